@@ -1,0 +1,62 @@
+package state
+
+import "iter"
+
+// Write is one change of one key.
+type Write struct {
+	Store StoreID
+	Key   []byte
+	// Value is the new value, nil exactly when Delete is set.
+	Value  []byte
+	Delete bool
+}
+
+// Reader reads committed state.
+type Reader interface {
+	// Get returns a fresh copy of the value of key; ok is false when there is none.
+	Get(store StoreID, key []byte) (value []byte, ok bool, err error)
+	// Scan returns the entries of one store in r, as Bytes.Scan does: fresh copies, in the order of the keys,
+	// of the state at the moment in which the ranging starts. An error is the last thing a scan yields.
+	Scan(store StoreID, r Range) iter.Seq2[Entry, error]
+	// Positions says what the state contains. The result is the caller's. Two calls are two moments: whoever
+	// needs data and positions of the same one while batches are applied reads both from a View.
+	Positions() Positions
+}
+
+// Database is the committed state of one task: stores with their data, and the positions that the data is at.
+// Packages pebblestore and memstore implement it; package statetest is the suite that both pass.
+//
+// All methods may be called by any number of goroutines, but batches are applied one after the other. After
+// an error that wraps ErrCorrupt or ErrFailed every method except Close, Positions and Stores refuses to
+// work.
+type Database interface {
+	Reader
+	// Declare records the names of stores beside the data, so that tools can list what ids mean. It refuses
+	// with ErrStoreID a name whose id belongs to another name. Declaring again changes nothing.
+	Declare(stores ...string) error
+	// Stores returns the declared names in ascending order.
+	Stores() ([]string, error)
+	// Apply makes writes and next visible in one atomic step that a crash cannot split. It refuses with
+	// ErrBase, and changes nothing, unless the database is exactly at base (Positions.Same): a late resolver
+	// of an unanswered commit can never overwrite newer state. Writes are taken in order, of two for one key
+	// the later one counts. Keys and values are copied.
+	//
+	// Apply does not wait for the disk. A crash may lose the latest batches, always whole ones and always
+	// from the end; Positions says after the reopening which were kept.
+	Apply(base, next Positions, writes iter.Seq[Write]) error
+	// View returns a consistent read-only snapshot for queries.
+	View() (View, error)
+	// Flush returns when everything applied before the call survives a kill -9 and a power loss.
+	Flush() error
+	// Close flushes, then releases everything. Views and scans that are still open fail with ErrClosed from
+	// then on. The first call reports what went wrong, further calls return nil.
+	Close() error
+}
+
+// View is a snapshot of a Database: data and positions of the same moment. It may be used by several
+// goroutines. It holds disk space and memory until it is closed.
+type View interface {
+	Reader
+	// Close releases the snapshot. Further calls do nothing.
+	Close() error
+}

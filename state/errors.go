@@ -1,0 +1,49 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors that callers decide on with errors.Is.
+var (
+	// ErrBase: a batch was refused because the database is not at the base that it was made for. Nothing
+	// changed. The error is a *BaseError.
+	ErrBase = errors.New("the database is not at the base of the batch")
+	// ErrCorrupt: stored bytes are damaged. What depends on them is never served; the database or directory
+	// has to be restored.
+	ErrCorrupt = errors.New("stored state is corrupt")
+	// ErrFailed: an earlier I/O error stopped the database. It refuses all further work, because what reached
+	// the disk is unknown to the running process; once closed and opened again it is at a valid prefix.
+	ErrFailed = errors.New("the database stopped after an I/O error")
+	// ErrClosed: the database, task or directory was closed.
+	ErrClosed = errors.New("closed")
+	// ErrUnknownStore: a store was used that the task did not declare.
+	ErrUnknownStore = errors.New("unknown store")
+	// ErrStoreID: two store names share one StoreID, or one name was declared twice.
+	ErrStoreID = errors.New("store names collide")
+	// ErrLayer: the layer given to Task.Apply is not the oldest one that was not applied yet.
+	ErrLayer = errors.New("not the oldest frozen layer")
+	// ErrFormat: the bytes were written in a format that this build does not read.
+	ErrFormat = errors.New("unknown format")
+	// ErrForeign: the directory belongs to something else.
+	ErrForeign = errors.New("not this application's state directory")
+	// ErrLocked: another process holds the state directory.
+	ErrLocked = errors.New("the state directory is in use")
+)
+
+// BaseError is the ErrBase of one refused batch.
+type BaseError struct {
+	// Base is what the batch was made for.
+	Base Positions
+	// Actual is where the database is.
+	Actual Positions
+}
+
+// Error names both positions.
+func (e *BaseError) Error() string {
+	return fmt.Sprintf("state: apply: %v: base is {%v}, the database is at {%v}", ErrBase, e.Base, e.Actual)
+}
+
+// Unwrap returns ErrBase.
+func (e *BaseError) Unwrap() error { return ErrBase }

@@ -1,0 +1,78 @@
+package state
+
+import (
+	"bytes"
+	"cmp"
+	"iter"
+	"slices"
+	"sort"
+	"sync"
+	"sync/atomic"
+)
+
+// Layer is the frozen overlay of one round in flight: its writes, coalesced, the last one of each key. It is
+// immutable, so that any goroutine may read it while the task's owner goes on.
+type Layer struct {
+	overlay *overlay
+	ids     []StoreID
+	applied atomic.Bool
+
+	sortOnce sync.Once
+	sorted   []uint32
+}
+
+// Writes returns the writes in the order of store id and key: the same writes give the same sequence,
+// whatever the order in which they were made. Keys and values must not be modified; they stay valid for ever.
+func (l *Layer) Writes() iter.Seq[Write] {
+	return func(yield func(Write) bool) {
+		for _, i := range l.order() {
+			e := &l.overlay.entries[i]
+			w := Write{Store: l.ids[e.store], Key: e.key, Value: e.value, Delete: e.value == nil}
+			if !yield(w) {
+				return
+			}
+		}
+	}
+}
+
+// Len returns the number of writes.
+func (l *Layer) Len() int { return len(l.overlay.entries) }
+
+// Bytes returns an estimate of the memory that the layer holds, in the measure of Task.OpenBytes.
+func (l *Layer) Bytes() int { return l.overlay.bytes() }
+
+// order returns the indexes of the entries sorted by store id and key. They are sorted on first use, by
+// whichever goroutine comes first: the owner should not pay for it when it freezes a layer that it never
+// scans.
+func (l *Layer) order() []uint32 {
+	l.sortOnce.Do(func() {
+		l.sorted = make([]uint32, len(l.overlay.entries))
+		for i := range l.sorted {
+			l.sorted[i] = uint32(i)
+		}
+		entries := l.overlay.entries
+		slices.SortFunc(l.sorted, func(a, b uint32) int {
+			x, y := &entries[a], &entries[b]
+			return cmp.Or(cmp.Compare(l.ids[x.store], l.ids[y.store]), bytes.Compare(x.key, y.key))
+		})
+	})
+	return l.sorted
+}
+
+// appendRange appends the entries of one store in r, in ascending order.
+func (l *Layer) appendRange(dst []scanEntry, store uint32, r Range, age int) []scanEntry {
+	order := l.order()
+	id := l.ids[store]
+	first := sort.Search(len(order), func(i int) bool {
+		e := &l.overlay.entries[order[i]]
+		return l.ids[e.store] > id || l.ids[e.store] == id && bytes.Compare(e.key, r.From) >= 0
+	})
+	for _, i := range order[first:] {
+		e := &l.overlay.entries[i]
+		if e.store != store || r.To != nil && bytes.Compare(e.key, r.To) >= 0 {
+			break
+		}
+		dst = append(dst, scanEntry{key: e.key, value: e.value, age: age})
+	}
+	return dst
+}

@@ -1,0 +1,124 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// metaFormat is the version of the directory's layout and of meta.json.
+const metaFormat = 1
+
+const (
+	metaFile     = "meta.json"
+	metaTempFile = "meta.json.tmp"
+)
+
+// meta is what a state directory says about itself (FORMAT.md).
+type meta struct {
+	Format      int    `json:"format"`
+	Application string `json:"application"`
+	Instance    string `json:"instance"`
+	Fingerprint string `json:"fingerprint"`
+	MaxWorkers  int    `json:"maxWorkers"`
+}
+
+// parseMeta refuses everything that writeMeta did not write: the directory's owner is not a guess.
+func parseMeta(data []byte) (meta, error) {
+	// The version first, with everything else ignored: a newer format may have other fields.
+	var version struct {
+		Format *int `json:"format"`
+	}
+	if err := json.Unmarshal(data, &version); err != nil {
+		return meta{}, fmt.Errorf("%w: %s is not JSON: %w", ErrCorrupt, metaFile, err)
+	}
+	if version.Format == nil || *version.Format < 1 {
+		return meta{}, fmt.Errorf("%w: %s has no format version", ErrCorrupt, metaFile)
+	}
+	if *version.Format > metaFormat {
+		return meta{}, fmt.Errorf(
+			"%w: %s has version %d, this build reads %d: use the build that wrote it or a newer one",
+			ErrFormat, metaFile, *version.Format, metaFormat)
+	}
+	var m meta
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return meta{}, fmt.Errorf("%w: %s: %w", ErrCorrupt, metaFile, err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return meta{}, fmt.Errorf("%w: %s goes on behind its end", ErrCorrupt, metaFile)
+	}
+	if err := checkName(m.Instance); err != nil {
+		return meta{}, fmt.Errorf("%w: %s: instance: %w", ErrCorrupt, metaFile, err)
+	}
+	if m.Application == "" || m.MaxWorkers < 0 {
+		return meta{}, fmt.Errorf("%w: %s has no application, or less than no workers", ErrCorrupt, metaFile)
+	}
+	return m, nil
+}
+
+// readMeta returns the content of meta.json; found is false when there is none.
+func readMeta(root *os.Root) (m meta, found bool, err error) {
+	data, err := root.ReadFile(metaFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return meta{}, false, nil
+	}
+	if err != nil {
+		return meta{}, false, err
+	}
+	m, err = parseMeta(data)
+	return m, true, err
+}
+
+// writeMeta replaces meta.json in one atomic step that a power loss cannot split: there is the old content or
+// the new.
+func writeMeta(root *os.Root, m meta) error {
+	data, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := root.OpenFile(metaTempFile, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(data, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := root.Rename(metaTempFile, metaFile); err != nil {
+		return err
+	}
+	return syncDirectory(root, ".")
+}
+
+// syncDirectory makes the entries of a directory durable. Windows has no such call; NTFS journals the entries
+// itself.
+func syncDirectory(root *os.Root, name string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	dir, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// syncParent makes the entry of a new directory durable in the one above it.
+func syncParent(path string) error {
+	parent, err := os.OpenRoot(filepath.Dir(filepath.Clean(path)))
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncDirectory(parent, "."), parent.Close())
+}

@@ -1,0 +1,158 @@
+package pebblestore_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/pebblestore"
+)
+
+// benchKey is one of a million keys of 16 bytes, in no order.
+func benchKey(dst []byte, i int) []byte {
+	clear(dst[:8])
+	binary.BigEndian.PutUint64(dst[8:], uint64(i)*7919%1_000_000)
+	return dst
+}
+
+func openBench(b *testing.B) state.Database {
+	b.Helper()
+	shared := pebblestore.NewShared(64<<20, 1000)
+	db, err := pebblestore.Open(b.TempDir(), pebblestore.Options{Shared: shared})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			b.Error(err)
+		}
+		shared.Close()
+	})
+	return db
+}
+
+// applyRound applies n writes of 16 and 100 bytes, starting at key first.
+func applyRound(b *testing.B, db state.Database, round int64, first, n int) {
+	b.Helper()
+	key, value := make([]byte, 16), make([]byte, 100)
+	rng := rand.New(rand.NewPCG(uint64(round), 1))
+	for i := range value {
+		value[i] = byte(rng.Uint32())
+	}
+	err := db.Apply(at(round), at(round+1), func(yield func(state.Write) bool) {
+		for i := range n {
+			if !yield(state.Write{Store: state.IDOf("s"), Key: benchKey(key, first+i), Value: value}) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkApply includes the flushes and compactions that it causes, on the disk of the temporary directory.
+func BenchmarkApply(b *testing.B) {
+	for _, n := range []int{1, 100, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			db := openBench(b)
+			round := int64(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				applyRound(b, db, round, int(round)*n, n)
+				round++
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(round)/float64(n), "ns/write")
+		})
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	const n = 500_000
+	for _, where := range []string{"memtable", "tables", "absent"} {
+		b.Run(where, func(b *testing.B) {
+			db := openBench(b)
+			have := n
+			if where == "memtable" {
+				have = 10_000
+			}
+			for round := range int64(have / 10_000) {
+				applyRound(b, db, round, int(round)*10_000, 10_000)
+			}
+			if where != "memtable" {
+				if err := db.Flush(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			id, key := state.IDOf("s"), make([]byte, 16)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				at := i * 31 % have
+				if where == "absent" {
+					at += have
+				}
+				if _, ok, err := db.Get(id, benchKey(key, at)); err != nil || ok == (where == "absent") {
+					b.Fatal(ok, err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkView(b *testing.B) {
+	db := openBench(b)
+	applyRound(b, db, 0, 0, 10_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		v, err := db.View()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := v.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkScan(b *testing.B) {
+	db := openBench(b)
+	applyRound(b, db, 0, 0, 10_000)
+	if err := db.Flush(); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	entries := 0
+	for b.Loop() {
+		for _, err := range db.Scan(state.IDOf("s"), state.Range{}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			entries++
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(entries), "ns/entry")
+}
+
+// BenchmarkOpen opens and closes a database that has data, as a rebalance does.
+func BenchmarkOpen(b *testing.B) {
+	path := b.TempDir()
+	shared := pebblestore.NewShared(64<<20, 1000)
+	defer shared.Close()
+	b.ReportAllocs()
+	round := int64(0)
+	for b.Loop() {
+		db, err := pebblestore.Open(path, pebblestore.Options{Shared: shared})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if round == 0 {
+			applyRound(b, db, round, 0, 10_000)
+			round++
+		}
+		if err := db.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

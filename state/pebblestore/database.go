@@ -1,0 +1,237 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/onceward/onceward/state"
+)
+
+// database implements state.Database.
+//
+// Locks, in the order in which they are taken: applying, life, view.mu, then names and open, which are
+// leaves. No lock is held while code of a caller runs, except applying, during which Apply takes the writes.
+type database struct {
+	path  string
+	db    *pebble.DB
+	lock  *pebble.Lock
+	fault *fault
+
+	// applying orders batches. A batch that waits for room holds it.
+	applying sync.Mutex
+	// batchBytes is about the size of the last batches. It belongs to the holder of applying.
+	batchBytes int
+	// positions is what the last batch left behind. Only the holder of applying sets it.
+	positions atomic.Pointer[state.Positions]
+
+	names struct {
+		sync.Mutex
+		byID map[state.StoreID]string
+	}
+
+	// life is held shared for each single call into Pebble, and exclusively by Close: Pebble panics when it
+	// is used after its end.
+	life struct {
+		sync.RWMutex
+		closed bool
+	}
+	closeOnce sync.Once
+
+	// open has what must be closed before Pebble may be.
+	open struct {
+		sync.Mutex
+		iterators map[*pebble.Iterator]struct{}
+		views     map[*view]struct{}
+	}
+
+	flusher flusher
+}
+
+// batchBytesMin is the room for a round of a few records.
+const batchBytesMin = 1 << 10
+
+func newDatabase(path string, db *pebble.DB, lock *pebble.Lock, f *fault, o Options) *database {
+	d := &database{path: path, db: db, lock: lock, fault: f}
+	d.names.byID = make(map[state.StoreID]string)
+	d.open.iterators = make(map[*pebble.Iterator]struct{})
+	d.open.views = make(map[*view]struct{})
+	d.flusher = newFlusher(o)
+	d.batchBytes = batchBytesMin
+	return d
+}
+
+// Positions implements state.Database. It answers after Close and after a fault as well.
+func (d *database) Positions() state.Positions { return d.positions.Load().Clone() }
+
+// Get implements state.Database.
+func (d *database) Get(store state.StoreID, key []byte) ([]byte, bool, error) {
+	d.life.RLock()
+	defer d.life.RUnlock()
+	if err := d.usableLocked("get"); err != nil {
+		return nil, false, err
+	}
+	return d.get(d.db, store, key)
+}
+
+// get reads from the database or a snapshot of it. The caller holds life.
+func (d *database) get(r pebble.Reader, store state.StoreID, key []byte) ([]byte, bool, error) {
+	buffer := keyBuffers.Get().(*[]byte)
+	defer keyBuffers.Put(buffer)
+	*buffer = appendDataKey((*buffer)[:0], store, key)
+	value, found, err := getRaw(r, *buffer)
+	if err = d.fault.read("get", err); err != nil {
+		return nil, false, err
+	}
+	return value, found, nil
+}
+
+// getRaw returns a copy of the value of a database key. The copy is not nil if the key was found.
+func getRaw(r pebble.Reader, key []byte) (value []byte, found bool, err error) {
+	v, closer, err := r.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	value = append(make([]byte, 0, len(v)), v...)
+	return value, true, closer.Close()
+}
+
+// Apply implements state.Database.
+func (d *database) Apply(base, next state.Positions, writes iter.Seq[state.Write]) error {
+	if err := next.Validate(); err != nil {
+		return fmt.Errorf("pebblestore: apply to %s: next positions: %w", d.path, err)
+	}
+	d.applying.Lock()
+	defer d.applying.Unlock()
+	if err := d.usable("apply"); err != nil {
+		return err
+	}
+	if at := d.positions.Load(); !at.Same(base) {
+		return &state.BaseError{Base: base.Clone(), Actual: at.Clone()}
+	}
+	if err := d.waitForRoom(); err != nil {
+		return err
+	}
+	// Rounds resemble their predecessors: with room for the last one, the batch is rarely moved while it grows.
+	b := d.db.NewBatch(pebble.WithInitialSizeBytes(d.batchBytes + d.batchBytes/8))
+	defer b.Close()
+	for w := range writes {
+		if err := addWrite(b, w); err != nil {
+			return d.fault.newError("apply", err)
+		}
+	}
+	d.batchBytes = max(b.Len(), d.batchBytes/2, batchBytesMin)
+	return d.commit("apply", b, next)
+}
+
+// addWrite encodes one write straight into the memory of the batch.
+func addWrite(b *pebble.Batch, w state.Write) error {
+	size := dataPrefixSize + len(w.Key)
+	var op *pebble.DeferredBatchOp
+	if w.Delete {
+		op = b.DeleteDeferred(size)
+	} else {
+		op = b.SetDeferred(size, len(w.Value))
+		copy(op.Value, w.Value)
+	}
+	putDataPrefix(op.Key, w.Store)
+	copy(op.Key[dataPrefixSize:], w.Key)
+	return op.Finish()
+}
+
+// commit adds the positions to the batch and makes it visible. The caller holds applying, or is Open.
+func (d *database) commit(op string, b *pebble.Batch, next state.Positions) error {
+	if err := b.Set(positionsKey, next.Append(nil), nil); err != nil {
+		return d.fault.newError(op, err)
+	}
+	size := int64(b.Len())
+	d.life.RLock()
+	defer d.life.RUnlock()
+	if err := d.usableLocked(op); err != nil {
+		return err
+	}
+	err := b.Commit(pebble.NoSync)
+	// Pebble reports some failures of a commit through the fault alone, with no error here.
+	if stopped := d.fault.check(op); stopped != nil {
+		return stopped
+	}
+	if err != nil {
+		return d.fault.newError(op, err)
+	}
+	next = next.Clone()
+	d.positions.Store(&next)
+	d.flusher.wrote(size)
+	return nil
+}
+
+// usable returns why the database refuses op, if it does.
+func (d *database) usable(op string) error {
+	d.life.RLock()
+	defer d.life.RUnlock()
+	return d.usableLocked(op)
+}
+
+func (d *database) usableLocked(op string) error {
+	if d.life.closed {
+		return errClosed(op, d.path)
+	}
+	return d.fault.check(op)
+}
+
+// Close implements state.Database.
+func (d *database) Close() (err error) {
+	d.closeOnce.Do(func() { err = d.close() })
+	return err
+}
+
+func (d *database) close() error {
+	close(d.flusher.stop) // also sends a batch away that waits for room
+	<-d.flusher.stopped
+	d.applying.Lock()
+	defer d.applying.Unlock()
+	// A database that stopped cannot write now either: this returns the reason once more.
+	flushErr := d.flush("close")
+	closeErr := d.abandon()
+	if flushErr == nil && closeErr == nil {
+		// A compaction that was still running may have found a reason to stop. Nothing is lost, but nobody
+		// else says so.
+		return d.fault.check("close")
+	}
+	return errors.Join(flushErr, closeErr)
+}
+
+// abandon closes Pebble without a flush, and everything that is open on it.
+func (d *database) abandon() error {
+	d.life.Lock()
+	defer d.life.Unlock()
+	d.life.closed = true
+	// Whoever adds to these sets holds life: they are complete, and nobody uses what is in them.
+	d.open.Lock()
+	iterators, views := d.open.iterators, d.open.views
+	d.open.iterators, d.open.views = nil, nil
+	d.open.Unlock()
+	var errs []error
+	for it := range iterators {
+		errs = append(errs, it.Close())
+	}
+	for v := range views {
+		errs = append(errs, v.release())
+	}
+	close(d.fault.closing)
+	errs = append(errs, d.db.Close(), d.lock.Close())
+	if err := errors.Join(errs...); err != nil && d.fault.err.Load() == nil {
+		return fmt.Errorf("pebblestore: %w", d.fault.newError("close", err))
+	}
+	// After a fault every further error is its consequence.
+	return nil
+}
+
+func errClosed(op, path string) error {
+	return fmt.Errorf("pebblestore: %s: the database %s is %w", op, path, state.ErrClosed)
+}

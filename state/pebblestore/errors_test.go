@@ -1,0 +1,331 @@
+package pebblestore_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/onceward/onceward/state/pebblestore"
+	"github.com/onceward/onceward/state/statetest"
+)
+
+// workload is a short life of a database: two sessions with flushes, compactions, reads and a close in
+// between.
+type workload struct {
+	history *statetest.History
+	rng     *rand.Rand
+	// applied is the number of rounds that Apply took, durable that of those before the last Flush or Close
+	// that returned no error. They are read in the middle of an operation, on a goroutine of Pebble's.
+	applied, durable atomic.Int64
+	// wrong is the first read that was not an error and not right either. It belongs to the goroutine of run.
+	wrong error
+}
+
+func newWorkload(seed uint64) *workload {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	return &workload{history: statetest.NewHistory(rng, 24, 40, 200), rng: rng}
+}
+
+func (w *workload) run(fs vfs.FS) error {
+	half := len(w.history.Rounds) / 2
+	if err := w.session(fs, half); err != nil {
+		return fmt.Errorf("first session: %w", err)
+	}
+	if err := w.session(fs, len(w.history.Rounds)); err != nil {
+		return fmt.Errorf("second session: %w", err)
+	}
+	return nil
+}
+
+// session goes on to the given round. It stops at the first error, as a task does, except that a failed read
+// is tried again later.
+func (w *workload) session(fs vfs.FS, to int) (err error) {
+	db, err := pebblestore.Open("task", pebblestore.Options{FS: fs, FlushBytes: 8 << 10})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := db.Close(); closeErr != nil {
+			err = errors.Join(err, closeErr)
+		} else if err == nil {
+			w.durable.Store(w.applied.Load())
+		}
+	}()
+	if err := db.Declare(w.history.Stores()...); err != nil {
+		return err
+	}
+	at, err := w.history.Locate(db.Positions())
+	if err != nil || at != int(w.applied.Load()) {
+		w.wrong = fmt.Errorf("opened at round %d of %d: %w", at, w.applied.Load(), err)
+		return w.wrong
+	}
+	for at < to {
+		if err := w.history.Apply(db, at, at+1); err != nil {
+			return err
+		}
+		at++
+		w.applied.Store(int64(at))
+		for range 3 {
+			w.read(w.history.ExpectGet(db, at, w.rng))
+		}
+		if at%6 == 0 {
+			if err := db.Flush(); err != nil {
+				return err
+			}
+			w.durable.Store(int64(at))
+			_, err := w.history.Verify(db)
+			w.read(err)
+		}
+	}
+	return nil
+}
+
+// read tells an injected error from a wrong result.
+func (w *workload) read(err error) {
+	if err != nil && !errors.Is(err, errInjected) && w.wrong == nil {
+		w.wrong = err
+	}
+}
+
+// verify opens what the workload left and expects one of its rounds, not less than was durable and not more
+// than was applied.
+func (w *workload) verify(fs vfs.FS, durable, applied int64) error {
+	db, err := pebblestore.Open("task", pebblestore.Options{FS: fs})
+	if err != nil {
+		return fmt.Errorf("reopen: %w", err)
+	}
+	n, err := w.history.Verify(db)
+	// A batch whose Apply failed may be in: the error came from somewhere else at the same moment.
+	if err == nil && (int64(n) < durable || int64(n) > applied+1) {
+		err = fmt.Errorf("reopened at round %d: %d were durable and %d applied", n, durable, applied)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// errInjected looks like a full disk, the error that operators meet.
+var errInjected = fmt.Errorf("injected: %w", syscall.ENOSPC)
+
+// injector fails the operations from index on, one or all of them.
+type injector struct {
+	index   int64
+	forever bool
+	// late lets the operation happen before it fails: what an fsync did when it returned an error is unknown.
+	late bool
+
+	n     atomic.Int64
+	mu    sync.Mutex
+	first *errorfs.Op
+}
+
+func (i *injector) String() string { return "injector" }
+
+func (i *injector) MaybeError(op errorfs.Op) error {
+	n := i.n.Add(1) - 1
+	if n < i.index || n > i.index && !i.forever {
+		return nil
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.first == nil {
+		i.first = &op
+	}
+	return errInjected
+}
+
+// mustSurface says that the loss of such an operation must not go unnoticed. Others may: what fails to be
+// removed is removed at the next open, and hints to the operating system are hints.
+func mustSurface(kind errorfs.OpKind) bool {
+	switch kind {
+	case errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpRename,
+		errorfs.OpMkdirAll:
+		return true
+	}
+	return false
+}
+
+func TestErrorAtEveryOperation(t *testing.T) {
+	modes := []struct {
+		name          string
+		forever, late bool
+	}{{"once", false, false}, {"from then on", true, false}, {"once, after it happened", false, true}}
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			step := 1
+			if raceDetector || testing.Short() {
+				step = 17
+			}
+			surfaced, tried := 0, 0
+			for index := 0; ; index += step {
+				i := &injector{index: int64(index), forever: mode.forever, late: mode.late}
+				err, op := runWithErrors(t, i)
+				if op == nil {
+					if tried == 0 {
+						t.Fatal("no operation was injected into")
+					}
+					break
+				}
+				tried++
+				if err != nil {
+					surfaced++
+				} else if mustSurface(op.Kind) {
+					t.Errorf("operation %d: kind %d on %s failed and nobody said so", index, op.Kind, op.Path)
+				}
+			}
+			t.Logf("%d operations, %d errors surfaced", tried, surfaced)
+		})
+	}
+}
+
+// runWithErrors runs the workload and checks what it leaves: as it is, and as a power loss at the end leaves
+// it.
+func runWithErrors(t *testing.T, i *injector) (err error, op *errorfs.Op) {
+	t.Helper()
+	fs := vfs.NewCrashableMem()
+	w := newWorkload(1)
+	if i.late {
+		err = w.run(lateErrors{errorfs.Wrap(fs, neverInject{}), i})
+	} else {
+		err = w.run(errorfs.Wrap(fs, i))
+	}
+	if w.wrong != nil {
+		t.Fatalf("operation %d (%+v): a wrong read: %v (workload: %v)", i.index, i.first, w.wrong, err)
+	}
+	percent := int(i.index*37) % 101
+	rng := rand.New(rand.NewPCG(uint64(i.index), 3))
+	clone := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
+	for name, left := range map[string]*vfs.MemFS{"as it is": fs, fmt.Sprintf("crash, %d %%", percent): clone} {
+		if verifyErr := w.verify(left, w.durable.Load(), w.applied.Load()); verifyErr != nil {
+			t.Fatalf("operation %d (%+v), %s: %v (workload: %v)", i.index, i.first, name, verifyErr, err)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), "key-") {
+		t.Errorf("the error contains a key: %v", err)
+	}
+	return err, i.first
+}
+
+// crashes clones the file system before every operation, as a crash at this moment would leave it.
+type crashes struct {
+	fs *vfs.MemFS
+	w  *workload
+
+	mu     sync.Mutex
+	rng    *rand.Rand
+	clones []crashed
+}
+
+type crashed struct {
+	fs               *vfs.MemFS
+	op               errorfs.Op
+	percent          int
+	durable, applied int64
+}
+
+func (*crashes) String() string { return "crashes" }
+
+func (c *crashes) MaybeError(op errorfs.Op) error {
+	if op.Kind.ReadOrWrite() == errorfs.OpIsRead {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	percent := []int{0, 100, c.rng.IntN(101)}[len(c.clones)%3]
+	at := crashed{op: op, percent: percent, durable: c.w.durable.Load()}
+	at.fs = c.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.rng})
+	at.applied = c.w.applied.Load()
+	c.clones = append(c.clones, at)
+	return nil
+}
+
+func TestCrashBeforeEveryOperation(t *testing.T) {
+	seeds := uint64(3)
+	if raceDetector || testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
+		fs := vfs.NewCrashableMem()
+		w := newWorkload(seed)
+		c := &crashes{fs: fs, w: w, rng: rand.New(rand.NewPCG(seed, 4))}
+		if err := w.run(errorfs.Wrap(fs, c)); err != nil || w.wrong != nil {
+			t.Fatal(err, w.wrong)
+		}
+		for i, at := range c.clones {
+			if err := w.verify(at.fs, at.durable, at.applied); err != nil {
+				t.Fatalf("seed %d, crash %d before %+v with %d %%: %v", seed, i, at.op, at.percent, err)
+			}
+		}
+		t.Logf("seed %d: %d crashes", seed, len(c.clones))
+	}
+}
+
+// neverInject makes errorfs a plain wrapper.
+type neverInject struct{}
+
+func (neverInject) String() string              { return "never" }
+func (neverInject) MaybeError(errorfs.Op) error { return nil }
+
+// lateErrors fails syncs, renames and writes after they happened.
+type lateErrors struct {
+	vfs.FS
+	i *injector
+}
+
+func (fs lateErrors) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := fs.FS.Create(name, c)
+	if err != nil {
+		return nil, err
+	}
+	return lateFile{f, name, fs.i}, nil
+}
+
+func (fs lateErrors) OpenDir(name string) (vfs.File, error) {
+	f, err := fs.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return lateFile{f, name, fs.i}, nil
+}
+
+func (fs lateErrors) Rename(oldname, newname string) error {
+	if err := fs.FS.Rename(oldname, newname); err != nil {
+		return err
+	}
+	return fs.i.MaybeError(errorfs.Op{Kind: errorfs.OpRename, Path: oldname})
+}
+
+type lateFile struct {
+	vfs.File
+	path string
+	i    *injector
+}
+
+func (f lateFile) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p)
+	if err == nil {
+		if err = f.i.MaybeError(errorfs.Op{Kind: errorfs.OpFileWrite, Path: f.path}); err != nil {
+			n = 0
+		}
+	}
+	return n, err
+}
+
+func (f lateFile) Sync() error {
+	if err := f.File.Sync(); err != nil {
+		return err
+	}
+	return f.i.MaybeError(errorfs.Op{Kind: errorfs.OpFileSync, Path: f.path})
+}
+
+func (f lateFile) SyncData() error {
+	if err := f.File.SyncData(); err != nil {
+		return err
+	}
+	return f.i.MaybeError(errorfs.Op{Kind: errorfs.OpFileSyncData, Path: f.path})
+}

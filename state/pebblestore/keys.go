@@ -1,0 +1,66 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/onceward/onceward/state"
+)
+
+// The key space: 'm' is about the database, 's' is data. FORMAT.md describes both.
+const (
+	dataPrefix     = 's'
+	dataPrefixSize = 1 + 4
+	storePrefix    = "m/store/"
+)
+
+var (
+	formatKey    = []byte("m/format")
+	positionsKey = []byte("m/positions")
+)
+
+// formatVersion is the value of formatKey. A database with another one is refused.
+const formatVersion = 1
+
+// putDataPrefix writes the prefix of a store's keys to the front of dst.
+func putDataPrefix(dst []byte, store state.StoreID) {
+	dst[0] = dataPrefix
+	binary.BigEndian.PutUint32(dst[1:], uint32(store))
+}
+
+// appendDataKey appends the database's key for a key of a store.
+func appendDataKey(dst []byte, store state.StoreID, key []byte) []byte {
+	dst = append(dst, dataPrefix)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(store))
+	return append(dst, key...)
+}
+
+// bounds returns the range of the database's keys for a range of a store's keys. Upper is exclusive.
+func bounds(store state.StoreID, r state.Range) (lower, upper []byte) {
+	lower = appendDataKey(nil, store, r.From)
+	switch {
+	case r.To != nil:
+		upper = appendDataKey(nil, store, r.To)
+	case store == 1<<32-1:
+		upper = []byte{dataPrefix + 1}
+	default:
+		upper = appendDataKey(nil, store+1, nil)
+	}
+	return lower, upper
+}
+
+// nameKey returns the key under which the name of a store is kept.
+func nameKey(id state.StoreID) []byte { return fmt.Appendf(nil, "%s%08x", storePrefix, uint32(id)) }
+
+// parseNameKey is the inverse of nameKey.
+func parseNameKey(key []byte) (state.StoreID, bool) {
+	digits, ok := strings.CutPrefix(string(key), storePrefix)
+	id, err := strconv.ParseUint(digits, 16, 32)
+	return state.StoreID(id), ok && err == nil && string(nameKey(state.StoreID(id))) == string(key)
+}
+
+// keyBuffers saves the allocation of a key for each Get: what is passed to Pebble escapes.
+var keyBuffers = sync.Pool{New: func() any { return new([]byte) }}

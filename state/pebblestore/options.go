@@ -1,0 +1,143 @@
+package pebblestore
+
+import (
+	"log/slog"
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Defaults of Options, and lower limits.
+const (
+	// DefaultFlushBytes keeps the memory of a task at a few times 8 MiB and a replay after kill -9 below a
+	// second.
+	DefaultFlushBytes = 8 << 20
+	// DefaultFlushInterval bounds the age of what only the changelog has. It matters for tasks that write
+	// little: the others reach FlushBytes first.
+	DefaultFlushInterval = time.Minute
+
+	cacheBytesMin = 1 << 20
+	openFilesMin  = 64
+
+	// memTableBytesMin is what Pebble can work with; tests use a smaller FlushBytes.
+	memTableBytesMin = 64 << 10
+)
+
+// Options are the options of Open. The zero value works.
+type Options struct {
+	// Shared has the caches of the process. Nil gives the database small caches of its own, which is meant
+	// for tests and tools.
+	Shared *Shared
+	// FS is the file system, the operating system's by default.
+	FS vfs.FS
+	// Logger gets what Pebble has to say: its chatter at debug level, errors at error level, never keys or
+	// values. Nil discards it.
+	Logger *slog.Logger
+	// FlushBytes is how much may be applied before a flush is started in the background, DefaultFlushBytes by
+	// default. When three times as much is waiting, Apply waits for the disk.
+	FlushBytes int64
+	// FlushInterval is the longest time that something applied waits for a flush, DefaultFlushInterval by
+	// default.
+	FlushInterval time.Duration
+}
+
+func (o *Options) setDefaults() {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.FlushBytes <= 0 {
+		o.FlushBytes = DefaultFlushBytes
+	}
+	if o.FlushInterval <= 0 {
+		o.FlushInterval = DefaultFlushInterval
+	}
+}
+
+// Shared holds what all databases of a process have in common: one cache of uncompressed blocks, which also
+// pays for their memtables, and one cache of open files, which bounds the file descriptors.
+type Shared struct {
+	blocks *pebble.Cache
+	files  *pebble.FileCache
+}
+
+// NewShared makes the caches. cacheBytes should leave room for the memtables of all tasks
+// (Options.FlushBytes, two to four times each). Values below 1 MiB and 64 files are raised to these.
+func NewShared(cacheBytes int64, maxOpenFiles int) *Shared {
+	return &Shared{
+		blocks: pebble.NewCache(max(cacheBytes, cacheBytesMin)),
+		files:  pebble.NewFileCache(runtime.GOMAXPROCS(0), max(maxOpenFiles, openFilesMin)),
+	}
+}
+
+// Close gives the caches up. Databases that still use them keep them alive.
+func (s *Shared) Close() {
+	s.files.Unref()
+	s.blocks.Unref()
+}
+
+// pebbleOptions returns Pebble's options with the reason of each that is not the default.
+func pebbleOptions(o Options, f *fault) *pebble.Options {
+	p := &pebble.Options{
+		// Every write of Pebble passes the fault, which ends them all after the first error.
+		FS:            f.wrap(o.FS),
+		Logger:        f,
+		EventListener: f.listener(),
+
+		// The changelog is the log. Without one of its own Pebble reopens to a prefix of whole batches.
+		DisableWAL: true,
+
+		// The newest table format has columnar blocks. A build with a newer Pebble upgrades the directory at
+		// open; the older build refuses it then, in Open.
+		FormatMajorVersion: pebble.FormatNewest,
+
+		// The flusher rotates the memtable at FlushBytes, so twice as much leaves room for the batch that
+		// crosses the line. Pebble begins with 256 KiB and doubles only under load: an idle task is small. A
+		// batch of more than half of this skips the memtable and goes down as a sorted table of its own.
+		MemTableSize: uint64(max(2*o.FlushBytes, memTableBytesMin)),
+
+		// Pebble's own write stalls cannot be interrupted: a writer that waits for a flush which fails for
+		// ever hangs, with the lock that Close needs. So they are put out of reach, and the flusher holds
+		// Apply back instead.
+		MemTableStopWritesThreshold: 1 << 16,
+		L0StopWritesThreshold:       math.MaxInt32,
+
+		// Tables in L0 overlap and each costs a look for every Get. Two lets compactions begin early, since
+		// state is read about as often as written.
+		L0CompactionThreshold: 2,
+		// Level sizes for databases of gigabytes rather than megabytes: fewer levels, hence fewer rewrites.
+		LBaseMaxBytes: 64 << 20,
+		// The MANIFEST is read at open, and rewritten when it has grown to this.
+		MaxManifestFileSize: 4 << 20,
+		// One compaction at a time while there is little to do, because a process has many databases; two
+		// when a backlog builds up.
+		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
+	}
+	// The default scheduler has a goroutine that wakes ten times a second, and leaks it when an Open fails
+	// late. This one is the same without it, whatever its name says. No compaction waits for ever: one waits
+	// only while another runs, whose end lets it go.
+	p.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
+	p.TargetFileSizes[0] = 8 << 20 // fewer files, hence fewer descriptors and fsyncs
+	if o.Shared != nil {
+		p.Cache = o.Shared.blocks
+		p.FileCache = o.Shared.files
+	}
+	for i := range p.Levels {
+		// Blocks for point reads rather than scans.
+		p.Levels[i].BlockSize = 8 << 10
+		// 10 bits a key spare a Get 99 % of the blocks of levels that do not have the key.
+		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	// Not in the last level, where Get does not look at them. An iterator can be told to: measured with a warm
+	// cache, absent keys became faster then (1.4 instead of 2.5 us) and present ones slower, so that is left
+	// for a store that asks for it.
+	p.Levels[len(p.Levels)-1].FilterPolicy = pebble.NoFilterPolicy
+	p.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
+	return p
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package pebblestore_test
+
+// raceDetector says that tests run about ten times slower (Pebble checks its invariants as well then).
+const raceDetector = true

@@ -1,0 +1,121 @@
+package statetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/onceward/onceward/state"
+)
+
+// Round is one batch: what Task.Apply or a restore gives to a database.
+type Round struct {
+	Base, Next state.Positions
+	Writes     []state.Write
+}
+
+// History is a sequence of rounds, each on top of the one before, and the content of the stores after every
+// one.
+type History struct {
+	Rounds []Round
+	// after[i] is the content after i rounds.
+	after []stores
+	// keys has every key that was ever written.
+	keys []string
+}
+
+// NewHistory makes up a history of n rounds with writesMax writes at most each. The same seed gives the same
+// history. Keys repeat, some rounds delete, some are empty, and values have up to valueMax bytes.
+func NewHistory(rng *rand.Rand, n, writesMax, valueMax int) *History {
+	h := &History{after: []stores{make(stores)}}
+	for i := range 64 {
+		h.keys = append(h.keys, fmt.Sprintf("key-%02d", i))
+	}
+	h.keys = append(h.keys, keys...)
+	var at state.Positions
+	for i := range n {
+		round := Round{Base: at, Next: at.Clone()}
+		content := h.after[i].clone()
+		for range rng.IntN(writesMax + 1) {
+			name := storeNames[rng.IntN(len(storeNames))]
+			w := state.Write{Store: state.IDOf(name), Key: []byte(h.keys[rng.IntN(len(h.keys))])}
+			if rng.IntN(5) == 0 {
+				w.Delete = true
+				content.set(name, string(w.Key), nil)
+			} else {
+				w.Value = fmt.Appendf([]byte{}, "round %d ", i+1)
+				w.Value = append(w.Value, strings.Repeat("v", rng.IntN(valueMax+1))...)
+				value := string(w.Value)
+				content.set(name, string(w.Key), &value)
+			}
+			round.Writes = append(round.Writes, w)
+		}
+		round.Next.Round = state.RoundID{ProducerID: 1, Epoch: int16(i % 1000), Incarnation: uint32(i + 1)}
+		round.Next.WrittenAt = int64(i)
+		round.Next.SetInput(state.Input{Topic: "in", Offset: int64(10 * (i + 1)), StreamTime: int64(i)})
+		at = round.Next
+		h.Rounds = append(h.Rounds, round)
+		h.after = append(h.after, content)
+	}
+	return h
+}
+
+// Stores returns the names of the stores that the history writes to.
+func (h *History) Stores() []string { return slices.Clone(storeNames) }
+
+// Operations returns the number of writes of all rounds.
+func (h *History) Operations() int {
+	n := 0
+	for _, r := range h.Rounds {
+		n += len(r.Writes)
+	}
+	return n
+}
+
+// Apply applies the rounds from (inclusive) to (exclusive) to db, and stops at the first error.
+func (h *History) Apply(db state.Database, from, to int) error {
+	for i, r := range h.Rounds[from:to] {
+		if err := db.Apply(r.Base, r.Next, slices.Values(r.Writes)); err != nil {
+			return fmt.Errorf("round %d: %w", from+i+1, err)
+		}
+	}
+	return nil
+}
+
+// Verify reports how many rounds db contains, by its own positions, and whether its content is exactly
+// theirs.
+func (h *History) Verify(db state.Reader) (rounds int, err error) {
+	rounds, err = h.Locate(db.Positions())
+	if err != nil {
+		return 0, err
+	}
+	if err := compareReader(db, h.after[rounds], storeNames, h.keys...); err != nil {
+		return rounds, fmt.Errorf("positions say %d rounds: %w", rounds, err)
+	}
+	return rounds, nil
+}
+
+// Locate returns the number of rounds after which the positions are p.
+func (h *History) Locate(p state.Positions) (rounds int, err error) {
+	if p.Equal(state.Positions{}) {
+		return 0, nil
+	}
+	i := slices.IndexFunc(h.Rounds, func(r Round) bool { return r.Next.Equal(p) })
+	if i < 0 {
+		return 0, fmt.Errorf("the positions {%v} are of no round", p)
+	}
+	return i + 1, nil
+}
+
+// ExpectGet compares one random key with the content after so many rounds. It is cheap enough to run between
+// rounds.
+func (h *History) ExpectGet(db state.Reader, rounds int, rng *rand.Rand) error {
+	name := storeNames[rng.IntN(len(storeNames))]
+	key := h.keys[rng.IntN(len(h.keys))]
+	var want *string
+	if value, has := h.after[rounds][name][key]; has {
+		want = &value
+	}
+	return expectGet(db, name, key, want)
+}

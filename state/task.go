@@ -1,0 +1,262 @@
+package state
+
+import (
+	"fmt"
+	"hash/maphash"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// frozenMax is the number of rounds that can be in flight beside the open one.
+const frozenMax = 2
+
+// Task is the state of one task: the open overlay, the frozen layers of the rounds in flight, and the
+// database.
+//
+// A Task belongs to one goroutine, its owner. Apply is the exception: it may run on one other goroutine while
+// the owner reads and writes.
+type Task struct {
+	db     Database
+	seed   maphash.Seed
+	stores map[string]*taskStore
+	ids    []StoreID
+	open   *overlay
+	// roundSize is the expected number of writes of the next round, see nextOverlay.
+	roundSize int
+	closed    bool
+
+	// mu orders the owner's changes of frozen with Apply on another goroutine. The owner alone writes frozen,
+	// hence reads it without the lock.
+	mu     sync.Mutex
+	frozen []*Layer // oldest first
+}
+
+// NewTask returns the state of a task over db with the declared stores, which it also declares to the
+// database. It refuses names of which two share an id (ErrStoreID). The task owns db from then on: Close
+// closes it. After an error it is still the caller's.
+func NewTask(db Database, stores []string) (*Task, error) {
+	t := &Task{
+		db:     db,
+		seed:   maphash.MakeSeed(),
+		stores: make(map[string]*taskStore, len(stores)),
+		open:   newOverlay(0),
+	}
+	names := make(map[StoreID]string, len(stores))
+	for i, name := range stores {
+		id := IDOf(name)
+		if other, taken := names[id]; taken {
+			return nil, fmt.Errorf("state: new task: %w: %q and %q have the id %08x",
+				ErrStoreID, other, name, id)
+		}
+		names[id] = name
+		t.ids = append(t.ids, id)
+		t.stores[name] = &taskStore{task: t, index: uint32(i), id: id, name: name}
+	}
+	if err := db.Declare(stores...); err != nil {
+		return nil, fmt.Errorf("state: new task: %w", err)
+	}
+	return t, nil
+}
+
+// Store returns the store of that name. For a name that the task did not declare, every method of the result
+// returns ErrUnknownStore.
+func (t *Task) Store(name string) Bytes {
+	if s, ok := t.stores[name]; ok {
+		return s
+	}
+	declared := make([]string, 0, len(t.stores))
+	for name := range t.stores {
+		declared = append(declared, name)
+	}
+	slices.Sort(declared)
+	return unknownStore{err: fmt.Errorf("state: %w %q: declared are [%s]", ErrUnknownStore, name,
+		strings.Join(declared, " "))}
+}
+
+// Mark begins a savepoint and accepts what was written before. There is one level: the next Mark or Freeze
+// accepts what was written since this one.
+func (t *Task) Mark() { t.open.mark() }
+
+// Revert undoes every write since the last Mark, in time proportional to their number. The savepoint stays: a
+// further Revert goes back to the same point. Without a Mark in the open round it does nothing.
+func (t *Task) Revert() { t.open.revert() }
+
+// Freeze turns the open overlay, which may be empty, into an immutable layer and puts a new open overlay on
+// top.
+func (t *Task) Freeze() *Layer {
+	l := &Layer{overlay: t.open, ids: t.ids}
+	// Of no use any more; the rest of the overlay lives as long as the layer.
+	l.overlay.undo, l.overlay.scanned = nil, nil
+	t.mu.Lock()
+	t.frozen = append(t.frozen, l)
+	inFlight := len(t.frozen)
+	t.mu.Unlock()
+	if invariants && inFlight > frozenMax {
+		panic(fmt.Sprintf("state: %d layers are frozen, there are never more than %d rounds in flight",
+			inFlight, frozenMax))
+	}
+	t.open = t.nextOverlay()
+	return l
+}
+
+// nextOverlay returns an empty overlay with room for what the next round may write: rounds resemble their
+// predecessors. When the last one was smaller, half of the room is kept, so that the memory of a burst is
+// gone after a few quiet rounds.
+func (t *Task) nextOverlay() *overlay {
+	t.roundSize = max(len(t.open.entries), t.roundSize/2)
+	if t.roundSize < 8 {
+		return newOverlay(0)
+	}
+	return newOverlay(t.roundSize)
+}
+
+// OpenBytes estimates the memory of the open overlay, for the byte bound of a round.
+func (t *Task) OpenBytes() int { return t.open.bytes() }
+
+// Apply makes the oldest layer that was not applied yet part of the database, in one atomic step with the
+// positions; it refuses every other layer with ErrLayer, and with ErrBase unless the database is at base. The
+// layer stays in the read path until Retire. Apply may run on another goroutine than the owner's, one call at
+// a time.
+//
+// After another error nothing of the layer is visible, but what reached the disk may be unknown: the owner
+// drops the layers and closes the task.
+func (t *Task) Apply(l *Layer, base, next Positions) error {
+	if err := t.checkOldest(l); err != nil {
+		return err
+	}
+	if err := t.db.Apply(base, next, l.Writes()); err != nil {
+		return err
+	}
+	l.applied.Store(true)
+	return nil
+}
+
+func (t *Task) checkOldest(l *Layer) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	oldest := slices.IndexFunc(t.frozen, func(f *Layer) bool { return !f.applied.Load() })
+	if oldest < 0 || t.frozen[oldest] != l {
+		return fmt.Errorf("state: apply: %w (%d layers are frozen, %d of them not applied)", ErrLayer,
+			len(t.frozen), len(t.frozen)-max(oldest, 0))
+	}
+	return nil
+}
+
+// Retire takes an applied layer out of the read path, on the owner's goroutine. It must be the oldest one,
+// and applied: anything else would let reads go back in time, and panics.
+func (t *Task) Retire(l *Layer) {
+	if len(t.frozen) == 0 || t.frozen[0] != l || !l.applied.Load() {
+		panic("state: Retire of a layer that is not the oldest one or was not applied")
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.frozen = slices.Delete(t.frozen, 0, 1)
+}
+
+// Drop makes the open overlay and all frozen layers vanish, as the abort of their rounds. It is called by the
+// owner while no Apply runs. A layer that was applied stays applied.
+func (t *Task) Drop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.frozen = nil
+	t.open = t.nextOverlay()
+}
+
+// DropOpen makes the open overlay vanish and keeps the frozen layers: the abort of the round that is being
+// computed, while the one below it goes on. It is called by the owner, at any time.
+func (t *Task) DropOpen() { t.open = newOverlay(0) }
+
+// Positions returns the positions of the database: what it contains without any layer.
+func (t *Task) Positions() Positions { return t.db.Positions() }
+
+// Database returns the database below the layers, for restoring and for views.
+func (t *Task) Database() Database { return t.db }
+
+// Close drops all layers and closes the database. Further calls do nothing.
+func (t *Task) Close() error {
+	if t.closed {
+		return nil
+	}
+	t.closed = true
+	t.Drop()
+	return t.db.Close()
+}
+
+// taskStore is the Bytes of one declared store.
+type taskStore struct {
+	task  *Task
+	index uint32
+	id    StoreID
+	name  string
+}
+
+func (s *taskStore) Get(key []byte) ([]byte, bool, error) {
+	t := s.task
+	hash := hashKey(t.seed, s.index, key)
+	if value, found := t.open.get(hash, s.index, key); found {
+		return value, value != nil, nil
+	}
+	for i := len(t.frozen) - 1; i >= 0; i-- {
+		if value, found := t.frozen[i].overlay.get(hash, s.index, key); found {
+			return value, value != nil, nil
+		}
+	}
+	value, ok, err := t.db.Get(s.id, key)
+	if err != nil {
+		return nil, false, fmt.Errorf("state: get from %s: %w", s.name, err)
+	}
+	return value, ok, nil
+}
+
+func (s *taskStore) Put(key, value []byte) error {
+	if value == nil {
+		value = []byte{} // nil means deleted in the overlay, and null in the changelog
+	}
+	return s.write(key, value)
+}
+
+func (s *taskStore) Delete(key []byte) error { return s.write(key, nil) }
+
+func (s *taskStore) write(key, value []byte) error {
+	t := s.task
+	if t.closed {
+		return fmt.Errorf("state: write to %s: the task is %w", s.name, ErrClosed)
+	}
+	t.open.put(hashKey(t.seed, s.index, key), s.index, key, value)
+	return nil
+}
+
+func (s *taskStore) Scan(r Range) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		// The layers are collected before the database is asked. A batch that another goroutine applies in
+		// between is seen twice then, with the same values, instead of not at all.
+		pending := s.task.pending(s.index, r)
+		merge(s.wrapErrors(s.task.db.Scan(s.id, r)), pending, r.Reverse, yield)
+	}
+}
+
+// wrapErrors adds the name of the store to the errors of a scan.
+func (s *taskStore) wrapErrors(seq iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for e, err := range seq {
+			if err != nil {
+				err = fmt.Errorf("state: scan %s: %w", s.name, err)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// unknownStore is the Bytes of a name that was not declared.
+type unknownStore struct{ err error }
+
+func (s unknownStore) Get([]byte) ([]byte, bool, error) { return nil, false, s.err }
+func (s unknownStore) Put([]byte, []byte) error         { return s.err }
+func (s unknownStore) Delete([]byte) error              { return s.err }
+func (s unknownStore) Scan(Range) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) { yield(Entry{}, s.err) }
+}
