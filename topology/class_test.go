@@ -1,0 +1,84 @@
+package topology_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+)
+
+func TestClassNames(t *testing.T) {
+	seen := map[string]bool{}
+	for c := topology.Transient; c <= topology.Fatal; c++ {
+		parsed, err := topology.ParseClass(c.String())
+		if err != nil || parsed != c || seen[c.String()] {
+			t.Errorf("class %d is %q, which is class %d: %v", c, c, parsed, err)
+		}
+		seen[c.String()] = true
+	}
+	for _, s := range []string{"", "Poison", "class(0)", "nonsense"} {
+		if c, err := topology.ParseClass(s); err == nil {
+			t.Errorf("%q is class %s", s, c)
+		}
+	}
+	for i, want := range []string{"class(0)", "class(9)"} {
+		if got := topology.Class(9 * i).String(); got != want {
+			t.Errorf("an invalid class is %q, want %q", got, want)
+		}
+	}
+}
+
+func TestClassOf(t *testing.T) {
+	plain := errors.New("plain")
+	failed := topology.Fail(topology.Conflict, plain)
+	if !errors.Is(failed, plain) || failed.Error() != "conflict: plain" {
+		t.Errorf("Fail gives %v", failed)
+	}
+	if topology.Fail(topology.Conflict, nil) != nil {
+		t.Error("Fail of nil is an error")
+	}
+	for name, test := range map[string]struct {
+		err  error
+		want topology.Class
+	}{
+		"nil":              {nil, 0},
+		"plain":            {plain, topology.Poison},
+		"reason":           {schemas.Reason("why"), topology.Poison},
+		"failed":           {failed, topology.Conflict},
+		"wrapped":          {fmt.Errorf("while: %w", failed), topology.Conflict},
+		"outermost counts": {topology.Fail(topology.Fatal, failed), topology.Fatal},
+		"invalid class":    {topology.Fail(0, plain), topology.Poison},
+		"failure":          {&topology.Failure{Class: topology.Overload, Err: plain}, topology.Overload},
+	} {
+		if got := topology.ClassOf(test.err); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+// TestDefaultPolicies tries each class until the verdict is no retry any more.
+func TestDefaultPolicies(t *testing.T) {
+	for class, want := range map[topology.Class]struct {
+		attempts int
+		action   topology.Action
+	}{
+		topology.Transient: {10, topology.DeadLetter}, topology.Overload: {20, topology.DeadLetter},
+		topology.Conflict: {1, topology.DeadLetter}, topology.Validation: {1, topology.DeadLetter},
+		topology.Poison: {1, topology.DeadLetter}, topology.Config: {1, topology.Stop},
+		topology.Corruption: {1, topology.Stop}, topology.Fatal: {1, topology.Stop},
+	} {
+		k := openTask(t, dying(t), fanTask, baseConfig())
+		in := k.input("words", []byte("k"), []byte(class.String()))
+		v := k.graph.Process(in)
+		for v.Action == topology.Retry {
+			in.Attempt++
+			v = k.graph.Process(in)
+		}
+		if v.Action != want.action || in.Attempt != want.attempts {
+			t.Errorf("%s: %s after %d attempts, want %s after %d",
+				class, v.Action, in.Attempt, want.action, want.attempts)
+		}
+	}
+}

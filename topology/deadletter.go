@@ -1,0 +1,211 @@
+package topology
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The headers of a dead letter. Values are UTF-8 text. Those of the first group are the ones of Kafka
+// Streams, with its meaning: the record that failed now. Those of the second group are ours.
+const (
+	HeaderStreamsException  = "__streams.errors.exception"
+	HeaderStreamsMessage    = "__streams.errors.message"
+	HeaderStreamsStacktrace = "__streams.errors.stacktrace"
+	HeaderStreamsTopic      = "__streams.errors.topic"
+	HeaderStreamsPartition  = "__streams.errors.partition"
+	HeaderStreamsOffset     = "__streams.errors.offset"
+
+	// HeaderID identifies the record that died: see [DeadLetterID].
+	HeaderID          = "onceward.id"
+	HeaderApplication = "onceward.application"
+	// HeaderVersion is the fingerprint of the topology.
+	HeaderVersion = "onceward.version"
+	HeaderTask    = "onceward.task"
+	HeaderNode    = "onceward.node"
+	HeaderClass   = "onceward.class"
+	// HeaderMessage is the reason, which quotes nothing of the record: see [Failure.Reason].
+	HeaderMessage  = "onceward.message"
+	HeaderAttempts = "onceward.attempts"
+	// HeaderFirstFailure and HeaderLastFailure are in RFC 3339 with milliseconds, UTC.
+	HeaderFirstFailure = "onceward.failure.first"
+	HeaderLastFailure  = "onceward.failure.last"
+	// HeaderTopic and the four after it are where the record died first.
+	HeaderTopic     = "onceward.topic"
+	HeaderPartition = "onceward.partition"
+	HeaderOffset    = "onceward.offset"
+	// HeaderTimestamp is in milliseconds since the epoch.
+	HeaderTimestamp     = "onceward.timestamp"
+	HeaderTimestampType = "onceward.timestamp.type"
+	// HeaderDeaths counts how often the record died: 1, and more after it was redriven.
+	HeaderDeaths = "onceward.deaths"
+	// HeaderCut is there if the record had to be cut to fit into the dead-letter topic. It gives the full
+	// sizes, such as "key=36 value=1200000 headers=2".
+	HeaderCut = "onceward.cut"
+)
+
+// The limits that keep the headers of a dead letter small whatever has happened.
+const (
+	// DeadLetterHeaderBytesMax bounds the keys and values of the headers that a dead letter has beside the
+	// record's own.
+	DeadLetterHeaderBytesMax = 8 << 10
+
+	messageBytesMax   = 512
+	exceptionBytesMax = 200
+	stackBytesMax     = 4 << 10
+	// deadLetterBytesMin is the least that a dead-letter topic has to take: the headers, and something to
+	// see.
+	deadLetterBytesMin = DeadLetterHeaderBytesMax + 4<<10
+)
+
+const deadLetterTime = "2006-01-02T15:04:05.000Z07:00"
+
+// DeadLetterID returns the id of a record that dies for the first time: 32 hexadecimal digits that follow
+// from the application and the record's position. A record that dies again keeps its id, so id and number
+// of deaths identify a dead letter, and a dead letter that is written twice has the same ones.
+func DeadLetterID(application, topic string, partition int32, offset int64) string {
+	var b []byte
+	for _, s := range []string{application, topic} {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	b = binary.AppendVarint(b, int64(partition))
+	b = binary.AppendVarint(b, offset)
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// deadLetter returns the dead letter of the record at work. Key, value, headers and timestamp are the
+// record's own.
+//
+// One exception: a timestamp that the topology refuses would be refused by the broker as well, and would
+// take the round with it, so the time of the failure stands in; the header has the original.
+func (g *Graph) deadLetter(f *Failure) Output {
+	in, now := &g.in, g.config.Now()
+	out := Output{
+		Topic:     g.deadLetters.topic,
+		Partition: g.deadLetters.partition(in.Key, in.Partition),
+		Timestamp: in.Timestamp,
+		Key:       in.Key,
+		Value:     in.Value,
+	}
+	if g.checkTimestamp(in.Timestamp) != nil {
+		out.Timestamp = now.UnixMilli()
+	}
+	original := withoutDeadLetterHeaders(in.Headers)
+	out.Headers = append(make([]Header, 0, len(original)+24), original...)
+	out.Headers = g.appendDeadLetterHeaders(out.Headers, f, now)
+	g.deadLetters.cutToFit(&out, len(original))
+	return out
+}
+
+func (g *Graph) appendDeadLetterHeaders(headers []Header, f *Failure, now time.Time) []Header {
+	in := &g.in
+	add := func(key, value string) { headers = append(headers, Header{Key: key, Value: []byte(value)}) }
+	message := cutText(f.Reason(), messageBytesMax)
+
+	add(HeaderStreamsException, cutText(typeOf(f.Err), exceptionBytesMax))
+	add(HeaderStreamsMessage, message)
+	if g.topology.stacks && f.Stack != "" {
+		add(HeaderStreamsStacktrace, cutBytes(f.Stack, stackBytesMax))
+	}
+	add(HeaderStreamsTopic, in.Topic)
+	add(HeaderStreamsPartition, strconv.Itoa(int(in.Partition)))
+	add(HeaderStreamsOffset, strconv.FormatInt(in.Offset, 10))
+
+	first := in.FirstFailure
+	if first.IsZero() {
+		first = now
+	}
+	life := DeadLetterInfo{
+		ID: DeadLetterID(g.topology.application, in.Topic, in.Partition, in.Offset),
+		Origin: DeadLetterOrigin{
+			Topic: in.Topic, Partition: in.Partition, Offset: in.Offset,
+			Timestamp: in.Timestamp, TimestampType: in.TimestampType,
+		},
+		FirstFailure: first,
+	}
+	// Headers that do not parse were not written by us: the record counts as one that dies for the first
+	// time.
+	if before, err := ParseDeadLetter(in.Headers); err == nil {
+		life = before
+	}
+	add(HeaderID, life.ID)
+	add(HeaderApplication, g.topology.application)
+	add(HeaderVersion, g.topology.fingerprint)
+	add(HeaderTask, g.id.String())
+	add(HeaderNode, f.Node)
+	add(HeaderClass, f.Class.String())
+	add(HeaderMessage, message)
+	add(HeaderAttempts, strconv.Itoa(f.Attempt))
+	add(HeaderFirstFailure, life.FirstFailure.UTC().Format(deadLetterTime))
+	add(HeaderLastFailure, now.UTC().Format(deadLetterTime))
+	add(HeaderTopic, life.Origin.Topic)
+	add(HeaderPartition, strconv.Itoa(int(life.Origin.Partition)))
+	add(HeaderOffset, strconv.FormatInt(life.Origin.Offset, 10))
+	add(HeaderTimestamp, strconv.FormatInt(life.Origin.Timestamp, 10))
+	add(HeaderTimestampType, life.Origin.TimestampType.String())
+	add(HeaderDeaths, strconv.Itoa(life.Deaths+1))
+	return headers
+}
+
+// cutToFit shortens a dead letter that the topic would refuse: the value first, then the record's own
+// headers, then the key. The first original headers of out are the record's own.
+func (s *sink) cutToFit(out *Output, original int) {
+	if s.excess(out) <= 0 {
+		return
+	}
+	value := out.Value
+	sizes := "key=" + strconv.Itoa(len(out.Key)) + " value=" + strconv.Itoa(len(out.Value)) +
+		" headers=" + strconv.Itoa(original)
+	out.Headers = append(out.Headers, Header{Key: HeaderCut, Value: []byte(sizes)})
+	out.Value = shorten(out.Value, s.excess(out))
+	if s.excess(out) <= 0 {
+		return
+	}
+	out.Headers = out.Headers[original:]
+	out.Value = shorten(value, s.excess(out)+len(value)-len(out.Value))
+	if excess := s.excess(out); excess > 0 {
+		out.Key = shorten(out.Key, excess)
+	}
+}
+
+// excess returns by how many bytes out is too large for the topic.
+func (s *sink) excess(out *Output) int {
+	if s.maxMessageBytes <= 0 {
+		return 0
+	}
+	return batchBytes(out) - s.maxMessageBytes
+}
+
+// shorten cuts n bytes off the end of b, which stays null if it is.
+func shorten(b []byte, n int) []byte {
+	keep := min(max(len(b)-n, 0), len(b))
+	return b[:keep:keep]
+}
+
+// cutText returns s as one line of valid UTF-8 of at most n bytes.
+func cutText(s string, n int) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	return cutBytes(s, n)
+}
+
+// cutBytes returns at most the first n bytes of s, without cutting a character in two.
+func cutBytes(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}

@@ -1,0 +1,183 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DeadLetterInfo is what the headers of a dead letter say.
+type DeadLetterInfo struct {
+	// ID identifies the record: see [DeadLetterID].
+	ID string
+	// Application is the one in which the record died last, Version the fingerprint of its topology.
+	Application string
+	Version     string
+	// Task is a TaskID as text.
+	Task string
+	// Node, Class and Message say which node failed and why. Message quotes nothing of the record.
+	Node    string
+	Class   Class
+	Message string
+	// Attempts is how often the record was tried before it died last.
+	Attempts int
+	// FirstFailure is the first failure ever, that of an earlier death included; LastFailure is the failure
+	// of which it died last. Wall clock, with milliseconds.
+	FirstFailure time.Time
+	LastFailure  time.Time
+	// Origin is where the record died first.
+	Origin DeadLetterOrigin
+	// Deaths counts from 1.
+	Deaths int
+	// Cut is empty, or gives the full sizes of a record that was cut to fit into the dead-letter topic.
+	Cut string
+}
+
+// DeadLetterOrigin is a position, with what belongs to the record there.
+type DeadLetterOrigin struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+	// Timestamp is in milliseconds since the epoch.
+	Timestamp     int64
+	TimestampType TimestampType
+}
+
+// ErrNoDeadLetter: the headers are not those of a dead letter of ours.
+var ErrNoDeadLetter = errors.New("not a dead letter")
+
+// ParseDeadLetter reads the headers of a dead letter. Where a header repeats, the last one counts. The
+// error is ErrNoDeadLetter if there is no header of ours, and names the header that is missing or malformed
+// otherwise.
+func ParseDeadLetter(headers []Header) (DeadLetterInfo, error) {
+	p := deadLetterParser{values: map[string]string{}}
+	for _, h := range headers {
+		if isDeadLetterHeader(h.Key) {
+			p.values[h.Key] = string(h.Value)
+		}
+	}
+	if _, ok := p.values[HeaderID]; !ok {
+		return DeadLetterInfo{}, fmt.Errorf("topology: %w: there is no header %s", ErrNoDeadLetter, HeaderID)
+	}
+	info := DeadLetterInfo{
+		ID:           p.text(HeaderID, 1, 32),
+		Application:  p.text(HeaderApplication, 1, nameBytesMax),
+		Version:      p.text(HeaderVersion, 1, 32),
+		Task:         p.text(HeaderTask, 1, topicBytesMax+len("_2147483647")),
+		Node:         p.text(HeaderNode, 0, topicBytesMax+len(sourceSuffix)),
+		Class:        p.class(HeaderClass),
+		Message:      p.text(HeaderMessage, 0, messageBytesMax),
+		Attempts:     int(p.number(HeaderAttempts, 1, math.MaxInt32)),
+		FirstFailure: p.time(HeaderFirstFailure),
+		LastFailure:  p.time(HeaderLastFailure),
+		Origin: DeadLetterOrigin{
+			Topic:         p.text(HeaderTopic, 1, topicBytesMax),
+			Partition:     int32(p.number(HeaderPartition, 0, math.MaxInt32)),
+			Offset:        p.number(HeaderOffset, 0, math.MaxInt64),
+			Timestamp:     p.number(HeaderTimestamp, math.MinInt64, math.MaxInt64),
+			TimestampType: p.timestampType(HeaderTimestampType),
+		},
+		Deaths: int(p.number(HeaderDeaths, 1, math.MaxInt32-1)),
+		Cut:    p.values[HeaderCut],
+	}
+	if p.err != nil {
+		return DeadLetterInfo{}, p.err
+	}
+	return info, nil
+}
+
+// deadLetterParser keeps the first error. Lengths are bounded because a dead letter that dies again carries
+// on what was read, and anybody can write headers.
+type deadLetterParser struct {
+	values map[string]string
+	err    error
+}
+
+// fail does not quote the value: a header that another program wrote may hold anything.
+func (p *deadLetterParser) fail(header, want string) {
+	if p.err == nil {
+		p.err = fmt.Errorf("topology: dead letter: header %s is missing or is not %s", header, want)
+	}
+}
+
+func (p *deadLetterParser) text(header string, lenMin, lenMax int) string {
+	s, ok := p.values[header]
+	if !ok || len(s) < lenMin || len(s) > lenMax {
+		p.fail(header, fmt.Sprintf("a text of %d to %d bytes", lenMin, lenMax))
+		return ""
+	}
+	return s
+}
+
+func (p *deadLetterParser) number(header string, least, most int64) int64 {
+	n, err := strconv.ParseInt(p.values[header], 10, 64)
+	if err != nil || n < least || n > most {
+		p.fail(header, "a number in range")
+		return 0
+	}
+	return n
+}
+
+func (p *deadLetterParser) class(header string) Class {
+	c, err := ParseClass(p.values[header])
+	if err != nil {
+		p.fail(header, "an error class")
+	}
+	return c
+}
+
+func (p *deadLetterParser) time(header string) time.Time {
+	t, err := time.Parse(time.RFC3339, p.values[header])
+	if err != nil {
+		p.fail(header, "a time in RFC 3339")
+		return time.Time{}
+	}
+	return t
+}
+
+func (p *deadLetterParser) timestampType(header string) TimestampType {
+	for _, t := range []TimestampType{CreateTime, LogAppendTime} {
+		if p.values[header] == t.String() {
+			return t
+		}
+	}
+	p.fail(header, "a timestamp type")
+	return CreateTime
+}
+
+// isDeadLetterHeader reports whether a dead letter has a header with that key beside those of the record.
+func isDeadLetterHeader(key string) bool {
+	if strings.HasPrefix(key, "__streams.errors.") {
+		return true
+	}
+	if !strings.HasPrefix(key, "onceward.") {
+		return false
+	}
+	switch key {
+	case HeaderID, HeaderApplication, HeaderVersion, HeaderTask, HeaderNode, HeaderClass, HeaderMessage,
+		HeaderAttempts, HeaderFirstFailure, HeaderLastFailure, HeaderTopic, HeaderPartition, HeaderOffset,
+		HeaderTimestamp, HeaderTimestampType, HeaderDeaths, HeaderCut:
+		return true
+	}
+	return false
+}
+
+// withoutDeadLetterHeaders returns headers itself if there is nothing to leave out.
+func withoutDeadLetterHeaders(headers []Header) []Header {
+	for i, h := range headers {
+		if !isDeadLetterHeader(h.Key) {
+			continue
+		}
+		kept := append([]Header(nil), headers[:i]...)
+		for _, h := range headers[i+1:] {
+			if !isDeadLetterHeader(h.Key) {
+				kept = append(kept, h)
+			}
+		}
+		return kept
+	}
+	return headers
+}

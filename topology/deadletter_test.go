@@ -1,0 +1,457 @@
+package topology_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+)
+
+// dying is a topology in which every record ends as its value says.
+func dying(tb testing.TB, opts ...topology.BuilderOption) *topology.Topology {
+	tb.Helper()
+	b := topology.NewBuilder("dying", append(opts, topology.DeadLetters("dead"))...)
+	topology.MapValues(topology.From(b, wordsTopic), "judge", func(r word) (string, error) {
+		return ending(r.Value)
+	}).Into(outTopic)
+	return mustBuild(tb, b)
+}
+
+var dyingTask = topology.TaskID{Subtopology: "words", Partition: 3}
+
+func openDying(tb testing.TB, maxMessageBytes int32, opts ...topology.BuilderOption) *task {
+	cfg := baseConfig()
+	cfg.Partitions = func(string) int32 { return 6 }
+	cfg.MaxMessageBytes = func(string) int32 { return maxMessageBytes }
+	return openTask(tb, dying(tb, opts...), dyingTask, cfg)
+}
+
+// describeOutput writes a record with all its headers, one a line.
+func describeOutput(out topology.Output) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s-%d timestamp=%s key=%s value=%s\n", out.Topic, out.Partition,
+		time.UnixMilli(out.Timestamp).UTC().Format(time.RFC3339Nano), text(out.Key), text(out.Value))
+	for _, h := range out.Headers {
+		fmt.Fprintf(&s, "  %s: %s\n", h.Key, h.Value)
+	}
+	return s.String()
+}
+
+// TestDeadLetters compares dead letters with testdata/deadletter.txt; -rewrite writes the file anew. A
+// command is a record: key, value, headers and the rest of what a runtime knows of it. With again, the dead
+// letter is redriven to where it came from, and dies there.
+func TestDeadLetters(t *testing.T) {
+	datadriven.RunTest(t, "testdata/deadletter.txt", func(t *testing.T, d *datadriven.TestData) string {
+		k := openDying(t, 0)
+		in := k.input("words", []byte("key"), nil)
+		in.Partition, in.Offset = 3, 41
+		var again int
+		for _, arg := range d.CmdArgs {
+			value := strings.Join(arg.Vals, ",")
+			switch arg.Key {
+			case "key":
+				in.Key = literal(value)
+			case "value":
+				in.Value = literal(value)
+			case "header":
+				name, text, _ := strings.Cut(value, ":")
+				in.Headers = append(in.Headers, topology.Header{Key: name, Value: []byte(text)})
+			case "attempt":
+				in.Attempt, _ = strconv.Atoi(value)
+				in.FirstFailure = now.Add(-90 * time.Second)
+			case "append-time":
+				in.TimestampType = topology.LogAppendTime
+			case "ahead":
+				by, err := time.ParseDuration(value)
+				if err != nil {
+					d.Fatalf(t, "%v", err)
+				}
+				in.Timestamp += by.Milliseconds()
+			case "again":
+				again, _ = strconv.Atoi(value)
+			default:
+				d.Fatalf(t, "there is no argument %s", arg.Key)
+			}
+		}
+		v := want(t, k.graph.Process(in), topology.DeadLetter)
+		for range again {
+			letter := v.Outputs[0]
+			in.Offset += 1000
+			in.Key, in.Value, in.Headers = letter.Key, letter.Value, letter.Headers
+			in.Timestamp = letter.Timestamp + 1
+			v = want(t, k.graph.Process(in), topology.DeadLetter)
+		}
+		return describeOutput(v.Outputs[0])
+	})
+}
+
+func literal(s string) []byte {
+	if s == "null" {
+		return nil
+	}
+	if s == "empty" {
+		return []byte{}
+	}
+	return []byte(s)
+}
+
+// TestDeadLetterRoundTrip reads back what a dead letter says.
+func TestDeadLetterRoundTrip(t *testing.T) {
+	k := openDying(t, 0)
+	in := k.input("words", []byte("key"), []byte("conflict"))
+	in.Partition, in.Offset, in.TimestampType, in.Timestamp = 3, 41, topology.LogAppendTime, 1234
+	in.Attempt, in.FirstFailure = 3, now.Add(-time.Minute)
+	letter := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
+	info, err := topology.ParseDeadLetter(letter.Headers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantInfo := topology.DeadLetterInfo{
+		ID:          topology.DeadLetterID("dying", "words", 3, 41),
+		Application: "dying", Version: dying(t).Fingerprint(), Task: "words_3", Node: "judge",
+		Class: topology.Conflict, Message: "told to fail", Attempts: 3,
+		FirstFailure: now.Add(-time.Minute), LastFailure: now,
+		Origin: topology.DeadLetterOrigin{
+			Topic: "words", Partition: 3, Offset: 41, Timestamp: 1234, TimestampType: topology.LogAppendTime,
+		},
+		Deaths: 1,
+	}
+	if info != wantInfo {
+		t.Errorf("the dead letter says\n%+v\nwant\n%+v", info, wantInfo)
+	}
+}
+
+func TestDeadLetterIDs(t *testing.T) {
+	ids := map[string]string{}
+	for _, app := range []string{"a", "ab"} {
+		for _, topic := range []string{"bc", "c"} {
+			for _, partition := range []int32{0, 1} {
+				for _, offset := range []int64{0, 1, 1 << 40} {
+					id := topology.DeadLetterID(app, topic, partition, offset)
+					of := fmt.Sprint(app, " ", topic, " ", partition, " ", offset)
+					if other, ok := ids[id]; ok {
+						t.Errorf("%s and %s have the id %s", other, of, id)
+					}
+					ids[id] = of
+				}
+			}
+		}
+	}
+	// The id is written into topics: it must not change.
+	if got := topology.DeadLetterID("app", "topic", 1, 2); got != "264cfabf9ee703d99ed978b9d438a561" {
+		t.Errorf("the id is %s", got)
+	}
+}
+
+// TestDeadLetterDoesNotGrow: however often a record dies, its headers are those of the last death and of
+// the first origin.
+func TestDeadLetterDoesNotGrow(t *testing.T) {
+	k := openDying(t, 0)
+	in := k.input("words", []byte("key"), []byte("poison"))
+	in.Partition, in.Headers = 3, []topology.Header{{Key: "trace", Value: []byte("t")}}
+	letter := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
+	n := len(letter.Headers)
+	for death := 2; death <= 50; death++ {
+		in.Headers, in.Offset = letter.Headers, in.Offset+1
+		letter = want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
+		info, err := topology.ParseDeadLetter(letter.Headers)
+		if err != nil || info.Deaths != death || info.Origin.Offset != 0 || len(letter.Headers) != n {
+			t.Fatalf("death %d: %d headers, want %d; %+v, %v", death, len(letter.Headers), n, info, err)
+		}
+	}
+}
+
+// TestRedrivenRecord: its dead-letter headers do not travel on, unless the source keeps them.
+func TestRedrivenRecord(t *testing.T) {
+	k := openDying(t, 0)
+	in := k.input("words", []byte("key"), []byte("poison"))
+	in.Partition, in.Headers = 3, []topology.Header{{Key: "onceward.mode", Value: []byte("LIVE")}}
+	letter := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
+	in.Value, in.Headers = []byte("fixed"), letter.Headers
+	out := want(t, k.graph.Process(in), topology.Accept).Outputs[0]
+	if len(out.Headers) != 1 || out.Headers[0].Key != "onceward.mode" {
+		t.Errorf("the output of a redriven record has headers %v", out.Headers)
+	}
+
+	b := topology.NewBuilder("reader")
+	dead := topology.Topic("dead", schemas.Bytes(), schemas.Bytes())
+	copied := topology.Topic("out", schemas.Bytes(), schemas.Bytes())
+	topology.From(b, dead, topology.KeepDeadLetterHeaders()).Into(copied)
+	reader := openTask(t, mustBuild(t, b), topology.TaskID{Subtopology: "dead"}, baseConfig())
+	in = reader.input("dead", letter.Key, letter.Value)
+	in.Headers = letter.Headers
+	out = want(t, reader.graph.Process(in), topology.Accept).Outputs[0]
+	if len(out.Headers) != len(letter.Headers) {
+		t.Errorf("%d of %d headers are kept", len(out.Headers), len(letter.Headers))
+	}
+}
+
+// TestDeadLetterIsSilent: no text of a dead letter, and no failure, quotes a record, unless the author of
+// an error says that it does not.
+func TestDeadLetterIsSilent(t *testing.T) {
+	const secret = "4556-7375-8689-9855"
+	// Each is what user code makes of the value of the record, and the message of the dead letter.
+	tests := map[string]struct {
+		fail    func(value string) error
+		message string
+	}{
+		"plain error": {
+			func(v string) error { return errors.New(v) },
+			"error of type *errors.errorString",
+		},
+		"wrapped": {
+			func(v string) error { return fmt.Errorf("%s: %w", v, &strconv.NumError{Num: v}) },
+			"error of type *strconv.NumError",
+		},
+		"classified": {
+			func(v string) error { return topology.Fail(topology.Validation, errors.New(v)) },
+			"error of type *errors.errorString",
+		},
+		"panic": {
+			func(v string) error { panic(v) },
+			"panic with a value of type string",
+		},
+		"panic with an error": {
+			func(v string) error { panic(errors.New(v)) },
+			"panic with a value of type *errors.errorString",
+		},
+		"reason": {
+			func(v string) error { return fmt.Errorf("%s: %w", v, schemas.Reason("no id")) },
+			"no id",
+		},
+		"codec": {
+			func(v string) error {
+				_, err := schemas.JSON[int]().Decode([]byte(v + "x"))
+				return fmt.Errorf("%s: %w", v, err)
+			},
+			"schemas: decode json: byte",
+		},
+		"joined": {
+			func(v string) error { return errors.Join(errors.New(v), errors.New("other")) },
+			"error of type *errors.joinError",
+		},
+		"long and wild": {
+			func(v string) error { return schemas.Reason("line\nbell\a\xff" + strings.Repeat("é", 1000)) },
+			"line bell ?éé",
+		},
+	}
+	for name, test := range tests {
+		b := topology.NewBuilder("silent", topology.DeadLetters("dead"), topology.DeadLetterStacks())
+		topology.From(b, wordsTopic).Peek("fail", func(r word) error { return test.fail(r.Value) })
+		k := openTask(t, mustBuild(t, b), fanTask, baseConfig())
+		v := want(t, k.words(secret, secret), topology.DeadLetter)
+		info, err := topology.ParseDeadLetter(v.Outputs[0].Headers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(info.Message, test.message) || len(info.Message) > 512 {
+			t.Errorf("%s: the message is %q, want %q", name, info.Message, test.message)
+		}
+		shown := v.Failure.Error() + v.Failure.Stack
+		for _, h := range v.Outputs[0].Headers {
+			shown += h.Key + string(h.Value)
+		}
+		if strings.Contains(shown, secret) || strings.Contains(shown, secret[:9]) {
+			t.Errorf("%s: the record is quoted in %s", name, shown)
+		}
+		if strings.HasPrefix(name, "panic") != strings.Contains(shown, topology.HeaderStreamsStacktrace) {
+			t.Errorf("%s: stack asked for, headers %s", name, shown)
+		}
+	}
+}
+
+// TestUndecodable: bytes that a codec refuses go to the dead-letter topic as they are.
+func TestUndecodable(t *testing.T) {
+	b := topology.NewBuilder("undecodable", topology.DeadLetters("dead"))
+	numbers := topology.Topic("numbers", schemas.Int64(), schemas.Int64())
+	topology.From(b, numbers).Into(topology.Topic("out", schemas.Int64(), schemas.Int64()))
+	k := openTask(t, mustBuild(t, b), topology.TaskID{Subtopology: "numbers"}, baseConfig())
+	number := make([]byte, 8)
+	for part, in := range map[string]topology.Input{
+		"key":   k.input("numbers", []byte("canary"), number),
+		"value": k.input("numbers", number, []byte("canary")),
+	} {
+		v := want(t, k.graph.Process(in), topology.DeadLetter)
+		out := v.Outputs[0]
+		if !bytes.Equal(out.Key, in.Key) || !bytes.Equal(out.Value, in.Value) {
+			t.Errorf("the dead letter is %s", lines(v.Outputs))
+		}
+		reason := v.Failure.Reason()
+		if v.Failure.Class != topology.Poison || v.Failure.Node != "numbers-source" ||
+			!strings.HasPrefix(reason, part+": schemas: decode int64") || strings.Contains(reason, "canary") {
+			t.Errorf("the failure is %v", v.Failure)
+		}
+	}
+}
+
+// TestDeadLetterFits: a dead letter that its topic would refuse is cut: the value, then the headers, then
+// the key.
+func TestDeadLetterFits(t *testing.T) {
+	const limit = 16 << 10
+	big := bytes.Repeat([]byte("x"), 40<<10)
+	tests := map[string]struct {
+		key, value, header []byte
+		keyKept, valueKept bool
+		headers            bool
+	}{
+		"fits":           {[]byte("k"), []byte("poison"), []byte("h"), true, true, true},
+		"large value":    {[]byte("k"), big, []byte("h"), true, false, true},
+		"large header":   {[]byte("k"), []byte("poison"), big, true, true, false},
+		"large key":      {big, []byte("poison"), []byte("h"), false, false, false},
+		"large all over": {big, big, big, false, false, false},
+		"null value":     {[]byte("k"), nil, big, true, true, false},
+	}
+	for name, test := range tests {
+		k := openDying(t, limit)
+		in := k.input("words", test.key, test.value)
+		in.Partition, in.Headers = 3, []topology.Header{{Key: "h", Value: test.header}}
+		out := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
+		size := len(out.Key) + len(out.Value)
+		own := 0
+		for _, h := range out.Headers {
+			size += len(h.Key) + len(h.Value)
+			if h.Key == "h" {
+				own++
+			}
+		}
+		info, err := topology.ParseDeadLetter(out.Headers)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if size > limit {
+			t.Errorf("%s: the dead letter has %d bytes", name, size)
+		}
+		if bytes.Equal(out.Key, in.Key) != test.keyKept ||
+			bytes.Equal(out.Value, in.Value) != test.valueKept ||
+			(own == 1) != test.headers || (out.Value == nil) != (in.Value == nil) {
+			t.Errorf("%s: %d of %d bytes of the key, %d of %d of the value, %d headers", name,
+				len(out.Key), len(in.Key), len(out.Value), len(in.Value), own)
+		}
+		wantCut := fmt.Sprintf("key=%d value=%d headers=1", len(in.Key), len(in.Value))
+		if name == "fits" {
+			wantCut = ""
+		}
+		if info.Cut != wantCut {
+			t.Errorf("%s: the cut is %q, want %q", name, info.Cut, wantCut)
+		}
+		if out.Partition != topology.PartitionOf(in.Key, 6) {
+			t.Errorf("%s: the partition is not that of the whole key", name)
+		}
+	}
+}
+
+// TestDeadLetterHeaderBytes fills every field to its limit.
+func TestDeadLetterHeaderBytes(t *testing.T) {
+	name := strings.Repeat("n", 200)
+	topic := strings.Repeat("t", 249)
+	b := topology.NewBuilder(name, topology.DeadLetters("dead"), topology.DeadLetterStacks())
+	var deep func(n int)
+	deep = func(n int) {
+		if n == 0 {
+			panic("deep")
+		}
+		deep(n - 1)
+	}
+	s := topology.From(b, topology.Topic(topic, schemas.String(), schemas.String()))
+	topology.MapValues(s, name, func(r word) (string, error) {
+		if r.Value == "deep" {
+			deep(200)
+		}
+		return "", schemas.Reason(strings.Repeat("r", 10_000))
+	})
+	id := topology.TaskID{Subtopology: topic, Partition: 1<<31 - 1}
+	k := openTask(t, mustBuild(t, b), id, baseConfig())
+	in := k.input(topic, []byte("k"), nil)
+	in.Partition, in.Offset, in.Attempt = id.Partition, 1<<62, 1<<30
+	largest := 0
+	for _, value := range []string{"deep", "long"} {
+		in.Value = []byte(value)
+		size := 0
+		out := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
+		for _, h := range out.Headers {
+			size += len(h.Key) + len(h.Value)
+		}
+		largest = max(largest, size)
+		if _, err := topology.ParseDeadLetter(out.Headers); err != nil {
+			t.Errorf("the longest names are not read back: %v", err)
+		}
+	}
+	if largest > topology.DeadLetterHeaderBytesMax || largest < topology.DeadLetterHeaderBytesMax/2 {
+		t.Errorf("the headers have %d bytes, the limit is %d", largest, topology.DeadLetterHeaderBytesMax)
+	}
+}
+
+func TestParseDeadLetterErrors(t *testing.T) {
+	k := openDying(t, 0)
+	in := k.input("words", []byte("key"), []byte("poison"))
+	in.Partition = 3
+	good := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0].Headers
+	if _, err := topology.ParseDeadLetter(nil); !errors.Is(err, topology.ErrNoDeadLetter) {
+		t.Errorf("no headers: %v", err)
+	}
+	if _, err := topology.ParseDeadLetter(in.Headers); !errors.Is(err, topology.ErrNoDeadLetter) {
+		t.Errorf("an ordinary record: %v", err)
+	}
+	optional := map[string]bool{topology.HeaderCut: true}
+	for i, h := range good {
+		if !strings.HasPrefix(h.Key, "onceward.") || optional[h.Key] {
+			continue
+		}
+		for _, value := range [][]byte{nil, []byte(strings.Repeat("canary", 200))} {
+			bad := append([]topology.Header(nil), good...)
+			bad[i].Value = value
+			_, err := topology.ParseDeadLetter(bad)
+			empty := h.Key == topology.HeaderNode || h.Key == topology.HeaderMessage
+			if value == nil && empty {
+				continue
+			}
+			if err == nil || !strings.Contains(err.Error(), h.Key) ||
+				strings.Contains(err.Error(), "canary") {
+				t.Errorf("header %s with %d bytes: %v", h.Key, len(value), err)
+			}
+			// Forged headers do not become the origin of the next death.
+			in.Headers = bad
+			again := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
+			if info, err := topology.ParseDeadLetter(again.Headers); err != nil || info.Deaths != 1 {
+				t.Errorf("header %s with %d bytes, then another death: %+v, %v", h.Key, len(value), info, err)
+			}
+		}
+	}
+}
+
+// FuzzParseDeadLetter: whatever the headers say, what is read fits into the headers of a next death.
+func FuzzParseDeadLetter(f *testing.F) {
+	f.Add("onceward.deaths", "1", "onceward.offset", "-1")
+	f.Add("onceward.failure.first", "2026-01-01T00:00:00Z", "onceward.class", "nonsense")
+	k := openDying(f, 0)
+	in := k.input("words", []byte("key"), []byte("poison"))
+	in.Partition = 3
+	good := k.graph.Process(in).Outputs[0].Headers
+	f.Fuzz(func(t *testing.T, key1, value1, key2, value2 string) {
+		headers := append([]topology.Header(nil), good...)
+		headers = append(headers, topology.Header{Key: key1, Value: []byte(value1)},
+			topology.Header{Key: key2, Value: []byte(value2)})
+		in.Headers = headers
+		out := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
+		if _, err := topology.ParseDeadLetter(out.Headers); err != nil {
+			t.Errorf("a dead letter that cannot be read: %v", err)
+		}
+		size := 0
+		for _, h := range out.Headers {
+			if h.Key != key1 && h.Key != key2 {
+				size += len(h.Key) + len(h.Value)
+			}
+		}
+		if size > topology.DeadLetterHeaderBytesMax {
+			t.Errorf("%d bytes of headers", size)
+		}
+	})
+}

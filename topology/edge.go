@@ -1,0 +1,184 @@
+package topology
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/onceward/onceward/schemas"
+)
+
+// Reasons for failures that no user code is to blame for. None of them quotes a record.
+const (
+	errWrongTask   = schemas.Reason("the record is of a topic or partition that the task does not read")
+	errEmitLate    = schemas.Reason("a record is emitted while its node handles none")
+	errRecovered   = schemas.Reason("a panic of this node was recovered by a node before it")
+	errNoTimestamp = schemas.Reason("the timestamp is negative")
+	errNullKey     = schemas.Reason("a null key cannot be written to a compacted topic")
+)
+
+// readInput is what a source does with g.in.
+func readInput[K, V any](g *Graph, n *node, t *TopicOf[K, V], next Emit[K, V]) error {
+	g.node = n
+	in := &g.in
+	if err := g.checkTimestamp(in.Timestamp); err != nil {
+		return g.fail(n, err)
+	}
+	key, value, err := t.Decode(in.Key, in.Value)
+	if err != nil {
+		return g.fail(n, err)
+	}
+	headers := in.Headers
+	if !n.keepDeadLetterHeaders {
+		headers = withoutDeadLetterHeaders(headers)
+	}
+	return next(&g.context, Record[K, V]{
+		Key:       key,
+		Value:     value,
+		Timestamp: in.Timestamp,
+		Headers:   headers[:len(headers):len(headers)],
+		origin:    g.newOrigin(),
+	})
+}
+
+// originChunk trades a little garbage per kept record for an allocation per chunk instead of one per record.
+const originChunk = 64
+
+func (g *Graph) newOrigin() *origin {
+	if len(g.origins) == cap(g.origins) {
+		g.origins = make([]origin, 0, originChunk)
+	}
+	g.origins = append(g.origins, origin{
+		topic: g.in.Topic, partition: g.in.Partition, offset: g.in.Offset, streamTime: g.in.StreamTime,
+	})
+	return &g.origins[len(g.origins)-1]
+}
+
+// checkTimestamp says what is wrong with a timestamp. The clock is read only if the timestamp is ahead of
+// where the limit was the last time, because the limit only moves on.
+func (g *Graph) checkTimestamp(millis int64) error {
+	if millis < 0 {
+		return Fail(Validation, errNoTimestamp)
+	}
+	if g.config.MaxFutureTimestamp < 0 || millis <= g.horizon {
+		return nil
+	}
+	g.horizon = g.config.Now().Add(g.config.MaxFutureTimestamp).UnixMilli()
+	if millis <= g.horizon {
+		return nil
+	}
+	return Fail(Validation, schemas.Reason(fmt.Sprintf("the timestamp is more than %s ahead of the clock",
+		g.config.MaxFutureTimestamp)))
+}
+
+// sink is a topic that a graph writes to, with what is known of it.
+type sink struct {
+	topic           string
+	partitions      int32
+	maxMessageBytes int
+	compacted       bool
+}
+
+func (g *Graph) newSink(n *node) (*sink, error) {
+	s, err := g.newTopicSink(n.topic.on(g.topology.application))
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", n.name, err)
+	}
+	return s, nil
+}
+
+func (g *Graph) newTopicSink(topic string) (*sink, error) {
+	s := &sink{topic: topic, partitions: g.config.Partitions(topic)}
+	if s.partitions < 1 {
+		return nil, fmt.Errorf("the number of partitions of topic %s is not known", topic)
+	}
+	if g.config.MaxMessageBytes != nil {
+		s.maxMessageBytes = int(g.config.MaxMessageBytes(topic))
+	}
+	if g.config.Compacted != nil {
+		s.compacted = g.config.Compacted(topic)
+	}
+	return s, nil
+}
+
+// newDeadLetterSink also makes sure that every dead letter can be cut to fit.
+func (g *Graph) newDeadLetterSink(topic string) (*sink, error) {
+	s, err := g.newTopicSink(topic)
+	if err != nil {
+		return nil, fmt.Errorf("dead letters: %w", err)
+	}
+	if s.maxMessageBytes > 0 && s.maxMessageBytes < deadLetterBytesMin {
+		return nil, fmt.Errorf("dead letters: topic %s takes records of %d bytes (max.message.bytes), "+
+			"it needs at least %d", topic, s.maxMessageBytes, deadLetterBytesMin)
+	}
+	return s, nil
+}
+
+// writeOutput is what a sink does with a record.
+func writeOutput[K, V any](g *Graph, n *node, s *sink, t *TopicOf[K, V], r *Record[K, V]) error {
+	caller := g.node
+	g.node = n
+	out := Output{Topic: s.topic, Timestamp: r.Timestamp, Headers: r.Headers}
+	var err error
+	if out.Key, err = t.key.encode(&g.arena, r.Key); err != nil {
+		return g.fail(n, &partError{part: "key", err: err})
+	}
+	if out.Value, err = t.value.encode(&g.arena, r.Value); err != nil {
+		return g.fail(n, &partError{part: "value", err: err})
+	}
+	if err := g.checkTimestamp(out.Timestamp); err != nil {
+		return g.fail(n, err)
+	}
+	if err := s.check(&out); err != nil {
+		return g.fail(n, err)
+	}
+	out.Partition = s.partition(out.Key, g.id.Partition)
+	g.outputs = append(g.outputs, out)
+	g.node = caller
+	return nil
+}
+
+// partition returns where a record with that key goes. A null key stays with its task, which spreads evenly
+// and gives the same answer when the record is processed again.
+func (s *sink) partition(key []byte, task int32) int32 {
+	if key == nil {
+		return task % s.partitions
+	}
+	return PartitionOf(key, s.partitions)
+}
+
+// check refuses what the broker or the client would refuse at commit time, when it would take the whole
+// round with it.
+func (s *sink) check(out *Output) error {
+	if s.compacted && out.Key == nil {
+		return Fail(Validation, errNullKey)
+	}
+	if s.maxMessageBytes > 0 {
+		if size := batchBytes(out); size > s.maxMessageBytes {
+			return Fail(Validation, schemas.Reason(fmt.Sprintf(
+				"the record has %d bytes as a batch of its own, topic %s takes %d (max.message.bytes)",
+				size, s.topic, s.maxMessageBytes)))
+		}
+	}
+	return nil
+}
+
+// batchOverheadBytes is what a batch costs before its first record: 61 bytes of header, and the 4 bytes of
+// length before it that the client counts with it.
+const batchOverheadBytes = 65
+
+// batchBytes returns the size of a record batch with only this record, not compressed, which is how the
+// client counts: a record that fits is never refused later.
+func batchBytes(out *Output) int {
+	// Attributes, and the differences of timestamp and offset, which are 0 for the first record.
+	body := 1 + 1 + 1 + varBytes(out.Key) + varBytes(out.Value) + varintLen(len(out.Headers))
+	for i := range out.Headers {
+		h := &out.Headers[i]
+		body += varintLen(len(h.Key)) + len(h.Key) + varBytes(h.Value)
+	}
+	return batchOverheadBytes + varintLen(body) + body
+}
+
+func varBytes(b []byte) int { return varintLen(len(b)) + len(b) }
+
+// varintLen returns the length of n as a zigzag varint. Null, which is -1, takes one byte, as 0 does.
+func varintLen(n int) int { return (bits.Len64(uint64(n)<<1|1) + 6) / 7 }

@@ -1,0 +1,53 @@
+package topology
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Fingerprint returns 32 hexadecimal digits that stand for the structure of the topology: its
+// subtopologies, nodes, edges, outlets, topics, stores, and the names of their codecs. The order of
+// declarations, the application id, policies, starts and numbers of partitions do not count, and nor does
+// what the functions do, which nobody can see.
+func (t *Topology) Fingerprint() string { return t.fingerprint }
+
+// fingerprintVersion is part of the hash, so that a change of what is hashed is never taken for a change of
+// the topology.
+const fingerprintVersion = "onceward topology 1"
+
+func (t *Topology) hash() string {
+	h := sha256.New()
+	t.writeStructure(h)
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// writeStructure writes what the fingerprint stands for. A hash never returns an error. Every string is
+// quoted, so that no two structures are written alike.
+func (t *Topology) writeStructure(w io.Writer) {
+	fmt.Fprintf(w, "%s\n", fingerprintVersion)
+	for _, s := range t.subtopologies {
+		fmt.Fprintf(w, "subtopology %q\n", s.name)
+		for _, store := range s.stores {
+			fmt.Fprintf(w, "store %q %q %q\n", store.name, store.formats.key, store.formats.value)
+		}
+		for _, n := range s.nodes {
+			fmt.Fprintf(w, "%s %q", strings.ToLower(n.kind.String()), n.name)
+			if n.kind != processorNode {
+				fmt.Fprintf(w, " topic %q %q %q", n.topic.local(), n.topic.formats.key, n.topic.formats.value)
+			}
+			for _, store := range n.storeNames() {
+				fmt.Fprintf(w, " store %q", store)
+			}
+			parents := make([]string, len(n.parents))
+			for i, p := range n.parents {
+				parents[i] = fmt.Sprintf(" from %q.%q", p.node.name, p.name)
+			}
+			slices.Sort(parents)
+			fmt.Fprintf(w, "%s\n", strings.Join(parents, ""))
+		}
+	}
+}

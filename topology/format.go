@@ -1,0 +1,141 @@
+package topology
+
+import (
+	"fmt"
+
+	"github.com/onceward/onceward/schemas"
+)
+
+// Option is a value that may be absent. The zero Option is absent. It is comparable if T is.
+type Option[T any] struct {
+	value T
+	ok    bool
+}
+
+// Some returns an Option that holds v.
+func Some[T any](v T) Option[T] { return Option[T]{value: v, ok: true} }
+
+// None returns the absent Option.
+func None[T any]() Option[T] { return Option[T]{} }
+
+// Get returns the value, and whether there is one.
+func (o Option[T]) Get() (value T, ok bool) { return o.value, o.ok }
+
+// Or returns the value, or def if there is none.
+func (o Option[T]) Or(def T) T {
+	if o.ok {
+		return o.value
+	}
+	return def
+}
+
+// Nullable returns a codec for keys or values of topics that may be null: null is the absent Option, in
+// both directions, and everything else is codec's. A null and an empty string are two different keys, and
+// stay so.
+//
+// Without Nullable a null is an error of class Poison where it is read, with one exception: where the Go
+// type is []byte, null and nil are the same thing, and nil and empty are not.
+//
+// Stores have no nulls (a deleted entry is absent), so a store with a Nullable codec is a mistake that
+// Build reports.
+func Nullable[T any](codec schemas.Codec[T]) schemas.Codec[Option[T]] {
+	if codec == nil {
+		return nil
+	}
+	return nullable[T]{codec}
+}
+
+type nullable[T any] struct{ codec schemas.Codec[T] }
+
+func (n nullable[T]) Name() string { return "nullable:" + n.codec.Name() }
+
+// Append refuses the absent Option: a null has no bytes. Topics look at Null first.
+func (n nullable[T]) Append(dst []byte, v Option[T]) ([]byte, error) {
+	if !v.ok {
+		return dst, &schemas.Error{
+			Codec: n.Name(), Op: schemas.OpAppend, Offset: -1,
+			Reason: "a null has no encoding outside a topic",
+		}
+	}
+	return n.codec.Append(dst, v.value)
+}
+
+func (n nullable[T]) Decode(b []byte) (Option[T], error) {
+	v, err := n.codec.Decode(b)
+	if err != nil {
+		return Option[T]{}, err
+	}
+	return Some(v), nil
+}
+
+// Null reports whether v stands for null.
+func (n nullable[T]) Null(v Option[T]) bool { return !v.ok }
+
+// format is a codec with what a topic adds to it: the nulls.
+type format[T any] struct {
+	codec schemas.Codec[T]
+	// null reports whether a value stands for null; nil if there is no such value. Null is then the zero T.
+	null func(T) bool
+	// present makes sure that a value that was read from bytes does not look like null; nil where it cannot.
+	present func(T) T
+}
+
+func formatOf[T any](codec schemas.Codec[T]) format[T] {
+	f := format[T]{codec: codec}
+	if n, ok := codec.(interface{ Null(v T) bool }); ok {
+		f.null = n.Null
+		return f
+	}
+	if null, ok := any(isNilBytes).(func(T) bool); ok {
+		f.null = null
+		f.present, _ = any(nonNilBytes).(func(T) T)
+	}
+	return f
+}
+
+func isNilBytes(b []byte) bool { return b == nil }
+
+func nonNilBytes(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+const errNull = schemas.Reason("is null, and the codec of the topic is not Nullable")
+
+func (f *format[T]) decode(b []byte) (T, error) {
+	if b == nil {
+		var null T
+		if f.null == nil {
+			return null, errNull
+		}
+		return null, nil
+	}
+	v, err := f.codec.Decode(b)
+	if err == nil && f.present != nil {
+		v = f.present(v)
+	}
+	return v, err
+}
+
+// encode returns nil for null, and never nil for anything else. The result is never written to again. It is
+// in memory of its own if a is nil.
+func (f *format[T]) encode(a *arena, v T) ([]byte, error) {
+	if f.null != nil && f.null(v) {
+		return nil, nil
+	}
+	if a == nil {
+		return f.codec.Append([]byte{}, v)
+	}
+	return take(a, f.codec, v)
+}
+
+// partError says which part of a record a codec could not handle.
+type partError struct {
+	part string
+	err  error
+}
+
+func (e *partError) Error() string { return fmt.Sprintf("%s: %v", e.part, e.err) }
+func (e *partError) Unwrap() error { return e.err }

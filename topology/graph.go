@@ -1,0 +1,249 @@
+package topology
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/onceward/onceward/state"
+)
+
+// GraphConfig is what a graph needs to know of the world around it. The functions are called on the task's
+// goroutine.
+type GraphConfig struct {
+	// Partitions returns the number of partitions of a topic on the cluster; 0 means unknown, which is an
+	// error for a topic that the task writes. It is asked when the graph is made and not again, so that a
+	// record that is processed twice goes to the same place.
+	Partitions func(topic string) int32
+	// MaxMessageBytes returns the limit of a topic, as in max.message.bytes; 0 means unchecked. It may be
+	// nil. It is asked when the graph is made.
+	MaxMessageBytes func(topic string) int32
+	// Compacted reports whether a topic is compacted, and so refuses null keys. It may be nil. It is asked
+	// when the graph is made.
+	Compacted func(topic string) bool
+	// Now returns the wall clock. It dates failures and bounds timestamps, and user code never sees it.
+	Now func() time.Time
+	// MaxFutureTimestamp is how far ahead of the clock a timestamp may be, of an input or an output. One
+	// that is further ahead is a Validation failure, because it would move the stream time and expire what
+	// is not old. 0 means one hour, a negative value means unchecked.
+	MaxFutureTimestamp time.Duration
+}
+
+const maxFutureTimestampDefault = time.Hour
+
+// Graph is a subtopology made runnable for one task: nodes with their handlers, stores and counters. It
+// belongs to one goroutine. It keeps nothing about records from one call of Process to the next, except in
+// the state.
+type Graph struct {
+	topology *Topology
+	id       TaskID
+	state    State
+	config   GraphConfig
+	sources  []graphSource
+	entries  map[*node]any
+	context  Context
+	arena    arena
+	// deadLetters is the sink of dead letters, nil if there is none.
+	deadLetters *sink
+	// horizon is the latest timestamp that the clock allowed when it was last read, in milliseconds since
+	// the epoch.
+	horizon int64
+
+	// What follows is about the record at work.
+
+	in Input
+	// node is the node whose code runs, nil between records.
+	node    *node
+	failure *Failure
+	outputs []Output
+	counts  []Count
+	touched []*Counter
+	// origins is a chunk of origins that are given out once each.
+	origins []origin
+}
+
+type graphSource struct {
+	topic string
+	run   func() error
+}
+
+// NewGraph makes a graph for one task. The factories of its nodes run, in an order that is not defined. st
+// may be nil if the subtopology has no stores.
+//
+// An error means that the task cannot be opened: a factory failed, a topic is unknown, or something is
+// missing from cfg.
+func (t *Topology) NewGraph(id TaskID, st State, cfg GraphConfig) (*Graph, error) {
+	sub, ok := t.subtopology(id.Subtopology)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("topology %s: task %s: there is no subtopology %q", t.name, id, id.Subtopology)
+	case id.Partition < 0:
+		return nil, fmt.Errorf("topology %s: task %s: the partition is negative", t.name, id)
+	case cfg.Partitions == nil || cfg.Now == nil:
+		return nil, fmt.Errorf("topology %s: task %s: GraphConfig needs Partitions and Now", t.name, id)
+	case st == nil && len(sub.stores) > 0:
+		return nil, fmt.Errorf("topology %s: task %s has stores and needs a State", t.name, id)
+	}
+	if cfg.MaxFutureTimestamp == 0 {
+		cfg.MaxFutureTimestamp = maxFutureTimestampDefault
+	}
+	g := &Graph{topology: t, id: id, state: st, config: cfg, entries: map[*node]any{}}
+	g.context.graph = g
+	if err := g.instantiate(sub); err != nil {
+		return nil, fmt.Errorf("topology %s: task %s: %w", t.name, id, err)
+	}
+	return g, nil
+}
+
+func (g *Graph) instantiate(sub *subtopology) error {
+	for _, n := range sub.nodes {
+		if n.kind == sourceNode {
+			run, err := n.read(g)
+			if err != nil {
+				return err
+			}
+			g.sources = append(g.sources, graphSource{topic: n.topic.on(g.topology.application), run: run})
+			continue
+		}
+		// A source makes what hangs on it. What is left hangs on outlets that their node does not use.
+		if err := n.instantiate(g); err != nil {
+			return err
+		}
+	}
+	if topic := g.topology.deadLetters; topic != "" {
+		var err error
+		if g.deadLetters, err = g.newDeadLetterSink(topic); err != nil {
+			return err
+		}
+	}
+	g.entries = nil
+	return nil
+}
+
+// store returns the bytes of a declared store.
+func (g *Graph) store(name string) (state.Bytes, error) {
+	bytes := g.state.Store(name)
+	if bytes == nil {
+		return nil, fmt.Errorf("the State has no store %s", name)
+	}
+	return bytes, nil
+}
+
+// Process runs one record through the graph, depth first, and returns what is to become of it. It marks a
+// savepoint of the state first, and reverts to it unless the verdict is Accept. It never panics because of
+// user code.
+func (g *Graph) Process(in Input) Verdict {
+	if in.Attempt < 1 {
+		in.Attempt = 1
+	}
+	g.in = in
+	g.failure = nil
+	g.outputs = g.outputs[:0]
+	g.counts = g.counts[:0]
+	if g.state != nil {
+		g.state.Mark()
+	}
+	g.run()
+	if g.failure == nil {
+		g.collectCounts()
+		return Verdict{Action: Accept, Outputs: g.outputs, Counts: g.counts}
+	}
+	if g.state != nil {
+		g.state.Revert()
+	}
+	g.outputs = g.outputs[:0]
+	g.dropCounts()
+	return g.judge()
+}
+
+// run passes the record to its source. The outcome is in g.failure.
+func (g *Graph) run() {
+	defer func() {
+		n := g.node
+		g.node = nil
+		if p := recover(); p != nil && g.failure == nil {
+			g.fail(n, newPanicError(p))
+			g.failure.Stack = stack()
+		}
+	}()
+	for i := range g.sources {
+		if g.sources[i].topic == g.in.Topic && g.in.Partition == g.id.Partition {
+			_ = g.sources[i].run() // whatever it returns is in g.failure
+			return
+		}
+	}
+	g.fail(nil, Fail(Fatal, errWrongTask))
+}
+
+// fail notes the failure of the record, unless it has failed before: what counts is the first cause, and
+// not what code further up made of it.
+func (g *Graph) fail(n *node, err error) error {
+	if g.failure == nil {
+		g.failure = &Failure{Class: ClassOf(err), Err: err, Attempt: g.in.Attempt, node: n}
+		if n != nil {
+			g.failure.Node = n.name
+		}
+	}
+	return g.failure
+}
+
+// misuse is the error of an Emit that was called outside of its node's turn.
+func (g *Graph) misuse(n *node) error {
+	err := Fail(Fatal, fmt.Errorf("node %s: %w", n.name, errEmitLate))
+	if g.node == nil {
+		return err
+	}
+	return g.fail(n, err)
+}
+
+// judge turns the failure into a verdict by the policy of its node.
+func (g *Graph) judge() Verdict {
+	f := g.failure
+	policy := g.topology.policies[f.Class]
+	if f.node != nil {
+		if own, ok := f.node.policies[f.Class]; ok {
+			policy = own
+		}
+	}
+	action := policy.Action
+	if action == Retry {
+		if g.in.Attempt < policy.Attempts {
+			return Verdict{Action: Retry, Failure: f, Backoff: policy.pause(g.in.Attempt)}
+		}
+		action = policy.Then
+	}
+	if action == DeadLetter && g.deadLetters == nil {
+		f.note = "the task stops because the topology has no dead-letter topic"
+		action = Stop
+	}
+	if action == Stop {
+		return Verdict{Action: Stop, Failure: f}
+	}
+	g.outputs = append(g.outputs, g.deadLetter(f))
+	g.counts = append(g.counts, Count{Node: f.Node, Outcome: deadLetterOutcomes[f.Class], N: 1})
+	return Verdict{Action: DeadLetter, Outputs: g.outputs, Counts: g.counts, Failure: f}
+}
+
+// deadLetterOutcomes are what a dead letter is counted as.
+var deadLetterOutcomes = func() (outcomes [classes]string) {
+	for c := Transient; c <= Fatal; c++ {
+		outcomes[c] = "dead-letter-" + c.String()
+	}
+	return outcomes
+}()
+
+func (g *Graph) collectCounts() {
+	for _, c := range g.touched {
+		if c.n != 0 {
+			g.counts = append(g.counts, Count{Node: c.node, Outcome: c.outcome, N: c.n})
+		}
+		c.n, c.touched = 0, false
+	}
+	g.touched = g.touched[:0]
+}
+
+func (g *Graph) dropCounts() {
+	for _, c := range g.touched {
+		c.n, c.touched = 0, false
+	}
+	g.touched = g.touched[:0]
+}

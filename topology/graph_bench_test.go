@@ -1,0 +1,105 @@
+package topology
+
+import (
+	"encoding/binary"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/memstore"
+)
+
+var (
+	benchIn    = Topic("in", schemas.String(), schemas.Int64())
+	benchOut   = Topic("out", schemas.String(), schemas.Int64())
+	benchStore = Store("sums", schemas.String(), schemas.Int64())
+)
+
+// benchGraph is a task of three steps (filter, a node with a store, map) and a sink.
+func benchGraph(tb testing.TB) *Graph {
+	tb.Helper()
+	b := NewBuilder("bench", DeadLetters("bench.dead"))
+	positive := From(b, benchIn).Filter("positive", func(r Record[string, int64]) (bool, error) {
+		return r.Value >= 0, nil
+	})
+	sums := Process(positive, "sums", benchStore, func(
+		c *Context, store state.KeyValue[string, int64], r Record[string, int64], emit Emit[string, int64],
+	) error {
+		sum, _, err := store.Get(r.Key)
+		if err != nil {
+			return err
+		}
+		sum += r.Value
+		if err := store.Put(r.Key, sum); err != nil {
+			return err
+		}
+		return emit(c, WithValue(r, sum))
+	})
+	MapValues(sums, "double", func(r Record[string, int64]) (int64, error) {
+		return 2 * r.Value, nil
+	}).Into(benchOut)
+	t, err := b.Build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	st, err := state.NewTask(memstore.New(), []string{"sums"})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	g, err := t.NewGraph(TaskID{"in", 0}, st, GraphConfig{
+		Partitions:      func(string) int32 { return 6 },
+		MaxMessageBytes: func(string) int32 { return 1 << 20 },
+		Now:             time.Now,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return g
+}
+
+func benchInputs(n int) []Input {
+	const at = 1_700_000_000_000
+	traceparent := []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	headers := []Header{{Key: "traceparent", Value: traceparent}}
+	inputs := make([]Input, n)
+	for i := range inputs {
+		inputs[i] = Input{
+			Topic: "in", Offset: int64(i), Timestamp: at, StreamTime: at, Attempt: 1,
+			Key: []byte("key-" + strconv.Itoa(i)), Value: binary.BigEndian.AppendUint64(nil, uint64(i)),
+			Headers: headers,
+		}
+	}
+	return inputs
+}
+
+// BenchmarkProcess is one record through a source, a filter, a node that reads and writes a store, a map,
+// and a sink.
+func BenchmarkProcess(b *testing.B) {
+	g, inputs := benchGraph(b), benchInputs(1024)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if v := g.Process(inputs[i&1023]); v.Action != Accept || len(v.Outputs) != 1 {
+			b.Fatal(v.Failure)
+		}
+		i++
+	}
+}
+
+// TestProcessAllocations holds the promise of the package documentation: two allocations are the codecs'
+// (the key as a string, and the value given to the store), and chunks of memory come to far less than one.
+func TestProcessAllocations(t *testing.T) {
+	g, inputs := benchGraph(t), benchInputs(64)
+	i := 0
+	allocs := testing.AllocsPerRun(2000, func() {
+		if v := g.Process(inputs[i&63]); v.Action != Accept {
+			t.Fatal(v.Failure)
+		}
+		i++
+	})
+	if allocs > 2 {
+		t.Errorf("a record costs %v allocations, want 2", allocs)
+	}
+}

@@ -1,0 +1,185 @@
+package topology
+
+import (
+	"maps"
+	"slices"
+)
+
+type nodeKind uint8
+
+const (
+	sourceNode nodeKind = iota
+	processorNode
+	sinkNode
+)
+
+func (k nodeKind) String() string {
+	switch k {
+	case sourceNode:
+		return "Source"
+	case processorNode:
+		return "Processor"
+	}
+	return "Sink"
+}
+
+// node is one node of a topology. It is written while the topology is built and never afterwards.
+type node struct {
+	kind     nodeKind
+	name     string
+	pos      position
+	policies map[Class]Policy
+	// parents are the outlets that feed the node.
+	parents []*outlet
+	outlets []*outlet
+	stores  []storeInfo
+
+	// topic is what a source reads or a sink writes.
+	topic topicRef
+	// start and keepDeadLetterHeaders are for sources.
+	start                 Start
+	keepDeadLetterHeaders bool
+	// read makes the entry of a source: what it does with g.in.
+	read func(g *Graph) (func() error, error)
+	// instantiate makes any other node in g; it does nothing if the node is there.
+	instantiate func(g *Graph) error
+	// incomplete says what the node still needs; empty when it is complete.
+	incomplete string
+}
+
+// topicRef names a topic before the application id is known.
+type topicRef struct {
+	// name is the topic, or the name that the user gave to the repartitioning.
+	name        string
+	repartition bool
+	// partitions is the declared number of a repartition topic, 0 if there is none.
+	partitions int32
+	formats    formats
+}
+
+// local returns the name without the application id.
+func (t topicRef) local() string {
+	if t.repartition {
+		return t.name + repartitionSuffix
+	}
+	return t.name
+}
+
+// on returns the name on the cluster.
+func (t topicRef) on(application string) string {
+	if t.repartition {
+		return application + "-" + t.local()
+	}
+	return t.name
+}
+
+// outlet is where records leave a node. port adds the types.
+type outlet struct {
+	node *node
+	// name is empty where a node has only one.
+	name     string
+	children []*node
+}
+
+// port is an outlet with its types, and with the functions that make its children for a graph.
+type port[K, V any] struct {
+	outlet
+	next []func(g *Graph) (Emit[K, V], error)
+}
+
+// Emit passes a record on to what comes next. The error is nil or a failure of this record further down,
+// which fails the whole record whatever the caller makes of it.
+type Emit[K, V any] func(c *Context, r Record[K, V]) error
+
+// addPort adds an outlet to n. After Build the outlet is a loose one, so that the topology stays as it is.
+func addPort[K, V any](b *Builder, n *node, name string) *port[K, V] {
+	p := &port[K, V]{outlet: outlet{node: n, name: name}}
+	if !b.closed {
+		n.outlets = append(n.outlets, &p.outlet)
+	}
+	return p
+}
+
+// connect makes n a child of p; entry makes the child in a graph, once. After Build it does nothing.
+func connect[K, V any](b *Builder, p *port[K, V], n *node, entry func(g *Graph) (Emit[K, V], error)) {
+	if b.closed {
+		return
+	}
+	n.instantiate = func(g *Graph) error {
+		_, err := entry(g)
+		return err
+	}
+	p.children = append(p.children, n)
+	n.parents = append(n.parents, &p.outlet)
+	p.next = append(p.next, entry)
+}
+
+// once returns build as a function that builds at most once for a graph: a node with several parents is one
+// node.
+func once[K, V any](n *node, build func(g *Graph) (Emit[K, V], error)) func(g *Graph) (Emit[K, V], error) {
+	return func(g *Graph) (Emit[K, V], error) {
+		if entry, ok := g.entries[n].(Emit[K, V]); ok {
+			return entry, nil
+		}
+		entry, err := build(g)
+		if err != nil {
+			return nil, err
+		}
+		g.entries[n] = entry
+		return entry, nil
+	}
+}
+
+// link returns what passes a record to all children of p, in the order in which they were connected.
+func link[K, V any](g *Graph, p *port[K, V]) (Emit[K, V], error) {
+	entries := make([]Emit[K, V], len(p.next))
+	for i, next := range p.next {
+		entry, err := next(g)
+		if err != nil {
+			return nil, err
+		}
+		entries[i] = entry
+	}
+	switch len(entries) {
+	case 0:
+		return func(*Context, Record[K, V]) error { return nil }, nil
+	case 1:
+		return entries[0], nil
+	}
+	return func(c *Context, r Record[K, V]) error {
+		for _, entry := range entries {
+			if err := entry(c, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// parentNames and childNames are sorted and without repetitions.
+func (n *node) parentNames() []string {
+	names := map[string]bool{}
+	for _, p := range n.parents {
+		names[p.node.name] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func (n *node) childNames() []string {
+	names := map[string]bool{}
+	for _, o := range n.outlets {
+		for _, child := range o.children {
+			names[child.name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func (n *node) storeNames() []string {
+	names := make([]string, len(n.stores))
+	for i, s := range n.stores {
+		names[i] = s.name
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

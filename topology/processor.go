@@ -1,0 +1,244 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/onceward/onceward/state"
+)
+
+// Handler is what a node does with one record. Its state is in stores, nowhere else: a record that fails is
+// undone by undoing store writes, and a record may be given again after an abort. A panic is recovered and
+// is a Poison failure.
+//
+// The handler runs on the task's goroutine and must not pass c, the stores or an Emit to another one.
+type Handler[K, V any] func(c *Context, r Record[K, V]) error
+
+// Node is a processor node: user code with stores, counters and any number of typed outlets. It is declared
+// in three steps:
+//
+//	node := topology.Stateful(events, "inbox", seen)
+//	accepted := topology.Outlet[string, Event](node, "accepted")
+//	node.Process(func(t *topology.Setup) (topology.Handler[string, Event], error) {
+//		seen, emit := seen.In(t), accepted.In(t)
+//		return func(c *topology.Context, r topology.Record[string, Event]) error { ... }, nil
+//	})
+type Node[K, V any] struct {
+	b       *Builder
+	node    *node
+	factory func(t *Setup) (Handler[K, V], error)
+}
+
+// Stateful declares a node that gets the records of s and uses the given stores, if any. Nodes that name
+// the same store share it, and become part of one subtopology by that.
+func Stateful[K, V any](s Stream[K, V], name string, stores ...AnyStore) *Node[K, V] {
+	b := s.builder("Stateful(" + name + ")")
+	n := &node{kind: processorNode, name: name, pos: caller(), incomplete: "the node has no Process function"}
+	declared := &Node[K, V]{b: b, node: b.add(n, nil)}
+	for _, store := range stores {
+		if store == nil {
+			b.mistakeAt(n.pos, name, errors.New("a store is nil"))
+			continue
+		}
+		info, err := store.info()
+		if err != nil {
+			b.mistakeAt(n.pos, name, fmt.Errorf("store %s: %w", info.name, err))
+		}
+		n.stores = append(n.stores, info)
+	}
+	connect(b, s.port, n, once(n, declared.build))
+	return declared
+}
+
+// Process sets what the node does. The factory runs once for each task that is opened, before its first
+// record; it fetches stores, outlets and counters from t and returns the handler. An error, or a panic,
+// keeps the task from opening.
+func (n *Node[K, V]) Process(factory func(t *Setup) (Handler[K, V], error)) {
+	pos := caller()
+	switch {
+	case n.b.closed:
+		n.b.mistakeAt(pos, n.node.name, errClosed)
+		return
+	case factory == nil:
+		n.b.mistakeAt(pos, n.node.name, errNilFunc)
+	case n.factory != nil:
+		n.b.mistakeAt(pos, n.node.name, errors.New("Process is called twice"))
+	}
+	n.factory = factory
+	n.node.incomplete = ""
+}
+
+// OnError sets the node's reaction to errors of class, and returns n.
+func (n *Node[K, V]) OnError(class Class, policy Policy) *Node[K, V] {
+	OnError(class, policy).applyNode(n.b, n.node)
+	return n
+}
+
+// Mistake notes err as a mistake in the declaration of n, for Build to report; nil is no mistake. It is for
+// packages of processors that check options of their own.
+func (n *Node[K, V]) Mistake(err error) {
+	if err != nil {
+		n.b.mistakeAt(n.node.pos, n.node.name, err)
+	}
+}
+
+func (n *Node[K, V]) build(g *Graph) (Emit[K, V], error) {
+	t := &Setup{graph: g, node: n.node, scope: &scope{}}
+	handler, err := n.setUp(t)
+	if err != nil {
+		return nil, err
+	}
+	return guard(g, n.node, func(c *Context, r Record[K, V]) error {
+		*t.scope = scopeOf(&r)
+		return handler(c, r)
+	}), nil
+}
+
+func (n *Node[K, V]) setUp(t *Setup) (handler Handler[K, V], err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("node %s: the factory given to Process: %w\n%s",
+				n.node.name, newPanicError(p), stack())
+		}
+	}()
+	handler, err = n.factory(t)
+	if err == nil && handler == nil {
+		err = errors.New("the handler is nil")
+	}
+	if err = errors.Join(append(t.errs, err)...); err != nil {
+		return nil, fmt.Errorf("node %s: the factory given to Process: %w", n.node.name, err)
+	}
+	return handler, nil
+}
+
+// OutletOf is a way out of a node, with the types of what leaves there.
+type OutletOf[K, V any] struct {
+	b    *Builder
+	port *port[K, V]
+}
+
+// Outlet adds a way out to node. A node without outlets is an end of the topology.
+func Outlet[K2, V2, K, V any](node *Node[K, V], name string) OutletOf[K2, V2] {
+	node.b.claimOutlet(node.node, name, caller())
+	return OutletOf[K2, V2]{b: node.b, port: addPort[K2, V2](node.b, node.node, name)}
+}
+
+// Stream returns the stream of what leaves the node there.
+func (o OutletOf[K, V]) Stream() Stream[K, V] { return Stream[K, V](o) }
+
+// Connected reports whether anything uses the stream. The answer is final once the topology is built, so
+// the factory given to Process can ask; while the topology is declared the answer can still change to yes.
+func (o OutletOf[K, V]) Connected() bool { return o.port != nil && len(o.port.children) > 0 }
+
+// In returns the function that emits a record there, for the handler of the node that t prepares. It works
+// while the node handles a record and at no other time.
+func (o OutletOf[K, V]) In(t *Setup) Emit[K, V] {
+	fail := func(err error) Emit[K, V] {
+		t.errs = append(t.errs, err)
+		return func(*Context, Record[K, V]) error { return err }
+	}
+	if o.port == nil || o.port.node != t.node {
+		return fail(fmt.Errorf("node %s uses an outlet of another node; an outlet belongs to the node that "+
+			"declares it", t.node.name))
+	}
+	next, err := link(t.graph, o.port)
+	if err != nil {
+		return fail(err)
+	}
+	return emitFrom(t.graph, t.node, t.scope, next)
+}
+
+// Setup is what the factory of a node prepares its handler with. It must not be used once the factory has
+// returned.
+type Setup struct {
+	graph *Graph
+	node  *node
+	scope *scope
+	errs  []error
+}
+
+// Node returns the name of the node.
+func (t *Setup) Node() string { return t.node.name }
+
+// Task returns the task that is opened.
+func (t *Setup) Task() TaskID { return t.graph.id }
+
+// Application returns the application id.
+func (t *Setup) Application() string { return t.graph.topology.application }
+
+// Counter returns a counter of an outcome of the node. Counts are part of the record: they are published
+// when the round that contains it is applied, and dropped when it fails.
+func (t *Setup) Counter(outcome string) *Counter {
+	if err := checkName(outcome); err != nil {
+		t.errs = append(t.errs, fmt.Errorf("name of a counter: %w", err))
+	}
+	return &Counter{graph: t.graph, node: t.node.name, outcome: outcome}
+}
+
+func (t *Setup) store(name string) (state.Bytes, error) {
+	for _, s := range t.node.stores {
+		if s.name == name {
+			return t.graph.store(name)
+		}
+	}
+	return nil, fmt.Errorf("store %s is not declared by node %s; name it in Stateful", name, t.node.name)
+}
+
+// Counter counts one outcome of a node. It belongs to its task.
+type Counter struct {
+	graph   *Graph
+	node    string
+	outcome string
+	n       int64
+	touched bool
+}
+
+// Add adds n to what the record has counted so far.
+func (c *Counter) Add(n int64) {
+	c.n += n
+	if !c.touched {
+		c.touched = true
+		c.graph.touched = append(c.graph.touched, c)
+	}
+}
+
+// Inc is Add(1).
+func (c *Counter) Inc() { c.Add(1) }
+
+// Context is the task and the record at work. It belongs to the task and is the same for every record.
+type Context struct{ graph *Graph }
+
+// Task returns the task.
+func (c *Context) Task() TaskID { return c.graph.id }
+
+// Application returns the application id.
+func (c *Context) Application() string { return c.graph.topology.application }
+
+// Attempt returns how often the record has been tried, this time included.
+func (c *Context) Attempt() int { return c.graph.in.Attempt }
+
+// StreamTime returns the task's stream time in milliseconds since the epoch: the largest timestamp so far,
+// that of the record at work included. Expiry goes by it, and never by a clock, so that a replay gives the
+// same state.
+func (c *Context) StreamTime() int64 { return c.graph.in.StreamTime }
+
+// Process is the short form of a node with one store and one outlet: f handles a record and emits what it
+// likes.
+func Process[K, V, KS, VS, K2, V2 any](
+	s Stream[K, V], name string, store StoreOf[KS, VS],
+	f func(c *Context, store state.KeyValue[KS, VS], r Record[K, V], emit Emit[K2, V2]) error,
+) Stream[K2, V2] {
+	n := Stateful(s, name, store)
+	out := Outlet[K2, V2](n, outOutlet)
+	if f == nil {
+		n.Mistake(errNilFunc)
+	}
+	n.Process(func(t *Setup) (Handler[K, V], error) {
+		kv, emit := store.In(t), out.In(t)
+		return func(c *Context, r Record[K, V]) error { return f(c, kv, r, emit) }, nil
+	})
+	return out.Stream()
+}
+
+// outOutlet is the name of the only outlet of the short form.
+const outOutlet = "out"

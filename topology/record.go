@@ -1,0 +1,121 @@
+package topology
+
+import "time"
+
+// Header is a record header. Keys may repeat; order is kept.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// Record is one record with a typed key and value.
+//
+// A record that a topology passes to user code knows the input record that it comes from ([Record.Source],
+// [Record.StreamTime]), and so do records derived from it: copies, and those made by [WithKey] and
+// [WithValue]. A record that user code builds from nothing, Record[K, V]{Key: k, Value: v}, takes over what
+// it leaves out from the record that its node is processing: the origin always, the timestamp if Timestamp
+// is 0, the headers if Headers is nil. So correlation and causation travel on unless code says otherwise;
+// an empty, non-nil Headers says so.
+//
+// Records are values. The Headers slice and the bytes in it are shared with other records and must not be
+// modified; appending to it is safe, since it has no spare capacity.
+type Record[K, V any] struct {
+	Key   K
+	Value V
+	// Timestamp is the event time in milliseconds since the epoch.
+	Timestamp int64
+	Headers   []Header
+
+	// origin is shared by all records of one input and never changes, so a record that a test keeps stays
+	// true.
+	origin *origin
+}
+
+// origin is where a record comes from.
+type origin struct {
+	topic      string
+	partition  int32
+	offset     int64
+	streamTime int64
+}
+
+// Time returns Timestamp as a time in UTC.
+func (r Record[K, V]) Time() time.Time { return time.UnixMilli(r.Timestamp).UTC() }
+
+// Source returns the position of the input record that r comes from: its topic on the cluster, partition
+// and offset. They are zero for a record that no topology has passed on.
+//
+// A position is an ingestion key at best: the same fact sent again has another one. It is not an identity.
+func (r Record[K, V]) Source() (topic string, partition int32, offset int64) {
+	if r.origin == nil {
+		return "", 0, 0
+	}
+	return r.origin.topic, r.origin.partition, r.origin.offset
+}
+
+// StreamTime returns the task's stream time when the record was read, in milliseconds since the epoch: the
+// largest timestamp so far, this record's included. It is zero for a record that no topology has passed on.
+func (r Record[K, V]) StreamTime() int64 {
+	if r.origin == nil {
+		return 0
+	}
+	return r.origin.streamTime
+}
+
+// Header returns the value of the last header with that key, as Kafka's lastHeader does.
+func (r Record[K, V]) Header(key string) (value []byte, ok bool) {
+	for i := len(r.Headers) - 1; i >= 0; i-- {
+		if r.Headers[i].Key == key {
+			return r.Headers[i].Value, true
+		}
+	}
+	return nil, false
+}
+
+// WithHeader returns r with one more header.
+func (r Record[K, V]) WithHeader(key string, value []byte) Record[K, V] {
+	headers := make([]Header, len(r.Headers)+1)
+	copy(headers, r.Headers)
+	headers[len(r.Headers)] = Header{Key: key, Value: value}
+	r.Headers = headers
+	return r
+}
+
+// WithKey returns r with another key, whose type may differ.
+func WithKey[K2, K, V any](r Record[K, V], key K2) Record[K2, V] {
+	return Record[K2, V]{
+		Key: key, Value: r.Value, Timestamp: r.Timestamp, Headers: r.Headers, origin: r.origin,
+	}
+}
+
+// WithValue returns r with another value, whose type may differ.
+func WithValue[V2, K, V any](r Record[K, V], value V2) Record[K, V2] {
+	return Record[K, V2]{
+		Key: r.Key, Value: value, Timestamp: r.Timestamp, Headers: r.Headers, origin: r.origin,
+	}
+}
+
+// scope is what a record built from nothing inherits: the facts of the record that a node is processing.
+type scope struct {
+	origin    *origin
+	timestamp int64
+	headers   []Header
+}
+
+func scopeOf[K, V any](r *Record[K, V]) scope {
+	return scope{origin: r.origin, timestamp: r.Timestamp, headers: r.Headers}
+}
+
+// inherit completes r if user code built it from nothing.
+func inherit[K, V any](r *Record[K, V], s *scope) {
+	if r.origin != nil {
+		return
+	}
+	r.origin = s.origin
+	if r.Timestamp == 0 {
+		r.Timestamp = s.timestamp
+	}
+	if r.Headers == nil {
+		r.Headers = s.headers
+	}
+}

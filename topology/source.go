@@ -1,0 +1,155 @@
+package topology
+
+import (
+	"fmt"
+	"time"
+)
+
+// Start says where a source starts in a partition for which the application has no committed offset. Topics
+// are never skipped or read again because of it: an offset that has gone out of range later is an error.
+type Start struct {
+	From StartFrom
+	// Time is set for AtTime.
+	Time time.Time
+}
+
+// StartFrom is a kind of start.
+type StartFrom uint8
+
+// The kinds of start.
+const (
+	// Earliest is the first record that the partition still has.
+	Earliest StartFrom = iota
+	// Latest is the end of the partition.
+	Latest
+	// AtTime is the first record whose timestamp is at or after a time.
+	AtTime
+)
+
+// String returns "earliest", "latest" or the time.
+func (s Start) String() string {
+	switch s.From {
+	case Latest:
+		return "latest"
+	case AtTime:
+		return s.Time.UTC().Format(time.RFC3339Nano)
+	}
+	return "earliest"
+}
+
+// SourceOption is an option of [From].
+type SourceOption interface {
+	applySource(b *Builder, s *sourceSettings)
+}
+
+type sourceSettings struct {
+	start                 Start
+	keepDeadLetterHeaders bool
+	errors                []ErrorOption
+}
+
+type sourceOption func(s *sourceSettings)
+
+func (o sourceOption) applySource(_ *Builder, s *sourceSettings) { o(s) }
+
+// StartEarliest makes a new application start with the first record of each partition. This is the default.
+func StartEarliest() SourceOption {
+	return sourceOption(func(s *sourceSettings) { s.start = Start{} })
+}
+
+// StartLatest makes a new application start at the end of each partition.
+func StartLatest() SourceOption {
+	return sourceOption(func(s *sourceSettings) { s.start = Start{From: Latest} })
+}
+
+// StartAt makes a new application start with the first record of each partition whose timestamp is at or
+// after t.
+func StartAt(t time.Time) SourceOption {
+	return sourceOption(func(s *sourceSettings) { s.start = Start{From: AtTime, Time: t} })
+}
+
+// KeepDeadLetterHeaders shows the dead-letter headers of input records to the topology, and so passes them
+// on. It is for topologies that read a dead-letter topic. Other sources hide them: what is made of a
+// redriven record is no dead letter. See [ParseDeadLetter].
+func KeepDeadLetterHeaders() SourceOption {
+	return sourceOption(func(s *sourceSettings) { s.keepDeadLetterHeaders = true })
+}
+
+// sourceEntry remembers the source of a topic.
+type sourceEntry struct {
+	node     *node
+	settings sourceSettings
+	// stream is a Stream of the source's types.
+	stream any
+}
+
+// From returns the stream of a topic's records. A topic is one source however often it is named, with the
+// same codecs and the same options each time.
+func From[K, V any](b *Builder, t TopicOf[K, V], opts ...SourceOption) Stream[K, V] {
+	if b == nil {
+		panic("topology: From(" + t.name + ") without a Builder; NewBuilder makes one")
+	}
+	pos := caller()
+	var settings sourceSettings
+	for _, opt := range opts {
+		if opt == nil {
+			b.mistakeAt(pos, t.name, errNilOption)
+			continue
+		}
+		opt.applySource(b, &settings)
+	}
+	if first, ok := b.sources[t.name]; ok {
+		if s, ok := sameSource(first, t, settings); ok {
+			return s
+		}
+		b.mistakeAt(pos, t.name, fmt.Errorf(
+			"the topic is read twice with different types, codecs or options; the first source is at %s:%d",
+			first.node.pos.file, first.node.pos.line))
+		n := &node{kind: sourceNode, name: t.name + sourceSuffix, pos: pos}
+		return Stream[K, V]{b: b, port: addPort[K, V](b, n, "")}
+	}
+	if err := checkTopicName(t.name); err != nil {
+		b.mistakeAt(pos, t.name, fmt.Errorf("source topic: %w", err))
+	}
+	f, err := t.formats()
+	if err != nil {
+		b.mistakeAt(pos, t.name, err)
+	}
+	s := addSource(b, t, topicRef{name: t.name, formats: f}, pos)
+	n := s.port.node
+	n.start = settings.start
+	n.keepDeadLetterHeaders = settings.keepDeadLetterHeaders
+	for _, opt := range settings.errors {
+		opt.applyNode(b, n)
+	}
+	b.sources[t.name] = sourceEntry{node: n, settings: settings, stream: s}
+	return s
+}
+
+func sameSource[K, V any](first sourceEntry, t TopicOf[K, V], settings sourceSettings) (Stream[K, V], bool) {
+	s, ok := first.stream.(Stream[K, V])
+	if !ok {
+		return s, false
+	}
+	f, err := t.formats()
+	a := first.settings
+	same := err == nil && f == first.node.topic.formats &&
+		a.start.From == settings.start.From && a.start.Time.Equal(settings.start.Time) &&
+		a.keepDeadLetterHeaders == settings.keepDeadLetterHeaders &&
+		len(a.errors) == 0 && len(settings.errors) == 0
+	return s, same
+}
+
+// addSource adds the node that reads ref with the codecs of t.
+func addSource[K, V any](b *Builder, t TopicOf[K, V], ref topicRef, pos position) Stream[K, V] {
+	n := b.add(&node{kind: sourceNode, name: ref.local() + sourceSuffix, pos: pos, topic: ref}, nil)
+	p := addPort[K, V](b, n, "")
+	n.read = func(g *Graph) (func() error, error) {
+		next, err := link(g, p)
+		if err != nil {
+			return nil, err
+		}
+		return func() error { return readInput(g, n, &t, next) }, nil
+	}
+	return Stream[K, V]{b: b, port: p}
+}

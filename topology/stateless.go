@@ -1,0 +1,195 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+)
+
+// addOperator adds a node with one parent. make gets the function that passes a record on from the node's
+// only outlet, and returns what the node does with one record; errors that do not come from further down
+// are the node's.
+func addOperator[K, V, K2, V2 any](
+	s Stream[K, V], name, what string, defined bool, opts []NodeOption,
+	make func(g *Graph, n *node, next Emit[K2, V2]) Emit[K, V],
+) Stream[K2, V2] {
+	b := s.builder(what + "(" + name + ")")
+	n := b.add(&node{kind: processorNode, name: name, pos: caller()}, opts)
+	if !defined {
+		b.mistakeAt(n.pos, name, errNilFunc)
+	}
+	p := addPort[K2, V2](b, n, "")
+	connect(b, s.port, n, once(n, func(g *Graph) (Emit[K, V], error) {
+		next, err := link(g, p)
+		if err != nil {
+			return nil, err
+		}
+		return guard(g, n, make(g, n, next)), nil
+	}))
+	return Stream[K2, V2]{b: b, port: p}
+}
+
+// guard keeps track of which node is at work and turns its errors into the failure of the record.
+func guard[K, V any](g *Graph, n *node, f Emit[K, V]) Emit[K, V] {
+	return func(c *Context, r Record[K, V]) error {
+		caller := g.node
+		g.node = n
+		if err := f(c, r); err != nil {
+			return g.fail(n, err)
+		}
+		if g.failure != nil {
+			// Something further down has failed, or a store has, and user code did not pass the error on.
+			return g.failure
+		}
+		if g.node != n {
+			// A node further down did not return: user code has recovered its panic.
+			return g.fail(g.node, errRecovered)
+		}
+		g.node = caller
+		return nil
+	}
+}
+
+// Filter passes on the records for which keep returns true.
+func (s Stream[K, V]) Filter(
+	name string, keep func(r Record[K, V]) (bool, error), opts ...NodeOption,
+) Stream[K, V] {
+	return addOperator(s, name, "Filter", keep != nil, opts,
+		func(g *Graph, n *node, next Emit[K, V]) Emit[K, V] {
+			return func(c *Context, r Record[K, V]) error {
+				ok, err := keep(r)
+				if err != nil || !ok {
+					return err
+				}
+				return next(c, r)
+			}
+		})
+}
+
+// Peek calls see with every record and passes the record on. It is for looking: an effect outside of the
+// topology is not part of the transaction, and happens again when the record does.
+func (s Stream[K, V]) Peek(name string, see func(r Record[K, V]) error, opts ...NodeOption) Stream[K, V] {
+	return addOperator(s, name, "Peek", see != nil, opts,
+		func(g *Graph, n *node, next Emit[K, V]) Emit[K, V] {
+			return func(c *Context, r Record[K, V]) error {
+				if err := see(r); err != nil {
+					return err
+				}
+				return next(c, r)
+			}
+		})
+}
+
+// Merge returns the records of s and of all others as one stream. Merged sources are read by the same task,
+// so their topics need the same number of partitions; records of one partition number are taken in the
+// order of their timestamps.
+func (s Stream[K, V]) Merge(name string, others ...Stream[K, V]) Stream[K, V] {
+	b := s.builder("Merge(" + name + ")")
+	n := b.add(&node{kind: processorNode, name: name, pos: caller()}, nil)
+	if len(others) == 0 {
+		b.mistakeAt(n.pos, name, errors.New("there is nothing to merge with"))
+	}
+	p := addPort[K, V](b, n, "")
+	entry := once(n, func(g *Graph) (Emit[K, V], error) { return link(g, p) })
+	merging := map[*port[K, V]]bool{}
+	for _, stream := range append([]Stream[K, V]{s}, others...) {
+		switch {
+		case stream.b != b:
+			b.mistakeAt(n.pos, name, fmt.Errorf("a stream cannot be merged: %w", errForeign))
+		case merging[stream.port]:
+			b.mistakeAt(n.pos, name, errors.New("a stream is merged twice, which would double its records"))
+		default:
+			merging[stream.port] = true
+			connect(b, stream.port, n, entry)
+		}
+	}
+	return Stream[K, V]{b: b, port: p}
+}
+
+// Map passes on what f makes of each record. See [Record] for what a record built from nothing inherits, and
+// [MapValues] and [SelectKey] for the simpler cases.
+//
+// A changed key does not move the record to another task: use [Repartition] before state is kept by the new
+// key.
+func Map[K, V, K2, V2 any](
+	s Stream[K, V], name string, f func(r Record[K, V]) (Record[K2, V2], error), opts ...NodeOption,
+) Stream[K2, V2] {
+	return addOperator(s, name, "Map", f != nil, opts,
+		func(g *Graph, n *node, next Emit[K2, V2]) Emit[K, V] {
+			return func(c *Context, r Record[K, V]) error {
+				out, err := f(r)
+				if err != nil {
+					return err
+				}
+				if out.origin == nil {
+					from := scopeOf(&r)
+					inherit(&out, &from)
+				}
+				return next(c, out)
+			}
+		})
+}
+
+// MapValues passes on each record with the value that f returns.
+func MapValues[K, V, V2 any](
+	s Stream[K, V], name string, f func(r Record[K, V]) (V2, error), opts ...NodeOption,
+) Stream[K, V2] {
+	return addOperator(s, name, "MapValues", f != nil, opts,
+		func(g *Graph, n *node, next Emit[K, V2]) Emit[K, V] {
+			return func(c *Context, r Record[K, V]) error {
+				v, err := f(r)
+				if err != nil {
+					return err
+				}
+				return next(c, WithValue(r, v))
+			}
+		})
+}
+
+// SelectKey passes on each record with the key that f returns. It does not move the record to another task:
+// use [Repartition] before state is kept by the new key.
+func SelectKey[K, V, K2 any](
+	s Stream[K, V], name string, f func(r Record[K, V]) (K2, error), opts ...NodeOption,
+) Stream[K2, V] {
+	return addOperator(s, name, "SelectKey", f != nil, opts,
+		func(g *Graph, n *node, next Emit[K2, V]) Emit[K, V] {
+			return func(c *Context, r Record[K, V]) error {
+				k, err := f(r)
+				if err != nil {
+					return err
+				}
+				return next(c, WithKey(r, k))
+			}
+		})
+}
+
+// FlatMap passes on every record that f emits, in that order. The error of emit is to be returned. See
+// [Record] for what a record built from nothing inherits.
+func FlatMap[K, V, K2, V2 any](
+	s Stream[K, V], name string, f func(r Record[K, V], emit func(Record[K2, V2]) error) error,
+	opts ...NodeOption,
+) Stream[K2, V2] {
+	return addOperator(s, name, "FlatMap", f != nil, opts,
+		func(g *Graph, n *node, next Emit[K2, V2]) Emit[K, V] {
+			from := &scope{}
+			checked := emitFrom(g, n, from, next)
+			emit := func(r Record[K2, V2]) error { return checked(&g.context, r) }
+			return func(c *Context, r Record[K, V]) error {
+				*from = scopeOf(&r)
+				return f(r, emit)
+			}
+		})
+}
+
+// emitFrom returns next for the use of user code in node n: a record built from nothing is completed, and a
+// call outside of n's turn is an error.
+func emitFrom[K, V any](g *Graph, n *node, from *scope, next Emit[K, V]) Emit[K, V] {
+	return func(c *Context, r Record[K, V]) error {
+		if g.node != n {
+			return g.misuse(n)
+		}
+		if r.origin == nil {
+			inherit(&r, from)
+		}
+		return next(c, r)
+	}
+}

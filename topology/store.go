@@ -1,0 +1,173 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+)
+
+// StoreOf is a key-value store with its types: a value that is made once, with [Store], and named by the
+// nodes that use it. Every task has a store of its own, whose changelog is <application>-<name>-changelog.
+// It is immutable.
+type StoreOf[K, V any] struct {
+	name  string
+	key   schemas.Codec[K]
+	value schemas.Codec[V]
+}
+
+// Store describes a key-value store. The name is for ever: it finds the data again after an upgrade. Keys
+// are found by their bytes and scanned in the order of their bytes.
+func Store[K, V any](name string, key schemas.Codec[K], value schemas.Codec[V]) StoreOf[K, V] {
+	return StoreOf[K, V]{name: name, key: key, value: value}
+}
+
+// Name returns the name of the store.
+func (s StoreOf[K, V]) Name() string { return s.name }
+
+// Open returns the typed view of bytes, which must be the bytes of this store. It is for tools and tests; a
+// node gets its stores from [StoreOf.In].
+func (s StoreOf[K, V]) Open(bytes state.Bytes) state.KeyValue[K, V] {
+	return state.NewKeyValue(bytes, state.Codec[K](s.key), state.Codec[V](s.value))
+}
+
+// In returns the store of the task that t prepares. The node must have named the store when it was
+// declared; if not, NewGraph fails.
+//
+// A read that fails, or a row that cannot be decoded, stops the task whatever the handler makes of the
+// error: it is no fault of the record, and a neighbouring record would not fare better.
+func (s StoreOf[K, V]) In(t *Setup) state.KeyValue[K, V] {
+	bytes, err := t.store(s.name)
+	if err != nil {
+		t.errs = append(t.errs, err)
+		return s.Open(missingStore{err})
+	}
+	watched := &watchedStore{graph: t.graph, name: s.name, bytes: bytes}
+	return state.NewKeyValue(watched,
+		state.Codec[K](watchedCodec[K]{store: watched, codec: s.key}),
+		state.Codec[V](watchedCodec[V]{store: watched, codec: s.value}))
+}
+
+func (s StoreOf[K, V]) info() (storeInfo, error) {
+	f, err := formatsOf(s.key, s.value)
+	if err != nil {
+		return storeInfo{name: s.name}, err
+	}
+	_, keyNull := s.key.(interface{ Null(v K) bool })
+	_, valueNull := s.value.(interface{ Null(v V) bool })
+	if keyNull || valueNull {
+		err = errors.New("Nullable codecs are for topics; a store has no nulls")
+	}
+	return storeInfo{name: s.name, formats: f}, err
+}
+
+// AnyStore is a store of any types: a [StoreOf].
+type AnyStore interface {
+	Name() string
+	info() (storeInfo, error)
+}
+
+type storeInfo struct {
+	name    string
+	formats formats
+}
+
+// formats are the names of the codecs of a topic or store.
+type formats struct{ key, value string }
+
+func (f formats) String() string { return "(" + f.key + ", " + f.value + ")" }
+
+func formatsOf[K, V any](key schemas.Codec[K], value schemas.Codec[V]) (formats, error) {
+	switch {
+	case key == nil && value == nil:
+		return formats{}, errors.New("the key codec and the value codec are nil")
+	case key == nil:
+		return formats{}, errors.New("the key codec is nil")
+	case value == nil:
+		return formats{}, errors.New("the value codec is nil")
+	}
+	return formats{key: key.Name(), value: value.Name()}, nil
+}
+
+// watchedStore reports failures of a store to the graph, so that user code cannot swallow them or have them
+// taken for its own.
+type watchedStore struct {
+	graph *Graph
+	name  string
+	bytes state.Bytes
+}
+
+func (s *watchedStore) fault(op string, err error) error {
+	class := Fatal
+	if errors.Is(err, state.ErrCorrupt) {
+		class = Corruption
+	}
+	err = fmt.Errorf("store %s: %s: %w", s.name, op, err)
+	return s.graph.fail(s.graph.node, Fail(class, err))
+}
+
+func (s *watchedStore) Get(key []byte) ([]byte, bool, error) {
+	value, ok, err := s.bytes.Get(key)
+	if err != nil {
+		return nil, false, s.fault("get", err)
+	}
+	return value, ok, nil
+}
+
+func (s *watchedStore) Put(key, value []byte) error {
+	if err := s.bytes.Put(key, value); err != nil {
+		return s.fault("put", err)
+	}
+	return nil
+}
+
+func (s *watchedStore) Delete(key []byte) error {
+	if err := s.bytes.Delete(key); err != nil {
+		return s.fault("delete", err)
+	}
+	return nil
+}
+
+func (s *watchedStore) Scan(r state.Range) iter.Seq2[state.Entry, error] {
+	return func(yield func(state.Entry, error) bool) {
+		for entry, err := range s.bytes.Scan(r) {
+			if err != nil {
+				err = s.fault("scan", err)
+			}
+			if !yield(entry, err) {
+				return
+			}
+		}
+	}
+}
+
+// watchedCodec reports rows that cannot be decoded as corruption. A value that cannot be encoded is the
+// record's fault.
+type watchedCodec[T any] struct {
+	store *watchedStore
+	codec schemas.Codec[T]
+}
+
+func (c watchedCodec[T]) Append(dst []byte, v T) ([]byte, error) { return c.codec.Append(dst, v) }
+
+func (c watchedCodec[T]) Decode(b []byte) (T, error) {
+	v, err := c.codec.Decode(b)
+	if err != nil {
+		err = fmt.Errorf("store %s: %w", c.store.name, err)
+		err = c.store.graph.fail(c.store.graph.node, Fail(Corruption, err))
+	}
+	return v, err
+}
+
+// missingStore stands in for a store that a node did not declare, so that a factory can run to its end and
+// all its mistakes are reported together.
+type missingStore struct{ err error }
+
+func (s missingStore) Get([]byte) ([]byte, bool, error) { return nil, false, s.err }
+func (s missingStore) Put([]byte, []byte) error         { return s.err }
+func (s missingStore) Delete([]byte) error              { return s.err }
+func (s missingStore) Scan(state.Range) iter.Seq2[state.Entry, error] {
+	return func(yield func(state.Entry, error) bool) { yield(state.Entry{}, s.err) }
+}

@@ -1,0 +1,71 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Stream is a stream of typed records at one place of a topology that is being built. Operators that keep
+// the types are methods, those that change them are functions; each has a name of its own, which is unique
+// in the topology and stays when other operators come and go.
+//
+// A stream may be used any number of times: every operator on it gets every record, in the order of the
+// declarations. A stream that nothing uses ends there.
+//
+// The zero Stream belongs to no builder. Using it panics, since there is nobody to report the mistake to.
+type Stream[K, V any] struct {
+	b    *Builder
+	port *port[K, V]
+}
+
+var errForeign = errors.New("it belongs to another Builder")
+
+// builder returns the builder of s; declaring is what the caller is about to do.
+func (s Stream[K, V]) builder(declaring string) *Builder {
+	if s.b == nil {
+		panic("topology: " + declaring + " uses the zero Stream; streams come from From and from operators")
+	}
+	return s.b
+}
+
+// Into writes the stream to a topic. The partition follows from the key as Kafka's default partitioner has
+// it (murmur2); a null key goes to the partition with the number of the task, modulo the number of
+// partitions. Timestamp and headers are the record's.
+//
+// The sink is named after the topic. A second one for the same topic needs [Stream.IntoNamed].
+func (s Stream[K, V]) Into(t TopicOf[K, V], opts ...NodeOption) {
+	b := s.builder("Into(" + t.name + ")")
+	addSink(b, s.port, t, t.name+sinkSuffix, topicRef{name: t.name}, caller(), opts)
+}
+
+// IntoNamed is [Stream.Into] with a name for the sink.
+func (s Stream[K, V]) IntoNamed(name string, t TopicOf[K, V], opts ...NodeOption) {
+	b, pos := s.builder("IntoNamed("+name+")"), caller()
+	if err := checkName(name); err != nil {
+		b.mistakeAt(pos, name, fmt.Errorf("name of the sink: %w", err))
+	}
+	addSink(b, s.port, t, name, topicRef{name: t.name}, pos, opts)
+}
+
+func addSink[K, V any](
+	b *Builder, p *port[K, V], t TopicOf[K, V], name string, ref topicRef, pos position, opts []NodeOption,
+) {
+	f, err := t.formats()
+	if err != nil {
+		b.mistakeAt(pos, name, err)
+	}
+	ref.formats = f
+	if !ref.repartition {
+		if err := checkTopicName(ref.name); err != nil {
+			b.mistakeAt(pos, name, fmt.Errorf("sink topic: %w", err))
+		}
+	}
+	n := b.add(&node{kind: sinkNode, name: name, pos: pos, topic: ref}, opts)
+	connect(b, p, n, once(n, func(g *Graph) (Emit[K, V], error) {
+		s, err := g.newSink(n)
+		if err != nil {
+			return nil, err
+		}
+		return func(c *Context, r Record[K, V]) error { return writeOutput(g, n, s, &t, &r) }, nil
+	}))
+}

@@ -1,0 +1,174 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Topology is a validated graph of nodes: what to compute, for any number of tasks and runtimes. It never
+// changes and is safe for concurrent use.
+type Topology struct {
+	name        string
+	pos         position
+	application string
+	deadLetters string
+	stacks      bool
+	policies    [classes]Policy
+	// subtopologies are sorted by name.
+	subtopologies []*subtopology
+	fingerprint   string
+}
+
+// Name returns the name given to [NewBuilder].
+func (t *Topology) Name() string { return t.name }
+
+// Application returns the application id: the name of the topology unless WithApplication has changed it.
+func (t *Topology) Application() string { return t.application }
+
+// WithApplication returns the topology under another application id, and so with other names for its
+// internal topics. Two applications share nothing: that is how a next version runs beside the old one.
+func (t *Topology) WithApplication(id string) (*Topology, error) {
+	other := *t
+	other.application = id
+	if err := checkName(id); err != nil {
+		return nil, fmt.Errorf("topology %s: application id: %w", t.name, err)
+	}
+	var errs []error
+	for _, m := range other.checkInternalNames() {
+		errs = append(errs, m)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("topology %s as application %s: %w", t.name, id, err)
+	}
+	return &other, nil
+}
+
+// DeadLetterTopic returns the topic for dead letters, empty if there is none.
+func (t *Topology) DeadLetterTopic() string { return t.deadLetters }
+
+// Subtopology is a part of a topology that shares no record and no store with the others except through
+// topics. A task is one partition of a subtopology.
+type Subtopology struct {
+	// Name is the alphabetically first name among its source topics and repartitionings, as the user gave
+	// them. So it does not change when other parts of the topology do. A new source with an earlier name
+	// changes it, and with it the names of the tasks, but not those of changelogs.
+	Name string
+	// Sources are sorted by topic. All of them have the same number of partitions.
+	Sources []Source
+	// Stores are sorted by name.
+	Stores []StoreInfo
+	// Sinks are the topics that are written, repartition topics included and the dead-letter topic not,
+	// sorted.
+	Sinks []string
+}
+
+// Source is a topic that a subtopology reads.
+type Source struct {
+	// Topic is the name on the cluster.
+	Topic string
+	// Repartition says that the topic is internal, and written by this topology.
+	Repartition bool
+	// Start says where a new application starts. It is Earliest for a repartition topic.
+	Start Start
+	// KeyFormat and ValueFormat are the names of the codecs.
+	KeyFormat, ValueFormat string
+}
+
+// StoreInfo is a store of a subtopology.
+type StoreInfo struct {
+	// Name is the stable name of the store.
+	Name string
+	// ChangelogTopic is the name of its changelog on the cluster. It has as many partitions as the sources.
+	ChangelogTopic string
+	// KeyFormat and ValueFormat are the names of the codecs.
+	KeyFormat, ValueFormat string
+}
+
+// Subtopologies returns the subtopologies, sorted by name. The caller may change the result.
+func (t *Topology) Subtopologies() []Subtopology {
+	subs := make([]Subtopology, len(t.subtopologies))
+	for i, s := range t.subtopologies {
+		subs[i] = Subtopology{Name: s.name, Sinks: t.sinkTopics(s)}
+		for _, n := range s.sources {
+			subs[i].Sources = append(subs[i].Sources, Source{
+				Topic:       n.topic.on(t.application),
+				Repartition: n.topic.repartition,
+				Start:       n.start,
+				KeyFormat:   n.topic.formats.key,
+				ValueFormat: n.topic.formats.value,
+			})
+		}
+		slices.SortFunc(subs[i].Sources, func(a, b Source) int { return strings.Compare(a.Topic, b.Topic) })
+		for _, store := range s.stores {
+			subs[i].Stores = append(subs[i].Stores, StoreInfo{
+				Name:           store.name,
+				ChangelogTopic: t.changelog(store.name),
+				KeyFormat:      store.formats.key,
+				ValueFormat:    store.formats.value,
+			})
+		}
+	}
+	return subs
+}
+
+func (t *Topology) changelog(store string) string {
+	return t.application + "-" + store + changelogSuffix
+}
+
+func (t *Topology) sinkTopics(s *subtopology) []string {
+	var topics []string
+	for _, n := range s.nodes {
+		if n.kind == sinkNode {
+			topics = append(topics, n.topic.on(t.application))
+		}
+	}
+	slices.Sort(topics)
+	return slices.Compact(topics)
+}
+
+// InternalTopics returns the changelogs and repartition topics, sorted. The topic of the rounds, which
+// belongs to the runtime, is not among them.
+func (t *Topology) InternalTopics() []string {
+	var topics []string
+	for _, s := range t.subtopologies {
+		for _, store := range s.stores {
+			topics = append(topics, t.changelog(store.name))
+		}
+		for _, n := range s.sources {
+			if n.topic.repartition {
+				topics = append(topics, n.topic.on(t.application))
+			}
+		}
+	}
+	slices.Sort(topics)
+	return topics
+}
+
+// Topics returns the topics that are not internal, sorted: sources, sinks and the dead-letter topic. They
+// have to exist before the topology runs.
+func (t *Topology) Topics() []string {
+	var topics []string
+	if t.deadLetters != "" {
+		topics = append(topics, t.deadLetters)
+	}
+	for _, s := range t.subtopologies {
+		for _, n := range s.nodes {
+			if n.kind != processorNode && !n.topic.repartition {
+				topics = append(topics, n.topic.name)
+			}
+		}
+	}
+	slices.Sort(topics)
+	return slices.Compact(topics)
+}
+
+func (t *Topology) subtopology(name string) (*subtopology, bool) {
+	for _, s := range t.subtopologies {
+		if s.name == name {
+			return s, true
+		}
+	}
+	return nil, false
+}

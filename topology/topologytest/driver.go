@@ -1,0 +1,211 @@
+package topologytest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/memstore"
+	"github.com/onceward/onceward/topology"
+)
+
+// Driver runs a topology in memory. The package documentation says how.
+type Driver struct {
+	topology *topology.Topology
+	settings settings
+	now      time.Time
+	topics   map[string]*topic
+	// tasks are sorted by subtopology and partition.
+	tasks  []*task
+	counts map[outcome]int64
+}
+
+type outcome struct{ node, name string }
+
+// Option is an option of [New].
+type Option func(s *settings)
+
+type settings struct {
+	partitions      int32
+	topicPartitions map[string]int32
+	maxMessageBytes map[string]int32
+	compacted       map[string]bool
+	start           time.Time
+	ownClock        bool
+}
+
+// Partitions sets the number of partitions of all topics that are not internal. The default is 1.
+func Partitions(n int32) Option { return func(s *settings) { s.partitions = n } }
+
+// TopicPartitions sets the number of partitions of one topic that is not internal.
+func TopicPartitions(topic string, n int32) Option {
+	return func(s *settings) { s.topicPartitions[topic] = n }
+}
+
+// MaxMessageBytes sets the limit of one topic, by its name on the cluster. The default is unlimited.
+func MaxMessageBytes(topic string, n int32) Option {
+	return func(s *settings) { s.maxMessageBytes[topic] = n }
+}
+
+// Compacted makes a topic, named as on the cluster, a compacted one, which refuses null keys.
+func Compacted(topic string) Option { return func(s *settings) { s.compacted[topic] = true } }
+
+// Clock sets the clock, which then moves with retries and [Driver.Advance] alone. Without this option it
+// starts on 2000-01-01, 00:00 UTC, and a record with a later timestamp moves it on, so that no record is
+// ahead of it.
+func Clock(t time.Time) Option { return func(s *settings) { s.start, s.ownClock = t, true } }
+
+// New returns a driver with empty topics and stores.
+func New(t *topology.Topology, opts ...Option) (*Driver, error) {
+	s := settings{
+		partitions:      1,
+		topicPartitions: map[string]int32{},
+		maxMessageBytes: map[string]int32{},
+		compacted:       map[string]bool{},
+		start:           time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+	for _, opt := range opts {
+		opt(&s)
+	}
+	d := &Driver{
+		topology: t, settings: s, now: s.start,
+		topics: map[string]*topic{}, counts: map[outcome]int64{},
+	}
+	external := map[string]int32{}
+	for _, name := range t.Topics() {
+		n := s.partitions
+		if own, ok := s.topicPartitions[name]; ok {
+			n = own
+		}
+		if n < 1 {
+			return nil, fmt.Errorf("topologytest: topic %s cannot have %d partitions", name, n)
+		}
+		external[name] = n
+		d.topics[name] = newTopic(name, n)
+	}
+	internal, err := t.ResolvePartitions(external)
+	if err != nil {
+		return nil, fmt.Errorf("topologytest: %w", err)
+	}
+	for name, n := range internal {
+		d.topics[name] = newTopic(name, n)
+	}
+	for _, sub := range t.Subtopologies() {
+		if err := d.addTasks(sub); err != nil {
+			return nil, fmt.Errorf("topologytest: %w", err)
+		}
+	}
+	return d, nil
+}
+
+func (d *Driver) addTasks(sub topology.Subtopology) error {
+	var stores []string
+	for _, store := range sub.Stores {
+		stores = append(stores, store.Name)
+	}
+	// All sources have the same number of partitions: ResolvePartitions has checked it.
+	for p := range d.topics[sub.Sources[0].Topic].partitions {
+		st, err := state.NewTask(memstore.New(), stores)
+		if err != nil {
+			return err
+		}
+		tk := &task{driver: d, id: topology.TaskID{Subtopology: sub.Name, Partition: int32(p)}, state: st}
+		for _, source := range sub.Sources {
+			in := &d.topics[source.Topic].partitions[p]
+			in.read = true
+			tk.inputs = append(tk.inputs, in)
+		}
+		if err := tk.open(); err != nil {
+			return err
+		}
+		d.tasks = append(d.tasks, tk)
+	}
+	return nil
+}
+
+// Restart makes the graphs of all tasks anew, as a restart of the program does. Stores, topics and
+// positions stay; what a handler keeps anywhere else is gone. A stopped task runs again.
+func (d *Driver) Restart() error {
+	for _, tk := range d.tasks {
+		if err := tk.open(); err != nil {
+			return fmt.Errorf("topologytest: %w", err)
+		}
+	}
+	return d.run()
+}
+
+// Now returns the driver's clock.
+func (d *Driver) Now() time.Time { return d.now }
+
+// Advance moves the clock on.
+func (d *Driver) Advance(by time.Duration) { d.now = d.now.Add(by) }
+
+// Count returns how often a node has counted an outcome, for records that did not fail.
+func (d *Driver) Count(node, outcomeName string) int64 { return d.counts[outcome{node, outcomeName}] }
+
+// Counts returns all counts that are not zero, sorted by node and outcome.
+func (d *Driver) Counts() []topology.Count {
+	var counts []topology.Count
+	for o, n := range d.counts {
+		if n != 0 {
+			counts = append(counts, topology.Count{Node: o.node, Outcome: o.name, N: n})
+		}
+	}
+	slices.SortFunc(counts, func(a, b topology.Count) int {
+		if c := strings.Compare(a.Node, b.Node); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Outcome, b.Outcome)
+	})
+	return counts
+}
+
+// Store returns a store of the task of that partition, as it is now. Writing to it prepares a test.
+func Store[K, V any](d *Driver, store topology.StoreOf[K, V], partition int32) (state.KeyValue[K, V], error) {
+	for _, sub := range d.topology.Subtopologies() {
+		for _, s := range sub.Stores {
+			if s.Name != store.Name() {
+				continue
+			}
+			for _, tk := range d.tasks {
+				if tk.id == (topology.TaskID{Subtopology: sub.Name, Partition: partition}) {
+					return store.Open(tk.state.Store(s.Name)), nil
+				}
+			}
+			return state.KeyValue[K, V]{}, fmt.Errorf("topologytest: store %s has no partition %d",
+				s.Name, partition)
+		}
+	}
+	return state.KeyValue[K, V]{}, fmt.Errorf("topologytest: the topology has no store %s", store.Name())
+}
+
+// run lets all tasks work until nothing is left to do. A task that stops stays where it is, and the others
+// go on.
+func (d *Driver) run() error {
+	var errs []error
+	for busy := true; busy; {
+		busy = false
+		for _, tk := range d.tasks {
+			for tk.step() {
+				busy = true
+			}
+		}
+	}
+	for _, tk := range d.tasks {
+		if tk.stopped != nil && tk.pending() {
+			errs = append(errs, fmt.Errorf("topologytest: task %s is stopped: %w", tk.id, tk.stopped))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// deliver appends outputs to their topics.
+func (d *Driver) deliver(outputs []topology.Output) {
+	for i := range outputs {
+		out := &outputs[i]
+		d.topics[out.Topic].append(Raw(*out))
+	}
+}

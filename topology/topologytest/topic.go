@@ -1,0 +1,69 @@
+package topologytest
+
+import "github.com/onceward/onceward/topology"
+
+// Raw is a record as it stands in a topic: its partition, timestamp, key, value and headers, not decoded.
+type Raw = topology.Output
+
+// topic is a topic in memory.
+type topic struct {
+	name       string
+	partitions []partition
+	// produced is what was written and not drained, in the order of writing, whatever the partition.
+	produced []Raw
+}
+
+func newTopic(name string, n int32) *topic {
+	t := &topic{name: name, partitions: make([]partition, n)}
+	for i := range t.partitions {
+		t.partitions[i].topic = name
+		t.partitions[i].number = int32(i)
+	}
+	return t
+}
+
+// append writes a record that a task has produced.
+func (t *topic) append(r Raw) {
+	t.produced = append(t.produced, r)
+	t.partitions[r.Partition].append(r)
+}
+
+// drain returns what was produced since the last time.
+func (t *topic) drain() []Raw {
+	produced := t.produced
+	t.produced = nil
+	return produced
+}
+
+// partition is the queue between a topic and the task that reads it.
+type partition struct {
+	topic  string
+	number int32
+	// read says that a task reads it. Otherwise nothing is queued.
+	read bool
+	// queue[head:] is what the task has not read.
+	queue []Raw
+	head  int
+	// position is the offset of the first record that the task has not read.
+	position int64
+}
+
+func (p *partition) append(r Raw) {
+	if p.read {
+		p.queue = append(p.queue, r)
+	}
+}
+
+func (p *partition) empty() bool { return p.head == len(p.queue) }
+
+func (p *partition) first() *Raw { return &p.queue[p.head] }
+
+// advance drops the first record.
+func (p *partition) advance() {
+	p.queue[p.head] = Raw{}
+	p.head++
+	p.position++
+	if p.empty() {
+		p.queue, p.head = p.queue[:0], 0
+	}
+}
