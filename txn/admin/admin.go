@@ -1,0 +1,219 @@
+// Package admin is what an operator reads and does from outside of an application: which of its transactions are open, how far its
+// group has come, what its topics hold. It takes part in nothing: no membership, no transaction.
+//
+// A Client is safe for concurrent use.
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Client is a connection to a cluster.
+type Client struct {
+	brokers []string
+	cl      *kgo.Client
+	adm     *kadm.Client
+}
+
+// Connect returns a client once a broker has answered.
+func Connect(ctx context.Context, brokers ...string) (*Client, error) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.MetadataMinAge(250*time.Millisecond))
+	if err != nil {
+		return nil, fmt.Errorf("admin client: %w", err)
+	}
+	if err := cl.Ping(ctx); err != nil {
+		cl.Close()
+		return nil, fmt.Errorf("no broker answered at %s: check the addresses and that the cluster is up: %w", strings.Join(brokers, ", "), err)
+	}
+	return &Client{brokers: brokers, cl: cl, adm: kadm.NewClient(cl)}, nil
+}
+
+// Close ends the client.
+func (c *Client) Close() { c.cl.Close() }
+
+// CreateTopic creates a topic with the cluster's default replication. One that exists is an error.
+func (c *Client) CreateTopic(ctx context.Context, name string, partitions int32) error {
+	resp, err := c.adm.CreateTopic(ctx, partitions, -1, nil, name)
+	if err == nil {
+		err = resp.Err
+	}
+	if err != nil {
+		return fmt.Errorf("creating topic %s: %w", name, err)
+	}
+	return nil
+}
+
+// idSeparator ends the application in a transactional id; see txn.
+const idSeparator = "~"
+
+// OpenTransactions returns the transactional ids of the application whose transaction is open at the broker right now, sorted.
+func (c *Client) OpenTransactions(ctx context.Context, application string) ([]string, error) {
+	listed, err := c.adm.ListTransactions(ctx, nil, []string{"Ongoing"})
+	if err != nil {
+		return nil, fmt.Errorf("listing transactions: %w", err)
+	}
+	var open []string
+	for id, t := range listed {
+		if strings.HasPrefix(id, application+idSeparator) && t.State == "Ongoing" {
+			open = append(open, id)
+		}
+	}
+	slices.Sort(open)
+	return open, nil
+}
+
+// Progress sums what the application's group has committed in a topic, and what the topic holds. It does not wait for pending
+// offsets: a partition whose commit is pending counts with its last stable one.
+func (c *Client) Progress(ctx context.Context, application, topic string) (committed, end int64, err error) {
+	ends, err := c.adm.ListEndOffsets(ctx, topic)
+	if err != nil {
+		return 0, 0, fmt.Errorf("listing the end of %s: %w", topic, err)
+	}
+	starts, err := c.adm.ListStartOffsets(ctx, topic)
+	if err != nil {
+		return 0, 0, fmt.Errorf("listing the start of %s: %w", topic, err)
+	}
+	//nolint:forbidigo // progress for people: nothing is decided by it
+	offsets, err := c.adm.FetchOffsets(ctx, application)
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		return 0, 0, fmt.Errorf("reading the offsets of %s: %w", application, err)
+	}
+	ends.Each(func(o kadm.ListedOffset) {
+		start, _ := starts.Lookup(o.Topic, o.Partition)
+		end += o.Offset - start.Offset
+		if at, ok := offsets.Lookup(o.Topic, o.Partition); ok && at.At > start.Offset {
+			committed += at.At - start.Offset
+		}
+	})
+	return committed, end, nil
+}
+
+// Record is a committed record as it is stored.
+type Record struct {
+	Partition  int32
+	Offset     int64
+	Timestamp  time.Time
+	Key, Value []byte
+	// Headers are in their order; a name can occur more than once.
+	Headers []Header
+}
+
+// Header is one header of a record.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// Contents is what a topic holds up to its last stable offsets as of the call.
+type Contents struct {
+	// Records are those of every partition in order, partition by partition.
+	Records []Record
+	// Aborted is the number of abort markers: one for every aborted transaction and partition that it had written to.
+	Aborted int
+	// AbortedTransactions are the producer ids and epochs of the abort markers.
+	AbortedTransactions map[[2]int64]bool
+}
+
+// Read returns the committed contents of a topic, all of it in memory.
+func (c *Client) Read(ctx context.Context, topic string) (Contents, error) {
+	stable, err := c.adm.ListCommittedOffsets(ctx, topic)
+	if err != nil {
+		return Contents{}, fmt.Errorf("listing the stable end of %s: %w", topic, err)
+	}
+	starts, err := c.adm.ListStartOffsets(ctx, topic)
+	if err != nil {
+		return Contents{}, fmt.Errorf("listing the start of %s: %w", topic, err)
+	}
+	left := map[int32]int64{}
+	from := map[int32]kgo.Offset{}
+	var listErr error
+	stable.Each(func(o kadm.ListedOffset) {
+		start, ok := starts.Lookup(topic, o.Partition)
+		if o.Err != nil || !ok || start.Err != nil {
+			listErr = fmt.Errorf("listing the bounds of %s[%d]: %w", topic, o.Partition, errors.Join(o.Err, start.Err))
+			return
+		}
+		if start.Offset < o.Offset {
+			left[o.Partition] = o.Offset
+			from[o.Partition] = kgo.NewOffset().At(start.Offset)
+		}
+	})
+	if listErr != nil {
+		return Contents{}, listErr
+	}
+	return c.readTo(ctx, topic, from, left)
+}
+
+func (c *Client) readTo(ctx context.Context, topic string, from map[int32]kgo.Offset, left map[int32]int64) (Contents, error) {
+	out := Contents{AbortedTransactions: map[[2]int64]bool{}}
+	if len(left) == 0 {
+		return out, nil
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.brokers...), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(100*time.Millisecond),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()))
+	if err != nil {
+		return Contents{}, fmt.Errorf("reading %s: %w", topic, err)
+	}
+	defer cl.Close()
+	parts := map[int32][]Record{}
+	for len(left) > 0 {
+		fetches := cl.PollFetches(ctx)
+		if err := fetches.Err0(); err != nil {
+			return Contents{}, fmt.Errorf("reading %s: %w", topic, err)
+		}
+		var failed error
+		fetches.EachError(func(t string, p int32, err error) { failed = fmt.Errorf("reading %s[%d]: %w", t, p, err) })
+		if failed != nil {
+			return Contents{}, failed
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			end, wanted := left[r.Partition]
+			if !wanted {
+				return
+			}
+			if r.Offset+1 >= end {
+				delete(left, r.Partition)
+			}
+			if r.Offset < end {
+				out.add(parts, r)
+			}
+		})
+	}
+	ids := make([]int32, 0, len(parts))
+	for p := range parts {
+		ids = append(ids, p)
+	}
+	slices.Sort(ids)
+	for _, p := range ids {
+		out.Records = append(out.Records, parts[p]...)
+	}
+	return out, nil
+}
+
+// controlAbort is the type in the key of an abort marker: a version and a type, both 16 bits.
+const controlAbort = 0
+
+func (out *Contents) add(parts map[int32][]Record, r *kgo.Record) {
+	if r.Attrs.IsControl() {
+		if len(r.Key) >= 4 && r.Key[2] == 0 && r.Key[3] == controlAbort {
+			out.Aborted++
+			out.AbortedTransactions[[2]int64{r.ProducerID, int64(r.ProducerEpoch)}] = true
+		}
+		return
+	}
+	rec := Record{Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}
+	for _, h := range r.Headers {
+		rec.Headers = append(rec.Headers, Header{h.Key, h.Value})
+	}
+	parts[r.Partition] = append(parts[r.Partition], rec)
+}

@@ -1,0 +1,250 @@
+package txn
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/pebblestore"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/control"
+	"github.com/onceward/onceward/txn/internal/topics"
+	"github.com/onceward/onceward/txn/internal/worker"
+)
+
+// App runs one topology in this process. Run is called once; every other method may be called from any goroutine at any time.
+type App struct {
+	topology *topology.Topology
+	cfg      Config
+	log      *slog.Logger
+
+	mu struct {
+		sync.Mutex
+		ran      bool
+		state    State
+		instance string
+		session  *session
+		totals   Totals
+	}
+}
+
+// New checks the configuration. It touches neither the cluster nor the disk.
+func New(t *topology.Topology, cfg Config) (*App, error) {
+	if t == nil {
+		return nil, &ConfigError{"topology", "there is none"}
+	}
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Application != "" {
+		named, err := t.WithApplication(cfg.Application)
+		if err != nil {
+			return nil, err
+		}
+		t = named
+	}
+	a := &App{topology: t, cfg: cfg, log: cfg.Logger.With("application", t.Application())}
+	a.mu.state = Created
+	return a, nil
+}
+
+// instance is what one life of the process needs, whatever its membership.
+type instance struct {
+	app         *App
+	dir         *state.Directory
+	cluster     *broker.Cluster
+	layout      topics.Layout
+	shared      *pebblestore.Shared
+	brokerCfg   broker.Config
+	incarnation uint32
+	fingerprint [8]byte
+}
+
+// Run processes until ctx ends, and then stops in order: what is open is committed, databases are flushed, and unless Remain is set the
+// instance leaves the group. It returns nil after such a stop. An error means that the application cannot go on; nothing that was
+// not committed is in any store.
+func (a *App) Run(ctx context.Context) (err error) {
+	if !a.start() {
+		return errors.New("Run was called before: an App runs once")
+	}
+	defer func() {
+		a.setState(Stopped)
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			err = nil
+		}
+	}()
+	in, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.close()) }()
+	server, err := control.Serve(in.dir.Path(), func() any { return a.Status() })
+	if err != nil {
+		a.log.Warn("this instance has no control socket", "error", err)
+	} else {
+		defer func() { err = errors.Join(err, server.Close()) }()
+	}
+	return a.sessions(ctx, in)
+}
+
+// sessions runs one membership after the other.
+func (a *App) sessions(ctx context.Context, in *instance) error {
+	backoff := 100 * time.Millisecond
+	for {
+		began := time.Now()
+		err := a.session(ctx, in)
+		if ctx.Err() != nil || err == nil {
+			return err
+		}
+		if !restartable(err) {
+			return err
+		}
+		if time.Since(began) > time.Minute {
+			backoff = 100 * time.Millisecond
+		}
+		a.log.Warn("the membership ended and is begun again", "error", err, "after", backoff)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, 10*time.Second)
+	}
+}
+
+// restartable says that closing everything and opening it again from the log is the remedy.
+func restartable(err error) bool {
+	return errors.Is(err, worker.ErrReopen) || errors.Is(err, assign.ErrMemberChanged) || errors.Is(err, errGroupSession)
+}
+
+// open takes the state directory, finds the cluster and makes sure of the topics.
+func (a *App) open(ctx context.Context) (*instance, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.ConnectTimeout)
+	defer cancel()
+	dir, err := state.OpenDirectory(a.cfg.StateDir, state.DirectoryOptions{
+		Application: a.topology.Application(), Fingerprint: a.topology.Fingerprint(), Instance: a.cfg.Instance,
+	})
+	if err != nil {
+		return nil, err
+	}
+	in := &instance{app: a, dir: dir, incarnation: rand.Uint32() | 1}
+	sum := sha256.Sum256([]byte(a.topology.Fingerprint()))
+	copy(in.fingerprint[:], sum[:])
+	a.mu.Lock()
+	a.mu.instance = dir.Instance()
+	a.mu.Unlock()
+	in.brokerCfg = broker.Config{
+		Brokers: a.cfg.Brokers, ClientID: a.topology.Application() + "-" + dir.Instance(), Dialer: a.cfg.Dialer, Logger: a.log,
+	}
+	if err := in.connect(ctx); err != nil {
+		return nil, errors.Join(err, in.close())
+	}
+	in.shared = pebblestore.NewShared(a.cfg.CacheBytes, openFilesMax)
+	return in, nil
+}
+
+// openFilesMax is how many table files are kept open by all databases together.
+const openFilesMax = 1000
+
+func (in *instance) connect(ctx context.Context) (err error) {
+	t := in.app.topology
+	if in.cluster, err = broker.Connect(ctx, in.brokerCfg, t.Application()); err != nil {
+		return err
+	}
+	if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
+		return err
+	}
+	in.layout, err = topics.Ensure(ctx, in.cluster.Admin(), t)
+	return err
+}
+
+func (in *instance) close() error {
+	if in.cluster != nil {
+		in.cluster.Close()
+	}
+	if in.shared != nil {
+		in.shared.Close()
+	}
+	return in.dir.Close()
+}
+
+// transactionalID names a producer. Its parts cannot contain the separator.
+func (in *instance) transactionalID(workerID, turn int) string {
+	return fmt.Sprintf("%s%s%s%s%d%s%d", in.app.topology.Application(), idSeparator, in.dir.Instance(), idSeparator, workerID,
+		idSeparator, turn)
+}
+
+// producers initialises every transactional id that this instance has ever used, before the group is joined: that ends what the
+// previous life left open. Otherwise the first stable offsets would wait for transactions to time out.
+func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error) {
+	ctx, cancel := context.WithTimeout(ctx, in.app.cfg.ConnectTimeout)
+	defer cancel()
+	workers := in.app.cfg.Workers
+	highest := max(workers, in.dir.MaxWorkers())
+	if err := in.dir.RaiseMaxWorkers(highest); err != nil {
+		return nil, err
+	}
+	out := make([][2]*broker.Producer, workers)
+	var wg sync.WaitGroup
+	errs := make([]error, 2*highest)
+	for w := range highest {
+		for turn := range 2 {
+			p := broker.NewProducer(in.brokerCfg, in.transactionalID(w, turn), in.app.cfg.TransactionTimeout)
+			if w < workers {
+				out[w][turn] = p
+			}
+			wg.Go(func() {
+				errs[2*w+turn] = settle(ctx, p)
+				if w >= workers {
+					p.Close()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		for _, pair := range out {
+			pair[0].Close()
+			pair[1].Close()
+		}
+		return nil, err
+	}
+	return out, nil
+}
+
+// settle tries until ctx ends: coordinators may still be loading.
+func settle(ctx context.Context, p *broker.Producer) error {
+	backoff := 20 * time.Millisecond
+	for {
+		err := p.Settle(ctx)
+		if err == nil || broker.Permanent(err) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, time.Second)
+	}
+}
+
+// fencedInstance explains the one membership error that another try only makes worse.
+func fencedInstance(err error, instance string) error {
+	if errors.Is(err, kerr.FencedInstanceID) {
+		return fmt.Errorf("another process runs as instance %q: give each process its own state directory or instance name: %w",
+			instance, err)
+	}
+	return err
+}

@@ -1,0 +1,191 @@
+package txn_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// broker is an embedded broker with a plain client.
+type testBroker struct {
+	*kfake.Cluster
+	cl  *kgo.Client
+	adm *kadm.Client
+}
+
+func newBroker(t *testing.T, partitions int32, topics ...string) *testBroker {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topics...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return &testBroker{c, cl, kadm.NewClient(cl)}
+}
+
+func (b *testBroker) produce(t *testing.T, records ...*kgo.Record) {
+	t.Helper()
+	if err := b.cl.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read returns the committed records of a topic once it has n of them, and fails when there are more.
+func (b *testBroker) read(t *testing.T, topic string, n int) []*kgo.Record {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(b.ListenAddrs()...), kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(50*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var out []*kgo.Record
+	for len(out) < n {
+		f := cl.PollFetches(ctx)
+		if ctx.Err() != nil {
+			t.Fatalf("%s has %d committed records after 20 s, want %d", topic, len(out), n)
+		}
+		f.EachRecord(func(r *kgo.Record) { out = append(out, r) })
+	}
+	if len(out) > n {
+		t.Fatalf("%s has %d committed records, want %d", topic, len(out), n)
+	}
+	return out
+}
+
+func testLogger(t *testing.T) *slog.Logger {
+	if os.Getenv("ONCEWARD_TEST_LOG") != "" {
+		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("test", t.Name())
+	}
+	return slog.New(slog.NewTextHandler(io.Discard, nil))
+}
+
+// start runs an application until the returned function stops it.
+func start(t *testing.T, top *topology.Topology, cfg txn.Config) (app *txn.App, stop func() error) {
+	t.Helper()
+	if cfg.Logger == nil {
+		cfg.Logger = testLogger(t)
+	}
+	app, err := txn.New(top, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- app.Run(ctx) }()
+	stopped := false
+	stop = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(30 * time.Second):
+			return fmt.Errorf("the application did not stop within 30 s")
+		}
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return app, stop
+}
+
+// countTopology counts records per key and writes every count.
+func countTopology(t *testing.T) *topology.Topology {
+	t.Helper()
+	b := topology.NewBuilder("counting")
+	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
+	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	topology.Process(in, "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return top
+}
+
+func countRecord(
+	c *topology.Context, counts state.KeyValue[string, int64], r topology.Record[string, string], emit topology.Emit[string, int64],
+) error {
+	n, _, err := counts.Get(r.Key)
+	if err != nil {
+		return err
+	}
+	if err := counts.Put(r.Key, n+1); err != nil {
+		return err
+	}
+	return emit(c, topology.Record[string, int64]{Key: r.Key, Value: n + 1, Timestamp: r.Timestamp})
+}
+
+func TestCountSurvivesRestart(t *testing.T) {
+	b := newBroker(t, 2, "in", "out")
+	dir := t.TempDir()
+	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: dir, Workers: 2}
+
+	var records []*kgo.Record
+	for i := range 1000 {
+		records = append(records, &kgo.Record{Topic: "in", Partition: int32(i % 2), Key: []byte(fmt.Sprint("k", i%10)), Value: []byte("v")})
+	}
+	b.produce(t, records...)
+	_, stop := start(t, countTopology(t), cfg)
+	check(t, b.read(t, "out", 1000), 100)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	b.produce(t, records...)
+	app, _ := start(t, countTopology(t), cfg)
+	check(t, b.read(t, "out", 2000), 200)
+	if got := app.Status().Totals.Records; got != 1000 {
+		t.Errorf("the second life processed %d records, want 1000", got)
+	}
+}
+
+// check asserts that every key counts up by one to last, without a hole or a repetition.
+func check(t *testing.T, records []*kgo.Record, last int64) {
+	t.Helper()
+	seen := map[string]int64{}
+	for _, r := range records {
+		n, err := schemas.Int64().Decode(r.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n != seen[string(r.Key)]+1 {
+			t.Fatalf("key %s: count %d follows %d", r.Key, n, seen[string(r.Key)])
+		}
+		seen[string(r.Key)] = n
+	}
+	for k, n := range seen {
+		if n != last {
+			t.Errorf("key %s ends at %d, want %d", k, n, last)
+		}
+	}
+}

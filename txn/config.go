@@ -1,0 +1,119 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// Config is how an application runs. Brokers and StateDir are required; every other field has a default that fits.
+type Config struct {
+	// Brokers are host:port addresses to start from.
+	Brokers []string
+	// StateDir is the instance's own directory: databases, identity, lock and control socket. There is no default, because state
+	// that vanishes with a temporary directory would be restored in full at every start.
+	StateDir string
+	// Application overrides the topology's application id: group, internal topics and transactional ids are named after it.
+	Application string
+	// Instance is the stable identity of this process among the application's instances. By default one is made once and kept in
+	// the state directory.
+	Instance string
+	// Workers is the number of goroutines that compute. Default GOMAXPROCS.
+	Workers int
+	// CommitIntervalMax is the longest that a record waits for its round to be committed. Default 100 ms. Under light load rounds
+	// commit as soon as there is nothing more to process.
+	CommitIntervalMax time.Duration
+	// RoundBytesMax bounds a round's output, and separately its state writes, per worker. Default 16 MiB.
+	RoundBytesMax int64
+	// QueueBytesMax bounds the records per input partition that are fetched and not committed. Default 8 MiB.
+	QueueBytesMax int64
+	// CacheBytes is the block cache of all databases together. Default 256 MiB.
+	CacheBytes int64
+	// TransactionTimeout is what a broker waits for before it aborts a transaction of a process that is gone. Default 10 s.
+	TransactionTimeout time.Duration
+	// SessionTimeout is how long the group waits for a process that is gone. Default 45 s. A restart with the same identity does not
+	// wait for it.
+	SessionTimeout time.Duration
+	// ConnectTimeout bounds the wait for brokers and for the initialisation of producers at start. Default 60 s.
+	ConnectTimeout time.Duration
+	// Remain keeps the membership when Run ends, for a restart of the same instance within the session timeout. By default the
+	// instance leaves and others take its tasks at once.
+	Remain bool
+	// Dialer replaces the way connections are made.
+	Dialer func(ctx context.Context, network, host string) (net.Conn, error)
+	// Logger receives the logs of the runtime, of the Kafka clients and of the databases. Default slog.Default.
+	Logger *slog.Logger
+}
+
+// ConfigError is a setting that cannot be used. Nothing was changed.
+type ConfigError struct {
+	Field, Reason string
+}
+
+func (e *ConfigError) Error() string { return fmt.Sprintf("configuration: %s: %s", e.Field, e.Reason) }
+
+func (c Config) withDefaults() Config {
+	set(&c.Workers, runtime.GOMAXPROCS(0))
+	set(&c.CommitIntervalMax, 100*time.Millisecond)
+	set(&c.RoundBytesMax, 16<<20)
+	set(&c.QueueBytesMax, 8<<20)
+	set(&c.CacheBytes, 256<<20)
+	set(&c.TransactionTimeout, 10*time.Second)
+	set(&c.SessionTimeout, 45*time.Second)
+	set(&c.ConnectTimeout, 60*time.Second)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+func set[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (c Config) validate() error {
+	var errs []error
+	wrong := func(field, reason string) { errs = append(errs, &ConfigError{field, reason}) }
+	if len(c.Brokers) == 0 {
+		wrong("Brokers", "set at least one host:port")
+	}
+	for _, b := range c.Brokers {
+		if _, _, err := net.SplitHostPort(b); err != nil {
+			wrong("Brokers", fmt.Sprintf("%q is not host:port", b))
+		}
+	}
+	if c.StateDir == "" {
+		wrong("StateDir", "set the directory for the instance's state")
+	}
+	if strings.ContainsAny(c.Instance, idSeparator) || strings.ContainsAny(c.Application, idSeparator) {
+		wrong("Instance", "an instance or application name cannot contain "+idSeparator)
+	}
+	if c.Workers < 1 || c.Workers > 256 {
+		wrong("Workers", fmt.Sprintf("%d is not between 1 and 256", c.Workers))
+	}
+	if c.CommitIntervalMax < time.Millisecond || c.CommitIntervalMax > c.TransactionTimeout/2 {
+		wrong("CommitIntervalMax", fmt.Sprintf("%s is not between 1ms and half of the transaction timeout of %s",
+			c.CommitIntervalMax, c.TransactionTimeout))
+	}
+	if c.TransactionTimeout < time.Second {
+		wrong("TransactionTimeout", fmt.Sprintf("%s is below 1s", c.TransactionTimeout))
+	}
+	if c.RoundBytesMax < 64<<10 {
+		wrong("RoundBytesMax", "less than 64 KiB")
+	}
+	if c.QueueBytesMax < 64<<10 {
+		wrong("QueueBytesMax", "less than 64 KiB")
+	}
+	return errors.Join(errs...)
+}
+
+// idSeparator joins the parts of a transactional id. No part may contain it, so that no two applications can build the same id.
+const idSeparator = "~"

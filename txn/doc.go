@@ -1,0 +1,60 @@
+// Package txn runs a topology exactly once: input offsets, outputs, changelog records and dead letters of a round commit in one Kafka
+// transaction, and local state never holds a write that is not committed.
+//
+//	app, err := txn.New(t, txn.Config{Brokers: brokers, StateDir: dir})
+//	err = app.Run(ctx)
+//
+// # Promises
+//
+//   - Exactly once from topic to topic, state included, under kill -9, rebalances, broker restarts, lost replies and zombies. The
+//     consumers behind have to read committed records only. Calls to other systems from user code are outside of it.
+//   - A crash makes no local state unusable: a restart replays the tail of the changelogs and nothing else.
+//   - A record that fails leaves no trace but its dead letter, which commits with the move past it.
+//   - A commit that was not answered is settled and then resolved from the log, never guessed.
+//
+// # How a round commits
+//
+// Records are processed into an overlay, each under a savepoint. A round of a worker then goes
+//
+//	flush        every output and changelog record is acknowledged, by the producer that began
+//	offsets      TxnOffsetCommit under the membership that owns the tasks, with metadata that names the round and the exact changelog
+//	             positions
+//	end          the commit
+//	apply        overlay and positions go to the database in one batch
+//
+// while the next round is being computed. Package internal/protocol has the state machine.
+//
+// # Every failure and what follows
+//
+//	where            answer                                              meaning      what follows
+//	produce, flush   any error of a record                               refused      abort, run again
+//	                 producer fenced, id or epoch changed, deadline      lost         settle, run again
+//	                 record too large, topic gone, no permission         permanent    abort, then Run returns the error
+//	offsets          a task of the round was given up                    refused      abort, run again without it
+//	                 ILLEGAL_GENERATION                                  refused      wait for the newer generation at most 1 s, once
+//	                 UNKNOWN_MEMBER_ID, a changed member id              refused      abort; all tasks close, join anew
+//	                 NOT_COORDINATOR, COORDINATOR_*, no answer           refused      abort, find the coordinator, run again
+//	                 PRODUCER_FENCED, INVALID_PRODUCER_EPOCH, ...        lost         settle, run again
+//	                 any other code of any partition                     refused      abort, run again
+//	end (commit)     success                                             committed    apply
+//	                 anything else, no answer                            in doubt     settle, read the stable offsets:
+//	                   they carry this round                             committed    apply
+//	                   they carry what was there before                  aborted      run again
+//	                   they carry something else                         not ours     close everything, join anew
+//	                   this round for some tasks only                    integrity    Run returns the error
+//	end (abort)      anything but success                                lost         settle
+//	settle           any error                                                        again with backoff
+//	apply            any error                                                        Run returns the error; a restart replays
+//
+// "Settle" throws the producer client away and initialises a new one with the same transactional id: after that the old transaction
+// is over and its late requests are refused. "Run again" puts the round's journal, which is still in memory, before everything
+// newer; the consumer is not rewound.
+//
+// # Concurrency
+//
+// An [App] may be used from any goroutine. Its goroutines are named in ARCHITECTURE.md; all of them have ended when Run returns.
+//
+// # What it is not
+//
+// It does not create user topics, it does not retry side effects, and it has no at-least-once mode.
+package txn

@@ -1,0 +1,245 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+)
+
+// Record is a consumed or produced record; an alias, so that the rest of the runtime needs no franz-go import and no copy.
+type Record = kgo.Record
+
+// RecordHeader is one header of a Record.
+type RecordHeader = kgo.RecordHeader
+
+// Config is how to reach the cluster.
+type Config struct {
+	// Brokers are host:port addresses to start from.
+	Brokers []string
+	// ClientID names the process to the brokers.
+	ClientID string
+	// Dialer replaces the default one, when set.
+	Dialer func(ctx context.Context, network, host string) (net.Conn, error)
+	// Logger receives the clients' own logs.
+	Logger *slog.Logger
+}
+
+const (
+	keyOffsetFetch     = 9
+	keyTxnOffsetCommit = 28
+)
+
+// options are what every client of the process has in common.
+func (c Config) options() []kgo.Opt {
+	versions := kversion.Stable()
+	versions.SetMaxKeyVersion(keyTxnOffsetCommit, 5) // version 6 takes topic ids instead of names
+	versions.SetMaxKeyVersion(keyOffsetFetch, 8)     // the first version with several groups; later ones take topic ids
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(c.Brokers...),
+		kgo.ClientID(c.ClientID),
+		kgo.MaxVersions(versions),
+		// The default of 5 s would hold up the first produce to a topic that was created a moment ago.
+		kgo.MetadataMinAge(250 * time.Millisecond),
+		kgo.MaxDecompressBatchBytes(256 << 20),
+	}
+	if c.Dialer != nil {
+		opts = append(opts, kgo.Dialer(c.Dialer))
+	}
+	if c.Logger != nil {
+		opts = append(opts, kgo.WithLogger(kgoLogger{c.Logger}))
+	}
+	return opts
+}
+
+// Cluster is one plain client: requests that belong to no group membership and to no transaction.
+type Cluster struct {
+	cfg   Config
+	cl    *kgo.Client
+	adm   *kadm.Client
+	group string
+}
+
+// Connect makes a client and waits until a broker answers, at most until ctx ends.
+func Connect(ctx context.Context, cfg Config, group string) (*Cluster, error) {
+	if len(cfg.Brokers) == 0 {
+		return nil, errors.New("no broker address is configured: set at least one host:port")
+	}
+	cl, err := kgo.NewClient(cfg.options()...)
+	if err != nil {
+		return nil, fmt.Errorf("broker client: %w", err)
+	}
+	c := &Cluster{cfg: cfg, cl: cl, adm: kadm.NewClient(cl), group: group}
+	if err := cl.Ping(ctx); err != nil {
+		cl.Close()
+		return nil, fmt.Errorf("no broker answered at %s: check the addresses and that the cluster is up: %w",
+			strings.Join(cfg.Brokers, ", "), err)
+	}
+	return c, nil
+}
+
+// Close ends the client.
+func (c *Cluster) Close() { c.cl.Close() }
+
+// Admin returns the administrative client of the same connection.
+func (c *Cluster) Admin() *kadm.Client { return c.adm }
+
+// transactionVersion is the feature that bumps the producer epoch with every transaction (KIP-890): a request of an old transaction
+// that arrives late is then refused instead of joining the next one.
+const transactionVersion = "transaction.version"
+
+// RequireTransactionVersion2 returns an error unless every broker runs with transaction.version 2 or newer.
+func (c *Cluster) RequireTransactionVersion2(ctx context.Context) error {
+	all, err := c.adm.ApiVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("asking the brokers for their versions: %w", err)
+	}
+	var found error
+	all.Each(func(v kadm.BrokerApiVersions) {
+		level := int16(-1)
+		if raw := v.Raw(); raw != nil {
+			for _, f := range raw.FinalizedFeatures {
+				if f.Name == transactionVersion {
+					level = f.MaxVersionLevel
+				}
+			}
+		}
+		if v.Err == nil && level < 2 {
+			found = fmt.Errorf("broker %d has %s %d, and 2 is required: use Kafka 4.0 or newer with that feature enabled "+
+				"(kafka-features.sh upgrade --feature %s=2)", v.NodeID, transactionVersion, max(level, 0), transactionVersion)
+		}
+	})
+	return found
+}
+
+// Offset is the stable committed offset of one partition.
+type Offset struct {
+	Topic     string
+	Partition int32
+	// At is the committed offset, -1 when there is none.
+	At          int64
+	LeaderEpoch int32
+	Metadata    string
+}
+
+// StableOffsets returns the committed offsets of exactly the partitions that are named, once every one of them is stable. Asking
+// for partitions by name is what makes it an oracle: an answer for "all partitions" leaves out those whose first commit is still
+// pending. It retries until ctx ends.
+func (c *Cluster) StableOffsets(ctx context.Context, partitions map[string][]int32) ([]Offset, error) {
+	backoff := 20 * time.Millisecond
+	for {
+		offsets, err := c.stableOffsetsOnce(ctx, partitions)
+		if err == nil {
+			return offsets, nil
+		}
+		if Permanent(err) || ctx.Err() != nil {
+			return nil, fmt.Errorf("reading the stable offsets of group %q: %w", c.group, err)
+		}
+		c.cfg.Logger.Debug("offsets are not stable yet", "group", c.group, "error", err, "again_in", backoff)
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("reading the stable offsets of group %q: %w (last answer: %w)", c.group, ctx.Err(), err)
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, 500*time.Millisecond)
+	}
+}
+
+func (c *Cluster) stableOffsetsOnce(ctx context.Context, partitions map[string][]int32) ([]Offset, error) {
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.RequireStable = true
+	group := kmsg.NewOffsetFetchRequestGroup()
+	group.Group = c.group
+	asked := 0
+	for topic, ps := range partitions {
+		t := kmsg.NewOffsetFetchRequestGroupTopic()
+		t.Topic, t.Partitions = topic, ps
+		group.Topics = append(group.Topics, t)
+		asked += len(ps)
+	}
+	req.Groups = append(req.Groups, group)
+	resp, err := req.RequestWith(ctx, c.cl)
+	if err != nil {
+		return nil, err
+	}
+	var out []Offset
+	for _, g := range resp.Groups {
+		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
+			return nil, err
+		}
+		for _, t := range g.Topics {
+			for _, p := range t.Partitions {
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+					return nil, err
+				}
+				o := Offset{Topic: t.Topic, Partition: p.Partition, At: p.Offset, LeaderEpoch: p.LeaderEpoch}
+				if p.Metadata != nil {
+					o.Metadata = *p.Metadata
+				}
+				out = append(out, o)
+			}
+		}
+	}
+	if len(out) != asked {
+		return nil, fmt.Errorf("%d partitions were asked for and %d answered", asked, len(out))
+	}
+	return out, nil
+}
+
+// LeaveGroup takes the static member of that instance out of the group at once, so that others need not wait for its session to
+// end.
+func (c *Cluster) LeaveGroup(ctx context.Context, instance string) error {
+	resp, err := c.adm.LeaveGroup(ctx, kadm.LeaveGroup(c.group).InstanceIDs(instance))
+	if err != nil {
+		return fmt.Errorf("leaving group %q: %w", c.group, err)
+	}
+	if err := resp.Error(); err != nil && !errors.Is(err, kerr.UnknownMemberID) {
+		return fmt.Errorf("leaving group %q: %w", c.group, err)
+	}
+	return nil
+}
+
+// Write produces one record outside of any transaction and waits for its acknowledgement.
+func (c *Cluster) Write(ctx context.Context, r *Record) error {
+	return c.cl.ProduceSync(ctx, r).FirstErr()
+}
+
+// kgoLogger hands the clients' logs to slog. They carry no record bytes.
+type kgoLogger struct{ l *slog.Logger }
+
+func (k kgoLogger) Level() kgo.LogLevel {
+	ctx := context.Background()
+	switch {
+	case k.l.Enabled(ctx, slog.LevelDebug):
+		return kgo.LogLevelDebug
+	case k.l.Enabled(ctx, slog.LevelInfo):
+		return kgo.LogLevelInfo
+	case k.l.Enabled(ctx, slog.LevelWarn):
+		return kgo.LogLevelWarn
+	default:
+		return kgo.LogLevelError
+	}
+}
+
+func (k kgoLogger) Log(level kgo.LogLevel, msg string, kv ...any) {
+	l := slog.LevelDebug
+	switch level {
+	case kgo.LogLevelError:
+		l = slog.LevelError
+	case kgo.LogLevelWarn:
+		l = slog.LevelWarn
+	case kgo.LogLevelInfo:
+		l = slog.LevelDebug // the client's "info" is a developer's detail
+	case kgo.LogLevelDebug, kgo.LogLevelNone:
+	}
+	k.l.Log(context.Background(), l, msg, kv...)
+}

@@ -1,0 +1,140 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Coordinator remembers the broker that coordinates the group. Offset commits of transactions go straight to it, once, without any
+// retry by the client: a repeated request could overtake a newer one.
+type Coordinator struct {
+	cluster *Cluster
+	mu      struct {
+		sync.Mutex
+		node  int32
+		known bool
+	}
+}
+
+// NewCoordinator returns the coordinator of the cluster's group, not looked up yet.
+func NewCoordinator(c *Cluster) *Coordinator { return &Coordinator{cluster: c} }
+
+// Find looks the coordinator up if it is not known. It is called before a transaction begins, never inside one.
+func (c *Coordinator) Find(ctx context.Context) (int32, error) {
+	c.mu.Lock()
+	node, known := c.mu.node, c.mu.known
+	c.mu.Unlock()
+	if known {
+		return node, nil
+	}
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorKey, req.CoordinatorKeys, req.CoordinatorType = c.cluster.group, []string{c.cluster.group}, 0
+	resp, err := req.RequestWith(ctx, c.cluster.cl)
+	if err != nil {
+		return 0, fmt.Errorf("finding the coordinator of group %q: %w", c.cluster.group, err)
+	}
+	node, code := resp.NodeID, resp.ErrorCode
+	for _, found := range resp.Coordinators {
+		node, code = found.NodeID, found.ErrorCode
+	}
+	if err := kerr.ErrorForCode(code); err != nil {
+		return 0, fmt.Errorf("finding the coordinator of group %q: %w", c.cluster.group, err)
+	}
+	c.mu.Lock()
+	c.mu.node, c.mu.known = node, true
+	c.mu.Unlock()
+	return node, nil
+}
+
+// Forget makes the next Find ask again.
+func (c *Coordinator) Forget() {
+	c.mu.Lock()
+	c.mu.known = false
+	c.mu.Unlock()
+}
+
+// Membership is what fences an offset commit (KIP-447). It can only be made from a live membership: an empty member id or a
+// negative generation would be accepted by the broker as a commit from outside the group.
+type Membership struct {
+	member     string
+	generation int32
+	instance   string
+}
+
+// NewMembership refuses what would not fence.
+func NewMembership(member string, generation int32, instance string) (Membership, error) {
+	if member == "" || generation < 0 {
+		return Membership{}, errors.New("the process is not a member of the group at the moment")
+	}
+	return Membership{member, generation, instance}, nil
+}
+
+// CommitOffsets adds offsets to the transaction that the producer has open: one request, one try, to the group's coordinator. Any
+// partition's error refuses the whole.
+func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Identity, m Membership, offsets []Offset) (Outcome, error) {
+	node, err := c.Find(ctx)
+	if err != nil {
+		return Refused, err
+	}
+	req := kmsg.NewPtrTxnOffsetCommitRequest()
+	req.TransactionalID, req.Group = p.id, c.cluster.group
+	req.ProducerID, req.ProducerEpoch = began.ProducerID, began.Epoch
+	req.MemberID, req.Generation = m.member, m.generation
+	req.InstanceID = kmsg.StringPtr(m.instance)
+	topics := map[string]int{}
+	for _, o := range offsets {
+		i, ok := topics[o.Topic]
+		if !ok {
+			i = len(req.Topics)
+			topics[o.Topic] = i
+			t := kmsg.NewTxnOffsetCommitRequestTopic()
+			t.Topic = o.Topic
+			req.Topics = append(req.Topics, t)
+		}
+		part := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+		part.Partition, part.Offset, part.LeaderEpoch = o.Partition, o.At, o.LeaderEpoch
+		part.Metadata = kmsg.StringPtr(o.Metadata)
+		req.Topics[i].Partitions = append(req.Topics[i].Partitions, part)
+	}
+	kresp, err := p.cl.Broker(int(node)).Request(ctx, req)
+	if err != nil {
+		c.Forget()
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, kgo.ErrClientClosed) {
+			return Lost, fmt.Errorf("committing offsets: %w", err)
+		}
+		return Refused, fmt.Errorf("committing offsets: %w", err)
+	}
+	answered := 0
+	for _, t := range kresp.(*kmsg.TxnOffsetCommitResponse).Topics {
+		for _, part := range t.Partitions {
+			answered++
+			err := kerr.ErrorForCode(part.ErrorCode)
+			if err == nil {
+				continue
+			}
+			switch {
+			case errors.Is(err, kerr.NotCoordinator), errors.Is(err, kerr.CoordinatorLoadInProgress),
+				errors.Is(err, kerr.CoordinatorNotAvailable):
+				c.Forget()
+			}
+			return offsetsOutcome(err), fmt.Errorf("committing the offset of %s[%d]: %w", t.Topic, part.Partition, err)
+		}
+	}
+	if answered != len(offsets) {
+		return Lost, fmt.Errorf("committing offsets: %d partitions were sent and %d answered", len(offsets), answered)
+	}
+	return Accepted, nil
+}
+
+// StaleMembership reports whether a refusal says that the group has moved on: to a newer generation (which the same member will
+// learn of in a moment) or without this member.
+func StaleMembership(err error) (newGeneration, notMember bool) {
+	return errors.Is(err, kerr.IllegalGeneration),
+		errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.FencedInstanceID)
+}

@@ -1,0 +1,164 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Fetched is the answer to one raw fetch.
+type Fetched struct {
+	Records []*Record
+	// Next is the offset to fetch from next. It moves past control records and aborted records, which a position taken from the
+	// last record would not.
+	Next             int64
+	HighWatermark    int64
+	LastStableOffset int64
+	LogStart         int64
+}
+
+// Reader fetches one partition by raw requests, without a consumer session. It belongs to one goroutine.
+type Reader struct {
+	c         *Cluster
+	topic     string
+	topicID   [16]byte
+	partition int32
+	isolation kgo.IsolationLevel
+	level     int8
+	bytesMax  int32
+	leader    int32
+	decomp    kgo.Decompressor
+}
+
+// NewReader returns a reader of committed records, or of all of them. bytesMax bounds one answer (a larger single batch still comes
+// whole).
+func (c *Cluster) NewReader(topic string, topicID [16]byte, partition int32, committed bool, bytesMax int32) *Reader {
+	r := &Reader{c: c, topic: topic, topicID: topicID, partition: partition, bytesMax: bytesMax, leader: -1,
+		isolation: kgo.ReadUncommitted(), decomp: kgo.DefaultDecompressor()}
+	if committed {
+		r.isolation, r.level = kgo.ReadCommitted(), 1
+	}
+	return r
+}
+
+// ErrOffsetOutOfRange says that the log does not contain the offset asked for.
+var ErrOffsetOutOfRange = kerr.OffsetOutOfRange
+
+// Fetch asks for records from offset on and waits at most wait for some to appear. It retries while the leader moves, until ctx
+// ends.
+func (r *Reader) Fetch(ctx context.Context, offset int64, wait time.Duration) (Fetched, error) {
+	backoff := 20 * time.Millisecond
+	for {
+		f, err := r.fetchOnce(ctx, offset, wait)
+		if err == nil {
+			return f, nil
+		}
+		if errors.Is(err, kerr.OffsetOutOfRange) || Permanent(err) || ctx.Err() != nil {
+			return Fetched{}, fmt.Errorf("fetching %s[%d] from offset %d: %w", r.topic, r.partition, offset, err)
+		}
+		r.leader = -1
+		select {
+		case <-ctx.Done():
+			return Fetched{}, fmt.Errorf("fetching %s[%d] from offset %d: %w (last answer: %w)",
+				r.topic, r.partition, offset, ctx.Err(), err)
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, time.Second)
+	}
+}
+
+func (r *Reader) fetchOnce(ctx context.Context, offset int64, wait time.Duration) (Fetched, error) {
+	if r.leader < 0 {
+		if err := r.findLeader(ctx); err != nil {
+			return Fetched{}, err
+		}
+	}
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(wait.Milliseconds()), 1, r.bytesMax
+	req.IsolationLevel, req.ReplicaID, req.SessionEpoch = r.level, -1, -1
+	t := kmsg.NewFetchRequestTopic()
+	t.Topic, t.TopicID = r.topic, r.topicID
+	p := kmsg.NewFetchRequestTopicPartition()
+	p.Partition, p.FetchOffset, p.PartitionMaxBytes, p.CurrentLeaderEpoch = r.partition, offset, r.bytesMax, -1
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	kresp, err := r.c.cl.Broker(int(r.leader)).Request(ctx, req)
+	if err != nil {
+		return Fetched{}, err
+	}
+	resp := kresp.(*kmsg.FetchResponse)
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		return Fetched{}, err
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return Fetched{}, errors.New("the answer is not about the one partition that was asked for")
+	}
+	rp := &resp.Topics[0].Partitions[0]
+	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
+		Offset: offset, IsolationLevel: r.isolation, Topic: r.topic, Partition: r.partition,
+	}, rp, r.decomp, nil)
+	if fp.Err != nil {
+		return Fetched{}, fp.Err
+	}
+	return Fetched{Records: fp.Records, Next: next, HighWatermark: fp.HighWatermark, LastStableOffset: fp.LastStableOffset,
+		LogStart: fp.LogStartOffset}, nil
+}
+
+func (r *Reader) findLeader(ctx context.Context) error {
+	req := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic = kmsg.StringPtr(r.topic)
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, r.c.cl)
+	if err != nil {
+		return err
+	}
+	for _, t := range resp.Topics {
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+			return err
+		}
+		for _, p := range t.Partitions {
+			if p.Partition == r.partition {
+				if p.Leader < 0 {
+					return kerr.LeaderNotAvailable
+				}
+				r.leader = p.Leader
+				return nil
+			}
+		}
+	}
+	return kerr.UnknownTopicOrPartition
+}
+
+// LogBounds returns the first offset and the high watermark of a partition (read uncommitted).
+func (c *Cluster) LogBounds(ctx context.Context, topic string, partition int32) (start, highWatermark int64, err error) {
+	starts, err := c.adm.ListStartOffsets(ctx, topic)
+	if err != nil {
+		return 0, 0, fmt.Errorf("listing the start of %s: %w", topic, err)
+	}
+	ends, err := c.adm.ListEndOffsets(ctx, topic)
+	if err != nil {
+		return 0, 0, fmt.Errorf("listing the end of %s: %w", topic, err)
+	}
+	s, ok := starts.Lookup(topic, partition)
+	if !ok || s.Err != nil {
+		return 0, 0, fmt.Errorf("listing the start of %s[%d]: %w", topic, partition, orMissing(s.Err))
+	}
+	e, ok := ends.Lookup(topic, partition)
+	if !ok || e.Err != nil {
+		return 0, 0, fmt.Errorf("listing the end of %s[%d]: %w", topic, partition, orMissing(e.Err))
+	}
+	return s.Offset, e.Offset, nil
+}
+
+func orMissing(err error) error {
+	if err == nil {
+		return kerr.UnknownTopicOrPartition
+	}
+	return err
+}

@@ -1,0 +1,192 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Assignment receives the group's callbacks. They never run at the same time as each other, nor between Poll and Release.
+type Assignment interface {
+	// Assigned is called with added partitions, already paused. It must not block.
+	Assigned(partitions map[string][]int32)
+	// Revoked is called with partitions that are being handed over: nothing of them may be processed once it returned.
+	Revoked(ctx context.Context, partitions map[string][]int32)
+	// Lost is called with partitions that are somebody else's already.
+	Lost(partitions map[string][]int32)
+}
+
+// GroupConfig is a process's membership.
+type GroupConfig struct {
+	Group string
+	// Instance is the stable identity of the process (static membership, KIP-345).
+	Instance string
+	Topics   []string
+	// Starts says where a topic without a committed offset begins, where that is not the start of the log.
+	Starts           map[string]Start
+	SessionTimeout   time.Duration
+	RebalanceTimeout time.Duration
+	FetchWaitMax     time.Duration
+	FetchBytesMax    int32
+}
+
+// Group is the one group member of the process.
+type Group struct {
+	cl  *kgo.Client
+	cfg GroupConfig
+}
+
+// Join makes the group client. Callbacks may come at once.
+//
+// Balancing is cooperative: only partitions that move are revoked. Control records are kept, because a position that stays below a
+// trailing marker turns into an out-of-range error once retention removes the marker. A position out of range is an error, never a
+// jump: an offset is either committed or resolved explicitly.
+func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
+	g := &Group{cfg: gc}
+	opts := append(cfg.options(),
+		kgo.ConsumerGroup(gc.Group),
+		kgo.InstanceID(gc.Instance),
+		kgo.ConsumeTopics(gc.Topics...),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.SessionTimeout(gc.SessionTimeout),
+		kgo.HeartbeatInterval(gc.SessionTimeout/10),
+		kgo.RebalanceTimeout(gc.RebalanceTimeout),
+		kgo.DisableAutoCommit(),
+		kgo.BlockRebalanceOnPoll(),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(),
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.FetchMaxWait(gc.FetchWaitMax),
+		kgo.FetchMaxPartitionBytes(gc.FetchBytesMax),
+		kgo.AdjustFetchOffsetsFn(gc.adjustStarts),
+		kgo.OnPartitionsAssigned(func(_ context.Context, cl *kgo.Client, ps map[string][]int32) {
+			if len(ps) == 0 {
+				return
+			}
+			cl.PauseFetchPartitions(ps) // before fetching starts; resumed when the task is restored
+			a.Assigned(ps)
+		}),
+		kgo.OnPartitionsRevoked(func(ctx context.Context, cl *kgo.Client, ps map[string][]int32) {
+			if len(ps) == 0 {
+				return
+			}
+			a.Revoked(ctx, ps)
+			cl.ResumeFetchPartitions(ps) // pausing survives a rebalance
+		}),
+		kgo.OnPartitionsLost(func(_ context.Context, cl *kgo.Client, ps map[string][]int32) {
+			if len(ps) == 0 {
+				return
+			}
+			a.Lost(ps)
+			cl.ResumeFetchPartitions(ps)
+		}),
+	)
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("joining group %q: %w", gc.Group, err)
+	}
+	g.cl = cl
+	return g, nil
+}
+
+// Start is where an input without a committed offset begins: at the end of the log, or at a time.
+type Start struct {
+	Latest bool
+	Time   time.Time
+}
+
+func (gc GroupConfig) adjustStarts(_ context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	for topic, start := range gc.Starts {
+		for p, o := range offsets[topic] {
+			if o.EpochOffset().Offset >= 0 {
+				continue // committed
+			}
+			if start.Latest {
+				offsets[topic][p] = kgo.NewOffset().AtEnd()
+			} else {
+				offsets[topic][p] = kgo.NewOffset().AfterMilli(start.Time.UnixMilli())
+			}
+		}
+	}
+	return offsets, nil
+}
+
+// Resolve returns the offset that a start means now.
+func (c *Cluster) Resolve(ctx context.Context, topic string, partition int32, s Start) (int64, error) {
+	list, what := c.adm.ListEndOffsets, "end"
+	if !s.Latest {
+		what = "time"
+		list = func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
+			return c.adm.ListOffsetsAfterMilli(ctx, s.Time.UnixMilli(), topics...)
+		}
+	}
+	listed, err := list(ctx, topic)
+	if err != nil {
+		return 0, fmt.Errorf("resolving the start offset (%s) of %s: %w", what, topic, err)
+	}
+	o, ok := listed.Lookup(topic, partition)
+	if !ok || o.Err != nil {
+		return 0, fmt.Errorf("resolving the start offset (%s) of %s[%d]: %w", what, topic, partition, orMissing(o.Err))
+	}
+	return o.Offset, nil
+}
+
+// Member returns the member id and the generation, as the group client knows them now. The id is empty and the generation negative
+// while there is no membership.
+func (g *Group) Member() (id string, generation int32) { return g.cl.GroupMetadata() }
+
+// Poll waits for records and returns them with everything that went wrong in fetching. Until Release no callback runs.
+func (g *Group) Poll(ctx context.Context, recordsMax int, each func(topic string, partition int32, records []*Record)) error {
+	fetches := g.cl.PollRecords(ctx, recordsMax)
+	var errs []error
+	fetches.EachError(func(topic string, partition int32, err error) {
+		if ctx.Err() != nil {
+			return
+		}
+		errs = append(errs, &FetchError{Topic: topic, Partition: partition, Err: err})
+	})
+	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+		if len(p.Records) > 0 {
+			each(p.Topic, p.Partition, p.Records)
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// FetchError is a partition (or, with an empty topic, a session) that cannot be fetched.
+type FetchError struct {
+	Topic     string
+	Partition int32
+	Err       error
+}
+
+func (e *FetchError) Error() string {
+	if e.Topic == "" {
+		return fmt.Sprintf("consuming: %v", e.Err)
+	}
+	return fmt.Sprintf("fetching %s[%d]: %v", e.Topic, e.Partition, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *FetchError) Unwrap() error { return e.Err }
+
+// Release ends what Poll began: callbacks may run again.
+func (g *Group) Release() { g.cl.AllowRebalance() }
+
+// Pause and Resume stop and restart fetching of partitions; both are idempotent.
+func (g *Group) Pause(topic string, partition int32) {
+	g.cl.PauseFetchPartitions(map[string][]int32{topic: {partition}})
+}
+
+// Resume is the opposite of Pause.
+func (g *Group) Resume(topic string, partition int32) {
+	g.cl.ResumeFetchPartitions(map[string][]int32{topic: {partition}})
+}
+
+// Close ends the client. As a static member it stays in the group until its session ends or LeaveGroup is called.
+func (g *Group) Close() { g.cl.CloseAllowingRebalance() }

@@ -1,0 +1,175 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Identity is what the broker knows a transaction by. With transaction.version 2 no two transactions share one.
+type Identity struct {
+	ProducerID int64
+	Epoch      int16
+}
+
+// Producer is one transactional producer: a client, thrown away and made anew whenever its state is uncertain. It belongs to one
+// goroutine.
+type Producer struct {
+	cfg     Config
+	id      string
+	timeout time.Duration
+	cl      *kgo.Client
+
+	mu struct {
+		sync.Mutex
+		err error // first failed record of the transaction
+	}
+}
+
+// NewProducer describes a producer with that transactional id; Settle makes it usable. The transaction timeout is what the broker
+// waits for before it aborts a transaction by itself.
+func NewProducer(cfg Config, transactionalID string, transactionTimeout time.Duration) *Producer {
+	return &Producer{cfg: cfg, id: transactionalID, timeout: transactionTimeout}
+}
+
+// TransactionalID returns the id that the producer was made with.
+func (p *Producer) TransactionalID() string { return p.id }
+
+// maxBufferedRecords lets a whole round be handed over without waiting for the network: Produce is cheap only while it does not block.
+const maxBufferedRecords = 1 << 20
+
+// Settle throws the client away, makes a new one with the same transactional id and initialises it. Once it returns nil, the
+// previous transaction of that id is committed or aborted for good, and requests of it that arrive late are refused. It tries once;
+// the caller repeats.
+func (p *Producer) Settle(ctx context.Context) error {
+	p.Close()
+	cl, err := kgo.NewClient(append(p.cfg.options(),
+		kgo.TransactionalID(p.id),
+		kgo.TransactionTimeout(p.timeout),
+		kgo.ProducerLinger(0), // a round is flushed as a whole; waiting could only add latency
+		kgo.MaxBufferedRecords(maxBufferedRecords),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), // the graph has chosen the partition
+		kgo.StopProducerOnDataLossDetected(),
+	)...)
+	if err != nil {
+		return fmt.Errorf("transactional producer %q: %w", p.id, err)
+	}
+	if _, _, err := cl.ProducerID(ctx); err != nil {
+		cl.Close()
+		return fmt.Errorf("initialising transactional id %q: %w", p.id, err)
+	}
+	p.cl = cl
+	return nil
+}
+
+// Begin starts a transaction in the client (the broker learns of it with the first record) and returns its identity.
+func (p *Producer) Begin(ctx context.Context) (Identity, error) {
+	p.mu.Lock()
+	p.mu.err = nil
+	p.mu.Unlock()
+	if p.cl == nil {
+		return Identity{}, fmt.Errorf("transactional producer %q is not initialised", p.id)
+	}
+	if err := p.cl.BeginTransaction(); err != nil {
+		return Identity{}, fmt.Errorf("beginning a transaction of %q: %w", p.id, err)
+	}
+	return p.identity(ctx)
+}
+
+func (p *Producer) identity(ctx context.Context) (Identity, error) {
+	id, epoch, err := p.cl.ProducerID(ctx)
+	if err != nil {
+		return Identity{}, fmt.Errorf("producer id of %q: %w", p.id, err)
+	}
+	return Identity{id, epoch}, nil
+}
+
+// Produce hands a record over. promise is what Promise returned, or nil. Failures are remembered and returned by Flush.
+func (p *Producer) Produce(ctx context.Context, r *Record, promise func(*Record, error)) {
+	if promise == nil {
+		promise = p.note
+	}
+	p.cl.Produce(ctx, r, promise)
+}
+
+// Promise wraps a function that wants to see acknowledged records (their offset is set). It is called from the client's goroutine, in
+// the order of each partition, and must be quick. One promise serves any number of records: wrapping each would cost an allocation
+// per record.
+func (p *Producer) Promise(acked func(*Record)) func(*Record, error) {
+	return func(r *Record, err error) {
+		if err != nil {
+			p.note(r, err)
+			return
+		}
+		acked(r)
+	}
+}
+
+func (p *Producer) note(r *Record, err error) {
+	if err == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.err == nil {
+		p.mu.err = fmt.Errorf("producing to %s[%d]: %w", r.Topic, r.Partition, err)
+	}
+}
+
+// Flush waits until every record is acknowledged, and checks that the producer is still the one that began: the client can
+// initialise itself anew in the middle of a transaction and would then commit the second half of it only.
+func (p *Producer) Flush(ctx context.Context, began Identity) (Outcome, error) {
+	if err := p.cl.Flush(ctx); err != nil {
+		return Lost, fmt.Errorf("flushing %q: %w", p.id, err)
+	}
+	p.mu.Lock()
+	err := p.mu.err
+	p.mu.Unlock()
+	if err != nil {
+		return produceOutcome(err), err
+	}
+	now, err := p.identity(ctx)
+	if err != nil {
+		return Lost, err
+	}
+	if now != began {
+		return Lost, fmt.Errorf("producer %q changed its identity inside a transaction, from %d/%d to %d/%d",
+			p.id, began.ProducerID, began.Epoch, now.ProducerID, now.Epoch)
+	}
+	return Accepted, nil
+}
+
+// Commit sends the commit. Anything but success is InDoubt.
+func (p *Producer) Commit(ctx context.Context) (Outcome, error) {
+	if err := p.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		return InDoubt, fmt.Errorf("committing a transaction of %q: %w", p.id, err)
+	}
+	return Accepted, nil
+}
+
+// Abort drops what is still buffered and aborts. It may be called for a transaction that has sent nothing. Anything but success is Lost.
+func (p *Producer) Abort(ctx context.Context) (Outcome, error) {
+	if p.cl == nil {
+		return Lost, fmt.Errorf("transactional producer %q is not initialised", p.id)
+	}
+	if err := p.cl.AbortBufferedRecords(ctx); err != nil {
+		return Lost, fmt.Errorf("dropping the buffered records of %q: %w", p.id, err)
+	}
+	if err := p.cl.EndTransaction(ctx, kgo.TryAbort); err != nil {
+		return Lost, fmt.Errorf("aborting a transaction of %q: %w", p.id, err)
+	}
+	return Accepted, nil
+}
+
+// Close ends the client without waiting for the broker. An open transaction stays open until it is settled or times out.
+func (p *Producer) Close() {
+	if p.cl == nil {
+		return
+	}
+	p.cl.UnsafeAbortBufferedRecords() // may use sequence numbers twice, which is harmless where the client ends
+	p.cl.Close()
+	p.cl = nil
+}

@@ -1,0 +1,101 @@
+// Package control is the local socket of a running instance, in its state directory: tools on the same machine ask it what no other
+// process can read, because the databases are locked. It speaks HTTP with JSON over a Unix domain socket that only the owner of the
+// directory can open. It changes nothing in this version.
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// SocketName is the name of the socket in the state directory.
+const SocketName = "control.sock"
+
+// pathMax is what the address of a Unix domain socket can hold on every supported system.
+const pathMax = 100
+
+// ErrPathTooLong says that the socket cannot have its place in a state directory with such a long path.
+var ErrPathTooLong = errors.New("the path of the state directory is too long for a socket")
+
+// Server answers until it is closed.
+type Server struct {
+	http *http.Server
+	done chan struct{}
+	path string
+}
+
+// Serve listens in dir. status is called for every request, from its goroutine, and must be safe for that. The directory's lock must be
+// held: a socket that is left over from a process that was killed is replaced.
+func Serve(dir string, status func() any) (*Server, error) {
+	path := filepath.Join(dir, SocketName)
+	if len(path) > pathMax {
+		return nil, fmt.Errorf("%w: %s has %d bytes, %d are possible", ErrPathTooLong, path, len(path), pathMax)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("control socket: %w", err), l.Close())
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		// The only way to fail is a client that has gone away.
+		_ = json.NewEncoder(w).Encode(status())
+	})
+	s := &Server{
+		http: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10},
+		done: make(chan struct{}), path: path,
+	}
+	go func() {
+		defer close(s.done)
+		_ = s.http.Serve(l) // always ends with ErrServerClosed or because the listener is gone
+	}()
+	return s, nil
+}
+
+// Close ends the server and removes the socket.
+func (s *Server) Close() error {
+	err := s.http.Close()
+	<-s.done
+	if rm := os.Remove(s.path); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
+		err = errors.Join(err, rm)
+	}
+	return err
+}
+
+// Status asks the instance that runs on a state directory, and decodes its answer into out.
+func Status(ctx context.Context, dir string, out any) error {
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", filepath.Join(dir, SocketName))
+		},
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://instance/status", http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("no instance answers on the state directory %s: %w", dir, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("the instance on %s answered %s", dir, resp.Status)
+	}
+	return json.NewDecoder(resp.Body).Decode(out)
+}

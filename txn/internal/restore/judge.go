@@ -1,0 +1,281 @@
+package restore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/task"
+)
+
+// Input is what was found of one input partition of the task.
+type Input struct {
+	Topic     string
+	Partition int32
+	// Committed is the stable committed offset, -1 when there is none.
+	Committed int64
+	// Start is where a new application starts.
+	Start int64
+}
+
+// Changelog is what was found of one changelog partition of the task.
+type Changelog struct {
+	Store    string
+	Topic    string
+	TopicID  [16]byte
+	LogStart int64
+	// HighWatermark is the end of the log, committed or not.
+	HighWatermark int64
+	// Empty says that no committed record is in the log. The high watermark does not tell: a first round that was killed leaves
+	// aborted records.
+	Empty bool
+	// DeleteRetention is how long the topic keeps tombstones.
+	DeleteRetention time.Duration
+}
+
+// Found is everything that Judge looks at.
+type Found struct {
+	Task   topology.TaskID
+	Inputs []Input
+	// Metadata is the text committed with the first input partition, as it is.
+	Metadata   string
+	Changelogs []Changelog
+	// Database are the positions in the task's database; zero for a new one.
+	Database state.Positions
+	// HasState says that the task has stores.
+	HasState bool
+	Now      time.Time
+}
+
+// Replay is what has to be read of one changelog.
+type Replay struct {
+	Changelog
+	From, Target int64
+}
+
+// Plan says how to get from what was found to the task's committed positions.
+type Plan struct {
+	// Wipe says that the database is to be emptied first, and WipeReason why.
+	Wipe       bool
+	WipeReason string
+	Replays    []Replay
+	// Positions are those of the last commit: what the database will be at.
+	Positions state.Positions
+}
+
+// StopError says why a task cannot be opened, and what an operator can do.
+type StopError struct {
+	Task   topology.TaskID
+	Reason string
+	WayOut string
+}
+
+func (e *StopError) Error() string {
+	return fmt.Sprintf("task %s is not opened, because state and offsets do not name each other: %s. %s", e.Task, e.Reason, e.WayOut)
+}
+
+const (
+	wayRebuild = "Way out: stop the application, delete the group's offsets and the application's changelog topics, and let it " +
+		"rebuild its state from the inputs"
+	wayOffsets = "Way out: set the group's offsets back to what they were, or " + "rebuild: stop the application, delete the group's " +
+		"offsets and the application's changelog topics, and let it start over from the inputs"
+)
+
+// tombstoneMargin of the tombstones' retention is how old a gap may be before deletions may be missing from the log.
+const tombstoneMargin = 0.8
+
+// Judge decides. It reads nothing but its argument.
+func Judge(f Found) (Plan, error) {
+	committed, any := 0, false
+	for _, in := range f.Inputs {
+		if in.Committed >= 0 {
+			committed++
+			any = true
+		}
+	}
+	if !f.HasState {
+		return Plan{Positions: startPositions(f)}, nil
+	}
+	if !any {
+		return judgeNew(f)
+	}
+	blob, err := task.ParseBlob(f.Metadata)
+	if err != nil {
+		if f.emptyState() {
+			return Plan{Positions: startPositions(f)}, nil
+		}
+		return Plan{}, f.stop("the committed offsets carry no metadata of this application, but there is state: they were set from "+
+			"outside or by another program", wayOffsets)
+	}
+	if err := f.checkInputs(blob); err != nil {
+		return Plan{}, err
+	}
+	return judgeBlob(f, blob)
+}
+
+func (f Found) stop(reason, way string) error {
+	return &StopError{Task: f.Task, Reason: reason, WayOut: way}
+}
+
+func (f Found) emptyState() bool {
+	if !f.Database.Round.IsZero() || !f.Database.State.IsZero() {
+		return false
+	}
+	for _, c := range f.Changelogs {
+		if !c.Empty {
+			return false
+		}
+	}
+	return true
+}
+
+// startPositions are those of a task without a usable blob: committed offsets where there are some, start offsets elsewhere.
+func startPositions(f Found) state.Positions {
+	p := state.Positions{WrittenAt: f.Now.UnixMilli()}
+	for _, in := range f.Inputs {
+		at := in.Committed
+		if at < 0 {
+			at = in.Start
+		}
+		p.Inputs = append(p.Inputs, state.Input{Topic: in.Topic, Partition: in.Partition, Offset: at, StreamTime: state.NoTime})
+	}
+	for _, c := range f.Changelogs {
+		p.Changelogs = append(p.Changelogs, state.Changelog{Store: c.Store, TopicID: c.TopicID})
+	}
+	if blob, err := task.ParseBlob(f.Metadata); err == nil {
+		p.Round, p.State = blob.Round, blob.State
+		for i := range p.Inputs {
+			for _, b := range blob.Inputs {
+				if b.Topic == task.HashName(p.Inputs[i].Topic) {
+					p.Inputs[i].StreamTime = b.StreamTime
+				}
+			}
+		}
+	}
+	return p
+}
+
+// judgeNew is a task that has never committed, as far as the group knows.
+func judgeNew(f Found) (Plan, error) {
+	if !f.Database.Round.IsZero() {
+		return Plan{}, f.stop("the state directory holds a database, and the group has no offset: offsets expire when a group is "+
+			"empty for long, or they were deleted", wayRebuild)
+	}
+	for _, c := range f.Changelogs {
+		if !c.Empty {
+			return Plan{}, f.stop(fmt.Sprintf("changelog %s[%d] holds records, and the group has no offset", c.Topic, f.Task.Partition), wayRebuild)
+		}
+	}
+	return Plan{Positions: startPositions(f)}, nil
+}
+
+// checkInputs compares the committed offsets with the list in the blob: they differ when somebody moved them.
+func (f Found) checkInputs(b task.Blob) error {
+	for _, in := range f.Inputs {
+		for _, named := range b.Inputs {
+			if named.Topic != task.HashName(in.Topic) {
+				continue
+			}
+			// An input whose position never moved has no commit of its own.
+			if in.Committed >= 0 && in.Committed != named.Offset {
+				return f.stop(fmt.Sprintf("the committed offset of %s[%d] is %d, and the state was written for %d", in.Topic, in.Partition,
+					in.Committed, named.Offset), wayOffsets)
+			}
+		}
+	}
+	return nil
+}
+
+func judgeBlob(f Found, b task.Blob) (Plan, error) {
+	plan := Plan{Positions: state.Positions{Round: b.Round, State: b.State, WrittenAt: f.Now.UnixMilli()}}
+	for _, in := range f.Inputs {
+		at, streamTime := in.Committed, int64(state.NoTime)
+		for _, named := range b.Inputs {
+			if named.Topic == task.HashName(in.Topic) {
+				at, streamTime = named.Offset, named.StreamTime
+			}
+		}
+		if at < 0 {
+			at = in.Start
+		}
+		plan.Positions.Inputs = append(plan.Positions.Inputs,
+			state.Input{Topic: in.Topic, Partition: in.Partition, Offset: at, StreamTime: streamTime})
+	}
+	var named []state.Changelog
+	missing := false
+	for _, c := range f.Changelogs {
+		target, known := int64(0), false
+		for _, bc := range b.Changelogs {
+			if bc.Store == task.HashName(c.Store) {
+				target, known = bc.Applied, true
+			}
+		}
+		if !known && !c.Empty {
+			return Plan{}, f.stop(fmt.Sprintf("store %s is new, and its changelog %s[%d] already holds records", c.Store, c.Topic, f.Task.Partition),
+				"Way out: delete that topic, or give the store another name")
+		}
+		if target > c.HighWatermark {
+			return Plan{}, f.stop(fmt.Sprintf("changelog %s[%d] ends at %d, and the last commit names %d: the cluster lost records",
+				c.Topic, f.Task.Partition, c.HighWatermark, target), wayRebuild)
+		}
+		if known {
+			named = append(named, state.Changelog{Store: c.Store, TopicID: c.TopicID})
+		}
+		plan.Positions.Changelogs = append(plan.Positions.Changelogs,
+			state.Changelog{Store: c.Store, TopicID: c.TopicID, Applied: target, Scanned: target})
+		if err := f.judgeChangelog(c, target, &plan, &missing); err != nil {
+			return Plan{}, err
+		}
+	}
+	if len(named) == len(b.Changelogs) && task.TopicsHash(named) != b.Topics {
+		return Plan{}, f.stop("a changelog topic is not the one that the last commit names: it was deleted and created again", wayRebuild)
+	}
+	if !missing && !plan.Wipe && f.Database.State != b.State {
+		return Plan{}, f.stop("the database is at the committed positions, but it was written by another round than the commit names", wayRebuild)
+	}
+	if plan.Wipe {
+		for i := range plan.Replays {
+			plan.Replays[i].From = plan.Replays[i].LogStart
+		}
+	}
+	return plan, nil
+}
+
+// judgeChangelog adds what one changelog needs to the plan.
+func (f Found) judgeChangelog(c Changelog, target int64, plan *Plan, missing *bool) error {
+	var have state.Changelog
+	for _, d := range f.Database.Changelogs {
+		if d.Store == c.Store {
+			have = d
+		}
+	}
+	replay := Replay{Changelog: c, From: have.Scanned, Target: target}
+	plan.Replays = append(plan.Replays, replay)
+	wipe := func(why string) {
+		if !plan.Wipe {
+			plan.Wipe, plan.WipeReason = true, fmt.Sprintf("store %s: %s", c.Store, why)
+		}
+		*missing = true
+	}
+	switch {
+	case have.Store != "" && have.TopicID != c.TopicID && have.Applied > 0:
+		wipe("the database was written from a changelog topic that does not exist any more")
+	case have.Applied > target:
+		return f.stop(fmt.Sprintf("the database contains changelog %s[%d] up to %d, and the last commit names %d", c.Topic,
+			f.Task.Partition, have.Applied, target), wayRebuild)
+	case have.Applied == target:
+		// Nothing is missing, whatever the age.
+	case have.Scanned < c.LogStart && have.Applied > 0:
+		wipe(fmt.Sprintf("it ends at %d and the changelog starts at %d", have.Scanned, c.LogStart))
+	case have.Applied > 0 && c.DeleteRetention > 0 && f.Database.WrittenAt > 0 &&
+		f.Now.Sub(time.UnixMilli(f.Database.WrittenAt)) > time.Duration(tombstoneMargin*float64(c.DeleteRetention)):
+		wipe("it is so old that deletions may be missing from the changelog")
+	default:
+		*missing = true
+		if replay.From < c.LogStart {
+			plan.Replays[len(plan.Replays)-1].From = c.LogStart
+		}
+	}
+	return nil
+}

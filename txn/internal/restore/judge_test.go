@@ -1,0 +1,179 @@
+package restore
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/task"
+)
+
+var (
+	judgeNow = time.UnixMilli(1_800_000_000_000)
+	topicA   = [16]byte{1}
+	topicB   = [16]byte{2}
+	round7   = state.RoundID{ProducerID: 7, Epoch: 1, Incarnation: 9}
+	round6   = state.RoundID{ProducerID: 6, Epoch: 1, Incarnation: 9}
+)
+
+// committed are the positions of a last commit: input at 100, store a at 50 and store b at 30 of their changelogs.
+func committed() state.Positions {
+	return state.Positions{
+		Round: round7, State: round6, WrittenAt: judgeNow.UnixMilli(),
+		Inputs: []state.Input{{Topic: "in", Partition: 3, Offset: 100, StreamTime: 5}},
+		Changelogs: []state.Changelog{
+			{Store: "a", TopicID: topicA, Applied: 50, Scanned: 50}, {Store: "b", TopicID: topicB, Applied: 30, Scanned: 30},
+		},
+	}
+}
+
+// found is a task whose database is at its last commit.
+func found() Found {
+	p := committed()
+	return Found{
+		Task: topology.TaskID{Subtopology: "in", Partition: 3}, HasState: true, Now: judgeNow,
+		Inputs:   []Input{{Topic: "in", Partition: 3, Committed: 100}},
+		Metadata: task.NewBlob([8]byte{1}, p).Encode(),
+		Changelogs: []Changelog{
+			{Store: "a", Topic: "app-a-changelog", TopicID: topicA, HighWatermark: 60, DeleteRetention: 10 * time.Hour},
+			{Store: "b", Topic: "app-b-changelog", TopicID: topicB, HighWatermark: 30, DeleteRetention: 10 * time.Hour},
+		},
+		Database: p,
+	}
+}
+
+func TestJudge(t *testing.T) {
+	old := judgeNow.Add(-9 * time.Hour).UnixMilli()
+	for _, tc := range []struct {
+		name   string
+		change func(*Found)
+		// Wanted: either a stop whose text contains stop, or from-target per store and whether the database is wiped.
+		stop string
+		a, b [2]int64
+		wipe string
+	}{
+		{name: "nothing is missing", change: func(*Found) {}, a: [2]int64{50, 50}, b: [2]int64{30, 30}},
+		{name: "nothing is missing, however old", change: func(f *Found) { f.Database.WrittenAt = 1 }, a: [2]int64{50, 50}, b: [2]int64{30, 30}},
+		{name: "a tail is missing", change: func(f *Found) {
+			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 40, 42
+			f.Database.State = state.RoundID{ProducerID: 1, Incarnation: 1}
+		}, a: [2]int64{42, 50}, b: [2]int64{30, 30}},
+		{name: "a new database", change: func(f *Found) { f.Database = state.Positions{} }, a: [2]int64{0, 50}, b: [2]int64{0, 30}},
+		{name: "a new database, a log that starts later", change: func(f *Found) {
+			f.Database = state.Positions{}
+			f.Changelogs[0].LogStart = 20
+		}, a: [2]int64{20, 50}, b: [2]int64{0, 30}},
+		{name: "the log was cut above the database", change: func(f *Found) {
+			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 10, 10
+			f.Changelogs[0].LogStart = 20
+		}, a: [2]int64{20, 50}, b: [2]int64{0, 30}, wipe: "starts at 20"},
+		{name: "a gap old enough for tombstones to be gone", change: func(f *Found) {
+			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 40, 40
+			f.Database.WrittenAt = old
+		}, a: [2]int64{0, 50}, b: [2]int64{0, 30}, wipe: "deletions may be missing"},
+		{name: "a restore that was killed at its end", change: func(f *Found) {
+			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 49, 50
+			f.Database.State, f.Database.Round = state.RoundID{}, state.RoundID{}
+		}, a: [2]int64{50, 50}, b: [2]int64{30, 30}},
+		{name: "the changelog of the database was recreated", change: func(f *Found) {
+			f.Database.Changelogs[0].TopicID = [16]byte{99}
+		}, a: [2]int64{0, 50}, b: [2]int64{0, 30}, wipe: "does not exist any more"},
+
+		{name: "the database is ahead", change: func(f *Found) { f.Database.Changelogs[0].Applied = 51 }, stop: "contains changelog app-a-changelog[3] up to 51"},
+		{name: "the same place by another round", change: func(f *Found) { f.Database.State = round7 }, stop: "another round"},
+		{name: "the cluster lost records", change: func(f *Found) { f.Changelogs[1].HighWatermark = 29 }, stop: "lost records"},
+		{name: "both changelogs exist anew", change: func(f *Found) {
+			f.Changelogs[0].TopicID = [16]byte{99}
+			f.Database = state.Positions{}
+		}, stop: "deleted and created again"},
+		{name: "offset set back from outside", change: func(f *Found) { f.Inputs[0].Committed = 10 }, stop: "committed offset of in[3] is 10"},
+		{name: "offset set forward from outside", change: func(f *Found) { f.Inputs[0].Committed = 1000 }, stop: "committed offset of in[3] is 1000"},
+		{name: "no metadata, but state", change: func(f *Found) { f.Metadata = "" }, stop: "no metadata"},
+		{name: "foreign metadata, but state", change: func(f *Found) { f.Metadata = "AgAAAA" }, stop: "no metadata"},
+		{name: "offsets expired, the database is there", change: func(f *Found) { f.Inputs[0].Committed, f.Metadata = -1, "" }, stop: "offsets expire"},
+		{name: "offsets expired, only changelogs are there", change: func(f *Found) {
+			f.Inputs[0].Committed, f.Metadata = -1, ""
+			f.Database = state.Positions{}
+		}, stop: "holds records"},
+		{name: "a new store whose changelog is not empty", change: func(f *Found) {
+			f.Changelogs = append(f.Changelogs, Changelog{Store: "c", Topic: "app-c-changelog"})
+		}, stop: "store c is new"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := found()
+			tc.change(&f)
+			plan, err := Judge(f)
+			if tc.stop != "" {
+				var stop *StopError
+				if !errors.As(err, &stop) || !strings.Contains(err.Error(), tc.stop) || stop.WayOut == "" {
+					t.Fatalf("got %v, want a stop that says %q and a way out", err, tc.stop)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range [][2]int64{tc.a, tc.b} {
+				if got := [2]int64{plan.Replays[i].From, plan.Replays[i].Target}; got != want {
+					t.Errorf("store %s is replayed over %v, want %v", plan.Replays[i].Store, got, want)
+				}
+			}
+			if plan.Wipe != (tc.wipe != "") || !strings.Contains(plan.WipeReason, tc.wipe) {
+				t.Errorf("wipe is %t (%s), want %q", plan.Wipe, plan.WipeReason, tc.wipe)
+			}
+			if !plan.Positions.Same(committed()) {
+				t.Errorf("positions are %v, want %v", plan.Positions, committed())
+			}
+		})
+	}
+}
+
+func TestJudgeNewTask(t *testing.T) {
+	f := found()
+	f.Metadata, f.Database = "", state.Positions{}
+	f.Inputs[0].Committed, f.Inputs[0].Start = -1, 17
+	for i := range f.Changelogs {
+		// A first round that was killed leaves aborted records: the high watermark says nothing.
+		f.Changelogs[i].Empty, f.Changelogs[i].HighWatermark = true, 60
+	}
+	plan, err := Judge(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in := plan.Positions.Inputs[0]; in.Offset != 17 || in.StreamTime != state.NoTime {
+		t.Errorf("a new task starts at %+v, want offset 17 and no stream time", in)
+	}
+	if !plan.Positions.Round.IsZero() || len(plan.Positions.Changelogs) != 2 || plan.Positions.Changelogs[0].Applied != 0 {
+		t.Errorf("a new task is at %v", plan.Positions)
+	}
+}
+
+func TestJudgeNewInputAndStore(t *testing.T) {
+	f := found()
+	f.Inputs = append(f.Inputs, Input{Topic: "other", Partition: 3, Committed: -1, Start: 4})
+	f.Changelogs = append(f.Changelogs, Changelog{Store: "c", Topic: "app-c-changelog", Empty: true})
+	plan, err := Judge(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in := plan.Positions.Inputs[1]; in.Topic != "other" || in.Offset != 4 {
+		t.Errorf("the new input starts at %+v", in)
+	}
+	if c := plan.Positions.Changelogs[2]; c.Store != "c" || c.Applied != 0 {
+		t.Errorf("the new store is at %+v", c)
+	}
+}
+
+func TestJudgeStateless(t *testing.T) {
+	f := Found{Inputs: []Input{{Topic: "in", Committed: 12}, {Topic: "more", Committed: -1, Start: 3}}, Now: judgeNow}
+	plan, err := Judge(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan.Positions.Inputs[0].Offset != 12 || plan.Positions.Inputs[1].Offset != 3 {
+		t.Errorf("a stateless task takes any committed offset, got %v", plan.Positions)
+	}
+}

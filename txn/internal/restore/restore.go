@@ -1,0 +1,338 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/topics"
+)
+
+// Source is one input topic of a task.
+type Source struct {
+	Topic string
+	// Start resolves where a new application starts; nil is the start of the log.
+	Start func(ctx context.Context, partition int32) (int64, error)
+}
+
+// Store is one store of a task.
+type Store struct {
+	Name           string
+	ChangelogTopic string
+}
+
+// Request is one task to open.
+type Request struct {
+	Task    topology.TaskID
+	Sources []Source // sorted by topic
+	Stores  []Store  // sorted by name
+	// Open opens the task's database, Remove deletes it. Both are nil for a task without stores.
+	Open   func() (state.Database, error)
+	Remove func() error
+}
+
+// Result is a task's committed state.
+type Result struct {
+	Positions state.Positions
+	Metadata  string
+	// Database is open and at Positions; nil for a task without stores.
+	Database state.Database
+}
+
+// Progress can be read while a restore runs.
+type Progress struct {
+	// Records and Bytes count what was read, Remaining is the distance to the targets in offsets.
+	Records, Bytes, Remaining atomic.Int64
+}
+
+// Restorer opens tasks. It is safe for concurrent use.
+type Restorer struct {
+	Cluster *broker.Cluster
+	Layout  topics.Layout
+	Logger  *slog.Logger
+	// StuckAfter is how long a wait for the last stable offset may take before it is reported.
+	StuckAfter time.Duration
+}
+
+const (
+	fetchBytes = 4 << 20
+	fetchWait  = 250 * time.Millisecond
+	// batchRecords bounds what is kept in memory before it goes to the database.
+	batchRecords = 32768
+)
+
+// Restore brings the task to its last commit. A StopError says that it must not be opened; other errors are worth another try.
+func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (Result, error) {
+	log := r.Logger.With("task", req.Task.String())
+	found, err := r.find(ctx, req)
+	if err != nil {
+		return Result{}, fmt.Errorf("opening task %s: %w", req.Task, err)
+	}
+	if !found.HasState {
+		plan, err := Judge(found)
+		return Result{Positions: plan.Positions, Metadata: found.Metadata}, err
+	}
+	db, err := req.Open()
+	if errors.Is(err, state.ErrCorrupt) {
+		log.Warn("the database is damaged and is restored in full", "error", err)
+		if err := req.Remove(); err != nil {
+			return Result{}, err
+		}
+		db, err = req.Open()
+	}
+	if err != nil {
+		return Result{}, fmt.Errorf("opening the database of task %s: %w", req.Task, err)
+	}
+	found.Database = db.Positions()
+	result, err := r.restoreState(ctx, req, found, db, p, log)
+	if err != nil {
+		return Result{}, errors.Join(err, closeAfter(result.Database, db))
+	}
+	return result, nil
+}
+
+// closeAfter closes the database that is open now: a wiped one was replaced.
+func closeAfter(now, before state.Database) error {
+	if now != nil {
+		return now.Close()
+	}
+	return before.Close()
+}
+
+// find reads in the order that the package comment demands: offsets before changelogs.
+func (r *Restorer) find(ctx context.Context, req Request) (Found, error) {
+	found := Found{Task: req.Task, HasState: len(req.Stores) > 0, Now: time.Now()}
+	partitions := map[string][]int32{}
+	for _, s := range req.Sources {
+		partitions[s.Topic] = []int32{req.Task.Partition}
+	}
+	offsets, err := r.Cluster.StableOffsets(ctx, partitions)
+	if err != nil {
+		return Found{}, err
+	}
+	for i, s := range req.Sources {
+		in := Input{Topic: s.Topic, Partition: req.Task.Partition, Committed: -1}
+		for _, o := range offsets {
+			if o.Topic == s.Topic {
+				in.Committed = o.At
+				if i == 0 {
+					found.Metadata = o.Metadata
+				}
+			}
+		}
+		if in.Committed < 0 {
+			if in.Start, err = r.start(ctx, s, req.Task.Partition); err != nil {
+				return Found{}, err
+			}
+		}
+		found.Inputs = append(found.Inputs, in)
+	}
+	for _, s := range req.Stores {
+		c, err := r.findChangelog(ctx, s, req.Task.Partition)
+		if err != nil {
+			return Found{}, err
+		}
+		found.Changelogs = append(found.Changelogs, c)
+	}
+	return found, nil
+}
+
+func (r *Restorer) start(ctx context.Context, s Source, partition int32) (int64, error) {
+	if s.Start != nil {
+		return s.Start(ctx, partition)
+	}
+	start, _, err := r.Cluster.LogBounds(ctx, s.Topic, partition)
+	return start, err
+}
+
+func (r *Restorer) findChangelog(ctx context.Context, s Store, partition int32) (Changelog, error) {
+	t := r.Layout[s.ChangelogTopic]
+	c := Changelog{Store: s.Name, Topic: s.ChangelogTopic, TopicID: t.ID, DeleteRetention: t.DeleteRetention}
+	var err error
+	if c.LogStart, c.HighWatermark, err = r.Cluster.LogBounds(ctx, s.ChangelogTopic, partition); err != nil {
+		return Changelog{}, err
+	}
+	c.Empty, err = r.empty(ctx, t, partition, c.LogStart, c.HighWatermark)
+	return c, err
+}
+
+// empty reports whether no committed record is in the log. It waits for transactions that are open below the high watermark.
+func (r *Restorer) empty(ctx context.Context, t topics.Topic, partition int32, from, highWatermark int64) (bool, error) {
+	reader := r.Cluster.NewReader(t.Name, t.ID, partition, true, 64<<10)
+	for from < highWatermark {
+		f, err := reader.Fetch(ctx, from, fetchWait)
+		if err != nil {
+			return false, err
+		}
+		if len(f.Records) > 0 {
+			return false, nil
+		}
+		from = f.Next
+	}
+	return true, nil
+}
+
+func (r *Restorer) restoreState(
+	ctx context.Context, req Request, found Found, db state.Database, p *Progress, log *slog.Logger,
+) (Result, error) {
+	plan, err := Judge(found)
+	if err != nil {
+		return Result{}, err
+	}
+	if plan.Wipe {
+		log.Warn("state is restored in full", "reason", plan.WipeReason)
+		if err := db.Close(); err != nil {
+			return Result{}, err
+		}
+		if err := req.Remove(); err != nil {
+			return Result{}, err
+		}
+		if db, err = req.Open(); err != nil {
+			return Result{}, err
+		}
+	}
+	result := Result{Positions: plan.Positions, Metadata: found.Metadata, Database: db}
+	names := make([]string, 0, len(req.Stores))
+	for _, s := range req.Stores {
+		names = append(names, s.Name)
+	}
+	if err := db.Declare(names...); err != nil {
+		return result, err
+	}
+	started := time.Now()
+	if err := r.replay(ctx, req, plan, db, p, log); err != nil {
+		return result, fmt.Errorf("restoring task %s: %w", req.Task, err)
+	}
+	if n := p.Records.Load(); n > 0 {
+		log.Info("restored", "records", n, "bytes", p.Bytes.Load(), "took", time.Since(started).Round(time.Millisecond))
+	}
+	return result, nil
+}
+
+// replay reads every changelog to its target and leaves the database at the plan's positions.
+func (r *Restorer) replay(ctx context.Context, req Request, plan Plan, db state.Database, p *Progress, log *slog.Logger) error {
+	var remaining int64
+	for _, c := range plan.Replays {
+		remaining += max(c.Target-c.From, 0)
+	}
+	p.Remaining.Store(remaining)
+	for _, c := range plan.Replays {
+		if c.From >= c.Target {
+			continue
+		}
+		if err := r.replayOne(ctx, req, c, db, p, log); err != nil {
+			return err
+		}
+	}
+	base := db.Positions()
+	if base.Same(plan.Positions) {
+		return nil
+	}
+	return db.Apply(base, plan.Positions, func(func(state.Write) bool) {})
+}
+
+// replayOne applies one changelog in batches. Positions move with every batch; applied stays below the target until the plan's own
+// positions are written, so that a restore that was killed is never taken for a complete one.
+func (r *Restorer) replayOne(ctx context.Context, req Request, c Replay, db state.Database, p *Progress, log *slog.Logger) error {
+	reader := r.Cluster.NewReader(c.Topic, c.TopicID, req.Task.Partition, true, fetchBytes)
+	batch := newBatch(state.IDOf(c.Store))
+	at, waitingSince := c.From, time.Time{}
+	for at < c.Target {
+		f, err := reader.Fetch(ctx, at, fetchWait)
+		if err != nil {
+			return err
+		}
+		waitingSince = r.reportStuck(log, c, f, at, waitingSince)
+		for _, rec := range f.Records {
+			if rec.Offset >= c.Target {
+				break
+			}
+			batch.add(rec)
+			p.Records.Add(1)
+			p.Bytes.Add(int64(len(rec.Key) + len(rec.Value)))
+		}
+		p.Remaining.Add(at - min(f.Next, c.Target))
+		at = min(f.Next, c.Target)
+		if batch.records >= batchRecords || at >= c.Target {
+			if err := batch.apply(db, c, at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reportStuck says so when a fetch below the target brings nothing for long: somebody's open transaction holds the last stable offset.
+func (r *Restorer) reportStuck(log *slog.Logger, c Replay, f broker.Fetched, at int64, since time.Time) time.Time {
+	if f.Next > at {
+		return time.Time{}
+	}
+	if since.IsZero() {
+		return time.Now()
+	}
+	if time.Since(since) > r.StuckAfter {
+		log.Warn("a restore waits for an open transaction on its changelog", "topic", c.Topic, "at", at, "target", c.Target,
+			"last_stable_offset", f.LastStableOffset, "waiting", time.Since(since).Round(time.Second))
+		return time.Now()
+	}
+	return since
+}
+
+// batch keeps the last write per key.
+type batch struct {
+	store   state.StoreID
+	index   map[string]int
+	writes  []state.Write
+	records int
+	last    int64
+}
+
+func newBatch(store state.StoreID) *batch { return &batch{store: store, index: map[string]int{}} }
+
+func (b *batch) add(r *broker.Record) {
+	w := state.Write{Store: b.store, Key: r.Key, Value: r.Value, Delete: r.Value == nil}
+	if i, ok := b.index[string(r.Key)]; ok {
+		b.writes[i] = w
+	} else {
+		b.index[string(r.Key)] = len(b.writes)
+		b.writes = append(b.writes, w)
+	}
+	b.records++
+	b.last = r.Offset
+}
+
+func (b *batch) all() iter.Seq[state.Write] {
+	return func(yield func(state.Write) bool) {
+		for _, w := range b.writes {
+			if !yield(w) {
+				return
+			}
+		}
+	}
+}
+
+// apply writes the batch with the position behind it. The position counts as applied only below the target: see replayOne.
+func (b *batch) apply(db state.Database, c Replay, at int64) error {
+	base := db.Positions()
+	next := base.Clone()
+	if next.WrittenAt == 0 {
+		next.WrittenAt = time.Now().UnixMilli() // the age of what is here so far; an older one stays until everything is
+	}
+	cl, _ := next.Changelog(c.Store)
+	cl.Store, cl.TopicID, cl.Scanned = c.Store, c.TopicID, at
+	if b.records > 0 {
+		cl.Applied = min(b.last+1, c.Target-1)
+	}
+	next.SetChangelog(cl)
+	err := db.Apply(base, next, b.all())
+	clear(b.index)
+	b.writes, b.records = b.writes[:0], 0
+	return err
+}

@@ -1,0 +1,199 @@
+package task
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+
+	"github.com/onceward/onceward/state"
+)
+
+// Blob is the commit metadata of a task, in the metadata of its first input partition. Offsets and state name each other by it: the
+// offsets of all inputs, the exact position in every changelog, and the ids of the rounds that wrote them.
+//
+// Layout, version 1, in unpadded base64 (the broker stores metadata as text): version byte, fingerprint (8 bytes), round id and state
+// id (14 bytes each), number of inputs and for each the 4-byte hash of its topic, offset and stream time as varints, number of
+// changelogs and for each the 4-byte hash of its store's name and applied as a varint, and 8 bytes of hash over stores and topic ids.
+// All fixed-width integers are big endian.
+type Blob struct {
+	// Fingerprint is the topology's.
+	Fingerprint [8]byte
+	Round       state.RoundID
+	State       state.RoundID
+	Inputs      []BlobInput
+	Changelogs  []BlobChangelog
+	// Topics is TopicsHash of the changelogs.
+	Topics uint64
+}
+
+// BlobInput is the committed position of one input.
+type BlobInput struct {
+	Topic      uint32 // HashName of the topic
+	Offset     int64
+	StreamTime int64
+}
+
+// BlobChangelog is the committed position in one changelog.
+type BlobChangelog struct {
+	Store   uint32 // HashName of the store
+	Applied int64
+}
+
+const blobVersion = 1
+
+// HashName is the 4-byte hash that stands for a topic's or store's name in a blob.
+func HashName(name string) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name)) // a hash never fails to write
+	return h.Sum32()
+}
+
+// TopicsHash identifies the changelog topics themselves: a topic that was deleted and made again under its old name changes it.
+func TopicsHash(changelogs []state.Changelog) uint64 {
+	h := fnv.New64a()
+	for _, c := range changelogs {
+		_, _ = h.Write([]byte(c.Store))
+		_, _ = h.Write([]byte{0})
+		_, _ = h.Write(c.TopicID[:])
+	}
+	return h.Sum64()
+}
+
+// NewBlob describes positions as a commit.
+func NewBlob(fingerprint [8]byte, p state.Positions) Blob {
+	b := Blob{Fingerprint: fingerprint, Round: p.Round, State: p.State, Topics: TopicsHash(p.Changelogs)}
+	for _, in := range p.Inputs {
+		b.Inputs = append(b.Inputs, BlobInput{HashName(in.Topic), in.Offset, in.StreamTime})
+	}
+	for _, c := range p.Changelogs {
+		b.Changelogs = append(b.Changelogs, BlobChangelog{HashName(c.Store), c.Applied})
+	}
+	return b
+}
+
+// Encode returns the metadata text.
+func (b Blob) Encode() string {
+	out := make([]byte, 0, 64+16*len(b.Inputs)+12*len(b.Changelogs))
+	out = append(out, blobVersion)
+	out = append(out, b.Fingerprint[:]...)
+	out = appendRound(out, b.Round)
+	out = appendRound(out, b.State)
+	out = binary.AppendUvarint(out, uint64(len(b.Inputs)))
+	for _, in := range b.Inputs {
+		out = binary.BigEndian.AppendUint32(out, in.Topic)
+		out = binary.AppendUvarint(out, uint64(in.Offset))
+		out = binary.AppendVarint(out, in.StreamTime)
+	}
+	out = binary.AppendUvarint(out, uint64(len(b.Changelogs)))
+	for _, c := range b.Changelogs {
+		out = binary.BigEndian.AppendUint32(out, c.Store)
+		out = binary.AppendUvarint(out, uint64(c.Applied))
+	}
+	out = binary.BigEndian.AppendUint64(out, b.Topics)
+	return base64.RawStdEncoding.EncodeToString(out)
+}
+
+func appendRound(dst []byte, r state.RoundID) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, uint64(r.ProducerID))
+	dst = binary.BigEndian.AppendUint16(dst, uint16(r.Epoch))
+	return binary.BigEndian.AppendUint32(dst, r.Incarnation)
+}
+
+var errBlob = errors.New("not the commit metadata of a task")
+
+// blobMaxEntries bounds what a foreign metadata text can make us allocate.
+const blobMaxEntries = 4096
+
+// ParseBlob reads metadata. It fails on everything that Encode did not write.
+func ParseBlob(metadata string) (Blob, error) {
+	raw, err := base64.RawStdEncoding.DecodeString(metadata)
+	if err != nil || len(raw) == 0 {
+		return Blob{}, errBlob
+	}
+	if raw[0] != blobVersion {
+		return Blob{}, fmt.Errorf("%w: version %d, and this program knows version %d", errBlob, raw[0], blobVersion)
+	}
+	r := blobReader{rest: raw[1:]}
+	var b Blob
+	copy(b.Fingerprint[:], r.take(8))
+	b.Round, b.State = r.round(), r.round()
+	for range r.count() {
+		b.Inputs = append(b.Inputs, BlobInput{r.uint32(), r.offset(), r.varint()})
+	}
+	for range r.count() {
+		b.Changelogs = append(b.Changelogs, BlobChangelog{r.uint32(), r.offset()})
+	}
+	b.Topics = r.uint64()
+	if r.bad || len(r.rest) != 0 {
+		return Blob{}, errBlob
+	}
+	return b, nil
+}
+
+// blobReader reads fields one after the other; after the first failure everything is zero and bad stays set.
+type blobReader struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *blobReader) take(n int) []byte {
+	if r.bad || len(r.rest) < n {
+		r.bad = true
+		return make([]byte, n)
+	}
+	out := r.rest[:n]
+	r.rest = r.rest[n:]
+	return out
+}
+
+func (r *blobReader) uint32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
+func (r *blobReader) uint64() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
+
+func (r *blobReader) round() state.RoundID {
+	return state.RoundID{
+		ProducerID:  int64(r.uint64()),
+		Epoch:       int16(binary.BigEndian.Uint16(r.take(2))),
+		Incarnation: r.uint32(),
+	}
+}
+
+func (r *blobReader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if r.bad || n <= 0 {
+		r.bad = true
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *blobReader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	if r.bad || n <= 0 {
+		r.bad = true
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *blobReader) offset() int64 {
+	v := r.uvarint()
+	if v > math.MaxInt64 {
+		r.bad = true
+		return 0
+	}
+	return int64(v)
+}
+
+func (r *blobReader) count() int {
+	n := r.uvarint()
+	if n > blobMaxEntries {
+		r.bad = true
+		return 0
+	}
+	return int(n)
+}

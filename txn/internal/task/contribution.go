@@ -1,0 +1,131 @@
+package task
+
+import (
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
+)
+
+// Contribution is what one task adds to one round.
+type Contribution struct {
+	Task *Task
+	// Journal is every record that the round took, in order: an abort runs it again.
+	Journal []Entry
+	// Counts are the outcomes that are published when the round is applied.
+	Counts map[topology.Count]int64
+	// Worked is false while the journal holds control records only: they move the position but are no reason to commit.
+	Worked bool
+	// DeadLetters counts the records that ended as one.
+	DeadLetters int64
+
+	before []state.Input // working positions when the round began
+
+	// From here on set by Seal.
+
+	// Layer holds the round's writes; nil for a task without stores.
+	Layer *state.Layer
+	// Base are the positions that the store must be at, Next those after the round. Next is complete once the round is flushed.
+	Base, Next state.Positions
+	offsets    []broker.Offset
+	metadata   string
+}
+
+// Begin starts the task's contribution to a round.
+func (t *Task) Begin() *Contribution {
+	return &Contribution{Task: t, before: t.WorkingInputs(), Counts: map[topology.Count]int64{}}
+}
+
+// Took notes a record that joined.
+func (c *Contribution) Took(e Entry, v topology.Verdict) {
+	c.Journal = append(c.Journal, e)
+	c.Worked = true
+	if v.Action == topology.DeadLetter {
+		c.DeadLetters++
+	}
+	for _, n := range v.Counts {
+		c.Counts[topology.Count{Node: n.Node, Outcome: n.Outcome}] += n.N
+	}
+}
+
+// TookControl notes a control record: it only moves the position.
+func (c *Contribution) TookControl(e Entry) { c.Journal = append(c.Journal, e) }
+
+// Seal freezes the contribution on top of the committed positions. It is called when no earlier round is in flight.
+func (c *Contribution) Seal(now time.Time) {
+	t := c.Task
+	c.Base = t.Committed
+	c.Next = t.Committed.Clone()
+	c.Next.Inputs = t.WorkingInputs()
+	c.Next.WrittenAt = now.UnixMilli()
+	for i := range c.Next.Inputs {
+		in := &c.Next.Inputs[i]
+		// The first input always commits, because it carries the metadata; the others if they moved.
+		if i == 0 || in.Offset != c.before[i].Offset {
+			c.offsets = append(c.offsets, broker.Offset{
+				Topic: in.Topic, Partition: in.Partition, At: in.Offset, LeaderEpoch: t.epochs[i],
+			})
+		}
+	}
+	if t.State != nil {
+		c.Layer = t.State.Freeze()
+	}
+}
+
+// Flushed completes Next: the round's id, and for every changelog that was written the offset after its last record.
+func (c *Contribution) Flushed(round state.RoundID, fingerprint [8]byte, applied map[string]int64) {
+	c.Next.Round = round
+	if c.Layer != nil && c.Layer.Len() > 0 {
+		c.Next.State = round
+	}
+	for i := range c.Next.Changelogs {
+		cl := &c.Next.Changelogs[i]
+		if at, ok := applied[cl.Store]; ok {
+			cl.Applied, cl.Scanned = at, at
+		}
+	}
+	c.metadata = NewBlob(fingerprint, c.Next).Encode()
+}
+
+// Metadata is what the round's commit carries for this task.
+func (c *Contribution) Metadata() string { return c.metadata }
+
+// Offsets returns what the round commits for this task, the metadata in the first one.
+func (c *Contribution) Offsets() []broker.Offset {
+	c.offsets[0].Metadata = c.metadata
+	return c.offsets
+}
+
+// StreamTime is the task's stream time at the end of the round, state.NoTime when no record ever moved it.
+func (c *Contribution) StreamTime() int64 {
+	latest := int64(state.NoTime)
+	for i := range c.Next.Inputs {
+		latest = max(latest, c.Next.Inputs[i].StreamTime)
+	}
+	return latest
+}
+
+// Apply writes the round to the store. It runs on the goroutine of the round's producer.
+func (c *Contribution) Apply() error {
+	if c.Layer == nil {
+		return nil
+	}
+	return c.Task.State.Apply(c.Layer, c.Base, c.Next)
+}
+
+// Retire ends an applied contribution: its positions are the committed ones now.
+func (c *Contribution) Retire() {
+	c.Task.Committed, c.Task.Metadata = c.Next, c.metadata
+	if c.Layer != nil {
+		c.Task.State.Retire(c.Layer)
+	}
+}
+
+// PutBack ends an aborted contribution: the working positions return to where it began and its journal is what comes next. The
+// state's layers are dropped by the caller, all of them at once.
+func (c *Contribution) PutBack() {
+	t := c.Task
+	copy(t.inputs, c.before)
+	t.PutBack(c.Journal)
+}

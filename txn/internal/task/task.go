@@ -1,0 +1,212 @@
+package task
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
+)
+
+// Changelog is where a store's writes go.
+type Changelog struct {
+	Store string
+	Topic string
+}
+
+// Spec is what a task is made of. Everything but the graph and the state is immutable.
+type Spec struct {
+	ID topology.TaskID
+	// Inputs are the working positions to start from, sorted by topic.
+	Inputs []state.Input
+	// Changelogs are sorted by store.
+	Changelogs []Changelog
+	Graph      *topology.Graph
+	// State is nil for a task without stores.
+	State *state.Task
+	// Committed are the positions of the last commit.
+	Committed state.Positions
+	// Metadata is the text of the last commit in the first input partition, as the broker has it.
+	Metadata string
+	// Epoch is the ownership epoch and Member the member id under which the task was opened.
+	Epoch  uint64
+	Member string
+}
+
+// Task is one open task. Everything but Enqueue belongs to the worker goroutine.
+type Task struct {
+	Spec
+	queue   *queue
+	inputs  []state.Input // working positions
+	epochs  []int32       // leader epoch of the last record per input
+	retry   retry
+	stopped error
+}
+
+// retry is the record that failed and is to be tried again. An abort can put older records before it, so it says which one it is.
+type retry struct {
+	input        int
+	offset       int64
+	attempts     int
+	firstFailure time.Time
+	wakeAt       time.Time
+}
+
+func (r *retry) is(e Entry) bool {
+	return r.attempts > 0 && r.input == e.Input && r.offset == e.Record.Offset
+}
+
+// New returns a task that starts at the spec's positions.
+func New(s Spec) *Task {
+	t := &Task{Spec: s, queue: newQueue(len(s.Inputs))}
+	t.inputs = append([]state.Input(nil), s.Inputs...)
+	t.epochs = make([]int32, len(s.Inputs))
+	for i := range t.epochs {
+		t.epochs[i] = -1
+	}
+	return t
+}
+
+// Input returns the index of a topic among the task's inputs.
+func (t *Task) Input(topic string) (int, bool) {
+	for i := range t.Spec.Inputs {
+		if t.Spec.Inputs[i].Topic == topic {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// Enqueue hands records of one input over and returns how many bytes of that input now wait. It may be called from any goroutine; ok is
+// false once the task is closed.
+func (t *Task) Enqueue(input int, records []*broker.Record) (waiting int64, ok bool) {
+	return t.queue.enqueue(input, records)
+}
+
+// Pull takes over what was enqueued.
+func (t *Task) Pull() { t.queue.pull() }
+
+// Next takes the next record to process. Records below the working position are dropped: they were processed before.
+func (t *Task) Next() (e Entry, ok bool) {
+	for {
+		e, fresh, ok := t.queue.next()
+		if !ok {
+			return Entry{}, false
+		}
+		if !fresh || e.Record.Offset >= t.inputs[e.Input].Offset {
+			return e, true
+		}
+		t.queue.consumed(e.Input, recordBytes(e.Record))
+	}
+}
+
+// Release says that a record is committed and will not be needed again.
+func (t *Task) Release(e Entry) { t.queue.consumed(e.Input, recordBytes(e.Record)) }
+
+// Waiting returns how many bytes of an input are held: queued, or processed and not committed. It may be called from any goroutine.
+func (t *Task) Waiting(input int) int64 { return t.queue.waiting(input) }
+
+// PutBack makes the entries the next ones, in their order.
+func (t *Task) PutBack(entries []Entry) { t.queue.putBack(entries) }
+
+// Process runs one record through the graph. The verdict's outputs are valid until the next call.
+func (t *Task) Process(e Entry) topology.Verdict {
+	r := e.Record
+	timestamp := r.Timestamp.UnixMilli()
+	input := topology.Input{
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset,
+		Timestamp: timestamp, StreamTime: max(t.streamTime(), timestamp),
+		Key: r.Key, Value: r.Value, Headers: headers(r.Headers),
+		Attempt: 1,
+	}
+	if t.retry.is(e) {
+		input.Attempt, input.FirstFailure = t.retry.attempts+1, t.retry.firstFailure
+	}
+	return t.Graph.Process(input)
+}
+
+func headers(hs []broker.RecordHeader) []topology.Header {
+	if len(hs) == 0 {
+		return nil
+	}
+	out := make([]topology.Header, len(hs))
+	for i, h := range hs {
+		out[i] = topology.Header{Key: h.Key, Value: h.Value}
+	}
+	return out
+}
+
+// streamTime is the largest timestamp that the task has seen in any input.
+func (t *Task) streamTime() int64 {
+	latest := int64(state.NoTime)
+	for i := range t.inputs {
+		latest = max(latest, t.inputs[i].StreamTime)
+	}
+	return latest
+}
+
+// Advance moves the working position past a record. Only a record that was accepted moves stream time: one that failed must not
+// expire anything.
+func (t *Task) Advance(e Entry, accepted bool) {
+	in := &t.inputs[e.Input]
+	in.Offset = e.Record.Offset + 1
+	t.epochs[e.Input] = e.Record.LeaderEpoch
+	if accepted {
+		in.StreamTime = max(in.StreamTime, e.Record.Timestamp.UnixMilli())
+	}
+	if t.retry.is(e) {
+		t.retry = retry{}
+	}
+}
+
+// Postpone puts a record back until a time; the next try is one attempt further.
+func (t *Task) Postpone(e Entry, now time.Time, backoff time.Duration) {
+	t.queue.putBack([]Entry{e})
+	if !t.retry.is(e) {
+		t.retry = retry{input: e.Input, offset: e.Record.Offset, firstFailure: now}
+	}
+	t.retry.attempts++
+	t.retry.wakeAt = now.Add(backoff)
+}
+
+// WakeAt is when a postponed record may be tried again, zero when there is none.
+func (t *Task) WakeAt() time.Time { return t.retry.wakeAt }
+
+// Stop puts the record back and ends the task's work, with the reason. It keeps its offsets.
+func (t *Task) Stop(e Entry, why error) {
+	t.queue.putBack([]Entry{e})
+	t.stopped = why
+}
+
+// Stopped returns why the task does not work any more, nil while it does.
+func (t *Task) Stopped() error { return t.stopped }
+
+// WorkingInputs returns a copy of the working positions.
+func (t *Task) WorkingInputs() []state.Input { return append([]state.Input(nil), t.inputs...) }
+
+// Backlog reports whether a record waits on the worker's side.
+func (t *Task) Backlog() bool {
+	if len(t.queue.again) > 0 {
+		return true
+	}
+	for i := range t.queue.inputs {
+		if t.queue.inputs[i].len() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Close drops everything uncommitted and closes the state; what was committed is flushed to disk.
+func (t *Task) Close() error {
+	t.queue.close()
+	if t.State == nil {
+		return nil
+	}
+	t.State.Drop()
+	if err := t.State.Close(); err != nil {
+		return fmt.Errorf("closing the state of task %s: %w", t.ID, err)
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package worker
+
+import "time"
+
+// Cadence says when a round commits.
+type Cadence struct {
+	// IntervalMin is the least time between two commits of an idle worker.
+	IntervalMin time.Duration
+	// IntervalMax is the most that a record waits for its round to be sealed.
+	IntervalMax time.Duration
+	// BytesMax bounds a round's output, and separately its state writes.
+	BytesMax int64
+}
+
+const (
+	// streamBytes is how much output a round keeps before it is sent ahead of the commit. Below it a transaction is open for about
+	// a millisecond: an open one holds the last stable offset, and with it everybody's latency.
+	streamBytes = 256 << 10
+	// emptyRoundMax is how long a round that sends no record is held back.
+	emptyRoundMax = 10 * time.Second
+)
+
+// cadence measures what the decisions need.
+type cadence struct {
+	Cadence
+	lastSeal time.Time
+	smoothed time.Duration
+	// streamEarly is set when the last round ended by bytes: the next one will be large too.
+	streamEarly bool
+}
+
+// dueIn returns how long the round may still wait, zero or less when it is due. idle says that there is nothing more to process.
+func (c *cadence) dueIn(now time.Time, r *round, idle bool) time.Duration {
+	if !r.worked || !r.sends() {
+		return r.started.Add(emptyRoundMax).Sub(now)
+	}
+	latest := r.started.Add(c.IntervalMax).Sub(now)
+	if !idle {
+		return latest
+	}
+	return min(latest, c.lastSeal.Add(max(c.IntervalMin, 2*c.smoothed)).Sub(now))
+}
+
+func (c *cadence) sealed(now time.Time, r *round) {
+	c.lastSeal, c.streamEarly = now, r.full
+}
+
+// committed smooths the time from seal to applied exponentially, so that one slow commit does not double the latency for long.
+func (c *cadence) committed(took time.Duration) {
+	if c.smoothed == 0 {
+		c.smoothed = took
+		return
+	}
+	c.smoothed += (took - c.smoothed) / 8
+}

@@ -1,0 +1,188 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/protocol"
+	"github.com/onceward/onceward/txn/internal/task"
+)
+
+// ErrReopen says that the worker's tasks have to be closed and opened again from the log.
+var ErrReopen = errors.New("ownership is not what it was")
+
+// ErrIntegrity says that data and log contradict each other. Nothing was applied.
+var ErrIntegrity = errors.New("data integrity")
+
+// answered takes what a turn reports.
+func (w *Worker) answered(a answer) {
+	if a.err != nil {
+		w.log.Warn("commit round", "round", a.Round, "event", a.Kind.String(), "error", a.err)
+		if broker.Permanent(a.err) {
+			w.permanent = a.err
+		}
+	}
+	if a.unanswered {
+		w.fail(fmt.Errorf("round %d: %w", a.Round, a.err))
+		return
+	}
+	if a.Kind == protocol.ApplyFailed || a.Kind == protocol.FoundMixed || a.Kind == protocol.FoundOther {
+		w.permanent = a.err
+	}
+	w.step(a.Event)
+}
+
+// step advances the protocol and carries out what it asks for.
+func (w *Worker) step(e protocol.Event) {
+	next, effects := protocol.Step(w.state, e)
+	w.state = next
+	for _, effect := range effects {
+		w.carryOut(effect)
+	}
+}
+
+func (w *Worker) carryOut(effect protocol.Effect) {
+	r := w.rounds[effect.Round]
+	switch effect.Kind {
+	case protocol.Stream:
+		w.hand(command{kind: effect.Kind, round: r, records: r.take()})
+	case protocol.Flush:
+		w.seal(r)
+	case protocol.SendOffsets, protocol.End, protocol.Settle, protocol.Ask, protocol.Apply:
+		w.hand(command{kind: effect.Kind, round: r})
+	case protocol.Abort:
+		w.stats.Aborts.Add(1)
+		w.hand(command{kind: effect.Kind, round: r})
+	case protocol.Retire:
+		w.retire(r)
+	case protocol.Rerun:
+		w.rerun(r)
+	case protocol.Reopen:
+		w.fail(fmt.Errorf("%w: %w", ErrReopen, w.permanent))
+	case protocol.Fail:
+		err := fmt.Errorf("%w: %s", ErrIntegrity, effect.Reason)
+		if w.permanent != nil {
+			err = fmt.Errorf("%w: %w", err, w.permanent)
+		}
+		w.fail(err)
+	}
+}
+
+func (w *Worker) fail(err error) {
+	if w.failed == nil {
+		w.failed = err
+	}
+}
+
+// hand gives a command to the turn of its round. Turns never wait for the compute goroutine while their queue is full, so this ends.
+func (w *Worker) hand(c command) { w.turns[c.round.n%2].commands <- c }
+
+// seal freezes the open round and hands it over.
+func (w *Worker) seal(r *round) {
+	now := time.Now()
+	r.sealed = now
+	w.clock.sealed(now, r)
+	for _, c := range r.contributions {
+		c.Seal(now)
+	}
+	w.open = nil
+	w.hand(command{kind: protocol.Flush, round: r, records: r.take()})
+}
+
+// retire ends an applied round: only now its counts exist for anybody.
+func (w *Worker) retire(r *round) {
+	delete(w.rounds, r.n)
+	w.clock.committed(time.Since(r.sealed))
+	w.hold = 0
+	w.stats.Commits.Add(1)
+	for _, c := range r.contributions {
+		c.Retire()
+		records := w.release(c)
+		w.stats.Records.Add(records)
+		w.stats.DeadLetters.Add(c.DeadLetters)
+		w.publishRound(c, records)
+	}
+	w.stats.Outputs.Add(int64(r.produced))
+}
+
+// release gives the journal's memory back, asks for more where a queue has drained, and returns the number of records.
+func (w *Worker) release(c *task.Contribution) (records int64) {
+	for _, e := range c.Journal {
+		if !e.Record.Attrs.IsControl() {
+			records++
+		}
+		c.Task.Release(e)
+	}
+	for i, in := range c.Next.Inputs {
+		if c.Task.Waiting(i) < w.cfg.QueueBytesLow {
+			w.cfg.Resume(in.Topic, in.Partition)
+		}
+	}
+	return records
+}
+
+// Bounds of the pause after rounds that were aborted one after the other.
+const (
+	holdMin = 20 * time.Millisecond
+	holdMax = 5 * time.Second
+)
+
+// rerun drops an aborted round and puts its journal back. The protocol asks for it for the back round first, so that journals end
+// up in the order front, back, queue.
+func (w *Worker) rerun(r *round) {
+	delete(w.rounds, r.n)
+	if w.open == r {
+		w.open = nil
+	}
+	for _, c := range r.contributions {
+		if c.Task.State != nil {
+			if c.Layer == nil {
+				c.Task.State.DropOpen()
+			} else {
+				c.Task.State.Drop()
+			}
+		}
+		c.PutBack()
+	}
+	if w.permanent != nil {
+		w.fail(fmt.Errorf("a round cannot be committed: %w", w.permanent))
+		return
+	}
+	w.hold = min(max(2*w.hold, holdMin), holdMax)
+	w.holdUntil = time.Now().Add(w.hold)
+}
+
+// filler is the record of a round that would otherwise send none.
+func (w *Worker) filler(r *round) *broker.Record {
+	return &broker.Record{Topic: w.cfg.RoundsTopic, Partition: 0, Key: []byte(r.contributions[0].Task.ID.String()),
+		Value: []byte("round")}
+}
+
+// publish makes a task's position visible to Status.
+func (w *Worker) publish(t *task.Task) {
+	w.status.Lock()
+	defer w.status.Unlock()
+	s := w.status.tasks[t.ID]
+	if s.Outcomes == nil {
+		s.Outcomes = map[topology.Count]int64{}
+	}
+	s.Inputs, s.Metadata = t.Committed.Inputs, t.Metadata
+	s.Stopped = t.Stopped()
+	w.status.tasks[t.ID] = s
+}
+
+func (w *Worker) publishRound(c *task.Contribution, records int64) {
+	w.publish(c.Task)
+	w.status.Lock()
+	defer w.status.Unlock()
+	s := w.status.tasks[c.Task.ID]
+	s.Records += records
+	s.DeadLetters += c.DeadLetters
+	for k, n := range c.Counts {
+		s.Outcomes[k] += n
+	}
+	w.status.tasks[c.Task.ID] = s
+}

@@ -1,0 +1,110 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/task"
+)
+
+// round is one commit round of a worker. The compute goroutine fills it; from Flush on it belongs to its turn.
+type round struct {
+	n             uint64
+	contributions []*task.Contribution
+	byTask        map[*task.Task]*task.Contribution
+	// outputs wait to be handed to the turn.
+	outputs []*broker.Record
+	// waiting and total count the bytes of outputs: those not handed over, and all.
+	waiting, total int64
+	produced       int
+	worked         bool
+	started        time.Time
+	sealed         time.Time
+	// full says that the byte bound ended the round: nothing more may join.
+	full bool
+
+	turnState turnState
+}
+
+// turnState is what the turn's goroutine knows of a round.
+type turnState struct {
+	began    bool
+	identity broker.Identity
+	id       state.RoundID
+	records  int
+	// err is the first failure before the flush, and answered by it; unusable says that the producer has to be settled.
+	err      error
+	unusable bool
+}
+
+func newRound(n uint64) *round {
+	return &round{n: n, byTask: map[*task.Task]*task.Contribution{}}
+}
+
+func (r *round) contribution(t *task.Task) *task.Contribution {
+	c := r.byTask[t]
+	if c == nil {
+		c = t.Begin()
+		r.byTask[t] = c
+		r.contributions = append(r.contributions, c)
+	}
+	return c
+}
+
+// outputOverhead is what a produced record costs beside its bytes.
+const outputOverhead = 96
+
+// add takes over a record's outputs. The bytes are not copied: the graph never reuses them.
+func (r *round) add(outputs []topology.Output, slab *slab) {
+	for i := range outputs {
+		o := &outputs[i]
+		rec := slab.next()
+		rec.Topic, rec.Partition, rec.Key, rec.Value = o.Topic, o.Partition, o.Key, o.Value
+		rec.Timestamp = time.UnixMilli(o.Timestamp)
+		for _, h := range o.Headers {
+			rec.Headers = append(rec.Headers, broker.RecordHeader{Key: h.Key, Value: h.Value})
+		}
+		n := int64(outputOverhead + len(o.Key) + len(o.Value))
+		r.outputs = append(r.outputs, rec)
+		r.waiting += n
+		r.total += n
+	}
+	r.produced += len(outputs)
+}
+
+// take hands the waiting outputs over.
+func (r *round) take() []*broker.Record {
+	out := r.outputs
+	r.outputs, r.waiting = nil, 0
+	return out
+}
+
+// stateBytes is the memory of the open overlays.
+func (r *round) stateBytes() int64 {
+	var n int64
+	for _, c := range r.contributions {
+		if c.Task.State != nil {
+			n += int64(c.Task.State.OpenBytes())
+		}
+	}
+	return n
+}
+
+// sends reports whether committing the round would send any record.
+func (r *round) sends() bool { return r.produced > 0 || r.stateBytes() > 0 }
+
+// slab allocates records in chunks: one allocation for many of them.
+type slab struct{ free []broker.Record }
+
+const slabRecords = 256
+
+func (s *slab) next() *broker.Record {
+	if len(s.free) == 0 {
+		s.free = make([]broker.Record, slabRecords)
+	}
+	r := &s.free[0]
+	s.free = s.free[1:]
+	return r
+}

@@ -1,0 +1,42 @@
+package worker
+
+import (
+	"maps"
+	"sync/atomic"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+)
+
+// Stats counts what a worker has done since it was made. Records, Outputs and DeadLetters count committed rounds only.
+type Stats struct {
+	Records, Outputs, DeadLetters, Commits, Aborts, Retries atomic.Int64
+}
+
+// TaskStatus is what a worker tells of a task: committed facts only.
+type TaskStatus struct {
+	Inputs []state.Input
+	// Metadata is the text of the last commit.
+	Metadata    string
+	Records     int64
+	DeadLetters int64
+	// Outcomes are the nodes' counts since the task was opened.
+	Outcomes map[topology.Count]int64
+	// Stopped is why the task does not work any more.
+	Stopped error
+}
+
+// Stats returns the worker's counters.
+func (w *Worker) Stats() *Stats { return &w.stats }
+
+// Tasks returns a copy of what is known of every task.
+func (w *Worker) Tasks() map[topology.TaskID]TaskStatus {
+	w.status.Lock()
+	defer w.status.Unlock()
+	out := make(map[topology.TaskID]TaskStatus, len(w.status.tasks))
+	for id, s := range w.status.tasks {
+		s.Outcomes = maps.Clone(s.Outcomes)
+		out[id] = s
+	}
+	return out
+}

@@ -1,0 +1,342 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/protocol"
+)
+
+// Every arrow has a deadline; past it the producer is settled. Together they stay below the transaction timeout, so that the broker
+// does not abort behind our back.
+const (
+	flushDeadline   = 6 * time.Second
+	offsetsDeadline = 2 * time.Second
+	endDeadline     = 6 * time.Second
+	abortDeadline   = 6 * time.Second
+	// generationWait is how long a refused generation is waited out: in a cooperative rebalance the member learns of the newer one
+	// within a moment.
+	generationWait = time.Second
+)
+
+// command is one effect for a turn.
+type command struct {
+	kind  protocol.EffectKind
+	round *round
+	// records are outputs handed over with Stream and Flush.
+	records []*broker.Record
+}
+
+// answer is an event with what the compute goroutine logs and counts.
+type answer struct {
+	protocol.Event
+	err error
+	// unanswered says that there is no event: the effect could not be carried out, and the worker has to give up.
+	unanswered bool
+}
+
+// turn is one of a worker's two producers with its goroutine.
+type turn struct {
+	w        *Worker
+	producer *broker.Producer
+	commands chan command
+	log      *slog.Logger
+}
+
+// run carries out commands until the channel is closed. ctx ends the waits of a worker that gives up.
+func (t *turn) run(ctx context.Context) {
+	defer t.producer.Close()
+	for c := range t.commands {
+		kind, err := t.do(ctx, c)
+		if c.kind == protocol.Stream {
+			continue
+		}
+		// Settling and asking have no answer for "could not": only what is known may be said.
+		unanswered := err != nil && (kind == protocol.Settled || kind == protocol.FoundOurs)
+		select {
+		case t.w.answers <- answer{protocol.Event{Kind: kind, Round: c.round.n}, err, unanswered}:
+		case <-ctx.Done(): // nobody listens any more; keep draining, so that nobody blocks on handing over
+		}
+	}
+}
+
+func (t *turn) do(ctx context.Context, c command) (protocol.EventKind, error) {
+	switch c.kind {
+	case protocol.Stream:
+		t.send(ctx, c.round, c.records)
+		return 0, nil
+	case protocol.Flush:
+		return t.flush(ctx, c)
+	case protocol.SendOffsets:
+		return t.sendOffsets(ctx, c.round)
+	case protocol.End:
+		ctx, cancel := context.WithTimeout(ctx, endDeadline)
+		defer cancel()
+		if outcome, err := t.producer.Commit(ctx); outcome != broker.Accepted {
+			return protocol.CommitUnknown, err
+		}
+		return protocol.Committed, nil
+	case protocol.Abort:
+		return t.abort(ctx, c.round)
+	case protocol.Settle:
+		return protocol.Settled, t.settle(ctx)
+	case protocol.Ask:
+		return t.ask(ctx, c.round)
+	case protocol.Apply:
+		for _, contribution := range c.round.contributions {
+			if err := contribution.Apply(); err != nil {
+				return protocol.ApplyFailed, fmt.Errorf("task %s: %w", contribution.Task.ID, err)
+			}
+		}
+		return protocol.Applied, nil
+	default:
+		return protocol.ApplyFailed, fmt.Errorf("effect %s is not one of a turn", c.kind)
+	}
+}
+
+// begin starts the round's transaction unless it has begun.
+func (t *turn) begin(ctx context.Context, r *round) error {
+	s := &r.turnState
+	if s.began || s.err != nil {
+		return s.err
+	}
+	// The coordinator is looked up before the transaction begins, never inside it.
+	if _, err := t.w.cfg.Coordinator.Find(ctx); err != nil {
+		s.err = err
+		return err
+	}
+	identity, err := t.producer.Begin(ctx)
+	if err != nil {
+		s.err, s.unusable = err, true
+		return err
+	}
+	s.began, s.identity = true, identity
+	s.id = state.RoundID{ProducerID: identity.ProducerID, Epoch: identity.Epoch, Incarnation: t.w.cfg.Incarnation}
+	return nil
+}
+
+func (t *turn) send(ctx context.Context, r *round, records []*broker.Record) {
+	if t.begin(ctx, r) != nil {
+		return // remembered, answered by the flush
+	}
+	for _, rec := range records {
+		t.producer.Produce(ctx, rec, nil)
+	}
+	r.turnState.records += len(records)
+}
+
+// flush sends what is left, the changelog records, and if there was nothing at all one filler; then it waits for all of them.
+func (t *turn) flush(ctx context.Context, c command) (protocol.EventKind, error) {
+	ctx, cancel := context.WithTimeout(ctx, flushDeadline)
+	defer cancel()
+	r := c.round
+	t.send(ctx, r, c.records)
+	s := &r.turnState
+	switch {
+	case s.unusable:
+		return protocol.ProducerLost, s.err
+	case s.err != nil:
+		return protocol.FlushFailed, s.err
+	}
+	applied := t.sendChangelogs(ctx, r)
+	if s.records == 0 {
+		t.producer.Produce(ctx, t.w.filler(r), nil)
+		s.records++
+	}
+	switch outcome, err := t.producer.Flush(ctx, s.identity); outcome {
+	case broker.Accepted:
+	case broker.Refused:
+		return protocol.FlushFailed, err
+	default:
+		return protocol.ProducerLost, err
+	}
+	for i, contribution := range r.contributions {
+		contribution.Flushed(s.id, t.w.cfg.Fingerprint, applied[i])
+	}
+	return protocol.Flushed, nil
+}
+
+// sendChangelogs produces the layers' writes, one record per key, and returns per contribution and store the offset after the last
+// one. The maps are complete once the producer is flushed.
+func (t *turn) sendChangelogs(ctx context.Context, r *round) []map[string]int64 {
+	applied := make([]map[string]int64, len(r.contributions))
+	var slab slab
+	for i, contribution := range r.contributions {
+		if contribution.Layer == nil {
+			continue
+		}
+		applied[i] = map[string]int64{}
+		logs := map[state.StoreID]*changelog{}
+		for _, cl := range contribution.Task.Changelogs {
+			l := &changelog{topic: cl.Topic}
+			store, into := cl.Store, applied[i]
+			l.promise = t.producer.Promise(func(rec *broker.Record) { into[store] = max(into[store], rec.Offset+1) })
+			logs[state.IDOf(cl.Store)] = l
+		}
+		at := time.Now()
+		if st := contribution.StreamTime(); st != state.NoTime {
+			at = time.UnixMilli(st)
+		}
+		for w := range contribution.Layer.Writes() {
+			l := logs[w.Store]
+			rec := slab.next()
+			rec.Topic, rec.Partition, rec.Key, rec.Value, rec.Timestamp = l.topic, contribution.Task.ID.Partition, w.Key, w.Value, at
+			if w.Delete {
+				rec.Value = nil
+			}
+			t.producer.Produce(ctx, rec, l.promise)
+			r.turnState.records++
+		}
+	}
+	return applied
+}
+
+type changelog struct {
+	topic   string
+	promise func(*broker.Record, error)
+}
+
+// sendOffsets compares ownership and sends the offset commit. A refused generation is waited out once: the same transaction may
+// still commit under the newer one if every task is still owned.
+func (t *turn) sendOffsets(ctx context.Context, r *round) (protocol.EventKind, error) {
+	ctx, cancel := context.WithTimeout(ctx, offsetsDeadline)
+	defer cancel()
+	var offsets []broker.Offset
+	claims := make([]assign.Claim, 0, len(r.contributions))
+	for _, c := range r.contributions {
+		offsets = append(offsets, c.Offsets()...)
+		claims = append(claims, assign.Claim{Task: c.Task.ID, Epoch: c.Task.Epoch, Member: c.Task.Member})
+	}
+	var refused int32 = -1
+	for {
+		member, generation, err := t.w.cfg.Ownership.Check(claims, t.w.cfg.Member)
+		if err != nil {
+			return protocol.OffsetsRefused, err
+		}
+		if refused >= 0 && generation <= refused {
+			return protocol.OffsetsRefused, fmt.Errorf("generation %d was refused and there is no newer one", refused)
+		}
+		membership, err := broker.NewMembership(member, generation, t.w.cfg.Instance)
+		if err != nil {
+			return protocol.OffsetsRefused, err
+		}
+		outcome, err := t.producer.CommitOffsets(ctx, t.w.cfg.Coordinator, r.turnState.identity, membership, offsets)
+		switch outcome {
+		case broker.Accepted:
+			return protocol.OffsetsAccepted, nil
+		case broker.Refused:
+			newer, _ := broker.StaleMembership(err)
+			if !newer || refused >= 0 {
+				return protocol.OffsetsRefused, err
+			}
+			refused = generation
+			t.waitGeneration(ctx, refused)
+		default:
+			return protocol.ProducerLost, err
+		}
+	}
+}
+
+// waitGeneration returns when the member knows a newer generation, or after generationWait.
+func (t *turn) waitGeneration(ctx context.Context, than int32) {
+	ctx, cancel := context.WithTimeout(ctx, generationWait)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, generation := t.w.cfg.Member(); generation > than {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (t *turn) abort(ctx context.Context, r *round) (protocol.EventKind, error) {
+	if !r.turnState.began {
+		return protocol.Aborted, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, abortDeadline)
+	defer cancel()
+	if outcome, err := t.producer.Abort(ctx); outcome != broker.Accepted {
+		return protocol.AbortUnknown, err
+	}
+	return protocol.Aborted, nil
+}
+
+// settle repeats until the producer is initialised: nothing else can be done before.
+func (t *turn) settle(ctx context.Context) error {
+	backoff := 50 * time.Millisecond
+	for {
+		attempt, cancel := context.WithTimeout(ctx, 30*time.Second)
+		err := t.producer.Settle(attempt)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		t.log.Warn("settling a transactional producer", "transactional_id", t.producer.TransactionalID(), "error", err,
+			"again_in", backoff)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, 5*time.Second)
+	}
+}
+
+// ask reads the stable offsets of the round's tasks and says whose they are. The metadata text is compared as a whole: it holds the
+// round's id, and what was there before may be anything.
+func (t *turn) ask(ctx context.Context, r *round) (protocol.EventKind, error) {
+	partitions := map[string][]int32{}
+	for _, c := range r.contributions {
+		in := c.Next.Inputs[0]
+		partitions[in.Topic] = append(partitions[in.Topic], in.Partition)
+	}
+	offsets, err := t.w.cfg.Cluster.StableOffsets(ctx, partitions)
+	if err != nil {
+		return protocol.FoundOurs, err // not answered, see run
+	}
+	found := map[partition]broker.Offset{}
+	for _, o := range offsets {
+		found[partition{o.Topic, o.Partition}] = o
+	}
+	var ours, previous int
+	for _, c := range r.contributions {
+		in := c.Next.Inputs[0]
+		o := found[partition{in.Topic, in.Partition}]
+		switch o.Metadata {
+		case c.Metadata():
+			ours++
+		case c.Task.Metadata:
+			previous++
+		default:
+			return protocol.FoundOther, fmt.Errorf("the offset of %s[%d] was committed by somebody else", in.Topic, in.Partition)
+		}
+	}
+	switch {
+	case previous == 0:
+		return protocol.FoundOurs, nil
+	case ours == 0:
+		return protocol.FoundPrevious, nil
+	default:
+		return protocol.FoundMixed, errors.New("stable offsets name the round for some tasks and not for others")
+	}
+}
+
+type partition struct {
+	topic     string
+	partition int32
+}

@@ -1,0 +1,127 @@
+package txn
+
+import (
+	"context"
+	"time"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/control"
+)
+
+// State is what an App is doing.
+type State string
+
+// The states of an App.
+const (
+	Created State = "created"
+	// Starting: reaching the cluster, verifying topics, ending what a previous life left open.
+	Starting State = "starting"
+	// Running: a member of the group, or joining it.
+	Running State = "running"
+	// Stopping: committing what is open.
+	Stopping State = "stopping"
+	Stopped  State = "stopped"
+)
+
+// TaskState is what a task is doing.
+type TaskState string
+
+// The states of a task.
+const (
+	// TaskRestoring: its database is being brought to the last commit.
+	TaskRestoring TaskState = "restoring"
+	TaskRunning   TaskState = "running"
+	// TaskStopped: it does no work, keeps its offsets, and Reason says why.
+	TaskStopped TaskState = "stopped"
+)
+
+// Status is a picture of the process. Everything that it counts is committed.
+type Status struct {
+	Application string       `json:"application"`
+	Instance    string       `json:"instance"`
+	State       State        `json:"state"`
+	Tasks       []TaskStatus `json:"tasks"`
+	Totals      Totals       `json:"totals"`
+}
+
+// TaskStatus is one task of the process.
+type TaskStatus struct {
+	ID    topology.TaskID `json:"id"`
+	State TaskState       `json:"state"`
+	// Reason is set for a stopped task.
+	Reason string `json:"reason,omitempty"`
+	// Inputs are the committed positions.
+	Inputs []InputStatus `json:"inputs,omitempty"`
+	// Restored and Remaining are changelog records that a restore has read, and offsets that are left.
+	Restored  int64 `json:"restored,omitempty"`
+	Remaining int64 `json:"remaining,omitempty"`
+	// Records and DeadLetters count since the task was opened.
+	Records     int64 `json:"records"`
+	DeadLetters int64 `json:"dead_letters"`
+	// Outcomes are what the nodes counted since the task was opened, as "node/outcome".
+	Outcomes map[string]int64 `json:"outcomes,omitempty"`
+}
+
+// InputStatus is the committed position in one input partition.
+type InputStatus struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	// StreamTime is zero when no record has moved it.
+	StreamTime time.Time `json:"stream_time,omitzero"`
+}
+
+// Totals count since the process started. Records, Outputs and DeadLetters are committed ones.
+type Totals struct {
+	Records     int64 `json:"records"`
+	Outputs     int64 `json:"outputs"`
+	DeadLetters int64 `json:"dead_letters"`
+	Commits     int64 `json:"commits"`
+	Aborts      int64 `json:"aborts"`
+	Retries     int64 `json:"retries"`
+}
+
+func (t *Totals) add(o Totals) {
+	t.Records += o.Records
+	t.Outputs += o.Outputs
+	t.DeadLetters += o.DeadLetters
+	t.Commits += o.Commits
+	t.Aborts += o.Aborts
+	t.Retries += o.Retries
+}
+
+// Status returns a picture of the process.
+func (a *App) Status() Status {
+	a.mu.Lock()
+	s := Status{Application: a.topology.Application(), Instance: a.mu.instance, State: a.mu.state, Totals: a.mu.totals}
+	current := a.mu.session
+	a.mu.Unlock()
+	if current != nil {
+		s.Tasks = current.tasks.status(current.workers)
+		s.Totals.add(current.totals())
+	}
+	return s
+}
+
+// InstanceStatus asks the instance that runs on a state directory of this machine, through its control socket.
+func InstanceStatus(ctx context.Context, stateDir string) (Status, error) {
+	var s Status
+	err := control.Status(ctx, stateDir, &s)
+	return s, err
+}
+
+func (a *App) start() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.mu.ran {
+		return false
+	}
+	a.mu.ran, a.mu.state = true, Starting
+	return true
+}
+
+func (a *App) setState(s State) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.state = s
+}

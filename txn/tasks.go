@@ -1,0 +1,388 @@
+package txn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/pebblestore"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/task"
+	"github.com/onceward/onceward/txn/internal/worker"
+)
+
+// route leads from an input partition to its task.
+type route struct {
+	task   *task.Task
+	input  int
+	worker *worker.Worker
+	// paused is set while the partition is not fetched because its queue is full.
+	paused atomic.Bool
+}
+
+type partitionKey struct {
+	topic     string
+	partition int32
+}
+
+// taskTable is what the session knows of its tasks.
+type taskTable struct {
+	sync.RWMutex
+	routes  map[partitionKey]*route
+	entries map[topology.TaskID]*taskEntry
+}
+
+type taskEntry struct {
+	worker   *worker.Worker // nil until adopted
+	progress restore.Progress
+	stopped  error
+	database state.Database
+}
+
+func newTaskTable() *taskTable {
+	return &taskTable{routes: map[partitionKey]*route{}, entries: map[topology.TaskID]*taskEntry{}}
+}
+
+func (t *taskTable) status(workers []*worker.Worker) []TaskStatus {
+	t.RLock()
+	defer t.RUnlock()
+	running := map[topology.TaskID]worker.TaskStatus{}
+	for _, w := range workers {
+		for id, s := range w.Tasks() {
+			running[id] = s
+		}
+	}
+	out := make([]TaskStatus, 0, len(t.entries))
+	for id, e := range t.entries {
+		s := TaskStatus{ID: id, State: TaskRestoring, Restored: e.progress.Records.Load(), Remaining: e.progress.Remaining.Load()}
+		if e.stopped != nil {
+			s.State, s.Reason = TaskStopped, e.stopped.Error()
+		}
+		if r, ok := running[id]; ok {
+			s.fill(r)
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b TaskStatus) int {
+		return cmp.Or(cmp.Compare(a.ID.Subtopology, b.ID.Subtopology), cmp.Compare(a.ID.Partition, b.ID.Partition))
+	})
+	return out
+}
+
+func (s *TaskStatus) fill(r worker.TaskStatus) {
+	s.State, s.Remaining = TaskRunning, 0
+	if r.Stopped != nil {
+		s.State, s.Reason = TaskStopped, r.Stopped.Error()
+	}
+	s.Records, s.DeadLetters = r.Records, r.DeadLetters
+	for _, in := range r.Inputs {
+		is := InputStatus{Topic: in.Topic, Partition: in.Partition, Offset: in.Offset}
+		if in.StreamTime != state.NoTime {
+			is.StreamTime = time.UnixMilli(in.StreamTime).UTC()
+		}
+		s.Inputs = append(s.Inputs, is)
+	}
+	for c, n := range r.Outcomes {
+		if s.Outcomes == nil {
+			s.Outcomes = map[string]int64{}
+		}
+		s.Outcomes[c.Node+"/"+c.Outcome] = n
+	}
+}
+
+// callbacks are the session as the group sees it.
+type callbacks session
+
+func (c *callbacks) Assigned(partitions map[string][]int32) {
+	s := (*session)(c)
+	for _, id := range s.ownership.Add(partitions) {
+		ctx, cancel := context.WithCancel(s.ctx)
+		s.mu.Lock()
+		s.mu.cancels[id] = cancel
+		s.mu.Unlock()
+		s.opening.Go(func() { s.open(ctx, id) })
+	}
+}
+
+func (c *callbacks) Revoked(ctx context.Context, partitions map[string][]int32) {
+	ctx, cancel := context.WithTimeout(ctx, revokeWait)
+	defer cancel()
+	(*session)(c).giveUp(ctx, partitions)
+}
+
+func (c *callbacks) Lost(partitions map[string][]int32) {
+	s := (*session)(c)
+	ctx, cancel := context.WithTimeout(s.ctx, revokeWait)
+	defer cancel()
+	s.giveUp(ctx, partitions)
+}
+
+// giveUp raises the epochs first, so that nothing of these tasks can be committed any more, and then waits for what is in flight.
+func (s *session) giveUp(ctx context.Context, partitions map[string][]int32) {
+	ids := s.ownership.Remove(partitions)
+	var wg sync.WaitGroup
+	for _, id := range ids {
+		s.mu.Lock()
+		cancel := s.mu.cancels[id]
+		delete(s.mu.cancels, id)
+		s.mu.Unlock()
+		if cancel != nil {
+			cancel()
+		}
+		w := s.forget(id)
+		if w == nil {
+			continue
+		}
+		wg.Go(func() {
+			if err := w.Release(ctx, id); err != nil && !errors.Is(err, worker.ErrEnded) {
+				s.in.app.log.Warn("a revoked task is not closed yet", "task", id.String(), "error", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// forget takes a task out of the table and returns the worker that has it.
+func (s *session) forget(id topology.TaskID) *worker.Worker {
+	s.tasks.Lock()
+	defer s.tasks.Unlock()
+	e := s.tasks.entries[id]
+	delete(s.tasks.entries, id)
+	for key, r := range s.tasks.routes {
+		if r.task.ID == id {
+			delete(s.tasks.routes, key)
+		}
+	}
+	if e == nil {
+		return nil
+	}
+	return e.worker
+}
+
+// open restores a task and gives it to a worker. Whatever goes wrong and is not the task's own fault is tried again for as long as
+// the task is ours.
+func (s *session) open(ctx context.Context, id topology.TaskID) {
+	e := &taskEntry{}
+	s.tasks.Lock()
+	s.tasks.entries[id] = e
+	s.tasks.Unlock()
+	backoff := 50 * time.Millisecond
+	for {
+		err := s.tryOpen(ctx, id, e)
+		var stop *restore.StopError
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return
+		case errors.As(err, &stop):
+			s.in.app.log.Error("task stopped", "task", id.String(), "error", err)
+			s.taskStopped(id, err)
+			return
+		case errors.Is(err, assign.ErrMemberChanged):
+			s.cancel(err)
+			return
+		}
+		s.in.app.log.Warn("opening a task failed and is tried again", "task", id.String(), "error", err, "after", backoff)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, 5*time.Second)
+	}
+}
+
+// taskStopped notes why a task does not work any more, and ends the session with the reason when no other is left that could.
+func (s *session) taskStopped(id topology.TaskID, err error) {
+	s.tasks.Lock()
+	defer s.tasks.Unlock()
+	if e := s.tasks.entries[id]; e != nil {
+		e.stopped = err
+	}
+	for _, other := range s.tasks.entries {
+		if other.stopped == nil {
+			return
+		}
+	}
+	s.endPoll(fmt.Errorf("%w: %w", ErrAllStopped, err))
+}
+
+func (s *session) tryOpen(ctx context.Context, id topology.TaskID, e *taskEntry) error {
+	// The member id is read before anything else, and compared again when the task is ready.
+	member, generation := s.member()
+	if member == "" || generation < 0 {
+		return errors.New("the membership is not complete yet")
+	}
+	epoch, owned := s.ownership.Epoch(id)
+	if !owned {
+		return nil
+	}
+	result, err := s.restorer.Restore(ctx, s.request(id), &e.progress)
+	if err != nil {
+		return err
+	}
+	t, err := s.newTask(id, result, epoch, member)
+	if err != nil {
+		if result.Database != nil {
+			err = errors.Join(err, result.Database.Close())
+		}
+		return err
+	}
+	if now, _ := s.member(); now != member {
+		return errors.Join(fmt.Errorf("opening task %s: %w", id, assign.ErrMemberChanged), t.Close())
+	}
+	if err := s.adopt(ctx, t, e, epoch); err != nil {
+		return errors.Join(err, t.Close())
+	}
+	return nil
+}
+
+// request describes the task to the restorer.
+func (s *session) request(id topology.TaskID) restore.Request {
+	sub := s.subs[id.Subtopology]
+	req := restore.Request{Task: id}
+	for _, src := range sub.Sources {
+		source := restore.Source{Topic: src.Topic}
+		if start, ok := startOf(src); ok {
+			source.Start = func(ctx context.Context, partition int32) (int64, error) {
+				return s.in.cluster.Resolve(ctx, src.Topic, partition, start)
+			}
+		}
+		req.Sources = append(req.Sources, source)
+	}
+	for _, st := range sub.Stores {
+		req.Stores = append(req.Stores, restore.Store{Name: st.Name, ChangelogTopic: st.ChangelogTopic})
+	}
+	req.Open = func() (state.Database, error) {
+		path, err := s.in.dir.TaskPath(id.Subtopology, id.Partition)
+		if err != nil {
+			return nil, err
+		}
+		return pebblestore.Open(path, pebblestore.Options{Shared: s.in.shared, Logger: s.in.app.log.With("task", id.String())})
+	}
+	req.Remove = func() error { return s.in.dir.RemoveTask(id.Subtopology, id.Partition) }
+	return req
+}
+
+func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, member string) (*task.Task, error) {
+	sub := s.subs[id.Subtopology]
+	spec := task.Spec{ID: id, Inputs: r.Positions.Inputs, Committed: r.Positions, Metadata: r.Metadata, Epoch: epoch, Member: member}
+	var names []string
+	for _, st := range sub.Stores {
+		names = append(names, st.Name)
+		spec.Changelogs = append(spec.Changelogs, task.Changelog{Store: st.Name, Topic: st.ChangelogTopic})
+	}
+	var graphState topology.State
+	if r.Database != nil {
+		st, err := state.NewTask(r.Database, names)
+		if err != nil {
+			return nil, fmt.Errorf("task %s: %w", id, err)
+		}
+		spec.State, graphState = st, st
+	} else {
+		graphState = stateless{}
+	}
+	layout := s.in.layout
+	graph, err := s.in.app.topology.NewGraph(id, graphState, topology.GraphConfig{
+		Partitions:      func(topic string) int32 { return layout[topic].Partitions },
+		MaxMessageBytes: func(topic string) int32 { return layout[topic].MaxMessageBytes },
+		Compacted:       func(topic string) bool { return layout[topic].Compacted },
+		Now:             time.Now,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("task %s: %w", id, err)
+	}
+	spec.Graph = graph
+	return task.New(spec), nil
+}
+
+// stateless is the state of a task without stores.
+type stateless struct{}
+
+func (stateless) Store(string) state.Bytes { return nil }
+func (stateless) Mark()                    {}
+func (stateless) Revert()                  {}
+
+// adopt gives the task to the worker with the fewest, makes its routes and lets its partitions be fetched.
+func (s *session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch uint64) error {
+	s.tasks.Lock()
+	if now, owned := s.ownership.Epoch(t.ID); !owned || now != epoch || s.tasks.entries[t.ID] != e {
+		s.tasks.Unlock()
+		return fmt.Errorf("task %s was %w while it was restored", t.ID, assign.ErrGivenUp)
+	}
+	load := map[*worker.Worker]int{}
+	for _, other := range s.tasks.entries {
+		load[other.worker]++
+	}
+	w := slices.MinFunc(s.workers, func(a, b *worker.Worker) int { return load[a] - load[b] })
+	e.worker = w
+	if t.State != nil {
+		e.database = t.State.Database()
+	}
+	for i, in := range t.Spec.Inputs {
+		s.tasks.routes[partitionKey{in.Topic, in.Partition}] = &route{task: t, input: i, worker: w}
+	}
+	s.tasks.Unlock()
+	if err := w.Adopt(ctx, t); err != nil {
+		return err
+	}
+	for _, in := range t.Spec.Inputs {
+		s.mu.Lock()
+		g := s.mu.group
+		s.mu.Unlock()
+		g.Resume(in.Topic, in.Partition)
+	}
+	return nil
+}
+
+// dispatch hands records to their tasks. It never blocks: between Poll and Release no callback can run.
+func (s *session) dispatch(topic string, partition int32, records []*broker.Record) {
+	s.tasks.RLock()
+	r := s.tasks.routes[partitionKey{topic, partition}]
+	s.tasks.RUnlock()
+	if r == nil {
+		return // given up; the next owner reads them again from the committed offset
+	}
+	waiting, ok := r.task.Enqueue(r.input, records)
+	if !ok {
+		return
+	}
+	if waiting > s.in.app.cfg.QueueBytesMax {
+		r.paused.Store(true)
+		s.mu.Lock()
+		g := s.mu.group
+		s.mu.Unlock()
+		g.Pause(topic, partition)
+		// The worker may have drained the queue before it could see that the partition is paused.
+		if r.task.Waiting(r.input) < s.in.app.cfg.QueueBytesMax/4 {
+			s.resume(topic, partition)
+		}
+	}
+	r.worker.Wake()
+}
+
+// resume lets a partition be fetched again if its full queue had stopped it.
+func (s *session) resume(topic string, partition int32) {
+	s.tasks.RLock()
+	r := s.tasks.routes[partitionKey{topic, partition}]
+	s.tasks.RUnlock()
+	if r == nil || !r.paused.Load() {
+		return
+	}
+	r.paused.Store(false)
+	s.mu.Lock()
+	g := s.mu.group
+	s.mu.Unlock()
+	g.Resume(topic, partition)
+}
+
+// ErrAllStopped says that no task of the instance can work any more. The last reason is wrapped with it.
+var ErrAllStopped = errors.New("all tasks are stopped")
