@@ -1,0 +1,50 @@
+// Package load writes input as fast as the cluster takes it.
+package load
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Record is one record to write to a given partition.
+type Record struct {
+	Partition  int32
+	Key, Value []byte
+	Timestamp  time.Time
+}
+
+// Write produces the records to a topic with an idempotent producer, in their order per partition, and returns when all of them are
+// acknowledged. It stops at the first failure; what was acknowledged until then stays.
+func Write(ctx context.Context, brokers []string, topic string, records iter.Seq[Record]) (n int, err error) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(100_000))
+	if err != nil {
+		return 0, fmt.Errorf("writing %s: %w", topic, err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for r := range records {
+		if ctx.Err() != nil {
+			break
+		}
+		n++
+		cl.Produce(ctx, &kgo.Record{Topic: topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Timestamp: r.Timestamp},
+			func(_ *kgo.Record, err error) {
+				if err != nil {
+					cancel(err)
+				}
+			})
+	}
+	if err := cl.Flush(ctx); err != nil {
+		return n, fmt.Errorf("writing %s: %w", topic, context.Cause(ctx))
+	}
+	if err := context.Cause(ctx); err != nil {
+		return n, fmt.Errorf("writing %s: %w", topic, err)
+	}
+	return n, nil
+}
