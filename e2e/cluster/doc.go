@@ -1,0 +1,52 @@
+// Package cluster gives tests a Kafka cluster: the embedded broker or a real Apache Kafka, behind one type,
+// so that one scenario runs on both.
+//
+// # What it is for
+//
+// The embedded broker (kfake, in process, with its data on disk) is fast and needs nothing but Go, but it has
+// no replication, no delay between the answer to EndTxn and the transaction markers, and never answers
+// CONCURRENT_TRANSACTIONS. What it cannot show has to be shown on the real one. [Each] therefore runs a
+// scenario on both, and the observations ([Cluster.ReadAll], [Cluster.OpenTransactions],
+// [Cluster.CommittedOffsets] and so on) ask the broker by protocol requests only, never the broker's memory
+// and never the code under test.
+//
+// # Real Kafka
+//
+// One node that is broker and controller, of exactly [KafkaVersion], on loopback only, with its data in a
+// temporary directory. Java 17 or newer runs it; Maven copies the jars that pom.xml names into the user's
+// cache directory once. Environment variables:
+//
+//   - ONCEWARD_KAFKA_BROKERS=host:port,... uses that cluster instead of starting one (plain text, no
+//     authentication). It must allow topics to be created and deleted; whatever starts with a name that
+//     [Cluster.Name] gave out is deleted at the end of its test.
+//   - ONCEWARD_KAFKA_JARS=directory is a directory that has the jars already; Maven is not used.
+//   - ONCEWARD_REQUIRE_KAFKA=1 makes a missing Java, or missing jars without a Maven to get them, a failure.
+//     Without it such tests are skipped, and one line per package on standard error says what was not run and
+//     why.
+//
+// Only what is absent is skipped. A download that fails, a broker that does not start and a cluster that does
+// not answer are failures, with the end of the broker's log in the error.
+//
+// # Lifetimes
+//
+// A package that calls [Kafka] or [Each] has one real broker for all its tests, because starting one takes
+// seconds: its TestMain calls [Main], which stops the broker after the last test, passed or failed. Tests
+// keep apart by names from [Cluster.Name]. A test that kills or restarts its broker takes one of its own from
+// [Own]. Every [Embedded] broker belongs to its test alone. Programs that are not tests use [Start] and
+// [Cluster.Close].
+//
+// Close asks a real broker to stop and kills it if it does not. On Linux the kernel also kills it together
+// with the process that started it, whatever ended that one. Elsewhere a test process that ends without
+// Main's end (SIGKILL, a panic, a test timeout) leaves its broker running. Data directories that such a
+// process left behind are removed by a start that comes at least an hour later.
+//
+// # Concurrency
+//
+// The methods of a Cluster may be called from any goroutine. The ones that take the broker down or up exclude
+// each other; what runs against the broker meanwhile sees what a client of a restarting broker sees.
+//
+// # What it is not
+//
+// It is not a client library, it has no security set-up, and it does not measure: the waits here poll.
+// Nothing outside the end-to-end tests and the benchmarks may import it.
+package cluster

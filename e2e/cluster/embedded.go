@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// embeddedNode is kfake with its data on disk: one broker, transaction.version 2 (its default), no topics
+// made on the fly.
+type embeddedNode struct {
+	settings map[string]string
+	id       string // cluster id
+	dir      *dataDir
+	port     int
+	log      *os.File
+	broker   *kfake.Cluster // nil while it is down
+}
+
+func newEmbeddedNode(settings map[string]string) (*embeddedNode, error) {
+	ports, err := freePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := newDataDir()
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(dir.file("broker.log"))
+	if err != nil {
+		return nil, errors.Join(err, dir.remove())
+	}
+	return &embeddedNode{settings: settings, id: newClusterID(), dir: dir, port: ports[0], log: log}, nil
+}
+
+func (n *embeddedNode) addrs() []string   { return []string{hostPort(n.port)} }
+func (n *embeddedNode) clusterID() string { return n.id }
+
+// The embedded broker cannot end on its own: a panic in it is one of this process.
+func (n *embeddedNode) ended() <-chan struct{} { return nil }
+func (n *embeddedNode) cause() error           { return nil }
+
+func (n *embeddedNode) launch() error {
+	broker, err := kfake.NewCluster(
+		kfake.Ports(n.port), // one port is one broker
+		kfake.ClusterID(n.id),
+		kfake.DataDir(n.dir.file("data")),
+		kfake.DefaultNumPartitions(1),
+		kfake.GroupMinSessionTimeout(minSessionTimeout),
+		kfake.BrokerConfigs(n.settings),
+		kfake.WithLogger(kfake.BasicLogger(n.log, kfake.LogLevelWarn)),
+	)
+	if err != nil {
+		if op := new(net.OpError); errors.As(err, &op) && op.Op == "listen" {
+			return fmt.Errorf("%w: %w", errPortTaken, err)
+		}
+		return err
+	}
+	n.broker = broker
+	return nil
+}
+
+func (n *embeddedNode) kill() error {
+	n.broker.Close()
+	n.broker = nil
+	return nil
+}
+
+func (n *embeddedNode) close() error {
+	if n.broker != nil {
+		n.broker.Close()
+		n.broker = nil
+	}
+	return errors.Join(n.log.Close(), n.dir.remove())
+}
+
+func (n *embeddedNode) logTail() string { return tail(n.log.Name(), logLimit) }

@@ -1,0 +1,224 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+)
+
+const envRequire = "ONCEWARD_REQUIRE_KAFKA"
+
+// Each runs f as the subtests "embedded" and "kafka", once on a broker of either kind.
+func Each(t *testing.T, f func(t *testing.T, c *Cluster)) {
+	t.Helper()
+	t.Run(string(KindEmbedded), func(t *testing.T) { f(t, Embedded(t)) })
+	t.Run(string(KindKafka), func(t *testing.T) { f(t, Kafka(t)) })
+}
+
+// Embedded starts an embedded broker for the test and stops it at the test's end.
+func Embedded(t testing.TB) *Cluster {
+	t.Helper()
+	return Own(t, KindEmbedded)
+}
+
+// Kafka returns the real Kafka that all tests of this process share, and starts it if this is the first to
+// ask. The package's TestMain must call [Main]. Where there is no real Kafka to be had, it skips the test or
+// fails it, as the package documentation says.
+func Kafka(t testing.TB) *Cluster {
+	t.Helper()
+	return processBroker.get(t)
+}
+
+// Own starts a broker for this test alone, which it may take down, and stops it at the test's end. It starts
+// a real Kafka even where ONCEWARD_KAFKA_BROKERS names another, and skips or fails like [Kafka] where it
+// cannot. That takes seconds: prefer [Kafka].
+func Own(t testing.TB, kind Kind) *Cluster {
+	t.Helper()
+	c, err := Start(t.Context(), kind, Options{Own: true})
+	if errors.Is(err, ErrUnavailable) {
+		processBroker.unavailable(t, err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.report(t)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// Main runs a package's tests, stops the broker that they shared, looks for leaked goroutines and exits the
+// process. Call it from TestMain, which has nothing to do afterwards. The leak options name goroutines that
+// are not the package's to end; a broker that does not stop and a leak fail an otherwise successful run.
+func Main(m *testing.M, leaks ...goleak.Option) {
+	os.Exit(processBroker.run(m, os.Stderr, leaks...))
+}
+
+// Client returns a client of the cluster with the given options, closed at the end of the test.
+func (c *Cluster) Client(t testing.TB, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.Brokers()...)}, opts...)...)
+	if err != nil {
+		t.Fatalf("cluster: new client: %v", err)
+	}
+	t.Cleanup(client.CloseAllowingRebalance)
+	return client
+}
+
+// Name returns a name for a topic, a group or an application, or the start of several: readable, valid for
+// all of them, made of the test's name and suffix, different at every call. On a cluster that was not started
+// here, topics and groups whose names start with it are deleted at the end of the test.
+func (c *Cluster) Name(t testing.TB, suffix string) string {
+	t.Helper()
+	test := strings.TrimPrefix(plain(t.Name()), "test")
+	// Topic names end at 249 characters, and an application adds store names and more to its own.
+	test = strings.Trim(test[:min(len(test), 60)], "-")
+	name := uniqueName(strings.Trim(test+"-"+plain(suffix), "-"))
+	if c.external() {
+		t.Cleanup(func() {
+			if err := c.deleteNamed(context.Background(), name); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return name
+}
+
+// plain reduces s to lower case letters, digits and single dashes.
+func plain(s string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(s) {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			b.WriteRune(r)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+	}
+	return strings.TrimSuffix(b.String(), "-")
+}
+
+// uniqueName appends eight random characters. Their number is fixed, so that no unique name is the start of
+// another.
+func uniqueName(base string) string {
+	var id [4]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return base + "-" + hex.EncodeToString(id[:])
+}
+
+// report shows the end of the broker's log with a failed test's output.
+func (c *Cluster) report(t testing.TB) {
+	if !t.Failed() {
+		return
+	}
+	if log := c.logTail(); log != "" {
+		t.Logf("end of the %s broker's log:\n%s", c.kind, log)
+	}
+}
+
+// sharedBroker is the real Kafka of a test process.
+type sharedBroker struct {
+	running atomic.Bool // run is on the stack, so somebody will stop the broker
+	start   sync.Once
+	cluster *Cluster
+	err     error
+	notice  sync.Once
+	stderr  io.Writer // set by run
+}
+
+// processBroker is a variable of the package because one broker for all tests of a process is the point of
+// it.
+var processBroker sharedBroker
+
+// run is [Main] without the exit.
+func (s *sharedBroker) run(m interface{ Run() int }, stderr io.Writer, leaks ...goleak.Option) int {
+	s.stderr = stderr
+	s.running.Store(true)
+	code := m.Run()
+	if err := s.stop(); err != nil {
+		_, _ = fmt.Fprintln(stderr, err)
+		code = max(code, 1)
+	}
+	// A failed test may well have left something running: do not bury its message under stacks.
+	if code == 0 {
+		if err := goleak.Find(leaks...); err != nil {
+			_, _ = fmt.Fprintln(stderr, "cluster: goroutines outlive the tests:", err)
+			code = 1
+		}
+	}
+	return code
+}
+
+func (s *sharedBroker) get(t testing.TB) *Cluster {
+	t.Helper()
+	if !s.running.Load() {
+		t.Fatal("cluster: TestMain must call cluster.Main, or nothing would stop the broker that the tests share")
+	}
+	// Not the test's context: the broker is to outlive it.
+	s.start.Do(func() {
+		s.cluster, s.err = Start(context.Background(), KindKafka, Options{})
+		if s.err == nil {
+			s.cluster.shared = true
+		}
+	})
+	if errors.Is(s.err, ErrUnavailable) {
+		s.unavailable(t, s.err)
+	}
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	if err := s.cluster.failure(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.cluster.report(t) })
+	return s.cluster
+}
+
+// stop closes the broker if one was started, and keeps one from being started afterwards.
+func (s *sharedBroker) stop() error {
+	s.start.Do(func() { s.err = errors.New("cluster: the tests are over") })
+	if s.cluster == nil {
+		return nil
+	}
+	return s.cluster.shutdown()
+}
+
+// unavailable ends the test: as skipped, with one line for the whole package, or as failed where real Kafka
+// is required.
+func (s *sharedBroker) unavailable(t testing.TB, reason error) {
+	t.Helper()
+	required := false
+	if v := os.Getenv(envRequire); v != "" {
+		var err error
+		if required, err = strconv.ParseBool(v); err != nil {
+			t.Fatalf("cluster: %s must be 0 or 1, not %q", envRequire, v)
+		}
+	}
+	if required {
+		t.Fatalf("%v; %s is set", reason, envRequire)
+	}
+	s.notice.Do(func() {
+		w := s.stderr
+		if w == nil {
+			w = os.Stderr
+		}
+		_, _ = fmt.Fprintf(w, "NOT RUN: tests on real Kafka: %v; install Java %d and Maven, or set %s\n",
+			reason, minJava, envBrokers)
+	})
+	t.Skip(reason)
+}

@@ -1,0 +1,173 @@
+package cluster
+
+import (
+	"context"
+	_ "embed" // the pom
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// KafkaVersion is the version of Apache Kafka that the harness runs.
+const KafkaVersion = "4.3.1"
+
+const (
+	envJars = "ONCEWARD_KAFKA_JARS"
+	// minJava is what Kafka's broker has been compiled for since 4.0.
+	minJava = 17
+	// brokerJar stands for all of them: Maven copies it with the rest or fails.
+	brokerJar = "kafka_2.13-" + KafkaVersion + ".jar"
+	// downloadTimeout includes the wait for another process's download.
+	downloadTimeout = 10 * time.Minute
+)
+
+//go:embed pom.xml
+var pom []byte
+
+// findJava returns the path of a Java that can run the broker: JAVA_HOME's, else the one in PATH.
+func findJava(ctx context.Context) (string, error) {
+	name := "java"
+	if home := os.Getenv("JAVA_HOME"); home != "" {
+		name = filepath.Join(home, "bin", "java")
+	}
+	java, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("%w: no Java %d or newer (%w)", ErrUnavailable, minJava, err)
+	}
+	// Asked, because a file of that name proves nothing: macOS ships one that only says where to get Java.
+	out, err := exec.CommandContext(ctx, java, "-version").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: no Java %d or newer (%s -version: %w)", ErrUnavailable, minJava, java, err)
+	}
+	version, err := javaVersion(string(out))
+	if err != nil {
+		return "", fmt.Errorf("%s -version: %w", java, err)
+	}
+	if version < minJava {
+		return "", fmt.Errorf("%w: %s is Java %d, Kafka %s needs %d",
+			ErrUnavailable, java, version, KafkaVersion, minJava)
+	}
+	return java, nil
+}
+
+var javaVersionLine = regexp.MustCompile(`(?m) version "(?:1\.)?(\d+)`)
+
+// javaVersion reads the feature release, 17 or the 8 of "1.8.0_402", from what java -version prints.
+func javaVersion(out string) (int, error) {
+	m := javaVersionLine.FindStringSubmatch(out)
+	if m == nil {
+		return 0, fmt.Errorf("no version in its output: %q", out)
+	}
+	return strconv.Atoi(m[1])
+}
+
+// findJars returns a directory with the broker's jars, and downloads them first where that is needed.
+func findJars(ctx context.Context) (string, error) {
+	if dir := os.Getenv(envJars); dir != "" {
+		if !isFile(filepath.Join(dir, brokerJar)) {
+			return "", fmt.Errorf("%s names %s, but %s is not in it", envJars, dir, brokerJar)
+		}
+		return dir, nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no directory to keep Kafka's jars in: %w: set %s to one that has them", err, envJars)
+	}
+	dir := filepath.Join(cache, "onceward", "kafka-"+KafkaVersion)
+	if isFile(filepath.Join(dir, brokerJar)) {
+		return dir, nil
+	}
+	mvn, err := exec.LookPath("mvn")
+	if err != nil {
+		return "", fmt.Errorf("%w: no Kafka %s jars in %s and no Maven to get them (%w)",
+			ErrUnavailable, KafkaVersion, dir, err)
+	}
+	if err := download(ctx, mvn, dir); err != nil {
+		return "", fmt.Errorf("get Kafka %s's jars into %s: %w", KafkaVersion, dir, err)
+	}
+	return dir, nil
+}
+
+// download fills dir with the jars. The directory appears at once and complete, under a lock: several test
+// processes start together and all want it.
+func download(ctx context.Context, mvn, dir string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
+	defer cancel()
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	lock := flock.New(dir + ".lock")
+	if _, err := lock.TryLockContext(ctx, pollInterval); err != nil {
+		return fmt.Errorf("wait for another process's download: %w", err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if isFile(filepath.Join(dir, brokerJar)) {
+		return nil // by the process that had the lock before
+	}
+
+	work, err := os.MkdirTemp(filepath.Dir(dir), "download-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	if err := copyDependencies(ctx, mvn, work); err != nil {
+		return err
+	}
+	// An incomplete directory can only be a user's: rename does not replace it, and neither do we.
+	if err := os.Rename(filepath.Join(work, "libs"), dir); err != nil {
+		return fmt.Errorf("put them in place (if something is there already, delete it): %w", err)
+	}
+	return nil
+}
+
+// copyDependencies has Maven resolve the pom and copy the jars into work/libs.
+func copyDependencies(ctx context.Context, mvn, work string) error {
+	pomPath := filepath.Join(work, "pom.xml")
+	if err := os.WriteFile(pomPath, pom, 0o644); err != nil {
+		return err
+	}
+	libs := filepath.Join(work, "libs")
+	cmd := exec.CommandContext(ctx, mvn, "--batch-mode", "--quiet", "--file", pomPath,
+		"dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+libs)
+	// mvn is a script around Java: once it is killed, do not wait for what still holds its output.
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, lastLines(out))
+	}
+	if !isFile(filepath.Join(libs, brokerJar)) {
+		return fmt.Errorf("%s succeeded without %s", strings.Join(cmd.Args, " "), brokerJar)
+	}
+	return nil
+}
+
+// lastLines keeps an error readable: Maven can print a line per artifact.
+func lastLines(out []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return strings.Join(lines[max(0, len(lines)-15):], "\n")
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// classPath lets Java expand the directory itself; there are about 90 jars in it.
+func classPath(jars string) string { return filepath.Join(jars, "*") }
+
+// javaPath writes a path for a Java properties file, where a backslash would escape.
+func javaPath(path string) string {
+	if runtime.GOOS == "windows" {
+		return filepath.ToSlash(path)
+	}
+	return path
+}

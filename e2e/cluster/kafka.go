@@ -1,0 +1,195 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// logLimit is how much of a log goes into an error, in bytes.
+	logLimit = 4 << 10
+	// internalPartitions is how many partitions Kafka's own topics get, instead of 50: enough that groups and
+	// transactions of one test meet on different ones, few enough that the broker creates them in no time.
+	internalPartitions = "4"
+	// minSessionTimeout lets a test's group member be declared dead after a second instead of six.
+	minSessionTimeout = time.Second
+)
+
+// kafkaNode is an Apache Kafka process: one node, broker and controller, on loopback.
+type kafkaNode struct {
+	java string
+	jars string
+	id   string // cluster id
+	dir  *dataDir
+	addr string
+	life int      // counts launches; each has log files of its own
+	proc *process // of the current life, nil before the first
+}
+
+// newKafkaNode lays out a broker's directory and formats its storage.
+func newKafkaNode(ctx context.Context, settings map[string]string) (*kafkaNode, error) {
+	java, err := findJava(ctx)
+	if err != nil {
+		return nil, err
+	}
+	jars, err := findJars(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := newDataDir()
+	if err != nil {
+		return nil, err
+	}
+	n := &kafkaNode{java: java, jars: jars, id: newClusterID(), dir: dir, addr: hostPort(ports[0])}
+	if err := n.format(ctx, hostPort(ports[1]), settings); err != nil {
+		return nil, errors.Join(err, dir.remove())
+	}
+	return n, nil
+}
+
+// newClusterID returns a random id in Kafka's form: 16 bytes in the URL alphabet of base64.
+func newClusterID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	id[0] &= 0x7f           // the id is a command-line argument and must not start with a dash
+	return base64.RawURLEncoding.EncodeToString(id[:])
+}
+
+func (n *kafkaNode) format(ctx context.Context, controller string, settings map[string]string) error {
+	config := serverProperties(n.addr, controller, n.dir.file("data"), settings)
+	if err := os.WriteFile(n.configPath(), []byte(config), 0o600); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	// This is a second's work for a fresh JVM: the cheapest compiler and collector are the fastest.
+	out, err := exec.CommandContext(ctx, n.java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", classPath(n.jars),
+		"kafka.tools.StorageTool", "format", "-t", n.id, "-c", n.configPath()).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("format the storage: %w\n%s", err, lastLines(out))
+	}
+	return nil
+}
+
+// serverProperties writes the broker's configuration. Where a key comes twice the later one counts, so the
+// caller's settings stand last.
+func serverProperties(broker, controller, data string, settings map[string]string) string {
+	lines := []string{
+		"process.roles=broker,controller",
+		"node.id=1",
+		"controller.quorum.voters=1@" + controller,
+		"controller.listener.names=CONTROLLER",
+		"inter.broker.listener.name=PLAINTEXT",
+		"listeners=PLAINTEXT://" + broker + ",CONTROLLER://" + controller,
+		"advertised.listeners=PLAINTEXT://" + broker,
+		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+		"log.dirs=" + javaPath(data),
+
+		// A misspelt topic must be an error.
+		"auto.create.topics.enable=false",
+		"default.replication.factor=1",
+		"offsets.topic.replication.factor=1",
+		"offsets.topic.num.partitions=" + internalPartitions,
+		"transaction.state.log.replication.factor=1",
+		"transaction.state.log.min.isr=1",
+		"transaction.state.log.num.partitions=" + internalPartitions,
+
+		// Waits that make sense in production and only make tests slow.
+		"group.initial.rebalance.delay.ms=0",
+		fmt.Sprintf("group.min.session.timeout.ms=%d", minSessionTimeout.Milliseconds()),
+		"transaction.abort.timed.out.transaction.cleanup.interval.ms=1000",
+		// A broker that was killed may not come back before its old session has ended, 9 s by default. Not
+		// shorter than this either: a broker that misses its own heartbeats on a busy machine fences itself.
+		"broker.session.timeout.ms=3000",
+		"broker.heartbeat.interval.ms=500",
+
+		// The cleaner is on by default; its 128 MB of buffer are an eighth of the heap.
+		"log.cleaner.dedupe.buffer.size=33554432",
+	}
+	for _, key := range slices.Sorted(maps.Keys(settings)) {
+		lines = append(lines, key+"="+settings[key])
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+func (n *kafkaNode) configPath() string  { return n.dir.file("server.properties") }
+func (n *kafkaNode) logPath() string     { return n.dir.file(fmt.Sprintf("broker-%d.log", n.life)) }
+func (n *kafkaNode) consolePath() string { return n.dir.file(fmt.Sprintf("console-%d.log", n.life)) }
+
+func (n *kafkaNode) addrs() []string   { return []string{n.addr} }
+func (n *kafkaNode) clusterID() string { return n.id }
+
+func (n *kafkaNode) launch() error {
+	n.life++
+	console, err := os.Create(n.consolePath())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = console.Close() }() // the child has its own handle
+	cmd := exec.Command(n.java,
+		// Heap, collector and pause goal of Kafka's own start script, with a smaller start.
+		"-Xms256m", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
+		"-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+		"-Dorg.slf4j.simpleLogger.showDateTime=true",
+		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+		"-Dorg.slf4j.simpleLogger.logFile="+n.logPath(),
+		"-cp", classPath(n.jars), "kafka.Kafka", n.configPath())
+	cmd.Dir = n.dir.path // so that a crash report of the JVM lands there
+	cmd.Stdout, cmd.Stderr = console, console
+	proc, err := launch(cmd)
+	if err != nil {
+		return err
+	}
+	n.proc = proc
+	return nil
+}
+
+func (n *kafkaNode) ended() <-chan struct{} {
+	if n.proc == nil {
+		return nil
+	}
+	return n.proc.ended
+}
+
+func (n *kafkaNode) cause() error {
+	err := errors.New("it exited with status 0")
+	if n.proc.err != nil {
+		err = n.proc.err
+	}
+	if strings.Contains(n.logTail(), "Address already in use") {
+		return fmt.Errorf("%w: %w", errPortTaken, err)
+	}
+	return err
+}
+
+func (n *kafkaNode) kill() error { return n.proc.kill() }
+
+func (n *kafkaNode) close() error {
+	if n.proc != nil {
+		if err := n.proc.terminate(stopGrace); err != nil {
+			return err // and keep the directory: its owner is still alive
+		}
+	}
+	return n.dir.remove()
+}
+
+func (n *kafkaNode) logTail() string {
+	// The console has what the logger cannot say: a JVM that does not start, a stack dump, an exit by the
+	// runtime.
+	return strings.TrimSpace(tail(n.logPath(), logLimit) + "\n" + tail(n.consolePath(), logLimit))
+}
