@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/onceward/onceward/txn/internal/task"
 )
 
 // Config is how an application runs. Brokers and StateDir are required; every other field has a default that fits.
@@ -48,6 +50,9 @@ type Config struct {
 	Dialer func(ctx context.Context, network, host string) (net.Conn, error)
 	// Logger receives the logs of the runtime, of the Kafka clients and of the databases. Default slog.Default.
 	Logger *slog.Logger
+
+	// metadataMax is lowered by tests.
+	metadataMax int
 }
 
 // ConfigError is a setting that cannot be used. Nothing was changed.
@@ -66,6 +71,7 @@ func (c Config) withDefaults() Config {
 	set(&c.TransactionTimeout, 10*time.Second)
 	set(&c.SessionTimeout, 45*time.Second)
 	set(&c.ConnectTimeout, 60*time.Second)
+	set(&c.metadataMax, task.MetadataMax)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

@@ -107,6 +107,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	s.ownership = assign.New(subs)
 	s.restorer = &restore.Restorer{
 		Cluster: in.cluster, Layout: in.layout, Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
+		RoundsTopic: topics.RoundsTopic(a.topology.Application()),
 	}
 	coordinator := broker.NewCoordinator(in.cluster)
 	for i := range a.cfg.Workers {
@@ -114,6 +115,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 			ID: i, Cluster: in.cluster, Coordinator: coordinator, Ownership: s.ownership, Member: s.member, Resume: s.resume,
 			Instance: in.dir.Instance(), Incarnation: in.incarnation, Fingerprint: in.fingerprint,
 			RoundsTopic: topics.RoundsTopic(a.topology.Application()),
+			MetadataMax: a.cfg.metadataMax,
 			Cadence: worker.Cadence{
 				IntervalMin: commitIntervalMin, IntervalMax: a.cfg.CommitIntervalMax, BytesMax: a.cfg.RoundBytesMax,
 			},
@@ -277,7 +279,7 @@ func (s *session) writeRounds(ctx context.Context) error {
 				continue
 			}
 			err := s.in.cluster.Write(ctx, &broker.Record{
-				Topic: topics.RoundsTopic(s.in.app.topology.Application()), Key: []byte(id.String()), Value: []byte(t.Metadata),
+				Topic: topics.RoundsTopic(s.in.app.topology.Application()), Key: []byte("positions " + id.String()), Value: []byte(t.Metadata),
 			})
 			if err != nil {
 				return fmt.Errorf("keeping the positions of task %s: %w", id, err)

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/state"
@@ -38,8 +39,8 @@ type Changelog struct {
 type Found struct {
 	Task   topology.TaskID
 	Inputs []Input
-	// Metadata is the text committed with the first input partition, as it is.
-	Metadata   string
+	// Blob is the metadata committed with the first input partition; nil when there is none or it is not ours.
+	Blob       *task.Blob
 	Changelogs []Changelog
 	// Database are the positions in the task's database; zero for a new one.
 	Database state.Positions
@@ -87,31 +88,24 @@ const tombstoneMargin = 0.8
 
 // Judge decides. It reads nothing but its argument.
 func Judge(f Found) (Plan, error) {
-	committed, any := 0, false
-	for _, in := range f.Inputs {
-		if in.Committed >= 0 {
-			committed++
-			any = true
-		}
-	}
+	any := slices.ContainsFunc(f.Inputs, func(in Input) bool { return in.Committed >= 0 })
 	if !f.HasState {
 		return Plan{Positions: startPositions(f)}, nil
 	}
 	if !any {
 		return judgeNew(f)
 	}
-	blob, err := task.ParseBlob(f.Metadata)
-	if err != nil {
+	if f.Blob == nil {
 		if f.emptyState() {
 			return Plan{Positions: startPositions(f)}, nil
 		}
 		return Plan{}, f.stop("the committed offsets carry no metadata of this application, but there is state: they were set from "+
 			"outside or by another program", wayOffsets)
 	}
-	if err := f.checkInputs(blob); err != nil {
+	if err := f.checkInputs(*f.Blob); err != nil {
 		return Plan{}, err
 	}
-	return judgeBlob(f, blob)
+	return judgeBlob(f, *f.Blob)
 }
 
 func (f Found) stop(reason, way string) error {
@@ -143,10 +137,10 @@ func startPositions(f Found) state.Positions {
 	for _, c := range f.Changelogs {
 		p.Changelogs = append(p.Changelogs, state.Changelog{Store: c.Store, TopicID: c.TopicID})
 	}
-	if blob, err := task.ParseBlob(f.Metadata); err == nil {
-		p.Round, p.State = blob.Round, blob.State
+	if f.Blob != nil {
+		p.Round, p.State = f.Blob.Round, f.Blob.State
 		for i := range p.Inputs {
-			for _, b := range blob.Inputs {
+			for _, b := range f.Blob.Inputs {
 				if b.Topic == task.HashName(p.Inputs[i].Topic) {
 					p.Inputs[i].StreamTime = b.StreamTime
 				}

@@ -33,10 +33,11 @@ func committed() state.Positions {
 // found is a task whose database is at its last commit.
 func found() Found {
 	p := committed()
+	blob := task.NewBlob([8]byte{1}, p)
 	return Found{
 		Task: topology.TaskID{Subtopology: "in", Partition: 3}, HasState: true, Now: judgeNow,
-		Inputs:   []Input{{Topic: "in", Partition: 3, Committed: 100}},
-		Metadata: task.NewBlob([8]byte{1}, p).Encode(),
+		Inputs: []Input{{Topic: "in", Partition: 3, Committed: 100}},
+		Blob:   &blob,
 		Changelogs: []Changelog{
 			{Store: "a", Topic: "app-a-changelog", TopicID: topicA, HighWatermark: 60, DeleteRetention: 10 * time.Hour},
 			{Store: "b", Topic: "app-b-changelog", TopicID: topicB, HighWatermark: 30, DeleteRetention: 10 * time.Hour},
@@ -91,11 +92,10 @@ func TestJudge(t *testing.T) {
 		}, stop: "deleted and created again"},
 		{name: "offset set back from outside", change: func(f *Found) { f.Inputs[0].Committed = 10 }, stop: "committed offset of in[3] is 10"},
 		{name: "offset set forward from outside", change: func(f *Found) { f.Inputs[0].Committed = 1000 }, stop: "committed offset of in[3] is 1000"},
-		{name: "no metadata, but state", change: func(f *Found) { f.Metadata = "" }, stop: "no metadata"},
-		{name: "foreign metadata, but state", change: func(f *Found) { f.Metadata = "AgAAAA" }, stop: "no metadata"},
-		{name: "offsets expired, the database is there", change: func(f *Found) { f.Inputs[0].Committed, f.Metadata = -1, "" }, stop: "offsets expire"},
+		{name: "no metadata, but state", change: func(f *Found) { f.Blob = nil }, stop: "no metadata"},
+		{name: "offsets expired, the database is there", change: func(f *Found) { f.Inputs[0].Committed, f.Blob = -1, nil }, stop: "offsets expire"},
 		{name: "offsets expired, only changelogs are there", change: func(f *Found) {
-			f.Inputs[0].Committed, f.Metadata = -1, ""
+			f.Inputs[0].Committed, f.Blob = -1, nil
 			f.Database = state.Positions{}
 		}, stop: "holds records"},
 		{name: "a new store whose changelog is not empty", change: func(f *Found) {
@@ -133,7 +133,7 @@ func TestJudge(t *testing.T) {
 
 func TestJudgeNewTask(t *testing.T) {
 	f := found()
-	f.Metadata, f.Database = "", state.Positions{}
+	f.Blob, f.Database = nil, state.Positions{}
 	f.Inputs[0].Committed, f.Inputs[0].Start = -1, 17
 	for i := range f.Changelogs {
 		// A first round that was killed leaves aborted records: the high watermark says nothing.

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
@@ -57,6 +58,8 @@ type Restorer struct {
 	Cluster *broker.Cluster
 	Layout  topics.Layout
 	Logger  *slog.Logger
+	// RoundsTopic holds the blobs that were too large for the metadata.
+	RoundsTopic string
 	// StuckAfter is how long a wait for the last stable offset may take before it is reported.
 	StuckAfter time.Duration
 }
@@ -71,13 +74,13 @@ const (
 // Restore brings the task to its last commit. A StopError says that it must not be opened; other errors are worth another try.
 func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (Result, error) {
 	log := r.Logger.With("task", req.Task.String())
-	found, err := r.find(ctx, req)
+	found, metadata, err := r.find(ctx, req)
 	if err != nil {
 		return Result{}, fmt.Errorf("opening task %s: %w", req.Task, err)
 	}
 	if !found.HasState {
 		plan, err := Judge(found)
-		return Result{Positions: plan.Positions, Metadata: found.Metadata}, err
+		return Result{Positions: plan.Positions, Metadata: metadata}, err
 	}
 	db, err := req.Open()
 	if errors.Is(err, state.ErrCorrupt) {
@@ -92,6 +95,7 @@ func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (Resul
 	}
 	found.Database = db.Positions()
 	result, err := r.restoreState(ctx, req, found, db, p, log)
+	result.Metadata = metadata
 	if err != nil {
 		return Result{}, errors.Join(err, closeAfter(result.Database, db))
 	}
@@ -106,16 +110,16 @@ func closeAfter(now, before state.Database) error {
 	return before.Close()
 }
 
-// find reads in the order that the package comment demands: offsets before changelogs.
-func (r *Restorer) find(ctx context.Context, req Request) (Found, error) {
-	found := Found{Task: req.Task, HasState: len(req.Stores) > 0, Now: time.Now()}
+// find reads in the order that the package comment demands: offsets before changelogs. It also returns the metadata text itself.
+func (r *Restorer) find(ctx context.Context, req Request) (found Found, metadata string, err error) {
+	found = Found{Task: req.Task, HasState: len(req.Stores) > 0, Now: time.Now()}
 	partitions := map[string][]int32{}
 	for _, s := range req.Sources {
 		partitions[s.Topic] = []int32{req.Task.Partition}
 	}
 	offsets, err := r.Cluster.StableOffsets(ctx, partitions)
 	if err != nil {
-		return Found{}, err
+		return Found{}, "", err
 	}
 	for i, s := range req.Sources {
 		in := Input{Topic: s.Topic, Partition: req.Task.Partition, Committed: -1}
@@ -123,25 +127,54 @@ func (r *Restorer) find(ctx context.Context, req Request) (Found, error) {
 			if o.Topic == s.Topic {
 				in.Committed = o.At
 				if i == 0 {
-					found.Metadata = o.Metadata
+					metadata = o.Metadata
 				}
 			}
 		}
 		if in.Committed < 0 {
 			if in.Start, err = r.start(ctx, s, req.Task.Partition); err != nil {
-				return Found{}, err
+				return Found{}, "", err
 			}
 		}
 		found.Inputs = append(found.Inputs, in)
 	}
+	if found.Blob, err = r.blob(ctx, req.Task, metadata); err != nil {
+		return Found{}, "", err
+	}
 	for _, s := range req.Stores {
 		c, err := r.findChangelog(ctx, s, req.Task.Partition)
 		if err != nil {
-			return Found{}, err
+			return Found{}, "", err
 		}
 		found.Changelogs = append(found.Changelogs, c)
 	}
-	return found, nil
+	return found, metadata, nil
+}
+
+// blob returns what the metadata says, nil if it does not speak our language. Metadata can refer to a record of the rounds topic; the
+// record must then be there, and be the one that is meant.
+func (r *Restorer) blob(ctx context.Context, id topology.TaskID, metadata string) (*task.Blob, error) {
+	ref, ok := task.ParseReference(metadata)
+	if !ok {
+		blob, err := task.ParseBlob(metadata)
+		if err != nil {
+			return nil, nil //nolint:nilerr,nilnil // metadata of another program is no error here, Judge decides what it means
+		}
+		return &blob, nil
+	}
+	t := r.Layout[r.RoundsTopic]
+	f, err := r.Cluster.NewReader(t.Name, t.ID, ref.Partition, false, 1<<20).Fetch(ctx, ref.Offset, fetchWait)
+	if err != nil {
+		return nil, err
+	}
+	if len(f.Records) > 0 && f.Records[0].Offset == ref.Offset && string(f.Records[0].Key) == string(task.RecordKey(id.String())) {
+		blob, err := task.ParseBlob(string(f.Records[0].Value))
+		if err == nil && blob.Round == ref.Round {
+			return &blob, nil
+		}
+	}
+	return nil, &StopError{Task: id, WayOut: wayRebuild, Reason: fmt.Sprintf(
+		"the last commit names the record at %s[%d] offset %d, and that is not there", r.RoundsTopic, ref.Partition, ref.Offset)}
 }
 
 func (r *Restorer) start(ctx context.Context, s Source, partition int32) (int64, error) {
@@ -198,7 +231,7 @@ func (r *Restorer) restoreState(
 			return Result{}, err
 		}
 	}
-	result := Result{Positions: plan.Positions, Metadata: found.Metadata, Database: db}
+	result := Result{Positions: plan.Positions, Database: db}
 	names := make([]string, 0, len(req.Stores))
 	for _, s := range req.Stores {
 		names = append(names, s.Name)

@@ -42,7 +42,51 @@ type BlobChangelog struct {
 	Applied int64
 }
 
-const blobVersion = 1
+const (
+	blobVersion = 1
+	// referenceVersion is the first byte of a Reference.
+	referenceVersion = 0x81
+	// MetadataMax is the longest text that is put into an offset commit. Brokers refuse more than offset.metadata.max.bytes (4096
+	// by default) for the one partition, while they accept the others. A longer blob becomes a record that a Reference names.
+	MetadataMax = 2048
+)
+
+// Reference stands for a blob that is too large for the metadata: the record of the rounds topic that holds it. The stable commit
+// that names the record proves it, so it may be read uncommitted.
+type Reference struct {
+	Round     state.RoundID
+	Partition int32
+	Offset    int64
+}
+
+// Encode returns the metadata text: in base64 the version, the round id, and partition and offset as varints.
+func (r Reference) Encode() string {
+	out := appendRound([]byte{referenceVersion}, r.Round)
+	out = binary.AppendUvarint(out, uint64(r.Partition))
+	out = binary.AppendUvarint(out, uint64(r.Offset))
+	return base64.RawStdEncoding.EncodeToString(out)
+}
+
+// ParseReference reads metadata; ok is false when it is anything but a reference.
+func ParseReference(metadata string) (ref Reference, ok bool) {
+	raw, err := base64.RawStdEncoding.DecodeString(metadata)
+	if err != nil || len(raw) == 0 || raw[0] != referenceVersion {
+		return Reference{}, false
+	}
+	r := blobReader{rest: raw[1:]}
+	ref.Round = r.round()
+	partition := r.offset()
+	ref.Offset = r.offset()
+	ref.Partition = int32(partition)
+	if r.bad || len(r.rest) != 0 || partition > math.MaxInt32 {
+		return Reference{}, false
+	}
+	return ref, true
+}
+
+// RecordKey is the key of the record that holds a task's blob. Other records about the task have other keys: compaction must never
+// remove the one that a commit names.
+func RecordKey(task string) []byte { return []byte("blob " + task) }
 
 // HashName is the 4-byte hash that stands for a topic's or store's name in a blob.
 func HashName(name string) uint32 {

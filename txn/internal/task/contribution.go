@@ -88,6 +88,11 @@ func (c *Contribution) Flushed(round state.RoundID, fingerprint [8]byte, applied
 	c.metadata = NewBlob(fingerprint, c.Next).Encode()
 }
 
+// Refer replaces metadata that is too large by a reference to the record that holds it.
+func (c *Contribution) Refer(partition int32, offset int64) {
+	c.metadata = Reference{Round: c.Next.Round, Partition: partition, Offset: offset}.Encode()
+}
+
 // Metadata is what the round's commit carries for this task.
 func (c *Contribution) Metadata() string { return c.metadata }
 

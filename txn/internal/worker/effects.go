@@ -157,8 +157,7 @@ func (w *Worker) rerun(r *round) {
 
 // filler is the record of a round that would otherwise send none.
 func (w *Worker) filler(r *round) *broker.Record {
-	return &broker.Record{Topic: w.cfg.RoundsTopic, Partition: 0, Key: []byte(r.contributions[0].Task.ID.String()),
-		Value: []byte("round")}
+	return &broker.Record{Topic: w.cfg.RoundsTopic, Key: []byte("filler " + r.contributions[0].Task.ID.String()), Value: []byte{}}
 }
 
 // publish makes a task's position visible to Status.

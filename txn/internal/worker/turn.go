@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/protocol"
+	"github.com/onceward/onceward/txn/internal/task"
 )
 
 // Every arrow has a deadline; past it the producer is settled. Together they stay below the transaction timeout, so that the broker
@@ -149,17 +150,43 @@ func (t *turn) flush(ctx context.Context, c command) (protocol.EventKind, error)
 		t.producer.Produce(ctx, t.w.filler(r), nil)
 		s.records++
 	}
-	switch outcome, err := t.producer.Flush(ctx, s.identity); outcome {
+	if kind, err := t.waitAcknowledged(ctx, s.identity); err != nil {
+		return kind, err
+	}
+	large := map[*task.Contribution]*broker.Record{}
+	for i, contribution := range r.contributions {
+		contribution.Flushed(s.id, t.w.cfg.Fingerprint, applied[i])
+		if len(contribution.Metadata()) > t.w.cfg.MetadataMax {
+			rec := &broker.Record{
+				Topic: t.w.cfg.RoundsTopic, Key: task.RecordKey(contribution.Task.ID.String()), Value: []byte(contribution.Metadata()),
+			}
+			large[contribution] = rec
+			t.producer.Produce(ctx, rec, nil)
+		}
+	}
+	if len(large) == 0 {
+		return protocol.Flushed, nil
+	}
+	kind, err := t.waitAcknowledged(ctx, s.identity)
+	if err != nil {
+		return kind, err
+	}
+	for contribution, rec := range large {
+		contribution.Refer(rec.Partition, rec.Offset)
+	}
+	return kind, nil
+}
+
+// waitAcknowledged flushes the producer.
+func (t *turn) waitAcknowledged(ctx context.Context, began broker.Identity) (protocol.EventKind, error) {
+	switch outcome, err := t.producer.Flush(ctx, began); outcome {
 	case broker.Accepted:
+		return protocol.Flushed, nil
 	case broker.Refused:
 		return protocol.FlushFailed, err
 	default:
 		return protocol.ProducerLost, err
 	}
-	for i, contribution := range r.contributions {
-		contribution.Flushed(s.id, t.w.cfg.Fingerprint, applied[i])
-	}
-	return protocol.Flushed, nil
 }
 
 // sendChangelogs produces the layers' writes, one record per key, and returns per contribution and store the offset after the last

@@ -31,6 +31,8 @@ type Config struct {
 	Fingerprint [8]byte
 	// RoundsTopic takes filler records.
 	RoundsTopic string
+	// MetadataMax is the longest metadata text that goes into an offset commit.
+	MetadataMax int
 	Cadence     Cadence
 	// QueueBytesLow is where a paused input is resumed.
 	QueueBytesLow int64
