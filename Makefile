@@ -1,0 +1,49 @@
+# Every target runs on a machine with Go alone; what needs more says so.
+
+GO        ?= go
+RACE_PKGS ?= ./...
+LINT_VERSION ?= v2.12.2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test race e2e lint tidy-check cross build negative fuzz-short bench soak clean
+
+help: ## show this list
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## the payment drill on the embedded broker, with kills; ends with a table
+	$(GO) run ./cmd/onceward demo
+
+test: ## every test; those on real Kafka need Java 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
+	$(GO) vet ./...
+	$(GO) test -timeout 20m ./...
+
+race: ## every test but the long scenarios, under the race detector, with invariants
+	$(GO) test -race -tags invariants -short -timeout 30m $(RACE_PKGS)
+
+e2e: ## the end-to-end scenarios on the embedded broker and on real Kafka
+	$(GO) test -count=1 -v -timeout 30m ./e2e/...
+
+negative: ## the demo with dedupe broken on purpose: it has to fail
+	./.ci/negative
+
+lint: ## static analysis with the import rules
+	$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) run
+
+tidy-check: ## go.mod and formatting are clean
+	$(GO) mod tidy -diff
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
+
+cross: ## compile the command for Linux, macOS and Windows
+	@for target in linux/amd64 linux/arm64 darwin/arm64 windows/amd64; do \
+		echo "  $$target"; \
+		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -trimpath -o /dev/null ./cmd/onceward || exit 1; \
+	done
+
+build: ## the command, in bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/onceward ./cmd/onceward
+
+bench: ## the Go benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+clean: ## remove what make made
+	rm -rf bin
