@@ -57,28 +57,3 @@ func TestClassOf(t *testing.T) {
 		}
 	}
 }
-
-// TestDefaultPolicies tries each class until the verdict is no retry any more.
-func TestDefaultPolicies(t *testing.T) {
-	for class, want := range map[topology.Class]struct {
-		attempts int
-		action   topology.Action
-	}{
-		topology.Transient: {10, topology.DeadLetter}, topology.Overload: {20, topology.DeadLetter},
-		topology.Conflict: {1, topology.DeadLetter}, topology.Validation: {1, topology.DeadLetter},
-		topology.Poison: {1, topology.DeadLetter}, topology.Config: {1, topology.Stop},
-		topology.Corruption: {1, topology.Stop}, topology.Fatal: {1, topology.Stop},
-	} {
-		k := openTask(t, dying(t), fanTask, baseConfig())
-		in := k.input("words", []byte("k"), []byte(class.String()))
-		v := k.graph.Process(in)
-		for v.Action == topology.Retry {
-			in.Attempt++
-			v = k.graph.Process(in)
-		}
-		if v.Action != want.action || in.Attempt != want.attempts {
-			t.Errorf("%s: %s after %d attempts, want %s after %d",
-				class, v.Action, in.Attempt, want.action, want.attempts)
-		}
-	}
-}

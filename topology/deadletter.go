@@ -55,6 +55,7 @@ const (
 	DeadLetterHeaderBytesMax = 8 << 10
 
 	messageBytesMax   = 512
+	cutBytesMax       = 80
 	exceptionBytesMax = 200
 	stackBytesMax     = 4 << 10
 	// deadLetterBytesMin is the least that a dead-letter topic has to take: the headers, and something to
@@ -150,6 +151,9 @@ func (g *Graph) appendDeadLetterHeaders(headers []Header, f *Failure, now time.T
 	add(HeaderTimestamp, strconv.FormatInt(life.Origin.Timestamp, 10))
 	add(HeaderTimestampType, life.Origin.TimestampType.String())
 	add(HeaderDeaths, strconv.Itoa(life.Deaths+1))
+	if life.Cut != "" {
+		add(HeaderCut, life.Cut)
+	}
 	return headers
 }
 
@@ -160,9 +164,12 @@ func (s *sink) cutToFit(out *Output, original int) {
 		return
 	}
 	value := out.Value
-	sizes := "key=" + strconv.Itoa(len(out.Key)) + " value=" + strconv.Itoa(len(out.Value)) +
-		" headers=" + strconv.Itoa(original)
-	out.Headers = append(out.Headers, Header{Key: HeaderCut, Value: []byte(sizes)})
+	// A record that was cut when it died before keeps the sizes that it had at first.
+	if out.Headers[len(out.Headers)-1].Key != HeaderCut {
+		sizes := "key=" + strconv.Itoa(len(out.Key)) + " value=" + strconv.Itoa(len(out.Value)) +
+			" headers=" + strconv.Itoa(original)
+		out.Headers = append(out.Headers, Header{Key: HeaderCut, Value: []byte(sizes)})
+	}
 	out.Value = shorten(out.Value, s.excess(out))
 	if s.excess(out) <= 0 {
 		return

@@ -81,7 +81,7 @@ func ParseDeadLetter(headers []Header) (DeadLetterInfo, error) {
 			TimestampType: p.timestampType(HeaderTimestampType),
 		},
 		Deaths: int(p.number(HeaderDeaths, 1, math.MaxInt32-1)),
-		Cut:    p.values[HeaderCut],
+		Cut:    p.optional(HeaderCut, cutBytesMax),
 	}
 	if p.err != nil {
 		return DeadLetterInfo{}, p.err
@@ -110,6 +110,13 @@ func (p *deadLetterParser) text(header string, lenMin, lenMax int) string {
 		return ""
 	}
 	return s
+}
+
+func (p *deadLetterParser) optional(header string, lenMax int) string {
+	if _, ok := p.values[header]; !ok {
+		return ""
+	}
+	return p.text(header, 1, lenMax)
 }
 
 func (p *deadLetterParser) number(header string, least, most int64) int64 {

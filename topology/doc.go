@@ -57,10 +57,12 @@
 // # Failures
 //
 // The class of an error decides, by the [Policy] of its node or of the topology: try again later, write a
-// dead letter, or stop the task. A dead letter keeps key, value, headers and timestamp of the record as
-// they were; headers tell where it comes from and why it died ([DeadLetterInfo]). No text in it, and none
-// of [Failure.Error], quotes the record: errors are shown by their text only if their author vouches for it
-// ([schemas.Reason]), and by their Go type otherwise.
+// dead letter, or stop the task. A dead letter keeps key, value, headers and timestamp of the record as they
+// were, unless the broker would refuse them: what is too large is cut, a timestamp in the future gives way
+// to the time of the failure, and headers have the original sizes and time. They also tell where the record
+// comes from and why it died ([DeadLetterInfo]). No text in them, and none of [Failure.Error], quotes the
+// record: errors are shown by their text only if their author vouches for it ([schemas.Reason]), and by
+// their Go type otherwise.
 //
 // # Headers
 //

@@ -100,11 +100,15 @@ func (g *Graph) newTopicSink(topic string) (*sink, error) {
 	return s, nil
 }
 
-// newDeadLetterSink also makes sure that every dead letter can be cut to fit.
+// newDeadLetterSink also makes sure that the topic takes every dead letter, cut to fit if it must be.
 func (g *Graph) newDeadLetterSink(topic string) (*sink, error) {
 	s, err := g.newTopicSink(topic)
 	if err != nil {
 		return nil, fmt.Errorf("dead letters: %w", err)
+	}
+	if s.compacted {
+		return nil, fmt.Errorf("dead letters: topic %s is compacted; it would refuse null keys and keep one "+
+			"letter a key", topic)
 	}
 	if s.maxMessageBytes > 0 && s.maxMessageBytes < deadLetterBytesMin {
 		return nil, fmt.Errorf("dead letters: topic %s takes records of %d bytes (max.message.bytes), "+

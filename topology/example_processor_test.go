@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// A processor node with a store, a counter and two outlets. Where nobody listens to the second one, a conflict
-// is an error instead.
+// A processor node with a store, a counter and two outlets. Where nobody listens to the second one, a
+// conflict is an error instead.
 func ExampleStateful() {
 	type claim = topology.Record[string, string]
 	claims := topology.Topic("claims", schemas.String(), schemas.String())

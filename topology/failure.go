@@ -13,7 +13,7 @@ import (
 // Failure is why a record failed. It is an error whose own text is safe to log: it quotes nothing of the
 // record.
 type Failure struct {
-	// Node is the name of the node that failed.
+	// Node is the name of the node that failed; empty if the record did not come to any.
 	Node string
 	// Class decided what happens.
 	Class Class
@@ -33,7 +33,10 @@ type Failure struct {
 
 // Error returns node, class, attempt and reason.
 func (f *Failure) Error() string {
-	s := "node " + f.Node + ": " + f.Class.String() + ": " + f.Reason()
+	s := f.Class.String() + ": " + f.Reason()
+	if f.Node != "" {
+		s = "node " + f.Node + ": " + s
+	}
 	if f.Attempt > 1 {
 		s += " (attempt " + strconv.Itoa(f.Attempt) + ")"
 	}

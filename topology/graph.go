@@ -15,7 +15,7 @@ type GraphConfig struct {
 	// record that is processed twice goes to the same place.
 	Partitions func(topic string) int32
 	// MaxMessageBytes returns the limit of a topic, as in max.message.bytes; 0 means unchecked. It may be
-	// nil. It is asked when the graph is made.
+	// nil. It is asked when the graph is made, for the topics that are written, changelogs included.
 	MaxMessageBytes func(topic string) int32
 	// Compacted reports whether a topic is compacted, and so refuses null keys. It may be nil. It is asked
 	// when the graph is made.

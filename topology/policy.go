@@ -11,7 +11,8 @@ import (
 //	transient   10 attempts, 100 ms doubling to 30 s between them, then dead letter
 //	overload    20 attempts, 1 s doubling to 60 s between them, then dead letter
 //	conflict, validation, poison          dead letter
-//	config, corruption, fatal             stop the task
+//	config                                stop the task
+//	corruption, fatal                     stop the task, always
 //
 // Where the topology names no dead-letter topic, stop stands in for dead letter: a record is never dropped.
 // There is no policy that ignores a record, because only the code that failed could know that this is
@@ -51,6 +52,9 @@ func (p Policy) check(c Class) error {
 	if !c.valid() {
 		return fmt.Errorf("OnError: %s is no error class", c)
 	}
+	if (c == Corruption || c == Fatal) && p.Action != Stop {
+		return fmt.Errorf("OnError(%s): such an error always stops the task; the action must be Stop", c)
+	}
 	switch p.Action {
 	case DeadLetter, Stop:
 		if p != (Policy{Action: p.Action}) {
@@ -60,9 +64,6 @@ func (p Policy) check(c Class) error {
 	case Retry:
 	default:
 		return fmt.Errorf("OnError(%s): the action must be Retry, DeadLetter or Stop, not %s", c, p.Action)
-	}
-	if c == Corruption || c == Fatal {
-		return fmt.Errorf("OnError(%s): a retry does not help here; the action must be DeadLetter or Stop", c)
 	}
 	var errs []error
 	if p.Attempts < 2 {
@@ -83,10 +84,13 @@ func (p Policy) check(c Class) error {
 // pause returns how long to wait after the given failed attempt, which counts from 1.
 func (p Policy) pause(attempt int) time.Duration {
 	d := p.Backoff
-	for i := 1; i < attempt && d < p.BackoffMax; i++ {
+	for range attempt - 1 {
+		if d > p.BackoffMax/2 {
+			return p.BackoffMax
+		}
 		d *= 2
 	}
-	return min(d, p.BackoffMax)
+	return d
 }
 
 // An ErrorOption is a reaction to a class of errors, for a whole topology, a source, or one node.

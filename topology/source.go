@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -136,7 +137,7 @@ func sameSource[K, V any](first sourceEntry, t TopicOf[K, V], settings sourceSet
 	same := err == nil && f == first.node.topic.formats &&
 		a.start.From == settings.start.From && a.start.Time.Equal(settings.start.Time) &&
 		a.keepDeadLetterHeaders == settings.keepDeadLetterHeaders &&
-		len(a.errors) == 0 && len(settings.errors) == 0
+		slices.Equal(a.errors, settings.errors)
 	return s, same
 }
 

@@ -36,8 +36,9 @@ func (s StoreOf[K, V]) Open(bytes state.Bytes) state.KeyValue[K, V] {
 // In returns the store of the task that t prepares. The node must have named the store when it was
 // declared; if not, NewGraph fails.
 //
-// A read that fails, or a row that cannot be decoded, stops the task whatever the handler makes of the
-// error: it is no fault of the record, and a neighbouring record would not fare better.
+// A store that fails, or a row that cannot be decoded, stops the task whatever the handler makes of the
+// error: it is no fault of the record, and a neighbouring record would not fare better. An entry that is too
+// large for the changelog is a Validation failure of the record.
 func (s StoreOf[K, V]) In(t *Setup) state.KeyValue[K, V] {
 	bytes, err := t.store(s.name)
 	if err != nil {
@@ -45,6 +46,9 @@ func (s StoreOf[K, V]) In(t *Setup) state.KeyValue[K, V] {
 		return s.Open(missingStore{err})
 	}
 	watched := &watchedStore{graph: t.graph, name: s.name, bytes: bytes}
+	if limit := t.graph.config.MaxMessageBytes; limit != nil {
+		watched.maxMessageBytes = int(limit(t.graph.topology.changelog(s.name)))
+	}
 	return state.NewKeyValue(watched,
 		state.Codec[K](watchedCodec[K]{store: watched, codec: s.key}),
 		state.Codec[V](watchedCodec[V]{store: watched, codec: s.value}))
@@ -97,6 +101,8 @@ type watchedStore struct {
 	graph *Graph
 	name  string
 	bytes state.Bytes
+	// maxMessageBytes is the limit of the changelog, 0 if it is not known.
+	maxMessageBytes int
 }
 
 func (s *watchedStore) fault(op string, err error) error {
@@ -116,7 +122,15 @@ func (s *watchedStore) Get(key []byte) ([]byte, bool, error) {
 	return value, ok, nil
 }
 
+// Put refuses an entry that the changelog would refuse at commit time. That is the fault of the record.
 func (s *watchedStore) Put(key, value []byte) error {
+	if s.maxMessageBytes > 0 {
+		if size := batchBytes(&Output{Key: key, Value: value}); size > s.maxMessageBytes {
+			return s.graph.fail(s.graph.node, Fail(Validation, schemas.Reason(fmt.Sprintf(
+				"an entry of store %s has %d bytes as a batch of its own, its changelog takes %d "+
+					"(max.message.bytes)", s.name, size, s.maxMessageBytes))))
+		}
+	}
 	if err := s.bytes.Put(key, value); err != nil {
 		return s.fault("put", err)
 	}

@@ -182,15 +182,24 @@ func Store[K, V any](d *Driver, store topology.StoreOf[K, V], partition int32) (
 	return state.KeyValue[K, V]{}, fmt.Errorf("topologytest: the topology has no store %s", store.Name())
 }
 
+// stepsMax ends a topology that feeds itself for ever through a topic. It is far more than a test means to
+// do.
+const stepsMax = 10_000_000
+
 // run lets all tasks work until nothing is left to do. A task that stops stays where it is, and the others
 // go on.
 func (d *Driver) run() error {
 	var errs []error
+	steps := 0
 	for busy := true; busy; {
 		busy = false
 		for _, tk := range d.tasks {
 			for tk.step() {
 				busy = true
+				if steps++; steps > stepsMax {
+					return fmt.Errorf("topologytest: task %s: %d records have followed from one, with no end",
+						tk.id, stepsMax)
+				}
 			}
 		}
 	}

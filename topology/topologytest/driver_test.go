@@ -42,8 +42,8 @@ func total(
 	return emit(c, topology.WithValue(r, sum+r.Value))
 }
 
-// shop reads orders by customer, sends them through a repartition topic by the last letter of the key, and adds
-// them up.
+// shop reads orders by customer, sends them through a repartition topic by the last letter of the key, and
+// adds them up.
 func shop(tb testing.TB, opts ...topologytest.Option) *topologytest.Driver {
 	tb.Helper()
 	b := topology.NewBuilder("shop", topology.DeadLetters("dead"))
@@ -291,11 +291,31 @@ func TestClockFollowsRecords(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	d := shop(t, topologytest.MaxMessageBytes("totals", 80), topologytest.Compacted("totals"))
-	pipe(t, d, "a", 1)
+	b := topology.NewBuilder("limits", topology.DeadLetters("dead"))
+	raw := topology.Topic("raw", schemas.Bytes(), schemas.Bytes())
+	topology.From(b, raw).Into(topology.Topic("copy", schemas.Bytes(), schemas.Bytes()))
+	built, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := topologytest.New(built,
+		topologytest.MaxMessageBytes("copy", 1000), topologytest.Compacted("copy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range [][2][]byte{{nil, []byte("v")}, {[]byte("k"), make([]byte, 1000)}, {[]byte("k"), nil}} {
+		if err := topologytest.Pipe(d, raw, r[0], r[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
 	letters, err := d.DeadLetters()
-	if err != nil || len(letters) != 1 || letters[0].Info.Node != "totals-sink" {
-		t.Errorf("a record that is too large: %v, %v", letters, err)
+	if err != nil || len(letters) != 2 || letters[0].Info.Node != "copy-sink" ||
+		!strings.Contains(letters[0].Info.Message, "null key") ||
+		!strings.Contains(letters[1].Info.Message, "max.message.bytes") {
+		t.Errorf("dead letters: %v, %v", letters, err)
+	}
+	if out, err := d.OutputRaw("copy"); err != nil || len(out) != 1 || out[0].Value != nil {
+		t.Errorf("output: %v, %v", out, err)
 	}
 }
 

@@ -163,6 +163,12 @@ func (v Value) IsMapping() bool {
 	return ok
 }
 
+// IsEmptyMapping reports whether the value is a mapping without keys.
+func (v Value) IsEmptyMapping() bool {
+	n, ok := v.node.(*ast.MappingNode)
+	return ok && len(n.Values) == 0
+}
+
 // In returns the place of a character of the text: its line, from 1, and its column, from 0, within the
 // text. Where the writing of the text hides the place, it is that of the text as a whole.
 func (v Value) In(line, column int) Position {

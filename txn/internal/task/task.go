@@ -116,7 +116,7 @@ func (t *Task) Process(e Entry) topology.Verdict {
 	timestamp := r.Timestamp.UnixMilli()
 	input := topology.Input{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset,
-		Timestamp: timestamp, StreamTime: max(t.streamTime(), timestamp),
+		Timestamp: timestamp, TimestampType: topology.TimestampType(max(r.Attrs.TimestampType(), 0)), StreamTime: max(t.streamTime(), timestamp),
 		Key: r.Key, Value: r.Value, Headers: headers(r.Headers),
 		Attempt: 1,
 	}

@@ -1,0 +1,103 @@
+package topology_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/topology"
+)
+
+// TestDeadLetterRoundTrip reads back what a dead letter says.
+func TestDeadLetterRoundTrip(t *testing.T) {
+	k := openDying(t, 0)
+	in := k.input("words", []byte("key"), []byte("conflict"))
+	in.Partition, in.Offset, in.TimestampType, in.Timestamp = 3, 41, topology.LogAppendTime, 1234
+	in.Attempt, in.FirstFailure = 3, now.Add(-time.Minute)
+	letter := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
+	info, err := topology.ParseDeadLetter(letter.Headers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantInfo := topology.DeadLetterInfo{
+		ID:          topology.DeadLetterID("dying", "words", 3, 41),
+		Application: "dying", Version: dying(t).Fingerprint(), Task: "words_3", Node: "judge",
+		Class: topology.Conflict, Message: "told to fail", Attempts: 3,
+		FirstFailure: now.Add(-time.Minute), LastFailure: now,
+		Origin: topology.DeadLetterOrigin{
+			Topic: "words", Partition: 3, Offset: 41, Timestamp: 1234, TimestampType: topology.LogAppendTime,
+		},
+		Deaths: 1,
+	}
+	if info != wantInfo {
+		t.Errorf("the dead letter says\n%+v\nwant\n%+v", info, wantInfo)
+	}
+}
+
+func TestParseDeadLetterErrors(t *testing.T) {
+	k := openDying(t, 0)
+	in := k.input("words", []byte("key"), []byte("poison"))
+	in.Partition = 3
+	good := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0].Headers
+	if _, err := topology.ParseDeadLetter(nil); !errors.Is(err, topology.ErrNoDeadLetter) {
+		t.Errorf("no headers: %v", err)
+	}
+	if _, err := topology.ParseDeadLetter(in.Headers); !errors.Is(err, topology.ErrNoDeadLetter) {
+		t.Errorf("an ordinary record: %v", err)
+	}
+	optional := map[string]bool{topology.HeaderCut: true}
+	for i, h := range good {
+		if !strings.HasPrefix(h.Key, "onceward.") || optional[h.Key] {
+			continue
+		}
+		for _, value := range [][]byte{nil, []byte(strings.Repeat("canary", 200))} {
+			bad := append([]topology.Header(nil), good...)
+			bad[i].Value = value
+			_, err := topology.ParseDeadLetter(bad)
+			empty := h.Key == topology.HeaderNode || h.Key == topology.HeaderMessage
+			if value == nil && empty {
+				continue
+			}
+			if err == nil || !strings.Contains(err.Error(), h.Key) ||
+				strings.Contains(err.Error(), "canary") {
+				t.Errorf("header %s with %d bytes: %v", h.Key, len(value), err)
+			}
+			// Forged headers do not become the origin of the next death.
+			in.Headers = bad
+			again := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
+			if info, err := topology.ParseDeadLetter(again.Headers); err != nil || info.Deaths != 1 {
+				t.Errorf("header %s with %d bytes, then another death: %+v, %v", h.Key, len(value), info, err)
+			}
+		}
+	}
+}
+
+// FuzzParseDeadLetter: whatever the headers say, what is read fits into the headers of a next death.
+func FuzzParseDeadLetter(f *testing.F) {
+	f.Add("onceward.deaths", "1", "onceward.offset", "-1")
+	f.Add("onceward.failure.first", "2026-01-01T00:00:00Z", "onceward.class", "nonsense")
+	k := openDying(f, 0)
+	in := k.input("words", []byte("key"), []byte("poison"))
+	in.Partition = 3
+	good := k.graph.Process(in).Outputs[0].Headers
+	f.Fuzz(func(t *testing.T, key1, value1, key2, value2 string) {
+		headers := append([]topology.Header(nil), good...)
+		headers = append(headers, topology.Header{Key: key1, Value: []byte(value1)},
+			topology.Header{Key: key2, Value: []byte(value2)})
+		in.Headers = headers
+		out := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
+		if _, err := topology.ParseDeadLetter(out.Headers); err != nil {
+			t.Errorf("a dead letter that cannot be read: %v", err)
+		}
+		size := 0
+		for _, h := range out.Headers {
+			if h.Key != key1 && h.Key != key2 {
+				size += len(h.Key) + len(h.Value)
+			}
+		}
+		if size > topology.DeadLetterHeaderBytesMax {
+			t.Errorf("%d bytes of headers", size)
+		}
+	})
+}
