@@ -2,7 +2,7 @@
 
 GO        ?= go
 RACE_PKGS ?= ./...
-LINT_VERSION ?= v2.12.2
+LINT_VERSION ?= v2.15.0
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test race e2e lint tidy-check cross build negative fuzz-short bench soak clean

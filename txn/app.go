@@ -146,6 +146,7 @@ func (a *App) open(ctx context.Context) (*instance, error) {
 	a.mu.Unlock()
 	in.brokerCfg = broker.Config{
 		Brokers: a.cfg.Brokers, ClientID: a.topology.Application() + "-" + dir.Instance(), Dialer: a.cfg.Dialer, Logger: a.log,
+		StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
 	}
 	if err := in.connect(ctx); err != nil {
 		return nil, errors.Join(err, in.close())

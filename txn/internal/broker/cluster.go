@@ -30,8 +30,10 @@ type Config struct {
 	ClientID string
 	// Dialer replaces the default one, when set.
 	Dialer func(ctx context.Context, network, host string) (net.Conn, error)
-	// Logger receives the clients' own logs.
+	// Logger receives the clients' own logs, and alerts.
 	Logger *slog.Logger
+	// StuckAfter is how long a wait for somebody's transaction may take before it is reported; then it is reported again and again.
+	StuckAfter time.Duration
 }
 
 const (
@@ -55,10 +57,7 @@ func (c Config) options() []kgo.Opt {
 	if c.Dialer != nil {
 		opts = append(opts, kgo.Dialer(c.Dialer))
 	}
-	if c.Logger != nil {
-		opts = append(opts, kgo.WithLogger(kgoLogger{c.Logger}))
-	}
-	return opts
+	return append(opts, kgo.WithLogger(kgoLogger{c.Logger}))
 }
 
 // Cluster is one plain client: requests that belong to no group membership and to no transaction.
@@ -135,7 +134,7 @@ type Offset struct {
 // for partitions by name is what makes it an oracle: an answer for "all partitions" leaves out those whose first commit is still
 // pending. It retries until ctx ends.
 func (c *Cluster) StableOffsets(ctx context.Context, partitions map[string][]int32) ([]Offset, error) {
-	backoff := 20 * time.Millisecond
+	backoff, alert := 20*time.Millisecond, time.Now().Add(c.cfg.StuckAfter)
 	for {
 		offsets, err := c.stableOffsetsOnce(ctx, partitions)
 		if err == nil {
@@ -144,7 +143,10 @@ func (c *Cluster) StableOffsets(ctx context.Context, partitions map[string][]int
 		if Permanent(err) || ctx.Err() != nil {
 			return nil, fmt.Errorf("reading the stable offsets of group %q: %w", c.group, err)
 		}
-		c.cfg.Logger.Debug("offsets are not stable yet", "group", c.group, "error", err, "again_in", backoff)
+		if now := time.Now(); now.After(alert) {
+			c.cfg.Logger.Warn("offsets are still not stable: a transaction holds them", "group", c.group, "error", err)
+			alert = now.Add(c.cfg.StuckAfter)
+		}
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("reading the stable offsets of group %q: %w (last answer: %w)", c.group, ctx.Err(), err)
@@ -193,6 +195,29 @@ func (c *Cluster) stableOffsetsOnce(ctx context.Context, partitions map[string][
 		return nil, fmt.Errorf("%d partitions were asked for and %d answered", asked, len(out))
 	}
 	return out, nil
+}
+
+// Holder describes the producers whose open transactions hold the last stable offset of a partition.
+func (c *Cluster) Holder(ctx context.Context, topic string, partition int32) string {
+	described, err := c.adm.DescribeProducers(ctx, kadm.TopicsSet{topic: {partition: {}}})
+	if err != nil {
+		return "unknown: " + err.Error()
+	}
+	var holders []string
+	for _, t := range described {
+		for _, p := range t.Partitions {
+			for _, producer := range p.ActiveProducers {
+				if producer.CurrentTxnStartOffset >= 0 {
+					holders = append(holders, fmt.Sprintf("producer id %d epoch %d since offset %d", producer.ProducerID,
+						producer.ProducerEpoch, producer.CurrentTxnStartOffset))
+				}
+			}
+		}
+	}
+	if len(holders) == 0 {
+		return "none"
+	}
+	return strings.Join(holders, ", ")
 }
 
 // LeaveGroup takes the static member of that instance out of the group at once, so that others need not wait for its session to

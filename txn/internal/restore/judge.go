@@ -102,10 +102,10 @@ func Judge(f Found) (Plan, error) {
 		return Plan{}, f.stop("the committed offsets carry no metadata of this application, but there is state: they were set from "+
 			"outside or by another program", wayOffsets)
 	}
-	if err := f.checkInputs(*f.Blob); err != nil {
+	if err := f.checkInputs(); err != nil {
 		return Plan{}, err
 	}
-	return judgeBlob(f, *f.Blob)
+	return judgeBlob(f, f.Blob)
 }
 
 func (f Found) stop(reason, way string) error {
@@ -140,10 +140,8 @@ func startPositions(f Found) state.Positions {
 	if f.Blob != nil {
 		p.Round, p.State = f.Blob.Round, f.Blob.State
 		for i := range p.Inputs {
-			for _, b := range f.Blob.Inputs {
-				if b.Topic == task.HashName(p.Inputs[i].Topic) {
-					p.Inputs[i].StreamTime = b.StreamTime
-				}
+			if named, ok := f.Blob.Input(p.Inputs[i].Topic); ok {
+				p.Inputs[i].StreamTime = named.StreamTime
 			}
 		}
 	}
@@ -165,30 +163,24 @@ func judgeNew(f Found) (Plan, error) {
 }
 
 // checkInputs compares the committed offsets with the list in the blob: they differ when somebody moved them.
-func (f Found) checkInputs(b task.Blob) error {
+func (f Found) checkInputs() error {
 	for _, in := range f.Inputs {
-		for _, named := range b.Inputs {
-			if named.Topic != task.HashName(in.Topic) {
-				continue
-			}
-			// An input whose position never moved has no commit of its own.
-			if in.Committed >= 0 && in.Committed != named.Offset {
-				return f.stop(fmt.Sprintf("the committed offset of %s[%d] is %d, and the state was written for %d", in.Topic, in.Partition,
-					in.Committed, named.Offset), wayOffsets)
-			}
+		named, ok := f.Blob.Input(in.Topic)
+		// An input whose position never moved has no commit of its own.
+		if ok && in.Committed >= 0 && in.Committed != named.Offset {
+			return f.stop(fmt.Sprintf("the committed offset of %s[%d] is %d, and the state was written for %d", in.Topic, in.Partition,
+				in.Committed, named.Offset), wayOffsets)
 		}
 	}
 	return nil
 }
 
-func judgeBlob(f Found, b task.Blob) (Plan, error) {
+func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 	plan := Plan{Positions: state.Positions{Round: b.Round, State: b.State, WrittenAt: f.Now.UnixMilli()}}
 	for _, in := range f.Inputs {
 		at, streamTime := in.Committed, int64(state.NoTime)
-		for _, named := range b.Inputs {
-			if named.Topic == task.HashName(in.Topic) {
-				at, streamTime = named.Offset, named.StreamTime
-			}
+		if named, ok := b.Input(in.Topic); ok {
+			at, streamTime = named.Offset, named.StreamTime
 		}
 		if at < 0 {
 			at = in.Start
@@ -199,12 +191,7 @@ func judgeBlob(f Found, b task.Blob) (Plan, error) {
 	var named []state.Changelog
 	missing := false
 	for _, c := range f.Changelogs {
-		target, known := int64(0), false
-		for _, bc := range b.Changelogs {
-			if bc.Store == task.HashName(c.Store) {
-				target, known = bc.Applied, true
-			}
-		}
+		target, known := b.Target(c.Store)
 		if !known && !c.Empty {
 			return Plan{}, f.stop(fmt.Sprintf("store %s is new, and its changelog %s[%d] already holds records", c.Store, c.Topic, f.Task.Partition),
 				"Way out: delete that topic, or give the store another name")

@@ -142,7 +142,7 @@ func (r *Restorer) find(ctx context.Context, req Request) (found Found, metadata
 		return Found{}, "", err
 	}
 	for _, s := range req.Stores {
-		c, err := r.findChangelog(ctx, s, req.Task.Partition)
+		c, err := r.findChangelog(ctx, s, req.Task.Partition, found.Blob)
 		if err != nil {
 			return Found{}, "", err
 		}
@@ -185,13 +185,30 @@ func (r *Restorer) start(ctx context.Context, s Source, partition int32) (int64,
 	return start, err
 }
 
-func (r *Restorer) findChangelog(ctx context.Context, s Store, partition int32) (Changelog, error) {
+// A high watermark below the last commit's position is believed only when it stays there: a new leader may not know its own yet.
+const (
+	watermarkReadings = 3
+	watermarkPause    = 5 * time.Second
+)
+
+func (r *Restorer) findChangelog(ctx context.Context, s Store, partition int32, blob *task.Blob) (Changelog, error) {
 	t := r.Layout[s.ChangelogTopic]
 	c := Changelog{Store: s.Name, Topic: s.ChangelogTopic, TopicID: t.ID, DeleteRetention: t.DeleteRetention}
-	var err error
-	if c.LogStart, c.HighWatermark, err = r.Cluster.LogBounds(ctx, s.ChangelogTopic, partition); err != nil {
-		return Changelog{}, err
+	for reading := 1; ; reading++ {
+		var err error
+		if c.LogStart, c.HighWatermark, err = r.Cluster.LogBounds(ctx, s.ChangelogTopic, partition); err != nil {
+			return Changelog{}, err
+		}
+		if target, _ := blob.Target(s.Name); target <= c.HighWatermark || reading == watermarkReadings {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return Changelog{}, ctx.Err()
+		case <-time.After(watermarkPause):
+		}
 	}
+	var err error
 	c.Empty, err = r.empty(ctx, t, partition, c.LogStart, c.HighWatermark)
 	return c, err
 }
@@ -282,7 +299,7 @@ func (r *Restorer) replayOne(ctx context.Context, req Request, c Replay, db stat
 		if err != nil {
 			return err
 		}
-		waitingSince = r.reportStuck(log, c, f, at, waitingSince)
+		waitingSince = r.reportStuck(ctx, log, c, req.Task.Partition, f, at, waitingSince)
 		for _, rec := range f.Records {
 			if rec.Offset >= c.Target {
 				break
@@ -303,7 +320,9 @@ func (r *Restorer) replayOne(ctx context.Context, req Request, c Replay, db stat
 }
 
 // reportStuck says so when a fetch below the target brings nothing for long: somebody's open transaction holds the last stable offset.
-func (r *Restorer) reportStuck(log *slog.Logger, c Replay, f broker.Fetched, at int64, since time.Time) time.Time {
+func (r *Restorer) reportStuck(
+	ctx context.Context, log *slog.Logger, c Replay, partition int32, f broker.Fetched, at int64, since time.Time,
+) time.Time {
 	if f.Next > at {
 		return time.Time{}
 	}
@@ -312,7 +331,7 @@ func (r *Restorer) reportStuck(log *slog.Logger, c Replay, f broker.Fetched, at 
 	}
 	if time.Since(since) > r.StuckAfter {
 		log.Warn("a restore waits for an open transaction on its changelog", "topic", c.Topic, "at", at, "target", c.Target,
-			"last_stable_offset", f.LastStableOffset, "waiting", time.Since(since).Round(time.Second))
+			"last_stable_offset", f.LastStableOffset, "held_by", r.Cluster.Holder(ctx, c.Topic, partition))
 		return time.Now()
 	}
 	return since

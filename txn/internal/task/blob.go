@@ -118,6 +118,33 @@ func NewBlob(fingerprint [8]byte, p state.Positions) Blob {
 	return b
 }
 
+// Target returns the committed position in a store's changelog; known is false when the commit does not name the store. A nil blob
+// names none.
+func (b *Blob) Target(store string) (applied int64, known bool) {
+	if b == nil {
+		return 0, false
+	}
+	for _, c := range b.Changelogs {
+		if c.Store == HashName(store) {
+			return c.Applied, true
+		}
+	}
+	return 0, false
+}
+
+// Input returns the committed position of a topic; known is false when the commit does not name it. A nil blob names none.
+func (b *Blob) Input(topic string) (in BlobInput, known bool) {
+	if b == nil {
+		return BlobInput{}, false
+	}
+	for _, in := range b.Inputs {
+		if in.Topic == HashName(topic) {
+			return in, true
+		}
+	}
+	return BlobInput{}, false
+}
+
 // Encode returns the metadata text.
 func (b Blob) Encode() string {
 	out := make([]byte, 0, 64+16*len(b.Inputs)+12*len(b.Changelogs))
