@@ -161,7 +161,7 @@ func (g *Graph) run() {
 		n := g.node
 		g.node = nil
 		if p := recover(); p != nil && g.failure == nil {
-			g.fail(n, newPanicError(p))
+			_ = g.fail(n, newPanicError(p))
 			g.failure.Stack = stack()
 		}
 	}()
@@ -171,7 +171,7 @@ func (g *Graph) run() {
 			return
 		}
 	}
-	g.fail(nil, Fail(Fatal, errWrongTask))
+	_ = g.fail(nil, Fail(Fatal, errWrongTask))
 }
 
 // fail notes the failure of the record, unless it has failed before: what counts is the first cause, and

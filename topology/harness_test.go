@@ -20,7 +20,6 @@ var (
 	otherTopic  = topology.Topic("other", schemas.String(), schemas.String())
 	outTopic    = topology.Topic("out", schemas.String(), schemas.String())
 	secondTopic = topology.Topic("second", schemas.String(), schemas.String())
-	countsTopic = topology.Topic("counts", schemas.String(), schemas.Int64())
 	countStore  = topology.Store("counts", schemas.String(), schemas.Int64())
 )
 

@@ -19,8 +19,9 @@ func (k nodeKind) String() string {
 		return "Source"
 	case processorNode:
 		return "Processor"
+	default:
+		return "Sink"
 	}
-	return "Sink"
 }
 
 // node is one node of a topology. It is written while the topology is built and never afterwards.

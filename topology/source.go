@@ -34,8 +34,9 @@ func (s Start) String() string {
 		return "latest"
 	case AtTime:
 		return s.Time.UTC().Format(time.RFC3339Nano)
+	default:
+		return "earliest"
 	}
-	return "earliest"
 }
 
 // SourceOption is an option of [From].

@@ -207,7 +207,7 @@ func checkError(name, op string, size int, err error) (problems []string) {
 // walk calls f for err and for every error that it wraps.
 func walk(err error, f func(error)) {
 	f(err)
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // this is the walk along the chain itself
 	case interface{ Unwrap() error }:
 		if inner := e.Unwrap(); inner != nil {
 			walk(inner, f)

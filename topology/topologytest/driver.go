@@ -215,6 +215,6 @@ func (d *Driver) run() error {
 func (d *Driver) deliver(outputs []topology.Output) {
 	for i := range outputs {
 		out := &outputs[i]
-		d.topics[out.Topic].append(Raw(*out))
+		d.topics[out.Topic].append(*out)
 	}
 }

@@ -171,7 +171,7 @@ func (d *drill) waitRestore(ctx context.Context) (string, error) {
 		}
 		s, err := txn.InstanceStatus(ctx, d.pipeline.stateDir)
 		if err != nil || len(s.Tasks) < partitions {
-			return "", false, nil // not up yet
+			return "", false, nil //nolint:nilerr // not up yet: asked again until the deadline
 		}
 		restoring, running := "", 0
 		for _, t := range s.Tasks {

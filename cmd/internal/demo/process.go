@@ -65,7 +65,9 @@ func (p *process) kill() error {
 		return nil
 	}
 	err := p.cmd.Process.Kill()
-	<-p.exited
+	if werr := <-p.exited; werr == nil && err == nil {
+		return errors.New("the pipeline had ended in order before it could be killed")
+	}
 	p.cmd = nil
 	if errors.Is(err, os.ErrProcessDone) {
 		return nil
@@ -106,8 +108,8 @@ func (p *process) stop(ctx context.Context) error {
 // tail returns the end of the pipeline's log as an error.
 func (p *process) tail() error {
 	raw, err := os.ReadFile(p.log)
-	if err != nil || len(raw) == 0 {
-		return nil
+	if err != nil {
+		return fmt.Errorf("the pipeline's log cannot be read: %w", err)
 	}
 	lines := bytes.Split(bytes.TrimSpace(raw), []byte("\n"))
 	if len(lines) > 15 {

@@ -178,7 +178,7 @@ func (f Found) checkInputs() error {
 func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 	plan := Plan{Positions: state.Positions{Round: b.Round, State: b.State, WrittenAt: f.Now.UnixMilli()}}
 	for _, in := range f.Inputs {
-		at, streamTime := in.Committed, int64(state.NoTime)
+		at, streamTime := in.Committed, state.NoTime
 		if named, ok := b.Input(in.Topic); ok {
 			at, streamTime = named.Offset, named.StreamTime
 		}

@@ -104,7 +104,7 @@ func (c *Contribution) Offsets() []broker.Offset {
 
 // StreamTime is the task's stream time at the end of the round, state.NoTime when no record ever moved it.
 func (c *Contribution) StreamTime() int64 {
-	latest := int64(state.NoTime)
+	latest := state.NoTime
 	for i := range c.Next.Inputs {
 		latest = max(latest, c.Next.Inputs[i].StreamTime)
 	}

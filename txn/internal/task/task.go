@@ -139,7 +139,7 @@ func headers(hs []broker.RecordHeader) []topology.Header {
 
 // streamTime is the largest timestamp that the task has seen in any input.
 func (t *Task) streamTime() int64 {
-	latest := int64(state.NoTime)
+	latest := state.NoTime
 	for i := range t.inputs {
 		latest = max(latest, t.inputs[i].StreamTime)
 	}

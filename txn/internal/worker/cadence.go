@@ -41,6 +41,15 @@ func (c *cadence) dueIn(now time.Time, r *round, idle bool) time.Duration {
 	return min(latest, c.lastSeal.Add(max(c.IntervalMin, 2*c.smoothed)).Sub(now))
 }
 
+// streamAt is how much output waits before it is sent ahead of the commit. After a round that ended by bytes, the next one is taken
+// to be large too and need not be kept together.
+func (c *cadence) streamAt() int64 {
+	if c.streamEarly {
+		return streamBytes / 8
+	}
+	return streamBytes
+}
+
 func (c *cadence) sealed(now time.Time, r *round) {
 	c.lastSeal, c.streamEarly = now, r.full
 }

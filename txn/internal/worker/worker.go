@@ -196,7 +196,6 @@ func (w *Worker) loop(ctx context.Context) error {
 			wait = 0
 		}
 		timer.Reset(wait)
-		var wakeup <-chan time.Time = timer.C
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -209,7 +208,7 @@ func (w *Worker) loop(ctx context.Context) error {
 				w.request(r)
 			}
 		case <-w.wake:
-		case <-wakeup:
+		case <-timer.C:
 		}
 	}
 }
@@ -347,7 +346,7 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 
 // afterRecord hands output over and ends rounds that are full.
 func (w *Worker) afterRecord(r *round) bool {
-	if r.waiting >= streamBytes && !w.state.WantStream || w.clock.streamEarly && r.waiting >= streamBytes/8 && !w.state.WantStream {
+	if r.waiting >= w.clock.streamAt() && !w.state.WantStream {
 		w.step(protocol.Event{Kind: protocol.Full})
 	}
 	if r.total >= w.cfg.Cadence.BytesMax || r.stateBytes() >= w.cfg.Cadence.BytesMax {
