@@ -1,0 +1,91 @@
+package inbox_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/processors/inbox"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/memstore"
+	"github.com/onceward/onceward/topology"
+)
+
+// benchGraph is the task of an inbox of byte values, whose id is a header, or of the source alone.
+func benchGraph(tb testing.TB, dedupe bool) *topology.Graph {
+	tb.Helper()
+	b := topology.NewBuilder("bench", topology.DeadLetters("dead"))
+	s := topology.From(b, topology.Topic("in", schemas.Bytes(), schemas.Bytes()))
+	if dedupe {
+		inbox.Dedupe(s, "inbox", func(r topology.Record[[]byte, []byte]) (string, error) {
+			return string(r.Value), nil
+		})
+	}
+	t, err := b.Build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	st, err := state.NewTask(memstore.New(), []string{"inbox"})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	g, err := t.NewGraph(topology.TaskID{Subtopology: "in"}, st, topology.GraphConfig{
+		Partitions: func(string) int32 { return 1 }, Now: time.Now,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return g
+}
+
+// benchInput returns a record whose value, which is also its id, is new for every i.
+func benchInput(i int) topology.Input {
+	return topology.Input{
+		Topic: "in", Offset: int64(i), Timestamp: 1, StreamTime: 1, Key: []byte("key"),
+		Value: append([]byte("0123456789abcdef0123456789abcdef-"), strconv.Itoa(i)...),
+	}
+}
+
+func process(tb testing.TB, g *topology.Graph, in topology.Input) {
+	if v := g.Process(in); v.Action != topology.Accept {
+		tb.Fatal(v.Failure)
+	}
+}
+
+func BenchmarkInbox(b *testing.B) {
+	b.Run("source alone", func(b *testing.B) { benchmark(b, false, func(i int) int { return i }) })
+	b.Run("accepted", func(b *testing.B) { benchmark(b, true, func(i int) int { return i }) })
+	b.Run("duplicates", func(b *testing.B) { benchmark(b, true, func(int) int { return 0 }) })
+}
+
+func benchmark(b *testing.B, dedupe bool, id func(i int) int) {
+	g := benchGraph(b, dedupe)
+	process(b, g, benchInput(0))
+	b.ReportAllocs()
+	i := 1
+	for b.Loop() {
+		process(b, g, benchInput(id(i)))
+		i++
+	}
+}
+
+// TestAllocations holds the cost of the inbox itself: the id as a string, which is the id function's, and the
+// row. The hash and the key of the store cost none. The growth of the overlay is spread over many records.
+func TestAllocations(t *testing.T) {
+	count := func(dedupe bool, id func(i int) int) float64 {
+		g, i := benchGraph(t, dedupe), 1
+		process(t, g, benchInput(0))
+		return testing.AllocsPerRun(2000, func() {
+			process(t, g, benchInput(id(i)))
+			i++
+		})
+	}
+	each, same := func(i int) int { return i }, func(int) int { return 0 }
+	if n := count(true, each) - count(false, each); n > 2 {
+		t.Errorf("an accepted record costs %v allocations, want 2", n)
+	}
+	if n := count(true, same) - count(false, same); n > 1 {
+		t.Errorf("a duplicate costs %v allocations, want 1", n)
+	}
+}

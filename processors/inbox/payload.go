@@ -1,0 +1,125 @@
+package inbox
+
+import (
+	"crypto/sha256"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/onceward/onceward/processors/internal/identity"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+)
+
+// hasher returns the hash of a record's payload.
+type hasher[K, V any] func(r topology.Record[K, V]) ([32]byte, error)
+
+// hasherFor returns what makes the hasher of a task; declared is what the options say, or nil. The error is a
+// mistake of the declaration.
+func hasherFor[K, V any](declared any) (func() hasher[K, V], error) {
+	if declared == nil {
+		codec, err := payloadCodec[V]()
+		return func() hasher[K, V] { return codecHasher[K](codec) }, err
+	}
+	switch payload := declared.(type) {
+	case hasher[K, V]:
+		return func() hasher[K, V] { return payload }, nil
+	case schemas.Codec[V]:
+		return func() hasher[K, V] { return codecHasher[K](payload) }, nil
+	}
+	return nil, fmt.Errorf("the payload is declared for other types than those of the stream, whose keys "+
+		"are %s and values %s", reflect.TypeFor[K](), reflect.TypeFor[V]())
+}
+
+// scratchBytesMax is the size of the largest buffer that a task keeps between two records.
+const scratchBytesMax = 64 << 10
+
+// codecHasher hashes what codec makes of the value. The buffer is why a hasher belongs to one task.
+func codecHasher[K, V any](codec schemas.Codec[V]) hasher[K, V] {
+	null := identity.Null[V]()
+	if own, ok := codec.(interface{ Null(v V) bool }); ok {
+		null = own.Null
+	}
+	canonical := strings.TrimPrefix(codec.Name(), "nullable:") == schemas.JSON[struct{}]().Name()
+	var scratch []byte
+	return func(r topology.Record[K, V]) ([32]byte, error) {
+		if null(r.Value) {
+			return [32]byte{}, nil
+		}
+		b, err := codec.Append(scratch[:0], r.Value)
+		if err != nil {
+			return [32]byte{}, err
+		}
+		if cap(b) <= scratchBytesMax {
+			scratch = b
+		}
+		if canonical {
+			return schemas.HashJSON(b)
+		}
+		return sha256.Sum256(b), nil
+	}
+}
+
+// payloadCodec returns the codec by which payloads are compared if nothing is declared.
+func payloadCodec[V any]() (schemas.Codec[V], error) {
+	for _, plain := range []any{schemas.String(), schemas.Bytes()} {
+		if codec, ok := plain.(schemas.Codec[V]); ok {
+			return codec, nil
+		}
+	}
+	t := reflect.TypeFor[V]()
+	if what := hiddenFromJSON(t, t.String(), map[reflect.Type]bool{}); what != "" {
+		return nil, fmt.Errorf("payloads cannot be compared by their JSON form, because it leaves out %s; "+
+			"declare how with PayloadCodec or PayloadHash", what)
+	}
+	return schemas.JSON[V](), nil
+}
+
+var (
+	jsonMarshaler = reflect.TypeFor[json.Marshaler]()
+	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+// hiddenFromJSON returns the first part of a value of type t that encoding/json leaves out, empty if there is
+// none: two payloads that differ only there would look alike. What a type writes with a method of its own is
+// its business, and what is behind an interface is not known before it is there.
+func hiddenFromJSON(t reflect.Type, path string, visited map[reflect.Type]bool) string {
+	if visited[t] || implements(t, jsonMarshaler) || implements(t, textMarshaler) {
+		return ""
+	}
+	visited[t] = true
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		return hiddenFromJSON(t.Elem(), path, visited)
+	case reflect.Map:
+		return hiddenFromJSON(t.Elem(), path+"[]", visited)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if what := hiddenField(t.Field(i), path, visited); what != "" {
+				return what
+			}
+		}
+	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
+		return path + ", which is a " + t.Kind().String()
+	}
+	return ""
+}
+
+func hiddenField(f reflect.StructField, path string, visited map[reflect.Type]bool) string {
+	path += "." + f.Name
+	embedded := f.Anonymous && (f.Type.Kind() == reflect.Struct ||
+		f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct)
+	switch {
+	case f.Tag.Get("json") == "-":
+		return path + `, which has the tag json:"-"`
+	case !f.IsExported() && !embedded:
+		return path + ", which is not exported"
+	}
+	return hiddenFromJSON(f.Type, path, visited)
+}
+
+func implements(t, method reflect.Type) bool {
+	return t.Implements(method) || reflect.PointerTo(t).Implements(method)
+}

@@ -1,0 +1,69 @@
+// Package declare is what the declarations of all processors have in common: options, the mistakes in them,
+// and the node that comes of it. It belongs to the goroutine that declares the topology.
+package declare
+
+import (
+	"errors"
+
+	"github.com/onceward/onceward/topology"
+)
+
+// Common is what the options of every processor can say. The settings of a processor embed it.
+type Common struct {
+	// Keys is a schemas.Codec[K], whose type parameter only the declaration can check, or nil.
+	Keys      any
+	reactions []reaction
+	mistakes  []error
+}
+
+type reaction struct {
+	class  topology.Class
+	policy topology.Policy
+}
+
+// SetKeys sets Keys. The error is a mistake of the declaration.
+func (c *Common) SetKeys(codec any) error {
+	if codec == nil {
+		return errors.New("Key: the codec is nil")
+	}
+	c.Keys = codec
+	return nil
+}
+
+// OnError sets the reaction to errors of class. What is wrong with it is found by the topology.
+func (c *Common) OnError(class topology.Class, policy topology.Policy) error {
+	c.reactions = append(c.reactions, reaction{class, policy})
+	return nil
+}
+
+// Mistake notes what is wrong with the declaration; nil is nothing.
+func (c *Common) Mistake(err error) {
+	if err != nil {
+		c.mistakes = append(c.mistakes, err)
+	}
+}
+
+// Apply applies options to the settings that c is a part of, and notes the mistakes in them.
+func Apply[S any, O ~func(s *S) error](c *Common, s *S, opts []O) {
+	for _, opt := range opts {
+		if opt == nil {
+			c.Mistake(errors.New("an option is nil"))
+			continue
+		}
+		c.Mistake(opt(s))
+	}
+}
+
+// Node declares the node of a processor. Its mistakes are at the line of the user's program.
+func Node[K, V any](
+	s topology.Stream[K, V], name string, c *Common, stores ...topology.AnyStore,
+) *topology.Node[K, V] {
+	node := topology.Stateful(s, name, stores...)
+	for _, err := range c.mistakes {
+		node.Mistake(err)
+	}
+	for _, r := range c.reactions {
+		node.OnError(r.class, r.policy)
+	}
+	return node
+}

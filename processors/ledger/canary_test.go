@@ -1,0 +1,55 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/onceward/onceward/processors/internal/processortest"
+	"github.com/onceward/onceward/processors/ledger"
+	"github.com/onceward/onceward/schemas/codectest"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/topologytest"
+)
+
+// TestNoPayloadInFailures makes records whose key, id, amounts and headers hold a canary fail in every way
+// there is, and looks for it in the headers of the dead letter and in the error of a task that stops.
+func TestNoPayloadInFailures(t *testing.T) {
+	const amount = 8_317_264_509
+	id := codectest.Canary
+	ways := map[string]struct {
+		c   ledger.Contribution
+		err error
+		row string
+	}{
+		"error":           {err: errors.New(codectest.Canary)},
+		"missing":         {c: ledger.Contribution{Amounts: []int64{amount}}},
+		"too long":        {c: ledger.Contribution{ID: strings.Repeat(id, 100), Amounts: []int64{amount}}},
+		"not UTF-8":       {c: ledger.Contribution{ID: id + "\xff", Amounts: []int64{amount}}},
+		"corrects":        {c: ledger.Contribution{ID: id, Amounts: []int64{amount}, Corrects: id + "?"}},
+		"corrects bytes":  {c: ledger.Contribution{ID: id, Amounts: []int64{amount}, Corrects: id + "\xff"}},
+		"corrects itself": {c: ledger.Contribution{ID: id, Amounts: []int64{amount}, Corrects: id}},
+		"columns":         {c: ledger.Contribution{ID: id, Amounts: []int64{amount, amount}}},
+		"conflict": {c: ledger.Contribution{ID: id, Amounts: []int64{amount}},
+			row: "\x01\x01" + strings.Repeat("\x00", 16)},
+		"corrupt": {c: ledger.Contribution{ID: id, Amounts: []int64{amount}}, row: codectest.Canary},
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			d := processortest.New(t, func(b *topology.Builder) {
+				read := func(entry) (ledger.Contribution, error) { return way.c, way.err }
+				ledger.Post(topology.From(b, entryTopic), "ledger", read)
+			})
+			if way.row != "" {
+				d.SetRow("ledger-contributions", codectest.Canary+"\x00\x01"+id, way.row)
+			}
+			value := fmt.Sprintf(`{"id":%q,"amounts":[%d]}`, id, amount)
+			err := d.PipeRaw("entries", []byte(codectest.Canary), []byte(value),
+				topologytest.Header("x", codectest.Canary))
+			letters := d.Take("dead")
+			processortest.WantSilence(t, err, letters, "x", codectest.Canary)
+			processortest.WantSilence(t, err, letters, "x", fmt.Sprint(amount))
+		})
+	}
+}

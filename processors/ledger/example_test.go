@@ -1,0 +1,115 @@
+package ledger_test
+
+import (
+	"fmt"
+
+	"github.com/onceward/onceward/processors/ledger"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/topologytest"
+)
+
+func ExamplePost() {
+	type Booking struct {
+		ID       string `json:"id"`
+		Cents    int64  `json:"cents"`
+		Reverses string `json:"reverses,omitempty"`
+	}
+	bookings := topology.Topic("bookings", schemas.String(), schemas.JSON[Booking]())
+	balances := topology.Topic("balances", schemas.String(), schemas.JSON[ledger.Balance]())
+
+	b := topology.NewBuilder("accounts", topology.DeadLetters("accounts.dead"))
+	contribution := func(r topology.Record[string, Booking]) (ledger.Contribution, error) {
+		return ledger.Contribution{
+			ID: r.Value.ID, Amounts: []int64{r.Value.Cents}, Corrects: r.Value.Reverses,
+		}, nil
+	}
+	accounts := ledger.Post(topology.From(b, bookings), "accounts", contribution, ledger.Columns("cents"))
+	accounts.Changes().Into(balances)
+	t, err := b.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	d, err := topologytest.New(t)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, booking := range []Booking{
+		{ID: "b1", Cents: 1000},
+		{ID: "b2", Cents: 250},
+		{ID: "b1", Cents: 1000}, // again
+		{ID: "b3", Cents: -1000, Reverses: "b1"},
+	} {
+		if err := topologytest.Pipe(d, bookings, "account-7", booking); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	changes, err := topologytest.Output(d, balances)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range changes {
+		fmt.Printf("%s %+v\n", r.Key, r.Value)
+	}
+	for _, c := range d.Counts() {
+		fmt.Println(c.Outcome, c.N)
+	}
+	// Output:
+	// account-7 {Count:1 Amounts:[1000] Contribution:b1}
+	// account-7 {Count:2 Amounts:[1250] Contribution:b2}
+	// account-7 {Count:3 Amounts:[250] Contribution:b3}
+	// accepted 3
+	// duplicates 1
+}
+
+func ExampleCheckStores() {
+	entries := topology.Topic("entries", schemas.String(), schemas.Int64())
+	b := topology.NewBuilder("accounts")
+	accounts := ledger.Post(topology.From(b, entries), "accounts",
+		func(r topology.Record[string, int64]) (ledger.Contribution, error) {
+			_, _, offset := r.Source() // an ingestion key, where the source has no id
+			return ledger.Contribution{ID: fmt.Sprint(offset), Amounts: []int64{r.Value}}, nil
+		})
+	t, err := b.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := topologytest.New(t)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, amount := range []int64{5, 7} {
+		if err := topologytest.Pipe(d, entries, "account-7", amount); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+
+	contributions, err := topologytest.Store(d, accounts.ContributionStore(), 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	balances, err := topologytest.Store(d, accounts.BalanceStore(), 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(ledger.CheckStores(contributions, balances))
+
+	if err := balances.Put("account-7", ledger.Sum{Count: 2, Amounts: []int64{13}}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(ledger.CheckStores(contributions, balances))
+	// Output:
+	// <nil>
+	// ledger: the balance of a ledger (its key has 9 bytes) is not what its contributions come to: column 1 of 1
+}

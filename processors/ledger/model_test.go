@@ -1,0 +1,223 @@
+package ledger_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onceward/onceward/processors/internal/processortest"
+	"github.com/onceward/onceward/processors/ledger"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/topologytest"
+)
+
+// delivery is one step of a random history. Few ids and amounts make many collisions, and the large amounts
+// overflow.
+type delivery struct {
+	Ledger  string
+	Entry   Entry
+	Fails   bool
+	Restart bool
+}
+
+var deliveries = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) delivery {
+	amount := rapid.SampledFrom([]int64{-3, 0, 5, math.MaxInt64, math.MinInt64})
+	id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
+	return delivery{
+		Ledger: rapid.SampledFrom([]string{"k", "", "k\x00"}).Draw(t, "ledger"),
+		Entry: Entry{
+			ID:       id.Draw(t, "id"),
+			Amounts:  []int64{amount.Draw(t, "x"), amount.Draw(t, "y")},
+			Corrects: rapid.OneOf(rapid.Just(""), rapid.Just(""), id).Draw(t, "corrects"),
+		},
+		Fails:   rapid.IntRange(0, 5).Draw(t, "fails") == 0,
+		Restart: rapid.IntRange(0, 9).Draw(t, "restart") == 0,
+	}
+}), 1, 60)
+
+// model is what the ledgers should be: contributions by ledger and id, and nothing that is derived from them.
+type model map[string]map[string]Entry
+
+// apply returns the topic that the delivery goes to, and the balance if it is accepted.
+func (m model) apply(step delivery) (topic string, balance ledger.Balance) {
+	e := step.Entry
+	first, seen := m[step.Ledger][e.ID]
+	_, known := m[step.Ledger][e.Corrects]
+	switch {
+	case e.Corrects == e.ID:
+		return "dead", balance
+	case seen && first.Corrects == e.Corrects && slices.Equal(first.Amounts, e.Amounts):
+		return "duplicates", balance
+	case seen:
+		return "conflicts", balance
+	case e.Corrects != "" && !known, step.Fails:
+		return "dead", balance
+	}
+	balance = ledger.Balance{Count: int64(len(m[step.Ledger])) + 1, Contribution: e.ID}
+	for column, amount := range e.Amounts {
+		sum := big.NewInt(amount)
+		for _, posted := range m[step.Ledger] {
+			sum.Add(sum, big.NewInt(posted.Amounts[column]))
+		}
+		if !sum.IsInt64() {
+			return "dead", balance
+		}
+		balance.Amounts = append(balance.Amounts, sum.Int64())
+	}
+	if m[step.Ledger] == nil {
+		m[step.Ledger] = map[string]Entry{}
+	}
+	m[step.Ledger][e.ID] = e
+	return "balances", balance
+}
+
+// checkHistory compares a ledger with the model, step by step, and its two stores with each other.
+func checkHistory(
+	tb testing.TB, history []delivery, declare func(b *topology.Builder) ledger.Ledger[string, Entry],
+) error {
+	var l ledger.Ledger[string, Entry]
+	d := processortest.New(tb, func(b *topology.Builder) { l = declare(b) })
+	m := model{}
+	for i, step := range history {
+		if step.Restart {
+			d.Restart()
+		}
+		want, balance := m.apply(step)
+		got, records, err := deliver(d, step)
+		if err != nil {
+			return err
+		}
+		if got != want {
+			return fmt.Errorf("step %d of %+v went to %q, want %q", i, history, got, want)
+		}
+		form, err := json.Marshal(balance)
+		if want == "balances" && (err != nil || string(records[0].Value) != string(form)) {
+			return fmt.Errorf("step %d of %+v gave %s, want %s", i, history, records[0].Value, form)
+		}
+		if err := checkStores(d, l); err != nil {
+			return fmt.Errorf("step %d of %+v: %w", i, history, err)
+		}
+	}
+	return m.compare(d)
+}
+
+// deliver returns the names of the topics that the record went to, and what they got.
+func deliver(d *processortest.Driver, step delivery) (topics string, records []topologytest.Raw, err error) {
+	var opts []topologytest.PipeOption
+	if step.Fails {
+		opts = append(opts, topologytest.Header("fail", ""))
+	}
+	if err := topologytest.Pipe(d.Driver, entryTopic, step.Ledger, step.Entry, opts...); err != nil {
+		return "", nil, err
+	}
+	for _, topic := range []string{"balances", "duplicates", "conflicts", "dead"} {
+		for _, r := range d.Take(topic) {
+			topics += topic
+			records = append(records, r)
+		}
+	}
+	return topics, records, nil
+}
+
+func checkStores(d *processortest.Driver, l ledger.Ledger[string, Entry]) error {
+	contributions, err := topologytest.Store(d.Driver, l.ContributionStore(), 0)
+	if err != nil {
+		return err
+	}
+	balances, err := topologytest.Store(d.Driver, l.BalanceStore(), 0)
+	if err != nil {
+		return err
+	}
+	return ledger.CheckStores(contributions, balances)
+}
+
+func (m model) compare(d *processortest.Driver) error {
+	n := 0
+	for _, posted := range m {
+		n += len(posted)
+	}
+	if got := len(d.Rows("ledger-contributions", 0)); got != n {
+		return fmt.Errorf("there are %d contributions, want %d", got, n)
+	}
+	if got := len(d.Rows("ledger-balances", 0)); got != len(m) {
+		return fmt.Errorf("there are %d balances, want %d", got, len(m))
+	}
+	return nil
+}
+
+func declare(b *topology.Builder) ledger.Ledger[string, Entry] {
+	return routed(b, ledger.Columns("x", "y"))
+}
+
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		if err := checkHistory(t, deliveries.Draw(rt, "history"), declare); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+// TestModelFindsBrokenLedger is the control: ledgers that are told of other contributions than the records
+// hold are found.
+func TestModelFindsBrokenLedger(t *testing.T) {
+	broken := map[string]func(c *ledger.Contribution, r entry){
+		"counts deliveries": func(c *ledger.Contribution, r entry) {
+			_, _, offset := r.Source()
+			c.ID += fmt.Sprint(offset)
+		},
+		"ignores amounts":     func(c *ledger.Contribution, _ entry) { c.Amounts = []int64{1, 1} },
+		"ignores corrections": func(c *ledger.Contribution, _ entry) { c.Corrects = "" },
+		"loses a column":      func(c *ledger.Contribution, _ entry) { c.Amounts[1] = 0 },
+	}
+	for name, distort := range broken {
+		found := false
+		for seed := range 50 {
+			found = found || checkHistory(t, deliveries.Example(seed),
+				func(b *topology.Builder) ledger.Ledger[string, Entry] {
+					post := func(r entry) (ledger.Contribution, error) {
+						c, err := contribution(r)
+						c.Amounts = slices.Clone(c.Amounts)
+						distort(&c, r)
+						return c, err
+					}
+					return routedFrom(b, post, ledger.Columns("x", "y"))
+				}) != nil
+		}
+		if !found {
+			t.Errorf("a ledger that %s passes", name)
+		}
+	}
+}
+
+// TestAnyOrder: contributions without corrections come to the same balance in any order, however often each
+// of them comes.
+func TestAnyOrder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		amounts := rapid.SliceOfN(rapid.Int64Range(-1000, 1000), 1, 20).Draw(rt, "amounts")
+		total := int64(0)
+		indices := make([]int, len(amounts))
+		for i, amount := range amounts {
+			total += amount
+			indices[i] = i
+		}
+		order := rapid.Permutation(indices).Draw(rt, "order")
+		order = append(order, rapid.SliceOf(rapid.SampledFrom(indices)).Draw(rt, "again")...)
+		d := newBare(t)
+		for _, i := range order {
+			d.Pipe("entries", "k", fmt.Sprintf(`{"id":"%d","amounts":[%d]}`, i, amounts[i]))
+		}
+		changes := d.Take("balances")
+		var last ledger.Balance
+		if err := json.Unmarshal(changes[len(changes)-1].Value, &last); err != nil {
+			rt.Fatal(err)
+		}
+		if len(changes) != len(amounts) || last.Count != int64(len(amounts)) || last.Amounts[0] != total {
+			rt.Fatalf("the last of %d balances is %+v, want %d in %d", len(changes), last, total, len(amounts))
+		}
+	})
+}
