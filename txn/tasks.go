@@ -384,5 +384,8 @@ func (s *session) resume(topic string, partition int32) {
 	g.Resume(topic, partition)
 }
 
+// ErrIntegrity says that data and log contradict each other. Nothing was applied that contradicts the log.
+var ErrIntegrity = worker.ErrIntegrity
+
 // ErrAllStopped says that no task of the instance can work any more. The last reason is wrapped with it.
 var ErrAllStopped = errors.New("all tasks are stopped")

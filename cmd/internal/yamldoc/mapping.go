@@ -109,7 +109,7 @@ func suggestion(word string, known []string) string {
 
 // closest returns the word of known that differs least, empty if all differ too much.
 func closest(word string, known []string) string {
-	best, limit := "", 1+len([]rune(word))/3
+	best, limit := "", len([]rune(word))/3
 	for _, k := range known {
 		if d := editDistance(strings.ToLower(word), k); d <= limit {
 			best, limit = k, d-1

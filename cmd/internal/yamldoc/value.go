@@ -184,7 +184,7 @@ func (v Value) In(line, column int) Position {
 		}
 	case *ast.LiteralNode:
 		text := strings.Split(n.Value.Value, "\n")
-		if n.Start.Type != token.LiteralType || line > len(text) {
+		if n.Start.Type != token.LiteralType || line < 1 || line > len(text) {
 			break
 		}
 		written := v.file.from(at.Line+line, 1)

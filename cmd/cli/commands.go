@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/alecthomas/kong"
+)
+
+const description = "Exactly-once stream processing on Kafka."
+
+// commands is the command tree. A command is a field with a type of its own that has a method
+// Run(p *process) error and lives in a file of its own.
+type commands struct {
+	Help   helpFlag   `short:"h" help:"Show help."`
+	Config configFlag `placeholder:"FILE" env:"ONCEWARD_CONFIG" help:"YAML file with settings, by the names of their flags."`
+
+	Run      runCommand      `cmd:"" help:"Run a pipeline until a signal ends it."`
+	Demo     demoCommand     `cmd:"" help:"Kill a pipeline again and again, and see that every figure is right."`
+	Describe describeCommand `cmd:"" help:"Show what a pipeline is made of."`
+	Status   statusCommand   `cmd:"" help:"Show what a running instance on this machine is doing."`
+	Version  versionCommand  `cmd:"" help:"Show the version."`
+
+	DemoPipeline demoPipelineCommand `cmd:"" hidden:"" help:"The pipeline process of the demo."`
+}
+
+// outputFlag is for commands whose result a program may want.
+type outputFlag struct {
+	Output string `enum:"text,json" default:"text" placeholder:"FORMAT" env:"ONCEWARD_OUTPUT" help:"Form of the result, text for people or json for programs; default ${default}."`
+}
+
+// helpFlag shows help. It replaces kong's, which ends the process, and a library must not.
+type helpFlag bool
+
+// errHelp says that help was asked for and shown.
+var errHelp = errors.New("help was shown")
+
+// BeforeReset is called by kong when the flag is given, before anything is checked.
+func (helpFlag) BeforeReset(ctx *kong.Context) error {
+	if err := ctx.PrintUsage(false); err != nil {
+		return err
+	}
+	return errHelp
+}

@@ -1,0 +1,41 @@
+// Package cli is the command line of Onceward, for the command onceward and for programs with topologies of
+// their own:
+//
+//	func main() {
+//		os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, payments))
+//	}
+//
+// Such a program has all commands of onceward, and run and describe take its topologies beside pipelines in
+// files.
+//
+// # Exit codes
+//
+//	0  done; for run: stopped in order after a signal
+//	1  failed: the cluster, the disk or another process is in the way
+//	2  usage: a flag, the environment, the configuration or the pipeline is wrong; nothing was touched
+//	3  data integrity: stored state, changelog and offsets contradict each other, or stored data is damaged
+//
+// What goes wrong is said on the standard error, in one line for each problem: what, where, and what to do.
+//
+// # Configuration
+//
+// A setting comes from the first of these that has it: the flag, the environment variable ONCEWARD_<FLAG>
+// with underscores, the YAML file that --config or ONCEWARD_CONFIG names, whose keys are the names of the
+// flags, the default. A setting that no command has is a mistake, so that a misspelt one is not ignored.
+//
+// # Output
+//
+// Results go to the standard output, logs and problems to the standard error. Text is for people and may
+// change; the JSON of --output json is for programs, and its fields stay.
+//
+// # Signals
+//
+// On SIGINT or SIGTERM, run stops in order: what is open is committed, databases are flushed, the group is
+// left. A second signal has its usual effect and ends the process at once, which costs nothing but the
+// replay of a tail at the next start.
+//
+// # Concurrency
+//
+// Main may be called once at a time in a process, because it handles signals and reads the environment. All
+// goroutines that it starts have ended when it returns.
+package cli

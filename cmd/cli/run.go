@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+)
+
+// runCommand runs a topology as one instance of its application.
+type runCommand struct {
+	selection
+	Brokers     []string `required:"" placeholder:"HOST:PORT" env:"ONCEWARD_BROKERS" help:"Brokers to start from, with commas between them."`
+	StateDir    string   `required:"" placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"Directory of this instance, on a local disk; made if it is not there."`
+	Application string   `placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; default is the name of the pipeline."`
+	Instance    string   `placeholder:"NAME" env:"ONCEWARD_INSTANCE" help:"Name of this instance among those of the application; default is made once and kept in the state directory."`
+
+	Workers        int           `placeholder:"N" env:"ONCEWARD_WORKERS" help:"Number of workers; default is one for each CPU."`
+	CommitInterval time.Duration `default:"100ms" placeholder:"DURATION" env:"ONCEWARD_COMMIT_INTERVAL" help:"The longest that a record waits for its commit; default ${default}."`
+	ConnectTimeout time.Duration `default:"60s" placeholder:"DURATION" env:"ONCEWARD_CONNECT_TIMEOUT" help:"How long to wait for the brokers at the start; default ${default}."`
+
+	LogLevel  string `enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" env:"ONCEWARD_LOG_LEVEL" help:"Least level that is logged, of debug, info, warn and error; default ${default}."`
+	LogFormat string `enum:"text,json" default:"text" placeholder:"FORMAT" env:"ONCEWARD_LOG_FORMAT" help:"Form of the log, text or json; default ${default}."`
+}
+
+func (c *runCommand) Run(p *process) error {
+	t, err := c.topology(p)
+	if err != nil {
+		return err
+	}
+	log, err := c.logger(p)
+	if err != nil {
+		return err
+	}
+	app, err := txn.New(t, txn.Config{
+		Brokers: c.Brokers, StateDir: c.StateDir, Application: c.Application, Instance: c.Instance,
+		Workers: c.Workers, CommitIntervalMax: c.CommitInterval, ConnectTimeout: c.ConnectTimeout, Logger: log,
+	})
+	if err != nil {
+		return wrongSettings(err)
+	}
+	ctx, release := untilSignal(p.ctx, log)
+	defer release()
+	return c.run(ctx, app, t, log)
+}
+
+func (c *runCommand) run(ctx context.Context, app *txn.App, t *topology.Topology, log *slog.Logger) error {
+	log.Info("starting", "topology", t.Name(), "application", app.Status().Application,
+		"brokers", strings.Join(c.Brokers, ","), "state_dir", c.StateDir)
+	err := app.Run(ctx)
+	totals := app.Status().Totals
+	if err == nil {
+		log.Info("stopped in order", "records", totals.Records, "outputs", totals.Outputs,
+			"dead_letters", totals.DeadLetters, "commits", totals.Commits, "aborts", totals.Aborts)
+	}
+	return err
+}
+
+func (c *runCommand) logger(p *process) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		return nil, usage("--log-level: %w", err)
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(p.err, opts)), nil
+	}
+	return slog.New(slog.NewTextHandler(p.err, opts)), nil
+}
+
+// flagOf has the flags for the fields of txn.Config that can be wrong.
+var flagOf = map[string]string{
+	"Brokers":           "--brokers",
+	"StateDir":          "--state-dir",
+	"Application":       "--application",
+	"Instance":          "--instance",
+	"Workers":           "--workers",
+	"CommitIntervalMax": "--commit-interval",
+	"ConnectTimeout":    "--connect-timeout",
+}
+
+// wrongSettings says what txn.New has to say in the words of the command line, one line a mistake.
+func wrongSettings(err error) error {
+	var errs []error
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
+	}
+	for _, err := range all {
+		if setting, ok := errors.AsType[*txn.ConfigError](err); ok {
+			name := flagOf[setting.Field]
+			if name == "" {
+				name = setting.Field
+			}
+			err = fmt.Errorf("%s: %s", name, setting.Reason)
+		}
+		errs = append(errs, err)
+	}
+	return &usageError{errors.Join(errs...)}
+}
+
+// untilSignal returns a context that ends with the first SIGINT or SIGTERM. From then on signals have their
+// usual effect again, so the second one ends the process. release ends the watching.
+func untilSignal(parent context.Context, log *slog.Logger) (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer cancel()
+		defer signal.Stop(signals)
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			log.Info("stopping in order; a second signal ends the process at once", "signal", s.String())
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		cancel()
+		<-done
+	}
+}

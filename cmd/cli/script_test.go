@@ -1,0 +1,273 @@
+package cli_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/cmd/cli"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+)
+
+func TestMain(m *testing.M) {
+	run := func(topologies ...*topology.Topology) {
+		os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, topologies...))
+	}
+	testscript.Main(m, map[string]func(){
+		"onceward": func() { run() },
+		// Programs with one topology of their own, and with two.
+		"copier":  func() { run(copyTopology("copier")) },
+		"copiers": func() { run(copyTopology("east"), copyTopology("west")) },
+		"joined":  func() { run(joinedTopology()) },
+	})
+}
+
+// joinedTopology reads two topics in one task.
+func joinedTopology() *topology.Topology {
+	b := topology.NewBuilder("joined")
+	read := func(name string) topology.Stream[string, string] {
+		return topology.From(b, topology.Topic(name, schemas.String(), schemas.String()))
+	}
+	both := read("east").Merge("both", read("west"))
+	both.Into(topology.Topic("out", schemas.String(), schemas.String()))
+	return mustBuild(b)
+}
+
+func copyTopology(name string) *topology.Topology {
+	b := topology.NewBuilder(name)
+	in := topology.Topic("in", schemas.String(), schemas.String())
+	topology.From(b, in).Into(topology.Topic("out", schemas.String(), schemas.String()))
+	return mustBuild(b)
+}
+
+func mustBuild(b *topology.Builder) *topology.Topology {
+	t, err := b.Build()
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+func TestScripts(t *testing.T) {
+	pipelines, err := filepath.Abs("../pipeline/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		Setup: func(env *testscript.Env) error {
+			env.Values[brokerKey{}] = &broker{}
+			env.Setenv("PIPELINES", pipelines)
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"kafka":     kafka,
+			"stopkafka": stopKafka,
+			"produce":   produce,
+			"consume":   consume,
+			"topics":    topics,
+			"forget":    forget,
+			"code":      code,
+			"signal":    sendSignal,
+			"retry":     retry,
+		},
+	})
+}
+
+// patience is how long a script waits for what has to happen.
+const patience = 60 * time.Second
+
+// kafka starts an embedded broker with the given topics, each topic:partitions, and sets $BROKERS.
+func kafka(ts *testscript.TestScript, _ bool, args []string) {
+	opts := []kfake.Opt{kfake.NumBrokers(1)}
+	for _, arg := range args {
+		name, partitions, _ := strings.Cut(arg, ":")
+		n, err := strconv.ParseInt(partitions, 10, 32)
+		ts.Check(err)
+		opts = append(opts, kfake.SeedTopics(int32(n), name))
+	}
+	c, err := kfake.NewCluster(opts...)
+	ts.Check(err)
+	ts.Value(brokerKey{}).(*broker).Cluster = c
+	ts.Defer(func() {
+		// A script that failed leaves processes behind, which would wait for a broker that is gone.
+		for _, cmd := range ts.BackgroundCmds() {
+			_ = cmd.Process.Kill() // it fails for those that have ended
+		}
+		c.Close()
+	})
+	ts.Setenv("BROKERS", strings.Join(c.ListenAddrs(), ","))
+}
+
+// broker is the embedded broker of a script.
+type broker struct{ *kfake.Cluster }
+
+type brokerKey struct{}
+
+// stopKafka takes the broker away.
+func stopKafka(ts *testscript.TestScript, _ bool, _ []string) {
+	ts.Value(brokerKey{}).(*broker).Close()
+}
+
+// topics prints the topics of the cluster.
+func topics(ts *testscript.TestScript, _ bool, _ []string) {
+	withAdmin(ts, func(ctx context.Context, adm *kadm.Client) {
+		details, err := adm.ListTopics(ctx)
+		ts.Check(err)
+		for _, name := range details.Names() {
+			_, err := fmt.Fprintln(ts.Stdout(), name)
+			ts.Check(err)
+		}
+	})
+}
+
+// forget deletes a consumer group with its offsets: forget group.
+func forget(ts *testscript.TestScript, _ bool, args []string) {
+	withAdmin(ts, func(ctx context.Context, adm *kadm.Client) {
+		deleted, err := adm.DeleteGroups(ctx, args[0])
+		ts.Check(err)
+		ts.Check(deleted.Error())
+	})
+}
+
+func withAdmin(ts *testscript.TestScript, do func(ctx context.Context, adm *kadm.Client)) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(ts.Getenv("BROKERS")))
+	ts.Check(err)
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	do(ctx, kadm.NewClient(cl))
+}
+
+// produce writes the lines of a file to a topic: produce topic file. A line is a key, a space and a value; -
+// is a null key or value. All go to the partition of their key, and those without one to partition 0.
+func produce(ts *testscript.TestScript, _ bool, args []string) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(ts.Getenv("BROKERS")), kgo.DefaultProduceTopic(args[0]))
+	ts.Check(err)
+	defer cl.Close()
+	for line := range strings.Lines(ts.ReadFile(args[1])) {
+		k, v, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		r := &kgo.Record{}
+		if k != "-" {
+			r.Key = []byte(k)
+		}
+		if v != "-" {
+			r.Value = []byte(v)
+		}
+		ts.Check(cl.ProduceSync(context.Background(), r).FirstErr())
+	}
+}
+
+// consume prints the committed records of a topic, once there are n: consume topic n. More than n are an
+// error. A line is the key and the value; -headers prints the headers whose keys begin with the next word
+// instead of the value.
+func consume(ts *testscript.TestScript, _ bool, args []string) {
+	prefix := ""
+	if args[0] == "-headers" {
+		prefix, args = args[1], args[2:]
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(ts.Getenv("BROKERS")), kgo.ConsumeTopics(args[0]),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchMaxWait(50*time.Millisecond))
+	ts.Check(err)
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var records []*kgo.Record
+	for len(records) < n {
+		records = append(records, cl.PollFetches(ctx).Records()...)
+		if ctx.Err() != nil {
+			ts.Fatalf("%s has %d committed records after %s, want %d", args[0], len(records), patience, n)
+		}
+	}
+	if len(records) > n {
+		ts.Fatalf("%s has %d committed records, want %d", args[0], len(records), n)
+	}
+	// Between partitions there is no order.
+	slices.SortStableFunc(records, func(a, b *kgo.Record) int { return cmp.Compare(a.Partition, b.Partition) })
+	for _, r := range records {
+		_, err := fmt.Fprintln(ts.Stdout(), textOf(r.Key), textOrHeaders(r, prefix))
+		ts.Check(err)
+	}
+}
+
+func textOrHeaders(r *kgo.Record, prefix string) string {
+	if prefix == "" {
+		return textOf(r.Value)
+	}
+	var texts []string
+	for _, h := range r.Headers {
+		if strings.HasPrefix(h.Key, prefix) {
+			texts = append(texts, h.Key+"="+string(h.Value))
+		}
+	}
+	return strings.Join(texts, " ")
+}
+
+func textOf(b []byte) string {
+	if b == nil {
+		return "-"
+	}
+	return string(b)
+}
+
+// code runs a command that must end with an exit code: code 2 onceward run.
+func code(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	err = ts.Exec(args[1], args[2:]...)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// sendSignal sends SIGTERM to the background command with that number, in the order in which they were
+// started: signal 0.
+func sendSignal(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	ts.Check(ts.BackgroundCmds()[n].Process.Signal(syscall.SIGTERM))
+}
+
+// retry runs a command until it succeeds and its standard output has a text: retry text command...
+func retry(ts *testscript.TestScript, _ bool, args []string) {
+	deadline := time.Now().Add(patience)
+	for {
+		cmd := exec.Command(args[1], args[2:]...)
+		cmd.Dir = ts.MkAbs(".")
+		out, err := cmd.Output()
+		if err == nil && strings.Contains(string(out), args[0]) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%q is not printed within %s: %v\n%s", args[0], patience, err, out)
+		}
+	}
+}

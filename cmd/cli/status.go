@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/onceward/onceward/txn"
+)
+
+// statusCommand asks the instance that runs on a state directory.
+type statusCommand struct {
+	StateDir string        `required:"" placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"State directory of the instance."`
+	Timeout  time.Duration `default:"5s" placeholder:"DURATION" env:"ONCEWARD_TIMEOUT" help:"How long to wait for the answer; default ${default}."`
+	outputFlag
+}
+
+func (c *statusCommand) Run(p *process) error {
+	ctx, cancel := context.WithTimeout(p.ctx, c.Timeout)
+	defer cancel()
+	s, err := txn.InstanceStatus(ctx, c.StateDir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		// There is no socket, or one that a killed process has left.
+		return fmt.Errorf("no instance runs on the state directory %s; check --state-dir, or start one with run",
+			c.StateDir)
+	case err != nil:
+		return err
+	}
+	if c.Output == "json" {
+		return writeJSON(p.out, statusOf(s))
+	}
+	return writeStatus(p.out, s)
+}
+
+// instanceStatus is the JSON form of a status. Its fields are for programs and stay.
+type instanceStatus struct {
+	Application string       `json:"application"`
+	Instance    string       `json:"instance"`
+	State       txn.State    `json:"state"`
+	Totals      txn.Totals   `json:"totals"`
+	Tasks       []taskStatus `json:"tasks"`
+}
+
+type taskStatus struct {
+	Task        string            `json:"task"`
+	Subtopology string            `json:"subtopology"`
+	Partition   int32             `json:"partition"`
+	State       txn.TaskState     `json:"state"`
+	Reason      string            `json:"reason,omitempty"`
+	Inputs      []txn.InputStatus `json:"inputs"`
+	Restored    int64             `json:"restored"`
+	Remaining   int64             `json:"remaining"`
+	Records     int64             `json:"records"`
+	DeadLetters int64             `json:"dead_letters"`
+	Outcomes    map[string]int64  `json:"outcomes"`
+}
+
+func statusOf(s txn.Status) instanceStatus {
+	out := instanceStatus{
+		Application: s.Application, Instance: s.Instance, State: s.State, Totals: s.Totals, Tasks: []taskStatus{},
+	}
+	for _, t := range s.Tasks {
+		task := taskStatus{
+			Task: t.ID.String(), Subtopology: t.ID.Subtopology, Partition: t.ID.Partition, State: t.State,
+			Reason: t.Reason, Inputs: t.Inputs, Restored: t.Restored, Remaining: t.Remaining, Records: t.Records,
+			DeadLetters: t.DeadLetters, Outcomes: t.Outcomes,
+		}
+		// Empty and not null, so that programs need no special case.
+		if task.Inputs == nil {
+			task.Inputs = []txn.InputStatus{}
+		}
+		if task.Outcomes == nil {
+			task.Outcomes = map[string]int64{}
+		}
+		out.Tasks = append(out.Tasks, task)
+	}
+	return out
+}
+
+// writeStatus writes the status for people.
+func writeStatus(out io.Writer, s txn.Status) error {
+	var text strings.Builder
+	t := s.Totals
+	fmt.Fprintf(&text, "application\t%s\ninstance\t%s\nstate\t%s\n", s.Application, s.Instance, s.State)
+	fmt.Fprintf(&text, "records\t%d\noutputs\t%d\ndead letters\t%d\n", t.Records, t.Outputs, t.DeadLetters)
+	fmt.Fprintf(&text, "commits\t%d\naborts\t%d\nretries\t%d\n", t.Commits, t.Aborts, t.Retries)
+	if len(s.Tasks) > 0 {
+		// The empty line makes the columns of the table independent of those above.
+		text.WriteString("\nTASK\tSTATE\tRECORDS\tDEAD LETTERS\tCOMMITTED\tREASON\n")
+	}
+	for _, task := range s.Tasks {
+		fmt.Fprintf(&text, "%s\t%s\t%d\t%d\t%s\t%s\n", task.ID, stateOf(task), task.Records, task.DeadLetters,
+			positions(task.Inputs), task.Reason)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(w, text.String()); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+func stateOf(task txn.TaskStatus) string {
+	if task.State == txn.TaskRestoring {
+		return fmt.Sprintf("%s (%d records read, %d left)", task.State, task.Restored, task.Remaining)
+	}
+	return string(task.State)
+}
+
+func positions(inputs []txn.InputStatus) string {
+	texts := make([]string, len(inputs))
+	for i, in := range inputs {
+		texts[i] = fmt.Sprintf("%s[%d]@%d", in.Topic, in.Partition, in.Offset)
+	}
+	return strings.Join(texts, " ")
+}

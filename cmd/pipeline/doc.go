@@ -1,0 +1,93 @@
+// Package pipeline makes topologies of YAML files, so that an exactly-once pipeline needs no Go program.
+// Everything ends as an ordinary topology: the file has no runtime of its own, and no meaning that package
+// topology and the processors do not have.
+//
+//	name: payments                 # name of the topology, and application id by default
+//	dead_letters: payment-dead     # topic for records that fail; without one such a record stops its task
+//	source: {topic: payment-events, key: string, value: json, start: earliest}
+//	steps:
+//	  - dedupe: {name: inbox, id: event.message_id, conflicts: payment-conflicts}
+//	  - project: {name: accounts, version: event.version, into: account-state}
+//	  - filter: {name: captures, where: event.type == "capture"}
+//	  - ledger: {name: balances, id: event.capture_id, amounts: {amount: event.amount}, into: account-balances}
+//
+// # Source
+//
+// A pipeline reads one topic. Keys are text and may be null. Values are JSON and may be null; a document
+// with duplicate keys is malformed, because two readers could take it for different ones. start says where
+// a new application begins: earliest (the default), latest, or a time such as 2026-01-31T08:00:00Z.
+//
+// # Steps
+//
+// Steps follow each other. Each has one kind, and a name that is unique in the pipeline and stays: stores,
+// changelogs and repartition topics are found by it. Topics are written in the same transaction as
+// everything else. What is optional has a question mark.
+//
+//	dedupe   name, id, duplicates?, conflicts?
+//	         The first record with an id goes on. Later ones with the same payload are duplicates, those
+//	         with another one are conflicts; without a topic for them duplicates end and conflicts fail. See
+//	         package processors/inbox.
+//	filter   name, where
+//	         Records for which where is true go on.
+//	map      name, value
+//	         Records go on with another value.
+//	project  name, version, into, value?, gaps?, sparse?, stale?, gaps_into?
+//	         The latest state of each key, by version: value, or the event as it is. into gets every new
+//	         state as {"version": 1, "value": ...}. A null event deletes the state. gaps: fail (the default)
+//	         or accept, for a record before which versions are missing; sparse: true if versions are not
+//	         dense. stale gets records that came too late, gaps_into those that revealed a gap. See package
+//	         processors/projection.
+//	ledger   name, id, amounts, into, corrects?, conflicts?
+//	         Sums for each key, in which every contribution id counts once. amounts are names with integer
+//	         expressions. into gets every new balance as {"count": 2, "amounts": {"amount": 7},
+//	         "contribution": "c2"}. corrects names the contribution that this one reverses or adjusts, ""
+//	         or null if there is none. conflicts gets records with a known id and other amounts; without it
+//	         they fail. See package processors/ledger.
+//	rekey    name, key
+//	         Records get another key and go to the partition of it, through a topic of their own.
+//	sink     topic
+//	         Records are written to a topic, as they are.
+//
+// project, ledger and sink are branches: the next step gets the records that came to them, unchanged. All
+// other steps have the next one behind them. dedupe, project and ledger keep state per key, so what belongs
+// together must have one key; rekey sees to it.
+//
+// # Expressions
+//
+// Expressions are CEL, https://cel.dev. In YAML an expression with a colon, a brace or a # is put in quotes
+// or in a block. The variables are
+//
+//	event      the value, as decoded JSON; null for a null
+//	key        the record's key, a string; null for a null
+//	timestamp  the record's timestamp
+//	headers    the record's headers that are UTF-8 text, a map of strings; of several with one key the last
+//
+// Expressions are checked when the file is read, as far as types are known; those of the event's fields are
+// known at run time only. There is no clock and no randomness in them, so a replay gives the same results.
+//
+// Numbers are exact. A JSON number that is written as an integer is an int, or a uint beyond the range of
+// 64-bit integers with a sign; any other is a double if the double is the very number that is written. What
+// fits none of them can be passed on and compared for equality, and everything else with it fails. Amounts,
+// versions and ids are never rounded or converted in silence: a double is no amount, and 5 is no id.
+//
+// An evaluation that fails (a missing field, types that do not fit, an overflow, a cost of more than
+// 1,000,000 units of CEL's cost model) fails the record with class Validation. The reason names the
+// expression and the fields that it mentions, and nothing of the record.
+//
+// An object of a new value has its keys sorted, and its integers stay integers. A value that no map step has
+// replaced is written byte for byte as it was read.
+//
+// # Mistakes
+//
+// Unknown and repeated keys, wrong types, expressions that do not compile, names that are taken: [Load]
+// returns all of them at once as an [*Error], each with file, line and column.
+//
+// # Concurrency
+//
+// All functions are safe for concurrent use, and so is the topology. Nothing is started.
+//
+// # What it is not
+//
+// A pipeline has one source, and no joins, windows or calls to other systems. What needs them is a program,
+// which package cmd/cli gives the same commands.
+package pipeline

@@ -1,0 +1,162 @@
+package pipeline
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/onceward/onceward/cmd/internal/yamldoc"
+	"github.com/onceward/onceward/processors/inbox"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+)
+
+// kinds are the kinds of steps by their keys, each with what reads it.
+var kinds = map[string]func(r *reader, v yamldoc.Value) step{
+	"dedupe":  readDedupe,
+	"filter":  readFilter,
+	"map":     readMap,
+	"project": readProject,
+	"ledger":  readLedger,
+	"rekey":   readRekey,
+	"sink":    readSink,
+}
+
+var kindNames = slices.Sorted(maps.Keys(kinds))
+
+// name reads the name of a step, which is that of its node, and claims the names that are made of it.
+func (r *reader) name(m yamldoc.Mapping, suffixes ...string) string {
+	v := m.Required("name")
+	name := v.Text()
+	if name == "" {
+		return ""
+	}
+	for _, suffix := range append([]string{""}, suffixes...) {
+		r.claim(name+suffix, v)
+	}
+	return name
+}
+
+// branch is a topic to which a step writes beside the stream. The zero branch is none.
+type branch struct{ sink, topic string }
+
+// branch reads an optional topic. Its sink is named after the step and not after the topic, so that several
+// steps can write to one topic.
+func (r *reader) branch(v yamldoc.Value, step string) branch {
+	b := branch{topic: v.Text()}
+	if b.topic == "" || step == "" {
+		return branch{}
+	}
+	b.sink = step + "-" + v.Key() + "-sink"
+	r.claim(b.sink, v)
+	return b
+}
+
+// into writes s to the topic of b if there is one.
+func into[V any](b branch, s func() topology.Stream[key, V], codec schemas.Codec[V]) {
+	if b.topic != "" {
+		s().IntoNamed(b.sink, topology.Topic(b.topic, nullableKeys(), codec))
+	}
+}
+
+type dedupe struct {
+	name                  string
+	id                    *expression
+	duplicates, conflicts branch
+}
+
+func readDedupe(r *reader, v yamldoc.Value) step {
+	m := v.Mapping("name", "id", "duplicates", "conflicts")
+	s := dedupe{name: r.name(m)}
+	s.id = r.compile(m.Required("id"), "id", wantString)
+	s.duplicates = r.branch(m.Optional("duplicates"), s.name)
+	s.conflicts = r.branch(m.Optional("conflicts"), s.name)
+	return s
+}
+
+func (d dedupe) declare(s stream) stream {
+	id := func(r record) (string, error) { return d.id.Text(&r) }
+	in := inbox.Dedupe(s, d.name, id, inbox.PayloadHash(payloadHash))
+	into(d.duplicates, in.Duplicates, nullableValues())
+	into(d.conflicts, in.Conflicts, nullableValues())
+	return in.Accepted()
+}
+
+type filter struct {
+	name  string
+	where *expression
+}
+
+func readFilter(r *reader, v yamldoc.Value) step {
+	m := v.Mapping("name", "where")
+	return filter{name: r.name(m), where: r.compile(m.Required("where"), "where", wantBool)}
+}
+
+func (f filter) declare(s stream) stream {
+	return s.Filter(f.name, func(r record) (bool, error) { return f.where.Bool(&r) })
+}
+
+type mapping struct {
+	name  string
+	value *expression
+}
+
+func readMap(r *reader, v yamldoc.Value) step {
+	m := v.Mapping("name", "value")
+	return mapping{name: r.name(m), value: r.compile(m.Required("value"), "value", wantObject)}
+}
+
+func (m mapping) declare(s stream) stream {
+	return topology.MapValues(s, m.name, func(r record) (value, error) {
+		d, err := m.value.Object(&r)
+		if err != nil {
+			return value{}, err
+		}
+		return topology.Some(d), nil
+	})
+}
+
+type rekey struct {
+	name string
+	key  *expression
+}
+
+func readRekey(r *reader, v yamldoc.Value) step {
+	m := v.Mapping("name", "key")
+	return rekey{
+		name: r.name(m, "-repartition-sink", "-repartition-source"),
+		key:  r.compile(m.Required("key"), "key", wantString),
+	}
+}
+
+func (k rekey) declare(s stream) stream {
+	rekeyed := topology.SelectKey(s, k.name, func(r record) (key, error) {
+		text, err := k.key.Text(&r)
+		if err != nil {
+			return key{}, err
+		}
+		return topology.Some(text), nil
+	})
+	return topology.Repartition(rekeyed, k.name, nullableKeys(), nullableValues())
+}
+
+type sink struct{ topic string }
+
+func readSink(r *reader, v yamldoc.Value) step {
+	topic := v.Mapping("topic").Required("topic")
+	s := sink{topic.Text()}
+	if s.topic == "" {
+		return s
+	}
+	if first, ok := r.sinks[s.topic]; ok {
+		topic.Mistake("there is a sink for the topic in line %d; a record would be written twice", first.Line)
+		return s
+	}
+	r.sinks[s.topic] = topic.Position()
+	r.claim(s.topic+"-sink", topic)
+	return s
+}
+
+func (k sink) declare(s stream) stream {
+	s.Into(topicOf(k.topic))
+	return s
+}
