@@ -41,6 +41,9 @@ type Database interface {
 	// of an unanswered commit can never overwrite newer state. Writes are taken in order, of two for one key
 	// the later one counts. Keys and values are copied.
 	//
+	// After an error that wraps ErrFailed or ErrCorrupt the batch may be in or not: Positions says it once the
+	// database is closed and open again. After every other error it is not in.
+	//
 	// Apply does not wait for the disk. A crash may lose the latest batches, always whole ones and always
 	// from the end; Positions says after the reopening which were kept.
 	Apply(base, next Positions, writes iter.Seq[Write]) error

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/onceward/onceward/state"
 	"pgregory.net/rapid"
+
+	"github.com/onceward/onceward/state"
 )
 
 func samplePositions() state.Positions {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 )

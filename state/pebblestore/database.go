@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/onceward/onceward/state"
 )
 
@@ -120,7 +121,7 @@ func (d *database) Apply(base, next state.Positions, writes iter.Seq[state.Write
 	}
 	// Rounds resemble their predecessors: with room for the last one, the batch is rarely moved while it grows.
 	b := d.db.NewBatch(pebble.WithInitialSizeBytes(d.batchBytes + d.batchBytes/8))
-	defer b.Close()
+	defer releaseBatch(b)
 	for w := range writes {
 		if err := addWrite(b, w); err != nil {
 			return d.fault.newError("apply", err)
@@ -129,6 +130,9 @@ func (d *database) Apply(base, next state.Positions, writes iter.Seq[state.Write
 	d.batchBytes = max(b.Len(), d.batchBytes/2, batchBytesMin)
 	return d.commit("apply", b, next)
 }
+
+// releaseBatch gives the memory of a batch back. There is nothing in it that can fail.
+func releaseBatch(b *pebble.Batch) { _ = b.Close() }
 
 // addWrite encodes one write straight into the memory of the batch.
 func addWrite(b *pebble.Batch, w state.Write) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/state/statetest"
 )

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/cockroachdb/redact"
+
 	"github.com/onceward/onceward/state"
 )
 

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/onceward/onceward/state"
 )
 
@@ -183,7 +184,7 @@ func (d *database) initialise() error {
 		return fmt.Errorf("pebblestore: open %s: %w: there is data but no format", d.path, state.ErrCorrupt)
 	}
 	b := d.db.NewBatch()
-	defer b.Close()
+	defer releaseBatch(b)
 	if err := b.Set(formatKey, []byte{formatVersion}, nil); err != nil {
 		return d.fault.newError("open", err)
 	}
@@ -220,7 +221,7 @@ func (d *database) Declare(stores ...string) error {
 		return err
 	}
 	b := d.db.NewBatch()
-	defer b.Close()
+	defer releaseBatch(b)
 	added, err := d.newNames(stores)
 	if err != nil || len(added) == 0 {
 		return err

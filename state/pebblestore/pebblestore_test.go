@@ -16,10 +16,11 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/goleak"
+
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/state/statetest"
-	"go.uber.org/goleak"
 )
 
 // TestMain finds goroutines that outlive their database.

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/onceward/onceward/state"
 )
 

@@ -89,6 +89,8 @@ func (c *checker) step(op Op) error {
 		}
 	case flush:
 		return c.task.Database().Flush()
+	default:
+		return fmt.Errorf("kind %d is no operation", op.kind)
 	}
 	return nil
 }

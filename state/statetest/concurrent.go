@@ -1,6 +1,7 @@
 package statetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -45,12 +46,12 @@ func testConcurrent(t *testing.T, db state.Database) {
 }
 
 // checkUniform opens a view and expects one value everywhere: the number in the view's positions.
-func checkUniform(db state.Database) error {
+func checkUniform(db state.Database) (err error) {
 	v, err := db.View()
 	if err != nil {
 		return err
 	}
-	defer v.Close()
+	defer func() { err = errors.Join(err, v.Close()) }()
 	want := ""
 	if in, ok := v.Positions().Input("in", 0); ok {
 		want = strconv.FormatInt(in.Offset, 10)

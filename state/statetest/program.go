@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/onceward/onceward/state"
 	"pgregory.net/rapid"
+
+	"github.com/onceward/onceward/state"
 )
 
 // storeNames are the stores of every program. Their ids are not in the order of their names, so that code
@@ -78,8 +79,9 @@ func (o Op) String() string {
 		return fmt.Sprintf("%s %s %q", kindNames[o.kind], o.store, o.key)
 	case scan, scanWriting, readView:
 		return fmt.Sprintf("%s %s %s break at %d", kindNames[o.kind], o.store, rangeString(o.span), o.breakAt)
+	default:
+		return kindNames[o.kind]
 	}
-	return kindNames[o.kind]
 }
 
 func rangeString(r state.Range) string {
@@ -126,6 +128,7 @@ func Programs(lengthMax int) *rapid.Generator[Program] {
 			o.span = state.Range{From: bound.Draw(t, "from"), To: bound.Draw(t, "to")}
 			o.span.Reverse = rapid.Bool().Draw(t, "reverse")
 			o.breakAt = rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "break")
+		default: // has no operands
 		}
 		return o
 	})

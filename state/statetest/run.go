@@ -6,8 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/onceward/onceward/state"
 	"pgregory.net/rapid"
+
+	"github.com/onceward/onceward/state"
 )
 
 // Run checks the databases that open makes. Every call must give a new, empty database; the suite closes it.

@@ -1,0 +1,99 @@
+package recompute
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// header is line 1 of the data file.
+const header = "scheduled,carrier,flight,origin,destination,tail,departed,arrival_delay"
+
+// Row is one scheduled departure. Rows are comparable.
+type Row struct {
+	// Line is the number of the row's line in the data file, whose first line is the header.
+	Line int
+	// Text is the line as it stands there, without its end.
+	Text string
+	// Scheduled is the scheduled departure in minutes since 1970-01-01T00:00Z.
+	Scheduled int64
+	Carrier   string
+	Flight    int
+	Origin    string
+	// Destination is an airport code like Origin.
+	Destination string
+	// Tail is empty if the plane is not known.
+	Tail string
+	// Departed is false for a flight that was cancelled.
+	Departed bool
+	// Delay is how many minutes late the flight arrived, negative if early; Arrived says whether it did. A
+	// flight that departed and did not arrive was diverted.
+	Delay   int
+	Arrived bool
+}
+
+// Cancelled reports whether the flight did not take place.
+func (r *Row) Cancelled() bool { return !r.Departed }
+
+// Diverted reports whether the flight departed and did not arrive where it should.
+func (r *Row) Diverted() bool { return r.Departed && !r.Arrived }
+
+// Contribution identifies the row in the ledger: carrier, flight number, origin and scheduled hour.
+func (r *Row) Contribution() string {
+	return fmt.Sprintf("%s|%d|%s|%d", r.Carrier, r.Flight, r.Origin, r.Scheduled/60)
+}
+
+// Timestamp is the event time of the row's record, in milliseconds since the epoch.
+func (r *Row) Timestamp() int64 { return r.Scheduled * 60_000 }
+
+// ReadRows reads the compressed data file.
+func ReadRows(file io.Reader) ([]Row, error) {
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		return nil, fmt.Errorf("recompute: data file: %w", err)
+	}
+	lines := bufio.NewScanner(unzipped)
+	if lines.Scan() && lines.Text() != header {
+		return nil, fmt.Errorf("recompute: data file: line 1 is not the header %s", header)
+	}
+	var rows []Row
+	for n := 2; lines.Scan(); n++ {
+		row, err := parseRow(n, lines.Text())
+		if err != nil {
+			return nil, fmt.Errorf("recompute: data file: line %d: %w", n, err)
+		}
+		rows = append(rows, row)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("recompute: data file: %w", err)
+	}
+	return rows, nil
+}
+
+func parseRow(line int, text string) (Row, error) {
+	v := strings.Split(text, ",")
+	if len(v) != 8 {
+		return Row{}, fmt.Errorf("%d columns, not 8", len(v))
+	}
+	r := Row{Line: line, Text: text, Carrier: v[1], Origin: v[3], Destination: v[4], Tail: v[5]}
+	var err error
+	if r.Scheduled, err = strconv.ParseInt(v[0], 10, 64); err != nil {
+		return Row{}, err
+	}
+	if r.Flight, err = strconv.Atoi(v[2]); err != nil {
+		return Row{}, err
+	}
+	if r.Departed, err = strconv.ParseBool(v[6]); err != nil {
+		return Row{}, err
+	}
+	if v[7] != "" {
+		r.Arrived = true
+		if r.Delay, err = strconv.Atoi(v[7]); err != nil {
+			return Row{}, err
+		}
+	}
+	return r, nil
+}
