@@ -5,7 +5,7 @@ RACE_PKGS ?= ./...
 LINT_VERSION ?= v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race e2e lint tidy-check cross build negative fuzz-short bench soak clean
+.PHONY: help demo test race e2e lint tidy-check cross build negative bench clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,6 +16,7 @@ demo: ## the payment drill on the embedded broker, with kills; ends with a table
 test: ## every test; those on real Kafka need Java 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
 	$(GO) vet ./...
 	$(GO) test -timeout 20m ./...
+	@$(GO) test -v -run '^TestCopy$$' ./e2e/runtime | { grep '^NOT RUN' || true; } # go test is silent about what passes
 
 race: ## every test but the long scenarios, under the race detector, with invariants
 	$(GO) test -race -tags invariants -short -timeout 30m $(RACE_PKGS)
