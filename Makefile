@@ -35,7 +35,7 @@ tidy-check: ## go.mod and formatting are clean
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 
 cross: ## compile the command for Linux, macOS and Windows
-	@for target in linux/amd64 linux/arm64 darwin/arm64 windows/amd64; do \
+	@for target in linux/amd64 darwin/arm64 windows/amd64; do \
 		echo "  $$target"; \
 		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -trimpath -o /dev/null ./cmd/onceward || exit 1; \
 	done

@@ -78,14 +78,12 @@ func (a *App) Run(ctx context.Context) (err error) {
 	if !a.start() {
 		return errors.New("Run was called before: an App runs once")
 	}
-	defer func() {
-		a.setState(Stopped)
-		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			err = nil
-		}
-	}()
+	defer a.setState(Stopped)
 	in, err := a.open(ctx)
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil // ended before anything had begun
+		}
 		return err
 	}
 	defer func() { err = errors.Join(err, in.close()) }()
@@ -101,14 +99,18 @@ func (a *App) Run(ctx context.Context) (err error) {
 // sessions runs one membership after the other.
 func (a *App) sessions(ctx context.Context, in *instance) error {
 	backoff := 100 * time.Millisecond
-	for {
+	for first := true; ; first = false {
 		began := time.Now()
 		err := a.session(ctx, in)
-		if ctx.Err() != nil || err == nil {
-			return err
-		}
-		if !restartable(err) {
-			return err
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, errNotBegun) && ctx.Err() != nil:
+			return nil
+		case errors.Is(err, errNotBegun) && !first && !broker.Permanent(err):
+			// The cluster was there before. Inside a membership its absence is waited out as well.
+		case ctx.Err() != nil || !restartable(err):
+			return fencedInstance(err, in.dir.Instance())
 		}
 		if time.Since(began) > time.Minute {
 			backoff = 100 * time.Millisecond
@@ -122,6 +124,9 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 		backoff = min(2*backoff, 10*time.Second)
 	}
 }
+
+// errNotBegun says that a session failed before anything of it was running.
+var errNotBegun = errors.New("the transactional producers cannot be initialised")
 
 // restartable says that closing everything and opening it again from the log is the remedy.
 func restartable(err error) bool {
@@ -167,6 +172,7 @@ func (in *instance) connect(ctx context.Context) (err error) {
 		return err
 	}
 	in.layout, err = topics.Ensure(ctx, in.cluster.Admin(), t)
+	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return in.layout[topic].MaxMessageBytes }
 	return err
 }
 
@@ -215,6 +221,7 @@ func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
+		err = fmt.Errorf("%w: %w", errNotBegun, err)
 		for _, pair := range out {
 			pair[0].Close()
 			pair[1].Close()

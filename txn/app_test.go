@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -189,3 +190,27 @@ func check(t *testing.T, records []*kgo.Record, last int64) {
 		}
 	}
 }
+
+// countLogs counts the logs with a message.
+func countLogs(message string, n *atomic.Int64) *slog.Logger {
+	return slog.New(&countingHandler{message: message, n: n})
+}
+
+type countingHandler struct {
+	message string
+	n       *atomic.Int64
+}
+
+func (h *countingHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo
+}
+
+func (h *countingHandler) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == h.message {
+		h.n.Add(1)
+	}
+	return nil
+}
+
+func (h *countingHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h *countingHandler) WithGroup(string) slog.Handler      { return h }

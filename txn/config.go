@@ -27,8 +27,9 @@ type Config struct {
 	Instance string
 	// Workers is the number of goroutines that compute. Default GOMAXPROCS.
 	Workers int
-	// CommitIntervalMax is the longest that a record waits for its round to be committed. Default 100 ms. Under light load rounds
-	// commit as soon as there is nothing more to process.
+	// CommitIntervalMax is the longest that a record waits for its round to be sealed, if the round sends anything. Default 100 ms.
+	// Under light load rounds commit as soon as there is nothing more to process; one that would send nothing is held back up to
+	// 10 s.
 	CommitIntervalMax time.Duration
 	// RoundBytesMax bounds a round's output, and separately its state writes, per worker. Default 16 MiB.
 	RoundBytesMax int64
@@ -99,8 +100,10 @@ func (c Config) validate() error {
 	if c.StateDir == "" {
 		wrong("StateDir", "set the directory for the instance's state")
 	}
-	if strings.ContainsAny(c.Instance, idSeparator) || strings.ContainsAny(c.Application, idSeparator) {
-		wrong("Instance", "an instance or application name cannot contain "+idSeparator)
+	for field, name := range map[string]string{"Instance": c.Instance, "Application": c.Application} {
+		if strings.ContainsAny(name, idSeparator) {
+			wrong(field, fmt.Sprintf("%q contains %s, which separates the parts of transactional ids", name, idSeparator))
+		}
 	}
 	if c.Workers < 1 || c.Workers > 256 {
 		wrong("Workers", fmt.Sprintf("%d is not between 1 and 256", c.Workers))

@@ -66,22 +66,61 @@ func (a *App) session(ctx context.Context, in *instance) error {
 		return err
 	}
 	var workers sync.WaitGroup
-	for _, w := range s.workers {
+	ends := make([]error, len(s.workers))
+	for i, w := range s.workers {
 		workers.Go(func() {
-			if err := w.Run(s.ctx); err != nil {
-				s.cancel(err)
+			if ends[i] = w.Run(s.ctx); ends[i] != nil {
+				s.cancel(ends[i])
 			}
 		})
 	}
+	workers.Go(s.watchMember)
 	a.attach(s)
 	err = s.work(ctx)
 	a.setState(Stopping)
-	err = errors.Join(err, s.stop(ctx.Err() != nil || errors.Is(err, ErrAllStopped)))
-	s.cancel(errors.New("the session is over"))
+	stopErr := s.stop(ctx.Err() != nil || errors.Is(err, ErrAllStopped))
+	s.cancel(errSessionOver)
 	s.opening.Wait()
 	workers.Wait()
 	a.detach(s)
-	return err
+	// A worker's error ends the work too, and is told once.
+	all := []error{err, stopErr}
+	for _, end := range ends {
+		if end != nil && !errors.Is(err, end) && !errors.Is(stopErr, end) {
+			all = append(all, end)
+		}
+	}
+	return errors.Join(all...)
+}
+
+// errSessionOver ends what is left of a session.
+var errSessionOver = errors.New("the session is over")
+
+// memberWatch is how often the member id is compared while nothing is committed.
+const memberWatch = time.Second
+
+// watchMember ends the session when the client has rejoined the group as another member, which it can do without a callback: somebody
+// else may have owned the tasks in between. Commits compare the id themselves; this is for instances that have nothing to commit.
+func (s *session) watchMember() {
+	tick := time.NewTicker(memberWatch)
+	defer tick.Stop()
+	first := ""
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		id, _ := s.member()
+		switch {
+		case id == "" || id == first:
+		case first == "":
+			first = id
+		default:
+			s.cancel(assign.ErrMemberChanged)
+			return
+		}
+	}
 }
 
 func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
@@ -105,19 +144,20 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 		subs = append(subs, as)
 	}
 	s.ownership = assign.New(subs)
-	s.restorer = &restore.Restorer{
+	s.restorer = restore.New(restore.Restorer{
 		Cluster: in.cluster, Layout: in.layout, Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
 		RoundsTopic: topics.RoundsTopic(a.topology.Application()),
-	}
+	})
 	coordinator := broker.NewCoordinator(in.cluster)
 	for i := range a.cfg.Workers {
 		s.workers = append(s.workers, worker.New(worker.Config{
 			ID: i, Cluster: in.cluster, Coordinator: coordinator, Ownership: s.ownership, Member: s.member, Resume: s.resume,
 			Instance: in.dir.Instance(), Incarnation: in.incarnation, Fingerprint: in.fingerprint,
 			RoundsTopic: topics.RoundsTopic(a.topology.Application()),
-			MetadataMax: a.cfg.metadataMax,
+			MetadataMax: a.cfg.metadataMax, Deadlines: worker.DeadlinesFor(a.cfg.TransactionTimeout),
 			Cadence: worker.Cadence{
 				IntervalMin: commitIntervalMin, IntervalMax: a.cfg.CommitIntervalMax, BytesMax: a.cfg.RoundBytesMax,
+				HeldBytesMax: a.cfg.QueueBytesMax / 4,
 			},
 			QueueBytesLow: a.cfg.QueueBytesMax / 4, Stopped: s.taskStopped, Logger: a.log,
 		}, producers[i]))
@@ -152,9 +192,7 @@ func (s *session) totals() Totals {
 
 // member reads the membership without waiting.
 func (s *session) member() (string, int32) {
-	s.mu.Lock()
-	g := s.mu.group
-	s.mu.Unlock()
+	g := s.client()
 	if g == nil {
 		return "", -1
 	}
@@ -218,7 +256,7 @@ func (s *session) fetchFailed(err error) error {
 	var fe *broker.FetchError
 	switch {
 	case errors.Is(err, kerr.FencedInstanceID):
-		return fencedInstance(err, s.in.dir.Instance())
+		return err // another try would only fence the other one
 	case errors.As(err, &fe) && errors.Is(err, kerr.OffsetOutOfRange):
 		start, end, boundsErr := s.in.cluster.LogBounds(s.ctx, fe.Topic, fe.Partition)
 		if boundsErr != nil {
@@ -241,18 +279,17 @@ func (s *session) stop(orderly bool) error {
 		errs = append(errs, s.stopOrderly(ctx))
 		cancel()
 	}
-	s.cancel(errors.New("the session is over"))
-	s.mu.Lock()
-	g := s.mu.group
-	s.mu.Unlock()
+	s.cancel(errSessionOver)
+	g := s.client()
 	if g == nil {
 		return errors.Join(errs...)
 	}
+	member, _ := g.Member()
 	g.Close()
 	if orderly && !s.in.app.cfg.Remain {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), 5*time.Second)
 		defer cancel()
-		errs = append(errs, s.in.cluster.LeaveGroup(ctx, s.in.dir.Instance()))
+		errs = append(errs, s.in.cluster.LeaveGroup(ctx, member, s.in.dir.Instance()))
 	}
 	return errors.Join(errs...)
 }

@@ -109,7 +109,11 @@ func (c *callbacks) Assigned(partitions map[string][]int32) {
 		s.mu.Lock()
 		s.mu.cancels[id] = cancel
 		s.mu.Unlock()
-		s.opening.Go(func() { s.open(ctx, id) })
+		e := &taskEntry{}
+		s.tasks.Lock()
+		s.tasks.entries[id] = e
+		s.tasks.Unlock()
+		s.opening.Go(func() { s.open(ctx, id, e) })
 	}
 }
 
@@ -129,6 +133,13 @@ func (c *callbacks) Lost(partitions map[string][]int32) {
 // giveUp raises the epochs first, so that nothing of these tasks can be committed any more, and then waits for what is in flight.
 func (s *session) giveUp(ctx context.Context, partitions map[string][]int32) {
 	ids := s.ownership.Remove(partitions)
+	for _, id := range ids {
+		if s.ownership.Partial(id) {
+			// The balancer moves partitions one by one. What was fetched of the inputs that stay is lost with the task, and the client
+			// would not fetch it again: only a new membership does.
+			defer s.cancel(fmt.Errorf("%w: task %s keeps some of its inputs", worker.ErrReopen, id))
+		}
+	}
 	var wg sync.WaitGroup
 	for _, id := range ids {
 		s.mu.Lock()
@@ -170,11 +181,7 @@ func (s *session) forget(id topology.TaskID) *worker.Worker {
 
 // open restores a task and gives it to a worker. Whatever goes wrong and is not the task's own fault is tried again for as long as
 // the task is ours.
-func (s *session) open(ctx context.Context, id topology.TaskID) {
-	e := &taskEntry{}
-	s.tasks.Lock()
-	s.tasks.entries[id] = e
-	s.tasks.Unlock()
+func (s *session) open(ctx context.Context, id topology.TaskID, e *taskEntry) {
 	backoff := 50 * time.Millisecond
 	for {
 		err := s.tryOpen(ctx, id, e)
@@ -204,9 +211,11 @@ func (s *session) open(ctx context.Context, id topology.TaskID) {
 func (s *session) taskStopped(id topology.TaskID, err error) {
 	s.tasks.Lock()
 	defer s.tasks.Unlock()
-	if e := s.tasks.entries[id]; e != nil {
-		e.stopped = err
+	e := s.tasks.entries[id]
+	if e == nil {
+		return // revoked meanwhile: the next owner tries
 	}
+	e.stopped = err
 	for _, other := range s.tasks.entries {
 		if other.stopped == nil {
 			return
@@ -334,13 +343,22 @@ func (s *session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch u
 	if err := w.Adopt(ctx, t); err != nil {
 		return err
 	}
+	// Under the table's lock: a partition that was revoked and assigned again meanwhile must stay paused until its new task is ready.
+	s.tasks.RLock()
+	defer s.tasks.RUnlock()
 	for _, in := range t.Spec.Inputs {
-		s.mu.Lock()
-		g := s.mu.group
-		s.mu.Unlock()
-		g.Resume(in.Topic, in.Partition)
+		if r := s.tasks.routes[partitionKey{in.Topic, in.Partition}]; r != nil && r.task == t {
+			s.client().Resume(in.Topic, in.Partition)
+		}
 	}
 	return nil
+}
+
+// client is the group client. It exists from the first callback on.
+func (s *session) client() *broker.Group {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.group
 }
 
 // dispatch hands records to their tasks. It never blocks: between Poll and Release no callback can run.
@@ -349,19 +367,16 @@ func (s *session) dispatch(topic string, partition int32, records []*broker.Reco
 	r := s.tasks.routes[partitionKey{topic, partition}]
 	s.tasks.RUnlock()
 	if r == nil {
-		return // given up; the next owner reads them again from the committed offset
+		return // given up; the next owner, or our next membership, reads them again from the committed offset
 	}
 	waiting, ok := r.task.Enqueue(r.input, records)
 	if !ok {
 		return
 	}
 	if waiting > s.in.app.cfg.QueueBytesMax {
+		// In this order: a resume that comes between the two sees no pause, and the reading below sees the drained queue.
+		s.client().Pause(topic, partition)
 		r.paused.Store(true)
-		s.mu.Lock()
-		g := s.mu.group
-		s.mu.Unlock()
-		g.Pause(topic, partition)
-		// The worker may have drained the queue before it could see that the partition is paused.
 		if r.task.Waiting(r.input) < s.in.app.cfg.QueueBytesMax/4 {
 			s.resume(topic, partition)
 		}
@@ -378,10 +393,7 @@ func (s *session) resume(topic string, partition int32) {
 		return
 	}
 	r.paused.Store(false)
-	s.mu.Lock()
-	g := s.mu.group
-	s.mu.Unlock()
-	g.Resume(topic, partition)
+	s.client().Resume(topic, partition)
 }
 
 // ErrIntegrity says that data and log contradict each other. Nothing was applied that contradicts the log.

@@ -110,6 +110,13 @@ func (o *Ownership) Remove(partitions map[string][]int32) []topology.TaskID {
 	return out
 }
 
+// Partial reports whether some inputs of a task that is not owned are still assigned.
+func (o *Ownership) Partial(id topology.TaskID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.ContainsFunc(o.subtopologies[id.Subtopology].Sources, func(topic string) bool { return o.mu.assigned[topic][id.Partition] })
+}
+
 // Epoch returns a task's epoch now; ok is false when the task is not owned.
 func (o *Ownership) Epoch(id topology.TaskID) (epoch uint64, ok bool) {
 	o.mu.Lock()

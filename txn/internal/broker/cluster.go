@@ -34,6 +34,8 @@ type Config struct {
 	Logger *slog.Logger
 	// StuckAfter is how long a wait for somebody's transaction may take before it is reported; then it is reported again and again.
 	StuckAfter time.Duration
+	// BatchMaxBytes returns a topic's max.message.bytes, 0 when it is not known.
+	BatchMaxBytes func(topic string) int32
 }
 
 const (
@@ -102,8 +104,14 @@ func (c *Cluster) RequireTransactionVersion2(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking the brokers for their versions: %w", err)
 	}
-	var found error
+	var found, failed error
+	answered := 0
 	all.Each(func(v kadm.BrokerApiVersions) {
+		if v.Err != nil {
+			failed = v.Err
+			return
+		}
+		answered++
 		level := int16(-1)
 		if raw := v.Raw(); raw != nil {
 			for _, f := range raw.FinalizedFeatures {
@@ -112,11 +120,14 @@ func (c *Cluster) RequireTransactionVersion2(ctx context.Context) error {
 				}
 			}
 		}
-		if v.Err == nil && level < 2 {
+		if level < 2 {
 			found = fmt.Errorf("broker %d has %s %d, and 2 is required: use Kafka 4.0 or newer with that feature enabled "+
 				"(kafka-features.sh upgrade --feature %s=2)", v.NodeID, transactionVersion, max(level, 0), transactionVersion)
 		}
 	})
+	if answered == 0 {
+		return fmt.Errorf("asking the brokers for their versions: %w", failed)
+	}
 	return found
 }
 
@@ -220,14 +231,22 @@ func (c *Cluster) Holder(ctx context.Context, topic string, partition int32) str
 	return strings.Join(holders, ", ")
 }
 
-// LeaveGroup takes the static member of that instance out of the group at once, so that others need not wait for its session to
-// end.
-func (c *Cluster) LeaveGroup(ctx context.Context, instance string) error {
-	resp, err := c.adm.LeaveGroup(ctx, kadm.LeaveGroup(c.group).InstanceIDs(instance))
-	if err != nil {
-		return fmt.Errorf("leaving group %q: %w", c.group, err)
+// LeaveGroup takes a static member out of the group at once, so that others need not wait for its session to end. It names the member
+// id too: a process that has taken the instance over meanwhile is not thrown out.
+func (c *Cluster) LeaveGroup(ctx context.Context, member, instance string) error {
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group = c.group
+	m := kmsg.NewLeaveGroupRequestMember()
+	m.MemberID, m.InstanceID = member, kmsg.StringPtr(instance)
+	req.Members = append(req.Members, m)
+	resp, err := req.RequestWith(ctx, c.cl)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
-	if err := resp.Error(); err != nil && !errors.Is(err, kerr.UnknownMemberID) {
+	if err == nil && len(resp.Members) > 0 {
+		err = kerr.ErrorForCode(resp.Members[0].ErrorCode)
+	}
+	if err != nil && !errors.Is(err, kerr.UnknownMemberID) && !errors.Is(err, kerr.FencedInstanceID) {
 		return fmt.Errorf("leaving group %q: %w", c.group, err)
 	}
 	return nil

@@ -132,9 +132,9 @@ func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Iden
 	return Accepted, nil
 }
 
-// StaleMembership reports whether a refusal says that the group has moved on: to a newer generation (which the same member will
-// learn of in a moment) or without this member.
-func StaleMembership(err error) (newGeneration, notMember bool) {
-	return errors.Is(err, kerr.IllegalGeneration),
-		errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.FencedInstanceID)
-}
+// NewerGeneration reports whether a refusal says that the group is at a newer generation, which the same member will learn of in a
+// moment.
+func NewerGeneration(err error) bool { return errors.Is(err, kerr.IllegalGeneration) }
+
+// NotMember reports whether a refusal says that the group does not know this member any more.
+func NotMember(err error) bool { return errors.Is(err, kerr.UnknownMemberID) }

@@ -39,13 +39,14 @@ func (o Outcome) String() string {
 }
 
 // Permanent says that a failure will come back however often the round is run again: a record too large for its topic, a topic that
-// is gone, a missing permission. The runtime stops with it instead of running in circles.
+// is gone, a missing permission, an identity that another process uses. The runtime stops with it instead of running in circles.
 func Permanent(err error) bool {
 	for _, e := range []error{
 		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InvalidTopicException,
 		kerr.TopicAuthorizationFailed, kerr.TransactionalIDAuthorizationFailed, kerr.GroupAuthorizationFailed,
 		kerr.ClusterAuthorizationFailed, kerr.InvalidTransactionTimeout, kerr.PolicyViolation, kerr.OffsetMetadataTooLarge,
-		kerr.UnsupportedVersion,
+		kerr.UnsupportedVersion, kerr.InvalidTimestamp, kerr.UnsupportedCompressionType, kerr.UnsupportedForMessageFormat,
+		kerr.FencedInstanceID,
 	} {
 		if errors.Is(err, e) {
 			return true

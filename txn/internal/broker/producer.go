@@ -52,6 +52,7 @@ func (p *Producer) Settle(ctx context.Context) error {
 		kgo.ProducerLinger(0), // a round is flushed as a whole; waiting could only add latency
 		kgo.MaxBufferedRecords(maxBufferedRecords),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), // the graph has chosen the partition
+		kgo.ProducerBatchMaxBytesFn(p.cfg.batchMaxBytes),
 		kgo.StopProducerOnDataLossDetected(),
 	)...)
 	if err != nil {
@@ -63,6 +64,15 @@ func (p *Producer) Settle(ctx context.Context) error {
 	}
 	p.cl = cl
 	return nil
+}
+
+func (c Config) batchMaxBytes(topic string) int32 {
+	if c.BatchMaxBytes != nil {
+		if n := c.BatchMaxBytes(topic); n >= 512 {
+			return min(n, 1<<30)
+		}
+	}
+	return 1_000_012 // the client's own default
 }
 
 // Begin starts a transaction in the client (the broker learns of it with the first record) and returns its identity.

@@ -77,10 +77,10 @@ func (e *StopError) Error() string {
 }
 
 const (
-	wayRebuild = "Way out: stop the application, delete the group's offsets and the application's changelog topics, and let it " +
-		"rebuild its state from the inputs"
-	wayOffsets = "Way out: set the group's offsets back to what they were, or " + "rebuild: stop the application, delete the group's " +
-		"offsets and the application's changelog topics, and let it start over from the inputs"
+	wayRebuild = "Way out: stop all instances; delete the group's offsets, the application's changelog topics and the directory tasks " +
+		"in every state directory; the application then rebuilds its state from the inputs"
+	wayOffsets = "Way out: set the group's offsets back to what they were; or stop all instances, delete the group's offsets, the " +
+		"application's changelog topics and the directory tasks in every state directory, and let it start over from the inputs"
 )
 
 // tombstoneMargin of the tombstones' retention is how old a gap may be before deletions may be missing from the log.
@@ -97,7 +97,7 @@ func Judge(f Found) (Plan, error) {
 	}
 	if f.Blob == nil {
 		if f.emptyState() {
-			return Plan{Positions: startPositions(f)}, nil
+			return f.fresh(), nil
 		}
 		return Plan{}, f.stop("the committed offsets carry no metadata of this application, but there is state: they were set from "+
 			"outside or by another program", wayOffsets)
@@ -159,7 +159,19 @@ func judgeNew(f Found) (Plan, error) {
 			return Plan{}, f.stop(fmt.Sprintf("changelog %s[%d] holds records, and the group has no offset", c.Topic, f.Task.Partition), wayRebuild)
 		}
 	}
-	return Plan{Positions: startPositions(f)}, nil
+	return f.fresh(), nil
+}
+
+// fresh is the plan of a task without state. A database that a first restore was writing when it was killed names no round, and is not
+// empty: it is emptied.
+func (f Found) fresh() Plan {
+	plan := Plan{Positions: startPositions(f)}
+	if len(f.Database.Changelogs) > 0 && slices.ContainsFunc(f.Database.Changelogs, func(c state.Changelog) bool {
+		return c.Applied > 0 || c.Scanned > 0
+	}) {
+		plan.Wipe, plan.WipeReason = true, "it holds a part of a restore, and there is nothing any more that it was restored from"
+	}
+	return plan
 }
 
 // checkInputs compares the committed offsets with the list in the blob: they differ when somebody moved them.

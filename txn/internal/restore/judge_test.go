@@ -177,3 +177,18 @@ func TestJudgeStateless(t *testing.T) {
 		t.Errorf("a stateless task takes any committed offset, got %v", plan.Positions)
 	}
 }
+
+// A first restore that was killed leaves data under no round. When the operator then deletes offsets and changelogs, as a stop advises,
+// the database must not be taken for empty.
+func TestJudgePartOfARestore(t *testing.T) {
+	f := found()
+	f.Inputs[0].Committed, f.Blob = -1, nil
+	f.Database = state.Positions{Changelogs: []state.Changelog{{Store: "a", TopicID: topicA, Applied: 20, Scanned: 20}}}
+	for i := range f.Changelogs {
+		f.Changelogs[i].Empty = true
+	}
+	plan, err := Judge(f)
+	if err != nil || !plan.Wipe {
+		t.Errorf("the plan is %+v (%v), want a wipe", plan, err)
+	}
+}

@@ -62,6 +62,14 @@ type Restorer struct {
 	RoundsTopic string
 	// StuckAfter is how long a wait for the last stable offset may take before it is reported.
 	StuckAfter time.Duration
+	// running counts the restores at work.
+	running chan struct{}
+}
+
+// New returns a restorer.
+func New(r Restorer) *Restorer {
+	r.running = make(chan struct{}, parallelRestores)
+	return &r
 }
 
 const (
@@ -69,6 +77,9 @@ const (
 	fetchWait  = 250 * time.Millisecond
 	// batchRecords bounds what is kept in memory before it goes to the database.
 	batchRecords = 32768
+	batchBytes   = 16 << 20
+	// parallelRestores bounds how many tasks are restored at a time, and with it the memory of all their batches.
+	parallelRestores = 4
 )
 
 // Restore brings the task to its last commit. A StopError says that it must not be opened; other errors are worth another try.
@@ -81,6 +92,12 @@ func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (Resul
 	if !found.HasState {
 		plan, err := Judge(found)
 		return Result{Positions: plan.Positions, Metadata: metadata}, err
+	}
+	select {
+	case r.running <- struct{}{}:
+		defer func() { <-r.running }()
+	case <-ctx.Done():
+		return Result{}, ctx.Err()
 	}
 	db, err := req.Open()
 	if errors.Is(err, state.ErrCorrupt) {
@@ -163,9 +180,13 @@ func (r *Restorer) blob(ctx context.Context, id topology.TaskID, metadata string
 		return &blob, nil
 	}
 	t := r.Layout[r.RoundsTopic]
-	f, err := r.Cluster.NewReader(t.Name, t.ID, ref.Partition, false, 1<<20).Fetch(ctx, ref.Offset, fetchWait)
-	if err != nil {
-		return nil, err
+	reader := r.Cluster.NewReader(t.Name, t.ID, ref.Partition, false, 1<<20)
+	var f broker.Fetched
+	for reading := 0; len(f.Records) == 0 && reading < watermarkReadings; reading++ {
+		var err error
+		if f, err = reader.Fetch(ctx, ref.Offset, fetchWait); err != nil {
+			return nil, err
+		}
 	}
 	if len(f.Records) > 0 && f.Records[0].Offset == ref.Offset && string(f.Records[0].Key) == string(task.RecordKey(id.String())) {
 		blob, err := task.ParseBlob(string(f.Records[0].Value))
@@ -207,6 +228,9 @@ func (r *Restorer) findChangelog(ctx context.Context, s Store, partition int32, 
 			return Changelog{}, ctx.Err()
 		case <-time.After(watermarkPause):
 		}
+	}
+	if _, known := blob.Target(s.Name); known {
+		return c, nil // what the log holds beyond the commit does not matter
 	}
 	var err error
 	c.Empty, err = r.empty(ctx, t, partition, c.LogStart, c.HighWatermark)
@@ -310,7 +334,7 @@ func (r *Restorer) replayOne(ctx context.Context, req Request, c Replay, db stat
 		}
 		p.Remaining.Add(at - min(f.Next, c.Target))
 		at = min(f.Next, c.Target)
-		if batch.records >= batchRecords || at >= c.Target {
+		if batch.records >= batchRecords || batch.bytes >= batchBytes || at >= c.Target {
 			if err := batch.apply(db, c, at); err != nil {
 				return err
 			}
@@ -343,6 +367,7 @@ type batch struct {
 	index   map[string]int
 	writes  []state.Write
 	records int
+	bytes   int
 	last    int64
 }
 
@@ -357,6 +382,7 @@ func (b *batch) add(r *broker.Record) {
 		b.writes = append(b.writes, w)
 	}
 	b.records++
+	b.bytes += len(r.Key) + len(r.Value)
 	b.last = r.Offset
 }
 
@@ -385,6 +411,6 @@ func (b *batch) apply(db state.Database, c Replay, at int64) error {
 	next.SetChangelog(cl)
 	err := db.Apply(base, next, b.all())
 	clear(b.index)
-	b.writes, b.records = b.writes[:0], 0
+	b.writes, b.records, b.bytes = b.writes[:0], 0, 0
 	return err
 }

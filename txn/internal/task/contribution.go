@@ -20,6 +20,9 @@ type Contribution struct {
 	// DeadLetters counts the records that ended as one.
 	DeadLetters int64
 
+	// StateBytes is the memory of the task's open overlay as last counted.
+	StateBytes int64
+
 	before []state.Input // working positions when the round began
 
 	// From here on set by Seal.
@@ -61,8 +64,8 @@ func (c *Contribution) Seal(now time.Time) {
 	c.Next.WrittenAt = now.UnixMilli()
 	for i := range c.Next.Inputs {
 		in := &c.Next.Inputs[i]
-		// The first input always commits, because it carries the metadata; the others if they moved.
-		if i == 0 || in.Offset != c.before[i].Offset {
+		// The first input always commits, because it carries the metadata; the others once, and then if they moved.
+		if i == 0 || !t.named || in.Offset != c.before[i].Offset {
 			c.offsets = append(c.offsets, broker.Offset{
 				Topic: in.Topic, Partition: in.Partition, At: in.Offset, LeaderEpoch: t.epochs[i],
 			})
@@ -122,6 +125,7 @@ func (c *Contribution) Apply() error {
 // Retire ends an applied contribution: its positions are the committed ones now.
 func (c *Contribution) Retire() {
 	c.Task.Committed, c.Task.Metadata = c.Next, c.metadata
+	c.Task.named = true
 	if c.Layer != nil {
 		c.Task.State.Retire(c.Layer)
 	}

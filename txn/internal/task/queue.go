@@ -13,6 +13,9 @@ type Entry struct {
 	Record *broker.Record
 }
 
+// Bytes is the memory of the entry.
+func (e Entry) Bytes() int64 { return recordBytes(e.Record) }
+
 // recordOverhead is what a queued record costs beside its bytes.
 const recordOverhead = 128
 

@@ -37,10 +37,15 @@ type Spec struct {
 // Task is one open task. Everything but Enqueue belongs to the worker goroutine.
 type Task struct {
 	Spec
-	queue   *queue
-	inputs  []state.Input // working positions
-	epochs  []int32       // leader epoch of the last record per input
-	retry   retry
+	queue  *queue
+	inputs []state.Input // working positions
+	epochs []int32       // leader epoch of the last record per input
+	retry  retry
+	// named says that a round of this life has committed an offset for every input. Until then the group may have none for an
+	// input that never moved, and would resolve its start again.
+	named bool
+	// dropped says that records were dropped since TookDropped was asked.
+	dropped bool
 	stopped error
 }
 
@@ -98,11 +103,19 @@ func (t *Task) Next() (e Entry, ok bool) {
 			return e, true
 		}
 		t.queue.consumed(e.Input, recordBytes(e.Record))
+		t.dropped = true
 	}
 }
 
-// Release says that a record is committed and will not be needed again.
-func (t *Task) Release(e Entry) { t.queue.consumed(e.Input, recordBytes(e.Record)) }
+// TookDropped reports whether Next has dropped records since the last call: their input may have room again.
+func (t *Task) TookDropped() bool {
+	dropped := t.dropped
+	t.dropped = false
+	return dropped
+}
+
+// Release gives back the bytes of an input's records that are committed and will not be needed again.
+func (t *Task) Release(input int, bytes int64) { t.queue.consumed(input, bytes) }
 
 // Waiting returns how many bytes of an input are held: queued, or processed and not committed. It may be called from any goroutine.
 func (t *Task) Waiting(input int) int64 { return t.queue.waiting(input) }
@@ -176,7 +189,7 @@ func (t *Task) WakeAt() time.Time { return t.retry.wakeAt }
 // Stop puts the record back and ends the task's work, with the reason. It keeps its offsets.
 func (t *Task) Stop(e Entry, why error) {
 	t.queue.putBack([]Entry{e})
-	t.stopped = why
+	t.stopped, t.retry = why, retry{}
 }
 
 // Stopped returns why the task does not work any more, nil while it does.

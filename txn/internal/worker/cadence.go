@@ -10,6 +10,9 @@ type Cadence struct {
 	IntervalMax time.Duration
 	// BytesMax bounds a round's output, and separately its state writes.
 	BytesMax int64
+	// HeldBytesMax bounds the input of a round that sends nothing: it is not held back any longer, because its journal takes the room
+	// that new input needs.
+	HeldBytesMax int64
 }
 
 const (
@@ -31,7 +34,7 @@ type cadence struct {
 
 // dueIn returns how long the round may still wait, zero or less when it is due. idle says that there is nothing more to process.
 func (c *cadence) dueIn(now time.Time, r *round, idle bool) time.Duration {
-	if !r.worked || !r.sends() {
+	if r.held < c.HeldBytesMax && (!r.worked || !r.sends()) {
 		return r.started.Add(emptyRoundMax).Sub(now)
 	}
 	latest := r.started.Add(c.IntervalMax).Sub(now)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/protocol"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -21,7 +22,10 @@ var ErrIntegrity = errors.New("data integrity")
 func (w *Worker) answered(a answer) {
 	if a.err != nil {
 		w.log.Warn("commit round", "round", a.Round, "event", a.Kind.String(), "error", a.err)
-		if broker.Permanent(a.err) {
+		switch {
+		case broker.NotMember(a.err):
+			w.permanent = fmt.Errorf("%w: %w", ErrReopen, a.err)
+		case errors.Is(a.err, assign.ErrMemberChanged), broker.Permanent(a.err):
 			w.permanent = a.err
 		}
 	}
@@ -33,6 +37,9 @@ func (w *Worker) answered(a answer) {
 		w.permanent = a.err
 	}
 	w.step(a.Event)
+	if r := w.rounds[a.Round]; r != nil && r.dropped && (a.Kind == protocol.Aborted || a.Kind == protocol.Settled) {
+		delete(w.rounds, a.Round)
+	}
 }
 
 // step advances the protocol and carries out what it asks for.
@@ -96,7 +103,7 @@ func (w *Worker) seal(r *round) {
 func (w *Worker) retire(r *round) {
 	delete(w.rounds, r.n)
 	w.clock.committed(time.Since(r.sealed))
-	w.hold = 0
+	w.hold, w.permanent = 0, nil
 	w.stats.Commits.Add(1)
 	for _, c := range r.contributions {
 		c.Retire()
@@ -110,18 +117,27 @@ func (w *Worker) retire(r *round) {
 
 // release gives the journal's memory back, asks for more where a queue has drained, and returns the number of records.
 func (w *Worker) release(c *task.Contribution) (records int64) {
+	bytes := make([]int64, len(c.Next.Inputs))
 	for _, e := range c.Journal {
 		if !e.Record.Attrs.IsControl() {
 			records++
 		}
-		c.Task.Release(e)
+		bytes[e.Input] += e.Bytes()
 	}
-	for i, in := range c.Next.Inputs {
-		if c.Task.Waiting(i) < w.cfg.QueueBytesLow {
+	for i, n := range bytes {
+		c.Task.Release(i, n)
+	}
+	w.resumeDrained(c.Task)
+	return records
+}
+
+// resumeDrained asks for more records of the inputs whose queue has room.
+func (w *Worker) resumeDrained(t *task.Task) {
+	for i, in := range t.Spec.Inputs {
+		if t.Waiting(i) < w.cfg.QueueBytesLow {
 			w.cfg.Resume(in.Topic, in.Partition)
 		}
 	}
-	return records
 }
 
 // Bounds of the pause after rounds that were aborted one after the other.
@@ -133,7 +149,11 @@ const (
 // rerun drops an aborted round and puts its journal back. The protocol asks for it for the back round first, so that journals end
 // up in the order front, back, queue.
 func (w *Worker) rerun(r *round) {
-	delete(w.rounds, r.n)
+	if w.state.Back == protocol.Aborting && w.state.BackRound == r.n {
+		r.dropped = true // its transaction is still to be aborted, and forgotten with the answer
+	} else {
+		delete(w.rounds, r.n)
+	}
 	if w.open == r {
 		w.open = nil
 	}
@@ -147,7 +167,8 @@ func (w *Worker) rerun(r *round) {
 		}
 		c.PutBack()
 	}
-	if w.permanent != nil {
+	// The reason is told when nothing is left in flight: the transaction of the round that failed is aborted first.
+	if w.permanent != nil && w.state.Quiet() {
 		w.fail(fmt.Errorf("a round cannot be committed: %w", w.permanent))
 		return
 	}

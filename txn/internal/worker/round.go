@@ -20,10 +20,14 @@ type round struct {
 	waiting, total int64
 	produced       int
 	worked         bool
-	started        time.Time
-	sealed         time.Time
+	// held is the memory of the journal, state that of the open overlays.
+	held, state int64
+	started     time.Time
+	sealed      time.Time
 	// full says that the byte bound ended the round: nothing more may join.
 	full bool
+	// dropped says that the round runs again and only its transaction is left to be aborted.
+	dropped bool
 
 	turnState turnState
 }
@@ -81,19 +85,19 @@ func (r *round) take() []*broker.Record {
 	return out
 }
 
-// stateBytes is the memory of the open overlays.
-func (r *round) stateBytes() int64 {
-	var n int64
-	for _, c := range r.contributions {
-		if c.Task.State != nil {
-			n += int64(c.Task.State.OpenBytes())
-		}
+// countState brings the sum of the overlays up to date after one task has written. Asking all of them for every record would cost more
+// with every task.
+func (r *round) countState(c *task.Contribution) {
+	if c.Task.State == nil {
+		return
 	}
-	return n
+	n := int64(c.Task.State.OpenBytes())
+	r.state += n - c.StateBytes
+	c.StateBytes = n
 }
 
 // sends reports whether committing the round would send any record.
-func (r *round) sends() bool { return r.produced > 0 || r.stateBytes() > 0 }
+func (r *round) sends() bool { return r.produced > 0 || r.state > 0 }
 
 // slab allocates records in chunks: one allocation for many of them.
 type slab struct{ free []broker.Record }

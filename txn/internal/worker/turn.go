@@ -14,13 +14,20 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// Every arrow has a deadline; past it the producer is settled. Together they stay below the transaction timeout, so that the broker
-// does not abort behind our back.
+// Deadlines bound every request of a round; past one the producer is settled. From the seal on they add up to less than the
+// transaction timeout. A round that has sent records before it was sealed can still be aborted by the broker, which is answered as any
+// other lost producer.
+type Deadlines struct {
+	Flush, Offsets, End, Abort time.Duration
+}
+
+// DeadlinesFor divides a transaction timeout.
+func DeadlinesFor(transactionTimeout time.Duration) Deadlines {
+	t := transactionTimeout
+	return Deadlines{Flush: t * 60 / 100, Offsets: t * 15 / 100, End: t * 20 / 100, Abort: t * 60 / 100}
+}
+
 const (
-	flushDeadline   = 6 * time.Second
-	offsetsDeadline = 2 * time.Second
-	endDeadline     = 6 * time.Second
-	abortDeadline   = 6 * time.Second
 	// generationWait is how long a refused generation is waited out: in a cooperative rebalance the member learns of the newer one
 	// within a moment.
 	generationWait = time.Second
@@ -77,7 +84,7 @@ func (t *turn) do(ctx context.Context, c command) (protocol.EventKind, error) {
 	case protocol.SendOffsets:
 		return t.sendOffsets(ctx, c.round)
 	case protocol.End:
-		ctx, cancel := context.WithTimeout(ctx, endDeadline)
+		ctx, cancel := context.WithTimeout(ctx, t.w.cfg.Deadlines.End)
 		defer cancel()
 		if outcome, err := t.producer.Commit(ctx); outcome != broker.Accepted {
 			return protocol.CommitUnknown, err
@@ -107,6 +114,8 @@ func (t *turn) begin(ctx context.Context, r *round) error {
 	if s.began || s.err != nil {
 		return s.err
 	}
+	ctx, cancel := context.WithTimeout(ctx, t.w.cfg.Deadlines.Flush)
+	defer cancel()
 	// The coordinator is looked up before the transaction begins, never inside it.
 	if _, err := t.w.cfg.Coordinator.Find(ctx); err != nil {
 		s.err = err
@@ -134,7 +143,7 @@ func (t *turn) send(ctx context.Context, r *round, records []*broker.Record) {
 
 // flush sends what is left, the changelog records, and if there was nothing at all one filler; then it waits for all of them.
 func (t *turn) flush(ctx context.Context, c command) (protocol.EventKind, error) {
-	ctx, cancel := context.WithTimeout(ctx, flushDeadline)
+	ctx, cancel := context.WithTimeout(ctx, t.w.cfg.Deadlines.Flush)
 	defer cancel()
 	r := c.round
 	t.send(ctx, r, c.records)
@@ -232,7 +241,7 @@ type changelog struct {
 // sendOffsets compares ownership and sends the offset commit. A refused generation is waited out once: the same transaction may
 // still commit under the newer one if every task is still owned.
 func (t *turn) sendOffsets(ctx context.Context, r *round) (protocol.EventKind, error) {
-	ctx, cancel := context.WithTimeout(ctx, offsetsDeadline)
+	ctx, cancel := context.WithTimeout(ctx, t.w.cfg.Deadlines.Offsets)
 	defer cancel()
 	var offsets []broker.Offset
 	claims := make([]assign.Claim, 0, len(r.contributions))
@@ -258,8 +267,7 @@ func (t *turn) sendOffsets(ctx context.Context, r *round) (protocol.EventKind, e
 		case broker.Accepted:
 			return protocol.OffsetsAccepted, nil
 		case broker.Refused:
-			newer, _ := broker.StaleMembership(err)
-			if !newer || refused >= 0 {
+			if !broker.NewerGeneration(err) || refused >= 0 {
 				return protocol.OffsetsRefused, err
 			}
 			refused = generation
@@ -292,7 +300,7 @@ func (t *turn) abort(ctx context.Context, r *round) (protocol.EventKind, error) 
 	if !r.turnState.began {
 		return protocol.Aborted, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, abortDeadline)
+	ctx, cancel := context.WithTimeout(ctx, t.w.cfg.Deadlines.Abort)
 	defer cancel()
 	if outcome, err := t.producer.Abort(ctx); outcome != broker.Accepted {
 		return protocol.AbortUnknown, err

@@ -33,6 +33,7 @@ type Config struct {
 	RoundsTopic string
 	// MetadataMax is the longest metadata text that goes into an offset commit.
 	MetadataMax int
+	Deadlines   Deadlines
 	Cadence     Cadence
 	// QueueBytesLow is where a paused input is resumed.
 	QueueBytesLow int64
@@ -57,7 +58,7 @@ type Worker struct {
 	rounds   map[uint64]*round
 	open     *round
 	tasks    []*task.Task
-	leaving  map[topology.TaskID]request
+	leaving  map[*task.Task]request
 	stopping bool
 	clock    cadence
 	slab     slab
@@ -80,7 +81,7 @@ func New(cfg Config, producers [2]*broker.Producer) *Worker {
 	w := &Worker{
 		cfg: cfg, log: cfg.Logger.With("worker", cfg.ID),
 		answers: make(chan answer, 8), requests: make(chan request), wake: make(chan struct{}, 1), done: make(chan struct{}),
-		state: protocol.New(0), rounds: map[uint64]*round{}, leaving: map[topology.TaskID]request{},
+		state: protocol.New(0), rounds: map[uint64]*round{}, leaving: map[*task.Task]request{},
 		clock: cadence{Cadence: cfg.Cadence},
 	}
 	w.status.tasks = map[topology.TaskID]TaskStatus{}
@@ -111,6 +112,9 @@ var ErrEnded = errors.New("the worker has ended")
 
 func (w *Worker) ask(ctx context.Context, r request) error {
 	r.done = make(chan error, 1)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	select {
 	case w.requests <- r:
 	case <-w.done:
@@ -118,13 +122,22 @@ func (w *Worker) ask(ctx context.Context, r request) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	gaveUp := ctx.Done()
+	if r.kind == adopt {
+		gaveUp = nil // answered at once, and it must be known whose the task is
+	}
 	select {
 	case err := <-r.done:
 		return err
 	case <-w.done:
-		return ErrEnded
-	case <-ctx.Done():
+	case <-gaveUp:
 		return ctx.Err()
+	}
+	select {
+	case err := <-r.done: // answered before the end
+		return err
+	default:
+		return ErrEnded
 	}
 }
 
@@ -150,47 +163,49 @@ func (w *Worker) Wake() {
 	}
 }
 
-// Run computes until Stop, until ctx ends (what is open is then abandoned, as by a crash) or until an error that the worker cannot
-// handle. When it returns, every task is closed.
+// Run computes until Stop, until ctx ends (what is open is then abandoned, as by a crash, and that is no error) or until an error that
+// the worker cannot handle. When it returns, and when Stop does, every task is closed.
 func (w *Worker) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var turns sync.WaitGroup
 	for _, t := range w.turns {
 		turns.Go(func() { t.run(ctx) })
 	}
-	err := w.loop(ctx)
+	stopped, err := w.loop(ctx)
 	cancel()
 	for _, t := range w.turns {
 		close(t.commands)
 	}
 	turns.Wait()
-	close(w.done)
 	for _, t := range w.tasks {
 		err = errors.Join(err, t.Close())
 	}
 	for _, r := range w.leaving {
 		r.done <- nil
 	}
+	if stopped != nil {
+		stopped <- err
+	}
+	close(w.done)
 	return err
 }
 
 // sliceRecords bounds how long the worker computes before it looks at answers and requests again.
 const sliceRecords = 256
 
-func (w *Worker) loop(ctx context.Context) error {
+// loop returns who has asked for the end, if it came by Stop.
+func (w *Worker) loop(ctx context.Context) (stopped chan error, err error) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	var stopped chan error
 	for {
 		worked := w.compute(time.Now())
 		wait := w.maybeDue(time.Now())
 		if w.failed != nil {
-			return w.failed
+			return stopped, w.failed
 		}
 		w.releaseIdle()
 		if w.stopping && w.state.Quiet() {
-			stopped <- nil
-			return nil
+			return stopped, nil
 		}
 		if worked {
 			wait = 0
@@ -198,7 +213,7 @@ func (w *Worker) loop(ctx context.Context) error {
 		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return stopped, nil
 		case a := <-w.answers:
 			w.answered(a)
 		case r := <-w.requests:
@@ -216,16 +231,24 @@ func (w *Worker) loop(ctx context.Context) error {
 func (w *Worker) request(r request) {
 	switch r.kind {
 	case adopt:
+		if w.find(r.id) != nil {
+			r.done <- fmt.Errorf("task %s is still being released", r.id)
+			return
+		}
 		w.tasks = append(w.tasks, r.task)
 		w.publish(r.task)
 		r.done <- nil
 	case release:
-		if w.find(r.id) == nil {
+		t := w.find(r.id)
+		if t == nil {
 			r.done <- nil
 			return
 		}
-		w.leaving[r.id] = r
-		if w.open != nil && w.open.byTask[w.find(r.id)] != nil {
+		if before, ok := w.leaving[t]; ok {
+			before.done <- nil // whoever asked first has stopped waiting, or is told by the other answer
+		}
+		w.leaving[t] = r
+		if w.open != nil && w.open.byTask[t] != nil {
 			w.step(protocol.Event{Kind: protocol.Dropped})
 		}
 	case stop:
@@ -246,8 +269,7 @@ func (w *Worker) releaseIdle() {
 	if len(w.leaving) == 0 {
 		return
 	}
-	for id, r := range w.leaving {
-		t := w.find(id)
+	for t, r := range w.leaving {
 		held := false
 		for _, round := range w.rounds {
 			held = held || round.byTask[t] != nil
@@ -255,7 +277,7 @@ func (w *Worker) releaseIdle() {
 		if held {
 			continue
 		}
-		delete(w.leaving, id)
+		delete(w.leaving, t)
 		for i := range w.tasks {
 			if w.tasks[i] == t {
 				w.tasks = append(w.tasks[:i], w.tasks[i+1:]...)
@@ -263,7 +285,7 @@ func (w *Worker) releaseIdle() {
 			}
 		}
 		w.status.Lock()
-		delete(w.status.tasks, id)
+		delete(w.status.tasks, t.ID)
 		w.status.Unlock()
 		r.done <- t.Close()
 	}
@@ -278,7 +300,7 @@ func (w *Worker) compute(now time.Time) bool {
 	for range w.tasks {
 		w.rotate = (w.rotate + 1) % len(w.tasks)
 		t := w.tasks[w.rotate]
-		if _, leaving := w.leaving[t.ID]; leaving || t.Stopped() != nil || now.Before(t.WakeAt()) {
+		if _, leaving := w.leaving[t]; leaving || t.Stopped() != nil || now.Before(t.WakeAt()) {
 			continue
 		}
 		t.Pull()
@@ -291,6 +313,9 @@ func (w *Worker) compute(now time.Time) bool {
 			if !w.process(t, e, now) {
 				return true
 			}
+		}
+		if t.TookDropped() {
+			w.resumeDrained(t)
 		}
 		if left == 0 {
 			break
@@ -307,10 +332,11 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		w.rounds[w.open.n] = w.open
 	}
 	r := w.open
+	r.held += e.Bytes()
 	if e.Record.Attrs.IsControl() {
 		r.contribution(t).TookControl(e)
 		t.Advance(e, false)
-		w.step(protocol.Event{Kind: protocol.Joined})
+		w.joined()
 		return true
 	}
 	v := t.Process(e)
@@ -321,7 +347,8 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		r.worked = true
 		r.add(v.Outputs, &w.slab)
 		t.Advance(e, v.Action == topology.Accept)
-		w.step(protocol.Event{Kind: protocol.Joined})
+		r.countState(c)
+		w.joined()
 		if v.Action == topology.DeadLetter {
 			w.log.Warn("record dead-lettered", "task", t.ID.String(), "topic", e.Record.Topic, "partition", e.Record.Partition,
 				"offset", e.Record.Offset, "failure", v.Failure)
@@ -349,12 +376,19 @@ func (w *Worker) afterRecord(r *round) bool {
 	if r.waiting >= w.clock.streamAt() && !w.state.WantStream {
 		w.step(protocol.Event{Kind: protocol.Full})
 	}
-	if r.total >= w.cfg.Cadence.BytesMax || r.stateBytes() >= w.cfg.Cadence.BytesMax {
+	if r.total >= w.cfg.Cadence.BytesMax || r.state >= w.cfg.Cadence.BytesMax {
 		r.full = true
 		w.due()
 		return false
 	}
 	return true
+}
+
+// joined tells the protocol of a round's first record; every further one changes nothing.
+func (w *Worker) joined() {
+	if w.state.Back == protocol.Idle {
+		w.step(protocol.Event{Kind: protocol.Joined})
+	}
 }
 
 func (w *Worker) due() {
@@ -367,7 +401,7 @@ func (w *Worker) due() {
 func (w *Worker) maybeDue(now time.Time) time.Duration {
 	wait := time.Second
 	for _, t := range w.tasks {
-		if at := t.WakeAt(); !at.IsZero() {
+		if at := t.WakeAt(); !at.IsZero() && t.Stopped() == nil {
 			wait = min(wait, max(time.Until(at), time.Millisecond))
 		}
 	}
