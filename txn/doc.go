@@ -29,10 +29,12 @@
 //	where            answer                                              meaning      what follows
 //	produce, flush   any error of a record                               refused      abort, run again
 //	                 producer fenced, id or epoch changed, deadline      lost         settle, run again
-//	                 record too large, topic gone, no permission         permanent    abort, then Run returns the error
+//	                 record too large, invalid timestamp, topic gone,
+//	                 no permission                                       permanent    abort, then Run returns the error
 //	offsets          a task of the round was given up                    refused      abort, run again without it
 //	                 ILLEGAL_GENERATION                                  refused      wait for the newer generation at most 1 s, once
 //	                 UNKNOWN_MEMBER_ID, a changed member id              refused      abort; all tasks close, join anew
+//	                 FENCED_INSTANCE_ID                                  permanent    abort, then Run returns the error
 //	                 NOT_COORDINATOR, COORDINATOR_*, no answer           refused      abort, find the coordinator, run again
 //	                 PRODUCER_FENCED, INVALID_PRODUCER_EPOCH, ...        lost         settle, run again
 //	                 any other code of any partition                     refused      abort, run again
