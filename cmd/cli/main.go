@@ -18,7 +18,8 @@ import (
 // The topologies are those that the program has itself; their names must differ. The end of ctx stops a
 // running topology in order, as a signal does.
 func Main(
-	ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, topologies ...*topology.Topology,
+	ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer,
+	topologies ...*topology.Topology,
 ) int {
 	p := &process{ctx: ctx, name: programName(), in: stdin, out: stdout, err: stderr, topologies: topologies}
 	return p.report(p.main(args))

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -36,7 +38,7 @@ func TestExitCodes(t *testing.T) {
 		{"nothing", nil, 0},
 		{"anything", errors.New("x"), 1},
 		{"usage", usage("x: %w", fs.ErrNotExist), 2},
-		{"pipeline", fmt.Errorf("x: %w", &pipeline.Error{Mistakes: []*pipeline.Mistake{{File: "f", Text: "x"}}}), 2},
+		{"pipeline", &pipeline.Error{Mistakes: []*pipeline.Mistake{{File: "f", Text: "x"}}}, 2},
 		{"configuration file", &usageError{&yamldoc.Error{Mistakes: []*yamldoc.Mistake{{Text: "x"}}}}, 2},
 		{"setting", errors.Join(&txn.ConfigError{Field: "Workers", Reason: "x"}), 2},
 		{"another application's directory", fmt.Errorf("x: %w", state.ErrForeign), 2},
@@ -101,6 +103,22 @@ func TestContextStopsRun(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
+// A run that fails leaves nothing behind either, although its context goes on.
+func TestFailedRunLeavesNothing(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	got := Main(t.Context(), []string{"run", "-f", "-", "--brokers", "127.0.0.1:1", "--state-dir", file},
+		strings.NewReader("name: copy\nsource: {topic: in}\nsteps: [{sink: {topic: out}}]\n"), &stdout, &stderr)
+	if got != 2 || !strings.Contains(stderr.String(), "it is not a directory") {
+		t.Errorf("exit code %d\n%s", got, stderr.String())
+	}
+	goleak.VerifyNone(t, before)
+}
+
 // waitForTask waits until the instance on dir has a task at work.
 func waitForTask(t *testing.T, dir string) {
 	t.Helper()
@@ -122,8 +140,10 @@ func waitForTask(t *testing.T, dir string) {
 
 func TestVersion(t *testing.T) {
 	build := &debug.BuildInfo{
-		Main:     debug.Module{Path: modulePath, Version: "v1.2.3"},
-		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}},
+		Main: debug.Module{Path: modulePath, Version: "v1.2.3"},
+		Settings: []debug.BuildSetting{
+			{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"},
+		},
 	}
 	library := &debug.BuildInfo{
 		Main: debug.Module{Path: "example.com/own", Version: "v9.0.0"},
@@ -143,7 +163,8 @@ func TestVersion(t *testing.T) {
 		}
 	}
 	b, err := json.Marshal(versionOf(build, true))
-	if err != nil || !strings.HasPrefix(string(b), `{"version":"v1.2.3","revision":"abc","modified":true,"go":"`) {
+	const prefix = `{"version":"v1.2.3","revision":"abc","modified":true,"go":"`
+	if err != nil || !strings.HasPrefix(string(b), prefix) {
 		t.Errorf("%s, %v", b, err)
 	}
 }
@@ -155,10 +176,14 @@ func TestStatusForPeople(t *testing.T) {
 		Totals: txn.Totals{Records: 10, Outputs: 11, DeadLetters: 1, Commits: 3},
 		Tasks: []txn.TaskStatus{
 			{
-				ID: topology.TaskID{Subtopology: "in", Partition: 0}, State: txn.TaskRunning, Records: 10, DeadLetters: 1,
+				ID: topology.TaskID{Subtopology: "in", Partition: 0}, State: txn.TaskRunning,
+				Records: 10, DeadLetters: 1,
 				Inputs: []txn.InputStatus{{Topic: "in", Offset: 10}, {Topic: "other", Offset: 2}},
 			},
-			{ID: topology.TaskID{Subtopology: "in", Partition: 1}, State: txn.TaskRestoring, Restored: 5, Remaining: 7},
+			{
+				ID: topology.TaskID{Subtopology: "in", Partition: 1}, State: txn.TaskRestoring,
+				Restored: 5, Remaining: 7,
+			},
 			{ID: topology.TaskID{Subtopology: "in", Partition: 2}, State: txn.TaskStopped, Reason: "why"},
 		},
 	})

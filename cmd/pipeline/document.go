@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"cel.dev/cel-go/common/types"
+
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 )
@@ -158,16 +160,15 @@ func (c throughCodec[V, W]) Decode(b []byte) (V, error) {
 	return c.back(w), nil
 }
 
-// decodeTree returns a valid document as nil, bool, string, []any, map[string]any, int64, uint64, float64 or
-// exactNumber.
+// decodeTree returns a valid document in types that CEL takes without a conversion: nil, bool, string, []any,
+// map[string]any, int64, uint64, float64 and exactNumber. CEL's own reading of json.Number rounds.
 func decodeTree(raw []byte) any {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var tree any
 	if err := d.Decode(&tree); err != nil {
-		// HashJSON has accepted the document. If the two ever disagree, the record must fail and not pass as
-		// a null: an expression that meets an error value is an evaluation error.
-		return schemas.Reason("the document cannot be read")
+		// HashJSON has accepted the document. If the two ever disagree, every expression that looks at it fails.
+		return types.WrapErr(schemas.Reason("the document cannot be read"))
 	}
 	return exact(tree)
 }

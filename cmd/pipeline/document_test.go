@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"cel.dev/cel-go/common/types"
+
 	"github.com/onceward/onceward/processors/ledger"
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/schemas"
@@ -17,7 +19,8 @@ func documentOf(text string) *document { return &document{raw: []byte(text)} }
 func TestCodecsKeepTheContract(t *testing.T) {
 	doc := documentOf(`{"a":{"b":[1,2.50,"` + codectest.Canary + `"]},"n":` + codectest.CanaryNumber + `}`)
 	t.Run("document", func(t *testing.T) {
-		codectest.Run(t, schemas.Codec[*document](documentCodec{}), doc, documentOf(` { "b" : 1 , "a" : null } `))
+		codectest.Run(t, schemas.Codec[*document](documentCodec{}), doc,
+			documentOf(` { "b" : 1 , "a" : null } `))
 		codectest.Refuses(t, schemas.Codec[*document](documentCodec{}), nil,
 			documentOf(`"`+strings.Repeat("x", schemas.MaxJSONBytes)+`"`))
 	})
@@ -27,7 +30,9 @@ func TestCodecsKeepTheContract(t *testing.T) {
 	})
 	t.Run("skipped", func(t *testing.T) {
 		codectest.Run(t, skippedCodec(),
-			projection.Skipped[value]{Outcome: projection.Stale, Version: 1, Applied: 1<<53 + 1, Value: topology.Some(doc)},
+			projection.Skipped[value]{
+				Outcome: projection.Stale, Version: 1, Applied: 1<<53 + 1, Value: topology.Some(doc),
+			},
 			projection.Skipped[value]{Outcome: projection.Duplicate})
 	})
 	t.Run("gap", func(t *testing.T) {
@@ -43,7 +48,8 @@ func TestCodecsKeepTheContract(t *testing.T) {
 
 func TestMalformedDocuments(t *testing.T) {
 	for _, text := range []string{
-		``, ` `, `{`, `{"a":1,}`, `{"a":1}{}`, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, "\"\xff\"", `"\ud800"`, `01`, `NaN`,
+		``, ` `, `{`, `{"a":1,}`, `{"a":1}{}`, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`,
+		"\"\xff\"", `"\ud800"`, `01`, `NaN`,
 		strings.Repeat("[", schemas.MaxJSONDepth+1) + strings.Repeat("]", schemas.MaxJSONDepth+1),
 	} {
 		if _, err := (documentCodec{}).Decode([]byte(text)); err == nil {
@@ -52,6 +58,17 @@ func TestMalformedDocuments(t *testing.T) {
 		var d document
 		if err := json.Unmarshal([]byte(text), &d); err == nil {
 			t.Errorf("%.40q is unmarshaled", text)
+		}
+	}
+}
+
+// Should a document pass the check and not the parser, it must not look like a null.
+func TestUnparsableDocument(t *testing.T) {
+	r := recordOf(`{`)
+	for _, source := range []string{`event == null`, `event.a == 1`} {
+		_, err := compileFor(t, source, wantBool).Bool(&r)
+		if schemas.ReasonOf(err) != "value: the document cannot be read" {
+			t.Errorf("%s: %v", source, err)
 		}
 	}
 }
@@ -72,7 +89,7 @@ func FuzzDecodeTree(f *testing.F) {
 		if err, failed := d.Tree().(error); failed {
 			t.Fatalf("%q is a document and has no tree: %v", b, err)
 		}
-		out, err := appendValue(nil, values.NativeToValue(d.Tree()), 0)
+		out, err := appendValue(nil, types.DefaultTypeAdapter.NativeToValue(d.Tree()), 0)
 		if err != nil {
 			t.Fatalf("%q cannot be written: %v", b, err)
 		}

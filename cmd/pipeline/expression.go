@@ -23,7 +23,7 @@ import (
 // a record that exceeds it has cost milliseconds.
 const costMax = 1_000_000
 
-// The variables of expressions. README and package documentation describe them.
+// The variables of expressions. The package documentation describes them.
 const (
 	varEvent     = "event"
 	varKey       = "key"
@@ -33,7 +33,6 @@ const (
 
 func newEnv() (*cel.Env, error) {
 	return cel.NewEnv(
-		cel.CustomTypeAdapter(values),
 		cel.Variable(varEvent, cel.DynType),
 		cel.Variable(varKey, cel.NullableType(cel.StringType)),
 		cel.Variable(varTimestamp, cel.TimestampType),
@@ -44,23 +43,6 @@ func newEnv() (*cel.Env, error) {
 		cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateTimestampLiterals(),
 			cel.ValidateDurationLiterals()),
 	)
-}
-
-// adapter is CEL's, except that no number becomes a float64 on the way, and that errors are errors.
-type adapter struct{ types.Adapter }
-
-var values = adapter{types.DefaultTypeAdapter}
-
-func (a adapter) NativeToValue(v any) ref.Val {
-	switch v := v.(type) {
-	case map[string]any:
-		return types.NewStringInterfaceMap(a, v)
-	case []any:
-		return types.NewDynamicList(a, v)
-	case error:
-		return types.WrapErr(v)
-	}
-	return a.Adapter.NativeToValue(v)
 }
 
 // want is the type that an expression must have.
@@ -169,6 +151,7 @@ func words(e ast.Expr) map[string]bool {
 			if s, ok := e.AsLiteral().(types.String); ok {
 				found[string(s)] = true
 			}
+		default: // has no word of its own
 		}
 	}))
 	return found

@@ -27,7 +27,9 @@ func newReader(f *yamldoc.File) (*reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pipeline: the expression language: %w", err)
 	}
-	return &reader{file: f, env: env, names: map[string]yamldoc.Value{}, sinks: map[string]yamldoc.Position{}}, nil
+	return &reader{
+		file: f, env: env, names: map[string]yamldoc.Value{}, sinks: map[string]yamldoc.Position{},
+	}, nil
 }
 
 // pipeline is a file that was read without mistakes.

@@ -28,6 +28,22 @@ func TestCommittedPipelines(t *testing.T) {
 	}
 }
 
+// The pipeline in the package documentation is one.
+func TestDocumentedPipeline(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(doc), "//\tname: ")
+	snippet, _, found := strings.Cut("//\tname: "+after, "//\n")
+	if !found {
+		t.Fatal("doc.go has no pipeline")
+	}
+	if _, err := pipeline.Parse("doc.go", []byte(strings.ReplaceAll(snippet, "//\t", ""))); err != nil {
+		t.Error(err)
+	}
+}
+
 // The transcripts of testdata/transcript show pipelines and what becomes of records:
 //
 //	pipeline     a pipeline, and the mistakes in it, or nothing
@@ -133,7 +149,8 @@ steps:
 		}
 		return top.Fingerprint()
 	}
-	one, other := fingerprint("fee: event.fee, amount: event.amount"), fingerprint("amount: event.amount, fee: event.fee")
+	one := fingerprint("fee: event.fee, amount: event.amount")
+	other := fingerprint("amount: event.amount, fee: event.fee")
 	if one != other {
 		t.Errorf("the fingerprints are %s and %s", one, other)
 	}

@@ -52,7 +52,8 @@ func appendValue(dst []byte, v ref.Val, depth int) ([]byte, error) {
 	case traits.Lister:
 		return appendList(dst, v, depth)
 	}
-	return dst, schemas.Reason("the result has a part of type " + v.Type().TypeName() + ", which JSON does not have")
+	return dst, schemas.Reason(
+		"the result has a part of type " + v.Type().TypeName() + ", which JSON does not have")
 }
 
 func appendMap(dst []byte, m traits.Mapper, depth int) ([]byte, error) {

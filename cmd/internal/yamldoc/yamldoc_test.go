@@ -20,9 +20,12 @@ func TestUnreadable(t *testing.T) {
 		{"empty", "", "f: the file is empty"},
 		{"comments", "# nothing\n\n# here\n", "f: the file is empty"},
 		{"binary", "a: \xff\n", "f: the file is not UTF-8 text; is it the right file?"},
-		{"large", strings.Repeat("a", yamldoc.MaxBytes+1), "f: the file has more than 1048576 bytes; is it the right file?"},
-		{"brackets", "a: " + strings.Repeat("[", 101), "f: brackets or indentation are nested deeper than 100; is it the right file?"},
-		{"entries", strings.Repeat("- ", 101) + "a", "f: brackets or indentation are nested deeper than 100; is it the right file?"},
+		{"large", strings.Repeat("a", yamldoc.MaxBytes+1),
+			"f: the file has more than 1048576 bytes; is it the right file?"},
+		{"brackets", "a: " + strings.Repeat("[", 101),
+			"f: brackets or indentation are nested deeper than 100; is it the right file?"},
+		{"entries", strings.Repeat("- ", 101) + "a",
+			"f: brackets or indentation are nested deeper than 100; is it the right file?"},
 		{"unfinished", "a: 'x", "f:1:4: could not find end character of single-quoted text"},
 	} {
 		f := yamldoc.Parse("f", []byte(c.src))
@@ -94,8 +97,9 @@ f:3:11: c: unknown key "e"; possible: d`
 
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"a: b", "a: [b, {c: d}]", "a: |\n  x\n  y\n", "a: >-\n  x\n", "? a\n: b", "- - a\n", "a: &x !t y\nb: *x\n<<: *x", "%YAML 1.2\n---\na",
-		"a: 'x''y'", "a: \"\\u00e9\"", "{a: b", "a: b: c", "\t", "---\n...\n", "a:\n- b\n", "a: 'x\n  y'\nb: x\n  y\n",
+		"a: b", "a: [b, {c: d}]", "a: |\n  x\n  y\n", "a: >-\n  x\n", "? a\n: b", "- - a\n",
+		"a: &x !t y\nb: *x\n<<: *x", "%YAML 1.2\n---\na", "a: 'x''y'", "a: \"\\u00e9\"", "{a: b",
+		"a: b: c", "\t", "---\n...\n", "a:\n- b\n", "a: 'x\n  y'\nb: x\n  y\n",
 	} {
 		f.Add([]byte(seed))
 	}
