@@ -72,7 +72,7 @@ type instance struct {
 }
 
 // Run processes until ctx ends, and then stops in order: what is open is committed, databases are flushed, and unless Remain is set the
-// instance leaves the group. It returns nil after such a stop. An error means that the application cannot go on; nothing that was
+// instance leaves the group. It returns nil after such a stop, or ErrStopped if some task had stopped by itself. An error means that the application cannot go on; nothing that was
 // not committed is in any store.
 func (a *App) Run(ctx context.Context) (err error) {
 	if !a.start() {
@@ -133,29 +133,47 @@ func restartable(err error) bool {
 	return errors.Is(err, worker.ErrReopen) || errors.Is(err, assign.ErrMemberChanged) || errors.Is(err, errGroupSession)
 }
 
-// open takes the state directory, finds the cluster and makes sure of the topics.
-func (a *App) open(ctx context.Context) (*instance, error) {
+// open finds the cluster, checks the user's topics, takes the state directory and makes sure of the internal topics, in this order: a
+// mistake in one of them changes nothing in those that follow.
+func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.ConnectTimeout)
 	defer cancel()
-	dir, err := state.OpenDirectory(a.cfg.StateDir, state.DirectoryOptions{
+	in := &instance{app: a, incarnation: rand.Uint32() | 1}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, in.close())
+		}
+	}()
+	sum := sha256.Sum256([]byte(a.topology.Fingerprint()))
+	copy(in.fingerprint[:], sum[:])
+	in.brokerCfg = broker.Config{
+		Brokers: a.cfg.Brokers, ClientID: a.topology.Application(), Dialer: a.cfg.Dialer, Logger: a.log,
+		StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
+	}
+	if in.cluster, err = broker.Connect(ctx, in.brokerCfg, a.topology.Application()); err != nil {
+		return nil, err
+	}
+	if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
+		return nil, err
+	}
+	plan, err := topics.Check(ctx, in.cluster.Admin(), a.topology)
+	if err != nil {
+		return nil, err
+	}
+	in.dir, err = state.OpenDirectory(a.cfg.StateDir, state.DirectoryOptions{
 		Application: a.topology.Application(), Fingerprint: a.topology.Fingerprint(), Instance: a.cfg.Instance,
 	})
 	if err != nil {
 		return nil, err
 	}
-	in := &instance{app: a, dir: dir, incarnation: rand.Uint32() | 1}
-	sum := sha256.Sum256([]byte(a.topology.Fingerprint()))
-	copy(in.fingerprint[:], sum[:])
 	a.mu.Lock()
-	a.mu.instance = dir.Instance()
+	a.mu.instance = in.dir.Instance()
 	a.mu.Unlock()
-	in.brokerCfg = broker.Config{
-		Brokers: a.cfg.Brokers, ClientID: a.topology.Application() + "-" + dir.Instance(), Dialer: a.cfg.Dialer, Logger: a.log,
-		StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
+	in.brokerCfg.ClientID += "-" + in.dir.Instance()
+	if in.layout, err = plan.Ensure(ctx, in.cluster.Admin()); err != nil {
+		return nil, err
 	}
-	if err := in.connect(ctx); err != nil {
-		return nil, errors.Join(err, in.close())
-	}
+	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return in.layout[topic].MaxMessageBytes }
 	in.shared = pebblestore.NewShared(a.cfg.CacheBytes, openFilesMax)
 	return in, nil
 }
@@ -163,25 +181,15 @@ func (a *App) open(ctx context.Context) (*instance, error) {
 // openFilesMax is how many table files are kept open by all databases together.
 const openFilesMax = 1000
 
-func (in *instance) connect(ctx context.Context) (err error) {
-	t := in.app.topology
-	if in.cluster, err = broker.Connect(ctx, in.brokerCfg, t.Application()); err != nil {
-		return err
-	}
-	if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
-		return err
-	}
-	in.layout, err = topics.Ensure(ctx, in.cluster.Admin(), t)
-	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return in.layout[topic].MaxMessageBytes }
-	return err
-}
-
 func (in *instance) close() error {
 	if in.cluster != nil {
 		in.cluster.Close()
 	}
 	if in.shared != nil {
 		in.shared.Close()
+	}
+	if in.dir == nil {
+		return nil
 	}
 	return in.dir.Close()
 }

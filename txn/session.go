@@ -78,6 +78,9 @@ func (a *App) session(ctx context.Context, in *instance) error {
 	a.attach(s)
 	err = s.work(ctx)
 	a.setState(Stopping)
+	if err == nil {
+		err = s.stopped()
+	}
 	stopErr := s.stop(ctx.Err() != nil || errors.Is(err, ErrAllStopped))
 	s.cancel(errSessionOver)
 	s.opening.Wait()

@@ -191,7 +191,7 @@ func (s *session) open(ctx context.Context, id topology.TaskID, e *taskEntry) {
 			return
 		case errors.As(err, &stop):
 			s.in.app.log.Error("task stopped", "task", id.String(), "error", err)
-			s.taskStopped(id, err)
+			s.taskStopped(id, fmt.Errorf("%w: %w", ErrIntegrity, err))
 			return
 		case errors.Is(err, assign.ErrMemberChanged):
 			s.cancel(err)
@@ -398,6 +398,26 @@ func (s *session) resume(topic string, partition int32) {
 
 // ErrIntegrity says that data and log contradict each other. Nothing was applied that contradicts the log.
 var ErrIntegrity = worker.ErrIntegrity
+
+// stopped returns why tasks of the session do not work any more, nil when all of them do.
+func (s *session) stopped() error {
+	s.tasks.RLock()
+	defer s.tasks.RUnlock()
+	n, first := 0, error(nil)
+	for _, e := range s.tasks.entries {
+		if e.stopped != nil {
+			n++
+			first = e.stopped
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d of %d, one of them because of: %w", ErrStopped, n, len(s.tasks.entries), first)
+}
+
+// ErrStopped says that some tasks of the instance had stopped before its end. The reason of one is wrapped with it.
+var ErrStopped = errors.New("tasks are stopped")
 
 // ErrAllStopped says that no task of the instance can work any more. The last reason is wrapped with it.
 var ErrAllStopped = errors.New("all tasks are stopped")

@@ -106,15 +106,15 @@ func TestContextStopsRun(t *testing.T) {
 // A run that fails leaves nothing behind either, although its context goes on.
 func TestFailedRunLeavesNothing(t *testing.T) {
 	before := goleak.IgnoreCurrent()
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir := filepath.Join(t.TempDir(), "state")
 	var stdout, stderr bytes.Buffer
-	got := Main(t.Context(), []string{"run", "-f", "-", "--brokers", "127.0.0.1:1", "--state-dir", file},
+	got := Main(t.Context(), []string{"run", "-f", "-", "--brokers", "127.0.0.1:1", "--state-dir", dir},
 		strings.NewReader("name: copy\nsource: {topic: in}\nsteps: [{sink: {topic: out}}]\n"), &stdout, &stderr)
-	if got != 2 || !strings.Contains(stderr.String(), "it is not a directory") {
+	if got != 1 || !strings.Contains(stderr.String(), "no broker answered at 127.0.0.1:1") {
 		t.Errorf("exit code %d\n%s", got, stderr.String())
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a state directory was made although no broker answered: %v", err)
 	}
 	goleak.VerifyNone(t, before)
 }

@@ -39,8 +39,14 @@ func RoundsTopic(application string) string { return application + "-rounds" }
 // away for longer restore in full.
 const deleteRetention = 7 * 24 * time.Hour
 
-// Ensure verifies and creates. It changes nothing when it fails on a user topic.
-func Ensure(ctx context.Context, adm *kadm.Client, t *topology.Topology) (Layout, error) {
+// Plan is what Check has found to be there and to be needed.
+type Plan struct {
+	external []string
+	wanted   map[string]wantedTopic
+}
+
+// Check verifies the user's topics: they exist, and their partitions fit together. It changes nothing.
+func Check(ctx context.Context, adm *kadm.Client, t *topology.Topology) (*Plan, error) {
 	have, err := describe(ctx, adm, externalTopics(t))
 	if err != nil {
 		return nil, err
@@ -62,16 +68,19 @@ func Ensure(ctx context.Context, adm *kadm.Client, t *topology.Topology) (Layout
 	if err != nil {
 		return nil, err
 	}
-	wanted := internalTopics(t, counts, internal)
-	if err := create(ctx, adm, wanted); err != nil {
+	return &Plan{externalTopics(t), internalTopics(t, counts, internal)}, nil
+}
+
+// Ensure creates the internal topics that are missing and verifies the others.
+func (p *Plan) Ensure(ctx context.Context, adm *kadm.Client) (Layout, error) {
+	if err := create(ctx, adm, p.wanted); err != nil {
 		return nil, err
 	}
-	all := append(externalTopics(t), slices.Sorted(maps.Keys(wanted))...)
-	layout, err := waitForLeaders(ctx, adm, all)
+	layout, err := waitForLeaders(ctx, adm, append(slices.Clone(p.external), slices.Sorted(maps.Keys(p.wanted))...))
 	if err != nil {
 		return nil, err
 	}
-	if err := verify(layout, wanted); err != nil {
+	if err := verify(layout, p.wanted); err != nil {
 		return nil, err
 	}
 	return layout, addConfigs(ctx, adm, layout)
