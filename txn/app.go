@@ -82,7 +82,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 	in, err := a.open(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // ended before anything had begun
+			return nil //nolint:nilerr // ended before anything had begun
 		}
 		return err
 	}

@@ -201,7 +201,7 @@ func (c *Cluster) topicPending(ctx context.Context, topic string, partitions int
 	}
 	detail := md.Topics[topic]
 	if detail.Err != nil {
-		return detail.Err.Error(), nil
+		return detail.Err.Error(), nil //nolint:nilerr // the topic's error is what is still pending
 	}
 	led := 0
 	for _, p := range detail.Partitions {

@@ -148,7 +148,7 @@ func TestAddedField(t *testing.T) {
 }
 
 type (
-	secret struct{ ID, note string }
+	secret struct{ ID, note string } //nolint:unused // a field that JSON does not see is what the test is about
 	tagged struct {
 		Note string `json:"-"`
 	}

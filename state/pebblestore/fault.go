@@ -204,7 +204,7 @@ func (m lazySafe) LogValue() slog.Value {
 	return slog.StringValue(safe(redact.Sprintf(m.format, m.args...)))
 }
 
-func safe(s redact.RedactableString) string { return string(s.Redact().StripMarkers()) }
+func safe(s redact.RedactableString) string { return s.Redact().StripMarkers() }
 
 // storeError is an error of Pebble without the keys that Pebble's texts may contain.
 type storeError struct {

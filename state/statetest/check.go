@@ -262,7 +262,7 @@ func (c *checker) applyWrongBase() error {
 	err := c.task.Database().Apply(wrong, next, write)
 	var base *state.BaseError
 	if !errors.Is(err, state.ErrBase) || !errors.As(err, &base) {
-		return fmt.Errorf("got %v, want a BaseError", err)
+		return fmt.Errorf("got %w, want a BaseError", err)
 	}
 	if !base.Base.Equal(wrong) || !base.Actual.Equal(c.model.positions) {
 		return fmt.Errorf("the error names %v and %v", base.Base, base.Actual)
@@ -278,7 +278,7 @@ func (c *checker) applyWrongLayer() error {
 			continue
 		}
 		if err := c.task.Apply(l.real, c.model.positions, c.next()); !errors.Is(err, state.ErrLayer) {
-			return fmt.Errorf("layer %d while %d is the oldest: got %v, want ErrLayer", i, oldest, err)
+			return fmt.Errorf("layer %d while %d is the oldest: got %w, want ErrLayer", i, oldest, err)
 		}
 	}
 	return c.compareCommitted()
@@ -363,7 +363,7 @@ func (c *checker) finish() error {
 	}
 	for _, v := range c.views {
 		if _, _, err := v.view.Get(state.IDOf(storeNames[0]), nil); !errors.Is(err, state.ErrClosed) {
-			return fmt.Errorf("a view of a closed database: got %v, want ErrClosed", err)
+			return fmt.Errorf("a view of a closed database: got %w, want ErrClosed", err)
 		}
 		if err := v.view.Close(); err != nil {
 			return fmt.Errorf("close a view after its database: %w", err)

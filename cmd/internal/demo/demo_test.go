@@ -42,8 +42,7 @@ func TestGenerateIsDeterministic(t *testing.T) {
 	if reflect.DeepEqual(a, generate(5000, 4)) {
 		t.Error("another seed made the same events")
 	}
-	var f figures
-	f = recount(a)
+	f := recount(a)
 	for name, n := range map[string]int{
 		"duplicates": f.duplicates, "conflicts": f.conflicts, "stale": f.stale, "gaps": f.gaps, "poison": f.poison, "invalid": f.invalid,
 		"reversals": f.reversals, "recaptured": f.recaptured, "overcaptured": f.overcaptured,
