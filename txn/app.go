@@ -82,7 +82,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 	in, err := a.open(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // ended before anything had begun
+			return nil // ended before anything had begun
 		}
 		return err
 	}
@@ -106,7 +106,7 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, errNotBegun) && ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // ended before anything of this session had begun
 		case errors.Is(err, errNotBegun) && !first && !broker.Permanent(err):
 			// The cluster was there before. Inside a membership its absence is waited out as well.
 		case ctx.Err() != nil || !restartable(err):
