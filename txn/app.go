@@ -194,12 +194,6 @@ func (in *instance) close() error {
 	return in.dir.Close()
 }
 
-// transactionalID names a producer. Its parts cannot contain the separator.
-func (in *instance) transactionalID(workerID, turn int) string {
-	return fmt.Sprintf("%s%s%s%s%d%s%d", in.app.topology.Application(), idSeparator, in.dir.Instance(), idSeparator, workerID,
-		idSeparator, turn)
-}
-
 // producers initialises every transactional id that this instance has ever used, before the group is joined: that ends what the
 // previous life left open. Otherwise the first stable offsets would wait for transactions to time out.
 func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error) {
@@ -215,7 +209,8 @@ func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error
 	errs := make([]error, 2*highest)
 	for w := range highest {
 		for turn := range 2 {
-			p := broker.NewProducer(in.brokerCfg, in.transactionalID(w, turn), in.app.cfg.TransactionTimeout)
+			p := broker.NewProducer(in.brokerCfg,
+				broker.TransactionalID(in.app.topology.Application(), in.dir.Instance(), w, turn), in.app.cfg.TransactionTimeout)
 			if w < workers {
 				out[w][turn] = p
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
@@ -101,8 +102,8 @@ func (c Config) validate() error {
 		wrong("StateDir", "set the directory for the instance's state")
 	}
 	for field, name := range map[string]string{"Instance": c.Instance, "Application": c.Application} {
-		if strings.ContainsAny(name, idSeparator) {
-			wrong(field, fmt.Sprintf("%q contains %s, which separates the parts of transactional ids", name, idSeparator))
+		if strings.Contains(name, broker.IDSeparator) {
+			wrong(field, fmt.Sprintf("%q contains %s, which separates the parts of transactional ids", name, broker.IDSeparator))
 		}
 	}
 	if c.Workers < 1 || c.Workers > 256 {
@@ -123,6 +124,3 @@ func (c Config) validate() error {
 	}
 	return errors.Join(errs...)
 }
-
-// idSeparator joins the parts of a transactional id. No part may contain it, so that no two applications can build the same id.
-const idSeparator = "~"

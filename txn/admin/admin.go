@@ -15,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/txn/internal/broker"
 )
 
 // Client is a connection to a cluster.
@@ -52,9 +54,6 @@ func (c *Client) CreateTopic(ctx context.Context, name string, partitions int32)
 	return nil
 }
 
-// idSeparator ends the application in a transactional id; see txn.
-const idSeparator = "~"
-
 // OpenTransactions returns the transactional ids of the application whose transaction is open at the broker right now, sorted.
 func (c *Client) OpenTransactions(ctx context.Context, application string) ([]string, error) {
 	listed, err := c.adm.ListTransactions(ctx, nil, []string{"Ongoing"})
@@ -63,7 +62,7 @@ func (c *Client) OpenTransactions(ctx context.Context, application string) ([]st
 	}
 	var open []string
 	for id, t := range listed {
-		if strings.HasPrefix(id, application+idSeparator) && t.State == "Ongoing" {
+		if strings.HasPrefix(id, broker.TransactionalPrefix(application)) && t.State == "Ongoing" {
 			open = append(open, id)
 		}
 	}

@@ -88,12 +88,8 @@ func ParseReference(metadata string) (ref Reference, ok bool) {
 // remove the one that a commit names.
 func RecordKey(task string) []byte { return []byte("blob " + task) }
 
-// HashName is the 4-byte hash that stands for a topic's or store's name in a blob.
-func HashName(name string) uint32 {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(name)) // a hash never fails to write
-	return h.Sum32()
-}
+// HashName is the 4-byte hash that stands for a topic's or store's name in a blob: for a store it is its id.
+func HashName(name string) uint32 { return uint32(state.IDOf(name)) }
 
 // TopicsHash identifies the changelog topics themselves: a topic that was deleted and made again under its old name changes it.
 func TopicsHash(changelogs []state.Changelog) uint64 {

@@ -1,0 +1,15 @@
+package broker
+
+import "fmt"
+
+// IDSeparator joins the parts of a transactional id. No part may contain it, so that no two applications can build the same id, and a
+// prefix names exactly one application.
+const IDSeparator = "~"
+
+// TransactionalID names the producer of a worker's turn.
+func TransactionalID(application, instance string, worker, turn int) string {
+	return fmt.Sprintf("%s%s%s%d%s%d", TransactionalPrefix(application), instance, IDSeparator, worker, IDSeparator, turn)
+}
+
+// TransactionalPrefix is what the transactional ids of an application, and of no other, begin with.
+func TransactionalPrefix(application string) string { return application + IDSeparator }
