@@ -48,6 +48,8 @@ type Config struct {
 	// Remain keeps the membership when Run ends, for a restart of the same instance within the session timeout. By default the
 	// instance leaves and others take its tasks at once.
 	Remain bool
+	// FailFast ends Run with the first task that stops. By default its neighbours go on, and Run ends when every task has stopped.
+	FailFast bool
 	// Dialer replaces the way connections are made.
 	Dialer func(ctx context.Context, network, host string) (net.Conn, error)
 	// Logger receives the logs of the runtime, of the Kafka clients and of the databases. Default slog.Default.
@@ -55,6 +57,8 @@ type Config struct {
 
 	// metadataMax is lowered by tests.
 	metadataMax int
+	// purgeInterval is how often repartition topics are purged.
+	purgeInterval time.Duration
 }
 
 // ConfigError is a setting that cannot be used. Nothing was changed.
@@ -74,6 +78,7 @@ func (c Config) withDefaults() Config {
 	set(&c.SessionTimeout, 45*time.Second)
 	set(&c.ConnectTimeout, 60*time.Second)
 	set(&c.metadataMax, task.MetadataMax)
+	set(&c.purgeInterval, purgeInterval)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -372,7 +373,7 @@ func TestNothingIsLeftOpenAfterFailure(t *testing.T) {
 }
 
 // A refusal that will come back for ever made the runtime run in circles.
-func TestInvalidTimestampIsPermanent(t *testing.T) {
+func TestInvalidTimestampStopsWithoutDeadLetters(t *testing.T) {
 	b := newBroker(t, 2, "in", "out")
 	feed(t, b, 100)
 	b.ControlKey(keyProduce, func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -386,7 +387,8 @@ func TestInvalidTimestampIsPermanent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := app.Run(t.Context()); !errors.Is(err, kerr.InvalidTimestamp) {
-		t.Errorf("Run returned %v, want the refusal", err)
+	err = app.Run(t.Context())
+	if !errors.Is(err, txn.ErrAllStopped) || !strings.Contains(err.Error(), kerr.InvalidTimestamp.Message) {
+		t.Errorf("Run returned %v, want that all tasks have stopped with the refusal", err)
 	}
 }

@@ -19,7 +19,12 @@ import (
 // committed returns what the group has committed in the partitions of "in".
 func (b *testBroker) committed(t *testing.T) map[int32]int64 {
 	t.Helper()
-	offsets, err := b.adm.FetchOffsetsForTopics(kadm.RequireStable(t.Context()), "counting", "in")
+	return b.committedIn(t, "in")
+}
+
+func (b *testBroker) committedIn(t *testing.T, topic string) map[int32]int64 {
+	t.Helper()
+	offsets, err := b.adm.FetchOffsetsForTopics(kadm.RequireStable(t.Context()), "counting", topic)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,9 @@ type session struct {
 	endPoll context.CancelCauseFunc
 	// opening counts the goroutines that open tasks.
 	opening sync.WaitGroup
+	pauses  *pauses
+	// failFast ends the session with the first task that stops.
+	failFast bool
 
 	mu struct {
 		sync.Mutex
@@ -75,13 +78,14 @@ func (a *App) session(ctx context.Context, in *instance) error {
 		})
 	}
 	workers.Go(s.watchMember)
+	workers.Go(s.purge)
 	a.attach(s)
 	err = s.work(ctx)
 	a.setState(Stopping)
 	if err == nil {
 		err = s.stopped()
 	}
-	stopErr := s.stop(ctx.Err() != nil || errors.Is(err, ErrAllStopped))
+	stopErr := s.stop(ctx.Err() != nil || errors.Is(err, ErrAllStopped) || errors.Is(err, ErrStopped))
 	s.cancel(errSessionOver)
 	s.opening.Wait()
 	workers.Wait()
@@ -132,8 +136,12 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{in: in, subs: map[string]topology.Subtopology{}, tasks: newTaskTable()}
+	s := &session{in: in, subs: map[string]topology.Subtopology{}, tasks: newTaskTable(), failFast: a.cfg.FailFast}
 	s.mu.cancels = map[topology.TaskID]context.CancelFunc{}
+	s.pauses = newPauses(
+		func(topic string, partition int32) { s.client().Pause(topic, partition) },
+		func(topic string, partition int32) { s.client().Resume(topic, partition) },
+	)
 	// The session outlives ctx for as long as it takes to commit what is open.
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.poll, s.endPoll = context.WithCancelCause(s.ctx)
@@ -162,7 +170,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 				IntervalMin: commitIntervalMin, IntervalMax: a.cfg.CommitIntervalMax, BytesMax: a.cfg.RoundBytesMax,
 				HeldBytesMax: a.cfg.QueueBytesMax / 4,
 			},
-			QueueBytesLow: a.cfg.QueueBytesMax / 4, Stopped: s.taskStopped, Logger: a.log,
+			QueueBytesLow: a.cfg.QueueBytesMax / 4, Stopped: s.taskStopped, Retrying: s.retrying, Logger: a.log,
 		}, producers[i]))
 	}
 	return s, nil
@@ -228,7 +236,7 @@ func (s *session) work(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { s.endPoll(nil) })
 	defer stop()
 	for {
-		err := g.Poll(s.poll, pollRecords, s.dispatch)
+		failed := g.Poll(s.poll, pollRecords, s.dispatch)
 		g.Release()
 		switch {
 		case s.ctx.Err() != nil:
@@ -237,8 +245,11 @@ func (s *session) work(ctx context.Context) error {
 			return nil
 		case s.poll.Err() != nil:
 			return context.Cause(s.poll)
-		case err != nil:
-			return s.fetchFailed(err)
+		}
+		for _, err := range failed {
+			if err := s.fetchFailed(err); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -254,24 +265,40 @@ func startOf(src topology.Source) (broker.Start, bool) {
 	return broker.Start{}, false
 }
 
-// fetchFailed judges what the client could not retry by itself.
-func (s *session) fetchFailed(err error) error {
-	var fe *broker.FetchError
-	switch {
-	case errors.Is(err, kerr.FencedInstanceID):
-		return err // another try would only fence the other one
-	case errors.As(err, &fe) && errors.Is(err, kerr.OffsetOutOfRange):
-		start, end, boundsErr := s.in.cluster.LogBounds(s.ctx, fe.Topic, fe.Partition)
-		if boundsErr != nil {
-			return errors.Join(err, boundsErr)
+// fetchFailed judges what the client could not retry by itself. What is about a partition stops its task, and is no error of the
+// session.
+func (s *session) fetchFailed(failed *broker.FetchError) error {
+	if failed.Topic == "" {
+		if errors.Is(failed, kerr.FencedInstanceID) || broker.ScopeOf(failed) == broker.ScopeProcess {
+			return failed // another try would fail again, or fence the other one
 		}
-		return fmt.Errorf("%w: the log holds offsets %d to %d; records were deleted before they were processed, so going on would "+
-			"leave them out silently", err, start, end)
-	case errors.As(err, &fe) && fe.Topic != "":
-		return err
-	default:
-		return fmt.Errorf("%w: %w", errGroupSession, err)
+		return fmt.Errorf("%w: %w", errGroupSession, failed)
 	}
+	var why error = failed
+	if errors.Is(failed, kerr.OffsetOutOfRange) {
+		start, end, err := s.in.cluster.LogBounds(s.ctx, failed.Topic, failed.Partition)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errGroupSession, errors.Join(failed, err))
+		}
+		why = fmt.Errorf("%w: the log holds offsets %d to %d; records were deleted before they were processed, so going on would "+
+			"leave them out silently", failed, start, end)
+	}
+	for _, id := range s.readers(failed.Topic, failed.Partition) {
+		s.haltTask(id, fmt.Errorf("%w%s", why, s.positionIn(id, failed.Topic)))
+	}
+	return nil
+}
+
+// positionIn tells the committed position of a task's input, as the end of a message.
+func (s *session) positionIn(id topology.TaskID, topic string) string {
+	for _, w := range s.workers {
+		for _, in := range w.Tasks()[id].Inputs {
+			if in.Topic == topic {
+				return fmt.Sprintf(" (committed position %d)", in.Offset)
+			}
+		}
+	}
+	return ""
 }
 
 // stop takes the session down: in order, what is open is committed first; otherwise everything uncommitted is dropped.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward/state"
@@ -25,8 +24,6 @@ type route struct {
 	task   *task.Task
 	input  int
 	worker *worker.Worker
-	// paused is set while the partition is not fetched because its queue is full.
-	paused atomic.Bool
 }
 
 type partitionKey struct {
@@ -104,6 +101,11 @@ type callbacks session
 
 func (c *callbacks) Assigned(partitions map[string][]int32) {
 	s := (*session)(c)
+	for topic, ps := range partitions {
+		for _, p := range ps {
+			s.pauses.set(topic, p, restoring) // until the task is open
+		}
+	}
 	for _, id := range s.ownership.Add(partitions) {
 		ctx, cancel := context.WithCancel(s.ctx)
 		s.mu.Lock()
@@ -160,6 +162,11 @@ func (s *session) giveUp(ctx context.Context, partitions map[string][]int32) {
 		})
 	}
 	wg.Wait()
+	for topic, ps := range partitions {
+		for _, p := range ps {
+			s.pauses.forget(topic, p)
+		}
+	}
 }
 
 // forget takes a task out of the table and returns the worker that has it.
@@ -187,7 +194,7 @@ func (s *session) open(ctx context.Context, id topology.TaskID, e *taskEntry) {
 		err := s.tryOpen(ctx, id, e)
 		var stop *restore.StopError
 		switch {
-		case err == nil || ctx.Err() != nil:
+		case err == nil || ctx.Err() != nil || s.isStopped(e):
 			return
 		case errors.As(err, &stop):
 			s.in.app.log.Error("task stopped", "task", id.String(), "error", err)
@@ -207,7 +214,14 @@ func (s *session) open(ctx context.Context, id topology.TaskID, e *taskEntry) {
 	}
 }
 
-// taskStopped notes why a task does not work any more, and ends the session with the reason when no other is left that could.
+func (s *session) isStopped(e *taskEntry) bool {
+	s.tasks.RLock()
+	defer s.tasks.RUnlock()
+	return e.stopped != nil
+}
+
+// taskStopped notes why a task does not work any more. It ends the session with the reason when no other is left that could, or when
+// the application is to end with the first.
 func (s *session) taskStopped(id topology.TaskID, err error) {
 	s.tasks.Lock()
 	defer s.tasks.Unlock()
@@ -216,12 +230,54 @@ func (s *session) taskStopped(id topology.TaskID, err error) {
 		return // revoked meanwhile: the next owner tries
 	}
 	e.stopped = err
+	for _, src := range s.subs[id.Subtopology].Sources {
+		s.pauses.set(src.Topic, id.Partition, taskHalted)
+	}
+	if s.failFast {
+		s.endPoll(fmt.Errorf("%w: task %s: %w", ErrStopped, id, err))
+		return
+	}
 	for _, other := range s.tasks.entries {
 		if other.stopped == nil {
 			return
 		}
 	}
 	s.endPoll(fmt.Errorf("%w: %w", ErrAllStopped, err))
+}
+
+// haltTask stops a task for a reason that is not its record.
+func (s *session) haltTask(id topology.TaskID, why error) {
+	s.tasks.RLock()
+	e := s.tasks.entries[id]
+	stopped := e == nil || e.stopped != nil
+	var r *route
+	if !stopped {
+		r = s.tasks.routes[partitionKey{s.subs[id.Subtopology].Sources[0].Topic, id.Partition}]
+	}
+	s.tasks.RUnlock()
+	if stopped {
+		return // told before, or given up
+	}
+	s.in.app.log.Error("task stopped", "task", id.String(), "error", why)
+	s.taskStopped(id, why)
+	if r != nil {
+		r.worker.Halt(r.task, why)
+	}
+}
+
+// readers returns the tasks of this process that read a partition, or with a negative partition those that read the topic.
+func (s *session) readers(topic string, partition int32) (out []topology.TaskID) {
+	s.tasks.RLock()
+	defer s.tasks.RUnlock()
+	for id := range s.tasks.entries {
+		if partition >= 0 && id.Partition != partition {
+			continue
+		}
+		if slices.ContainsFunc(s.subs[id.Subtopology].Sources, func(src topology.Source) bool { return src.Topic == topic }) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 func (s *session) tryOpen(ctx context.Context, id topology.TaskID, e *taskEntry) error {
@@ -323,7 +379,7 @@ func (stateless) Revert()                  {}
 // adopt gives the task to the worker with the fewest, makes its routes and lets its partitions be fetched.
 func (s *session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch uint64) error {
 	s.tasks.Lock()
-	if now, owned := s.ownership.Epoch(t.ID); !owned || now != epoch || s.tasks.entries[t.ID] != e {
+	if now, owned := s.ownership.Epoch(t.ID); !owned || now != epoch || s.tasks.entries[t.ID] != e || e.stopped != nil {
 		s.tasks.Unlock()
 		return fmt.Errorf("task %s was %w while it was restored", t.ID, assign.ErrGivenUp)
 	}
@@ -348,7 +404,7 @@ func (s *session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch u
 	defer s.tasks.RUnlock()
 	for _, in := range t.Spec.Inputs {
 		if r := s.tasks.routes[partitionKey{in.Topic, in.Partition}]; r != nil && r.task == t {
-			s.client().Resume(in.Topic, in.Partition)
+			s.pauses.clear(in.Topic, in.Partition, restoring)
 		}
 	}
 	return nil
@@ -362,38 +418,44 @@ func (s *session) client() *broker.Group {
 }
 
 // dispatch hands records to their tasks. It never blocks: between Poll and Release no callback can run.
-func (s *session) dispatch(topic string, partition int32, records []*broker.Record) {
+func (s *session) dispatch(b broker.Batch) {
 	s.tasks.RLock()
-	r := s.tasks.routes[partitionKey{topic, partition}]
+	r := s.tasks.routes[partitionKey{b.Topic, b.Partition}]
 	s.tasks.RUnlock()
 	if r == nil {
 		return // given up; the next owner, or our next membership, reads them again from the committed offset
 	}
-	waiting, ok := r.task.Enqueue(r.input, records)
+	waiting, ok := r.task.Enqueue(r.input, b.Records)
 	if !ok {
 		return
 	}
 	if waiting > s.in.app.cfg.QueueBytesMax {
-		// In this order: a resume that comes between the two sees no pause, and the reading below sees the drained queue.
-		s.client().Pause(topic, partition)
-		r.paused.Store(true)
+		// In this order: a resume that comes between the two finds no reason to clear, and the reading below sees the drained queue.
+		s.pauses.set(b.Topic, b.Partition, queueFull)
 		if r.task.Waiting(r.input) < s.in.app.cfg.QueueBytesMax/4 {
-			s.resume(topic, partition)
+			s.resume(b.Topic, b.Partition)
 		}
 	}
 	r.worker.Wake()
 }
 
 // resume lets a partition be fetched again if its full queue had stopped it.
-func (s *session) resume(topic string, partition int32) {
-	s.tasks.RLock()
-	r := s.tasks.routes[partitionKey{topic, partition}]
-	s.tasks.RUnlock()
-	if r == nil || !r.paused.Load() {
-		return
+func (s *session) resume(topic string, partition int32) { s.pauses.clear(topic, partition, queueFull) }
+
+// retrying pauses a task's inputs while it waits long for the next attempt of a record, and resumes them.
+func (s *session) retrying(t *task.Task, waits bool) {
+	s.tasks.RLock() // a task that was given up meanwhile must not pause the one that follows it
+	defer s.tasks.RUnlock()
+	for _, in := range t.Spec.Inputs {
+		r := s.tasks.routes[partitionKey{in.Topic, in.Partition}]
+		switch {
+		case r == nil || r.task != t:
+		case waits:
+			s.pauses.set(in.Topic, in.Partition, retrying)
+		default:
+			s.pauses.clear(in.Topic, in.Partition, retrying)
+		}
 	}
-	r.paused.Store(false)
-	s.client().Resume(topic, partition)
 }
 
 // ErrIntegrity says that data and log contradict each other. Nothing was applied that contradicts the log.

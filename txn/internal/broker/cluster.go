@@ -55,6 +55,7 @@ func (c Config) options() []kgo.Opt {
 		// The default of 5 s would hold up the first produce to a topic that was created a moment ago.
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.MaxDecompressBatchBytes(256 << 20),
+		kgo.DisableClientMetrics(), // a subscription of the cluster's for every client of every worker
 	}
 	if c.Dialer != nil {
 		opts = append(opts, kgo.Dialer(c.Dialer))
@@ -248,6 +249,24 @@ func (c *Cluster) LeaveGroup(ctx context.Context, member, instance string) error
 	}
 	if err != nil && !errors.Is(err, kerr.UnknownMemberID) && !errors.Is(err, kerr.FencedInstanceID) {
 		return fmt.Errorf("leaving group %q: %w", c.group, err)
+	}
+	return nil
+}
+
+// DeleteBefore deletes the records below an offset of each partition.
+func (c *Cluster) DeleteBefore(ctx context.Context, offsets map[string]map[int32]int64) error {
+	request := kadm.Offsets{}
+	for topic, partitions := range offsets {
+		for p, at := range partitions {
+			request.AddOffset(topic, p, at, -1)
+		}
+	}
+	responses, err := c.adm.DeleteRecords(ctx, request)
+	if err == nil {
+		err = responses.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("deleting records: %w", err)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 
 // Assignment receives the group's callbacks. They never run at the same time as each other, nor between Poll and Release.
 type Assignment interface {
-	// Assigned is called with added partitions, already paused. It must not block.
+	// Assigned is called with added partitions before any of them is fetched. It must not block, and pauses what must wait.
 	Assigned(partitions map[string][]int32)
 	// Revoked is called with partitions that are being handed over: nothing of them may be processed once it returned.
 	Revoked(ctx context.Context, partitions map[string][]int32)
@@ -64,26 +63,23 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 		kgo.FetchMaxWait(gc.FetchWaitMax),
 		kgo.FetchMaxPartitionBytes(gc.FetchBytesMax),
 		kgo.AdjustFetchOffsetsFn(gc.adjustStarts),
-		kgo.OnPartitionsAssigned(func(_ context.Context, cl *kgo.Client, ps map[string][]int32) {
+		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
 			if len(ps) == 0 {
 				return
 			}
-			cl.PauseFetchPartitions(ps) // before fetching starts; resumed when the task is restored
 			a.Assigned(ps)
 		}),
-		kgo.OnPartitionsRevoked(func(ctx context.Context, cl *kgo.Client, ps map[string][]int32) {
+		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, ps map[string][]int32) {
 			if len(ps) == 0 {
 				return
 			}
 			a.Revoked(ctx, ps)
-			cl.ResumeFetchPartitions(ps) // pausing survives a rebalance
 		}),
-		kgo.OnPartitionsLost(func(_ context.Context, cl *kgo.Client, ps map[string][]int32) {
+		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
 			if len(ps) == 0 {
 				return
 			}
 			a.Lost(ps)
-			cl.ResumeFetchPartitions(ps)
 		}),
 	)
 	cl, err := kgo.NewClient(opts...)
@@ -140,10 +136,19 @@ func (c *Cluster) Resolve(ctx context.Context, topic string, partition int32, s 
 // while there is no membership.
 func (g *Group) Member() (id string, generation int32) { return g.cl.GroupMetadata() }
 
-// Poll waits for records and returns them with everything that went wrong in fetching. Until Release no callback runs.
-func (g *Group) Poll(ctx context.Context, recordsMax int, each func(topic string, partition int32, records []*Record)) error {
+// Batch is what one poll has of one partition.
+type Batch struct {
+	Topic     string
+	Partition int32
+	Records   []*Record
+	// HighWatermark and LastStableOffset are those of the last fetch.
+	HighWatermark, LastStableOffset int64
+}
+
+// Poll waits for records and gives them to each; it returns everything that went wrong in fetching. Until Release no callback runs.
+func (g *Group) Poll(ctx context.Context, recordsMax int, each func(Batch)) []*FetchError {
 	fetches := g.cl.PollRecords(ctx, recordsMax)
-	var errs []error
+	var errs []*FetchError
 	fetches.EachError(func(topic string, partition int32, err error) {
 		if ctx.Err() != nil {
 			return
@@ -152,13 +157,14 @@ func (g *Group) Poll(ctx context.Context, recordsMax int, each func(topic string
 	})
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		if len(p.Records) > 0 {
-			each(p.Topic, p.Partition, p.Records)
+			each(Batch{p.Topic, p.Partition, p.Records, p.HighWatermark, p.LastStableOffset})
 		}
 	})
-	return errors.Join(errs...)
+	return errs
 }
 
-// FetchError is a partition (or, with an empty topic, a session) that cannot be fetched.
+// FetchError is a partition that cannot be fetched. With a negative partition it is about the whole topic, with an empty topic about
+// the whole session.
 type FetchError struct {
 	Topic     string
 	Partition int32

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -38,22 +39,63 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }
 
-// Permanent says that a failure will come back however often the round is run again: a record too large for its topic, a topic that
-// is gone, a missing permission, an identity that another process uses. The runtime stops with it instead of running in circles.
+// Permanent says that a failure will come back however often it is tried: a missing permission, a topic that is gone, an identity that
+// another process uses. What a permanent failure of a produced record reaches is its [Scope]; any other one ends the runtime, which
+// stops with it instead of running in circles.
 func Permanent(err error) bool {
-	for _, e := range []error{
-		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InvalidTopicException,
-		kerr.TopicAuthorizationFailed, kerr.TransactionalIDAuthorizationFailed, kerr.GroupAuthorizationFailed,
-		kerr.ClusterAuthorizationFailed, kerr.InvalidTransactionTimeout, kerr.PolicyViolation, kerr.OffsetMetadataTooLarge,
-		kerr.UnsupportedVersion, kerr.InvalidTimestamp, kerr.UnsupportedCompressionType, kerr.UnsupportedForMessageFormat,
-		kerr.FencedInstanceID,
-	} {
-		if errors.Is(err, e) {
-			return true
+	return ScopeOf(err) != ScopeRound
+}
+
+// Scope is how far a failure reaches.
+type Scope uint8
+
+const (
+	// ScopeRound: it may be over when the round runs again.
+	ScopeRound Scope = iota
+	// ScopeRecord: a record of that partition cannot be written, ever.
+	ScopeRecord
+	// ScopeTopic: nothing can be written to that topic.
+	ScopeTopic
+	// ScopeProcess: the process cannot work.
+	ScopeProcess
+)
+
+var scopes = map[Scope][]error{
+	ScopeRecord: {kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp},
+	ScopeTopic: {
+		kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InvalidTopicException, kerr.TopicAuthorizationFailed,
+		kerr.PolicyViolation, kerr.UnsupportedCompressionType, kerr.UnsupportedForMessageFormat,
+	},
+	ScopeProcess: {
+		kerr.TransactionalIDAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
+		kerr.InvalidTransactionTimeout, kerr.OffsetMetadataTooLarge, kerr.UnsupportedVersion, kerr.FencedInstanceID,
+	},
+}
+
+// ScopeOf returns the scope of a failure. A failure that is not known is ScopeRound: to run the round again is always safe.
+func ScopeOf(err error) Scope {
+	for _, scope := range []Scope{ScopeProcess, ScopeTopic, ScopeRecord} {
+		if slices.ContainsFunc(scopes[scope], func(e error) bool { return errors.Is(err, e) }) {
+			return scope
 		}
 	}
-	return false
+	return ScopeRound
 }
+
+// ProduceError is a record that was not written. Which record of the partition is at fault it does not say: the client fails every
+// record that it still holds for a partition together.
+type ProduceError struct {
+	Topic     string
+	Partition int32
+	Err       error
+}
+
+func (e *ProduceError) Error() string {
+	return fmt.Sprintf("producing to %s[%d]: %v", e.Topic, e.Partition, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *ProduceError) Unwrap() error { return e.Err }
 
 // produceOutcome judges a failed produce or flush.
 func produceOutcome(err error) Outcome {

@@ -125,7 +125,7 @@ func (p *Producer) note(r *Record, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mu.err == nil {
-		p.mu.err = fmt.Errorf("producing to %s[%d]: %w", r.Topic, r.Partition, err)
+		p.mu.err = &ProduceError{r.Topic, r.Partition, err}
 	}
 }
 

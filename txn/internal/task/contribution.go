@@ -1,6 +1,7 @@
 package task
 
 import (
+	"maps"
 	"time"
 
 	"github.com/onceward/onceward/state"
@@ -126,6 +127,7 @@ func (c *Contribution) Apply() error {
 func (c *Contribution) Retire() {
 	c.Task.Committed, c.Task.Metadata = c.Next, c.metadata
 	c.Task.named = true
+	maps.DeleteFunc(c.Task.refused, func(p place, _ string) bool { return p.offset < c.Next.Inputs[p.input].Offset })
 	if c.Layer != nil {
 		c.Task.State.Retire(c.Layer)
 	}

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/onceward/onceward/txn/internal/broker"
@@ -15,6 +16,11 @@ type Entry struct {
 
 // Bytes is the memory of the entry.
 func (e Entry) Bytes() int64 { return recordBytes(e.Record) }
+
+// String names the record by its place.
+func (e Entry) String() string {
+	return fmt.Sprintf("%s[%d] offset %d", e.Record.Topic, e.Record.Partition, e.Record.Offset)
+}
 
 // recordOverhead is what a queued record costs beside its bytes.
 const recordOverhead = 128

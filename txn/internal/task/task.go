@@ -46,8 +46,18 @@ type Task struct {
 	named bool
 	// dropped says that records were dropped since TookDropped was asked.
 	dropped bool
+	// refused are the records whose output the cluster will never take, with the reason, until they are committed as dead letters.
+	refused map[place]string
 	stopped error
 }
+
+// place is where a record is among the task's inputs.
+type place struct {
+	input  int
+	offset int64
+}
+
+func (e Entry) place() place { return place{e.Input, e.Record.Offset} }
 
 // retry is the record that failed and is to be tried again. An abort can put older records before it, so it says which one it is.
 type retry struct {
@@ -56,7 +66,12 @@ type retry struct {
 	attempts     int
 	firstFailure time.Time
 	wakeAt       time.Time
+	// long says that the wait is long enough to stop fetching meanwhile.
+	long bool
 }
+
+// longRetry is the backoff from which on a waiting task's inputs are not fetched: below it, what is fetched is of use soon.
+const longRetry = time.Second
 
 func (r *retry) is(e Entry) bool {
 	return r.attempts > 0 && r.input == e.Input && r.offset == e.Record.Offset
@@ -136,7 +151,27 @@ func (t *Task) Process(e Entry) topology.Verdict {
 	if t.retry.is(e) {
 		input.Attempt, input.FirstFailure = t.retry.attempts+1, t.retry.firstFailure
 	}
+	if len(t.refused) > 0 {
+		if why, ok := t.refused[e.place()]; ok {
+			return t.Graph.Refuse(input, why)
+		}
+	}
 	return t.Graph.Process(input)
+}
+
+// Refuse sends a record to its error policy, instead of processing it, the next time that it is its turn: its output was refused for
+// good. why quotes nothing of the record.
+func (t *Task) Refuse(e Entry, why string) {
+	if t.refused == nil {
+		t.refused = map[place]string{}
+	}
+	t.refused[e.place()] = why
+}
+
+// Refused reports whether the record is one that Refuse was called for.
+func (t *Task) Refused(e Entry) bool {
+	_, ok := t.refused[e.place()]
+	return ok
 }
 
 func headers(hs []broker.RecordHeader) []topology.Header {
@@ -173,24 +208,30 @@ func (t *Task) Advance(e Entry, accepted bool) {
 	}
 }
 
-// Postpone puts a record back until a time; the next try is one attempt further.
-func (t *Task) Postpone(e Entry, now time.Time, backoff time.Duration) {
+// Postpone puts a record back until a time; the next try is one attempt further. It reports whether the wait is long, see Waited.
+func (t *Task) Postpone(e Entry, now time.Time, backoff time.Duration) (long bool) {
 	t.queue.putBack([]Entry{e})
 	if !t.retry.is(e) {
 		t.retry = retry{input: e.Input, offset: e.Record.Offset, firstFailure: now}
 	}
 	t.retry.attempts++
 	t.retry.wakeAt = now.Add(backoff)
+	t.retry.long = backoff >= longRetry
+	return t.retry.long
+}
+
+// Waited reports, once, that a long wait is over.
+func (t *Task) Waited() bool {
+	long := t.retry.long
+	t.retry.long = false
+	return long
 }
 
 // WakeAt is when a postponed record may be tried again, zero when there is none.
 func (t *Task) WakeAt() time.Time { return t.retry.wakeAt }
 
-// Stop puts the record back and ends the task's work, with the reason. It keeps its offsets.
-func (t *Task) Stop(e Entry, why error) {
-	t.queue.putBack([]Entry{e})
-	t.stopped, t.retry = why, retry{}
-}
+// Halt ends the task's work, with the reason, between two records. It keeps its offsets.
+func (t *Task) Halt(why error) { t.stopped, t.retry = why, retry{} }
 
 // Stopped returns why the task does not work any more, nil while it does.
 func (t *Task) Stopped() error { return t.stopped }

@@ -22,7 +22,14 @@ var ErrIntegrity = errors.New("data integrity")
 func (w *Worker) answered(a answer) {
 	if a.err != nil {
 		w.log.Warn("commit round", "round", a.Round, "event", a.Kind.String(), "error", a.err)
+		r := w.rounds[a.Round]
+		refused, fromRecord := errors.AsType[*broker.ProduceError](a.err)
+		scope := broker.ScopeOf(a.err)
 		switch {
+		case a.Kind == protocol.ProducerLost && scope == broker.ScopeRound && r != nil:
+			w.pace.tooSlow(r.entries)
+		case fromRecord && (scope == broker.ScopeRecord || scope == broker.ScopeTopic) && r != nil:
+			r.refused = refused
 		case broker.NotMember(a.err):
 			w.permanent = fmt.Errorf("%w: %w", ErrReopen, a.err)
 		case errors.Is(a.err, assign.ErrMemberChanged), broker.Permanent(a.err):
@@ -104,6 +111,8 @@ func (w *Worker) retire(r *round) {
 	delete(w.rounds, r.n)
 	w.clock.committed(time.Since(r.sealed))
 	w.hold, w.permanent = 0, nil
+	w.isolation.committed(r)
+	w.pace.committed()
 	w.stats.Commits.Add(1)
 	for _, c := range r.contributions {
 		c.Retire()
@@ -112,7 +121,7 @@ func (w *Worker) retire(r *round) {
 		w.stats.DeadLetters.Add(c.DeadLetters)
 		w.publishRound(c, records)
 	}
-	w.stats.Outputs.Add(int64(r.produced))
+	w.stats.Outputs.Add(int64(len(r.outputs)))
 }
 
 // release gives the journal's memory back, asks for more where a queue has drained, and returns the number of records.
@@ -166,6 +175,13 @@ func (w *Worker) rerun(r *round) {
 			}
 		}
 		c.PutBack()
+	}
+	if r.refused != nil {
+		if w.isolate(r) {
+			w.hold, w.holdUntil = 0, time.Time{} // less is sent this time
+			return
+		}
+		w.permanent = r.refused
 	}
 	// The reason is told when nothing is left in flight: the transaction of the round that failed is aborted first.
 	if w.permanent != nil && w.state.Quiet() {

@@ -14,11 +14,14 @@ type round struct {
 	n             uint64
 	contributions []*task.Contribution
 	byTask        map[*task.Task]*task.Contribution
-	// outputs wait to be handed to the turn.
+	// outputs are all records that the round produces, in order; the first handed of them are with the turn.
 	outputs []*broker.Record
+	handed  int
+	// origins says for each output which journal entry it comes from.
+	origins []origin
 	// waiting and total count the bytes of outputs: those not handed over, and all.
 	waiting, total int64
-	produced       int
+	entries        int
 	worked         bool
 	// held is the memory of the journal, state that of the open overlays.
 	held, state int64
@@ -28,6 +31,8 @@ type round struct {
 	full bool
 	// dropped says that the round runs again and only its transaction is left to be aborted.
 	dropped bool
+	// refused is the record that the cluster will never take; it decides how the round runs again.
+	refused *broker.ProduceError
 
 	turnState turnState
 }
@@ -41,6 +46,12 @@ type turnState struct {
 	// err is the first failure before the flush, and answered by it; unusable says that the producer has to be settled.
 	err      error
 	unusable bool
+}
+
+// origin is the journal entry that an output comes from.
+type origin struct {
+	contribution *task.Contribution
+	entry        int
 }
 
 func newRound(n uint64) *round {
@@ -60,8 +71,9 @@ func (r *round) contribution(t *task.Task) *task.Contribution {
 // outputOverhead is what a produced record costs beside its bytes.
 const outputOverhead = 96
 
-// add takes over a record's outputs. The bytes are not copied: the graph never reuses them.
-func (r *round) add(outputs []topology.Output, slab *slab) {
+// add takes over the outputs of the contribution's last journal entry. The bytes are not copied: the graph never reuses them.
+func (r *round) add(c *task.Contribution, outputs []topology.Output, slab *slab) {
+	from := origin{c, len(c.Journal) - 1}
 	for i := range outputs {
 		o := &outputs[i]
 		rec := slab.next()
@@ -72,16 +84,16 @@ func (r *round) add(outputs []topology.Output, slab *slab) {
 		}
 		n := int64(outputOverhead + len(o.Key) + len(o.Value))
 		r.outputs = append(r.outputs, rec)
+		r.origins = append(r.origins, from)
 		r.waiting += n
 		r.total += n
 	}
-	r.produced += len(outputs)
 }
 
 // take hands the waiting outputs over.
 func (r *round) take() []*broker.Record {
-	out := r.outputs
-	r.outputs, r.waiting = nil, 0
+	out := r.outputs[r.handed:]
+	r.handed, r.waiting = len(r.outputs), 0
 	return out
 }
 
@@ -97,7 +109,7 @@ func (r *round) countState(c *task.Contribution) {
 }
 
 // sends reports whether committing the round would send any record.
-func (r *round) sends() bool { return r.produced > 0 || r.state > 0 }
+func (r *round) sends() bool { return len(r.outputs) > 0 || r.state > 0 }
 
 // slab allocates records in chunks: one allocation for many of them.
 type slab struct{ free []broker.Record }

@@ -37,9 +37,11 @@ type Config struct {
 	Cadence     Cadence
 	// QueueBytesLow is where a paused input is resumed.
 	QueueBytesLow int64
-	// Stopped is told of a task that stops with a verdict; it must not block.
+	// Stopped is told of a task that stops by itself; it must not block.
 	Stopped func(id topology.TaskID, why error)
-	Logger  *slog.Logger
+	// Retrying is told when a task begins to wait long for the next attempt of a record, and when it goes on; it must not block.
+	Retrying func(t *task.Task, waits bool)
+	Logger   *slog.Logger
 }
 
 // Worker runs tasks. Its methods may be called from any goroutine; Run is called once.
@@ -52,6 +54,10 @@ type Worker struct {
 	requests chan request
 	wake     chan struct{}
 	done     chan struct{}
+	halts    struct {
+		sync.Mutex
+		tasks []halted
+	}
 
 	// The rest belongs to the goroutine of Run.
 	state    protocol.State
@@ -68,12 +74,20 @@ type Worker struct {
 	holdUntil time.Time
 	hold      time.Duration
 	rotate    int
+	isolation isolation
+	pace      pace
 
 	stats  Stats
 	status struct {
 		sync.Mutex
 		tasks map[topology.TaskID]TaskStatus
 	}
+}
+
+// halted is a task that somebody else wants to stop.
+type halted struct {
+	task *task.Task
+	why  error
 }
 
 // New returns a worker with its two initialised producers.
@@ -152,6 +166,30 @@ func (w *Worker) Release(ctx context.Context, id topology.TaskID) error {
 	return w.ask(ctx, request{kind: release, id: id})
 }
 
+// Halt makes a task do nothing more, as if it had stopped by itself, except that Stopped is not called. What it has in the open round
+// still commits. It does not wait for the worker.
+func (w *Worker) Halt(t *task.Task, why error) {
+	w.halts.Lock()
+	w.halts.tasks = append(w.halts.tasks, halted{t, why})
+	w.halts.Unlock()
+	w.Wake()
+}
+
+// takeHalts does what Halt has asked for.
+func (w *Worker) takeHalts() {
+	w.halts.Lock()
+	tasks := w.halts.tasks
+	w.halts.tasks = nil
+	w.halts.Unlock()
+	for _, h := range tasks {
+		if w.find(h.task.ID) == h.task {
+			h.task.Halt(h.why)
+			w.isolation.leave(h.task)
+			w.publish(h.task)
+		}
+	}
+}
+
 // Stop commits what is open, closes every task and makes Run return.
 func (w *Worker) Stop(ctx context.Context) error { return w.ask(ctx, request{kind: stop}) }
 
@@ -190,9 +228,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// sliceRecords bounds how long the worker computes before it looks at answers and requests again.
-const sliceRecords = 256
-
 // loop returns who has asked for the end, if it came by Stop.
 func (w *Worker) loop(ctx context.Context) (stopped chan error, err error) {
 	timer := time.NewTimer(time.Hour)
@@ -223,6 +258,7 @@ func (w *Worker) loop(ctx context.Context) (stopped chan error, err error) {
 				w.request(r)
 			}
 		case <-w.wake:
+			w.takeHalts()
 		case <-timer.C:
 		}
 	}
@@ -278,6 +314,8 @@ func (w *Worker) releaseIdle() {
 			continue
 		}
 		delete(w.leaving, t)
+		w.isolation.leave(t)
+		delete(w.isolation.cleared, t)
 		for i := range w.tasks {
 			if w.tasks[i] == t {
 				w.tasks = append(w.tasks[:i], w.tasks[i+1:]...)
@@ -289,150 +327,4 @@ func (w *Worker) releaseIdle() {
 		w.status.Unlock()
 		r.done <- t.Close()
 	}
-}
-
-// compute processes a slice of records if it may, and reports whether it did anything.
-func (w *Worker) compute(now time.Time) bool {
-	if w.stopping || !w.state.CanCompute() || w.open != nil && w.open.full || now.Before(w.holdUntil) {
-		return false
-	}
-	left := sliceRecords
-	for range w.tasks {
-		w.rotate = (w.rotate + 1) % len(w.tasks)
-		t := w.tasks[w.rotate]
-		if _, leaving := w.leaving[t]; leaving || t.Stopped() != nil || now.Before(t.WakeAt()) {
-			continue
-		}
-		t.Pull()
-		for left > 0 {
-			e, ok := t.Next()
-			if !ok {
-				break
-			}
-			left--
-			if !w.process(t, e, now) {
-				return true
-			}
-		}
-		if t.TookDropped() {
-			w.resumeDrained(t)
-		}
-		if left == 0 {
-			break
-		}
-	}
-	return left < sliceRecords
-}
-
-// process runs one record and reports whether the next one may follow in this slice.
-func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
-	if w.open == nil {
-		w.open = newRound(w.state.BackRound)
-		w.open.started = now
-		w.rounds[w.open.n] = w.open
-	}
-	r := w.open
-	r.held += e.Bytes()
-	if e.Record.Attrs.IsControl() {
-		r.contribution(t).TookControl(e)
-		t.Advance(e, false)
-		w.joined()
-		return true
-	}
-	v := t.Process(e)
-	switch v.Action {
-	case topology.Accept, topology.DeadLetter:
-		c := r.contribution(t)
-		c.Took(e, v)
-		r.worked = true
-		r.add(v.Outputs, &w.slab)
-		t.Advance(e, v.Action == topology.Accept)
-		r.countState(c)
-		w.joined()
-		if v.Action == topology.DeadLetter {
-			w.log.Warn("record dead-lettered", "task", t.ID.String(), "topic", e.Record.Topic, "partition", e.Record.Partition,
-				"offset", e.Record.Offset, "failure", v.Failure)
-		}
-	case topology.Retry:
-		w.stats.Retries.Add(1)
-		w.log.Warn("record will be tried again", "task", t.ID.String(), "topic", e.Record.Topic, "partition", e.Record.Partition,
-			"offset", e.Record.Offset, "failure", v.Failure, "after", v.Backoff)
-		t.Postpone(e, now, v.Backoff)
-		w.due() // never wait inside an open transaction
-		return false
-	default:
-		err := fmt.Errorf("stopped at %s[%d] offset %d: %w", e.Record.Topic, e.Record.Partition, e.Record.Offset, v.Failure)
-		w.log.Error("task stopped", "task", t.ID.String(), "error", err)
-		t.Stop(e, err)
-		w.publish(t)
-		w.cfg.Stopped(t.ID, err)
-		return false
-	}
-	return w.afterRecord(r)
-}
-
-// afterRecord hands output over and ends rounds that are full.
-func (w *Worker) afterRecord(r *round) bool {
-	if r.waiting >= w.clock.streamAt() && !w.state.WantStream {
-		w.step(protocol.Event{Kind: protocol.Full})
-	}
-	if r.total >= w.cfg.Cadence.BytesMax || r.state >= w.cfg.Cadence.BytesMax {
-		r.full = true
-		w.due()
-		return false
-	}
-	return true
-}
-
-// joined tells the protocol of a round's first record; every further one changes nothing.
-func (w *Worker) joined() {
-	if w.state.Back == protocol.Idle {
-		w.step(protocol.Event{Kind: protocol.Joined})
-	}
-}
-
-func (w *Worker) due() {
-	if w.open != nil && w.state.Back != protocol.Idle {
-		w.step(protocol.Event{Kind: protocol.Due})
-	}
-}
-
-// maybeDue commits if it is time to, and returns how long the loop may sleep.
-func (w *Worker) maybeDue(now time.Time) time.Duration {
-	wait := time.Second
-	for _, t := range w.tasks {
-		if at := t.WakeAt(); !at.IsZero() && t.Stopped() == nil {
-			wait = min(wait, max(time.Until(at), time.Millisecond))
-		}
-	}
-	if now.Before(w.holdUntil) {
-		wait = min(wait, w.holdUntil.Sub(now)+time.Millisecond)
-	}
-	if w.open == nil || w.state.CommitDue || w.state.Back == protocol.Idle {
-		return wait
-	}
-	if w.stopping || len(w.leaving) > 0 {
-		w.due()
-		return wait
-	}
-	dueIn := w.clock.dueIn(now, w.open, w.idle())
-	if dueIn <= 0 {
-		w.due()
-		return wait
-	}
-	return min(wait, dueIn)
-}
-
-// idle reports whether there is nothing to process right now.
-func (w *Worker) idle() bool {
-	for _, t := range w.tasks {
-		if t.Stopped() != nil || !t.WakeAt().IsZero() {
-			continue
-		}
-		t.Pull()
-		if t.Backlog() {
-			return false
-		}
-	}
-	return true
 }

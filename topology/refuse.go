@@ -1,0 +1,21 @@
+package topology
+
+import "github.com/onceward/onceward/schemas"
+
+// Refuse returns the verdict for a record whose output the cluster has refused for good, as if the node that
+// wrote it had failed with a Validation error: the record itself is not processed. The runtime calls it for
+// the one record that it has found guilty, since a refusal comes long after Process has returned.
+//
+// what is shown in logs and in the dead letter, so it must quote nothing of the record. An action of Retry
+// is possible if the policy for Validation says so.
+func (g *Graph) Refuse(in Input, what string) Verdict {
+	if in.Attempt < 1 {
+		in.Attempt = 1
+	}
+	g.in = in
+	g.failure = nil
+	g.outputs = g.outputs[:0]
+	g.counts = g.counts[:0]
+	_ = g.fail(nil, Fail(Validation, schemas.Reason(what)))
+	return g.judge()
+}

@@ -1,0 +1,204 @@
+package worker
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/protocol"
+	"github.com/onceward/onceward/txn/internal/task"
+)
+
+// sliceRecords and sliceTime bound how long the worker computes before it looks at requests again; it looks at answers after every
+// record, because a transaction is open while they wait.
+const (
+	sliceRecords = 256
+	sliceTime    = 5 * time.Millisecond
+)
+
+// slice is one turn of computing.
+type slice struct {
+	w     *Worker
+	began time.Time
+	left  int
+}
+
+// over reports whether something else is due. It is asked after every entry: user code may take any time.
+func (s *slice) over() bool {
+	s.left--
+	if s.left == 0 || len(s.w.answers) > 0 {
+		return true
+	}
+	now := time.Now()
+	if s.w.open != nil && now.Sub(s.w.open.started) >= s.w.cfg.Cadence.IntervalMax && s.w.open.sends() {
+		s.w.due()
+	}
+	return now.Sub(s.began) >= sliceTime
+}
+
+// mayCompute reports whether entries may join the open round now.
+func (w *Worker) mayCompute(now time.Time) bool {
+	switch {
+	case w.stopping, w.failed != nil, !w.state.CanCompute(), now.Before(w.holdUntil):
+		return false
+	case w.pace.limited() && w.state.Front != protocol.None:
+		return false // what is computed meanwhile would take the time that the round in flight needs
+	}
+	return w.open == nil || !w.open.full
+}
+
+// compute processes a slice of records if it may, and reports whether it did anything.
+func (w *Worker) compute(now time.Time) bool {
+	if !w.mayCompute(now) {
+		return false
+	}
+	s := slice{w: w, began: now, left: sliceRecords}
+	for range w.tasks {
+		w.rotate = (w.rotate + 1) % len(w.tasks)
+		t := w.tasks[w.rotate]
+		if _, leaving := w.leaving[t]; leaving || t.Stopped() != nil || now.Before(t.WakeAt()) {
+			continue
+		}
+		if t.Waited() {
+			w.cfg.Retrying(t, false)
+		}
+		t.Pull()
+		more := w.computeTask(t, &s)
+		if t.TookDropped() {
+			w.resumeDrained(t)
+		}
+		if !more {
+			break
+		}
+	}
+	return s.left < sliceRecords
+}
+
+// computeTask processes what one task has, and reports whether the next task may follow in this slice.
+func (w *Worker) computeTask(t *task.Task, s *slice) bool {
+	for !w.isolation.full(t, w.open) {
+		e, ok := t.Next()
+		if !ok {
+			return true
+		}
+		if !w.process(t, e, s.began) || s.over() {
+			s.left = min(s.left, sliceRecords-1)
+			return false
+		}
+	}
+	return true
+}
+
+// process runs one record and reports whether the next one may follow in this slice.
+func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
+	if w.open == nil {
+		w.open = newRound(w.state.BackRound)
+		w.open.started = now
+		w.rounds[w.open.n] = w.open
+	}
+	r := w.open
+	r.held += e.Bytes()
+	r.entries++
+	if e.Record.Attrs.IsControl() {
+		r.contribution(t).TookControl(e)
+		t.Advance(e, false)
+		w.joined()
+		return w.afterEntry(r)
+	}
+	v := t.Process(e)
+	switch v.Action {
+	case topology.Accept, topology.DeadLetter:
+		c := r.contribution(t)
+		c.Took(e, v)
+		r.worked = true
+		r.add(c, v.Outputs, &w.slab)
+		t.Advance(e, v.Action == topology.Accept)
+		r.countState(c)
+		w.joined()
+		if v.Action == topology.DeadLetter {
+			w.log.Warn("record dead-lettered", "task", t.ID.String(), "topic", e.Record.Topic, "partition", e.Record.Partition,
+				"offset", e.Record.Offset, "failure", v.Failure)
+		}
+	case topology.Retry:
+		w.stats.Retries.Add(1)
+		w.log.Warn("record will be tried again", "task", t.ID.String(), "topic", e.Record.Topic, "partition", e.Record.Partition,
+			"offset", e.Record.Offset, "failure", v.Failure, "after", v.Backoff)
+		if t.Postpone(e, now, v.Backoff) {
+			w.cfg.Retrying(t, true)
+		}
+		w.isolation.leave(t)
+		w.due() // never wait inside an open transaction
+		return false
+	default:
+		t.PutBack([]task.Entry{e})
+		w.halt(t, fmt.Errorf("stopped at %s: %w", e, v.Failure))
+		return false
+	}
+	return w.afterEntry(r)
+}
+
+// afterEntry hands output over and ends rounds that have enough.
+func (w *Worker) afterEntry(r *round) bool {
+	switch {
+	case r.total >= w.cfg.Cadence.BytesMax, r.state >= w.cfg.Cadence.BytesMax, w.pace.enough(r.entries), w.isolation.reached(r):
+		r.full = true
+		w.due()
+		return false
+	case r.waiting >= w.clock.streamAt() && !w.state.WantStream && !w.pace.limited():
+		w.step(protocol.Event{Kind: protocol.Full})
+	}
+	return true
+}
+
+// joined tells the protocol of a round's first record; every further one changes nothing.
+func (w *Worker) joined() {
+	if w.state.Back == protocol.Idle {
+		w.step(protocol.Event{Kind: protocol.Joined})
+	}
+}
+
+func (w *Worker) due() {
+	if w.open != nil && w.state.Back != protocol.Idle && !w.state.CommitDue {
+		w.step(protocol.Event{Kind: protocol.Due})
+	}
+}
+
+// maybeDue commits if it is time to, and returns how long the loop may sleep.
+func (w *Worker) maybeDue(now time.Time) time.Duration {
+	wait := time.Second
+	for _, t := range w.tasks {
+		if at := t.WakeAt(); !at.IsZero() && t.Stopped() == nil {
+			wait = min(wait, max(time.Until(at), time.Millisecond))
+		}
+	}
+	if now.Before(w.holdUntil) {
+		wait = min(wait, w.holdUntil.Sub(now)+time.Millisecond)
+	}
+	if w.open == nil || w.state.CommitDue || w.state.Back == protocol.Idle {
+		return wait
+	}
+	if w.stopping || len(w.leaving) > 0 {
+		w.due()
+		return wait
+	}
+	dueIn := w.clock.dueIn(now, w.open, w.idle())
+	if dueIn <= 0 {
+		w.due()
+		return wait
+	}
+	return min(wait, dueIn)
+}
+
+// idle reports whether there is nothing to process right now.
+func (w *Worker) idle() bool {
+	for _, t := range w.tasks {
+		if t.Stopped() != nil || !t.WakeAt().IsZero() {
+			continue
+		}
+		t.Pull()
+		if t.Backlog() {
+			return false
+		}
+	}
+	return true
+}
