@@ -27,6 +27,8 @@ type Failure struct {
 	Stack string
 
 	node *node
+	// punctuation is the schedule that failed, nil if it was a record.
+	punctuation *schedule
 	// note is what a reader needs to know beside the reason; empty mostly.
 	note string
 }
@@ -39,6 +41,9 @@ func (f *Failure) Error() string {
 	}
 	if f.Attempt > 1 {
 		s += " (attempt " + strconv.Itoa(f.Attempt) + ")"
+	}
+	if f.punctuation != nil {
+		s += ", in a " + f.punctuation.String()
 	}
 	if f.note != "" {
 		s += "; " + f.note

@@ -20,7 +20,8 @@ type GraphConfig struct {
 	// Compacted reports whether a topic is compacted, and so refuses null keys. It may be nil. It is asked
 	// when the graph is made.
 	Compacted func(topic string) bool
-	// Now returns the wall clock. It dates failures and bounds timestamps, and user code never sees it.
+	// Now returns the wall clock. It dates failures, bounds timestamps, and starts the schedules of the wall
+	// clock; user code never sees it.
 	Now func() time.Time
 	// MaxFutureTimestamp is how far ahead of the clock a timestamp may be, of an input or an output. One
 	// that is further ahead is a Validation failure, because it would move the stream time and expire what
@@ -32,7 +33,7 @@ const maxFutureTimestampDefault = time.Hour
 
 // Graph is a subtopology made runnable for one task: nodes with their handlers, stores and counters. It
 // belongs to one goroutine. It keeps nothing about records from one call of Process to the next, except in
-// the state.
+// the state; and of time only when each schedule of the wall clock is due.
 type Graph struct {
 	topology *Topology
 	id       TaskID
@@ -47,16 +48,26 @@ type Graph struct {
 	// horizon is the latest timestamp that the clock allowed when it was last read, in milliseconds since
 	// the epoch.
 	horizon int64
+	// made is when the graph was made; zero if there are no schedules of the wall clock.
+	made time.Time
+	// onStreamTime and onWallClock are in the order in which they fire.
+	onStreamTime []*schedule
+	onWallClock  []*schedule
 
-	// What follows is about the record at work.
+	// What follows is about the unit at work: a record with the punctuations that it fires, or a punctuation.
 
+	// in is the record. Of a punctuation by the wall clock it has stream time and attempt.
 	in Input
-	// node is the node whose code runs, nil between records.
-	node    *node
+	// node is the node whose code runs, nil between units.
+	node *node
+	// firing is the schedule whose code runs, nil while a record is handled.
+	firing  *schedule
 	failure *Failure
 	outputs []Output
 	counts  []Count
 	touched []*Counter
+	// wrote says that a store was written.
+	wrote bool
 	// origins is a chunk of origins that are given out once each.
 	origins []origin
 }
@@ -66,8 +77,8 @@ type graphSource struct {
 	run   func() error
 }
 
-// NewGraph makes a graph for one task. The factories of its nodes run, in an order that is not defined. st
-// may be nil if the subtopology has no stores.
+// NewGraph makes a graph for one task. The factories of its nodes run, in an order that is not defined;
+// nothing that the graph does depends on it. st may be nil if the subtopology has no stores.
 //
 // An error means that the task cannot be opened: a factory failed, a topic is unknown, or something is
 // missing from cfg.
@@ -116,6 +127,7 @@ func (g *Graph) instantiate(sub *subtopology) error {
 		}
 	}
 	g.entries = nil
+	g.prepareSchedules()
 	return nil
 }
 
@@ -128,24 +140,36 @@ func (g *Graph) store(name string) (state.Bytes, error) {
 	return bytes, nil
 }
 
-// Process runs one record through the graph, depth first, and returns what is to become of it. It marks a
-// savepoint of the state first, and reverts to it unless the verdict is Accept. It never panics because of
-// user code.
+// Process runs one record through the graph, depth first, then the punctuations that it makes due on stream
+// time, and returns what is to become of it all. It marks a savepoint of the state first, and reverts to it
+// unless the verdict is Accept. It never panics because of user code.
 func (g *Graph) Process(in Input) Verdict {
+	g.begin(in)
+	g.run()
+	return g.conclude()
+}
+
+// begin prepares the graph for a unit of work.
+func (g *Graph) begin(in Input) {
 	if in.Attempt < 1 {
 		in.Attempt = 1
 	}
 	g.in = in
+	g.firing = nil
 	g.failure = nil
+	g.wrote = false
 	g.outputs = g.outputs[:0]
 	g.counts = g.counts[:0]
 	if g.state != nil {
 		g.state.Mark()
 	}
-	g.run()
+}
+
+// conclude turns what has become of the unit into a verdict.
+func (g *Graph) conclude() Verdict {
 	if g.failure == nil {
 		g.collectCounts()
-		return Verdict{Action: Accept, Outputs: g.outputs, Counts: g.counts}
+		return Verdict{Action: Accept, Outputs: g.outputs, Counts: g.counts, Wrote: g.wrote}
 	}
 	if g.state != nil {
 		g.state.Revert()
@@ -155,30 +179,36 @@ func (g *Graph) Process(in Input) Verdict {
 	return g.judge()
 }
 
-// run passes the record to its source. The outcome is in g.failure.
+// run passes the record to its source, and fires what it has made due. The outcome is in g.failure.
 func (g *Graph) run() {
-	defer func() {
-		n := g.node
-		g.node = nil
-		if p := recover(); p != nil && g.failure == nil {
-			_ = g.fail(n, newPanicError(p))
-			g.failure.Stack = stack()
-		}
-	}()
+	defer g.endTurn()
 	for i := range g.sources {
 		if g.sources[i].topic == g.in.Topic && g.in.Partition == g.id.Partition {
 			_ = g.sources[i].run() // whatever it returns is in g.failure
+			if len(g.onStreamTime) > 0 && g.failure == nil {
+				g.fireStreamTime()
+			}
 			return
 		}
 	}
 	_ = g.fail(nil, Fail(Fatal, errWrongTask))
 }
 
-// fail notes the failure of the record, unless it has failed before: what counts is the first cause, and
+// endTurn is to be deferred. It takes the turn from the node that has it, and makes a panic its failure.
+func (g *Graph) endTurn() {
+	n := g.node
+	g.node = nil
+	if p := recover(); p != nil && g.failure == nil {
+		_ = g.fail(n, newPanicError(p))
+		g.failure.Stack = stack()
+	}
+}
+
+// fail notes the failure of the unit, unless it has failed before: what counts is the first cause, and
 // not what code further up made of it.
 func (g *Graph) fail(n *node, err error) error {
 	if g.failure == nil {
-		g.failure = &Failure{Class: ClassOf(err), Err: err, Attempt: g.in.Attempt, node: n}
+		g.failure = &Failure{Class: ClassOf(err), Err: err, Attempt: g.in.Attempt, node: n, punctuation: g.firing}
 		if n != nil {
 			g.failure.Node = n.name
 		}
@@ -211,7 +241,12 @@ func (g *Graph) judge() Verdict {
 		}
 		action = policy.Then
 	}
-	if action == DeadLetter && g.deadLetters == nil {
+	switch {
+	case action != DeadLetter:
+	case f.punctuation != nil:
+		f.note = noteNoDeadLetter
+		action = Stop
+	case g.deadLetters == nil:
 		f.note = "the task stops because the topology has no dead-letter topic"
 		action = Stop
 	}

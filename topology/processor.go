@@ -102,6 +102,7 @@ func (n *Node[K, V]) setUp(t *Setup) (handler Handler[K, V], err error) {
 		}
 	}()
 	handler, err = n.factory(t)
+	t.done = true
 	if err == nil && handler == nil {
 		err = errors.New("the handler is nil")
 	}
@@ -130,8 +131,8 @@ func (o OutletOf[K, V]) Stream() Stream[K, V] { return Stream[K, V](o) }
 // the factory given to Process can ask; while the topology is declared the answer can still change to yes.
 func (o OutletOf[K, V]) Connected() bool { return o.port != nil && len(o.port.children) > 0 }
 
-// In returns the function that emits a record there, for the handler of the node that t prepares. It works
-// while the node handles a record and at no other time.
+// In returns the function that emits a record there, for the handler and the punctuators of the node that t
+// prepares. It works while the node handles a record or a punctuation, and at no other time.
 func (o OutletOf[K, V]) In(t *Setup) Emit[K, V] {
 	fail := func(err error) Emit[K, V] {
 		t.errs = append(t.errs, err)
@@ -148,13 +149,15 @@ func (o OutletOf[K, V]) In(t *Setup) Emit[K, V] {
 	return emitFrom(t.graph, t.node, t.scope, next)
 }
 
-// Setup is what the factory of a node prepares its handler with. It must not be used once the factory has
-// returned.
+// Setup is what the factory of a node prepares its handler with, and where it declares its schedules
+// ([Setup.OnStreamTime], [Setup.OnWallClock]). It must not be used once the factory has returned.
 type Setup struct {
 	graph *Graph
 	node  *node
 	scope *scope
 	errs  []error
+	// done says that the factory has returned.
+	done bool
 }
 
 // Node returns the name of the node.
@@ -166,8 +169,8 @@ func (t *Setup) Task() TaskID { return t.graph.id }
 // Application returns the application id.
 func (t *Setup) Application() string { return t.graph.topology.application }
 
-// Counter returns a counter of an outcome of the node. Counts are part of the record: they are published
-// when the round that contains it is applied, and dropped when it fails.
+// Counter returns a counter of an outcome of the node. Counts are part of the record or the punctuation: they
+// are published when the round that contains it is applied, and dropped when it fails.
 func (t *Setup) Counter(outcome string) *Counter {
 	if err := checkName(outcome); err != nil {
 		t.errs = append(t.errs, fmt.Errorf("name of a counter: %w", err))
@@ -193,7 +196,7 @@ type Counter struct {
 	touched bool
 }
 
-// Add adds n to what the record has counted so far.
+// Add adds n to what the record or the punctuation has counted so far.
 func (c *Counter) Add(n int64) {
 	c.n += n
 	if !c.touched {
@@ -205,7 +208,8 @@ func (c *Counter) Add(n int64) {
 // Inc is Add(1).
 func (c *Counter) Inc() { c.Add(1) }
 
-// Context is the task and the record at work. It belongs to the task and is the same for every record.
+// Context is the task and the record, or the punctuation, at work. It belongs to the task and is the same for
+// every record.
 type Context struct{ graph *Graph }
 
 // Task returns the task.
@@ -214,12 +218,13 @@ func (c *Context) Task() TaskID { return c.graph.id }
 // Application returns the application id.
 func (c *Context) Application() string { return c.graph.topology.application }
 
-// Attempt returns how often the record has been tried, this time included.
+// Attempt returns how often the record has been tried, this time included. For a punctuation on stream time it
+// is the record's, because the two are tried together; one by the wall clock has attempts of its own.
 func (c *Context) Attempt() int { return c.graph.in.Attempt }
 
 // StreamTime returns the task's stream time in milliseconds since the epoch: the largest timestamp so far,
-// that of the record at work included. Expiry goes by it, and never by a clock, so that a replay gives the
-// same state.
+// that of the record at work included; [state.NoTime] in a punctuation by the wall clock before the first
+// record. Expiry goes by it, and never by a clock, so that a replay gives the same state.
 func (c *Context) StreamTime() int64 { return c.graph.in.StreamTime }
 
 // Process is the short form of a node with one store and one outlet: f handles a record and emits what it

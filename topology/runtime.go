@@ -56,9 +56,12 @@ type Input struct {
 	// StreamTime is the stream time of the task including this record, in milliseconds since the epoch. The
 	// runtime owns it, because a record that fails must not move it and an aborted round must move it back.
 	StreamTime int64
-	Key        []byte
-	Value      []byte
-	Headers    []Header
+	// StreamTimeBefore is the stream time of the task before this record, [state.NoTime] if there was none.
+	// What is between the two fires the schedules on stream time.
+	StreamTimeBefore int64
+	Key              []byte
+	Value            []byte
+	Headers          []Header
 	// Attempt counts from 1. It is above 1 when the runtime gives the record again after a Retry verdict.
 	Attempt int
 	// FirstFailure is the wall clock of the first failed attempt, zero on the first one.
@@ -79,7 +82,7 @@ type Output struct {
 	Headers []Header
 }
 
-// Action is what the runtime has to do with the record that a Verdict is about.
+// Action is what the runtime has to do with the record, or the punctuation, that a Verdict is about.
 type Action uint8
 
 // The actions, from harmless to fatal.
@@ -111,14 +114,17 @@ func (a Action) String() string {
 	return "action(" + strconv.Itoa(int(a)) + ")"
 }
 
-// Verdict is the outcome of one record.
+// Verdict is the outcome of one record, with the punctuations that it fired, or of one punctuation by the wall
+// clock.
 type Verdict struct {
 	Action Action
-	// Outputs is valid until the next call of Process: the caller copies the structs (not the bytes, which
-	// are never reused).
+	// Wrote says that a store was written. Only Accept verdicts have it.
+	Wrote bool
+	// Outputs is valid until the next call of Process or Punctuate: the caller copies the structs (not the
+	// bytes, which are never reused).
 	Outputs []Output
 	// Counts are the outcomes that nodes counted for this record. Only Accept and DeadLetter verdicts carry
-	// any. Valid until the next call of Process.
+	// any. Valid until the next call of Process or Punctuate.
 	Counts []Count
 	// Failure is nil for Accept.
 	Failure *Failure

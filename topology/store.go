@@ -134,6 +134,7 @@ func (s *watchedStore) Put(key, value []byte) error {
 	if err := s.bytes.Put(key, value); err != nil {
 		return s.fault("put", err)
 	}
+	s.graph.wrote = true
 	return nil
 }
 
@@ -141,6 +142,7 @@ func (s *watchedStore) Delete(key []byte) error {
 	if err := s.bytes.Delete(key); err != nil {
 		return s.fault("delete", err)
 	}
+	s.graph.wrote = true
 	return nil
 }
 
