@@ -13,9 +13,11 @@
 // stop is an error of Pipe. [Driver.Restart] makes all graphs anew over the same stores, which shows state
 // that a handler keeps where it must not.
 //
+// Schedules on stream time fire with the records, those of the wall clock with [Driver.Advance].
+//
 // Everything is deterministic: tasks run in the order of their names, records of several topics of one task
 // in the order of their timestamps, and the clock moves only with the records, with retries and with
-// [Driver.Advance].
+// Advance.
 //
 // What it does not do: there are no transactions, no changelogs, no rebalances and no parallelism. What
 // they add is tested with the runtime itself.

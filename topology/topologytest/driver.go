@@ -16,8 +16,10 @@ import (
 type Driver struct {
 	topology *topology.Topology
 	settings settings
-	now      time.Time
-	topics   map[string]*topic
+	// now is the clock. elapsed is how far it has moved by Advance and retries, and not by records.
+	now     time.Time
+	elapsed time.Duration
+	topics  map[string]*topic
 	// tasks are sorted by subtopology and partition.
 	tasks  []*task
 	counts map[outcome]int64
@@ -55,7 +57,7 @@ func Compacted(topic string) Option { return func(s *settings) { s.compacted[top
 
 // Clock sets the clock, which then moves with retries and [Driver.Advance] alone. Without this option it
 // starts on 2000-01-01, 00:00 UTC, and a record with a later timestamp moves it on, so that no record is
-// ahead of it.
+// ahead of it; schedules of the wall clock do not take that for time that has passed.
 func Clock(t time.Time) Option { return func(s *settings) { s.start, s.ownClock = t, true } }
 
 // New returns a driver with empty topics and stores.
@@ -112,7 +114,10 @@ func (d *Driver) addTasks(sub topology.Subtopology) error {
 		if err != nil {
 			return err
 		}
-		tk := &task{driver: d, id: topology.TaskID{Subtopology: sub.Name, Partition: int32(p)}, state: st}
+		tk := &task{
+			driver: d, id: topology.TaskID{Subtopology: sub.Name, Partition: int32(p)}, state: st,
+			streamTime: state.NoTime,
+		}
 		for _, source := range sub.Sources {
 			in := &d.topics[source.Topic].partitions[p]
 			in.read = true
@@ -127,7 +132,8 @@ func (d *Driver) addTasks(sub topology.Subtopology) error {
 }
 
 // Restart makes the graphs of all tasks anew, as a restart of the program does. Stores, topics and
-// positions stay; what a handler keeps anywhere else is gone. A stopped task runs again.
+// positions stay, and so does stream time; what a handler keeps anywhere else is gone. A stopped task runs
+// again. Schedules of the wall clock begin anew.
 func (d *Driver) Restart() error {
 	for _, tk := range d.tasks {
 		if err := tk.open(); err != nil {
@@ -140,8 +146,43 @@ func (d *Driver) Restart() error {
 // Now returns the driver's clock.
 func (d *Driver) Now() time.Time { return d.now }
 
-// Advance moves the clock on.
-func (d *Driver) Advance(by time.Duration) { d.now = d.now.Add(by) }
+// Advance moves the clock on, and runs every punctuation by the wall clock at the time at which it becomes due,
+// with all that follows from it, as a runtime does that never stalls. What retries have made due since the last
+// time runs as well. The error is that of [Pipe].
+func (d *Driver) Advance(by time.Duration) error {
+	end := d.elapsed + by
+	for {
+		tk, at := d.nextDue()
+		if tk == nil || at > end {
+			break
+		}
+		d.pass(max(at-d.elapsed, 0))
+		tk.punctuate()
+		if err := d.work(); err != nil {
+			return err
+		}
+	}
+	if by < 0 || d.elapsed < end { // retries on the way may have taken longer than by
+		d.pass(end - d.elapsed)
+	}
+	return d.run()
+}
+
+// pass moves the clock.
+func (d *Driver) pass(by time.Duration) {
+	d.now = d.now.Add(by)
+	d.elapsed += by
+}
+
+// nextDue returns the running task whose next punctuation is due first, and when, in the measure of elapsed.
+func (d *Driver) nextDue() (first *task, at time.Duration) {
+	for _, tk := range d.tasks {
+		if next, ok := tk.nextDue(); ok && tk.stopped == nil && (first == nil || next < at) {
+			first, at = tk, next
+		}
+	}
+	return first, at
+}
 
 // Count returns how often a node has counted an outcome, for records that did not fail.
 func (d *Driver) Count(node, outcomeName string) int64 { return d.counts[outcome{node, outcomeName}] }
@@ -189,7 +230,20 @@ const stepsMax = 10_000_000
 // run lets all tasks work until nothing is left to do. A task that stops stays where it is, and the others
 // go on.
 func (d *Driver) run() error {
+	if err := d.work(); err != nil {
+		return err
+	}
 	var errs []error
+	for _, tk := range d.tasks {
+		if tk.stopped != nil && tk.pending() {
+			errs = append(errs, fmt.Errorf("topologytest: task %s is stopped: %w", tk.id, tk.stopped))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// work does the work of run.
+func (d *Driver) work() error {
 	steps := 0
 	for busy := true; busy; {
 		busy = false
@@ -203,12 +257,7 @@ func (d *Driver) run() error {
 			}
 		}
 	}
-	for _, tk := range d.tasks {
-		if tk.stopped != nil && tk.pending() {
-			errs = append(errs, fmt.Errorf("topologytest: task %s is stopped: %w", tk.id, tk.stopped))
-		}
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // deliver appends outputs to their topics.

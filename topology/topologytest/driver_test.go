@@ -272,7 +272,9 @@ func TestStreamTime(t *testing.T) {
 	if letters, err := d.DeadLetters(); err != nil || len(letters) != 2 {
 		t.Errorf("a record that is ahead of the clock: %v, %v", letters, err)
 	}
-	d.Advance(time.Hour)
+	if err := d.Advance(time.Hour); err != nil {
+		t.Fatal(err)
+	}
 	if got := d.Now().Unix(); got != 3700 {
 		t.Errorf("the clock shows %d", got)
 	}

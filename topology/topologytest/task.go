@@ -15,12 +15,18 @@ type task struct {
 	graph      *topology.Graph
 	inputs     []*partition
 	streamTime int64
-	stopped    error
+	// opened is the driver's clock, and openedAt what the driver's elapsed was, when the graph was made.
+	opened   time.Time
+	openedAt time.Duration
+	stopped  error
+	// undone says that it was a punctuation that stopped the task.
+	undone bool
 }
 
 // open makes the graph.
 func (t *task) open() error {
 	d := t.driver
+	t.opened, t.openedAt = d.now, d.elapsed
 	graph, err := d.topology.NewGraph(t.id, t.state, topology.GraphConfig{
 		Partitions: func(name string) int32 {
 			if topic, ok := d.topics[name]; ok {
@@ -36,11 +42,15 @@ func (t *task) open() error {
 		return err
 	}
 	t.graph = graph
-	t.stopped = nil
+	t.stopped, t.undone = nil, false
 	return nil
 }
 
-func (t *task) pending() bool { return t.next() != nil }
+// pending reports whether there is work: a record, a punctuation that is due, or one that stopped the task.
+func (t *task) pending() bool {
+	due, ok := t.nextDue()
+	return t.next() != nil || t.undone || ok && due <= t.driver.elapsed
+}
 
 // next returns the input whose first record is the oldest, nil if there is none.
 func (t *task) next() *partition {
@@ -67,36 +77,70 @@ func (t *task) step() bool {
 	}
 	r := p.first()
 	in := topology.Input{
-		Topic:      p.topic,
-		Partition:  p.number,
-		Offset:     p.position,
-		Timestamp:  r.Timestamp,
-		StreamTime: max(t.streamTime, r.Timestamp),
-		Key:        r.Key,
-		Value:      r.Value,
-		Headers:    r.Headers,
-		Attempt:    1,
+		Topic:            p.topic,
+		Partition:        p.number,
+		Offset:           p.position,
+		Timestamp:        r.Timestamp,
+		StreamTime:       max(t.streamTime, r.Timestamp),
+		Key:              r.Key,
+		Value:            r.Value,
+		Headers:          r.Headers,
+		StreamTimeBefore: t.streamTime,
 	}
-	v := t.graph.Process(in)
-	for v.Action == topology.Retry {
-		if in.Attempt == 1 {
-			in.FirstFailure = t.driver.Now()
+	action := t.act(func(attempt int, firstFailure time.Time) topology.Verdict {
+		in.Attempt, in.FirstFailure = attempt, firstFailure
+		return t.graph.Process(in)
+	})
+	if action == topology.Stop {
+		return false
+	}
+	if action == topology.Accept {
+		t.streamTime = in.StreamTime
+	}
+	p.advance()
+	return true
+}
+
+// nextDue returns when the next punctuation by the wall clock is due, in the measure of the driver's elapsed.
+func (t *task) nextDue() (at time.Duration, ok bool) {
+	next, ok := t.graph.NextDue()
+	return t.openedAt + next.Sub(t.opened), ok
+}
+
+// punctuate runs the punctuation that is due, if one is.
+func (t *task) punctuate() {
+	// What records have added to the clock is left out, so that a leap of theirs fires nothing.
+	p, ok := t.graph.Due(t.opened.Add(t.driver.elapsed - t.openedAt))
+	if !ok {
+		return
+	}
+	p.At = time.UnixMilli(t.driver.now.UnixMilli()).UTC()
+	p.StreamTime = t.streamTime
+	action := t.act(func(attempt int, _ time.Time) topology.Verdict {
+		p.Attempt = attempt
+		return t.graph.Punctuate(p)
+	})
+	t.undone = action == topology.Stop
+}
+
+// act runs a unit of work until its verdict is not Retry, does what the verdict says, and returns its action.
+func (t *task) act(unit func(attempt int, firstFailure time.Time) topology.Verdict) topology.Action {
+	var firstFailure time.Time
+	v := unit(1, firstFailure)
+	for attempt := 2; v.Action == topology.Retry; attempt++ {
+		if firstFailure.IsZero() {
+			firstFailure = t.driver.Now()
 		}
-		in.Attempt++
-		t.driver.Advance(max(v.Backoff, time.Millisecond))
-		v = t.graph.Process(in)
+		t.driver.pass(max(v.Backoff, time.Millisecond))
+		v = unit(attempt, firstFailure)
 	}
 	if v.Action == topology.Stop {
 		t.stopped = v.Failure
-		return false
-	}
-	if v.Action == topology.Accept {
-		t.streamTime = in.StreamTime
+		return v.Action
 	}
 	t.driver.deliver(v.Outputs)
 	for _, c := range v.Counts {
 		t.driver.counts[outcome{c.Node, c.Outcome}] += c.N
 	}
-	p.advance()
-	return true
+	return v.Action
 }
