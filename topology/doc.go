@@ -38,9 +38,9 @@
 // [Topology.NewGraph] makes the nodes of one task. [Graph.Process] takes one record through them, depth
 // first, and returns a [Verdict]. What it promises:
 //
-//   - All or nothing. On success all state writes, outputs and counts of the record are there; after any
-//     failure none is, whatever node it happened in and however far the record had come. The only thing
-//     that a failed record can leave is its dead letter.
+//   - All or nothing. On success all state writes, outputs and counts of the record, and of the punctuations
+//     that it fires, are there; after any failure none is, whatever node it happened in and however far the
+//     record had come. The only thing that a failed record can leave is its dead letter.
 //   - A failure cannot be swallowed. When a node fails, the record has failed, even if the node that
 //     emitted to it ignores the error. A store that cannot be read stops the task, even if the handler
 //     ignores that.
@@ -54,10 +54,20 @@
 // A record costs no map, no reflection, and no allocation beyond those of codecs and user code: what is
 // encoded lies in chunks of memory that many records share and that are never reused.
 //
+// # Time
+//
+// The time of a task is its stream time: the largest timestamp of the records that it has processed. A node can
+// have code run as time passes ([Punctuator]). [Setup.OnStreamTime] goes by the stream time: the same records
+// give the same firings, whether they are read as they come or a year later, and where no record comes nothing
+// fires. [Setup.OnWallClock] goes by the clock: it is for what has to happen although no record comes, and it
+// makes results depend on when they were computed. Schedules are made in factories, for each task, so they are
+// neither in the description nor in the fingerprint of a topology; they can be changed at any restart.
+//
 // # Failures
 //
 // The class of an error decides, by the [Policy] of its node or of the topology: try again later, write a
-// dead letter, or stop the task. A dead letter keeps key, value, headers and timestamp of the record as they
+// dead letter, or stop the task. A punctuation that fails is tried again, with the record that fired it, or stops
+// the task. A dead letter keeps key, value, headers and timestamp of the record as they
 // were, unless the broker would refuse them: what is too large is cut, a timestamp in the future gives way
 // to the time of the failure, and headers have the original sizes and time. They also tell where the record
 // comes from and why it died ([DeadLetterInfo]). No text in them, and none of [Failure.Error], quotes the
@@ -82,6 +92,6 @@
 //
 // # What it is not
 //
-// There is no clock for user code (time is the stream time of the records), no I/O and no broker. Windows,
-// joins and timers are not there yet.
+// There is no clock for user code, except for the value that a punctuation by the wall clock is given; no I/O and
+// no broker. Windows, joins and timers are not there yet.
 package topology

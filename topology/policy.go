@@ -14,7 +14,8 @@ import (
 //	config                                stop the task
 //	corruption, fatal                     stop the task, always
 //
-// Where the topology names no dead-letter topic, stop stands in for dead letter: a record is never dropped.
+// Where the topology names no dead-letter topic, stop stands in for dead letter: a record is never dropped. So it
+// does where a punctuation fails: no record is to blame for that, also not the one that fired it.
 // There is no policy that ignores a record, because only the code that failed could know that this is
 // right; it returns nil.
 type Policy struct {
