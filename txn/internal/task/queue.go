@@ -3,9 +3,15 @@ package task
 import (
 	"fmt"
 	"sync"
+	"time"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
+
+// OrderWaitDefault is how long a task waits for its lagging inputs unless it is told otherwise. It is long against a fetch and short
+// against the time after which somebody asks what the task is doing.
+const OrderWaitDefault = time.Second
 
 // Entry is one record of one input of a task.
 type Entry struct {
@@ -38,30 +44,57 @@ type inbound struct {
 	sync.Mutex
 	batches [][]*broker.Record // per input
 	bytes   []int64            // per input, everything that the worker has not consumed yet
+	ends    []int64            // per input, the last stable offset, -1 while it is not known
 	closed  bool
 }
 
 // queue holds the records of a task in the order in which they are to be processed: first what is to be run again, then the inputs
 // merged by timestamp.
+//
+// # Waiting for an input
+//
+// The oldest of the first records is only known when every input shows its first record, or has none. An input without a queued
+// record lags until it is known to be at the end of its partition: until the offset after its last record has reached the last
+// stable offset. While one lags, records of the others are held back, for waitMax at most. An input that was waited for in vain is not
+// waited for again before it shows a record or its end. So a partition without a leader, or one whose last offsets compaction has
+// removed, costs one wait and not one a burst.
+//
+// Kafka Streams (max.task.idle.ms, KIP-695) waits without a bound for an input that lags or whose lag is not known, and gives the
+// bound to those that are caught up. Here one partition that cannot be read must not hold up its neighbours for ever, and an input that is
+// caught up is not waited for at all: order is kept among the records that are there, and not with those that are yet to be written.
 type queue struct {
 	in     inbound
 	inputs []fifo
 	again  []Entry // next one last
+	// waitMax bounds the wait for lagging inputs; 0 is no wait.
+	waitMax time.Duration
+	// heldSince is when the present wait has begun, zero while there is none.
+	heldSince time.Time
 }
 
 // fifo is one input's records in offset order.
 type fifo struct {
 	records []*broker.Record
 	head    int
+	// next is the offset after the last record that was queued, or where the task starts if there was none.
+	next int64
+	// end is the last stable offset, -1 while it is not known.
+	end int64
+	// givenUp says that it was waited for in vain.
+	givenUp bool
 }
 
 func (f *fifo) len() int { return len(f.records) - f.head }
+
+// lags reports whether the partition may have a record that belongs before those of other inputs.
+func (f *fifo) lags() bool { return f.len() == 0 && (f.end < 0 || f.next < f.end) }
 
 func (f *fifo) push(records []*broker.Record) {
 	if f.head == len(f.records) {
 		f.records, f.head = f.records[:0], 0
 	}
 	f.records = append(f.records, records...)
+	f.next = max(f.next, records[len(records)-1].Offset+1)
 }
 
 func (f *fifo) pop() *broker.Record {
@@ -71,10 +104,14 @@ func (f *fifo) pop() *broker.Record {
 	return r
 }
 
-func newQueue(inputs int) *queue {
-	q := &queue{inputs: make([]fifo, inputs)}
-	q.in.batches = make([][]*broker.Record, inputs)
-	q.in.bytes = make([]int64, inputs)
+func newQueue(inputs []state.Input, waitMax time.Duration) *queue {
+	q := &queue{inputs: make([]fifo, len(inputs)), waitMax: waitMax}
+	q.in.batches = make([][]*broker.Record, len(inputs))
+	q.in.bytes = make([]int64, len(inputs))
+	q.in.ends = make([]int64, len(inputs))
+	for i := range inputs {
+		q.inputs[i].next, q.inputs[i].end, q.in.ends[i] = inputs[i].Offset, -1, -1
+	}
 	return q
 }
 
@@ -94,15 +131,28 @@ func (q *queue) enqueue(input int, records []*broker.Record) (waiting int64, ok 
 	return q.in.bytes[input], true
 }
 
+// SetEnd notes the last stable offset of an input as the broker gave it, with records or without. It may be called from any
+// goroutine. With the records of the same answer the order does not matter; an older answer changes nothing.
+func (t *Task) SetEnd(input int, lastStableOffset int64) { t.queue.setEnd(input, lastStableOffset) }
+
+func (q *queue) setEnd(input int, lastStableOffset int64) {
+	q.in.Lock()
+	defer q.in.Unlock()
+	q.in.ends[input] = max(q.in.ends[input], lastStableOffset)
+}
+
 // pull moves what was handed over to the worker's side.
 func (q *queue) pull() {
 	q.in.Lock()
 	defer q.in.Unlock()
 	for i, b := range q.in.batches {
+		f := &q.inputs[i]
+		f.end = q.in.ends[i]
 		if len(b) > 0 {
-			q.inputs[i].push(b)
+			f.push(b)
 			q.in.batches[i] = nil
 		}
+		f.givenUp = f.givenUp && f.lags()
 	}
 }
 
@@ -119,28 +169,61 @@ func (q *queue) waiting(input int) int64 {
 	return q.in.bytes[input]
 }
 
-// next takes the next record: of several inputs the one whose first record is the oldest by timestamp, ties by input.
-func (q *queue) next() (e Entry, fresh, ok bool) {
+// next takes the next record: of several inputs the one whose first record is the oldest by timestamp, ties by input. There is none
+// while the queue waits for an input; what is to be run again has its order already and does not wait.
+func (q *queue) next(now time.Time) (e Entry, fresh, ok bool) {
 	if n := len(q.again); n > 0 {
 		e = q.again[n-1]
 		q.again = q.again[:n-1]
 		return e, false, true
 	}
-	best := -1
+	best, lagging := -1, false
 	for i := range q.inputs {
 		f := &q.inputs[i]
 		if f.len() == 0 {
+			lagging = lagging || f.lags() && !f.givenUp
 			continue
 		}
 		if best < 0 || f.records[f.head].Timestamp.Before(q.inputs[best].records[q.inputs[best].head].Timestamp) {
 			best = i
 		}
 	}
-	if best < 0 {
+	if best < 0 || lagging && q.holds(now) {
 		return Entry{}, false, false
 	}
+	q.heldSince = time.Time{}
 	return Entry{Input: best, Record: q.inputs[best].pop()}, true, true
 }
+
+// holds reports whether the records that are there have to wait longer for the inputs that lag, and gives those up if not.
+//
+// The time of one wait is counted once and not for each input, so that inputs that begin to lag one after another do not add up.
+func (q *queue) holds(now time.Time) bool {
+	if q.heldSince.IsZero() {
+		q.heldSince = now
+	}
+	if now.Sub(q.heldSince) < q.waitMax {
+		return true
+	}
+	for i := range q.inputs {
+		f := &q.inputs[i]
+		f.givenUp = f.givenUp || f.lags()
+	}
+	return false
+}
+
+// waitsUntil is when next gives up its wait for lagging inputs, zero if the last call did not wait. Records, or an end, that are handed
+// over before may end the wait earlier.
+func (q *queue) waitsUntil() time.Time {
+	if q.heldSince.IsZero() {
+		return time.Time{}
+	}
+	return q.heldSince.Add(q.waitMax)
+}
+
+// WaitsUntil is when Next gives up the wait for a lagging input that made it return nothing although records are queued; zero if it did
+// not wait. The worker commits what it has, instead of waiting with an open transaction, and asks again then, or after the next Pull.
+func (t *Task) WaitsUntil() time.Time { return t.queue.waitsUntil() }
 
 // putBack makes entries the next ones, in their order.
 func (q *queue) putBack(entries []Entry) {

@@ -32,6 +32,8 @@ type Spec struct {
 	// Epoch is the ownership epoch and Member the member id under which the task was opened.
 	Epoch  uint64
 	Member string
+	// OrderWaitMax bounds the wait for an input that lags while others have records; 0 is no wait. See [OrderWaitDefault].
+	OrderWaitMax time.Duration
 }
 
 // Task is one open task. Everything but Enqueue belongs to the worker goroutine.
@@ -79,7 +81,7 @@ func (r *retry) is(e Entry) bool {
 
 // New returns a task that starts at the spec's positions.
 func New(s Spec) *Task {
-	t := &Task{Spec: s, queue: newQueue(len(s.Inputs))}
+	t := &Task{Spec: s, queue: newQueue(s.Inputs, s.OrderWaitMax)}
 	t.inputs = append([]state.Input(nil), s.Inputs...)
 	t.epochs = make([]int32, len(s.Inputs))
 	for i := range t.epochs {
@@ -108,9 +110,9 @@ func (t *Task) Enqueue(input int, records []*broker.Record) (waiting int64, ok b
 func (t *Task) Pull() { t.queue.pull() }
 
 // Next takes the next record to process. Records below the working position are dropped: they were processed before.
-func (t *Task) Next() (e Entry, ok bool) {
+func (t *Task) Next(now time.Time) (e Entry, ok bool) {
 	for {
-		e, fresh, ok := t.queue.next()
+		e, fresh, ok := t.queue.next(now)
 		if !ok {
 			return Entry{}, false
 		}

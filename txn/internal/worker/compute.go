@@ -77,7 +77,7 @@ func (w *Worker) compute(now time.Time) bool {
 // computeTask processes what one task has, and reports whether the next task may follow in this slice.
 func (w *Worker) computeTask(t *task.Task, s *slice) bool {
 	for !w.isolation.full(t, w.open) {
-		e, ok := t.Next()
+		e, ok := t.Next(s.began)
 		if !ok {
 			return true
 		}
