@@ -36,6 +36,9 @@ type Config struct {
 	RoundBytesMax int64
 	// QueueBytesMax bounds the records per input partition that are fetched and not committed. Default 8 MiB.
 	QueueBytesMax int64
+	// OrderWaitMax is how long the records of one input of a task wait for those of another one that is known to have more, so that
+	// they are processed in the order of their timestamps. Default 1 s; negative is no wait.
+	OrderWaitMax time.Duration
 	// CacheBytes is the block cache of all databases together. Default 256 MiB.
 	CacheBytes int64
 	// TransactionTimeout is what a broker waits for before it aborts a transaction of a process that is gone. Default 10 s.
@@ -73,6 +76,7 @@ func (c Config) withDefaults() Config {
 	set(&c.CommitIntervalMax, 100*time.Millisecond)
 	set(&c.RoundBytesMax, 16<<20)
 	set(&c.QueueBytesMax, 8<<20)
+	set(&c.OrderWaitMax, task.OrderWaitDefault)
 	set(&c.CacheBytes, 256<<20)
 	set(&c.TransactionTimeout, 10*time.Second)
 	set(&c.SessionTimeout, 45*time.Second)

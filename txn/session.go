@@ -196,7 +196,7 @@ func (s *session) totals() Totals {
 	var t Totals
 	for _, w := range s.workers {
 		st := w.Stats()
-		t.add(Totals{st.Records.Load(), st.Outputs.Load(), st.DeadLetters.Load(), st.Commits.Load(), st.Aborts.Load(), st.Retries.Load()})
+		t.add(Totals{st.Records.Load(), st.Punctuations.Load(), st.Outputs.Load(), st.DeadLetters.Load(), st.Commits.Load(), st.Aborts.Load(), st.Retries.Load()})
 	}
 	return t
 }

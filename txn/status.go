@@ -71,18 +71,21 @@ type InputStatus struct {
 	StreamTime time.Time `json:"stream_time,omitzero"`
 }
 
-// Totals count since the process started. Records, Outputs and DeadLetters are committed ones.
+// Totals count since the process started. Records, Punctuations, Outputs and DeadLetters are committed ones.
 type Totals struct {
-	Records     int64 `json:"records"`
-	Outputs     int64 `json:"outputs"`
-	DeadLetters int64 `json:"dead_letters"`
-	Commits     int64 `json:"commits"`
-	Aborts      int64 `json:"aborts"`
-	Retries     int64 `json:"retries"`
+	Records int64 `json:"records"`
+	// Punctuations are those by the wall clock that left something.
+	Punctuations int64 `json:"punctuations"`
+	Outputs      int64 `json:"outputs"`
+	DeadLetters  int64 `json:"dead_letters"`
+	Commits      int64 `json:"commits"`
+	Aborts       int64 `json:"aborts"`
+	Retries      int64 `json:"retries"`
 }
 
 func (t *Totals) add(o Totals) {
 	t.Records += o.Records
+	t.Punctuations += o.Punctuations
 	t.Outputs += o.Outputs
 	t.DeadLetters += o.DeadLetters
 	t.Commits += o.Commits

@@ -301,11 +301,29 @@ func (s *session) tryOpen(ctx context.Context, id topology.TaskID, e *taskEntry)
 		}
 		return err
 	}
+	if err := s.findEnds(ctx, t); err != nil {
+		return errors.Join(err, t.Close())
+	}
 	if now, _ := s.member(); now != member {
 		return errors.Join(fmt.Errorf("opening task %s: %w", id, assign.ErrMemberChanged), t.Close())
 	}
 	if err := s.adopt(ctx, t, e, epoch); err != nil {
 		return errors.Join(err, t.Close())
+	}
+	return nil
+}
+
+// findEnds tells a task of several inputs where they end, so that it need not wait for one that holds nothing more.
+func (s *session) findEnds(ctx context.Context, t *task.Task) error {
+	if len(t.Spec.Inputs) < 2 || t.OrderWaitMax == 0 {
+		return nil
+	}
+	for i, in := range t.Spec.Inputs {
+		end, err := s.in.cluster.StableEnd(ctx, in.Topic, in.Partition)
+		if err != nil {
+			return fmt.Errorf("opening task %s: %w", t.ID, err)
+		}
+		t.SetEnd(i, end)
 	}
 	return nil
 }
@@ -339,7 +357,10 @@ func (s *session) request(id topology.TaskID) restore.Request {
 
 func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, member string) (*task.Task, error) {
 	sub := s.subs[id.Subtopology]
-	spec := task.Spec{ID: id, Inputs: r.Positions.Inputs, Committed: r.Positions, Metadata: r.Metadata, Epoch: epoch, Member: member}
+	spec := task.Spec{
+		ID: id, Inputs: r.Positions.Inputs, Committed: r.Positions, Metadata: r.Metadata, Epoch: epoch, Member: member,
+		OrderWaitMax: max(s.in.app.cfg.OrderWaitMax, 0),
+	}
 	var names []string
 	for _, st := range sub.Stores {
 		names = append(names, st.Name)
@@ -425,6 +446,7 @@ func (s *session) dispatch(b broker.Batch) {
 	if r == nil {
 		return // given up; the next owner, or our next membership, reads them again from the committed offset
 	}
+	r.task.SetEnd(r.input, b.LastStableOffset)
 	waiting, ok := r.task.Enqueue(r.input, b.Records)
 	if !ok {
 		return

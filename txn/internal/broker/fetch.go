@@ -156,6 +156,32 @@ func (c *Cluster) LogBounds(ctx context.Context, topic string, partition int32) 
 	return s.Offset, e.Offset, nil
 }
 
+// StableEnd returns the last stable offset of a partition: where a reader of committed records stands when it has read everything.
+func (c *Cluster) StableEnd(ctx context.Context, topic string, partition int32) (int64, error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID, req.IsolationLevel = -1, 1
+	t := kmsg.NewListOffsetsRequestTopic()
+	t.Topic = topic
+	p := kmsg.NewListOffsetsRequestTopicPartition()
+	p.Partition, p.Timestamp = partition, -1
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	for _, shard := range c.cl.RequestSharded(ctx, req) {
+		if shard.Err != nil {
+			return 0, fmt.Errorf("listing the stable end of %s[%d]: %w", topic, partition, shard.Err)
+		}
+		for _, t := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics {
+			for _, p := range t.Partitions {
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+					return 0, fmt.Errorf("listing the stable end of %s[%d]: %w", topic, partition, err)
+				}
+				return p.Offset, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("listing the stable end of %s[%d]: %w", topic, partition, kerr.UnknownTopicOrPartition)
+}
+
 func orMissing(err error) error {
 	if err == nil {
 		return kerr.UnknownTopicOrPartition

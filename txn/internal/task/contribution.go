@@ -12,7 +12,7 @@ import (
 // Contribution is what one task adds to one round.
 type Contribution struct {
 	Task *Task
-	// Journal is every record that the round took, in order: an abort runs it again.
+	// Journal is everything that the round took, in order: an abort runs it again.
 	Journal []Entry
 	// Counts are the outcomes that are published when the round is applied.
 	Counts map[topology.Count]int64
@@ -20,6 +20,8 @@ type Contribution struct {
 	Worked bool
 	// DeadLetters counts the records that ended as one.
 	DeadLetters int64
+	// Punctuations counts those by the wall clock that left something.
+	Punctuations int64
 
 	// StateBytes is the memory of the task's open overlay as last counted.
 	StateBytes int64
@@ -41,10 +43,13 @@ func (t *Task) Begin() *Contribution {
 	return &Contribution{Task: t, before: t.WorkingInputs(), Counts: map[topology.Count]int64{}}
 }
 
-// Took notes a record that joined.
+// Took notes a record or a punctuation that joined.
 func (c *Contribution) Took(e Entry, v topology.Verdict) {
 	c.Journal = append(c.Journal, e)
 	c.Worked = true
+	if e.Record == nil {
+		c.Punctuations++
+	}
 	if v.Action == topology.DeadLetter {
 		c.DeadLetters++
 	}

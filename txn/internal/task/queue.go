@@ -1,7 +1,6 @@
 package task
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
@@ -12,32 +11,6 @@ import (
 // OrderWaitDefault is how long a task waits for its lagging inputs unless it is told otherwise. It is long against a fetch and short
 // against the time after which somebody asks what the task is doing.
 const OrderWaitDefault = time.Second
-
-// Entry is one record of one input of a task.
-type Entry struct {
-	// Input is the index of the input in the task's sorted inputs.
-	Input  int
-	Record *broker.Record
-}
-
-// Bytes is the memory of the entry.
-func (e Entry) Bytes() int64 { return recordBytes(e.Record) }
-
-// String names the record by its place.
-func (e Entry) String() string {
-	return fmt.Sprintf("%s[%d] offset %d", e.Record.Topic, e.Record.Partition, e.Record.Offset)
-}
-
-// recordOverhead is what a queued record costs beside its bytes.
-const recordOverhead = 128
-
-func recordBytes(r *broker.Record) int64 {
-	n := recordOverhead + len(r.Key) + len(r.Value)
-	for i := range r.Headers {
-		n += len(r.Headers[i].Key) + len(r.Headers[i].Value)
-	}
-	return int64(n)
-}
 
 // inbound is what the dispatcher has handed over and the worker has not taken yet. It is the only part of a task under a lock.
 type inbound struct {

@@ -50,21 +50,14 @@ type Task struct {
 	dropped bool
 	// refused are the records whose output the cluster will never take, with the reason, until they are committed as dead letters.
 	refused map[place]string
+	// timers are punctuations that are due, in order.
+	timers  []Entry
 	stopped error
 }
 
-// place is where a record is among the task's inputs.
-type place struct {
-	input  int
-	offset int64
-}
-
-func (e Entry) place() place { return place{e.Input, e.Record.Offset} }
-
 // retry is the record that failed and is to be tried again. An abort can put older records before it, so it says which one it is.
 type retry struct {
-	input        int
-	offset       int64
+	at           place
 	attempts     int
 	firstFailure time.Time
 	wakeAt       time.Time
@@ -76,7 +69,7 @@ type retry struct {
 const longRetry = time.Second
 
 func (r *retry) is(e Entry) bool {
-	return r.attempts > 0 && r.input == e.Input && r.offset == e.Record.Offset
+	return r.attempts > 0 && r.at == e.place()
 }
 
 // New returns a task that starts at the spec's positions.
@@ -109,8 +102,14 @@ func (t *Task) Enqueue(input int, records []*broker.Record) (waiting int64, ok b
 // Pull takes over what was enqueued.
 func (t *Task) Pull() { t.queue.pull() }
 
-// Next takes the next record to process. Records below the working position are dropped: they were processed before.
+// Next takes the next entry to process: what is to be run again, then punctuations that are due, then records. Records below the
+// working position are dropped: they were processed before.
 func (t *Task) Next(now time.Time) (e Entry, ok bool) {
+	if len(t.timers) > 0 && len(t.queue.again) == 0 {
+		e := t.timers[0]
+		t.timers = t.timers[1:]
+		return e, true
+	}
 	for {
 		e, fresh, ok := t.queue.next(now)
 		if !ok {
@@ -140,53 +139,6 @@ func (t *Task) Waiting(input int) int64 { return t.queue.waiting(input) }
 // PutBack makes the entries the next ones, in their order.
 func (t *Task) PutBack(entries []Entry) { t.queue.putBack(entries) }
 
-// Process runs one record through the graph. The verdict's outputs are valid until the next call.
-func (t *Task) Process(e Entry) topology.Verdict {
-	r := e.Record
-	timestamp := r.Timestamp.UnixMilli()
-	input := topology.Input{
-		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset,
-		Timestamp: timestamp, TimestampType: topology.TimestampType(max(r.Attrs.TimestampType(), 0)), StreamTime: max(t.streamTime(), timestamp),
-		Key: r.Key, Value: r.Value, Headers: headers(r.Headers),
-		Attempt: 1,
-	}
-	if t.retry.is(e) {
-		input.Attempt, input.FirstFailure = t.retry.attempts+1, t.retry.firstFailure
-	}
-	if len(t.refused) > 0 {
-		if why, ok := t.refused[e.place()]; ok {
-			return t.Graph.Refuse(input, why)
-		}
-	}
-	return t.Graph.Process(input)
-}
-
-// Refuse sends a record to its error policy, instead of processing it, the next time that it is its turn: its output was refused for
-// good. why quotes nothing of the record.
-func (t *Task) Refuse(e Entry, why string) {
-	if t.refused == nil {
-		t.refused = map[place]string{}
-	}
-	t.refused[e.place()] = why
-}
-
-// Refused reports whether the record is one that Refuse was called for.
-func (t *Task) Refused(e Entry) bool {
-	_, ok := t.refused[e.place()]
-	return ok
-}
-
-func headers(hs []broker.RecordHeader) []topology.Header {
-	if len(hs) == 0 {
-		return nil
-	}
-	out := make([]topology.Header, len(hs))
-	for i, h := range hs {
-		out[i] = topology.Header{Key: h.Key, Value: h.Value}
-	}
-	return out
-}
-
 // streamTime is the largest timestamp that the task has seen in any input.
 func (t *Task) streamTime() int64 {
 	latest := state.NoTime
@@ -196,25 +148,33 @@ func (t *Task) streamTime() int64 {
 	return latest
 }
 
-// Advance moves the working position past a record. Only a record that was accepted moves stream time: one that failed must not
+// Advance moves the working position past an entry. Only a record that was accepted moves stream time: one that failed must not
 // expire anything.
 func (t *Task) Advance(e Entry, accepted bool) {
+	if t.retry.is(e) {
+		t.retry = retry{}
+	}
+	if e.Record == nil {
+		return
+	}
 	in := &t.inputs[e.Input]
 	in.Offset = e.Record.Offset + 1
 	t.epochs[e.Input] = e.Record.LeaderEpoch
 	if accepted {
 		in.StreamTime = max(in.StreamTime, e.Record.Timestamp.UnixMilli())
 	}
-	if t.retry.is(e) {
-		t.retry = retry{}
-	}
 }
 
 // Postpone puts a record back until a time; the next try is one attempt further. It reports whether the wait is long, see Waited.
 func (t *Task) Postpone(e Entry, now time.Time, backoff time.Duration) (long bool) {
+	if e.Punctuation != nil {
+		again := *e.Punctuation
+		again.Attempt++
+		e.Punctuation = &again
+	}
 	t.queue.putBack([]Entry{e})
 	if !t.retry.is(e) {
-		t.retry = retry{input: e.Input, offset: e.Record.Offset, firstFailure: now}
+		t.retry = retry{at: e.place(), firstFailure: now}
 	}
 	t.retry.attempts++
 	t.retry.wakeAt = now.Add(backoff)
@@ -241,10 +201,14 @@ func (t *Task) Stopped() error { return t.stopped }
 // WorkingInputs returns a copy of the working positions.
 func (t *Task) WorkingInputs() []state.Input { return append([]state.Input(nil), t.inputs...) }
 
-// Backlog reports whether a record waits on the worker's side.
+// Backlog reports whether there is something to process now. Records that wait for a lagging input are not: what was done before them
+// commits meanwhile.
 func (t *Task) Backlog() bool {
-	if len(t.queue.again) > 0 {
+	if len(t.queue.again) > 0 || len(t.timers) > 0 {
 		return true
+	}
+	if !t.WaitsUntil().IsZero() {
+		return false
 	}
 	for i := range t.queue.inputs {
 		if t.queue.inputs[i].len() > 0 {

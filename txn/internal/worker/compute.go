@@ -76,6 +76,7 @@ func (w *Worker) compute(now time.Time) bool {
 
 // computeTask processes what one task has, and reports whether the next task may follow in this slice.
 func (w *Worker) computeTask(t *task.Task, s *slice) bool {
+	t.Punctuate(s.began)
 	for !w.isolation.full(t, w.open) {
 		e, ok := t.Next(s.began)
 		if !ok {
@@ -89,7 +90,7 @@ func (w *Worker) computeTask(t *task.Task, s *slice) bool {
 	return true
 }
 
-// process runs one record and reports whether the next one may follow in this slice.
+// process runs one entry and reports whether the next one may follow in this slice.
 func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 	if w.open == nil {
 		w.open = newRound(w.state.BackRound)
@@ -99,13 +100,17 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 	r := w.open
 	r.held += e.Bytes()
 	r.entries++
-	if e.Record.Attrs.IsControl() {
+	if e.IsControl() {
 		r.contribution(t).TookControl(e)
 		t.Advance(e, false)
 		w.joined()
 		return w.afterEntry(r)
 	}
 	v := t.Process(e)
+	if e.Record == nil && v.Action == topology.Accept && !v.Wrote {
+		t.Advance(e, true)
+		return true // it left nothing that would have to be committed
+	}
 	switch v.Action {
 	case topology.Accept, topology.DeadLetter:
 		c := r.contribution(t)
@@ -116,13 +121,11 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		r.countState(c)
 		w.joined()
 		if v.Action == topology.DeadLetter {
-			w.log.Warn("record dead-lettered", "task", t.ID.String(), "topic", e.Record.Topic, "partition", e.Record.Partition,
-				"offset", e.Record.Offset, "failure", v.Failure)
+			w.log.Warn("record dead-lettered", "task", t.ID.String(), "record", e.String(), "failure", v.Failure)
 		}
 	case topology.Retry:
 		w.stats.Retries.Add(1)
-		w.log.Warn("record will be tried again", "task", t.ID.String(), "topic", e.Record.Topic, "partition", e.Record.Partition,
-			"offset", e.Record.Offset, "failure", v.Failure, "after", v.Backoff)
+		w.log.Warn("will be tried again", "task", t.ID.String(), "entry", e.String(), "failure", v.Failure, "after", v.Backoff)
 		if t.Postpone(e, now, v.Backoff) {
 			w.cfg.Retrying(t, true)
 		}
@@ -167,7 +170,17 @@ func (w *Worker) due() {
 func (w *Worker) maybeDue(now time.Time) time.Duration {
 	wait := time.Second
 	for _, t := range w.tasks {
-		if at := t.WakeAt(); !at.IsZero() && t.Stopped() == nil {
+		if t.Stopped() != nil {
+			continue
+		}
+		if at := t.WakeAt(); !at.IsZero() {
+			wait = min(wait, max(time.Until(at), time.Millisecond))
+			continue // whatever else is due has to wait for it
+		}
+		if at := t.WaitsUntil(); !at.IsZero() {
+			wait = min(wait, max(time.Until(at), time.Millisecond))
+		}
+		if at, ok := t.NextPunctuation(); ok {
 			wait = min(wait, max(time.Until(at), time.Millisecond))
 		}
 	}

@@ -119,6 +119,7 @@ func (w *Worker) retire(r *round) {
 		records := w.release(c)
 		w.stats.Records.Add(records)
 		w.stats.DeadLetters.Add(c.DeadLetters)
+		w.stats.Punctuations.Add(c.Punctuations)
 		w.publishRound(c, records)
 	}
 	w.stats.Outputs.Add(int64(len(r.outputs)))
@@ -128,7 +129,10 @@ func (w *Worker) retire(r *round) {
 func (w *Worker) release(c *task.Contribution) (records int64) {
 	bytes := make([]int64, len(c.Next.Inputs))
 	for _, e := range c.Journal {
-		if !e.Record.Attrs.IsControl() {
+		if e.Record == nil {
+			continue
+		}
+		if !e.IsControl() {
 			records++
 		}
 		bytes[e.Input] += e.Bytes()

@@ -8,9 +8,10 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Stats counts what a worker has done since it was made. Records, Outputs and DeadLetters count committed rounds only.
+// Stats counts what a worker has done since it was made. Records, Punctuations, Outputs and DeadLetters count committed
+// rounds only.
 type Stats struct {
-	Records, Outputs, DeadLetters, Commits, Aborts, Retries atomic.Int64
+	Records, Punctuations, Outputs, DeadLetters, Commits, Aborts, Retries atomic.Int64
 }
 
 // TaskStatus is what a worker tells of a task: committed facts only.

@@ -1,0 +1,62 @@
+package task
+
+import (
+	"fmt"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
+)
+
+// Entry is one thing that drives a task: a record of one of its inputs, or a punctuation by the wall clock. It is what a journal holds;
+// played again, it does the same, because a punctuation carries its clock value.
+type Entry struct {
+	// Input is the index of the record's input in the task's sorted inputs; -1 for a punctuation.
+	Input int
+	// Record is nil for a punctuation.
+	Record      *broker.Record
+	Punctuation *topology.Punctuation
+}
+
+// entryOverhead is what an entry costs beside its bytes.
+const entryOverhead = 128
+
+// Bytes is the memory of the entry.
+func (e Entry) Bytes() int64 {
+	if e.Record == nil {
+		return entryOverhead
+	}
+	return recordBytes(e.Record)
+}
+
+func recordBytes(r *broker.Record) int64 {
+	n := entryOverhead + len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		n += len(r.Headers[i].Key) + len(r.Headers[i].Value)
+	}
+	return int64(n)
+}
+
+// IsControl reports whether the entry is a control record: it moves the position and nothing else.
+func (e Entry) IsControl() bool { return e.Record != nil && e.Record.Attrs.IsControl() }
+
+// String names the entry by its place, and quotes nothing of a record.
+func (e Entry) String() string {
+	if e.Record == nil {
+		return fmt.Sprintf("punctuation at %s", e.Punctuation.At)
+	}
+	return fmt.Sprintf("%s[%d] offset %d", e.Record.Topic, e.Record.Partition, e.Record.Offset)
+}
+
+// place is where a record is among the task's inputs.
+type place struct {
+	input  int
+	offset int64
+}
+
+// place is the same for all punctuations: there is never more than one that waits to be tried again, and none is refused.
+func (e Entry) place() place {
+	if e.Record == nil {
+		return place{-1, -1}
+	}
+	return place{e.Input, e.Record.Offset}
+}

@@ -1,0 +1,221 @@
+package txn_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+)
+
+// ticking counts its firings in a store and emits every count. every decides the schedule; with stream set it goes by stream time.
+func ticking(t *testing.T, every time.Duration, stream bool) *topology.Topology {
+	t.Helper()
+	b := topology.NewBuilder("counting")
+	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
+	fired := topology.Store("fired", schemas.String(), schemas.Int64())
+	n := topology.Stateful(in, "tick", fired)
+	out := topology.Outlet[string, int64](n, "out")
+	n.Process(func(s *topology.Setup) (topology.Handler[string, string], error) {
+		store, emit := fired.In(s), out.In(s)
+		tick := func(c *topology.Context, at time.Time) error {
+			key := s.Task().String()
+			n, _, err := store.Get(key)
+			if err != nil {
+				return err
+			}
+			if err := store.Put(key, n+1); err != nil {
+				return err
+			}
+			return emit(c, topology.Record[string, int64]{Key: key, Value: n + 1})
+		}
+		if stream {
+			s.OnStreamTime(every, tick)
+		} else {
+			s.OnWallClock(every, tick)
+		}
+		return func(*topology.Context, topology.Record[string, string]) error { return nil }, nil
+	})
+	out.Stream().Into(topology.Topic("out", schemas.String(), schemas.Int64()))
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return top
+}
+
+// consecutive checks that every key counts 1, 2, 3, ... and returns how far each one came.
+func consecutive(t *testing.T, records []*kgo.Record) map[string]int64 {
+	t.Helper()
+	seen := map[string]int64{}
+	for _, r := range records {
+		n, err := schemas.Int64().Decode(r.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n != seen[string(r.Key)]+1 {
+			t.Fatalf("%s: firing %d follows %d", r.Key, n, seen[string(r.Key)])
+		}
+		seen[string(r.Key)] = n
+	}
+	return seen
+}
+
+// TestWallClockWithoutRecords: a task without a single record fires, its rounds carry an offset commit under its membership (or nothing
+// would fence them), an abort loses and repeats no firing, and a restart goes on counting (rules 2.3, 9.4).
+func TestWallClockWithoutRecords(t *testing.T) {
+	b := newBroker(t, 2, "in", "out")
+	var commits, refused atomic.Int64
+	b.ControlKey(keyTxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
+		commit := req.(*kmsg.TxnOffsetCommitRequest)
+		if commit.MemberID == "" || commit.Generation < 0 || len(commit.Topics) == 0 {
+			t.Errorf("an offset commit that fences nothing: member %q, generation %d", commit.MemberID, commit.Generation)
+		}
+		if commits.Add(1)%4 == 2 {
+			refused.Add(1)
+			return refuse(req, kerr.UnknownServerError.Code), nil, true
+		}
+		return nil, nil, false
+	})
+	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1}
+	total := int64(0)
+	for life := range 2 {
+		app, stop := start(t, ticking(t, 20*time.Millisecond, false), cfg)
+		waitFor(t, "both tasks to fire", func() bool { return app.Status().Totals.Punctuations >= 20 })
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		fired := app.Status().Totals
+		if fired.Commits > commits.Load()-refused.Load() {
+			t.Errorf("%d rounds were committed with %d accepted offset commits", fired.Commits, commits.Load()-refused.Load())
+		}
+		total += fired.Punctuations
+		var sum int64
+		for _, n := range consecutive(t, b.read(t, "out", int(total))) {
+			sum += n
+		}
+		if sum != total {
+			t.Errorf("life %d: the outputs add up to %d firings and %d were committed", life, sum, total)
+		}
+	}
+	if refused.Load() == 0 {
+		t.Error("nothing was refused: the test tested nothing")
+	}
+}
+
+// TestStreamTimeAcrossAborts: a boundary of stream time that is passed fires once, whatever is aborted and restarted in between.
+func TestStreamTimeAcrossAborts(t *testing.T) {
+	b := newBroker(t, 1, "in", "out")
+	var commits, refused atomic.Int64
+	b.ControlKey(keyTxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
+		if commits.Add(1)%3 == 2 {
+			refused.Add(1)
+			return refuse(req, kerr.UnknownServerError.Code), nil, true
+		}
+		return nil, nil, false
+	})
+	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, CommitIntervalMax: 5 * time.Millisecond}
+	const lives, perLife = 3, 600
+	begin := time.UnixMilli(1_700_000_000_000).Truncate(time.Minute)
+	for life := range lives {
+		app, stop := start(t, ticking(t, time.Minute, true), cfg)
+		for i := range perLife {
+			at := begin.Add(time.Duration(life*perLife+i) * time.Second)
+			b.produce(t, &kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte("v"), Timestamp: at})
+		}
+		waitFor(t, "the records", func() bool { return app.Status().Totals.Records == perLife })
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		fired := ((life+1)*perLife - 1) / 60 // boundaries passed; the first record only sets the time
+		if got := consecutive(t, b.read(t, "out", fired)); got["in_0"] != int64(fired) {
+			t.Errorf("life %d: %v, want %d firings", life, got, fired)
+		}
+	}
+	if refused.Load() == 0 {
+		t.Error("nothing was refused: the test tested nothing")
+	}
+}
+
+// TestOrderOfInputs: the records of two inputs are processed in the order of their timestamps although one of them comes from a broker
+// that answers late; without the wait they are not.
+func TestOrderOfInputs(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		wait    time.Duration
+		ordered bool
+	}{
+		{"with the wait", 0, true},
+		{"control: without it", -1, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.SeedTopics(1, "a", "b", "out"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(c.Close)
+			for topic, node := range map[string]int32{"a": 0, "b": 1} {
+				if err := c.MoveTopicPartition(topic, 0, node); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(cl.Close)
+			b := &testBroker{c, cl, kadm.NewClient(cl)}
+			const n = 200
+			for i := range n {
+				b.produce(t, &kgo.Record{
+					Topic: []string{"a", "b"}[i%2], Key: []byte("k"), Value: fmt.Appendf(nil, "%d", i), Timestamp: time.UnixMilli(int64(1000 + i)),
+				})
+			}
+			c.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+				c.KeepControl()
+				if c.CurrentNode() == 1 {
+					c.SleepControl(func() { time.Sleep(200 * time.Millisecond) }) // the late broker
+				}
+				return nil, nil, false
+			})
+			var order []string
+			var mu sync.Mutex
+			builder := topology.NewBuilder("counting")
+			x := topology.From(builder, topology.Topic("a", schemas.String(), schemas.String()))
+			y := topology.From(builder, topology.Topic("b", schemas.String(), schemas.String()))
+			x.Merge("both", y).Peek("see", func(r topology.Record[string, string]) error {
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, r.Value)
+				return nil
+			}).Into(topology.Topic("out", schemas.String(), schemas.String()))
+			top, err := builder.Build()
+			if err != nil {
+				t.Fatal(err)
+			}
+			app, _ := start(t, top, txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, OrderWaitMax: tc.wait})
+			waitFor(t, "all records", func() bool { return app.Status().Totals.Records == n })
+			ordered := true
+			mu.Lock()
+			defer mu.Unlock()
+			for i, value := range order {
+				ordered = ordered && value == fmt.Sprint(i)
+			}
+			if ordered != tc.ordered {
+				t.Errorf("ordered is %v", ordered)
+			}
+		})
+	}
+}
