@@ -18,6 +18,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/control"
+	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/topics"
 	"github.com/onceward/onceward/txn/internal/worker"
 )
@@ -238,7 +239,13 @@ func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error
 func settle(ctx context.Context, p *broker.Producer) error {
 	backoff := 20 * time.Millisecond
 	for {
-		err := p.Settle(ctx)
+		err := failpoint.Hit(ctx, failpoint.InitBefore)
+		if err == nil {
+			err = p.Settle(ctx)
+		}
+		if err == nil {
+			err = failpoint.Hit(ctx, failpoint.InitAfter)
+		}
 		if err == nil || broker.Permanent(err) || ctx.Err() != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
@@ -46,7 +47,11 @@ func (s *session) purge() {
 		if len(before) == 0 {
 			continue
 		}
-		if err := s.in.cluster.DeleteBefore(s.ctx, before); err != nil && s.ctx.Err() == nil {
+		err := failpoint.Hit(s.ctx, failpoint.PurgeBefore)
+		if err == nil {
+			err = s.in.cluster.DeleteBefore(s.ctx, before)
+		}
+		if err != nil && s.ctx.Err() == nil {
 			s.in.app.log.Warn("a repartition topic could not be purged and keeps growing", "error", err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/topics"
 	"github.com/onceward/onceward/txn/internal/worker"
@@ -225,6 +226,9 @@ func (s *session) work(ctx context.Context) error {
 			}
 		}
 	}
+	if err := failpoint.Hit(ctx, failpoint.JoinBefore); err != nil {
+		return fmt.Errorf("%w: %w", errGroupSession, err)
+	}
 	// Callbacks can come before Join returns; they need the group only from another goroutine.
 	s.mu.Lock()
 	g, err := broker.Join(s.in.brokerCfg, gc, (*callbacks)(s))
@@ -315,11 +319,13 @@ func (s *session) stop(orderly bool) error {
 		return errors.Join(errs...)
 	}
 	member, _ := g.Member()
+	_ = failpoint.Hit(s.ctx, failpoint.LeaveBefore) // leaving goes on
 	g.Close()
 	if orderly && !s.in.app.cfg.Remain {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), 5*time.Second)
 		defer cancel()
 		errs = append(errs, s.in.cluster.LeaveGroup(ctx, member, s.in.dir.Instance()))
+		_ = failpoint.Hit(ctx, failpoint.LeaveAfter)
 	}
 	return errors.Join(errs...)
 }
@@ -344,6 +350,9 @@ func (s *session) writeRounds(ctx context.Context) error {
 		for id, t := range w.Tasks() {
 			if t.Metadata == "" {
 				continue
+			}
+			if err := failpoint.Hit(ctx, failpoint.PositionsWrite); err != nil {
+				return err
 			}
 			err := s.in.cluster.Write(ctx, &broker.Record{
 				Topic: topics.RoundsTopic(s.in.app.topology.Application()), Key: []byte("positions " + id.String()), Value: []byte(t.Metadata),

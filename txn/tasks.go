@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/worker"
@@ -101,6 +102,7 @@ type callbacks session
 
 func (c *callbacks) Assigned(partitions map[string][]int32) {
 	s := (*session)(c)
+	_ = failpoint.Hit(s.ctx, failpoint.Assigned) // a callback cannot fail
 	for topic, ps := range partitions {
 		for _, p := range ps {
 			s.pauses.set(topic, p, restoring) // until the task is open
@@ -122,7 +124,9 @@ func (c *callbacks) Assigned(partitions map[string][]int32) {
 func (c *callbacks) Revoked(ctx context.Context, partitions map[string][]int32) {
 	ctx, cancel := context.WithTimeout(ctx, revokeWait)
 	defer cancel()
+	_ = failpoint.Hit(ctx, failpoint.RevokedBefore) // a callback cannot fail
 	(*session)(c).giveUp(ctx, partitions)
+	_ = failpoint.Hit(ctx, failpoint.RevokedAfter)
 }
 
 func (c *callbacks) Lost(partitions map[string][]int32) {
@@ -420,6 +424,7 @@ func (s *session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch u
 	if err := w.Adopt(ctx, t); err != nil {
 		return err
 	}
+	_ = failpoint.Hit(ctx, failpoint.AdoptAfter) // the task is the worker's now
 	// Under the table's lock: a partition that was revoked and assigned again meanwhile must stay paused until its new task is ready.
 	s.tasks.RLock()
 	defer s.tasks.RUnlock()

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
 )
@@ -99,6 +100,9 @@ func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (Resul
 	case <-ctx.Done():
 		return Result{}, ctx.Err()
 	}
+	if err := failpoint.Hit(ctx, failpoint.OpenBefore); err != nil {
+		return Result{}, err
+	}
 	db, err := req.Open()
 	if errors.Is(err, state.ErrCorrupt) {
 		log.Warn("the database is damaged and is restored in full", "error", err)
@@ -134,7 +138,13 @@ func (r *Restorer) find(ctx context.Context, req Request) (found Found, metadata
 	for _, s := range req.Sources {
 		partitions[s.Topic] = []int32{req.Task.Partition}
 	}
+	if err := failpoint.Hit(ctx, failpoint.StableBefore); err != nil {
+		return Found{}, "", err
+	}
 	offsets, err := r.Cluster.StableOffsets(ctx, partitions)
+	if err == nil {
+		err = failpoint.Hit(ctx, failpoint.StableAfter)
+	}
 	if err != nil {
 		return Found{}, "", err
 	}
@@ -284,6 +294,9 @@ func (r *Restorer) restoreState(
 	if err := r.replay(ctx, req, plan, db, p, log); err != nil {
 		return result, fmt.Errorf("restoring task %s: %w", req.Task, err)
 	}
+	if err := failpoint.Hit(ctx, failpoint.RestoreAfter); err != nil {
+		return result, err
+	}
 	if n := p.Records.Load(); n > 0 {
 		log.Info("restored", "records", n, "bytes", p.Bytes.Load(), "took", time.Since(started).Round(time.Millisecond))
 	}
@@ -336,6 +349,9 @@ func (r *Restorer) replayOne(ctx context.Context, req Request, c Replay, db stat
 		at = min(f.Next, c.Target)
 		if batch.records >= batchRecords || batch.bytes >= batchBytes || at >= c.Target {
 			if err := batch.apply(db, c, at); err != nil {
+				return err
+			}
+			if err := failpoint.Hit(ctx, failpoint.RestoreBatch); err != nil {
 				return err
 			}
 		}

@@ -1,10 +1,12 @@
 package worker
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/protocol"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -106,7 +108,9 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		w.joined()
 		return w.afterEntry(r)
 	}
+	_ = failpoint.Hit(context.Background(), failpoint.ProcessBefore) // an error of user code is no crash point
 	v := t.Process(e)
+	_ = failpoint.Hit(context.Background(), failpoint.ProcessAfter)
 	if e.Record == nil && v.Action == topology.Accept && !v.Wrote {
 		t.Advance(e, true)
 		return true // it left nothing that would have to be committed

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/protocol"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -108,6 +110,7 @@ func (w *Worker) seal(r *round) {
 
 // retire ends an applied round: only now its counts exist for anybody.
 func (w *Worker) retire(r *round) {
+	_ = failpoint.Hit(context.Background(), failpoint.RetireBefore) // there is nothing that could fail
 	delete(w.rounds, r.n)
 	w.clock.committed(time.Since(r.sealed))
 	w.hold, w.permanent = 0, nil
@@ -162,6 +165,7 @@ const (
 // rerun drops an aborted round and puts its journal back. The protocol asks for it for the back round first, so that journals end
 // up in the order front, back, queue.
 func (w *Worker) rerun(r *round) {
+	_ = failpoint.Hit(context.Background(), failpoint.RerunBefore) // there is nothing that could fail
 	if w.state.Back == protocol.Aborting && w.state.BackRound == r.n {
 		r.dropped = true // its transaction is still to be aborted, and forgotten with the answer
 	} else {

@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/protocol"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -61,7 +62,11 @@ type turn struct {
 func (t *turn) run(ctx context.Context) {
 	defer t.producer.Close()
 	for c := range t.commands {
-		kind, err := t.do(ctx, c)
+		do := t.do
+		if failpoint.Enabled {
+			do = t.doOrFail
+		}
+		kind, err := do(ctx, c)
 		if c.kind == protocol.Stream {
 			continue
 		}
@@ -121,7 +126,14 @@ func (t *turn) begin(ctx context.Context, r *round) error {
 		s.err = err
 		return err
 	}
-	identity, err := t.producer.Begin(ctx)
+	err := failpoint.Hit(ctx, failpoint.BeginBefore)
+	var identity broker.Identity
+	if err == nil {
+		identity, err = t.producer.Begin(ctx)
+	}
+	if err == nil {
+		err = failpoint.Hit(ctx, failpoint.BeginAfter)
+	}
 	if err != nil {
 		s.err, s.unusable = err, true
 		return err
@@ -308,17 +320,23 @@ func (t *turn) abort(ctx context.Context, r *round) (protocol.EventKind, error) 
 	return protocol.Aborted, nil
 }
 
-// settle repeats until the producer is initialised: nothing else can be done before.
+// settle repeats until the producer is initialised, or is refused for good: nothing else can be done before.
 func (t *turn) settle(ctx context.Context) error {
 	backoff := 50 * time.Millisecond
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 30*time.Second)
-		err := t.producer.Settle(attempt)
+		err := failpoint.Hit(attempt, failpoint.SettleBefore)
+		if err == nil {
+			err = t.producer.Settle(attempt)
+		}
+		if err == nil {
+			err = failpoint.Hit(attempt, failpoint.SettleAfter)
+		}
 		cancel()
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || broker.Permanent(err) {
 			return err
 		}
 		t.log.Warn("settling a transactional producer", "transactional_id", t.producer.TransactionalID(), "error", err,

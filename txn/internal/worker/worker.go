@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/protocol"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -325,6 +326,7 @@ func (w *Worker) releaseIdle() {
 		w.status.Lock()
 		delete(w.status.tasks, t.ID)
 		w.status.Unlock()
+		_ = failpoint.Hit(context.Background(), failpoint.ReleaseBefore) // the task is closed whatever happens
 		r.done <- t.Close()
 	}
 }

@@ -1,0 +1,80 @@
+// Package failpoint names the points of the runtime at which the crash matrix makes it fail: before and after everything that a broker or
+// the disk is asked to do.
+//
+// Without the build tag onceward_failpoints [Hit] does nothing, is inlined away, and the names are not in the binary; a test of the
+// release binary proves it. With the tag, the environment variable ONCEWARD_FAILPOINT arms one point:
+//
+//	point=action[,skip=N][,times=N]
+//
+// where action is kill (SIGKILL to the own process), error, delay:DURATION or stall:DURATION. A delay ends with the context of the caller, a
+// stall does not: it is a process that is frozen. skip lets the first N hits pass, times (default 1) ends the mischief after so many.
+// A hit is told on standard error as "failpoint POINT ACTION", before it acts, so that a test can count what it has caused.
+//
+// It is safe for concurrent use.
+package failpoint
+
+import (
+	"errors"
+	"slices"
+)
+
+// Point is a place in the runtime.
+type Point string
+
+// The points, in the order of a life. "Before" is the moment before a request is sent (or a file is touched), "after" the one after its
+// answer has come and before anything is made of it.
+const (
+	InitBefore Point = "init-before"
+	InitAfter  Point = "init-after"
+	JoinBefore Point = "join-before"
+	// Assigned is inside the group's callback.
+	Assigned       Point = "assigned"
+	StableBefore   Point = "stable-before"
+	StableAfter    Point = "stable-after"
+	OpenBefore     Point = "open-before"
+	RestoreBatch   Point = "restore-batch"
+	RestoreAfter   Point = "restore-after"
+	AdoptAfter     Point = "adopt-after"
+	ProcessBefore  Point = "process-before"
+	ProcessAfter   Point = "process-after"
+	BeginBefore    Point = "begin-before"
+	BeginAfter     Point = "begin-after"
+	StreamAfter    Point = "stream-after"
+	FlushBefore    Point = "flush-before"
+	FlushAfter     Point = "flush-after"
+	OffsetsBefore  Point = "offsets-before"
+	OffsetsAfter   Point = "offsets-after"
+	EndBefore      Point = "end-before"
+	EndAfter       Point = "end-after"
+	ApplyBefore    Point = "apply-before"
+	ApplyAfter     Point = "apply-after"
+	RetireBefore   Point = "retire-before"
+	AbortBefore    Point = "abort-before"
+	AbortAfter     Point = "abort-after"
+	SettleBefore   Point = "settle-before"
+	SettleAfter    Point = "settle-after"
+	AskBefore      Point = "ask-before"
+	AskAfter       Point = "ask-after"
+	RerunBefore    Point = "rerun-before"
+	RevokedBefore  Point = "revoked-before"
+	RevokedAfter   Point = "revoked-after"
+	ReleaseBefore  Point = "release-before"
+	PurgeBefore    Point = "purge-before"
+	PositionsWrite Point = "positions-write"
+	LeaveBefore    Point = "leave-before"
+	LeaveAfter     Point = "leave-after"
+)
+
+// Points are all of them.
+var Points = []Point{
+	InitBefore, InitAfter, JoinBefore, Assigned, StableBefore, StableAfter, OpenBefore, RestoreBatch, RestoreAfter, AdoptAfter,
+	ProcessBefore, ProcessAfter, BeginBefore, BeginAfter, StreamAfter, FlushBefore, FlushAfter, OffsetsBefore, OffsetsAfter,
+	EndBefore, EndAfter, ApplyBefore, ApplyAfter, RetireBefore, AbortBefore, AbortAfter, SettleBefore, SettleAfter, AskBefore, AskAfter,
+	RerunBefore, RevokedBefore, RevokedAfter, ReleaseBefore, PurgeBefore, PositionsWrite, LeaveBefore, LeaveAfter,
+}
+
+// ErrInjected is what an armed point returns for the action error.
+var ErrInjected = errors.New("injected by a failpoint")
+
+// Known reports whether p is one of Points.
+func Known(p Point) bool { return slices.Contains(Points, p) }

@@ -1,0 +1,120 @@
+//go:build onceward_failpoints
+
+package failpoint
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Enabled says whether the points are compiled in.
+const Enabled = true
+
+// Variable arms a point.
+const Variable = "ONCEWARD_FAILPOINT"
+
+// arming is what the environment asks for.
+type arming struct {
+	point       Point
+	action      string
+	wait        time.Duration
+	skip, times int
+}
+
+var armed = sync.OnceValue(func() *plan {
+	text := os.Getenv(Variable)
+	if text == "" {
+		return nil
+	}
+	a, err := parse(text)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2) // a test that arms nothing would look green
+	}
+	return &plan{arming: a}
+})
+
+type plan struct {
+	arming
+	mu   sync.Mutex
+	hits int
+}
+
+func parse(text string) (a arming, err error) {
+	wrong := func(why string) (arming, error) {
+		return arming{}, fmt.Errorf("%s=%q: %s", Variable, text, why)
+	}
+	parts := strings.Split(text, ",")
+	point, action, ok := strings.Cut(parts[0], "=")
+	if !ok || !Known(Point(point)) {
+		return wrong("want point=action with a point that exists")
+	}
+	action, wait, _ := strings.Cut(action, ":")
+	a = arming{point: Point(point), action: action, times: 1}
+	switch action {
+	case "kill", "error":
+	case "delay", "stall":
+		if a.wait, err = time.ParseDuration(wait); err != nil {
+			return wrong(err.Error())
+		}
+	default:
+		return wrong("the action is kill, error, delay:DURATION or stall:DURATION")
+	}
+	for _, option := range parts[1:] {
+		name, value, _ := strings.Cut(option, "=")
+		n, err := strconv.Atoi(value)
+		switch {
+		case err != nil:
+			return wrong(err.Error())
+		case name == "skip":
+			a.skip = n
+		case name == "times":
+			a.times = n
+		default:
+			return wrong("the options are skip and times")
+		}
+	}
+	return a, nil
+}
+
+// Hit acts if the point is armed. It returns ErrInjected for the action error, and otherwise nil.
+func Hit(ctx context.Context, p Point) error {
+	a := armed()
+	if a == nil || a.point != p || !a.take() {
+		return nil
+	}
+	fmt.Fprintf(os.Stderr, "failpoint %s %s\n", p, a.action)
+	switch a.action {
+	case "kill":
+		self, err := os.FindProcess(os.Getpid())
+		if err != nil {
+			return err
+		}
+		if err := self.Kill(); err != nil {
+			return err
+		}
+		select {} // the signal may take a moment, and nothing must follow it
+	case "error":
+		return fmt.Errorf("%s: %w", p, ErrInjected)
+	case "delay":
+		select {
+		case <-ctx.Done():
+		case <-time.After(a.wait):
+		}
+	case "stall":
+		time.Sleep(a.wait)
+	}
+	return nil
+}
+
+func (p *plan) take() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hits++
+	return p.hits > p.skip && p.hits <= p.skip+p.times
+}
