@@ -143,6 +143,18 @@ func TestRetriesEnd(t *testing.T) {
 	}
 }
 
+// TestFirstFailureEndsFiring: what would be undone is not begun.
+func TestFirstFailureEndsFiring(t *testing.T) {
+	k := punctuated(t, func(s *topology.Setup, _ topology.Emit[string, string], _ state.KeyValue[string, int64]) {
+		s.OnStreamTime(time.Second, func(*topology.Context, time.Time) error { return errDisk })
+		s.OnStreamTime(time.Second, func(*topology.Context, time.Time) error {
+			t.Error("a punctuation runs after one that has failed")
+			return nil
+		})
+	})
+	want(t, k.graph.Process(k.at(1, 2500, "v")), topology.Stop)
+}
+
 // TestPunctuationFailsDownstream: the policy is that of the node that fails, not of the one that punctuates; and
 // who swallows the error, or recovers the panic, does not help.
 func TestPunctuationFailsDownstream(t *testing.T) {
