@@ -83,6 +83,8 @@ func TestFailedPunctuation(t *testing.T) {
 				if len(v.Outputs)+len(v.Counts) != 0 || v.Wrote || k.entries(countStore) != left {
 					t.Errorf("left: outputs %s, counts %s, store %s", lines(v.Outputs), countsOf(v), k.entries(countStore))
 				}
+				// A record that fails on its own is not taken for a punctuation afterwards.
+				want(t, k.graph.Process(k.at(1, 1, "fail")), topology.DeadLetter)
 				heal = true
 				v = want(t, unit(2), topology.Accept)
 				if got := k.entries(countStore); got != healed || countsOf(v) != "node.fired=1" {
