@@ -70,6 +70,7 @@ type instance struct {
 	brokerCfg   broker.Config
 	incarnation uint32
 	fingerprint [8]byte
+	budget      *worker.Budget
 }
 
 // Run processes until ctx ends, and then stops in order: what is open is committed, databases are flushed, and unless Remain is set the
@@ -175,6 +176,11 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		return nil, err
 	}
 	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return in.layout[topic].MaxMessageBytes }
+	in.budget = worker.NewBudget(a.cfg.MarkersPerSecondMax, func() {
+		a.log.Warn("more transaction markers are written than intended, although rounds commit as rarely as they may",
+			"markers_per_second", a.cfg.MarkersPerSecondMax, "commit_interval_max", a.cfg.CommitIntervalMax,
+			"remedy", "a longer CommitIntervalMax, fewer workers, or a higher MarkersPerSecondMax")
+	})
 	in.shared = pebblestore.NewShared(a.cfg.CacheBytes, openFilesMax)
 	return in, nil
 }

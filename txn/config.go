@@ -32,6 +32,10 @@ type Config struct {
 	// Under light load rounds commit as soon as there is nothing more to process; one that would send nothing is held back up to
 	// 10 s.
 	CommitIntervalMax time.Duration
+	// MarkersPerSecondMax is how many transaction markers the process may cause per second: each transaction leaves one in every
+	// partition that it touches. Near it, rounds commit less often, down to every CommitIntervalMax and not beyond. Default 2,000;
+	// negative is no bound.
+	MarkersPerSecondMax int
 	// RoundBytesMax bounds a round's output, and separately its state writes, per worker. Default 16 MiB.
 	RoundBytesMax int64
 	// QueueBytesMax bounds the records per input partition that are fetched and not committed. Default 8 MiB.
@@ -74,6 +78,7 @@ func (e *ConfigError) Error() string { return fmt.Sprintf("configuration: %s: %s
 func (c Config) withDefaults() Config {
 	set(&c.Workers, runtime.GOMAXPROCS(0))
 	set(&c.CommitIntervalMax, 100*time.Millisecond)
+	set(&c.MarkersPerSecondMax, 2000)
 	set(&c.RoundBytesMax, 16<<20)
 	set(&c.QueueBytesMax, 8<<20)
 	set(&c.OrderWaitMax, task.OrderWaitDefault)

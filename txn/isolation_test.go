@@ -60,6 +60,9 @@ func (b *testBroker) refuseProduce(t *testing.T, topic string, code *kerr.Error,
 				if rt.Topic != topic && rt.TopicID != info.TopicID {
 					continue
 				}
+				if len(p.Records) == 0 {
+					continue
+				}
 				var batch kmsg.RecordBatch
 				if err := batch.ReadFrom(p.Records); err != nil {
 					t.Errorf("a batch of %d bytes that cannot be read: %v", len(p.Records), err)
@@ -142,7 +145,7 @@ func TestOneRefusedRecord(t *testing.T) {
 				}
 			}
 			// Halving: far fewer tries than records.
-			if tries := refused.Load(); tries < int64(len(tc.poison)) || tries > int64(100+100*len(tc.poison)) {
+			if tries := refused.Load(); tries < int64(len(tc.poison)) || tries > int64(40+40*len(tc.poison)) {
 				t.Errorf("%d refusals for %d guilty records", tries, len(tc.poison))
 			}
 		})

@@ -166,7 +166,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 			ID: i, Cluster: in.cluster, Coordinator: coordinator, Ownership: s.ownership, Member: s.member, Resume: s.resume,
 			Instance: in.dir.Instance(), Incarnation: in.incarnation, Fingerprint: in.fingerprint,
 			RoundsTopic: topics.RoundsTopic(a.topology.Application()),
-			MetadataMax: a.cfg.metadataMax, Deadlines: worker.DeadlinesFor(a.cfg.TransactionTimeout),
+			MetadataMax: a.cfg.metadataMax, Deadlines: worker.DeadlinesFor(a.cfg.TransactionTimeout), Budget: in.budget,
 			Cadence: worker.Cadence{
 				IntervalMin: commitIntervalMin, IntervalMax: a.cfg.CommitIntervalMax, BytesMax: a.cfg.RoundBytesMax,
 				HeldBytesMax: a.cfg.QueueBytesMax / 4,

@@ -33,7 +33,7 @@ type cadence struct {
 }
 
 // dueIn returns how long the round may still wait, zero or less when it is due. idle says that there is nothing more to process.
-func (c *cadence) dueIn(now time.Time, r *round, idle bool) time.Duration {
+func (c *cadence) dueIn(now time.Time, r *round, idle bool, budget *Budget) time.Duration {
 	if r.held < c.HeldBytesMax && (!r.worked || !r.sends()) {
 		return r.started.Add(emptyRoundMax).Sub(now)
 	}
@@ -41,7 +41,11 @@ func (c *cadence) dueIn(now time.Time, r *round, idle bool) time.Duration {
 	if !idle {
 		return latest
 	}
-	return min(latest, c.lastSeal.Add(max(c.IntervalMin, 2*c.smoothed)).Sub(now))
+	soonest := c.lastSeal.Add(max(c.IntervalMin, 2*c.smoothed)).Sub(now)
+	if soonest <= 0 {
+		soonest = budget.freeAt(now).Sub(now)
+	}
+	return min(latest, soonest)
 }
 
 // streamAt is how much output waits before it is sent ahead of the commit. After a round that ended by bytes, the next one is taken

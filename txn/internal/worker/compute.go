@@ -198,7 +198,7 @@ func (w *Worker) maybeDue(now time.Time) time.Duration {
 		w.due()
 		return wait
 	}
-	dueIn := w.clock.dueIn(now, w.open, w.idle())
+	dueIn := w.clock.dueIn(now, w.open, w.idle(), w.cfg.Budget)
 	if dueIn <= 0 {
 		w.due()
 		return wait

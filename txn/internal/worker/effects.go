@@ -117,6 +117,7 @@ func (w *Worker) retire(r *round) {
 	w.isolation.committed(r)
 	w.pace.committed()
 	w.stats.Commits.Add(1)
+	w.cfg.Budget.spend(time.Now(), r.partitions())
 	for _, c := range r.contributions {
 		c.Retire()
 		records := w.release(c)

@@ -116,6 +116,7 @@ func (w *Worker) isolate(r *round) bool {
 	if len(all) == 0 {
 		return false
 	}
+	held := w.isolation.held // they were not in the round, and are not innocent for that
 	w.isolation.end()
 	slices.SortStableFunc(all, func(a, b suspects) int { return w.isolation.cleared[a.Task] - w.isolation.cleared[b.Task] })
 	first := all[0]
@@ -124,10 +125,14 @@ func (w *Worker) isolate(r *round) bool {
 		return true
 	}
 	w.isolation.suspect, w.isolation.limit = first.Task, first.entries[(len(first.entries)-1)/2]+1
-	w.isolation.held = map[*task.Task]bool{}
-	for _, s := range all[1:] {
-		w.isolation.held[s.Task] = true
+	if held == nil {
+		held = map[*task.Task]bool{}
 	}
+	for _, s := range all[1:] {
+		held[s.Task] = true
+	}
+	delete(held, first.Task)
+	w.isolation.held = held
 	w.log.Info("looking for the record that was refused", "topic", refused.Topic, "partition", refused.Partition, "error", refused.Err,
 		"task", first.Task.ID.String(), "records", w.isolation.limit)
 	return true

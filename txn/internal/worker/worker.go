@@ -36,6 +36,8 @@ type Config struct {
 	MetadataMax int
 	Deadlines   Deadlines
 	Cadence     Cadence
+	// Budget is shared by the workers of the process.
+	Budget *Budget
 	// QueueBytesLow is where a paused input is resumed.
 	QueueBytesLow int64
 	// Stopped is told of a task that stops by itself; it must not block.
