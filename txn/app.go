@@ -89,7 +89,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.close()) }()
-	server, err := control.Serve(in.dir.Path(), func() any { return a.Status() })
+	server, err := control.Serve(in.dir.Path(), control.Instance{Status: func() any { return a.Status() }, Resume: a.resume})
 	if err != nil {
 		a.log.Warn("this instance has no control socket", "error", err)
 	} else {

@@ -70,11 +70,11 @@ func (a *App) session(ctx context.Context, in *instance) error {
 		return err
 	}
 	var workers sync.WaitGroup
-	ends := make([]error, len(s.workers))
+	failures := make([]error, len(s.workers))
 	for i, w := range s.workers {
 		workers.Go(func() {
-			if ends[i] = w.Run(s.ctx); ends[i] != nil {
-				s.cancel(ends[i])
+			if failures[i] = w.Run(s.ctx); failures[i] != nil {
+				s.cancel(failures[i])
 			}
 		})
 	}
@@ -86,16 +86,17 @@ func (a *App) session(ctx context.Context, in *instance) error {
 	if err == nil {
 		err = s.stopped()
 	}
-	stopErr := s.stop(ctx.Err() != nil || errors.Is(err, ErrAllStopped) || errors.Is(err, ErrStopped))
+	ends := ctx.Err() != nil || errors.Is(err, ErrAllStopped) || errors.Is(err, ErrStopped)
+	stopErr := s.stop(ends || errors.Is(err, errResumed), ends && !a.cfg.Remain)
 	s.cancel(errSessionOver)
 	s.opening.Wait()
 	workers.Wait()
 	a.detach(s)
 	// A worker's error ends the work too, and is told once.
 	all := []error{err, stopErr}
-	for _, end := range ends {
-		if end != nil && !errors.Is(err, end) && !errors.Is(stopErr, end) {
-			all = append(all, end)
+	for _, failure := range failures {
+		if failure != nil && !errors.Is(err, failure) && !errors.Is(stopErr, failure) {
+			all = append(all, failure)
 		}
 	}
 	return errors.Join(all...)
@@ -305,8 +306,9 @@ func (s *session) positionIn(id topology.TaskID, topic string) string {
 	return ""
 }
 
-// stop takes the session down: in order, what is open is committed first; otherwise everything uncommitted is dropped.
-func (s *session) stop(orderly bool) error {
+// stop takes the session down: in order, what is open is committed first; otherwise everything uncommitted is dropped. Without leave the
+// membership stays, for another session or another process with the same identity.
+func (s *session) stop(orderly, leave bool) error {
 	var errs []error
 	if orderly && s.ctx.Err() == nil {
 		ctx, cancel := context.WithTimeout(s.ctx, stopWait)
@@ -321,7 +323,7 @@ func (s *session) stop(orderly bool) error {
 	member, _ := g.Member()
 	_ = failpoint.Hit(s.ctx, failpoint.LeaveBefore) // leaving goes on
 	g.Close()
-	if orderly && !s.in.app.cfg.Remain {
+	if leave {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), 5*time.Second)
 		defer cancel()
 		errs = append(errs, s.in.cluster.LeaveGroup(ctx, member, s.in.dir.Instance()))

@@ -18,6 +18,7 @@ type commands struct {
 	Demo     demoCommand     `cmd:"" help:"Kill a pipeline again and again, and see that every figure is right."`
 	Describe describeCommand `cmd:"" help:"Show what a pipeline is made of."`
 	Status   statusCommand   `cmd:"" help:"Show what a running instance on this machine is doing."`
+	Tasks    tasksCommand    `cmd:"" help:"Act on the tasks of a running instance on this machine."`
 	Version  versionCommand  `cmd:"" help:"Show the version."`
 
 	DemoPipeline demoPipelineCommand `cmd:"" hidden:"" help:"The pipeline process of the demo."`

@@ -25,18 +25,22 @@ func (c *statusCommand) Run(p *process) error {
 	ctx, cancel := context.WithTimeout(p.ctx, c.Timeout)
 	defer cancel()
 	s, err := txn.InstanceStatus(ctx, c.StateDir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		// There is no socket, or one that a killed process has left.
-		return fmt.Errorf("no instance runs on the state directory %s; check --state-dir, or start one with run",
-			c.StateDir)
-	case err != nil:
-		return err
+	if err != nil {
+		return notRunning(err, c.StateDir)
 	}
 	if c.Output == "json" {
 		return writeJSON(p.out, statusOf(s))
 	}
 	return writeStatus(p.out, s)
+}
+
+// notRunning explains the error of a question that nobody has answered.
+func notRunning(err error, stateDir string) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		// There is no socket, or one that a killed process has left.
+		return fmt.Errorf("no instance runs on the state directory %s; check --state-dir, or start one with run", stateDir)
+	}
+	return err
 }
 
 // instanceStatus is the JSON form of a status. Its fields are for programs and stay.

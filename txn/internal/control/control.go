@@ -1,6 +1,6 @@
 // Package control is the local socket of a running instance, in its state directory: tools on the same machine ask it what no other
 // process can read, because the databases are locked. It speaks HTTP with JSON over a Unix domain socket that only the owner of the
-// directory can open. It changes nothing in this version.
+// directory can open.
 package control
 
 import (
@@ -8,11 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -32,9 +35,15 @@ type Server struct {
 	path string
 }
 
-// Serve listens in dir. status is called for every request, from its goroutine, and must be safe for that. The directory's lock must be
-// held: a socket that is left over from a process that was killed is replaced.
-func Serve(dir string, status func() any) (*Server, error) {
+// Instance is what the socket tells and does. Its functions are called for every request, from its goroutine, and must be safe for that.
+type Instance struct {
+	Status func() any
+	// Resume opens a stopped task again.
+	Resume func(task string) error
+}
+
+// Serve listens in dir. The directory's lock must be held: a socket that is left over from a process that was killed is replaced.
+func Serve(dir string, in Instance) (*Server, error) {
 	path := filepath.Join(dir, SocketName)
 	if len(path) > pathMax {
 		return nil, fmt.Errorf("%w: %s has %d bytes, %d are possible", ErrPathTooLong, path, len(path), pathMax)
@@ -53,7 +62,12 @@ func Serve(dir string, status func() any) (*Server, error) {
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		// The only way to fail is a client that has gone away.
-		_ = json.NewEncoder(w).Encode(status())
+		_ = json.NewEncoder(w).Encode(in.Status())
+	})
+	mux.HandleFunc("POST /tasks/{task}/resume", func(w http.ResponseWriter, r *http.Request) {
+		if err := in.Resume(r.PathValue("task")); err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+		}
 	})
 	s := &Server{
 		http: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10},
@@ -78,6 +92,25 @@ func (s *Server) Close() error {
 
 // Status asks the instance that runs on a state directory, and decodes its answer into out.
 func Status(ctx context.Context, dir string, out any) error {
+	resp, err := ask(ctx, dir, http.MethodGet, "/status")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return json.NewDecoder(resp.Body).Decode(out)
+}
+
+// Resume asks the instance that runs on a state directory to open a stopped task again.
+func Resume(ctx context.Context, dir, task string) error {
+	resp, err := ask(ctx, dir, http.MethodPost, "/tasks/"+url.PathEscape(task)+"/resume")
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// ask returns the instance's answer if it is OK, and otherwise an error with what it says.
+func ask(ctx context.Context, dir, method, path string) (*http.Response, error) {
 	client := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -85,17 +118,21 @@ func Status(ctx context.Context, dir string, out any) error {
 			return d.DialContext(ctx, "unix", filepath.Join(dir, SocketName))
 		},
 	}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://instance/status", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, method, "http://instance"+path, http.NoBody)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("no instance answers on the state directory %s: %w", dir, err)
+		return nil, fmt.Errorf("no instance answers on the state directory %s: %w", dir, err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("the instance on %s answered %s", dir, resp.Status)
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	if err != nil {
+		return nil, fmt.Errorf("the instance on %s answered %s: %w", dir, resp.Status, err)
 	}
-	return json.NewDecoder(resp.Body).Decode(out)
+	return nil, fmt.Errorf("the instance on %s: %s", dir, strings.TrimSpace(string(text)))
 }

@@ -1,0 +1,56 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/control"
+	"github.com/onceward/onceward/txn/internal/worker"
+)
+
+// ErrNotStopped says that a task cannot be resumed because it is not stopped in this process.
+var ErrNotStopped = errors.New("is not stopped here")
+
+// errResumed ends a session so that another one opens the task again.
+var errResumed = fmt.Errorf("%w: a task is resumed", worker.ErrReopen)
+
+// Resume opens a stopped task again, once whatever stopped it has been put right. It fails with ErrNotStopped for any other task.
+//
+// The membership is begun anew, with the same identity: what was fetched and not processed would be missing otherwise. Nothing moves to
+// another instance, and the other tasks pause for a moment. Resume does not wait for the task; see [App.Status].
+func (a *App) Resume(id topology.TaskID) error {
+	a.mu.Lock()
+	s := a.mu.session
+	a.mu.Unlock()
+	if s == nil {
+		return fmt.Errorf("task %s %w", id, ErrNotStopped)
+	}
+	s.tasks.RLock()
+	e := s.tasks.entries[id]
+	stopped := e != nil && e.stopped != nil
+	s.tasks.RUnlock()
+	if !stopped {
+		return fmt.Errorf("task %s %w", id, ErrNotStopped)
+	}
+	a.log.Info("task resumed", "task", id.String())
+	s.endPoll(fmt.Errorf("%w: %s", errResumed, id))
+	return nil
+}
+
+// resume is Resume for a task as operators name it.
+func (a *App) resume(task string) error {
+	for _, t := range a.Status().Tasks {
+		if t.ID.String() == task {
+			return a.Resume(t.ID)
+		}
+	}
+	return fmt.Errorf("task %q is not one of this instance", task)
+}
+
+// ResumeTask asks the instance that runs on a state directory of this machine to open a stopped task again, as [App.Resume] does. The task
+// is named as in [topology.TaskID.String].
+func ResumeTask(ctx context.Context, stateDir, task string) error {
+	return control.Resume(ctx, stateDir, task)
+}
