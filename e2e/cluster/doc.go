@@ -27,6 +27,11 @@
 // Only what is absent is skipped. A download that fails, a broker that does not start and a cluster that does
 // not answer are failures, with the end of the broker's log in the error.
 //
+// # Other programs
+//
+// Tests that run more of Kafka's programs get them with [Java], which treats what is missing like a missing
+// broker. [Launch] ties a child process to the test process as the broker is tied.
+//
 // # Lifetimes
 //
 // A package that calls [Kafka] or [Each] has one real broker for all its tests, because starting one takes

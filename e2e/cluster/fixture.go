@@ -62,6 +62,23 @@ func Own(t testing.TB, kind Kind) *Cluster {
 	return c
 }
 
+// Java returns the Java program, version 17 or newer, and the class path to run a library with. It downloads
+// the library if it is not there yet, and skips or fails like [Kafka] where it cannot.
+func Java(t testing.TB, l Library) (java, classes string) {
+	t.Helper()
+	java, err := findJava(t.Context())
+	if err == nil {
+		classes, err = l.find(t.Context())
+	}
+	if errors.Is(err, ErrUnavailable) {
+		processBroker.unavailable(t, err)
+	}
+	if err != nil {
+		t.Fatalf("cluster: %v", err)
+	}
+	return java, classPath(classes)
+}
+
 // Main runs a package's tests, stops the broker that they shared, looks for leaked goroutines and exits the
 // process. Call it from TestMain, which has nothing to do afterwards. The leak options name goroutines that
 // are not the package's to end; a broker that does not stop and a leak fail an otherwise successful run.

@@ -23,8 +23,7 @@ const KafkaVersion = "4.3.1"
 const (
 	envJars = "ONCEWARD_KAFKA_JARS"
 	// minJava is what Kafka's broker has been compiled for since 4.0.
-	minJava = 17
-	// brokerJar stands for all of them: Maven copies it with the rest or fails.
+	minJava   = 17
 	brokerJar = "kafka_2.13-" + KafkaVersion + ".jar"
 	// downloadTimeout includes the wait for another process's download.
 	downloadTimeout = 10 * time.Minute
@@ -32,6 +31,21 @@ const (
 
 //go:embed pom.xml
 var pom []byte
+
+// Library is a set of Java archives that Maven gets from Maven Central once and keeps in the user's cache
+// directory.
+type Library struct {
+	// Name is the directory in the cache. It has the version in it: what is there already is never looked at
+	// again.
+	Name string
+	// POM names the archives as its runtime dependencies.
+	POM []byte
+	// Jar is the file name of the archive that stands for all: Maven copies it with the rest or fails.
+	Jar string
+}
+
+// kafkaLibrary is what the broker runs from.
+var kafkaLibrary = Library{Name: "kafka-" + KafkaVersion, POM: pom, Jar: brokerJar}
 
 // findJava returns the path of a Java that can run the broker: JAVA_HOME's, else the one in PATH.
 func findJava(ctx context.Context) (string, error) {
@@ -78,28 +92,37 @@ func findJars(ctx context.Context) (string, error) {
 		}
 		return dir, nil
 	}
+	dir, err := kafkaLibrary.find(ctx)
+	if err != nil {
+		return "", fmt.Errorf("%w (or set %s to a directory that has them)", err, envJars)
+	}
+	return dir, nil
+}
+
+// find returns the directory with the archives, and downloads them first if they are not there.
+func (l Library) find(ctx context.Context) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("no directory to keep Kafka's jars in: %w: set %s to one that has them", err, envJars)
+		return "", fmt.Errorf("no directory to keep the jars of %s in: %w", l.Name, err)
 	}
-	dir := filepath.Join(cache, "onceward", "kafka-"+KafkaVersion)
-	if isFile(filepath.Join(dir, brokerJar)) {
+	dir := filepath.Join(cache, "onceward", l.Name)
+	if isFile(filepath.Join(dir, l.Jar)) {
 		return dir, nil
 	}
 	mvn, err := exec.LookPath("mvn")
 	if err != nil {
-		return "", fmt.Errorf("%w: no Kafka %s jars in %s and no Maven to get them (%w)",
-			ErrUnavailable, KafkaVersion, dir, err)
+		return "", fmt.Errorf("%w: no jars of %s in %s and no Maven to get them (%w)",
+			ErrUnavailable, l.Name, dir, err)
 	}
-	if err := download(ctx, mvn, dir); err != nil {
-		return "", fmt.Errorf("get Kafka %s's jars into %s: %w", KafkaVersion, dir, err)
+	if err := l.download(ctx, mvn, dir); err != nil {
+		return "", fmt.Errorf("get the jars of %s into %s: %w", l.Name, dir, err)
 	}
 	return dir, nil
 }
 
 // download fills dir with the jars. The directory appears at once and complete, under a lock: several test
 // processes start together and all want it.
-func download(ctx context.Context, mvn, dir string) (err error) {
+func (l Library) download(ctx context.Context, mvn, dir string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
@@ -110,7 +133,7 @@ func download(ctx context.Context, mvn, dir string) (err error) {
 		return fmt.Errorf("wait for another process's download: %w", err)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	if isFile(filepath.Join(dir, brokerJar)) {
+	if isFile(filepath.Join(dir, l.Jar)) {
 		return nil // by the process that had the lock before
 	}
 
@@ -119,7 +142,7 @@ func download(ctx context.Context, mvn, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	if err := copyDependencies(ctx, mvn, work); err != nil {
+	if err := l.copyDependencies(ctx, mvn, work); err != nil {
 		return err
 	}
 	// An incomplete directory can only be a user's: rename does not replace it, and neither do we.
@@ -130,9 +153,9 @@ func download(ctx context.Context, mvn, dir string) (err error) {
 }
 
 // copyDependencies has Maven resolve the pom and copy the jars into work/libs.
-func copyDependencies(ctx context.Context, mvn, work string) error {
+func (l Library) copyDependencies(ctx context.Context, mvn, work string) error {
 	pomPath := filepath.Join(work, "pom.xml")
-	if err := os.WriteFile(pomPath, pom, 0o644); err != nil {
+	if err := os.WriteFile(pomPath, l.POM, 0o644); err != nil {
 		return err
 	}
 	libs := filepath.Join(work, "libs")
@@ -144,8 +167,8 @@ func copyDependencies(ctx context.Context, mvn, work string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, lastLines(out))
 	}
-	if !isFile(filepath.Join(libs, brokerJar)) {
-		return fmt.Errorf("%s succeeded without %s", strings.Join(cmd.Args, " "), brokerJar)
+	if !isFile(filepath.Join(libs, l.Jar)) {
+		return fmt.Errorf("%s succeeded without %s", strings.Join(cmd.Args, " "), l.Jar)
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func TestProcessesDownloadOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 { // each has a lock of its own, as processes have
 		wg.Go(func() {
-			if err := download(t.Context(), mvn, dir); err != nil {
+			if err := kafkaLibrary.download(t.Context(), mvn, dir); err != nil {
 				t.Error(err)
 			}
 			if !isFile(filepath.Join(dir, brokerJar)) {
@@ -97,7 +97,7 @@ func TestFailedDownloadLeavesNothing(t *testing.T) {
 		"echo no route to repo; exit 1": "no route to repo",
 		"exit 0":                        "succeeded without " + brokerJar,
 	} {
-		err := download(t.Context(), script(t, "mvn", body), dir)
+		err := kafkaLibrary.download(t.Context(), script(t, "mvn", body), dir)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", body, err, want)
 		}

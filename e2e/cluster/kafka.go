@@ -32,7 +32,7 @@ type kafkaNode struct {
 	dir  *dataDir
 	addr string
 	life int      // counts launches; each has log files of its own
-	proc *process // of the current life, nil before the first
+	proc *Process // of the current life, nil before the first
 }
 
 // newKafkaNode lays out a broker's directory and formats its storage.
@@ -151,7 +151,7 @@ func (n *kafkaNode) launch() error {
 		"-cp", classPath(n.jars), "kafka.Kafka", n.configPath())
 	cmd.Dir = n.dir.path // so that a crash report of the JVM lands there
 	cmd.Stdout, cmd.Stderr = console, console
-	proc, err := launch(cmd)
+	proc, err := Launch(cmd)
 	if err != nil {
 		return err
 	}
@@ -177,11 +177,11 @@ func (n *kafkaNode) cause() error {
 	return err
 }
 
-func (n *kafkaNode) kill() error { return n.proc.kill() }
+func (n *kafkaNode) kill() error { return n.proc.Kill() }
 
 func (n *kafkaNode) close() error {
 	if n.proc != nil {
-		if err := n.proc.terminate(stopGrace); err != nil {
+		if err := n.proc.Terminate(stopGrace); err != nil {
 			return err // and keep the directory: its owner is still alive
 		}
 	}

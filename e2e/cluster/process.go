@@ -10,17 +10,18 @@ import (
 	"time"
 )
 
-// process is a child process that dies with this one where the system can arrange it (see dieWithParent).
-type process struct {
+// Process is a child process that dies with this one where the system can arrange it, which is on Linux. Its
+// methods may be called from any goroutine.
+type Process struct {
 	cmd   *exec.Cmd
 	ended chan struct{} // closed once the process is reaped
 	err   error         // how it ended; read it only after ended is closed
 }
 
-// launch starts cmd. Its one goroutine lives as long as the process.
-func launch(cmd *exec.Cmd) (*process, error) {
+// Launch starts cmd. Its one goroutine lives as long as the process, which the caller ends.
+func Launch(cmd *exec.Cmd) (*Process, error) {
 	cmd.SysProcAttr = dieWithParent()
-	p := &process{cmd: cmd, ended: make(chan struct{})}
+	p := &Process{cmd: cmd, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		// The kernel ties the parent-death signal to the thread that forked, not to the process. Locked to
@@ -41,11 +42,20 @@ func launch(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// terminate asks the process to end and kills it if it has not done so after grace. It returns once the
+// Ended is closed once the process is gone and everything that it wrote has been passed on.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Err returns how the process ended: nil for exit code 0. It is for callers that have seen Ended closed.
+func (p *Process) Err() error { return p.err }
+
+// Signal sends a signal to the process. It fails if the process is gone.
+func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
+
+// Terminate asks the process to end and kills it if it has not done so after grace. It returns once the
 // process is gone. The process alone is signalled, not a group: a broker starts no processes.
-func (p *process) terminate(grace time.Duration) error {
+func (p *Process) Terminate(grace time.Duration) error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return p.kill() // gone already, or a system without SIGTERM
+		return p.Kill() // gone already, or a system without SIGTERM
 	}
 	t := time.NewTimer(grace)
 	defer t.Stop()
@@ -53,12 +63,12 @@ func (p *process) terminate(grace time.Duration) error {
 	case <-p.ended:
 		return nil
 	case <-t.C:
-		return p.kill()
+		return p.Kill()
 	}
 }
 
-// kill ends the process without warning and returns once it is gone.
-func (p *process) kill() error {
+// Kill ends the process without warning and returns once it is gone.
+func (p *Process) Kill() error {
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill process %d: %w", p.cmd.Process.Pid, err)
 	}
