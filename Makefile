@@ -5,7 +5,7 @@ RACE_PKGS ?= ./...
 LINT_VERSION ?= v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race e2e lint tidy-check cross build negative bench clean
+.PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ race: ## every test but the long scenarios, under the race detector, with invari
 
 e2e: ## the end-to-end scenarios on the embedded broker and on real Kafka
 	$(GO) test -count=1 -v -timeout 30m ./e2e/...
+
+verify-eos: ## Kafka's own StreamsEosTest judges the runtime under many kills; needs Java 17 and Maven
+	$(GO) test -count=1 -v -timeout 30m -run '^TestVerify$$' ./e2e/verifyeos -full
 
 negative: ## the demo with dedupe broken on purpose: it has to fail
 	./.ci/negative
