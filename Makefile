@@ -3,12 +3,13 @@
 GO        ?= go
 RACE_PKGS ?= ./...
 LINT_VERSION ?= v2.15.0
+FIGURES   ?= $(CURDIR)/bin/figures
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench clean
+.PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench bench-latency figures clean
 
 help: ## show this list
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## the payment drill on the embedded broker, with kills; ends with a table
 	$(GO) run ./cmd/onceward demo
@@ -48,6 +49,13 @@ build: ## the command, in bin/
 
 bench: ## the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+bench-latency: ## latency of dedupe and ledger at 10,000 events/s on the cluster BROKERS=host:port
+	$(GO) run ./bench/latency/run -brokers "$(BROKERS)"
+
+figures: ## latency, restart, takeover and rolling restart on real Kafka, at length; results in FIGURES=directory
+	mkdir -p $(FIGURES)
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestFigures$$' ./e2e/figures
 
 clean: ## remove what make made
 	rm -rf bin

@@ -1,0 +1,152 @@
+package latency
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/onceward/onceward/processors/ledger"
+)
+
+// TestMain lets the test binary be an instance too.
+func TestMain(m *testing.M) {
+	RunInstance()
+	goleak.VerifyTestMain(m)
+}
+
+// TestScheduleAgrees: an event is due exactly when Due says, also long after the start.
+func TestScheduleAgrees(t *testing.T) {
+	for _, rate := range []int{1, 3, 1000, 10_000} {
+		s := Schedule{Start: time.Now(), Rate: rate}
+		for _, event := range []uint64{0, 1, 2, 999, 1_000_003, 50_000_000} {
+			due := s.Due(event)
+			if got := s.DueAt(due); got != event+1 && got != event { // Due rounds down to nanoseconds
+				t.Errorf("at %d/s, %d events are due when event %d is", rate, got, event)
+			}
+			if got := s.DueAt(due.Add(time.Second/time.Duration(rate) - 2)); got != event+1 {
+				t.Errorf("at %d/s, %d events are due just before event %d is", rate, got, event+1)
+			}
+		}
+		if got := s.DueAt(s.Start.Add(-time.Nanosecond)); got != 0 {
+			t.Errorf("%d events are due before the start", got)
+		}
+	}
+}
+
+func TestPercentilesAreMeasuredValues(t *testing.T) {
+	var values []time.Duration
+	for i := range 1000 {
+		values = append(values, time.Duration(i+1))
+	}
+	got := Summarize(values)
+	want := Summary{Count: 1000, Min: 1, P50: 500, P90: 900, P99: 990, P999: 999, Max: 1000}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := Summarize([]time.Duration{7}); got.P50 != 7 || got.P999 != 7 {
+		t.Errorf("of one value: %+v", got)
+	}
+}
+
+// output returns the fetch of a balance that names the event.
+func output(t *testing.T, events ...uint64) kgo.Fetches {
+	t.Helper()
+	var records []*kgo.Record
+	for _, event := range events {
+		_, value := encode(event)
+		c, err := contribution(record{Value: value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		balance, err := ledger.BalanceCodec().Append(nil, ledger.Balance{Count: 1, Amounts: c.Amounts, Contribution: c.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, &kgo.Record{Topic: "out", Value: balance})
+	}
+	return kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "out", Partitions: []kgo.FetchPartition{{Records: records}}}}}}
+}
+
+func newTestReader(t *testing.T) *Reader {
+	t.Helper()
+	return &Reader{topics: Topics{Partitions: 2}, schedule: Schedule{Start: time.Now(), Rate: 1000}}
+}
+
+// TestReaderFindsLossAndDoubles: the controls without which no figure would count.
+func TestReaderFindsLossAndDoubles(t *testing.T) {
+	r := newTestReader(t)
+	if err := r.note(output(t, 0, 1, 3), 10*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Latencies(0, 4); err == nil {
+		t.Error("event 2 is missing, and nothing was said")
+	}
+	if err := r.note(output(t, 2), 20*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.Latencies(0, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// From the due times, which are a millisecond apart.
+	want := []time.Duration{7 * time.Millisecond, 9 * time.Millisecond, 10 * time.Millisecond, 18 * time.Millisecond}
+	if !slices.Equal(got, want) {
+		t.Errorf("latencies %v, want %v", got, want)
+	}
+	if err := r.note(output(t, 1), 30*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Latencies(0, 4); err == nil {
+		t.Error("event 1 came twice, and nothing was said")
+	}
+	if err := r.note(kgo.Fetches{{Topics: []kgo.FetchTopic{{Partitions: []kgo.FetchPartition{{
+		Records: []*kgo.Record{{Value: []byte("x")}},
+	}}}}}}, 0); err == nil {
+		t.Error("a record that is no balance was taken for one")
+	}
+}
+
+// TestPauses: the longest silence of each lane, ends of the window included.
+func TestPauses(t *testing.T) {
+	r := newTestReader(t)
+	// Even events are lane 0, odd ones lane 1.
+	for at, events := range map[time.Duration][]uint64{10: {0, 1}, 20: {2, 3}, 55: {4}, 60: {6}} {
+		if err := r.note(output(t, events...), at*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := r.schedule.Start
+	got := r.Pauses(start.Add(5*time.Millisecond), start.Add(70*time.Millisecond))
+	if got[0] != 35*time.Millisecond || got[1] != 50*time.Millisecond {
+		t.Errorf("pauses %v, want 35ms and 50ms", got)
+	}
+}
+
+// TestMeasureOnEmbeddedBroker runs a whole measurement, with the application as a process of its own.
+func TestMeasureOnEmbeddedBroker(t *testing.T) {
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broker.Close()
+	dir := t.TempDir()
+	r, err := Measure(t.Context(), Config{
+		Brokers: broker.ListenAddrs(), Name: "measured", Partitions: 2, Rate: 500, Warmup: time.Second, Duration: time.Second,
+		Dir: dir, Profile: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Latency.Count != 500 || r.Latency.Min <= 0 || r.Produce.Count < 1000 || r.Commits <= 0 || r.Cores <= 0 {
+		t.Errorf("measured %+v", r)
+	}
+	info, err := os.Stat(dir + "/app.pprof")
+	if err != nil || info.Size() == 0 {
+		t.Errorf("there is no profile: %v", err)
+	}
+}
