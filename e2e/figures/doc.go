@@ -1,0 +1,21 @@
+// Package figures measures on real Kafka what users feel of the runtime's speed: latency under load, and how long partitions stand
+// still when an instance is killed, replaced or restarted. Its tests hold the last three to generous bounds; `make figures` measures
+// all four at length and prints a table and a JSON file.
+//
+// Everything is seen from outside: instances are processes of their own, a kill is SIGKILL, and a partition goes on when a
+// read_committed reader has an output whose event was due after the kill. Package bench/latency does the measuring; the load never
+// pauses. At the end of each scenario every event must have come exactly once, so that no figure is bought with a loss.
+//
+// # Scenarios
+//
+//   - latency: one instance under steady load. Target at 10,000 events/s: p50 8 ms, p99 50 ms.
+//   - restart: one instance is killed and started again at once with its identity and state. Target: the first new commit within 1 s
+//     of the start plus the replay of the tail.
+//   - takeover: one of two instances is killed and stays away. Target: its partitions go on within the session timeout plus 2 s plus
+//     the restore. The transactions that it left open end by their own timeout, which therefore has to be the shorter one.
+//   - rolling: three instances that remain members over a restart are restarted one after the other. Target: no partition pauses for
+//     more than 2 s.
+//
+// The bounds that the tests assert are no targets. They are wide enough for a slow and busy machine, and narrow enough to notice
+// that a restart has waited for a transaction timeout or a session.
+package figures

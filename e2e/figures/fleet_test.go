@@ -1,0 +1,195 @@
+package figures
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/onceward/onceward/bench/latency"
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/txn"
+)
+
+// waitMax bounds every wait for the fleet. It only decides how long a failure takes to show.
+const waitMax = 2 * time.Minute
+
+// statusPoll is how often instances are asked for their tasks.
+const statusPoll = 20 * time.Millisecond
+
+// fleet is some instances of one application under load.
+type fleet struct {
+	t         *testing.T
+	cluster   *cluster.Cluster
+	topics    latency.Topics
+	instances []*latency.Instance
+	load      *latency.Load
+}
+
+// newFleet starts n instances and the load, and returns when every partition is processed. At the end of the test the load is drained
+// and every event counted.
+func newFleet(t *testing.T, c *cluster.Cluster, n int, partitions int32, rate int, common latency.Settings) *fleet {
+	t.Helper()
+	f := &fleet{t: t, cluster: c}
+	name := c.Name(t, "app")
+	var err error
+	if f.topics, err = latency.CreateTopics(t.Context(), c.Brokers(), name, partitions); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for i := range n {
+		s := common
+		s.Brokers, s.Application, s.Topics, s.Instance = c.Brokers(), name, f.topics, fmt.Sprint("i", i)
+		s.StateDir, s.Log = filepath.Join(dir, s.Instance), filepath.Join(dir, s.Instance+".log")
+		f.instances = append(f.instances, &latency.Instance{Settings: s})
+	}
+	t.Cleanup(func() {
+		for _, i := range f.instances {
+			if err := i.Kill(); err != nil {
+				t.Error(err)
+			}
+			if t.Failed() {
+				f.showLog(i)
+			}
+		}
+	})
+	for _, i := range f.instances {
+		f.must(i.Start())
+	}
+	f.load, err = latency.StartLoad(t.Context(), c.Brokers(), f.topics, rate)
+	f.must(err)
+	t.Cleanup(func() {
+		if err := f.load.Close(); err != nil && !t.Failed() {
+			t.Error(err)
+		}
+	})
+	f.settle()
+	return f
+}
+
+func (f *fleet) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fleet) showLog(i *latency.Instance) {
+	const tail = 8 << 10
+	log, err := os.ReadFile(i.Settings.Log)
+	if err != nil {
+		log = []byte(err.Error())
+	}
+	f.t.Logf("end of the log of %s:\n%s", i.Settings.Instance, log[max(0, len(log)-tail):])
+}
+
+func (f *fleet) wait() (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(f.t.Context(), waitMax, errors.New("the fleet takes too long"))
+}
+
+// flowing waits until each of the lanes shows an event that was due after the moment.
+func (f *fleet) flowing(lanes []int32, after time.Time) map[int32]time.Time {
+	f.t.Helper()
+	ctx, cancel := f.wait()
+	defer cancel()
+	first, err := f.load.Reader.AwaitLanes(ctx, lanes, after)
+	f.must(err)
+	return first
+}
+
+func (f *fleet) allLanes() []int32 {
+	var lanes []int32
+	for p := range f.topics.Partitions {
+		lanes = append(lanes, p)
+	}
+	return lanes
+}
+
+// running returns the partitions whose tasks run on an instance, and how many changelog records their restores have read.
+func running(ctx context.Context, i *latency.Instance) (lanes []int32, restored int64) {
+	status, err := i.Status(ctx)
+	if err != nil {
+		return nil, 0 // not up yet
+	}
+	for _, task := range status.Tasks {
+		if task.State == txn.TaskRunning {
+			lanes = append(lanes, task.ID.Partition)
+			restored += task.Restored
+		}
+	}
+	return lanes, restored
+}
+
+// settle waits until every instance runs its even share of the tasks and every partition shows output.
+func (f *fleet) settle() {
+	f.t.Helper()
+	ctx, cancel := f.wait()
+	defer cancel()
+	tick := time.NewTicker(statusPoll)
+	defer tick.Stop()
+	share := int(f.topics.Partitions) / len(f.instances)
+	for {
+		owned, even := map[int32]bool{}, true
+		for _, i := range f.instances {
+			f.must(i.Ended())
+			lanes, _ := running(ctx, i)
+			even = even && len(lanes) >= share
+			for _, lane := range lanes {
+				owned[lane] = true
+			}
+		}
+		if even && len(owned) == int(f.topics.Partitions) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			f.t.Fatalf("the tasks are not shared evenly: %v", context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+	f.flowing(f.allLanes(), time.Now())
+}
+
+// finish stops the load and asserts that every event came, once.
+func (f *fleet) finish() {
+	f.t.Helper()
+	f.drain()
+	ctx, cancel := f.wait()
+	defer cancel()
+	leave := kadm.LeaveGroup(f.instances[0].Settings.Application)
+	for _, i := range f.instances {
+		f.must(i.Stop(ctx))
+		leave.InstanceIDs(i.Settings.Instance)
+	}
+	if f.instances[0].Settings.Remain {
+		// The group of a cluster that goes on could not be deleted before the sessions end.
+		_, err := f.cluster.Admin().LeaveGroup(ctx, leave)
+		f.must(err)
+	}
+}
+
+func (f *fleet) drain() {
+	f.t.Helper()
+	f.must(f.load.StopSending())
+	sent := f.load.Producer.Sent()
+	f.must(f.load.Await(f.t.Context(), sent))
+	f.must(f.load.Stop())
+	_, err := f.load.Reader.Latencies(0, sent)
+	f.must(err)
+}
+
+// bounds returns the earliest and the latest of moments by lane.
+func bounds(byLane map[int32]time.Time) (first, last time.Time) {
+	moments := make([]time.Time, 0, len(byLane))
+	for _, at := range byLane {
+		moments = append(moments, at)
+	}
+	slices.SortFunc(moments, time.Time.Compare)
+	return moments[0], moments[len(moments)-1]
+}
