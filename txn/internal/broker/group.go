@@ -33,6 +33,9 @@ type GroupConfig struct {
 	FetchBytesMax    int32
 }
 
+// heartbeatMax bounds the interval of heartbeats: how late a member may notice that others wait for it.
+const heartbeatMax = 500 * time.Millisecond
+
 // Group is the one group member of the process.
 type Group struct {
 	cl  *kgo.Client
@@ -52,7 +55,9 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 		kgo.ConsumeTopics(gc.Topics...),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(gc.SessionTimeout),
-		kgo.HeartbeatInterval(gc.SessionTimeout/10),
+		// A member learns of a rebalance with its next heartbeat, and everybody whose partitions move waits for it. A fraction of the
+		// session timeout alone would be seconds.
+		kgo.HeartbeatInterval(min(gc.SessionTimeout/10, heartbeatMax)),
 		kgo.RebalanceTimeout(gc.RebalanceTimeout),
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),
