@@ -20,6 +20,7 @@ var ErrIntegrity = errors.New("data integrity")
 
 // answered takes what a turn reports.
 func (w *Worker) answered(a answer) {
+	w.countAnswer(a)
 	if a.err != nil {
 		w.log.Warn("commit round", "round", a.Round, "event", a.Kind.String(), "error", a.err)
 		switch {
@@ -105,30 +106,33 @@ func (w *Worker) retire(r *round) {
 	w.clock.committed(time.Since(r.sealed))
 	w.hold, w.permanent = 0, nil
 	w.stats.Commits.Add(1)
+	total := newTally(0)
 	for _, c := range r.contributions {
 		c.Retire()
-		records := w.release(c)
-		w.stats.Records.Add(records)
+		released := w.release(c)
+		total.merge(released)
+		w.stats.Records.Add(released.records)
 		w.stats.DeadLetters.Add(c.DeadLetters)
-		w.publishRound(c, records)
+		w.cfg.Metrics.Contributed(c, released.byInput)
+		w.publishRound(c, released.records)
 	}
 	w.stats.Outputs.Add(int64(r.produced))
+	w.countApplied(r, total)
 }
 
-// release gives the journal's memory back, asks for more where a queue has drained, and returns the number of records.
-func (w *Worker) release(c *task.Contribution) (records int64) {
+// release gives the journal's memory back, asks for more where a queue has drained, and returns what the journal held.
+func (w *Worker) release(c *task.Contribution) tally {
 	bytes := make([]int64, len(c.Next.Inputs))
+	held := newTally(len(bytes))
 	for _, e := range c.Journal {
-		if !e.Record.Attrs.IsControl() {
-			records++
-		}
+		held.add(e)
 		bytes[e.Input] += e.Bytes()
 	}
 	for i, n := range bytes {
 		c.Task.Release(i, n)
 	}
 	w.resumeDrained(c.Task)
-	return records
+	return held
 }
 
 // resumeDrained asks for more records of the inputs whose queue has room.
@@ -149,6 +153,7 @@ const (
 // rerun drops an aborted round and puts its journal back. The protocol asks for it for the back round first, so that journals end
 // up in the order front, back, queue.
 func (w *Worker) rerun(r *round) {
+	w.countAborted(r)
 	if w.state.Back == protocol.Aborting && w.state.BackRound == r.n {
 		r.dropped = true // its transaction is still to be aborted, and forgotten with the answer
 	} else {

@@ -6,6 +6,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/protocol"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
@@ -28,6 +29,8 @@ type round struct {
 	full bool
 	// dropped says that the round runs again and only its transaction is left to be aborted.
 	dropped bool
+	// failure is the answer that ended the round, if it had one of its own; for the metrics.
+	failure protocol.EventKind
 
 	turnState turnState
 }
@@ -35,9 +38,12 @@ type round struct {
 // turnState is what the turn's goroutine knows of a round.
 type turnState struct {
 	began    bool
+	beganAt  time.Time
 	identity broker.Identity
-	id       state.RoundID
-	records  int
+	// offsetsSent says that the transaction may have touched the group's offsets, ended that it is over; both for the metrics.
+	offsetsSent, ended bool
+	id                 state.RoundID
+	records            int
 	// err is the first failure before the flush, and answered by it; unusable says that the producer has to be settled.
 	err      error
 	unusable bool

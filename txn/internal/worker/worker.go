@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/protocol"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -39,6 +40,8 @@ type Config struct {
 	QueueBytesLow int64
 	// Stopped is told of a task that stops with a verdict; it must not block.
 	Stopped func(id topology.TaskID, why error)
+	// Metrics counts what the worker does; nil counts nothing.
+	Metrics *metrics.Worker
 	Logger  *slog.Logger
 }
 
@@ -69,8 +72,9 @@ type Worker struct {
 	hold      time.Duration
 	rotate    int
 
-	stats  Stats
-	status struct {
+	stats    Stats
+	observed observed
+	status   struct {
 		sync.Mutex
 		tasks map[topology.TaskID]TaskStatus
 	}
@@ -89,6 +93,7 @@ func New(cfg Config, producers [2]*broker.Producer) *Worker {
 		// A turn gets at most a chunk per stream of its round and one protocol effect at a time.
 		w.turns[i] = &turn{w: w, producer: producers[i], commands: make(chan command, 64), log: w.log.With("turn", i)}
 	}
+	w.nameLoops()
 	return w
 }
 
@@ -198,7 +203,7 @@ func (w *Worker) loop(ctx context.Context) (stopped chan error, err error) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		worked := w.compute(time.Now())
+		worked := w.slice(time.Now())
 		wait := w.maybeDue(time.Now())
 		if w.failed != nil {
 			return stopped, w.failed
@@ -211,6 +216,7 @@ func (w *Worker) loop(ctx context.Context) (stopped chan error, err error) {
 			wait = 0
 		}
 		timer.Reset(wait)
+		w.observed.loop.Waits()
 		select {
 		case <-ctx.Done():
 			return stopped, nil
@@ -340,6 +346,7 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		return true
 	}
 	v := t.Process(e)
+	w.processed()
 	switch v.Action {
 	case topology.Accept, topology.DeadLetter:
 		c := r.contribution(t)
@@ -355,6 +362,7 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		}
 	case topology.Retry:
 		w.stats.Retries.Add(1)
+		w.cfg.Metrics.Retried(t.ID, v.Failure.Class)
 		w.log.Warn("record will be tried again", "task", t.ID.String(), "topic", e.Record.Topic, "partition", e.Record.Partition,
 			"offset", e.Record.Offset, "failure", v.Failure, "after", v.Backoff)
 		t.Postpone(e, now, v.Backoff)
