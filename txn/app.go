@@ -18,6 +18,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/control"
+	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/topics"
 	"github.com/onceward/onceward/txn/internal/worker"
 )
@@ -27,6 +28,7 @@ type App struct {
 	topology *topology.Topology
 	cfg      Config
 	log      *slog.Logger
+	metrics  *metrics.Metrics
 
 	mu struct {
 		sync.Mutex
@@ -35,6 +37,9 @@ type App struct {
 		instance string
 		session  *session
 		totals   Totals
+		// http is where the endpoint listens, shared the caches while there are some.
+		http   string
+		shared *pebblestore.Shared
 	}
 }
 
@@ -56,6 +61,7 @@ func New(t *topology.Topology, cfg Config) (*App, error) {
 	}
 	a := &App{topology: t, cfg: cfg, log: cfg.Logger.With("application", t.Application())}
 	a.mu.state = Created
+	a.metrics = metrics.New(a.snapshot)
 	return a, nil
 }
 
@@ -79,6 +85,11 @@ func (a *App) Run(ctx context.Context) (err error) {
 		return errors.New("Run was called before: an App runs once")
 	}
 	defer a.setState(Stopped)
+	closeHTTP, err := a.serveHTTP()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeHTTP()) }()
 	in, err := a.open(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -87,7 +98,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.close()) }()
-	server, err := control.Serve(in.dir.Path(), func() any { return a.Status() })
+	server, err := control.Serve(in.dir.Path(), func() any { return a.Status() }, a.handler())
 	if err != nil {
 		a.log.Warn("this instance has no control socket", "error", err)
 	} else {
@@ -175,6 +186,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	}
 	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return in.layout[topic].MaxMessageBytes }
 	in.shared = pebblestore.NewShared(a.cfg.CacheBytes, openFilesMax)
+	a.setShared(in.shared)
 	return in, nil
 }
 
@@ -186,6 +198,7 @@ func (in *instance) close() error {
 		in.cluster.Close()
 	}
 	if in.shared != nil {
+		in.app.setShared(nil)
 		in.shared.Close()
 	}
 	if in.dir == nil {

@@ -1,7 +1,21 @@
 package txn
 
+import "time"
+
 // WithMetadataMax lowers the length from which on a commit's metadata becomes a record.
 func (c Config) WithMetadataMax(n int) Config {
 	c.metadataMax = n
+	return c
+}
+
+// WithLoopBound lowers the time after which a loop counts as stuck.
+func (c Config) WithLoopBound(d time.Duration) Config {
+	c.loopBound = d
+	return c
+}
+
+// WithEndsEvery raises the rate at which the ends of the inputs are listed.
+func (c Config) WithEndsEvery(d time.Duration) Config {
+	c.endsEvery = d
 	return c
 }

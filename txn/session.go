@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/health"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/topics"
 	"github.com/onceward/onceward/txn/internal/worker"
@@ -26,6 +27,9 @@ type session struct {
 	restorer  *restore.Restorer
 	workers   []*worker.Worker
 	tasks     *taskTable
+	// dispatcher is the progress of the poll loop, ends where the inputs end.
+	dispatcher health.Loop
+	ends       inputEnds
 
 	// ctx ends when the session is abandoned; waits and opens of tasks end with it.
 	ctx    context.Context
@@ -75,6 +79,7 @@ func (a *App) session(ctx context.Context, in *instance) error {
 		})
 	}
 	workers.Go(s.watchMember)
+	workers.Go(s.watchEnds)
 	a.attach(s)
 	err = s.work(ctx)
 	a.setState(Stopping)
@@ -132,7 +137,8 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{in: in, subs: map[string]topology.Subtopology{}, tasks: newTaskTable()}
+	a.metrics.Membership()
+	s := &session{in: in, subs: map[string]topology.Subtopology{}, tasks: newTaskTable(), dispatcher: health.Loop{Name: "dispatcher"}}
 	s.mu.cancels = map[topology.TaskID]context.CancelFunc{}
 	// The session outlives ctx for as long as it takes to commit what is open.
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -149,7 +155,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	s.ownership = assign.New(subs)
 	s.restorer = restore.New(restore.Restorer{
 		Cluster: in.cluster, Layout: in.layout, Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
-		RoundsTopic: topics.RoundsTopic(a.topology.Application()),
+		RoundsTopic: topics.RoundsTopic(a.topology.Application()), Metrics: a.metrics,
 	})
 	coordinator := broker.NewCoordinator(in.cluster)
 	for i := range a.cfg.Workers {
@@ -163,6 +169,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 				HeldBytesMax: a.cfg.QueueBytesMax / 4,
 			},
 			QueueBytesLow: a.cfg.QueueBytesMax / 4, Stopped: s.taskStopped, Logger: a.log,
+			Metrics: a.metrics.Worker(i),
 		}, producers[i]))
 	}
 	return s, nil
@@ -230,6 +237,7 @@ func (s *session) work(ctx context.Context) error {
 	for {
 		err := g.Poll(s.poll, pollRecords, s.dispatch)
 		g.Release()
+		s.dispatcher.Waits()
 		switch {
 		case s.ctx.Err() != nil:
 			return context.Cause(s.ctx)

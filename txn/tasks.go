@@ -55,12 +55,7 @@ func newTaskTable() *taskTable {
 func (t *taskTable) status(workers []*worker.Worker) []TaskStatus {
 	t.RLock()
 	defer t.RUnlock()
-	running := map[topology.TaskID]worker.TaskStatus{}
-	for _, w := range workers {
-		for id, s := range w.Tasks() {
-			running[id] = s
-		}
-	}
+	running := t.running(workers)
 	out := make([]TaskStatus, 0, len(t.entries))
 	for id, e := range t.entries {
 		s := TaskStatus{ID: id, State: TaskRestoring, Restored: e.progress.Records.Load(), Remaining: e.progress.Remaining.Load()}
@@ -104,6 +99,7 @@ type callbacks session
 
 func (c *callbacks) Assigned(partitions map[string][]int32) {
 	s := (*session)(c)
+	s.in.app.metrics.Assigned(partitions)
 	for _, id := range s.ownership.Add(partitions) {
 		ctx, cancel := context.WithCancel(s.ctx)
 		s.mu.Lock()
@@ -120,6 +116,7 @@ func (c *callbacks) Assigned(partitions map[string][]int32) {
 func (c *callbacks) Revoked(ctx context.Context, partitions map[string][]int32) {
 	ctx, cancel := context.WithTimeout(ctx, revokeWait)
 	defer cancel()
+	c.in.app.metrics.Revoked(partitions)
 	(*session)(c).giveUp(ctx, partitions)
 }
 
@@ -127,6 +124,7 @@ func (c *callbacks) Lost(partitions map[string][]int32) {
 	s := (*session)(c)
 	ctx, cancel := context.WithTimeout(s.ctx, revokeWait)
 	defer cancel()
+	s.in.app.metrics.Lost(partitions)
 	s.giveUp(ctx, partitions)
 }
 
@@ -363,6 +361,8 @@ func (s *session) client() *broker.Group {
 
 // dispatch hands records to their tasks. It never blocks: between Poll and Release no callback can run.
 func (s *session) dispatch(topic string, partition int32, records []*broker.Record) {
+	s.dispatcher.Began(time.Now())
+	s.in.app.metrics.Polled(topic, partition, records)
 	s.tasks.RLock()
 	r := s.tasks.routes[partitionKey{topic, partition}]
 	s.tasks.RUnlock()

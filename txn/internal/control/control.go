@@ -32,9 +32,10 @@ type Server struct {
 	path string
 }
 
-// Serve listens in dir. status is called for every request, from its goroutine, and must be safe for that. The directory's lock must be
+// Serve listens in dir. status is called for every request, from its goroutine, and must be safe for that; rest answers every other
+// GET request. The directory's lock must be
 // held: a socket that is left over from a process that was killed is replaced.
-func Serve(dir string, status func() any) (*Server, error) {
+func Serve(dir string, status func() any, rest http.Handler) (*Server, error) {
 	path := filepath.Join(dir, SocketName)
 	if len(path) > pathMax {
 		return nil, fmt.Errorf("%w: %s has %d bytes, %d are possible", ErrPathTooLong, path, len(path), pathMax)
@@ -55,6 +56,7 @@ func Serve(dir string, status func() any) (*Server, error) {
 		// The only way to fail is a client that has gone away.
 		_ = json.NewEncoder(w).Encode(status())
 	})
+	mux.Handle("GET /", rest)
 	s := &Server{
 		http: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10},
 		done: make(chan struct{}), path: path,
