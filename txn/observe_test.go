@@ -449,6 +449,43 @@ func TestLag(t *testing.T) {
 	waitFor(t, "the records to be committed", func() bool { return app.Status().Totals.Records == committed+open })
 }
 
+// TestOldestPending keeps an old record from being committed: its age must show, and go away with the commit.
+func TestOldestPending(t *testing.T) {
+	b := newBroker(t, 1, "in", "out")
+	var let atomic.Bool
+	b.ControlKey(keyTxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
+		if let.Load() {
+			return nil, nil, false
+		}
+		return refuse(req, kerr.CoordinatorLoadInProgress.Code), nil, true
+	})
+	app, _ := start(t, copying(t), txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, HTTP: "127.0.0.1:0"})
+	began := time.Now()
+	b.produce(t,
+		&kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte("old"), Timestamp: began.Add(-time.Hour)},
+		&kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte("new"), Timestamp: began})
+	waitFor(t, "the endpoint", func() bool { return app.Status().HTTP != "" })
+	age := `onceward_input_oldest_pending_age_seconds{partition="0",task="in_0",topic="in"}`
+	var got float64
+	waitFor(t, "the age to show", func() bool {
+		got = scrape(t, app)[age]
+		return got > 0
+	})
+	if most := (time.Hour + time.Since(began)).Seconds() + 1; got < 3600 || got > most {
+		t.Errorf("the oldest record is %g s old, want 3600 to %g", got, most)
+	}
+	let.Store(true)
+	waitFor(t, "the records to be committed", func() bool { return app.Status().Totals.Records == 2 })
+	waitFor(t, "the age to be gone", func() bool { return scrape(t, app)[age] == 0 })
+	// The same age, when the round was applied: one hour is in the bucket that ends at two.
+	s := scrape(t, app)
+	s.expect(t, series{
+		`onceward_record_age_seconds_bucket{le="1800"}`: s["onceward_record_age_seconds_count"] - 1,
+		`onceward_record_age_seconds_bucket{le="7200"}`: s["onceward_record_age_seconds_count"],
+	})
+}
+
 // TestStuckLoop blocks a handler: the process must say that it is stuck, and which loop is, until the handler returns.
 func TestStuckLoop(t *testing.T) {
 	b := newBroker(t, 1, "in", "out")
