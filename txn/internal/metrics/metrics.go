@@ -168,8 +168,11 @@ type Restore struct {
 	Failed bool
 }
 
-// Restored counts a restore.
+// Restored counts a restore; a nil pointer counts nothing.
 func (m *Metrics) Restored(r Restore) {
+	if m == nil {
+		return
+	}
 	task := r.Task.String()
 	m.restoreRecords.WithLabelValues(task).Add(float64(r.Records))
 	m.restoreBytes.WithLabelValues(task).Add(float64(r.Bytes))
