@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/control"
 	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/topics"
 	"github.com/onceward/onceward/txn/internal/worker"
 )
@@ -28,6 +29,7 @@ type App struct {
 	topology *topology.Topology
 	cfg      Config
 	log      *slog.Logger
+	metrics  *metrics.Metrics
 
 	mu struct {
 		sync.Mutex
@@ -36,6 +38,9 @@ type App struct {
 		instance string
 		session  *session
 		totals   Totals
+		// http is where the endpoint listens, shared the caches while there are some.
+		http   string
+		shared *pebblestore.Shared
 	}
 }
 
@@ -57,6 +62,7 @@ func New(t *topology.Topology, cfg Config) (*App, error) {
 	}
 	a := &App{topology: t, cfg: cfg, log: cfg.Logger.With("application", t.Application())}
 	a.mu.state = Created
+	a.metrics = metrics.New(a.snapshot)
 	return a, nil
 }
 
@@ -81,6 +87,11 @@ func (a *App) Run(ctx context.Context) (err error) {
 		return errors.New("Run was called before: an App runs once")
 	}
 	defer a.setState(Stopped)
+	closeHTTP, err := a.serveHTTP()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeHTTP()) }()
 	in, err := a.open(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -89,7 +100,9 @@ func (a *App) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.close()) }()
-	server, err := control.Serve(in.dir.Path(), control.Instance{Status: func() any { return a.Status() }, Resume: a.resume})
+	server, err := control.Serve(in.dir.Path(), control.Instance{
+		Status: func() any { return a.Status() }, Resume: a.resume, Rest: a.handler(),
+	})
 	if err != nil {
 		a.log.Warn("this instance has no control socket", "error", err)
 	} else {
@@ -182,6 +195,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 			"remedy", "a longer CommitIntervalMax, fewer workers, or a higher MarkersPerSecondMax")
 	})
 	in.shared = pebblestore.NewShared(a.cfg.CacheBytes, openFilesMax)
+	a.setShared(in.shared)
 	return in, nil
 }
 
@@ -193,6 +207,7 @@ func (in *instance) close() error {
 		in.cluster.Close()
 	}
 	if in.shared != nil {
+		in.app.setShared(nil)
 		in.shared.Close()
 	}
 	if in.dir == nil {

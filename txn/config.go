@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/endpoint"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
@@ -59,11 +60,15 @@ type Config struct {
 	FailFast bool
 	// Dialer replaces the way connections are made.
 	Dialer func(ctx context.Context, network, host string) (net.Conn, error)
+	// HTTP is where /metrics, /healthz and /readyz are served: host:port with a loopback host, or unix:/path. By default they are
+	// not. Other addresses are refused, because there is no authentication: put a reverse proxy in front for other machines.
+	HTTP string
 	// Logger receives the logs of the runtime, of the Kafka clients and of the databases. Default slog.Default.
 	Logger *slog.Logger
 
-	// metadataMax is lowered by tests.
-	metadataMax int
+	// metadataMax, loopBound and endsEvery are lowered by tests.
+	metadataMax          int
+	loopBound, endsEvery time.Duration
 	// purgeInterval is how often repartition topics are purged.
 	purgeInterval time.Duration
 }
@@ -88,6 +93,8 @@ func (c Config) withDefaults() Config {
 	set(&c.ConnectTimeout, 60*time.Second)
 	set(&c.metadataMax, task.MetadataMax)
 	set(&c.purgeInterval, purgeInterval)
+	set(&c.loopBound, loopBound)
+	set(&c.endsEvery, endsEvery)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -126,6 +133,11 @@ func (c Config) validate() error {
 	if c.CommitIntervalMax < time.Millisecond || c.CommitIntervalMax > c.TransactionTimeout/2 {
 		wrong("CommitIntervalMax", fmt.Sprintf("%s is not between 1ms and half of the transaction timeout of %s",
 			c.CommitIntervalMax, c.TransactionTimeout))
+	}
+	if c.HTTP != "" {
+		if _, err := endpoint.Parse(c.HTTP); err != nil {
+			wrong("HTTP", err.Error())
+		}
 	}
 	if c.TransactionTimeout < time.Second {
 		wrong("TransactionTimeout", fmt.Sprintf("%s is below 1s", c.TransactionTimeout))

@@ -13,3 +13,15 @@ func (c Config) WithPurgeInterval(d time.Duration) Config {
 	c.purgeInterval = d
 	return c
 }
+
+// WithLoopBound lowers the time after which a loop counts as stuck.
+func (c Config) WithLoopBound(d time.Duration) Config {
+	c.loopBound = d
+	return c
+}
+
+// WithEndsEvery raises the rate at which the ends of the inputs are listed.
+func (c Config) WithEndsEvery(d time.Duration) Config {
+	c.endsEvery = d
+	return c
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/health"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/topics"
 	"github.com/onceward/onceward/txn/internal/worker"
@@ -27,6 +28,9 @@ type session struct {
 	restorer  *restore.Restorer
 	workers   []*worker.Worker
 	tasks     *taskTable
+	// dispatcher is the progress of the poll loop, ends where the inputs end.
+	dispatcher health.Loop
+	ends       inputEnds
 
 	// ctx ends when the session is abandoned; waits and opens of tasks end with it.
 	ctx    context.Context
@@ -80,6 +84,7 @@ func (a *App) session(ctx context.Context, in *instance) error {
 	}
 	workers.Go(s.watchMember)
 	workers.Go(s.purge)
+	workers.Go(s.watchEnds)
 	a.attach(s)
 	err = s.work(ctx)
 	a.setState(Stopping)
@@ -138,7 +143,11 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{in: in, subs: map[string]topology.Subtopology{}, tasks: newTaskTable(), failFast: a.cfg.FailFast}
+	a.metrics.Membership()
+	s := &session{
+		in: in, subs: map[string]topology.Subtopology{}, tasks: newTaskTable(), failFast: a.cfg.FailFast,
+		dispatcher: health.Loop{Name: "dispatcher"},
+	}
 	s.mu.cancels = map[topology.TaskID]context.CancelFunc{}
 	s.pauses = newPauses(
 		func(topic string, partition int32) { s.client().Pause(topic, partition) },
@@ -159,7 +168,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	s.ownership = assign.New(subs)
 	s.restorer = restore.New(restore.Restorer{
 		Cluster: in.cluster, Layout: in.layout, Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
-		RoundsTopic: topics.RoundsTopic(a.topology.Application()),
+		RoundsTopic: topics.RoundsTopic(a.topology.Application()), Metrics: a.metrics,
 	})
 	coordinator := broker.NewCoordinator(in.cluster)
 	for i := range a.cfg.Workers {
@@ -173,6 +182,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 				HeldBytesMax: a.cfg.QueueBytesMax / 4,
 			},
 			QueueBytesLow: a.cfg.QueueBytesMax / 4, Stopped: s.taskStopped, Retrying: s.retrying, Logger: a.log,
+			Metrics: a.metrics.Worker(i),
 		}, producers[i]))
 	}
 	return s, nil
@@ -243,6 +253,7 @@ func (s *session) work(ctx context.Context) error {
 	for {
 		failed := g.Poll(s.poll, pollRecords, s.dispatch)
 		g.Release()
+		s.dispatcher.Waits()
 		switch {
 		case s.ctx.Err() != nil:
 			return context.Cause(s.ctx)

@@ -37,11 +37,13 @@ const (
 
 // Status is a picture of the process. Everything that it counts is committed.
 type Status struct {
-	Application string       `json:"application"`
-	Instance    string       `json:"instance"`
-	State       State        `json:"state"`
-	Tasks       []TaskStatus `json:"tasks"`
-	Totals      Totals       `json:"totals"`
+	Application string `json:"application"`
+	Instance    string `json:"instance"`
+	State       State  `json:"state"`
+	// HTTP is where the endpoint of Config.HTTP listens, with the port that was taken; empty without one.
+	HTTP   string       `json:"http,omitempty"`
+	Tasks  []TaskStatus `json:"tasks"`
+	Totals Totals       `json:"totals"`
 }
 
 // TaskStatus is one task of the process.
@@ -96,7 +98,7 @@ func (t *Totals) add(o Totals) {
 // Status returns a picture of the process.
 func (a *App) Status() Status {
 	a.mu.Lock()
-	s := Status{Application: a.topology.Application(), Instance: a.mu.instance, State: a.mu.state, Totals: a.mu.totals}
+	s := Status{Application: a.topology.Application(), Instance: a.mu.instance, State: a.mu.state, HTTP: a.mu.http, Totals: a.mu.totals}
 	current := a.mu.session
 	a.mu.Unlock()
 	if current != nil {

@@ -53,12 +53,7 @@ func newTaskTable() *taskTable {
 func (t *taskTable) status(workers []*worker.Worker) []TaskStatus {
 	t.RLock()
 	defer t.RUnlock()
-	running := map[topology.TaskID]worker.TaskStatus{}
-	for _, w := range workers {
-		for id, s := range w.Tasks() {
-			running[id] = s
-		}
-	}
+	running := t.running(workers)
 	out := make([]TaskStatus, 0, len(t.entries))
 	for id, e := range t.entries {
 		s := TaskStatus{ID: id, State: TaskRestoring, Restored: e.progress.Records.Load(), Remaining: e.progress.Remaining.Load()}
@@ -108,6 +103,7 @@ func (c *callbacks) Assigned(partitions map[string][]int32) {
 			s.pauses.set(topic, p, restoring) // until the task is open
 		}
 	}
+	s.in.app.metrics.Assigned(partitions)
 	for _, id := range s.ownership.Add(partitions) {
 		ctx, cancel := context.WithCancel(s.ctx)
 		s.mu.Lock()
@@ -125,6 +121,7 @@ func (c *callbacks) Revoked(ctx context.Context, partitions map[string][]int32) 
 	ctx, cancel := context.WithTimeout(ctx, revokeWait)
 	defer cancel()
 	_ = failpoint.Hit(ctx, failpoint.RevokedBefore) // a callback cannot fail
+	c.in.app.metrics.Revoked(partitions)
 	(*session)(c).giveUp(ctx, partitions)
 	_ = failpoint.Hit(ctx, failpoint.RevokedAfter)
 }
@@ -133,6 +130,7 @@ func (c *callbacks) Lost(partitions map[string][]int32) {
 	s := (*session)(c)
 	ctx, cancel := context.WithTimeout(s.ctx, revokeWait)
 	defer cancel()
+	s.in.app.metrics.Lost(partitions)
 	s.giveUp(ctx, partitions)
 }
 
@@ -445,6 +443,8 @@ func (s *session) client() *broker.Group {
 
 // dispatch hands records to their tasks. It never blocks: between Poll and Release no callback can run.
 func (s *session) dispatch(b broker.Batch) {
+	s.dispatcher.Began(time.Now())
+	s.in.app.metrics.Polled(b.Topic, b.Partition, b.Records)
 	s.tasks.RLock()
 	r := s.tasks.routes[partitionKey{b.Topic, b.Partition}]
 	s.tasks.RUnlock()

@@ -27,7 +27,8 @@ type runCommand struct {
 	CommitInterval time.Duration `default:"100ms" placeholder:"DURATION" env:"ONCEWARD_COMMIT_INTERVAL" help:"The longest that a record waits for its commit; default ${default}."`
 	ConnectTimeout time.Duration `default:"60s" placeholder:"DURATION" env:"ONCEWARD_CONNECT_TIMEOUT" help:"How long to wait for the brokers at the start; default ${default}."`
 
-	FailFast bool `env:"ONCEWARD_FAIL_FAST" help:"End with the first task that stops, instead of when all have."`
+	FailFast bool   `env:"ONCEWARD_FAIL_FAST" help:"End with the first task that stops, instead of when all have."`
+	HTTP     string `name:"http" placeholder:"ADDRESS" env:"ONCEWARD_HTTP" help:"Where to serve /metrics, /healthz and /readyz: 127.0.0.1:PORT or unix:/PATH; default is nowhere."`
 
 	LogLevel  string `enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" env:"ONCEWARD_LOG_LEVEL" help:"Least level that is logged, of debug, info, warn and error; default ${default}."`
 	LogFormat string `enum:"text,json" default:"text" placeholder:"FORMAT" env:"ONCEWARD_LOG_FORMAT" help:"Form of the log, text or json; default ${default}."`
@@ -45,6 +46,7 @@ func (c *runCommand) Run(p *process) error {
 	app, err := txn.New(t, txn.Config{
 		Brokers: c.Brokers, StateDir: c.StateDir, Application: c.Application, Instance: c.Instance,
 		Workers: c.Workers, CommitIntervalMax: c.CommitInterval, ConnectTimeout: c.ConnectTimeout, FailFast: c.FailFast, Logger: log,
+		HTTP: c.HTTP,
 	})
 	if err != nil {
 		return wrongSettings(err)
@@ -87,6 +89,7 @@ var flagOf = map[string]string{
 	"Workers":           "--workers",
 	"CommitIntervalMax": "--commit-interval",
 	"ConnectTimeout":    "--connect-timeout",
+	"HTTP":              "--http",
 }
 
 // wrongSettings says what txn.New has to say in the words of the command line, one line a mistake.

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,6 +92,7 @@ func TestScripts(t *testing.T) {
 			"code":      code,
 			"signal":    sendSignal,
 			"retry":     retry,
+			"scrape":    scrape,
 		},
 	})
 }
@@ -269,5 +273,37 @@ func retry(ts *testscript.TestScript, _ bool, args []string) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("%q is not printed within %s: %v\n%s", args[0], patience, err, out)
 		}
+	}
+}
+
+// scrape asks a page over a Unix domain socket until it has a text, and prints it: scrape socket page text.
+func scrape(ts *testscript.TestScript, _ bool, args []string) {
+	socket, page, text := ts.MkAbs(args[0]), args[1], args[2]
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+	}}
+	ask := func() (string, error) {
+		resp, err := client.Get("http://instance" + page)
+		if err != nil {
+			return "", err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		return string(body), err
+	}
+	deadline := time.Now().Add(patience)
+	for {
+		body, err := ask()
+		if err == nil && strings.Contains(body, text) {
+			fmt.Fprint(ts.Stdout(), body)
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%q is not served within %s: %v\n%s", text, patience, err, body)
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }

@@ -284,8 +284,6 @@ func (k kgoLogger) Level() kgo.LogLevel {
 	switch {
 	case k.l.Enabled(ctx, slog.LevelDebug):
 		return kgo.LogLevelDebug
-	case k.l.Enabled(ctx, slog.LevelInfo):
-		return kgo.LogLevelInfo
 	case k.l.Enabled(ctx, slog.LevelWarn):
 		return kgo.LogLevelWarn
 	default:
@@ -300,9 +298,7 @@ func (k kgoLogger) Log(level kgo.LogLevel, msg string, kv ...any) {
 		l = slog.LevelError
 	case kgo.LogLevelWarn:
 		l = slog.LevelWarn
-	case kgo.LogLevelInfo:
-		l = slog.LevelDebug // the client's "info" is a developer's detail
-	case kgo.LogLevelDebug, kgo.LogLevelNone:
+	case kgo.LogLevelInfo, kgo.LogLevelDebug, kgo.LogLevelNone: // the client's "info" is a developer's detail
 	}
 	k.l.Log(context.Background(), l, msg, kv...)
 }

@@ -22,6 +22,7 @@ type Producer struct {
 	id      string
 	timeout time.Duration
 	cl      *kgo.Client
+	touched touched
 
 	mu struct {
 		sync.Mutex
@@ -80,6 +81,7 @@ func (p *Producer) Begin(ctx context.Context) (Identity, error) {
 	p.mu.Lock()
 	p.mu.err = nil
 	p.mu.Unlock()
+	p.touched.reset()
 	if p.cl == nil {
 		return Identity{}, fmt.Errorf("transactional producer %q is not initialised", p.id)
 	}
@@ -102,6 +104,7 @@ func (p *Producer) Produce(ctx context.Context, r *Record, promise func(*Record,
 	if promise == nil {
 		promise = p.note
 	}
+	p.touched.add(r.Topic, r.Partition)
 	p.cl.Produce(ctx, r, promise)
 }
 

@@ -40,6 +40,8 @@ type Instance struct {
 	Status func() any
 	// Resume opens a stopped task again.
 	Resume func(task string) error
+	// Rest answers every other GET request.
+	Rest http.Handler
 }
 
 // Serve listens in dir. The directory's lock must be held: a socket that is left over from a process that was killed is replaced.
@@ -69,6 +71,7 @@ func Serve(dir string, in Instance) (*Server, error) {
 			http.Error(w, err.Error(), http.StatusConflict)
 		}
 	})
+	mux.Handle("GET /", in.Rest)
 	s := &Server{
 		http: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10},
 		done: make(chan struct{}), path: path,

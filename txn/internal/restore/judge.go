@@ -57,9 +57,10 @@ type Replay struct {
 
 // Plan says how to get from what was found to the task's committed positions.
 type Plan struct {
-	// Wipe says that the database is to be emptied first, and WipeReason why.
+	// Wipe says that the database is to be emptied first, WipeReason why, and WipeCause the same in a word for the metrics.
 	Wipe       bool
 	WipeReason string
+	WipeCause  Cause
 	Replays    []Replay
 	// Positions are those of the last commit: what the database will be at.
 	Positions state.Positions
@@ -162,6 +163,25 @@ func judgeNew(f Found) (Plan, error) {
 	return f.fresh(), nil
 }
 
+// Cause is why a database is restored in full, as a word of a closed set.
+type Cause string
+
+// The causes.
+const (
+	// Absent: there was no database, and there is something to restore.
+	Absent Cause = "absent"
+	// Damaged: the database cannot be opened.
+	Damaged Cause = "damaged"
+	// Interrupted: it holds a part of a first restore.
+	Interrupted Cause = "interrupted"
+	// Recreated: it was written from a changelog topic that is gone.
+	Recreated Cause = "changelog_recreated"
+	// Truncated: the changelog starts after the position of the database.
+	Truncated Cause = "changelog_truncated"
+	// Expired: the changelog may have forgotten deletions that the database has not seen.
+	Expired Cause = "tombstones_expired"
+)
+
 // fresh is the plan of a task without state. A database that a first restore was writing when it was killed names no round, and is not
 // empty: it is emptied.
 func (f Found) fresh() Plan {
@@ -169,7 +189,7 @@ func (f Found) fresh() Plan {
 	if len(f.Database.Changelogs) > 0 && slices.ContainsFunc(f.Database.Changelogs, func(c state.Changelog) bool {
 		return c.Applied > 0 || c.Scanned > 0
 	}) {
-		plan.Wipe, plan.WipeReason = true, "it holds a part of a restore, and there is nothing any more that it was restored from"
+		plan.Wipe, plan.WipeCause, plan.WipeReason = true, Interrupted, "it holds a part of a restore, and there is nothing any more that it was restored from"
 	}
 	return plan
 }
@@ -245,25 +265,25 @@ func (f Found) judgeChangelog(c Changelog, target int64, plan *Plan, missing *bo
 	}
 	replay := Replay{Changelog: c, From: have.Scanned, Target: target}
 	plan.Replays = append(plan.Replays, replay)
-	wipe := func(why string) {
+	wipe := func(cause Cause, why string) {
 		if !plan.Wipe {
-			plan.Wipe, plan.WipeReason = true, fmt.Sprintf("store %s: %s", c.Store, why)
+			plan.Wipe, plan.WipeCause, plan.WipeReason = true, cause, fmt.Sprintf("store %s: %s", c.Store, why)
 		}
 		*missing = true
 	}
 	switch {
 	case have.Store != "" && have.TopicID != c.TopicID && have.Applied > 0:
-		wipe("the database was written from a changelog topic that does not exist any more")
+		wipe(Recreated, "the database was written from a changelog topic that does not exist any more")
 	case have.Applied > target:
 		return f.stop(fmt.Sprintf("the database contains changelog %s[%d] up to %d, and the last commit names %d", c.Topic,
 			f.Task.Partition, have.Applied, target), wayRebuild)
 	case have.Applied == target:
 		// Nothing is missing, whatever the age.
 	case have.Scanned < c.LogStart && have.Applied > 0:
-		wipe(fmt.Sprintf("it ends at %d and the changelog starts at %d", have.Scanned, c.LogStart))
+		wipe(Truncated, fmt.Sprintf("it ends at %d and the changelog starts at %d", have.Scanned, c.LogStart))
 	case have.Applied > 0 && c.DeleteRetention > 0 && f.Database.WrittenAt > 0 &&
 		f.Now.Sub(time.UnixMilli(f.Database.WrittenAt)) > time.Duration(tombstoneMargin*float64(c.DeleteRetention)):
-		wipe("it is so old that deletions may be missing from the changelog")
+		wipe(Expired, "it is so old that deletions may be missing from the changelog")
 	default:
 		*missing = true
 		if replay.From < c.LogStart {

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
 )
@@ -46,6 +48,8 @@ type Result struct {
 	Metadata  string
 	// Database is open and at Positions; nil for a task without stores.
 	Database state.Database
+	// Full is why the database was emptied first, empty if it was not.
+	Full Cause
 }
 
 // Progress can be read while a restore runs.
@@ -63,6 +67,8 @@ type Restorer struct {
 	RoundsTopic string
 	// StuckAfter is how long a wait for the last stable offset may take before it is reported.
 	StuckAfter time.Duration
+	// Metrics counts the restores.
+	Metrics *metrics.Metrics
 	// running counts the restores at work.
 	running chan struct{}
 }
@@ -84,7 +90,7 @@ const (
 )
 
 // Restore brings the task to its last commit. A StopError says that it must not be opened; other errors are worth another try.
-func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (Result, error) {
+func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (result Result, err error) {
 	log := r.Logger.With("task", req.Task.String())
 	found, metadata, err := r.find(ctx, req)
 	if err != nil {
@@ -103,8 +109,11 @@ func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (Resul
 	if err := failpoint.Hit(ctx, failpoint.OpenBefore); err != nil {
 		return Result{}, err
 	}
+	var full Cause
+	defer r.count(req.Task, p, &full, &err)()
 	db, err := req.Open()
 	if errors.Is(err, state.ErrCorrupt) {
+		full = Damaged
 		log.Warn("the database is damaged and is restored in full", "error", err)
 		if err := req.Remove(); err != nil {
 			return Result{}, err
@@ -115,12 +124,30 @@ func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (Resul
 		return Result{}, fmt.Errorf("opening the database of task %s: %w", req.Task, err)
 	}
 	found.Database = db.Positions()
-	result, err := r.restoreState(ctx, req, found, db, p, log)
+	if full == "" && len(found.Database.Changelogs) == 0 {
+		full = Absent
+	}
+	result, err = r.restoreState(ctx, req, found, db, p, log)
 	result.Metadata = metadata
+	full = cmp.Or(result.Full, full)
 	if err != nil {
 		return Result{}, errors.Join(err, closeAfter(result.Database, db))
 	}
 	return result, nil
+}
+
+// count notes where a restore begins; what it returns counts what was done when it is over.
+func (r *Restorer) count(id topology.TaskID, p *Progress, full *Cause, err *error) func() {
+	began, records, bytes := time.Now(), p.Records.Load(), p.Bytes.Load()
+	return func() {
+		if *full == Absent && p.Records.Load() == records {
+			*full = "" // a new task, and nothing to restore
+		}
+		r.Metrics.Restored(metrics.Restore{
+			Task: id, Full: *full != "", Reason: string(*full), Took: time.Since(began), Failed: *err != nil,
+			Records: p.Records.Load() - records, Bytes: p.Bytes.Load() - bytes,
+		})
+	}
 }
 
 // closeAfter closes the database that is open now: a wiped one was replaced.
@@ -282,7 +309,7 @@ func (r *Restorer) restoreState(
 			return Result{}, err
 		}
 	}
-	result := Result{Positions: plan.Positions, Database: db}
+	result := Result{Positions: plan.Positions, Database: db, Full: plan.WipeCause}
 	names := make([]string, 0, len(req.Stores))
 	for _, s := range req.Stores {
 		names = append(names, s.Name)

@@ -18,10 +18,13 @@ type Contribution struct {
 	Counts map[topology.Count]int64
 	// Worked is false while the journal holds control records only: they move the position but are no reason to commit.
 	Worked bool
-	// DeadLetters counts the records that ended as one.
+	// DeadLetters counts the records that ended as one, Letters the same by what failed.
 	DeadLetters int64
 	// Punctuations counts those by the wall clock that left something.
 	Punctuations int64
+	Letters      map[Letter]int64
+	// Outputs counts the records to produce, dead letters included.
+	Outputs int64
 
 	// StateBytes is the memory of the task's open overlay as last counted.
 	StateBytes int64
@@ -38,6 +41,12 @@ type Contribution struct {
 	metadata   string
 }
 
+// Letter says of a dead letter where its record failed and with which class.
+type Letter struct {
+	Node  string
+	Class topology.Class
+}
+
 // Begin starts the task's contribution to a round.
 func (t *Task) Begin() *Contribution {
 	return &Contribution{Task: t, before: t.WorkingInputs(), Counts: map[topology.Count]int64{}}
@@ -50,8 +59,13 @@ func (c *Contribution) Took(e Entry, v topology.Verdict) {
 	if e.Record == nil {
 		c.Punctuations++
 	}
+	c.Outputs += int64(len(v.Outputs))
 	if v.Action == topology.DeadLetter {
 		c.DeadLetters++
+		if c.Letters == nil {
+			c.Letters = map[Letter]int64{}
+		}
+		c.Letters[Letter{v.Failure.Node, v.Failure.Class}]++
 	}
 	for _, n := range v.Counts {
 		c.Counts[topology.Count{Node: n.Node, Outcome: n.Outcome}] += n.N

@@ -111,6 +111,7 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 	_ = failpoint.Hit(context.Background(), failpoint.ProcessBefore) // an error of user code is no crash point
 	v := t.Process(e)
 	_ = failpoint.Hit(context.Background(), failpoint.ProcessAfter)
+	w.processed()
 	if e.Record == nil && v.Action == topology.Accept && !v.Wrote {
 		t.Advance(e, true)
 		return true // it left nothing that would have to be committed
@@ -129,6 +130,7 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		}
 	case topology.Retry:
 		w.stats.Retries.Add(1)
+		w.cfg.Metrics.Retried(t.ID, v.Failure.Class)
 		w.log.Warn("will be tried again", "task", t.ID.String(), "entry", e.String(), "failure", v.Failure, "after", v.Backoff)
 		if t.Postpone(e, now, v.Backoff) {
 			w.cfg.Retrying(t, true)

@@ -22,6 +22,7 @@ var ErrIntegrity = errors.New("data integrity")
 
 // answered takes what a turn reports.
 func (w *Worker) answered(a answer) {
+	w.countAnswer(a)
 	if a.err != nil {
 		w.log.Warn("commit round", "round", a.Round, "event", a.Kind.String(), "error", a.err)
 		r := w.rounds[a.Round]
@@ -118,34 +119,37 @@ func (w *Worker) retire(r *round) {
 	w.pace.committed()
 	w.stats.Commits.Add(1)
 	w.cfg.Budget.spend(time.Now(), r.partitions())
+	total := newTally(0)
 	for _, c := range r.contributions {
 		c.Retire()
-		records := w.release(c)
-		w.stats.Records.Add(records)
+		released := w.release(c)
+		total.merge(released)
+		w.stats.Records.Add(released.records)
 		w.stats.DeadLetters.Add(c.DeadLetters)
 		w.stats.Punctuations.Add(c.Punctuations)
-		w.publishRound(c, records)
+		w.cfg.Metrics.Contributed(c, released.byInput)
+		w.publishRound(c, released.records)
 	}
 	w.stats.Outputs.Add(int64(len(r.outputs)))
+	w.countApplied(r, total)
 }
 
-// release gives the journal's memory back, asks for more where a queue has drained, and returns the number of records.
-func (w *Worker) release(c *task.Contribution) (records int64) {
+// release gives the journal's memory back, asks for more where a queue has drained, and returns what the journal held.
+func (w *Worker) release(c *task.Contribution) tally {
 	bytes := make([]int64, len(c.Next.Inputs))
+	held := newTally(len(bytes))
 	for _, e := range c.Journal {
 		if e.Record == nil {
 			continue
 		}
-		if !e.IsControl() {
-			records++
-		}
+		held.add(e)
 		bytes[e.Input] += e.Bytes()
 	}
 	for i, n := range bytes {
 		c.Task.Release(i, n)
 	}
 	w.resumeDrained(c.Task)
-	return records
+	return held
 }
 
 // resumeDrained asks for more records of the inputs whose queue has room.
@@ -167,6 +171,7 @@ const (
 // up in the order front, back, queue.
 func (w *Worker) rerun(r *round) {
 	_ = failpoint.Hit(context.Background(), failpoint.RerunBefore) // there is nothing that could fail
+	w.countAborted(r)
 	if w.state.Back == protocol.Aborting && w.state.BackRound == r.n {
 		r.dropped = true // its transaction is still to be aborted, and forgotten with the answer
 	} else {

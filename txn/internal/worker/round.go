@@ -6,6 +6,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/protocol"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
@@ -33,6 +34,8 @@ type round struct {
 	dropped bool
 	// refused is the record that the cluster will never take; it decides how the round runs again.
 	refused *broker.ProduceError
+	// failure is the answer that ended the round, if it had one of its own; for the metrics.
+	failure protocol.EventKind
 
 	turnState turnState
 }
@@ -40,9 +43,12 @@ type round struct {
 // turnState is what the turn's goroutine knows of a round.
 type turnState struct {
 	began    bool
+	beganAt  time.Time
 	identity broker.Identity
-	id       state.RoundID
-	records  int
+	// offsetsSent says that the transaction may have touched the group's offsets, ended that it is over; both for the metrics.
+	offsetsSent, ended bool
+	id                 state.RoundID
+	records            int
 	// err is the first failure before the flush, and answered by it; unusable says that the producer has to be settled.
 	err      error
 	unusable bool

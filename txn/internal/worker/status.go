@@ -23,6 +23,9 @@ type TaskStatus struct {
 	DeadLetters int64
 	// Outcomes are the nodes' counts since the task was opened.
 	Outcomes map[topology.Count]int64
+	// Oldest has for every input the timestamp of the oldest record that is fetched and not committed, state.NoTime for none. It is
+	// nil until it was first noted, and never changed in place.
+	Oldest []int64
 	// Stopped is why the task does not work any more.
 	Stopped error
 }

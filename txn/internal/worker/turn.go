@@ -56,6 +56,7 @@ type turn struct {
 	producer *broker.Producer
 	commands chan command
 	log      *slog.Logger
+	observed turnObserved
 }
 
 // run carries out commands until the channel is closed. ctx ends the waits of a worker that gives up.
@@ -66,7 +67,9 @@ func (t *turn) run(ctx context.Context) {
 		if failpoint.Enabled {
 			do = t.doOrFail
 		}
+		began := t.observed.commandBegan(c)
 		kind, err := do(ctx, c)
+		t.observe(c, kind, err, began)
 		if c.kind == protocol.Stream {
 			continue
 		}
@@ -139,6 +142,7 @@ func (t *turn) begin(ctx context.Context, r *round) error {
 		return err
 	}
 	s.began, s.identity = true, identity
+	t.transactionBegan(s)
 	s.id = state.RoundID{ProducerID: identity.ProducerID, Epoch: identity.Epoch, Incarnation: t.w.cfg.Incarnation}
 	return nil
 }
@@ -274,6 +278,7 @@ func (t *turn) sendOffsets(ctx context.Context, r *round) (protocol.EventKind, e
 		if err != nil {
 			return protocol.OffsetsRefused, err
 		}
+		r.turnState.offsetsSent = true
 		outcome, err := t.producer.CommitOffsets(ctx, t.w.cfg.Coordinator, r.turnState.identity, membership, offsets)
 		switch outcome {
 		case broker.Accepted:

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/protocol"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -44,7 +45,9 @@ type Config struct {
 	Stopped func(id topology.TaskID, why error)
 	// Retrying is told when a task begins to wait long for the next attempt of a record, and when it goes on; it must not block.
 	Retrying func(t *task.Task, waits bool)
-	Logger   *slog.Logger
+	// Metrics counts what the worker does; nil counts nothing.
+	Metrics *metrics.Worker
+	Logger  *slog.Logger
 }
 
 // Worker runs tasks. Its methods may be called from any goroutine; Run is called once.
@@ -80,8 +83,9 @@ type Worker struct {
 	isolation isolation
 	pace      pace
 
-	stats  Stats
-	status struct {
+	stats    Stats
+	observed observed
+	status   struct {
 		sync.Mutex
 		tasks map[topology.TaskID]TaskStatus
 	}
@@ -106,6 +110,7 @@ func New(cfg Config, producers [2]*broker.Producer) *Worker {
 		// A turn gets at most a chunk per stream of its round and one protocol effect at a time.
 		w.turns[i] = &turn{w: w, producer: producers[i], commands: make(chan command, 64), log: w.log.With("turn", i)}
 	}
+	w.nameLoops()
 	return w
 }
 
@@ -236,7 +241,7 @@ func (w *Worker) loop(ctx context.Context) (stopped chan error, err error) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		worked := w.compute(time.Now())
+		worked := w.slice(time.Now())
 		wait := w.maybeDue(time.Now())
 		if w.failed != nil {
 			return stopped, w.failed
@@ -249,6 +254,7 @@ func (w *Worker) loop(ctx context.Context) (stopped chan error, err error) {
 			wait = 0
 		}
 		timer.Reset(wait)
+		w.observed.loop.Waits()
 		select {
 		case <-ctx.Done():
 			return stopped, nil

@@ -1,0 +1,220 @@
+package endpoint
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestParse(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		want Address
+		// refused is a part of the error.
+		refused string
+	}{
+		{in: "127.0.0.1:9090", want: Address{"tcp", "127.0.0.1:9090"}},
+		{in: "127.0.0.9:0", want: Address{"tcp", "127.0.0.9:0"}},
+		{in: "[::1]:9090", want: Address{"tcp", "[::1]:9090"}},
+		{in: "localhost:9090", want: Address{"tcp", "localhost:9090"}},
+		{in: "unix:/run/onceward.sock", want: Address{"unix", "/run/onceward.sock"}},
+		{in: ":9090", refused: "reverse proxy"},
+		{in: "0.0.0.0:9090", refused: "reverse proxy"},
+		{in: "[::]:9090", refused: "reverse proxy"},
+		{in: "10.0.0.1:9090", refused: "reverse proxy"},
+		{in: "localhost.example.org:9090", refused: "reverse proxy"},
+		{in: "127.0.0.1.example.org:9090", refused: "reverse proxy"},
+		{in: "9090", refused: "neither host:port"},
+		{in: "", refused: "neither host:port"},
+		{in: "unix:", refused: "needs a path"},
+		{in: "unix:/" + strings.Repeat("a", 200), refused: "are possible"},
+	} {
+		got, err := Parse(tc.in)
+		switch {
+		case tc.refused == "" && (err != nil || got != tc.want):
+			t.Errorf("Parse(%q) = %v, %v, want %v", tc.in, got, err, tc.want)
+		case tc.refused != "" && (err == nil || !strings.Contains(err.Error(), tc.refused)):
+			t.Errorf("Parse(%q) says %v, want something with %q", tc.in, err, tc.refused)
+		}
+	}
+}
+
+func serve(t *testing.T, a Address, h http.Handler) *Server {
+	t.Helper()
+	s, err := Serve(a, h, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+
+func TestRequests(t *testing.T) {
+	s := serve(t, Address{"tcp", "127.0.0.1:0"}, hello)
+	_, port, _ := net.SplitHostPort(s.Addr())
+	for _, tc := range []struct {
+		method, host string
+		want         int
+	}{
+		{"GET", s.Addr(), 200},
+		{"HEAD", s.Addr(), 200},
+		{"GET", "localhost:" + port, 200},
+		{"GET", "LOCALHOST", 200},
+		{"GET", "[::1]", 200},
+		{"GET", "evil.example.org", 421},
+		{"GET", "evil.example.org:" + port, 421},
+		{"GET", "127.0.0.1.example.org", 421},
+		{"GET", "10.0.0.1", 421},
+		{"POST", s.Addr(), 405},
+		{"PUT", s.Addr(), 405},
+		{"DELETE", s.Addr(), 405},
+		{"OPTIONS", s.Addr(), 405},
+		{"TRACE", s.Addr(), 405},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), tc.method, "http://"+s.Addr()+"/x", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = tc.host
+		status, header := do(t, http.DefaultTransport, req)
+		if status != tc.want {
+			t.Errorf("%s with host %s: %d, want %d", tc.method, tc.host, status, tc.want)
+		}
+		if tc.want == 200 && header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: the answer may be sniffed", tc.method)
+		}
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+func do(t *testing.T, rt http.RoundTripper, req *http.Request) (status int, header http.Header) {
+	t.Helper()
+	resp, err := rt.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header
+}
+
+func TestHeaderLimits(t *testing.T) {
+	s := serve(t, Address{"tcp", "127.0.0.1:0"}, hello)
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nX: %s\r\n\r\n", strings.Repeat("a", 64<<10))
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("a header of 64 KiB is answered with %s", resp.Status)
+	}
+
+	// A client that never finishes its header is cut off, and nobody else waits for it.
+	slow, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	fmt.Fprint(slow, "GET / HTTP/1.1\r\n")
+	began := time.Now()
+	_ = slow.SetReadDeadline(began.Add(20 * time.Second))
+	_, err = io.Copy(io.Discard, slow)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("an unfinished header is still waited for after %s", time.Since(began))
+	}
+}
+
+func TestSocket(t *testing.T) {
+	dir, err := os.MkdirTemp("", "ow") // the path of a test's own directory can be too long
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "http.sock")
+	a := Address{"unix", path}
+
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Serve(a, hello, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "not a socket") {
+		t.Errorf("a file in the way is answered with %v", err)
+	}
+	if content, err := os.ReadFile(path); err != nil || string(content) != "mine" {
+		t.Errorf("the file in the way is now %q, %v", content, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+
+	// What a killed process leaves behind: a socket that nobody listens on.
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	left.Close()
+
+	s := serve(t, a, hello)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket has mode %v, %v", info.Mode(), err)
+	}
+	if want := "unix:" + path; s.Addr() != want {
+		t.Errorf("it says it listens on %s, want %s", s.Addr(), want)
+	}
+	if _, err := Serve(a, hello, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("a second server on the socket is answered with %v", err)
+	}
+
+	rt := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://whatever/x", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := do(t, rt, req); status != 200 {
+		t.Errorf("over the socket: %d", status)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after Close the socket is there: %v", err)
+	}
+}
+
+// TestNameThatIsNotLoopback: a resolver can call anything localhost.
+func TestNameThatIsNotLoopback(t *testing.T) {
+	if _, err := listen(Address{"tcp", "0.0.0.0:0"}); err == nil || !strings.Contains(err.Error(), "not a loopback address") {
+		t.Errorf("listening on all addresses is answered with %v", err)
+	}
+}

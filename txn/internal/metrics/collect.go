@@ -1,0 +1,212 @@
+package metrics
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/pebblestore"
+	"github.com/onceward/onceward/topology"
+)
+
+// Unknown stands for an offset that is not known.
+const Unknown int64 = -1
+
+// Snapshot is what the gauges show.
+type Snapshot struct {
+	Now                   time.Time
+	Application, Instance string
+	Tasks                 []Task
+	Workers               []WorkerGauges
+	// Paused counts the input partitions that are not fetched, by reason.
+	Paused map[string]int
+	// Cache is nil while there is none.
+	Cache *pebblestore.CacheMetrics
+}
+
+// The states of tasks, and the reasons of pauses, that are always shown.
+var (
+	taskStates   = []string{"restoring", "running", "stopped"}
+	pauseReasons = []string{PausedQueueFull, PausedRestoring, PausedRetrying, PausedStopped}
+)
+
+// Why an input partition is not fetched.
+const (
+	PausedQueueFull = "queue_full"
+	PausedRestoring = "restoring"
+	PausedRetrying  = "retrying"
+	PausedStopped   = "stopped"
+)
+
+// Task is one task.
+type Task struct {
+	ID topology.TaskID
+	// State is one of restoring, running and stopped.
+	State string
+	// StreamTime is in milliseconds since the epoch, state.NoTime if there is none.
+	StreamTime int64
+	Inputs     []Input
+	// Store is nil for a task without an open database.
+	Store *pebblestore.Metrics
+}
+
+// Input is one input partition of a task.
+type Input struct {
+	Topic     string
+	Partition int32
+	// Committed, HighWatermark and LastStable are offsets, or Unknown.
+	Committed, HighWatermark, LastStable int64
+	// Oldest is the timestamp of the oldest record that is fetched and not committed, state.NoTime for none.
+	Oldest     int64
+	QueueBytes int64
+}
+
+// WorkerGauges is what a worker holds.
+type WorkerGauges struct {
+	ID                       int
+	OverlayBytes, RoundBytes int64
+	CommitTime               time.Duration
+	// TransactionSince is zero without an open transaction.
+	TransactionSince time.Time
+}
+
+// collector reads the gauges when it is scraped.
+type collector struct{ snapshot func() Snapshot }
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
+}
+
+var (
+	infoDesc   = desc("info", "The process; always 1.", "application", "instance")
+	tasksDesc  = desc("tasks", "Tasks of the process by state.", "state")
+	pausedDesc = desc("partitions_paused", "Input partitions that are not fetched, by reason.", "reason")
+
+	committedDesc = desc("input_committed_offset", "Committed position in an input partition.", "task", "topic", "partition")
+	lagDesc       = desc("input_lag_offsets", "Offsets from the committed position to the high watermark.", "task", "topic", "partition")
+	stableLagDesc = desc("input_lag_stable_offsets", "Offsets from the committed position to the last stable offset.",
+		"task", "topic", "partition")
+	pendingDesc = desc("input_oldest_pending_age_seconds", "Age of the oldest record that is fetched and not committed.",
+		"task", "topic", "partition")
+	queueDesc      = desc("input_queue_bytes", "Memory of records that are fetched and not committed.", "task", "topic", "partition")
+	streamTimeDesc = desc("task_stream_time_seconds", "Stream time of the last commit, in Unix seconds.", "task")
+
+	overlayDesc    = desc("worker_overlay_bytes", "Memory of the state writes of the open round.", "worker")
+	roundDesc      = desc("worker_round_bytes", "Memory of the input and output of the open round.", "worker")
+	commitTimeDesc = desc("worker_commit_time_seconds", "Smoothed time from seal to applied.", "worker")
+	openDesc       = desc("worker_open_transaction_age_seconds", "Age of the older open transaction, 0 without one.", "worker")
+
+	diskDesc        = desc("state_disk_bytes", "Disk space of a task's database.", "task")
+	memTableDesc    = desc("state_memtable_bytes", "Memory of a database's memtables.", "task")
+	unflushedDesc   = desc("state_unflushed_bytes", "Applied bytes that are not on the disk yet.", "task")
+	sublevelsDesc   = desc("state_l0_sublevels", "Overlapping tables in L0.", "task")
+	readAmpDesc     = desc("state_read_amplification", "Tables that a read may have to look at.", "task")
+	debtDesc        = desc("state_compaction_debt_bytes", "Estimate of what compactions still have to rewrite.", "task")
+	compactionsDesc = desc("state_compactions_total", "Compactions since the database was opened.", "task")
+	flushesDesc     = desc("state_flushes_total", "Flushes since the database was opened.", "task")
+
+	cacheDesc  = desc("cache_bytes", "Size of the block cache that all databases share.")
+	hitsDesc   = desc("cache_hits_total", "Hits of the block cache.")
+	missesDesc = desc("cache_misses_total", "Misses of the block cache.")
+)
+
+// Describe implements prometheus.Collector.
+func (collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		infoDesc, tasksDesc, pausedDesc, committedDesc, lagDesc, stableLagDesc, pendingDesc, queueDesc, streamTimeDesc,
+		overlayDesc, roundDesc, commitTimeDesc, openDesc,
+		diskDesc, memTableDesc, unflushedDesc, sublevelsDesc, readAmpDesc, debtDesc, compactionsDesc, flushesDesc,
+		cacheDesc, hitsDesc, missesDesc,
+	} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	s := c.snapshot()
+	out := sink{ch}
+	out.gauge(infoDesc, 1, s.Application, s.Instance)
+	states := map[string]int{}
+	for _, t := range s.Tasks {
+		states[t.State]++
+		out.task(t, s.Now)
+	}
+	for _, state := range taskStates {
+		out.gauge(tasksDesc, float64(states[state]), state)
+	}
+	for _, reason := range pauseReasons {
+		out.gauge(pausedDesc, float64(s.Paused[reason]), reason)
+	}
+	for _, w := range s.Workers {
+		out.worker(w, s.Now)
+	}
+	if s.Cache != nil {
+		out.gauge(cacheDesc, float64(s.Cache.Bytes))
+		out.counter(hitsDesc, float64(s.Cache.Hits))
+		out.counter(missesDesc, float64(s.Cache.Misses))
+	}
+}
+
+// sink takes the values of one scrape.
+type sink struct{ ch chan<- prometheus.Metric }
+
+func (s sink) gauge(d *prometheus.Desc, v float64, labels ...string) {
+	s.ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func (s sink) counter(d *prometheus.Desc, v float64, labels ...string) {
+	s.ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+}
+
+func (s sink) task(t Task, now time.Time) {
+	id := t.ID.String()
+	for _, in := range t.Inputs {
+		labels := []string{id, in.Topic, strconv.Itoa(int(in.Partition))}
+		s.gauge(queueDesc, float64(in.QueueBytes), labels...)
+		if in.Committed != Unknown {
+			s.gauge(committedDesc, float64(in.Committed), labels...)
+			s.lag(lagDesc, in.Committed, in.HighWatermark, labels)
+			s.lag(stableLagDesc, in.Committed, in.LastStable, labels)
+		}
+		var age time.Duration
+		if in.Oldest != state.NoTime {
+			age = max(now.Sub(time.UnixMilli(in.Oldest)), 0)
+		}
+		s.gauge(pendingDesc, age.Seconds(), labels...)
+	}
+	if t.StreamTime != state.NoTime {
+		s.gauge(streamTimeDesc, float64(t.StreamTime)/1000, id)
+	}
+	if m := t.Store; m != nil {
+		s.gauge(diskDesc, float64(m.DiskBytes), id)
+		s.gauge(memTableDesc, float64(m.MemTableBytes), id)
+		s.gauge(unflushedDesc, float64(m.UnflushedBytes), id)
+		s.gauge(sublevelsDesc, float64(m.L0Sublevels), id)
+		s.gauge(readAmpDesc, float64(m.ReadAmplification), id)
+		s.gauge(debtDesc, float64(m.CompactionDebtBytes), id)
+		s.counter(compactionsDesc, float64(m.Compactions), id)
+		s.counter(flushesDesc, float64(m.Flushes), id)
+	}
+}
+
+// lag leaves an unknown end out. A position ahead of an end that was listed before is no lag.
+func (s sink) lag(d *prometheus.Desc, committed, end int64, labels []string) {
+	if end != Unknown {
+		s.gauge(d, float64(max(end-committed, 0)), labels...)
+	}
+}
+
+func (s sink) worker(w WorkerGauges, now time.Time) {
+	id := strconv.Itoa(w.ID)
+	s.gauge(overlayDesc, float64(w.OverlayBytes), id)
+	s.gauge(roundDesc, float64(w.RoundBytes), id)
+	s.gauge(commitTimeDesc, w.CommitTime.Seconds(), id)
+	var age time.Duration
+	if !w.TransactionSince.IsZero() {
+		age = max(now.Sub(w.TransactionSince), 0)
+	}
+	s.gauge(openDesc, age.Seconds(), id)
+}

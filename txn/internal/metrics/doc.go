@@ -1,0 +1,87 @@
+// Package metrics has the Prometheus metrics of a process: their names, their meaning, and the places that count.
+//
+// # Contract
+//
+// What is counted as committed is counted when its round is applied, never before: an aborted round adds nothing to it, and the run
+// that replaces it adds everything once. Technical work (polled, processed, retries, failures, aborts) is counted when it happens and
+// may count a record several times. Counters live as long as the process and survive every membership; gauges are read from the
+// runtime at the moment of the scrape, and what is not known is absent rather than 0.
+//
+// Labels are names of the program and of the cluster (task, node, outcome, topic, partition, worker, class) or words of a closed set
+// (kind, cause, phase, state, reason, extent, resolution, event). Keys, values, ids and error texts are never labels.
+//
+// # Counters
+//
+//	onceward_records_polled_total{topic,partition}       records fetched, control records aside
+//	onceward_records_processed_total{worker}             records run through the graph, runs of aborted rounds included
+//	onceward_records_committed_total{task,topic,partition}  records of applied rounds
+//	onceward_outputs_committed_total{task}               outputs of applied rounds, dead letters included
+//	onceward_changelog_records_committed_total{task}     changelog records of applied rounds, one per key
+//	onceward_dead_letters_total{task,node,class}         dead letters of applied rounds (quarantined)
+//	onceward_node_outcomes_total{task,node,outcome}      what nodes counted, of applied rounds
+//	onceward_rounds_committed_total{worker}              rounds applied
+//	onceward_rounds_aborted_total{worker,cause}          rounds whose work was dropped and put back, see below
+//	onceward_records_rerun_total{worker}                 records that these rounds put back
+//	onceward_retries_total{task,class}                   records postponed by their policy (retryable)
+//	onceward_commit_failures_total{worker,kind}          answers of a commit that were not the one hoped for
+//	onceward_rounds_in_doubt_total{worker}               commits that were not answered with success
+//	onceward_in_doubt_resolutions_total{worker,resolution}  what the log said of them: committed, aborted, foreign, mixed
+//	onceward_control_markers_total{worker}               partitions touched by transactions that ended: markers the brokers write
+//	onceward_partitions_moved_total{event}               partitions assigned, revoked, lost
+//	onceward_memberships_total                           memberships begun by this process
+//	onceward_restores_total{task,extent,reason}          restores done: nothing, tail, or full and why
+//	onceward_restore_records_total{task}                 changelog records read by restores, failed ones included
+//	onceward_restore_bytes_total{task}                   their keys and values
+//
+// The causes of aborts are flush_failed, offsets_refused, producer_lost, commit_unknown (in doubt, and the log said aborted),
+// base_aborted (the round below it was) and task_given_up.
+//
+// # Gauges
+//
+//	onceward_info{application,instance}                  1
+//	onceward_tasks{state}                                tasks that are restoring, running, stopped
+//	onceward_partitions_paused{reason}                   input partitions not fetched: queue_full, restoring, retrying, stopped
+//	onceward_input_committed_offset{task,topic,partition}
+//	onceward_input_lag_offsets{task,topic,partition}     from the committed position to the high watermark
+//	onceward_input_lag_stable_offsets{...}               from the committed position to the last stable offset
+//	onceward_input_oldest_pending_age_seconds{...}       age of the oldest record that is fetched and not committed, by its timestamp
+//	onceward_input_queue_bytes{...}                      records fetched and not committed
+//	onceward_task_stream_time_seconds{task}              stream time of the last commit, in Unix seconds
+//	onceward_worker_overlay_bytes{worker}                state writes of the open round
+//	onceward_worker_round_bytes{worker}                  input and output of the open round
+//	onceward_worker_commit_time_seconds{worker}          smoothed time from seal to applied, which paces commits
+//	onceward_worker_open_transaction_age_seconds{worker} age of the older open transaction, 0 without one
+//	onceward_state_*{task}, onceward_cache_*             databases and the block cache that they share
+//
+// The two lags differ by what open transactions of producers before us hold. Both are distances in offsets and count control records,
+// so that behind a transactional producer an idle input shows 1 until the next commit. High watermark and last stable offset are
+// listed every few seconds by a goroutine of the session, and not taken from fetches: a partition that is paused or being restored is
+// not fetched, and its lag matters most. The lag is absent for a task that is not open, and when the offsets could not be listed for
+// long. The pending age and the worker's gauges are at most a second old.
+//
+// # Histograms
+//
+//	onceward_slice_seconds                               processing: up to 256 records of a worker in a row
+//	onceward_round_records                               records per applied round
+//	onceward_commit_seconds                              from seal to applied
+//	onceward_commit_phase_seconds{phase}                 flush, offsets, end, apply (the latency of the store); abort, settle, ask
+//	onceward_transaction_open_seconds                    how long transactions were open: it bounds the latency of readers of our outputs
+//	onceward_record_age_seconds                          age of the oldest record of a round, by its timestamp, when it is applied
+//	onceward_restore_seconds                             restores that had something to read
+//
+// # What to look at
+//
+// A spike of the outcome duplicates is a signal; one conflict is an alert. Lag to the high watermark tells how far behind the process
+// is; the pending age tells whether what it has fetched gets through.
+//
+// # Left out
+//
+// Counters of requirements without a source yet are missing and not faked: claims and expired claims, effect failures and unknown
+// outcomes of effects (there is no effect processor), the lag of effects, and the replay mode (there is one mode). The Kafka clients'
+// own metrics (connections, bytes per broker) are not taken over.
+//
+// # Concurrency
+//
+// A [Metrics] may be used from any goroutine, a [Worker] belongs to its worker: Applied, Contributed and Retried to the compute
+// goroutine, the rest to any. The zero Worker pointer counts nothing. Nothing here blocks.
+package metrics

@@ -1,0 +1,48 @@
+package task
+
+import "github.com/onceward/onceward/state"
+
+// Oldest returns for every input the timestamp of the oldest record that is queued, state.NoTime where there is none. Records of an
+// input are in the order of their offsets; the first one is taken for the oldest. It belongs to the worker goroutine.
+func (t *Task) Oldest() []int64 {
+	out := make([]int64, len(t.inputs))
+	for i := range out {
+		out[i] = state.NoTime
+		if f := &t.queue.inputs[i]; f.len() > 0 {
+			out[i] = f.records[f.head].Timestamp.UnixMilli()
+		}
+	}
+	// What is to run again is older than everything fresh; the next one stands last.
+	for _, e := range t.queue.again {
+		if e.Record != nil {
+			out[e.Input] = e.Record.Timestamp.UnixMilli()
+		}
+	}
+	t.queue.in.Lock()
+	defer t.queue.in.Unlock()
+	for i, b := range t.queue.in.batches {
+		if out[i] == state.NoTime && len(b) > 0 {
+			out[i] = b[0].Timestamp.UnixMilli()
+		}
+	}
+	return out
+}
+
+// Oldest returns for every input the timestamp of the first record that the round took, state.NoTime where there is none.
+func (c *Contribution) Oldest() []int64 {
+	out := make([]int64, len(c.before))
+	for i := range out {
+		out[i] = state.NoTime
+	}
+	left := len(out)
+	for _, e := range c.Journal {
+		if e.Record == nil || e.IsControl() || out[e.Input] != state.NoTime {
+			continue
+		}
+		out[e.Input] = e.Record.Timestamp.UnixMilli()
+		if left--; left == 0 {
+			break
+		}
+	}
+	return out
+}
