@@ -15,6 +15,9 @@ type Subtopology struct {
 	Name string
 	// Sources are its input topics; they have equal partition counts.
 	Sources []string
+	// PartitionsMax bounds the tasks: the partitions of the changelogs. Partitions that the sources gained later are not assigned. 0
+	// says that there is no bound.
+	PartitionsMax int32
 }
 
 // Claim is a task as it was when it was opened.
