@@ -69,6 +69,7 @@ type instance struct {
 	brokerCfg   broker.Config
 	incarnation uint32
 	fingerprint [8]byte
+	membership  *membership
 }
 
 // Run processes until ctx ends, and then stops in order: what is open is committed, databases are flushed, and unless Remain is set the
@@ -175,6 +176,9 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	}
 	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return in.layout[topic].MaxMessageBytes }
 	in.shared = pebblestore.NewShared(a.cfg.CacheBytes, openFilesMax)
+	if in.membership, err = in.newMembership(); err != nil {
+		return nil, err
+	}
 	return in, nil
 }
 

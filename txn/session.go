@@ -35,6 +35,8 @@ type session struct {
 	endPoll context.CancelCauseFunc
 	// opening counts the goroutines that open tasks.
 	opening sync.WaitGroup
+	// planned wakes who waits for the group's plan to change.
+	planned chan struct{}
 
 	mu struct {
 		sync.Mutex
@@ -75,6 +77,7 @@ func (a *App) session(ctx context.Context, in *instance) error {
 		})
 	}
 	workers.Go(s.watchMember)
+	workers.Go(s.forceRebalances)
 	a.attach(s)
 	err = s.work(ctx)
 	a.setState(Stopping)
@@ -132,21 +135,15 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{in: in, subs: map[string]topology.Subtopology{}, tasks: newTaskTable()}
+	s := &session{in: in, subs: map[string]topology.Subtopology{}, tasks: newTaskTable(), planned: make(chan struct{}, 1)}
 	s.mu.cancels = map[topology.TaskID]context.CancelFunc{}
 	// The session outlives ctx for as long as it takes to commit what is open.
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.poll, s.endPoll = context.WithCancelCause(s.ctx)
-	var subs []assign.Subtopology
 	for _, sub := range a.topology.Subtopologies() {
 		s.subs[sub.Name] = sub
-		as := assign.Subtopology{Name: sub.Name}
-		for _, src := range sub.Sources {
-			as.Sources = append(as.Sources, src.Topic)
-		}
-		subs = append(subs, as)
 	}
-	s.ownership = assign.New(subs)
+	s.ownership = assign.New(in.membership.constant.Subtopologies)
 	s.restorer = restore.New(restore.Restorer{
 		Cluster: in.cluster, Layout: in.layout, Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
 		RoundsTopic: topics.RoundsTopic(a.topology.Application()),
@@ -283,6 +280,7 @@ func (s *session) stop(orderly bool) error {
 		cancel()
 	}
 	s.cancel(errSessionOver)
+	s.in.membership.left()
 	g := s.client()
 	if g == nil {
 		return errors.Join(errs...)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/txn/internal/assign"
 )
 
 // Assignment receives the group's callbacks. They never run at the same time as each other, nor between Poll and Release.
@@ -18,6 +20,11 @@ type Assignment interface {
 	Revoked(ctx context.Context, partitions map[string][]int32)
 	// Lost is called with partitions that are somebody else's already.
 	Lost(partitions map[string][]int32)
+	// JoinData is what the process says of itself, asked for at every join; the nonce is filled in here. It must not block.
+	JoinData() assign.Join
+	// Planned is called with the plan of each new assignment, before the callbacks that it leads to, and with whether this process
+	// leads the group. It must not block.
+	Planned(plan assign.Plan, leader bool)
 }
 
 // GroupConfig is a process's membership.
@@ -36,22 +43,23 @@ type GroupConfig struct {
 
 // Group is the one group member of the process.
 type Group struct {
-	cl  *kgo.Client
-	cfg GroupConfig
+	cl       *kgo.Client
+	cfg      GroupConfig
+	balancer *balancer
 }
 
 // Join makes the group client. Callbacks may come at once.
 //
-// Balancing is cooperative: only partitions that move are revoked. Control records are kept, because a position that stays below a
+// Balancing is cooperative: only the partitions of tasks that move are revoked. Control records are kept, because a position that stays below a
 // trailing marker turns into an out-of-range error once retention removes the marker. A position out of range is an error, never a
 // jump: an offset is either committed or resolved explicitly.
 func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
-	g := &Group{cfg: gc}
+	g := &Group{cfg: gc, balancer: newBalancer(a, cfg.Logger)}
 	opts := append(cfg.options(),
 		kgo.ConsumerGroup(gc.Group),
 		kgo.InstanceID(gc.Instance),
 		kgo.ConsumeTopics(gc.Topics...),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.Balancers(g.balancer),
 		kgo.SessionTimeout(gc.SessionTimeout),
 		kgo.HeartbeatInterval(gc.SessionTimeout/10),
 		kgo.RebalanceTimeout(gc.RebalanceTimeout),
@@ -139,6 +147,12 @@ func (c *Cluster) Resolve(ctx context.Context, topic string, partition int32, s 
 // Member returns the member id and the generation, as the group client knows them now. The id is empty and the generation negative
 // while there is no membership.
 func (g *Group) Member() (id string, generation int32) { return g.cl.GroupMetadata() }
+
+// ForceRebalance joins again with data that differ from the last, so that the coordinator cannot ignore it. It does not wait.
+func (g *Group) ForceRebalance() {
+	g.balancer.nonce.Add(1)
+	g.cl.ForceRebalance()
+}
 
 // Poll waits for records and returns them with everything that went wrong in fetching. Until Release no callback runs.
 func (g *Group) Poll(ctx context.Context, recordsMax int, each func(topic string, partition int32, records []*Record)) error {
