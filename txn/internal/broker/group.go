@@ -61,7 +61,7 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 		kgo.ConsumeTopics(gc.Topics...),
 		kgo.Balancers(g.balancer),
 		kgo.SessionTimeout(gc.SessionTimeout),
-		kgo.HeartbeatInterval(gc.SessionTimeout/10),
+		kgo.HeartbeatInterval(min(gc.SessionTimeout/10, heartbeatMost)),
 		kgo.RebalanceTimeout(gc.RebalanceTimeout),
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),
@@ -101,6 +101,9 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 	g.cl = cl
 	return g, nil
 }
+
+// heartbeatMost is how late a member hears of a rebalance at most. What moves stands still until everybody has heard of it, twice.
+const heartbeatMost = 500 * time.Millisecond
 
 // Start is where an input without a committed offset begins: at the end of the log, or at a time.
 type Start struct {
