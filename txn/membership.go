@@ -11,7 +11,7 @@ import (
 )
 
 // membership is what the process tells the group of itself, and what it knows of the group's plan. It outlives sessions: what the disk
-// holds does, and a new session must not begin to force rebalances anew.
+// holds does, and a new session must not begin to force rebalances anew. Safe for concurrent use.
 type membership struct {
 	// constant is the part of the join data that never changes in a life.
 	constant assign.Join
@@ -134,13 +134,14 @@ func (s *session) forceRebalances() {
 	defer timer.Stop()
 	for {
 		at, why, ok := s.in.membership.due()
-		now := time.Now()
+		now, g := time.Now(), s.client()
+		ok = ok && g != nil
 		if ok && !now.Before(at) {
 			s.in.app.log.Info("a rebalance is forced", "why", string(why))
 			s.in.membership.mu.Lock()
 			s.in.membership.forcing.Forced(now, why)
 			s.in.membership.mu.Unlock()
-			s.client().ForceRebalance()
+			g.ForceRebalance()
 			continue
 		}
 		wait := time.Hour

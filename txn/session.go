@@ -280,13 +280,13 @@ func (s *session) stop(orderly bool) error {
 		cancel()
 	}
 	s.cancel(errSessionOver)
-	s.in.membership.left()
 	g := s.client()
 	if g == nil {
 		return errors.Join(errs...)
 	}
 	member, _ := g.Member()
 	g.Close()
+	s.in.membership.left() // after the last callback
 	if orderly && !s.in.app.cfg.Remain {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), 5*time.Second)
 		defer cancel()
