@@ -15,8 +15,9 @@
 //
 //  1. the member that holds it, if it knows the subtopology with the same sources;
 //  2. the member that the previous plan owed it to;
-//  3. the member whose local state is the furthest;
-//  4. whoever has the fewest, of the subtopology first and in total next;
+//  3. the member that had it, and was restarted while the group was joining;
+//  4. the member whose local state is the furthest;
+//  5. whoever has the fewest, of the subtopology first and in total next;
 //
 // and then as few as possible move until every two members differ by at most one task, in total and of each subtopology. A stopped
 // task does not move.

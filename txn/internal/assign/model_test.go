@@ -66,6 +66,7 @@ type process struct {
 	rejoin     bool  // owed after a revoke
 	nonce      uint64
 	plan       *Plan
+	last       map[topology.TaskID]string
 	forcing    *Forcing
 	local      map[topology.TaskID]int64
 	stopped    map[topology.TaskID]bool
@@ -128,6 +129,7 @@ func (g *group) start(key string, version int) error {
 	g.serial++
 	p.alive, p.away, p.version, p.generation, p.stale, p.rejoin = true, false, version, -1, false, false
 	p.claims, p.revoking, p.stopped, p.plan = parts{}, parts{}, map[topology.TaskID]bool{}, nil
+	p.last = nil
 	p.memberID = fmt.Sprintf("%s-%d", key, g.serial)
 	p.nonce = uint64(g.serial) << 32
 	p.forcing = NewForcing(topologies[version].Entry(key), modelRevoke)
@@ -217,11 +219,15 @@ func (g *group) rebalance() error {
 	for _, p := range alive {
 		g.slots[p.key].member, g.slots[p.key].joined = g.data(p)
 	}
-	r := Request{ID: uint64(g.generation), Partitions: modelPartitions, Previous: leader.plan}
+	r := Request{ID: uint64(g.generation), Partitions: modelPartitions, Previous: leader.plan, Last: leader.last}
 	for _, key := range slices.Sorted(maps.Keys(g.slots)) {
 		r.Members = append(r.Members, g.slots[key].member)
 	}
 	result := g.balance(r)
+	for _, p := range alive {
+		p.last = nil
+	}
+	leader.last = result.Owners
 	for _, s := range g.slots {
 		s.assigned, s.plan = result.Assigned[s.member.ID], result.Plan.Encode()
 	}

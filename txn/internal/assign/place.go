@@ -21,11 +21,12 @@ func (p *planner) move(t *planned, to *candidate) {
 	p.give(t, to)
 }
 
-// place gives every task a member: who holds it, who was promised it, who has its state and room for it, whoever has the fewest.
-func (p *planner) place(previous *Plan) {
+// place gives every task a member: who holds it, who was promised it, who had it and was restarted, who has its state and room for it,
+// whoever has the fewest.
+func (p *planner) place(r Request) {
 	promised := map[topology.TaskID]string{}
-	if previous != nil {
-		for _, m := range previous.Owed {
+	if r.Previous != nil {
+		for _, m := range r.Previous.Owed {
 			promised[m.Task] = m.To
 		}
 	}
@@ -46,13 +47,18 @@ func (p *planner) place(previous *Plan) {
 			return c != nil
 		})
 	}
-	try(func(t *planned) *candidate {
-		i := slices.IndexFunc(p.members, func(c *candidate) bool { return c.key == promised[t.id()] && c.accepts(t) })
-		if i < 0 {
-			return nil
+	named := func(keys map[topology.TaskID]string) func(t *planned) *candidate {
+		return func(t *planned) *candidate {
+			key, ok := keys[t.id()]
+			i := slices.IndexFunc(p.members, func(c *candidate) bool { return ok && c.key == key && c.accepts(t) })
+			if i < 0 {
+				return nil
+			}
+			return p.members[i]
 		}
-		return p.members[i]
-	})
+	}
+	try(named(promised))
+	try(named(r.Last))
 	try(p.furthest)
 	try(p.fewest)
 }

@@ -118,26 +118,31 @@ type Request struct {
 	Partitions map[string]int32
 	// Previous is the plan that the leader knows last, nil if it knows none.
 	Previous *Plan
+	// Last is Result.Owners of the generation before, if this leader made its plan. A member that was restarted while the group was
+	// joining claims nothing, and does not know how far its state is.
+	Last map[topology.TaskID]string
 }
 
 // Result is a plan and what it assigns, by member id and topic. Every member has an entry.
 type Result struct {
 	Assigned map[string]map[string][]int32
 	Plan     Plan
+	// Owners are the keys of the members that the tasks are assigned to. It stays with the leader.
+	Owners map[topology.TaskID]string
 }
 
 // Balance makes the plan. It depends on nothing but r, and not on the order of its members.
 func Balance(r Request) Result {
 	p := newPlanner(r)
 	p.define(r.Partitions)
-	p.place(r.Previous)
+	p.place(r)
 	p.even()
 	return p.result(r.ID)
 }
 
 // result assigns every task that nobody else holds, and owes the others.
 func (p *planner) result(id uint64) Result {
-	out := Result{Assigned: map[string]map[string][]int32{}, Plan: Plan{ID: id}}
+	out := Result{Assigned: map[string]map[string][]int32{}, Plan: Plan{ID: id}, Owners: map[topology.TaskID]string{}}
 	for _, m := range p.members {
 		out.Assigned[m.ID] = map[string][]int32{}
 		out.Plan.Entries = append(out.Plan.Entries, m.Join.Entry(m.key))
@@ -150,6 +155,7 @@ func (p *planner) result(id uint64) Result {
 			out.Plan.Owed = append(out.Plan.Owed, Move{t.id(), from.key, t.target.key})
 			continue
 		}
+		out.Owners[t.id()] = t.target.key
 		for _, topic := range t.unit.Sources {
 			out.Assigned[t.target.ID][topic] = append(out.Assigned[t.target.ID][topic], t.partition)
 		}

@@ -268,6 +268,31 @@ func TestReturnTakesItsStateBack(t *testing.T) {
 	}
 }
 
+// TestRestartWhileJoining: a member that lost its claims to a restart keeps its tasks, although another one has more known state of them.
+func TestRestartWhileJoining(t *testing.T) {
+	r := simple(4, "a", "b")
+	first := Balance(r)
+	r = hold(r, first)
+	restarted := &r.Members[1]
+	had := first.Assigned[restarted.ID]["in"]
+	restarted.Owned, restarted.Generation, restarted.ID = nil, -1, "b-next"
+	for _, n := range had {
+		r.Members[0].Join.Local = append(r.Members[0].Join.Local, LocalTask{in(n), 99})
+		restarted.Join.Local = append(restarted.Join.Local, LocalTask{in(n), 0})
+	}
+	r.Members = append(r.Members, simple(4, "c").Members...)
+	r.Members[2].Join.Local = r.Members[0].Join.Local
+	r.Last = first.Owners
+	out := Balance(r)
+	if got := out.Assigned["b-next"]["in"]; len(got) == 0 || !slices.Contains(had, got[0]) || len(out.Assigned["a-id"]["in"]) == 0 {
+		t.Errorf("had %v, now %v: %v", had, got, out.Assigned)
+	}
+	r.Members = r.Members[:2]
+	if got := Balance(r).Assigned["b-next"]["in"]; !slices.Equal(got, had) {
+		t.Errorf("without another member: had %v, now %v", had, got)
+	}
+}
+
 func TestStoppedTasksStay(t *testing.T) {
 	r := simple(4, "a", "b")
 	r.Members[0].Owned, r.Members[0].Generation = map[string][]int32{"in": {0, 1, 2, 3}}, 4

@@ -86,7 +86,7 @@ func TestGroupWalks(t *testing.T) {
 }
 
 // TestOrphan: a member dies inside its revoke and comes back within the session; the task that it was to give up has no holder while the
-// group is stable, until the leader asks for it.
+// group is stable, until the leader asks for it, which was restarted meanwhile.
 func TestOrphan(t *testing.T) {
 	if err := orphan(sound); err != nil {
 		t.Error(err)
@@ -123,6 +123,11 @@ func orphan(s system) error {
 	}
 	if g.rebalances != before || g.wanted {
 		return fmt.Errorf("the model rebalances by itself")
+	}
+	// The leader is restarted too, and knows nothing but the plan in its old assignment.
+	g.kill("a")
+	if err := g.start("a", 1); err != nil {
+		return err
 	}
 	began := g.now
 	n, err := g.settle()

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/assign"
 )
 
@@ -33,6 +34,7 @@ type balancer struct {
 		// leading is set by being asked to balance, and also when a restarted static leader is told its role but not to balance.
 		leading  bool
 		previous *assign.Plan
+		last     map[topology.TaskID]string // of the plan made here, for as long as this member leads
 	}
 }
 
@@ -98,6 +100,9 @@ func (b *balancer) ParseSyncAssignment(data []byte) (map[string][]int32, error) 
 	}
 	b.mu.Lock()
 	b.mu.previous = &plan
+	if !leading {
+		b.mu.last = nil
+	}
 	b.mu.Unlock()
 	b.assignment.Planned(plan, leading)
 	return out, nil
@@ -105,7 +110,7 @@ func (b *balancer) ParseSyncAssignment(data []byte) (map[string][]int32, error) 
 
 // MemberBalancer is part of kgo.GroupBalancer. No data of a member make it fail: that would stop the group.
 func (b *balancer) MemberBalancer(members []kmsg.JoinGroupResponseMember) (kgo.GroupMemberBalancer, map[string]struct{}, error) {
-	out := &balance{}
+	out := &balance{balancer: b}
 	topics := map[string]struct{}{}
 	for _, m := range members {
 		member := b.parseMember(m)
@@ -119,7 +124,7 @@ func (b *balancer) MemberBalancer(members []kmsg.JoinGroupResponseMember) (kgo.G
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.leading = true
-	out.request.Previous = b.mu.previous
+	out.request.Previous, out.request.Last = b.mu.previous, b.mu.last
 	return out, topics, nil
 }
 
@@ -145,7 +150,10 @@ func (b *balancer) parseMember(m kmsg.JoinGroupResponseMember) assign.Member {
 }
 
 // balance makes one plan.
-type balance struct{ request assign.Request }
+type balance struct {
+	balancer *balancer
+	request  assign.Request
+}
 
 // SetBalanceInfo is part of kgo.GroupMemberBalancerInfo.
 func (b *balance) SetBalanceInfo(info kgo.BalanceInfo) {
@@ -155,7 +163,11 @@ func (b *balance) SetBalanceInfo(info kgo.BalanceInfo) {
 // Balance is part of kgo.GroupMemberBalancer.
 func (b *balance) Balance(partitions map[string]int32) kgo.IntoSyncAssignment {
 	b.request.Partitions = partitions
-	return balanced(assign.Balance(b.request))
+	result := assign.Balance(b.request)
+	b.balancer.mu.Lock()
+	b.balancer.mu.last = result.Owners
+	b.balancer.mu.Unlock()
+	return balanced(result)
 }
 
 // balanced is a plan on its way to the members.
