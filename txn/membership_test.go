@@ -24,8 +24,9 @@ func TestMembershipRemembersState(t *testing.T) {
 	first := m.join([]TaskStatus{
 		running(count(1), 0, 0), stopped, running(topology.TaskID{Subtopology: "copy"}, 9), {ID: count(3), State: TaskRestoring},
 	})
-	if want := []assign.LocalTask{{Task: count(1), Position: 1}, {Task: count(2), Position: 6}, {Task: count(7), Position: 0}}; !reflect.DeepEqual(first.Local, want) {
-		t.Errorf("local state is %v, want %v", first.Local, want)
+	local := []assign.LocalTask{{Task: count(1), Position: 1}, {Task: count(2), Position: 6}, {Task: count(7), Position: 0}}
+	if !reflect.DeepEqual(first.Local, local) {
+		t.Errorf("local state is %v, want %v", first.Local, local)
 	}
 	if want := []assign.StoppedTask{{Task: count(2), Reason: "why"}}; !reflect.DeepEqual(first.Stopped, want) {
 		t.Errorf("stopped tasks are %v, want %v", first.Stopped, want)

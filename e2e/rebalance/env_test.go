@@ -85,7 +85,9 @@ func newEnv(t *testing.T, c *cluster.Cluster) *env {
 	t.Helper()
 	e := &env{
 		Cluster: c, t: t, application: c.Name(t, "app"), fed: map[string]int64{},
-		names:    names{c.Name(t, "left"), c.Name(t, "right"), c.Name(t, "out"), c.Name(t, "by-parity"), c.Name(t, "extra"), c.Name(t, "copy")},
+		names: names{
+			c.Name(t, "left"), c.Name(t, "right"), c.Name(t, "out"), c.Name(t, "by-parity"), c.Name(t, "extra"), c.Name(t, "copy"),
+		},
 		producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
 	}
 	for _, topic := range []string{e.names.Left, e.names.Right, e.names.Out, e.names.ByParity, e.names.Extra, e.names.Copy} {
@@ -375,7 +377,9 @@ func (p *pauses) take() map[string]time.Duration {
 		seen, longest := maps.Clone(p.seen), maps.Clone(p.longest)
 		if maps.Equal(seen, p.e.fed) {
 			clear(p.longest)
-			clear(p.last) // nothing is fed from here to the next phase
+			for key := range p.last {
+				p.last[key] = time.Now() // the next phase begins to feed at once
+			}
 			p.mu.Unlock()
 			return longest
 		}
