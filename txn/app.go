@@ -77,6 +77,7 @@ type instance struct {
 	incarnation uint32
 	fingerprint [8]byte
 	budget      *worker.Budget
+	membership  *membership
 }
 
 // Run processes until ctx ends, and then stops in order: what is open is committed, databases are flushed, and unless Remain is set the
@@ -196,6 +197,9 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	})
 	in.shared = pebblestore.NewShared(a.cfg.CacheBytes, openFilesMax)
 	a.setShared(in.shared)
+	if in.membership, err = in.newMembership(); err != nil {
+		return nil, err
+	}
 	return in, nil
 }
 

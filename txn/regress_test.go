@@ -104,15 +104,19 @@ func TestStartOffsetOfQuietInputIsCommitted(t *testing.T) {
 func TestTaskLosesOneInput(t *testing.T) {
 	b := newBroker(t, 1, "a", "b", "out")
 	var seen sync.Map
+	foreign := &foreignLeader{GroupBalancer: kgo.CooperativeStickyBalancer()}
+	other, err := kgo.NewClient(kgo.SeedBrokers(b.ListenAddrs()...), kgo.ConsumerGroup("counting"), kgo.ConsumeTopics("a", "b"),
+		kgo.Balancers(foreign), kgo.DisableAutoCommit())
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the leader", func() bool { _, generation := other.GroupMetadata(); return generation > 0 })
 	app, _ := start(t, merged(t, &seen), txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1})
 	b.send(t, "a", "a", 5)
 	b.send(t, "b", "b", 5)
 	waitFor(t, "the first records", func() bool { return size(&seen) == 10 })
-	other, err := kgo.NewClient(kgo.SeedBrokers(b.ListenAddrs()...), kgo.ConsumerGroup("counting"), kgo.ConsumeTopics("a", "b"),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.DisableAutoCommit())
-	if err != nil {
-		t.Fatal(err)
-	}
+	foreign.tear.Store(true)
+	other.ForceRebalance()
 	waitFor(t, "the task to go", func() bool { return len(app.Status().Tasks) == 0 })
 	b.send(t, "a", "x", 5)
 	b.send(t, "b", "y", 5)
@@ -121,6 +125,37 @@ func TestTaskLosesOneInput(t *testing.T) {
 	b.send(t, "a", "z", 5)
 	b.send(t, "b", "w", 5)
 	waitFor(t, "all 30 records", func() bool { return size(&seen) == 30 })
+}
+
+// foreignLeader is a member that shares our protocol's name and moves partitions one by one, as no version of ours does: b to itself
+// when tear is set, everything else to the application. Its join data mean nothing to us, and its plan names nobody.
+type foreignLeader struct {
+	kgo.GroupBalancer
+	tear atomic.Bool
+}
+
+func (*foreignLeader) ProtocolName() string { return "onceward-cooperative" }
+
+func (f *foreignLeader) MemberBalancer(
+	members []kmsg.JoinGroupResponseMember,
+) (kgo.GroupMemberBalancer, map[string]struct{}, error) {
+	b, err := kgo.NewConsumerBalancer(f, members)
+	return b, b.MemberTopics(), err
+}
+
+func (f *foreignLeader) Balance(b *kgo.ConsumerBalancer, _ map[string]int32) kgo.IntoSyncAssignment {
+	plan := b.NewPlan()
+	b.EachMember(func(m *kmsg.JoinGroupResponseMember, _ *kmsg.ConsumerMemberMetadata) {
+		app := m.InstanceID != nil
+		if app {
+			plan.AddPartition(m, "a", 0)
+		}
+		if app != f.tear.Load() {
+			plan.AddPartition(m, "b", 0)
+		}
+	})
+	plan.AdjustCooperative(b)
+	return plan
 }
 
 // A client that rejoined silently as a new member was refused for ever.
@@ -141,7 +176,7 @@ func TestSilentRejoin(t *testing.T) {
 		return resp, nil, true
 	})
 	other, err := kgo.NewClient(kgo.SeedBrokers(b.ListenAddrs()...), kgo.ConsumerGroup("counting"), kgo.ConsumeTopics("in"),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.DisableAutoCommit())
+		kgo.Balancers(&foreignLeader{GroupBalancer: kgo.CooperativeStickyBalancer()}), kgo.DisableAutoCommit())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,6 +43,8 @@ type session struct {
 	pauses  *pauses
 	// failFast ends the session with the first task that stops.
 	failFast bool
+	// planned wakes who waits for the group's plan to change.
+	planned chan struct{}
 
 	mu struct {
 		sync.Mutex
@@ -85,6 +87,7 @@ func (a *App) session(ctx context.Context, in *instance) error {
 	workers.Go(s.watchMember)
 	workers.Go(s.purge)
 	workers.Go(s.watchEnds)
+	workers.Go(s.forceRebalances)
 	a.attach(s)
 	err = s.work(ctx)
 	a.setState(Stopping)
@@ -146,7 +149,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	a.metrics.Membership()
 	s := &session{
 		in: in, subs: map[string]topology.Subtopology{}, tasks: newTaskTable(), failFast: a.cfg.FailFast,
-		dispatcher: health.Loop{Name: "dispatcher"},
+		dispatcher: health.Loop{Name: "dispatcher"}, planned: make(chan struct{}, 1),
 	}
 	s.mu.cancels = map[topology.TaskID]context.CancelFunc{}
 	s.pauses = newPauses(
@@ -156,16 +159,10 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	// The session outlives ctx for as long as it takes to commit what is open.
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.poll, s.endPoll = context.WithCancelCause(s.ctx)
-	var subs []assign.Subtopology
 	for _, sub := range a.topology.Subtopologies() {
 		s.subs[sub.Name] = sub
-		as := assign.Subtopology{Name: sub.Name}
-		for _, src := range sub.Sources {
-			as.Sources = append(as.Sources, src.Topic)
-		}
-		subs = append(subs, as)
 	}
-	s.ownership = assign.New(subs)
+	s.ownership = assign.New(in.membership.constant.Subtopologies)
 	s.restorer = restore.New(restore.Restorer{
 		Cluster: in.cluster, Layout: in.layout, Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
 		RoundsTopic: topics.RoundsTopic(a.topology.Application()), Metrics: a.metrics,
@@ -334,6 +331,7 @@ func (s *session) stop(orderly, leave bool) error {
 	member, _ := g.Member()
 	_ = failpoint.Hit(s.ctx, failpoint.LeaveBefore) // leaving goes on
 	g.Close()
+	s.in.membership.left() // after the last callback
 	if leave {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), 5*time.Second)
 		defer cancel()

@@ -137,10 +137,11 @@ func (c *callbacks) Lost(partitions map[string][]int32) {
 // giveUp raises the epochs first, so that nothing of these tasks can be committed any more, and then waits for what is in flight.
 func (s *session) giveUp(ctx context.Context, partitions map[string][]int32) {
 	ids := s.ownership.Remove(partitions)
+	s.in.membership.remember(s.tasks.status(s.workers))
 	for _, id := range ids {
 		if s.ownership.Partial(id) {
-			// The balancer moves partitions one by one. What was fetched of the inputs that stay is lost with the task, and the client
-			// would not fetch it again: only a new membership does.
+			// The plan moves a task's inputs together, so this is a safety net. What was fetched of the inputs that stay is lost with
+			// the task, and the client would not fetch it again: only a new membership does.
 			defer s.cancel(fmt.Errorf("%w: task %s keeps some of its inputs", worker.ErrReopen, id))
 		}
 	}

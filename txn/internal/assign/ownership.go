@@ -15,6 +15,9 @@ type Subtopology struct {
 	Name string
 	// Sources are its input topics; they have equal partition counts.
 	Sources []string
+	// PartitionsMax bounds the tasks: the partitions of the changelogs. Partitions that the sources gained later are not assigned. 0
+	// says that there is no bound.
+	PartitionsMax int32
 }
 
 // Claim is a task as it was when it was opened.
@@ -58,6 +61,9 @@ func (o *Ownership) Add(partitions map[string][]int32) []topology.TaskID {
 	defer o.mu.Unlock()
 	touched := map[topology.TaskID]bool{}
 	for topic, ps := range partitions {
+		if _, known := o.byTopic[topic]; !known {
+			continue // of another version of the topology
+		}
 		if o.mu.assigned[topic] == nil {
 			o.mu.assigned[topic] = map[int32]bool{}
 		}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/txn/internal/assign"
 )
 
 // Assignment receives the group's callbacks. They never run at the same time as each other, nor between Poll and Release.
@@ -17,6 +19,11 @@ type Assignment interface {
 	Revoked(ctx context.Context, partitions map[string][]int32)
 	// Lost is called with partitions that are somebody else's already.
 	Lost(partitions map[string][]int32)
+	// JoinData is what the process says of itself, asked for at every join; the nonce is filled in here. It must not block.
+	JoinData() assign.Join
+	// Planned is called with the plan of each new assignment, before the callbacks that it leads to, and with whether this process
+	// leads the group. It must not block.
+	Planned(plan assign.Plan, leader bool)
 }
 
 // GroupConfig is a process's membership.
@@ -33,30 +40,26 @@ type GroupConfig struct {
 	FetchBytesMax    int32
 }
 
-// heartbeatMax bounds the interval of heartbeats: how late a member may notice that others wait for it.
-const heartbeatMax = 500 * time.Millisecond
-
 // Group is the one group member of the process.
 type Group struct {
-	cl  *kgo.Client
-	cfg GroupConfig
+	cl       *kgo.Client
+	cfg      GroupConfig
+	balancer *balancer
 }
 
 // Join makes the group client. Callbacks may come at once.
 //
-// Balancing is cooperative: only partitions that move are revoked. Control records are kept, because a position that stays below a
+// Balancing is cooperative: only the partitions of tasks that move are revoked. Control records are kept, because a position that stays below a
 // trailing marker turns into an out-of-range error once retention removes the marker. A position out of range is an error, never a
 // jump: an offset is either committed or resolved explicitly.
 func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
-	g := &Group{cfg: gc}
+	g := &Group{cfg: gc, balancer: newBalancer(a, cfg.Logger)}
 	opts := append(cfg.options(),
 		kgo.ConsumerGroup(gc.Group),
 		kgo.InstanceID(gc.Instance),
 		kgo.ConsumeTopics(gc.Topics...),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.Balancers(g.balancer),
 		kgo.SessionTimeout(gc.SessionTimeout),
-		// A member learns of a rebalance with its next heartbeat, and everybody whose partitions move waits for it. A fraction of the
-		// session timeout alone would be seconds.
 		kgo.HeartbeatInterval(min(gc.SessionTimeout/10, heartbeatMax)),
 		kgo.RebalanceTimeout(gc.RebalanceTimeout),
 		kgo.DisableAutoCommit(),
@@ -94,6 +97,9 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 	g.cl = cl
 	return g, nil
 }
+
+// heartbeatMax is how late a member hears of a rebalance at most. What moves stands still until everybody has heard of it, twice.
+const heartbeatMax = 500 * time.Millisecond
 
 // Start is where an input without a committed offset begins: at the end of the log, or at a time.
 type Start struct {
@@ -140,6 +146,12 @@ func (c *Cluster) Resolve(ctx context.Context, topic string, partition int32, s 
 // Member returns the member id and the generation, as the group client knows them now. The id is empty and the generation negative
 // while there is no membership.
 func (g *Group) Member() (id string, generation int32) { return g.cl.GroupMetadata() }
+
+// ForceRebalance joins again with data that differ from the last, so that the coordinator cannot ignore it. It does not wait.
+func (g *Group) ForceRebalance() {
+	g.balancer.nonce.Add(1)
+	g.cl.ForceRebalance()
+}
 
 // Batch is what one poll has of one partition.
 type Batch struct {

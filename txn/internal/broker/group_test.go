@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/onceward/onceward/txn/internal/assign"
 )
 
 type noAssignment struct{}
@@ -16,6 +18,8 @@ type noAssignment struct{}
 func (noAssignment) Assigned(map[string][]int32)                 {}
 func (noAssignment) Revoked(context.Context, map[string][]int32) {}
 func (noAssignment) Lost(map[string][]int32)                     {}
+func (noAssignment) JoinData() assign.Join                       { return assign.Join{} }
+func (noAssignment) Planned(assign.Plan, bool)                   {}
 
 // TestHeartbeatsAreBounded: with a long session, too, a member notices soon that others wait for it. Three heartbeats of a tenth of
 // the session would take 13 s.

@@ -1,0 +1,403 @@
+package rebalance_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+)
+
+const partitions = 4
+
+// names are the topics of a scenario.
+type names struct{ Left, Right, Out, ByParity, Extra, Copy string }
+
+// build makes the application: the records of two co-partitioned inputs are counted by key, and through a repartition topic by parity.
+// Version 2 also copies the topic Extra, and version 3 does nothing but that. With a marker, the value "block" makes it and waits for
+// ever.
+func (n names) build(version int, marker string) (*topology.Topology, error) {
+	text, number := schemas.String(), schemas.Int64()
+	b := topology.NewBuilder("rebalancing")
+	if version > 1 {
+		topology.From(b, topology.Topic(n.Extra, text, text)).Into(topology.Topic(n.Copy, text, text))
+	}
+	if version == 3 {
+		return b.Build()
+	}
+	both := topology.From(b, topology.Topic(n.Left, text, text)).Merge("both", topology.From(b, topology.Topic(n.Right, text, text)))
+	count := func(
+		c *topology.Context, counts state.KeyValue[string, int64], r topology.Record[string, string], emit topology.Emit[string, int64],
+	) error {
+		if r.Value == "block" && marker != "" {
+			if err := os.WriteFile(marker, nil, 0o600); err != nil {
+				return err
+			}
+			select {}
+		}
+		n, _, err := counts.Get(r.Key)
+		if err == nil {
+			err = counts.Put(r.Key, n+1)
+		}
+		if err != nil {
+			return err
+		}
+		return emit(c, topology.Record[string, int64]{Key: r.Key, Value: n + 1, Timestamp: r.Timestamp})
+	}
+	topology.Process(both, "count", topology.Store("counts", text, number), count).Into(topology.Topic(n.Out, text, number))
+	parity := topology.SelectKey(both, "parity", func(r topology.Record[string, string]) (string, error) {
+		return fmt.Sprint("parity-", r.Key[len(r.Key)-1]%2), nil
+	})
+	topology.Process(topology.Repartition(parity, "by-parity", text, text), "count-parity", topology.Store("parities", text, number), count).
+		Into(topology.Topic(n.ByParity, text, number))
+	return b.Build()
+}
+
+// env is one scenario on one cluster.
+type env struct {
+	*cluster.Cluster
+	t           *testing.T
+	application string
+	names       names
+	producer    *kgo.Client
+	fed         map[string]int64 // records by key
+	partial     atomic.Int64     // how often an instance said that a task kept some of its inputs
+	forced      atomic.Int64     // how often an instance forced a rebalance
+}
+
+func newEnv(t *testing.T, c *cluster.Cluster) *env {
+	t.Helper()
+	e := &env{
+		Cluster: c, t: t, application: c.Name(t, "app"), fed: map[string]int64{},
+		names: names{
+			c.Name(t, "left"), c.Name(t, "right"), c.Name(t, "out"), c.Name(t, "by-parity"), c.Name(t, "extra"), c.Name(t, "copy"),
+		},
+		producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
+	}
+	for _, topic := range []string{e.names.Left, e.names.Right, e.names.Out, e.names.ByParity, e.names.Extra, e.names.Copy} {
+		if err := c.CreateTopic(t.Context(), topic, partitions, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e
+}
+
+// feed writes n records to each partition of each input. Each partition has a key of its own.
+func (e *env) feed(n int) {
+	e.t.Helper()
+	var records []*kgo.Record
+	for range n {
+		for p := range int32(partitions) {
+			for side, topic := range map[string]string{"l": e.names.Left, "r": e.names.Right} {
+				key := fmt.Sprint(side, p)
+				e.fed[key]++
+				records = append(records, &kgo.Record{Topic: topic, Partition: p, Key: []byte(key), Value: []byte("v"), Timestamp: time.Now()})
+			}
+		}
+	}
+	if err := e.producer.ProduceSync(e.t.Context(), records...).FirstErr(); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// app is one life of an instance in this process.
+type app struct {
+	*txn.App
+	cancel context.CancelFunc
+	done   chan error
+	once   sync.Once
+}
+
+func (e *env) start(instance, stateDir string, version int, remain bool) *app {
+	e.t.Helper()
+	t, err := e.names.build(version, "")
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	var out io.Writer = io.Discard
+	if os.Getenv("ONCEWARD_TEST_LOG") != "" {
+		out = os.Stderr
+	}
+	a := &app{done: make(chan error, 1)}
+	a.App, err = txn.New(t, txn.Config{
+		Brokers: e.Brokers(), Application: e.application, Instance: instance, StateDir: stateDir, Remain: remain,
+		Logger: slog.New(listener{slog.NewTextHandler(out, nil).WithAttrs([]slog.Attr{slog.String("me", instance)}), e}),
+	})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	a.cancel = cancel
+	go func() { a.done <- a.Run(ctx) }()
+	e.t.Cleanup(func() { e.stop(a) })
+	return a
+}
+
+// feedWhileStopping keeps the input going while an instance stops.
+func (e *env) feedWhileStopping(a *app) {
+	e.t.Helper()
+	stopped := make(chan struct{})
+	go func() { e.stop(a); close(stopped) }()
+	for {
+		e.feed(1)
+		select {
+		case <-stopped:
+			return
+		default:
+		}
+	}
+}
+
+func (e *env) stop(a *app) {
+	e.t.Helper()
+	a.cancel()
+	a.once.Do(func() {
+		select {
+		case err := <-a.done:
+			if err != nil {
+				e.t.Errorf("an instance ended with %v", err)
+			}
+		case <-time.After(90 * time.Second):
+			e.t.Error("an instance does not end")
+		}
+	})
+}
+
+// listener counts what instances say.
+type listener struct {
+	slog.Handler
+	e *env
+}
+
+func (l listener) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l listener) Handle(ctx context.Context, r slog.Record) error {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool { text += " " + a.Value.String(); return true })
+	if strings.Contains(text, "keeps some of its inputs") {
+		l.e.partial.Add(1)
+	}
+	if strings.Contains(r.Message, "a rebalance is forced") {
+		l.e.forced.Add(1)
+	}
+	if !l.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
+func (l listener) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return listener{l.Handler.WithAttrs(attrs), l.e}
+}
+func (l listener) WithGroup(name string) slog.Handler {
+	return listener{l.Handler.WithGroup(name), l.e}
+}
+
+// view is the group as the coordinator describes it. While it has none, the state is the error.
+type view struct {
+	state    string
+	assigned map[string][]string // by instance: topic[partition], sorted
+	plan     map[string]string   // by instance: the plan that it was given
+}
+
+func (v view) total() int {
+	n := 0
+	for _, parts := range v.assigned {
+		n += len(parts)
+	}
+	return n
+}
+
+func (e *env) view() view {
+	e.t.Helper()
+	groups, err := e.Admin().DescribeGroups(e.t.Context(), e.application)
+	v := view{state: groups[e.application].State, assigned: map[string][]string{}, plan: map[string]string{}}
+	if err = errors.Join(err, groups[e.application].Err); err != nil {
+		v.state = err.Error()
+		return v
+	}
+	for _, m := range groups[e.application].Members {
+		instance := m.MemberID
+		if m.InstanceID != nil {
+			instance = *m.InstanceID
+		}
+		v.assigned[instance] = nil
+		if a, ok := m.Assigned.AsConsumer(); ok {
+			v.plan[instance] = string(a.UserData)
+			for _, topic := range a.Topics {
+				for _, p := range topic.Partitions {
+					v.assigned[instance] = append(v.assigned[instance], fmt.Sprintf("%s[%d]", topic.Topic, p))
+				}
+			}
+			slices.Sort(v.assigned[instance])
+		}
+	}
+	return v
+}
+
+// await polls until ok accepts the group.
+func (e *env) await(what string, limit time.Duration, ok func(view) bool) view {
+	e.t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(limit)
+	for {
+		v := e.view()
+		if v.state == "Stable" && ok(v) {
+			return v
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			e.t.Fatalf("%s: not within %s; the group is %s: %v", what, limit, v.state, v.assigned)
+		}
+	}
+}
+
+// inputs is how many input partitions a version reads: left, right, the repartition topic, and extra.
+func inputs(version int) int { return partitions * (2 + version) }
+
+// even accepts a group in which that many members have everything.
+func even(members, version int) func(view) bool {
+	return func(v view) bool { return len(v.assigned) == members && v.total() == inputs(version) && !owesMoves(v) }
+}
+
+// owesMoves says that somebody has nothing, which a group with fewer members than tasks never comes to rest with.
+func owesMoves(v view) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(v.assigned)), func(parts []string) bool { return len(parts) == 0 })
+}
+
+// checkExact asserts that all counts are complete and go up by one.
+func (e *env) checkExact() {
+	e.t.Helper()
+	wanted := map[string]int64{}
+	for key, n := range e.fed {
+		wanted[key] = n
+		wanted[fmt.Sprint("parity-", key[len(key)-1]%2)] += n
+	}
+	got := map[string]int64{}
+	deadline := time.Now().Add(60 * time.Second)
+	for {
+		clear(got)
+		for _, topic := range []string{e.names.Out, e.names.ByParity} {
+			parts, err := e.ReadAll(e.t.Context(), topic)
+			if err != nil {
+				e.t.Fatal(err)
+			}
+			for _, r := range slices.Concat(parts...) {
+				n, err := schemas.Int64().Decode(r.Value)
+				if err != nil {
+					e.t.Fatal(err)
+				}
+				if n != got[string(r.Key)]+1 {
+					e.t.Fatalf("key %s: %d follows %d", r.Key, n, got[string(r.Key)])
+				}
+				got[string(r.Key)] = n
+			}
+		}
+		if maps.Equal(got, wanted) {
+			return
+		}
+		if time.Now().After(deadline) {
+			e.t.Fatalf("counts are %v, want %v", got, wanted)
+		}
+		time.Sleep(100 * time.Millisecond) // between two polls of the deadline above
+	}
+}
+
+// pauses follows the output and keeps, for each key, the longest time without a record.
+type pauses struct {
+	e       *env
+	mu      sync.Mutex
+	seen    map[string]int64 // records by key
+	last    map[string]time.Time
+	longest map[string]time.Duration
+	cancel  context.CancelFunc
+	done    chan error
+}
+
+func (e *env) follow() *pauses {
+	e.t.Helper()
+	p := &pauses{e: e, seen: map[string]int64{}, last: map[string]time.Time{}, longest: map[string]time.Duration{}, done: make(chan error, 1)}
+	ctx, cancel := context.WithCancel(e.t.Context())
+	p.cancel = cancel
+	cl := e.Client(e.t, kgo.ConsumeTopics(e.names.Out), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(50*time.Millisecond))
+	go func() {
+		for {
+			fetches := cl.PollFetches(ctx)
+			if ctx.Err() != nil {
+				p.done <- nil
+				return
+			}
+			if err := fetches.Err(); err != nil {
+				p.done <- err
+				return
+			}
+			now := time.Now()
+			p.mu.Lock()
+			fetches.EachRecord(func(r *kgo.Record) {
+				key := string(r.Key)
+				if last, ok := p.last[key]; ok {
+					p.longest[key] = max(p.longest[key], now.Sub(last))
+				}
+				p.last[key] = now
+				p.seen[key]++
+			})
+			p.mu.Unlock()
+		}
+	}()
+	return p
+}
+
+// take waits until everything fed has come out, and returns the longest pauses since the last take.
+func (p *pauses) take() map[string]time.Duration {
+	p.e.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(settleLimit)
+	for {
+		p.mu.Lock()
+		seen, longest := maps.Clone(p.seen), maps.Clone(p.longest)
+		if maps.Equal(seen, p.e.fed) {
+			clear(p.longest)
+			for key := range p.last {
+				p.last[key] = time.Now() // the next phase begins to feed at once
+			}
+			p.mu.Unlock()
+			return longest
+		}
+		p.mu.Unlock()
+		select {
+		case <-tick.C:
+		case err := <-p.done:
+			p.e.t.Fatalf("following the output: %v", err)
+		case <-deadline:
+			p.e.t.Fatalf("%v came out, want %v", seen, p.e.fed)
+		}
+	}
+}
+
+func (p *pauses) stop() error {
+	p.cancel()
+	if err := <-p.done; err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package assign
+
+import (
+	"cmp"
+	"encoding/binary"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"github.com/onceward/onceward/topology"
+)
+
+// Join is what a member says of itself when it joins.
+type Join struct {
+	// Nonce changes when a rebalance is to be forced: the coordinator ignores a member that joins again with the same data.
+	Nonce uint64
+	// Fingerprint stands for the topology.
+	Fingerprint [8]byte
+	// Subtopologies are those that the member can run.
+	Subtopologies []Subtopology
+	// Local are the tasks whose state is on the member's disk, in order.
+	Local []LocalTask
+	// Stopped are the tasks that it holds and that do not work any more.
+	Stopped []StoppedTask
+}
+
+// LocalTask is a task with state on a member's disk.
+type LocalTask struct {
+	Task topology.TaskID
+	// Position grows with what the state holds; it is comparable between members. 0 says that there is some state, nobody knows how old.
+	Position int64
+}
+
+// StoppedTask is a task that failed for good.
+type StoppedTask struct {
+	Task   topology.TaskID
+	Reason string
+}
+
+// Member is a member of the group as its join describes it.
+type Member struct {
+	// ID is the member id, Instance the static identity if it has one.
+	ID, Instance string
+	// Owned are the partitions that it holds, since Generation.
+	Owned      map[string][]int32
+	Generation int32
+	// Join is zero where the member's user data cannot be read.
+	Join Join
+}
+
+// Key names the member in plans: it outlives a restart where the member has a static identity.
+func (m Member) Key() string { return cmp.Or(m.Instance, m.ID) }
+
+// Plan is what an assignment's user data say.
+type Plan struct {
+	// ID tells one plan from the next.
+	ID uint64
+	// Owed are the tasks that are assigned to nobody, because somebody has to give them up first, in order.
+	Owed []Move
+	// Entries are the members as the leader saw them, by Member.
+	Entries []Entry
+}
+
+// Move is a task that changes hands. From and To are keys of members.
+type Move struct {
+	Task     topology.TaskID
+	From, To string
+}
+
+// Entry is a member as the leader saw it.
+type Entry struct {
+	Member      string
+	Fingerprint [8]byte
+	// Subscription is Subscription of the member's subtopologies.
+	Subscription uint64
+}
+
+// Entry describes the member with that key.
+func (j Join) Entry(key string) Entry {
+	return Entry{Member: key, Fingerprint: j.Fingerprint, Subscription: Subscription(j.Subtopologies)}
+}
+
+// Subscription stands for what a member subscribes to: names, sources and bounds, whatever their order.
+func Subscription(subtopologies []Subtopology) uint64 {
+	var texts []string
+	for _, s := range subtopologies {
+		text := binary.AppendUvarint([]byte(s.identity()), uint64(max(s.PartitionsMax, 0)))
+		texts = append(texts, string(text))
+	}
+	slices.Sort(texts)
+	h := fnv.New64a()
+	for _, text := range texts {
+		_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(text))))
+		_, _ = h.Write([]byte(text))
+	}
+	return h.Sum64()
+}
+
+// identity is equal for two subtopologies if a task of one is a task of the other.
+func (s Subtopology) identity() string {
+	return s.Name + "\x00" + strings.Join(s.sources(), "\x00")
+}
+
+// sources returns each source once, sorted.
+func (s Subtopology) sources() []string {
+	out := slices.Clone(s.Sources)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Request is what a plan is made from.
+type Request struct {
+	// ID of the plan to make.
+	ID      uint64
+	Members []Member
+	// Partitions are the numbers of partitions of the topics. A topic that is missing is not known at the moment: its tasks stay
+	// where they are.
+	Partitions map[string]int32
+	// Previous is the plan that the leader knows last, nil if it knows none.
+	Previous *Plan
+	// Last is Result.Owners of the generation before, if this leader made its plan. A member that was restarted while the group was
+	// joining claims nothing, and does not know how far its state is.
+	Last map[topology.TaskID]string
+}
+
+// Result is a plan and what it assigns, by member id and topic. Every member has an entry.
+type Result struct {
+	Assigned map[string]map[string][]int32
+	Plan     Plan
+	// Owners are the keys of the members that the tasks are assigned to. It stays with the leader.
+	Owners map[topology.TaskID]string
+}
+
+// Balance makes the plan. It depends on nothing but r, and not on the order of its members.
+func Balance(r Request) Result {
+	p := newPlanner(r)
+	p.define(r.Partitions)
+	p.place(r)
+	p.even()
+	return p.result(r.ID)
+}
+
+// result assigns every task that nobody else holds, and owes the others.
+func (p *planner) result(id uint64) Result {
+	out := Result{Assigned: map[string]map[string][]int32{}, Plan: Plan{ID: id}, Owners: map[topology.TaskID]string{}}
+	for _, m := range p.members {
+		out.Assigned[m.ID] = map[string][]int32{}
+		out.Plan.Entries = append(out.Plan.Entries, m.Join.Entry(m.key))
+	}
+	for _, t := range p.tasks {
+		if t.target == nil {
+			continue
+		}
+		if from := p.blocked(t); from != nil {
+			out.Plan.Owed = append(out.Plan.Owed, Move{t.id(), from.key, t.target.key})
+			continue
+		}
+		out.Owners[t.id()] = t.target.key
+		for _, topic := range t.unit.Sources {
+			out.Assigned[t.target.ID][topic] = append(out.Assigned[t.target.ID][topic], t.partition)
+		}
+	}
+	for _, topics := range out.Assigned {
+		for _, partitions := range topics {
+			slices.Sort(partitions)
+		}
+	}
+	slices.SortFunc(out.Plan.Owed, func(a, b Move) int { return compareTasks(a.Task, b.Task) })
+	return out
+}
+
+// blocked returns a member that has to give up something of t before its target may have it, nil if there is none.
+func (p *planner) blocked(t *planned) *candidate {
+	for _, topic := range t.unit.Sources {
+		for _, c := range p.claims[partition{topic, t.partition}].holders {
+			if c != t.target {
+				return c
+			}
+		}
+	}
+	return nil
+}
