@@ -164,7 +164,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	copy(in.fingerprint[:], sum[:])
 	in.brokerCfg = broker.Config{
 		Brokers: a.cfg.Brokers, ClientID: a.topology.Application(), Dialer: a.cfg.Dialer, Logger: a.log,
-		StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
+		StuckAfter: a.cfg.TransactionTimeout + stuckMargin, RequestTimeout: broker.RequestTimeoutFor(a.cfg.TransactionTimeout),
 	}
 	if in.cluster, err = broker.Connect(ctx, in.brokerCfg, a.topology.Application()); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,9 @@ type Config struct {
 	Logger *slog.Logger
 	// StuckAfter is how long a wait for somebody's transaction may take before it is reported; then it is reported again and again.
 	StuckAfter time.Duration
+	// RequestTimeout is how long a reply is waited for, on top of what the request itself lets the broker take. The default is the
+	// client's.
+	RequestTimeout time.Duration
 	// BatchMaxBytes returns a topic's max.message.bytes, 0 when it is not known.
 	BatchMaxBytes func(topic string) int32
 }
@@ -51,6 +55,7 @@ func (c Config) options() []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.Brokers...),
 		kgo.ClientID(c.ClientID),
+		kgo.RequestTimeoutOverhead(cmp.Or(c.RequestTimeout, requestTimeoutMax)),
 		kgo.MaxVersions(versions),
 		// The default of 5 s would hold up the first produce to a topic that was created a moment ago.
 		kgo.MetadataMinAge(250 * time.Millisecond),
@@ -61,6 +66,15 @@ func (c Config) options() []kgo.Opt {
 		opts = append(opts, kgo.Dialer(c.Dialer))
 	}
 	return append(opts, kgo.WithLogger(kgoLogger{c.Logger}))
+}
+
+// requestTimeoutMax is the client's own default.
+const requestTimeoutMax = 10 * time.Second
+
+// RequestTimeoutFor returns how long to wait for a reply under a transaction timeout. A round in doubt is resolved by two requests, one
+// after the other, and either may be lost: the client has to give up on both within twice the transaction timeout.
+func RequestTimeoutFor(transactionTimeout time.Duration) time.Duration {
+	return min(transactionTimeout/2, requestTimeoutMax)
 }
 
 // Cluster is one plain client: requests that belong to no group membership and to no transaction.

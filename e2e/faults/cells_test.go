@@ -1,0 +1,294 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/proxy"
+)
+
+// fault is what happens to a frame.
+type fault struct {
+	name      string
+	direction proxy.Direction
+	action    func() proxy.Action
+	late      bool // the frame arrives when the fault is over
+}
+
+var faults = []fault{
+	{"request dropped", proxy.ToBroker, proxy.Drop, false},
+	{"request late", proxy.ToBroker, proxy.Hold, true},
+	{"reply dropped", proxy.ToClient, proxy.Drop, false},
+	{"reply late", proxy.ToClient, proxy.Hold, true},
+	{"cut before the broker acted", proxy.ToBroker, proxy.Cut, false},
+	{"cut after the broker acted", proxy.ToClient, proxy.Cut, false},
+}
+
+// phase is when a kind of request is sent, and so when a fault can strike.
+type phase string
+
+const (
+	running  phase = "running"  // in every round, or all the time
+	starting phase = "starting" // when an instance starts
+	doubting phase = "doubting" // when a commit was not answered and is being resolved
+)
+
+// kind is a kind of request in a phase.
+type kind struct {
+	key   int16
+	phase phase
+}
+
+// kinds begin with those whose loss takes longest.
+var kinds = []kind{
+	{proxy.KeyJoinGroup, starting},
+	{proxy.KeySyncGroup, starting},
+	{proxy.KeyInitProducerID, doubting},
+	{proxy.KeyFindCoordinator, doubting},
+	{proxy.KeyMetadata, doubting},
+	{proxy.KeyOffsetFetch, doubting},
+	{proxy.KeyProduce, running},
+	{proxy.KeyTxnOffsetCommit, running},
+	{proxy.KeyEndTxn, running},
+	{proxy.KeyHeartbeat, running},
+	{proxy.KeyInitProducerID, starting},
+	{proxy.KeyFindCoordinator, starting},
+	{proxy.KeyMetadata, starting},
+	{proxy.KeyOffsetFetch, starting},
+}
+
+type cell struct {
+	kind
+	fault
+}
+
+func (c cell) String() string {
+	return fmt.Sprintf("%s %s/%s", c.phase, kmsg.NameForKey(c.key), c.name)
+}
+
+// cells are all of the table.
+func cells() []cell {
+	var out []cell
+	for _, k := range kinds {
+		for _, f := range faults {
+			out = append(out, cell{k, f})
+		}
+	}
+	return out
+}
+
+// notOnce says why a cell has no run with a single loss, or "".
+func (c cell) notOnce() string {
+	if (c.key == proxy.KeyJoinGroup || c.key == proxy.KeySyncGroup) && (c.name == "request dropped" || c.name == "reply dropped") {
+		return "the client waits for the reply as long as a rebalance may take, 60 s: a fault of 3 s strikes a single frame anyway"
+	}
+	return ""
+}
+
+// limits are the runs of a cell: how many frames the fault strikes, 0 is for a while.
+func (c cell) limits() []int {
+	if c.notOnce() != "" {
+		return []int{0}
+	}
+	return []int{1, 0}
+}
+
+// commitKind says whether the kind is one of the commit protocol: those are also tried on the embedded broker, which answers the others
+// like any broker.
+func (k kind) commitKind() bool {
+	return k.phase == running && k.key != proxy.KeyHeartbeat || k == kind{proxy.KeyInitProducerID, doubting}
+}
+
+// shortKind says whether the kind is part of the short run.
+func (k kind) shortKind() bool {
+	return k == kind{proxy.KeyEndTxn, running} || k == kind{proxy.KeyInitProducerID, doubting}
+}
+
+func TestCells(t *testing.T) {
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+		pace := newPace(t, c)
+		for _, cell := range cells() {
+			if testing.Short() && !cell.shortKind() || c.Kind() == cluster.KindEmbedded && !cell.commitKind() {
+				continue
+			}
+			t.Run(cell.String(), func(t *testing.T) {
+				t.Parallel()
+				s := newScenario(t, c)
+				s.pace = pace
+				cell.run(s)
+			})
+		}
+	})
+}
+
+// Bounds in time.
+const (
+	// span is how long a fault that lasts for a while does.
+	span = 3 * time.Second
+	// resolveMax is how long a round may be in doubt once the fault is over, on a machine that takes no time.
+	resolveMax = 2 * transactionTimeout
+)
+
+// match is what the cell is about: of transactional requests only the application's.
+func (c cell) match(s *scenario, limit int) proxy.Match {
+	m := proxy.Match{Key: c.key, Direction: c.direction, Limit: limit}
+	if c.kind == (kind{proxy.KeyMetadata, starting}) {
+		m.Skip = 1 // the very first request of an instance is how it finds the cluster: nothing has begun, and Run says that it cannot
+	}
+	switch c.key {
+	case proxy.KeyProduce, proxy.KeyTxnOffsetCommit, proxy.KeyEndTxn, proxy.KeyInitProducerID:
+		m.Where = func(f *proxy.Frame) bool { return strings.HasPrefix(f.TransactionalID(), s.application+"~") }
+	}
+	return m
+}
+
+// mayEndStart says whether the fault may end the start of an instance with an error. Then nothing has begun, and whoever has started it
+// starts it again: the client takes a connection that is closed at its first request for a refusal.
+func (c cell) mayEndStart() bool {
+	return c.kind == kind{proxy.KeyMetadata, starting} && strings.HasPrefix(c.name, "cut")
+}
+
+func (c cell) run(s *scenario) {
+	dir := s.t.TempDir()
+	if c.phase == starting {
+		c.runStart(s, dir)
+		return
+	}
+	i := s.start(dir)
+	stop := s.feeding()
+	defer stop()
+	s.must(s.until(s.ctx, 50, i))
+	for _, limit := range c.limits() {
+		var doubt *proxy.Rule
+		if c.phase == doubting {
+			doubt = s.proxy.Add(unanswered(s), proxy.Cut())
+			s.must(doubt.AwaitMatched(s.ctx, 1))
+		}
+		st := c.strike(s, limit)
+		if doubt != nil {
+			doubt.Lift()
+		}
+		st.end(i)
+		st.resolve(i)
+	}
+	stop()
+	s.check(i)
+}
+
+// unanswered matches the replies to commits.
+func unanswered(s *scenario) proxy.Match {
+	return cell{kind{proxy.KeyEndTxn, running}, fault{direction: proxy.ToClient}}.match(s, 0)
+}
+
+// runStart strikes at the start of one instance after the other, on the same state directory.
+func (c cell) runStart(s *scenario, dir string) {
+	for _, limit := range c.limits() {
+		stop := s.feeding()
+		defer stop()
+		rule := s.proxy.Add(c.match(s, limit), c.action())
+		i := s.start(dir)
+		st := c.struck(s, rule, limit)
+		st.end(i)
+		if c.mayEndStart() && i.ended() {
+			s.t.Logf("the start ended with: %v", i.err)
+			i.expected = true
+			i = s.start(dir)
+		}
+		st.resolve(i)
+		stop()
+		s.must(s.until(s.ctx, s.total(), i))
+		if limit == 0 {
+			s.check(i)
+		} else {
+			i.stop()
+		}
+	}
+}
+
+// stroke is a fault that has struck.
+type stroke struct {
+	cell
+	s       *scenario
+	rule    *proxy.Rule
+	limit   int
+	waiting int       // records of input that were there by then
+	began   time.Time // when nothing stood in their way any more
+}
+
+// strike installs the fault and waits until it has struck.
+func (c cell) strike(s *scenario, limit int) *stroke {
+	s.t.Helper()
+	return c.struck(s, s.proxy.Add(c.match(s, limit), c.action()), limit)
+}
+
+func (c cell) struck(s *scenario, r *proxy.Rule, limit int) *stroke {
+	s.t.Helper()
+	s.must(r.AwaitMatched(s.ctx, 1))
+	return &stroke{cell: c, s: s, rule: r, limit: limit, waiting: s.total(), began: time.Now()}
+}
+
+// end ends the fault: after its span, or, for a single late frame, when the application has gone on without it, if it can.
+func (st *stroke) end(i *instance) {
+	st.s.t.Helper()
+	ctx, cancel := context.WithTimeout(st.s.ctx, span)
+	defer cancel()
+	switch {
+	case st.limit == 0:
+		<-ctx.Done()
+		st.began = time.Now()
+	case st.late:
+		if st.s.until(ctx, st.waiting+10, i) != nil {
+			st.began = time.Now()
+		}
+	}
+	st.rule.Lift()
+}
+
+// resolve waits until what was in the fault's way is committed.
+func (st *stroke) resolve(i *instance) {
+	t := st.s.t
+	t.Helper()
+	st.s.must(st.s.until(st.s.ctx, st.waiting, i))
+	took, frames := time.Since(st.began).Round(time.Millisecond), st.rule.Counts().Matched
+	slow := allowance * st.s.pace.worst(st.began)
+	t.Logf("limit %d: %d frames, resolved after %s, allowance for the machine %s", st.limit, frames, took, slow.Round(time.Millisecond))
+	if st.phase != starting && took > resolveMax+slow {
+		t.Errorf("what was in the fault's way is committed %s after its end, want %s at most, and %s for the machine",
+			took, resolveMax, slow)
+	}
+	if st.notOnce() != "" && frames != 1 {
+		t.Errorf("%d frames were struck, although %s", frames, st.notOnce())
+	}
+}
+
+// TestTable counts the cells: each kind of request that a round and a membership consist of has each fault, once and for a while, or a
+// reason.
+func TestTable(t *testing.T) {
+	runs, reasons := 0, 0
+	for _, c := range cells() {
+		runs += len(c.limits())
+		if c.notOnce() != "" {
+			reasons++
+		}
+	}
+	if want := 2 * len(kinds) * len(faults); runs+reasons != want || reasons != 4 {
+		t.Errorf("%d runs and %d reasons, want %d together and 4 reasons", runs, reasons, want)
+	}
+	for _, key := range []int16{
+		proxy.KeyProduce, proxy.KeyInitProducerID, proxy.KeyTxnOffsetCommit, proxy.KeyEndTxn, proxy.KeyFindCoordinator,
+		proxy.KeyOffsetFetch, proxy.KeyHeartbeat, proxy.KeyJoinGroup, proxy.KeySyncGroup, proxy.KeyMetadata,
+	} {
+		for _, f := range faults {
+			if !slices.ContainsFunc(cells(), func(c cell) bool { return c.key == key && c.name == f.name }) {
+				t.Errorf("%s, %s: there is no cell", kmsg.NameForKey(key), f.name)
+			}
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package faults
+
+import (
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/proxy"
+)
+
+// TestLateCommit: an offset commit or a commit that reaches the broker when its transaction is over is refused, and changes nothing:
+// neither while the same producer is many transactions further, nor when the tasks have moved to another instance.
+func TestLateCommit(t *testing.T) {
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+		for _, key := range []int16{proxy.KeyTxnOffsetCommit, proxy.KeyEndTxn} {
+			for name, moved := range map[string]bool{"the producer goes on": false, "the tasks have moved": true} {
+				t.Run(kmsg.NameForKey(key)+"/"+name, func(t *testing.T) {
+					t.Parallel()
+					late(newScenario(t, c), key, moved)
+				})
+			}
+		}
+	})
+}
+
+func late(s *scenario, key int16, moved bool) {
+	i := s.start(s.t.TempDir())
+	stop := s.feeding()
+	defer stop()
+	s.must(s.until(s.ctx, 50, i))
+	held := s.proxy.Add(cell{kind{key, running}, fault{direction: proxy.ToBroker}}.match(s, 1), proxy.Hold())
+	reply := s.proxy.Add(proxy.Match{Key: key, Direction: proxy.ToClient, Where: func(f *proxy.Frame) bool {
+		return f.Answers() == held.First()
+	}}, proxy.Pass())
+	s.must(held.AwaitMatched(s.ctx, 1))
+	if moved {
+		next := s.start(s.t.TempDir())
+		i.stop()
+		i = next
+	}
+	s.must(s.until(s.ctx, s.total()+50, i))
+	if held.Counts().Delivered != 0 {
+		s.t.Fatal("the request is not late: it has reached the broker")
+	}
+	held.Lift()
+	s.must(reply.AwaitMatched(s.ctx, 1))
+	err := refusal(s.t, reply.First())
+	if err == nil {
+		s.t.Error("the late request was accepted")
+	}
+	s.t.Logf("the late request was answered with %v", err)
+	s.must(s.until(s.ctx, s.total()+50, i))
+	stop()
+	s.check(i)
+}
+
+// refusal returns the error that a reply carries.
+func refusal(t *testing.T, f *proxy.Frame) error {
+	t.Helper()
+	resp, err := f.Response()
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch resp := resp.(type) {
+	case *kmsg.EndTxnResponse:
+		return kerr.ErrorForCode(resp.ErrorCode)
+	case *kmsg.TxnOffsetCommitResponse:
+		for _, topic := range resp.Topics {
+			for _, p := range topic.Partitions {
+				if p.ErrorCode != 0 {
+					return kerr.ErrorForCode(p.ErrorCode)
+				}
+			}
+		}
+	default:
+		t.Fatalf("%s: nothing is known about its errors", f)
+	}
+	return nil
+}

@@ -1,0 +1,361 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/proxy"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+)
+
+const (
+	partitions         = 2
+	transactionTimeout = 4 * time.Second
+	// sessionTimeout is short, so that a lost heartbeat has consequences.
+	sessionTimeout = 6 * time.Second
+	// patience bounds waits for what is certain to come. The longest is for the reply to a lost JoinGroup, which the client waits for
+	// as long as a rebalance may take, 60 s, and 10 s more.
+	patience = 150 * time.Second
+)
+
+// scenario is one application on a cluster, behind a proxy, with names and an input of its own.
+type scenario struct {
+	t           *testing.T
+	ctx         context.Context // ends after patience
+	cluster     *cluster.Cluster
+	proxy       *proxy.Proxy
+	application string
+	in, out     string
+	topology    *topology.Topology
+	producer    *kgo.Client // not behind the proxy
+	log         *tail
+	pace        *pace // set where time is judged
+
+	mu  sync.Mutex
+	fed int
+}
+
+var counts = topology.Store("counts", schemas.String(), schemas.Int64())
+
+func newScenario(t *testing.T, c *cluster.Cluster) *scenario {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	s := &scenario{
+		t: t, ctx: ctx, cluster: c, application: c.Name(t, "app"), in: c.Name(t, "in"), out: c.Name(t, "out"), log: &tail{},
+		producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("end of the application's log:\n%s", s.log)
+		}
+	})
+	for _, topic := range []string{s.in, s.out} {
+		s.must(c.CreateTopic(ctx, topic, partitions, nil))
+	}
+	p, err := proxy.Start(c.Brokers()...)
+	s.must(err)
+	s.proxy = p
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	b := topology.NewBuilder("counting")
+	in := topology.From(b, topology.Topic(s.in, schemas.String(), schemas.String()))
+	topology.Process(in, "count", counts, count).Into(topology.Topic(s.out, schemas.String(), schemas.String()))
+	built, err := b.Build()
+	s.must(err)
+	s.topology, err = built.WithApplication(s.application)
+	s.must(err)
+	return s
+}
+
+// count numbers the records of each key.
+func count(
+	c *topology.Context, counts state.KeyValue[string, int64], r topology.Record[string, string], emit topology.Emit[string, string],
+) error {
+	n, _, err := counts.Get(r.Key)
+	if err != nil {
+		return err
+	}
+	if err := counts.Put(r.Key, n+1); err != nil {
+		return err
+	}
+	return emit(c, topology.Record[string, string]{Key: r.Key, Value: counted(n+1, r.Value), Timestamp: r.Timestamp})
+}
+
+func (s *scenario) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// instance is one life of one instance of the application.
+type instance struct {
+	s      *scenario
+	app    *txn.App
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // valid once done is closed
+	// expected is set where the test has seen the instance end by itself, and that was right.
+	expected bool
+}
+
+func (i *instance) ended() bool {
+	select {
+	case <-i.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *scenario) start(stateDir string) *instance {
+	s.t.Helper()
+	app, err := txn.New(s.topology, txn.Config{
+		Brokers: s.proxy.Brokers(), StateDir: stateDir, Workers: 1, CacheBytes: 8 << 20,
+		TransactionTimeout: transactionTimeout, SessionTimeout: sessionTimeout,
+		Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+	})
+	s.must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	i := &instance{s: s, app: app, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(i.done)
+		i.err = app.Run(ctx)
+	}()
+	s.t.Cleanup(i.stop)
+	return i
+}
+
+// stop ends the instance in order, if it has not ended.
+func (i *instance) stop() {
+	i.s.t.Helper()
+	i.cancel()
+	select {
+	case <-i.done:
+		if i.err != nil && !i.expected {
+			i.s.t.Errorf("the application ended with %v", i.err)
+		}
+	case <-time.After(patience):
+		i.s.t.Errorf("the application does not end")
+	}
+}
+
+// feed writes n records of input.
+func (s *scenario) feed(n int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	records := make([]*kgo.Record, n)
+	for i := range records {
+		id := s.fed + i
+		records[i] = &kgo.Record{
+			Topic: s.in, Partition: int32(id % keys % partitions), Key: []byte(keyOf(id)), Value: fmt.Append(nil, id),
+		}
+	}
+	s.fed += n
+	return s.producer.ProduceSync(s.ctx, records...).FirstErr()
+}
+
+func (s *scenario) total() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fed
+}
+
+// feeding writes input all the time, until the function that it returns is called.
+func (s *scenario) feeding() (stop func()) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	ended := make(chan error, 1)
+	go func() {
+		tick := time.NewTicker(25 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			if err := s.feed(2); err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				ended <- nil
+				return
+			}
+		}
+	}()
+	return sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			s.t.Errorf("feeding: %v", err)
+		}
+	})
+}
+
+// committed returns how many records of input the group has committed, once no transaction is about to change it.
+func (s *scenario) committed(ctx context.Context) (int, error) {
+	commits, err := s.cluster.CommittedOffsets(ctx, s.application, s.in)
+	n := 0
+	for _, c := range commits[s.in] {
+		n += int(max(c.Offset, 0))
+	}
+	return n, err
+}
+
+// until waits until n records of input are committed. The error is that ctx ended first.
+func (s *scenario) until(ctx context.Context, n int, running ...*instance) error {
+	s.t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		done, err := s.committed(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			s.t.Fatal(err)
+		case err == nil && done >= n:
+			return nil
+		}
+		for _, i := range running {
+			if i.ended() {
+				s.t.Fatalf("the application ended by itself after %d of %d records: %v", done, n, i.err)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d records are committed: %w", done, n, ctx.Err())
+		}
+	}
+}
+
+// check judges the end: everything that was fed has been processed exactly once, and nothing is left behind. The instances are stopped
+// on the way.
+func (s *scenario) check(running ...*instance) {
+	t := s.t
+	t.Helper()
+	s.must(s.until(s.ctx, s.total(), running...))
+	want := fold(s.total())
+	for _, i := range running {
+		if len(running) == 1 {
+			if got := i.store(); !maps.Equal(got, want) {
+				t.Errorf("the store holds %v, want %v", got, want)
+			}
+		}
+		i.stop()
+	}
+	changelog := s.topology.Subtopologies()[0].Stores[0].ChangelogTopic
+	got, err := folded(s.read(changelog))
+	s.must(err)
+	if !maps.Equal(got, want) {
+		t.Errorf("the changelog comes to %v, want %v", got, want)
+	}
+	if err := exactlyOnce(s.total(), s.read(s.out)); err != nil {
+		t.Error(err)
+	}
+	if n, err := s.committed(s.ctx); n != s.total() || err != nil {
+		t.Errorf("%d records of input are committed, want %d (%v)", n, s.total(), err)
+	}
+	open, err := s.cluster.OpenTransactions(s.ctx, s.application+"~")
+	if err != nil || len(open) > 0 {
+		t.Errorf("open transactions: %v (%v)", open, err)
+	}
+	if err := s.cluster.WaitStable(s.ctx, s.in, s.out, changelog); err != nil {
+		t.Error(err)
+	}
+}
+
+// store reads the whole store. The last round may be committed and not applied yet, so it asks again until the store is where the
+// group is.
+func (i *instance) store() map[string]int64 {
+	s := i.s
+	s.t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		got, at, err := i.tryStore()
+		if err == nil && at == s.total() {
+			return got
+		}
+		if err != nil && !errors.Is(err, txn.ErrNotServing) {
+			s.t.Fatal(err)
+		}
+		select {
+		case <-tick.C:
+		case <-s.ctx.Done():
+			s.t.Fatalf("the store is at record %d of %d: %v", at, s.total(), err)
+		}
+	}
+}
+
+func (i *instance) tryStore() (got map[string]int64, at int, err error) {
+	got = map[string]int64{}
+	for p := range int32(partitions) {
+		v, err := txn.Read(i.app, counts, p)
+		if err != nil {
+			return nil, 0, err
+		}
+		for pair, err := range v.All() {
+			if err != nil {
+				return nil, 0, errors.Join(err, v.Close())
+			}
+			got[pair.Key] = pair.Value
+		}
+		for _, in := range v.Positions().Inputs {
+			at += int(in.Offset)
+		}
+		if err := v.Close(); err != nil {
+			return nil, 0, err
+		}
+	}
+	return got, at, nil
+}
+
+// read returns the committed records of a topic.
+func (s *scenario) read(topic string) []*kgo.Record {
+	s.t.Helper()
+	parts, err := s.cluster.ReadAll(s.ctx, topic)
+	s.must(err)
+	var out []*kgo.Record
+	for _, p := range parts {
+		out = append(out, p...)
+	}
+	return out
+}
+
+// tail keeps the end of a log, for failures.
+type tail struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+const tailBytes = 16 << 10
+
+func (l *tail) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.buf.Len() > 2*tailBytes {
+		l.buf.Next(l.buf.Len() - tailBytes)
+	}
+	return l.buf.Write(p)
+}
+
+func (l *tail) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.ToValidUTF8(l.buf.String(), "?")
+}
