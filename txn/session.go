@@ -54,7 +54,9 @@ type session struct {
 }
 
 const (
-	rebalanceTimeout = 60 * time.Second
+	// rebalanceTimeout is how long the group waits for a member in a rebalance, and the client for a lost answer of one. A revoke takes
+	// as long as a round at most.
+	rebalanceTimeout = 30 * time.Second
 	// revokeWait is the most that a revoke waits for the round in flight: the group waits for us meanwhile. A task that is
 	// given up after it is safe, because nothing uncommitted is in its store.
 	revokeWait   = rebalanceTimeout / 2

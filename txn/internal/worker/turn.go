@@ -15,9 +15,10 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// Deadlines bound every request of a round; past one the producer is settled. From the seal on they add up to less than the
-// transaction timeout. A round that has sent records before it was sealed can still be aborted by the broker, which is answered as any
-// other lost producer.
+// Deadlines bound every request of a round; past one the producer is settled. Flush, Offsets and End count from the seal, and End is
+// below the transaction timeout: a step may use what those before it have left, which is what a slow coordinator needs. A round that has
+// sent records before it was sealed can still be aborted by the broker, which is answered as any other lost producer. Abort counts from
+// its own request.
 type Deadlines struct {
 	Flush, Offsets, End, Abort time.Duration
 }
@@ -25,7 +26,7 @@ type Deadlines struct {
 // DeadlinesFor divides a transaction timeout.
 func DeadlinesFor(transactionTimeout time.Duration) Deadlines {
 	t := transactionTimeout
-	return Deadlines{Flush: t * 60 / 100, Offsets: t * 15 / 100, End: t * 20 / 100, Abort: t * 60 / 100}
+	return Deadlines{Flush: t * 60 / 100, Offsets: t * 75 / 100, End: t * 95 / 100, Abort: t * 60 / 100}
 }
 
 const (
@@ -92,7 +93,7 @@ func (t *turn) do(ctx context.Context, c command) (protocol.EventKind, error) {
 	case protocol.SendOffsets:
 		return t.sendOffsets(ctx, c.round)
 	case protocol.End:
-		ctx, cancel := context.WithTimeout(ctx, t.w.cfg.Deadlines.End)
+		ctx, cancel := context.WithDeadline(ctx, c.round.sealed.Add(t.w.cfg.Deadlines.End))
 		defer cancel()
 		if outcome, err := t.producer.Commit(ctx); outcome != broker.Accepted {
 			return protocol.CommitUnknown, err
@@ -159,7 +160,7 @@ func (t *turn) send(ctx context.Context, r *round, records []*broker.Record) {
 
 // flush sends what is left, the changelog records, and if there was nothing at all one filler; then it waits for all of them.
 func (t *turn) flush(ctx context.Context, c command) (protocol.EventKind, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.w.cfg.Deadlines.Flush)
+	ctx, cancel := context.WithDeadline(ctx, c.round.sealed.Add(t.w.cfg.Deadlines.Flush))
 	defer cancel()
 	r := c.round
 	t.send(ctx, r, c.records)
@@ -257,7 +258,7 @@ type changelog struct {
 // sendOffsets compares ownership and sends the offset commit. A refused generation is waited out once: the same transaction may
 // still commit under the newer one if every task is still owned.
 func (t *turn) sendOffsets(ctx context.Context, r *round) (protocol.EventKind, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.w.cfg.Deadlines.Offsets)
+	ctx, cancel := context.WithDeadline(ctx, r.sealed.Add(t.w.cfg.Deadlines.Offsets))
 	defer cancel()
 	var offsets []broker.Offset
 	claims := make([]assign.Claim, 0, len(r.contributions))
