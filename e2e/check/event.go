@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"sync"
 )
 
@@ -111,13 +112,17 @@ type State struct {
 	// Next is the position in the store's input topic, Applied the one in its changelog.
 	Next    int64 `json:"next"`
 	Applied int64 `json:"applied"`
-	// Rows and Digest are the number of entries and the XOR of [HashEntry] of all of them.
+	// Rows and Digest are the number of entries and the XOR of [HashEntry] of all of them. With [NoRows] they are not known, and the
+	// state is only compared with the inputs.
 	Rows   int64  `json:"rows"`
 	Digest uint64 `json:"digest"`
 	// Totals are the rows of a store of totals; IDs the XOR of [HashID] of the messages in a store of ids.
 	Totals []Total `json:"totals,omitempty"`
 	IDs    uint64  `json:"ids,omitempty"`
 }
+
+// NoRows says that the bytes of a state are not known.
+const NoRows = -1
 
 // Total is a row of a store of totals.
 type Total struct {
@@ -195,5 +200,18 @@ func Read(r io.Reader) iter.Seq2[Event, error] {
 				return
 			}
 		}
+	}
+}
+
+// ReadFile is [Read] for a file, which it opens when the ranging starts.
+func ReadFile(path string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		f, err := os.Open(path)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		defer f.Close() // it was only read
+		Read(f)(yield)
 	}
 }

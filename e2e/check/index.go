@@ -46,6 +46,8 @@ type txn struct {
 	committed, aborted bool
 	// outputs and changelogs are bit sets of what it committed to, by index in the Spec.
 	outputs, changelogs uint64
+	// size counts its records in the first output.
+	size int
 }
 
 // position is a committed input position with the transaction that committed it.
@@ -173,6 +175,9 @@ func (ix *index) ended(m *Marker) {
 func (ix *index) commitRecords(r *Records, t *txn) {
 	if i, ok := ix.outputs[r.Topic]; ok && t != nil {
 		t.outputs |= 1 << i
+		if i == 0 {
+			t.size += len(r.Offsets)
+		}
 	}
 	if i, ok := ix.changelog[r.Topic]; ok && t != nil {
 		t.changelogs |= 1 << i

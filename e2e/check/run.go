@@ -66,6 +66,8 @@ type Report struct {
 	Inputs, Committed, Aborted, Reads, States int64
 	// Outputs are the committed records of each output topic, in the order of the Spec.
 	Outputs []int64
+	// Sizes are the numbers of records of the first output in each committed transaction that has any, ascending.
+	Sizes []int
 	// LongestPause is the longest time in milliseconds that followers of one output partition waited for the next record.
 	LongestPause int64
 }
@@ -173,7 +175,11 @@ func (c *counter) end() {
 		if t.aborted {
 			c.report.Aborted++
 		}
+		if t.size > 0 {
+			c.report.Sizes = append(c.report.Sizes, t.size)
+		}
 	}
+	slices.Sort(c.report.Sizes)
 	for _, p := range c.places[c.spec.Input] {
 		if p.offset >= 0 {
 			c.report.Inputs++

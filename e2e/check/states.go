@@ -34,6 +34,9 @@ func newStates(j *judge) *states {
 			j.found(Anomaly{Kind: StateDiffers, Topic: st.Store, Partition: st.Partition, Offset: -1, Detail: "there is no such store"})
 			continue
 		}
+		if st.Rows == NoRows {
+			continue
+		}
 		at := storeAt{i, st.Partition}
 		if s.folds[at] == nil {
 			s.folds[at] = &changelogFold{values: map[uint64]uint64{}}
