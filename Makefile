@@ -5,7 +5,7 @@ RACE_PKGS ?= ./...
 LINT_VERSION ?= v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race e2e lint tidy-check cross build negative bench clean
+.PHONY: help demo test race e2e lint tidy-check cross build negative bench clean soak verify-copy
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,12 @@ e2e: ## the end-to-end scenarios on the embedded broker and on real Kafka
 
 negative: ## the demo with dedupe broken on purpose: it has to fail
 	./.ci/negative
+
+soak: ## kills, freezes and bounces on real Kafka for MINUTES (60), judged at the end; SEED repeats the choice of faults
+	$(GO) run ./e2e/soak/run -minutes $(or $(MINUTES),60) $(if $(SEED),-seed $(SEED))
+
+verify-copy: ## Kafka's own TransactionsTest on real Kafka: 100,000 records, 750 a transaction, client and broker bounced
+	ONCEWARD_VERIFY_COPY=1 $(GO) test -count=1 -v -timeout 30m -run '^TestCopy$$' ./e2e/copytest
 
 lint: ## static analysis with the import rules
 	$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) run
