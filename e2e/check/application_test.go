@@ -117,7 +117,8 @@ func (r *round) write(rec check.Records) {
 
 // end commits a position and writes the markers; the follower sees what is committed.
 func (r *round) end(commit bool, topic string, next int64) {
-	r.a.add(check.Event{Position: &check.Position{Topic: topic, Next: next, Txn: r.txn}})
+	r.a.add(check.Event{Position: &check.Position{Topic: topic, Offset: r.a.ends[check.OffsetsTopic], Next: next, Txn: r.txn}})
+	r.a.ends[check.OffsetsTopic]++
 	for _, t := range append(r.touched, check.OffsetsTopic) {
 		r.a.add(check.Event{Marker: &check.Marker{Topic: t, Offset: r.a.ends[t], Producer: r.txn.Producer, Commit: commit}})
 		r.a.ends[t]++

@@ -132,6 +132,31 @@ func TestUnknownOutcomes(t *testing.T) {
 	}
 }
 
+// TestMarkersInAnotherOrder: the markers of two transactions of two producers come in any order; their positions count in the order of
+// their records.
+func TestMarkersInAnotherOrder(t *testing.T) {
+	events := history().events
+	// The position of producer 101 waits for its marker until the ones of all later transactions are written.
+	var late check.Event
+	for i, e := range slices.Backward(events) {
+		if e.Marker != nil && e.Marker.Topic == check.OffsetsTopic && e.Marker.Producer == 101 {
+			late, events = e, slices.Delete(events, i, i+1)
+			break
+		}
+	}
+	next := check.Txn{Producer: 102}
+	events = append(events,
+		check.Event{Position: &check.Position{Topic: in, Offset: 1000, Next: 6, Txn: next}},
+		check.Event{Marker: &check.Marker{Topic: check.OffsetsTopic, Offset: 1001, Producer: 102, Commit: true}}, late)
+	report, err := run(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Anomalies() != 0 {
+		t.Error(report)
+	}
+}
+
 // TestUnfinishedHistory: without a quiesced event, what is still on its way is no anomaly.
 func TestUnfinishedHistory(t *testing.T) {
 	events := dropPositionsAndOutputs(t, history().events)

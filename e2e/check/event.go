@@ -89,10 +89,12 @@ type Marker struct {
 	Commit    bool   `json:"commit"`
 }
 
-// Position is an input position in __consumer_offsets, in the order of that log. It counts once its marker commits it.
+// Position is an input position in __consumer_offsets. It counts once its marker commits it. Of two that are committed the one with the
+// higher offset there counts, whatever the order of their markers.
 type Position struct {
-	// Log is the partition of __consumer_offsets.
+	// Log is the partition of __consumer_offsets, Offset that of the record there.
 	Log       int32  `json:"log"`
+	Offset    int64  `json:"o"`
 	Topic     string `json:"t"`
 	Partition int32  `json:"p"`
 	// Next is the offset of the first record that is not processed.

@@ -92,7 +92,7 @@ func positionOutside(_ *testing.T, events []check.Event) []check.Event {
 }
 
 func positionBack(_ *testing.T, events []check.Event) []check.Event {
-	return append(events, check.Event{Position: &check.Position{Topic: in, Next: 1, Txn: check.NoTxn}})
+	return append(events, check.Event{Position: &check.Position{Topic: in, Offset: 100, Next: 1, Txn: check.NoTxn}})
 }
 
 func changeMarker(topic string, change func(*check.Marker)) fault {

@@ -1,6 +1,10 @@
 package check
 
-import "sort"
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
 
 // index is what the first pass over a history leaves: the inputs, the committed content of the logs, the ends of all transactions. The
 // predicates of the second pass know the whole of it, so that they need not wait for what comes later.
@@ -53,6 +57,7 @@ type txn struct {
 // position is a committed input position with the transaction that committed it.
 type position struct {
 	next int64
+	at   int64 // offset in __consumer_offsets
 	txn  *txn
 }
 
@@ -213,12 +218,17 @@ func (ix *index) commitRecords(r *Records, t *txn) {
 
 func (ix *index) commitPosition(p *Position, t *txn) {
 	of := grow(ix.positions[p.Topic], p.Partition)
-	of[p.Partition] = append(of[p.Partition], position{p.Next, t})
+	of[p.Partition] = append(of[p.Partition], position{p.Next, p.Offset, t})
 	ix.positions[p.Topic] = of
 }
 
-// complete computes what needs the whole history: which delivery of each message is the first one in the log.
+// complete computes what needs the whole history: the order of positions, and which delivery of each message is the first in the log.
 func (ix *index) complete() {
+	for _, partitions := range ix.positions {
+		for _, commits := range partitions {
+			slices.SortStableFunc(commits, func(a, b position) int { return cmp.Compare(a.at, b.at) })
+		}
+	}
 	firsts := make([]uint32, len(ix.inputs))
 	for _, log := range ix.logs[ix.spec.Input] {
 		for _, id := range log {

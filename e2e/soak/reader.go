@@ -203,7 +203,7 @@ func (r *Reader) takePosition(rec *kgo.Record, txn check.Txn) error {
 		}
 		if key.Group == r.group {
 			r.history.Write(check.Event{Position: &check.Position{
-				Log: rec.Partition, Topic: key.Topic, Partition: key.Partition, Next: value.Offset, Txn: txn,
+				Log: rec.Partition, Offset: rec.Offset, Topic: key.Topic, Partition: key.Partition, Next: value.Offset, Txn: txn,
 			}})
 		}
 	case 2:
