@@ -24,8 +24,9 @@ race: ## every test but the long scenarios, under the race detector, with invari
 e2e: ## the end-to-end scenarios on the embedded broker and on real Kafka
 	$(GO) test -count=1 -v -timeout 30m ./e2e/...
 
-negative: ## the demo with dedupe broken on purpose: it has to fail
+negative: ## with mechanisms broken on purpose, the demo and the soak have to find them
 	./.ci/negative
+	./.ci/negative-soak
 
 soak: ## kills, freezes and bounces on real Kafka for MINUTES (60), judged at the end; SEED repeats the choice of faults
 	$(GO) run ./e2e/soak/run -minutes $(or $(MINUTES),60) $(if $(SEED),-seed $(SEED))

@@ -223,7 +223,7 @@ func (p *Process) LogTail() string {
 	if err != nil {
 		return err.Error()
 	}
-	const tailBytes = 8 << 10
+	const tailBytes = 2 << 10
 	if len(log) > tailBytes {
 		log = log[len(log)-tailBytes:]
 		log = log[bytes.IndexByte(log, '\n')+1:]
