@@ -27,7 +27,7 @@ func (s *readers) see(e *Event) {
 	}
 	r := e.Read
 	of := readerAt{r.Reader, r.Topic, r.Partition}
-	if _, output := s.outputs[r.Topic]; output {
+	if i, output := s.outputs[r.Topic]; output && i == 0 { // others may have records only now and then
 		if last, ok := s.at[of]; ok {
 			s.report.LongestPause = max(s.report.LongestPause, e.At-last)
 		}

@@ -68,7 +68,7 @@ type Report struct {
 	Outputs []int64
 	// Sizes are the numbers of records of the first output in each committed transaction that has any, ascending.
 	Sizes []int
-	// LongestPause is the longest time in milliseconds that followers of one output partition waited for the next record.
+	// LongestPause is the longest time in milliseconds that a follower of a partition of the first output waited for the next record.
 	LongestPause int64
 }
 

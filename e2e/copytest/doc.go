@@ -7,8 +7,8 @@
 //
 //   - One broker, bounced three times, instead of three that are bounced in turn: the machine has two cores. What replication promises is
 //     not ours to test.
-//   - The client and the broker are bounced in the same copy, three times each, and hard (SIGKILL); half of the client's bounces meet an
-//     open transaction where the broker lists one in time.
+//   - The client and the broker are bounced in turn in the same copy, three times each, and hard (SIGKILL). A client is killed when the
+//     broker lists an open transaction of it, if it does so within five seconds.
 //   - Order is judged with several partitions too: within each pair of input and output partition.
 //   - The history is judged by package check, so that also a torn transaction is found.
 //
