@@ -6,7 +6,7 @@ LINT_VERSION ?= v2.15.0
 FIGURES   ?= $(CURDIR)/bin/figures
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench bench-latency figures clean
+.PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench bench-latency figures soak verify-copy clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,8 +28,15 @@ e2e: ## the end-to-end scenarios on the embedded broker and on real Kafka
 verify-eos: ## Kafka's own StreamsEosTest judges the runtime under many kills; needs Java 17 and Maven
 	$(GO) test -count=1 -v -timeout 30m -run '^TestVerify$$' ./e2e/verifyeos -full
 
-negative: ## the demo with dedupe broken on purpose: it has to fail
+negative: ## with mechanisms broken on purpose, the demo and the soak have to find them
 	./.ci/negative
+	./.ci/negative-soak
+
+soak: ## kills, freezes and bounces on real Kafka for MINUTES (60), judged at the end; SEED repeats the choice of faults
+	$(GO) run ./e2e/soak/run -minutes $(or $(MINUTES),60) $(if $(SEED),-seed $(SEED))
+
+verify-copy: ## Kafka's own TransactionsTest on real Kafka: 100,000 records, 750 a transaction, client and broker bounced
+	ONCEWARD_VERIFY_COPY=1 $(GO) test -count=1 -v -timeout 30m -run '^TestCopy$$' ./e2e/copytest
 
 lint: ## static analysis with the import rules
 	$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) run

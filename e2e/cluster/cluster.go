@@ -71,6 +71,8 @@ type node interface {
 	cause() error
 	// kill takes the broker down, keeping its data and ports.
 	kill() error
+	// stop takes it down in order.
+	stop() error
 	// close stops the broker, if it is up, and removes its data.
 	close() error
 	// logTail returns the last lines of the broker's log.
@@ -221,23 +223,28 @@ func (c *Cluster) topicPending(ctx context.Context, topic string, partitions int
 // the rest.
 //
 // It fails on a broker that other tests share and on a cluster that was not started here.
-func (c *Cluster) Kill() error {
+func (c *Cluster) Kill() error { return c.takeDown("kill", node.kill) }
+
+// Stop is [Cluster.Kill] in order: a real broker gets SIGTERM and writes everything down, and is killed after 20 s if it has not ended.
+func (c *Cluster) Stop() error { return c.takeDown("stop", node.stop) }
+
+func (c *Cluster) takeDown(verb string, down func(node) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.mayStop(); err != nil {
-		return fmt.Errorf("cluster: kill: %w", err)
+		return fmt.Errorf("cluster: %s: %w", verb, err)
 	}
 	if c.down {
-		return errors.New("cluster: kill: the broker is down already")
+		return fmt.Errorf("cluster: %s: the broker is down already", verb)
 	}
-	if err := c.node.kill(); err != nil {
-		return fmt.Errorf("cluster: kill the %s broker: %w", c.kind, err)
+	if err := down(c.node); err != nil {
+		return fmt.Errorf("cluster: %s the %s broker: %w", verb, c.kind, err)
 	}
 	c.down = true
 	return nil
 }
 
-// Resume starts a broker that [Cluster.Kill] took down, on the same data and address, and waits until it
+// Resume starts a broker that [Cluster.Kill] or [Cluster.Stop] took down, on the same data and address, and waits until it
 // works.
 func (c *Cluster) Resume(ctx context.Context) error {
 	c.mu.Lock()

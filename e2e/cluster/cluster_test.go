@@ -87,6 +87,23 @@ func testLifecycle(t *testing.T, c *Cluster) {
 	expectAll(t, c, topic, "before", "open over the restart")
 	expectCommits(t, c, group, topic, Commit{Offset: -1}, Commit{Offset: 3, Metadata: "m"})
 
+	// In order, right behind a commit: what was answered has to be there afterwards.
+	p.write(true, topic, 1, "before the stop")
+	p.end(kgo.TryCommit)
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if reachable(brokers[0]) {
+		t.Error("a stopped broker is reachable")
+	}
+	if err := c.Stop(); err == nil {
+		t.Error("stopped a broker that is down")
+	}
+	if err := c.Resume(ctx); err != nil {
+		t.Fatal(err)
+	}
+	expectAll(t, c, topic, "before", "open over the restart before the stop")
+
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}

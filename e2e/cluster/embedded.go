@@ -69,6 +69,8 @@ func (n *embeddedNode) kill() error {
 	return nil
 }
 
+func (n *embeddedNode) stop() error { return n.kill() }
+
 func (n *embeddedNode) close() error {
 	if n.broker != nil {
 		n.broker.Close()

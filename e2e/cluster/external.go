@@ -40,5 +40,6 @@ func (externalNode) launch() error          { return nil }
 func (externalNode) ended() <-chan struct{} { return nil }
 func (externalNode) cause() error           { return nil }
 func (externalNode) kill() error            { return errors.New("it was not started here") }
+func (externalNode) stop() error            { return errors.New("it was not started here") }
 func (externalNode) close() error           { return nil }
 func (externalNode) logTail() string        { return "" }

@@ -82,6 +82,9 @@ func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Iden
 	if err != nil {
 		return Refused, err
 	}
+	if broken, err := brokenOffsets(ctx, c, node, m, offsets); broken {
+		return offsetsOutcome(err), err
+	}
 	req := kmsg.NewPtrTxnOffsetCommitRequest()
 	req.TransactionalID, req.Group = p.id, c.cluster.group
 	req.ProducerID, req.ProducerEpoch = began.ProducerID, began.Epoch

@@ -368,6 +368,9 @@ func (r *Restorer) replayOne(ctx context.Context, req Request, c Replay, db stat
 			if rec.Offset >= c.Target {
 				break
 			}
+			if brokenSkip(rec.Offset, c.Target) {
+				continue
+			}
 			batch.add(rec)
 			p.Records.Add(1)
 			p.Bytes.Add(int64(len(rec.Key) + len(rec.Value)))

@@ -95,6 +95,9 @@ func (t *turn) do(ctx context.Context, c command) (protocol.EventKind, error) {
 	case protocol.End:
 		ctx, cancel := context.WithDeadline(ctx, c.round.sealed.Add(t.w.cfg.Deadlines.End))
 		defer cancel()
+		if err := brokenBeforeEnd(c.round); err != nil {
+			return protocol.CommitUnknown, err
+		}
 		if outcome, err := t.producer.Commit(ctx); outcome != broker.Accepted {
 			return protocol.CommitUnknown, err
 		}
@@ -106,6 +109,9 @@ func (t *turn) do(ctx context.Context, c command) (protocol.EventKind, error) {
 	case protocol.Ask:
 		return t.ask(ctx, c.round)
 	case protocol.Apply:
+		if brokenApplied(c.round) {
+			return protocol.Applied, nil
+		}
 		for _, contribution := range c.round.contributions {
 			if err := contribution.Apply(); err != nil {
 				return protocol.ApplyFailed, fmt.Errorf("task %s: %w", contribution.Task.ID, err)

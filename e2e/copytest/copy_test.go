@@ -1,0 +1,299 @@
+package copytest_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/e2e/check"
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/soak"
+	"github.com/onceward/onceward/e2e/soak/app"
+)
+
+func TestMain(m *testing.M) {
+	soak.Instance()
+	cluster.Main(m)
+}
+
+const (
+	// transactionRecords is how many records the copy takes into a transaction. The values are padded so that a round is full by bytes
+	// with exactly so many of them.
+	transactionRecords = 750
+	recordBytes        = 96 + keyBytes + valueBytes // as the runtime counts an output: 96 bytes, the key and the value
+	keyBytes           = 8
+	valueBytes         = 60
+	application        = "copier"
+	// envFull asks for the full size.
+	envFull = "ONCEWARD_VERIFY_COPY"
+)
+
+// size is one variant of the test.
+type size struct {
+	records int
+	in, out int32 // partitions
+	bounces int   // of the client and of the broker, each
+	pace    time.Duration
+}
+
+func TestCopy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it bounces a real broker: -short leaves it out, the gate does not")
+	}
+	if os.Getenv(envFull) != "" {
+		t.Run("several partitions", func(t *testing.T) {
+			copyOnce(t, size{records: 100_000, in: 2, out: 3, bounces: 3, pace: 250 * time.Microsecond})
+		})
+		t.Run("one partition", func(t *testing.T) {
+			copyOnce(t, size{records: 33_333, in: 1, out: 1, bounces: 3, pace: 500 * time.Microsecond})
+		})
+		return
+	}
+	copyOnce(t, size{records: 10_000, in: 2, out: 3, bounces: 1, pace: 500 * time.Microsecond})
+}
+
+// copyOnce seeds the input, copies it under bounces, and judges.
+func copyOnce(t *testing.T, s size) {
+	c := cluster.Own(t, cluster.KindKafka)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	for topic, partitions := range map[string]int32{app.In: s.in, app.Copied: s.out} {
+		if err := c.CreateTopic(ctx, topic, partitions, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := newHistory(t)
+	h.seed(ctx, t, c, s)
+	p := copier(t, c, s)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Kill(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("end of the copier's log:\n%s", p.LogTail())
+		}
+	})
+	concurrent, stopConcurrent := h.follow(t, c, "concurrent")
+	met := bounce(ctx, t, c, p, concurrent, s)
+	concurrent.await(ctx, t, p, int64(s.records))
+	if err := p.Stop(); err != nil {
+		t.Error(err)
+	}
+	later, stopLater := h.follow(t, c, "later")
+	later.await(ctx, t, p, int64(s.records))
+	log, stopLog := h.follow(t, c, check.LogReader)
+	log.awaitLog(ctx, t, c)
+	// A duplicate may still be on its way to the readers; the log has it by now, and the checker tells of a reader that misses it.
+	stopConcurrent()
+	stopLater()
+	stopLog()
+	report := h.judge(t)
+	t.Logf("%d client bounces, %d of them with an open transaction; %d broker bounces\n%s", s.bounces, met, s.bounces, report)
+	checkReport(t, s, report)
+}
+
+// checkReport also holds the copy to the size of its transactions: it would be another test otherwise.
+func checkReport(t *testing.T, s size, report *check.Report) {
+	t.Helper()
+	if report.Anomalies() != 0 {
+		t.Fail()
+	}
+	if report.Inputs != int64(s.records) || report.Outputs[0] != int64(s.records) || report.Reads != 2*int64(s.records) {
+		t.Errorf("%d records were seeded, and the judgement is about others: %s", s.records, report)
+	}
+	if len(report.Sizes) == 0 {
+		t.Fatal("there are no transactions")
+	}
+	median, most := report.Sizes[len(report.Sizes)/2], report.Sizes[len(report.Sizes)-1]
+	t.Logf("%d transactions, median size %d, largest %d", len(report.Sizes), median, most)
+	if median != transactionRecords || most != transactionRecords {
+		t.Errorf("transactions have %d records at the median and %d at most, want %d", median, most, transactionRecords)
+	}
+}
+
+// copier is the process that copies.
+func copier(t *testing.T, c *cluster.Cluster, s size) *soak.Process {
+	dir := t.TempDir()
+	return &soak.Process{
+		Flags: app.Flags{
+			Topology: "copy", Brokers: strings.Join(c.Brokers(), ","), Application: application, Instance: application,
+			StateDir: filepath.Join(dir, "state"), Workers: 1, Session: 6 * time.Second, Pace: s.pace, Report: time.Second,
+			RoundBytes: transactionRecords * recordBytes, Interval: 5 * time.Second,
+		},
+		LogPath: filepath.Join(dir, "copier.log"),
+	}
+}
+
+// bounce kills the client and the broker in turn, at equal shares of the progress. It returns how many of the client's ends met an open
+// transaction.
+func bounce(ctx context.Context, t *testing.T, c *cluster.Cluster, p *soak.Process, f follower, s size) (met int) {
+	t.Helper()
+	for i := range 2 * s.bounces {
+		f.await(ctx, t, p, int64((i+1)*s.records/(2*s.bounces+2)))
+		if i%2 == 1 {
+			if err := c.Restart(ctx); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		open := awaitOpen(ctx, c)
+		if err := p.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if open {
+			met++
+		}
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return met
+}
+
+// awaitOpen waits for a moment with an open transaction. They are short, so it does not wait for long.
+func awaitOpen(ctx context.Context, c *cluster.Cluster) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	for ctx.Err() == nil {
+		if open, err := c.OpenTransactions(ctx, application+"~"); err == nil && len(open) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// history is the record of one copy.
+type history struct {
+	*soak.Recorder
+	path string
+}
+
+func newHistory(t *testing.T) *history {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "history.jsonl")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return &history{soak.NewRecorder(file), path}
+}
+
+// seed produces the inputs, all before the copy begins, as TransactionsTest does.
+func (h *history) seed(ctx context.Context, t *testing.T, c *cluster.Cluster, s size) {
+	t.Helper()
+	sent := &check.Sent{First: 1, Outcome: check.OK}
+	records := make([]*kgo.Record, s.records)
+	for i := range records {
+		id := uint32(i) + 1
+		value, err := json.Marshal(app.Input{ID: id, Message: id, Key: id % 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		value = append(value, strings.Repeat(" ", valueBytes-len(value))...)
+		records[i] = &kgo.Record{Topic: app.In, Key: fmt.Appendf(nil, "%0*d", keyBytes, id%1000), Value: value}
+		sent.Message, sent.Key = append(sent.Message, id), append(sent.Key, id%1000)
+	}
+	if err := c.Client(t).ProduceSync(ctx, records...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	h.Write(check.Event{Sent: sent})
+}
+
+// follower is a reader at work.
+type follower struct{ *soak.Reader }
+
+// follow starts a reader that ends with the test, or with the function that it returns.
+func (h *history) follow(t *testing.T, c *cluster.Cluster, name string) (f follower, stop func()) {
+	t.Helper()
+	topics := map[string]soak.Kind{app.Copied: soak.Inputs}
+	if name == check.LogReader {
+		topics[app.In], topics[check.OffsetsTopic] = soak.Inputs, soak.Positions
+	}
+	r, err := soak.NewReader(name, c.Brokers(), h.Recorder, topics, application)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(stop)
+	return follower{r}, stop
+}
+
+// await waits until the follower has got n copies.
+func (f follower) await(ctx context.Context, t *testing.T, p *soak.Process, n int64) {
+	t.Helper()
+	poll(ctx, t, func() (bool, error) {
+		return f.Count(app.Copied) >= n, p.Alive()
+	})
+}
+
+// awaitLog waits until the reader of the log has got everything.
+func (f follower) awaitLog(ctx context.Context, t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	for _, topic := range []string{app.In, app.Copied, check.OffsetsTopic} {
+		ends, err := c.EndOffsets(ctx, topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		poll(ctx, t, func() (bool, error) { return f.Reached(topic, ends), nil })
+	}
+}
+
+func poll(ctx context.Context, t *testing.T, done func() (bool, error)) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ok, err := done()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("the copy does not get on: %v", ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+func (h *history) judge(t *testing.T) *check.Report {
+	t.Helper()
+	h.Write(check.Event{Quiesced: &struct{}{}})
+	if err := h.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	spec := check.Spec{Input: app.In, OpenMax: 25 * time.Second, Outputs: []check.Output{
+		{Topic: app.Copied, From: app.In, Which: check.Deliveries, By: check.ByPartition},
+	}}
+	report, err := check.Run(spec, func() iter.Seq2[check.Event, error] { return check.ReadFile(h.path) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}

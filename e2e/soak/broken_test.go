@@ -1,0 +1,49 @@
+//go:build onceward_broken
+
+package soak_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/e2e/check"
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/soak"
+)
+
+// TestBroken runs small soaks with one mechanism broken each, and with none. The build tag puts the breaks into the runtime, the
+// environment of the instances chooses. A soak that does not find what is broken has judged nothing.
+func TestBroken(t *testing.T) {
+	for _, c := range []struct {
+		broken string
+		// found is what has to be found; whatever else follows from it may be found too.
+		found check.Kind
+	}{
+		{"", ""},
+		{"apply", check.StateDiffers},    // the round goes to the databases before its transaction has ended
+		{"offsets", check.Torn},          // positions are committed outside of the transaction
+		{"uncommitted", check.Duplicate}, // the group reads what is not committed
+		{"restore", check.StateDiffers},  // a restore ends before the position that the offsets name
+		{"dedupe", check.DedupeLeak},     // no id is ever seen twice
+	} {
+		t.Run("broken="+c.broken, func(t *testing.T) {
+			cfg := soak.DefaultConfig()
+			cfg.Duration, cfg.Seed, cfg.Rate, cfg.Dir, cfg.Log = 25*time.Second, 3, 150, t.TempDir(), t.Logf
+			cfg.Faults, cfg.DumpShare, cfg.Quiesce, cfg.Env = []string{"kill"}, 1, 20*time.Second, []string{"ONCEWARD_BROKEN=" + c.broken}
+			if c.broken == "" {
+				cfg.Quiesce = 3 * time.Minute
+			}
+			summary, err := soak.Run(t.Context(), cluster.Own(t, cluster.KindKafka), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(summary)
+			switch {
+			case c.broken == "" && !summary.OK():
+				t.Error("nothing is broken, and something was found")
+			case c.broken != "" && summary.Report.Counts[c.found] == 0:
+				t.Errorf("%s is broken, and no anomaly %q was found", c.broken, c.found)
+			}
+		})
+	}
+}

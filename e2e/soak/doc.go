@@ -1,0 +1,25 @@
+// Package soak runs an application of several instances on a real Kafka of its own while a seeded nemesis kills, freezes, stops and adds
+// instances and bounces the broker, records everything that happened, and has package check judge the record.
+//
+//	make soak MINUTES=60
+//
+// # A run
+//
+// A feeder produces inputs at a steady rate: some messages are delivered again, a few inputs are poison. Two readers follow all topics
+// from the first moment on: a read_committed one, and one that reads the log itself with its markers and with __consumer_offsets. After
+// the given time the nemesis heals what it did, the feeder stops, and the application works off what is left (it quiesces). Then the
+// instances stop in order, a third reader reads the outputs from the start, the databases are read from the disks, and the history is
+// judged. Databases are also read after some of the kills, and the application's own queries are part of the history.
+//
+// The seed decides about the feeder's records and about the order, the kinds and the times of the faults. It does not make a run
+// repeatable: the machine decides what meets what.
+//
+// # Processes
+//
+// Instances are processes of their own, so that SIGKILL and SIGSTOP are what they are anywhere else. They are this same program, told by
+// an environment variable (see [Instance]). They end when the run's process does.
+//
+// # What it is not
+//
+// It does not measure speed: the load is what a small machine bears beside the broker and all readers.
+package soak

@@ -1,0 +1,322 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/soak/app"
+)
+
+// nemesis does one or two things in most periods, and nothing in some. Every victim has at most one thing done to it at a time.
+type nemesis struct {
+	cluster   *cluster.Cluster
+	processes []*Process
+	history   *Recorder
+	soak      app.Soak
+	session   time.Duration
+	faults    []string
+	dumpShare float64
+	rng       *rand.Rand // of the loop alone
+	log       func(string, ...any)
+
+	work sync.WaitGroup
+	mu   struct {
+		sync.Mutex
+		busy    map[string]bool
+		down    int // bounces that have begun
+		bounced int // and ended
+		back    time.Time
+		counts  Faults
+		failed  []error
+	}
+}
+
+// Faults counts what the nemesis did.
+type Faults struct {
+	Kills, Freezes, Stops, Remains, Joins, BrokerKills, BrokerStops int
+	// Dumps are the stores that were read after kills; Unasked are instances that ended by themselves, GaveUp those that did so while
+	// the broker was away, which is no finding: a supervisor starts them again, as is done here.
+	Dumps, Unasked, GaveUp int
+}
+
+// The faults. Where two victims of one kind are free, the seed chooses.
+const (
+	killFault       = "kill"
+	freezeFault     = "freeze"
+	stopFault       = "stop"   // SIGTERM, leaves the group, comes back
+	remainFault     = "remain" // SIGTERM, stays in the group, comes back
+	joinFault       = "join"   // the spare instance starts, or leaves if it is there
+	brokerKillFault = "broker kill"
+	brokerStopFault = "broker stop"
+)
+
+// weighted lists the faults as often as they are to come.
+var weighted = []string{
+	killFault, killFault, killFault, killFault, freezeFault, freezeFault, stopFault, remainFault, remainFault, joinFault,
+	brokerKillFault, brokerStopFault,
+}
+
+const (
+	calmShare = 0.25
+	periodMin = 3 * time.Second
+	periodMax = 9 * time.Second
+	broker    = "broker"
+)
+
+// run goes on until ctx ends, and returns when everything that it did is healed.
+func (n *nemesis) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		period := between(n.rng, periodMin, periodMax)
+		if n.rng.Float64() >= calmShare && len(n.faults) > 0 {
+			for range 1 + n.rng.IntN(2) {
+				n.strike(ctx, n.faults[n.rng.IntN(len(n.faults))])
+			}
+		}
+		n.watch(ctx, period)
+	}
+	n.work.Wait()
+	for _, p := range n.processes { // nobody looks after them from here on
+		if err := p.Alive(); err != nil {
+			n.unasked(ctx, p, err)
+		}
+	}
+}
+
+// watch looks after the idle instances for a while: one that has ended by itself is a finding, and is started again.
+func (n *nemesis) watch(ctx context.Context, period time.Duration) {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	over := time.NewTimer(period)
+	defer over.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-over.C:
+			return
+		case <-tick.C:
+		}
+		for _, p := range n.processes {
+			if !n.take(p.Flags.Instance) {
+				continue
+			}
+			err := p.Alive()
+			if err == nil {
+				n.release(p.Flags.Instance)
+				continue
+			}
+			n.work.Go(func() {
+				defer n.release(p.Flags.Instance)
+				n.unasked(ctx, p, err)
+			})
+		}
+	}
+}
+
+// lateExit is how long after the broker is back an instance may end because of its absence.
+const lateExit = 5 * time.Second
+
+// unasked starts an instance again that has ended by itself, after a second, as supervisors do.
+func (n *nemesis) unasked(ctx context.Context, p *Process, err error) {
+	n.history.fault("ended by itself", p.Flags.Instance)
+	n.mu.Lock()
+	away := n.mu.down > n.mu.bounced || time.Since(n.mu.back) < lateExit
+	n.mu.Unlock()
+	if away {
+		n.count(func(f *Faults) { f.GaveUp++ })
+	} else {
+		n.count(func(f *Faults) { f.Unasked++ })
+		n.fail(err)
+	}
+	sleep(ctx, time.Second)
+	if err := p.Start(); err != nil {
+		n.fail(err)
+	}
+}
+
+// strike begins a fault if there is a victim for it.
+func (n *nemesis) strike(ctx context.Context, fault string) {
+	delay := between(n.rng, 0, n.session*3/2)
+	if fault == brokerKillFault || fault == brokerStopFault {
+		if n.take(broker) {
+			n.work.Go(func() { defer n.release(broker); n.bounce(ctx, fault, delay/4) })
+		}
+		return
+	}
+	spare := len(n.processes) - 1
+	victim := n.processes[spare]
+	if fault != joinFault {
+		victim = n.processes[n.rng.IntN(spare)]
+	}
+	dumped := n.rng.Float64() < n.dumpShare
+	if !n.take(victim.Flags.Instance) {
+		return
+	}
+	n.history.fault(fault, victim.Flags.Instance)
+	n.log("%s %s", fault, victim.Flags.Instance)
+	n.work.Go(func() {
+		defer n.release(victim.Flags.Instance)
+		if err := victim.Alive(); err != nil {
+			n.unasked(ctx, victim, err)
+		}
+		if err := n.carryOut(ctx, fault, victim, delay, dumped); err != nil {
+			n.fail(fmt.Errorf("%s: %w", fault, err))
+		}
+	})
+}
+
+func (n *nemesis) carryOut(ctx context.Context, fault string, p *Process, delay time.Duration, dumped bool) error {
+	switch fault {
+	case killFault:
+		n.count(func(f *Faults) { f.Kills++ })
+		if err := p.Kill(); err != nil {
+			return err
+		}
+		if dumped {
+			stores, err := dump(n.history, n.soak, p.Flags, "after kill")
+			n.count(func(f *Faults) { f.Dumps += stores })
+			if err != nil {
+				n.fail(err)
+			}
+		}
+		sleep(ctx, delay)
+		return p.Start()
+	case freezeFault:
+		n.count(func(f *Faults) { f.Freezes++ })
+		if err := p.Freeze(); err != nil {
+			return err
+		}
+		sleep(ctx, n.session+delay)
+		return p.Thaw()
+	case joinFault:
+		n.count(func(f *Faults) { f.Joins++ })
+		if !p.Up() {
+			return p.Start()
+		}
+		return n.stop(p)
+	default:
+		return n.restart(ctx, fault, p, delay)
+	}
+}
+
+// restart stops an instance in order and starts it again. Whether it keeps its membership is told at its start, so the life after a
+// restart has the setting of the next one.
+func (n *nemesis) restart(ctx context.Context, fault string, p *Process, delay time.Duration) error {
+	remains := p.Flags.Remain
+	if remains {
+		n.count(func(f *Faults) { f.Remains++ })
+		delay /= 6 // within the session
+	} else {
+		n.count(func(f *Faults) { f.Stops++ })
+	}
+	if err := n.stop(p); err != nil {
+		n.fail(err)
+	}
+	p.Flags.Remain = fault == remainFault
+	sleep(ctx, delay)
+	return p.Start()
+}
+
+// stop ends an instance in order. While the broker is away nothing can be committed, so that then it may say that it failed to.
+func (n *nemesis) stop(p *Process) error {
+	n.mu.Lock()
+	before := n.mu.down
+	away := n.mu.down > n.mu.bounced
+	n.mu.Unlock()
+	err := p.Stop()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if away || n.mu.down > before {
+		return nil
+	}
+	return err
+}
+
+// bounce takes the broker down for a while.
+func (n *nemesis) bounce(ctx context.Context, fault string, delay time.Duration) {
+	n.history.fault(fault, broker)
+	n.log("%s", fault)
+	n.mu.Lock()
+	n.mu.down++
+	n.mu.Unlock()
+	down := n.cluster.Kill
+	if fault == brokerStopFault {
+		n.count(func(f *Faults) { f.BrokerStops++ })
+		down = n.cluster.Stop
+	} else {
+		n.count(func(f *Faults) { f.BrokerKills++ })
+	}
+	if err := down(); err != nil {
+		n.fail(err)
+		return
+	}
+	sleep(ctx, delay)
+	// Healing is not cut short: without a broker there is nothing to judge.
+	if err := n.cluster.Resume(context.WithoutCancel(ctx)); err != nil {
+		n.fail(err)
+	}
+	n.history.fault("broker back", broker)
+	n.mu.Lock()
+	n.mu.bounced++
+	n.mu.back = time.Now()
+	n.mu.Unlock()
+}
+
+// take makes a victim busy; it reports false if it is already.
+func (n *nemesis) take(victim string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mu.busy == nil {
+		n.mu.busy = map[string]bool{}
+	}
+	if n.mu.busy[victim] {
+		return false
+	}
+	n.mu.busy[victim] = true
+	return true
+}
+
+func (n *nemesis) release(victim string) {
+	n.mu.Lock()
+	n.mu.busy[victim] = false
+	n.mu.Unlock()
+}
+
+func (n *nemesis) count(add func(*Faults)) {
+	n.mu.Lock()
+	add(&n.mu.counts)
+	n.mu.Unlock()
+}
+
+// fail keeps what must not have happened; the run goes on.
+func (n *nemesis) fail(err error) {
+	n.log("FINDING: %v", err)
+	n.mu.Lock()
+	n.mu.failed = append(n.mu.failed, err)
+	n.mu.Unlock()
+}
+
+// result is called when run has returned.
+func (n *nemesis) result() (Faults, []error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.mu.counts, n.mu.failed
+}
+
+func between(rng *rand.Rand, low, high time.Duration) time.Duration {
+	return low + time.Duration(rng.Int64N(int64(high-low)))
+}
+
+// sleep waits for d, or less if ctx ends: then it is time to heal.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
