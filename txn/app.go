@@ -146,8 +146,12 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	}()
 	sum := sha256.Sum256([]byte(a.topology.Fingerprint()))
 	copy(in.fingerprint[:], sum[:])
+	secure, err := broker.NewSecure(a.cfg.Security, a.log)
+	if err != nil {
+		return nil, securityErrors(err)
+	}
 	in.brokerCfg = broker.Config{
-		Brokers: a.cfg.Brokers, ClientID: a.topology.Application(), Dialer: a.cfg.Dialer, Logger: a.log,
+		Brokers: a.cfg.Brokers, ClientID: a.topology.Application(), Dialer: a.cfg.Dialer, Secure: secure, Logger: a.log,
 		StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
 	}
 	if in.cluster, err = broker.Connect(ctx, in.brokerCfg, a.topology.Application()); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/task"
+	"github.com/onceward/onceward/txn/security"
 )
 
 // Config is how an application runs. Brokers and StateDir are required; every other field has a default that fits.
@@ -48,7 +49,9 @@ type Config struct {
 	// Remain keeps the membership when Run ends, for a restart of the same instance within the session timeout. By default the
 	// instance leaves and others take its tasks at once.
 	Remain bool
-	// Dialer replaces the way connections are made.
+	// Security is TLS and authentication; the zero value is neither.
+	Security security.Config
+	// Dialer replaces the way connections are made. TLS goes over its connections.
 	Dialer func(ctx context.Context, network, host string) (net.Conn, error)
 	// Logger receives the logs of the runtime, of the Kafka clients and of the databases. Default slog.Default.
 	Logger *slog.Logger
@@ -121,6 +124,25 @@ func (c Config) validate() error {
 	}
 	if c.QueueBytesMax < 64<<10 {
 		wrong("QueueBytesMax", "less than 64 KiB")
+	}
+	return errors.Join(append(errs, securityErrors(c.Security.Validate()))...)
+}
+
+// securityErrors returns the mistakes of package security as those of a Config.
+func securityErrors(err error) error {
+	if err == nil {
+		return nil
+	}
+	var errs []error
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
+	}
+	for _, err := range all {
+		if mistake, ok := errors.AsType[*security.Error](err); ok {
+			err = &ConfigError{"Security." + mistake.Field, mistake.Reason}
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
