@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -64,7 +65,8 @@ type instance struct {
 	app         *App
 	dir         *state.Directory
 	cluster     *broker.Cluster
-	layout      topics.Layout
+	plan        *topics.Plan
+	layout      atomic.Pointer[topics.Layout]
 	shared      *pebblestore.Shared
 	brokerCfg   broker.Config
 	incarnation uint32
@@ -101,7 +103,10 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 	backoff := 100 * time.Millisecond
 	for first := true; ; first = false {
 		began := time.Now()
-		err := a.session(ctx, in)
+		err := in.verify(ctx, first)
+		if err == nil {
+			err = a.session(ctx, in)
+		}
 		switch {
 		case err == nil:
 			return nil
@@ -126,7 +131,25 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 }
 
 // errNotBegun says that a session failed before anything of it was running.
-var errNotBegun = errors.New("the transactional producers cannot be initialised")
+var errNotBegun = errors.New("the membership cannot be begun")
+
+// verify looks at every topic again before a further membership: what was right at start may have been changed since.
+func (in *instance) verify(ctx context.Context, first bool) error {
+	if first {
+		return nil // open has just done it
+	}
+	ctx, cancel := context.WithTimeout(ctx, in.app.cfg.ConnectTimeout)
+	defer cancel()
+	layout, err := in.plan.Verify(ctx, in.cluster, *in.layout.Load())
+	if _, wrong := errors.AsType[*topics.Mismatch](err); wrong {
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNotBegun, err)
+	}
+	in.layout.Store(&layout)
+	return nil
+}
 
 // restartable says that closing everything and opening it again from the log is the remedy.
 func restartable(err error) bool {
@@ -160,7 +183,9 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
 		return nil, err
 	}
-	plan, err := topics.Check(ctx, in.cluster.Admin(), a.topology)
+	in.plan, err = topics.Check(ctx, in.cluster, a.topology, topics.Options{
+		Replicas: a.cfg.InternalReplicas, InSyncMin: a.cfg.InternalMinInSync,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -174,10 +199,12 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	a.mu.instance = in.dir.Instance()
 	a.mu.Unlock()
 	in.brokerCfg.ClientID += "-" + in.dir.Instance()
-	if in.layout, err = plan.Ensure(ctx, in.cluster.Admin()); err != nil {
+	layout, err := in.plan.Ensure(ctx, in.cluster)
+	if err != nil {
 		return nil, err
 	}
-	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return in.layout[topic].MaxMessageBytes }
+	in.layout.Store(&layout)
+	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return (*in.layout.Load())[topic].MaxMessageBytes }
 	in.shared = pebblestore.NewShared(a.cfg.CacheBytes, openFilesMax)
 	return in, nil
 }

@@ -46,6 +46,10 @@ type Config struct {
 	SessionTimeout time.Duration
 	// ConnectTimeout bounds the wait for brokers and for the initialisation of producers at start. Default 60 s.
 	ConnectTimeout time.Duration
+	// InternalReplicas and InternalMinInSync are the replication factor and the min.insync.replicas that changelogs, repartition
+	// topics and the rounds topic are created with, and have to have at least when they exist. By default both are the cluster's.
+	InternalReplicas  int16
+	InternalMinInSync int
 	// Remain keeps the membership when Run ends, for a restart of the same instance within the session timeout. By default the
 	// instance leaves and others take its tasks at once.
 	Remain bool
@@ -124,6 +128,13 @@ func (c Config) validate() error {
 	}
 	if c.QueueBytesMax < 64<<10 {
 		wrong("QueueBytesMax", "less than 64 KiB")
+	}
+	if c.InternalReplicas < 0 || c.InternalMinInSync < 0 {
+		wrong("InternalReplicas", "a number of replicas is not negative")
+	}
+	if c.InternalReplicas > 0 && c.InternalMinInSync > int(c.InternalReplicas) {
+		wrong("InternalMinInSync", fmt.Sprintf("%d is more than the %d replicas, so nothing could be written",
+			c.InternalMinInSync, c.InternalReplicas))
 	}
 	return errors.Join(append(errs, securityErrors(c.Security.Validate()))...)
 }

@@ -148,7 +148,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	}
 	s.ownership = assign.New(subs)
 	s.restorer = restore.New(restore.Restorer{
-		Cluster: in.cluster, Layout: in.layout, Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
+		Cluster: in.cluster, Layout: *in.layout.Load(), Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
 		RoundsTopic: topics.RoundsTopic(a.topology.Application()),
 	})
 	coordinator := broker.NewCoordinator(in.cluster)
@@ -260,6 +260,8 @@ func (s *session) fetchFailed(err error) error {
 	switch {
 	case errors.Is(err, kerr.FencedInstanceID):
 		return err // another try would only fence the other one
+	case broker.Permanent(err):
+		return err // such as a permission on the group
 	case errors.As(err, &fe) && errors.Is(err, kerr.OffsetOutOfRange):
 		start, end, boundsErr := s.in.cluster.LogBounds(s.ctx, fe.Topic, fe.Partition)
 		if boundsErr != nil {

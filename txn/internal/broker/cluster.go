@@ -189,6 +189,7 @@ func (c *Cluster) StableOffsets(ctx context.Context, partitions map[string][]int
 		if err == nil {
 			return offsets, nil
 		}
+		err = c.cfg.denied(err, attempt{group: c.group})
 		if Permanent(err) || ctx.Err() != nil {
 			return nil, fmt.Errorf("reading the stable offsets of group %q: %w", c.group, err)
 		}
@@ -230,7 +231,7 @@ func (c *Cluster) stableOffsetsOnce(ctx context.Context, partitions map[string][
 		for _, t := range g.Topics {
 			for _, p := range t.Partitions {
 				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-					return nil, err
+					return nil, c.cfg.denied(err, attempt{operation: Read, topic: t.Topic})
 				}
 				o := Offset{Topic: t.Topic, Partition: p.Partition, At: p.Offset, LeaderEpoch: p.LeaderEpoch}
 				if p.Metadata != nil {
@@ -292,7 +293,7 @@ func (c *Cluster) LeaveGroup(ctx context.Context, member, instance string) error
 
 // Write produces one record outside of any transaction and waits for its acknowledgement.
 func (c *Cluster) Write(ctx context.Context, r *Record) error {
-	return c.cl.ProduceSync(ctx, r).FirstErr()
+	return c.cfg.denied(c.cl.ProduceSync(ctx, r).FirstErr(), attempt{operation: Write, topic: r.Topic})
 }
 
 // kgoLogger hands the clients' logs to slog. They carry no record bytes.

@@ -36,8 +36,9 @@ type GroupConfig struct {
 
 // Group is the one group member of the process.
 type Group struct {
-	cl  *kgo.Client
-	cfg GroupConfig
+	cl   *kgo.Client
+	cfg  GroupConfig
+	conn Config
 }
 
 // Join makes the group client. Callbacks may come at once.
@@ -46,7 +47,7 @@ type Group struct {
 // trailing marker turns into an out-of-range error once retention removes the marker. A position out of range is an error, never a
 // jump: an offset is either committed or resolved explicitly.
 func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
-	g := &Group{cfg: gc}
+	g := &Group{cfg: gc, conn: cfg}
 	opts := append(cfg.options(),
 		kgo.ConsumerGroup(gc.Group),
 		kgo.InstanceID(gc.Instance),
@@ -148,6 +149,7 @@ func (g *Group) Poll(ctx context.Context, recordsMax int, each func(topic string
 		if ctx.Err() != nil {
 			return
 		}
+		err = g.conn.denied(err, attempt{operation: Read, topic: topic, group: g.cfg.Group})
 		errs = append(errs, &FetchError{Topic: topic, Partition: partition, Err: err})
 	})
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
