@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
@@ -95,6 +93,12 @@ func (a *App) Run(ctx context.Context) (err error) {
 	} else {
 		defer func() { err = errors.Join(err, server.Close()) }()
 	}
+	if err := in.waitFence(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // ended before anything had begun
+		}
+		return err
+	}
 	return a.sessions(ctx, in)
 }
 
@@ -115,7 +119,7 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 		case errors.Is(err, errNotBegun) && !first && !broker.Permanent(err):
 			// The cluster was there before. Inside a membership its absence is waited out as well.
 		case ctx.Err() != nil || !restartable(err):
-			return fencedInstance(err, in.dir.Instance())
+			return in.fencedInstance(err)
 		}
 		if time.Since(began) > time.Minute {
 			backoff = 100 * time.Millisecond
@@ -254,7 +258,13 @@ func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error
 		}
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	err := errors.Join(errs...)
+	for _, one := range errs {
+		if broker.Permanent(one) {
+			err = one // the others say the same
+		}
+	}
+	if err != nil {
 		err = fmt.Errorf("%w: %w", errNotBegun, err)
 		for _, pair := range out {
 			pair[0].Close()
@@ -280,13 +290,4 @@ func settle(ctx context.Context, p *broker.Producer) error {
 		}
 		backoff = min(2*backoff, time.Second)
 	}
-}
-
-// fencedInstance explains the one membership error that another try only makes worse.
-func fencedInstance(err error, instance string) error {
-	if errors.Is(err, kerr.FencedInstanceID) {
-		return fmt.Errorf("another process runs as instance %q: give each process its own state directory or instance name: %w",
-			instance, err)
-	}
-	return err
 }

@@ -62,6 +62,9 @@ type Config struct {
 
 	// metadataMax is lowered by tests.
 	metadataMax int
+	// now and wait are the clock of the wait after a fence; tests replace them.
+	now  func() time.Time
+	wait func(context.Context, time.Duration) error
 }
 
 // ConfigError is a setting that cannot be used. Nothing was changed.
@@ -81,6 +84,9 @@ func (c Config) withDefaults() Config {
 	set(&c.SessionTimeout, 45*time.Second)
 	set(&c.ConnectTimeout, 60*time.Second)
 	set(&c.metadataMax, task.MetadataMax)
+	if c.now == nil {
+		c.now, c.wait = time.Now, wait
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
