@@ -18,7 +18,10 @@ type commands struct {
 	Demo     demoCommand     `cmd:"" help:"Kill a pipeline again and again, and see that every figure is right."`
 	Describe describeCommand `cmd:"" help:"Show what a pipeline is made of."`
 	Status   statusCommand   `cmd:"" help:"Show what a running instance on this machine is doing."`
-	Version  versionCommand  `cmd:"" help:"Show the version."`
+
+	Permissions permissionsCommand `cmd:"" help:"Show what an application has to be allowed on a cluster with ACLs."`
+
+	Version versionCommand `cmd:"" help:"Show the version."`
 
 	DemoPipeline demoPipelineCommand `cmd:"" hidden:"" help:"The pipeline process of the demo."`
 }
