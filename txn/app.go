@@ -8,9 +8,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
@@ -71,7 +70,8 @@ type instance struct {
 	app         *App
 	dir         *state.Directory
 	cluster     *broker.Cluster
-	layout      topics.Layout
+	plan        *topics.Plan
+	layout      atomic.Pointer[topics.Layout]
 	shared      *pebblestore.Shared
 	brokerCfg   broker.Config
 	incarnation uint32
@@ -109,6 +109,12 @@ func (a *App) Run(ctx context.Context) (err error) {
 	} else {
 		defer func() { err = errors.Join(err, server.Close()) }()
 	}
+	if err := in.waitFence(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // ended before anything had begun
+		}
+		return err
+	}
 	return a.sessions(ctx, in)
 }
 
@@ -117,7 +123,10 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 	backoff := 100 * time.Millisecond
 	for first := true; ; first = false {
 		began := time.Now()
-		err := a.session(ctx, in)
+		err := in.verify(ctx, first)
+		if err == nil {
+			err = a.session(ctx, in)
+		}
 		switch {
 		case err == nil:
 			return nil
@@ -126,7 +135,7 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 		case errors.Is(err, errNotBegun) && !first && !broker.Permanent(err):
 			// The cluster was there before. Inside a membership its absence is waited out as well.
 		case ctx.Err() != nil || !restartable(err):
-			return fencedInstance(err, in.dir.Instance())
+			return in.fencedInstance(err)
 		}
 		if time.Since(began) > time.Minute {
 			backoff = 100 * time.Millisecond
@@ -142,7 +151,25 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 }
 
 // errNotBegun says that a session failed before anything of it was running.
-var errNotBegun = errors.New("the transactional producers cannot be initialised")
+var errNotBegun = errors.New("the membership cannot be begun")
+
+// verify looks at every topic again before a further membership: what was right at start may have been changed since.
+func (in *instance) verify(ctx context.Context, first bool) error {
+	if first {
+		return nil // open has just done it
+	}
+	ctx, cancel := context.WithTimeout(ctx, in.app.cfg.ConnectTimeout)
+	defer cancel()
+	layout, err := in.plan.Verify(ctx, in.cluster, *in.layout.Load())
+	if _, wrong := errors.AsType[*topics.Mismatch](err); wrong {
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNotBegun, err)
+	}
+	in.layout.Store(&layout)
+	return nil
+}
 
 // restartable says that closing everything and opening it again from the log is the remedy.
 func restartable(err error) bool {
@@ -162,8 +189,12 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	}()
 	sum := sha256.Sum256([]byte(a.topology.Fingerprint()))
 	copy(in.fingerprint[:], sum[:])
+	secure, err := broker.NewSecure(a.cfg.Security, a.log)
+	if err != nil {
+		return nil, securityErrors(err)
+	}
 	in.brokerCfg = broker.Config{
-		Brokers: a.cfg.Brokers, ClientID: a.topology.Application(), Dialer: a.cfg.Dialer, Logger: a.log,
+		Brokers: a.cfg.Brokers, ClientID: a.topology.Application(), Dialer: a.cfg.Dialer, Secure: secure, Logger: a.log,
 		StuckAfter: a.cfg.TransactionTimeout + stuckMargin, RequestTimeout: broker.RequestTimeoutFor(a.cfg.TransactionTimeout),
 	}
 	if in.cluster, err = broker.Connect(ctx, in.brokerCfg, a.topology.Application()); err != nil {
@@ -172,7 +203,9 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
 		return nil, err
 	}
-	plan, err := topics.Check(ctx, in.cluster.Admin(), a.topology)
+	in.plan, err = topics.Check(ctx, in.cluster, a.topology, topics.Options{
+		Replicas: a.cfg.InternalReplicas, InSyncMin: a.cfg.InternalMinInSync,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -186,10 +219,12 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	a.mu.instance = in.dir.Instance()
 	a.mu.Unlock()
 	in.brokerCfg.ClientID += "-" + in.dir.Instance()
-	if in.layout, err = plan.Ensure(ctx, in.cluster.Admin()); err != nil {
+	layout, err := in.plan.Ensure(ctx, in.cluster)
+	if err != nil {
 		return nil, err
 	}
-	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return in.layout[topic].MaxMessageBytes }
+	in.layout.Store(&layout)
+	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return (*in.layout.Load())[topic].MaxMessageBytes }
 	in.budget = worker.NewBudget(a.cfg.MarkersPerSecondMax, func() {
 		a.log.Warn("more transaction markers are written than intended, although rounds commit as rarely as they may",
 			"markers_per_second", a.cfg.MarkersPerSecondMax, "commit_interval_max", a.cfg.CommitIntervalMax,
@@ -249,7 +284,13 @@ func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error
 		}
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	err := errors.Join(errs...)
+	for _, one := range errs {
+		if broker.Permanent(one) {
+			err = one // the others say the same
+		}
+	}
+	if err != nil {
 		err = fmt.Errorf("%w: %w", errNotBegun, err)
 		for _, pair := range out {
 			pair[0].Close()
@@ -281,13 +322,4 @@ func settle(ctx context.Context, p *broker.Producer) error {
 		}
 		backoff = min(2*backoff, time.Second)
 	}
-}
-
-// fencedInstance explains the one membership error that another try only makes worse.
-func fencedInstance(err error, instance string) error {
-	if errors.Is(err, kerr.FencedInstanceID) {
-		return fmt.Errorf("another process runs as instance %q: give each process its own state directory or instance name: %w",
-			instance, err)
-	}
-	return err
 }

@@ -32,7 +32,12 @@ type testBroker struct {
 
 func newBroker(t *testing.T, partitions int32, topics ...string) *testBroker {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topics...))
+	return newBrokerWith(t, partitions, nil, topics...)
+}
+
+func newBrokerWith(t *testing.T, partitions int32, opts []kfake.Opt, topics ...string) *testBroker {
+	t.Helper()
+	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1), kfake.SeedTopics(partitions, topics...))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/endpoint"
 	"github.com/onceward/onceward/txn/internal/task"
+	"github.com/onceward/onceward/txn/security"
 )
 
 // Config is how an application runs. Brokers and StateDir are required; every other field has a default that fits.
@@ -53,12 +54,18 @@ type Config struct {
 	SessionTimeout time.Duration
 	// ConnectTimeout bounds the wait for brokers and for the initialisation of producers at start. Default 60 s.
 	ConnectTimeout time.Duration
+	// InternalReplicas and InternalMinInSync are the replication factor and the min.insync.replicas that changelogs, repartition
+	// topics and the rounds topic are created with, and have to have at least when they exist. By default both are the cluster's.
+	InternalReplicas  int16
+	InternalMinInSync int
 	// Remain keeps the membership when Run ends, for a restart of the same instance within the session timeout. By default the
 	// instance leaves and others take its tasks at once.
 	Remain bool
 	// FailFast ends Run with the first task that stops. By default its neighbours go on, and Run ends when every task has stopped.
 	FailFast bool
-	// Dialer replaces the way connections are made.
+	// Security is TLS and authentication; the zero value is neither.
+	Security security.Config
+	// Dialer replaces the way connections are made. TLS goes over its connections.
 	Dialer func(ctx context.Context, network, host string) (net.Conn, error)
 	// HTTP is where /metrics, /healthz and /readyz are served: host:port with a loopback host, or unix:/path. By default they are
 	// not. Other addresses are refused, because there is no authentication: put a reverse proxy in front for other machines.
@@ -71,6 +78,9 @@ type Config struct {
 	loopBound, endsEvery time.Duration
 	// purgeInterval is how often repartition topics are purged.
 	purgeInterval time.Duration
+	// now and wait are the clock of the wait after a fence; tests replace them.
+	now  func() time.Time
+	wait func(context.Context, time.Duration) error
 }
 
 // ConfigError is a setting that cannot be used. Nothing was changed.
@@ -95,6 +105,9 @@ func (c Config) withDefaults() Config {
 	set(&c.purgeInterval, purgeInterval)
 	set(&c.loopBound, loopBound)
 	set(&c.endsEvery, endsEvery)
+	if c.now == nil {
+		c.now, c.wait = time.Now, wait
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -147,6 +160,32 @@ func (c Config) validate() error {
 	}
 	if c.QueueBytesMax < 64<<10 {
 		wrong("QueueBytesMax", "less than 64 KiB")
+	}
+	if c.InternalReplicas < 0 || c.InternalMinInSync < 0 {
+		wrong("InternalReplicas", "a number of replicas is not negative")
+	}
+	if c.InternalReplicas > 0 && c.InternalMinInSync > int(c.InternalReplicas) {
+		wrong("InternalMinInSync", fmt.Sprintf("%d is more than the %d replicas, so nothing could be written",
+			c.InternalMinInSync, c.InternalReplicas))
+	}
+	return errors.Join(append(errs, securityErrors(c.Security.Validate()))...)
+}
+
+// securityErrors returns the mistakes of package security as those of a Config.
+func securityErrors(err error) error {
+	if err == nil {
+		return nil
+	}
+	var errs []error
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
+	}
+	for _, err := range all {
+		if mistake, ok := errors.AsType[*security.Error](err); ok {
+			err = &ConfigError{"Security." + mistake.Field, mistake.Reason}
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -48,6 +48,9 @@
 //	settle           any error                                                        again with backoff
 //	apply            any error                                                        Run returns the error; a restart replays
 //
+// FENCED_INSTANCE_ID means that another process runs as the same instance. The next start of this one waits until 30 s have passed
+// since, before it initialises producers: two copies under a supervisor would otherwise fence each other in turn.
+//
 // "Settle" throws the producer client away and initialises a new one with the same transactional id: after that the old transaction
 // is over and its late requests are refused. "Run again" puts the round's journal, which is still in memory, before everything
 // newer; the consumer is not rewound.

@@ -1,6 +1,9 @@
 package txn
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // WithMetadataMax lowers the length from which on a commit's metadata becomes a record.
 func (c Config) WithMetadataMax(n int) Config {
@@ -23,5 +26,11 @@ func (c Config) WithLoopBound(d time.Duration) Config {
 // WithEndsEvery raises the rate at which the ends of the inputs are listed.
 func (c Config) WithEndsEvery(d time.Duration) Config {
 	c.endsEvery = d
+	return c
+}
+
+// WithClock replaces the clock of the wait after a fence.
+func (c Config) WithClock(now func() time.Time, wait func(context.Context, time.Duration) error) Config {
+	c.now, c.wait = now, wait
 	return c
 }

@@ -166,7 +166,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	}
 	s.ownership = assign.New(in.membership.constant.Subtopologies)
 	s.restorer = restore.New(restore.Restorer{
-		Cluster: in.cluster, Layout: in.layout, Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
+		Cluster: in.cluster, Layout: *in.layout.Load(), Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
 		RoundsTopic: topics.RoundsTopic(a.topology.Application()), Metrics: a.metrics,
 	})
 	coordinator := broker.NewCoordinator(in.cluster)
@@ -284,8 +284,8 @@ func startOf(src topology.Source) (broker.Start, bool) {
 // session.
 func (s *session) fetchFailed(failed *broker.FetchError) error {
 	if failed.Topic == "" {
-		if errors.Is(failed, kerr.FencedInstanceID) || broker.ScopeOf(failed) == broker.ScopeProcess {
-			return failed // another try would fail again, or fence the other one
+		if broker.Permanent(failed) {
+			return failed // such as a permission on the group, or an identity that somebody else uses
 		}
 		return fmt.Errorf("%w: %w", errGroupSession, failed)
 	}

@@ -379,7 +379,7 @@ func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, me
 	} else {
 		graphState = stateless{}
 	}
-	layout := s.in.layout
+	layout := *s.in.layout.Load()
 	graph, err := s.in.app.topology.NewGraph(id, graphState, topology.GraphConfig{
 		Partitions:      func(topic string) int32 { return layout[topic].Partitions },
 		MaxMessageBytes: func(topic string) int32 { return layout[topic].MaxMessageBytes },

@@ -19,7 +19,10 @@ type commands struct {
 	Describe describeCommand `cmd:"" help:"Show what a pipeline is made of."`
 	Status   statusCommand   `cmd:"" help:"Show what a running instance on this machine is doing."`
 	Tasks    tasksCommand    `cmd:"" help:"Act on the tasks of a running instance on this machine."`
-	Version  versionCommand  `cmd:"" help:"Show the version."`
+
+	Permissions permissionsCommand `cmd:"" help:"Show what an application has to be allowed on a cluster with ACLs."`
+
+	Version versionCommand `cmd:"" help:"Show the version."`
 
 	DemoPipeline demoPipelineCommand `cmd:"" hidden:"" help:"The pipeline process of the demo."`
 }

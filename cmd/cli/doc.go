@@ -23,6 +23,9 @@
 // with underscores, the YAML file that --config or ONCEWARD_CONFIG names, whose keys are the names of the
 // flags, the default. A setting that no command has is a mistake, so that a misspelt one is not ignored.
 //
+// A password or token is given in a file that a setting names, or the password in ONCEWARD_SASL_PASSWORD; it is
+// no flag and no key of the configuration file.
+//
 // # Output
 //
 // Results go to the standard output, logs and problems to the standard error. Text is for people and may

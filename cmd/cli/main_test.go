@@ -108,7 +108,7 @@ func TestFailedRunLeavesNothing(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	dir := filepath.Join(t.TempDir(), "state")
 	var stdout, stderr bytes.Buffer
-	got := Main(t.Context(), []string{"run", "-f", "-", "--brokers", "127.0.0.1:1", "--state-dir", dir},
+	got := Main(t.Context(), []string{"run", "-f", "-", "--connect-timeout", "300ms", "--brokers", "127.0.0.1:1", "--state-dir", dir},
 		strings.NewReader("name: copy\nsource: {topic: in}\nsteps: [{sink: {topic: out}}]\n"), &stdout, &stderr)
 	if got != 1 || !strings.Contains(stderr.String(), "no broker answered at 127.0.0.1:1") {
 		t.Errorf("exit code %d\n%s", got, stderr.String())

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,8 @@ type runCommand struct {
 	StateDir    string   `required:"" placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"Directory of this instance, on a local disk; made if it is not there."`
 	Application string   `placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; default is the name of the pipeline."`
 	Instance    string   `placeholder:"NAME" env:"ONCEWARD_INSTANCE" help:"Name of this instance among those of the application; default is made once and kept in the state directory."`
+
+	connection
 
 	Workers        int           `placeholder:"N" env:"ONCEWARD_WORKERS" help:"Number of workers; default is one for each CPU."`
 	CommitInterval time.Duration `default:"100ms" placeholder:"DURATION" env:"ONCEWARD_COMMIT_INTERVAL" help:"The longest that a record waits for its commit; default ${default}."`
@@ -46,7 +49,7 @@ func (c *runCommand) Run(p *process) error {
 	app, err := txn.New(t, txn.Config{
 		Brokers: c.Brokers, StateDir: c.StateDir, Application: c.Application, Instance: c.Instance,
 		Workers: c.Workers, CommitIntervalMax: c.CommitInterval, ConnectTimeout: c.ConnectTimeout, FailFast: c.FailFast, Logger: log,
-		HTTP: c.HTTP,
+		HTTP: c.HTTP, Security: c.security(),
 	})
 	if err != nil {
 		return wrongSettings(err)
@@ -60,6 +63,9 @@ func (c *runCommand) run(ctx context.Context, app *txn.App, t *topology.Topology
 	log.Info("starting", "topology", t.Name(), "application", app.Status().Application,
 		"brokers", strings.Join(c.Brokers, ","), "state_dir", c.StateDir)
 	err := app.Run(ctx)
+	if _, ok := errors.AsType[*txn.ConfigError](err); ok {
+		return wrongSettings(err) // a file that a setting names
+	}
 	totals := app.Status().Totals
 	if err == nil {
 		log.Info("stopped in order", "records", totals.Records, "outputs", totals.Outputs,
@@ -101,7 +107,7 @@ func wrongSettings(err error) error {
 	}
 	for _, err := range all {
 		if setting, ok := errors.AsType[*txn.ConfigError](err); ok {
-			name := flagOf[setting.Field]
+			name := cmp.Or(flagOf[setting.Field], connectionFlags[setting.Field])
 			if name == "" {
 				name = setting.Field
 			}

@@ -55,6 +55,14 @@ type Options struct {
 	// "message.max.bytes". The embedded broker knows only some of them. A cluster that is not started here
 	// refuses them.
 	Settings map[string]string
+
+	// SASL gives a real broker a second listener, [Cluster.SASLBrokers], that wants SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER (with
+	// Kafka's unsigned tokens), and an authorizer that denies what no ACL allows. The other listener stays open, and what comes
+	// through it, such as [Cluster.Admin], may do everything: users and ACLs are made through it.
+	SASL bool
+
+	// Features are levels of features that a real broker's storage is formatted with, by their names. They are not checked then.
+	Features map[string]int16
 }
 
 // node is the broker behind a Cluster. All methods but addrs are called with Cluster.mu held.
@@ -88,6 +96,8 @@ type Cluster struct {
 
 	// shared is set on the broker that all tests of a process use; its life is not one test's to end.
 	shared bool
+	// anyFeatures is set where the caller has chosen feature levels.
+	anyFeatures bool
 
 	mu     sync.Mutex // guards node and what follows
 	down   bool
@@ -121,7 +131,7 @@ func startOnce(ctx context.Context, kind Kind, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{kind: kind, node: n}
+	c := &Cluster{kind: kind, node: n, anyFeatures: len(o.Features) > 0}
 	if err := c.open(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -131,6 +141,9 @@ func startOnce(ctx context.Context, kind Kind, o Options) (*Cluster, error) {
 func newNode(ctx context.Context, kind Kind, o Options) (node, error) {
 	switch kind {
 	case KindEmbedded:
+		if o.SASL || len(o.Features) > 0 {
+			return nil, errors.New("only a real broker has SASL and feature levels here")
+		}
 		return newEmbeddedNode(o.Settings)
 	case KindKafka:
 		if !o.Own {
@@ -138,7 +151,7 @@ func newNode(ctx context.Context, kind Kind, o Options) (node, error) {
 				return n, err
 			}
 		}
-		return newKafkaNode(ctx, o.Settings)
+		return newKafkaNode(ctx, o)
 	}
 	return nil, fmt.Errorf("there is no kind %q", kind)
 }
@@ -171,6 +184,14 @@ func (c *Cluster) Kind() Kind { return c.kind }
 
 // Brokers returns the bootstrap addresses, host:port each. They stay the same over [Cluster.Restart].
 func (c *Cluster) Brokers() []string { return c.node.addrs() }
+
+// SASLBrokers returns the bootstrap addresses of the listener that Options.SASL asked for, none without it.
+func (c *Cluster) SASLBrokers() []string {
+	if n, ok := c.node.(*kafkaNode); ok && n.saslAddr != "" {
+		return []string{n.saslAddr}
+	}
+	return nil
+}
 
 // Admin returns an admin client that lives as long as the cluster; callers do not close it.
 func (c *Cluster) Admin() *kadm.Client { return c.admin }

@@ -52,6 +52,7 @@
 //
 // # What it is not
 //
-// It is not a client library, it has no security set-up, and it does not measure: the waits here poll.
+// It is not a client library, its security set-up ([Options].SASL) is for tests of clients, and it does not
+// measure: the waits here poll.
 // Nothing outside the end-to-end tests and the benchmarks may import it.
 package cluster

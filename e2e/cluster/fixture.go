@@ -46,7 +46,14 @@ func Kafka(t testing.TB) *Cluster {
 // cannot. That takes seconds: prefer [Kafka].
 func Own(t testing.TB, kind Kind) *Cluster {
 	t.Helper()
-	c, err := Start(t.Context(), kind, Options{Own: true})
+	return OwnWith(t, kind, Options{})
+}
+
+// OwnWith is [Own] with options.
+func OwnWith(t testing.TB, kind Kind, o Options) *Cluster {
+	t.Helper()
+	o.Own = true
+	c, err := Start(t.Context(), kind, o)
 	if errors.Is(err, ErrUnavailable) {
 		processBroker.unavailable(t, err)
 	}

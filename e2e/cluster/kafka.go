@@ -31,12 +31,14 @@ type kafkaNode struct {
 	id   string // cluster id
 	dir  *dataDir
 	addr string
-	life int      // counts launches; each has log files of its own
-	proc *Process // of the current life, nil before the first
+	// saslAddr is the second listener, empty without one.
+	saslAddr string
+	life     int      // counts launches; each has log files of its own
+	proc     *Process // of the current life, nil before the first
 }
 
 // newKafkaNode lays out a broker's directory and formats its storage.
-func newKafkaNode(ctx context.Context, settings map[string]string) (*kafkaNode, error) {
+func newKafkaNode(ctx context.Context, o Options) (*kafkaNode, error) {
 	java, err := findJava(ctx)
 	if err != nil {
 		return nil, err
@@ -45,7 +47,7 @@ func newKafkaNode(ctx context.Context, settings map[string]string) (*kafkaNode, 
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(2)
+	ports, err := freePorts(3)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +56,13 @@ func newKafkaNode(ctx context.Context, settings map[string]string) (*kafkaNode, 
 		return nil, err
 	}
 	n := &kafkaNode{java: java, jars: jars, id: newClusterID(), dir: dir, addr: hostPort(ports[0])}
-	if err := n.format(ctx, hostPort(ports[1]), settings); err != nil {
+	settings := o.Settings
+	if o.SASL {
+		n.saslAddr = hostPort(ports[2])
+		settings = saslSettings(n.addr, hostPort(ports[1]), n.saslAddr)
+		maps.Copy(settings, o.Settings)
+	}
+	if err := n.format(ctx, hostPort(ports[1]), settings, o.Features); err != nil {
 		return nil, errors.Join(err, dir.remove())
 	}
 	return n, nil
@@ -68,7 +76,7 @@ func newClusterID() string {
 	return base64.RawURLEncoding.EncodeToString(id[:])
 }
 
-func (n *kafkaNode) format(ctx context.Context, controller string, settings map[string]string) error {
+func (n *kafkaNode) format(ctx context.Context, controller string, settings map[string]string, features map[string]int16) error {
 	config := serverProperties(n.addr, controller, n.dir.file("data"), settings)
 	if err := os.WriteFile(n.configPath(), []byte(config), 0o600); err != nil {
 		return err
@@ -76,9 +84,13 @@ func (n *kafkaNode) format(ctx context.Context, controller string, settings map[
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	// This is a second's work for a fresh JVM: the cheapest compiler and collector are the fastest.
-	out, err := exec.CommandContext(ctx, n.java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+	args := []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", classPath(n.jars),
-		"kafka.tools.StorageTool", "format", "-t", n.id, "-c", n.configPath()).CombinedOutput()
+		"kafka.tools.StorageTool", "format", "-t", n.id, "-c", n.configPath()}
+	for _, name := range slices.Sorted(maps.Keys(features)) {
+		args = append(args, "--feature", fmt.Sprintf("%s=%d", name, features[name]))
+	}
+	out, err := exec.CommandContext(ctx, n.java, args...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("format the storage: %w\n%s", err, lastLines(out))
 	}
@@ -130,6 +142,24 @@ func serverProperties(broker, controller, data string, settings map[string]strin
 		lines = append(lines, key+"="+settings[key])
 	}
 	return strings.Join(lines, "\n") + "\n"
+}
+
+// saslSettings are the settings of Options.SASL. The principal of the open listeners is ANONYMOUS.
+func saslSettings(open, controller, sasl string) map[string]string {
+	const module = "org.apache.kafka.common.security."
+	return map[string]string{
+		"listeners":                      "PLAINTEXT://" + open + ",CONTROLLER://" + controller + ",CLIENT://" + sasl,
+		"advertised.listeners":           "PLAINTEXT://" + open + ",CLIENT://" + sasl,
+		"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CLIENT:SASL_PLAINTEXT",
+
+		"listener.name.client.sasl.enabled.mechanisms":        "SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+		"listener.name.client.scram-sha-256.sasl.jaas.config": module + "scram.ScramLoginModule required;",
+		"listener.name.client.scram-sha-512.sasl.jaas.config": module + "scram.ScramLoginModule required;",
+		"listener.name.client.oauthbearer.sasl.jaas.config":   module + "oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub=\"broker\";",
+
+		"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+		"super.users":           "User:ANONYMOUS",
+	}
 }
 
 func (n *kafkaNode) configPath() string  { return n.dir.file("server.properties") }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -17,26 +18,52 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/security"
 )
+
+// Config is how to reach a cluster.
+type Config struct {
+	// Brokers are host:port addresses to start from.
+	Brokers []string
+	// Security is TLS and authentication; the zero value is neither.
+	Security security.Config
+	// Logger receives the client's logs. By default there are none.
+	Logger *slog.Logger
+}
 
 // Client is a connection to a cluster.
 type Client struct {
-	brokers []string
-	cl      *kgo.Client
-	adm     *kadm.Client
+	cfg broker.Config
+	cl  *kgo.Client
+	adm *kadm.Client
 }
 
-// Connect returns a client once a broker has answered.
+// Connect returns a client of an open cluster once a broker has answered.
 func Connect(ctx context.Context, brokers ...string) (*Client, error) {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.MetadataMinAge(250*time.Millisecond))
+	return ConnectWith(ctx, Config{Brokers: brokers})
+}
+
+// ConnectWith returns a client once a broker has answered, which it waits for until ctx ends. A broker that refuses the client is not
+// waited for. Mistakes in the settings are [*security.Error]s.
+func ConnectWith(ctx context.Context, cfg Config) (*Client, error) {
+	log := cfg.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	secure, err := broker.NewSecure(cfg.Security, log)
 	if err != nil {
+		return nil, err
+	}
+	c := &Client{cfg: broker.Config{Brokers: cfg.Brokers, ClientID: "onceward-admin", Secure: secure, Logger: log}}
+	if c.cl, err = kgo.NewClient(c.cfg.Options()...); err != nil {
 		return nil, fmt.Errorf("admin client: %w", err)
 	}
-	if err := cl.Ping(ctx); err != nil {
-		cl.Close()
-		return nil, fmt.Errorf("no broker answered at %s: check the addresses and that the cluster is up: %w", strings.Join(brokers, ", "), err)
+	if err := broker.Await(ctx, c.cfg, c.cl); err != nil {
+		c.cl.Close()
+		return nil, err
 	}
-	return &Client{brokers: brokers, cl: cl, adm: kadm.NewClient(cl)}, nil
+	c.adm = kadm.NewClient(c.cl)
+	return c, nil
 }
 
 // Close ends the client.
@@ -157,9 +184,9 @@ func (c *Client) readTo(ctx context.Context, topic string, from map[int32]kgo.Of
 	if len(left) == 0 {
 		return out, nil
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.brokers...), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}),
+	cl, err := kgo.NewClient(append(c.cfg.Options(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(100*time.Millisecond),
-		kgo.ConsumeResetOffset(kgo.NoResetOffset()))
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()))...)
 	if err != nil {
 		return Contents{}, fmt.Errorf("reading %s: %w", topic, err)
 	}

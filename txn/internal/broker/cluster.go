@@ -29,8 +29,10 @@ type Config struct {
 	Brokers []string
 	// ClientID names the process to the brokers.
 	ClientID string
-	// Dialer replaces the default one, when set.
+	// Dialer replaces the default one, when set. TLS goes over its connections.
 	Dialer func(ctx context.Context, network, host string) (net.Conn, error)
+	// Secure is TLS and authentication; nil is neither.
+	Secure *Secure
 	// Logger receives the clients' own logs, and alerts.
 	Logger *slog.Logger
 	// StuckAfter is how long a wait for somebody's transaction may take before it is reported; then it is reported again and again.
@@ -62,9 +64,7 @@ func (c Config) options() []kgo.Opt {
 		kgo.MaxDecompressBatchBytes(256 << 20),
 		kgo.DisableClientMetrics(), // a subscription of the cluster's for every client of every worker
 	}
-	if c.Dialer != nil {
-		opts = append(opts, kgo.Dialer(c.Dialer))
-	}
+	opts = append(opts, c.Secure.options(c.Dialer)...)
 	return append(opts, kgo.WithLogger(kgoLogger{c.Logger}))
 }
 
@@ -77,6 +77,9 @@ func RequestTimeoutFor(transactionTimeout time.Duration) time.Duration {
 	return min(transactionTimeout/2, requestTimeoutMax)
 }
 
+// Options are those of every client of the process, for clients outside of this package. Logger is required.
+func (c Config) Options() []kgo.Opt { return c.options() }
+
 // Cluster is one plain client: requests that belong to no group membership and to no transaction.
 type Cluster struct {
 	cfg   Config
@@ -85,7 +88,8 @@ type Cluster struct {
 	group string
 }
 
-// Connect makes a client and waits until a broker answers, at most until ctx ends.
+// Connect makes a client and waits until a broker answers, at most until ctx ends. A refusal is not waited out: the error says at once
+// who refused whom, and what to do.
 func Connect(ctx context.Context, cfg Config, group string) (*Cluster, error) {
 	if len(cfg.Brokers) == 0 {
 		return nil, errors.New("no broker address is configured: set at least one host:port")
@@ -94,13 +98,47 @@ func Connect(ctx context.Context, cfg Config, group string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("broker client: %w", err)
 	}
-	c := &Cluster{cfg: cfg, cl: cl, adm: kadm.NewClient(cl), group: group}
-	if err := cl.Ping(ctx); err != nil {
+	if err := Await(ctx, cfg, cl); err != nil {
 		cl.Close()
-		return nil, fmt.Errorf("no broker answered at %s: check the addresses and that the cluster is up: %w",
-			strings.Join(cfg.Brokers, ", "), err)
+		return nil, err
 	}
-	return c, nil
+	return &Cluster{cfg: cfg, cl: cl, adm: kadm.NewClient(cl), group: group}, nil
+}
+
+// closedTries is how often a connection has to be closed without a word before that counts as a refusal: about two seconds, in which
+// a broker that restarts ends to do so or refuses connections. silentTries is the same for silence, which takes dialTimeout each.
+const (
+	closedTries = 5
+	silentTries = 2
+)
+
+// Await waits until a broker answers cl, a client with the options of cfg.
+func Await(ctx context.Context, cfg Config, cl *kgo.Client) error {
+	backoff := 100 * time.Millisecond
+	var last error
+	tries := map[certainty]int{}
+	for {
+		err := cl.Ping(ctx)
+		if err == nil {
+			return nil
+		}
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		what, sure := cfg.Secure.refusal(last)
+		tries[sure]++
+		if tries[final] > 0 || tries[likely] >= closedTries || tries[silent] >= silentTries || ctx.Err() != nil {
+			return fmt.Errorf("no broker answered at %s: %s: %w", strings.Join(cfg.Brokers, ", "), what, last)
+		}
+		if cfg.Logger != nil {
+			cfg.Logger.Info("no broker has answered yet", "brokers", cfg.Brokers, "error", err, "again_in", backoff)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, time.Second)
+	}
 }
 
 // Close ends the client.
@@ -166,6 +204,7 @@ func (c *Cluster) StableOffsets(ctx context.Context, partitions map[string][]int
 		if err == nil {
 			return offsets, nil
 		}
+		err = c.cfg.denied(err, attempt{group: c.group})
 		if Permanent(err) || ctx.Err() != nil {
 			return nil, fmt.Errorf("reading the stable offsets of group %q: %w", c.group, err)
 		}
@@ -207,7 +246,7 @@ func (c *Cluster) stableOffsetsOnce(ctx context.Context, partitions map[string][
 		for _, t := range g.Topics {
 			for _, p := range t.Partitions {
 				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-					return nil, err
+					return nil, c.cfg.denied(err, attempt{operation: Read, topic: t.Topic})
 				}
 				o := Offset{Topic: t.Topic, Partition: p.Partition, At: p.Offset, LeaderEpoch: p.LeaderEpoch}
 				if p.Metadata != nil {
@@ -279,15 +318,19 @@ func (c *Cluster) DeleteBefore(ctx context.Context, offsets map[string]map[int32
 	if err == nil {
 		err = responses.Error()
 	}
-	if err != nil {
-		return fmt.Errorf("deleting records: %w", err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	what := attempt{operation: Delete}
+	for topic := range offsets {
+		what.topic = topic // one of them; they belong to one application
+	}
+	return fmt.Errorf("deleting records: %w", c.cfg.denied(err, what))
 }
 
 // Write produces one record outside of any transaction and waits for its acknowledgement.
 func (c *Cluster) Write(ctx context.Context, r *Record) error {
-	return c.cl.ProduceSync(ctx, r).FirstErr()
+	return c.cfg.denied(c.cl.ProduceSync(ctx, r).FirstErr(), attempt{operation: Write, topic: r.Topic})
 }
 
 // kgoLogger hands the clients' logs to slog. They carry no record bytes.

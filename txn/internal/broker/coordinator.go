@@ -43,7 +43,7 @@ func (c *Coordinator) Find(ctx context.Context) (int32, error) {
 	for _, found := range resp.Coordinators {
 		node, code = found.NodeID, found.ErrorCode
 	}
-	if err := kerr.ErrorForCode(code); err != nil {
+	if err := c.cluster.cfg.denied(kerr.ErrorForCode(code), attempt{group: c.cluster.group}); err != nil {
 		return 0, fmt.Errorf("finding the coordinator of group %q: %w", c.cluster.group, err)
 	}
 	c.mu.Lock()
@@ -126,6 +126,7 @@ func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Iden
 				errors.Is(err, kerr.CoordinatorNotAvailable):
 				c.Forget()
 			}
+			err = p.cfg.denied(err, attempt{Read, t.Topic, c.cluster.group, p.id})
 			return offsetsOutcome(err), fmt.Errorf("committing the offset of %s[%d]: %w", t.Topic, part.Partition, err)
 		}
 	}

@@ -58,6 +58,7 @@ func (r *Reader) Fetch(ctx context.Context, offset int64, wait time.Duration) (F
 		if err == nil {
 			return f, nil
 		}
+		err = r.c.cfg.denied(err, attempt{operation: Read, topic: r.topic})
 		if errors.Is(err, kerr.OffsetOutOfRange) || Permanent(err) || ctx.Err() != nil {
 			return Fetched{}, fmt.Errorf("fetching %s[%d] from offset %d: %w", r.topic, r.partition, offset, err)
 		}

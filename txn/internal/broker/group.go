@@ -44,6 +44,7 @@ type GroupConfig struct {
 type Group struct {
 	cl       *kgo.Client
 	cfg      GroupConfig
+	conn     Config
 	balancer *balancer
 }
 
@@ -53,7 +54,7 @@ type Group struct {
 // trailing marker turns into an out-of-range error once retention removes the marker. A position out of range is an error, never a
 // jump: an offset is either committed or resolved explicitly.
 func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
-	g := &Group{cfg: gc, balancer: newBalancer(a, cfg.Logger)}
+	g := &Group{cfg: gc, conn: cfg, balancer: newBalancer(a, cfg.Logger)}
 	opts := append(cfg.options(),
 		kgo.ConsumerGroup(gc.Group),
 		kgo.InstanceID(gc.Instance),
@@ -170,6 +171,7 @@ func (g *Group) Poll(ctx context.Context, recordsMax int, each func(Batch)) []*F
 		if ctx.Err() != nil {
 			return
 		}
+		err = g.conn.denied(err, attempt{operation: Read, topic: topic, group: g.cfg.Group})
 		errs = append(errs, &FetchError{Topic: topic, Partition: partition, Err: err})
 	})
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {

@@ -61,7 +61,7 @@ func (p *Producer) Settle(ctx context.Context) error {
 	}
 	if _, _, err := cl.ProducerID(ctx); err != nil {
 		cl.Close()
-		return fmt.Errorf("initialising transactional id %q: %w", p.id, err)
+		return fmt.Errorf("initialising transactional id %q: %w", p.id, p.cfg.denied(err, attempt{transactionalID: p.id}))
 	}
 	p.cl = cl
 	return nil
@@ -128,7 +128,9 @@ func (p *Producer) note(r *Record, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mu.err == nil {
-		p.mu.err = &ProduceError{r.Topic, r.Partition, err}
+		p.mu.err = &ProduceError{
+			r.Topic, r.Partition, p.cfg.denied(err, attempt{operation: Write, topic: r.Topic, transactionalID: p.id}),
+		}
 	}
 }
 

@@ -1,6 +1,21 @@
 // Package topics makes sure that every topic of a topology is there and is what the runtime relies on, before a task is opened.
 //
 // User topics are never created or changed: a missing one is an error that names it. Internal topics (changelogs, repartition topics,
-// the rounds topic) are created with the partition count that the inputs ask for, and verified when they exist. Nothing relies on the
-// broker's automatic creation of topics.
+// the rounds topic) are created with the partition count that the inputs ask for, and verified when they exist, with nothing changed
+// where one of them does not fit. Nothing relies on the broker's automatic creation of topics.
+//
+// # What is verified
+//
+//	every topic       exists; the process has every permission on it that [Needs] lists
+//	written topics    as many replicas as min.insync.replicas, or nothing could be written
+//	internal topics   partitions; min.insync.replicas not below the cluster's default nor the setting, replicas not below the setting;
+//	                  message.timestamp.type CreateTime, because stream time is kept in the timestamps
+//	changelog, rounds cleanup.policy compact alone: with delete, state would be lost
+//	repartition       cleanup.policy delete alone, retention.ms and retention.bytes -1: the runtime deletes what is committed, and
+//	                  nobody else may delete what is not
+//	changelog,        max.message.bytes not below the largest of the inputs: what comes in must be able to go on
+//	repartition
+//
+// [Check] and [Plan.Ensure] do it at start, [Plan.Verify] before each further membership: two requests. Every finding is a [Mismatch]
+// or a missing permission, one line each, and all of them are told at once.
 package topics

@@ -10,10 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
 )
 
 // Topic is what the runtime has to know of one topic.
@@ -35,172 +33,160 @@ type Layout map[string]Topic
 // RoundsTopic is the name of the application's topic for filler records and positions at shutdown.
 func RoundsTopic(application string) string { return application + "-rounds" }
 
-// deleteRetention is how long the changelogs that we create keep tombstones. The default of a day would make every instance that was
-// away for longer restore in full.
-const deleteRetention = 7 * 24 * time.Hour
-
-// Plan is what Check has found to be there and to be needed.
-type Plan struct {
-	external []string
-	wanted   map[string]wantedTopic
+// Options are about the internal topics.
+type Options struct {
+	// Replicas is how many replicas they are created with and have at least; 0 leaves it to the cluster.
+	Replicas int16
+	// InSyncMin is the min.insync.replicas that they are created with and have at least; 0 leaves it to the cluster.
+	InSyncMin int
 }
 
-// Check verifies the user's topics: they exist, and their partitions fit together. It changes nothing.
-func Check(ctx context.Context, adm *kadm.Client, t *topology.Topology) (*Plan, error) {
-	have, err := describe(ctx, adm, externalTopics(t))
+// Plan is what Check has found to be needed. It is not safe for concurrent use.
+type Plan struct {
+	topology *topology.Topology
+	opts     Options
+	external []string
+	internal map[string]internalTopic
+	// missing are the internal topics that Ensure has to create.
+	missing []string
+}
+
+// Check verifies the user's topics, and the internal ones that are there. It changes nothing. That no user topic has the name of an
+// internal one is the topology's own check.
+func Check(ctx context.Context, c *broker.Cluster, t *topology.Topology, opts Options) (*Plan, error) {
+	p := &Plan{topology: t, opts: opts, external: t.Topics()}
+	found, err := p.look(ctx, c)
 	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.internal)) {
+		if _, ok := found[name]; !ok {
+			p.missing = append(p.missing, name)
+		}
+	}
+	return p, p.verify(found)
+}
+
+// Ensure creates the internal topics that Check has missed and verifies them.
+func (p *Plan) Ensure(ctx context.Context, c *broker.Cluster) (Layout, error) {
+	for _, name := range p.missing {
+		w := p.internal[name]
+		replicas := int16(-1)
+		if p.opts.Replicas > 0 {
+			replicas = p.opts.Replicas
+		}
+		if err := c.CreateTopic(ctx, name, w.partitions, replicas, w.configs); err != nil {
+			return nil, fmt.Errorf("creating the %s %s: %w", w.use, name, err)
+		}
+	}
+	found, err := p.waitForLeaders(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(p.permissions(c, found, nil), p.verify(found)); err != nil {
+		return nil, err
+	}
+	return layoutOf(found), nil
+}
+
+// Verify does again what Check and Ensure have done, and creates nothing: a topic that was there in before and is gone, or is another
+// one of that name, is an error.
+func (p *Plan) Verify(ctx context.Context, c *broker.Cluster, before Layout) (Layout, error) {
+	found, err := p.look(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		switch now, ok := found[name]; {
+		case !ok:
+			errs = append(errs, &Mismatch{Topic: name, Use: p.use(name), Setting: "existence", Found: "deleted", Needed: "there",
+				Remedy: "it was deleted while the application ran; state and offsets may not fit the topics any more"})
+		case now.ID != before[name].ID:
+			errs = append(errs, &Mismatch{Topic: name, Use: p.use(name), Setting: "topic id", Found: fmt.Sprintf("%x", now.ID),
+				Needed: fmt.Sprintf("%x", before[name].ID),
+				Remedy: "it was deleted and created anew while the application ran; state and offsets may not fit it any more"})
+		}
+	}
+	if err := errors.Join(append(errs, p.verify(found))...); err != nil {
+		return nil, err
+	}
+	return layoutOf(found), nil
+}
+
+// look describes every topic, checks permissions and the user's topics, and works out what the internal ones have to be.
+func (p *Plan) look(ctx context.Context, c *broker.Cluster) (map[string]broker.TopicInfo, error) {
+	found, hidden, err := c.Topics(ctx, p.names())
+	if err != nil {
+		return nil, err
+	}
+	if err := p.permissions(c, found, hidden); err != nil {
 		return nil, err
 	}
 	var missing []string
 	counts := map[string]int32{}
-	for _, name := range externalTopics(t) {
-		if topic, ok := have[name]; ok {
+	for _, name := range p.external {
+		if topic, ok := found[name]; ok {
 			counts[name] = topic.Partitions
 		} else {
 			missing = append(missing, name)
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("topics that do not exist: %s: create them first (Onceward creates only its internal topics)",
-			strings.Join(missing, ", "))
+		return nil, &Mismatch{Topic: strings.Join(missing, ", "), missing: true}
 	}
-	internal, err := t.ResolvePartitions(counts)
+	repartition, err := p.topology.ResolvePartitions(counts)
 	if err != nil {
-		return nil, err
+		return nil, &Mismatch{err: err}
 	}
-	return &Plan{externalTopics(t), internalTopics(t, counts, internal)}, nil
+	p.internal = internalTopics(p.topology, counts, repartition, found, p.opts)
+	return found, nil
 }
 
-// Ensure creates the internal topics that are missing and verifies the others.
-func (p *Plan) Ensure(ctx context.Context, adm *kadm.Client) (Layout, error) {
-	if err := create(ctx, adm, p.wanted); err != nil {
-		return nil, err
-	}
-	layout, err := waitForLeaders(ctx, adm, append(slices.Clone(p.external), slices.Sorted(maps.Keys(p.wanted))...))
-	if err != nil {
-		return nil, err
-	}
-	if err := verify(layout, p.wanted); err != nil {
-		return nil, err
-	}
-	return layout, addConfigs(ctx, adm, layout)
+func (p *Plan) names() []string {
+	names := append(slices.Clone(p.external), p.topology.InternalTopics()...)
+	return append(names, RoundsTopic(p.topology.Application()))
 }
 
-// wantedTopic is an internal topic as it has to be.
-type wantedTopic struct {
-	partitions int32
-	configs    map[string]*string
-}
-
-func internalTopics(t *topology.Topology, external, internal map[string]int32) map[string]wantedTopic {
-	compact := map[string]*string{
-		"cleanup.policy":         kadm.StringPtr("compact"),
-		"delete.retention.ms":    kadm.StringPtr(strconv.FormatInt(deleteRetention.Milliseconds(), 10)),
-		"message.timestamp.type": kadm.StringPtr("CreateTime"),
-	}
-	keep := map[string]*string{
-		"cleanup.policy":         kadm.StringPtr("delete"),
-		"retention.ms":           kadm.StringPtr("-1"),
-		"message.timestamp.type": kadm.StringPtr("CreateTime"),
-	}
-	wanted := map[string]wantedTopic{RoundsTopic(t.Application()): {1, compact}}
-	for _, sub := range t.Subtopologies() {
-		tasks := int32(0)
-		for _, src := range sub.Sources {
-			tasks = max(tasks, external[src.Topic], internal[src.Topic])
-			if src.Repartition {
-				wanted[src.Topic] = wantedTopic{internal[src.Topic], keep}
-			}
-		}
-		for _, store := range sub.Stores {
-			wanted[store.ChangelogTopic] = wantedTopic{tasks, compact}
-		}
-	}
-	return wanted
-}
-
-// externalTopics are those that the user owns: sources, sinks and the dead-letter topic.
-func externalTopics(t *topology.Topology) []string {
-	internal := map[string]bool{}
-	names := map[string]bool{}
-	for _, sub := range t.Subtopologies() {
-		for _, src := range sub.Sources {
-			if src.Repartition {
-				internal[src.Topic] = true
-			}
-			names[src.Topic] = true
-		}
-		for _, sink := range sub.Sinks {
-			names[sink] = true
-		}
-	}
-	if dl := t.DeadLetterTopic(); dl != "" {
-		names[dl] = true
-	}
-	for name := range internal {
-		delete(names, name)
-	}
-	return slices.Sorted(maps.Keys(names))
-}
-
-func describe(ctx context.Context, adm *kadm.Client, names []string) (Layout, error) {
-	details, err := adm.ListTopics(ctx, names...)
-	if err != nil {
-		return nil, fmt.Errorf("asking for topics: %w", err)
-	}
-	out := Layout{}
-	for _, d := range details {
+// permissions returns an error that names every permission on a topic that is missing. Of a topic that is not there nobody can tell
+// more than that it is not hidden.
+func (p *Plan) permissions(c *broker.Cluster, found map[string]broker.TopicInfo, hidden []string) error {
+	var missing []broker.Permission
+	for _, need := range Needs(p.topology) {
+		info, ok := found[need.Name]
 		switch {
-		case errors.Is(d.Err, kerr.UnknownTopicOrPartition):
-			continue
-		case d.Err != nil && !errors.Is(d.Err, kerr.LeaderNotAvailable):
-			return nil, fmt.Errorf("asking for topic %s: %w", d.Topic, d.Err)
-		}
-		out[d.Topic] = Topic{Name: d.Topic, ID: d.ID, Partitions: int32(len(d.Partitions))}
-	}
-	return out, nil
-}
-
-func create(ctx context.Context, adm *kadm.Client, wanted map[string]wantedTopic) error {
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		w := wanted[name]
-		resp, err := adm.CreateTopic(ctx, w.partitions, -1, w.configs, name)
-		if err == nil {
-			err = resp.Err
-		}
-		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-			return fmt.Errorf("creating internal topic %s: %w", name, err)
+		case need.Resource != broker.TopicResource || need.Operation == broker.Create:
+		case slices.Contains(hidden, need.Name), ok && !slices.Contains(info.Allowed, need.Operation):
+			missing = append(missing, need.Permission)
 		}
 	}
-	return nil
+	if len(missing) == 0 {
+		return nil
+	}
+	return c.Denied(missing)
 }
 
-// waitForLeaders returns once every topic is known with a leader for each partition: a produce before that would wait for the
-// client's next refresh of its metadata.
-func waitForLeaders(ctx context.Context, adm *kadm.Client, names []string) (Layout, error) {
+// waitForLeaders returns once every topic is known with a leader for each partition and its configuration: a produce before that would
+// wait for the client's next refresh of its metadata.
+func (p *Plan) waitForLeaders(ctx context.Context, c *broker.Cluster) (map[string]broker.TopicInfo, error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		details, err := adm.ListTopics(ctx, names...)
+		found, hidden, err := c.Topics(ctx, p.names())
 		if err != nil {
-			return nil, fmt.Errorf("waiting for topics: %w", err)
+			return nil, err
 		}
-		out, waiting := Layout{}, ""
-		for _, name := range names {
-			d, ok := details[name]
-			if !ok || d.Err != nil || len(d.Partitions) == 0 {
+		if err := p.permissions(c, found, hidden); err != nil {
+			return nil, err
+		}
+		waiting := ""
+		for _, name := range p.names() {
+			if info, ok := found[name]; !ok || !info.Led || info.Settings == nil {
 				waiting = name
-				break
 			}
-			for _, p := range d.Partitions {
-				if p.Err != nil || p.Leader < 0 {
-					waiting = name
-				}
-			}
-			out[name] = Topic{Name: name, ID: d.ID, Partitions: int32(len(d.Partitions))}
 		}
 		if waiting == "" {
-			return out, nil
+			return found, nil
 		}
 		select {
 		case <-ctx.Done():
@@ -210,46 +196,24 @@ func waitForLeaders(ctx context.Context, adm *kadm.Client, names []string) (Layo
 	}
 }
 
-func verify(layout Layout, wanted map[string]wantedTopic) error {
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		if got, want := layout[name].Partitions, wanted[name].partitions; got != want {
-			return fmt.Errorf("internal topic %s has %d partitions and the topology needs %d: the inputs were repartitioned, or "+
-				"another application uses the name; nothing was changed", name, got, want)
+func layoutOf(found map[string]broker.TopicInfo) Layout {
+	layout := Layout{}
+	for name, info := range found {
+		layout[name] = Topic{
+			Name: name, ID: info.ID, Partitions: info.Partitions,
+			MaxMessageBytes: int32(number(info, "max.message.bytes", 0)),
+			Compacted:       strings.Contains(info.Settings["cleanup.policy"].Value, "compact"),
+			DeleteRetention: time.Duration(number(info, "delete.retention.ms", 0)) * time.Millisecond,
 		}
 	}
-	return nil
+	return layout
 }
 
-// addConfigs reads what of the configuration the runtime relies on, and refuses an internal topic that would lose state.
-func addConfigs(ctx context.Context, adm *kadm.Client, layout Layout) error {
-	configs, err := adm.DescribeTopicConfigs(ctx, slices.Sorted(maps.Keys(layout))...)
+// number returns a setting, or missing if the cluster did not say.
+func number(info broker.TopicInfo, setting string, missing int64) int64 {
+	n, err := strconv.ParseInt(info.Settings[setting].Value, 10, 64)
 	if err != nil {
-		return fmt.Errorf("asking for topic configurations: %w", err)
+		return missing
 	}
-	for _, rc := range configs {
-		if rc.Err != nil {
-			return fmt.Errorf("asking for the configuration of %s: %w", rc.Name, rc.Err)
-		}
-		topic := layout[rc.Name]
-		for _, c := range rc.Configs {
-			switch c.Key {
-			case "max.message.bytes":
-				if n, err := strconv.ParseInt(c.MaybeValue(), 10, 32); err == nil {
-					topic.MaxMessageBytes = int32(n)
-				}
-			case "delete.retention.ms":
-				if n, err := strconv.ParseInt(c.MaybeValue(), 10, 64); err == nil {
-					topic.DeleteRetention = time.Duration(n) * time.Millisecond
-				}
-			case "cleanup.policy":
-				topic.Compacted = strings.Contains(c.MaybeValue(), "compact")
-				if strings.HasSuffix(rc.Name, "-changelog") && !topic.Compacted {
-					return fmt.Errorf("changelog %s has cleanup.policy %q and needs compact: state would be lost; change the "+
-						"topic's configuration", rc.Name, c.MaybeValue())
-				}
-			}
-		}
-		layout[rc.Name] = topic
-	}
-	return nil
+	return n
 }

@@ -1,0 +1,296 @@
+package access_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+	"github.com/onceward/onceward/txn/security"
+)
+
+func TestMain(m *testing.M) { cluster.Main(m) }
+
+const (
+	user     = "app"
+	password = "canary-k2Jq"
+)
+
+// env is a secured broker with the user topics of one application.
+type env struct {
+	*cluster.Cluster
+	t        *testing.T
+	producer *kgo.Client
+	top      *topology.Topology
+	stateDir string
+	fed      int
+}
+
+// newEnv uses one broker for several applications: names are told apart by app.
+func newEnv(t *testing.T, c *cluster.Cluster, app string) *env {
+	t.Helper()
+	e := &env{Cluster: c, t: t, producer: c.Client(t), stateDir: t.TempDir()}
+	for _, topic := range []string{app + "in", app + "out", app + "dead"} {
+		if err := c.CreateTopic(t.Context(), topic, 2, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := topology.NewBuilder(app, topology.DeadLetters(app+"dead"))
+	in := topology.From(b, topology.Topic(app+"in", schemas.String(), schemas.String()))
+	again := topology.Repartition(in, "again", schemas.String(), schemas.String())
+	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	topology.Process(again, "count", counts, countRecord).Into(topology.Topic(app+"out", schemas.String(), schemas.Int64()))
+	var err error
+	if e.top, err = b.Build(); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// countRecord counts records per key and writes every count. A record with the value "poison" fails.
+func countRecord(
+	c *topology.Context, counts state.KeyValue[string, int64], r topology.Record[string, string], emit topology.Emit[string, int64],
+) error {
+	if r.Value == "poison" {
+		return topology.Fail(topology.Validation, schemas.Reason("poison"))
+	}
+	n, _, err := counts.Get(r.Key)
+	if err != nil {
+		return err
+	}
+	if err := counts.Put(r.Key, n+1); err != nil {
+		return err
+	}
+	return emit(c, topology.Record[string, int64]{Key: r.Key, Value: n + 1, Timestamp: r.Timestamp})
+}
+
+func (e *env) topic(suffix string) string { return e.top.Application() + suffix }
+
+// feed writes n records and one that fails.
+func (e *env) feed(n int) {
+	e.t.Helper()
+	for i := range n + 1 {
+		r := &kgo.Record{Topic: e.topic("in"), Key: []byte{'a' + byte(i%5)}, Value: []byte("v")}
+		if i == n {
+			r.Value = []byte("poison")
+		}
+		if err := e.producer.ProduceSync(e.t.Context(), r).FirstErr(); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+	e.fed += n
+}
+
+func scramAs(mechanism security.Mechanism) security.Config {
+	return security.Config{SASL: security.SASL{Mechanism: mechanism, User: user, Password: security.NewSecret(password)}}
+}
+
+// running is one life of the application.
+type running struct {
+	cancel context.CancelFunc
+	done   chan error
+}
+
+func (e *env) start(s security.Config) *running {
+	e.t.Helper()
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	if os.Getenv("ONCEWARD_TEST_LOG") != "" {
+		log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("test", e.t.Name())
+	}
+	app, err := txn.New(e.top, txn.Config{
+		Brokers: e.SASLBrokers(), StateDir: e.stateDir, Workers: 1, Security: s, Logger: log, ConnectTimeout: 60 * time.Second,
+	})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{cancel: cancel, done: make(chan error, 1)}
+	go func() { r.done <- app.Run(ctx) }()
+	e.t.Cleanup(cancel)
+	return r
+}
+
+var errStillRunning = errors.New("the application goes on")
+
+// wait returns how the application ended by itself.
+func (r *running) wait() error {
+	select {
+	case err := <-r.done:
+		return err
+	case <-time.After(60 * time.Second):
+		r.cancel()
+		<-r.done
+		return errStillRunning
+	}
+}
+
+func (r *running) stop() error {
+	r.cancel()
+	return r.wait()
+}
+
+// await waits until everything that was fed is counted.
+func (e *env) await(r *running) {
+	e.t.Helper()
+	deadline := time.After(90 * time.Second)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if got := e.count(e.topic("out")); got >= e.fed {
+			return
+		}
+		select {
+		case err := <-r.done:
+			e.t.Fatalf("the application ended with %v", err)
+		case <-deadline:
+			e.t.Fatalf("%d of %d records are counted after 90 s", e.count(e.topic("out")), e.fed)
+		case <-tick.C:
+		}
+	}
+}
+
+func (e *env) count(topic string) int {
+	e.t.Helper()
+	parts, err := e.ReadAll(e.t.Context(), topic)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	return n
+}
+
+// check asserts that the counts of every key go up by one and that they are all there.
+func (e *env) check() {
+	e.t.Helper()
+	parts, err := e.ReadAll(e.t.Context(), e.topic("out"))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	last, n := map[string]int64{}, 0
+	for _, p := range parts {
+		for _, r := range p {
+			count, err := schemas.Int64().Decode(r.Value)
+			if err != nil {
+				e.t.Fatal(err)
+			}
+			if count != last[string(r.Key)]+1 {
+				e.t.Errorf("key %s: count %d follows %d", r.Key, count, last[string(r.Key)])
+			}
+			last[string(r.Key)] = count
+			n++
+		}
+	}
+	if n != e.fed {
+		e.t.Errorf("%d counts, want %d", n, e.fed)
+	}
+}
+
+// snapshot is everything that a run without a permission must not change: the ends of all topics and the committed offsets. The group
+// has to exist.
+func (e *env) snapshot() string {
+	e.t.Helper()
+	offsets, err := e.Admin().FetchOffsets(e.t.Context(), e.top.Application())
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	text := e.ends()
+	for _, o := range offsets.Sorted() {
+		text += fmt.Sprintf("%s[%d] is committed at %d\n", o.Topic, o.Partition, o.At)
+	}
+	return text
+}
+
+// ends are the topics of the application with their ends.
+func (e *env) ends() string {
+	e.t.Helper()
+	var names []string
+	details, err := e.Admin().ListTopics(e.t.Context())
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for _, d := range details.Sorted() {
+		if d.Err == nil && strings.HasPrefix(d.Topic, e.top.Application()) {
+			names = append(names, d.Topic)
+		}
+	}
+	ends, err := e.Admin().ListEndOffsets(e.t.Context(), names...)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, o := range ends.Offsets().Sorted() {
+		fmt.Fprintf(&text, "%s[%d] ends at %d\n", o.Topic, o.Partition, o.At)
+	}
+	return text.String()
+}
+
+// acl turns a permission into the ACLs that give it to the user.
+func acl(p txn.Permission) *kadm.ACLBuilder {
+	b := kadm.NewACLs().Allow("User:" + user).AllowHosts("*")
+	switch p.Resource {
+	case "Topic":
+		b = b.Topics(p.Name)
+	case "Group":
+		b = b.Groups(p.Name)
+	case "TransactionalId":
+		b = b.TransactionalIDs(p.Name)
+	}
+	operations := map[string]kadm.ACLOperation{
+		"Read": kadm.OpRead, "Write": kadm.OpWrite, "Create": kadm.OpCreate, "Delete": kadm.OpDelete, "DescribeConfigs": kadm.OpDescribeConfigs,
+	}
+	pattern := kadm.ACLPatternLiteral
+	if p.Prefix {
+		pattern = kadm.ACLPatternPrefixed
+	}
+	return b.Operations(operations[p.Operation]).ResourcePatternType(pattern)
+}
+
+func (e *env) grant(ps ...txn.Permission) {
+	e.t.Helper()
+	for _, p := range ps {
+		created, err := e.Admin().CreateACLs(e.t.Context(), acl(p))
+		if err != nil || len(created) != 1 || created[0].Err != nil {
+			e.t.Fatalf("granting %+v: %v %+v", p, err, created)
+		}
+	}
+}
+
+func (e *env) revoke(p txn.Permission) {
+	e.t.Helper()
+	deleted, err := e.Admin().DeleteACLs(e.t.Context(), acl(p))
+	if err != nil || len(deleted) != 1 || deleted[0].Err != nil || len(deleted[0].Deleted) != 1 {
+		e.t.Fatalf("revoking %+v: %v %+v", p, err, deleted)
+	}
+}
+
+// addUser makes the user for both SCRAM mechanisms.
+func addUser(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	for _, mechanism := range []kadm.ScramMechanism{kadm.ScramSha256, kadm.ScramSha512} {
+		resp, err := c.Admin().AlterUserSCRAMs(t.Context(), nil, []kadm.UpsertSCRAM{
+			{User: user, Mechanism: mechanism, Iterations: 4096, Password: password},
+		})
+		if err == nil {
+			err = resp.Error()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package topics
+
+import (
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
+)
+
+// Need is a permission and what it is for.
+type Need struct {
+	broker.Permission
+	Why string
+}
+
+// Needs lists every permission that running a topology takes, and no other. Create is not needed where the internal topics are there
+// already.
+func Needs(t *topology.Topology) []Need {
+	app := t.Application()
+	needs := []Need{
+		{broker.Permission{Operation: broker.Read, Resource: broker.GroupResource, Name: app}, "membership and offsets"},
+		{broker.Permission{
+			Operation: broker.Write, Resource: broker.TransactionalIDResource, Name: broker.TransactionalPrefix(app), Prefix: true,
+		}, "transactions of all instances"},
+	}
+	seen := map[broker.Permission]bool{}
+	add := func(topic, why string, operations ...broker.Operation) {
+		for _, op := range operations {
+			p := broker.Permission{Operation: op, Resource: broker.TopicResource, Name: topic}
+			if !seen[p] {
+				seen[p] = true
+				needs = append(needs, Need{p, why})
+			}
+		}
+	}
+	internal := map[string]bool{}
+	for _, topic := range t.InternalTopics() {
+		internal[topic] = true
+	}
+	for _, sub := range t.Subtopologies() {
+		for _, src := range sub.Sources {
+			if !src.Repartition {
+				add(src.Topic, "input", broker.Read, broker.DescribeConfigs)
+			}
+		}
+	}
+	for _, sub := range t.Subtopologies() {
+		for _, sink := range sub.Sinks {
+			if !internal[sink] {
+				add(sink, "output", broker.Write, broker.DescribeConfigs)
+			}
+		}
+	}
+	if dead := t.DeadLetterTopic(); dead != "" {
+		add(dead, "dead letters", broker.Write, broker.DescribeConfigs)
+	}
+	own := []broker.Operation{broker.Create, broker.DescribeConfigs, broker.Read, broker.Write}
+	for _, sub := range t.Subtopologies() {
+		for _, store := range sub.Stores {
+			add(store.ChangelogTopic, "changelog", own...)
+		}
+		for _, src := range sub.Sources {
+			if src.Repartition {
+				add(src.Topic, "repartition topic", own...)
+				add(src.Topic, "repartition topic, to delete what is committed", broker.Delete)
+			}
+		}
+	}
+	add(RoundsTopic(app), "rounds topic", own...)
+	return needs
+}

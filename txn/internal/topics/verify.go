@@ -1,0 +1,202 @@
+package topics
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
+)
+
+// Mismatch is a topic that is not what the topology needs. The cluster was not changed because of it.
+type Mismatch struct {
+	// Topic is its name and Use what it is for.
+	Topic, Use string
+	// Setting is what does not fit, with the values that were found and are needed.
+	Setting, Found, Needed string
+	// Remedy says what to do.
+	Remedy string
+
+	missing bool
+	err     error // of the topology, about the partitions of inputs
+}
+
+func (e *Mismatch) Error() string {
+	switch {
+	case e.err != nil:
+		return e.err.Error()
+	case e.missing:
+		return fmt.Sprintf("topics that do not exist: %s: create them first (Onceward creates only its internal topics)", e.Topic)
+	}
+	return fmt.Sprintf("%s %s: %s is %s and has to be %s: %s", e.Use, e.Topic, e.Setting, e.Found, e.Needed, e.Remedy)
+}
+
+// Unwrap returns the topology's own error, if that is the cause.
+func (e *Mismatch) Unwrap() error { return e.err }
+
+// internalTopic is an internal topic as it has to be.
+type internalTopic struct {
+	use        string
+	partitions int32
+	// configs are what it is created with.
+	configs map[string]*string
+	// policy is the only cleanup.policy that does no harm.
+	policy string
+	// bytesMin is the least max.message.bytes.
+	bytesMin int64
+}
+
+const (
+	useChangelog   = "changelog"
+	useRepartition = "repartition topic"
+	useRounds      = "rounds topic"
+)
+
+// deleteRetention is how long the changelogs that we create keep tombstones. The default of a day would make every instance that was
+// away for longer restore in full.
+const deleteRetention = 7 * 24 * time.Hour
+
+// kafkaMessageBytes is Kafka's own default of max.message.bytes. Only a larger one is set on the topics that we create, so that
+// others follow the cluster's default.
+const kafkaMessageBytes = 1_048_588
+
+func internalTopics(
+	t *topology.Topology, external, repartition map[string]int32, found map[string]broker.TopicInfo, opts Options,
+) map[string]internalTopic {
+	largest := int64(0)
+	for _, sub := range t.Subtopologies() {
+		for _, src := range sub.Sources {
+			if !src.Repartition {
+				largest = max(largest, number(found[src.Topic], "max.message.bytes", 0))
+			}
+		}
+	}
+	topics := map[string]internalTopic{}
+	add := func(name string, w internalTopic, settings map[string]string) {
+		settings["cleanup.policy"], settings["message.timestamp.type"] = w.policy, "CreateTime"
+		if opts.InSyncMin > 0 {
+			settings["min.insync.replicas"] = strconv.Itoa(opts.InSyncMin)
+		}
+		if w.bytesMin > kafkaMessageBytes {
+			settings["max.message.bytes"] = strconv.FormatInt(w.bytesMin, 10)
+		}
+		w.configs = map[string]*string{}
+		for k, v := range settings {
+			w.configs[k] = &v
+		}
+		topics[name] = w
+	}
+	compact := func() map[string]string {
+		return map[string]string{"delete.retention.ms": strconv.FormatInt(deleteRetention.Milliseconds(), 10)}
+	}
+	add(RoundsTopic(t.Application()), internalTopic{use: useRounds, partitions: 1, policy: "compact"}, compact())
+	for _, sub := range t.Subtopologies() {
+		tasks := int32(0)
+		for _, src := range sub.Sources {
+			tasks = max(tasks, external[src.Topic], repartition[src.Topic])
+			if src.Repartition {
+				add(src.Topic, internalTopic{use: useRepartition, partitions: repartition[src.Topic], policy: "delete", bytesMin: largest},
+					map[string]string{"retention.ms": "-1", "retention.bytes": "-1"})
+			}
+		}
+		for _, store := range sub.Stores {
+			add(store.ChangelogTopic, internalTopic{use: useChangelog, partitions: tasks, policy: "compact", bytesMin: largest}, compact())
+		}
+	}
+	return topics
+}
+
+// use says what a topic is for.
+func (p *Plan) use(name string) string {
+	if w, ok := p.internal[name]; ok {
+		return w.use
+	}
+	return "topic"
+}
+
+// verify compares what was found with what is needed; topics that are not there yet are left out.
+func (p *Plan) verify(found map[string]broker.TopicInfo) error {
+	var errs []error
+	written := map[string]bool{p.topology.DeadLetterTopic(): true}
+	for _, sub := range p.topology.Subtopologies() {
+		for _, sink := range sub.Sinks {
+			written[sink] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		info := found[name]
+		wrong := func(setting, found, needed, remedy string) {
+			errs = append(errs, &Mismatch{
+				Topic: name, Use: p.use(name), Setting: setting, Found: found, Needed: needed, Remedy: remedy,
+			})
+		}
+		w, internal := p.internal[name]
+		if internal || written[name] {
+			verifyWritable(info, wrong)
+		}
+		if internal {
+			w.verify(info, wrong)
+			p.opts.verify(info, wrong)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// found tells a mismatch: setting, found, needed, remedy.
+type found func(setting, found, needed, remedy string)
+
+func verifyWritable(info broker.TopicInfo, wrong found) {
+	if n := number(info, "min.insync.replicas", 0); int64(info.Replicas) < n {
+		wrong("the number of replicas", strconv.Itoa(info.Replicas), fmt.Sprintf("at least min.insync.replicas, %d", n),
+			"nothing could be written to it; add replicas or lower min.insync.replicas")
+	}
+}
+
+// change is the remedy for a configuration.
+const change = "change the topic's configuration (kafka-configs.sh --alter)"
+
+func (w internalTopic) verify(info broker.TopicInfo, wrong found) {
+	if info.Partitions != w.partitions {
+		wrong("the number of partitions", strconv.Itoa(int(info.Partitions)), strconv.Itoa(int(w.partitions)),
+			"the inputs were repartitioned, or another application uses the name; nothing was changed")
+	}
+	exactly := func(setting, needed, remedy string) {
+		if s, ok := info.Settings[setting]; ok && s.Value != needed {
+			wrong(setting, s.Value, needed, remedy)
+		}
+	}
+	exactly("message.timestamp.type", "CreateTime", "the runtime keeps stream time in the timestamps; "+change)
+	switch w.use {
+	case useRepartition:
+		exactly("cleanup.policy", w.policy, "compaction would drop records that are not processed yet; "+change)
+		exactly("retention.ms", "-1", "records that are not processed yet would be deleted; "+change)
+		exactly("retention.bytes", "-1", "records that are not processed yet would be deleted; "+change)
+	default:
+		exactly("cleanup.policy", w.policy, "state would be lost; "+change)
+	}
+	if n := number(info, "max.message.bytes", w.bytesMin); n < w.bytesMin {
+		wrong("max.message.bytes", strconv.FormatInt(n, 10), fmt.Sprintf("at least that of the inputs, %d", w.bytesMin),
+			"a record that comes in could not go on; "+change)
+	}
+}
+
+func (o Options) verify(info broker.TopicInfo, wrong found) {
+	if info.Replicas < int(o.Replicas) {
+		wrong("the number of replicas", strconv.Itoa(info.Replicas), fmt.Sprintf("at least the configured %d", o.Replicas),
+			"add replicas (kafka-reassign-partitions.sh) or change the setting")
+	}
+	n := number(info, "min.insync.replicas", 0)
+	standard, _ := strconv.ParseInt(info.Settings["min.insync.replicas"].Default, 10, 64) // 0 if the cluster does not say
+	switch {
+	case n == 0:
+	case n < int64(o.InSyncMin):
+		wrong("min.insync.replicas", strconv.FormatInt(n, 10), fmt.Sprintf("at least the configured %d", o.InSyncMin), change)
+	case n < standard:
+		wrong("min.insync.replicas", strconv.FormatInt(n, 10), fmt.Sprintf("at least the cluster's default, %d", standard),
+			"committed state could be lost with fewer brokers than other topics survive; "+change)
+	}
+}

@@ -1,0 +1,32 @@
+package txn
+
+import (
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/topics"
+)
+
+// Permission is one thing that the principal of an application has to be allowed, in the words of Kafka's ACLs.
+type Permission struct {
+	// Operation is that of the ACL: Read, Write, Create, Delete or DescribeConfigs. Describe is implied by Read and Write.
+	Operation string
+	// Resource is its type: Topic, Group or TransactionalId.
+	Resource string
+	Name     string
+	// Prefix says that Name is a prefix (--resource-pattern-type prefixed), and not a whole name.
+	Prefix bool
+	// Why says what it is for.
+	Why string
+}
+
+// Permissions returns every permission that running the topology takes, and no other: all instances of an application can share one
+// principal that has nothing else. Create is not needed where the internal topics exist already. What is missing is told at start, in
+// one error, before anything is changed: for topics by asking the brokers what is allowed, for the group and the transactions by the
+// first request that needs it.
+func Permissions(t *topology.Topology) []Permission {
+	needs := topics.Needs(t)
+	out := make([]Permission, len(needs))
+	for i, n := range needs {
+		out[i] = Permission{string(n.Operation), string(n.Resource), n.Name, n.Prefix, n.Why}
+	}
+	return out
+}
