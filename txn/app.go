@@ -200,11 +200,14 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if in.cluster, err = broker.Connect(ctx, in.brokerCfg, a.topology.Application()); err != nil {
 		return nil, err
 	}
-	if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
-		return nil, err
-	}
-	in.plan, err = topics.Check(ctx, in.cluster, a.topology, topics.Options{
-		Replicas: a.cfg.InternalReplicas, InSyncMin: a.cfg.InternalMinInSync,
+	err = a.reach(ctx, func() error {
+		if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
+			return err
+		}
+		in.plan, err = topics.Check(ctx, in.cluster, a.topology, topics.Options{
+			Replicas: a.cfg.InternalReplicas, InSyncMin: a.cfg.InternalMinInSync,
+		})
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -219,11 +222,16 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	a.mu.instance = in.dir.Instance()
 	a.mu.Unlock()
 	in.brokerCfg.ClientID += "-" + in.dir.Instance()
-	layout, err := in.plan.Ensure(ctx, in.cluster)
+	err = a.reach(ctx, func() error {
+		layout, err := in.plan.Ensure(ctx, in.cluster)
+		if err == nil {
+			in.layout.Store(&layout)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	in.layout.Store(&layout)
 	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return (*in.layout.Load())[topic].MaxMessageBytes }
 	in.budget = worker.NewBudget(a.cfg.MarkersPerSecondMax, func() {
 		a.log.Warn("more transaction markers are written than intended, although rounds commit as rarely as they may",
@@ -236,6 +244,25 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		return nil, err
 	}
 	return in, nil
+}
+
+// reach repeats a question for as long as it comes to no answer, until ctx ends: a broker may restart just when an instance starts.
+// Every answer is final, also one that says no.
+func (a *App) reach(ctx context.Context, ask func() error) error {
+	backoff := 100 * time.Millisecond
+	for {
+		err := ask()
+		if err == nil || !broker.Unreachable(err) {
+			return err
+		}
+		a.log.Info("the cluster has not answered yet", "error", err, "again_in", backoff)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, 5*time.Second)
+	}
 }
 
 // openFilesMax is how many table files are kept open by all databases together.

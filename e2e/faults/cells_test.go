@@ -149,12 +149,6 @@ func (c cell) match(s *scenario, limit int) proxy.Match {
 	return m
 }
 
-// mayEndStart says whether the fault may end the start of an instance with an error. Then nothing has begun, and whoever has started it
-// starts it again: the client takes a connection that is closed at its first request for a refusal.
-func (c cell) mayEndStart() bool {
-	return c.kind == kind{proxy.KeyMetadata, starting} && strings.HasPrefix(c.name, "cut")
-}
-
 func (c cell) run(s *scenario) {
 	dir := s.t.TempDir()
 	if c.phase == starting {
@@ -196,11 +190,6 @@ func (c cell) runStart(s *scenario, dir string) {
 		i := s.start(dir)
 		st := c.struck(s, rule, limit)
 		st.end(i)
-		if c.mayEndStart() && i.ended() {
-			s.t.Logf("the start ended with: %v", i.err)
-			i.expected = true
-			i = s.start(dir)
-		}
 		st.resolve(i)
 		stop()
 		s.must(s.until(s.ctx, s.total(), i))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -44,6 +46,21 @@ func (o Outcome) String() string {
 // stops with it instead of running in circles.
 func Permanent(err error) bool {
 	return ScopeOf(err) != ScopeRound
+}
+
+// Unreachable says that a request has not come to an answer: the connection failed, or the broker is starting, ending or handing over.
+// Asked again it may succeed.
+func Unreachable(err error) bool {
+	var netErr net.Error
+	var closed *kgo.ErrFirstReadEOF
+	switch {
+	case err == nil, Permanent(err), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false
+	case errors.As(err, &netErr), errors.As(err, &closed), errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
+		return true
+	default:
+		return kgo.IsRetryableBrokerErr(err) || kerr.IsRetriable(err)
+	}
 }
 
 // Scope is how far a failure reaches.
