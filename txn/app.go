@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/control"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/metrics"
+	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
 	"github.com/onceward/onceward/txn/internal/worker"
 )
@@ -59,10 +60,29 @@ func New(t *topology.Topology, cfg Config) (*App, error) {
 		}
 		t = named
 	}
+	if err := checkNames(t); err != nil {
+		return nil, err
+	}
 	a := &App{topology: t, cfg: cfg, log: cfg.Logger.With("application", t.Application())}
 	a.mu.state = Created
 	a.metrics = metrics.New(a.snapshot)
 	return a, nil
+}
+
+// checkNames refuses inputs of one task that a commit could not tell apart: it names topics by a hash.
+func checkNames(t *topology.Topology) error {
+	for _, sub := range t.Subtopologies() {
+		named := map[uint32]string{}
+		for _, src := range sub.Sources {
+			hash := task.HashName(src.Topic)
+			if other, taken := named[hash]; taken {
+				return &ConfigError{"topology", fmt.Sprintf("subtopology %s reads the topics %s and %s, whose names have the same hash: "+
+					"rename one of them, or read it through a repartitioning", sub.Name, other, src.Topic)}
+			}
+			named[hash] = src.Topic
+		}
+	}
+	return nil
 }
 
 // instance is what one life of the process needs, whatever its membership.

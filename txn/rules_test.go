@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"sync/atomic"
+	"strings"
 	"testing"
 	"time"
 
@@ -320,6 +321,23 @@ func TestRead(t *testing.T) {
 	}
 	if _, err := txn.Read(app, counts, 0); !errors.Is(err, txn.ErrNotServing) {
 		t.Errorf("after the end the store gave %v, want ErrNotServing", err)
+	}
+}
+
+// TestNamesWithOneHash: two inputs of one task that a commit could not tell apart are refused (4.1 names them by a hash).
+func TestNamesWithOneHash(t *testing.T) {
+	b := topology.NewBuilder("counting")
+	x := topology.From(b, topology.Topic("costarring", schemas.String(), schemas.String()))
+	y := topology.From(b, topology.Topic("liquid", schemas.String(), schemas.String()))
+	x.Merge("both", y).Into(topology.Topic("out", schemas.String(), schemas.String()))
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = txn.New(top, txn.Config{Brokers: []string{"localhost:1"}, StateDir: t.TempDir()})
+	var config *txn.ConfigError
+	if !errors.As(err, &config) || !strings.Contains(err.Error(), "costarring and liquid") {
+		t.Errorf("New returned %v, want that the two names are refused", err)
 	}
 }
 

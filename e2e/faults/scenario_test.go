@@ -113,8 +113,6 @@ type instance struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error // valid once done is closed
-	// expected is set where the test has seen the instance end by itself, and that was right.
-	expected bool
 }
 
 func (i *instance) ended() bool {
@@ -150,7 +148,7 @@ func (i *instance) stop() {
 	i.cancel()
 	select {
 	case <-i.done:
-		if i.err != nil && !i.expected {
+		if i.err != nil {
 			i.s.t.Errorf("the application ended with %v", i.err)
 		}
 	case <-time.After(patience):
