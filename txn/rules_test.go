@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
-	"sync/atomic"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
