@@ -28,9 +28,12 @@
 //
 //	where            answer                                              meaning      what follows
 //	produce, flush   any error of a record                               refused      abort, run again
-//	                 producer fenced, id or epoch changed, deadline      lost         settle, run again
-//	                 record too large, invalid timestamp, topic gone,
-//	                 no permission                                       permanent    abort, then Run returns the error
+//	                 producer fenced, id or epoch changed, deadline      lost         settle, run half of it again
+//	                 record too large, invalid record or timestamp       one record   abort, run less and less until it is found;
+//	                                                                                  it goes to its error policy
+//	                 topic gone, no permission on it                     one topic    abort; the tasks that write to it stop, the
+//	                                                                                  others run again
+//	                 no permission on the transactional id               permanent    abort, then Run returns the error
 //	offsets          a task of the round was given up                    refused      abort, run again without it
 //	                 ILLEGAL_GENERATION                                  refused      wait for the newer generation at most 1 s, once
 //	                 UNKNOWN_MEMBER_ID, a changed member id              refused      abort; all tasks close, join anew
@@ -46,10 +49,15 @@
 //	                   this round for some tasks only                    integrity    Run returns the error
 //	end (abort)      anything but success                                lost         settle
 //	settle           any error                                                        again with backoff
+//	                 no permission                                       permanent    Run returns the error
 //	apply            any error                                                        Run returns the error; a restart replays
 //
 // FENCED_INSTANCE_ID means that another process runs as the same instance. The next start of this one waits until 30 s have passed
 // since, before it initialises producers: two copies under a supervisor would otherwise fence each other in turn.
+//
+// A partition that cannot be fetched (its records were deleted, its topic is gone) stops the task that reads it. A task that stops keeps
+// its offsets, is not fetched, and says why in Status; its neighbours go on ([Config].FailFast ends Run instead). [App.Resume] opens it again.
+// When all tasks have stopped, Run returns.
 //
 // "Settle" throws the producer client away and initialises a new one with the same transactional id: after that the old transaction
 // is over and its late requests are refused. "Run again" puts the round's journal, which is still in memory, before everything
