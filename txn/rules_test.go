@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/schemas"
@@ -25,13 +26,26 @@ func (b *testBroker) committed(t *testing.T) map[int32]int64 {
 
 func (b *testBroker) committedIn(t *testing.T, topic string) map[int32]int64 {
 	t.Helper()
-	offsets, err := b.adm.FetchOffsetsForTopics(kadm.RequireStable(t.Context()), "counting", topic)
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := map[int32]int64{}
-	offsets.Each(func(o kadm.OffsetResponse) { out[o.Partition] = o.At })
+	b.offsetsOf(t, topic).Each(func(o kadm.OffsetResponse) { out[o.Partition] = o.At })
 	return out
+}
+
+// offsetsOf returns the stable offsets of a topic.
+func (b *testBroker) offsetsOf(t *testing.T, topic string) (offsets kadm.OffsetResponses) {
+	t.Helper()
+	waitFor(t, "stable offsets", func() bool {
+		var err error
+		offsets, err = b.adm.FetchOffsetsForTopics(kadm.RequireStable(t.Context()), "counting", topic)
+		if errors.Is(err, kerr.UnstableOffsetCommit) {
+			return false // the markers of the last commit are being written
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return true
+	})
+	return offsets
 }
 
 // TestLargeMetadata: metadata that does not fit into an offset commit becomes a record (4.2), and everything that relies on the
@@ -52,11 +66,7 @@ func TestLargeMetadata(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	offsets, err := b.adm.FetchOffsetsForTopics(t.Context(), "counting", "in")
-	if err != nil {
-		t.Fatal(err)
-	}
-	offsets.Each(func(o kadm.OffsetResponse) {
+	b.offsetsOf(t, "in").Each(func(o kadm.OffsetResponse) {
 		if n := len(o.Metadata); n == 0 || n > 40 {
 			t.Errorf("the metadata of in[%d] has %d characters, want a short reference", o.Partition, n)
 		}

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -83,7 +82,8 @@ func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Iden
 		return Refused, err
 	}
 	if broken, err := brokenOffsets(ctx, c, node, m, offsets); broken {
-		return offsetsOutcome(err), err
+		outcome, _ := Decide(Committing, err)
+		return outcome, err
 	}
 	req := kmsg.NewPtrTxnOffsetCommitRequest()
 	req.TransactionalID, req.Group = p.id, c.cluster.group
@@ -108,10 +108,8 @@ func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Iden
 	kresp, err := p.cl.Broker(int(node)).Request(ctx, req)
 	if err != nil {
 		c.Forget()
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, kgo.ErrClientClosed) {
-			return Lost, fmt.Errorf("committing offsets: %w", err)
-		}
-		return Refused, fmt.Errorf("committing offsets: %w", err)
+		outcome, _ := Decide(Committing, err)
+		return outcome, fmt.Errorf("committing offsets: %w", err)
 	}
 	answered := 0
 	for _, t := range kresp.(*kmsg.TxnOffsetCommitResponse).Topics {
@@ -127,7 +125,8 @@ func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Iden
 				c.Forget()
 			}
 			err = p.cfg.denied(err, attempt{Read, t.Topic, c.cluster.group, p.id})
-			return offsetsOutcome(err), fmt.Errorf("committing the offset of %s[%d]: %w", t.Topic, part.Partition, err)
+			outcome, _ := Decide(Committing, err)
+			return outcome, fmt.Errorf("committing the offset of %s[%d]: %w", t.Topic, part.Partition, err)
 		}
 	}
 	if answered != len(offsets) {
@@ -139,6 +138,3 @@ func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Iden
 // NewerGeneration reports whether a refusal says that the group is at a newer generation, which the same member will learn of in a
 // moment.
 func NewerGeneration(err error) bool { return errors.Is(err, kerr.IllegalGeneration) }
-
-// NotMember reports whether a refusal says that the group does not know this member any more.
-func NotMember(err error) bool { return errors.Is(err, kerr.UnknownMemberID) }

@@ -144,7 +144,8 @@ func (p *Producer) Flush(ctx context.Context, began Identity) (Outcome, error) {
 	err := p.mu.err
 	p.mu.Unlock()
 	if err != nil {
-		return produceOutcome(err), err
+		outcome, _ := Decide(Producing, err)
+		return outcome, err
 	}
 	now, err := p.identity(ctx)
 	if err != nil {
@@ -160,7 +161,8 @@ func (p *Producer) Flush(ctx context.Context, began Identity) (Outcome, error) {
 // Commit sends the commit. Anything but success is InDoubt.
 func (p *Producer) Commit(ctx context.Context) (Outcome, error) {
 	if err := p.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
-		return InDoubt, fmt.Errorf("committing a transaction of %q: %w", p.id, err)
+		outcome, _ := Decide(Ending, err)
+		return outcome, fmt.Errorf("committing a transaction of %q: %w", p.id, err)
 	}
 	return Accepted, nil
 }

@@ -25,19 +25,7 @@ func (w *Worker) answered(a answer) {
 	w.countAnswer(a)
 	if a.err != nil {
 		w.log.Warn("commit round", "round", a.Round, "event", a.Kind.String(), "error", a.err)
-		r := w.rounds[a.Round]
-		refused, fromRecord := errors.AsType[*broker.ProduceError](a.err)
-		scope := broker.ScopeOf(a.err)
-		switch {
-		case a.Kind == protocol.ProducerLost && scope == broker.ScopeRound && r != nil:
-			w.pace.tooSlow(r.entries)
-		case fromRecord && (scope == broker.ScopeRecord || scope == broker.ScopeTopic) && r != nil:
-			r.refused = refused
-		case broker.NotMember(a.err):
-			w.permanent = fmt.Errorf("%w: %w", ErrReopen, a.err)
-		case errors.Is(a.err, assign.ErrMemberChanged), broker.Permanent(a.err):
-			w.permanent = a.err
-		}
+		w.reaches(a)
 	}
 	if a.unanswered {
 		w.fail(fmt.Errorf("round %d: %w", a.Round, a.err))
@@ -49,6 +37,26 @@ func (w *Worker) answered(a answer) {
 	w.step(a.Event)
 	if r := w.rounds[a.Round]; r != nil && r.dropped && (a.Kind == protocol.Aborted || a.Kind == protocol.Settled) {
 		delete(w.rounds, a.Round)
+	}
+}
+
+// reaches notes how far a failure reaches, which decides how its round runs again, or that it does not.
+func (w *Worker) reaches(a answer) {
+	r := w.rounds[a.Round]
+	refused, fromRecord := errors.AsType[*broker.ProduceError](a.err)
+	switch scope := broker.ScopeOf(a.err); {
+	case errors.Is(a.err, assign.ErrMemberChanged):
+		w.permanent = a.err
+	case scope == broker.ScopeMembership:
+		w.permanent = fmt.Errorf("%w: %w", ErrReopen, a.err)
+	case scope == broker.ScopeRound:
+		if a.Kind == protocol.ProducerLost && r != nil {
+			w.pace.tooSlow(r.entries)
+		}
+	case scope != broker.ScopeProcess && fromRecord && r != nil:
+		r.refused = refused
+	default:
+		w.permanent = a.err
 	}
 }
 
