@@ -34,3 +34,6 @@ func (c Config) WithClock(now func() time.Time, wait func(context.Context, time.
 	c.now, c.wait = now, wait
 	return c
 }
+
+// FetchBytes is the most that one fetch brings of a partition.
+const FetchBytes = fetchBytes
