@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -188,6 +190,7 @@ func (in *instance) verify(ctx context.Context, first bool) error {
 		return fmt.Errorf("%w: %w", errNotBegun, err)
 	}
 	in.layout.Store(&layout)
+	in.tellUnassigned()
 	return nil
 }
 
@@ -252,6 +255,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if err != nil {
 		return nil, err
 	}
+	in.tellUnassigned()
 	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return (*in.layout.Load())[topic].MaxMessageBytes }
 	in.budget = worker.NewBudget(a.cfg.MarkersPerSecondMax, func() {
 		a.log.Warn("more transaction markers are written than intended, although rounds commit as rarely as they may",
@@ -283,6 +287,17 @@ func (a *App) reach(ctx context.Context, ask func() error) error {
 		}
 		backoff = min(2*backoff, 5*time.Second)
 	}
+}
+
+// tellUnassigned says which partitions nobody processes.
+func (in *instance) tellUnassigned() {
+	unassigned := in.layout.Load().Unassigned(in.app.topology)
+	for _, topic := range slices.Sorted(maps.Keys(unassigned)) {
+		in.app.log.Error("an input has more partitions than the state was made for; the new ones are not processed",
+			"topic", topic, "partitions_not_processed", unassigned[topic],
+			"remedy", "run the topology under another application id, or copy the topic into one of the new size")
+	}
+	in.app.metrics.Unassigned(unassigned)
 }
 
 // openFilesMax is how many table files are kept open by all databases together.

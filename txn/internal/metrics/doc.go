@@ -41,6 +41,7 @@
 //	onceward_info{application,instance}                  1
 //	onceward_tasks{state}                                tasks that are restoring, running, stopped
 //	onceward_partitions_paused{reason}                   input partitions not fetched: queue_full, restoring, retrying, stopped
+//	onceward_input_partitions_unassigned{topic}          partitions of an input that the state was not made for
 //	onceward_input_committed_offset{task,topic,partition}
 //	onceward_input_lag_offsets{task,topic,partition}     from the committed position to the high watermark
 //	onceward_input_lag_stable_offsets{...}               from the committed position to the last stable offset

@@ -21,6 +21,7 @@ type Metrics struct {
 	rounds, aborted, rerun, retries, failures, inDoubt, resolutions, markers, moved *prometheus.CounterVec
 	restores, restoreRecords, restoreBytes                                          *prometheus.CounterVec
 	memberships                                                                     prometheus.Counter
+	unassigned                                                                      *prometheus.GaugeVec
 	slice, roundRecords, commit, transactionOpen, recordAge, restore                prometheus.Histogram
 	phase                                                                           *prometheus.HistogramVec
 }
@@ -66,7 +67,11 @@ func (m *Metrics) makeCounters() {
 	m.memberships = prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: namespace, Name: "memberships_total", Help: "Memberships of the group begun by this process.",
 	})
-	m.registry.MustRegister(m.memberships)
+	m.unassigned = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "input_partitions_unassigned",
+		Help: "Partitions of an input that the state was not made for, and that nobody processes.",
+	}, []string{"topic"})
+	m.registry.MustRegister(m.memberships, m.unassigned)
 	for _, event := range []string{assigned, revoked, lost} {
 		m.moved.WithLabelValues(event)
 	}
@@ -150,6 +155,14 @@ func (m *Metrics) move(event string, partitions map[string][]int32) {
 		n += len(ps)
 	}
 	m.moved.WithLabelValues(event).Add(float64(n))
+}
+
+// Unassigned notes per topic how many partitions nobody processes.
+func (m *Metrics) Unassigned(topics map[string]int32) {
+	m.unassigned.Reset()
+	for topic, n := range topics {
+		m.unassigned.WithLabelValues(topic).Set(float64(n))
+	}
 }
 
 // Membership counts a membership that begins.

@@ -54,6 +54,7 @@ func everything() Snapshot {
 func used() *Metrics {
 	m := New(everything)
 	m.Polled("in", 3, nil)
+	m.Unassigned(map[string]int32{"in": 2})
 	m.Restored(Restore{Task: testTask, Full: true, Reason: "damaged", Records: 5, Bytes: 50, Took: time.Second})
 	w := m.Worker(0)
 	w.Retried(testTask, topology.Transient)

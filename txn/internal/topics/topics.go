@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -194,6 +195,25 @@ func (p *Plan) waitForLeaders(ctx context.Context, c *broker.Cluster) (map[strin
 		case <-tick.C:
 		}
 	}
+}
+
+// Unassigned returns for each input topic of a stateful subtopology how many of its partitions nobody processes: those that it has gained
+// since the changelogs were made. A key would be in another task than its state (protocol rule 11.2); the way out is another application
+// id, or a topic of the new size that the old one is copied to.
+func (l Layout) Unassigned(t *topology.Topology) map[string]int32 {
+	out := map[string]int32{}
+	for _, sub := range t.Subtopologies() {
+		tasks := int32(math.MaxInt32)
+		for _, store := range sub.Stores {
+			tasks = min(tasks, l[store.ChangelogTopic].Partitions)
+		}
+		for _, src := range sub.Sources {
+			if n := l[src.Topic].Partitions; n > tasks {
+				out[src.Topic] = n - tasks
+			}
+		}
+	}
+	return out
 }
 
 func layoutOf(found map[string]broker.TopicInfo) Layout {

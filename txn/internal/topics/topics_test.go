@@ -166,8 +166,8 @@ func TestMismatch(t *testing.T) {
 		opts    topics.Options
 		want    string
 	}{
-		{"changelog partitions", func(c *cluster) { c.create(changelog, 2, compact) }, topics.Options{},
-			"changelog app-counts-changelog: the number of partitions is 2 and has to be 3: "},
+		{"changelog partitions", func(c *cluster) { c.create(changelog, 4, compact) }, topics.Options{},
+			"changelog app-counts-changelog: the number of partitions is 4 and has to be 3: "},
 		{"repartition partitions", func(c *cluster) { c.create(repartition, 4, keep) }, topics.Options{},
 			"repartition topic app-by-value-repartition: the number of partitions is 4 and has to be 3: "},
 		{"rounds partitions", func(c *cluster) { c.create(rounds, 2, compact) }, topics.Options{},
@@ -249,7 +249,7 @@ func TestClusterDefault(t *testing.T) {
 // TestEveryMistakeAtOnce: several mismatches are told together, one line each.
 func TestEveryMistakeAtOnce(t *testing.T) {
 	c := newCluster(t)
-	c.create(changelog, 2, nil)
+	c.create(changelog, 4, nil)
 	c.create(rounds, 1, nil)
 	_, _, err := c.open(topics.Options{})
 	if err == nil || len(strings.Split(err.Error(), "\n")) != 3 {

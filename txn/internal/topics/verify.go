@@ -160,7 +160,8 @@ func verifyWritable(info broker.TopicInfo, wrong found) {
 const change = "change the topic's configuration (kafka-configs.sh --alter)"
 
 func (w internalTopic) verify(info broker.TopicInfo, wrong found) {
-	if info.Partitions != w.partitions {
+	// A changelog with fewer partitions is the truth: see Layout.Unassigned.
+	if info.Partitions != w.partitions && (w.use != useChangelog || info.Partitions > w.partitions) {
 		wrong("the number of partitions", strconv.Itoa(int(info.Partitions)), strconv.Itoa(int(w.partitions)),
 			"the inputs were repartitioned, or another application uses the name; nothing was changed")
 	}
