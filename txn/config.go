@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
@@ -82,6 +83,9 @@ func (c Config) withDefaults() Config {
 	set(&c.SessionTimeout, 45*time.Second)
 	set(&c.ConnectTimeout, 60*time.Second)
 	set(&c.metadataMax, task.MetadataMax)
+	if failpoint.Enabled {
+		set(&c.purgeInterval, purgeIntervalFailpoints)
+	}
 	set(&c.purgeInterval, purgeInterval)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
