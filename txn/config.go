@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/endpoint"
+	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/security"
 )
@@ -102,6 +103,9 @@ func (c Config) withDefaults() Config {
 	set(&c.SessionTimeout, 45*time.Second)
 	set(&c.ConnectTimeout, 60*time.Second)
 	set(&c.metadataMax, task.MetadataMax)
+	if failpoint.Enabled {
+		set(&c.purgeInterval, purgeIntervalFailpoints)
+	}
 	set(&c.purgeInterval, purgeInterval)
 	set(&c.loopBound, loopBound)
 	set(&c.endsEvery, endsEvery)

@@ -11,6 +11,9 @@ import (
 // purgeInterval is how often repartition topics are purged, and what lies between a commit and the deletion of what it has moved past.
 const purgeInterval = 30 * time.Second
 
+// purgeIntervalFailpoints is purgeInterval in a build with failpoints, so that they are reached.
+const purgeIntervalFailpoints = 200 * time.Millisecond
+
 // purge deletes what the tasks of this process have read of repartition topics: nobody else reads them, and they keep everything.
 //
 // Only offsets of applied rounds count, and of those only what was applied at the previous turn by a task that has been ours ever since:

@@ -131,6 +131,7 @@ func (c *callbacks) Lost(partitions map[string][]int32) {
 	ctx, cancel := context.WithTimeout(s.ctx, revokeWait)
 	defer cancel()
 	s.in.app.metrics.Lost(partitions)
+	_ = failpoint.Hit(ctx, failpoint.LostBefore) // a callback cannot fail
 	s.giveUp(ctx, partitions)
 }
 
@@ -331,6 +332,10 @@ func (s *session) findEnds(ctx context.Context, t *task.Task) error {
 	return nil
 }
 
+// flushBytesFailpoints makes databases write often in a build with failpoints: otherwise nothing would be on the disk when a short life
+// is killed, and every restore would begin at the start.
+const flushBytesFailpoints = 256
+
 // request describes the task to the restorer.
 func (s *session) request(id topology.TaskID) restore.Request {
 	sub := s.subs[id.Subtopology]
@@ -352,7 +357,11 @@ func (s *session) request(id topology.TaskID) restore.Request {
 		if err != nil {
 			return nil, err
 		}
-		return pebblestore.Open(path, pebblestore.Options{Shared: s.in.shared, Logger: s.in.app.log.With("task", id.String())})
+		options := pebblestore.Options{Shared: s.in.shared, Logger: s.in.app.log.With("task", id.String())}
+		if failpoint.Enabled {
+			options.FlushBytes = flushBytesFailpoints
+		}
+		return pebblestore.Open(path, options)
 	}
 	req.Remove = func() error { return s.in.dir.RemoveTask(id.Subtopology, id.Partition) }
 	return req

@@ -2,23 +2,47 @@ package worker
 
 import (
 	"context"
+	"errors"
 
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/protocol"
 )
 
-// failures are the points around a turn's effects, and what an effect answers that is made to fail: that its outcome is not known.
-var failures = map[protocol.EffectKind]struct {
+// failure is what an effect answers that is made to fail at a point before or after it.
+type failure struct {
 	before, after failpoint.Point
-	answer        protocol.EventKind
-}{
-	protocol.Stream:      {"", failpoint.StreamAfter, 0},
-	protocol.Flush:       {failpoint.FlushBefore, failpoint.FlushAfter, protocol.ProducerLost},
-	protocol.SendOffsets: {failpoint.OffsetsBefore, failpoint.OffsetsAfter, protocol.ProducerLost},
-	protocol.End:         {failpoint.EndBefore, failpoint.EndAfter, protocol.CommitUnknown},
-	protocol.Abort:       {failpoint.AbortBefore, failpoint.AbortAfter, protocol.AbortUnknown},
-	protocol.Ask:         {failpoint.AskBefore, failpoint.AskAfter, 0},
-	protocol.Apply:       {failpoint.ApplyBefore, failpoint.ApplyAfter, protocol.ApplyFailed},
+	// unknown is the answer of an effect whose outcome is not known, refused that of one that the broker refused.
+	unknown, refused protocol.EventKind
+}
+
+var failures = map[protocol.EffectKind]failure{
+	protocol.Stream: {after: failpoint.StreamAfter},
+	protocol.Flush: {
+		failpoint.FlushBefore, failpoint.FlushAfter, protocol.ProducerLost, protocol.FlushFailed,
+	},
+	protocol.SendOffsets: {
+		failpoint.OffsetsBefore, failpoint.OffsetsAfter, protocol.ProducerLost, protocol.OffsetsRefused,
+	},
+	protocol.End: {
+		failpoint.EndBefore, failpoint.EndAfter, protocol.CommitUnknown, protocol.CommitUnknown,
+	},
+	protocol.Abort: {
+		failpoint.AbortBefore, failpoint.AbortAfter, protocol.AbortUnknown, protocol.AbortUnknown,
+	},
+	// With an error this is no answer, see run.
+	protocol.Ask: {
+		failpoint.AskBefore, failpoint.AskAfter, protocol.FoundOurs, protocol.FoundOurs,
+	},
+	protocol.Apply: {
+		failpoint.ApplyBefore, failpoint.ApplyAfter, protocol.ApplyFailed, protocol.ApplyFailed,
+	},
+}
+
+func (f failure) answer(err error) protocol.EventKind {
+	if errors.Is(err, failpoint.ErrRefused) {
+		return f.refused
+	}
+	return f.unknown
 }
 
 // doOrFail is do in a build with failpoints.
@@ -27,20 +51,21 @@ func (t *turn) doOrFail(ctx context.Context, c command) (protocol.EventKind, err
 	if !ok {
 		return t.do(ctx, c)
 	}
-	if err := failpoint.Hit(ctx, f.before); err != nil && f.answer != 0 {
-		return f.answer, err
+	if err := failpoint.Hit(ctx, f.before); err != nil {
+		return f.answer(err), err
 	}
 	kind, err := t.do(ctx, c)
 	if err != nil {
 		return kind, err
 	}
-	if err := failpoint.Hit(ctx, f.after); err != nil {
-		switch {
-		case f.answer != 0:
-			return f.answer, err
-		case c.kind == protocol.Stream:
-			c.round.turnState.err, c.round.turnState.unusable = err, true
-		}
+	err = failpoint.Hit(ctx, f.after)
+	switch {
+	case err == nil:
+		return kind, nil
+	case c.kind == protocol.Stream:
+		c.round.turnState.err, c.round.turnState.unusable = err, true // answered by the flush
+		return kind, err
+	default:
+		return f.answer(err), err
 	}
-	return kind, err
 }

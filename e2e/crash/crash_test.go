@@ -1,0 +1,271 @@
+//go:build unix
+
+package crash
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/e2e/cluster"
+)
+
+// inParallel is how many cells run at a time, unless -parallel says otherwise: they wait most of the time.
+const inParallel = 6
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	explicit := false
+	flag.Visit(func(f *flag.Flag) { explicit = explicit || f.Name == "test.parallel" })
+	if !explicit {
+		if err := flag.Set("test.parallel", strconv.Itoa(inParallel)); err != nil {
+			panic(err)
+		}
+	}
+	cluster.Main(m)
+}
+
+func TestEveryPointHasItsCells(t *testing.T) {
+	all := points(t, build(t))
+	if err := coverage(all); err != nil {
+		t.Fatal(err)
+	}
+	if coverage(all[1:]) == nil || coverage(append(all, "new-point")) == nil {
+		t.Error("a point without a row, or a row without a point, was not found")
+	}
+}
+
+// TestMatrix runs the cells on the embedded broker.
+func TestMatrix(t *testing.T) {
+	cells := matrix(kill)
+	if !testing.Short() {
+		cells = append(matrix(actions...), variants()...)
+	}
+	runCells(t, cluster.Embedded(t), cells)
+}
+
+// TestMatrixOnKafka kills at every point, and freezes where a zombie could do harm.
+func TestMatrixOnKafka(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the matrix on the embedded broker is the short one")
+	}
+	cells := matrix(kill)
+	for _, r := range rows {
+		if r.commits() {
+			cells = append(cells, cell{row: r, action: stall}, cell{row: r, action: nap})
+		}
+	}
+	runCells(t, cluster.Kafka(t), cells)
+}
+
+func runCells(t *testing.T, c *cluster.Cluster, cells []cell) {
+	binary := build(t)
+	producer := c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	t.Run("cells", func(t *testing.T) {
+		for _, cell := range cells {
+			t.Run(cell.name(), func(t *testing.T) {
+				t.Parallel()
+				newScene(t, c, producer, binary).run(cell)
+			})
+		}
+	})
+	t.Logf("%d cells", len(cells))
+}
+
+// run is one cell.
+func (s *scene) run(c cell) {
+	s.t.Helper()
+	if !c.fresh {
+		s.before(c)
+	}
+	if c.says != nil {
+		s.says = c.says
+	}
+	others := s.armedLife(c)
+	s.says = plain
+	s.finishing(c, others)
+	s.fromNothing()
+	s.checkTopics()
+}
+
+// before is the life before the armed one.
+func (s *scene) before(c cell) {
+	s.t.Helper()
+	l := s.start("the life before", s.settings)
+	s.feed(4 * batch)
+	s.finish(l.alive)
+	l.stop()
+	if c.lost {
+		s.lose()
+	}
+}
+
+// lose takes the first instance's directory away.
+func (s *scene) lose() {
+	s.t.Helper()
+	if err := os.RemoveAll(s.settings.StateDir); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// armedLife brings the armed process to the point and through what follows. It returns the lives that it leaves running.
+func (s *scene) armedLife(c cell) (others []*life) {
+	s.t.Helper()
+	armed, lines := c.arm()
+	settings := s.settings
+	settings.Workers = c.workers[0]
+	p := s.startArmed(settings, armed, lines...)
+	if c.joins || c.stops {
+		s.feed(4 * batch)
+		s.finish(p.alive)
+	}
+	if c.joins {
+		others = append(others, s.start("the second instance", s.other()))
+	}
+	if c.stops {
+		p.signal(syscall.SIGTERM)
+	}
+	for i, hit := range p.hits {
+		if i > 0 { // frozen at the first
+			others = append(others, s.overtake())
+			p.signal(syscall.SIGCONT)
+		}
+		s.reach(c, p, hit)
+	}
+	switch c.action {
+	case kill:
+		p.killed()
+	case stall:
+		if len(others) == 0 {
+			others = append(others, s.overtake())
+		}
+		s.feed(batch)
+		s.finish(others[0].alive)
+		p.signal(syscall.SIGCONT)
+		s.feed(batch)
+		s.finish(others[0].alive)
+		others[0].stop()
+		others = nil
+		if !c.stops {
+			s.feed(batch)
+			s.finish(p.alive) // the former zombie works again
+		}
+		s.ends(c, p)
+	case nap:
+		l := s.start("the second instance", s.other())
+		s.feedUntil(s.has(l, 2*Partitions), "the second instance having the tasks", l.alive)
+		p.signal(syscall.SIGCONT)
+		s.feed(batch)
+		s.finish(l.alive)
+		l.stop()
+		s.feed(batch)
+		s.finish(p.alive)
+		s.ends(c, p)
+	default:
+		if len(p.hits) > 1 {
+			others[0].stop()
+			others = nil
+		}
+		s.feed(batch)
+		if !c.stops && (c.action != fail || !c.fatal) {
+			s.finish(p.alive)
+		}
+		s.ends(c, p)
+	}
+	return others
+}
+
+// reach feeds until the armed process has told of a hit; one that is stopping has its inputs.
+func (s *scene) reach(c cell, p *process, hit <-chan struct{}) {
+	s.t.Helper()
+	isHit := func() bool {
+		select {
+		case <-hit:
+			return true
+		default:
+			return false
+		}
+	}
+	if !c.stops {
+		s.feedUntil(hit, c.point, func() error {
+			if err := p.alive(); err != nil && !isHit() {
+				return err
+			}
+			return nil // what comes after the hit is looked at later
+		})
+		return
+	}
+	select {
+	case <-hit:
+	case <-p.exited:
+		if !isHit() {
+			s.t.Fatalf("point %s was not hit; the process ended with %v", c.point, p.err)
+		}
+	}
+}
+
+// overtake starts another instance, which has finished when it returns.
+func (s *scene) overtake() *life {
+	s.t.Helper()
+	l := s.start("the second instance", s.other())
+	s.feed(batch)
+	s.finish(l.alive)
+	return l
+}
+
+// ends brings the armed process to its end, if it has not ended, and compares how it does.
+func (s *scene) ends(c cell, p *process) {
+	s.t.Helper()
+	fatal := c.action == fail && c.fatal
+	if !fatal {
+		p.signal(syscall.SIGTERM)
+	}
+	err := p.wait()
+	var exit *exec.ExitError
+	switch {
+	case fatal && (!errors.As(err, &exit) || exit.ExitCode() != 1):
+		s.t.Fatalf("the process was to end with an error, and ended with %v", err)
+	case !fatal && err != nil:
+		s.t.Fatalf("the process was to end in order, and ended with %v", err)
+	}
+}
+
+// finishing is the life that finishes what the armed one has left.
+func (s *scene) finishing(c cell, others []*life) {
+	s.t.Helper()
+	var l *life
+	if c.takeover {
+		if len(others) == 0 {
+			others = append(others, s.start("the second instance", s.other()))
+		}
+		l, others = others[0], others[1:]
+	} else {
+		settings := s.settings
+		settings.Workers = c.workers[1]
+		l = s.start("the life after", settings)
+	}
+	s.feed(2 * batch)
+	s.finish(l.alive)
+	s.checkState(append(others, l)...)
+	l.stop()
+	for _, o := range others {
+		o.stop()
+	}
+}
+
+// fromNothing is a life that has to restore everything.
+func (s *scene) fromNothing() {
+	s.t.Helper()
+	s.lose()
+	l := s.start("the life from nothing", s.settings)
+	s.feed(batch)
+	s.finish(l.alive)
+	s.checkState(l)
+	l.stop()
+}

@@ -1,0 +1,199 @@
+package crash
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+)
+
+// Settings are one instance of the application.
+type Settings struct {
+	Brokers     []string
+	Application string
+	Instance    string
+	StateDir    string
+	// Prefix is that of the names of the topics.
+	Prefix  string
+	Workers int
+	// Broken breaks the application on purpose: it works outside of its transactions.
+	Broken Broken
+}
+
+// Broken is a way to lose or to double records that the check must find.
+type Broken string
+
+// The ways. Each of them is right as long as nothing crashes.
+const (
+	// Whole is not broken.
+	Whole Broken = ""
+	// CountInMemory keeps the counts beside the store: a new life counts from 1 again.
+	CountInMemory Broken = "count-in-memory"
+	// DedupeInFile notes the records that it has seen in a file, and leaves out what it has noted: what was noted and not committed is
+	// lost.
+	DedupeInFile Broken = "dedupe-in-file"
+)
+
+// The names of the topics behind the prefix.
+const (
+	In     = "in"
+	Out    = "out"
+	Totals = "totals"
+	Dead   = "dead"
+)
+
+// The partitions of every topic. Two of them make four tasks.
+const Partitions = 2
+
+// SessionTimeout and TransactionTimeout are as short as a busy machine bears: the matrix waits for both, often.
+const (
+	SessionTimeout     = 2 * time.Second
+	TransactionTimeout = 4 * time.Second
+)
+
+// What an input says behind its id.
+const (
+	// poison fails after it has written and emitted.
+	poison = "poison"
+	// silent neither writes nor emits: only the position moves.
+	silent = "silent"
+)
+
+// Tally is what the stores hold for a key: how many records there were, and the last one.
+type Tally struct {
+	Count int64  `json:"count"`
+	Last  string `json:"last"`
+}
+
+// The stores: one tally for each key, and one for each group of keys.
+var (
+	Counts = topology.Store("counts", schemas.String(), schemas.JSON[Tally]())
+	Groups = topology.Store("groups", schemas.String(), schemas.JSON[Tally]())
+)
+
+type text = topology.Record[string, string]
+
+// New returns the topology. A value of the input is an id, behind it padding after a space. A value of the outputs is the number of
+// the record in its key or group, a space, and the input's value.
+func New(s Settings) (*topology.Topology, error) {
+	stringTopic := func(name string) topology.TopicOf[string, string] {
+		return topology.Topic(s.Prefix+name, schemas.String(), schemas.String())
+	}
+	b := topology.NewBuilder("crash", topology.DeadLetters(s.Prefix+Dead))
+	in := topology.From(b, stringTopic(In))
+	counted := topology.Process(in, "count", Counts, s.count())
+	counted.Into(stringTopic(Out))
+	grouped := topology.Map(counted, "group", func(r text) (text, error) {
+		return topology.WithKey(r, groupOf(r.Key)), nil
+	})
+	again := topology.Repartition(grouped, "groups", schemas.String(), schemas.String())
+	topology.Process(again, "total", Groups, total).Into(stringTopic(Totals))
+	return b.Build()
+}
+
+// groupOf makes groups of keys that are in different partitions.
+func groupOf(key string) string { return "g" + key[len(key)-1:] }
+
+type processing = func(*topology.Context, state.KeyValue[string, Tally], text, topology.Emit[string, string]) error
+
+func (s Settings) count() processing {
+	switch s.Broken {
+	case CountInMemory:
+		counts := map[string]int64{} // one worker
+		return func(c *topology.Context, tallies state.KeyValue[string, Tally], r text, emit topology.Emit[string, string]) error {
+			if isPoison(r.Value) {
+				return topology.Fail(topology.Validation, schemas.Reason(poison))
+			}
+			counts[r.Key]++
+			return put(c, tallies, r, Tally{counts[r.Key], id(r.Value)}, r.Value, emit)
+		}
+	case DedupeInFile:
+		return func(c *topology.Context, tallies state.KeyValue[string, Tally], r text, emit topology.Emit[string, string]) error {
+			seen, err := note(s.StateDir+"-seen", id(r.Value))
+			if seen || err != nil {
+				return err
+			}
+			return count(c, tallies, r, emit)
+		}
+	default:
+		return count
+	}
+}
+
+// count writes and emits before it fails, so that both have to be undone.
+func count(c *topology.Context, tallies state.KeyValue[string, Tally], r text, emit topology.Emit[string, string]) error {
+	if isSilent(r.Value) {
+		return nil
+	}
+	was, _, err := tallies.Get(r.Key)
+	if err != nil {
+		return err
+	}
+	if err := put(c, tallies, r, Tally{was.Count + 1, id(r.Value)}, r.Value, emit); err != nil {
+		return err
+	}
+	if isPoison(r.Value) {
+		return topology.Fail(topology.Validation, schemas.Reason(poison))
+	}
+	return nil
+}
+
+func total(c *topology.Context, tallies state.KeyValue[string, Tally], r text, emit topology.Emit[string, string]) error {
+	was, _, err := tallies.Get(r.Key)
+	if err != nil {
+		return err
+	}
+	_, input, _ := strings.Cut(r.Value, " ")
+	return put(c, tallies, r, Tally{was.Count + 1, id(input)}, input, emit)
+}
+
+func put(
+	c *topology.Context, tallies state.KeyValue[string, Tally], r text, now Tally, input string, emit topology.Emit[string, string],
+) error {
+	if err := tallies.Put(r.Key, now); err != nil {
+		return err
+	}
+	return emit(c, topology.WithValue(r, strconv.FormatInt(now.Count, 10)+" "+input))
+}
+
+// id returns the id in an input's value.
+func id(value string) string {
+	id, _, _ := strings.Cut(value, " ")
+	return id
+}
+
+func isPoison(value string) bool { return strings.HasSuffix(value, poison) }
+func isSilent(value string) bool { return strings.HasSuffix(value, silent) }
+
+// note appends the id to the file unless it is there, and reports whether it was.
+func note(path, id string) (seen bool, err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	noted, err := os.ReadFile(path)
+	if err != nil {
+		return false, err
+	}
+	if strings.Contains("\n"+string(noted), "\n"+id+"\n") {
+		return true, nil
+	}
+	_, err = fmt.Fprintln(f, id)
+	return false, err
+}
+
+// Config is how an instance runs.
+func (s Settings) Config() txn.Config {
+	return txn.Config{
+		Brokers: s.Brokers, Application: s.Application, Instance: s.Instance, StateDir: s.StateDir, Workers: max(s.Workers, 1),
+		SessionTimeout: SessionTimeout, TransactionTimeout: TransactionTimeout, CommitIntervalMax: 20 * time.Millisecond,
+		CacheBytes: 8 << 20,
+	}
+}

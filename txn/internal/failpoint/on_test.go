@@ -1,0 +1,30 @@
+//go:build onceward_failpoints
+
+package failpoint
+
+import (
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	all, err := parseAll("end-after=error;ask-before=stall:3s,skip=2,times=4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := all[EndAfter]; a == nil || a.arming != (arming{point: EndAfter, action: "error", times: 1}) {
+		t.Errorf("end-after is %+v", a)
+	}
+	want := arming{point: AskBefore, action: "stall", wait: 3 * time.Second, skip: 2, times: 4}
+	if a := all[AskBefore]; a == nil || a.arming != want {
+		t.Errorf("ask-before is %+v", a)
+	}
+	for _, wrong := range []string{
+		"nowhere=kill", "end-after", "end-after=explode", "end-after=delay:x", "end-after=kill,skip=x", "end-after=kill,often=1",
+		"end-after=kill;end-after=error", "end-after=kill;",
+	} {
+		if _, err := parseAll(wrong); err == nil {
+			t.Errorf("%q was taken", wrong)
+		}
+	}
+}

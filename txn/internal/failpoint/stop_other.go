@@ -1,0 +1,8 @@
+//go:build onceward_failpoints && !unix
+
+package failpoint
+
+import "os"
+
+// stopSignal cannot be sent here, and sending it says so.
+var stopSignal os.Signal = os.Interrupt
