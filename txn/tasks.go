@@ -41,6 +41,7 @@ type taskTable struct {
 
 type taskEntry struct {
 	worker   *worker.Worker // nil until adopted
+	task     *task.Task     // the worker's
 	progress restore.Progress
 	stopped  error
 	database state.Database
@@ -154,12 +155,12 @@ func (s *session) giveUp(ctx context.Context, partitions map[string][]int32) {
 		if cancel != nil {
 			cancel()
 		}
-		w := s.forget(id)
+		w, t := s.forget(id)
 		if w == nil {
 			continue
 		}
 		wg.Go(func() {
-			if err := w.Release(ctx, id); err != nil && !errors.Is(err, worker.ErrEnded) {
+			if err := w.Release(ctx, t); err != nil && !errors.Is(err, worker.ErrEnded) {
 				s.in.app.log.Warn("a revoked task is not closed yet", "task", id.String(), "error", err)
 			}
 		})
@@ -172,8 +173,8 @@ func (s *session) giveUp(ctx context.Context, partitions map[string][]int32) {
 	}
 }
 
-// forget takes a task out of the table and returns the worker that has it.
-func (s *session) forget(id topology.TaskID) *worker.Worker {
+// forget takes a task out of the table and returns the worker that has it, or is about to.
+func (s *session) forget(id topology.TaskID) (*worker.Worker, *task.Task) {
 	s.tasks.Lock()
 	defer s.tasks.Unlock()
 	e := s.tasks.entries[id]
@@ -184,9 +185,9 @@ func (s *session) forget(id topology.TaskID) *worker.Worker {
 		}
 	}
 	if e == nil {
-		return nil
+		return nil, nil
 	}
-	return e.worker
+	return e.worker, e.task
 }
 
 // open restores a task and gives it to a worker. Whatever goes wrong and is not the task's own fault is tried again for as long as
@@ -412,7 +413,7 @@ func (s *session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch u
 		load[other.worker]++
 	}
 	w := slices.MinFunc(s.workers, func(a, b *worker.Worker) int { return load[a] - load[b] })
-	e.worker = w
+	e.worker, e.task = w, t
 	if t.State != nil {
 		e.database = t.State.Database()
 	}

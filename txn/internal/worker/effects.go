@@ -122,7 +122,7 @@ func (w *Worker) retire(r *round) {
 	total := newTally(0)
 	for _, c := range r.contributions {
 		c.Retire()
-		released := w.release(c)
+		released := w.giveBack(c)
 		total.merge(released)
 		w.stats.Records.Add(released.records)
 		w.stats.DeadLetters.Add(c.DeadLetters)
@@ -134,8 +134,8 @@ func (w *Worker) retire(r *round) {
 	w.countApplied(r, total)
 }
 
-// release gives the journal's memory back, asks for more where a queue has drained, and returns what the journal held.
-func (w *Worker) release(c *task.Contribution) tally {
+// giveBack gives the journal's memory back, asks for more where a queue has drained, and returns what the journal held.
+func (w *Worker) giveBack(c *task.Contribution) tally {
 	bytes := make([]int64, len(c.Next.Inputs))
 	held := newTally(len(bytes))
 	for _, e := range c.Journal {

@@ -66,7 +66,7 @@ func TestReleaseReachesBusyWorker(t *testing.T) {
 	<-inside
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := w.Release(ctx, tk.ID); !errors.Is(err, context.DeadlineExceeded) {
+	if err := w.Release(ctx, tk); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("Release returned %v", err)
 	}
 	close(leave)
