@@ -58,11 +58,11 @@ func (t *taskTable) status(workers []*worker.Worker) []TaskStatus {
 	out := make([]TaskStatus, 0, len(t.entries))
 	for id, e := range t.entries {
 		s := TaskStatus{ID: id, State: TaskRestoring, Restored: e.progress.Records.Load(), Remaining: e.progress.Remaining.Load()}
-		if e.stopped != nil {
-			s.State, s.Reason = TaskStopped, e.stopped.Error()
-		}
 		if r, ok := running[id]; ok {
 			s.fill(r)
+		}
+		if e.stopped != nil { // the worker may not know it yet
+			s.State, s.Reason = TaskStopped, e.stopped.Error()
 		}
 		out = append(out, s)
 	}
@@ -427,13 +427,23 @@ func (s *session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch u
 	_ = failpoint.Hit(ctx, failpoint.AdoptAfter) // the task is the worker's now
 	// Under the table's lock: a partition that was revoked and assigned again meanwhile must stay paused until its new task is ready.
 	s.tasks.RLock()
-	defer s.tasks.RUnlock()
+	given, stopped := s.tasks.entries[t.ID] != e, e.stopped
 	for _, in := range t.Spec.Inputs {
 		if r := s.tasks.routes[partitionKey{in.Topic, in.Partition}]; r != nil && r.task == t {
 			s.pauses.clear(in.Topic, in.Partition, restoring)
 		}
 	}
-	return nil
+	s.tasks.RUnlock()
+	// Who has stopped the task or given it up since it has routes may have asked the worker before it had the task.
+	if stopped != nil {
+		w.Halt(t, stopped)
+	}
+	if given {
+		if err := w.Release(s.ctx, t); err != nil && s.ctx.Err() == nil {
+			s.in.app.log.Warn("a task that was given up while it was opened is not closed", "task", t.ID.String(), "error", err)
+		}
+	}
+	return nil // whatever became of it, the task is the worker's
 }
 
 // client is the group client. It exists from the first callback on.
