@@ -142,3 +142,9 @@ func NewerGeneration(err error) bool { return errors.Is(err, kerr.IllegalGenerat
 
 // NotMember reports whether a refusal says that the group does not know this member any more.
 func NotMember(err error) bool { return errors.Is(err, kerr.UnknownMemberID) }
+
+// NotYetKnown reports whether an offset commit was refused because its topic is unknown. The coordinator looks into its own copy of the
+// cluster's metadata, which may be older than ours. That the topic is gone for good shows where it is fetched and where it is verified.
+func NotYetKnown(err error) bool {
+	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID)
+}

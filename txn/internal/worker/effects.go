@@ -35,7 +35,7 @@ func (w *Worker) answered(a answer) {
 			r.refused = refused
 		case broker.NotMember(a.err):
 			w.permanent = fmt.Errorf("%w: %w", ErrReopen, a.err)
-		case errors.Is(a.err, assign.ErrMemberChanged), broker.Permanent(a.err):
+		case errors.Is(a.err, assign.ErrMemberChanged), broker.Permanent(a.err) && !broker.NotYetKnown(a.err):
 			w.permanent = a.err
 		}
 	}
