@@ -9,13 +9,7 @@ import "github.com/onceward/onceward/schemas"
 // what is shown in logs and in the dead letter, so it must quote nothing of the record. An action of Retry
 // is possible if the policy for Validation says so.
 func (g *Graph) Refuse(in Input, what string) Verdict {
-	if in.Attempt < 1 {
-		in.Attempt = 1
-	}
-	g.in = in
-	g.failure = nil
-	g.outputs = g.outputs[:0]
-	g.counts = g.counts[:0]
+	g.begin(in)
 	_ = g.fail(nil, Fail(Validation, schemas.Reason(what)))
 	return g.judge()
 }

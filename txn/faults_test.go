@@ -52,6 +52,7 @@ func TestRefusedAnswers(t *testing.T) {
 		{"offsets: not coordinator", keyTxnOffsetCommit, kerr.NotCoordinator},
 		{"offsets: loading", keyTxnOffsetCommit, kerr.CoordinatorLoadInProgress},
 		{"offsets: fenced", keyTxnOffsetCommit, kerr.ProducerFenced},
+		{"offsets: a coordinator that does not know the topic yet", keyTxnOffsetCommit, kerr.UnknownTopicOrPartition},
 		{"offsets: unknown code", keyTxnOffsetCommit, &kerr.Error{Code: 9999}},
 		{"end: unknown", keyEndTxn, kerr.UnknownServerError},
 		{"end: fenced", keyEndTxn, kerr.ProducerFenced},

@@ -41,6 +41,7 @@ type taskTable struct {
 
 type taskEntry struct {
 	worker   *worker.Worker // nil until adopted
+	task     *task.Task     // the worker's
 	progress restore.Progress
 	stopped  error
 	database state.Database
@@ -57,11 +58,11 @@ func (t *taskTable) status(workers []*worker.Worker) []TaskStatus {
 	out := make([]TaskStatus, 0, len(t.entries))
 	for id, e := range t.entries {
 		s := TaskStatus{ID: id, State: TaskRestoring, Restored: e.progress.Records.Load(), Remaining: e.progress.Remaining.Load()}
-		if e.stopped != nil {
-			s.State, s.Reason = TaskStopped, e.stopped.Error()
-		}
 		if r, ok := running[id]; ok {
 			s.fill(r)
+		}
+		if e.stopped != nil { // the worker may not know it yet
+			s.State, s.Reason = TaskStopped, e.stopped.Error()
 		}
 		out = append(out, s)
 	}
@@ -155,12 +156,12 @@ func (s *session) giveUp(ctx context.Context, partitions map[string][]int32) {
 		if cancel != nil {
 			cancel()
 		}
-		w := s.forget(id)
+		w, t := s.forget(id)
 		if w == nil {
 			continue
 		}
 		wg.Go(func() {
-			if err := w.Release(ctx, id); err != nil && !errors.Is(err, worker.ErrEnded) {
+			if err := w.Release(ctx, t); err != nil && !errors.Is(err, worker.ErrEnded) {
 				s.in.app.log.Warn("a revoked task is not closed yet", "task", id.String(), "error", err)
 			}
 		})
@@ -173,8 +174,8 @@ func (s *session) giveUp(ctx context.Context, partitions map[string][]int32) {
 	}
 }
 
-// forget takes a task out of the table and returns the worker that has it.
-func (s *session) forget(id topology.TaskID) *worker.Worker {
+// forget takes a task out of the table and returns the worker that has it, or is about to.
+func (s *session) forget(id topology.TaskID) (*worker.Worker, *task.Task) {
 	s.tasks.Lock()
 	defer s.tasks.Unlock()
 	e := s.tasks.entries[id]
@@ -185,9 +186,9 @@ func (s *session) forget(id topology.TaskID) *worker.Worker {
 		}
 	}
 	if e == nil {
-		return nil
+		return nil, nil
 	}
-	return e.worker
+	return e.worker, e.task
 }
 
 // open restores a task and gives it to a worker. Whatever goes wrong and is not the task's own fault is tried again for as long as
@@ -421,7 +422,7 @@ func (s *session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch u
 		load[other.worker]++
 	}
 	w := slices.MinFunc(s.workers, func(a, b *worker.Worker) int { return load[a] - load[b] })
-	e.worker = w
+	e.worker, e.task = w, t
 	if t.State != nil {
 		e.database = t.State.Database()
 	}
@@ -435,13 +436,23 @@ func (s *session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch u
 	_ = failpoint.Hit(ctx, failpoint.AdoptAfter) // the task is the worker's now
 	// Under the table's lock: a partition that was revoked and assigned again meanwhile must stay paused until its new task is ready.
 	s.tasks.RLock()
-	defer s.tasks.RUnlock()
+	given, stopped := s.tasks.entries[t.ID] != e, e.stopped
 	for _, in := range t.Spec.Inputs {
 		if r := s.tasks.routes[partitionKey{in.Topic, in.Partition}]; r != nil && r.task == t {
 			s.pauses.clear(in.Topic, in.Partition, restoring)
 		}
 	}
-	return nil
+	s.tasks.RUnlock()
+	// Who has stopped the task or given it up since it has routes may have asked the worker before it had the task.
+	if stopped != nil {
+		w.Halt(t, stopped)
+	}
+	if given {
+		if err := w.Release(s.ctx, t); err != nil && s.ctx.Err() == nil {
+			s.in.app.log.Warn("a task that was given up while it was opened is not closed", "task", t.ID.String(), "error", err)
+		}
+	}
+	return nil // whatever became of it, the task is the worker's
 }
 
 // client is the group client. It exists from the first callback on.

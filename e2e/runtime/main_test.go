@@ -60,11 +60,12 @@ func (e *env) config() txn.Config {
 func (e *env) feed(n int, value func(i int) []byte) {
 	e.t.Helper()
 	records := make([]*kgo.Record, n)
+	now := time.Now().Truncate(time.Millisecond).Add(-time.Hour) // the past that retention leaves alone
 	for i := range records {
 		key := i % 10
 		records[i] = &kgo.Record{
 			Topic: e.in, Partition: int32(key % partitions), Key: fmt.Appendf(nil, "k%d", key), Value: value(i),
-			Timestamp: time.UnixMilli(1_700_000_000_000 + int64(i)),
+			Timestamp: now.Add(time.Duration(i) * time.Millisecond),
 		}
 	}
 	if err := e.producer.ProduceSync(e.t.Context(), records...).FirstErr(); err != nil {

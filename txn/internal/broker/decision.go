@@ -138,6 +138,12 @@ func Permanent(err error) bool {
 	return scope != ScopeRound && scope != ScopeMembership
 }
 
+// NotYetKnown reports whether an offset commit was refused because its topic is unknown. The coordinator looks into its own copy of the
+// cluster's metadata, which may be older than ours. That the topic is gone for good shows where it is fetched and where it is verified.
+func NotYetKnown(err error) bool {
+	return is(err, []error{kerr.UnknownTopicOrPartition, kerr.UnknownTopicID})
+}
+
 func is(err error, any []error) bool {
 	return slices.ContainsFunc(any, func(e error) bool { return errors.Is(err, e) })
 }

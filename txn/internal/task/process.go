@@ -44,14 +44,17 @@ func headers(hs []broker.RecordHeader) []topology.Header {
 }
 
 // Punctuate makes the punctuations that are due the next entries, after what is to be run again. A punctuation that was taken stays with
-// the task through retries and aborts; the next firing is planned at once.
+// the task through retries and aborts; the next firing is planned at once. While some are waiting no others are planned: a task that may
+// not work for a while would collect them.
 func (t *Task) Punctuate(now time.Time) {
+	if len(t.timers) > 0 {
+		return
+	}
 	for {
 		p, ok := t.Graph.Due(now)
 		if !ok {
 			return
 		}
-		p.StreamTime = t.streamTime()
 		t.timers = append(t.timers, Entry{Input: -1, Punctuation: &p})
 	}
 }

@@ -108,6 +108,7 @@ func (t *Task) Next(now time.Time) (e Entry, ok bool) {
 	if len(t.timers) > 0 && len(t.queue.again) == 0 {
 		e := t.timers[0]
 		t.timers = t.timers[1:]
+		e.Punctuation.StreamTime = t.streamTime() // not before: what ran again meanwhile has moved it
 		return e, true
 	}
 	for {

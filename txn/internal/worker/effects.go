@@ -28,7 +28,11 @@ func (w *Worker) answered(a answer) {
 		w.reaches(a)
 	}
 	if a.unanswered {
-		w.fail(fmt.Errorf("round %d: %w", a.Round, a.err))
+		err := fmt.Errorf("round %d: %w", a.Round, a.err)
+		if !broker.Permanent(err) {
+			err = fmt.Errorf("%w: %w", ErrReopen, err) // opening the tasks again asks the log again
+		}
+		w.fail(err)
 		return
 	}
 	if a.Kind == protocol.ApplyFailed || a.Kind == protocol.FoundMixed || a.Kind == protocol.FoundOther {
@@ -49,7 +53,7 @@ func (w *Worker) reaches(a answer) {
 		w.permanent = a.err
 	case scope == broker.ScopeMembership:
 		w.permanent = fmt.Errorf("%w: %w", ErrReopen, a.err)
-	case scope == broker.ScopeRound:
+	case scope == broker.ScopeRound, !fromRecord && broker.NotYetKnown(a.err):
 		if a.Kind == protocol.ProducerLost && r != nil {
 			w.pace.tooSlow(r.entries)
 		}
@@ -130,7 +134,7 @@ func (w *Worker) retire(r *round) {
 	total := newTally(0)
 	for _, c := range r.contributions {
 		c.Retire()
-		released := w.release(c)
+		released := w.giveBack(c)
 		total.merge(released)
 		w.stats.Records.Add(released.records)
 		w.stats.DeadLetters.Add(c.DeadLetters)
@@ -142,8 +146,8 @@ func (w *Worker) retire(r *round) {
 	w.countApplied(r, total)
 }
 
-// release gives the journal's memory back, asks for more where a queue has drained, and returns what the journal held.
-func (w *Worker) release(c *task.Contribution) tally {
+// giveBack gives the journal's memory back, asks for more where a queue has drained, and returns what the journal held.
+func (w *Worker) giveBack(c *task.Contribution) tally {
 	bytes := make([]int64, len(c.Next.Inputs))
 	held := newTally(len(bytes))
 	for _, e := range c.Journal {

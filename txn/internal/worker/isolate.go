@@ -53,18 +53,18 @@ func (i *isolation) leave(t *task.Task) {
 
 func (i *isolation) end() { i.suspect, i.limit, i.held = nil, 0, nil }
 
-// committed ends the search for this time: what has been committed was innocent, and the rest shows when it is refused again.
+// committed ends the search for this time: what has been committed was innocent, and the rest shows when it is refused again. A round
+// without the suspect has shown nothing. Where the tasks need several rounds for one turn of all of them, such rounds come first, and a
+// search that ends with them would begin anew for ever.
 func (i *isolation) committed(r *round) {
-	if i.suspect == nil {
+	if i.suspect == nil || r.byTask[i.suspect] == nil {
 		return
 	}
-	if r.byTask[i.suspect] != nil {
-		if i.cleared == nil {
-			i.cleared = map[*task.Task]int{}
-		}
-		i.clears++
-		i.cleared[i.suspect] = i.clears
+	if i.cleared == nil {
+		i.cleared = map[*task.Task]int{}
 	}
+	i.clears++
+	i.cleared[i.suspect] = i.clears
 	i.end()
 }
 

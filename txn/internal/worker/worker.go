@@ -60,9 +60,11 @@ type Worker struct {
 	requests chan request
 	wake     chan struct{}
 	done     chan struct{}
-	halts    struct {
+	// mail is what is asked for without waiting until the worker has time; wake tells of it.
+	mail struct {
 		sync.Mutex
-		tasks []halted
+		halts    []halted
+		releases []request
 	}
 
 	// The rest belongs to the goroutine of Run.
@@ -118,14 +120,12 @@ type requestKind uint8
 
 const (
 	adopt requestKind = iota
-	release
 	stop
 )
 
 type request struct {
 	kind requestKind
 	task *task.Task
-	id   topology.TaskID
 	done chan error
 }
 
@@ -165,36 +165,57 @@ func (w *Worker) ask(ctx context.Context, r request) error {
 
 // Adopt gives the worker a restored task. On an error the task is still the caller's.
 func (w *Worker) Adopt(ctx context.Context, t *task.Task) error {
-	return w.ask(ctx, request{kind: adopt, task: t, id: t.ID})
+	return w.ask(ctx, request{kind: adopt, task: t})
 }
 
 // Release takes a task away. It returns when no round in flight holds it any more and its state is closed; its uncommitted work is
-// dropped. Where ctx ends first the task is closed later, which is safe: nothing uncommitted is in its store.
-func (w *Worker) Release(ctx context.Context, id topology.TaskID) error {
-	return w.ask(ctx, request{kind: release, id: id})
+// dropped. Where ctx ends first the task is closed later, which is safe: nothing uncommitted is in its store. The worker learns of it in
+// any case, however long it is busy: a task that it kept would make each of its rounds be refused.
+func (w *Worker) Release(ctx context.Context, t *task.Task) error {
+	r := request{task: t, done: make(chan error, 1)}
+	w.mail.Lock()
+	w.mail.releases = append(w.mail.releases, r)
+	w.mail.Unlock()
+	w.Wake()
+	select {
+	case err := <-r.done:
+		return err
+	case <-w.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-r.done: // answered before the end
+		return err
+	default:
+		return ErrEnded
+	}
 }
 
 // Halt makes a task do nothing more, as if it had stopped by itself, except that Stopped is not called. What it has in the open round
 // still commits. It does not wait for the worker.
 func (w *Worker) Halt(t *task.Task, why error) {
-	w.halts.Lock()
-	w.halts.tasks = append(w.halts.tasks, halted{t, why})
-	w.halts.Unlock()
+	w.mail.Lock()
+	w.mail.halts = append(w.mail.halts, halted{t, why})
+	w.mail.Unlock()
 	w.Wake()
 }
 
-// takeHalts does what Halt has asked for.
-func (w *Worker) takeHalts() {
-	w.halts.Lock()
-	tasks := w.halts.tasks
-	w.halts.tasks = nil
-	w.halts.Unlock()
-	for _, h := range tasks {
+// takeMail does what Halt and Release have asked for.
+func (w *Worker) takeMail() {
+	w.mail.Lock()
+	halts, releases := w.mail.halts, w.mail.releases
+	w.mail.halts, w.mail.releases = nil, nil
+	w.mail.Unlock()
+	for _, h := range halts {
 		if w.find(h.task.ID) == h.task {
 			h.task.Halt(h.why)
 			w.isolation.leave(h.task)
 			w.publish(h.task)
 		}
+	}
+	for _, r := range releases {
+		w.release(r)
 	}
 }
 
@@ -267,7 +288,7 @@ func (w *Worker) loop(ctx context.Context) (stopped chan error, err error) {
 				w.request(r)
 			}
 		case <-w.wake:
-			w.takeHalts()
+			w.takeMail()
 		case <-timer.C:
 		}
 	}
@@ -276,27 +297,30 @@ func (w *Worker) loop(ctx context.Context) (stopped chan error, err error) {
 func (w *Worker) request(r request) {
 	switch r.kind {
 	case adopt:
-		if w.find(r.id) != nil {
-			r.done <- fmt.Errorf("task %s is still being released", r.id)
+		if w.find(r.task.ID) != nil {
+			r.done <- fmt.Errorf("task %s is still being released", r.task.ID)
 			return
 		}
 		w.tasks = append(w.tasks, r.task)
 		w.publish(r.task)
 		r.done <- nil
-	case release:
-		t := w.find(r.id)
-		if t == nil {
-			r.done <- nil
-			return
-		}
-		if before, ok := w.leaving[t]; ok {
-			before.done <- nil // whoever asked first has stopped waiting, or is told by the other answer
-		}
-		w.leaving[t] = r
-		if w.open != nil && w.open.byTask[t] != nil {
-			w.step(protocol.Event{Kind: protocol.Dropped})
-		}
 	case stop:
+	}
+}
+
+// release lets a task go. The task is not there if its adoption has failed, or is still to come: then whoever adopts it sees that it was
+// given up.
+func (w *Worker) release(r request) {
+	if w.find(r.task.ID) != r.task {
+		r.done <- nil
+		return
+	}
+	if before, ok := w.leaving[r.task]; ok {
+		before.done <- nil // whoever asked first has stopped waiting, or is told by the other answer
+	}
+	w.leaving[r.task] = r
+	if w.open != nil && w.open.byTask[r.task] != nil {
+		w.step(protocol.Event{Kind: protocol.Dropped})
 	}
 }
 

@@ -1,0 +1,132 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/task"
+	"github.com/onceward/onceward/txn/internal/worker"
+)
+
+// adopting is a session without a cluster whose worker does not run yet, and whose only task is on its way to the worker.
+type adopting struct {
+	s    *session
+	task *task.Task
+	e    *taskEntry
+	// done has what adopt returns, run lets the worker work.
+	done chan error
+	run  func()
+}
+
+func newAdopting(t *testing.T) *adopting {
+	t.Helper()
+	b := topology.NewBuilder("adopting")
+	topology.From(b, topology.Topic("in", schemas.Bytes(), schemas.Bytes())).Into(topology.Topic("out", schemas.Bytes(), schemas.Bytes()))
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	sub := top.Subtopologies()[0]
+	s := &session{
+		in:        &instance{app: &App{log: log}, membership: &membership{}},
+		subs:      map[string]topology.Subtopology{sub.Name: sub},
+		tasks:     newTaskTable(),
+		ownership: assign.New([]assign.Subtopology{{Name: sub.Name, Sources: []string{"in"}}}),
+		pauses:    newPauses(func(string, int32) {}, func(string, int32) {}),
+	}
+	s.ctx, s.cancel = context.WithCancelCause(t.Context())
+	s.poll, s.endPoll = context.WithCancelCause(s.ctx)
+	w := worker.New(worker.Config{Logger: log, Stopped: s.taskStopped, Resume: s.resume, Budget: worker.NewBudget(0, nil)},
+		[2]*broker.Producer{broker.NewProducer(broker.Config{}, "a", 0), broker.NewProducer(broker.Config{}, "b", 0)})
+	s.workers = []*worker.Worker{w}
+	id := s.ownership.Add(map[string][]int32{"in": {0}})[0]
+	s.pauses.set("in", 0, restoring)
+	graph, err := top.NewGraph(id, nil, topology.GraphConfig{Partitions: func(string) int32 { return 1 }, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &adopting{s: s, e: &taskEntry{}, done: make(chan error, 1)}
+	a.task = task.New(task.Spec{ID: id, Graph: graph, Inputs: []state.Input{{Topic: "in", StreamTime: state.NoTime}}})
+	s.tasks.entries[id] = a.e
+	epoch, _ := s.ownership.Epoch(id)
+	// The context of the adoption does not end here: an adoption may be sent at the same moment as its context ends.
+	go func() { a.done <- s.adopt(t.Context(), a.task, a.e, epoch) }()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		s.tasks.RLock()
+		routed := len(s.tasks.routes) > 0
+		s.tasks.RUnlock()
+		if routed {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the task gets no route")
+		}
+	}
+	ended := make(chan error, 1)
+	a.run = func() { go func() { ended <- w.Run(s.ctx) }() }
+	t.Cleanup(func() {
+		s.cancel(nil)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+// TestStoppedWhileAdopted: a task that cannot be fetched, and is just on its way to its worker, is stopped there as well. Otherwise it would
+// count as stopped and go on with its punctuations.
+func TestStoppedWhileAdopted(t *testing.T) {
+	for range 20 { // what the worker takes first is left to chance
+		a := newAdopting(t)
+		a.s.haltTask(a.task.ID, errors.New("out of range"))
+		a.run()
+		if err := <-a.done; err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(5 * time.Second); a.s.workers[0].Tasks()[a.task.ID].Stopped == nil; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the worker does not know that the task is stopped")
+			}
+		}
+		if status := a.s.tasks.status(a.s.workers)[0]; status.State != TaskStopped || status.Reason != "out of range" {
+			t.Fatalf("the task is %s: %q", status.State, status.Reason)
+		}
+	}
+}
+
+// TestGivenUpWhileAdopted: a task that is given up while it is on its way to its worker does not stay there.
+func TestGivenUpWhileAdopted(t *testing.T) {
+	for range 20 {
+		a := newAdopting(t)
+		gone := make(chan struct{})
+		go func() { a.s.giveUp(t.Context(), map[string][]int32{"in": {0}}); close(gone) }()
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			a.s.tasks.RLock()
+			forgotten := len(a.s.tasks.entries) == 0
+			a.s.tasks.RUnlock()
+			if forgotten {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("the task is not given up")
+			}
+		}
+		a.run()
+		<-gone
+		<-a.done // an error is as good as none
+		for deadline := time.Now().Add(5 * time.Second); len(a.s.workers[0].Tasks()) > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the worker keeps a task that was given up")
+			}
+		}
+	}
+}

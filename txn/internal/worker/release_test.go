@@ -1,0 +1,78 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/task"
+)
+
+// quietTask is a task that hands every record to f and writes nothing, so that its worker needs no broker.
+func quietTask(t *testing.T, f func()) *task.Task {
+	t.Helper()
+	b := topology.NewBuilder("quiet")
+	topology.From(b, topology.Topic("in", schemas.Bytes(), schemas.Bytes())).
+		Filter("none", func(topology.Record[[]byte, []byte]) (bool, error) { f(); return false, nil }).
+		Into(topology.Topic("out", schemas.Bytes(), schemas.Bytes()))
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := topology.TaskID{Subtopology: top.Subtopologies()[0].Name}
+	g, err := top.NewGraph(id, nil, topology.GraphConfig{Partitions: func(string) int32 { return 1 }, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task.New(task.Spec{ID: id, Graph: g, Inputs: []state.Input{{Topic: "in", StreamTime: state.NoTime}}})
+}
+
+// quietWorker runs a worker until the test ends.
+func quietWorker(t *testing.T) *Worker {
+	t.Helper()
+	w := New(Config{
+		Logger: slog.New(slog.DiscardHandler), Resume: func(string, int32) {}, QueueBytesLow: 1 << 20,
+		Cadence: Cadence{IntervalMax: time.Second, BytesMax: 1 << 20, HeldBytesMax: 1 << 20}, Budget: NewBudget(0, nil),
+	}, [2]*broker.Producer{broker.NewProducer(broker.Config{}, "a", 0), broker.NewProducer(broker.Config{}, "b", 0)})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// TestReleaseReachesBusyWorker: a worker that is inside user code for longer than a revoke may wait lets the task go as soon as it can.
+// Otherwise it would keep a task that it must not commit, and every round with it would be refused for ever.
+func TestReleaseReachesBusyWorker(t *testing.T) {
+	w := quietWorker(t)
+	inside, leave := make(chan struct{}), make(chan struct{})
+	tk := quietTask(t, func() { close(inside); <-leave })
+	if err := w.Adopt(t.Context(), tk); err != nil {
+		t.Fatal(err)
+	}
+	tk.Enqueue(0, []*broker.Record{{Topic: "in", Timestamp: time.Now()}})
+	w.Wake()
+	<-inside
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := w.Release(ctx, tk); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Release returned %v", err)
+	}
+	close(leave)
+	for deadline := time.Now().Add(5 * time.Second); len(w.Tasks()) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the worker keeps the task")
+		}
+	}
+}
