@@ -109,13 +109,16 @@ func (a *App) loops() []*health.Loop {
 
 // notReady says why the process is not doing its share, nothing if it is: a member of the group with all its tasks open.
 func (a *App) notReady() []string {
-	status := a.Status()
 	s := a.current()
+	if s != nil {
+		member, generation := s.member()
+		if g := s.client(); g == nil || !g.HasAssignment() || member == "" || generation < 0 {
+			return []string{"the process is not a member of the group yet"}
+		}
+	}
+	status := a.Status() // after the assignment, so that its tasks are seen
 	if s == nil || status.State != Running {
 		return []string{"the application is " + string(status.State)}
-	}
-	if member, generation := s.member(); member == "" || generation < 0 {
-		return []string{"the process is not a member of the group yet"}
 	}
 	var reasons []string
 	for _, t := range status.Tasks {

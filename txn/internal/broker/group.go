@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -46,6 +47,7 @@ type Group struct {
 	cfg      GroupConfig
 	conn     Config
 	balancer *balancer
+	assigned atomic.Bool
 }
 
 // Join makes the group client. Callbacks may come at once.
@@ -73,10 +75,10 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 		kgo.FetchMaxPartitionBytes(gc.FetchBytesMax),
 		kgo.AdjustFetchOffsetsFn(gc.adjustStarts),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
-			if len(ps) == 0 {
-				return
+			if len(ps) > 0 {
+				a.Assigned(ps)
 			}
-			a.Assigned(ps)
+			g.assigned.Store(true)
 		}),
 		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, ps map[string][]int32) {
 			if len(ps) == 0 {
@@ -147,6 +149,10 @@ func (c *Cluster) Resolve(ctx context.Context, topic string, partition int32, s 
 // Member returns the member id and the generation, as the group client knows them now. The id is empty and the generation negative
 // while there is no membership.
 func (g *Group) Member() (id string, generation int32) { return g.cl.GroupMetadata() }
+
+// HasAssignment reports whether the group has ever told this member what it is assigned, and Assigned has returned. A member id comes
+// earlier, with the answer to the join.
+func (g *Group) HasAssignment() bool { return g.assigned.Load() }
 
 // ForceRebalance joins again with data that differ from the last, so that the coordinator cannot ignore it. It does not wait.
 func (g *Group) ForceRebalance() {
