@@ -24,8 +24,18 @@ type Commit struct {
 
 // OpenTransactions returns the sorted transactional ids with the given prefix whose transaction is open.
 func (c *Cluster) OpenTransactions(ctx context.Context, prefix string) ([]string, error) {
+	return c.transactions(ctx, prefix, stateOngoing)
+}
+
+// EndingTransactions lists, in order, the transactional ids with that prefix whose transaction is decided, while its markers are still
+// being written.
+func (c *Cluster) EndingTransactions(ctx context.Context, prefix string) ([]string, error) {
+	return c.transactions(ctx, prefix, "PrepareCommit", "PrepareAbort")
+}
+
+func (c *Cluster) transactions(ctx context.Context, prefix string, states ...string) ([]string, error) {
 	// The prefix is matched here: brokers before 4.1 ignore a pattern without a word.
-	txns, err := c.admin.ListTransactions(ctx, nil, []string{stateOngoing})
+	txns, err := c.admin.ListTransactions(ctx, nil, states)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: list transactions: %w", err)
 	}

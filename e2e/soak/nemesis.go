@@ -26,7 +26,9 @@ type nemesis struct {
 	work sync.WaitGroup
 	mu   struct {
 		sync.Mutex
-		busy    map[string]bool
+		busy map[string]bool
+		// frozen are those that a freeze of their own holds.
+		frozen  map[*Process]bool
 		down    int // bounces that have begun
 		bounced int // and ended
 		back    time.Time
@@ -187,6 +189,8 @@ func (n *nemesis) carryOut(ctx context.Context, fault string, p *Process, delay 
 		return p.Start()
 	case freezeFault:
 		n.count(func(f *Faults) { f.Freezes++ })
+		n.markFrozen(p, true)
+		defer n.markFrozen(p, false)
 		if err := p.Freeze(); err != nil {
 			return err
 		}
@@ -236,8 +240,13 @@ func (n *nemesis) stop(p *Process) error {
 	return err
 }
 
-// bounce takes the broker down for a while.
+// bounce takes the broker down for a while: when every instance stands still in whatever it was doing, and no markers are under way. A
+// broker of Kafka 4.3.1 that goes down while it writes markers can forget them: at its start it has no leader for a moment, even of
+// partitions that are on itself alone, takes those for deleted and calls the transaction complete. The last stable offset is then held
+// for ever, and nothing a client does can help.
 func (n *nemesis) bounce(ctx context.Context, fault string, delay time.Duration) {
+	thaw := n.hush(ctx)
+	defer thaw()
 	n.history.fault(fault, broker)
 	n.log("%s", fault)
 	n.mu.Lock()
@@ -254,6 +263,7 @@ func (n *nemesis) bounce(ctx context.Context, fault string, delay time.Duration)
 		n.fail(err)
 		return
 	}
+	thaw()
 	sleep(ctx, delay)
 	// Healing is not cut short: without a broker there is nothing to judge.
 	if err := n.cluster.Resume(context.WithoutCancel(ctx)); err != nil {
@@ -265,6 +275,37 @@ func (n *nemesis) bounce(ctx context.Context, fault string, delay time.Duration)
 	n.mu.back = time.Now()
 	n.mu.Unlock()
 }
+
+// hush freezes every instance that runs and waits until the broker has written all markers. The function that it returns lets them go
+// on, once; those that another fault has frozen stay so.
+func (n *nemesis) hush(ctx context.Context) (thaw func()) {
+	var frozen []*Process
+	for _, p := range n.processes {
+		n.mu.Lock()
+		already := n.mu.frozen[p]
+		n.mu.Unlock()
+		if !already && p.Up() && p.Freeze() == nil { // one that ends at this moment needs no freezing
+			frozen = append(frozen, p)
+		}
+	}
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), hushMax)
+	defer cancel()
+	for {
+		ending, err := n.cluster.EndingTransactions(patience, "")
+		if err == nil && len(ending) == 0 || patience.Err() != nil {
+			break
+		}
+		sleep(patience, 10*time.Millisecond)
+	}
+	return sync.OnceFunc(func() {
+		for _, p := range frozen {
+			_ = p.Thaw() // it may have been killed meanwhile
+		}
+	})
+}
+
+// hushMax is well below the session timeout: nobody loses a membership by it.
+const hushMax = 2 * time.Second
 
 // take makes a victim busy; it reports false if it is already.
 func (n *nemesis) take(victim string) bool {
@@ -284,6 +325,15 @@ func (n *nemesis) release(victim string) {
 	n.mu.Lock()
 	n.mu.busy[victim] = false
 	n.mu.Unlock()
+}
+
+func (n *nemesis) markFrozen(p *Process, frozen bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mu.frozen == nil {
+		n.mu.frozen = map[*Process]bool{}
+	}
+	n.mu.frozen[p] = frozen
 }
 
 func (n *nemesis) count(add func(*Faults)) {
