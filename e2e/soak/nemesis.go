@@ -284,7 +284,7 @@ func (n *nemesis) hush(ctx context.Context) (thaw func()) {
 		n.mu.Lock()
 		already := n.mu.frozen[p]
 		n.mu.Unlock()
-		if !already && p.Up() && p.Freeze() == nil { // one that ends at this moment needs no freezing
+		if !already && p.hold() {
 			frozen = append(frozen, p)
 		}
 	}
@@ -299,7 +299,7 @@ func (n *nemesis) hush(ctx context.Context) (thaw func()) {
 	}
 	return sync.OnceFunc(func() {
 		for _, p := range frozen {
-			_ = p.Thaw() // it may have been killed meanwhile
+			p.let()
 		}
 	})
 }

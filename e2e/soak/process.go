@@ -159,6 +159,18 @@ func (p *Process) Freeze() error { return p.signal(syscall.SIGSTOP) }
 // Thaw is the opposite of Freeze.
 func (p *Process) Thaw() error { return p.signal(syscall.SIGCONT) }
 
+// hold stops the process where it stands, whoever has it, and reports whether there was one to stop; let is its opposite. Unlike the
+// others they may be called while another goroutine uses the process.
+func (p *Process) hold() bool { return p.tell(syscall.SIGSTOP) }
+
+func (p *Process) let() { p.tell(syscall.SIGCONT) } // if it is gone meanwhile, there is nothing to let go on
+
+func (p *Process) tell(s syscall.Signal) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pid != 0 && syscall.Kill(p.pid, s) == nil
+}
+
 func (p *Process) signal(s os.Signal) error {
 	if err := p.Alive(); err != nil {
 		return err
