@@ -104,8 +104,8 @@ type instance struct {
 }
 
 // Run processes until ctx ends, and then stops in order: what is open is committed, databases are flushed, and unless Remain is set the
-// instance leaves the group. It returns nil after such a stop, or ErrStopped if some task had stopped by itself. An error means that the application cannot go on; nothing that was
-// not committed is in any store.
+// instance leaves the group. It returns nil after such a stop, or ErrStopped if some task had stopped by itself. An error means that the
+// application cannot go on; nothing that was not committed is in any store.
 func (a *App) Run(ctx context.Context) (err error) {
 	if !a.start() {
 		return errors.New("Run was called before: an App runs once")

@@ -205,6 +205,10 @@ func (s *session) open(ctx context.Context, id topology.TaskID, e *taskEntry) {
 			s.in.app.log.Error("task stopped", "task", id.String(), "error", err)
 			s.taskStopped(id, fmt.Errorf("%w: %w", ErrIntegrity, err))
 			return
+		case errors.Is(err, errNoGraph), broker.Permanent(err):
+			s.in.app.log.Error("task stopped", "task", id.String(), "error", err)
+			s.taskStopped(id, err)
+			return
 		case errors.Is(err, assign.ErrMemberChanged):
 			s.cancel(err)
 			return
@@ -397,11 +401,14 @@ func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, me
 		Now:             time.Now,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("task %s: %w", id, err)
+		return nil, fmt.Errorf("%w of task %s: %w", errNoGraph, id, err)
 	}
 	spec.Graph = graph
 	return task.New(spec), nil
 }
+
+// errNoGraph says that a factory of the topology failed, which it would do again.
+var errNoGraph = errors.New("making the graph")
 
 // stateless is the state of a task without stores.
 type stateless struct{}

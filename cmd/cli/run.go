@@ -30,6 +30,7 @@ type runCommand struct {
 	CommitInterval time.Duration `default:"100ms" placeholder:"DURATION" env:"ONCEWARD_COMMIT_INTERVAL" help:"The longest that a record waits for its commit; default ${default}."`
 	ConnectTimeout time.Duration `default:"60s" placeholder:"DURATION" env:"ONCEWARD_CONNECT_TIMEOUT" help:"How long to wait for the brokers at the start; default ${default}."`
 
+	Remain   bool   `env:"ONCEWARD_REMAIN" help:"Keep the membership at the end, for a restart within the session timeout; by default the instance leaves."`
 	FailFast bool   `env:"ONCEWARD_FAIL_FAST" help:"End with the first task that stops, instead of when all have."`
 	HTTP     string `name:"http" placeholder:"ADDRESS" env:"ONCEWARD_HTTP" help:"Where to serve /metrics, /healthz and /readyz: 127.0.0.1:PORT or unix:/PATH; default is nowhere."`
 
@@ -48,7 +49,7 @@ func (c *runCommand) Run(p *process) error {
 	}
 	app, err := txn.New(t, txn.Config{
 		Brokers: c.Brokers, StateDir: c.StateDir, Application: c.Application, Instance: c.Instance,
-		Workers: c.Workers, CommitIntervalMax: c.CommitInterval, ConnectTimeout: c.ConnectTimeout, FailFast: c.FailFast, Logger: log,
+		Workers: c.Workers, CommitIntervalMax: c.CommitInterval, ConnectTimeout: c.ConnectTimeout, FailFast: c.FailFast, Remain: c.Remain, Logger: log,
 		HTTP: c.HTTP, Security: c.security(),
 	})
 	if err != nil {

@@ -36,7 +36,7 @@ type Spec struct {
 	OrderWaitMax time.Duration
 }
 
-// Task is one open task. Everything but Enqueue belongs to the worker goroutine.
+// Task is one open task. Enqueue, SetEnd, Waiting and Release may be called from any goroutine; everything else belongs to the worker's.
 type Task struct {
 	Spec
 	queue  *queue

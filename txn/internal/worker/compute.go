@@ -153,10 +153,17 @@ func (w *Worker) afterEntry(r *round) bool {
 		r.full = true
 		w.due()
 		return false
-	case r.waiting >= w.clock.streamAt() && !w.state.WantStream && !w.pace.limited():
+	case r.waiting >= w.clock.streamAt() && !w.state.WantStream && !w.pace.limited() && w.takes(r):
 		w.step(protocol.Event{Kind: protocol.Full})
 	}
 	return true
+}
+
+// takes reports whether the round's turn can be handed more without waiting for it: it may be held up by the cluster, while the round in
+// flight needs this goroutine for its next step. What is not handed over now goes with the next chunk, or with the flush.
+func (w *Worker) takes(r *round) bool {
+	commands := w.turns[r.n%2].commands
+	return len(commands) < cap(commands)/2
 }
 
 // joined tells the protocol of a round's first record; every further one changes nothing.
@@ -175,6 +182,10 @@ func (w *Worker) due() {
 // maybeDue commits if it is time to, and returns how long the loop may sleep.
 func (w *Worker) maybeDue(now time.Time) time.Duration {
 	wait := time.Second
+	if !w.mayCompute(now) && !now.Before(w.holdUntil) {
+		// An answer or a request changes that, and wakes the loop; what is due meanwhile has to wait.
+		return w.untilDue(now, wait)
+	}
 	for _, t := range w.tasks {
 		if t.Stopped() != nil {
 			continue
@@ -193,6 +204,11 @@ func (w *Worker) maybeDue(now time.Time) time.Duration {
 	if now.Before(w.holdUntil) {
 		wait = min(wait, w.holdUntil.Sub(now)+time.Millisecond)
 	}
+	return w.untilDue(now, wait)
+}
+
+// untilDue commits the open round if it is time to, and returns how long the loop may sleep, at most wait.
+func (w *Worker) untilDue(now time.Time, wait time.Duration) time.Duration {
 	if w.open == nil || w.state.CommitDue || w.state.Back == protocol.Idle {
 		return wait
 	}

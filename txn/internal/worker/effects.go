@@ -38,6 +38,9 @@ func (w *Worker) answered(a answer) {
 	if a.Kind == protocol.ApplyFailed || a.Kind == protocol.FoundMixed || a.Kind == protocol.FoundOther {
 		w.permanent = a.err
 	}
+	if r := w.rounds[a.Round]; r != nil && a.Kind == protocol.FoundPrevious {
+		w.pace.tooSlow(r.entries) // the broker has ended it before the commit came
+	}
 	w.step(a.Event)
 	if r := w.rounds[a.Round]; r != nil && r.dropped && (a.Kind == protocol.Aborted || a.Kind == protocol.Settled) {
 		delete(w.rounds, a.Round)

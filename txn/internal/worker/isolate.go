@@ -178,5 +178,7 @@ func (w *Worker) halt(t *task.Task, why error) {
 	t.Halt(why)
 	w.isolation.leave(t)
 	w.publish(t)
-	w.cfg.Stopped(t.ID, why)
+	if _, leaving := w.leaving[t]; !leaving { // who owns the task now may fare better
+		w.cfg.Stopped(t.ID, why)
+	}
 }
