@@ -65,11 +65,6 @@ func soakOnce(ctx context.Context, cfg *soak.Config) (_ *soak.Summary, err error
 	c, err := cluster.Start(ctx, cluster.KindKafka, cluster.Options{Own: true, Settings: map[string]string{
 		// The log of positions is read while it grows; compaction would take the ones between away.
 		"offsets.topic.segment.bytes": "1073741824",
-		// The standard of Kafka. With the short one of the tests a broker that misses heartbeats on a busy machine loses the leadership for
-		// a moment. If that falls into the loading of a coordinator, Kafka 4.3.1 takes what it has read so far for the whole log:
-		// committed offsets go back by hours until it loads again. The runtime sees that and stops, as it should, and the soak ends.
-		"broker.session.timeout.ms":    "9000",
-		"broker.heartbeat.interval.ms": "2000",
 	}})
 	if err != nil {
 		return nil, err
