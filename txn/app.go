@@ -176,7 +176,7 @@ func restartable(err error) bool {
 	return errors.Is(err, worker.ErrReopen) || errors.Is(err, assign.ErrMemberChanged) || errors.Is(err, errGroupSession)
 }
 
-// open finds the cluster, checks the user's topics, takes the state directory and makes sure of the internal topics, in this order: a
+// open finds the cluster, checks the user's topics and the group, takes the state directory and makes sure of the internal topics: a
 // mistake in one of them changes nothing in those that follow.
 func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.ConnectTimeout)
@@ -209,6 +209,9 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := in.checkGroup(ctx); err != nil {
+		return nil, err
+	}
 	in.dir, err = state.OpenDirectory(a.cfg.StateDir, state.DirectoryOptions{
 		Application: a.topology.Application(), Fingerprint: a.topology.Fingerprint(), Instance: a.cfg.Instance,
 	})
@@ -236,6 +239,22 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		return nil, err
 	}
 	return in, nil
+}
+
+// groupCheckMax is how long the look at the group may take.
+const groupCheckMax = 10 * time.Second
+
+// checkGroup refuses the group of a newer build. A group that cannot be looked at is no reason to stop here: what is wrong with it, the
+// join tells with what to do.
+func (in *instance) checkGroup(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, groupCheckMax)
+	defer cancel()
+	err := in.cluster.CheckGroup(ctx)
+	if err == nil || errors.Is(err, state.ErrFormat) {
+		return err
+	}
+	in.app.log.Warn("it is not known which versions are in the group", "error", err)
+	return nil
 }
 
 // openFilesMax is how many table files are kept open by all databases together.
