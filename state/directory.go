@@ -58,7 +58,7 @@ type Directory struct {
 //
 //   - ErrLocked if another process has it;
 //   - ErrForeign if it belongs to another application or instance, or is no state directory and not empty;
-//   - ErrFormat if a newer build wrote it;
+//   - ErrFormat if a build with a newer major version of the format wrote it (FORMAT.md);
 //   - ErrCorrupt if meta.json is damaged or missing.
 //
 // None of them changes anything in it.
@@ -127,9 +127,15 @@ func (d *Directory) open(o DirectoryOptions) error {
 	if err != nil {
 		return err
 	}
-	if m == nil {
+	switch {
+	case m == nil:
 		if m, err = d.create(o); err != nil {
 			return err
+		}
+	case m.olderThanBuild():
+		// Before anything else is written here in the form of this build.
+		if err := writeMeta(d.root, *m); err != nil {
+			return fmt.Errorf("raise the version in %s: %w", metaFile, err)
 		}
 	}
 	d.meta = *m
@@ -186,7 +192,7 @@ func (d *Directory) checkNew() error {
 
 func (d *Directory) create(o DirectoryOptions) (*meta, error) {
 	m := &meta{
-		Format: metaFormat, Application: o.Application, Instance: o.Instance, Fingerprint: o.Fingerprint,
+		Application: o.Application, Instance: o.Instance, Fingerprint: o.Fingerprint,
 	}
 	if m.Instance == "" {
 		var id [8]byte

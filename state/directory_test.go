@@ -125,6 +125,10 @@ func TestDirectoryRefusesAndChangesNothing(t *testing.T) {
 			`belongs to instance "i", not "j"`},
 		"newer format": {map[string]string{"meta.json": `{"format":2,"planet":"mars"}`},
 			state.DirectoryOptions{Application: "app"}, state.ErrFormat, "version 2, this build reads 1"},
+		"a newer major with a minor": {map[string]string{"meta.json": strings.Replace(valid, `1,`, `2,"minor":7,`, 1)},
+			state.DirectoryOptions{Application: "app"}, state.ErrFormat, "a newer one, or remove the directory"},
+		"a negative minor": {map[string]string{"meta.json": strings.Replace(valid, `1,`, `1,"minor":-1,`, 1)},
+			state.DirectoryOptions{Application: "app"}, state.ErrCorrupt, "no format version"},
 		"empty meta": {map[string]string{"meta.json": ""}, state.DirectoryOptions{Application: "app"},
 			state.ErrCorrupt, "not JSON"},
 		"cut meta": {map[string]string{"meta.json": valid[:40]}, state.DirectoryOptions{Application: "app"},
@@ -170,6 +174,30 @@ func TestDirectoryRefusesAndChangesNothing(t *testing.T) {
 				t.Errorf("changed\n%q\nto\n%q", before, after)
 			}
 		})
+	}
+}
+
+// TestDirectoryOfANewerMinorVersion: what it added is skipped, and is gone with the first change.
+func TestDirectoryOfANewerMinorVersion(t *testing.T) {
+	path := t.TempDir()
+	file := filepath.Join(path, "meta.json")
+	newer := `{"format":1,"minor":3,"application":"app","instance":"i","fingerprint":"f","maxWorkers":2,"planet":"mars"}`
+	if err := os.WriteFile(file, []byte(newer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := openDirectory(t, path, state.DirectoryOptions{Application: "app"})
+	if d.Instance() != "i" || d.Fingerprint() != "f" || d.MaxWorkers() != 2 {
+		t.Errorf("read %s, %s, %d", d.Instance(), d.Fingerprint(), d.MaxWorkers())
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != newer {
+		t.Errorf("opening made it %s (%v)", got, err)
+	}
+	if err := d.RaiseMaxWorkers(4); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(file)
+	if err != nil || strings.Contains(string(got), "mars") || strings.Contains(string(got), "minor") || !strings.Contains(string(got), `"maxWorkers": 4`) {
+		t.Errorf("the change made it %s (%v)", got, err)
 	}
 }
 

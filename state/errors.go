@@ -24,7 +24,8 @@ var (
 	ErrStoreID = errors.New("store names collide")
 	// ErrLayer: the layer given to Task.Apply is not the oldest one that was not applied yet.
 	ErrLayer = errors.New("not the oldest frozen layer")
-	// ErrFormat: the bytes were written in a format that this build does not read.
+	// ErrFormat: the bytes were written in a format that this build does not read, as a rule by a newer one.
+	// Nothing was changed.
 	ErrFormat = errors.New("unknown format")
 	// ErrForeign: the directory belongs to something else.
 	ErrForeign = errors.New("not this application's state directory")

@@ -12,9 +12,6 @@ import (
 	"runtime"
 )
 
-// metaFormat is the version of the directory's layout and of meta.json.
-const metaFormat = 1
-
 const (
 	metaFile     = "meta.json"
 	metaTempFile = "meta.json.tmp"
@@ -23,32 +20,43 @@ const (
 // meta is what a state directory says about itself (FORMAT.md).
 type meta struct {
 	Format      int    `json:"format"`
+	Minor       int    `json:"minor,omitempty"`
 	Application string `json:"application"`
 	Instance    string `json:"instance"`
 	Fingerprint string `json:"fingerprint"`
 	MaxWorkers  int    `json:"maxWorkers"`
+	nextMeta
 }
 
-// parseMeta refuses everything that writeMeta did not write: the directory's owner is not a guess.
+// olderThanBuild reports whether an older build wrote m.
+func (m meta) olderThanBuild() bool {
+	return m.Format < formatMajor || m.Format == formatMajor && m.Minor < formatMinor
+}
+
+// parseMeta refuses everything that writeMeta did not write, but for the fields of a newer minor version: the
+// directory's owner is not a guess.
 func parseMeta(data []byte) (meta, error) {
 	// The version first, with everything else ignored: a newer format may have other fields.
 	var version struct {
 		Format *int `json:"format"`
+		Minor  int  `json:"minor"`
 	}
 	if err := json.Unmarshal(data, &version); err != nil {
 		return meta{}, fmt.Errorf("%w: %s is not JSON: %w", ErrCorrupt, metaFile, err)
 	}
-	if version.Format == nil || *version.Format < 1 {
+	if version.Format == nil || *version.Format < 1 || version.Minor < 0 {
 		return meta{}, fmt.Errorf("%w: %s has no format version", ErrCorrupt, metaFile)
 	}
-	if *version.Format > metaFormat {
-		return meta{}, fmt.Errorf(
-			"%w: %s has version %d, this build reads %d: use the build that wrote it or a newer one",
-			ErrFormat, metaFile, *version.Format, metaFormat)
+	if *version.Format > formatMajor {
+		return meta{}, fmt.Errorf("%w: %s has version %d, this build reads %d: use the build that wrote it or a "+
+			"newer one, or remove the directory and let this build restore the state from the changelogs",
+			ErrFormat, metaFile, *version.Format, formatMajor)
 	}
 	var m meta
 	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
+	if *version.Format == formatMajor && version.Minor <= formatMinor {
+		d.DisallowUnknownFields()
+	}
 	if err := d.Decode(&m); err != nil {
 		return meta{}, fmt.Errorf("%w: %s: %w", ErrCorrupt, metaFile, err)
 	}
@@ -80,6 +88,7 @@ func readMeta(root *os.Root) (m meta, found bool, err error) {
 // writeMeta replaces meta.json in one atomic step that a power loss cannot split: there is the old content or
 // the new.
 func writeMeta(root *os.Root, m meta) error {
+	m.Format, m.Minor, m.nextMeta = formatMajor, formatMinor, nextMetaNow()
 	data, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err

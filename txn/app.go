@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
-	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/control"
 	"github.com/onceward/onceward/txn/internal/failpoint"
@@ -198,50 +196,7 @@ func (in *instance) verify(ctx context.Context, first bool) error {
 	return nil
 }
 
-// restartable says that closing everything and opening it again from the log is the remedy.
-func restartable(err error) bool {
-	return errors.Is(err, worker.ErrReopen) || errors.Is(err, assign.ErrMemberChanged) || errors.Is(err, errGroupSession)
-}
-
-// onlyRestartable is restartable for every part of err: nothing else went wrong beside it.
-func onlyRestartable(err error) bool {
-	return !slices.ContainsFunc(parts(err), func(one error) bool { return !restartable(one) })
-}
-
-// parts takes errors.Join apart, which says what its parts say, a line each; an error that wraps several causes is one part.
-func parts(err error) []error {
-	var inner []error
-	switch e := err.(type) { //nolint:errorlint // it is about this error and not about what it wraps
-	case interface{ Unwrap() []error }:
-		inner = e.Unwrap()
-	case interface{ Unwrap() error }:
-		if one := e.Unwrap(); one != nil {
-			return wrapped(parts(one), err)
-		}
-	}
-	var lines []string
-	for _, one := range inner {
-		lines = append(lines, one.Error())
-	}
-	if len(inner) == 0 || err.Error() != strings.Join(lines, "\n") {
-		return []error{err}
-	}
-	var out []error
-	for _, one := range inner {
-		out = append(out, parts(one)...)
-	}
-	return out
-}
-
-// wrapped returns the parts of what err wraps, if they are several, and otherwise err itself.
-func wrapped(inner []error, err error) []error {
-	if len(inner) > 1 {
-		return inner
-	}
-	return []error{err}
-}
-
-// open finds the cluster, checks the user's topics, takes the state directory and makes sure of the internal topics, in this order: a
+// open finds the cluster, checks the user's topics and the group, takes the state directory and makes sure of the internal topics: a
 // mistake in one of them changes nothing in those that follow.
 func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.ConnectTimeout)
@@ -275,6 +230,9 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		return err
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := in.checkGroup(ctx); err != nil {
 		return nil, err
 	}
 	in.dir, err = state.OpenDirectory(a.cfg.StateDir, state.DirectoryOptions{
@@ -340,6 +298,22 @@ func (in *instance) tellUnassigned() {
 			"remedy", "run the topology under another application id, or copy the topic into one of the new size")
 	}
 	in.app.metrics.Unassigned(unassigned)
+}
+
+// groupCheckMax is how long the look at the group may take.
+const groupCheckMax = 10 * time.Second
+
+// checkGroup refuses the group of a newer build. A group that cannot be looked at is no reason to stop here: what is wrong with it, the
+// join tells with what to do.
+func (in *instance) checkGroup(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, groupCheckMax)
+	defer cancel()
+	err := in.cluster.CheckGroup(ctx)
+	if err == nil || errors.Is(err, state.ErrFormat) {
+		return err
+	}
+	in.app.log.Warn("it is not known which versions are in the group", "error", err)
+	return nil
 }
 
 // openFilesMax is how many table files are kept open by all databases together.

@@ -63,6 +63,17 @@
 // is over and its late requests are refused. "Run again" puts the round's journal, which is still in memory, before everything
 // newer; the consumer is not rewound.
 //
+// # Versions
+//
+// Three formats outlive a process: the state directory, the commit metadata, and what the members of a group tell each other. Each has a
+// major and a minor version, and one rule: a newer minor version adds only what an older build can skip and leave out, a newer major
+// version is everything else. So builds of one major version share a group and use a state directory in turn, and an upgrade can be
+// rolled back; no topic, offset or file has to be changed for it.
+//
+// Downgrades over a major version are refused, with an error that wraps state.ErrFormat and names both versions and the way out, and
+// nothing is changed. Run returns it when the state directory or the members of the group are a newer build's. A task whose last commit
+// is a newer build's stops alone, as the commits of different tasks can be of different builds.
+//
 // # Concurrency
 //
 // An [App] may be used from any goroutine. Its goroutines are named in ARCHITECTURE.md; all of them have ended when Run returns.

@@ -203,7 +203,10 @@ func (s *session) open(ctx context.Context, id topology.TaskID, e *taskEntry) {
 			return
 		case errors.As(err, &stop):
 			s.in.app.log.Error("task stopped", "task", id.String(), "error", err)
-			s.taskStopped(id, fmt.Errorf("%w: %w", ErrIntegrity, err))
+			if stop.Cause == nil {
+				err = fmt.Errorf("%w: %w", ErrIntegrity, err)
+			}
+			s.taskStopped(id, err)
 			return
 		case errors.Is(err, errNoGraph), broker.Permanent(err):
 			s.in.app.log.Error("task stopped", "task", id.String(), "error", err)

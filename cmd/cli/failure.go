@@ -56,7 +56,7 @@ func codeOf(err error) int {
 	_, isUsage := errors.AsType[*usageError](err)
 	_, isSetting := errors.AsType[*txn.ConfigError](err)
 	switch {
-	case isUsage, isSetting, isFilePlace(err), errors.Is(err, state.ErrForeign):
+	case isUsage, isSetting, isFilePlace(err), errors.Is(err, state.ErrForeign), errors.Is(err, state.ErrFormat):
 		return codeUsage
 	case isIntegrity(err):
 		return codeIntegrity

@@ -151,7 +151,7 @@ func addWrite(b *pebble.Batch, w state.Write) error {
 
 // commit adds the positions to the batch and makes it visible. The caller holds applying, or is Open.
 func (d *database) commit(op string, b *pebble.Batch, next state.Positions) error {
-	if err := b.Set(positionsKey, next.Append(nil), nil); err != nil {
+	if err := errors.Join(b.Set(positionsKey, next.Append(nil), nil), setNext(b)); err != nil {
 		return d.fault.newError(op, err)
 	}
 	size := int64(b.Len())

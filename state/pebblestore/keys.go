@@ -22,8 +22,9 @@ var (
 	positionsKey = []byte("m/positions")
 )
 
-// formatVersion is the value of formatKey. A database with another one is refused.
-const formatVersion = 1
+// formatMajor is the first byte of the value of formatKey. A database with another one is refused. What follows is a newer minor
+// version's, and is not judged.
+const formatMajor = 1
 
 // putDataPrefix writes the prefix of a store's keys to the front of dst.
 func putDataPrefix(dst []byte, store state.StoreID) {

@@ -150,9 +150,9 @@ func (d *database) load() error {
 	if !found {
 		return d.initialise()
 	}
-	if len(format) != 1 || format[0] != formatVersion {
+	if len(format) == 0 || format[0] != formatMajor {
 		return fmt.Errorf("pebblestore: open %s: %w: the database says version %x, this build reads %d",
-			d.path, state.ErrFormat, format, formatVersion)
+			d.path, state.ErrFormat, format, formatMajor)
 	}
 	encoded, found, err := getRaw(d.db, positionsKey)
 	if err = d.fault.read("open", err); err != nil {
@@ -185,7 +185,7 @@ func (d *database) initialise() error {
 	}
 	b := d.db.NewBatch()
 	defer releaseBatch(b)
-	if err := b.Set(formatKey, []byte{formatVersion}, nil); err != nil {
+	if err := b.Set(formatKey, []byte{formatMajor}, nil); err != nil {
 		return d.fault.newError("open", err)
 	}
 	d.positions.Store(&state.Positions{})

@@ -93,9 +93,9 @@ func pebbleOptions(o Options, f *fault) *pebble.Options {
 		// The changelog is the log. Without one of its own Pebble reopens to a prefix of whole batches.
 		DisableWAL: true,
 
-		// The newest table format has columnar blocks. A build with a newer Pebble upgrades the directory at
-		// open; the older build refuses it then, in Open.
-		FormatMajorVersion: pebble.FormatNewest,
+		// Named, and not pebble.FormatNewest: Pebble upgrades the directory at open, for good, and an older
+		// Pebble refuses it then. Whoever raises this makes a new major version (FORMAT.md).
+		FormatMajorVersion: pebble.FormatValueSeparation,
 
 		// The flusher rotates the memtable at FlushBytes, so twice as much leaves room for the batch that
 		// crosses the line. Pebble begins with 256 KiB and doubles only under load: an idle task is small. A

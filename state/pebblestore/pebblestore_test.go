@@ -217,6 +217,23 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// TestOpenTakesANewerMinorVersion: what it added to the version and beside the positions is skipped.
+func TestOpenTakesANewerMinorVersion(t *testing.T) {
+	fs := vfs.NewMem()
+	db := open(t, "task", pebblestore.Options{FS: fs})
+	mustApply(t, db, 0, write("k", "v"))
+	want := db.Positions()
+	mustClose(t, db)
+	raw(t, fs, func(b *pebble.Batch) error {
+		return errors.Join(b.Set([]byte("m/format"), []byte{1, 9}, nil), b.Set([]byte("m/next"), []byte("x"), nil))
+	})
+	db = open(t, "task", pebblestore.Options{FS: fs})
+	if got := db.Positions(); !got.Same(want) {
+		t.Errorf("the positions are %v, want %v", got, want)
+	}
+	mustClose(t, db)
+}
+
 // TestOpenRefusesANewerPebble: the directory of a build with a newer Pebble is left alone.
 func TestOpenRefusesANewerPebble(t *testing.T) {
 	fs := vfs.NewMem()

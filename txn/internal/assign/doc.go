@@ -58,9 +58,12 @@
 //	      3 member         instance id (else member id), fingerprint 8 bytes, subscription 8 bytes; once for each
 //
 // A minor version may add tags and may append to a field. A reader skips tags that it does not know and what follows in a field after
-// what it knows; what an older writer left out is zero. So versions N and N+1 share a group in both directions. Another major version,
-// a wrong check or a field that is cut off makes the whole data unreadable: such a member is taken for one that knows no subtopology.
-// It keeps the group working and gets no task, and what it holds moves to others by the rules above.
+// what it knows; what an older writer left out is zero. So versions N and N+1 share a group in both directions. The build that brings a
+// newer major version reads the one before. For an older build a newer major version, a wrong check or a field that is cut off makes the
+// whole data unreadable: such a member is taken for one that knows no subtopology. It keeps the group working and gets no task, and what
+// it holds moves to others by the rules above; an assignment with such a plan is followed all the same. But an instance does not begin its
+// life in a group that has data of a newer major version (broker.Cluster.CheckGroup): that would be a downgrade, and moves tasks for
+// nothing.
 //
 // # Concurrency
 //

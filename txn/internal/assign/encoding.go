@@ -8,15 +8,12 @@ import (
 	"math"
 	"unicode/utf8"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
-const (
-	formatMajor = 1
-	formatMinor = 0
-	// reasonMax is the longest reason of a stopped task that travels: the coordinator keeps the join data of all members in one record.
-	reasonMax = 200
-)
+// reasonMax is the longest reason of a stopped task that travels: the coordinator keeps the join data of all members in one record.
+const reasonMax = 200
 
 // Tags of the fields.
 const (
@@ -31,7 +28,7 @@ const (
 	planEntry = 3
 )
 
-// ErrUserData says that user data cannot be read: damaged, or of another major version.
+// ErrUserData says that user data cannot be read: damaged, or of a newer major version, which also is a state.ErrFormat.
 var ErrUserData = errors.New("unreadable user data")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -68,7 +65,7 @@ func (j Join) Encode() []byte {
 		f := appendTask(nil, s.Task)
 		out = appendField(out, joinStopped, appendString(f, cut(s.Reason, reasonMax)))
 	}
-	return appendCheck(out)
+	return appendCheck(appendNext(out))
 }
 
 // DecodeJoin reads the user data of a join. The error wraps ErrUserData.
@@ -116,7 +113,7 @@ func (p Plan) Encode() []byte {
 		f = append(f, e.Fingerprint[:]...)
 		out = appendField(out, planEntry, binary.BigEndian.AppendUint64(f, e.Subscription))
 	}
-	return appendCheck(out)
+	return appendCheck(appendNext(out))
 }
 
 // DecodePlan reads the user data of an assignment. The error wraps ErrUserData.
@@ -146,8 +143,10 @@ func readFields(data []byte, each func(tag uint64, f *reader)) error {
 	switch {
 	case len(data) < 6:
 		return fmt.Errorf("%w: %d bytes are too few", ErrUserData, len(data))
-	case data[0] != formatMajor:
-		return fmt.Errorf("%w: major version %d, this build knows %d", ErrUserData, data[0], formatMajor)
+	case data[0] == 0:
+		return fmt.Errorf("%w: there is no major version 0", ErrUserData)
+	case data[0] > formatMajor:
+		return fmt.Errorf("%w: %w: major version %d, this build reads %d", ErrUserData, state.ErrFormat, data[0], formatMajor)
 	}
 	body, check := data[:len(data)-4], data[len(data)-4:]
 	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(check) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -69,7 +70,7 @@ func TestNextVersion(t *testing.T) {
 	if j, err := DecodeJoin(appendCheck([]byte{formatMajor, 0})); err != nil || !reflect.DeepEqual(j, Join{}) {
 		t.Errorf("an older join is read as %+v, %v", j, err)
 	}
-	if _, err := DecodePlan(appendCheck([]byte{formatMajor + 1, 0})); !errors.Is(err, ErrUserData) || !strings.Contains(err.Error(), "major") {
+	if _, err := DecodePlan(appendCheck([]byte{formatMajor + 1, 0})); !errors.Is(err, ErrUserData) || !errors.Is(err, state.ErrFormat) || !strings.Contains(err.Error(), "major version 2, this build reads 1") {
 		t.Errorf("another major version: %v", err)
 	}
 }

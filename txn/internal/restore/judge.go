@@ -71,9 +71,17 @@ type StopError struct {
 	Task   topology.TaskID
 	Reason string
 	WayOut string
+	// Cause wraps state.ErrFormat where a newer build has been there. It is nil where state and offsets do not name each other.
+	Cause error
 }
 
+// Unwrap returns the cause.
+func (e *StopError) Unwrap() error { return e.Cause }
+
 func (e *StopError) Error() string {
+	if e.Cause != nil {
+		return fmt.Sprintf("task %s is not opened: %s: %v. %s", e.Task, e.Reason, e.Cause, e.WayOut)
+	}
 	return fmt.Sprintf("task %s is not opened, because state and offsets do not name each other: %s. %s", e.Task, e.Reason, e.WayOut)
 }
 

@@ -120,6 +120,9 @@ func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (resul
 		}
 		db, err = req.Open()
 	}
+	if errors.Is(err, state.ErrFormat) {
+		return Result{}, newer(req.Task, "its database", err)
+	}
 	if err != nil {
 		return Result{}, fmt.Errorf("opening the database of task %s: %w", req.Task, err)
 	}
@@ -211,6 +214,9 @@ func (r *Restorer) blob(ctx context.Context, id topology.TaskID, metadata string
 	ref, ok := task.ParseReference(metadata)
 	if !ok {
 		blob, err := task.ParseBlob(metadata)
+		if errors.Is(err, state.ErrFormat) {
+			return nil, newer(id, "its last commit", err)
+		}
 		if err != nil {
 			return nil, nil //nolint:nilerr,nilnil // metadata of another program is no error here, Judge decides what it means
 		}
@@ -227,12 +233,21 @@ func (r *Restorer) blob(ctx context.Context, id topology.TaskID, metadata string
 	}
 	if len(f.Records) > 0 && f.Records[0].Offset == ref.Offset && string(f.Records[0].Key) == string(task.RecordKey(id.String())) {
 		blob, err := task.ParseBlob(string(f.Records[0].Value))
+		if errors.Is(err, state.ErrFormat) {
+			return nil, newer(id, "its last commit", err)
+		}
 		if err == nil && blob.Round == ref.Round {
 			return &blob, nil
 		}
 	}
 	return nil, &StopError{Task: id, WayOut: wayRebuild, Reason: fmt.Sprintf(
 		"the last commit names the record at %s[%d] offset %d, and that is not there", r.RoundsTopic, ref.Partition, ref.Offset)}
+}
+
+// newer stops a task because a newer build has written something of it.
+func newer(id topology.TaskID, what string, err error) *StopError {
+	return &StopError{Task: id, Cause: err, Reason: what + " is that of a newer build",
+		WayOut: "Way out: run that build or a newer one, which goes on from there"}
 }
 
 func (r *Restorer) start(ctx context.Context, s Source, partition int32) (int64, error) {

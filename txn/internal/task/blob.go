@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/onceward/onceward/state"
 )
@@ -14,10 +16,17 @@ import (
 // Blob is the commit metadata of a task, in the metadata of its first input partition. Offsets and state name each other by it: the
 // offsets of all inputs, the exact position in every changelog, and the ids of the rounds that wrote them.
 //
-// Layout, version 1, in unpadded base64 (the broker stores metadata as text): version byte, fingerprint (8 bytes), round id and state
-// id (14 bytes each), number of inputs and for each the 4-byte hash of its topic, offset and stream time as varints, number of
-// changelogs and for each the 4-byte hash of its store's name and applied as a varint, and 8 bytes of hash over stores and topic ids.
-// All fixed-width integers are big endian.
+// The text, which is what brokers store, is "ow", the major version in decimal, ":", and in unpadded base64: fingerprint (8 bytes), round
+// id and state id (14 bytes each), number of inputs and for each the 4-byte hash of its topic, offset and stream time as varints, number
+// of changelogs and for each the 4-byte hash of its store's name and applied as a varint, 8 bytes of hash over stores and topic ids, and
+// then the fields of newer minor versions: each a tag above 0 and a length as uvarints and so many bytes. All fixed-width integers are
+// big endian.
+//
+// Builds of one major version read each other's commits, as instances of both share a group while they are exchanged: a reader skips the
+// fields that it does not know, and what it writes leaves them out. So a field may say only what can be missing. A commit of a newer major
+// version is refused with state.ErrFormat; it is not taken for that of another program, whose metadata do not begin like ours. The frame,
+// that is all up to the ":" or "@" (see Reference), is the same in every version. A build that raises the major version raises that of
+// package assign too: an older one could read the plan otherwise, join, be given tasks, and stop them.
 type Blob struct {
 	// Fingerprint is the topology's.
 	Fingerprint [8]byte
@@ -42,10 +51,16 @@ type BlobChangelog struct {
 	Applied int64
 }
 
+// The frame of metadata: the mark, the major version, and what the rest is.
 const (
-	blobVersion = 1
-	// referenceVersion is the first byte of a Reference.
-	referenceVersion = 0x81
+	mark          = "ow"
+	kindBlob      = ':'
+	kindReference = '@'
+	// versionDigits bounds what is taken for a version.
+	versionDigits = 4
+)
+
+const (
 	// MetadataMax is the longest text that is put into an offset commit. Brokers refuse more than offset.metadata.max.bytes (4096
 	// by default) for the one partition, while they accept the others. A longer blob becomes a record that a Reference names.
 	MetadataMax = 2048
@@ -59,21 +74,22 @@ type Reference struct {
 	Offset    int64
 }
 
-// Encode returns the metadata text: in base64 the version, the round id, and partition and offset as varints.
+// Encode returns the metadata text: as that of a blob, with "@" instead of ":", and in base64 the round id, and partition and offset as
+// varints.
 func (r Reference) Encode() string {
-	out := appendRound([]byte{referenceVersion}, r.Round)
+	out := appendRound(nil, r.Round)
 	out = binary.AppendUvarint(out, uint64(r.Partition))
 	out = binary.AppendUvarint(out, uint64(r.Offset))
-	return base64.RawStdEncoding.EncodeToString(out)
+	return frame(kindReference, out)
 }
 
-// ParseReference reads metadata; ok is false when it is anything but a reference.
+// ParseReference reads metadata; ok is false when it is anything but a reference of a version that this build reads.
 func ParseReference(metadata string) (ref Reference, ok bool) {
-	raw, err := base64.RawStdEncoding.DecodeString(metadata)
-	if err != nil || len(raw) == 0 || raw[0] != referenceVersion {
+	body, err := unframe(kindReference, metadata)
+	if err != nil {
 		return Reference{}, false
 	}
-	r := blobReader{rest: raw[1:]}
+	r := blobReader{rest: body}
 	ref.Round = r.round()
 	partition := r.offset()
 	ref.Offset = r.offset()
@@ -82,6 +98,34 @@ func ParseReference(metadata string) (ref Reference, ok bool) {
 		return Reference{}, false
 	}
 	return ref, true
+}
+
+func frame(kind byte, body []byte) string {
+	return mark + strconv.Itoa(blobMajor) + string(kind) + base64.RawStdEncoding.EncodeToString(body)
+}
+
+// unframe returns what is in the frame. The error wraps state.ErrFormat if a newer build wrote it, of whatever kind it is.
+func unframe(kind byte, metadata string) ([]byte, error) {
+	rest, ours := strings.CutPrefix(metadata, mark)
+	end := strings.IndexAny(rest, string([]byte{kindBlob, kindReference}))
+	if !ours || end < 1 || end > versionDigits {
+		return nil, errBlob
+	}
+	major, err := strconv.Atoi(rest[:end])
+	if err != nil || major < 1 || strconv.Itoa(major) != rest[:end] {
+		return nil, errBlob
+	}
+	if major > blobMajor {
+		return nil, fmt.Errorf("%w: version %d, this build reads %d", state.ErrFormat, major, blobMajor)
+	}
+	if rest[end] != kind {
+		return nil, errBlob
+	}
+	body, err := base64.RawStdEncoding.DecodeString(rest[end+1:])
+	if err != nil {
+		return nil, errBlob
+	}
+	return body, nil
 }
 
 // RecordKey is the key of the record that holds a task's blob. Other records about the task have other keys: compaction must never
@@ -144,7 +188,6 @@ func (b *Blob) Input(topic string) (in BlobInput, known bool) {
 // Encode returns the metadata text.
 func (b Blob) Encode() string {
 	out := make([]byte, 0, 64+16*len(b.Inputs)+12*len(b.Changelogs))
-	out = append(out, blobVersion)
 	out = append(out, b.Fingerprint[:]...)
 	out = appendRound(out, b.Round)
 	out = appendRound(out, b.State)
@@ -160,7 +203,7 @@ func (b Blob) Encode() string {
 		out = binary.AppendUvarint(out, uint64(c.Applied))
 	}
 	out = binary.BigEndian.AppendUint64(out, b.Topics)
-	return base64.RawStdEncoding.EncodeToString(out)
+	return frame(kindBlob, appendNext(out))
 }
 
 func appendRound(dst []byte, r state.RoundID) []byte {
@@ -174,16 +217,14 @@ var errBlob = errors.New("not the commit metadata of a task")
 // blobMaxEntries bounds what a foreign metadata text can make us allocate.
 const blobMaxEntries = 4096
 
-// ParseBlob reads metadata. It fails on everything that Encode did not write.
+// ParseBlob reads metadata. The error wraps state.ErrFormat if a build with a newer major version wrote it. It fails on everything else
+// that no Encode of this major version wrote.
 func ParseBlob(metadata string) (Blob, error) {
-	raw, err := base64.RawStdEncoding.DecodeString(metadata)
-	if err != nil || len(raw) == 0 {
-		return Blob{}, errBlob
+	body, err := unframe(kindBlob, metadata)
+	if err != nil {
+		return Blob{}, err
 	}
-	if raw[0] != blobVersion {
-		return Blob{}, fmt.Errorf("%w: version %d, and this program knows version %d", errBlob, raw[0], blobVersion)
-	}
-	r := blobReader{rest: raw[1:]}
+	r := blobReader{rest: body}
 	var b Blob
 	copy(b.Fingerprint[:], r.take(8))
 	b.Round, b.State = r.round(), r.round()
@@ -194,7 +235,8 @@ func ParseBlob(metadata string) (Blob, error) {
 		b.Changelogs = append(b.Changelogs, BlobChangelog{r.uint32(), r.offset()})
 	}
 	b.Topics = r.uint64()
-	if r.bad || len(r.rest) != 0 {
+	r.skipFields()
+	if r.bad {
 		return Blob{}, errBlob
 	}
 	return b, nil
@@ -214,6 +256,18 @@ func (r *blobReader) take(n int) []byte {
 	out := r.rest[:n]
 	r.rest = r.rest[n:]
 	return out
+}
+
+// skipFields passes over the fields of newer minor versions.
+func (r *blobReader) skipFields() {
+	for !r.bad && len(r.rest) > 0 {
+		tag, n := r.uvarint(), r.uvarint()
+		if r.bad || tag == 0 || n > uint64(len(r.rest)) {
+			r.bad = true
+			return
+		}
+		r.rest = r.rest[n:]
+	}
 }
 
 func (r *blobReader) uint32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }

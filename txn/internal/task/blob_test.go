@@ -1,8 +1,10 @@
 package task
 
 import (
+	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,13 +42,76 @@ func TestBlobRoundTrip(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("got %+v, want %+v", got, want)
 		}
-		if _, err := ParseBlob(text + "AAAA"); err == nil {
-			t.Fatal("trailing bytes were accepted")
-		}
 		if _, err := ParseBlob(text[:len(text)-4]); err == nil {
 			t.Fatal("a cut blob was accepted")
 		}
 	})
+}
+
+// The golden texts are what other builds write and read. A change of one is a change of the format.
+const (
+	goldenBlob = "ow1:AQIDBAUGBwgAAAAAAAAACQACAAAAAwAAAAAAAAAJAAEAAAADAUE4ep4OFAFZ/7uFB5fi01Ujt/+e"
+	goldenRef  = "ow1@AAAAAAAAAAkAAgAAAAME6Ac"
+)
+
+func exampleBlob() Blob {
+	return NewBlob([8]byte{1, 2, 3, 4, 5, 6, 7, 8}, state.Positions{
+		Round: state.RoundID{ProducerID: 9, Epoch: 2, Incarnation: 3}, State: state.RoundID{ProducerID: 9, Epoch: 1, Incarnation: 3},
+		Inputs:     []state.Input{{Topic: "in", Offset: 14, StreamTime: 10}},
+		Changelogs: []state.Changelog{{Store: "counts", TopicID: [16]byte{1}, Applied: 7}},
+	})
+}
+
+func TestGolden(t *testing.T) {
+	ref := Reference{Round: state.RoundID{ProducerID: 9, Epoch: 2, Incarnation: 3}, Partition: 4, Offset: 1000}
+	if got := exampleBlob().Encode(); got != goldenBlob {
+		t.Errorf("the blob is\n%s, want\n%s", got, goldenBlob)
+	}
+	if got := ref.Encode(); got != goldenRef {
+		t.Errorf("the reference is\n%s, want\n%s", got, goldenRef)
+	}
+	if got, err := ParseBlob(goldenBlob); err != nil || !reflect.DeepEqual(got, exampleBlob()) {
+		t.Errorf("read back %+v, %v", got, err)
+	}
+	if got, ok := ParseReference(goldenRef); !ok || got != ref {
+		t.Errorf("read back %+v, %t", got, ok)
+	}
+}
+
+// TestOtherVersions: what a newer minor version adds is skipped, a newer major version is refused as such, whatever else is in it, and
+// what others write is not taken for one.
+func TestOtherVersions(t *testing.T) {
+	body, err := unframe(kindBlob, goldenBlob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := func(b ...byte) string { return frame(kindBlob, append(slices.Clone(body), b...)) }
+	if got, err := ParseBlob(fields(99, 2, 'h', 'i', 7, 0)); err != nil || !reflect.DeepEqual(got, exampleBlob()) {
+		t.Errorf("a newer minor version is read as %+v, %v", got, err)
+	}
+	for name, text := range map[string]string{
+		"a field that is cut off": fields(99, 2, 'h'), "a tag without a field": fields(99), "no tag": fields(0, 0),
+		"a field without end": fields(99, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1),
+	} {
+		if _, err := ParseBlob(text); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+	for _, text := range []string{"ow2:", "ow2@", "ow77:??", "ow2" + goldenBlob[3:], "ow2" + goldenRef[3:]} {
+		_, err := ParseBlob(text)
+		if !errors.Is(err, state.ErrFormat) || !strings.Contains(err.Error(), "this build reads 1") {
+			t.Errorf("%q: %v, want ErrFormat with both versions", text, err)
+		}
+		if _, ok := ParseReference(text); ok {
+			t.Errorf("%q is read as a reference", text)
+		}
+	}
+	// The second of these is how Kafka Streams begins its metadata.
+	for _, text := range []string{"", "AgAAAZ", "owner: me", "ow:", "ow0:", "ow02:", "ow+2:", "ow99999:", "ow2", goldenBlob[4:], goldenRef} {
+		if _, err := ParseBlob(text); err == nil || errors.Is(err, state.ErrFormat) {
+			t.Errorf("%q: %v, want something that is not ours", text, err)
+		}
+	}
 }
 
 // TestBlobSize keeps an ordinary task's metadata far below what brokers store (4096 characters by default).
@@ -64,6 +129,7 @@ func TestBlobSize(t *testing.T) {
 func FuzzParseBlob(f *testing.F) {
 	f.Add("")
 	f.Add("bm90IG91cnM")
+	f.Add("ow2:")
 	f.Add(NewBlob([8]byte{9}, state.Positions{Inputs: []state.Input{{Topic: "in", Offset: 3}}}).Encode())
 	f.Fuzz(func(t *testing.T, text string) {
 		b, err := ParseBlob(text)

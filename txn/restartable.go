@@ -1,0 +1,53 @@
+package txn
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/worker"
+)
+
+// restartable says that closing everything and opening it again from the log is the remedy.
+func restartable(err error) bool {
+	return errors.Is(err, worker.ErrReopen) || errors.Is(err, assign.ErrMemberChanged) || errors.Is(err, errGroupSession)
+}
+
+// onlyRestartable is restartable for every part of err: nothing else went wrong beside it.
+func onlyRestartable(err error) bool {
+	return !slices.ContainsFunc(parts(err), func(one error) bool { return !restartable(one) })
+}
+
+// parts takes errors.Join apart, which says what its parts say, a line each; an error that wraps several causes is one part.
+func parts(err error) []error {
+	var inner []error
+	switch e := err.(type) { //nolint:errorlint // it is about this error and not about what it wraps
+	case interface{ Unwrap() []error }:
+		inner = e.Unwrap()
+	case interface{ Unwrap() error }:
+		if one := e.Unwrap(); one != nil {
+			return wrapped(parts(one), err)
+		}
+	}
+	var lines []string
+	for _, one := range inner {
+		lines = append(lines, one.Error())
+	}
+	if len(inner) == 0 || err.Error() != strings.Join(lines, "\n") {
+		return []error{err}
+	}
+	var out []error
+	for _, one := range inner {
+		out = append(out, parts(one)...)
+	}
+	return out
+}
+
+// wrapped returns the parts of what err wraps, if they are several, and otherwise err itself.
+func wrapped(inner []error, err error) []error {
+	if len(inner) > 1 {
+		return inner
+	}
+	return []error{err}
+}
