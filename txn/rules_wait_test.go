@@ -18,7 +18,7 @@ import (
 )
 
 // slowCadence lets no round commit because of its age while a test looks.
-const slowCadence = 30 * time.Second
+const slowCadence = 2 * time.Minute
 
 // large is so much output that a round sends it ahead, and its transaction is open before the round is sealed.
 const large = 100 << 10
