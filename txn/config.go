@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/endpoint"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/task"
+	"github.com/onceward/onceward/txn/internal/worker"
 	"github.com/onceward/onceward/txn/security"
 )
 
@@ -74,9 +75,9 @@ type Config struct {
 	// Logger receives the logs of the runtime, of the Kafka clients and of the databases. Default slog.Default.
 	Logger *slog.Logger
 
-	// metadataMax, loopBound and endsEvery are lowered by tests.
-	metadataMax          int
-	loopBound, endsEvery time.Duration
+	// metadataMax, emptyMax, loopBound and endsEvery are lowered by tests.
+	metadataMax                    int
+	emptyMax, loopBound, endsEvery time.Duration
 	// purgeInterval is how often repartition topics are purged.
 	purgeInterval time.Duration
 	// now and wait are the clock of the wait after a fence; tests replace them.
@@ -103,6 +104,7 @@ func (c Config) withDefaults() Config {
 	set(&c.SessionTimeout, 45*time.Second)
 	set(&c.ConnectTimeout, 60*time.Second)
 	set(&c.metadataMax, task.MetadataMax)
+	set(&c.emptyMax, worker.EmptyMaxDefault)
 	if failpoint.Enabled {
 		set(&c.purgeInterval, purgeIntervalFailpoints)
 	}

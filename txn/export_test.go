@@ -11,6 +11,12 @@ func (c Config) WithMetadataMax(n int) Config {
 	return c
 }
 
+// WithEmptyMax changes how long a round that sends no record is held back.
+func (c Config) WithEmptyMax(d time.Duration) Config {
+	c.emptyMax = d
+	return c
+}
+
 // WithPurgeInterval makes repartition topics be purged more often.
 func (c Config) WithPurgeInterval(d time.Duration) Config {
 	c.purgeInterval = d

@@ -178,7 +178,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 			MetadataMax: a.cfg.metadataMax, Deadlines: worker.DeadlinesFor(a.cfg.TransactionTimeout), Budget: in.budget,
 			Cadence: worker.Cadence{
 				IntervalMin: commitIntervalMin, IntervalMax: a.cfg.CommitIntervalMax, BytesMax: a.cfg.RoundBytesMax,
-				HeldBytesMax: a.cfg.QueueBytesMax / 4,
+				HeldBytesMax: a.cfg.QueueBytesMax / 4, EmptyMax: a.cfg.emptyMax,
 			},
 			QueueBytesLow: a.cfg.QueueBytesMax / 4, Stopped: s.taskStopped, Retrying: s.retrying, Logger: a.log,
 			Metrics: a.metrics.Worker(i),

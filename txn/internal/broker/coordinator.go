@@ -26,10 +26,7 @@ func NewCoordinator(c *Cluster) *Coordinator { return &Coordinator{cluster: c} }
 
 // Find looks the coordinator up if it is not known. It is called before a transaction begins, never inside one.
 func (c *Coordinator) Find(ctx context.Context) (int32, error) {
-	c.mu.Lock()
-	node, known := c.mu.node, c.mu.known
-	c.mu.Unlock()
-	if known {
+	if node, known := c.known(); known {
 		return node, nil
 	}
 	req := kmsg.NewPtrFindCoordinatorRequest()
@@ -50,6 +47,16 @@ func (c *Coordinator) Find(ctx context.Context) (int32, error) {
 	c.mu.Unlock()
 	return node, nil
 }
+
+// known returns the coordinator that Find has found, without asking anybody.
+func (c *Coordinator) known() (int32, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.node, c.mu.known
+}
+
+// errForgotten refuses a round between whose Begin and offset commit another worker has found the coordinator to have moved.
+var errForgotten = errors.New("the group's coordinator has moved since the transaction began")
 
 // Forget makes the next Find ask again.
 func (c *Coordinator) Forget() {
@@ -74,12 +81,14 @@ func NewMembership(member string, generation int32, instance string) (Membership
 	return Membership{member, generation, instance}, nil
 }
 
-// CommitOffsets adds offsets to the transaction that the producer has open: one request, one try, to the group's coordinator. Any
-// partition's error refuses the whole.
+// CommitOffsets adds offsets to the transaction that the producer has open: one request, one try, to the coordinator that Find has
+// found. It never looks the coordinator up: that may take long, and the transaction is open. If it was forgotten since, which workers
+// that share it do to each other, the round is refused, and the next one finds it before it begins. Any partition's error refuses the
+// whole.
 func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Identity, m Membership, offsets []Offset) (Outcome, error) {
-	node, err := c.Find(ctx)
-	if err != nil {
-		return Refused, err
+	node, known := c.known()
+	if !known {
+		return Refused, fmt.Errorf("committing offsets: %w", errForgotten)
 	}
 	if broken, err := brokenOffsets(ctx, c, node, m, offsets); broken {
 		outcome, _ := Decide(Committing, err)

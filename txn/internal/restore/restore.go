@@ -227,7 +227,15 @@ func (r *Restorer) blob(ctx context.Context, id topology.TaskID, metadata string
 	var f broker.Fetched
 	for reading := 0; len(f.Records) == 0 && reading < watermarkReadings; reading++ {
 		var err error
-		if f, err = reader.Fetch(ctx, ref.Offset, fetchWait); err != nil {
+		f, err = reader.Fetch(ctx, ref.Offset, fetchWait)
+		if errors.Is(err, broker.ErrOffsetOutOfRange) {
+			// Above the end it may still come: a new leader may not know its high watermark yet. Below the start it is gone.
+			start, _, boundsErr := r.Cluster.LogBounds(ctx, t.Name, ref.Partition)
+			if boundsErr == nil && start > ref.Offset {
+				break
+			}
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -13,15 +13,17 @@ type Cadence struct {
 	// HeldBytesMax bounds the input of a round that sends nothing: it is not held back any longer, because its journal takes the room
 	// that new input needs.
 	HeldBytesMax int64
+	// EmptyMax is how long a round that would send no record is held back; EmptyMaxDefault is what it should be.
+	EmptyMax time.Duration
 }
 
-const (
-	// streamBytes is how much output a round keeps before it is sent ahead of the commit. Below it a transaction is open for about
-	// a millisecond: an open one holds the last stable offset, and with it everybody's latency.
-	streamBytes = 256 << 10
-	// emptyRoundMax is how long a round that sends no record is held back.
-	emptyRoundMax = 10 * time.Second
-)
+// EmptyMaxDefault bounds how much is read again after a crash where input leads to no output, and is long enough that the filler records
+// do not count.
+const EmptyMaxDefault = 10 * time.Second
+
+// streamBytes is how much output a round keeps before it is sent ahead of the commit. Below it a transaction is open for about a
+// millisecond: an open one holds the last stable offset, and with it everybody's latency.
+const streamBytes = 256 << 10
 
 // cadence measures what the decisions need.
 type cadence struct {
@@ -35,7 +37,7 @@ type cadence struct {
 // dueIn returns how long the round may still wait, zero or less when it is due. idle says that there is nothing more to process.
 func (c *cadence) dueIn(now time.Time, r *round, idle bool, budget *Budget) time.Duration {
 	if r.held < c.HeldBytesMax && (!r.worked || !r.sends()) {
-		return r.started.Add(emptyRoundMax).Sub(now)
+		return r.started.Add(c.EmptyMax).Sub(now)
 	}
 	latest := r.started.Add(c.IntervalMax).Sub(now)
 	if !idle {

@@ -38,7 +38,8 @@ func quietWorker(t *testing.T) *Worker {
 	t.Helper()
 	w := New(Config{
 		Logger: slog.New(slog.DiscardHandler), Resume: func(string, int32) {}, QueueBytesLow: 1 << 20,
-		Cadence: Cadence{IntervalMax: time.Second, BytesMax: 1 << 20, HeldBytesMax: 1 << 20}, Budget: NewBudget(0, nil),
+		Cadence: Cadence{IntervalMax: time.Second, BytesMax: 1 << 20, HeldBytesMax: 1 << 20, EmptyMax: EmptyMaxDefault},
+		Budget:  NewBudget(0, nil),
 	}, [2]*broker.Producer{broker.NewProducer(broker.Config{}, "a", 0), broker.NewProducer(broker.Config{}, "b", 0)})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -1,0 +1,322 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// commitScene is a producer with a cluster of one embedded broker.
+type commitScene struct {
+	*kfake.Cluster
+	cfg      Config
+	cluster  *Cluster
+	producer *Producer
+}
+
+func newCommitScene(t *testing.T, topics ...string) *commitScene {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, topics...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	cfg := Config{Brokers: c.ListenAddrs(), Logger: slog.New(slog.DiscardHandler), StuckAfter: time.Minute}
+	cluster, err := Connect(t.Context(), cfg, "app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	p := NewProducer(cfg, "app~a~0~0", 10*time.Second)
+	if err := p.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return &commitScene{c, cfg, cluster, p}
+}
+
+// begun starts a transaction and flushes one record.
+func (s *commitScene) begun(t *testing.T) Identity {
+	t.Helper()
+	began, err := s.producer.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.producer.Produce(t.Context(), &Record{Topic: "out", Value: []byte("v")}, nil)
+	if outcome, err := s.producer.Flush(t.Context(), began); outcome != Accepted {
+		t.Fatalf("flushing is %s: %v", outcome, err)
+	}
+	return began
+}
+
+// answers returns a complete answer to an offset commit; codeOf says what each partition gets.
+func answers(req *kmsg.TxnOffsetCommitRequest, codeOf func(partition int32) int16) *kmsg.TxnOffsetCommitResponse {
+	resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
+	for _, topic := range req.Topics {
+		rt := kmsg.NewTxnOffsetCommitResponseTopic()
+		rt.Topic = topic.Topic
+		for _, p := range topic.Partitions {
+			rp := kmsg.NewTxnOffsetCommitResponseTopicPartition()
+			rp.Partition, rp.ErrorCode = p.Partition, codeOf(p.Partition)
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		resp.Topics = append(resp.Topics, rt)
+	}
+	return resp
+}
+
+// TestCommitOffsetsIsSentOnce: rule 2.3. Whatever the answer, the request is sent once, at version 5; one refused partition among
+// accepted ones refuses the whole; and what says that the coordinator has moved makes the next Find ask.
+func TestCommitOffsetsIsSentOnce(t *testing.T) {
+	code := func(of int32, err *kerr.Error) func(int32) int16 {
+		return func(p int32) int16 {
+			if p == of {
+				return err.Code
+			}
+			return 0
+		}
+	}
+	for _, tc := range []struct {
+		name    string
+		codeOf  func(int32) int16 // nil closes the connection
+		outcome Outcome
+		cause   error
+		forgets bool
+	}{
+		{"accepted", func(int32) int16 { return 0 }, Accepted, nil, false},
+		{"first of two refused", code(0, kerr.OffsetMetadataTooLarge), Refused, kerr.OffsetMetadataTooLarge, false},
+		{"last of two refused", code(1, kerr.OffsetMetadataTooLarge), Refused, kerr.OffsetMetadataTooLarge, false},
+		{"one of two with an unknown code", code(1, &kerr.Error{Code: 9999}), Lost, nil, false},
+		{"not the coordinator", code(0, kerr.NotCoordinator), Refused, kerr.NotCoordinator, true},
+		{"loading", code(1, kerr.CoordinatorLoadInProgress), Refused, kerr.CoordinatorLoadInProgress, true},
+		{"connection closed", nil, Refused, nil, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newCommitScene(t, "in", "out")
+			coordinator := NewCoordinator(s.cluster)
+			if _, err := coordinator.Find(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			began := s.begun(t)
+			var sent, wrongVersion atomic.Int64
+			s.ControlKey(keyTxnOffsetCommit, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+				s.KeepControl()
+				sent.Add(1)
+				if kreq.GetVersion() != 5 {
+					wrongVersion.Add(1)
+				}
+				if tc.codeOf == nil {
+					return nil, io.ErrClosedPipe, true
+				}
+				return answers(kreq.(*kmsg.TxnOffsetCommitRequest), tc.codeOf), nil, true
+			})
+			outcome, err := s.producer.CommitOffsets(t.Context(), coordinator, began, Membership{"member", 1, "a"}, []Offset{
+				{Topic: "in", Partition: 0, At: 1}, {Topic: "in", Partition: 1, At: 2},
+			})
+			if outcome != tc.outcome || (outcome == Accepted) != (err == nil) || tc.cause != nil && !errors.Is(err, tc.cause) {
+				t.Errorf("the outcome is %s (%v), want %s", outcome, err, tc.outcome)
+			}
+			if n := sent.Load(); n != 1 {
+				t.Errorf("the request was sent %d times, want once", n)
+			}
+			if wrongVersion.Load() != 0 {
+				t.Error("the request has another version than 5")
+			}
+			if _, known := coordinator.known(); known == tc.forgets {
+				t.Errorf("the coordinator is known: %t, want %t", known, !tc.forgets)
+			}
+		})
+	}
+}
+
+// TestCommitOffsetsNeverLooksUp: rule 2.3. When another worker has forgotten the coordinator since the transaction began, the round is
+// refused and its transaction can be aborted. Nothing is looked up and nothing is sent; the next round finds the coordinator again.
+func TestCommitOffsetsNeverLooksUp(t *testing.T) {
+	s := newCommitScene(t, "in", "out")
+	coordinator := NewCoordinator(s.cluster)
+	var lookups, sent atomic.Int64
+	s.ControlKey(int16(kmsg.FindCoordinator), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		s.KeepControl()
+		if kreq.(*kmsg.FindCoordinatorRequest).CoordinatorType == 0 {
+			lookups.Add(1)
+		}
+		return nil, nil, false
+	})
+	s.ControlKey(keyTxnOffsetCommit, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		s.KeepControl()
+		sent.Add(1)
+		return answers(kreq.(*kmsg.TxnOffsetCommitRequest), func(int32) int16 { return 0 }), nil, true
+	})
+	find := func() {
+		t.Helper()
+		if _, err := coordinator.Find(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit := func(began Identity) (Outcome, error) {
+		return s.producer.CommitOffsets(t.Context(), coordinator, began, Membership{"member", 1, "a"}, []Offset{{Topic: "in", At: 1}})
+	}
+	find()
+	if n := lookups.Load(); n != 1 {
+		t.Fatalf("%d lookups were counted, want 1: the test would see none", n)
+	}
+	began := s.begun(t)
+	coordinator.Forget() // as another worker does
+	outcome, err := commit(began)
+	if outcome != Refused || !errors.Is(err, errForgotten) || ScopeOf(err) != ScopeRound || NewerGeneration(err) {
+		t.Errorf("the outcome is %s (%v), want refused for this round alone", outcome, err)
+	}
+	if lookups.Load() != 1 || sent.Load() != 0 {
+		t.Errorf("%d lookups and %d offset commits inside the open transaction, want none", lookups.Load()-1, sent.Load())
+	}
+	if outcome, err := s.producer.Abort(t.Context()); outcome != Accepted {
+		t.Fatalf("aborting is %s: %v", outcome, err)
+	}
+	find()
+	if outcome, err := commit(s.begun(t)); outcome != Accepted || lookups.Load() != 2 || sent.Load() != 1 {
+		t.Errorf("the next round is %s (%v) after %d lookups", outcome, err, lookups.Load())
+	}
+}
+
+// TestChangedIdentity: rule 2.2. The client initialises itself anew in the middle of a transaction, every record is acknowledged, and
+// committing would commit the second half only. Flush notices.
+func TestChangedIdentity(t *testing.T) {
+	for _, changes := range []bool{false, true} {
+		s := newCommitScene(t, "A", "B", "out")
+		send := func(topic string) {
+			s.producer.Produce(t.Context(), &Record{Topic: topic, Value: []byte("v")}, nil)
+			if err := s.producer.cl.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begin := func() Identity {
+			began, err := s.producer.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return began
+		}
+		begin()
+		send("A")
+		send("B")
+		if outcome, err := s.producer.Commit(t.Context()); outcome != Accepted {
+			t.Fatalf("committing is %s: %v", outcome, err)
+		}
+		began := begin()
+		send("A")
+		if changes {
+			s.loseProducer(t, "B")
+		}
+		send("B")
+		outcome, err := s.producer.Flush(t.Context(), began)
+		s.producer.mu.Lock()
+		failed := s.producer.mu.err
+		s.producer.mu.Unlock()
+		switch {
+		case failed != nil:
+			t.Errorf("a record has failed (%v): the silent case was not met", failed)
+		case !changes && outcome != Accepted:
+			t.Errorf("without a change the outcome is %s: %v", outcome, err)
+		case changes && (outcome != Lost || !strings.Contains(err.Error(), "changed its identity")):
+			t.Errorf("the outcome is %s (%v), want lost", outcome, err)
+		}
+	}
+}
+
+// loseProducer deletes the records of a topic and answers one produce to it as a broker does that has forgotten the producer with them.
+func (s *commitScene) loseProducer(t *testing.T, topic string) {
+	t.Helper()
+	ends, err := s.cluster.adm.ListEndOffsets(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.cluster.adm.DeleteRecords(t.Context(), ends.Offsets()); err != nil {
+		t.Fatal(err)
+	}
+	s.ControlKey(int16(kmsg.Produce), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		req := kreq.(*kmsg.ProduceRequest)
+		resp := req.ResponseKind().(*kmsg.ProduceResponse)
+		for _, rt := range req.Topics {
+			topic := kmsg.NewProduceResponseTopic()
+			topic.Topic, topic.TopicID = rt.Topic, rt.TopicID
+			for _, p := range rt.Partitions {
+				part := kmsg.NewProduceResponseTopicPartition()
+				part.Partition, part.ErrorCode, part.LogStartOffset = p.Partition, kerr.InvalidProducerEpoch.Code, 5
+				topic.Partitions = append(topic.Partitions, part)
+			}
+			resp.Topics = append(resp.Topics, topic)
+		}
+		return resp, nil, true
+	})
+}
+
+// TestStableOffsetsOfFirstCommit: rule 5.2. The first commit ever of a partition is pending: the answer is waited for and is neither
+// "none" nor missing, every question names the partition and wants stability, and the wait is reported.
+func TestStableOffsetsOfFirstCommit(t *testing.T) {
+	s := newCommitScene(t, "in", "out")
+	var out bytes.Buffer
+	s.cluster.cfg.Logger = slog.New(slog.NewTextHandler(&out, nil)) // used by this goroutine's StableOffsets only, read after it
+	s.cluster.cfg.StuckAfter = time.Millisecond
+	coordinator := NewCoordinator(s.cluster)
+	if _, err := coordinator.Find(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	began := s.begun(t)
+	outside := Membership{member: "", generation: -1} // NewMembership refuses it; here there is no group
+	outcome, err := s.producer.CommitOffsets(t.Context(), coordinator, began, outside, []Offset{{Topic: "in", At: 7, Metadata: "ours"}})
+	if outcome != Accepted {
+		t.Fatalf("committing offsets is %s: %v", outcome, err)
+	}
+	var asked, wrong atomic.Int64
+	several := make(chan struct{})
+	s.ControlKey(keyOffsetFetch, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		s.KeepControl()
+		req := kreq.(*kmsg.OffsetFetchRequest)
+		if !req.RequireStable || len(req.Groups) != 1 || len(req.Groups[0].Topics) != 1 || len(req.Groups[0].Topics[0].Partitions) != 1 {
+			wrong.Add(1)
+		}
+		if asked.Add(1) == 4 {
+			close(several)
+		}
+		return nil, nil, false
+	})
+	type result struct {
+		offsets []Offset
+		err     error
+	}
+	got := make(chan result, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	go func() {
+		offsets, err := s.cluster.StableOffsets(ctx, map[string][]int32{"in": {0}})
+		got <- result{offsets, err}
+	}()
+	select {
+	case r := <-got:
+		t.Fatalf("while the commit is pending the answer is %v (%v)", r.offsets, r.err)
+	case <-several:
+	}
+	if outcome, err := s.producer.Commit(t.Context()); outcome != Accepted {
+		t.Fatalf("committing is %s: %v", outcome, err)
+	}
+	r := <-got
+	if r.err != nil || len(r.offsets) != 1 || r.offsets[0].At != 7 || r.offsets[0].Metadata != "ours" {
+		t.Errorf("the answer is %v (%v), want the offset 7", r.offsets, r.err)
+	}
+	if wrong.Load() != 0 {
+		t.Errorf("%d of %d questions do not name the partition or do not want stability", wrong.Load(), asked.Load())
+	}
+	if !strings.Contains(out.String(), "offsets are still not stable") {
+		t.Errorf("the wait was not reported: %q", out.String())
+	}
+}

@@ -1,0 +1,147 @@
+package txn_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+)
+
+// slowCadence lets no round commit because of its age while a test looks.
+const slowCadence = 2 * time.Minute
+
+// large is so much output that a round sends it ahead, and its transaction is open before the round is sealed.
+const large = 100 << 10
+
+// TestNoOpenTransactionWhileRetrying: rule 2.6. A record fails for a while when the round's transaction is open already. The round so far
+// is committed, and while the next attempt is waited for no transaction is open.
+func TestNoOpenTransactionWhileRetrying(t *testing.T) {
+	const before = 8
+	b := newBroker(t, 1, "in", "out")
+	var attempts atomic.Int64
+	inside, gate := make(chan struct{}), make(chan struct{})
+	build := topology.NewBuilder("counting", topology.OnError(topology.Transient, topology.Policy{
+		Action: topology.Retry, Attempts: 5, Backoff: time.Hour, BackoffMax: time.Hour, Then: topology.Stop,
+	}))
+	topology.From(build, topology.Topic("in", schemas.String(), schemas.Bytes())).
+		Peek("flaky", func(r topology.Record[string, []byte]) error {
+			if r.Key != "flaky" {
+				return nil
+			}
+			if attempts.Add(1) == 1 {
+				close(inside)
+				<-gate
+			}
+			return topology.Fail(topology.Transient, schemas.Reason("not yet"))
+		}).
+		Into(topology.Topic("out", schemas.String(), schemas.Bytes()))
+	top, err := build.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var random noise
+	for range before {
+		b.produce(t, &kgo.Record{Topic: "in", Key: []byte("k"), Value: random.bytes(large)})
+	}
+	b.produce(t, &kgo.Record{Topic: "in", Key: []byte("flaky")})
+	app, _ := start(t, top, txn.Config{
+		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, TransactionTimeout: 2 * slowCadence, CommitIntervalMax: slowCadence,
+	})
+	<-inside
+	waitFor(t, "the transaction to be open: the test needs that", func() bool { return len(b.ongoing(t)) == 1 })
+	close(gate)
+	waitFor(t, "what came before to be committed", func() bool { return app.Status().Totals.Records == before })
+	b.read(t, "out", before)
+	never(t, "a transaction is open while a retry is waited for", func() bool { return len(b.ongoing(t)) > 0 })
+	if n := attempts.Load(); n != 1 || app.Status().Totals.Aborts > 0 {
+		t.Errorf("%d attempts and %d aborts, want one attempt and no abort", n, app.Status().Totals.Aborts)
+	}
+}
+
+// TestNoOpenTransactionWhileAnInputLags: rule 2.6. The input "b" has shown its first records, is known to have more, and its broker falls
+// silent. What was processed is committed, and while the records of "a" wait for those of "b" no transaction is open.
+func TestNoOpenTransactionWhileAnInputLags(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.SeedTopics(1, "a", "b", "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	for topic, node := range map[string]int32{"a": 0, "b": 1} {
+		if err := c.MoveTopicPartition(topic, 0, node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	b := &testBroker{c, cl, kadm.NewClient(cl)}
+	const ofB = 8
+	const size = txn.FetchBytes / 5 // one fetch brings some of the records of "b" and not all
+	var random noise
+	for i := range ofB {
+		b.produce(t, &kgo.Record{Topic: "b", Key: fmt.Appendf(nil, "b%d", i), Value: random.bytes(size), Timestamp: time.UnixMilli(1000)})
+	}
+	b.produce(t, &kgo.Record{Topic: "a", Key: []byte("a"), Timestamp: time.UnixMilli(2000)})
+	silent := make(chan struct{})
+	c.ControlKey(int16(kmsg.Fetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		later := false
+		for _, topic := range kreq.(*kmsg.FetchRequest).Topics {
+			for _, p := range topic.Partitions {
+				later = later || p.FetchOffset > 0
+			}
+		}
+		if c.CurrentNode() == 1 && later {
+			c.SleepControl(func() { <-silent })
+		}
+		return nil, nil, false
+	})
+	speak := sync.OnceFunc(func() { close(silent) })
+	t.Cleanup(speak)
+	var seenA atomic.Int64
+	inside, gate := make(chan struct{}), make(chan struct{})
+	build := topology.NewBuilder("counting")
+	x := topology.From(build, topology.Topic("a", schemas.String(), schemas.Bytes()))
+	y := topology.From(build, topology.Topic("b", schemas.String(), schemas.Bytes()))
+	x.Merge("both", y).Peek("gate", func(r topology.Record[string, []byte]) error {
+		switch r.Key {
+		case "a":
+			seenA.Add(1)
+		case "b1": // the output of the first one is enough to be sent ahead
+			close(inside)
+			<-gate
+		}
+		return nil
+	}).Into(topology.Topic("out", schemas.String(), schemas.Bytes()))
+	top, err := build.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, _ := start(t, top, txn.Config{
+		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, OrderWaitMax: time.Hour,
+		TransactionTimeout: 2 * slowCadence, CommitIntervalMax: slowCadence,
+	})
+	<-inside
+	waitFor(t, "the transaction to be open: the test needs that", func() bool { return len(b.ongoing(t)) == 1 })
+	close(gate)
+	waitFor(t, "what came before to be committed", func() bool { return app.Status().Totals.Records > 1 && len(b.ongoing(t)) == 0 })
+	never(t, "a transaction is open while an input is waited for", func() bool { return len(b.ongoing(t)) > 0 })
+	if n := app.Status().Totals.Records; n >= ofB || seenA.Load() > 0 {
+		t.Errorf("%d records were committed and %d of the input that has to wait: nothing was waited for", n, seenA.Load())
+	}
+	speak()
+	waitFor(t, "the rest", func() bool { return app.Status().Totals.Records == ofB+1 })
+	b.read(t, "out", ofB+1)
+}
