@@ -80,6 +80,8 @@ type Config struct {
 	emptyMax, loopBound, endsEvery time.Duration
 	// purgeInterval is how often repartition topics are purged.
 	purgeInterval time.Duration
+	// revokeWait is how long a revoke waits for the round in flight.
+	revokeWait time.Duration
 	// now and wait are the clock of the wait after a fence; tests replace them.
 	now  func() time.Time
 	wait func(context.Context, time.Duration) error
@@ -109,6 +111,7 @@ func (c Config) withDefaults() Config {
 		set(&c.purgeInterval, purgeIntervalFailpoints)
 	}
 	set(&c.purgeInterval, purgeInterval)
+	set(&c.revokeWait, revokeWait)
 	set(&c.loopBound, loopBound)
 	set(&c.endsEvery, endsEvery)
 	if c.now == nil {

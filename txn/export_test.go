@@ -35,6 +35,12 @@ func (c Config) WithEndsEvery(d time.Duration) Config {
 	return c
 }
 
+// WithRevokeWait lowers how long a revoke waits for the round in flight.
+func (c Config) WithRevokeWait(d time.Duration) Config {
+	c.revokeWait = d
+	return c
+}
+
 // WithClock replaces the clock of the wait after a fence.
 func (c Config) WithClock(now func() time.Time, wait func(context.Context, time.Duration) error) Config {
 	c.now, c.wait = now, wait
