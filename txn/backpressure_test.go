@@ -16,10 +16,6 @@ import (
 func TestBackpressure(t *testing.T) {
 	const queueMax, partitions, records, size = 1 << 20, 2, 400, 100 << 10 // 40 MB in all
 	b := newBroker(t, partitions, "in", "out")
-	var random noise
-	for i := range records {
-		b.produce(t, &kgo.Record{Topic: "in", Partition: int32(i % partitions), Value: random.bytes(size)})
-	}
 	blocked := make(chan struct{})
 	builder := topology.NewBuilder("counting")
 	topology.From(builder, topology.Topic("in", schemas.Bytes(), schemas.Bytes())).
@@ -34,6 +30,11 @@ func TestBackpressure(t *testing.T) {
 	app, _ := start(t, top, txn.Config{
 		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, QueueBytesMax: queueMax, HTTP: "127.0.0.1:0",
 	})
+	waitFor(t, "both tasks", running(app, partitions)) // a worker in user code takes no task over
+	var random noise
+	for i := range records {
+		b.produce(t, &kgo.Record{Topic: "in", Partition: int32(i % partitions), Value: random.bytes(size)})
+	}
 	waitFor(t, "both inputs to be paused", func() bool {
 		return app.Status().HTTP != "" && scrape(t, app)[`onceward_partitions_paused{reason="queue_full"}`] == partitions
 	})

@@ -47,7 +47,7 @@ func TestDueIn(t *testing.T) {
 				budget.spend(now, perSecond+tc.spent) // a second's worth is there in advance
 			}
 			c := cadence{
-				Cadence:  Cadence{IntervalMin: 5 * ms, IntervalMax: 100 * ms, BytesMax: 1 << 20, HeldBytesMax: 1 << 10},
+				Cadence:  Cadence{EmptyMax: EmptyMaxDefault, IntervalMin: 5 * ms, IntervalMax: 100 * ms, BytesMax: 1 << 20, HeldBytesMax: 1 << 10},
 				lastSeal: now.Add(-tc.sinceSeal), smoothed: tc.smoothed,
 			}
 			r := newRound(0)
