@@ -112,6 +112,7 @@ func (e *env) start(s security.Config) *running {
 	}
 	app, err := txn.New(e.top, txn.Config{
 		Brokers: e.SASLBrokers(), StateDir: e.stateDir, Workers: 1, Security: s, Logger: log, ConnectTimeout: 60 * time.Second,
+		FailFast: true, // what one task cannot do without shows at once
 	})
 	if err != nil {
 		e.t.Fatal(err)

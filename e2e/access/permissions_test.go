@@ -133,9 +133,8 @@ func testPermissionTakenAway(t *testing.T, c *cluster.Cluster) {
 			// A changelog and the rounds topic are read when a task is opened.
 			needed = p.Resource == "Group" || strings.HasSuffix(p.Name, "in") || strings.HasSuffix(p.Name, "-repartition")
 		case "Write":
-			// Only fillers and large metadata go to the rounds topic. Without its transactional ids a worker tries to settle its
-			// producer until it has them back.
-			needed = !strings.HasSuffix(p.Name, "-rounds") && p.Resource != "TransactionalId"
+			// Only fillers and large metadata go to the rounds topic.
+			needed = !strings.HasSuffix(p.Name, "-rounds")
 		}
 		if !needed {
 			continue
