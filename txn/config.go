@@ -47,6 +47,10 @@ type Config struct {
 	// OrderWaitMax is how long the records of one input of a task wait for those of another one that is known to have more, so that
 	// they are processed in the order of their timestamps. Default 1 s; negative is no wait.
 	OrderWaitMax time.Duration
+	// MaxFutureTimestamp is how far ahead of this machine's clock the timestamp of a record may be, of an input or an output: one that is
+	// further is a failure of its record, because a single bad clock would move stream time past everything that follows. Default 1 h;
+	// negative is no limit.
+	MaxFutureTimestamp time.Duration
 	// CacheBytes is the block cache of all databases together. Default 256 MiB.
 	CacheBytes int64
 	// TransactionTimeout is what a broker waits for before it aborts a transaction of a process that is gone. Default 10 s.

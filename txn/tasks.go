@@ -402,6 +402,8 @@ func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, me
 		MaxMessageBytes: func(topic string) int32 { return layout[topic].MaxMessageBytes },
 		Compacted:       func(topic string) bool { return layout[topic].Compacted },
 		Now:             time.Now,
+
+		MaxFutureTimestamp: s.in.app.cfg.MaxFutureTimestamp,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w of task %s: %w", errNoGraph, id, err)
