@@ -115,9 +115,6 @@ func TestRoundWithoutRecords(t *testing.T) {
 	if at := b.committed(t); at[0] != 200 || at[1] != 200 {
 		t.Errorf("the committed offsets are %v, want 200 and 200", at)
 	}
-	if _, high, err := b.bounds(t, "counting-rounds"); err != nil || high == 0 {
-		t.Error("no filler record was written")
-	}
 }
 
 // TestTrailingMarker: the position moves past a transaction marker at the end of an input (2.7), so that retention cannot turn it into
@@ -368,20 +365,4 @@ func TestConfigErrors(t *testing.T) {
 			t.Errorf("a wrong %s gave %v", field, err)
 		}
 	}
-}
-
-// bounds returns start and end of the first partition of a topic.
-func (b *testBroker) bounds(t *testing.T, topic string) (start, end int64, err error) {
-	t.Helper()
-	starts, err := b.adm.ListStartOffsets(t.Context(), topic)
-	if err != nil {
-		return 0, 0, err
-	}
-	ends, err := b.adm.ListEndOffsets(t.Context(), topic)
-	if err != nil {
-		return 0, 0, err
-	}
-	s, _ := starts.Lookup(topic, 0)
-	e, _ := ends.Lookup(topic, 0)
-	return s.Offset, e.Offset, nil
 }

@@ -39,7 +39,8 @@ func TestMetricsOf(t *testing.T) {
 	if flushed.UnflushedBytes != 0 {
 		t.Errorf("%d bytes are unflushed after Flush", flushed.UnflushedBytes)
 	}
-	if flushed.Flushes != before.Flushes+1 || flushed.L0Sublevels < 1 || flushed.DiskBytes <= before.DiskBytes {
+	emptied := flushed.L0Sublevels < 1 && flushed.Compactions == before.Compactions // a compaction may be that quick
+	if flushed.Flushes != before.Flushes+1 || emptied || flushed.DiskBytes <= before.DiskBytes {
 		t.Errorf("one flush later: %+v, before: %+v", flushed, before)
 	}
 	cold := shared.Metrics()
