@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -30,7 +31,13 @@ func late(s *scenario, key int16, moved bool) {
 	stop := s.feeding()
 	defer stop()
 	s.must(s.until(s.ctx, 50, i))
-	held := s.proxy.Add(cell{kind{key, running}, fault{direction: proxy.ToBroker}}.match(s, 1), proxy.Hold())
+	m := cell{kind{key, running}, fault{direction: proxy.ToBroker}}.match(s, 1)
+	if key == proxy.KeyEndTxn {
+		// The client sends a commit again that is not answered, and rightly so: the transaction is the same one. All of its commits have
+		// to be late.
+		m = ofOneTransaction(m)
+	}
+	held := s.proxy.Add(m, proxy.Hold())
 	reply := s.proxy.Add(proxy.Match{Key: key, Direction: proxy.ToClient, Where: func(f *proxy.Frame) bool {
 		return f.Answers() == held.First()
 	}}, proxy.Pass())
@@ -54,6 +61,36 @@ func late(s *scenario, key int16, moved bool) {
 	s.must(s.until(s.ctx, s.total()+50, i))
 	stop()
 	s.check(i)
+}
+
+// ofOneTransaction narrows a match of EndTxn to the first transaction that it meets, however often its commit is sent.
+func ofOneTransaction(m proxy.Match) proxy.Match {
+	type identity struct {
+		producer int64
+		epoch    int16
+	}
+	var mu sync.Mutex
+	var first *identity
+	where := m.Where
+	m.Limit = 0
+	m.Where = func(f *proxy.Frame) bool {
+		if !where(f) {
+			return false
+		}
+		req, err := f.Request()
+		end, ok := req.(*kmsg.EndTxnRequest)
+		if err != nil || !ok {
+			return false
+		}
+		this := identity{end.ProducerID, end.ProducerEpoch}
+		mu.Lock()
+		defer mu.Unlock()
+		if first == nil {
+			first = &this
+		}
+		return *first == this
+	}
+	return m
 }
 
 // refusal returns the error that a reply carries.
