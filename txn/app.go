@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/control"
 	"github.com/onceward/onceward/txn/internal/failpoint"
@@ -141,10 +142,13 @@ func (a *App) Run(ctx context.Context) (err error) {
 
 // sessions runs one membership after the other.
 func (a *App) sessions(ctx context.Context, in *instance) error {
-	backoff := 100 * time.Millisecond
+	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: 10 * time.Second}
 	for first := true; ; first = false {
 		began := time.Now()
-		err := in.verify(ctx, first)
+		var err error
+		if !first { // open has just done it
+			err = in.verify(ctx)
+		}
 		if err == nil {
 			err = a.session(ctx, in)
 		}
@@ -162,15 +166,12 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 			return in.fencedInstance(err)
 		}
 		if time.Since(began) > time.Minute {
-			backoff = 100 * time.Millisecond
+			pause.Next = 100 * time.Millisecond
 		}
-		a.log.Warn("the membership ended and is begun again", "error", err, "after", backoff)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(backoff):
+		a.log.Warn("the membership ended and is begun again", "error", err, "after", pause.Next)
+		if pause.Wait(ctx) != nil {
+			return nil //nolint:nilerr // ended between two memberships
 		}
-		backoff = min(2*backoff, 10*time.Second)
 	}
 }
 
@@ -178,10 +179,7 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 var errNotBegun = errors.New("the membership cannot be begun")
 
 // verify looks at every topic again before a further membership: what was right at start may have been changed since.
-func (in *instance) verify(ctx context.Context, first bool) error {
-	if first {
-		return nil // open has just done it
-	}
+func (in *instance) verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, in.app.cfg.ConnectTimeout)
 	defer cancel()
 	layout, err := in.plan.Verify(ctx, in.cluster, *in.layout.Load())
@@ -273,19 +271,16 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 // reach repeats a question for as long as it comes to no answer, until ctx ends: a broker may restart just when an instance starts.
 // Every answer is final, also one that says no.
 func (a *App) reach(ctx context.Context, ask func() error) error {
-	backoff := 100 * time.Millisecond
+	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: 5 * time.Second}
 	for {
 		err := ask()
 		if err == nil || !broker.Unreachable(err) {
 			return err
 		}
-		a.log.Info("the cluster has not answered yet", "error", err, "again_in", backoff)
-		select {
-		case <-ctx.Done():
+		a.log.Info("the cluster has not answered yet", "error", err, "again_in", pause.Next)
+		if pause.Wait(ctx) != nil {
 			return err
-		case <-time.After(backoff):
 		}
-		backoff = min(2*backoff, 5*time.Second)
 	}
 }
 
@@ -381,7 +376,7 @@ func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error
 
 // settle tries until ctx ends: coordinators may still be loading.
 func settle(ctx context.Context, p *broker.Producer) error {
-	backoff := 20 * time.Millisecond
+	pause := backoff.Backoff{Next: 20 * time.Millisecond, Max: time.Second}
 	for {
 		err := failpoint.Hit(ctx, failpoint.InitBefore)
 		if err == nil {
@@ -393,11 +388,8 @@ func settle(ctx context.Context, p *broker.Producer) error {
 		if err == nil || broker.Permanent(err) || ctx.Err() != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if pause.Wait(ctx) != nil {
 			return err
-		case <-time.After(backoff):
 		}
-		backoff = min(2*backoff, time.Second)
 	}
 }

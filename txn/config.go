@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/endpoint"
 	"github.com/onceward/onceward/txn/internal/failpoint"
@@ -119,7 +120,7 @@ func (c Config) withDefaults() Config {
 	set(&c.loopBound, loopBound)
 	set(&c.endsEvery, endsEvery)
 	if c.now == nil {
-		c.now, c.wait = time.Now, wait
+		c.now, c.wait = time.Now, backoff.Sleep
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

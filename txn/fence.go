@@ -41,15 +41,3 @@ func (in *instance) waitFence(ctx context.Context) error {
 	}
 	return in.dir.ClearFence()
 }
-
-// wait returns after d, or with ctx's error.
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}

@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/restore"
@@ -194,7 +195,7 @@ func (s *session) forget(id topology.TaskID) (*worker.Worker, *task.Task) {
 // open restores a task and gives it to a worker. Whatever goes wrong and is not the task's own fault is tried again for as long as
 // the task is ours.
 func (s *session) open(ctx context.Context, id topology.TaskID, e *taskEntry) {
-	backoff := 50 * time.Millisecond
+	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: 5 * time.Second}
 	for {
 		err := s.tryOpen(ctx, id, e)
 		var stop *restore.StopError
@@ -216,13 +217,10 @@ func (s *session) open(ctx context.Context, id topology.TaskID, e *taskEntry) {
 			s.cancel(err)
 			return
 		}
-		s.in.app.log.Warn("opening a task failed and is tried again", "task", id.String(), "error", err, "after", backoff)
-		select {
-		case <-ctx.Done():
+		s.in.app.log.Warn("opening a task failed and is tried again", "task", id.String(), "error", err, "after", pause.Next)
+		if pause.Wait(ctx) != nil {
 			return
-		case <-time.After(backoff):
 		}
-		backoff = min(2*backoff, 5*time.Second)
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
+
+	"github.com/onceward/onceward/txn/internal/backoff"
 )
 
 // Record is a consumed or produced record; an alias, so that the rest of the runtime needs no franz-go import and no copy.
@@ -114,7 +116,7 @@ const (
 
 // Await waits until a broker answers cl, a client with the options of cfg.
 func Await(ctx context.Context, cfg Config, cl *kgo.Client) error {
-	backoff := 100 * time.Millisecond
+	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: time.Second}
 	var last error
 	tries := map[certainty]int{}
 	for {
@@ -131,13 +133,9 @@ func Await(ctx context.Context, cfg Config, cl *kgo.Client) error {
 			return fmt.Errorf("no broker answered at %s: %s: %w", strings.Join(cfg.Brokers, ", "), what, last)
 		}
 		if cfg.Logger != nil {
-			cfg.Logger.Info("no broker has answered yet", "brokers", cfg.Brokers, "error", err, "again_in", backoff)
+			cfg.Logger.Info("no broker has answered yet", "brokers", cfg.Brokers, "error", err, "again_in", pause.Next)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(backoff):
-		}
-		backoff = min(2*backoff, time.Second)
+		_ = pause.Wait(ctx) // the next try sees that ctx has ended, and says what the last answer was
 	}
 }
 
@@ -198,7 +196,7 @@ type Offset struct {
 // for partitions by name is what makes it an oracle: an answer for "all partitions" leaves out those whose first commit is still
 // pending. It retries until ctx ends.
 func (c *Cluster) StableOffsets(ctx context.Context, partitions map[string][]int32) ([]Offset, error) {
-	backoff, alert := 20*time.Millisecond, time.Now().Add(c.cfg.StuckAfter)
+	pause, alert := backoff.Backoff{Next: 20 * time.Millisecond, Max: 500 * time.Millisecond}, time.Now().Add(c.cfg.StuckAfter)
 	for {
 		offsets, err := c.stableOffsetsOnce(ctx, partitions)
 		if err == nil {
@@ -212,12 +210,9 @@ func (c *Cluster) StableOffsets(ctx context.Context, partitions map[string][]int
 			c.cfg.Logger.Warn("offsets are still not stable: a transaction holds them", "group", c.group, "error", err)
 			alert = now.Add(c.cfg.StuckAfter)
 		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("reading the stable offsets of group %q: %w (last answer: %w)", c.group, ctx.Err(), err)
-		case <-time.After(backoff):
+		if ended := pause.Wait(ctx); ended != nil {
+			return nil, fmt.Errorf("reading the stable offsets of group %q: %w (last answer: %w)", c.group, ended, err)
 		}
-		backoff = min(2*backoff, 500*time.Millisecond)
 	}
 }
 

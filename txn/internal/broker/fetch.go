@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/onceward/onceward/txn/internal/backoff"
 )
 
 // Fetched is the answer to one raw fetch.
@@ -52,7 +54,7 @@ var ErrOffsetOutOfRange = kerr.OffsetOutOfRange
 // Fetch asks for records from offset on and waits at most wait for some to appear. It retries while the leader moves, until ctx
 // ends.
 func (r *Reader) Fetch(ctx context.Context, offset int64, wait time.Duration) (Fetched, error) {
-	backoff := 20 * time.Millisecond
+	pause := backoff.Backoff{Next: 20 * time.Millisecond, Max: time.Second}
 	for {
 		f, err := r.fetchOnce(ctx, offset, wait)
 		if err == nil {
@@ -63,13 +65,9 @@ func (r *Reader) Fetch(ctx context.Context, offset int64, wait time.Duration) (F
 			return Fetched{}, fmt.Errorf("fetching %s[%d] from offset %d: %w", r.topic, r.partition, offset, err)
 		}
 		r.leader = -1
-		select {
-		case <-ctx.Done():
-			return Fetched{}, fmt.Errorf("fetching %s[%d] from offset %d: %w (last answer: %w)",
-				r.topic, r.partition, offset, ctx.Err(), err)
-		case <-time.After(backoff):
+		if ended := pause.Wait(ctx); ended != nil {
+			return Fetched{}, fmt.Errorf("fetching %s[%d] from offset %d: %w (last answer: %w)", r.topic, r.partition, offset, ended, err)
 		}
-		backoff = min(2*backoff, time.Second)
 	}
 }
 

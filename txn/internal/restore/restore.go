@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/metrics"
@@ -283,10 +284,8 @@ func (r *Restorer) findChangelog(ctx context.Context, s Store, partition int32, 
 		if target, _ := blob.Target(s.Name); target <= c.HighWatermark || reading == watermarkReadings {
 			break
 		}
-		select {
-		case <-ctx.Done():
-			return Changelog{}, ctx.Err()
-		case <-time.After(watermarkPause):
+		if err := backoff.Sleep(ctx, watermarkPause); err != nil {
+			return Changelog{}, err
 		}
 	}
 	if _, known := blob.Target(s.Name); known {

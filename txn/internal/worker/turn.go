@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/protocol"
@@ -334,7 +335,7 @@ func (t *turn) abort(ctx context.Context, r *round) (protocol.EventKind, error) 
 
 // settle repeats until the producer is initialised, or is refused for good: nothing else can be done before.
 func (t *turn) settle(ctx context.Context) error {
-	backoff := 50 * time.Millisecond
+	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: 5 * time.Second}
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 30*time.Second)
 		err := failpoint.Hit(attempt, failpoint.SettleBefore)
@@ -352,13 +353,10 @@ func (t *turn) settle(ctx context.Context) error {
 			return err
 		}
 		t.log.Warn("settling a transactional producer", "transactional_id", t.producer.TransactionalID(), "error", err,
-			"again_in", backoff)
-		select {
-		case <-ctx.Done():
+			"again_in", pause.Next)
+		if pause.Wait(ctx) != nil {
 			return err
-		case <-time.After(backoff):
 		}
-		backoff = min(2*backoff, 5*time.Second)
 	}
 }
 
