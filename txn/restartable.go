@@ -27,7 +27,9 @@ func parts(err error) []error {
 		inner = e.Unwrap()
 	case interface{ Unwrap() error }:
 		if one := e.Unwrap(); one != nil {
-			return wrapped(parts(one), err)
+			if several := parts(one); len(several) > 1 {
+				return several
+			}
 		}
 	}
 	var lines []string
@@ -42,12 +44,4 @@ func parts(err error) []error {
 		out = append(out, parts(one)...)
 	}
 	return out
-}
-
-// wrapped returns the parts of what err wraps, if they are several, and otherwise err itself.
-func wrapped(inner []error, err error) []error {
-	if len(inner) > 1 {
-		return inner
-	}
-	return []error{err}
 }

@@ -91,8 +91,7 @@ func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Iden
 		return Refused, fmt.Errorf("committing offsets: %w", errForgotten)
 	}
 	if broken, err := brokenOffsets(ctx, c, node, m, offsets); broken {
-		outcome, _ := Decide(Committing, err)
-		return outcome, err
+		return Decide(Committing, err), err
 	}
 	req := kmsg.NewPtrTxnOffsetCommitRequest()
 	req.TransactionalID, req.Group = p.id, c.cluster.group
@@ -117,8 +116,7 @@ func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Iden
 	kresp, err := p.cl.Broker(int(node)).Request(ctx, req)
 	if err != nil {
 		c.Forget()
-		outcome, _ := Decide(Committing, err)
-		return outcome, fmt.Errorf("committing offsets: %w", err)
+		return Decide(Committing, err), fmt.Errorf("committing offsets: %w", err)
 	}
 	answered := 0
 	for _, t := range kresp.(*kmsg.TxnOffsetCommitResponse).Topics {
@@ -134,8 +132,7 @@ func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Iden
 				c.Forget()
 			}
 			err = p.cfg.denied(err, attempt{Read, t.Topic, c.cluster.group, p.id})
-			outcome, _ := Decide(Committing, err)
-			return outcome, fmt.Errorf("committing the offset of %s[%d]: %w", t.Topic, part.Partition, err)
+			return Decide(Committing, err), fmt.Errorf("committing the offset of %s[%d]: %w", t.Topic, part.Partition, err)
 		}
 	}
 	if answered != len(offsets) {

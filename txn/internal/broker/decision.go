@@ -71,27 +71,22 @@ func (s Scope) String() string {
 //
 // A code that is not known, or has no business at that stage, says nothing about the transaction: the producer is settled, and after the
 // commit was sent it is in doubt.
-func Decide(stage Stage, err error) (Outcome, Scope) {
-	scope := ScopeOf(err)
+func Decide(stage Stage, err error) Outcome {
 	switch {
 	case err == nil:
-		return Accepted, ScopeRound
+		return Accepted
 	case stage == Ending:
-		return InDoubt, ScopeRound
-	case scope != ScopeRound:
-		return Refused, scope
+		return InDoubt
+	case ScopeOf(err) != ScopeRound:
+		return Refused
 	case is(err, unanswered):
-		return Lost, scope
-	case is(err, passing):
-		return Refused, scope
-	case !fromBroker(err) && stage == Committing:
-		// The connection failed. The request is not sent again, and the abort that follows bumps the epoch, which fences it if it
-		// arrives late.
-		return Refused, scope
-	case !fromBroker(err) && stage == Producing:
-		return Refused, scope // the client has given a record up
+		return Lost
+	case is(err, passing), !fromBroker(err):
+		// No broker has refused: the client has given a record up, or the connection failed under an offset commit. That is not sent
+		// again, and the abort that follows bumps the epoch, which fences it if it arrives late.
+		return Refused
 	default:
-		return Lost, scope
+		return Lost
 	}
 }
 

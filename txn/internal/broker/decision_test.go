@@ -41,7 +41,10 @@ func TestDecisions(t *testing.T) {
 			if err != nil {
 				err = fmt.Errorf("wrapped: %w", err)
 			}
-			outcome, scope := Decide(stage, err)
+			outcome, scope := Decide(stage, err), ScopeRound
+			if outcome == Refused {
+				scope = ScopeOf(err) // of another outcome it says nothing
+			}
 			if (outcome == Accepted) != (err == nil) {
 				t.Errorf("%s at %s is %s", name, stage, outcome)
 			}

@@ -144,8 +144,7 @@ func (p *Producer) Flush(ctx context.Context, began Identity) (Outcome, error) {
 	err := p.mu.err
 	p.mu.Unlock()
 	if err != nil {
-		outcome, _ := Decide(Producing, err)
-		return outcome, err
+		return Decide(Producing, err), err
 	}
 	now, err := p.identity(ctx)
 	if err != nil {
@@ -161,8 +160,7 @@ func (p *Producer) Flush(ctx context.Context, began Identity) (Outcome, error) {
 // Commit sends the commit. Anything but success is InDoubt.
 func (p *Producer) Commit(ctx context.Context) (Outcome, error) {
 	if err := p.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
-		outcome, _ := Decide(Ending, err)
-		return outcome, fmt.Errorf("committing a transaction of %q: %w", p.id, err)
+		return Decide(Ending, err), fmt.Errorf("committing a transaction of %q: %w", p.id, err)
 	}
 	return Accepted, nil
 }
