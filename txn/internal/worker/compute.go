@@ -111,7 +111,7 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 	_ = failpoint.Hit(context.Background(), failpoint.ProcessBefore) // an error of user code is no crash point
 	v := t.Process(e)
 	_ = failpoint.Hit(context.Background(), failpoint.ProcessAfter)
-	w.processed()
+	w.observed.processed++
 	if e.Record == nil && v.Action == topology.Accept && !v.Wrote {
 		t.Advance(e, true)
 		return true // it left nothing that would have to be committed

@@ -133,7 +133,7 @@ func (w *Worker) retire(r *round) {
 	w.isolation.committed(r)
 	w.pace.committed()
 	w.stats.Commits.Add(1)
-	w.cfg.Budget.spend(time.Now(), r.partitions())
+	w.cfg.Budget.spend(time.Now(), r.turnState.markers)
 	total := newTally(0)
 	for _, c := range r.contributions {
 		c.Retire()

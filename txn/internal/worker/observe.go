@@ -29,16 +29,13 @@ type observed struct {
 	overlayBytes, roundBytes, commitNs atomic.Int64
 
 	// The rest belongs to the compute goroutine.
+	// processed counts the records of a slice.
 	processed int
 	notedAt   time.Time
 }
 
-const (
-	// beatRecords is after how many records of a slice the loop counts as having got on.
-	beatRecords = 16
-	// noteEvery is how often the gauges are brought up to date, at most.
-	noteEvery = 100 * time.Millisecond
-)
+// noteEvery is how often the gauges are brought up to date, at most.
+const noteEvery = 100 * time.Millisecond
 
 // Gauges may be called from any goroutine.
 func (w *Worker) Gauges() Gauges {
@@ -79,14 +76,6 @@ func (w *Worker) slice(now time.Time) bool {
 		w.cfg.Metrics.Slice(time.Since(now), n)
 	}
 	return worked
-}
-
-// processed counts a record that was run. It is on the path of every record and costs an addition for most.
-func (w *Worker) processed() {
-	w.observed.processed++
-	if w.observed.processed%beatRecords == 0 {
-		w.observed.loop.Began(time.Now())
-	}
 }
 
 // note brings the gauges up to date now and then.
@@ -248,11 +237,10 @@ func (t *turn) observe(c command, kind protocol.EventKind, err error, began time
 	if c.kind == protocol.Stream || !over || !s.began || s.ended {
 		return
 	}
-	partitions := t.producer.Touched()
+	s.ended, s.markers = true, t.producer.Touched()
 	if s.offsetsSent {
-		partitions++ // the group's partition of the offsets topic
+		s.markers++ // the group's partition of the offsets topic
 	}
-	s.ended = true
 	t.observed.openSince.Store(0)
-	t.w.cfg.Metrics.TransactionEnded(now.Sub(s.beganAt), partitions)
+	t.w.cfg.Metrics.TransactionEnded(now.Sub(s.beganAt), s.markers)
 }

@@ -45,10 +45,13 @@ type turnState struct {
 	began    bool
 	beganAt  time.Time
 	identity broker.Identity
-	// offsetsSent says that the transaction may have touched the group's offsets, ended that it is over; both for the metrics.
-	offsetsSent, ended bool
-	id                 state.RoundID
-	records            int
+	// offsetsSent says that the transaction may have touched the group's offsets.
+	offsetsSent bool
+	// ended says that the transaction is over, and markers in how many partitions it has then left one.
+	ended   bool
+	markers int
+	id      state.RoundID
+	records int
 	// err is the first failure before the flush, and answered by it; unusable says that the producer has to be settled.
 	err      error
 	unusable bool
@@ -116,37 +119,6 @@ func (r *round) countState(c *task.Contribution) {
 
 // sends reports whether committing the round would send any record.
 func (r *round) sends() bool { return len(r.outputs) > 0 || r.state > 0 }
-
-// ownMarkers are the partitions that every transaction touches: the one of its offsets and the one of its own state.
-const ownMarkers = 2
-
-// countedOutputs bounds the cost of counting. So many outputs show nearly every partition that the round has touched, and a round that
-// has more is not what the budget is about.
-const countedOutputs = 4096
-
-// partitions returns how many partitions a sealed round has touched: each of them gets a marker.
-func (r *round) partitions() int {
-	type place struct {
-		topic     string
-		partition int32
-	}
-	touched := map[place]struct{}{}
-	last := place{partition: -1}
-	for _, rec := range r.outputs[:min(len(r.outputs), countedOutputs)] {
-		if p := (place{rec.Topic, rec.Partition}); p != last { // mostly the one before: spares the map
-			touched[p], last = struct{}{}, p
-		}
-	}
-	n := len(touched) + ownMarkers
-	for _, c := range r.contributions {
-		for i := range c.Next.Changelogs {
-			if c.Next.Changelogs[i].Applied != c.Base.Changelogs[i].Applied {
-				n++
-			}
-		}
-	}
-	return n
-}
 
 // slab allocates records in chunks: one allocation for many of them.
 type slab struct{ free []broker.Record }
