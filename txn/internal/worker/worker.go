@@ -144,15 +144,19 @@ func (w *Worker) ask(ctx context.Context, r request) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	gaveUp := ctx.Done()
 	if r.kind == adopt {
-		gaveUp = nil // answered at once, and it must be known whose the task is
+		ctx = context.WithoutCancel(ctx) // answered at once, and it must be known whose the task is
 	}
+	return w.answer(ctx, r)
+}
+
+// answer waits for what becomes of a request that the worker has, or will find.
+func (w *Worker) answer(ctx context.Context, r request) error {
 	select {
 	case err := <-r.done:
 		return err
 	case <-w.done:
-	case <-gaveUp:
+	case <-ctx.Done():
 		return ctx.Err()
 	}
 	select {
@@ -177,19 +181,7 @@ func (w *Worker) Release(ctx context.Context, t *task.Task) error {
 	w.mail.releases = append(w.mail.releases, r)
 	w.mail.Unlock()
 	w.Wake()
-	select {
-	case err := <-r.done:
-		return err
-	case <-w.done:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	select {
-	case err := <-r.done: // answered before the end
-		return err
-	default:
-		return ErrEnded
-	}
+	return w.answer(ctx, r)
 }
 
 // Halt makes a task do nothing more, as if it had stopped by itself, except that Stopped is not called. What it has in the open round
@@ -274,6 +266,14 @@ func (w *Worker) loop(ctx context.Context) (stopped chan error, err error) {
 		if worked {
 			wait = 0
 		}
+		// An answer goes before everything else that is ready: the next slice may be a record that takes as long as it likes, while the
+		// transaction that the answer belongs to is open.
+		select {
+		case a := <-w.answers:
+			w.answered(a)
+			continue
+		default:
+		}
 		timer.Reset(wait)
 		w.observed.loop.Waits()
 		select {
@@ -285,7 +285,7 @@ func (w *Worker) loop(ctx context.Context) (stopped chan error, err error) {
 			if r.kind == stop {
 				w.stopping, stopped = true, r.done
 			} else {
-				w.request(r)
+				w.adopt(r)
 			}
 		case <-w.wake:
 			w.takeMail()
@@ -294,18 +294,15 @@ func (w *Worker) loop(ctx context.Context) (stopped chan error, err error) {
 	}
 }
 
-func (w *Worker) request(r request) {
-	switch r.kind {
-	case adopt:
-		if w.find(r.task.ID) != nil {
-			r.done <- fmt.Errorf("task %s is still being released", r.task.ID)
-			return
-		}
-		w.tasks = append(w.tasks, r.task)
-		w.publish(r.task)
-		r.done <- nil
-	case stop:
+// adopt takes a task over, unless its predecessor is still here.
+func (w *Worker) adopt(r request) {
+	if w.find(r.task.ID) != nil {
+		r.done <- fmt.Errorf("task %s is still being released", r.task.ID)
+		return
 	}
+	w.tasks = append(w.tasks, r.task)
+	w.publish(r.task)
+	r.done <- nil
 }
 
 // release lets a task go. The task is not there if its adoption has failed, or is still to come: then whoever adopts it sees that it was
