@@ -38,8 +38,9 @@ type Config struct {
 	// 10 s.
 	CommitIntervalMax time.Duration
 	// MarkersPerSecondMax is how many transaction markers the process may cause per second: each transaction leaves one in every
-	// partition that it touches. Near it, rounds commit less often, down to every CommitIntervalMax and not beyond. Default 2,000;
-	// negative is no bound.
+	// partition that it touches. Near it, rounds commit less often, down to every CommitIntervalMax and not beyond. A marker is about
+	// 165 bytes on disk, and a compacted topic keeps it for delete.retention.ms: where disk is dearer than a few milliseconds, lower
+	// it. Default 4,000; negative is no bound.
 	MarkersPerSecondMax int
 	// RoundBytesMax bounds a round's output, and separately its state writes, per worker. Default 16 MiB.
 	RoundBytesMax int64
@@ -102,7 +103,7 @@ func (e *ConfigError) Error() string { return fmt.Sprintf("configuration: %s: %s
 func (c Config) withDefaults() Config {
 	set(&c.Workers, runtime.GOMAXPROCS(0))
 	set(&c.CommitIntervalMax, 100*time.Millisecond)
-	set(&c.MarkersPerSecondMax, 2000)
+	set(&c.MarkersPerSecondMax, 4000)
 	set(&c.RoundBytesMax, 16<<20)
 	set(&c.QueueBytesMax, 8<<20)
 	set(&c.OrderWaitMax, task.OrderWaitDefault)

@@ -43,7 +43,7 @@ func (c *cadence) dueIn(now time.Time, r *round, idle bool, budget *Budget) time
 	if !idle {
 		return latest
 	}
-	soonest := c.lastSeal.Add(max(c.IntervalMin, 2*c.smoothed)).Sub(now)
+	soonest := c.lastSeal.Add(max(c.IntervalMin, c.smoothed)).Sub(now)
 	if soonest <= 0 {
 		soonest = budget.freeAt(now).Sub(now)
 	}
@@ -63,11 +63,9 @@ func (c *cadence) sealed(now time.Time, r *round) {
 	c.lastSeal, c.streamEarly = now, r.full
 }
 
-// committed smooths the time from seal to applied exponentially, so that one slow commit does not double the latency for long.
+// committed smooths the time from seal to applied exponentially. One slow commit, as the very first of a producer is, says nothing of the
+// next: it counts as twice what was expected.
 func (c *cadence) committed(took time.Duration) {
-	if c.smoothed == 0 {
-		c.smoothed = took
-		return
-	}
+	took = min(took, c.IntervalMin+2*c.smoothed)
 	c.smoothed += (took - c.smoothed) / 8
 }
