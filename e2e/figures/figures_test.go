@@ -26,9 +26,12 @@ type plan struct {
 	dir  string
 	rate int
 	// between is how long the load runs before each disturbance.
-	between                     time.Duration
-	latencyRuns                 int
-	warmup, duration            time.Duration
+	between          time.Duration
+	latencyRuns      int
+	warmup, duration time.Duration
+	// warmBroker is how much longer the first latency run warms up: a broker that has just started compiles its code on the cores that
+	// everybody shares, which doubles every latency.
+	warmBroker                  time.Duration
 	restarts, takeovers, rolls  int
 	session, transaction        time.Duration
 	takeoversAtDefault          int
@@ -49,7 +52,7 @@ func planFromEnv() plan {
 	}
 	if p.dir = os.Getenv(envFigures); p.dir != "" {
 		p.rate, p.between = 10_000, 5*time.Second
-		p.latencyRuns, p.warmup, p.duration = 3, 10*time.Second, 30*time.Second
+		p.latencyRuns, p.warmup, p.duration, p.warmBroker = 3, 10*time.Second, 30*time.Second, 2*time.Minute
 		p.restarts, p.takeovers, p.takeoversAtDefault, p.rolls = 10, 6, 2, 2
 	}
 	return p

@@ -17,9 +17,12 @@ func measureLatency(t *testing.T, c *cluster.Cluster, p plan) []latency.Result {
 	dir := p.dir
 	var results []latency.Result
 	for n := range p.latencyRuns {
-		name := c.Name(t, "app")
+		name, warmup := c.Name(t, "app"), p.warmup
+		if n == 0 {
+			warmup += p.warmBroker
+		}
 		r, err := latency.Measure(t.Context(), latency.Config{
-			Brokers: c.Brokers(), Name: name, Partitions: partitions, Rate: p.rate, Warmup: p.warmup, Duration: p.duration,
+			Brokers: c.Brokers(), Name: name, Partitions: partitions, Rate: p.rate, Warmup: warmup, Duration: p.duration,
 			Dir: filepath.Join(dir, fmt.Sprint("latency-", n)), Profile: true,
 		})
 		if err != nil {
