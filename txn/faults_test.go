@@ -215,12 +215,12 @@ func waitFor(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(90 * time.Second)
 	for !cond() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("waited 30 s for %s", what)
+			t.Fatalf("waited 90 s for %s", what)
 		}
 	}
 }

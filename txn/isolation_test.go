@@ -316,16 +316,23 @@ func TestPurge(t *testing.T) {
 		listed.Each(func(o kadm.ListedOffset) { out[o.Partition] = o.Offset })
 		return out
 	}
+	var last [2]int64
 	for i := range 3 {
 		feed(t, b, 400)
 		check(t, b.read(t, "out", 400*(i+1)), int64(20*(i+1)))
-		before := starts()
-		waitFor(t, "the topic to be purged", func() bool { now := starts(); return now[0] > before[0] && now[1] > before[1] })
-		committed := b.committedIn(t, repartition)
-		for p, at := range starts() {
-			if at > committed[int32(p)] {
-				t.Errorf("partition %d starts at %d and is committed up to %d", p, at, committed[int32(p)])
+		waitFor(t, "the topic to be purged up to what is committed", func() bool {
+			now, done := starts(), true // before the offsets, which only grow
+			committed := b.committedIn(t, repartition)
+			for p, at := range now {
+				if at > committed[int32(p)] {
+					t.Fatalf("partition %d starts at %d and is committed up to %d", p, at, committed[int32(p)])
+				}
+				done = done && at == committed[int32(p)] && at > last[p]
 			}
-		}
+			if done {
+				last = now
+			}
+			return done
+		})
 	}
 }
