@@ -46,7 +46,8 @@ type App struct {
 	}
 }
 
-// New checks the configuration. It touches neither the cluster nor the disk.
+// New checks the configuration: every mistake in it is a [ConfigError], joined if there are several. It touches neither the cluster nor
+// the disk.
 func New(t *topology.Topology, cfg Config) (*App, error) {
 	if t == nil {
 		return nil, &ConfigError{"topology", "there is none"}
@@ -58,7 +59,7 @@ func New(t *topology.Topology, cfg Config) (*App, error) {
 	if cfg.Application != "" {
 		named, err := t.WithApplication(cfg.Application)
 		if err != nil {
-			return nil, err
+			return nil, &ConfigError{"Application", err.Error()}
 		}
 		t = named
 	}
