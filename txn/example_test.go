@@ -165,8 +165,8 @@ func ExampleConfig_endpoint() {
 	// Output: ready with 1 task
 }
 
-// A record without an error policy that fails stops its task. The others go on, and once the cause is put right the task goes on where it
-// was.
+// Where there is no dead-letter topic, a record that fails stops its task. The others go on, and once the cause is put right the task goes
+// on where it was.
 func ExampleApp_Resume() {
 	var up atomic.Bool
 	lookUp := func(value string) error {
