@@ -27,3 +27,6 @@ func checkName(name string) error {
 	}
 	return nil
 }
+
+// CheckInstance reports why OpenDirectory would not take id for an instance, without touching the disk: see [DirectoryOptions].Instance.
+func CheckInstance(id string) error { return checkName(id) }

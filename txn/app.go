@@ -46,7 +46,8 @@ type App struct {
 	}
 }
 
-// New checks the configuration. It touches neither the cluster nor the disk.
+// New checks the configuration: every mistake in it is a [ConfigError], joined if there are several. It touches neither the cluster nor
+// the disk.
 func New(t *topology.Topology, cfg Config) (*App, error) {
 	if t == nil {
 		return nil, &ConfigError{"topology", "there is none"}
@@ -58,7 +59,7 @@ func New(t *topology.Topology, cfg Config) (*App, error) {
 	if cfg.Application != "" {
 		named, err := t.WithApplication(cfg.Application)
 		if err != nil {
-			return nil, err
+			return nil, &ConfigError{"Application", err.Error()}
 		}
 		t = named
 	}
@@ -239,6 +240,9 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := in.tellChange(); err != nil {
+		return nil, err
+	}
 	a.mu.Lock()
 	a.mu.instance = in.dir.Instance()
 	a.mu.Unlock()
@@ -255,17 +259,22 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	}
 	in.tellUnassigned()
 	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return (*in.layout.Load())[topic].MaxMessageBytes }
-	in.budget = worker.NewBudget(a.cfg.MarkersPerSecondMax, func() {
-		a.log.Warn("more transaction markers are written than intended, although rounds commit as rarely as they may",
-			"markers_per_second", a.cfg.MarkersPerSecondMax, "commit_interval_max", a.cfg.CommitIntervalMax,
-			"remedy", "a longer CommitIntervalMax, fewer workers, or a higher MarkersPerSecondMax")
-	})
+	in.budget = a.newBudget()
 	in.shared = pebblestore.NewShared(a.cfg.CacheBytes, openFilesMax)
 	a.setShared(in.shared)
 	if in.membership, err = in.newMembership(); err != nil {
 		return nil, err
 	}
 	return in, nil
+}
+
+// newBudget returns the budget of markers that all workers share.
+func (a *App) newBudget() *worker.Budget {
+	return worker.NewBudget(a.cfg.MarkersPerSecondMax, func() {
+		a.log.Warn("more transaction markers are written than intended, although rounds commit as rarely as they may",
+			"markers_per_second", a.cfg.MarkersPerSecondMax, "commit_interval_max", a.cfg.CommitIntervalMax,
+			"remedy", "a longer CommitIntervalMax, fewer workers, or a higher MarkersPerSecondMax")
+	})
 }
 
 // reach repeats a question for as long as it comes to no answer, until ctx ends: a broker may restart just when an instance starts.
@@ -293,6 +302,17 @@ func (in *instance) tellUnassigned() {
 			"remedy", "run the topology under another application id, or copy the topic into one of the new size")
 	}
 	in.app.metrics.Unassigned(unassigned)
+}
+
+// tellChange says when the topology is another one than at the last start on this directory. It is no reason to stop: names tell what
+// belongs together, and a task whose stores or inputs no longer fit is judged when it is opened.
+func (in *instance) tellChange() error {
+	stored, now := in.dir.Fingerprint(), in.app.topology.Fingerprint()
+	if stored == now {
+		return nil
+	}
+	in.app.log.Info("the topology has changed since the last start on this state directory", "fingerprint_before", stored, "fingerprint", now)
+	return in.dir.SetFingerprint(now)
 }
 
 // groupCheckMax is how long the look at the group may take.

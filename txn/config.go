@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/endpoint"
@@ -34,8 +36,8 @@ type Config struct {
 	// Workers is the number of goroutines that compute. Default GOMAXPROCS.
 	Workers int
 	// CommitIntervalMax is the longest that a record waits for its round to be sealed, if the round sends anything. Default 100 ms.
-	// Under light load rounds commit as soon as there is nothing more to process; one that would send nothing is held back up to
-	// 10 s.
+	// Under light load rounds commit as soon as there is nothing more to process, but at most once in the time that a commit takes;
+	// one that would send nothing is held back up to 10 s.
 	CommitIntervalMax time.Duration
 	// MarkersPerSecondMax is how many transaction markers the process may cause per second: each transaction leaves one in every
 	// partition that it touches. Near it, rounds commit less often, down to every CommitIntervalMax and not beyond. A marker is about
@@ -143,17 +145,20 @@ func (c Config) validate() error {
 		wrong("Brokers", "set at least one host:port")
 	}
 	for _, b := range c.Brokers {
-		if _, _, err := net.SplitHostPort(b); err != nil {
+		if !isHostPort(b) {
 			wrong("Brokers", fmt.Sprintf("%q is not host:port", b))
 		}
 	}
 	if c.StateDir == "" {
 		wrong("StateDir", "set the directory for the instance's state")
 	}
-	for field, name := range map[string]string{"Instance": c.Instance, "Application": c.Application} {
-		if strings.Contains(name, broker.IDSeparator) {
-			wrong(field, fmt.Sprintf("%q contains %s, which separates the parts of transactional ids", name, broker.IDSeparator))
+	for _, id := range [][2]string{{"Application", c.Application}, {"Instance", c.Instance}} {
+		if strings.Contains(id[1], broker.IDSeparator) {
+			wrong(id[0], fmt.Sprintf("%q contains %s, which separates the parts of transactional ids", id[1], broker.IDSeparator))
 		}
+	}
+	if err := state.CheckInstance(c.Instance); c.Instance != "" && err != nil && !strings.Contains(c.Instance, broker.IDSeparator) {
+		wrong("Instance", err.Error())
 	}
 	if c.Workers < 1 || c.Workers > 256 {
 		wrong("Workers", fmt.Sprintf("%d is not between 1 and 256", c.Workers))
@@ -170,6 +175,15 @@ func (c Config) validate() error {
 	if c.TransactionTimeout < time.Second {
 		wrong("TransactionTimeout", fmt.Sprintf("%s is below 1s", c.TransactionTimeout))
 	}
+	if c.SessionTimeout < 0 {
+		wrong("SessionTimeout", fmt.Sprintf("%s is negative", c.SessionTimeout))
+	}
+	if c.ConnectTimeout < 0 {
+		wrong("ConnectTimeout", fmt.Sprintf("%s is negative", c.ConnectTimeout))
+	}
+	if c.CacheBytes < 0 {
+		wrong("CacheBytes", "it is negative")
+	}
 	if c.RoundBytesMax < 64<<10 {
 		wrong("RoundBytesMax", "less than 64 KiB")
 	}
@@ -184,6 +198,13 @@ func (c Config) validate() error {
 			c.InternalMinInSync, c.InternalReplicas))
 	}
 	return errors.Join(append(errs, securityErrors(c.Security.Validate()))...)
+}
+
+// isHostPort says whether a broker can be at that address, as far as its form tells.
+func isHostPort(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	n, portErr := strconv.ParseUint(port, 10, 16)
+	return err == nil && portErr == nil && host != "" && n > 0
 }
 
 // securityErrors returns the mistakes of package security as those of a Config.

@@ -288,8 +288,8 @@ func TestOneInputOutOfRange(t *testing.T) {
 		return s[0].State == txn.TaskStopped && strings.Contains(s[0].Reason, "150 to 200") && strings.Contains(s[0].Reason, "100") &&
 			s[1].Records == 100
 	})
-	if err := stop(); !errors.Is(err, txn.ErrStopped) {
-		t.Errorf("Run returned %v, want ErrStopped", err)
+	if err := stop(); !errors.Is(err, txn.ErrStopped) || !errors.Is(err, txn.ErrIntegrity) {
+		t.Errorf("Run returned %v, want ErrStopped because of ErrIntegrity", err)
 	}
 }
 

@@ -349,20 +349,35 @@ func TestNamesWithOneHash(t *testing.T) {
 }
 
 func TestConfigErrors(t *testing.T) {
-	good := txn.Config{Brokers: []string{"127.0.0.1:9092"}, StateDir: "somewhere"}
-	for field, change := range map[string]func(*txn.Config){
-		"Brokers":           func(c *txn.Config) { c.Brokers = []string{"no-port"} },
-		"StateDir":          func(c *txn.Config) { c.StateDir = "" },
-		"Instance":          func(c *txn.Config) { c.Instance = "a~b" },
-		"Workers":           func(c *txn.Config) { c.Workers = -1 },
-		"CommitIntervalMax": func(c *txn.Config) { c.CommitIntervalMax = time.Minute },
+	good := txn.Config{Brokers: []string{"127.0.0.1:9092", "[::1]:9092"}, StateDir: "somewhere"}
+	if _, err := txn.New(countTopology(t), good); err != nil {
+		t.Errorf("refused: %v", err)
+	}
+	for _, c := range []struct {
+		field  string
+		change func(*txn.Config)
+	}{
+		{"Brokers", func(c *txn.Config) { c.Brokers = []string{"no-port"} }},
+		{"Brokers", func(c *txn.Config) { c.Brokers = []string{"empty-port:"} }},
+		{"Brokers", func(c *txn.Config) { c.Brokers = []string{"high-port:99999"} }},
+		{"Brokers", func(c *txn.Config) { c.Brokers = []string{":9092"} }},
+		{"StateDir", func(c *txn.Config) { c.StateDir = "" }},
+		{"Application", func(c *txn.Config) { c.Application = "a b" }},
+		{"Application", func(c *txn.Config) { c.Application = "a~b" }},
+		{"Instance", func(c *txn.Config) { c.Instance = "a~b" }},
+		{"Instance", func(c *txn.Config) { c.Instance = "a/b" }},
+		{"Workers", func(c *txn.Config) { c.Workers = -1 }},
+		{"CommitIntervalMax", func(c *txn.Config) { c.CommitIntervalMax = time.Minute }},
+		{"SessionTimeout", func(c *txn.Config) { c.SessionTimeout = -1 }},
+		{"ConnectTimeout", func(c *txn.Config) { c.ConnectTimeout = -1 }},
+		{"CacheBytes", func(c *txn.Config) { c.CacheBytes = -1 }},
 	} {
 		cfg := good
-		change(&cfg)
+		c.change(&cfg)
 		_, err := txn.New(countTopology(t), cfg)
 		var bad *txn.ConfigError
-		if !errors.As(err, &bad) || bad.Field != field {
-			t.Errorf("a wrong %s gave %v", field, err)
+		if !errors.As(err, &bad) || bad.Field != c.field || strings.Contains(err.Error(), "\n") {
+			t.Errorf("a wrong %s gave %v", c.field, err)
 		}
 	}
 }

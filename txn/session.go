@@ -295,8 +295,8 @@ func (s *session) fetchFailed(failed *broker.FetchError) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", errGroupSession, errors.Join(failed, err))
 		}
-		why = fmt.Errorf("%w: the log holds offsets %d to %d; records were deleted before they were processed, so going on would "+
-			"leave them out silently", failed, start, end)
+		why = fmt.Errorf("%w: %w: the log holds offsets %d to %d; records were deleted before they were processed, so going on would "+
+			"leave them out silently", ErrIntegrity, failed, start, end)
 	}
 	for _, id := range s.readers(failed.Topic, failed.Partition) {
 		s.haltTask(id, fmt.Errorf("%w%s", why, s.positionIn(id, failed.Topic)))

@@ -516,7 +516,8 @@ func (s *session) retrying(t *task.Task, waits bool) {
 	}
 }
 
-// ErrIntegrity says that data and log contradict each other. Nothing was applied that contradicts the log.
+// ErrIntegrity says that state, offsets and log contradict each other, or that records were deleted before they were processed. Nothing was
+// applied that contradicts the log.
 var ErrIntegrity = worker.ErrIntegrity
 
 // stopped returns why tasks of the session do not work any more, nil when all of them do.

@@ -14,7 +14,8 @@
 //	1  failed: the cluster, the disk or another process is in the way
 //	2  usage: a flag, the environment, the configuration or the pipeline is wrong, or a newer build has the
 //	   state or the group; nothing was touched
-//	3  data integrity: stored state, changelog and offsets contradict each other, or stored data is damaged
+//	3  data integrity: stored state, changelog and offsets contradict each other, records were deleted before
+//	   they were processed, or stored data is damaged; for demo: a figure differs
 //
 // What goes wrong is said on the standard error, in one line for each problem: what, where, and what to do.
 //

@@ -71,10 +71,7 @@ func isIntegrity(err error) bool {
 		errors.Is(err, demo.ErrDiffers) {
 		return true
 	}
+	// Of what stops a task, a permission, a topic that is gone or a record is none of it, unless the record says so itself.
 	failure, isRecord := errors.AsType[*topology.Failure](err)
-	if isRecord {
-		return failure.Class == topology.Corruption
-	}
-	// A task stops either for a record or because its state and offsets do not name each other.
-	return errors.Is(err, txn.ErrAllStopped)
+	return isRecord && failure.Class == topology.Corruption
 }

@@ -48,7 +48,8 @@ func TestExitCodes(t *testing.T) {
 		{"wrong base", fmt.Errorf("x: %w", &state.BaseError{}), 3},
 		{"record that stops", fmt.Errorf("%w: %w", txn.ErrAllStopped, failure(topology.Config)), 1},
 		{"row that cannot be read", fmt.Errorf("%w: %w", txn.ErrAllStopped, failure(topology.Corruption)), 3},
-		{"state without offsets", fmt.Errorf("%w: %w", txn.ErrAllStopped, errors.New("x")), 3},
+		{"state without offsets", fmt.Errorf("%w: %w: %w", txn.ErrAllStopped, txn.ErrIntegrity, errors.New("x")), 3},
+		{"permission taken away", fmt.Errorf("%w: %w", txn.ErrAllStopped, errors.New("x")), 1},
 	} {
 		var stderr bytes.Buffer
 		p := &process{name: "onceward", err: &stderr}

@@ -2,45 +2,33 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
-	"syscall"
 	"text/tabwriter"
-	"time"
 
 	"github.com/onceward/onceward/txn"
 )
 
 // statusCommand asks the instance that runs on a state directory.
 type statusCommand struct {
-	StateDir string        `required:"" placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"State directory of the instance."`
-	Timeout  time.Duration `default:"5s" placeholder:"DURATION" env:"ONCEWARD_TIMEOUT" help:"How long to wait for the answer; default ${default}."`
+	instance
 	outputFlag
 }
 
 func (c *statusCommand) Run(p *process) error {
-	ctx, cancel := context.WithTimeout(p.ctx, c.Timeout)
-	defer cancel()
-	s, err := txn.InstanceStatus(ctx, c.StateDir)
+	var s txn.Status
+	err := c.ask(p, func(ctx context.Context) (err error) {
+		s, err = txn.InstanceStatus(ctx, c.StateDir)
+		return err
+	})
 	if err != nil {
-		return notRunning(err, c.StateDir)
+		return err
 	}
 	if c.Output == "json" {
 		return writeJSON(p.out, statusOf(s))
 	}
 	return writeStatus(p.out, s)
-}
-
-// notRunning explains the error of a question that nobody has answered.
-func notRunning(err error, stateDir string) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		// There is no socket, or one that a killed process has left.
-		return fmt.Errorf("no instance runs on the state directory %s; check --state-dir, or start one with run", stateDir)
-	}
-	return err
 }
 
 // instanceStatus is the JSON form of a status. Its fields are for programs and stay.

@@ -5,6 +5,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,19 +99,20 @@ func (c *Client) OpenTransactions(ctx context.Context, application string) ([]st
 }
 
 // Progress sums what the application's group has committed in a topic, and what the topic holds. It does not wait for pending
-// offsets: a partition whose commit is pending counts with its last stable one.
+// offsets: a partition whose commit is pending counts with its last stable one. A topic that does not exist is an error; an application
+// without a group has committed nothing.
 func (c *Client) Progress(ctx context.Context, application, topic string) (committed, end int64, err error) {
 	ends, err := c.adm.ListEndOffsets(ctx, topic)
-	if err != nil {
+	if err = cmp.Or(err, ends.Error()); err != nil {
 		return 0, 0, fmt.Errorf("listing the end of %s: %w", topic, err)
 	}
 	starts, err := c.adm.ListStartOffsets(ctx, topic)
-	if err != nil {
+	if err = cmp.Or(err, starts.Error()); err != nil {
 		return 0, 0, fmt.Errorf("listing the start of %s: %w", topic, err)
 	}
 	//nolint:forbidigo // progress for people: nothing is decided by it
 	offsets, err := c.adm.FetchOffsets(ctx, application)
-	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+	if err = cmp.Or(err, offsets.Error()); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return 0, 0, fmt.Errorf("reading the offsets of %s: %w", application, err)
 	}
 	ends.Each(func(o kadm.ListedOffset) {
@@ -145,7 +147,7 @@ type Contents struct {
 	Records []Record
 	// Aborted is the number of abort markers: one for every aborted transaction and partition that it had written to.
 	Aborted int
-	// AbortedTransactions are the producer ids and epochs of the abort markers.
+	// AbortedTransactions are the producer ids and epochs (in this order) of the abort markers.
 	AbortedTransactions map[[2]int64]bool
 }
 

@@ -1,0 +1,40 @@
+package txn_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+)
+
+// TestChangedTopologyIsTold: a start on the state directory of another topology says so, once, and goes on.
+func TestChangedTopologyIsTold(t *testing.T) {
+	b := newBroker(t, 1, "in", "out", "other")
+	dir := t.TempDir()
+	for i, c := range []struct {
+		topology *topology.Topology
+		told     bool
+	}{
+		{copyTopology(t, "out"), false},
+		{copyTopology(t, "out", "other"), true},
+		{copyTopology(t, "out", "other"), false},
+	} {
+		var log bytes.Buffer // the handler locks, and it is read after the end
+		app, stop := start(t, c.topology, txn.Config{
+			Brokers: b.ListenAddrs(), StateDir: dir, Workers: 1, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		waitFor(t, "the task", func() bool {
+			tasks := app.Status().Tasks
+			return len(tasks) == 1 && tasks[0].State == txn.TaskRunning
+		})
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		if told := strings.Contains(log.String(), "the topology has changed"); told != c.told {
+			t.Errorf("start %d: told is %t, want %t", i, told, c.told)
+		}
+	}
+}

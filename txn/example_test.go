@@ -1,0 +1,220 @@
+package txn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+	"github.com/onceward/onceward/txn/security"
+)
+
+// words are the input of the examples, totals what they count in.
+var (
+	words  = topology.Topic("words", schemas.String(), schemas.String())
+	counts = topology.Topic("counts", schemas.String(), schemas.Int64())
+	totals = topology.Store("totals", schemas.String(), schemas.Int64())
+)
+
+// counting counts the records of each key. It asks check about each value first, and a value that check refuses stops its task.
+func counting(check func(value string) error) *topology.Topology {
+	b := topology.NewBuilder("counting")
+	in := topology.From(b, words)
+	topology.Process(in, "count", totals, func(
+		c *topology.Context, totals state.KeyValue[string, int64], r topology.Record[string, string], emit topology.Emit[string, int64],
+	) error {
+		if err := check(r.Value); err != nil {
+			return err
+		}
+		return countRecord(c, totals, r, emit)
+	}).Into(counts)
+	t, err := b.Build()
+	must(err)
+	return t
+}
+
+func anything(string) error { return nil }
+
+// exampleOf runs a topology on an embedded broker until stop is called. send writes a word and its value to a partition.
+func exampleOf(t *topology.Topology, partitions int32, cfg txn.Config) (
+	app *txn.App, stateDir string, send func(partition int32, word, value string), stop func(),
+) {
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "words", "counts"))
+	must(err)
+	client, err := kgo.NewClient(kgo.SeedBrokers(broker.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	must(err)
+	stateDir, err = os.MkdirTemp("", "onceward-")
+	must(err)
+	cfg.Brokers, cfg.StateDir, cfg.Logger = broker.ListenAddrs(), stateDir, slog.New(slog.DiscardHandler)
+	app, err = txn.New(t, cfg)
+	must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- app.Run(ctx) }()
+	send = func(partition int32, word, value string) {
+		r := &kgo.Record{Topic: "words", Partition: partition, Key: []byte(word), Value: []byte(value)}
+		must(client.ProduceSync(ctx, r).FirstErr())
+	}
+	return app, stateDir, send, func() {
+		cancel()
+		must(<-done)
+		client.Close()
+		broker.Close()
+		must(os.RemoveAll(stateDir))
+	}
+}
+
+// until waits for a condition.
+func until(cond func() bool) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		<-tick.C
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// New says every mistake of a configuration at once, before anything is touched.
+func ExampleNew() {
+	_, err := txn.New(counting(anything), txn.Config{
+		Brokers: []string{"localhost"}, StateDir: "state", HTTP: "0.0.0.0:9090",
+		Security: security.Config{SASL: security.SASL{Mechanism: security.Plain, User: "counting", PasswordFile: "password"}},
+	})
+	var mistake *txn.ConfigError
+	fmt.Println(errors.As(err, &mistake), mistake.Field)
+	fmt.Println(err)
+	// Output:
+	// true Brokers
+	// configuration: Brokers: "localhost" is not host:port
+	// configuration: HTTP: "0.0.0.0:9090" can be reached from other machines, and what is served there has no authentication: listen on 127.0.0.1 or on unix:/path, and put a reverse proxy with TLS and authentication in front for others
+	// configuration: Security.SASL.Mechanism: PLAIN sends the secret itself and the connection is not encrypted: turn TLS on, or use SCRAM
+}
+
+// A store is read by the process that runs its task: what is committed, with the position that it contains.
+func ExampleRead() {
+	app, _, send, stop := exampleOf(counting(anything), 1, txn.Config{})
+	defer stop()
+	for _, word := range []string{"cat", "dog", "cat"} {
+		send(0, word, "")
+	}
+	until(func() bool { return app.Status().Totals.Records == 3 })
+	view, err := txn.Read(app, totals, 0)
+	must(err)
+	defer view.Close()
+	n, _, err := view.Get("cat")
+	must(err)
+	fmt.Println("cat", n)
+	for entry, err := range view.All() {
+		must(err)
+		fmt.Println(entry.Key, entry.Value)
+	}
+	fmt.Println("up to offset", view.Positions().Inputs[0].Offset)
+	// Output:
+	// cat 2
+	// cat 2
+	// dog 1
+	// up to offset 3
+}
+
+// Another program on the machine asks an instance through its state directory, which no other process can open.
+func ExampleInstanceStatus() {
+	app, stateDir, send, stop := exampleOf(counting(anything), 1, txn.Config{Instance: "first"})
+	defer stop()
+	send(0, "cat", "")
+	until(func() bool { return app.Status().Totals.Records == 1 })
+	status, err := txn.InstanceStatus(context.Background(), stateDir)
+	must(err)
+	fmt.Println(status.Application, status.Instance, status.State)
+	for _, task := range status.Tasks {
+		fmt.Println(task.ID, task.State, task.Inputs[0].Topic, task.Inputs[0].Offset)
+	}
+	// Output:
+	// counting first running
+	// words_0 running words 1
+}
+
+// The endpoint tells a supervisor whether the process does its share: 200 when it is in the group and all its tasks are open.
+func ExampleConfig_endpoint() {
+	app, _, _, stop := exampleOf(counting(anything), 1, txn.Config{HTTP: "127.0.0.1:0"})
+	defer stop()
+	until(func() bool { return app.Status().HTTP != "" }) // with the port that was taken
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	until(func() bool {
+		resp, err := client.Get("http://" + app.Status().HTTP + "/readyz")
+		must(err)
+		must(resp.Body.Close())
+		return resp.StatusCode == http.StatusOK
+	})
+	fmt.Println("ready with", len(app.Status().Tasks), "task")
+	// Output: ready with 1 task
+}
+
+// Where there is no dead-letter topic, a record that fails stops its task. The others go on, and once the cause is put right the task goes
+// on where it was.
+func ExampleApp_Resume() {
+	var up atomic.Bool
+	lookUp := func(value string) error {
+		if value == "new" && !up.Load() {
+			return errors.New("the directory of words is away")
+		}
+		return nil
+	}
+	app, _, send, stop := exampleOf(counting(lookUp), 2, txn.Config{})
+	defer stop()
+	first := topology.TaskID{Subtopology: "words", Partition: 0}
+	isStopped := func() bool {
+		tasks := app.Status().Tasks
+		return len(tasks) == 2 && tasks[0].State == txn.TaskStopped
+	}
+	send(0, "cat", "new")
+	until(isStopped)
+	send(1, "dog", "old")
+	until(func() bool { return app.Status().Totals.Records == 1 })
+	fmt.Println(first, "is stopped; records of others:", app.Status().Totals.Records)
+
+	up.Store(true)
+	must(app.Resume(first))
+	until(func() bool { return app.Status().Totals.Records == 2 })
+	fmt.Println("all records:", app.Status().Totals.Records)
+	// Output:
+	// words_0 is stopped; records of others: 1
+	// all records: 2
+}
+
+// What the principal of an application has to be allowed on a cluster with ACLs.
+func ExamplePermissions() {
+	for _, p := range txn.Permissions(counting(anything)) {
+		fmt.Println(p.Resource, p.Name, p.Operation)
+	}
+	// Output:
+	// Group counting Read
+	// TransactionalId counting~ Write
+	// Topic words Read
+	// Topic words DescribeConfigs
+	// Topic counts Write
+	// Topic counts DescribeConfigs
+	// Topic counting-totals-changelog Create
+	// Topic counting-totals-changelog DescribeConfigs
+	// Topic counting-totals-changelog Read
+	// Topic counting-totals-changelog Write
+	// Topic counting-rounds Create
+	// Topic counting-rounds DescribeConfigs
+	// Topic counting-rounds Read
+	// Topic counting-rounds Write
+}
