@@ -80,6 +80,9 @@ func (w *Worker) compute(now time.Time) bool {
 func (w *Worker) computeTask(t *task.Task, s *slice) bool {
 	t.Punctuate(s.began)
 	for !w.isolation.full(t, w.open) {
+		if s.began.Before(t.WakeAt()) {
+			return true // what an abort had put before the record that waits is done
+		}
 		e, ok := t.Next(s.began)
 		if !ok {
 			return true
