@@ -1,10 +1,12 @@
 package txn
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 
+	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
@@ -25,6 +27,27 @@ func TestOnlyRestartable(t *testing.T) {
 		{errors.Join(reopen, fmt.Errorf("stopping: %w", errors.Join(reopen, disk))), false},
 	} {
 		if got := onlyRestartable(tc.err); got != tc.want {
+			t.Errorf("%q: %v", tc.err, got)
+		}
+	}
+}
+
+// TestIntegrityIsNotRestartable: contradicting data end Run also when another worker's membership ends at the same moment, or when that was
+// the failure before (rule 5.3).
+func TestIntegrityIsNotRestartable(t *testing.T) {
+	reopen := fmt.Errorf("worker 1: %w", worker.ErrReopen)
+	for _, tc := range []struct {
+		err  error
+		want bool
+	}{
+		{reopen, true},
+		{fmt.Errorf("%w: a: %w", worker.ErrReopen, assign.ErrMemberChanged), true},
+		{errors.Join(errResumed, fmt.Errorf("stopping: %w", context.DeadlineExceeded)), true},
+		{errors.Join(reopen, fmt.Errorf("%w: mixed", ErrIntegrity)), false},
+		{errors.Join(errResumed, fmt.Errorf("stopping: %w", fmt.Errorf("%w: mixed", ErrIntegrity))), false},
+		{fmt.Errorf("%w: broken: %w", ErrIntegrity, assign.ErrMemberChanged), false},
+	} {
+		if got := restartable(tc.err); got != tc.want {
 			t.Errorf("%q: %v", tc.err, got)
 		}
 	}

@@ -9,9 +9,11 @@ import (
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-// restartable says that closing everything and opening it again from the log is the remedy.
+// restartable says that closing everything and opening it again from the log is the remedy. It is not where data and log contradict each
+// other, whatever else is over: two workers can fail together, and a failure can be what a broken invariant came after.
 func restartable(err error) bool {
-	return errors.Is(err, worker.ErrReopen) || errors.Is(err, assign.ErrMemberChanged) || errors.Is(err, errGroupSession)
+	return !errors.Is(err, ErrIntegrity) &&
+		(errors.Is(err, worker.ErrReopen) || errors.Is(err, assign.ErrMemberChanged) || errors.Is(err, errGroupSession))
 }
 
 // onlyRestartable is restartable for every part of err: nothing else went wrong beside it.

@@ -2,6 +2,7 @@ package txn_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -149,4 +152,47 @@ func TestRevokeWithRoundInFlight(t *testing.T) {
 		t.Errorf("the round of the task that was given up has ended %t with commit=%t and offsets under the generations %v, want an abort "+
 			"and no offsets", ok, committed, c.of[round])
 	}
+}
+
+// TestFailureOfGivenUpTask: a task that is given up while its worker is in user code, and fails there after it has come back, does not
+// stop its successor (rule 6.1).
+func TestFailureOfGivenUpTask(t *testing.T) {
+	b := newBroker(t, 2, "in", "out")
+	k := newTaker(t, b)
+	entered, release := make(chan struct{}), make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(letGo)
+	var tries atomic.Int64
+	builder := topology.NewBuilder("counting")
+	topology.From(builder, topology.Topic("in", schemas.String(), schemas.String())).
+		Peek("work", func(topology.Record[string, string]) error {
+			if tries.Add(1) > 1 {
+				return nil
+			}
+			close(entered)
+			<-release
+			return topology.Fail(topology.Fatal, errors.New("only the first try fails"))
+		}).Into(topology.Topic("out", schemas.String(), schemas.String()))
+	top, err := builder.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1}
+	app, _ := start(t, top, cfg.WithRevokeWait(200*time.Millisecond))
+	waitFor(t, "both tasks", running(app, 2))
+	b.produce(t, &kgo.Record{Topic: "in", Partition: 0, Key: []byte("k"), Value: []byte("v")})
+	<-entered
+	k.moveFirst(true)
+	waitFor(t, "the partition to move", k.holds)
+	k.moveFirst(false)
+	waitFor(t, "the partition to come back", func() bool { return !k.holds() && len(app.Status().Tasks) == 2 })
+	letGo()
+	waitFor(t, "the successor to process the record", func() bool {
+		for _, task := range app.Status().Tasks {
+			if task.State == txn.TaskStopped {
+				t.Fatalf("task %s has stopped: %s", task.ID, task.Reason)
+			}
+		}
+		return app.Status().Totals.Records == 1
+	})
 }

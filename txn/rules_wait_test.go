@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -65,6 +66,50 @@ func TestNoOpenTransactionWhileRetrying(t *testing.T) {
 	never(t, "a transaction is open while a retry is waited for", func() bool { return len(b.ongoing(t)) > 0 })
 	if n := attempts.Load(); n != 1 || app.Status().Totals.Aborts > 0 {
 		t.Errorf("%d attempts and %d aborts, want one attempt and no abort", n, app.Status().Totals.Aborts)
+	}
+}
+
+// TestAbortWhileRetrying: what comes before a record that waits for its next attempt is run again at once after an abort, and the record
+// itself not before its time (rules 3.4, 9.4).
+func TestAbortWhileRetrying(t *testing.T) {
+	const before = 8
+	b := newBroker(t, 1, "in", "out")
+	var attempts, refused atomic.Int64
+	build := topology.NewBuilder("counting", topology.OnError(topology.Transient, topology.Policy{
+		Action: topology.Retry, Attempts: 5, Backoff: time.Hour, BackoffMax: time.Hour, Then: topology.Stop,
+	}))
+	topology.From(build, topology.Topic("in", schemas.String(), schemas.String())).
+		Peek("flaky", func(r topology.Record[string, string]) error {
+			if r.Key != "flaky" {
+				return nil
+			}
+			attempts.Add(1)
+			return topology.Fail(topology.Transient, schemas.Reason("not yet"))
+		}).
+		Into(topology.Topic("out", schemas.String(), schemas.String()))
+	top, err := build.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.ControlKey(keyTxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error, bool) {
+		if attempts.Load() == 0 { // a round that ends before the record has failed shows nothing
+			b.KeepControl()
+			return nil, nil, false
+		}
+		refused.Add(1)
+		return refuse(req, kerr.UnknownServerError.Code), nil, true
+	})
+	for range before {
+		b.produce(t, &kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte("v")})
+	}
+	b.produce(t, &kgo.Record{Topic: "in", Key: []byte("flaky"), Value: []byte("v")})
+	app, _ := start(t, top, txn.Config{
+		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, TransactionTimeout: 2 * slowCadence, CommitIntervalMax: slowCadence,
+	})
+	waitFor(t, "what came before to be committed", func() bool { return app.Status().Totals.Records == before })
+	b.read(t, "out", before)
+	if attempts.Load() != 1 || refused.Load() != 1 {
+		t.Errorf("%d attempts and %d refused commits, want one of each", attempts.Load(), refused.Load())
 	}
 }
 

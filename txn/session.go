@@ -180,7 +180,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 				IntervalMin: commitIntervalMin, IntervalMax: a.cfg.CommitIntervalMax, BytesMax: a.cfg.RoundBytesMax,
 				HeldBytesMax: a.cfg.QueueBytesMax / 4, EmptyMax: a.cfg.emptyMax,
 			},
-			QueueBytesLow: a.cfg.QueueBytesMax / 4, Stopped: s.taskStopped, Retrying: s.retrying, Logger: a.log,
+			QueueBytesLow: a.cfg.QueueBytesMax / 4, Stopped: s.stoppedByWorker, Retrying: s.retrying, Logger: a.log,
 			Metrics: a.metrics.Worker(i),
 		}, producers[i]))
 	}

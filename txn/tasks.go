@@ -207,11 +207,11 @@ func (s *session) open(ctx context.Context, id topology.TaskID, e *taskEntry) {
 			if stop.Cause == nil {
 				err = fmt.Errorf("%w: %w", ErrIntegrity, err)
 			}
-			s.taskStopped(id, err)
+			s.taskStopped(id, e, err)
 			return
 		case errors.Is(err, errNoGraph), broker.Permanent(err):
 			s.in.app.log.Error("task stopped", "task", id.String(), "error", err)
-			s.taskStopped(id, err)
+			s.taskStopped(id, e, err)
 			return
 		case errors.Is(err, assign.ErrMemberChanged):
 			s.cancel(err)
@@ -232,12 +232,11 @@ func (s *session) isStopped(e *taskEntry) bool {
 
 // taskStopped notes why a task does not work any more. It ends the session with the reason when no other is left that could, or when
 // the application is to end with the first.
-func (s *session) taskStopped(id topology.TaskID, err error) {
+func (s *session) taskStopped(id topology.TaskID, e *taskEntry, err error) {
 	s.tasks.Lock()
 	defer s.tasks.Unlock()
-	e := s.tasks.entries[id]
-	if e == nil {
-		return // revoked meanwhile: the next owner tries
+	if s.tasks.entries[id] != e {
+		return // revoked meanwhile: the next owner tries, who may be this process again
 	}
 	e.stopped = err
 	for _, src := range s.subs[id.Subtopology].Sources {
@@ -255,6 +254,17 @@ func (s *session) taskStopped(id topology.TaskID, err error) {
 	s.endPoll(fmt.Errorf("%w: %w", ErrAllStopped, err))
 }
 
+// stoppedByWorker is taskStopped for a task that stopped by itself.
+func (s *session) stoppedByWorker(t *task.Task, err error) {
+	s.tasks.RLock()
+	e := s.tasks.entries[t.ID]
+	ours := e != nil && e.task == t
+	s.tasks.RUnlock()
+	if ours {
+		s.taskStopped(t.ID, e, err)
+	}
+}
+
 // haltTask stops a task for a reason that is not its record.
 func (s *session) haltTask(id topology.TaskID, why error) {
 	s.tasks.RLock()
@@ -269,7 +279,7 @@ func (s *session) haltTask(id topology.TaskID, why error) {
 		return // told before, or given up
 	}
 	s.in.app.log.Error("task stopped", "task", id.String(), "error", why)
-	s.taskStopped(id, why)
+	s.taskStopped(id, e, why)
 	if r != nil {
 		r.worker.Halt(r.task, why)
 	}

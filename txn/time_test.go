@@ -114,6 +114,53 @@ func TestWallClockWithoutRecords(t *testing.T) {
 	}
 }
 
+// emitting emits at every firing by the wall clock, and keeps nothing.
+func emitting(t *testing.T, every time.Duration) *topology.Topology {
+	t.Helper()
+	b := topology.NewBuilder("counting")
+	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
+	n := topology.Stateful(in, "beat")
+	out := topology.Outlet[string, string](n, "out")
+	n.Process(func(s *topology.Setup) (topology.Handler[string, string], error) {
+		emit := out.In(s)
+		s.OnWallClock(every, func(c *topology.Context, at time.Time) error {
+			return emit(c, topology.Record[string, string]{Key: s.Task().String(), Value: at.Format(time.RFC3339Nano)})
+		})
+		return func(*topology.Context, topology.Record[string, string]) error { return nil }, nil
+	})
+	out.Stream().Into(topology.Topic("out", schemas.String(), schemas.String()))
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return top
+}
+
+// TestWallClockThatOnlyEmits: a firing that emits and writes no store is committed as any other (rule 2.3).
+func TestWallClockThatOnlyEmits(t *testing.T) {
+	b := newBroker(t, 1, "in", "out")
+	app, stop := start(t, emitting(t, 20*time.Millisecond), txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1})
+	waitFor(t, "outputs of punctuations", func() bool { return app.Status().Totals.Outputs >= 5 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	totals := app.Status().Totals
+	if totals.Punctuations != totals.Outputs {
+		t.Errorf("%d punctuations were committed with %d outputs", totals.Punctuations, totals.Outputs)
+	}
+	before := time.Time{}
+	for _, r := range b.read(t, "out", int(totals.Outputs)) {
+		at, err := time.Parse(time.RFC3339Nano, string(r.Value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !at.After(before) {
+			t.Errorf("firing at %s follows one at %s", at, before)
+		}
+		before = at
+	}
+}
+
 // TestStreamTimeAcrossAborts: a boundary of stream time that is passed fires once, whatever is aborted and restarted in between.
 func TestStreamTimeAcrossAborts(t *testing.T) {
 	b := newBroker(t, 1, "in", "out")

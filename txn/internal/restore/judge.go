@@ -133,6 +133,13 @@ func (f Found) emptyState() bool {
 	return true
 }
 
+// emptyDatabase reports whether nothing was ever written to the database, by a round or by a restore.
+func (f Found) emptyDatabase() bool {
+	return f.Database.Round.IsZero() && !slices.ContainsFunc(f.Database.Changelogs, func(c state.Changelog) bool {
+		return c.Applied > 0 || c.Scanned > 0
+	})
+}
+
 // startPositions are those of a task without a usable blob: committed offsets where there are some, start offsets elsewhere.
 func startPositions(f Found) state.Positions {
 	p := state.Positions{WrittenAt: f.Now.UnixMilli()}
@@ -194,9 +201,7 @@ const (
 // empty: it is emptied.
 func (f Found) fresh() Plan {
 	plan := Plan{Positions: startPositions(f)}
-	if len(f.Database.Changelogs) > 0 && slices.ContainsFunc(f.Database.Changelogs, func(c state.Changelog) bool {
-		return c.Applied > 0 || c.Scanned > 0
-	}) {
+	if !f.emptyDatabase() {
 		plan.Wipe, plan.WipeCause, plan.WipeReason = true, Interrupted, "it holds a part of a restore, and there is nothing any more that it was restored from"
 	}
 	return plan
@@ -252,7 +257,8 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 	if len(named) == len(b.Changelogs) && task.TopicsHash(named) != b.Topics {
 		return Plan{}, f.stop("a changelog topic is not the one that the last commit names: it was deleted and created again", wayRebuild)
 	}
-	if !missing && !plan.Wipe && f.Database.State != b.State {
+	// An empty database is at the committed positions if the commit names none of its stores: it has nothing that a round wrote.
+	if !missing && !plan.Wipe && !f.emptyDatabase() && f.Database.State != b.State {
 		return Plan{}, f.stop("the database is at the committed positions, but it was written by another round than the commit names", wayRebuild)
 	}
 	if plan.Wipe {

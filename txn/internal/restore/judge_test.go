@@ -83,6 +83,7 @@ func TestJudge(t *testing.T) {
 			f.Database.Changelogs[0].TopicID = [16]byte{99}
 		}, a: [2]int64{0, 50}, b: [2]int64{0, 30}, wipe: "does not exist any more"},
 
+		{name: "a database that no round has written, where one should have", change: func(f *Found) { f.Database.State = state.RoundID{} }, stop: "another round"},
 		{name: "the database is ahead", change: func(f *Found) { f.Database.Changelogs[0].Applied = 51 }, stop: "contains changelog app-a-changelog[3] up to 51"},
 		{name: "the same place by another round", change: func(f *Found) { f.Database.State = round7 }, stop: "another round"},
 		{name: "the cluster lost records", change: func(f *Found) { f.Changelogs[1].HighWatermark = 29 }, stop: "lost records"},
@@ -190,5 +191,21 @@ func TestJudgePartOfARestore(t *testing.T) {
 	plan, err := Judge(f)
 	if err != nil || !plan.Wipe {
 		t.Errorf("the plan is %+v (%v), want a wipe", plan, err)
+	}
+}
+
+// TestJudgeReplacedStores: where a new version has other stores than the last commit, an instance without a database opens the task as one
+// with a database does.
+func TestJudgeReplacedStores(t *testing.T) {
+	for _, database := range []state.Positions{committed(), {}} {
+		f := found()
+		f.Database = database
+		for i := range f.Changelogs {
+			f.Changelogs[i].Store, f.Changelogs[i].HighWatermark, f.Changelogs[i].Empty = f.Changelogs[i].Store+"2", 0, true
+		}
+		plan, err := Judge(f)
+		if err != nil || plan.Wipe {
+			t.Errorf("database at %s: wiped %v, %v", database, plan.Wipe, err)
+		}
 	}
 }

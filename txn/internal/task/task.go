@@ -190,8 +190,13 @@ func (t *Task) Waited() bool {
 	return long
 }
 
-// WakeAt is when a postponed record may be tried again, zero when there is none.
-func (t *Task) WakeAt() time.Time { return t.retry.wakeAt }
+// WakeAt is when a postponed entry may be tried again, zero when there is none. Nothing waits for it that an abort has put before it.
+func (t *Task) WakeAt() time.Time {
+	if n := len(t.queue.again); n == 0 || !t.retry.is(t.queue.again[n-1]) {
+		return time.Time{}
+	}
+	return t.retry.wakeAt
+}
 
 // Halt ends the task's work, with the reason, between two records. It keeps its offsets.
 func (t *Task) Halt(why error) { t.stopped, t.retry = why, retry{} }

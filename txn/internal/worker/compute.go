@@ -80,6 +80,9 @@ func (w *Worker) compute(now time.Time) bool {
 func (w *Worker) computeTask(t *task.Task, s *slice) bool {
 	t.Punctuate(s.began)
 	for !w.isolation.full(t, w.open) {
+		if s.began.Before(t.WakeAt()) {
+			return true // what an abort had put before the record that waits is done
+		}
 		e, ok := t.Next(s.began)
 		if !ok {
 			return true
@@ -94,15 +97,8 @@ func (w *Worker) computeTask(t *task.Task, s *slice) bool {
 
 // process runs one entry and reports whether the next one may follow in this slice.
 func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
-	if w.open == nil {
-		w.open = newRound(w.state.BackRound)
-		w.open.started = now
-		w.rounds[w.open.n] = w.open
-	}
-	r := w.open
-	r.held += e.Bytes()
-	r.entries++
 	if e.IsControl() {
+		r := w.joinedBy(e, now)
 		r.contribution(t).TookControl(e)
 		t.Advance(e, false)
 		w.joined()
@@ -112,12 +108,13 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 	v := t.Process(e)
 	_ = failpoint.Hit(context.Background(), failpoint.ProcessAfter)
 	w.observed.processed++
-	if e.Record == nil && v.Action == topology.Accept && !v.Wrote {
+	if e.Record == nil && v.Action == topology.Accept && !v.Wrote && len(v.Outputs) == 0 && len(v.Counts) == 0 {
 		t.Advance(e, true)
 		return true // it left nothing that would have to be committed
 	}
 	switch v.Action {
 	case topology.Accept, topology.DeadLetter:
+		r := w.joinedBy(e, now)
 		c := r.contribution(t)
 		c.Took(e, v)
 		r.worked = true
@@ -128,6 +125,7 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		if v.Action == topology.DeadLetter {
 			w.log.Warn("record dead-lettered", "task", t.ID.String(), "record", e.String(), "failure", v.Failure)
 		}
+		return w.afterEntry(r)
 	case topology.Retry:
 		w.stats.Retries.Add(1)
 		w.cfg.Metrics.Retried(t.ID, v.Failure.Class)
@@ -143,7 +141,18 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		w.halt(t, fmt.Errorf("stopped at %s: %w", e, v.Failure))
 		return false
 	}
-	return w.afterEntry(r)
+}
+
+// joinedBy returns the open round, which there is from its first entry on, with the entry counted.
+func (w *Worker) joinedBy(e task.Entry, now time.Time) *round {
+	if w.open == nil {
+		w.open = newRound(w.state.BackRound)
+		w.open.started = now
+		w.rounds[w.open.n] = w.open
+	}
+	w.open.held += e.Bytes()
+	w.open.entries++
+	return w.open
 }
 
 // afterEntry hands output over and ends rounds that have enough.

@@ -14,7 +14,7 @@
 //
 // # Cadence
 //
-// A round is due when there is nothing more to process and the last seal is at least the minimum interval ago (twice the smoothed
+// A round is due when there is nothing more to process and the last seal is at least the minimum interval ago (the smoothed
 // commit time, at least 5 ms); at the latest after the maximum interval, or when its output and writes reach the byte bound. A round
 // that would send no record is held back, at most 10 s, and then carries one filler record, because a transaction without a record
 // never ends at the broker. A task that waits for a retry never waits inside an open transaction: the round so far is committed first.

@@ -179,6 +179,6 @@ func (w *Worker) halt(t *task.Task, why error) {
 	w.isolation.leave(t)
 	w.publish(t)
 	if _, leaving := w.leaving[t]; !leaving { // who owns the task now may fare better
-		w.cfg.Stopped(t.ID, why)
+		w.cfg.Stopped(t, why)
 	}
 }

@@ -88,10 +88,11 @@ func (r *round) add(c *task.Contribution, outputs []topology.Output, slab *slab)
 		rec := slab.next()
 		rec.Topic, rec.Partition, rec.Key, rec.Value = o.Topic, o.Partition, o.Key, o.Value
 		rec.Timestamp = time.UnixMilli(o.Timestamp)
+		n := int64(outputOverhead + len(o.Key) + len(o.Value))
 		for _, h := range o.Headers {
 			rec.Headers = append(rec.Headers, broker.RecordHeader{Key: h.Key, Value: h.Value})
+			n += int64(len(h.Key) + len(h.Value))
 		}
-		n := int64(outputOverhead + len(o.Key) + len(o.Value))
 		r.outputs = append(r.outputs, rec)
 		r.origins = append(r.origins, from)
 		r.waiting += n

@@ -41,8 +41,8 @@ type Config struct {
 	Budget *Budget
 	// QueueBytesLow is where a paused input is resumed.
 	QueueBytesLow int64
-	// Stopped is told of a task that stops by itself; it must not block.
-	Stopped func(id topology.TaskID, why error)
+	// Stopped is told of a task that stops by itself, which may have been given up meanwhile; it must not block.
+	Stopped func(t *task.Task, why error)
 	// Retrying is told when a task begins to wait long for the next attempt of a record, and when it goes on; it must not block.
 	Retrying func(t *task.Task, waits bool)
 	// Metrics counts what the worker does; nil counts nothing.
