@@ -88,6 +88,8 @@ type Config struct {
 	purgeInterval time.Duration
 	// revokeWait is how long a revoke waits for the round in flight.
 	revokeWait time.Duration
+	// memberWatch is how often the member id is compared while nothing is committed.
+	memberWatch time.Duration
 	// now and wait are the clock of the wait after a fence; tests replace them.
 	now  func() time.Time
 	wait func(context.Context, time.Duration) error
@@ -120,6 +122,7 @@ func (c Config) withDefaults() Config {
 	set(&c.revokeWait, revokeWait)
 	set(&c.loopBound, loopBound)
 	set(&c.endsEvery, endsEvery)
+	set(&c.memberWatch, memberWatch)
 	if c.now == nil {
 		c.now, c.wait = time.Now, backoff.Sleep
 	}

@@ -41,6 +41,12 @@ func (c Config) WithRevokeWait(d time.Duration) Config {
 	return c
 }
 
+// WithMemberWatch changes how often the member id is compared while nothing is committed.
+func (c Config) WithMemberWatch(d time.Duration) Config {
+	c.memberWatch = d
+	return c
+}
+
 // WithClock replaces the clock of the wait after a fence.
 func (c Config) WithClock(now func() time.Time, wait func(context.Context, time.Duration) error) Config {
 	c.now, c.wait = now, wait

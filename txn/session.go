@@ -121,7 +121,7 @@ const memberWatch = time.Second
 // watchMember ends the session when the client has rejoined the group as another member, which it can do without a callback: somebody
 // else may have owned the tasks in between. Commits compare the id themselves; this is for instances that have nothing to commit.
 func (s *session) watchMember() {
-	tick := time.NewTicker(memberWatch)
+	tick := time.NewTicker(s.in.app.cfg.memberWatch)
 	defer tick.Stop()
 	first := ""
 	for {
