@@ -90,7 +90,7 @@ type Config struct {
 	revokeWait time.Duration
 	// memberWatch is how often the member id is compared while nothing is committed.
 	memberWatch time.Duration
-	// now and wait are the clock of the wait after a fence; tests replace them.
+	// now and wait are the clock of the wait after a fence, now that of the reports of a restore too; tests replace them.
 	now  func() time.Time
 	wait func(context.Context, time.Duration) error
 }

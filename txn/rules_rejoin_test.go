@@ -118,46 +118,52 @@ func (b *testBroker) owner(t *testing.T, n int) {
 	}
 }
 
-// restarts keeps why memberships were begun again.
-type restarts struct {
+// logged keeps one attribute of the logs with one message.
+type logged struct {
 	slog.Handler
-	mu   *sync.Mutex
-	errs *[]string
+	message, attr string
+	mu            *sync.Mutex
+	values        *[]string
 }
 
-func newRestarts(t *testing.T) restarts {
-	return restarts{testLogger(t).Handler(), new(sync.Mutex), new([]string)}
+func newLogged(t *testing.T, message, attr string) logged {
+	return logged{testLogger(t).Handler(), message, attr, new(sync.Mutex), new([]string)}
 }
 
-func (r restarts) Enabled(context.Context, slog.Level) bool { return true }
-func (r restarts) WithAttrs([]slog.Attr) slog.Handler       { return r }
-func (r restarts) WithGroup(string) slog.Handler            { return r }
+// newRestarts keeps why memberships were begun again.
+func newRestarts(t *testing.T) logged {
+	return newLogged(t, "the membership ended and is begun again", "error")
+}
 
-func (r restarts) Handle(ctx context.Context, record slog.Record) error {
-	if record.Message == "the membership ended and is begun again" {
+func (l logged) Enabled(context.Context, slog.Level) bool { return true }
+func (l logged) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l logged) WithGroup(string) slog.Handler            { return l }
+
+func (l logged) Handle(ctx context.Context, record slog.Record) error {
+	if record.Message == l.message {
 		record.Attrs(func(a slog.Attr) bool {
-			if a.Key == "error" {
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				*r.errs = append(*r.errs, a.Value.String())
+			if a.Key == l.attr {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				*l.values = append(*l.values, a.Value.String())
 			}
 			return true
 		})
 	}
-	return r.Handler.Handle(ctx, record)
+	return l.Handler.Handle(ctx, record)
 }
 
-func (r restarts) all() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]string(nil), *r.errs...)
+func (l logged) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), *l.values...)
 }
 
-// because fails unless a single restart was, for the reason that the member id has changed.
-func (r restarts) because(t *testing.T, what string) {
+// because fails unless a single restart was logged, for the reason that the member id has changed.
+func (l logged) because(t *testing.T, what string) {
 	t.Helper()
-	waitFor(t, "the membership to begin again", func() bool { return len(r.all()) > 0 })
-	if all := r.all(); len(all) != 1 || !strings.Contains(all[0], what) || !strings.Contains(all[0], "as a new member") {
+	waitFor(t, "the membership to begin again", func() bool { return len(l.all()) > 0 })
+	if all := l.all(); len(all) != 1 || !strings.Contains(all[0], what) || !strings.Contains(all[0], "as a new member") {
 		t.Errorf("the membership was begun again because of %q, want one reason: %q, and a new member", all, what)
 	}
 }

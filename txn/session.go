@@ -167,7 +167,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	s.ownership = assign.New(in.membership.constant.Subtopologies)
 	s.restorer = restore.New(restore.Restorer{
 		Cluster: in.cluster, Layout: *in.layout.Load(), Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
-		RoundsTopic: topics.RoundsTopic(a.topology.Application()), Metrics: a.metrics,
+		RoundsTopic: topics.RoundsTopic(a.topology.Application()), Metrics: a.metrics, Now: a.cfg.now,
 	})
 	coordinator := broker.NewCoordinator(in.cluster)
 	for i := range a.cfg.Workers {
