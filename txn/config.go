@@ -84,8 +84,9 @@ type Config struct {
 	// metadataMax, emptyMax, loopBound and endsEvery are lowered by tests.
 	metadataMax                    int
 	emptyMax, loopBound, endsEvery time.Duration
-	// purgeInterval is how often repartition topics are purged.
+	// purgeInterval is how often repartition topics are purged. Tests set purgeTurn instead, which waits for the next turn.
 	purgeInterval time.Duration
+	purgeTurn     func(context.Context) error
 	// revokeWait is how long a revoke waits for the round in flight.
 	revokeWait time.Duration
 	// memberWatch is how often the member id is compared while nothing is committed.

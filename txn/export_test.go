@@ -23,6 +23,12 @@ func (c Config) WithPurgeInterval(d time.Duration) Config {
 	return c
 }
 
+// WithPurgeTurn makes repartition topics be purged whenever turn returns nil. It is called again when that is done.
+func (c Config) WithPurgeTurn(turn func(context.Context) error) Config {
+	c.purgeTurn = turn
+	return c
+}
+
 // WithLoopBound lowers the time after which a loop counts as stuck.
 func (c Config) WithLoopBound(d time.Duration) Config {
 	c.loopBound = d
