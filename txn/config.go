@@ -86,11 +86,14 @@ type Config struct {
 	// metadataMax, emptyMax, loopBound and endsEvery are lowered by tests.
 	metadataMax                    int
 	emptyMax, loopBound, endsEvery time.Duration
-	// purgeInterval is how often repartition topics are purged.
+	// purgeInterval is how often repartition topics are purged. Tests set purgeTurn instead, which waits for the next turn.
 	purgeInterval time.Duration
+	purgeTurn     func(context.Context) error
 	// revokeWait is how long a revoke waits for the round in flight.
 	revokeWait time.Duration
-	// now and wait are the clock of the wait after a fence; tests replace them.
+	// memberWatch is how often the member id is compared while nothing is committed.
+	memberWatch time.Duration
+	// now and wait are the clock of the wait after a fence, now that of the reports of a restore too; tests replace them.
 	now  func() time.Time
 	wait func(context.Context, time.Duration) error
 }
@@ -122,6 +125,7 @@ func (c Config) withDefaults() Config {
 	set(&c.revokeWait, revokeWait)
 	set(&c.loopBound, loopBound)
 	set(&c.endsEvery, endsEvery)
+	set(&c.memberWatch, memberWatch)
 	if c.now == nil {
 		c.now, c.wait = time.Now, backoff.Sleep
 	}

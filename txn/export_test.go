@@ -23,6 +23,12 @@ func (c Config) WithPurgeInterval(d time.Duration) Config {
 	return c
 }
 
+// WithPurgeTurn makes repartition topics be purged whenever turn returns nil. It is called again when that is done.
+func (c Config) WithPurgeTurn(turn func(context.Context) error) Config {
+	c.purgeTurn = turn
+	return c
+}
+
 // WithLoopBound lowers the time after which a loop counts as stuck.
 func (c Config) WithLoopBound(d time.Duration) Config {
 	c.loopBound = d
@@ -41,7 +47,13 @@ func (c Config) WithRevokeWait(d time.Duration) Config {
 	return c
 }
 
-// WithClock replaces the clock of the wait after a fence.
+// WithMemberWatch changes how often the member id is compared while nothing is committed.
+func (c Config) WithMemberWatch(d time.Duration) Config {
+	c.memberWatch = d
+	return c
+}
+
+// WithClock replaces the clock of the wait after a fence, and of the reports of a restore.
 func (c Config) WithClock(now func() time.Time, wait func(context.Context, time.Duration) error) Config {
 	c.now, c.wait = now, wait
 	return c

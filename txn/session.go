@@ -121,7 +121,7 @@ const memberWatch = time.Second
 // watchMember ends the session when the client has rejoined the group as another member, which it can do without a callback: somebody
 // else may have owned the tasks in between. Commits compare the id themselves; this is for instances that have nothing to commit.
 func (s *session) watchMember() {
-	tick := time.NewTicker(memberWatch)
+	tick := time.NewTicker(s.in.app.cfg.memberWatch)
 	defer tick.Stop()
 	first := ""
 	for {
@@ -167,7 +167,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	s.ownership = assign.New(in.membership.constant.Subtopologies)
 	s.restorer = restore.New(restore.Restorer{
 		Cluster: in.cluster, Layout: *in.layout.Load(), Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
-		RoundsTopic: topics.RoundsTopic(a.topology.Application()), Metrics: a.metrics,
+		RoundsTopic: topics.RoundsTopic(a.topology.Application()), Metrics: a.metrics, Now: a.cfg.now,
 	})
 	coordinator := broker.NewCoordinator(in.cluster)
 	for i := range a.cfg.Workers {

@@ -66,8 +66,10 @@ type Restorer struct {
 	Logger  *slog.Logger
 	// RoundsTopic holds the blobs that were too large for the metadata.
 	RoundsTopic string
-	// StuckAfter is how long a wait for the last stable offset may take before it is reported.
+	// StuckAfter is how long a wait for the last stable offset may take before it is reported, and then again. Now is the clock of
+	// these reports; nil is the machine's.
 	StuckAfter time.Duration
+	Now        func() time.Time
 	// Metrics counts the restores.
 	Metrics *metrics.Metrics
 	// running counts the restores at work.
@@ -77,6 +79,9 @@ type Restorer struct {
 // New returns a restorer.
 func New(r Restorer) *Restorer {
 	r.running = make(chan struct{}, parallelRestores)
+	if r.Now == nil {
+		r.Now = time.Now
+	}
 	return &r
 }
 
@@ -93,7 +98,7 @@ const (
 // Restore brings the task to its last commit. A StopError says that it must not be opened; other errors are worth another try.
 func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (result Result, err error) {
 	log := r.Logger.With("task", req.Task.String())
-	found, metadata, err := r.find(ctx, req)
+	found, metadata, err := r.find(ctx, req, log)
 	if err != nil {
 		return Result{}, fmt.Errorf("opening task %s: %w", req.Task, err)
 	}
@@ -163,7 +168,7 @@ func closeAfter(now, before state.Database) error {
 }
 
 // find reads in the order that the package comment demands: offsets before changelogs. It also returns the metadata text itself.
-func (r *Restorer) find(ctx context.Context, req Request) (found Found, metadata string, err error) {
+func (r *Restorer) find(ctx context.Context, req Request, log *slog.Logger) (found Found, metadata string, err error) {
 	found = Found{Task: req.Task, HasState: len(req.Stores) > 0, Now: time.Now()}
 	partitions := map[string][]int32{}
 	for _, s := range req.Sources {
@@ -200,7 +205,7 @@ func (r *Restorer) find(ctx context.Context, req Request) (found Found, metadata
 		return Found{}, "", err
 	}
 	for _, s := range req.Stores {
-		c, err := r.findChangelog(ctx, s, req.Task.Partition, found.Blob)
+		c, err := r.findChangelog(ctx, s, req.Task.Partition, found.Blob, log)
 		if err != nil {
 			return Found{}, "", err
 		}
@@ -273,7 +278,9 @@ const (
 	watermarkPause    = 5 * time.Second
 )
 
-func (r *Restorer) findChangelog(ctx context.Context, s Store, partition int32, blob *task.Blob) (Changelog, error) {
+func (r *Restorer) findChangelog(
+	ctx context.Context, s Store, partition int32, blob *task.Blob, log *slog.Logger,
+) (Changelog, error) {
 	t := r.Layout[s.ChangelogTopic]
 	c := Changelog{Store: s.Name, Topic: s.ChangelogTopic, TopicID: t.ID, DeleteRetention: t.DeleteRetention}
 	for reading := 1; ; reading++ {
@@ -292,18 +299,22 @@ func (r *Restorer) findChangelog(ctx context.Context, s Store, partition int32, 
 		return c, nil // what the log holds beyond the commit does not matter
 	}
 	var err error
-	c.Empty, err = r.empty(ctx, t, partition, c.LogStart, c.HighWatermark)
+	c.Empty, err = r.empty(ctx, t, partition, c.LogStart, c.HighWatermark, log)
 	return c, err
 }
 
 // empty reports whether no committed record is in the log. It waits for transactions that are open below the high watermark.
-func (r *Restorer) empty(ctx context.Context, t topics.Topic, partition int32, from, highWatermark int64) (bool, error) {
+func (r *Restorer) empty(
+	ctx context.Context, t topics.Topic, partition int32, from, highWatermark int64, log *slog.Logger,
+) (bool, error) {
 	reader := r.Cluster.NewReader(t.Name, t.ID, partition, true, 64<<10)
+	waiting := r.watchStable(log, t.Name, partition, highWatermark)
 	for from < highWatermark {
 		f, err := reader.Fetch(ctx, from, fetchWait)
 		if err != nil {
 			return false, err
 		}
+		waiting.fetched(ctx, from, f)
 		if len(f.Records) > 0 {
 			return false, nil
 		}
@@ -379,13 +390,13 @@ func (r *Restorer) replay(ctx context.Context, req Request, plan Plan, db state.
 func (r *Restorer) replayOne(ctx context.Context, req Request, c Replay, db state.Database, p *Progress, log *slog.Logger) error {
 	reader := r.Cluster.NewReader(c.Topic, c.TopicID, req.Task.Partition, true, fetchBytes)
 	batch := newBatch(state.IDOf(c.Store))
-	at, waitingSince := c.From, time.Time{}
-	for at < c.Target {
+	waiting := r.watchStable(log, c.Topic, req.Task.Partition, c.Target)
+	for at := c.From; at < c.Target; {
 		f, err := reader.Fetch(ctx, at, fetchWait)
 		if err != nil {
 			return err
 		}
-		waitingSince = r.reportStuck(ctx, log, c, req.Task.Partition, f, at, waitingSince)
+		waiting.fetched(ctx, at, f)
 		for _, rec := range f.Records {
 			if rec.Offset >= c.Target {
 				break
@@ -409,24 +420,6 @@ func (r *Restorer) replayOne(ctx context.Context, req Request, c Replay, db stat
 		}
 	}
 	return nil
-}
-
-// reportStuck says so when a fetch below the target brings nothing for long: somebody's open transaction holds the last stable offset.
-func (r *Restorer) reportStuck(
-	ctx context.Context, log *slog.Logger, c Replay, partition int32, f broker.Fetched, at int64, since time.Time,
-) time.Time {
-	if f.Next > at {
-		return time.Time{}
-	}
-	if since.IsZero() {
-		return time.Now()
-	}
-	if time.Since(since) > r.StuckAfter {
-		log.Warn("a restore waits for an open transaction on its changelog", "topic", c.Topic, "at", at, "target", c.Target,
-			"last_stable_offset", f.LastStableOffset, "held_by", r.Cluster.Holder(ctx, c.Topic, partition))
-		return time.Now()
-	}
-	return since
 }
 
 // batch keeps the last write per key.

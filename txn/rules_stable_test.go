@@ -1,0 +1,107 @@
+package txn_test
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/txn"
+)
+
+// TestStuckRestoreIsReported: rule 7.4. A foreign producer's open transaction holds the last stable offset of a changelog below what has
+// to be read of it: the tail that is missing, or the whole of it in a first life. The restore waits. It names the producer when the
+// transaction timeout and 15 s are over, and not before, names it again after as long again, and goes on when the transaction ends.
+func TestStuckRestoreIsReported(t *testing.T) {
+	const transactionTimeout, limit = 7 * time.Second, 22 * time.Second
+	for _, lives := range []bool{true, false} {
+		t.Run(fmt.Sprintf("lives before: %t", lives), func(t *testing.T) {
+			b := newBroker(t, 1, "in", "out")
+			cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, TransactionTimeout: transactionTimeout}
+			sent := 0
+			life := func() {
+				app, stop := start(t, countTopology(t), cfg)
+				waitFor(t, "the task", running(app, 1))
+				if lives {
+					b.send(t, "in", "v", 10)
+					sent += 10
+					b.read(t, "out", sent)
+				}
+				if err := stop(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			life()
+			holder, end := b.openTransaction(t, "counting-counts-changelog")
+			if lives {
+				life() // what it writes is behind the open transaction
+				cfg.StateDir = t.TempDir()
+			}
+			reports := newLogged(t, "a restore waits for an open transaction on its changelog", "held_by")
+			var looks, passed atomic.Int64
+			began := time.Now()
+			cfg.Logger = slog.New(reports)
+			app, _ := start(t, countTopology(t), cfg.WithClock(func() time.Time {
+				looks.Add(1)
+				return began.Add(time.Duration(passed.Load()))
+			}, nil))
+			// The clock is looked at once an answer. The first one may bring records, and the wait may begin with the second one.
+			more := func(n int64) {
+				t.Helper()
+				from := looks.Load()
+				waitFor(t, "answers of the changelog", func() bool { return looks.Load() >= from+n })
+			}
+			more(3)
+			for i := range 2 {
+				passed.Add(int64(limit))
+				more(2)
+				if got := reports.all(); len(got) != i {
+					t.Fatalf("after %s the reports are %q, want %d of them", limit, got, i)
+				}
+				passed.Add(int64(time.Second))
+				more(2)
+				if got := reports.all(); len(got) != i+1 || got[i] != holder {
+					t.Fatalf("later than that the reports are %q, want %d that name %q", got, i+1, holder)
+				}
+			}
+			if running(app, 1)() {
+				t.Error("the task was opened although its changelog could not be read")
+			}
+			end()
+			b.send(t, "in", "v", 10)
+			sent += 10
+			check(t, b.read(t, "out", sent), int64(sent))
+			if got := slices.Compact(reports.all()); len(got) != 1 {
+				t.Errorf("the reports are %q", got)
+			}
+		})
+	}
+}
+
+// openTransaction writes a record of a transaction that stays open until end is called, and says how a report names it.
+func (b *testBroker) openTransaction(t *testing.T, topic string) (holder string, end func()) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(b.ListenAddrs()...), kgo.TransactionalID("foreign"), kgo.TransactionTimeout(10*time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	if err := cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	written, err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Key: []byte("k"), Value: []byte("foreign")}).First()
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder = fmt.Sprintf("producer id %d epoch %d since offset %d", written.ProducerID, written.ProducerEpoch, written.Offset)
+	return holder, func() {
+		t.Helper()
+		if err := cl.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
