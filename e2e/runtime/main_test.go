@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/proxy"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -30,6 +31,7 @@ type env struct {
 	in, out     string
 	stateDir    string
 	producer    *kgo.Client
+	configure   func(*txn.Config) // changes what config returns, if it is set
 }
 
 const partitions = 3
@@ -48,12 +50,35 @@ func newEnv(t *testing.T, c *cluster.Cluster, topics ...string) *env {
 	return e
 }
 
+// throughProxy puts a proxy between the applications and the broker.
+func (e *env) throughProxy(change func(*txn.Config)) *proxy.Proxy {
+	e.t.Helper()
+	p, err := proxy.Start(e.Brokers()...)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			e.t.Error(err)
+		}
+	})
+	e.configure = func(c *txn.Config) {
+		c.Brokers = p.Brokers()
+		change(c)
+	}
+	return p
+}
+
 func (e *env) config() txn.Config {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	if os.Getenv("ONCEWARD_TEST_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("test", e.t.Name())
 	}
-	return txn.Config{Brokers: e.Brokers(), StateDir: e.stateDir, Application: e.application, Logger: log}
+	cfg := txn.Config{Brokers: e.Brokers(), StateDir: e.stateDir, Application: e.application, Logger: log}
+	if e.configure != nil {
+		e.configure(&cfg)
+	}
+	return cfg
 }
 
 // feed writes n records with 10 keys over the partitions; a key stays in its partition.

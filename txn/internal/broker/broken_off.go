@@ -15,3 +15,7 @@ func brokenIsolation(level kgo.IsolationLevel) kgo.IsolationLevel { return level
 func brokenOffsets(context.Context, *Coordinator, int32, Membership, []Offset) (broken bool, err error) {
 	return false, nil
 }
+
+func brokenCommit(*Producer) bool { return false }
+
+func brokenAwait(*Producer) {}

@@ -5,13 +5,16 @@ package broker
 import (
 	"context"
 	"os"
+	"strings"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The negative controls of the soak: the environment names the one mechanism that does not work. They only exist with the build tag.
+// The negative controls of the soak and of scenarios: the environment names the one mechanism that does not work. They only exist with
+// the build tag.
 var broken = os.Getenv("ONCEWARD_BROKEN")
 
 // brokenIsolation lets the group read what is not committed if ONCEWARD_BROKEN is "uncommitted".
@@ -53,4 +56,31 @@ func brokenOffsets(ctx context.Context, c *Coordinator, node int32, m Membership
 		}
 	}
 	return true, nil
+}
+
+// early has the commits that were reported and not answered yet: a channel by *Producer, closed with the answer.
+var early sync.Map
+
+// brokenCommit reports the commits of every other round before they are answered, if ONCEWARD_BROKEN is "early", so that the offsets and
+// the commit of the next round do not wait for this one's.
+func brokenCommit(p *Producer) bool {
+	if broken != "early" || !strings.HasSuffix(p.id, IDSeparator+"0") { // the first of a worker's two producers
+		return false
+	}
+	cl, answered := p.cl, make(chan struct{})
+	early.Store(p, answered)
+	go func() {
+		defer close(answered)
+		ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
+		defer cancel()
+		_ = cl.EndTransaction(ctx, kgo.TryCommit) // whatever it is, it was reported as a success
+	}()
+	return true
+}
+
+// brokenAwait waits for the end of what brokenCommit has begun. A producer has one transaction at a time even so.
+func brokenAwait(p *Producer) {
+	if answered, ok := early.LoadAndDelete(p); ok {
+		<-answered.(chan struct{})
+	}
 }

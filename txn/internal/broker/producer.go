@@ -85,6 +85,7 @@ func (p *Producer) Begin(ctx context.Context) (Identity, error) {
 	if p.cl == nil {
 		return Identity{}, fmt.Errorf("transactional producer %q is not initialised", p.id)
 	}
+	brokenAwait(p)
 	if err := p.cl.BeginTransaction(); err != nil {
 		return Identity{}, fmt.Errorf("beginning a transaction of %q: %w", p.id, err)
 	}
@@ -159,6 +160,9 @@ func (p *Producer) Flush(ctx context.Context, began Identity) (Outcome, error) {
 
 // Commit sends the commit. Anything but success is InDoubt.
 func (p *Producer) Commit(ctx context.Context) (Outcome, error) {
+	if brokenCommit(p) {
+		return Accepted, nil
+	}
 	if err := p.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return Decide(Ending, err), fmt.Errorf("committing a transaction of %q: %w", p.id, err)
 	}
@@ -184,6 +188,7 @@ func (p *Producer) Close() {
 	if p.cl == nil {
 		return
 	}
+	brokenAwait(p)
 	p.cl.UnsafeAbortBufferedRecords() // may use sequence numbers twice, which is harmless where the client ends
 	p.cl.Close()
 	p.cl = nil

@@ -1,0 +1,92 @@
+package runtime_test
+
+// This file's test comes first in the package and so before the broker that the others share is started: two at a time are too
+// many for a small machine.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/e2e/cluster"
+)
+
+// TestExpiredTransactionalIDs: the broker forgets a transactional id that no transaction has used for a while, 7 days by default, and
+// the logs forget its producer. An instance that was away for longer, or ran and had nothing to do, goes on as if nothing had been.
+func TestExpiredTransactionalIDs(t *testing.T) {
+	settings := map[cluster.Kind]map[string]string{
+		cluster.KindEmbedded: {"transactional.id.expiration.ms": "3000"},
+		cluster.KindKafka: {
+			"transactional.id.expiration.ms":                             "3000",
+			"transaction.remove.expired.transaction.cleanup.interval.ms": "500",
+			"producer.id.expiration.ms":                                  "3000",
+			"producer.id.expiration.check.interval.ms":                   "500",
+		},
+	}
+	for _, kind := range []cluster.Kind{cluster.KindEmbedded, cluster.KindKafka} {
+		t.Run(string(kind), func(t *testing.T) {
+			e := newEnv(t, cluster.OwnWith(t, kind, cluster.Options{Settings: settings[kind]}))
+			const perPart = 300
+			seen := false // or it is not known that they were forgotten
+			r := e.start(e.count())
+			for part := range int64(2) {
+				e.feed(perPart, plain)
+				e.until(r, perPart*(part+1))
+				seen = e.awaitForgotten() || seen // while the application runs
+			}
+			e.feed(perPart, plain)
+			e.until(r, 3*perPart)
+			if err := r.stop(); err != nil {
+				t.Fatal(err)
+			}
+			seen = e.awaitForgotten() || seen // while it is away
+			if !seen {
+				t.Error("the broker never knew a transactional id of the application")
+			}
+			r = e.start(e.count())
+			e.feed(perPart, plain)
+			e.until(r, perPart)
+			if err := r.stop(); err != nil {
+				t.Fatal(err)
+			}
+			if got := r.app.Status().Totals.Records; got != perPart {
+				t.Errorf("after the return %d records were processed, want %d", got, perPart)
+			}
+			for k, n := range e.checkCounts(e.read(e.out)) {
+				if n != 4*perPart/10 {
+					t.Errorf("%s was counted to %d, want %d", k, n, 4*perPart/10)
+				}
+			}
+			e.checkClosed()
+		})
+	}
+}
+
+// awaitForgotten waits until the broker knows none of the application's transactional ids, and returns whether it has seen any
+// before.
+func (e *env) awaitForgotten() (seen bool) {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(e.t.Context(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		known, err := e.Admin().ListTransactions(ctx, nil, nil)
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		ids := slices.DeleteFunc(known.TransactionalIDs(), func(id string) bool { return !strings.HasPrefix(id, e.application+"~") })
+		if len(ids) == 0 {
+			return seen
+		}
+		seen = true
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			e.t.Fatal(fmt.Errorf("the broker still knows %q: %w", ids, ctx.Err()))
+		}
+	}
+}

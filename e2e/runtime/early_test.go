@@ -1,0 +1,86 @@
+package runtime_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/proxy"
+	"github.com/onceward/onceward/txn"
+)
+
+// TestCommitThatNeverArrives: rule 3.2. The commit of a round does not reach the broker, however often it is sent, while there is input
+// for the next round. The next one waits until it is known what became of the first: it was aborted, both are run again, and every
+// record counts once. In the negative control (.ci/negative-soak) it does not wait: its offsets are committed, and the input of the
+// first round is lost.
+func TestCommitThatNeverArrives(t *testing.T) {
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+		e := newEnv(t, c)
+		p := e.throughProxy(func(c *txn.Config) { c.Instance, c.Workers, c.TransactionTimeout = "one", 1, 4*time.Second })
+		r := e.start(e.count())
+		e.feed(100, plain)
+		e.until(r, 100)
+		never := p.Add(oneCommitOf(e.application+"~one~0~0"), proxy.Drop())
+		fed := 100
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		deadline := time.Now().Add(time.Minute)
+		for never.Counts().Matched == 0 {
+			if time.Now().After(deadline) {
+				t.Fatal("no commit was dropped within a minute")
+			}
+			e.feed(10, plain)
+			fed += 10
+			<-tick.C
+		}
+		e.feed(10, plain) // for the next round, at the latest
+		fed += 10
+		e.until(r, int64(fed))
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		commits, err := e.CommittedOffsets(t.Context(), e.application, e.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		committed := 0
+		for _, of := range commits[e.in] {
+			committed += int(of.Offset)
+		}
+		if committed != fed {
+			t.Errorf("%d records of %d are committed", committed, fed)
+		}
+		out := e.read(e.out)
+		if commitsEarly {
+			if len(out) >= fed {
+				t.Errorf("%d records of %d are in the output: rounds do not wait for each other, and nothing is lost", len(out), fed)
+			}
+			return
+		}
+		if len(out) != fed {
+			t.Errorf("%d records of %d are in the output", len(out), fed)
+		}
+		e.checkCounts(out)
+		e.checkClosed()
+	})
+}
+
+// oneCommitOf matches the commit of one transaction of an id, the first one that is seen, each time that it is sent.
+func oneCommitOf(id string) proxy.Match {
+	var mu sync.Mutex
+	var first *end
+	return proxy.Match{Key: proxy.KeyEndTxn, Direction: proxy.ToBroker, Where: func(f *proxy.Frame) bool {
+		req, err := endOf(f)
+		if err != nil || req.TransactionalID != id || !req.Commit {
+			return false
+		}
+		this := end{req.ProducerID, req.ProducerEpoch, true}
+		mu.Lock()
+		defer mu.Unlock()
+		if first == nil {
+			first = &this
+		}
+		return *first == this
+	}}
+}
