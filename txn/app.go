@@ -92,6 +92,7 @@ type instance struct {
 	app         *App
 	dir         *state.Directory
 	cluster     *broker.Cluster
+	starts      *broker.Starts
 	plan        *topics.Plan
 	layout      atomic.Pointer[topics.Layout]
 	shared      *pebblestore.Shared
@@ -254,6 +255,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		return nil, err
 	}
 	in.tellUnassigned()
+	in.starts = broker.NewStarts(in.cluster, startsOf(a.topology))
 	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return (*in.layout.Load())[topic].MaxMessageBytes }
 	in.budget = worker.NewBudget(a.cfg.MarkersPerSecondMax, func() {
 		a.log.Warn("more transaction markers are written than intended, although rounds commit as rarely as they may",
