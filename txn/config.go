@@ -88,6 +88,8 @@ type Config struct {
 	purgeInterval time.Duration
 	// revokeWait is how long a revoke waits for the round in flight.
 	revokeWait time.Duration
+	// absentMax is how long a topic that was there is asked for again.
+	absentMax time.Duration
 	// now and wait are the clock of the wait after a fence; tests replace them.
 	now  func() time.Time
 	wait func(context.Context, time.Duration) error
@@ -119,6 +121,7 @@ func (c Config) withDefaults() Config {
 	set(&c.purgeInterval, purgeInterval)
 	set(&c.revokeWait, revokeWait)
 	set(&c.loopBound, loopBound)
+	set(&c.absentMax, absentMax)
 	set(&c.endsEvery, endsEvery)
 	if c.now == nil {
 		c.now, c.wait = time.Now, backoff.Sleep
