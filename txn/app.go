@@ -93,6 +93,7 @@ type instance struct {
 	app         *App
 	dir         *state.Directory
 	cluster     *broker.Cluster
+	starts      *broker.Starts
 	plan        *topics.Plan
 	layout      atomic.Pointer[topics.Layout]
 	shared      *pebblestore.Shared
@@ -179,21 +180,34 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 // errNotBegun says that a session failed before anything of it was running.
 var errNotBegun = errors.New("the membership cannot be begun")
 
-// verify looks at every topic again before a further membership: what was right at start may have been changed since.
+// verify looks at every topic again before a further membership: what was right at start may have been changed since. A topic that was
+// there and is not in the answer is asked for again for a while: what one broker knows can be old for a moment.
 func (in *instance) verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, in.app.cfg.ConnectTimeout)
 	defer cancel()
-	layout, err := in.plan.Verify(ctx, in.cluster, *in.layout.Load())
-	if _, wrong := errors.AsType[*topics.Mismatch](err); wrong {
-		return err
+	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: time.Second}
+	for until := time.Now().Add(min(in.app.cfg.absentMax, in.app.cfg.ConnectTimeout/2)); ; {
+		layout, err := in.plan.Verify(ctx, in.cluster, *in.layout.Load())
+		_, wrong := errors.AsType[*topics.Mismatch](err)
+		switch {
+		case err == nil:
+			in.layout.Store(&layout)
+			in.tellUnassigned()
+			return nil
+		case !wrong:
+			return fmt.Errorf("%w: %w", errNotBegun, err)
+		case !errors.Is(err, topics.ErrAbsent), time.Now().After(until):
+			return err
+		}
+		in.app.log.Warn("a topic is not in the cluster's answer and is asked for again", "error", err, "after", pause.Next)
+		if pauseErr := pause.Wait(ctx); pauseErr != nil {
+			return fmt.Errorf("%w: %w", errNotBegun, pauseErr)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", errNotBegun, err)
-	}
-	in.layout.Store(&layout)
-	in.tellUnassigned()
-	return nil
 }
+
+// absentMax is how long a topic that was there is asked for before its absence is believed. Nothing is processed meanwhile.
+const absentMax = 15 * time.Second
 
 // open finds the cluster, checks the user's topics and the group, takes the state directory and makes sure of the internal topics: a
 // mistake in one of them changes nothing in those that follow.
@@ -258,6 +272,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		return nil, err
 	}
 	in.tellUnassigned()
+	in.starts = broker.NewStarts(in.cluster, startsOf(a.topology))
 	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return (*in.layout.Load())[topic].MaxMessageBytes }
 	in.budget = a.newBudget()
 	in.shared = pebblestore.NewShared(a.cfg.CacheBytes, openFilesMax)

@@ -93,6 +93,8 @@ type Config struct {
 	revokeWait time.Duration
 	// memberWatch is how often the member id is compared while nothing is committed.
 	memberWatch time.Duration
+	// absentMax is how long a topic that was there is asked for again.
+	absentMax time.Duration
 	// now and wait are the clock of the wait after a fence, now that of the reports of a restore too; tests replace them.
 	now  func() time.Time
 	wait func(context.Context, time.Duration) error
@@ -124,6 +126,7 @@ func (c Config) withDefaults() Config {
 	set(&c.purgeInterval, purgeInterval)
 	set(&c.revokeWait, revokeWait)
 	set(&c.loopBound, loopBound)
+	set(&c.absentMax, absentMax)
 	set(&c.endsEvery, endsEvery)
 	set(&c.memberWatch, memberWatch)
 	if c.now == nil {

@@ -37,7 +37,9 @@
 //	offsets          a task of the round was given up                    refused      abort, run again without it
 //	                 ILLEGAL_GENERATION                                  refused      wait for the newer generation at most 1 s, once
 //	                 UNKNOWN_MEMBER_ID, a changed member id              refused      abort; all tasks close, join anew
-//	                 FENCED_INSTANCE_ID                                  permanent    abort, then Run returns the error
+//	                 no permission on an input topic                     one topic    abort; the tasks that read it stop, the
+//	                                                                                  others run again
+//	                 no permission on the group, FENCED_INSTANCE_ID      permanent    abort, then Run returns the error
 //	                 NOT_COORDINATOR, COORDINATOR_*, no answer           refused      abort, find the coordinator, run again
 //	                 PRODUCER_FENCED, INVALID_PRODUCER_EPOCH, ...        lost         settle, run again
 //	                 any other code of any partition                     refused      abort, run again

@@ -53,6 +53,12 @@ func (c Config) WithMemberWatch(d time.Duration) Config {
 	return c
 }
 
+// WithAbsentMax lowers how long a topic that was there is asked for again.
+func (c Config) WithAbsentMax(d time.Duration) Config {
+	c.absentMax = d
+	return c
+}
+
 // WithClock replaces the clock of the wait after a fence, and of the reports of a restore.
 func (c Config) WithClock(now func() time.Time, wait func(context.Context, time.Duration) error) Config {
 	c.now, c.wait = now, wait

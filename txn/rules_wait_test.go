@@ -190,3 +190,61 @@ func TestNoOpenTransactionWhileAnInputLags(t *testing.T) {
 	waitFor(t, "the rest", func() bool { return app.Status().Totals.Records == ofB+1 })
 	b.read(t, "out", ofB+1)
 }
+
+// TestRetryBesideBusyTask: rule 2.6. A record fails for a while in a worker whose other task never runs out of records. What came before
+// it is committed before the next attempt, although the worker has no reason to end a round of the other task; and the attempts are made.
+func TestRetryBesideBusyTask(t *testing.T) {
+	const before, attemptsNeeded, busy = 4, 3, 60_000
+	b := newBroker(t, 2, "in", "out")
+	var attempts, others atomic.Int64
+	var done atomic.Bool
+	build := topology.NewBuilder("counting", topology.OnError(topology.Transient, topology.Policy{
+		Action: topology.Retry, Attempts: 10, Backoff: time.Second, BackoffMax: time.Second, Then: topology.Stop,
+	}))
+	topology.From(build, topology.Topic("in", schemas.String(), schemas.Bytes())).
+		Peek("work", func(r topology.Record[string, []byte]) error {
+			switch r.Key {
+			case "busy":
+				if others.Add(1); !done.Load() {
+					time.Sleep(time.Millisecond) // so that the task is busy for as long as the test needs
+				}
+			case "flaky":
+				if attempts.Add(1) < attemptsNeeded {
+					return topology.Fail(topology.Transient, schemas.Reason("not yet"))
+				}
+			}
+			return nil
+		}).
+		Filter("quiet", func(r topology.Record[string, []byte]) (bool, error) { return r.Key != "busy", nil }).
+		Into(topology.Topic("out", schemas.String(), schemas.Bytes()))
+	top, err := build.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := make([]*kgo.Record, busy)
+	for i := range records {
+		records[i] = &kgo.Record{Topic: "in", Partition: 1, Key: []byte("busy")}
+	}
+	b.produce(t, records...)
+	app, _ := start(t, top, txn.Config{
+		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, TransactionTimeout: 2 * slowCadence, CommitIntervalMax: slowCadence,
+		QueueBytesMax: 1 << 30, RoundBytesMax: 1 << 30, // the busy task's memory ends no round
+	})
+	waitFor(t, "the other task to be busy", func() bool { return others.Load() > 0 })
+	var random noise
+	for range before {
+		b.produce(t, &kgo.Record{Topic: "in", Key: []byte("k"), Value: random.bytes(large)})
+	}
+	b.produce(t, &kgo.Record{Topic: "in", Key: []byte("flaky")})
+	waitFor(t, "exactly what came before the record to be committed", func() bool { return b.committed(t)[0] == before })
+	waitFor(t, "the attempts", func() bool { return attempts.Load() == attemptsNeeded })
+	if n := others.Load(); n == busy {
+		t.Error("the other task ran out of records: the test tested nothing")
+	}
+	done.Store(true)
+	waitFor(t, "all records", func() bool { return app.Status().Totals.Records == busy+before+1 })
+	b.read(t, "out", before+1)
+	if n := app.Status().Totals.Aborts; n > 0 {
+		t.Errorf("%d rounds were aborted", n)
+	}
+}

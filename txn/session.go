@@ -224,16 +224,13 @@ func (s *session) member() (string, int32) {
 // work joins the group and dispatches records until ctx ends or the session fails.
 func (s *session) work(ctx context.Context) error {
 	gc := broker.GroupConfig{
-		Group: s.in.app.topology.Application(), Instance: s.in.dir.Instance(), Starts: map[string]broker.Start{},
+		Group: s.in.app.topology.Application(), Instance: s.in.dir.Instance(), Starts: s.in.starts,
 		SessionTimeout: s.in.app.cfg.SessionTimeout, RebalanceTimeout: rebalanceTimeout,
 		FetchWaitMax: fetchWaitMax, FetchBytesMax: fetchBytes,
 	}
 	for _, sub := range s.subs {
 		for _, src := range sub.Sources {
 			gc.Topics = append(gc.Topics, src.Topic)
-			if start, ok := startOf(src); ok {
-				gc.Starts[src.Topic] = start
-			}
 		}
 	}
 	if err := failpoint.Hit(ctx, failpoint.JoinBefore); err != nil {
@@ -269,15 +266,21 @@ func (s *session) work(ctx context.Context) error {
 	}
 }
 
-func startOf(src topology.Source) (broker.Start, bool) {
-	switch src.Start.From {
-	case topology.Latest:
-		return broker.Start{Latest: true}, true
-	case topology.AtTime:
-		return broker.Start{Time: src.Start.Time}, true
-	case topology.Earliest:
+// startsOf returns where the inputs of a new application begin, for those that do not begin at the start of their log.
+func startsOf(t *topology.Topology) map[string]broker.Start {
+	starts := map[string]broker.Start{}
+	for _, sub := range t.Subtopologies() {
+		for _, src := range sub.Sources {
+			switch src.Start.From {
+			case topology.Latest:
+				starts[src.Topic] = broker.Start{Latest: true}
+			case topology.AtTime:
+				starts[src.Topic] = broker.Start{Time: src.Start.Time}
+			case topology.Earliest:
+			}
+		}
 	}
-	return broker.Start{}, false
+	return starts
 }
 
 // fetchFailed judges what the client could not retry by itself. What is about a partition stops its task, and is no error of the

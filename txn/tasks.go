@@ -216,6 +216,9 @@ func (s *session) open(ctx context.Context, id topology.TaskID, e *taskEntry) {
 		case errors.Is(err, assign.ErrMemberChanged):
 			s.cancel(err)
 			return
+		case errors.Is(err, broker.ErrNotConsumed):
+			s.endPoll(fmt.Errorf("%w: %w", errResumed, err))
+			return
 		}
 		s.in.app.log.Warn("opening a task failed and is tried again", "task", id.String(), "error", err, "after", pause.Next)
 		if pause.Wait(ctx) != nil {
@@ -358,9 +361,9 @@ func (s *session) request(id topology.TaskID) restore.Request {
 	req := restore.Request{Task: id}
 	for _, src := range sub.Sources {
 		source := restore.Source{Topic: src.Topic}
-		if start, ok := startOf(src); ok {
+		if s.in.starts.Has(src.Topic) {
 			source.Start = func(ctx context.Context, partition int32) (int64, error) {
-				return s.in.cluster.Resolve(ctx, src.Topic, partition, start)
+				return s.in.starts.Offset(ctx, src.Topic, partition)
 			}
 		}
 		req.Sources = append(req.Sources, source)

@@ -81,10 +81,24 @@ func NewMembership(member string, generation int32, instance string) (Membership
 	return Membership{member, generation, instance}, nil
 }
 
+// OffsetError is a partition whose offset was not taken, the first of the answer.
+type OffsetError struct {
+	Topic     string
+	Partition int32
+	Err       error
+}
+
+func (e *OffsetError) Error() string {
+	return fmt.Sprintf("committing the offset of %s[%d]: %v", e.Topic, e.Partition, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *OffsetError) Unwrap() error { return e.Err }
+
 // CommitOffsets adds offsets to the transaction that the producer has open: one request, one try, to the coordinator that Find has
 // found. It never looks the coordinator up: that may take long, and the transaction is open. If it was forgotten since, which workers
 // that share it do to each other, the round is refused, and the next one finds it before it begins. Any partition's error refuses the
-// whole.
+// whole; it is an OffsetError.
 func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Identity, m Membership, offsets []Offset) (Outcome, error) {
 	node, known := c.known()
 	if !known {
@@ -132,7 +146,7 @@ func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Iden
 				c.Forget()
 			}
 			err = p.cfg.denied(err, attempt{Read, t.Topic, c.cluster.group, p.id})
-			return Decide(Committing, err), fmt.Errorf("committing the offset of %s[%d]: %w", t.Topic, part.Partition, err)
+			return Decide(Committing, err), &OffsetError{Topic: t.Topic, Partition: part.Partition, Err: err}
 		}
 	}
 	if answered != len(offsets) {

@@ -42,7 +42,7 @@ const (
 	ScopeRound Scope = iota
 	// ScopeRecord: a record of that partition can never be written.
 	ScopeRecord
-	// ScopeTopic: nothing can be written to that topic.
+	// ScopeTopic: nothing can be written to that topic, or no offset of it be committed.
 	ScopeTopic
 	// ScopeMembership: the group does not know this member any more.
 	ScopeMembership

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/txn/internal/assign"
@@ -33,8 +32,8 @@ type GroupConfig struct {
 	// Instance is the stable identity of the process (static membership, KIP-345).
 	Instance string
 	Topics   []string
-	// Starts says where a topic without a committed offset begins, where that is not the start of the log.
-	Starts           map[string]Start
+	// Starts are where inputs without a committed offset begin, where that is not the start of the log; nil for none.
+	Starts           *Starts
 	SessionTimeout   time.Duration
 	RebalanceTimeout time.Duration
 	FetchWaitMax     time.Duration
@@ -73,7 +72,6 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchMaxWait(gc.FetchWaitMax),
 		kgo.FetchMaxPartitionBytes(gc.FetchBytesMax),
-		kgo.AdjustFetchOffsetsFn(gc.adjustStarts),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
 			if len(ps) > 0 {
 				a.Assigned(ps)
@@ -93,6 +91,10 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 			a.Lost(ps)
 		}),
 	)
+	if gc.Starts != nil {
+		gc.Starts.joining()
+		opts = append(opts, kgo.AdjustFetchOffsetsFn(gc.Starts.adjust))
+	}
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {
 		return nil, fmt.Errorf("joining group %q: %w", gc.Group, err)
@@ -103,48 +105,6 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 
 // heartbeatMax is how late a member hears of a rebalance at most. What moves stands still until everybody has heard of it, twice.
 const heartbeatMax = 500 * time.Millisecond
-
-// Start is where an input without a committed offset begins: at the end of the log, or at a time.
-type Start struct {
-	Latest bool
-	Time   time.Time
-}
-
-func (gc GroupConfig) adjustStarts(_ context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
-	for topic, start := range gc.Starts {
-		for p, o := range offsets[topic] {
-			if o.EpochOffset().Offset >= 0 {
-				continue // committed
-			}
-			if start.Latest {
-				offsets[topic][p] = kgo.NewOffset().AtEnd()
-			} else {
-				offsets[topic][p] = kgo.NewOffset().AfterMilli(start.Time.UnixMilli())
-			}
-		}
-	}
-	return offsets, nil
-}
-
-// Resolve returns the offset that a start means now.
-func (c *Cluster) Resolve(ctx context.Context, topic string, partition int32, s Start) (int64, error) {
-	list, what := c.adm.ListEndOffsets, "end"
-	if !s.Latest {
-		what = "time"
-		list = func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
-			return c.adm.ListOffsetsAfterMilli(ctx, s.Time.UnixMilli(), topics...)
-		}
-	}
-	listed, err := list(ctx, topic)
-	if err != nil {
-		return 0, fmt.Errorf("resolving the start offset (%s) of %s: %w", what, topic, err)
-	}
-	o, ok := listed.Lookup(topic, partition)
-	if !ok || o.Err != nil {
-		return 0, fmt.Errorf("resolving the start offset (%s) of %s[%d]: %w", what, topic, partition, orMissing(o.Err))
-	}
-	return o.Offset, nil
-}
 
 // Member returns the member id and the generation, as the group client knows them now. The id is empty and the generation negative
 // while there is no membership.

@@ -17,5 +17,6 @@
 //	repartition
 //
 // [Check] and [Plan.Ensure] do it at start, [Plan.Verify] before each further membership: two requests. Every finding is a [Mismatch]
-// or a missing permission, one line each, and all of them are told at once.
+// or a missing permission, one line each, and all of them are told at once. One broker answers, and it may lack a topic for a moment:
+// see [ErrAbsent].
 package topics

@@ -91,18 +91,23 @@ func (p *Plan) Ensure(ctx context.Context, c *broker.Cluster) (Layout, error) {
 }
 
 // Verify does again what Check and Ensure have done, and creates nothing: a topic that was there in before and is gone, or is another
-// one of that name, is an error.
+// one of that name, is an error. The answer is that of one broker, see ErrAbsent.
 func (p *Plan) Verify(ctx context.Context, c *broker.Cluster, before Layout) (Layout, error) {
 	found, err := p.look(ctx, c)
 	if err != nil {
 		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if found[name].Settings == nil { // nothing would be known to be wrong with it
+			return nil, fmt.Errorf("the configuration of topic %s is not known at the moment", name)
+		}
 	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		switch now, ok := found[name]; {
 		case !ok:
 			errs = append(errs, &Mismatch{Topic: name, Use: p.use(name), Setting: "existence", Found: "deleted", Needed: "there",
-				Remedy: "it was deleted while the application ran; state and offsets may not fit the topics any more"})
+				deleted: true, Remedy: "it was deleted while the application ran; state and offsets may not fit the topics any more"})
 		case now.ID != before[name].ID:
 			errs = append(errs, &Mismatch{Topic: name, Use: p.use(name), Setting: "topic id", Found: fmt.Sprintf("%x", now.ID),
 				Needed: fmt.Sprintf("%x", before[name].ID),

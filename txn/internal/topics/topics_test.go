@@ -268,10 +268,13 @@ func TestVerify(t *testing.T) {
 	if err != nil || len(again) != len(layout) {
 		t.Fatalf("what has not changed is refused: %v", err)
 	}
-	refused := func(what string) {
+	refused := func(what string, absent bool) {
 		t.Helper()
 		before := c.names()
 		_, err := plan.Verify(t.Context(), c.Cluster, layout)
+		if errors.Is(err, topics.ErrAbsent) != absent {
+			t.Errorf("the error is %v, want one about absence: %t", err, absent)
+		}
 		if _, ok := errors.AsType[*topics.Mismatch](err); !ok || !strings.Contains(err.Error(), what) {
 			t.Errorf("the error is %v, want %q", err, what)
 		}
@@ -280,12 +283,14 @@ func TestVerify(t *testing.T) {
 		}
 	}
 	c.set(changelog, "cleanup.policy", "delete")
-	refused("cleanup.policy is delete")
+	refused("cleanup.policy is delete", false)
 	c.set(changelog, "cleanup.policy", "compact")
 	c.delete(changelog)
-	refused("changelog app-counts-changelog: existence is deleted")
+	refused("changelog app-counts-changelog: existence is deleted", true)
 	c.create(changelog, 3, map[string]string{"cleanup.policy": "compact"})
-	refused("deleted and created anew while the application ran")
+	refused("deleted and created anew while the application ran", false)
+	c.delete("out")
+	refused("topics that do not exist: out", true)
 }
 
 // TestUnansweredIsNoMismatch: a cluster that does not answer is no finding about a topic.

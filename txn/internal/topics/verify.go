@@ -21,9 +21,16 @@ type Mismatch struct {
 	// Remedy says what to do.
 	Remedy string
 
-	missing bool
-	err     error // of the topology, about the partitions of inputs
+	missing, deleted bool
+	err              error // of the topology, about the partitions of inputs
 }
+
+// ErrAbsent is wrapped by a Mismatch because of which a topic was not in the cluster's answer. A broker can leave one out for a moment,
+// while it catches up with the cluster's metadata: who knows that the topic was there asks again before it believes that.
+var ErrAbsent = errors.New("a topic is not there")
+
+// Is makes absence be found by ErrAbsent, also among other mismatches.
+func (e *Mismatch) Is(target error) bool { return target == ErrAbsent && (e.missing || e.deleted) }
 
 func (e *Mismatch) Error() string {
 	switch {

@@ -51,6 +51,7 @@ func (w *Worker) answered(a answer) {
 func (w *Worker) reaches(a answer) {
 	r := w.rounds[a.Round]
 	refused, fromRecord := errors.AsType[*broker.ProduceError](a.err)
+	unread, fromOffset := errors.AsType[*broker.OffsetError](a.err)
 	switch scope := broker.ScopeOf(a.err); {
 	case errors.Is(a.err, assign.ErrMemberChanged):
 		w.permanent = a.err
@@ -62,6 +63,8 @@ func (w *Worker) reaches(a answer) {
 		}
 	case scope != broker.ScopeProcess && fromRecord && r != nil:
 		r.refused = refused
+	case scope == broker.ScopeTopic && fromOffset && r != nil:
+		r.unread = unread
 	default:
 		w.permanent = a.err
 	}
@@ -204,6 +207,10 @@ func (w *Worker) rerun(r *round) {
 			}
 		}
 		c.PutBack()
+	}
+	if r.unread != nil && w.haltReaders(r, r.unread) {
+		w.hold, w.holdUntil = 0, time.Time{} // the others have nothing to wait for
+		return
 	}
 	if r.refused != nil {
 		if w.isolate(r) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -170,6 +171,18 @@ func (w *Worker) haltWriters(r *round, refused *broker.ProduceError) bool {
 		w.halt(t, fmt.Errorf("nothing can be written to topic %s: %w", refused.Topic, refused))
 	}
 	return len(writers) > 0
+}
+
+// haltReaders stops the tasks that read a topic of which no offset can be committed, as when the permission to read it was taken away. The
+// others run again without them. It reports whether there is one.
+func (w *Worker) haltReaders(r *round, refused *broker.OffsetError) (halted bool) {
+	for _, c := range r.contributions {
+		if slices.ContainsFunc(c.Task.Spec.Inputs, func(in state.Input) bool { return in.Topic == refused.Topic }) {
+			w.halt(c.Task, fmt.Errorf("nothing of topic %s can be committed: %w", refused.Topic, refused))
+			halted = true
+		}
+	}
+	return halted
 }
 
 // halt stops a task between two records and says so.

@@ -34,6 +34,8 @@ type round struct {
 	dropped bool
 	// refused is the record that the cluster will never take; it decides how the round runs again.
 	refused *broker.ProduceError
+	// unread is the input topic of which no offset can be committed, if that is what ended the round.
+	unread *broker.OffsetError
 	// failure is the answer that ended the round, if it had one of its own; for the metrics.
 	failure protocol.EventKind
 
