@@ -88,7 +88,7 @@ type Config struct {
 	purgeInterval time.Duration
 	// revokeWait is how long a revoke waits for the round in flight.
 	revokeWait time.Duration
-	// now and wait are the clock of the wait after a fence; tests replace them.
+	// now and wait are the clock of the wait after a fence, and now that of queries; tests replace them.
 	now  func() time.Time
 	wait func(context.Context, time.Duration) error
 }

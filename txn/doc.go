@@ -63,6 +63,12 @@
 // is over and its late requests are refused. "Run again" puts the round's journal, which is still in memory, before everything
 // newer; the consumer is not rewound.
 //
+// # Queries
+//
+// [Read] serves committed state of the tasks that are here, with the ownership epoch, the positions and the round that it belongs to. It
+// refuses while a task restores, is stopped, has been lost, or has a commit in doubt for more than five seconds; [Stale] asks for what there
+// is. Doubt begins when a commit is sent, and ends when it is answered, or found in the stable offsets and applied or run again.
+//
 // # Versions
 //
 // Three formats outlive a process: the state directory, the commit metadata, and what the members of a group tell each other. Each has a

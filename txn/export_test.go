@@ -41,7 +41,7 @@ func (c Config) WithRevokeWait(d time.Duration) Config {
 	return c
 }
 
-// WithClock replaces the clock of the wait after a fence.
+// WithClock replaces the clock of the wait after a fence, and that of queries.
 func (c Config) WithClock(now func() time.Time, wait func(context.Context, time.Duration) error) Config {
 	c.now, c.wait = now, wait
 	return c

@@ -45,7 +45,8 @@ type taskEntry struct {
 	task     *task.Task     // the worker's
 	progress restore.Progress
 	stopped  error
-	database state.Database
+	// database is the task's once it is adopted; restoring is the one that a restore fills before, for stale reads only.
+	database, restoring state.Database
 }
 
 func newTaskTable() *taskTable {
@@ -300,7 +301,7 @@ func (s *session) tryOpen(ctx context.Context, id topology.TaskID, e *taskEntry)
 	if !owned {
 		return nil
 	}
-	result, err := s.restorer.Restore(ctx, s.request(id), &e.progress)
+	result, err := s.restorer.Restore(ctx, s.request(id, e), &e.progress)
 	if err != nil {
 		return err
 	}
@@ -343,7 +344,7 @@ func (s *session) findEnds(ctx context.Context, t *task.Task) error {
 const flushBytesFailpoints = 256
 
 // request describes the task to the restorer.
-func (s *session) request(id topology.TaskID) restore.Request {
+func (s *session) request(id topology.TaskID, e *taskEntry) restore.Request {
 	sub := s.subs[id.Subtopology]
 	req := restore.Request{Task: id}
 	for _, src := range sub.Sources {
@@ -367,7 +368,14 @@ func (s *session) request(id topology.TaskID) restore.Request {
 		if failpoint.Enabled {
 			options.FlushBytes = flushBytesFailpoints
 		}
-		return pebblestore.Open(path, options)
+		db, err := pebblestore.Open(path, options)
+		if err != nil {
+			return nil, err
+		}
+		s.tasks.Lock()
+		e.database, e.restoring = nil, db // whoever restores may close it again: then its views say so
+		s.tasks.Unlock()
+		return db, nil
 	}
 	req.Remove = func() error { return s.in.dir.RemoveTask(id.Subtopology, id.Partition) }
 	return req
@@ -434,7 +442,7 @@ func (s *session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch u
 	w := slices.MinFunc(s.workers, func(a, b *worker.Worker) int { return load[a] - load[b] })
 	e.worker, e.task = w, t
 	if t.State != nil {
-		e.database = t.State.Database()
+		e.database, e.restoring = t.State.Database(), nil
 	}
 	for i, in := range t.Spec.Inputs {
 		s.tasks.routes[partitionKey{in.Topic, in.Partition}] = &route{task: t, input: i, worker: w}
