@@ -69,7 +69,8 @@ type Config struct {
 	// Remain keeps the membership when Run ends, for a restart of the same instance within the session timeout. By default the
 	// instance leaves and others take its tasks at once.
 	Remain bool
-	// FailFast ends Run with the first task that stops. By default its neighbours go on, and Run ends when every task has stopped.
+	// FailFast ends Run with the first task that stops. By default its neighbours go on, and Run ends when every task
+	// that the instance has is stopped; an instance without any task stays.
 	FailFast bool
 	// Security is TLS and authentication; the zero value is neither.
 	Security security.Config

@@ -49,3 +49,6 @@ func (c Config) WithClock(now func() time.Time, wait func(context.Context, time.
 
 // FetchBytes is the most that one fetch brings of a partition.
 const FetchBytes = fetchBytes
+
+// NotReady is what /readyz says.
+func (a *App) NotReady() []string { return a.notReady() }

@@ -135,7 +135,7 @@ func TestReadRefusals(t *testing.T) {
 				t.Errorf("%v is not ErrNotServing", err)
 			default:
 				for _, other := range []error{ErrRestoring, ErrTaskStopped, ErrInDoubt, ErrOwnershipLost} {
-					if other != tc.want && errors.Is(err, other) {
+					if !errors.Is(tc.want, other) && errors.Is(err, other) {
 						t.Errorf("%v is also %v", err, other)
 					}
 				}
