@@ -71,7 +71,8 @@ type Config struct {
 	// Remain keeps the membership when Run ends, for a restart of the same instance within the session timeout. By default the
 	// instance leaves and others take its tasks at once.
 	Remain bool
-	// FailFast ends Run with the first task that stops. By default its neighbours go on, and Run ends when every task has stopped.
+	// FailFast ends Run with the first task that stops. By default its neighbours go on, and Run ends when every task
+	// that the instance has is stopped; an instance without any task stays.
 	FailFast bool
 	// Security is TLS and authentication; the zero value is neither.
 	Security security.Config
@@ -95,7 +96,8 @@ type Config struct {
 	memberWatch time.Duration
 	// absentMax is how long a topic that was there is asked for again.
 	absentMax time.Duration
-	// now and wait are the clock of the wait after a fence, now that of the reports of a restore too; tests replace them.
+	// now and wait are the clock of the wait after a fence, now that of queries and of the reports of a restore too; tests
+	// replace them.
 	now  func() time.Time
 	wait func(context.Context, time.Duration) error
 }

@@ -59,11 +59,18 @@
 //
 // A partition that cannot be fetched (its records were deleted, its topic is gone) stops the task that reads it. A task that stops keeps
 // its offsets, is not fetched, and says why in Status; its neighbours go on ([Config].FailFast ends Run instead). [App.Resume] opens it again.
-// When all tasks have stopped, Run returns.
+// When all tasks that the process has are stopped, Run returns, also when the last one that worked has moved away; a process without any
+// task stays, in case others fail.
 //
 // "Settle" throws the producer client away and initialises a new one with the same transactional id: after that the old transaction
 // is over and its late requests are refused. "Run again" puts the round's journal, which is still in memory, before everything
 // newer; the consumer is not rewound.
+//
+// # Queries
+//
+// [Read] serves committed state of the tasks that are here, with the ownership epoch, the positions and the round that it belongs to. It
+// refuses while a task restores, is stopped, has been lost, or has a commit in doubt for more than five seconds; [Stale] asks for what there
+// is. Doubt begins when a commit is sent, and ends when it is answered, or found in the stable offsets and applied or run again.
 //
 // # Versions
 //

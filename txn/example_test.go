@@ -106,7 +106,8 @@ func ExampleNew() {
 	// configuration: Security.SASL.Mechanism: PLAIN sends the secret itself and the connection is not encrypted: turn TLS on, or use SCRAM
 }
 
-// A store is read by the process that runs its task: what is committed, with the position that it contains.
+// A store is read by the process that runs its task: what is committed, with the position that it contains. A caller that has seen a
+// record of the input can wait until a view contains it.
 func ExampleRead() {
 	app, _, send, stop := exampleOf(counting(anything), 1, txn.Config{})
 	defer stop()
@@ -125,11 +126,16 @@ func ExampleRead() {
 		fmt.Println(entry.Key, entry.Value)
 	}
 	fmt.Println("up to offset", view.Positions().Inputs[0].Offset)
+	fmt.Println("committed by a round:", !view.Round().IsZero(), "of an owner:", view.Epoch() != txn.Epoch{})
+	_, err = txn.Read(app, totals, 7)
+	fmt.Println(errors.Is(err, txn.ErrNotServing)) // another instance may have that partition
 	// Output:
 	// cat 2
 	// cat 2
 	// dog 1
 	// up to offset 3
+	// committed by a round: true of an owner: true
+	// true
 }
 
 // Another program on the machine asks an instance through its state directory, which no other process can open.

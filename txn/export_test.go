@@ -59,7 +59,7 @@ func (c Config) WithAbsentMax(d time.Duration) Config {
 	return c
 }
 
-// WithClock replaces the clock of the wait after a fence, and of the reports of a restore.
+// WithClock replaces the clock of the wait after a fence, of queries, and of the reports of a restore.
 func (c Config) WithClock(now func() time.Time, wait func(context.Context, time.Duration) error) Config {
 	c.now, c.wait = now, wait
 	return c
@@ -67,3 +67,6 @@ func (c Config) WithClock(now func() time.Time, wait func(context.Context, time.
 
 // FetchBytes is the most that one fetch brings of a partition.
 const FetchBytes = fetchBytes
+
+// NotReady is what /readyz says.
+func (a *App) NotReady() []string { return a.notReady() }

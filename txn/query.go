@@ -1,40 +1,109 @@
 package txn
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// ErrNotServing says that a partition of a store cannot be read in this process now: it is not assigned to it, or it is being restored.
+// ErrNotServing says that a partition of a store cannot be read in this process now. By itself it says that the partition is not assigned
+// to the process, or does not exist. Each error below is one more reason and wraps it; there are no others.
 var ErrNotServing = errors.New("not served by this process")
 
-// View is a consistent picture of one partition of a store: committed state only, at the position that it carries. It may be used
-// from one goroutine and must be closed.
-type View[K, V any] struct {
-	store state.KeyValue[K, V]
-	view  state.View
+var (
+	// ErrRestoring says that the task is being brought to its last commit.
+	ErrRestoring = fmt.Errorf("%w: its task is being restored", ErrNotServing)
+	// ErrTaskStopped says that the task does no work any more. Why it stopped is wrapped with it.
+	ErrTaskStopped = fmt.Errorf("%w: its task is stopped", ErrNotServing)
+	// ErrInDoubt says that a commit of the task was sent more than five seconds ago and it is still not known whether it took place:
+	// readers of the output may see what the store does not contain.
+	ErrInDoubt = fmt.Errorf("%w: a commit of its task is in doubt", ErrNotServing)
+	// ErrOwnershipLost says that the process knows the task to be another member's, or that it is in the group as a new member since the
+	// task was opened: somebody else may have gone on with it.
+	ErrOwnershipLost = fmt.Errorf("%w: its task was given up", ErrNotServing)
+)
+
+// doubtMax is how long a task may be in doubt and still be read: commits take that long when a broker restarts.
+const doubtMax = 5 * time.Second
+
+// Epoch names one ownership of a task by one process: views of a partition that carry the same epoch come from one owner, and nobody else
+// owned the task in between. Epochs are compared for equality; they have no order.
+type Epoch struct {
+	// Member is the id under which the process was in the group when the task was opened.
+	Member string
+	// Revokes counts how often the task was taken from that member before.
+	Revokes uint64
 }
 
-// Read returns a view of a store's partition. It reads what is committed and applied, never the writes of an open round. It fails
-// with ErrNotServing while the task is not running here.
-func Read[K, V any](a *App, store topology.StoreOf[K, V], partition int32) (*View[K, V], error) {
-	db, err := a.database(store.Name(), partition)
-	if err != nil {
-		return nil, err
+// String returns "member/revokes", or "none" for the zero value.
+func (e Epoch) String() string {
+	if e == (Epoch{}) {
+		return "none"
 	}
-	view, err := db.View()
+	return fmt.Sprintf("%s/%d", e.Member, e.Revokes)
+}
+
+// View is a consistent picture of one partition of a store: committed state only, at the position that it carries. It may be used
+// from one goroutine and must be closed. It stays as it is while the task goes on; when the task is closed, reading it fails with
+// state.ErrClosed.
+type View[K, V any] struct {
+	store state.KeyValue[K, V]
+	served
+}
+
+// served is a view with what goes along with it.
+type served struct {
+	view  state.View
+	epoch Epoch
+	stale error
+}
+
+// ReadOption is an option of [Read].
+type ReadOption interface{ applyRead(*readSettings) }
+
+type readSettings struct{ stale bool }
+
+type readOption func(*readSettings)
+
+func (o readOption) applyRead(s *readSettings) { o(s) }
+
+// Stale makes [Read] serve whatever state of the partition this process has open: while a commit is in doubt, after the task has stopped or
+// was lost, and while it is restored. [View.WhyStale] says which of them it was, and [View.Positions] how far the state is.
+//
+// Every value is still one that was committed. But the state of a task that is being restored is of no one moment: each changelog is at a
+// position of its own, keys that come later are missing, and what was deleted later is there. [View.Round] is then the round that the
+// database was at when the restore began.
+func Stale() ReadOption { return readOption(func(s *readSettings) { s.stale = true }) }
+
+// Read returns a view of a store's partition. It reads what is committed and applied, never the writes of an open round. What it contains
+// is told by [View.Positions] and [View.Round], who owned it by [View.Epoch].
+//
+// It fails with an error that wraps ErrNotServing while the task is not here, restores, is stopped, is in doubt for more than five seconds,
+// or is known to be lost; all but the first can be read with [Stale]. It fails with state.ErrUnknownStore for a store that the topology
+// does not have, and with state.ErrFailed or state.ErrCorrupt after a failure of the disk. Read does no request: a process that is cut off
+// from the cluster does not know yet that its tasks are somebody else's. Who needs more than committed state at a known position compares
+// epochs or positions.
+//
+// It may be called from any goroutine at any time, and does not wait for processing.
+func Read[K, V any](a *App, store topology.StoreOf[K, V], partition int32, options ...ReadOption) (*View[K, V], error) {
+	var settings readSettings
+	for _, o := range options {
+		o.applyRead(&settings)
+	}
+	got, err := a.read(store.Name(), partition, settings.stale)
 	if err != nil {
-		if errors.Is(err, state.ErrClosed) {
-			err = fmt.Errorf("%w: %w", ErrNotServing, err)
-		}
 		return nil, fmt.Errorf("reading store %s[%d]: %w", store.Name(), partition, err)
 	}
-	return &View[K, V]{store: store.Open(viewBytes{view, state.IDOf(store.Name())}), view: view}, nil
+	return &View[K, V]{store: store.Open(viewBytes{got.view, state.IDOf(store.Name())}), served: got}, nil
 }
 
 // Get returns the value of a key; ok is false when there is none.
@@ -43,34 +112,101 @@ func (v *View[K, V]) Get(key K) (value V, ok bool, err error) { return v.store.G
 // All returns the entries in the order of their encoded keys. An error ends the sequence.
 func (v *View[K, V]) All() iter.Seq2[state.Pair[K, V], error] { return v.store.All() }
 
-// Positions says which input offsets and changelog positions the view contains, and by which round it was committed.
+// Positions says which input offsets and changelog positions the view contains, and by which round it was committed. The result is the
+// caller's.
 func (v *View[K, V]) Positions() state.Positions { return v.view.Positions() }
+
+// Round returns the last round that the view contains, the zero value for none. It is the same in every process that has the same state.
+func (v *View[K, V]) Round() state.RoundID { return v.view.Positions().Round }
+
+// Epoch returns the ownership under which the task was opened. It is zero for a task that is being restored, which only [Stale] reads.
+func (v *View[K, V]) Epoch() Epoch { return v.epoch }
+
+// WhyStale returns what Read would have failed with without [Stale] when the view was taken, nil if it would not have failed.
+func (v *View[K, V]) WhyStale() error { return v.stale }
 
 // Close releases the view.
 func (v *View[K, V]) Close() error { return v.view.Close() }
 
-// database finds the database of a running task that has the store.
-func (a *App) database(store string, partition int32) (state.Database, error) {
-	notServing := fmt.Errorf("store %s[%d] is %w", store, partition, ErrNotServing)
+// read takes a view, and judges whether it may be served.
+func (a *App) read(store string, partition int32, stale bool) (served, error) {
+	s, id, err := a.taskOf(store, partition)
+	if err != nil {
+		return served{}, err
+	}
+	db, t, why := s.readable(id)
+	if db == nil || why != nil && !stale {
+		return served{}, why
+	}
+	// The doubt is looked at before the view is taken and judged after it: a commit that is resolved in between is in the view. The
+	// other way round, a view from before could pass for one from after.
+	var sent time.Time
+	if t != nil {
+		sent, _ = t.InDoubtSince()
+	}
+	view, err := db.View()
+	if errors.Is(err, state.ErrClosed) {
+		return served{}, fmt.Errorf("%w: %w", cmp.Or(why, ErrNotServing), err)
+	}
+	if err != nil {
+		return served{}, err
+	}
+	out := served{view: view}
+	if t != nil {
+		out.epoch = Epoch{Member: t.Member, Revokes: t.Epoch}
+		why = cmp.Or(why, s.withheld(t, sent, a.cfg.now()))
+	}
+	if why != nil && !stale {
+		return served{}, errors.Join(why, view.Close())
+	}
+	out.stale = why
+	return out, nil
+}
+
+// taskOf finds the task that has a partition of a store, and the session that may have the task.
+func (a *App) taskOf(store string, partition int32) (*session, topology.TaskID, error) {
 	for _, sub := range a.topology.Subtopologies() {
 		if !slices.ContainsFunc(sub.Stores, func(s topology.StoreInfo) bool { return s.Name == store }) {
 			continue
 		}
-		a.mu.Lock()
-		s := a.mu.session
-		a.mu.Unlock()
-		if s == nil {
-			return nil, notServing
+		if s := a.current(); s != nil {
+			return s, topology.TaskID{Subtopology: sub.Name, Partition: partition}, nil
 		}
-		s.tasks.RLock()
-		defer s.tasks.RUnlock()
-		e := s.tasks.entries[topology.TaskID{Subtopology: sub.Name, Partition: partition}]
-		if e == nil || e.database == nil || e.stopped != nil {
-			return nil, notServing
-		}
-		return e.database, nil
+		return nil, topology.TaskID{}, ErrNotServing
 	}
-	return nil, fmt.Errorf("the topology has no store %q", store)
+	return nil, topology.TaskID{}, fmt.Errorf("%w: the topology declares none of that name", state.ErrUnknownStore)
+}
+
+// readable returns the database of a task, nil if there is none to read, and why only a stale read may have it, nil if that depends on
+// the task, which is nil while it is restored.
+func (s *session) readable(id topology.TaskID) (state.Database, *task.Task, error) {
+	s.tasks.RLock()
+	defer s.tasks.RUnlock()
+	e := s.tasks.entries[id]
+	switch {
+	case e == nil:
+		return nil, nil, ErrNotServing
+	case e.stopped != nil:
+		return e.database, e.task, fmt.Errorf("%w: %w", ErrTaskStopped, e.stopped)
+	case e.database == nil:
+		return e.restoring, nil, ErrRestoring
+	default:
+		return e.database, e.task, nil
+	}
+}
+
+// withheld returns why a view of an open task may not be served as current. sent is when a commit in doubt was sent, zero for none.
+func (s *session) withheld(t *task.Task, sent, now time.Time) error {
+	if s.ctx.Err() != nil {
+		return fmt.Errorf("%w: the membership is over: %w", ErrOwnershipLost, context.Cause(s.ctx))
+	}
+	if _, _, err := s.ownership.Check([]assign.Claim{{Task: t.ID, Epoch: t.Epoch, Member: t.Member}}, s.member); err != nil {
+		return fmt.Errorf("%w: %w", ErrOwnershipLost, err)
+	}
+	if age := now.Sub(sent); !sent.IsZero() && age > doubtMax {
+		return fmt.Errorf("%w for %s, the most that is served is %s", ErrInDoubt, age.Round(time.Millisecond), doubtMax)
+	}
+	return nil
 }
 
 // viewBytes is one store of a view, as typed stores want it.

@@ -307,6 +307,10 @@ func TestRead(t *testing.T) {
 	if in := view.Positions().Inputs[0]; in.Offset != 200 {
 		t.Errorf("the view is at offset %d, want 200", in.Offset)
 	}
+	if view.Round().IsZero() || view.Round() != view.Positions().Round || view.Epoch().Member == "" || view.WhyStale() != nil {
+		t.Errorf("the view is of round %s (positions: %s), epoch %s, stale because of %v", view.Round(), view.Positions().Round,
+			view.Epoch(), view.WhyStale())
+	}
 	keys := 0
 	for _, err := range view.All() {
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -43,6 +44,8 @@ type session struct {
 	pauses  *pauses
 	// failFast ends the session with the first task that stops.
 	failFast bool
+	// promised says that the group's plan owes this process a task that another member still has to give up.
+	promised atomic.Bool
 	// planned wakes who waits for the group's plan to change.
 	planned chan struct{}
 

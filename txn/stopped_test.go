@@ -18,3 +18,43 @@ func TestStoppedWhileRevoked(t *testing.T) {
 		t.Errorf("the session ends with %v", err)
 	}
 }
+
+// TestSettledWithStoppedTasks: an assignment that leaves nothing but stopped tasks ends the session; one that leaves none at all, or one
+// that still works, is on its way or is promised, does not (rule 10.5).
+func TestSettledWithStoppedTasks(t *testing.T) {
+	first, second := errors.New("first"), errors.New("second")
+	for _, tc := range []struct {
+		name     string
+		tasks    []*taskEntry
+		promised bool
+		ends     bool
+	}{
+		{"no task", nil, false, false},
+		{"one that works, or restores", []*taskEntry{{}}, false, false},
+		{"one that is stopped, and one that is not", []*taskEntry{{stopped: first}, {}}, false, false},
+		{"all are stopped", []*taskEntry{{stopped: first}, {stopped: second}}, false, true},
+		{"all are stopped, and another one is promised", []*taskEntry{{stopped: first}}, true, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := &session{tasks: newTaskTable()}
+			s.poll, s.endPoll = context.WithCancelCause(t.Context())
+			for p, e := range tc.tasks {
+				s.tasks.entries[topology.TaskID{Subtopology: "in", Partition: int32(p)}] = e
+			}
+			s.promised.Store(tc.promised)
+			(*callbacks)(s).Settled()
+			err := context.Cause(s.poll)
+			if !tc.ends && err != nil {
+				t.Errorf("the session ends with %v", err)
+			}
+			if tc.ends && (!errors.Is(err, ErrAllStopped) || !errors.Is(err, first)) {
+				t.Errorf("the session ends with %v, want ErrAllStopped because of the first task", err)
+			}
+			if s.promised.Store(false); tc.promised {
+				if (*callbacks)(s).Settled(); !errors.Is(context.Cause(s.poll), ErrAllStopped) {
+					t.Error("the session goes on although nothing is promised any more")
+				}
+			}
+		})
+	}
+}

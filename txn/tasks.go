@@ -45,7 +45,8 @@ type taskEntry struct {
 	task     *task.Task     // the worker's
 	progress restore.Progress
 	stopped  error
-	database state.Database
+	// database is the task's once it is adopted; restoring is the one that a restore fills before, for stale reads only.
+	database, restoring state.Database
 }
 
 func newTaskTable() *taskTable {
@@ -68,7 +69,7 @@ func (t *taskTable) status(workers []*worker.Worker) []TaskStatus {
 		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b TaskStatus) int {
-		return cmp.Or(cmp.Compare(a.ID.Subtopology, b.ID.Subtopology), cmp.Compare(a.ID.Partition, b.ID.Partition))
+		return compareTasks(a.ID, b.ID)
 	})
 	return out
 }
@@ -233,8 +234,8 @@ func (s *session) isStopped(e *taskEntry) bool {
 	return e.stopped != nil
 }
 
-// taskStopped notes why a task does not work any more. It ends the session with the reason when no other is left that could, or when
-// the application is to end with the first.
+// taskStopped notes why a task does not work any more. It ends the session when no other is left that could, or when the application is to
+// end with the first.
 func (s *session) taskStopped(id topology.TaskID, e *taskEntry, err error) {
 	s.tasks.Lock()
 	defer s.tasks.Unlock()
@@ -249,12 +250,38 @@ func (s *session) taskStopped(id topology.TaskID, e *taskEntry, err error) {
 		s.endPoll(fmt.Errorf("%w: task %s: %w", ErrStopped, id, err))
 		return
 	}
-	for _, other := range s.tasks.entries {
-		if other.stopped == nil {
-			return
+	s.endIfAllStopped()
+}
+
+// Settled is part of broker.Assignment. The last task that works may have moved away: what is left is then all stopped.
+func (c *callbacks) Settled() {
+	s := (*session)(c)
+	s.tasks.Lock()
+	defer s.tasks.Unlock()
+	s.endIfAllStopped()
+}
+
+// endIfAllStopped ends the session when it has tasks, none of them works and none is promised, with the reason of the first. A process
+// without any task stays: it is there for the tasks of others. The caller holds the lock of the task table.
+func (s *session) endIfAllStopped() {
+	if len(s.tasks.entries) == 0 || s.promised.Load() {
+		return // what is promised comes with another assignment, or goes to somebody else with one
+	}
+	var first topology.TaskID
+	var reason error
+	for id, e := range s.tasks.entries {
+		if e.stopped == nil {
+			return // it works, or is on its way
+		}
+		if reason == nil || compareTasks(id, first) < 0 {
+			first, reason = id, e.stopped
 		}
 	}
-	s.endPoll(fmt.Errorf("%w: %w", ErrAllStopped, err))
+	s.endPoll(fmt.Errorf("%w: %w", ErrAllStopped, reason))
+}
+
+func compareTasks(a, b topology.TaskID) int {
+	return cmp.Or(cmp.Compare(a.Subtopology, b.Subtopology), cmp.Compare(a.Partition, b.Partition))
 }
 
 // stoppedByWorker is taskStopped for a task that stopped by itself.
@@ -313,7 +340,7 @@ func (s *session) tryOpen(ctx context.Context, id topology.TaskID, e *taskEntry)
 	if !owned {
 		return nil
 	}
-	result, err := s.restorer.Restore(ctx, s.request(id), &e.progress)
+	result, err := s.restorer.Restore(ctx, s.request(id, e), &e.progress)
 	if err != nil {
 		return err
 	}
@@ -356,7 +383,7 @@ func (s *session) findEnds(ctx context.Context, t *task.Task) error {
 const flushBytesFailpoints = 256
 
 // request describes the task to the restorer.
-func (s *session) request(id topology.TaskID) restore.Request {
+func (s *session) request(id topology.TaskID, e *taskEntry) restore.Request {
 	sub := s.subs[id.Subtopology]
 	req := restore.Request{Task: id}
 	for _, src := range sub.Sources {
@@ -380,7 +407,14 @@ func (s *session) request(id topology.TaskID) restore.Request {
 		if failpoint.Enabled {
 			options.FlushBytes = flushBytesFailpoints
 		}
-		return pebblestore.Open(path, options)
+		db, err := pebblestore.Open(path, options)
+		if err != nil {
+			return nil, err
+		}
+		s.tasks.Lock()
+		e.database, e.restoring = nil, db // whoever restores may close it again: then its views say so
+		s.tasks.Unlock()
+		return db, nil
 	}
 	req.Remove = func() error { return s.in.dir.RemoveTask(id.Subtopology, id.Partition) }
 	return req
@@ -447,7 +481,7 @@ func (s *session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch u
 	w := slices.MinFunc(s.workers, func(a, b *worker.Worker) int { return load[a] - load[b] })
 	e.worker, e.task = w, t
 	if t.State != nil {
-		e.database = t.State.Database()
+		e.database, e.restoring = t.State.Database(), nil
 	}
 	for i, in := range t.Spec.Inputs {
 		s.tasks.routes[partitionKey{in.Topic, in.Partition}] = &route{task: t, input: i, worker: w}
@@ -553,5 +587,6 @@ func (s *session) stopped() error {
 // ErrStopped says that some tasks of the instance had stopped before its end. The reason of one is wrapped with it.
 var ErrStopped = errors.New("tasks are stopped")
 
-// ErrAllStopped says that no task of the instance can work any more. The last reason is wrapped with it.
+// ErrAllStopped says that the instance has tasks and none of them can work any more, be it that the last one stopped or that the last one
+// that worked has moved to another instance. The reason of one is wrapped with it.
 var ErrAllStopped = errors.New("all tasks are stopped")

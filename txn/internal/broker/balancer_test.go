@@ -24,6 +24,7 @@ func (*fakeMember) Assigned(map[string][]int32)                 {}
 func (*fakeMember) Revoked(context.Context, map[string][]int32) {}
 func (*fakeMember) Lost(map[string][]int32)                     {}
 func (f *fakeMember) JoinData() assign.Join                     { return f.join }
+func (*fakeMember) Settled()                                    {}
 func (f *fakeMember) Planned(p assign.Plan, leader bool) {
 	f.plan, f.leader = p, leader
 	f.planned++

@@ -19,6 +19,9 @@ type Assignment interface {
 	Revoked(ctx context.Context, partitions map[string][]int32)
 	// Lost is called with partitions that are somebody else's already.
 	Lost(partitions map[string][]int32)
+	// Settled is called when an assignment has been taken over: after Revoked and Assigned, and also where neither was called. It must
+	// not block.
+	Settled()
 	// JoinData is what the process says of itself, asked for at every join; the nonce is filled in here. It must not block.
 	JoinData() assign.Join
 	// Planned is called with the plan of each new assignment, before the callbacks that it leads to, and with whether this process
@@ -77,6 +80,7 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 				a.Assigned(ps)
 			}
 			g.assigned.Store(true)
+			a.Settled() // kgo calls this last, with nothing added as well
 		}),
 		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, ps map[string][]int32) {
 			if len(ps) == 0 {

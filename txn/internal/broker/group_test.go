@@ -20,6 +20,7 @@ func (noAssignment) Revoked(context.Context, map[string][]int32) {}
 func (noAssignment) Lost(map[string][]int32)                     {}
 func (noAssignment) JoinData() assign.Join                       { return assign.Join{} }
 func (noAssignment) Planned(assign.Plan, bool)                   {}
+func (noAssignment) Settled()                                    {}
 
 // TestHeartbeatsAreBounded: with a long session, too, a member notices soon that others wait for it. Three heartbeats of a tenth of
 // the session would take 13 s.

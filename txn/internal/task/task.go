@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward/state"
@@ -36,7 +37,8 @@ type Spec struct {
 	OrderWaitMax time.Duration
 }
 
-// Task is one open task. Enqueue, SetEnd, Waiting and Release may be called from any goroutine; everything else belongs to the worker's.
+// Task is one open task. Enqueue, SetEnd, Waiting, Release and InDoubtSince may be called from any goroutine; everything else belongs to
+// the worker's.
 type Task struct {
 	Spec
 	queue  *queue
@@ -53,6 +55,8 @@ type Task struct {
 	// timers are punctuations that are due, in order.
 	timers  []Entry
 	stopped error
+	// doubt is when a commit of the task was sent that is not resolved, nil for none. Written twice a round, read by queries.
+	doubt atomic.Pointer[time.Time]
 }
 
 // retry is the record that failed and is to be tried again. An abort can put older records before it, so it says which one it is.
@@ -203,6 +207,18 @@ func (t *Task) Halt(why error) { t.stopped, t.retry = why, retry{} }
 
 // Stopped returns why the task does not work any more, nil while it does.
 func (t *Task) Stopped() error { return t.stopped }
+
+// SetDoubt notes that a commit of the task was sent at that time, and is in doubt until it is answered or resolved; nil ends the doubt.
+func (t *Task) SetDoubt(since *time.Time) { t.doubt.Store(since) }
+
+// InDoubtSince returns when the commit was sent of which it is not known whether it took place; ok is false when there is none. It may be
+// called from any goroutine.
+func (t *Task) InDoubtSince() (since time.Time, ok bool) {
+	if at := t.doubt.Load(); at != nil {
+		return *at, true
+	}
+	return time.Time{}, false
+}
 
 // WorkingInputs returns a copy of the working positions.
 func (t *Task) WorkingInputs() []state.Input { return append([]state.Input(nil), t.inputs...) }

@@ -41,6 +41,9 @@ func (w *Worker) answered(a answer) {
 	if r := w.rounds[a.Round]; r != nil && a.Kind == protocol.FoundPrevious {
 		w.pace.tooSlow(r.entries) // the broker has ended it before the commit came
 	}
+	if r := w.rounds[a.Round]; r != nil && (a.Kind == protocol.Committed || a.Kind == protocol.FoundPrevious) {
+		r.setDoubt(nil) // after FoundOurs it lasts until the round is applied: until then the store is behind a commit of unknown age
+	}
 	w.step(a.Event)
 	if r := w.rounds[a.Round]; r != nil && r.dropped && (a.Kind == protocol.Aborted || a.Kind == protocol.Settled) {
 		delete(w.rounds, a.Round)
@@ -86,7 +89,11 @@ func (w *Worker) carryOut(effect protocol.Effect) {
 		w.hand(command{kind: effect.Kind, round: r, records: r.take()})
 	case protocol.Flush:
 		w.seal(r)
-	case protocol.SendOffsets, protocol.End, protocol.Settle, protocol.Ask, protocol.Apply:
+	case protocol.End:
+		now := time.Now()
+		r.setDoubt(&now) // from here on the commit may take place at any time
+		w.hand(command{kind: effect.Kind, round: r})
+	case protocol.SendOffsets, protocol.Settle, protocol.Ask, protocol.Apply:
 		w.hand(command{kind: effect.Kind, round: r})
 	case protocol.Abort:
 		w.stats.Aborts.Add(1)
@@ -138,6 +145,7 @@ func (w *Worker) retire(r *round) {
 	w.stats.Commits.Add(1)
 	w.cfg.Budget.spend(time.Now(), r.turnState.markers)
 	total := newTally(0)
+	r.setDoubt(nil)
 	for _, c := range r.contributions {
 		c.Retire()
 		released := w.giveBack(c)

@@ -79,6 +79,14 @@ func (r *round) contribution(t *task.Task) *task.Contribution {
 	return c
 }
 
+// setDoubt tells the tasks of the round since when its commit is in doubt, nil when it no longer is. It is called for rounds whose commit
+// was sent, and for no other: the round on top, which is dropped while the one below is in doubt, holds the same tasks.
+func (r *round) setDoubt(since *time.Time) {
+	for _, c := range r.contributions {
+		c.Task.SetDoubt(since)
+	}
+}
+
 // outputOverhead is what a produced record costs beside its bytes.
 const outputOverhead = 96
 

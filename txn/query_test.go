@@ -1,0 +1,218 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/memstore"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/task"
+)
+
+// reading is an application without a cluster whose one task is open, at a known round.
+type reading struct {
+	app   *App
+	s     *session
+	e     *taskEntry
+	store topology.StoreOf[string, string]
+	round state.RoundID
+	now   time.Time
+}
+
+func newReading(t *testing.T) *reading {
+	t.Helper()
+	b := topology.NewBuilder("reading")
+	r := &reading{
+		store: topology.Store("rows", schemas.String(), schemas.String()), round: state.RoundID{ProducerID: 7, Epoch: 3, Incarnation: 1},
+		now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	}
+	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
+	topology.Process(in, "keep", r.store, func(_ *topology.Context, rows state.KeyValue[string, string],
+		rec topology.Record[string, string], _ topology.Emit[string, string]) error {
+		return rows.Put(rec.Key, rec.Value)
+	})
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.app = &App{topology: top, cfg: Config{now: func() time.Time { return r.now }}, log: slog.New(slog.DiscardHandler)}
+	sub := top.Subtopologies()[0]
+	r.s = &session{
+		in: &instance{app: r.app}, tasks: newTaskTable(), subs: map[string]topology.Subtopology{sub.Name: sub},
+		ownership: assign.New([]assign.Subtopology{{Name: sub.Name, Sources: []string{"in"}}}),
+	}
+	r.s.ctx, r.s.cancel = context.WithCancelCause(t.Context())
+	t.Cleanup(func() { r.s.cancel(nil) })
+	r.app.mu.session = r.s
+	id := r.s.ownership.Add(map[string][]int32{"in": {0}})[0]
+	epoch, _ := r.s.ownership.Epoch(id)
+	db := database(t, r.round, "new")
+	// There is no group client: the member id of this process is empty, and stays so.
+	r.e = &taskEntry{database: db, task: task.New(task.Spec{ID: id, Epoch: epoch})}
+	r.s.tasks.entries[id] = r.e
+	return r
+}
+
+// database returns one with the row k.
+func database(t *testing.T, round state.RoundID, value string) state.Database {
+	t.Helper()
+	db := memstore.New()
+	write := state.Write{Store: state.IDOf("rows"), Key: []byte("k"), Value: []byte(value)}
+	next := state.Positions{Round: round, Inputs: []state.Input{{Topic: "in", Offset: 5}}}
+	if err := db.Apply(state.Positions{}, next, func(yield func(state.Write) bool) { yield(write) }); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// TestReadRefusals: each reason not to serve a view has an error of its own, which is one kind of ErrNotServing; with Stale there is a view
+// that says why it is stale (rule 8.3).
+func TestReadRefusals(t *testing.T) {
+	doubt := func(age time.Duration) func(*testing.T, *reading) {
+		return func(_ *testing.T, r *reading) {
+			sent := r.now.Add(-age)
+			r.e.task.SetDoubt(&sent)
+		}
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(*testing.T, *reading)
+		want   error  // nil: it is served
+		stale  string // what a stale read finds, "" if it is refused as well
+	}{
+		{"running", func(*testing.T, *reading) {}, nil, "new"},
+		{"no membership", func(_ *testing.T, r *reading) { r.app.mu.session = nil }, ErrNotServing, ""},
+		{"not assigned", func(_ *testing.T, r *reading) { clear(r.s.tasks.entries) }, ErrNotServing, ""},
+		{"restoring, not open yet", func(_ *testing.T, r *reading) { r.e.database, r.e.task = nil, nil }, ErrRestoring, ""},
+		{"restoring", func(t *testing.T, r *reading) {
+			r.e.database, r.e.task, r.e.restoring = nil, nil, database(t, state.RoundID{ProducerID: 1}, "old")
+		}, ErrRestoring, "old"},
+		{"restoring, wiped just now", func(t *testing.T, r *reading) {
+			r.e.database, r.e.task, r.e.restoring = nil, nil, database(t, state.RoundID{ProducerID: 1}, "old")
+			_ = r.e.restoring.Close()
+		}, ErrRestoring, ""},
+		{"stopped", func(_ *testing.T, r *reading) { r.e.stopped = ErrIntegrity }, ErrTaskStopped, "new"},
+		{"stopped before it was open", func(_ *testing.T, r *reading) {
+			*r.e = taskEntry{stopped: ErrIntegrity}
+		}, ErrTaskStopped, ""},
+		{"closed", func(_ *testing.T, r *reading) { _ = r.e.database.Close() }, state.ErrClosed, ""},
+		{"a commit on its way", doubt(time.Millisecond), nil, "new"},
+		{"in doubt for as long as is served", doubt(5 * time.Second), nil, "new"},
+		{"in doubt for longer", doubt(5*time.Second + time.Nanosecond), ErrInDoubt, "new"},
+		{"was in doubt", func(t *testing.T, r *reading) {
+			doubt(time.Hour)(t, r)
+			r.e.task.SetDoubt(nil)
+		}, nil, "new"},
+		{"given up", func(_ *testing.T, r *reading) {
+			r.s.ownership.Remove(map[string][]int32{"in": {0}})
+		}, ErrOwnershipLost, "new"},
+		{"given up and assigned again", func(_ *testing.T, r *reading) {
+			r.s.ownership.Remove(map[string][]int32{"in": {0}})
+			r.s.ownership.Add(map[string][]int32{"in": {0}})
+		}, ErrOwnershipLost, "new"},
+		{"a new member", func(_ *testing.T, r *reading) { r.e.task.Member = "as it was" }, ErrOwnershipLost, "new"},
+		{"the membership is over", func(_ *testing.T, r *reading) { r.s.cancel(assign.ErrMemberChanged) }, ErrOwnershipLost, "new"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newReading(t)
+			tc.change(t, r)
+			view, err := Read(r.app, r.store, 0)
+			switch {
+			case !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil):
+				t.Errorf("Read returned %v, want %v", err, tc.want)
+			case err == nil:
+				r.check(t, view, "new")
+				if why := view.WhyStale(); why != nil {
+					t.Errorf("a current view is stale: %v", why)
+				}
+			case !errors.Is(err, ErrNotServing):
+				t.Errorf("%v is not ErrNotServing", err)
+			default:
+				for _, other := range []error{ErrRestoring, ErrTaskStopped, ErrInDoubt, ErrOwnershipLost} {
+					if !errors.Is(tc.want, other) && errors.Is(err, other) {
+						t.Errorf("%v is also %v", err, other)
+					}
+				}
+			}
+			view, err = Read(r.app, r.store, 0, Stale())
+			if tc.stale == "" {
+				if !errors.Is(err, tc.want) {
+					t.Errorf("a stale read returned %v, want %v", err, tc.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("a stale read returned %v", err)
+			}
+			r.check(t, view, tc.stale)
+			if why := view.WhyStale(); !errors.Is(why, tc.want) || (why == nil) != (tc.want == nil) {
+				t.Errorf("the view is stale because of %v, want %v", why, tc.want)
+			}
+		})
+	}
+}
+
+// check reads the row and closes the view.
+func (r *reading) check(t *testing.T, view *View[string, string], want string) {
+	t.Helper()
+	if value, ok, err := view.Get("k"); value != want || !ok || err != nil {
+		t.Errorf("the row is %q (%t, %v), want %q", value, ok, err, want)
+	}
+	if want == "new" && view.Round() != r.round || view.Round() != view.Positions().Round {
+		t.Errorf("the round is %s, the positions say %s, want %s", view.Round(), view.Positions().Round, r.round)
+	}
+	epoch := Epoch{}
+	if r.e.task != nil {
+		epoch = Epoch{Member: r.e.task.Member, Revokes: r.e.task.Epoch}
+	}
+	if view.Epoch() != epoch {
+		t.Errorf("the epoch is %s, want %s", view.Epoch(), epoch)
+	}
+	if err := view.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// slowView resolves the doubt while its view is taken.
+type slowView struct {
+	state.Database
+	resolve func()
+}
+
+func (d slowView) View() (state.View, error) {
+	v, err := d.Database.View()
+	d.resolve()
+	return v, err
+}
+
+// TestReadWhileDoubtEnds: a view that was taken just before a long doubt ended lacks what that commit brought, and is not served although
+// nothing is in doubt any more when it is there.
+func TestReadWhileDoubtEnds(t *testing.T) {
+	r := newReading(t)
+	sent := r.now.Add(-time.Minute)
+	r.e.task.SetDoubt(&sent)
+	r.e.database = slowView{r.e.database, func() { r.e.task.SetDoubt(nil) }}
+	if view, err := Read(r.app, r.store, 0); !errors.Is(err, ErrInDoubt) {
+		t.Fatalf("Read returned %v and %v, want %v", view, err, ErrInDoubt)
+	}
+	if view, err := Read(r.app, r.store, 0); err != nil {
+		t.Errorf("after the doubt Read returned %v", err)
+	} else {
+		r.check(t, view, "new")
+	}
+}
+
+// TestReadUnknownStore: a store that the topology does not have is a mistake, and nothing that passes.
+func TestReadUnknownStore(t *testing.T) {
+	r := newReading(t)
+	other := topology.Store("others", schemas.String(), schemas.String())
+	if _, err := Read(r.app, other, 0, Stale()); !errors.Is(err, state.ErrUnknownStore) || errors.Is(err, ErrNotServing) {
+		t.Errorf("Read returned %v, want %v", err, state.ErrUnknownStore)
+	}
+}
