@@ -60,17 +60,11 @@ func newAdopting(t *testing.T) *adopting {
 	epoch, _ := s.ownership.Epoch(id)
 	// The context of the adoption does not end here: an adoption may be sent at the same moment as its context ends.
 	go func() { a.done <- s.adopt(t.Context(), a.task, a.e, epoch) }()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	await(t, "the task getting a route", func() bool {
 		s.tasks.RLock()
-		routed := len(s.tasks.routes) > 0
-		s.tasks.RUnlock()
-		if routed {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the task gets no route")
-		}
-	}
+		defer s.tasks.RUnlock()
+		return len(s.tasks.routes) > 0
+	})
 	ended := make(chan error, 1)
 	a.run = func() { go func() { ended <- w.Run(s.ctx) }() }
 	t.Cleanup(func() {
@@ -80,6 +74,16 @@ func newAdopting(t *testing.T) *adopting {
 		}
 	})
 	return a
+}
+
+// await polls until done, and fails the test after a time in which it should have happened many times over.
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not happen", what)
+		}
+	}
 }
 
 // TestStoppedWhileAdopted: a task that cannot be fetched, and is just on its way to its worker, is stopped there as well. Otherwise it would
@@ -92,11 +96,9 @@ func TestStoppedWhileAdopted(t *testing.T) {
 		if err := <-a.done; err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(5 * time.Second); a.s.workers[0].Tasks()[a.task.ID].Stopped == nil; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("the worker does not know that the task is stopped")
-			}
-		}
+		await(t, "the worker knowing that the task is stopped", func() bool {
+			return a.s.workers[0].Tasks()[a.task.ID].Stopped != nil
+		})
 		if status := a.s.tasks.status(a.s.workers)[0]; status.State != TaskStopped || status.Reason != "out of range" {
 			t.Fatalf("the task is %s: %q", status.State, status.Reason)
 		}
@@ -109,24 +111,14 @@ func TestGivenUpWhileAdopted(t *testing.T) {
 		a := newAdopting(t)
 		gone := make(chan struct{})
 		go func() { a.s.giveUp(t.Context(), map[string][]int32{"in": {0}}); close(gone) }()
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		await(t, "the task being given up", func() bool {
 			a.s.tasks.RLock()
-			forgotten := len(a.s.tasks.entries) == 0
-			a.s.tasks.RUnlock()
-			if forgotten {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatal("the task is not given up")
-			}
-		}
+			defer a.s.tasks.RUnlock()
+			return len(a.s.tasks.entries) == 0
+		})
 		a.run()
 		<-gone
 		<-a.done // an error is as good as none
-		for deadline := time.Now().Add(5 * time.Second); len(a.s.workers[0].Tasks()) > 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("the worker keeps a task that was given up")
-			}
-		}
+		await(t, "the worker forgetting a task that was given up", func() bool { return len(a.s.workers[0].Tasks()) == 0 })
 	}
 }

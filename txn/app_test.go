@@ -178,18 +178,7 @@ func TestCountSurvivesRestart(t *testing.T) {
 // check asserts that every key counts up by one to last, without a hole or a repetition.
 func check(t *testing.T, records []*kgo.Record, last int64) {
 	t.Helper()
-	seen := map[string]int64{}
-	for _, r := range records {
-		n, err := schemas.Int64().Decode(r.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n != seen[string(r.Key)]+1 {
-			t.Fatalf("key %s: count %d follows %d", r.Key, n, seen[string(r.Key)])
-		}
-		seen[string(r.Key)] = n
-	}
-	for k, n := range seen {
+	for k, n := range consecutive(t, records) {
 		if n != last {
 			t.Errorf("key %s ends at %d, want %d", k, n, last)
 		}

@@ -109,6 +109,9 @@ type ConfigError struct {
 
 func (e *ConfigError) Error() string { return fmt.Sprintf("configuration: %s: %s", e.Field, e.Reason) }
 
+// emptyMaxFailpoints is [worker.EmptyMaxDefault] in a build with failpoints: they are to be reached soon in such a round too.
+const emptyMaxFailpoints = time.Second
+
 func (c Config) withDefaults() Config {
 	set(&c.Workers, runtime.GOMAXPROCS(0))
 	set(&c.CommitIntervalMax, 100*time.Millisecond)
@@ -121,10 +124,11 @@ func (c Config) withDefaults() Config {
 	set(&c.SessionTimeout, 45*time.Second)
 	set(&c.ConnectTimeout, 60*time.Second)
 	set(&c.metadataMax, task.MetadataMax)
-	set(&c.emptyMax, worker.EmptyMaxDefault)
 	if failpoint.Enabled {
+		set(&c.emptyMax, emptyMaxFailpoints)
 		set(&c.purgeInterval, purgeIntervalFailpoints)
 	}
+	set(&c.emptyMax, worker.EmptyMaxDefault)
 	set(&c.purgeInterval, purgeInterval)
 	set(&c.revokeWait, revokeWait)
 	set(&c.loopBound, loopBound)

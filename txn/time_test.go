@@ -64,7 +64,7 @@ func consecutive(t *testing.T, records []*kgo.Record) map[string]int64 {
 			t.Fatal(err)
 		}
 		if n != seen[string(r.Key)]+1 {
-			t.Fatalf("%s: firing %d follows %d", r.Key, n, seen[string(r.Key)])
+			t.Fatalf("key %s: %d follows %d", r.Key, n, seen[string(r.Key)])
 		}
 		seen[string(r.Key)] = n
 	}

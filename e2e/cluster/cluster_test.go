@@ -320,14 +320,14 @@ func expectExists(t *testing.T, want bool, paths ...string) {
 
 func TestTail(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	if got := tail(path, 100); got != "" {
+	if got := Tail(path, 100); got != "" {
 		t.Errorf("of no file: %q", got)
 	}
 	if err := os.WriteFile(path, []byte("first line\nsecond\nthird\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for limit, want := range map[int64]string{100: "first line\nsecond\nthird", 15: "second\nthird"} {
-		if got := tail(path, limit); got != want {
+		if got := Tail(path, limit); got != want {
 			t.Errorf("of %d bytes: %q, want %q", limit, got, want)
 		}
 	}

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,27 +78,4 @@ func sweep(root string, now time.Time) {
 			_ = os.RemoveAll(path)
 		}
 	}
-}
-
-// tail returns the last lines of a file, at most limit bytes of them, and "" if there is no such file.
-func tail(path string, limit int64) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = f.Close() }()
-	cut := false
-	if info, err := f.Stat(); err == nil && info.Size() > limit {
-		_, err = f.Seek(-limit, io.SeekEnd)
-		cut = err == nil
-	}
-	b, err := io.ReadAll(io.LimitReader(f, limit))
-	if err != nil {
-		return fmt.Sprintf("(%s: %v)", path, err)
-	}
-	text := string(b)
-	if cut {
-		_, text, _ = strings.Cut(text, "\n") // the first line is most likely half a line
-	}
-	return strings.TrimRight(text, "\n")
 }

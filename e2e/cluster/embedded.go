@@ -79,4 +79,4 @@ func (n *embeddedNode) close() error {
 	return errors.Join(n.log.Close(), n.dir.remove())
 }
 
-func (n *embeddedNode) logTail() string { return tail(n.log.Name(), logLimit) }
+func (n *embeddedNode) logTail() string { return Tail(n.log.Name(), logLimit) }

@@ -89,8 +89,11 @@ func Java(t testing.TB, l Library) (java, classes string) {
 // Main runs a package's tests, stops the broker that they shared, looks for leaked goroutines and exits the
 // process. Call it from TestMain, which has nothing to do afterwards. The leak options name goroutines that
 // are not the package's to end; a broker that does not stop and a leak fail an otherwise successful run.
-func Main(m *testing.M, leaks ...goleak.Option) {
-	os.Exit(processBroker.run(m, os.Stderr, leaks...))
+func Main(m *testing.M, leaks ...goleak.Option) { os.Exit(Run(m, leaks...)) }
+
+// Run is [Main] for a TestMain that has something to do afterwards: it returns the code to exit with.
+func Run(m *testing.M, leaks ...goleak.Option) (exitCode int) {
+	return processBroker.run(m, os.Stderr, leaks...)
 }
 
 // Client returns a client of the cluster with the given options, closed at the end of the test.
@@ -169,7 +172,7 @@ type sharedBroker struct {
 // it.
 var processBroker sharedBroker
 
-// run is [Main] without the exit.
+// run is [Run] with what tests replace.
 func (s *sharedBroker) run(m interface{ Run() int }, stderr io.Writer, leaks ...goleak.Option) int {
 	s.stderr = stderr
 	s.running.Store(true)

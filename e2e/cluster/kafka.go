@@ -228,5 +228,5 @@ func (n *kafkaNode) close() error {
 func (n *kafkaNode) logTail() string {
 	// The console has what the logger cannot say: a JVM that does not start, a stack dump, an exit by the
 	// runtime.
-	return strings.TrimSpace(tail(n.logPath(), logLimit) + "\n" + tail(n.consolePath(), logLimit))
+	return strings.TrimSpace(Tail(n.logPath(), logLimit) + "\n" + Tail(n.consolePath(), logLimit))
 }

@@ -3,9 +3,11 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -74,4 +76,28 @@ func (p *Process) Kill() error {
 	}
 	<-p.ended
 	return nil
+}
+
+// Tail returns the last lines of a log file, at most limit bytes of them, and "" if there is no such file. It is for messages: instead of
+// what cannot be read it returns the reason.
+func Tail(path string, limit int64) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	cut := false
+	if info, err := f.Stat(); err == nil && info.Size() > limit {
+		_, err = f.Seek(-limit, io.SeekEnd)
+		cut = err == nil
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit))
+	if err != nil {
+		return fmt.Sprintf("(%s: %v)", path, err)
+	}
+	text := string(b)
+	if cut {
+		_, text, _ = strings.Cut(text, "\n") // the first line is most likely half a line
+	}
+	return strings.TrimRight(text, "\n")
 }

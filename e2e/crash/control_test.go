@@ -17,31 +17,30 @@ import (
 // TestTheCheckFindsLossAndDuplicates breaks the application: it works outside of its transactions, and a kill has to show.
 func TestTheCheckFindsLossAndDuplicates(t *testing.T) {
 	binary, c := build(t), cluster.Embedded(t)
-	for broken, want := range map[Broken]string{
-		Whole:         "",
+	says := map[Broken]string{
 		CountInMemory: `is "1 i`, // instead of a higher number
 		DedupeInFile:  "want",    // the input that follows the lost ones
-	} {
-		t.Run("broken="+string(broken), func(t *testing.T) {
-			t.Parallel()
-			s := newScene(t, c, c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())), binary)
-			s.settings.Broken = broken
-			p := s.startArmed(s.settings, "offsets-before=kill,skip=5", "failpoint offsets-before kill")
-			s.feedUntil(p.hits[0], "offsets-before", p.alive)
-			p.killed()
-			l := s.start("the life after", s.settings)
-			s.feed(batch)
-			s.committed(l)
-			l.stop()
-			err := s.difference()
-			switch {
-			case broken == Whole && err != nil:
-				t.Errorf("the application that is not broken: %v", err)
-			case broken != Whole && (err == nil || !strings.Contains(err.Error(), want)):
-				t.Errorf("the check found %v, want something with %q", err, want)
-			}
-		})
 	}
+	all := []Broken{Whole, CountInMemory, DedupeInFile}
+	name := func(broken Broken) string { return "broken=" + string(broken) }
+	cluster.Cells(t, len(all), all, name, func(t *testing.T, broken Broken) {
+		s := newScene(t, c, c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())), binary)
+		s.settings.Broken = broken
+		p := s.startArmed(s.settings, "offsets-before=kill,skip=5", "failpoint offsets-before kill")
+		s.feedUntil(p.hits[0], "offsets-before", p.alive)
+		p.killed()
+		l := s.start("the life after", s.settings)
+		s.feed(batch)
+		s.committed(l)
+		l.stop()
+		err := s.difference()
+		switch {
+		case broken == Whole && err != nil:
+			t.Errorf("the application that is not broken: %v", err)
+		case broken != Whole && (err == nil || !strings.Contains(err.Error(), says[broken])):
+			t.Errorf("the check found %v, want something with %q", err, says[broken])
+		}
+	})
 }
 
 // committed waits until every input is behind a committed position, whatever became of it, and so are the groups' records.

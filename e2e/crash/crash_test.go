@@ -4,10 +4,9 @@ package crash
 
 import (
 	"errors"
-	"flag"
+	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"syscall"
 	"testing"
 
@@ -16,19 +15,25 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
-// inParallel is how many cells run at a time, unless -parallel says otherwise: they wait most of the time.
-const inParallel = 6
+// How many cells run at a time, unless -parallel says otherwise: they wait most of the time. The two matrices run beside each other.
+const (
+	inParallel        = 8
+	inParallelOnKafka = 4
+)
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	explicit := false
-	flag.Visit(func(f *flag.Flag) { explicit = explicit || f.Name == "test.parallel" })
-	if !explicit {
-		if err := flag.Set("test.parallel", strconv.Itoa(inParallel)); err != nil {
-			panic(err)
-		}
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) (exitCode int) {
+	var err error
+	if built.dir, err = os.MkdirTemp("", "onceward-crash-"); err == nil {
+		exitCode = cluster.Run(m)
+		err = os.RemoveAll(built.dir)
 	}
-	cluster.Main(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		exitCode = max(exitCode, 1)
+	}
+	return exitCode
 }
 
 func TestEveryPointHasItsCells(t *testing.T) {
@@ -43,15 +48,17 @@ func TestEveryPointHasItsCells(t *testing.T) {
 
 // TestMatrix runs the cells on the embedded broker.
 func TestMatrix(t *testing.T) {
+	t.Parallel()
 	cells := matrix(kill)
 	if !testing.Short() {
 		cells = append(matrix(actions...), variants()...)
 	}
-	runCells(t, cluster.Embedded(t), cells)
+	runCells(t, cluster.Embedded(t), inParallel, cells)
 }
 
 // TestMatrixOnKafka kills at every point, and freezes where a zombie could do harm.
 func TestMatrixOnKafka(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("the matrix on the embedded broker is the short one")
 	}
@@ -61,19 +68,14 @@ func TestMatrixOnKafka(t *testing.T) {
 			cells = append(cells, cell{row: r, action: stall}, cell{row: r, action: nap})
 		}
 	}
-	runCells(t, cluster.Kafka(t), cells)
+	runCells(t, cluster.Kafka(t), inParallelOnKafka, cells)
 }
 
-func runCells(t *testing.T, c *cluster.Cluster, cells []cell) {
+func runCells(t *testing.T, c *cluster.Cluster, inParallel int, cells []cell) {
 	binary := build(t)
 	producer := c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	t.Run("cells", func(t *testing.T) {
-		for _, cell := range cells {
-			t.Run(cell.name(), func(t *testing.T) {
-				t.Parallel()
-				newScene(t, c, producer, binary).run(cell)
-			})
-		}
+	cluster.Cells(t, inParallel, cells, cell.name, func(t *testing.T, cell cell) {
+		newScene(t, c, producer, binary).run(cell)
 	})
 	t.Logf("%d cells", len(cells))
 }

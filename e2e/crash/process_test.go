@@ -19,13 +19,27 @@ import (
 	"time"
 )
 
-// build builds the application with failpoints.
+// builds holds the application with failpoints, once somebody has asked for it. All tests share it, because linking it takes seconds.
+type builds struct {
+	dir  string // made and removed by TestMain
+	once sync.Once
+	err  error
+}
+
+var built builds
+
+// build returns the path of the application with failpoints.
 func build(t *testing.T) (path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "app")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-tags", "onceward_failpoints", "-o", path, "./app").CombinedOutput()
-	if err != nil {
-		t.Fatalf("building the application: %v\n%s", err, out)
+	path = filepath.Join(built.dir, "app")
+	built.once.Do(func() {
+		cmd := exec.Command("go", "build", "-tags", "onceward_failpoints", "-o", path, "./app") // outlives the test that asks first
+		if out, err := cmd.CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("building the application: %w\n%s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
 	}
 	return path
 }

@@ -174,7 +174,9 @@ func (s *scene) feedUntil(stop <-chan struct{}, what string, alive func() error)
 			if time.Now().After(deadline) {
 				s.t.Fatalf("%s did not happen in %s", what, patience)
 			}
-			if visible && s.caughtUp(batch) {
+			if !visible {
+				time.Sleep(5 * time.Millisecond) // polls
+			} else if s.caughtUp(batch) {
 				break
 			}
 		}

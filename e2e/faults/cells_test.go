@@ -112,19 +112,19 @@ func (k kind) shortKind() bool {
 }
 
 func TestCells(t *testing.T) {
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
-		pace := newPace(t, c)
+	onEach(t, func(t *testing.T, c *cluster.Cluster) {
+		var run []cell
 		for _, cell := range cells() {
-			if testing.Short() && !cell.shortKind() || c.Kind() == cluster.KindEmbedded && !cell.commitKind() {
-				continue
+			if (!testing.Short() || cell.shortKind()) && (c.Kind() != cluster.KindEmbedded || cell.commitKind()) {
+				run = append(run, cell)
 			}
-			t.Run(cell.String(), func(t *testing.T) {
-				t.Parallel()
-				s := newScenario(t, c)
-				s.pace = pace
-				cell.run(s)
-			})
 		}
+		pace := newPace(t, c)
+		cluster.Cells(t, inParallel(c.Kind()), run, cell.String, func(t *testing.T, cell cell) {
+			s := newScenario(t, c)
+			s.pace = pace
+			cell.run(s)
+		})
 	})
 }
 

@@ -14,15 +14,22 @@ import (
 // TestLateCommit: an offset commit or a commit that reaches the broker when its transaction is over is refused, and changes nothing:
 // neither while the same producer is many transactions further, nor when the tasks have moved to another instance.
 func TestLateCommit(t *testing.T) {
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
-		for _, key := range []int16{proxy.KeyTxnOffsetCommit, proxy.KeyEndTxn} {
-			for name, moved := range map[string]bool{"the producer goes on": false, "the tasks have moved": true} {
-				t.Run(kmsg.NameForKey(key)+"/"+name, func(t *testing.T) {
-					t.Parallel()
-					late(newScenario(t, c), key, moved)
-				})
-			}
+	type request struct {
+		key   int16
+		moved bool // the tasks, by the time that it arrives
+	}
+	var requests []request
+	for _, key := range []int16{proxy.KeyTxnOffsetCommit, proxy.KeyEndTxn} {
+		requests = append(requests, request{key, true}, request{key, false})
+	}
+	name := func(r request) string {
+		if r.moved {
+			return kmsg.NameForKey(r.key) + "/the tasks have moved"
 		}
+		return kmsg.NameForKey(r.key) + "/the producer goes on"
+	}
+	onEach(t, func(t *testing.T, c *cluster.Cluster) {
+		cluster.Cells(t, len(requests), requests, name, func(t *testing.T, r request) { late(newScenario(t, c), r.key, r.moved) })
 	})
 }
 

@@ -1,26 +1,32 @@
 package faults
 
 import (
-	"flag"
-	"fmt"
-	"os"
 	"testing"
 
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
-// parallel is how many cells run at once: they wait for timeouts, not for processors.
-const parallel = "10"
+func TestMain(m *testing.M) { cluster.Main(m) }
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		if err := flag.Set("test.parallel", parallel); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+// inParallel is how many cells of a kind of broker run at once, unless -parallel says otherwise: they wait for timeouts, not for
+// processors.
+func inParallel(k cluster.Kind) int {
+	if k == cluster.KindEmbedded {
+		return 4 // there are few, and beside them run those on real Kafka
 	}
-	cluster.Main(m)
+	return 12
 }
+
+// onEach runs f as the subtests "embedded" and "kafka", at the same time.
+func onEach(t *testing.T, f func(t *testing.T, c *cluster.Cluster)) {
+	t.Helper()
+	cluster.Cells(t, 2, []cluster.Kind{cluster.KindKafka, cluster.KindEmbedded}, kindName, func(t *testing.T, k cluster.Kind) {
+		if k == cluster.KindEmbedded {
+			f(t, cluster.Embedded(t))
+		} else {
+			f(t, cluster.Kafka(t))
+		}
+	})
+}
+
+func kindName(k cluster.Kind) string { return string(k) }

@@ -2,6 +2,8 @@ package faults
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,21 +39,20 @@ func TestNetwork(t *testing.T) {
 			}
 		},
 	}
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
-		for name, fail := range failures {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				s := newScenario(t, c)
-				i := s.start(t.TempDir())
-				stop := s.feeding()
-				defer stop()
-				s.must(s.until(s.ctx, 50, i))
-				fail(s)
-				s.must(s.until(s.ctx, s.total()+50, i))
-				stop()
-				s.check(i)
-			})
-		}
+	names := slices.Sorted(maps.Keys(failures))
+	named := func(name string) string { return name }
+	onEach(t, func(t *testing.T, c *cluster.Cluster) {
+		cluster.Cells(t, len(names), names, named, func(t *testing.T, name string) {
+			s := newScenario(t, c)
+			i := s.start(t.TempDir())
+			stop := s.feeding()
+			defer stop()
+			s.must(s.until(s.ctx, 50, i))
+			failures[name](s)
+			s.must(s.until(s.ctx, s.total()+50, i))
+			stop()
+			s.check(i)
+		})
 	})
 }
 

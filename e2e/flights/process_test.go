@@ -1,7 +1,6 @@
 package flights
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -163,15 +163,4 @@ func (p *process) status(ctx context.Context) (txn.Status, error) {
 }
 
 // logTail returns the end of the log of all lives.
-func (p *process) logTail() string {
-	log, err := os.ReadFile(p.logPath)
-	if err != nil {
-		return err.Error()
-	}
-	const tailBytes = 16 << 10
-	if len(log) > tailBytes {
-		log = log[len(log)-tailBytes:]
-		log = log[bytes.IndexByte(log, '\n')+1:]
-	}
-	return string(log)
-}
+func (p *process) logTail() string { return cluster.Tail(p.logPath, 16<<10) }

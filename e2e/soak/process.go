@@ -2,7 +2,6 @@ package soak
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/soak/app"
 )
 
@@ -230,15 +230,4 @@ func (p *Process) Usage() (resident int64, files int) {
 }
 
 // LogTail returns the end of the log of all lives.
-func (p *Process) LogTail() string {
-	log, err := os.ReadFile(p.LogPath)
-	if err != nil {
-		return err.Error()
-	}
-	const tailBytes = 2 << 10
-	if len(log) > tailBytes {
-		log = log[len(log)-tailBytes:]
-		log = log[bytes.IndexByte(log, '\n')+1:]
-	}
-	return string(log)
-}
+func (p *Process) LogTail() string { return cluster.Tail(p.LogPath, 2<<10) }

@@ -110,18 +110,7 @@ func (i *instance) terminate(ctx context.Context) error {
 }
 
 // logTail returns the end of the log of all lives.
-func (i *instance) logTail() string {
-	log, err := os.ReadFile(i.logPath)
-	if err != nil {
-		return err.Error()
-	}
-	const tailBytes = 16 << 10
-	if len(log) > tailBytes {
-		log = log[len(log)-tailBytes:]
-		log = log[bytes.IndexByte(log, '\n')+1:]
-	}
-	return string(log)
-}
+func (i *instance) logTail() string { return cluster.Tail(i.logPath, 16<<10) }
 
 // console understands what an instance prints.
 type console struct {
