@@ -2,7 +2,10 @@ package txn_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -295,5 +298,58 @@ func TestSilentRejoinWhileRestoring(t *testing.T) {
 	check(t, b.read(t, "out", 600), 30)
 	if n := seen.Load(); n != 200 {
 		t.Errorf("the process has seen %d records, want its own 200 and none of the other owner's", n)
+	}
+}
+
+// TestOwnRejoinIsNoFence: rule 6.8. The answer FENCED_INSTANCE_ID to offsets says that the group has a newer member with this instance id.
+// If that is this process, which has joined again while the offsets were on their way, its tasks are lost (rule 6.2), but nobody else has
+// its identity: it begins its membership anew, and does not end with the advice to look for a second process.
+func TestOwnRejoinIsNoFence(t *testing.T) {
+	b := newBroker(t, 2, "in", "out")
+	f := b.forget(t, "one")
+	var armed atomic.Bool
+	sent, answer := make(chan struct{}), make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(answer) })
+	defer letGo()
+	b.ControlKey(keyTxnOffsetCommit, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
+		if !armed.CompareAndSwap(true, false) {
+			return nil, nil, false
+		}
+		close(sent)
+		b.SleepControl(func() { <-answer })
+		req, resp := kreq.(*kmsg.TxnOffsetCommitRequest), kreq.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
+		for _, topic := range req.Topics {
+			rt := kmsg.NewTxnOffsetCommitResponseTopic()
+			rt.Topic = topic.Topic
+			for _, p := range topic.Partitions {
+				rp := kmsg.NewTxnOffsetCommitResponseTopicPartition()
+				rp.Partition, rp.ErrorCode = p.Partition, kerr.FencedInstanceID.Code
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			resp.Topics = append(resp.Topics, rt)
+		}
+		return resp, nil, true
+	})
+	why, dir := newRestarts(t), t.TempDir()
+	app, stop := start(t, countTopology(t), txn.Config{
+		Brokers: b.ListenAddrs(), StateDir: dir, Instance: "one", Workers: 1, Logger: slog.New(why),
+	}.WithMemberWatch(rarely))
+	feed(t, b, 200)
+	waitFor(t, "the first records", func() bool { return app.Status().Totals.Records == 200 })
+	before := b.memberID()
+	armed.Store(true)
+	feed(t, b, 200)
+	<-sent
+	f.begin(t)
+	f.end(t, before)
+	letGo()
+	why.because(t, "while it was committing")
+	check(t, b.read(t, "out", 400), 20)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "FENCED")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a fence is recorded: %v", err)
 	}
 }

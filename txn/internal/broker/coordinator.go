@@ -158,3 +158,7 @@ func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Iden
 // NewerGeneration reports whether a refusal says that the group is at a newer generation, which the same member will learn of in a
 // moment.
 func NewerGeneration(err error) bool { return errors.Is(err, kerr.IllegalGeneration) }
+
+// FencedInstance reports whether a refusal says that the group has a newer member with this instance id: another process, or this one if
+// it has just joined again.
+func FencedInstance(err error) bool { return errors.Is(err, kerr.FencedInstanceID) }

@@ -30,11 +30,9 @@ func DeadlinesFor(transactionTimeout time.Duration) Deadlines {
 	return Deadlines{Flush: t * 60 / 100, Offsets: t * 75 / 100, End: t * 95 / 100, Abort: t * 60 / 100}
 }
 
-const (
-	// generationWait is how long a refused generation is waited out: in a cooperative rebalance the member learns of the newer one
-	// within a moment.
-	generationWait = time.Second
-)
+// membershipWait is how long a refusal by the group is waited out: in a cooperative rebalance, and when it has joined again, the member
+// learns of its newer generation or its new id within a moment.
+const membershipWait = time.Second
 
 // command is one effect for a turn.
 type command struct {
@@ -292,33 +290,31 @@ func (t *turn) sendOffsets(ctx context.Context, r *round) (protocol.EventKind, e
 		case broker.Accepted:
 			return protocol.OffsetsAccepted, nil
 		case broker.Refused:
+			if broker.FencedInstance(err) && t.waitMember(ctx, func(id string, _ int32) bool { return id != "" && id != member }) {
+				// It was this process that took its own place in the group, joining again after its session had ended.
+				return protocol.OffsetsRefused, fmt.Errorf("%w, while it was committing: %s", assign.ErrMemberChanged, err.Error())
+			}
 			if !broker.NewerGeneration(err) || refused >= 0 {
 				return protocol.OffsetsRefused, err
 			}
 			refused = generation
-			t.waitGeneration(ctx, refused)
+			t.waitMember(ctx, func(_ string, generation int32) bool { return generation > refused })
 		default:
 			return protocol.ProducerLost, err
 		}
 	}
 }
 
-// waitGeneration returns when the member knows a newer generation, or after generationWait.
-func (t *turn) waitGeneration(ctx context.Context, than int32) {
-	ctx, cancel := context.WithTimeout(ctx, generationWait)
+// waitMember waits until what the client knows of its membership is as it should be, at most for membershipWait, and reports whether it is.
+func (t *turn) waitMember(ctx context.Context, is func(id string, generation int32) bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, membershipWait)
 	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if _, generation := t.w.cfg.Member(); generation > than {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+	for !is(t.w.cfg.Member()) {
+		if backoff.Sleep(ctx, 10*time.Millisecond) != nil {
+			return is(t.w.cfg.Member())
 		}
 	}
+	return true
 }
 
 func (t *turn) abort(ctx context.Context, r *round) (protocol.EventKind, error) {
