@@ -20,7 +20,7 @@
 //  5. whoever has the fewest, of the subtopology first and in total next;
 //
 // and then as few as possible move until every two members differ by at most one task, in total and of each subtopology. A stopped
-// task does not move.
+// task does not move, and does not count: it is no work, and who has some must not lose the last task that works for it.
 //
 // The plan is cooperative: a task that another member still holds is assigned to nobody in this generation. It is owed: its holder
 // finds it missing, finishes or aborts what is in flight, gives it up and joins again, and the next plan hands it over. So no two

@@ -10,6 +10,9 @@ import (
 
 func (p *planner) give(t *planned, c *candidate) {
 	t.target = c
+	if t.pinned {
+		return
+	}
 	c.total++
 	c.has[t.unit] = append(c.has[t.unit], t)
 }
@@ -81,13 +84,16 @@ func (p *planner) furthest(t *planned) *candidate {
 
 // share is the most tasks that a member has when all have equally many.
 func (p *planner) share() int {
-	n := 0
+	tasks, members := 0, 0
+	for _, u := range p.units {
+		tasks += u.tasks
+	}
 	for _, c := range p.members {
 		if len(c.bounds) > 0 {
-			n++
+			members++
 		}
 	}
-	return ceil(len(p.tasks), n)
+	return ceil(tasks, members)
 }
 
 func ceil(n, by int) int { return (n + by - 1) / max(by, 1) }

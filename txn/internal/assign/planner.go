@@ -44,7 +44,7 @@ type unit struct {
 	Subtopology
 	identity   string
 	candidates []*candidate // that know it
-	tasks      int
+	tasks      int          // that work
 }
 
 // planned is a task with its place.
@@ -53,7 +53,7 @@ type planned struct {
 	partition int32
 	owner     *candidate // holds it now, whether it may keep it or not
 	target    *candidate
-	pinned    bool
+	pinned    bool // stopped, and stays where it is without counting as load
 }
 
 func (t *planned) id() topology.TaskID {
@@ -202,7 +202,9 @@ func (p *planner) makeTasks(u *unit, partitions map[string]int32) {
 			t.owner.held++
 		}
 		t.pinned = t.owner != nil && t.owner.stopped[t.id()] && t.owner.accepts(t)
-		u.tasks++
+		if !t.pinned {
+			u.tasks++
+		}
 		p.tasks = append(p.tasks, t)
 	}
 }
