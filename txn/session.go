@@ -62,8 +62,10 @@ const (
 	rebalanceTimeout = 30 * time.Second
 	// revokeWait is the most that a revoke waits for the round in flight: the group waits for us meanwhile. A task that is
 	// given up after it is safe, because nothing uncommitted is in its store.
-	revokeWait   = rebalanceTimeout / 2
-	stopWait     = 30 * time.Second
+	revokeWait = rebalanceTimeout / 2
+	stopWait   = 30 * time.Second
+	// leaveWait is how long a stop tries to leave the group while its coordinator is away. The client tries again by itself.
+	leaveWait    = 10 * time.Second
 	fetchWaitMax = 250 * time.Millisecond
 	fetchBytes   = 4 << 20
 	pollRecords  = 8192
@@ -341,7 +343,7 @@ func (s *session) stop(orderly, leave bool) error {
 	g.Close()
 	s.in.membership.left() // after the last callback
 	if leave {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), leaveWait)
 		defer cancel()
 		errs = append(errs, s.in.cluster.LeaveGroup(ctx, member, s.in.dir.Instance()))
 		_ = failpoint.Hit(ctx, failpoint.LeaveAfter)

@@ -126,7 +126,7 @@ func serverProperties(broker, controller, data string, settings map[string]strin
 		"transaction.abort.timed.out.transaction.cleanup.interval.ms=1000",
 		// A broker that was killed may not come back before its old session has ended, 9 s by default. Not
 		// shorter than this either: a broker that misses its own heartbeats on a busy machine fences itself.
-		"broker.session.timeout.ms=3000",
+		"broker.session.timeout.ms=6000",
 		"broker.heartbeat.interval.ms=500",
 
 		// A controlled shutdown takes the leadership away from every partition before the transaction coordinator stops. Where there
