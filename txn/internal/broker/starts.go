@@ -32,20 +32,15 @@ type Starts struct {
 	asking chan struct{}
 
 	mu sync.Mutex
-	at map[input]int64
+	at map[topicPartition]int64
 	// left are the inputs that the group's consumer was left without, because their number was not known when it began.
-	left map[input]bool
-}
-
-type input struct {
-	topic     string
-	partition int32
+	left map[topicPartition]bool
 }
 
 // NewStarts returns the starts of those topics; a topic that is not there begins at the start of its log.
 func NewStarts(c *Cluster, of map[string]Start) *Starts {
 	return &Starts{
-		cluster: c, of: of, log: c.cfg.Logger, asking: make(chan struct{}, 1), at: map[input]int64{}, left: map[input]bool{},
+		cluster: c, of: of, log: c.cfg.Logger, asking: make(chan struct{}, 1), at: map[topicPartition]int64{}, left: map[topicPartition]bool{},
 	}
 }
 
@@ -67,7 +62,7 @@ func (s *Starts) Offset(ctx context.Context, topic string, partition int32) (int
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := input{topic, partition}
+	in := topicPartition{topic, partition}
 	if s.left[in] {
 		return 0, fmt.Errorf("%s[%d]: %w", topic, partition, ErrNotConsumed)
 	}
@@ -85,7 +80,7 @@ func (s *Starts) resolve(ctx context.Context, topic string, partitions []int32) 
 	var missing []int32
 	s.mu.Lock()
 	for _, p := range partitions {
-		if _, known := s.at[input{topic, p}]; !known {
+		if _, known := s.at[topicPartition{topic, p}]; !known {
 			missing = append(missing, p)
 		}
 	}
@@ -106,7 +101,7 @@ func (s *Starts) resolve(ctx context.Context, topic string, partitions []int32) 
 			failed = fmt.Errorf("resolving the start offset of %s[%d]: %w", topic, p, orMissing(o.Err))
 			continue
 		}
-		s.at[input{topic, p}] = o.Offset
+		s.at[topicPartition{topic, p}] = o.Offset
 	}
 	return failed
 }
@@ -161,7 +156,7 @@ func (s *Starts) begin(offsets map[int32]kgo.Offset, topic string, partitions []
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range partitions {
-		in := input{topic, p}
+		in := topicPartition{topic, p}
 		at, known := s.at[in]
 		if known {
 			offsets[p] = kgo.NewOffset().At(at)

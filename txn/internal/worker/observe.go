@@ -28,8 +28,7 @@ type observed struct {
 	loop                               health.Loop
 	overlayBytes, roundBytes, commitNs atomic.Int64
 
-	// The rest belongs to the compute goroutine.
-	// processed counts the records of a slice.
+	// The rest belongs to the compute goroutine. processed counts the records of a slice.
 	processed int
 	notedAt   time.Time
 }
