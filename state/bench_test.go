@@ -24,7 +24,7 @@ const benchRound = 10_000
 
 func benchTask(b *testing.B) *state.Task {
 	b.Helper()
-	task, err := state.NewTask(memstore.New(), []string{"s", "t"})
+	task, err := state.NewTask(memstore.New(), state.KeyValues("s", "t"))
 	if err != nil {
 		b.Fatal(err)
 	}

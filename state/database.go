@@ -31,11 +31,12 @@ type Reader interface {
 // work.
 type Database interface {
 	Reader
-	// Declare records the names of stores beside the data, so that tools can list what ids mean. It refuses
-	// with ErrStoreID a name whose id belongs to another name. Declaring again changes nothing.
-	Declare(stores ...string) error
-	// Stores returns the declared names in ascending order.
-	Stores() ([]string, error)
+	// Declare records the stores beside the data, so that tools can tell what ids and rows mean. It refuses
+	// with ErrStoreID a name whose id belongs to another name, and with ErrLayout a store that was declared
+	// with another layout. Declaring again changes nothing.
+	Declare(stores ...Declaration) error
+	// Stores returns the declared stores in ascending order of their names.
+	Stores() ([]Declaration, error)
 	// Apply makes writes and next visible in one atomic step that a crash cannot split. It refuses with
 	// ErrBase, and changes nothing, unless the database is exactly at base (Positions.Same): a late resolver
 	// of an unanswered commit can never overwrite newer state. Writes are taken in order, of two for one key

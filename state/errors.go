@@ -29,6 +29,9 @@ var (
 	ErrFormat = errors.New("unknown format")
 	// ErrForeign: the directory belongs to something else.
 	ErrForeign = errors.New("not this application's state directory")
+	// ErrLayout: a store is declared with another layout than its rows have. Nothing was changed; the store has
+	// to be restored in full from its changelog.
+	ErrLayout = errors.New("the store has rows of another layout")
 	// ErrLocked: another process holds the state directory.
 	ErrLocked = errors.New("the state directory is in use")
 )

@@ -8,7 +8,7 @@ import (
 )
 
 func ExampleKeyValue() {
-	task, err := state.NewTask(memstore.New(), []string{"visits"})
+	task, err := state.NewTask(memstore.New(), state.KeyValues("visits"))
 	if err != nil {
 		fmt.Println(err)
 		return

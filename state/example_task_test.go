@@ -10,7 +10,7 @@ import (
 
 // A round from the first record to the committed state. The second record fails and leaves no trace.
 func ExampleTask() {
-	task, err := state.NewTask(memstore.New(), []string{"balances"})
+	task, err := state.NewTask(memstore.New(), state.KeyValues("balances"))
 	if err != nil {
 		fmt.Println(err)
 		return

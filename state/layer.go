@@ -15,6 +15,7 @@ import (
 type Layer struct {
 	overlay *overlay
 	ids     []StoreID
+	times   []int64
 	applied atomic.Bool
 
 	sortOnce sync.Once
@@ -33,6 +34,15 @@ func (l *Layer) Writes() iter.Seq[Write] {
 			}
 		}
 	}
+}
+
+// StreamTime returns the stream time of a store as the layer leaves it (Bytes.StreamTime). It goes into the
+// positions that are applied with the layer; 0 for a store that the task did not declare.
+func (l *Layer) StreamTime(store StoreID) int64 {
+	if i := slices.Index(l.ids, store); i >= 0 {
+		return l.times[i]
+	}
+	return 0
 }
 
 // Len returns the number of writes.

@@ -175,7 +175,7 @@ func TestArenaCopies(t *testing.T) {
 
 func TestAnIdleOverlayCostsNothing(t *testing.T) {
 	db := noDatabase{}
-	task, err := NewTask(db, []string{"s"})
+	task, err := NewTask(db, KeyValues("s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,4 +192,5 @@ func TestAnIdleOverlayCostsNothing(t *testing.T) {
 // noDatabase is the part of a database that NewTask needs.
 type noDatabase struct{ Database }
 
-func (noDatabase) Declare(...string) error { return nil }
+func (noDatabase) Declare(...Declaration) error { return nil }
+func (noDatabase) Positions() Positions         { return Positions{} }

@@ -63,6 +63,9 @@ type Changelog struct {
 	// Scanned is the next offset of the raw fetch. Control records and aborted records make it larger than
 	// Applied.
 	Scanned int64
+	// StreamTime is the store's own (Bytes.StreamTime): 0 for a store that needs none. What a store forgets
+	// depends on it, so that it is committed with the data and the same everywhere.
+	StreamTime int64
 }
 
 // compareChangelogs is the order of Positions.Changelogs: by store name.
@@ -167,6 +170,8 @@ func (p Positions) Validate() error {
 		case c.Applied < 0 || c.Scanned < 0:
 			return fmt.Errorf("changelog of %s has a negative offset (applied %d, scanned %d)",
 				c.Store, c.Applied, c.Scanned)
+		case c.StreamTime < 0:
+			return fmt.Errorf("changelog of %s has the negative stream time %d", c.Store, c.StreamTime)
 		case i > 0 && compareChangelogs(p.Changelogs[i-1], c) >= 0:
 			return errors.New("changelogs are not in strictly ascending order at " + c.Store)
 		}
@@ -201,6 +206,11 @@ func (p Positions) String() string {
 		if c.Scanned != c.Applied {
 			b = append(b, "(scanned "...)
 			b = strconv.AppendInt(b, c.Scanned, 10)
+			b = append(b, ')')
+		}
+		if c.StreamTime != 0 {
+			b = append(b, "(time "...)
+			b = strconv.AppendInt(b, c.StreamTime, 10)
 			b = append(b, ')')
 		}
 	}

@@ -14,7 +14,7 @@ const (
 	roundSize        = 8 + 2 + 4
 	positionsHead    = 1 + 2*roundSize + 8
 	inputSizeMin     = 1 + 1 + 1 + 1 + 8
-	changelogSizeMin = 1 + 1 + 16 + 1 + 1
+	changelogSizeMin = 1 + 1 + 16 + 1 + 1 + 1
 )
 
 // Append appends the binary form of p to dst. There is exactly one form for each value (FORMAT.md), so equal
@@ -38,6 +38,7 @@ func (p Positions) Append(dst []byte) []byte {
 		dst = append(dst, c.TopicID[:]...)
 		dst = binary.AppendUvarint(dst, uint64(c.Applied))
 		dst = binary.AppendUvarint(dst, uint64(c.Scanned))
+		dst = binary.AppendUvarint(dst, uint64(c.StreamTime))
 	}
 	return dst
 }
@@ -70,7 +71,8 @@ func ParsePositions(b []byte) (Positions, error) {
 		p.Changelogs = make([]Changelog, n)
 		for i := range p.Changelogs {
 			p.Changelogs[i] = Changelog{Store: r.name(), TopicID: r.topicID(),
-				Applied: int64(r.bounded(1<<63 - 1)), Scanned: int64(r.bounded(1<<63 - 1))}
+				Applied: int64(r.bounded(1<<63 - 1)), Scanned: int64(r.bounded(1<<63 - 1)),
+				StreamTime: int64(r.bounded(1<<63 - 1))}
 		}
 	}
 	if r.err == nil && len(r.rest) > 0 {

@@ -23,7 +23,7 @@ func samplePositions() state.Positions {
 		},
 		Changelogs: []state.Changelog{
 			{Store: "balances", TopicID: [16]byte{1, 15: 2}, Applied: 7, Scanned: 9},
-			{Store: "inbox", TopicID: [16]byte{3}, Applied: 5, Scanned: 5},
+			{Store: "inbox", TopicID: [16]byte{3}, Applied: 5, Scanned: 5, StreamTime: 300},
 		},
 		WrittenAt: 1700000000123,
 	}
@@ -31,7 +31,7 @@ func samplePositions() state.Positions {
 
 func TestPositionsString(t *testing.T) {
 	want := "round 4/7/0000beef state 4/6/0000beef inputs orders-0@12 orders-2@0 " +
-		"changelogs balances@7(scanned 9) inbox@5"
+		"changelogs balances@7(scanned 9) inbox@5(time 300)"
 	if got := samplePositions().String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -141,7 +141,7 @@ func positions() *rapid.Generator[state.Positions] {
 		for range rapid.IntRange(0, 5).Draw(t, "changelogs") {
 			c := state.Changelog{
 				Store: name.Draw(t, "store"), Applied: offset.Draw(t, "applied"),
-				Scanned: offset.Draw(t, "scanned"),
+				Scanned: offset.Draw(t, "scanned"), StreamTime: offset.Draw(t, "store time"),
 			}
 			c.TopicID[rapid.IntRange(0, 15).Draw(t, "byte")] = rapid.Byte().Draw(t, "id")
 			p.SetChangelog(c)
@@ -184,8 +184,8 @@ func TestPositionsBytes(t *testing.T) {
 		"06" + "6f7264657273" + "00" + "0c" + "0000018bcfe56800" +
 		"06" + "6f7264657273" + "02" + "00" + "8000000000000000" +
 		"02" +
-		"08" + "62616c616e636573" + "01000000000000000000000000000002" + "07" + "09" +
-		"05" + "696e626f78" + "03000000000000000000000000000000" + "05" + "05"
+		"08" + "62616c616e636573" + "01000000000000000000000000000002" + "07" + "09" + "00" +
+		"05" + "696e626f78" + "03000000000000000000000000000000" + "05" + "05" + "ac02"
 	if hex := hexOf(got); hex != want {
 		t.Errorf("got  %s\nwant %s", hex, want)
 	}

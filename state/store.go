@@ -69,6 +69,13 @@ type Bytes interface {
 	// sees the writes made before it started and none made during it. An error is the last thing a scan
 	// yields.
 	Scan(r Range) iter.Seq2[Entry, error]
+	// StreamTime returns the largest time that was given to Advance, in milliseconds since the epoch, 0
+	// before the first one. It is part of the state: a record that fails takes its time back, and what is
+	// committed is in Positions.
+	StreamTime() int64
+	// Advance raises the stream time to ms; a smaller ms changes nothing. Stores that forget (Kind.Forgets)
+	// call it with the time of each write.
+	Advance(ms int64)
 }
 
 // Codec turns values into bytes and back. A codec of package schemas satisfies it without importing this

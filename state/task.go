@@ -22,7 +22,10 @@ type Task struct {
 	seed   maphash.Seed
 	stores map[string]*taskStore
 	ids    []StoreID
+	names  []string
 	open   *overlay
+	// times are the stream times of the stores, by index, with what the open round made of them.
+	times times
 	// roundSize is the expected number of writes of the next round, see nextOverlay.
 	roundSize int
 	closed    bool
@@ -36,7 +39,7 @@ type Task struct {
 // NewTask returns the state of a task over db with the declared stores, which it also declares to the
 // database. It refuses names of which two share an id (ErrStoreID). The task owns db from then on: Close
 // closes it. After an error it is still the caller's.
-func NewTask(db Database, stores []string) (*Task, error) {
+func NewTask(db Database, stores []Declaration) (*Task, error) {
 	t := &Task{
 		db:     db,
 		seed:   maphash.MakeSeed(),
@@ -44,19 +47,20 @@ func NewTask(db Database, stores []string) (*Task, error) {
 		open:   newOverlay(0),
 	}
 	names := make(map[StoreID]string, len(stores))
-	for i, name := range stores {
-		id := IDOf(name)
+	for i, s := range stores {
+		name, id := s.Name, IDOf(s.Name)
 		if other, taken := names[id]; taken {
 			return nil, fmt.Errorf("state: new task: %w: %q and %q have the id %08x",
 				ErrStoreID, other, name, id)
 		}
 		names[id] = name
-		t.ids = append(t.ids, id)
-		t.stores[name] = &taskStore{task: t, index: uint32(i), id: id, name: name}
+		t.ids, t.names = append(t.ids, id), append(t.names, name)
+		t.stores[name] = &taskStore{task: t, index: uint32(i), id: id, name: name, layout: s.Layout}
 	}
 	if err := db.Declare(stores...); err != nil {
 		return nil, fmt.Errorf("state: new task: %w", err)
 	}
+	t.times = newTimes(t.names, db.Positions())
 	return t, nil
 }
 
@@ -77,16 +81,22 @@ func (t *Task) Store(name string) Bytes {
 
 // Mark begins a savepoint and accepts what was written before. There is one level: the next Mark or Freeze
 // accepts what was written since this one.
-func (t *Task) Mark() { t.open.mark() }
+func (t *Task) Mark() {
+	t.open.mark()
+	t.times.mark()
+}
 
 // Revert undoes every write since the last Mark, in time proportional to their number. The savepoint stays: a
 // further Revert goes back to the same point. Without a Mark in the open round it does nothing.
-func (t *Task) Revert() { t.open.revert() }
+func (t *Task) Revert() {
+	t.open.revert()
+	t.times.revert()
+}
 
 // Freeze turns the open overlay, which may be empty, into an immutable layer and puts a new open overlay on
 // top.
 func (t *Task) Freeze() *Layer {
-	l := &Layer{overlay: t.open, ids: t.ids}
+	l := &Layer{overlay: t.open, ids: t.ids, times: t.times.freeze()}
 	// Of no use any more; the rest of the overlay lives as long as the layer.
 	l.overlay.undo, l.overlay.scanned = nil, nil
 	t.mu.Lock()
@@ -162,11 +172,19 @@ func (t *Task) Drop() {
 	defer t.mu.Unlock()
 	t.frozen = nil
 	t.open = t.nextOverlay()
+	t.times = newTimes(t.names, t.db.Positions())
 }
 
 // DropOpen makes the open overlay vanish and keeps the frozen layers: the abort of the round that is being
 // computed, while the one below it goes on. It is called by the owner, at any time.
-func (t *Task) DropOpen() { t.open = newOverlay(0) }
+func (t *Task) DropOpen() {
+	t.open = newOverlay(0)
+	if n := len(t.frozen); n > 0 {
+		t.times.reset(t.frozen[n-1].times)
+	} else {
+		t.times = newTimes(t.names, t.db.Positions())
+	}
+}
 
 // Positions returns the positions of the database: what it contains without any layer.
 func (t *Task) Positions() Positions { return t.db.Positions() }
@@ -190,6 +208,8 @@ type taskStore struct {
 	index uint32
 	id    StoreID
 	name  string
+	// layout judges rows, so that a wrong one fails here and not when the round commits.
+	layout Layout
 }
 
 func (s *taskStore) Get(key []byte) ([]byte, bool, error) {
@@ -224,9 +244,18 @@ func (s *taskStore) write(key, value []byte) error {
 	if t.closed {
 		return fmt.Errorf("state: write to %s: the task is %w", s.name, ErrClosed)
 	}
+	if s.layout != (Layout{}) {
+		if _, err := s.layout.Record(Write{Store: s.id, Key: key, Value: value, Delete: value == nil}); err != nil {
+			return fmt.Errorf("state: write to %s: %w", s.name, err)
+		}
+	}
 	t.open.put(hashKey(t.seed, s.index, key), s.index, key, value)
 	return nil
 }
+
+func (s *taskStore) StreamTime() int64 { return s.task.times.now[s.index] }
+
+func (s *taskStore) Advance(ms int64) { s.task.times.advance(s.index, ms) }
 
 func (s *taskStore) Scan(r Range) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
@@ -257,6 +286,8 @@ type unknownStore struct{ err error }
 func (s unknownStore) Get([]byte) ([]byte, bool, error) { return nil, false, s.err }
 func (s unknownStore) Put([]byte, []byte) error         { return s.err }
 func (s unknownStore) Delete([]byte) error              { return s.err }
+func (s unknownStore) StreamTime() int64                { return 0 }
+func (s unknownStore) Advance(int64)                    {}
 func (s unknownStore) Scan(Range) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) { yield(Entry{}, s.err) }
 }

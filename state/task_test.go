@@ -14,7 +14,7 @@ import (
 
 func newTask(t *testing.T, stores ...string) *state.Task {
 	t.Helper()
-	task, err := state.NewTask(memstore.New(), stores)
+	task, err := state.NewTask(memstore.New(), state.KeyValues(stores...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func mustGet(t *testing.T, b state.Bytes, key, want string) {
 
 func TestNewTaskRefusesCollidingNames(t *testing.T) {
 	for _, names := range [][]string{{"a", "b", "a"}, {"costarring", "liquid"}} {
-		if _, err := state.NewTask(memstore.New(), names); !errors.Is(err, state.ErrStoreID) {
+		if _, err := state.NewTask(memstore.New(), state.KeyValues(names...)); !errors.Is(err, state.ErrStoreID) {
 			t.Errorf("%q: got %v, want ErrStoreID", names, err)
 		}
 	}
@@ -210,7 +210,7 @@ func (f *failing) Scan(state.StoreID, state.Range) iter.Seq2[state.Entry, error]
 
 func TestErrorsOfTheDatabaseSurface(t *testing.T) {
 	disk := errors.New("disk")
-	task, err := state.NewTask(&failing{memstore.New(), disk}, []string{"s"})
+	task, err := state.NewTask(&failing{memstore.New(), disk}, state.KeyValues("s"))
 	if err != nil {
 		t.Fatal(err)
 	}

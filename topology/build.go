@@ -68,6 +68,11 @@ func (b *Builder) checkStores() {
 			}
 			seen[s.name] = true
 			if u, ok := first[s.name]; ok {
+				if u.info.layout != s.layout {
+					b.mistakeAt(n.pos, n.name, fmt.Errorf(
+						"store %s is %s here and %s in node %s (%s:%d); one name is one store",
+						s.name, s.layout, u.info.layout, u.node.name, u.node.pos.file, u.node.pos.line))
+				}
 				if u.info.formats != s.formats {
 					b.mistakeAt(n.pos, n.name, fmt.Errorf(
 						"store %s has codecs %s here and %s in node %s (%s:%d); one name is one store",

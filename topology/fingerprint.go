@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/onceward/onceward/state"
 )
 
 // Fingerprint returns 32 hexadecimal digits that stand for the structure of the topology: its
@@ -32,7 +34,11 @@ func (t *Topology) writeStructure(w io.Writer) {
 	for _, s := range t.subtopologies {
 		fmt.Fprintf(w, "subtopology %q\n", s.name)
 		for _, store := range s.stores {
-			fmt.Fprintf(w, "store %q %q %q\n", store.name, store.formats.key, store.formats.value)
+			fmt.Fprintf(w, "store %q %q %q", store.name, store.formats.key, store.formats.value)
+			if store.layout != (state.Layout{}) {
+				fmt.Fprintf(w, " layout %q", store.layout)
+			}
+			fmt.Fprintln(w)
 		}
 		for _, n := range s.nodes {
 			fmt.Fprintf(w, "%s %q", strings.ToLower(n.kind.String()), n.name)

@@ -44,7 +44,7 @@ func benchGraph(tb testing.TB) *Graph {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	st, err := state.NewTask(memstore.New(), []string{"sums"})
+	st, err := state.NewTask(memstore.New(), state.KeyValues("sums"))
 	if err != nil {
 		tb.Fatal(err)
 	}

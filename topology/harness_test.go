@@ -60,12 +60,10 @@ func baseConfig() topology.GraphConfig {
 
 func openTask(tb testing.TB, t *topology.Topology, id topology.TaskID, cfg topology.GraphConfig) *task {
 	tb.Helper()
-	var stores []string
+	var stores []state.Declaration
 	for _, sub := range t.Subtopologies() {
 		if sub.Name == id.Subtopology {
-			for _, s := range sub.Stores {
-				stores = append(stores, s.Name)
-			}
+			stores = sub.Declarations()
 		}
 	}
 	st, err := state.NewTask(memstore.New(), stores)
@@ -156,6 +154,8 @@ type brokenBytes struct{ err error }
 func (b brokenBytes) Get([]byte) ([]byte, bool, error) { return nil, false, b.err }
 func (b brokenBytes) Put([]byte, []byte) error         { return b.err }
 func (b brokenBytes) Delete([]byte) error              { return b.err }
+func (b brokenBytes) StreamTime() int64                { return 0 }
+func (b brokenBytes) Advance(int64)                    {}
 func (b brokenBytes) Scan(state.Range) iter.Seq2[state.Entry, error] {
 	return func(yield func(state.Entry, error) bool) { yield(state.Entry{}, b.err) }
 }

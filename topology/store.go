@@ -40,34 +40,45 @@ func (s StoreOf[K, V]) Open(bytes state.Bytes) state.KeyValue[K, V] {
 // error: it is no fault of the record, and a neighbouring record would not fare better. An entry that is too
 // large for the changelog is a Validation failure of the record.
 func (s StoreOf[K, V]) In(t *Setup) state.KeyValue[K, V] {
-	bytes, err := t.store(s.name)
+	bytes, key, value := watch(t, s.name, s.key, s.value)
+	return state.NewKeyValue(bytes, key, value)
+}
+
+// watch returns the bytes of a store for the node that t prepares, and its codecs, which report their
+// failures. A store that the node did not declare is noted as a mistake.
+func watch[K, V any](
+	t *Setup, name string, key schemas.Codec[K], value schemas.Codec[V],
+) (state.Bytes, state.Codec[K], state.Codec[V]) {
+	bytes, err := t.store(name)
 	if err != nil {
 		t.errs = append(t.errs, err)
-		return s.Open(missingStore{err})
+		return missingStore{err}, state.Codec[K](key), state.Codec[V](value)
 	}
-	watched := &watchedStore{graph: t.graph, name: s.name, bytes: bytes}
+	watched := &watchedStore{graph: t.graph, name: name, bytes: bytes}
 	if limit := t.graph.config.MaxMessageBytes; limit != nil {
-		watched.maxMessageBytes = int(limit(t.graph.topology.changelog(s.name)))
+		watched.maxMessageBytes = int(limit(t.graph.topology.changelog(name)))
 	}
-	return state.NewKeyValue(watched,
-		state.Codec[K](watchedCodec[K]{store: watched, codec: s.key}),
-		state.Codec[V](watchedCodec[V]{store: watched, codec: s.value}))
+	return watched, watchedCodec[K]{store: watched, codec: key}, watchedCodec[V]{store: watched, codec: value}
 }
 
-func (s StoreOf[K, V]) info() (storeInfo, error) {
-	f, err := formatsOf(s.key, s.value)
-	if err != nil {
-		return storeInfo{name: s.name}, err
+func (s StoreOf[K, V]) info() (storeInfo, error) { return infoOf(s.name, state.Layout{}, s.key, s.value) }
+
+// infoOf describes a store, and says what is wrong with it.
+func infoOf[K, V any](name string, layout state.Layout, key schemas.Codec[K], value schemas.Codec[V]) (storeInfo, error) {
+	info := storeInfo{name: name, layout: layout}
+	var err error
+	if info.formats, err = formatsOf(key, value); err != nil {
+		return info, err
 	}
-	_, keyNull := s.key.(interface{ Null(v K) bool })
-	_, valueNull := s.value.(interface{ Null(v V) bool })
+	_, keyNull := key.(interface{ Null(v K) bool })
+	_, valueNull := value.(interface{ Null(v V) bool })
 	if keyNull || valueNull {
-		err = errors.New("Nullable codecs are for topics; a store has no nulls")
+		return info, errors.New("Nullable codecs are for topics; a store has no nulls")
 	}
-	return storeInfo{name: s.name, formats: f}, err
+	return info, layout.Validate()
 }
 
-// AnyStore is a store of any types: a [StoreOf].
+// AnyStore is a store of any kind and types, such as a [StoreOf].
 type AnyStore interface {
 	Name() string
 	info() (storeInfo, error)
@@ -75,6 +86,7 @@ type AnyStore interface {
 
 type storeInfo struct {
 	name    string
+	layout  state.Layout
 	formats formats
 }
 
@@ -146,6 +158,10 @@ func (s *watchedStore) Delete(key []byte) error {
 	return nil
 }
 
+func (s *watchedStore) StreamTime() int64 { return s.bytes.StreamTime() }
+
+func (s *watchedStore) Advance(ms int64) { s.bytes.Advance(ms) }
+
 func (s *watchedStore) Scan(r state.Range) iter.Seq2[state.Entry, error] {
 	return func(yield func(state.Entry, error) bool) {
 		for entry, err := range s.bytes.Scan(r) {
@@ -184,6 +200,8 @@ type missingStore struct{ err error }
 func (s missingStore) Get([]byte) ([]byte, bool, error) { return nil, false, s.err }
 func (s missingStore) Put([]byte, []byte) error         { return s.err }
 func (s missingStore) Delete([]byte) error              { return s.err }
+func (s missingStore) StreamTime() int64                { return 0 }
+func (s missingStore) Advance(int64)                    {}
 func (s missingStore) Scan(state.Range) iter.Seq2[state.Entry, error] {
 	return func(yield func(state.Entry, error) bool) { yield(state.Entry{}, s.err) }
 }

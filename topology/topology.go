@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/onceward/onceward/state"
 )
 
 // Topology is a validated graph of nodes: what to compute, for any number of tasks and runtimes. It never
@@ -82,8 +84,19 @@ type StoreInfo struct {
 	Name string
 	// ChangelogTopic is the name of its changelog on the cluster. It has as many partitions as the sources.
 	ChangelogTopic string
+	// Layout says what its rows and its changelog records look like.
+	Layout state.Layout
 	// KeyFormat and ValueFormat are the names of the codecs.
 	KeyFormat, ValueFormat string
+}
+
+// Declarations returns the stores as a database is told of them.
+func (s Subtopology) Declarations() []state.Declaration {
+	declared := make([]state.Declaration, len(s.Stores))
+	for i, store := range s.Stores {
+		declared[i] = state.Declaration{Name: store.Name, Layout: store.Layout}
+	}
+	return declared
 }
 
 // Subtopologies returns the subtopologies, sorted by name. The caller may change the result.
@@ -105,6 +118,7 @@ func (t *Topology) Subtopologies() []Subtopology {
 			subs[i].Stores = append(subs[i].Stores, StoreInfo{
 				Name:           store.name,
 				ChangelogTopic: t.changelog(store.name),
+				Layout:         store.layout,
 				KeyFormat:      store.formats.key,
 				ValueFormat:    store.formats.value,
 			})

@@ -103,7 +103,7 @@ func Read[K, V any](a *App, store topology.StoreOf[K, V], partition int32, optio
 	if err != nil {
 		return nil, fmt.Errorf("reading store %s[%d]: %w", store.Name(), partition, err)
 	}
-	return &View[K, V]{store: store.Open(viewBytes{got.view, state.IDOf(store.Name())}), served: got}, nil
+	return &View[K, V]{store: store.Open(newViewBytes(got.view, store.Name())), served: got}, nil
 }
 
 // Get returns the value of a key; ok is false when there is none.
@@ -211,13 +211,21 @@ func (s *session) withheld(t *task.Task, sent, now time.Time) error {
 
 // viewBytes is one store of a view, as typed stores want it.
 type viewBytes struct {
-	view state.View
-	id   state.StoreID
+	view       state.View
+	id         state.StoreID
+	streamTime int64
+}
+
+func newViewBytes(v state.View, store string) viewBytes {
+	at, _ := v.Positions().Changelog(store)
+	return viewBytes{view: v, id: state.IDOf(store), streamTime: at.StreamTime}
 }
 
 var errReadOnly = errors.New("a view cannot be written")
 
 func (b viewBytes) Get(key []byte) ([]byte, bool, error)             { return b.view.Get(b.id, key) }
 func (b viewBytes) Scan(r state.Range) iter.Seq2[state.Entry, error] { return b.view.Scan(b.id, r) }
+func (b viewBytes) StreamTime() int64                                { return b.streamTime }
+func (viewBytes) Advance(int64)                                      {}
 func (viewBytes) Put(_, _ []byte) error                              { return errReadOnly }
 func (viewBytes) Delete([]byte) error                                { return errReadOnly }

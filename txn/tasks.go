@@ -396,7 +396,7 @@ func (s *session) request(id topology.TaskID, e *taskEntry) restore.Request {
 		req.Sources = append(req.Sources, source)
 	}
 	for _, st := range sub.Stores {
-		req.Stores = append(req.Stores, restore.Store{Name: st.Name, ChangelogTopic: st.ChangelogTopic})
+		req.Stores = append(req.Stores, restore.Store{Name: st.Name, ChangelogTopic: st.ChangelogTopic, Layout: st.Layout})
 	}
 	req.Open = func() (state.Database, error) {
 		path, err := s.in.dir.TaskPath(id.Subtopology, id.Partition)
@@ -426,14 +426,12 @@ func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, me
 		ID: id, Inputs: r.Positions.Inputs, Committed: r.Positions, Metadata: r.Metadata, Epoch: epoch, Member: member,
 		OrderWaitMax: max(s.in.app.cfg.OrderWaitMax, 0),
 	}
-	var names []string
 	for _, st := range sub.Stores {
-		names = append(names, st.Name)
-		spec.Changelogs = append(spec.Changelogs, task.Changelog{Store: st.Name, Topic: st.ChangelogTopic})
+		spec.Changelogs = append(spec.Changelogs, task.Changelog{Store: st.Name, Topic: st.ChangelogTopic, Layout: st.Layout})
 	}
 	var graphState topology.State
 	if r.Database != nil {
-		st, err := state.NewTask(r.Database, names)
+		st, err := state.NewTask(r.Database, sub.Declarations())
 		if err != nil {
 			return nil, fmt.Errorf("task %s: %w", id, err)
 		}

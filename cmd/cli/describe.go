@@ -53,6 +53,7 @@ type sourceDescription struct {
 
 type storeDescription struct {
 	Name           string `json:"name"`
+	Layout         string `json:"layout"`
 	ChangelogTopic string `json:"changelog_topic"`
 	KeyFormat      string `json:"key_format"`
 	ValueFormat    string `json:"value_format"`
@@ -76,7 +77,10 @@ func descriptionOf(t *topology.Topology) topologyDescription {
 			})
 		}
 		for _, store := range sub.Stores {
-			s.Stores = append(s.Stores, storeDescription(store))
+			s.Stores = append(s.Stores, storeDescription{
+				Name: store.Name, Layout: store.Layout.String(), ChangelogTopic: store.ChangelogTopic,
+				KeyFormat: store.KeyFormat, ValueFormat: store.ValueFormat,
+			})
 		}
 		d.Subtopologies = append(d.Subtopologies, s)
 	}

@@ -184,11 +184,7 @@ func openTask(t *testing.T, dir *state.Directory, sub topology.Subtopology, part
 	if err != nil {
 		t.Fatal(err)
 	}
-	var names []string
-	for _, store := range sub.Stores {
-		names = append(names, store.Name)
-	}
-	task, err := state.NewTask(db, names)
+	task, err := state.NewTask(db, sub.Declarations())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func dumpTask(history *Recorder, soak app.Soak, dir *state.Directory, id state.T
 	for _, s := range sub.Stores {
 		names = append(names, s.Name)
 	}
-	task, err := state.NewTask(db, names)
+	task, err := state.NewTask(db, sub.Declarations())
 	if err != nil {
 		return 0, err
 	}

@@ -26,7 +26,7 @@ func benchGraph(tb testing.TB, dedupe bool) *topology.Graph {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	st, err := state.NewTask(memstore.New(), []string{"inbox"})
+	st, err := state.NewTask(memstore.New(), state.KeyValues("inbox"))
 	if err != nil {
 		tb.Fatal(err)
 	}

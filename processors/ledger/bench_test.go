@@ -33,7 +33,7 @@ func benchGraph(tb testing.TB, post bool) *topology.Graph {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	st, err := state.NewTask(memstore.New(), []string{"ledger-contributions", "ledger-balances"})
+	st, err := state.NewTask(memstore.New(), state.KeyValues("ledger-contributions", "ledger-balances"))
 	if err != nil {
 		tb.Fatal(err)
 	}

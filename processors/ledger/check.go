@@ -37,14 +37,16 @@ func (e *DifferenceError) Error() string {
 // state.ErrUnknownStore. To other readers a wrong name looks like a ledger without contributions.
 func Check(r state.Reader, name string) error {
 	contributions, balances := contributionsOf(name), balancesOf(name)
-	if lister, ok := r.(interface{ Stores() ([]string, error) }); ok {
+	if lister, ok := r.(interface {
+		Stores() ([]state.Declaration, error)
+	}); ok {
 		stores, err := lister.Stores()
 		if err != nil {
 			return fmt.Errorf("ledger: check: %w", err)
 		}
 		for _, store := range []string{contributions, balances} {
-			if !slices.Contains(stores, store) {
-				return fmt.Errorf("ledger: check: %w %q; there are %q", state.ErrUnknownStore, store, stores)
+			if !slices.ContainsFunc(stores, func(d state.Declaration) bool { return d.Name == store }) {
+				return fmt.Errorf("ledger: check: %w %q; there are %s", state.ErrUnknownStore, store, state.Names(stores))
 			}
 		}
 	}

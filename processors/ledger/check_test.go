@@ -44,7 +44,7 @@ func database(t *testing.T, d *processortest.Driver) state.Database {
 		}
 	}
 	db := memstore.New()
-	if err := db.Declare("ledger-contributions", "ledger-balances"); err != nil {
+	if err := db.Declare(state.KeyValues("ledger-contributions", "ledger-balances")...); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Apply(state.Positions{}, state.Positions{}, slices.Values(writes)); err != nil {

@@ -22,7 +22,7 @@ type Store struct {
 	mu struct {
 		sync.RWMutex
 		closed bool
-		names  map[state.StoreID]string
+		stores map[state.StoreID]state.Declaration
 		data   tables
 		// views are closed with the store.
 		views map[*view]struct{}
@@ -34,7 +34,7 @@ var _ state.Database = (*Store)(nil)
 // New returns an empty database.
 func New() *Store {
 	s := &Store{}
-	s.mu.names = make(map[state.StoreID]string)
+	s.mu.stores = make(map[state.StoreID]state.Declaration)
 	s.mu.data = tables{stores: make(map[state.StoreID]*table)}
 	s.mu.views = make(map[*view]struct{})
 	return s
@@ -54,31 +54,33 @@ type table struct {
 }
 
 // Declare implements state.Database.
-func (s *Store) Declare(stores ...string) error {
+func (s *Store) Declare(stores ...state.Declaration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed {
 		return errClosed("declare")
 	}
-	for _, name := range stores {
-		if other, taken := s.mu.names[state.IDOf(name)]; taken && other != name {
-			return fmt.Errorf("memstore: declare: %w: %q and %q", state.ErrStoreID, other, name)
+	for _, d := range stores {
+		if other, taken := s.mu.stores[state.IDOf(d.Name)]; taken {
+			if err := d.Conflict(other); err != nil {
+				return fmt.Errorf("memstore: declare: %w", err)
+			}
 		}
 	}
-	for _, name := range stores {
-		s.mu.names[state.IDOf(name)] = name
+	for _, d := range stores {
+		s.mu.stores[state.IDOf(d.Name)] = d
 	}
 	return nil
 }
 
 // Stores implements state.Database.
-func (s *Store) Stores() ([]string, error) {
+func (s *Store) Stores() ([]state.Declaration, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.mu.closed {
 		return nil, errClosed("list stores")
 	}
-	return slices.Sorted(maps.Values(s.mu.names)), nil
+	return slices.SortedFunc(maps.Values(s.mu.stores), state.Declaration.Compare), nil
 }
 
 // Get implements state.Database.

@@ -31,7 +31,7 @@ type database struct {
 
 	names struct {
 		sync.Mutex
-		byID map[state.StoreID]string
+		byID map[state.StoreID]state.Declaration
 	}
 
 	// life is held shared for each single call into Pebble, and exclusively by Close: Pebble panics when it
@@ -57,7 +57,7 @@ const batchBytesMin = 1 << 10
 
 func newDatabase(path string, db *pebble.DB, lock *pebble.Lock, f *fault, o Options) *database {
 	d := &database{path: path, db: db, lock: lock, fault: f}
-	d.names.byID = make(map[state.StoreID]string)
+	d.names.byID = make(map[state.StoreID]state.Declaration)
 	d.open.iterators = make(map[*pebble.Iterator]struct{})
 	d.open.views = make(map[*view]struct{})
 	d.flusher = newFlusher(o)

@@ -25,7 +25,7 @@ func ExampleOpen() {
 			fmt.Println(err)
 			return
 		}
-		task, err := state.NewTask(db, []string{"visits"})
+		task, err := state.NewTask(db, state.KeyValues("visits"))
 		if err != nil {
 			fmt.Println(err)
 			return

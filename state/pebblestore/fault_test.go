@@ -101,7 +101,7 @@ func allOperations(db *database, view state.View) map[string]error {
 	}
 	return map[string]error{
 		"get": getErr, "scan": scanErr, "view": viewErr, "get from view": viewGetErr, "scan of view": viewScanErr,
-		"apply": applyBytes(db, 2, 10), "flush": db.Flush(), "declare": db.Declare("new"),
+		"apply": applyBytes(db, 2, 10), "flush": db.Flush(), "declare": db.Declare(state.KeyValues("new")...),
 	}
 }
 

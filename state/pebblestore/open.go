@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -202,19 +203,24 @@ func (d *database) loadNames() error {
 	var bad error
 	for valid := it.First(); valid; valid = it.Next() {
 		id, ok := parseNameKey(it.Key())
-		if name := string(it.Value()); ok && state.IDOf(name) == id {
-			d.names.byID[id] = name
+		declared, err := state.ParseDeclaration(it.Value())
+		switch {
+		case err != nil:
+			bad = fmt.Errorf("pebblestore: open %s: %w", d.path, err)
+		case !ok || state.IDOf(declared.Name) != id:
+			bad = fmt.Errorf("pebblestore: open %s: %w: a declared store has another id than its name",
+				d.path, state.ErrCorrupt)
+		default:
+			d.names.byID[id] = declared
 			continue
 		}
-		bad = fmt.Errorf("pebblestore: open %s: %w: a declared store has another id than its name",
-			d.path, state.ErrCorrupt)
 		break
 	}
 	return errors.Join(bad, d.fault.read("open", errors.Join(it.Error(), it.Close())))
 }
 
 // Declare implements state.Database.
-func (d *database) Declare(stores ...string) error {
+func (d *database) Declare(stores ...state.Declaration) error {
 	d.applying.Lock()
 	defer d.applying.Unlock()
 	if err := d.usable("declare"); err != nil {
@@ -226,8 +232,8 @@ func (d *database) Declare(stores ...string) error {
 	if err != nil || len(added) == 0 {
 		return err
 	}
-	for _, name := range added {
-		if err := b.Set(nameKey(state.IDOf(name)), []byte(name), nil); err != nil {
+	for _, s := range added {
+		if err := b.Set(nameKey(state.IDOf(s.Name)), s.Append(nil), nil); err != nil {
 			return d.fault.newError("declare", err)
 		}
 	}
@@ -236,32 +242,33 @@ func (d *database) Declare(stores ...string) error {
 	}
 	d.names.Lock()
 	defer d.names.Unlock()
-	for _, name := range added {
-		d.names.byID[state.IDOf(name)] = name
+	for _, s := range added {
+		d.names.byID[state.IDOf(s.Name)] = s
 	}
 	return nil
 }
 
-// newNames returns the names that are not declared yet.
-func (d *database) newNames(stores []string) ([]string, error) {
+// newNames returns the stores that are not declared yet.
+func (d *database) newNames(stores []state.Declaration) ([]state.Declaration, error) {
 	d.names.Lock()
 	defer d.names.Unlock()
-	var added []string
-	for _, name := range stores {
-		other, taken := d.names.byID[state.IDOf(name)]
-		switch {
-		case !taken:
-			added = append(added, name)
-		case other != name:
-			return nil, fmt.Errorf("pebblestore: declare in %s: %w: %q and %q",
-				d.path, state.ErrStoreID, other, name)
+	var added []state.Declaration
+	for _, s := range stores {
+		if err := s.Layout.Validate(); err != nil {
+			return nil, fmt.Errorf("pebblestore: declare in %s: store %q: %w", d.path, s.Name, err)
+		}
+		other, taken := d.names.byID[state.IDOf(s.Name)]
+		if !taken {
+			added = append(added, s)
+		} else if err := s.Conflict(other); err != nil {
+			return nil, fmt.Errorf("pebblestore: declare in %s: %w", d.path, err)
 		}
 	}
 	return added, nil
 }
 
 // Stores implements state.Database.
-func (d *database) Stores() ([]string, error) {
+func (d *database) Stores() ([]state.Declaration, error) {
 	d.life.RLock()
 	defer d.life.RUnlock()
 	if d.life.closed {
@@ -269,10 +276,5 @@ func (d *database) Stores() ([]string, error) {
 	}
 	d.names.Lock()
 	defer d.names.Unlock()
-	names := make([]string, 0, len(d.names.byID))
-	for _, name := range d.names.byID {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names, nil
+	return slices.SortedFunc(maps.Values(d.names.byID), state.Declaration.Compare), nil
 }

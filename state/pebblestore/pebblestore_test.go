@@ -98,7 +98,7 @@ func TestOnDisk(t *testing.T) {
 		t.Fatalf("reopened at round %d: %v", n, err)
 	}
 	if names, err := db.Stores(); err != nil || !slices.Equal(names, h.Stores()) {
-		t.Errorf("stores are %q, %v", names, err)
+		t.Errorf("stores are %v, %v", names, err)
 	}
 	if err := h.Apply(db, 20, 30); err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func raw(t *testing.T, fs vfs.FS, change func(b *pebble.Batch) error) {
 func TestLayout(t *testing.T) {
 	fs := vfs.NewMem()
 	db := open(t, "task", pebblestore.Options{FS: fs})
-	if err := db.Declare("s", "inbox"); err != nil {
+	if err := db.Declare(state.KeyValues("s", "inbox")...); err != nil {
 		t.Fatal(err)
 	}
 	mustApply(t, db, 0, write("k", "v"))

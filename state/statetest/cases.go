@@ -179,7 +179,7 @@ func testRanges(t *testing.T, db state.Database) {
 
 func testDeclare(t *testing.T, db state.Database) {
 	for range 2 {
-		if err := db.Declare("b", "a"); err != nil {
+		if err := db.Declare(state.KeyValues("b", "a")...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -187,17 +187,26 @@ func testDeclare(t *testing.T, db state.Database) {
 	if state.IDOf("costarring") != state.IDOf("liquid") {
 		t.Fatal("the collision of the test is none")
 	}
-	if err := db.Declare("costarring"); err != nil {
+	if err := db.Declare(state.KeyValues("costarring")...); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Declare("c", "liquid"); !errors.Is(err, state.ErrStoreID) {
+	if err := db.Declare(state.KeyValues("c", "liquid")...); !errors.Is(err, state.ErrStoreID) {
 		t.Errorf("a colliding name: got %v, want ErrStoreID", err)
 	}
-	names, err := db.Stores()
-	if err != nil || !slices.Equal(names, []string{"a", "b", "costarring"}) {
-		t.Errorf("stores are %q, %v", names, err)
+	windows := state.Declaration{Name: "w", Layout: state.Layout{Kind: state.WindowKind, Retention: 1000}}
+	if err := db.Declare(windows); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := state.NewTask(db, []string{"liquid"}); !errors.Is(err, state.ErrStoreID) {
+	for _, other := range []state.Layout{{}, {Kind: state.SessionKind, Retention: 1000}, {Kind: state.WindowKind, Retention: 1001}} {
+		if err := db.Declare(state.Declaration{Name: "w", Layout: other}); !errors.Is(err, state.ErrLayout) {
+			t.Errorf("layout %s instead of %s: got %v, want ErrLayout", other, windows.Layout, err)
+		}
+	}
+	stores, err := db.Stores()
+	if err != nil || !slices.Equal(stores, append(state.KeyValues("a", "b", "costarring"), windows)) {
+		t.Errorf("stores are %v, %v", stores, err)
+	}
+	if _, err := state.NewTask(db, state.KeyValues("liquid")); !errors.Is(err, state.ErrStoreID) {
 		t.Errorf("a task with the colliding name: got %v, want ErrStoreID", err)
 	}
 	if !db.Positions().Equal(at(0)) {
@@ -260,7 +269,7 @@ func testClosed(t *testing.T, db state.Database) {
 	_, storesErr := db.Stores()
 	for op, err := range map[string]error{
 		"get": getErr, "scan": scanErr, "view": viewErr, "stores": storesErr, "flush": db.Flush(),
-		"declare": db.Declare("x"), "apply": db.Apply(at(1), at(2), slices.Values([]state.Write{})),
+		"declare": db.Declare(state.KeyValues("x")...), "apply": db.Apply(at(1), at(2), slices.Values([]state.Write{})),
 	} {
 		if !errors.Is(err, state.ErrClosed) {
 			t.Errorf("%s after close: got %v, want ErrClosed", op, err)

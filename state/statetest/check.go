@@ -13,7 +13,7 @@ import (
 // Check runs a program on a task over db, which must be empty, and on the model, and returns the first
 // difference. It closes db.
 func Check(db state.Database, program Program) error {
-	task, err := state.NewTask(db, storeNames)
+	task, err := state.NewTask(db, state.KeyValues(storeNames...))
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}

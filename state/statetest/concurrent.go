@@ -87,7 +87,7 @@ func checkUniform(db state.Database) (err error) {
 // another goroutine reads the writes of round n and applies them.
 func testConcurrentTask(t *testing.T, db state.Database) {
 	const rounds = 150
-	task, err := state.NewTask(db, storeNames)
+	task, err := state.NewTask(db, state.KeyValues(storeNames...))
 	if err != nil {
 		t.Fatal(err)
 	}

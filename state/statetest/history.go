@@ -62,7 +62,7 @@ func NewHistory(rng *rand.Rand, n, writesMax, valueMax int) *History {
 }
 
 // Stores returns the names of the stores that the history writes to.
-func (h *History) Stores() []string { return slices.Clone(storeNames) }
+func (h *History) Stores() []state.Declaration { return state.KeyValues(storeNames...) }
 
 // Operations returns the number of writes of all rounds.
 func (h *History) Operations() int {

@@ -104,13 +104,9 @@ func New(t *topology.Topology, opts ...Option) (*Driver, error) {
 }
 
 func (d *Driver) addTasks(sub topology.Subtopology) error {
-	var stores []string
-	for _, store := range sub.Stores {
-		stores = append(stores, store.Name)
-	}
 	// All sources have the same number of partitions: ResolvePartitions has checked it.
 	for p := range d.topics[sub.Sources[0].Topic].partitions {
-		st, err := state.NewTask(memstore.New(), stores)
+		st, err := state.NewTask(memstore.New(), sub.Declarations())
 		if err != nil {
 			return err
 		}

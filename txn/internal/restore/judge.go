@@ -187,6 +187,8 @@ const (
 	Absent Cause = "absent"
 	// Damaged: the database cannot be opened.
 	Damaged Cause = "damaged"
+	// Relaid: a store has another layout than its rows.
+	Relaid Cause = "layout"
 	// Interrupted: it holds a part of a first restore.
 	Interrupted Cause = "interrupted"
 	// Recreated: it was written from a changelog topic that is gone.
@@ -236,7 +238,8 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 	var named []state.Changelog
 	missing := false
 	for _, c := range f.Changelogs {
-		target, known := b.Target(c.Store)
+		committed, known := b.Changelog(c.Store)
+		target := committed.Applied
 		if !known && !c.Empty {
 			return Plan{}, f.stop(fmt.Sprintf("store %s is new, and its changelog %s[%d] already holds records", c.Store, c.Topic, f.Task.Partition),
 				"Way out: delete that topic, or give the store another name")
@@ -249,7 +252,8 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 			named = append(named, state.Changelog{Store: c.Store, TopicID: c.TopicID})
 		}
 		plan.Positions.Changelogs = append(plan.Positions.Changelogs,
-			state.Changelog{Store: c.Store, TopicID: c.TopicID, Applied: target, Scanned: target})
+			state.Changelog{Store: c.Store, TopicID: c.TopicID, Applied: target, Scanned: target,
+				StreamTime: committed.StreamTime})
 		if err := f.judgeChangelog(c, target, &plan, &missing); err != nil {
 			return Plan{}, err
 		}

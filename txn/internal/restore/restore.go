@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,7 @@ type Source struct {
 type Store struct {
 	Name           string
 	ChangelogTopic string
+	Layout         state.Layout
 }
 
 // Request is one task to open.
@@ -41,6 +43,22 @@ type Request struct {
 	// Open opens the task's database, Remove deletes it. Both are nil for a task without stores.
 	Open   func() (state.Database, error)
 	Remove func() error
+}
+
+// open opens the database and declares the stores.
+func (r *Request) open() (state.Database, error) {
+	db, err := r.Open()
+	if err != nil {
+		return nil, err
+	}
+	declared := make([]state.Declaration, 0, len(r.Stores))
+	for _, s := range r.Stores {
+		declared = append(declared, state.Declaration{Name: s.Name, Layout: s.Layout})
+	}
+	if err := db.Declare(declared...); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
 }
 
 // Result is a task's committed state.
@@ -117,14 +135,20 @@ func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (resul
 	}
 	var full Cause
 	defer r.count(req.Task, p, &full, &err)()
-	db, err := req.Open()
-	if errors.Is(err, state.ErrCorrupt) {
+	db, err := req.open()
+	switch {
+	case errors.Is(err, state.ErrCorrupt):
 		full = Damaged
 		log.Warn("the database is damaged and is restored in full", "error", err)
+	case errors.Is(err, state.ErrLayout):
+		full = Relaid
+		log.Warn("a store has another layout now and the task is restored in full", "error", err)
+	}
+	if full != "" {
 		if err := req.Remove(); err != nil {
 			return Result{}, err
 		}
-		db, err = req.Open()
+		db, err = req.open()
 	}
 	if errors.Is(err, state.ErrFormat) {
 		return Result{}, newer(req.Task, "its database", err)
@@ -338,18 +362,11 @@ func (r *Restorer) restoreState(
 		if err := req.Remove(); err != nil {
 			return Result{}, err
 		}
-		if db, err = req.Open(); err != nil {
+		if db, err = req.open(); err != nil {
 			return Result{}, err
 		}
 	}
 	result := Result{Positions: plan.Positions, Database: db, Full: plan.WipeCause}
-	names := make([]string, 0, len(req.Stores))
-	for _, s := range req.Stores {
-		names = append(names, s.Name)
-	}
-	if err := db.Declare(names...); err != nil {
-		return result, err
-	}
 	started := time.Now()
 	if err := r.replay(ctx, req, plan, db, p, log); err != nil {
 		return result, fmt.Errorf("restoring task %s: %w", req.Task, err)
@@ -389,7 +406,7 @@ func (r *Restorer) replay(ctx context.Context, req Request, plan Plan, db state.
 // positions are written, so that a restore that was killed is never taken for a complete one.
 func (r *Restorer) replayOne(ctx context.Context, req Request, c Replay, db state.Database, p *Progress, log *slog.Logger) error {
 	reader := r.Cluster.NewReader(c.Topic, c.TopicID, req.Task.Partition, true, fetchBytes)
-	batch := newBatch(state.IDOf(c.Store))
+	batch := newBatch(state.IDOf(c.Store), layoutOf(req.Stores, c.Store))
 	waiting := r.watchStable(log, c.Topic, req.Task.Partition, c.Target)
 	for at := c.From; at < c.Target; {
 		f, err := reader.Fetch(ctx, at, fetchWait)
@@ -404,7 +421,9 @@ func (r *Restorer) replayOne(ctx context.Context, req Request, c Replay, db stat
 			if brokenSkip(rec.Offset, c.Target) {
 				continue
 			}
-			batch.add(rec)
+			if err := batch.add(rec); err != nil {
+				return fmt.Errorf("changelog %s[%d] at offset %d: %w", c.Topic, req.Task.Partition, rec.Offset, err)
+			}
 			p.Records.Add(1)
 			p.Bytes.Add(int64(len(rec.Key) + len(rec.Value)))
 		}
@@ -425,6 +444,7 @@ func (r *Restorer) replayOne(ctx context.Context, req Request, c Replay, db stat
 // batch keeps the last write per key.
 type batch struct {
 	store   state.StoreID
+	layout  state.Layout
 	index   map[string]int
 	writes  []state.Write
 	records int
@@ -432,19 +452,31 @@ type batch struct {
 	last    int64
 }
 
-func newBatch(store state.StoreID) *batch { return &batch{store: store, index: map[string]int{}} }
+func newBatch(store state.StoreID, layout state.Layout) *batch {
+	return &batch{store: store, layout: layout, index: map[string]int{}}
+}
 
-func (b *batch) add(r *broker.Record) {
-	w := state.Write{Store: b.store, Key: r.Key, Value: r.Value, Delete: r.Value == nil}
-	if i, ok := b.index[string(r.Key)]; ok {
+func layoutOf(stores []Store, name string) state.Layout {
+	i := slices.IndexFunc(stores, func(s Store) bool { return s.Name == name })
+	return stores[i].Layout
+}
+
+func (b *batch) add(r *broker.Record) error {
+	w, err := b.layout.Row(state.ChangelogRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp.UnixMilli()})
+	if err != nil {
+		return err
+	}
+	w.Store = b.store
+	if i, ok := b.index[string(w.Key)]; ok {
 		b.writes[i] = w
 	} else {
-		b.index[string(r.Key)] = len(b.writes)
+		b.index[string(w.Key)] = len(b.writes)
 		b.writes = append(b.writes, w)
 	}
 	b.records++
 	b.bytes += len(r.Key) + len(r.Value)
 	b.last = r.Offset
+	return nil
 }
 
 func (b *batch) all() iter.Seq[state.Write] {

@@ -18,8 +18,8 @@ import (
 //
 // The text, which is what brokers store, is "ow", the major version in decimal, ":", and in unpadded base64: fingerprint (8 bytes), round
 // id and state id (14 bytes each), number of inputs and for each the 4-byte hash of its topic, offset and stream time as varints, number
-// of changelogs and for each the 4-byte hash of its store's name and applied as a varint, 8 bytes of hash over stores and topic ids, and
-// then the fields of newer minor versions: each a tag above 0 and a length as uvarints and so many bytes. All fixed-width integers are
+// of changelogs and for each the 4-byte hash of its store's name, applied and the store's stream time as uvarints, 8 bytes of hash over
+// stores and topic ids, and then the fields of newer minor versions: each a tag above 0 and a length as uvarints and so many bytes. All fixed-width integers are
 // big endian.
 //
 // Builds of one major version read each other's commits, as instances of both share a group while they are exchanged: a reader skips the
@@ -47,8 +47,9 @@ type BlobInput struct {
 
 // BlobChangelog is the committed position in one changelog.
 type BlobChangelog struct {
-	Store   uint32 // HashName of the store
-	Applied int64
+	Store      uint32 // HashName of the store
+	Applied    int64
+	StreamTime int64
 }
 
 // The frame of metadata: the mark, the major version, and what the rest is.
@@ -153,7 +154,7 @@ func NewBlob(fingerprint [8]byte, p state.Positions) Blob {
 		b.Inputs = append(b.Inputs, BlobInput{HashName(in.Topic), in.Offset, in.StreamTime})
 	}
 	for _, c := range p.Changelogs {
-		b.Changelogs = append(b.Changelogs, BlobChangelog{HashName(c.Store), c.Applied})
+		b.Changelogs = append(b.Changelogs, BlobChangelog{HashName(c.Store), c.Applied, c.StreamTime})
 	}
 	return b
 }
@@ -161,15 +162,22 @@ func NewBlob(fingerprint [8]byte, p state.Positions) Blob {
 // Target returns the committed position in a store's changelog; known is false when the commit does not name the store. A nil blob
 // names none.
 func (b *Blob) Target(store string) (applied int64, known bool) {
+	c, known := b.Changelog(store)
+	return c.Applied, known
+}
+
+// Changelog returns the committed position in a store's changelog; known is false when the commit does not name the store. A nil blob
+// names none.
+func (b *Blob) Changelog(store string) (c BlobChangelog, known bool) {
 	if b == nil {
-		return 0, false
+		return BlobChangelog{}, false
 	}
 	for _, c := range b.Changelogs {
 		if c.Store == HashName(store) {
-			return c.Applied, true
+			return c, true
 		}
 	}
-	return 0, false
+	return BlobChangelog{}, false
 }
 
 // Input returns the committed position of a topic; known is false when the commit does not name it. A nil blob names none.
@@ -201,6 +209,7 @@ func (b Blob) Encode() string {
 	for _, c := range b.Changelogs {
 		out = binary.BigEndian.AppendUint32(out, c.Store)
 		out = binary.AppendUvarint(out, uint64(c.Applied))
+		out = binary.AppendUvarint(out, uint64(c.StreamTime))
 	}
 	out = binary.BigEndian.AppendUint64(out, b.Topics)
 	return frame(kindBlob, appendNext(out))
@@ -232,7 +241,7 @@ func ParseBlob(metadata string) (Blob, error) {
 		b.Inputs = append(b.Inputs, BlobInput{r.uint32(), r.offset(), r.varint()})
 	}
 	for range r.count() {
-		b.Changelogs = append(b.Changelogs, BlobChangelog{r.uint32(), r.offset()})
+		b.Changelogs = append(b.Changelogs, BlobChangelog{r.uint32(), r.offset(), r.offset()})
 	}
 	b.Topics = r.uint64()
 	r.skipFields()

@@ -31,6 +31,7 @@ func TestBlobRoundTrip(t *testing.T) {
 		for range rapid.IntRange(0, 4).Draw(t, "changelogs") {
 			p.Changelogs = append(p.Changelogs, state.Changelog{
 				Store: rapid.StringMatching(`[a-z]{1,9}`).Draw(t, "store"), Applied: rapid.Int64Range(0, math.MaxInt64).Draw(t, "applied"),
+				StreamTime: rapid.Int64Range(0, math.MaxInt64).Draw(t, "store time"),
 			})
 		}
 		want := NewBlob([8]byte{1, 2, 3}, p)
@@ -50,7 +51,7 @@ func TestBlobRoundTrip(t *testing.T) {
 
 // The golden texts are what other builds write and read. A change of one is a change of the format.
 const (
-	goldenBlob = "ow1:AQIDBAUGBwgAAAAAAAAACQACAAAAAwAAAAAAAAAJAAEAAAADAUE4ep4OFAFZ/7uFB5fi01Ujt/+e"
+	goldenBlob = "ow1:AQIDBAUGBwgAAAAAAAAACQACAAAAAwAAAAAAAAAJAAEAAAADAUE4ep4OFAFZ/7uFB6wCl+LTVSO3/54"
 	goldenRef  = "ow1@AAAAAAAAAAkAAgAAAAME6Ac"
 )
 
@@ -58,7 +59,7 @@ func exampleBlob() Blob {
 	return NewBlob([8]byte{1, 2, 3, 4, 5, 6, 7, 8}, state.Positions{
 		Round: state.RoundID{ProducerID: 9, Epoch: 2, Incarnation: 3}, State: state.RoundID{ProducerID: 9, Epoch: 1, Incarnation: 3},
 		Inputs:     []state.Input{{Topic: "in", Offset: 14, StreamTime: 10}},
-		Changelogs: []state.Changelog{{Store: "counts", TopicID: [16]byte{1}, Applied: 7}},
+		Changelogs: []state.Changelog{{Store: "counts", TopicID: [16]byte{1}, Applied: 7, StreamTime: 300}},
 	})
 }
 

@@ -107,6 +107,9 @@ func (c *Contribution) Flushed(round state.RoundID, fingerprint [8]byte, applied
 		if at, ok := applied[cl.Store]; ok {
 			cl.Applied, cl.Scanned = at, at
 		}
+		if c.Layer != nil {
+			cl.StreamTime = c.Layer.StreamTime(state.IDOf(cl.Store))
+		}
 	}
 	c.metadata = NewBlob(fingerprint, c.Next).Encode()
 }

@@ -12,8 +12,9 @@ import (
 
 // Changelog is where a store's writes go.
 type Changelog struct {
-	Store string
-	Topic string
+	Store  string
+	Topic  string
+	Layout state.Layout
 }
 
 // Spec is what a task is made of. Everything but the graph and the state is immutable.

@@ -6,8 +6,10 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
@@ -51,8 +53,11 @@ type internalTopic struct {
 	partitions int32
 	// configs are what it is created with.
 	configs map[string]*string
-	// policy is the only cleanup.policy that does no harm.
+	// policy is the only cleanup.policy that does no harm; the order of its parts does not matter.
 	policy string
+	// retentionMin is the least retention.ms of a changelog that deletes, compactionLagMin the least min.compaction.lag.ms of one that has
+	// a history; 0 for the others.
+	retentionMin, compactionLagMin time.Duration
 	// bytesMin is the least max.message.bytes.
 	bytesMin int64
 }
@@ -111,10 +116,36 @@ func internalTopics(
 			}
 		}
 		for _, store := range sub.Stores {
-			add(store.ChangelogTopic, internalTopic{use: useChangelog, partitions: tasks, policy: "compact", bytesMin: largest}, compact())
+			w, settings := changelogOf(store.Layout), compact()
+			w.partitions, w.bytesMin = tasks, largest
+			if w.retentionMin > 0 {
+				settings["retention.ms"] = strconv.FormatInt(w.retentionMin.Milliseconds(), 10)
+			}
+			if w.compactionLagMin > 0 {
+				settings["min.compaction.lag.ms"] = strconv.FormatInt(w.compactionLagMin.Milliseconds(), 10)
+			}
+			add(store.ChangelogTopic, w, settings)
 		}
 	}
 	return topics
+}
+
+// changelogSlack is how much longer a changelog keeps what its store forgets. The store goes by stream time and the broker by the clock:
+// what the clock is ahead must not take anything that the store still has. Kafka Streams allows a day as well.
+const changelogSlack = 24 * time.Hour
+
+// changelogOf returns how the changelog of a store is kept. Stores that forget by time let the broker delete what is older than all of
+// them; a history needs every version of a key for as long as it can be read, not only the last record.
+func changelogOf(l state.Layout) internalTopic {
+	w := internalTopic{use: useChangelog, policy: "compact"}
+	retention := time.Duration(l.Retention)*time.Millisecond + changelogSlack
+	switch {
+	case l.Kind == state.VersionedKind:
+		w.compactionLagMin = retention
+	case l.Kind.Forgets():
+		w.policy, w.retentionMin = "compact,delete", retention
+	}
+	return w
 }
 
 // use says what a topic is for.
@@ -184,12 +215,28 @@ func (w internalTopic) verify(info broker.TopicInfo, wrong found) {
 		exactly("retention.ms", "-1", "records that are not processed yet would be deleted; "+change)
 		exactly("retention.bytes", "-1", "records that are not processed yet would be deleted; "+change)
 	default:
-		exactly("cleanup.policy", w.policy, "state would be lost; "+change)
+		if s, ok := info.Settings["cleanup.policy"]; ok && !samePolicy(s.Value, w.policy) {
+			wrong("cleanup.policy", s.Value, w.policy, "state would be lost; "+change)
+		}
+		atLeast := func(setting string, least time.Duration) {
+			n := number(info, setting, least.Milliseconds())
+			if n >= 0 && n < least.Milliseconds() {
+				wrong(setting, strconv.FormatInt(n, 10), fmt.Sprintf("at least %d", least.Milliseconds()), "state would be lost; "+change)
+			}
+		}
+		atLeast("retention.ms", w.retentionMin)
+		atLeast("min.compaction.lag.ms", w.compactionLagMin)
 	}
 	if n := number(info, "max.message.bytes", w.bytesMin); n < w.bytesMin {
 		wrong("max.message.bytes", strconv.FormatInt(n, 10), fmt.Sprintf("at least that of the inputs, %d", w.bytesMin),
 			"a record that comes in could not go on; "+change)
 	}
+}
+
+// samePolicy compares cleanup policies, whose parts have no order.
+func samePolicy(a, b string) bool {
+	parts := func(s string) []string { return slices.Sorted(strings.SplitSeq(strings.ReplaceAll(s, " ", ""), ",")) }
+	return slices.Equal(parts(a), parts(b))
 }
 
 func (o Options) verify(info broker.TopicInfo, wrong found) {

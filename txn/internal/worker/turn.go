@@ -176,7 +176,10 @@ func (t *turn) flush(ctx context.Context, c command) (protocol.EventKind, error)
 	case s.err != nil:
 		return protocol.FlushFailed, s.err
 	}
-	applied := t.sendChangelogs(ctx, r)
+	applied, err := t.sendChangelogs(ctx, r)
+	if err != nil {
+		return protocol.FlushFailed, err
+	}
 	if s.records == 0 {
 		t.producer.Produce(ctx, t.w.filler(r), nil)
 		s.records++
@@ -222,7 +225,7 @@ func (t *turn) waitAcknowledged(ctx context.Context, began broker.Identity) (pro
 
 // sendChangelogs produces the layers' writes, one record per key, and returns per contribution and store the offset after the last
 // one. The maps are complete once the producer is flushed.
-func (t *turn) sendChangelogs(ctx context.Context, r *round) []map[string]int64 {
+func (t *turn) sendChangelogs(ctx context.Context, r *round) ([]map[string]int64, error) {
 	applied := make([]map[string]int64, len(r.contributions))
 	var slab slab
 	for i, contribution := range r.contributions {
@@ -232,7 +235,7 @@ func (t *turn) sendChangelogs(ctx context.Context, r *round) []map[string]int64 
 		applied[i] = map[string]int64{}
 		logs := map[state.StoreID]*changelog{}
 		for _, cl := range contribution.Task.Changelogs {
-			l := &changelog{topic: cl.Topic}
+			l := &changelog{topic: cl.Topic, layout: cl.Layout}
 			store, into := cl.Store, applied[i]
 			l.promise = t.producer.Promise(func(rec *broker.Record) { into[store] = max(into[store], rec.Offset+1) })
 			logs[state.IDOf(cl.Store)] = l
@@ -243,20 +246,25 @@ func (t *turn) sendChangelogs(ctx context.Context, r *round) []map[string]int64 
 		}
 		for w := range contribution.Layer.Writes() {
 			l := logs[w.Store]
+			entry, err := l.layout.Record(w)
+			if err != nil {
+				return nil, fmt.Errorf("changelog record of store %08x: %w", uint32(w.Store), err)
+			}
 			rec := slab.next()
-			rec.Topic, rec.Partition, rec.Key, rec.Value, rec.Timestamp = l.topic, contribution.Task.ID.Partition, w.Key, w.Value, at
-			if w.Delete {
-				rec.Value = nil
+			rec.Topic, rec.Partition, rec.Key, rec.Value, rec.Timestamp = l.topic, contribution.Task.ID.Partition, entry.Key, entry.Value, at
+			if entry.Timestamp != state.NoTime {
+				rec.Timestamp = time.UnixMilli(entry.Timestamp)
 			}
 			t.producer.Produce(ctx, rec, l.promise)
 			r.turnState.records++
 		}
 	}
-	return applied
+	return applied, nil
 }
 
 type changelog struct {
 	topic   string
+	layout  state.Layout
 	promise func(*broker.Record, error)
 }
 

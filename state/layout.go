@@ -1,0 +1,360 @@
+package state
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Kind is what a store is to those who use it.
+type Kind uint8
+
+// The kinds of stores, each with the typed view that reads and writes its rows.
+const (
+	// KeyValueKind has one value for each key: KeyValue.
+	KeyValueKind Kind = iota
+	// TimestampedKind has one value for each key, with its time: Timestamped.
+	TimestampedKind
+	// WindowKind has one value for each key and window start: Window.
+	WindowKind
+	// SessionKind has one value for each key and session: Session.
+	SessionKind
+	// VersionedKind has the history of each key: Versioned.
+	VersionedKind
+	// DedupeKind has what is remembered of each id for a time: Dedupe.
+	DedupeKind
+)
+
+var kindNames = [...]string{"keyvalue", "timestamped", "window", "session", "versioned", "dedupe"}
+
+// String returns the name of the kind, which is part of the format.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "kind " + strconv.Itoa(int(k))
+}
+
+// Layout says what the rows of a store look like, in the database and in its changelog. The zero value is a
+// key-value store. It is a comparable value. A store keeps its layout for ever: another one means other rows,
+// and the store is restored in full.
+//
+// A row is what Bytes and Database hold, a record is what is in the changelog, and each has exactly one of
+// the other: Record and Row are each other's inverse. Rows are made for reading (a segment number in front
+// lets a whole time span go at once), records are those of Kafka Streams where it has such a store. FORMAT.md
+// has both byte by byte.
+type Layout struct {
+	Kind Kind
+	// Retention is how long a row can be read after its time, in milliseconds of the store's stream time;
+	// for VersionedKind how long a version can be after it was superseded. It is positive for the kinds that
+	// forget (see Kind) and 0 for the others.
+	Retention int64
+}
+
+// Forgets reports whether rows of this kind are out of sight some time after they were written.
+func (k Kind) Forgets() bool {
+	return k == WindowKind || k == SessionKind || k == VersionedKind || k == DedupeKind
+}
+
+// Segmented reports whether rows begin with a segment number.
+func (l Layout) Segmented() bool {
+	return l.Kind == WindowKind || l.Kind == SessionKind || l.Kind == DedupeKind
+}
+
+// retentionMax keeps every sum of a time and a retention within an int64.
+const retentionMax = int64(1000*365*24) * int64(time.Hour/time.Millisecond)
+
+// Validate reports what is wrong with l.
+func (l Layout) Validate() error {
+	switch {
+	case int(l.Kind) >= len(kindNames):
+		return fmt.Errorf("there is no store of %s", l.Kind)
+	case l.Kind.Forgets() && l.Retention <= 0:
+		return fmt.Errorf("a %s store has a retention of at least 1 ms, not %d", l.Kind, l.Retention)
+	case l.Kind.Forgets() && l.Retention > retentionMax:
+		return fmt.Errorf("the retention of a %s store is at most 1000 years, not %d ms", l.Kind, l.Retention)
+	case !l.Kind.Forgets() && l.Retention != 0:
+		return fmt.Errorf("a %s store forgets nothing, hence has no retention", l.Kind)
+	}
+	return nil
+}
+
+// String returns the form that is stored: the name of the kind, and for kinds that forget "/" and the
+// retention.
+func (l Layout) String() string {
+	if l.Kind.Forgets() {
+		return l.Kind.String() + "/" + strconv.FormatInt(l.Retention, 10)
+	}
+	return l.Kind.String()
+}
+
+// ParseLayout is the inverse of String. The error wraps ErrFormat: a newer build may know what this one does
+// not.
+func ParseLayout(s string) (Layout, error) {
+	name, retention, _ := strings.Cut(s, "/")
+	for kind := range kindNames {
+		if kindNames[kind] != name {
+			continue
+		}
+		l := Layout{Kind: Kind(kind)}
+		if l.Kind.Forgets() {
+			l.Retention, _ = strconv.ParseInt(retention, 10, 64) // Validate and the comparison judge it
+		}
+		if l.Validate() == nil && l.String() == s {
+			return l, nil
+		}
+	}
+	return Layout{}, fmt.Errorf("state: parse layout: %w: %q is none that this build knows", ErrFormat, s)
+}
+
+// ChangelogRecord is one record of a changelog.
+type ChangelogRecord struct {
+	Key []byte
+	// Value is nil for a tombstone.
+	Value []byte
+	// Timestamp is in milliseconds since the epoch; NoTime where the layout has none, and the runtime gives
+	// it one.
+	Timestamp int64
+}
+
+// Sizes of the parts of rows, in bytes.
+const (
+	segmentSize  = 4
+	timeSize     = 8
+	sequenceSize = 4
+	// windowSuffix is what a window row has behind the user's key: start and sequence number.
+	windowSuffix = timeSize + sequenceSize
+	// sessionSuffix is end and start.
+	sessionSuffix = 2 * timeSize
+)
+
+// segmentIntervalMin keeps small retentions from making many segments.
+const segmentIntervalMin = int64(time.Minute / time.Millisecond)
+
+// segmentInterval is the time span of one segment in milliseconds. With half of the retention at most three
+// segments have something to read: fewer would keep expired rows on the disk for longer, more would make
+// every lookup that does not know the time look into more of them. Kafka Streams chooses the same.
+func (l Layout) segmentInterval() int64 { return max(l.Retention/2, segmentIntervalMin) }
+
+// segmentOf returns the number of the segment of a time, which is not negative.
+func (l Layout) segmentOf(ms int64) uint32 {
+	return uint32(min(ms/l.segmentInterval(), math.MaxUint32))
+}
+
+// Expired returns the rows that no read at streamTime, or later, sees any more, as far as they are one range:
+// whole segments. ok is false when there are none to speak of.
+func (l Layout) Expired(streamTime int64) (r Range, ok bool) {
+	if !l.Segmented() {
+		return Range{}, false
+	}
+	first := l.firstSegment(streamTime)
+	if first == 0 {
+		return Range{}, false
+	}
+	return Range{To: binary.BigEndian.AppendUint32(nil, first)}, true
+}
+
+// firstSegment is the oldest one with a row that can be read at streamTime.
+func (l Layout) firstSegment(streamTime int64) uint32 {
+	return l.segmentOf(max(l.horizon(streamTime), 0))
+}
+
+// horizon is the smallest time that can be read at streamTime.
+func (l Layout) horizon(streamTime int64) int64 { return streamTime - l.Retention + 1 }
+
+// Live reports whether a row of that time can be read at streamTime, for the kinds that forget by the time of
+// a row.
+func (l Layout) Live(ms, streamTime int64) bool { return ms >= l.horizon(streamTime) }
+
+var errRow = errors.New("a row that this layout cannot have")
+
+// Record returns the changelog record of a row's write. Key and Value are parts of the row's. The error wraps
+// ErrCorrupt: no typed view writes such a row.
+func (l Layout) Record(w Write) (ChangelogRecord, error) {
+	r := ChangelogRecord{Key: w.Key, Value: w.Value, Timestamp: NoTime}
+	if w.Delete {
+		r.Value = nil
+	}
+	ok := true
+	switch l.Kind {
+	case KeyValueKind:
+	case TimestampedKind:
+		ok = cutTime(&r)
+	case WindowKind:
+		if ok = len(w.Key) >= segmentSize+windowSuffix; ok {
+			r.Key = w.Key[segmentSize:]
+			r.Timestamp = timeAt(r.Key[len(r.Key)-windowSuffix:])
+			ok = cutTime(&r)
+		}
+	case SessionKind:
+		if ok = len(w.Key) >= segmentSize+sessionSuffix; ok {
+			r.Key = w.Key[segmentSize:]
+			r.Timestamp = timeAt(r.Key[len(r.Key)-sessionSuffix:])
+		}
+	case VersionedKind:
+		// A version that is gone is no news to the changelog, where compaction takes it out.
+		if ok = len(w.Key) >= timeSize && len(w.Value) > 0 && !w.Delete; ok {
+			r.Key, r.Timestamp = w.Key[:len(w.Key)-timeSize], timeAt(w.Key[len(w.Key)-timeSize:])
+			if r.Value = w.Value[1:]; w.Value[0] == versionDeleted {
+				r.Value, ok = nil, len(w.Value) == 1
+			}
+		}
+	case DedupeKind:
+		if ok = len(w.Key) >= segmentSize; ok {
+			r.Key = w.Key[segmentSize:]
+			r.Timestamp = int64(binary.BigEndian.Uint32(w.Key)) * l.segmentInterval()
+			ok = cutTime(&r)
+		}
+	}
+	if !ok {
+		return ChangelogRecord{}, fmt.Errorf("state: record of a %s row: %w: %w", l.Kind, ErrCorrupt, errRow)
+	}
+	return r, nil
+}
+
+// cutTime takes the time in front of a value into the record, if there is a value.
+func cutTime(r *ChangelogRecord) bool {
+	if r.Value == nil {
+		return true
+	}
+	if len(r.Value) < timeSize {
+		return false
+	}
+	r.Timestamp, r.Value = timeAt(r.Value), r.Value[timeSize:]
+	return true
+}
+
+// The first byte of a version's value.
+const (
+	versionDeleted = 0
+	versionValue   = 1
+)
+
+// Row returns the write of the row of a changelog record. The result shares memory with r only where row and
+// record are the same bytes. Store is left to the caller. The error wraps ErrCorrupt: what is in the
+// changelog was not written by a store of this layout.
+func (l Layout) Row(r ChangelogRecord) (Write, error) {
+	w := Write{Key: r.Key, Value: r.Value, Delete: r.Value == nil}
+	ok := true
+	switch l.Kind {
+	case KeyValueKind:
+	case TimestampedKind:
+		w.Value = withTime(r)
+	case WindowKind:
+		if ok = len(r.Key) >= windowSuffix; ok {
+			w.Key, ok = l.segmentedKey(timeAt(r.Key[len(r.Key)-windowSuffix:]), r.Key)
+			w.Value = withTime(r)
+		}
+	case SessionKind:
+		if ok = len(r.Key) >= sessionSuffix; ok {
+			w.Key, ok = l.segmentedKey(timeAt(r.Key[len(r.Key)-sessionSuffix:]), r.Key)
+		}
+	case VersionedKind:
+		w.Key = appendTime(append(make([]byte, 0, len(r.Key)+timeSize), r.Key...), r.Timestamp)
+		w.Value, w.Delete = versionRow(r.Value), false
+		ok = r.Timestamp >= 0
+	case DedupeKind:
+		w.Key, ok = l.segmentedKey(r.Timestamp, r.Key)
+		w.Value = withTime(r)
+	}
+	if !ok {
+		return Write{}, fmt.Errorf("state: row of a %s record: %w: the record has no valid time", l.Kind, ErrCorrupt)
+	}
+	return w, nil
+}
+
+// withTime returns a record's value with its time in front, nil for a tombstone.
+func withTime(r ChangelogRecord) []byte {
+	if r.Value == nil {
+		return nil
+	}
+	return append(appendTime(make([]byte, 0, timeSize+len(r.Value)), r.Timestamp), r.Value...)
+}
+
+// versionRow returns the value of a version's row; nil is a delete.
+func versionRow(value []byte) []byte {
+	if value == nil {
+		return []byte{versionDeleted}
+	}
+	return append(append(make([]byte, 0, 1+len(value)), versionValue), value...)
+}
+
+// segmentedKey puts the segment of a time in front of key; ok is false for a time before the epoch.
+func (l Layout) segmentedKey(ms int64, key []byte) (row []byte, ok bool) {
+	if ms < 0 {
+		return nil, false
+	}
+	row = binary.BigEndian.AppendUint32(make([]byte, 0, segmentSize+len(key)), l.segmentOf(ms))
+	return append(row, key...), true
+}
+
+// appendTime appends a time that is not negative so that the order of the bytes is that of the times.
+func appendTime(dst []byte, ms int64) []byte { return binary.BigEndian.AppendUint64(dst, uint64(ms)) }
+
+func timeAt(b []byte) int64 { return int64(binary.BigEndian.Uint64(b)) }
+
+// Declaration is a store by its name, with its layout.
+type Declaration struct {
+	Name   string
+	Layout Layout
+}
+
+// Compare orders declarations by name.
+func (d Declaration) Compare(e Declaration) int { return strings.Compare(d.Name, e.Name) }
+
+// Conflict returns why d cannot be declared where other has the same id: an error that wraps ErrStoreID for
+// another name, ErrLayout for another layout, nil if they are the same.
+func (d Declaration) Conflict(other Declaration) error {
+	switch {
+	case d.Name != other.Name:
+		return fmt.Errorf("%w: %q and %q", ErrStoreID, other.Name, d.Name)
+	case d.Layout != other.Layout:
+		return fmt.Errorf("%w: %q has %s rows and is declared as %s", ErrLayout, d.Name, other.Layout, d.Layout)
+	}
+	return nil
+}
+
+// Append appends the form in which the database keeps d: the name, and for every layout but the plain one a
+// zero byte and the layout.
+func (d Declaration) Append(dst []byte) []byte {
+	dst = append(dst, d.Name...)
+	if d.Layout != (Layout{}) {
+		dst = append(append(dst, 0), d.Layout.String()...)
+	}
+	return dst
+}
+
+// ParseDeclaration is the inverse of Append. The error wraps ErrFormat for a layout that this build does not
+// know.
+func ParseDeclaration(b []byte) (Declaration, error) {
+	name, layout, found := strings.Cut(string(b), "\x00")
+	d := Declaration{Name: name}
+	if !found {
+		return d, nil
+	}
+	var err error
+	d.Layout, err = ParseLayout(layout)
+	return d, err
+}
+
+// Names lists the names of declared stores, for messages.
+func Names(declared []Declaration) string {
+	names := make([]string, len(declared))
+	for i, d := range declared {
+		names[i] = strconv.Quote(d.Name)
+	}
+	return "[" + strings.Join(names, " ") + "]"
+}
+
+// KeyValues declares key-value stores.
+func KeyValues(names ...string) []Declaration {
+	declared := make([]Declaration, len(names))
+	for i, name := range names {
+		declared[i] = Declaration{Name: name}
+	}
+	return declared
+}

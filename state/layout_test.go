@@ -1,0 +1,141 @@
+package state_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onceward/onceward/state"
+)
+
+const day = 24 * 3600 * 1000
+
+var layouts = []state.Layout{
+	{},
+	{Kind: state.TimestampedKind},
+	{Kind: state.WindowKind, Retention: day},
+	{Kind: state.SessionKind, Retention: day},
+	{Kind: state.VersionedKind, Retention: day},
+	{Kind: state.DedupeKind, Retention: day},
+}
+
+func TestLayoutText(t *testing.T) {
+	for _, l := range layouts {
+		if got, err := state.ParseLayout(l.String()); err != nil || got != l {
+			t.Errorf("%s is read as %s, %v", l, got, err)
+		}
+	}
+	for _, s := range []string{"", "keyvalue/1", "window", "window/0", "window/-1", "window/01", "window/+1", "window/1/2", "kind 9", "Window/1"} {
+		if l, err := state.ParseLayout(s); !errors.Is(err, state.ErrFormat) {
+			t.Errorf("%q is read as %s, %v; want ErrFormat", s, l, err)
+		}
+	}
+	for _, d := range []state.Declaration{{Name: "a"}, {Name: "a", Layout: layouts[2]}} {
+		if got, err := state.ParseDeclaration(d.Append(nil)); err != nil || got != d {
+			t.Errorf("%v is read as %v, %v", d, got, err)
+		}
+	}
+	if string(state.Declaration{Name: "plain"}.Append(nil)) != "plain" {
+		t.Error("a key-value store is more than its name")
+	}
+}
+
+// TestRecordsAreRows: each record has one row and each row one record, whatever the bytes.
+func TestRecordsAreRows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := rapid.SampledFrom(layouts).Draw(t, "layout")
+		r := state.ChangelogRecord{
+			Key:       rapid.SliceOfN(rapid.Byte(), 0, 30).Draw(t, "key"),
+			Value:     rapid.SliceOfN(rapid.Byte(), 0, 30).Draw(t, "value"),
+			Timestamp: rapid.Int64Range(-1, 1<<50).Draw(t, "time"),
+		}
+		if rapid.Bool().Draw(t, "tombstone") {
+			r.Value = nil
+		}
+		row, err := l.Row(r)
+		if err != nil {
+			if !errors.Is(err, state.ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if row.Delete != (row.Value == nil) {
+			t.Fatalf("the row of %v is %v", r, row)
+		}
+		got, err := l.Record(row)
+		if err != nil || !bytes.Equal(got.Key, r.Key) || !bytes.Equal(got.Value, r.Value) || (got.Value == nil) != (r.Value == nil) {
+			t.Fatalf("%s: the record %v became %v, %v", l, r, got, err)
+		}
+		again, err := l.Row(got)
+		if err != nil || !bytes.Equal(again.Key, row.Key) || !bytes.Equal(again.Value, row.Value) || again.Delete != row.Delete {
+			t.Fatalf("%s: the row %v became %v, %v", l, row, again, err)
+		}
+		if hasTime := r.Value != nil && (l.Kind != state.KeyValueKind && l.Kind != state.SessionKind) || l.Kind == state.VersionedKind; hasTime &&
+			got.Timestamp != r.Timestamp {
+			t.Fatalf("%s: the time %d became %d", l, r.Timestamp, got.Timestamp)
+		}
+	})
+}
+
+// TestRowsAreDocumented pins the bytes of FORMAT.md.
+func TestRowsAreDocumented(t *testing.T) {
+	key := func(parts ...string) string {
+		var b bytes.Buffer
+		for _, p := range parts {
+			b.WriteString(p)
+		}
+		return b.String()
+	}
+	const (
+		minute = "\x00\x00\x00\x00\x00\x00\xea\x60" // 60,000
+		later  = "\x00\x00\x00\x00\x00\x01\x11\x70" // 70,000
+		none   = "\x00\x00\x00\x00"
+	)
+	for _, test := range []struct {
+		layout           state.Layout
+		key, value       string
+		ms               int64
+		rowKey, rowValue string
+	}{
+		{layout: state.Layout{}, key: "k", value: "v", ms: 5, rowKey: "k", rowValue: "v"},
+		{layout: state.Layout{Kind: state.TimestampedKind}, key: "k", value: "v", ms: 60_000, rowKey: "k", rowValue: key(minute, "v")},
+		{layout: state.Layout{Kind: state.WindowKind, Retention: 1}, key: key("k", minute, none), value: "v", ms: 70_000,
+			rowKey: key("\x00\x00\x00\x01k", minute, none), rowValue: key(later, "v")},
+		{layout: state.Layout{Kind: state.SessionKind, Retention: 1}, key: key("k", later, minute), value: "v", ms: 70_000,
+			rowKey: key("\x00\x00\x00\x01k", later, minute), rowValue: "v"},
+		{layout: state.Layout{Kind: state.VersionedKind, Retention: 1}, key: "k", value: "v", ms: 60_000, rowKey: key("k", minute), rowValue: "\x01v"},
+		{layout: state.Layout{Kind: state.DedupeKind, Retention: 130_000}, key: "k", value: "v", ms: 70_000,
+			rowKey: "\x00\x00\x00\x01k", rowValue: key(later, "v")},
+	} {
+		w, err := test.layout.Row(state.ChangelogRecord{Key: []byte(test.key), Value: []byte(test.value), Timestamp: test.ms})
+		if err != nil || string(w.Key) != test.rowKey || string(w.Value) != test.rowValue {
+			t.Errorf("%s: the row is %q = %q, %v; want %q = %q", test.layout, w.Key, w.Value, err, test.rowKey, test.rowValue)
+		}
+	}
+}
+
+// FuzzRows: no row and no record makes the translation panic, and what it takes it gives back.
+func FuzzRows(f *testing.F) {
+	f.Add(byte(2), []byte("k\x00\x00\x00\x00\x00\x00\xea\x60\x00\x00\x00\x00"), []byte("v"), int64(70_000), false)
+	f.Add(byte(4), []byte("k"), []byte{}, int64(-1), true)
+	f.Fuzz(func(t *testing.T, kind byte, key, value []byte, ms int64, asRow bool) {
+		l := layouts[int(kind)%len(layouts)]
+		if asRow {
+			r, err := l.Record(state.Write{Key: key, Value: value, Delete: value == nil})
+			if err != nil {
+				return
+			}
+			key, value, ms = r.Key, r.Value, r.Timestamp
+		}
+		w, err := l.Row(state.ChangelogRecord{Key: key, Value: value, Timestamp: ms})
+		if err != nil {
+			return
+		}
+		r, err := l.Record(w)
+		if err != nil || !bytes.Equal(r.Key, key) || !bytes.Equal(r.Value, value) {
+			t.Fatalf("%s: %q = %q became %q = %q, %v", l, key, value, r.Key, r.Value, err)
+		}
+	})
+}
