@@ -61,7 +61,9 @@ func watch[K, V any](
 	return watched, watchedCodec[K]{store: watched, codec: key}, watchedCodec[V]{store: watched, codec: value}
 }
 
-func (s StoreOf[K, V]) info() (storeInfo, error) { return infoOf(s.name, state.Layout{}, s.key, s.value) }
+func (s StoreOf[K, V]) info() (storeInfo, error) {
+	return infoOf(s.name, state.Layout{}, s.key, s.value)
+}
 
 // infoOf describes a store, and says what is wrong with it.
 func infoOf[K, V any](name string, layout state.Layout, key schemas.Codec[K], value schemas.Codec[V]) (storeInfo, error) {
