@@ -10,7 +10,7 @@ const backlogFactor = 3
 
 // sublevelsMax is the number of overlapping tables in L0 above which no more is taken in until a compaction
 // has caught up: each of them costs every read.
-const sublevelsMax = 20
+const sublevelsMax = 8
 
 // flusher bounds what is in memory only. It is one goroutine for each database, which starts a flush when
 // enough was applied or enough time has passed, and which lets Apply go on when the flush is done.
@@ -143,14 +143,14 @@ func (d *database) sublevels() int {
 }
 
 // waitForRoom waits while too much is in memory only. The caller holds applying, so that there is one waiter.
-func (d *database) waitForRoom() error {
+func (d *database) waitForRoom(op string) error {
 	for d.flusher.backlog() >= backlogFactor*d.flusher.bytes {
 		select {
 		case <-d.flusher.room:
 		case <-d.fault.failed:
-			return d.fault.check("apply")
+			return d.fault.check(op)
 		case <-d.flusher.stop:
-			return errClosed("apply", d.path)
+			return errClosed(op, d.path)
 		}
 	}
 	return nil
@@ -158,6 +158,9 @@ func (d *database) waitForRoom() error {
 
 // startFlush hands what was written to Pebble's flush. The channel is closed when it is on the disk.
 func (d *database) startFlush(op string) (<-chan struct{}, error) {
+	if err := d.drain(op); err != nil {
+		return nil, err
+	}
 	d.life.RLock()
 	defer d.life.RUnlock()
 	if err := d.usableLocked(op); err != nil {

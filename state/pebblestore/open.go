@@ -60,7 +60,7 @@ func openPebble(path string, o Options, f *fault) (_ *pebble.DB, _ *pebble.Lock,
 	if err := checkFormat(path, o, f); err != nil {
 		return nil, nil, err
 	}
-	if err := removeEmptyLogs(path, o); err != nil {
+	if err := errors.Join(removeEmptyLogs(path, o), removeLoadDirectory(path, o)); err != nil {
 		return nil, nil, f.newError("open", err)
 	}
 	options := pebbleOptions(o, f)
@@ -190,7 +190,7 @@ func (d *database) initialise() error {
 		return d.fault.newError("open", err)
 	}
 	d.positions.Store(&state.Positions{})
-	return d.commit("open", b, state.Positions{})
+	return d.commitDirect("open", b, &state.Positions{})
 }
 
 // loadNames reads the declared names.
@@ -237,7 +237,7 @@ func (d *database) Declare(stores ...state.Declaration) error {
 			return d.fault.newError("declare", err)
 		}
 	}
-	if err := d.commit("declare", b, *d.positions.Load()); err != nil {
+	if err := d.commitDirect("declare", b, d.positions.Load()); err != nil {
 		return err
 	}
 	d.names.Lock()
