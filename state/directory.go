@@ -65,7 +65,7 @@ type Directory struct {
 func OpenDirectory(path string, o DirectoryOptions) (_ *Directory, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("state: open directory %s: %w", path, err)
+			err = fmt.Errorf("state: open directory %s: %w", path, withFull(err))
 		}
 	}()
 	if o.Application == "" {
@@ -253,7 +253,7 @@ func (d *Directory) update(what string, change func(*meta)) error {
 		return nil
 	}
 	if err := writeMeta(d.root, m); err != nil {
-		return fmt.Errorf("state: %s in %s: %w", what, d.path, err)
+		return fmt.Errorf("state: %s in %s: %w", what, d.path, withFull(err))
 	}
 	d.meta = m
 	return nil
@@ -287,7 +287,7 @@ func (t TaskDirectory) check() error {
 func (d *Directory) TaskPath(subtopology string, partition int32) (string, error) {
 	t := TaskDirectory{subtopology, partition}
 	if err := d.prepare(t); err != nil {
-		return "", fmt.Errorf("state: path of task %s/%d in %s: %w", subtopology, partition, d.path, err)
+		return "", fmt.Errorf("state: path of task %s/%d in %s: %w", subtopology, partition, d.path, withFull(err))
 	}
 	return filepath.Join(d.path, t.name()), nil
 }
@@ -323,7 +323,7 @@ func (d *Directory) prepare(t TaskDirectory) error {
 func (d *Directory) RemoveTask(subtopology string, partition int32) error {
 	t := TaskDirectory{subtopology, partition}
 	if err := d.remove(t); err != nil {
-		return fmt.Errorf("state: remove task %s/%d from %s: %w", subtopology, partition, d.path, err)
+		return fmt.Errorf("state: remove task %s/%d from %s: %w", subtopology, partition, d.path, withFull(err))
 	}
 	return nil
 }

@@ -101,7 +101,9 @@ type instance struct {
 	incarnation uint32
 	fingerprint [8]byte
 	budget      *worker.Budget
-	membership  *membership
+	// space is held while space is looked for on the disk.
+	space      sync.Mutex
+	membership *membership
 }
 
 // Run processes until ctx ends, and then stops in order: what is open is committed, databases are flushed, and unless Remain is set the

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/state/statetest"
 )
@@ -205,6 +206,9 @@ func runWithErrors(t *testing.T, i *injector) (err error, op *errorfs.Op) {
 		if verifyErr := w.verify(left, w.durable.Load(), w.applied.Load()); verifyErr != nil {
 			t.Fatalf("operation %d (%+v), %s: %v (workload: %v)", i.index, i.first, name, verifyErr, err)
 		}
+	}
+	if err != nil && (!errors.Is(err, state.ErrFull) || errors.Is(err, state.ErrCorrupt)) {
+		t.Errorf("operation %d (%+v): a full disk is reported as %v", i.index, i.first, err)
 	}
 	if err != nil && strings.Contains(err.Error(), "key-") {
 		t.Errorf("the error contains a key: %v", err)

@@ -35,7 +35,9 @@ import (
 type fault struct {
 	path string
 	log  *slog.Logger
-	err  atomic.Pointer[storeError]
+	// fs is asked how much space is left when the disk is full; nil is nobody to ask.
+	fs  vfs.FS
+	err atomic.Pointer[storeError]
 	// failed is closed with the first error.
 	failed chan struct{}
 	// opened is set when Open is done. closing is closed by Close: creations that wait go on to fail.
@@ -45,9 +47,9 @@ type fault struct {
 	compacted chan struct{}
 }
 
-func newFault(path string, log *slog.Logger) *fault {
+func newFault(path string, log *slog.Logger, fs vfs.FS) *fault {
 	return &fault{
-		path: path, log: log.With("database", path),
+		path: path, log: log.With("database", path), fs: fs,
 		failed: make(chan struct{}), closing: make(chan struct{}), compacted: make(chan struct{}, 1),
 	}
 }
@@ -64,7 +66,7 @@ func (f *fault) stopFor(e *storeError) {
 		return
 	}
 	close(f.failed)
-	f.log.Error("database stopped", "error", e.text)
+	f.log.Error("database stopped", "error", e.Error())
 }
 
 // check returns the error of op if the database has stopped.
@@ -75,9 +77,10 @@ func (f *fault) check(op string) error {
 	return nil
 }
 
-// read returns the error of a read that ended with err, and stops the database if it shows damage.
+// read returns the error of a read that ended with err, and stops the database if it shows damage, or a full disk: what such an error
+// says holds for the whole database.
 func (f *fault) read(op string, err error) error {
-	if err != nil && pebble.IsCorruptionError(err) {
+	if err != nil && (pebble.IsCorruptionError(err) || state.IsFull(err)) {
 		f.stop(err)
 	}
 	if stopped := f.check(op); stopped != nil || err == nil {
@@ -209,15 +212,23 @@ func safe(s redact.RedactableString) string { return s.Redact().StripMarkers() }
 // storeError is an error of Pebble without the keys that Pebble's texts may contain.
 type storeError struct {
 	text string
-	// class is state.ErrCorrupt, state.ErrFailed or nil.
+	// class is state.ErrCorrupt, state.ErrFailed, state.ErrFull or nil.
 	class error
 	cause error
+	// note is what else helps whoever reads the text.
+	note string
 }
 
 func (f *fault) newError(op string, err error) *storeError {
 	e := &storeError{cause: err}
-	if pebble.IsCorruptionError(err) {
+	switch {
+	case pebble.IsCorruptionError(err):
 		e.class = state.ErrCorrupt
+	case state.IsFull(err):
+		e.class = state.ErrFull
+		if free, ok := freeBytes(f.fs, f.path); ok {
+			e.note = fmt.Sprintf(" (%d bytes are free in %s)", free, f.path)
+		}
 	}
 	e.text = fmt.Sprintf("%s %s: %s", op, f.path, safe(redact.Sprint(err)))
 	return e
@@ -226,9 +237,9 @@ func (f *fault) newError(op string, err error) *storeError {
 // Error says what happened where.
 func (e *storeError) Error() string {
 	if e.class == nil {
-		return e.text
+		return e.text + e.note
 	}
-	return e.class.Error() + ": " + e.text
+	return e.class.Error() + ": " + e.text + e.note
 }
 
 // Unwrap returns the class and the cause.

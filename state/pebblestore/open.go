@@ -21,13 +21,16 @@ import (
 //
 // Errors wrap state.ErrCorrupt if the directory is damaged: it has to be removed and restored then. They wrap
 // state.ErrFormat if a newer build wrote it, and state.ErrLocked if it is open already. Other errors are
-// those of the environment (permissions, a full disk) and change nothing.
+// those of the environment (permissions, a full disk, which is state.ErrFull) and change nothing.
 func Open(path string, o Options) (state.Database, error) {
 	o.setDefaults()
 	if err := o.FS.MkdirAll(path, 0o700); err != nil {
+		if state.IsFull(err) {
+			err = fmt.Errorf("%w: %w", state.ErrFull, err)
+		}
 		return nil, fmt.Errorf("pebblestore: open %s: %w", path, err)
 	}
-	f := newFault(path, o.Logger)
+	f := newFault(path, o.Logger, o.FS)
 	db, lock, err := openPebble(path, o, f)
 	if err != nil {
 		return nil, fmt.Errorf("pebblestore: %w", err)
