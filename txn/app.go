@@ -252,6 +252,9 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	}
 	in.dir, err = state.OpenDirectory(a.cfg.StateDir, state.DirectoryOptions{
 		Application: a.topology.Application(), Fingerprint: a.topology.Fingerprint(), Instance: a.cfg.Instance,
+		Open: func(path string) (state.Database, error) {
+			return pebblestore.Open(path, pebblestore.Options{Logger: a.log})
+		},
 	})
 	if err != nil {
 		return nil, err

@@ -212,6 +212,8 @@ func (d *database) close() error {
 
 // abandon closes Pebble without a flush, and everything that is open on it.
 func (d *database) abandon() error {
+	// First: a checkpoint holds life, and after a fault it may wait for a lock of Pebble's whose holder waits for this.
+	close(d.fault.closing)
 	d.life.Lock()
 	defer d.life.Unlock()
 	d.life.closed = true
@@ -227,7 +229,6 @@ func (d *database) abandon() error {
 	for v := range views {
 		errs = append(errs, v.release())
 	}
-	close(d.fault.closing)
 	errs = append(errs, d.db.Close(), d.lock.Close())
 	if err := errors.Join(errs...); err != nil && d.fault.err.Load() == nil {
 		return fmt.Errorf("pebblestore: %w", d.fault.newError("close", err))

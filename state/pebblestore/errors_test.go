@@ -121,22 +121,41 @@ type injector struct {
 	// late lets the operation happen before it fails: what an fsync did when it returned an error is unknown.
 	late bool
 
+	// before is called before the first operation that fails.
+	before func()
+
 	n     atomic.Int64
 	mu    sync.Mutex
 	first *errorfs.Op
 }
 
+// arm makes the operation of that index from now on fail.
+func (i *injector) arm(index int64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.index = i.n.Load() + index
+}
+
+// firstOp returns what failed first, nil for nothing.
+func (i *injector) firstOp() *errorfs.Op {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.first
+}
+
 func (i *injector) String() string { return "injector" }
 
 func (i *injector) MaybeError(op errorfs.Op) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	n := i.n.Add(1) - 1
 	if n < i.index || n > i.index && !i.forever {
 		return nil
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
 	if i.first == nil {
-		i.first = &op
+		if i.first = &op; i.before != nil {
+			i.before()
+		}
 	}
 	return errInjected
 }

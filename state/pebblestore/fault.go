@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -26,7 +27,8 @@ import (
 //   - every operation that changes a file or the directory is refused, so that a reopening finds what a crash
 //     leaves;
 //   - the creation of a file, with which each retry of a flush or compaction begins, waits until Close, so
-//     that retries do not spin (during Open it does not, for there is nobody yet who could close);
+//     that retries do not spin (during Open it does not, for there is nobody yet who could close, nor does a
+//     checkpoint, which nobody retries);
 //   - reads go on below, but the database looks at the fault after each of them and returns it instead: what
 //     Pebble read after a call of Fatalf returned may be wrong.
 //
@@ -43,6 +45,8 @@ type fault struct {
 	// opened is set when Open is done. closing is closed by Close: creations that wait go on to fail.
 	opened  atomic.Bool
 	closing chan struct{}
+	// copying has a *copyFault for the directory of each checkpoint that is being written.
+	copying sync.Map
 	// compacted gets a token when a compaction ends, for the flusher that waits for one.
 	compacted chan struct{}
 }
@@ -123,7 +127,13 @@ func (fs faultFS) OpenDir(name string) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return faultDir{dir, fs.fault}, nil
+	if fs.fault.owns(name) {
+		return faultDir{dir, fs.fault}, nil
+	}
+	if copied, ok := fs.fault.copying.Load(name); ok {
+		return copyDir{dir, copied.(*copyFault)}, nil
+	}
+	return dir, nil // above them; Pebble returns the error
 }
 
 // Unwrap implements vfs.FS.
@@ -147,7 +157,7 @@ func (f *fault) MaybeError(op errorfs.Op) error {
 	if f.err.Load() == nil || op.Kind.ReadOrWrite() == errorfs.OpIsRead {
 		return nil
 	}
-	if op.Kind == errorfs.OpCreate && f.opened.Load() {
+	if op.Kind == errorfs.OpCreate && f.opened.Load() && f.owns(op.Path) {
 		<-f.closing
 	}
 	return fmt.Errorf("refused: %w", state.ErrFailed)

@@ -168,7 +168,7 @@ func TestARunningScanSeesTheFault(t *testing.T) {
 func TestRetriesWaitForTheClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFault("task", slog.New(slog.DiscardHandler), nil)
-		create := errorfs.Op{Kind: errorfs.OpCreate}
+		create := errorfs.Op{Kind: errorfs.OpCreate, Path: "task/000001.sst"}
 		if err := f.MaybeError(create); err != nil {
 			t.Errorf("before the fault: %v", err)
 		}
