@@ -45,7 +45,7 @@ func (d *Directory) importTask(t TaskDirectory, from string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer source.Close()
+	defer func() { err = errors.Join(err, source.Close()) }()
 	m, err := readCheckpointMeta(source)
 	if err != nil {
 		return err
