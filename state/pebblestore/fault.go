@@ -217,7 +217,15 @@ func (m lazySafe) LogValue() slog.Value {
 	return slog.StringValue(safe(redact.Sprintf(m.format, m.args...)))
 }
 
-func safe(s redact.RedactableString) string { return s.Redact().StripMarkers() }
+// safe returns a text of Pebble without what Pebble marks as data, in one line: it lists every file that is missing.
+func safe(s redact.RedactableString) string {
+	text := s.Redact().StripMarkers()
+	first, rest, more := strings.Cut(text, "\n")
+	if more {
+		return fmt.Sprintf("%s (and %d lines more)", first, 1+strings.Count(rest, "\n"))
+	}
+	return text
+}
 
 // storeError is an error of Pebble without the keys that Pebble's texts may contain.
 type storeError struct {
