@@ -65,6 +65,14 @@ type Database interface {
 	View() (View, error)
 	// Flush returns when everything applied before the call survives a kill -9 and a power loss.
 	Flush() error
+	// Checkpoint makes dir a database of its own that contains at least everything that was applied before the
+	// call, and Positions of it says exactly what; batches may go on meanwhile. Nothing is copied that need not be:
+	// files that never change are shared by hard links where the file system allows it. dir must not exist, nor be
+	// inside the database, and the directory above it must. It is there as a whole or not at all, after a crash too.
+	//
+	// A database without files refuses with errors.ErrUnsupported. Errors of the copy, a full disk included, stop
+	// nothing. Directory.CheckpointTask adds what is needed to tell checkpoints apart.
+	Checkpoint(dir string) error
 	// Close flushes, then releases everything. Views and scans that are still open fail with ErrClosed from
 	// then on. The first call reports what went wrong, further calls return nil.
 	Close() error

@@ -2,8 +2,6 @@ package state
 
 import (
 	"cmp"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,6 +32,9 @@ type DirectoryOptions struct {
 	// Instance is the wanted instance id, 1 to 200 of the characters A-Z a-z 0-9 . _ -. Empty takes the
 	// stored one, and for a new directory a random one.
 	Instance string
+	// Open opens a task's database. CheckpointTask and ImportTask look at what they have made through it, and refuse
+	// to work without it. It is pebblestore.Open with its options, as a rule.
+	Open func(path string) (Database, error)
 }
 
 // Directory is the state directory of one application and instance. This process has it alone, until Close.
@@ -48,6 +49,8 @@ type Directory struct {
 	path string
 	root *os.Root
 	lock *flock.Flock
+	// database opens a task's database; nil if nobody has said how.
+	database func(path string) (Database, error)
 
 	mu     sync.Mutex
 	meta   meta
@@ -65,7 +68,7 @@ type Directory struct {
 func OpenDirectory(path string, o DirectoryOptions) (_ *Directory, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("state: open directory %s: %w", path, err)
+			err = fmt.Errorf("state: open directory %s: %w", path, withFull(err))
 		}
 	}()
 	if o.Application == "" {
@@ -80,7 +83,7 @@ func OpenDirectory(path string, o DirectoryOptions) (_ *Directory, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Directory{path: path, root: root}
+	d := &Directory{path: path, root: root, database: o.Open}
 	if err := d.open(o); err != nil {
 		return nil, errors.Join(err, d.release())
 	}
@@ -195,9 +198,7 @@ func (d *Directory) create(o DirectoryOptions) (*meta, error) {
 		Application: o.Application, Instance: o.Instance, Fingerprint: o.Fingerprint,
 	}
 	if m.Instance == "" {
-		var id [8]byte
-		rand.Read(id[:]) // never returns an error
-		m.Instance = hex.EncodeToString(id[:])
+		m.Instance = randomName()
 	}
 	if err := writeMeta(d.root, *m); err != nil {
 		return nil, fmt.Errorf("write %s: %w", metaFile, err)
@@ -253,7 +254,7 @@ func (d *Directory) update(what string, change func(*meta)) error {
 		return nil
 	}
 	if err := writeMeta(d.root, m); err != nil {
-		return fmt.Errorf("state: %s in %s: %w", what, d.path, err)
+		return fmt.Errorf("state: %s in %s: %w", what, d.path, withFull(err))
 	}
 	d.meta = m
 	return nil
@@ -287,7 +288,7 @@ func (t TaskDirectory) check() error {
 func (d *Directory) TaskPath(subtopology string, partition int32) (string, error) {
 	t := TaskDirectory{subtopology, partition}
 	if err := d.prepare(t); err != nil {
-		return "", fmt.Errorf("state: path of task %s/%d in %s: %w", subtopology, partition, d.path, err)
+		return "", fmt.Errorf("state: path of task %s/%d in %s: %w", subtopology, partition, d.path, withFull(err))
 	}
 	return filepath.Join(d.path, t.name()), nil
 }
@@ -323,7 +324,7 @@ func (d *Directory) prepare(t TaskDirectory) error {
 func (d *Directory) RemoveTask(subtopology string, partition int32) error {
 	t := TaskDirectory{subtopology, partition}
 	if err := d.remove(t); err != nil {
-		return fmt.Errorf("state: remove task %s/%d from %s: %w", subtopology, partition, d.path, err)
+		return fmt.Errorf("state: remove task %s/%d from %s: %w", subtopology, partition, d.path, withFull(err))
 	}
 	return nil
 }
@@ -340,9 +341,7 @@ func (d *Directory) remove(t TaskDirectory) error {
 	if err := d.root.MkdirAll(trashDirectory, 0o700); err != nil {
 		return err
 	}
-	var id [8]byte
-	rand.Read(id[:]) // never returns an error
-	trash := filepath.Join(trashDirectory, hex.EncodeToString(id[:]))
+	trash := filepath.Join(trashDirectory, randomName())
 	if err := d.root.Rename(t.name(), trash); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {

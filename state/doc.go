@@ -47,7 +47,9 @@
 //
 // A failed record is undone with Revert, a failed round with Drop; both are memory only. Damage and I/O
 // errors of a database surface as ErrCorrupt and ErrFailed and stop it: what cannot be trusted is not served.
-// The way back is to close it and to open it again at a valid prefix, or to remove it and to restore.
+// The way back is to close it and to open it again at a valid prefix, or to remove it and to restore. A full
+// disk (ErrFull) is told from other I/O errors, because it ends without a repair: what it did not take is
+// replayed when there is space again.
 //
 // # What it is not
 //

@@ -16,6 +16,10 @@ var (
 	// ErrFailed: an earlier I/O error stopped the database. It refuses all further work, because what reached
 	// the disk is unknown to the running process; once closed and opened again it is at a valid prefix.
 	ErrFailed = errors.New("the database stopped after an I/O error")
+	// ErrFull: the disk is full, or the quota on it is used up. It is an ErrFailed with a remedy of its own: the
+	// database stops as for every other I/O error and loses nothing, and goes on once it is closed and opened
+	// again with more space. Open reports it too, and Checkpoint, which stops nothing.
+	ErrFull error = fullError{}
 	// ErrClosed: the database, task or directory was closed.
 	ErrClosed = errors.New("closed")
 	// ErrUnknownStore: a store was used that the task did not declare.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -26,6 +27,20 @@ type meta struct {
 	Fingerprint string `json:"fingerprint"`
 	MaxWorkers  int    `json:"maxWorkers"`
 	nextMeta
+	// Sum comes last: it is the checksum of everything before it. Files of early builds have none.
+	Sum string `json:"crc32c,omitempty"`
+}
+
+// metaSumKey begins the last field.
+const metaSumKey = `"crc32c"`
+
+// metaSum returns the checksum of the encoded fields before the last one; ok is false when that is none.
+func metaSum(data []byte) (sum string, ok bool) {
+	end := bytes.LastIndex(data, []byte(metaSumKey))
+	if end < 0 {
+		return "", false
+	}
+	return fmt.Sprintf("%08x", crc32.Checksum(data[:end], crc32.MakeTable(crc32.Castagnoli))), true
 }
 
 // olderThanBuild reports whether an older build wrote m.
@@ -63,6 +78,10 @@ func parseMeta(data []byte) (meta, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return meta{}, fmt.Errorf("%w: %s goes on behind its end", ErrCorrupt, metaFile)
 	}
+	if sum, ok := metaSum(data); ok && sum != m.Sum {
+		return meta{}, fmt.Errorf("%w: %s has the checksum %q, and its content %s: after an edit by hand, leave the field out",
+			ErrCorrupt, metaFile, m.Sum, sum)
+	}
 	if err := checkName(m.Instance); err != nil {
 		return meta{}, fmt.Errorf("%w: %s: instance: %w", ErrCorrupt, metaFile, err)
 	}
@@ -85,11 +104,25 @@ func readMeta(root *os.Root) (m meta, found bool, err error) {
 	return m, true, err
 }
 
+// encodeMeta returns the content of meta.json, with the version of this build and the checksum.
+func encodeMeta(m meta) ([]byte, error) {
+	m.Format, m.Minor, m.nextMeta = formatMajor, formatMinor, nextMetaNow()
+	m.Sum = "00000000" // there, so that everything before it is as it will be
+	data, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	if m.Sum, _ = metaSum(data); m.Sum == "" {
+		return nil, errors.New("the checksum has no place")
+	}
+	data, err = json.MarshalIndent(m, "", "  ")
+	return append(data, '\n'), err
+}
+
 // writeMeta replaces meta.json in one atomic step that a power loss cannot split: there is the old content or
 // the new.
 func writeMeta(root *os.Root, m meta) error {
-	m.Format, m.Minor, m.nextMeta = formatMajor, formatMinor, nextMetaNow()
-	data, err := json.MarshalIndent(m, "", "  ")
+	data, err := encodeMeta(m)
 	if err != nil {
 		return err
 	}
@@ -97,7 +130,7 @@ func writeMeta(root *os.Root, m meta) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(data, '\n'))
+	_, err = f.Write(data)
 	if err == nil {
 		err = f.Sync()
 	}

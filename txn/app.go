@@ -101,7 +101,9 @@ type instance struct {
 	incarnation uint32
 	fingerprint [8]byte
 	budget      *worker.Budget
-	membership  *membership
+	// space is held while space is looked for on the disk.
+	space      sync.Mutex
+	membership *membership
 }
 
 // Run processes until ctx ends, and then stops in order: what is open is committed, databases are flushed, and unless Remain is set the
@@ -250,6 +252,9 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	}
 	in.dir, err = state.OpenDirectory(a.cfg.StateDir, state.DirectoryOptions{
 		Application: a.topology.Application(), Fingerprint: a.topology.Fingerprint(), Instance: a.cfg.Instance,
+		Open: func(path string) (state.Database, error) {
+			return pebblestore.Open(path, pebblestore.Options{Logger: a.log})
+		},
 	})
 	if err != nil {
 		return nil, err

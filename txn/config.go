@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/endpoint"
@@ -96,8 +97,10 @@ type Config struct {
 	memberWatch time.Duration
 	// absentMax is how long a topic that was there is asked for again.
 	absentMax time.Duration
-	// now and wait are the clock of the wait after a fence, now that of queries and of the reports of a restore too; tests
-	// replace them.
+	// databases changes the options of the databases, for tests.
+	databases func(*pebblestore.Options)
+	// now and wait are the clock of the waits after a fence and for a full disk, now that of queries and of the reports of a restore
+	// too; tests replace them.
 	now  func() time.Time
 	wait func(context.Context, time.Duration) error
 }

@@ -52,13 +52,17 @@
 //	end (abort)      anything but success                                lost         settle
 //	settle           any error                                                        again with backoff
 //	                 no permission                                       permanent    Run returns the error
-//	apply            any error                                                        Run returns the error; a restart replays
+//	apply            the disk is full                                    one task     that task stops until there is space, and
+//	                                                                                  replays; the others go on
+//	                 any other error                                                  Run returns the error; a restart replays
 //
 // FENCED_INSTANCE_ID means that another process runs as the same instance. The next start of this one waits until 30 s have passed
 // since, before it initialises producers: two copies under a supervisor would otherwise fence each other in turn.
 //
 // A partition that cannot be fetched (its records were deleted, its topic is gone) stops the task that reads it. A task that stops keeps
 // its offsets, is not fetched, and says why in Status; its neighbours go on ([Config].FailFast ends Run instead). [App.Resume] opens it again.
+// A task that stopped because the disk of the state directory is full goes on by itself: the process looks for space, first after a second
+// and at most every minute, and opens the task again, which replays what the disk did not take. Until then it counts as one that works.
 // When all tasks that the process has are stopped, Run returns, also when the last one that worked has moved away; a process without any
 // task stays, in case others fail.
 //

@@ -3,6 +3,8 @@ package txn
 import (
 	"context"
 	"time"
+
+	"github.com/onceward/onceward/state/pebblestore"
 )
 
 // WithMetadataMax lowers the length from which on a commit's metadata becomes a record.
@@ -59,7 +61,13 @@ func (c Config) WithAbsentMax(d time.Duration) Config {
 	return c
 }
 
-// WithClock replaces the clock of the wait after a fence, of queries, and of the reports of a restore.
+// WithDatabases changes the options of the databases.
+func (c Config) WithDatabases(change func(*pebblestore.Options)) Config {
+	c.databases = change
+	return c
+}
+
+// WithClock replaces the clock of the waits after a fence and for a full disk, of queries, and of the reports of a restore.
 func (c Config) WithClock(now func() time.Time, wait func(context.Context, time.Duration) error) Config {
 	c.now, c.wait = now, wait
 	return c

@@ -48,6 +48,8 @@ type session struct {
 	promised atomic.Bool
 	// planned wakes who waits for the group's plan to change.
 	planned chan struct{}
+	// full has a token when a task that worked has stopped because its disk is full.
+	full chan struct{}
 
 	mu struct {
 		sync.Mutex
@@ -95,6 +97,7 @@ func (a *App) session(ctx context.Context, in *instance) error {
 	workers.Go(s.purge)
 	workers.Go(s.watchEnds)
 	workers.Go(s.forceRebalances)
+	workers.Go(s.watchSpace)
 	a.attach(s)
 	err = s.work(ctx)
 	a.setState(Stopping)
@@ -156,7 +159,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	a.metrics.Membership()
 	s := &session{
 		in: in, subs: map[string]topology.Subtopology{}, tasks: newTaskTable(), failFast: a.cfg.FailFast,
-		dispatcher: health.Loop{Name: "dispatcher"}, planned: make(chan struct{}, 1),
+		dispatcher: health.Loop{Name: "dispatcher"}, planned: make(chan struct{}, 1), full: make(chan struct{}, 1),
 	}
 	s.mu.cancels = map[topology.TaskID]context.CancelFunc{}
 	s.pauses = newPauses(

@@ -45,6 +45,8 @@ type taskEntry struct {
 	task     *task.Task     // the worker's
 	progress restore.Progress
 	stopped  error
+	// resumes says that the task is stopped until its disk has space again, and then goes on by itself.
+	resumes bool
 	// database is the task's once it is adopted; restoring is the one that a restore fills before, for stale reads only.
 	database, restoring state.Database
 }
@@ -197,12 +199,18 @@ func (s *session) forget(id topology.TaskID) (*worker.Worker, *task.Task) {
 // the task is ours.
 func (s *session) open(ctx context.Context, id topology.TaskID, e *taskEntry) {
 	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: 5 * time.Second}
+	space := s.newSpaceWait()
 	for {
 		err := s.tryOpen(ctx, id, e)
 		var stop *restore.StopError
 		switch {
 		case err == nil || ctx.Err() != nil || s.isStopped(e):
 			return
+		case errors.Is(err, state.ErrFull):
+			if s.openWhenSpace(ctx, id, e, &space, err) != nil {
+				return
+			}
+			continue
 		case errors.As(err, &stop):
 			s.in.app.log.Error("task stopped", "task", id.String(), "error", err)
 			if stop.Cause == nil {
@@ -237,12 +245,17 @@ func (s *session) isStopped(e *taskEntry) bool {
 // taskStopped notes why a task does not work any more. It ends the session when no other is left that could, or when the application is to
 // end with the first.
 func (s *session) taskStopped(id topology.TaskID, e *taskEntry, err error) {
+	full := errors.Is(err, state.ErrFull)
+	if full {
+		err = s.fullDisk(err)
+		defer s.spaceWanted()
+	}
 	s.tasks.Lock()
 	defer s.tasks.Unlock()
 	if s.tasks.entries[id] != e {
 		return // revoked meanwhile: the next owner tries, who may be this process again
 	}
-	e.stopped = err
+	e.stopped, e.resumes = err, full
 	for _, src := range s.subs[id.Subtopology].Sources {
 		s.pauses.set(src.Topic, id.Partition, taskHalted)
 	}
@@ -270,8 +283,8 @@ func (s *session) endIfAllStopped() {
 	var first topology.TaskID
 	var reason error
 	for id, e := range s.tasks.entries {
-		if e.stopped == nil {
-			return // it works, or is on its way
+		if e.stopped == nil || e.resumes {
+			return // it works, or is on its way, or waits for nothing but space
 		}
 		if reason == nil || compareTasks(id, first) < 0 {
 			first, reason = id, e.stopped
@@ -382,6 +395,18 @@ func (s *session) findEnds(ctx context.Context, t *task.Task) error {
 // is killed, and every restore would begin at the start.
 const flushBytesFailpoints = 256
 
+// databaseOptions are what all databases of the process have in common.
+func (s *session) databaseOptions() pebblestore.Options {
+	o := pebblestore.Options{Shared: s.in.shared}
+	if failpoint.Enabled {
+		o.FlushBytes = flushBytesFailpoints
+	}
+	if change := s.in.app.cfg.databases; change != nil {
+		change(&o)
+	}
+	return o
+}
+
 // request describes the task to the restorer.
 func (s *session) request(id topology.TaskID, e *taskEntry) restore.Request {
 	sub := s.subs[id.Subtopology]
@@ -403,10 +428,8 @@ func (s *session) request(id topology.TaskID, e *taskEntry) restore.Request {
 		if err != nil {
 			return nil, err
 		}
-		options := pebblestore.Options{Shared: s.in.shared, Logger: s.in.app.log.With("task", id.String())}
-		if failpoint.Enabled {
-			options.FlushBytes = flushBytesFailpoints
-		}
+		options := s.databaseOptions()
+		options.Logger = s.in.app.log.With("task", id.String())
 		db, err := pebblestore.Open(path, options)
 		if err != nil {
 			return nil, err

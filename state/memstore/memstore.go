@@ -7,6 +7,7 @@
 package memstore
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -229,6 +230,11 @@ func (s *Store) Flush() error {
 		return errClosed("flush")
 	}
 	return nil
+}
+
+// Checkpoint implements state.Database: it refuses.
+func (s *Store) Checkpoint(dir string) error {
+	return fmt.Errorf("memstore: checkpoint to %s: the database is in memory and has no files: %w", dir, errors.ErrUnsupported)
 }
 
 // Close implements state.Database.

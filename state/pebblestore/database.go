@@ -280,6 +280,8 @@ func (d *database) close() error {
 
 // abandon closes Pebble without a flush, and everything that is open on it.
 func (d *database) abandon() error {
+	// First: a checkpoint holds life, and after a fault it may wait for a lock of Pebble's whose holder waits for this.
+	close(d.fault.closing)
 	d.life.Lock()
 	defer d.life.Unlock()
 	d.life.closed = true

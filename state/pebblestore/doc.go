@@ -24,6 +24,9 @@
 // Pebble itself treats some errors as the end of the process and retries others for ever. Neither fits a
 // process with many tasks. Type fault is the remedy; its comment says how and why it is safe.
 //
+// A full disk is such an error with a class of its own, state.ErrFull, that says how much is free. CheckSpace
+// tells when opening the database again is worth it.
+//
 // An error that only a read saw (state unclear, nothing damaged) is returned and stops nothing.
 //
 // # Concurrency

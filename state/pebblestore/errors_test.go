@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/state/statetest"
 )
@@ -120,22 +121,41 @@ type injector struct {
 	// late lets the operation happen before it fails: what an fsync did when it returned an error is unknown.
 	late bool
 
+	// before is called before the first operation that fails.
+	before func()
+
 	n     atomic.Int64
 	mu    sync.Mutex
 	first *errorfs.Op
 }
 
+// arm makes the operation of that index from now on fail.
+func (i *injector) arm(index int64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.index = i.n.Load() + index
+}
+
+// firstOp returns what failed first, nil for nothing.
+func (i *injector) firstOp() *errorfs.Op {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.first
+}
+
 func (i *injector) String() string { return "injector" }
 
 func (i *injector) MaybeError(op errorfs.Op) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	n := i.n.Add(1) - 1
 	if n < i.index || n > i.index && !i.forever {
 		return nil
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
 	if i.first == nil {
-		i.first = &op
+		if i.first = &op; i.before != nil {
+			i.before()
+		}
 	}
 	return errInjected
 }
@@ -205,6 +225,9 @@ func runWithErrors(t *testing.T, i *injector) (err error, op *errorfs.Op) {
 		if verifyErr := w.verify(left, w.durable.Load(), w.applied.Load()); verifyErr != nil {
 			t.Fatalf("operation %d (%+v), %s: %v (workload: %v)", i.index, i.first, name, verifyErr, err)
 		}
+	}
+	if err != nil && (!errors.Is(err, state.ErrFull) || errors.Is(err, state.ErrCorrupt)) {
+		t.Errorf("operation %d (%+v): a full disk is reported as %v", i.index, i.first, err)
 	}
 	if err != nil && strings.Contains(err.Error(), "key-") {
 		t.Errorf("the error contains a key: %v", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -26,7 +27,8 @@ import (
 //   - every operation that changes a file or the directory is refused, so that a reopening finds what a crash
 //     leaves;
 //   - the creation of a file, with which each retry of a flush or compaction begins, waits until Close, so
-//     that retries do not spin (during Open it does not, for there is nobody yet who could close);
+//     that retries do not spin (during Open it does not, for there is nobody yet who could close, nor does a
+//     checkpoint, which nobody retries);
 //   - reads go on below, but the database looks at the fault after each of them and returns it instead: what
 //     Pebble read after a call of Fatalf returned may be wrong.
 //
@@ -35,19 +37,23 @@ import (
 type fault struct {
 	path string
 	log  *slog.Logger
-	err  atomic.Pointer[storeError]
+	// fs is asked how much space is left when the disk is full; nil is nobody to ask.
+	fs  vfs.FS
+	err atomic.Pointer[storeError]
 	// failed is closed with the first error.
 	failed chan struct{}
 	// opened is set when Open is done. closing is closed by Close: creations that wait go on to fail.
 	opened  atomic.Bool
 	closing chan struct{}
+	// copying has a *copyFault for the directory of each checkpoint that is being written.
+	copying sync.Map
 	// compacted gets a token when a compaction ends, for the flusher that waits for one.
 	compacted chan struct{}
 }
 
-func newFault(path string, log *slog.Logger) *fault {
+func newFault(path string, log *slog.Logger, fs vfs.FS) *fault {
 	return &fault{
-		path: path, log: log.With("database", path),
+		path: path, log: log.With("database", path), fs: fs,
 		failed: make(chan struct{}), closing: make(chan struct{}), compacted: make(chan struct{}, 1),
 	}
 }
@@ -64,7 +70,7 @@ func (f *fault) stopFor(e *storeError) {
 		return
 	}
 	close(f.failed)
-	f.log.Error("database stopped", "error", e.text)
+	f.log.Error("database stopped", "error", e.Error())
 }
 
 // check returns the error of op if the database has stopped.
@@ -75,9 +81,10 @@ func (f *fault) check(op string) error {
 	return nil
 }
 
-// read returns the error of a read that ended with err, and stops the database if it shows damage.
+// read returns the error of a read that ended with err, and stops the database if it shows damage, or a full disk: what such an error
+// says holds for the whole database.
 func (f *fault) read(op string, err error) error {
-	if err != nil && pebble.IsCorruptionError(err) {
+	if err != nil && (pebble.IsCorruptionError(err) || state.IsFull(err)) {
 		f.stop(err)
 	}
 	if stopped := f.check(op); stopped != nil || err == nil {
@@ -120,7 +127,13 @@ func (fs faultFS) OpenDir(name string) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return faultDir{dir, fs.fault}, nil
+	if fs.fault.owns(name) {
+		return faultDir{dir, fs.fault}, nil
+	}
+	if copied, ok := fs.fault.copying.Load(name); ok {
+		return copyDir{dir, copied.(*copyFault)}, nil
+	}
+	return dir, nil // above them; Pebble returns the error
 }
 
 // Unwrap implements vfs.FS.
@@ -144,7 +157,7 @@ func (f *fault) MaybeError(op errorfs.Op) error {
 	if f.err.Load() == nil || op.Kind.ReadOrWrite() == errorfs.OpIsRead {
 		return nil
 	}
-	if op.Kind == errorfs.OpCreate && f.opened.Load() {
+	if op.Kind == errorfs.OpCreate && f.opened.Load() && f.owns(op.Path) {
 		<-f.closing
 	}
 	return fmt.Errorf("refused: %w", state.ErrFailed)
@@ -204,20 +217,36 @@ func (m lazySafe) LogValue() slog.Value {
 	return slog.StringValue(safe(redact.Sprintf(m.format, m.args...)))
 }
 
-func safe(s redact.RedactableString) string { return s.Redact().StripMarkers() }
+// safe returns a text of Pebble without what Pebble marks as data, in one line: it lists every file that is missing.
+func safe(s redact.RedactableString) string {
+	text := s.Redact().StripMarkers()
+	first, rest, more := strings.Cut(text, "\n")
+	if more {
+		return fmt.Sprintf("%s (and %d lines more)", first, 1+strings.Count(rest, "\n"))
+	}
+	return text
+}
 
 // storeError is an error of Pebble without the keys that Pebble's texts may contain.
 type storeError struct {
 	text string
-	// class is state.ErrCorrupt, state.ErrFailed or nil.
+	// class is state.ErrCorrupt, state.ErrFailed, state.ErrFull or nil.
 	class error
 	cause error
+	// note is what else helps whoever reads the text.
+	note string
 }
 
 func (f *fault) newError(op string, err error) *storeError {
 	e := &storeError{cause: err}
-	if pebble.IsCorruptionError(err) {
+	switch {
+	case pebble.IsCorruptionError(err):
 		e.class = state.ErrCorrupt
+	case state.IsFull(err):
+		e.class = state.ErrFull
+		if free, ok := freeBytes(f.fs, f.path); ok {
+			e.note = fmt.Sprintf(" (%d bytes are free in %s)", free, f.path)
+		}
 	}
 	e.text = fmt.Sprintf("%s %s: %s", op, f.path, safe(redact.Sprint(err)))
 	return e
@@ -226,9 +255,9 @@ func (f *fault) newError(op string, err error) *storeError {
 // Error says what happened where.
 func (e *storeError) Error() string {
 	if e.class == nil {
-		return e.text
+		return e.text + e.note
 	}
-	return e.class.Error() + ": " + e.text
+	return e.class.Error() + ": " + e.text + e.note
 }
 
 // Unwrap returns the class and the cause.

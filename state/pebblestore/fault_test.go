@@ -31,8 +31,12 @@ func TestFatalErrorStopsTheDatabase(t *testing.T) {
 			state.ErrFailed, state.ErrCorrupt},
 		"a fatal message alone": {func(f *fault) { f.Fatalf("lower bound violation") },
 			state.ErrFailed, state.ErrCorrupt},
-		"a background error": {func(f *fault) { f.listener().BackgroundError(syscall.ENOSPC) },
-			state.ErrFailed, state.ErrCorrupt},
+		"a background error": {func(f *fault) { f.listener().BackgroundError(syscall.EIO) },
+			state.ErrFailed, state.ErrFull},
+		"a full disk": {func(f *fault) { f.listener().BackgroundError(syscall.ENOSPC) },
+			state.ErrFull, state.ErrCorrupt},
+		"a quota that is used up, in a fatal message": {func(f *fault) { f.Fatalf("MANIFEST write failed: %v", syscall.EDQUOT) },
+			state.ErrFull, state.ErrCorrupt},
 		"damage": {func(f *fault) {
 			f.listener().DataCorruption(pebble.DataCorruptionInfo{Details: pebble.ErrCorruption})
 		}, state.ErrCorrupt, state.ErrFailed},
@@ -163,8 +167,8 @@ func TestARunningScanSeesTheFault(t *testing.T) {
 // new file.
 func TestRetriesWaitForTheClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFault("task", slog.New(slog.DiscardHandler))
-		create := errorfs.Op{Kind: errorfs.OpCreate}
+		f := newFault("task", slog.New(slog.DiscardHandler), nil)
+		create := errorfs.Op{Kind: errorfs.OpCreate, Path: "task/000001.sst"}
 		if err := f.MaybeError(create); err != nil {
 			t.Errorf("before the fault: %v", err)
 		}
@@ -201,7 +205,7 @@ func TestRetriesWaitForTheClose(t *testing.T) {
 // TestMessagesHaveNoData: Pebble marks what is safe to show; the rest stays out of the log.
 func TestMessagesHaveNoData(t *testing.T) {
 	var log bytes.Buffer
-	f := newFault("task", slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	f := newFault("task", slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), nil)
 	f.Infof("compacting %s of %d", "secret", 5)
 	f.Errorf("cannot read %q", []byte("secret"))
 	f.Fatalf("collision at %s: %v", []byte("secret"), syscall.EIO)

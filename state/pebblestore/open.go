@@ -22,13 +22,16 @@ import (
 //
 // Errors wrap state.ErrCorrupt if the directory is damaged: it has to be removed and restored then. They wrap
 // state.ErrFormat if a newer build wrote it, and state.ErrLocked if it is open already. Other errors are
-// those of the environment (permissions, a full disk) and change nothing.
+// those of the environment (permissions, a full disk, which is state.ErrFull) and change nothing.
 func Open(path string, o Options) (state.Database, error) {
 	o.setDefaults()
 	if err := o.FS.MkdirAll(path, 0o700); err != nil {
+		if state.IsFull(err) {
+			err = fmt.Errorf("%w: %w", state.ErrFull, err)
+		}
 		return nil, fmt.Errorf("pebblestore: open %s: %w", path, err)
 	}
-	f := newFault(path, o.Logger)
+	f := newFault(path, o.Logger, o.FS)
 	db, lock, err := openPebble(path, o, f)
 	if err != nil {
 		return nil, fmt.Errorf("pebblestore: %w", err)
@@ -92,7 +95,10 @@ func heldByAnother(err error) bool {
 // checkFormat looks at the version of Pebble's format, before anything is changed. Pebble knows no type for
 // this error.
 func checkFormat(path string, o Options, f *fault) error {
-	_, err := pebble.Peek(path, o.FS)
+	found, err := pebble.Peek(path, o.FS)
+	if err == nil && !found.Exists {
+		return checkNew(path, o, f)
+	}
 	if err == nil {
 		return nil
 	}
@@ -101,6 +107,23 @@ func checkFormat(path string, o Options, f *fault) error {
 		e.class = state.ErrFormat
 	}
 	return e
+}
+
+// checkNew refuses tables that no MANIFEST names: Pebble would take the directory for a new database and remove them.
+// The marker that names the MANIFEST is durable before the first table is written, so this is a copy that was not
+// finished, or one of the files is lost.
+func checkNew(path string, o Options, f *fault) error {
+	names, err := o.FS.List(path)
+	if err != nil {
+		return f.newError("open", err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, ".sst") {
+			return fmt.Errorf("open %s: %w: there is the table %s, and the marker of its MANIFEST is missing", path,
+				state.ErrCorrupt, name)
+		}
+	}
+	return nil
 }
 
 // environmental reports whether the operating system is the origin of err. Everything else that Pebble finds

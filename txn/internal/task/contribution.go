@@ -25,6 +25,9 @@ type Contribution struct {
 	Letters      map[Letter]int64
 	// Outputs counts the records to produce, dead letters included.
 	Outputs int64
+	// Missed is why the store did not take the round, which is committed: the task's disk is full. It is set on the goroutine of the
+	// round's producer, before it answers, and nil otherwise.
+	Missed error
 
 	// StateBytes is the memory of the task's open overlay as last counted.
 	StateBytes int64
@@ -145,12 +148,17 @@ func (c *Contribution) Apply() error {
 	return c.Task.State.Apply(c.Layer, c.Base, c.Next)
 }
 
-// Retire ends an applied contribution: its positions are the committed ones now.
+// Retire ends a committed contribution: its positions are the committed ones now. A task that missed the round keeps no layer: it works
+// no more, and what the round wrote is in the changelogs.
 func (c *Contribution) Retire() {
 	c.Task.Committed, c.Task.Metadata = c.Next, c.metadata
 	c.Task.named = true
 	maps.DeleteFunc(c.Task.refused, func(p place, _ string) bool { return p.offset < c.Next.Inputs[p.input].Offset })
-	if c.Layer != nil {
+	switch {
+	case c.Layer == nil:
+	case c.Missed != nil:
+		c.Task.State.Drop()
+	default:
 		c.Task.State.Retire(c.Layer)
 	}
 }

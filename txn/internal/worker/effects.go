@@ -44,6 +44,9 @@ func (w *Worker) answered(a answer) {
 	if r := w.rounds[a.Round]; r != nil && (a.Kind == protocol.Committed || a.Kind == protocol.FoundPrevious) {
 		r.setDoubt(nil) // after FoundOurs it lasts until the round is applied: until then the store is behind a commit of unknown age
 	}
+	if r := w.rounds[a.Round]; r != nil && a.Kind == protocol.Applied {
+		w.haltMissed(r) // before the step: it may seal the round on top, and must not with these tasks in it
+	}
 	w.step(a.Event)
 	if r := w.rounds[a.Round]; r != nil && r.dropped && (a.Kind == protocol.Aborted || a.Kind == protocol.Settled) {
 		delete(w.rounds, a.Round)

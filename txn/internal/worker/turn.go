@@ -111,15 +111,25 @@ func (t *turn) do(ctx context.Context, c command) (protocol.EventKind, error) {
 		if brokenApplied(c.round) {
 			return protocol.Applied, nil
 		}
-		for _, contribution := range c.round.contributions {
-			if err := contribution.Apply(); err != nil {
-				return protocol.ApplyFailed, fmt.Errorf("task %s: %w", contribution.Task.ID, err)
-			}
-		}
-		return protocol.Applied, nil
+		return t.apply(c.round)
 	default:
 		return protocol.ApplyFailed, fmt.Errorf("effect %s is not one of a turn", c.kind)
 	}
+}
+
+// apply writes a committed round to the stores. A task whose disk is full misses it, which stops that task and is no failure of the round:
+// its database is at an earlier round, and the changelogs have the rest.
+func (t *turn) apply(r *round) (protocol.EventKind, error) {
+	for _, c := range r.contributions {
+		err := c.Apply()
+		switch {
+		case errors.Is(err, state.ErrFull):
+			c.Missed = fmt.Errorf("its store did not take a committed round: %w", err)
+		case err != nil:
+			return protocol.ApplyFailed, fmt.Errorf("task %s: %w", c.Task.ID, err)
+		}
+	}
+	return protocol.Applied, nil
 }
 
 // begin starts the round's transaction unless it has begun.

@@ -237,7 +237,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	turns.Wait()
 	for _, t := range w.tasks {
-		err = errors.Join(err, t.Close())
+		err = errors.Join(err, w.closeTask(t))
 	}
 	for _, r := range w.leaving {
 		r.done <- nil
@@ -356,6 +356,6 @@ func (w *Worker) releaseIdle() {
 		delete(w.status.tasks, t.ID)
 		w.status.Unlock()
 		_ = failpoint.Hit(context.Background(), failpoint.ReleaseBefore) // the task is closed whatever happens
-		r.done <- t.Close()
+		r.done <- w.closeTask(t)
 	}
 }

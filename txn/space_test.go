@@ -1,0 +1,281 @@
+package txn_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/pebblestore"
+	"github.com/onceward/onceward/state/pebblestore/disktest"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+)
+
+// smallDisk is a disk of a test.
+type smallDisk struct {
+	stateDir string
+	// fill leaves no space, free gives it back.
+	fill, free func()
+	use        func(*pebblestore.Options)
+}
+
+// budgetDisk is a smallDisk without a file system of its own.
+func budgetDisk(t *testing.T) smallDisk {
+	d := disktest.New(1 << 30)
+	t.Cleanup(func() {
+		if d.Refused() == 0 {
+			t.Error("the disk has refused nothing: the test tested nothing")
+		}
+	})
+	return smallDisk{filepath.Join(t.TempDir(), "state"), func() { d.SetFree(0) }, func() { d.SetFree(1 << 30) }, d.Use}
+}
+
+// spaceClock is the clock of the waits for space: a wait ends when the test gives it a turn.
+type spaceClock struct {
+	turns chan struct{}
+	mu    sync.Mutex
+	waits []time.Duration
+}
+
+func (c *spaceClock) wait(ctx context.Context, d time.Duration) error {
+	c.mu.Lock()
+	c.waits = append(c.waits, d)
+	c.mu.Unlock()
+	select {
+	case <-c.turns:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *spaceClock) seen() []time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.waits)
+}
+
+// besideTopology counts the records of "in", and copies those of "plain" with tasks that have no store.
+func besideTopology(t *testing.T) *topology.Topology {
+	t.Helper()
+	b := topology.NewBuilder("counting")
+	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
+	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	topology.Process(in, "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
+	topology.From(b, topology.Topic("plain", schemas.String(), schemas.String())).
+		Into(topology.Topic("copied", schemas.String(), schemas.String()))
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return top
+}
+
+// spaceConfig flushes often, so that a full disk is met soon.
+func spaceConfig(b *testBroker, d smallDisk, clock *spaceClock) txn.Config {
+	return txn.Config{Brokers: b.ListenAddrs(), StateDir: d.stateDir, Workers: 1}.WithClock(time.Now, clock.wait).
+		WithDatabases(func(o *pebblestore.Options) {
+			o.FlushBytes, o.FlushInterval = 8<<10, 20*time.Millisecond
+			d.use(o)
+		})
+}
+
+// stoppedFor reports whether n tasks are stopped, each with these words in its reason.
+func stoppedFor(app *txn.App, n int, words ...string) bool {
+	stopped := 0
+	for _, s := range app.Status().Tasks {
+		if s.State != txn.TaskStopped {
+			continue
+		}
+		for _, w := range words {
+			if !strings.Contains(s.Reason, w) {
+				return false
+			}
+		}
+		stopped++
+	}
+	return stopped == n
+}
+
+// TestFullDisk: a full disk stops the tasks that write to it, and no other; they keep their offsets, lose nothing, and go on by themselves
+// (rule 10.5).
+func TestFullDisk(t *testing.T) { testFullDisk(t, budgetDisk(t)) }
+
+func testFullDisk(t *testing.T, d smallDisk) {
+	b := newBroker(t, 2, "in", "out", "plain", "copied")
+	clock := &spaceClock{turns: make(chan struct{})}
+	app, stop := start(t, besideTopology(t), spaceConfig(b, d, clock))
+	feed(t, b, 400)
+	b.read(t, "out", 400)
+	d.fill()
+	fed := 400
+	waitFor(t, "the tasks with a store to stop", func() bool {
+		feed(t, b, 100)
+		fed += 100
+		return stoppedFor(app, 2, "the disk is full", "bytes are free in the state directory "+d.stateDir, "by itself")
+	})
+	feed(t, b, 200) // they are not read
+	fed += 200
+	var plain []*kgo.Record
+	for i := range 50 {
+		plain = append(plain, &kgo.Record{Topic: "plain", Partition: int32(i % 2), Key: []byte("k"), Value: []byte("v")})
+	}
+	b.produce(t, plain...)
+	b.read(t, "copied", 50)
+	before := b.committed(t)
+	for turn := range 3 { // the disk is looked at, and still full
+		clock.turns <- struct{}{}
+		waitFor(t, "the next wait", func() bool { return len(clock.seen()) == turn+2 })
+		if !stoppedFor(app, 2) {
+			t.Fatal("a task goes on although its disk is full")
+		}
+	}
+	if got, want := clock.seen(), []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}; !slices.Equal(got, want) {
+		t.Errorf("the waits are %v, want %v", got, want)
+	}
+	if after := b.committed(t); fmt.Sprint(before) != fmt.Sprint(after) || after[0]+after[1] >= int64(fed) {
+		t.Errorf("the offsets of stopped tasks went from %v to %v, of %d records", before, after, fed)
+	}
+	d.free()
+	clock.turns <- struct{}{}
+	check(t, b.read(t, "out", fed), int64(fed/20))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	again := &spaceClock{turns: make(chan struct{})}
+	start(t, besideTopology(t), spaceConfig(b, d, again))
+	feed(t, b, 100)
+	check(t, b.read(t, "out", fed+100), int64(fed/20)+5)
+}
+
+// TestFullDiskMeetsCommittedRounds: where nothing is read, a full disk is met by rounds that are committed already, with the next ones open
+// upon them. Their tasks stop, and what the stores did not take is replayed.
+func TestFullDiskMeetsCommittedRounds(t *testing.T) {
+	b := newBroker(t, 2, "in", "out")
+	build := topology.NewBuilder("counting")
+	last := topology.Store("last", schemas.String(), schemas.String())
+	topology.Process(topology.From(build, topology.Topic("in", schemas.String(), schemas.String())), "keep", last,
+		func(c *topology.Context, last state.KeyValue[string, string], r topology.Record[string, string], emit topology.Emit[string, string],
+		) error {
+			if err := last.Put(r.Key, r.Value); err != nil {
+				return err
+			}
+			return emit(c, r)
+		}).Into(topology.Topic("out", schemas.String(), schemas.String()))
+	top, err := build.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, clock := budgetDisk(t), &spaceClock{turns: make(chan struct{})}
+	cfg := spaceConfig(b, d, clock)
+	cfg.CommitIntervalMax, cfg.RoundBytesMax = time.Millisecond, 64<<10
+	app, _ := start(t, top, cfg)
+	waitFor(t, "the tasks", running(app, 2))
+	d.fill()
+	const keys = 50
+	sent, want := 0, map[string]string{}
+	for sent < 40_000 && !stoppedFor(app, 2) {
+		records := make([]*kgo.Record, 4000)
+		for i := range records {
+			key, value := fmt.Sprint("k", sent%keys), fmt.Sprint(sent)
+			records[i] = &kgo.Record{Topic: "in", Partition: int32(sent % keys % 2), Key: []byte(key), Value: []byte(value)}
+			want[key] = value
+			sent++
+		}
+		b.produce(t, records...)
+	}
+	waitFor(t, "the tasks to stop", func() bool { return stoppedFor(app, 2, "the disk is full", "did not take a committed round") })
+	d.free()
+	clock.turns <- struct{}{}
+	seen := map[string]bool{}
+	for _, r := range b.read(t, "out", sent) {
+		if seen[string(r.Value)] {
+			t.Fatalf("record %s is there twice", r.Value)
+		}
+		seen[string(r.Value)] = true
+	}
+	waitFor(t, "the last round to be applied", func() bool { return app.Status().Totals.Records == int64(sent) })
+	got := map[string]string{}
+	for p := range int32(2) {
+		v, err := txn.Read(app, last, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e, err := range v.All() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[e.Key] = e.Value
+		}
+		if err := v.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the stores hold %v, want %v", got, want)
+	}
+}
+
+// TestFullDiskWhileRestoring: a disk that is full when a task is opened, and one that fills up while it is restored, stop it until there
+// is space.
+func TestFullDiskWhileRestoring(t *testing.T) {
+	b := newBroker(t, 1, "in", "out")
+	clock := &spaceClock{turns: make(chan struct{})}
+	_, stop := start(t, countTopology(t), spaceConfig(b, smallDisk{stateDir: t.TempDir(), use: func(*pebblestore.Options) {}}, clock))
+	const keys = 4000
+	records := make([]*kgo.Record, keys)
+	for i := range records {
+		records[i] = &kgo.Record{Topic: "in", Key: fmt.Appendf(nil, "key %d %x", i, uint32(i)*2654435761), Value: []byte("v")}
+	}
+	b.produce(t, records...)
+	b.read(t, "out", keys)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	disk := disktest.New(0)
+	d := smallDisk{stateDir: t.TempDir(), use: disk.Use}
+	app, _ := start(t, countTopology(t), spaceConfig(b, d, clock))
+	waitFor(t, "the task that cannot be opened", func() bool {
+		return stoppedFor(app, 1, "the disk is full", d.stateDir, "by itself")
+	})
+	// Enough to open the database, and for the check: not for the restore.
+	disk.SetFree(120 << 10)
+	clock.turns <- struct{}{}
+	waitFor(t, "the task that cannot be restored", func() bool {
+		return stoppedFor(app, 1, "the disk is full", "restoring task in_0")
+	})
+	disk.SetFree(1 << 30)
+	clock.turns <- struct{}{}
+	waitFor(t, "the task", running(app, 1))
+	b.produce(t, records...)
+	check(t, b.read(t, "out", 2*keys), 2)
+}
+
+// TestFullDiskAndFailFast: an instance that is to end with the first task that stops ends with this one too.
+func TestFullDiskAndFailFast(t *testing.T) {
+	b := newBroker(t, 2, "in", "out", "plain", "copied")
+	d, clock := budgetDisk(t), &spaceClock{turns: make(chan struct{})}
+	d.fill()
+	cfg := spaceConfig(b, d, clock)
+	cfg.FailFast, cfg.Logger = true, testLogger(t)
+	app, err := txn.New(besideTopology(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := app.Run(ctx); err == nil || !strings.Contains(err.Error(), "the disk is full") {
+		t.Errorf("Run returns %v", err)
+	}
+}
