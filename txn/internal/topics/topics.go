@@ -24,6 +24,8 @@ type Topic struct {
 	MaxMessageBytes int32
 	// Compacted says that the topic refuses records without a key.
 	Compacted bool
+	// Deletes says that the topic forgets records with time, be it compacted or not.
+	Deletes bool
 	// DeleteRetention is how long a compacted topic keeps tombstones.
 	DeleteRetention time.Duration
 }
@@ -228,6 +230,7 @@ func layoutOf(found map[string]broker.TopicInfo) Layout {
 			Name: name, ID: info.ID, Partitions: info.Partitions,
 			MaxMessageBytes: int32(number(info, "max.message.bytes", 0)),
 			Compacted:       strings.Contains(info.Settings["cleanup.policy"].Value, "compact"),
+			Deletes:         strings.Contains(info.Settings["cleanup.policy"].Value, "delete"),
 			DeleteRetention: time.Duration(number(info, "delete.retention.ms", 0)) * time.Millisecond,
 		}
 	}
