@@ -457,7 +457,7 @@ func TestCheckpointFile(t *testing.T) {
 	next := state.Positions{Round: round, State: round}
 	next.SetInput(state.Input{Topic: "in", Partition: 3, Offset: 12, StreamTime: state.NoTime})
 	next.SetChangelog(state.Changelog{Store: "counts", TopicID: [16]byte{1, 2}, Applied: 9, Scanned: 10})
-	if err := errors.Join(db.Declare("counts", "names"), db.Apply(state.Positions{}, next, slices.Values([]state.Write{}))); err != nil {
+	if err := errors.Join(db.Declare(state.KeyValues("counts", "names")...), db.Apply(state.Positions{}, next, slices.Values([]state.Write{}))); err != nil {
 		t.Fatal(err)
 	}
 	checkpoint := filepath.Join(t.TempDir(), "checkpoint")

@@ -163,7 +163,7 @@ func TestDamageTestFindsWrongReads(t *testing.T) {
 	}
 	tried := 0
 	for _, name := range w.history.Stores() {
-		for e, err := range db.Scan(state.IDOf(name), state.Range{}) {
+		for e, err := range db.Scan(state.IDOf(name.Name), state.Range{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,7 +171,7 @@ func TestDamageTestFindsWrongReads(t *testing.T) {
 				continue
 			}
 			tried++
-			if _, err := w.history.Verify(lying{db, state.IDOf(name), string(e.Key)}); rightOrClear(err) {
+			if _, err := w.history.Verify(lying{db, state.IDOf(name.Name), string(e.Key)}); rightOrClear(err) {
 				t.Errorf("a wrong value of %s %q goes unnoticed", name, e.Key)
 			}
 		}

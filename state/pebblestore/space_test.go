@@ -89,7 +89,7 @@ func TestFullDiskInEveryMethod(t *testing.T) {
 	}
 	disk.SetFree(0)
 	expectFull(t, db.Flush())
-	store := state.IDOf(history.Stores()[0])
+	store := state.IDOf(history.Stores()[0].Name)
 	_, _, getErr := db.Get(store, []byte("key-01"))
 	_, _, viewErr := view.Get(store, []byte("key-01"))
 	_, newViewErr := db.View()

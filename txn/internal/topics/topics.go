@@ -24,7 +24,7 @@ type Topic struct {
 	MaxMessageBytes int32
 	// Compacted says that the topic refuses records without a key.
 	Compacted bool
-	// Deletes says that the topic removes old records, whatever their key.
+	// Deletes says that the topic forgets records with time, be it compacted or not.
 	Deletes bool
 	// DeleteRetention is how long a compacted topic keeps tombstones.
 	DeleteRetention time.Duration
