@@ -340,6 +340,9 @@ func (s *session) tryOpen(ctx context.Context, id topology.TaskID, e *taskEntry)
 	if !owned {
 		return nil
 	}
+	if err := s.rebuild(ctx, id, e); err != nil {
+		return err
+	}
 	result, err := s.restorer.Restore(ctx, s.request(id, e), &e.progress)
 	if err != nil {
 		return err
@@ -403,11 +406,7 @@ func (s *session) request(id topology.TaskID, e *taskEntry) restore.Request {
 		if err != nil {
 			return nil, err
 		}
-		options := pebblestore.Options{Shared: s.in.shared, Logger: s.in.app.log.With("task", id.String())}
-		if failpoint.Enabled {
-			options.FlushBytes = flushBytesFailpoints
-		}
-		db, err := pebblestore.Open(path, options)
+		db, err := pebblestore.Open(path, s.databaseOptions(id))
 		if err != nil {
 			return nil, err
 		}
@@ -418,6 +417,14 @@ func (s *session) request(id topology.TaskID, e *taskEntry) restore.Request {
 	}
 	req.Remove = func() error { return s.in.dir.RemoveTask(id.Subtopology, id.Partition) }
 	return req
+}
+
+func (s *session) databaseOptions(id topology.TaskID) pebblestore.Options {
+	options := pebblestore.Options{Shared: s.in.shared, Logger: s.in.app.log.With("task", id.String())}
+	if failpoint.Enabled {
+		options.FlushBytes = flushBytesFailpoints
+	}
+	return options
 }
 
 func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, member string) (*task.Task, error) {
