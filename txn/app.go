@@ -32,6 +32,7 @@ type App struct {
 	cfg      Config
 	log      *slog.Logger
 	metrics  *metrics.Metrics
+	rebuilds rebuilds
 
 	mu struct {
 		sync.Mutex
@@ -128,7 +129,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, in.close()) }()
 	server, err := control.Serve(in.dir.Path(), control.Instance{
-		Status: func() any { return a.Status() }, Resume: a.resume, Rest: a.handler(),
+		Status: func() any { return a.Status() }, Resume: a.resume, Rebuild: a.rebuildNamed, Rest: a.handler(),
 	})
 	if err != nil {
 		a.log.Warn("this instance has no control socket", "error", err)

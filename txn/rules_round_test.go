@@ -244,7 +244,7 @@ func TestEmptyRoundIsCommitted(t *testing.T) {
 			app, stop := start(t, top, txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1}.WithEmptyMax(bound))
 			waitFor(t, "the records to be processed", func() bool { return seen.Load() == 400 })
 			committed := func() bool { at := b.committed(t); return at[0] == 200 && at[1] == 200 }
-			others := 0 // records of the rounds topic that are no fillers: a stop keeps each task's position
+			others := 2 // records of the rounds topic that are no fillers: each task's positions, forgotten by its first commit and kept by a stop
 			if bounded {
 				waitFor(t, "the round to be committed by itself", func() bool { return committed() && app.Status().Totals.Records == 400 })
 			} else {
@@ -252,7 +252,7 @@ func TestEmptyRoundIsCommitted(t *testing.T) {
 				if err := stop(); err != nil {
 					t.Fatal(err)
 				}
-				others = 2
+				others += 2
 			}
 			if !committed() {
 				t.Errorf("the committed offsets are %v, want 200 and 200", b.committed(t))

@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/health"
 	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
 	"github.com/onceward/onceward/txn/internal/worker"
 )
@@ -105,7 +106,7 @@ func (a *App) session(ctx context.Context, in *instance) error {
 		err = s.stopped()
 	}
 	ends := ctx.Err() != nil || errors.Is(err, ErrAllStopped) || errors.Is(err, ErrStopped)
-	stopErr := s.stop(ends || errors.Is(err, errResumed), ends && !a.cfg.Remain)
+	stopErr := s.stop(ends || errors.Is(err, errResumed) || errors.Is(err, errRebuilt), ends && !a.cfg.Remain)
 	s.cancel(errSessionOver)
 	s.opening.Wait()
 	s.restorer.Close()
@@ -381,7 +382,7 @@ func (s *session) writeRounds(ctx context.Context) error {
 				return err
 			}
 			err := s.in.cluster.Write(ctx, &broker.Record{
-				Topic: topics.RoundsTopic(s.in.app.topology.Application()), Key: []byte("positions " + id.String()), Value: []byte(t.Metadata),
+				Topic: topics.RoundsTopic(s.in.app.topology.Application()), Key: task.PositionsKey(id.String()), Value: []byte(t.Metadata),
 			})
 			if err != nil {
 				return fmt.Errorf("keeping the positions of task %s: %w", id, err)

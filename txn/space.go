@@ -52,13 +52,13 @@ func (w *spaceWait) wait(ctx context.Context) error {
 func (s *session) checkSpace() error {
 	s.in.space.Lock()
 	defer s.in.space.Unlock()
-	return pebblestore.CheckSpace(s.in.dir.Path(), s.databaseOptions())
+	return pebblestore.CheckSpace(s.in.dir.Path(), s.commonOptions())
 }
 
 // fullDisk says in one line what is full and what follows. why may come from a processor, whose text is not shown.
 func (s *session) fullDisk(why error) error {
 	free := "an unknown number of"
-	if n, ok := pebblestore.FreeBytes(s.in.dir.Path(), s.databaseOptions()); ok {
+	if n, ok := pebblestore.FreeBytes(s.in.dir.Path(), s.commonOptions()); ok {
 		free = fmt.Sprint(n)
 	}
 	return fmt.Errorf("%w: %s bytes are free in the state directory %s; the task goes on by itself when there is space: %w",

@@ -360,6 +360,9 @@ func (s *session) tryOpen(ctx context.Context, id topology.TaskID, e *taskEntry)
 	if !owned {
 		return nil
 	}
+	if err := s.rebuild(ctx, id, e); err != nil {
+		return err
+	}
 	result, err := s.restorer.Restore(ctx, s.request(id, e), &e.progress)
 	if err != nil {
 		return err
@@ -402,8 +405,15 @@ func (s *session) findEnds(ctx context.Context, t *task.Task) error {
 // is killed, and every restore would begin at the start.
 const flushBytesFailpoints = 256
 
-// databaseOptions are what all databases of the process have in common.
-func (s *session) databaseOptions() pebblestore.Options {
+// databaseOptions are those of a task's database.
+func (s *session) databaseOptions(id topology.TaskID) pebblestore.Options {
+	o := s.commonOptions()
+	o.Logger = s.in.app.log.With("task", id.String())
+	return o
+}
+
+// commonOptions are what all databases of the process have in common.
+func (s *session) commonOptions() pebblestore.Options {
 	o := pebblestore.Options{Shared: s.in.shared}
 	if failpoint.Enabled {
 		o.FlushBytes = flushBytesFailpoints
@@ -435,9 +445,7 @@ func (s *session) request(id topology.TaskID, e *taskEntry) restore.Request {
 		if err != nil {
 			return nil, err
 		}
-		options := s.databaseOptions()
-		options.Logger = s.in.app.log.With("task", id.String())
-		db, err := pebblestore.Open(path, options)
+		db, err := pebblestore.Open(path, s.databaseOptions(id))
 		if err != nil {
 			return nil, err
 		}

@@ -20,6 +20,11 @@ type commands struct {
 	Status   statusCommand   `cmd:"" help:"Show what a running instance on this machine is doing."`
 	Tasks    tasksCommand    `cmd:"" help:"Act on the tasks of a running instance on this machine."`
 
+	Adopt      adoptCommand      `cmd:"" help:"Declare that the state belongs to the committed offsets."`
+	AcceptSkip acceptSkipCommand `cmd:"" help:"Take offsets that were moved forward on purpose."`
+	Reset      resetCommand      `cmd:"" help:"Move the offsets of an application, together with its state."`
+	Rebuild    rebuildCommand    `cmd:"" help:"Make state anew, from its changelogs or from the inputs."`
+
 	Permissions permissionsCommand `cmd:"" help:"Show what an application has to be allowed on a cluster with ACLs."`
 
 	Version versionCommand `cmd:"" help:"Show the version."`

@@ -98,7 +98,7 @@ func TestFullDiskInEveryMethod(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"get": getErr, "get from view": viewErr, "view": newViewErr, "scan": scanErr, "flush": db.Flush(),
-		"apply": history.Apply(db, 3, 4), "declare": db.Declare("new"), "close": db.Close(),
+		"apply": history.Apply(db, 3, 4), "declare": db.Declare(state.KeyValues("new")...), "close": db.Close(),
 	} {
 		if !errors.Is(err, state.ErrFull) {
 			t.Errorf("%s: %v", name, err)

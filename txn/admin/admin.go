@@ -1,7 +1,25 @@
 // Package admin is what an operator reads and does from outside of an application: which of its transactions are open, how far its
-// group has come, what its topics hold. It takes part in nothing: no membership, no transaction.
+// group has come, what its topics hold, and the ways out where it has stopped. It takes part in nothing: no membership, no transaction.
 //
 // A Client is safe for concurrent use.
+//
+// # Ways out
+//
+// State and committed offsets name each other; where they do not, a task stops instead of guessing, because a guess applies input twice or
+// leaves it out. An operator knows what nothing in the cluster tells, and says it by one of the actions of [Application]:
+//
+//	action                what is said                                                state       offsets
+//	AcceptSkip            they were moved forward on purpose                          stays       as committed
+//	Adopt                 the state, all that the changelogs hold, belongs to them    stays       as committed
+//	AdoptFromRounds       they have expired                                           stays       those of the last clean stop
+//	Reset                 they are to be moved                                        stays       as wanted, not back
+//	RebuildFromInput      the state is not worth keeping                              emptied     log start, or as wanted
+//	RebuildFromChangelog  a database is not what its changelogs hold                  made anew   stay
+//
+// Every action looks at all tasks first and is refused as a whole, by a [Refusal] of one line, if it is for one of them; then nothing was
+// changed. Tasks that need nothing are left alone, so that an action can be done again. All but the last want the group to be empty: they
+// initialise every transactional id of the application, so that nothing of it can be pending, and commit offsets and metadata by one
+// request from outside of the group, which brokers take only while it is empty. A runtime never sends such a request.
 package admin
 
 import (

@@ -202,6 +202,9 @@ func (c *Cluster) StableOffsets(ctx context.Context, partitions map[string][]int
 		if err == nil {
 			return offsets, nil
 		}
+		if errors.Is(err, kerr.GroupIDNotFound) {
+			return noOffsets(partitions), nil // a coordinator that has loaded knows every group; none of this one's can be pending
+		}
 		err = c.cfg.denied(err, attempt{group: c.group})
 		if Permanent(err) || ctx.Err() != nil {
 			return nil, fmt.Errorf("reading the stable offsets of group %q: %w", c.group, err)
@@ -214,6 +217,16 @@ func (c *Cluster) StableOffsets(ctx context.Context, partitions map[string][]int
 			return nil, fmt.Errorf("reading the stable offsets of group %q: %w (last answer: %w)", c.group, ended, err)
 		}
 	}
+}
+
+// noOffsets are the offsets of a group that does not exist.
+func noOffsets(partitions map[string][]int32) (out []Offset) {
+	for topic, ps := range partitions {
+		for _, p := range ps {
+			out = append(out, Offset{Topic: topic, Partition: p, At: -1, LeaderEpoch: -1})
+		}
+	}
+	return out
 }
 
 func (c *Cluster) stableOffsetsOnce(ctx context.Context, partitions map[string][]int32) ([]Offset, error) {

@@ -40,6 +40,8 @@ type Instance struct {
 	Status func() any
 	// Resume opens a stopped task again.
 	Resume func(task string) error
+	// Rebuild makes databases of tasks anew, and returns which.
+	Rebuild func(RebuildRequest) (tasks []string, err error)
 	// Rest answers every other GET request.
 	Rest http.Handler
 }
@@ -71,6 +73,7 @@ func Serve(dir string, in Instance) (*Server, error) {
 			http.Error(w, err.Error(), http.StatusConflict)
 		}
 	})
+	mux.HandleFunc("POST /rebuild", in.serveRebuild)
 	mux.Handle("GET /", in.Rest)
 	s := &Server{
 		http: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10},

@@ -21,6 +21,24 @@ const fetchWait = 250 * time.Millisecond
 
 // find reads in the order that the package comment demands: offsets before changelogs. It also returns the metadata text itself.
 func (r *Restorer) find(ctx context.Context, req Request, log *slog.Logger) (found Found, metadata string, err error) {
+	if found, metadata, err = r.findInputs(ctx, req); err != nil {
+		return Found{}, "", err
+	}
+	if found.Blob, err = r.blob(ctx, req.Task, metadata); err != nil {
+		return Found{}, "", err
+	}
+	for _, s := range req.Stores {
+		c, err := r.findChangelog(ctx, s, req.Task.Partition, found.Blob, log)
+		if err != nil {
+			return Found{}, "", err
+		}
+		found.Changelogs = append(found.Changelogs, c)
+	}
+	return found, metadata, nil
+}
+
+// findInputs is the first part of find: what the group has committed.
+func (r *Restorer) findInputs(ctx context.Context, req Request) (found Found, metadata string, err error) {
 	found = Found{Task: req.Task, HasState: len(req.Stores) > 0, Now: time.Now()}
 	partitions := map[string][]int32{}
 	for _, s := range req.Sources {
@@ -52,16 +70,6 @@ func (r *Restorer) find(ctx context.Context, req Request, log *slog.Logger) (fou
 			}
 		}
 		found.Inputs = append(found.Inputs, in)
-	}
-	if found.Blob, err = r.blob(ctx, req.Task, metadata); err != nil {
-		return Found{}, "", err
-	}
-	for _, s := range req.Stores {
-		c, err := r.findChangelog(ctx, s, req.Task.Partition, found.Blob, log)
-		if err != nil {
-			return Found{}, "", err
-		}
-		found.Changelogs = append(found.Changelogs, c)
 	}
 	return found, metadata, nil
 }
@@ -106,7 +114,7 @@ func (r *Restorer) blob(ctx context.Context, id topology.TaskID, metadata string
 			return &blob, nil
 		}
 	}
-	return nil, &StopError{Task: id, WayOut: wayRebuild, Reason: fmt.Sprintf(
+	return nil, &StopError{Task: id, WayOut: waysOut(id, adopt, fromInput), Reason: fmt.Sprintf(
 		"the last commit names the record at %s[%d] offset %d, and that is not there", r.RoundsTopic, ref.Partition, ref.Offset)}
 }
 

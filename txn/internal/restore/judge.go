@@ -90,13 +90,6 @@ func (e *StopError) Error() string {
 	return fmt.Sprintf("task %s is not opened, because state and offsets do not name each other: %s. %s", e.Task, e.Reason, e.WayOut)
 }
 
-const (
-	wayRebuild = "Way out: stop all instances; delete the group's offsets, the application's changelog topics and the directory tasks " +
-		"in every state directory; the application then rebuilds its state from the inputs"
-	wayOffsets = "Way out: set the group's offsets back to what they were; or stop all instances, delete the group's offsets, the " +
-		"application's changelog topics and the directory tasks in every state directory, and let it start over from the inputs"
-)
-
 // tombstoneMargin of the tombstones' retention is how old a gap may be before deletions may be missing from the log.
 const tombstoneMargin = 0.8
 
@@ -114,7 +107,7 @@ func Judge(f Found) (Plan, error) {
 			return f.fresh(), nil
 		}
 		return Plan{}, f.stop("the committed offsets carry no metadata of this application, but there is state: they were set from "+
-			"outside or by another program", wayOffsets)
+			"outside or by another program", offsetsBack, acceptSkip, adopt, fromInput)
 	}
 	if err := f.checkInputs(); err != nil {
 		return Plan{}, err
@@ -122,8 +115,8 @@ func Judge(f Found) (Plan, error) {
 	return judgeBlob(f, f.Blob)
 }
 
-func (f Found) stop(reason, way string) error {
-	return &StopError{Task: f.Task, Reason: reason, WayOut: way}
+func (f Found) stop(reason string, ways ...string) error {
+	return &StopError{Task: f.Task, Reason: reason, WayOut: waysOut(f.Task, ways...)}
 }
 
 func (f Found) emptyState() bool {
@@ -173,11 +166,12 @@ func startPositions(f Found) state.Positions {
 func judgeNew(f Found) (Plan, error) {
 	if !f.Database.Round.IsZero() {
 		return Plan{}, f.stop("the state directory holds a database, and the group has no offset: offsets expire when a group is "+
-			"empty for long, or they were deleted", wayRebuild)
+			"empty for long, or they were deleted", fromRounds, fromInput)
 	}
 	for _, c := range f.Changelogs {
 		if !c.Empty {
-			return Plan{}, f.stop(fmt.Sprintf("changelog %s[%d] holds records, and the group has no offset", c.Topic, f.Task.Partition), wayRebuild)
+			return Plan{}, f.stop(fmt.Sprintf("changelog %s[%d] holds records, and the group has no offset", c.Topic, f.Task.Partition),
+				fromRounds, fromInput)
 		}
 	}
 	return f.fresh(), nil
@@ -221,7 +215,7 @@ func (f Found) checkInputs() error {
 		// An input whose position never moved has no commit of its own.
 		if ok && in.Committed >= 0 && in.Committed != named.Offset {
 			return f.stop(fmt.Sprintf("the committed offset of %s[%d] is %d, and the state was written for %d", in.Topic, in.Partition,
-				in.Committed, named.Offset), wayOffsets)
+				in.Committed, named.Offset), moved(in.Committed, named.Offset)...)
 		}
 	}
 	return nil
@@ -247,11 +241,11 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 		target := committed.Applied
 		if !known && !c.Empty {
 			return Plan{}, f.stop(fmt.Sprintf("store %s is new, and its changelog %s[%d] already holds records", c.Store, c.Topic, f.Task.Partition),
-				"Way out: delete that topic, or give the store another name")
+				"delete that topic, or give the store another name", adopt)
 		}
 		if target > c.HighWatermark {
 			return Plan{}, f.stop(fmt.Sprintf("changelog %s[%d] ends at %d, and the last commit names %d: the cluster lost records",
-				c.Topic, f.Task.Partition, c.HighWatermark, target), wayRebuild)
+				c.Topic, f.Task.Partition, c.HighWatermark, target), fromInput, adopt)
 		}
 		if known {
 			named = append(named, state.Changelog{Store: c.Store, TopicID: c.TopicID})
@@ -264,11 +258,12 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 		}
 	}
 	if len(named) == len(b.Changelogs) && task.TopicsHash(named) != b.Topics {
-		return Plan{}, f.stop("a changelog topic is not the one that the last commit names: it was deleted and created again", wayRebuild)
+		return Plan{}, f.stop("a changelog topic is not the one that the last commit names: it was deleted and created again", fromInput, adopt)
 	}
 	// An empty database is at the committed positions if the commit names none of its stores: it has nothing that a round wrote.
 	if !missing && !f.emptyDatabase() && f.Database.State != b.State {
-		return Plan{}, f.stop("the database is at the committed positions, but it was written by another round than the commit names", wayRebuild)
+		return Plan{}, f.stop("the database is at the committed positions, but it was written by another round than the commit names",
+			fromChangelog, fromInput)
 	}
 	return plan, nil
 }
@@ -288,7 +283,7 @@ func (f Found) judgeChangelog(c Changelog, target int64, plan *Plan, missing *bo
 		full(Recreated, "the database was written from a changelog topic that does not exist any more")
 	case have.Applied > target:
 		return f.stop(fmt.Sprintf("the database contains changelog %s[%d] up to %d, and the last commit names %d", c.Topic,
-			f.Task.Partition, have.Applied, target), wayRebuild)
+			f.Task.Partition, have.Applied, target), offsetsBack, adopt, fromChangelog, fromInput)
 	case have.Applied == target:
 		// Nothing is missing, whatever the age.
 		replay.From = target

@@ -236,11 +236,16 @@ func (o *opening) openDatabase() (err error) {
 	if o.db, err = o.req.Open(); err != nil {
 		return err
 	}
-	declared := make([]state.Declaration, 0, len(o.req.Stores))
-	for _, s := range o.req.Stores {
+	return o.db.Declare(o.req.declarations()...)
+}
+
+// declarations are the stores as a database is told of them.
+func (r *Request) declarations() []state.Declaration {
+	declared := make([]state.Declaration, 0, len(r.Stores))
+	for _, s := range r.Stores {
 		declared = append(declared, state.Declaration{Name: s.Name, Layout: s.Layout})
 	}
-	return o.db.Declare(declared...)
+	return declared
 }
 
 // replaceDatabase makes a new one.

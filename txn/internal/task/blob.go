@@ -133,6 +133,10 @@ func unframe(kind byte, metadata string) ([]byte, error) {
 // remove the one that a commit names.
 func RecordKey(task string) []byte { return []byte("blob " + task) }
 
+// PositionsKey is the key of the record that keeps the metadata of a task's last commit after a clean stop. The first commit of the next
+// life deletes it: what it says is not the last word any more.
+func PositionsKey(task string) []byte { return []byte("positions " + task) }
+
 // HashName is the 4-byte hash that stands for a topic's or store's name in a blob: for a store it is its id.
 func HashName(name string) uint32 { return uint32(state.IDOf(name)) }
 

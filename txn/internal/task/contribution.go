@@ -99,6 +99,9 @@ func (c *Contribution) Seal(now time.Time) {
 	}
 }
 
+// First reports whether no round of this life has committed the task yet.
+func (c *Contribution) First() bool { return !c.Task.named }
+
 // Flushed completes Next: the round's id, and for every changelog that was written the offset after its last record.
 func (c *Contribution) Flushed(round state.RoundID, fingerprint [8]byte, applied map[string]int64) {
 	c.Next.Round = round

@@ -244,6 +244,11 @@ func (w *Worker) filler(r *round) *broker.Record {
 	return &broker.Record{Topic: w.cfg.RoundsTopic, Key: []byte("filler " + r.contributions[0].Task.ID.String()), Value: []byte{}}
 }
 
+// forget is the record that deletes the positions that a clean stop has kept of a task.
+func (w *Worker) forget(t *task.Task) *broker.Record {
+	return &broker.Record{Topic: w.cfg.RoundsTopic, Key: task.PositionsKey(t.ID.String())}
+}
+
 // publish makes a task's position visible to Status.
 func (w *Worker) publish(t *task.Task) {
 	w.status.Lock()

@@ -194,6 +194,12 @@ func (t *turn) flush(ctx context.Context, c command) (protocol.EventKind, error)
 		t.producer.Produce(ctx, t.w.filler(r), nil)
 		s.records++
 	}
+	for _, contribution := range r.contributions {
+		if contribution.First() {
+			// In the transaction itself: what the last clean stop has kept is the last word exactly until this commit.
+			t.producer.Produce(ctx, t.w.forget(contribution.Task), nil)
+		}
+	}
 	if kind, err := t.waitAcknowledged(ctx, s.identity); err != nil {
 		return kind, err
 	}

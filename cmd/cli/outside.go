@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/admin"
+	"github.com/onceward/onceward/txn/security"
+)
+
+// outside is what commands have in common that act on an application from outside of it.
+type outside struct {
+	selection
+	Brokers     []string `placeholder:"HOST:PORT" env:"ONCEWARD_BROKERS" help:"Brokers to start from, with commas between them."`
+	Application string   `placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; default is the name of the pipeline."`
+
+	connection
+
+	DryRun bool `help:"Check everything and say what would be done, and do nothing."`
+	outputFlag
+}
+
+// tasks are the arguments of a command that is about all tasks or some.
+type tasks struct {
+	Tasks []string `arg:"" optional:"" name:"task" help:"Tasks as status names them; default is all."`
+}
+
+// act runs an action and writes what it says.
+func (o *outside) act(p *process, action func(context.Context, *admin.Application, admin.Options) (admin.Report, error), tasks []string) error {
+	if len(o.Brokers) == 0 {
+		return usage("no broker is given; name at least one with --brokers")
+	}
+	t, err := o.application(p)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})) // what is waited for
+	client, err := admin.ConnectWith(p.ctx, admin.Config{Brokers: o.Brokers, Security: o.security(), Logger: log})
+	if err != nil {
+		return wrongConnection(err)
+	}
+	defer client.Close()
+	report, err := action(p.ctx, client.Application(t), admin.Options{Tasks: tasks, DryRun: o.DryRun})
+	if err != nil {
+		return err
+	}
+	if o.Output == "json" {
+		return writeJSON(p.out, report)
+	}
+	return writeReport(p.out, report)
+}
+
+// wrongConnection says what is wrong with the settings of a connection in the words of the command line, one line a mistake. What is wrong
+// with the cluster stays as it is.
+func wrongConnection(err error) error {
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
+	}
+	var mistakes []error
+	for _, err := range all {
+		if mistake, ok := errors.AsType[*security.Error](err); ok {
+			mistakes = append(mistakes, fmt.Errorf("%s: %s", cmp.Or(connectionFlags["Security."+mistake.Field], mistake.Field), mistake.Reason))
+		}
+	}
+	if len(mistakes) == 0 {
+		return err
+	}
+	return &usageError{errors.Join(mistakes...)}
+}
+
+// application returns the topology under the application's id.
+func (o *outside) application(p *process) (*topology.Topology, error) {
+	t, err := o.topology(p)
+	if err != nil || o.Application == "" {
+		return t, err
+	}
+	if t, err = t.WithApplication(o.Application); err != nil {
+		return nil, &usageError{err}
+	}
+	return t, nil
+}
+
+// writeReport writes for people what was done.
+func writeReport(out io.Writer, r admin.Report) error {
+	var text strings.Builder
+	if r.DryRun {
+		text.WriteString("dry run: nothing is changed; without --dry-run this would be done\n")
+	}
+	for _, id := range r.Fenced {
+		fmt.Fprintf(&text, "transactional id %s: initialised, which ends what it has open\n", id)
+	}
+	for _, t := range r.Tasks {
+		if !t.Changed {
+			fmt.Fprintf(&text, "task %s: left as it is: %s\n", t.Task, t.Reason)
+			continue
+		}
+		fmt.Fprintf(&text, "task %s: %s: %s\n", t.Task, r.Action, t.Reason)
+		for _, in := range t.Inputs {
+			fmt.Fprintf(&text, "  offset of %s[%d]: %s, was %s\n", in.Topic, in.Partition, offsetText(in.After), offsetText(in.Before))
+		}
+		for _, c := range t.Changelogs {
+			fmt.Fprintf(&text, "  store %s: %s[%d] up to %d", c.Store, c.Topic, c.Partition, c.Position)
+			if c.Tombstones > 0 {
+				fmt.Fprintf(&text, ", emptied by %d tombstones", c.Tombstones)
+			}
+			text.WriteString("\n")
+		}
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+func offsetText(at int64) string {
+	if at < 0 {
+		return "none"
+	}
+	return strconv.FormatInt(at, 10)
+}
+
+// offsetsOf reads offsets as they are given in flags.
+func offsetsOf(flag string, given map[string]string) (admin.Offsets, error) {
+	out := admin.Offsets{}
+	for topic, text := range given {
+		switch text {
+		case "start":
+			out[topic] = admin.Start
+		case "end":
+			out[topic] = admin.End
+		default:
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil || n < 0 {
+				return nil, usage("%s: %q is no offset of %s; give a number, start or end", flag, text, topic)
+			}
+			out[topic] = n
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"github.com/onceward/onceward/txn"
+	"github.com/onceward/onceward/txn/admin"
+)
+
+// adoptCommand declares that state and offsets belong together.
+type adoptCommand struct {
+	tasks
+	FromRounds bool `help:"Take offsets that have expired from what the last clean stop has kept, in the topic APPLICATION-rounds."`
+	outside
+}
+
+// Help is for --help.
+func (c *adoptCommand) Help() string {
+	return "The state, all that the changelogs hold, is declared to belong to the offsets that the group has committed, and both are " +
+		"committed together. Nothing can check that: input that the state contains and that comes after the offsets is applied twice. " +
+		"All instances must be stopped. Tasks that open anyway are left alone."
+}
+
+func (c *adoptCommand) Run(p *process) error {
+	return c.act(p, func(ctx context.Context, a *admin.Application, o admin.Options) (admin.Report, error) {
+		if c.FromRounds {
+			return a.AdoptFromRounds(ctx, o)
+		}
+		return a.Adopt(ctx, o)
+	}, c.Tasks)
+}
+
+// acceptSkipCommand takes offsets that were moved forward on purpose.
+type acceptSkipCommand struct {
+	tasks
+	outside
+}
+
+// Help is for --help.
+func (c *acceptSkipCommand) Help() string {
+	return "The state stays as it is, the input between is left out, and offsets and state are committed together. Refused where an " +
+		"offset went back, because input would be applied twice. All instances must be stopped. Tasks that open anyway are left alone."
+}
+
+func (c *acceptSkipCommand) Run(p *process) error {
+	return c.act(p, func(ctx context.Context, a *admin.Application, o admin.Options) (admin.Report, error) {
+		return a.AcceptSkip(ctx, o)
+	}, c.Tasks)
+}
+
+// resetCommand moves offsets.
+type resetCommand struct {
+	tasks
+	To map[string]string `required:"" placeholder:"TOPIC=OFFSET" help:"Where to go, in every partition: a number, start or end. May be given for several topics."`
+	outside
+}
+
+// Help is for --help.
+func (c *resetCommand) Help() string {
+	return "Offsets and state are committed together. The state stays as it is, so a task with stores can only go forward; rebuild " +
+		"from-input goes back. All instances must be stopped."
+}
+
+func (c *resetCommand) Run(p *process) error {
+	offsets, err := offsetsOf("--to", c.To)
+	if err != nil {
+		return err
+	}
+	return c.act(p, func(ctx context.Context, a *admin.Application, o admin.Options) (admin.Report, error) {
+		return a.Reset(ctx, o, offsets)
+	}, c.Tasks)
+}
+
+// rebuildCommand groups what makes state anew.
+type rebuildCommand struct {
+	FromChangelog fromChangelogCommand `cmd:"" help:"Make local databases anew from their changelogs: the same state, on a fresh disk."`
+	FromInput     fromInputCommand     `cmd:"" help:"Empty the state and read the inputs again: a new state, and outputs once more."`
+}
+
+// fromInputCommand empties state and reads the inputs again.
+type fromInputCommand struct {
+	tasks
+	From map[string]string `placeholder:"TOPIC=OFFSET" help:"Where to read from, in every partition: a number, start or end; default is the start of the log. May be given for several topics."`
+	outside
+}
+
+// Help is for --help.
+func (c *fromInputCommand) Help() string {
+	return "Stores are emptied by tombstones in their changelogs, which all instances follow. What the tasks write is written again. " +
+		"Refused for tasks that read or write a repartition topic, unless all that write and read it are rebuilt together, or none that " +
+		"write it and nothing of it was deleted. All instances must be stopped. Done again if it was interrupted."
+}
+
+func (c *fromInputCommand) Run(p *process) error {
+	offsets, err := offsetsOf("--from", c.From)
+	if err != nil {
+		return err
+	}
+	return c.act(p, func(ctx context.Context, a *admin.Application, o admin.Options) (admin.Report, error) {
+		return a.RebuildFromInput(ctx, o, offsets)
+	}, c.Tasks)
+}
+
+// fromChangelogCommand makes databases anew.
+type fromChangelogCommand struct {
+	tasks
+	StateDir string        `required:"" placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"State directory of the instance, which may run."`
+	Stores   []string      `name:"store" placeholder:"NAME" help:"Store to rebuild, the others of a task are kept; default is all. May be given several times."`
+	Timeout  time.Duration `default:"5s" placeholder:"DURATION" env:"ONCEWARD_TIMEOUT" help:"How long to wait for the answer of a running instance; default ${default}."`
+	outside
+}
+
+// Help is for --help.
+func (c *fromChangelogCommand) Help() string {
+	return "A database is built beside the old one and then takes its place. A running instance does it itself: it closes the tasks, " +
+		"rebuilds and opens them again; status shows how it goes. For a stopped instance the pipeline and the brokers have to be given."
+}
+
+func (c *fromChangelogCommand) Run(p *process) error {
+	if c.Timeout <= 0 {
+		return usage("--timeout: %s is no time to wait; give more than 0s", c.Timeout)
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, c.Timeout)
+	defer cancel()
+	names, err := txn.RebuildTasks(ctx, c.StateDir, c.Tasks, c.Stores, c.DryRun)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ECONNREFUSED) {
+		return c.stopped(p)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		report := admin.Report{Action: "rebuild from-changelog", DryRun: c.DryRun, Fenced: []string{}, Tasks: []admin.TaskReport{}}
+		for _, name := range names {
+			report.Tasks = append(report.Tasks, admin.TaskReport{
+				Task: name, Changed: true, Reason: "the running instance does it", Inputs: []admin.InputReport{}, Changelogs: []admin.ChangelogReport{},
+			})
+		}
+		return writeJSON(p.out, report)
+	}
+	if c.DryRun {
+		if _, err := fmt.Fprintln(p.out, "dry run: nothing is changed; without --dry-run this would be done"); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		if _, err := fmt.Fprintf(p.out, "task %s: closed, rebuilt from its changelogs and opened again; status shows how it goes\n", name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stopped is for the directory of an instance that does not run.
+func (c *fromChangelogCommand) stopped(p *process) error {
+	if len(c.Brokers) == 0 {
+		return usage("no instance runs on the state directory %s; to rebuild it as it is, name the brokers with --brokers", c.StateDir)
+	}
+	return c.act(p, func(ctx context.Context, a *admin.Application, o admin.Options) (admin.Report, error) {
+		return a.RebuildFromChangelog(ctx, c.StateDir, c.Stores, o)
+	}, c.Tasks)
+}

@@ -1,0 +1,396 @@
+// Package ways_test breaks what holds the state of an application and its offsets together, in every way that the rules name, sees each
+// task stop and say why, and takes each way out: afterwards state and outputs are exactly a fold of the input that was to be processed.
+package ways_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+	"github.com/onceward/onceward/txn/admin"
+)
+
+func TestMain(m *testing.M) { cluster.Main(m) }
+
+const (
+	partitions = 2
+	keys       = 5 // in each partition
+)
+
+// env is an application that counts its records per key, with what it must have written by now.
+type env struct {
+	*cluster.Cluster
+	t                    *testing.T
+	application, in, out string
+	stateDir             string
+	producer             *kgo.Client
+	fed                  [partitions][]string // the keys of the input
+	model                model
+}
+
+// model is the fold: what the counts are, and what was written of each key in order.
+type model struct {
+	counts map[string]int64
+	out    map[string][]string
+}
+
+func newEnv(t *testing.T, c *cluster.Cluster) *env {
+	t.Helper()
+	e := &env{
+		Cluster: c, t: t, application: c.Name(t, "app"), in: c.Name(t, "in"), out: c.Name(t, "out"), stateDir: t.TempDir(),
+		producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
+		model:    model{map[string]int64{}, map[string][]string{}},
+	}
+	for _, topic := range []string{e.in, e.out} {
+		if err := c.CreateTopic(t.Context(), topic, partitions, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e
+}
+
+// topology counts records per key in one store and their bytes in another, and writes both with the record's value.
+func (e *env) topology() *topology.Topology {
+	b := topology.NewBuilder("counting")
+	in := topology.From(b, topology.Topic(e.in, schemas.String(), schemas.String()))
+	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	sizes := topology.Store("sizes", schemas.String(), schemas.Int64())
+	counted := topology.Process(in, "count", counts, func(
+		c *topology.Context, counts state.KeyValue[string, int64], r topology.Record[string, string], emit topology.Emit[string, string],
+	) error {
+		return bump(c, counts, r, 1, emit)
+	})
+	topology.Process(counted, "size", sizes, func(
+		c *topology.Context, sizes state.KeyValue[string, int64], r topology.Record[string, string], emit topology.Emit[string, string],
+	) error {
+		return bump(c, sizes, r, 10, emit)
+	}).Into(topology.Topic(e.out, schemas.String(), schemas.String()))
+	t, err := b.Build()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if t, err = t.WithApplication(e.application); err != nil {
+		e.t.Fatal(err)
+	}
+	return t
+}
+
+func bump(
+	c *topology.Context, store state.KeyValue[string, int64], r topology.Record[string, string], by int64, emit topology.Emit[string, string],
+) error {
+	n, _, err := store.Get(r.Key)
+	if err != nil {
+		return err
+	}
+	if err := store.Put(r.Key, n+by); err != nil {
+		return err
+	}
+	r.Value = fmt.Sprintf("%s=%d", r.Value, n+by)
+	return emit(c, r)
+}
+
+// feed writes n records into each partition.
+func (e *env) feed(n int) {
+	e.t.Helper()
+	var records []*kgo.Record
+	for p := range partitions {
+		for range n {
+			i := len(e.fed[p])
+			key := fmt.Sprintf("p%d-k%d", p, i%keys)
+			e.fed[p] = append(e.fed[p], key)
+			records = append(records, &kgo.Record{Topic: e.in, Partition: int32(p), Key: []byte(key), Value: fmt.Appendf(nil, "%d", i)})
+		}
+	}
+	if err := e.producer.ProduceSync(e.t.Context(), records...).FirstErr(); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// process folds the offsets from up to to of every partition.
+func (e *env) process(from, to int) {
+	for p := range partitions {
+		for i := from; i < to; i++ {
+			key := e.fed[p][i]
+			e.model.counts[key]++
+			n := e.model.counts[key]
+			e.model.out[key] = append(e.model.out[key], fmt.Sprintf("%d=%d=%d", i, n, 10*n))
+		}
+	}
+}
+
+// empty forgets the state, and not what was written.
+func (e *env) empty() { clear(e.model.counts) }
+
+// check compares what was written with the model.
+func (e *env) check() {
+	e.t.Helper()
+	parts, err := e.ReadAll(e.t.Context(), e.out)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	got := map[string][]string{}
+	for _, p := range parts {
+		for _, r := range p {
+			got[string(r.Key)] = append(got[string(r.Key)], string(r.Value))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(e.model.out)) {
+		want := e.model.out[key]
+		for i := range max(len(want), len(got[key])) {
+			if i >= len(want) || i >= len(got[key]) || want[i] != got[key][i] {
+				e.t.Errorf("key %s: output %d of %d is %q, want %q of %d", key, i, len(got[key]), at(got[key], i), at(want, i), len(want))
+				break
+			}
+		}
+	}
+	if len(got) != len(e.model.out) {
+		e.t.Errorf("outputs have %d keys, want %d", len(got), len(e.model.out))
+	}
+}
+
+func at(s []string, i int) string {
+	if i < len(s) {
+		return s[i]
+	}
+	return "nothing"
+}
+
+func (e *env) logger() *slog.Logger {
+	if os.Getenv("ONCEWARD_TEST_LOG") != "" {
+		return slog.New(slog.NewTextHandler(os.Stderr, nil)).With("test", e.t.Name())
+	}
+	return slog.New(slog.NewTextHandler(io.Discard, nil))
+}
+
+// running is one life of the application.
+type running struct {
+	app    *txn.App
+	cancel context.CancelFunc
+	done   chan error
+	ended  bool
+}
+
+func (e *env) start() *running {
+	e.t.Helper()
+	app, err := txn.New(e.topology(), txn.Config{
+		Brokers: e.Brokers(), StateDir: e.stateDir, Application: e.application, Logger: e.logger(), Workers: 1,
+	})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{app: app, cancel: cancel, done: make(chan error, 1)}
+	go func() { r.done <- app.Run(ctx) }()
+	e.t.Cleanup(func() {
+		if err := r.stop(); err != nil {
+			e.t.Errorf("the application ended with %v", err)
+		}
+	})
+	return r
+}
+
+func (r *running) stop() error {
+	if r.ended {
+		return nil
+	}
+	r.cancel()
+	return r.wait()
+}
+
+func (r *running) wait() error {
+	r.ended = true
+	select {
+	case err := <-r.done:
+		return err
+	case <-time.After(60 * time.Second):
+		return errors.New("the application does not end")
+	}
+}
+
+// life runs the application until the offsets of every partition are at to, and stops it.
+func (e *env) life(to int) {
+	e.t.Helper()
+	r := e.start()
+	e.until(r, to)
+	if err := r.stop(); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// until waits until the offsets of every partition are at to.
+func (e *env) until(r *running, to int) {
+	e.t.Helper()
+	deadline := time.After(60 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		done := 0
+		for _, task := range r.app.Status().Tasks {
+			if len(task.Inputs) == 1 && task.Inputs[0].Offset >= int64(to) {
+				done++
+			}
+		}
+		if done == partitions {
+			return
+		}
+		select {
+		case <-tick.C:
+		case err := <-r.done:
+			r.done <- err
+			e.t.Fatalf("the application ended before offset %d: %v", to, err)
+		case <-deadline:
+			e.t.Fatalf("offset %d is not reached in 60 s: %+v", to, r.app.Status())
+		}
+	}
+}
+
+// stops runs the application and asserts that its tasks stop with a reason that has these words, and name ways out.
+func (e *env) stops(words ...string) {
+	e.t.Helper()
+	err := e.start().wait()
+	if !errors.Is(err, txn.ErrAllStopped) || !errors.Is(err, txn.ErrIntegrity) {
+		e.t.Fatalf("Run returned %v, want ErrAllStopped and ErrIntegrity", err)
+	}
+	for _, word := range append(words, "`onceward rebuild from-input ") {
+		if !strings.Contains(err.Error(), word) {
+			e.t.Errorf("Run returned %v, which does not say %q", err, word)
+		}
+	}
+}
+
+// operator returns the application as an operator has it.
+func (e *env) operator() *admin.Application {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(e.t.Context(), 30*time.Second)
+	defer cancel()
+	c, err := admin.ConnectWith(ctx, admin.Config{Brokers: e.Brokers(), Logger: e.logger()})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(c.Close)
+	return c.Application(e.topology())
+}
+
+// commit sets the offset of every partition from outside.
+func (e *env) commit(at int64, metadata string) {
+	e.t.Helper()
+	offsets := kadm.Offsets{}
+	for p := range int32(partitions) {
+		offsets.Add(kadm.Offset{Topic: e.in, Partition: p, At: at, LeaderEpoch: -1, Metadata: metadata})
+	}
+	if err := e.Admin().CommitAllOffsets(e.t.Context(), e.application, offsets); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// snapshot is what an action could have changed.
+func (e *env) snapshot() map[string]any {
+	e.t.Helper()
+	out := map[string]any{}
+	offsets, err := e.Admin().FetchOffsets(kadm.RequireStable(e.t.Context()), e.application)
+	if err == nil {
+		offsets.Each(func(o kadm.OffsetResponse) {
+			out[fmt.Sprintf("offset of %s[%d]", o.Topic, o.Partition)] = [2]any{o.At, o.Metadata}
+		})
+	}
+	topics := []string{e.out}
+	for _, suffix := range []string{"-counts-changelog", "-sizes-changelog", "-rounds"} {
+		topics = append(topics, e.application+suffix)
+	}
+	for _, topic := range topics {
+		ends, err := e.EndOffsets(e.t.Context(), topic)
+		if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
+			e.t.Fatal(err)
+		}
+		out["end of "+topic] = ends
+	}
+	return out
+}
+
+// action is one way out, with the options that it gets.
+type action func(context.Context, admin.Options) (admin.Report, error)
+
+// refuses asserts that an action is refused with these words, in one line, and changes nothing.
+func (e *env) refuses(do action, words ...string) {
+	e.t.Helper()
+	before := e.snapshot()
+	report, err := do(e.t.Context(), admin.Options{})
+	if !errors.Is(err, admin.ErrRefused) || strings.Contains(fmt.Sprint(err), "\n") || !reflect.DeepEqual(report, admin.Report{}) {
+		e.t.Errorf("the action returned %+v and %v, want a refusal in one line", report, err)
+		return
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			e.t.Errorf("the refusal %q does not say %q", err, word)
+		}
+	}
+	if after := e.snapshot(); !reflect.DeepEqual(before, after) {
+		e.t.Errorf("a refused action changed something:\n%v\n%v", before, after)
+	}
+}
+
+// does asserts that an action works, after a dry run that changes nothing and says the same.
+func (e *env) does(do action) admin.Report {
+	e.t.Helper()
+	before := e.snapshot()
+	dry, err := do(e.t.Context(), admin.Options{DryRun: true})
+	if err != nil || !dry.DryRun {
+		e.t.Fatalf("the dry run returned %+v and %v", dry, err)
+	}
+	if after := e.snapshot(); !reflect.DeepEqual(before, after) {
+		e.t.Errorf("a dry run changed something:\n%v\n%v", before, after)
+	}
+	report, err := do(e.t.Context(), admin.Options{})
+	if err != nil || report.DryRun {
+		e.t.Fatalf("the action returned %+v and %v", report, err)
+	}
+	if dry.DryRun = false; !reflect.DeepEqual(dry, report) {
+		e.t.Errorf("the dry run said\n%+v\nand done was\n%+v", dry, report)
+	}
+	for _, t := range report.Tasks {
+		if !t.Changed {
+			e.t.Errorf("task %s was not changed: %s", t.Task, t.Reason)
+		}
+	}
+	return report
+}
+
+// goesOn feeds n more records, lets the application process everything from an offset on, and checks all that was ever written; then with
+// an empty state directory once more, which restores from the changelogs.
+func (e *env) goesOn(from, n int) {
+	e.t.Helper()
+	for range 2 {
+		e.feed(n)
+		to := len(e.fed[0])
+		e.life(to)
+		e.process(from, to)
+		e.check()
+		if err := os.RemoveAll(e.stateDir); err != nil {
+			e.t.Fatal(err)
+		}
+		from = to
+	}
+}
+
+// named gives an action its wanted offsets.
+func named(do func(context.Context, admin.Options, admin.Offsets) (admin.Report, error), offsets admin.Offsets) action {
+	return func(ctx context.Context, o admin.Options) (admin.Report, error) { return do(ctx, o, offsets) }
+}

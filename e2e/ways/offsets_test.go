@@ -1,0 +1,313 @@
+package ways_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/txn/admin"
+)
+
+// begun returns an application that has processed 100 records of each partition and stopped, and 100 more that wait.
+func begun(t *testing.T, c *cluster.Cluster) *env {
+	t.Helper()
+	e := newEnv(t, c)
+	e.feed(100)
+	e.life(100)
+	e.process(0, 100)
+	e.feed(100)
+	return e
+}
+
+// TestMovedForward: an outside reset leaves input out. The skip can be accepted; to set the offsets back is the other way, which accept-skip
+// makes good too.
+func TestMovedForward(t *testing.T) {
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+		e := begun(t, c)
+		e.commit(150, "")
+		e.stops("carry no metadata", "`onceward accept-skip "+e.in+"_0`")
+		op := e.operator()
+		e.refuses(op.AdoptFromRounds, "it has committed offsets")
+		e.refuses(named(op.Reset, admin.Offsets{e.in: 120}), "see to that first")
+		e.commit(1000, "")
+		e.refuses(op.AcceptSkip, "1000", "not in the log")
+		e.refuses(op.Adopt, "1000", "not in the log")
+		e.commit(150, "")
+		report := e.does(op.AcceptSkip)
+		if in := report.Tasks[1].Inputs[0]; in.Partition != 1 || in.Before != 150 || in.After != 150 {
+			t.Errorf("the report says %+v", report)
+		}
+		if again, err := op.AcceptSkip(t.Context(), admin.Options{}); err != nil || again.Tasks[0].Changed {
+			t.Errorf("accepting once more returned %+v and %v, want that nothing is needed", again, err)
+		}
+		e.goesOn(150, 50)
+	})
+}
+
+// TestMovedBack: an outside reset would apply input twice, and accept-skip is no way to get that.
+func TestMovedBack(t *testing.T) {
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+		for name, take := range map[string]func(e *env){
+			"set back": func(e *env) {
+				e.commit(100, "")
+				e.does(e.operator().AcceptSkip)
+				e.goesOn(100, 20)
+			},
+			"adopt": func(e *env) { // the operator insists: the state counts twice what is read twice
+				e.does(e.operator().Adopt)
+				e.goesOn(40, 20)
+			},
+			"rebuild from input": func(e *env) {
+				report := e.does(named(e.operator().RebuildFromInput, nil))
+				if cl := report.Tasks[0].Changelogs[0]; cl.Tombstones != keys {
+					e.t.Errorf("%d tombstones for %d keys", cl.Tombstones, keys)
+				}
+				e.empty()
+				e.goesOn(0, 20)
+			},
+			"rebuild from an offset": func(e *env) {
+				e.does(named(e.operator().RebuildFromInput, admin.Offsets{e.in: 60}))
+				e.empty()
+				e.goesOn(60, 20)
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				e := begun(t, c)
+				e.commit(40, "")
+				e.stops("carry no metadata")
+				e.refuses(e.operator().AcceptSkip, "goes back from 100 to 40", "set it to 100 or more", "rebuild from-input")
+				take(e)
+			})
+		}
+	})
+}
+
+// TestForeignMetadata: another program has committed the very offsets of the state, and is taken at its word by adopt.
+func TestForeignMetadata(t *testing.T) {
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+		e := begun(t, c)
+		e.commit(100, "of another program")
+		e.stops("carry no metadata")
+		e.does(e.operator().Adopt)
+		if again, err := e.operator().Adopt(t.Context(), admin.Options{}); err != nil || again.Tasks[0].Changed {
+			t.Errorf("adopting once more returned %+v and %v, want that nothing is needed", again, err)
+		}
+		// The same state declared once more, with databases that are at it already, is the same state.
+		e.life(200)
+		e.process(100, 200)
+		e.commit(200, "of another program")
+		e.does(e.operator().Adopt)
+		e.goesOn(200, 20)
+	})
+}
+
+// TestAdoptTwice: a second adoption of what databases hold already does not take them for another round's.
+func TestAdoptTwice(t *testing.T) {
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+		e := newEnv(t, c)
+		e.feed(50)
+		e.life(50)
+		e.process(0, 50)
+		for range 2 {
+			e.commit(50, "")
+			e.does(e.operator().Adopt)
+			e.life(50) // the database is brought to the adopted position, and nothing is written
+		}
+		e.goesOn(50, 10)
+	})
+}
+
+// TestExpiredOffsets: the group is gone, and a clean stop has kept what it knew.
+func TestExpiredOffsets(t *testing.T) {
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+		e := begun(t, c)
+		e.expire()
+		e.stops("the group has no offset", "`onceward adopt --from-rounds "+e.in+"_0`")
+		op := e.operator()
+		e.refuses(op.Adopt, "no committed offset", "--from-rounds")
+		e.refuses(op.AcceptSkip, "no committed offset", "--from-rounds")
+		e.does(op.AdoptFromRounds)
+		e.life(200)
+		e.process(100, 200)
+		e.check()
+		// Without the record of a clean stop there is nothing to go by.
+		for p := range partitions {
+			r := &kgo.Record{Topic: e.application + "-rounds", Key: []byte("positions " + e.in + "_" + string(rune('0'+p)))}
+			if err := e.producer.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.expire()
+		e.refuses(op.AdoptFromRounds, "not a clean one", "rebuild from-input")
+		e.commit(200, "")
+		e.refuses(op.AcceptSkip, "not known for which offsets")
+		e.does(op.Adopt)
+		e.goesOn(200, 20)
+	})
+}
+
+// expire removes the group with its offsets, as the brokers do after offsets.retention.minutes.
+func (e *env) expire() {
+	e.t.Helper()
+	deleted, err := e.Admin().DeleteGroups(e.t.Context(), e.application)
+	if err == nil {
+		err = deleted.Error()
+	}
+	if err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// TestOldCommit: offsets and metadata of an earlier commit are there again, as a coordinator that has lost records shows them. The databases
+// are ahead, and so are the changelogs.
+func TestOldCommit(t *testing.T) {
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+		e := begun(t, c)
+		old, err := e.Admin().FetchOffsets(t.Context(), e.application)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.life(200)
+		e.process(100, 200)
+		if err := e.Admin().CommitAllOffsets(t.Context(), e.application, old.Offsets()); err != nil {
+			t.Fatal(err)
+		}
+		e.stops("the database contains changelog")
+		op := e.operator()
+		e.refuses(op.AcceptSkip, "committed records behind offset")
+		e.refuses(func(ctx context.Context, o admin.Options) (admin.Report, error) {
+			return op.RebuildFromChangelog(ctx, e.stateDir, nil, o)
+		}, "committed records behind offset")
+		e.does(named(op.RebuildFromInput, admin.Offsets{e.in: admin.Start}))
+		e.empty()
+		e.goesOn(0, 20)
+	})
+}
+
+// TestRecreatedChangelog: a changelog was deleted and is another topic now. Nothing can bring the state back but the input.
+func TestRecreatedChangelog(t *testing.T) {
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+		for _, long := range []bool{false, true} {
+			e := begun(t, c)
+			topic := e.application + "-counts-changelog"
+			if _, err := c.Admin().DeleteTopic(t.Context(), topic); err != nil {
+				t.Fatal(err)
+			}
+			e.refuses(e.operator().Adopt, topic, "does not exist")
+			reason := "the cluster lost records"
+			if long { // as many records as before, of whoever
+				if err := c.CreateTopic(t.Context(), topic, partitions, map[string]*string{"cleanup.policy": new("compact")}); err != nil {
+					t.Fatal(err)
+				}
+				var records []*kgo.Record
+				for i := range 1000 {
+					records = append(records, &kgo.Record{Topic: topic, Partition: int32(i % partitions), Key: []byte("stray"), Value: make([]byte, 8)})
+				}
+				if err := e.producer.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
+					t.Fatal(err)
+				}
+				reason = "deleted and created again"
+			}
+			e.stops(reason)
+			op := e.operator()
+			if long { // a high watermark that is too low is believed after ten seconds, in each look
+				e.refuses(named(op.Reset, admin.Offsets{e.in: 150}), "see to that first")
+			}
+			e.does(named(op.RebuildFromInput, nil))
+			e.empty()
+			e.goesOn(0, 20)
+		}
+	})
+}
+
+// TestGroupAndTransactions: nothing is done while an instance runs, and a transaction that is open on a changelog is waited for.
+func TestGroupAndTransactions(t *testing.T) {
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+		e := begun(t, c)
+		r := e.start()
+		e.until(r, 200)
+		e.process(100, 200)
+		op := e.operator()
+		for _, do := range []action{
+			op.Adopt, op.AdoptFromRounds, op.AcceptSkip, named(op.Reset, admin.Offsets{e.in: admin.End}), named(op.RebuildFromInput, nil),
+		} {
+			e.refuses(do, "has members", "stop every instance")
+		}
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		e.commit(200, "")
+		foreign := c.Client(t, kgo.TransactionalID(c.Name(t, "foreign")), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		if err := foreign.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		stray := &kgo.Record{Topic: e.application + "-counts-changelog", Key: []byte("p0-k0"), Value: make([]byte, 8)}
+		if err := foreign.ProduceSync(t.Context(), stray).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		before := e.snapshot()
+		if _, err := op.Adopt(ctx, admin.Options{}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "transaction is open on") {
+			t.Errorf("with an open transaction adopt returned %v, want that it has waited", err)
+		}
+		if after := e.snapshot(); len(after) != len(before) {
+			t.Errorf("%v became %v", before, after)
+		}
+		if err := foreign.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+			t.Fatal(err)
+		}
+		e.does(op.Adopt)
+		e.goesOn(200, 20)
+	})
+}
+
+// TestReset moves offsets together with the state: forward, and back only where there is no state.
+func TestReset(t *testing.T) {
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+		e := begun(t, c)
+		op := e.operator()
+		e.refuses(named(op.Reset, admin.Offsets{e.in: 99}), "goes back from 100 to 99")
+		e.refuses(named(op.Reset, admin.Offsets{e.in: 201}), "not in the log")
+		e.refuses(named(op.Reset, admin.Offsets{"other": 1}), "none of the tasks reads the topic other")
+		e.refuses(func(ctx context.Context, o admin.Options) (admin.Report, error) {
+			o.Tasks = []string{"nobody_0"}
+			return op.Reset(ctx, o, admin.Offsets{e.in: 120})
+		}, "there is no task \"nobody_0\"")
+		e.does(named(op.Reset, admin.Offsets{e.in: 120}))
+		e.goesOn(120, 10)
+		e.feed(30)
+		e.does(named(op.Reset, admin.Offsets{e.in: admin.End}))
+		e.goesOn(len(e.fed[0]), 10)
+	})
+}
+
+// TestFirstCommitForgets: what a clean stop has kept is no word to go by once a later life has committed anything, even without state.
+func TestFirstCommitForgets(t *testing.T) {
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+		e := begun(t, c)
+		r := e.start()
+		e.until(r, 200)
+		kept := map[string]bool{}
+		parts, err := e.ReadAll(t.Context(), e.application+"-rounds")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rec := range parts[0] {
+			kept[string(rec.Key)] = rec.Value != nil
+		}
+		for p := range []int{0, 1} {
+			if key := "positions " + e.in + "_" + string(rune('0'+p)); kept[key] {
+				t.Errorf("%q is still kept after a commit of the next life", key)
+			}
+		}
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,184 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/task"
+)
+
+// nothing is the reason of a task that needs nothing.
+const nothing = "state and offsets name each other"
+
+// Adopt declares that the state as the changelogs hold it, all of it, belongs to the offsets that the group has committed, and commits
+// both together. It is an operator's word, which nothing can check: input that the state contains already and that comes after the
+// offsets is applied twice, and what lies before them and is not in the state is missing. Tasks that open anyway are left alone.
+//
+// It is refused with a Refusal unless the group is empty and every input of the task has a committed offset inside its log. It waits for
+// transactions that are open on the changelogs.
+func (a *Application) Adopt(ctx context.Context, o Options) (Report, error) {
+	return a.act(ctx, "adopt", o, func(op *operation) planner { return op.adopt })
+}
+
+func (op *operation) adopt(ctx context.Context, s sight) (change, error) {
+	if s.Named() {
+		return change{reason: nothing}, nil
+	}
+	kept, err := op.lastPositions(ctx, s)
+	if err != nil {
+		return change{}, err
+	}
+	next := &state.Positions{}
+	for i, in := range s.Inputs {
+		if in.Committed < 0 {
+			return change{}, refuse("%s[%d] has no committed offset that the state could belong to: where offsets have expired, "+
+				"`onceward adopt --from-rounds`; otherwise commit one first, or `onceward rebuild from-input %s`", in.Topic, in.Partition, s.id)
+		}
+		if err := s.inLog(i, in.Committed); err != nil {
+			return change{}, err
+		}
+		next.Inputs = append(next.Inputs, state.Input{
+			Topic: in.Topic, Partition: in.Partition, Offset: in.Committed, StreamTime: streamTime(kept, in.Topic),
+		})
+	}
+	for _, c := range s.Changelogs {
+		next.Changelogs = append(next.Changelogs, positionIn(c, c.HighWatermark))
+	}
+	next.Round = declared(next.Changelogs)
+	next.State = next.Round
+	return change{reason: s.reason(), next: next}, nil
+}
+
+// AdoptFromRounds brings back offsets that are gone, because they expire when a group is empty for long (offsets.retention.minutes): it
+// takes offsets and positions from what the last clean stop of each task has kept in the rounds topic. It is refused for a task that still
+// has offsets and does not open, and where the changelogs hold more than the kept positions name: then the stop was not the last thing
+// that happened.
+func (a *Application) AdoptFromRounds(ctx context.Context, o Options) (Report, error) {
+	return a.act(ctx, "adopt --from-rounds", o, func(op *operation) planner { return op.adoptFromRounds })
+}
+
+func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, error) {
+	committed := 0
+	for _, in := range s.Inputs {
+		if in.Committed >= 0 {
+			committed++
+		}
+	}
+	switch {
+	case committed > 0 && s.Named():
+		return change{reason: nothing}, nil
+	case committed > 0:
+		return change{}, refuse("it has committed offsets: decide on those, with `onceward accept-skip %s`, `onceward adopt %s` or "+
+			"`onceward rebuild from-input %s`", s.id, s.id, s.id)
+	}
+	kept, err := op.keptPositions(ctx, s.id)
+	if err != nil {
+		return change{}, err
+	}
+	if kept == nil {
+		if s.Named() {
+			return change{reason: "nothing was ever committed"}, nil
+		}
+		return change{}, refuse("%s keeps no positions of it, because its last stop was not a clean one: "+
+			"commit offsets and `onceward adopt %s`, or `onceward rebuild from-input %s`", op.restorer.RoundsTopic, s.id, s.id)
+	}
+	if err := op.describesState(ctx, s, kept); err != nil {
+		return change{}, err
+	}
+	next := &state.Positions{Round: kept.Round, State: kept.State, Changelogs: positionsOf(s, kept)}
+	for i, in := range s.Inputs {
+		named, known := kept.Input(in.Topic)
+		if !known {
+			named = task.BlobInput{Offset: in.Start, StreamTime: state.NoTime} // a new input
+		}
+		if err := s.inLog(i, named.Offset); err != nil {
+			return change{}, err
+		}
+		next.Inputs = append(next.Inputs, state.Input{
+			Topic: in.Topic, Partition: in.Partition, Offset: named.Offset, StreamTime: named.StreamTime,
+		})
+	}
+	return change{reason: "its offsets are gone, and a clean stop has kept them", next: next}, nil
+}
+
+// lastPositions returns the newest positions that are known of a task: those of its commit, else those that a clean stop has kept; nil if
+// there are none.
+func (op *operation) lastPositions(ctx context.Context, s sight) (*task.Blob, error) {
+	if s.Blob != nil {
+		return s.Blob, nil
+	}
+	return op.keptPositions(ctx, s.id)
+}
+
+// describesState refuses positions that are not those of the state that the changelogs hold: they name other topics, or the logs go on
+// behind them, or end before them.
+func (op *operation) describesState(ctx context.Context, s sight, b *task.Blob) error {
+	var named []state.Changelog
+	for _, c := range s.Changelogs {
+		at, known := b.Target(c.Store)
+		if known {
+			named = append(named, state.Changelog{Store: c.Store, TopicID: c.TopicID})
+		}
+		if at > c.HighWatermark {
+			return refuse("the changelog %s[%d] ends at %d, and the last known commit names %d, so the cluster lost records: "+
+				"`onceward rebuild from-input %s`, or accept the loss with `onceward adopt %s`", c.Topic, s.id.Partition, c.HighWatermark, at,
+				s.id, s.id)
+		}
+		more, err := op.restorer.Beyond(ctx, c, s.id.Partition, at)
+		if err != nil {
+			return err
+		}
+		if more {
+			return refuse("the changelog %s[%d] holds committed records behind offset %d, where the last known commit ends, so the offsets "+
+				"that belong to the state are not known: `onceward adopt %s` if you know that they are the committed ones, or "+
+				"`onceward rebuild from-input %s`", c.Topic, s.id.Partition, at, s.id, s.id)
+		}
+	}
+	if len(named) == len(b.Changelogs) && task.TopicsHash(named) != b.Topics {
+		return refuse("a changelog topic is not the one that the last known commit names, it was deleted and created again: "+
+			"`onceward rebuild from-input %s`", s.id)
+	}
+	return nil
+}
+
+// positionsOf returns where a blob is in the changelogs. The state behind it is the same: describesState has seen to it.
+func positionsOf(s sight, b *task.Blob) []state.Changelog {
+	var out []state.Changelog
+	for _, c := range s.Changelogs {
+		at, _ := b.Target(c.Store)
+		out = append(out, positionIn(c, at))
+	}
+	return out
+}
+
+func positionIn(c restore.Changelog, at int64) state.Changelog {
+	return state.Changelog{Store: c.Store, TopicID: c.TopicID, Applied: at, Scanned: at}
+}
+
+// inLog refuses an offset of the i-th input from which no record could be read.
+func (s sight) inLog(i int, offset int64) error {
+	in, b := s.Inputs[i], s.bounds[i]
+	if offset < b.start || offset > b.end {
+		return refuse("the offset %d of %s[%d] is not in the log, which holds %d to %d: records are gone, or the topic is another one",
+			offset, in.Topic, in.Partition, b.start, b.end)
+	}
+	return nil
+}
+
+// reason says why the task does not open.
+func (s sight) reason() string {
+	if s.Stop != nil {
+		return s.Stop.Reason
+	}
+	for i, beyond := range s.Beyond {
+		if beyond {
+			c := s.Changelogs[i]
+			at, _ := s.Blob.Target(c.Store)
+			return fmt.Sprintf("the changelog %s[%d] holds committed records behind offset %d, which the last commit names", c.Topic,
+				s.id.Partition, at)
+		}
+	}
+	return nothing
+}

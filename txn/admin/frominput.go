@@ -1,0 +1,279 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/task"
+)
+
+// RebuildFromInput empties the state of tasks and lets their inputs be read again, from the start of their logs or where offsets says.
+// What the tasks write is written again too: consumers of their outputs see it a second time, and what the inputs have forgotten is
+// missing in the new state.
+//
+// A store is emptied by tombstones in its changelog, so that the databases of all instances follow by themselves, wherever they are. Until
+// that is done, the committed offsets carry no metadata and no instance opens the task; an action that was interrupted is done again.
+//
+// It is refused for a task that reads a repartition topic from which records have been deleted, as their only copy is gone, unless every
+// task that writes to the topic is rebuilt with it; and for tasks that write to a repartition topic unless all of them, and all that read
+// it, are rebuilt together: they write everything again. Readers then begin behind what the topic holds.
+func (a *Application) RebuildFromInput(ctx context.Context, o Options, offsets Offsets) (Report, error) {
+	return a.act(ctx, "rebuild from-input", o, func(op *operation) planner {
+		return func(ctx context.Context, s sight) (change, error) { return op.fromInput(ctx, s, offsets) }
+	})
+}
+
+func (op *operation) fromInput(ctx context.Context, s sight, offsets Offsets) (change, error) {
+	if err := op.knowsTopics(offsets); err != nil {
+		return change{}, err
+	}
+	if err := op.lostRecords(s); err != nil {
+		return change{}, err
+	}
+	c := change{reason: s.reason(), next: &state.Positions{}}
+	if s.Named() {
+		c.reason = "the operator wants it"
+	}
+	again, err := op.writtenAgain(s.sub)
+	if err != nil {
+		return change{}, err
+	}
+	for i, in := range s.Inputs {
+		at, err := op.replayFrom(s, i, again[in.Topic], offsets)
+		if err != nil {
+			return change{}, err
+		}
+		c.next.Inputs = append(c.next.Inputs, state.Input{Topic: in.Topic, Partition: in.Partition, Offset: at, StreamTime: state.NoTime})
+	}
+	for _, cl := range s.Changelogs {
+		n, err := op.eachKey(ctx, cl, s.id.Partition, func(*kgo.Record) {})
+		if err != nil {
+			return change{}, err
+		}
+		c.erase, c.tombstones = append(c.erase, cl), append(c.tombstones, n)
+		c.next.Changelogs = append(c.next.Changelogs, positionIn(cl, cl.HighWatermark+n))
+	}
+	c.next.Round = declared(c.next.Changelogs)
+	c.next.State = c.next.Round
+	return c, nil
+}
+
+// lostRecords refuses a task of which databases can hold what its changelog does not: tombstones could not empty those.
+func (op *operation) lostRecords(s sight) error {
+	var now []state.Changelog
+	for _, c := range s.Changelogs {
+		now = append(now, positionIn(c, 0))
+	}
+	if s.Blob == nil || len(now) != len(s.Blob.Changelogs) || task.TopicsHash(now) != s.Blob.Topics {
+		return nil // databases that were written from another topic are emptied by themselves
+	}
+	for _, c := range s.Changelogs {
+		if target, _ := s.Blob.Target(c.Store); target > c.HighWatermark {
+			return refuse("the changelog %s[%d] ends at %d and the last commit names %d, so databases may hold what the log does not: delete "+
+				"the topic, start the application once, which creates it, and rebuild all tasks of %s", c.Topic, s.id.Partition,
+				c.HighWatermark, target, s.sub.Name)
+		}
+	}
+	return nil
+}
+
+// replayFrom returns where the i-th input of a task is read again from.
+func (op *operation) replayFrom(s sight, i int, writtenAgain bool, offsets Offsets) (int64, error) {
+	in, b := s.Inputs[i], s.bounds[i]
+	src := s.sub.Sources[slices.IndexFunc(s.sub.Sources, func(src topology.Source) bool { return src.Topic == in.Topic })]
+	at, named := offsets[in.Topic]
+	switch {
+	case writtenAgain && named:
+		return 0, refuse("%s is written again by the tasks that are rebuilt with it, so it is read from where it ends now; leave its "+
+			"offset out", in.Topic)
+	case writtenAgain:
+		return b.end, nil
+	case src.Repartition && b.start > 0 && (!named || at < b.start):
+		return 0, refuse("%s[%d] is a repartition topic, and its records below offset %d are deleted: rebuild all tasks of %s too, which "+
+			"write it again", in.Topic, in.Partition, b.start, strings.Join(op.writers(in.Topic), " and "))
+	case !named:
+		at = Start
+	}
+	at = s.resolve(i, at)
+	return at, s.inLog(i, at)
+}
+
+// writtenAgain returns the repartition topics among the sources of a subtopology that are written again, and refuses where a repartition
+// topic would be written again for readers that are not rebuilt, or by some of its writers only.
+func (op *operation) writtenAgain(sub topology.Subtopology) (map[string]bool, error) {
+	again := map[string]bool{}
+	for _, other := range op.topology.Subtopologies() {
+		for _, src := range other.Sources {
+			if !src.Repartition {
+				continue
+			}
+			writers := op.writers(src.Topic)
+			reads, writes := other.Name == sub.Name, slices.Contains(writers, sub.Name)
+			if !reads && !writes || !slices.ContainsFunc(writers, op.selectsSome) {
+				continue
+			}
+			for _, needed := range append(writers, other.Name) {
+				if !op.selectsAll(needed) {
+					return nil, refuse("the repartition topic %s would be written again: rebuild all tasks of %s together",
+						src.Topic, strings.Join(append(writers, other.Name), " and "))
+				}
+			}
+			if reads {
+				again[src.Topic] = true
+			}
+		}
+	}
+	return again, nil
+}
+
+// writers returns the names of the subtopologies that write to a topic.
+func (op *operation) writers(topic string) (names []string) {
+	for _, sub := range op.topology.Subtopologies() {
+		if slices.Contains(sub.Sinks, topic) {
+			names = append(names, sub.Name)
+		}
+	}
+	return names
+}
+
+func (op *operation) selectsSome(subtopology string) bool {
+	return slices.ContainsFunc(op.tasks, func(t target) bool { return t.id.Subtopology == subtopology })
+}
+
+func (op *operation) selectsAll(subtopology string) bool {
+	selected := 0
+	for _, t := range op.tasks {
+		if t.id.Subtopology == subtopology {
+			selected++
+		}
+	}
+	all, err := selectTasks(op.topology, op.layout, nil)
+	if err != nil {
+		return false
+	}
+	for _, t := range all {
+		if t.id.Subtopology == subtopology {
+			selected--
+		}
+	}
+	return selected == 0
+}
+
+// recentKeys bounds how many keys are remembered while a changelog is read: a key that comes again later than that gets one more
+// tombstone, which does no harm.
+const recentKeys = 1 << 20
+
+// eachKey calls f for a record of every key that the changelog may hold a value of, with what was committed when it was looked at, and
+// returns how often: the same number for the same log.
+func (op *operation) eachKey(ctx context.Context, c restore.Changelog, partition int32, f func(*kgo.Record)) (n int64, err error) {
+	t := op.layout[c.Topic]
+	reader := op.cluster.NewReader(t.Name, t.ID, partition, true, 4<<20)
+	recent := map[string]struct{}{}
+	for at := c.LogStart; at < c.HighWatermark; {
+		fetched, err := reader.Fetch(ctx, at, 250*time.Millisecond)
+		if err != nil {
+			return n, err
+		}
+		for _, r := range fetched.Records {
+			_, seen := recent[string(r.Key)]
+			if r.Value == nil || seen || r.Offset >= c.HighWatermark {
+				continue
+			}
+			if len(recent) == recentKeys {
+				clear(recent)
+			}
+			recent[string(r.Key)] = struct{}{}
+			n++
+			f(r)
+		}
+		at = fetched.Next
+	}
+	return n, nil
+}
+
+// erase empties the changelogs of the changes that want it.
+func (op *operation) erase(ctx context.Context, changes []change) error {
+	if !slices.ContainsFunc(changes, func(c change) bool { return len(c.erase) > 0 }) {
+		return nil
+	}
+	// From here until the last commit no instance opens these tasks: the commit that named the old state is gone, and compaction may
+	// remove what it needs.
+	marks := kadm.Offsets{}
+	for _, c := range changes {
+		if len(c.erase) == 0 {
+			continue
+		}
+		for _, in := range c.next.Inputs {
+			marks.Add(kadm.Offset{Topic: in.Topic, Partition: in.Partition, At: in.Offset, LeaderEpoch: -1, Metadata: rebuilding})
+		}
+	}
+	if err := op.commitOffsets(ctx, marks); err != nil {
+		return err
+	}
+	cl, err := kgo.NewClient(append(op.client.cfg.Options(), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		return fmt.Errorf("emptying changelogs: %w", err)
+	}
+	defer cl.Close()
+	for _, c := range changes {
+		for i, changelog := range c.erase {
+			if err := op.eraseOne(ctx, cl, c, i, changelog); err != nil {
+				return fmt.Errorf("emptying %s[%d]: %w; the task does not open until the rebuild is done again", changelog.Topic,
+					c.id.Partition, err)
+			}
+		}
+	}
+	return nil
+}
+
+// rebuilding is the metadata of tasks whose changelogs are being emptied. It is no commit of a round, so that no instance takes it for one.
+const rebuilding = "rebuild from input is not complete"
+
+func (op *operation) eraseOne(ctx context.Context, cl *kgo.Client, c change, i int, changelog restore.Changelog) error {
+	var mu sync.Mutex
+	var failed error
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	n, err := op.eachKey(ctx, changelog, c.id.Partition, func(r *kgo.Record) {
+		// The time of the record that it deletes: a tombstone moves no stream time.
+		tombstone := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Timestamp: r.Timestamp}
+		cl.Produce(ctx, tombstone, func(_ *kgo.Record, err error) {
+			if err == nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if failed == nil {
+				failed = err
+				cancel()
+			}
+		})
+	})
+	if err == nil {
+		err = cl.Flush(ctx)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if err := errors.Join(failed, err); err != nil {
+		return err
+	}
+	_, end, err := op.cluster.LogBounds(ctx, changelog.Topic, c.id.Partition)
+	if err != nil {
+		return err
+	}
+	if want := c.next.Changelogs[i].Applied; end != want || n != c.tombstones[i] {
+		return fmt.Errorf("it ends at %d after %d tombstones, and not at %d: somebody else writes to it", end, n, want)
+	}
+	return nil
+}

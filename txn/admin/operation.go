@@ -1,0 +1,379 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/task"
+	"github.com/onceward/onceward/txn/internal/topics"
+)
+
+// operation is one action under way. It belongs to one goroutine.
+type operation struct {
+	client   *Client
+	topology *topology.Topology
+	cluster  *broker.Cluster
+	layout   topics.Layout
+	restorer *restore.Restorer
+	starts   *broker.Starts
+	tasks    []target
+	// kept are the positions that clean stops have left in the rounds topic, by task; nil until they are needed.
+	kept map[string]string
+}
+
+// target is a task to act on.
+type target struct {
+	id  topology.TaskID
+	sub topology.Subtopology
+}
+
+// sight is what was found of a task.
+type sight struct {
+	restore.Sight
+	target
+	// bounds are those of the logs of its inputs.
+	bounds []bounds
+}
+
+type bounds struct{ start, end int64 }
+
+// stuckAfter is when a wait for somebody's transaction is reported, and then again: the runtime's transaction timeout and a margin.
+const stuckAfter = 25 * time.Second
+
+func (a *Application) open(ctx context.Context, o Options) (_ *operation, err error) {
+	cfg := a.client.cfg
+	cfg.StuckAfter = stuckAfter
+	op := &operation{client: a.client, topology: a.topology}
+	if op.cluster, err = broker.Connect(ctx, cfg, a.topology.Application()); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			op.close()
+		}
+	}()
+	plan, err := topics.Check(ctx, op.cluster, a.topology, topics.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if op.layout, err = plan.Verify(ctx, op.cluster, nil); err != nil {
+		return nil, err
+	}
+	for _, name := range append(a.topology.InternalTopics(), topics.RoundsTopic(a.topology.Application())) {
+		if _, there := op.layout[name]; !there {
+			return nil, refuse("the topic %s does not exist; a start of the application creates it", name)
+		}
+	}
+	op.restorer = restore.New(restore.Restorer{
+		Cluster: op.cluster, Layout: op.layout, Logger: cfg.Logger, StuckAfter: stuckAfter,
+		RoundsTopic: topics.RoundsTopic(a.topology.Application()),
+	})
+	op.starts = broker.NewStarts(op.cluster, startsOf(a.topology))
+	op.tasks, err = selectTasks(a.topology, op.layout, o.Tasks)
+	return op, err
+}
+
+func (op *operation) close() { op.cluster.Close() }
+
+// selectTasks returns the tasks with those names, or all, in their order.
+func selectTasks(t *topology.Topology, layout topics.Layout, names []string) ([]target, error) {
+	wanted := map[string]bool{}
+	for _, name := range names {
+		wanted[name] = true
+	}
+	var out []target
+	for _, sub := range t.Subtopologies() {
+		partitions := layout[sub.Sources[0].Topic].Partitions
+		for _, st := range sub.Stores {
+			partitions = min(partitions, layout[st.ChangelogTopic].Partitions)
+		}
+		for p := range partitions {
+			id := topology.TaskID{Subtopology: sub.Name, Partition: p}
+			if len(names) == 0 || wanted[id.String()] {
+				out = append(out, target{id, sub})
+				delete(wanted, id.String())
+			}
+		}
+	}
+	for _, name := range names {
+		if wanted[name] {
+			return nil, refuse("there is no task %q; tasks are named as status names them, such as %s_0", name, t.Subtopologies()[0].Name)
+		}
+	}
+	return out, nil
+}
+
+// startsOf returns where the inputs of a new application begin, for those that do not begin at the start of their log.
+func startsOf(t *topology.Topology) map[string]broker.Start {
+	starts := map[string]broker.Start{}
+	for _, sub := range t.Subtopologies() {
+		for _, src := range sub.Sources {
+			switch src.Start.From {
+			case topology.Latest:
+				starts[src.Topic] = broker.Start{Latest: true}
+			case topology.AtTime:
+				starts[src.Topic] = broker.Start{Time: src.Start.Time}
+			case topology.Earliest:
+			}
+		}
+	}
+	return starts
+}
+
+// request describes a task to the restorer, without its database.
+func (op *operation) request(t target) restore.Request {
+	req := restore.Request{Task: t.id}
+	for _, src := range t.sub.Sources {
+		source := restore.Source{Topic: src.Topic}
+		if op.starts.Has(src.Topic) {
+			source.Start = func(ctx context.Context, partition int32) (int64, error) {
+				return op.starts.Offset(ctx, src.Topic, partition)
+			}
+		}
+		req.Sources = append(req.Sources, source)
+	}
+	for _, st := range t.sub.Stores {
+		req.Stores = append(req.Stores, restore.Store{Name: st.Name, ChangelogTopic: st.ChangelogTopic})
+	}
+	return req
+}
+
+func (op *operation) changelogTopic(store string) string {
+	for _, sub := range op.topology.Subtopologies() {
+		for _, st := range sub.Stores {
+			if st.Name == store {
+				return st.ChangelogTopic
+			}
+		}
+	}
+	return ""
+}
+
+// forget makes the next look read everything again.
+func (op *operation) forget() { op.kept = nil }
+
+// parallelLooks bounds how many tasks are looked at together: a look can wait for a while, and does not cost much.
+const parallelLooks = 16
+
+// lookAll looks at every task, in their order.
+func (op *operation) lookAll(ctx context.Context) ([]sight, error) {
+	sights, errs := make([]sight, len(op.tasks)), make([]error, len(op.tasks))
+	free := make(chan struct{}, parallelLooks)
+	var all sync.WaitGroup
+	for i, t := range op.tasks {
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			sights[i], errs[i] = op.look(ctx, t)
+		})
+	}
+	all.Wait()
+	return sights, cmp.Or(errs...)
+}
+
+func (op *operation) look(ctx context.Context, t target) (sight, error) {
+	seen, err := op.restorer.Look(ctx, op.request(t))
+	if err != nil {
+		return sight{}, err
+	}
+	s := sight{Sight: seen, target: t}
+	s.Now = time.Time{} // two sights of the same thing are equal
+	for _, in := range s.Inputs {
+		var b bounds
+		if b.start, _, err = op.cluster.LogBounds(ctx, in.Topic, in.Partition); err != nil {
+			return sight{}, err
+		}
+		if b.end, err = op.cluster.StableEnd(ctx, in.Topic, in.Partition); err != nil {
+			return sight{}, err
+		}
+		s.bounds = append(s.bounds, b)
+	}
+	return s, nil
+}
+
+// requireEmptyGroup refuses while the group has members: they would go on from what they know. It is asked for a clear answer; what counts
+// is that the commit itself is one that brokers refuse unless the group is empty.
+func (op *operation) requireEmptyGroup(ctx context.Context) error {
+	group := op.topology.Application()
+	if skipGroupCheck {
+		return nil
+	}
+	described, err := op.client.adm.DescribeGroups(ctx, group)
+	if err != nil {
+		return fmt.Errorf("describing group %q: %w", group, err)
+	}
+	g, ok := described[group]
+	switch {
+	case !ok, errors.Is(g.Err, kerr.GroupIDNotFound):
+		return nil
+	case g.Err != nil:
+		return fmt.Errorf("describing group %q: %w", group, g.Err)
+	case len(g.Members) == 0:
+		return nil
+	}
+	var names []string
+	for _, m := range g.Members {
+		if m.InstanceID != nil {
+			names = append(names, *m.InstanceID)
+		} else {
+			names = append(names, m.MemberID)
+		}
+	}
+	slices.Sort(names)
+	return refuse("the group %q has members (%s): stop every instance first", group, strings.Join(names, ", "))
+}
+
+// transactionalIDs returns those that the brokers remember of the application, sorted.
+func (op *operation) transactionalIDs(ctx context.Context) ([]string, error) {
+	listed, err := op.client.adm.ListTransactions(ctx, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("listing transactions: %w", err)
+	}
+	var ids []string
+	for id := range listed {
+		if strings.HasPrefix(id, broker.TransactionalPrefix(op.topology.Application())) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// fence initialises transactional ids: what they have open is aborted or completed, and requests of the processes that had them are
+// refused from then on. After it no offset can be pending any more.
+func (op *operation) fence(ctx context.Context, ids []string) error {
+	cfg := op.client.cfg
+	cfg.StuckAfter = stuckAfter
+	for _, id := range ids {
+		p := broker.NewProducer(cfg, id, 10*time.Second)
+		err := p.Settle(ctx)
+		p.Close()
+		if err != nil {
+			return fmt.Errorf("ending what %q may have open: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// keptPositions returns what the last clean stop has kept of a task in the rounds topic (rule 7.6); nil if there is nothing.
+func (op *operation) keptPositions(ctx context.Context, id topology.TaskID) (*task.Blob, error) {
+	if op.kept == nil {
+		contents, err := op.client.Read(ctx, op.restorer.RoundsTopic)
+		if err != nil {
+			return nil, err
+		}
+		op.kept = map[string]string{}
+		for _, r := range contents.Records {
+			op.kept[string(r.Key)] = string(r.Value)
+		}
+	}
+	metadata := op.kept[string(task.PositionsKey(id.String()))]
+	if metadata == "" {
+		return nil, nil //nolint:nilnil // nothing is an answer
+	}
+	return op.restorer.Parse(ctx, id, metadata)
+}
+
+// commit writes the offsets of all changes in one request, with the metadata that make state and offsets name each other, and reads them
+// back. It is a plain commit from outside of the group: brokers take it only while the group is empty, which a transaction's is not
+// refused for. No round can be pending beside it, because every transactional id was initialised before.
+func (op *operation) commit(ctx context.Context, changes []change) error {
+	offsets, metadata := kadm.Offsets{}, map[string]string{}
+	for _, c := range changes {
+		if c.next == nil {
+			continue
+		}
+		text, err := op.metadata(ctx, c)
+		if err != nil {
+			return err
+		}
+		metadata[c.id.String()] = text
+		for i, in := range c.next.Inputs {
+			o := kadm.Offset{Topic: in.Topic, Partition: in.Partition, At: in.Offset, LeaderEpoch: -1}
+			if i == 0 {
+				o.Metadata = text
+			}
+			offsets.Add(o)
+		}
+	}
+	if err := op.commitOffsets(ctx, offsets); err != nil {
+		return err
+	}
+	// Last, because it may be believed only once the offsets are committed.
+	for id, text := range metadata {
+		err := op.cluster.Write(ctx, &broker.Record{
+			Topic: op.restorer.RoundsTopic, Key: task.PositionsKey(id), Value: []byte(text),
+		})
+		if err != nil {
+			return fmt.Errorf("the offsets are committed, but keeping the positions of task %s failed: %w", id, err)
+		}
+	}
+	return nil
+}
+
+func (op *operation) commitOffsets(ctx context.Context, offsets kadm.Offsets) error {
+	group := op.topology.Application()
+	responses, err := op.client.adm.CommitOffsets(ctx, group, offsets)
+	if err == nil {
+		err = responses.Error()
+	}
+	switch {
+	case errors.Is(err, kerr.UnknownMemberID):
+		return refuse("an instance has joined the group %q meanwhile: stop every instance first", group)
+	case err != nil:
+		return fmt.Errorf("committing the offsets of group %q: %w; do it again, which changes nothing that is committed already", group, err)
+	}
+	partitions := map[string][]int32{}
+	for topic, ps := range offsets {
+		for p := range ps {
+			partitions[topic] = append(partitions[topic], p)
+		}
+	}
+	stored, err := op.cluster.StableOffsets(ctx, partitions)
+	if err != nil {
+		return err
+	}
+	for _, o := range stored {
+		want, _ := offsets.Lookup(o.Topic, o.Partition)
+		if o.At != want.At || o.Metadata != want.Metadata {
+			return fmt.Errorf("somebody else has committed %s[%d] at the same time: it is at %d, and not at %d", o.Topic, o.Partition,
+				o.At, want.At)
+		}
+	}
+	return nil
+}
+
+// metadata returns the text to commit: the blob, or a reference to the record that it is too large for.
+func (op *operation) metadata(ctx context.Context, c change) (string, error) {
+	blob := task.NewBlob(fingerprint(op.topology), *c.next)
+	text := blob.Encode()
+	if len(text) <= task.MetadataMax {
+		return text, nil
+	}
+	r := &broker.Record{Topic: op.restorer.RoundsTopic, Key: task.RecordKey(c.id.String()), Value: []byte(text)}
+	if err := op.cluster.Write(ctx, r); err != nil {
+		return "", fmt.Errorf("writing the metadata of task %s: %w", c.id, err)
+	}
+	return task.Reference{Round: blob.Round, Partition: r.Partition, Offset: r.Offset}.Encode(), nil
+}
+
+// streamTime is what a blob says of a topic, state.NoTime if it says nothing.
+func streamTime(b *task.Blob, topic string) int64 {
+	if in, known := b.Input(topic); known {
+		return in.StreamTime
+	}
+	return state.NoTime
+}

@@ -1,0 +1,257 @@
+package admin
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/task"
+)
+
+// Application is one application that stands still, as an operator puts it right: the ways out where the state of a task and its
+// committed offsets do not name each other, so that the task does not open. See the package documentation.
+//
+// All methods may be called by any goroutine; two actions on one application at a time refuse each other at best.
+type Application struct {
+	client   *Client
+	topology *topology.Topology
+}
+
+// Application returns the application that runs the topology.
+func (c *Client) Application(t *topology.Topology) *Application {
+	return &Application{client: c, topology: t}
+}
+
+// Options are what all actions have in common.
+type Options struct {
+	// Tasks are the tasks to act on, named as in topology.TaskID.String; none are all tasks of the application.
+	Tasks []string
+	// DryRun finds out what would be done, with every check, and does nothing.
+	DryRun bool
+}
+
+// Offsets are wanted offsets by the topic of an input, the same in every partition that is acted on.
+type Offsets map[string]int64
+
+// The offsets that are resolved for each partition.
+const (
+	// Start is the first record that the log holds.
+	Start int64 = -2
+	// End is behind the last committed record.
+	End int64 = -1
+)
+
+// Report is what an action has done, or with Options.DryRun would do. Its JSON form is for programs, and its fields stay.
+type Report struct {
+	Action      string `json:"action"`
+	Application string `json:"application"`
+	DryRun      bool   `json:"dry_run"`
+	// Tasks are sorted by subtopology and partition.
+	Tasks []TaskReport `json:"tasks"`
+	// Fenced are the transactional ids of the application that are initialised first: whatever they had open is aborted, and a process
+	// that was thought dead cannot commit any more.
+	Fenced []string `json:"fenced"`
+}
+
+// TaskReport is what happens to one task.
+type TaskReport struct {
+	Task string `json:"task"`
+	// Changed is false for a task that needs nothing, and then Inputs and Changelogs are empty.
+	Changed bool `json:"changed"`
+	// Reason is what was found.
+	Reason     string            `json:"reason"`
+	Inputs     []InputReport     `json:"inputs"`
+	Changelogs []ChangelogReport `json:"changelogs"`
+}
+
+// InputReport is the committed offset of one input partition, -1 for none.
+type InputReport struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Before    int64  `json:"before"`
+	After     int64  `json:"after"`
+}
+
+// ChangelogReport is the position in a changelog that the commit names: the state of the store is what the log holds below it.
+type ChangelogReport struct {
+	Store     string `json:"store"`
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Position  int64  `json:"position"`
+	// Tombstones are the records that are written to empty the store.
+	Tombstones int64 `json:"tombstones"`
+}
+
+// ErrRefused says that a precondition does not hold. Nothing was changed.
+var ErrRefused = errors.New("refused")
+
+// Refusal is an action that was refused. It wraps ErrRefused.
+type Refusal struct {
+	// Task is the first task that it is about, empty if it is about the application.
+	Task string
+	// Reason says what does not hold, and what to do instead.
+	Reason string
+	// More counts further tasks that would be refused.
+	More int
+}
+
+func (e *Refusal) Error() string {
+	text := "refused, nothing was changed: "
+	if e.Task != "" {
+		text += "task " + e.Task + ": "
+	}
+	text += e.Reason
+	if e.More > 0 {
+		text += fmt.Sprintf(" (and %d more tasks)", e.More)
+	}
+	return text
+}
+
+// Unwrap returns ErrRefused.
+func (e *Refusal) Unwrap() error { return ErrRefused }
+
+func refuse(format string, args ...any) error { return &Refusal{Reason: fmt.Sprintf(format, args...)} }
+
+// change is what a plan makes of one task.
+type change struct {
+	id     topology.TaskID
+	reason string
+	// before are the committed offsets that were found.
+	before []restore.Input
+	// next is what is committed; nil where the task needs nothing.
+	next *state.Positions
+	// erase are the changelogs that are emptied first, with the number of tombstones that it takes.
+	erase      []restore.Changelog
+	tombstones []int64
+}
+
+// planner decides what happens to a task, or refuses. It changes nothing and gives the same answer to the same sight.
+type planner func(ctx context.Context, s sight) (change, error)
+
+// act is every action: look at all tasks, plan all of them, and only if none is refused fence the application's transactions, look and
+// plan again, and write. The second look sees what a transaction has left that was thought dead during the first one.
+func (a *Application) act(ctx context.Context, name string, o Options, plan func(*operation) planner) (Report, error) {
+	op, err := a.open(ctx, o)
+	if err != nil {
+		return Report{}, fmt.Errorf("%s: %w", name, err)
+	}
+	defer op.close()
+	report, err := op.act(ctx, name, o, plan(op))
+	if err != nil {
+		return Report{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return report, nil
+}
+
+func (op *operation) act(ctx context.Context, name string, o Options, plan planner) (Report, error) {
+	if err := op.requireEmptyGroup(ctx); err != nil {
+		return Report{}, err
+	}
+	changes, err := op.plan(ctx, plan)
+	if err != nil {
+		return Report{}, err
+	}
+	ids, err := op.transactionalIDs(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	report := op.report(name, o, changes, ids)
+	if o.DryRun || !slices.ContainsFunc(changes, func(c change) bool { return c.next != nil }) {
+		return report, nil
+	}
+	if err := op.fence(ctx, ids); err != nil {
+		return Report{}, err
+	}
+	if err := op.requireEmptyGroup(ctx); err != nil {
+		return Report{}, err
+	}
+	again, err := op.plan(ctx, plan)
+	if err != nil {
+		return Report{}, err
+	}
+	if !reflect.DeepEqual(changes, again) {
+		return Report{}, refuse("offsets or changelogs have changed while they were looked at: look what runs, and try again")
+	}
+	if err := op.erase(ctx, changes); err != nil {
+		return Report{}, err
+	}
+	return report, op.commit(ctx, changes)
+}
+
+// plan looks at every task and plans it. The first refusal stands for all.
+func (op *operation) plan(ctx context.Context, plan planner) ([]change, error) {
+	op.forget()
+	sights, err := op.lookAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var changes []change
+	var refused *Refusal
+	for i, t := range op.tasks {
+		c, err := plan(ctx, sights[i])
+		if r, ok := errors.AsType[*Refusal](err); ok {
+			if refused == nil {
+				r.Task, refused = t.id.String(), r
+			} else {
+				refused.More++
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		c.id, c.before = t.id, sights[i].Inputs
+		changes = append(changes, c)
+	}
+	if refused != nil {
+		return nil, refused
+	}
+	return changes, nil
+}
+
+func (op *operation) report(name string, o Options, changes []change, ids []string) Report {
+	r := Report{Action: name, Application: op.topology.Application(), DryRun: o.DryRun, Tasks: []TaskReport{}, Fenced: []string{}}
+	for _, c := range changes {
+		t := TaskReport{Task: c.id.String(), Reason: c.reason, Inputs: []InputReport{}, Changelogs: []ChangelogReport{}}
+		if c.next != nil {
+			t.Changed = true
+			r.Fenced = ids
+			for i, in := range c.next.Inputs {
+				t.Inputs = append(t.Inputs, InputReport{in.Topic, in.Partition, c.before[i].Committed, in.Offset})
+			}
+			for i, cl := range c.next.Changelogs {
+				cr := ChangelogReport{Store: cl.Store, Topic: op.changelogTopic(cl.Store), Partition: c.id.Partition, Position: cl.Applied}
+				if c.tombstones != nil {
+					cr.Tombstones = c.tombstones[i]
+				}
+				t.Changelogs = append(t.Changelogs, cr)
+			}
+		}
+		r.Tasks = append(r.Tasks, t)
+	}
+	return r
+}
+
+// fingerprint is what commits carry of the topology.
+func fingerprint(t *topology.Topology) (out [8]byte) {
+	sum := sha256.Sum256([]byte(t.Fingerprint()))
+	copy(out[:], sum[:])
+	return out
+}
+
+// declared is the round that a commit of an operator's names. It is made from the content of the changelogs that it declares: who declares
+// the same content again names the same round, so that a database which has it already is not taken for one of another round. Its producer
+// id is negative, which no producer's is.
+func declared(changelogs []state.Changelog) state.RoundID {
+	h := task.TopicsHash(changelogs)
+	for _, c := range changelogs {
+		h = (h ^ uint64(c.Applied)) * 1099511628211 // as in FNV-1a, a word at a time
+	}
+	return state.RoundID{ProducerID: int64(h | 1<<63)}
+}

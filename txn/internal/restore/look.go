@@ -1,0 +1,117 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/backoff"
+	"github.com/onceward/onceward/txn/internal/task"
+)
+
+// Sight is a task as an operator's tool sees it: everything but the databases, which are with the instances.
+type Sight struct {
+	Found
+	// Metadata is the text committed with the first input.
+	Metadata string
+	// Stop is why no instance can open the task, nil if a new one with an empty directory could.
+	Stop *StopError
+	// Beyond says of each changelog whether it holds a committed record at or after the position that the commit names. Such a record
+	// belongs to a commit that is not the last one any more: the offsets have gone back.
+	Beyond []bool
+}
+
+// Named reports whether state and offsets name each other, as far as the cluster can tell.
+func (s Sight) Named() bool {
+	if s.Stop != nil {
+		return false
+	}
+	for _, beyond := range s.Beyond {
+		if beyond && s.Blob != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Look finds what Judge needs without a database, and judges it. Other than Restore it looks at changelogs only once no transaction is
+// open on them: it waits, and reports what holds it as Restore does. The group is to be empty, or what it returns is old at once.
+func (r *Restorer) Look(ctx context.Context, req Request) (Sight, error) {
+	log := r.Logger.With("task", req.Task.String())
+	fail := func(err error) (Sight, error) { return Sight{}, fmt.Errorf("looking at task %s: %w", req.Task, err) }
+	found, metadata, err := r.findInputs(ctx, req)
+	if err != nil {
+		return fail(err)
+	}
+	s := Sight{Found: found, Metadata: metadata}
+	s.Blob, err = r.blob(ctx, req.Task, metadata)
+	missing, stops := errors.AsType[*StopError](err)
+	if err != nil && (!stops || missing.Cause != nil) {
+		return fail(err)
+	}
+	for _, store := range req.Stores {
+		if err := r.waitStable(ctx, store.ChangelogTopic, req.Task.Partition); err != nil {
+			return fail(err)
+		}
+		c, err := r.findChangelog(ctx, store, req.Task.Partition, s.Blob, log)
+		if err != nil {
+			return fail(err)
+		}
+		s.Changelogs = append(s.Changelogs, c)
+		target, _ := s.Blob.Target(store.Name)
+		beyond, err := r.Beyond(ctx, c, req.Task.Partition, target)
+		if err != nil {
+			return fail(err)
+		}
+		s.Beyond = append(s.Beyond, beyond)
+	}
+	s.Stop = missing
+	if s.Stop == nil {
+		if _, err = Judge(s.Found); err != nil && !errors.As(err, &s.Stop) {
+			return fail(err)
+		}
+	}
+	return s, nil
+}
+
+// Beyond reports whether a changelog holds a committed record at or after an offset.
+func (r *Restorer) Beyond(ctx context.Context, c Changelog, partition int32, from int64) (bool, error) {
+	empty, err := r.empty(ctx, r.Layout[c.Topic], partition, max(from, c.LogStart), c.HighWatermark, r.Logger)
+	return !empty, err
+}
+
+// Parse returns what commit metadata say of a task; nil where they are not ours or name a record that is gone. The error wraps
+// state.ErrFormat if a newer build wrote them.
+func (r *Restorer) Parse(ctx context.Context, id topology.TaskID, metadata string) (*task.Blob, error) {
+	b, err := r.blob(ctx, id, metadata)
+	if stop, stops := errors.AsType[*StopError](err); stops && !errors.Is(stop, state.ErrFormat) {
+		return nil, nil //nolint:nilnil // it is as if nothing had been said
+	}
+	return b, err
+}
+
+// waitStable waits until no transaction is open below the high watermark of now.
+func (r *Restorer) waitStable(ctx context.Context, topic string, partition int32) error {
+	_, highWatermark, err := r.Cluster.LogBounds(ctx, topic, partition)
+	if err != nil {
+		return err
+	}
+	pause := backoff.Backoff{Next: 20 * time.Millisecond, Max: time.Second}
+	for reported := r.Now(); ; {
+		stable, err := r.Cluster.StableEnd(ctx, topic, partition)
+		if err != nil || stable >= highWatermark {
+			return err
+		}
+		if now := r.Now(); now.Sub(reported) > r.StuckAfter {
+			r.Logger.Warn("a transaction is open on a changelog and is waited for", "topic", topic, "partition", partition,
+				"last_stable_offset", stable, "high_watermark", highWatermark, "held_by", r.Cluster.Holder(ctx, topic, partition))
+			reported = now
+		}
+		if pause.Wait(ctx) != nil {
+			return fmt.Errorf("a transaction is open on %s[%d] at offset %d: %w", topic, partition, stable, ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package restore
+
+import (
+	"strings"
+
+	"github.com/onceward/onceward/topology"
+)
+
+// The ways out, as an operator types them; TASK stands for the task. Each has the flags of run that say which application is meant. All
+// but fromChangelog want every instance stopped.
+const (
+	offsetsBack   = "set the group's offsets back to what they were"
+	acceptSkip    = "`onceward accept-skip TASK` if they were moved forward on purpose"
+	adopt         = "`onceward adopt TASK` if the state, all that the changelogs hold, belongs to the committed offsets"
+	fromRounds    = "`onceward adopt --from-rounds TASK` takes the offsets that the last clean stop has kept"
+	fromInput     = "`onceward rebuild from-input TASK` empties its state and reads its inputs again"
+	fromChangelog = "`onceward rebuild from-changelog TASK` makes the database anew from the changelogs"
+)
+
+// waysOut is the text of several ways out, the one that loses least first.
+func waysOut(id topology.TaskID, ways ...string) string {
+	text := "Way out: "
+	if len(ways) > 1 {
+		text = "Ways out: "
+	}
+	return text + strings.ReplaceAll(strings.Join(ways, "; or "), "TASK", id.String())
+}
+
+// moved are the ways out for an offset that is not where the state is: a skip can be accepted, going back cannot.
+func moved(committed, written int64) []string {
+	if committed > written {
+		return []string{offsetsBack, acceptSkip, fromInput}
+	}
+	return []string{offsetsBack, fromInput, adopt}
+}

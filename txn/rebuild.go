@@ -1,0 +1,169 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/pebblestore"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/control"
+	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/worker"
+)
+
+// rebuilds are the databases that are to be made anew when their tasks are opened the next time, with the stores, none for all. They
+// outlive a membership: a rebuild that a rebalance has interrupted is begun again if the task comes back.
+type rebuilds struct {
+	mu    sync.Mutex
+	asked map[topology.TaskID][]string
+}
+
+func (r *rebuilds) ask(id topology.TaskID, stores []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asked == nil {
+		r.asked = map[topology.TaskID][]string{}
+	}
+	r.asked[id] = stores
+}
+
+func (r *rebuilds) wanted(id topology.TaskID) (stores []string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	stores, ok = r.asked[id]
+	return stores, ok
+}
+
+func (r *rebuilds) over(id topology.TaskID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.asked, id)
+}
+
+// errRebuilt ends a session so that another one rebuilds tasks.
+var errRebuilt = fmt.Errorf("%w: databases are rebuilt", worker.ErrReopen)
+
+// ErrNoSuchTask says that a task, or a store of it, is not one of this process.
+var ErrNoSuchTask = errors.New("is not one of this instance")
+
+// Rebuild makes the databases of tasks anew from their changelogs, beside the old ones, and then switches. Stores names those to rebuild,
+// none for all; the other stores of a task are copied. No tasks are all that the process has. It fails with ErrNoSuchTask, and does
+// nothing, for a task or store that is not here.
+//
+// The membership is begun anew, as by [App.Resume], so that all tasks of the process pause for a moment; those that are rebuilt are restored
+// until it is done, see [App.Status], which Rebuild does not wait for. A task whose changelogs do not hold the state of its last commit
+// stops, with its database as it was.
+func (a *App) Rebuild(tasks []topology.TaskID, stores ...string) error {
+	tasks, err := a.rebuildable(tasks, stores)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	s := a.mu.session
+	a.mu.Unlock()
+	if s == nil {
+		return errors.New("rebuilding: the instance has no membership at the moment")
+	}
+	for _, id := range tasks {
+		a.log.Info("a database is rebuilt from its changelogs", "task", id.String(), "stores", stores)
+		a.rebuilds.ask(id, stores)
+	}
+	s.endPoll(errRebuilt)
+	return nil
+}
+
+// rebuildable returns the tasks to rebuild: with stores, of no tasks in particular, those that have all of them.
+func (a *App) rebuildable(tasks []topology.TaskID, stores []string) ([]topology.TaskID, error) {
+	has := map[string][]string{}
+	for _, sub := range a.topology.Subtopologies() {
+		for _, st := range sub.Stores {
+			has[sub.Name] = append(has[sub.Name], st.Name)
+		}
+	}
+	lacks := func(id topology.TaskID) string {
+		for _, st := range stores {
+			if !slices.Contains(has[id.Subtopology], st) {
+				return st
+			}
+		}
+		return ""
+	}
+	var here, all []topology.TaskID
+	for _, t := range a.Status().Tasks {
+		here = append(here, t.ID)
+		if len(has[t.ID.Subtopology]) > 0 && lacks(t.ID) == "" {
+			all = append(all, t.ID)
+		}
+	}
+	if len(tasks) == 0 {
+		if len(all) == 0 {
+			return nil, fmt.Errorf("rebuilding: a task with the stores %q %w", stores, ErrNoSuchTask)
+		}
+		return all, nil
+	}
+	for _, id := range tasks {
+		switch {
+		case !slices.Contains(here, id):
+			return nil, fmt.Errorf("rebuilding: task %s %w", id, ErrNoSuchTask)
+		case len(has[id.Subtopology]) == 0:
+			return nil, fmt.Errorf("rebuilding: task %s has no stores", id)
+		case lacks(id) != "":
+			return nil, fmt.Errorf("rebuilding: the store %q of task %s %w", lacks(id), id, ErrNoSuchTask)
+		}
+	}
+	return tasks, nil
+}
+
+// rebuildNamed is Rebuild as operators ask for it.
+func (a *App) rebuildNamed(req control.RebuildRequest) ([]string, error) {
+	var tasks []topology.TaskID
+	for _, name := range req.Tasks {
+		here := a.Status().Tasks
+		i := slices.IndexFunc(here, func(t TaskStatus) bool { return t.ID.String() == name })
+		if i < 0 {
+			return nil, fmt.Errorf("rebuilding: task %q %w", name, ErrNoSuchTask)
+		}
+		tasks = append(tasks, here[i].ID)
+	}
+	tasks, err := a.rebuildable(tasks, req.Stores)
+	if err == nil && !req.DryRun {
+		err = a.Rebuild(tasks, req.Stores...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(tasks))
+	for i, id := range tasks {
+		names[i] = id.String()
+	}
+	return names, nil
+}
+
+// RebuildTasks asks the instance that runs on a state directory of this machine to rebuild databases from their changelogs, as
+// [App.Rebuild] does, and returns the tasks. Tasks are named as in [topology.TaskID.String]. A dry run only finds out which they are.
+func RebuildTasks(ctx context.Context, stateDir string, tasks, stores []string, dryRun bool) ([]string, error) {
+	return control.Rebuild(ctx, stateDir, control.RebuildRequest{Tasks: tasks, Stores: stores, DryRun: dryRun})
+}
+
+// rebuild makes the database of a task anew, if that was asked for, before it is opened.
+func (s *session) rebuild(ctx context.Context, id topology.TaskID, e *taskEntry) error {
+	stores, ok := s.in.app.rebuilds.wanted(id)
+	if !ok {
+		return nil
+	}
+	err := s.restorer.Rebuild(ctx, s.request(id, e), restore.Rebuild{
+		Stores: stores, Directory: s.in.dir,
+		OpenAt: func(path string) (state.Database, error) { return pebblestore.Open(path, s.databaseOptions(id)) },
+	}, &e.progress)
+	if _, stops := errors.AsType[*restore.StopError](err); err == nil || stops {
+		s.in.app.rebuilds.over(id)
+	}
+	if err == nil {
+		s.in.app.log.Info("a database was rebuilt from its changelogs", "task", id.String(), "stores", stores)
+	}
+	return err
+}
