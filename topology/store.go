@@ -64,7 +64,7 @@ func (s StoreOf[K, V]) info() (storeInfo, error) {
 	if keyNull || valueNull {
 		err = errors.New("Nullable codecs are for topics; a store has no nulls")
 	}
-	return storeInfo{name: s.name, formats: f}, err
+	return storeInfo{name: s.name, formats: f, rows: rowsOf(s.key, s.value)}, err
 }
 
 // AnyStore is a store of any types: a [StoreOf].
@@ -76,6 +76,7 @@ type AnyStore interface {
 type storeInfo struct {
 	name    string
 	formats formats
+	rows    Rows
 }
 
 // formats are the names of the codecs of a topic or store.
