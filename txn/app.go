@@ -126,7 +126,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, in.close()) }()
 	server, err := control.Serve(in.dir.Path(), control.Instance{
-		Status: func() any { return a.Status() }, Resume: a.resume, Rest: a.handler(),
+		Status: func() any { return a.Status() }, Resume: a.resume, State: (*states)(a), Rest: a.handler(),
 	})
 	if err != nil {
 		a.log.Warn("this instance has no control socket", "error", err)
