@@ -20,6 +20,9 @@ type commands struct {
 	Status   statusCommand   `cmd:"" help:"Show what a running instance on this machine is doing."`
 	Tasks    tasksCommand    `cmd:"" help:"Act on the tasks of a running instance on this machine."`
 
+	State  stateCommand  `cmd:"" help:"Read the state of an instance on this machine, running or not."`
+	Verify verifyCommand `cmd:"" help:"Compare the state of an instance on this machine with a fresh replay of its changelogs."`
+
 	Permissions permissionsCommand `cmd:"" help:"Show what an application has to be allowed on a cluster with ACLs."`
 
 	Version versionCommand `cmd:"" help:"Show the version."`
