@@ -119,7 +119,7 @@ func (d *Directory) open(o DirectoryOptions) error {
 		return err
 	}
 	d.lock = flock.New(filepath.Join(d.path, lockFile), flock.SetPermissions(0o600))
-	switch locked, err := d.lock.TryLock(); {
+	switch locked, err := d.lockAlone(); {
 	case err != nil:
 		return fmt.Errorf("lock: %w", err)
 	case !locked:

@@ -77,6 +77,9 @@ func infoOf[K, V any](name string, layout state.Layout, key schemas.Codec[K], va
 	if keyNull || valueNull {
 		return info, errors.New("Nullable codecs are for topics; a store has no nulls")
 	}
+	if layout == (state.Layout{}) {
+		info.rows = rowsOf(key, value)
+	}
 	return info, layout.Validate()
 }
 
@@ -106,6 +109,7 @@ type storeInfo struct {
 	name    string
 	layout  state.Layout
 	formats formats
+	rows    Rows
 }
 
 // formats are the names of the codecs of a topic or store.

@@ -127,9 +127,12 @@ func (t *Topology) Subtopologies() []Subtopology {
 	return subs
 }
 
-func (t *Topology) changelog(store string) string {
-	return t.application + "-" + store + changelogSuffix
+// ChangelogTopic returns the name of a store's changelog on the cluster.
+func ChangelogTopic(application, store string) string {
+	return application + "-" + store + changelogSuffix
 }
+
+func (t *Topology) changelog(store string) string { return ChangelogTopic(t.application, store) }
 
 func (t *Topology) sinkTopics(s *subtopology) []string {
 	var topics []string

@@ -129,7 +129,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, in.close()) }()
 	server, err := control.Serve(in.dir.Path(), control.Instance{
-		Status: func() any { return a.Status() }, Resume: a.resume, Rebuild: a.rebuildNamed, Rest: a.handler(),
+		Status: func() any { return a.Status() }, Resume: a.resume, Rebuild: a.rebuildNamed, State: (*states)(a), Rest: a.handler(),
 	})
 	if err != nil {
 		a.log.Warn("this instance has no control socket", "error", err)

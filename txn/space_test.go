@@ -211,7 +211,7 @@ func TestFullDiskMeetsCommittedRounds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for e, err := range v.All() {
+		for e, err := range v.Store().All() {
 			if err != nil {
 				t.Fatal(err)
 			}

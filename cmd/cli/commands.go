@@ -20,10 +20,12 @@ type commands struct {
 	Status   statusCommand   `cmd:"" help:"Show what a running instance on this machine is doing."`
 	Tasks    tasksCommand    `cmd:"" help:"Act on the tasks of a running instance on this machine."`
 
+	State      stateCommand      `cmd:"" help:"Read the state of an instance on this machine, running or not."`
+	Verify     verifyCommand     `cmd:"" help:"Compare the state of an instance on this machine with a fresh replay of its changelogs."`
+	Rebuild    rebuildCommand    `cmd:"" help:"Make state anew, from its changelogs or from the inputs."`
 	Adopt      adoptCommand      `cmd:"" help:"Declare that the state belongs to the committed offsets."`
 	AcceptSkip acceptSkipCommand `cmd:"" help:"Take offsets that were moved forward on purpose."`
 	Reset      resetCommand      `cmd:"" help:"Move the offsets of an application, together with its state."`
-	Rebuild    rebuildCommand    `cmd:"" help:"Make state anew, from its changelogs or from the inputs."`
 
 	Permissions permissionsCommand `cmd:"" help:"Show what an application has to be allowed on a cluster with ACLs."`
 

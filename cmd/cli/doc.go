@@ -6,7 +6,8 @@
 //	}
 //
 // Such a program has all commands of onceward, and run and describe take its topologies beside pipelines in
-// files.
+// files. state and verify show rows as the codecs of its topologies read them; without a topology or a pipeline
+// in a file, rows are text, or base64 where they are none.
 //
 // # Exit codes
 //
@@ -15,7 +16,8 @@
 //	2  usage: a flag, the environment, the configuration or the pipeline is wrong, or a newer build has the
 //	   state or the group; nothing was touched
 //	3  data integrity: stored state, changelog and offsets contradict each other, records were deleted before
-//	   they were processed, or stored data is damaged; for demo: a figure differs
+//	   they were processed, or stored data is damaged; for demo: a figure differs; for verify: the state is not
+//	   what its changelogs say, or they are not those of the state
 //
 // What goes wrong is said on the standard error, in one line for each problem: what, where, and what to do.
 //
@@ -33,10 +35,26 @@
 // Results go to the standard output, logs and problems to the standard error. Text is for people and may
 // change; the JSON of --output json is for programs, and its fields stay.
 //
+// # State
+//
+// state and verify work on the state directory of an instance on this machine. While the instance runs they ask it
+// over the control socket in that directory, and otherwise they read the databases, and change nothing. Answers
+// carry the task, the last round, the positions and, of a running instance, the epoch of its ownership. What is read
+// while a task is restored, stopped, lost or in doubt has to be asked for with --stale.
+//
+// state export writes lines of JSON: {"type":"partition"} with the positions before the rows of each partition,
+// {"type":"row"} with "key" and "value" as the codecs read them, or "key_text", "key_hex" or "key_base64" (and so
+// for the value), and {"type":"end"} with the number of rows. state scan --output json writes the first two.
+// The file is there when it is complete.
+//
+// verify ends with 0 only if every store was verified and is equal. Keys that differ and were written again past the
+// position of the state cannot be judged, because compaction may have removed what the state was made of: if
+// there is nothing worse, it ends with 1 and says so.
+//
 // # Signals
 //
 // On SIGINT or SIGTERM, run stops in order: what is open is committed, databases are flushed, the group is
-// left. A second signal has its usual effect and ends the process at once, which costs nothing but the
+// left. verify and state export remove what is half done. A second signal has its usual effect and ends the process at once, which costs nothing but the
 // replay of a tail at the next start.
 //
 // # Concurrency

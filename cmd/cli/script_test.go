@@ -25,6 +25,8 @@ import (
 
 	"github.com/onceward/onceward/cmd/cli"
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -38,6 +40,7 @@ func TestMain(m *testing.M) {
 		"copier":  func() { run(copyTopology("copier")) },
 		"copiers": func() { run(copyTopology("east"), copyTopology("west")) },
 		"joined":  func() { run(joinedTopology()) },
+		"keeper":  func() { run(keeperTopology()) },
 	})
 }
 
@@ -50,6 +53,30 @@ func joinedTopology() *topology.Topology {
 	both := read("east").Merge("both", read("west"))
 	both.Into(topology.Topic("out", schemas.String(), schemas.String()))
 	return mustBuild(b)
+}
+
+// keeperTopology keeps the last value of each key, an integer, and forgets the key for the value -1.
+func keeperTopology() *topology.Topology {
+	b := topology.NewBuilder("keeper")
+	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
+	store := topology.Store("kept", schemas.String(), schemas.JSON[kept]())
+	out := topology.Process(in, "keep", store, func(_ *topology.Context, rows state.KeyValue[string, kept],
+		r topology.Record[string, string], out topology.Emit[string, string]) error {
+		n, err := strconv.ParseInt(r.Value, 10, 64)
+		if err != nil {
+			return err
+		}
+		if n < 0 {
+			return rows.Delete(r.Key)
+		}
+		return rows.Put(r.Key, kept{N: n})
+	})
+	out.Into(topology.Topic("out", schemas.String(), schemas.String()))
+	return mustBuild(b)
+}
+
+type kept struct {
+	N int64 `json:"n"`
 }
 
 func copyTopology(name string) *topology.Topology {
@@ -93,6 +120,9 @@ func TestScripts(t *testing.T) {
 			"signal":    sendSignal,
 			"retry":     retry,
 			"scrape":    scrape,
+			"tamper":    tamper,
+			"append":    appendRecord,
+			"drop":      drop,
 		},
 	})
 }
@@ -306,4 +336,41 @@ func scrape(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// tamper changes a row behind the back of the changelog: tamper database store key value. The value - deletes it.
+func tamper(ts *testscript.TestScript, _ bool, args []string) {
+	db, err := pebblestore.Open(ts.MkAbs(args[0]), pebblestore.Options{})
+	ts.Check(err)
+	w := state.Write{Store: state.IDOf(args[1]), Key: []byte(args[2]), Value: []byte(args[3])}
+	if args[3] == "-" {
+		w.Value, w.Delete = nil, true
+	}
+	at := db.Positions()
+	ts.Check(errors.Join(db.Apply(at, at, slices.Values([]state.Write{w})), db.Close()))
+}
+
+// appendRecord writes a record to partition 0 of a topic, outside of any transaction: append topic key value.
+func appendRecord(ts *testscript.TestScript, _ bool, args []string) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(ts.Getenv("BROKERS")), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	ts.Check(err)
+	defer cl.Close()
+	r := &kgo.Record{Topic: args[0], Key: []byte(args[1]), Value: []byte(args[2])}
+	ts.Check(cl.ProduceSync(context.Background(), r).FirstErr())
+}
+
+// drop deletes a topic, and with a number makes another one of that name and as many partitions: drop topic [n].
+func drop(ts *testscript.TestScript, _ bool, args []string) {
+	withAdmin(ts, func(ctx context.Context, adm *kadm.Client) {
+		if _, err := adm.DeleteTopics(ctx, args[0]); err != nil {
+			ts.Fatalf("%v", err)
+		}
+		if len(args) == 1 {
+			return
+		}
+		n, err := strconv.ParseInt(args[1], 10, 32)
+		ts.Check(err)
+		resp, err := adm.CreateTopic(ctx, int32(n), 1, nil, args[0])
+		ts.Check(errors.Join(err, resp.Err))
+	})
 }

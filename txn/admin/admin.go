@@ -1,5 +1,7 @@
 // Package admin is what an operator reads and does from outside of an application: which of its transactions are open, how far its
-// group has come, what its topics hold, and the ways out where it has stopped. It takes part in nothing: no membership, no transaction.
+// group has come, what its topics hold ([Client]), what the state of an instance on this machine holds ([OpenState]), whether that is what
+// its changelogs say ([Client.Verify]), and the ways out where it has stopped ([Application]). It takes part in nothing: no membership, no
+// transaction.
 //
 // A Client is safe for concurrent use.
 //

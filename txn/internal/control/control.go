@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -33,6 +34,12 @@ type Server struct {
 	http *http.Server
 	done chan struct{}
 	path string
+	// requests counts those at work. None begins once closed is set.
+	requests sync.WaitGroup
+	mu       struct {
+		sync.Mutex
+		closed bool
+	}
 }
 
 // Instance is what the socket tells and does. Its functions are called for every request, from its goroutine, and must be safe for that.
@@ -42,6 +49,8 @@ type Instance struct {
 	Resume func(task string) error
 	// Rebuild makes databases of tasks anew, and returns which.
 	Rebuild func(RebuildRequest) (tasks []string, err error)
+	// State answers questions about the stores.
+	State Source
 	// Rest answers every other GET request.
 	Rest http.Handler
 }
@@ -74,10 +83,12 @@ func Serve(dir string, in Instance) (*Server, error) {
 		}
 	})
 	mux.HandleFunc("POST /rebuild", in.serveRebuild)
+	mux.Handle("GET /state/", stateHandler(in.State))
 	mux.Handle("GET /", in.Rest)
-	s := &Server{
-		http: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10},
-		done: make(chan struct{}), path: path,
+	s := &Server{done: make(chan struct{}), path: path}
+	s.http = &http.Server{
+		Handler: s.counted(mux), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second,
+		MaxHeaderBytes: 64 << 10, // keys are in them
 	}
 	go func() {
 		defer close(s.done)
@@ -86,10 +97,31 @@ func Serve(dir string, in Instance) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the server and removes the socket.
+// counted lets Close wait for the requests at work: they may hold views.
+func (s *Server) counted(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		closed := s.mu.closed
+		if !closed {
+			s.requests.Add(1)
+		}
+		s.mu.Unlock()
+		if closed {
+			return
+		}
+		defer s.requests.Done()
+		h.ServeHTTP(w, r)
+	})
+}
+
+// Close ends the server with its requests, and removes the socket.
 func (s *Server) Close() error {
+	s.mu.Lock()
+	s.mu.closed = true
+	s.mu.Unlock()
 	err := s.http.Close()
 	<-s.done
+	s.requests.Wait()
 	if rm := os.Remove(s.path); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
 		err = errors.Join(err, rm)
 	}
@@ -136,9 +168,15 @@ func ask(ctx context.Context, dir, method, path string) (*http.Response, error) 
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err != nil {
 		return nil, fmt.Errorf("the instance on %s answered %s: %w", dir, resp.Status, err)
+	}
+	if resp.Header.Get("Content-Type") == refusalType {
+		refusal := &Refusal{}
+		if err := json.Unmarshal(text, refusal); err == nil {
+			return nil, fmt.Errorf("the instance on %s: %w", dir, refusal)
+		}
 	}
 	return nil, fmt.Errorf("the instance on %s: %s", dir, strings.TrimSpace(string(text)))
 }

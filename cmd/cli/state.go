@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+	"github.com/onceward/onceward/txn/admin"
+)
+
+// stateCommand groups what reads the state of an instance.
+type stateCommand struct {
+	Get    stateGetCommand    `cmd:"" help:"Show the value of a key."`
+	Scan   stateScanCommand   `cmd:"" help:"Show the rows of a store in the order of their keys."`
+	Stats  stateStatsCommand  `cmd:"" help:"Show the size and the positions of every store."`
+	Export stateExportCommand `cmd:"" help:"Write the rows of a store to a file, as lines of JSON."`
+}
+
+// stateDirectory says whose state is read, and which topology knows the types in it.
+type stateDirectory struct {
+	StateDir string `required:"" placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"State directory of an instance on this machine, running or not."`
+	selection
+}
+
+// opened is the state of an instance with the codecs that the chosen topology has for it.
+type opened struct {
+	*admin.State
+	topology *topology.Topology // nil without one
+}
+
+// open opens the directory. A topology is not needed: without one, rows are bytes.
+func (d stateDirectory) open(ctx context.Context, p *process) (opened, error) {
+	s, err := admin.OpenState(ctx, d.StateDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return opened{}, usage("there is no state directory %s; check --state-dir", d.StateDir)
+	}
+	if err != nil {
+		return opened{}, err
+	}
+	t, err := d.known(p, s.Identity().Application)
+	if err != nil {
+		return opened{}, errors.Join(err, s.Close())
+	}
+	return opened{s, t}, nil
+}
+
+// known returns the topology that was asked for, or else the program's own one of that application, nil if it has none.
+func (d stateDirectory) known(p *process, application string) (*topology.Topology, error) {
+	if d.File != "" || d.Topology != "" {
+		return d.topology(p)
+	}
+	i := slices.IndexFunc(p.topologies, func(t *topology.Topology) bool { return t.Application() == application })
+	switch {
+	case i >= 0:
+		return p.topologies[i], nil
+	case len(p.topologies) == 1: // run under another application id
+		return p.topologies[0], nil
+	}
+	return nil, nil //nolint:nilnil // rows are readable without
+}
+
+// rows returns how to show the rows of a store.
+func (o opened) rows(store, encoding string) rowEncoder {
+	e := rowEncoder{encoding: encoding}
+	if o.topology != nil {
+		e.rows, e.decodes = o.topology.Rows(store)
+	}
+	return e
+}
+
+// here returns the partitions of a store that the instance has, of how many if that is known; or the one that is asked for.
+func (o opened) here(ctx context.Context, store string, only *int32) (partitions []int32, of int32, err error) {
+	tasks, err := o.Tasks(ctx, admin.Names)
+	if err != nil {
+		return nil, 0, err
+	}
+	var names []string
+	for _, t := range tasks {
+		for _, s := range t.Stores {
+			names = append(names, s.Name)
+			if s.Name == store {
+				partitions, of = append(partitions, t.Task.Partition), max(of, s.Partitions)
+			}
+		}
+	}
+	slices.Sort(names)
+	switch {
+	case len(partitions) == 0 && len(names) == 0:
+		return nil, 0, fmt.Errorf("the instance has no store open that could be read; status shows its tasks while it runs")
+	case len(partitions) == 0:
+		return nil, 0, usage("the instance has no store %q; it has %s", store, strings.Join(slices.Compact(names), ", "))
+	case only == nil:
+		return partitions, of, nil
+	case !slices.Contains(partitions, *only):
+		return nil, 0, usage("--partition: the instance has the partitions %s of store %s; others are elsewhere",
+			numbers(partitions), store)
+	}
+	return []int32{*only}, of, nil
+}
+
+func numbers(partitions []int32) string {
+	texts := make([]string, len(partitions))
+	for i, n := range partitions {
+		texts[i] = fmt.Sprint(n)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// explainStale says how to read state that was refused for being behind.
+func explainStale(err error, stale bool) error {
+	behind := func(refusal error) bool { return errors.Is(err, refusal) }
+	if stale || !slices.ContainsFunc([]error{txn.ErrRestoring, txn.ErrTaskStopped, txn.ErrInDoubt, txn.ErrOwnershipLost}, behind) {
+		return err
+	}
+	return fmt.Errorf("%w; --stale reads it all the same", err)
+}
+
+// stateAt is the JSON form of where state is. Its fields are for programs and stay.
+type stateAt struct {
+	Task      string `json:"task"`
+	Partition int32  `json:"partition"`
+	// Round is empty before the first one, Epoch for an instance that does not run.
+	Round      string        `json:"round,omitempty"`
+	Epoch      string        `json:"epoch,omitempty"`
+	Stale      string        `json:"stale,omitempty"`
+	WrittenAt  *time.Time    `json:"written_at,omitempty"`
+	Inputs     []inputAt     `json:"inputs"`
+	Changelogs []changelogAt `json:"changelogs"`
+}
+
+type inputAt struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	// StreamTime is in milliseconds since the epoch; null when there is none.
+	StreamTime *int64 `json:"stream_time"`
+}
+
+type changelogAt struct {
+	Store   string `json:"store"`
+	TopicID string `json:"topic_id"`
+	Applied int64  `json:"applied"`
+	Scanned int64  `json:"scanned"`
+}
+
+func stateAtOf(at admin.At) stateAt {
+	out := stateAt{Task: at.Task.String(), Partition: at.Task.Partition, Inputs: []inputAt{}, Changelogs: []changelogAt{}}
+	p := at.Positions
+	if !p.Round.IsZero() {
+		out.Round = p.Round.String()
+	}
+	if at.Epoch.Member != "" {
+		out.Epoch = at.Epoch.String()
+	}
+	if at.Stale != nil {
+		out.Stale = at.Stale.Error()
+	}
+	if p.WrittenAt != 0 {
+		written := time.UnixMilli(p.WrittenAt).UTC()
+		out.WrittenAt = &written
+	}
+	for _, in := range p.Inputs {
+		shown := inputAt{Topic: in.Topic, Partition: in.Partition, Offset: in.Offset}
+		if in.StreamTime != state.NoTime {
+			shown.StreamTime = &in.StreamTime
+		}
+		out.Inputs = append(out.Inputs, shown)
+	}
+	for _, c := range p.Changelogs {
+		out.Changelogs = append(out.Changelogs, changelogAt{c.Store, fmt.Sprintf("%x", c.TopicID), c.Applied, c.Scanned})
+	}
+	return out
+}
+
+// atText is where state is, in one line for people.
+func atText(at admin.At) string {
+	text := "task " + at.Task.String() + ", "
+	if at.Epoch.Member != "" {
+		text += "epoch " + at.Epoch.String() + ", "
+	}
+	text += at.Positions.String()
+	if at.Stale != nil {
+		text += "; stale: " + at.Stale.Error()
+	}
+	return text
+}

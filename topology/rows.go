@@ -1,0 +1,72 @@
+package topology
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/onceward/onceward/schemas"
+)
+
+// Rows turns the rows of a store into values and back, for tools that know a store by its name only. It is immutable and safe for
+// concurrent use.
+type Rows struct {
+	parseKey      func(text string) ([]byte, error)
+	decodeKey     func(b []byte) (any, error)
+	decodeValue   func(b []byte) (any, error)
+	keyFormat, of string
+}
+
+// Rows returns the codecs of the store of that name; ok is false if the topology has none.
+func (t *Topology) Rows(store string) (rows Rows, ok bool) {
+	for _, sub := range t.subtopologies {
+		for _, s := range sub.stores {
+			if s.name == store {
+				return s.rows, s.rows.parseKey != nil
+			}
+		}
+	}
+	return Rows{}, false
+}
+
+// ParseKey returns the bytes of a key that somebody has typed: the text itself where the Go type is a string or []byte, and otherwise its
+// JSON form. The error does not contain the text.
+func (r Rows) ParseKey(text string) ([]byte, error) {
+	b, err := r.parseKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("the key is no %s (%s): %w", r.of, r.keyFormat, err)
+	}
+	return b, nil
+}
+
+// Key decodes a key. The result has a JSON form.
+func (r Rows) Key(b []byte) (any, error) { return r.decodeKey(b) }
+
+// Value decodes a value. The result has a JSON form.
+func (r Rows) Value(b []byte) (any, error) { return r.decodeValue(b) }
+
+func rowsOf[K, V any](key schemas.Codec[K], value schemas.Codec[V]) Rows {
+	return Rows{
+		parseKey:    func(text string) ([]byte, error) { return parseText(key, text) },
+		decodeKey:   func(b []byte) (any, error) { return key.Decode(b) },
+		decodeValue: func(b []byte) (any, error) { return value.Decode(b) },
+		keyFormat:   key.Name(), of: reflect.TypeFor[K]().String(),
+	}
+}
+
+// parseText encodes what a text stands for.
+func parseText[T any](codec schemas.Codec[T], text string) ([]byte, error) {
+	var v T
+	switch to := reflect.ValueOf(&v).Elem(); {
+	case to.Kind() == reflect.String:
+		to.SetString(text)
+	case to.Kind() == reflect.Slice && to.Type().Elem().Kind() == reflect.Uint8:
+		to.SetBytes([]byte(text))
+	default:
+		// The errors of encoding/json quote what they could not read.
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			return nil, schemas.Reason("its JSON form is expected")
+		}
+	}
+	return codec.Append([]byte{}, v)
+}

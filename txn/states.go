@@ -1,0 +1,168 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/control"
+)
+
+// states is the App as the source of state for its control socket: package admin is the other side.
+type states App
+
+// changelogEndsMax is how long an answer about all tasks may wait for the ends of the changelogs. Without them it goes out as well.
+const changelogEndsMax = 2 * time.Second
+
+// View is part of control.Source.
+func (st *states) View(store string, partition int32, stale bool) (control.StateAt, state.View, error) {
+	a := (*App)(st)
+	got, err := a.read(store, partition, stale)
+	if err != nil {
+		return control.StateAt{}, nil, err
+	}
+	_, id, err := a.taskOf(store, partition)
+	if err != nil {
+		return control.StateAt{}, nil, errors.Join(err, got.view.Close())
+	}
+	at := st.at(id, got.view.Positions())
+	at.Member, at.Revokes, at.Stale = got.epoch.Member, got.epoch.Revokes, st.refusal(got.stale)
+	return at, got.view, nil
+}
+
+func (st *states) at(id topology.TaskID, p state.Positions) control.StateAt {
+	return control.StateAt{Subtopology: id.Subtopology, Partition: id.Partition, Positions: p}
+}
+
+// stateReasons are the names of the errors that the other side of the socket tells apart. The first one that fits counts.
+var stateReasons = []struct {
+	err  error
+	name string
+}{
+	{ErrRestoring, control.ReasonRestoring}, {ErrTaskStopped, control.ReasonStopped}, {ErrInDoubt, control.ReasonInDoubt},
+	{ErrOwnershipLost, control.ReasonLost}, {ErrNotServing, control.ReasonNotServing}, {state.ErrUnknownStore, control.ReasonUnknownStore},
+	{state.ErrCorrupt, control.ReasonCorrupt}, {state.ErrFailed, control.ReasonFailed}, {state.ErrClosed, control.ReasonClosed},
+}
+
+// Reason is part of control.Source.
+func (*states) Reason(err error) string {
+	for _, r := range stateReasons {
+		if errors.Is(err, r.err) {
+			return r.name
+		}
+	}
+	return ""
+}
+
+func (st *states) refusal(err error) *control.Refusal {
+	if err == nil {
+		return nil
+	}
+	return &control.Refusal{Reason: st.Reason(err), Text: err.Error()}
+}
+
+// States is part of control.Source.
+func (st *states) States(ctx context.Context, d control.Detail) ([]control.TaskState, error) {
+	s := (*App)(st).current()
+	if s == nil {
+		return nil, ErrNotServing
+	}
+	var out []control.TaskState
+	for _, id := range s.taskIDs() {
+		sub := s.subs[id.Subtopology]
+		if len(sub.Stores) == 0 {
+			continue
+		}
+		t, err := st.taskState(ctx, s, id, sub, d)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	s.addChangelogs(ctx, out, d)
+	return out, nil
+}
+
+// taskIDs returns the tasks of the process in their order.
+func (s *session) taskIDs() []topology.TaskID {
+	s.tasks.RLock()
+	defer s.tasks.RUnlock()
+	ids := make([]topology.TaskID, 0, len(s.tasks.entries))
+	for id := range s.tasks.entries {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, compareTasks)
+	return ids
+}
+
+// taskState describes one task by one view of it. A task that has no database at the moment has only its name and the reason.
+func (st *states) taskState(
+	ctx context.Context, s *session, id topology.TaskID, sub topology.Subtopology, d control.Detail,
+) (out control.TaskState, err error) {
+	out = control.TaskState{StateAt: st.at(id, state.Positions{})}
+	got, err := (*App)(st).read(sub.Stores[0].Name, id.Partition, true)
+	if errors.Is(err, ErrNotServing) {
+		out.Stale = st.refusal(err)
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, got.view.Close()) }()
+	out.Positions, out.Member, out.Revokes = got.view.Positions(), got.epoch.Member, got.epoch.Revokes
+	out.Stale = st.refusal(got.stale)
+	db, _, _ := s.readable(id) // for estimates, which need no consistency
+	for _, info := range sub.Stores {
+		var estimates state.Reader = got.view
+		if db != nil {
+			estimates = db
+		}
+		store, err := control.Measure(ctx, state.Declaration{Name: info.Name, Layout: info.Layout}, got.view, estimates, d)
+		if errors.Is(err, state.ErrClosed) { // the task was given up meanwhile
+			out.Stores, out.Stale = nil, st.refusal(ErrNotServing)
+			return out, nil
+		}
+		if err != nil {
+			return out, err
+		}
+		store.Changelog = info.ChangelogTopic
+		out.Stores = append(out.Stores, store)
+	}
+	return out, nil
+}
+
+// addChangelogs fills in what the cluster says of the changelogs; what it does not say in time stays unknown.
+func (s *session) addChangelogs(ctx context.Context, tasks []control.TaskState, d control.Detail) {
+	if s.in.cluster == nil { // a session without one, in tests
+		return
+	}
+	layout := *s.in.layout.Load()
+	var topics []string
+	for _, t := range tasks {
+		for i := range t.Stores {
+			t.Stores[i].Partitions = layout[t.Stores[i].Changelog].Partitions
+			topics = append(topics, t.Stores[i].Changelog)
+		}
+	}
+	slices.Sort(topics)
+	if topics = slices.Compact(topics); len(topics) == 0 || d == control.Names {
+		return // no topics would mean all of them
+	}
+	ctx, cancel := context.WithTimeout(ctx, changelogEndsMax)
+	defer cancel()
+	ends, err := s.in.cluster.Ends(ctx, topics...)
+	if err != nil {
+		s.in.app.log.Debug("the ends of the changelogs are not known", "error", err)
+		return
+	}
+	for _, t := range tasks {
+		for i := range t.Stores {
+			if end, ok := ends[t.Stores[i].Changelog][t.Partition]; ok {
+				t.Stores[i].End = &end.LastStable
+			}
+		}
+	}
+}
