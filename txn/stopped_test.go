@@ -33,6 +33,7 @@ func TestSettledWithStoppedTasks(t *testing.T) {
 		{"one that works, or restores", []*taskEntry{{}}, false, false},
 		{"one that is stopped, and one that is not", []*taskEntry{{stopped: first}, {}}, false, false},
 		{"all are stopped", []*taskEntry{{stopped: first}, {stopped: second}}, false, true},
+		{"one goes on when there is space", []*taskEntry{{stopped: first}, {stopped: second, resumes: true}}, false, false},
 		{"all are stopped, and another one is promised", []*taskEntry{{stopped: first}}, true, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

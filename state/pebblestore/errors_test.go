@@ -1,6 +1,7 @@
 package pebblestore_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -26,6 +27,8 @@ type workload struct {
 	// applied is the number of rounds that Apply took, durable that of those before the last Flush or Close
 	// that returned no error. They are read in the middle of an operation, on a goroutine of Pebble's.
 	applied, durable atomic.Int64
+	// compactions counts those of both sessions.
+	compactions int64
 	// wrong is the first read that was not an error and not right either. It belongs to the goroutine of run.
 	wrong error
 }
@@ -54,6 +57,10 @@ func (w *workload) session(fs vfs.FS, to int) (err error) {
 		return err
 	}
 	defer func() {
+		// Of a database that has stopped too: it answers, and does not wait for anything.
+		if m, ok := pebblestore.MetricsOf(db); ok {
+			w.compactions += m.Compactions
+		}
 		if closeErr := db.Close(); closeErr != nil {
 			err = errors.Join(err, closeErr)
 		} else if err == nil {
@@ -91,7 +98,7 @@ func (w *workload) session(fs vfs.FS, to int) (err error) {
 
 // read tells an injected error from a wrong result.
 func (w *workload) read(err error) {
-	if err != nil && !errors.Is(err, errInjected) && w.wrong == nil {
+	if err != nil && !errors.Is(err, errInjected) && !errors.Is(err, errBadDisk) && w.wrong == nil {
 		w.wrong = err
 	}
 }
@@ -111,8 +118,11 @@ func (w *workload) verify(fs vfs.FS, durable, applied int64) error {
 	return errors.Join(err, db.Close())
 }
 
-// errInjected looks like a full disk, the error that operators meet.
-var errInjected = fmt.Errorf("injected: %w", syscall.ENOSPC)
+// errInjected looks like a full disk, the error that operators meet, errBadDisk like a disk that fails.
+var (
+	errInjected = fmt.Errorf("injected: %w", syscall.ENOSPC)
+	errBadDisk  = fmt.Errorf("injected: %w", syscall.EIO)
+)
 
 // injector fails the operations from index on, one or all of them.
 type injector struct {
@@ -120,6 +130,8 @@ type injector struct {
 	forever bool
 	// late lets the operation happen before it fails: what an fsync did when it returned an error is unknown.
 	late bool
+	// err is errInjected unless it is set.
+	err error
 
 	// before is called before the first operation that fails.
 	before func()
@@ -157,7 +169,7 @@ func (i *injector) MaybeError(op errorfs.Op) error {
 			i.before()
 		}
 	}
-	return errInjected
+	return cmp.Or(i.err, errInjected)
 }
 
 // mustSurface says that the loss of such an operation must not go unnoticed. Others may: what fails to be
@@ -175,16 +187,27 @@ func TestErrorAtEveryOperation(t *testing.T) {
 	modes := []struct {
 		name          string
 		forever, late bool
-	}{{"once", false, false}, {"from then on", true, false}, {"once, after it happened", false, true}}
+		err           error
+		step          int
+	}{
+		{"once", false, false, errInjected, 1}, {"from then on", true, false, errInjected, 1},
+		{"once, after it happened", false, true, errInjected, 1},
+		{"a bad disk, once", false, false, errBadDisk, 5}, {"a bad disk, from then on", true, false, errBadDisk, 7},
+		{"a bad disk, once, after it happened", false, true, errBadDisk, 3},
+	}
+	w := newWorkload(1)
+	if err := w.run(vfs.NewMem()); err != nil || w.compactions == 0 {
+		t.Fatalf("the workload compacts %d times, %v: errors in compactions would not be tested", w.compactions, err)
+	}
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
-			step := 1
+			step := mode.step
 			if raceDetector || testing.Short() {
-				step = 17
+				step *= 17
 			}
 			surfaced, tried := 0, 0
 			for index := 0; ; index += step {
-				i := &injector{index: int64(index), forever: mode.forever, late: mode.late}
+				i := &injector{index: int64(index), forever: mode.forever, late: mode.late, err: mode.err}
 				err, op := runWithErrors(t, i)
 				if op == nil {
 					if tried == 0 {
@@ -226,8 +249,9 @@ func runWithErrors(t *testing.T, i *injector) (err error, op *errorfs.Op) {
 			t.Fatalf("operation %d (%+v), %s: %v (workload: %v)", i.index, i.first, name, verifyErr, err)
 		}
 	}
-	if err != nil && (!errors.Is(err, state.ErrFull) || errors.Is(err, state.ErrCorrupt)) {
-		t.Errorf("operation %d (%+v): a full disk is reported as %v", i.index, i.first, err)
+	full := errors.Is(i.err, errInjected)
+	if err != nil && (errors.Is(err, state.ErrFull) != full || errors.Is(err, state.ErrCorrupt)) {
+		t.Errorf("operation %d (%+v): %v is reported as %v", i.index, i.first, i.err, err)
 	}
 	if err != nil && strings.Contains(err.Error(), "key-") {
 		t.Errorf("the error contains a key: %v", err)

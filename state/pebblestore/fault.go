@@ -26,9 +26,9 @@ import (
 //
 //   - every operation that changes a file or the directory is refused, so that a reopening finds what a crash
 //     leaves;
-//   - the creation of a file, with which each retry of a flush or compaction begins, waits until Close, so
-//     that retries do not spin (during Open it does not, for there is nobody yet who could close, nor does a
-//     checkpoint, which nobody retries);
+//   - the creation of a table, with which each retry of a flush or compaction begins, waits until Close, so that
+//     retries do not spin (during Open it does not, for there is nobody yet who could close, nor does a checkpoint,
+//     which nobody retries). That of a MANIFEST does not wait: Pebble holds a lock then that its metrics need;
 //   - reads go on below, but the database looks at the fault after each of them and returns it instead: what
 //     Pebble read after a call of Fatalf returned may be wrong.
 //
@@ -157,7 +157,7 @@ func (f *fault) MaybeError(op errorfs.Op) error {
 	if f.err.Load() == nil || op.Kind.ReadOrWrite() == errorfs.OpIsRead {
 		return nil
 	}
-	if op.Kind == errorfs.OpCreate && f.opened.Load() && f.owns(op.Path) {
+	if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") && f.opened.Load() && f.owns(op.Path) {
 		<-f.closing
 	}
 	return fmt.Errorf("refused: %w", state.ErrFailed)

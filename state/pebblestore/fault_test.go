@@ -185,6 +185,10 @@ func TestRetriesWaitForTheClose(t *testing.T) {
 			t.Errorf("the creation did not wait: %v", err)
 		default:
 		}
+		manifest := errorfs.Op{Kind: errorfs.OpCreate, Path: "task/MANIFEST-000002"}
+		if err := f.MaybeError(manifest); !errors.Is(err, state.ErrFailed) {
+			t.Errorf("a MANIFEST: got %v, want ErrFailed", err)
+		}
 		for _, kind := range []errorfs.OpKind{
 			errorfs.OpRemove, errorfs.OpRename, errorfs.OpFileWrite, errorfs.OpFileSync,
 		} {
