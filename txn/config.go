@@ -57,7 +57,8 @@ type Config struct {
 	// further is a failure of its record, because a single bad clock would move stream time past everything that follows. Default 1 h;
 	// negative is no limit.
 	MaxFutureTimestamp time.Duration
-	// CacheBytes is the block cache of all databases together. Default 256 MiB.
+	// CacheBytes is the memory of all databases together: the block cache, out of which everything is taken that they applied and did
+	// not write to the disk yet. Default 256 MiB.
 	CacheBytes int64
 	// RestoreBytesMax bounds the memory that the restores of all tasks together use for what they read, apart from the databases' own. More
 	// makes fewer and larger tables, which saves compactions. Default 64 MiB; at least 8 MiB.
