@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,6 +45,7 @@ type env struct {
 	producer             *kgo.Client
 	fed                  [partitions][]string // the keys of the input
 	model                model
+	rebuilt              atomic.Int64
 }
 
 // model is the fold: what the counts are, and what was written of each key in order.
@@ -174,10 +176,28 @@ func at(s []string, i int) string {
 }
 
 func (e *env) logger() *slog.Logger {
+	var out io.Writer = io.Discard
 	if os.Getenv("ONCEWARD_TEST_LOG") != "" {
-		return slog.New(slog.NewTextHandler(os.Stderr, nil)).With("test", e.t.Name())
+		out = os.Stderr
 	}
-	return slog.New(slog.NewTextHandler(io.Discard, nil))
+	return slog.New(&counting{slog.NewTextHandler(out, nil), &e.rebuilt}).With("test", e.t.Name())
+}
+
+// counting counts the rebuilds that a log tells of.
+type counting struct {
+	slog.Handler
+	rebuilt *atomic.Int64
+}
+
+func (c *counting) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == "a database was rebuilt from its changelogs" {
+		c.rebuilt.Add(1)
+	}
+	return c.Handler.Handle(ctx, r)
+}
+
+func (c *counting) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &counting{c.Handler.WithAttrs(attrs), c.rebuilt}
 }
 
 // running is one life of the application.
@@ -279,6 +299,11 @@ func (e *env) stops(words ...string) {
 // operator returns the application as an operator has it.
 func (e *env) operator() *admin.Application {
 	e.t.Helper()
+	return e.operatorOf(e.topology())
+}
+
+func (e *env) operatorOf(t *topology.Topology) *admin.Application {
+	e.t.Helper()
 	ctx, cancel := context.WithTimeout(e.t.Context(), 30*time.Second)
 	defer cancel()
 	c, err := admin.ConnectWith(ctx, admin.Config{Brokers: e.Brokers(), Logger: e.logger()})
@@ -286,7 +311,7 @@ func (e *env) operator() *admin.Application {
 		e.t.Fatal(err)
 	}
 	e.t.Cleanup(c.Close)
-	return c.Application(e.topology())
+	return c.Application(t)
 }
 
 // commit sets the offset of every partition from outside.
@@ -312,7 +337,7 @@ func (e *env) snapshot() map[string]any {
 		})
 	}
 	topics := []string{e.out}
-	for _, suffix := range []string{"-counts-changelog", "-sizes-changelog", "-rounds"} {
+	for _, suffix := range []string{"-counts-changelog", "-sizes-changelog", "-by-partition-repartition", "-rounds"} {
 		topics = append(topics, e.application+suffix)
 	}
 	for _, topic := range topics {

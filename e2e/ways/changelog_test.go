@@ -1,0 +1,175 @@
+package ways_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/pebblestore"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+	"github.com/onceward/onceward/txn/admin"
+)
+
+// fromChangelog rebuilds the databases of a directory.
+func (e *env) fromChangelog(op *admin.Application, stores ...string) action {
+	return func(ctx context.Context, o admin.Options) (admin.Report, error) {
+		return op.RebuildFromChangelog(ctx, e.stateDir, stores, o)
+	}
+}
+
+// damage puts another value under every key of a store, at the same positions, as no round has written it.
+func (e *env) damage(store string) {
+	e.t.Helper()
+	for p := range partitions {
+		db := e.open(p)
+		at := db.Positions()
+		for entry, err := range db.Scan(state.IDOf(store), state.Range{}) {
+			if err != nil {
+				e.t.Fatal(err)
+			}
+			write := state.Write{Store: state.IDOf(store), Key: entry.Key, Value: make([]byte, 8)}
+			if err := db.Apply(at, at, func(yield func(state.Write) bool) { yield(write) }); err != nil {
+				e.t.Fatal(err)
+			}
+		}
+		if err := db.Close(); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+}
+
+func (e *env) open(partition int) state.Database {
+	e.t.Helper()
+	db, err := pebblestore.Open(filepath.Join(e.stateDir, "tasks", e.in, string(rune('0'+partition))), pebblestore.Options{})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return db
+}
+
+// values counts the keys of a store that have the value that the model has, times by, and those that have another.
+func (e *env) values(store string, by int64) (right, wrong int) {
+	e.t.Helper()
+	for p := range partitions {
+		db := e.open(p)
+		for entry, err := range db.Scan(state.IDOf(store), state.Range{}) {
+			if err != nil {
+				e.t.Fatal(err)
+			}
+			var n int64
+			for _, b := range entry.Value {
+				n = n<<8 | int64(b)
+			}
+			if n == by*e.model.counts[string(entry.Key)] {
+				right++
+			} else {
+				wrong++
+			}
+		}
+		if err := db.Close(); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+	return right, wrong
+}
+
+// TestRebuildStopped: databases that are not what their changelogs hold are made anew in the directory of a stopped instance, a store or all
+// of them.
+func TestRebuildStopped(t *testing.T) {
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+		e := begun(t, c)
+		op := e.operator()
+		e.damage("counts")
+		e.damage("sizes")
+		if right, wrong := e.values("sizes", 10); right != 0 || wrong != partitions*keys {
+			t.Fatalf("%d keys are right and %d wrong: nothing is damaged", right, wrong)
+		}
+		e.refuses(e.fromChangelog(op, "other"), "other")
+		e.does(e.fromChangelog(op, "counts"))
+		if right, wrong := e.values("counts", 1); right != partitions*keys || wrong != 0 {
+			t.Errorf("%d keys of the rebuilt store are right and %d wrong", right, wrong)
+		}
+		if right, wrong := e.values("sizes", 10); right != 0 || wrong != partitions*keys {
+			t.Errorf("%d keys of the other store have changed, %d are as they were", right, wrong)
+		}
+		e.does(e.fromChangelog(op))
+		if right, wrong := e.values("sizes", 10); right != partitions*keys || wrong != 0 {
+			t.Errorf("%d keys of the rebuilt store are right and %d wrong", right, wrong)
+		}
+		if entries, err := os.ReadDir(filepath.Join(e.stateDir, "trash", "rebuild", e.in)); err == nil && len(entries) > 0 {
+			t.Errorf("the rebuild has left %v", entries)
+		}
+		e.goesOn(100, 20)
+	})
+}
+
+// TestRebuildRunning: an instance rebuilds its own databases while records come, asked through its socket or by its program, and nothing is
+// lost or twice. The directory that it has is nobody else's meanwhile.
+func TestRebuildRunning(t *testing.T) {
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+		e := newEnv(t, c)
+		e.feed(100)
+		e.life(100)
+		e.process(0, 100)
+		e.damage("counts")
+		e.damage("sizes")
+		r := e.start() // the databases are at their positions, so that nothing tells the start that they are wrong
+		e.until(r, 100)
+		if _, err := e.fromChangelog(e.operator())(t.Context(), admin.Options{}); !errors.Is(err, state.ErrLocked) {
+			t.Errorf("rebuilding under a running instance gave %v, want ErrLocked", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+		defer cancel()
+		done := int64(0)
+		for turn, stores := range [][]string{nil, {"sizes"}, {"counts"}} {
+			names, err := txn.RebuildTasks(ctx, e.stateDir, nil, stores, true)
+			if err != nil || len(names) != 2 || names[0] != e.in+"_0" || names[1] != e.in+"_1" {
+				t.Fatalf("the dry run says %v (%v), want both tasks", names, err)
+			}
+			if turn == 2 {
+				done++
+				err = r.app.Rebuild([]topology.TaskID{{Subtopology: e.in, Partition: 1}}, stores...)
+			} else {
+				done += 2
+				_, err = txn.RebuildTasks(ctx, e.stateDir, nil, stores, false)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if turn > 0 {
+				e.feed(50) // while it is rebuilt
+			}
+			for e.rebuilt.Load() < done {
+				if ctx.Err() != nil {
+					t.Fatalf("%d rebuilds are done, want %d: %+v", e.rebuilt.Load(), done, r.app.Status())
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			e.feed(50)
+			e.until(r, len(e.fed[0]))
+		}
+		for _, tasks := range [][]topology.TaskID{{{Subtopology: "nobody"}}, {{Subtopology: e.in, Partition: 7}}} {
+			if err := r.app.Rebuild(tasks); !errors.Is(err, txn.ErrNoSuchTask) {
+				t.Errorf("rebuilding %v gave %v, want ErrNoSuchTask", tasks, err)
+			}
+		}
+		if err := r.app.Rebuild(nil, "other"); !errors.Is(err, txn.ErrNoSuchTask) {
+			t.Errorf("rebuilding another store gave %v, want ErrNoSuchTask", err)
+		}
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		e.process(100, len(e.fed[0]))
+		e.check()
+		if right, wrong := e.values("counts", 1); right != partitions*keys || wrong != 0 {
+			t.Errorf("%d keys are right and %d wrong", right, wrong)
+		}
+		e.goesOn(len(e.fed[0]), 10)
+	})
+}
