@@ -185,15 +185,16 @@ func (l Layout) Record(w Write) (ChangelogRecord, error) {
 	case TimestampedKind:
 		ok = cutTime(&r)
 	case WindowKind:
-		if ok = len(w.Key) >= segmentSize+windowSuffix; ok {
+		if ok = len(w.Key) >= segmentSize; ok {
 			r.Key = w.Key[segmentSize:]
-			r.Timestamp = timeAt(r.Key[len(r.Key)-windowSuffix:])
-			ok = cutTime(&r)
+			if r.Timestamp, ok = windowTime(r.Key); ok {
+				ok = cutTime(&r)
+			}
 		}
 	case SessionKind:
-		if ok = len(w.Key) >= segmentSize+sessionSuffix; ok {
+		if ok = len(w.Key) >= segmentSize; ok {
 			r.Key = w.Key[segmentSize:]
-			r.Timestamp = timeAt(r.Key[len(r.Key)-sessionSuffix:])
+			r.Timestamp, ok = sessionTime(r.Key)
 		}
 	case VersionedKind:
 		// A version that is gone is no news to the changelog, where compaction takes it out.
@@ -245,13 +246,15 @@ func (l Layout) Row(r ChangelogRecord) (Write, error) {
 	case TimestampedKind:
 		w.Value = withTime(r)
 	case WindowKind:
-		if ok = len(r.Key) >= windowSuffix; ok {
-			w.Key, ok = l.segmentedKey(timeAt(r.Key[len(r.Key)-windowSuffix:]), r.Key)
+		var start int64
+		if start, ok = windowTime(r.Key); ok {
+			w.Key, ok = l.segmentedKey(start, r.Key)
 			w.Value = withTime(r)
 		}
 	case SessionKind:
-		if ok = len(r.Key) >= sessionSuffix; ok {
-			w.Key, ok = l.segmentedKey(timeAt(r.Key[len(r.Key)-sessionSuffix:]), r.Key)
+		var end int64
+		if end, ok = sessionTime(r.Key); ok {
+			w.Key, ok = l.segmentedKey(end, r.Key)
 		}
 	case VersionedKind:
 		w.Key = appendTime(append(make([]byte, 0, len(r.Key)+timeSize), r.Key...), r.Timestamp)
@@ -262,9 +265,31 @@ func (l Layout) Row(r ChangelogRecord) (Write, error) {
 		w.Value = withTime(r)
 	}
 	if !ok {
-		return Write{}, fmt.Errorf("state: row of a %s record: %w: the record has no valid time", l.Kind, ErrCorrupt)
+		return Write{}, fmt.Errorf("state: row of a %s record: %w: the record has no time, or none that its store can have", l.Kind, ErrCorrupt)
 	}
 	return w, nil
+}
+
+// windowTime returns the start in the key of a window's record. ok is false for a key that no window has; one with a
+// sequence number is of a store of Kafka Streams that keeps duplicates, which is another kind.
+func windowTime(key []byte) (start int64, ok bool) {
+	n := len(key) - windowSuffix
+	if n < 0 || string(key[n+timeSize:]) != "\x00\x00\x00\x00" {
+		return 0, false
+	}
+	start = timeAt(key[n:])
+	return start, start >= 0
+}
+
+// sessionTime returns the end in the key of a session's record.
+func sessionTime(key []byte) (end int64, ok bool) {
+	n := len(key) - sessionSuffix
+	if n < 0 {
+		return 0, false
+	}
+	end = timeAt(key[n:])
+	start := timeAt(key[n+timeSize:])
+	return end, start >= 0 && start <= end
 }
 
 // withTime returns a record's value with its time in front, nil for a tombstone.

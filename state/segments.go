@@ -3,26 +3,45 @@ package state
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"iter"
+	"math"
 )
 
 // segments reads and writes the rows of a store that forgets by time: a segment number in front of the key
-// that the changelog has (Layout). Segments are read one by one and their entries merged in the order of the
+// that the changelog has (Layout). Segments are read side by side and their entries merged in the order of the
 // keys, so that nobody sees where one ends; at most four of them have anything to read.
 type segments struct {
 	bytes  Bytes
 	layout Layout
-	// row is the buffer of keys.
+	// row is the buffer of row keys.
 	row *[]byte
 }
 
 func newSegments(b Bytes, l Layout) segments { return segments{bytes: b, layout: l, row: new([]byte)} }
 
+// timeMax is the last time that a row can have, in the year 10136: with the shortest segments it is in the last
+// one that there is a number for. A limit is needed because the stream time never goes back: one wrong time at
+// the end of an int64 would expire a store for ever.
+const timeMax = segmentIntervalMin<<32 - 1
+
+// checkTime refuses a time that no row can have.
+func checkTime(what string, ms int64) error {
+	if ms < 0 || ms > timeMax {
+		return fmt.Errorf("state: %s: %w: %d ms", what, ErrTime, ms)
+	}
+	return nil
+}
+
 // accept moves the stream time to ms and reports whether a row of that time can still be read.
 func (s segments) accept(ms int64) bool {
 	s.bytes.Advance(ms)
-	return s.layout.Live(ms, s.bytes.StreamTime())
+	return s.live(ms)
 }
+
+// live reports whether a row of that time can be read now. It is true for every time that is ahead of the stream
+// time.
+func (s segments) live(ms int64) bool { return s.layout.Live(ms, s.bytes.StreamTime()) }
 
 // key returns the row's key, valid until the next call.
 func (s segments) key(segment uint32, key []byte) []byte {
@@ -30,12 +49,19 @@ func (s segments) key(segment uint32, key []byte) []byte {
 	return *s.row
 }
 
+// readable returns the part of from..to that can have rows that can be read now; ok is false when there is none.
+// Nothing is ahead of the stream time, because every write moves it.
+func (s segments) readable(from, to int64) (first, last int64, ok bool) {
+	now := s.bytes.StreamTime()
+	from, to = max(from, s.layout.horizon(now), 0), min(to, now)
+	return from, to, from <= to
+}
+
 // bounds are the segments that can have a row with a time in from..to that can still be read; ok is false
 // when there is no such time.
 func (s segments) bounds(from, to int64) (first, last uint32, ok bool) {
-	now := s.bytes.StreamTime()
-	from, to = max(from, s.layout.horizon(now), 0), min(to, now)
-	if from > to {
+	from, to, ok = s.readable(from, to)
+	if !ok {
 		return 0, 0, false
 	}
 	return s.layout.segmentOf(from), s.layout.segmentOf(to), true
@@ -45,20 +71,64 @@ func (s segments) bounds(from, to int64) (first, last uint32, ok bool) {
 // from..to can be in. Rows of equal keys, which only the dedupe store can have, come newest first. What the
 // key or the value says about the time is for the caller to look at.
 func (s segments) scan(r Range, from, to int64) iter.Seq2[Entry, error] {
-	first, last, ok := s.bounds(from, to)
-	if !ok {
-		return func(func(Entry, error) bool) {}
+	return func(yield func(Entry, error) bool) {
+		if from, to, ok := s.readable(from, to); ok {
+			s.scanReadable(func(int64, int64) Range { return r }, r.Reverse, from, to, yield)
+		}
 	}
-	if first == last {
-		return s.scanSegment(first, r)
-	}
-	return s.merge(first, last, r)
 }
 
+// scanReadable yields the rows of the segments that have a time in from..to, all of which is readable. within
+// says which keys to look at in one segment, given the times in from..to that belong to it: the narrower, the
+// less is read that is of no use.
+//
+// All segments are begun before the first entry is yielded: a scan must not see what is written while it runs.
+func (s segments) scanReadable(
+	within func(from, to int64) Range, reverse bool, from, to int64, yield func(Entry, error) bool,
+) {
+	scan := func(segment uint32) iter.Seq2[Entry, error] {
+		first, last := s.layout.segmentTimes(segment)
+		r := within(max(from, first), min(to, last))
+		r.Reverse = reverse
+		return s.scanSegment(segment, r)
+	}
+	oldest, newest := s.layout.segmentOf(from), s.layout.segmentOf(to)
+	if oldest == newest {
+		scan(newest)(yield)
+		return
+	}
+	older := make([]head, 0, 4)
+	defer func() {
+		for i := range older {
+			older[i].stop()
+		}
+	}()
+	for segment := newest - 1; ; segment-- {
+		h := head{}
+		h.next, h.stop = iter.Pull2(scan(segment))
+		h.advance()
+		older = append(older, h)
+		if segment == oldest {
+			break
+		}
+	}
+	mergeSegments(scan(newest), older, reverse, yield)
+}
+
+// segmentTimes returns the first and the last time of a segment.
+func (l Layout) segmentTimes(segment uint32) (first, last int64) {
+	interval := l.segmentInterval()
+	if segment == math.MaxUint32 {
+		return int64(segment) * interval, math.MaxInt64 // it takes in all that comes later
+	}
+	return int64(segment) * interval, int64(segment)*interval + interval - 1
+}
+
+// scanSegment returns the rows of one segment, without its number.
 func (s segments) scanSegment(segment uint32, r Range) iter.Seq2[Entry, error] {
 	within := Range{From: segmentKey(segment, r.From), Reverse: r.Reverse}
 	if within.To = segmentKey(segment, r.To); r.To == nil {
-		within.To = Prefix(segmentKey(segment, nil)).To
+		within.To = Prefix(within.To).To
 	}
 	return func(yield func(Entry, error) bool) {
 		for e, err := range s.bytes.Scan(within) {
@@ -76,46 +146,33 @@ func segmentKey(segment uint32, key []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(make([]byte, 0, segmentSize+len(key)), segment), key...)
 }
 
-// merge runs a scan over several segments. Each is read one entry ahead.
-func (s segments) merge(first, last uint32, r Range) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		var heads []head
-		defer func() {
-			for i := range heads {
-				heads[i].stop()
-			}
-		}()
-		// Newest first, so that the first of equal keys is the newest.
-		for segment := last; ; segment-- {
-			next, stop := iter.Pull2(s.scanSegment(segment, r))
-			h := head{next: next, stop: stop}
-			heads = append(heads, h)
-			if segment == first {
-				break
-			}
+// mergeSegments yields the entries of all segments in the order of their keys, the newest segment first where keys
+// are equal. The newest one, which as a rule has the most to say, is run through as it is; the older ones, newest
+// first, are one entry ahead.
+func mergeSegments(newest iter.Seq2[Entry, error], older []head, reverse bool, yield func(Entry, error) bool) {
+	next := smallest(older, reverse)
+	for e, err := range newest {
+		if err != nil {
+			yield(Entry{}, err)
+			return
 		}
-		for i := range heads {
-			heads[i].advance()
-		}
-		for {
-			best := -1
-			for i := range heads {
-				h := &heads[i]
-				if h.ok && (best < 0 || h.err != nil || before(h.entry.Key, heads[best].entry.Key, r.Reverse)) {
-					if best = i; h.err != nil {
-						break
-					}
-				}
-			}
-			if best < 0 {
+		for next != nil && (next.err != nil || before(next.entry.Key, e.Key, reverse)) {
+			if !yield(next.entry, next.err) || next.err != nil {
 				return
 			}
-			h := &heads[best]
-			if !yield(h.entry, h.err) || h.err != nil {
-				return
-			}
-			h.advance()
+			next.advance()
+			next = smallest(older, reverse)
 		}
+		if !yield(e, nil) {
+			return
+		}
+	}
+	for next != nil {
+		if !yield(next.entry, next.err) || next.err != nil {
+			return
+		}
+		next.advance()
+		next = smallest(older, reverse)
 	}
 }
 
@@ -130,9 +187,110 @@ type head struct {
 
 func (h *head) advance() { h.entry, h.err, h.ok = h.next() }
 
+// smallest returns the head that is next, the first one of equals, and one with an error before all others; nil
+// when all are at their end.
+func smallest(heads []head, reverse bool) *head {
+	var best *head
+	for i := range heads {
+		switch h := &heads[i]; {
+		case !h.ok:
+		case h.err != nil:
+			return h
+		case best == nil || before(h.entry.Key, best.entry.Key, reverse):
+			best = h
+		}
+	}
+	return best
+}
+
 func before(a, b []byte, reverse bool) bool {
 	if reverse {
 		return bytes.Compare(a, b) > 0
 	}
 	return bytes.Compare(a, b) < 0
+}
+
+// timeRows are the typed rows of a store that forgets by time: what Window and Session have in common. Copies share
+// the buffers.
+type timeRows[K, V any] struct {
+	segments
+	keys   Codec[K]
+	values Codec[V]
+	shared *keyValueBuffer
+}
+
+func newTimeRows[K, V any](b Bytes, l Layout, k Codec[K], v Codec[V]) timeRows[K, V] {
+	return timeRows[K, V]{segments: segments{bytes: b, layout: l}, keys: k, values: v, shared: &keyValueBuffer{}}
+}
+
+// row returns the row key of a time: segment, key and suffix. It is valid until the next call.
+func (s timeRows[K, V]) row(ms int64, key K, suffix []byte) ([]byte, error) {
+	b, err := s.keys.Append(binary.BigEndian.AppendUint32(s.shared.key[:0], s.layout.segmentOf(ms)), key)
+	if err != nil {
+		return nil, fmt.Errorf("state: encode key: %w", err)
+	}
+	s.shared.key = append(b, suffix...)
+	return s.shared.key, nil
+}
+
+func (s timeRows[K, V]) encodeKey(key K) ([]byte, error) {
+	b, err := s.keys.Append(nil, key)
+	if err != nil {
+		return nil, fmt.Errorf("state: encode key: %w", err)
+	}
+	return b, nil
+}
+
+// appendValue encodes value behind dst, which is made with valueRoom.
+func (s timeRows[K, V]) appendValue(dst []byte, value V) ([]byte, error) {
+	b, err := s.values.Append(dst, value)
+	if err != nil {
+		return nil, fmt.Errorf("state: encode value: %w", err)
+	}
+	s.shared.valueSize = len(b)
+	return b, nil
+}
+
+// valueRoom returns new memory for a value of about the size of the last one.
+func (s timeRows[K, V]) valueRoom() []byte { return make([]byte, 0, s.shared.valueSize) }
+
+func (s timeRows[K, V]) decodeKey(b []byte) (key K, err error) {
+	if key, err = s.keys.Decode(b); err != nil {
+		return key, fmt.Errorf("state: decode key: %w", err)
+	}
+	return key, nil
+}
+
+func (s timeRows[K, V]) decodeValue(b []byte) (value V, err error) {
+	if value, err = s.values.Decode(b); err != nil {
+		return value, fmt.Errorf("state: decode value: %w", err)
+	}
+	return value, nil
+}
+
+// between returns the range of the keys that are key and a suffix from first to last. Only a longer key can come
+// between them that is not key: one that goes on with bytes that are such a suffix, or begin like one.
+func between(key, first, last []byte) Range {
+	b := make([]byte, 0, 2*len(key)+len(first)+len(last)+1)
+	b = append(append(b, key...), first...)
+	from := len(b)
+	b = append(append(append(b, key...), last...), 0)
+	return Range{From: b[:from:from], To: b[from:]}
+}
+
+// withSuffixes returns the smallest range with every key of r followed by any suffix up to last. What else is in
+// it has to be left out by whoever reads it: a shorter key whose suffix makes it look like one of r.
+func withSuffixes(r Range, last []byte) Range {
+	// A key with a suffix is at or behind the end of r only if the end goes on where the key is over.
+	end := r.To
+	for n := range r.To {
+		if bytes.Compare(last, r.To[n:]) >= 0 {
+			behind := append(append(append(make([]byte, 0, n+len(last)+1), r.To[:n]...), last...), 0)
+			if bytes.Compare(behind, end) > 0 {
+				end = behind
+			}
+		}
+	}
+	r.To = end
+	return r
 }

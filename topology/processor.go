@@ -178,13 +178,14 @@ func (t *Setup) Counter(outcome string) *Counter {
 	return &Counter{graph: t.graph, node: t.node.name, outcome: outcome}
 }
 
-func (t *Setup) store(name string) (state.Bytes, error) {
+func (t *Setup) store(name string) (state.Bytes, state.Layout, error) {
 	for _, s := range t.node.stores {
 		if s.name == name {
-			return t.graph.store(name)
+			bytes, err := t.graph.store(name)
+			return bytes, s.layout, err
 		}
 	}
-	return nil, fmt.Errorf("store %s is not declared by node %s; name it in Stateful", name, t.node.name)
+	return nil, state.Layout{}, fmt.Errorf("store %s is not declared by node %s; name it in Stateful", name, t.node.name)
 }
 
 // Counter counts one outcome of a node. It belongs to its task.

@@ -49,12 +49,12 @@ func (s StoreOf[K, V]) In(t *Setup) state.KeyValue[K, V] {
 func watch[K, V any](
 	t *Setup, name string, key schemas.Codec[K], value schemas.Codec[V],
 ) (state.Bytes, state.Codec[K], state.Codec[V]) {
-	bytes, err := t.store(name)
+	bytes, layout, err := t.store(name)
 	if err != nil {
 		t.errs = append(t.errs, err)
 		return missingStore{err}, state.Codec[K](key), state.Codec[V](value)
 	}
-	watched := &watchedStore{graph: t.graph, name: name, bytes: bytes}
+	watched := &watchedStore{graph: t.graph, name: name, bytes: bytes, layout: layout}
 	if limit := t.graph.config.MaxMessageBytes; limit != nil {
 		watched.maxMessageBytes = int(limit(t.graph.topology.changelog(name)))
 	}
@@ -132,9 +132,10 @@ func formatsOf[K, V any](key schemas.Codec[K], value schemas.Codec[V]) (formats,
 // watchedStore reports failures of a store to the graph, so that user code cannot swallow them or have them
 // taken for its own.
 type watchedStore struct {
-	graph *Graph
-	name  string
-	bytes state.Bytes
+	graph  *Graph
+	name   string
+	bytes  state.Bytes
+	layout state.Layout
 	// maxMessageBytes is the limit of the changelog, 0 if it is not known.
 	maxMessageBytes int
 }
@@ -153,13 +154,31 @@ func (s *watchedStore) Get(key []byte) ([]byte, bool, error) {
 	if err != nil {
 		return nil, false, s.fault("get", err)
 	}
+	if ok {
+		if err := s.check(key, value); err != nil {
+			return nil, false, s.fault("get", err)
+		}
+	}
 	return value, ok, nil
+}
+
+// check looks at the parts of a row that no codec sees, so that what is wrong with them is the store's fault too.
+func (s *watchedStore) check(key, value []byte) error {
+	if s.layout == (state.Layout{}) {
+		return nil
+	}
+	_, err := s.layout.Record(state.Write{Key: key, Value: value})
+	return err
 }
 
 // Put refuses an entry that the changelog would refuse at commit time. That is the fault of the record.
 func (s *watchedStore) Put(key, value []byte) error {
 	if s.maxMessageBytes > 0 {
-		if size := batchBytes(&Output{Key: key, Value: value}); size > s.maxMessageBytes {
+		record, err := s.layout.Record(state.Write{Key: key, Value: value})
+		if err != nil {
+			return s.fault("put", err)
+		}
+		if size := batchBytes(&Output{Key: record.Key, Value: record.Value}); size > s.maxMessageBytes {
 			return s.graph.fail(s.graph.node, Fail(Validation, schemas.Reason(fmt.Sprintf(
 				"an entry of store %s has %d bytes as a batch of its own, its changelog takes %d "+
 					"(max.message.bytes)", s.name, size, s.maxMessageBytes))))
@@ -187,10 +206,14 @@ func (s *watchedStore) Advance(ms int64) { s.bytes.Advance(ms) }
 func (s *watchedStore) Scan(r state.Range) iter.Seq2[state.Entry, error] {
 	return func(yield func(state.Entry, error) bool) {
 		for entry, err := range s.bytes.Scan(r) {
-			if err != nil {
-				err = s.fault("scan", err)
+			if err == nil {
+				err = s.check(entry.Key, entry.Value)
 			}
-			if !yield(entry, err) {
+			if err != nil {
+				yield(state.Entry{}, s.fault("scan", err))
+				return
+			}
+			if !yield(entry, nil) {
 				return
 			}
 		}

@@ -10,4 +10,15 @@ import (
 
 func TestConformance(t *testing.T) {
 	statetest.Run(t, func(*testing.T) state.Database { return memstore.New() })
+	open := func(*testing.T) func() (state.Database, error) {
+		db := unclosed{memstore.New()}
+		return func() (state.Database, error) { return db, nil }
+	}
+	t.Run("windows", func(t *testing.T) { statetest.RunWindows(t, open) })
+	t.Run("sessions", func(t *testing.T) { statetest.RunSessions(t, open) })
 }
+
+// unclosed is a database that is as it was when it is opened again.
+type unclosed struct{ state.Database }
+
+func (unclosed) Close() error { return nil }

@@ -39,6 +39,12 @@ func TestConformance(t *testing.T) {
 			return pebblestore.AlwaysBuffer(open(t, "task", pebblestore.Options{FS: vfs.NewMem()}))
 		})
 	})
+	opener := func(*testing.T) func() (state.Database, error) {
+		o := pebblestore.Options{Shared: shared, FS: vfs.NewMem()}
+		return func() (state.Database, error) { return pebblestore.Open("task", o) }
+	}
+	t.Run("windows", func(t *testing.T) { statetest.RunWindows(t, opener) })
+	t.Run("sessions", func(t *testing.T) { statetest.RunSessions(t, opener) })
 	if raceDetector {
 		return // The next one makes the same calls, only slower: what races, races above.
 	}

@@ -1,0 +1,63 @@
+package topology
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+)
+
+// WindowStoreOf is a window store with its types: one value for each key and start of a window, for as long as the
+// retention. It is made once, with [WindowStore], and named by the nodes that use it. It is immutable.
+type WindowStoreOf[K, V any] struct {
+	name      string
+	key       schemas.Codec[K]
+	value     schemas.Codec[V]
+	retention time.Duration
+}
+
+// WindowStore describes a window store: see state.Window for what it does. The name is for ever: it finds the data
+// again after an upgrade. retention is how long a window can be read and written after its start, by the store's
+// own stream time; the length of a window and the time that records can be late, at least. It is a whole number of
+// milliseconds. With another retention a store is restored in full.
+//
+// The changelog <application>-<name>-changelog holds what Kafka Streams writes for a timestamped window store.
+func WindowStore[K, V any](
+	name string, key schemas.Codec[K], value schemas.Codec[V], retention time.Duration,
+) WindowStoreOf[K, V] {
+	return WindowStoreOf[K, V]{name: name, key: key, value: value, retention: retention}
+}
+
+// Name returns the name of the store.
+func (s WindowStoreOf[K, V]) Name() string { return s.name }
+
+// Retention returns how long a window can be read after its start.
+func (s WindowStoreOf[K, V]) Retention() time.Duration { return s.retention }
+
+// Open returns the typed view of bytes, which must be the bytes of this store. It is for tools and tests; a
+// node gets its stores from [WindowStoreOf.In].
+func (s WindowStoreOf[K, V]) Open(bytes state.Bytes) state.Window[K, V] {
+	return state.NewWindow(bytes, s.retention.Milliseconds(), state.Codec[K](s.key), state.Codec[V](s.value))
+}
+
+// In returns the store of the task that t prepares. What is said of [StoreOf.In] holds for it.
+func (s WindowStoreOf[K, V]) In(t *Setup) state.Window[K, V] {
+	bytes, key, value := watch(t, s.name, s.key, s.value)
+	return state.NewWindow(bytes, s.retention.Milliseconds(), key, value)
+}
+
+func (s WindowStoreOf[K, V]) info() (storeInfo, error) {
+	return infoOfForgetting(s.name, state.WindowKind, s.retention, s.key, s.value)
+}
+
+// infoOfForgetting is infoOf for a store that forgets by time.
+func infoOfForgetting[K, V any](
+	name string, kind state.Kind, retention time.Duration, key schemas.Codec[K], value schemas.Codec[V],
+) (storeInfo, error) {
+	info, err := infoOf(name, state.Layout{Kind: kind, Retention: retention.Milliseconds()}, key, value)
+	if err == nil && retention%time.Millisecond != 0 {
+		err = fmt.Errorf("the retention of a %s store is a whole number of milliseconds, not %s", kind, retention)
+	}
+	return info, err
+}
