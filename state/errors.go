@@ -22,6 +22,8 @@ var (
 	ErrUnknownStore = errors.New("unknown store")
 	// ErrStoreID: two store names share one StoreID, or one name was declared twice.
 	ErrStoreID = errors.New("store names collide")
+	// ErrTime: a time that no changelog record can have. Nothing was written.
+	ErrTime = errors.New("time out of range")
 	// ErrLayer: the layer given to Task.Apply is not the oldest one that was not applied yet.
 	ErrLayer = errors.New("not the oldest frozen layer")
 	// ErrFormat: the bytes were written in a format that this build does not read, as a rule by a newer one.

@@ -54,7 +54,7 @@ func watch[K, V any](
 		t.errs = append(t.errs, err)
 		return missingStore{err}, state.Codec[K](key), state.Codec[V](value)
 	}
-	watched := &watchedStore{graph: t.graph, name: name, bytes: bytes}
+	watched := &watchedStore{graph: t.graph, name: name, layout: t.layout(name), bytes: bytes}
 	if limit := t.graph.config.MaxMessageBytes; limit != nil {
 		watched.maxMessageBytes = int(limit(t.graph.topology.changelog(name)))
 	}
@@ -112,9 +112,10 @@ func formatsOf[K, V any](key schemas.Codec[K], value schemas.Codec[V]) (formats,
 // watchedStore reports failures of a store to the graph, so that user code cannot swallow them or have them
 // taken for its own.
 type watchedStore struct {
-	graph *Graph
-	name  string
-	bytes state.Bytes
+	graph  *Graph
+	name   string
+	layout state.Layout
+	bytes  state.Bytes
 	// maxMessageBytes is the limit of the changelog, 0 if it is not known.
 	maxMessageBytes int
 }
@@ -136,10 +137,23 @@ func (s *watchedStore) Get(key []byte) ([]byte, bool, error) {
 	return value, ok, nil
 }
 
-// Put refuses an entry that the changelog would refuse at commit time. That is the fault of the record.
+// Put refuses what the changelog would refuse at commit time: an entry that is too large, a time that is too
+// far ahead of the clock. That is the fault of the record.
 func (s *watchedStore) Put(key, value []byte) error {
+	record := state.ChangelogRecord{Key: key, Value: value, Timestamp: state.NoTime}
+	if s.layout != (state.Layout{}) {
+		var err error
+		if record, err = s.layout.Record(state.Write{Key: key, Value: value}); err != nil {
+			return s.fault("put", err)
+		}
+	}
+	if record.Timestamp != state.NoTime {
+		if err := s.graph.checkTimestamp(record.Timestamp); err != nil {
+			return s.graph.fail(s.graph.node, err)
+		}
+	}
 	if s.maxMessageBytes > 0 {
-		if size := batchBytes(&Output{Key: key, Value: value}); size > s.maxMessageBytes {
+		if size := batchBytes(&Output{Key: record.Key, Value: record.Value}); size > s.maxMessageBytes {
 			return s.graph.fail(s.graph.node, Fail(Validation, schemas.Reason(fmt.Sprintf(
 				"an entry of store %s has %d bytes as a batch of its own, its changelog takes %d "+
 					"(max.message.bytes)", s.name, size, s.maxMessageBytes))))
