@@ -82,7 +82,7 @@ func TestMistakes(t *testing.T) {
 		}},
 		{`the function is nil`, func(b builder, s words) int {
 			line := next()
-			topology.Process[string, string, string, int64, string, string](s, "nil", countStore, nil)
+			topology.Process[string, string, state.KeyValue[string, int64], string, string](s, "nil", countStore, nil)
 			return line
 		}},
 		{`an option is nil`, func(b builder, s words) int {

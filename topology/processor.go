@@ -237,11 +237,11 @@ func (c *Context) Attempt() int { return c.graph.in.Attempt }
 // record. Expiry goes by it, and never by a clock, so that a replay gives the same state.
 func (c *Context) StreamTime() int64 { return c.graph.in.StreamTime }
 
-// Process is the short form of a node with one store and one outlet: f handles a record and emits what it
-// likes.
-func Process[K, V, KS, VS, K2, V2 any](
-	s Stream[K, V], name string, store StoreOf[KS, VS],
-	f func(c *Context, store state.KeyValue[KS, VS], r Record[K, V], emit Emit[K2, V2]) error,
+// Process is the short form of a node with one store, of any kind, and one outlet: f handles a record and emits
+// what it likes.
+func Process[K, V, S, K2, V2 any](
+	s Stream[K, V], name string, store TypedStore[S],
+	f func(c *Context, store S, r Record[K, V], emit Emit[K2, V2]) error,
 ) Stream[K2, V2] {
 	n := Stateful(s, name, store)
 	out := Outlet[K2, V2](n, outOutlet)
@@ -249,8 +249,8 @@ func Process[K, V, KS, VS, K2, V2 any](
 		n.Mistake(errNilFunc)
 	}
 	n.Process(func(t *Setup) (Handler[K, V], error) {
-		kv, emit := store.In(t), out.In(t)
-		return func(c *Context, r Record[K, V]) error { return f(c, kv, r, emit) }, nil
+		rows, emit := store.In(t), out.In(t)
+		return func(c *Context, r Record[K, V]) error { return f(c, rows, r, emit) }, nil
 	})
 	return out.Stream()
 }

@@ -86,6 +86,22 @@ type AnyStore interface {
 	info() (storeInfo, error)
 }
 
+// TypedStore is a store of any kind whose rows are read and written as an S: a [StoreOf] as a state.KeyValue, a
+// [WindowStoreOf] as a state.Window, and so on. It is what a function takes that works with every kind; S is
+// inferred from the store that it is called with:
+//
+//	var hits topology.WindowStoreOf[string, int64]
+//	view, err := txn.Read(app, hits, 0) // view.Store() is a state.Window[string, int64]
+//
+// Like every description of a store it is immutable.
+type TypedStore[S any] interface {
+	AnyStore
+	// In returns the store of the task that t prepares, for the handlers of the node; see [StoreOf.In].
+	In(t *Setup) S
+	// Open returns the typed view of bytes, which must be the bytes of this store.
+	Open(bytes state.Bytes) S
+}
+
 type storeInfo struct {
 	name    string
 	layout  state.Layout

@@ -118,10 +118,10 @@ func ExampleRead() {
 	view, err := txn.Read(app, totals, 0)
 	must(err)
 	defer view.Close()
-	n, _, err := view.Get("cat")
+	n, _, err := view.Store().Get("cat")
 	must(err)
 	fmt.Println("cat", n)
-	for entry, err := range view.All() {
+	for entry, err := range view.Store().All() {
 		must(err)
 		fmt.Println(entry.Key, entry.Value)
 	}

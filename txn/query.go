@@ -52,11 +52,11 @@ func (e Epoch) String() string {
 	return fmt.Sprintf("%s/%d", e.Member, e.Revokes)
 }
 
-// View is a consistent picture of one partition of a store: committed state only, at the position that it carries. It may be used
-// from one goroutine and must be closed. It stays as it is while the task goes on; when the task is closed, reading it fails with
-// state.ErrClosed.
-type View[K, V any] struct {
-	store state.KeyValue[K, V]
+// View is a consistent picture of one partition of a store: committed state only, at the position that it carries. S is how the kind of
+// store is read: state.KeyValue, state.Window and so on. A View may be used from one goroutine and must be closed. It stays as it is while
+// the task goes on; when the task is closed, reading it fails with state.ErrClosed.
+type View[S any] struct {
+	store S
 	served
 }
 
@@ -84,7 +84,7 @@ func (o readOption) applyRead(s *readSettings) { o(s) }
 // database was at when the restore began.
 func Stale() ReadOption { return readOption(func(s *readSettings) { s.stale = true }) }
 
-// Read returns a view of a store's partition. It reads what is committed and applied, never the writes of an open round. What it contains
+// Read returns a view of a store's partition, for a store of any kind. It reads what is committed and applied, never the writes of an open round. What it contains
 // is told by [View.Positions] and [View.Round], who owned it by [View.Epoch].
 //
 // It fails with an error that wraps ErrNotServing while the task is not here, restores, is stopped, is in doubt for more than five seconds,
@@ -94,7 +94,7 @@ func Stale() ReadOption { return readOption(func(s *readSettings) { s.stale = tr
 // epochs or positions.
 //
 // It may be called from any goroutine at any time, and does not wait for processing.
-func Read[K, V any](a *App, store topology.StoreOf[K, V], partition int32, options ...ReadOption) (*View[K, V], error) {
+func Read[S any](a *App, store topology.TypedStore[S], partition int32, options ...ReadOption) (*View[S], error) {
 	var settings readSettings
 	for _, o := range options {
 		o.applyRead(&settings)
@@ -103,30 +103,28 @@ func Read[K, V any](a *App, store topology.StoreOf[K, V], partition int32, optio
 	if err != nil {
 		return nil, fmt.Errorf("reading store %s[%d]: %w", store.Name(), partition, err)
 	}
-	return &View[K, V]{store: store.Open(newViewBytes(got.view, store.Name())), served: got}, nil
+	return &View[S]{store: store.Open(newViewBytes(got.view, store.Name())), served: got}, nil
 }
 
-// Get returns the value of a key; ok is false when there is none.
-func (v *View[K, V]) Get(key K) (value V, ok bool, err error) { return v.store.Get(key) }
-
-// All returns the entries in the order of their encoded keys. An error ends the sequence.
-func (v *View[K, V]) All() iter.Seq2[state.Pair[K, V], error] { return v.store.All() }
+// Store returns the store as the view has it. Nothing is expired that was not when the round was committed: the time of a store that
+// forgets is the view's. Writing fails.
+func (v *View[S]) Store() S { return v.store }
 
 // Positions says which input offsets and changelog positions the view contains, and by which round it was committed. The result is the
 // caller's.
-func (v *View[K, V]) Positions() state.Positions { return v.view.Positions() }
+func (v *View[S]) Positions() state.Positions { return v.view.Positions() }
 
 // Round returns the last round that the view contains, the zero value for none. It is the same in every process that has the same state.
-func (v *View[K, V]) Round() state.RoundID { return v.view.Positions().Round }
+func (v *View[S]) Round() state.RoundID { return v.view.Positions().Round }
 
 // Epoch returns the ownership under which the task was opened. It is zero for a task that is being restored, which only [Stale] reads.
-func (v *View[K, V]) Epoch() Epoch { return v.epoch }
+func (v *View[S]) Epoch() Epoch { return v.epoch }
 
 // WhyStale returns what Read would have failed with without [Stale] when the view was taken, nil if it would not have failed.
-func (v *View[K, V]) WhyStale() error { return v.stale }
+func (v *View[S]) WhyStale() error { return v.stale }
 
 // Close releases the view.
-func (v *View[K, V]) Close() error { return v.view.Close() }
+func (v *View[S]) Close() error { return v.view.Close() }
 
 // read takes a view, and judges whether it may be served.
 func (a *App) read(store string, partition int32, stale bool) (served, error) {

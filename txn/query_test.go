@@ -159,9 +159,9 @@ func TestReadRefusals(t *testing.T) {
 }
 
 // check reads the row and closes the view.
-func (r *reading) check(t *testing.T, view *View[string, string], want string) {
+func (r *reading) check(t *testing.T, view *View[state.KeyValue[string, string]], want string) {
 	t.Helper()
-	if value, ok, err := view.Get("k"); value != want || !ok || err != nil {
+	if value, ok, err := view.Store().Get("k"); value != want || !ok || err != nil {
 		t.Errorf("the row is %q (%t, %v), want %q", value, ok, err, want)
 	}
 	if want == "new" && view.Round() != r.round || view.Round() != view.Positions().Round {

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
@@ -19,13 +20,13 @@ import (
 var countsStore = topology.Store("counts", schemas.String(), schemas.Int64())
 
 // count reads the count of k0 with its view's labels.
-func count(t *testing.T, app *txn.App, options ...txn.ReadOption) (n int64, view *txn.View[string, int64], err error) {
+func count(t *testing.T, app *txn.App, options ...txn.ReadOption) (n int64, view *txn.View[state.KeyValue[string, int64]], err error) {
 	t.Helper()
 	view, err = txn.Read(app, countsStore, 0, options...)
 	if err != nil {
 		return 0, nil, err
 	}
-	n, _, err = view.Get("k0")
+	n, _, err = view.Store().Get("k0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestReadWhileRestoring(t *testing.T) {
 	})
 	cfg.StateDir = t.TempDir() // nothing is there: all of it comes from the changelog
 	app, _ := start(t, countTopology(t), cfg)
-	var stale *txn.View[string, int64]
+	var stale *txn.View[state.KeyValue[string, int64]]
 	waitFor(t, "the restore", func() bool {
 		_, stale, err = count(t, app, txn.Stale())
 		if err != nil && !errors.Is(err, txn.ErrNotServing) {
@@ -159,7 +160,7 @@ func TestReadWhileRestoring(t *testing.T) {
 		t.Errorf("Read returned %v, want %v", err, txn.ErrRestoring)
 	}
 	letGo()
-	var after *txn.View[string, int64]
+	var after *txn.View[state.KeyValue[string, int64]]
 	var n int64
 	waitFor(t, "the task to be served", func() bool {
 		n, after, err = count(t, app)

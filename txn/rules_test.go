@@ -301,7 +301,7 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, ok, err := view.Get("k0"); n != 20 || !ok || err != nil {
+	if n, ok, err := view.Store().Get("k0"); n != 20 || !ok || err != nil {
 		t.Errorf("k0 is %d (%t, %v), want 20", n, ok, err)
 	}
 	if in := view.Positions().Inputs[0]; in.Offset != 200 {
@@ -312,7 +312,7 @@ func TestRead(t *testing.T) {
 			view.Epoch(), view.WhyStale())
 	}
 	keys := 0
-	for _, err := range view.All() {
+	for _, err := range view.Store().All() {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -319,7 +319,7 @@ func readPartition(app *txn.App, store topology.StoreOf[string, Tally], partitio
 	}
 	defer view.Close()
 	var pair state.Pair[string, Tally]
-	for pair, err = range view.All() {
+	for pair, err = range view.Store().All() {
 		if err != nil {
 			return err
 		}

@@ -307,7 +307,7 @@ func (i *instance) tryStore() (got map[string]int64, at int, err error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		for pair, err := range v.All() {
+		for pair, err := range v.Store().All() {
 			if err != nil {
 				return nil, 0, errors.Join(err, v.Close())
 			}

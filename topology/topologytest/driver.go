@@ -200,8 +200,9 @@ func (d *Driver) Counts() []topology.Count {
 	return counts
 }
 
-// Store returns a store of the task of that partition, as it is now. Writing to it prepares a test.
-func Store[K, V any](d *Driver, store topology.StoreOf[K, V], partition int32) (state.KeyValue[K, V], error) {
+// Store returns a store of the task of that partition, as it is now: a state.KeyValue for a topology.StoreOf, and
+// what the kind has for the others. Writing to it prepares a test.
+func Store[S any](d *Driver, store topology.TypedStore[S], partition int32) (opened S, err error) {
 	for _, sub := range d.topology.Subtopologies() {
 		for _, s := range sub.Stores {
 			if s.Name != store.Name() {
@@ -212,11 +213,10 @@ func Store[K, V any](d *Driver, store topology.StoreOf[K, V], partition int32) (
 					return store.Open(tk.state.Store(s.Name)), nil
 				}
 			}
-			return state.KeyValue[K, V]{}, fmt.Errorf("topologytest: store %s has no partition %d",
-				s.Name, partition)
+			return opened, fmt.Errorf("topologytest: store %s has no partition %d", s.Name, partition)
 		}
 	}
-	return state.KeyValue[K, V]{}, fmt.Errorf("topologytest: the topology has no store %s", store.Name())
+	return opened, fmt.Errorf("topologytest: the topology has no store %s", store.Name())
 }
 
 // stepsMax ends a topology that feeds itself for ever through a topic. It is far more than a test means to

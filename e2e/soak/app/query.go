@@ -44,7 +44,7 @@ func queryStore[V any](
 	defer func() { _ = view.Close() }() // reading is over; its error can say nothing new
 	in, _ := view.Positions().Input(input, partition)
 	st := &check.State{Store: store.Name(), Partition: partition, Source: "query", Next: in.Offset, Rows: check.NoRows}
-	for pair, err := range view.All() {
+	for pair, err := range view.Store().All() {
 		if errors.Is(err, state.ErrClosed) {
 			return nil, txn.ErrNotServing // revoked while it was read
 		}
