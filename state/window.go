@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"iter"
 )
 
@@ -9,7 +8,7 @@ import (
 // a window. How long a window is the store does not know; whoever uses it does. Copies share a buffer, so that a
 // Window and its copies are for one goroutine, like the Bytes below.
 //
-// All times are milliseconds since the epoch, from 0 to the year 10136. The store has a stream time, the largest
+// All times are milliseconds since the epoch, from 0 to the year 2262. The store has a stream time, the largest
 // start that was ever written, and a retention. A window whose start is at or before stream time - retention has
 // expired: no method sees it any more, and writing it does nothing. Choose the retention as the length of a window
 // and the time that records can be late, at least.
@@ -129,7 +128,7 @@ func (s Window[K, V]) Scan(r Range, from, to int64) iter.Seq2[WindowEntry[K, V],
 		s.rows.scanReadable(within, r.Reverse, from, to, func(e Entry, err error) bool {
 			var w WindowEntry[K, V]
 			if err == nil && len(e.Key) < windowSuffix {
-				err = errShortRow
+				err = rowError(WindowKind)
 			}
 			if err == nil {
 				key, start := cutWindow(e.Key)
@@ -194,9 +193,6 @@ func checkWindow(op string, start, timestamp int64) error {
 	return checkTime("timestamp of a window", timestamp)
 }
 
-// errShortRow is returned for a row that cannot be taken apart. Neither a view nor a restore writes one.
-var errShortRow = fmt.Errorf("state: read a row with a time: %w: %w", ErrCorrupt, errRow)
-
 // windowEnd is what follows the key in a row.
 func windowEnd(start int64) (suffix [windowSuffix]byte) {
 	appendTime(suffix[:0], start)
@@ -243,7 +239,7 @@ func (s Window[K, V]) decode(e Entry, w *WindowEntry[K, V]) error {
 
 func (s Window[K, V]) decodeValue(b []byte, w *WindowEntry[K, V]) (err error) {
 	if len(b) < timeSize {
-		return errShortRow
+		return rowError(WindowKind)
 	}
 	w.Timestamp = timeAt(b)
 	w.Value, err = s.rows.decodeValue(b[timeSize:])

@@ -22,3 +22,10 @@ func TestConformance(t *testing.T) {
 type unclosed struct{ state.Database }
 
 func (unclosed) Close() error { return nil }
+
+func TestStores(t *testing.T) {
+	statetest.RunStores(t, func(*testing.T) statetest.Reopen {
+		db := unclosed{memstore.New()}
+		return func() (state.Database, error) { return db, nil }
+	})
+}

@@ -56,6 +56,17 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+func TestStores(t *testing.T) {
+	shared := pebblestore.NewShared(16<<20, 256)
+	defer shared.Close()
+	statetest.RunStores(t, func(*testing.T) statetest.Reopen {
+		fs := vfs.NewMem()
+		return func() (state.Database, error) {
+			return pebblestore.Open("task", pebblestore.Options{Shared: shared, FS: fs, FlushBytes: 512})
+		}
+	})
+}
+
 func open(t *testing.T, path string, o pebblestore.Options) state.Database {
 	t.Helper()
 	db, err := pebblestore.Open(path, o)
