@@ -6,7 +6,7 @@ LINT_VERSION ?= v2.15.0
 FIGURES   ?= $(CURDIR)/bin/figures
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench bench-latency figures soak verify-copy clean
+.PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench bench-latency bench-restore bench-state figures soak verify-copy clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,16 @@ bench: ## the Go benchmarks
 
 bench-latency: ## latency of dedupe and ledger at 10,000 events/s on the cluster BROKERS=host:port
 	$(GO) run ./bench/latency/run -brokers "$(BROKERS)"
+
+bench-restore: ## restore of 4 million records beside Kafka Streams, on a broker of its own or BROKERS; needs Java 17 and Maven; results in FIGURES
+ifdef BROKERS
+	$(GO) run ./bench/restore/run -brokers "$(BROKERS)" -out "$(FIGURES)"
+else
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestRestore$$' ./e2e/figures
+endif
+
+bench-state: ## cost of state at 1, 10 and 50 million keys, and a reopen after kill -9; needs 15 GB of disk; results in FIGURES
+	$(GO) run ./bench/state/run -out "$(FIGURES)"
 
 figures: ## latency, restart, takeover and rolling restart on real Kafka, at length; results in FIGURES=directory
 	mkdir -p $(FIGURES)

@@ -4,11 +4,13 @@ import (
 	"testing"
 
 	"github.com/onceward/onceward/bench/latency"
+	"github.com/onceward/onceward/bench/restore"
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
 // TestMain lets the test binary be an instance too: a process of its own, which the scenarios can kill.
 func TestMain(m *testing.M) {
 	latency.RunInstance()
+	restore.RunInstance()
 	cluster.Main(m)
 }

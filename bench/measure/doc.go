@@ -1,0 +1,9 @@
+// Package measure is what the comparing measurements share: child processes that report in lines of JSON, with their memory and
+// processor time, and the spread of repeated values.
+//
+// A measured program is a process of its own, so that its memory is its own, a kill is a kill, and nothing is warm from before.
+// It writes reports to its standard output and ends when its standard input does; so it does not outlive the measurement, however
+// that ends.
+//
+// A [Process] belongs to one goroutine.
+package measure

@@ -1,0 +1,94 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+const envChild = "ONCEWARD_MEASURE_CHILD"
+
+type childSettings struct{ Fail bool }
+
+// TestMain lets the test binary be a child too.
+func TestMain(m *testing.M) {
+	var s childSettings
+	child, err := Settings(envChild, &s)
+	if !child {
+		os.Exit(m.Run())
+	}
+	if err == nil && !s.Fail {
+		err = errors.Join(Report(map[string]int{"answer": 42}), AwaitLine(), Report(map[string]int{"answer": 43}))
+		AwaitEnd()
+	}
+	if err != nil || s.Fail {
+		fmt.Fprintln(os.Stderr, "it went wrong")
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func start(t *testing.T, s childSettings) *Process {
+	t.Helper()
+	cmd, err := Self(context.WithoutCancel(t.Context()), envChild, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Start(cmd, filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestProcess(t *testing.T) {
+	p := start(t, childSettings{})
+	var got map[string]int
+	if err := p.Report(&got); err != nil || got["answer"] != 42 {
+		t.Errorf("the report is %v, %v", got, err)
+	}
+	if err := p.Continue(); err != nil {
+		t.Error(err)
+	}
+	if err := p.Report(&got); err != nil || got["answer"] != 43 {
+		t.Errorf("the second report is %v, %v", got, err)
+	}
+	if rss, err := p.PeakRSS(); err != nil || runtime.GOOS == "linux" && rss < 1<<20 {
+		t.Errorf("its peak is %d bytes, %v", rss, err)
+	}
+	if err := p.End(); err != nil || p.CPU() <= 0 {
+		t.Errorf("its end: %v, after %s", err, p.CPU())
+	}
+
+	p = start(t, childSettings{})
+	if err := p.Report(&got); err != nil {
+		t.Error(err)
+	}
+	if err := p.Kill(); err != nil {
+		t.Errorf("killed: %v", err)
+	}
+
+	p = start(t, childSettings{Fail: true})
+	if err := p.Report(&got); err == nil {
+		t.Error("a report of a process that has failed")
+	}
+	if err := p.End(); err == nil || !strings.Contains(err.Error(), "it went wrong") {
+		t.Errorf("the failure is %v", err)
+	}
+}
+
+func TestSpread(t *testing.T) {
+	for _, tc := range []struct {
+		values []float64
+		want   Spread
+	}{{nil, Spread{}}, {[]float64{3, 1, 2}, Spread{2, 1, 3}}, {[]float64{4, 1, 2, 3}, Spread{2.5, 1, 4}}} {
+		if got := SpreadOf(tc.values); got != tc.want {
+			t.Errorf("the spread of %v is %+v, want %+v", tc.values, got, tc.want)
+		}
+	}
+}
