@@ -65,7 +65,9 @@ func NewTextSession(b state.Bytes, retention int64) state.Session[string, string
 	return state.NewSession(b, retention, textCodec{}, textCodec{})
 }
 
-func checkTimed(open func() (state.Database, error), layout state.Layout, view func(state.Bytes) timedStore, p TimedProgram) error {
+func checkTimed(
+	open func() (state.Database, error), layout state.Layout, view func(state.Bytes) timedStore, p TimedProgram,
+) error {
 	c := &timedChecker{open: open, layout: layout, view: view, model: newTimedModel()}
 	if err := c.openTask(); err != nil {
 		return err
