@@ -184,7 +184,7 @@ func readStores(app *txn.App, handles []bytesStore, partitions int32) ([]storeRe
 			if err != nil {
 				return nil, err
 			}
-			for e, err := range view.All() {
+			for e, err := range view.Store().All() {
 				if err != nil {
 					return nil, errors.Join(err, view.Close())
 				}

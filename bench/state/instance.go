@@ -83,7 +83,7 @@ func (s settings) run() (err error) {
 	if err != nil {
 		return err
 	}
-	task, err := state.NewTask(db, []string{balances, contributions})
+	task, err := state.NewTask(db, state.KeyValues(balances, contributions))
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}

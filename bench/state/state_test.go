@@ -63,7 +63,7 @@ func TestSource(t *testing.T) {
 func TestBookFindsWrongState(t *testing.T) {
 	const keys = Keys(100)
 	db := memstore.New()
-	task, err := state.NewTask(db, []string{balances, contributions})
+	task, err := state.NewTask(db, state.KeyValues(balances, contributions))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestBookFindsWrongState(t *testing.T) {
 func TestLookFindsWrongPositions(t *testing.T) {
 	s := settings{Keys: 100, Workload: Workload{Distribution: Uniform, Round: 10, Seed: 1}}
 	db := memstore.New()
-	task, err := state.NewTask(db, []string{balances, contributions})
+	task, err := state.NewTask(db, state.KeyValues(balances, contributions))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func benchKey(dst []byte, i int) []byte {
 
 func openBench(b *testing.B) state.Database {
 	b.Helper()
-	shared := pebblestore.NewShared(64<<20, 1000)
+	shared := pebblestore.NewShared(256<<20, 1000) // package txn's default
 	db, err := pebblestore.Open(b.TempDir(), pebblestore.Options{Shared: shared})
 	if err != nil {
 		b.Fatal(err)

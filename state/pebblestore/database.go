@@ -265,7 +265,7 @@ func (d *database) close() error {
 	close(d.flusher.stop) // also sends a batch away that waits for room
 	<-d.flusher.stopped
 	// Before any lock: a Load may hold one, and wait for a file that the fault holds back.
-	close(d.fault.closing)
+	d.fault.close()
 	d.applying.Lock()
 	defer d.applying.Unlock()
 	// A database that stopped cannot write now either: this returns the reason once more.
@@ -282,7 +282,7 @@ func (d *database) close() error {
 // abandon closes Pebble without a flush, and everything that is open on it.
 func (d *database) abandon() error {
 	// First: a checkpoint holds life, and after a fault it may wait for a lock of Pebble's whose holder waits for this.
-	close(d.fault.closing)
+	d.fault.close()
 	d.life.Lock()
 	defer d.life.Unlock()
 	d.life.closed = true

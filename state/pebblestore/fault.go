@@ -43,8 +43,9 @@ type fault struct {
 	// failed is closed with the first error.
 	failed chan struct{}
 	// opened is set when Open is done. closing is closed by Close: creations that wait go on to fail.
-	opened  atomic.Bool
-	closing chan struct{}
+	opened    atomic.Bool
+	closing   chan struct{}
+	closeOnce sync.Once
 	// copying has a *copyFault for the directory of each checkpoint that is being written.
 	copying sync.Map
 	// compacted gets a token when a compaction ends, for the flusher that waits for one.
@@ -57,6 +58,9 @@ func newFault(path string, log *slog.Logger, fs vfs.FS) *fault {
 		failed: make(chan struct{}), closing: make(chan struct{}), compacted: make(chan struct{}, 1),
 	}
 }
+
+// close lets creations go on that wait.
+func (f *fault) close() { f.closeOnce.Do(func() { close(f.closing) }) }
 
 // stop records the first error and freezes the directory. Pebble calls it while it holds locks: it must not
 // call back.

@@ -67,7 +67,7 @@ func (o *Options) setDefaults() {
 func pebbleOptions(o Options, f *fault) *pebble.Options {
 	p := &pebble.Options{
 		// Every write of Pebble passes the fault, which ends them all after the first error.
-		FS:            f.wrap(o.FS),
+		FS:            manifestFS{f.wrap(o.FS), f},
 		Logger:        f,
 		EventListener: f.listener(),
 
