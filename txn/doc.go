@@ -59,6 +59,7 @@
 //
 // A partition that cannot be fetched (its records were deleted, its topic is gone) stops the task that reads it. A task that stops keeps
 // its offsets, is not fetched, and says why in Status; its neighbours go on ([Config].FailFast ends Run instead). [App.Resume] opens it again.
+// Where state and offsets do not name each other, the reason names the commands that lead on; package txn/admin has them as calls.
 // When all tasks that the process has are stopped, Run returns, also when the last one that worked has moved away; a process without any
 // task stays, in case others fail.
 //
