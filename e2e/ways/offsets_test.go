@@ -268,6 +268,9 @@ func TestGroupAndTransactions(t *testing.T) {
 		if err := foreign.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
 			t.Fatal(err)
 		}
+		if err := e.WaitStable(t.Context(), stray.Topic); err != nil { // the marker comes after the answer
+			t.Fatal(err)
+		}
 		e.does(op.Adopt)
 		e.goesOn(200, 20)
 	})
