@@ -63,6 +63,7 @@
 // its offsets, is not fetched, and says why in Status; its neighbours go on ([Config].FailFast ends Run instead). [App.Resume] opens it again.
 // A task that stopped because the disk of the state directory is full goes on by itself: the process looks for space, first after a second
 // and at most every minute, and opens the task again, which replays what the disk did not take. Until then it counts as one that works.
+// Where state and offsets do not name each other, the reason names the commands that lead on; package txn/admin has them as calls.
 // When all tasks that the process has are stopped, Run returns, also when the last one that worked has moved away; a process without any
 // task stays, in case others fail.
 //

@@ -50,8 +50,8 @@ var errRebuilt = fmt.Errorf("%w: databases are rebuilt", worker.ErrReopen)
 // ErrNoSuchTask says that a task, or a store of it, is not one of this process.
 var ErrNoSuchTask = errors.New("is not one of this instance")
 
-// Rebuild makes the databases of tasks anew from their changelogs, beside the old ones, and then switches. Stores names those to rebuild,
-// none for all; the other stores of a task are copied. No tasks are all that the process has. It fails with ErrNoSuchTask, and does
+// Rebuild makes the databases of tasks anew from their changelogs, beside the old ones, and then switches. Stores names those to
+// rebuild, none for all; the other stores of a task are copied. No tasks are all that the process has. It fails with ErrNoSuchTask, and does
 // nothing, for a task or store that is not here.
 //
 // The membership is begun anew, as by [App.Resume], so that all tasks of the process pause for a moment; those that are rebuilt are restored

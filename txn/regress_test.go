@@ -411,13 +411,7 @@ func TestNothingIsLeftOpenAfterFailure(t *testing.T) {
 func TestInvalidTimestampStopsWithoutDeadLetters(t *testing.T) {
 	b := newBroker(t, 2, "in", "out")
 	feed(t, b, 100)
-	b.ControlKey(keyProduce, func(req kmsg.Request) (kmsg.Response, error, bool) {
-		b.KeepControl()
-		if !transactional(req) {
-			return nil, nil, false
-		}
-		return refuse(req, kerr.InvalidTimestamp.Code), nil, true
-	})
+	b.refuseProduce(t, "out", kerr.InvalidTimestamp, func([]byte, int) bool { return true })
 	app, err := txn.New(countTopology(t), txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, Logger: testLogger(t)})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/admin"
@@ -23,6 +24,8 @@ type outside struct {
 
 	connection
 
+	ConnectTimeout time.Duration `default:"60s" placeholder:"DURATION" env:"ONCEWARD_CONNECT_TIMEOUT" help:"How long to wait for the brokers at the start; default ${default}."`
+
 	DryRun bool `help:"Check everything and say what would be done, and do nothing."`
 	outputFlag
 }
@@ -32,8 +35,11 @@ type tasks struct {
 	Tasks []string `arg:"" optional:"" name:"task" help:"Tasks as status names them; default is all."`
 }
 
+// action is what a command does to an application.
+type action func(context.Context, *admin.Application, admin.Options) (admin.Report, error)
+
 // act runs an action and writes what it says.
-func (o *outside) act(p *process, action func(context.Context, *admin.Application, admin.Options) (admin.Report, error), tasks []string) error {
+func (o *outside) act(p *process, do action, tasks []string) error {
 	if len(o.Brokers) == 0 {
 		return usage("no broker is given; name at least one with --brokers")
 	}
@@ -42,12 +48,14 @@ func (o *outside) act(p *process, action func(context.Context, *admin.Applicatio
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})) // what is waited for
-	client, err := admin.ConnectWith(p.ctx, admin.Config{Brokers: o.Brokers, Security: o.security(), Logger: log})
+	connecting, cancel := context.WithTimeout(p.ctx, o.ConnectTimeout)
+	defer cancel()
+	client, err := admin.ConnectWith(connecting, admin.Config{Brokers: o.Brokers, Security: o.security(), Logger: log})
 	if err != nil {
 		return wrongConnection(err)
 	}
 	defer client.Close()
-	report, err := action(p.ctx, client.Application(t), admin.Options{Tasks: tasks, DryRun: o.DryRun})
+	report, err := do(p.ctx, client.Application(t), admin.Options{Tasks: tasks, DryRun: o.DryRun})
 	if err != nil {
 		return err
 	}

@@ -149,7 +149,8 @@ func (c *fromChangelogCommand) Run(p *process) error {
 		}
 	}
 	for _, name := range names {
-		if _, err := fmt.Fprintf(p.out, "task %s: closed, rebuilt from its changelogs and opened again; status shows how it goes\n", name); err != nil {
+		_, err := fmt.Fprintf(p.out, "task %s: closed, rebuilt from its changelogs and opened again; status shows how it goes\n", name)
+		if err != nil {
 			return err
 		}
 	}

@@ -193,7 +193,7 @@ func TestOffsetsMovedFromOutside(t *testing.T) {
 		}
 		r = e.start(e.count())
 		err := r.wait()
-		if !errors.Is(err, txn.ErrAllStopped) || !strings.Contains(err.Error(), "ay out") && !strings.Contains(err.Error(), "ays out") {
+		if !errors.Is(err, txn.ErrAllStopped) || !strings.Contains(err.Error(), "Way out") {
 			t.Errorf("Run returned %v, want ErrAllStopped with a way out", err)
 		}
 		if after := len(e.read(e.out)); after != before {

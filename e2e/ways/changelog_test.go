@@ -79,8 +79,8 @@ func (e *env) values(store string, by int64) (right, wrong int) {
 	return right, wrong
 }
 
-// TestRebuildStopped: databases that are not what their changelogs hold are made anew in the directory of a stopped instance, a store or all
-// of them.
+// TestRebuildStopped: databases that are not what their changelogs hold are made anew in the directory of a stopped instance, a store or
+// all of them.
 func TestRebuildStopped(t *testing.T) {
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := begun(t, c)

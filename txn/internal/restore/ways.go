@@ -17,13 +17,9 @@ const (
 	fromChangelog = "`onceward rebuild from-changelog TASK` makes the database anew from the changelogs"
 )
 
-// waysOut is the text of several ways out, the one that loses least first.
+// waysOut is the text for ways out, the one that loses least first.
 func waysOut(id topology.TaskID, ways ...string) string {
-	text := "Way out: "
-	if len(ways) > 1 {
-		text = "Ways out: "
-	}
-	return text + strings.ReplaceAll(strings.Join(ways, "; or "), "TASK", id.String())
+	return "Way out: " + strings.ReplaceAll(strings.Join(ways, "; or "), "TASK", id.String())
 }
 
 // moved are the ways out for an offset that is not where the state is: a skip can be accepted, going back cannot.
