@@ -33,6 +33,9 @@ func (d *database) checkpoint(dir string) (err error) {
 	if d.fault.owns(dir) {
 		return errors.New("it would be inside the database")
 	}
+	if err := d.touch(); err != nil {
+		return err
+	}
 	// Only what is in a table is in a checkpoint, as in what a crash leaves.
 	if err := d.flush("checkpoint"); err != nil {
 		return err
@@ -74,6 +77,19 @@ func (d *database) checkpoint(dir string) (err error) {
 		return d.fault.newError("checkpoint", err)
 	}
 	return nil
+}
+
+// touch writes the positions again, so that there is something to flush. Pebble copies as much of the MANIFEST as it has written since it
+// was opened, which is nothing until the first flush: the copy could not be opened.
+func (d *database) touch() error {
+	d.applying.Lock()
+	defer d.applying.Unlock()
+	if err := d.usable("checkpoint"); err != nil {
+		return err
+	}
+	b := d.db.NewBatch()
+	defer releaseBatch(b)
+	return d.commit("checkpoint", b, *d.positions.Load())
 }
 
 // copyFault is what a checkpoint's directory failed to sync. Pebble panics for it as it does for its own (faultFS),

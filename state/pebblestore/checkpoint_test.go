@@ -206,3 +206,25 @@ func TestCheckpointOnBadDisk(t *testing.T) {
 		t.Errorf("only %d checkpoints failed", failed)
 	}
 }
+
+// TestCheckpointAfterReopening: nothing need have been written since the database was opened.
+func TestCheckpointAfterReopening(t *testing.T) {
+	dir := t.TempDir()
+	live := filepath.Join(dir, "live")
+	for i := range int64(4) {
+		db := open(t, live, pebblestore.Options{})
+		mustApply(t, db, i, write(fmt.Sprint("k", i), "v"))
+		mustClose(t, db)
+		db = open(t, live, pebblestore.Options{})
+		to := filepath.Join(dir, fmt.Sprint("to-", i))
+		if err := db.Checkpoint(to); err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, db)
+		copied := open(t, to, pebblestore.Options{})
+		if !copied.Positions().Same(at(i + 1)) {
+			t.Errorf("checkpoint %d is at %v", i, copied.Positions())
+		}
+		mustClose(t, copied)
+	}
+}
