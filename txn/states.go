@@ -1,8 +1,10 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -55,6 +57,25 @@ func (*states) Reason(err error) string {
 		}
 	}
 	return ""
+}
+
+// Checkpoint is part of control.Source. The task goes on meanwhile.
+func (st *states) Checkpoint(task, dir string) error {
+	s := (*App)(st).current()
+	if s == nil {
+		return ErrNotServing
+	}
+	for _, id := range s.taskIDs() {
+		if id.String() != task {
+			continue
+		}
+		db, _, why := s.readable(id)
+		if db == nil || errors.Is(why, ErrRestoring) {
+			return cmp.Or(why, ErrNotServing)
+		}
+		return s.in.dir.CheckpointTask(id.Subtopology, id.Partition, db, dir)
+	}
+	return fmt.Errorf("%w: it has no task %q", ErrNotServing, task)
 }
 
 func (st *states) refusal(err error) *control.Refusal {

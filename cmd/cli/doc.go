@@ -47,6 +47,10 @@
 // for the value), and {"type":"end"} with the number of rows. state scan --output json writes the first two.
 // The file is there when it is complete.
 //
+// state checkpoint makes a directory that state import turns into the state of a task which an instance does not
+// have: its start replays only what was committed since. Both need the directory alone unless the instance, for
+// state checkpoint, runs.
+//
 // verify ends with 0 only if every store was verified and is equal. Keys that differ and were written again past the
 // position of the state cannot be judged, because compaction may have removed what the state was made of: if
 // there is nothing worse, it ends with 1 and says so.

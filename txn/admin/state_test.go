@@ -235,7 +235,8 @@ func (a answering) States(context.Context, control.Detail) ([]control.TaskState,
 func (a answering) View(string, int32, bool) (control.StateAt, state.View, error) {
 	return control.StateAt{}, nil, a.err
 }
-func (a answering) Reason(error) string { return a.reason }
+func (a answering) Checkpoint(string, string) error { return a.err }
+func (a answering) Reason(error) string             { return a.reason }
 
 // TestRunningErrors: an error of a running instance is what it was, on the other side of its socket.
 func TestRunningErrors(t *testing.T) {
@@ -261,7 +262,8 @@ func TestRunningErrors(t *testing.T) {
 		_, getErr := st.Get(t.Context(), "rows", 0, nil, false)
 		_, scanErr := st.Scan(t.Context(), admin.ScanRequest{Store: "rows"})
 		_, tasksErr := st.Tasks(t.Context(), admin.Names)
-		for _, err := range []error{getErr, scanErr, tasksErr} {
+		checkpointErr := admin.Checkpoint(t.Context(), dir.Path(), "in_0", filepath.Join(t.TempDir(), "to"))
+		for _, err := range []error{getErr, scanErr, tasksErr, checkpointErr} {
 			if !errors.Is(err, want) || !strings.Contains(err.Error(), "because: ") {
 				t.Errorf("%v became %v", src.err, err)
 			}

@@ -83,7 +83,9 @@ func Serve(dir string, in Instance) (*Server, error) {
 		}
 	})
 	mux.HandleFunc("POST /rebuild", in.serveRebuild)
-	mux.Handle("GET /state/", stateHandler(in.State))
+	states := stateHandler(in.State)
+	mux.Handle("GET /state/", states)
+	mux.Handle("POST /state/", states)
 	mux.Handle("GET /", in.Rest)
 	s := &Server{done: make(chan struct{}), path: path}
 	s.http = &http.Server{

@@ -93,6 +93,8 @@ type Source interface {
 	States(ctx context.Context, d Detail) ([]TaskState, error)
 	// View takes a view of a store's partition, which the caller closes. With stale, it takes whatever there is.
 	View(store string, partition int32, stale bool) (StateAt, state.View, error)
+	// Checkpoint makes dir a checkpoint of a task, as operators name it.
+	Checkpoint(task, dir string) error
 	// Reason names an error for the other side of the socket, "" if it has no name.
 	Reason(err error) string
 }
@@ -110,10 +112,12 @@ const streamBytes = 64 << 10
 //	GET /state/rows?store=S&partition=P&from=K&to=K&reverse=true&limit=N&stale=true     a stream of rows
 //
 // Keys are in base64 for URLs.
+//
+//	POST /state/checkpoint?task=T&dir=D
 func stateHandler(src Source) http.Handler {
 	mux := http.NewServeMux()
 	handle := func(path string, answer func(w http.ResponseWriter, r *http.Request, q *query) error) {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			// The deadline of the server is for small answers: what takes longer sets its own.
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // it fails for a connection that is gone
 			q := &query{values: r.URL.Query()}
@@ -122,14 +126,17 @@ func stateHandler(src Source) http.Handler {
 			}
 		})
 	}
-	handle("/state/tasks", func(w http.ResponseWriter, r *http.Request, q *query) error {
+	handle("POST /state/checkpoint", func(_ http.ResponseWriter, _ *http.Request, q *query) error {
+		return src.Checkpoint(q.values.Get("task"), q.values.Get("dir"))
+	})
+	handle("GET /state/tasks", func(w http.ResponseWriter, r *http.Request, q *query) error {
 		tasks, err := src.States(r.Context(), Detail(q.values.Get("detail")))
 		if err != nil {
 			return err
 		}
 		return writeAnswer(w, tasks)
 	})
-	handle("/state/row", func(w http.ResponseWriter, _ *http.Request, q *query) error {
+	handle("GET /state/row", func(w http.ResponseWriter, _ *http.Request, q *query) error {
 		key, store, partition, stale := q.bytes("key"), q.values.Get("store"), q.partition(), q.boolean("stale")
 		if q.err != nil {
 			return q.err
@@ -145,7 +152,7 @@ func stateHandler(src Source) http.Handler {
 		}
 		return writeAnswer(w, row)
 	})
-	handle("/state/rows", func(w http.ResponseWriter, r *http.Request, q *query) error { return serveRows(src, w, r, q) })
+	handle("GET /state/rows", func(w http.ResponseWriter, r *http.Request, q *query) error { return serveRows(src, w, r, q) })
 	return mux
 }
 
@@ -300,6 +307,15 @@ func askJSON(ctx context.Context, dir, path string, out any) error {
 		return fmt.Errorf("the answer of the instance on %s: %w", dir, err)
 	}
 	return nil
+}
+
+// Checkpoint asks the instance for a checkpoint of a task; dir is an absolute path.
+func Checkpoint(ctx context.Context, dir, task, to string) error {
+	resp, err := ask(ctx, dir, http.MethodPost, "/state/checkpoint?"+url.Values{"task": {task}, "dir": {to}}.Encode())
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
 }
 
 // RowsRequest is a range of a store's partition. A Limit of 0 is none.

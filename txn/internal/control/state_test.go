@@ -41,6 +41,8 @@ func (s *source) States(context.Context, Detail) ([]TaskState, error) {
 	return []TaskState{{StateAt: StateAt{Subtopology: "in", Positions: s.db.Positions()}}}, s.err
 }
 
+func (s *source) Checkpoint(string, string) error { return s.err }
+
 func (s *source) View(string, int32, bool) (StateAt, state.View, error) {
 	if s.err != nil {
 		return StateAt{}, nil, s.err
