@@ -16,8 +16,8 @@ import (
 
 // database implements state.Database.
 //
-// Locks, in the order in which they are taken: applying, life, view.mu, then names and open, which are
-// leaves. No lock is held while code of a caller runs, except applying, during which Apply and
+// Locks, in the order in which they are taken: applying, committed.down, life, view.mu, then committed.mu,
+// names and open, which are leaves. No lock is held while code of a caller runs, except applying, during which Apply and
 // Load take the writes.
 type database struct {
 	path  string
@@ -34,8 +34,12 @@ type database struct {
 	batchBytes int
 	// loads counts calls of Load. It belongs to the holder of applying.
 	loads int
-	// positions is what the last batch left behind. Only the holder of applying sets it.
+	// direct is the number of rounds that still go straight into Pebble, directApplies where it begins after a
+	// scan. They belong to the holder of applying.
+	direct, directApplies int
+	// positions is what the last round left behind. Only the holder of applying sets it.
 	positions atomic.Pointer[state.Positions]
+	committed committed
 
 	names struct {
 		sync.Mutex
@@ -64,7 +68,7 @@ type database struct {
 const batchBytesMin = 1 << 10
 
 func newDatabase(path string, db *pebble.DB, lock *pebble.Lock, f *fault, o Options) *database {
-	d := &database{path: path, fs: o.FS, db: db, lock: lock, fault: f}
+	d := &database{path: path, fs: o.FS, db: db, lock: lock, fault: f, committed: newCommitted(), directApplies: directApplies}
 	options := pebbleOptions(o, f)
 	options.EnsureDefaults()
 	d.tables = options.MakeWriterOptions(0, db.TableFormat())
@@ -86,14 +90,20 @@ func (d *database) Get(store state.StoreID, key []byte) ([]byte, bool, error) {
 	if err := d.usableLocked("get"); err != nil {
 		return nil, false, err
 	}
-	return d.get(d.db, store, key)
+	return d.get(d.db, &d.committed, store, key)
 }
 
-// get reads from the database or a snapshot of it. The caller holds life.
-func (d *database) get(r pebble.Reader, store state.StoreID, key []byte) ([]byte, bool, error) {
+// get reads from the database with the layer above it, or from a snapshot, which has none. The caller holds
+// life.
+func (d *database) get(r pebble.Reader, above *committed, store state.StoreID, key []byte) ([]byte, bool, error) {
 	buffer := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(buffer)
 	*buffer = appendDataKey((*buffer)[:0], store, key)
+	if above != nil {
+		if value, ok, known := above.get(*buffer); known {
+			return value, ok, nil
+		}
+	}
 	value, found, err := getRaw(r, *buffer)
 	if err = d.fault.read("get", err); err != nil {
 		return nil, false, err
@@ -130,7 +140,49 @@ func (d *database) Apply(base, next state.Positions, writes iter.Seq[state.Write
 		}
 	}
 	d.batchBytes = max(b.Len(), d.batchBytes/2, batchBytesMin)
-	return d.commit("apply", b, next)
+	next = next.Clone()
+	if d.goesDirect(b) {
+		return d.commitDirect("apply", b, &next)
+	}
+	return d.put("apply", b, &next)
+}
+
+// goesDirect reports whether a round goes past the buffer: because what is in it is scanned all the time,
+// because the round is a flush by itself, or because it is heavy and the last rounds had few keys in common.
+// The caller holds applying.
+func (d *database) goesDirect(b *pebble.Batch) bool {
+	if d.committed.scans.Swap(0) > 0 {
+		d.direct = d.directApplies
+	}
+	if d.direct > 0 {
+		d.direct--
+		return true
+	}
+	size := int64(b.Len())
+	if size >= d.flusher.bytes/2 || d.committed.bytes()+size > bufferDataMax {
+		return true
+	}
+	if size < d.flusher.bytes/heavyShare || d.committed.fruitless.Load() <= 0 {
+		return false
+	}
+	d.committed.fruitless.Add(-size)
+	return true
+}
+
+// commitDirect commits a batch behind what is buffered. The caller holds applying.
+func (d *database) commitDirect(op string, b *pebble.Batch, next *state.Positions) error {
+	d.committed.down.Lock()
+	defer d.committed.down.Unlock()
+	if err := d.drainLocked(op); err != nil {
+		return err
+	}
+	size := int64(b.Len())
+	if err := d.commit(op, b, *next); err != nil {
+		return err
+	}
+	d.positions.Store(next)
+	d.flusher.wrote(size)
+	return nil
 }
 
 // admit returns nil when the step from base to next may be made now, and waits for room. The caller holds
@@ -166,12 +218,12 @@ func addWrite(b *pebble.Batch, w state.Write) error {
 	return op.Finish()
 }
 
-// commit adds the positions to the batch and makes it visible. The caller holds applying, or is Open.
-func (d *database) commit(op string, b *pebble.Batch, next state.Positions) error {
-	if err := errors.Join(b.Set(positionsKey, next.Append(nil), nil), setNext(func(key, value []byte) error { return b.Set(key, value, nil) })); err != nil {
+// commit adds the positions to the batch and makes it visible in Pebble. The caller holds down, or is Open.
+func (d *database) commit(op string, b *pebble.Batch, at state.Positions) error {
+	set := func(key, value []byte) error { return b.Set(key, value, nil) }
+	if err := errors.Join(set(positionsKey, at.Append(nil)), setNext(set)); err != nil {
 		return d.fault.newError(op, err)
 	}
-	size := int64(b.Len())
 	d.life.RLock()
 	defer d.life.RUnlock()
 	if err := d.usableLocked(op); err != nil {
@@ -185,9 +237,6 @@ func (d *database) commit(op string, b *pebble.Batch, next state.Positions) erro
 	if err != nil {
 		return d.fault.newError(op, err)
 	}
-	next = next.Clone()
-	d.positions.Store(&next)
-	d.flusher.wrote(size)
 	return nil
 }
 

@@ -10,7 +10,7 @@ const backlogFactor = 3
 
 // sublevelsMax is the number of overlapping tables in L0 above which no more is taken in until a compaction
 // has caught up: each of them costs every read.
-const sublevelsMax = 20
+const sublevelsMax = 8
 
 // flusher bounds what is in memory only. It is one goroutine for each database, which starts a flush when
 // enough was applied or enough time has passed, and which lets Apply go on when the flush is done.
@@ -158,6 +158,9 @@ func (d *database) waitForRoom(op string) error {
 
 // startFlush hands what was written to Pebble's flush. The channel is closed when it is on the disk.
 func (d *database) startFlush(op string) (<-chan struct{}, error) {
+	if err := d.drain(op); err != nil {
+		return nil, err
+	}
 	d.life.RLock()
 	defer d.life.RUnlock()
 	if err := d.usableLocked(op); err != nil {

@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -84,10 +85,10 @@ func at(n int64) state.Positions {
 	return state.Positions{Inputs: []state.Input{{Topic: "in", Offset: n}}}
 }
 
-// applyBytes applies one batch with a value of the given size.
+// applyBytes applies one batch with a value of the given size, under a key of its own.
 func applyBytes(db state.Database, from int64, size int) error {
 	return db.Apply(at(from), at(from+1), slices.Values([]state.Write{
-		{Store: state.IDOf("s"), Key: []byte("k"), Value: make([]byte, size)},
+		{Store: state.IDOf("s"), Key: fmt.Append(nil, from), Value: make([]byte, size)},
 	}))
 }
 
@@ -190,7 +191,7 @@ func TestApplyWaitsForASlowDisk(t *testing.T) {
 				if n := db.flusher.backlog(); n < 30_000 || n > 32_000 {
 					t.Errorf("the wait began with %d bytes in memory only", n)
 				}
-				if _, ok, err := db.Get(state.IDOf("s"), []byte("k")); !ok || err != nil {
+				if _, ok, err := db.Get(state.IDOf("s"), []byte("0")); !ok || err != nil {
 					t.Errorf("a read while Apply waits: %t, %v", ok, err)
 				}
 				c.end(db, disk)

@@ -50,7 +50,13 @@ func (d *database) Load(base, next state.Positions, store state.StoreID, sorted 
 	if err != nil {
 		return err
 	}
-	if err := d.ingest("load", table); err != nil {
+	d.committed.down.Lock()
+	defer d.committed.down.Unlock()
+	err = d.drainLocked("load")
+	if err == nil {
+		err = d.ingest("load", table)
+	}
+	if err != nil {
 		// Pebble has linked the table or not; this name of it is of no use.
 		return errors.Join(err, d.removeTable(table))
 	}
@@ -185,5 +191,6 @@ func (d *database) Remove(base, next state.Positions, store state.StoreID, r sta
 			return d.fault.newError("remove", err)
 		}
 	}
-	return d.commit("remove", b, next)
+	next = next.Clone()
+	return d.commitDirect("remove", b, &next)
 }

@@ -6,7 +6,9 @@ import "github.com/onceward/onceward/state"
 type Metrics struct {
 	// DiskBytes is the space of the directory's files, obsolete ones included.
 	DiskBytes uint64
-	// MemTableBytes is the memory of what is not in a table yet, UnflushedBytes how much of what was applied is not on the disk.
+	// BufferBytes and MemTableBytes are the memory of what is not in a table yet: above Pebble, where each key is kept once, and in it.
+	// UnflushedBytes is how much of what was applied is not on the disk.
+	BufferBytes    int64
 	MemTableBytes  uint64
 	UnflushedBytes int64
 	// L0Sublevels is how many tables a read may have to look at before the sorted levels; Apply is slowed down when it grows.
@@ -33,7 +35,7 @@ func MetricsOf(db state.Database) (m Metrics, ok bool) {
 	}
 	p := d.db.Metrics()
 	return Metrics{
-		DiskBytes: p.DiskSpaceUsage(), MemTableBytes: p.MemTable.Size, UnflushedBytes: d.flusher.backlog(),
+		DiskBytes: p.DiskSpaceUsage(), BufferBytes: d.committed.bytes(), MemTableBytes: p.MemTable.Size, UnflushedBytes: d.flusher.backlog(),
 		L0Sublevels: p.Levels[0].Sublevels, ReadAmplification: p.ReadAmp(), CompactionDebtBytes: p.Compact.EstimatedDebt,
 		Compactions: p.Compact.Count, Flushes: p.Flush.Count,
 	}, true

@@ -190,7 +190,7 @@ func (d *database) initialise() error {
 		return d.fault.newError("open", err)
 	}
 	d.positions.Store(&state.Positions{})
-	return d.commit("open", b, state.Positions{})
+	return d.commitDirect("open", b, &state.Positions{})
 }
 
 // loadNames reads the declared names.
@@ -237,7 +237,7 @@ func (d *database) Declare(stores ...state.Declaration) error {
 			return d.fault.newError("declare", err)
 		}
 	}
-	if err := d.commit("declare", b, *d.positions.Load()); err != nil {
+	if err := d.commitDirect("declare", b, d.positions.Load()); err != nil {
 		return err
 	}
 	d.names.Lock()

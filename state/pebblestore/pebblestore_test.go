@@ -34,6 +34,11 @@ func TestConformance(t *testing.T) {
 			return open(t, "task", pebblestore.Options{Shared: shared, FS: vfs.NewMem()})
 		})
 	})
+	t.Run("buffered", func(t *testing.T) {
+		statetest.Run(t, func(t *testing.T) state.Database {
+			return pebblestore.AlwaysBuffer(open(t, "task", pebblestore.Options{FS: vfs.NewMem()}))
+		})
+	})
 	if raceDetector {
 		return // The next one makes the same calls, only slower: what races, races above.
 	}

@@ -20,6 +20,9 @@ func (d *database) Scan(store state.StoreID, r state.Range) iter.Seq2[state.Entr
 
 // View implements state.Database.
 func (d *database) View() (state.View, error) {
+	if err := d.drainForScan("view"); err != nil {
+		return nil, err
+	}
 	d.life.RLock()
 	defer d.life.RUnlock()
 	if err := d.usableLocked("view"); err != nil {
@@ -64,7 +67,7 @@ func (v *view) Get(store state.StoreID, key []byte) ([]byte, bool, error) {
 	if err := v.usableLocked("get from view"); err != nil {
 		return nil, false, err
 	}
-	return v.d.get(v.snapshot, store, key)
+	return v.d.get(v.snapshot, nil, store, key)
 }
 
 func (v *view) Scan(store state.StoreID, r state.Range) iter.Seq2[state.Entry, error] {
@@ -121,6 +124,12 @@ type scanner struct {
 
 func (s *scanner) run(open func() (*pebble.Iterator, error), yield func(state.Entry, error) bool) {
 	defer s.close()
+	if s.view == nil {
+		if err := s.d.drainForScan("scan"); err != nil {
+			yield(state.Entry{}, err)
+			return
+		}
+	}
 	for {
 		e, ok, err := s.step(open)
 		if err != nil {
