@@ -55,7 +55,8 @@ type Config struct {
 	// further is a failure of its record, because a single bad clock would move stream time past everything that follows. Default 1 h;
 	// negative is no limit.
 	MaxFutureTimestamp time.Duration
-	// CacheBytes is the block cache of all databases together. Default 256 MiB.
+	// CacheBytes is the memory of all databases together: the block cache, out of which everything is taken that they applied and did
+	// not write to the disk yet. Default 256 MiB.
 	CacheBytes int64
 	// TransactionTimeout is what a broker waits for before it aborts a transaction of a process that is gone. Default 10 s.
 	TransactionTimeout time.Duration

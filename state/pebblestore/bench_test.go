@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
@@ -211,4 +212,66 @@ func BenchmarkLoad(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkLedger applies rounds as a ledger makes them, sorted writes of 16 and 100 bytes over few or many
+// accounts, through the buffer or past it, and reads random accounts afterwards. Flushes and compactions are
+// included.
+func BenchmarkLedger(b *testing.B) {
+	for _, accounts := range []int{50_000, 1_000_000} {
+		for _, n := range []int{10, 1000, 20_000} {
+			for _, way := range []string{"buffer", "memtable"} {
+				b.Run(fmt.Sprintf("%d accounts/%d writes/%s", accounts, n, way), func(b *testing.B) {
+					db := openBench(b)
+					if way == "memtable" {
+						pebblestore.NeverBuffer(db)
+					}
+					benchLedger(b, db, accounts, n)
+				})
+			}
+		}
+	}
+}
+
+func benchLedger(b *testing.B, db state.Database, accounts, n int) {
+	b.Helper()
+	rng := rand.New(rand.NewPCG(1, 1))
+	// Multiplied by an odd number: as spread as hashes, and each one once.
+	account := func() uint64 { return uint64(rng.IntN(accounts)) * 0x9e3779b97f4a7c15 }
+	id, value, keys := state.IDOf("s"), make([]byte, 100), make([]uint64, n)
+	for i := range value {
+		value[i] = byte(rng.Uint32())
+	}
+	round := int64(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		for i := range keys {
+			keys[i] = account()
+		}
+		slices.Sort(keys)
+		key := make([]byte, 16)
+		err := db.Apply(at(round), at(round+1), func(yield func(state.Write) bool) {
+			for _, k := range keys {
+				binary.BigEndian.PutUint64(key[8:], k)
+				if !yield(state.Write{Store: id, Key: key, Value: value}) {
+					return
+				}
+			}
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		round++
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(round)/float64(n), "ns/write")
+	const gets = 100_000
+	key := make([]byte, 16)
+	began := time.Now()
+	for range gets {
+		binary.BigEndian.PutUint64(key[8:], account())
+		if _, _, err := db.Get(id, key); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(time.Since(began).Nanoseconds())/gets, "ns/get")
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -24,6 +25,7 @@ import (
 // drained batch, hence of a round. Stores that are scanned all the time would only pay for the detour; see
 // directApplies.
 type committed struct {
+	shared *Shared
 	// down is held while something goes into Pebble, so that it goes in the order in which it was applied.
 	down sync.Mutex
 
@@ -52,7 +54,21 @@ const (
 	fruitlessFactor = 8
 )
 
-func newCommitted() committed { return committed{active: newBuffer(0)} }
+func newCommitted(shared *Shared) *committed {
+	c := &committed{shared: shared}
+	c.active = c.newBuffer(0)
+	return c
+}
+
+// newBuffer returns a buffer with room for so many entries, whose memory is counted.
+func (c *committed) newBuffer(entries int) *buffer {
+	b := newBuffer(entries)
+	if c.shared != nil {
+		b.memory = reservation{shared: c.shared, use: &c.shared.buffers}
+		b.memory.grow(b.held())
+	}
+	return b
+}
 
 // get looks a database key up; known is false when only Pebble can tell. The value is a copy.
 func (c *committed) get(key []byte) (value []byte, ok, known bool) {
@@ -101,7 +117,7 @@ func (c *committed) seal() *buffer {
 	}
 	c.draining = c.active
 	// The next one is about as large, or half: a burst is forgotten after a few drains.
-	c.active = newBuffer(len(c.draining.entries) / 2)
+	c.active = c.newBuffer(len(c.draining.entries) / 2)
 	return c.draining
 }
 
@@ -109,7 +125,19 @@ func (c *committed) seal() *buffer {
 func (c *committed) drained() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.draining.memory.end()
 	c.draining = nil
+}
+
+// end gives the memory back when the database is closed, drained or not.
+func (c *committed) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range [...]*buffer{c.active, c.draining} {
+		if b != nil {
+			b.memory.end()
+		}
+	}
 }
 
 // drain brings everything that was applied before the call into Pebble.
@@ -159,13 +187,14 @@ func (d *database) put(op string, b *pebble.Batch, next *state.Positions) error 
 	if err := d.usableLocked(op); err != nil {
 		return err
 	}
-	c := &d.committed
+	c := d.committed
 	c.mu.Lock()
 	before := c.active.bytes()
 	err := c.active.addBatch(b)
 	c.active.positions, c.active.used = *next, true
 	d.positions.Store(next)
 	grown := c.active.bytes() - before
+	c.active.memory.grow(c.active.held())
 	c.mu.Unlock()
 	if err != nil {
 		// The batch was made a moment ago: this is memory that changed by itself. Half of a round is in.
@@ -187,6 +216,7 @@ type buffer struct {
 	data    []byte
 	// writes counts all of them, those that were replaced too.
 	writes int
+	memory reservation
 	// positions are those after the last round. used is set once there is one, even one without writes.
 	positions state.Positions
 	used      bool
@@ -224,6 +254,11 @@ func (b *buffer) value(e *bufferEntry) []byte { return b.data[e.valueAt:][:e.val
 
 // bytes is about what the buffer has used of its memory.
 func (b *buffer) bytes() int64 { return int64(len(b.data) + entrySize*len(b.entries)) }
+
+// held is the memory that the buffer holds, used or not.
+func (b *buffer) held() int64 {
+	return int64(cap(b.data)) + int64(cap(b.entries))*int64(unsafe.Sizeof(bufferEntry{})) + 4*int64(len(b.slots))
+}
 
 // all yields the entries in the order in which their keys came first.
 func (b *buffer) all() iter.Seq[*bufferEntry] {

@@ -195,7 +195,7 @@ func TestHeavyRoundsOfNewKeysPassTheBuffer(t *testing.T) {
 // TestBufferAgainstAMap fills a buffer at random, with values that grow and shrink.
 func TestBufferAgainstAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	c := newCommitted()
+	c := newCommitted(nil)
 	want := make(map[string]*string)
 	for range 50_000 {
 		var key [4]byte

@@ -39,7 +39,7 @@ type database struct {
 	direct, directApplies int
 	// positions is what the last round left behind. Only the holder of applying sets it.
 	positions atomic.Pointer[state.Positions]
-	committed committed
+	committed *committed
 
 	names struct {
 		sync.Mutex
@@ -68,7 +68,7 @@ type database struct {
 const batchBytesMin = 1 << 10
 
 func newDatabase(path string, db *pebble.DB, lock *pebble.Lock, f *fault, o Options) *database {
-	d := &database{path: path, fs: o.FS, db: db, lock: lock, fault: f, committed: newCommitted(), directApplies: directApplies}
+	d := &database{path: path, fs: o.FS, db: db, lock: lock, fault: f, committed: newCommitted(o.Shared), directApplies: directApplies}
 	options := pebbleOptions(o, f)
 	options.EnsureDefaults()
 	d.tables = options.MakeWriterOptions(0, db.TableFormat())
@@ -77,6 +77,7 @@ func newDatabase(path string, db *pebble.DB, lock *pebble.Lock, f *fault, o Opti
 	d.open.views = make(map[*view]struct{})
 	d.flusher = newFlusher(o)
 	d.batchBytes = batchBytesMin
+	o.Shared.join(d)
 	return d
 }
 
@@ -90,7 +91,7 @@ func (d *database) Get(store state.StoreID, key []byte) ([]byte, bool, error) {
 	if err := d.usableLocked("get"); err != nil {
 		return nil, false, err
 	}
-	return d.get(d.db, &d.committed, store, key)
+	return d.get(d.db, d.committed, store, key)
 }
 
 // get reads from the database with the layer above it, or from a snapshot, which has none. The caller holds
@@ -295,7 +296,11 @@ func (d *database) abandon() error {
 	for v := range views {
 		errs = append(errs, v.release())
 	}
+	d.committed.end()
 	errs = append(errs, d.db.Close(), d.lock.Close())
+	// Nobody will flush what is left, if anything is.
+	d.flusher.reached(d.flusher.written.Load())
+	d.flusher.shared.leave(d)
 	if err := errors.Join(errs...); err != nil && d.fault.err.Load() == nil {
 		return fmt.Errorf("pebblestore: %w", d.fault.newError("close", err))
 	}

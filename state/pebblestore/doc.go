@@ -8,6 +8,16 @@
 // reports. Flush and Close make everything durable; in between a background flush bounds what a restart has
 // to replay (Options).
 //
+// # The way down
+//
+//	Apply ──► buffer ──► Pebble: memtable ──► tables        Load ──► table
+//
+// A round goes into a buffer above Pebble, a hash table with the last write of each key (type committed), and
+// from there with its neighbours into Pebble as one batch: when FlushBytes are waiting, after FlushInterval,
+// and whenever something has to see more than one key. Rounds for which that is a detour go into Pebble
+// directly. Apply holds back when the disk does not keep up, when L0 is too deep, and when the memory budget of
+// the process (type Shared) is used up.
+//
 // # Layout
 //
 // All stores of a task share one key space, each behind its 4-byte id. The positions are a key in every
@@ -29,6 +39,8 @@
 // # Concurrency
 //
 // As state.Database demands: any number of goroutines, batches one after the other. Each database owns one
-// goroutine, the flusher, from Open to Close; Pebble has a few more of its own. Close does not wait for open
+// goroutine, the flusher, from Open to Close, and one more while Load hands its table to Pebble; Pebble has a few
+// more of its own. A Get waits while a round is put into the buffer, some milliseconds for a round of 20,000
+// writes; a task's own reads find those in its layers. Close does not wait for open
 // views and scans of others; it ends them with state.ErrClosed.
 package pebblestore

@@ -8,3 +8,9 @@ func AlwaysBuffer(db state.Database) state.Database {
 	db.(*database).directApplies = 0
 	return db
 }
+
+// NeverBuffer sends every round straight into Pebble, for comparison.
+func NeverBuffer(db state.Database) state.Database {
+	db.(*database).direct = 1 << 62
+	return db
+}

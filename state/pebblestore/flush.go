@@ -18,6 +18,13 @@ type flusher struct {
 	bytes    int64
 	interval time.Duration
 
+	// shared is the budget, nil for none.
+	shared *Shared
+	// crowded is set while L0 has too many tables to take more in, or may have.
+	crowded atomic.Bool
+	// waits and waited count how often and how long, in nanoseconds, somebody waited for room.
+	waits, waited atomic.Int64
+
 	// written and flushed count bytes of batches since Open; the difference is in memory only. Counting up
 	// instead of taking a backlog down lets two flushes overlap.
 	written, flushed atomic.Int64
@@ -31,7 +38,7 @@ type flusher struct {
 
 func newFlusher(o Options) flusher {
 	return flusher{
-		bytes: o.FlushBytes, interval: o.FlushInterval,
+		bytes: o.FlushBytes, interval: o.FlushInterval, shared: o.Shared,
 		work: make(chan struct{}, 1), room: make(chan struct{}, 1),
 		stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -43,16 +50,33 @@ func (f *flusher) backlog() int64 { return f.written.Load() - f.flushed.Load() }
 // wrote counts a batch. It wakes the goroutine for the first one after a flush, whose time counts, and for
 // each one above the limit.
 func (f *flusher) wrote(bytes int64) {
-	if before := f.written.Add(bytes) - bytes; before == f.flushed.Load() || f.backlog() >= f.bytes {
+	before := f.written.Add(bytes) - bytes
+	f.shared.add(bytes)
+	if before == f.flushed.Load() || f.due(f.backlog()) {
 		token(f.work)
 	}
+}
+
+// due reports whether that much has to be flushed without waiting for the interval: it is enough by itself,
+// or the process needs the memory.
+func (f *flusher) due(backlog int64) bool {
+	return backlog >= f.bytes || f.shared.pressed() && backlog >= f.shared.share()/2
+}
+
+// roomFor reports whether more may be applied on top of that much.
+func (f *flusher) roomFor(backlog int64) bool {
+	return !f.crowded.Load() && backlog < backlogFactor*f.bytes && !f.shared.full(backlog)
 }
 
 // reached records that everything up to target is on the disk.
 func (f *flusher) reached(target int64) {
 	for {
 		old := f.flushed.Load()
-		if old >= target || f.flushed.CompareAndSwap(old, target) {
+		if old >= target {
+			return
+		}
+		if f.flushed.CompareAndSwap(old, target) {
+			f.shared.add(old - target)
 			token(f.room)
 			return
 		}
@@ -84,11 +108,14 @@ func (d *database) runFlusher() {
 			due = true
 		case <-f.work:
 		}
+		if f.crowded.Load() && !d.waitForLevels() {
+			return
+		}
 		switch backlog := f.backlog(); {
 		case backlog == 0: // a Flush came first
 			timer.Stop()
 			waiting = false
-		case due || backlog >= f.bytes:
+		case due || f.due(backlog):
 			timer.Stop()
 			waiting = false
 			if !d.flushInBackground() {
@@ -119,6 +146,15 @@ func (d *database) flushInBackground() bool {
 	case <-d.flusher.stop:
 		return false
 	}
+	// Before anybody hears that there is memory again: L0 may be what is short now.
+	d.flusher.crowded.Store(true)
+	d.flusher.reached(target)
+	return d.waitForLevels()
+}
+
+// waitForLevels waits until L0 has room for more, and says so. It returns false when the goroutine should
+// end.
+func (d *database) waitForLevels() bool {
 	for d.sublevels() > sublevelsMax {
 		select {
 		case <-d.fault.compacted:
@@ -128,7 +164,8 @@ func (d *database) flushInBackground() bool {
 			return false
 		}
 	}
-	d.flusher.reached(target)
+	d.flusher.crowded.Store(false)
+	token(d.flusher.room)
 	return true
 }
 
@@ -142,14 +179,27 @@ func (d *database) sublevels() int {
 	return int(d.db.Metrics().Levels[0].Sublevels)
 }
 
-// waitForRoom waits while too much is in memory only. The caller holds applying, so that there is one waiter.
+// waitForRoom waits while too much is in memory only, or L0 is too deep. The caller holds applying, so that
+// there is one waiter.
 func (d *database) waitForRoom(op string) error {
-	for d.flusher.backlog() >= backlogFactor*d.flusher.bytes {
+	f := &d.flusher
+	if f.roomFor(f.backlog()) {
+		return nil
+	}
+	began := time.Now()
+	f.waits.Add(1)
+	f.shared.hold(f)
+	defer func() {
+		f.shared.let(f)
+		f.waited.Add(int64(time.Since(began)))
+	}()
+	for !f.roomFor(f.backlog()) {
+		token(f.work) // the share may have become smaller since somebody looked
 		select {
-		case <-d.flusher.room:
+		case <-f.room:
 		case <-d.fault.failed:
 			return d.fault.check(op)
-		case <-d.flusher.stop:
+		case <-f.stop:
 			return errClosed(op, d.path)
 		}
 	}

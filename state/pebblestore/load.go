@@ -22,6 +22,13 @@ const loadDirectory = "load"
 // loadCheckEvery is the number of writes between two looks at whether the work of a Load is still of use.
 const loadCheckEvery = 1024
 
+const (
+	// loadBytesMin is about what a table costs in memory while it is built: some blocks on their way to the disk.
+	loadBytesMin = 512 << 10
+	// loadBytesEach is for its index and filter, which are kept to the end.
+	loadBytesEach = 8
+)
+
 // removeLoadDirectory removes what a crash left of a Load.
 func removeLoadDirectory(path string, o Options) error {
 	return o.FS.RemoveAll(o.FS.PathJoin(path, loadDirectory))
@@ -46,7 +53,7 @@ func (d *database) Load(base, next state.Positions, store state.StoreID, sorted 
 		return d.fault.newError("load", err)
 	}
 	table := d.fs.PathJoin(dir, strconv.Itoa(d.loads)+".sst")
-	size, err := d.writeTable(table, next, store, sorted)
+	err := d.writeTable(table, next, store, sorted)
 	if err != nil {
 		return err
 	}
@@ -62,9 +69,11 @@ func (d *database) Load(base, next state.Positions, store state.StoreID, sorted 
 	}
 	next = next.Clone()
 	d.positions.Store(&next)
-	// As if it were in memory, which it is not: so the flusher sees to its place behind what was applied before,
-	// and a row of loads waits for the compactions like a row of batches.
-	d.flusher.wrote(size)
+	// It is in no memory, but its place behind what was applied before may be: so there is something to flush.
+	// And the next one waits until the flusher has looked at L0.
+	d.flusher.crowded.Store(true)
+	d.flusher.wrote(1)
+	token(d.flusher.work)
 	return nil
 }
 
@@ -75,10 +84,10 @@ func (d *database) Load(base, next state.Positions, store state.StoreID, sorted 
 // wait for the close as Pebble's own files do.
 func (d *database) writeTable(
 	path string, next state.Positions, store state.StoreID, sorted iter.Seq[state.Write],
-) (size int64, err error) {
+) error {
 	file, err := d.fs.Create(path, "onceward-load")
 	if err != nil {
-		return 0, d.fault.newError("load", err)
+		return d.fault.newError("load", err)
 	}
 	w := sstable.NewWriter(objstorageprovider.NewFileWritable(file), d.tables)
 	err = d.fillTable(w, next, store, sorted)
@@ -87,13 +96,9 @@ func (d *database) writeTable(
 		err = d.fault.newError("load", closeErr)
 	}
 	if err == nil {
-		meta, metaErr := w.Metadata()
-		if metaErr == nil {
-			return int64(meta.Size), nil
-		}
-		err = d.fault.newError("load", metaErr)
+		return nil
 	}
-	return 0, errors.Join(err, d.removeTable(path))
+	return errors.Join(err, d.removeTable(path))
 }
 
 // fillTable adds everything in the order of the database's keys: those that begin with 'm' come first.
@@ -101,6 +106,11 @@ func (d *database) fillTable(w *sstable.Writer, next state.Positions, store stat
 	if err := errors.Join(setNext(w.Set), w.Set(positionsKey, next.Append(nil))); err != nil {
 		return d.fault.newError("load", err)
 	}
+	memory := reservation{shared: d.flusher.shared}
+	if memory.shared != nil {
+		memory.use = &memory.shared.loads
+	}
+	defer memory.end()
 	key := appendDataKey(nil, store, nil)
 	var last []byte
 	n := 0
@@ -125,6 +135,7 @@ func (d *database) fillTable(w *sstable.Writer, next state.Positions, store stat
 			return d.fault.newError("load", err)
 		}
 		if n++; n%loadCheckEvery == 0 {
+			memory.grow(loadBytesMin + int64(n)*loadBytesEach)
 			if err := d.goOn("load"); err != nil {
 				return err
 			}

@@ -1,6 +1,10 @@
 package pebblestore
 
-import "github.com/onceward/onceward/state"
+import (
+	"time"
+
+	"github.com/onceward/onceward/state"
+)
 
 // Metrics is a picture of one database, in bytes and counts.
 type Metrics struct {
@@ -19,6 +23,9 @@ type Metrics struct {
 	CompactionDebtBytes uint64
 	// Compactions and Flushes count since the database was opened.
 	Compactions, Flushes int64
+	// Waits counts how often a round or a load waited for the disk or for memory since the database was opened, WaitTime is how long.
+	Waits    int64
+	WaitTime time.Duration
 }
 
 // MetricsOf returns the metrics of a database that was opened by this package; ok is false for another one, and for a closed one. It
@@ -38,6 +45,7 @@ func MetricsOf(db state.Database) (m Metrics, ok bool) {
 		DiskBytes: p.DiskSpaceUsage(), BufferBytes: d.committed.bytes(), MemTableBytes: p.MemTable.Size, UnflushedBytes: d.flusher.backlog(),
 		L0Sublevels: p.Levels[0].Sublevels, ReadAmplification: p.ReadAmp(), CompactionDebtBytes: p.Compact.EstimatedDebt,
 		Compactions: p.Compact.Count, Flushes: p.Flush.Count,
+		Waits: d.flusher.waits.Load(), WaitTime: time.Duration(d.flusher.waited.Load()),
 	}, true
 }
 

@@ -3,7 +3,6 @@ package pebblestore
 import (
 	"log/slog"
 	"math"
-	"runtime"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -29,8 +28,8 @@ const (
 
 // Options are the options of Open. The zero value works.
 type Options struct {
-	// Shared has the caches of the process. Nil gives the database small caches of its own, which is meant
-	// for tests and tools.
+	// Shared has the memory budget and the caches of the process. Nil gives the database small caches of its
+	// own and no budget, which is meant for tests and tools.
 	Shared *Shared
 	// FS is the file system, the operating system's by default.
 	FS vfs.FS
@@ -38,7 +37,8 @@ type Options struct {
 	// values. Nil discards it.
 	Logger *slog.Logger
 	// FlushBytes is how much may be applied before a flush is started in the background, DefaultFlushBytes by
-	// default. When three times as much is waiting, Apply waits for the disk.
+	// default. When three times as much is waiting, Apply waits for the disk. It is lowered to a sixteenth of
+	// the budget of Shared.
 	FlushBytes int64
 	// FlushInterval is the longest time that something applied waits for a flush, DefaultFlushInterval by
 	// default.
@@ -55,31 +55,12 @@ func (o *Options) setDefaults() {
 	if o.FlushBytes <= 0 {
 		o.FlushBytes = DefaultFlushBytes
 	}
+	if o.Shared != nil {
+		o.FlushBytes = min(o.FlushBytes, o.Shared.budget/flushShare)
+	}
 	if o.FlushInterval <= 0 {
 		o.FlushInterval = DefaultFlushInterval
 	}
-}
-
-// Shared holds what all databases of a process have in common: one cache of uncompressed blocks, which also
-// pays for their memtables, and one cache of open files, which bounds the file descriptors.
-type Shared struct {
-	blocks *pebble.Cache
-	files  *pebble.FileCache
-}
-
-// NewShared makes the caches. cacheBytes should leave room for the memtables of all tasks
-// (Options.FlushBytes, two to four times each). Values below 1 MiB and 64 files are raised to these.
-func NewShared(cacheBytes int64, maxOpenFiles int) *Shared {
-	return &Shared{
-		blocks: pebble.NewCache(max(cacheBytes, cacheBytesMin)),
-		files:  pebble.NewFileCache(runtime.GOMAXPROCS(0), max(maxOpenFiles, openFilesMin)),
-	}
-}
-
-// Close gives the caches up. Databases that still use them keep them alive.
-func (s *Shared) Close() {
-	s.files.Unref()
-	s.blocks.Unref()
 }
 
 // pebbleOptions returns Pebble's options with the reason of each that is not the default.

@@ -1,0 +1,242 @@
+package pebblestore
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+const (
+	// writesShare is the part of the budget that is divided among the databases for what they applied and did not
+	// flush: one half. The other one is left to the block cache, without which reading, compacting and restoring
+	// would crawl.
+	writesShare = 2
+	// flushShare is the part of the budget that one flush of one database may be at most.
+	flushShare = 16
+	// reserveStep is the unit in which buffers and loads take memory out of the block cache. Less than one is
+	// not counted, for the sake of many idle databases.
+	reserveStep = 64 << 10
+)
+
+// Shared is what all databases of a process have in common: one budget of memory, and one cache of open
+// files, which bounds the file descriptors.
+//
+// The budget is the size of the block cache, and everything else is taken out of that: memtables, the buffers
+// above them, the tables that loads build, and what callers reserve. The cache gives up blocks for it, at
+// once, so taking never waits, and nobody can wait for somebody who waits for him.
+//
+// What bounds the taking is that databases are held back. The share of one is half of the budget divided by
+// their number, and it may always hold that much in writes that are not on the disk. It may hold more while
+// all of them together hold less than a quarter of the budget; above that, Apply waits in it, for its own
+// flush or for the room that a neighbour gives back, whichever comes first. Sooner, at three quarters of the
+// quarter, every database flushes that holds more than half of its share, idle ones too. So all of them
+// together hold three quarters of the budget at the very most, and a round each. Nobody waits for a neighbour
+// alone: one that has its share gets on at least at the speed of its own disk, one that has not is never held
+// back for memory.
+//
+// All methods may be called by any number of goroutines.
+type Shared struct {
+	blocks *pebble.Cache
+	files  *pebble.FileCache
+
+	budget int64
+	// unflushed is what all databases hold that is not on the disk, buffers and loads what they have reserved.
+	unflushed, buffers, loads atomic.Int64
+	// databases is len(mu.open).
+	databases atomic.Int64
+
+	// mu is a leaf: nothing is called and nothing else is locked while it is held.
+	mu struct {
+		sync.Mutex
+		open map[*database]struct{}
+		// held has the databases in which somebody waits because the budget is used up.
+		held map[*flusher]struct{}
+	}
+}
+
+// NewShared makes the caches of a process for a budget in bytes. It should be some times Options.FlushBytes:
+// the databases of a smaller one flush sooner than they would. Values below 1 MiB and 64 files are raised to
+// these.
+func NewShared(budget int64, maxOpenFiles int) *Shared {
+	s := &Shared{budget: max(budget, cacheBytesMin)}
+	s.blocks = pebble.NewCache(s.budget)
+	s.files = pebble.NewFileCache(runtime.GOMAXPROCS(0), max(maxOpenFiles, openFilesMin))
+	s.mu.open = make(map[*database]struct{})
+	s.mu.held = make(map[*flusher]struct{})
+	return s
+}
+
+// Close gives the caches up. Databases that still use them keep them alive.
+func (s *Shared) Close() {
+	s.files.Unref()
+	s.blocks.Unref()
+}
+
+// Reserve takes memory of a caller out of the budget until release is called, which is done once and before
+// Close: what a restore sorts, for instance, counts as a load. It does not wait.
+func (s *Shared) Reserve(bytes int64) (release func()) { return s.reserve(&s.loads, bytes) }
+
+func (s *Shared) reserve(use *atomic.Int64, bytes int64) (release func()) {
+	use.Add(bytes)
+	give := s.blocks.Reserve(int(bytes))
+	return func() {
+		use.Add(-bytes)
+		give()
+	}
+}
+
+// Spent is what the budget of the process is spent on, in bytes.
+type Spent struct {
+	// Budget is all there is.
+	Budget int64
+	// Blocks is the block cache, with what it has room for and has not read yet. MemTables and Buffers are what
+	// was applied and is not in tables, in Pebble and above it. Loads are the tables that are being built, and
+	// what callers reserved. The four are about the budget, and more while rounds are large beside it.
+	Blocks, MemTables, Buffers, Loads int64
+	// Unflushed is what all databases applied that is not on the disk. From UnflushedMax on those hold back that
+	// have Share of it or more.
+	Unflushed, UnflushedMax, Share int64
+	// Databases are open, Held are those of them that hold back now.
+	Databases, Held int
+}
+
+// Spent returns what the budget is spent on now. It takes some microseconds for each open database, and must
+// not be called after Close.
+func (s *Shared) Spent() Spent {
+	spent := Spent{
+		Budget: s.budget, Buffers: s.buffers.Load(), Loads: s.loads.Load(),
+		Unflushed: s.unflushed.Load(), UnflushedMax: s.holdAt(), Share: s.share(),
+	}
+	s.mu.Lock()
+	spent.Held = len(s.mu.held)
+	open := make([]*database, 0, len(s.mu.open))
+	for d := range s.mu.open {
+		open = append(open, d)
+	}
+	s.mu.Unlock()
+	spent.Databases = len(open)
+	for _, d := range open {
+		if m, ok := MetricsOf(d); ok {
+			spent.MemTables += int64(m.MemTableBytes)
+		}
+	}
+	spent.Blocks = max(s.budget-spent.MemTables-spent.Buffers-spent.Loads, 0)
+	return spent
+}
+
+// add and all that follow do nothing for a database without a Shared, where s is nil.
+
+// join counts a database in, leave out again. The cache lives in between.
+func (s *Shared) join(d *database) {
+	if s == nil {
+		return
+	}
+	s.blocks.Ref()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.open[d] = struct{}{}
+	s.databases.Store(int64(len(s.mu.open)))
+}
+
+func (s *Shared) leave(d *database) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	delete(s.mu.open, d)
+	s.databases.Store(int64(len(s.mu.open)))
+	s.wakeHeld() // shares are larger now
+	s.mu.Unlock()
+	s.blocks.Unref()
+}
+
+// share is what one database may always hold.
+func (s *Shared) share() int64 { return s.budget / writesShare / max(s.databases.Load(), 1) }
+
+// holdAt is how much all of them hold when those that have their share hold back, flushAt when those that have
+// half of it flush.
+func (s *Shared) holdAt() int64 { return s.budget / writesShare / 2 }
+
+func (s *Shared) flushAt() int64 { return s.holdAt() / 4 * 3 }
+
+// pressed reports whether databases should flush early.
+func (s *Shared) pressed() bool { return s != nil && s.unflushed.Load() >= s.flushAt() }
+
+// full reports whether a database with that backlog has to hold back.
+func (s *Shared) full(backlog int64) bool {
+	return s != nil && s.unflushed.Load() >= s.holdAt() && backlog >= s.share()
+}
+
+// add counts what a database applied, or, negative, what it flushed. Whoever it concerns is woken.
+func (s *Shared) add(bytes int64) {
+	if s == nil {
+		return
+	}
+	after, mark := s.unflushed.Add(bytes), s.flushAt()
+	pressed := after >= mark && after-bytes < mark
+	if bytes > 0 && !pressed {
+		return // nearly always
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if bytes < 0 {
+		s.wakeHeld()
+	} else {
+		for d := range s.mu.open {
+			token(d.flusher.work)
+		}
+	}
+}
+
+// wakeHeld lets everyone who waits look again. The caller holds mu.
+func (s *Shared) wakeHeld() {
+	for f := range s.mu.held {
+		token(f.room)
+	}
+}
+
+// hold says that somebody begins to wait for room, let that he has ended.
+func (s *Shared) hold(f *flusher) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.held[f] = struct{}{}
+}
+
+func (s *Shared) let(f *flusher) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.held, f)
+}
+
+// reservation is the memory of one buffer or load, which grows. The zero value with a nil Shared counts
+// nothing.
+type reservation struct {
+	shared  *Shared
+	use     *atomic.Int64
+	bytes   int64
+	release []func()
+}
+
+// grow makes the reservation cover so many bytes.
+func (r *reservation) grow(to int64) {
+	if r.shared == nil || to-r.bytes < reserveStep {
+		return
+	}
+	r.release = append(r.release, r.shared.reserve(r.use, to-r.bytes))
+	r.bytes = to
+}
+
+func (r *reservation) end() {
+	for _, release := range r.release {
+		release()
+	}
+	r.release, r.bytes = nil, 0
+}
