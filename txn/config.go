@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/endpoint"
 	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/worker"
 	"github.com/onceward/onceward/txn/security"
@@ -58,6 +59,9 @@ type Config struct {
 	// CacheBytes is the memory of all databases together: the block cache, out of which everything is taken that they applied and did
 	// not write to the disk yet. Default 256 MiB.
 	CacheBytes int64
+	// RestoreBytesMax bounds the memory that the restores of all tasks together use for what they read, apart from the databases' own. More
+	// makes fewer and larger tables, which saves compactions. Default 64 MiB; at least 8 MiB.
+	RestoreBytesMax int64
 	// TransactionTimeout is what a broker waits for before it aborts a transaction of a process that is gone. Default 10 s.
 	TransactionTimeout time.Duration
 	// SessionTimeout is how long the group waits for a process that is gone. Default 45 s. A restart with the same identity does not
@@ -121,6 +125,7 @@ func (c Config) withDefaults() Config {
 	set(&c.QueueBytesMax, 8<<20)
 	set(&c.OrderWaitMax, task.OrderWaitDefault)
 	set(&c.CacheBytes, 256<<20)
+	set(&c.RestoreBytesMax, 64<<20)
 	set(&c.TransactionTimeout, 10*time.Second)
 	set(&c.SessionTimeout, 45*time.Second)
 	set(&c.ConnectTimeout, 60*time.Second)
@@ -197,6 +202,9 @@ func (c Config) validate() error {
 	}
 	if c.CacheBytes < 0 {
 		wrong("CacheBytes", "it is negative")
+	}
+	if c.RestoreBytesMax < restore.BytesMin {
+		wrong("RestoreBytesMax", fmt.Sprintf("less than %d MiB", restore.BytesMin>>20))
 	}
 	if c.RoundBytesMax < 64<<10 {
 		wrong("RoundBytesMax", "less than 64 KiB")

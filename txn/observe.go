@@ -167,6 +167,8 @@ func (s *session) snapshot(snap *metrics.Snapshot) {
 	databases := map[int]state.Database{}
 	s.tasks.RLock()
 	running := s.tasks.running(s.workers)
+	used, most := s.restorer.Memory()
+	snap.Restoring = &metrics.RestoreMemory{Bytes: used, BytesMax: most}
 	for id, e := range s.tasks.entries {
 		t := metrics.Task{ID: id, State: string(TaskRestoring), StreamTime: state.NoTime}
 		known, adopted := running[id]
@@ -175,6 +177,9 @@ func (s *session) snapshot(snap *metrics.Snapshot) {
 			t.State = string(TaskStopped)
 		case adopted:
 			t.State = string(TaskRunning)
+		default:
+			p := e.progress.Read(snap.Now)
+			t.Restore = &metrics.Restoring{Remaining: p.Remaining, Rate: p.Rate}
 		}
 		for i, in := range known.Inputs {
 			t.Inputs = append(t.Inputs, s.input(in, i, known, ends))

@@ -105,6 +105,7 @@ func (a *App) session(ctx context.Context, in *instance) error {
 	stopErr := s.stop(ends || errors.Is(err, errResumed), ends && !a.cfg.Remain)
 	s.cancel(errSessionOver)
 	s.opening.Wait()
+	s.restorer.Close()
 	workers.Wait()
 	a.detach(s)
 	// A worker's error ends the work too, and is told once.
@@ -173,6 +174,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	s.restorer = restore.New(restore.Restorer{
 		Cluster: in.cluster, Layout: *in.layout.Load(), Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
 		RoundsTopic: topics.RoundsTopic(a.topology.Application()), Metrics: a.metrics, Now: a.cfg.now,
+		BytesMax: a.cfg.RestoreBytesMax,
 	})
 	coordinator := broker.NewCoordinator(in.cluster)
 	for i := range a.cfg.Workers {

@@ -54,9 +54,15 @@ type TaskStatus struct {
 	Reason string `json:"reason,omitempty"`
 	// Inputs are the committed positions.
 	Inputs []InputStatus `json:"inputs,omitempty"`
-	// Restored and Remaining are changelog records that a restore has read, and offsets that are left.
-	Restored  int64 `json:"restored,omitempty"`
-	Remaining int64 `json:"remaining,omitempty"`
+	// Restored and RestoredBytes are changelog records that a restore has read, and the bytes of their keys and values. Remaining is how
+	// many offsets are left: compaction and aborted transactions may have emptied some.
+	Restored      int64 `json:"restored,omitempty"`
+	RestoredBytes int64 `json:"restored_bytes,omitempty"`
+	Remaining     int64 `json:"remaining,omitempty"`
+	// RestoreRate is how many offsets a second the restore has put behind lately, RestoreLeft how long the rest takes at that rate. Both
+	// are zero for a task that does not restore, and as long as nobody can tell: it waits for memory or for an open transaction.
+	RestoreRate float64       `json:"restore_rate,omitempty"`
+	RestoreLeft time.Duration `json:"restore_left_ns,omitempty"`
 	// Records and DeadLetters count since the task was opened.
 	Records     int64 `json:"records"`
 	DeadLetters int64 `json:"dead_letters"`

@@ -59,7 +59,8 @@ func (t *taskTable) status(workers []*worker.Worker) []TaskStatus {
 	running := t.running(workers)
 	out := make([]TaskStatus, 0, len(t.entries))
 	for id, e := range t.entries {
-		s := TaskStatus{ID: id, State: TaskRestoring, Restored: e.progress.Records.Load(), Remaining: e.progress.Remaining.Load()}
+		s := TaskStatus{ID: id, State: TaskRestoring}
+		s.restore(e.progress.Read(time.Now()))
 		if r, ok := running[id]; ok {
 			s.fill(r)
 		}
@@ -74,8 +75,14 @@ func (t *taskTable) status(workers []*worker.Worker) []TaskStatus {
 	return out
 }
 
+// restore takes what a restore has done and has to do. Of one that is over only what it has done is of interest.
+func (s *TaskStatus) restore(p restore.Snapshot) {
+	s.Restored, s.RestoredBytes, s.Remaining = p.Records, p.Bytes, p.Remaining
+	s.RestoreRate, s.RestoreLeft = p.Rate, p.Left
+}
+
 func (s *TaskStatus) fill(r worker.TaskStatus) {
-	s.State, s.Remaining = TaskRunning, 0
+	s.State, s.Remaining, s.RestoreRate, s.RestoreLeft = TaskRunning, 0, 0, 0
 	if r.Stopped != nil {
 		s.State, s.Reason = TaskStopped, r.Stopped.Error()
 	}

@@ -186,6 +186,10 @@ func TestStatusForPeople(t *testing.T) {
 				Restored: 5, Remaining: 7,
 			},
 			{ID: topology.TaskID{Subtopology: "in", Partition: 2}, State: txn.TaskStopped, Reason: "why"},
+			{
+				ID: topology.TaskID{Subtopology: "in", Partition: 3}, State: txn.TaskRestoring,
+				Restored: 5, Remaining: 7000, RestoreRate: 2000.4, RestoreLeft: 3499 * time.Millisecond,
+			},
 		},
 	})
 	want := `application   payments
@@ -198,10 +202,11 @@ commits       3
 aborts        0
 retries       0
 
-TASK  STATE                               RECORDS  DEAD LETTERS  COMMITTED            REASON
-in_0  running                             10       1             in[0]@10 other[0]@2  
-in_1  restoring (5 records read, 7 left)  0        0                                  
-in_2  stopped                             0        0                                  why
+TASK  STATE                                                    RECORDS  DEAD LETTERS  COMMITTED            REASON
+in_0  running                                                  10       1             in[0]@10 other[0]@2  
+in_1  restoring (5 records read, 7 left)                       0        0                                  
+in_2  stopped                                                  0        0                                  why
+in_3  restoring (5 records read, 7000 left, 2000/s, 3s to go)  0        0                                  
 `
 	if err != nil || out.String() != want {
 		t.Errorf("%v, got\n%s\nwant\n%s", err, out.String(), want)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/onceward/onceward/txn"
 )
@@ -48,10 +49,14 @@ type taskStatus struct {
 	Reason      string            `json:"reason,omitempty"`
 	Inputs      []txn.InputStatus `json:"inputs"`
 	Restored    int64             `json:"restored"`
-	Remaining   int64             `json:"remaining"`
-	Records     int64             `json:"records"`
-	DeadLetters int64             `json:"dead_letters"`
-	Outcomes    map[string]int64  `json:"outcomes"`
+	// RestoredBytes to RestoreLeft belong to the restore: bytes read, offsets left, offsets a second, and seconds left.
+	RestoredBytes int64            `json:"restored_bytes"`
+	Remaining     int64            `json:"remaining"`
+	RestoreRate   float64          `json:"restore_rate"`
+	RestoreLeft   float64          `json:"restore_left_seconds"`
+	Records       int64            `json:"records"`
+	DeadLetters   int64            `json:"dead_letters"`
+	Outcomes      map[string]int64 `json:"outcomes"`
 }
 
 func statusOf(s txn.Status) instanceStatus {
@@ -61,7 +66,8 @@ func statusOf(s txn.Status) instanceStatus {
 	for _, t := range s.Tasks {
 		task := taskStatus{
 			Task: t.ID.String(), Subtopology: t.ID.Subtopology, Partition: t.ID.Partition, State: t.State,
-			Reason: t.Reason, Inputs: t.Inputs, Restored: t.Restored, Remaining: t.Remaining, Records: t.Records,
+			Reason: t.Reason, Inputs: t.Inputs, Restored: t.Restored, RestoredBytes: t.RestoredBytes,
+			Remaining: t.Remaining, RestoreRate: t.RestoreRate, RestoreLeft: t.RestoreLeft.Seconds(), Records: t.Records,
 			DeadLetters: t.DeadLetters, Outcomes: t.Outcomes,
 		}
 		// Empty and not null, so that programs need no special case.
@@ -100,9 +106,17 @@ func writeStatus(out io.Writer, s txn.Status) error {
 
 func stateOf(task txn.TaskStatus) string {
 	if task.State == txn.TaskRestoring {
-		return fmt.Sprintf("%s (%d records read, %d left)", task.State, task.Restored, task.Remaining)
+		return fmt.Sprintf("%s (%d records read, %d left%s)", task.State, task.Restored, task.Remaining, pace(task))
 	}
 	return string(task.State)
+}
+
+// pace says how fast a restore is, once that is known.
+func pace(task txn.TaskStatus) string {
+	if task.RestoreRate <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %.0f/s, %s to go", task.RestoreRate, task.RestoreLeft.Round(time.Second))
 }
 
 func positions(inputs []txn.InputStatus) string {

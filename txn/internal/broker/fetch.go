@@ -108,30 +108,36 @@ func (r *Reader) fetchOnce(ctx context.Context, offset int64, wait time.Duration
 		LogStart: fp.LogStartOffset}, nil
 }
 
-func (r *Reader) findLeader(ctx context.Context) error {
+func (r *Reader) findLeader(ctx context.Context) (err error) {
+	r.leader, err = r.c.leader(ctx, r.topic, r.partition)
+	return err
+}
+
+// leader asks who leads a partition. It returns -1 with every error.
+func (c *Cluster) leader(ctx context.Context, topic string, partition int32) (int32, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
-	t.Topic = kmsg.StringPtr(r.topic)
+	t.Topic = kmsg.StringPtr(topic)
 	req.Topics = append(req.Topics, t)
-	resp, err := req.RequestWith(ctx, r.c.cl)
+	resp, err := req.RequestWith(ctx, c.cl)
 	if err != nil {
-		return err
+		return -1, err
 	}
 	for _, t := range resp.Topics {
 		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
-			return err
+			return -1, err
 		}
 		for _, p := range t.Partitions {
-			if p.Partition == r.partition {
-				if p.Leader < 0 {
-					return kerr.LeaderNotAvailable
-				}
-				r.leader = p.Leader
-				return nil
+			if p.Partition != partition {
+				continue
 			}
+			if p.Leader < 0 {
+				return -1, kerr.LeaderNotAvailable
+			}
+			return p.Leader, nil
 		}
 	}
-	return kerr.UnknownTopicOrPartition
+	return -1, kerr.UnknownTopicOrPartition
 }
 
 // LogBounds returns the first offset and the high watermark of a partition (read uncommitted).

@@ -24,6 +24,13 @@ type Snapshot struct {
 	Paused map[string]int
 	// Cache is nil while there is none.
 	Cache *pebblestore.CacheMetrics
+	// Restoring is nil without a session.
+	Restoring *RestoreMemory
+}
+
+// RestoreMemory is what restores hold of what they read, and the most that they may.
+type RestoreMemory struct {
+	Bytes, BytesMax int64
 }
 
 // The states of tasks, and the reasons of pauses, that are always shown.
@@ -50,6 +57,15 @@ type Task struct {
 	Inputs     []Input
 	// Store is nil for a task without an open database.
 	Store *pebblestore.Metrics
+	// Restore is nil for a task that does not restore.
+	Restore *Restoring
+}
+
+// Restoring is a restore that is under way.
+type Restoring struct {
+	// Remaining is in offsets, Rate in offsets a second.
+	Remaining int64
+	Rate      float64
 }
 
 // Input is one input partition of a task.
@@ -107,6 +123,11 @@ var (
 	compactionsDesc = desc("state_compactions_total", "Compactions since the database was opened.", "task")
 	flushesDesc     = desc("state_flushes_total", "Flushes since the database was opened.", "task")
 
+	remainingDesc  = desc("restore_remaining_offsets", "Offsets that a restore has before it.", "task")
+	rateDesc       = desc("restore_offsets_per_second", "Offsets that a restore has put behind lately, per second.", "task")
+	memoryDesc     = desc("restore_memory_bytes", "Memory of what restores have read and not written yet.")
+	memoryMostDesc = desc("restore_memory_limit_bytes", "The most that restores may hold of what they read.")
+
 	cacheDesc  = desc("cache_bytes", "Size of the block cache that all databases share.")
 	hitsDesc   = desc("cache_hits_total", "Hits of the block cache.")
 	missesDesc = desc("cache_misses_total", "Misses of the block cache.")
@@ -118,6 +139,7 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 		infoDesc, tasksDesc, pausedDesc, committedDesc, lagDesc, stableLagDesc, pendingDesc, queueDesc, streamTimeDesc,
 		overlayDesc, roundDesc, commitTimeDesc, openDesc,
 		diskDesc, memTableDesc, unflushedDesc, sublevelsDesc, readAmpDesc, debtDesc, compactionsDesc, flushesDesc,
+		remainingDesc, rateDesc, memoryDesc, memoryMostDesc,
 		cacheDesc, hitsDesc, missesDesc,
 	} {
 		ch <- d
@@ -142,6 +164,10 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, w := range s.Workers {
 		out.worker(w, s.Now)
+	}
+	if s.Restoring != nil {
+		out.gauge(memoryDesc, float64(s.Restoring.Bytes))
+		out.gauge(memoryMostDesc, float64(s.Restoring.BytesMax))
 	}
 	if s.Cache != nil {
 		out.gauge(cacheDesc, float64(s.Cache.Bytes))
@@ -179,6 +205,10 @@ func (s sink) task(t Task, now time.Time) {
 	}
 	if t.StreamTime != state.NoTime {
 		s.gauge(streamTimeDesc, float64(t.StreamTime)/1000, id)
+	}
+	if r := t.Restore; r != nil {
+		s.gauge(remainingDesc, float64(r.Remaining), id)
+		s.gauge(rateDesc, r.Rate, id)
 	}
 	if m := t.Store; m != nil {
 		s.gauge(diskDesc, float64(m.DiskBytes), id)

@@ -52,6 +52,10 @@
 //	onceward_worker_round_bytes{worker}                  input and output of the open round
 //	onceward_worker_commit_time_seconds{worker}          smoothed time from seal to applied, which paces commits
 //	onceward_worker_open_transaction_age_seconds{worker} age of the older open transaction, 0 without one
+//	onceward_restore_remaining_offsets{task}             offsets that a restore has before it; absent for tasks that do not restore
+//	onceward_restore_offsets_per_second{task}            how fast they become fewer: what remains over this is the time that is left
+//	onceward_restore_memory_bytes                        what restores have read and not written yet
+//	onceward_restore_memory_limit_bytes                  the most that it may be
 //	onceward_state_*{task}, onceward_cache_*             databases and the block cache that they share
 //
 // The two lags differ by what open transactions of producers before us hold. Both are distances in offsets and count control records,

@@ -37,6 +37,7 @@ func everything() Snapshot {
 			},
 			{
 				ID: topology.TaskID{Subtopology: "in", Partition: 4}, State: "stopped", StreamTime: state.NoTime,
+				Restore: &Restoring{Remaining: 14, Rate: 15},
 				Inputs: []Input{{
 					Topic: "in", Partition: 4, Committed: 7, HighWatermark: Unknown, LastStable: 5, Oldest: state.NoTime,
 				}},
@@ -45,8 +46,9 @@ func everything() Snapshot {
 		Workers: []WorkerGauges{{
 			ID: 2, OverlayBytes: 10, RoundBytes: 20, CommitTime: 30 * time.Millisecond, TransactionSince: testNow.Add(-4 * time.Second),
 		}},
-		Paused: map[string]int{"queue_full": 1, "stopped": 2},
-		Cache:  &pebblestore.CacheMetrics{Bytes: 11, Hits: 12, Misses: 13},
+		Paused:    map[string]int{"queue_full": 1, "stopped": 2},
+		Cache:     &pebblestore.CacheMetrics{Bytes: 11, Hits: 12, Misses: 13},
+		Restoring: &RestoreMemory{Bytes: 16, BytesMax: 17},
 	}
 }
 
@@ -134,6 +136,18 @@ onceward_partitions_paused{reason="queue_full"} 1
 onceward_partitions_paused{reason="restoring"} 0
 onceward_partitions_paused{reason="retrying"} 0
 onceward_partitions_paused{reason="stopped"} 2
+# HELP onceward_restore_memory_bytes Memory of what restores have read and not written yet.
+# TYPE onceward_restore_memory_bytes gauge
+onceward_restore_memory_bytes 16
+# HELP onceward_restore_memory_limit_bytes The most that restores may hold of what they read.
+# TYPE onceward_restore_memory_limit_bytes gauge
+onceward_restore_memory_limit_bytes 17
+# HELP onceward_restore_offsets_per_second Offsets that a restore has put behind lately, per second.
+# TYPE onceward_restore_offsets_per_second gauge
+onceward_restore_offsets_per_second{task="in_4"} 15
+# HELP onceward_restore_remaining_offsets Offsets that a restore has before it.
+# TYPE onceward_restore_remaining_offsets gauge
+onceward_restore_remaining_offsets{task="in_4"} 14
 # HELP onceward_state_compactions_total Compactions since the database was opened.
 # TYPE onceward_state_compactions_total counter
 onceward_state_compactions_total{task="in_3"} 7

@@ -33,6 +33,9 @@ type Changelog struct {
 	Empty bool
 	// DeleteRetention is how long the topic keeps tombstones.
 	DeleteRetention time.Duration
+	// Deletes says that the topic forgets old records by itself, as those of stores with a retention do. What is gone from it is expired
+	// in the store too, whose reads say so.
+	Deletes bool
 }
 
 // Found is everything that Judge looks at.
@@ -53,14 +56,16 @@ type Found struct {
 type Replay struct {
 	Changelog
 	From, Target int64
+	// Full is why the store is to be emptied first, empty if it is not, and Reason the same in words.
+	Full   Cause
+	Reason string
 }
 
 // Plan says how to get from what was found to the task's committed positions.
 type Plan struct {
-	// Wipe says that the database is to be emptied first, WipeReason why, and WipeCause the same in a word for the metrics.
-	Wipe       bool
+	// Wipe is why the whole database is to be emptied first, empty if it is not, and WipeReason the same in words.
+	Wipe       Cause
 	WipeReason string
-	WipeCause  Cause
 	Replays    []Replay
 	// Positions are those of the last commit: what the database will be at.
 	Positions state.Positions
@@ -178,7 +183,7 @@ func judgeNew(f Found) (Plan, error) {
 	return f.fresh(), nil
 }
 
-// Cause is why a database is restored in full, as a word of a closed set.
+// Cause is why a database, or a store of it, is restored in full, as a word of a closed set.
 type Cause string
 
 // The causes.
@@ -204,7 +209,7 @@ const (
 func (f Found) fresh() Plan {
 	plan := Plan{Positions: startPositions(f)}
 	if !f.emptyDatabase() {
-		plan.Wipe, plan.WipeCause, plan.WipeReason = true, Interrupted, "it holds a part of a restore, and there is nothing any more that it was restored from"
+		plan.Wipe, plan.WipeReason = Interrupted, "it holds a part of a restore, and there is nothing any more that it was restored from"
 	}
 	return plan
 }
@@ -262,51 +267,51 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 		return Plan{}, f.stop("a changelog topic is not the one that the last commit names: it was deleted and created again", wayRebuild)
 	}
 	// An empty database is at the committed positions if the commit names none of its stores: it has nothing that a round wrote.
-	if !missing && !plan.Wipe && !f.emptyDatabase() && f.Database.State != b.State {
+	if !missing && !f.emptyDatabase() && f.Database.State != b.State {
 		return Plan{}, f.stop("the database is at the committed positions, but it was written by another round than the commit names", wayRebuild)
-	}
-	if plan.Wipe {
-		for i := range plan.Replays {
-			plan.Replays[i].From = plan.Replays[i].LogStart
-		}
 	}
 	return plan, nil
 }
 
-// judgeChangelog adds what one changelog needs to the plan.
+// judgeChangelog adds what one changelog needs to the plan. What one store has to be restored in full for does not concern its neighbours.
 func (f Found) judgeChangelog(c Changelog, target int64, plan *Plan, missing *bool) error {
-	var have state.Changelog
-	for _, d := range f.Database.Changelogs {
-		if d.Store == c.Store {
-			have = d
-		}
+	have := f.have(c.Store)
+	replay := Replay{Changelog: c, From: max(have.Scanned, c.LogStart), Target: target}
+	if have.TopicID != c.TopicID {
+		replay.From = c.LogStart
 	}
-	replay := Replay{Changelog: c, From: have.Scanned, Target: target}
-	plan.Replays = append(plan.Replays, replay)
-	wipe := func(cause Cause, why string) {
-		if !plan.Wipe {
-			plan.Wipe, plan.WipeCause, plan.WipeReason = true, cause, fmt.Sprintf("store %s: %s", c.Store, why)
-		}
-		*missing = true
+	full := func(cause Cause, why string) {
+		replay.Full, replay.Reason, replay.From = cause, why, c.LogStart
 	}
 	switch {
-	case have.Store != "" && have.TopicID != c.TopicID && have.Applied > 0:
-		wipe(Recreated, "the database was written from a changelog topic that does not exist any more")
+	case have.TopicID != c.TopicID && have.Applied > 0:
+		full(Recreated, "the database was written from a changelog topic that does not exist any more")
 	case have.Applied > target:
 		return f.stop(fmt.Sprintf("the database contains changelog %s[%d] up to %d, and the last commit names %d", c.Topic,
 			f.Task.Partition, have.Applied, target), wayRebuild)
 	case have.Applied == target:
 		// Nothing is missing, whatever the age.
-	case have.Scanned < c.LogStart && have.Applied > 0:
-		wipe(Truncated, fmt.Sprintf("it ends at %d and the changelog starts at %d", have.Scanned, c.LogStart))
-	case have.Applied > 0 && c.DeleteRetention > 0 && f.Database.WrittenAt > 0 &&
-		f.Now.Sub(time.UnixMilli(f.Database.WrittenAt)) > time.Duration(tombstoneMargin*float64(c.DeleteRetention)):
-		wipe(Expired, "it is so old that deletions may be missing from the changelog")
-	default:
-		*missing = true
-		if replay.From < c.LogStart {
-			plan.Replays[len(plan.Replays)-1].From = c.LogStart
-		}
+		replay.From = target
+		plan.Replays = append(plan.Replays, replay)
+		return nil
+	case have.Applied > 0 && have.Scanned < c.LogStart && !c.Deletes:
+		full(Truncated, fmt.Sprintf("it ends at %d and the changelog starts at %d", have.Scanned, c.LogStart))
+	case have.Applied > 0 && f.tooOld(c):
+		full(Expired, "it is so old that deletions may be missing from the changelog")
 	}
+	*missing = true
+	plan.Replays = append(plan.Replays, replay)
 	return nil
+}
+
+// have returns what the database has of a store.
+func (f Found) have(store string) state.Changelog {
+	have, _ := f.Database.Changelog(store)
+	return have
+}
+
+// tooOld reports whether tombstones that the database has not seen may be gone from the log.
+func (f Found) tooOld(c Changelog) bool {
+	age := f.Now.Sub(time.UnixMilli(f.Database.WrittenAt))
+	return c.DeleteRetention > 0 && f.Database.WrittenAt > 0 && age > time.Duration(tombstoneMargin*float64(c.DeleteRetention))
 }

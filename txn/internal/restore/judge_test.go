@@ -51,10 +51,10 @@ func TestJudge(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*Found)
-		// Wanted: either a stop whose text contains stop, or from-target per store and whether the database is wiped.
+		// Wanted: either a stop whose text contains stop, or from-target per store and why store a, and no other, is restored in full.
 		stop string
 		a, b [2]int64
-		wipe string
+		full string
 	}{
 		{name: "nothing is missing", change: func(*Found) {}, a: [2]int64{50, 50}, b: [2]int64{30, 30}},
 		{name: "nothing is missing, however old", change: func(f *Found) { f.Database.WrittenAt = 1 }, a: [2]int64{50, 50}, b: [2]int64{30, 30}},
@@ -70,18 +70,35 @@ func TestJudge(t *testing.T) {
 		{name: "the log was cut above the database", change: func(f *Found) {
 			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 10, 10
 			f.Changelogs[0].LogStart = 20
-		}, a: [2]int64{20, 50}, b: [2]int64{0, 30}, wipe: "starts at 20"},
+		}, a: [2]int64{20, 50}, b: [2]int64{30, 30}, full: "starts at 20"},
 		{name: "a gap old enough for tombstones to be gone", change: func(f *Found) {
 			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 40, 40
 			f.Database.WrittenAt = old
-		}, a: [2]int64{0, 50}, b: [2]int64{0, 30}, wipe: "deletions may be missing"},
+		}, a: [2]int64{0, 50}, b: [2]int64{30, 30}, full: "deletions may be missing"},
 		{name: "a restore that was killed at its end", change: func(f *Found) {
 			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 49, 50
 			f.Database.State, f.Database.Round = state.RoundID{}, state.RoundID{}
 		}, a: [2]int64{50, 50}, b: [2]int64{30, 30}},
+		{name: "a log that forgets was cut above the database", change: func(f *Found) {
+			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 10, 10
+			f.Changelogs[0].LogStart, f.Changelogs[0].Deletes = 20, true
+		}, a: [2]int64{20, 50}, b: [2]int64{30, 30}},
+		{name: "a log that forgets, cut, and a gap old enough for tombstones to be gone", change: func(f *Found) {
+			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 10, 10
+			f.Changelogs[0].LogStart, f.Changelogs[0].Deletes = 20, true
+			f.Database.WrittenAt = old
+		}, a: [2]int64{20, 50}, b: [2]int64{30, 30}, full: "deletions may be missing"},
+		{name: "nothing but markers was read of another changelog", change: func(f *Found) {
+			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 0, 10
+			f.Database.Changelogs[0].TopicID = [16]byte{99}
+		}, a: [2]int64{0, 50}, b: [2]int64{30, 30}},
+		{name: "a gap as old as nothing is missing from yet", change: func(f *Found) {
+			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 40, 40
+			f.Database.WrittenAt = judgeNow.Add(-8 * time.Hour).UnixMilli()
+		}, a: [2]int64{40, 50}, b: [2]int64{30, 30}},
 		{name: "the changelog of the database was recreated", change: func(f *Found) {
 			f.Database.Changelogs[0].TopicID = [16]byte{99}
-		}, a: [2]int64{0, 50}, b: [2]int64{0, 30}, wipe: "does not exist any more"},
+		}, a: [2]int64{0, 50}, b: [2]int64{30, 30}, full: "does not exist any more"},
 
 		{name: "a database that no round has written, where one should have", change: func(f *Found) { f.Database.State = state.RoundID{} }, stop: "another round"},
 		{name: "the database is ahead", change: func(f *Found) { f.Database.Changelogs[0].Applied = 51 }, stop: "contains changelog app-a-changelog[3] up to 51"},
@@ -122,8 +139,11 @@ func TestJudge(t *testing.T) {
 					t.Errorf("store %s is replayed over %v, want %v", plan.Replays[i].Store, got, want)
 				}
 			}
-			if plan.Wipe != (tc.wipe != "") || !strings.Contains(plan.WipeReason, tc.wipe) {
-				t.Errorf("wipe is %t (%s), want %q", plan.Wipe, plan.WipeReason, tc.wipe)
+			if a := plan.Replays[0]; (a.Full != "") != (tc.full != "") || !strings.Contains(a.Reason, tc.full) {
+				t.Errorf("store a is restored in full for %q (%s), want %q", a.Full, a.Reason, tc.full)
+			}
+			if b := plan.Replays[1]; b.Full != "" || plan.Wipe != "" {
+				t.Errorf("store b is restored in full for %q (%s), the database for %q, and nothing is wrong with them", b.Full, b.Reason, plan.Wipe)
 			}
 			if !plan.Positions.Same(committed()) {
 				t.Errorf("positions are %v, want %v", plan.Positions, committed())
@@ -189,7 +209,7 @@ func TestJudgePartOfARestore(t *testing.T) {
 		f.Changelogs[i].Empty = true
 	}
 	plan, err := Judge(f)
-	if err != nil || !plan.Wipe {
+	if err != nil || plan.Wipe != Interrupted {
 		t.Errorf("the plan is %+v (%v), want a wipe", plan, err)
 	}
 }
@@ -204,8 +224,8 @@ func TestJudgeReplacedStores(t *testing.T) {
 			f.Changelogs[i].Store, f.Changelogs[i].HighWatermark, f.Changelogs[i].Empty = f.Changelogs[i].Store+"2", 0, true
 		}
 		plan, err := Judge(f)
-		if err != nil || plan.Wipe {
-			t.Errorf("database at %s: wiped %v, %v", database, plan.Wipe, err)
+		if err != nil || plan.Wipe != "" {
+			t.Errorf("database at %s: wiped for %q, %v", database, plan.Wipe, err)
 		}
 	}
 }

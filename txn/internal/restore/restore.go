@@ -5,19 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
+	"runtime"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
-	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/metrics"
-	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
@@ -32,7 +30,8 @@ type Source struct {
 type Store struct {
 	Name           string
 	ChangelogTopic string
-	Layout         state.Layout
+	// Layout turns the changelog's records into the store's rows.
+	Layout state.Layout
 }
 
 // Request is one task to open.
@@ -40,25 +39,11 @@ type Request struct {
 	Task    topology.TaskID
 	Sources []Source // sorted by topic
 	Stores  []Store  // sorted by name
+	// Standby tasks are restored after all others.
+	Standby bool
 	// Open opens the task's database, Remove deletes it. Both are nil for a task without stores.
 	Open   func() (state.Database, error)
 	Remove func() error
-}
-
-// open opens the database and declares the stores.
-func (r *Request) open() (state.Database, error) {
-	db, err := r.Open()
-	if err != nil {
-		return nil, err
-	}
-	declared := make([]state.Declaration, 0, len(r.Stores))
-	for _, s := range r.Stores {
-		declared = append(declared, state.Declaration{Name: s.Name, Layout: s.Layout})
-	}
-	if err := db.Declare(declared...); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return db, nil
 }
 
 // Result is a task's committed state.
@@ -67,17 +52,9 @@ type Result struct {
 	Metadata  string
 	// Database is open and at Positions; nil for a task without stores.
 	Database state.Database
-	// Full is why the database was emptied first, empty if it was not.
-	Full Cause
 }
 
-// Progress can be read while a restore runs.
-type Progress struct {
-	// Records and Bytes count what was read, Remaining is the distance to the targets in offsets.
-	Records, Bytes, Remaining atomic.Int64
-}
-
-// Restorer opens tasks. It is safe for concurrent use.
+// Restorer opens tasks. It is safe for concurrent use. Close it.
 type Restorer struct {
 	Cluster *broker.Cluster
 	Layout  topics.Layout
@@ -90,33 +67,75 @@ type Restorer struct {
 	Now        func() time.Time
 	// Metrics counts the restores.
 	Metrics *metrics.Metrics
-	// running counts the restores at work.
-	running chan struct{}
+	// BytesMax bounds the memory of all restores together, as far as it is theirs: fetched answers, and what is collected for the
+	// databases. Less than BytesMin is raised to it. A record that is larger alone is read none the less.
+	BytesMax int64
+
+	fetcher *broker.Fetcher
+	// stream opens a changelog partition for reading, by the fetcher.
+	stream func(c Changelog, partition int32) stream
+	budget *budget
+	// opens bounds how many databases are being opened.
+	opens chan struct{}
 }
+
+// stream is what is needed of a broker.Stream.
+type stream interface {
+	Fetch(ctx context.Context, offset int64, bytesMax int32) (broker.Answer, error)
+	Close()
+}
+
+// BytesMin is the least memory that restores work with.
+const BytesMin = pagesMin * pageSize
 
 // New returns a restorer.
 func New(r Restorer) *Restorer {
-	r.running = make(chan struct{}, parallelRestores)
 	if r.Now == nil {
 		r.Now = time.Now
 	}
+	r.fetcher = r.Cluster.NewFetcher()
+	r.stream = func(c Changelog, partition int32) stream { return r.fetcher.Open(c.Topic, c.TopicID, partition) }
+	// More changelogs than cores, because some of them wait for the broker; not many more, because fewer and larger chunks make fewer
+	// tables that overlap.
+	r.budget = newBudget(r.BytesMax, runtime.GOMAXPROCS(0)+2)
+	r.opens = make(chan struct{}, opensMax)
 	return &r
 }
 
-const (
-	fetchBytes = 4 << 20
-	fetchWait  = 250 * time.Millisecond
-	// batchRecords bounds what is kept in memory before it goes to the database.
-	batchRecords = 32768
-	batchBytes   = 16 << 20
-	// parallelRestores bounds how many tasks are restored at a time, and with it the memory of all their batches.
-	parallelRestores = 4
-)
+// Memory returns what restores hold of BytesMax at the moment, and what that is.
+func (r *Restorer) Memory() (bytes, bytesMax int64) { return r.budget.memory() }
 
-// Restore brings the task to its last commit. A StopError says that it must not be opened; other errors are worth another try.
+// opensMax is low because a database that is opened reads and writes files of its own.
+const opensMax = 4
+
+// Close returns when nothing of the restorer runs any more. Restores that are under way end with an error.
+func (r *Restorer) Close() { r.fetcher.Close() }
+
+// opening is one try to open a task.
+type opening struct {
+	r        *Restorer
+	req      Request
+	progress *Progress
+	log      *slog.Logger
+	came     time.Time
+	// full is why the database was restored in full, or the first store of it that was; empty if none was.
+	full Cause
+	db   state.Database
+	// writing orders what is written to the database: positions move one step at a time.
+	writing sync.Mutex
+}
+
+// layout returns that of a store.
+func (o *opening) layout(store string) state.Layout {
+	i := slices.IndexFunc(o.req.Stores, func(s Store) bool { return s.Name == store })
+	return o.req.Stores[i].Layout
+}
+
+// Restore brings the task to its last commit. A StopError says that it must not be opened; other errors are worth another try. What a try
+// has brought into the database stays there, whatever ends it, and the next one goes on behind it.
 func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (result Result, err error) {
-	log := r.Logger.With("task", req.Task.String())
-	found, metadata, err := r.find(ctx, req, log)
+	o := &opening{r: r, req: req, progress: p, log: r.Logger.With("task", req.Task.String()), came: p.begin(time.Now())}
+	found, metadata, err := r.find(ctx, req, o.log)
 	if err != nil {
 		return Result{}, fmt.Errorf("opening task %s: %w", req.Task, err)
 	}
@@ -124,386 +143,145 @@ func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (resul
 		plan, err := Judge(found)
 		return Result{Positions: plan.Positions, Metadata: metadata}, err
 	}
-	select {
-	case r.running <- struct{}{}:
-		defer func() { <-r.running }()
-	case <-ctx.Done():
-		return Result{}, ctx.Err()
-	}
-	if err := failpoint.Hit(ctx, failpoint.OpenBefore); err != nil {
-		return Result{}, err
-	}
-	var full Cause
-	defer r.count(req.Task, p, &full, &err)()
-	db, err := req.open()
-	switch {
-	case errors.Is(err, state.ErrCorrupt):
-		full = Damaged
-		log.Warn("the database is damaged and is restored in full", "error", err)
-	case errors.Is(err, state.ErrLayout):
-		full = Relaid
-		log.Warn("a store has another layout now and the task is restored in full", "error", err)
-	}
-	if full != "" {
-		if err := req.Remove(); err != nil {
-			return Result{}, err
-		}
-		db, err = req.open()
-	}
-	if errors.Is(err, state.ErrFormat) {
-		return Result{}, newer(req.Task, "its database", err)
+	defer o.count(&err)()
+	plan, err := o.open(ctx, found)
+	if err == nil {
+		err = o.restore(ctx, plan)
 	}
 	if err != nil {
-		return Result{}, fmt.Errorf("opening the database of task %s: %w", req.Task, err)
+		return Result{}, o.abandon(err)
 	}
-	found.Database = db.Positions()
-	if full == "" && len(found.Database.Changelogs) == 0 {
-		full = Absent
+	return Result{Positions: plan.Positions, Metadata: metadata, Database: o.db}, nil
+}
+
+// abandon closes the database after an error. A damaged one is removed: damage that only shows in the middle of the work would stop
+// every further try at the same place.
+func (o *opening) abandon(err error) error {
+	if o.db != nil {
+		err = errors.Join(err, o.db.Close())
 	}
-	result, err = r.restoreState(ctx, req, found, db, p, log)
-	result.Metadata = metadata
-	full = cmp.Or(result.Full, full)
-	if err != nil {
-		return Result{}, errors.Join(err, closeAfter(result.Database, db))
+	if damage, ok := errors.AsType[*writeError](err); ok && errors.Is(damage, state.ErrCorrupt) {
+		o.log.Warn("the database is damaged and is restored in full by the next try", "cause", Damaged, "error", err)
+		err = errors.Join(err, o.req.Remove())
 	}
-	return result, nil
+	return err
 }
 
 // count notes where a restore begins; what it returns counts what was done when it is over.
-func (r *Restorer) count(id topology.TaskID, p *Progress, full *Cause, err *error) func() {
-	began, records, bytes := time.Now(), p.Records.Load(), p.Bytes.Load()
+func (o *opening) count(err *error) func() {
+	began, before := time.Now(), o.progress.Read(time.Now())
 	return func() {
-		if *full == Absent && p.Records.Load() == records {
-			*full = "" // a new task, and nothing to restore
+		now := o.progress.Read(time.Now())
+		if o.full == Absent && now.Records == before.Records {
+			o.full = "" // a new task, and nothing to restore
 		}
-		r.Metrics.Restored(metrics.Restore{
-			Task: id, Full: *full != "", Reason: string(*full), Took: time.Since(began), Failed: *err != nil,
-			Records: p.Records.Load() - records, Bytes: p.Bytes.Load() - bytes,
+		o.r.Metrics.Restored(metrics.Restore{
+			Task: o.req.Task, Full: o.full != "", Reason: string(o.full), Took: time.Since(began), Failed: *err != nil,
+			Records: now.Records - before.Records, Bytes: now.Bytes - before.Bytes,
 		})
 	}
 }
 
-// closeAfter closes the database that is open now: a wiped one was replaced.
-func closeAfter(now, before state.Database) error {
-	if now != nil {
-		return now.Close()
+// open opens the database and decides what is to be done with it, and empties it where that is to be done first.
+func (o *opening) open(ctx context.Context, found Found) (Plan, error) {
+	select {
+	case o.r.opens <- struct{}{}:
+		defer func() { <-o.r.opens }()
+	case <-ctx.Done():
+		return Plan{}, ctx.Err()
 	}
-	return before.Close()
-}
-
-// find reads in the order that the package comment demands: offsets before changelogs. It also returns the metadata text itself.
-func (r *Restorer) find(ctx context.Context, req Request, log *slog.Logger) (found Found, metadata string, err error) {
-	found = Found{Task: req.Task, HasState: len(req.Stores) > 0, Now: time.Now()}
-	partitions := map[string][]int32{}
-	for _, s := range req.Sources {
-		partitions[s.Topic] = []int32{req.Task.Partition}
+	if err := failpoint.Hit(ctx, failpoint.OpenBefore); err != nil {
+		return Plan{}, err
 	}
-	if err := failpoint.Hit(ctx, failpoint.StableBefore); err != nil {
-		return Found{}, "", err
+	err := o.openDatabase()
+	switch {
+	case errors.Is(err, state.ErrCorrupt):
+		o.full = Damaged
+		o.log.Warn("the database is damaged and is restored in full", "cause", Damaged, "error", err)
+		err = o.replaceDatabase()
+	case errors.Is(err, state.ErrLayout):
+		o.full = Relaid
+		o.log.Warn("a store has another layout now and the database is restored in full", "cause", Relaid, "error", err)
+		err = o.replaceDatabase()
 	}
-	offsets, err := r.Cluster.StableOffsets(ctx, partitions)
-	if err == nil {
-		err = failpoint.Hit(ctx, failpoint.StableAfter)
+	if errors.Is(err, state.ErrFormat) {
+		return Plan{}, newer(o.req.Task, "its database", err)
 	}
 	if err != nil {
-		return Found{}, "", err
+		return Plan{}, fmt.Errorf("opening the database of task %s: %w", o.req.Task, err)
 	}
-	for i, s := range req.Sources {
-		in := Input{Topic: s.Topic, Partition: req.Task.Partition, Committed: -1}
-		for _, o := range offsets {
-			if o.Topic == s.Topic {
-				in.Committed = o.At
-				if i == 0 {
-					metadata = o.Metadata
-				}
-			}
-		}
-		if in.Committed < 0 {
-			if in.Start, err = r.start(ctx, s, req.Task.Partition); err != nil {
-				return Found{}, "", err
-			}
-		}
-		found.Inputs = append(found.Inputs, in)
+	found.Database = o.db.Positions()
+	if o.full == "" && len(found.Database.Changelogs) == 0 {
+		o.full = Absent
 	}
-	if found.Blob, err = r.blob(ctx, req.Task, metadata); err != nil {
-		return Found{}, "", err
-	}
-	for _, s := range req.Stores {
-		c, err := r.findChangelog(ctx, s, req.Task.Partition, found.Blob, log)
-		if err != nil {
-			return Found{}, "", err
-		}
-		found.Changelogs = append(found.Changelogs, c)
-	}
-	return found, metadata, nil
-}
-
-// blob returns what the metadata says, nil if it does not speak our language. Metadata can refer to a record of the rounds topic; the
-// record must then be there, and be the one that is meant.
-func (r *Restorer) blob(ctx context.Context, id topology.TaskID, metadata string) (*task.Blob, error) {
-	ref, ok := task.ParseReference(metadata)
-	if !ok {
-		blob, err := task.ParseBlob(metadata)
-		if errors.Is(err, state.ErrFormat) {
-			return nil, newer(id, "its last commit", err)
-		}
-		if err != nil {
-			return nil, nil //nolint:nilerr,nilnil // metadata of another program is no error here, Judge decides what it means
-		}
-		return &blob, nil
-	}
-	t := r.Layout[r.RoundsTopic]
-	reader := r.Cluster.NewReader(t.Name, t.ID, ref.Partition, false, 1<<20)
-	var f broker.Fetched
-	for reading := 0; len(f.Records) == 0 && reading < watermarkReadings; reading++ {
-		var err error
-		f, err = reader.Fetch(ctx, ref.Offset, fetchWait)
-		if errors.Is(err, broker.ErrOffsetOutOfRange) {
-			// Above the end it may still come: a new leader may not know its high watermark yet. Below the start it is gone.
-			start, _, boundsErr := r.Cluster.LogBounds(ctx, t.Name, ref.Partition)
-			if boundsErr == nil && start > ref.Offset {
-				break
-			}
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	if len(f.Records) > 0 && f.Records[0].Offset == ref.Offset && string(f.Records[0].Key) == string(task.RecordKey(id.String())) {
-		blob, err := task.ParseBlob(string(f.Records[0].Value))
-		if errors.Is(err, state.ErrFormat) {
-			return nil, newer(id, "its last commit", err)
-		}
-		if err == nil && blob.Round == ref.Round {
-			return &blob, nil
-		}
-	}
-	return nil, &StopError{Task: id, WayOut: wayRebuild, Reason: fmt.Sprintf(
-		"the last commit names the record at %s[%d] offset %d, and that is not there", r.RoundsTopic, ref.Partition, ref.Offset)}
-}
-
-// newer stops a task because a newer build has written something of it.
-func newer(id topology.TaskID, what string, err error) *StopError {
-	return &StopError{Task: id, Cause: err, Reason: what + " is that of a newer build",
-		WayOut: "Way out: run that build or a newer one, which goes on from there"}
-}
-
-func (r *Restorer) start(ctx context.Context, s Source, partition int32) (int64, error) {
-	if s.Start != nil {
-		return s.Start(ctx, partition)
-	}
-	start, _, err := r.Cluster.LogBounds(ctx, s.Topic, partition)
-	return start, err
-}
-
-// A high watermark below the last commit's position is believed only when it stays there: a new leader may not know its own yet.
-const (
-	watermarkReadings = 3
-	watermarkPause    = 5 * time.Second
-)
-
-func (r *Restorer) findChangelog(
-	ctx context.Context, s Store, partition int32, blob *task.Blob, log *slog.Logger,
-) (Changelog, error) {
-	t := r.Layout[s.ChangelogTopic]
-	c := Changelog{Store: s.Name, Topic: s.ChangelogTopic, TopicID: t.ID, DeleteRetention: t.DeleteRetention}
-	for reading := 1; ; reading++ {
-		var err error
-		if c.LogStart, c.HighWatermark, err = r.Cluster.LogBounds(ctx, s.ChangelogTopic, partition); err != nil {
-			return Changelog{}, err
-		}
-		if target, _ := blob.Target(s.Name); target <= c.HighWatermark || reading == watermarkReadings {
-			break
-		}
-		if err := backoff.Sleep(ctx, watermarkPause); err != nil {
-			return Changelog{}, err
-		}
-	}
-	if _, known := blob.Target(s.Name); known {
-		return c, nil // what the log holds beyond the commit does not matter
-	}
-	var err error
-	c.Empty, err = r.empty(ctx, t, partition, c.LogStart, c.HighWatermark, log)
-	return c, err
-}
-
-// empty reports whether no committed record is in the log. It waits for transactions that are open below the high watermark.
-func (r *Restorer) empty(
-	ctx context.Context, t topics.Topic, partition int32, from, highWatermark int64, log *slog.Logger,
-) (bool, error) {
-	reader := r.Cluster.NewReader(t.Name, t.ID, partition, true, 64<<10)
-	waiting := r.watchStable(log, t.Name, partition, highWatermark)
-	for from < highWatermark {
-		f, err := reader.Fetch(ctx, from, fetchWait)
-		if err != nil {
-			return false, err
-		}
-		waiting.fetched(ctx, from, f)
-		if len(f.Records) > 0 {
-			return false, nil
-		}
-		from = f.Next
-	}
-	return true, nil
-}
-
-func (r *Restorer) restoreState(
-	ctx context.Context, req Request, found Found, db state.Database, p *Progress, log *slog.Logger,
-) (Result, error) {
 	plan, err := Judge(found)
 	if err != nil {
-		return Result{}, err
+		return Plan{}, err
 	}
-	if plan.Wipe {
-		log.Warn("state is restored in full", "reason", plan.WipeReason)
-		if err := db.Close(); err != nil {
-			return Result{}, err
-		}
-		if err := req.Remove(); err != nil {
-			return Result{}, err
-		}
-		if db, err = req.open(); err != nil {
-			return Result{}, err
+	if plan.Wipe != "" {
+		o.full = plan.Wipe
+		o.log.Warn("the database is restored in full", "cause", plan.Wipe, "reason", plan.WipeReason)
+		if err := o.replaceDatabase(); err != nil {
+			return Plan{}, err
 		}
 	}
-	result := Result{Positions: plan.Positions, Database: db, Full: plan.WipeCause}
-	started := time.Now()
-	if err := r.replay(ctx, req, plan, db, p, log); err != nil {
-		return result, fmt.Errorf("restoring task %s: %w", req.Task, err)
-	}
-	if err := failpoint.Hit(ctx, failpoint.RestoreAfter); err != nil {
-		return result, err
-	}
-	if n := p.Records.Load(); n > 0 {
-		log.Info("restored", "records", n, "bytes", p.Bytes.Load(), "took", time.Since(started).Round(time.Millisecond))
-	}
-	return result, nil
+	return plan, nil
 }
 
-// replay reads every changelog to its target and leaves the database at the plan's positions.
-func (r *Restorer) replay(ctx context.Context, req Request, plan Plan, db state.Database, p *Progress, log *slog.Logger) error {
-	var remaining int64
-	for _, c := range plan.Replays {
-		remaining += max(c.Target-c.From, 0)
-	}
-	p.Remaining.Store(remaining)
-	for _, c := range plan.Replays {
-		if c.From >= c.Target {
-			continue
-		}
-		if err := r.replayOne(ctx, req, c, db, p, log); err != nil {
-			return err
-		}
-	}
-	base := db.Positions()
-	if base.Same(plan.Positions) {
-		return nil
-	}
-	return db.Apply(base, plan.Positions, func(func(state.Write) bool) {})
-}
-
-// replayOne applies one changelog in batches. Positions move with every batch; applied stays below the target until the plan's own
-// positions are written, so that a restore that was killed is never taken for a complete one.
-func (r *Restorer) replayOne(ctx context.Context, req Request, c Replay, db state.Database, p *Progress, log *slog.Logger) error {
-	reader := r.Cluster.NewReader(c.Topic, c.TopicID, req.Task.Partition, true, fetchBytes)
-	batch := newBatch(state.IDOf(c.Store), layoutOf(req.Stores, c.Store))
-	waiting := r.watchStable(log, c.Topic, req.Task.Partition, c.Target)
-	for at := c.From; at < c.Target; {
-		f, err := reader.Fetch(ctx, at, fetchWait)
-		if err != nil {
-			return err
-		}
-		waiting.fetched(ctx, at, f)
-		for _, rec := range f.Records {
-			if rec.Offset >= c.Target {
-				break
-			}
-			if brokenSkip(rec.Offset, c.Target) {
-				continue
-			}
-			if err := batch.add(rec); err != nil {
-				return fmt.Errorf("changelog %s[%d] at offset %d: %w", c.Topic, req.Task.Partition, rec.Offset, err)
-			}
-			p.Records.Add(1)
-			p.Bytes.Add(int64(len(rec.Key) + len(rec.Value)))
-		}
-		p.Remaining.Add(at - min(f.Next, c.Target))
-		at = min(f.Next, c.Target)
-		if batch.records >= batchRecords || batch.bytes >= batchBytes || at >= c.Target {
-			if err := batch.apply(db, c, at); err != nil {
-				return err
-			}
-			if err := failpoint.Hit(ctx, failpoint.RestoreBatch); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// batch keeps the last write per key.
-type batch struct {
-	store   state.StoreID
-	layout  state.Layout
-	index   map[string]int
-	writes  []state.Write
-	records int
-	bytes   int
-	last    int64
-}
-
-func newBatch(store state.StoreID, layout state.Layout) *batch {
-	return &batch{store: store, layout: layout, index: map[string]int{}}
-}
-
-func layoutOf(stores []Store, name string) state.Layout {
-	i := slices.IndexFunc(stores, func(s Store) bool { return s.Name == name })
-	return stores[i].Layout
-}
-
-func (b *batch) add(r *broker.Record) error {
-	w, err := b.layout.Row(state.ChangelogRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp.UnixMilli()})
+// openDatabase opens the database and declares the stores.
+func (o *opening) openDatabase() error {
+	db, err := o.req.Open()
 	if err != nil {
 		return err
 	}
-	w.Store = b.store
-	if i, ok := b.index[string(w.Key)]; ok {
-		b.writes[i] = w
-	} else {
-		b.index[string(w.Key)] = len(b.writes)
-		b.writes = append(b.writes, w)
+	declared := make([]state.Declaration, 0, len(o.req.Stores))
+	for _, s := range o.req.Stores {
+		declared = append(declared, state.Declaration{Name: s.Name, Layout: s.Layout})
 	}
-	b.records++
-	b.bytes += len(r.Key) + len(r.Value)
-	b.last = r.Offset
+	if err := db.Declare(declared...); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	o.db = db
 	return nil
 }
 
-func (b *batch) all() iter.Seq[state.Write] {
-	return func(yield func(state.Write) bool) {
-		for _, w := range b.writes {
-			if !yield(w) {
-				return
-			}
+// replaceDatabase makes a new one.
+func (o *opening) replaceDatabase() error {
+	if o.db != nil {
+		err := o.db.Close()
+		if o.db = nil; err != nil {
+			return err
 		}
 	}
+	if err := o.req.Remove(); err != nil {
+		return err
+	}
+	return o.openDatabase()
 }
 
-// apply writes the batch with the position behind it. The position counts as applied only below the target: see replayOne.
-func (b *batch) apply(db state.Database, c Replay, at int64) error {
-	base := db.Positions()
-	next := base.Clone()
-	if next.WrittenAt == 0 {
-		next.WrittenAt = time.Now().UnixMilli() // the age of what is here so far; an older one stays until everything is
+// restore brings the database to the plan's positions.
+func (o *opening) restore(ctx context.Context, plan Plan) error {
+	for _, c := range plan.Replays {
+		o.full = cmp.Or(o.full, c.Full)
 	}
-	cl, _ := next.Changelog(c.Store)
-	cl.Store, cl.TopicID, cl.Scanned = c.Store, c.TopicID, at
-	if b.records > 0 {
-		cl.Applied = min(b.last+1, c.Target-1)
+	if err := o.empty(plan.Replays); err != nil {
+		return fmt.Errorf("restoring task %s: %w", o.req.Task, err)
 	}
-	next.SetChangelog(cl)
-	err := db.Apply(base, next, b.all())
-	clear(b.index)
-	b.writes, b.records, b.bytes = b.writes[:0], 0, 0
-	return err
+	started, before := time.Now(), o.progress.Read(time.Now())
+	if err := o.replay(ctx, plan.Replays); err != nil {
+		return fmt.Errorf("restoring task %s: %w", o.req.Task, err)
+	}
+	if base := o.db.Positions(); !base.Same(plan.Positions) {
+		if err := o.db.Apply(base, plan.Positions, func(func(state.Write) bool) {}); err != nil {
+			return fmt.Errorf("restoring task %s: %w", o.req.Task, &writeError{err})
+		}
+	}
+	if err := failpoint.Hit(ctx, failpoint.RestoreAfter); err != nil {
+		return err
+	}
+	if now := o.progress.Read(time.Now()); now.Records > before.Records {
+		o.log.Info("restored", "records", now.Records-before.Records, "bytes", now.Bytes-before.Bytes,
+			"took", time.Since(started).Round(time.Millisecond))
+	}
+	return nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"time"
-
-	"github.com/onceward/onceward/txn/internal/broker"
 )
 
 // stableWait follows the reading of a changelog that may come to the last stable offset: behind it only the end of somebody's open
@@ -24,18 +22,18 @@ func (r *Restorer) watchStable(log *slog.Logger, topic string, partition int32, 
 	return &stableWait{r: r, log: log, topic: topic, partition: partition, target: target}
 }
 
-// fetched takes the answer to a fetch at an offset below the target. An answer that leads no further after StuckAfter is reported with
+// fetched takes the answer to a fetch at an offset below the target: where the next one goes on, and the last stable offset. An answer that leads no further after StuckAfter is reported with
 // the producers whose transactions are open.
-func (w *stableWait) fetched(ctx context.Context, at int64, f broker.Fetched) {
+func (w *stableWait) fetched(ctx context.Context, at, next, lastStable int64) {
 	now := w.r.Now()
 	switch {
-	case f.Next > at:
+	case next > at:
 		w.since = time.Time{}
 	case w.since.IsZero():
 		w.since = now
 	case now.Sub(w.since) > w.r.StuckAfter:
 		w.log.Warn("a restore waits for an open transaction on its changelog", "topic", w.topic, "partition", w.partition, "at", at,
-			"target", w.target, "last_stable_offset", f.LastStableOffset, "held_by", w.r.Cluster.Holder(ctx, w.topic, w.partition))
+			"target", w.target, "last_stable_offset", lastStable, "held_by", w.r.Cluster.Holder(ctx, w.topic, w.partition))
 		w.since = now
 	}
 }

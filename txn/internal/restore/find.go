@@ -1,0 +1,176 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/backoff"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/task"
+	"github.com/onceward/onceward/txn/internal/topics"
+)
+
+// fetchWait is how long a broker waits for records before it says that there are none.
+const fetchWait = 250 * time.Millisecond
+
+// find reads in the order that the package comment demands: offsets before changelogs. It also returns the metadata text itself.
+func (r *Restorer) find(ctx context.Context, req Request, log *slog.Logger) (found Found, metadata string, err error) {
+	found = Found{Task: req.Task, HasState: len(req.Stores) > 0, Now: time.Now()}
+	partitions := map[string][]int32{}
+	for _, s := range req.Sources {
+		partitions[s.Topic] = []int32{req.Task.Partition}
+	}
+	if err := failpoint.Hit(ctx, failpoint.StableBefore); err != nil {
+		return Found{}, "", err
+	}
+	offsets, err := r.Cluster.StableOffsets(ctx, partitions)
+	if err == nil {
+		err = failpoint.Hit(ctx, failpoint.StableAfter)
+	}
+	if err != nil {
+		return Found{}, "", err
+	}
+	for i, s := range req.Sources {
+		in := Input{Topic: s.Topic, Partition: req.Task.Partition, Committed: -1}
+		for _, o := range offsets {
+			if o.Topic == s.Topic {
+				in.Committed = o.At
+				if i == 0 {
+					metadata = o.Metadata
+				}
+			}
+		}
+		if in.Committed < 0 {
+			if in.Start, err = r.start(ctx, s, req.Task.Partition); err != nil {
+				return Found{}, "", err
+			}
+		}
+		found.Inputs = append(found.Inputs, in)
+	}
+	if found.Blob, err = r.blob(ctx, req.Task, metadata); err != nil {
+		return Found{}, "", err
+	}
+	for _, s := range req.Stores {
+		c, err := r.findChangelog(ctx, s, req.Task.Partition, found.Blob, log)
+		if err != nil {
+			return Found{}, "", err
+		}
+		found.Changelogs = append(found.Changelogs, c)
+	}
+	return found, metadata, nil
+}
+
+// blob returns what the metadata says, nil if it does not speak our language. Metadata can refer to a record of the rounds topic; the
+// record must then be there, and be the one that is meant.
+func (r *Restorer) blob(ctx context.Context, id topology.TaskID, metadata string) (*task.Blob, error) {
+	ref, ok := task.ParseReference(metadata)
+	if !ok {
+		blob, err := task.ParseBlob(metadata)
+		if errors.Is(err, state.ErrFormat) {
+			return nil, newer(id, "its last commit", err)
+		}
+		if err != nil {
+			return nil, nil //nolint:nilerr,nilnil // metadata of another program is no error here, Judge decides what it means
+		}
+		return &blob, nil
+	}
+	t := r.Layout[r.RoundsTopic]
+	reader := r.Cluster.NewReader(t.Name, t.ID, ref.Partition, false, 1<<20)
+	var f broker.Fetched
+	for reading := 0; len(f.Records) == 0 && reading < watermarkReadings; reading++ {
+		var err error
+		f, err = reader.Fetch(ctx, ref.Offset, fetchWait)
+		if errors.Is(err, broker.ErrOffsetOutOfRange) {
+			// Above the end it may still come: a new leader may not know its high watermark yet. Below the start it is gone.
+			start, _, boundsErr := r.Cluster.LogBounds(ctx, t.Name, ref.Partition)
+			if boundsErr == nil && start > ref.Offset {
+				break
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(f.Records) > 0 && f.Records[0].Offset == ref.Offset && string(f.Records[0].Key) == string(task.RecordKey(id.String())) {
+		blob, err := task.ParseBlob(string(f.Records[0].Value))
+		if errors.Is(err, state.ErrFormat) {
+			return nil, newer(id, "its last commit", err)
+		}
+		if err == nil && blob.Round == ref.Round {
+			return &blob, nil
+		}
+	}
+	return nil, &StopError{Task: id, WayOut: wayRebuild, Reason: fmt.Sprintf(
+		"the last commit names the record at %s[%d] offset %d, and that is not there", r.RoundsTopic, ref.Partition, ref.Offset)}
+}
+
+// newer stops a task because a newer build has written something of it.
+func newer(id topology.TaskID, what string, err error) *StopError {
+	return &StopError{Task: id, Cause: err, Reason: what + " is that of a newer build",
+		WayOut: "Way out: run that build or a newer one, which goes on from there"}
+}
+
+func (r *Restorer) start(ctx context.Context, s Source, partition int32) (int64, error) {
+	if s.Start != nil {
+		return s.Start(ctx, partition)
+	}
+	start, _, err := r.Cluster.LogBounds(ctx, s.Topic, partition)
+	return start, err
+}
+
+// A high watermark below the last commit's position is believed only when it stays there: a new leader may not know its own yet.
+const (
+	watermarkReadings = 3
+	watermarkPause    = 5 * time.Second
+)
+
+func (r *Restorer) findChangelog(
+	ctx context.Context, s Store, partition int32, blob *task.Blob, log *slog.Logger,
+) (Changelog, error) {
+	t := r.Layout[s.ChangelogTopic]
+	c := Changelog{Store: s.Name, Topic: s.ChangelogTopic, TopicID: t.ID, DeleteRetention: t.DeleteRetention, Deletes: t.Deletes}
+	for reading := 1; ; reading++ {
+		var err error
+		if c.LogStart, c.HighWatermark, err = r.Cluster.LogBounds(ctx, s.ChangelogTopic, partition); err != nil {
+			return Changelog{}, err
+		}
+		if target, _ := blob.Target(s.Name); target <= c.HighWatermark || reading == watermarkReadings {
+			break
+		}
+		if err := backoff.Sleep(ctx, watermarkPause); err != nil {
+			return Changelog{}, err
+		}
+	}
+	if _, known := blob.Target(s.Name); known {
+		return c, nil // what the log holds beyond the commit does not matter
+	}
+	var err error
+	c.Empty, err = r.empty(ctx, t, partition, c.LogStart, c.HighWatermark, log)
+	return c, err
+}
+
+// empty reports whether no committed record is in the log. It waits for transactions that are open below the high watermark.
+func (r *Restorer) empty(
+	ctx context.Context, t topics.Topic, partition int32, from, highWatermark int64, log *slog.Logger,
+) (bool, error) {
+	reader := r.Cluster.NewReader(t.Name, t.ID, partition, true, 64<<10)
+	waiting := r.watchStable(log, t.Name, partition, highWatermark)
+	for from < highWatermark {
+		f, err := reader.Fetch(ctx, from, fetchWait)
+		if err != nil {
+			return false, err
+		}
+		waiting.fetched(ctx, from, f.Next, f.LastStableOffset)
+		if len(f.Records) > 0 {
+			return false, nil
+		}
+		from = f.Next
+	}
+	return true, nil
+}

@@ -1,0 +1,300 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/broker/batch"
+)
+
+// changelog is the replay of one changelog: three goroutines with a chunk at a time between them.
+//
+//	fetch   asks for the next answer while the last one is decoded
+//	fill    decodes answers, and copies what is below the target into a chunk
+//	load    sorts chunks and writes them to the database, with the position behind them
+type changelog struct {
+	*opening
+	Replay
+	id     state.StoreID
+	layout state.Layout
+	rank   rank
+}
+
+// filled is a chunk on its way to the database.
+type filled struct {
+	chunk *chunk
+	pages int // that were taken for it
+	// last is the offset of its last record, scanned the one from which to go on.
+	last, scanned int64
+	// loaded counts it as loaded.
+	loaded func()
+}
+
+// errGroup ends all of its goroutines with the first error.
+type errGroup struct {
+	all    sync.WaitGroup
+	cancel context.CancelCauseFunc
+	once   sync.Once
+	err    error
+}
+
+func newGroup(ctx context.Context) (*errGroup, context.Context) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return &errGroup{cancel: cancel}, ctx
+}
+
+func (g *errGroup) Go(f func() error) {
+	g.all.Go(func() {
+		if err := f(); err != nil {
+			g.once.Do(func() { g.err = err })
+			g.cancel(err)
+		}
+	})
+}
+
+// Wait returns the first error when all have ended.
+func (g *errGroup) Wait() error {
+	g.all.Wait()
+	g.cancel(nil)
+	return g.err
+}
+
+// replay reads every changelog to its target.
+func (o *opening) replay(ctx context.Context, replays []Replay) error {
+	var remaining int64
+	for _, c := range replays {
+		remaining += max(c.Target-c.From, 0)
+	}
+	o.progress.expect(time.Now(), remaining)
+	rank := newRank(o.req.Standby, o.came, remaining)
+	g, ctx := newGroup(ctx)
+	for _, c := range replays {
+		if c.From < c.Target {
+			x := &changelog{opening: o, Replay: c, id: state.IDOf(c.Store), layout: o.layout(c.Store), rank: rank}
+			g.Go(func() error { return x.run(ctx) })
+		}
+	}
+	return g.Wait()
+}
+
+func (x *changelog) run(ctx context.Context) error {
+	answers, full := make(chan broker.Answer), make(chan filled)
+	g, ctx := newGroup(ctx)
+	g.Go(func() error {
+		defer close(answers)
+		return x.fetch(ctx, answers)
+	})
+	g.Go(func() error {
+		defer close(full)
+		return x.fill(ctx, answers, full)
+	})
+	g.Go(func() error { return x.load(ctx, full) })
+	return g.Wait()
+}
+
+// probeBytes bounds the answers of a changelog that had nothing to read: it has no seat.
+const probeBytes = 64 << 10
+
+// fetch sends answers until the target is reached.
+func (x *changelog) fetch(ctx context.Context, answers chan<- broker.Answer) error {
+	stream := x.r.stream(x.Changelog, x.req.Task.Partition)
+	defer stream.Close()
+	seated := false
+	stand := func() {
+		if seated {
+			x.r.budget.stand()
+		}
+		seated = false
+	}
+	defer stand()
+	waiting := x.r.watchStable(x.log, x.Topic, x.req.Task.Partition, x.Target)
+	blocked := false
+	for at := x.From; at < x.Target; {
+		bytesMax := int32(probeBytes)
+		if !blocked {
+			if !seated {
+				if err := x.r.budget.sit(ctx, x.rank); err != nil {
+					return err
+				}
+				seated = true
+			}
+			bytesMax = fetchBytes
+		}
+		a, err := stream.Fetch(ctx, at, bytesMax)
+		if err != nil {
+			return err
+		}
+		waiting.fetched(ctx, at, a.Next, a.LastStableOffset)
+		if blocked = a.Next == at; blocked {
+			stand()
+			continue
+		}
+		select {
+		case answers <- a:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		at = a.Next
+	}
+	return nil
+}
+
+// idleFlush is how long a chunk waits for more before it goes to the database as it is: the memory may be of use to others, and a
+// restore that is killed goes on behind it.
+const idleFlush = 500 * time.Millisecond
+
+// filler is what fill works with.
+type filler struct {
+	*changelog
+	ctx  context.Context
+	full chan<- filled
+	// chunk is what is collected, nil before a first record; taken is how many pages it was given, pages those of them that are not
+	// for its index.
+	chunk        *chunk
+	taken, pages int
+	last         int64
+	// records and bytes were read since progress was told.
+	records, bytes int64
+}
+
+// fill turns answers into chunks.
+func (x *changelog) fill(ctx context.Context, answers <-chan broker.Answer, full chan<- filled) error {
+	f := &filler{changelog: x, ctx: ctx, full: full}
+	defer f.drop()
+	decoder := batch.NewDecoder()
+	at := x.From
+	for {
+		select {
+		case a, ok := <-answers:
+			if !ok {
+				return f.flush(x.Target)
+			}
+			next, err := a.Decode(decoder, f.add)
+			if err != nil {
+				return fmt.Errorf("reading %s[%d]: %w", x.Topic, x.req.Task.Partition, err)
+			}
+			next = min(next, x.Target)
+			x.progress.add(time.Now(), f.records, f.bytes, next-at)
+			f.records, f.bytes, at = 0, 0, next
+		case <-time.After(idleFlush):
+			if err := f.flush(at); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// add copies a record into the chunk.
+func (f *filler) add(r batch.Record) error {
+	if r.Offset >= f.Target || brokenSkip(r.Offset, f.Target) {
+		return nil
+	}
+	key, value := r.Key, r.Value
+	if f.layout.Kind != state.KeyValueKind { // whose rows are the records
+		w, err := f.layout.Row(state.ChangelogRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
+		if err != nil {
+			return fmt.Errorf("the record at offset %d: %w", r.Offset, err)
+		}
+		if key, value = w.Key, w.Value; w.Delete {
+			value = nil
+		}
+	}
+	if f.chunk == nil || !f.chunk.fits(key, value) || f.chunk.indexBytes() >= (f.taken-f.pages)*pageSize {
+		if err := f.room(key, value, r.Offset); err != nil {
+			return err
+		}
+	}
+	f.chunk.add(key, value)
+	f.last = r.Offset
+	f.records++
+	f.bytes += int64(len(r.Key) + len(r.Value))
+	return nil
+}
+
+// room makes room for a write, in the chunk that there is or in a new one.
+func (f *filler) room(key, value []byte, offset int64) error {
+	for {
+		size, pages, index := 0, 0, 0
+		if f.chunk == nil || !f.chunk.fits(key, value) {
+			size = max(pageSize, writeMax+len(key)+len(value))
+			pages = (size + pageSize - 1) / pageSize
+		}
+		if f.chunk == nil || f.chunk.indexBytes() >= (f.taken-f.pages)*pageSize {
+			index = 1
+		}
+		holds := f.chunk != nil
+		given := !holds || f.taken+pages+index <= f.r.budget.chunkPages()
+		if given {
+			var err error
+			if given, err = f.r.budget.take(f.ctx, f.rank, pages+index, holds); err != nil {
+				return err
+			}
+		}
+		if !given {
+			if err := f.flush(offset); err != nil {
+				return err
+			}
+			continue
+		}
+		if !holds {
+			f.chunk = f.r.budget.chunk()
+		}
+		f.taken += pages + index
+		f.pages += pages
+		switch {
+		case size == pageSize:
+			f.chunk.grow(f.r.budget.page())
+		case size > 0:
+			f.chunk.grow(make([]byte, size))
+		}
+		return nil
+	}
+}
+
+// flush sends the chunk to the database. Everything below scanned is in it, or in those before.
+func (f *filler) flush(scanned int64) error {
+	if f.chunk == nil {
+		return nil
+	}
+	out := filled{chunk: f.chunk, pages: f.taken, last: f.last, scanned: scanned, loaded: f.r.budget.load()}
+	select {
+	case f.full <- out:
+		f.chunk, f.taken, f.pages = nil, 0, 0
+		return nil
+	case <-f.ctx.Done():
+		out.loaded()
+		return f.ctx.Err()
+	}
+}
+
+// drop gives the chunk back that did not come to be sent.
+func (f *filler) drop() {
+	if f.chunk != nil {
+		f.r.budget.keep(f.chunk)
+		f.r.budget.release(f.taken)
+	}
+}
+
+// load writes chunks to the database. A restore that is cancelled takes in no more; what it has stays.
+func (x *changelog) load(ctx context.Context, full <-chan filled) error {
+	for f := range full {
+		err := ctx.Err()
+		if err == nil {
+			f.chunk.sort()
+			err = x.write(ctx, f)
+		}
+		x.r.budget.keep(f.chunk)
+		x.r.budget.release(f.pages)
+		f.loaded()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
