@@ -28,7 +28,7 @@ func changelogOf(n int, keys int32) *fakeLog {
 		for i := range records {
 			records[i] = batchtest.Record{
 				Delta: int64(i), Timestamp: 1_700_000_000_000 + int64(base),
-				Key:   fmt.Appendf(nil, "account-%08d", rng.Int32N(keys)), Value: binary.BigEndian.AppendUint64([]byte("bal "), rng.Uint64()>>20),
+				Key: fmt.Appendf(nil, "account-%08d", rng.Int32N(keys)), Value: binary.BigEndian.AppendUint64([]byte("bal "), rng.Uint64()>>20),
 			}
 		}
 		p.RecordBatches = append(p.RecordBatches, batchtest.Encode(int64(base), 499, 1, batchtest.Transactional, kgo.NoCompression(), records)...)

@@ -23,9 +23,10 @@ type budget struct {
 	waiters []*waiter // in the order of their ranks
 
 	pagesMax, seatsMax int
-	// spare is memory for pages that is not in use, kept while anybody has a seat. spareChunks are empty chunks, likewise.
-	spare       [][]byte
-	spareChunks []*chunk
+	// spare and spareIndexes are memory that is not in use, for pages and for the indexes of chunks, kept while anybody has a seat, and
+	// never more than there are free pages: otherwise the garbage collector would have to find it again and again.
+	spare        [][]byte
+	spareIndexes [][]entry
 }
 
 // rank orders those who wait: active tasks before standbys, then by when they would be done, had they begun when they came. So what is
@@ -107,7 +108,7 @@ func (b *budget) stand() {
 // trim gives the spare memory up when nobody needs any. The caller holds the lock.
 func (b *budget) trim() {
 	if b.seats == b.seatsMax && b.pages == b.pagesMax {
-		b.spare, b.spareChunks = nil, nil
+		b.spare, b.spareIndexes = nil, nil
 	}
 }
 
@@ -207,35 +208,57 @@ func (b *budget) page() []byte {
 		b.spare = b.spare[:n-1]
 		return page
 	}
+	b.drop()
 	return make([]byte, pageSize)
 }
 
-// chunk returns an empty chunk.
-func (b *budget) chunk() *chunk {
+// index returns memory for entries of pages that were taken.
+func (b *budget) index(pages int) []entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n := len(b.spareChunks); n > 0 {
-		c := b.spareChunks[n-1]
-		b.spareChunks = b.spareChunks[:n-1]
-		return c
+	for i, index := range b.spareIndexes {
+		if cap(index) == pages*entriesPerPage {
+			b.spareIndexes = slices.Delete(b.spareIndexes, i, i+1)
+			return index[:0]
+		}
 	}
-	return &chunk{}
+	b.drop()
+	return make([]entry, 0, pages*entriesPerPage)
 }
 
-// spareChunksMax bounds what is kept of the memory for the entries of chunks, which is not counted while it is not in use.
-const spareChunksMax = 2
+// drop gives spare memory up as far as there are fewer free pages, because what is made anew takes its place. The caller holds the lock.
+func (b *budget) drop() {
+	all := len(b.spare)
+	for _, index := range b.spareIndexes {
+		all += cap(index) / entriesPerPage
+	}
+	for ; all > b.pages && len(b.spareIndexes) > 0; b.spareIndexes = b.spareIndexes[1:] {
+		all -= cap(b.spareIndexes[0]) / entriesPerPage
+	}
+	if over := min(all-b.pages, len(b.spare)); over > 0 {
+		b.spare = slices.Delete(b.spare, 0, over)
+	}
+}
 
 // keep takes back the memory of a chunk for the next ones. What was taken for it is to be released apart.
 func (b *budget) keep(c *chunk) {
-	pages := c.reset()
+	pages, index := c.reset()
+	b.keepIndex(index)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, page := range pages {
-		if len(page) == pageSize && len(b.spare) < b.pagesMax {
+		if len(page) == pageSize {
 			b.spare = append(b.spare, page)
 		}
 	}
-	if len(b.spareChunks) < spareChunksMax {
-		b.spareChunks = append(b.spareChunks, c)
+}
+
+// keepIndex takes back the memory of an index.
+func (b *budget) keepIndex(index []entry) {
+	if cap(index) == 0 {
+		return
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spareIndexes = append(b.spareIndexes, index)
 }

@@ -16,6 +16,9 @@ func fill(c *chunk, key, value []byte) {
 	if !c.fits(key, value) {
 		c.grow(make([]byte, max(pageSize, writeMax+len(key)+len(value))))
 	}
+	if c.indexFull() {
+		c.growIndex(make([]entry, 0, cap(c.entries)+entriesPerPage))
+	}
 	c.add(key, value)
 }
 
@@ -47,7 +50,7 @@ func randomKey(rng *rand.Rand, n, values int) []byte {
 
 // TestChunkIsLastWritePerKeyInOrder: against a map, for every shape of keys.
 func TestChunkIsLastWritePerKeyInOrder(t *testing.T) {
-	var c chunk // reused, as restores do
+	var c chunk
 	for _, kind := range keyKinds {
 		for _, n := range []int{0, 1, 2, insertionMax, insertionMax + 1, 300, 20_000} {
 			rng := rand.New(rand.NewPCG(uint64(n), 1))
@@ -158,12 +161,15 @@ func BenchmarkChunk(b *testing.B) {
 						c.grow(free[len(free)-1])
 						free = free[:len(free)-1]
 					}
+					if c.indexFull() {
+						c.growIndex(make([]entry, 0, max(2*cap(c.entries), entriesPerPage)))
+					}
 					c.add(key, value)
 				}
 				for w := range c.all(state.StoreID(1)) {
 					_ = w
 				}
-				free = c.reset()
+				free, _ = c.reset()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/record")
 		})

@@ -152,11 +152,10 @@ type filler struct {
 	*changelog
 	ctx  context.Context
 	full chan<- filled
-	// chunk is what is collected, nil before a first record; taken is how many pages it was given, pages those of them that are not
-	// for its index.
-	chunk        *chunk
-	taken, pages int
-	last         int64
+	// chunk is what is collected, nil before a first record; taken is how many pages it was given, its index included.
+	chunk *chunk
+	taken int
+	last  int64
 	// records and bytes were read since progress was told.
 	records, bytes int64
 }
@@ -205,7 +204,7 @@ func (f *filler) add(r batch.Record) error {
 			value = nil
 		}
 	}
-	if f.chunk == nil || !f.chunk.fits(key, value) || f.chunk.indexBytes() >= (f.taken-f.pages)*pageSize {
+	if f.chunk == nil || !f.chunk.fits(key, value) || f.chunk.indexFull() {
 		if err := f.room(key, value, r.Offset); err != nil {
 			return err
 		}
@@ -225,16 +224,15 @@ func (f *filler) room(key, value []byte, offset int64) error {
 			size = max(pageSize, writeMax+len(key)+len(value))
 			pages = (size + pageSize - 1) / pageSize
 		}
-		if f.chunk == nil || f.chunk.indexBytes() >= (f.taken-f.pages)*pageSize {
+		switch {
+		case f.chunk == nil:
 			index = 1
+		case f.chunk.indexFull():
+			index = f.chunk.indexPages() // twice as many, so that each is copied once at most
 		}
-		holds := f.chunk != nil
-		given := !holds || f.taken+pages+index <= f.r.budget.chunkPages()
-		if given {
-			var err error
-			if given, err = f.r.budget.take(f.ctx, f.rank, pages+index, holds); err != nil {
-				return err
-			}
+		given, err := f.take(pages + index)
+		if err != nil {
+			return err
 		}
 		if !given {
 			if err := f.flush(offset); err != nil {
@@ -242,11 +240,12 @@ func (f *filler) room(key, value []byte, offset int64) error {
 			}
 			continue
 		}
-		if !holds {
-			f.chunk = f.r.budget.chunk()
+		if f.chunk == nil {
+			f.chunk = &chunk{}
 		}
-		f.taken += pages + index
-		f.pages += pages
+		if index > 0 {
+			f.r.budget.keepIndex(f.chunk.growIndex(f.r.budget.index(f.chunk.indexPages() + index)))
+		}
 		switch {
 		case size == pageSize:
 			f.chunk.grow(f.r.budget.page())
@@ -257,6 +256,17 @@ func (f *filler) room(key, value []byte, offset int64) error {
 	}
 }
 
+// take takes pages for the chunk, or says that it should go to the database as it is.
+func (f *filler) take(pages int) (given bool, err error) {
+	if f.chunk != nil && f.taken+pages > f.r.budget.chunkPages() {
+		return false, nil
+	}
+	if given, err = f.r.budget.take(f.ctx, f.rank, pages, f.chunk != nil); given {
+		f.taken += pages
+	}
+	return given, err
+}
+
 // flush sends the chunk to the database. Everything below scanned is in it, or in those before.
 func (f *filler) flush(scanned int64) error {
 	if f.chunk == nil {
@@ -265,7 +275,7 @@ func (f *filler) flush(scanned int64) error {
 	out := filled{chunk: f.chunk, pages: f.taken, last: f.last, scanned: scanned, loaded: f.r.budget.load()}
 	select {
 	case f.full <- out:
-		f.chunk, f.taken, f.pages = nil, 0, 0
+		f.chunk, f.taken = nil, 0
 		return nil
 	case <-f.ctx.Done():
 		out.loaded()
