@@ -54,7 +54,7 @@ func TestRoundsWaitInTheBuffer(t *testing.T) {
 			v, err := db.View()
 			return errors.Join(err, v.Close())
 		},
-		"a declaration": func(db *database) error { return db.Declare("x") },
+		"a declaration": func(db *database) error { return db.Declare(state.KeyValues("x")...) },
 		"a removal":     func(db *database) error { return db.Remove(at(2), at(3), id, state.Range{From: []byte("x")}) },
 		"a load":        func(db *database) error { return db.Load(at(2), at(3), id, ascending(3, "v")) },
 	}

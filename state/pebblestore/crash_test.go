@@ -55,7 +55,7 @@ func (r *crashRun) run() error {
 			return errors.Join(err, db.Close())
 		}
 		if rng.IntN(20) == 0 { // a batch of another kind, at the positions of the last round
-			if err := db.Declare(fmt.Sprint("declared after round ", i+1)); err != nil {
+			if err := db.Declare(state.KeyValues(fmt.Sprint("declared after round ", i+1))...); err != nil {
 				return errors.Join(err, db.Close())
 			}
 		}
