@@ -95,15 +95,18 @@ func New(r Restorer) *Restorer {
 	}
 	r.fetcher = r.Cluster.NewFetcher()
 	r.stream = func(c Changelog, partition int32) stream { return r.fetcher.Open(c.Topic, c.TopicID, partition) }
-	// More changelogs than cores, because some of them wait for the broker; not many more, because fewer and larger chunks make fewer
-	// tables that overlap.
-	r.budget = newBudget(r.BytesMax, runtime.GOMAXPROCS(0)+2)
+	// As many changelogs as cores: while their last chunks are sorted and written, the next ones are fetched. More would share the
+	// memory, and make smaller chunks: tables that overlap and have to be compacted, which costs more than the wait for a broker.
+	r.budget = newBudget(r.BytesMax, max(runtime.GOMAXPROCS(0), seatsMin))
 	r.opens = make(chan struct{}, opensMax)
 	return &r
 }
 
 // Memory returns what restores hold of BytesMax at the moment, and what that is.
 func (r *Restorer) Memory() (bytes, bytesMax int64) { return r.budget.memory() }
+
+// seatsMin lets one changelog be fetched while another one is written on a single core too.
+const seatsMin = 2
 
 // opensMax is low because a database that is opened reads and writes files of its own.
 const opensMax = 4
