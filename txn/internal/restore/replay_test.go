@@ -187,7 +187,7 @@ func randomLogs(seed uint64, n, batches int) map[string]*fakeLog {
 
 // TestReplay: random changelogs of several stores, with aborted transactions, end up as what is committed in them.
 func TestReplay(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(12) {
 		b := newBench(t, 0, 1+int(seed%3), randomLogs(seed, 1+int(seed%4), 100))
 		if err := b.run(t.Context()); err != nil {
 			t.Fatal(err)
@@ -207,7 +207,7 @@ func TestReplay(t *testing.T) {
 // TestReplayIsResumable: whatever ends a restore, each store is at what is below its position, and a further one goes on there. The
 // changelogs are small, of all kinds, or so large that chunks go to the database in the middle of answers.
 func TestReplayIsResumable(t *testing.T) {
-	for seed := range uint64(24) {
+	for seed := range uint64(14) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		logs := randomLogs(seed, 2, 60)
 		if seed < 4 {
