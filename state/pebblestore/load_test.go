@@ -293,3 +293,31 @@ func TestLoadsWaitForCompactions(t *testing.T) {
 		}
 	})
 }
+
+// TestLoadsOfDifferentStoresDoNotOverlap: each goes to the last level at once, although all of them have positions.
+func TestLoadsOfDifferentStoresDoNotOverlap(t *testing.T) {
+	db := openForTest(t, Options{FS: vfs.NewMem()})
+	if err := db.Flush(); err != nil { // the format of a new database
+		t.Fatal(err)
+	}
+	stores := []string{"s", "t", "u"}
+	for i, name := range stores {
+		writes := func(yield func(state.Write) bool) {
+			for w := range ascending(5000, "loaded") {
+				if w.Store = state.IDOf(name); !yield(w) {
+					return
+				}
+			}
+		}
+		if err := db.Load(at(int64(i)), at(int64(i+1)), state.IDOf(name), writes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := db.db.Metrics()
+	if last := m.Levels[len(m.Levels)-1]; last.TablesCount < int64(len(stores)) {
+		t.Errorf("%d tables are in the last level after %d loads:\n%s", last.TablesCount, len(stores), m)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -41,7 +41,7 @@ func changelogOf(n int, keys int32) *fakeLog {
 func BenchmarkRestore(b *testing.B) {
 	const tasks, records = 4, 500_000
 	logs := map[string]*fakeLog{"a": changelogOf(records, 2_000_000), "b": changelogOf(records, 300_000)}
-	for _, megabytes := range []int64{24, 64, 192} {
+	for _, megabytes := range []int64{24, 48, 64, 96} {
 		b.Run(fmt.Sprintf("budget=%dMB", megabytes), func(b *testing.B) {
 			for b.Loop() {
 				restoreTasks(b, b.TempDir(), tasks, megabytes<<20, logs)
@@ -58,7 +58,7 @@ func restoreTasks(b *testing.B, dir string, tasks int, bytesMax int64, logs map[
 	shared := pebblestore.NewShared(32<<20, 500)
 	defer shared.Close()
 	r := &Restorer{Logger: slog.New(slog.DiscardHandler), Now: time.Now, StuckAfter: time.Hour}
-	r.budget = newBudget(bytesMax, runtime.GOMAXPROCS(0)+2)
+	r.budget = newBudget(bytesMax, max(runtime.GOMAXPROCS(0), 2))
 	r.stream = func(c Changelog, _ int32) stream { return logs[c.Store] }
 	var all sync.WaitGroup
 	for i := range tasks {
@@ -71,6 +71,7 @@ func restoreTasks(b *testing.B, dir string, tasks int, bytesMax int64, logs map[
 			o.req.Task.Partition = int32(i)
 			var replays []Replay
 			for store, log := range logs {
+				o.req.Stores = append(o.req.Stores, Store{Name: store})
 				replays = append(replays, Replay{Changelog: Changelog{Store: store, TopicID: [16]byte{1}}, Target: log.end})
 			}
 			err := errors.Join(o.replay(b.Context(), replays), db.Close())

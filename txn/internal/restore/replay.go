@@ -19,9 +19,9 @@ import (
 type changelog struct {
 	*opening
 	Replay
-	id   state.StoreID
-	row  Row
-	rank rank
+	id     state.StoreID
+	layout state.Layout
+	rank   rank
 }
 
 // filled is a chunk on its way to the database.
@@ -74,7 +74,7 @@ func (o *opening) replay(ctx context.Context, replays []Replay) error {
 	g, ctx := newGroup(ctx)
 	for _, c := range replays {
 		if c.From < c.Target {
-			x := &changelog{opening: o, Replay: c, id: state.IDOf(c.Store), row: o.row(c.Store), rank: rank}
+			x := &changelog{opening: o, Replay: c, id: state.IDOf(c.Store), layout: o.layout(c.Store), rank: rank}
 			g.Go(func() error { return x.run(ctx) })
 		}
 	}
@@ -195,10 +195,13 @@ func (f *filler) add(r batch.Record) error {
 		return nil
 	}
 	key, value := r.Key, r.Value
-	if f.row != nil {
-		var err error
-		if key, value, err = f.row(r.Key, r.Value, r.Timestamp); err != nil {
+	if f.layout.Kind != state.KeyValueKind { // whose rows are the records
+		w, err := f.layout.Row(state.ChangelogRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
+		if err != nil {
 			return fmt.Errorf("the record at offset %d: %w", r.Offset, err)
+		}
+		if key, value = w.Key, w.Value; w.Delete {
+			value = nil
 		}
 	}
 	if f.chunk == nil || !f.chunk.fits(key, value) || f.chunk.indexFull() {

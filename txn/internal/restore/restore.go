@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +30,7 @@ type Source struct {
 type Store struct {
 	Name           string
 	ChangelogTopic string
-	// Layout says how the changelog's records become the store's rows.
+	// Layout turns the changelog's records into the store's rows.
 	Layout state.Layout
 }
 
@@ -94,15 +95,18 @@ func New(r Restorer) *Restorer {
 	}
 	r.fetcher = r.Cluster.NewFetcher()
 	r.stream = func(c Changelog, partition int32) stream { return r.fetcher.Open(c.Topic, c.TopicID, partition) }
-	// More changelogs than cores, because some of them wait for the broker; not many more, because fewer and larger chunks make fewer
-	// tables that overlap.
-	r.budget = newBudget(r.BytesMax, runtime.GOMAXPROCS(0)+2)
+	// As many changelogs as cores: while their last chunks are sorted and written, the next ones are fetched. More would share the
+	// memory, and make smaller chunks: tables that overlap and have to be compacted, which costs more than the wait for a broker.
+	r.budget = newBudget(r.BytesMax, max(runtime.GOMAXPROCS(0), seatsMin))
 	r.opens = make(chan struct{}, opensMax)
 	return &r
 }
 
 // Memory returns what restores hold of BytesMax at the moment, and what that is.
 func (r *Restorer) Memory() (bytes, bytesMax int64) { return r.budget.memory() }
+
+// seatsMin lets one changelog be fetched while another one is written on a single core too.
+const seatsMin = 2
 
 // opensMax is low because a database that is opened reads and writes files of its own.
 const opensMax = 4
@@ -124,14 +128,10 @@ type opening struct {
 	writing sync.Mutex
 }
 
-// row returns the function of a store.
-func (o *opening) row(store string) Row {
-	for _, s := range o.req.Stores {
-		if s.Name == store {
-			return rowOf(s.Layout)
-		}
-	}
-	return nil
+// layout returns that of a store.
+func (o *opening) layout(store string) state.Layout {
+	i := slices.IndexFunc(o.req.Stores, func(s Store) bool { return s.Name == store })
+	return o.req.Stores[i].Layout
 }
 
 // Restore brings the task to its last commit. A StopError says that it must not be opened; other errors are worth another try. What a try
@@ -163,7 +163,7 @@ func (o *opening) abandon(err error) error {
 	if o.db != nil {
 		err = errors.Join(err, o.db.Close())
 	}
-	if errors.Is(err, state.ErrCorrupt) {
+	if damage, ok := errors.AsType[*writeError](err); ok && errors.Is(damage, state.ErrCorrupt) {
 		o.log.Warn("the database is damaged and is restored in full by the next try", "cause", Damaged, "error", err)
 		err = errors.Join(err, o.req.Remove())
 	}
@@ -204,7 +204,7 @@ func (o *opening) open(ctx context.Context, found Found) (Plan, error) {
 		err = o.replaceDatabase()
 	case errors.Is(err, state.ErrLayout):
 		o.full = Relaid
-		o.log.Warn("a store has another layout now, and the database is restored in full", "cause", Relaid, "error", err)
+		o.log.Warn("a store has another layout now and the database is restored in full", "cause", Relaid, "error", err)
 		err = o.replaceDatabase()
 	}
 	if errors.Is(err, state.ErrFormat) {
@@ -232,11 +232,16 @@ func (o *opening) open(ctx context.Context, found Found) (Plan, error) {
 }
 
 // openDatabase opens the database and declares the stores.
-func (o *opening) openDatabase() (err error) {
-	if o.db, err = o.req.Open(); err != nil {
+func (o *opening) openDatabase() error {
+	db, err := o.req.Open()
+	if err != nil {
 		return err
 	}
-	return o.db.Declare(o.req.declarations()...)
+	if err := db.Declare(o.req.declarations()...); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	o.db = db
+	return nil
 }
 
 // declarations are the stores as a database is told of them.
@@ -276,7 +281,7 @@ func (o *opening) restore(ctx context.Context, plan Plan) error {
 	}
 	if base := o.db.Positions(); !base.Same(plan.Positions) {
 		if err := o.db.Apply(base, plan.Positions, func(func(state.Write) bool) {}); err != nil {
-			return fmt.Errorf("restoring task %s: %w", o.req.Task, err)
+			return fmt.Errorf("restoring task %s: %w", o.req.Task, &writeError{err})
 		}
 	}
 	if err := failpoint.Hit(ctx, failpoint.RestoreAfter); err != nil {

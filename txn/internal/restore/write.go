@@ -9,20 +9,10 @@ import (
 	"github.com/onceward/onceward/txn/internal/failpoint"
 )
 
-// Row turns a changelog record into a row of its store. A nil value is a deletion, of a record as of a row. What it returns is copied
-// before it is called again.
-type Row func(key, value []byte, timestamp int64) (rowKey, rowValue []byte, err error)
+// writeError is an error of the database, and not of what was to be written to it: both may be called corrupt.
+type writeError struct{ error }
 
-// rowOf returns the function of a layout; nil where rows and records are the same.
-func rowOf(l state.Layout) Row {
-	if l == (state.Layout{}) {
-		return nil
-	}
-	return func(key, value []byte, timestamp int64) ([]byte, []byte, error) {
-		w, err := l.Row(state.ChangelogRecord{Key: key, Value: value, Timestamp: timestamp})
-		return w.Key, w.Value, err
-	}
-}
+func (e *writeError) Unwrap() error { return e.error }
 
 // loadPages is the size of chunks from which on it pays to make a sorted table of them. The tail that a restart misses is below it, and goes the way
 // of the writes of a round.
@@ -48,7 +38,7 @@ func (x *changelog) write(ctx context.Context, f filled) error {
 		err = x.db.Apply(base, next, f.chunk.all(x.id))
 	}
 	if err != nil {
-		return err
+		return &writeError{err}
 	}
 	return failpoint.Hit(ctx, failpoint.RestoreBatch)
 }
@@ -78,7 +68,7 @@ func (o *opening) empty(replays []Replay) error {
 			next.WrittenAt = time.Now().UnixMilli()
 		}
 		if err := o.db.Remove(base, next, state.IDOf(c.Store), state.Range{}); err != nil {
-			return fmt.Errorf("emptying store %s: %w", c.Store, err)
+			return fmt.Errorf("emptying store %s: %w", c.Store, &writeError{err})
 		}
 	}
 	return nil

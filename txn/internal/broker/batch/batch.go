@@ -126,7 +126,7 @@ func (d *Decoder) batch(in []byte, next int64, each func(Record) error) (int64, 
 	case d.aborts.contain(h):
 		// Not even decompressed. Nothing of it matters.
 	default:
-		if codec := h.attributes & compressionMask; codec != 0 && h.count > 0 { // compaction may leave a batch without anything
+		if codec := h.attributes & compressionMask; codec != 0 {
 			if records, err = d.decompressor.Decompress(records, kgo.CompressionCodecType(codec)); err != nil {
 				return next, malformed(h.base, "it cannot be decompressed: %w", err)
 			}
