@@ -265,7 +265,8 @@ func (l Layout) Row(r ChangelogRecord) (Write, error) {
 		w.Value = withTime(r)
 	}
 	if !ok {
-		return Write{}, fmt.Errorf("state: row of a %s record: %w: the record has no time, or none that its store can have", l.Kind, ErrCorrupt)
+		return Write{}, fmt.Errorf("state: row of a %s record: %w: it has no time, or none that such a store can have",
+			l.Kind, ErrCorrupt)
 	}
 	return w, nil
 }

@@ -126,8 +126,12 @@ func (l Layout) segmentTimes(segment uint32) (first, last int64) {
 
 // scanSegment returns the rows of one segment, without its number.
 func (s segments) scanSegment(segment uint32, r Range) iter.Seq2[Entry, error] {
-	within := Range{From: segmentKey(segment, r.From), Reverse: r.Reverse}
-	if within.To = segmentKey(segment, r.To); r.To == nil {
+	bounds := make([]byte, 0, 2*segmentSize+len(r.From)+len(r.To))
+	bounds = append(binary.BigEndian.AppendUint32(bounds, segment), r.From...)
+	from := len(bounds)
+	bounds = append(binary.BigEndian.AppendUint32(bounds, segment), r.To...)
+	within := Range{From: bounds[:from:from], To: bounds[from:], Reverse: r.Reverse}
+	if r.To == nil {
 		within.To = Prefix(within.To).To
 	}
 	return func(yield func(Entry, error) bool) {
@@ -140,10 +144,6 @@ func (s segments) scanSegment(segment uint32, r Range) iter.Seq2[Entry, error] {
 			}
 		}
 	}
-}
-
-func segmentKey(segment uint32, key []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(make([]byte, 0, segmentSize+len(key)), segment), key...)
 }
 
 // mergeSegments yields the entries of all segments in the order of their keys, the newest segment first where keys

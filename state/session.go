@@ -39,7 +39,7 @@ func NewSession[K, V any](b Bytes, retention int64, k Codec[K], v Codec[V]) Sess
 // Put sets the value of a session. It moves the stream time of the store to end. For a session that has expired
 // stored is false, and nothing happens. A time out of range, or an end before the start, is an ErrTime.
 func (s Session[K, V]) Put(key K, start, end int64, value V) (stored bool, err error) {
-	if err := checkSession("put", start, end); err != nil || !s.rows.live(end) {
+	if err := checkSession("put session", start, end); err != nil || !s.rows.live(end) {
 		return false, err
 	}
 	row, err := s.row(key, start, end)
@@ -57,7 +57,7 @@ func (s Session[K, V]) Put(key K, start, end int64, value V) (stored bool, err e
 // Get returns the value of a session; ok is false when there is none with exactly these times, or when it has
 // expired.
 func (s Session[K, V]) Get(key K, start, end int64) (value V, ok bool, err error) {
-	if err := checkSession("get", start, end); err != nil || !s.rows.live(end) {
+	if err := checkSession("get session", start, end); err != nil || !s.rows.live(end) {
 		return value, false, err
 	}
 	row, err := s.row(key, start, end)
@@ -76,7 +76,7 @@ func (s Session[K, V]) Get(key K, start, end int64) (value V, ok bool, err error
 
 // Delete removes a session. Like Put it moves the stream time, and does nothing for a session that has expired.
 func (s Session[K, V]) Delete(key K, start, end int64) error {
-	if err := checkSession("delete", start, end); err != nil || !s.rows.live(end) {
+	if err := checkSession("delete session", start, end); err != nil || !s.rows.live(end) {
 		return err
 	}
 	row, err := s.row(key, start, end)
@@ -184,14 +184,14 @@ func (s Session[K, V]) find(key K, earliestEnd, latestStart int64, reverse bool)
 }
 
 func checkSession(op string, start, end int64) error {
-	if err := checkTime(op+" session", start); err != nil {
+	if err := checkTime(op, start); err != nil {
 		return err
 	}
-	if err := checkTime(op+" session", end); err != nil {
+	if err := checkTime(op, end); err != nil {
 		return err
 	}
 	if start > end {
-		return fmt.Errorf("state: %s session: %w: it ends at %d ms, before it starts at %d ms", op, ErrTime, end, start)
+		return fmt.Errorf("state: %s: %w: it ends at %d ms, before it starts at %d ms", op, ErrTime, end, start)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func NewWindow[K, V any](b Bytes, retention int64, k Codec[K], v Codec[V]) Windo
 // timestamp of the changelog record. It moves the stream time of the store to start. For a window that has expired
 // stored is false, and nothing happens. A time out of range is an ErrTime.
 func (s Window[K, V]) Put(key K, start int64, value V, timestamp int64) (stored bool, err error) {
-	if err := checkWindow("put", start, timestamp); err != nil || !s.rows.live(start) {
+	if err := checkWindow(start, timestamp); err != nil || !s.rows.live(start) {
 		return false, err
 	}
 	row, err := s.row(key, start)
@@ -57,7 +57,7 @@ func (s Window[K, V]) Put(key K, start int64, value V, timestamp int64) (stored 
 func (s Window[K, V]) PutIfAbsent(key K, start int64, value V, timestamp int64) (
 	existing V, present, stored bool, err error,
 ) {
-	if err := checkWindow("put", start, timestamp); err != nil || !s.rows.live(start) {
+	if err := checkWindow(start, timestamp); err != nil || !s.rows.live(start) {
 		return existing, false, false, err
 	}
 	row, err := s.row(key, start)
@@ -187,11 +187,12 @@ func yieldOrEnd[E any](yield func(E, error) bool, e E, err error) bool {
 	return yield(e, nil)
 }
 
-func checkWindow(op string, start, timestamp int64) error {
-	if err := checkTime(op+" window", start); err != nil {
+// checkWindow refuses the times of a put.
+func checkWindow(start, timestamp int64) error {
+	if err := checkTime("put window", start); err != nil {
 		return err
 	}
-	return checkTime("timestamp of a window", timestamp)
+	return checkTime("put window: timestamp", timestamp)
 }
 
 // errShortRow is returned for a row that cannot be taken apart. Neither a view nor a restore writes one.

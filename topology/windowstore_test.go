@@ -50,7 +50,9 @@ func TestTimeStoreMistakes(t *testing.T) {
 }
 
 // timeStores is a topology of one node with a store of each kind.
-func timeStores(t *testing.T, use func(w state.Window[string, string], s state.Session[string, string], r word) error) *topology.Topology {
+func timeStores(
+	t *testing.T, use func(w state.Window[string, string], s state.Session[string, string], r word) error,
+) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder("times", topology.DeadLetters("dead"))
 	n := topology.Stateful(topology.From(b, wordsTopic), "use", minuteStore, visitStore)

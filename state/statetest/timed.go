@@ -71,7 +71,9 @@ type textCodec struct{}
 func (textCodec) Append(dst []byte, v string) ([]byte, error) { return append(dst, v...), nil }
 func (textCodec) Decode(b []byte) (string, error)             { return string(b), nil }
 
-func checkTimed(open func() (state.Database, error), layout state.Layout, view func(state.Bytes) timedStore, p TimedProgram) error {
+func checkTimed(
+	open func() (state.Database, error), layout state.Layout, view func(state.Bytes) timedStore, p TimedProgram,
+) error {
 	c := &timedChecker{open: open, layout: layout, view: view, model: newTimedModel()}
 	if err := c.openTask(); err != nil {
 		return err
