@@ -21,6 +21,13 @@
 // goroutine if one likes; Retire takes it out of the read path. If the transaction aborts, Drop makes
 // everything above the database vanish.
 //
+// # Typed stores
+//
+// KeyValue, Window and Session are views of Bytes with Go types. Which rows and changelog records a view has is its
+// Layout. Those that forget go by the store's own stream time, which is part of the state as the rows are: under the
+// savepoint of a record, frozen with the layer, in the positions. Expired rows are never seen; when they leave the
+// database is another matter (Layout.Expired).
+//
 // # Contract
 //
 // The database never holds a write whose changelog record is not committed. A layer is given to Apply after a

@@ -80,8 +80,8 @@ func (o readOption) applyRead(s *readSettings) { o(s) }
 // was lost, and while it is restored. [View.WhyStale] says which of them it was, and [View.Positions] how far the state is.
 //
 // Every value is still one that was committed. But the state of a task that is being restored is of no one moment: each changelog is at a
-// position of its own, keys that come later are missing, and what was deleted later is there. [View.Round] is then the round that the
-// database was at when the restore began.
+// position of its own, keys that come later are missing, and what was deleted later is there; a store that forgets by time is as it was when
+// the restore began, and shows nothing newer. [View.Round] is then the round that the database was at when the restore began.
 func Stale() ReadOption { return readOption(func(s *readSettings) { s.stale = true }) }
 
 // Read returns a view of a store's partition, for a store of any kind. It reads what is committed and applied, never the writes of an open round. What it contains

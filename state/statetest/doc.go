@@ -9,5 +9,10 @@
 // question of every crash test: is this database exactly at one of the rounds, and at the one that its own
 // positions name?
 //
+// RunWindows and RunSessions do for the stores that forget by time what Run does for the databases below: random
+// programs on the typed view against a model that never forgets and only looks at what can still be seen, with
+// savepoints, rounds in flight, reopening, and a replay of the changelog at the end. CheckWindows and CheckSessions run
+// one program.
+//
 // What implementations do beyond the interface (durability, damage, I/O errors) is tested beside them.
 package statetest
