@@ -24,20 +24,26 @@ var (
 // visitGap is what two records of one session have between them at most.
 const visitGap = 5 * time.Minute
 
-// timesTopology counts records by minute and by session.
+// timesTopology counts records by minute and by session. It passes each record on: a round without any output could wait for ten
+// seconds.
 func timesTopology(t *testing.T) *topology.Topology {
 	t.Helper()
 	build := topology.NewBuilder("times")
 	n := topology.Stateful(topology.From(build, topology.Topic("in", schemas.String(), schemas.String())), "count", minutesStore, visitsStore)
+	out := topology.Outlet[string, string](n, "out")
 	n.Process(func(t *topology.Setup) (topology.Handler[string, string], error) {
-		minutes, visits := minutesStore.In(t), visitsStore.In(t)
-		return func(_ *topology.Context, r topology.Record[string, string]) error {
+		minutes, visits, emit := minutesStore.In(t), visitsStore.In(t), out.In(t)
+		return func(c *topology.Context, r topology.Record[string, string]) error {
 			if err := countMinute(minutes, r); err != nil {
 				return err
 			}
-			return countVisit(visits, r)
+			if err := countVisit(visits, r); err != nil {
+				return err
+			}
+			return emit(c, r)
 		}, nil
 	})
+	out.Stream().Into(topology.Topic("out", schemas.String(), schemas.String()))
 	top, err := build.Build()
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +112,7 @@ func timesOf(t *testing.T, app *txn.App, base time.Time) string {
 // TestTimeStores: windows and sessions go to their changelogs in the records of Kafka Streams, byte by byte, and come back from them
 // as they were, with the time by which they expire.
 func TestTimeStores(t *testing.T) {
-	b := newBroker(t, 1, "in")
+	b := newBroker(t, 1, "in", "out")
 	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1}
 	base := time.Now().Truncate(time.Hour).Add(-5 * time.Hour)
 	at := func(minute int) time.Time { return base.Add(time.Duration(minute)*time.Minute + 7*time.Second) }
