@@ -26,8 +26,8 @@ type Reader interface {
 // Database is the committed state of one task: stores with their data, and the positions that the data is at.
 // Packages pebblestore and memstore implement it; package statetest is the suite that both pass.
 //
-// All methods may be called by any number of goroutines, but batches are applied one after the other. After
-// an error that wraps ErrCorrupt or ErrFailed every method except Close, Positions and Stores refuses to
+// All methods may be called by any number of goroutines, but Apply, Remove and Load run one after the other.
+// After an error that wraps ErrCorrupt or ErrFailed every method except Close, Positions and Stores refuses to
 // work.
 type Database interface {
 	Reader
@@ -48,6 +48,19 @@ type Database interface {
 	// Apply does not wait for the disk. A crash may lose the latest batches, always whole ones and always
 	// from the end; Positions says after the reopening which were kept.
 	Apply(base, next Positions, writes iter.Seq[Write]) error
+	// Remove removes the entries of one store in r, and makes next visible, in one atomic step. It checks the
+	// base, fails and survives a crash as Apply does. Its cost does not depend on the number of entries: it is
+	// how a store drops a segment whose time is over. Reverse has no meaning here, and a range that selects
+	// nothing only moves the positions.
+	Remove(base, next Positions, store StoreID, r Range) error
+	// Load is Apply for a great many writes of one store, as a restore has them: all of them become visible in
+	// one atomic step with next, whatever their number, and the database holds none of them in memory. Keys
+	// have to ascend strictly; a write out of order or of another store is refused, and so is the whole call.
+	// It checks the base, fails and survives a crash as Apply does.
+	//
+	// A call has a fixed cost, on disk that of a file and of making it durable. Below some thousands of writes
+	// Apply is the better way.
+	Load(base, next Positions, store StoreID, sorted iter.Seq[Write]) error
 	// View returns a consistent read-only snapshot for queries.
 	View() (View, error)
 	// Flush returns when everything applied before the call survives a kill -9 and a power loss.

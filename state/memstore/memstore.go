@@ -139,9 +139,6 @@ func (s *Store) Positions() state.Positions {
 
 // Apply implements state.Database.
 func (s *Store) Apply(base, next state.Positions, writes iter.Seq[state.Write]) error {
-	if err := next.Validate(); err != nil {
-		return fmt.Errorf("memstore: apply: next positions: %w", err)
-	}
 	// Collected before the lock: writes runs code of the caller.
 	batch := make(map[state.StoreID]map[string][]byte)
 	for w := range writes {
@@ -154,17 +151,60 @@ func (s *Store) Apply(base, next state.Positions, writes iter.Seq[state.Write]) 
 			batch[w.Store][string(w.Key)] = copyOf(w.Value)
 		}
 	}
+	return s.step("apply", base, next, func() {
+		for store, changes := range batch {
+			s.mu.data.table(store).change(changes)
+		}
+	})
+}
+
+// Remove implements state.Database.
+func (s *Store) Remove(base, next state.Positions, store state.StoreID, r state.Range) error {
+	return s.step("remove", base, next, func() {
+		batch := make(map[string][]byte)
+		for _, e := range s.mu.data.entries(store, r) {
+			batch[string(e.Key)] = nil
+		}
+		s.mu.data.table(store).change(batch)
+	})
+}
+
+// Load implements state.Database.
+func (s *Store) Load(base, next state.Positions, store state.StoreID, sorted iter.Seq[state.Write]) error {
+	batch := make(map[string][]byte)
+	n, last := 0, ""
+	for w := range sorted {
+		if w.Store != store {
+			return fmt.Errorf("memstore: load of store %08x: write %d is of store %08x", uint32(store), n, uint32(w.Store))
+		}
+		key := string(w.Key)
+		if n > 0 && key <= last {
+			return fmt.Errorf("memstore: load of store %08x: the key of write %d is not above the one before", uint32(store), n)
+		}
+		n, last = n+1, key
+		if w.Delete {
+			batch[key] = nil
+		} else {
+			batch[key] = copyOf(w.Value)
+		}
+	}
+	return s.step("load", base, next, func() { s.mu.data.table(store).change(batch) })
+}
+
+// step makes one change with the positions after it, or refuses.
+func (s *Store) step(op string, base, next state.Positions, change func()) error {
+	if err := next.Validate(); err != nil {
+		return fmt.Errorf("memstore: %s: next positions: %w", op, err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed {
-		return errClosed("apply")
+		return errClosed(op)
 	}
 	if !s.mu.data.positions.Same(base) {
 		return &state.BaseError{Base: base.Clone(), Actual: s.mu.data.positions.Clone()}
 	}
-	for store, changes := range batch {
-		s.mu.data.table(store).change(changes)
-	}
+	change()
 	s.mu.data.positions = next.Clone()
 	return nil
 }

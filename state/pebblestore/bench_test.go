@@ -1,9 +1,11 @@
 package pebblestore_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/onceward/onceward/state"
@@ -153,6 +155,60 @@ func BenchmarkOpen(b *testing.B) {
 		}
 		if err := db.Close(); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLoad brings the same chunks of a restore in by Load and by Apply, everything included that they
+// cause: sorting for Load, flushes, compactions, and the final Flush.
+func BenchmarkLoad(b *testing.B) {
+	const chunk = 100_000
+	for _, valueBytes := range []int{12, 100} {
+		for _, way := range []string{"load", "apply"} {
+			b.Run(fmt.Sprintf("%d bytes/%s", 16+valueBytes, way), func(b *testing.B) {
+				db := openBench(b)
+				keys, order := make([]byte, 16*chunk), make([]int, chunk)
+				value := make([]byte, valueBytes)
+				rng := rand.New(rand.NewPCG(1, 1))
+				id, round, n := state.IDOf("s"), int64(0), 0
+				b.ReportAllocs()
+				for b.Loop() {
+					for i := range order {
+						order[i] = i
+						binary.BigEndian.PutUint64(keys[16*i:], rng.Uint64())
+					}
+					key := func(i int) []byte { return keys[16*i : 16*i+16] }
+					if way == "load" {
+						slices.SortFunc(order, func(x, y int) int { return bytes.Compare(key(x), key(y)) })
+					}
+					size := chunk
+					if way == "apply" {
+						size = chunk / 4 // about the batches of package txn
+					}
+					for part := range slices.Chunk(order, size) {
+						writes := func(yield func(state.Write) bool) {
+							for _, i := range part {
+								if !yield(state.Write{Store: id, Key: key(i), Value: value}) {
+									return
+								}
+							}
+						}
+						in := func(base, next state.Positions) error { return db.Load(base, next, id, writes) }
+						if way == "apply" {
+							in = func(base, next state.Positions) error { return db.Apply(base, next, writes) }
+						}
+						if err := in(at(round), at(round+1)); err != nil {
+							b.Fatal(err)
+						}
+						round++
+					}
+					n++
+				}
+				if err := db.Flush(); err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n)/chunk, "ns/write")
+			})
 		}
 	}
 }

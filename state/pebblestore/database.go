@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/onceward/onceward/state"
 )
@@ -15,17 +17,23 @@ import (
 // database implements state.Database.
 //
 // Locks, in the order in which they are taken: applying, life, view.mu, then names and open, which are
-// leaves. No lock is held while code of a caller runs, except applying, during which Apply takes the writes.
+// leaves. No lock is held while code of a caller runs, except applying, during which Apply and
+// Load take the writes.
 type database struct {
 	path  string
+	fs    vfs.FS
 	db    *pebble.DB
 	lock  *pebble.Lock
 	fault *fault
+	// tables is how Load writes one.
+	tables sstable.WriterOptions
 
-	// applying orders batches. A batch that waits for room holds it.
+	// applying orders Apply, Remove and Load. One that waits for room holds it.
 	applying sync.Mutex
 	// batchBytes is about the size of the last batches. It belongs to the holder of applying.
 	batchBytes int
+	// loads counts calls of Load. It belongs to the holder of applying.
+	loads int
 	// positions is what the last batch left behind. Only the holder of applying sets it.
 	positions atomic.Pointer[state.Positions]
 
@@ -56,7 +64,10 @@ type database struct {
 const batchBytesMin = 1 << 10
 
 func newDatabase(path string, db *pebble.DB, lock *pebble.Lock, f *fault, o Options) *database {
-	d := &database{path: path, db: db, lock: lock, fault: f}
+	d := &database{path: path, fs: o.FS, db: db, lock: lock, fault: f}
+	options := pebbleOptions(o, f)
+	options.EnsureDefaults()
+	d.tables = options.MakeWriterOptions(0, db.TableFormat())
 	d.names.byID = make(map[state.StoreID]state.Declaration)
 	d.open.iterators = make(map[*pebble.Iterator]struct{})
 	d.open.views = make(map[*view]struct{})
@@ -105,18 +116,9 @@ func getRaw(r pebble.Reader, key []byte) (value []byte, found bool, err error) {
 
 // Apply implements state.Database.
 func (d *database) Apply(base, next state.Positions, writes iter.Seq[state.Write]) error {
-	if err := next.Validate(); err != nil {
-		return fmt.Errorf("pebblestore: apply to %s: next positions: %w", d.path, err)
-	}
 	d.applying.Lock()
 	defer d.applying.Unlock()
-	if err := d.usable("apply"); err != nil {
-		return err
-	}
-	if at := d.positions.Load(); !at.Same(base) {
-		return &state.BaseError{Base: base.Clone(), Actual: at.Clone()}
-	}
-	if err := d.waitForRoom(); err != nil {
+	if err := d.admit("apply", base, next); err != nil {
 		return err
 	}
 	// Rounds resemble their predecessors: with room for the last one, the batch is rarely moved while it grows.
@@ -129,6 +131,21 @@ func (d *database) Apply(base, next state.Positions, writes iter.Seq[state.Write
 	}
 	d.batchBytes = max(b.Len(), d.batchBytes/2, batchBytesMin)
 	return d.commit("apply", b, next)
+}
+
+// admit returns nil when the step from base to next may be made now, and waits for room. The caller holds
+// applying.
+func (d *database) admit(op string, base, next state.Positions) error {
+	if err := next.Validate(); err != nil {
+		return fmt.Errorf("pebblestore: %s in %s: next positions: %w", op, d.path, err)
+	}
+	if err := d.usable(op); err != nil {
+		return err
+	}
+	if at := d.positions.Load(); !at.Same(base) {
+		return &state.BaseError{Base: base.Clone(), Actual: at.Clone()}
+	}
+	return d.waitForRoom(op)
 }
 
 // releaseBatch gives the memory of a batch back. There is nothing in it that can fail.
@@ -151,7 +168,7 @@ func addWrite(b *pebble.Batch, w state.Write) error {
 
 // commit adds the positions to the batch and makes it visible. The caller holds applying, or is Open.
 func (d *database) commit(op string, b *pebble.Batch, next state.Positions) error {
-	if err := errors.Join(b.Set(positionsKey, next.Append(nil), nil), setNext(b)); err != nil {
+	if err := errors.Join(b.Set(positionsKey, next.Append(nil), nil), setNext(func(key, value []byte) error { return b.Set(key, value, nil) })); err != nil {
 		return d.fault.newError(op, err)
 	}
 	size := int64(b.Len())
@@ -197,6 +214,8 @@ func (d *database) Close() (err error) {
 func (d *database) close() error {
 	close(d.flusher.stop) // also sends a batch away that waits for room
 	<-d.flusher.stopped
+	// Before any lock: a Load may hold one, and wait for a file that the fault holds back.
+	close(d.fault.closing)
 	d.applying.Lock()
 	defer d.applying.Unlock()
 	// A database that stopped cannot write now either: this returns the reason once more.
@@ -227,7 +246,6 @@ func (d *database) abandon() error {
 	for v := range views {
 		errs = append(errs, v.release())
 	}
-	close(d.fault.closing)
 	errs = append(errs, d.db.Close(), d.lock.Close())
 	if err := errors.Join(errs...); err != nil && d.fault.err.Load() == nil {
 		return fmt.Errorf("pebblestore: %w", d.fault.newError("close", err))

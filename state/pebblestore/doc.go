@@ -11,8 +11,8 @@
 // # Layout
 //
 // All stores of a task share one key space, each behind its 4-byte id. The positions are a key in every
-// batch, hence in every table that a flush writes: no crash can separate them from the data that they
-// describe. FORMAT.md in package state has every byte.
+// batch, hence in every table that a flush writes, and in every table that Load writes: no crash can separate
+// them from the data that they describe. FORMAT.md in package state has every byte.
 //
 // # Failure
 //

@@ -143,14 +143,14 @@ func (d *database) sublevels() int {
 }
 
 // waitForRoom waits while too much is in memory only. The caller holds applying, so that there is one waiter.
-func (d *database) waitForRoom() error {
+func (d *database) waitForRoom(op string) error {
 	for d.flusher.backlog() >= backlogFactor*d.flusher.bytes {
 		select {
 		case <-d.flusher.room:
 		case <-d.fault.failed:
-			return d.fault.check("apply")
+			return d.fault.check(op)
 		case <-d.flusher.stop:
-			return errClosed("apply", d.path)
+			return errClosed(op, d.path)
 		}
 	}
 	return nil

@@ -2,7 +2,5 @@
 
 package pebblestore
 
-import "github.com/cockroachdb/pebble/v2"
-
-// setNext adds what the next build has in every batch: see next_on.go.
-func setNext(*pebble.Batch) error { return nil }
+// setNext adds what the next build has in every batch and table: see next_on.go.
+func setNext(func(key, value []byte) error) error { return nil }

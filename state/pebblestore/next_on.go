@@ -2,14 +2,10 @@
 
 package pebblestore
 
-import (
-	"errors"
-
-	"github.com/cockroachdb/pebble/v2"
-)
+import "errors"
 
 // setNext is the build of the future, for tests of two builds side by side: it tells a minor version and has a key that this build does
-// not know.
-func setNext(b *pebble.Batch) error {
-	return errors.Join(b.Set(formatKey, []byte{formatMajor, 1}, nil), b.Set([]byte("m/next"), []byte("a key of the next build"), nil))
+// not know. The keys ascend, and are below that of the positions, as a table wants them.
+func setNext(set func(key, value []byte) error) error {
+	return errors.Join(set(formatKey, []byte{formatMajor, 1}), set([]byte("m/next"), []byte("a key of the next build")))
 }

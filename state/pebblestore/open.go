@@ -60,7 +60,7 @@ func openPebble(path string, o Options, f *fault) (_ *pebble.DB, _ *pebble.Lock,
 	if err := checkFormat(path, o, f); err != nil {
 		return nil, nil, err
 	}
-	if err := removeEmptyLogs(path, o); err != nil {
+	if err := errors.Join(removeEmptyLogs(path, o), removeLoadDirectory(path, o)); err != nil {
 		return nil, nil, f.newError("open", err)
 	}
 	options := pebbleOptions(o, f)

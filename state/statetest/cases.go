@@ -270,6 +270,8 @@ func testClosed(t *testing.T, db state.Database) {
 	for op, err := range map[string]error{
 		"get": getErr, "scan": scanErr, "view": viewErr, "stores": storesErr, "flush": db.Flush(),
 		"declare": db.Declare(state.KeyValues("x")...), "apply": db.Apply(at(1), at(2), slices.Values([]state.Write{})),
+		"remove": db.Remove(at(1), at(2), inbox, state.Range{}),
+		"load":   db.Load(at(1), at(2), inbox, slices.Values([]state.Write{})),
 	} {
 		if !errors.Is(err, state.ErrClosed) {
 			t.Errorf("%s after close: got %v, want ErrClosed", op, err)

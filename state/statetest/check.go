@@ -89,6 +89,10 @@ func (c *checker) step(op Op) error {
 		}
 	case flush:
 		return c.task.Database().Flush()
+	case remove:
+		return c.remove(op)
+	case load, loadUnsorted:
+		return c.load(op)
 	default:
 		return fmt.Errorf("kind %d is no operation", op.kind)
 	}

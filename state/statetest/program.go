@@ -43,6 +43,9 @@ const (
 	readView
 	closeView
 	flush
+	remove
+	load
+	loadUnsorted
 	kinds
 )
 
@@ -51,6 +54,7 @@ const (
 var weights = [kinds]int{
 	put: 22, del: 8, get: 10, scan: 6, scanWriting: 2, mark: 10, revert: 6, freeze: 6, apply: 7,
 	applyWrongBase: 2, applyWrongLayer: 2, retire: 7, drop: 1, openView: 2, readView: 4, closeView: 1, flush: 2,
+	remove: 3, load: 4, loadUnsorted: 1,
 }
 
 var kindNames = [kinds]string{
@@ -58,6 +62,7 @@ var kindNames = [kinds]string{
 	revert: "revert", freeze: "freeze", apply: "apply", applyWrongBase: "apply at a wrong base",
 	applyWrongLayer: "apply the wrong layer", retire: "retire", drop: "drop", openView: "open view",
 	readView: "read view", closeView: "close view", flush: "flush",
+	remove: "remove", load: "load", loadUnsorted: "load out of order",
 }
 
 // Op is one operation of a Program.
@@ -67,7 +72,8 @@ type Op struct {
 	key     string
 	value   string
 	span    state.Range
-	breakAt int // a scan ends after so many entries; 0 is never
+	breakAt int    // a scan ends after so many entries; 0 is never
+	some    uint32 // the keys that a load writes, a bit for each
 }
 
 // String describes the operation for a failing test.
@@ -77,6 +83,10 @@ func (o Op) String() string {
 		return fmt.Sprintf("%s %s %q %.10q", kindNames[o.kind], o.store, o.key, o.value)
 	case del, get:
 		return fmt.Sprintf("%s %s %q", kindNames[o.kind], o.store, o.key)
+	case remove:
+		return fmt.Sprintf("%s %s %s", kindNames[o.kind], o.store, rangeString(o.span))
+	case load, loadUnsorted:
+		return fmt.Sprintf("%s %s keys %b %.10q", kindNames[o.kind], o.store, o.some, o.value)
 	case scan, scanWriting, readView:
 		return fmt.Sprintf("%s %s %s break at %d", kindNames[o.kind], o.store, rangeString(o.span), o.breakAt)
 	default:
@@ -128,6 +138,13 @@ func Programs(lengthMax int) *rapid.Generator[Program] {
 			o.span = state.Range{From: bound.Draw(t, "from"), To: bound.Draw(t, "to")}
 			o.span.Reverse = rapid.Bool().Draw(t, "reverse")
 			o.breakAt = rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "break")
+		case remove:
+			o.store = rapid.SampledFrom(storeNames).Draw(t, "store")
+			o.span = state.Range{From: bound.Draw(t, "from"), To: bound.Draw(t, "to")}
+		case load, loadUnsorted:
+			o.store = rapid.SampledFrom(storeNames).Draw(t, "store")
+			o.value = rapid.SampledFrom(values).Draw(t, "value")
+			o.some = rapid.Uint32Range(0, 1<<len(keys)-1).Draw(t, "keys")
 		default: // has no operands
 		}
 		return o
