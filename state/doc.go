@@ -37,10 +37,13 @@
 // Each layer is coalesced: it has the last write of each key. Layer.Writes is ordered by store and key, so
 // the same round gives the same changelog records.
 //
+// What a store forgets is out of sight by the store's stream time alone, which is part of the state. Task.Forget
+// takes it off the disk later, at unchanged positions, and no read depends on that.
+//
 // # Concurrency
 //
 // A Task, its Bytes and the typed stores over them belong to one goroutine. There is one exception: Apply,
-// and reading the Layer that it gets, may run on one other goroutine at the same time. Databases, views and
+// with Forget, and reading the Layer that it gets, may run on one other goroutine at the same time. Databases, views and
 // directories may be used by any number of goroutines.
 //
 // # Failure

@@ -11,7 +11,7 @@ import (
 // with Find and Delete. Copies share a buffer, so that a Session and its copies are for one goroutine, like the Bytes
 // below.
 //
-// All times are milliseconds since the epoch, from 0 to the year 10136. The store has a stream time, the largest
+// All times are milliseconds since the epoch, from 0 to the year 2262. The store has a stream time, the largest
 // end that was ever written, and a retention. A session whose end is at or before stream time - retention has
 // expired: no method sees it any more, and writing it does nothing. Choose the retention as the gap that ends a
 // session and the time that records can be late, at least.

@@ -23,7 +23,11 @@ type Task struct {
 	stores map[string]*taskStore
 	ids    []StoreID
 	names  []string
-	open   *overlay
+	// layouts are those of the stores, by index.
+	layouts []Layout
+	open    *overlay
+	// forgetting is what Forget knows of each store.
+	forgetting []forgetting
 	// times are the stream times of the stores, by index, with what the open round made of them.
 	times times
 	// roundSize is the expected number of writes of the next round, see nextOverlay.
@@ -55,12 +59,14 @@ func NewTask(db Database, stores []Declaration) (*Task, error) {
 		}
 		names[id] = name
 		t.ids, t.names = append(t.ids, id), append(t.names, name)
+		t.layouts = append(t.layouts, s.Layout)
 		t.stores[name] = &taskStore{task: t, index: uint32(i), id: id, name: name, layout: s.Layout}
 	}
 	if err := db.Declare(stores...); err != nil {
 		return nil, fmt.Errorf("state: new task: %w", err)
 	}
 	t.times = newTimes(t.names, db.Positions())
+	t.forgetting = make([]forgetting, len(stores))
 	return t, nil
 }
 
@@ -96,7 +102,7 @@ func (t *Task) Revert() {
 // Freeze turns the open overlay, which may be empty, into an immutable layer and puts a new open overlay on
 // top.
 func (t *Task) Freeze() *Layer {
-	l := &Layer{overlay: t.open, ids: t.ids, times: t.times.freeze()}
+	l := &Layer{overlay: t.open, ids: t.ids, layouts: t.layouts, times: t.times.freeze()}
 	// Of no use any more; the rest of the overlay lives as long as the layer.
 	l.overlay.undo, l.overlay.scanned = nil, nil
 	t.mu.Lock()

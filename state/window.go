@@ -9,7 +9,7 @@ import (
 // a window. How long a window is the store does not know; whoever uses it does. Copies share a buffer, so that a
 // Window and its copies are for one goroutine, like the Bytes below.
 //
-// All times are milliseconds since the epoch, from 0 to the year 10136. The store has a stream time, the largest
+// All times are milliseconds since the epoch, from 0 to the year 2262. The store has a stream time, the largest
 // start that was ever written, and a retention. A window whose start is at or before stream time - retention has
 // expired: no method sees it any more, and writing it does nothing. Choose the retention as the length of a window
 // and the time that records can be late, at least.

@@ -167,13 +167,22 @@ func (s *watchedStore) check(key, value []byte) error {
 	return err
 }
 
-// Put refuses an entry that the changelog would refuse at commit time. That is the fault of the record.
+// Put refuses what the changelog would refuse at commit time: an entry that is too large, a time that is too
+// far ahead of the clock. That is the fault of the record.
 func (s *watchedStore) Put(key, value []byte) error {
-	if s.maxMessageBytes > 0 {
-		record, err := s.layout.Record(state.Write{Key: key, Value: value})
-		if err != nil {
+	record := state.ChangelogRecord{Key: key, Value: value, Timestamp: state.NoTime}
+	if s.layout != (state.Layout{}) {
+		var err error
+		if record, err = s.layout.Record(state.Write{Key: key, Value: value}); err != nil {
 			return s.fault("put", err)
 		}
+	}
+	if record.Timestamp != state.NoTime {
+		if err := s.graph.checkTimestamp(record.Timestamp); err != nil {
+			return s.graph.fail(s.graph.node, err)
+		}
+	}
+	if s.maxMessageBytes > 0 {
 		if size := batchBytes(&Output{Key: record.Key, Value: record.Value}); size > s.maxMessageBytes {
 			return s.graph.fail(s.graph.node, Fail(Validation, schemas.Reason(fmt.Sprintf(
 				"an entry of store %s has %d bytes as a batch of its own, its changelog takes %d "+

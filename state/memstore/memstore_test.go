@@ -16,6 +16,7 @@ func TestConformance(t *testing.T) {
 	}
 	t.Run("windows", func(t *testing.T) { statetest.RunWindows(t, open) })
 	t.Run("sessions", func(t *testing.T) { statetest.RunSessions(t, open) })
+	statetest.RunStores(t, open)
 }
 
 // unclosed is a database that is as it was when it is opened again.

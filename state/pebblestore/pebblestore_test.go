@@ -40,6 +40,7 @@ func TestConformance(t *testing.T) {
 	}
 	t.Run("windows", func(t *testing.T) { statetest.RunWindows(t, opener) })
 	t.Run("sessions", func(t *testing.T) { statetest.RunSessions(t, opener) })
+	statetest.RunStores(t, opener)
 	if raceDetector {
 		return // The next one makes the same calls, only slower: what races, races above.
 	}

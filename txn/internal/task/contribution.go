@@ -137,12 +137,16 @@ func (c *Contribution) StreamTime() int64 {
 	return latest
 }
 
-// Apply writes the round to the store. It runs on the goroutine of the round's producer.
+// Apply writes the round to the store, and has the store forget what is over by now. It runs on the goroutine of the round's producer,
+// behind the commit: the next round is computed meanwhile.
 func (c *Contribution) Apply() error {
 	if c.Layer == nil {
 		return nil
 	}
-	return c.Task.State.Apply(c.Layer, c.Base, c.Next)
+	if err := c.Task.State.Apply(c.Layer, c.Base, c.Next); err != nil {
+		return err
+	}
+	return c.Task.State.Forget(c.Layer, c.Next)
 }
 
 // Retire ends an applied contribution: its positions are the committed ones now.

@@ -244,7 +244,7 @@ func (t *turn) sendChangelogs(ctx context.Context, r *round) ([]map[string]int64
 		if st := contribution.StreamTime(); st != state.NoTime {
 			at = time.UnixMilli(st)
 		}
-		for w := range contribution.Layer.Writes() {
+		for w := range contribution.Layer.Logged() {
 			l := logs[w.Store]
 			entry, err := l.layout.Record(w)
 			if err != nil {

@@ -1,0 +1,72 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+)
+
+// codecs encodes and decodes for a typed view. Copies share the buffers, hence belong to one goroutine.
+type codecs[K, V any] struct {
+	keys    Codec[K]
+	values  Codec[V]
+	buffers *codecBuffers
+}
+
+// codecBuffers is what copies of a view share. The store copies keys, so one buffer serves all calls. Values
+// are handed over, so each gets new memory; the size of the last one saves growing it.
+type codecBuffers struct {
+	key       []byte
+	valueSize int
+}
+
+func newCodecs[K, V any](k Codec[K], v Codec[V]) codecs[K, V] {
+	return codecs[K, V]{keys: k, values: v, buffers: &codecBuffers{}}
+}
+
+// key encodes into the shared buffer, valid until the next call. There is room for a time behind the key.
+func (c codecs[K, V]) key(key K) ([]byte, error) {
+	b, err := c.keys.Append(c.buffers.key[:0], key)
+	if err != nil {
+		return nil, fmt.Errorf("state: encode key: %w", err)
+	}
+	c.buffers.key = slices.Grow(b, timeSize)
+	return c.buffers.key, nil
+}
+
+// encodeKey returns the encoded form of key in new memory.
+func (c codecs[K, V]) encodeKey(key K) ([]byte, error) {
+	b, err := c.keys.Append(nil, key)
+	if err != nil {
+		return nil, fmt.Errorf("state: encode key: %w", err)
+	}
+	return b, nil
+}
+
+// buffer returns new memory for a value and what a row has in front of it.
+func (c codecs[K, V]) buffer() []byte { return make([]byte, 0, max(c.buffers.valueSize, timeSize)) }
+
+// value appends the encoded value to dst, which buffer has made.
+func (c codecs[K, V]) value(dst []byte, value V) ([]byte, error) {
+	b, err := c.values.Append(dst, value)
+	if err != nil {
+		return nil, fmt.Errorf("state: encode value: %w", err)
+	}
+	c.buffers.valueSize = len(b)
+	return b, nil
+}
+
+func (c codecs[K, V]) decodeKey(b []byte) (K, error) {
+	key, err := c.keys.Decode(b)
+	if err != nil {
+		return key, fmt.Errorf("state: decode key: %w", err)
+	}
+	return key, nil
+}
+
+func (c codecs[K, V]) decodeValue(b []byte) (V, error) {
+	value, err := c.values.Decode(b)
+	if err != nil {
+		return value, fmt.Errorf("state: decode value: %w", err)
+	}
+	return value, nil
+}

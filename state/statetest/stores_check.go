@@ -1,0 +1,274 @@
+package statetest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/memstore"
+)
+
+// storeName is the store of every StoreProgram.
+const storeName = "store"
+
+// CheckStore runs a program on a typed store of that kind and on a model made of plain maps, and returns the
+// first difference.
+func CheckStore(kind state.Kind, open func() (state.Database, error), program StoreProgram, faults StoreFaults) error {
+	c := &storeChecker{open: open, faults: faults, model: storeModel{}, committed: storeModel{}}
+	c.subject = newSubject(kind)
+	if err := c.reopen(); err != nil {
+		return err
+	}
+	for i, op := range program {
+		if err := c.step(op); err != nil {
+			return errors.Join(fmt.Errorf("operation %d (%v): %w", i, op, err), c.task.Close())
+		}
+	}
+	return errors.Join(c.subject.compare(c.bytes(c.task), c.model), c.task.Close())
+}
+
+// storeModel is a typed store: what is known of each key by time, and the stream time. Nothing in it ever
+// expires; what can be seen is for the subject to say. A nil value is a deleted version.
+type storeModel struct {
+	now  int64
+	keys map[string]map[int64]*string
+}
+
+func (m storeModel) clone() storeModel {
+	c := storeModel{now: m.now, keys: make(map[string]map[int64]*string, len(m.keys))}
+	for key, times := range m.keys {
+		c.keys[key] = maps.Clone(times)
+	}
+	return c
+}
+
+func (m *storeModel) set(key string, at int64, value *string) {
+	if m.keys == nil {
+		m.keys = map[string]map[int64]*string{}
+	}
+	if m.keys[key] == nil {
+		m.keys[key] = map[int64]*string{}
+	}
+	m.keys[key][at] = value
+}
+
+// subject is one kind of store. Its methods act on the typed view of bytes and on the model alike.
+type subject interface {
+	layout() state.Layout
+	// unit is the number of milliseconds of a unit of time.
+	unit() int64
+	step(b state.Bytes, l state.Layout, m *storeModel, op StoreOp) error
+	// compare compares everything that can be seen.
+	compare(b state.Bytes, m storeModel) error
+	// compareCompacted compares what compaction has to leave.
+	compareCompacted(b state.Bytes, m storeModel) error
+}
+
+func newSubject(kind state.Kind) subject {
+	switch kind {
+	case state.TimestampedKind:
+		return timestampedSubject{}
+	case state.VersionedKind:
+		return versionedSubject{}
+	default:
+		return dedupeSubject{}
+	}
+}
+
+// storeChecker drives a task with one typed store, its model and its changelog in step.
+type storeChecker struct {
+	open    func() (state.Database, error)
+	faults  StoreFaults
+	subject subject
+	task    *state.Task
+
+	model, committed storeModel
+	saved            *storeModel
+	frozen           []storeLayer
+	positions        state.Positions
+	round            int64
+	log              []state.ChangelogRecord
+}
+
+type storeLayer struct {
+	real    *state.Layer
+	model   storeModel
+	applied bool
+}
+
+func (c *storeChecker) declared() state.Declaration {
+	return state.Declaration{Name: storeName, Layout: c.subject.layout()}
+}
+
+// viewed is the layout that the typed view believes in.
+func (c *storeChecker) viewed() state.Layout {
+	l := c.subject.layout()
+	if c.faults.Retention > 0 {
+		l.Retention *= c.faults.Retention
+	}
+	return l
+}
+
+func (c *storeChecker) bytes(task *state.Task) state.Bytes {
+	b := task.Store(storeName)
+	if c.faults.Bytes == nil {
+		return b
+	}
+	return c.faults.Bytes(b)
+}
+
+func (c *storeChecker) reopen() error {
+	if c.task != nil {
+		if err := c.task.Close(); err != nil {
+			return err
+		}
+	}
+	db, err := c.open()
+	if err != nil {
+		return err
+	}
+	if c.task, err = state.NewTask(db, []state.Declaration{c.declared()}); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	c.model, c.saved, c.frozen = c.committed.clone(), nil, nil
+	return nil
+}
+
+func (c *storeChecker) step(op StoreOp) error {
+	op.at *= c.subject.unit()
+	op.to *= c.subject.unit()
+	switch op.kind {
+	case storeWrite, storeReplace, storeDelete, storeRead, storeScan:
+		return c.subject.step(c.bytes(c.task), c.viewed(), &c.model, op)
+	case storeMark:
+		c.task.Mark()
+		saved := c.model.clone()
+		c.saved = &saved
+		return nil
+	case storeRevert:
+		c.task.Revert()
+		if c.saved != nil {
+			c.model = c.saved.clone()
+		}
+	case storeFreeze:
+		if len(c.frozen) < 2 {
+			c.frozen = append(c.frozen, storeLayer{real: c.task.Freeze(), model: c.model.clone()})
+			c.saved = nil
+		}
+		return nil
+	case storeApply:
+		return c.apply()
+	case storeRetire:
+		if len(c.frozen) > 0 && c.frozen[0].applied {
+			c.task.Retire(c.frozen[0].real)
+			c.frozen = c.frozen[1:]
+		}
+	case storeDrop:
+		c.task.Drop()
+		c.model, c.saved, c.frozen = c.committed.clone(), nil, nil
+	case storeDropOpen:
+		c.task.DropOpen()
+		c.model, c.saved = c.committed.clone(), nil
+		if n := len(c.frozen); n > 0 {
+			c.model = c.frozen[n-1].model.clone()
+		}
+	case storeReopen:
+		if err := c.reopen(); err != nil {
+			return err
+		}
+		if !c.task.Positions().Equal(c.positions) {
+			return fmt.Errorf("reopened at %v, want %v", c.task.Positions(), c.positions)
+		}
+	case storeRestore:
+		return c.restore(op.cut)
+	default:
+		return fmt.Errorf("kind %d is no operation", op.kind)
+	}
+	return c.subject.compare(c.bytes(c.task), c.model)
+}
+
+// apply applies the oldest layer, after its records went to the changelog, and has the store forget.
+func (c *storeChecker) apply() error {
+	i := slices.IndexFunc(c.frozen, func(l storeLayer) bool { return !l.applied })
+	if i < 0 {
+		return nil
+	}
+	l := &c.frozen[i]
+	for w := range l.real.Logged() {
+		r, err := c.subject.layout().Record(w)
+		if err != nil {
+			return err
+		}
+		c.log = append(c.log, r)
+	}
+	c.round++
+	next := c.positions.Clone()
+	next.Round = state.RoundID{ProducerID: 7, Epoch: int16(c.round), Incarnation: 9}
+	next.SetChangelog(state.Changelog{
+		Store: storeName, Applied: int64(len(c.log)), Scanned: int64(len(c.log)),
+		StreamTime: l.real.StreamTime(state.IDOf(storeName)),
+	})
+	if err := errors.Join(c.task.Apply(l.real, c.positions, next), c.task.Forget(l.real, next)); err != nil {
+		return err
+	}
+	l.applied, c.committed, c.positions = true, l.model, next
+	return c.subject.compare(c.bytes(c.task), c.model)
+}
+
+// restore makes the committed store anew: from the changelog as it was written, and from one that was compacted
+// to the last record of each key up to a cut.
+func (c *storeChecker) restore(cut int) error {
+	if err := c.restored(c.log, c.subject.compare); err != nil {
+		return fmt.Errorf("from the whole changelog: %w", err)
+	}
+	n := len(c.log) * cut / 16
+	last := map[string]int{}
+	for i, r := range c.log[:n] {
+		last[string(r.Key)] = i
+	}
+	var kept []state.ChangelogRecord
+	for i, r := range c.log {
+		old := r.Timestamp < c.committed.now-2*c.subject.layout().Retention && c.subject.layout().Segmented()
+		if (i >= n || last[string(r.Key)] == i) && !old {
+			kept = append(kept, r)
+		}
+	}
+	if err := c.restored(kept, c.subject.compareCompacted); err != nil {
+		return fmt.Errorf("from %d of %d records: %w", len(kept), len(c.log), err)
+	}
+	return nil
+}
+
+func (c *storeChecker) restored(log []state.ChangelogRecord, compare func(state.Bytes, storeModel) error) error {
+	db := memstore.New()
+	err := db.Apply(state.Positions{}, c.positions, func(yield func(state.Write) bool) {
+		for _, r := range log {
+			w, err := c.subject.layout().Row(r)
+			if w.Store = state.IDOf(storeName); err != nil || !yield(w) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	task, err := state.NewTask(db, []state.Declaration{c.declared()})
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	return errors.Join(compare(c.bytes(task), c.committed), task.Close())
+}
+
+// newest is the time of the last version of a key that begins at most at t.
+func newest(times map[int64]*string, t int64) (at int64, ok bool) {
+	at = math.MinInt64
+	for time := range times {
+		if time <= t && time > at {
+			at, ok = time, true
+		}
+	}
+	return at, ok
+}

@@ -1,0 +1,309 @@
+package state
+
+import (
+	"iter"
+	"math"
+)
+
+// Versioned is a typed view of a store of VersionedKind: for each key its value now, for ever, and the values
+// that it had, for the history retention. A version is valid from a time on, in milliseconds since the epoch,
+// until the next version of its key; it has a value or says that the key was deleted. It is what Kafka Streams
+// has as a versioned key-value store (KIP-889), with the same changelog.
+//
+// # Time
+//
+// The store's stream time is the largest time ever put. History is what can be asked about times that are
+// greater than stream time - retention, the horizon. A version that was superseded before it is out of sight
+// at once, whether its row is still there or not; the latest version of a key never is. A version that would
+// begin before the horizon is not stored: Put and Delete say so.
+//
+// # The changelog
+//
+// A changelog is compacted to the last record of each key, and what has the key of a record here are all
+// versions of one key. So the last record has to be that of the latest version, else a restore would bring
+// back an old value. A version that comes out of order is followed by its key's latest one, which is written
+// again in the same round; a round writes its rows in their order, the latest of a key last.
+//
+// # Cost
+//
+// A Put at the stream time or beyond it reads nothing, an earlier one looks for what is behind it. A lookup is
+// one short scan, backwards from the stream time or from the time asked for. Rows are not separated by the key
+// alone: where one key is another with bytes behind it that look like a time in the past (two zero bytes at
+// least), the rows of both lie between each other. They are told apart exactly, but a scan steps over them.
+//
+// A view and its copies are for one goroutine, like the Bytes below.
+type Versioned[K, V any] struct {
+	bytes  Bytes
+	layout Layout
+	codecs codecs[K, V]
+	bounds *versionBounds
+}
+
+// versionBounds are the buffers for the bounds of lookups.
+type versionBounds struct{ from, to []byte }
+
+// Forever is the end of a version that is the latest of its key.
+const Forever int64 = math.MaxInt64
+
+// Version is a value with the times at which it was valid: From <= t < To.
+type Version[V any] struct {
+	Value V
+	// From is in milliseconds since the epoch, and so is To, which is Forever for the latest version.
+	From, To int64
+}
+
+// VersionedPair is the latest version of one key.
+type VersionedPair[K, V any] struct {
+	Key   K
+	Value V
+	// From is where the version begins, in milliseconds since the epoch.
+	From int64
+}
+
+// NewVersioned returns the typed view of b, a store with the layout l, which is of VersionedKind.
+func NewVersioned[K, V any](b Bytes, k Codec[K], v Codec[V], l Layout) Versioned[K, V] {
+	return Versioned[K, V]{bytes: b, layout: l, codecs: newCodecs(k, v), bounds: &versionBounds{}}
+}
+
+// Put makes value the one of key from validFrom on, until the next version that there is, in place of a
+// version that begins at the same time. stored is false, and nothing was written, when validFrom is not after
+// stream time - retention. The error wraps ErrTime for a time that no record can have.
+func (s Versioned[K, V]) Put(key K, value V, validFrom int64) (stored bool, err error) {
+	row, err := s.codecs.value(append(s.codecs.buffer(), versionValue), value)
+	if err != nil {
+		return false, err
+	}
+	return s.put(key, row, validFrom)
+}
+
+// Delete makes key have no value from validFrom on, until the next version that there is. It is a version too,
+// and stored as Put says.
+func (s Versioned[K, V]) Delete(key K, validFrom int64) (stored bool, err error) {
+	return s.put(key, []byte{versionDeleted}, validFrom)
+}
+
+func (s Versioned[K, V]) put(key K, row []byte, validFrom int64) (stored bool, err error) {
+	if err := checkTime("put", validFrom); err != nil {
+		return false, err
+	}
+	k, err := s.codecs.key(key)
+	if err != nil {
+		return false, err
+	}
+	s.bytes.Advance(validFrom)
+	now := s.bytes.StreamTime()
+	if !s.layout.Live(validFrom, now) {
+		return false, nil
+	}
+	if err := s.bytes.Put(appendTime(k, validFrom), row); err != nil {
+		return false, err
+	}
+	// No version begins behind the stream time, so that what begins there is the latest.
+	if validFrom < now {
+		latest, ok, err := s.find(k, validFrom+1, now, true)
+		if err != nil {
+			return false, err
+		}
+		if ok {
+			if err := s.bytes.Put(latest.Key, latest.Value); err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+// Get returns the value of key now, and since when it is valid; ok is false when there is none.
+func (s Versioned[K, V]) Get(key K) (value V, from int64, ok bool, err error) {
+	return s.at(key, s.bytes.StreamTime())
+}
+
+// GetAsOf returns the value that key had at time t, and since when. ok is false when it had none, and when t
+// is not after stream time - retention. What lies ahead of the stream time is like now.
+func (s Versioned[K, V]) GetAsOf(key K, t int64) (value V, from int64, ok bool, err error) {
+	now := s.bytes.StreamTime()
+	if t < 0 || !s.layout.Live(t, now) {
+		return value, 0, false, nil
+	}
+	return s.at(key, min(t, now))
+}
+
+func (s Versioned[K, V]) at(key K, t int64) (value V, from int64, ok bool, err error) {
+	k, err := s.codecs.key(key)
+	if err != nil {
+		return value, 0, false, err
+	}
+	e, ok, err := s.find(k, 0, t, true)
+	if err != nil || !ok {
+		return value, 0, false, err
+	}
+	value, ok, err = s.value(e)
+	return value, versionTime(e.Key), ok, err
+}
+
+// History returns the versions of key that were valid at some time in from..to, both included, oldest first,
+// as far as they are in the history. Times without a value are left out: they are where one version ends
+// before the next one begins. Ranging starts the scan, as for Bytes.Scan. An error is the last thing that is
+// yielded.
+func (s Versioned[K, V]) History(key K, from, to int64) iter.Seq2[Version[V], error] {
+	return s.history(key, from, to, false)
+}
+
+// HistoryReverse returns what History does, latest first.
+func (s Versioned[K, V]) HistoryReverse(key K, from, to int64) iter.Seq2[Version[V], error] {
+	return s.history(key, from, to, true)
+}
+
+func (s Versioned[K, V]) history(key K, from, to int64, reverse bool) iter.Seq2[Version[V], error] {
+	return func(yield func(Version[V], error) bool) {
+		k, err := s.codecs.encodeKey(key)
+		if err != nil {
+			yield(Version[V]{}, err)
+			return
+		}
+		now := s.bytes.StreamTime()
+		from := max(from, s.layout.horizon(now), 0)
+		if from > to {
+			return
+		}
+		// The first version is the one that was valid at from. The last one ends where the first behind to begins.
+		first, last := from, now
+		e, ok, err := s.find(k, 0, min(from, now), true)
+		if ok {
+			first = versionTime(e.Key)
+		}
+		if err == nil && to < now {
+			if e, ok, err = s.find(k, to+1, now, false); ok {
+				last = versionTime(e.Key)
+			}
+		}
+		if err != nil {
+			yield(Version[V]{}, err)
+			return
+		}
+		walk := s.forward
+		if reverse {
+			walk = s.backward
+		}
+		walk(k, first, last, to, yield)
+	}
+}
+
+// forward yields the versions that begin in first..last and not after to.
+func (s Versioned[K, V]) forward(key []byte, first, last, to int64, yield func(Version[V], error) bool) {
+	var open Entry
+	emit := func(end int64) bool {
+		if open.Key == nil || versionTime(open.Key) > to {
+			return true
+		}
+		return s.emit(open, end, yield)
+	}
+	for e, err := range s.rows(key, first, last, false) {
+		if err != nil {
+			yield(Version[V]{}, err)
+			return
+		}
+		if !emit(versionTime(e.Key)) {
+			return
+		}
+		open = e
+	}
+	emit(Forever)
+}
+
+// backward is forward, latest first.
+func (s Versioned[K, V]) backward(key []byte, first, last, to int64, yield func(Version[V], error) bool) {
+	end := Forever
+	for e, err := range s.rows(key, first, last, true) {
+		if err != nil {
+			yield(Version[V]{}, err)
+			return
+		}
+		if versionTime(e.Key) <= to && !s.emit(e, end, yield) {
+			return
+		}
+		end = versionTime(e.Key)
+	}
+}
+
+// emit yields a row as the version that ends there, if it has a value, and reports whether to go on.
+func (s Versioned[K, V]) emit(e Entry, end int64, yield func(Version[V], error) bool) bool {
+	value, ok, err := s.value(e)
+	switch {
+	case err != nil:
+		yield(Version[V]{}, err)
+		return false
+	case !ok:
+		return true
+	default:
+		return yield(Version[V]{Value: value, From: versionTime(e.Key), To: end}, nil)
+	}
+}
+
+// All returns the latest version of every key that has a value; see Scan.
+func (s Versioned[K, V]) All() iter.Seq2[VersionedPair[K, V], error] { return s.Scan(Range{}) }
+
+// EncodeKey returns the encoded form of key in new memory.
+func (s Versioned[K, V]) EncodeKey(key K) ([]byte, error) { return s.codecs.encodeKey(key) }
+
+// find returns the first row of key with a time in from..to, or the last one. The row's key is valid for ever.
+func (s Versioned[K, V]) find(key []byte, from, to int64, reverse bool) (Entry, bool, error) {
+	if from > to {
+		return Entry{}, false, nil
+	}
+	b := s.bounds
+	b.from = appendTime(append(b.from[:0], key...), from)
+	b.to = append(appendTime(append(b.to[:0], key...), to), 0)
+	for e, err := range s.bytes.Scan(Range{From: b.from, To: b.to, Reverse: reverse}) {
+		if err != nil {
+			return Entry{}, false, err
+		}
+		if len(e.Key) == len(key)+timeSize {
+			return e, true, nil
+		}
+	}
+	return Entry{}, false, nil
+}
+
+// rows returns the rows of key with a time in from..to. Within these bounds a row of that length is of that
+// key: all that is between key and key is key.
+func (s Versioned[K, V]) rows(key []byte, from, to int64, reverse bool) iter.Seq2[Entry, error] {
+	r := Range{
+		From:    versionKey(key, from),
+		To:      append(versionKey(key, to), 0),
+		Reverse: reverse,
+	}
+	return func(yield func(Entry, error) bool) {
+		if from > to {
+			return
+		}
+		for e, err := range s.bytes.Scan(r) {
+			if err == nil && len(e.Key) != len(key)+timeSize {
+				continue
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// value returns the value of a version; ok is false for a deleted one.
+func (s Versioned[K, V]) value(e Entry) (value V, ok bool, err error) {
+	if len(e.Value) == 0 {
+		return value, false, errShortRow
+	}
+	if e.Value[0] == versionDeleted {
+		return value, false, nil
+	}
+	value, err = s.codecs.decodeValue(e.Value[1:])
+	return value, err == nil, err
+}
+
+// versionKey returns the key of a row in new memory, with room for one more byte.
+func versionKey(key []byte, ms int64) []byte {
+	return appendTime(append(make([]byte, 0, len(key)+timeSize+1), key...), ms)
+}
+
+// versionTime is where the version of a row begins.
+func versionTime(row []byte) int64 { return timeAt(row[len(row)-timeSize:]) }
