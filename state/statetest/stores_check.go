@@ -72,7 +72,7 @@ func newSubject(kind state.Kind) subject {
 	case state.TimestampedKind:
 		return timestampedSubject{}
 	case state.VersionedKind:
-		return versionedSubject{}
+		return &versionedSubject{}
 	default:
 		return dedupeSubject{}
 	}
