@@ -70,8 +70,3 @@ func (c codecs[K, V]) decodeValue(b []byte) (V, error) {
 	}
 	return value, nil
 }
-
-// rowError reports a row that the layout does not allow.
-func rowError(kind Kind) error {
-	return fmt.Errorf("state: read from a %s store: %w: %w", kind, ErrCorrupt, errRow)
-}

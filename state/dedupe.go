@@ -81,7 +81,7 @@ func (s Dedupe[ID, V]) Lookup(id ID) (r Remembered[V], ok bool, err error) {
 // remembered of it. It moves the stream time to ms first: an id that expires by that is not there. The error
 // wraps ErrTime for a time that no record can have; a time that is too old is no error but TooLate.
 func (s Dedupe[ID, V]) PutIfAbsent(id ID, value V, ms int64) (existing Remembered[V], p Presence, err error) {
-	if err := checkTime("dedupe", ms); err != nil {
+	if err := checkTime("put", ms); err != nil {
 		return existing, 0, err
 	}
 	k, err := s.codecs.key(id)
@@ -198,7 +198,7 @@ func (s Dedupe[ID, V]) find(id []byte) (row []byte, segment uint32, ok bool, err
 		case err != nil:
 			return nil, 0, false, err
 		case ok && len(row) < timeSize:
-			return nil, 0, false, rowError(DedupeKind)
+			return nil, 0, false, errShortRow
 		case ok && s.segments.layout.Live(timeAt(row), now):
 			return row, segment, true, nil
 		case segment == first:
@@ -216,6 +216,6 @@ func (s Dedupe[ID, V]) put(segment uint32, id []byte, value V, ms int64) error {
 }
 
 func (s Dedupe[ID, V]) remembered(row []byte) (r Remembered[V], err error) {
-	r.Value, r.Time, err = timedValue(s.codecs, DedupeKind, row)
+	r.Value, r.Time, err = timedValue(s.codecs, row)
 	return r, err
 }

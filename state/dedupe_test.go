@@ -125,3 +125,26 @@ func TestDedupeErrors(t *testing.T) {
 		t.Errorf("the outcomes are %q", names)
 	}
 }
+
+// TestDedupeDisplaced: a record puts an end to the rows of its id in all other segments that can be read.
+func TestDedupeDisplaced(t *testing.T) {
+	minute := time.Minute.Milliseconds()
+	row, err := dedupeLayout.Row(state.ChangelogRecord{Key: []byte("id"), Value: []byte{1}, Timestamp: 16 * minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var segments []byte
+	for key := range dedupeLayout.Displaced(row.Key, 22*minute) {
+		if string(key[4:]) != "id" {
+			t.Errorf("the row %q is of another id", key)
+		}
+		segments = append(segments, key[3])
+	}
+	// Segments are five minutes long, and what is after minute 12 can be read.
+	if !slices.Equal(segments, []byte{2, 4}) {
+		t.Errorf("the segments are %v", segments)
+	}
+	for range (state.Layout{Kind: state.VersionedKind, Retention: 1}).Displaced(row.Key, 1) {
+		t.Error("a version displaces another row")
+	}
+}

@@ -36,7 +36,7 @@ var (
 	// ErrLayout: a store is declared with another layout than its rows have. Nothing was changed; the store has
 	// to be restored in full from its changelog.
 	ErrLayout = errors.New("the store has rows of another layout")
-	// ErrTime: a store was given a time that it cannot keep: one before 1970 or after 2262-04-11, or a session
+	// ErrTime: a store was given a time that it cannot keep: one before 1970 or after the year 2262, or a session
 	// that ends before it starts. Nothing was written.
 	ErrTime = errors.New("not a time that a store can keep")
 	// ErrLocked: another process holds the state directory.

@@ -86,7 +86,7 @@ func (t *Task) forgetVersions(s *taskStore, f *forgetting, now int64, at Positio
 			return err
 		}
 		if len(e.Key) < timeSize {
-			return rowError(VersionedKind)
+			return errShortRow
 		}
 		if seen >= min(f.debt, sweepMax) {
 			ended = false

@@ -37,43 +37,6 @@ func (l *Layer) Writes() iter.Seq[Write] {
 	}
 }
 
-// Logged returns the writes in the order in which they become changelog records. It is that of Writes, except
-// that a dedupe store's deletes come before its puts. There, one id can have rows in several segments, which
-// share the key of their records: what compaction leaves of an id that was deleted and came back, with an
-// earlier time, has to be what it came back with.
-func (l *Layer) Logged() iter.Seq[Write] {
-	return func(yield func(Write) bool) {
-		order := l.order()
-		for len(order) > 0 {
-			store := l.overlay.entries[order[0]].store
-			n := sort.Search(len(order), func(i int) bool { return l.overlay.entries[order[i]].store != store })
-			if !l.logStore(order[:n], l.layouts[store].Kind == DedupeKind, yield) {
-				return
-			}
-			order = order[n:]
-		}
-	}
-}
-
-func (l *Layer) logStore(order []uint32, deletesFirst bool, yield func(Write) bool) bool {
-	passes := 1
-	if deletesFirst {
-		passes = 2
-	}
-	for pass := range passes {
-		for _, i := range order {
-			e := &l.overlay.entries[i]
-			if deletesFirst && (e.value == nil) != (pass == 0) {
-				continue
-			}
-			if !yield(Write{Store: l.ids[e.store], Key: e.key, Value: e.value, Delete: e.value == nil}) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // StreamTime returns the stream time of a store as the layer leaves it (Bytes.StreamTime). It goes into the
 // positions that are applied with the layer; 0 for a store that the task did not declare.
 func (l *Layer) StreamTime(store StoreID) int64 {

@@ -20,9 +20,11 @@ type segments struct {
 
 func newSegments(b Bytes, l Layout) segments { return segments{bytes: b, layout: l, row: new([]byte)} }
 
-// timeMax is the last time that a row can have: the last millisecond, in the year 2262, of which a count of
-// nanoseconds fits into 64 bits, the form in which clients of Kafka keep the time of a record. A limit is
-// needed anyway because the stream time never goes back: one wrong time would expire a store for ever.
+// timeMax is the last time that a row can have, in the year 2262: the last millisecond of which a count of
+// nanoseconds fits into 64 bits, which is the form in which the client keeps the timestamp of a record. A later
+// one would come out of the changelog as another. There is a segment number for it with the shortest segments.
+// A limit is needed also because the stream time never goes back: one wrong time at the end of an int64 would
+// expire a store for ever.
 const timeMax = int64((1<<63 - 1) / 1_000_000)
 
 // checkTime refuses a time that no row can have.

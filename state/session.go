@@ -131,7 +131,7 @@ func (s Session[K, V]) Scan(r Range, earliestEnd, latestStart int64) iter.Seq2[S
 		s.rows.scanReadable(within, r.Reverse, from, to, func(e Entry, err error) bool {
 			var w SessionEntry[K, V]
 			if err == nil && len(e.Key) < sessionSuffix {
-				err = rowError(SessionKind)
+				err = errShortRow
 			}
 			if err == nil {
 				var key []byte

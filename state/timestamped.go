@@ -97,7 +97,7 @@ func (s Timestamped[K, V]) get(key []byte) (value V, ms int64, ok bool, err erro
 	if err != nil || !ok {
 		return value, 0, false, err
 	}
-	if value, ms, err = timedValue(s.codecs, TimestampedKind, row); err != nil {
+	if value, ms, err = timedValue(s.codecs, row); err != nil {
 		return value, 0, false, err
 	}
 	return value, ms, true, nil
@@ -113,23 +113,23 @@ func (s Timestamped[K, V]) put(key []byte, value V, ms int64) error {
 
 func (s Timestamped[K, V]) decode(e Entry) (p TimestampedPair[K, V], err error) {
 	if p.Key, err = s.codecs.decodeKey(e.Key); err == nil {
-		p.Value, p.Time, err = timedValue(s.codecs, TimestampedKind, e.Value)
+		p.Value, p.Time, err = timedValue(s.codecs, e.Value)
 	}
 	return p, err
 }
 
 // timedRow returns the value of a row with a time in front, in new memory.
 func timedRow[K, V any](c codecs[K, V], value V, ms int64) ([]byte, error) {
-	if err := checkTime("timestamp", ms); err != nil {
+	if err := checkTime("put", ms); err != nil {
 		return nil, err
 	}
 	return c.value(appendTime(c.buffer(), ms), value)
 }
 
 // timedValue takes apart what timedRow has made.
-func timedValue[K, V any](c codecs[K, V], kind Kind, row []byte) (value V, ms int64, err error) {
+func timedValue[K, V any](c codecs[K, V], row []byte) (value V, ms int64, err error) {
 	if len(row) < timeSize {
-		return value, 0, rowError(kind)
+		return value, 0, errShortRow
 	}
 	value, err = c.decodeValue(row[timeSize:])
 	return value, timeAt(row), err

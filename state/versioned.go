@@ -1,6 +1,7 @@
 package state
 
 import (
+	"hash/maphash"
 	"iter"
 	"math"
 )
@@ -39,8 +40,27 @@ type Versioned[K, V any] struct {
 	bounds *versionBounds
 }
 
-// versionBounds are the buffers for the bounds of lookups.
-type versionBounds struct{ from, to []byte }
+// versionBounds are the buffers for the bounds of lookups, and where the last ones ended.
+type versionBounds struct {
+	from, to []byte
+	// recent has, by a hash of the key, where its latest version began when it was last looked at. It is no more
+	// than a place to look at first: a lookup that finds something from there on has found the latest, whatever
+	// became of that version and whosever key it was. Without it, a key with thousands of versions in the open
+	// round would have all of them collected for every lookup.
+	recent [256]recentVersion
+	seed   maphash.Seed
+}
+
+type recentVersion struct {
+	hash uint64
+	at   int64
+}
+
+// slot returns the place of a key, which another key may have.
+func (b *versionBounds) slot(key []byte) (slot *recentVersion, hash uint64) {
+	hash = maphash.Bytes(b.seed, key)
+	return &b.recent[hash%uint64(len(b.recent))], hash
+}
 
 // Forever is the end of a version that is the latest of its key.
 const Forever int64 = math.MaxInt64
@@ -62,7 +82,8 @@ type VersionedPair[K, V any] struct {
 
 // NewVersioned returns the typed view of b, a store with the layout l, which is of VersionedKind.
 func NewVersioned[K, V any](b Bytes, k Codec[K], v Codec[V], l Layout) Versioned[K, V] {
-	return Versioned[K, V]{bytes: b, layout: l, codecs: newCodecs(k, v), bounds: &versionBounds{}}
+	return Versioned[K, V]{bytes: b, layout: l, codecs: newCodecs(k, v),
+		bounds: &versionBounds{seed: maphash.MakeSeed()}}
 }
 
 // Put makes value the one of key from validFrom on, until the next version that there is, in place of a
@@ -83,7 +104,7 @@ func (s Versioned[K, V]) Delete(key K, validFrom int64) (stored bool, err error)
 }
 
 func (s Versioned[K, V]) put(key K, row []byte, validFrom int64) (stored bool, err error) {
-	if err := checkTime("version", validFrom); err != nil {
+	if err := checkTime("put", validFrom); err != nil {
 		return false, err
 	}
 	k, err := s.codecs.key(key)
@@ -100,16 +121,17 @@ func (s Versioned[K, V]) put(key K, row []byte, validFrom int64) (stored bool, e
 	}
 	// No version begins behind the stream time, so that what begins there is the latest.
 	if validFrom < now {
-		latest, ok, err := s.find(k, validFrom+1, now, true)
+		latest, ok, err := s.last(k, validFrom+1, now)
 		if err != nil {
 			return false, err
 		}
 		if ok {
-			if err := s.bytes.Put(latest.Key, latest.Value); err != nil {
-				return false, err
-			}
+			err := s.bytes.Put(latest.Key, latest.Value)
+			return err == nil, err
 		}
 	}
+	slot, hash := s.bounds.slot(k)
+	*slot = recentVersion{hash, validFrom}
 	return true, nil
 }
 
@@ -133,7 +155,7 @@ func (s Versioned[K, V]) at(key K, t int64) (value V, from int64, ok bool, err e
 	if err != nil {
 		return value, 0, false, err
 	}
-	e, ok, err := s.find(k, 0, t, true)
+	e, ok, err := s.last(k, 0, t)
 	if err != nil || !ok {
 		return value, 0, false, err
 	}
@@ -246,6 +268,21 @@ func (s Versioned[K, V]) All() iter.Seq2[VersionedPair[K, V], error] { return s.
 // EncodeKey returns the encoded form of key in new memory.
 func (s Versioned[K, V]) EncodeKey(key K) ([]byte, error) { return s.codecs.encodeKey(key) }
 
+// last returns the last row of key with a time in from..to.
+func (s Versioned[K, V]) last(key []byte, from, to int64) (Entry, bool, error) {
+	slot, hash := s.bounds.slot(key)
+	if slot.hash == hash && slot.at > from && slot.at <= to {
+		if e, ok, err := s.find(key, slot.at, to, true); ok || err != nil {
+			return e, ok, err
+		}
+	}
+	e, ok, err := s.find(key, from, to, true)
+	if ok {
+		*slot = recentVersion{hash, versionTime(e.Key)}
+	}
+	return e, ok, err
+}
+
 // find returns the first row of key with a time in from..to, or the last one. The row's key is valid for ever.
 func (s Versioned[K, V]) find(key []byte, from, to int64, reverse bool) (Entry, bool, error) {
 	if from > to {
@@ -291,7 +328,7 @@ func (s Versioned[K, V]) rows(key []byte, from, to int64, reverse bool) iter.Seq
 // value returns the value of a version; ok is false for a deleted one.
 func (s Versioned[K, V]) value(e Entry) (value V, ok bool, err error) {
 	if len(e.Value) == 0 {
-		return value, false, rowError(VersionedKind)
+		return value, false, errShortRow
 	}
 	if e.Value[0] == versionDeleted {
 		return value, false, nil

@@ -115,7 +115,7 @@ func latestForward(rows iter.Seq2[Entry, error], now int64) iter.Seq2[Entry, err
 		l := newLineages(now)
 		for e, err := range rows {
 			if err == nil && len(e.Key) < timeSize {
-				err = rowError(VersionedKind)
+				err = errShortRow
 			}
 			if err != nil {
 				yield(Entry{}, err)
@@ -143,7 +143,7 @@ func latestBackward(rows iter.Seq2[Entry, error], _ int64) iter.Seq2[Entry, erro
 		var seen [][]byte
 		for e, err := range rows {
 			if err == nil && len(e.Key) < timeSize {
-				err = rowError(VersionedKind)
+				err = errShortRow
 			}
 			if err != nil {
 				yield(Entry{}, err)

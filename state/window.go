@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"iter"
 )
 
@@ -128,7 +129,7 @@ func (s Window[K, V]) Scan(r Range, from, to int64) iter.Seq2[WindowEntry[K, V],
 		s.rows.scanReadable(within, r.Reverse, from, to, func(e Entry, err error) bool {
 			var w WindowEntry[K, V]
 			if err == nil && len(e.Key) < windowSuffix {
-				err = rowError(WindowKind)
+				err = errShortRow
 			}
 			if err == nil {
 				key, start := cutWindow(e.Key)
@@ -194,6 +195,9 @@ func checkWindow(start, timestamp int64) error {
 	return checkTime("put window: timestamp", timestamp)
 }
 
+// errShortRow is returned for a row that cannot be taken apart. Neither a view nor a restore writes one.
+var errShortRow = fmt.Errorf("state: read a row with a time: %w: %w", ErrCorrupt, errRow)
+
 // windowEnd is what follows the key in a row.
 func windowEnd(start int64) (suffix [windowSuffix]byte) {
 	appendTime(suffix[:0], start)
@@ -240,7 +244,7 @@ func (s Window[K, V]) decode(e Entry, w *WindowEntry[K, V]) error {
 
 func (s Window[K, V]) decodeValue(b []byte, w *WindowEntry[K, V]) (err error) {
 	if len(b) < timeSize {
-		return rowError(WindowKind)
+		return errShortRow
 	}
 	w.Timestamp = timeAt(b)
 	w.Value, err = s.rows.decodeValue(b[timeSize:])

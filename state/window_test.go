@@ -134,7 +134,7 @@ func TestWindowExpires(t *testing.T) {
 func TestWindowTimes(t *testing.T) {
 	w, task := newWindow(t)
 	putWindow(t, w, "k", 100, 1)
-	limit := int64(60_000) << 32
+	const limit = math.MaxInt64/1_000_000 + 1 // a client keeps the timestamps of records in nanoseconds
 	for _, at := range []int64{-1, limit, math.MinInt64, math.MaxInt64} {
 		_, put := w.Put("k", at, 1, 0)
 		_, stamp := w.Put("k", 100, 1, at)

@@ -188,16 +188,6 @@ func (t *Setup) store(name string) (state.Bytes, state.Layout, error) {
 	return nil, state.Layout{}, fmt.Errorf("store %s is not declared by node %s; name it in Stateful", name, t.node.name)
 }
 
-// layout returns that of a store of the node.
-func (t *Setup) layout(name string) state.Layout {
-	for _, s := range t.node.stores {
-		if s.name == name {
-			return s.layout
-		}
-	}
-	return state.Layout{}
-}
-
 // Counter counts one outcome of a node. It belongs to its task.
 type Counter struct {
 	graph   *Graph

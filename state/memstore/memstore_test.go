@@ -16,16 +16,10 @@ func TestConformance(t *testing.T) {
 	}
 	t.Run("windows", func(t *testing.T) { statetest.RunWindows(t, open) })
 	t.Run("sessions", func(t *testing.T) { statetest.RunSessions(t, open) })
+	statetest.RunStores(t, open)
 }
 
 // unclosed is a database that is as it was when it is opened again.
 type unclosed struct{ state.Database }
 
 func (unclosed) Close() error { return nil }
-
-func TestStores(t *testing.T) {
-	statetest.RunStores(t, func(*testing.T) statetest.Reopen {
-		db := unclosed{memstore.New()}
-		return func() (state.Database, error) { return db, nil }
-	})
-}

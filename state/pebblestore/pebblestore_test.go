@@ -45,6 +45,7 @@ func TestConformance(t *testing.T) {
 	}
 	t.Run("windows", func(t *testing.T) { statetest.RunWindows(t, opener) })
 	t.Run("sessions", func(t *testing.T) { statetest.RunSessions(t, opener) })
+	statetest.RunStores(t, opener)
 	if raceDetector {
 		return // The next one makes the same calls, only slower: what races, races above.
 	}
@@ -53,17 +54,6 @@ func TestConformance(t *testing.T) {
 		statetest.Run(t, func(t *testing.T) state.Database {
 			return open(t, "task", pebblestore.Options{FS: vfs.NewMem(), FlushBytes: 512})
 		})
-	})
-}
-
-func TestStores(t *testing.T) {
-	shared := pebblestore.NewShared(16<<20, 256)
-	defer shared.Close()
-	statetest.RunStores(t, func(*testing.T) statetest.Reopen {
-		fs := vfs.NewMem()
-		return func() (state.Database, error) {
-			return pebblestore.Open("task", pebblestore.Options{Shared: shared, FS: fs, FlushBytes: 512})
-		}
 	})
 }
 

@@ -5,6 +5,9 @@
 // returns the first difference instead of failing a test, so that a test of the suite can show that broken
 // implementations do not pass.
 //
+// RunStores checks the typed views of the kinds timestamped, versioned and dedupe the same way, with what their
+// changelogs have to bring back.
+//
 // A History is a sequence of rounds with the content of the stores after each of them. It answers the
 // question of every crash test: is this database exactly at one of the rounds, and at the one that its own
 // positions name?

@@ -9,13 +9,11 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Reopen opens one database: the first time a new and empty one, then, after it was closed, what is left of it.
-type Reopen func() (state.Database, error)
-
 // RunStores checks the typed views of the kinds timestamped, versioned and dedupe over the databases that open
 // makes: random programs against plain maps, with savepoints, rounds that fail, forgetting, reopening, and
-// restores from what is left of the changelog.
-func RunStores(t *testing.T, open func(t *testing.T) Reopen) {
+// restores from what is left of the changelog. What open returns opens one database: the first time a new and
+// empty one, then, after it was closed, what is left of it.
+func RunStores(t *testing.T, open func(t *testing.T) func() (state.Database, error)) {
 	t.Helper()
 	for _, kind := range []state.Kind{state.TimestampedKind, state.VersionedKind, state.DedupeKind} {
 		t.Run(kind.String(), func(t *testing.T) {

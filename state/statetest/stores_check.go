@@ -16,7 +16,7 @@ const storeName = "store"
 
 // CheckStore runs a program on a typed store of that kind and on a model made of plain maps, and returns the
 // first difference.
-func CheckStore(kind state.Kind, open Reopen, program StoreProgram, faults StoreFaults) error {
+func CheckStore(kind state.Kind, open func() (state.Database, error), program StoreProgram, faults StoreFaults) error {
 	c := &storeChecker{open: open, faults: faults, model: storeModel{}, committed: storeModel{}}
 	c.subject = newSubject(kind)
 	if err := c.reopen(); err != nil {
@@ -72,7 +72,7 @@ func newSubject(kind state.Kind) subject {
 	case state.TimestampedKind:
 		return timestampedSubject{}
 	case state.VersionedKind:
-		return versionedSubject{}
+		return &versionedSubject{}
 	default:
 		return dedupeSubject{}
 	}
@@ -80,7 +80,7 @@ func newSubject(kind state.Kind) subject {
 
 // storeChecker drives a task with one typed store, its model and its changelog in step.
 type storeChecker struct {
-	open    Reopen
+	open    func() (state.Database, error)
 	faults  StoreFaults
 	subject subject
 	task    *state.Task
@@ -91,6 +91,9 @@ type storeChecker struct {
 	positions        state.Positions
 	round            int64
 	log              []state.ChangelogRecord
+	// old is a database that has stayed behind: its rows, and how much of the log they are of.
+	old     []state.Write
+	oldUpTo int
 }
 
 type storeLayer struct {
@@ -219,9 +222,9 @@ func (c *storeChecker) apply() error {
 }
 
 // restore makes the committed store anew: from the changelog as it was written, and from one that was compacted
-// to the last record of each key up to a cut.
+// to the last record of each key up to a cut, into an empty database and into one that has stayed behind.
 func (c *storeChecker) restore(cut int) error {
-	if err := c.restored(c.log, c.subject.compare); err != nil {
+	if err := c.restored(nil, c.log, c.subject.compare); err != nil {
 		return fmt.Errorf("from the whole changelog: %w", err)
 	}
 	n := len(c.log) * cut / 16
@@ -230,29 +233,53 @@ func (c *storeChecker) restore(cut int) error {
 		last[string(r.Key)] = i
 	}
 	var kept []state.ChangelogRecord
+	keptOld := 0
 	for i, r := range c.log {
 		old := r.Timestamp < c.committed.now-2*c.subject.layout().Retention && c.subject.layout().Segmented()
 		if (i >= n || last[string(r.Key)] == i) && !old {
 			kept = append(kept, r)
+			if i < c.oldUpTo {
+				keptOld = len(kept)
+			}
 		}
 	}
-	if err := c.restored(kept, c.subject.compareCompacted); err != nil {
+	if err := c.restored(nil, kept, c.subject.compareCompacted); err != nil {
 		return fmt.Errorf("from %d of %d records: %w", len(kept), len(c.log), err)
+	}
+	if err := c.restored(c.old, kept[keptOld:], c.subject.compareCompacted); err != nil {
+		return fmt.Errorf("from %d rows and the last %d of %d records: %w", len(c.old), len(kept)-keptOld, len(c.log), err)
+	}
+	if cut%2 == 0 {
+		return nil
+	}
+	c.old, c.oldUpTo = nil, len(c.log)
+	for e, err := range c.task.Database().Scan(state.IDOf(storeName), state.Range{}) {
+		if err != nil {
+			return err
+		}
+		c.old = append(c.old, state.Write{Store: state.IDOf(storeName), Key: e.Key, Value: e.Value})
 	}
 	return nil
 }
 
-func (c *storeChecker) restored(log []state.ChangelogRecord, compare func(state.Bytes, storeModel) error) error {
-	db := memstore.New()
-	err := db.Apply(state.Positions{}, c.positions, func(yield func(state.Write) bool) {
-		for _, r := range log {
-			w, err := c.subject.layout().Row(r)
-			if w.Store = state.IDOf(storeName); err != nil || !yield(w) {
-				return
-			}
+// restored compares a store that had rows and has taken the records of a changelog.
+func (c *storeChecker) restored(
+	rows []state.Write, log []state.ChangelogRecord, compare func(state.Bytes, storeModel) error,
+) error {
+	writes := slices.Clone(rows)
+	for _, r := range log {
+		w, err := c.subject.layout().Row(r)
+		if err != nil {
+			return err
 		}
-	})
-	if err != nil {
+		w.Store = state.IDOf(storeName)
+		for key := range c.subject.layout().Displaced(w.Key, c.committed.now) {
+			writes = append(writes, state.Write{Store: w.Store, Key: key, Delete: true})
+		}
+		writes = append(writes, w)
+	}
+	db := memstore.New()
+	if err := db.Apply(state.Positions{}, c.positions, slices.Values(writes)); err != nil {
 		return errors.Join(err, db.Close())
 	}
 	task, err := state.NewTask(db, []state.Declaration{c.declared()})
@@ -261,12 +288,6 @@ func (c *storeChecker) restored(log []state.ChangelogRecord, compare func(state.
 	}
 	return errors.Join(compare(c.bytes(task), c.committed), task.Close())
 }
-
-// textCodec is the codec of keys and values.
-type textCodec struct{}
-
-func (textCodec) Append(dst []byte, v string) ([]byte, error) { return append(dst, v...), nil }
-func (textCodec) Decode(b []byte) (string, error)             { return string(b), nil }
 
 // newest is the time of the last version of a key that begins at most at t.
 func newest(times map[int64]*string, t int64) (at int64, ok bool) {

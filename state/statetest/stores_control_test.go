@@ -85,7 +85,7 @@ type keepOpen struct{ state.Database }
 func (keepOpen) Close() error { return nil }
 
 // once returns the same database every time.
-func once(open statetest.Reopen) statetest.Reopen {
+func once(open func() (state.Database, error)) func() (state.Database, error) {
 	var db state.Database
 	return func() (_ state.Database, err error) {
 		if db == nil {

@@ -216,15 +216,19 @@ func (s dedupeSubject) compare(b state.Bytes, m storeModel) error {
 
 func (s dedupeSubject) compareCompacted(b state.Bytes, m storeModel) error { return s.compare(b, m) }
 
-type versionedSubject struct{}
+// versionedSubject keeps its view as a processor does, since that remembers where it looked.
+type versionedSubject struct {
+	bytes state.Bytes
+	view  state.Versioned[string, string]
+}
 
-func (versionedSubject) layout() state.Layout {
+func (*versionedSubject) layout() state.Layout {
 	return state.Layout{Kind: state.VersionedKind, Retention: storeRetention}
 }
-func (versionedSubject) unit() int64 { return 1 }
+func (*versionedSubject) unit() int64 { return 1 }
 
 // at returns what is valid at t.
-func (s versionedSubject) at(m storeModel, key string, t int64) *found {
+func (s *versionedSubject) at(m storeModel, key string, t int64) *found {
 	at, ok := newest(m.keys[key], t)
 	if !ok || m.keys[key][at] == nil {
 		return nil
@@ -232,14 +236,14 @@ func (s versionedSubject) at(m storeModel, key string, t int64) *found {
 	return &found{key: key, value: *m.keys[key][at], from: at}
 }
 
-func (s versionedSubject) asOf(m storeModel, key string, t int64) *found {
+func (s *versionedSubject) asOf(m storeModel, key string, t int64) *found {
 	if t <= m.now-s.layout().Retention {
 		return nil
 	}
 	return s.at(m, key, t)
 }
 
-func (s versionedSubject) history(m storeModel, key string, from, to int64) (all []found) {
+func (s *versionedSubject) history(m storeModel, key string, from, to int64) (all []found) {
 	from = max(from, m.now-s.layout().Retention+1, 0)
 	times := slices.Sorted(maps.Keys(m.keys[key]))
 	for i, at := range times {
@@ -254,7 +258,7 @@ func (s versionedSubject) history(m storeModel, key string, from, to int64) (all
 	return all
 }
 
-func (s versionedSubject) all(m storeModel) (all []found) {
+func (s *versionedSubject) all(m storeModel) (all []found) {
 	for _, key := range slices.Sorted(maps.Keys(m.keys)) {
 		if f := s.at(m, key, math.MaxInt64); f != nil {
 			all = append(all, *f)
@@ -263,8 +267,11 @@ func (s versionedSubject) all(m storeModel) (all []found) {
 	return all
 }
 
-func (s versionedSubject) step(b state.Bytes, l state.Layout, m *storeModel, op StoreOp) error {
-	view := state.NewVersioned(b, textCodec{}, textCodec{}, l)
+func (s *versionedSubject) step(b state.Bytes, l state.Layout, m *storeModel, op StoreOp) error {
+	if s.bytes != b {
+		s.bytes, s.view = b, state.NewVersioned(b, textCodec{}, textCodec{}, l)
+	}
+	view := s.view
 	switch op.kind {
 	case storeWrite, storeReplace, storeDelete:
 		m.now = max(m.now, op.at)
@@ -286,7 +293,11 @@ func (s versionedSubject) step(b state.Bytes, l state.Layout, m *storeModel, op 
 		}
 		return err
 	case storeRead:
-		value, from, ok, err := view.GetAsOf(op.key, op.at)
+		value, from, ok, err := view.Get(op.key)
+		if err := errors.Join(err, expect("get", found{key: op.key, value: value, from: from}, ok, s.at(*m, op.key, math.MaxInt64))); err != nil {
+			return err
+		}
+		value, from, ok, err = view.GetAsOf(op.key, op.at)
 		err = errors.Join(err, expect("get as of", found{key: op.key, value: value, from: from}, ok, s.asOf(*m, op.key, op.at)))
 		return errors.Join(err, s.compareHistory(view, *m, op.key, op.at, op.to, op.reverse))
 	default:
@@ -294,7 +305,7 @@ func (s versionedSubject) step(b state.Bytes, l state.Layout, m *storeModel, op 
 	}
 }
 
-func (s versionedSubject) compareHistory(
+func (s *versionedSubject) compareHistory(
 	view state.Versioned[string, string], m storeModel, key string, from, to int64, reverse bool,
 ) error {
 	seq, want := view.History(key, from, to), s.history(m, key, from, to)
@@ -309,7 +320,7 @@ func (s versionedSubject) compareHistory(
 }
 
 // scan compares without the order, which nested keys may not have, and the order of those that are text.
-func (s versionedSubject) scan(view state.Versioned[string, string], m storeModel, r state.Range) error {
+func (s *versionedSubject) scan(view state.Versioned[string, string], m storeModel, r state.Range) error {
 	got, err := gather(view.Scan(r), func(p state.VersionedPair[string, string]) found {
 		return found{key: p.Key, value: p.Value, from: p.From}
 	})
@@ -329,7 +340,7 @@ func (s versionedSubject) scan(view state.Versioned[string, string], m storeMode
 	return diff("scan", got, inSpan(s.all(m), r))
 }
 
-func (s versionedSubject) compare(b state.Bytes, m storeModel) error {
+func (s *versionedSubject) compare(b state.Bytes, m storeModel) error {
 	view := state.NewVersioned(b, textCodec{}, textCodec{}, s.layout())
 	err := s.compareCompacted(b, m)
 	for _, key := range storeKeys {
@@ -345,7 +356,7 @@ func (s versionedSubject) compare(b state.Bytes, m storeModel) error {
 }
 
 // compareCompacted compares the latest versions: compaction takes the history, which is why it has to wait.
-func (s versionedSubject) compareCompacted(b state.Bytes, m storeModel) error {
+func (s *versionedSubject) compareCompacted(b state.Bytes, m storeModel) error {
 	view := state.NewVersioned(b, textCodec{}, textCodec{}, s.layout())
 	err := errors.Join(s.scan(view, m, state.Range{}), s.scan(view, m, state.Range{Reverse: true}))
 	for _, key := range storeKeys {

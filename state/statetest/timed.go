@@ -65,6 +65,12 @@ func NewTextSession(b state.Bytes, retention int64) state.Session[string, string
 	return state.NewSession(b, retention, textCodec{}, textCodec{})
 }
 
+// textCodec keeps the bytes as they are.
+type textCodec struct{}
+
+func (textCodec) Append(dst []byte, v string) ([]byte, error) { return append(dst, v...), nil }
+func (textCodec) Decode(b []byte) (string, error)             { return string(b), nil }
+
 func checkTimed(
 	open func() (state.Database, error), layout state.Layout, view func(state.Bytes) timedStore, p TimedProgram,
 ) error {
