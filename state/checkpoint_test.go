@@ -480,8 +480,8 @@ func TestCheckpointFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"application":"payments","format":1,"inputs":[{"offset":12,"partition":3,"topic":"in"}],"partition":3,` +
-		`"round":"4/7/0000beef","state":"4/7/0000beef","stores":[{"applied":9,"name":"counts",` +
-		`"topicId":"01020000000000000000000000000000"},{"applied":0,"name":"names"}],"subtopology":"ledger"}` + "\n"
+		`"round":"4/7/0000beef","state":"4/7/0000beef","stores":[{"applied":9,"layout":"keyvalue","name":"counts",` +
+		`"topicId":"01020000000000000000000000000000"},{"applied":0,"layout":"keyvalue","name":"names"}],"subtopology":"ledger"}` + "\n"
 	if got.String() != want {
 		t.Errorf("checkpoint.json is\n%swant\n%s", got.String(), want)
 	}

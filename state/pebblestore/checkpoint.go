@@ -89,7 +89,7 @@ func (d *database) touch() error {
 	}
 	b := d.db.NewBatch()
 	defer releaseBatch(b)
-	return d.commit("checkpoint", b, *d.positions.Load())
+	return d.commitDirect("checkpoint", b, d.positions.Load())
 }
 
 // copyFault is what a checkpoint's directory failed to sync. Pebble panics for it as it does for its own (faultFS),

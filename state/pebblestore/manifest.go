@@ -21,7 +21,8 @@ type manifestFS struct {
 // Create implements vfs.FS.
 func (fs manifestFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := fs.FS.Create(name, category)
-	if err != nil || !strings.HasPrefix(fs.PathBase(name), "MANIFEST-") {
+	// That of a checkpoint's copy is no concern of the database: what fails there is the checkpoint.
+	if err != nil || !strings.HasPrefix(fs.PathBase(name), "MANIFEST-") || !fs.fault.owns(name) {
 		return f, err
 	}
 	return manifestFile{f, fs.fault}, nil

@@ -56,7 +56,7 @@ func TestOpenReadOnly(t *testing.T) {
 		if keys != "abc"[:tc.rows] {
 			t.Errorf("scan found %q", keys)
 		}
-		if names, err := r.Stores(); fmt.Sprint(names, err) != "[s] <nil>" {
+		if names, err := r.Stores(); fmt.Sprint(names, err) != "[{s keyvalue}] <nil>" {
 			t.Errorf("stores %v, %v", names, err)
 		}
 		if v, ok, err := second.Get(state.IDOf("s"), []byte("b")); string(v) != "2" || !ok || err != nil {
