@@ -55,7 +55,7 @@ const stuckAfter = 25 * time.Second
 
 func (a *Application) open(ctx context.Context, o Options) (_ *operation, err error) {
 	cfg := a.client.cfg
-	cfg.StuckAfter = stuckAfter
+	cfg.StuckAfter, cfg.GroupMayBeAbsent = stuckAfter, true
 	op := &operation{client: a.client, topology: a.topology}
 	if op.cluster, err = broker.Connect(ctx, cfg, a.topology.Application()); err != nil {
 		return nil, err

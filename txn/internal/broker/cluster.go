@@ -44,6 +44,9 @@ type Config struct {
 	RequestTimeout time.Duration
 	// BatchMaxBytes returns a topic's max.message.bytes, 0 when it is not known.
 	BatchMaxBytes func(topic string) int32
+	// GroupMayBeAbsent takes the answer that there is no such group for one: it has no offsets. It is for tools. A member's group exists,
+	// and a broker can answer so while the first commit ever of a group is pending.
+	GroupMayBeAbsent bool
 }
 
 const (
@@ -202,8 +205,8 @@ func (c *Cluster) StableOffsets(ctx context.Context, partitions map[string][]int
 		if err == nil {
 			return offsets, nil
 		}
-		if errors.Is(err, kerr.GroupIDNotFound) {
-			return noOffsets(partitions), nil // a coordinator that has loaded knows every group; none of this one's can be pending
+		if c.cfg.GroupMayBeAbsent && errors.Is(err, kerr.GroupIDNotFound) {
+			return noOffsets(partitions), nil
 		}
 		err = c.cfg.denied(err, attempt{group: c.group})
 		if Permanent(err) || ctx.Err() != nil {
