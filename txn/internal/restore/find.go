@@ -163,22 +163,42 @@ func (r *Restorer) findChangelog(
 	return c, err
 }
 
+// committedNow reports whether a committed record can be read at or after an offset. Unlike empty it waits for nobody: what is open now
+// was written by a round that is not the last commit's either, but the task must not wait for whoever left it behind.
+func (r *Restorer) committedNow(ctx context.Context, c Changelog, partition int32, from int64) (bool, error) {
+	stable, err := r.Cluster.StableEnd(ctx, c.Topic, partition)
+	if err != nil {
+		return false, err
+	}
+	return r.committed(ctx, r.Layout[c.Topic], partition, max(from, c.LogStart), stable, func(int64, broker.Fetched) {})
+}
+
 // empty reports whether no committed record is in the log. It waits for transactions that are open below the high watermark.
 func (r *Restorer) empty(
 	ctx context.Context, t topics.Topic, partition int32, from, highWatermark int64, log *slog.Logger,
 ) (bool, error) {
-	reader := r.Cluster.NewReader(t.Name, t.ID, partition, true, 64<<10)
 	waiting := r.watchStable(log, t.Name, partition, highWatermark)
-	for from < highWatermark {
+	committed, err := r.committed(ctx, t, partition, from, highWatermark, func(at int64, f broker.Fetched) {
+		waiting.fetched(ctx, at, f.Next, f.LastStableOffset)
+	})
+	return !committed, err
+}
+
+// committed reports whether there is a committed record from from on and below to. Each is told what was fetched.
+func (r *Restorer) committed(
+	ctx context.Context, t topics.Topic, partition int32, from, to int64, each func(at int64, f broker.Fetched),
+) (bool, error) {
+	reader := r.Cluster.NewReader(t.Name, t.ID, partition, true, 64<<10)
+	for from < to {
 		f, err := reader.Fetch(ctx, from, fetchWait)
 		if err != nil {
 			return false, err
 		}
-		waiting.fetched(ctx, from, f.Next, f.LastStableOffset)
+		each(from, f)
 		if len(f.Records) > 0 {
-			return false, nil
+			return true, nil
 		}
 		from = f.Next
 	}
-	return true, nil
+	return false, nil
 }

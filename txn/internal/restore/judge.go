@@ -56,6 +56,8 @@ type Found struct {
 type Replay struct {
 	Changelog
 	From, Target int64
+	// StreamTime is the store's own at the target, 0 if the commit does not say.
+	StreamTime int64
 	// Full is why the store is to be emptied first, empty if it is not, and Reason the same in words.
 	Full   Cause
 	Reason string
@@ -78,6 +80,8 @@ type StopError struct {
 	WayOut string
 	// Cause wraps state.ErrFormat where a newer build has been there. It is nil where state and offsets do not name each other.
 	Cause error
+	// older says that the commit is one from before the state. A coordinator can give such an answer for a while: see Restore.
+	older bool
 }
 
 // Unwrap returns the cause.
@@ -117,6 +121,11 @@ func Judge(f Found) (Plan, error) {
 
 func (f Found) stop(reason string, ways ...string) error {
 	return &StopError{Task: f.Task, Reason: reason, WayOut: waysOut(f.Task, ways...)}
+}
+
+// older stops a task because the last commit is older than the state.
+func (f Found) older(reason string, ways ...string) error {
+	return &StopError{Task: f.Task, Reason: reason, WayOut: waysOut(f.Task, ways...), older: true}
 }
 
 func (f Found) emptyState() bool {
@@ -165,12 +174,12 @@ func startPositions(f Found) state.Positions {
 // judgeNew is a task that has never committed, as far as the group knows.
 func judgeNew(f Found) (Plan, error) {
 	if !f.Database.Round.IsZero() {
-		return Plan{}, f.stop("the state directory holds a database, and the group has no offset: offsets expire when a group is "+
+		return Plan{}, f.older("the state directory holds a database, and the group has no offset: offsets expire when a group is "+
 			"empty for long, or they were deleted", fromRounds, fromInput)
 	}
 	for _, c := range f.Changelogs {
 		if !c.Empty {
-			return Plan{}, f.stop(fmt.Sprintf("changelog %s[%d] holds records, and the group has no offset", c.Topic, f.Task.Partition),
+			return Plan{}, f.older(fmt.Sprintf("changelog %s[%d] holds records, and the group has no offset", c.Topic, f.Task.Partition),
 				fromRounds, fromInput)
 		}
 	}
@@ -256,6 +265,7 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 		if err := f.judgeChangelog(c, target, &plan, &missing); err != nil {
 			return Plan{}, err
 		}
+		plan.Replays[len(plan.Replays)-1].StreamTime = committed.StreamTime
 	}
 	if len(named) == len(b.Changelogs) && task.TopicsHash(named) != b.Topics {
 		return Plan{}, f.stop("a changelog topic is not the one that the last commit names: it was deleted and created again", fromInput, adopt)
@@ -282,7 +292,7 @@ func (f Found) judgeChangelog(c Changelog, target int64, plan *Plan, missing *bo
 	case have.TopicID != c.TopicID && have.Applied > 0:
 		full(Recreated, "the database was written from a changelog topic that does not exist any more")
 	case have.Applied > target:
-		return f.stop(fmt.Sprintf("the database contains changelog %s[%d] up to %d, and the last commit names %d", c.Topic,
+		return f.older(fmt.Sprintf("the database contains changelog %s[%d] up to %d, and the last commit names %d", c.Topic,
 			f.Task.Partition, have.Applied, target), offsetsBack, adopt, fromChangelog, fromInput)
 	case have.Applied == target:
 		// Nothing is missing, whatever the age.

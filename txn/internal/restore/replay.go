@@ -21,7 +21,9 @@ type changelog struct {
 	Replay
 	id     state.StoreID
 	layout state.Layout
-	rank   rank
+	// rows says that the store is not empty to begin with.
+	rows bool
+	rank rank
 }
 
 // filled is a chunk on its way to the database.
@@ -30,6 +32,8 @@ type filled struct {
 	pages int // that were taken for it
 	// last is the offset of its last record, scanned the one from which to go on.
 	last, scanned int64
+	// streamTime is the largest time of a row so far, 0 for a store that forgets nothing.
+	streamTime int64
 	// loaded counts it as loaded.
 	loaded func()
 }
@@ -74,7 +78,7 @@ func (o *opening) replay(ctx context.Context, replays []Replay) error {
 	g, ctx := newGroup(ctx)
 	for _, c := range replays {
 		if c.From < c.Target {
-			x := &changelog{opening: o, Replay: c, id: state.IDOf(c.Store), layout: o.layout(c.Store), rank: rank}
+			x := &changelog{opening: o, Replay: c, id: state.IDOf(c.Store), layout: o.layout(c.Store), rank: rank, rows: o.has(c.Store)}
 			g.Go(func() error { return x.run(ctx) })
 		}
 	}
@@ -156,6 +160,8 @@ type filler struct {
 	chunk *chunk
 	taken int
 	last  int64
+	// streamTime is that of the rows so far.
+	streamTime int64
 	// records and bytes were read since progress was told.
 	records, bytes int64
 }
@@ -194,25 +200,62 @@ func (f *filler) add(r batch.Record) error {
 	if r.Offset >= f.Target || brokenSkip(r.Offset, f.Target) {
 		return nil
 	}
-	key, value := r.Key, r.Value
-	if f.layout.Kind != state.KeyValueKind { // whose rows are the records
-		w, err := f.layout.Row(state.ChangelogRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
-		if err != nil {
-			return fmt.Errorf("the record at offset %d: %w", r.Offset, err)
+	var err error
+	if f.layout.Kind == state.KeyValueKind { // whose rows are the records
+		err = f.put(r.Key, r.Value, r.Offset)
+	} else if err = f.addRow(r); err != nil {
+		err = fmt.Errorf("the record at offset %d: %w", r.Offset, err)
+	}
+	if err != nil {
+		return err
+	}
+	f.last = r.Offset // not before: a chunk that goes to the database on the way ends before this record
+	f.records++
+	f.bytes += int64(len(r.Key) + len(r.Value))
+	return nil
+}
+
+// addRow copies the row of a record. A row that nobody can read any more at the committed stream time is left out: it would be forgotten
+// after the first round.
+func (f *filler) addRow(r batch.Record) error {
+	w, err := f.layout.Row(state.ChangelogRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
+	if err != nil {
+		return err
+	}
+	f.streamTime = max(f.streamTime, f.layout.RowTime(w))
+	if !f.forgotten(w.Key) {
+		if w.Delete {
+			w.Value = nil
 		}
-		if key, value = w.Key, w.Value; w.Delete {
-			value = nil
+		if err := f.put(w.Key, w.Value, r.Offset); err != nil {
+			return err
 		}
 	}
+	if !f.rows {
+		return nil
+	}
+	for key := range f.layout.Displaced(w.Key, max(f.StreamTime, f.streamTime)) {
+		if err := f.put(key, nil, r.Offset); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forgotten reports whether a row is out of sight.
+func (f *filler) forgotten(row []byte) bool {
+	expired, ok := f.layout.Expired(f.StreamTime)
+	return ok && expired.Contains(row)
+}
+
+// put copies a write into the chunk; a nil value is a delete.
+func (f *filler) put(key, value []byte, offset int64) error {
 	if f.chunk == nil || !f.chunk.fits(key, value) || f.chunk.indexFull() {
-		if err := f.room(key, value, r.Offset); err != nil {
+		if err := f.room(key, value, offset); err != nil {
 			return err
 		}
 	}
 	f.chunk.add(key, value)
-	f.last = r.Offset
-	f.records++
-	f.bytes += int64(len(r.Key) + len(r.Value))
 	return nil
 }
 
@@ -272,7 +315,7 @@ func (f *filler) flush(scanned int64) error {
 	if f.chunk == nil {
 		return nil
 	}
-	out := filled{chunk: f.chunk, pages: f.taken, last: f.last, scanned: scanned, loaded: f.r.budget.load()}
+	out := filled{chunk: f.chunk, pages: f.taken, last: f.last, scanned: scanned, streamTime: f.streamTime, loaded: f.r.budget.load()}
 	select {
 	case f.full <- out:
 		f.chunk, f.taken = nil, 0

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/metrics"
@@ -128,15 +129,68 @@ type opening struct {
 	writing sync.Mutex
 }
 
+// has reports whether a store may have rows.
+func (o *opening) has(store string) bool {
+	at, _ := o.db.Positions().Changelog(store)
+	return at.Applied > 0
+}
+
 // layout returns that of a store.
 func (o *opening) layout(store string) state.Layout {
 	i := slices.IndexFunc(o.req.Stores, func(s Store) bool { return s.Name == store })
 	return o.req.Stores[i].Layout
 }
 
+// How often a commit that is older than the state is asked for again, and how long in between: see Restore.
+const (
+	olderReadings = 5
+	olderPause    = 500 * time.Millisecond
+)
+
 // Restore brings the task to its last commit. A StopError says that it must not be opened; other errors are worth another try. What a try
 // has brought into the database stays there, whatever ends it, and the next one goes on behind it.
+//
+// That the last commit is older than the state is believed only when it stays so for some seconds. A group coordinator of Kafka 4.3 whose
+// partition's leadership comes back while it loads answers, without an error, from the part of the log that it has read so far.
 func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (result Result, err error) {
+	pause := olderPause
+	for reading := 1; ; reading++ {
+		result, err = r.restore(ctx, req, p)
+		stop, stops := errors.AsType[*StopError](err)
+		if !stops || !stop.older || reading == olderReadings {
+			return result, err
+		}
+		r.Logger.Warn("the last commit is older than the state, and is asked for again: a coordinator that loads can answer so",
+			"task", req.Task.String(), "reason", stop.Reason, "again_in", pause)
+		if err := backoff.Sleep(ctx, pause); err != nil {
+			return Result{}, err
+		}
+		pause *= 2
+	}
+}
+
+// checkLast stops a task whose changelogs go on behind the last commit. What the last round of a task has written ends where the commit
+// says: it is not the last one, and its inputs would be applied twice.
+func (o *opening) checkLast(ctx context.Context, found Found) error {
+	for _, c := range found.Changelogs {
+		target, named := found.Blob.Target(c.Store)
+		if !named {
+			continue // it is empty
+		}
+		beyond, err := o.r.committedNow(ctx, c, o.req.Task.Partition, target)
+		if err != nil {
+			return err
+		}
+		if beyond {
+			return found.older(fmt.Sprintf("changelog %s[%d] holds committed records from %d on, which the last commit does not name", c.Topic,
+				o.req.Task.Partition, target), offsetsBack, adopt, fromInput)
+		}
+	}
+	return nil
+}
+
+// restore is one try.
+func (r *Restorer) restore(ctx context.Context, req Request, p *Progress) (result Result, err error) {
 	o := &opening{r: r, req: req, progress: p, log: r.Logger.With("task", req.Task.String()), came: p.begin(time.Now())}
 	found, metadata, err := r.find(ctx, req, o.log)
 	if err != nil {
@@ -149,7 +203,7 @@ func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (resul
 	defer o.count(&err)()
 	plan, err := o.open(ctx, found)
 	if err == nil {
-		err = o.restore(ctx, plan)
+		err = o.restore(ctx, found, &plan)
 	}
 	if err != nil {
 		return Result{}, o.abandon(err)
@@ -268,7 +322,7 @@ func (o *opening) replaceDatabase() error {
 }
 
 // restore brings the database to the plan's positions.
-func (o *opening) restore(ctx context.Context, plan Plan) error {
+func (o *opening) restore(ctx context.Context, found Found, plan *Plan) error {
 	for _, c := range plan.Replays {
 		o.full = cmp.Or(o.full, c.Full)
 	}
@@ -279,7 +333,17 @@ func (o *opening) restore(ctx context.Context, plan Plan) error {
 	if err := o.replay(ctx, plan.Replays); err != nil {
 		return fmt.Errorf("restoring task %s: %w", o.req.Task, err)
 	}
-	if base := o.db.Positions(); !base.Same(plan.Positions) {
+	if err := o.checkLast(ctx, found); err != nil {
+		return fmt.Errorf("restoring task %s: %w", o.req.Task, err)
+	}
+	base := o.db.Positions()
+	for i := range plan.Positions.Changelogs {
+		// The commit knows best, unless it was made by somebody who could not know.
+		c := &plan.Positions.Changelogs[i]
+		have, _ := base.Changelog(c.Store)
+		c.StreamTime = max(c.StreamTime, have.StreamTime)
+	}
+	if !base.Same(plan.Positions) {
 		if err := o.db.Apply(base, plan.Positions, func(func(state.Write) bool) {}); err != nil {
 			return fmt.Errorf("restoring task %s: %w", o.req.Task, &writeError{err})
 		}
