@@ -6,7 +6,7 @@ LINT_VERSION ?= v2.15.0
 FIGURES   ?= $(CURDIR)/bin/figures
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench bench-latency bench-restore bench-state figures soak verify-copy clean
+.PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench bench-latency bench-restore bench-state figures soak soak-state verify-copy clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ negative: ## with mechanisms broken on purpose, the demo and the soak have to fi
 
 soak: ## kills, freezes and bounces on real Kafka for MINUTES (60), judged at the end; SEED repeats the choice of faults
 	$(GO) run ./e2e/soak/run -minutes $(or $(MINUTES),60) $(if $(SEED),-seed $(SEED))
+
+soak-state: ## a database under a million writes with crashes, on a file system that loses what is not synced; SEED is where the seeds begin
+	ONCEWARD_STATE_OPERATIONS=$(or $(OPERATIONS),1000000) ONCEWARD_STATE_SEED=$(or $(SEED),$(shell date +%s)) \
+		$(GO) test -count=1 -v -timeout 60m -run '^TestCrashLeavesAPrefixOfWholeRounds$$' ./state/pebblestore
 
 verify-copy: ## Kafka's own TransactionsTest on real Kafka: 100,000 records, 750 a transaction, client and broker bounced
 	ONCEWARD_VERIFY_COPY=1 $(GO) test -count=1 -v -timeout 30m -run '^TestCopy$$' ./e2e/copytest

@@ -174,6 +174,7 @@ func (l Layout) Live(ms, streamTime int64) bool { return ms >= l.horizon(streamT
 // row is one that Row has made.
 func (l Layout) RowTime(w Write) int64 {
 	switch l.Kind {
+	case KeyValueKind, TimestampedKind:
 	case WindowKind:
 		return timeAt(w.Key[len(w.Key)-windowSuffix:])
 	case SessionKind:

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -16,8 +18,10 @@ import (
 
 // crashRun is one life of a database with crashes in it.
 type crashRun struct {
-	seed    uint64
-	rounds  int
+	seed   uint64
+	rounds int
+	// heavy makes rounds so many times as large, 0 is once.
+	heavy   int
 	history *statetest.History
 	// wrap puts a deliberately broken layer over the database, for the control.
 	wrap func(state.Database) state.Database
@@ -41,7 +45,7 @@ func (r *crashRun) open(fs vfs.FS, rng *rand.Rand) (state.Database, error) {
 // flushes and compactions are under way at the moment of most crashes.
 func (r *crashRun) run() error {
 	rng := rand.New(rand.NewPCG(r.seed, 1))
-	r.history = statetest.NewHistory(rng, r.rounds, 60, 1+rng.IntN(400))
+	r.history = statetest.NewHistory(rng, r.rounds, 60*max(r.heavy, 1), 1+rng.IntN(400))
 	fs := vfs.NewCrashableMem()
 	db, err := r.open(fs, rng)
 	if err != nil {
@@ -123,14 +127,36 @@ func (r *crashRun) recover(fs *vfs.MemFS, rng *rand.Rand, durable, applied, cras
 	return nil
 }
 
-func TestCrashLeavesAPrefixOfWholeRounds(t *testing.T) {
-	seeds, rounds, operationsMin := 16, 60, 20_000
+// crashOperations is how many writes the crash test makes: as many as the environment says (make soak-state), 100,000 otherwise, fewer
+// where each is slow. The seeds begin with the one that the environment names.
+func crashOperations(t *testing.T) (operations int, seed uint64) {
+	t.Helper()
+	operations = 100_000
 	if raceDetector || testing.Short() {
-		seeds, operationsMin = 2, 2000
+		operations = 2000
 	}
-	operations, crashes, lost := 0, 0, 0
-	for seed := range uint64(seeds) {
-		r := &crashRun{seed: seed, rounds: rounds}
+	for name, set := range map[string]func(n uint64){
+		"ONCEWARD_STATE_OPERATIONS": func(n uint64) { operations = int(n) }, "ONCEWARD_STATE_SEED": func(n uint64) { seed = n },
+	} {
+		if text := os.Getenv(name); text != "" {
+			n, err := strconv.ParseUint(text, 10, 63)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			set(n)
+		}
+	}
+	return operations, seed
+}
+
+func TestCrashLeavesAPrefixOfWholeRounds(t *testing.T) {
+	wanted, seed := crashOperations(t)
+	operations, crashes, lost, runs := 0, 0, 0, 0
+	for ; operations < wanted; runs, seed = runs+1, seed+1 {
+		r := &crashRun{seed: seed, rounds: 60}
+		if runs%4 == 3 {
+			r.heavy = 10
+		}
 		if err := r.run(); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -138,11 +164,8 @@ func TestCrashLeavesAPrefixOfWholeRounds(t *testing.T) {
 		crashes += r.crashes
 		lost += r.lost
 	}
-	t.Logf("%d operations, %d crashes, %d rounds lost and replayed", operations, crashes, lost)
-	if operations < operationsMin {
-		t.Errorf("only %d operations, want %d", operations, operationsMin)
-	}
-	if crashes < seeds || lost == 0 {
+	t.Logf("%d operations, %d crashes, %d rounds lost and replayed; the next seed is %d", operations, crashes, lost, seed)
+	if crashes < runs || lost == 0 {
 		t.Errorf("%d crashes lost %d rounds: the test does not crash where it hurts", crashes, lost)
 	}
 }
