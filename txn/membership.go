@@ -93,11 +93,30 @@ func (m *membership) remember(tasks []TaskStatus) {
 	}
 }
 
-// due returns when a rebalance is to be forced, and why.
-func (m *membership) due() (time.Time, assign.Reason, bool) {
+// due returns when a rebalance is to be forced, and why, while so many tasks are stopped.
+func (m *membership) due(stopped int32) (time.Time, assign.Reason, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.forcing.Stopped(stopped)
 	return m.forcing.Due()
+}
+
+// due is membership.due with what the tasks of the session are doing now.
+func (s *session) due() (time.Time, assign.Reason, bool) {
+	return s.in.membership.due(s.tasks.stopped())
+}
+
+// stopped returns how many tasks do not work any more.
+func (t *taskTable) stopped() int32 {
+	t.RLock()
+	defer t.RUnlock()
+	n := int32(0)
+	for _, e := range t.entries {
+		if e.stopped != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // left says that the session is over.
@@ -116,7 +135,9 @@ func (c *callbacks) JoinData() assign.Join {
 // Planned is part of broker.Assignment.
 func (c *callbacks) Planned(plan assign.Plan, leader bool) {
 	s := (*session)(c)
+	stopped := s.tasks.stopped()
 	s.in.membership.mu.Lock()
+	s.in.membership.forcing.Stopped(stopped)
 	s.in.membership.forcing.Planned(time.Now(), plan, leader)
 	s.in.membership.mu.Unlock()
 	s.promised.Store(slices.ContainsFunc(plan.Owed, func(m assign.Move) bool { return m.To == s.in.dir.Instance() }))
@@ -134,7 +155,7 @@ func (s *session) forceRebalances() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		at, why, ok := s.in.membership.due()
+		at, why, ok := s.due()
 		now, g := time.Now(), s.client()
 		ok = ok && g != nil
 		if ok && !now.Before(at) {

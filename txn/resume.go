@@ -19,7 +19,8 @@ var errResumed = fmt.Errorf("%w: a task is resumed", worker.ErrReopen)
 // Resume opens a stopped task again, once whatever stopped it has been put right. It fails with ErrNotStopped for any other task.
 //
 // The membership is begun anew, with the same identity: what was fetched and not processed would be missing otherwise. Nothing moves to
-// another instance, and the other tasks pause for a moment. Resume does not wait for the task; see [App.Status].
+// another instance by that, and the other tasks pause for a moment. If the instance has more than its share once the task works again,
+// tasks move half a minute later. Resume does not wait for the task; see [App.Status].
 func (a *App) Resume(id topology.TaskID) error {
 	a.mu.Lock()
 	s := a.mu.session

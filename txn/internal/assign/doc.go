@@ -37,6 +37,10 @@
 // itself, which travels in the user data of every assignment: who finds itself described wrongly joins again, once, and a leader whose
 // plan is still owed something long after the revokes must be over plans again. The plan is all that a restarted leader needs.
 //
+// For the same reason the plan says how many stopped tasks of each member it did not count. Once they work again, because the process was
+// restarted or they were resumed, their member has more than its share, and nobody else knows. It joins again when they have had the time
+// to stop once more: else a task that stops wherever it is would go from one member to the next with every restart.
+//
 // # Format of the user data
 //
 // [Join] travels with JoinGroup, [Plan] with each member's assignment. Both are
@@ -55,7 +59,8 @@
 //	      5 stopped task   subtopology, partition, reason; once for each
 //	Plan  1 id             8 bytes
 //	      2 owed move      subtopology, partition, from, to; once for each
-//	      3 member         instance id (else member id), fingerprint 8 bytes, subscription 8 bytes; once for each
+//	      3 member         instance id (else member id), fingerprint 8 bytes, subscription 8 bytes, number of its stopped tasks;
+//	                       once for each
 //
 // A minor version may add tags and may append to a field. A reader skips tags that it does not know and what follows in a field after
 // what it knows; what an older writer left out is zero. So versions N and N+1 share a group in both directions. The build that brings a

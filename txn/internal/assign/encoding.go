@@ -111,7 +111,8 @@ func (p Plan) Encode() []byte {
 	for _, e := range p.Entries {
 		f := appendString(nil, e.Member)
 		f = append(f, e.Fingerprint[:]...)
-		out = appendField(out, planEntry, binary.BigEndian.AppendUint64(f, e.Subscription))
+		f = binary.BigEndian.AppendUint64(f, e.Subscription)
+		out = appendField(out, planEntry, binary.AppendUvarint(f, uint64(max(e.Stopped, 0))))
 	}
 	return appendCheck(appendNext(out))
 }
@@ -129,6 +130,9 @@ func DecodePlan(data []byte) (Plan, error) {
 			e := Entry{Member: f.string()}
 			copy(e.Fingerprint[:], f.bytes(8))
 			e.Subscription = f.uint64()
+			if len(f.rest) > 0 { // else of a build that did not count them
+				e.Stopped = f.int32()
+			}
 			p.Entries = append(p.Entries, e)
 		}
 	})

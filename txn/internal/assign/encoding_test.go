@@ -28,7 +28,7 @@ func examplePlan() Plan {
 	return Plan{
 		ID:      1<<32 | 9,
 		Owed:    []Move{{topology.TaskID{Subtopology: "a", Partition: 2}, "one", "two"}},
-		Entries: []Entry{{Member: "one", Fingerprint: [8]byte{9}, Subscription: 3}, {Member: "two", Subscription: 4}},
+		Entries: []Entry{{Member: "one", Fingerprint: [8]byte{9}, Subscription: 3}, {Member: "two", Subscription: 4, Stopped: 300}},
 	}
 }
 
@@ -36,8 +36,8 @@ func examplePlan() Plan {
 const (
 	goldenJoin = "0100" + "01080000000000000007" + "02080102030405060708" + "03090161ac02020161" + "0162" + "0306016300010163" +
 		"040801610200e8070500" + "04050163010101" + "05100161050c6c6f737420697473206c6f67"
-	goldenPlan = "010001080000000100000009020b016102036f6e650374776f0314036f6e6509000000000000000000000000000003" +
-		"03140374776f00000000000000000000000000000004"
+	goldenPlan = "010001080000000100000009020b016102036f6e650374776f0315036f6e650900000000000000000000000000000300" +
+		"03160374776f00000000000000000000000000000004ac02"
 )
 
 func TestGolden(t *testing.T) {
@@ -63,9 +63,14 @@ func TestNextVersion(t *testing.T) {
 	newer = appendField(newer, 99, []byte("a field of the future"))
 	newer = appendField(newer, planID, append(binary.BigEndian.AppendUint64(nil, 4), "and more"...))
 	entry := append(appendString(nil, "one"), make([]byte, 16)...)
-	newer = appendField(newer, planEntry, append(entry, "and more"...))
-	if p, err := DecodePlan(appendCheck(newer)); err != nil || p.ID != 4 || len(p.Entries) != 1 || p.Entries[0].Member != "one" {
+	newer = appendField(newer, planEntry, append(append(entry, 2), "and more"...))
+	want := []Entry{{Member: "one", Stopped: 2}}
+	if p, err := DecodePlan(appendCheck(newer)); err != nil || p.ID != 4 || !reflect.DeepEqual(p.Entries, want) {
 		t.Errorf("a newer plan is read as %+v, %v", p, err)
+	}
+	older := appendField([]byte{formatMajor, 0}, planEntry, entry)
+	if p, err := DecodePlan(appendCheck(older)); err != nil || !reflect.DeepEqual(p.Entries, []Entry{{Member: "one"}}) {
+		t.Errorf("an older plan is read as %+v, %v", p, err)
 	}
 	if j, err := DecodeJoin(appendCheck([]byte{formatMajor, 0})); err != nil || !reflect.DeepEqual(j, Join{}) {
 		t.Errorf("an older join is read as %+v, %v", j, err)

@@ -1,6 +1,10 @@
 package assign
 
-import "time"
+import (
+	"math"
+	"slices"
+	"time"
+)
 
 // Reason is why a rebalance is forced.
 type Reason string
@@ -9,6 +13,8 @@ type Reason string
 const (
 	// Described: the plan describes this member otherwise than it is.
 	Described Reason = "the plan describes this instance otherwise than it is"
+	// Working: the plan leaves tasks of this member out, as stopped ones, and they are not stopped any more.
+	Working Reason = "tasks of this instance that were stopped work again"
 	// OwedMoves: this member leads, and moves are owed for longer than a revoke can take.
 	OwedMoves Reason = "moves are owed although every revoke must be over"
 )
@@ -16,15 +22,18 @@ const (
 const (
 	// describedEvery is the least time between two rebalances that a member forces because of itself.
 	describedEvery = 30 * time.Second
-	owedFirst      = 10 * time.Second
-	owedMost       = 5 * time.Minute
+	// workingFor is how long a plan has to be known before its stopped tasks are taken for working ones: opened anew, most of those that
+	// will stop again have done so by then.
+	workingFor = 30 * time.Second
+	owedFirst  = 10 * time.Second
+	owedMost   = 5 * time.Minute
 )
 
 // Forcing decides when this member forces a rebalance. It has no clock: callers pass the time. It belongs to the process, not to a
 // membership, so that a new membership does not begin to count anew. Not safe for concurrent use.
 //
 // A member does so for itself at most once for each value of its own entry. Else two versions of which one cannot read the other
-// would rebalance for ever.
+// would rebalance for ever. For the number of its stopped tasks that means: once, until it falls further or a plan has had it right.
 type Forcing struct {
 	own       Entry
 	revokeMax time.Duration
@@ -36,13 +45,31 @@ type Forcing struct {
 
 	forcedFor   Entry // the own entry that a rebalance was forced for
 	describedAt time.Time
+	stopped     int32 // tasks that are stopped now
+	stoppedSaid int32 // how many were when a rebalance was forced because of them; stoppedUnsaid if none was since a plan had it right
 	owedAt      time.Time
 	owedForced  int // rebalances forced in a row while moves were owed
 }
 
 // NewForcing returns the policy of the member that own describes. A revoke takes at most revokeMax.
 func NewForcing(own Entry, revokeMax time.Duration) *Forcing {
-	return &Forcing{own: own, revokeMax: revokeMax}
+	return &Forcing{own: own, revokeMax: revokeMax, stoppedSaid: stoppedUnsaid}
+}
+
+// stoppedUnsaid is more than any number of stopped tasks.
+const stoppedUnsaid = math.MaxInt32
+
+// Stopped takes how many of the member's tasks are stopped now. It is to be told before Planned, and before Due.
+func (f *Forcing) Stopped(n int32) {
+	f.stopped = n
+	f.stoppedRight()
+}
+
+// stoppedRight notes that the plan leaves out no task that works, so that the next time is a new one.
+func (f *Forcing) stoppedRight() {
+	if e, ok := f.entry(); ok && e.Stopped <= f.stopped {
+		f.stoppedSaid = stoppedUnsaid
+	}
 }
 
 // Planned takes the plan of a new assignment, and whether this member leads the group. A plan that could not be read is a zero one.
@@ -54,18 +81,22 @@ func (f *Forcing) Planned(now time.Time, p Plan, leader bool) {
 	if len(p.Owed) == 0 {
 		f.owedForced = 0
 	}
+	f.stoppedRight()
 }
 
 // Left says that there is no membership, so there is nothing to force until the next plan.
 func (f *Forcing) Left() { f.planned, f.plan = false, Plan{} }
 
-// Due returns when a rebalance is to be forced, unless a new plan comes first, and why; ok is false if none is.
+// Due returns when a rebalance is to be forced, unless a new plan comes first or more tasks stop, and why; ok is false if none is.
 func (f *Forcing) Due() (at time.Time, why Reason, ok bool) {
 	if !f.planned {
 		return time.Time{}, "", false
 	}
 	if f.misdescribed() && f.forcedFor != f.own {
 		at, why, ok = later(f.since, f.describedAt.Add(describedEvery)), Described, true
+	}
+	if e, _ := f.entry(); e.Stopped > f.stopped && f.stopped < f.stoppedSaid && !ok {
+		at, why, ok = later(f.since.Add(workingFor), f.describedAt.Add(describedEvery)), Working, true
 	}
 	if f.leader && len(f.plan.Owed) > 0 {
 		owed := later(later(f.since, f.owedAt).Add(f.backoff()), f.since.Add(f.revokeMax))
@@ -81,19 +112,26 @@ func (f *Forcing) Forced(now time.Time, why Reason) {
 	switch why {
 	case Described:
 		f.forcedFor, f.describedAt = f.own, now
+	case Working:
+		f.stoppedSaid, f.describedAt = f.stopped, now
 	case OwedMoves:
 		f.owedAt = now
 		f.owedForced++
 	}
 }
 
-func (f *Forcing) misdescribed() bool {
-	for _, e := range f.plan.Entries {
-		if e.Member == f.own.Member {
-			return e != f.own
-		}
+// entry returns what the plan says of this member.
+func (f *Forcing) entry() (Entry, bool) {
+	i := slices.IndexFunc(f.plan.Entries, func(e Entry) bool { return e.Member == f.own.Member })
+	if i < 0 {
+		return Entry{}, false
 	}
-	return true
+	return f.plan.Entries[i], true
+}
+
+func (f *Forcing) misdescribed() bool {
+	e, ok := f.entry()
+	return !ok || e.Fingerprint != f.own.Fingerprint || e.Subscription != f.own.Subscription
 }
 
 func (f *Forcing) backoff() time.Duration {

@@ -36,6 +36,63 @@ func TestMemberForcesForItselfOnce(t *testing.T) {
 	}
 }
 
+// TestMemberForcesForWorkingTasks: once they had the time to stop again, and once for each fall of their number.
+func TestMemberForcesForWorkingTasks(t *testing.T) {
+	own := Entry{Member: "me", Fingerprint: [8]byte{2}}
+	f := NewForcing(own, 30*time.Second)
+	now := time.Unix(1000, 0)
+	planned := func(id uint64, entry Entry, stopped, really int32) {
+		t.Helper()
+		entry.Stopped = stopped
+		f.Stopped(really)
+		f.Planned(now, Plan{ID: id, Entries: []Entry{{Member: "other", Stopped: 9}, entry}}, false)
+	}
+	wants := func(what string, after time.Duration) {
+		t.Helper()
+		at, why, ok := f.Due()
+		if ok != (after >= 0) || ok && (why != Working || !at.Equal(now.Add(after))) {
+			t.Fatalf("%s: due after %s (%v, %v), want %s", what, at.Sub(now), why, ok, after)
+		}
+	}
+	const never = -time.Second
+	planned(1, own, 2, 2)
+	wants("both are stopped", never)
+	f.Stopped(3)
+	wants("one more is stopped than the plan knows", never)
+	f.Left()
+	f.Stopped(0)
+	wants("no membership", never)
+	planned(1, own, 2, 0)
+	wants("a new membership got the old assignment", workingFor)
+	f.Stopped(2)
+	wants("both stopped again", never)
+	f.Stopped(1)
+	wants("one of them works", workingFor)
+	now = now.Add(workingFor)
+	f.Forced(now, Working)
+	wants("forced", never)
+	for id := range uint64(100) { // of a leader that does not know better
+		now = now.Add(time.Hour)
+		planned(2+id, own, 2, 1)
+		wants("forced before", never)
+	}
+	f.Stopped(0)
+	wants("the other one works too", workingFor)
+	f.Forced(now, Working)
+	planned(200, own, 0, 0)
+	wants("the plan has it right", never)
+	planned(201, own, 1, 1)
+	wants("one stopped meanwhile", never)
+	f.Stopped(0)
+	wants("and works again", workingFor)
+	other := own
+	other.Fingerprint = [8]byte{1}
+	planned(202, other, 1, 0)
+	if at, why, ok := f.Due(); !ok || why != Described || !at.Equal(now.Add(describedEvery)) {
+		t.Errorf("due %v %v %v, want what is due first, and no second rebalance within %s", at, why, ok, describedEvery)
+	}
+}
+
 func TestLeaderBacksOff(t *testing.T) {
 	own := Entry{Member: "me"}
 	f := NewForcing(own, 15*time.Second)

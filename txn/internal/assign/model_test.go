@@ -281,6 +281,7 @@ func (g *group) sync(p *process) error {
 			}
 		}
 	}
+	p.forcing.Stopped(int32(len(p.stopped)))
 	p.forcing.Planned(g.now, plan, g.leader == p.key)
 	return nil
 }
@@ -334,6 +335,7 @@ func (g *group) force() (bool, error) {
 		}
 	}
 	for _, p := range g.alive() {
+		p.forcing.Stopped(int32(len(p.stopped)))
 		if due, why, ok := g.due(p.forcing.Due()); ok {
 			earliest(due, func() error {
 				p.forcing.Forced(g.now, why)

@@ -11,6 +11,7 @@ import (
 func (p *planner) give(t *planned, c *candidate) {
 	t.target = c
 	if t.pinned {
+		c.pinned++
 		return
 	}
 	c.total++

@@ -73,9 +73,11 @@ type Entry struct {
 	Fingerprint [8]byte
 	// Subscription is Subscription of the member's subtopologies.
 	Subscription uint64
+	// Stopped is how many tasks the plan left where they were, at this member, without counting them: they were stopped.
+	Stopped int32
 }
 
-// Entry describes the member with that key.
+// Entry describes the member with that key. How many of its tasks are left out because they are stopped is up to the plan.
 func (j Join) Entry(key string) Entry {
 	return Entry{Member: key, Fingerprint: j.Fingerprint, Subscription: Subscription(j.Subtopologies)}
 }
@@ -145,7 +147,9 @@ func (p *planner) result(id uint64) Result {
 	out := Result{Assigned: map[string]map[string][]int32{}, Plan: Plan{ID: id}, Owners: map[topology.TaskID]string{}}
 	for _, m := range p.members {
 		out.Assigned[m.ID] = map[string][]int32{}
-		out.Plan.Entries = append(out.Plan.Entries, m.Join.Entry(m.key))
+		e := m.Join.Entry(m.key)
+		e.Stopped = m.pinned
+		out.Plan.Entries = append(out.Plan.Entries, e)
 	}
 	for _, t := range p.tasks {
 		if t.target == nil {

@@ -301,6 +301,9 @@ func TestStoppedTasksStay(t *testing.T) {
 	if got := out.Assigned["a-id"]["in"]; len(got) != 5 || !containsAll(got, 0, 2, 3, 4) {
 		t.Errorf("a keeps %v, want the stopped tasks and one that works", got)
 	}
+	if a, b := out.Plan.Entries[0].Stopped, out.Plan.Entries[1].Stopped; a != 4 || b != 0 {
+		t.Errorf("the plan says that it left out %d tasks of a and %d of b, want 4 and 0", a, b)
+	}
 	if len(out.Plan.Owed) != 1 || out.Plan.Owed[0].To != "b" {
 		t.Errorf("owed %v, want one task to b", out.Plan.Owed)
 	}

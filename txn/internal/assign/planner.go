@@ -36,6 +36,7 @@ type candidate struct {
 	stopped map[topology.TaskID]bool
 	held    int // tasks that it held before
 	total   int
+	pinned  int32 // tasks that stay and do not count
 	has     map[*unit][]*planned
 }
 

@@ -173,6 +173,91 @@ func twoVersions(s system) error {
 	return err
 }
 
+// TestStoppedTasksWorkAgain: a restart heals the stopped tasks of a member. It gets them back in a stable group, whose plan did not count
+// them, and the group becomes even all the same.
+func TestStoppedTasksWorkAgain(t *testing.T) {
+	if err := workAgain(sound); err != nil {
+		t.Error(err)
+	}
+}
+
+// workAgain fails if the group is at rest with a member that has more than its share.
+func workAgain(s system) error {
+	g, err := newGroupWithStopped(s)
+	if err != nil {
+		return err
+	}
+	if n := g.load("in", "a"); n != 4 {
+		return fmt.Errorf("with 3 stopped tasks of 6, a has %d, want 1 more", n)
+	}
+	g.kill("a")
+	if err := g.start("a", 1); err != nil {
+		return err
+	}
+	if g.wanted {
+		return fmt.Errorf("the model rebalances by itself")
+	}
+	began := g.now
+	n, err := g.settle() // checks that it is even
+	if took := g.now.Sub(began); err == nil && (n == 0 || n > 2 || took != workingFor) {
+		err = fmt.Errorf("%d rebalances within %s, want 1 or 2 after %s", n, took, workingFor)
+	}
+	return err
+}
+
+// newGroupWithStopped returns a group of a, b and c whose plan leaves out 3 of the 6 tasks of a subtopology, which a has.
+func newGroupWithStopped(s system) (*group, error) {
+	g := newGroup(s)
+	for _, key := range []string{"a", "b", "c"} {
+		if err := g.start(key, 1); err != nil {
+			return nil, err
+		}
+		if key == "b" {
+			for n := range int32(3) {
+				g.processes["a"].stopped[in(n)] = true
+			}
+		}
+		if _, err := g.settle(); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// load returns how many partitions of topic a process has.
+func (g *group) load(topic, key string) int {
+	n := 0
+	for at := range g.processes[key].claims {
+		if at.topic == topic {
+			n++
+		}
+	}
+	return n
+}
+
+// TestStoppedTasksStopAgain: tasks that stop wherever they are do not go to another member because theirs was restarted.
+func TestStoppedTasksStopAgain(t *testing.T) {
+	g, err := newGroupWithStopped(sound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.kill("a")
+	if err := g.start("a", 1); err != nil {
+		t.Fatal(err)
+	}
+	for n := range int32(3) {
+		g.processes["a"].stopped[in(n)] = true
+	}
+	if n, err := g.settle(); err != nil || n > 0 {
+		t.Fatalf("%d rebalances, %v, want none", n, err)
+	}
+	// One of them goes on: now there is something to even out.
+	delete(g.processes["a"].stopped, in(0))
+	if n, err := g.settle(); err != nil || n != 1 {
+		t.Errorf("%d rebalances, %v, want one", n, err)
+	}
+}
+
 // controls are broken systems. Each must be caught, else the tests above prove nothing.
 var controls = map[string]struct {
 	system system
@@ -220,6 +305,22 @@ var controls = map[string]struct {
 			return at, why, ok && why != Described
 		}},
 		caught: twoVersions,
+	},
+	"a member does not ask for its tasks that work again": {
+		system: system{balance: Balance, due: func(at time.Time, why Reason, ok bool) (time.Time, Reason, bool) {
+			return at, why, ok && why != Working
+		}},
+		caught: workAgain,
+	},
+	"the plan does not say what it left out": {
+		system: system{due: sound.due, balance: func(r Request) Result {
+			out := Balance(r)
+			for i := range out.Plan.Entries {
+				out.Plan.Entries[i].Stopped = 0
+			}
+			return out
+		}},
+		caught: workAgain,
 	},
 	"the join data have no nonce": {
 		system: system{balance: Balance, due: sound.due, fixedNonce: true, stateless: true},
