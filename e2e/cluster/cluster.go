@@ -61,6 +61,13 @@ type Options struct {
 	// through it, such as [Cluster.Admin], may do everything: users and ACLs are made through it.
 	SASL bool
 
+	// SeparateController gives a real broker a controller in a process of its own, which stays up from Start to Close: Kill, Stop and
+	// Resume are about the broker alone. Resume starts it only when the controller has taken the leadership away from it, which is when
+	// its session has ended, 6 s after its last heartbeat. From then on it leads once and loads its coordinators once. Without this
+	// option a broker leads from the start, by what it last knew, loses the leadership when its old session ends, and gets it again.
+	// It does not go with SASL.
+	SeparateController bool
+
 	// Features are levels of features that a real broker's storage is formatted with, by their names. They are not checked then.
 	Features map[string]int16
 }
@@ -71,11 +78,11 @@ type node interface {
 	addrs() []string
 	// clusterID returns the id that the broker must answer with, or "" where any will do.
 	clusterID() string
-	// launch starts the broker on its ports and data, without waiting for it to answer.
-	launch() error
-	// ended is closed when the broker process is gone. It is nil for a broker without a process of its own.
+	// launch starts the broker on its ports and data, without waiting for it to answer. The context bounds what has to come before.
+	launch(ctx context.Context) error
+	// ended is closed when the broker process is gone, or the controller's. It is nil for a broker without a process of its own.
 	ended() <-chan struct{}
-	// cause says why the broker ended; valid once ended is closed.
+	// cause says why one of them ended; valid once ended is closed.
 	cause() error
 	// kill takes the broker down, keeping its data and ports.
 	kill() error
@@ -141,8 +148,8 @@ func startOnce(ctx context.Context, kind Kind, o Options) (*Cluster, error) {
 func newNode(ctx context.Context, kind Kind, o Options) (node, error) {
 	switch kind {
 	case KindEmbedded:
-		if o.SASL || len(o.Features) > 0 {
-			return nil, errors.New("only a real broker has SASL and feature levels here")
+		if o.SASL || o.SeparateController || len(o.Features) > 0 {
+			return nil, errors.New("only a real broker has SASL, a controller of its own and feature levels here")
 		}
 		return newEmbeddedNode(o.Settings)
 	case KindKafka:
@@ -160,7 +167,7 @@ func newNode(ctx context.Context, kind Kind, o Options) (node, error) {
 func (c *Cluster) open(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.node.launch(); err != nil {
+	if err := c.node.launch(ctx); err != nil {
 		return err
 	}
 	client, err := kgo.NewClient(
@@ -292,7 +299,7 @@ func (c *Cluster) Resume(ctx context.Context) error {
 
 // relaunch is one attempt of Resume; after an error the broker is down.
 func (c *Cluster) relaunch(ctx context.Context) error {
-	if err := c.node.launch(); err != nil {
+	if err := c.node.launch(ctx); err != nil {
 		return err
 	}
 	if err := c.awaitReady(ctx); err != nil {

@@ -195,20 +195,7 @@ func TestTakenPort(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			thief, err := net.Listen("tcp", n.addrs()[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = thief.Close() }()
-			go func() { // it answers nobody
-				for {
-					conn, err := thief.Accept()
-					if err != nil {
-						return
-					}
-					_ = conn.Close()
-				}
-			}()
+			occupy(t, n.addrs()[0])
 			c := &Cluster{kind: kind, node: n}
 			if err := c.open(t.Context()); !errors.Is(err, errPortTaken) {
 				t.Errorf("started on a taken port: %v", err)
@@ -218,6 +205,25 @@ func TestTakenPort(t *testing.T) {
 			}
 		})
 	}
+}
+
+// occupy listens until the end of the test, and answers nobody.
+func occupy(t *testing.T, addr string) {
+	t.Helper()
+	thief, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = thief.Close() })
+	go func() {
+		for {
+			conn, err := thief.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
 }
 
 // TestForeignBrokerOnOurPort is the other half of TestTakenPort: what took the port is a working broker.

@@ -13,8 +13,9 @@
 // # Real Kafka
 //
 // One node that is broker and controller, of exactly [KafkaVersion], on loopback only, with its data in a
-// temporary directory. Java 17 or newer runs it; Maven copies the jars that pom.xml names into the user's
-// cache directory once. Environment variables:
+// temporary directory. [Options].SeparateController makes two processes of it, of which the broker's alone is
+// taken down. Java 17 or newer runs it; Maven copies the jars that pom.xml names into the user's cache
+// directory once. Environment variables:
 //
 //   - ONCEWARD_KAFKA_BROKERS=host:port,... uses that cluster instead of starting one (plain text, no
 //     authentication). It must allow topics to be created and deleted; whatever starts with a name that
@@ -40,10 +41,10 @@
 // [Own]. Every [Embedded] broker belongs to its test alone. Programs that are not tests use [Start] and
 // [Cluster.Close].
 //
-// Close asks a real broker to stop and kills it if it does not. On Linux the kernel also kills it together
-// with the process that started it, whatever ended that one. Elsewhere a test process that ends without
-// Main's end (SIGKILL, a panic, a test timeout) leaves its broker running. Data directories that such a
-// process left behind are removed by a start that comes at least an hour later.
+// Close asks a real broker to stop and kills it if it does not, and a controller of its own after it. On Linux
+// the kernel also kills them together with the process that started them, whatever ended that one. Elsewhere a
+// test process that ends without Main's end (SIGKILL, a panic, a test timeout) leaves its broker running. Data
+// directories that such a process left behind are removed by a start that comes at least an hour later.
 //
 // # Concurrency
 //

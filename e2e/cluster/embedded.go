@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -43,7 +44,7 @@ func (n *embeddedNode) clusterID() string { return n.id }
 func (n *embeddedNode) ended() <-chan struct{} { return nil }
 func (n *embeddedNode) cause() error           { return nil }
 
-func (n *embeddedNode) launch() error {
+func (n *embeddedNode) launch(context.Context) error {
 	broker, err := kfake.NewCluster(
 		kfake.Ports(n.port), // one port is one broker
 		kfake.ClusterID(n.id),

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -34,12 +35,12 @@ func externalFromEnv(settings map[string]string) (node, error) {
 	return n, nil
 }
 
-func (n externalNode) addrs() []string      { return n }
-func (externalNode) clusterID() string      { return "" }
-func (externalNode) launch() error          { return nil }
-func (externalNode) ended() <-chan struct{} { return nil }
-func (externalNode) cause() error           { return nil }
-func (externalNode) kill() error            { return errors.New("it was not started here") }
-func (externalNode) stop() error            { return errors.New("it was not started here") }
-func (externalNode) close() error           { return nil }
-func (externalNode) logTail() string        { return "" }
+func (n externalNode) addrs() []string            { return n }
+func (externalNode) clusterID() string            { return "" }
+func (externalNode) launch(context.Context) error { return nil }
+func (externalNode) ended() <-chan struct{}       { return nil }
+func (externalNode) cause() error                 { return nil }
+func (externalNode) kill() error                  { return errors.New("it was not started here") }
+func (externalNode) stop() error                  { return errors.New("it was not started here") }
+func (externalNode) close() error                 { return nil }
+func (externalNode) logTail() string              { return "" }

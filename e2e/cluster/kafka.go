@@ -24,7 +24,7 @@ const (
 	minSessionTimeout = time.Second
 )
 
-// kafkaNode is an Apache Kafka process: one node, broker and controller, on loopback.
+// kafkaNode is an Apache Kafka on loopback: one broker, which is the controller too or has one beside it.
 type kafkaNode struct {
 	java string
 	jars string
@@ -35,10 +35,16 @@ type kafkaNode struct {
 	saslAddr string
 	life     int      // counts launches; each has log files of its own
 	proc     *Process // of the current life, nil before the first
+	// controller is nil where the broker is the controller too.
+	controller *controller
+	gone       <-chan struct{} // closed once the broker of the current life is gone, or its controller
 }
 
 // newKafkaNode lays out a broker's directory and formats its storage.
 func newKafkaNode(ctx context.Context, o Options) (*kafkaNode, error) {
+	if o.SASL && o.SeparateController {
+		return nil, errors.New("SASL is for a broker that is its own controller")
+	}
 	java, err := findJava(ctx)
 	if err != nil {
 		return nil, err
@@ -62,7 +68,17 @@ func newKafkaNode(ctx context.Context, o Options) (*kafkaNode, error) {
 		settings = saslSettings(n.addr, hostPort(ports[1]), n.saslAddr)
 		maps.Copy(settings, o.Settings)
 	}
-	if err := n.format(ctx, hostPort(ports[1]), settings, o.Features); err != nil {
+	config := combinedProperties(n.addr, hostPort(ports[1]))
+	if o.SeparateController {
+		n.controller = &controller{addr: hostPort(ports[1]), dir: dir}
+		config = brokerProperties(n.addr, n.controller.addr)
+		err = n.format(ctx, n.controller.configPath(), controllerProperties(n.controller.addr), dir.file("metadata"), o)
+	}
+	if err == nil {
+		o.Settings = settings
+		err = n.format(ctx, n.configPath(), config, dir.file("data"), o)
+	}
+	if err != nil {
 		return nil, errors.Join(err, dir.remove())
 	}
 	return n, nil
@@ -76,9 +92,10 @@ func newClusterID() string {
 	return base64.RawURLEncoding.EncodeToString(id[:])
 }
 
-func (n *kafkaNode) format(ctx context.Context, controller string, settings map[string]string, features map[string]int16) error {
-	config := serverProperties(n.addr, controller, n.dir.file("data"), settings)
-	if err := os.WriteFile(n.configPath(), []byte(config), 0o600); err != nil {
+// format writes a process's configuration, made of who it is, what all have in common and the caller's settings, and formats its storage.
+func (n *kafkaNode) format(ctx context.Context, path string, identity []string, data string, o Options) error {
+	config := serverProperties(identity, data, o.Settings)
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
@@ -86,9 +103,9 @@ func (n *kafkaNode) format(ctx context.Context, controller string, settings map[
 	// This is a second's work for a fresh JVM: the cheapest compiler and collector are the fastest.
 	args := []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", classPath(n.jars),
-		"kafka.tools.StorageTool", "format", "-t", n.id, "-c", n.configPath()}
-	for _, name := range slices.Sorted(maps.Keys(features)) {
-		args = append(args, "--feature", fmt.Sprintf("%s=%d", name, features[name]))
+		"kafka.tools.StorageTool", "format", "-t", n.id, "-c", path}
+	for _, name := range slices.Sorted(maps.Keys(o.Features)) {
+		args = append(args, "--feature", fmt.Sprintf("%s=%d", name, o.Features[name]))
 	}
 	out, err := exec.CommandContext(ctx, n.java, args...).CombinedOutput()
 	if err != nil {
@@ -97,28 +114,33 @@ func (n *kafkaNode) format(ctx context.Context, controller string, settings map[
 	return nil
 }
 
-// serverProperties writes the broker's configuration. Where a key comes twice the later one counts, so the
-// caller's settings stand last.
-func serverProperties(broker, controller, data string, settings map[string]string) string {
-	lines := []string{
+// combinedProperties say that a process is broker and controller.
+func combinedProperties(broker, controller string) []string {
+	return []string{
 		"process.roles=broker,controller",
 		"node.id=1",
 		"controller.quorum.voters=1@" + controller,
-		"controller.listener.names=CONTROLLER",
 		"inter.broker.listener.name=PLAINTEXT",
 		"listeners=PLAINTEXT://" + broker + ",CONTROLLER://" + controller,
 		"advertised.listeners=PLAINTEXT://" + broker,
+	}
+}
+
+// serverProperties writes a configuration. Where a key comes twice the later one counts, so the caller's settings stand last.
+func serverProperties(identity []string, data string, settings map[string]string) string {
+	lines := append(slices.Clone(identity),
+		"controller.listener.names=CONTROLLER",
 		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-		"log.dirs=" + javaPath(data),
+		"log.dirs="+javaPath(data),
 
 		// A misspelt topic must be an error.
 		"auto.create.topics.enable=false",
 		"default.replication.factor=1",
 		"offsets.topic.replication.factor=1",
-		"offsets.topic.num.partitions=" + internalPartitions,
+		"offsets.topic.num.partitions="+internalPartitions,
 		"transaction.state.log.replication.factor=1",
 		"transaction.state.log.min.isr=1",
-		"transaction.state.log.num.partitions=" + internalPartitions,
+		"transaction.state.log.num.partitions="+internalPartitions,
 
 		// Waits that make sense in production and only make tests slow.
 		"group.initial.rebalance.delay.ms=0",
@@ -137,7 +159,7 @@ func serverProperties(broker, controller, data string, settings map[string]strin
 
 		// The cleaner is on by default; its 128 MB of buffer are an eighth of the heap.
 		"log.cleaner.dedupe.buffer.size=33554432",
-	}
+	)
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
 		lines = append(lines, key+"="+settings[key])
 	}
@@ -169,45 +191,59 @@ func (n *kafkaNode) consolePath() string { return n.dir.file(fmt.Sprintf("consol
 func (n *kafkaNode) addrs() []string   { return []string{n.addr} }
 func (n *kafkaNode) clusterID() string { return n.id }
 
-func (n *kafkaNode) launch() error {
+func (n *kafkaNode) launch(ctx context.Context) error {
+	if err := n.controller.prepare(ctx, n); err != nil {
+		return err
+	}
 	n.life++
-	console, err := os.Create(n.consolePath())
+	// Heap, collector and pause goal of Kafka's own start script, with a smaller start.
+	heap := []string{"-Xms256m", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"}
+	proc, err := n.run(heap, n.configPath(), n.logPath(), n.consolePath())
 	if err != nil {
 		return err
 	}
-	defer func() { _ = console.Close() }() // the child has its own handle
-	cmd := exec.Command(n.java,
-		// Heap, collector and pause goal of Kafka's own start script, with a smaller start.
-		"-Xms256m", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
+	n.proc, n.gone = proc, proc.ended
+	if n.controller != nil {
+		n.gone = eitherEnds(proc, n.controller.proc)
+	}
+	return nil
+}
+
+// run starts one of Kafka's servers.
+func (n *kafkaNode) run(heap []string, config, log, console string) (*Process, error) {
+	out, err := os.Create(console)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = out.Close() }() // the child has its own handle
+	cmd := exec.Command(n.java, append(slices.Clone(heap),
 		"-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 		"-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
-		"-Dorg.slf4j.simpleLogger.logFile="+n.logPath(),
-		"-cp", classPath(n.jars), "kafka.Kafka", n.configPath())
+		"-Dorg.slf4j.simpleLogger.logFile="+log,
+		"-cp", classPath(n.jars), "kafka.Kafka", config)...)
 	cmd.Dir = n.dir.path // so that a crash report of the JVM lands there
-	cmd.Stdout, cmd.Stderr = console, console
-	proc, err := Launch(cmd)
-	if err != nil {
-		return err
-	}
-	n.proc = proc
-	return nil
+	cmd.Stdout, cmd.Stderr = out, out
+	return Launch(cmd)
 }
 
-func (n *kafkaNode) ended() <-chan struct{} {
-	if n.proc == nil {
-		return nil
-	}
-	return n.proc.ended
-}
+func (n *kafkaNode) ended() <-chan struct{} { return n.gone }
 
 func (n *kafkaNode) cause() error {
-	err := errors.New("it exited with status 0")
-	if n.proc.err != nil {
-		err = n.proc.err
+	if err := n.controller.cause(); err != nil {
+		return err
 	}
-	if strings.Contains(n.logTail(), "Address already in use") {
+	return exitCause(n.proc, n.logTail())
+}
+
+// exitCause says why a process ended, with the help of the end of its log.
+func exitCause(p *Process, log string) error {
+	err := errors.New("it exited with status 0")
+	if p.err != nil {
+		err = p.err
+	}
+	if strings.Contains(log, "Address already in use") {
 		return fmt.Errorf("%w: %w", errPortTaken, err)
 	}
 	return err
@@ -217,10 +253,13 @@ func (n *kafkaNode) kill() error { return n.proc.Kill() }
 func (n *kafkaNode) stop() error { return n.proc.Terminate(stopGrace) }
 
 func (n *kafkaNode) close() error {
+	var err error
 	if n.proc != nil {
-		if err := n.proc.Terminate(stopGrace); err != nil {
-			return err // and keep the directory: its owner is still alive
-		}
+		err = n.proc.Terminate(stopGrace)
+	}
+	// In this order: a broker that ends without a controller waits for it.
+	if err := errors.Join(err, n.controller.close()); err != nil {
+		return err // and keep the directory: its owner is still alive
 	}
 	return n.dir.remove()
 }
@@ -228,5 +267,5 @@ func (n *kafkaNode) close() error {
 func (n *kafkaNode) logTail() string {
 	// The console has what the logger cannot say: a JVM that does not start, a stack dump, an exit by the
 	// runtime.
-	return strings.TrimSpace(Tail(n.logPath(), logLimit) + "\n" + Tail(n.consolePath(), logLimit))
+	return strings.TrimSpace(n.controller.logTail() + Tail(n.logPath(), logLimit) + "\n" + Tail(n.consolePath(), logLimit))
 }

@@ -241,10 +241,12 @@ func (n *nemesis) stop(p *Process) error {
 }
 
 // bounce takes the broker down for a while, when no transaction is open, and keeps every instance frozen until all partitions have a
-// leader again. A single broker of Kafka 4.3.1 has none for a moment at its start, even of partitions that are on itself alone; a
-// transaction that it ends in that moment loses its markers ("likely deleted already and hence can be skipped") and is complete for its
-// coordinator all the same: its records stay open, until the next transaction of the same producer takes them along. Nothing a client does
-// can help. Brokers that go down in the middle of everything are what package faults and the copy test are about.
+// leader again. A transaction that a single broker of Kafka 4.3.1 ends while no partition has a leader loses its markers ("likely deleted
+// already and hence can be skipped") and is complete for its coordinator all the same: its records stay open, until the next transaction of
+// the same producer takes them along. Nothing a client does can help. A broker that starts before its old session has ended has such a
+// moment. With [ClusterOptions] it starts later, and gets the partitions of its coordinators in one step with all others; the care stays,
+// because a lost marker looks like a fault of Onceward's. Brokers that go down in the middle of everything are what package faults and the
+// copy test are about.
 func (n *nemesis) bounce(ctx context.Context, fault string, delay time.Duration) {
 	thaw, quiet := n.hush(ctx)
 	defer thaw()

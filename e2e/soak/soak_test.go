@@ -22,7 +22,7 @@ func TestShort(t *testing.T) {
 	}
 	cfg := soak.DefaultConfig()
 	cfg.Duration, cfg.Seed, cfg.Rate, cfg.Dir, cfg.Log = 30*time.Second, 11, 200, t.TempDir(), t.Logf
-	summary, err := soak.Run(t.Context(), cluster.Own(t, cluster.KindKafka), cfg)
+	summary, err := soak.Run(t.Context(), cluster.OwnWith(t, cluster.KindKafka, soak.ClusterOptions()), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

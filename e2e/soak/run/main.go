@@ -62,10 +62,7 @@ func soakOnce(ctx context.Context, cfg *soak.Config) (_ *soak.Summary, err error
 		return nil, err
 	}
 	cfg.Log("seed %d, in %s", cfg.Seed, cfg.Dir)
-	c, err := cluster.Start(ctx, cluster.KindKafka, cluster.Options{Own: true, Settings: map[string]string{
-		// The log of positions is read while it grows; compaction would take the ones between away.
-		"offsets.topic.segment.bytes": "1073741824",
-	}})
+	c, err := cluster.Start(ctx, cluster.KindKafka, soak.ClusterOptions())
 	if err != nil {
 		return nil, err
 	}
