@@ -44,7 +44,11 @@ func (op *operation) adopt(ctx context.Context, s sight) (change, error) {
 		})
 	}
 	for _, c := range s.Changelogs {
-		next.Changelogs = append(next.Changelogs, positionIn(c, c.HighWatermark))
+		streamTime, err := op.streamTimeIn(ctx, s, c, kept)
+		if err != nil {
+			return change{}, err
+		}
+		next.Changelogs = append(next.Changelogs, positionIn(c, c.HighWatermark, streamTime))
 	}
 	next.Round = declared(next.Changelogs)
 	next.State = next.Round
@@ -147,14 +151,16 @@ func (op *operation) describesState(ctx context.Context, s sight, b *task.Blob) 
 func positionsOf(s sight, b *task.Blob) []state.Changelog {
 	var out []state.Changelog
 	for _, c := range s.Changelogs {
-		at, _ := b.Target(c.Store)
-		out = append(out, positionIn(c, at))
+		at, _ := b.Changelog(c.Store)
+		out = append(out, positionIn(c, at.Applied, at.StreamTime))
 	}
 	return out
 }
 
-func positionIn(c restore.Changelog, at int64) state.Changelog {
-	return state.Changelog{Store: c.Store, TopicID: c.TopicID, Applied: at, Scanned: at}
+// positionIn returns a position with the stream time of the store there, which is as much a part of the state: with an earlier one, what
+// has expired would be there again.
+func positionIn(c restore.Changelog, at, streamTime int64) state.Changelog {
+	return state.Changelog{Store: c.Store, TopicID: c.TopicID, Applied: at, Scanned: at, StreamTime: streamTime}
 }
 
 // inLog refuses an offset of the i-th input from which no record could be read.

@@ -146,7 +146,7 @@ func (op *operation) request(t target) restore.Request {
 		req.Sources = append(req.Sources, source)
 	}
 	for _, st := range t.sub.Stores {
-		req.Stores = append(req.Stores, restore.Store{Name: st.Name, ChangelogTopic: st.ChangelogTopic})
+		req.Stores = append(req.Stores, restore.Store{Name: st.Name, ChangelogTopic: st.ChangelogTopic, Layout: st.Layout})
 	}
 	return req
 }

@@ -93,7 +93,7 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 		})
 	}
 	for _, c := range s.Changelogs {
-		next.Changelogs = append(next.Changelogs, positionIn(c, 0))
+		next.Changelogs = append(next.Changelogs, positionIn(c, 0, 0))
 	}
 	next.Round = declared(next.Changelogs)
 	next.State = next.Round
