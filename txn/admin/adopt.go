@@ -26,6 +26,9 @@ func (op *operation) adopt(ctx context.Context, s sight) (change, error) {
 	if s.Named() {
 		return change{reason: nothing}, nil
 	}
+	if err := s.refuseHalf(); err != nil {
+		return change{}, err
+	}
 	kept, err := op.lastPositions(ctx, s)
 	if err != nil {
 		return change{}, err
@@ -105,6 +108,15 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 		})
 	}
 	return change{reason: "its offsets are gone, and a clean stop has kept them", next: next}, nil
+}
+
+// refuseHalf refuses a state that a rebuild from input has begun to empty: it belongs to no offsets.
+func (s sight) refuseHalf() error {
+	if s.Metadata != rebuilding {
+		return nil
+	}
+	return refuse("a rebuild from input was interrupted, and its state is neither the old one nor empty: do it again, with "+
+		"`onceward rebuild from-input %s`", s.id)
 }
 
 // lastPositions returns the newest positions that are known of a task: those of its commit, else those that a clean stop has kept; nil if

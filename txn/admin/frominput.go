@@ -24,6 +24,9 @@ import (
 // A store is emptied by tombstones in its changelog, so that the databases of all instances follow by themselves, wherever they are. Until
 // that is done, the committed offsets carry no metadata and no instance opens the task; an action that was interrupted is done again.
 //
+// It is refused for a task with a store that keeps histories (topology.VersionedStore), unless its changelog is empty: a record without a
+// value ends a version there, and empties nothing. The refusal says what to do.
+//
 // It is refused for a task that reads a repartition topic from which records have been deleted, as their only copy is gone, unless every
 // task that writes to the topic is rebuilt with it; and for tasks that write to a repartition topic unless all of them, and all that read
 // it, are rebuilt together: they write everything again. Readers then begin behind what the topic holds.

@@ -20,6 +20,9 @@ func (op *operation) acceptSkip(ctx context.Context, s sight) (change, error) {
 	if s.Named() {
 		return change{reason: nothing}, nil
 	}
+	if err := s.refuseHalf(); err != nil {
+		return change{}, err
+	}
 	wanted, committed := make([]int64, len(s.Inputs)), false
 	for i, in := range s.Inputs {
 		wanted[i] = in.Committed
