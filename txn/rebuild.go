@@ -56,7 +56,8 @@ var ErrNoSuchTask = errors.New("is not one of this instance")
 //
 // The membership is begun anew, as by [App.Resume], so that all tasks of the process pause for a moment; those that are rebuilt are restored
 // until it is done, see [App.Status], which Rebuild does not wait for. A task whose changelogs do not hold the state of its last commit
-// stops, with its database as it was.
+// stops, with its database as it was. Where stores are to be kept and the database is damaged, the rebuild is given up, and the task is
+// restored in full as at any other start.
 func (a *App) Rebuild(tasks []topology.TaskID, stores ...string) error {
 	tasks, err := a.rebuildable(tasks, stores)
 	if err != nil {
@@ -159,11 +160,18 @@ func (s *session) rebuild(ctx context.Context, id topology.TaskID, e *taskEntry)
 		Stores: stores, Directory: s.in.dir,
 		OpenAt: func(path string) (state.Database, error) { return pebblestore.Open(path, s.databaseOptions(id)) },
 	}, &e.progress)
-	if _, stops := errors.AsType[*restore.StopError](err); err == nil || stops {
+	_, stops := errors.AsType[*restore.StopError](err)
+	// Another try would meet the same. To open the task as it is ends better: what is damaged, or has another layout, is restored in full.
+	hopeless := errors.Is(err, state.ErrCorrupt) || errors.Is(err, state.ErrLayout)
+	if err == nil || stops || hopeless {
 		s.in.app.rebuilds.over(id)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		s.in.app.log.Info("a database was rebuilt from its changelogs", "task", id.String(), "stores", stores)
+	case hopeless && !stops:
+		s.in.app.log.Error("a rebuild is given up, and the task is opened without", "task", id.String(), "stores", stores, "error", err)
+		return nil
 	}
 	return err
 }

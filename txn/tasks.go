@@ -426,20 +426,7 @@ func (s *session) commonOptions() pebblestore.Options {
 
 // request describes the task to the restorer.
 func (s *session) request(id topology.TaskID, e *taskEntry) restore.Request {
-	sub := s.subs[id.Subtopology]
-	req := restore.Request{Task: id}
-	for _, src := range sub.Sources {
-		source := restore.Source{Topic: src.Topic}
-		if s.in.starts.Has(src.Topic) {
-			source.Start = func(ctx context.Context, partition int32) (int64, error) {
-				return s.in.starts.Offset(ctx, src.Topic, partition)
-			}
-		}
-		req.Sources = append(req.Sources, source)
-	}
-	for _, st := range sub.Stores {
-		req.Stores = append(req.Stores, restore.Store{Name: st.Name, ChangelogTopic: st.ChangelogTopic, Layout: st.Layout})
-	}
+	req := restore.RequestOf(id, s.subs[id.Subtopology], s.in.starts)
 	req.Open = func() (state.Database, error) {
 		path, err := s.in.dir.TaskPath(id.Subtopology, id.Partition)
 		if err != nil {

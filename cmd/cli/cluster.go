@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/onceward/onceward/txn/admin"
@@ -14,8 +15,8 @@ type clusterFlags struct {
 	connection
 }
 
-// connect returns a client of the cluster, nil if no brokers are given.
-func (c clusterFlags) connect(ctx context.Context) (*admin.Client, error) {
+// connect returns a client of the cluster, nil if no brokers are given. log may be nil.
+func (c clusterFlags) connect(ctx context.Context, log *slog.Logger) (*admin.Client, error) {
 	if len(c.Brokers) == 0 {
 		return nil, nil //nolint:nilnil // the caller can do without
 	}
@@ -24,6 +25,6 @@ func (c clusterFlags) connect(ctx context.Context) (*admin.Client, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.ConnectTimeout)
 	defer cancel()
-	client, err := admin.ConnectWith(ctx, admin.Config{Brokers: c.Brokers, Security: c.security()})
+	client, err := admin.ConnectWith(ctx, admin.Config{Brokers: c.Brokers, Security: c.security(), Logger: log})
 	return client, wrongConnection(err)
 }

@@ -51,7 +51,8 @@
 // have: its start replays only what was committed since. Both need the directory alone unless the instance, for
 // state checkpoint, runs.
 //
-// verify ends with 0 only if every store was verified and is equal. Keys that differ and were written again past the
+// verify ends with 0 only if every store was verified and is equal. Rows of a store that the last topology did not
+// have any more are not looked at, and their outcome is "unused". Keys that differ and were written again past the
 // position of the state cannot be judged, because compaction may have removed what the state was made of: if
 // there is nothing worse, it ends with 1 and says so.
 //

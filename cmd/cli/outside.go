@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/admin"
@@ -19,12 +18,8 @@ import (
 // outside is what commands have in common that act on an application from outside of it.
 type outside struct {
 	selection
-	Brokers     []string `placeholder:"HOST:PORT" env:"ONCEWARD_BROKERS" help:"Brokers to start from, with commas between them."`
-	Application string   `placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; default is the name of the pipeline."`
-
-	connection
-
-	ConnectTimeout time.Duration `default:"60s" placeholder:"DURATION" env:"ONCEWARD_CONNECT_TIMEOUT" help:"How long to wait for the brokers at the start; default ${default}."`
+	clusterFlags
+	Application string `placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; default is the name of the pipeline."`
 
 	DryRun bool `help:"Check everything and say what would be done, and do nothing."`
 	outputFlag
@@ -48,11 +43,9 @@ func (o *outside) act(p *process, do action, tasks []string) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})) // what is waited for
-	connecting, cancel := context.WithTimeout(p.ctx, o.ConnectTimeout)
-	defer cancel()
-	client, err := admin.ConnectWith(connecting, admin.Config{Brokers: o.Brokers, Security: o.security(), Logger: log})
+	client, err := o.connect(p.ctx, log)
 	if err != nil {
-		return wrongConnection(err)
+		return err
 	}
 	defer client.Close()
 	report, err := do(p.ctx, client.Application(t), admin.Options{Tasks: tasks, DryRun: o.DryRun})

@@ -34,7 +34,7 @@ func (c *stateStatsCommand) Run(p *process) (err error) {
 		return err
 	}
 	if !s.Running() { // one that runs has asked the cluster itself
-		client, err := c.connect(p.ctx)
+		client, err := c.connect(p.ctx, nil)
 		if err != nil {
 			return err
 		}

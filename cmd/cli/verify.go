@@ -43,7 +43,7 @@ func (c *verifyCommand) Run(p *process) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	client, err := c.connect(ctx)
+	client, err := c.connect(ctx, nil)
 	if err != nil {
 		return err
 	}

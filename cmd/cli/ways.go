@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
 )
@@ -135,7 +136,13 @@ func (c *fromChangelogCommand) Run(p *process) error {
 		return err
 	}
 	if c.Output == "json" {
-		report := admin.Report{Action: "rebuild from-changelog", DryRun: c.DryRun, Fenced: []string{}, Tasks: []admin.TaskReport{}}
+		identity, err := state.Identify(c.StateDir)
+		if err != nil {
+			return err
+		}
+		report := admin.Report{
+			Action: "rebuild from-changelog", Application: identity.Application, DryRun: c.DryRun, Fenced: []string{}, Tasks: []admin.TaskReport{},
+		}
 		for _, name := range names {
 			report.Tasks = append(report.Tasks, admin.TaskReport{
 				Task: name, Changed: true, Reason: "the running instance does it", Inputs: []admin.InputReport{}, Changelogs: []admin.ChangelogReport{},

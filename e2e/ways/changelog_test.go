@@ -173,3 +173,42 @@ func TestRebuildRunning(t *testing.T) {
 		e.goesOn(len(e.fed[0]), 10)
 	})
 }
+
+// TestRebuildStoreOfDamaged: where a database is damaged, its other stores cannot be kept. The rebuild of one store is then given up, and
+// the task is restored in full as it would be at any start; it does not stay away.
+func TestRebuildStoreOfDamaged(t *testing.T) {
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+		e := begun(t, c)
+		r := e.start()
+		e.until(r, 200)
+		e.process(100, 200)
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		r = e.start()
+		e.until(r, 200)
+		tables, err := filepath.Glob(filepath.Join(e.stateDir, "tasks", e.in, "*", "*.sst"))
+		if err != nil || len(tables) == 0 {
+			t.Fatalf("there are the tables %v, %v", tables, err)
+		}
+		for _, table := range tables {
+			content, err := os.ReadFile(table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range len(content) / 2 {
+				content[i] ^= 0x55
+			}
+			if err := os.WriteFile(table, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.app.Rebuild(nil, "counts"); err != nil {
+			t.Fatal(err)
+		}
+		e.feed(20)
+		e.until(r, 220)
+		e.process(200, 220)
+		e.check()
+	})
+}

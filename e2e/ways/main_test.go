@@ -46,6 +46,8 @@ type env struct {
 	fed                  [partitions][]string // the keys of the input
 	model                model
 	rebuilt              atomic.Int64
+	// other makes another topology than the one that counts.
+	other func() *topology.Builder
 }
 
 // model is the fold: what the counts are, and what was written of each key in order.
@@ -71,6 +73,22 @@ func newEnv(t *testing.T, c *cluster.Cluster) *env {
 
 // topology counts records per key in one store and their bytes in another, and writes both with the record's value.
 func (e *env) topology() *topology.Topology {
+	e.t.Helper()
+	b := e.counting()
+	if e.other != nil {
+		b = e.other()
+	}
+	t, err := b.Build()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if t, err = t.WithApplication(e.application); err != nil {
+		e.t.Fatal(err)
+	}
+	return t
+}
+
+func (e *env) counting() *topology.Builder {
 	b := topology.NewBuilder("counting")
 	in := topology.From(b, topology.Topic(e.in, schemas.String(), schemas.String()))
 	counts := topology.Store("counts", schemas.String(), schemas.Int64())
@@ -85,14 +103,7 @@ func (e *env) topology() *topology.Topology {
 	) error {
 		return bump(c, sizes, r, 10, emit)
 	}).Into(topology.Topic(e.out, schemas.String(), schemas.String()))
-	t, err := b.Build()
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	if t, err = t.WithApplication(e.application); err != nil {
-		e.t.Fatal(err)
-	}
-	return t
+	return b
 }
 
 func bump(

@@ -320,3 +320,22 @@ func TestFirstCommitForgets(t *testing.T) {
 		}
 	})
 }
+
+// TestHalfEmptied: what a rebuild from input has begun to empty belongs to no offsets, whatever is said.
+func TestHalfEmptied(t *testing.T) {
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+		e := begun(t, c)
+		e.commit(0, "rebuild from input is not complete")
+		e.stops("carry no metadata")
+		op := e.operator()
+		e.refuses(op.Adopt, "interrupted", "`onceward rebuild from-input "+e.in+"_0`")
+		e.refuses(op.AcceptSkip, "interrupted", "`onceward rebuild from-input "+e.in+"_0`")
+		if _, err := op.RebuildFromInput(t.Context(), admin.Options{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		e.empty()
+		e.life(200)
+		e.process(0, 200)
+		e.check()
+	})
+}

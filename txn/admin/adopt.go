@@ -26,6 +26,9 @@ func (op *operation) adopt(ctx context.Context, s sight) (change, error) {
 	if s.Named() {
 		return change{reason: nothing}, nil
 	}
+	if err := s.refuseHalf(); err != nil {
+		return change{}, err
+	}
 	kept, err := op.lastPositions(ctx, s)
 	if err != nil {
 		return change{}, err
@@ -44,7 +47,11 @@ func (op *operation) adopt(ctx context.Context, s sight) (change, error) {
 		})
 	}
 	for _, c := range s.Changelogs {
-		next.Changelogs = append(next.Changelogs, positionIn(c, c.HighWatermark))
+		streamTime, err := op.streamTimeIn(ctx, s, c, kept)
+		if err != nil {
+			return change{}, err
+		}
+		next.Changelogs = append(next.Changelogs, positionIn(c, c.HighWatermark, streamTime))
 	}
 	next.Round = declared(next.Changelogs)
 	next.State = next.Round
@@ -103,6 +110,15 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 	return change{reason: "its offsets are gone, and a clean stop has kept them", next: next}, nil
 }
 
+// refuseHalf refuses a state that a rebuild from input has begun to empty: it belongs to no offsets.
+func (s sight) refuseHalf() error {
+	if s.Metadata != rebuilding {
+		return nil
+	}
+	return refuse("a rebuild from input was interrupted, and its state is neither the old one nor empty: do it again, with "+
+		"`onceward rebuild from-input %s`", s.id)
+}
+
 // lastPositions returns the newest positions that are known of a task: those of its commit, else those that a clean stop has kept; nil if
 // there are none.
 func (op *operation) lastPositions(ctx context.Context, s sight) (*task.Blob, error) {
@@ -147,14 +163,16 @@ func (op *operation) describesState(ctx context.Context, s sight, b *task.Blob) 
 func positionsOf(s sight, b *task.Blob) []state.Changelog {
 	var out []state.Changelog
 	for _, c := range s.Changelogs {
-		at, _ := b.Target(c.Store)
-		out = append(out, positionIn(c, at))
+		at, _ := b.Changelog(c.Store)
+		out = append(out, positionIn(c, at.Applied, at.StreamTime))
 	}
 	return out
 }
 
-func positionIn(c restore.Changelog, at int64) state.Changelog {
-	return state.Changelog{Store: c.Store, TopicID: c.TopicID, Applied: at, Scanned: at}
+// positionIn returns a position with the stream time of the store there, which is as much a part of the state: with an earlier one, what
+// has expired would be there again.
+func positionIn(c restore.Changelog, at, streamTime int64) state.Changelog {
+	return state.Changelog{Store: c.Store, TopicID: c.TopicID, Applied: at, Scanned: at, StreamTime: streamTime}
 }
 
 // inLog refuses an offset of the i-th input from which no record could be read.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -24,6 +23,9 @@ import (
 //
 // A store is emptied by tombstones in its changelog, so that the databases of all instances follow by themselves, wherever they are. Until
 // that is done, the committed offsets carry no metadata and no instance opens the task; an action that was interrupted is done again.
+//
+// It is refused for a task with a store that keeps histories (topology.VersionedStore), unless its changelog is empty: a record without a
+// value ends a version there, and empties nothing. The refusal says what to do.
 //
 // It is refused for a task that reads a repartition topic from which records have been deleted, as their only copy is gone, unless every
 // task that writes to the topic is rebuilt with it; and for tasks that write to a repartition topic unless all of them, and all that read
@@ -57,12 +59,16 @@ func (op *operation) fromInput(ctx context.Context, s sight, offsets Offsets) (c
 		c.next.Inputs = append(c.next.Inputs, state.Input{Topic: in.Topic, Partition: in.Partition, Offset: at, StreamTime: state.NoTime})
 	}
 	for _, cl := range s.Changelogs {
-		n, err := op.eachKey(ctx, cl, s.id.Partition, func(*kgo.Record) {})
+		n, err := op.eachRow(ctx, s.target, cl, func(*kgo.Record) {})
 		if err != nil {
 			return change{}, err
 		}
+		if n > 0 && s.layout(cl.Store).Kind == state.VersionedKind {
+			return change{}, refuse("the store %s keeps histories, of which a tombstone ends the last version and takes nothing away: delete the "+
+				"topic %s, start the application once, which creates it, and rebuild all tasks of %s", cl.Store, cl.Topic, s.sub.Name)
+		}
 		c.erase, c.tombstones = append(c.erase, cl), append(c.tombstones, n)
-		c.next.Changelogs = append(c.next.Changelogs, positionIn(cl, cl.HighWatermark+n))
+		c.next.Changelogs = append(c.next.Changelogs, positionIn(cl, cl.HighWatermark+n, 0))
 	}
 	c.next.Round = declared(c.next.Changelogs)
 	c.next.State = c.next.Round
@@ -73,7 +79,7 @@ func (op *operation) fromInput(ctx context.Context, s sight, offsets Offsets) (c
 func (op *operation) lostRecords(s sight) error {
 	var now []state.Changelog
 	for _, c := range s.Changelogs {
-		now = append(now, positionIn(c, 0))
+		now = append(now, positionIn(c, 0, 0))
 	}
 	if s.Blob == nil || len(now) != len(s.Blob.Changelogs) || task.TopicsHash(now) != s.Blob.Topics {
 		return nil // databases that were written from another topic are emptied by themselves
@@ -170,38 +176,6 @@ func (op *operation) selectsAll(subtopology string) bool {
 	return selected == 0
 }
 
-// recentKeys bounds how many keys are remembered while a changelog is read: a key that comes again later than that gets one more
-// tombstone, which does no harm.
-const recentKeys = 1 << 20
-
-// eachKey calls f for a record of every key that the changelog may hold a value of, with what was committed when it was looked at, and
-// returns how often: the same number for the same log.
-func (op *operation) eachKey(ctx context.Context, c restore.Changelog, partition int32, f func(*kgo.Record)) (n int64, err error) {
-	t := op.layout[c.Topic]
-	reader := op.cluster.NewReader(t.Name, t.ID, partition, true, 4<<20)
-	recent := map[string]struct{}{}
-	for at := c.LogStart; at < c.HighWatermark; {
-		fetched, err := reader.Fetch(ctx, at, 250*time.Millisecond)
-		if err != nil {
-			return n, err
-		}
-		for _, r := range fetched.Records {
-			_, seen := recent[string(r.Key)]
-			if r.Value == nil || seen || r.Offset >= c.HighWatermark {
-				continue
-			}
-			if len(recent) == recentKeys {
-				clear(recent)
-			}
-			recent[string(r.Key)] = struct{}{}
-			n++
-			f(r)
-		}
-		at = fetched.Next
-	}
-	return n, nil
-}
-
 // erase empties the changelogs of the changes that want it.
 func (op *operation) erase(ctx context.Context, changes []change) error {
 	if !slices.ContainsFunc(changes, func(c change) bool { return len(c.erase) > 0 }) {
@@ -245,7 +219,7 @@ func (op *operation) eraseOne(ctx context.Context, cl *kgo.Client, c change, i i
 	var failed error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	n, err := op.eachKey(ctx, changelog, c.id.Partition, func(r *kgo.Record) {
+	n, err := op.eachRow(ctx, c.target, changelog, func(r *kgo.Record) {
 		// The time of the record that it deletes: a tombstone moves no stream time.
 		tombstone := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Timestamp: r.Timestamp}
 		cl.Produce(ctx, tombstone, func(_ *kgo.Record, err error) {

@@ -79,14 +79,22 @@ func (a *Application) open(ctx context.Context, o Options) (_ *operation, err er
 	}
 	op.restorer = restore.New(restore.Restorer{
 		Cluster: op.cluster, Layout: op.layout, Logger: cfg.Logger, StuckAfter: stuckAfter,
-		RoundsTopic: topics.RoundsTopic(a.topology.Application()),
+		RoundsTopic: topics.RoundsTopic(a.topology.Application()), BytesMax: restoreBytes,
 	})
 	op.starts = broker.NewStarts(op.cluster, startsOf(a.topology))
 	op.tasks, err = selectTasks(a.topology, op.layout, o.Tasks)
 	return op, err
 }
 
-func (op *operation) close() { op.cluster.Close() }
+// restoreBytes is the memory of a rebuild, as that of a runtime by default: with the least one no chunk is large enough for a table.
+const restoreBytes = 64 << 20
+
+func (op *operation) close() {
+	if op.restorer != nil {
+		op.restorer.Close()
+	}
+	op.cluster.Close()
+}
 
 // selectTasks returns the tasks with those names, or all, in their order.
 func selectTasks(t *topology.Topology, layout topics.Layout, names []string) ([]target, error) {
@@ -135,20 +143,7 @@ func startsOf(t *topology.Topology) map[string]broker.Start {
 
 // request describes a task to the restorer, without its database.
 func (op *operation) request(t target) restore.Request {
-	req := restore.Request{Task: t.id}
-	for _, src := range t.sub.Sources {
-		source := restore.Source{Topic: src.Topic}
-		if op.starts.Has(src.Topic) {
-			source.Start = func(ctx context.Context, partition int32) (int64, error) {
-				return op.starts.Offset(ctx, src.Topic, partition)
-			}
-		}
-		req.Sources = append(req.Sources, source)
-	}
-	for _, st := range t.sub.Stores {
-		req.Stores = append(req.Stores, restore.Store{Name: st.Name, ChangelogTopic: st.ChangelogTopic})
-	}
-	return req
+	return restore.RequestOf(t.id, t.sub, op.starts)
 }
 
 func (op *operation) changelogTopic(store string) string {

@@ -20,6 +20,9 @@ func (op *operation) acceptSkip(ctx context.Context, s sight) (change, error) {
 	if s.Named() {
 		return change{reason: nothing}, nil
 	}
+	if err := s.refuseHalf(); err != nil {
+		return change{}, err
+	}
 	wanted, committed := make([]int64, len(s.Inputs)), false
 	for i, in := range s.Inputs {
 		wanted[i] = in.Committed
@@ -93,7 +96,7 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 		})
 	}
 	for _, c := range s.Changelogs {
-		next.Changelogs = append(next.Changelogs, positionIn(c, 0))
+		next.Changelogs = append(next.Changelogs, positionIn(c, 0, 0))
 	}
 	next.Round = declared(next.Changelogs)
 	next.State = next.Round

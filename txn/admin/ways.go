@@ -120,7 +120,7 @@ func refuse(format string, args ...any) error { return &Refusal{Reason: fmt.Spri
 
 // change is what a plan makes of one task.
 type change struct {
-	id     topology.TaskID
+	target
 	reason string
 	// before are the committed offsets that were found.
 	before []restore.Input
@@ -206,7 +206,7 @@ func (op *operation) plan(ctx context.Context, plan planner) ([]change, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.id, c.before = t.id, sights[i].Inputs
+		c.target, c.before = t, sights[i].Inputs
 		changes = append(changes, c)
 	}
 	if refused != nil {

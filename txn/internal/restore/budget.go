@@ -79,8 +79,9 @@ func newBudget(bytes int64, seats int) *budget {
 	return &budget{seats: seats, pages: pages, pagesMax: pages, seatsMax: seats}
 }
 
-// chunkPages is the most that a chunk takes: while one goes to its database the next one can be filled.
-func (b *budget) chunkPages() int { return b.pagesMax / 2 }
+// chunkPages is the most that a chunk takes: while one goes to its database the next one can be filled. Its entries cannot name more pages
+// than chunkPagesMax.
+func (b *budget) chunkPages() int { return min(b.pagesMax/2, chunkPagesMax) }
 
 // memory returns what is in use and what there is, in bytes. Seats count as if their answers were full.
 func (b *budget) memory() (used, all int64) {

@@ -25,6 +25,16 @@ func TestBudgetDivides(t *testing.T) {
 	}
 }
 
+// TestBudgetChunkFitsItsEntries: with much memory a chunk would have more pages than its entries can name, and writes would take each
+// other's place.
+func TestBudgetChunkFitsItsEntries(t *testing.T) {
+	pages := newBudget(64<<30, 2).chunkPages()
+	last := entry{at: uint32(pages-1) << pageBits}
+	if int(last.at>>pageBits) != pages-1 {
+		t.Errorf("a chunk has up to %d pages, and an entry in its last one names page %d", pages, last.at>>pageBits)
+	}
+}
+
 // TestBudgetOrder: seats go to active tasks before standbys, to the short before the long, and to the long before the short that came later by more
 // than the difference.
 func TestBudgetOrder(t *testing.T) {

@@ -39,6 +39,8 @@ const (
 	// entriesPerPage are 16 bytes each.
 	entriesPerPage = pageSize / 16
 	pageBits       = 20
+	// chunkPagesMax is how many pages the number in entry.at can name.
+	chunkPagesMax = 1 << (32 - pageBits)
 	// writeMax is the most that the two lengths before key and value take.
 	writeMax = 2 * binary.MaxVarintLen32
 )

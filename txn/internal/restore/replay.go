@@ -88,9 +88,13 @@ func (o *opening) replay(ctx context.Context, replays []Replay) error {
 func (x *changelog) run(ctx context.Context) error {
 	answers, full := make(chan broker.Answer), make(chan filled)
 	g, ctx := newGroup(ctx)
+	// Answers end with the target, and with nothing else: fill says of what it has by then that it reaches so far.
 	g.Go(func() error {
-		defer close(answers)
-		return x.fetch(ctx, answers)
+		err := x.fetch(ctx, answers)
+		if err == nil {
+			close(answers)
+		}
+		return err
 	})
 	g.Go(func() error {
 		defer close(full)

@@ -557,3 +557,26 @@ func TestProgress(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestFailedFetchIsNoEnd: a fetch that fails has not reached the target. However the goroutines are scheduled, the position never claims
+// what was not read: the next try would leave it out.
+func TestFailedFetchIsNoEnd(t *testing.T) {
+	for range 300 {
+		b := newBench(t, 0, 1, map[string]*fakeLog{"a": largeLog(400, 50, 40)})
+		log := b.logs["a"]
+		log.stable.Store(log.end / 2)
+		calls := 0
+		log.fetched = func(int64) error {
+			if calls++; calls > 1 {
+				return errors.New("fetching is not allowed any more")
+			}
+			return nil
+		}
+		if err := b.run(t.Context()); err == nil {
+			t.Fatal("the restore went well")
+		}
+		if at, _ := b.db.Positions().Changelog("a"); at.Scanned > log.end/2 {
+			t.Fatalf("the database is at %+v, and only what is below %d was read", at, log.end/2)
+		}
+	}
+}

@@ -47,6 +47,25 @@ type Request struct {
 	Remove func() error
 }
 
+// RequestOf describes a task of a subtopology, without its database. starts knows where inputs begin that do not begin at the start of
+// their logs.
+func RequestOf(id topology.TaskID, sub topology.Subtopology, starts *broker.Starts) Request {
+	req := Request{Task: id}
+	for _, src := range sub.Sources {
+		source := Source{Topic: src.Topic}
+		if starts.Has(src.Topic) {
+			source.Start = func(ctx context.Context, partition int32) (int64, error) {
+				return starts.Offset(ctx, src.Topic, partition)
+			}
+		}
+		req.Sources = append(req.Sources, source)
+	}
+	for _, st := range sub.Stores {
+		req.Stores = append(req.Stores, Store{Name: st.Name, ChangelogTopic: st.ChangelogTopic, Layout: st.Layout})
+	}
+	return req
+}
+
 // Result is a task's committed state.
 type Result struct {
 	Positions state.Positions

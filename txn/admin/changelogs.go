@@ -1,0 +1,92 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/task"
+)
+
+// layout returns that of a store of the task.
+func (t target) layout(store string) state.Layout {
+	return t.sub.Stores[slices.IndexFunc(t.sub.Stores, func(st topology.StoreInfo) bool { return st.Name == store })].Layout
+}
+
+// eachRecord calls f for the committed records of a changelog from an offset on, up to where it ended when it was looked at.
+func (op *operation) eachRecord(ctx context.Context, t target, c restore.Changelog, from int64, f func(*kgo.Record, state.Write)) error {
+	topic, layout := op.layout[c.Topic], t.layout(c.Store)
+	reader := op.cluster.NewReader(topic.Name, topic.ID, t.id.Partition, true, 4<<20)
+	for at := max(from, c.LogStart); at < c.HighWatermark; {
+		fetched, err := reader.Fetch(ctx, at, 250*time.Millisecond)
+		if err != nil {
+			return err
+		}
+		for _, r := range fetched.Records {
+			if r.Offset >= c.HighWatermark {
+				continue
+			}
+			row, err := layout.Row(state.ChangelogRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp.UnixMilli()})
+			if err != nil {
+				return fmt.Errorf("%s[%d] at offset %d: %w", c.Topic, t.id.Partition, r.Offset, err)
+			}
+			f(r, row)
+		}
+		at = fetched.Next
+	}
+	return nil
+}
+
+// recentRows bounds how many rows are remembered while a changelog is read: one that comes again later than that gets one more tombstone,
+// which does no harm.
+const recentRows = 1 << 20
+
+// eachRow calls f for a record of every row that the changelog may hold, with what was committed when it was looked at, and returns how
+// often: the same number for the same log. A key can have several rows, where the time of a record is a part of its row's key.
+func (op *operation) eachRow(ctx context.Context, t target, c restore.Changelog, f func(*kgo.Record)) (n int64, err error) {
+	recent := map[string]struct{}{}
+	err = op.eachRecord(ctx, t, c, c.LogStart, func(r *kgo.Record, row state.Write) {
+		if _, seen := recent[string(row.Key)]; r.Value == nil || seen {
+			return
+		}
+		if len(recent) == recentRows {
+			clear(recent)
+		}
+		recent[string(row.Key)] = struct{}{}
+		n++
+		f(r)
+	})
+	return n, err
+}
+
+// streamTimeIn returns the stream time of a store that holds all that its changelog does: the last one that is known, or that of a row
+// which was written later. What was late and left no row is not known, and does not matter: it has moved no stream time.
+func (op *operation) streamTimeIn(ctx context.Context, s sight, c restore.Changelog, last *task.Blob) (int64, error) {
+	layout := s.layout(c.Store)
+	known, _ := last.Changelog(c.Store)
+	if !layout.Kind.Forgets() {
+		return known.StreamTime, nil
+	}
+	latest, from := known.StreamTime, known.Applied
+	if from > c.HighWatermark {
+		from = c.LogStart // it is another topic, or has lost records
+	}
+	err := op.eachRecord(ctx, s.target, c, from, func(r *kgo.Record, row state.Write) {
+		at := r.Timestamp.UnixMilli()
+		if layout.Kind == state.WindowKind { // the time of a window's row is its start, which is the time of its deletion
+			deletion, err := layout.Record(state.Write{Key: row.Key, Delete: true})
+			if err != nil { // it has been made by this layout
+				return
+			}
+			at = deletion.Timestamp
+		}
+		latest = max(latest, at)
+	})
+	return latest, err
+}
