@@ -188,27 +188,27 @@ func (l Layout) Record(w Write) (ChangelogRecord, error) {
 		if ok = len(w.Key) >= segmentSize; ok {
 			r.Key = w.Key[segmentSize:]
 			if r.Timestamp, ok = windowTime(r.Key); ok {
-				ok = cutTime(&r)
+				ok = l.inSegment(w.Key, r.Timestamp) && cutTime(&r)
 			}
 		}
 	case SessionKind:
 		if ok = len(w.Key) >= segmentSize; ok {
 			r.Key = w.Key[segmentSize:]
 			r.Timestamp, ok = sessionTime(r.Key)
+			ok = ok && l.inSegment(w.Key, r.Timestamp)
 		}
 	case VersionedKind:
 		// A version that is gone is no news to the changelog, where compaction takes it out.
-		if ok = len(w.Key) >= timeSize && len(w.Value) > 0 && !w.Delete; ok {
-			r.Key, r.Timestamp = w.Key[:len(w.Key)-timeSize], timeAt(w.Key[len(w.Key)-timeSize:])
-			if r.Value = w.Value[1:]; w.Value[0] == versionDeleted {
-				r.Value, ok = nil, len(w.Value) == 1
-			}
+		if ok = len(w.Key) >= timeSize && !w.Delete; ok {
+			r.Key, r.Timestamp = w.Key[:len(w.Key)-timeSize], versionTime(w.Key)
+			r.Value, ok = versionOf(w.Value)
+			ok = ok && r.Timestamp >= 0
 		}
 	case DedupeKind:
 		if ok = len(w.Key) >= segmentSize; ok {
 			r.Key = w.Key[segmentSize:]
 			r.Timestamp = int64(binary.BigEndian.Uint32(w.Key)) * l.segmentInterval()
-			ok = cutTime(&r)
+			ok = cutTime(&r) && l.inSegment(w.Key, r.Timestamp)
 		}
 	}
 	if !ok {
@@ -234,6 +234,17 @@ const (
 	versionDeleted = 0
 	versionValue   = 1
 )
+
+// versionOf returns the value in the row of a version, nil for a deleted one; ok is false for a row that none has.
+func versionOf(row []byte) (value []byte, ok bool) {
+	switch {
+	case len(row) == 1 && row[0] == versionDeleted:
+		return nil, true
+	case len(row) > 0 && row[0] == versionValue:
+		return row[1:], true
+	}
+	return nil, false
+}
 
 // Row returns the write of the row of a changelog record. The result shares memory with r only where row and
 // record are the same bytes. Store is left to the caller. The error wraps ErrCorrupt: what is in the
@@ -316,6 +327,11 @@ func (l Layout) segmentedKey(ms int64, key []byte) (row []byte, ok bool) {
 	}
 	row = binary.BigEndian.AppendUint32(make([]byte, 0, segmentSize+len(key)), l.segmentOf(ms))
 	return append(row, key...), true
+}
+
+// inSegment reports whether a row is in the segment of its time.
+func (l Layout) inSegment(row []byte, ms int64) bool {
+	return ms >= 0 && binary.BigEndian.Uint32(row) == l.segmentOf(ms)
 }
 
 // appendTime appends a time that is not negative so that the order of the bytes is that of the times.
