@@ -135,8 +135,11 @@ const (
 // segmentIntervalMin keeps small retentions from making many segments.
 const segmentIntervalMin = int64(time.Minute / time.Millisecond)
 
-// segmentInterval is the time span of one segment in milliseconds. With half of the retention at most three
-// segments have something to read: fewer would keep expired rows on the disk for longer, more would make
+// segmentsMax is how many segments can have something to read.
+const segmentsMax = 3
+
+// segmentInterval is the time span of one segment in milliseconds. With half of the retention at most
+// segmentsMax of them have something to read: fewer would keep expired rows on the disk for longer, more would make
 // every lookup that does not know the time look into more of them. Kafka Streams chooses the same.
 func (l Layout) segmentInterval() int64 { return max(l.Retention/2, segmentIntervalMin) }
 

@@ -10,7 +10,7 @@ import (
 
 // segments reads and writes the rows of a store that forgets by time: a segment number in front of the key
 // that the changelog has (Layout). Segments are read side by side and their entries merged in the order of the
-// keys, so that nobody sees where one ends; at most four of them have anything to read.
+// keys, so that nobody sees where one ends; at most three of them have anything to read.
 type segments struct {
 	bytes  Bytes
 	layout Layout
@@ -99,7 +99,7 @@ func (s segments) scanReadable(
 		scan(newest)(yield)
 		return
 	}
-	older := make([]head, 0, 4)
+	older := make([]head, 0, segmentsMax-1)
 	defer func() {
 		for i := range older {
 			older[i].stop()
