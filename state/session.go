@@ -46,7 +46,7 @@ func (s Session[K, V]) Put(key K, start, end int64, value V) (stored bool, err e
 	if err != nil {
 		return false, err
 	}
-	b, err := s.rows.appendValue(s.rows.valueRoom(), value)
+	b, err := s.rows.value(s.rows.buffer(), value)
 	if err != nil {
 		return false, err
 	}

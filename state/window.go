@@ -228,7 +228,7 @@ func (s Window[K, V]) get(row []byte) (value V, timestamp int64, ok bool, err er
 }
 
 func (s Window[K, V]) put(row []byte, start int64, value V, timestamp int64) error {
-	b, err := s.rows.appendValue(appendTime(s.rows.valueRoom(), timestamp), value)
+	b, err := s.rows.value(appendTime(s.rows.buffer(), timestamp), value)
 	if err != nil {
 		return err
 	}
