@@ -33,9 +33,9 @@ type WindowEntry[K, V any] struct {
 	Timestamp int64
 }
 
-// NewWindow returns the typed view of b, whose layout is WindowKind with that retention, in milliseconds.
-func NewWindow[K, V any](b Bytes, retention int64, k Codec[K], v Codec[V]) Window[K, V] {
-	return Window[K, V]{newTimeRows(b, Layout{Kind: WindowKind, Retention: retention}, k, v)}
+// NewWindow returns the typed view of b, a store with the layout l, which is of WindowKind.
+func NewWindow[K, V any](b Bytes, k Codec[K], v Codec[V], l Layout) Window[K, V] {
+	return Window[K, V]{newTimeRows(b, l, k, v)}
 }
 
 // Put sets the value of the window of key that begins at start, and the time of the value, which becomes the
