@@ -27,7 +27,7 @@ func newCodecs[K, V any](k Codec[K], v Codec[V]) codecs[K, V] {
 func (c codecs[K, V]) key(key K) ([]byte, error) {
 	b, err := c.keys.Append(c.buffers.key[:0], key)
 	if err != nil {
-		return nil, fmt.Errorf("state: encode key: %w", err)
+		return nil, errEncodeKey(err)
 	}
 	c.buffers.key = slices.Grow(b, timeSize)
 	return c.buffers.key, nil
@@ -37,7 +37,7 @@ func (c codecs[K, V]) key(key K) ([]byte, error) {
 func (c codecs[K, V]) encodeKey(key K) ([]byte, error) {
 	b, err := c.keys.Append(nil, key)
 	if err != nil {
-		return nil, fmt.Errorf("state: encode key: %w", err)
+		return nil, errEncodeKey(err)
 	}
 	return b, nil
 }
@@ -70,3 +70,5 @@ func (c codecs[K, V]) decodeValue(b []byte) (V, error) {
 	}
 	return value, nil
 }
+
+func errEncodeKey(err error) error { return fmt.Errorf("state: encode key: %w", err) }

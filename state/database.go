@@ -33,7 +33,8 @@ type Database interface {
 	Reader
 	// Declare records the stores beside the data, so that tools can tell what ids and rows mean. It refuses
 	// with ErrStoreID a name whose id belongs to another name, and with ErrLayout a store that was declared
-	// with another layout. Declaring again changes nothing.
+	// with another layout, also when both are declared by one call, and what can be no store. A call declares all of
+	// them or none; declaring again changes nothing.
 	Declare(stores ...Declaration) error
 	// Stores returns the declared stores in ascending order of their names.
 	Stores() ([]Declaration, error)

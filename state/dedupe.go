@@ -12,7 +12,7 @@ import (
 // are in milliseconds since the epoch.
 //
 // Rows lie in time segments of half of the retention (Layout), so that what is over can go as a whole. A
-// lookup is one Get in each segment that can be read, newest first: four at most, and that many for an id that
+// lookup is one Get in each segment that can be read, newest first: three at most, and that many for an id that
 // is not there.
 //
 // A view and its copies are for one goroutine, like the Bytes below.

@@ -1,9 +1,6 @@
 package state
 
-import (
-	"fmt"
-	"iter"
-)
+import "iter"
 
 // KeyValue is a typed view of a store: keys and values of Go types through codecs. Copies share a buffer, so
 // that a KeyValue and its copies are for one goroutine, like the Bytes below.
@@ -12,16 +9,7 @@ import (
 // that keep it (strings, big-endian integers).
 type KeyValue[K, V any] struct {
 	bytes  Bytes
-	keys   Codec[K]
-	values Codec[V]
-	shared *keyValueBuffer
-}
-
-// keyValueBuffer is what copies of a KeyValue share. The store copies keys, so one buffer serves all calls.
-// Values are handed over, so each gets new memory; the size of the last one saves growing it.
-type keyValueBuffer struct {
-	key       []byte
-	valueSize int
+	codecs codecs[K, V]
 }
 
 // Pair is one typed entry.
@@ -32,12 +20,12 @@ type Pair[K, V any] struct {
 
 // NewKeyValue returns the typed view of b.
 func NewKeyValue[K, V any](b Bytes, k Codec[K], v Codec[V]) KeyValue[K, V] {
-	return KeyValue[K, V]{bytes: b, keys: k, values: v, shared: &keyValueBuffer{}}
+	return KeyValue[K, V]{bytes: b, codecs: newCodecs(k, v)}
 }
 
 // Get returns the value of key; ok is false when there is none.
 func (s KeyValue[K, V]) Get(key K) (value V, ok bool, err error) {
-	k, err := s.key(key)
+	k, err := s.codecs.key(key)
 	if err != nil {
 		return value, false, err
 	}
@@ -46,7 +34,7 @@ func (s KeyValue[K, V]) Get(key K) (value V, ok bool, err error) {
 
 // Put sets the value of key.
 func (s KeyValue[K, V]) Put(key K, value V) error {
-	k, err := s.key(key)
+	k, err := s.codecs.key(key)
 	if err != nil {
 		return err
 	}
@@ -56,7 +44,7 @@ func (s KeyValue[K, V]) Put(key K, value V) error {
 // PutIfAbsent sets the value of key unless it has one, in which case that one is returned with present true
 // and nothing is written.
 func (s KeyValue[K, V]) PutIfAbsent(key K, value V) (existing V, present bool, err error) {
-	k, err := s.key(key)
+	k, err := s.codecs.key(key)
 	if err != nil {
 		return existing, false, err
 	}
@@ -68,7 +56,7 @@ func (s KeyValue[K, V]) PutIfAbsent(key K, value V) (existing V, present bool, e
 
 // Delete removes key.
 func (s KeyValue[K, V]) Delete(key K) error {
-	k, err := s.key(key)
+	k, err := s.codecs.key(key)
 	if err != nil {
 		return err
 	}
@@ -99,50 +87,30 @@ func (s KeyValue[K, V]) Scan(r Range) iter.Seq2[Pair[K, V], error] {
 }
 
 // EncodeKey returns the encoded form of key in new memory.
-func (s KeyValue[K, V]) EncodeKey(key K) ([]byte, error) {
-	b, err := s.keys.Append(nil, key)
-	if err != nil {
-		return nil, fmt.Errorf("state: encode key: %w", err)
-	}
-	return b, nil
-}
-
-// key encodes into the shared buffer, valid until the next call.
-func (s KeyValue[K, V]) key(key K) ([]byte, error) {
-	b, err := s.keys.Append(s.shared.key[:0], key)
-	if err != nil {
-		return nil, fmt.Errorf("state: encode key: %w", err)
-	}
-	s.shared.key = b
-	return b, nil
-}
+func (s KeyValue[K, V]) EncodeKey(key K) ([]byte, error) { return s.codecs.encodeKey(key) }
 
 func (s KeyValue[K, V]) get(key []byte) (value V, ok bool, err error) {
 	b, ok, err := s.bytes.Get(key)
 	if err != nil || !ok {
 		return value, false, err
 	}
-	if value, err = s.values.Decode(b); err != nil {
-		return value, false, fmt.Errorf("state: decode value: %w", err)
+	if value, err = s.codecs.decodeValue(b); err != nil {
+		return value, false, err
 	}
 	return value, true, nil
 }
 
 func (s KeyValue[K, V]) put(key []byte, value V) error {
-	b, err := s.values.Append(make([]byte, 0, s.shared.valueSize), value)
+	b, err := s.codecs.value(s.codecs.buffer(), value)
 	if err != nil {
-		return fmt.Errorf("state: encode value: %w", err)
+		return err
 	}
-	s.shared.valueSize = len(b)
 	return s.bytes.Put(key, b)
 }
 
 func (s KeyValue[K, V]) decode(e Entry) (p Pair[K, V], err error) {
-	if p.Key, err = s.keys.Decode(e.Key); err != nil {
-		return p, fmt.Errorf("state: decode key: %w", err)
+	if p.Key, err = s.codecs.decodeKey(e.Key); err == nil {
+		p.Value, err = s.codecs.decodeValue(e.Value)
 	}
-	if p.Value, err = s.values.Decode(e.Value); err != nil {
-		return p, fmt.Errorf("state: decode value: %w", err)
-	}
-	return p, nil
+	return p, err
 }

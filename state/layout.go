@@ -135,8 +135,11 @@ const (
 // segmentIntervalMin keeps small retentions from making many segments.
 const segmentIntervalMin = int64(time.Minute / time.Millisecond)
 
-// segmentInterval is the time span of one segment in milliseconds. With half of the retention at most three
-// segments have something to read: fewer would keep expired rows on the disk for longer, more would make
+// segmentsMax is how many segments can have something to read.
+const segmentsMax = 3
+
+// segmentInterval is the time span of one segment in milliseconds. With half of the retention at most
+// segmentsMax of them have something to read: fewer would keep expired rows on the disk for longer, more would make
 // every lookup that does not know the time look into more of them. Kafka Streams chooses the same.
 func (l Layout) segmentInterval() int64 { return max(l.Retention/2, segmentIntervalMin) }
 
@@ -207,27 +210,27 @@ func (l Layout) Record(w Write) (ChangelogRecord, error) {
 		if ok = len(w.Key) >= segmentSize; ok {
 			r.Key = w.Key[segmentSize:]
 			if r.Timestamp, ok = windowTime(r.Key); ok {
-				ok = cutTime(&r)
+				ok = l.inSegment(w.Key, r.Timestamp) && cutTime(&r)
 			}
 		}
 	case SessionKind:
 		if ok = len(w.Key) >= segmentSize; ok {
 			r.Key = w.Key[segmentSize:]
 			r.Timestamp, ok = sessionTime(r.Key)
+			ok = ok && l.inSegment(w.Key, r.Timestamp)
 		}
 	case VersionedKind:
 		// A version that is gone is no news to the changelog, where compaction takes it out.
-		if ok = len(w.Key) >= timeSize && len(w.Value) > 0 && !w.Delete; ok {
-			r.Key, r.Timestamp = w.Key[:len(w.Key)-timeSize], timeAt(w.Key[len(w.Key)-timeSize:])
-			if r.Value = w.Value[1:]; w.Value[0] == versionDeleted {
-				r.Value, ok = nil, len(w.Value) == 1
-			}
+		if ok = len(w.Key) >= timeSize && !w.Delete; ok {
+			r.Key, r.Timestamp = w.Key[:len(w.Key)-timeSize], versionTime(w.Key)
+			r.Value, ok = versionOf(w.Value)
+			ok = ok && r.Timestamp >= 0
 		}
 	case DedupeKind:
 		if ok = len(w.Key) >= segmentSize; ok {
 			r.Key = w.Key[segmentSize:]
 			r.Timestamp = int64(binary.BigEndian.Uint32(w.Key)) * l.segmentInterval()
-			ok = cutTime(&r)
+			ok = cutTime(&r) && l.inSegment(w.Key, r.Timestamp)
 		}
 	}
 	if !ok {
@@ -253,6 +256,17 @@ const (
 	versionDeleted = 0
 	versionValue   = 1
 )
+
+// versionOf returns the value in the row of a version, nil for a deleted one; ok is false for a row that none has.
+func versionOf(row []byte) (value []byte, ok bool) {
+	switch {
+	case len(row) == 1 && row[0] == versionDeleted:
+		return nil, true
+	case len(row) > 0 && row[0] == versionValue:
+		return row[1:], true
+	}
+	return nil, false
+}
 
 // Row returns the write of the row of a changelog record. The result shares memory with r only where row and
 // record are the same bytes. Store is left to the caller. The error wraps ErrCorrupt: what is in the
@@ -337,69 +351,12 @@ func (l Layout) segmentedKey(ms int64, key []byte) (row []byte, ok bool) {
 	return append(row, key...), true
 }
 
+// inSegment reports whether a row is in the segment of its time.
+func (l Layout) inSegment(row []byte, ms int64) bool {
+	return ms >= 0 && binary.BigEndian.Uint32(row) == l.segmentOf(ms)
+}
+
 // appendTime appends a time that is not negative so that the order of the bytes is that of the times.
 func appendTime(dst []byte, ms int64) []byte { return binary.BigEndian.AppendUint64(dst, uint64(ms)) }
 
 func timeAt(b []byte) int64 { return int64(binary.BigEndian.Uint64(b)) }
-
-// Declaration is a store by its name, with its layout.
-type Declaration struct {
-	Name   string
-	Layout Layout
-}
-
-// Compare orders declarations by name.
-func (d Declaration) Compare(e Declaration) int { return strings.Compare(d.Name, e.Name) }
-
-// Conflict returns why d cannot be declared where other has the same id: an error that wraps ErrStoreID for
-// another name, ErrLayout for another layout, nil if they are the same.
-func (d Declaration) Conflict(other Declaration) error {
-	switch {
-	case d.Name != other.Name:
-		return fmt.Errorf("%w: %q and %q", ErrStoreID, other.Name, d.Name)
-	case d.Layout != other.Layout:
-		return fmt.Errorf("%w: %q has %s rows and is declared as %s", ErrLayout, d.Name, other.Layout, d.Layout)
-	}
-	return nil
-}
-
-// Append appends the form in which the database keeps d: the name, and for every layout but the plain one a
-// zero byte and the layout.
-func (d Declaration) Append(dst []byte) []byte {
-	dst = append(dst, d.Name...)
-	if d.Layout != (Layout{}) {
-		dst = append(append(dst, 0), d.Layout.String()...)
-	}
-	return dst
-}
-
-// ParseDeclaration is the inverse of Append. The error wraps ErrFormat for a layout that this build does not
-// know.
-func ParseDeclaration(b []byte) (Declaration, error) {
-	name, layout, found := strings.Cut(string(b), "\x00")
-	d := Declaration{Name: name}
-	if !found {
-		return d, nil
-	}
-	var err error
-	d.Layout, err = ParseLayout(layout)
-	return d, err
-}
-
-// Names lists the names of declared stores, for messages.
-func Names(declared []Declaration) string {
-	names := make([]string, len(declared))
-	for i, d := range declared {
-		names[i] = strconv.Quote(d.Name)
-	}
-	return "[" + strings.Join(names, " ") + "]"
-}
-
-// KeyValues declares key-value stores.
-func KeyValues(names ...string) []Declaration {
-	declared := make([]Declaration, len(names))
-	for i, name := range names {
-		declared[i] = Declaration{Name: name}
-	}
-	return declared
-}

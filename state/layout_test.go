@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"testing"
 
@@ -54,9 +55,17 @@ func TestRecordsAreRows(t *testing.T) {
 		if rapid.Bool().Draw(t, "tombstone") {
 			r.Value = nil
 		}
+		start := rapid.Int64Range(0, 1<<50).Draw(t, "start")
+		switch l.Kind { // bytes alone are hardly ever such a key
+		case state.WindowKind:
+			r.Key = append(binary.BigEndian.AppendUint64(r.Key, uint64(start)), 0, 0, 0, 0)
+		case state.SessionKind:
+			end := rapid.Int64Range(start, 1<<51).Draw(t, "end")
+			r.Key = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(r.Key, uint64(end)), uint64(start))
+		}
 		row, err := l.Row(r)
 		if err != nil {
-			if !errors.Is(err, state.ErrCorrupt) {
+			if !errors.Is(err, state.ErrCorrupt) || r.Timestamp >= 0 {
 				t.Fatal(err)
 			}
 			return
@@ -77,6 +86,37 @@ func TestRecordsAreRows(t *testing.T) {
 			t.Fatalf("%s: the time %d became %d", l, r.Timestamp, got.Timestamp)
 		}
 	})
+}
+
+// TestRecordsOfDamagedRows: a row that no record has is refused, and not given a record that comes back as another row.
+func TestRecordsOfDamagedRows(t *testing.T) {
+	const (
+		minute = "\x00\x00\x00\x00\x00\x00\xea\x60" // 60,000, in segment 1 of the smallest retention
+		before = "\xff\xff\xff\xff\xff\xff\xff\xff" // -1
+		none   = "\x00\x00\x00\x00"
+	)
+	for name, row := range map[string]struct {
+		kind       state.Kind
+		key, value string
+	}{
+		"timestamped, no time":      {state.TimestampedKind, "k", "v"},
+		"window, wrong segment":     {state.WindowKind, none + "k" + minute + none, minute + "v"},
+		"window, before the epoch":  {state.WindowKind, none + "k" + before + none, minute + "v"},
+		"session, wrong segment":    {state.SessionKind, none + "k" + minute + minute, "v"},
+		"version, another flag":     {state.VersionedKind, "k" + minute, "\x02v"},
+		"version, deleted and more": {state.VersionedKind, "k" + minute, "\x00v"},
+		"version, before the epoch": {state.VersionedKind, "k" + before, "\x01v"},
+		"dedupe, wrong segment":     {state.DedupeKind, none + "k", minute + "v"},
+		"dedupe, before the epoch":  {state.DedupeKind, none + "k", before + "v"},
+	} {
+		l := state.Layout{Kind: row.kind}
+		if row.kind.Forgets() {
+			l.Retention = 1
+		}
+		if r, err := l.Record(state.Write{Key: []byte(row.key), Value: []byte(row.value)}); !errors.Is(err, state.ErrCorrupt) {
+			t.Errorf("%s: the record is %v, %v; want ErrCorrupt", name, r, err)
+		}
+	}
 }
 
 // TestRowsAreDocumented pins the bytes of FORMAT.md.
@@ -120,14 +160,20 @@ func TestRowsAreDocumented(t *testing.T) {
 func FuzzRows(f *testing.F) {
 	f.Add(byte(2), []byte("k\x00\x00\x00\x00\x00\x00\xea\x60\x00\x00\x00\x00"), []byte("v"), int64(70_000), false)
 	f.Add(byte(4), []byte("k"), []byte{}, int64(-1), true)
+	f.Add(byte(5), []byte("\x00\x00\x00\x00id"), []byte("\x00\x00\x00\x00\x00\x01\x11\x70v"), int64(0), true)
 	f.Fuzz(func(t *testing.T, kind byte, key, value []byte, ms int64, asRow bool) {
 		l := layouts[int(kind)%len(layouts)]
 		if asRow {
-			r, err := l.Record(state.Write{Key: key, Value: value, Delete: value == nil})
+			row := state.Write{Key: key, Value: value, Delete: value == nil}
+			r, err := l.Record(row)
 			if err != nil {
 				return
 			}
-			key, value, ms = r.Key, r.Value, r.Timestamp
+			w, err := l.Row(r)
+			if err != nil || !bytes.Equal(w.Key, key) || !bytes.Equal(w.Value, value) {
+				t.Fatalf("%s: the row %q = %q became %q = %q, %v", l, key, value, w.Key, w.Value, err)
+			}
+			return
 		}
 		w, err := l.Row(state.ChangelogRecord{Key: key, Value: value, Timestamp: ms})
 		if err != nil {

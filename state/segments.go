@@ -10,7 +10,7 @@ import (
 
 // segments reads and writes the rows of a store that forgets by time: a segment number in front of the key
 // that the changelog has (Layout). Segments are read side by side and their entries merged in the order of the
-// keys, so that nobody sees where one ends; at most four of them have anything to read.
+// keys, so that nobody sees where one ends; at most three of them have anything to read.
 type segments struct {
 	bytes  Bytes
 	layout Layout
@@ -99,7 +99,7 @@ func (s segments) scanReadable(
 		scan(newest)(yield)
 		return
 	}
-	older := make([]head, 0, 4)
+	older := make([]head, 0, segmentsMax-1)
 	defer func() {
 		for i := range older {
 			older[i].stop()
@@ -216,58 +216,21 @@ func before(a, b []byte, reverse bool) bool {
 // the buffers.
 type timeRows[K, V any] struct {
 	segments
-	keys   Codec[K]
-	values Codec[V]
-	shared *keyValueBuffer
+	codecs[K, V]
 }
 
 func newTimeRows[K, V any](b Bytes, l Layout, k Codec[K], v Codec[V]) timeRows[K, V] {
-	return timeRows[K, V]{segments: segments{bytes: b, layout: l}, keys: k, values: v, shared: &keyValueBuffer{}}
+	return timeRows[K, V]{newSegments(b, l), newCodecs(k, v)}
 }
 
 // row returns the row key of a time: segment, key and suffix. It is valid until the next call.
 func (s timeRows[K, V]) row(ms int64, key K, suffix []byte) ([]byte, error) {
-	b, err := s.keys.Append(binary.BigEndian.AppendUint32(s.shared.key[:0], s.layout.segmentOf(ms)), key)
+	b, err := s.codecs.keys.Append(binary.BigEndian.AppendUint32(s.buffers.key[:0], s.layout.segmentOf(ms)), key)
 	if err != nil {
-		return nil, fmt.Errorf("state: encode key: %w", err)
+		return nil, errEncodeKey(err)
 	}
-	s.shared.key = append(b, suffix...)
-	return s.shared.key, nil
-}
-
-func (s timeRows[K, V]) encodeKey(key K) ([]byte, error) {
-	b, err := s.keys.Append(nil, key)
-	if err != nil {
-		return nil, fmt.Errorf("state: encode key: %w", err)
-	}
-	return b, nil
-}
-
-// appendValue encodes value behind dst, which is made with valueRoom.
-func (s timeRows[K, V]) appendValue(dst []byte, value V) ([]byte, error) {
-	b, err := s.values.Append(dst, value)
-	if err != nil {
-		return nil, fmt.Errorf("state: encode value: %w", err)
-	}
-	s.shared.valueSize = len(b)
-	return b, nil
-}
-
-// valueRoom returns new memory for a value of about the size of the last one.
-func (s timeRows[K, V]) valueRoom() []byte { return make([]byte, 0, s.shared.valueSize) }
-
-func (s timeRows[K, V]) decodeKey(b []byte) (key K, err error) {
-	if key, err = s.keys.Decode(b); err != nil {
-		return key, fmt.Errorf("state: decode key: %w", err)
-	}
-	return key, nil
-}
-
-func (s timeRows[K, V]) decodeValue(b []byte) (value V, err error) {
-	if value, err = s.values.Decode(b); err != nil {
-		return value, fmt.Errorf("state: decode value: %w", err)
-	}
-	return value, nil
+	s.buffers.key = append(b, suffix...)
+	return s.buffers.key, nil
 }
 
 // between returns the range of the keys that are key and a suffix from first to last. Only a longer key can come

@@ -118,17 +118,20 @@ func TestSegmentsMerge(t *testing.T) {
 	}
 }
 
-// TestSegmentBounds: the segments that are looked at cover every time that can be read, and no more than four of them.
+// TestSegmentBounds: the segments that are looked at cover every time that can be read, and no more of them than segmentsMax.
 func TestSegmentBounds(t *testing.T) {
+	most := 0
 	for _, retention := range []int64{1, minute - 1, minute, minute + 1, 2*minute - 1, 2 * minute, 2*minute + 1, 1_000_001, retentionMax} {
 		s, b := newTestSegments(retention)
-		for _, now := range []int64{0, 1, minute - 1, minute, retention - 1, retention, retention + 1, 10*retention + 7, timeMax} {
+		for _, now := range []int64{0, 1, minute - 1, minute, retention - 1, retention, retention + 1, 10*retention + 7,
+			s.layout.segmentInterval() + retention - 2, timeMax} {
 			b.now = max(min(now, timeMax), 0)
 			first, last, ok := s.bounds(math.MinInt64, math.MaxInt64)
 			oldest := max(b.now-retention+1, 0)
-			if !ok || first != s.layout.segmentOf(oldest) || last != s.layout.segmentOf(b.now) || last-first > 3 {
+			if !ok || first != s.layout.segmentOf(oldest) || last != s.layout.segmentOf(b.now) || last-first >= segmentsMax {
 				t.Errorf("retention %d at %d: segments %d to %d, %t", retention, b.now, first, last, ok)
 			}
+			most = max(most, int(last-first)+1)
 			if from, to := s.layout.segmentTimes(first); oldest < from || oldest > to {
 				t.Errorf("retention %d: segment %d is from %d to %d, without %d", retention, first, from, to, oldest)
 			}
@@ -140,6 +143,9 @@ func TestSegmentBounds(t *testing.T) {
 				t.Errorf("retention %d: there is something ahead of the stream time", retention)
 			}
 		}
+	}
+	if most != segmentsMax {
+		t.Errorf("no more than %d segments are looked at, segmentsMax is %d", most, segmentsMax)
 	}
 }
 

@@ -31,9 +31,9 @@ type SessionEntry[K, V any] struct {
 	Value      V
 }
 
-// NewSession returns the typed view of b, whose layout is SessionKind with that retention, in milliseconds.
-func NewSession[K, V any](b Bytes, retention int64, k Codec[K], v Codec[V]) Session[K, V] {
-	return Session[K, V]{newTimeRows(b, Layout{Kind: SessionKind, Retention: retention}, k, v)}
+// NewSession returns the typed view of b, a store with the layout l, which is of SessionKind.
+func NewSession[K, V any](b Bytes, k Codec[K], v Codec[V], l Layout) Session[K, V] {
+	return Session[K, V]{newTimeRows(b, l, k, v)}
 }
 
 // Put sets the value of a session. It moves the stream time of the store to end. For a session that has expired
@@ -46,7 +46,7 @@ func (s Session[K, V]) Put(key K, start, end int64, value V) (stored bool, err e
 	if err != nil {
 		return false, err
 	}
-	b, err := s.rows.appendValue(s.rows.valueRoom(), value)
+	b, err := s.rows.value(s.rows.buffer(), value)
 	if err != nil {
 		return false, err
 	}

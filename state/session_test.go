@@ -12,8 +12,8 @@ import (
 )
 
 func newSession(t testing.TB) (state.Session[string, uint64], *state.Task) {
-	task := newTimedTask(t, state.SessionKind)
-	return state.NewSession(task.Store("s"), retention, text{}, number{}), task
+	task := newTimedTask(t, sessionLayout)
+	return state.NewSession(task.Store("s"), text{}, number{}, sessionLayout), task
 }
 
 func sessionsOf(t testing.TB, seq iter.Seq2[state.SessionEntry[string, uint64], error]) string {

@@ -327,13 +327,14 @@ func (s Versioned[K, V]) rows(key []byte, from, to int64, reverse bool) iter.Seq
 
 // value returns the value of a version; ok is false for a deleted one.
 func (s Versioned[K, V]) value(e Entry) (value V, ok bool, err error) {
-	if len(e.Value) == 0 {
+	b, ok := versionOf(e.Value)
+	if !ok {
 		return value, false, errShortRow
 	}
-	if e.Value[0] == versionDeleted {
+	if b == nil {
 		return value, false, nil
 	}
-	value, err = s.codecs.decodeValue(e.Value[1:])
+	value, err = s.codecs.decodeValue(b)
 	return value, err == nil, err
 }
 

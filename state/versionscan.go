@@ -13,7 +13,7 @@ import (
 func (s Versioned[K, V]) Scan(r Range) iter.Seq2[VersionedPair[K, V], error] {
 	return func(yield func(VersionedPair[K, V], error) bool) {
 		now := s.bytes.StreamTime()
-		rows := s.bytes.Scan(Range{From: r.From, To: rowsBefore(r.To, now), Reverse: r.Reverse})
+		rows := s.bytes.Scan(withSuffixes(r, versionKey(nil, now)))
 		latest := latestForward
 		if r.Reverse {
 			latest = latestBackward
@@ -44,21 +44,6 @@ func (s Versioned[K, V]) pair(e Entry, err error) (p VersionedPair[K, V], ok boo
 	p.From = versionTime(e.Key)
 	p.Key, err = s.codecs.decodeKey(e.Key[:len(e.Key)-timeSize])
 	return p, err == nil, err
-}
-
-// rowsBefore returns the bound of the rows of all keys below to. Those of a key that to begins with can be
-// above to itself.
-func rowsBefore(to []byte, now int64) []byte {
-	if to == nil {
-		return nil
-	}
-	bound := to
-	for n := range to {
-		if last := append(versionKey(to[:n], now), 0); bytes.Compare(last, bound) > 0 {
-			bound = last
-		}
-	}
-	return bound
 }
 
 // lineages follows rows of a versioned store in ascending order and tells which of them belong to one key.

@@ -33,9 +33,9 @@ type WindowEntry[K, V any] struct {
 	Timestamp int64
 }
 
-// NewWindow returns the typed view of b, whose layout is WindowKind with that retention, in milliseconds.
-func NewWindow[K, V any](b Bytes, retention int64, k Codec[K], v Codec[V]) Window[K, V] {
-	return Window[K, V]{newTimeRows(b, Layout{Kind: WindowKind, Retention: retention}, k, v)}
+// NewWindow returns the typed view of b, a store with the layout l, which is of WindowKind.
+func NewWindow[K, V any](b Bytes, k Codec[K], v Codec[V], l Layout) Window[K, V] {
+	return Window[K, V]{newTimeRows(b, l, k, v)}
 }
 
 // Put sets the value of the window of key that begins at start, and the time of the value, which becomes the
@@ -228,7 +228,7 @@ func (s Window[K, V]) get(row []byte) (value V, timestamp int64, ok bool, err er
 }
 
 func (s Window[K, V]) put(row []byte, start int64, value V, timestamp int64) error {
-	b, err := s.rows.appendValue(appendTime(s.rows.valueRoom(), timestamp), value)
+	b, err := s.rows.value(appendTime(s.rows.buffer(), timestamp), value)
 	if err != nil {
 		return err
 	}

@@ -17,11 +17,14 @@ import (
 // retention of the stores of these tests: two segments of a minute.
 const retention = 2 * 60_000
 
-func newTimedTask(t testing.TB, kind state.Kind) *state.Task {
+var (
+	windowLayout  = state.Layout{Kind: state.WindowKind, Retention: retention}
+	sessionLayout = state.Layout{Kind: state.SessionKind, Retention: retention}
+)
+
+func newTimedTask(t testing.TB, l state.Layout) *state.Task {
 	t.Helper()
-	task, err := state.NewTask(memstore.New(), []state.Declaration{
-		{Name: "s", Layout: state.Layout{Kind: kind, Retention: retention}},
-	})
+	task, err := state.NewTask(memstore.New(), []state.Declaration{{Name: "s", Layout: l}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,8 +37,8 @@ func newTimedTask(t testing.TB, kind state.Kind) *state.Task {
 }
 
 func newWindow(t testing.TB) (state.Window[string, uint64], *state.Task) {
-	task := newTimedTask(t, state.WindowKind)
-	return state.NewWindow(task.Store("s"), retention, text{}, number{}), task
+	task := newTimedTask(t, windowLayout)
+	return state.NewWindow(task.Store("s"), text{}, number{}, windowLayout), task
 }
 
 // windowsOf spells a scan, "key@start=value" for each entry.
@@ -240,8 +243,8 @@ func TestWindowErrors(t *testing.T) {
 		t.Errorf("a put that failed moved the stream time to %d", at)
 	}
 	putWindow(t, w, "k", 1, 1)
-	other := state.NewWindow(task.Store("s"), retention, text{}, shortNumber{})
-	unknown := state.NewWindow(task.Store("nobody's"), retention, text{}, number{})
+	other := state.NewWindow(task.Store("s"), text{}, shortNumber{}, windowLayout)
+	unknown := state.NewWindow(task.Store("nobody's"), text{}, number{}, windowLayout)
 	for name, test := range map[string]struct {
 		seq  iter.Seq2[state.WindowEntry[string, uint64], error]
 		want error

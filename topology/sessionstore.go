@@ -37,15 +37,19 @@ func (s SessionStoreOf[K, V]) Retention() time.Duration { return s.retention }
 // Open returns the typed view of bytes, which must be the bytes of this store. It is for tools and tests; a
 // node gets its stores from [SessionStoreOf.In].
 func (s SessionStoreOf[K, V]) Open(bytes state.Bytes) state.Session[K, V] {
-	return state.NewSession(bytes, s.retention.Milliseconds(), state.Codec[K](s.key), state.Codec[V](s.value))
+	return state.NewSession(bytes, state.Codec[K](s.key), state.Codec[V](s.value), s.layout())
 }
 
 // In returns the store of the task that t prepares. What is said of [StoreOf.In] holds for it.
 func (s SessionStoreOf[K, V]) In(t *Setup) state.Session[K, V] {
 	bytes, key, value := watch(t, s.name, s.key, s.value)
-	return state.NewSession(bytes, s.retention.Milliseconds(), key, value)
+	return state.NewSession(bytes, key, value, s.layout())
 }
 
 func (s SessionStoreOf[K, V]) info() (storeInfo, error) {
-	return infoOfForgetting(s.name, state.SessionKind, s.retention, s.key, s.value)
+	return infoOfForgetting(s.name, s.layout(), s.retention, s.key, s.value)
+}
+
+func (s SessionStoreOf[K, V]) layout() state.Layout {
+	return state.Layout{Kind: state.SessionKind, Retention: s.retention.Milliseconds()}
 }

@@ -210,7 +210,16 @@ func (s *watchedStore) Delete(key []byte) error {
 
 func (s *watchedStore) StreamTime() int64 { return s.bytes.StreamTime() }
 
-func (s *watchedStore) Advance(ms int64) { s.bytes.Advance(ms) }
+// Advance refuses a time that is too far ahead of the clock, as Put does: a stream time never goes back, so that one
+// bad clock would expire all that the store holds. It is the fault of the record, which fails whatever is written
+// next.
+func (s *watchedStore) Advance(ms int64) {
+	if err := s.graph.checkTimestamp(ms); err != nil {
+		_ = s.graph.fail(s.graph.node, err)
+		return
+	}
+	s.bytes.Advance(ms)
+}
 
 func (s *watchedStore) Scan(r state.Range) iter.Seq2[state.Entry, error] {
 	return func(yield func(state.Entry, error) bool) {

@@ -11,28 +11,41 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestStoresRefuseTheFuture: a time in a row becomes that of a changelog record, which the broker would refuse when the round commits.
-// It is the fault of the record that brought it, and leaves nothing behind.
+// TestStoresRefuseTheFuture: a time in a row becomes that of a changelog record, which the broker would refuse when the round commits,
+// and the stream time of the store, which never goes back: what it expires is gone. It is the fault of the record that brought it, and
+// leaves nothing behind.
 func TestStoresRefuseTheFuture(t *testing.T) {
 	last := topology.TimestampedStore("last", schemas.String(), schemas.String())
 	history := topology.VersionedStore("history", schemas.String(), schemas.String(), time.Hour)
 	seen := topology.DedupeStore("seen", schemas.String(), schemas.String(), time.Hour)
 	b := topology.NewBuilder("future", topology.DeadLetters("dead"))
-	topology.Stateful(topology.From(b, wordsTopic), "put", last, history, seen).Process(
+	topology.Stateful(topology.From(b, wordsTopic), "put", last, history, seen, minuteStore, visitStore).Process(
 		func(t *topology.Setup) (topology.Handler[string, string], error) {
 			last, history, seen := last.In(t), history.In(t), seen.In(t)
+			windows, sessions := minuteStore.In(t), visitStore.In(t)
 			return func(_ *topology.Context, r topology.Record[string, string]) error {
 				at := r.Timestamp
+				ahead := at + 2*time.Hour.Milliseconds()
 				var err error
 				switch r.Value {
 				case "last":
-					err = last.Put(r.Key, r.Value, at+2*time.Hour.Milliseconds())
+					err = last.Put(r.Key, r.Value, ahead)
 				case "history":
-					_, err = history.Put(r.Key, r.Value, at+2*time.Hour.Milliseconds())
+					_, err = history.Put(r.Key, r.Value, ahead)
 				case "history delete":
-					_, err = history.Delete(r.Key, at+2*time.Hour.Milliseconds())
+					_, err = history.Delete(r.Key, ahead)
 				case "seen":
-					_, _, err = seen.PutIfAbsent(r.Key, r.Value, at+2*time.Hour.Milliseconds())
+					_, _, err = seen.PutIfAbsent(r.Key, r.Value, ahead)
+				case "window timestamp":
+					_, err = windows.Put(r.Key, at, r.Value, ahead)
+				case "window":
+					_, err = windows.Put(r.Key, ahead, r.Value, at)
+				case "window delete":
+					err = windows.Delete(r.Key, ahead)
+				case "session":
+					_, err = sessions.Put(r.Key, at, ahead, r.Value)
+				case "session delete":
+					err = sessions.Delete(r.Key, at, ahead)
 				default:
 					_, err1 := history.Put(r.Key, r.Value, at)
 					_, _, err2 := seen.PutIfAbsent(r.Key, r.Value, at)
@@ -46,14 +59,15 @@ func TestStoresRefuseTheFuture(t *testing.T) {
 		})
 	k := openTask(t, mustBuild(t, b), topology.TaskID{Subtopology: "words"}, baseConfig())
 	for _, key := range []string{"k", "swallow"} {
-		for _, value := range []string{"last", "history", "history delete", "seen"} {
+		for _, value := range []string{"last", "history", "history delete", "seen", "window timestamp", "window", "window delete",
+			"session", "session delete"} {
 			v := want(t, k.words(key, value), topology.DeadLetter)
 			if v.Failure.Class != topology.Validation || !strings.Contains(v.Failure.Error(), "ahead of the clock") {
 				t.Errorf("%s: %v", value, v.Failure)
 			}
 		}
 	}
-	for _, name := range []string{"history", "seen"} {
+	for _, name := range []string{"history", "seen", "minutes", "visits"} {
 		if at := k.state.Store(name).StreamTime(); at != 0 {
 			t.Errorf("a record that failed moved the stream time of %s to %d", name, at)
 		}

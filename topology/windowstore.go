@@ -38,26 +38,30 @@ func (s WindowStoreOf[K, V]) Retention() time.Duration { return s.retention }
 // Open returns the typed view of bytes, which must be the bytes of this store. It is for tools and tests; a
 // node gets its stores from [WindowStoreOf.In].
 func (s WindowStoreOf[K, V]) Open(bytes state.Bytes) state.Window[K, V] {
-	return state.NewWindow(bytes, s.retention.Milliseconds(), state.Codec[K](s.key), state.Codec[V](s.value))
+	return state.NewWindow(bytes, state.Codec[K](s.key), state.Codec[V](s.value), s.layout())
 }
 
 // In returns the store of the task that t prepares. What is said of [StoreOf.In] holds for it.
 func (s WindowStoreOf[K, V]) In(t *Setup) state.Window[K, V] {
 	bytes, key, value := watch(t, s.name, s.key, s.value)
-	return state.NewWindow(bytes, s.retention.Milliseconds(), key, value)
+	return state.NewWindow(bytes, key, value, s.layout())
 }
 
 func (s WindowStoreOf[K, V]) info() (storeInfo, error) {
-	return infoOfForgetting(s.name, state.WindowKind, s.retention, s.key, s.value)
+	return infoOfForgetting(s.name, s.layout(), s.retention, s.key, s.value)
+}
+
+func (s WindowStoreOf[K, V]) layout() state.Layout {
+	return state.Layout{Kind: state.WindowKind, Retention: s.retention.Milliseconds()}
 }
 
 // infoOfForgetting is infoOf for a store that forgets by time.
 func infoOfForgetting[K, V any](
-	name string, kind state.Kind, retention time.Duration, key schemas.Codec[K], value schemas.Codec[V],
+	name string, layout state.Layout, retention time.Duration, key schemas.Codec[K], value schemas.Codec[V],
 ) (storeInfo, error) {
-	info, err := infoOf(name, state.Layout{Kind: kind, Retention: retention.Milliseconds()}, key, value)
+	info, err := infoOf(name, layout, key, value)
 	if err == nil && retention%time.Millisecond != 0 {
-		err = fmt.Errorf("the retention of a %s store is a whole number of milliseconds, not %s", kind, retention)
+		err = fmt.Errorf("the retention of a %s store is a whole number of milliseconds, not %s", layout.Kind, retention)
 	}
 	return info, err
 }

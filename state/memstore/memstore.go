@@ -61,14 +61,11 @@ func (s *Store) Declare(stores ...state.Declaration) error {
 	if s.mu.closed {
 		return errClosed("declare")
 	}
-	for _, d := range stores {
-		if other, taken := s.mu.stores[state.IDOf(d.Name)]; taken {
-			if err := d.Conflict(other); err != nil {
-				return fmt.Errorf("memstore: declare: %w", err)
-			}
-		}
+	added, err := state.Undeclared(s.mu.stores, stores)
+	if err != nil {
+		return fmt.Errorf("memstore: declare: %w", err)
 	}
-	for _, d := range stores {
+	for _, d := range added {
 		s.mu.stores[state.IDOf(d.Name)] = d
 	}
 	return nil

@@ -275,17 +275,9 @@ func (d *database) Declare(stores ...state.Declaration) error {
 func (d *database) newNames(stores []state.Declaration) ([]state.Declaration, error) {
 	d.names.Lock()
 	defer d.names.Unlock()
-	var added []state.Declaration
-	for _, s := range stores {
-		if err := s.Layout.Validate(); err != nil {
-			return nil, fmt.Errorf("pebblestore: declare in %s: store %q: %w", d.path, s.Name, err)
-		}
-		other, taken := d.names.byID[state.IDOf(s.Name)]
-		if !taken {
-			added = append(added, s)
-		} else if err := s.Conflict(other); err != nil {
-			return nil, fmt.Errorf("pebblestore: declare in %s: %w", d.path, err)
-		}
+	added, err := state.Undeclared(d.names.byID, stores)
+	if err != nil {
+		return nil, fmt.Errorf("pebblestore: declare in %s: %w", d.path, err)
 	}
 	return added, nil
 }

@@ -193,6 +193,14 @@ func testDeclare(t *testing.T, db state.Database) {
 	if err := db.Declare(state.KeyValues("c", "liquid")...); !errors.Is(err, state.ErrStoreID) {
 		t.Errorf("a colliding name: got %v, want ErrStoreID", err)
 	}
+	if err := db.Declare(state.KeyValues("declinate", "macallums")...); !errors.Is(err, state.ErrStoreID) {
+		t.Errorf("two names with one id in one call: got %v, want ErrStoreID", err)
+	}
+	for _, no := range []state.Declaration{{}, {Name: "a\x00b"}, {Name: "v", Layout: state.Layout{Kind: state.VersionedKind}}, {Name: "k", Layout: state.Layout{Kind: 99}}} {
+		if err := db.Declare(state.Declaration{Name: "not alone"}, no); err == nil {
+			t.Errorf("the store %q with %s rows was declared", no.Name, no.Layout)
+		}
+	}
 	windows := state.Declaration{Name: "w", Layout: state.Layout{Kind: state.WindowKind, Retention: 1000}}
 	if err := db.Declare(windows); err != nil {
 		t.Fatal(err)

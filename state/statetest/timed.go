@@ -57,12 +57,12 @@ func CheckSessions(
 
 // NewTextWindow is the view that RunWindows checks.
 func NewTextWindow(b state.Bytes, retention int64) state.Window[string, string] {
-	return state.NewWindow(b, retention, textCodec{}, textCodec{})
+	return state.NewWindow(b, textCodec{}, textCodec{}, state.Layout{Kind: state.WindowKind, Retention: retention})
 }
 
 // NewTextSession is the view that RunSessions checks.
 func NewTextSession(b state.Bytes, retention int64) state.Session[string, string] {
-	return state.NewSession(b, retention, textCodec{}, textCodec{})
+	return state.NewSession(b, textCodec{}, textCodec{}, state.Layout{Kind: state.SessionKind, Retention: retention})
 }
 
 // textCodec keeps the bytes as they are.

@@ -1,0 +1,103 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Declaration is a store by its name, with its layout.
+type Declaration struct {
+	Name   string
+	Layout Layout
+}
+
+// Compare orders declarations by name.
+func (d Declaration) Compare(e Declaration) int { return strings.Compare(d.Name, e.Name) }
+
+// Conflict returns why d cannot be declared where other has the same id: an error that wraps ErrStoreID for
+// another name, ErrLayout for another layout, nil if they are the same.
+func (d Declaration) Conflict(other Declaration) error {
+	switch {
+	case d.Name != other.Name:
+		return fmt.Errorf("%w: %q and %q", ErrStoreID, other.Name, d.Name)
+	case d.Layout != other.Layout:
+		return fmt.Errorf("%w: %q has %s rows and is declared as %s", ErrLayout, d.Name, other.Layout, d.Layout)
+	}
+	return nil
+}
+
+// validate reports what is wrong with d by itself.
+func (d Declaration) validate() error {
+	if d.Name == "" || strings.IndexByte(d.Name, 0) >= 0 {
+		return errors.New("a store has a name, without zero bytes: they end it in the database")
+	}
+	if err := d.Layout.Validate(); err != nil {
+		return fmt.Errorf("store %q: %w", d.Name, err)
+	}
+	return nil
+}
+
+// Undeclared returns those of stores that are not in known, each once. It is how a Database judges what Declare was
+// given; the errors are those of Declare.
+func Undeclared(known map[StoreID]Declaration, stores []Declaration) (added []Declaration, err error) {
+	for _, d := range stores {
+		if err := d.validate(); err != nil {
+			return nil, err
+		}
+		id := IDOf(d.Name)
+		other, taken := known[id]
+		if i := slices.IndexFunc(added, func(a Declaration) bool { return IDOf(a.Name) == id }); i >= 0 {
+			other, taken = added[i], true
+		}
+		if !taken {
+			added = append(added, d)
+		} else if err := d.Conflict(other); err != nil {
+			return nil, err
+		}
+	}
+	return added, nil
+}
+
+// Append appends the form in which the database keeps d: the name, and for every layout but the plain one a
+// zero byte and the layout.
+func (d Declaration) Append(dst []byte) []byte {
+	dst = append(dst, d.Name...)
+	if d.Layout != (Layout{}) {
+		dst = append(append(dst, 0), d.Layout.String()...)
+	}
+	return dst
+}
+
+// ParseDeclaration is the inverse of Append. The error wraps ErrFormat for a layout that this build does not
+// know.
+func ParseDeclaration(b []byte) (Declaration, error) {
+	name, layout, found := strings.Cut(string(b), "\x00")
+	d := Declaration{Name: name}
+	if !found {
+		return d, nil
+	}
+	var err error
+	d.Layout, err = ParseLayout(layout)
+	return d, err
+}
+
+// Names lists the names of declared stores, for messages.
+func Names(declared []Declaration) string {
+	names := make([]string, len(declared))
+	for i, d := range declared {
+		names[i] = strconv.Quote(d.Name)
+	}
+	return "[" + strings.Join(names, " ") + "]"
+}
+
+// KeyValues declares key-value stores.
+func KeyValues(names ...string) []Declaration {
+	declared := make([]Declaration, len(names))
+	for i, name := range names {
+		declared[i] = Declaration{Name: name}
+	}
+	return declared
+}
