@@ -88,14 +88,7 @@ func (o *opening) replay(ctx context.Context, replays []Replay) error {
 func (x *changelog) run(ctx context.Context) error {
 	answers, full := make(chan broker.Answer), make(chan filled)
 	g, ctx := newGroup(ctx)
-	// Answers end with the target, and with nothing else: fill says of what it has by then that it reaches so far.
-	g.Go(func() error {
-		err := x.fetch(ctx, answers)
-		if err == nil {
-			close(answers)
-		}
-		return err
-	})
+	g.Go(func() error { return x.fetch(ctx, answers) })
 	g.Go(func() error {
 		defer close(full)
 		return x.fill(ctx, answers, full)
@@ -107,7 +100,8 @@ func (x *changelog) run(ctx context.Context) error {
 // probeBytes bounds the answers of a changelog that had nothing to read: it has no seat.
 const probeBytes = 64 << 10
 
-// fetch sends answers until the target is reached.
+// fetch sends answers until the target is reached, and then closes the channel. After an error it does not: fill takes the end for the
+// target, and says so of what it has collected by then.
 func (x *changelog) fetch(ctx context.Context, answers chan<- broker.Answer) error {
 	stream := x.r.stream(x.Changelog, x.req.Task.Partition)
 	defer stream.Close()
@@ -148,6 +142,7 @@ func (x *changelog) fetch(ctx context.Context, answers chan<- broker.Answer) err
 		}
 		at = a.Next
 	}
+	close(answers)
 	return nil
 }
 

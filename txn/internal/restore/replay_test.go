@@ -558,25 +558,38 @@ func TestProgress(t *testing.T) {
 	all.Wait()
 }
 
-// TestFailedFetchIsNoEnd: a fetch that fails has not reached the target. However the goroutines are scheduled, the position never claims
-// what was not read: the next try would leave it out.
+// TestFailedFetchIsNoEnd: a fetch that fails has not reached the target, and must not end the answers as if it had: what was collected by
+// then would go to the database with the target as its position, and the rest would never be read.
 func TestFailedFetchIsNoEnd(t *testing.T) {
-	for range 300 {
+	errDenied := errors.New("fetching is not allowed any more")
+	for _, fails := range []bool{true, false} {
 		b := newBench(t, 0, 1, map[string]*fakeLog{"a": largeLog(400, 50, 40)})
-		log := b.logs["a"]
-		log.stable.Store(log.end / 2)
-		calls := 0
-		log.fetched = func(int64) error {
-			if calls++; calls > 1 {
-				return errors.New("fetching is not allowed any more")
+		fetches := 0
+		b.logs["a"].fetched = func(int64) error {
+			if fetches++; fails && fetches > 1 {
+				return errDenied
 			}
 			return nil
 		}
-		if err := b.run(t.Context()); err == nil {
-			t.Fatal("the restore went well")
+		b.logs["a"].stable.Store(map[bool]int64{true: b.logs["a"].end / 2, false: b.logs["a"].end}[fails])
+		x := &changelog{opening: b.opening(), Replay: b.replays()[0], id: state.IDOf("a")}
+		answers := make(chan broker.Answer, 400)
+		err := x.fetch(t.Context(), answers)
+		for len(answers) > 0 {
+			<-answers
 		}
-		if at, _ := b.db.Positions().Changelog("a"); at.Scanned > log.end/2 {
-			t.Fatalf("the database is at %+v, and only what is below %d was read", at, log.end/2)
+		select {
+		case <-answers:
+			if fails {
+				t.Error("a fetch that failed has ended the answers")
+			}
+		default:
+			if !fails {
+				t.Error("the answers have no end")
+			}
+		}
+		if fails != errors.Is(err, errDenied) {
+			t.Errorf("fetching ended with %v", err)
 		}
 	}
 }
