@@ -1,0 +1,203 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/pebblestore"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/task"
+	"github.com/onceward/onceward/txn/internal/worker"
+)
+
+func (s *session) tryOpen(ctx context.Context, id topology.TaskID, e *taskEntry) error {
+	// The member id is read before anything else, and compared again when the task is ready.
+	member, generation := s.member()
+	if member == "" || generation < 0 {
+		return errors.New("the membership is not complete yet")
+	}
+	epoch, owned := s.ownership.Epoch(id)
+	if !owned {
+		return nil
+	}
+	if err := s.rebuild(ctx, id, e); err != nil {
+		return err
+	}
+	result, err := s.restorer.Restore(ctx, s.request(id, e), &e.progress)
+	if err != nil {
+		return err
+	}
+	t, err := s.newTask(id, result, epoch, member)
+	if err != nil {
+		if result.Database != nil {
+			err = errors.Join(err, result.Database.Close())
+		}
+		return err
+	}
+	if err := s.findEnds(ctx, t); err != nil {
+		return errors.Join(err, t.Close())
+	}
+	if now, _ := s.member(); now != member {
+		return errors.Join(fmt.Errorf("opening task %s: %w", id, assign.ErrMemberChanged), t.Close())
+	}
+	if err := s.adopt(ctx, t, e, epoch); err != nil {
+		return errors.Join(err, t.Close())
+	}
+	return nil
+}
+
+// findEnds tells a task of several inputs where they end, so that it need not wait for one that holds nothing more.
+func (s *session) findEnds(ctx context.Context, t *task.Task) error {
+	if len(t.Spec.Inputs) < 2 || t.OrderWaitMax == 0 {
+		return nil
+	}
+	for i, in := range t.Spec.Inputs {
+		end, err := s.in.cluster.StableEnd(ctx, in.Topic, in.Partition)
+		if err != nil {
+			return fmt.Errorf("opening task %s: %w", t.ID, err)
+		}
+		t.SetEnd(i, end)
+	}
+	return nil
+}
+
+// flushBytesFailpoints makes databases write often in a build with failpoints: otherwise nothing would be on the disk when a short life
+// is killed, and every restore would begin at the start.
+const flushBytesFailpoints = 256
+
+// databaseOptions are those of a task's database.
+func (s *session) databaseOptions(id topology.TaskID) pebblestore.Options {
+	o := s.commonOptions()
+	o.Logger = s.in.app.log.With("task", id.String())
+	return o
+}
+
+// commonOptions are what all databases of the process have in common.
+func (s *session) commonOptions() pebblestore.Options {
+	o := pebblestore.Options{Shared: s.in.shared}
+	if failpoint.Enabled {
+		o.FlushBytes = flushBytesFailpoints
+	}
+	if change := s.in.app.cfg.databases; change != nil {
+		change(&o)
+	}
+	return o
+}
+
+// request describes the task to the restorer.
+func (s *session) request(id topology.TaskID, e *taskEntry) restore.Request {
+	req := restore.RequestOf(id, s.subs[id.Subtopology], s.in.starts)
+	req.Open = func() (state.Database, error) {
+		path, err := s.in.dir.TaskPath(id.Subtopology, id.Partition)
+		if err != nil {
+			return nil, err
+		}
+		db, err := pebblestore.Open(path, s.databaseOptions(id))
+		if err != nil {
+			return nil, err
+		}
+		s.tasks.Lock()
+		e.database, e.restoring = nil, db // whoever restores may close it again: then its views say so
+		s.tasks.Unlock()
+		return db, nil
+	}
+	req.Remove = func() error { return s.in.dir.RemoveTask(id.Subtopology, id.Partition) }
+	return req
+}
+
+func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, member string) (*task.Task, error) {
+	sub := s.subs[id.Subtopology]
+	spec := task.Spec{
+		ID: id, Inputs: r.Positions.Inputs, Committed: r.Positions, Metadata: r.Metadata, Epoch: epoch, Member: member,
+		OrderWaitMax: max(s.in.app.cfg.OrderWaitMax, 0),
+	}
+	for _, st := range sub.Stores {
+		spec.Changelogs = append(spec.Changelogs, task.Changelog{Store: st.Name, Topic: st.ChangelogTopic, Layout: st.Layout})
+	}
+	var graphState topology.State
+	if r.Database != nil {
+		st, err := state.NewTask(r.Database, sub.Declarations())
+		if err != nil {
+			return nil, fmt.Errorf("task %s: %w", id, err)
+		}
+		spec.State, graphState = st, st
+	} else {
+		graphState = stateless{}
+	}
+	layout := *s.in.layout.Load()
+	graph, err := s.in.app.topology.NewGraph(id, graphState, topology.GraphConfig{
+		Partitions:      func(topic string) int32 { return layout[topic].Partitions },
+		MaxMessageBytes: func(topic string) int32 { return layout[topic].MaxMessageBytes },
+		Compacted:       func(topic string) bool { return layout[topic].Compacted },
+		Now:             time.Now,
+
+		MaxFutureTimestamp: s.in.app.cfg.MaxFutureTimestamp,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w of task %s: %w", errNoGraph, id, err)
+	}
+	spec.Graph = graph
+	return task.New(spec), nil
+}
+
+// errNoGraph says that a factory of the topology failed, which it would do again.
+var errNoGraph = errors.New("making the graph")
+
+// stateless is the state of a task without stores.
+type stateless struct{}
+
+func (stateless) Store(string) state.Bytes { return nil }
+func (stateless) Mark()                    {}
+func (stateless) Revert()                  {}
+
+// adopt gives the task to the worker with the fewest, makes its routes and lets its partitions be fetched.
+func (s *session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch uint64) error {
+	s.tasks.Lock()
+	if now, owned := s.ownership.Epoch(t.ID); !owned || now != epoch || s.tasks.entries[t.ID] != e || e.stopped != nil {
+		s.tasks.Unlock()
+		return fmt.Errorf("task %s was %w while it was restored", t.ID, assign.ErrGivenUp)
+	}
+	load := map[*worker.Worker]int{}
+	for _, other := range s.tasks.entries {
+		load[other.worker]++
+	}
+	w := slices.MinFunc(s.workers, func(a, b *worker.Worker) int { return load[a] - load[b] })
+	e.worker, e.task = w, t
+	if t.State != nil {
+		e.database, e.restoring = t.State.Database(), nil
+	}
+	for i, in := range t.Spec.Inputs {
+		s.tasks.routes[partitionKey{in.Topic, in.Partition}] = &route{task: t, input: i, worker: w}
+	}
+	s.tasks.Unlock()
+	if err := w.Adopt(ctx, t); err != nil {
+		return err
+	}
+	_ = failpoint.Hit(ctx, failpoint.AdoptAfter) // the task is the worker's now
+	// Under the table's lock: a partition that was revoked and assigned again meanwhile must stay paused until its new task is ready.
+	s.tasks.RLock()
+	given, stopped := s.tasks.entries[t.ID] != e, e.stopped
+	for _, in := range t.Spec.Inputs {
+		if r := s.tasks.routes[partitionKey{in.Topic, in.Partition}]; r != nil && r.task == t {
+			s.pauses.clear(in.Topic, in.Partition, restoring)
+		}
+	}
+	s.tasks.RUnlock()
+	// Who has stopped the task or given it up since it has routes may have asked the worker before it had the task.
+	if stopped != nil {
+		w.Halt(t, stopped)
+	}
+	if given {
+		if err := w.Release(s.ctx, t); err != nil && s.ctx.Err() == nil {
+			s.in.app.log.Warn("a task that was given up while it was opened is not closed", "task", t.ID.String(), "error", err)
+		}
+	}
+	return nil // whatever became of it, the task is the worker's
+}

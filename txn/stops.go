@@ -1,0 +1,143 @@
+package txn
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/task"
+	"github.com/onceward/onceward/txn/internal/worker"
+)
+
+func (s *session) isStopped(e *taskEntry) bool {
+	s.tasks.RLock()
+	defer s.tasks.RUnlock()
+	return e.stopped != nil
+}
+
+// taskStopped notes why a task does not work any more. It ends the session when no other is left that could, or when the application is to
+// end with the first.
+func (s *session) taskStopped(id topology.TaskID, e *taskEntry, err error) {
+	full := errors.Is(err, state.ErrFull)
+	if full {
+		err = s.fullDisk(err)
+		defer s.spaceWanted()
+	}
+	s.tasks.Lock()
+	defer s.tasks.Unlock()
+	if s.tasks.entries[id] != e {
+		return // revoked meanwhile: the next owner tries, who may be this process again
+	}
+	e.stopped, e.resumes = err, full
+	for _, src := range s.subs[id.Subtopology].Sources {
+		s.pauses.set(src.Topic, id.Partition, taskHalted)
+	}
+	if s.failFast {
+		s.endPoll(fmt.Errorf("%w: task %s: %w", ErrStopped, id, err))
+		return
+	}
+	s.endIfAllStopped()
+}
+
+// Settled is part of broker.Assignment. The last task that works may have moved away: what is left is then all stopped.
+func (c *callbacks) Settled() {
+	s := (*session)(c)
+	s.tasks.Lock()
+	defer s.tasks.Unlock()
+	s.endIfAllStopped()
+}
+
+// endIfAllStopped ends the session when it has tasks, none of them works and none is promised, with the reason of the first. A process
+// without any task stays: it is there for the tasks of others. The caller holds the lock of the task table.
+func (s *session) endIfAllStopped() {
+	if len(s.tasks.entries) == 0 || s.promised.Load() {
+		return // what is promised comes with another assignment, or goes to somebody else with one
+	}
+	var first topology.TaskID
+	var reason error
+	for id, e := range s.tasks.entries {
+		if e.stopped == nil || e.resumes {
+			return // it works, or is on its way, or waits for nothing but space
+		}
+		if reason == nil || compareTasks(id, first) < 0 {
+			first, reason = id, e.stopped
+		}
+	}
+	s.endPoll(fmt.Errorf("%w: %w", ErrAllStopped, reason))
+}
+
+// stoppedByWorker is taskStopped for a task that stopped by itself.
+func (s *session) stoppedByWorker(t *task.Task, err error) {
+	s.tasks.RLock()
+	e := s.tasks.entries[t.ID]
+	ours := e != nil && e.task == t
+	s.tasks.RUnlock()
+	if ours {
+		s.taskStopped(t.ID, e, err)
+	}
+}
+
+// haltTask stops a task for a reason that is not its record.
+func (s *session) haltTask(id topology.TaskID, why error) {
+	s.tasks.RLock()
+	e := s.tasks.entries[id]
+	stopped := e == nil || e.stopped != nil
+	var r *route
+	if !stopped {
+		r = s.tasks.routes[partitionKey{s.subs[id.Subtopology].Sources[0].Topic, id.Partition}]
+	}
+	s.tasks.RUnlock()
+	if stopped {
+		return // told before, or given up
+	}
+	s.in.app.log.Error("task stopped", "task", id.String(), "error", why)
+	s.taskStopped(id, e, why)
+	if r != nil {
+		r.worker.Halt(r.task, why)
+	}
+}
+
+// readers returns the tasks of this process that read a partition, or with a negative partition those that read the topic.
+func (s *session) readers(topic string, partition int32) (out []topology.TaskID) {
+	s.tasks.RLock()
+	defer s.tasks.RUnlock()
+	for id := range s.tasks.entries {
+		if partition >= 0 && id.Partition != partition {
+			continue
+		}
+		if slices.ContainsFunc(s.subs[id.Subtopology].Sources, func(src topology.Source) bool { return src.Topic == topic }) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// ErrIntegrity says that state, offsets and log contradict each other, or that records were deleted before they were processed. Nothing was
+// applied that contradicts the log.
+var ErrIntegrity = worker.ErrIntegrity
+
+// stopped returns why tasks of the session do not work any more, nil when all of them do.
+func (s *session) stopped() error {
+	s.tasks.RLock()
+	defer s.tasks.RUnlock()
+	n, first := 0, error(nil)
+	for _, e := range s.tasks.entries {
+		if e.stopped != nil {
+			n++
+			first = e.stopped
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d of %d, one of them because of: %w", ErrStopped, n, len(s.tasks.entries), first)
+}
+
+// ErrStopped says that some tasks of the instance had stopped before its end. The reason of one is wrapped with it.
+var ErrStopped = errors.New("tasks are stopped")
+
+// ErrAllStopped says that the instance has tasks and none of them can work any more, be it that the last one stopped or that the last one
+// that worked has moved to another instance. The reason of one is wrapped with it.
+var ErrAllStopped = errors.New("all tasks are stopped")
