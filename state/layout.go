@@ -173,25 +173,6 @@ func (l Layout) horizon(streamTime int64) int64 { return streamTime - l.Retentio
 // a row.
 func (l Layout) Live(ms, streamTime int64) bool { return ms >= l.horizon(streamTime) }
 
-// RowTime returns the time that a row's write moves the stream time to, 0 for a store that forgets nothing. The
-// row is one that Row has made.
-func (l Layout) RowTime(w Write) int64 {
-	switch l.Kind {
-	case KeyValueKind, TimestampedKind:
-	case WindowKind:
-		return timeAt(w.Key[len(w.Key)-windowSuffix:])
-	case SessionKind:
-		return timeAt(w.Key[len(w.Key)-sessionSuffix:])
-	case VersionedKind:
-		return timeAt(w.Key[len(w.Key)-timeSize:])
-	case DedupeKind:
-		if !w.Delete {
-			return timeAt(w.Value)
-		}
-	}
-	return 0
-}
-
 var errRow = errors.New("a row that this layout cannot have")
 
 // Record returns the changelog record of a row's write. Key and Value are parts of the row's. The error wraps

@@ -32,8 +32,6 @@ type filled struct {
 	pages int // that were taken for it
 	// last is the offset of its last record, scanned the one from which to go on.
 	last, scanned int64
-	// streamTime is the largest time of a row so far, 0 for a store that forgets nothing.
-	streamTime int64
 	// loaded counts it as loaded.
 	loaded func()
 }
@@ -159,8 +157,6 @@ type filler struct {
 	chunk *chunk
 	taken int
 	last  int64
-	// streamTime is that of the rows so far.
-	streamTime int64
 	// records and bytes were read since progress was told.
 	records, bytes int64
 }
@@ -221,7 +217,6 @@ func (f *filler) addRow(r batch.Record) error {
 	if err != nil {
 		return err
 	}
-	f.streamTime = max(f.streamTime, f.layout.RowTime(w))
 	if !f.forgotten(w.Key) {
 		if w.Delete {
 			w.Value = nil
@@ -233,7 +228,7 @@ func (f *filler) addRow(r batch.Record) error {
 	if !f.rows {
 		return nil
 	}
-	for key := range f.layout.Displaced(w.Key, max(f.StreamTime, f.streamTime)) {
+	for key := range f.layout.Displaced(w.Key, f.StreamTime) {
 		if err := f.put(key, nil, r.Offset); err != nil {
 			return err
 		}
@@ -314,7 +309,7 @@ func (f *filler) flush(scanned int64) error {
 	if f.chunk == nil {
 		return nil
 	}
-	out := filled{chunk: f.chunk, pages: f.taken, last: f.last, scanned: scanned, streamTime: f.streamTime, loaded: f.r.budget.load()}
+	out := filled{chunk: f.chunk, pages: f.taken, last: f.last, scanned: scanned, loaded: f.r.budget.load()}
 	select {
 	case f.full <- out:
 		f.chunk, f.taken = nil, 0

@@ -222,7 +222,7 @@ func (r *Restorer) restore(ctx context.Context, req Request, p *Progress) (resul
 	defer o.count(&err)()
 	plan, err := o.open(ctx, found)
 	if err == nil {
-		err = o.restore(ctx, found, &plan)
+		err = o.restore(ctx, found, plan)
 	}
 	if err != nil {
 		return Result{}, o.abandon(err)
@@ -341,7 +341,7 @@ func (o *opening) replaceDatabase() error {
 }
 
 // restore brings the database to the plan's positions.
-func (o *opening) restore(ctx context.Context, found Found, plan *Plan) error {
+func (o *opening) restore(ctx context.Context, found Found, plan Plan) error {
 	for _, c := range plan.Replays {
 		o.full = cmp.Or(o.full, c.Full)
 	}
@@ -356,12 +356,6 @@ func (o *opening) restore(ctx context.Context, found Found, plan *Plan) error {
 		return fmt.Errorf("restoring task %s: %w", o.req.Task, err)
 	}
 	base := o.db.Positions()
-	for i := range plan.Positions.Changelogs {
-		// The commit knows best, unless it was made by somebody who could not know.
-		c := &plan.Positions.Changelogs[i]
-		have, _ := base.Changelog(c.Store)
-		c.StreamTime = max(c.StreamTime, have.StreamTime)
-	}
 	if !base.Same(plan.Positions) {
 		if err := o.db.Apply(base, plan.Positions, func(func(state.Write) bool) {}); err != nil {
 			return fmt.Errorf("restoring task %s: %w", o.req.Task, &writeError{err})
