@@ -158,7 +158,7 @@ func mergeSegments(newest iter.Seq2[Entry, error], older []head, reverse bool, y
 			yield(Entry{}, err)
 			return
 		}
-		for next != nil && (next.err != nil || before(next.entry.Key, e.Key, reverse)) {
+		for next != nil && (next.err != nil || compareKeys(next.entry.Key, e.Key, reverse) < 0) {
 			if !yield(next.entry, next.err) || next.err != nil {
 				return
 			}
@@ -198,18 +198,11 @@ func smallest(heads []head, reverse bool) *head {
 		case !h.ok:
 		case h.err != nil:
 			return h
-		case best == nil || before(h.entry.Key, best.entry.Key, reverse):
+		case best == nil || compareKeys(h.entry.Key, best.entry.Key, reverse) < 0:
 			best = h
 		}
 	}
 	return best
-}
-
-func before(a, b []byte, reverse bool) bool {
-	if reverse {
-		return bytes.Compare(a, b) > 0
-	}
-	return bytes.Compare(a, b) < 0
 }
 
 // timeRows are the typed rows of a store that forgets by time: what Window and Session have in common. Copies share

@@ -21,6 +21,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/control"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/metrics"
+	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
 	"github.com/onceward/onceward/txn/internal/worker"
@@ -278,7 +279,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		return nil, err
 	}
 	in.tellUnassigned()
-	in.starts = broker.NewStarts(in.cluster, startsOf(a.topology))
+	in.starts = broker.NewStarts(in.cluster, restore.StartsOf(a.topology))
 	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return (*in.layout.Load())[topic].MaxMessageBytes }
 	in.budget = a.newBudget()
 	in.shared = pebblestore.NewShared(a.cfg.CacheBytes, openFilesMax)

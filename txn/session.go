@@ -277,23 +277,6 @@ func (s *session) work(ctx context.Context) error {
 	}
 }
 
-// startsOf returns where the inputs of a new application begin, for those that do not begin at the start of their log.
-func startsOf(t *topology.Topology) map[string]broker.Start {
-	starts := map[string]broker.Start{}
-	for _, sub := range t.Subtopologies() {
-		for _, src := range sub.Sources {
-			switch src.Start.From {
-			case topology.Latest:
-				starts[src.Topic] = broker.Start{Latest: true}
-			case topology.AtTime:
-				starts[src.Topic] = broker.Start{Time: src.Start.Time}
-			case topology.Earliest:
-			}
-		}
-	}
-	return starts
-}
-
 // fetchFailed judges what the client could not retry by itself. What is about a partition stops its task, and is no error of the
 // session.
 func (s *session) fetchFailed(failed *broker.FetchError) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -22,9 +21,9 @@ func (t target) layout(store string) state.Layout {
 // eachRecord calls f for the committed records of a changelog from an offset on, up to where it ended when it was looked at.
 func (op *operation) eachRecord(ctx context.Context, t target, c restore.Changelog, from int64, f func(*kgo.Record, state.Write)) error {
 	topic, layout := op.layout[c.Topic], t.layout(c.Store)
-	reader := op.cluster.NewReader(topic.Name, topic.ID, t.id.Partition, true, 4<<20)
+	reader := op.cluster.NewReader(topic.Name, topic.ID, t.id.Partition, true, fetchBytes)
 	for at := max(from, c.LogStart); at < c.HighWatermark; {
-		fetched, err := reader.Fetch(ctx, at, 250*time.Millisecond)
+		fetched, err := reader.Fetch(ctx, at, fetchWait)
 		if err != nil {
 			return err
 		}

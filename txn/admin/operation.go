@@ -81,7 +81,7 @@ func (a *Application) open(ctx context.Context, o Options) (_ *operation, err er
 		Cluster: op.cluster, Layout: op.layout, Logger: cfg.Logger, StuckAfter: stuckAfter,
 		RoundsTopic: topics.RoundsTopic(a.topology.Application()), BytesMax: restoreBytes,
 	})
-	op.starts = broker.NewStarts(op.cluster, startsOf(a.topology))
+	op.starts = broker.NewStarts(op.cluster, restore.StartsOf(a.topology))
 	op.tasks, err = selectTasks(a.topology, op.layout, o.Tasks)
 	return op, err
 }
@@ -122,23 +122,6 @@ func selectTasks(t *topology.Topology, layout topics.Layout, names []string) ([]
 		}
 	}
 	return out, nil
-}
-
-// startsOf returns where the inputs of a new application begin, for those that do not begin at the start of their log.
-func startsOf(t *topology.Topology) map[string]broker.Start {
-	starts := map[string]broker.Start{}
-	for _, sub := range t.Subtopologies() {
-		for _, src := range sub.Sources {
-			switch src.Start.From {
-			case topology.Latest:
-				starts[src.Topic] = broker.Start{Latest: true}
-			case topology.AtTime:
-				starts[src.Topic] = broker.Start{Time: src.Start.Time}
-			case topology.Earliest:
-			}
-		}
-	}
-	return starts
 }
 
 // request describes a task to the restorer, without its database.

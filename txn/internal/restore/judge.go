@@ -262,10 +262,9 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 		plan.Positions.Changelogs = append(plan.Positions.Changelogs,
 			state.Changelog{Store: c.Store, TopicID: c.TopicID, Applied: target, Scanned: target,
 				StreamTime: committed.StreamTime})
-		if err := f.judgeChangelog(c, target, &plan, &missing); err != nil {
+		if err := f.judgeChangelog(c, committed, &plan, &missing); err != nil {
 			return Plan{}, err
 		}
-		plan.Replays[len(plan.Replays)-1].StreamTime = committed.StreamTime
 	}
 	if len(named) == len(b.Changelogs) && task.TopicsHash(named) != b.Topics {
 		return Plan{}, f.stop("a changelog topic is not the one that the last commit names: it was deleted and created again", fromInput, adopt)
@@ -279,9 +278,9 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 }
 
 // judgeChangelog adds what one changelog needs to the plan. What one store has to be restored in full for does not concern its neighbours.
-func (f Found) judgeChangelog(c Changelog, target int64, plan *Plan, missing *bool) error {
-	have := f.have(c.Store)
-	replay := Replay{Changelog: c, From: max(have.Scanned, c.LogStart), Target: target}
+func (f Found) judgeChangelog(c Changelog, committed task.BlobChangelog, plan *Plan, missing *bool) error {
+	have, target := f.have(c.Store), committed.Applied
+	replay := Replay{Changelog: c, From: max(have.Scanned, c.LogStart), Target: target, StreamTime: committed.StreamTime}
 	if have.TopicID != c.TopicID {
 		replay.From = c.LogStart
 	}

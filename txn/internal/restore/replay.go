@@ -23,7 +23,9 @@ type changelog struct {
 	layout state.Layout
 	// rows says that the store is not empty to begin with.
 	rows bool
-	rank rank
+	// forgotten has the rows that nobody can read any more at the committed stream time, nil if there are none.
+	forgotten *state.Range
+	rank      rank
 }
 
 // filled is a chunk on its way to the database.
@@ -77,6 +79,9 @@ func (o *opening) replay(ctx context.Context, replays []Replay) error {
 	for _, c := range replays {
 		if c.From < c.Target {
 			x := &changelog{opening: o, Replay: c, id: state.IDOf(c.Store), layout: o.layout(c.Store), rank: rank, rows: o.has(c.Store)}
+			if expired, ok := x.layout.Expired(c.StreamTime); ok {
+				x.forgotten = &expired
+			}
 			g.Go(func() error { return x.run(ctx) })
 		}
 	}
@@ -217,7 +222,7 @@ func (f *filler) addRow(r batch.Record) error {
 	if err != nil {
 		return err
 	}
-	if !f.forgotten(w.Key) {
+	if f.forgotten == nil || !f.forgotten.Contains(w.Key) {
 		if w.Delete {
 			w.Value = nil
 		}
@@ -234,12 +239,6 @@ func (f *filler) addRow(r batch.Record) error {
 		}
 	}
 	return nil
-}
-
-// forgotten reports whether a row is out of sight.
-func (f *filler) forgotten(row []byte) bool {
-	expired, ok := f.layout.Expired(f.StreamTime)
-	return ok && expired.Contains(row)
 }
 
 // put copies a write into the chunk; a nil value is a delete.

@@ -47,6 +47,23 @@ type Request struct {
 	Remove func() error
 }
 
+// StartsOf returns where the inputs of a new application begin, for those that do not begin at the start of their logs.
+func StartsOf(t *topology.Topology) map[string]broker.Start {
+	starts := map[string]broker.Start{}
+	for _, sub := range t.Subtopologies() {
+		for _, src := range sub.Sources {
+			switch src.Start.From {
+			case topology.Latest:
+				starts[src.Topic] = broker.Start{Latest: true}
+			case topology.AtTime:
+				starts[src.Topic] = broker.Start{Time: src.Start.Time}
+			case topology.Earliest:
+			}
+		}
+	}
+	return starts
+}
+
 // RequestOf describes a task of a subtopology, without its database. starts knows where inputs begin that do not begin at the start of
 // their logs.
 func RequestOf(id topology.TaskID, sub topology.Subtopology, starts *broker.Starts) Request {
