@@ -173,6 +173,20 @@ func (l Layout) horizon(streamTime int64) int64 { return streamTime - l.Retentio
 // a row.
 func (l Layout) Live(ms, streamTime int64) bool { return ms >= l.horizon(streamTime) }
 
+// RowTime returns the time that a row is forgotten by, and that its write moves the stream time to: the start of a
+// window, the end of a session, the begin of a version, the time of an id; 0 for a kind that forgets nothing. The
+// error wraps ErrCorrupt for a row that this layout cannot have.
+func (l Layout) RowTime(w Write) (int64, error) {
+	if !l.Kind.Forgets() {
+		return 0, nil
+	}
+	if l.Kind == WindowKind {
+		w.Value, w.Delete = nil, true // what is in the value is the time of the value
+	}
+	r, err := l.Record(w)
+	return r.Timestamp, err
+}
+
 var errRow = errors.New("a row that this layout cannot have")
 
 // Record returns the changelog record of a row's write. Key and Value are parts of the row's. The error wraps

@@ -156,6 +156,38 @@ func TestRowsAreDocumented(t *testing.T) {
 	}
 }
 
+// TestRowTime: a row is forgotten by its own time, whatever the time of the record is that it came in.
+func TestRowTime(t *testing.T) {
+	const (
+		minute = "\x00\x00\x00\x00\x00\x00\xea\x60" // 60,000
+		later  = "\x00\x00\x00\x00\x00\x01\x11\x70" // 70,000
+	)
+	for _, test := range []struct {
+		kind state.Kind
+		key  string
+		want int64
+	}{
+		{state.KeyValueKind, "k", 0},
+		{state.TimestampedKind, "k", 0},
+		{state.WindowKind, "k" + minute + "\x00\x00\x00\x00", 60_000},
+		{state.SessionKind, "k" + later + minute, 70_000},
+		{state.VersionedKind, "k", 65_000},
+		{state.DedupeKind, "k", 65_000},
+	} {
+		l := state.Layout{Kind: test.kind}
+		if test.kind.Forgets() {
+			l.Retention = 130_000
+		}
+		row, err := l.Row(state.ChangelogRecord{Key: []byte(test.key), Value: []byte("v"), Timestamp: 65_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := l.RowTime(row); err != nil || got != test.want {
+			t.Errorf("%s: the time is %d, %v; want %d", l, got, err, test.want)
+		}
+	}
+}
+
 // FuzzRows: no row and no record makes the translation panic, and what it takes it gives back.
 func FuzzRows(f *testing.F) {
 	f.Add(byte(2), []byte("k\x00\x00\x00\x00\x00\x00\xea\x60\x00\x00\x00\x00"), []byte("v"), int64(70_000), false)

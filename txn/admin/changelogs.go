@@ -76,16 +76,10 @@ func (op *operation) streamTimeIn(ctx context.Context, s sight, c restore.Change
 	if from > c.HighWatermark {
 		from = c.LogStart // it is another topic, or has lost records
 	}
-	err := op.eachRecord(ctx, s.target, c, from, func(r *kgo.Record, row state.Write) {
-		at := r.Timestamp.UnixMilli()
-		if layout.Kind == state.WindowKind { // the time of a window's row is its start, which is the time of its deletion
-			deletion, err := layout.Record(state.Write{Key: row.Key, Delete: true})
-			if err != nil { // it has been made by this layout
-				return
-			}
-			at = deletion.Timestamp
+	err := op.eachRecord(ctx, s.target, c, from, func(_ *kgo.Record, row state.Write) {
+		if at, err := layout.RowTime(row); err == nil { // the layout has made the row
+			latest = max(latest, at)
 		}
-		latest = max(latest, at)
 	})
 	return latest, err
 }

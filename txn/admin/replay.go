@@ -185,9 +185,9 @@ func (r *replay) forgotten(d *Difference) bool {
 	if !l.Segmented() {
 		return false
 	}
-	rec, err := l.Record(state.Write{Key: d.Key, Value: d.row()})
+	ms, err := l.RowTime(state.Write{Key: d.Key, Value: d.row()})
 	at, _ := r.outcome.Positions.Changelog(r.outcome.Store)
-	return err == nil && !l.Live(rec.Timestamp, at.StreamTime)
+	return err == nil && !l.Live(ms, at.StreamTime)
 }
 
 // judge counts a difference, or says that it cannot be told: a key that was written past the position may have lost its older records to
