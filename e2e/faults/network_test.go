@@ -32,9 +32,7 @@ func TestNetwork(t *testing.T) {
 		},
 		"connections are reset": func(s *scenario) {
 			for range 10 {
-				if s.proxy.ResetAll() == 0 {
-					s.t.Error("there was no connection to reset")
-				}
+				s.reset()
 				during(s, span/10)
 			}
 		},
@@ -54,6 +52,20 @@ func TestNetwork(t *testing.T) {
 			s.check(i)
 		})
 	})
+}
+
+// reset resets what connections there are, as soon as there are any: after a reset the client backs off, and on a busy machine it may be
+// that none is open again when the next one is due.
+func (s *scenario) reset() {
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for s.proxy.ResetAll() == 0 {
+		select {
+		case <-again.C:
+		case <-s.ctx.Done():
+			s.t.Fatal("the application has opened no connection that could be reset")
+		}
+	}
 }
 
 // during lets a failure last.
