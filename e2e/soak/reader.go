@@ -42,11 +42,16 @@ type Reader struct {
 }
 
 // NewReader returns a reader of the topics from their start, which have to be there; it joins no group. The one that is called
-// [check.LogReader] also gets what is not committed, and markers. The positions that it records are those of the group.
+// [check.LogReader] also gets what is not committed, and records markers. The positions that it records are those of the group.
+//
+// Every reader has the client keep markers. Without them the client knows the leader epoch of the last record only, and where a marker
+// is the first entry of an epoch it takes the next change of leaders for a loss of that marker.
 func NewReader(name string, brokers []string, history *Recorder, topics map[string]Kind, group string) (*Reader, error) {
-	opts := []kgo.Opt{kgo.SeedBrokers(brokers...), kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxBytes(16 << 20)}
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(brokers...), kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxBytes(16 << 20), kgo.KeepControlRecords(),
+	}
 	if name == check.LogReader {
-		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadUncommitted()), kgo.KeepControlRecords())
+		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadUncommitted()))
 	} else {
 		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	}
@@ -114,6 +119,8 @@ func (r *Reader) take(p kgo.FetchTopicPartition) error {
 			txn = check.Txn{Producer: rec.ProducerID, Epoch: rec.ProducerEpoch}
 		}
 		switch {
+		case rec.Attrs.IsControl() && r.name != check.LogReader:
+			continue
 		case rec.Attrs.IsControl():
 			flush()
 			if err := r.takeMarker(rec); err != nil {
@@ -232,8 +239,7 @@ func (r *Reader) rebalances() int32 {
 	return r.generation
 }
 
-// Reached reports whether the reader has got everything below the ends of a topic. It can only be told of a reader that also gets
-// markers: for others the last offset of a partition may be one of them.
+// Reached reports whether the reader has got everything below the ends of a topic.
 func (r *Reader) Reached(topic string, ends []int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -123,14 +123,14 @@ func Run(ctx context.Context, c *cluster.Cluster, cfg Config) (*Summary, error) 
 
 // all runs everything up to the end of the recording.
 func (r *run) all(ctx context.Context) (_ *Summary, err error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	var readers sync.WaitGroup
 	failures := make(chan error, 8)
 	defer func() {
 		for _, p := range r.processes {
 			err = errors.Join(err, p.Kill())
 		}
-		cancel()
+		cancel(nil)
 		readers.Wait()
 		close(failures)
 		for failure := range failures {
@@ -141,6 +141,7 @@ func (r *run) all(ctx context.Context) (_ *Summary, err error) {
 		readers.Go(func() {
 			if err := f(ctx); err != nil {
 				failures <- err
+				cancel(err) // what is not watched proves nothing
 			}
 		})
 	}
@@ -275,8 +276,10 @@ func (r *run) inFlight(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if !r.readers[check.LogReader].Reached(topic, ends) {
-			return "the log of " + topic + " is still being read", nil
+		for _, name := range []string{check.LogReader, follow} {
+			if !r.readers[name].Reached(topic, ends) {
+				return "reader " + name + " is still reading " + topic, nil
+			}
 		}
 	}
 	half, whole := r.readers[follow].Count(repartitionTopic), r.readers[follow].Count(app.Counts)
