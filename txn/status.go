@@ -35,7 +35,7 @@ const (
 	TaskStopped TaskState = "stopped"
 )
 
-// Status is a picture of the process. Everything that it counts is committed.
+// Status is a picture of the process. What it counts of records, outputs and outcomes is committed.
 type Status struct {
 	Application string `json:"application"`
 	Instance    string `json:"instance"`
