@@ -8,7 +8,8 @@
 //
 //   - Exactly once from topic to topic, state included, under kill -9, rebalances, broker restarts, lost replies and zombies. The
 //     consumers behind have to read committed records only. Calls to other systems from user code are outside of it.
-//   - A crash makes no local state unusable: a restart replays the tail of the changelogs. What is restored in full is logged with the reason.
+//   - A crash makes no local state unusable: a restart replays the tail of the changelogs. Only a database that is not there, or of which a
+//     rule says why it cannot be used, is restored in full.
 //   - A record that fails leaves no trace but its dead letter, which commits with the move past it.
 //   - A commit that was not answered is settled and then resolved from the log, never guessed.
 //
