@@ -12,7 +12,8 @@
 // # Exit codes
 //
 //	0  done; for run: stopped in order after a signal, and no task had stopped before
-//	1  failed: the cluster, the disk or another process is in the way; for run: a task had stopped
+//	1  failed: the cluster, the disk or another process is in the way, an action was refused, a key is not there;
+//	   for run: a task had stopped
 //	2  usage: a flag, the environment, the configuration or the pipeline is wrong, or a newer build has the
 //	   state or the group; nothing was touched
 //	3  data integrity: stored state, changelog and offsets contradict each other, records were deleted before
