@@ -79,7 +79,7 @@ type InputStatus struct {
 	StreamTime time.Time `json:"stream_time,omitzero"`
 }
 
-// Totals count since the process started. Records, Punctuations, Outputs and DeadLetters are committed ones.
+// Totals count since the process started. Records, Punctuations, Outputs and DeadLetters are committed ones; dead letters are outputs too.
 type Totals struct {
 	Records int64 `json:"records"`
 	// Punctuations are those by the wall clock that left something.
