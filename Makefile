@@ -22,25 +22,25 @@ test: ## every test; those on real Kafka need Java 17 and Maven (or ONCEWARD_KAF
 race: ## every test but the long scenarios, under the race detector, with invariants
 	$(GO) test -race -tags invariants -short -timeout 30m $(RACE_PKGS)
 
-e2e: ## the end-to-end scenarios on the embedded broker and on real Kafka
+e2e: ## the end-to-end scenarios on the embedded broker, and on real Kafka where there are Java 17 and Maven
 	$(GO) test -count=1 -v -timeout 30m ./e2e/...
 
 verify-eos: ## Kafka's own StreamsEosTest judges the runtime under many kills; needs Java 17 and Maven
-	$(GO) test -count=1 -v -timeout 30m -run '^TestVerify$$' ./e2e/verifyeos -full
+	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 30m -run '^TestVerify$$' ./e2e/verifyeos -full
 
-negative: ## with mechanisms broken on purpose, the demo and the soak have to find them
+negative: ## with mechanisms broken on purpose, the demo and the soak have to find them; needs Java 17 and Maven
 	./.ci/negative
 	./.ci/negative-soak
 
-soak: ## kills, freezes and bounces on real Kafka for MINUTES (60), judged at the end; SEED repeats the choice of faults
+soak: ## kills, freezes and bounces on real Kafka for MINUTES (60), judged at the end; SEED repeats the choice of faults; needs Java 17 and Maven
 	$(GO) run ./e2e/soak/run -minutes $(or $(MINUTES),60) $(if $(SEED),-seed $(SEED))
 
 soak-state: ## a database under a million writes with crashes, on a file system that loses what is not synced; SEED is where the seeds begin
 	ONCEWARD_STATE_OPERATIONS=$(or $(OPERATIONS),1000000) ONCEWARD_STATE_SEED=$(or $(SEED),$(shell date +%s)) \
 		$(GO) test -count=1 -v -timeout 60m -run '^TestCrashLeavesAPrefixOfWholeRounds$$' ./state/pebblestore
 
-verify-copy: ## Kafka's own TransactionsTest on real Kafka: 100,000 records, 750 a transaction, client and broker bounced
-	ONCEWARD_VERIFY_COPY=1 $(GO) test -count=1 -v -timeout 30m -run '^TestCopy$$' ./e2e/copytest
+verify-copy: ## Kafka's own TransactionsTest on real Kafka: 100,000 records, 750 a transaction, client and broker bounced; needs Java 17 and Maven
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_VERIFY_COPY=1 $(GO) test -count=1 -v -timeout 30m -run '^TestCopy$$' ./e2e/copytest
 
 lint: ## static analysis with the import rules
 	$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) run
@@ -74,7 +74,7 @@ endif
 bench-state: ## cost of state at 1, 10 and 50 million keys, and a reopen after kill -9; needs 15 GB of disk; results in FIGURES
 	$(GO) run ./bench/state/run -out "$(FIGURES)"
 
-figures: ## latency, restart, takeover and rolling restart on real Kafka, at length; results in FIGURES=directory
+figures: ## latency, restart, takeover and rolling restart on real Kafka, at length; results in FIGURES; needs Java 17 and Maven
 	mkdir -p $(FIGURES)
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestFigures$$' ./e2e/figures
 

@@ -33,8 +33,8 @@
 // The database never holds a write whose changelog record is not committed. A layer is given to Apply after a
 // definite commit, never before.
 //
-// Data and positions change together. Database.Apply is the one way in; it takes both in one atomic step, and
-// refuses unless the database is exactly at the base that the step was made for. Nobody who resolves an
+// Data and positions change together. Database.Apply, Load and Remove are the ways in; each takes both in one atomic
+// step, and refuses unless the database is exactly at the base that the step was made for. Nobody who resolves an
 // unanswered commit late can overwrite what came after it.
 //
 // After any crash the database equals the changelog up to its positions. There is no log of its own: what a

@@ -165,6 +165,6 @@ func (d *ReadOnlyDirectory) Close() error { return d.dir.Close() }
 // its own View.
 type ReadOnlyDatabase interface {
 	View
-	// Stores returns the declared names in ascending order.
+	// Stores returns the declared stores in ascending order of their names.
 	Stores() ([]Declaration, error)
 }

@@ -114,8 +114,8 @@ func (s Window[K, V]) All(from, to int64) iter.Seq2[WindowEntry[K, V], error] {
 }
 
 // Scan is Fetch for the keys whose encoded forms are in r; EncodeKey makes its bounds. With r.Reverse both the keys
-// and the windows of each come last one first. It reads what is in the range of the keys in every segment of the
-// times, so that a narrow span of time costs the less the longer the retention is.
+// and the windows of each come last one first. It reads what is in the range of the keys in every segment that the
+// times touch. A segment is half of the retention long, so a narrow span of time reads more than it is.
 func (s Window[K, V]) Scan(r Range, from, to int64) iter.Seq2[WindowEntry[K, V], error] {
 	return func(yield func(WindowEntry[K, V], error) bool) {
 		from, to, ok := s.rows.readable(from, to)

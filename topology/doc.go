@@ -29,7 +29,7 @@
 // alphabetically first of its source topics and repartitionings. Between subtopologies records travel
 // through topics only ([Repartition] makes an internal one). A task is one partition of a subtopology: it
 // reads the partition of that number of every source, hence all of them have equally many, and it has a
-// store of its own for every store that its nodes name: a [StoreOf], [WindowStoreOf] or [SessionStoreOf].
+// store of its own for every store that its nodes name: a [StoreOf] or one of the other kinds ([TypedStore]).
 //
 // Internal topics are <application>-<store>-changelog and <application>-<name>-repartition.
 //
@@ -93,5 +93,5 @@
 // # What it is not
 //
 // There is no clock for user code, except for the value that a punctuation by the wall clock is given; no I/O and
-// no broker. Window and session stores have no operators that use them yet; joins and timers are not there either.
+// no broker. Only key-value stores have processors that use them; windowed operators, joins and timers are not there.
 package topology

@@ -48,7 +48,8 @@ type Config struct {
 	MarkersPerSecondMax int
 	// RoundBytesMax bounds a round's output, and separately its state writes, per worker. Default 16 MiB.
 	RoundBytesMax int64
-	// QueueBytesMax bounds the records per input partition that are fetched and not committed. Default 8 MiB.
+	// QueueBytesMax bounds the records per input partition that are fetched and not committed; one fetch of up to 4 MiB may come on top.
+	// Default 8 MiB.
 	QueueBytesMax int64
 	// OrderWaitMax is how long the records of one input of a task wait for those of another one that is known to have more, so that
 	// they are processed in the order of their timestamps. Default 1 s; negative is no wait.

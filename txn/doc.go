@@ -8,7 +8,8 @@
 //
 //   - Exactly once from topic to topic, state included, under kill -9, rebalances, broker restarts, lost replies and zombies. The
 //     consumers behind have to read committed records only. Calls to other systems from user code are outside of it.
-//   - A crash makes no local state unusable: a restart replays the tail of the changelogs and nothing else.
+//   - A crash makes no local state unusable: a restart replays the tail of the changelogs. Only a database that is not there, or of which a
+//     rule says why it cannot be used, is restored in full.
 //   - A record that fails leaves no trace but its dead letter, which commits with the move past it.
 //   - A commit that was not answered is settled and then resolved from the log, never guessed.
 //
@@ -27,8 +28,9 @@
 // # Every failure and what follows
 //
 //	where            answer                                              meaning      what follows
-//	produce, flush   any error of a record                               refused      abort, run again
-//	                 producer fenced, id or epoch changed, deadline      lost         settle, run half of it again
+//	produce, flush   a refusal that may pass, a connection that fails    refused      abort, run again
+//	                 producer fenced, id or epoch changed, deadline,     lost         settle, run half of it again
+//	                 any other code
 //	                 record too large, invalid record or timestamp       one record   abort, run less and less until it is found;
 //	                                                                                  it goes to its error policy
 //	                 topic gone, no permission on it                     one topic    abort; the tasks that write to it stop, the
@@ -39,14 +41,17 @@
 //	                 UNKNOWN_MEMBER_ID, a changed member id              refused      abort; all tasks close, join anew
 //	                 no permission on an input topic                     one topic    abort; the tasks that read it stop, the
 //	                                                                                  others run again
-//	                 no permission on the group, FENCED_INSTANCE_ID      permanent    abort, then Run returns the error
-//	                 NOT_COORDINATOR, COORDINATOR_*, no answer           refused      abort, find the coordinator, run again
-//	                 PRODUCER_FENCED, INVALID_PRODUCER_EPOCH, ...        lost         settle, run again
-//	                 any other code of any partition                     refused      abort, run again
+//	                 no permission on the group, FENCED_INSTANCE_ID,     permanent    abort, then Run returns the error
+//	                 metadata too large for the broker
+//	                 NOT_COORDINATOR, COORDINATOR_*, a connection that   refused      abort, find the coordinator, run again
+//	                 fails
+//	                 a topic that the coordinator does not know yet      refused      abort, run again
+//	                 PRODUCER_FENCED, INVALID_PRODUCER_EPOCH, deadline,  lost         settle, run half of it again
+//	                 any other code of any partition
 //	end (commit)     success                                             committed    apply
 //	                 anything else, no answer                            in doubt     settle, read the stable offsets:
 //	                   they carry this round                             committed    apply
-//	                   they carry what was there before                  aborted      run again
+//	                   they carry what was there before                  aborted      run half of it again
 //	                   they carry something else                         not ours     close everything, join anew
 //	                   this round for some tasks only                    integrity    Run returns the error
 //	end (abort)      anything but success                                lost         settle
@@ -54,13 +59,15 @@
 //	                 no permission                                       permanent    Run returns the error
 //	apply            the disk is full                                    one task     that task stops until there is space, and
 //	                                                                                  replays; the others go on
-//	                 any other error                                                  Run returns the error; a restart replays
+//	                 any other error                                     integrity    Run returns the error; a restart replays
 //
-// FENCED_INSTANCE_ID means that another process runs as the same instance. The next start of this one waits until 30 s have passed
-// since, before it initialises producers: two copies under a supervisor would otherwise fence each other in turn.
+// FENCED_INSTANCE_ID means that another process runs as the same instance, unless this one has just joined anew itself, which counts as a
+// changed member id. The next start waits until 30 s have passed since, before it initialises producers: two copies under a supervisor
+// would otherwise fence each other in turn.
 //
 // A partition that cannot be fetched (its records were deleted, its topic is gone) stops the task that reads it. A task that stops keeps
-// its offsets, is not fetched, and says why in Status; its neighbours go on ([Config].FailFast ends Run instead). [App.Resume] opens it again.
+// its offsets, is not fetched, and says why in Status; its neighbours go on ([Config].FailFast ends Run instead). [App.Resume] opens it
+// again.
 // A task that stopped because the disk of the state directory is full goes on by itself: the process looks for space, first after a second
 // and at most every minute, and opens the task again, which replays what the disk did not take. Until then it counts as one that works.
 // Where state and offsets do not name each other, the reason names the commands that lead on; package txn/admin has them as calls.
@@ -75,7 +82,8 @@
 //
 // [Read] serves committed state of the tasks that are here, with the ownership epoch, the positions and the round that it belongs to. It
 // refuses while a task restores, is stopped, has been lost, or has a commit in doubt for more than five seconds; [Stale] asks for what there
-// is. Package admin reads it from another process, over the control socket or from the directory. Doubt begins when a commit is sent, and ends when it is answered, or found in the stable offsets and applied or run again.
+// is. Doubt begins when a commit is sent, and ends when it is answered, or found in the stable offsets and applied or run again. Package
+// txn/admin reads state from another process, over the control socket or from the directory.
 //
 // # Versions
 //

@@ -19,9 +19,9 @@ type Permission struct {
 }
 
 // Permissions returns every permission that running the topology takes, and no other: all instances of an application can share one
-// principal that has nothing else. Create is not needed where the internal topics exist already. What is missing is told at start, in
-// one error, before anything is changed: for topics by asking the brokers what is allowed, for the group and the transactions by the
-// first request that needs it.
+// principal that has nothing else. Create is not needed where the internal topics exist already. What is missing is told at start, before
+// anything is processed: on topics by asking the brokers what is allowed, all of it in one error and before anything is changed; on the
+// group and the transactions by the first request that needs it.
 func Permissions(t *topology.Topology) []Permission {
 	needs := topics.Needs(t)
 	out := make([]Permission, len(needs))

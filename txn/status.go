@@ -35,7 +35,7 @@ const (
 	TaskStopped TaskState = "stopped"
 )
 
-// Status is a picture of the process. Everything that it counts is committed.
+// Status is a picture of the process. What it counts of records, outputs and outcomes is committed.
 type Status struct {
 	Application string `json:"application"`
 	Instance    string `json:"instance"`
@@ -79,7 +79,7 @@ type InputStatus struct {
 	StreamTime time.Time `json:"stream_time,omitzero"`
 }
 
-// Totals count since the process started. Records, Punctuations, Outputs and DeadLetters are committed ones.
+// Totals count since the process started. Records, Punctuations, Outputs and DeadLetters are committed ones; dead letters are outputs too.
 type Totals struct {
 	Records int64 `json:"records"`
 	// Punctuations are those by the wall clock that left something.

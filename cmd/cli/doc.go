@@ -11,8 +11,9 @@
 //
 // # Exit codes
 //
-//	0  done; for run: stopped in order after a signal
-//	1  failed: the cluster, the disk or another process is in the way
+//	0  done; for run: stopped in order after a signal, and no task had stopped before
+//	1  failed: the cluster, the disk or another process is in the way, an action was refused, a key is not there;
+//	   for run: a task had stopped
 //	2  usage: a flag, the environment, the configuration or the pipeline is wrong, or a newer build has the
 //	   state or the group; nothing was touched
 //	3  data integrity: stored state, changelog and offsets contradict each other, records were deleted before
@@ -48,8 +49,8 @@
 // The file is there when it is complete.
 //
 // state checkpoint makes a directory that state import turns into the state of a task which an instance does not
-// have: its start replays only what was committed since. Both need the directory alone unless the instance, for
-// state checkpoint, runs.
+// have: its start replays only what was committed since. The instance may run while a checkpoint is taken, and must
+// not for an import.
 //
 // verify ends with 0 only if every store was verified and is equal. Rows of a store that the last topology did not
 // have any more are not looked at, and their outcome is "unused". Keys that differ and were written again past the
@@ -59,8 +60,8 @@
 // # Signals
 //
 // On SIGINT or SIGTERM, run stops in order: what is open is committed, databases are flushed, the group is
-// left. verify and state export remove what is half done. A second signal has its usual effect and ends the process at once, which costs nothing but the
-// replay of a tail at the next start.
+// left. verify and state export remove what is half done. A second signal has its usual effect and ends the process at
+// once, which costs nothing but the replay of a tail at the next start.
 //
 // # Concurrency
 //

@@ -55,5 +55,5 @@
 //
 // It is not a client library, its security set-up ([Options].SASL) is for tests of clients, and it does not
 // measure: the waits here poll.
-// Nothing outside the end-to-end tests and the benchmarks may import it.
+// Nothing outside the end-to-end tests may import it.
 package cluster

@@ -13,6 +13,8 @@
 //	life 2   the same identity and directory again, or after some kills another instance with an empty directory. It finishes.
 //	life 3   the first identity with an empty directory: everything is restored from the changelogs.
 //
+// On the embedded broker every cell runs, on real Kafka the kills at every point and the freezes around the commit.
+//
 // Beside the matrix there are variants of cells that protocol rules ask for: the first life ever, a takeover, another number of
 // workers, rounds in doubt that were committed and that were not, rounds without changelog records, a goroutine that hangs past the
 // transaction timeout, and a process that is frozen only until its tasks have another owner, so that it can still commit.

@@ -32,6 +32,6 @@
 //
 // # What it is not
 //
-// Listing, fixing and redriving are the business of the command. Records that wait behind a dead one of
-// their key are not there yet.
+// Nothing lists, fixes or redrives dead letters yet, and nothing holds back the records behind a dead one of
+// their key.
 package deadletter

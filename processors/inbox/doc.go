@@ -81,7 +81,7 @@
 // # Growth
 //
 // There is no retention yet: the store keeps a row for every id, about 42 bytes and the id, on disk and in
-// its compacted changelog. Ids expire once there is a store that forgets by stream time. Two
+// its compacted changelog: it does not use the store that forgets by stream time (topology.DedupeStore). Two
 // shortcuts are left out on purpose. A set in memory is empty after a restart or a rebalance, which is when
 // duplicates arrive. Expiry by the wall clock makes a replay decide differently from the original run, and
 // forgets ids while the topic still holds their records.

@@ -20,9 +20,9 @@
 //
 // # Layout
 //
-// All stores of a task share one key space, each behind its 4-byte id. The positions are a key in every
-// batch, hence in every table that a flush writes, and in every table that Load writes: no crash can separate
-// them from the data that they describe. FORMAT.md in package state has every byte.
+// All stores of a task share one key space, each behind its 4-byte id. The positions are a key in every batch,
+// hence in every table that a flush writes, and in a table of their own that goes in with that of a Load: no crash
+// can separate them from the data that they describe. FORMAT.md in package state has every byte.
 //
 // # Failure
 //

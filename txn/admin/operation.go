@@ -304,6 +304,7 @@ func (op *operation) commit(ctx context.Context, changes []change) error {
 
 func (op *operation) commitOffsets(ctx context.Context, offsets kadm.Offsets) error {
 	group := op.topology.Application()
+	//nolint:forbidigo // an operator's, which brokers take only while the group is empty
 	responses, err := op.client.adm.CommitOffsets(ctx, group, offsets)
 	if err == nil {
 		err = responses.Error()

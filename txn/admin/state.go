@@ -22,7 +22,8 @@ import (
 // State is the committed state of one instance on this machine, to be read by its operator. It reads the databases of an instance that
 // does not run, and asks one that runs over the control socket in its state directory. It changes nothing in either case.
 //
-// While the State of an instance that does not run is open, the instance cannot be started: a start waits ten seconds for it. A State is safe for concurrent use.
+// While the State of an instance that does not run is open, the instance cannot be started: a start waits ten seconds for it. A State is
+// safe for concurrent use.
 type State struct {
 	path     string
 	identity state.Identity

@@ -6,11 +6,14 @@
 //   - [Producer]: one transactional producer of a worker's turn;
 //   - [Coordinator]: where the group's offset commits go.
 //
+// Beside them stand [Fetcher], by which restores read many changelogs at a time, and [Starts], where inputs without a commit begin.
+//
 // # Outcomes
 //
 // Only an answer that says so is a success. What a failure means depends on how far the round was: before the commit was sent, every
-// failure ends in an abort; after it, everything but success is in doubt (package protocol). [Outcome] therefore has no "retry":
-// the only requests that are retried here are those that change nothing (metadata, offset fetch, raw fetch) and InitProducerID.
+// failure ends in an abort; after it, everything but success is in doubt (package protocol). [Outcome] therefore has no "retry". The client
+// repeats by itself what brokers tell from the first try (Produce, EndTxn); here only requests are repeated that change nothing (metadata,
+// offset fetch, raw fetch), and InitProducerID. TxnOffsetCommit is sent once.
 //
 // # Concurrency
 //

@@ -1,6 +1,10 @@
 // Package control is the local socket of a running instance, in its state directory: tools on the same machine ask it what no other
 // process can read, because the databases are locked. It speaks HTTP with JSON over a Unix domain socket that only the owner of the
 // directory can open.
+//
+// A question changes nothing: the status, the rows and sizes of stores, and what the HTTP endpoint of the process serves. Resume, rebuild and
+// checkpoint do what their callers in package txn say. A [Server] may be asked any number of things at a time; all of it has ended when Close
+// returns.
 package control
 
 import (

@@ -56,7 +56,10 @@
 //	onceward_restore_offsets_per_second{task}            how fast they become fewer: what remains over this is the time that is left
 //	onceward_restore_memory_bytes                        what restores have read and not written yet
 //	onceward_restore_memory_limit_bytes                  the most that it may be
-//	onceward_state_*{task}, onceward_cache_*             databases and the block cache that they share
+//	onceward_state_*{task}                               databases: disk_bytes, memtable_bytes, unflushed_bytes, l0_sublevels,
+//	                                                     read_amplification, compaction_debt_bytes, compactions_total,
+//	                                                     flushes_total (the last two since the database was opened)
+//	onceward_cache_*                                     the block cache that they share: bytes, hits_total, misses_total
 //
 // The two lags differ by what open transactions of producers before us hold. Both are distances in offsets and count control records,
 // so that behind a transactional producer an idle input shows 1 until the next commit. High watermark and last stable offset are

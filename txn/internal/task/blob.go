@@ -76,7 +76,7 @@ type Reference struct {
 }
 
 // Encode returns the metadata text: as that of a blob, with "@" instead of ":", and in base64 the round id, and partition and offset as
-// varints.
+// uvarints.
 func (r Reference) Encode() string {
 	out := appendRound(nil, r.Round)
 	out = binary.AppendUvarint(out, uint64(r.Partition))

@@ -8,9 +8,12 @@
 //
 //	every topic       exists; the process has every permission on it that [Needs] lists
 //	written topics    as many replicas as min.insync.replicas, or nothing could be written
-//	internal topics   partitions; min.insync.replicas not below the cluster's default nor the setting, replicas not below the setting;
-//	                  message.timestamp.type CreateTime, because stream time is kept in the timestamps
-//	changelog, rounds cleanup.policy compact alone: with delete, state would be lost
+//	internal topics   partitions (of a changelog at most those of its inputs: Layout.Unassigned); min.insync.replicas not below the
+//	                  cluster's default nor the setting, replicas not below the setting; message.timestamp.type CreateTime, because
+//	                  stream time is kept in the timestamps
+//	changelog, rounds cleanup.policy compact alone: with delete, state would be lost. Changelogs of stores that forget windows, sessions
+//	                  or ids have compact,delete and a retention.ms of a day more than the store's, those of histories a
+//	                  min.compaction.lag.ms of as much
 //	repartition       cleanup.policy delete alone, retention.ms and retention.bytes -1: the runtime deletes what is committed, and
 //	                  nobody else may delete what is not
 //	changelog,        max.message.bytes not below the largest of the inputs: what comes in must be able to go on

@@ -33,7 +33,7 @@ type Topic struct {
 // Layout holds every topic of a topology by name.
 type Layout map[string]Topic
 
-// RoundsTopic is the name of the application's topic for filler records and positions at shutdown.
+// RoundsTopic is the name of the application's topic for filler records, commit metadata that are too large, and positions at shutdown.
 func RoundsTopic(application string) string { return application + "-rounds" }
 
 // Options are about the internal topics.
