@@ -73,7 +73,7 @@ func (s windowStore) scan(r state.Range, from, to int64) iter.Seq2[timedEntry, e
 }
 
 func entryOfWindow(e state.WindowEntry[string, string]) timedEntry {
-	return timedEntry{timedRow{e.Key, e.Start, e.Start}, timedValue{e.Value, e.Timestamp}}
+	return timedEntry{timedRow{e.Key, e.Start, e.Start}, timedValue{e.Value, e.Time}}
 }
 
 type sessionStore struct {
