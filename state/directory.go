@@ -318,41 +318,6 @@ func (d *Directory) prepare(t TaskDirectory) error {
 	return errors.Join(syncDirectory(d.root, "."), syncDirectory(d.root, tasksDirectory))
 }
 
-// RemoveTask removes a task's database, which must be closed. It is gone at once and as a whole, also for a
-// process that is killed in the middle: the database is moved out of its place before the first file is
-// removed. Removing what is not there is no error.
-func (d *Directory) RemoveTask(subtopology string, partition int32) error {
-	t := TaskDirectory{subtopology, partition}
-	if err := d.remove(t); err != nil {
-		return fmt.Errorf("state: remove task %s/%d from %s: %w", subtopology, partition, d.path, withFull(err))
-	}
-	return nil
-}
-
-func (d *Directory) remove(t TaskDirectory) error {
-	if err := t.check(); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return ErrClosed
-	}
-	if err := d.root.MkdirAll(trashDirectory, 0o700); err != nil {
-		return err
-	}
-	trash := filepath.Join(trashDirectory, randomName())
-	if err := d.root.Rename(t.name(), trash); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	if err := syncDirectory(d.root, filepath.Dir(t.name())); err != nil {
-		return err
-	}
-	return d.root.RemoveAll(trash)
-}
-
 // Tasks lists the tasks that have a place, in the order of subtopology and partition. What is not named like
 // one is left out.
 func (d *Directory) Tasks() ([]TaskDirectory, error) {
