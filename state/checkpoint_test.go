@@ -104,6 +104,11 @@ func TestCheckpointTask(t *testing.T) {
 	if err := from.CheckpointTask("ledger", 3, db, checkpoint); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a second checkpoint in its place: %v", err)
 	}
+	other := t.TempDir()
+	if err := from.CheckpointTask("ledger", 3, db, filepath.Join(other, "second")+string(filepath.Separator)); err != nil {
+		t.Errorf("a name that ends with a separator: %v", err)
+	}
+	expectNames(t, other, "second")
 	expectNames(t, filepath.Dir(checkpoint), "checkpoint")
 	expectNames(t, checkpoint, "checkpoint.json", "database")
 

@@ -90,28 +90,6 @@ func OpenDirectory(path string, o DirectoryOptions) (_ *Directory, err error) {
 	return d, nil
 }
 
-// openRoot creates the directory if there is none. The last element of path must be a directory itself: a
-// link that someone else can change would move the whole state.
-func openRoot(path string) (*os.Root, error) {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := os.MkdirAll(path, 0o700); err != nil {
-			return nil, err
-		}
-		if err := syncParent(path); err != nil {
-			return nil, err
-		}
-	case err != nil:
-		return nil, err
-	case info.Mode()&fs.ModeSymlink != 0:
-		return nil, fmt.Errorf("%w: it is a symbolic link; name the directory that it points to", ErrForeign)
-	case !info.IsDir():
-		return nil, fmt.Errorf("%w: it is not a directory", ErrForeign)
-	}
-	return os.OpenRoot(path)
-}
-
 // open takes the lock between two looks: the first, so that a directory that is none of ours gets not even a
 // lock file, the second, because only what is seen under the lock stays.
 func (d *Directory) open(o DirectoryOptions) error {
