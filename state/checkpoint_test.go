@@ -267,6 +267,7 @@ func TestImportRefuses(t *testing.T) {
 		"another round":                 {set("round", "1/2/00000003"), state.ErrCorrupt},
 		"other offsets":                 {set("inputs", []any{}), state.ErrCorrupt},
 		"other stores":                  {set("stores", []any{map[string]any{"name": "other", "applied": 0}}), state.ErrCorrupt},
+		"no partition":                  {set("partition", nil), state.ErrCorrupt},
 		"half of checkpoint.json":       {write("checkpoint.json", `{"format": 1, "appli`), state.ErrCorrupt},
 		"a missing table":               {remove("database/*.sst"), state.ErrCorrupt},
 		"a missing MANIFEST":            {remove("database/MANIFEST-*"), state.ErrCorrupt},
