@@ -38,6 +38,7 @@ func (d *Directory) checkpoint(t TaskDirectory, db Database, dir string) (err er
 	if err != nil {
 		return err
 	}
+	dir = filepath.Clean(dir) // what is put behind its name is not to be in it
 	switch _, err := os.Lstat(dir); {
 	case err == nil:
 		return fmt.Errorf("the directory is there already: %w", fs.ErrExist)

@@ -100,20 +100,23 @@ func (m checkpointMeta) write(dir string) error {
 	return errors.Join(err, root.Close())
 }
 
+var checkpointFields = fields{
+	required: []string{
+		"format", "application", "subtopology", "partition", "takenAt", "round", "state", "inputs", "stores",
+	},
+	optional: []string{"minor"},
+}
+
 // checkpointBytesMax bounds what is read of a file that may be anything.
 const checkpointBytesMax = 16 << 20
 
 // readCheckpointMeta reads checkpoint.json.
-func readCheckpointMeta(root *os.Root) (m checkpointMeta, err error) {
-	f, err := root.Open(checkpointFile)
+func readCheckpointMeta(root *os.Root) (checkpointMeta, error) {
+	data, err := readFile(root, checkpointFile, checkpointBytesMax)
 	if errors.Is(err, os.ErrNotExist) {
 		return checkpointMeta{}, fmt.Errorf("%w: it has no %s and is no checkpoint of a task", ErrForeign, checkpointFile)
 	}
 	if err != nil {
-		return checkpointMeta{}, err
-	}
-	data, err := io.ReadAll(io.LimitReader(f, checkpointBytesMax))
-	if err := errors.Join(err, f.Close()); err != nil {
 		return checkpointMeta{}, err
 	}
 	return parseCheckpointMeta(data)
@@ -145,6 +148,9 @@ func parseCheckpointMeta(data []byte) (checkpointMeta, error) {
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return checkpointMeta{}, fmt.Errorf("%w: %s goes on behind its end", ErrCorrupt, checkpointFile)
+	}
+	if err := checkpointFields.check(data); err != nil {
+		return checkpointMeta{}, fmt.Errorf("%w: %s: %w", ErrCorrupt, checkpointFile, err)
 	}
 	return m, nil
 }

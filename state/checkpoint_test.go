@@ -104,6 +104,11 @@ func TestCheckpointTask(t *testing.T) {
 	if err := from.CheckpointTask("ledger", 3, db, checkpoint); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a second checkpoint in its place: %v", err)
 	}
+	other := t.TempDir()
+	if err := from.CheckpointTask("ledger", 3, db, filepath.Join(other, "second")+string(filepath.Separator)); err != nil {
+		t.Errorf("a name that ends with a separator: %v", err)
+	}
+	expectNames(t, other, "second")
 	expectNames(t, filepath.Dir(checkpoint), "checkpoint")
 	expectNames(t, checkpoint, "checkpoint.json", "database")
 
@@ -262,6 +267,7 @@ func TestImportRefuses(t *testing.T) {
 		"another round":                 {set("round", "1/2/00000003"), state.ErrCorrupt},
 		"other offsets":                 {set("inputs", []any{}), state.ErrCorrupt},
 		"other stores":                  {set("stores", []any{map[string]any{"name": "other", "applied": 0}}), state.ErrCorrupt},
+		"no partition":                  {set("partition", nil), state.ErrCorrupt},
 		"half of checkpoint.json":       {write("checkpoint.json", `{"format": 1, "appli`), state.ErrCorrupt},
 		"a missing table":               {remove("database/*.sst"), state.ErrCorrupt},
 		"a missing MANIFEST":            {remove("database/MANIFEST-*"), state.ErrCorrupt},

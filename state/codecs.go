@@ -42,16 +42,29 @@ func (c codecs[K, V]) encodeKey(key K) ([]byte, error) {
 	return b, nil
 }
 
-// buffer returns new memory for a value and what a row has in front of it.
-func (c codecs[K, V]) buffer() []byte { return make([]byte, 0, max(c.buffers.valueSize, timeSize)) }
+// valueRoomMax bounds the room that is made for a value because the last one needed it. A longer value grows it.
+const valueRoomMax = 4 << 10
 
-// value appends the encoded value to dst, which buffer has made.
+// buffer returns new memory for a value and what a row has in front of it.
+func (c codecs[K, V]) buffer() []byte {
+	return make([]byte, 0, max(min(c.buffers.valueSize, valueRoomMax), timeSize))
+}
+
+// valueSlack is what the memory of a value may have beyond twice its length.
+const valueSlack = 64
+
+// value appends the encoded value to dst, which buffer has made. The store keeps it until its round has ended, and
+// counts its length against the bound of a round. So the length has to be about what it holds: a short value in room
+// that was made for a long one gets memory of its own.
 func (c codecs[K, V]) value(dst []byte, value V) ([]byte, error) {
 	b, err := c.values.Append(dst, value)
 	if err != nil {
 		return nil, fmt.Errorf("state: encode value: %w", err)
 	}
 	c.buffers.valueSize = len(b)
+	if cap(b) > 2*len(b)+valueSlack {
+		b = append(make([]byte, 0, len(b)), b...)
+	}
 	return b, nil
 }
 

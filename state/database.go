@@ -71,8 +71,9 @@ type Database interface {
 	// files that never change are shared by hard links where the file system allows it. dir must not exist, nor be
 	// inside the database, and the directory above it must. It is there as a whole or not at all, after a crash too.
 	//
-	// A database without files refuses with errors.ErrUnsupported. Errors of the copy, a full disk included, stop
-	// nothing. Directory.CheckpointTask adds what is needed to tell checkpoints apart.
+	// A database without files refuses with errors.ErrUnsupported. Close does not wait for files that have to be
+	// copied: it ends the checkpoint, with ErrClosed. Errors of the copy, a full disk included, stop nothing.
+	// Directory.CheckpointTask adds what is needed to tell checkpoints apart.
 	Checkpoint(dir string) error
 	// Close flushes, then releases everything. Views and scans that are still open fail with ErrClosed from
 	// then on. The first call reports what went wrong, further calls return nil.

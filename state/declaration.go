@@ -71,17 +71,21 @@ func (d Declaration) Append(dst []byte) []byte {
 	return dst
 }
 
-// ParseDeclaration is the inverse of Append. The error wraps ErrFormat for a layout that this build does not
-// know.
+// ParseDeclaration is the inverse of Append, and refuses everything that Append does not write. The error wraps
+// ErrFormat for a layout that this build does not know, and ErrCorrupt for what is none.
 func ParseDeclaration(b []byte) (Declaration, error) {
 	name, layout, found := strings.Cut(string(b), "\x00")
 	d := Declaration{Name: name}
-	if !found {
-		return d, nil
+	if found {
+		var err error
+		if d.Layout, err = ParseLayout(layout); err != nil {
+			return Declaration{}, err
+		}
 	}
-	var err error
-	d.Layout, err = ParseLayout(layout)
-	return d, err
+	if name == "" || found && d.Layout == (Layout{}) {
+		return Declaration{}, fmt.Errorf("state: parse declaration: %w: %q is none", ErrCorrupt, b)
+	}
+	return d, nil
 }
 
 // Names lists the names of declared stores, for messages.

@@ -90,28 +90,6 @@ func OpenDirectory(path string, o DirectoryOptions) (_ *Directory, err error) {
 	return d, nil
 }
 
-// openRoot creates the directory if there is none. The last element of path must be a directory itself: a
-// link that someone else can change would move the whole state.
-func openRoot(path string) (*os.Root, error) {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := os.MkdirAll(path, 0o700); err != nil {
-			return nil, err
-		}
-		if err := syncParent(path); err != nil {
-			return nil, err
-		}
-	case err != nil:
-		return nil, err
-	case info.Mode()&fs.ModeSymlink != 0:
-		return nil, fmt.Errorf("%w: it is a symbolic link; name the directory that it points to", ErrForeign)
-	case !info.IsDir():
-		return nil, fmt.Errorf("%w: it is not a directory", ErrForeign)
-	}
-	return os.OpenRoot(path)
-}
-
 // open takes the lock between two looks: the first, so that a directory that is none of ours gets not even a
 // lock file, the second, because only what is seen under the lock stays.
 func (d *Directory) open(o DirectoryOptions) error {
@@ -316,41 +294,6 @@ func (d *Directory) prepare(t TaskDirectory) error {
 		}
 	}
 	return errors.Join(syncDirectory(d.root, "."), syncDirectory(d.root, tasksDirectory))
-}
-
-// RemoveTask removes a task's database, which must be closed. It is gone at once and as a whole, also for a
-// process that is killed in the middle: the database is moved out of its place before the first file is
-// removed. Removing what is not there is no error.
-func (d *Directory) RemoveTask(subtopology string, partition int32) error {
-	t := TaskDirectory{subtopology, partition}
-	if err := d.remove(t); err != nil {
-		return fmt.Errorf("state: remove task %s/%d from %s: %w", subtopology, partition, d.path, withFull(err))
-	}
-	return nil
-}
-
-func (d *Directory) remove(t TaskDirectory) error {
-	if err := t.check(); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return ErrClosed
-	}
-	if err := d.root.MkdirAll(trashDirectory, 0o700); err != nil {
-		return err
-	}
-	trash := filepath.Join(trashDirectory, randomName())
-	if err := d.root.Rename(t.name(), trash); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	if err := syncDirectory(d.root, filepath.Dir(t.name())); err != nil {
-		return err
-	}
-	return d.root.RemoveAll(trash)
 }
 
 // Tasks lists the tasks that have a place, in the order of subtopology and partition. What is not named like

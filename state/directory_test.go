@@ -251,9 +251,15 @@ func TestDirectoryRefusesLinks(t *testing.T) {
 	if err := os.Symlink(path, filepath.Join(base, "link")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := state.OpenDirectory(filepath.Join(base, "link"), state.DirectoryOptions{Application: "app"})
-	if !errors.Is(err, state.ErrForeign) {
-		t.Errorf("a link as the directory: got %v", err)
+	for _, name := range []string{filepath.Join(base, "link"), filepath.Join(base, "link") + string(filepath.Separator)} {
+		_, openErr := state.OpenDirectory(name, state.DirectoryOptions{Application: "app"})
+		_, readErr := state.OpenDirectoryReadOnly(name)
+		_, identifyErr := state.Identify(name)
+		for how, err := range map[string]error{"open": openErr, "read": readErr, "identify": identifyErr} {
+			if !errors.Is(err, state.ErrForeign) {
+				t.Errorf("%s %s, which is a link: got %v", how, name, err)
+			}
+		}
 	}
 }
 

@@ -3,7 +3,9 @@ package state_test
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/onceward/onceward/state"
@@ -128,5 +130,36 @@ func TestKeyValueCodecErrors(t *testing.T) {
 	}
 	if _, ok, _ := b.Get([]byte("k")); ok {
 		t.Error("a value that could not be encoded was written")
+	}
+}
+
+// heldBytes adds up what the short values hold that it is given.
+type heldBytes struct {
+	state.Bytes
+	held int
+}
+
+func (b *heldBytes) Put(key, value []byte) error {
+	if len(value) < 100 {
+		b.held += cap(value)
+	}
+	return b.Bytes.Put(key, value)
+}
+
+// TestShortValuesHoldLittle: a round is bounded by the lengths of its values, which must be about what they hold, also
+// where each comes after a long one. The long ones here take each other's place: the round stays small.
+func TestShortValuesHoldLittle(t *testing.T) {
+	const records = 200
+	task := newTask(t, "s")
+	b := &heldBytes{Bytes: task.Store("s")}
+	s := state.NewKeyValue(b, text{}, text{})
+	long := strings.Repeat("x", 100<<10)
+	for i := range records {
+		if err := errors.Join(s.Put("long", long), s.Put(fmt.Sprint("short ", i), "v")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if open := task.OpenBytes(); b.held > open {
+		t.Errorf("%d short values hold %d bytes, the whole round says that it holds %d", records, b.held, open)
 	}
 }

@@ -65,8 +65,9 @@ func (l Layout) Segmented() bool {
 	return l.Kind == WindowKind || l.Kind == SessionKind || l.Kind == DedupeKind
 }
 
-// retentionMax keeps every sum of a time and a retention within an int64.
-const retentionMax = int64(1000*365*24) * int64(time.Hour/time.Millisecond)
+// retentionMax keeps every sum of a time and a retention within an int64, of milliseconds and, where a changelog keeps its
+// records longer than the store, of a time.Duration.
+const retentionMax = int64(200*365*24) * int64(time.Hour/time.Millisecond)
 
 // Validate reports what is wrong with l.
 func (l Layout) Validate() error {
@@ -76,7 +77,7 @@ func (l Layout) Validate() error {
 	case l.Kind.Forgets() && l.Retention <= 0:
 		return fmt.Errorf("a %s store has a retention of at least 1 ms, not %d", l.Kind, l.Retention)
 	case l.Kind.Forgets() && l.Retention > retentionMax:
-		return fmt.Errorf("the retention of a %s store is at most 1000 years, not %d ms", l.Kind, l.Retention)
+		return fmt.Errorf("the retention of a %s store is at most 200 years, not %d ms", l.Kind, l.Retention)
 	case !l.Kind.Forgets() && l.Retention != 0:
 		return fmt.Errorf("a %s store forgets nothing, hence has no retention", l.Kind)
 	}

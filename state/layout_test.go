@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -216,4 +218,19 @@ func FuzzRows(f *testing.F) {
 			t.Fatalf("%s: %q = %q became %q = %q, %v", l, key, value, r.Key, r.Value, err)
 		}
 	})
+}
+
+// TestRetentionMax: what is longer by a day, as a changelog keeps its records, is still a duration.
+func TestRetentionMax(t *testing.T) {
+	most := state.Layout{Kind: state.DedupeKind, Retention: 200 * 365 * day}
+	if err := most.Validate(); err != nil {
+		t.Error(err)
+	}
+	if d := time.Duration(most.Retention)*time.Millisecond + 24*time.Hour; d < 200*365*24*time.Hour {
+		t.Errorf("a day more is %s", d)
+	}
+	most.Retention++
+	if err := most.Validate(); err == nil || !strings.Contains(err.Error(), "200 years") {
+		t.Errorf("a millisecond more: %v", err)
+	}
 }

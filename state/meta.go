@@ -31,6 +31,14 @@ type meta struct {
 	Sum string `json:"crc32c,omitempty"`
 }
 
+var metaFields = fields{
+	required: []string{"format", "application", "instance", "fingerprint", "maxWorkers"},
+	optional: []string{"minor", "crc32c"},
+}
+
+// metaBytesMax bounds what is read as meta.json.
+const metaBytesMax = 1 << 20
+
 // metaSumKey begins the last field.
 const metaSumKey = `"crc32c"`
 
@@ -78,6 +86,9 @@ func parseMeta(data []byte) (meta, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return meta{}, fmt.Errorf("%w: %s goes on behind its end", ErrCorrupt, metaFile)
 	}
+	if err := metaFields.check(data); err != nil {
+		return meta{}, fmt.Errorf("%w: %s: %w", ErrCorrupt, metaFile, err)
+	}
 	if sum, ok := metaSum(data); ok && sum != m.Sum {
 		return meta{}, fmt.Errorf("%w: %s has the checksum %q, and its content %s: after an edit by hand, leave the field out",
 			ErrCorrupt, metaFile, m.Sum, sum)
@@ -93,7 +104,7 @@ func parseMeta(data []byte) (meta, error) {
 
 // readMeta returns the content of meta.json; found is false when there is none.
 func readMeta(root *os.Root) (m meta, found bool, err error) {
-	data, err := root.ReadFile(metaFile)
+	data, err := readFile(root, metaFile, metaBytesMax)
 	if errors.Is(err, fs.ErrNotExist) {
 		return meta{}, false, nil
 	}

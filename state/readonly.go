@@ -89,6 +89,10 @@ func OpenDirectoryReadOnly(path string) (_ *ReadOnlyDirectory, err error) {
 
 // openToRead opens what has to be a state directory, and reads its meta data.
 func openToRead(path string) (*os.Root, meta, error) {
+	path, err := cleanPath(path)
+	if err != nil {
+		return nil, meta{}, err
+	}
 	info, err := os.Lstat(path)
 	switch {
 	case err != nil:

@@ -19,7 +19,7 @@ func (t TaskDirectory) rebuildName() string {
 func (d *Directory) RebuildPath(subtopology string, partition int32) (string, error) {
 	t := TaskDirectory{subtopology, partition}
 	if err := d.prepareRebuild(t); err != nil {
-		return "", fmt.Errorf("state: path to rebuild task %s/%d in %s: %w", subtopology, partition, d.path, err)
+		return "", fmt.Errorf("state: path to rebuild task %s/%d in %s: %w", subtopology, partition, d.path, withFull(err))
 	}
 	return filepath.Join(d.path, t.rebuildName()), nil
 }
@@ -39,39 +39,52 @@ func (d *Directory) prepareRebuild(t TaskDirectory) error {
 	return d.root.RemoveAll(t.rebuildName())
 }
 
-// ReplaceTask puts the database at RebuildPath into the task's place. Both must be closed, and the new one flushed. A process that is
-// killed in the middle leaves the old database, none, or the new one, never a part of one; where there is none the task is restored.
+// ReplaceTask puts the database at RebuildPath into the task's place. Both must be closed, and the new one flushed. A
+// process that is killed in the middle leaves the old database, none, or the new one, never a part of one; where there
+// is none the task is restored. An error leaves the old database, unless it says that the new one is in its place; files of
+// the old one that are left are removed by the next OpenDirectory.
 func (d *Directory) ReplaceTask(subtopology string, partition int32) error {
 	t := TaskDirectory{subtopology, partition}
-	err := t.check()
+	trash, err := d.replace(t)
 	if err == nil {
-		_, err = d.root.Stat(t.rebuildName()) // the old one stays where there is no new one
-	}
-	if err == nil {
-		err = d.prepare(t)
-	}
-	if err == nil {
-		err = d.remove(t)
-	}
-	if err == nil {
-		err = d.moveRebuilt(t)
+		if err = d.removeTrash(trash); err != nil {
+			err = fmt.Errorf("the new database is in its place, but files of the old one are left: %w", err)
+		}
 	}
 	if err != nil {
-		return fmt.Errorf("state: replace task %s/%d in %s: %w", subtopology, partition, d.path, err)
+		return fmt.Errorf("state: replace task %s/%d in %s: %w", subtopology, partition, d.path, withFull(err))
 	}
 	return nil
 }
 
-func (d *Directory) moveRebuilt(t TaskDirectory) error {
+// replace makes the two moves, one right after the other, and returns what is left of the old database: the moment in
+// which a kill leaves none is short, however large that was.
+func (d *Directory) replace(t TaskDirectory) (trash string, err error) {
+	if err := t.check(); err != nil {
+		return "", err
+	}
+	if _, err := d.root.Stat(t.rebuildName()); err != nil {
+		return "", err // the old one stays where there is no new one
+	}
+	if err := d.prepare(t); err != nil {
+		return "", err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
-		return ErrClosed
+	trash, err = d.discardLocked(t)
+	if err == nil {
+		err = d.root.Rename(t.rebuildName(), t.name())
 	}
-	if err := d.root.Rename(t.rebuildName(), t.name()); err != nil {
-		return err
+	if err == nil {
+		if err = syncDirectory(d.root, filepath.Dir(t.name())); err != nil {
+			err = fmt.Errorf("the new database is in its place, but may not be there after a power loss: %w", err)
+		}
+		return trash, err
 	}
-	return syncDirectory(d.root, filepath.Dir(t.name()))
+	if trash != "" {
+		err = errors.Join(err, d.root.Rename(trash, t.name()))
+	}
+	return "", err
 }
 
 // HasTask reports whether a task has a place, with or without a usable database.

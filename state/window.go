@@ -29,8 +29,8 @@ type WindowEntry[K, V any] struct {
 	// Start is that of the window.
 	Start int64
 	Value V
-	// Timestamp is what Put was given with the value.
-	Timestamp int64
+	// Time is what Put was given with the value, in milliseconds since the epoch.
+	Time int64
 }
 
 // NewWindow returns the typed view of b, a store with the layout l, which is of WindowKind.
@@ -41,23 +41,23 @@ func NewWindow[K, V any](b Bytes, k Codec[K], v Codec[V], l Layout) Window[K, V]
 // Put sets the value of the window of key that begins at start, and the time of the value, which becomes the
 // timestamp of the changelog record. It moves the stream time of the store to start. For a window that has expired
 // stored is false, and nothing happens. A time out of range is an ErrTime.
-func (s Window[K, V]) Put(key K, start int64, value V, timestamp int64) (stored bool, err error) {
-	if err := checkWindow(start, timestamp); err != nil || !s.rows.live(start) {
+func (s Window[K, V]) Put(key K, start int64, value V, ms int64) (stored bool, err error) {
+	if err := checkWindow(start, ms); err != nil || !s.rows.live(start) {
 		return false, err
 	}
 	row, err := s.row(key, start)
 	if err != nil {
 		return false, err
 	}
-	return true, s.put(row, start, value, timestamp)
+	return true, s.put(row, start, value, ms)
 }
 
 // PutIfAbsent is Put for a window that has no value. If it has one, that is returned with present true. At most
 // one of present and stored is true, and none for a window that has expired.
-func (s Window[K, V]) PutIfAbsent(key K, start int64, value V, timestamp int64) (
+func (s Window[K, V]) PutIfAbsent(key K, start int64, value V, ms int64) (
 	existing V, present, stored bool, err error,
 ) {
-	if err := checkWindow(start, timestamp); err != nil || !s.rows.live(start) {
+	if err := checkWindow(start, ms); err != nil || !s.rows.live(start) {
 		return existing, false, false, err
 	}
 	row, err := s.row(key, start)
@@ -67,11 +67,11 @@ func (s Window[K, V]) PutIfAbsent(key K, start int64, value V, timestamp int64) 
 	if existing, _, present, err = s.get(row); err != nil || present {
 		return existing, present, false, err
 	}
-	return existing, false, true, s.put(row, start, value, timestamp)
+	return existing, false, true, s.put(row, start, value, ms)
 }
 
 // Get returns the value of a window and its time; ok is false when there is none, or when the window has expired.
-func (s Window[K, V]) Get(key K, start int64) (value V, timestamp int64, ok bool, err error) {
+func (s Window[K, V]) Get(key K, start int64) (value V, ms int64, ok bool, err error) {
 	if err := checkTime("get window", start); err != nil || !s.rows.live(start) {
 		return value, 0, false, err
 	}
@@ -188,11 +188,11 @@ func yieldOrEnd[E any](yield func(E, error) bool, e E, err error) bool {
 }
 
 // checkWindow refuses the times of a put.
-func checkWindow(start, timestamp int64) error {
+func checkWindow(start, ms int64) error {
 	if err := checkTime("put window", start); err != nil {
 		return err
 	}
-	return checkTime("put window: timestamp", timestamp)
+	return checkTime("put window: time of the value", ms)
 }
 
 // errShortRow is returned for a row that cannot be taken apart. Neither a view nor a restore writes one.
@@ -215,7 +215,7 @@ func (s Window[K, V]) row(key K, start int64) ([]byte, error) {
 	return s.rows.row(start, key, suffix[:])
 }
 
-func (s Window[K, V]) get(row []byte) (value V, timestamp int64, ok bool, err error) {
+func (s Window[K, V]) get(row []byte) (value V, ms int64, ok bool, err error) {
 	b, ok, err := s.rows.bytes.Get(row)
 	if err != nil || !ok {
 		return value, 0, false, err
@@ -224,11 +224,11 @@ func (s Window[K, V]) get(row []byte) (value V, timestamp int64, ok bool, err er
 	if err := s.decodeValue(b, &w); err != nil {
 		return value, 0, false, err
 	}
-	return w.Value, w.Timestamp, true, nil
+	return w.Value, w.Time, true, nil
 }
 
-func (s Window[K, V]) put(row []byte, start int64, value V, timestamp int64) error {
-	b, err := s.rows.value(appendTime(s.rows.buffer(), timestamp), value)
+func (s Window[K, V]) put(row []byte, start int64, value V, ms int64) error {
+	b, err := s.rows.value(appendTime(s.rows.buffer(), ms), value)
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (s Window[K, V]) decodeValue(b []byte, w *WindowEntry[K, V]) (err error) {
 	if len(b) < timeSize {
 		return errShortRow
 	}
-	w.Timestamp = timeAt(b)
+	w.Time = timeAt(b)
 	w.Value, err = s.rows.decodeValue(b[timeSize:])
 	return err
 }

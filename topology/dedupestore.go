@@ -21,6 +21,9 @@ type DedupeStoreOf[ID, V any] struct {
 // store is: with another one it is restored in full. The name is for ever, as that of [Store].
 //
 // Every task has a store of its own: an id is found again only where its records have the same partition.
+//
+// The broker deletes what is a day older than the retention by its own clock from the changelog: before records are
+// processed that late, raise the topic's retention.ms, else a store that is restored in full has forgotten their ids.
 func DedupeStore[ID, V any](
 	name string, id schemas.Codec[ID], value schemas.Codec[V], retention time.Duration,
 ) DedupeStoreOf[ID, V] {

@@ -259,7 +259,11 @@ func TestLargeEntry(t *testing.T) {
 	n.Process(func(t *topology.Setup) (topology.Handler[string, string], error) {
 		kept := texts.In(t)
 		return func(c *topology.Context, r word) error {
-			_ = kept.Put(r.Key, r.Value)
+			if r.Value == "delete" {
+				_ = kept.Delete(r.Key)
+			} else {
+				_ = kept.Put(r.Key, r.Value)
+			}
 			return nil
 		}, nil
 	})
@@ -272,11 +276,18 @@ func TestLargeEntry(t *testing.T) {
 	}
 	k := openTask(t, mustBuild(t, b), fanTask, cfg)
 	want(t, k.words("a", strings.Repeat("x", 900)), topology.Accept)
-	f := want(t, k.words("a", strings.Repeat("x", 1000)), topology.DeadLetter).Failure
-	if f.Node != "keep" || f.Class != topology.Validation ||
-		!strings.HasPrefix(f.Reason(), "an entry of store texts has 10") {
-		t.Errorf("the failure is %v", f)
+	want(t, k.words("b", "delete"), topology.Accept)
+	large := strings.Repeat("x", 1000)
+	refused := func(key, value string) {
+		t.Helper()
+		f := want(t, k.words(key, value), topology.DeadLetter).Failure
+		if f.Node != "keep" || f.Class != topology.Validation ||
+			!strings.HasPrefix(f.Reason(), "an entry of store texts has 10") {
+			t.Errorf("the failure is %v", f)
+		}
 	}
+	refused("a", large)
+	refused(large, "delete")
 	if value, _, err := texts.Open(k.state.Store("texts")).Get("a"); err != nil || len(value) != 900 {
 		t.Errorf("the store has %d bytes, %v", len(value), err)
 	}

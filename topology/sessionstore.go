@@ -21,7 +21,8 @@ type SessionStoreOf[K, V any] struct {
 // own stream time; the gap that ends a session and the time that records can be late, at least. It is a whole number
 // of milliseconds. With another retention a store is restored in full.
 //
-// The changelog <application>-<name>-changelog holds what Kafka Streams writes for a session store.
+// The changelog <application>-<name>-changelog holds what Kafka Streams writes for a session store. How long it does is
+// said at [WindowStore].
 func SessionStore[K, V any](
 	name string, key schemas.Codec[K], value schemas.Codec[V], retention time.Duration,
 ) SessionStoreOf[K, V] {

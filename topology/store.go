@@ -174,24 +174,17 @@ func (s *watchedStore) check(key, value []byte) error {
 // Put refuses what the changelog would refuse at commit time: an entry that is too large, a time that is too
 // far ahead of the clock. That is the fault of the record.
 func (s *watchedStore) Put(key, value []byte) error {
-	record := state.ChangelogRecord{Key: key, Value: value, Timestamp: state.NoTime}
-	if s.layout != (state.Layout{}) {
-		var err error
-		if record, err = s.layout.Record(state.Write{Key: key, Value: value}); err != nil {
-			return s.fault("put", err)
-		}
+	record, err := s.record(state.Write{Key: key, Value: value})
+	if err != nil {
+		return s.fault("put", err)
 	}
 	if record.Timestamp != state.NoTime {
 		if err := s.graph.checkTimestamp(record.Timestamp); err != nil {
 			return s.graph.fail(s.graph.node, err)
 		}
 	}
-	if s.maxMessageBytes > 0 {
-		if size := batchBytes(&Output{Key: record.Key, Value: record.Value}); size > s.maxMessageBytes {
-			return s.graph.fail(s.graph.node, Fail(Validation, schemas.Reason(fmt.Sprintf(
-				"an entry of store %s has %d bytes as a batch of its own, its changelog takes %d "+
-					"(max.message.bytes)", s.name, size, s.maxMessageBytes))))
-		}
+	if err := s.fits(record); err != nil {
+		return err
 	}
 	if err := s.bytes.Put(key, value); err != nil {
 		return s.fault("put", err)
@@ -200,12 +193,43 @@ func (s *watchedStore) Put(key, value []byte) error {
 	return nil
 }
 
+// Delete refuses a key that is too large for the changelog, as Put does: the tombstone of a key that was never there
+// is a record too.
 func (s *watchedStore) Delete(key []byte) error {
+	record, err := s.record(state.Write{Key: key, Delete: true})
+	if err != nil {
+		return s.fault("delete", err)
+	}
+	if err := s.fits(record); err != nil {
+		return err
+	}
 	if err := s.bytes.Delete(key); err != nil {
 		return s.fault("delete", err)
 	}
 	s.graph.wrote = true
 	return nil
+}
+
+// record returns what a write will be in the changelog.
+func (s *watchedStore) record(w state.Write) (state.ChangelogRecord, error) {
+	if s.layout == (state.Layout{}) {
+		return state.ChangelogRecord{Key: w.Key, Value: w.Value, Timestamp: state.NoTime}, nil
+	}
+	return s.layout.Record(w)
+}
+
+// fits fails the record whose write is too large for the changelog.
+func (s *watchedStore) fits(record state.ChangelogRecord) error {
+	if s.maxMessageBytes <= 0 {
+		return nil
+	}
+	size := batchBytes(&Output{Key: record.Key, Value: record.Value})
+	if size <= s.maxMessageBytes {
+		return nil
+	}
+	return s.graph.fail(s.graph.node, Fail(Validation, schemas.Reason(fmt.Sprintf(
+		"an entry of store %s has %d bytes as a batch of its own, its changelog takes %d "+
+			"(max.message.bytes)", s.name, size, s.maxMessageBytes))))
 }
 
 func (s *watchedStore) StreamTime() int64 { return s.bytes.StreamTime() }

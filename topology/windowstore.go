@@ -22,7 +22,9 @@ type WindowStoreOf[K, V any] struct {
 // own stream time; the length of a window and the time that records can be late, at least. It is a whole number of
 // milliseconds. With another retention a store is restored in full.
 //
-// The changelog <application>-<name>-changelog holds what Kafka Streams writes for a timestamped window store.
+// The changelog <application>-<name>-changelog holds what Kafka Streams writes for a timestamped window store. The broker
+// deletes what is a day older than the retention by its own clock: before records are processed that late, raise the
+// topic's retention.ms, else a store that is restored in full misses windows.
 func WindowStore[K, V any](
 	name string, key schemas.Codec[K], value schemas.Codec[V], retention time.Duration,
 ) WindowStoreOf[K, V] {

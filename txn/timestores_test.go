@@ -90,7 +90,7 @@ func timesOf(t *testing.T, app *txn.App, base time.Time) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, fmt.Sprintf("%s@%s=%d(%s)", w.Key, after(w.Start), w.Value, after(w.Timestamp)))
+		all = append(all, fmt.Sprintf("%s@%s=%d(%s)", w.Key, after(w.Start), w.Value, after(w.Time)))
 	}
 	visits, err := txn.Read(app, visitsStore, 0)
 	if err != nil {

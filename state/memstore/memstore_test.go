@@ -14,8 +14,6 @@ func TestConformance(t *testing.T) {
 		db := unclosed{memstore.New()}
 		return func() (state.Database, error) { return db, nil }
 	}
-	t.Run("windows", func(t *testing.T) { statetest.RunWindows(t, open) })
-	t.Run("sessions", func(t *testing.T) { statetest.RunSessions(t, open) })
 	statetest.RunStores(t, open)
 }
 

@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"iter"
@@ -163,15 +164,28 @@ func (d *database) drainLocked(op string) error {
 	}
 	for e := range sealed.all() {
 		if err := addRaw(b, sealed.key(e), sealed.value(e), e.deleted); err != nil {
-			return d.fault.newError(op, err)
+			return d.stuck(op, err)
 		}
 	}
-	// On an error the database has stopped, or is closed: what is sealed stays unseen.
 	if err := d.commit(op, b, sealed.positions); err != nil {
-		return err
+		return d.stuck(op, err)
 	}
 	d.committed.drained()
 	return nil
+}
+
+// stuck returns the error of a drain, and sees to it that the database is closed or has stopped. What is sealed was
+// applied: whatever came next would go past it and take its place, and those rounds would be lost to every reader.
+func (d *database) stuck(op string, err error) error {
+	if errors.Is(err, state.ErrClosed) {
+		return err
+	}
+	var e *storeError
+	if !errors.As(err, &e) {
+		e = d.fault.newError(op, err)
+	}
+	d.fault.stopFor(e) // a database that has stopped already keeps its first reason
+	return d.fault.check(op)
 }
 
 // drainForScan is drain for a reader of more than one key.

@@ -297,3 +297,44 @@ func TestABatchOfAnotherKindIsNoRound(t *testing.T) {
 		t.Errorf("close: %v", err)
 	}
 }
+
+// TestARoundThatPebbleRefuses: a round that was applied waits above Pebble. If Pebble does not take it, for whatever
+// reason, the database has to stop, even where nothing is wrong with the disk: the next round would take the place of
+// the one that waits. A database that was opened to read refuses like that.
+func TestARoundThatPebbleRefuses(t *testing.T) {
+	fs := vfs.NewMem()
+	db := openForTest(t, Options{FS: fs})
+	applyTo(t, db, 0, "a", "1")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := OpenReadOnly("task", Options{FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusing := reader.(*readOnly).d
+	AlwaysBuffer(refusing)
+	applyTo(t, refusing, 1, "a", "2")
+	id := state.IDOf("s")
+	scan := func() error {
+		for _, err := range refusing.Scan(id, state.Range{}) {
+			return err
+		}
+		return nil
+	}
+	if err := scan(); !errors.Is(err, state.ErrFailed) {
+		t.Errorf("the scan that brings it down: got %v, want ErrFailed", err)
+	}
+	_, _, getErr := refusing.Get(id, []byte("a"))
+	for op, err := range map[string]error{
+		"scan": scan(), "get": getErr, "flush": refusing.Flush(),
+		"apply": refusing.Apply(at(2), at(3), slices.Values([]state.Write{})),
+	} {
+		if !errors.Is(err, state.ErrFailed) {
+			t.Errorf("%s afterwards: got %v, want ErrFailed", op, err)
+		}
+	}
+	if err := reader.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -18,7 +18,8 @@ import (
 
 // Checkpoint implements state.Database. What it contains is what a crash at the moment of Pebble's checkpoint
 // would leave: whole batches from the first one on. It is written to a directory beside, which a kill leaves
-// there under the name of dir with ".partial-" and a number behind it, and which nobody uses.
+// there under the name of dir with ".partial-" and a number behind it, and which nobody uses. Close does not wait for
+// tables that have to be copied: the checkpoint fails.
 func (d *database) Checkpoint(dir string) error {
 	if err := d.checkpoint(dir); err != nil {
 		if state.IsFull(err) && !errors.Is(err, state.ErrFull) {
@@ -51,7 +52,7 @@ func (d *database) checkpoint(dir string) (err error) {
 	}
 	var id [8]byte
 	rand.Read(id[:]) // never returns an error
-	partial := dir + ".partial-" + hex.EncodeToString(id[:])
+	partial := filepath.Clean(dir) + ".partial-" + hex.EncodeToString(id[:])
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, disk.RemoveAll(partial))

@@ -186,16 +186,21 @@ func TestCheckpointOnBadDisk(t *testing.T) {
 				}
 			}
 		}
+		// A compaction may have met the error, and the database hears of it when that ends.
+		own := filepath.Dir(op.Path) == "task" || op.Path == "task"
 		if _, _, getErr := db.Get(0, nil); getErr != nil {
 			stopped++
-			if !errors.Is(getErr, state.ErrFull) || filepath.Dir(op.Path) != "task" && op.Path != "task" {
+			if !errors.Is(getErr, state.ErrFull) || !own {
 				t.Errorf("operation %d (%+v) stopped the database: %v", index, op, getErr)
 			}
 			if err := db.Close(); !errors.Is(err, state.ErrFull) {
 				t.Errorf("operation %d (%+v): close: %v", index, op, err)
 			}
 		} else if err := errors.Join(w.history.Apply(db, rounds, rounds+1), db.Close()); err != nil {
-			t.Errorf("operation %d (%+v): the database does not go on: %v", index, op, err)
+			stopped++
+			if !errors.Is(err, state.ErrFull) || !own {
+				t.Errorf("operation %d (%+v): the database does not go on: %v", index, op, err)
+			}
 		}
 		if err := w.verify(clone, 0, rounds); err != nil {
 			t.Errorf("operation %d (%+v), crash: the database: %v", index, op, err)

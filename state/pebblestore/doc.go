@@ -44,6 +44,6 @@
 // As state.Database demands: any number of goroutines, batches one after the other. Each database owns one
 // goroutine, the flusher, from Open to Close, and one more while Load hands its table to Pebble; Pebble has a few
 // more of its own. A Get waits while a round is put into the buffer, some milliseconds for a round of 20,000
-// writes; a task's own reads find those in its layers. Close does not wait for open
-// views and scans of others; it ends them with state.ErrClosed.
+// writes; a task's own reads find those in its layers. Close does not wait for open views and scans of others, nor
+// for a checkpoint that copies tables; it ends them with state.ErrClosed.
 package pebblestore

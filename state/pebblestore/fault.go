@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -156,15 +157,33 @@ func (d faultDir) Sync() error {
 	return nil
 }
 
-// MaybeError implements errorfs.Injector: it refuses changes once the database has stopped.
+// MaybeError implements errorfs.Injector: it refuses changes once the database has stopped, and those of a checkpoint
+// that the close waits for.
 func (f *fault) MaybeError(op errorfs.Op) error {
-	if f.err.Load() == nil || op.Kind.ReadOrWrite() == errorfs.OpIsRead {
+	if op.Kind.ReadOrWrite() == errorfs.OpIsRead {
 		return nil
+	}
+	if f.err.Load() == nil {
+		return f.interrupted(op.Path)
 	}
 	if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") && f.opened.Load() && f.owns(op.Path) {
 		<-f.closing
 	}
 	return fmt.Errorf("refused: %w", state.ErrFailed)
+}
+
+// interrupted refuses to go on with a file of a checkpoint once Close was called: where tables cannot be linked, a
+// checkpoint copies as much as there is.
+func (f *fault) interrupted(path string) error {
+	select {
+	case <-f.closing:
+	default:
+		return nil
+	}
+	if _, copied := f.copying.Load(filepath.Dir(path)); !copied {
+		return nil
+	}
+	return fmt.Errorf("refused: the database is %w", state.ErrClosed)
 }
 
 // String implements errorfs.Injector.

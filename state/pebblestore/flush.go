@@ -22,8 +22,8 @@ type flusher struct {
 	shared *Shared
 	// crowded is set while L0 has too many tables to take more in, or may have.
 	crowded atomic.Bool
-	// waits and waited count how often and how long, in nanoseconds, somebody waited for room.
-	waits, waited atomic.Int64
+	// waits is about those who wait for room.
+	waits waits
 
 	// written and flushed count bytes of batches since Open; the difference is in memory only. Counting up
 	// instead of taking a backlog down lets two flushes overlap.
@@ -186,12 +186,11 @@ func (d *database) waitForRoom(op string) error {
 	if f.roomFor(f.backlog()) {
 		return nil
 	}
-	began := time.Now()
-	f.waits.Add(1)
+	f.waits.begin()
 	f.shared.hold(f)
 	defer func() {
 		f.shared.let(f)
-		f.waited.Add(int64(time.Since(began)))
+		f.waits.end()
 	}()
 	for !f.roomFor(f.backlog()) {
 		token(f.work) // the share may have become smaller since somebody looked

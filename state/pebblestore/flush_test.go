@@ -194,6 +194,10 @@ func TestApplyWaitsForASlowDisk(t *testing.T) {
 				if _, ok, err := db.Get(state.IDOf("s"), []byte("0")); !ok || err != nil {
 					t.Errorf("a read while Apply waits: %t, %v", ok, err)
 				}
+				time.Sleep(10 * time.Second) // in the bubble
+				if m, ok := MetricsOf(db); !ok || m.Waits != 1 || m.WaitTime != 10*time.Second {
+					t.Errorf("ten seconds later there are %d waits of %s, %t", m.Waits, m.WaitTime, ok)
+				}
 				c.end(db, disk)
 				<-done
 				if !errors.Is(last, c.want) || c.want == nil && applied != 100 {

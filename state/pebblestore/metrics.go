@@ -23,7 +23,8 @@ type Metrics struct {
 	CompactionDebtBytes uint64
 	// Compactions and Flushes count since the database was opened.
 	Compactions, Flushes int64
-	// Waits counts how often a round or a load waited for the disk or for memory since the database was opened, WaitTime is how long.
+	// Waits counts how often a round or a load waited for the disk or for memory since the database was opened, WaitTime is how long. One that
+	// waits now is in both.
 	Waits    int64
 	WaitTime time.Duration
 }
@@ -41,11 +42,12 @@ func MetricsOf(db state.Database) (m Metrics, ok bool) {
 		return Metrics{}, false
 	}
 	p := d.db.Metrics()
+	waited, waitTime := d.flusher.waits.read()
 	return Metrics{
 		DiskBytes: p.DiskSpaceUsage(), BufferBytes: d.committed.bytes(), MemTableBytes: p.MemTable.Size, UnflushedBytes: d.flusher.backlog(),
 		L0Sublevels: p.Levels[0].Sublevels, ReadAmplification: p.ReadAmp(), CompactionDebtBytes: p.Compact.EstimatedDebt,
 		Compactions: p.Compact.Count, Flushes: p.Flush.Count,
-		Waits: d.flusher.waits.Load(), WaitTime: time.Duration(d.flusher.waited.Load()),
+		Waits: waited, WaitTime: waitTime,
 	}, true
 }
 

@@ -43,8 +43,6 @@ func TestConformance(t *testing.T) {
 		o := pebblestore.Options{Shared: shared, FS: vfs.NewMem()}
 		return func() (state.Database, error) { return pebblestore.Open("task", o) }
 	}
-	t.Run("windows", func(t *testing.T) { statetest.RunWindows(t, opener) })
-	t.Run("sessions", func(t *testing.T) { statetest.RunSessions(t, opener) })
 	statetest.RunStores(t, opener)
 	if raceDetector {
 		return // The next one makes the same calls, only slower: what races, races above.

@@ -3,8 +3,7 @@ package statetest
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"math"
+	"iter"
 	"slices"
 
 	"github.com/onceward/onceward/state"
@@ -17,64 +16,44 @@ const storeName = "store"
 // CheckStore runs a program on a typed store of that kind and on a model made of plain maps, and returns the
 // first difference.
 func CheckStore(kind state.Kind, open func() (state.Database, error), program StoreProgram, faults StoreFaults) error {
-	c := &storeChecker{open: open, faults: faults, model: storeModel{}, committed: storeModel{}}
-	c.subject = newSubject(kind)
+	layout := state.Layout{Kind: kind}
+	if kind.Forgets() {
+		layout.Retention = program.retention
+	}
+	c := &storeChecker{open: open, faults: faults, layout: layout, subject: newSubject(layout)}
 	if err := c.reopen(); err != nil {
 		return err
 	}
-	for i, op := range program {
+	for i, op := range program.ops {
 		if err := c.step(op); err != nil {
-			return errors.Join(fmt.Errorf("operation %d (%v): %w", i, op, err), c.task.Close())
+			return errors.Join(fmt.Errorf("operation %d (%v) with retention %d at stream time %d: %w", i, op, program.retention,
+				c.model.now, err), c.task.Close())
 		}
 	}
-	return errors.Join(c.subject.compare(c.bytes(c.task), c.model), c.task.Close())
+	err := errors.Join(c.compare(), c.restored(nil, c.log, c.subject.compare))
+	return errors.Join(err, c.task.Close())
 }
 
-// storeModel is a typed store: what is known of each key by time, and the stream time. Nothing in it ever
-// expires; what can be seen is for the subject to say. A nil value is a deleted version.
-type storeModel struct {
-	now  int64
-	keys map[string]map[int64]*string
-}
-
-func (m storeModel) clone() storeModel {
-	c := storeModel{now: m.now, keys: make(map[string]map[int64]*string, len(m.keys))}
-	for key, times := range m.keys {
-		c.keys[key] = maps.Clone(times)
-	}
-	return c
-}
-
-func (m *storeModel) set(key string, at int64, value *string) {
-	if m.keys == nil {
-		m.keys = map[string]map[int64]*string{}
-	}
-	if m.keys[key] == nil {
-		m.keys[key] = map[int64]*string{}
-	}
-	m.keys[key][at] = value
-}
-
-// subject is one kind of store. Its methods act on the typed view of bytes and on the model alike.
+// subject is one kind of store. Its methods act on the typed view of bytes, with the layout that it takes the store's
+// for, and on the model alike.
 type subject interface {
-	layout() state.Layout
-	// unit is the number of milliseconds of a unit of time.
-	unit() int64
 	step(b state.Bytes, l state.Layout, m *storeModel, op StoreOp) error
 	// compare compares everything that can be seen.
-	compare(b state.Bytes, m storeModel) error
+	compare(b state.Bytes, l state.Layout, m storeModel) error
 	// compareCompacted compares what compaction has to leave.
-	compareCompacted(b state.Bytes, m storeModel) error
+	compareCompacted(b state.Bytes, l state.Layout, m storeModel) error
 }
 
-func newSubject(kind state.Kind) subject {
-	switch kind {
+func newSubject(l state.Layout) subject {
+	switch l.Kind {
 	case state.TimestampedKind:
 		return timestampedSubject{}
 	case state.VersionedKind:
-		return &versionedSubject{}
+		return &versionedSubject{retention: l.Retention}
+	case state.DedupeKind:
+		return dedupeSubject{retention: l.Retention}
 	default:
-		return dedupeSubject{}
+		return timedSubject{layout: l}
 	}
 }
 
@@ -82,6 +61,7 @@ func newSubject(kind state.Kind) subject {
 type storeChecker struct {
 	open    func() (state.Database, error)
 	faults  StoreFaults
+	layout  state.Layout
 	subject subject
 	task    *state.Task
 
@@ -102,25 +82,30 @@ type storeLayer struct {
 	applied bool
 }
 
-func (c *storeChecker) declared() state.Declaration {
-	return state.Declaration{Name: storeName, Layout: c.subject.layout()}
+func (c *storeChecker) declared() []state.Declaration {
+	return []state.Declaration{{Name: storeName, Layout: c.layout}}
 }
 
 // viewed is the layout that the typed view believes in.
 func (c *storeChecker) viewed() state.Layout {
-	l := c.subject.layout()
-	if c.faults.Retention > 0 {
-		l.Retention *= c.faults.Retention
+	if c.faults.Layout == nil {
+		return c.layout
 	}
-	return l
+	return c.faults.Layout(c.layout)
 }
 
-func (c *storeChecker) bytes(task *state.Task) state.Bytes {
-	b := task.Store(storeName)
+// bytes is what the view of the task's store is of. Only that one has faults.
+func (c *storeChecker) bytes() state.Bytes {
+	b := c.task.Store(storeName)
 	if c.faults.Bytes == nil {
 		return b
 	}
 	return c.faults.Bytes(b)
+}
+
+// compare compares what the owner of the task sees.
+func (c *storeChecker) compare() error {
+	return c.subject.compare(c.bytes(), c.viewed(), c.model)
 }
 
 func (c *storeChecker) reopen() error {
@@ -133,7 +118,7 @@ func (c *storeChecker) reopen() error {
 	if err != nil {
 		return err
 	}
-	if c.task, err = state.NewTask(db, []state.Declaration{c.declared()}); err != nil {
+	if c.task, err = state.NewTask(db, c.declared()); err != nil {
 		return errors.Join(err, db.Close())
 	}
 	c.model, c.saved, c.frozen = c.committed.clone(), nil, nil
@@ -141,11 +126,9 @@ func (c *storeChecker) reopen() error {
 }
 
 func (c *storeChecker) step(op StoreOp) error {
-	op.at *= c.subject.unit()
-	op.to *= c.subject.unit()
 	switch op.kind {
 	case storeWrite, storeReplace, storeDelete, storeRead, storeScan:
-		return c.subject.step(c.bytes(c.task), c.viewed(), &c.model, op)
+		return c.subject.step(c.bytes(), c.viewed(), &c.model, op)
 	case storeMark:
 		c.task.Mark()
 		saved := c.model.clone()
@@ -190,10 +173,11 @@ func (c *storeChecker) step(op StoreOp) error {
 	default:
 		return fmt.Errorf("kind %d is no operation", op.kind)
 	}
-	return c.subject.compare(c.bytes(c.task), c.model)
+	return c.compare()
 }
 
-// apply applies the oldest layer, after its records went to the changelog, and has the store forget.
+// apply applies the oldest layer, after its records went to the changelog, and has the store forget, which may be left
+// out.
 func (c *storeChecker) apply() error {
 	i := slices.IndexFunc(c.frozen, func(l storeLayer) bool { return !l.applied })
 	if i < 0 {
@@ -201,7 +185,7 @@ func (c *storeChecker) apply() error {
 	}
 	l := &c.frozen[i]
 	for w := range l.real.Logged() {
-		r, err := c.subject.layout().Record(w)
+		r, err := c.layout.Record(w)
 		if err != nil {
 			return err
 		}
@@ -214,12 +198,32 @@ func (c *storeChecker) apply() error {
 		Store: storeName, Applied: int64(len(c.log)), Scanned: int64(len(c.log)),
 		StreamTime: l.real.StreamTime(state.IDOf(storeName)),
 	})
-	if err := errors.Join(c.task.Apply(l.real, c.positions, next), c.task.Forget(l.real, next)); err != nil {
+	if err := c.task.Apply(l.real, c.positions, next); err != nil {
 		return err
 	}
+	if c.round%3 > 0 {
+		if err := c.task.Forget(l.real, next); err != nil {
+			return err
+		}
+	}
 	l.applied, c.committed, c.positions = true, l.model, next
-	return c.subject.compare(c.bytes(c.task), c.model)
+	return errors.Join(c.compare(), c.compareView())
 }
+
+// compareView compares what is committed, as a query sees it.
+func (c *storeChecker) compareView() error {
+	v, err := c.task.Database().View()
+	if err != nil {
+		return err
+	}
+	if err = c.subject.compare(committedBytes{v}, c.layout, c.committed); err != nil {
+		err = fmt.Errorf("in a view: %w", err)
+	}
+	return errors.Join(err, v.Close())
+}
+
+// minute is the shortest segment: the record of a deleted id has the time at which its segment begins.
+const minute = 60_000
 
 // restore makes the committed store anew: from the changelog as it was written, and from one that was compacted
 // to the last record of each key up to a cut, into an empty database and into one that has stayed behind.
@@ -235,7 +239,7 @@ func (c *storeChecker) restore(cut int) error {
 	var kept []state.ChangelogRecord
 	keptOld := 0
 	for i, r := range c.log {
-		old := r.Timestamp < c.committed.now-2*c.subject.layout().Retention && c.subject.layout().Segmented()
+		old := c.layout.Segmented() && r.Timestamp < c.committed.now-2*(c.layout.Retention+minute)
 		if (i >= n || last[string(r.Key)] == i) && !old {
 			kept = append(kept, r)
 			if i < c.oldUpTo {
@@ -264,16 +268,16 @@ func (c *storeChecker) restore(cut int) error {
 
 // restored compares a store that had rows and has taken the records of a changelog.
 func (c *storeChecker) restored(
-	rows []state.Write, log []state.ChangelogRecord, compare func(state.Bytes, storeModel) error,
+	rows []state.Write, log []state.ChangelogRecord, compare func(state.Bytes, state.Layout, storeModel) error,
 ) error {
 	writes := slices.Clone(rows)
 	for _, r := range log {
-		w, err := c.subject.layout().Row(r)
+		w, err := c.layout.Row(r)
 		if err != nil {
 			return err
 		}
 		w.Store = state.IDOf(storeName)
-		for key := range c.subject.layout().Displaced(w.Key, c.committed.now) {
+		for key := range c.layout.Displaced(w.Key, c.committed.now) {
 			writes = append(writes, state.Write{Store: w.Store, Key: key, Delete: true})
 		}
 		writes = append(writes, w)
@@ -282,20 +286,25 @@ func (c *storeChecker) restored(
 	if err := db.Apply(state.Positions{}, c.positions, slices.Values(writes)); err != nil {
 		return errors.Join(err, db.Close())
 	}
-	task, err := state.NewTask(db, []state.Declaration{c.declared()})
-	if err != nil {
-		return errors.Join(err, db.Close())
-	}
-	return errors.Join(compare(c.bytes(task), c.committed), task.Close())
+	return errors.Join(compare(committedBytes{db}, c.layout, c.committed), db.Close())
 }
 
-// newest is the time of the last version of a key that begins at most at t.
-func newest(times map[int64]*string, t int64) (at int64, ok bool) {
-	at = math.MinInt64
-	for time := range times {
-		if time <= t && time > at {
-			at, ok = time, true
-		}
-	}
-	return at, ok
+// committedBytes is the store of a reader.
+type committedBytes struct{ state.Reader }
+
+func (b committedBytes) Get(key []byte) ([]byte, bool, error) {
+	return b.Reader.Get(state.IDOf(storeName), key)
 }
+
+func (b committedBytes) Scan(r state.Range) iter.Seq2[state.Entry, error] {
+	return b.Reader.Scan(state.IDOf(storeName), r)
+}
+
+func (b committedBytes) StreamTime() int64 {
+	log, _ := b.Positions().Changelog(storeName)
+	return log.StreamTime
+}
+
+func (committedBytes) Advance(int64)            {}
+func (committedBytes) Put([]byte, []byte) error { return errors.ErrUnsupported }
+func (committedBytes) Delete([]byte) error      { return errors.ErrUnsupported }

@@ -3,6 +3,7 @@ package statetest_test
 import (
 	"bytes"
 	"encoding/binary"
+	"iter"
 	"testing"
 
 	"github.com/onceward/onceward/state"
@@ -10,72 +11,194 @@ import (
 	"github.com/onceward/onceward/state/statetest"
 )
 
-// noDelete ignores deletes.
-type noDelete struct{ state.Bytes }
-
-func (noDelete) Delete([]byte) error { return nil }
-
-// changesOnly does not write what is there already: the latest version is not written again.
-type changesOnly struct{ state.Bytes }
-
-func (b changesOnly) Put(key, value []byte) error {
-	if was, ok, err := b.Get(key); err != nil || ok && bytes.Equal(was, value) {
-		return err
-	}
-	return b.Bytes.Put(key, value)
-}
-
-// newestOnly looks into the newest segment alone.
-type newestOnly struct {
+// brokenStore is the store below a view with one mechanism taken out.
+type brokenStore struct {
 	state.Bytes
-	interval int64
+	get     func(b state.Bytes, key []byte) ([]byte, bool, error)
+	put     func(b state.Bytes, key, value []byte) error
+	del     func(b state.Bytes, key []byte) error
+	scan    func(b state.Bytes, r state.Range) iter.Seq2[state.Entry, error]
+	now     func(b state.Bytes) int64
+	advance func(b state.Bytes, ms int64)
 }
 
-func (b newestOnly) Get(key []byte) ([]byte, bool, error) {
-	if int64(binary.BigEndian.Uint32(key)) != b.StreamTime()/b.interval {
-		return nil, false, nil
+func (b *brokenStore) Get(key []byte) ([]byte, bool, error) {
+	if b.get != nil {
+		return b.get(b.Bytes, key)
 	}
 	return b.Bytes.Get(key)
 }
 
-// timeless has no stream time.
-type timeless struct{ state.Bytes }
+func (b *brokenStore) Put(key, value []byte) error {
+	if b.put != nil {
+		return b.put(b.Bytes, key, value)
+	}
+	return b.Bytes.Put(key, value)
+}
 
-func (timeless) Advance(int64)     {}
-func (timeless) StreamTime() int64 { return 1 << 40 }
+func (b *brokenStore) Delete(key []byte) error {
+	if b.del != nil {
+		return b.del(b.Bytes, key)
+	}
+	return b.Bytes.Delete(key)
+}
+
+func (b *brokenStore) Scan(r state.Range) iter.Seq2[state.Entry, error] {
+	if b.scan != nil {
+		return b.scan(b.Bytes, r)
+	}
+	return b.Bytes.Scan(r)
+}
+
+func (b *brokenStore) StreamTime() int64 {
+	if b.now != nil {
+		return b.now(b.Bytes)
+	}
+	return b.Bytes.StreamTime()
+}
+
+func (b *brokenStore) Advance(ms int64) {
+	if b.advance != nil {
+		b.advance(b.Bytes, ms)
+		return
+	}
+	b.Bytes.Advance(ms)
+}
+
+// brokenBy makes a store of that form out of every one.
+func brokenBy(form brokenStore) statetest.StoreFaults {
+	return statetest.StoreFaults{Bytes: func(b state.Bytes) state.Bytes {
+		broken := form
+		broken.Bytes = b
+		return &broken
+	}}
+}
+
+var (
+	timed  = []state.Kind{state.WindowKind, state.SessionKind}
+	forget = []state.Kind{state.WindowKind, state.SessionKind, state.VersionedKind, state.DedupeKind}
+)
+
+// storeControls are made anew for each program.
+var storeControls = []struct {
+	name  string
+	kinds []state.Kind
+	fault func() statetest.StoreFaults
+}{
+	{"a row can be read for a millisecond too long", forget, func() statetest.StoreFaults {
+		return statetest.StoreFaults{Layout: func(l state.Layout) state.Layout {
+			if l.Retention%2 == 0 { // then the segments are as long as before
+				l.Retention++
+			}
+			return l
+		}}
+	}},
+	{"the retention is ignored", []state.Kind{state.VersionedKind}, func() statetest.StoreFaults {
+		return statetest.StoreFaults{Layout: func(l state.Layout) state.Layout { l.Retention *= 1000; return l }}
+	}},
+	{"deletes are ignored", []state.Kind{state.TimestampedKind, state.WindowKind, state.SessionKind, state.DedupeKind},
+		func() statetest.StoreFaults {
+			return brokenBy(brokenStore{del: func(state.Bytes, []byte) error { return nil }})
+		}},
+	{"the latest is not written again", []state.Kind{state.VersionedKind}, func() statetest.StoreFaults {
+		return brokenBy(brokenStore{put: func(b state.Bytes, key, value []byte) error {
+			if was, ok, err := b.Get(key); err != nil || ok && bytes.Equal(was, value) {
+				return err
+			}
+			return b.Put(key, value)
+		}})
+	}},
+	{"only the newest segment is looked into", []state.Kind{state.DedupeKind}, func() statetest.StoreFaults {
+		newest := uint32(0)
+		return brokenBy(brokenStore{get: func(b state.Bytes, key []byte) ([]byte, bool, error) {
+			if newest = max(newest, binary.BigEndian.Uint32(key)); binary.BigEndian.Uint32(key) < newest {
+				return nil, false, nil
+			}
+			return b.Get(key)
+		}})
+	}},
+	{"the oldest segments are not merged", timed, func() statetest.StoreFaults {
+		newest := uint32(0)
+		return brokenBy(brokenStore{scan: func(b state.Bytes, r state.Range) iter.Seq2[state.Entry, error] {
+			if newest = max(newest, binary.BigEndian.Uint32(r.From)); binary.BigEndian.Uint32(r.From)+2 <= newest {
+				return func(func(state.Entry, error) bool) {}
+			}
+			return b.Scan(r)
+		}})
+	}},
+	{"longer keys pass for the one that is fetched", timed, func() statetest.StoreFaults {
+		return brokenBy(brokenStore{scan: func(b state.Bytes, r state.Range) iter.Seq2[state.Entry, error] {
+			return func(yield func(state.Entry, error) bool) {
+				for e, err := range b.Scan(r) {
+					if n := len(r.From); err == nil && len(r.To) == n+1 && n >= 16 && len(e.Key) > n {
+						tail := e.Key[len(e.Key)-(n-4)%8:]
+						e.Key = append(append([]byte{}, e.Key[:n-len(tail)]...), make([]byte, len(tail))...)
+					}
+					if !yield(e, err) {
+						return
+					}
+				}
+			}
+		}})
+	}},
+	{"the upper bound is exclusive", timed, func() statetest.StoreFaults {
+		return brokenBy(brokenStore{scan: func(b state.Bytes, r state.Range) iter.Seq2[state.Entry, error] {
+			if n := len(r.To); n == len(r.From)+1 {
+				r.To = r.To[:n-1]
+			}
+			return b.Scan(r)
+		}})
+	}},
+	{"reverse scans are not reversed", statetest.StoreKinds, func() statetest.StoreFaults {
+		return brokenBy(brokenStore{scan: func(b state.Bytes, r state.Range) iter.Seq2[state.Entry, error] {
+			r.Reverse = false
+			return b.Scan(r)
+		}})
+	}},
+	{"the stream time survives a revert", forget, func() statetest.StoreFaults {
+		latest := int64(0)
+		return brokenBy(brokenStore{
+			now: func(b state.Bytes) int64 { return max(latest, b.StreamTime()) },
+			advance: func(b state.Bytes, ms int64) {
+				latest = max(latest, ms)
+				b.Advance(ms)
+			},
+		})
+	}},
+	{"the stream time does not move", forget, func() statetest.StoreFaults {
+		return brokenBy(brokenStore{advance: func(state.Bytes, int64) {}})
+	}},
+}
 
 // TestCheckStoreFindsFaults: a suite that lets any of these pass proves nothing.
 func TestCheckStoreFindsFaults(t *testing.T) {
 	const programs = 200
-	for _, control := range []struct {
-		name   string
-		kind   state.Kind
-		faults statetest.StoreFaults
-	}{
-		{"timestamped, deletes are ignored", state.TimestampedKind,
-			statetest.StoreFaults{Bytes: func(b state.Bytes) state.Bytes { return noDelete{b} }}},
-		{"versioned, the retention is ignored", state.VersionedKind, statetest.StoreFaults{Retention: 1000}},
-		{"versioned, the latest is not written again", state.VersionedKind,
-			statetest.StoreFaults{Bytes: func(b state.Bytes) state.Bytes { return changesOnly{b} }}},
-		{"versioned, no stream time", state.VersionedKind,
-			statetest.StoreFaults{Bytes: func(b state.Bytes) state.Bytes { return timeless{b} }}},
-		{"dedupe, the retention is ignored", state.DedupeKind, statetest.StoreFaults{Retention: 1000}},
-		{"dedupe, forgets across segments", state.DedupeKind,
-			statetest.StoreFaults{Bytes: func(b state.Bytes) state.Bytes { return newestOnly{b, 80_000} }}},
-	} {
-		t.Run(control.name, func(t *testing.T) {
-			t.Parallel()
-			generator := statetest.StorePrograms(300)
-			for seed := range programs {
-				open := func() (state.Database, error) { return keepOpen{memstore.New()}, nil }
-				program := generator.Example(seed)
-				if err := statetest.CheckStore(control.kind, once(open), program, control.faults); err != nil {
-					t.Logf("found by program %d: %.300v", seed, err)
-					return
+	for _, control := range storeControls {
+		for _, kind := range control.kinds {
+			t.Run(kind.String()+": "+control.name, func(t *testing.T) {
+				t.Parallel()
+				generator := statetest.StorePrograms(300)
+				for seed := range programs {
+					if err := statetest.CheckStore(kind, inMemory(), generator.Example(seed), control.fault()); err != nil {
+						t.Logf("found by program %d: %.300v", seed, err)
+						return
+					}
 				}
+				t.Errorf("%d programs found no difference", programs)
+			})
+		}
+	}
+}
+
+// TestCheckStoreFindsNothing in a store with nothing taken out, whatever stands between.
+func TestCheckStoreFindsNothing(t *testing.T) {
+	generator := statetest.StorePrograms(300)
+	for _, kind := range statetest.StoreKinds {
+		for seed := range 20 {
+			if err := statetest.CheckStore(kind, inMemory(), generator.Example(seed), brokenBy(brokenStore{})); err != nil {
+				t.Errorf("%s, program %d: %v", kind, seed, err)
 			}
-			t.Errorf("%d programs found no difference", programs)
-		})
+		}
 	}
 }
 
@@ -84,13 +207,8 @@ type keepOpen struct{ state.Database }
 
 func (keepOpen) Close() error { return nil }
 
-// once returns the same database every time.
-func once(open func() (state.Database, error)) func() (state.Database, error) {
-	var db state.Database
-	return func() (_ state.Database, err error) {
-		if db == nil {
-			db, err = open()
-		}
-		return db, err
-	}
+// inMemory opens one database every time.
+func inMemory() func() (state.Database, error) {
+	db := keepOpen{memstore.New()}
+	return func() (state.Database, error) { return db, nil }
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -12,62 +11,11 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// found is one entry of a typed store as the subjects compare it.
-type found struct {
-	key, value string
-	from, to   int64
-}
-
-func (f found) String() string {
-	return fmt.Sprintf("%q = %.10q at %d..%d", f.key, f.value, f.from, f.to)
-}
-
-func gather[T any](seq iter.Seq2[T, error], as func(T) found) (all []found, err error) {
-	for v, err := range seq {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, as(v))
-	}
-	return all, nil
-}
-
-func diff(what string, got, want []found) error {
-	if slices.Equal(got, want) {
-		return nil
-	}
-	return fmt.Errorf("%s: got %v, want %v", what, got, want)
-}
-
-// inSpan returns what is in r, in its order.
-func inSpan(all []found, r state.Range) []found {
-	all = slices.DeleteFunc(slices.Clone(all), func(f found) bool {
-		return f.key < string(r.From) || r.To != nil && f.key >= string(r.To)
-	})
-	if r.Reverse {
-		slices.Reverse(all)
-	}
-	return all
-}
-
-func expect(what string, got found, ok bool, want *found) error {
-	switch {
-	case want == nil && ok:
-		return fmt.Errorf("%s: got %v, want nothing", what, got)
-	case want != nil && (!ok || got != *want):
-		return fmt.Errorf("%s: got %v (%t), want %v", what, got, ok, *want)
-	}
-	return nil
-}
-
 type timestampedSubject struct{}
 
-func (timestampedSubject) layout() state.Layout { return state.Layout{Kind: state.TimestampedKind} }
-func (timestampedSubject) unit() int64          { return 1 }
-
 func (timestampedSubject) see(m storeModel, key string) *found {
-	for at, value := range m.keys[key] {
-		return &found{key: key, value: *value, from: at}
+	for row, v := range m.keys[key] {
+		return &found{key: key, value: v.value, from: row.at}
 	}
 	return nil
 }
@@ -83,19 +31,15 @@ func (s timestampedSubject) all(m storeModel) (all []found) {
 
 func (s timestampedSubject) step(b state.Bytes, _ state.Layout, m *storeModel, op StoreOp) error {
 	view := state.NewTimestamped(b, textCodec{}, textCodec{})
-	put := func() {
-		delete(m.keys, op.key)
-		m.set(op.key, op.at, &op.value)
-	}
 	switch op.kind {
 	case storeWrite:
-		put()
+		m.only(op.key, moment(op.at), held{value: op.value})
 		return view.Put(op.key, op.value, op.at)
 	case storeReplace:
 		value, at, present, err := view.PutIfAbsent(op.key, op.value, op.at)
 		want := s.see(*m, op.key)
 		if want == nil {
-			put()
+			m.only(op.key, moment(op.at), held{value: op.value})
 		}
 		return errors.Join(err, expect("put if absent", found{key: op.key, value: value, from: at}, present, want))
 	case storeDelete:
@@ -117,27 +61,21 @@ func (s timestampedSubject) scan(b state.Bytes, m storeModel, r state.Range) err
 	return errors.Join(err, diff("scan", got, inSpan(s.all(m), r)))
 }
 
-func (s timestampedSubject) compare(b state.Bytes, m storeModel) error {
+func (s timestampedSubject) compare(b state.Bytes, _ state.Layout, m storeModel) error {
 	return errors.Join(s.scan(b, m, state.Range{}), s.scan(b, m, state.Range{Reverse: true}))
 }
 
-func (s timestampedSubject) compareCompacted(b state.Bytes, m storeModel) error {
-	return s.compare(b, m)
+func (s timestampedSubject) compareCompacted(b state.Bytes, l state.Layout, m storeModel) error {
+	return s.compare(b, l, m)
 }
 
-type dedupeSubject struct{}
-
-func (s dedupeSubject) layout() state.Layout {
-	return state.Layout{Kind: state.DedupeKind, Retention: storeRetention * s.unit()}
-}
-
-// unit makes half of the retention longer than the shortest segment.
-func (dedupeSubject) unit() int64 { return 4000 }
+// dedupeSubject holds the true retention, whatever the view believes in.
+type dedupeSubject struct{ retention int64 }
 
 func (s dedupeSubject) see(m storeModel, key string) *found {
-	for at, value := range m.keys[key] {
-		if at > m.now-s.layout().Retention {
-			return &found{key: key, value: *value, from: at}
+	for row, v := range m.keys[key] {
+		if row.at > m.now-s.retention {
+			return &found{key: key, value: v.value, from: row.at}
 		}
 	}
 	return nil
@@ -162,11 +100,10 @@ func (s dedupeSubject) step(b state.Bytes, l state.Layout, m *storeModel, op Sto
 		switch {
 		case was != nil:
 			want = state.Present
-		case op.at <= m.now-s.layout().Retention:
+		case op.at <= m.now-s.retention:
 			want = state.TooLate
 		default:
-			delete(m.keys, op.key)
-			m.set(op.key, op.at, &op.value)
+			m.only(op.key, moment(op.at), held{value: op.value})
 		}
 		r, p, err := view.PutIfAbsent(op.key, op.value, op.at)
 		if err == nil && p != want {
@@ -181,7 +118,7 @@ func (s dedupeSubject) step(b state.Bytes, l state.Layout, m *storeModel, op Sto
 			ok, err = view.Delete(op.key)
 			delete(m.keys, op.key)
 		} else if ok, err = view.Update(op.key, op.value); was != nil {
-			m.set(op.key, was.from, &op.value)
+			m.set(op.key, moment(was.from), held{value: op.value})
 		}
 		if ok != (was != nil) {
 			err = errors.Join(err, fmt.Errorf("it was there: %t, want %t", ok, was != nil))
@@ -202,8 +139,7 @@ func (s dedupeSubject) scan(b state.Bytes, l state.Layout, m storeModel, r state
 	return errors.Join(err, diff("scan", got, inSpan(s.all(m), r)))
 }
 
-func (s dedupeSubject) compare(b state.Bytes, m storeModel) error {
-	l := s.layout()
+func (s dedupeSubject) compare(b state.Bytes, l state.Layout, m storeModel) error {
 	view := state.NewDedupe(b, textCodec{}, textCodec{}, l)
 	for _, key := range storeKeys {
 		r, ok, err := view.Lookup(key)
@@ -214,45 +150,45 @@ func (s dedupeSubject) compare(b state.Bytes, m storeModel) error {
 	return errors.Join(s.scan(b, l, m, state.Range{}), s.scan(b, l, m, state.Range{Reverse: true}))
 }
 
-func (s dedupeSubject) compareCompacted(b state.Bytes, m storeModel) error { return s.compare(b, m) }
+func (s dedupeSubject) compareCompacted(b state.Bytes, l state.Layout, m storeModel) error {
+	return s.compare(b, l, m)
+}
 
 // versionedSubject keeps its view as a processor does, since that remembers where it looked.
 type versionedSubject struct {
-	bytes state.Bytes
-	view  state.Versioned[string, string]
+	// retention is the true one, whatever the view believes in.
+	retention int64
+	bytes     state.Bytes
+	view      state.Versioned[string, string]
 }
-
-func (*versionedSubject) layout() state.Layout {
-	return state.Layout{Kind: state.VersionedKind, Retention: storeRetention}
-}
-func (*versionedSubject) unit() int64 { return 1 }
 
 // at returns what is valid at t.
 func (s *versionedSubject) at(m storeModel, key string, t int64) *found {
 	at, ok := newest(m.keys[key], t)
-	if !ok || m.keys[key][at] == nil {
+	v := m.keys[key][moment(at)]
+	if !ok || v.deleted {
 		return nil
 	}
-	return &found{key: key, value: *m.keys[key][at], from: at}
+	return &found{key: key, value: v.value, from: at}
 }
 
 func (s *versionedSubject) asOf(m storeModel, key string, t int64) *found {
-	if t <= m.now-s.layout().Retention {
+	if t <= m.now-s.retention {
 		return nil
 	}
 	return s.at(m, key, t)
 }
 
 func (s *versionedSubject) history(m storeModel, key string, from, to int64) (all []found) {
-	from = max(from, m.now-s.layout().Retention+1, 0)
-	times := slices.Sorted(maps.Keys(m.keys[key]))
-	for i, at := range times {
+	from = max(from, m.now-s.retention+1, 0)
+	rows := slices.SortedFunc(maps.Keys(m.keys[key]), func(a, b rowTime) int { return cmp.Compare(a.at, b.at) })
+	for i, row := range rows {
 		end := state.Forever
-		if i+1 < len(times) {
-			end = times[i+1]
+		if i+1 < len(rows) {
+			end = rows[i+1].at
 		}
-		if value := m.keys[key][at]; value != nil && at <= to && end > from && from <= to {
-			all = append(all, found{key: key, value: *value, from: at, to: end})
+		if v := m.keys[key][row]; !v.deleted && row.at <= to && end > from && from <= to {
+			all = append(all, found{key: key, value: v.value, from: row.at, to: end})
 		}
 	}
 	return all
@@ -275,18 +211,18 @@ func (s *versionedSubject) step(b state.Bytes, l state.Layout, m *storeModel, op
 	switch op.kind {
 	case storeWrite, storeReplace, storeDelete:
 		m.now = max(m.now, op.at)
-		want := op.at > m.now-s.layout().Retention
-		value := &op.value
+		want := op.at > m.now-s.retention
+		v := held{value: op.value}
 		var stored bool
 		var err error
 		if op.kind == storeDelete {
-			value = nil
+			v = held{deleted: true}
 			stored, err = view.Delete(op.key, op.at)
 		} else {
 			stored, err = view.Put(op.key, op.value, op.at)
 		}
 		if want {
-			m.set(op.key, op.at, value)
+			m.set(op.key, moment(op.at), v)
 		}
 		if stored != want {
 			err = errors.Join(err, fmt.Errorf("stored is %t, want %t", stored, want))
@@ -340,11 +276,16 @@ func (s *versionedSubject) scan(view state.Versioned[string, string], m storeMod
 	return diff("scan", got, inSpan(s.all(m), r))
 }
 
-func (s *versionedSubject) compare(b state.Bytes, m storeModel) error {
-	view := state.NewVersioned(b, textCodec{}, textCodec{}, s.layout())
-	err := s.compareCompacted(b, m)
+func (s *versionedSubject) compare(b state.Bytes, l state.Layout, m storeModel) error {
+	view := state.NewVersioned(b, textCodec{}, textCodec{}, l)
+	err := s.compareCompacted(b, l, m)
+	horizon := m.now - s.retention
+	times := []int64{horizon - 1, horizon, horizon + 1, m.now, m.now + 1}
+	for t := horizon; t <= m.now; t += max(s.retention/12, 1) {
+		times = append(times, t)
+	}
 	for _, key := range storeKeys {
-		for t := m.now - storeRetention - 1; t <= m.now+1; t += 3 {
+		for _, t := range times {
 			value, from, ok, e := view.GetAsOf(key, t)
 			err = errors.Join(err, e, expect("get as of", found{key: key, value: value, from: from}, ok, s.asOf(m, key, t)))
 		}
@@ -356,8 +297,8 @@ func (s *versionedSubject) compare(b state.Bytes, m storeModel) error {
 }
 
 // compareCompacted compares the latest versions: compaction takes the history, which is why it has to wait.
-func (s *versionedSubject) compareCompacted(b state.Bytes, m storeModel) error {
-	view := state.NewVersioned(b, textCodec{}, textCodec{}, s.layout())
+func (s *versionedSubject) compareCompacted(b state.Bytes, l state.Layout, m storeModel) error {
+	view := state.NewVersioned(b, textCodec{}, textCodec{}, l)
 	err := errors.Join(s.scan(view, m, state.Range{}), s.scan(view, m, state.Range{Reverse: true}))
 	for _, key := range storeKeys {
 		value, from, ok, e := view.Get(key)
