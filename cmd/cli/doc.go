@@ -53,8 +53,10 @@
 //
 // verify ends with 0 only if every store was verified and is equal. Rows of a store that the last topology did not
 // have any more are not looked at, and their outcome is "unused". Keys that differ and were written again past the
-// position of the state cannot be judged, because compaction may have removed what the state was made of: if
-// there is nothing worse, it ends with 1 and says so.
+// position of the state cannot be judged, because compaction may have removed what the state was made of.
+// Neither can rows that only the state has and that are so old that brokers may have deleted or compacted their
+// records by the clock: stores forget by their stream time, which can be far behind it. If there is nothing worse, it
+// ends with 1 and says so.
 //
 // # Signals
 //

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,14 +90,15 @@ func progressTo(w io.Writer) func(admin.VerifyProgress) {
 	}
 }
 
-// verdict says what is wrong altogether: a difference weighs more than what could not be verified.
+// verdict says what is wrong altogether: a difference weighs more than what could not be verified, and a changelog that is another one more
+// than one that could not be read.
 func verdict(outcomes []admin.Verification) error {
 	var differ, unjudged, failed, lost int
-	var why error
+	var why, whyLost error
 	for _, o := range outcomes {
 		switch {
 		case errors.Is(o.Err, admin.ErrChangelog):
-			lost, why = lost+1, o.Err
+			lost, whyLost = lost+1, o.Err
 		case o.Err != nil:
 			failed, why = failed+1, o.Err
 		case o.Differences > 0:
@@ -109,10 +111,12 @@ func verdict(outcomes []admin.Verification) error {
 	case differ > 0:
 		return fmt.Errorf("%d of %d: %w; rebuild makes them anew", differ, len(outcomes), errDiffers)
 	case lost > 0, failed > 0:
-		return fmt.Errorf("%d of %d stores could not be verified, one of them because: %w", lost+failed, len(outcomes), why)
+		return fmt.Errorf("%d of %d stores could not be verified, one of them because: %w", lost+failed, len(outcomes),
+			cmp.Or(whyLost, why))
 	case unjudged > 0:
-		return fmt.Errorf("no difference was found, but %d of %d stores have keys that cannot be judged: their changelogs have gone on, "+
-			"and compaction may have removed what the state was made of", unjudged, len(outcomes))
+		return fmt.Errorf("no difference was found, but %d of %d stores have keys that cannot be judged: their changelogs have gone on, and "+
+			"compaction may have removed what the state was made of, or brokers have deleted by the clock what the state still has", unjudged,
+			len(outcomes))
 	}
 	return nil
 }
