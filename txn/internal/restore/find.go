@@ -71,6 +71,7 @@ func (r *Restorer) findInputs(ctx context.Context, req Request) (found Found, me
 		}
 		found.Inputs = append(found.Inputs, in)
 	}
+	found.Rebuilding = metadata == Rebuilding
 	return found, metadata, nil
 }
 

@@ -45,6 +45,8 @@ type Found struct {
 	// Blob is the metadata committed with the first input partition; nil when there is none or it is not ours.
 	Blob       *task.Blob
 	Changelogs []Changelog
+	// Rebuilding says that a rebuild from input has begun to empty the changelogs, and has not ended: see the constant.
+	Rebuilding bool
 	// Database are the positions in the task's database; zero for a new one.
 	Database state.Positions
 	// HasState says that the task has stores.
@@ -109,6 +111,9 @@ func Judge(f Found) (Plan, error) {
 	if f.Blob == nil {
 		if f.emptyState() {
 			return f.fresh(), nil
+		}
+		if f.Rebuilding {
+			return Plan{}, f.stop("a rebuild from input was interrupted, and the state is neither the old one nor empty", fromInputAgain)
 		}
 		return Plan{}, f.stop("the committed offsets carry no metadata of this application, but there is state: they were set from "+
 			"outside or by another program", offsetsBack, acceptSkip, adopt, fromInput)

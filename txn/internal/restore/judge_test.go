@@ -229,3 +229,25 @@ func TestJudgeReplacedStores(t *testing.T) {
 		}
 	}
 }
+
+// TestJudgeHalfRebuilt: a state that a rebuild from input has begun to empty has one way out, and no offsets that it could belong to.
+func TestJudgeHalfRebuilt(t *testing.T) {
+	f := found()
+	f.Blob, f.Rebuilding = nil, true
+	_, err := Judge(f)
+	if err == nil || !strings.Contains(err.Error(), "was interrupted") || !strings.Contains(err.Error(), "rebuild from-input in_3") {
+		t.Fatalf("got %v, want a stop that names the rebuild", err)
+	}
+	for _, refused := range []string{"adopt", "accept-skip", "offsets back"} {
+		if strings.Contains(err.Error(), refused) {
+			t.Errorf("%v names %q, which is refused", err, refused)
+		}
+	}
+	f.Database = state.Positions{}
+	for i := range f.Changelogs {
+		f.Changelogs[i].Empty = true
+	}
+	if _, err := Judge(f); err != nil {
+		t.Errorf("nothing is left of the old state: %v", err)
+	}
+}
