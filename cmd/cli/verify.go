@@ -167,7 +167,7 @@ func verifyResultOf(s opened, outcomes []admin.Verification, encoding string) ve
 	out := verifyResult{Equal: true}
 	for _, o := range outcomes {
 		out.Equal = out.Equal && o.Equal()
-		rows := s.rows(o.Store, encoding)
+		rows := s.rows(o.Store, o.Layout, encoding)
 		v := verifyStore{
 			Store: o.Store, At: stateAtOf(o.At), Outcome: outcomeOf(o), Changelog: o.Changelog, Start: o.Start, Position: o.Position,
 			Rows: o.Rows, Differences: o.Differences, Unjudged: o.Unjudged, First: []verifyDifference{},
@@ -178,11 +178,11 @@ func verifyResultOf(s opened, outcomes []admin.Verification, encoding string) ve
 		for _, d := range o.First {
 			shown := verifyDifference{Kind: d.Kind}
 			if d.Kind != admin.Missing {
-				row := rowOf(rows.keyPart(d.Key), rows.valuePart(d.Local))
+				row := rows.row(d.Key, d.Local).json()
 				shown.Local = &row
 			}
 			if d.Kind != admin.Extra {
-				row := rowOf(rows.keyPart(d.Key), rows.valuePart(d.Changelog))
+				row := rows.row(d.Key, d.Changelog).json()
 				shown.Changelog = &row
 			}
 			v.First = append(v.First, shown)
@@ -209,7 +209,7 @@ func writeVerifications(out io.Writer, s opened, outcomes []admin.Verification, 
 	text.Reset()
 	for _, o := range outcomes {
 		place := fmt.Sprintf("%s[%d]", o.Store, o.Task.Partition)
-		rows := s.rows(o.Store, encoding)
+		rows := s.rows(o.Store, o.Layout, encoding)
 		if o.Err != nil {
 			fmt.Fprintf(&text, "\n%s: %s\n", place, o.Err)
 		}
@@ -220,14 +220,14 @@ func writeVerifications(out io.Writer, s opened, outcomes []admin.Verification, 
 			fmt.Fprintf(&text, "\n%s: keys that differ: %d; that cannot be judged: %d\n", place, o.Differences, o.Unjudged)
 		}
 		for _, d := range o.First {
-			switch key := rows.keyPart(d.Key); d.Kind {
+			local, logged := rows.row(d.Key, d.Local), rows.row(d.Key, d.Changelog)
+			switch d.Kind {
 			case admin.Missing:
-				fmt.Fprintf(&text, "  missing  %s  the changelog has %s\n", key, rows.valuePart(d.Changelog))
+				fmt.Fprintf(&text, "  missing  %s  the changelog has %s\n", logged.keyText(), logged.valueText())
 			case admin.Extra:
-				fmt.Fprintf(&text, "  extra    %s  the state has %s\n", key, rows.valuePart(d.Local))
+				fmt.Fprintf(&text, "  extra    %s  the state has %s\n", local.keyText(), local.valueText())
 			case admin.OtherValue:
-				fmt.Fprintf(&text, "  value    %s  the state has %s, the changelog %s\n", key, rows.valuePart(d.Local),
-					rows.valuePart(d.Changelog))
+				fmt.Fprintf(&text, "  value    %s  the state has %s, the changelog %s\n", local.keyText(), local.valueText(), logged.valueText())
 			}
 		}
 		if more := o.Differences - int64(len(o.First)); more > 0 {
