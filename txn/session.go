@@ -40,9 +40,10 @@ type session struct {
 	// poll ends before ctx: nothing more is fetched, and what was fetched can still be committed.
 	poll    context.Context
 	endPoll context.CancelCauseFunc
-	// opening counts the goroutines that open tasks.
-	opening sync.WaitGroup
-	pauses  *pauses
+	// opening counts the goroutines that open tasks, openings orders those of one task.
+	opening  sync.WaitGroup
+	openings openings
+	pauses   *pauses
 	// failFast ends the session with the first task that stops.
 	failFast bool
 	// promised says that the group's plan owes this process a task that another member still has to give up.
