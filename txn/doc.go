@@ -75,7 +75,8 @@
 //
 // [Read] serves committed state of the tasks that are here, with the ownership epoch, the positions and the round that it belongs to. It
 // refuses while a task restores, is stopped, has been lost, or has a commit in doubt for more than five seconds; [Stale] asks for what there
-// is. Package admin reads it from another process, over the control socket or from the directory. Doubt begins when a commit is sent, and ends when it is answered, or found in the stable offsets and applied or run again.
+// is. Package admin reads it from another process, over the control socket or from the directory. Doubt begins when a commit is sent, and ends
+// when it is answered, or found in the stable offsets and applied or run again.
 //
 // # Versions
 //

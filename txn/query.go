@@ -84,8 +84,8 @@ func (o readOption) applyRead(s *readSettings) { o(s) }
 // the restore began, and shows nothing newer. [View.Round] is then the round that the database was at when the restore began.
 func Stale() ReadOption { return readOption(func(s *readSettings) { s.stale = true }) }
 
-// Read returns a view of a store's partition, for a store of any kind. It reads what is committed and applied, never the writes of an open round. What it contains
-// is told by [View.Positions] and [View.Round], who owned it by [View.Epoch].
+// Read returns a view of a store's partition, for a store of any kind. It reads what is committed and applied, never the writes of an open
+// round. What it contains is told by [View.Positions] and [View.Round], who owned it by [View.Epoch].
 //
 // It fails with an error that wraps ErrNotServing while the task is not here, restores, is stopped, is in doubt for more than five seconds,
 // or is known to be lost; all but the first can be read with [Stale]. It fails with state.ErrUnknownStore for a store that the topology
