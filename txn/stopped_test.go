@@ -3,8 +3,10 @@ package txn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -57,5 +59,34 @@ func TestSettledWithStoppedTasks(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWhyStopped: of several reasons the same one is told every time, and one that ends the process with the exit code of damaged data
+// before all others.
+func TestWhyStopped(t *testing.T) {
+	first, second := errors.New("first"), errors.New("second")
+	lost := fmt.Errorf("%w: records were deleted", ErrIntegrity)
+	corrupt := &topology.Failure{Class: topology.Corruption, Err: errors.New("a row")}
+	for _, tc := range []struct {
+		reasons []error
+		want    error
+		stopped int
+	}{
+		{[]error{nil, nil}, nil, 0},
+		{[]error{nil, second, first}, second, 2},
+		{[]error{first, second, lost, corrupt}, lost, 4},
+		{[]error{first, corrupt, lost}, corrupt, 3},
+		{[]error{first, fmt.Errorf("%w: a table", state.ErrCorrupt)}, state.ErrCorrupt, 2},
+	} {
+		for range 20 { // the order of a map
+			tasks := newTaskTable()
+			for p, why := range tc.reasons {
+				tasks.entries[topology.TaskID{Subtopology: "in", Partition: int32(p)}] = &taskEntry{stopped: why}
+			}
+			if n, why := tasks.whyStopped(); n != tc.stopped || !errors.Is(why, tc.want) {
+				t.Fatalf("of %v: %d, %v", tc.reasons, n, why)
+			}
+		}
 	}
 }
