@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 
 	"github.com/onceward/onceward/state"
@@ -88,5 +89,28 @@ func TestWhyStopped(t *testing.T) {
 				t.Fatalf("of %v: %d, %v", tc.reasons, n, why)
 			}
 		}
+	}
+}
+
+// TestRebuildEndsWithOwnership: what was asked for a task ends when the task has moved to another instance, and not while it is on its way
+// back.
+func TestRebuildEndsWithOwnership(t *testing.T) {
+	stays, moves := topology.TaskID{Subtopology: "in", Partition: 0}, topology.TaskID{Subtopology: "in", Partition: 1}
+	s := &session{tasks: newTaskTable(), rebuilds: &rebuilds{}, in: &instance{app: &App{log: slog.New(slog.DiscardHandler)}}}
+	s.tasks.entries[stays] = &taskEntry{}
+	s.rebuilds.ask(stays, nil)
+	s.rebuilds.ask(moves, []string{"rows"})
+	s.promised.Store(true)
+	(*callbacks)(s).Settled()
+	if _, ok := s.rebuilds.wanted(moves); !ok {
+		t.Error("a task that is promised is not rebuilt")
+	}
+	s.promised.Store(false)
+	(*callbacks)(s).Settled()
+	if _, ok := s.rebuilds.wanted(moves); ok {
+		t.Error("the request outlives the ownership of the task")
+	}
+	if _, ok := s.rebuilds.wanted(stays); !ok {
+		t.Error("a task that stays is not rebuilt")
 	}
 }

@@ -41,11 +41,12 @@ func (s *session) taskStopped(id topology.TaskID, e *taskEntry, err error) {
 	s.endIfAllStopped()
 }
 
-// Settled is part of broker.Assignment. The last task that works may have moved away: what is left is then all stopped.
+// Settled is part of broker.Assignment. Tasks may have moved away: what was asked for them is over, and what is left may all be stopped.
 func (c *callbacks) Settled() {
 	s := (*session)(c)
 	s.tasks.Lock()
 	defer s.tasks.Unlock()
+	s.forgetRebuilds()
 	s.endIfAllStopped()
 }
 
