@@ -80,7 +80,8 @@ type StopError struct {
 	Task   topology.TaskID
 	Reason string
 	WayOut string
-	// Cause wraps state.ErrFormat where a newer build has been there. It is nil where state and offsets do not name each other.
+	// Cause wraps state.ErrFormat where a newer build has been there, and state.ErrCorrupt where a changelog holds what the store cannot have.
+	// It is nil where state and offsets do not name each other.
 	Cause error
 	// older says that the commit is one from before the state. A coordinator can give such an answer for a while: see Restore.
 	older bool
