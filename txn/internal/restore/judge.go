@@ -275,6 +275,11 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 	if len(named) == len(b.Changelogs) && task.TopicsHash(named) != b.Topics {
 		return Plan{}, f.stop("a changelog topic is not the one that the last commit names: it was deleted and created again", fromInput, adopt)
 	}
+	// With a store of the commit gone from the topology, the hash says nothing, and which of two topics the commit means nobody can tell.
+	if i := slices.IndexFunc(plan.Replays, func(r Replay) bool { return r.Full == Recreated }); i >= 0 && len(named) != len(b.Changelogs) {
+		return Plan{}, f.stop(fmt.Sprintf("the database was written from another topic than %s is now, and the last commit has stores that the "+
+			"topology does not have, so it cannot be told which topic it means", plan.Replays[i].Topic), fromInput, adopt)
+	}
 	// An empty database is at the committed positions if the commit names none of its stores: it has nothing that a round wrote.
 	if !missing && !f.emptyDatabase() && f.Database.State != b.State {
 		return Plan{}, f.stop("the database is at the committed positions, but it was written by another round than the commit names",

@@ -108,6 +108,10 @@ func TestJudge(t *testing.T) {
 			f.Changelogs[0].TopicID = [16]byte{99}
 			f.Database = state.Positions{}
 		}, stop: "deleted and created again"},
+		{name: "a changelog exists anew, and a store is gone from the topology", change: func(f *Found) {
+			f.Database.Changelogs[0].TopicID = [16]byte{99}
+			f.Changelogs = f.Changelogs[:1]
+		}, stop: "cannot be told which topic"},
 		{name: "offset set back from outside", change: func(f *Found) { f.Inputs[0].Committed = 10 }, stop: "committed offset of in[3] is 10"},
 		{name: "offset set forward from outside", change: func(f *Found) { f.Inputs[0].Committed = 1000 }, stop: "committed offset of in[3] is 1000"},
 		{name: "no metadata, but state", change: func(f *Found) { f.Blob = nil }, stop: "no metadata"},
