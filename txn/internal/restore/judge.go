@@ -34,8 +34,12 @@ type Changelog struct {
 	// DeleteRetention is how long the topic keeps tombstones.
 	DeleteRetention time.Duration
 	// Deletes says that the topic forgets old records by itself, as those of stores with a retention do. What is gone from it is expired
-	// in the store too, whose reads say so.
+	// in the store too, unless old input is processed: see expired.
 	Deletes bool
+	// Retention is how long such a topic keeps records, by the clock; 0 is for ever, or not known.
+	Retention time.Duration
+	// Layout is that of the store.
+	Layout state.Layout
 }
 
 // Found is everything that Judge looks at.
@@ -309,7 +313,7 @@ func (f Found) judgeChangelog(c Changelog, committed task.BlobChangelog, plan *P
 		replay.From = target
 		plan.Replays = append(plan.Replays, replay)
 		return nil
-	case have.Applied > 0 && have.Scanned < c.LogStart && !c.Deletes:
+	case have.Applied > 0 && have.Scanned < c.LogStart && !c.expired(f.Now, committed.StreamTime):
 		full(Truncated, fmt.Sprintf("it ends at %d and the changelog starts at %d", have.Scanned, c.LogStart))
 	case have.Applied > 0 && f.tooOld(c):
 		full(Expired, "it is so old that deletions may be missing from the changelog")
@@ -317,6 +321,13 @@ func (f Found) judgeChangelog(c Changelog, committed task.BlobChangelog, plan *P
 	*missing = true
 	plan.Replays = append(plan.Replays, replay)
 	return nil
+}
+
+// expired reports whether all that the brokers delete of the changelog is out of sight of the store. Then a database goes on where the log
+// begins: what it has from before and what was deleted there meanwhile, nobody reads. Where old input is processed, the clock is ahead of the
+// stream time, and rows that can still be read may have lost the records that have changed or deleted them since.
+func (c Changelog) expired(now time.Time, streamTime int64) bool {
+	return c.Deletes && c.Retention > 0 && !c.Layout.Live(now.Add(-c.Retention).UnixMilli(), streamTime)
 }
 
 // have returns what the database has of a store.

@@ -321,6 +321,7 @@ func (o *opening) restore(ctx context.Context, found Found, plan Plan) error {
 	for _, c := range plan.Replays {
 		o.full = cmp.Or(o.full, c.Full)
 	}
+	o.tellLost(plan.Replays, found.Now)
 	if err := o.empty(plan.Replays); err != nil {
 		return fmt.Errorf("restoring task %s: %w", o.req.Task, err)
 	}
