@@ -32,9 +32,9 @@ type Reader interface {
 type Database interface {
 	Reader
 	// Declare records the stores beside the data, so that tools can tell what ids and rows mean. It refuses
-	// with ErrStoreID a name whose id belongs to another name, and with ErrLayout a store that was declared
-	// with another layout, also when both are declared by one call, and what can be no store. A call declares all of
-	// them or none; declaring again changes nothing.
+	// with ErrStoreID a name whose id belongs to another name, and with ErrLayout a store that has rows of
+	// another layout, also when both are declared by one call, and what can be no store. A call declares all of
+	// them or none; declaring again changes nothing. A store that was emptied (Remove) may get another layout.
 	Declare(stores ...Declaration) error
 	// Stores returns the declared stores in ascending order of their names.
 	Stores() ([]Declaration, error)

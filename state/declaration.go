@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -40,23 +41,36 @@ func (d Declaration) validate() error {
 	return nil
 }
 
-// Undeclared returns those of stores that are not in known, each once. It is how a Database judges what Declare was
-// given; the errors are those of Declare.
-func Undeclared(known map[StoreID]Declaration, stores []Declaration) (added []Declaration, err error) {
-	for _, d := range stores {
+// Undeclared returns those of stores that a database has to write down, each once: that are not in known, and those with another layout of
+// which it has no rows. It is how a Database judges what Declare was given; empty says whether a store has no rows, and the errors are those
+// of Declare, or its own.
+func Undeclared(
+	known map[StoreID]Declaration, stores []Declaration, empty func(StoreID) (bool, error),
+) (added []Declaration, err error) {
+	for i, d := range stores {
 		if err := d.validate(); err != nil {
 			return nil, err
 		}
 		id := IDOf(d.Name)
-		other, taken := known[id]
-		if i := slices.IndexFunc(added, func(a Declaration) bool { return IDOf(a.Name) == id }); i >= 0 {
-			other, taken = added[i], true
+		if j := slices.IndexFunc(stores[:i], func(o Declaration) bool { return IDOf(o.Name) == id }); j >= 0 {
+			if err := d.Conflict(stores[j]); err != nil {
+				return nil, err
+			}
+			continue
 		}
-		if !taken {
-			added = append(added, d)
-		} else if err := d.Conflict(other); err != nil {
-			return nil, err
+		if other, taken := known[id]; taken {
+			conflict := d.Conflict(other)
+			if conflict == nil {
+				continue
+			}
+			if !errors.Is(conflict, ErrLayout) {
+				return nil, conflict
+			}
+			if none, err := empty(id); err != nil || !none {
+				return nil, cmp.Or(err, conflict)
+			}
 		}
+		added = append(added, d)
 	}
 	return added, nil
 }

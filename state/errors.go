@@ -33,8 +33,8 @@ var (
 	ErrFormat = errors.New("unknown format")
 	// ErrForeign: the directory belongs to something else.
 	ErrForeign = errors.New("not this application's state directory")
-	// ErrLayout: a store is declared with another layout than its rows have. Nothing was changed; the store has
-	// to be restored in full from its changelog.
+	// ErrLayout: a store is declared with another layout than its rows have. Nothing was changed; the store has to be
+	// emptied, declared again and restored in full from its changelog.
 	ErrLayout = errors.New("the store has rows of another layout")
 	// ErrTime: a store was given a time that it cannot keep: one before 1970 or after the year 2262, or a session
 	// that ends before it starts. Nothing was written.

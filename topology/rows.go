@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// Rows turns the rows of a store into values and back, for tools that know a store by its name only. It is immutable and safe for
+// Rows turns the keys and values of a store into bytes and back, for tools that know a store by its name only. In a key-value store these are
+// the rows; rows of every other kind have times beside them, and are taken apart by [state.Layout.Parts]. It is immutable and safe for
 // concurrent use.
 type Rows struct {
 	parseKey      func(text string) ([]byte, error)

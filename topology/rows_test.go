@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
@@ -71,5 +72,39 @@ func TestRows(t *testing.T) {
 	}
 	if got := topology.ChangelogTopic(top.Application(), "numbers"); got != top.Subtopologies()[0].Stores[0].ChangelogTopic {
 		t.Errorf("the changelog is %s", got)
+	}
+}
+
+// TestRowsOfEveryKind: a store of any kind has codecs for its keys and values.
+func TestRowsOfEveryKind(t *testing.T) {
+	b := topology.NewBuilder("rows")
+	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
+	stores := []topology.AnyStore{
+		topology.TimestampedStore("timestamped", schemas.String(), schemas.Int64()),
+		topology.WindowStore("window", schemas.String(), schemas.Int64(), time.Hour),
+		topology.SessionStore("session", schemas.String(), schemas.Int64(), time.Hour),
+		topology.VersionedStore("versioned", schemas.String(), schemas.Int64(), time.Hour),
+		topology.DedupeStore("dedupe", schemas.String(), schemas.Int64(), time.Hour),
+	}
+	topology.Stateful(in, "keep", stores...).Process(func(*topology.Setup) (topology.Handler[string, string], error) {
+		return func(*topology.Context, topology.Record[string, string]) error { return nil }, nil
+	})
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range stores {
+		rows, ok := top.Rows(s.Name())
+		if !ok {
+			t.Errorf("no rows of %s", s.Name())
+			continue
+		}
+		key, err := rows.ParseKey("k")
+		if err != nil || string(key) != "k" {
+			t.Errorf("%s: the key is %q, %v", s.Name(), key, err)
+		}
+		if v, err := rows.Value([]byte{0, 0, 0, 0, 0, 0, 1, 2}); err != nil || v != int64(258) {
+			t.Errorf("%s: the value is %v, %v", s.Name(), v, err)
+		}
 	}
 }

@@ -77,9 +77,7 @@ func infoOf[K, V any](name string, layout state.Layout, key schemas.Codec[K], va
 	if keyNull || valueNull {
 		return info, errors.New("Nullable codecs are for topics; a store has no nulls")
 	}
-	if layout == (state.Layout{}) {
-		info.rows = rowsOf(key, value)
-	}
+	info.rows = rowsOf(key, value)
 	return info, layout.Validate()
 }
 

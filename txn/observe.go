@@ -139,11 +139,16 @@ func (a *App) snapshot() metrics.Snapshot {
 	a.mu.Lock()
 	snap.Instance = a.mu.instance
 	current := a.mu.session
-	if a.mu.shared != nil { // under the lock: it is closed after it was taken from here
-		cache := a.mu.shared.Metrics()
+	shared := a.mu.shared
+	if shared != nil { // under the lock: it is closed after it was taken from here
+		cache := shared.Metrics()
 		snap.Cache = &cache
 	}
 	a.mu.Unlock()
+	if shared != nil { // not under the lock: it waits for a database that is being closed
+		spent := shared.Spent()
+		snap.Memory = &spent
+	}
 	if current != nil {
 		current.snapshot(&snap)
 	}

@@ -16,7 +16,8 @@ import (
 )
 
 // rebuilds are the databases that are to be made anew when their tasks are opened the next time, with the stores, none for all. They
-// outlive a membership: a rebuild that a rebalance has interrupted is begun again if the task comes back.
+// outlive a membership, because a rebuild begins with a new one. They end with the ownership of the task: a task that comes back some day has
+// another history by then, and nobody waits for its rebuild any more.
 type rebuilds struct {
 	mu    sync.Mutex
 	asked map[topology.TaskID][]string
@@ -42,6 +43,30 @@ func (r *rebuilds) over(id topology.TaskID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.asked, id)
+}
+
+// gone forgets the requests about tasks that are not here, and returns them.
+func (r *rebuilds) gone(here map[topology.TaskID]*taskEntry) (gone []topology.TaskID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id := range r.asked {
+		if here[id] == nil {
+			gone = append(gone, id)
+			delete(r.asked, id)
+		}
+	}
+	return gone
+}
+
+// forgetRebuilds gives up what was asked for tasks that an assignment has left to others, and that are not promised. The caller holds the lock
+// of the task table.
+func (s *session) forgetRebuilds() {
+	if s.rebuilds == nil || s.promised.Load() {
+		return
+	}
+	for _, id := range s.rebuilds.gone(s.tasks.entries) {
+		s.in.app.log.Warn("a rebuild is given up: the task has moved to another instance", "task", id.String())
+	}
 }
 
 // errRebuilt ends a session so that another one rebuilds tasks.
@@ -152,7 +177,7 @@ func RebuildTasks(ctx context.Context, stateDir string, tasks, stores []string, 
 
 // rebuild makes the database of a task anew, if that was asked for, before it is opened.
 func (s *session) rebuild(ctx context.Context, id topology.TaskID, e *taskEntry) error {
-	stores, ok := s.in.app.rebuilds.wanted(id)
+	stores, ok := s.rebuilds.wanted(id)
 	if !ok {
 		return nil
 	}
@@ -164,7 +189,7 @@ func (s *session) rebuild(ctx context.Context, id topology.TaskID, e *taskEntry)
 	// Another try would meet the same. To open the task as it is ends better: what is damaged, or has another layout, is restored in full.
 	hopeless := errors.Is(err, state.ErrCorrupt) || errors.Is(err, state.ErrLayout)
 	if err == nil || stops || hopeless {
-		s.in.app.rebuilds.over(id)
+		s.rebuilds.over(id)
 	}
 	switch {
 	case err == nil:

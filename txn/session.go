@@ -40,9 +40,12 @@ type session struct {
 	// poll ends before ctx: nothing more is fetched, and what was fetched can still be committed.
 	poll    context.Context
 	endPoll context.CancelCauseFunc
-	// opening counts the goroutines that open tasks.
-	opening sync.WaitGroup
-	pauses  *pauses
+	// opening counts the goroutines that open tasks, openings orders those of one task.
+	opening  sync.WaitGroup
+	openings openings
+	pauses   *pauses
+	// rebuilds are what was asked of the process; nil in tests that ask for nothing.
+	rebuilds *rebuilds
 	// failFast ends the session with the first task that stops.
 	failFast bool
 	// promised says that the group's plan owes this process a task that another member still has to give up.
@@ -160,7 +163,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	}
 	a.metrics.Membership()
 	s := &session{
-		in: in, subs: map[string]topology.Subtopology{}, tasks: newTaskTable(), failFast: a.cfg.FailFast,
+		in: in, subs: map[string]topology.Subtopology{}, tasks: newTaskTable(), failFast: a.cfg.FailFast, rebuilds: &a.rebuilds,
 		dispatcher: health.Loop{Name: "dispatcher"}, planned: make(chan struct{}, 1), full: make(chan struct{}, 1),
 	}
 	s.mu.cancels = map[topology.TaskID]context.CancelFunc{}

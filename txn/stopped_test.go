@@ -3,8 +3,11 @@ package txn
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"testing"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -57,5 +60,57 @@ func TestSettledWithStoppedTasks(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWhyStopped: of several reasons the same one is told every time, and one that ends the process with the exit code of damaged data
+// before all others.
+func TestWhyStopped(t *testing.T) {
+	first, second := errors.New("first"), errors.New("second")
+	lost := fmt.Errorf("%w: records were deleted", ErrIntegrity)
+	corrupt := &topology.Failure{Class: topology.Corruption, Err: errors.New("a row")}
+	for _, tc := range []struct {
+		reasons []error
+		want    error
+		stopped int
+	}{
+		{[]error{nil, nil}, nil, 0},
+		{[]error{nil, second, first}, second, 2},
+		{[]error{first, second, lost, corrupt}, lost, 4},
+		{[]error{first, corrupt, lost}, corrupt, 3},
+		{[]error{first, fmt.Errorf("%w: a table", state.ErrCorrupt)}, state.ErrCorrupt, 2},
+	} {
+		for range 20 { // the order of a map
+			tasks := newTaskTable()
+			for p, why := range tc.reasons {
+				tasks.entries[topology.TaskID{Subtopology: "in", Partition: int32(p)}] = &taskEntry{stopped: why}
+			}
+			if n, why := tasks.whyStopped(); n != tc.stopped || !errors.Is(why, tc.want) {
+				t.Fatalf("of %v: %d, %v", tc.reasons, n, why)
+			}
+		}
+	}
+}
+
+// TestRebuildEndsWithOwnership: what was asked for a task ends when the task has moved to another instance, and not while it is on its way
+// back.
+func TestRebuildEndsWithOwnership(t *testing.T) {
+	stays, moves := topology.TaskID{Subtopology: "in", Partition: 0}, topology.TaskID{Subtopology: "in", Partition: 1}
+	s := &session{tasks: newTaskTable(), rebuilds: &rebuilds{}, in: &instance{app: &App{log: slog.New(slog.DiscardHandler)}}}
+	s.tasks.entries[stays] = &taskEntry{}
+	s.rebuilds.ask(stays, nil)
+	s.rebuilds.ask(moves, []string{"rows"})
+	s.promised.Store(true)
+	(*callbacks)(s).Settled()
+	if _, ok := s.rebuilds.wanted(moves); !ok {
+		t.Error("a task that is promised is not rebuilt")
+	}
+	s.promised.Store(false)
+	(*callbacks)(s).Settled()
+	if _, ok := s.rebuilds.wanted(moves); ok {
+		t.Error("the request outlives the ownership of the task")
+	}
+	if _, ok := s.rebuilds.wanted(stays); !ok {
+		t.Error("a task that stays is not rebuilt")
 	}
 }

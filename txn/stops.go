@@ -41,31 +41,52 @@ func (s *session) taskStopped(id topology.TaskID, e *taskEntry, err error) {
 	s.endIfAllStopped()
 }
 
-// Settled is part of broker.Assignment. The last task that works may have moved away: what is left is then all stopped.
+// Settled is part of broker.Assignment. Tasks may have moved away: what was asked for them is over, and what is left may all be stopped.
 func (c *callbacks) Settled() {
 	s := (*session)(c)
 	s.tasks.Lock()
 	defer s.tasks.Unlock()
+	s.forgetRebuilds()
 	s.endIfAllStopped()
 }
 
-// endIfAllStopped ends the session when it has tasks, none of them works and none is promised, with the reason of the first. A process
-// without any task stays: it is there for the tasks of others. The caller holds the lock of the task table.
+// endIfAllStopped ends the session when it has tasks, none of them works and none is promised. A process without any task stays: it is there
+// for the tasks of others. The caller holds the lock of the task table.
 func (s *session) endIfAllStopped() {
 	if len(s.tasks.entries) == 0 || s.promised.Load() {
 		return // what is promised comes with another assignment, or goes to somebody else with one
 	}
-	var first topology.TaskID
-	var reason error
-	for id, e := range s.tasks.entries {
+	for _, e := range s.tasks.entries {
 		if e.stopped == nil || e.resumes {
 			return // it works, or is on its way, or waits for nothing but space
 		}
-		if reason == nil || compareTasks(id, first) < 0 {
-			first, reason = id, e.stopped
+	}
+	_, why := s.tasks.whyStopped()
+	s.endPoll(fmt.Errorf("%w: %w", ErrAllStopped, why))
+}
+
+// whyStopped returns how many tasks do not work any more, and the reason that stands for all of them: the same one at every look, and one that
+// says that stored data contradict each other before any other, because such a process is not to be started again as it is. The caller holds
+// the lock.
+func (t *taskTable) whyStopped() (stopped int, why error) {
+	var first topology.TaskID
+	for id, e := range t.entries {
+		if e.stopped == nil {
+			continue
+		}
+		stopped++
+		grave, graver := contradicts(why), contradicts(e.stopped)
+		if why == nil || graver && !grave || graver == grave && compareTasks(id, first) < 0 {
+			first, why = id, e.stopped
 		}
 	}
-	s.endPoll(fmt.Errorf("%w: %w", ErrAllStopped, reason))
+	return stopped, why
+}
+
+// contradicts reports whether an error says that what is stored is damaged, or contradicts itself.
+func contradicts(err error) bool {
+	failure, isRecord := errors.AsType[*topology.Failure](err)
+	return errors.Is(err, ErrIntegrity) || errors.Is(err, state.ErrCorrupt) || isRecord && failure.Class == topology.Corruption
 }
 
 // stoppedByWorker is taskStopped for a task that stopped by itself.
@@ -122,17 +143,11 @@ var ErrIntegrity = worker.ErrIntegrity
 func (s *session) stopped() error {
 	s.tasks.RLock()
 	defer s.tasks.RUnlock()
-	n, first := 0, error(nil)
-	for _, e := range s.tasks.entries {
-		if e.stopped != nil {
-			n++
-			first = e.stopped
-		}
-	}
+	n, why := s.tasks.whyStopped()
 	if n == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %d of %d, one of them because of: %w", ErrStopped, n, len(s.tasks.entries), first)
+	return fmt.Errorf("%w: %d of %d, one of them because of: %w", ErrStopped, n, len(s.tasks.entries), why)
 }
 
 // ErrStopped says that some tasks of the instance had stopped before its end. The reason of one is wrapped with it.

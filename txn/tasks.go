@@ -124,7 +124,12 @@ func (c *callbacks) Assigned(partitions map[string][]int32) {
 		s.tasks.Lock()
 		s.tasks.entries[id] = e
 		s.tasks.Unlock()
-		s.opening.Go(func() { s.open(ctx, id, e) })
+		before, leave := s.openings.enter(id)
+		s.opening.Go(func() {
+			defer leave()
+			<-before // whose context has ended, at the latest when the task was given up
+			s.open(ctx, id, e)
+		})
 	}
 }
 

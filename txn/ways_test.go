@@ -121,7 +121,18 @@ func TestInterruptedRebuild(t *testing.T) {
 		t.Errorf("the rebuild returned %v, want that it was not authorised and is to be done again", err)
 	}
 	fault.Remove()
-	stops(t, cfg, "carry no metadata")
+	stops(t, cfg, "a rebuild from input was interrupted", "Way out: `onceward rebuild from-input in_0` once more")
+	for name, act := range map[string]func(context.Context, admin.Options) (admin.Report, error){
+		"adopt": op.Adopt, "adopt --from-rounds": op.AdoptFromRounds, "accept-skip": op.AcceptSkip,
+		"reset": func(ctx context.Context, o admin.Options) (admin.Report, error) {
+			return op.Reset(ctx, o, admin.Offsets{"in": admin.End})
+		},
+	} {
+		if _, err := act(t.Context(), admin.Options{}); !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "do it again") ||
+			strings.Contains(err.Error(), "`onceward adopt") || strings.Contains(err.Error(), "`onceward accept-skip") {
+			t.Errorf("%s of a state that is half empty: %v", name, err)
+		}
+	}
 	if _, err := op.RebuildFromInput(t.Context(), admin.Options{}, nil); err != nil {
 		t.Fatal(err)
 	}

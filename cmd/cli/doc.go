@@ -43,9 +43,14 @@
 // carry the task, the last round, the positions and, of a running instance, the epoch of its ownership. What is read
 // while a task is restored, stopped, lost or in doubt has to be asked for with --stale.
 //
+// Rows are shown by key and value as the store's codecs have made them, with the times that the kind of the store has
+// beside them: window_start, session_start and session_end, valid_from, timestamp. Keys that are given, those of ranges
+// included, are such keys. Stores of windows, sessions and ids have their rows in the order of time first.
+//
 // state export writes lines of JSON: {"type":"partition"} with the positions before the rows of each partition,
 // {"type":"row"} with "key" and "value" as the codecs read them, or "key_text", "key_hex" or "key_base64" (and so
-// for the value), and {"type":"end"} with the number of rows. state scan --output json writes the first two.
+// for the value), with times in milliseconds since the epoch, and "deleted":true for a version without a value; and
+// {"type":"end"} with the number of rows. state scan --output json writes the first two.
 // The file is there when it is complete.
 //
 // state checkpoint makes a directory that state import turns into the state of a task which an instance does not
@@ -54,8 +59,10 @@
 //
 // verify ends with 0 only if every store was verified and is equal. Rows of a store that the last topology did not
 // have any more are not looked at, and their outcome is "unused". Keys that differ and were written again past the
-// position of the state cannot be judged, because compaction may have removed what the state was made of: if
-// there is nothing worse, it ends with 1 and says so.
+// position of the state cannot be judged, because compaction may have removed what the state was made of.
+// Neither can rows that only the state has and that are so old that brokers may have deleted or compacted their
+// records by the clock: stores forget by their stream time, which can be far behind it. If there is nothing worse, it
+// ends with 1 and says so.
 //
 // # Signals
 //

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -30,9 +32,12 @@ type encodingFlags struct {
 // rowEncoder shows the rows of one store.
 type rowEncoder struct {
 	encoding string
+	layout   state.Layout
 	// rows has the codecs if decodes is set.
 	rows    topology.Rows
 	decodes bool
+	// only are the keys to show, as the store's codec has made them; nil is all.
+	only *state.Range
 }
 
 // key returns the bytes of a key that was given on the command line.
@@ -63,8 +68,63 @@ type part struct {
 	base64  *string
 }
 
-func (e rowEncoder) keyPart(b []byte) part   { return e.part(b, e.rows.Key) }
-func (e rowEncoder) valuePart(b []byte) part { return e.part(b, e.rows.Value) }
+// single reports whether a key has one row at most, which is found by the key alone.
+func (e rowEncoder) single() bool {
+	return e.layout.Kind == state.KeyValueKind || e.layout.Kind == state.TimestampedKind
+}
+
+// shows reports whether a row is among those to show. One that cannot be taken apart is: somebody should see it.
+func (e rowEncoder) shows(row state.Entry) bool {
+	if e.only == nil {
+		return true
+	}
+	p, err := e.layout.Parts(row.Key, row.Value)
+	return err != nil || e.only.Contains(p.Key)
+}
+
+// shownRow is a row as it is shown.
+type shownRow struct {
+	key, value part
+	// deleted says that it is a version that has no value.
+	deleted bool
+	// inKey are the times in the row's key, inValue the one in its value.
+	inKey, inValue []shownTime
+}
+
+// shownTime is a time under the name of its field in JSON.
+type shownTime struct {
+	name string
+	ms   int64
+}
+
+// row takes a row apart. One that its layout cannot have is shown as it is.
+func (e rowEncoder) row(key, value []byte) shownRow {
+	p, err := e.layout.Parts(key, value)
+	if err != nil {
+		e.decodes = false
+		return shownRow{key: e.part(key, nil), value: e.part(value, nil)}
+	}
+	r := shownRow{key: e.keyPart(p.Key), deleted: p.Value == nil}
+	if !r.deleted {
+		r.value = e.part(p.Value, e.rows.Value)
+	}
+	start := "window_start"
+	if p.End != state.NoTime {
+		start = "session_start"
+	}
+	for _, t := range []shownTime{{start, p.Start}, {"session_end", p.End}, {"valid_from", p.ValidFrom}} {
+		if t.ms != state.NoTime {
+			r.inKey = append(r.inKey, t)
+		}
+	}
+	if p.Time != state.NoTime {
+		r.inValue = []shownTime{{"timestamp", p.Time}}
+	}
+	return r
+}
+
+// keyPart shows a key as the store's codec has made it.
+func (e rowEncoder) keyPart(b []byte) part { return e.part(b, e.rows.Key) }
 
 // part encodes bytes. What the codec cannot read is shown as it is.
 func (e rowEncoder) part(b []byte, decode func([]byte) (any, error)) part {
@@ -120,7 +180,26 @@ func (p part) String() string {
 	return text
 }
 
-// rowJSON is the JSON form of a row. Its fields are for programs and stay.
+// keyText and valueText are the forms for people: key and value, and what times go along with them.
+func (r shownRow) keyText() string { return r.key.String() + timesText(r.inKey) }
+
+func (r shownRow) valueText() string {
+	if r.deleted {
+		return "deleted" + timesText(r.inValue)
+	}
+	return r.value.String() + timesText(r.inValue)
+}
+
+func timesText(times []shownTime) string {
+	text := ""
+	for _, t := range times {
+		text += " " + t.name + "=" + time.UnixMilli(t.ms).UTC().Format("2006-01-02T15:04:05.000Z07:00")
+	}
+	return text
+}
+
+// rowJSON is the JSON form of a row. Its fields are for programs and stay. Times are in milliseconds since the epoch; those that the kind of
+// the store does not have are left out.
 type rowJSON struct {
 	Key         json.RawMessage `json:"key,omitempty"`
 	KeyText     *string         `json:"key_text,omitempty"`
@@ -130,8 +209,50 @@ type rowJSON struct {
 	ValueText   *string         `json:"value_text,omitempty"`
 	ValueHex    *string         `json:"value_hex,omitempty"`
 	ValueBase64 *string         `json:"value_base64,omitempty"`
+
+	WindowStart  *int64 `json:"window_start,omitempty"`
+	SessionStart *int64 `json:"session_start,omitempty"`
+	SessionEnd   *int64 `json:"session_end,omitempty"`
+	ValidFrom    *int64 `json:"valid_from,omitempty"`
+	Timestamp    *int64 `json:"timestamp,omitempty"`
+	// Deleted is set for a version that says that the key has no value from then on.
+	Deleted bool `json:"deleted,omitempty"`
 }
 
-func rowOf(key, value part) rowJSON {
-	return rowJSON{key.decoded, key.text, key.hex, key.base64, value.decoded, value.text, value.hex, value.base64}
+// keyJSON is the part of a row that is its key, without times.
+func keyJSON(key part) rowJSON {
+	return rowJSON{Key: key.decoded, KeyText: key.text, KeyHex: key.hex, KeyBase64: key.base64}
+}
+
+// valueJSON is the part of a row that is its value, with its time.
+func (r shownRow) valueJSON() rowJSON {
+	v := r.value
+	out := rowJSON{Value: v.decoded, ValueText: v.text, ValueHex: v.hex, ValueBase64: v.base64, Deleted: r.deleted}
+	out.setTimes(r.inValue)
+	return out
+}
+
+// json is the whole row.
+func (r shownRow) json() rowJSON {
+	out := r.valueJSON()
+	out.Key, out.KeyText, out.KeyHex, out.KeyBase64 = r.key.decoded, r.key.text, r.key.hex, r.key.base64
+	out.setTimes(r.inKey)
+	return out
+}
+
+func (r *rowJSON) setTimes(times []shownTime) {
+	for _, t := range times {
+		switch t.name {
+		case "window_start":
+			r.WindowStart = &t.ms
+		case "session_start":
+			r.SessionStart = &t.ms
+		case "session_end":
+			r.SessionEnd = &t.ms
+		case "valid_from":
+			r.ValidFrom = &t.ms
+		case "timestamp":
+			r.Timestamp = &t.ms
+		}
+	}
 }

@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 		"copiers": func() { run(copyTopology("east"), copyTopology("west")) },
 		"joined":  func() { run(joinedTopology()) },
 		"keeper":  func() { run(keeperTopology()) },
+		"kinds":   func() { run(kindsTopology()) },
 	})
 }
 

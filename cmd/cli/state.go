@@ -70,42 +70,52 @@ func (d stateDirectory) known(p *process, application string) (*topology.Topolog
 }
 
 // rows returns how to show the rows of a store.
-func (o opened) rows(store, encoding string) rowEncoder {
-	e := rowEncoder{encoding: encoding}
+func (o opened) rows(store string, layout state.Layout, encoding string) rowEncoder {
+	e := rowEncoder{encoding: encoding, layout: layout}
 	if o.topology != nil {
 		e.rows, e.decodes = o.topology.Rows(store)
 	}
 	return e
 }
 
-// here returns the partitions of a store that the instance has, of how many if that is known; or the one that is asked for.
-func (o opened) here(ctx context.Context, store string, only *int32) (partitions []int32, of int32, err error) {
+// place is a store as the instance has it.
+type place struct {
+	// partitions are those that it has, or the one that is asked for, of how many if that is known.
+	partitions []int32
+	of         int32
+	layout     state.Layout
+}
+
+// here finds a store of the instance.
+func (o opened) here(ctx context.Context, store string, only *int32) (place, error) {
 	tasks, err := o.Tasks(ctx, admin.Names)
 	if err != nil {
-		return nil, 0, err
+		return place{}, err
 	}
 	var names []string
+	var here place
 	for _, t := range tasks {
 		for _, s := range t.Stores {
 			names = append(names, s.Name)
 			if s.Name == store {
-				partitions, of = append(partitions, t.Task.Partition), max(of, s.Partitions)
+				here.partitions, here.of, here.layout = append(here.partitions, t.Task.Partition), max(here.of, s.Partitions), s.Layout
 			}
 		}
 	}
 	slices.Sort(names)
 	switch {
-	case len(partitions) == 0 && len(names) == 0:
-		return nil, 0, fmt.Errorf("the instance has no store open that could be read; status shows its tasks while it runs")
-	case len(partitions) == 0:
-		return nil, 0, usage("the instance has no store %q; it has %s", store, strings.Join(slices.Compact(names), ", "))
+	case len(here.partitions) == 0 && len(names) == 0:
+		return place{}, fmt.Errorf("the instance has no store open that could be read; status shows its tasks while it runs")
+	case len(here.partitions) == 0:
+		return place{}, usage("the instance has no store %q; it has %s", store, strings.Join(slices.Compact(names), ", "))
 	case only == nil:
-		return partitions, of, nil
-	case !slices.Contains(partitions, *only):
-		return nil, 0, usage("--partition: the instance has the partitions %s of store %s; others are elsewhere",
-			numbers(partitions), store)
+		return here, nil
+	case !slices.Contains(here.partitions, *only):
+		return place{}, usage("--partition: the instance has the partitions %s of store %s; others are elsewhere",
+			numbers(here.partitions), store)
 	}
-	return []int32{*only}, of, nil
+	here.partitions = []int32{*only}
+	return here, nil
 }
 
 func numbers(partitions []int32) string {

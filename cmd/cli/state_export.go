@@ -38,25 +38,25 @@ func (c *stateExportCommand) Run(p *process) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	partitions, _, err := s.here(ctx, c.Store, c.Partition)
+	here, err := s.here(ctx, c.Store, c.Partition)
 	if err != nil {
 		return err
 	}
-	rows, err := c.write(ctx, s, partitions)
+	rows, err := c.write(ctx, s, here)
 	if err != nil {
 		return explainStale(err, c.Stale)
 	}
-	_, err = fmt.Fprintf(p.out, "%d rows of store %s, partition %s, are in %s\n", rows, c.Store, numbers(partitions), c.OutputFile)
+	_, err = fmt.Fprintf(p.out, "%d rows of store %s, partition %s, are in %s\n", rows, c.Store, numbers(here.partitions), c.OutputFile)
 	return err
 }
 
 // write writes beside the file, and renames when all of it is on the disk.
-func (c *stateExportCommand) write(ctx context.Context, s opened, partitions []int32) (int64, error) {
+func (c *stateExportCommand) write(ctx context.Context, s opened, here place) (int64, error) {
 	f, err := os.CreateTemp(filepath.Dir(c.OutputFile), "."+filepath.Base(c.OutputFile)+".*.partial")
 	if err != nil {
 		return 0, usage("--output-file: %w", err)
 	}
-	rows, err := c.fill(ctx, f, s, partitions)
+	rows, err := c.fill(ctx, f, s, here)
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), c.OutputFile)
 	}
@@ -66,11 +66,11 @@ func (c *stateExportCommand) write(ctx context.Context, s opened, partitions []i
 	return rows, nil
 }
 
-func (c *stateExportCommand) fill(ctx context.Context, f *os.File, s opened, partitions []int32) (rows int64, err error) {
+func (c *stateExportCommand) fill(ctx context.Context, f *os.File, s opened, here place) (rows int64, err error) {
 	out := bufio.NewWriterSize(f, 1<<20)
-	for _, partition := range partitions {
+	for _, partition := range here.partitions {
 		q := admin.ScanRequest{Store: c.Store, Partition: partition, Stale: c.Stale}
-		n, err := writeRows(ctx, out, s, q, s.rows(c.Store, c.Encoding))
+		n, err := writeRows(ctx, out, s, q, s.rows(c.Store, here.layout, c.Encoding))
 		if err != nil {
 			return 0, err
 		}

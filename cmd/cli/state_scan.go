@@ -27,6 +27,11 @@ type stateScanCommand struct {
 	outputFlag
 }
 
+// Help is for --help.
+func (c *stateScanCommand) Help() string {
+	return "Stores of windows, sessions and ids have their rows in the order of time first: of these, a range of keys is looked for in all rows."
+}
+
 func (c *stateScanCommand) Run(p *process) (err error) {
 	if c.Limit < 0 {
 		return usage("--limit: %d is no number of rows", c.Limit)
@@ -36,17 +41,23 @@ func (c *stateScanCommand) Run(p *process) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	partitions, _, err := s.here(p.ctx, c.Store, c.Partition)
+	here, err := s.here(p.ctx, c.Store, c.Partition)
 	if err != nil {
 		return err
 	}
-	rows := s.rows(c.Store, c.Encoding)
+	rows := s.rows(c.Store, here.layout, c.Encoding)
 	span, err := c.span(rows)
 	if err != nil {
 		return err
 	}
+	if !rows.single() { // whose rows are not in the order of the keys
+		if span.From != nil || span.To != nil {
+			rows.only = &state.Range{From: span.From, To: span.To}
+		}
+		span = state.Range{Reverse: c.Reverse}
+	}
 	out := bufio.NewWriter(p.out)
-	for _, partition := range partitions {
+	for _, partition := range here.partitions {
 		q := admin.ScanRequest{Store: c.Store, Partition: partition, Range: span, Limit: c.Limit, Stale: c.Stale}
 		if c.Output == "json" {
 			_, err = writeRows(p.ctx, out, s, q, rows)
@@ -87,6 +98,9 @@ func (c *stateScanCommand) writeText(ctx context.Context, out io.Writer, s opene
 	if limit > 0 {
 		q.Limit++ // one more, to know whether there are more
 	}
+	if rows.only != nil {
+		q.Limit = 0 // it is not known how many rows have to be read for that
+	}
 	scan, err := s.Scan(ctx, q)
 	if err != nil {
 		return err
@@ -100,11 +114,15 @@ func (c *stateScanCommand) writeText(ctx context.Context, out io.Writer, s opene
 		if err != nil {
 			return err
 		}
+		if !rows.shows(e) {
+			continue
+		}
 		if n++; limit > 0 && n > limit {
 			_, err := fmt.Fprintf(out, "# more rows follow; --limit shows them\n")
 			return err
 		}
-		if _, err := fmt.Fprintf(out, "%s\t%s\n", rows.keyPart(e.Key), rows.valuePart(e.Value)); err != nil {
+		shown := rows.row(e.Key, e.Value)
+		if _, err := fmt.Fprintf(out, "%s\t%s\n", shown.keyText(), shown.valueText()); err != nil {
 			return err
 		}
 	}
@@ -127,6 +145,10 @@ type (
 
 // writeRows writes the rows of a partition as lines of JSON, and returns how many there are.
 func writeRows(ctx context.Context, out io.Writer, s opened, q admin.ScanRequest, rows rowEncoder) (n int64, err error) {
+	limit := q.Limit
+	if rows.only != nil {
+		q.Limit = 0 // it is not known how many rows have to be read for that
+	}
 	scan, err := s.Scan(ctx, q)
 	if err != nil {
 		return 0, err
@@ -138,12 +160,17 @@ func writeRows(ctx context.Context, out io.Writer, s opened, q admin.ScanRequest
 		return 0, err
 	}
 	for e, err := range scan.Rows() {
-		if err == nil {
-			n++
-			err = enc.Encode(rowLine{"row", q.Partition, rowOf(rows.keyPart(e.Key), rows.valuePart(e.Value))})
-		}
 		if err != nil {
 			return n, err
+		}
+		if !rows.shows(e) {
+			continue
+		}
+		if err := enc.Encode(rowLine{"row", q.Partition, rows.row(e.Key, e.Value).json()}); err != nil {
+			return n, err
+		}
+		if n++; n == limit {
+			break
 		}
 	}
 	return n, nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,14 +90,15 @@ func progressTo(w io.Writer) func(admin.VerifyProgress) {
 	}
 }
 
-// verdict says what is wrong altogether: a difference weighs more than what could not be verified.
+// verdict says what is wrong altogether: a difference weighs more than what could not be verified, and a changelog that is another one more
+// than one that could not be read.
 func verdict(outcomes []admin.Verification) error {
 	var differ, unjudged, failed, lost int
-	var why error
+	var why, whyLost error
 	for _, o := range outcomes {
 		switch {
 		case errors.Is(o.Err, admin.ErrChangelog):
-			lost, why = lost+1, o.Err
+			lost, whyLost = lost+1, o.Err
 		case o.Err != nil:
 			failed, why = failed+1, o.Err
 		case o.Differences > 0:
@@ -109,10 +111,12 @@ func verdict(outcomes []admin.Verification) error {
 	case differ > 0:
 		return fmt.Errorf("%d of %d: %w; rebuild makes them anew", differ, len(outcomes), errDiffers)
 	case lost > 0, failed > 0:
-		return fmt.Errorf("%d of %d stores could not be verified, one of them because: %w", lost+failed, len(outcomes), why)
+		return fmt.Errorf("%d of %d stores could not be verified, one of them because: %w", lost+failed, len(outcomes),
+			cmp.Or(whyLost, why))
 	case unjudged > 0:
-		return fmt.Errorf("no difference was found, but %d of %d stores have keys that cannot be judged: their changelogs have gone on, "+
-			"and compaction may have removed what the state was made of", unjudged, len(outcomes))
+		return fmt.Errorf("no difference was found, but %d of %d stores have keys that cannot be judged: their changelogs have gone on, and "+
+			"compaction may have removed what the state was made of, or brokers have deleted by the clock what the state still has", unjudged,
+			len(outcomes))
 	}
 	return nil
 }
@@ -163,7 +167,7 @@ func verifyResultOf(s opened, outcomes []admin.Verification, encoding string) ve
 	out := verifyResult{Equal: true}
 	for _, o := range outcomes {
 		out.Equal = out.Equal && o.Equal()
-		rows := s.rows(o.Store, encoding)
+		rows := s.rows(o.Store, o.Layout, encoding)
 		v := verifyStore{
 			Store: o.Store, At: stateAtOf(o.At), Outcome: outcomeOf(o), Changelog: o.Changelog, Start: o.Start, Position: o.Position,
 			Rows: o.Rows, Differences: o.Differences, Unjudged: o.Unjudged, First: []verifyDifference{},
@@ -174,11 +178,11 @@ func verifyResultOf(s opened, outcomes []admin.Verification, encoding string) ve
 		for _, d := range o.First {
 			shown := verifyDifference{Kind: d.Kind}
 			if d.Kind != admin.Missing {
-				row := rowOf(rows.keyPart(d.Key), rows.valuePart(d.Local))
+				row := rows.row(d.Key, d.Local).json()
 				shown.Local = &row
 			}
 			if d.Kind != admin.Extra {
-				row := rowOf(rows.keyPart(d.Key), rows.valuePart(d.Changelog))
+				row := rows.row(d.Key, d.Changelog).json()
 				shown.Changelog = &row
 			}
 			v.First = append(v.First, shown)
@@ -205,7 +209,7 @@ func writeVerifications(out io.Writer, s opened, outcomes []admin.Verification, 
 	text.Reset()
 	for _, o := range outcomes {
 		place := fmt.Sprintf("%s[%d]", o.Store, o.Task.Partition)
-		rows := s.rows(o.Store, encoding)
+		rows := s.rows(o.Store, o.Layout, encoding)
 		if o.Err != nil {
 			fmt.Fprintf(&text, "\n%s: %s\n", place, o.Err)
 		}
@@ -216,14 +220,14 @@ func writeVerifications(out io.Writer, s opened, outcomes []admin.Verification, 
 			fmt.Fprintf(&text, "\n%s: keys that differ: %d; that cannot be judged: %d\n", place, o.Differences, o.Unjudged)
 		}
 		for _, d := range o.First {
-			switch key := rows.keyPart(d.Key); d.Kind {
+			local, logged := rows.row(d.Key, d.Local), rows.row(d.Key, d.Changelog)
+			switch d.Kind {
 			case admin.Missing:
-				fmt.Fprintf(&text, "  missing  %s  the changelog has %s\n", key, rows.valuePart(d.Changelog))
+				fmt.Fprintf(&text, "  missing  %s  the changelog has %s\n", logged.keyText(), logged.valueText())
 			case admin.Extra:
-				fmt.Fprintf(&text, "  extra    %s  the state has %s\n", key, rows.valuePart(d.Local))
+				fmt.Fprintf(&text, "  extra    %s  the state has %s\n", local.keyText(), local.valueText())
 			case admin.OtherValue:
-				fmt.Fprintf(&text, "  value    %s  the state has %s, the changelog %s\n", key, rows.valuePart(d.Local),
-					rows.valuePart(d.Changelog))
+				fmt.Fprintf(&text, "  value    %s  the state has %s, the changelog %s\n", local.keyText(), local.valueText(), logged.valueText())
 			}
 		}
 		if more := o.Differences - int64(len(o.First)); more > 0 {

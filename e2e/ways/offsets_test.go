@@ -326,7 +326,7 @@ func TestHalfEmptied(t *testing.T) {
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := begun(t, c)
 		e.commit(0, "rebuild from input is not complete")
-		e.stops("carry no metadata")
+		e.stops("was interrupted")
 		op := e.operator()
 		e.refuses(op.Adopt, "interrupted", "`onceward rebuild from-input "+e.in+"_0`")
 		e.refuses(op.AcceptSkip, "interrupted", "`onceward rebuild from-input "+e.in+"_0`")

@@ -61,7 +61,9 @@ func (s *Store) Declare(stores ...state.Declaration) error {
 	if s.mu.closed {
 		return errClosed("declare")
 	}
-	added, err := state.Undeclared(s.mu.stores, stores)
+	added, err := state.Undeclared(s.mu.stores, stores, func(id state.StoreID) (bool, error) {
+		return len(s.mu.data.entries(id, state.Range{})) == 0, nil
+	})
 	if err != nil {
 		return fmt.Errorf("memstore: declare: %w", err)
 	}

@@ -102,8 +102,8 @@ type Spent struct {
 	Databases, Held int
 }
 
-// Spent returns what the budget is spent on now. It takes some microseconds for each open database, and must
-// not be called after Close.
+// Spent returns what the budget is spent on now. It takes some microseconds for each open database, waits for one
+// that is being closed, and may be called at any time, after Close too.
 func (s *Shared) Spent() Spent {
 	spent := Spent{
 		Budget: s.budget, Buffers: s.buffers.Load(), Loads: s.loads.Load(),

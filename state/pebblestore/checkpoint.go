@@ -31,7 +31,7 @@ func (d *database) Checkpoint(dir string) error {
 }
 
 func (d *database) checkpoint(dir string) (err error) {
-	if d.fault.owns(dir) {
+	if d.fault.owns(dir) || owns(resolved(d.path), resolved(dir)) {
 		return errors.New("it would be inside the database")
 	}
 	if err := d.touch(); err != nil {
@@ -143,8 +143,30 @@ func publish(disk vfs.FS, partial, dir string) error {
 	return errors.Join(err, above.Close())
 }
 
-// owns reports whether a path is the database's directory or inside of it.
-func (f *fault) owns(path string) bool {
-	own, path := filepath.Clean(f.path), filepath.Clean(path)
+// owns reports whether a path is the database's directory or inside of it. It compares paths as Pebble makes them, from the path that the
+// database was opened with.
+func (f *fault) owns(path string) bool { return owns(f.path, path) }
+
+func owns(own, path string) bool {
+	own, path = filepath.Clean(own), filepath.Clean(path)
 	return path == own || strings.HasPrefix(path, own+string(filepath.Separator))
+}
+
+// resolved returns where a path leads, absolute and without links, as far as there is something: what somebody has typed can name the same
+// place in another way. In a file system that is not the machine's it is some path, which is in nobody's way.
+func resolved(path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	rest := ""
+	for at := path; ; at = filepath.Dir(at) {
+		if there, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(there, rest)
+		}
+		if at == filepath.Dir(at) {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+	}
 }

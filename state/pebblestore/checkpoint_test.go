@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -231,5 +232,30 @@ func TestCheckpointAfterReopening(t *testing.T) {
 			t.Errorf("checkpoint %d is at %v", i, copied.Positions())
 		}
 		mustClose(t, copied)
+	}
+}
+
+// TestCheckpointInside: a place inside the database is refused under every name that it has.
+func TestCheckpointInside(t *testing.T) {
+	t.Chdir(t.TempDir())
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := pebblestore.Open("task", pebblestore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := os.Symlink("task", "link"); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{"task/copy", filepath.Join(here, "task", "copy"), "link/copy", filepath.Join(here, "link", "copy"), "link"} {
+		if err := db.Checkpoint(to); err == nil || !strings.Contains(err.Error(), "inside the database") {
+			t.Errorf("a checkpoint to %s gave %v", to, err)
+		}
+	}
+	if err := db.Checkpoint(filepath.Join(here, "copy")); err != nil {
+		t.Error(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"runtime"
 	"slices"
@@ -271,15 +272,24 @@ func (d *database) Declare(stores ...state.Declaration) error {
 	return nil
 }
 
-// newNames returns the stores that are not declared yet.
+// newNames returns the stores that are not declared so yet. The caller holds applying.
 func (d *database) newNames(stores []state.Declaration) ([]state.Declaration, error) {
 	d.names.Lock()
-	defer d.names.Unlock()
-	added, err := state.Undeclared(d.names.byID, stores)
+	known := maps.Clone(d.names.byID) // looking for rows takes other locks
+	d.names.Unlock()
+	added, err := state.Undeclared(known, stores, d.emptyStore)
 	if err != nil {
 		return nil, fmt.Errorf("pebblestore: declare in %s: %w", d.path, err)
 	}
 	return added, nil
+}
+
+// emptyStore reports whether a store has no rows.
+func (d *database) emptyStore(id state.StoreID) (bool, error) {
+	next, stop := iter.Pull2(d.Scan(id, state.Range{}))
+	defer stop()
+	_, err, found := next()
+	return !found, err
 }
 
 // Stores implements state.Database.

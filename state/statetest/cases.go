@@ -205,6 +205,7 @@ func testDeclare(t *testing.T, db state.Database) {
 	if err := db.Declare(windows); err != nil {
 		t.Fatal(err)
 	}
+	mustApply(t, db, 0, setTo("w", "row", "value"))
 	for _, other := range []state.Layout{{}, {Kind: state.SessionKind, Retention: 1000}, {Kind: state.WindowKind, Retention: 1001}} {
 		if err := db.Declare(state.Declaration{Name: "w", Layout: other}); !errors.Is(err, state.ErrLayout) {
 			t.Errorf("layout %s instead of %s: got %v, want ErrLayout", other, windows.Layout, err)
@@ -217,8 +218,23 @@ func testDeclare(t *testing.T, db state.Database) {
 	if _, err := state.NewTask(db, state.KeyValues("liquid")); !errors.Is(err, state.ErrStoreID) {
 		t.Errorf("a task with the colliding name: got %v, want ErrStoreID", err)
 	}
-	if !db.Positions().Equal(at(0)) {
+	if !db.Positions().Equal(at(1)) {
 		t.Errorf("declaring moved the positions to %v", db.Positions())
+	}
+	if err := db.Remove(at(1), at(2), state.IDOf("w"), state.Range{}); err != nil {
+		t.Fatal(err)
+	}
+	sessions := state.Declaration{Name: "w", Layout: state.Layout{Kind: state.SessionKind, Retention: 1000}}
+	for _, both := range [][]state.Declaration{{sessions, windows}, {windows, sessions}} {
+		if err := db.Declare(both...); !errors.Is(err, state.ErrLayout) {
+			t.Errorf("two layouts for one name in one call: got %v, want ErrLayout", err)
+		}
+	}
+	if err := db.Declare(sessions); err != nil {
+		t.Errorf("another layout for a store without rows: %v", err)
+	}
+	if stores, err := db.Stores(); err != nil || !slices.Contains(stores, sessions) || slices.Contains(stores, windows) {
+		t.Errorf("stores are %v, %v", stores, err)
 	}
 }
 

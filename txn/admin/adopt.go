@@ -76,6 +76,8 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 	switch {
 	case committed > 0 && s.Named():
 		return change{reason: nothing}, nil
+	case s.Rebuilding:
+		return change{}, s.refuseHalf()
 	case committed > 0:
 		return change{}, refuse("it has committed offsets: decide on those, with `onceward accept-skip %s`, `onceward adopt %s` or "+
 			"`onceward rebuild from-input %s`", s.id, s.id, s.id)
@@ -112,7 +114,7 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 
 // refuseHalf refuses a state that a rebuild from input has begun to empty: it belongs to no offsets.
 func (s sight) refuseHalf() error {
-	if s.Metadata != rebuilding {
+	if !s.Rebuilding {
 		return nil
 	}
 	return refuse("a rebuild from input was interrupted, and its state is neither the old one nor empty: do it again, with "+

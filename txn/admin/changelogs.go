@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -21,43 +20,37 @@ func (t target) layout(store string) state.Layout {
 // eachRecord calls f for the committed records of a changelog from an offset on, up to where it ended when it was looked at.
 func (op *operation) eachRecord(ctx context.Context, t target, c restore.Changelog, from int64, f func(*kgo.Record, state.Write)) error {
 	topic, layout := op.layout[c.Topic], t.layout(c.Store)
-	reader := op.cluster.NewReader(topic.Name, topic.ID, t.id.Partition, true, fetchBytes)
-	for at := max(from, c.LogStart); at < c.HighWatermark; {
-		fetched, err := reader.Fetch(ctx, at, fetchWait)
-		if err != nil {
-			return err
-		}
-		for _, r := range fetched.Records {
-			if r.Offset >= c.HighWatermark {
-				continue
-			}
-			row, err := layout.Row(state.ChangelogRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp.UnixMilli()})
-			if err != nil {
-				return fmt.Errorf("%s[%d] at offset %d: %w", c.Topic, t.id.Partition, r.Offset, err)
-			}
+	log := newReading(op.cluster, topic.Name, topic.ID, t.id.Partition)
+	return log.each(ctx, max(from, c.LogStart), c.HighWatermark, func(r *kgo.Record) error {
+		row, err := log.row(layout, r)
+		if err == nil {
 			f(r, row)
 		}
-		at = fetched.Next
-	}
-	return nil
+		return err
+	}, nil)
 }
 
-// recentRows bounds how many rows are remembered while a changelog is read: one that comes again later than that gets one more tombstone,
-// which does no harm.
-const recentRows = 1 << 20
+// recentRows and recentBytes bound what is remembered of rows while a changelog is read: one that comes again later than that gets one more
+// tombstone, which does no harm.
+const (
+	recentRows  = 1 << 20
+	recentBytes = 64 << 20
+)
 
 // eachRow calls f for a record of every row that the changelog may hold, with what was committed when it was looked at, and returns how
 // often: the same number for the same log. A key can have several rows, where the time of a record is a part of its row's key.
 func (op *operation) eachRow(ctx context.Context, t target, c restore.Changelog, f func(*kgo.Record)) (n int64, err error) {
-	recent := map[string]struct{}{}
+	recent, size := map[string]struct{}{}, 0
 	err = op.eachRecord(ctx, t, c, c.LogStart, func(r *kgo.Record, row state.Write) {
 		if _, seen := recent[string(row.Key)]; r.Value == nil || seen {
 			return
 		}
-		if len(recent) == recentRows {
+		if len(recent) == recentRows || size >= recentBytes {
 			clear(recent)
+			size = 0
 		}
 		recent[string(row.Key)] = struct{}{}
+		size += len(row.Key)
 		n++
 		f(r)
 	})

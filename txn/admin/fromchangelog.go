@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
@@ -70,9 +71,9 @@ func (op *operation) rebuildIn(ctx context.Context, dir *state.Directory, stores
 	if o.DryRun {
 		return report, nil
 	}
-	for _, t := range tasks {
+	for i, t := range tasks {
 		if err := op.rebuildOne(ctx, dir, t, stores); err != nil {
-			return Report{}, err
+			return Report{}, partly(tasks[:i], t, err)
 		}
 	}
 	return report, nil
@@ -108,14 +109,25 @@ func (op *operation) inDirectory(dir *state.Directory, stores []string, named bo
 
 func (op *operation) rebuildOne(ctx context.Context, dir *state.Directory, t target, stores []string) error {
 	var progress restore.Progress
-	err := op.restorer.Rebuild(ctx, op.request(t), restore.Rebuild{
+	return op.restorer.Rebuild(ctx, op.request(t), restore.Rebuild{
 		Stores: stores, Directory: dir,
 		OpenAt: func(path string) (state.Database, error) {
 			return pebblestore.Open(path, pebblestore.Options{Logger: op.restorer.Logger})
 		},
 	}, &progress)
-	if stop, stops := errors.AsType[*restore.StopError](err); stops {
-		return &Refusal{Task: t.id.String(), Reason: stop.Reason}
+}
+
+// partly says what was done before a task failed. It is a refusal only where that is nothing.
+func partly(done []target, failed target, err error) error {
+	if stop, stops := errors.AsType[*restore.StopError](err); stops && len(done) == 0 {
+		return &Refusal{Task: failed.id.String(), Reason: stop.Reason}
 	}
-	return err
+	if len(done) == 0 {
+		return err
+	}
+	names := make([]string, len(done))
+	for i, t := range done {
+		names[i] = t.id.String()
+	}
+	return fmt.Errorf("rebuilt are %s; %s is as it was: %w", strings.Join(names, ", "), failed.id, err)
 }

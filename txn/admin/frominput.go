@@ -189,7 +189,7 @@ func (op *operation) erase(ctx context.Context, changes []change) error {
 			continue
 		}
 		for _, in := range c.next.Inputs {
-			marks.Add(kadm.Offset{Topic: in.Topic, Partition: in.Partition, At: in.Offset, LeaderEpoch: -1, Metadata: rebuilding})
+			marks.Add(kadm.Offset{Topic: in.Topic, Partition: in.Partition, At: in.Offset, LeaderEpoch: -1, Metadata: restore.Rebuilding})
 		}
 	}
 	if err := op.commitOffsets(ctx, marks); err != nil {
@@ -210,9 +210,6 @@ func (op *operation) erase(ctx context.Context, changes []change) error {
 	}
 	return nil
 }
-
-// rebuilding is the metadata of tasks whose changelogs are being emptied. It is no commit of a round, so that no instance takes it for one.
-const rebuilding = "rebuild from input is not complete"
 
 func (op *operation) eraseOne(ctx context.Context, cl *kgo.Client, c change, i int, changelog restore.Changelog) error {
 	var mu sync.Mutex

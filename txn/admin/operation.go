@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -249,20 +250,39 @@ func (op *operation) fence(ctx context.Context, ids []string) error {
 // keptPositions returns what the last clean stop has kept of a task in the rounds topic (rule 7.6); nil if there is nothing.
 func (op *operation) keptPositions(ctx context.Context, id topology.TaskID) (*task.Blob, error) {
 	if op.kept == nil {
-		contents, err := op.client.Read(ctx, op.restorer.RoundsTopic)
+		kept, err := op.readKept(ctx)
 		if err != nil {
 			return nil, err
 		}
-		op.kept = map[string]string{}
-		for _, r := range contents.Records {
-			op.kept[string(r.Key)] = string(r.Value)
-		}
+		op.kept = kept
 	}
 	metadata := op.kept[string(task.PositionsKey(id.String()))]
 	if metadata == "" {
 		return nil, nil //nolint:nilnil // nothing is an answer
 	}
 	return op.restorer.Parse(ctx, id, metadata)
+}
+
+// readKept reads what clean stops have kept of all tasks. The topic can hold much more: the metadata of every round that was too large for its
+// commit, until they are compacted.
+func (op *operation) readKept(ctx context.Context) (map[string]string, error) {
+	t := op.layout[op.restorer.RoundsTopic]
+	start, _, err := op.cluster.LogBounds(ctx, t.Name, 0)
+	if err != nil {
+		return nil, err
+	}
+	end, err := op.cluster.StableEnd(ctx, t.Name, 0)
+	if err != nil {
+		return nil, err
+	}
+	kept := map[string]string{}
+	err = newReading(op.cluster, t.Name, t.ID, 0).each(ctx, start, end, func(r *broker.Record) error {
+		if bytes.HasPrefix(r.Key, task.PositionsKey("")) {
+			kept[string(r.Key)] = string(r.Value)
+		}
+		return nil
+	}, nil)
+	return kept, err
 }
 
 // commit writes the offsets of all changes in one request, with the metadata that make state and offsets name each other, and reads them

@@ -15,14 +15,10 @@ import (
 )
 
 const (
-	fetchBytes = 4 << 20
-	fetchWait  = 250 * time.Millisecond
 	// pendingRecords and pendingBytes bound what is kept in memory before it goes to the scratch database.
 	pendingRecords = 32768
 	pendingBytes   = 16 << 20
-	// heldMax is how long an open transaction may hold the reading up: longer than the coordinator lets one live by default.
-	heldMax   = 30 * time.Second
-	toldEvery = 250 * time.Millisecond
+	toldEvery      = 250 * time.Millisecond
 )
 
 // The stores of the scratch database: the rows as the changelog says, and the last offset of each key that was written later.
@@ -31,22 +27,19 @@ var (
 	laterID = state.IDOf("later")
 )
 
-// rowOf translates a record of the changelog into the write of a row.
-func (r *replay) rowOf(rec *broker.Record) (state.Write, error) {
-	w, err := r.outcome.Layout.Row(state.ChangelogRecord{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp.UnixMilli()})
-	if err != nil {
-		return w, fmt.Errorf("%s[%d] at offset %d: %w", r.outcome.Changelog, r.outcome.Task.Partition, rec.Offset, err)
-	}
-	return w, nil
-}
-
+// addRow takes the row of a record. It puts an end to other rows of its id, as in a restore: the changelog may be compacted while it is
+// read, which takes the tombstones of an id that came back at another time.
 func (r *replay) addRow(rec *broker.Record) error {
-	w, err := r.rowOf(rec)
+	layout := r.outcome.Layout
+	w, err := r.log.row(layout, rec)
 	if err != nil {
 		return err
 	}
 	w.Store = rowsID
 	r.pending.put(w)
+	for key := range layout.Displaced(w.Key, r.streamTime()) {
+		r.pending.put(state.Write{Store: rowsID, Key: key, Delete: true})
+	}
 	return nil
 }
 
@@ -55,7 +48,7 @@ func (r *replay) addRow(rec *broker.Record) error {
 func (r *replay) noteLater(rec *broker.Record) error {
 	key := rec.Key
 	if r.outcome.Layout.Kind != state.VersionedKind {
-		w, err := r.rowOf(rec)
+		w, err := r.log.row(r.outcome.Layout, rec)
 		if err != nil {
 			return err
 		}
@@ -65,40 +58,26 @@ func (r *replay) noteLater(rec *broker.Record) error {
 	return nil
 }
 
-// read hands the committed records from from on and below to to take.
+// errOvertaken says that a changelog that deletes has lost its beginning while it was read: what was read of that is no part of it any more.
+var errOvertaken = errors.New("the changelog deletes its beginning while it is read; verify again")
+
+// read hands the committed records from from on, as far as the log has them, and below to to take.
 func (r *replay) read(ctx context.Context, from, to int64, take func(*broker.Record) error) error {
-	o, moved := r.outcome, time.Now()
-	for at := from; at < to; {
-		f, err := r.reader.Fetch(ctx, at, fetchWait)
-		if errors.Is(err, broker.ErrOffsetOutOfRange) {
-			return fmt.Errorf("%w: records of %s[%d] were deleted while they were read: %w", ErrChangelog, o.Changelog, o.Task.Partition, err)
-		}
-		if err != nil {
-			return err
-		}
-		for _, rec := range f.Records {
-			if rec.Offset >= to {
-				continue
-			}
-			if err := take(rec); err != nil {
-				return err
-			}
-		}
-		if f.Next > at {
-			moved = time.Now()
-		} else if time.Since(moved) > heldMax {
-			return fmt.Errorf("an open transaction holds %s[%d] at %d: %s; verify again when it has ended", o.Changelog, o.Task.Partition,
-				at, r.cluster.Holder(ctx, o.Changelog, o.Task.Partition))
-		}
-		at = min(f.Next, to)
-		if r.pending.full() || at == to {
-			if err := r.pending.apply(r.db); err != nil {
-				return err
-			}
-		}
+	o := r.outcome
+	err := r.log.each(ctx, max(from, o.Start), to, take, func(at int64) error {
 		r.tell(at, to)
+		if r.pending.full() || at == to {
+			return r.pending.apply(r.db)
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, broker.ErrOffsetOutOfRange) && r.deletes():
+		return fmt.Errorf("%s[%d]: %w", o.Changelog, o.Task.Partition, errOvertaken)
+	case errors.Is(err, broker.ErrOffsetOutOfRange):
+		return fmt.Errorf("%w: records of %s[%d] were deleted while they were read: %w", ErrChangelog, o.Changelog, o.Task.Partition, err)
 	}
-	return nil
+	return err
 }
 
 func (r *replay) tell(at, to int64) {
@@ -140,7 +119,7 @@ func (r *replay) compare(scan *Scan) error {
 	defer endLocal()
 	replayed, endReplayed := iter.Pull2(r.db.Scan(rowsID, state.Range{}))
 	defer endReplayed()
-	gone := r.deletionsGone()
+	h := histories{replay: r}
 	a, err, moreLocal := local()
 	b, otherErr, moreReplayed := replayed()
 	for moreLocal || moreReplayed {
@@ -154,19 +133,8 @@ func (r *replay) compare(scan *Scan) error {
 		case !moreLocal:
 			order = 1
 		}
-		var d *Difference
-		switch {
-		case order < 0:
-			d = &Difference{Kind: Extra, Key: a.Key, Local: a.Value}
-		case order > 0:
-			d = &Difference{Kind: Missing, Key: b.Key, Changelog: b.Value}
-		case !bytes.Equal(a.Value, b.Value):
-			d = &Difference{Kind: OtherValue, Key: a.Key, Local: a.Value, Changelog: b.Value}
-		}
-		if d != nil && !r.forgotten(d) {
-			if err := r.judge(d, gone); err != nil {
-				return err
-			}
+		if err := h.compared(a, b, order); err != nil {
+			return err
 		}
 		if order <= 0 {
 			r.outcome.Rows++
@@ -176,33 +144,48 @@ func (r *replay) compare(scan *Scan) error {
 			b, otherErr, moreReplayed = replayed()
 		}
 	}
-	return nil
+	return h.end()
 }
 
-// forgotten reports whether nobody can read the row any more: it may be there or not.
-func (r *replay) forgotten(d *Difference) bool {
-	l := r.outcome.Layout
-	if !l.Segmented() {
-		return false
+// compared judges one row of the state, if order is not positive, and one of the replayed changelog, if it is not negative.
+func (h *histories) compared(a, b state.Entry, order int) error {
+	if err := h.settle(a, b, order); err != nil {
+		return err
 	}
-	ms, err := l.RowTime(state.Write{Key: d.Key, Value: d.row()})
-	at, _ := r.outcome.Positions.Changelog(r.outcome.Store)
-	return err == nil && !l.Live(ms, at.StreamTime)
+	var d Difference
+	switch {
+	case order < 0:
+		d = Difference{Kind: Extra, Key: a.Key, Local: a.Value}
+	case order > 0:
+		d = Difference{Kind: Missing, Key: b.Key, Changelog: b.Value}
+	case bytes.Equal(a.Value, b.Value):
+		return nil
+	default:
+		d = Difference{Kind: OtherValue, Key: a.Key, Local: a.Value, Changelog: b.Value}
+	}
+	switch {
+	case h.forgotten(&d):
+		return nil
+	case h.outcome.Layout.Kind == state.VersionedKind:
+		h.hold(d)
+		return nil
+	}
+	return h.judge(&d, h.lost(&d))
 }
 
-// judge counts a difference, or says that it cannot be told: a key that was written past the position may have lost its older records to
-// compaction, and one that was deleted past it even its tombstone.
-func (r *replay) judge(d *Difference, deletionsGone bool) error {
+// judge counts a difference, or says that it cannot be told: because the changelog may have lost the record of the row, because a key that
+// was written past the position may have lost its older records to compaction, or one that was deleted past it even its tombstone.
+func (r *replay) judge(d *Difference, lost bool) error {
 	o := r.outcome
 	key := d.Key
-	if rec, err := o.Layout.Record(state.Write{Key: d.Key, Value: d.row()}); err == nil && o.Layout.Kind == state.VersionedKind {
-		key = rec.Key
+	if p, err := o.Layout.Parts(d.Key, d.row()); err == nil && o.Layout.Kind == state.VersionedKind {
+		key = p.Key
 	}
 	value, found, err := r.db.Get(laterID, key)
 	switch {
 	case err != nil:
 		return err
-	case found && int64(binary.BigEndian.Uint64(value)) >= o.Position, d.Kind == Extra && deletionsGone:
+	case lost, found && int64(binary.BigEndian.Uint64(value)) >= o.Position, d.Kind == Extra && r.gone:
 		o.Unjudged++
 		return nil
 	}

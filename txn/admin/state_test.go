@@ -91,6 +91,16 @@ func (s *scene) store(t *testing.T, position int64, age time.Duration, rows ...s
 
 func (s *scene) storeAt(t *testing.T, at state.Positions, rows ...string) {
 	t.Helper()
+	var writes []state.Write
+	for _, row := range rows {
+		key, value, _ := strings.Cut(row, "=")
+		writes = append(writes, state.Write{Store: state.IDOf("rows"), Key: []byte(key), Value: []byte(value)})
+	}
+	s.storeRows(t, at, state.Layout{}, writes)
+}
+
+func (s *scene) storeRows(t *testing.T, at state.Positions, layout state.Layout, writes []state.Write) {
+	t.Helper()
 	dir, err := state.OpenDirectory(s.dir, state.DirectoryOptions{Application: "app", Instance: "one"})
 	if err != nil {
 		t.Fatal(err)
@@ -106,12 +116,7 @@ func (s *scene) storeAt(t *testing.T, at state.Positions, rows ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var writes []state.Write
-	for _, row := range rows {
-		key, value, _ := strings.Cut(row, "=")
-		writes = append(writes, state.Write{Store: state.IDOf("rows"), Key: []byte(key), Value: []byte(value)})
-	}
-	err = errors.Join(db.Declare(state.KeyValues("rows")...), db.Apply(state.Positions{}, at, slices.Values(writes)), db.Close(), dir.Close())
+	err = errors.Join(db.Declare(state.Declaration{Name: "rows", Layout: layout}), db.Apply(state.Positions{}, at, slices.Values(writes)), db.Close(), dir.Close())
 	if err != nil {
 		t.Fatal(err)
 	}

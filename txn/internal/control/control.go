@@ -93,7 +93,7 @@ func Serve(dir string, in Instance) (*Server, error) {
 	mux.Handle("GET /", in.Rest)
 	s := &Server{done: make(chan struct{}), path: path}
 	s.http = &http.Server{
-		Handler: s.counted(mux), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second,
+		Handler: s.counted(mux), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 64 << 10, // keys are in them
 	}
 	go func() {

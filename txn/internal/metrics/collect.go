@@ -24,6 +24,8 @@ type Snapshot struct {
 	Paused map[string]int
 	// Cache is nil while there is none.
 	Cache *pebblestore.CacheMetrics
+	// Memory is what the budget of all databases is spent on, nil while there is none.
+	Memory *pebblestore.Spent
 	// Restoring is nil without a session.
 	Restoring *RestoreMemory
 }
@@ -115,6 +117,7 @@ var (
 	openDesc       = desc("worker_open_transaction_age_seconds", "Age of the older open transaction, 0 without one.", "worker")
 
 	diskDesc        = desc("state_disk_bytes", "Disk space of a task's database.", "task")
+	bufferDesc      = desc("state_buffer_bytes", "Memory of what a database holds above its memtables.", "task")
 	memTableDesc    = desc("state_memtable_bytes", "Memory of a database's memtables.", "task")
 	unflushedDesc   = desc("state_unflushed_bytes", "Applied bytes that are not on the disk yet.", "task")
 	sublevelsDesc   = desc("state_l0_sublevels", "Overlapping tables in L0.", "task")
@@ -122,6 +125,8 @@ var (
 	debtDesc        = desc("state_compaction_debt_bytes", "Estimate of what compactions still have to rewrite.", "task")
 	compactionsDesc = desc("state_compactions_total", "Compactions since the database was opened.", "task")
 	flushesDesc     = desc("state_flushes_total", "Flushes since the database was opened.", "task")
+	waitsDesc       = desc("state_waits_total", "Waits of rounds and loads for the disk or for memory since the database was opened.", "task")
+	waitTimeDesc    = desc("state_wait_seconds_total", "Time that rounds and loads waited for the disk or for memory.", "task")
 
 	remainingDesc  = desc("restore_remaining_offsets", "Offsets that a restore has before it.", "task")
 	rateDesc       = desc("restore_offsets_per_second", "Offsets that a restore has put behind lately, per second.", "task")
@@ -131,6 +136,14 @@ var (
 	cacheDesc  = desc("cache_bytes", "Size of the block cache that all databases share.")
 	hitsDesc   = desc("cache_hits_total", "Hits of the block cache.")
 	missesDesc = desc("cache_misses_total", "Misses of the block cache.")
+
+	budgetDesc        = desc("memory_budget_bytes", "Memory that all databases share.")
+	spentDesc         = desc("memory_bytes", "What the budget is spent on.", "use")
+	allUnflushedDesc  = desc("memory_unflushed_bytes", "Applied bytes of all databases that are not on the disk yet.")
+	unflushedMostDesc = desc("memory_unflushed_limit_bytes", "From here on databases with their share of it hold back.")
+	shareDesc         = desc("memory_share_bytes", "Unflushed bytes that each database may hold in any case.")
+	openDatabasesDesc = desc("databases_open", "Open databases.")
+	heldDatabasesDesc = desc("databases_held", "Databases that hold back now, because the budget is used up.")
 )
 
 // Describe implements prometheus.Collector.
@@ -138,9 +151,11 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		infoDesc, tasksDesc, pausedDesc, committedDesc, lagDesc, stableLagDesc, pendingDesc, queueDesc, streamTimeDesc,
 		overlayDesc, roundDesc, commitTimeDesc, openDesc,
-		diskDesc, memTableDesc, unflushedDesc, sublevelsDesc, readAmpDesc, debtDesc, compactionsDesc, flushesDesc,
+		diskDesc, bufferDesc, memTableDesc, unflushedDesc, sublevelsDesc, readAmpDesc, debtDesc, compactionsDesc, flushesDesc,
+		waitsDesc, waitTimeDesc,
 		remainingDesc, rateDesc, memoryDesc, memoryMostDesc,
 		cacheDesc, hitsDesc, missesDesc,
+		budgetDesc, spentDesc, allUnflushedDesc, unflushedMostDesc, shareDesc, openDatabasesDesc, heldDatabasesDesc,
 	} {
 		ch <- d
 	}
@@ -173,6 +188,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		out.gauge(cacheDesc, float64(s.Cache.Bytes))
 		out.counter(hitsDesc, float64(s.Cache.Hits))
 		out.counter(missesDesc, float64(s.Cache.Misses))
+	}
+	if s.Memory != nil {
+		out.memory(s.Memory)
 	}
 }
 
@@ -212,6 +230,7 @@ func (s sink) task(t Task, now time.Time) {
 	}
 	if m := t.Store; m != nil {
 		s.gauge(diskDesc, float64(m.DiskBytes), id)
+		s.gauge(bufferDesc, float64(m.BufferBytes), id)
 		s.gauge(memTableDesc, float64(m.MemTableBytes), id)
 		s.gauge(unflushedDesc, float64(m.UnflushedBytes), id)
 		s.gauge(sublevelsDesc, float64(m.L0Sublevels), id)
@@ -219,7 +238,21 @@ func (s sink) task(t Task, now time.Time) {
 		s.gauge(debtDesc, float64(m.CompactionDebtBytes), id)
 		s.counter(compactionsDesc, float64(m.Compactions), id)
 		s.counter(flushesDesc, float64(m.Flushes), id)
+		s.counter(waitsDesc, float64(m.Waits), id)
+		s.counter(waitTimeDesc, m.WaitTime.Seconds(), id)
 	}
+}
+
+func (s sink) memory(m *pebblestore.Spent) {
+	s.gauge(budgetDesc, float64(m.Budget))
+	for use, bytes := range map[string]int64{"blocks": m.Blocks, "memtables": m.MemTables, "buffers": m.Buffers, "loads": m.Loads} {
+		s.gauge(spentDesc, float64(bytes), use)
+	}
+	s.gauge(allUnflushedDesc, float64(m.Unflushed))
+	s.gauge(unflushedMostDesc, float64(m.UnflushedMax))
+	s.gauge(shareDesc, float64(m.Share))
+	s.gauge(openDatabasesDesc, float64(m.Databases))
+	s.gauge(heldDatabasesDesc, float64(m.Held))
 }
 
 // lag leaves an unknown end out. A position ahead of an end that was listed before is no lag.

@@ -8,7 +8,7 @@
 // runtime at the moment of the scrape, and what is not known is absent rather than 0.
 //
 // Labels are names of the program and of the cluster (task, node, outcome, topic, partition, worker, class) or words of a closed set
-// (kind, cause, phase, state, reason, extent, resolution, event). Keys, values, ids and error texts are never labels.
+// (kind, cause, phase, state, reason, extent, resolution, event, use). Keys, values, ids and error texts are never labels.
 //
 // # Counters
 //
@@ -58,8 +58,16 @@
 //	onceward_restore_memory_limit_bytes                  the most that it may be
 //	onceward_state_*{task}                               databases: disk_bytes, memtable_bytes, unflushed_bytes, l0_sublevels,
 //	                                                     read_amplification, compaction_debt_bytes, compactions_total,
-//	                                                     flushes_total (the last two since the database was opened)
+//	                                                     flushes_total (the last two since the database was opened), and the
+//	                                                     buffer of committed rounds: buffer_bytes, waits_total, wait_seconds_total
 //	onceward_cache_*                                     the block cache that they share: bytes, hits_total, misses_total
+//	onceward_memory_budget_bytes                         what all databases share
+//	onceward_memory_bytes{use}                           what it is spent on: blocks (the cache), memtables, buffers, loads
+//	onceward_memory_unflushed_bytes                      applied by all databases and not on the disk
+//	onceward_memory_unflushed_limit_bytes                from there on those that have their share of it hold back
+//	onceward_memory_share_bytes                          the share
+//	onceward_databases_open                              databases of the process
+//	onceward_databases_held                              those that hold back now
 //
 // The two lags differ by what open transactions of producers before us hold. Both are distances in offsets and count control records,
 // so that behind a transactional producer an idle input shows 1 until the next commit. High watermark and last stable offset are
@@ -81,6 +89,7 @@
 //
 // A spike of the outcome duplicates is a signal; one conflict is an alert. Lag to the high watermark tells how far behind the process
 // is; the pending age tells whether what it has fetched gets through.
+// A budget that is too small shows as onceward_databases_held above 0 and onceward_state_wait_seconds_total that grows.
 //
 // # Left out
 //

@@ -32,7 +32,7 @@ func everything() Snapshot {
 				}},
 				Store: &pebblestore.Metrics{
 					DiskBytes: 1, MemTableBytes: 2, UnflushedBytes: 3, L0Sublevels: 4, ReadAmplification: 5, CompactionDebtBytes: 6,
-					Compactions: 7, Flushes: 8,
+					Compactions: 7, Flushes: 8, BufferBytes: 18, Waits: 19, WaitTime: 1500 * time.Millisecond,
 				},
 			},
 			{
@@ -46,8 +46,11 @@ func everything() Snapshot {
 		Workers: []WorkerGauges{{
 			ID: 2, OverlayBytes: 10, RoundBytes: 20, CommitTime: 30 * time.Millisecond, TransactionSince: testNow.Add(-4 * time.Second),
 		}},
-		Paused:    map[string]int{"queue_full": 1, "stopped": 2},
-		Cache:     &pebblestore.CacheMetrics{Bytes: 11, Hits: 12, Misses: 13},
+		Paused: map[string]int{"queue_full": 1, "stopped": 2},
+		Cache:  &pebblestore.CacheMetrics{Bytes: 11, Hits: 12, Misses: 13},
+		Memory: &pebblestore.Spent{
+			Budget: 21, Blocks: 22, MemTables: 23, Buffers: 24, Loads: 25, Unflushed: 26, UnflushedMax: 27, Share: 28, Databases: 29, Held: 30,
+		},
 		Restoring: &RestoreMemory{Bytes: 16, BytesMax: 17},
 	}
 }
@@ -111,6 +114,12 @@ func TestGauges(t *testing.T) {
 # HELP onceward_cache_bytes Size of the block cache that all databases share.
 # TYPE onceward_cache_bytes gauge
 onceward_cache_bytes 11
+# HELP onceward_databases_held Databases that hold back now, because the budget is used up.
+# TYPE onceward_databases_held gauge
+onceward_databases_held 30
+# HELP onceward_databases_open Open databases.
+# TYPE onceward_databases_open gauge
+onceward_databases_open 29
 # HELP onceward_input_committed_offset Committed position in an input partition.
 # TYPE onceward_input_committed_offset gauge
 onceward_input_committed_offset{partition="3",task="in_3",topic="in"} 100
@@ -130,6 +139,24 @@ onceward_input_oldest_pending_age_seconds{partition="4",task="in_4",topic="in"} 
 # TYPE onceward_input_queue_bytes gauge
 onceward_input_queue_bytes{partition="3",task="in_3",topic="in"} 4096
 onceward_input_queue_bytes{partition="4",task="in_4",topic="in"} 0
+# HELP onceward_memory_budget_bytes Memory that all databases share.
+# TYPE onceward_memory_budget_bytes gauge
+onceward_memory_budget_bytes 21
+# HELP onceward_memory_bytes What the budget is spent on.
+# TYPE onceward_memory_bytes gauge
+onceward_memory_bytes{use="blocks"} 22
+onceward_memory_bytes{use="buffers"} 24
+onceward_memory_bytes{use="loads"} 25
+onceward_memory_bytes{use="memtables"} 23
+# HELP onceward_memory_share_bytes Unflushed bytes that each database may hold in any case.
+# TYPE onceward_memory_share_bytes gauge
+onceward_memory_share_bytes 28
+# HELP onceward_memory_unflushed_bytes Applied bytes of all databases that are not on the disk yet.
+# TYPE onceward_memory_unflushed_bytes gauge
+onceward_memory_unflushed_bytes 26
+# HELP onceward_memory_unflushed_limit_bytes From here on databases with their share of it hold back.
+# TYPE onceward_memory_unflushed_limit_bytes gauge
+onceward_memory_unflushed_limit_bytes 27
 # HELP onceward_partitions_paused Input partitions that are not fetched, by reason.
 # TYPE onceward_partitions_paused gauge
 onceward_partitions_paused{reason="queue_full"} 1
@@ -148,12 +175,21 @@ onceward_restore_offsets_per_second{task="in_4"} 15
 # HELP onceward_restore_remaining_offsets Offsets that a restore has before it.
 # TYPE onceward_restore_remaining_offsets gauge
 onceward_restore_remaining_offsets{task="in_4"} 14
+# HELP onceward_state_buffer_bytes Memory of what a database holds above its memtables.
+# TYPE onceward_state_buffer_bytes gauge
+onceward_state_buffer_bytes{task="in_3"} 18
 # HELP onceward_state_compactions_total Compactions since the database was opened.
 # TYPE onceward_state_compactions_total counter
 onceward_state_compactions_total{task="in_3"} 7
 # HELP onceward_state_l0_sublevels Overlapping tables in L0.
 # TYPE onceward_state_l0_sublevels gauge
 onceward_state_l0_sublevels{task="in_3"} 4
+# HELP onceward_state_wait_seconds_total Time that rounds and loads waited for the disk or for memory.
+# TYPE onceward_state_wait_seconds_total counter
+onceward_state_wait_seconds_total{task="in_3"} 1.5
+# HELP onceward_state_waits_total Waits of rounds and loads for the disk or for memory since the database was opened.
+# TYPE onceward_state_waits_total counter
+onceward_state_waits_total{task="in_3"} 19
 # HELP onceward_task_stream_time_seconds Stream time of the last commit, in Unix seconds.
 # TYPE onceward_task_stream_time_seconds gauge
 onceward_task_stream_time_seconds{task="in_3"} 1.7999999995e+09

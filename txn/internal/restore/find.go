@@ -71,6 +71,7 @@ func (r *Restorer) findInputs(ctx context.Context, req Request) (found Found, me
 		}
 		found.Inputs = append(found.Inputs, in)
 	}
+	found.Rebuilding = metadata == Rebuilding
 	return found, metadata, nil
 }
 
@@ -142,7 +143,8 @@ func (r *Restorer) findChangelog(
 	ctx context.Context, s Store, partition int32, blob *task.Blob, log *slog.Logger,
 ) (Changelog, error) {
 	t := r.Layout[s.ChangelogTopic]
-	c := Changelog{Store: s.Name, Topic: s.ChangelogTopic, TopicID: t.ID, DeleteRetention: t.DeleteRetention, Deletes: t.Deletes}
+	c := Changelog{Store: s.Name, Topic: s.ChangelogTopic, TopicID: t.ID, DeleteRetention: t.DeleteRetention, Deletes: t.Deletes,
+		Retention: t.Retention, Layout: s.Layout}
 	for reading := 1; ; reading++ {
 		var err error
 		if c.LogStart, c.HighWatermark, err = r.Cluster.LogBounds(ctx, s.ChangelogTopic, partition); err != nil {

@@ -2,7 +2,9 @@ package restore
 
 import (
 	"encoding/binary"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -96,5 +98,19 @@ func TestReplayDisplaces(t *testing.T) {
 	}
 	if !slices.Equal(found, []string{"id=second"}) {
 		t.Errorf("the rows are %q", found)
+	}
+}
+
+// TestReplayMisfit: a record that the store cannot have stops the task, with what is there and where, because another try would read the same.
+func TestReplayMisfit(t *testing.T) {
+	windows := Store{Name: "ids", Layout: state.Layout{Kind: state.WindowKind, Retention: 1000}}
+	b := newBench(t, 0, 1, map[string]*fakeLog{"ids": dedupeLog(batchtest.Record{Timestamp: 5, Key: []byte("an id"), Value: []byte("v")})})
+	err := b.opening(windows).replay(t.Context(), b.replays())
+	stop, stops := errors.AsType[*StopError](err)
+	if !stops || !errors.Is(err, state.ErrCorrupt) || !strings.Contains(stop.Reason, "ids[1] holds at offset 0") || stop.WayOut == "" {
+		t.Errorf("got %v, want a stop", err)
+	}
+	if strings.Contains(err.Error(), "an id") {
+		t.Errorf("%v tells a key", err)
 	}
 }

@@ -34,8 +34,12 @@ type Changelog struct {
 	// DeleteRetention is how long the topic keeps tombstones.
 	DeleteRetention time.Duration
 	// Deletes says that the topic forgets old records by itself, as those of stores with a retention do. What is gone from it is expired
-	// in the store too, whose reads say so.
+	// in the store too, unless old input is processed: see expired.
 	Deletes bool
+	// Retention is how long such a topic keeps records, by the clock; 0 is for ever, or not known.
+	Retention time.Duration
+	// Layout is that of the store.
+	Layout state.Layout
 }
 
 // Found is everything that Judge looks at.
@@ -45,6 +49,8 @@ type Found struct {
 	// Blob is the metadata committed with the first input partition; nil when there is none or it is not ours.
 	Blob       *task.Blob
 	Changelogs []Changelog
+	// Rebuilding says that a rebuild from input has begun to empty the changelogs, and has not ended: see the constant.
+	Rebuilding bool
 	// Database are the positions in the task's database; zero for a new one.
 	Database state.Positions
 	// HasState says that the task has stores.
@@ -78,7 +84,8 @@ type StopError struct {
 	Task   topology.TaskID
 	Reason string
 	WayOut string
-	// Cause wraps state.ErrFormat where a newer build has been there. It is nil where state and offsets do not name each other.
+	// Cause wraps state.ErrFormat where a newer build has been there, and state.ErrCorrupt where a changelog holds what the store cannot have.
+	// It is nil where state and offsets do not name each other.
 	Cause error
 	// older says that the commit is one from before the state. A coordinator can give such an answer for a while: see Restore.
 	older bool
@@ -109,6 +116,9 @@ func Judge(f Found) (Plan, error) {
 	if f.Blob == nil {
 		if f.emptyState() {
 			return f.fresh(), nil
+		}
+		if f.Rebuilding {
+			return Plan{}, f.stop("a rebuild from input was interrupted, and the state is neither the old one nor empty", fromInputAgain)
 		}
 		return Plan{}, f.stop("the committed offsets carry no metadata of this application, but there is state: they were set from "+
 			"outside or by another program", offsetsBack, acceptSkip, adopt, fromInput)
@@ -269,6 +279,11 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 	if len(named) == len(b.Changelogs) && task.TopicsHash(named) != b.Topics {
 		return Plan{}, f.stop("a changelog topic is not the one that the last commit names: it was deleted and created again", fromInput, adopt)
 	}
+	// With a store of the commit gone from the topology, the hash says nothing, and which of two topics the commit means nobody can tell.
+	if i := slices.IndexFunc(plan.Replays, func(r Replay) bool { return r.Full == Recreated }); i >= 0 && len(named) != len(b.Changelogs) {
+		return Plan{}, f.stop(fmt.Sprintf("the database was written from another topic than %s is now, and the last commit has stores that the "+
+			"topology does not have, so it cannot be told which topic it means", plan.Replays[i].Topic), fromInput, adopt)
+	}
 	// An empty database is at the committed positions if the commit names none of its stores: it has nothing that a round wrote.
 	if !missing && !f.emptyDatabase() && f.Database.State != b.State {
 		return Plan{}, f.stop("the database is at the committed positions, but it was written by another round than the commit names",
@@ -298,7 +313,7 @@ func (f Found) judgeChangelog(c Changelog, committed task.BlobChangelog, plan *P
 		replay.From = target
 		plan.Replays = append(plan.Replays, replay)
 		return nil
-	case have.Applied > 0 && have.Scanned < c.LogStart && !c.Deletes:
+	case have.Applied > 0 && have.Scanned < c.LogStart && !c.expired(f.Now, committed.StreamTime):
 		full(Truncated, fmt.Sprintf("it ends at %d and the changelog starts at %d", have.Scanned, c.LogStart))
 	case have.Applied > 0 && f.tooOld(c):
 		full(Expired, "it is so old that deletions may be missing from the changelog")
@@ -306,6 +321,13 @@ func (f Found) judgeChangelog(c Changelog, committed task.BlobChangelog, plan *P
 	*missing = true
 	plan.Replays = append(plan.Replays, replay)
 	return nil
+}
+
+// expired reports whether all that the brokers delete of the changelog is out of sight of the store. Then a database goes on where the log
+// begins: what it has from before and what was deleted there meanwhile, nobody reads. Where old input is processed, the clock is ahead of the
+// stream time, and rows that can still be read may have lost the records that have changed or deleted them since.
+func (c Changelog) expired(now time.Time, streamTime int64) bool {
+	return c.Deletes && c.Retention > 0 && !c.Layout.Live(now.Add(-c.Retention).UnixMilli(), streamTime)
 }
 
 // have returns what the database has of a store.

@@ -25,7 +25,8 @@ func committed() state.Positions {
 		Round: round7, State: round6, WrittenAt: judgeNow.UnixMilli(),
 		Inputs: []state.Input{{Topic: "in", Partition: 3, Offset: 100, StreamTime: 5}},
 		Changelogs: []state.Changelog{
-			{Store: "a", TopicID: topicA, Applied: 50, Scanned: 50}, {Store: "b", TopicID: topicB, Applied: 30, Scanned: 30},
+			{Store: "a", TopicID: topicA, Applied: 50, Scanned: 50, StreamTime: judgeNow.UnixMilli()},
+			{Store: "b", TopicID: topicB, Applied: 30, Scanned: 30},
 		},
 	}
 }
@@ -44,6 +45,13 @@ func found() Found {
 		},
 		Database: p,
 	}
+}
+
+// forgets makes store a one of ids, which are remembered for an hour, with a log that is kept for a day more and begins at start.
+func forgets(f *Found, start int64) {
+	c := &f.Changelogs[0]
+	c.LogStart, c.Deletes, c.Retention = start, true, 25*time.Hour
+	c.Layout = state.Layout{Kind: state.DedupeKind, Retention: time.Hour.Milliseconds()}
 }
 
 func TestJudge(t *testing.T) {
@@ -81,13 +89,23 @@ func TestJudge(t *testing.T) {
 		}, a: [2]int64{50, 50}, b: [2]int64{30, 30}},
 		{name: "a log that forgets was cut above the database", change: func(f *Found) {
 			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 10, 10
-			f.Changelogs[0].LogStart, f.Changelogs[0].Deletes = 20, true
+			forgets(f, 20)
 		}, a: [2]int64{20, 50}, b: [2]int64{30, 30}},
 		{name: "a log that forgets, cut, and a gap old enough for tombstones to be gone", change: func(f *Found) {
 			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 10, 10
-			f.Changelogs[0].LogStart, f.Changelogs[0].Deletes = 20, true
+			forgets(f, 20)
 			f.Database.WrittenAt = old
 		}, a: [2]int64{20, 50}, b: [2]int64{30, 30}, full: "deletions may be missing"},
+		{name: "a log that forgets by the clock what the store can still read", change: func(f *Found) {
+			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 10, 10
+			forgets(f, 20)
+			f.Changelogs[0].Retention = 30 * time.Minute
+		}, a: [2]int64{20, 50}, b: [2]int64{30, 30}, full: "starts at 20"},
+		{name: "a log that should forget nothing, cut", change: func(f *Found) {
+			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 10, 10
+			forgets(f, 20)
+			f.Changelogs[0].Retention = 0
+		}, a: [2]int64{20, 50}, b: [2]int64{30, 30}, full: "starts at 20"},
 		{name: "nothing but markers was read of another changelog", change: func(f *Found) {
 			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 0, 10
 			f.Database.Changelogs[0].TopicID = [16]byte{99}
@@ -108,6 +126,10 @@ func TestJudge(t *testing.T) {
 			f.Changelogs[0].TopicID = [16]byte{99}
 			f.Database = state.Positions{}
 		}, stop: "deleted and created again"},
+		{name: "a changelog exists anew, and a store is gone from the topology", change: func(f *Found) {
+			f.Database.Changelogs[0].TopicID = [16]byte{99}
+			f.Changelogs = f.Changelogs[:1]
+		}, stop: "cannot be told which topic"},
 		{name: "offset set back from outside", change: func(f *Found) { f.Inputs[0].Committed = 10 }, stop: "committed offset of in[3] is 10"},
 		{name: "offset set forward from outside", change: func(f *Found) { f.Inputs[0].Committed = 1000 }, stop: "committed offset of in[3] is 1000"},
 		{name: "no metadata, but state", change: func(f *Found) { f.Blob = nil }, stop: "no metadata"},
@@ -227,5 +249,27 @@ func TestJudgeReplacedStores(t *testing.T) {
 		if err != nil || plan.Wipe != "" {
 			t.Errorf("database at %s: wiped for %q, %v", database, plan.Wipe, err)
 		}
+	}
+}
+
+// TestJudgeHalfRebuilt: a state that a rebuild from input has begun to empty has one way out, and no offsets that it could belong to.
+func TestJudgeHalfRebuilt(t *testing.T) {
+	f := found()
+	f.Blob, f.Rebuilding = nil, true
+	_, err := Judge(f)
+	if err == nil || !strings.Contains(err.Error(), "was interrupted") || !strings.Contains(err.Error(), "rebuild from-input in_3") {
+		t.Fatalf("got %v, want a stop that names the rebuild", err)
+	}
+	for _, refused := range []string{"adopt", "accept-skip", "offsets back"} {
+		if strings.Contains(err.Error(), refused) {
+			t.Errorf("%v names %q, which is refused", err, refused)
+		}
+	}
+	f.Database = state.Positions{}
+	for i := range f.Changelogs {
+		f.Changelogs[i].Empty = true
+	}
+	if _, err := Judge(f); err != nil {
+		t.Errorf("nothing is left of the old state: %v", err)
 	}
 }

@@ -203,8 +203,8 @@ func (f *filler) add(r batch.Record) error {
 	var err error
 	if f.layout.Kind == state.KeyValueKind { // whose rows are the records
 		err = f.put(r.Key, r.Value, r.Offset)
-	} else if err = f.addRow(r); err != nil {
-		err = fmt.Errorf("the record at offset %d: %w", r.Offset, err)
+	} else {
+		err = f.addRow(r)
 	}
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func (f *filler) add(r batch.Record) error {
 func (f *filler) addRow(r batch.Record) error {
 	w, err := f.layout.Row(state.ChangelogRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
 	if err != nil {
-		return err
+		return f.misfit(r.Offset, err)
 	}
 	if f.forgotten == nil || !f.forgotten.Contains(w.Key) {
 		if w.Delete {
@@ -239,6 +239,16 @@ func (f *filler) addRow(r batch.Record) error {
 		}
 	}
 	return nil
+}
+
+// misfit stops a task of which a changelog holds what its store cannot have: another try would read the same.
+func (x *changelog) misfit(offset int64, err error) error {
+	return &StopError{
+		Task: x.req.Task, Cause: err,
+		Reason: fmt.Sprintf("the changelog %s[%d] holds at offset %d what a %s store does not write", x.Topic, x.req.Task.Partition, offset,
+			x.layout.Kind),
+		WayOut: waysOut(x.req.Task, "give the store the layout back that it had", "give it another name, under which it begins empty"),
+	}
 }
 
 // put copies a write into the chunk; a nil value is a delete.

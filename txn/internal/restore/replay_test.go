@@ -433,7 +433,7 @@ func TestReplayRows(t *testing.T) {
 	b = newBench(t, 0, 1, map[string]*fakeLog{"a": largeLog(1000, 50, 40)})
 	o := b.opening(Store{Name: "a", Layout: state.Layout{Kind: state.SessionKind, Retention: 1000}}) // keys end with two times
 	err := o.replay(t.Context(), b.replays())
-	if !errors.Is(err, state.ErrCorrupt) || !strings.Contains(err.Error(), "the record at offset 0") {
+	if !errors.Is(err, state.ErrCorrupt) || !strings.Contains(err.Error(), "holds at offset 0 what a session store") {
 		t.Errorf("got %v", err)
 	}
 	o.req.Remove = func() error { t.Error("the database was removed"); return nil }

@@ -287,14 +287,9 @@ func (o *opening) open(ctx context.Context, found Found) (Plan, error) {
 		return Plan{}, err
 	}
 	err := o.openDatabase()
-	switch {
-	case errors.Is(err, state.ErrCorrupt):
+	if errors.Is(err, state.ErrCorrupt) {
 		o.full = Damaged
 		o.log.Warn("the database is damaged and is restored in full", "cause", Damaged, "error", err)
-		err = o.replaceDatabase()
-	case errors.Is(err, state.ErrLayout):
-		o.full = Relaid
-		o.log.Warn("a store has another layout now and the database is restored in full", "cause", Relaid, "error", err)
 		err = o.replaceDatabase()
 	}
 	if errors.Is(err, state.ErrFormat) {
@@ -321,47 +316,12 @@ func (o *opening) open(ctx context.Context, found Found) (Plan, error) {
 	return plan, nil
 }
 
-// openDatabase opens the database and declares the stores.
-func (o *opening) openDatabase() error {
-	db, err := o.req.Open()
-	if err != nil {
-		return err
-	}
-	if err := db.Declare(o.req.declarations()...); err != nil {
-		return errors.Join(err, db.Close())
-	}
-	o.db = db
-	return nil
-}
-
-// declarations are the stores as a database is told of them.
-func (r *Request) declarations() []state.Declaration {
-	declared := make([]state.Declaration, 0, len(r.Stores))
-	for _, s := range r.Stores {
-		declared = append(declared, state.Declaration{Name: s.Name, Layout: s.Layout})
-	}
-	return declared
-}
-
-// replaceDatabase makes a new one.
-func (o *opening) replaceDatabase() error {
-	if o.db != nil {
-		err := o.db.Close()
-		if o.db = nil; err != nil {
-			return err
-		}
-	}
-	if err := o.req.Remove(); err != nil {
-		return err
-	}
-	return o.openDatabase()
-}
-
 // restore brings the database to the plan's positions.
 func (o *opening) restore(ctx context.Context, found Found, plan Plan) error {
 	for _, c := range plan.Replays {
 		o.full = cmp.Or(o.full, c.Full)
 	}
+	o.tellLost(plan.Replays, found.Now)
 	if err := o.empty(plan.Replays); err != nil {
 		return fmt.Errorf("restoring task %s: %w", o.req.Task, err)
 	}

@@ -9,13 +9,19 @@ import (
 // The ways out, as an operator types them; TASK stands for the task. Each has the flags of run that say which application is meant. All
 // but fromChangelog want every instance stopped.
 const (
-	offsetsBack   = "set the group's offsets back to what they were"
-	acceptSkip    = "`onceward accept-skip TASK` if they were moved forward on purpose"
-	adopt         = "`onceward adopt TASK` if the state, all that the changelogs hold, belongs to the committed offsets"
-	fromRounds    = "`onceward adopt --from-rounds TASK` takes the offsets that the last clean stop has kept"
-	fromInput     = "`onceward rebuild from-input TASK` empties its state and reads its inputs again"
-	fromChangelog = "`onceward rebuild from-changelog TASK` makes the database anew from the changelogs"
+	offsetsBack = "set the group's offsets back to what they were"
+	acceptSkip  = "`onceward accept-skip TASK` if they were moved forward on purpose"
+	adopt       = "`onceward adopt TASK` if the state, all that the changelogs hold, belongs to the committed offsets"
+	fromRounds  = "`onceward adopt --from-rounds TASK` takes the offsets that the last clean stop has kept"
+	fromInput   = "`onceward rebuild from-input TASK` empties its state and reads its inputs again"
+	// fromInputAgain is the only way on once it has begun.
+	fromInputAgain = "`onceward rebuild from-input TASK` once more, with the offsets that it was begun with"
+	fromChangelog  = "`onceward rebuild from-changelog TASK` makes the database anew from the changelogs"
 )
+
+// Rebuilding is the metadata of tasks whose changelogs a rebuild from input empties. It is no commit of a round, so that no instance takes it for
+// one: the state belongs to no offsets, whatever these say.
+const Rebuilding = "rebuild from input is not complete"
 
 // waysOut is the text for ways out, the one that loses least first.
 func waysOut(id topology.TaskID, ways ...string) string {

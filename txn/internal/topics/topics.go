@@ -28,6 +28,8 @@ type Topic struct {
 	Deletes bool
 	// DeleteRetention is how long a compacted topic keeps tombstones.
 	DeleteRetention time.Duration
+	// Retention is how long a topic that deletes keeps records, by their timestamps; 0 is for ever, or not known.
+	Retention time.Duration
 }
 
 // Layout holds every topic of a topology by name.
@@ -232,6 +234,7 @@ func layoutOf(found map[string]broker.TopicInfo) Layout {
 			Compacted:       strings.Contains(info.Settings["cleanup.policy"].Value, "compact"),
 			Deletes:         strings.Contains(info.Settings["cleanup.policy"].Value, "delete"),
 			DeleteRetention: time.Duration(number(info, "delete.retention.ms", 0)) * time.Millisecond,
+			Retention:       time.Duration(max(number(info, "retention.ms", 0), 0)) * time.Millisecond,
 		}
 	}
 	return layout

@@ -120,6 +120,7 @@ func internalTopics(
 			w.partitions, w.bytesMin = tasks, largest
 			if w.retentionMin > 0 {
 				settings["retention.ms"] = strconv.FormatInt(w.retentionMin.Milliseconds(), 10)
+				settings["retention.bytes"] = "-1" // a cluster can have another default, which would take what the store still has
 			}
 			if w.compactionLagMin > 0 {
 				settings["min.compaction.lag.ms"] = strconv.FormatInt(w.compactionLagMin.Milliseconds(), 10)
@@ -226,6 +227,9 @@ func (w internalTopic) verify(info broker.TopicInfo, wrong found) {
 		}
 		atLeast("retention.ms", w.retentionMin)
 		atLeast("min.compaction.lag.ms", w.compactionLagMin)
+		if w.retentionMin > 0 {
+			exactly("retention.bytes", "-1", "state would be lost; "+change)
+		}
 	}
 	if n := number(info, "max.message.bytes", w.bytesMin); n < w.bytesMin {
 		wrong("max.message.bytes", strconv.FormatInt(n, 10), fmt.Sprintf("at least that of the inputs, %d", w.bytesMin),
