@@ -17,7 +17,7 @@ demo: ## the payment drill on the embedded broker, with kills; ends with a table
 test: ## every test; those on real Kafka need Java 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
 	$(GO) vet ./...
 	$(GO) test -timeout 20m ./...
-	@$(GO) test -v -run '^TestCopy$$' ./e2e/runtime | { grep '^NOT RUN' || true; } # go test is silent about what passes
+	@$(GO) test -v -run '^TestKafkaIsFound$$' ./e2e/cluster | { grep '^NOT RUN' || true; } # go test is silent about what passes
 
 race: ## every test but the long scenarios, under the race detector, with invariants
 	$(GO) test -race -tags invariants -short -timeout 30m $(RACE_PKGS)

@@ -2,18 +2,13 @@ package latency
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"os/exec"
-	"os/signal"
 	"runtime/pprof"
-	"syscall"
 	"time"
 
+	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -41,29 +36,11 @@ type Settings struct {
 
 // RunInstance makes this program an instance, and exits, if another one has started it as such. A program that starts instances calls
 // it first: they are the same executable.
-func RunInstance() {
-	encoded := os.Getenv(envInstance)
-	if encoded == "" {
-		return
-	}
-	if err := runInstance(encoded); err != nil {
-		fmt.Fprintln(os.Stderr, "instance:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
+func RunInstance() { measure.Run(envInstance, Settings.run) }
 
-func runInstance(encoded string) (err error) {
-	var s Settings
-	if err := json.Unmarshal([]byte(encoded), &s); err != nil {
-		return err
-	}
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // whatever ends it, the parent is gone
-		fmt.Fprintln(os.Stderr, "instance: the measurement is gone")
-		os.Exit(1)
-	}()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+// run is the life of an instance.
+func (s Settings) run() (err error) {
+	ctx, stop := measure.UntilTold()
 	defer stop()
 	t, err := Topology(s.Application, s.Topics)
 	if err != nil {
@@ -110,99 +87,12 @@ func profile(ctx context.Context, s Settings) error {
 // Instance is one process of the application. It can be started again and again, with the same identity and state.
 type Instance struct {
 	Settings Settings
-	// Started is when the process of the current life was started.
-	Started time.Time
-	// CPU is the processor time of the lives that have ended.
-	CPU time.Duration
-
-	cmd    *exec.Cmd // nil while it is down
-	stdin  io.Closer
-	exited chan error
+	measure.Instance
 }
 
-// Start starts the process. It returns before the instance is ready for anything.
-func (i *Instance) Start() error {
-	encoded, err := json.Marshal(i.Settings)
-	if err != nil {
-		return err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	log, err := os.OpenFile(i.Settings.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close() // the process has its own
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), envInstance+"="+string(encoded))
-	cmd.Stdout, cmd.Stderr = log, log
-	if i.stdin, err = cmd.StdinPipe(); err != nil {
-		return err
-	}
-	i.Started = time.Now()
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	i.cmd, i.exited = cmd, make(chan error, 1)
-	go func(exited chan<- error) { exited <- cmd.Wait() }(i.exited)
-	return nil
-}
-
-// Kill ends the process with SIGKILL and returns once it is gone. It does nothing to one that is down.
-func (i *Instance) Kill() error {
-	if i.cmd == nil {
-		return nil
-	}
-	err := i.cmd.Process.Kill()
-	exit := <-i.exited
-	code := i.reaped()
-	if code >= 0 { // -1 is an end by a signal
-		return fmt.Errorf("instance %s had ended before it was killed, with %d: %w (see %s)", i.Settings.Instance, code,
-			errors.Join(err, exit), i.Settings.Log)
-	}
-	return err
-}
-
-// Stop asks the process to end in order and returns once it is gone. It does nothing to one that is down.
-func (i *Instance) Stop(ctx context.Context) error {
-	if i.cmd == nil {
-		return nil
-	}
-	if err := i.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("stopping instance %s: %w", i.Settings.Instance, err)
-	}
-	select {
-	case err := <-i.exited:
-		i.reaped()
-		if err != nil {
-			return fmt.Errorf("instance %s did not stop in order: %w (see %s)", i.Settings.Instance, err, i.Settings.Log)
-		}
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("instance %s does not stop: %w", i.Settings.Instance, ctx.Err())
-	}
-}
-
-func (i *Instance) reaped() (code int) {
-	s := i.cmd.ProcessState
-	i.CPU += s.UserTime() + s.SystemTime()
-	i.cmd = nil
-	return s.ExitCode()
-}
-
-// Ended returns an error if the process has ended by itself.
-func (i *Instance) Ended() error {
-	if i.cmd == nil {
-		return nil
-	}
-	select {
-	case err := <-i.exited:
-		return fmt.Errorf("instance %s has ended by itself with %d: %w (see %s)", i.Settings.Instance, i.reaped(), err, i.Settings.Log)
-	default:
-		return nil
-	}
+// NewInstance returns an instance that is not started yet.
+func NewInstance(s Settings) *Instance {
+	return &Instance{s, measure.Instance{Name: "instance " + s.Instance, Variable: envInstance, Told: s, LogPath: s.Log}}
 }
 
 // Status asks the process; it fails while it is not up yet.

@@ -54,14 +54,15 @@ func Measure(ctx context.Context, cfg Config) (result Result, err error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return Result{}, err
 	}
-	app := &Instance{Settings: Settings{
+	s := Settings{
 		Brokers: cfg.Brokers, Application: cfg.Name, Instance: "a", StateDir: filepath.Join(cfg.Dir, "state"), Topics: topics,
 		CommitIntervalMax: cfg.CommitIntervalMax, Log: filepath.Join(cfg.Dir, "app.log"),
-	}}
-	if cfg.Profile {
-		app.Settings.CPUProfile = filepath.Join(cfg.Dir, "app.pprof")
-		app.Settings.ProfileAfter, app.Settings.ProfileFor = cfg.Warmup, cfg.Duration/2
 	}
+	if cfg.Profile {
+		s.CPUProfile = filepath.Join(cfg.Dir, "app.pprof")
+		s.ProfileAfter, s.ProfileFor = cfg.Warmup, cfg.Duration/2
+	}
+	app := NewInstance(s)
 	result = Result{Rate: cfg.Rate, LoadBefore: LoadAverage()}
 	if err := app.Start(); err != nil {
 		return Result{}, err

@@ -3,7 +3,7 @@
 //
 // A measured program is a process of its own, so that its memory is its own, a kill is a kill, and nothing is warm from before.
 // It writes reports to its standard output and ends when its standard input does; so it does not outlive the measurement, however
-// that ends.
+// that ends. One that works until it is told to end, and is started again and again, is an [Instance].
 //
-// A [Process] belongs to one goroutine.
+// A [Process] and an [Instance] belong to one goroutine.
 package measure

@@ -17,20 +17,24 @@ type childSettings struct{ Fail bool }
 
 // TestMain lets the test binary be a child too.
 func TestMain(m *testing.M) {
-	var s childSettings
-	child, err := Settings(envChild, &s)
-	if !child {
-		os.Exit(m.Run())
-	}
-	if err == nil && !s.Fail {
-		err = errors.Join(Report(map[string]int{"answer": 42}), AwaitLine(), Report(map[string]int{"answer": 43}))
+	Run(envChild, func(s childSettings) error {
+		if s.Fail {
+			return errors.New("it went wrong")
+		}
+		err := errors.Join(Report(map[string]int{"answer": 42}), AwaitLine(), Report(map[string]int{"answer": 43}))
 		AwaitEnd()
-	}
-	if err != nil || s.Fail {
-		fmt.Fprintln(os.Stderr, "it went wrong")
-		os.Exit(1)
-	}
-	os.Exit(0)
+		return err
+	})
+	Run(envInstance, func(s instanceSettings) error {
+		ctx, stop := UntilTold()
+		defer stop()
+		fmt.Println(s.Says)
+		if !s.Ends {
+			<-ctx.Done()
+		}
+		return nil
+	})
+	os.Exit(m.Run())
 }
 
 func start(t *testing.T, s childSettings) *Process {

@@ -25,17 +25,11 @@ const (
 
 // Self returns this program as a child, with settings in the environment variable name, for [Settings].
 func Self(ctx context.Context, name string, settings any) (*exec.Cmd, error) {
-	encoded, err := json.Marshal(settings)
-	if err != nil {
-		return nil, err
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), name+"="+string(encoded))
-	return cmd, nil
+	return Command(ctx, self, name, settings)
 }
 
 // Settings decodes what [Self] has put into the variable. It returns false in a program that was not started so.

@@ -44,21 +44,7 @@ type settings struct {
 
 // RunInstance makes this program an instance of the application, and exits, if [Measure] has started it as such. A program that
 // calls Measure calls it first: they are the same executable.
-func RunInstance() {
-	var s settings
-	child, err := measure.Settings(envInstance, &s)
-	if !child {
-		return
-	}
-	if err == nil {
-		err = s.run()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "instance:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
+func RunInstance() { measure.Run(envInstance, settings.run) }
 
 // run is the life of an instance.
 func (s settings) run() error {

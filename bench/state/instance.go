@@ -3,7 +3,6 @@ package state
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -58,21 +57,7 @@ type opened struct {
 
 // RunInstance makes this program a process that works on a database, and exits, if [Measure] has started it as such. A program
 // that calls Measure calls it first: they are the same executable.
-func RunInstance() {
-	var s settings
-	child, err := measure.Settings(envInstance, &s)
-	if !child {
-		return
-	}
-	if err == nil {
-		err = s.run()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "instance:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
+func RunInstance() { measure.Run(envInstance, settings.run) }
 
 // run opens the database, reports that, and does the job.
 func (s settings) run() (err error) {

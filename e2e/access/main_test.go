@@ -1,12 +1,8 @@
 package access_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -22,7 +19,10 @@ import (
 	"github.com/onceward/onceward/txn/security"
 )
 
-func TestMain(m *testing.M) { cluster.Main(m) }
+func TestMain(m *testing.M) {
+	cluster.InParallel(3) // the applications on the secured broker
+	cluster.Main(m)
+}
 
 const (
 	user     = "app"
@@ -43,11 +43,7 @@ type env struct {
 func newEnv(t *testing.T, c *cluster.Cluster, app string) *env {
 	t.Helper()
 	e := &env{Cluster: c, t: t, producer: c.Client(t), stateDir: t.TempDir()}
-	for _, topic := range []string{app + "in", app + "out", app + "dead"} {
-		if err := c.CreateTopic(t.Context(), topic, 2, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.CreateTopics(t, 2, app+"in", app+"out", app+"dead")
 	b := topology.NewBuilder(app, topology.DeadLetters(app+"dead"))
 	in := topology.From(b, topology.Topic(app+"in", schemas.String(), schemas.String()))
 	again := topology.Repartition(in, "again", schemas.String(), schemas.String())
@@ -98,104 +94,41 @@ func scramAs(mechanism security.Mechanism) security.Config {
 	return security.Config{SASL: security.SASL{Mechanism: mechanism, User: user, Password: security.NewSecret(password)}}
 }
 
-// running is one life of the application.
-type running struct {
-	cancel context.CancelFunc
-	done   chan error
-}
-
-func (e *env) start(s security.Config) *running {
+func (e *env) start(s security.Config) *instance.App {
 	e.t.Helper()
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	if os.Getenv("ONCEWARD_TEST_LOG") != "" {
-		log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("test", e.t.Name())
-	}
-	app, err := txn.New(e.top, txn.Config{
-		Brokers: e.SASLBrokers(), StateDir: e.stateDir, Workers: 1, Security: s, Logger: log, ConnectTimeout: 60 * time.Second,
+	log := instance.NewLog(e.t, "the application")
+	return instance.Start(e.t, e.top, txn.Config{
+		Brokers: e.SASLBrokers(), StateDir: e.stateDir, Workers: 1, Security: s, ConnectTimeout: 60 * time.Second,
+		Logger:   slog.New(slog.NewTextHandler(log, nil)).With("test", e.t.Name()),
 		FailFast: true, // what one task cannot do without shows at once
 	})
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{cancel: cancel, done: make(chan error, 1)}
-	go func() { r.done <- app.Run(ctx) }()
-	e.t.Cleanup(cancel)
-	return r
-}
-
-var errStillRunning = errors.New("the application goes on")
-
-// wait returns how the application ended by itself.
-func (r *running) wait() error {
-	select {
-	case err := <-r.done:
-		return err
-	case <-time.After(60 * time.Second):
-		r.cancel()
-		<-r.done
-		return errStillRunning
-	}
-}
-
-func (r *running) stop() error {
-	r.cancel()
-	return r.wait()
 }
 
 // await waits until everything that was fed is counted.
-func (e *env) await(r *running) {
+func (e *env) await(a *instance.App) {
 	e.t.Helper()
-	deadline := time.After(90 * time.Second)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if got := e.count(e.topic("out")); got >= e.fed {
-			return
-		}
-		select {
-		case err := <-r.done:
-			e.t.Fatalf("the application ended with %v", err)
-		case <-deadline:
-			e.t.Fatalf("%d of %d records are counted after 90 s", e.count(e.topic("out")), e.fed)
-		case <-tick.C:
-		}
-	}
+	a.Until(fmt.Sprint(e.fed, " counts"), func(txn.Status) bool { return e.count(e.topic("out")) >= e.fed })
 }
 
 func (e *env) count(topic string) int {
 	e.t.Helper()
-	parts, err := e.ReadAll(e.t.Context(), topic)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	n := 0
-	for _, p := range parts {
-		n += len(p)
-	}
-	return n
+	return len(e.Records(e.t, topic))
 }
 
 // check asserts that the counts of every key go up by one and that they are all there.
 func (e *env) check() {
 	e.t.Helper()
-	parts, err := e.ReadAll(e.t.Context(), e.topic("out"))
-	if err != nil {
-		e.t.Fatal(err)
-	}
 	last, n := map[string]int64{}, 0
-	for _, p := range parts {
-		for _, r := range p {
-			count, err := schemas.Int64().Decode(r.Value)
-			if err != nil {
-				e.t.Fatal(err)
-			}
-			if count != last[string(r.Key)]+1 {
-				e.t.Errorf("key %s: count %d follows %d", r.Key, count, last[string(r.Key)])
-			}
-			last[string(r.Key)] = count
-			n++
+	for _, r := range e.Records(e.t, e.topic("out")) {
+		count, err := schemas.Int64().Decode(r.Value)
+		if err != nil {
+			e.t.Fatal(err)
 		}
+		if count != last[string(r.Key)]+1 {
+			e.t.Errorf("key %s: count %d follows %d", r.Key, count, last[string(r.Key)])
+		}
+		last[string(r.Key)] = count
+		n++
 	}
 	if n != e.fed {
 		e.t.Errorf("%d counts, want %d", n, e.fed)

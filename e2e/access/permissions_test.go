@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/security"
 )
@@ -32,7 +33,7 @@ func (e *env) refused(p txn.Permission) {
 	if p.Operation != "Create" { // without it other internal topics are made
 		before = e.snapshot()
 	}
-	err := e.start(scramAs(security.ScramSHA512)).wait()
+	err := e.start(scramAs(security.ScramSHA512)).Wait()
 	if err == nil || !strings.Contains(err.Error(), named(p)) || !strings.Contains(err.Error(), `user "app" has no permission to`) {
 		e.t.Errorf("without %s the error is %v", named(p), err)
 	} else if text := err.Error(); strings.Contains(text, "\n") || strings.Contains(text, password) {
@@ -48,13 +49,18 @@ func (e *env) refused(p txn.Permission) {
 
 // TestSecuredCluster has one broker for everything that needs SASL and ACLs; the applications have names of their own.
 func TestSecuredCluster(t *testing.T) {
-	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{SASL: true, Settings: map[string]string{
+	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{ShortLived: true, SASL: true, Settings: map[string]string{
 		"listener.name.client.oauthbearer.connections.max.reauth.ms": "4000",
 	}})
 	addUser(t, c)
-	t.Run("permissions", func(t *testing.T) { testPermissions(t, c) })
-	t.Run("taken away", func(t *testing.T) { testPermissionTakenAway(t, c) })
-	t.Run("credentials", func(t *testing.T) { testCredentials(t, c) })
+	for name, test := range map[string]func(*testing.T, *cluster.Cluster){
+		"permissions": testPermissions, "taken away": testPermissionTakenAway, "credentials": testCredentials,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, c)
+		})
+	}
 }
 
 // testPermissions shows that the list is enough, and that every entry is asked for.
@@ -65,7 +71,7 @@ func testPermissions(t *testing.T, c *cluster.Cluster) {
 
 	// Nothing is there yet: the first error lists all that is missing on the user's topics, and nothing is created.
 	before := e.ends()
-	err := e.start(scramAs(security.ScramSHA256)).wait()
+	err := e.start(scramAs(security.ScramSHA256)).Wait()
 	for _, p := range all {
 		if p.Resource == "Topic" && p.Operation != "Create" && (err == nil || !strings.Contains(err.Error(), named(p))) {
 			t.Errorf("the first error does not name %s: %v", named(p), err)
@@ -94,7 +100,7 @@ func testPermissions(t *testing.T, c *cluster.Cluster) {
 		r := e.start(scramAs([]security.Mechanism{security.ScramSHA256, security.ScramSHA512}[life%2]))
 		e.feed(20)
 		e.await(r)
-		if err := r.stop(); err != nil {
+		if err := r.Stop(); err != nil {
 			t.Fatalf("life %d: %v", life, err)
 		}
 	}
@@ -114,7 +120,7 @@ func testPermissions(t *testing.T, c *cluster.Cluster) {
 	}
 	r := e.start(scramAs(security.ScramSHA512))
 	e.await(r)
-	if err := r.stop(); err != nil {
+	if err := r.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	e.check()
@@ -146,14 +152,14 @@ func testPermissionTakenAway(t *testing.T, c *cluster.Cluster) {
 			e.await(r)
 			e.revoke(p)
 			e.feed(5)
-			err := r.wait()
-			if err == nil || errors.Is(err, errStillRunning) || !strings.Contains(err.Error(), named(p)) {
+			err := r.Wait()
+			if err == nil || errors.Is(err, instance.ErrGoesOn) || !strings.Contains(err.Error(), named(p)) {
 				t.Errorf("the application ended with %v, want an error that names %s", err, named(p))
 			}
 			e.grant(p)
 			r = e.start(scramAs(security.ScramSHA512))
 			e.await(r)
-			if err := r.stop(); err != nil {
+			if err := r.Stop(); err != nil {
 				t.Fatal(err)
 			}
 			e.check()
@@ -180,7 +186,7 @@ func testCredentials(t *testing.T, c *cluster.Cluster) {
 			InsecureWithoutTLS: true}}, "did not accept the token with OAUTHBEARER"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := e.start(test.cfg).wait()
+			err := e.start(test.cfg).Wait()
 			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") ||
 				strings.Contains(err.Error(), password) {
 				t.Errorf("the error is %v, want one line with %q", err, test.want)
@@ -201,7 +207,7 @@ func testCredentials(t *testing.T, c *cluster.Cluster) {
 			e.feed(20)
 			e.await(r)
 		}
-		if err := r.stop(); err != nil {
+		if err := r.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		e.check()
@@ -224,7 +230,7 @@ func (e *env) token(name string, valid time.Duration) string {
 
 // TestTooOldBroker: a broker without transaction.version 2 is refused in one line, and nothing is created.
 func TestTooOldBroker(t *testing.T) {
-	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{Features: map[string]int16{"transaction.version": 1}})
+	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{ShortLived: true, Features: map[string]int16{"transaction.version": 1}})
 	e := newEnv(t, c, "old")
 	before := e.ends()
 	app, err := txn.New(e.top, txn.Config{Brokers: c.Brokers(), StateDir: filepath.Join(e.stateDir, "new")})

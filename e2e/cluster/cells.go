@@ -7,6 +7,16 @@ import (
 	"testing"
 )
 
+// byPackage is what InParallel has set the flag -parallel to, which is no word of whoever runs the tests.
+var byPackage string
+
+// InParallel lets n tests that call t.Parallel run at a time, unless the flag -parallel says otherwise. The default is the number of
+// processors, too few for tests that wait for sessions and transactions to end most of the time. Call it in TestMain, before [Main].
+func InParallel(n int) {
+	byPackage = strconv.Itoa(n)
+	_ = flag.Set("test.parallel", byPackage) // a test binary has that flag
+}
+
 // Cells runs run as a subtest for each cell, named by name: at most inParallel of them at once, or as many as the flag -parallel says.
 // They start in the order of the slice, so that the long ones can come first. With [testing.T.Parallel] they start in no order that is
 // promised, in practice nearly the reverse one, and its bound is the number of processors: cells wait for timeouts most of the time.
@@ -15,7 +25,7 @@ import (
 func Cells[C any](t *testing.T, inParallel int, cells []C, name func(C) string, run func(t *testing.T, c C)) {
 	t.Helper()
 	flag.Visit(func(f *flag.Flag) {
-		if n, err := strconv.Atoi(f.Value.String()); f.Name == "test.parallel" && err == nil {
+		if n, err := strconv.Atoi(f.Value.String()); f.Name == "test.parallel" && f.Value.String() != byPackage && err == nil {
 			inParallel = n
 		}
 	})
@@ -33,4 +43,23 @@ func Cells[C any](t *testing.T, inParallel int, cells []C, name func(C) string, 
 	}
 	close(next)
 	workers.Wait()
+}
+
+// EachKind runs f as the subtests "kafka" and "embedded", at the same time, and returns when both have ended. f must not call t.Parallel.
+func EachKind(t *testing.T, f func(t *testing.T, k Kind)) {
+	t.Helper()
+	Cells(t, 2, []Kind{KindKafka, KindEmbedded}, func(k Kind) string { return string(k) }, f)
+}
+
+// Each is [EachKind] with a broker of the kind: the real one is [Kafka], the embedded one belongs to the subtest.
+func Each(t *testing.T, f func(t *testing.T, c *Cluster)) {
+	t.Helper()
+	EachKind(t, func(t *testing.T, k Kind) {
+		t.Helper()
+		if k == KindEmbedded {
+			f(t, Embedded(t))
+		} else {
+			f(t, Kafka(t))
+		}
+	})
 }

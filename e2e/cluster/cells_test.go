@@ -1,15 +1,19 @@
 package cluster
 
 import (
+	"flag"
 	"slices"
 	"strconv"
 	"sync"
 	"testing"
 )
 
-// TestCells: every cell runs once, in order, and never more than the bound at a time.
+// TestCells: every cell runs once, in order, and never more than the bound at a time, whatever the package has set for its tests.
 func TestCells(t *testing.T) {
 	const inParallel = 3
+	said := flag.Lookup("test.parallel").Value.String()
+	InParallel(inParallel + 2)
+	t.Cleanup(func() { InParallel(0); _ = flag.Set("test.parallel", said) })
 	var mu sync.Mutex
 	var started []int
 	running, most := 0, 0

@@ -68,6 +68,11 @@ type Options struct {
 	// It does not go with SASL.
 	SeparateController bool
 
+	// ShortLived has the JVM of a real broker compile its code once and fast, instead of again and better while it works. A test has ended
+	// before that pays, and the compiler takes the processors from everything else meanwhile. What is measured has to do without it.
+	// [Kafka] and [Own] set it.
+	ShortLived bool
+
 	// Features are levels of features that a real broker's storage is formatted with, by their names. They are not checked then.
 	Features map[string]int16
 }

@@ -42,13 +42,29 @@ func reachable(addr string) bool {
 	return conn.Close() == nil
 }
 
+// TestLifecycle takes a broker down and up in every way. Its settings have to reach each of its lives.
 func TestLifecycle(t *testing.T) {
-	for _, kind := range []Kind{KindEmbedded, KindKafka} {
-		t.Run(string(kind), func(t *testing.T) { testLifecycle(t, Own(t, kind)) })
+	t.Parallel()
+	EachKind(t, func(t *testing.T, k Kind) {
+		testLifecycle(t, OwnWith(t, k, Options{ShortLived: true, Settings: map[string]string{"message.max.bytes": "4321"}}))
+	})
+}
+
+// expectSettings asserts that the broker has the settings of TestLifecycle.
+func expectSettings(t *testing.T, c *Cluster) {
+	t.Helper()
+	topic := newTopic(t, c, 1)
+	client := c.Client(t, kgo.ProducerBatchCompression(kgo.NoCompression()))
+	for size, want := range map[int]error{1000: nil, 8000: kerr.MessageTooLarge} {
+		r := &kgo.Record{Topic: topic, Value: make([]byte, size)}
+		if err := client.ProduceSync(t.Context(), r).FirstErr(); !errors.Is(err, want) {
+			t.Errorf("a record of %d bytes: %v, want %v", size, err, want)
+		}
 	}
 }
 
 func testLifecycle(t *testing.T, c *Cluster) {
+	expectSettings(t, c)
 	ctx, topic, group := t.Context(), newTopic(t, c, 2), c.Name(t, "group")
 	p := newProducer(t, c, c.Name(t, "txn"))
 	p.write(true, topic, 0, "before")
@@ -86,6 +102,7 @@ func testLifecycle(t *testing.T, c *Cluster) {
 	p.end(kgo.TryCommit)
 	expectAll(t, c, topic, "before", "open over the restart")
 	expectCommits(t, c, group, topic, Commit{Offset: -1}, Commit{Offset: 3, Metadata: "m"})
+	expectSettings(t, c)
 
 	// In order, right behind a commit: what was answered has to be there afterwards.
 	p.write(true, topic, 1, "before the stop")
@@ -121,9 +138,10 @@ func testLifecycle(t *testing.T, c *Cluster) {
 	}
 }
 
-// TestBrokerDiesWithItsProcess kills a process that has started a broker, so that nothing of the harness can
+// TestBrokerDiesWithItsProcess kills a process that has launched a broker, so that nothing of the harness can
 // run.
 func TestBrokerDiesWithItsProcess(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux kills a process with its parent")
 	}
@@ -145,10 +163,14 @@ func TestBrokerDiesWithItsProcess(t *testing.T) {
 	var pid int
 	var dir string
 	_, scanErr := fmt.Fscanln(bufio.NewReader(out), &pid, &dir)
+	lived := processExists(pid)
 	killErr := cmd.Process.Kill()
 	_ = cmd.Wait() // says only that it was killed
 	if err := errors.Join(scanErr, killErr); err != nil {
 		t.Fatal(err)
+	}
+	if !lived {
+		t.Fatalf("there was no broker process %d", pid)
 	}
 	// The broker's directory is nobody's now: see sweep.
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -184,27 +206,34 @@ func requireKafka(t *testing.T) {
 	}
 }
 
+// TestKafkaIsFound starts nothing. It says on standard error, as every test on real Kafka does, if there is none to be had: make test
+// shows that, because go test shows nothing of what passes.
+func TestKafkaIsFound(t *testing.T) {
+	if os.Getenv(envBrokers) == "" {
+		requireKafka(t)
+	}
+}
+
 // TestTakenPort lets somebody else have the broker's port between choosing and using it.
 func TestTakenPort(t *testing.T) {
-	for _, kind := range []Kind{KindEmbedded, KindKafka} {
-		t.Run(string(kind), func(t *testing.T) {
-			if kind == KindKafka {
-				requireKafka(t)
-			}
-			n, err := newNode(t.Context(), kind, Options{Own: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			occupy(t, n.addrs()[0])
-			c := &Cluster{kind: kind, node: n}
-			if err := c.open(t.Context()); !errors.Is(err, errPortTaken) {
-				t.Errorf("started on a taken port: %v", err)
-			}
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	t.Parallel()
+	EachKind(t, func(t *testing.T, kind Kind) {
+		if kind == KindKafka {
+			requireKafka(t)
+		}
+		n, err := newNode(t.Context(), kind, Options{Own: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		occupy(t, n.addrs()[0])
+		c := &Cluster{kind: kind, node: n}
+		if err := c.open(t.Context()); !errors.Is(err, errPortTaken) {
+			t.Errorf("started on a taken port: %v", err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // occupy listens until the end of the test, and answers nobody.
@@ -229,7 +258,7 @@ func occupy(t *testing.T, addr string) {
 // TestForeignBrokerOnOurPort is the other half of TestTakenPort: what took the port is a working broker.
 func TestForeignBrokerOnOurPort(t *testing.T) {
 	c := Embedded(t)
-	c.node.(*embeddedNode).id = newClusterID() // now another one's broker answers
+	c.node.(*embeddedNode).id = newID() // now another one's broker answers
 	err := c.probe(t.Context(), c.Name(t, "probe"))
 	if err == nil || !strings.Contains(err.Error(), "cluster id") {
 		t.Errorf("took another broker for ours: %v", err)
@@ -246,34 +275,6 @@ func TestOldTransactionsAreRefused(t *testing.T) {
 	_, err = Start(t.Context(), KindKafka, Options{})
 	if err == nil || !strings.Contains(err.Error(), "transaction.version") {
 		t.Errorf("started on a cluster with old transactions: %v", err)
-	}
-}
-
-func TestSettingsReachTheBroker(t *testing.T) {
-	for _, kind := range []Kind{KindEmbedded, KindKafka} {
-		t.Run(string(kind), func(t *testing.T) {
-			if kind == KindKafka {
-				requireKafka(t)
-			}
-			o := Options{Own: true, Settings: map[string]string{"message.max.bytes": "4321"}}
-			c, err := Start(t.Context(), kind, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := c.Close(); err != nil {
-					t.Error(err)
-				}
-			}()
-			topic := newTopic(t, c, 1)
-			client := c.Client(t, kgo.ProducerBatchCompression(kgo.NoCompression()))
-			for size, want := range map[int]error{1000: nil, 8000: kerr.MessageTooLarge} {
-				r := &kgo.Record{Topic: topic, Value: make([]byte, size)}
-				if err := client.ProduceSync(t.Context(), r).FirstErr(); !errors.Is(err, want) {
-					t.Errorf("a record of %d bytes: %v, want %v", size, err, want)
-				}
-			}
-		})
 	}
 }
 

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -14,51 +13,78 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// loggedLoads are the options of the Java launcher that make a broker log the loads of its group coordinator.
+// loggedLoads are the options of the Java launcher that make the brokers of this package log the loads of their group coordinators.
 const loggedLoads = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime=info"
 
 // TestRestartLoadsOnce kills a broker that has a controller of its own process, and one that has not, which is the negative control: it
 // leads with the epoch of its last life first, and loads __consumer_offsets twice.
 func TestRestartLoadsOnce(t *testing.T) {
-	for _, separate := range []bool{true, false} {
-		t.Run(fmt.Sprintf("separate=%t", separate), func(t *testing.T) {
-			t.Setenv("JDK_JAVA_OPTIONS", loggedLoads)
-			// A session longer than a start on a loaded machine, so that a Resume that does not wait for its end is seen.
-			settings := map[string]string{"broker.session.timeout.ms": "15000"}
-			c := OwnWith(t, KindKafka, Options{SeparateController: separate, Settings: settings})
-			topic, group := newTopic(t, c, 1), c.Name(t, "group")
-			p := newProducer(t, c, c.Name(t, "txn"))
-			p.write(true, topic, 0, "before")
-			p.end(kgo.TryCommit)
-			var offsets kadm.Offsets
-			offsets.Add(kadm.Offset{Topic: topic, Partition: 0, At: 1, LeaderEpoch: -1})
-			if err := c.Admin().CommitAllOffsets(t.Context(), group, offsets); err != nil {
-				t.Fatal(err)
-			}
-			before := leaderEpoch(t, c, topic)
-			if err := c.Restart(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			expectCommits(t, c, group, topic, Commit{Offset: 1})
-			expectAll(t, c, topic, "before")
-			// One step takes the leadership away, the other gives it back.
-			if after := leaderEpoch(t, c, topic); after != before+2 {
-				t.Errorf("the leader epoch was %d and is %d, want two more", before, after)
-			}
-			want := []int32{before + 2}
-			if !separate {
-				want = []int32{before, before + 2}
-			}
-			got := loadEpochs(t, c)
-			if len(got) != 4 {
-				t.Errorf("the broker has loaded %d partitions of __consumer_offsets: %v", len(got), got)
-			}
-			for partition, epochs := range got {
-				if !slices.Equal(epochs, want) {
-					t.Errorf("the restarted broker has loaded %s with the leader epochs %v, want %v", partition, epochs, want)
-				}
-			}
-		})
+	t.Parallel()
+	// A session longer than a start on a loaded machine, so that a Resume that does not wait for its end is seen.
+	settings := map[string]string{"broker.session.timeout.ms": "15000"}
+	t.Run("separate=true", func(t *testing.T) {
+		t.Parallel()
+		c := OwnWith(t, KindKafka, Options{ShortLived: true, SeparateController: true, Settings: settings})
+		n := c.node.(*kafkaNode)
+		broker, controller := n.proc, n.controller.proc
+		testLoads(t, c, true)
+		expectEnded(t, "kill: the broker", broker, true)
+		if n.proc == broker || n.controller.proc != controller {
+			t.Error("not the broker was started again, or the controller was")
+		}
+		// The broker's processes come and go, the controller's stays until Close.
+		expectEnded(t, "resume: the broker", n.proc, false)
+		if err := c.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		expectEnded(t, "stop: the broker", n.proc, true)
+		expectEnded(t, "stop: the controller", controller, false)
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		expectEnded(t, "close: the controller", controller, true)
+		expectExists(t, false, n.dir.path)
+	})
+	t.Run("separate=false", func(t *testing.T) {
+		t.Parallel()
+		testLoads(t, OwnWith(t, KindKafka, Options{ShortLived: true, Settings: settings}), false)
+	})
+}
+
+// testLoads restarts a broker and looks at what it loads, once or twice.
+func testLoads(t *testing.T, c *Cluster, once bool) {
+	t.Helper()
+	topic, group := newTopic(t, c, 1), c.Name(t, "group")
+	p := newProducer(t, c, c.Name(t, "txn"))
+	p.write(true, topic, 0, "before")
+	p.end(kgo.TryCommit)
+	var offsets kadm.Offsets
+	offsets.Add(kadm.Offset{Topic: topic, Partition: 0, At: 1, LeaderEpoch: -1})
+	if err := c.Admin().CommitAllOffsets(t.Context(), group, offsets); err != nil {
+		t.Fatal(err)
+	}
+	before := leaderEpoch(t, c, topic)
+	if err := c.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expectCommits(t, c, group, topic, Commit{Offset: 1})
+	expectAll(t, c, topic, "before")
+	// One step takes the leadership away, the other gives it back.
+	if after := leaderEpoch(t, c, topic); after != before+2 {
+		t.Errorf("the leader epoch was %d and is %d, want two more", before, after)
+	}
+	want := []int32{before + 2}
+	if !once {
+		want = []int32{before, before + 2}
+	}
+	got := loadEpochs(t, c)
+	if len(got) != 4 {
+		t.Errorf("the broker has loaded %d partitions of __consumer_offsets: %v", len(got), got)
+	}
+	for partition, epochs := range got {
+		if !slices.Equal(epochs, want) {
+			t.Errorf("the restarted broker has loaded %s with the leader epochs %v, want %v", partition, epochs, want)
+		}
 	}
 }
 
@@ -94,36 +120,11 @@ func loadEpochs(t *testing.T, c *Cluster) map[string][]int32 {
 	return loads
 }
 
-// TestSeparateControllerLifecycle looks at the processes: the broker's come and go (see TestRestartLoadsOnce for a kill), the
-// controller's stays until Close.
-func TestSeparateControllerLifecycle(t *testing.T) {
-	c := OwnWith(t, KindKafka, Options{SeparateController: true})
-	n := c.node.(*kafkaNode)
-	broker, controller := n.proc, n.controller.proc
-	if err := c.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	expectEnded(t, "stop: the broker", broker, true)
-	expectEnded(t, "stop: the controller", controller, false)
-	if err := c.Resume(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n.proc == broker || n.controller.proc != controller {
-		t.Error("not the broker was started again, or the controller was")
-	}
-	expectEnded(t, "resume: the broker", n.proc, false)
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	expectEnded(t, "close: the broker", n.proc, true)
-	expectEnded(t, "close: the controller", controller, true)
-	expectExists(t, false, n.dir.path)
-}
-
 // TestDeadControllerIsReported takes the controller away behind the harness's back: it is not started again, a broker that is to come
 // back does not wait for it until the end, and the rest can be closed.
 func TestDeadControllerIsReported(t *testing.T) {
-	c := OwnWith(t, KindKafka, Options{SeparateController: true})
+	t.Parallel()
+	c := OwnWith(t, KindKafka, Options{ShortLived: true, SeparateController: true})
 	n := c.node.(*kafkaNode)
 	if err := c.failure(); err != nil {
 		t.Fatal(err)
@@ -151,6 +152,7 @@ func TestDeadControllerIsReported(t *testing.T) {
 
 // TestTakenControllerPort is TestTakenPort for the controller's.
 func TestTakenControllerPort(t *testing.T) {
+	t.Parallel()
 	requireKafka(t)
 	n, err := newNode(t.Context(), KindKafka, Options{Own: true, SeparateController: true})
 	if err != nil {

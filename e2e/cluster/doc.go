@@ -6,7 +6,7 @@
 // The embedded broker (kfake, in process, with its data on disk) is fast and needs nothing but Go, but it has
 // no replication, no delay between the answer to EndTxn and the transaction markers, and never answers
 // CONCURRENT_TRANSACTIONS. What it cannot show has to be shown on the real one. [Each] therefore runs a
-// scenario on both, and the observations ([Cluster.ReadAll], [Cluster.OpenTransactions],
+// scenario on both, at the same time, and the observations ([Cluster.ReadAll], [Cluster.OpenTransactions],
 // [Cluster.CommittedOffsets] and so on) ask the broker by protocol requests only, never the broker's memory
 // and never the code under test.
 //
@@ -24,6 +24,9 @@
 //   - ONCEWARD_REQUIRE_KAFKA=1 makes a missing Java, or missing jars without a Maven to get them, a failure.
 //     Without it such tests are skipped, and one line per package on standard error says what was not run and
 //     why.
+//
+// Java formats the storage of the first broker of a kind, and the next ones in the process get a copy of it under ids of their own. What
+// is not measured takes [Options].ShortLived.
 //
 // Only what is absent is skipped. A download that fails, a broker that does not start and a cluster that does
 // not answer are failures, with the end of the broker's log in the error.

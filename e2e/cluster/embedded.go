@@ -34,7 +34,7 @@ func newEmbeddedNode(settings map[string]string) (*embeddedNode, error) {
 	if err != nil {
 		return nil, errors.Join(err, dir.remove())
 	}
-	return &embeddedNode{settings: settings, id: newClusterID(), dir: dir, port: ports[0], log: log}, nil
+	return &embeddedNode{settings: settings, id: newID(), dir: dir, port: ports[0], log: log}, nil
 }
 
 func (n *embeddedNode) addrs() []string   { return []string{hostPort(n.port)} }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,13 +20,6 @@ import (
 )
 
 const envRequire = "ONCEWARD_REQUIRE_KAFKA"
-
-// Each runs f as the subtests "embedded" and "kafka", once on a broker of either kind.
-func Each(t *testing.T, f func(t *testing.T, c *Cluster)) {
-	t.Helper()
-	t.Run(string(KindEmbedded), func(t *testing.T) { f(t, Embedded(t)) })
-	t.Run(string(KindKafka), func(t *testing.T) { f(t, Kafka(t)) })
-}
 
 // Embedded starts an embedded broker for the test and stops it at the test's end.
 func Embedded(t testing.TB) *Cluster {
@@ -41,12 +35,12 @@ func Kafka(t testing.TB) *Cluster {
 	return processBroker.get(t)
 }
 
-// Own starts a broker for this test alone, which it may take down, and stops it at the test's end. It starts
+// Own starts a [Options].ShortLived broker for this test alone, which it may take down, and stops it at the test's end. It starts
 // a real Kafka even where ONCEWARD_KAFKA_BROKERS names another, and skips or fails like [Kafka] where it
 // cannot. That takes seconds: prefer [Kafka].
 func Own(t testing.TB, kind Kind) *Cluster {
 	t.Helper()
-	return OwnWith(t, kind, Options{})
+	return OwnWith(t, kind, Options{ShortLived: true})
 }
 
 // OwnWith is [Own] with options.
@@ -107,6 +101,35 @@ func (c *Cluster) Client(t testing.TB, opts ...kgo.Opt) *kgo.Client {
 	return client
 }
 
+// CreateTopics creates a test's topics, all in one request: see [Cluster.CreateTopic].
+func (c *Cluster) CreateTopics(t testing.TB, partitions int32, topics ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), settleTimeout)
+	defer cancel()
+	created, err := c.admin.CreateTopics(ctx, partitions, -1, nil, topics...)
+	if err == nil {
+		err = created.Error()
+	}
+	for _, topic := range topics {
+		if err == nil {
+			err = await(ctx, func(ctx context.Context) (string, error) { return c.topicPending(ctx, topic, int(partitions)) })
+		}
+	}
+	if err != nil {
+		t.Fatalf("cluster: create the topics %s: %v", strings.Join(topics, ", "), err)
+	}
+}
+
+// Records returns what [Cluster.ReadAll] does, one partition after the other.
+func (c *Cluster) Records(t testing.TB, topic string) []*kgo.Record {
+	t.Helper()
+	records, err := c.ReadAll(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Concat(records...)
+}
+
 // Name returns a name for a topic, a group or an application, or the start of several: readable, valid for
 // all of them, made of the test's name and suffix, different at every call. On a cluster that was not started
 // here, topics and groups whose names start with it are deleted at the end of the test.
@@ -160,6 +183,7 @@ func (c *Cluster) report(t testing.TB) {
 
 // sharedBroker is the real Kafka of a test process.
 type sharedBroker struct {
+	options Options     // of the broker
 	running atomic.Bool // run is on the stack, so somebody will stop the broker
 	start   sync.Once
 	cluster *Cluster
@@ -170,7 +194,7 @@ type sharedBroker struct {
 
 // processBroker is a variable of the package because one broker for all tests of a process is the point of
 // it.
-var processBroker sharedBroker
+var processBroker = sharedBroker{options: Options{ShortLived: true}}
 
 // run is [Run] with what tests replace.
 func (s *sharedBroker) run(m interface{ Run() int }, stderr io.Writer, leaks ...goleak.Option) int {
@@ -198,7 +222,7 @@ func (s *sharedBroker) get(t testing.TB) *Cluster {
 	}
 	// Not the test's context: the broker is to outlive it.
 	s.start.Do(func() {
-		s.cluster, s.err = Start(context.Background(), KindKafka, Options{})
+		s.cluster, s.err = Start(context.Background(), KindKafka, s.options)
 		if s.err == nil {
 			s.cluster.shared = true
 		}

@@ -112,9 +112,9 @@ func TestSharedBrokerNeedsMain(t *testing.T) {
 
 // TestMainStopsTheBroker runs tests that fail: the broker must go all the same.
 func TestMainStopsTheBroker(t *testing.T) {
+	t.Parallel()
 	requireKafka(t)
-	t.Setenv(envBrokers, "")
-	var s sharedBroker
+	s := sharedBroker{options: Options{Own: true, ShortLived: true}}
 	var stderr bytes.Buffer
 	var n *kafkaNode
 	code := s.run(testRun(func() int {
@@ -146,9 +146,9 @@ func TestMainStopsTheBroker(t *testing.T) {
 // TestDeadBrokerIsReported is about a shared broker that ends on its own, say for lack of memory: the
 // tests after that must not blame what they test.
 func TestDeadBrokerIsReported(t *testing.T) {
+	t.Parallel()
 	requireKafka(t)
-	t.Setenv(envBrokers, "")
-	var s sharedBroker
+	s := sharedBroker{options: Options{Own: true, ShortLived: true}}
 	var stderr bytes.Buffer
 	code := s.run(testRun(func() int {
 		proc := s.get(t).node.(*kafkaNode).proc

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -57,20 +58,35 @@ func findJava(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: no Java %d or newer (%w)", ErrUnavailable, minJava, err)
 	}
-	// Asked, because a file of that name proves nothing: macOS ships one that only says where to get Java.
-	out, err := exec.CommandContext(ctx, java, "-version").CombinedOutput()
+	version, err := askJava(ctx, java)
 	if err != nil {
-		return "", fmt.Errorf("%w: no Java %d or newer (%s -version: %w)", ErrUnavailable, minJava, java, err)
-	}
-	version, err := javaVersion(string(out))
-	if err != nil {
-		return "", fmt.Errorf("%s -version: %w", java, err)
+		return "", err
 	}
 	if version < minJava {
 		return "", fmt.Errorf("%w: %s is Java %d, Kafka %s needs %d",
 			ErrUnavailable, java, version, KafkaVersion, minJava)
 	}
 	return java, nil
+}
+
+// javaVersions are the versions by path, once asked for: asking starts a JVM, and the tests of a package want many brokers.
+var javaVersions sync.Map
+
+// askJava asks a program for its version, because a file of that name proves nothing: macOS ships one that only says where to get Java.
+func askJava(ctx context.Context, java string) (int, error) {
+	if known, ok := javaVersions.Load(java); ok {
+		return known.(int), nil
+	}
+	out, err := exec.CommandContext(ctx, java, "-version").CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("%w: no Java %d or newer (%s -version: %w)", ErrUnavailable, minJava, java, err)
+	}
+	version, err := javaVersion(string(out))
+	if err != nil {
+		return 0, fmt.Errorf("%s -version: %w", java, err)
+	}
+	javaVersions.Store(java, version)
+	return version, nil
 }
 
 var javaVersionLine = regexp.MustCompile(`(?m) version "(?:1\.)?(\d+)`)

@@ -24,6 +24,14 @@ const (
 	minSessionTimeout = time.Second
 )
 
+// The options of a broker's JVM.
+var (
+	// asKafka are heap, collector and pause goal of Kafka's own start script, with a smaller start.
+	asKafka = []string{"-Xms256m", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"}
+	// shortLived are those of Options.ShortLived.
+	shortLived = []string{"-Xms256m", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
+)
+
 // kafkaNode is an Apache Kafka on loopback: one broker, which is the controller too or has one beside it.
 type kafkaNode struct {
 	java string
@@ -33,6 +41,7 @@ type kafkaNode struct {
 	addr string
 	// saslAddr is the second listener, empty without one.
 	saslAddr string
+	jvm      []string // options of the JVM
 	life     int      // counts launches; each has log files of its own
 	proc     *Process // of the current life, nil before the first
 	// controller is nil where the broker is the controller too.
@@ -61,7 +70,10 @@ func newKafkaNode(ctx context.Context, o Options) (*kafkaNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &kafkaNode{java: java, jars: jars, id: newClusterID(), dir: dir, addr: hostPort(ports[0])}
+	n := &kafkaNode{java: java, jars: jars, id: newID(), dir: dir, addr: hostPort(ports[0]), jvm: asKafka}
+	if o.ShortLived {
+		n.jvm = shortLived
+	}
 	settings := o.Settings
 	if o.SASL {
 		n.saslAddr = hostPort(ports[2])
@@ -84,34 +96,12 @@ func newKafkaNode(ctx context.Context, o Options) (*kafkaNode, error) {
 	return n, nil
 }
 
-// newClusterID returns a random id in Kafka's form: 16 bytes in the URL alphabet of base64.
-func newClusterID() string {
+// newID returns a random id of a cluster or a directory in Kafka's form: 16 bytes in the URL alphabet of base64.
+func newID() string {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
 	id[0] &= 0x7f           // the id is a command-line argument and must not start with a dash
 	return base64.RawURLEncoding.EncodeToString(id[:])
-}
-
-// format writes a process's configuration, made of who it is, what all have in common and the caller's settings, and formats its storage.
-func (n *kafkaNode) format(ctx context.Context, path string, identity []string, data string, o Options) error {
-	config := serverProperties(identity, data, o.Settings)
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	// This is a second's work for a fresh JVM: the cheapest compiler and collector are the fastest.
-	args := []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
-		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", classPath(n.jars),
-		"kafka.tools.StorageTool", "format", "-t", n.id, "-c", path}
-	for _, name := range slices.Sorted(maps.Keys(o.Features)) {
-		args = append(args, "--feature", fmt.Sprintf("%s=%d", name, o.Features[name]))
-	}
-	out, err := exec.CommandContext(ctx, n.java, args...).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("format the storage: %w\n%s", err, lastLines(out))
-	}
-	return nil
 }
 
 // combinedProperties say that a process is broker and controller.
@@ -146,6 +136,7 @@ func serverProperties(identity []string, data string, settings map[string]string
 		"group.initial.rebalance.delay.ms=0",
 		fmt.Sprintf("group.min.session.timeout.ms=%d", minSessionTimeout.Milliseconds()),
 		"transaction.abort.timed.out.transaction.cleanup.interval.ms=1000",
+		"log.cleaner.backoff.ms=500",
 		// A broker that was killed may not come back before its old session has ended, 9 s by default. Not
 		// shorter than this either: a broker that misses its own heartbeats on a busy machine fences itself.
 		"broker.session.timeout.ms=6000",
@@ -196,9 +187,7 @@ func (n *kafkaNode) launch(ctx context.Context) error {
 		return err
 	}
 	n.life++
-	// Heap, collector and pause goal of Kafka's own start script, with a smaller start.
-	heap := []string{"-Xms256m", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"}
-	proc, err := n.run(heap, n.configPath(), n.logPath(), n.consolePath())
+	proc, err := n.run(n.jvm, n.configPath(), n.logPath(), n.consolePath())
 	if err != nil {
 		return err
 	}
@@ -210,13 +199,13 @@ func (n *kafkaNode) launch(ctx context.Context) error {
 }
 
 // run starts one of Kafka's servers.
-func (n *kafkaNode) run(heap []string, config, log, console string) (*Process, error) {
+func (n *kafkaNode) run(jvm []string, config, log, console string) (*Process, error) {
 	out, err := os.Create(console)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = out.Close() }() // the child has its own handle
-	cmd := exec.Command(n.java, append(slices.Clone(heap),
+	cmd := exec.Command(n.java, append(slices.Clone(jvm),
 		"-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 		"-Dorg.slf4j.simpleLogger.showDateTime=true",

@@ -33,7 +33,9 @@ type producer struct {
 
 func newProducer(t *testing.T, c *Cluster, id string) producer {
 	t.Helper()
-	return producer{t, c.Client(t, kgo.TransactionalID(id), kgo.RecordPartitioner(kgo.ManualPartitioner()))}
+	// A transaction that is open over a restart must not run out while a busy machine starts the broker.
+	return producer{t, c.Client(t, kgo.TransactionalID(id), kgo.TransactionTimeout(5*time.Minute),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))}
 }
 
 // write adds records to the transaction, beginning one if begin is set, and waits until the broker has them.

@@ -22,7 +22,7 @@ type Process struct {
 
 // Launch starts cmd. Its one goroutine lives as long as the process, which the caller ends.
 func Launch(cmd *exec.Cmd) (*Process, error) {
-	cmd.SysProcAttr = dieWithParent()
+	cmd.SysProcAttr = dieWithParent(cmd.SysProcAttr)
 	p := &Process{cmd: cmd, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {

@@ -27,8 +27,8 @@ func TestTheCheckFindsLossAndDuplicates(t *testing.T) {
 		s := newScene(t, c, c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())), binary)
 		s.settings.Broken = broken
 		p := s.startArmed(s.settings, "offsets-before=kill,skip=5", "failpoint offsets-before kill")
-		s.feedUntil(p.hits[0], "offsets-before", p.alive)
-		p.killed()
+		s.feedUntil(p.hits[0], "offsets-before", p.Alive)
+		p.Killed()
 		l := s.start("the life after", s.settings)
 		s.feed(batch)
 		s.committed(l)
@@ -67,7 +67,7 @@ func (s *scene) committed(l *life) {
 		if !behind {
 			return
 		}
-		if err := l.alive(); err != nil {
+		if err := l.Alive(); err != nil {
 			s.t.Fatal(err)
 		}
 		if time.Now().After(deadline) {

@@ -4,7 +4,6 @@ package crash
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
@@ -13,28 +12,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 )
 
 // How many cells run at a time, unless -parallel says otherwise: they wait most of the time. The two matrices run beside each other.
 const (
-	inParallel        = 8
-	inParallelOnKafka = 4
+	inParallel        = 12
+	inParallelOnKafka = 6
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) (exitCode int) {
-	var err error
-	if built.dir, err = os.MkdirTemp("", "onceward-crash-"); err == nil {
-		exitCode = cluster.Run(m)
-		err = os.RemoveAll(built.dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		exitCode = max(exitCode, 1)
-	}
-	return exitCode
-}
+func TestMain(m *testing.M) { instance.Main(m) }
 
 func TestEveryPointHasItsCells(t *testing.T) {
 	all := points(t, build(t))
@@ -101,7 +88,7 @@ func (s *scene) before(c cell) {
 	s.t.Helper()
 	l := s.start("the life before", s.settings)
 	s.feed(4 * batch)
-	s.finish(l.alive)
+	s.finish(l.Alive)
 	l.stop()
 	if c.lost {
 		s.lose()
@@ -125,49 +112,49 @@ func (s *scene) armedLife(c cell) (others []*life) {
 	p := s.startArmed(settings, armed, lines...)
 	if c.joins || c.stops {
 		s.feed(4 * batch)
-		s.finish(p.alive)
+		s.finish(p.Alive)
 	}
 	if c.joins {
 		others = append(others, s.start("the second instance", s.other()))
 	}
 	if c.stops {
-		p.signal(syscall.SIGTERM)
+		p.Tell(syscall.SIGTERM)
 	}
 	for i, hit := range p.hits {
 		if i > 0 { // frozen at the first
 			others = append(others, s.overtake())
-			p.signal(syscall.SIGCONT)
+			p.Tell(syscall.SIGCONT)
 		}
 		s.reach(c, p, hit)
 	}
 	switch c.action {
 	case kill:
-		p.killed()
+		p.Killed()
 	case stall:
 		if len(others) == 0 {
 			others = append(others, s.overtake())
 		}
 		s.feed(batch)
-		s.finish(others[0].alive)
-		p.signal(syscall.SIGCONT)
+		s.finish(others[0].Alive)
+		p.Tell(syscall.SIGCONT)
 		s.feed(batch)
-		s.finish(others[0].alive)
+		s.finish(others[0].Alive)
 		others[0].stop()
 		others = nil
 		if !c.stops {
 			s.feed(batch)
-			s.finish(p.alive) // the former zombie works again
+			s.finish(p.Alive) // the former zombie works again
 		}
 		s.ends(c, p)
 	case nap:
 		l := s.start("the second instance", s.other())
-		s.feedUntil(s.has(l, 2*Partitions), "the second instance having the tasks", l.alive)
-		p.signal(syscall.SIGCONT)
+		s.feedUntil(s.has(l, 2*Partitions), "the second instance having the tasks", l.Alive)
+		p.Tell(syscall.SIGCONT)
 		s.feed(batch)
-		s.finish(l.alive)
+		s.finish(l.Alive)
 		l.stop()
 		s.feed(batch)
-		s.finish(p.alive)
+		s.finish(p.Alive)
 		s.ends(c, p)
 	default:
 		if len(p.hits) > 1 {
@@ -176,7 +163,7 @@ func (s *scene) armedLife(c cell) (others []*life) {
 		}
 		s.feed(batch)
 		if !c.stops && (c.action != fail || !c.fatal) {
-			s.finish(p.alive)
+			s.finish(p.Alive)
 		}
 		s.ends(c, p)
 	}
@@ -196,7 +183,7 @@ func (s *scene) reach(c cell, p *process, hit <-chan struct{}) {
 	}
 	if !c.stops {
 		s.feedUntil(hit, c.point, func() error {
-			if err := p.alive(); err != nil && !isHit() {
+			if err := p.Alive(); err != nil && !isHit() {
 				return err
 			}
 			return nil // what comes after the hit is looked at later
@@ -205,9 +192,9 @@ func (s *scene) reach(c cell, p *process, hit <-chan struct{}) {
 	}
 	select {
 	case <-hit:
-	case <-p.exited:
+	case <-p.Ended():
 		if !isHit() {
-			s.t.Fatalf("point %s was not hit; the process ended with %v", c.point, p.err)
+			s.t.Fatalf("point %s was not hit; the process ended with %v", c.point, p.Err())
 		}
 	}
 }
@@ -217,7 +204,7 @@ func (s *scene) overtake() *life {
 	s.t.Helper()
 	l := s.start("the second instance", s.other())
 	s.feed(batch)
-	s.finish(l.alive)
+	s.finish(l.Alive)
 	return l
 }
 
@@ -226,9 +213,9 @@ func (s *scene) ends(c cell, p *process) {
 	s.t.Helper()
 	fatal := c.action == fail && c.fatal
 	if !fatal {
-		p.signal(syscall.SIGTERM)
+		p.Tell(syscall.SIGTERM)
 	}
-	err := p.wait()
+	err := p.Wait()
 	var exit *exec.ExitError
 	switch {
 	case fatal && (!errors.As(err, &exit) || exit.ExitCode() != 1):
@@ -253,7 +240,7 @@ func (s *scene) finishing(c cell, others []*life) {
 		l = s.start("the life after", settings)
 	}
 	s.feed(2 * batch)
-	s.finish(l.alive)
+	s.finish(l.Alive)
 	s.checkState(append(others, l)...)
 	l.stop()
 	for _, o := range others {
@@ -267,7 +254,7 @@ func (s *scene) fromNothing() {
 	s.lose()
 	l := s.start("the life from nothing", s.settings)
 	s.feed(batch)
-	s.finish(l.alive)
+	s.finish(l.Alive)
 	s.checkState(l)
 	l.stop()
 }

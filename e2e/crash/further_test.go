@@ -30,18 +30,18 @@ func TestGivenBack(t *testing.T) {
 		l := s.start("the first instance", s.settings)
 		for range 2 {
 			s.feed(2 * batch)
-			s.finish(l.alive)
+			s.finish(l.Alive)
 			other := s.start("the second instance", s.other())
-			s.feedUntil(s.has(other, 1), "the second instance having a task", l.alive)
+			s.feedUntil(s.has(other, 1), "the second instance having a task", l.Alive)
 			other.stop()
 		}
 		s.feed(batch)
-		s.finish(l.alive)
+		s.finish(l.Alive)
 		p := s.startArmed(s.other(), "offsets-after=kill,skip=2", "failpoint offsets-after kill")
-		s.feedUntil(p.hits[0], "offsets-after", l.alive)
-		p.killed()
+		s.feedUntil(p.hits[0], "offsets-after", l.Alive)
+		p.Killed()
 		s.feed(batch)
-		s.finish(l.alive)
+		s.finish(l.Alive)
 		s.checkState(l)
 		l.stop()
 		s.fromNothing()
@@ -54,13 +54,13 @@ func TestOneDirectoryTwice(t *testing.T) {
 	onEach(t, func(s *scene) {
 		l := s.start("the first process", s.settings)
 		s.feed(batch)
-		s.finish(l.alive)
+		s.finish(l.Alive)
 		p := s.startArmed(s.settings, "")
-		if err := p.wait(); err == nil || !strings.Contains(p.log.String(), "the state directory is in use") {
-			s.t.Errorf("the second process ended with %v and said:\n%s", err, p.log)
+		if err := p.Wait(); err == nil || !strings.Contains(p.Log.String(), "the state directory is in use") {
+			s.t.Errorf("the second process ended with %v and said:\n%s", err, p.Log)
 		}
 		s.feed(batch)
-		s.finish(l.alive)
+		s.finish(l.Alive)
 		s.checkState(l)
 		l.stop()
 		s.checkTopics()
@@ -73,16 +73,16 @@ func TestOneInstanceTwice(t *testing.T) {
 	onEach(t, func(s *scene) {
 		p := s.startArmed(s.settings, "")
 		s.feed(2 * batch)
-		s.finish(p.alive)
+		s.finish(p.Alive)
 		twin := s.settings
 		twin.StateDir = filepath.Join(filepath.Dir(twin.StateDir), "twin")
 		l := s.start("the twin", twin)
-		s.feedUntil(p.exited, "the end of the first", l.alive)
-		if p.err == nil || !strings.Contains(p.log.String(), `another process runs as instance "first"`) {
-			s.t.Errorf("the first process ended with %v and does not say why", p.err)
+		s.feedUntil(p.Ended(), "the end of the first", l.Alive)
+		if p.Err() == nil || !strings.Contains(p.Log.String(), `another process runs as instance "first"`) {
+			s.t.Errorf("the first process ended with %v and does not say why", p.Err())
 		}
 		s.feed(batch)
-		s.finish(l.alive)
+		s.finish(l.Alive)
 		s.checkState(l)
 		l.stop()
 		s.fromNothing()
@@ -94,18 +94,18 @@ func TestOneInstanceTwice(t *testing.T) {
 func TestFreezeInsideRebalance(t *testing.T) {
 	onEach(t, func(s *scene) {
 		p := s.startArmed(s.settings, "offsets-after=freeze,skip=5", "failpoint offsets-after freeze")
-		s.feedUntil(p.hits[0], "offsets-after", p.alive)
+		s.feedUntil(p.hits[0], "offsets-after", p.Alive)
 		other := s.start("the second instance", s.other())
 		s.rebalancing()
-		p.signal(syscall.SIGCONT)
+		p.Tell(syscall.SIGCONT)
 		s.feed(batch)
-		s.finish(p.alive)
-		p.signal(syscall.SIGTERM)
-		if err := p.wait(); err != nil {
+		s.finish(p.Alive)
+		p.Tell(syscall.SIGTERM)
+		if err := p.Wait(); err != nil {
 			s.t.Errorf("the process that was frozen ended with %v", err)
 		}
 		s.feed(batch)
-		s.finish(other.alive)
+		s.finish(other.Alive)
 		s.checkState(other)
 		other.stop()
 		s.fromNothing()

@@ -15,13 +15,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
 
 // patience bounds every wait. It only decides how long a failure takes to show.
-const patience = 90 * time.Second
+const patience = instance.Patience
 
 // scene is one application on a broker with everything that was fed to it.
 type scene struct {
@@ -38,12 +39,6 @@ type scene struct {
 	read int
 	// says returns what an input says behind its id.
 	says func(number int) string
-	logs []lifeLog
-}
-
-type lifeLog struct {
-	name string
-	log  *logBuffer
 }
 
 // newScene makes the topics. The producer partitions by hand and may be shared.
@@ -54,30 +49,10 @@ func newScene(t *testing.T, c *cluster.Cluster, producer *kgo.Client, binary str
 		Brokers: c.Brokers(), Application: prefix + "app", Instance: "first", StateDir: filepath.Join(t.TempDir(), "first"),
 		Prefix: prefix,
 	}}
-	for _, name := range []string{In, Out, Totals, Dead} {
-		if err := c.CreateTopic(t.Context(), prefix+name, Partitions, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.CreateTopics(t, Partitions, prefix+In, prefix+Out, prefix+Totals, prefix+Dead)
 	s.reader = c.Client(t, kgo.ConsumeTopics(prefix+Out, prefix+Totals, prefix+Dead), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))
-	t.Cleanup(func() {
-		if t.Failed() {
-			s.tellLogs()
-		}
-	})
 	return s
-}
-
-func (s *scene) tellLogs() {
-	for _, l := range s.logs {
-		text := l.log.String()
-		const tail = 12 << 10
-		if len(text) > tail {
-			text = "...\n" + text[len(text)-tail:]
-		}
-		s.t.Logf("log of %s:\n%s", l.name, text)
-	}
 }
 
 // other returns the settings of a second instance with a directory of its own.
@@ -185,59 +160,28 @@ func (s *scene) feedUntil(stop <-chan struct{}, what string, alive func() error)
 
 // life is the application in this process, without failpoints.
 type life struct {
-	s      *scene
-	app    *txn.App
-	cancel context.CancelFunc
-	exited chan struct{}
-	err    error // valid once exited is closed
+	*instance.App
+	s *scene
 }
 
 // start begins a life in this process.
 func (s *scene) start(name string, settings Settings) *life {
 	s.t.Helper()
-	t, err := New(settings)
+	t, err := settings.Topology()
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	log := &logBuffer{}
-	s.logs = append(s.logs, lifeLog{name, log})
 	cfg := settings.Config()
-	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
-	app, err := txn.New(t, cfg)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	l := &life{s: s, app: app, cancel: cancel, exited: make(chan struct{})}
-	go func() {
-		defer close(l.exited)
-		l.err = app.Run(ctx)
-	}()
-	s.t.Cleanup(func() {
-		cancel()
-		<-l.exited
-	})
-	return l
+	cfg.Logger = slog.New(slog.NewTextHandler(instance.NewLog(s.t, name), nil))
+	return &life{instance.Start(s.t, t, cfg), s}
 }
-
-// alive returns an error if the life has ended by itself.
-func (l *life) alive() error {
-	select {
-	case <-l.exited:
-		return fmt.Errorf("the life ended: %w", errors.Join(errEnded, l.err))
-	default:
-		return nil
-	}
-}
-
-var errEnded = errors.New("by itself")
 
 // has is closed once the life has at least so many tasks, open or not.
 func (s *scene) has(l *life, tasks int) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for s.t.Context().Err() == nil && len(l.app.Status().Tasks) < tasks {
+		for s.t.Context().Err() == nil && len(l.Status().Tasks) < tasks {
 			time.Sleep(5 * time.Millisecond) // polls
 		}
 	}()
@@ -247,26 +191,9 @@ func (s *scene) has(l *life, tasks int) <-chan struct{} {
 // stop ends the life in order.
 func (l *life) stop() {
 	l.s.t.Helper()
-	l.cancel()
-	<-l.exited
-	if l.err != nil {
-		l.s.t.Fatalf("the orderly end gave %v", l.err)
+	if err := l.Stop(); err != nil {
+		l.s.t.Fatalf("the orderly end gave %v", err)
 	}
-}
-
-// startArmed begins a life outside of this process.
-func (s *scene) startArmed(settings Settings, arm string, lines ...string) *process {
-	s.t.Helper()
-	p := startProcess(s.t, s.binary, settings, arm, lines...)
-	s.logs = append(s.logs, lifeLog{"the armed process", p.log})
-	return p
-}
-
-func (p *process) alive() error {
-	if p.gone() {
-		return fmt.Errorf("the process ended: %w", errors.Join(errEnded, p.err))
-	}
-	return nil
 }
 
 // checkState compares the stores of the lives that run with the fold of the inputs. A store follows its commit by a moment.
@@ -299,7 +226,7 @@ func readStore(store topology.StoreOf[string, Tally], lives []*life) (map[string
 	for p := range int32(Partitions) {
 		served := false
 		for _, l := range lives {
-			err := readPartition(l.app, store, p, all)
+			err := readPartition(l.App.App, store, p, all)
 			if err != nil && !errors.Is(err, txn.ErrNotServing) {
 				return nil, err
 			}

@@ -79,9 +79,9 @@ var (
 
 type text = topology.Record[string, string]
 
-// New returns the topology. A value of the input is an id, behind it padding after a space. A value of the outputs is the number of
+// Topology returns the topology. A value of the input is an id, behind it padding after a space. A value of the outputs is the number of
 // the record in its key or group, a space, and the input's value.
-func New(s Settings) (*topology.Topology, error) {
+func (s Settings) Topology() (*topology.Topology, error) {
 	stringTopic := func(name string) topology.TopicOf[string, string] {
 		return topology.Topic(s.Prefix+name, schemas.String(), schemas.String())
 	}

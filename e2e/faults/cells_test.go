@@ -112,7 +112,8 @@ func (k kind) shortKind() bool {
 }
 
 func TestCells(t *testing.T) {
-	onEach(t, func(t *testing.T, c *cluster.Cluster) {
+	t.Parallel()
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		var run []cell
 		for _, cell := range cells() {
 			if (!testing.Short() || cell.shortKind()) && (c.Kind() != cluster.KindEmbedded || cell.commitKind()) {
@@ -224,7 +225,7 @@ func (c cell) struck(s *scenario, r *proxy.Rule, limit int) *stroke {
 }
 
 // end ends the fault: after its span, or, for a single late frame, when the application has gone on without it, if it can.
-func (st *stroke) end(i *instance) {
+func (st *stroke) end(i *life) {
 	st.s.t.Helper()
 	ctx, cancel := context.WithTimeout(st.s.ctx, span)
 	defer cancel()
@@ -241,7 +242,7 @@ func (st *stroke) end(i *instance) {
 }
 
 // resolve waits until what was in the fault's way is committed.
-func (st *stroke) resolve(i *instance) {
+func (st *stroke) resolve(i *life) {
 	t := st.s.t
 	t.Helper()
 	st.s.must(st.s.until(st.s.ctx, st.waiting, i))

@@ -28,7 +28,8 @@ func TestLateCommit(t *testing.T) {
 		}
 		return kmsg.NameForKey(r.key) + "/the producer goes on"
 	}
-	onEach(t, func(t *testing.T, c *cluster.Cluster) {
+	t.Parallel()
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		cluster.Cells(t, len(requests), requests, name, func(t *testing.T, r request) { late(newScenario(t, c), r.key, r.moved) })
 	})
 }

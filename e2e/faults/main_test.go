@@ -6,7 +6,10 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
-func TestMain(m *testing.M) { cluster.Main(m) }
+func TestMain(m *testing.M) {
+	cluster.InParallel(3) // the three long tests, beside each other
+	cluster.Main(m)
+}
 
 // inParallel is how many cells of a kind of broker run at once, unless -parallel says otherwise: they wait for timeouts, not for
 // processors.
@@ -16,17 +19,3 @@ func inParallel(k cluster.Kind) int {
 	}
 	return 12
 }
-
-// onEach runs f as the subtests "embedded" and "kafka", at the same time.
-func onEach(t *testing.T, f func(t *testing.T, c *cluster.Cluster)) {
-	t.Helper()
-	cluster.Cells(t, 2, []cluster.Kind{cluster.KindKafka, cluster.KindEmbedded}, kindName, func(t *testing.T, k cluster.Kind) {
-		if k == cluster.KindEmbedded {
-			f(t, cluster.Embedded(t))
-		} else {
-			f(t, cluster.Kafka(t))
-		}
-	})
-}
-
-func kindName(k cluster.Kind) string { return string(k) }

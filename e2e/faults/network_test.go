@@ -39,7 +39,8 @@ func TestNetwork(t *testing.T) {
 	}
 	names := slices.Sorted(maps.Keys(failures))
 	named := func(name string) string { return name }
-	onEach(t, func(t *testing.T, c *cluster.Cluster) {
+	t.Parallel()
+	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		cluster.Cells(t, len(names), names, named, func(t *testing.T, name string) {
 			s := newScenario(t, c)
 			i := s.start(t.TempDir())

@@ -1,13 +1,11 @@
 package faults
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/e2e/proxy"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
@@ -42,7 +41,7 @@ type scenario struct {
 	in, out     string
 	topology    *topology.Topology
 	producer    *kgo.Client // not behind the proxy
-	log         *tail
+	log         *instance.Log
 	pace        *pace // set where time is judged
 
 	mu  sync.Mutex
@@ -56,17 +55,10 @@ func newScenario(t *testing.T, c *cluster.Cluster) *scenario {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	s := &scenario{
-		t: t, ctx: ctx, cluster: c, application: c.Name(t, "app"), in: c.Name(t, "in"), out: c.Name(t, "out"), log: &tail{},
-		producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
+		t: t, ctx: ctx, cluster: c, application: c.Name(t, "app"), in: c.Name(t, "in"), out: c.Name(t, "out"),
+		log: instance.NewLog(t, "the application"), producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("end of the application's log:\n%s", s.log)
-		}
-	})
-	for _, topic := range []string{s.in, s.out} {
-		s.must(c.CreateTopic(ctx, topic, partitions, nil))
-	}
+	c.CreateTopics(t, partitions, s.in, s.out)
 	p, err := proxy.Start(c.Brokers()...)
 	s.must(err)
 	s.proxy = p
@@ -106,53 +98,26 @@ func (s *scenario) must(err error) {
 	}
 }
 
-// instance is one life of one instance of the application.
-type instance struct {
-	s      *scenario
-	app    *txn.App
-	cancel context.CancelFunc
-	done   chan struct{}
-	err    error // valid once done is closed
+// life is one life of one instance of the application.
+type life struct {
+	*instance.App
+	s *scenario
 }
 
-func (i *instance) ended() bool {
-	select {
-	case <-i.done:
-		return true
-	default:
-		return false
-	}
-}
-
-func (s *scenario) start(stateDir string) *instance {
+func (s *scenario) start(stateDir string) *life {
 	s.t.Helper()
-	app, err := txn.New(s.topology, txn.Config{
+	return &life{s: s, App: instance.Start(s.t, s.topology, txn.Config{
 		Brokers: s.proxy.Brokers(), StateDir: stateDir, Workers: 1, CacheBytes: 8 << 20,
 		TransactionTimeout: transactionTimeout, SessionTimeout: sessionTimeout,
 		Logger: slog.New(slog.NewTextHandler(s.log, nil)),
-	})
-	s.must(err)
-	ctx, cancel := context.WithCancel(context.Background())
-	i := &instance{s: s, app: app, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(i.done)
-		i.err = app.Run(ctx)
-	}()
-	s.t.Cleanup(i.stop)
-	return i
+	})}
 }
 
-// stop ends the instance in order, if it has not ended.
-func (i *instance) stop() {
-	i.s.t.Helper()
-	i.cancel()
-	select {
-	case <-i.done:
-		if i.err != nil {
-			i.s.t.Errorf("the application ended with %v", i.err)
-		}
-	case <-time.After(patience):
-		i.s.t.Errorf("the application does not end")
+// stop ends the life in order.
+func (l *life) stop() {
+	l.s.t.Helper()
+	if err := l.Stop(); err != nil {
+		l.s.t.Errorf("the application ended with %v", err)
 	}
 }
 
@@ -216,7 +181,7 @@ func (s *scenario) committed(ctx context.Context) (int, error) {
 }
 
 // until waits until n records of input are committed. The error is that ctx ended first.
-func (s *scenario) until(ctx context.Context, n int, running ...*instance) error {
+func (s *scenario) until(ctx context.Context, n int, running ...*life) error {
 	s.t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -229,8 +194,8 @@ func (s *scenario) until(ctx context.Context, n int, running ...*instance) error
 			return nil
 		}
 		for _, i := range running {
-			if i.ended() {
-				s.t.Fatalf("the application ended by itself after %d of %d records: %v", done, n, i.err)
+			if err := i.Alive(); err != nil {
+				s.t.Fatalf("after %d of %d records: %v", done, n, err)
 			}
 		}
 		select {
@@ -243,7 +208,7 @@ func (s *scenario) until(ctx context.Context, n int, running ...*instance) error
 
 // check judges the end: everything that was fed has been processed exactly once, and nothing is left behind. The instances are stopped
 // on the way.
-func (s *scenario) check(running ...*instance) {
+func (s *scenario) check(running ...*life) {
 	t := s.t
 	t.Helper()
 	s.must(s.until(s.ctx, s.total(), running...))
@@ -257,12 +222,12 @@ func (s *scenario) check(running ...*instance) {
 		i.stop()
 	}
 	changelog := s.topology.Subtopologies()[0].Stores[0].ChangelogTopic
-	got, err := folded(s.read(changelog))
+	got, err := folded(s.cluster.Records(s.t, changelog))
 	s.must(err)
 	if !maps.Equal(got, want) {
 		t.Errorf("the changelog comes to %v, want %v", got, want)
 	}
-	if err := exactlyOnce(s.total(), s.read(s.out)); err != nil {
+	if err := exactlyOnce(s.total(), s.cluster.Records(s.t, s.out)); err != nil {
 		t.Error(err)
 	}
 	if n, err := s.committed(s.ctx); n != s.total() || err != nil {
@@ -279,7 +244,7 @@ func (s *scenario) check(running ...*instance) {
 
 // store reads the whole store. The last round may be committed and not applied yet, so it asks again until the store is where the
 // group is.
-func (i *instance) store() map[string]int64 {
+func (i *life) store() map[string]int64 {
 	s := i.s
 	s.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -300,10 +265,10 @@ func (i *instance) store() map[string]int64 {
 	}
 }
 
-func (i *instance) tryStore() (got map[string]int64, at int, err error) {
+func (i *life) tryStore() (got map[string]int64, at int, err error) {
 	got = map[string]int64{}
 	for p := range int32(partitions) {
-		v, err := txn.Read(i.app, counts, p)
+		v, err := txn.Read(i.App.App, counts, p)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -321,39 +286,4 @@ func (i *instance) tryStore() (got map[string]int64, at int, err error) {
 		}
 	}
 	return got, at, nil
-}
-
-// read returns the committed records of a topic.
-func (s *scenario) read(topic string) []*kgo.Record {
-	s.t.Helper()
-	parts, err := s.cluster.ReadAll(s.ctx, topic)
-	s.must(err)
-	var out []*kgo.Record
-	for _, p := range parts {
-		out = append(out, p...)
-	}
-	return out
-}
-
-// tail keeps the end of a log, for failures.
-type tail struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-const tailBytes = 16 << 10
-
-func (l *tail) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.buf.Len() > 2*tailBytes {
-		l.buf.Next(l.buf.Len() - tailBytes)
-	}
-	return l.buf.Write(p)
-}
-
-func (l *tail) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.ToValidUTF8(l.buf.String(), "?")
 }

@@ -75,7 +75,7 @@ func TestFigures(t *testing.T) {
 		t.Skip("this measures times, for a build as it is released, and -short leaves it out")
 	}
 	p := planFromEnv()
-	c := cluster.Kafka(t)
+	c := broker(t, p)
 	found := Figures{Host: latency.Host(), Time: time.Now().UTC(), Rate: p.rate}
 	t.Run("latency", func(t *testing.T) { found.Latencies = measureLatency(t, c, p) })
 	t.Run("restart", func(t *testing.T) {
@@ -109,6 +109,24 @@ func TestFigures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// broker returns what is measured: in the full form a broker whose code is compiled as that of any other.
+func broker(t *testing.T, p plan) *cluster.Cluster {
+	t.Helper()
+	if p.dir == "" {
+		return cluster.Kafka(t)
+	}
+	c, err := cluster.Start(t.Context(), cluster.KindKafka, cluster.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
 }
 
 func within(t *testing.T, what string, d, most time.Duration) {

@@ -47,7 +47,7 @@ func newFleet(t *testing.T, c *cluster.Cluster, n int, partitions int32, rate in
 		s := common
 		s.Brokers, s.Application, s.Topics, s.Instance = c.Brokers(), name, f.topics, fmt.Sprint("i", i)
 		s.StateDir, s.Log = filepath.Join(dir, s.Instance), filepath.Join(dir, s.Instance+".log")
-		f.instances = append(f.instances, &latency.Instance{Settings: s})
+		f.instances = append(f.instances, latency.NewInstance(s))
 	}
 	t.Cleanup(func() {
 		for _, i := range f.instances {

@@ -24,7 +24,7 @@ func (s *scenario) openTransactions(ctx context.Context) ([]string, error) {
 // the application when the process is gone.
 func (s *scenario) strike(ctx context.Context) (counts bool, err error) {
 	s.kills.tried++
-	if err := s.process.kill(); err != nil {
+	if err := s.process.Kill(); err != nil {
 		return false, err
 	}
 	open, err := s.openTransactions(ctx)

@@ -73,19 +73,16 @@ func newScenario(t *testing.T, c *cluster.Cluster, inputs []recompute.Input) *sc
 	s := &scenario{
 		t: t, cluster: c, application: application, prefix: application + ".", pipeline: p, topology: top,
 		inputs: inputs, ends: make([]int64, partitions), committed: make([]int64, partitions),
-		process: &process{
-			settings: settings{
-				Brokers: c.Brokers(), Prefix: application + ".", Application: application,
-				StateDir: filepath.Join(dir, "state"),
-			},
-			logPath: filepath.Join(dir, "pipeline.log"),
-		},
+		process: newProcess(settings{
+			Brokers: c.Brokers(), Prefix: application + ".", Application: application,
+			StateDir: filepath.Join(dir, "state"),
+		}, filepath.Join(dir, "pipeline.log")),
 	}
 	for _, in := range inputs {
 		s.ends[in.Partition] = in.Offset + 1
 	}
 	t.Cleanup(func() {
-		if err := s.process.kill(); err != nil {
+		if err := s.process.Kill(); err != nil {
 			t.Error(err)
 		}
 		if t.Failed() {
@@ -201,7 +198,7 @@ func (s *scenario) watch(ctx context.Context, waitFor string, done func(txn.Stat
 				return err
 			}
 		}
-		if err := s.process.alive(); err != nil {
+		if err := s.process.Ended(); err != nil {
 			return err
 		}
 		select {
@@ -217,7 +214,7 @@ func (s *scenario) watch(ctx context.Context, waitFor string, done func(txn.Stat
 func (s *scenario) start() error {
 	s.aborts += s.lifeAborts
 	s.lifeAborts = 0
-	return s.process.start()
+	return s.process.Start()
 }
 
 // finish waits until everything is processed, and stops the pipeline in order.
@@ -261,7 +258,7 @@ func (s *scenario) finish(ctx context.Context) error {
 func (s *scenario) terminate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	return s.process.terminate(ctx)
+	return s.process.Stop(ctx)
 }
 
 func (s *scenario) repartitionTopic() string { return s.application + "-" + ByCarrier + "-repartition" }

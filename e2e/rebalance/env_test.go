@@ -4,20 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -77,8 +75,7 @@ type env struct {
 	names       names
 	producer    *kgo.Client
 	fed         map[string]int64 // records by key
-	partial     atomic.Int64     // how often an instance said that a task kept some of its inputs
-	forced      atomic.Int64     // how often an instance forced a rebalance
+	logs        []*instance.Log  // of the instances in this process
 }
 
 func newEnv(t *testing.T, c *cluster.Cluster) *env {
@@ -90,11 +87,7 @@ func newEnv(t *testing.T, c *cluster.Cluster) *env {
 		},
 		producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
 	}
-	for _, topic := range []string{e.names.Left, e.names.Right, e.names.Out, e.names.ByParity, e.names.Extra, e.names.Copy} {
-		if err := c.CreateTopic(t.Context(), topic, partitions, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.CreateTopics(t, partitions, e.names.Left, e.names.Right, e.names.Out, e.names.ByParity, e.names.Extra, e.names.Copy)
 	return e
 }
 
@@ -116,41 +109,37 @@ func (e *env) feed(n int) {
 	}
 }
 
-// app is one life of an instance in this process.
-type app struct {
-	*txn.App
-	cancel context.CancelFunc
-	done   chan error
-	once   sync.Once
-}
-
-func (e *env) start(instance, stateDir string, version int, remain bool) *app {
+// start begins a life of an instance in this process.
+func (e *env) start(name, stateDir string, version int, remain bool) *instance.App {
 	e.t.Helper()
 	t, err := e.names.build(version, "")
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	var out io.Writer = io.Discard
-	if os.Getenv("ONCEWARD_TEST_LOG") != "" {
-		out = os.Stderr
-	}
-	a := &app{done: make(chan error, 1)}
-	a.App, err = txn.New(t, txn.Config{
-		Brokers: e.Brokers(), Application: e.application, Instance: instance, StateDir: stateDir, Remain: remain,
-		Logger: slog.New(listener{slog.NewTextHandler(out, nil).WithAttrs([]slog.Attr{slog.String("me", instance)}), e}),
+	log := instance.NewLog(e.t, name)
+	e.logs = append(e.logs, log)
+	return instance.Start(e.t, t, txn.Config{
+		Brokers: e.Brokers(), Application: e.application, Instance: name, StateDir: stateDir, Remain: remain,
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	a.cancel = cancel
-	go func() { a.done <- a.Run(ctx) }()
-	e.t.Cleanup(func() { e.stop(a) })
-	return a
 }
 
+// said counts how often an instance of this process has said the words.
+func (e *env) said(words string) (n int) {
+	for _, log := range e.logs {
+		n += len(log.Lines(words))
+	}
+	return n
+}
+
+// Words of instances: that a task kept some of its inputs, and that a rebalance was forced.
+const (
+	partial = "keeps some of its inputs"
+	forced  = `msg="a rebalance is forced"`
+)
+
 // feedWhileStopping keeps the input going while an instance stops.
-func (e *env) feedWhileStopping(a *app) {
+func (e *env) feedWhileStopping(a *instance.App) {
 	e.t.Helper()
 	stopped := make(chan struct{})
 	go func() { e.stop(a); close(stopped) }()
@@ -164,49 +153,11 @@ func (e *env) feedWhileStopping(a *app) {
 	}
 }
 
-func (e *env) stop(a *app) {
+func (e *env) stop(a *instance.App) {
 	e.t.Helper()
-	a.cancel()
-	a.once.Do(func() {
-		select {
-		case err := <-a.done:
-			if err != nil {
-				e.t.Errorf("an instance ended with %v", err)
-			}
-		case <-time.After(90 * time.Second):
-			e.t.Error("an instance does not end")
-		}
-	})
-}
-
-// listener counts what instances say.
-type listener struct {
-	slog.Handler
-	e *env
-}
-
-func (l listener) Enabled(context.Context, slog.Level) bool { return true }
-
-func (l listener) Handle(ctx context.Context, r slog.Record) error {
-	text := r.Message
-	r.Attrs(func(a slog.Attr) bool { text += " " + a.Value.String(); return true })
-	if strings.Contains(text, "keeps some of its inputs") {
-		l.e.partial.Add(1)
+	if err := a.Stop(); err != nil {
+		e.t.Errorf("an instance ended with %v", err)
 	}
-	if strings.Contains(r.Message, "a rebalance is forced") {
-		l.e.forced.Add(1)
-	}
-	if !l.Handler.Enabled(ctx, r.Level) {
-		return nil
-	}
-	return l.Handler.Handle(ctx, r)
-}
-
-func (l listener) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return listener{l.Handler.WithAttrs(attrs), l.e}
-}
-func (l listener) WithGroup(name string) slog.Handler {
-	return listener{l.Handler.WithGroup(name), l.e}
 }
 
 // view is the group as the coordinator describes it. While it has none, the state is the error.
@@ -296,11 +247,7 @@ func (e *env) checkExact() {
 	for {
 		clear(got)
 		for _, topic := range []string{e.names.Out, e.names.ByParity} {
-			parts, err := e.ReadAll(e.t.Context(), topic)
-			if err != nil {
-				e.t.Fatal(err)
-			}
-			for _, r := range slices.Concat(parts...) {
+			for _, r := range e.Records(e.t, topic) {
 				n, err := schemas.Int64().Decode(r.Value)
 				if err != nil {
 					e.t.Fatal(err)

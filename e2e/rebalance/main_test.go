@@ -3,16 +3,15 @@
 package rebalance_test
 
 import (
-	"os"
 	"testing"
 
+	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
 // TestMain lets the test binary be an instance too: a process of its own, which a scenario can kill.
 func TestMain(m *testing.M) {
-	if settings := os.Getenv(envInstance); settings != "" {
-		os.Exit(runInstance(settings))
-	}
+	measure.Run(envInstance, settings.run)
+	cluster.InParallel(3) // they wait for sessions, or watch a group at rest
 	cluster.Main(m)
 }

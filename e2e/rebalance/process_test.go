@@ -2,15 +2,12 @@ package rebalance_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"testing"
 
+	"github.com/onceward/onceward/bench/measure"
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -26,26 +23,8 @@ type settings struct {
 	Marker string
 }
 
-// runInstance runs until it is killed or its standard input ends, which is when the test process does.
-func runInstance(encoded string) (exitCode int) {
-	var s settings
-	err := json.Unmarshal([]byte(encoded), &s)
-	if err == nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin) // whatever ends it, the parent is gone
-			cancel()
-		}()
-		err = s.run(ctx)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "instance:", err)
-		return 1
-	}
-	return 0
-}
-
-func (s settings) run(ctx context.Context) error {
+// run is the life of such a process.
+func (s settings) run() error {
 	t, err := s.Names.build(1, s.Marker)
 	if err != nil {
 		return err
@@ -57,52 +36,16 @@ func (s settings) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, stop := measure.UntilTold()
+	defer stop()
 	return app.Run(ctx)
 }
 
-// process is an instance as the scenario sees it.
-type process struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
-}
-
-func startProcess(t *testing.T, s settings) *process {
+func startProcess(t *testing.T, s settings) *instance.Process {
 	t.Helper()
-	encoded, err := json.Marshal(s)
+	cmd, err := measure.Self(context.Background(), envInstance, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &process{cmd: exec.Command(self)}
-	p.cmd.Env = append(os.Environ(), envInstance+"="+string(encoded))
-	if os.Getenv("ONCEWARD_TEST_LOG") != "" {
-		p.cmd.Stderr = os.Stderr
-	}
-	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.kill(t) })
-	return p
-}
-
-// kill ends the process at once. Killing it again does nothing.
-func (p *process) kill(t *testing.T) {
-	t.Helper()
-	if p.cmd.ProcessState != nil {
-		return
-	}
-	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		t.Error(err)
-	}
-	var exit *exec.ExitError
-	if err := p.cmd.Wait(); err != nil && !errors.As(err, &exit) {
-		t.Error(err)
-	}
-	p.stdin.Close()
+	return instance.Launch(t, cmd, instance.NewLog(t, "the process of "+s.Instance))
 }

@@ -11,13 +11,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 )
 
 // settleLimit is how long a group may take to come to rest on a slow machine.
 const settleLimit = 90 * time.Second
 
 // TestJoinAndLeave: instances come and go under load. Everything is counted once, no task ever keeps a part of its inputs, and a
-// partition that does not move goes on while the others do.
+// partition that does not move goes on while the others do. Alone on the machine, because it judges times.
 func TestJoinAndLeave(t *testing.T) {
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
@@ -58,10 +59,10 @@ func TestJoinAndLeave(t *testing.T) {
 		if err := output.stop(); err != nil {
 			t.Error(err)
 		}
-		if n := e.partial.Load(); n > 0 {
+		if n := e.said(partial); n > 0 {
 			t.Errorf("%d times a task kept some of its inputs", n)
 		}
-		if n := e.forced.Load(); n > 0 {
+		if n := e.said(forced); n > 0 {
 			t.Errorf("%d rebalances were forced, want none", n)
 		}
 	})
@@ -96,10 +97,11 @@ func report(t *testing.T, e *env, what string, before, after view, paused map[st
 
 // TestRestartTakesItsTasksBack: an instance that comes back within the session is given its tasks at once, and no plan is made.
 func TestRestartTakesItsTasksBack(t *testing.T) {
+	t.Parallel()
 	c := cluster.Kafka(t) // the embedded broker makes a new generation
 	e := newEnv(t, c)
 	dirs := map[string]string{"a": t.TempDir(), "b": t.TempDir(), "d": t.TempDir()}
-	apps := map[string]*app{}
+	apps := map[string]*instance.App{}
 	for i, instance := range []string{"a", "b", "d"} {
 		apps[instance] = e.start(instance, dirs[instance], 1, true)
 		e.await("joining", settleLimit, even(i+1, 1))
@@ -130,7 +132,7 @@ func TestRestartTakesItsTasksBack(t *testing.T) {
 	if err := output.stop(); err != nil {
 		t.Error(err)
 	}
-	if n := e.forced.Load(); n > 0 {
+	if n := e.said(forced); n > 0 {
 		t.Errorf("%d rebalances were forced, want none", n)
 	}
 }
@@ -141,6 +143,7 @@ func TestOrphan(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the longest revoke, half a minute")
 	}
+	t.Parallel()
 	e := newEnv(t, cluster.Kafka(t)) // the embedded broker makes a new generation, which heals it
 	marker := filepath.Join(t.TempDir(), "blocked")
 	member := settings{
@@ -157,7 +160,9 @@ func TestOrphan(t *testing.T) {
 	e.block(v.assigned["m"], marker)
 	e.start("n", t.TempDir(), 1, false)
 	e.await("a move from the member", settleLimit, func(v view) bool { return len(v.assigned) == 3 && v.total() < inputs(2) })
-	p.kill(t)
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
 	member.Marker = ""
 	startProcess(t, member)
 	began := time.Now()
@@ -165,7 +170,7 @@ func TestOrphan(t *testing.T) {
 	t.Logf("the orphan had an owner after %s", time.Since(began).Round(time.Millisecond))
 	e.feed(20)
 	e.checkExact()
-	if e.forced.Load() == 0 {
+	if e.said(forced) == 0 {
 		t.Error("nobody forced a rebalance: the scenario did not make an orphan")
 	}
 }
@@ -201,8 +206,8 @@ func TestTwoVersions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("watches a quiet group for longer than any timer of its")
 	}
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
-		t.Parallel()
 		e := newEnv(t, c)
 		e.start("a", t.TempDir(), 1, false)
 		e.await("the first", settleLimit, even(1, 1))
@@ -229,8 +234,8 @@ func TestTwoVersions(t *testing.T) {
 			}
 		}
 		e.checkExact()
-		if c.Kind() == cluster.KindKafka && e.forced.Load() != 1 {
-			t.Errorf("%d rebalances were forced, want the one of the new version", e.forced.Load())
+		if c.Kind() == cluster.KindKafka && e.said(forced) != 1 {
+			t.Errorf("%d rebalances were forced, want the one of the new version", e.said(forced))
 		}
 	})
 }

@@ -25,7 +25,7 @@ func (s *scene) lived(rounds int) {
 	p := s.start("")
 	s.feed(rounds)
 	s.check(p)
-	p.stop()
+	p.Stop()
 }
 
 func (s *scene) lose() {
@@ -41,6 +41,7 @@ func (s *scene) changelog(store string) string { return s.Application + "-" + st
 // TestKilledInEveryPhase: one directory, killed at one point after the other of its restore. Each life goes on where the one before it was: the
 // last one reads less than everything, and the state is whole.
 func TestKilledInEveryPhase(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		const keys, rounds = 4000, 6
 		s := newScene(t, c, keys)
@@ -52,38 +53,37 @@ func TestKilledInEveryPhase(t *testing.T) {
 			"restore-batch=kill", "restore-batch=kill,skip=1", "restore-batch=kill,skip=4", "restore-after=kill", "adopt-after=kill",
 		} {
 			p := s.start(arm)
-			p.killed()
-			if !strings.Contains(p.log.String(), "failpoint "+strings.Split(arm, "=")[0]+" kill") {
-				t.Fatalf("%s: the point was not hit\n%s", arm, p.log)
+			p.Killed()
+			if !strings.Contains(p.Log.String(), "failpoint "+strings.Split(arm, "=")[0]+" kill") {
+				t.Fatalf("%s: the point was not hit\n%s", arm, p.Log)
 			}
 		}
 		p := s.start("")
-		s.await(p, "all tasks", s.running(partitions))
+		p.Await("all tasks", s.running(partitions))
 		if n := s.restored(); n >= int64(all) {
 			t.Errorf("the last life restored %d of %d records, as if there had been no life before it", n, all)
 		}
 		s.feed(2)
 		s.check(p)
-		p.stop()
+		p.Stop()
 
 		// All at once, by a kill from outside in the middle of everything.
 		s.lose()
 		p = s.start("restore-batch=delay:50ms,times=1000")
-		s.await(p, "the middle of the restore", func() bool { return s.restored() > int64(all)/4 })
-		if err := p.cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		p.killed()
+		p.Await("the middle of the restore", func() bool { return s.restored() > int64(all)/4 })
+		p.Tell(syscall.SIGKILL)
+		p.Killed()
 		p = s.start("")
 		s.feed(1)
 		s.check(p)
-		p.stop()
+		p.Stop()
 	})
 }
 
 // TestForeignTransaction: somebody else's transaction is open on a changelog that has to be read past it. That task waits, the
 // others work, the log names the producer, and the task goes on when the transaction ends, without what it wrote.
 func TestForeignTransaction(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		s := newScene(t, c, 200)
 		s.lived(2)
@@ -99,10 +99,10 @@ func TestForeignTransaction(t *testing.T) {
 		s.lived(1)
 		s.lose()
 		p := s.start("")
-		s.await(p, "the other tasks", s.running(partitions-1))
+		p.Await("the other tasks", s.running(partitions-1))
 		producer := fmt.Sprintf("producer id %d epoch %d", r.ProducerID, r.ProducerEpoch)
-		s.await(p, "a report of the producer", func() bool {
-			return len(p.log.lines("a restore waits for an open transaction", producer)) > 0
+		p.Await("a report of the producer", func() bool {
+			return len(p.Log.Lines("a restore waits for an open transaction", producer)) > 0
 		})
 		waiting := 0
 		for _, task := range s.status().Tasks {
@@ -118,16 +118,15 @@ func TestForeignTransaction(t *testing.T) {
 		}
 		s.feed(2)
 		s.check(p)
-		p.stop()
+		p.Stop()
 	})
 }
 
 // TestCompactedMeanwhile: the changelogs are compacted while an instance is away, so that offsets are missing and tombstones stand alone. Its old
 // directory and an empty one lead to the same.
 func TestCompactedMeanwhile(t *testing.T) {
-	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{Settings: map[string]string{
-		"log.cleaner.backoff.ms": "200", "log.cleaner.min.cleanable.ratio": "0.01",
-	}})
+	t.Parallel()
+	c := cluster.Kafka(t) // the embedded broker does not compact
 	s := newScene(t, c, 500)
 	s.lived(2)
 	old := s.StateDir + "-old"
@@ -140,18 +139,18 @@ func TestCompactedMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.await(p, "the compaction of both changelogs", func() bool {
+	p.Await("the compaction of both changelogs", func() bool {
 		s.feed(1) // a segment is closed by what follows it
 		s.check(p)
 		return s.thin("cycles") && s.thin("totals")
 	})
-	p.stop()
+	p.Stop()
 	for _, directory := range []string{old, "none"} {
 		s.StateDir = filepath.Join(filepath.Dir(s.StateDir), filepath.Base(directory))
 		p := s.start("")
 		s.feed(Cycle + 1)
 		s.check(p)
-		p.stop()
+		p.Stop()
 	}
 }
 
@@ -171,20 +170,14 @@ func (s *scene) thin(store string) bool {
 // records counts what the changelogs have. A round writes a key once, however often it was changed in it.
 func (s *scene) records() int { return s.recordsOf("cycles") + s.recordsOf("totals") }
 
-func (s *scene) recordsOf(store string) (n int) {
+func (s *scene) recordsOf(store string) int {
 	s.t.Helper()
-	parts, err := s.ReadAll(s.t.Context(), s.changelog(store))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, part := range parts {
-		n += len(part)
-	}
-	return n
+	return len(s.Records(s.t, s.changelog(store)))
 }
 
 // TestOlderDirectory: a directory that is put back by an operator, as it was some commits ago, is brought to the last one by the tail alone.
 func TestOlderDirectory(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		const keys = 500
 		s := newScene(t, c, keys)
@@ -196,18 +189,19 @@ func TestOlderDirectory(t *testing.T) {
 		tail := s.records() - before
 		s.StateDir = old
 		p := s.start("")
-		s.await(p, "all tasks", s.running(partitions))
+		p.Await("all tasks", s.running(partitions))
 		if n := s.restored(); n != int64(tail) {
 			t.Errorf("%d records were restored, want the %d of the last life", n, tail)
 		}
 		s.feed(2)
 		s.check(p)
-		p.stop()
+		p.Stop()
 	})
 }
 
 // TestReadOnly: a directory that cannot be written to lets nothing start, says so, and loses nothing.
 func TestReadOnly(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		s := newScene(t, c, 200)
 		s.lived(2)
@@ -222,14 +216,14 @@ func TestReadOnly(t *testing.T) {
 		}
 		s.feed(1)
 		p := s.start("", nobody)
-		if err := p.wait(); err == nil || len(p.log.lines("ended:", s.StateDir, "permission denied")) == 0 {
-			t.Errorf("it ended with %v and said\n%s", err, p.log)
+		if err := p.Wait(); err == nil || len(p.Log.Lines("instance:", s.StateDir, "permission denied")) == 0 {
+			t.Errorf("it ended with %v and said\n%s", err, p.Log)
 		}
 		modes(t, s.StateDir, 0o755, 0o644)
 		p = s.start("")
 		s.feed(1)
 		s.check(p)
-		p.stop()
+		p.Stop()
 	})
 }
 

@@ -63,8 +63,8 @@ var (
 
 type text = topology.Record[string, string]
 
-// New returns the topology.
-func New(s Settings) (*topology.Topology, error) {
+// Topology returns the topology.
+func (s Settings) Topology() (*topology.Topology, error) {
 	b := topology.NewBuilder("restoring")
 	in := topology.From(b, topology.Topic(s.In, schemas.String(), schemas.String()))
 	cycled := topology.Process(in, "cycle", Cycles, cycle)

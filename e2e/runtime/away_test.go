@@ -26,43 +26,41 @@ func TestExpiredTransactionalIDs(t *testing.T) {
 			"producer.id.expiration.check.interval.ms":                   "500",
 		},
 	}
-	for _, kind := range []cluster.Kind{cluster.KindEmbedded, cluster.KindKafka} {
-		t.Run(string(kind), func(t *testing.T) {
-			e := newEnv(t, cluster.OwnWith(t, kind, cluster.Options{Settings: settings[kind]}))
-			const perPart = 300
-			seen := false // or it is not known that they were forgotten
-			r := e.start(e.count())
-			for part := range int64(2) {
-				e.feed(perPart, plain)
-				e.until(r, perPart*(part+1))
-				seen = e.awaitForgotten() || seen // while the application runs
-			}
+	cluster.EachKind(t, func(t *testing.T, kind cluster.Kind) {
+		e := newEnv(t, cluster.OwnWith(t, kind, cluster.Options{ShortLived: true, Settings: settings[kind]}))
+		const perPart = 300
+		seen := false // or it is not known that they were forgotten
+		r := e.start(e.count())
+		for part := range int64(2) {
 			e.feed(perPart, plain)
-			e.until(r, 3*perPart)
-			if err := r.stop(); err != nil {
-				t.Fatal(err)
+			e.until(r, perPart*(part+1))
+			seen = e.awaitForgotten() || seen // while the application runs
+		}
+		e.feed(perPart, plain)
+		e.until(r, 3*perPart)
+		if err := r.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		seen = e.awaitForgotten() || seen // while it is away
+		if !seen {
+			t.Error("the broker never knew a transactional id of the application")
+		}
+		r = e.start(e.count())
+		e.feed(perPart, plain)
+		e.until(r, perPart)
+		if err := r.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Status().Totals.Records; got != perPart {
+			t.Errorf("after the return %d records were processed, want %d", got, perPart)
+		}
+		for k, n := range e.checkCounts(e.Records(t, e.out)) {
+			if n != 4*perPart/10 {
+				t.Errorf("%s was counted to %d, want %d", k, n, 4*perPart/10)
 			}
-			seen = e.awaitForgotten() || seen // while it is away
-			if !seen {
-				t.Error("the broker never knew a transactional id of the application")
-			}
-			r = e.start(e.count())
-			e.feed(perPart, plain)
-			e.until(r, perPart)
-			if err := r.stop(); err != nil {
-				t.Fatal(err)
-			}
-			if got := r.app.Status().Totals.Records; got != perPart {
-				t.Errorf("after the return %d records were processed, want %d", got, perPart)
-			}
-			for k, n := range e.checkCounts(e.read(e.out)) {
-				if n != 4*perPart/10 {
-					t.Errorf("%s was counted to %d, want %d", k, n, 4*perPart/10)
-				}
-			}
-			e.checkClosed()
-		})
-	}
+		}
+		e.checkClosed()
+	})
 }
 
 // awaitForgotten waits until the broker knows none of the application's transactional ids, and returns whether it has seen any

@@ -15,6 +15,7 @@ import (
 // record counts once. In the negative control (.ci/negative-soak) it does not wait: its offsets are committed, and the input of the
 // first round is lost.
 func TestCommitThatNeverArrives(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		p := e.throughProxy(func(c *txn.Config) { c.Instance, c.Workers, c.TransactionTimeout = "one", 1, 4*time.Second })
@@ -37,7 +38,7 @@ func TestCommitThatNeverArrives(t *testing.T) {
 		e.feed(10, plain) // for the next round, at the latest
 		fed += 10
 		e.until(r, int64(fed))
-		if err := r.stop(); err != nil {
+		if err := r.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		commits, err := e.CommittedOffsets(t.Context(), e.application, e.in)
@@ -51,7 +52,7 @@ func TestCommitThatNeverArrives(t *testing.T) {
 		if committed != fed {
 			t.Errorf("%d records of %d are committed", committed, fed)
 		}
-		out := e.read(e.out)
+		out := e.Records(t, e.out)
 		if commitsEarly {
 			if len(out) >= fed {
 				t.Errorf("%d records of %d are in the output: rounds do not wait for each other, and nothing is lost", len(out), fed)

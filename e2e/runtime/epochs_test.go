@@ -29,6 +29,7 @@ func TestEpochRollsOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the epochs of two producer ids are used up: some minutes on a small machine")
 	}
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		clean, doubted := e.application+"~one~0~0", e.application+"~one~0~1"
@@ -49,7 +50,7 @@ func TestEpochRollsOver(t *testing.T) {
 			e.until(r, int64(fed))
 			rounds = min(seen.afterRoll(clean), seen.afterRoll(doubted))
 		}
-		if err := r.stop(); err != nil {
+		if err := r.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		if lost.Counts().Matched == 0 {
@@ -57,7 +58,7 @@ func TestEpochRollsOver(t *testing.T) {
 		}
 		seen.check(clean, true)
 		seen.check(doubted, false)
-		for k, n := range e.checkCounts(e.read(e.out)) {
+		for k, n := range e.checkCounts(e.Records(t, e.out)) {
 			if n != int64(fed/10) {
 				t.Errorf("%s was counted to %d, want %d", k, n, fed/10)
 			}

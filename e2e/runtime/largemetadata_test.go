@@ -20,6 +20,7 @@ import (
 // an offset (TestMetadataLimit), so they are a record that the metadata names. A commit whose answer is lost is resolved by it, and a
 // lost state directory is restored to it.
 func TestLargeMetadata(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		m := newManyInputs(e)
@@ -35,7 +36,7 @@ func TestLargeMetadata(t *testing.T) {
 		}
 		lost.Lift()
 		e.until(r, 300)
-		if err := r.stop(); err != nil {
+		if err := r.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		m.checkReference(300)
@@ -46,14 +47,14 @@ func TestLargeMetadata(t *testing.T) {
 		r = e.start(m.topology)
 		m.feed(100)
 		e.until(r, 100)
-		restored := r.app.Status().Tasks[0].Restored
-		if err := r.stop(); err != nil {
+		restored := r.Status().Tasks[0].Restored
+		if err := r.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		if restored == 0 {
 			t.Error("nothing was restored")
 		}
-		for k, n := range e.checkCounts(e.read(e.out)) {
+		for k, n := range e.checkCounts(e.Records(t, e.out)) {
 			if n != 40 {
 				t.Errorf("%s was counted to %d, want 40", k, n)
 			}
@@ -136,7 +137,7 @@ func (m *manyInputs) checkReference(n int64) {
 		m.t.Errorf("the metadata is %q, want a short reference", metadata)
 	}
 	blobs := 0
-	for _, r := range m.read(m.application + "-rounds") {
+	for _, r := range m.Records(m.t, m.application+"-rounds") {
 		if !strings.HasPrefix(string(r.Key), "blob ") {
 			continue
 		}

@@ -2,18 +2,15 @@
 package runtime_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/e2e/proxy"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
@@ -21,7 +18,10 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-func TestMain(m *testing.M) { cluster.Main(m) }
+func TestMain(m *testing.M) {
+	cluster.InParallel(3) // beside the one that uses up epochs
+	cluster.Main(m)
+}
 
 // env is one scenario on one cluster: names of its own, and an application that can be started again and again.
 type env struct {
@@ -31,6 +31,7 @@ type env struct {
 	in, out     string
 	stateDir    string
 	producer    *kgo.Client
+	log         *instance.Log
 	configure   func(*txn.Config) // changes what config returns, if it is set
 }
 
@@ -41,12 +42,9 @@ func newEnv(t *testing.T, c *cluster.Cluster, topics ...string) *env {
 	e := &env{
 		Cluster: c, t: t, application: c.Name(t, "app"), in: c.Name(t, "in"), out: c.Name(t, "out"), stateDir: t.TempDir(),
 		producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
+		log:      instance.NewLog(t, "the application"),
 	}
-	for _, topic := range append([]string{e.in, e.out}, topics...) {
-		if err := c.CreateTopic(t.Context(), topic, partitions, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.CreateTopics(t, partitions, append([]string{e.in, e.out}, topics...)...)
 	return e
 }
 
@@ -70,10 +68,7 @@ func (e *env) throughProxy(change func(*txn.Config)) *proxy.Proxy {
 }
 
 func (e *env) config() txn.Config {
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	if os.Getenv("ONCEWARD_TEST_LOG") != "" {
-		log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("test", e.t.Name())
-	}
+	log := slog.New(slog.NewTextHandler(e.log, nil)).With("test", e.t.Name())
 	cfg := txn.Config{Brokers: e.Brokers(), StateDir: e.stateDir, Application: e.application, Logger: log}
 	if e.configure != nil {
 		e.configure(&cfg)
@@ -100,79 +95,16 @@ func (e *env) feed(n int, value func(i int) []byte) {
 
 func plain(int) []byte { return []byte("v") }
 
-// running is one life of the application.
-type running struct {
-	app    *txn.App
-	cancel context.CancelFunc
-	done   chan error
-	ended  bool
-}
-
-func (e *env) start(t *topology.Topology) *running {
+// start begins a life of the application.
+func (e *env) start(t *topology.Topology) *instance.App {
 	e.t.Helper()
-	app, err := txn.New(t, e.config())
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{app: app, cancel: cancel, done: make(chan error, 1)}
-	go func() { r.done <- app.Run(ctx) }()
-	e.t.Cleanup(func() {
-		if err := r.stop(); err != nil {
-			e.t.Errorf("the application ended with %v", err)
-		}
-	})
-	return r
-}
-
-func (r *running) stop() error {
-	if r.ended {
-		return nil
-	}
-	r.cancel()
-	return r.wait()
-}
-
-// wait waits for an end that the application comes to by itself.
-func (r *running) wait() error {
-	r.ended = true
-	select {
-	case err := <-r.done:
-		return err
-	case <-time.After(60 * time.Second):
-		return errors.New("the application does not end")
-	}
+	return instance.Start(e.t, t, e.config())
 }
 
 // until waits until the application has committed n records in this life.
-func (e *env) until(r *running, n int64) {
+func (e *env) until(a *instance.App, n int64) {
 	e.t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(60 * time.Second)
-	for r.app.Status().Totals.Records < n {
-		select {
-		case <-tick.C:
-		case err := <-r.done:
-			e.t.Fatalf("the application ended after %d of %d records: %v", r.app.Status().Totals.Records, n, err)
-		case <-deadline:
-			e.t.Fatalf("%d of %d records after 60 s: %+v", r.app.Status().Totals.Records, n, r.app.Status())
-		}
-	}
-}
-
-// read returns the committed records of a topic.
-func (e *env) read(topic string) []*kgo.Record {
-	e.t.Helper()
-	parts, err := e.ReadAll(e.t.Context(), topic)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	var out []*kgo.Record
-	for _, p := range parts {
-		out = append(out, p...)
-	}
-	return out
+	a.Until(fmt.Sprint(n, " records"), func(s txn.Status) bool { return s.Totals.Records >= n })
 }
 
 // count is a topology that counts records per key. A record with the value "poison" fails after it has written and emitted.

@@ -20,6 +20,7 @@ import (
 
 // TestCopy: every record arrives once, in order, with key, value and headers, null keys included; an orderly stop leaves nothing open.
 func TestCopy(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		b := topology.NewBuilder("copy")
@@ -28,10 +29,10 @@ func TestCopy(t *testing.T) {
 		r := e.start(e.build(b))
 		e.feed(5000, plain)
 		e.until(r, 5000)
-		if err := r.stop(); err != nil {
+		if err := r.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		if got := len(e.read(e.out)); got != 5000 {
+		if got := len(e.Records(t, e.out)); got != 5000 {
 			t.Errorf("%d records were copied, want 5000", got)
 		}
 		e.checkClosed()
@@ -52,20 +53,21 @@ func (e *env) checkClosed() {
 
 // TestRestart: state and positions survive an orderly stop, and the second life processes only what is new.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		for life := range 3 {
 			r := e.start(e.count())
 			e.feed(3000, plain)
 			e.until(r, 3000)
-			if err := r.stop(); err != nil {
+			if err := r.Stop(); err != nil {
 				t.Fatal(err)
 			}
-			if got := r.app.Status().Totals.Records; got != 3000 {
+			if got := r.Status().Totals.Records; got != 3000 {
 				t.Errorf("life %d processed %d records, want 3000", life, got)
 			}
 		}
-		for k, n := range e.checkCounts(e.read(e.out)) {
+		for k, n := range e.checkCounts(e.Records(t, e.out)) {
 			if n != 900 {
 				t.Errorf("%s was counted to %d, want 900", k, n)
 			}
@@ -76,12 +78,13 @@ func TestRestart(t *testing.T) {
 
 // TestLostStateDirectory: with the whole directory gone the state comes back from the changelog, exactly.
 func TestLostStateDirectory(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		r := e.start(e.count())
 		e.feed(2000, plain)
 		e.until(r, 2000)
-		if err := r.stop(); err != nil {
+		if err := r.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.RemoveAll(e.stateDir); err != nil {
@@ -91,13 +94,13 @@ func TestLostStateDirectory(t *testing.T) {
 		e.feed(1000, plain)
 		e.until(r, 1000)
 		var restored int64
-		for _, task := range r.app.Status().Tasks {
+		for _, task := range r.Status().Tasks {
 			restored += task.Restored
 		}
 		if restored == 0 {
 			t.Error("nothing was restored")
 		}
-		for k, n := range e.checkCounts(e.read(e.out)) {
+		for k, n := range e.checkCounts(e.Records(t, e.out)) {
 			if n != 300 {
 				t.Errorf("%s was counted to %d, want 300", k, n)
 			}
@@ -107,6 +110,7 @@ func TestLostStateDirectory(t *testing.T) {
 
 // TestDeadLetters: a record that fails leaves its dead letter and nothing else, however much it had written before.
 func TestDeadLetters(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		dead := c.Name(t, "dead")
 		e := newEnv(t, c, dead)
@@ -121,18 +125,18 @@ func TestDeadLetters(t *testing.T) {
 			return []byte("v")
 		})
 		e.until(r, 2000)
-		if err := r.stop(); err != nil {
+		if err := r.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		var total int64
-		for n := range maps.Values(e.checkCounts(e.read(e.out))) {
+		for n := range maps.Values(e.checkCounts(e.Records(t, e.out))) {
 			total += n
 		}
 		if total != 1960 {
 			t.Errorf("%d records were counted, want 1960", total)
 		}
 		classes := map[string]int{}
-		for _, letter := range e.read(dead) {
+		for _, letter := range e.Records(t, dead) {
 			info := map[string]string{}
 			for _, h := range letter.Headers {
 				info[h.Key] = string(h.Value)
@@ -150,6 +154,7 @@ func TestDeadLetters(t *testing.T) {
 
 // TestRepartition: counting by another key through a repartition topic is exact.
 func TestRepartition(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		b := topology.NewBuilder("repartitioning")
@@ -163,10 +168,10 @@ func TestRepartition(t *testing.T) {
 		r := e.start(e.build(b))
 		e.feed(4000, plain)
 		e.until(r, 8000) // each record passes both subtopologies
-		if err := r.stop(); err != nil {
+		if err := r.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		last := e.checkCounts(e.read(e.out))
+		last := e.checkCounts(e.Records(t, e.out))
 		if last["a"] != 2000 || last["b"] != 2000 || len(last) != 2 {
 			t.Errorf("counts are %v, want 2000 each", last)
 		}
@@ -175,15 +180,16 @@ func TestRepartition(t *testing.T) {
 
 // TestOffsetsMovedFromOutside: state that was written for other offsets is not used; the task says so and nothing is changed.
 func TestOffsetsMovedFromOutside(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		r := e.start(e.count())
 		e.feed(1000, plain)
 		e.until(r, 1000)
-		if err := r.stop(); err != nil {
+		if err := r.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		before := len(e.read(e.out))
+		before := len(e.Records(t, e.out))
 		offsets := kadm.Offsets{}
 		for p := range int32(partitions) {
 			offsets.AddOffset(e.in, p, 5, -1)
@@ -192,11 +198,11 @@ func TestOffsetsMovedFromOutside(t *testing.T) {
 			t.Fatal(err)
 		}
 		r = e.start(e.count())
-		err := r.wait()
+		err := r.Wait()
 		if !errors.Is(err, txn.ErrAllStopped) || !strings.Contains(err.Error(), "Way out") {
 			t.Errorf("Run returned %v, want ErrAllStopped with a way out", err)
 		}
-		if after := len(e.read(e.out)); after != before {
+		if after := len(e.Records(t, e.out)); after != before {
 			t.Errorf("%d records were written after the offsets had been moved", after-before)
 		}
 	})
@@ -204,6 +210,7 @@ func TestOffsetsMovedFromOutside(t *testing.T) {
 
 // TestBadSurroundings: each mistake gets one error that says what, and changes nothing.
 func TestBadSurroundings(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		run := func(top *topology.Topology, change func(*txn.Config)) error {
@@ -232,9 +239,7 @@ func TestBadSurroundings(t *testing.T) {
 		wrong(run(e.build(missing), nil), "no-such-topic", "nor-this", "do not exist")
 
 		other := c.Name(t, "five")
-		if err := c.CreateTopic(t.Context(), other, partitions+2, nil); err != nil {
-			t.Fatal(err)
-		}
+		c.CreateTopics(t, partitions+2, other)
 		uneven := topology.NewBuilder("uneven")
 		left := topology.From(uneven, topology.Topic(e.in, schemas.String(), schemas.String()))
 		right := topology.From(uneven, topology.Topic(other, schemas.String(), schemas.String()))
@@ -256,7 +261,7 @@ func TestBadSurroundings(t *testing.T) {
 		if !errors.Is(err, state.ErrLocked) {
 			t.Errorf("a second process on the directory got %v, want ErrLocked", err)
 		}
-		if err := r.stop(); err != nil {
+		if err := r.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		wrong(run(e.count(), func(c *txn.Config) { c.Application = "another" }), "another")

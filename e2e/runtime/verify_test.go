@@ -16,6 +16,7 @@ import (
 // TestVerify: the state of an instance is what its changelogs say, while it runs and commits, and after its end; rounds that were aborted
 // and markers make no difference.
 func TestVerify(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		client, err := admin.Connect(t.Context(), c.Brokers()...)
@@ -30,7 +31,7 @@ func TestVerify(t *testing.T) {
 		running := verifyAll(t, client, e.stateDir)
 		fed := feeding.stop(t)
 		e.until(r, 1000+fed)
-		if err := r.stop(); err != nil {
+		if err := r.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		stopped := verifyAll(t, client, e.stateDir)

@@ -2,6 +2,7 @@ package soak
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,27 +16,17 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/soak/app"
 )
 
-// envInstance holds the arguments of an instance, as a JSON array.
+// envInstance holds what an instance is told.
 const envInstance = "ONCEWARD_SOAK_INSTANCE"
 
 // Instance makes the process an instance of the application and exits, if it was started as one. Programs and tests that use this
 // package call it first.
-func Instance() {
-	encoded := os.Getenv(envInstance)
-	if encoded == "" {
-		return
-	}
-	var args []string
-	if err := json.Unmarshal([]byte(encoded), &args); err != nil {
-		fmt.Fprintln(os.Stderr, envInstance+":", err)
-		os.Exit(2)
-	}
-	os.Exit(app.Main(args))
-}
+func Instance() { measure.Run(envInstance, app.Flags.Run) }
 
 // Process is one instance, which is started and ended any number of times. Its methods are called from one goroutine at a time, but for
 // Usage.
@@ -59,11 +50,7 @@ type Process struct {
 
 // Start begins a life.
 func (p *Process) Start() error {
-	encoded, err := json.Marshal(p.Flags.Args())
-	if err != nil {
-		return err
-	}
-	self, err := os.Executable()
+	cmd, err := measure.Self(context.Background(), envInstance, p.Flags)
 	if err != nil {
 		return err
 	}
@@ -75,8 +62,7 @@ func (p *Process) Start() error {
 	if _, err := fmt.Fprintf(logFile, "--- %s: a life begins\n", time.Now().Format(time.TimeOnly)); err != nil {
 		return err
 	}
-	cmd := exec.Command(self)
-	cmd.Env = append(append(os.Environ(), envInstance+"="+string(encoded)), p.Env...)
+	cmd.Env = append(cmd.Env, p.Env...)
 	cmd.Stderr = logFile
 	if p.stdin, err = cmd.StdinPipe(); err != nil {
 		return err

@@ -130,7 +130,7 @@ func (s *scenario) terminate(ctx context.Context, i *instance) error {
 func (s *scenario) runBroken(t *testing.T, mistake string) error {
 	ctx := t.Context()
 	s.t, s.instances = t, nil
-	if err := s.forgetRun(ctx); err != nil {
+	if err := s.forgetRun(ctx, input); err != nil {
 		return err
 	}
 	if err := s.createTopics(ctx, s.variant.outputs...); err != nil {
@@ -146,9 +146,9 @@ func (s *scenario) runBroken(t *testing.T, mistake string) error {
 	return s.terminate(ctx, i)
 }
 
-// forgetRun leaves nothing of a run but its input: it deletes the group and all topics but that one and Kafka's
+// forgetRun leaves nothing of a run but the topic to keep: it deletes the group and all other topics but Kafka's
 // own.
-func (s *scenario) forgetRun(ctx context.Context) error {
+func (s *scenario) forgetRun(ctx context.Context, keep string) error {
 	if _, err := s.cluster.Admin().DeleteGroup(ctx, application); err != nil {
 		return fmt.Errorf("delete group %s: %w", application, err)
 	}
@@ -159,7 +159,7 @@ func (s *scenario) forgetRun(ctx context.Context) error {
 			return "", err
 		}
 		for _, topic := range topics.Names() {
-			if topic == input || strings.HasPrefix(topic, "__") {
+			if topic == keep || strings.HasPrefix(topic, "__") {
 				continue
 			}
 			waiting = "topic " + topic + " is still there"

@@ -68,7 +68,7 @@ func (j *judge) launch(command, outPath string) (*cluster.Process, error) {
 		return nil, err
 	}
 	defer out.Close() // the process has its own
-	cmd := exec.Command(j.java, "-Xmx256m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+	cmd := exec.Command(j.java, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 		"-cp", j.classes, "org.apache.kafka.streams.tests.StreamsEosTest", j.properties, command)
 	cmd.Stdout, cmd.Stderr = out, out
 	return cluster.Launch(cmd)

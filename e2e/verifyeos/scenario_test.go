@@ -29,8 +29,8 @@ const (
 	killPoll    = 3 * time.Millisecond
 )
 
-// scenario is one application on a broker of its own, because Kafka's test gives the names of the topics and
-// of the group.
+// scenario is one application on a broker that has nothing else, because Kafka's test gives the names of the
+// topics and of the group.
 type scenario struct {
 	t         *testing.T
 	cluster   *cluster.Cluster
@@ -44,9 +44,9 @@ type scenario struct {
 	kills     struct{ all, met, open int }
 }
 
-func newScenario(t *testing.T, j *judge, binary string, v variant) *scenario {
+func newScenario(t *testing.T, c *cluster.Cluster, j *judge, binary string, v variant) *scenario {
 	t.Helper()
-	s := &scenario{t: t, cluster: cluster.Own(t, cluster.KindKafka), judge: j, variant: v, binary: binary}
+	s := &scenario{t: t, cluster: c, judge: j, variant: v, binary: binary}
 	if err := s.judge.configure(s.cluster.Brokers()); err != nil {
 		t.Fatal(err)
 	}

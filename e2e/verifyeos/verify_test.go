@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/onceward/onceward/e2e/cluster"
 )
 
 // plan is how often something is done to the instances, which take turns.
@@ -54,11 +56,11 @@ func TestVerify(t *testing.T) {
 	if *full {
 		p = fullPlan
 	}
-	j := newJudge(t)
-	binary := buildClient(t)
+	j, binary := newJudge(t), buildClient(t)
+	c := cluster.Own(t, cluster.KindKafka)
 	for _, v := range []variant{simpleVariant, complexVariant} {
-		t.Run(v.name, func(t *testing.T) {
-			s := newScenario(t, j, binary, v)
+		passed := t.Run(v.name, func(t *testing.T) {
+			s := newScenario(t, c, j, binary, v)
 			for _, name := range []string{"p1", "p2", "p3"} {
 				s.add(name)
 			}
@@ -79,7 +81,13 @@ func TestVerify(t *testing.T) {
 			for _, m := range v.mistakes {
 				t.Run(m.name, func(t *testing.T) { s.catch(t, m) })
 			}
+			if err := s.forgetRun(t.Context(), ""); err != nil {
+				t.Fatal(err)
+			}
 		})
+		if !passed {
+			return // the next one would begin with what this one has left
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
-package versions_test
+package versions
 
 import (
 	"encoding/base64"
@@ -39,11 +39,7 @@ func newEnv(t *testing.T, c *cluster.Cluster, b builds) *env {
 		Cluster: c, t: t, builds: b, application: c.Name(t, "app"), in: c.Name(t, "in"), out: c.Name(t, "out"),
 		producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
 	}
-	for _, topic := range []string{e.in, e.out} {
-		if err := c.CreateTopic(t.Context(), topic, partitions, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.CreateTopics(t, partitions, e.in, e.out)
 	return e
 }
 
@@ -175,22 +171,16 @@ func byNext(t *testing.T, c cluster.Commit) bool {
 func (e *env) checkExact() {
 	e.t.Helper()
 	e.commits()
-	parts, err := e.ReadAll(e.t.Context(), e.out)
-	if err != nil {
-		e.t.Fatal(err)
-	}
 	got, want := map[string]int64{}, map[string]int64{}
 	for p := range partitions {
 		want[fmt.Sprint("key", p)] = e.fed
 	}
-	for _, records := range parts {
-		for _, r := range records {
-			n, err := schemas.Int64().Decode(r.Value)
-			if err != nil || n != got[string(r.Key)]+1 {
-				e.t.Fatalf("%s: %d follows %d (%v)", r.Key, n, got[string(r.Key)], err)
-			}
-			got[string(r.Key)] = n
+	for _, r := range e.Records(e.t, e.out) {
+		n, err := schemas.Int64().Decode(r.Value)
+		if err != nil || n != got[string(r.Key)]+1 {
+			e.t.Fatalf("%s: %d follows %d (%v)", r.Key, n, got[string(r.Key)], err)
 		}
+		got[string(r.Key)] = n
 	}
 	if !maps.Equal(got, want) {
 		e.t.Fatalf("the counts are %v, want %v", got, want)

@@ -1,4 +1,4 @@
-package versions_test
+package versions
 
 import (
 	"context"
@@ -10,97 +10,44 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/bench/measure"
+	"github.com/onceward/onceward/e2e/instance"
+	"github.com/onceward/onceward/e2e/instance/program"
 	"github.com/onceward/onceward/txn"
 )
 
 // process is one life of an instance.
 type process struct {
-	*cluster.Process
-	t        *testing.T
-	dir      string
-	log, err string // files of the standard output and the standard error
+	*instance.Process
+	t   *testing.T
+	dir string
 }
 
 // start runs a build. major names the formats whose major version is newer; it means nothing to this build.
-func (e *env) start(build, instance, dir, major string) *process {
+func (e *env) start(build, name, dir, major string) *process {
 	e.t.Helper()
-	cmd := exec.Command(build, "-brokers="+strings.Join(e.Brokers(), ","), "-application="+e.application, "-in="+e.in, "-out="+e.out,
-		"-state-dir="+dir, "-instance="+instance)
-	cmd.Env = append(os.Environ(), "ONCEWARD_NEXT_MAJOR="+major)
-	p := &process{t: e.t, dir: dir}
-	logs := e.t.TempDir()
-	p.log, p.err = filepath.Join(logs, "log"), filepath.Join(logs, "err")
-	stdout, err := os.Create(p.log)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	defer stdout.Close() // the process has its own
-	stderr, err := os.Create(p.err)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	defer stderr.Close()
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	if _, err = cmd.StdinPipe(); err != nil { // it ends with this process
-		e.t.Fatal(err)
-	}
-	if p.Process, err = cluster.Launch(cmd); err != nil {
-		e.t.Fatal(err)
-	}
-	e.t.Cleanup(func() {
-		if err := p.Kill(); err != nil {
-			e.t.Error(err)
-		}
-		if e.t.Failed() {
-			e.t.Logf("instance %s:\n%s%s", instance, p.read(p.log), p.read(p.err))
-		}
+	cmd, err := measure.Command(context.Background(), build, program.Variable, Settings{
+		Brokers: e.Brokers(), Application: e.application, Instance: name, StateDir: dir, In: e.in, Out: e.out,
 	})
-	return p
-}
-
-func (p *process) read(file string) string {
-	p.t.Helper()
-	text, err := os.ReadFile(file)
 	if err != nil {
-		p.t.Error(err)
+		e.t.Fatal(err)
 	}
-	return string(text)
-}
-
-// stop ends the process in order.
-func (p *process) stop() {
-	p.t.Helper()
-	if err := p.Signal(syscall.SIGTERM); err != nil {
-		p.t.Fatal(err)
-	}
-	if err := p.wait(); err != nil {
-		p.t.Fatalf("an instance ended with %v: %s", err, p.read(p.err))
-	}
-}
-
-func (p *process) wait() error {
-	p.t.Helper()
-	select {
-	case <-p.Ended():
-	case <-time.After(settleLimit):
-		p.t.Fatal("an instance does not end")
-	}
-	return p.Err()
+	cmd.Env = append(cmd.Env, "ONCEWARD_NEXT_MAJOR="+major)
+	return &process{instance.Launch(e.t, cmd, instance.NewLog(e.t, "instance "+name)), e.t, dir}
 }
 
 // refused waits until the process has ended by itself, with exit code 1 and one line that says all of the texts.
 func (p *process) refused(says ...string) {
 	p.t.Helper()
 	var exit *exec.ExitError
-	if err := p.wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+	if err := p.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
 		p.t.Errorf("the older build ended with %v, want exit code 1", err)
 	}
-	line := p.read(p.err)
+	log := "\n" + p.Log.String()
+	line := log[max(strings.LastIndex(log, "\ninstance: "), 0):][1:]
 	for _, text := range says {
 		if !strings.Contains(line, text) {
 			p.t.Errorf("it says %q, want %q in it", line, text)

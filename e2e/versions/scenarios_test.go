@@ -1,4 +1,4 @@
-package versions_test
+package versions
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ func testTurns(t *testing.T, e *env) {
 				t.Errorf("turn %d: the commit of partition %d is %q, which is not that of the running build", turn, i, c.Metadata)
 			}
 		}
-		p.stop()
+		p.Stop()
 		meta, err := os.ReadFile(filepath.Join(dir, "meta.json"))
 		if err != nil {
 			t.Fatal(err)
@@ -81,7 +81,7 @@ func (e *env) life(build, dir, major string) {
 	p := e.start(build, "a", dir, major)
 	e.feed(20)
 	e.commits()
-	p.stop()
+	p.Stop()
 }
 
 // refusal starts a build that has to end by itself and say why, and must not change anything in the directory or in the group.
@@ -122,7 +122,7 @@ func testSharedGroup(t *testing.T, e *env) {
 	e.until("the newer build to join", 1, func() string { return e.view().evenly(partitions/2, "old", "new") })
 	e.feed(20)
 	before := e.commits()
-	newer.stop()
+	newer.Stop()
 	stopped := map[int]bool{}
 	for p, c := range before {
 		stopped[p] = strings.HasPrefix(c.Metadata, "ow2:")
@@ -153,9 +153,7 @@ func testSharedGroup(t *testing.T, e *env) {
 		}
 		return ""
 	})
-	if err := old.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	old.Tell(syscall.SIGTERM)
 	old.refused("tasks are stopped", "version 2, this build reads 1")
 	e.start(e.builds.next, "new", dirs["new"], "blob")
 	e.checkExact()
@@ -237,19 +235,15 @@ func (e *env) settle(instances []string) (v view) {
 // stopFed ends a process in order while the input goes on.
 func (e *env) stopFed(p *process) {
 	e.t.Helper()
-	if err := p.Signal(syscall.SIGTERM); err != nil {
-		e.t.Fatal(err)
-	}
+	p.Tell(syscall.SIGTERM)
 	e.until("an instance to end", 1, func() string {
-		select {
-		case <-p.Ended():
-			return ""
-		default:
+		if p.Alive() == nil {
 			return "it is still there"
 		}
+		return ""
 	})
 	if p.Err() != nil {
-		e.t.Fatalf("an instance ended with %v: %s", p.Err(), p.read(p.err))
+		e.t.Fatalf("an instance ended with %v", p.Err())
 	}
 }
 

@@ -82,6 +82,7 @@ func (e *env) values(store string, by int64) (right, wrong int) {
 // TestRebuildStopped: databases that are not what their changelogs hold are made anew in the directory of a stopped instance, a store or
 // all of them.
 func TestRebuildStopped(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := begun(t, c)
 		op := e.operator()
@@ -112,6 +113,7 @@ func TestRebuildStopped(t *testing.T) {
 // TestRebuildRunning: an instance rebuilds its own databases while records come, asked through its socket or by its program, and nothing is
 // lost or twice. The directory that it has is nobody else's meanwhile.
 func TestRebuildRunning(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		e.feed(100)
@@ -126,7 +128,7 @@ func TestRebuildRunning(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 		defer cancel()
-		done := int64(0)
+		done := 0
 		for turn, stores := range [][]string{nil, {"sizes"}, {"counts"}} {
 			names, err := txn.RebuildTasks(ctx, e.stateDir, nil, stores, true)
 			if err != nil || len(names) != 2 || names[0] != e.in+"_0" || names[1] != e.in+"_1" {
@@ -134,7 +136,7 @@ func TestRebuildRunning(t *testing.T) {
 			}
 			if turn == 2 {
 				done++
-				err = r.app.Rebuild([]topology.TaskID{{Subtopology: e.in, Partition: 1}}, stores...)
+				err = r.Rebuild([]topology.TaskID{{Subtopology: e.in, Partition: 1}}, stores...)
 			} else {
 				done += 2
 				_, err = txn.RebuildTasks(ctx, e.stateDir, nil, stores, false)
@@ -145,9 +147,9 @@ func TestRebuildRunning(t *testing.T) {
 			if turn > 0 {
 				e.feed(50) // while it is rebuilt
 			}
-			for e.rebuilt.Load() < done {
+			for e.rebuilt() < done {
 				if ctx.Err() != nil {
-					t.Fatalf("%d rebuilds are done, want %d: %+v", e.rebuilt.Load(), done, r.app.Status())
+					t.Fatalf("%d rebuilds are done, want %d: %+v", e.rebuilt(), done, r.Status())
 				}
 				time.Sleep(10 * time.Millisecond)
 			}
@@ -155,14 +157,14 @@ func TestRebuildRunning(t *testing.T) {
 			e.until(r, len(e.fed[0]))
 		}
 		for _, tasks := range [][]topology.TaskID{{{Subtopology: "nobody"}}, {{Subtopology: e.in, Partition: 7}}} {
-			if err := r.app.Rebuild(tasks); !errors.Is(err, txn.ErrNoSuchTask) {
+			if err := r.Rebuild(tasks); !errors.Is(err, txn.ErrNoSuchTask) {
 				t.Errorf("rebuilding %v gave %v, want ErrNoSuchTask", tasks, err)
 			}
 		}
-		if err := r.app.Rebuild(nil, "other"); !errors.Is(err, txn.ErrNoSuchTask) {
+		if err := r.Rebuild(nil, "other"); !errors.Is(err, txn.ErrNoSuchTask) {
 			t.Errorf("rebuilding another store gave %v, want ErrNoSuchTask", err)
 		}
-		if err := r.stop(); err != nil {
+		if err := r.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		e.process(100, len(e.fed[0]))
@@ -177,12 +179,13 @@ func TestRebuildRunning(t *testing.T) {
 // TestRebuildStoreOfDamaged: where a database is damaged, its other stores cannot be kept. The rebuild of one store is then given up, and
 // the task is restored in full as it would be at any start; it does not stay away.
 func TestRebuildStoreOfDamaged(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := begun(t, c)
 		r := e.start()
 		e.until(r, 200)
 		e.process(100, 200)
-		if err := r.stop(); err != nil {
+		if err := r.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		r = e.start()
@@ -203,7 +206,7 @@ func TestRebuildStoreOfDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := r.app.Rebuild(nil, "counts"); err != nil {
+		if err := r.Rebuild(nil, "counts"); err != nil {
 			t.Fatal(err)
 		}
 		e.feed(20)

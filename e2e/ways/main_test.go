@@ -6,14 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"os"
 	"reflect"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -29,7 +28,10 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-func TestMain(m *testing.M) { cluster.Main(m) }
+func TestMain(m *testing.M) {
+	cluster.InParallel(3) // they wait for transactions to end, and look at watermarks for ten seconds
+	cluster.Main(m)
+}
 
 const (
 	partitions = 2
@@ -45,7 +47,7 @@ type env struct {
 	producer             *kgo.Client
 	fed                  [partitions][]string // the keys of the input
 	model                model
-	rebuilt              atomic.Int64
+	log                  *instance.Log
 	// other makes another topology than the one that counts.
 	other func() *topology.Builder
 }
@@ -61,13 +63,10 @@ func newEnv(t *testing.T, c *cluster.Cluster) *env {
 	e := &env{
 		Cluster: c, t: t, application: c.Name(t, "app"), in: c.Name(t, "in"), out: c.Name(t, "out"), stateDir: t.TempDir(),
 		producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
+		log:      instance.NewLog(t, "the application"),
 		model:    model{map[string]int64{}, map[string][]string{}},
 	}
-	for _, topic := range []string{e.in, e.out} {
-		if err := c.CreateTopic(t.Context(), topic, partitions, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.CreateTopics(t, partitions, e.in, e.out)
 	return e
 }
 
@@ -155,15 +154,9 @@ func (e *env) empty() { clear(e.model.counts) }
 // check compares what was written with the model.
 func (e *env) check() {
 	e.t.Helper()
-	parts, err := e.ReadAll(e.t.Context(), e.out)
-	if err != nil {
-		e.t.Fatal(err)
-	}
 	got := map[string][]string{}
-	for _, p := range parts {
-		for _, r := range p {
-			got[string(r.Key)] = append(got[string(r.Key)], string(r.Value))
-		}
+	for _, r := range e.Records(e.t, e.out) {
+		got[string(r.Key)] = append(got[string(r.Key)], string(r.Value))
 	}
 	for _, key := range slices.Sorted(maps.Keys(e.model.out)) {
 		want := e.model.out[key]
@@ -187,116 +180,53 @@ func at(s []string, i int) string {
 }
 
 func (e *env) logger() *slog.Logger {
-	var out io.Writer = io.Discard
-	if os.Getenv("ONCEWARD_TEST_LOG") != "" {
-		out = os.Stderr
-	}
-	return slog.New(&counting{slog.NewTextHandler(out, nil), &e.rebuilt}).With("test", e.t.Name())
+	return slog.New(slog.NewTextHandler(e.log, nil)).With("test", e.t.Name())
 }
 
-// counting counts the rebuilds that a log tells of.
-type counting struct {
-	slog.Handler
-	rebuilt *atomic.Int64
-}
+// rebuilt is how many rebuilds the log tells of.
+func (e *env) rebuilt() int { return len(e.log.Lines("a database was rebuilt from its changelogs")) }
 
-func (c *counting) Handle(ctx context.Context, r slog.Record) error {
-	if r.Message == "a database was rebuilt from its changelogs" {
-		c.rebuilt.Add(1)
-	}
-	return c.Handler.Handle(ctx, r)
-}
-
-func (c *counting) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &counting{c.Handler.WithAttrs(attrs), c.rebuilt}
-}
-
-// running is one life of the application.
-type running struct {
-	app    *txn.App
-	cancel context.CancelFunc
-	done   chan error
-	ended  bool
-}
-
-func (e *env) start() *running {
+// start begins a life of the application.
+func (e *env) start() *instance.App {
 	e.t.Helper()
-	app, err := txn.New(e.topology(), txn.Config{
+	return e.startOf(e.topology())
+}
+
+func (e *env) startOf(t *topology.Topology) *instance.App {
+	e.t.Helper()
+	return instance.Start(e.t, t, txn.Config{
 		Brokers: e.Brokers(), StateDir: e.stateDir, Application: e.application, Logger: e.logger(), Workers: 1,
 	})
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{app: app, cancel: cancel, done: make(chan error, 1)}
-	go func() { r.done <- app.Run(ctx) }()
-	e.t.Cleanup(func() {
-		if err := r.stop(); err != nil {
-			e.t.Errorf("the application ended with %v", err)
-		}
-	})
-	return r
-}
-
-func (r *running) stop() error {
-	if r.ended {
-		return nil
-	}
-	r.cancel()
-	return r.wait()
-}
-
-func (r *running) wait() error {
-	r.ended = true
-	select {
-	case err := <-r.done:
-		return err
-	case <-time.After(60 * time.Second):
-		return errors.New("the application does not end")
-	}
 }
 
 // life runs the application until the offsets of every partition are at to, and stops it.
 func (e *env) life(to int) {
 	e.t.Helper()
-	r := e.start()
-	e.until(r, to)
-	if err := r.stop(); err != nil {
+	a := e.start()
+	e.until(a, to)
+	if err := a.Stop(); err != nil {
 		e.t.Fatal(err)
 	}
 }
 
 // until waits until the offsets of every partition are at to.
-func (e *env) until(r *running, to int) {
+func (e *env) until(a *instance.App, to int) {
 	e.t.Helper()
-	deadline := time.After(60 * time.Second)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	a.Until(fmt.Sprint("offset ", to), func(s txn.Status) bool {
 		done := 0
-		for _, task := range r.app.Status().Tasks {
+		for _, task := range s.Tasks {
 			if len(task.Inputs) == 1 && task.Inputs[0].Offset >= int64(to) {
 				done++
 			}
 		}
-		if done == partitions {
-			return
-		}
-		select {
-		case <-tick.C:
-		case err := <-r.done:
-			r.done <- err
-			e.t.Fatalf("the application ended before offset %d: %v", to, err)
-		case <-deadline:
-			e.t.Fatalf("offset %d is not reached in 60 s: %+v", to, r.app.Status())
-		}
-	}
+		return done == partitions
+	})
 }
 
 // stops runs the application and asserts that its tasks stop with a reason that has these words, and name ways out.
 func (e *env) stops(words ...string) {
 	e.t.Helper()
-	err := e.start().wait()
+	err := e.start().Wait()
 	if !errors.Is(err, txn.ErrAllStopped) || !errors.Is(err, txn.ErrIntegrity) {
 		e.t.Fatalf("Run returned %v, want ErrAllStopped and ErrIntegrity", err)
 	}

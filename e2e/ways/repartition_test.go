@@ -3,10 +3,10 @@ package ways_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
@@ -43,6 +43,7 @@ func (e *env) repartitioned() *topology.Topology {
 
 // TestRepartition: what reads a repartition topic is rebuilt together with what writes to it, or while nothing of it is deleted.
 func TestRepartition(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		total := 0
@@ -51,23 +52,9 @@ func TestRepartition(t *testing.T) {
 			t.Helper()
 			e.feed(50)
 			total += 50*partitions + rewritten
-			app, err := txn.New(e.repartitioned(), txn.Config{
-				Brokers: e.Brokers(), StateDir: e.stateDir, Application: e.application, Logger: e.logger(), Workers: 1,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			done := make(chan error, 1)
-			go func() { done <- app.Run(ctx) }()
-			for deadline := time.Now().Add(60 * time.Second); e.written() < total; time.Sleep(20 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatalf("%d records are written, want %d: %+v", e.written(), total, app.Status())
-				}
-			}
-			cancel()
-			if err := <-done; err != nil {
+			a := e.startOf(e.repartitioned())
+			a.Until(fmt.Sprint(total, " records of output"), func(txn.Status) bool { return e.written() >= total })
+			if err := a.Stop(); err != nil {
 				t.Fatal(err)
 			}
 			if n := e.written(); n != total {
@@ -112,35 +99,22 @@ func TestRepartition(t *testing.T) {
 }
 
 // written is the number of committed outputs.
-func (e *env) written() (n int) {
+func (e *env) written() int {
 	e.t.Helper()
-	parts, err := e.ReadAll(e.t.Context(), e.out)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	for _, p := range parts {
-		n += len(p)
-	}
-	return n
+	return len(e.Records(e.t, e.out))
 }
 
 // last asserts that the counts of each key go up by one or begin again at one, and end at n.
 func (e *env) last(n int) {
 	e.t.Helper()
-	parts, err := e.ReadAll(e.t.Context(), e.out)
-	if err != nil {
-		e.t.Fatal(err)
-	}
 	counts := map[string]int{}
-	for _, p := range parts {
-		for _, r := range p {
-			_, text, _ := strings.Cut(string(r.Value), "=")
-			count, err := strconv.Atoi(text)
-			if err != nil || count != 1 && count != counts[string(r.Key)]+1 {
-				e.t.Fatalf("key %s: %s follows %d", r.Key, text, counts[string(r.Key)])
-			}
-			counts[string(r.Key)] = count
+	for _, r := range e.Records(e.t, e.out) {
+		_, text, _ := strings.Cut(string(r.Value), "=")
+		count, err := strconv.Atoi(text)
+		if err != nil || count != 1 && count != counts[string(r.Key)]+1 {
+			e.t.Fatalf("key %s: %s follows %d", r.Key, text, counts[string(r.Key)])
 		}
+		counts[string(r.Key)] = count
 	}
 	for key, count := range counts {
 		if count != n {

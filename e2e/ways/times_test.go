@@ -105,15 +105,9 @@ func (e *timed) feedAt(key string, minute int, want string) {
 func (e *timed) lives() {
 	e.t.Helper()
 	e.life(len(e.fed[0]))
-	parts, err := e.ReadAll(e.t.Context(), e.out)
-	if err != nil {
-		e.t.Fatal(err)
-	}
 	var got, want []string
-	for _, p := range parts {
-		for _, r := range p {
-			got = append(got, string(r.Key)+" "+string(r.Value))
-		}
+	for _, r := range e.Records(e.t, e.out) {
+		got = append(got, string(r.Key)+" "+string(r.Value))
 	}
 	for range partitions {
 		want = append(want, e.want...)
@@ -136,6 +130,7 @@ func (e *timed) begins() {
 
 // TestWaysKeepTime: what a store has forgotten stays forgotten, whichever way out is taken: its stream time is part of the state.
 func TestWaysKeepTime(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		for name, take := range map[string]func(e *timed){
 			"accept-skip": func(e *timed) {
@@ -157,6 +152,7 @@ func TestWaysKeepTime(t *testing.T) {
 			},
 		} {
 			t.Run(name, func(t *testing.T) {
+				t.Parallel()
 				e := newTimed(t, c, true)
 				e.begins()
 				take(e)
@@ -174,6 +170,7 @@ func TestWaysKeepTime(t *testing.T) {
 
 // TestAdoptKnowsTime: where nothing says what the stream time was, it is that of the state which is adopted.
 func TestAdoptKnowsTime(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newTimed(t, c, true)
 		e.begins()
@@ -216,6 +213,7 @@ func (e *env) rows(store string) (rows []string) {
 
 // TestRebuildStoppedTimes: rows that are not the records of their changelogs come back as they were.
 func TestRebuildStoppedTimes(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newTimed(t, c, true)
 		e.begins()
@@ -238,6 +236,7 @@ func TestRebuildStoppedTimes(t *testing.T) {
 
 // TestFromInputTimes: state with times is empty after a rebuild from input, in the databases that there are too.
 func TestFromInputTimes(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newTimed(t, c, false)
 		e.begins()
@@ -254,6 +253,7 @@ func TestFromInputTimes(t *testing.T) {
 
 // TestFromInputHistory: a record without a value ends a version of a history, and does not take it away.
 func TestFromInputHistory(t *testing.T) {
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newTimed(t, c, true)
 		e.begins()

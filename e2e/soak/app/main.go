@@ -1,21 +1,16 @@
 package app
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"runtime"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/check"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
@@ -43,35 +38,6 @@ type Flags struct {
 	Query bool
 }
 
-// Register declares the flags.
-func (f *Flags) Register(set *flag.FlagSet) {
-	set.StringVar(&f.Topology, "topology", "soak", "soak or copy")
-	set.StringVar(&f.Brokers, "brokers", "", "bootstrap brokers, host:port,...")
-	set.StringVar(&f.Application, "application", "soak", "application id")
-	set.StringVar(&f.Prefix, "prefix", "", "what the names of all topics begin with")
-	set.StringVar(&f.StateDir, "state-dir", "", "state directory")
-	set.StringVar(&f.Instance, "instance", "", "identity of the instance")
-	set.IntVar(&f.Workers, "workers", 1, "goroutines that compute")
-	set.DurationVar(&f.Session, "session", 6*time.Second, "session timeout")
-	set.BoolVar(&f.Remain, "remain", false, "keep the membership at an orderly stop")
-	set.DurationVar(&f.Pace, "pace", 0, "time per record of the copy")
-	set.Int64Var(&f.RoundBytes, "round-bytes", 0, "bytes of output that end a round")
-	set.DurationVar(&f.Interval, "interval", 0, "longest time that a round is open")
-	set.DurationVar(&f.Report, "report", 2*time.Second, "time between two lines of figures on standard output")
-	set.BoolVar(&f.Query, "query", false, "add the content of the stores to the lines")
-}
-
-// Args returns the flags as they are given to a process.
-func (f Flags) Args() []string {
-	return []string{
-		"-topology=" + f.Topology, "-brokers=" + f.Brokers, "-application=" + f.Application, "-prefix=" + f.Prefix,
-		"-state-dir=" + f.StateDir, "-instance=" + f.Instance, "-workers=" + strconv.Itoa(f.Workers),
-		"-session=" + f.Session.String(), "-remain=" + strconv.FormatBool(f.Remain), "-pace=" + f.Pace.String(),
-		"-round-bytes=" + strconv.FormatInt(f.RoundBytes, 10), "-interval=" + f.Interval.String(), "-report=" + f.Report.String(),
-		"-query=" + strconv.FormatBool(f.Query),
-	}
-}
-
 // Line is what an instance prints, as JSON.
 type Line struct {
 	Goroutines int           `json:"goroutines"`
@@ -80,30 +46,10 @@ type Line struct {
 	States     []check.State `json:"states,omitempty"`
 }
 
-// Main runs an instance: until SIGTERM, which ends it in order, or until its standard input ends, which is when the test is gone,
-// however that came. It returns the exit code.
-func Main(args []string) int {
-	set := flag.NewFlagSet("soak application", flag.ContinueOnError)
-	var f Flags
-	f.Register(set)
-	if err := set.Parse(args); err != nil {
-		return 2
-	}
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // whatever ends it, the parent is gone
-		fmt.Fprintln(os.Stderr, "the test is gone")
-		os.Exit(1)
-	}()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+// Run runs an instance, until it is told to end: see bench/measure.
+func (f Flags) Run() error {
+	ctx, stop := measure.UntilTold()
 	defer stop()
-	if err := f.run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "application:", err)
-		return 1
-	}
-	return 0
-}
-
-func (f *Flags) run(ctx context.Context) error {
 	t, soak, err := f.topology()
 	if err != nil {
 		return err
@@ -124,7 +70,7 @@ func (f *Flags) run(ctx context.Context) error {
 	return errors.Join(err, <-reported)
 }
 
-func (f *Flags) topology() (*topology.Topology, Soak, error) {
+func (f Flags) topology() (*topology.Topology, Soak, error) {
 	switch f.Topology {
 	case "soak":
 		s, err := NewSoak(f.Prefix)
@@ -137,7 +83,7 @@ func (f *Flags) topology() (*topology.Topology, Soak, error) {
 }
 
 // report prints lines until ended is closed, and then a last one.
-func (f *Flags) report(app *txn.App, soak Soak, ended <-chan struct{}) error {
+func (f Flags) report(app *txn.App, soak Soak, ended <-chan struct{}) error {
 	tick := time.NewTicker(f.Report)
 	defer tick.Stop()
 	out := json.NewEncoder(os.Stdout)

@@ -1,0 +1,116 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+)
+
+// Patience bounds every wait. It only decides how long a failure takes to show.
+const Patience = 90 * time.Second
+
+// ErrGoesOn is what waiting for an end returns that does not come within [Patience].
+var ErrGoesOn = errors.New("instance: the application does not end")
+
+var errEnded = errors.New("it has ended by itself")
+
+// App is one life of an application in this process. Its methods may be called from any goroutine.
+type App struct {
+	*txn.App
+	t      testing.TB
+	cancel context.CancelFunc
+	ended  chan struct{}
+	err    error       // valid once ended is closed
+	asked  atomic.Bool // somebody wants to know how it ended
+}
+
+// Start begins a life. It fails the test if the configuration is refused.
+func Start(t testing.TB, top *topology.Topology, cfg txn.Config) *App {
+	t.Helper()
+	app, err := txn.New(top, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	a := &App{App: app, t: t, cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(a.ended)
+		a.err = app.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		asked := a.asked.Load()
+		if err := a.Stop(); err != nil && (!asked || errors.Is(err, ErrGoesOn)) {
+			t.Errorf("the application ended with %v", err)
+		}
+	})
+	return a
+}
+
+// Ended is closed once the life is over.
+func (a *App) Ended() <-chan struct{} { return a.ended }
+
+// Alive returns an error if the life is over.
+func (a *App) Alive() error {
+	select {
+	case <-a.ended:
+		return errors.Join(errEnded, a.err)
+	default:
+		return nil
+	}
+}
+
+// Wait waits for the end and returns what Run returned.
+func (a *App) Wait() error {
+	a.asked.Store(true)
+	late := time.NewTimer(Patience)
+	defer late.Stop()
+	select {
+	case <-a.ended:
+		return a.err
+	case <-late.C:
+		return ErrGoesOn
+	}
+}
+
+// Stop ends the life in order, if it has not ended, and returns what Run returned.
+func (a *App) Stop() error {
+	a.cancel()
+	return a.Wait()
+}
+
+// Until waits until the status is as wanted. It fails the test if the life ends before, or if that takes longer than [Patience].
+func (a *App) Until(what string, is func(txn.Status) bool) {
+	a.t.Helper()
+	await(a.t, what, a.Alive, func() bool { return is(a.Status()) }, func() string { return fmt.Sprintf("%+v", a.Status()) })
+}
+
+// pollInterval is how often something is looked at that is waited for.
+const pollInterval = 20 * time.Millisecond
+
+// await waits for something that a life has to come to, and says else what there is.
+func await(t testing.TB, what string, alive func() error, is func() bool, now func() string) {
+	t.Helper()
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	late := time.After(Patience)
+	for {
+		err := alive() // before the look: what it has come to counts
+		if is() {
+			return
+		}
+		if err != nil {
+			t.Fatalf("before %s: %v", what, err)
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("%s: not within %s; there is %s", what, Patience, now())
+		}
+	}
+}
