@@ -10,9 +10,10 @@ import (
 )
 
 // restartable says that closing everything and opening it again from the log is the remedy. It is not where data and log contradict each
-// other, whatever else is over: two workers can fail together, and a failure can be what a broken invariant came after.
+// other, and not where another process has our place, whatever else is over: two workers can fail together, and a failure can be what a
+// broken invariant came after.
 func restartable(err error) bool {
-	return !errors.Is(err, ErrIntegrity) &&
+	return !errors.Is(err, ErrIntegrity) && !errors.Is(err, errTwin) &&
 		(errors.Is(err, worker.ErrReopen) || errors.Is(err, assign.ErrMemberChanged) || errors.Is(err, errGroupSession))
 }
 

@@ -108,6 +108,9 @@ func (a *App) session(ctx context.Context, in *instance) error {
 	if err == nil {
 		err = s.stopped()
 	}
+	if restartable(err) {
+		err = s.unlessFenced(err)
+	}
 	ends := ctx.Err() != nil || errors.Is(err, ErrAllStopped) || errors.Is(err, ErrStopped)
 	stopErr := s.stop(ends || errors.Is(err, errResumed) || errors.Is(err, errRebuilt), ends && !a.cfg.Remain)
 	s.cancel(errSessionOver)

@@ -317,6 +317,18 @@ func (c *Cluster) LeaveGroup(ctx context.Context, member, instance string) error
 	return nil
 }
 
+// Fenced asks the group whether another process has taken the place of a static member. Nothing comes of the question otherwise: it is one
+// more heartbeat.
+func (c *Cluster) Fenced(ctx context.Context, member string, generation int32, instance string) (bool, error) {
+	req := kmsg.NewPtrHeartbeatRequest()
+	req.Group, req.MemberID, req.Generation, req.InstanceID = c.group, member, generation, kmsg.StringPtr(instance)
+	resp, err := req.RequestWith(ctx, c.cl)
+	if err != nil {
+		return false, fmt.Errorf("asking for the membership in group %q: %w", c.group, err)
+	}
+	return resp.ErrorCode == kerr.FencedInstanceID.Code, nil // any other answer is met, and judged, by the client of the group
+}
+
 // DeleteBefore deletes the records below an offset of each partition.
 func (c *Cluster) DeleteBefore(ctx context.Context, offsets map[string]map[int32]int64) error {
 	request := kadm.Offsets{}
