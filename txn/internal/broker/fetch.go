@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -71,6 +72,10 @@ func (r *Reader) Fetch(ctx context.Context, offset int64, wait time.Duration) (F
 	}
 }
 
+// answerMax is the bound of a whole answer: none, because each partition in it has its own. The embedded broker leaves the list of aborted
+// transactions out of an answer that the bound of the whole has cut, so that what was aborted looks committed.
+const answerMax = math.MaxInt32
+
 func (r *Reader) fetchOnce(ctx context.Context, offset int64, wait time.Duration) (Fetched, error) {
 	if r.leader < 0 {
 		if err := r.findLeader(ctx); err != nil {
@@ -78,7 +83,7 @@ func (r *Reader) fetchOnce(ctx context.Context, offset int64, wait time.Duration
 		}
 	}
 	req := kmsg.NewPtrFetchRequest()
-	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(wait.Milliseconds()), 1, r.bytesMax
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(wait.Milliseconds()), 1, answerMax
 	req.IsolationLevel, req.ReplicaID, req.SessionEpoch = r.level, -1, -1
 	t := kmsg.NewFetchRequestTopic()
 	t.Topic, t.TopicID = r.topic, r.topicID

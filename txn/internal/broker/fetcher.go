@@ -231,14 +231,12 @@ func (f *Fetcher) next(leader int32) (asks []*ask, wait time.Duration) {
 func (f *Fetcher) request(leader int32, asks []*ask, wait time.Duration) {
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis, req.MinBytes = int32(wait.Milliseconds()), 1
-	req.IsolationLevel, req.ReplicaID, req.SessionEpoch = 1, -1, -1
-	req.MaxBytes = 0
+	req.IsolationLevel, req.ReplicaID, req.SessionEpoch, req.MaxBytes = 1, -1, -1, answerMax
 	for _, a := range asks {
 		t := kmsg.NewFetchRequestTopic()
 		t.Topic, t.TopicID = a.stream.topic, a.stream.topicID
 		p := kmsg.NewFetchRequestTopicPartition()
 		p.Partition, p.FetchOffset, p.PartitionMaxBytes, p.CurrentLeaderEpoch = a.stream.partition, a.offset, a.bytesMax, -1
-		req.MaxBytes += a.bytesMax
 		i := 0
 		for i < len(req.Topics) && req.Topics[i].Topic != t.Topic {
 			i++
