@@ -123,8 +123,8 @@ func (d *drill) report(ctx context.Context, facts []fact, took time.Duration) er
 	t.row("balances that agree", len(want.balances), same(want.balances, got.balances))
 	t.row("sum of all balances", int(sum(want.balances)), int(sum(got.balances)))
 	t.foot()
-	say(d.o.Out, "transactions aborted: %d; kills with an open transaction: %d (one in a restore: %t); other kills: %d; %.1f s",
-		aborted, d.counted, d.restoreKilled, d.wasted, took.Seconds())
+	say(d.o.Out, "transactions aborted: %d; kills with an open transaction: %d, without: %d; a kill in a restore: %t; %.1f s",
+		aborted, d.counted, d.wasted, d.restoreKilled, took.Seconds())
 	if t.differs {
 		return ErrDiffers
 	}
