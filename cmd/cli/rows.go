@@ -82,6 +82,14 @@ func (e rowEncoder) shows(row state.Entry) bool {
 	return err != nil || e.only.Contains(p.Key)
 }
 
+// toRead returns how many rows have to be read to show so many; 0 is all.
+func (e rowEncoder) toRead(shown int64) int64 {
+	if e.only != nil {
+		return 0 // those that are not shown are not known before
+	}
+	return shown
+}
+
 // shownRow is a row as it is shown.
 type shownRow struct {
 	key, value part

@@ -98,9 +98,7 @@ func (c *stateScanCommand) writeText(ctx context.Context, out io.Writer, s opene
 	if limit > 0 {
 		q.Limit++ // one more, to know whether there are more
 	}
-	if rows.only != nil {
-		q.Limit = 0 // it is not known how many rows have to be read for that
-	}
+	q.Limit = rows.toRead(q.Limit)
 	scan, err := s.Scan(ctx, q)
 	if err != nil {
 		return err
@@ -146,9 +144,7 @@ type (
 // writeRows writes the rows of a partition as lines of JSON, and returns how many there are.
 func writeRows(ctx context.Context, out io.Writer, s opened, q admin.ScanRequest, rows rowEncoder) (n int64, err error) {
 	limit := q.Limit
-	if rows.only != nil {
-		q.Limit = 0 // it is not known how many rows have to be read for that
-	}
+	q.Limit = rows.toRead(limit)
 	scan, err := s.Scan(ctx, q)
 	if err != nil {
 		return 0, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -214,16 +215,23 @@ func (c *Cluster) Admin() *kadm.Client { return c.admin }
 func (c *Cluster) CreateTopic(
 	ctx context.Context, topic string, partitions int32, configs map[string]*string,
 ) error {
+	return c.createTopics(ctx, partitions, configs, topic)
+}
+
+func (c *Cluster) createTopics(ctx context.Context, partitions int32, configs map[string]*string, topics ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	if _, err := c.admin.CreateTopic(ctx, partitions, -1, configs, topic); err != nil {
-		return fmt.Errorf("cluster: create topic %s: %w", topic, err)
+	created, err := c.admin.CreateTopics(ctx, partitions, -1, configs, topics...)
+	if err == nil {
+		err = created.Error()
 	}
-	err := await(ctx, func(ctx context.Context) (string, error) {
-		return c.topicPending(ctx, topic, int(partitions))
-	})
+	for _, topic := range topics {
+		if err == nil {
+			err = await(ctx, func(ctx context.Context) (string, error) { return c.topicPending(ctx, topic, int(partitions)) })
+		}
+	}
 	if err != nil {
-		return fmt.Errorf("cluster: create topic %s: %w", topic, err)
+		return fmt.Errorf("cluster: create topic %s: %w", strings.Join(topics, ", "), err)
 	}
 	return nil
 }

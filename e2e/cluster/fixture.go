@@ -104,19 +104,8 @@ func (c *Cluster) Client(t testing.TB, opts ...kgo.Opt) *kgo.Client {
 // CreateTopics creates a test's topics, all in one request: see [Cluster.CreateTopic].
 func (c *Cluster) CreateTopics(t testing.TB, partitions int32, topics ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), settleTimeout)
-	defer cancel()
-	created, err := c.admin.CreateTopics(ctx, partitions, -1, nil, topics...)
-	if err == nil {
-		err = created.Error()
-	}
-	for _, topic := range topics {
-		if err == nil {
-			err = await(ctx, func(ctx context.Context) (string, error) { return c.topicPending(ctx, topic, int(partitions)) })
-		}
-	}
-	if err != nil {
-		t.Fatalf("cluster: create the topics %s: %v", strings.Join(topics, ", "), err)
+	if err := c.createTopics(t.Context(), partitions, nil, topics...); err != nil {
+		t.Fatal(err)
 	}
 }
 

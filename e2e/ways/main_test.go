@@ -77,6 +77,12 @@ func (e *env) topology() *topology.Topology {
 	if e.other != nil {
 		b = e.other()
 	}
+	return e.built(b)
+}
+
+// built makes the application's topology.
+func (e *env) built(b *topology.Builder) *topology.Topology {
+	e.t.Helper()
 	t, err := b.Build()
 	if err != nil {
 		e.t.Fatal(err)

@@ -31,14 +31,7 @@ func (e *env) repartitioned() *topology.Topology {
 	) error {
 		return bump(c, counts, r, 1, emit)
 	}).Into(topology.Topic(e.out, schemas.String(), schemas.String()))
-	t, err := b.Build()
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	if t, err = t.WithApplication(e.application); err != nil {
-		e.t.Fatal(err)
-	}
-	return t
+	return e.built(b)
 }
 
 // TestRepartition: what reads a repartition topic is rebuilt together with what writes to it, or while nothing of it is deleted.

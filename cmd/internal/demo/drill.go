@@ -172,7 +172,7 @@ func (d *drill) stop(ctx context.Context) error {
 
 // waitRestore waits until a task is being restored, as the pipeline itself says, and, if that is asked for, a transaction of this life is open
 // at the same time: producers are initialised before any task is restored, so no older one is left. It returns no task when all of them run.
-func (d *drill) waitRestore(ctx context.Context, beside bool) (string, error) {
+func (d *drill) waitRestore(ctx context.Context, withOpen bool) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepDeadline)
 	defer cancel()
 	return poll(ctx, func() (string, bool, error) {
@@ -195,7 +195,7 @@ func (d *drill) waitRestore(ctx context.Context, beside bool) (string, error) {
 		if restoring == "" {
 			return "", running == partitions, nil
 		}
-		if !beside {
+		if !withOpen {
 			return restoring, true, nil
 		}
 		open, err := d.adm.OpenTransactions(ctx, application)
