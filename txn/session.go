@@ -108,7 +108,7 @@ func (a *App) session(ctx context.Context, in *instance) error {
 	if err == nil {
 		err = s.stopped()
 	}
-	if restartable(err) {
+	if ctx.Err() == nil && restartable(err) { // otherwise no other membership follows
 		err = s.unlessFenced(err)
 	}
 	ends := ctx.Err() != nil || errors.Is(err, ErrAllStopped) || errors.Is(err, ErrStopped)
