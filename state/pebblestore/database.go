@@ -299,7 +299,7 @@ func (d *database) abandon() error {
 		errs = append(errs, v.release())
 	}
 	d.committed.end()
-	errs = append(errs, d.db.Close(), d.lock.Close())
+	errs = append(errs, d.db.Close(), d.fault.files.closeAll(), d.lock.Close())
 	// Nobody will flush what is left, if anything is.
 	d.flusher.reached(d.flusher.written.Load())
 	d.flusher.shared.leave(d)

@@ -39,8 +39,10 @@ type fault struct {
 	path string
 	log  *slog.Logger
 	// fs is asked how much space is left when the disk is full; nil is nobody to ask.
-	fs  vfs.FS
-	err atomic.Pointer[storeError]
+	fs vfs.FS
+	// files are those that Pebble has open for writing.
+	files *files
+	err   atomic.Pointer[storeError]
 	// failed is closed with the first error.
 	failed chan struct{}
 	// opened is set when Open is done. closing is closed by Close: creations that wait go on to fail.
@@ -55,7 +57,7 @@ type fault struct {
 
 func newFault(path string, log *slog.Logger, fs vfs.FS) *fault {
 	return &fault{
-		path: path, log: log.With("database", path), fs: fs,
+		path: path, log: log.With("database", path), fs: fs, files: newFiles(fs),
 		failed: make(chan struct{}), closing: make(chan struct{}), compacted: make(chan struct{}, 1),
 	}
 }
@@ -98,8 +100,8 @@ func (f *fault) read(op string, err error) error {
 	return f.newError(op, err)
 }
 
-// wrap returns fs behind the fault.
-func (f *fault) wrap(fs vfs.FS) vfs.FS { return faultFS{errorfs.Wrap(fs, f), f} }
+// disk returns the file system behind the fault.
+func (f *fault) disk() vfs.FS { return faultFS{errorfs.Wrap(f.files, f), f} }
 
 // faultFS catches the one error that Pebble answers with a panic, in a goroutine of its own at that: the
 // failed sync of a directory. The fault learns of it and Pebble does not; what Pebble goes on to do in the

@@ -58,7 +58,7 @@ func openPebble(path string, o Options, f *fault) (_ *pebble.DB, _ *pebble.Lock,
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, lock.Close())
+			err = errors.Join(err, f.files.closeAll(), lock.Close())
 		}
 	}()
 	if err := checkFormat(path, o, f); err != nil {

@@ -67,7 +67,7 @@ func (o *Options) setDefaults() {
 func pebbleOptions(o Options, f *fault) *pebble.Options {
 	p := &pebble.Options{
 		// Every write of Pebble passes the fault, which ends them all after the first error.
-		FS:            manifestFS{f.wrap(o.FS), f},
+		FS:            manifestFS{f.disk(), f},
 		Logger:        f,
 		EventListener: f.listener(),
 
