@@ -13,15 +13,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"go.uber.org/goleak"
 
+	"github.com/onceward/onceward/internal/leaktest"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // broker is an embedded broker with a plain client.
 type testBroker struct {
@@ -66,13 +66,13 @@ func (b *testBroker) read(t *testing.T, topic string, n int) []*kgo.Record {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out []*kgo.Record
 	for len(out) < n {
 		f := cl.PollFetches(ctx)
 		if ctx.Err() != nil {
-			t.Fatalf("%s has %d committed records after 20 s, want %d", topic, len(out), n)
+			t.Fatalf("%s has %d committed records after %s, want %d", topic, len(out), patience, n)
 		}
 		f.EachRecord(func(r *kgo.Record) { out = append(out, r) })
 	}
@@ -112,8 +112,8 @@ func start(t *testing.T, top *topology.Topology, cfg txn.Config) (app *txn.App, 
 		select {
 		case err := <-done:
 			return err
-		case <-time.After(30 * time.Second):
-			return fmt.Errorf("the application did not stop within 30 s")
+		case <-time.After(patience):
+			return fmt.Errorf("the application did not stop within %s", patience)
 		}
 	}
 	t.Cleanup(func() {

@@ -1,7 +1,6 @@
 package txn_test
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
 	"testing"
@@ -22,7 +21,7 @@ func TestChangedTopologyIsTold(t *testing.T) {
 		{copyTopology(t, "out", "other"), true},
 		{copyTopology(t, "out", "other"), false},
 	} {
-		var log bytes.Buffer // the handler locks, and it is read after the end
+		var log syncBuffer
 		app, stop := start(t, c.topology, txn.Config{
 			Brokers: b.ListenAddrs(), StateDir: dir, Workers: 1, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})

@@ -101,6 +101,8 @@ type Config struct {
 	revokeWait time.Duration
 	// memberWatch is how often the member id is compared while nothing is committed.
 	memberWatch time.Duration
+	// membershipWait is how long a refusal by the group is waited out.
+	membershipWait time.Duration
 	// absentMax is how long a topic that was there is asked for again.
 	absentMax time.Duration
 	// databases changes the options of the databases, for tests.
@@ -145,6 +147,7 @@ func (c Config) withDefaults() Config {
 	set(&c.absentMax, absentMax)
 	set(&c.endsEvery, endsEvery)
 	set(&c.memberWatch, memberWatch)
+	set(&c.membershipWait, worker.MembershipWaitDefault)
 	if c.now == nil {
 		c.now, c.wait = time.Now, backoff.Sleep
 	}

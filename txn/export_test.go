@@ -55,6 +55,12 @@ func (c Config) WithMemberWatch(d time.Duration) Config {
 	return c
 }
 
+// WithMembershipWait changes how long a refusal by the group is waited out.
+func (c Config) WithMembershipWait(d time.Duration) Config {
+	c.membershipWait = d
+	return c
+}
+
 // WithAbsentMax lowers how long a topic that was there is asked for again.
 func (c Config) WithAbsentMax(d time.Duration) Config {
 	c.absentMax = d

@@ -210,17 +210,20 @@ func (c *lossyConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// patience bounds every wait for what is certain to come. It only decides how long a failure takes to show.
+const patience = 90 * time.Second
+
 // waitFor polls a condition that other goroutines make true.
 func waitFor(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(90 * time.Second)
+	deadline := time.After(patience)
 	for !cond() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("waited 90 s for %s", what)
+			t.Fatalf("waited %s for %s", patience, what)
 		}
 	}
 }

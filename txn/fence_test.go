@@ -35,7 +35,7 @@ func TestTwoProcessesWithOneIdentity(t *testing.T) {
 	newer, stop := start(t, countTopology(t), cfg("newer"))
 	select {
 	case err = <-ended:
-	case <-time.After(60 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the older process goes on")
 	}
 	if !errors.Is(err, kerr.FencedInstanceID) || !strings.Contains(err.Error(), `another process runs as instance "twin"`) {
@@ -66,7 +66,7 @@ func TestTwoProcessesWithOneIdentity(t *testing.T) {
 		{"with the clock set back", -time.Hour, 30 * time.Second},
 	} {
 		// The process is stopped while it waits: nothing is forgotten by that.
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		var waited time.Duration
 		c := cfg("older").WithClock(func() time.Time { return fenced.ModTime().Add(test.since) }, func(ctx context.Context, d time.Duration) error {
 			waited = d

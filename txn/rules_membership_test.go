@@ -101,15 +101,16 @@ func TestNewerGenerationWithinTransaction(t *testing.T) {
 			b.SleepControl(func() {
 				select {
 				case <-refused:
-				case <-time.After(10 * time.Second):
+				case <-time.After(patience):
 				}
 			})
 		}
 		return nil, nil, false
 	})
+	// The newer generation may take its time to get to the client: no deadline ends the round.
 	app, _ := start(t, countTopology(t), txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, CommitIntervalMax: 10 * time.Millisecond,
-	})
+		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, CommitIntervalMax: 10 * time.Millisecond, TransactionTimeout: 2 * patience,
+	}.WithMembershipWait(patience))
 	feed(t, b, 200)
 	b.read(t, "out", 200)
 	aborts := app.Status().Totals.Aborts

@@ -3,7 +3,6 @@ package txn_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -30,7 +29,7 @@ func TestCleanStopKeepsPositions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	kept := map[string]string{}
 	for len(kept) < 2 && ctx.Err() == nil {

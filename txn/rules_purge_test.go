@@ -93,8 +93,8 @@ func (c turns) ready(t *testing.T) {
 	t.Helper()
 	select {
 	case <-c.over:
-	case <-time.After(30 * time.Second):
-		t.Fatal("waited 30 s for a turn of the purge to be over")
+	case <-time.After(patience):
+		t.Fatalf("waited %s for a turn of the purge to be over", patience)
 	}
 }
 
@@ -103,8 +103,8 @@ func (c turns) next(t *testing.T) {
 	t.Helper()
 	select {
 	case c.begin <- struct{}{}:
-	case <-time.After(30 * time.Second):
-		t.Fatal("waited 30 s for the purge to take a turn")
+	case <-time.After(patience):
+		t.Fatalf("waited %s for the purge to take a turn", patience)
 	}
 	c.ready(t)
 }

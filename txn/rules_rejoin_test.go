@@ -332,9 +332,10 @@ func TestOwnRejoinIsNoFence(t *testing.T) {
 		return resp, nil, true
 	})
 	why, dir := newRestarts(t), t.TempDir()
+	// No deadline ends the round while its offsets are held, and the client may take its time to learn of its own new id.
 	app, stop := start(t, countTopology(t), txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: dir, Instance: "one", Workers: 1, Logger: slog.New(why),
-	}.WithMemberWatch(rarely))
+		Brokers: b.ListenAddrs(), StateDir: dir, Instance: "one", Workers: 1, Logger: slog.New(why), TransactionTimeout: 2 * patience,
+	}.WithMemberWatch(rarely).WithMembershipWait(patience))
 	feed(t, b, 200)
 	waitFor(t, "the first records", func() bool { return app.Status().Totals.Records == 200 })
 	before := b.memberID()

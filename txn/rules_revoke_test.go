@@ -127,7 +127,7 @@ func TestRevokeWithRoundInFlight(t *testing.T) {
 	var round identity
 	select {
 	case round = <-held:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("no round was sent")
 	}
 	began := time.Now()

@@ -181,7 +181,7 @@ func TestSmallRoundSendsNothingBeforeItsSeal(t *testing.T) {
 			w := b.watch(keyProduce, keyTxnOffsetCommit, keyOffsetCommit)
 			inside, gate := make(chan struct{}), make(chan struct{})
 			app, stop := start(t, gatedTopology(t, int64(tc.n), inside, gate), txn.Config{
-				Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, CommitIntervalMax: 5 * time.Second,
+				Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, TransactionTimeout: 2 * slowCadence, CommitIntervalMax: slowCadence,
 			})
 			opened := false
 			open := func() {
@@ -193,7 +193,7 @@ func TestSmallRoundSendsNothingBeforeItsSeal(t *testing.T) {
 			defer open()
 			select {
 			case <-inside:
-			case <-time.After(30 * time.Second):
+			case <-time.After(patience):
 				t.Fatal("the last record was not processed")
 			}
 			if tc.ahead {

@@ -43,7 +43,7 @@ func TestLastWorkingTaskMovesAway(t *testing.T) {
 		if !errors.Is(err, txn.ErrAllStopped) {
 			t.Errorf("Run returned %v, want ErrAllStopped", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		cancel()
 		<-done
 		t.Fatal("Run goes on although nothing is left that works")

@@ -263,7 +263,7 @@ func TestStop(t *testing.T) {
 		if !errors.Is(err, txn.ErrAllStopped) {
 			t.Errorf("Run returned %v, want ErrAllStopped", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("Run did not return although all tasks are stopped")
 	}
 	if at := b.committed(t); at[0] != 1 || at[1] != 1 {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -116,7 +115,7 @@ func TestRefusedOffsetsEndRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.produce(t, &kgo.Record{Topic: "in", Value: []byte("v")})
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			err = app.Run(ctx)
 			if ctx.Err() != nil || !errors.Is(err, tc.code) || errors.Is(err, txn.ErrStopped) != tc.task {

@@ -8,15 +8,15 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"go.uber.org/goleak"
 
+	"github.com/onceward/onceward/internal/leaktest"
 	"github.com/onceward/onceward/processors/ledger"
 )
 
 // TestMain lets the test binary be an instance too.
 func TestMain(m *testing.M) {
 	RunInstance()
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // TestScheduleAgrees: an event is due exactly when Due says, also long after the start.

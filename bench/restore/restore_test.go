@@ -10,16 +10,16 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kfake"
-	"go.uber.org/goleak"
 
 	"github.com/onceward/onceward/bench/measure"
+	"github.com/onceward/onceward/internal/leaktest"
 )
 
 // TestMain lets the test binary be an instance too, and a double of Java.
 func TestMain(m *testing.M) {
 	RunInstance()
 	runJava()
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // TestData: sizes, share of updates, and no key twice in a chunk, on which the number of changelog records depends.

@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/onceward/onceward/internal/leaktest"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/memstore"
 )
@@ -20,7 +19,7 @@ import (
 // TestMain lets the test binary be a process that works on a database.
 func TestMain(m *testing.M) {
 	RunInstance()
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 func TestSource(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/onceward/onceward/cmd/internal/yamldoc"
 	"github.com/onceward/onceward/cmd/pipeline"
+	"github.com/onceward/onceward/internal/leaktest"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -101,7 +102,7 @@ func TestContextStopsRun(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("run does not stop")
 	}
-	goleak.VerifyNone(t, before)
+	leaktest.None(t, before)
 }
 
 // A run that fails leaves nothing behind either, although its context goes on.
@@ -117,7 +118,7 @@ func TestFailedRunLeavesNothing(t *testing.T) {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a state directory was made although no broker answered: %v", err)
 	}
-	goleak.VerifyNone(t, before)
+	leaktest.None(t, before)
 }
 
 // waitForTask waits until the instance on dir has a task at work.

@@ -153,6 +153,9 @@ func (e *env) snapshot() string {
 // ends are the topics of the application with their ends.
 func (e *env) ends() string {
 	e.t.Helper()
+	if err := e.WaitEnded(e.t.Context(), e.top.Application()+"~"); err != nil {
+		e.t.Fatal(err)
+	}
 	var names []string
 	details, err := e.Admin().ListTopics(e.t.Context())
 	if err != nil {
@@ -203,6 +206,9 @@ func (e *env) grant(ps ...txn.Permission) {
 			e.t.Fatalf("granting %+v: %v %+v", p, err, created)
 		}
 	}
+	for _, p := range ps {
+		e.untilGiven(p, 1)
+	}
 }
 
 func (e *env) revoke(p txn.Permission) {
@@ -210,6 +216,26 @@ func (e *env) revoke(p txn.Permission) {
 	deleted, err := e.Admin().DeleteACLs(e.t.Context(), acl(p))
 	if err != nil || len(deleted) != 1 || deleted[0].Err != nil || len(deleted[0].Deleted) != 1 {
 		e.t.Fatalf("revoking %+v: %v %+v", p, err, deleted)
+	}
+	e.untilGiven(p, 0)
+}
+
+// untilGiven waits until the broker knows so many ACLs for a permission: the controller answers before the broker has heard of a change.
+func (e *env) untilGiven(p txn.Permission, acls int) {
+	e.t.Helper()
+	deadline := time.Now().Add(instance.Patience)
+	for {
+		described, err := e.Admin().DescribeACLs(e.t.Context(), acl(p))
+		if err != nil || len(described) != 1 || described[0].Err != nil {
+			e.t.Fatalf("describing %+v: %v %+v", p, err, described)
+		}
+		if len(described[0].Described) == acls {
+			return
+		}
+		if time.Now().After(deadline) {
+			e.t.Fatalf("the broker has %+v for %+v, want %d", described[0].Described, p, acls)
+		}
+		time.Sleep(10 * time.Millisecond) // polls
 	}
 }
 

@@ -222,7 +222,11 @@ func (e *env) token(name string, valid time.Duration) string {
 	text := part(`{"alg":"none"}`) + "." + part(fmt.Sprintf(`{"sub":%q,"iat":%d,"exp":%d}`, user,
 		now.Add(min(valid, 0)).Add(-time.Hour).Unix(), now.Add(valid).Unix())) + "."
 	file := filepath.Join(e.stateDir, "..", name)
-	if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
+	whole := file + ".new" // a connection that authenticates meanwhile must not read half a token
+	if err := os.WriteFile(whole, []byte(text+"\n"), 0o600); err != nil {
+		e.t.Fatal(err)
+	}
+	if err := os.Rename(whole, file); err != nil {
 		e.t.Fatal(err)
 	}
 	return file

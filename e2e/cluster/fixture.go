@@ -14,9 +14,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
+
+	"github.com/onceward/onceward/internal/leaktest"
 )
 
 const envRequire = "ONCEWARD_REQUIRE_KAFKA"
@@ -174,16 +177,18 @@ func (c *Cluster) report(t testing.TB) {
 type sharedBroker struct {
 	options Options     // of the broker
 	running atomic.Bool // run is on the stack, so somebody will stop the broker
-	start   sync.Once
-	cluster *Cluster
-	err     error
-	notice  sync.Once
-	stderr  io.Writer // set by run
+	// patience is what goroutines are given to end in when the tests are over.
+	patience time.Duration
+	start    sync.Once
+	cluster  *Cluster
+	err      error
+	notice   sync.Once
+	stderr   io.Writer // set by run
 }
 
 // processBroker is a variable of the package because one broker for all tests of a process is the point of
 // it.
-var processBroker = sharedBroker{options: Options{ShortLived: true}}
+var processBroker = sharedBroker{options: Options{ShortLived: true}, patience: leaktest.Patience}
 
 // run is [Run] with what tests replace.
 func (s *sharedBroker) run(m interface{ Run() int }, stderr io.Writer, leaks ...goleak.Option) int {
@@ -196,7 +201,7 @@ func (s *sharedBroker) run(m interface{ Run() int }, stderr io.Writer, leaks ...
 	}
 	// A failed test may well have left something running: do not bury its message under stacks.
 	if code == 0 {
-		if err := goleak.Find(leaks...); err != nil {
+		if err := leaktest.Find(s.patience, leaks...); err != nil {
 			_, _ = fmt.Fprintln(stderr, "cluster: goroutines outlive the tests:", err)
 			code = 1
 		}

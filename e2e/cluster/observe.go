@@ -98,6 +98,21 @@ func (c *Cluster) WaitStable(ctx context.Context, topics ...string) error {
 	return nil
 }
 
+// WaitEnded waits until no transaction of the ids with that prefix is being ended. A commit is answered before its markers are written,
+// and they still move the ends of topics and the offsets of groups: who compares two looks at those waits before each. It gives up after
+// 45 s.
+func (c *Cluster) WaitEnded(ctx context.Context, prefix string) error {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	return await(ctx, func(ctx context.Context) (string, error) {
+		ending, err := c.EndingTransactions(ctx, prefix)
+		if len(ending) == 0 {
+			return "", err
+		}
+		return "the markers of " + strings.Join(ending, ", "), nil
+	})
+}
+
 // settle waits until the last stable offset of each partition has reached its target; nil targets are the
 // high watermarks, wherever they are by then.
 func (c *Cluster) settle(ctx context.Context, topic string, targets []int64) error {

@@ -93,6 +93,7 @@ func TestOneInstanceTwice(t *testing.T) {
 // TestFreezeInsideRebalance freezes a member with a transaction open, starts a rebalance, and thaws it before its session is over.
 func TestFreezeInsideRebalance(t *testing.T) {
 	onEach(t, func(s *scene) {
+		s.settings.Patient = true
 		p := s.startArmed(s.settings, "offsets-after=freeze,skip=5", "failpoint offsets-after freeze")
 		s.feedUntil(p.hits[0], "offsets-after", p.Alive)
 		other := s.start("the second instance", s.other())

@@ -22,6 +22,9 @@ type Settings struct {
 	// Prefix is that of the names of the topics.
 	Prefix  string
 	Workers int
+	// Patient is for an instance that must stay a member, with its transaction, while something is done to its process: how long that
+	// takes is the machine's business.
+	Patient bool
 	// Broken breaks the application on purpose: it works outside of its transactions.
 	Broken Broken
 }
@@ -51,10 +54,12 @@ const (
 // The partitions of every topic. Two of them make four tasks.
 const Partitions = 2
 
-// SessionTimeout and TransactionTimeout are as short as a busy machine bears: the matrix waits for both, often.
+// SessionTimeout and TransactionTimeout are as short as a busy machine bears: the matrix waits for both, often. Nothing waits for those
+// of a patient instance.
 const (
 	SessionTimeout     = 2 * time.Second
 	TransactionTimeout = 4 * time.Second
+	patientTimeout     = time.Minute
 )
 
 // What an input says behind its id.
@@ -191,9 +196,13 @@ func note(path, id string) (seen bool, err error) {
 
 // Config is how an instance runs.
 func (s Settings) Config() txn.Config {
-	return txn.Config{
+	c := txn.Config{
 		Brokers: s.Brokers, Application: s.Application, Instance: s.Instance, StateDir: s.StateDir, Workers: max(s.Workers, 1),
 		SessionTimeout: SessionTimeout, TransactionTimeout: TransactionTimeout, CommitIntervalMax: 20 * time.Millisecond,
 		CacheBytes: 8 << 20,
 	}
+	if s.Patient {
+		c.SessionTimeout, c.TransactionTimeout = patientTimeout, patientTimeout
+	}
+	return c
 }

@@ -42,7 +42,7 @@ type scenario struct {
 	topology    *topology.Topology
 	producer    *kgo.Client // not behind the proxy
 	log         *instance.Log
-	pace        *pace // set where time is judged
+	pace        *cluster.Pace // set where time is judged
 
 	mu  sync.Mutex
 	fed int

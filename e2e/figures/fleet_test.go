@@ -18,7 +18,7 @@ import (
 )
 
 // waitMax bounds every wait for the fleet. It only decides how long a failure takes to show.
-const waitMax = 2 * time.Minute
+const waitMax = 3 * time.Minute
 
 // statusPoll is how often instances are asked for their tasks.
 const statusPoll = 20 * time.Millisecond

@@ -46,7 +46,7 @@ type Restart struct {
 }
 
 func measureRestarts(t *testing.T, c *cluster.Cluster, p plan) []Restart {
-	f := newFleet(t, c, 1, partitions, p.rate, latency.Settings{})
+	f := newFleet(t, c, 1, partitions, p.rate, p.restart)
 	app := f.instances[0]
 	var results []Restart
 	for range p.restarts {

@@ -18,7 +18,7 @@ func TestCommitThatNeverArrives(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
-		p := e.throughProxy(func(c *txn.Config) { c.Instance, c.Workers, c.TransactionTimeout = "one", 1, 4*time.Second })
+		p := e.throughProxy(func(c *txn.Config) { c.Instance, c.Workers, c.TransactionTimeout = "one", 1, 10*time.Second })
 		r := e.start(e.count())
 		e.feed(100, plain)
 		e.until(r, 100)

@@ -34,7 +34,7 @@ func TestEpochRollsOver(t *testing.T) {
 		e := newEnv(t, c)
 		clean, doubted := e.application+"~one~0~0", e.application+"~one~0~1"
 		e.age(map[string]int16{clean: lastEpoch - 20, doubted: lastEpoch - 60})
-		p := e.throughProxy(func(c *txn.Config) { c.Instance, c.Workers, c.TransactionTimeout = "one", 1, 4*time.Second })
+		p := e.throughProxy(func(c *txn.Config) { c.Instance, c.Workers, c.TransactionTimeout = "one", 1, 15*time.Second })
 		seen := watchEnds(t, p)
 		lost := p.Add(proxy.Match{Key: proxy.KeyEndTxn, Direction: proxy.ToClient, Where: func(f *proxy.Frame) bool {
 			end, err := endOf(f)

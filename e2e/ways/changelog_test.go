@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
@@ -126,7 +127,7 @@ func TestRebuildRunning(t *testing.T) {
 		if _, err := e.fromChangelog(e.operator())(t.Context(), admin.Options{}); !errors.Is(err, state.ErrLocked) {
 			t.Errorf("rebuilding under a running instance gave %v, want ErrLocked", err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*instance.Patience)
 		defer cancel()
 		done := 0
 		for turn, stores := range [][]string{nil, {"sizes"}, {"counts"}} {

@@ -276,6 +276,9 @@ func (e *env) commit(at int64, metadata string) {
 // snapshot is what an action could have changed.
 func (e *env) snapshot() map[string]any {
 	e.t.Helper()
+	if err := e.WaitEnded(e.t.Context(), e.application+"~"); err != nil {
+		e.t.Fatal(err)
+	}
 	out := map[string]any{}
 	offsets, err := e.Admin().FetchOffsets(kadm.RequireStable(e.t.Context()), e.application)
 	if err == nil {

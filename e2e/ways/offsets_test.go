@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -197,6 +199,28 @@ func TestOldCommit(t *testing.T) {
 	})
 }
 
+// lose deletes a topic, and waits until the broker does not know it any more: the controller answers before.
+func (e *env) lose(topic string) {
+	e.t.Helper()
+	if _, err := e.Admin().DeleteTopic(e.t.Context(), topic); err != nil {
+		e.t.Fatal(err)
+	}
+	deadline := time.Now().Add(instance.Patience)
+	for {
+		topics, err := e.Admin().ListTopics(e.t.Context(), topic)
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		if errors.Is(topics[topic].Err, kerr.UnknownTopicOrPartition) {
+			return
+		}
+		if time.Now().After(deadline) {
+			e.t.Fatalf("topic %s is still there: %v", topic, topics[topic].Err)
+		}
+		time.Sleep(10 * time.Millisecond) // polls
+	}
+}
+
 // TestRecreatedChangelog: a changelog was deleted and is another topic now. Nothing can bring the state back but the input.
 func TestRecreatedChangelog(t *testing.T) {
 	t.Parallel()
@@ -204,9 +228,7 @@ func TestRecreatedChangelog(t *testing.T) {
 		for _, long := range []bool{false, true} {
 			e := begun(t, c)
 			topic := e.application + "-counts-changelog"
-			if _, err := c.Admin().DeleteTopic(t.Context(), topic); err != nil {
-				t.Fatal(err)
-			}
+			e.lose(topic)
 			e.refuses(e.operator().Adopt, topic, "does not exist")
 			reason := "the cluster lost records"
 			if long { // as many records as before, of whoever

@@ -10,12 +10,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"go.uber.org/goleak"
 
+	"github.com/onceward/onceward/internal/leaktest"
 	"github.com/onceward/onceward/txn/admin"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // TestProgress counts what a group has committed of a topic, and says which topic is not there.
 func TestProgress(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,7 +67,7 @@ func TestClientsLogThroughSlog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	var out bytes.Buffer
+	var out lockedBuffer // goroutines of the client may end, and say so, after Close
 	cluster, err := Connect(t.Context(), Config{
 		Brokers: c.ListenAddrs(), ClientID: "test", StuckAfter: time.Minute,
 		Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -74,10 +75,28 @@ func TestClientsLogThroughSlog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster.Close() // its goroutines have ended: the buffer is ours
+	cluster.Close()
 	if !strings.Contains(out.String(), "level=DEBUG") || !strings.Contains(out.String(), c.ListenAddrs()[0]) {
 		t.Errorf("connecting logs %q", out.String())
 	}
+}
+
+// lockedBuffer is written and read by any goroutine.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }
 
 // TestTouched: each partition counts once, whatever the order, and a new transaction starts from none.

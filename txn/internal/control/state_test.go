@@ -12,13 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/onceward/onceward/internal/leaktest"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/memstore"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // source is a running instance with one store and one task.
 type source struct {

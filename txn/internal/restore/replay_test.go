@@ -20,8 +20,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.uber.org/goleak"
 
+	"github.com/onceward/onceward/internal/leaktest"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/memstore"
 	"github.com/onceward/onceward/topology"
@@ -30,7 +30,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker/batch/batchtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // fakeLog is a changelog that needs no broker.
 type fakeLog struct {

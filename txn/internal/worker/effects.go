@@ -153,7 +153,6 @@ func (w *Worker) retire(r *round) {
 		c.Retire()
 		released := w.giveBack(c)
 		total.merge(released)
-		w.stats.Records.Add(released.records)
 		w.stats.DeadLetters.Add(c.DeadLetters)
 		w.stats.Punctuations.Add(c.Punctuations)
 		w.cfg.Metrics.Contributed(c, released.byInput)
@@ -161,6 +160,7 @@ func (w *Worker) retire(r *round) {
 	}
 	w.stats.Outputs.Add(int64(len(r.outputs)))
 	w.countApplied(r, total)
+	w.stats.Records.Add(total.records) // last: who sees the records counted finds everything else of their round
 }
 
 // giveBack gives the journal's memory back, asks for more where a queue has drained, and returns what the journal held.

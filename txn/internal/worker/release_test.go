@@ -71,7 +71,7 @@ func TestReleaseReachesBusyWorker(t *testing.T) {
 		t.Fatalf("Release returned %v", err)
 	}
 	close(leave)
-	for deadline := time.Now().Add(5 * time.Second); len(w.Tasks()) > 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); len(w.Tasks()) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the worker keeps the task")
 		}

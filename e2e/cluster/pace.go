@@ -1,4 +1,4 @@
-package faults
+package cluster
 
 import (
 	"context"
@@ -7,13 +7,11 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/onceward/onceward/e2e/cluster"
 )
 
-// pace measures what the broker and the machine do to everybody: a transaction of one record, around all proxies, again and again. With
-// it a bound in time can be sharp on an idle machine and true on a loaded one.
-type pace struct {
+// Pace measures what the broker and the machine do to everybody: a transaction of one record, around all proxies, again and again. With
+// it a bound in time can be sharp on an idle machine and true on a loaded one. It may be used from any goroutine.
+type Pace struct {
 	mu    sync.Mutex
 	began time.Time // of the one under way
 	done  []paced
@@ -24,13 +22,14 @@ type paced struct {
 	took time.Duration
 }
 
-// allowance is how many such transactions the resolution of a round may come to in work: a producer made anew, the stable offsets, the
-// round again, and what the other applications of the table have the broker do meanwhile.
-const allowance = 10
+// pacePause is between two transactions.
+const pacePause = 100 * time.Millisecond
 
-func newPace(t *testing.T, c *cluster.Cluster) *pace {
+// Pace measures until the test ends. It fails the test if the broker does not take the transactions, so that it is not for tests that
+// take the broker down.
+func (c *Cluster) Pace(t testing.TB) *Pace {
 	t.Helper()
-	p := &pace{began: time.Now()}
+	p := &Pace{began: time.Now()}
 	topic := c.Name(t, "pace")
 	if err := c.CreateTopic(t.Context(), topic, 1, nil); err != nil {
 		t.Fatal(err)
@@ -49,7 +48,7 @@ func newPace(t *testing.T, c *cluster.Cluster) *pace {
 				return
 			}
 			select {
-			case <-time.After(100 * time.Millisecond):
+			case <-time.After(pacePause):
 			case <-ctx.Done():
 			}
 		}
@@ -57,7 +56,7 @@ func newPace(t *testing.T, c *cluster.Cluster) *pace {
 	return p
 }
 
-func (p *pace) once(ctx context.Context, cl *kgo.Client) error {
+func (p *Pace) once(ctx context.Context, cl *kgo.Client) error {
 	p.mu.Lock()
 	p.began = time.Now()
 	p.mu.Unlock()
@@ -76,8 +75,8 @@ func (p *pace) once(ctx context.Context, cl *kgo.Client) error {
 	return nil
 }
 
-// worst returns the longest transaction that was under way at or after a time.
-func (p *pace) worst(since time.Time) time.Duration {
+// Worst returns the longest transaction that was under way at or after a time.
+func (p *Pace) Worst(since time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var worst time.Duration
