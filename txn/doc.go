@@ -59,7 +59,11 @@
 //	                 no permission                                       permanent    Run returns the error
 //	apply            the disk is full                                    one task     that task stops until there is space, and
 //	                                                                                  replays; the others go on
-//	                 any other error                                     integrity    Run returns the error; a restart replays
+//	                 any other I/O error                                 one task     that task stops, and replays once it is
+//	                                                                                  opened again; the others go on
+//	                 the stored bytes are damaged                        one task     the same; integrity is the reason
+//	                 any other error, as of a database that is not       integrity    Run returns the error; a restart replays
+//	                 where the round begins
 //
 // FENCED_INSTANCE_ID means that another process runs as the same instance, unless this one has just joined anew itself, which counts as a
 // changed member id. The next start waits until 30 s have passed since, before it initialises producers: two copies under a supervisor
