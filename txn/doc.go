@@ -72,6 +72,8 @@
 // A partition that cannot be fetched (its records were deleted, its topic is gone) stops the task that reads it. A task that stops keeps
 // its offsets, is not fetched, and says why in Status; its neighbours go on ([Config].FailFast ends Run instead). [App.Resume] opens it
 // again.
+// A log that after a change of leaders has not all the records that were read, as when a replica that was not in sync becomes the leader,
+// stops the task that reads it as well, for data integrity. A log that only looks so is fetched anew.
 // A task that stopped because the disk of the state directory is full goes on by itself: the process looks for space, first after a second
 // and at most every minute, and opens the task again, which replays what the disk did not take. Until then it counts as one that works.
 // Where state and offsets do not name each other, the reason names the commands that lead on; package txn/admin has them as calls.
