@@ -39,6 +39,7 @@ type runCommand struct {
 	FailFast bool   `env:"ONCEWARD_FAIL_FAST" help:"End with the first task that stops, instead of when all have."`
 	HTTP     string `name:"http" placeholder:"ADDRESS" env:"ONCEWARD_HTTP" help:"Where to serve /metrics, /healthz and /readyz: 127.0.0.1:PORT or unix:/PATH; default is nowhere."`
 
+	progressFlag
 	LogLevel  string `enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" env:"ONCEWARD_LOG_LEVEL" help:"Least level that is logged, of debug, info, warn and error; default ${default}."`
 	LogFormat string `enum:"text,json" default:"text" placeholder:"FORMAT" env:"ONCEWARD_LOG_FORMAT" help:"Form of the log, text or json; default ${default}."`
 }
@@ -67,6 +68,9 @@ func (c *runCommand) Run(p *process) error {
 	}
 	ctx, release := untilSignal(p.ctx, log)
 	defer release()
+	if c.shown(p) {
+		defer followRestores(ctx, app.Status, log)()
+	}
 	return c.run(ctx, app, t, log)
 }
 
