@@ -150,3 +150,31 @@ func FuzzJSONDecode(f *testing.F) {
 		}
 	})
 }
+
+// FuzzPlainCodecs: the codecs without a format of their own give back exactly the bytes that they have read, or refuse them.
+func FuzzPlainCodecs(f *testing.F) {
+	for _, seed := range []string{"", "text", "\xff", "\x00\x00\x00\x01", "\xff\xff\xff\xff\xff\xff\xff\xff", "\xed\xa0\x80"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		plain(t, schemas.String(), b)
+		plain(t, schemas.Bytes(), b)
+		plain(t, schemas.Int32(), b)
+		plain(t, schemas.Int64(), b)
+	})
+}
+
+func plain[T any](t *testing.T, codec schemas.Codec[T], b []byte) {
+	t.Helper()
+	v, err := codec.Decode(b)
+	if err != nil {
+		e, ok := errors.AsType[*schemas.Error](err)
+		if !ok || e.Op != schemas.OpDecode || e.Offset < 0 || e.Offset > int64(len(b)) {
+			t.Fatalf("%s: %x: the error is %#v", codec.Name(), b, err)
+		}
+		return
+	}
+	if again, err := codec.Append(nil, v); err != nil || !bytes.Equal(again, b) {
+		t.Fatalf("%s: %x is written as %x, %v", codec.Name(), b, again, err)
+	}
+}

@@ -120,8 +120,7 @@ func (d *Directory) open(o DirectoryOptions) error {
 		}
 	}
 	d.meta = *m
-	// What RemoveTask had no time for.
-	if err := d.root.RemoveAll(trashDirectory); err != nil {
+	if err := d.emptyTrash(); err != nil {
 		return fmt.Errorf("empty the trash: %w", err)
 	}
 	return nil

@@ -55,7 +55,7 @@ func (d *Directory) importTask(t TaskDirectory, from string) (err error) {
 			m.Application)
 	}
 	// In the trash, which is emptied when the directory is opened: a kill leaves nothing behind.
-	if err := d.root.MkdirAll(trashDirectory, 0o700); err != nil {
+	if err := d.makeTrash(); err != nil {
 		return err
 	}
 	staged := filepath.Join(trashDirectory, randomName())

@@ -13,7 +13,7 @@ import (
 
 type name string
 
-func withStore[K, V any](t *testing.T, store topology.StoreOf[K, V]) *topology.Topology {
+func withStore[K, V any](t testing.TB, store topology.StoreOf[K, V]) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder("rows")
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
@@ -107,4 +107,38 @@ func TestRowsOfEveryKind(t *testing.T) {
 			t.Errorf("%s: the value is %v, %v", s.Name(), v, err)
 		}
 	}
+}
+
+// FuzzParseKey: what somebody types is refused, or is a key that is shown and has the same bytes when it is typed
+// again as it is shown.
+func FuzzParseKey(f *testing.F) {
+	for _, seed := range []string{"", "a b", "258", "-1", "1e3", `"k"`, `{"A":1}`, `{"A":1}x`, "\xff", "9223372036854775808"} {
+		f.Add(seed)
+	}
+	rows := func(top *topology.Topology) topology.Rows { r, _ := top.Rows("s"); return r }
+	numbers := rows(withStore(f, topology.Store("s", schemas.Int64(), schemas.String())))
+	texts := rows(withStore(f, topology.Store("s", schemas.String(), schemas.String())))
+	documents := rows(withStore(f, topology.Store("s", schemas.JSON[map[string]int](), schemas.String())))
+	f.Fuzz(func(t *testing.T, text string) {
+		for i, r := range []topology.Rows{numbers, texts, documents} {
+			b, err := r.ParseKey(text)
+			if err != nil {
+				continue
+			}
+			v, err := r.Key(b)
+			if err != nil {
+				t.Fatalf("%q is a key of store %d that cannot be read: %v", text, i, err)
+			}
+			shown, err := json.Marshal(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s, isText := v.(string); isText {
+				shown = []byte(s)
+			}
+			if again, err := r.ParseKey(string(shown)); err != nil || string(again) != string(b) {
+				t.Fatalf("%q is shown as %s, which is %x and not %x, %v", text, shown, again, b, err)
+			}
+		}
+	})
 }

@@ -143,7 +143,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 		}
 		return err
 	}
-	return a.sessions(ctx, in)
+	return a.cfg.refused(a.sessions(ctx, in))
 }
 
 // sessions runs one membership after the other.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/txn/internal/backoff"
@@ -59,15 +61,16 @@ type Config struct {
 	// negative is no limit.
 	MaxFutureTimestamp time.Duration
 	// CacheBytes is the memory of all databases together: the block cache, out of which everything is taken that they applied and did
-	// not write to the disk yet. Default 256 MiB.
+	// not write to the disk yet. Default 256 MiB; at least 1 MiB.
 	CacheBytes int64
 	// RestoreBytesMax bounds the memory that the restores of all tasks together use for what they read, apart from the databases' own. More
 	// makes fewer and larger tables, which saves compactions. Default 64 MiB; at least 8 MiB.
 	RestoreBytesMax int64
-	// TransactionTimeout is what a broker waits for before it aborts a transaction of a process that is gone. Default 10 s.
+	// TransactionTimeout is what a broker waits for before it aborts a transaction of a process that is gone. Default 10 s; at least 1 s,
+	// and at most what the brokers allow (transaction.max.timeout.ms, 15 min).
 	TransactionTimeout time.Duration
 	// SessionTimeout is how long the group waits for a process that is gone. Default 45 s. A restart with the same identity does not
-	// wait for it.
+	// wait for it. Brokers allow from group.min.session.timeout.ms (6 s) to group.max.session.timeout.ms (30 min).
 	SessionTimeout time.Duration
 	// ConnectTimeout bounds the wait for brokers and for the initialisation of producers at start. Default 60 s.
 	ConnectTimeout time.Duration
@@ -189,7 +192,10 @@ func (c Config) validate() error {
 	if c.Workers < 1 || c.Workers > 256 {
 		wrong("Workers", fmt.Sprintf("%d is not between 1 and 256", c.Workers))
 	}
-	if c.CommitIntervalMax < time.Millisecond || c.CommitIntervalMax > c.TransactionTimeout/2 {
+	switch {
+	case c.TransactionTimeout < time.Second:
+		wrong("TransactionTimeout", fmt.Sprintf("%s is below 1s", c.TransactionTimeout))
+	case c.CommitIntervalMax < time.Millisecond || c.CommitIntervalMax > c.TransactionTimeout/2:
 		wrong("CommitIntervalMax", fmt.Sprintf("%s is not between 1ms and half of the transaction timeout of %s",
 			c.CommitIntervalMax, c.TransactionTimeout))
 	}
@@ -198,20 +204,17 @@ func (c Config) validate() error {
 			wrong("HTTP", err.Error())
 		}
 	}
-	if c.TransactionTimeout < time.Second {
-		wrong("TransactionTimeout", fmt.Sprintf("%s is below 1s", c.TransactionTimeout))
-	}
 	if c.SessionTimeout < 0 {
 		wrong("SessionTimeout", fmt.Sprintf("%s is negative", c.SessionTimeout))
 	}
 	if c.ConnectTimeout < 0 {
 		wrong("ConnectTimeout", fmt.Sprintf("%s is negative", c.ConnectTimeout))
 	}
-	if c.CacheBytes < 0 {
-		wrong("CacheBytes", "it is negative")
+	if c.CacheBytes < pebblestore.BudgetMin {
+		wrong("CacheBytes", fmt.Sprintf("%d bytes is less than %d MiB", c.CacheBytes, pebblestore.BudgetMin>>20))
 	}
 	if c.RestoreBytesMax < restore.BytesMin {
-		wrong("RestoreBytesMax", fmt.Sprintf("less than %d MiB", restore.BytesMin>>20))
+		wrong("RestoreBytesMax", fmt.Sprintf("%d bytes is less than %d MiB", c.RestoreBytesMax, restore.BytesMin>>20))
 	}
 	if c.RoundBytesMax < 64<<10 {
 		wrong("RoundBytesMax", "less than 64 KiB")
@@ -227,6 +230,19 @@ func (c Config) validate() error {
 			c.InternalMinInSync, c.InternalReplicas))
 	}
 	return errors.Join(append(errs, securityErrors(c.Security.Validate()))...)
+}
+
+// refused says which setting it is that the brokers do not take. They alone know their limits, and tell them only by refusing.
+func (c Config) refused(err error) error {
+	switch {
+	case errors.Is(err, kerr.InvalidSessionTimeout):
+		return fmt.Errorf("the brokers refuse the session timeout of %s; set one between their group.min.session.timeout.ms (6 s by "+
+			"default) and group.max.session.timeout.ms (30 min): %w", c.SessionTimeout, err)
+	case errors.Is(err, kerr.InvalidTransactionTimeout):
+		return fmt.Errorf("the brokers refuse the transaction timeout of %s; set one up to their transaction.max.timeout.ms (15 min by "+
+			"default): %w", c.TransactionTimeout, err)
+	}
+	return err
 }
 
 // isHostPort says whether a broker can be at that address, as far as its form tells.

@@ -59,7 +59,11 @@
 //	                 no permission                                       permanent    Run returns the error
 //	apply            the disk is full                                    one task     that task stops until there is space, and
 //	                                                                                  replays; the others go on
-//	                 any other error                                     integrity    Run returns the error; a restart replays
+//	                 any other I/O error                                 one task     that task stops, and replays once it is
+//	                                                                                  opened again; the others go on
+//	                 the stored bytes are damaged                        one task     the same; integrity is the reason
+//	                 any other error, as of a database that is not       integrity    Run returns the error; a restart replays
+//	                 where the round begins
 //
 // FENCED_INSTANCE_ID means that another process runs as the same instance, unless this one has just joined anew itself, which counts as a
 // changed member id. The next start waits until 30 s have passed since, before it initialises producers: two copies under a supervisor
@@ -68,6 +72,8 @@
 // A partition that cannot be fetched (its records were deleted, its topic is gone) stops the task that reads it. A task that stops keeps
 // its offsets, is not fetched, and says why in Status; its neighbours go on ([Config].FailFast ends Run instead). [App.Resume] opens it
 // again.
+// A log that after a change of leaders has not all the records that were read, as when a replica that was not in sync becomes the leader,
+// stops the task that reads it as well, for data integrity. A log that only looks so is fetched anew.
 // A task that stopped because the disk of the state directory is full goes on by itself: the process looks for space, first after a second
 // and at most every minute, and opens the task again, which replays what the disk did not take. Until then it counts as one that works.
 // Where state and offsets do not name each other, the reason names the commands that lead on; package txn/admin has them as calls.

@@ -375,6 +375,9 @@ func TestConfigErrors(t *testing.T) {
 		{"SessionTimeout", func(c *txn.Config) { c.SessionTimeout = -1 }},
 		{"ConnectTimeout", func(c *txn.Config) { c.ConnectTimeout = -1 }},
 		{"CacheBytes", func(c *txn.Config) { c.CacheBytes = -1 }},
+		{"CacheBytes", func(c *txn.Config) { c.CacheBytes = 1<<20 - 1 }},
+		{"RestoreBytesMax", func(c *txn.Config) { c.RestoreBytesMax = 1 }},
+		{"TransactionTimeout", func(c *txn.Config) { c.TransactionTimeout = 100 * time.Millisecond }},
 	} {
 		cfg := good
 		c.change(&cfg)

@@ -112,7 +112,8 @@ func (a *App) session(ctx context.Context, in *instance) error {
 		err = s.unlessFenced(err)
 	}
 	ends := ctx.Err() != nil || errors.Is(err, ErrAllStopped) || errors.Is(err, ErrStopped)
-	stopErr := s.stop(ends || errors.Is(err, errResumed) || errors.Is(err, errRebuilt), ends && !a.cfg.Remain)
+	orderly := ends || errors.Is(err, errResumed) || errors.Is(err, errRebuilt) || errors.Is(err, errNothingLost)
+	stopErr := s.stop(orderly, ends && !a.cfg.Remain)
 	s.cancel(errSessionOver)
 	s.opening.Wait()
 	s.restorer.Close()
@@ -293,6 +294,9 @@ func (s *session) fetchFailed(failed *broker.FetchError) error {
 		}
 		return fmt.Errorf("%w: %w", errGroupSession, failed)
 	}
+	if suspected, ok := errors.AsType[*broker.ShortenedError](failed); ok {
+		return s.logShortened(failed, suspected)
+	}
 	var why error = failed
 	if errors.Is(failed, kerr.OffsetOutOfRange) {
 		start, end, err := s.in.cluster.LogBounds(s.ctx, failed.Topic, failed.Partition)
@@ -302,10 +306,15 @@ func (s *session) fetchFailed(failed *broker.FetchError) error {
 		why = fmt.Errorf("%w: %w: the log holds offsets %d to %d; records were deleted before they were processed, so going on would "+
 			"leave them out silently", ErrIntegrity, failed, start, end)
 	}
+	s.haltReaders(failed, why)
+	return nil
+}
+
+// haltReaders stops the tasks that read what cannot be fetched.
+func (s *session) haltReaders(failed *broker.FetchError, why error) {
 	for _, id := range s.readers(failed.Topic, failed.Partition) {
 		s.haltTask(id, fmt.Errorf("%w%s", why, s.positionIn(id, failed.Topic)))
 	}
-	return nil
 }
 
 // positionIn tells the committed position of a task's input, as the end of a message.

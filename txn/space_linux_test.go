@@ -2,6 +2,7 @@ package txn_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 )
 
@@ -23,20 +25,66 @@ func TestFullFileSystem(t *testing.T) {
 		testFullDisk(t, tmpfsDisk(t))
 		return
 	}
+	again(t, "TestFullDisk is what there is")
+}
+
+// again runs the test once more in a process that may mount file systems. Where there can be none, it says what there is instead.
+func again(t *testing.T, instead string) {
+	t.Helper()
 	if !mayMount(t) {
-		t.Log("this process may not mount a file system, not even in a namespace of its own: TestFullDisk is what there is")
+		t.Log("this process may not mount a file system, not even in a namespace of its own: " + instead)
 		return
 	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := inOwnMounts(exec.CommandContext(t.Context(), self, "-test.run=^TestFullFileSystem$", "-test.v")).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestFullFileSystem") {
+	out, err := inOwnMounts(exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.v")).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if !strings.Contains(string(out), "the disk of the test was full") {
 		t.Errorf("the other process had no disk of its own\n%s", out)
+	}
+}
+
+// TestRemoveOnFullFileSystem: a database is removed, and its space is there again, on a file system that takes no byte and no name more.
+func TestRemoveOnFullFileSystem(t *testing.T) {
+	if os.Getenv(tmpfsEnv) == "" {
+		again(t, "nothing tests the removal on a full disk")
+		return
+	}
+	d := tmpfsDisk(t)
+	dir, err := state.OpenDirectory(d.stateDir, state.DirectoryOptions{Application: "app"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := dir.TaskPath("in", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(path, "table"), make([]byte, 64<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.fill()
+	names := 0
+	for ; err == nil; names++ {
+		err = os.Mkdir(filepath.Join(filepath.Dir(d.stateDir), fmt.Sprint("name", names)), 0o700)
+	}
+	if !errors.Is(err, syscall.ENOSPC) || names == 1 {
+		t.Fatalf("%d names were taken: %v", names, err)
+	}
+	if err := dir.RemoveTask("in", 0); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(d.stateDir, "room"), make([]byte, 32<<10), 0o600); err != nil {
+		t.Errorf("there is no room after the removal: %v", err)
+	}
+	if err := dir.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -72,7 +120,7 @@ func mayMount(t *testing.T) bool {
 func tmpfsDisk(t *testing.T) smallDisk {
 	t.Helper()
 	mounted := t.TempDir()
-	if err := syscall.Mount("none", mounted, "tmpfs", 0, "size=4m"); err != nil {
+	if err := syscall.Mount("none", mounted, "tmpfs", 0, "size=4m,nr_inodes=2k"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -3,7 +3,6 @@ package txn_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/schemas"
-	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/state/pebblestore/disktest"
 	"github.com/onceward/onceward/topology"
@@ -162,68 +160,21 @@ func testFullDisk(t *testing.T, d smallDisk) {
 // upon them. Their tasks stop, and what the stores did not take is replayed.
 func TestFullDiskMeetsCommittedRounds(t *testing.T) {
 	b := newBroker(t, 2, "in", "out")
-	build := topology.NewBuilder("counting")
-	last := topology.Store("last", schemas.String(), schemas.String())
-	topology.Process(topology.From(build, topology.Topic("in", schemas.String(), schemas.String())), "keep", last,
-		func(c *topology.Context, last state.KeyValue[string, string], r topology.Record[string, string], emit topology.Emit[string, string],
-		) error {
-			if err := last.Put(r.Key, r.Value); err != nil {
-				return err
-			}
-			return emit(c, r)
-		}).Into(topology.Topic("out", schemas.String(), schemas.String()))
-	top, err := build.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	top, last := keepTopology(t)
 	d, clock := budgetDisk(t), &spaceClock{turns: make(chan struct{})}
 	cfg := spaceConfig(b, d, clock)
 	cfg.CommitIntervalMax, cfg.RoundBytesMax = time.Millisecond, 64<<10
 	app, _ := start(t, top, cfg)
 	waitFor(t, "the tasks", running(app, 2))
 	d.fill()
-	const keys = 50
-	sent, want := 0, map[string]string{}
-	for sent < 40_000 && !stoppedFor(app, 2) {
-		records := make([]*kgo.Record, 4000)
-		for i := range records {
-			key, value := fmt.Sprint("k", sent%keys), fmt.Sprint(sent)
-			records[i] = &kgo.Record{Topic: "in", Partition: int32(sent % keys % 2), Key: []byte(key), Value: []byte(value)}
-			want[key] = value
-			sent++
-		}
-		b.produce(t, records...)
+	feed := keepFeed{last: map[string]string{}}
+	for feed.sent < 40_000 && !stoppedFor(app, 2) {
+		feed.send(t, b, 4000)
 	}
 	waitFor(t, "the tasks to stop", func() bool { return stoppedFor(app, 2, "the disk is full", "did not take a committed round") })
 	d.free()
 	clock.turns <- struct{}{}
-	seen := map[string]bool{}
-	for _, r := range b.read(t, "out", sent) {
-		if seen[string(r.Value)] {
-			t.Fatalf("record %s is there twice", r.Value)
-		}
-		seen[string(r.Value)] = true
-	}
-	waitFor(t, "the last round to be applied", func() bool { return app.Status().Totals.Records == int64(sent) })
-	got := map[string]string{}
-	for p := range int32(2) {
-		v, err := txn.Read(app, last, p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for e, err := range v.Store().All() {
-			if err != nil {
-				t.Fatal(err)
-			}
-			got[e.Key] = e.Value
-		}
-		if err := v.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !maps.Equal(got, want) {
-		t.Errorf("the stores hold %v, want %v", got, want)
-	}
+	feed.check(t, b, app, last)
 }
 
 // TestFullDiskWhileRestoring: a disk that is full when a task is opened, and one that fills up while it is restored, stop it until there

@@ -36,6 +36,12 @@
 // Results go to the standard output, logs and problems to the standard error. Text is for people and may
 // change; the JSON of --output json is for programs, and its fields stay.
 //
+// # Progress
+//
+// verify, rebuild from-changelog of a stopped instance, and run while it restores, say on the standard error how far they
+// are: records and bytes that were read, offsets that are left, how many go by in a second, and how long the rest takes.
+// They do so on a terminal, and with --progress anywhere; otherwise they are quiet. status has it of a running instance.
+//
 // # State
 //
 // state and verify work on the state directory of an instance on this machine. While the instance runs they ask it
@@ -67,8 +73,9 @@
 // # Signals
 //
 // On SIGINT or SIGTERM, run stops in order: what is open is committed, databases are flushed, the group is
-// left. verify and state export remove what is half done. A second signal has its usual effect and ends the process at
-// once, which costs nothing but the replay of a tail at the next start.
+// left. verify and state export remove what is half done, and rebuild from-changelog leaves the task that it is at as it
+// was. A second signal has its usual effect and ends the process at once, which costs nothing but the replay of a tail at
+// the next start.
 //
 // # Concurrency
 //

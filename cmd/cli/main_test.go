@@ -45,6 +45,7 @@ func TestExitCodes(t *testing.T) {
 		{"another application's directory", fmt.Errorf("x: %w", state.ErrForeign), 2},
 		{"another process's directory", fmt.Errorf("x: %w", state.ErrLocked), 1},
 		{"disk", fmt.Errorf("x: %w", state.ErrFailed), 1},
+		{"disk of all tasks", fmt.Errorf("%w: %w", txn.ErrAllStopped, fmt.Errorf("x: %w", state.ErrFailed)), 1},
 		{"damaged bytes", fmt.Errorf("x: %w", state.ErrCorrupt), 3},
 		{"wrong base", fmt.Errorf("x: %w", &state.BaseError{}), 3},
 		{"record that stops", fmt.Errorf("%w: %w", txn.ErrAllStopped, failure(topology.Config)), 1},

@@ -30,10 +30,16 @@ type runCommand struct {
 	CommitInterval time.Duration `default:"100ms" placeholder:"DURATION" env:"ONCEWARD_COMMIT_INTERVAL" help:"The longest that a record waits for its commit; default ${default}."`
 	ConnectTimeout time.Duration `default:"60s" placeholder:"DURATION" env:"ONCEWARD_CONNECT_TIMEOUT" help:"How long to wait for the brokers at the start; default ${default}."`
 
+	StateMemory        byteSize      `default:"256MiB" placeholder:"SIZE" env:"ONCEWARD_STATE_MEMORY" help:"Memory of all databases of the instance together; default ${default}."`
+	RestoreMemory      byteSize      `default:"64MiB" placeholder:"SIZE" env:"ONCEWARD_RESTORE_MEMORY" help:"Memory for what all restores together have read, beside that of the databases; default ${default}."`
+	SessionTimeout     time.Duration `default:"45s" placeholder:"DURATION" env:"ONCEWARD_SESSION_TIMEOUT" help:"How long the group waits for an instance that is gone before others take its tasks; default ${default}."`
+	TransactionTimeout time.Duration `default:"10s" placeholder:"DURATION" env:"ONCEWARD_TRANSACTION_TIMEOUT" help:"How long a broker waits for an instance that is gone before it aborts its transactions; default ${default}."`
+
 	Remain   bool   `env:"ONCEWARD_REMAIN" help:"Keep the membership at the end, for a restart within the session timeout; by default the instance leaves."`
 	FailFast bool   `env:"ONCEWARD_FAIL_FAST" help:"End with the first task that stops, instead of when all have."`
 	HTTP     string `name:"http" placeholder:"ADDRESS" env:"ONCEWARD_HTTP" help:"Where to serve /metrics, /healthz and /readyz: 127.0.0.1:PORT or unix:/PATH; default is nowhere."`
 
+	progressFlag
 	LogLevel  string `enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" env:"ONCEWARD_LOG_LEVEL" help:"Least level that is logged, of debug, info, warn and error; default ${default}."`
 	LogFormat string `enum:"text,json" default:"text" placeholder:"FORMAT" env:"ONCEWARD_LOG_FORMAT" help:"Form of the log, text or json; default ${default}."`
 }
@@ -47,17 +53,42 @@ func (c *runCommand) Run(p *process) error {
 	if err != nil {
 		return err
 	}
+	if err := c.checkTimes(); err != nil {
+		return err
+	}
 	app, err := txn.New(t, txn.Config{
 		Brokers: c.Brokers, StateDir: c.StateDir, Application: c.Application, Instance: c.Instance,
-		Workers: c.Workers, CommitIntervalMax: c.CommitInterval, ConnectTimeout: c.ConnectTimeout, FailFast: c.FailFast, Remain: c.Remain, Logger: log,
-		HTTP: c.HTTP, Security: c.security(),
+		Workers: c.Workers, CommitIntervalMax: c.CommitInterval, ConnectTimeout: c.ConnectTimeout,
+		CacheBytes: int64(c.StateMemory), RestoreBytesMax: int64(c.RestoreMemory),
+		SessionTimeout: c.SessionTimeout, TransactionTimeout: c.TransactionTimeout,
+		FailFast: c.FailFast, Remain: c.Remain, Logger: log, HTTP: c.HTTP, Security: c.security(),
 	})
 	if err != nil {
 		return wrongSettings(err)
 	}
 	ctx, release := untilSignal(p.ctx, log)
 	defer release()
+	if c.shown(p) {
+		defer followRestores(ctx, app.Status, log)()
+	}
 	return c.run(ctx, app, t, log)
+}
+
+// checkTimes refuses a time of nothing, which would be the default to the runtime.
+func (c *runCommand) checkTimes() error {
+	var errs []error
+	for _, t := range []struct {
+		flag string
+		of   time.Duration
+	}{
+		{"--commit-interval", c.CommitInterval}, {"--connect-timeout", c.ConnectTimeout}, {"--session-timeout", c.SessionTimeout},
+		{"--transaction-timeout", c.TransactionTimeout},
+	} {
+		if t.of == 0 {
+			errs = append(errs, usage("%s: %s is no time to wait; give more than 0s", t.flag, t.of))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (c *runCommand) run(ctx context.Context, app *txn.App, t *topology.Topology, log *slog.Logger) error {
@@ -89,14 +120,18 @@ func (c *runCommand) logger(p *process) (*slog.Logger, error) {
 
 // flagOf has the flags for the fields of txn.Config that can be wrong.
 var flagOf = map[string]string{
-	"Brokers":           "--brokers",
-	"StateDir":          "--state-dir",
-	"Application":       "--application",
-	"Instance":          "--instance",
-	"Workers":           "--workers",
-	"CommitIntervalMax": "--commit-interval",
-	"ConnectTimeout":    "--connect-timeout",
-	"HTTP":              "--http",
+	"Brokers":            "--brokers",
+	"StateDir":           "--state-dir",
+	"Application":        "--application",
+	"Instance":           "--instance",
+	"Workers":            "--workers",
+	"CommitIntervalMax":  "--commit-interval",
+	"ConnectTimeout":     "--connect-timeout",
+	"CacheBytes":         "--state-memory",
+	"RestoreBytesMax":    "--restore-memory",
+	"SessionTimeout":     "--session-timeout",
+	"TransactionTimeout": "--transaction-timeout",
+	"HTTP":               "--http",
 }
 
 // wrongSettings says what txn.New has to say in the words of the command line, one line a mistake.

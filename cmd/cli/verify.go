@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/onceward/onceward/txn/admin"
 )
@@ -23,6 +22,7 @@ type verifyCommand struct {
 	Differences int    `default:"10" placeholder:"N" help:"Most differences to show of a store; default ${default}."`
 	ScratchDir  string `placeholder:"DIR" env:"ONCEWARD_SCRATCH_DIR" help:"Directory for the replay of one store at a time, made and removed again; default is the state directory with .verify behind it."`
 	Encoding    string `enum:"auto,text,hex,base64" default:"auto" placeholder:"ENCODING" env:"ONCEWARD_ENCODING" help:"How rows are shown: as the store's codecs read them where the pipeline is named, otherwise as text, or base64 where it is none; or text, hex or base64."`
+	progressFlag
 	outputFlag
 }
 
@@ -49,9 +49,11 @@ func (c *verifyCommand) Run(p *process) (err error) {
 		return err
 	}
 	defer client.Close()
+	meter := c.meter(p)
 	outcomes, err := client.Verify(ctx, s.State, admin.VerifyOptions{
-		Task: c.Task, Store: c.Store, Scratch: c.ScratchDir, DifferencesMax: c.Differences, Progress: progressTo(p.err),
+		Task: c.Task, Store: c.Store, Scratch: c.ScratchDir, DifferencesMax: c.Differences, Progress: meter.callback("verifying"),
 	})
+	meter.end()
 	switch {
 	case errors.Is(err, context.Canceled):
 		return errors.New("ended by a signal before everything was verified")
@@ -73,21 +75,6 @@ func (c *verifyCommand) selected() string {
 		return ""
 	}
 	return " by that --task and --store"
-}
-
-// progressEvery is how often people are told how far a long verification is. A short one says nothing.
-const progressEvery = 5 * time.Second
-
-func progressTo(w io.Writer) func(admin.VerifyProgress) {
-	last := time.Now()
-	return func(v admin.VerifyProgress) {
-		if time.Since(last) < progressEvery {
-			return
-		}
-		last = time.Now()
-		// The progress is lost if nobody reads it.
-		_, _ = fmt.Fprintf(w, "verifying store %s of task %s: %d offsets of its changelog read, %d left\n", v.Store, v.Task, v.Read, v.Left)
-	}
 }
 
 // verdict says what is wrong altogether: a difference weighs more than what could not be verified, and a changelog that is another one more

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"syscall"
 	"time"
 
@@ -113,13 +114,15 @@ type fromChangelogCommand struct {
 	StateDir string        `required:"" placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"State directory of the instance, which may run."`
 	Stores   []string      `name:"store" placeholder:"NAME" help:"Store to rebuild, the others of a task are kept; default is all. May be given several times."`
 	Timeout  time.Duration `default:"5s" placeholder:"DURATION" env:"ONCEWARD_TIMEOUT" help:"How long to wait for the answer of a running instance; default ${default}."`
+	progressFlag
 	outside
 }
 
 // Help is for --help.
 func (c *fromChangelogCommand) Help() string {
 	return "A database is built beside the old one and then takes its place. A running instance does it itself: it closes the tasks, " +
-		"rebuilds and opens them again; status shows how it goes. For a stopped instance the pipeline and the brokers have to be given."
+		"rebuilds and opens them again; status shows how it goes. For a stopped instance the pipeline and the brokers have to be given; " +
+		"a signal ends it: what is rebuilt stays so, the task that it was at is as it was, and another call can name that one and the rest."
 }
 
 func (c *fromChangelogCommand) Run(p *process) error {
@@ -169,7 +172,16 @@ func (c *fromChangelogCommand) stopped(p *process) error {
 	if len(c.Brokers) == 0 {
 		return usage("no instance runs on the state directory %s; to rebuild it as it is, name the brokers with --brokers", c.StateDir)
 	}
+	meter := c.meter(p)
 	return c.act(p, func(ctx context.Context, a *admin.Application, o admin.Options) (admin.Report, error) {
-		return a.RebuildFromChangelog(ctx, c.StateDir, c.Stores, o)
+		ctx, release := untilSignal(ctx, slog.New(slog.DiscardHandler))
+		defer release()
+		o.Progress = meter.callback("rebuilding")
+		report, err := a.RebuildFromChangelog(ctx, c.StateDir, c.Stores, o)
+		meter.end()
+		if errors.Is(err, context.Canceled) {
+			err = fmt.Errorf("ended by a signal, and what was begun last is as it was: %w", err)
+		}
+		return report, err
 	}, c.Tasks)
 }

@@ -111,6 +111,40 @@ func TestRebuildStopped(t *testing.T) {
 	})
 }
 
+// TestRebuildInterrupted: whoever is told how far a rebuild is, and ends it, finds every task either rebuilt or as it was, and another call does
+// the rest.
+func TestRebuildInterrupted(t *testing.T) {
+	t.Parallel()
+	e := begun(t, cluster.Embedded(t))
+	op := e.operator()
+	e.damage("counts")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var told []admin.Progress
+	o := admin.Options{Progress: func(p admin.Progress) {
+		told = append(told, p)
+		if p.Records > 0 && p.Left == 0 {
+			cancel()
+		}
+	}}
+	if _, err := e.fromChangelog(op)(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Fatalf("the rebuild ends with %v", err)
+	}
+	last := told[len(told)-1]
+	if last.Task.Subtopology != e.in || last.Store != "" || told[0].Bytes < told[0].Records {
+		t.Errorf("told is %+v", told)
+	}
+	right, wrong := e.values("counts", 1)
+	if right%keys != 0 || right == partitions*keys || right+wrong != partitions*keys {
+		t.Errorf("%d keys are right and %d wrong, of %d in a task", right, wrong, keys)
+	}
+	e.does(e.fromChangelog(op))
+	if right, wrong := e.values("counts", 1); right != partitions*keys || wrong != 0 {
+		t.Errorf("after the second call %d keys are right and %d wrong", right, wrong)
+	}
+	e.goesOn(100, 20)
+}
+
 // TestRebuildRunning: an instance rebuilds its own databases while records come, asked through its socket or by its program, and nothing is
 // lost or twice. The directory that it has is nobody else's meanwhile.
 func TestRebuildRunning(t *testing.T) {

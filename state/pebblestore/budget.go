@@ -59,10 +59,10 @@ type Shared struct {
 }
 
 // NewShared makes the caches of a process for a budget in bytes. It should be some times Options.FlushBytes:
-// the databases of a smaller one flush sooner than they would. Values below 1 MiB and 64 files are raised to
+// the databases of a smaller one flush sooner than they would. Values below BudgetMin and 64 files are raised to
 // these.
 func NewShared(budget int64, maxOpenFiles int) *Shared {
-	s := &Shared{budget: max(budget, cacheBytesMin)}
+	s := &Shared{budget: max(budget, BudgetMin)}
 	s.unbound = boundMemory(s.budget)
 	s.blocks = pebble.NewCache(s.budget)
 	s.files = pebble.NewFileCache(runtime.GOMAXPROCS(0), max(maxOpenFiles, openFilesMin))

@@ -19,8 +19,10 @@ const (
 	// little: the others reach FlushBytes first.
 	DefaultFlushInterval = time.Minute
 
-	cacheBytesMin = 1 << 20
-	openFilesMin  = 64
+	// BudgetMin is the least memory that the databases of a process work with, see NewShared.
+	BudgetMin = 1 << 20
+
+	openFilesMin = 64
 
 	// memTableBytesMin is what Pebble can work with; tests use a smaller FlushBytes.
 	memTableBytesMin = 64 << 10

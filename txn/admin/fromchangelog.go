@@ -19,7 +19,7 @@ import (
 // task are copied. Without Options.Tasks it is about all tasks that the directory has and that have those stores.
 //
 // It changes nothing on the cluster, and other instances may run. It is refused where the changelogs do not hold the state of the last
-// commit. Of several tasks those before a failure are rebuilt, and each of the others is as it was.
+// commit. Of several tasks those before a failure, or before the end of ctx, are rebuilt, and each of the others is as it was.
 func (a *Application) RebuildFromChangelog(ctx context.Context, stateDir string, stores []string, o Options) (Report, error) {
 	const name = "rebuild from-changelog"
 	op, err := a.open(ctx, o)
@@ -72,7 +72,7 @@ func (op *operation) rebuildIn(ctx context.Context, dir *state.Directory, stores
 		return report, nil
 	}
 	for i, t := range tasks {
-		if err := op.rebuildOne(ctx, dir, t, stores); err != nil {
+		if err := op.rebuildOne(ctx, dir, t, stores, o.Progress); err != nil {
 			return Report{}, partly(tasks[:i], t, err)
 		}
 	}
@@ -107,8 +107,9 @@ func (op *operation) inDirectory(dir *state.Directory, stores []string, named bo
 	return out, nil
 }
 
-func (op *operation) rebuildOne(ctx context.Context, dir *state.Directory, t target, stores []string) error {
+func (op *operation) rebuildOne(ctx context.Context, dir *state.Directory, t target, stores []string, tell func(Progress)) error {
 	var progress restore.Progress
+	defer follow(t.id, &progress, tell)()
 	return op.restorer.Rebuild(ctx, op.request(t), restore.Rebuild{
 		Stores: stores, Directory: dir,
 		OpenAt: func(path string) (state.Database, error) {

@@ -18,7 +18,6 @@ const (
 	// pendingRecords and pendingBytes bound what is kept in memory before it goes to the scratch database.
 	pendingRecords = 32768
 	pendingBytes   = 16 << 20
-	toldEvery      = 250 * time.Millisecond
 )
 
 // The stores of the scratch database: the rows as the changelog says, and the last offset of each key that was written later.
@@ -64,8 +63,18 @@ var errOvertaken = errors.New("the changelog deletes its beginning while it is r
 // read hands the committed records from from on, as far as the log has them, and below to to take.
 func (r *replay) read(ctx context.Context, from, to int64, take func(*broker.Record) error) error {
 	o := r.outcome
-	err := r.log.each(ctx, max(from, o.Start), to, take, func(at int64) error {
-		r.tell(at, to)
+	last := max(from, o.Start)
+	var records, bytes int64
+	r.progress.Expect(time.Now(), max(to-last, 0))
+	counted := func(rec *broker.Record) error {
+		records++
+		bytes += int64(len(rec.Key) + len(rec.Value))
+		return take(rec)
+	}
+	err := r.log.each(ctx, last, to, counted, func(at int64) error {
+		r.progress.Add(time.Now(), records, bytes, at-last)
+		records, bytes, last = 0, 0, at
+		r.tell(at == to)
 		if r.pending.full() || at == to {
 			return r.pending.apply(r.db)
 		}
@@ -80,10 +89,11 @@ func (r *replay) read(ctx context.Context, from, to int64, take func(*broker.Rec
 	return err
 }
 
-func (r *replay) tell(at, to int64) {
-	if now := time.Now(); r.options.Progress != nil && now.Sub(r.told) > toldEvery {
+// tell says how far the reading is, from time to time and at its end.
+func (r *replay) tell(ended bool) {
+	if now := time.Now(); r.options.Progress != nil && (ended || now.Sub(r.told) > toldEvery) {
 		r.told = now
-		r.options.Progress(VerifyProgress{Task: r.outcome.Task, Store: r.outcome.Store, Read: at - r.outcome.Start, Left: to - at})
+		r.options.Progress(progressOf(r.outcome.Task, r.outcome.Store, r.progress.Read(now)))
 	}
 }
 

@@ -405,11 +405,16 @@ func TestVerifyMany(t *testing.T) {
 	rows[keys/2] = strings.Replace(rows[keys/2], "=3", "=2", 1)
 	s.store(t, keys*rounds, 0, rows...)
 	told := 0
-	v := s.verify(t, admin.VerifyOptions{Progress: func(p admin.VerifyProgress) {
-		if told++; p.Task != inTask || p.Store != "rows" || p.Read+p.Left > keys*rounds {
+	var last admin.Progress
+	v := s.verify(t, admin.VerifyOptions{Progress: func(p admin.Progress) {
+		if told++; p.Task != inTask || p.Store != "rows" || p.Records+p.Left > keys*rounds || p.Records < last.Records {
 			t.Errorf("%+v", p)
 		}
+		last = p
 	}})
+	if last.Records != keys*rounds || last.Bytes != keys*rounds*7 || last.Left != 0 || last.Remaining != 0 {
+		t.Errorf("at the end it is told %+v", last)
+	}
 	if v.Rows != keys || v.Differences != 1 || string(v.First[0].Key) != "k10000" || string(v.First[0].Changelog) != "3" || told == 0 {
 		t.Errorf("%+v, told %d times", v, told)
 	}

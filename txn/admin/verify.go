@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/restore"
 )
 
 // ErrChangelog says that a changelog does not have what the state was made of: it is gone, it is another one of that name, it was cut off
@@ -29,15 +29,9 @@ type VerifyOptions struct {
 	Scratch string
 	// DifferencesMax is how many differences of a store are returned, the first by the order of the keys. Default 10.
 	DifferencesMax int
-	// Progress is told how far the reading of a changelog is, a few times a second at most.
-	Progress func(VerifyProgress)
-}
-
-// VerifyProgress is how far the verification of one store is, in offsets of its changelog.
-type VerifyProgress struct {
-	Task       topology.TaskID
-	Store      string
-	Read, Left int64
+	// Progress is told how far the reading of a changelog is, a few times a second at most and at its end. What is written meanwhile to the
+	// changelog of a running instance is read after that, as another such reading of the same store.
+	Progress func(Progress)
 }
 
 // Verification is the outcome for one store of one task.
@@ -235,6 +229,7 @@ type replay struct {
 	rows, later int64
 	stable      int64
 	pending     pending
+	progress    restore.Progress
 	told        time.Time
 	// before and gone are what lostBefore and deletionsGone say of the view that is compared.
 	before int64

@@ -34,6 +34,9 @@ type Options struct {
 	Tasks []string
 	// DryRun finds out what would be done, with every check, and does nothing.
 	DryRun bool
+	// Progress is told by RebuildFromChangelog how far the rebuild of a task is, a few times a second at most and at its end, by one
+	// goroutine at a time. The other actions have nothing to say.
+	Progress func(Progress)
 }
 
 // Offsets are wanted offsets by the topic of an input, the same in every partition that is acted on.

@@ -1,13 +1,16 @@
-// Package disktest has a disk that fills up, for tests of what happens then.
+// Package disktest has a disk that fills up, or breaks in one place, for tests of what happens then.
 //
 // A Disk lies over a directory of the real file system and gives files a budget. Each write takes from it, and
 // nothing gives back; when it is used up, writes fail with ENOSPC, as on a full disk, and removing works. It is
 // simpler than a small file system and needs no privileges. It knows nothing of blocks, nor of what a file
-// system keeps for itself: tests on a real one are not replaced by it.
+// system keeps for itself: tests on a real one are not replaced by it. Where the disk is broken, writes fail with
+// EIO, and what was written before can be read and removed.
 package disktest
 
 import (
 	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 
@@ -20,6 +23,8 @@ import (
 type Disk struct {
 	free    atomic.Int64
 	refused atomic.Int64
+	// broken is the directory below which writes fail, nil for none.
+	broken atomic.Pointer[string]
 }
 
 // New returns a disk with so many bytes free.
@@ -31,6 +36,17 @@ func New(free int64) *Disk {
 
 // SetFree fills the disk up, or makes room.
 func (d *Disk) SetFree(bytes int64) { d.free.Store(bytes) }
+
+// Break makes every write below a directory fail with an I/O error, instead of what an earlier call has named; the
+// empty string repairs the disk.
+func (d *Disk) Break(dir string) {
+	if dir == "" {
+		d.broken.Store(nil)
+		return
+	}
+	below := filepath.Clean(dir) + string(filepath.Separator)
+	d.broken.Store(&below)
+}
 
 // Refused returns how often something was refused: without it a test of a full disk has tested nothing.
 func (d *Disk) Refused() int64 { return d.refused.Load() }
@@ -46,6 +62,10 @@ func (d *Disk) Use(o *pebblestore.Options) {
 
 // take takes bytes from the budget, all of them or none.
 func (d *Disk) take(op, name string, bytes int64) error {
+	if below := d.broken.Load(); below != nil && strings.HasPrefix(name, *below) {
+		d.refused.Add(1)
+		return &os.PathError{Op: op, Path: name, Err: syscall.EIO}
+	}
 	for {
 		free := d.free.Load()
 		if free < bytes {

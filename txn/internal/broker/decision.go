@@ -112,7 +112,7 @@ var scopes = map[Scope][]error{
 	ScopeMembership: {kerr.UnknownMemberID},
 	ScopeProcess: {
 		kerr.TransactionalIDAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
-		kerr.InvalidTransactionTimeout, kerr.OffsetMetadataTooLarge, kerr.UnsupportedVersion, kerr.FencedInstanceID,
+		kerr.InvalidTransactionTimeout, kerr.InvalidSessionTimeout, kerr.OffsetMetadataTooLarge, kerr.UnsupportedVersion, kerr.FencedInstanceID,
 	},
 }
 

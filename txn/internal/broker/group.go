@@ -141,7 +141,7 @@ func (g *Group) Poll(ctx context.Context, recordsMax int, each func(Batch)) []*F
 		if ctx.Err() != nil {
 			return
 		}
-		err = g.conn.denied(err, attempt{operation: Read, topic: topic, group: g.cfg.Group})
+		err = shortened(g.conn.denied(err, attempt{operation: Read, topic: topic, group: g.cfg.Group}))
 		errs = append(errs, &FetchError{Topic: topic, Partition: partition, Err: err})
 	})
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Progress is how far the restore of a task is, over all tries. It can be read while the restore runs. The zero value has not begun.
+// Progress is how far the restore of a task is, over all tries, or another reading of a changelog. It can be read while that runs. The zero
+// value has not begun.
 type Progress struct {
 	mu      sync.Mutex
 	came    time.Time
@@ -69,16 +70,16 @@ func (p *Progress) begin(now time.Time) time.Time {
 	return p.came
 }
 
-// expect sets what a try has to do.
-func (p *Progress) expect(now time.Time, offsets int64) {
+// Expect sets what a try has to do.
+func (p *Progress) Expect(now time.Time, offsets int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.left, p.taken = offsets, 0
 	p.sample(now)
 }
 
-// add counts what was read.
-func (p *Progress) add(now time.Time, records, bytes, offsets int64) {
+// Add counts what was read.
+func (p *Progress) Add(now time.Time, records, bytes, offsets int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.records += records

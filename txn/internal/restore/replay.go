@@ -73,7 +73,7 @@ func (o *opening) replay(ctx context.Context, replays []Replay) error {
 	for _, c := range replays {
 		remaining += max(c.Target-c.From, 0)
 	}
-	o.progress.expect(time.Now(), remaining)
+	o.progress.Expect(time.Now(), remaining)
 	rank := newRank(o.req.Standby, o.came, remaining)
 	g, ctx := newGroup(ctx)
 	for _, c := range replays {
@@ -183,7 +183,7 @@ func (x *changelog) fill(ctx context.Context, answers <-chan broker.Answer, full
 				return fmt.Errorf("reading %s[%d]: %w", x.Topic, x.req.Task.Partition, err)
 			}
 			next = min(next, x.Target)
-			x.progress.add(time.Now(), f.records, f.bytes, next-at)
+			x.progress.Add(time.Now(), f.records, f.bytes, next-at)
 			f.records, f.bytes, at = 0, 0, next
 		case <-time.After(idleFlush):
 			if err := f.flush(at); err != nil {

@@ -532,10 +532,10 @@ func TestProgress(t *testing.T) {
 	if s := p.Read(now); s != (Snapshot{}) {
 		t.Errorf("before it begins it says %+v", s)
 	}
-	p.expect(now, 100_000)
+	p.Expect(now, 100_000)
 	for range 100 { // 10 s at 5,000 a second
 		now = now.Add(100 * time.Millisecond)
-		p.add(now, 400, 4000, 500)
+		p.Add(now, 400, 4000, 500)
 	}
 	if s := p.Read(now); s.Records != 40_000 || s.Bytes != 400_000 || s.Remaining != 50_000 || !about(s.Rate, 5000) || !about(s.Left.Seconds(), 10) {
 		t.Errorf("in the middle it says %+v", s)
@@ -546,14 +546,14 @@ func TestProgress(t *testing.T) {
 	}
 	for range 100 {
 		now = now.Add(100 * time.Millisecond)
-		p.add(now, 1, 1, 100)
+		p.Add(now, 1, 1, 100)
 	}
 	if s := p.Read(now); !about(s.Rate, 1000) {
 		t.Errorf("ten seconds later the rate is %f", s.Rate)
 	}
 	var all sync.WaitGroup // the race detector looks
 	for range 4 {
-		all.Go(func() { p.add(now, 1, 1, 1); p.Read(now) })
+		all.Go(func() { p.Add(now, 1, 1, 1); p.Read(now) })
 	}
 	all.Wait()
 }

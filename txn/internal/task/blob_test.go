@@ -143,3 +143,25 @@ func FuzzParseBlob(f *testing.F) {
 		}
 	})
 }
+
+// FuzzParseReference: metadata that is taken for a reference names a record that there can be, and is the text of that reference.
+func FuzzParseReference(f *testing.F) {
+	f.Add("")
+	f.Add("ow1@")
+	f.Add("ow2@")
+	f.Add(goldenRef)
+	f.Add(Reference{Partition: math.MaxInt32, Offset: math.MaxInt64}.Encode())
+	f.Fuzz(func(t *testing.T, text string) {
+		ref, ok := ParseReference(text)
+		if !ok {
+			return
+		}
+		again, ok := ParseReference(ref.Encode())
+		if !ok || again != ref || ref.Partition < 0 || ref.Offset < 0 {
+			t.Fatalf("%q is read as %+v, and that as %+v, %t", text, ref, again, ok)
+		}
+		if _, err := ParseBlob(text); err == nil {
+			t.Fatalf("%q is a reference and a blob", text)
+		}
+	})
+}

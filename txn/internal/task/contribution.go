@@ -25,8 +25,8 @@ type Contribution struct {
 	Letters      map[Letter]int64
 	// Outputs counts the records to produce, dead letters included.
 	Outputs int64
-	// Missed is why the store did not take the round, which is committed: the task's disk is full. It is set on the goroutine of the
-	// round's producer, before it answers, and nil otherwise.
+	// Missed is why the task stops at this round, which is committed: its database has stopped and may not have taken it. It is set on
+	// the goroutine of the round's producer, before it answers, and nil otherwise.
 	Missed error
 
 	// StateBytes is the memory of the task's open overlay as last counted.
@@ -143,14 +143,19 @@ func (c *Contribution) StreamTime() int64 {
 	return latest
 }
 
-// Apply writes the round to the store, and has the store forget what is over by now. It runs on the goroutine of the round's producer,
-// behind the commit: the next round is computed meanwhile.
+// Apply writes the round to the store. It runs on the goroutine of the round's producer, behind the commit: the next round is computed
+// meanwhile.
 func (c *Contribution) Apply() error {
 	if c.Layer == nil {
 		return nil
 	}
-	if err := c.Task.State.Apply(c.Layer, c.Base, c.Next); err != nil {
-		return err
+	return c.Task.State.Apply(c.Layer, c.Base, c.Next)
+}
+
+// Forget has the store forget what is over by now. It follows Apply, on the same goroutine.
+func (c *Contribution) Forget() error {
+	if c.Layer == nil {
+		return nil
 	}
 	return c.Task.State.Forget(c.Layer, c.Next)
 }

@@ -18,7 +18,14 @@ type inbound struct {
 	batches [][]*broker.Record // per input
 	bytes   []int64            // per input, everything that the worker has not consumed yet
 	ends    []int64            // per input, the last stable offset, -1 while it is not known
+	read    []reach            // per input, how far the dispatcher has come
 	closed  bool
+}
+
+// reach is the end of what was handed over: the offset after the last record and that record's leader epoch. The zero value is nothing.
+type reach struct {
+	next  int64
+	epoch int32
 }
 
 // queue holds the records of a task in the order in which they are to be processed: first what is to be run again, then the inputs
@@ -86,13 +93,14 @@ func newQueue(inputs []state.Input, waitMax time.Duration) *queue {
 	q.in.batches = make([][]*broker.Record, len(inputs))
 	q.in.bytes = make([]int64, len(inputs))
 	q.in.ends = make([]int64, len(inputs))
+	q.in.read = make([]reach, len(inputs))
 	for i := range inputs {
 		q.inputs[i].next, q.inputs[i].end, q.in.ends[i] = inputs[i].Offset, -1, -1
 	}
 	return q
 }
 
-// enqueue adds records of one input and returns the bytes that wait for that input. ok is false when the task is closed.
+// enqueue adds records of one input, at least one, and returns the bytes that wait for that input. ok is false when the task is closed.
 func (q *queue) enqueue(input int, records []*broker.Record) (waiting int64, ok bool) {
 	var n int64
 	for _, r := range records {
@@ -105,6 +113,8 @@ func (q *queue) enqueue(input int, records []*broker.Record) (waiting int64, ok 
 	}
 	q.in.batches[input] = append(q.in.batches[input], records...)
 	q.in.bytes[input] += n
+	last := records[len(records)-1]
+	q.in.read[input] = reach{last.Offset + 1, last.LeaderEpoch}
 	return q.in.bytes[input], true
 }
 
@@ -116,6 +126,16 @@ func (q *queue) setEnd(input int, lastStableOffset int64) {
 	q.in.Lock()
 	defer q.in.Unlock()
 	q.in.ends[input] = max(q.in.ends[input], lastStableOffset)
+}
+
+// Read returns where the records of one input that were ever handed over end, and the leader epoch of the last of them; ok is false while
+// there was none. It may be called from any goroutine.
+func (t *Task) Read(input int) (next int64, leaderEpoch int32, ok bool) {
+	q := t.queue
+	q.in.Lock()
+	defer q.in.Unlock()
+	r := q.in.read[input]
+	return r.next, r.epoch, r != reach{}
 }
 
 // pull moves what was handed over to the worker's side.

@@ -38,7 +38,7 @@ type Spec struct {
 	OrderWaitMax time.Duration
 }
 
-// Task is one open task. Enqueue, SetEnd, Waiting, Release and InDoubtSince may be called from any goroutine; everything else belongs to
+// Task is one open task. Enqueue, Read, SetEnd, Waiting, Release and InDoubtSince may be called from any goroutine; everything else belongs to
 // the worker's.
 type Task struct {
 	Spec

@@ -2,14 +2,43 @@ package worker
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn/internal/protocol"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// haltMissed stops the tasks whose store did not take a committed round. What they have in the round on top was computed upon a layer that
-// will never be in their store, so that round runs again without them.
+// apply writes a committed round to the stores. A task whose database has stopped misses it, which stops that task and is no failure of
+// the round: its database is at an earlier round, and the changelogs have the rest. A database that works and refuses the round is not
+// where the log says that it is.
+func (t *turn) apply(r *round) (protocol.EventKind, error) {
+	for _, c := range r.contributions {
+		switch err := c.Apply(); {
+		case databaseStopped(err):
+			c.Missed = fmt.Errorf("its store did not take a committed round: %w", err)
+			continue
+		case err != nil:
+			return protocol.ApplyFailed, fmt.Errorf("task %s: %w", c.Task.ID, err)
+		}
+		switch err := c.Forget(); { // which reads: an error of the disk need not have stopped the database
+		case errors.Is(err, state.ErrBase):
+			return protocol.ApplyFailed, fmt.Errorf("task %s: %w", c.Task.ID, err)
+		case err != nil:
+			c.Missed = fmt.Errorf("after a committed round: %w", err)
+		}
+	}
+	return protocol.Applied, nil
+}
+
+// databaseStopped reports whether an error is one of a database that has stopped: an I/O error, a full disk among them, or damage. Nothing
+// that was committed is lost by it, and it is the matter of one task.
+func databaseStopped(err error) bool {
+	return errors.Is(err, state.ErrFailed) || errors.Is(err, state.ErrCorrupt)
+}
+
+// haltMissed stops the tasks that apply could not bring to the end of a committed round. What they have in the round on top was computed
+// upon a layer that is dropped, so that round runs again without them.
 func (w *Worker) haltMissed(r *round) {
 	drop := false
 	for _, c := range r.contributions {
@@ -26,13 +55,12 @@ func (w *Worker) haltMissed(r *round) {
 	}
 }
 
-// closeTask closes a task. That a full disk did not take the last rounds is no failure: they are in the changelogs, and whoever opens the
-// task next replays them.
+// closeTask closes a task. That the database of a task which is stopped has stopped, or met a full disk, is no failure: the reason is told
+// already, what it did not take is in the changelogs, and whoever opens the task next replays it.
 func (w *Worker) closeTask(t *task.Task) error {
 	err := t.Close()
-	if errors.Is(err, state.ErrFull) {
-		w.log.Warn("the disk is full: what the database did not take is replayed when the task is opened again",
-			"task", t.ID.String(), "error", err)
+	if errors.Is(err, state.ErrFull) || t.Stopped() != nil && databaseStopped(err) {
+		w.log.Warn("what the database did not take is replayed when the task is opened again", "task", t.ID.String(), "error", err)
 		return nil
 	}
 	return err

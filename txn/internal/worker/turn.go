@@ -117,21 +117,6 @@ func (t *turn) do(ctx context.Context, c command) (protocol.EventKind, error) {
 	}
 }
 
-// apply writes a committed round to the stores. A task whose disk is full misses it, which stops that task and is no failure of the round:
-// its database is at an earlier round, and the changelogs have the rest.
-func (t *turn) apply(r *round) (protocol.EventKind, error) {
-	for _, c := range r.contributions {
-		err := c.Apply()
-		switch {
-		case errors.Is(err, state.ErrFull):
-			c.Missed = fmt.Errorf("its store did not take a committed round: %w", err)
-		case err != nil:
-			return protocol.ApplyFailed, fmt.Errorf("task %s: %w", c.Task.ID, err)
-		}
-	}
-	return protocol.Applied, nil
-}
-
 // begin starts the round's transaction unless it has begun.
 func (t *turn) begin(ctx context.Context, r *round) error {
 	s := &r.turnState
