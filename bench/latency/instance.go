@@ -27,6 +27,8 @@ type Settings struct {
 	Instance    string
 	StateDir    string
 	Topics      Topics
+	// Workload is a name of package workload; empty is [WorkloadDefault].
+	Workload string
 	// Remain keeps the membership at a stop in order.
 	Remain             bool
 	SessionTimeout     time.Duration
@@ -65,7 +67,7 @@ func runInstance(encoded string) (err error) {
 	}()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	t, err := Topology(s.Application, s.Topics)
+	t, err := Topology(s.Application, s.Workload, s.Topics)
 	if err != nil {
 		return err
 	}
@@ -110,6 +112,8 @@ func profile(ctx context.Context, s Settings) error {
 // Instance is one process of the application. It can be started again and again, with the same identity and state.
 type Instance struct {
 	Settings Settings
+	// Args are the arguments of the process, for a program that has to be told to call [RunInstance].
+	Args []string
 	// Started is when the process of the current life was started.
 	Started time.Time
 	// CPU is the processor time of the lives that have ended.
@@ -135,7 +139,7 @@ func (i *Instance) Start() error {
 		return err
 	}
 	defer log.Close() // the process has its own
-	cmd := exec.Command(self)
+	cmd := exec.Command(self, i.Args...)
 	cmd.Env = append(os.Environ(), envInstance+"="+string(encoded))
 	cmd.Stdout, cmd.Stderr = log, log
 	if i.stdin, err = cmd.StdinPipe(); err != nil {
