@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -76,8 +77,24 @@ func (c *cluster) ends(ctx context.Context, topic string) ([]int64, error) {
 }
 
 // committed returns the group's offsets in each partition of a topic, 0 where it has none. Offsets of transactions that are open are not
-// waited for: they are not committed.
+// waited for: they are not committed. A coordinator that is not there yet, as in the first moments of a cluster, is waited for.
 func (c *cluster) committed(ctx context.Context, group, topic string, partitions int) ([]int64, error) {
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		offsets, err := c.committedNow(ctx, group, topic, partitions)
+		if err == nil || !kerr.IsRetriable(err) {
+			return offsets, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-tick.C:
+		}
+	}
+}
+
+func (c *cluster) committedNow(ctx context.Context, group, topic string, partitions int) ([]int64, error) {
 	asked := kmsg.NewOffsetFetchRequestGroupTopic()
 	asked.Topic = topic
 	for p := range partitions {
