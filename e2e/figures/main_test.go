@@ -5,12 +5,14 @@ import (
 
 	"github.com/onceward/onceward/bench/latency"
 	"github.com/onceward/onceward/bench/restore"
+	"github.com/onceward/onceward/bench/throughput"
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
 // TestMain lets the test binary be an instance too: a process of its own, which the scenarios can kill.
 func TestMain(m *testing.M) {
 	latency.RunInstance()
+	throughput.RunInstance()
 	restore.RunInstance()
 	cluster.Main(m)
 }
