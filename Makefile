@@ -58,11 +58,27 @@ cross: ## compile the command for Linux, macOS and Windows
 build: ## the command, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/onceward ./cmd/onceward
 
-bench: ## the Go benchmarks
+bench: ## every workload on real Kafka, 8 million records each, outputs and state checked; results in FIGURES
+	mkdir -p $(FIGURES)
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestWorkloads$$' ./e2e/figures
+
+.PHONY: bench-go bench-compare bench-baseline
+
+bench-go: ## the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
+bench-compare: ## the Go benchmarks of the hot parts against bench/baseline.txt; fails if one is over 10 % slower. BASELINE=file is another one
+	mkdir -p bin
+	./bench/hot > bin/bench.txt
+	./bench/compare "$(or $(BASELINE),bench/baseline.txt)" bin/bench.txt
+
+bench-baseline: ## make bench/baseline.txt anew, on a machine that does nothing else
+	mkdir -p bin
+	./bench/hot > bin/bench.txt
+	mv bin/bench.txt bench/baseline.txt
+
 bench-latency: ## latency of dedupe and ledger at 10,000 events/s on the cluster BROKERS=host:port
-	$(GO) run ./bench/latency/run -brokers "$(BROKERS)"
+	$(GO) run ./cmd/onceward bench latency --brokers "$(BROKERS)" --application "latency-$(shell date +%s)"
 
 bench-restore: ## restore of 4 million records beside Kafka Streams, on a broker of its own or BROKERS; needs Java 17 and Maven; results in FIGURES
 ifdef BROKERS
