@@ -85,7 +85,8 @@ func Check(ctx context.Context, cfg CheckConfig) (_ Checked, err error) {
 		err = k.ordered(ctx)
 	}
 	if err == nil && k.found.Inputs < cfg.Until {
-		return k.found, fmt.Errorf("%w: the outputs are those of %d records, and at least %d were committed", ErrWrong, k.found.Inputs, cfg.Until)
+		return k.found, fmt.Errorf("%w: the outputs are those of %d records, and at least %d were committed", ErrWrong, k.found.Inputs,
+			cfg.Until)
 	}
 	if k.state != nil {
 		k.found.Rows = k.state.rows

@@ -35,8 +35,8 @@ type Filled struct {
 
 // String is what was written, for people.
 func (f Filled) String() string {
-	return fmt.Sprintf("%d records, %.1f MB, were written to the %d partitions of %s in %.1f s", f.Records, float64(f.Bytes)/1e6, f.Partitions,
-		f.Topic, f.Seconds)
+	return fmt.Sprintf("%d records, %.1f MB, were written to the %d partitions of %s in %.1f s", f.Records, float64(f.Bytes)/1e6,
+		f.Partitions, f.Topic, f.Seconds)
 }
 
 // Fill writes an input. The same configuration writes the same records, but for the clocks in them.

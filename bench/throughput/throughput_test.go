@@ -98,10 +98,12 @@ func TestRun(t *testing.T) {
 			}
 			r := mustRun(t, cfg)
 			if r.Records != testRecords || r.Transactions < 1 || r.Steady.Records > testRecords || r.Partitions != 3 ||
-				r.Workers < 1 || r.Bytes < testRecords*100 || r.CPUSeconds <= 0 || r.Seconds < r.Steady.Seconds || r.Seconds < r.ToFirstCommit {
+				r.Workers < 1 || r.Bytes < testRecords*100 || r.CPUSeconds <= 0 || r.Seconds < r.Steady.Seconds ||
+				r.Seconds < r.ToFirstCommit {
 				t.Errorf("measured %+v", r)
 			}
-			if c := r.Check; c == nil || c.Inputs != testRecords || c.Outputs < 1 || c.Outputs > testRecords || (w.Store != "") != (c.Rows > 0) {
+			if c := r.Check; c == nil || c.Inputs != testRecords || c.Outputs < 1 || c.Outputs > testRecords ||
+				(w.Store != "") != (c.Rows > 0) {
 				t.Errorf("checked %+v", c)
 			}
 			if !strings.Contains(r.String(), w.Name) {

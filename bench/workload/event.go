@@ -66,7 +66,8 @@ func (e Event) Time() time.Time { return time.UnixMilli(e.Clock / int64(time.Mil
 // DecodeEvent reads a record. The padding is not read.
 func DecodeEvent(key, value []byte) (e Event, err error) {
 	if len(key) != KeyBytes || len(value) != ValueBytes {
-		return e, fmt.Errorf("a key of %d and a value of %d bytes are no event, which has %d and %d", len(key), len(value), KeyBytes, ValueBytes)
+		return e, fmt.Errorf("a key of %d and a value of %d bytes are no event, which has %d and %d", len(key), len(value), KeyBytes,
+			ValueBytes)
 	}
 	e.Account, e.ID = Account(key), [IDBytes]byte(value)
 	e.Amount, e.Clock = amountOf(value), clockOf(value)

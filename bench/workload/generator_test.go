@@ -161,7 +161,8 @@ func TestFlights(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{
-		"", filepath.Join(t.TempDir(), "none"), writeFlights(t, ""), writeFlights(t, "a,b\n"), writeFlights(t, flightRows[:len(flightRows)-1]+"x\n"),
+		"", filepath.Join(t.TempDir(), "none"), writeFlights(t, ""), writeFlights(t, "a,b\n"),
+		writeFlights(t, flightRows[:len(flightRows)-1]+"x\n"),
 	} {
 		if _, err := w.newGenerator(Input{Flights: path}); err == nil {
 			t.Errorf("file %q was taken", path)

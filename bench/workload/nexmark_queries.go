@@ -32,12 +32,12 @@ func nexmark() []Workload {
 		{Name: "nexmark-q1", Data: Nexmark, About: "converts the prices of bids", build: convertBids, query: q1},
 		{Name: "nexmark-q2", Data: Nexmark, About: "picks the bids for some auctions", build: pickBids, query: q2},
 		{
-			Name: "nexmark-q17", Data: Nexmark, About: "keeps statistics of bids by auction and day", Shuffles: true, build: auctionStatistics,
-			query: &query{shuffled: newStatisticsJudge},
+			Name: "nexmark-q17", Data: Nexmark, About: "keeps statistics of bids by auction and day", Shuffles: true,
+			build: auctionStatistics, query: &query{shuffled: newStatisticsJudge},
 		},
 		{
-			Name: "nexmark-q18", Data: Nexmark, About: "keeps the last bid of each bidder for each auction", Shuffles: true, build: lastBids,
-			query: &query{shuffled: newLastBidJudge},
+			Name: "nexmark-q18", Data: Nexmark, About: "keeps the last bid of each bidder for each auction", Shuffles: true,
+			build: lastBids, query: &query{shuffled: newLastBidJudge},
 		},
 	}
 }
@@ -133,7 +133,8 @@ func (statisticsCodec) Append(dst []byte, s statistics) ([]byte, error) {
 func (statisticsCodec) Decode(b []byte) (s statistics, err error) {
 	if len(b) != statisticsBytes {
 		return s, &schemas.Error{
-			Codec: statisticsCodec{}.Name(), Op: schemas.OpDecode, Offset: int64(min(len(b), statisticsBytes)), Reason: "not the length of statistics",
+			Codec: statisticsCodec{}.Name(), Op: schemas.OpDecode, Offset: int64(min(len(b), statisticsBytes)),
+			Reason: "not the length of statistics",
 		}
 	}
 	for i, field := range []*int64{&s.count, &s.low, &s.middle, &s.high, &s.least, &s.most, &s.sum} {
