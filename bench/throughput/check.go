@@ -64,7 +64,7 @@ func Check(ctx context.Context, cfg CheckConfig) (_ Checked, err error) {
 	if k.in, err = c.ends(ctx, cfg.In); err != nil {
 		return Checked{}, err
 	}
-	if k.out, err = c.ends(ctx, cfg.Out); err != nil {
+	if k.out, err = c.settledEnds(ctx, cfg.Out); err != nil {
 		return Checked{}, err
 	}
 	if cfg.Until == 0 {

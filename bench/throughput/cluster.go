@@ -56,7 +56,44 @@ func (c *cluster) partitions(ctx context.Context, topic string) (int32, error) {
 
 // ends returns the last stable offset of each partition of a topic, from 0 on.
 func (c *cluster) ends(ctx context.Context, topic string) ([]int64, error) {
-	listed, err := c.adm.ListCommittedOffsets(ctx, topic)
+	return offsets(ctx, topic, c.adm.ListCommittedOffsets)
+}
+
+// settledEnds returns the ends that the partitions of a topic have now, once no transaction is open below them. A broker tells of a commit
+// before its markers are written: the group's offsets can be there while the last stable offset is still below the records that were
+// committed with them.
+func (c *cluster) settledEnds(ctx context.Context, topic string) ([]int64, error) {
+	ends, err := offsets(ctx, topic, c.adm.ListEndOffsets)
+	if err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		stable, err := c.ends(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		open := len(stable) < len(ends)
+		for p := range min(len(stable), len(ends)) {
+			open = open || stable[p] < ends[p]
+		}
+		if !open {
+			return ends, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for the transactions in topic %s to end: %w", topic, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+// offsets lists an offset of each partition of a topic.
+func offsets(
+	ctx context.Context, topic string, list func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error),
+) ([]int64, error) {
+	listed, err := list(ctx, topic)
 	if err == nil {
 		err = listed.Error()
 	}

@@ -14,7 +14,7 @@ const tailOffsets = 1000
 // dataEnds returns for each partition of a topic the offset behind its last committed record, which is where a group comes to: whether it
 // goes past the markers behind is its own business. It is 0 where there is none.
 func (c *cluster) dataEnds(ctx context.Context, brokers []string, topic string) ([]int64, error) {
-	ends, err := c.ends(ctx, topic)
+	ends, err := c.settledEnds(ctx, topic)
 	if err != nil {
 		return nil, err
 	}

@@ -252,3 +252,45 @@ func TestRunProcess(t *testing.T) {
 		t.Errorf("a run that cannot be: %v", err)
 	}
 }
+
+// TestSettledEnds: the records of a transaction that is open are waited for. Between the answer to a commit and its markers, a committed one
+// looks like that, and whoever reads only what is stable would miss its records.
+func TestSettledEnds(t *testing.T) {
+	brokers := newBroker(t)
+	if err := create(t.Context(), brokers, 1, "settled"); err != nil {
+		t.Fatal(err)
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.TransactionalID("open"), kgo.DefaultProduceTopic("settled"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.ProduceSync(t.Context(), &kgo.Record{Value: []byte("v")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := connect(brokers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	if ends, err := c.ends(t.Context(), "settled"); err != nil || ends[0] != 0 {
+		t.Fatalf("what is stable ends at %v, %v", ends, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*lookInterval)
+	defer cancel()
+	if ends, err := c.settledEnds(ctx, "settled"); err == nil {
+		t.Errorf("with a transaction open, the ends are %v", ends)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cl.EndTransaction(t.Context(), kgo.TryCommit) }()
+	behind, err := c.dataEnds(t.Context(), brokers, "settled")
+	if err != nil || len(behind) != 1 || behind[0] != 1 {
+		t.Errorf("the data end at %v, %v, want 1", behind, err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
