@@ -5,5 +5,5 @@
 // It writes reports to its standard output and ends when its standard input does; so it does not outlive the measurement, however
 // that ends.
 //
-// A [Process] belongs to one goroutine.
+// A [Process] belongs to one goroutine, but another one may wait for its reports.
 package measure

@@ -133,6 +133,9 @@ func (p *Process) CPU() time.Duration {
 	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
+// PID is the number of the process, for [CPUTime].
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // PeakRSS is the largest resident memory of the process so far, in bytes: VmHWM of Linux, and 0 elsewhere. The process has to
 // live.
 func (p *Process) PeakRSS() (int64, error) { return peakRSS(strconv.Itoa(p.cmd.Process.Pid)) }
