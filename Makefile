@@ -4,6 +4,7 @@ GO        ?= go
 RACE_PKGS ?= ./...
 LINT_VERSION ?= v2.15.0
 FIGURES   ?= $(CURDIR)/bin/figures
+REPORT    ?= $(CURDIR)/bench
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench bench-latency bench-restore bench-state figures soak soak-state verify-copy clean
@@ -86,6 +87,18 @@ ifdef BROKERS
 else
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestRestore$$' ./e2e/figures
 endif
+
+.PHONY: bench-peers bench-sweep
+
+bench-peers: ## Onceward beside Kafka Streams and a plain loop, on a broker of its own or BROKERS, about two hours; needs Java 17 and Maven; results in REPORT (bench)
+ifdef BROKERS
+	$(GO) run ./bench/peers/run -brokers "$(BROKERS)" -flights e2e/flights/testdata/flights.csv.gz -out "$(REPORT)"
+else
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(REPORT)) $(GO) test -count=1 -v -timeout 8h -run '^TestPeers$$' ./e2e/figures
+endif
+
+bench-sweep: ## the fastest settings of Kafka Streams for bench-peers, about an hour; results in bench/peers/sweep.json
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(CURDIR)/bench/peers $(GO) test -count=1 -v -timeout 8h -run '^TestSweep$$' ./e2e/figures
 
 bench-state: ## cost of state at 1, 10 and 50 million keys, and a reopen after kill -9; needs 15 GB of disk; results in FIGURES
 	$(GO) run ./bench/state/run -out "$(FIGURES)"

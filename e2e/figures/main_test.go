@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/onceward/onceward/bench/latency"
-	"github.com/onceward/onceward/bench/restore"
+	"github.com/onceward/onceward/bench/peers"
 	"github.com/onceward/onceward/bench/throughput"
 	"github.com/onceward/onceward/e2e/cluster"
 )
@@ -13,6 +13,6 @@ import (
 func TestMain(m *testing.M) {
 	latency.RunInstance()
 	throughput.RunInstance()
-	restore.RunInstance()
+	peers.RunInstance() // and those of package restore
 	cluster.Main(m)
 }
