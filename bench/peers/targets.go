@@ -147,7 +147,8 @@ func quotients(ours, theirs []float64) (out []float64) {
 // contestants are not of one round, so they are put together in their order.
 func (r Result) recoveryRatios(what string) (against string, ratios []float64) {
 	against = Streams
-	if median(r.recovered(streamsStatic, what)) < median(r.recovered(Streams, what)) && r.recovered(streamsStatic, what) != nil {
+	static, defaults := r.recovered(streamsStatic, what), r.recovered(Streams, what)
+	if len(static) > 0 && (len(defaults) == 0 || median(static) < median(defaults)) {
 		against = streamsStatic
 	}
 	return against, quotients(r.recovered(Onceward, what), r.recovered(against, what))
