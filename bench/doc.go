@@ -4,5 +4,6 @@
 //
 // Package workload is what is measured, throughput and latency measure it; `onceward bench` is their command. Packages restore and
 // state, each with a command in its directory run, measure the restore of state beside Kafka Streams, and the cost of state by its size.
-// Packages load, topics and measure are what they share. COSTS.md says where a record's time goes.
+// Package peers compares throughput, latency and recovery with Kafka Streams and with a plain loop. Packages load, topics and measure are
+// what they share. COSTS.md says where a record's time goes.
 package bench
