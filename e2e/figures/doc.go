@@ -6,6 +6,8 @@
 // read_committed reader has an output whose event was due after the kill. Package bench/latency does the measuring; the load never
 // pauses. At the end of each scenario every event must have come exactly once, so that no figure is bought with a loss.
 //
+// TestRestore, TestPeers and TestSweep give packages bench/restore and bench/peers a broker, for comparisons with Kafka Streams.
+//
 // # Scenarios
 //
 //   - latency: one instance under steady load, on a broker that has run it for two minutes. Target at 10,000 events/s: p50 8 ms,
