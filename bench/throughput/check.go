@@ -67,8 +67,11 @@ func Check(ctx context.Context, cfg CheckConfig) (_ Checked, err error) {
 	if k.out, err = c.settledEnds(ctx, cfg.Out); err != nil {
 		return Checked{}, err
 	}
-	if cfg.Until == 0 {
-		cfg.Until = sum(k.in)
+	switch n := sum(k.in); {
+	case cfg.Until == 0:
+		cfg.Until = n
+	case cfg.Until < 0 || cfg.Until > n:
+		return Checked{}, fmt.Errorf("%w: topic %s has %d records, and the outputs of %d are to be checked", ErrUnusable, cfg.In, n, cfg.Until)
 	}
 	if len(k.in) != len(k.out) {
 		return Checked{}, fmt.Errorf("%w: topics %s and %s do not have the same number of partitions", ErrUnusable, cfg.In, cfg.Out)

@@ -80,17 +80,17 @@ func Run(ctx context.Context, cfg RunConfig) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	partitions, err := prepare(ctx, cfg, w)
-	if err != nil {
-		return Result{}, err
-	}
 	t, err := w.Topology(cfg.Application, workload.Topics{In: cfg.In, Out: cfg.Out, Dead: deadTopic(cfg.Application)})
 	if err != nil {
-		return Result{}, err
+		return Result{}, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	app, err := txn.New(t, txn.Config{
 		Brokers: cfg.Brokers, StateDir: cfg.StateDir, Workers: cfg.Workers, CacheBytes: cfg.CacheBytes, Logger: cfg.Logger,
 	})
+	if err != nil {
+		return Result{}, err
+	}
+	partitions, err := prepare(ctx, cfg, w)
 	if err != nil {
 		return Result{}, err
 	}
@@ -150,7 +150,25 @@ func prepare(ctx context.Context, cfg RunConfig, w workload.Workload) (int, erro
 	if err := create(ctx, cfg.Brokers, partitions, cfg.Out, deadTopic(cfg.Application)); err != nil {
 		return 0, err
 	}
-	return int(partitions), nil
+	if !cfg.NoCheck {
+		err = c.ownOutput(ctx, cfg, int(partitions))
+	}
+	return int(partitions), err
+}
+
+// ownOutput refuses an output that has records although the application has not committed anything yet: they are somebody else's, and would
+// be found wrong in the end.
+func (c *cluster) ownOutput(ctx context.Context, cfg RunConfig, partitions int) error {
+	committed, err := c.committed(ctx, cfg.Application, cfg.In, partitions)
+	if err != nil || sum(committed) > 0 {
+		return err
+	}
+	ends, err := c.dataEnds(ctx, cfg.Brokers, cfg.Out)
+	if err == nil && sum(ends) > 0 {
+		err = fmt.Errorf("%w: topic %s has records already, which are not those of application %s; name another one", ErrUnusable, cfg.Out,
+			cfg.Application)
+	}
+	return err
 }
 
 // errEnded says that the application has ended by itself. The reason is beside it.
@@ -175,6 +193,9 @@ func (r *Result) measure(ctx context.Context, cfg RunConfig, app *txn.App) (tota
 	r.Progress, err = Watch(watching, WatchConfig{
 		Brokers: cfg.Brokers, Application: cfg.Application, In: cfg.In, Until: cfg.Until, Usage: selfUsage, Steady: profiles.begin,
 	})
+	if err != nil && watching.Err() != nil {
+		err = context.Cause(watching) // a request that was given up does not say why
+	}
 	totals = app.Status().Totals
 	if err == nil {
 		r.Transactions, r.Aborts = totals.Commits, totals.Aborts

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
@@ -65,7 +67,7 @@ func configOf(t *testing.T, in FillConfig) RunConfig {
 
 func mustRun(t *testing.T, cfg RunConfig) Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	r, err := Run(ctx, cfg)
 	if err != nil {
@@ -183,7 +185,7 @@ func fill2(t *testing.T, first RunConfig, name string) RunConfig {
 
 func TestUnusable(t *testing.T) {
 	brokers := newBroker(t)
-	in := fill(t, brokers, "repartition")
+	in, other := fill(t, brokers, "repartition"), fill(t, brokers, "count")
 	good := configOf(t, in)
 	for name, spoil := range map[string]func(c *RunConfig){
 		"a workload that is not there":     func(c *RunConfig) { c.Workload = "nothing" },
@@ -191,6 +193,9 @@ func TestUnusable(t *testing.T) {
 		"more records than there are":      func(c *RunConfig) { c.Until++ },
 		"no records":                       func(c *RunConfig) { c.Until = 0 },
 		"half of a shuffled input":         func(c *RunConfig) { c.Until /= 2 },
+		"a name that cannot be one":        func(c *RunConfig) { c.Application = "a b" },
+		"an output that has records":       func(c *RunConfig) { c.Out = other.Topic },
+		"the input as output":              func(c *RunConfig) { c.Out = c.In },
 		"a profile that cannot be written": func(c *RunConfig) { c.Profiles.CPU = t.TempDir() },
 	} {
 		cfg := good
@@ -223,6 +228,12 @@ func TestUnusable(t *testing.T) {
 	check.Workload = "pass"
 	if _, err := Check(t.Context(), check); !errors.Is(err, ErrWrong) {
 		t.Errorf("nothing was copied: %v, want %v", err, ErrWrong)
+	}
+	for _, until := range []int64{-1, testRecords + 1} {
+		check.Until = until
+		if _, err := Check(t.Context(), check); !errors.Is(err, ErrUnusable) {
+			t.Errorf("the outputs of %d records: %v, want %v", until, err, ErrUnusable)
+		}
 	}
 }
 
@@ -292,5 +303,60 @@ func TestSettledEnds(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDataEnds: markers and what was deleted are no data, and a partition that ends with many markers is read further back.
+func TestDataEnds(t *testing.T) {
+	brokers := newBroker(t)
+	if err := create(t.Context(), brokers, 4, "ends"); err != nil {
+		t.Fatal(err)
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.TransactionalID("ends"), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerLinger(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	// transact writes a record into each of the partitions, in a transaction of its own. An offset later there is a marker.
+	transact := func(end kgo.TransactionEndTry, partitions ...int32) {
+		if err := cl.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range partitions {
+			if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "ends", Partition: p}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := cl.EndTransaction(t.Context(), end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	transact(kgo.TryCommit, 0, 1, 2)
+	for range tailOffsets/2 + 1 {
+		transact(kgo.TryAbort, 2)
+	}
+	c, err := connect(brokers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	deleted := kadm.Offsets{}
+	deleted.AddOffset("ends", 1, 2, -1)
+	responses, err := c.adm.DeleteRecords(t.Context(), deleted)
+	if err = errors.Join(err, responses.Error()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.dataEnds(t.Context(), brokers, "ends")
+	if want := []int64{1, 0, 1, 0}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("the data end at %v, %v, want %v", got, err, want)
+	}
+	// What is deleted while it is read does not come, and is not waited for.
+	behind, read := make([]int64, 4), []int32(nil)
+	for len(read) == 0 && err == nil { // a busy machine may need more time for the one that comes
+		read, err = lastRecords(t.Context(), brokers, "ends", map[int32]int64{0: 0, 1: 0}, []int64{2, 2, 0, 0}, behind)
+	}
+	if err != nil || !slices.Equal(read, []int32{0}) || behind[0] != 1 {
+		t.Errorf("read are %v to %v, %v", read, behind, err)
 	}
 }

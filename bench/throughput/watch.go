@@ -133,13 +133,16 @@ func (w *watcher) watch(ctx context.Context) (p Progress, err error) {
 		return p, err
 	}
 	end, err := w.await(ctx, w.cfg.Until)
-	if err == nil {
-		err = w.awaitShuffled(ctx)
-	}
 	if err != nil {
 		return p, err
 	}
-	end.at = time.Now()
+	shuffled, err := w.awaitShuffled(ctx)
+	if err != nil {
+		return p, err
+	}
+	if shuffled {
+		end.at = time.Now()
+	}
 	if end.usage, err = w.usage(); err != nil {
 		return p, err
 	}
@@ -168,16 +171,16 @@ func (w *watcher) await(ctx context.Context, records int64) (m moment, err error
 	return m, err
 }
 
-// awaitShuffled waits until what the repartition topics hold now is committed, too.
-func (w *watcher) awaitShuffled(ctx context.Context) error {
+// awaitShuffled waits until what the repartition topics hold now is committed, too. It returns false if there are none.
+func (w *watcher) awaitShuffled(ctx context.Context) (shuffled bool, err error) {
 	shuffles, err := w.cluster.repartitionTopics(ctx, w.cfg.Application)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, topic := range shuffles {
 		ends, err := w.cluster.dataEnds(ctx, w.cfg.Brokers, topic)
 		if err != nil {
-			return err
+			return false, err
 		}
 		err = w.poll(ctx, "the records of "+topic+" to be committed", func() (int64, bool, error) {
 			offsets, err := w.cluster.committed(ctx, w.cfg.Application, topic, len(ends))
@@ -188,10 +191,10 @@ func (w *watcher) awaitShuffled(ctx context.Context) error {
 			return sum(offsets), reached, err
 		})
 		if err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return len(shuffles) > 0, nil
 }
 
 // poll looks until done. It gives up when the number that look returns does not change for too long.

@@ -110,8 +110,7 @@ func inputOf(t *testing.T, w Workload) Input {
 }
 
 // TestWorkloads: what the topologies make of an input is right in the eyes of the judges, which share no code with them but that of
-// the statistics of nexmark-q17; and each way to
-// be wrong is seen in every workload.
+// the statistics of nexmark-q17; and each way to be wrong is seen in every workload.
 func TestWorkloads(t *testing.T) {
 	for _, w := range All() {
 		t.Run(w.Name, func(t *testing.T) {
