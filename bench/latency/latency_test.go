@@ -2,6 +2,7 @@ package latency
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -154,5 +155,43 @@ func TestMeasureOnEmbeddedBroker(t *testing.T) {
 	histogram, err := os.ReadFile(filepath.Join(dir, "latency.hgrm"))
 	if err != nil || !strings.Contains(string(histogram), "Total count    =          500") {
 		t.Errorf("the histogram, %v:\n%s", err, histogram)
+	}
+}
+
+// TestUnusable: what does not fit is refused before anything is sent.
+func TestUnusable(t *testing.T) {
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "used-in"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broker.Close()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(broker.ListenAddrs()...), kgo.DefaultProduceTopic("used-in"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.ProduceSync(t.Context(), &kgo.Record{Value: []byte("old")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	good := Config{
+		Brokers: broker.ListenAddrs(), Name: "new", Partitions: 2, Rate: 1, Warmup: time.Second, Duration: time.Second, Dir: t.TempDir(),
+	}
+	for name, spoil := range map[string]func(c *Config){
+		"half a second":                      func(c *Config) { c.Warmup += 500 * time.Millisecond },
+		"no time":                            func(c *Config) { c.Duration = 0 },
+		"no rate":                            func(c *Config) { c.Rate = 0 },
+		"no partitions":                      func(c *Config) { c.Partitions = 0 },
+		"outputs without a clock":            func(c *Config) { c.Workload = "count" },
+		"a profile of somebody else":         func(c *Config) { c.External, c.CPUProfile = true, "cpu" },
+		"another number of partitions":       func(c *Config) { c.Name, c.Partitions = "used", 3 },
+		"an input that has records":          func(c *Config) { c.Name = "used" },
+		"an output that has records":         func(c *Config) { c.Out = "used-in" },
+		"an output of an external that does": func(c *Config) { c.External, c.Out = true, "used-in" },
+	} {
+		cfg := good
+		spoil(&cfg)
+		if _, err := Measure(t.Context(), cfg); !errors.Is(err, ErrUnusable) {
+			t.Errorf("%s: %v, want %v", name, err, ErrUnusable)
+		}
 	}
 }

@@ -20,9 +20,9 @@ type Config struct {
 	// Workload is a name of package workload; empty is [WorkloadDefault].
 	Workload string
 	// External says that the application is somebody else's and runs already: no instance is started, and nothing is known of it but
-	// its output.
+	// its output. CommitIntervalMax, Dir and StateDir say nothing then.
 	External bool
-	// Rate is events per second. What is sent in the first Warmup does not count.
+	// Rate is events per second. What is sent in the first Warmup does not count. Both times are whole seconds.
 	Rate             int
 	Warmup, Duration time.Duration
 	// CommitIntervalMax is the application's, 0 for its default.
@@ -39,12 +39,21 @@ type Config struct {
 	Histogram string
 }
 
+// ErrUnusable says that a configuration or its topics do not fit. Nothing was measured.
+var ErrUnusable = errors.New("this cannot be measured")
+
 func (cfg Config) validate() error {
-	if cfg.Rate < 1 || cfg.Warmup < time.Second || cfg.Duration < time.Second {
-		return errors.New("a rate is at least 1 event per second, warm-up and duration are at least 1 s")
+	whole := func(d time.Duration) bool { return d >= time.Second && d%time.Second == 0 }
+	if cfg.Rate < 1 || cfg.Partitions < 1 || !whole(cfg.Warmup) || !whole(cfg.Duration) {
+		return fmt.Errorf("%w: rate and partitions are at least 1, warm-up and duration whole seconds of at least one", ErrUnusable)
 	}
-	_, err := findWorkload(cfg.Workload)
-	return err
+	if cfg.External && cfg.CPUProfile != "" {
+		return fmt.Errorf("%w: only of an application that is started here there can be a CPU profile", ErrUnusable)
+	}
+	if _, err := findWorkload(cfg.Workload); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return nil
 }
 
 // Result is what a measurement has found.
@@ -159,7 +168,7 @@ func (r *Result) end(ctx context.Context, load *Load, app *Instance) error {
 // String is the result in one block for people.
 func (r Result) String() string {
 	of := fmt.Sprintf("%.0f commits/s, %d aborts, %.2f cores", r.Commits, r.Aborts, r.Cores)
-	if r.Commits == 0 {
+	if r.Cores == 0 {
 		of = "an external application"
 	}
 	return fmt.Sprintf("latency  %s\nproduce  %s\n         %s, producer at most %.1f ms late, load %s -> %s", r.Latency, r.Produce, of,
@@ -173,6 +182,9 @@ func (cfg Config) topics() Topics {
 	}
 	if cfg.Out != "" {
 		t.Out = cfg.Out
+	}
+	if cfg.External {
+		t.Dead = "" // whether it has one is its own business
 	}
 	return t
 }

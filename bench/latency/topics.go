@@ -2,14 +2,18 @@ package latency
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/onceward/onceward/bench/topics"
 )
 
 // Topics are the user topics of one measurement. All of them exist with equal partition counts before an instance starts.
 type Topics struct {
-	In, Out, Dead string
-	Partitions    int32
+	In, Out string
+	// Dead takes dead letters, of which there are none; empty for an application that is not started here.
+	Dead       string
+	Partitions int32
 }
 
 // TopicsOf returns the topics of an application, as far as nothing else is said.
@@ -20,7 +24,35 @@ func TopicsOf(application string, partitions int32) Topics {
 // lane returns the input partition of an event, and so the task that processes it.
 func (t Topics) lane(event uint64) int32 { return int32(event % accounts % uint64(t.Partitions)) }
 
-// Create makes the topics and waits until every partition has a leader. Topics that are there have to be without records.
+// Create makes those of the topics that are not there, and waits until every partition has a leader. Input and output have to be without
+// records: each would be taken for an event of the measurement.
 func (t Topics) Create(ctx context.Context, brokers []string) error {
-	return topics.Create(ctx, brokers, t.Partitions, t.In, t.Out, t.Dead)
+	names := []string{t.In, t.Out}
+	if t.Dead != "" {
+		names = append(names, t.Dead)
+	}
+	err := topics.Create(ctx, brokers, t.Partitions, names...)
+	if errors.Is(err, topics.ErrPartitions) {
+		return fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	if err != nil {
+		return err
+	}
+	c, err := topics.Connect(brokers)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for _, name := range names[:2] {
+		for p := range t.Partitions {
+			end, err := c.End(ctx, name, p)
+			if err != nil {
+				return err
+			}
+			if end > 0 {
+				return fmt.Errorf("%w: topic %s has records already; name another one", ErrUnusable, name)
+			}
+		}
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/onceward/onceward/bench/latency"
 	"github.com/onceward/onceward/bench/throughput"
 	"github.com/onceward/onceward/bench/workload"
 	"github.com/onceward/onceward/txn"
@@ -122,7 +123,7 @@ func (p *process) measured(run func(ctx context.Context) error) error {
 		return nil
 	case ctx.Err() != nil && p.ctx.Err() == nil:
 		return errors.New("ended by a signal before there was a result")
-	case errors.Is(err, throughput.ErrUnusable):
+	case errors.Is(err, throughput.ErrUnusable), errors.Is(err, latency.ErrUnusable):
 		return &usageError{err}
 	}
 	if _, ok := errors.AsType[*txn.ConfigError](err); ok {

@@ -37,8 +37,12 @@ func (benchLatencyCommand) Help() string {
 
 // Run measures.
 func (c *benchLatencyCommand) Run(p *process) error {
-	if c.Partitions < 1 || c.Rate < 1 || c.Warmup < time.Second || c.Duration < time.Second {
-		return usage("--partitions and --rate must be at least 1, --warmup and --duration at least 1s")
+	whole := func(d time.Duration) bool { return d >= time.Second && d%time.Second == 0 }
+	switch {
+	case c.Partitions < 1 || c.Rate < 1 || !whole(c.Warmup) || !whole(c.Duration):
+		return usage("--partitions and --rate must be at least 1, --warmup and --duration whole seconds of at least 1s")
+	case c.External && c.CPUProfile != "":
+		return usage("--cpuprofile is of an application that is started here, and with --external none is")
 	}
 	return p.measured(func(ctx context.Context) (err error) {
 		dir, err := os.MkdirTemp("", "onceward-latency-")
@@ -50,7 +54,10 @@ func (c *benchLatencyCommand) Run(p *process) error {
 			Rate: c.Rate, Warmup: c.Warmup, Duration: c.Duration, CommitIntervalMax: c.CommitInterval, Dir: dir, StateDir: c.StateDir,
 			CPUProfile: c.CPUProfile, InstanceArgs: []string{"bench", "instance"}, Histogram: c.Histogram,
 		})
-		if err != nil {
+		switch {
+		case ctx.Err() != nil: // nobody wants to know
+			return errors.Join(err, os.RemoveAll(dir))
+		case err != nil:
 			_ = os.Remove(dir) // it stays if there is a log in it
 			return err
 		}

@@ -66,10 +66,11 @@
 //
 // # Benchmarks
 //
-// bench measures on a cluster that runs. bench fill writes the input of a workload, bench run processes it as an application
-// of this process until so many records are committed, and reports what package throughput measures; then it reads input, output and
-// state again and compares. bench check does that for an output that somebody else has written. bench latency sends events at a
-// rate, through an application that it starts as a process of its own, or with --external through one that runs already.
+// bench measures on a cluster that runs, and that takes clients without TLS and SASL. bench fill writes the input of a workload, bench
+// run processes it as an application of this process until so many records are committed, and reports what package throughput measures;
+// then it reads input, output and state again and compares. bench check does that for an output that somebody else has written. bench
+// latency sends events at a rate, through an application that it starts as a process of its own, or with --external through one that runs
+// already.
 //
 // # Signals
 //
