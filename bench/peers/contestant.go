@@ -31,6 +31,9 @@ const (
 	Loop         = "loop"
 )
 
+// contestantNames are all of them.
+var contestantNames = []string{Onceward, Streams, StreamsTuned, StreamsSmall, streamsStatic, Loop}
+
 // contestant is a way to run a workload.
 type contestant struct {
 	name string

@@ -14,12 +14,13 @@
 //     needs state.
 //
 // Kafka Streams has less to do in the workloads with dedupe: its inbox keeps a timestamp of each id, Onceward's also the hash
-// of the payload, by which it tells a duplicate from a conflict. Its state is in RocksDB in every workload.
+// of the payload, by which it tells a duplicate from a conflict. Its state is in RocksDB in every workload. Nobody is told how to
+// compress what it writes, but the loop, which does not.
 //
 // # Rules
 //
 // Each run is a process of its own, on an output topic of its own, which are all alike; both are gone after it, and so are the
-// changelogs: nobody works on what another one has left. The input is written once, and is the same topic for all.
+// changelogs: nobody works on what another one has left. The input is written once, not compressed, and is the same topic for all.
 // Times are taken from outside and alike (throughput.Watch): committed offsets, the steady state from a quarter of the records
 // on. So neither the start of a JVM nor its warm-up is in a rate. After each run the output is recomputed from the input
 // (throughput.Check), and the stores are compared with what they have to hold. A wrong answer ends the measurement: there is no

@@ -139,6 +139,11 @@ func newMeasurement(ctx context.Context, cfg Config) (_ *measurement, err error)
 	if m.cfg.Progress == nil {
 		m.cfg.Progress = io.Discard
 	}
+	for _, name := range cfg.Only {
+		if !slices.Contains(contestantNames, name) {
+			return nil, fmt.Errorf("there is no contestant %q; there are %s", name, strings.Join(contestantNames, ", "))
+		}
+	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, err
 	}

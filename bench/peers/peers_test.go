@@ -126,6 +126,12 @@ func TestMeasureWithJava(t *testing.T) {
 		t.Errorf("the report is\n%s", text)
 	}
 
+	cfg.Only = []string{"stream"}
+	if _, err := Measure(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "there is no contestant \"stream\"") {
+		t.Errorf("of a contestant that is not there it says %v", err)
+	}
+	cfg.Only = nil
+
 	cfg.Tunings = []streams.Tuning{{Name: "one", Threads: 1}, {Name: "two", Threads: 2}}
 	s, err := Sweep(t.Context(), cfg)
 	if err != nil || len(s.Choices["pass"].Tunings) != 2 || s.Choices["pass"].SmallHeap != heaps[0] {

@@ -91,12 +91,13 @@ func (p *page) comparison(c Comparison) {
 		p.line("| %s | %s | %s | %s | %s | %s |", name, of(rateK).Text(0), of(Run.AppCPU).Text(2), of(Run.BrokerCPU).Text(2),
 			of(func(r Run) float64 { return r.ToFirstCommit }).Text(1), of(peakMiB).Text(0))
 	}
-	p.line("\nEvery run, in k records/s of the steady state (from the start):\n")
+	p.line("\nEvery run: k records/s of the steady state (from the start); CPU seconds per million of the application and of the broker:\n")
 	p.line("| round | load before | %s |\n|---|---|%s", strings.Join(names, " | "), strings.Repeat("---|", len(names)))
 	for n, round := range c.Rounds {
 		cells := make([]string, len(names))
 		for _, run := range round.Runs {
-			cells[slices.Index(names, run.Contestant)] = fmt.Sprintf("%.1f (%.1f)", rateK(run), run.RecordsPerSecond/1e3)
+			cells[slices.Index(names, run.Contestant)] = fmt.Sprintf("%.1f (%.1f); %.2f and %.2f", rateK(run), run.RecordsPerSecond/1e3,
+				run.AppCPU(), run.BrokerCPU())
 		}
 		p.line("| %d | %s | %s |", n+1, round.Load, strings.Join(cells, " | "))
 	}

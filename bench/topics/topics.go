@@ -1,4 +1,6 @@
-// Package topics makes the topics of measurements.
+// Package topics is what measurements do on a cluster beside the applications that they measure: it makes topics and waits for their
+// leaders, waits for groups to come and go, and deletes what was made. Its functions, and the methods of a [Cluster], may be called from
+// any goroutine.
 package topics
 
 import (

@@ -97,8 +97,10 @@ func parse() (cfg peers.Config, o options, err error) {
 	flag.StringVar(&cfg.Dir, "dir", "", "directory for state and logs (default: a temporary one, removed)")
 	flag.StringVar(&o.out, "out", "", "directory for RESULTS.md, RESULTS.json and RESULTS.svg")
 	flag.Parse()
-	if *brokers == "" || flag.NArg() > 0 {
-		flag.Usage()
+	if flag.NArg() > 0 {
+		return cfg, o, fmt.Errorf("%q is no flag; -help lists them", flag.Arg(0))
+	}
+	if *brokers == "" {
 		return cfg, o, errors.New("-brokers is required")
 	}
 	cfg.Brokers, cfg.Partitions = strings.Split(*brokers, ","), int32(*partitions)

@@ -4,19 +4,37 @@ import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StoreQueryParameters;
+import org.apache.kafka.streams.errors.InvalidStateStoreException;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.QueryableStoreTypes;
 import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 
 /** What key-value stores hold, for the comparison with what they should hold. */
 final class Contents {
+    /** How often, and how many milliseconds apart, stores are asked that move from one thread to another. */
+    private static final int TRIES = 100;
+    private static final int BETWEEN = 100;
+
     private Contents() { }
 
     /**
      * An array of JSON with an object for each store: its number of entries in all partitions, and the sum over them of the 64-bit
      * FNV-1a of key and value, in hexadecimal.
      */
-    static String json(KafkaStreams streams, String[] stores) {
+    static String json(KafkaStreams streams, String[] stores) throws InterruptedException {
+        for (int n = 1; ; n++) {
+            try {
+                return read(streams, stores);
+            } catch (InvalidStateStoreException e) {
+                if (n == TRIES) {
+                    throw e;
+                }
+                Thread.sleep(BETWEEN);
+            }
+        }
+    }
+
+    private static String read(KafkaStreams streams, String[] stores) {
         StringJoiner out = new StringJoiner(",", "[", "]");
         for (String name : stores) {
             ReadOnlyKeyValueStore<Bytes, Object> store =
