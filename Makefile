@@ -7,15 +7,16 @@ FIGURES   ?= $(CURDIR)/bin/figures
 REPORT    ?= $(CURDIR)/bench
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench bench-latency bench-restore bench-state figures soak soak-state verify-copy clean
+.PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench bench-go bench-compare bench-baseline bench-latency
+.PHONY: bench-restore bench-peers bench-sweep bench-state figures soak soak-state verify-copy clean
 
 help: ## show this list
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## the payment drill on the embedded broker, with kills; ends with a table
 	$(GO) run ./cmd/onceward demo
 
-test: ## every test; those on real Kafka need Java 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
+test: ## every test; those on real Kafka need a JDK 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
 	$(GO) vet ./...
 	$(GO) test -timeout 20m ./...
 	@$(GO) test -v -run '^TestKafkaIsFound$$' ./e2e/cluster | { grep '^NOT RUN' || true; } # go test is silent about what passes
@@ -59,11 +60,9 @@ cross: ## compile the command for Linux, macOS and Windows
 build: ## the command, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/onceward ./cmd/onceward
 
-bench: ## every workload on real Kafka, 8 million records each, outputs and state checked; results in FIGURES
+bench: ## every workload on real Kafka, 8 million records each, outputs and state checked; results in FIGURES; needs Java 17 and Maven
 	mkdir -p $(FIGURES)
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestWorkloads$$' ./e2e/figures
-
-.PHONY: bench-go bench-compare bench-baseline
 
 bench-go: ## the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
@@ -81,23 +80,21 @@ bench-baseline: ## make bench/baseline.txt anew, on a machine that does nothing 
 bench-latency: ## latency of dedupe and ledger at 10,000 events/s on the cluster BROKERS=host:port
 	$(GO) run ./cmd/onceward bench latency --brokers "$(BROKERS)" --application "latency-$(shell date +%s)"
 
-bench-restore: ## restore of 4 million records beside Kafka Streams, on a broker of its own or BROKERS; needs Java 17 and Maven; results in FIGURES
+bench-restore: ## restore of 4 million records beside Kafka Streams, on a broker of its own or BROKERS; needs a JDK 17 and Maven; results in FIGURES
 ifdef BROKERS
 	$(GO) run ./bench/restore/run -brokers "$(BROKERS)" -out "$(FIGURES)"
 else
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestRestore$$' ./e2e/figures
 endif
 
-.PHONY: bench-peers bench-sweep
-
-bench-peers: ## Onceward beside Kafka Streams and a plain loop, on a broker of its own or BROKERS, about two hours; needs Java 17 and Maven; results in REPORT (bench)
+bench-peers: ## Onceward beside Kafka Streams and a plain loop, on a broker of its own or BROKERS, about two hours; needs a JDK 17 and Maven; results in REPORT (bench)
 ifdef BROKERS
 	$(GO) run ./bench/peers/run -brokers "$(BROKERS)" -flights e2e/flights/testdata/flights.csv.gz -out "$(REPORT)"
 else
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(REPORT)) $(GO) test -count=1 -v -timeout 8h -run '^TestPeers$$' ./e2e/figures
 endif
 
-bench-sweep: ## the fastest settings of Kafka Streams for bench-peers, about an hour; results in bench/peers/sweep.json
+bench-sweep: ## the fastest settings of Kafka Streams for bench-peers, about an hour; needs a JDK 17 and Maven; results in bench/peers/sweep.json
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(CURDIR)/bench/peers $(GO) test -count=1 -v -timeout 8h -run '^TestSweep$$' ./e2e/figures
 
 bench-state: ## cost of state at 1, 10 and 50 million keys, and a reopen after kill -9; needs 15 GB of disk; results in FIGURES
