@@ -4,17 +4,19 @@ GO        ?= go
 RACE_PKGS ?= ./...
 LINT_VERSION ?= v2.15.0
 FIGURES   ?= $(CURDIR)/bin/figures
+REPORT    ?= $(CURDIR)/bench
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench bench-latency bench-restore bench-state figures soak soak-state verify-copy clean
+.PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench bench-go bench-compare bench-baseline bench-latency
+.PHONY: bench-restore bench-peers bench-sweep bench-state figures soak soak-state verify-copy clean
 
 help: ## show this list
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## the payment drill on the embedded broker, with kills; ends with a table
 	$(GO) run ./cmd/onceward demo
 
-test: ## every test; those on real Kafka need Java 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
+test: ## every test; those on real Kafka need a JDK 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
 	$(GO) vet ./...
 	$(GO) test -timeout 20m ./...
 	@$(GO) test -v -run '^TestKafkaIsFound$$' ./e2e/cluster | { grep '^NOT RUN' || true; } # go test is silent about what passes
@@ -58,18 +60,42 @@ cross: ## compile the command for Linux, macOS and Windows
 build: ## the command, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/onceward ./cmd/onceward
 
-bench: ## the Go benchmarks
+bench: ## every workload on real Kafka, 8 million records each, outputs and state checked; results in FIGURES; needs Java 17 and Maven
+	mkdir -p $(FIGURES)
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestWorkloads$$' ./e2e/figures
+
+bench-go: ## the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-bench-latency: ## latency of dedupe and ledger at 10,000 events/s on the cluster BROKERS=host:port
-	$(GO) run ./bench/latency/run -brokers "$(BROKERS)"
+bench-compare: ## the Go benchmarks of the hot parts against bench/baseline.txt; fails if one is over 10 % slower. BASELINE=file is another one
+	mkdir -p bin
+	./bench/hot > bin/bench.txt
+	./bench/compare "$(or $(BASELINE),bench/baseline.txt)" bin/bench.txt
 
-bench-restore: ## restore of 4 million records beside Kafka Streams, on a broker of its own or BROKERS; needs Java 17 and Maven; results in FIGURES
+bench-baseline: ## make bench/baseline.txt anew, on a machine that does nothing else
+	mkdir -p bin
+	./bench/hot > bin/bench.txt
+	mv bin/bench.txt bench/baseline.txt
+
+bench-latency: ## latency of dedupe and ledger at 10,000 events/s on the cluster BROKERS=host:port
+	$(GO) run ./cmd/onceward bench latency --brokers "$(BROKERS)" --application "latency-$(shell date +%s)"
+
+bench-restore: ## restore of 4 million records beside Kafka Streams, on a broker of its own or BROKERS; needs a JDK 17 and Maven; results in FIGURES
 ifdef BROKERS
 	$(GO) run ./bench/restore/run -brokers "$(BROKERS)" -out "$(FIGURES)"
 else
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestRestore$$' ./e2e/figures
 endif
+
+bench-peers: ## Onceward beside Kafka Streams and a plain loop, on a broker of its own or BROKERS, about two hours; needs a JDK 17 and Maven; results in REPORT (bench)
+ifdef BROKERS
+	$(GO) run ./bench/peers/run -brokers "$(BROKERS)" -flights e2e/flights/testdata/flights.csv.gz -out "$(REPORT)"
+else
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(REPORT)) $(GO) test -count=1 -v -timeout 8h -run '^TestPeers$$' ./e2e/figures
+endif
+
+bench-sweep: ## the fastest settings of Kafka Streams for bench-peers, about an hour; needs a JDK 17 and Maven; results in bench/peers/sweep.json
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(CURDIR)/bench/peers $(GO) test -count=1 -v -timeout 8h -run '^TestSweep$$' ./e2e/figures
 
 bench-state: ## cost of state at 1, 10 and 50 million keys, and a reopen after kill -9; needs 15 GB of disk; results in FIGURES
 	$(GO) run ./bench/state/run -out "$(FIGURES)"

@@ -2,7 +2,8 @@
 // benchmarks in this package run on the embedded broker, whose cost is small and constant, so that they show the cost of the
 // runtime.
 //
-// The tools are in directories of their own, each with a command in its directory run: latency measures an application under
-// steady load, restore the restore of state beside Kafka Streams, state the cost of state by its size. Packages load and measure
-// are what they share.
+// Package workload is what is measured, throughput and latency measure it; `onceward bench` is their command. Packages restore and
+// state, each with a command in its directory run, measure the restore of state beside Kafka Streams, and the cost of state by its size.
+// Package peers compares throughput, latency and recovery with Kafka Streams and with a plain loop. Packages load, topics and measure are
+// what they share. COSTS.md says where a record's time goes.
 package bench

@@ -1,5 +1,5 @@
 // Package latency measures how long a record takes from the moment it should be sent until a read_committed reader has it, and what
-// kills and restarts do to that. It is the library behind the tool in the directory run; the end-to-end figures use it too.
+// kills and restarts do to that. It is the library behind `onceward bench latency`; the end-to-end figures use it too.
 //
 // # Method
 //
@@ -11,8 +11,9 @@
 //
 // # Workload
 //
-// Inbox dedupe by event id, then a ledger posting per account; each event leads to one balance on the output topic, and the balance
-// names the event. Every event is new, so both stores grow with every event.
+// One of package workload, the ledger if none is named: dedupe by event id, then a posting per account. Each event leads to one output,
+// which has the event's clock. The clock is the time at which the event was due, and so it names the event. Every event is new, so
+// stores grow with every event. The application may be anybody's ([Config].External): it is known by its output alone.
 //
 // # What the figures contain
 //

@@ -22,6 +22,8 @@ type Settings struct {
 	Instance    string
 	StateDir    string
 	Topics      Topics
+	// Workload is a name of package workload; empty is [WorkloadDefault].
+	Workload string
 	// Remain keeps the membership at a stop in order.
 	Remain             bool
 	SessionTimeout     time.Duration
@@ -42,7 +44,7 @@ func RunInstance() { measure.Run(envInstance, Settings.run) }
 func (s Settings) run() (err error) {
 	ctx, stop := measure.UntilTold()
 	defer stop()
-	t, err := Topology(s.Application, s.Topics)
+	t, err := Topology(s.Application, s.Workload, s.Topics)
 	if err != nil {
 		return err
 	}
@@ -90,9 +92,11 @@ type Instance struct {
 	measure.Instance
 }
 
-// NewInstance returns an instance that is not started yet.
-func NewInstance(s Settings) *Instance {
-	return &Instance{s, measure.Instance{Name: "instance " + s.Instance, Variable: envInstance, Told: s, LogPath: s.Log}}
+// NewInstance returns an instance that is not started yet. The arguments are for a program that has to be told to call [RunInstance].
+func NewInstance(s Settings, args ...string) *Instance {
+	return &Instance{s, measure.Instance{
+		Name: "instance " + s.Instance, Variable: envInstance, Told: s, Args: args, LogPath: s.Log,
+	}}
 }
 
 // Status asks the process; it fails while it is not up yet.

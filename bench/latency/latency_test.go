@@ -1,16 +1,19 @@
 package latency
 
 import (
+	"encoding/binary"
+	"errors"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/onceward/onceward/internal/leaktest"
-	"github.com/onceward/onceward/processors/ledger"
+	"github.com/onceward/onceward/e2e/leaktest"
 )
 
 // TestMain lets the test binary be an instance too.
@@ -25,12 +28,21 @@ func TestScheduleAgrees(t *testing.T) {
 		s := Schedule{Start: time.Now(), Rate: rate}
 		for _, event := range []uint64{0, 1, 2, 999, 1_000_003, 50_000_000} {
 			due := s.Due(event)
+			if got, ok := s.Event(due.UnixNano()); !ok || got != event {
+				t.Errorf("at %d/s, event %d is due when event %d is (%v)", rate, got, event, ok)
+			}
+			if got, ok := s.Event(due.UnixNano() + 1); ok {
+				t.Errorf("at %d/s, event %d is due a nanosecond after event %d", rate, got, event)
+			}
 			if got := s.DueAt(due); got != event+1 && got != event { // Due rounds down to nanoseconds
 				t.Errorf("at %d/s, %d events are due when event %d is", rate, got, event)
 			}
 			if got := s.DueAt(due.Add(time.Second/time.Duration(rate) - 2)); got != event+1 {
 				t.Errorf("at %d/s, %d events are due just before event %d is", rate, got, event+1)
 			}
+		}
+		if event, ok := s.Event(s.Start.UnixNano() - 1); ok {
+			t.Errorf("at %d/s, event %d is due before the start", rate, event)
 		}
 		if got := s.DueAt(s.Start.Add(-time.Nanosecond)); got != 0 {
 			t.Errorf("%d events are due before the start", got)
@@ -53,21 +65,13 @@ func TestPercentilesAreMeasuredValues(t *testing.T) {
 	}
 }
 
-// output returns the fetch of a balance that names the event.
-func output(t *testing.T, events ...uint64) kgo.Fetches {
-	t.Helper()
+// output returns the fetch of outputs that name the events.
+func output(s Schedule, events ...uint64) kgo.Fetches {
 	var records []*kgo.Record
 	for _, event := range events {
-		_, value := encode(event)
-		c, err := contribution(record{Value: value})
-		if err != nil {
-			t.Fatal(err)
-		}
-		balance, err := ledger.BalanceCodec().Append(nil, ledger.Balance{Count: 1, Amounts: c.Amounts, Contribution: c.ID})
-		if err != nil {
-			t.Fatal(err)
-		}
-		records = append(records, &kgo.Record{Topic: "out", Value: balance})
+		value := make([]byte, 32) // count and balance are not looked at
+		binary.BigEndian.PutUint64(value[24:], uint64(s.Due(event).UnixNano()))
+		records = append(records, &kgo.Record{Topic: "out", Value: value})
 	}
 	return kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "out", Partitions: []kgo.FetchPartition{{Records: records}}}}}}
 }
@@ -80,13 +84,13 @@ func newTestReader(t *testing.T) *Reader {
 // TestReaderFindsLossAndDoubles: the controls without which no figure would count.
 func TestReaderFindsLossAndDoubles(t *testing.T) {
 	r := newTestReader(t)
-	if err := r.note(output(t, 0, 1, 3), 10*time.Millisecond); err != nil {
+	if err := r.note(output(r.schedule, 0, 1, 3), 10*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Latencies(0, 4); err == nil {
 		t.Error("event 2 is missing, and nothing was said")
 	}
-	if err := r.note(output(t, 2), 20*time.Millisecond); err != nil {
+	if err := r.note(output(r.schedule, 2), 20*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	got, err := r.Latencies(0, 4)
@@ -98,7 +102,7 @@ func TestReaderFindsLossAndDoubles(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("latencies %v, want %v", got, want)
 	}
-	if err := r.note(output(t, 1), 30*time.Millisecond); err != nil {
+	if err := r.note(output(r.schedule, 1), 30*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Latencies(0, 4); err == nil {
@@ -107,7 +111,7 @@ func TestReaderFindsLossAndDoubles(t *testing.T) {
 	if err := r.note(kgo.Fetches{{Topics: []kgo.FetchTopic{{Partitions: []kgo.FetchPartition{{
 		Records: []*kgo.Record{{Value: []byte("x")}},
 	}}}}}}, 0); err == nil {
-		t.Error("a record that is no balance was taken for one")
+		t.Error("a record that is no output was taken for one")
 	}
 }
 
@@ -116,7 +120,7 @@ func TestPauses(t *testing.T) {
 	r := newTestReader(t)
 	// Even events are lane 0, odd ones lane 1.
 	for at, events := range map[time.Duration][]uint64{10: {0, 1}, 20: {2, 3}, 55: {4}, 60: {6}} {
-		if err := r.note(output(t, events...), at*time.Millisecond); err != nil {
+		if err := r.note(output(r.schedule, events...), at*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,7 +141,7 @@ func TestMeasureOnEmbeddedBroker(t *testing.T) {
 	dir := t.TempDir()
 	r, err := Measure(t.Context(), Config{
 		Brokers: broker.ListenAddrs(), Name: "measured", Partitions: 2, Rate: 500, Warmup: time.Second, Duration: time.Second,
-		Dir: dir, Profile: true,
+		Dir: dir, CPUProfile: filepath.Join(dir, "app.pprof"), Histogram: filepath.Join(dir, "latency.hgrm"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -145,8 +149,50 @@ func TestMeasureOnEmbeddedBroker(t *testing.T) {
 	if r.Latency.Count != 500 || r.Latency.Min <= 0 || r.Produce.Count < 1000 || r.Commits <= 0 || r.Cores <= 0 {
 		t.Errorf("measured %+v", r)
 	}
-	info, err := os.Stat(dir + "/app.pprof")
+	info, err := os.Stat(filepath.Join(dir, "app.pprof"))
 	if err != nil || info.Size() == 0 {
 		t.Errorf("there is no profile: %v", err)
+	}
+	histogram, err := os.ReadFile(filepath.Join(dir, "latency.hgrm"))
+	if err != nil || !strings.Contains(string(histogram), "Total count    =          500") {
+		t.Errorf("the histogram, %v:\n%s", err, histogram)
+	}
+}
+
+// TestUnusable: what does not fit is refused before anything is sent.
+func TestUnusable(t *testing.T) {
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "used-in"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broker.Close()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(broker.ListenAddrs()...), kgo.DefaultProduceTopic("used-in"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.ProduceSync(t.Context(), &kgo.Record{Value: []byte("old")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	good := Config{
+		Brokers: broker.ListenAddrs(), Name: "new", Partitions: 2, Rate: 1, Warmup: time.Second, Duration: time.Second, Dir: t.TempDir(),
+	}
+	for name, spoil := range map[string]func(c *Config){
+		"half a second":                      func(c *Config) { c.Warmup += 500 * time.Millisecond },
+		"no time":                            func(c *Config) { c.Duration = 0 },
+		"no rate":                            func(c *Config) { c.Rate = 0 },
+		"no partitions":                      func(c *Config) { c.Partitions = 0 },
+		"outputs without a clock":            func(c *Config) { c.Workload = "count" },
+		"a profile of somebody else":         func(c *Config) { c.External, c.CPUProfile = true, "cpu" },
+		"another number of partitions":       func(c *Config) { c.Name, c.Partitions = "used", 3 },
+		"an input that has records":          func(c *Config) { c.Name = "used" },
+		"an output that has records":         func(c *Config) { c.Out = "used-in" },
+		"an output of an external that does": func(c *Config) { c.External, c.Out = true, "used-in" },
+	} {
+		cfg := good
+		spoil(&cfg)
+		if _, err := Measure(t.Context(), cfg); !errors.Is(err, ErrUnusable) {
+			t.Errorf("%s: %v, want %v", name, err, ErrUnusable)
+		}
 	}
 }

@@ -75,7 +75,7 @@ func (p *Producer) Run(ctx context.Context, until uint64) error {
 }
 
 func (p *Producer) send(ctx context.Context, cancel context.CancelCauseFunc, event uint64) {
-	key, value := encode(event)
+	key, value := encode(p.schedule, event)
 	due := p.schedule.Due(event)
 	r := &kgo.Record{Topic: p.topics.In, Partition: p.topics.lane(event), Key: key, Value: value, Timestamp: due}
 	p.cl.Produce(ctx, r, func(_ *kgo.Record, err error) {

@@ -78,7 +78,7 @@ func (r *Reader) note(fetches kgo.Fetches, now time.Duration) error {
 	defer r.mu.Unlock()
 	for it := fetches.RecordIter(); !it.Done(); {
 		rec := it.Next()
-		event, err := eventOf(rec.Value)
+		event, err := eventOf(r.schedule, rec.Value)
 		if err != nil {
 			return fmt.Errorf("reading %s[%d] offset %d: %w", rec.Topic, rec.Partition, rec.Offset, err)
 		}

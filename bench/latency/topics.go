@@ -2,70 +2,57 @@ package latency
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/onceward/onceward/bench/topics"
 )
 
 // Topics are the user topics of one measurement. All of them exist with equal partition counts before an instance starts.
 type Topics struct {
-	In, Out, Dead string
-	Partitions    int32
+	In, Out string
+	// Dead takes dead letters, of which there are none; empty for an application that is not started here.
+	Dead       string
+	Partitions int32
+}
+
+// TopicsOf returns the topics of an application, as far as nothing else is said.
+func TopicsOf(application string, partitions int32) Topics {
+	return Topics{In: application + "-in", Out: application + "-out", Dead: application + "-dead", Partitions: partitions}
 }
 
 // lane returns the input partition of an event, and so the task that processes it.
 func (t Topics) lane(event uint64) int32 { return int32(event % accounts % uint64(t.Partitions)) }
 
-// leadersPoll is how often new topics are looked at.
-const leadersPoll = 20 * time.Millisecond
-
-// CreateTopics creates the topics of an application with that name and waits until every partition has a leader: an instance that
-// came earlier would say that they do not exist.
-func CreateTopics(ctx context.Context, brokers []string, name string, partitions int32) (Topics, error) {
-	t := Topics{In: name + "-in", Out: name + "-out", Dead: name + "-dead", Partitions: partitions}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.MetadataMinAge(leadersPoll/2))
-	if err != nil {
-		return t, fmt.Errorf("creating the topics of %s: %w", name, err)
+// Create makes those of the topics that are not there, and waits until every partition has a leader. Input and output have to be without
+// records: each would be taken for an event of the measurement.
+func (t Topics) Create(ctx context.Context, brokers []string) error {
+	names := []string{t.In, t.Out}
+	if t.Dead != "" {
+		names = append(names, t.Dead)
 	}
-	defer cl.Close()
-	adm := kadm.NewClient(cl)
-	created, err := adm.CreateTopics(ctx, partitions, -1, nil, t.In, t.Out, t.Dead)
-	if err == nil {
-		err = created.Error()
+	err := topics.Create(ctx, brokers, t.Partitions, names...)
+	if errors.Is(err, topics.ErrPartitions) {
+		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	if err != nil {
-		return t, fmt.Errorf("creating the topics of %s: %w", name, err)
+		return err
 	}
-	tick := time.NewTicker(leadersPoll)
-	defer tick.Stop()
-	for {
-		ready, err := led(ctx, adm, t)
-		if ready || err != nil {
-			return t, err
-		}
-		select {
-		case <-ctx.Done():
-			return t, fmt.Errorf("waiting for the leaders of the topics of %s: %w", name, ctx.Err())
-		case <-tick.C:
-		}
-	}
-}
-
-// led reports whether every partition has a leader.
-func led(ctx context.Context, adm *kadm.Client, t Topics) (bool, error) {
-	listed, err := adm.ListTopics(ctx, t.In, t.Out, t.Dead)
+	c, err := topics.Connect(brokers)
 	if err != nil {
-		return false, fmt.Errorf("looking for the leaders of %s, %s and %s: %w", t.In, t.Out, t.Dead, err)
+		return err
 	}
-	n := 0
-	for _, topic := range listed {
-		for _, p := range topic.Partitions {
-			if topic.Err == nil && p.Err == nil && p.Leader >= 0 {
-				n++
+	defer c.Close()
+	for _, name := range names[:2] {
+		for p := range t.Partitions {
+			end, err := c.End(ctx, name, p)
+			if err != nil {
+				return err
+			}
+			if end > 0 {
+				return fmt.Errorf("%w: topic %s has records already; name another one", ErrUnusable, name)
 			}
 		}
 	}
-	return n == 3*int(t.Partitions), nil
+	return nil
 }

@@ -1,60 +1,61 @@
 package latency
 
 import (
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 
-	"github.com/onceward/onceward/processors/inbox"
-	"github.com/onceward/onceward/processors/ledger"
-	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/bench/workload"
 	"github.com/onceward/onceward/topology"
 )
 
-const (
-	// accounts is the number of keys; events go round through them.
-	accounts = 10_000
-	// valueBytes is the size of an event's value: 8 bytes of zero, the event's number, an amount, padding.
-	valueBytes = 100
-)
+// accounts is the number of keys; events go round through them, so that every partition has one as often.
+const accounts = 10_000
 
-// encode returns key and value of an event.
-func encode(event uint64) (key, value []byte) {
-	value = make([]byte, valueBytes)
-	binary.BigEndian.PutUint64(value[8:], event)
-	binary.BigEndian.PutUint64(value[16:], event%1000)
-	return binary.BigEndian.AppendUint64(nil, event%accounts), value
+// WorkloadDefault is the workload that is measured if none is named: dedupe by event id, then a posting per account.
+const WorkloadDefault = "ledger"
+
+// encode returns key and value of an event. Its clock is when it is due, and names the event in the output.
+func encode(s Schedule, event uint64) (key, value []byte) {
+	account := workload.AccountOf(event % accounts)
+	e := workload.Event{
+		Account: account, Counterparty: account, ID: workload.EventID(event), Amount: int64(event % 1000), Clock: s.Due(event).UnixNano(),
+		Padding: event,
+	}
+	buf := e.Append(append(make([]byte, 0, workload.KeyBytes+workload.ValueBytes), account[:]...))
+	return buf[:workload.KeyBytes:workload.KeyBytes], buf[workload.KeyBytes:]
 }
 
-var errNotOurs = errors.New("the balance does not name an event")
+var errNotOurs = errors.New("the output does not name an event of this measurement")
 
-// eventOf returns which event led to a balance.
-func eventOf(value []byte) (uint64, error) {
-	b, err := ledger.BalanceCodec().Decode(value)
+// eventOf returns which event led to an output.
+func eventOf(s Schedule, output []byte) (uint64, error) {
+	clock, err := workload.Clock(output)
 	if err != nil {
 		return 0, err
 	}
-	id, err := hex.DecodeString(b.Contribution)
-	if err != nil || len(id) != 8 {
+	event, ok := s.Event(clock)
+	if !ok {
 		return 0, errNotOurs
 	}
-	return binary.BigEndian.Uint64(id), nil
+	return event, nil
 }
 
-type record = topology.Record[[]byte, []byte]
-
-// contribution is named after the event, so that the balance is too.
-func contribution(r record) (ledger.Contribution, error) {
-	amount := int64(binary.BigEndian.Uint64(r.Value[16:]))
-	return ledger.Contribution{ID: hex.EncodeToString(r.Value[8:16]), Amounts: []int64{amount}}, nil
+// findWorkload returns a workload whose outputs name their events.
+func findWorkload(name string) (workload.Workload, error) {
+	if name == "" {
+		name = WorkloadDefault
+	}
+	w, err := workload.Find(name)
+	if err == nil && (!w.HasClock || w.Shuffles) {
+		err = errors.New("the outputs of workload " + name + " do not say which event led to them; take pass or ledger")
+	}
+	return w, err
 }
 
-// Topology returns inbox dedupe and ledger over the topics.
-func Topology(application string, topics Topics) (*topology.Topology, error) {
-	b := topology.NewBuilder(application, topology.DeadLetters(topics.Dead))
-	in := topology.From(b, topology.Topic(topics.In, schemas.Bytes(), schemas.Bytes()))
-	once := inbox.Dedupe(in, "inbox", func(r record) (string, error) { return hex.EncodeToString(r.Value[:16]), nil })
-	posted := ledger.Post(once.Accepted(), "balances", contribution)
-	posted.Changes().Into(topology.Topic(topics.Out, schemas.Bytes(), ledger.BalanceCodec()))
-	return b.Build()
+// Topology returns the application over the topics.
+func Topology(application, name string, topics Topics) (*topology.Topology, error) {
+	w, err := findWorkload(name)
+	if err != nil {
+		return nil, err
+	}
+	return w.Topology(application, workload.Topics{In: topics.In, Out: topics.Out, Dead: topics.Dead})
 }

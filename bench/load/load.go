@@ -21,7 +21,8 @@ type Record struct {
 // acknowledged. It stops at the first failure; what was acknowledged until then stays.
 func Write(ctx context.Context, brokers []string, topic string, records iter.Seq[Record]) (n int, err error) {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(100_000))
+		kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(100_000),
+		kgo.ProducerBatchCompression(kgo.NoCompression())) // else whoever reads it pays for what only the load has chosen
 	if err != nil {
 		return 0, fmt.Errorf("writing %s: %w", topic, err)
 	}

@@ -5,5 +5,5 @@
 // It writes reports to its standard output and ends when its standard input does; so it does not outlive the measurement, however
 // that ends. One that works until it is told to end, and is started again and again, is an [Instance].
 //
-// A [Process] and an [Instance] belong to one goroutine.
+// A [Process] and an [Instance] belong to one goroutine, but another one may wait for the reports of a Process.
 package measure

@@ -18,6 +18,8 @@ type Instance struct {
 	// Variable and Told are the variable and the settings that it is started with.
 	Variable string
 	Told     any
+	// Args are the arguments of the process, for a program that has to be told to call [Run].
+	Args []string
 	// LogPath is the file that the logs of all lives are appended to.
 	LogPath string
 	// Started is when the process of the current life was started.
@@ -41,6 +43,7 @@ func (i *Instance) Start() error {
 		return err
 	}
 	defer log.Close() // the process has its own
+	cmd.Args = append(cmd.Args, i.Args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if i.stdin, err = cmd.StdinPipe(); err != nil {
 		return err

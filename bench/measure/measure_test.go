@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 const envChild = "ONCEWARD_MEASURE_CHILD"
@@ -62,6 +63,9 @@ func TestProcess(t *testing.T) {
 	if err := p.Report(&got); err != nil || got["answer"] != 43 {
 		t.Errorf("the second report is %v, %v", got, err)
 	}
+	if cpu, err := CPUTime(p.PID()); err != nil || cpu > time.Minute {
+		t.Errorf("it has taken %s of processor time, %v", cpu, err)
+	}
 	if rss, err := p.PeakRSS(); err != nil || runtime.GOOS == "linux" && rss < 1<<20 {
 		t.Errorf("its peak is %d bytes, %v", rss, err)
 	}
@@ -94,5 +98,32 @@ func TestSpread(t *testing.T) {
 		if got := SpreadOf(tc.values); got != tc.want {
 			t.Errorf("the spread of %v is %+v, want %+v", tc.values, got, tc.want)
 		}
+	}
+}
+
+// TestCPUTime: the figure moves on while this process computes.
+func TestCPUTime(t *testing.T) {
+	before, err := CPUTime(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOOS != "linux" {
+		return // it is 0
+	}
+	// Until the clock of the process has moved on by ten ticks, however busy the machine is.
+	for x := uint64(1); ; x = Scatter(x) {
+		if x%1024 != 0 {
+			continue
+		}
+		now, err := CPUTime(os.Getpid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now-before >= 10*tick {
+			break
+		}
+	}
+	if _, err := CPUTime(1 << 30); err == nil {
+		t.Error("a process that does not exist has a processor time")
 	}
 }

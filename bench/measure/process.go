@@ -127,13 +127,21 @@ func (p *Process) CPU() time.Duration {
 	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
+// PID is the number of the process, for [CPUTime].
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // PeakRSS is the largest resident memory of the process so far, in bytes: VmHWM of Linux, and 0 elsewhere. The process has to
 // live.
-func (p *Process) PeakRSS() (int64, error) {
+func (p *Process) PeakRSS() (int64, error) { return peakRSS(strconv.Itoa(p.cmd.Process.Pid)) }
+
+// SelfPeakRSS is the largest resident memory of this process so far, as [Process.PeakRSS].
+func SelfPeakRSS() (int64, error) { return peakRSS("self") }
+
+func peakRSS(process string) (int64, error) {
 	if runtime.GOOS != "linux" {
 		return 0, nil
 	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	status, err := os.ReadFile("/proc/" + process + "/status")
 	if err != nil {
 		return 0, err
 	}

@@ -64,18 +64,6 @@ func (c *Content) add(o Content) {
 	c.Digest += o.Digest
 }
 
-// hashEntry is the 64-bit FNV-1a of key and value. StreamsRestore.java has the same; keys are of one length, so no separator is
-// needed.
-func hashEntry(key, value []byte) uint64 {
-	h := uint64(0xcbf29ce484222325)
-	for _, part := range [][]byte{key, value} {
-		for _, b := range part {
-			h = (h ^ uint64(b)) * 0x100000001b3
-		}
-	}
-	return h
-}
-
 // lane makes the records of one partition, in their order.
 type lane struct {
 	data      Data
@@ -152,7 +140,7 @@ func (d Data) expected(partition int32) Content {
 		key, value := l.next()
 		c.Records++
 		c.Bytes += int64(len(key) + len(value))
-		h := hashEntry(key, value)
+		h := measure.HashEntry(key, value)
 		if id := int(binary.BigEndian.Uint32(key[12:])); id < len(hashes) {
 			c.Digest += h - hashes[id]
 			hashes[id] = h

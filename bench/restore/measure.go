@@ -12,6 +12,8 @@ import (
 
 	"github.com/onceward/onceward/bench/latency"
 	"github.com/onceward/onceward/bench/measure"
+	"github.com/onceward/onceward/bench/peers/streams"
+	"github.com/onceward/onceward/bench/topics"
 )
 
 // Config is one measurement. Topics and a group named after Name are created, and deleted in the end.
@@ -27,35 +29,21 @@ type Config struct {
 	// CacheBytes is Onceward's, 0 for its default.
 	CacheBytes int64
 	// Streams is nil for a measurement of Onceward alone.
-	Streams *Streams
+	Streams *streams.Installation
 	// Tunings and Heaps are tried; nil is a choice of this package's. The first heap is the one with which tunings are compared.
-	Tunings []Tuning
+	Tunings []streams.Tuning
 	Heaps   []string
 	// Progress is told what is done; nil discards it.
 	Progress io.Writer
 }
 
-// heaps are tried in this order, until one costs more than heapLossMax of the rate.
+// heaps are tried in this order, until one costs too much of the rate.
 var heaps = []string{"2g", "1g", "512m", "384m", "256m", "192m", "128m", "96m", "64m", "48m"}
 
-const (
-	heapLossMax = 0.05
-	// runTimeout is far beyond a good restore, and ends one that a heap which is too small keeps from ending.
-	runTimeout = 3 * time.Minute
-)
+// runTimeout is far beyond a good restore, and ends one that a heap which is too small keeps from ending.
+const runTimeout = 3 * time.Minute
 
 var errRunTimeout = fmt.Errorf("no report within %s", runTimeout)
-
-// Trial is a setting of Kafka Streams that was tried.
-type Trial struct {
-	Tuning Tuning `json:"tuning"`
-	Heap   string `json:"heap"`
-	// Rates are in records per second.
-	Rates  []float64 `json:"records_per_second"`
-	Median float64   `json:"median_records_per_second"`
-	// Failed is why it did not get through.
-	Failed string `json:"failed,omitempty"`
-}
 
 // Round is what the contestants did in one turn. The peers are nil in a measurement of Onceward alone.
 type Round struct {
@@ -78,25 +66,19 @@ type Result struct {
 	Limits measure.Limits `json:"limits,omitempty"`
 	// CacheBytes is Onceward's, 0 for its default.
 	CacheBytes int64 `json:"cache_bytes"`
-	// Tunings and Heaps are the trials, Tuning, Heap and SmallHeap what was chosen.
-	Tunings   []Trial `json:"tunings,omitempty"`
-	Heaps     []Trial `json:"heaps,omitempty"`
-	Tuning    Tuning  `json:"tuning,omitzero"`
-	Heap      string  `json:"heap,omitempty"`
-	SmallHeap string  `json:"small_heap,omitempty"`
-	Rounds    []Round `json:"rounds"`
+	// Choice is how Kafka Streams was run.
+	streams.Choice
+	Rounds []Round `json:"rounds"`
 }
 
 // measurement is one run of Measure.
 type measurement struct {
 	cfg     Config
-	cluster *cluster
-	streams Streams
+	cluster *topics.Cluster
+	streams streams.Installation
 	result  Result
 	// want is what each store has to hold after a restore.
 	want Content
-	// runPeer is restorePeer; a test replaces it.
-	runPeer func(ctx context.Context, p peer, read bool) (Restore, report, error)
 }
 
 // Measure fills changelogs and compares the contestants. See the package comment for the order of things.
@@ -111,11 +93,11 @@ func Measure(ctx context.Context, cfg Config) (_ Result, err error) {
 		return Result{}, err
 	}
 	m := newMeasurement(cfg)
-	if m.cluster, err = connect(cfg.Brokers); err != nil {
+	if m.cluster, err = topics.Connect(cfg.Brokers); err != nil {
 		return Result{}, err
 	}
-	defer m.cluster.close()
-	defer func() { err = errors.Join(err, m.cluster.remove(context.WithoutCancel(ctx), cfg.Name)) }()
+	defer m.cluster.Close()
+	defer func() { err = errors.Join(err, remove(context.WithoutCancel(ctx), m.cluster, cfg.Name)) }()
 	for _, step := range []func(context.Context) error{m.prepare, m.warmUp, m.search, m.compare} {
 		if err := step(ctx); err != nil {
 			return Result{}, fmt.Errorf("measuring the restore of %s: %w", cfg.Name, err)
@@ -126,7 +108,6 @@ func Measure(ctx context.Context, cfg Config) (_ Result, err error) {
 
 func newMeasurement(cfg Config) *measurement {
 	m := &measurement{cfg: cfg}
-	m.runPeer = m.restorePeer
 	if m.cfg.Tunings == nil {
 		m.cfg.Tunings = tunings()
 	}
@@ -149,7 +130,7 @@ func (m *measurement) say(format string, args ...any) {
 // prepare fills the changelogs and makes sure of what is in them.
 func (m *measurement) prepare(ctx context.Context) error {
 	d := m.cfg.Data
-	if err := m.cluster.create(ctx, m.cfg.Name, d.Partitions); err != nil {
+	if err := createTopics(ctx, m.cluster, m.cfg.Name, d.Partitions); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -161,7 +142,7 @@ func (m *measurement) prepare(ctx context.Context) error {
 		m.want.add(want)
 		for _, store := range stores {
 			topic := changelog(m.cfg.Name, store)
-			got, err := m.cluster.read(ctx, m.cfg.Brokers, topic, p)
+			got, err := read(ctx, m.cluster, m.cfg.Brokers, topic, p)
 			if err != nil {
 				return err
 			}
@@ -185,12 +166,12 @@ func (m *measurement) warmUp(ctx context.Context) error {
 	if m.cfg.Streams == nil {
 		return nil
 	}
-	m.result.Streams = StreamsVersion
+	m.result.Streams = streams.Version
 	var err error
-	if m.result.Java, err = m.cfg.Streams.version(ctx); err != nil {
+	if m.result.Java, err = m.cfg.Streams.JavaVersion(ctx); err != nil {
 		return err
 	}
-	if m.streams, err = m.cfg.Streams.compile(ctx, m.cfg.Dir); err != nil {
+	if m.streams, err = m.cfg.Streams.Compile(ctx, m.cfg.Dir); err != nil {
 		return err
 	}
 	_, err = m.peer(ctx, peer{m.cfg.Tunings[0], m.cfg.Heaps[0]}, true)
@@ -209,7 +190,7 @@ func (m *measurement) onceward(ctx context.Context, read bool) (*Restore, error)
 
 // peer is one restore by Kafka Streams.
 func (m *measurement) peer(ctx context.Context, p peer, read bool) (*Restore, error) {
-	r, rep, err := m.runPeer(ctx, p, read)
+	r, rep, err := m.restorePeer(ctx, p, read)
 	if err != nil {
 		return nil, fmt.Errorf("Kafka Streams, %s, heap %s: %w", p.Name, p.Heap, err)
 	}
@@ -237,58 +218,22 @@ func (m *measurement) check(who string, rep report, read bool) error {
 }
 
 // search chooses how Kafka Streams is run.
-func (m *measurement) search(ctx context.Context) error {
+func (m *measurement) search(ctx context.Context) (err error) {
 	if m.cfg.Streams == nil {
 		return nil
 	}
-	r := &m.result
-	r.Heap = m.cfg.Heaps[0]
-	best := Trial{}
-	for _, tuning := range m.cfg.Tunings {
-		t, err := m.try(ctx, peer{tuning, r.Heap})
-		if err != nil {
-			return err
-		}
-		r.Tunings = append(r.Tunings, t)
-		if t.Median > best.Median {
-			best = t
-		}
-	}
-	if best.Median == 0 {
-		return fmt.Errorf("no setting of Kafka Streams has got through; the last one: %s", r.Tunings[len(r.Tunings)-1].Failed)
-	}
-	r.Tuning, r.SmallHeap = best.Tuning, r.Heap
-	for _, heap := range m.cfg.Heaps[1:] {
-		t, err := m.try(ctx, peer{r.Tuning, heap})
-		if err != nil {
-			return err
-		}
-		r.Heaps = append(r.Heaps, t)
-		if t.Median < (1-heapLossMax)*best.Median {
-			break
-		}
-		r.SmallHeap = heap
-	}
-	return nil
-}
-
-// try runs a setting. One that does not get through is no error of the measurement, unless it is stopped.
-func (m *measurement) try(ctx context.Context, p peer) (Trial, error) {
-	t := Trial{Tuning: p.Tuning, Heap: p.Heap}
-	for range m.cfg.SearchRuns {
-		r, err := m.peer(ctx, p, false)
-		if ctx.Err() != nil {
-			return t, context.Cause(ctx)
-		}
-		if err != nil {
-			m.say("%v", err)
-			t.Failed = err.Error()
-			return t, nil
-		}
-		t.Rates = append(t.Rates, r.Rate)
-	}
-	t.Median = measure.SpreadOf(t.Rates).Median
-	return t, nil
+	m.result.Choice, err = streams.Search{
+		Tunings: m.cfg.Tunings, Heaps: m.cfg.Heaps, Runs: m.cfg.SearchRuns,
+		Run: func(ctx context.Context, tuning streams.Tuning, heap string) (float64, error) {
+			r, err := m.peer(ctx, peer{tuning, heap}, false)
+			if err != nil {
+				return 0, err
+			}
+			return r.Rate, nil
+		},
+		Failed: func(err error) { m.say("%v", err) },
+	}.Do(ctx)
+	return err
 }
 
 // compare lets the contestants take turns. Who begins changes from round to round.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward/bench/load"
 	"github.com/onceward/onceward/bench/measure"
+	"github.com/onceward/onceward/bench/topics"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -175,7 +176,7 @@ func readStores(app *txn.App, handles []bytesStore, partitions int32) ([]storeRe
 					return nil, errors.Join(err, view.Close())
 				}
 				c.Entries++
-				c.Digest += hashEntry(e.Key, e.Value)
+				c.Digest += measure.HashEntry(e.Key, e.Value)
 			}
 			if err := view.Close(); err != nil {
 				return nil, err
@@ -229,7 +230,7 @@ func (m *measurement) load(ctx context.Context, stateDir string) error {
 			return err
 		}
 		written += int64(count)
-		err = poll(ctx, "the input to be processed", func() (bool, error) {
+		err = topics.Poll(ctx, "the input to be processed", func() (bool, error) {
 			status, err := txn.InstanceStatus(ctx, stateDir)
 			return status.Totals.Records >= written, err
 		})
@@ -242,7 +243,7 @@ func (m *measurement) load(ctx context.Context, stateDir string) error {
 
 // restore lets an instance restore everything into an empty directory.
 func (m *measurement) restore(ctx context.Context, read bool) (_ Restore, _ report, err error) {
-	if err := m.cluster.awaitEmpty(ctx, m.cfg.Name); err != nil {
+	if err := m.cluster.AwaitEmpty(ctx, m.cfg.Name); err != nil {
 		return Restore{}, report{}, err
 	}
 	dir, err := os.MkdirTemp(m.cfg.Dir, "onceward-")

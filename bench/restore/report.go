@@ -2,7 +2,6 @@ package restore
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -109,16 +108,9 @@ func (r Result) Markdown() string {
 		row("Kafka Streams "+r.Streams+", "+r.Tuning.Name+", -Xmx"+r.SmallHeap, s.Small)
 	}
 	line("\nSpeed: **%s** times Kafka Streams with -Xmx%s (aim 2.5, least 1.5).", s.Speed.Text(2), r.Heap)
-	line("Memory: **%s** of Kafka Streams with -Xmx%s, the smallest heap tried that costs it less than %.0f %% (at most 0.5).\n",
-		s.Memory.Text(2), r.SmallHeap, 100*heapLossMax)
+	line("Memory: **%s** of Kafka Streams with -Xmx%s, the smallest heap tried that costs it less than 5 %% (at most 0.5).\n",
+		s.Memory.Text(2), r.SmallHeap)
 	line("Java: %s. Settings of Kafka Streams that were tried, in records/s:\n", r.Java)
-	line("| setting | heap | median | runs |\n|---|---|---|---|")
-	for _, t := range slices.Concat(r.Tunings, r.Heaps) {
-		runs := "did not get through"
-		if t.Failed == "" {
-			runs = fmt.Sprintf("%.0f", t.Rates)
-		}
-		line("| %s %s | %s | %.0f | %s |", t.Tuning.Name, strings.Join(t.Tuning.Properties, " "), t.Heap, t.Median, runs)
-	}
+	out.WriteString(r.Table())
 	return out.String()
 }

@@ -2,7 +2,6 @@ package restore
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -12,7 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/onceward/onceward/bench/measure"
-	"github.com/onceward/onceward/internal/leaktest"
+	"github.com/onceward/onceward/bench/topics"
+	"github.com/onceward/onceward/e2e/leaktest"
 )
 
 // TestMain lets the test binary be an instance too, and a double of Java.
@@ -72,43 +72,6 @@ func TestData(t *testing.T) {
 	}
 }
 
-func TestPomHasTheVersion(t *testing.T) {
-	want := "<artifactId>kafka-streams</artifactId>\n      <version>" + StreamsVersion + "</version>"
-	if !strings.Contains(string(StreamsPOM), want) {
-		t.Errorf("pom.xml does not have version %s of kafka-streams", StreamsVersion)
-	}
-}
-
-// TestSearch: the fastest setting, and with it the smallest heap before the first that costs too much.
-func TestSearch(t *testing.T) {
-	rates := map[string]float64{"2g": 1000, "1g": 980, "512m": 1010, "256m": 940, "128m": 1000}
-	m := newMeasurement(Config{
-		SearchRuns: 1, Streams: &Streams{}, Heaps: []string{"2g", "1g", "512m", "256m", "128m"},
-		Tunings: []Tuning{{Name: "slow", Threads: 1}, {Name: "fast", Threads: 2}, {Name: "broken", Threads: 4}},
-	})
-	m.runPeer = func(_ context.Context, p peer, _ bool) (Restore, report, error) {
-		switch p.Name {
-		case "broken":
-			return Restore{}, report{}, errRecords
-		case "slow":
-			return Restore{Rate: rates[p.Heap] / 2}, report{}, nil
-		}
-		return Restore{Rate: rates[p.Heap]}, report{}, nil
-	}
-	if err := m.search(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r := m.result
-	if r.Tuning.Name != "fast" || r.Heap != "2g" || r.SmallHeap != "512m" || len(r.Heaps) != 3 || r.Tunings[2].Failed == "" {
-		t.Errorf("chosen are %+v, %s and %s; trials %+v", r.Tuning, r.Heap, r.SmallHeap, r.Heaps)
-	}
-	m.cfg.Tunings = m.cfg.Tunings[2:]
-	m.result = Result{}
-	if err := m.search(t.Context()); err == nil {
-		t.Error("no setting got through, and the search went on")
-	}
-}
-
 func TestSummary(t *testing.T) {
 	restore := func(rate float64, rss int64) *Restore { return &Restore{Rate: rate, PeakRSS: rss << 20} }
 	s := Result{Rounds: []Round{
@@ -153,10 +116,10 @@ func TestMeasureOnEmbeddedBroker(t *testing.T) {
 
 	cfg.Name, cfg.Dir = "controlled", t.TempDir()
 	m := newMeasurement(cfg)
-	if m.cluster, err = connect(cfg.Brokers); err != nil {
+	if m.cluster, err = topics.Connect(cfg.Brokers); err != nil {
 		t.Fatal(err)
 	}
-	defer m.cluster.close()
+	defer m.cluster.Close()
 	if err := m.prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}

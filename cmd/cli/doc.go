@@ -17,8 +17,8 @@
 //	2  usage: a flag, the environment, the configuration or the pipeline is wrong, or a newer build has the
 //	   state or the group; nothing was touched
 //	3  data integrity: stored state, changelog and offsets contradict each other, records were deleted before
-//	   they were processed, or stored data is damaged; for demo: a figure differs; for verify: the state is not
-//	   what its changelogs say, or they are not those of the state
+//	   they were processed, or stored data is damaged; for demo: a figure differs; for bench: an answer is wrong;
+//	   for verify: the state is not what its changelogs say, or they are not those of the state
 //
 // What goes wrong is said on the standard error, in one line for each problem: what, where, and what to do.
 //
@@ -69,6 +69,14 @@
 // Neither can rows that only the state has and that are so old that brokers may have deleted or compacted their
 // records by the clock: stores forget by their stream time, which can be far behind it. If there is nothing worse, it
 // ends with 1 and says so.
+//
+// # Benchmarks
+//
+// bench measures on a cluster that runs, and that takes clients without TLS and SASL. bench fill writes the input of a workload, bench
+// run processes it as an application of this process until so many records are committed, and reports what package throughput measures;
+// then it reads input, output and state again and compares. bench check does that for an output that somebody else has written. bench
+// latency sends events at a rate, through an application that it starts as a process of its own, or with --external through one that runs
+// already.
 //
 // # Signals
 //

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/onceward/onceward/bench/throughput"
 	"github.com/onceward/onceward/cmd/internal/demo"
 	"github.com/onceward/onceward/cmd/internal/yamldoc"
 	"github.com/onceward/onceward/cmd/pipeline"
@@ -68,7 +69,7 @@ func codeOf(err error) int {
 // and going on could make it worse.
 func isIntegrity(err error) bool {
 	if errors.Is(err, state.ErrCorrupt) || errors.Is(err, state.ErrBase) || errors.Is(err, txn.ErrIntegrity) ||
-		errors.Is(err, demo.ErrDiffers) || errors.Is(err, errDiffers) {
+		errors.Is(err, demo.ErrDiffers) || errors.Is(err, errDiffers) || errors.Is(err, throughput.ErrWrong) {
 		return true
 	}
 	// Of what stops a task, a permission, a topic that is gone or a record is none of it, unless the record says so itself.

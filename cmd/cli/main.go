@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/onceward/onceward/bench/workload"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -48,7 +49,8 @@ func (p *process) main(args []string) error {
 	var grammar commands
 	parser, err := kong.New(&grammar, kong.Name(p.name), kong.Description(description),
 		kong.Writers(p.out, p.err), kong.NoDefaultHelp(), kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{NoExpandSubcommands: true, WrapUpperBound: helpWidthMax}))
+		kong.ConfigureHelp(kong.HelpOptions{NoExpandSubcommands: true, WrapUpperBound: helpWidthMax}),
+		kong.Vars{"workloads": strings.Join(workload.Names(), ",")})
 	if err != nil {
 		return fmt.Errorf("the command line of this program: %w", err)
 	}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/onceward/onceward/cmd/internal/yamldoc"
 	"github.com/onceward/onceward/cmd/pipeline"
-	"github.com/onceward/onceward/internal/leaktest"
+	"github.com/onceward/onceward/e2e/leaktest"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"

@@ -206,6 +206,17 @@ func (c *Cluster) SASLBrokers() []string {
 	return nil
 }
 
+// PID returns the process of the broker that was started here, for its processor time, and 0 where it has none of its own. Restart makes
+// it another one.
+func (c *Cluster) PID() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n, ok := c.node.(*kafkaNode); ok && n.proc != nil {
+		return n.proc.cmd.Process.Pid
+	}
+	return 0
+}
+
 // Admin returns an admin client that lives as long as the cluster; callers do not close it.
 func (c *Cluster) Admin() *kadm.Client { return c.admin }
 

@@ -39,7 +39,8 @@ func newFleet(t *testing.T, c *cluster.Cluster, n int, partitions int32, rate in
 	f := &fleet{t: t, cluster: c}
 	name := c.Name(t, "app")
 	var err error
-	if f.topics, err = latency.CreateTopics(t.Context(), c.Brokers(), name, partitions); err != nil {
+	f.topics = latency.TopicsOf(name, partitions)
+	if err := f.topics.Create(t.Context(), c.Brokers()); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()

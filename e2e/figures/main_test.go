@@ -4,13 +4,15 @@ import (
 	"testing"
 
 	"github.com/onceward/onceward/bench/latency"
-	"github.com/onceward/onceward/bench/restore"
+	"github.com/onceward/onceward/bench/peers"
+	"github.com/onceward/onceward/bench/throughput"
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
 // TestMain lets the test binary be an instance too: a process of its own, which the scenarios can kill.
 func TestMain(m *testing.M) {
 	latency.RunInstance()
-	restore.RunInstance()
+	throughput.RunInstance()
+	peers.RunInstance() // and those of package restore
 	cluster.Main(m)
 }

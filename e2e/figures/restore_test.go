@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/onceward/onceward/bench/peers/streams"
 	"github.com/onceward/onceward/bench/restore"
 	"github.com/onceward/onceward/e2e/cluster"
 )
@@ -16,7 +17,7 @@ func TestRestore(t *testing.T) {
 	}
 	cfg := restore.Config{
 		Dir: t.TempDir(), Data: restore.Data{Records: 80_000, Partitions: partitions, Updates: 0.2, Seed: 1}, Rounds: 1, SearchRuns: 1,
-		Tunings: []restore.Tuning{{Name: "1 thread, defaults", Threads: 1}}, Heaps: []string{"512m"},
+		Tunings: []streams.Tuning{{Name: "1 thread, defaults", Threads: 1}}, Heaps: []string{"512m"},
 		Progress: t.Output(),
 	}
 	dir := os.Getenv(envFigures)
@@ -25,13 +26,9 @@ func TestRestore(t *testing.T) {
 		c = cluster.Kafka(t)
 	} else {
 		cfg.Data.Records, cfg.Data.Updates, cfg.Rounds, cfg.SearchRuns, cfg.Tunings, cfg.Heaps = 4_000_000, 0.05, 5, 3, nil, nil
-		// As a cluster is by default: the group waits for all threads of Kafka Streams. Else it restores what the next one then takes.
-		c = cluster.OwnWith(t, cluster.KindKafka, cluster.Options{Settings: map[string]string{"group.initial.rebalance.delay.ms": "3000"}})
+		c = peerBroker(t)
 	}
-	java, classes := cluster.Java(t, cluster.Library{
-		Name: "streams-restore-" + restore.StreamsVersion, POM: restore.StreamsPOM, Jar: restore.StreamsJar,
-	})
-	cfg.Brokers, cfg.Name, cfg.Streams = c.Brokers(), c.Name(t, "app"), &restore.Streams{Java: java, ClassPath: classes}
+	cfg.Brokers, cfg.Name, cfg.Streams = c.Brokers(), c.Name(t, "app"), installation(t)
 	r, err := restore.Measure(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -52,4 +49,18 @@ func TestRestore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// peerBroker starts a broker for comparisons with Kafka Streams. Its groups wait for all threads, as they do by default: else the first
+// one restores what the next one then takes. What is deleted goes at once: the disk is not the subject.
+func peerBroker(t *testing.T) *cluster.Cluster {
+	return cluster.OwnWith(t, cluster.KindKafka, cluster.Options{Settings: map[string]string{
+		"group.initial.rebalance.delay.ms": "3000", "log.segment.delete.delay.ms": "1000",
+	}})
+}
+
+// installation is what Kafka Streams is run with.
+func installation(t *testing.T) *streams.Installation {
+	java, classes := cluster.Java(t, cluster.Library{Name: streams.Library, POM: streams.POM, Jar: streams.Jar})
+	return &streams.Installation{Java: java, ClassPath: classes}
 }

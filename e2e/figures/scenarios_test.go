@@ -17,13 +17,13 @@ func measureLatency(t *testing.T, c *cluster.Cluster, p plan) []latency.Result {
 	dir := p.dir
 	var results []latency.Result
 	for n := range p.latencyRuns {
-		name, warmup := c.Name(t, "app"), p.warmup
+		name, warmup, run := c.Name(t, "app"), p.warmup, filepath.Join(dir, fmt.Sprint("latency-", n))
 		if n == 0 {
 			warmup += p.warmBroker
 		}
 		r, err := latency.Measure(t.Context(), latency.Config{
 			Brokers: c.Brokers(), Name: name, Partitions: partitions, Rate: p.rate, Warmup: warmup, Duration: p.duration,
-			Dir: filepath.Join(dir, fmt.Sprint("latency-", n)), Profile: true,
+			Dir: run, CPUProfile: filepath.Join(run, "app.pprof"),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/onceward/onceward/bench/peers/streams"
 	"github.com/onceward/onceward/bench/restore"
 )
 
@@ -59,11 +60,11 @@ func run(ctx context.Context) error {
 		Rounds: *rounds, SearchRuns: *search, CacheBytes: *cache, Progress: os.Stderr,
 	}
 	if !*alone {
-		streams, err := restore.FindStreams(ctx)
+		installation, err := streams.Find(ctx)
 		if err != nil {
 			return err
 		}
-		cfg.Streams = &streams
+		cfg.Streams = &installation
 	}
 	result, err := restore.Measure(ctx, cfg)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/onceward/onceward/internal/leaktest"
+	"github.com/onceward/onceward/e2e/leaktest"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/pkitest"
 	"github.com/onceward/onceward/txn/security"

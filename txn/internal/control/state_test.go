@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/onceward/onceward/internal/leaktest"
+	"github.com/onceward/onceward/e2e/leaktest"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/memstore"
 )

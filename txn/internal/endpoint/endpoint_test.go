@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/onceward/onceward/internal/leaktest"
+	"github.com/onceward/onceward/e2e/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -15,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/onceward/onceward/bench/measure"
+	"github.com/onceward/onceward/bench/peers/streams"
+	"github.com/onceward/onceward/bench/topics"
 )
 
 // The heaps with which the double of Java goes wrong.
@@ -65,17 +67,17 @@ func restoreAsJava(heap string) error {
 		return fmt.Errorf("the properties are %v", properties)
 	}
 	ctx, brokers := context.Background(), strings.Split(properties["bootstrap.servers"], ",")
-	c, err := connect(brokers)
+	c, err := topics.Connect(brokers)
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer c.Close()
 	began := time.Now()
 	var rep report
 	for _, store := range args[3:] {
 		var all Content
 		for p := range int32(2) {
-			content, err := c.read(ctx, brokers, changelog(properties["application.id"], store), p)
+			content, err := read(ctx, c, brokers, changelog(properties["application.id"], store), p)
 			if err != nil {
 				return err
 			}
@@ -112,9 +114,9 @@ func TestCompareOnEmbeddedBroker(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := Config{
-		Brokers: broker.ListenAddrs(), Name: "compared", Dir: t.TempDir(), Rounds: 2, SearchRuns: 1, Streams: &Streams{Java: self},
+		Brokers: broker.ListenAddrs(), Name: "compared", Dir: t.TempDir(), Rounds: 2, SearchRuns: 1, Streams: &streams.Installation{Java: self},
 		Data:    Data{Records: 3200, Partitions: 2, Updates: 0.25, Seed: 7},
-		Tunings: []Tuning{{Name: "one", Threads: 1}, {Name: "two", Threads: 2, Properties: []string{"a=b"}}},
+		Tunings: []streams.Tuning{{Name: "one", Threads: 1}, {Name: "two", Threads: 2, Properties: []string{"a=b"}}},
 		Heaps:   []string{"64m", heapTooSmall},
 	}
 	r, err := Measure(t.Context(), cfg)

@@ -1,28 +1,18 @@
-import java.io.FileInputStream;
-import java.io.InputStream;
-import java.time.Duration;
 import java.util.Map;
 import java.util.Properties;
 import java.util.StringJoiner;
 import java.util.TreeMap;
-import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
-import org.apache.kafka.streams.CloseOptions;
 import org.apache.kafka.streams.KafkaStreams;
-import org.apache.kafka.streams.KeyValue;
-import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.processor.StateRestoreListener;
 import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.Record;
-import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
-import org.apache.kafka.streams.state.QueryableStoreTypes;
-import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 import org.apache.kafka.streams.state.Stores;
 
 /**
@@ -111,38 +101,8 @@ public final class StreamsRestore {
         }
     }
 
-    /** The sum over all entries of the 64-bit FNV-1a of key and value, as package restore computes it. */
-    private static String contents(KafkaStreams streams, String[] stores) {
-        StringJoiner out = new StringJoiner(",", "[", "]");
-        for (String name : stores) {
-            ReadOnlyKeyValueStore<Bytes, byte[]> store =
-                streams.store(StoreQueryParameters.fromNameAndType(name, QueryableStoreTypes.keyValueStore()));
-            long entries = 0;
-            long digest = 0;
-            try (KeyValueIterator<Bytes, byte[]> all = store.all()) {
-                while (all.hasNext()) {
-                    KeyValue<Bytes, byte[]> e = all.next();
-                    digest += fnv(fnv(0xcbf29ce484222325L, e.key.get()), e.value);
-                    entries++;
-                }
-            }
-            out.add("{\"store\":\"" + name + "\",\"entries\":" + entries + ",\"digest\":\"" + Long.toHexString(digest) + "\"}");
-        }
-        return out.toString();
-    }
-
-    private static long fnv(long hash, byte[] bytes) {
-        for (byte b : bytes) {
-            hash = (hash ^ (b & 0xff)) * 0x100000001b3L;
-        }
-        return hash;
-    }
-
     public static void main(String[] args) throws Exception {
-        Properties properties = new Properties();
-        try (InputStream in = new FileInputStream(args[0])) {
-            properties.load(in);
-        }
+        Properties properties = Child.properties(args[0]);
         String[] names = java.util.Arrays.copyOfRange(args, 3, args.length);
         StreamsBuilder builder = new StreamsBuilder();
         for (String name : names) {
@@ -152,23 +112,12 @@ public final class StreamsRestore {
         builder.stream(args[1], Consumed.with(Serdes.Bytes(), Serdes.ByteArray())).process(() -> new Writer(names), names);
 
         Listener listener = new Listener();
-        CountDownLatch running = new CountDownLatch(1);
         KafkaStreams streams = new KafkaStreams(builder.build(), properties);
         streams.setGlobalStateRestoreListener(listener);
-        streams.setStateListener((now, before) -> {
-            if (now == KafkaStreams.State.RUNNING) {
-                running.countDown();
-            } else if (now == KafkaStreams.State.ERROR) {
-                System.err.println("Streams has failed");
-                Runtime.getRuntime().halt(1);
-            }
-        });
-        streams.start();
-        running.await();
-        String contents = args[2].equals("read") ? contents(streams, names) : "[]";
+        Child.start(streams);
+        String contents = args[2].equals("read") ? Contents.json(streams, names) : "[]";
         System.out.println("{\"parts\":" + listener.json() + ",\"contents\":" + contents + "}");
         while (System.in.read() >= 0) { } // the measurement reads this process's memory meanwhile
-        streams.close(CloseOptions.groupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP)
-            .withTimeout(Duration.ofSeconds(30)));
+        Child.close(streams);
     }
 }

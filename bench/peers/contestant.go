@@ -1,0 +1,103 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"github.com/onceward/onceward/bench/measure"
+	"github.com/onceward/onceward/bench/peers/streams"
+	"github.com/onceward/onceward/bench/workload"
+)
+
+// kind is what a contestant is made of.
+type kind string
+
+const (
+	kindOnceward kind = "onceward"
+	kindStreams  kind = "streams"
+	kindLoop     kind = "loop"
+)
+
+// Names of the contestants.
+const (
+	Onceward     = "onceward"
+	Streams      = "streams"
+	StreamsTuned = "streams tuned"
+	StreamsSmall = "streams small"
+	Loop         = "loop"
+)
+
+// contestantNames are all of them.
+var contestantNames = []string{Onceward, Streams, StreamsTuned, StreamsSmall, streamsStatic, Loop}
+
+// contestant is a way to run a workload.
+type contestant struct {
+	name string
+	kind kind
+	// tuning and heap are those of Kafka Streams.
+	tuning streams.Tuning
+	heap   string
+}
+
+// job is one application to run.
+type job struct {
+	workload    string
+	application string
+	in, out     string
+	// dir is the process's own, of one instance: state and settings.
+	dir string
+	// cache bounds the memory of Onceward's state, 0 for the default.
+	cache int64
+	// cores is GOMAXPROCS, 0 for the default.
+	cores int
+}
+
+// command returns what runs the job.
+func (m *measurement) command(ctx context.Context, c contestant, j job) (*exec.Cmd, error) {
+	if err := os.MkdirAll(j.dir, 0o700); err != nil {
+		return nil, err
+	}
+	if c.kind == kindStreams {
+		return m.streams.Command(ctx, streams.Application{
+			Class: "StreamsWorkload", ID: j.application, Brokers: m.cfg.Brokers, Dir: j.dir, Heap: c.heap, Tuning: c.tuning,
+			Own: []string{"bench.workload=" + j.workload, "bench.in=" + j.in, "bench.out=" + j.out},
+		})
+	}
+	cmd, err := measure.Self(ctx, envInstance, settings{
+		Kind: c.kind, Brokers: m.cfg.Brokers, Workload: j.workload, Application: j.application, In: j.in, Out: j.out,
+		StateDir: stateDir(j.dir), CacheBytes: j.cache,
+	})
+	if err == nil && j.cores > 0 {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("GOMAXPROCS=%d", j.cores))
+	}
+	return cmd, err
+}
+
+// stateDir is where an instance of Onceward has its state, in its directory.
+func stateDir(dir string) string { return filepath.Join(dir, "state") }
+
+// contestants are those of a workload, in the order of the first round.
+func (m *measurement) contestants(w workload.Workload) []contestant {
+	all := []contestant{{name: Onceward, kind: kindOnceward}}
+	if m.cfg.Streams != nil {
+		choice := m.choices.choice(w)
+		all = append(all, contestant{name: Streams, kind: kindStreams, tuning: streams.Tuning{Name: "defaults"}},
+			contestant{name: StreamsTuned, kind: kindStreams, tuning: choice.Tuning, heap: choice.Heap})
+		if choice.SmallHeap != choice.Heap {
+			all = append(all, contestant{name: StreamsSmall, kind: kindStreams, tuning: choice.Tuning, heap: choice.SmallHeap})
+		}
+	}
+	if w.Name == "pass" {
+		all = append(all, contestant{name: Loop, kind: kindLoop})
+	}
+	return m.chosen(all)
+}
+
+// chosen are those that take part.
+func (m *measurement) chosen(all []contestant) []contestant {
+	return slices.DeleteFunc(all, func(c contestant) bool { return m.cfg.Only != nil && !slices.Contains(m.cfg.Only, c.name) })
+}

@@ -1,0 +1,77 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/bench/latency"
+	"github.com/onceward/onceward/bench/peers/streams"
+)
+
+// LatencyConfig is how latency is measured: on the workload ledger, with everybody at the defaults.
+type LatencyConfig struct {
+	// Rate is events per second.
+	Rate int
+	// What is sent during Warmup does not count.
+	Warmup, Duration time.Duration
+	// Rounds is how often the contestants take turns.
+	Rounds int
+}
+
+// Latency is one run at a steady rate.
+type Latency struct {
+	Contestant string          `json:"contestant"`
+	Rate       int             `json:"events_per_second"`
+	Latency    latency.Summary `json:"latency"`
+	Load       string          `json:"load"`
+}
+
+// latencies measures the contestants in turns.
+func (m *measurement) latencies(ctx context.Context) error {
+	cfg := m.cfg.Latency
+	if cfg == nil {
+		return nil
+	}
+	all := []contestant{{name: Onceward, kind: kindOnceward}}
+	if m.cfg.Streams != nil {
+		all = append(all, contestant{name: Streams, kind: kindStreams, tuning: streams.Tuning{Name: "defaults"}})
+	}
+	all = m.chosen(all)
+	for n := range cfg.Rounds {
+		first := n % max(1, len(all))
+		for _, c := range slices.Concat(all[first:], all[:first]) {
+			l, err := m.latency(ctx, c)
+			if err != nil {
+				return fmt.Errorf("%s, latency: %w", c.name, err)
+			}
+			m.say("latency      round %d  %-13s  %s", n+1, c.name, l.Latency)
+			m.result.Latency = append(m.result.Latency, l)
+		}
+	}
+	return nil
+}
+
+// latency loads a contestant at the rate. Every event has to come, and to come once.
+func (m *measurement) latency(ctx context.Context, c contestant) (l Latency, err error) {
+	cfg := m.cfg.Latency
+	l = Latency{Contestant: c.name, Rate: cfg.Rate, Load: latency.LoadAverage()}
+	f, err := m.newFleet(ctx, c, 1, cfg.Rate)
+	if err != nil {
+		return l, err
+	}
+	defer func() { err = f.close(ctx, err) }()
+	// The warm-up begins when everything flows: a JVM that has just started is not what is measured.
+	from := f.load.Schedule.DueAt(time.Now().Add(cfg.Warmup))
+	to := from + uint64(cfg.Rate)*uint64(cfg.Duration/time.Second)
+	if err := f.load.Await(ctx, to); err != nil {
+		return l, err
+	}
+	sorted, err := f.load.Reader.Latencies(from, to)
+	if err != nil {
+		return l, err
+	}
+	l.Latency = latency.Summarize(sorted)
+	return l, f.drain(ctx)
+}

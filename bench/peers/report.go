@@ -1,0 +1,206 @@
+package peers
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/bench/measure"
+	"github.com/onceward/onceward/bench/peers/streams"
+	"github.com/onceward/onceward/bench/workload"
+)
+
+// reportName is the name of the files of a report, but for their endings.
+const reportName = "RESULTS"
+
+// Write leaves the result in RESULTS.md, RESULTS.json and RESULTS.svg in the directory, which it makes.
+func (r Result) Write(dir string) error {
+	err := measure.Write(dir, reportName, r.Markdown(), struct {
+		Targets []Target `json:"targets"`
+		Result
+	}{r.Targets(), r})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, reportName+".svg"), []byte(r.Chart()), 0o644)
+}
+
+// page is a report in the making.
+type page struct{ strings.Builder }
+
+func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+// Markdown is the result for people.
+func (r Result) Markdown() string {
+	var p page
+	p.line("# Onceward beside its peers\n")
+	p.line("Made by `%s` on %s. Do not edit: the next run replaces it.\n", r.Command, r.Time.Format(time.DateOnly))
+	p.line("- Machine: %s; brokers and applications share it", r.Machine)
+	p.line("- Broker: %s", r.Broker)
+	if r.Streams != "" {
+		p.line("- Kafka Streams %s, %s; exactly_once_v2, RocksDB", r.Streams, r.Java)
+	}
+	p.line("- Onceward: the defaults of txn.Config %s", r.Limits)
+	p.line("\nWhat is compared, and by which rules, is in the documentation of package `bench/peers`. Every output of every run was")
+	p.line("compared with what its input leads to, and so were the stores. Figures are medians, with the least and the greatest in")
+	p.line("parentheses; ratios are of runs of one round. Rates are of the steady state, from a quarter of the records on.\n")
+	p.targets(r.Targets())
+	if len(r.Comparisons) > 0 {
+		p.line("![steady state, in records per second](%s.svg)\n", reportName)
+	}
+	for _, c := range r.Comparisons {
+		p.comparison(c)
+	}
+	p.latency(r.Latency)
+	p.recovery(r.Recovery)
+	if r.Restore != nil {
+		p.line("#%s", r.Restore.Markdown())
+	}
+	p.scaling(r.Scaling)
+	if r.Streams != "" {
+		p.settings(r.Choices)
+	}
+	return p.String()
+}
+
+func (p *page) targets(targets []Target) {
+	p.line("## Targets\n\n| what | against | target | ratio | |\n|---|---|---|---|---|")
+	for _, t := range targets {
+		ratio := ""
+		if t.Measured {
+			ratio = t.Ratio.Text(2)
+		}
+		p.line("| %s | %s | %s | %s | %s |", t.What, t.Against, t.Want(), ratio, t.Verdict())
+	}
+	p.line("")
+}
+
+// comparison is a table of the contestants, and one of every run.
+func (p *page) comparison(c Comparison) {
+	in := c.Input
+	p.line("## %s\n\nIt %s. %d records in %d partitions, %s.\n", c.Workload, c.About, in.Records, in.Partitions, describe(in.Input))
+	p.line("| | k records/s | CPU s per million, application | broker | first commit after s | peak RSS, MiB |")
+	p.line("|---|---|---|---|---|---|")
+	names := contestantsOf(c)
+	for _, name := range names {
+		of := func(figure func(Run) float64) measure.Spread { return measure.SpreadOf(c.values(name, figure)) }
+		p.line("| %s | %s | %s | %s | %s | %s |", name, of(rateK).Text(0), of(Run.AppCPU).Text(2), of(Run.BrokerCPU).Text(2),
+			of(func(r Run) float64 { return r.ToFirstCommit }).Text(1), of(peakMiB).Text(0))
+	}
+	p.line("\nEvery run: k records/s of the steady state (from the start); CPU seconds per million of the application and of the broker:\n")
+	p.line("| round | load before | %s |\n|---|---|%s", strings.Join(names, " | "), strings.Repeat("---|", len(names)))
+	for n, round := range c.Rounds {
+		cells := make([]string, len(names))
+		for _, run := range round.Runs {
+			cells[slices.Index(names, run.Contestant)] = fmt.Sprintf("%.1f (%.1f); %.2f and %.2f", rateK(run), run.RecordsPerSecond/1e3,
+				run.AppCPU(), run.BrokerCPU())
+		}
+		p.line("| %d | %s | %s |", n+1, round.Load, strings.Join(cells, " | "))
+	}
+	p.line("")
+}
+
+// describe says in words what is in an input.
+func describe(in workload.Input) string {
+	out := fmt.Sprintf("%.3g %% of them duplicates (seed %d)", 100*in.Duplicates, in.Seed)
+	if in.Keys > 0 {
+		out = fmt.Sprintf("%d keys, %s, ", in.Keys, in.Distribution) + out
+	}
+	return out
+}
+
+func rateK(r Run) float64   { return r.Rate() / 1e3 }
+func peakMiB(r Run) float64 { return measure.MiB(r.PeakRSS) }
+
+// contestantsOf are those of the first round, which has the order of their list.
+func contestantsOf(c Comparison) (names []string) {
+	for _, round := range c.Rounds[:min(1, len(c.Rounds))] {
+		for _, run := range round.Runs {
+			names = append(names, run.Contestant)
+		}
+	}
+	return names
+}
+
+func (p *page) latency(all []Latency) {
+	if len(all) == 0 {
+		return
+	}
+	p.line("## Latency\n\nFrom the moment at which an event should have been sent until a read_committed reader has it, in milliseconds: "+
+		"ledger at %d events/s, everybody at the defaults. Every run:\n", all[0].Rate)
+	p.line("| | load before | p50 | p90 | p99 | p99.9 | greatest |\n|---|---|---|---|---|---|---|")
+	for _, l := range all {
+		s := l.Latency
+		p.line("| %s | %s | %.1f | %.1f | %.1f | %.1f | %.1f |", l.Contestant, l.Load, ms(s.P50), ms(s.P90), ms(s.P99), ms(s.P999),
+			ms(s.Max))
+	}
+	p.line("")
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func (p *page) recovery(all []Recovery) {
+	if len(all) == 0 {
+		return
+	}
+	p.line("## Recovery\n\nSeconds from kill -9 until a read_committed reader has an event that was due after it. A *restart* is of the "+
+		"only process, at once, with its state and identity; at a *takeover* one of two processes stays away. *%s* has "+
+		"`group.instance.id`, which spares a restart the wait for the session to end. Every event came once. Every run:\n", streamsStatic)
+	p.line("| | | load before | events before | first partition | all partitions |\n|---|---|---|---|---|---|")
+	for _, r := range all {
+		p.line("| %s | %s | %s | %d | %.2f | %.2f |", r.What, r.Contestant, r.Load, r.Events, r.First.Seconds(), r.All.Seconds())
+	}
+	p.line("")
+}
+
+func (p *page) scaling(all []Scaling) {
+	if len(all) == 0 {
+		return
+	}
+	p.line("## Scaling\n\nOnceward alone, ledger. A process on one core has GOMAXPROCS=1.\n")
+	p.line("| | k records/s | every run | CPU s per million | peak RSS, MiB |\n|---|---|---|---|---|")
+	for _, s := range all {
+		of := func(figure func(Run) float64) (values []float64) {
+			for _, run := range s.Runs {
+				values = append(values, figure(run))
+			}
+			return values
+		}
+		p.line("| %s | %s | %.0f | %s | %s |", s.Name, measure.SpreadOf(of(rateK)).Text(0), of(rateK),
+			measure.SpreadOf(of(Run.AppCPU)).Text(2), measure.SpreadOf(of(peakMiB)).Text(0))
+	}
+	p.line("")
+}
+
+// settings are those of Kafka Streams, with everything that was tried.
+func (p *page) settings(choices Choices) {
+	if len(choices) == 0 {
+		p.line("## Settings of Kafka Streams\n\nNo sweep was made. *%s* is %s.", StreamsTuned, unswept)
+		return
+	}
+	p.line("## Settings of Kafka Streams\n\nFound by `make bench-sweep`. *%s* has the fastest; *%s* has them with the smallest heap that "+
+		"costs under 5 %%.\n", StreamsTuned, StreamsSmall)
+	for _, name := range slices.Sorted(maps.Keys(choices)) {
+		c := choices[name]
+		p.line("### %s\n\nChosen: %s, heap %s%s.\n\n%s", name, c.Tuning, c.Heap, smaller(c), trials(c))
+	}
+}
+
+// trials is the table of what was tried; choices that were made by hand have none.
+func trials(c streams.Choice) string {
+	if len(c.Tunings) == 0 {
+		return ""
+	}
+	return c.Table()
+}
+
+func smaller(c streams.Choice) string {
+	if c.SmallHeap == c.Heap {
+		return ""
+	}
+	return ", smallest " + c.SmallHeap
+}

@@ -1,0 +1,30 @@
+package peers
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/onceward/onceward/bench/restore"
+)
+
+// RestoreConfig is how the full restore is measured, by package restore.
+type RestoreConfig struct {
+	Data restore.Data
+	// Rounds is how often the contestants take turns, SearchRuns how often each setting of Kafka Streams is tried before.
+	Rounds, SearchRuns int
+}
+
+func (m *measurement) restore(ctx context.Context) error {
+	cfg := m.cfg.Restore
+	if cfg == nil {
+		return nil
+	}
+	r, err := restore.Measure(ctx, restore.Config{
+		Brokers: m.cfg.Brokers, Name: m.name("restore"), Data: cfg.Data, Dir: filepath.Join(m.cfg.Dir, "restore"), Rounds: cfg.Rounds,
+		SearchRuns: cfg.SearchRuns, Streams: m.cfg.Streams, Progress: m.cfg.Progress,
+	})
+	if err == nil {
+		m.result.Restore = &r
+	}
+	return err
+}

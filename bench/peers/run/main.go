@@ -1,0 +1,128 @@
+// Command run compares Onceward with Kafka Streams and with a plain loop, on a running cluster:
+//
+//	go run ./bench/peers/run -brokers 127.0.0.1:9092 -out bench
+//
+// Package peers says how. It creates topics and groups of its own, and deletes them. With -sweep it looks for the settings of
+// Kafka Streams instead, and writes them to a file.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/onceward/onceward/bench/peers"
+	"github.com/onceward/onceward/bench/peers/streams"
+	"github.com/onceward/onceward/bench/workload"
+)
+
+func main() {
+	peers.RunInstance()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		os.Exit(1)
+	}
+}
+
+// options are what is not part of a configuration.
+type options struct {
+	sweep       string
+	out         string
+	alone       bool
+	comparisons bool
+}
+
+func run(ctx context.Context) (err error) {
+	cfg, o, err := parse()
+	if err != nil {
+		return err
+	}
+	if cfg.Dir == "" {
+		if cfg.Dir, err = os.MkdirTemp("", "onceward-peers-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(cfg.Dir)) }()
+	}
+	if !o.alone {
+		installation, err := streams.Find(ctx)
+		if err != nil {
+			return err
+		}
+		cfg.Streams = &installation
+	}
+	if o.sweep != "" {
+		swept, err := peers.Sweep(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		return swept.Write(o.sweep)
+	}
+	result, err := peers.Measure(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	fmt.Print(result.Markdown())
+	if o.out == "" {
+		return nil
+	}
+	return result.Write(o.out)
+}
+
+// parse reads the flags. What is not said is as in the whole measurement.
+func parse() (cfg peers.Config, o options, err error) {
+	cfg = peers.Thorough()
+	brokers := flag.String("brokers", "", "host:port,... of a running cluster (required)")
+	flag.IntVar(&cfg.BrokerPID, "broker-pid", 0, "process of the only broker, on this machine, for its processor time")
+	workloads := flag.String("workloads", "", "which of pass, count, ledger, repartition and flights (default: all, the last one with -flights)")
+	only := flag.String("only", "", "contestants, such as \"onceward,streams tuned\" (default: all)")
+	flag.Int64Var(&cfg.Records, "records", cfg.Records, "records of each input; a sweep takes half of them")
+	partitions := flag.Int("partitions", int(cfg.Partitions), "partitions of each topic")
+	flag.Int64Var(&cfg.Input.Keys, "keys", cfg.Input.Keys, "accounts")
+	distribution := flag.String("distribution", string(cfg.Input.Distribution), "uniform or zipf")
+	flag.Float64Var(&cfg.Input.Duplicates, "duplicates", cfg.Input.Duplicates, "share of records that repeat an earlier one")
+	flag.StringVar(&cfg.Input.Flights, "flights", "", "file with the flights, for the workload of that name")
+	flag.Uint64Var(&cfg.Input.Seed, "seed", cfg.Input.Seed, "what the input is made from")
+	flag.IntVar(&cfg.Rounds, "rounds", cfg.Rounds, "how often the contestants take turns")
+	flag.BoolVar(&o.comparisons, "comparisons", false, "the comparisons alone, without latency, recovery, restore and scaling")
+	flag.BoolVar(&o.alone, "alone", false, "without Kafka Streams, and so without Java")
+	flag.StringVar(&o.sweep, "sweep", "", "look for the settings of Kafka Streams and write them to this file")
+	flag.StringVar(&cfg.Dir, "dir", "", "directory for state and logs (default: a temporary one, removed)")
+	flag.StringVar(&o.out, "out", "", "directory for RESULTS.md, RESULTS.json and RESULTS.svg")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		return cfg, o, fmt.Errorf("%q is no flag; -help lists them", flag.Arg(0))
+	}
+	if *brokers == "" {
+		return cfg, o, errors.New("-brokers is required")
+	}
+	cfg.Brokers, cfg.Partitions = strings.Split(*brokers, ","), int32(*partitions)
+	cfg.Input.Distribution = workload.Distribution(*distribution)
+	cfg.Broker, cfg.Command = "a running cluster", strings.Join(append([]string{"go run ./bench/peers/run"}, os.Args[1:]...), " ")
+	cfg.Name, cfg.Progress = fmt.Sprintf("peers-%d", time.Now().UnixMilli()), os.Stderr
+	cfg.Workloads, cfg.Only = list(*workloads), list(*only)
+	if o.comparisons {
+		cfg.Latency, cfg.Recovery, cfg.Restore, cfg.Scaling = nil, nil, nil, nil
+	}
+	if o.sweep != "" {
+		cfg = cfg.ForSweep()
+	}
+	return cfg, o, nil
+}
+
+// list splits names at commas; no names are nil.
+func list(names string) (out []string) {
+	for name := range strings.SplitSeq(names, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}

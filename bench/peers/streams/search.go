@@ -1,0 +1,111 @@
+package streams
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/onceward/onceward/bench/measure"
+)
+
+// heapLossMax is what a heap may cost of the rate to be taken for enough.
+const heapLossMax = 0.05
+
+// Trial is a setting that was tried.
+type Trial struct {
+	Tuning Tuning `json:"tuning"`
+	Heap   string `json:"heap"`
+	// Rates are in records per second.
+	Rates  []float64 `json:"records_per_second"`
+	Median float64   `json:"median_records_per_second"`
+	// Failed is why it did not get through.
+	Failed string `json:"failed,omitempty"`
+}
+
+// Choice is how Kafka Streams is run, and why.
+type Choice struct {
+	// Tunings and Heaps are the trials.
+	Tunings []Trial `json:"tunings,omitempty"`
+	Heaps   []Trial `json:"heaps,omitempty"`
+	// Tuning is the fastest one with Heap. SmallHeap is the smallest heap before the first that costs it five percent or more.
+	Tuning    Tuning `json:"tuning,omitzero"`
+	Heap      string `json:"heap,omitempty"`
+	SmallHeap string `json:"small_heap,omitempty"`
+}
+
+// Search finds the fastest of some settings, and then the smallest heap that is enough for it.
+type Search struct {
+	Tunings []Tuning
+	// Heaps are in descending order. Tunings are compared with the first one.
+	Heaps []string
+	// Runs is how often each setting is tried.
+	Runs int
+	// Run tries a setting and returns records per second.
+	Run func(ctx context.Context, tuning Tuning, heap string) (rate float64, err error)
+	// Failed is told of a setting that did not get through, which is no failure of the search.
+	Failed func(err error)
+}
+
+// Do tries everything. It fails if ctx ends, and if no setting gets through.
+func (s Search) Do(ctx context.Context) (Choice, error) {
+	var c Choice
+	best := Trial{}
+	for _, tuning := range s.Tunings {
+		t, err := s.try(ctx, tuning, s.Heaps[0])
+		if err != nil {
+			return Choice{}, err
+		}
+		c.Tunings = append(c.Tunings, t)
+		if t.Median > best.Median {
+			best = t
+		}
+	}
+	if best.Median == 0 {
+		return Choice{}, fmt.Errorf("no setting of Kafka Streams has got through; the last one: %s", c.Tunings[len(c.Tunings)-1].Failed)
+	}
+	c.Tuning, c.Heap, c.SmallHeap = best.Tuning, s.Heaps[0], s.Heaps[0]
+	for _, heap := range s.Heaps[1:] {
+		t, err := s.try(ctx, c.Tuning, heap)
+		if err != nil {
+			return Choice{}, err
+		}
+		c.Heaps = append(c.Heaps, t)
+		if t.Median <= (1-heapLossMax)*best.Median {
+			break
+		}
+		c.SmallHeap = heap
+	}
+	return c, nil
+}
+
+func (s Search) try(ctx context.Context, tuning Tuning, heap string) (Trial, error) {
+	t := Trial{Tuning: tuning, Heap: heap}
+	for range s.Runs {
+		rate, err := s.Run(ctx, tuning, heap)
+		if ctx.Err() != nil {
+			return t, context.Cause(ctx)
+		}
+		if err != nil {
+			s.Failed(err)
+			t.Failed = err.Error()
+			return t, nil
+		}
+		t.Rates = append(t.Rates, rate)
+	}
+	t.Median = measure.SpreadOf(t.Rates).Median
+	return t, nil
+}
+
+// Table is the trials in Markdown, in their order.
+func (c Choice) Table() string {
+	out := "| setting | heap | median records/s | runs |\n|---|---|---|---|\n"
+	for _, trials := range [][]Trial{c.Tunings, c.Heaps} {
+		for _, t := range trials {
+			runs := "did not get through"
+			if t.Failed == "" {
+				runs = fmt.Sprintf("%.0f", t.Rates)
+			}
+			out += fmt.Sprintf("| %s | %s | %.0f | %s |\n", t.Tuning, t.Heap, t.Median, runs)
+		}
+	}
+	return out
+}

@@ -1,0 +1,69 @@
+package workload
+
+import "errors"
+
+// Record is a record of an input or an output. What judges keep, they copy.
+type Record struct {
+	Key, Value []byte
+	// Timestamp is in milliseconds since the epoch.
+	Timestamp int64
+}
+
+// Sum is what a workload's state says of an account. Balance is zero where it only counts.
+type Sum struct{ Count, Balance int64 }
+
+// Ordered judges one partition of a workload that keeps the order. It belongs to one goroutine.
+type Ordered interface {
+	// Input takes the next record of the input and returns the output that it has to lead to; leads is false for one that leads to
+	// none. The output shares the memory of the input. It fails if the record is none of the workload's input.
+	Input(in Record) (out Record, leads bool, err error)
+	// Undo takes the last input back: it had to lead to an output, and none is there. It is called once at most before the next Input.
+	Undo()
+	// Compare compares an output with the one that has to be next.
+	Compare(got, want Record) error
+	// Sums is what the state has to be after the inputs so far, and Events how many events there were, duplicates left out; both are
+	// empty where there is no such state. Sums must not be changed.
+	Sums() map[Account]Sum
+	Events() int64
+}
+
+// Shuffled judges the whole output of a workload that shuffles. It belongs to one goroutine.
+type Shuffled interface {
+	// Input takes a record of the input. All inputs come before the outputs, in any order.
+	Input(in Record) error
+	// Output takes an output. The outputs of a partition come in their order.
+	Output(out Record) error
+	// Done says whether every output was there. Together with what Output has compared, the outputs are right then.
+	Done() error
+	// Sums is what the state has to be after all inputs, Events as for Ordered.
+	Sums() map[Account]Sum
+	Events() int64
+}
+
+// NewOrdered returns the judge of a partition, for a workload that does not shuffle.
+func (w Workload) NewOrdered() Ordered {
+	if w.query != nil {
+		return &orderedBids{w.query}
+	}
+	return &orderedEvents{output: *w.output, sums: map[Account]Sum{}, seen: map[[IDBytes]byte]struct{}{}}
+}
+
+// NewShuffled returns the judge of a workload that shuffles.
+func (w Workload) NewShuffled() Shuffled {
+	if w.query != nil {
+		return w.query.shuffled()
+	}
+	return &shuffledEvents{output: *w.output, seen: map[[IDBytes]byte]struct{}{}, want: map[Account]tally{}, got: map[Account]tally{}}
+}
+
+// What can be wrong with an output.
+var (
+	errKey       = errors.New("the key is not the one that has to be next")
+	errValue     = errors.New("the value is not the one that has to be next")
+	errTimestamp = errors.New("the timestamp is not that of the input")
+	errLength    = errors.New("the value has another length than an output")
+	errCount     = errors.New("the count is not the one after that of the output before")
+	errMissing   = errors.New("outputs are missing")
+	errTooMany   = errors.New("there are more outputs than inputs")
+	errOthers    = errors.New("the outputs are those of other records")
+)

@@ -1,0 +1,193 @@
+package workload
+
+import (
+	"encoding/binary"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+)
+
+// query is one of Nexmark's, in the form of a stream: where a query has a table as its result, there is an output for each change.
+//
+//	q0   bids as they are: what reading and writing alone cost
+//	q1   bids with the price in euros
+//	q2   bids for every 123rd auction
+//	q17  per auction and day: how many bids there are, below 10,000, below 1,000,000 and above, least, greatest, mean and sum of prices
+//	q18  per auction and bidder: the last bid
+type query struct {
+	// each is what a query without state makes of a bid; nil for the others.
+	each func(b bid) (bid, bool)
+	// shuffled returns the judge of a query with state.
+	shuffled func() Shuffled
+}
+
+// nexmark are the queries that today's operators can express.
+func nexmark() []Workload {
+	q0 := &query{each: func(b bid) (bid, bool) { return b, true }}
+	q1 := &query{each: func(b bid) (bid, bool) { b.price = b.price * 908 / 1000; return b, true }}
+	q2 := &query{each: func(b bid) (bid, bool) { return b, b.auction%123 == 0 }}
+	return []Workload{
+		{Name: "nexmark-q0", Data: Nexmark, About: "passes bids on", build: keepBids, query: q0},
+		{Name: "nexmark-q1", Data: Nexmark, About: "converts the prices of bids", build: convertBids, query: q1},
+		{Name: "nexmark-q2", Data: Nexmark, About: "picks the bids for some auctions", build: pickBids, query: q2},
+		{
+			Name: "nexmark-q17", Data: Nexmark, About: "keeps statistics of bids by auction and day", Shuffles: true,
+			build: auctionStatistics, query: &query{shuffled: newStatisticsJudge},
+		},
+		{
+			Name: "nexmark-q18", Data: Nexmark, About: "keeps the last bid of each bidder for each auction", Shuffles: true,
+			build: lastBids, query: &query{shuffled: newLastBidJudge},
+		},
+	}
+}
+
+func bids(b *topology.Builder, t Topics) stream {
+	return read(b, t).Filter("bids", func(r record) (bool, error) { return isBid(r.Value), nil })
+}
+
+func into(s stream, t Topics) { s.Into(topology.Topic(t.Out, schemas.Bytes(), schemas.Bytes())) }
+
+func keepBids(b *topology.Builder, t Topics) { into(bids(b, t), t) }
+
+func convertBids(b *topology.Builder, t Topics) {
+	into(topology.MapValues(bids(b, t), "euros", func(r record) ([]byte, error) {
+		bid, err := decodeBid(r.Value)
+		if err != nil {
+			return nil, err
+		}
+		bid.price = bid.price * 908 / 1000
+		return append(bid.append(make([]byte, 0, len(r.Value))), r.Value[bidFieldsBytes:]...), nil
+	}), t)
+}
+
+func pickBids(b *topology.Builder, t Topics) {
+	into(bids(b, t).Filter("picked", func(r record) (bool, error) {
+		bid, err := decodeBid(r.Value)
+		return bid.auction%123 == 0, err
+	}), t)
+}
+
+// together brings the bids of each key together, through a repartition topic.
+func together(s stream, by func(b bid) []byte) stream {
+	keyed := topology.SelectKey(s, "key", func(r record) ([]byte, error) {
+		bid, err := decodeBid(r.Value)
+		return by(bid), err
+	})
+	return topology.Repartition(keyed, "by-key", schemas.Bytes(), schemas.Bytes())
+}
+
+// dayMillis is a day, which is one of UTC here.
+const dayMillis = 24 * 60 * 60 * 1000
+
+func auctionAndDay(b bid) []byte {
+	key := binary.BigEndian.AppendUint64(make([]byte, 0, 16), b.auction)
+	return binary.BigEndian.AppendUint64(key, uint64(b.at/dayMillis))
+}
+
+func auctionAndBidder(b bid) []byte {
+	key := binary.BigEndian.AppendUint64(make([]byte, 0, 16), b.auction)
+	return binary.BigEndian.AppendUint64(key, b.bidder)
+}
+
+// statistics are those of q17. Its mean is the sum by the count.
+type statistics struct {
+	count, low, middle, high, least, most, sum int64
+}
+
+// statisticsBytes is the size of encoded statistics.
+const statisticsBytes = 7 * 8
+
+// with returns the statistics with one more price, in cents.
+func (s statistics) with(price int64) statistics {
+	switch {
+	case price < 10_000:
+		s.low++
+	case price < 1_000_000:
+		s.middle++
+	default:
+		s.high++
+	}
+	if s.count == 0 || price < s.least {
+		s.least = price
+	}
+	s.count, s.most, s.sum = s.count+1, max(s.most, price), s.sum+price
+	return s
+}
+
+// statisticsCodec writes the fields one after the other.
+type statisticsCodec struct{}
+
+// Name implements schemas.Codec.
+func (statisticsCodec) Name() string { return "nexmark-statistics" }
+
+// Append implements schemas.Codec.
+func (statisticsCodec) Append(dst []byte, s statistics) ([]byte, error) {
+	for _, field := range []int64{s.count, s.low, s.middle, s.high, s.least, s.most, s.sum} {
+		dst = binary.BigEndian.AppendUint64(dst, uint64(field))
+	}
+	return dst, nil
+}
+
+// Decode implements schemas.Codec.
+func (statisticsCodec) Decode(b []byte) (s statistics, err error) {
+	if len(b) != statisticsBytes {
+		return s, &schemas.Error{
+			Codec: statisticsCodec{}.Name(), Op: schemas.OpDecode, Offset: int64(min(len(b), statisticsBytes)),
+			Reason: "not the length of statistics",
+		}
+	}
+	for i, field := range []*int64{&s.count, &s.low, &s.middle, &s.high, &s.least, &s.most, &s.sum} {
+		*field = int64(binary.BigEndian.Uint64(b[8*i:]))
+	}
+	return s, nil
+}
+
+func auctionStatistics(b *topology.Builder, t Topics) {
+	store := topology.Store[[]byte, statistics]("statistics", schemas.Bytes(), statisticsCodec{})
+	out := topology.Process(together(bids(b, t), auctionAndDay), "statistics", store, func(
+		c *topology.Context, rows state.KeyValue[[]byte, statistics], r record, emit topology.Emit[[]byte, statistics],
+	) error {
+		bid, err := decodeBid(r.Value)
+		if err != nil {
+			return err
+		}
+		s, _, err := rows.Get(r.Key)
+		if err != nil {
+			return err
+		}
+		s = s.with(bid.price)
+		if err := rows.Put(r.Key, s); err != nil {
+			return err
+		}
+		return emit(c, topology.WithValue(r, s))
+	})
+	out.Into(topology.Topic[[]byte, statistics](t.Out, schemas.Bytes(), statisticsCodec{}))
+}
+
+// lastBids lets a bid pass that is later than the one that is kept. Of two at one time, the first to arrive stays.
+func lastBids(b *topology.Builder, t Topics) {
+	store := topology.Store("last", schemas.Bytes(), schemas.Bytes())
+	into(topology.Process(together(bids(b, t), auctionAndBidder), "last", store, func(
+		c *topology.Context, rows state.KeyValue[[]byte, []byte], r record, emit topology.Emit[[]byte, []byte],
+	) error {
+		now, err := decodeBid(r.Value)
+		if err != nil {
+			return err
+		}
+		kept, has, err := rows.Get(r.Key)
+		if err != nil {
+			return err
+		}
+		if has {
+			last, err := decodeBid(kept)
+			if err != nil || last.at >= now.at {
+				return err
+			}
+		}
+		if err := rows.Put(r.Key, r.Value); err != nil {
+			return err
+		}
+		return emit(c, r)
+	}), t)
+}

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/onceward/onceward/bench/latency"
+	"github.com/onceward/onceward/bench/throughput"
+	"github.com/onceward/onceward/bench/workload"
+	"github.com/onceward/onceward/txn"
+)
+
+// benchCommand groups the benchmarks on a running cluster.
+type benchCommand struct {
+	Fill    benchFillCommand    `cmd:"" help:"Write the input of a workload."`
+	Run     benchRunCommand     `cmd:"" help:"Run a workload over an input, measure it, and check what has come out."`
+	Check   benchCheckCommand   `cmd:"" help:"Check the output of a workload, whoever has written it."`
+	Latency benchLatencyCommand `cmd:"" help:"Measure how long records take at a given rate."`
+
+	Instance benchInstanceCommand `cmd:"" hidden:"" help:"The application of bench latency."`
+}
+
+// benchWorkload is what all of them are told.
+type benchWorkload struct {
+	Workload string   `required:"" enum:"${workloads}" placeholder:"NAME" help:"One of ${workloads}."`
+	Brokers  []string `required:"" placeholder:"HOST:PORT" env:"ONCEWARD_BROKERS" help:"Brokers to start from, with commas between them."`
+}
+
+// benchFillCommand writes an input.
+type benchFillCommand struct {
+	benchWorkload
+	Topic        string  `required:"" placeholder:"TOPIC" help:"Topic to write; made if it is not there, and must have no records."`
+	Records      int64   `required:"" placeholder:"N" help:"Number of records."`
+	Partitions   int32   `default:"4" placeholder:"N" help:"Number of partitions; default ${default}."`
+	Keys         int64   `default:"100000" placeholder:"N" help:"Number of accounts; default ${default}."`
+	Distribution string  `enum:"uniform,zipf" default:"uniform" placeholder:"NAME" help:"How records are spread over the accounts, uniform or zipf; default ${default}."`
+	Duplicates   float64 `default:"0.01" placeholder:"SHARE" help:"Share of records that repeat an earlier one; default ${default}."`
+	Seed         uint64  `default:"1" placeholder:"N" help:"Another seed makes other records; default ${default}."`
+	Data         string  `placeholder:"FILE" help:"For flights: the file with the data, e2e/flights/testdata/flights.csv.gz of the project."`
+	outputFlag
+}
+
+// Run writes the input.
+func (c *benchFillCommand) Run(p *process) error {
+	return p.measured(func(ctx context.Context) error {
+		filled, err := throughput.Fill(ctx, throughput.FillConfig{
+			Brokers: c.Brokers, Workload: c.Workload, Topic: c.Topic, Partitions: c.Partitions, Records: c.Records,
+			Input: workload.Input{
+				Seed: c.Seed, Keys: c.Keys, Distribution: workload.Distribution(c.Distribution), Duplicates: c.Duplicates, Flights: c.Data,
+			},
+		})
+		if err != nil {
+			return err
+		}
+		return c.write(p, filled)
+	})
+}
+
+// benchRunCommand runs a workload.
+type benchRunCommand struct {
+	benchWorkload
+	Application string `required:"" placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; a new one, or one that goes on."`
+	In          string `required:"" placeholder:"TOPIC" help:"Input, as fill has written it."`
+	Out         string `required:"" placeholder:"TOPIC" help:"Output; made if it is not there. It must be this application's alone."`
+	Until       int64  `required:"" placeholder:"N" help:"Stop when so many records are committed."`
+	StateDir    string `required:"" placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"Directory of this instance, on a local disk; made if it is not there."`
+	Workers     int    `placeholder:"N" env:"ONCEWARD_WORKERS" help:"Number of workers; default is one for each CPU."`
+	CacheBytes  int64  `placeholder:"BYTES" help:"Memory of all databases together; default is the application's."`
+	CPUProfile  string `name:"cpuprofile" placeholder:"FILE" help:"Write a CPU profile of the steady state."`
+	MemProfile  string `name:"memprofile" placeholder:"FILE" help:"Write a profile of what was allocated."`
+	Trace       string `placeholder:"FILE" help:"Write an execution trace of the first second of the steady state."`
+	NoCheck     bool   `help:"Do not check what has come out."`
+	outputFlag
+}
+
+// Run runs the workload.
+func (c *benchRunCommand) Run(p *process) error {
+	return p.measured(func(ctx context.Context) error {
+		result, err := throughput.Run(ctx, throughput.RunConfig{
+			Brokers: c.Brokers, Application: c.Application, Workload: c.Workload, In: c.In, Out: c.Out, Until: c.Until, StateDir: c.StateDir,
+			Workers: c.Workers, CacheBytes: c.CacheBytes, NoCheck: c.NoCheck,
+			Profiles: throughput.Profiles{CPU: c.CPUProfile, Memory: c.MemProfile, Trace: c.Trace},
+			Logger:   slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		})
+		if err != nil {
+			return err
+		}
+		return c.write(p, result)
+	})
+}
+
+// benchCheckCommand checks an output.
+type benchCheckCommand struct {
+	benchWorkload
+	In    string `required:"" placeholder:"TOPIC" help:"Input, as fill has written it."`
+	Out   string `required:"" placeholder:"TOPIC" help:"Output of one run."`
+	Until int64  `placeholder:"N" help:"How many records of the input were processed at least; default is all."`
+	outputFlag
+}
+
+// Run checks the output.
+func (c *benchCheckCommand) Run(p *process) error {
+	return p.measured(func(ctx context.Context) error {
+		checked, err := throughput.Check(ctx, throughput.CheckConfig{
+			Brokers: c.Brokers, Workload: c.Workload, In: c.In, Out: c.Out, Until: c.Until,
+		})
+		if err != nil {
+			return err
+		}
+		return c.write(p, checked)
+	})
+}
+
+// measured runs a measurement that a signal ends.
+func (p *process) measured(run func(ctx context.Context) error) error {
+	ctx, release := untilSignal(p.ctx, slog.New(slog.DiscardHandler))
+	defer release()
+	err := run(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil && p.ctx.Err() == nil:
+		return errors.New("ended by a signal before there was a result")
+	case errors.Is(err, throughput.ErrUnusable), errors.Is(err, latency.ErrUnusable):
+		return &usageError{err}
+	}
+	if _, ok := errors.AsType[*txn.ConfigError](err); ok {
+		return wrongSettings(err)
+	}
+	return err
+}
+
+// write writes a result for people or for programs.
+func (o outputFlag) write(p *process, result fmt.Stringer) error {
+	if o.Output == "json" {
+		return writeJSON(p.out, result)
+	}
+	_, err := fmt.Fprintln(p.out, result)
+	return err
+}

@@ -1,0 +1,100 @@
+package figures
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/onceward/onceward/bench/peers"
+	"github.com/onceward/onceward/bench/peers/streams"
+	"github.com/onceward/onceward/e2e/cluster"
+)
+
+// flightData is the real data.
+const flightData = "../flights/testdata/flights.csv.gz"
+
+// TestPeers compares Onceward with Kafka Streams and a plain loop. Every output of every run is compared with its input in
+// there, and so is the state; nothing is asserted of the figures. `make bench-peers` is the full comparison.
+func TestPeers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("this starts Kafka Streams several times, and -short leaves it out")
+	}
+	cfg, dir := peers.Brief(), os.Getenv(envFigures)
+	var c *cluster.Cluster
+	if dir == "" {
+		c = cluster.Kafka(t)
+	} else {
+		cfg = peers.Thorough()
+		cfg.Input.Flights, cfg.Command = flightData, "make bench-peers"
+		c = peerBroker(t)
+	}
+	cfg.Brokers, cfg.BrokerPID, cfg.Broker = c.Brokers(), c.PID(), "Apache Kafka "+cluster.KafkaVersion+", one node"
+	cfg.Name, cfg.Dir, cfg.Streams, cfg.Progress = c.Name(t, "peers"), t.TempDir(), installation(t), t.Output()
+	r, err := peers.Measure(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("\n%s", r.Markdown())
+	if dir != "" {
+		if err := r.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if len(r.Comparisons) != len(cfg.Workloads) {
+		t.Fatalf("%d workloads were compared", len(r.Comparisons))
+	}
+	for _, comparison := range r.Comparisons {
+		want := 2
+		if comparison.Workload == "pass" {
+			want = 3 // and the loop
+		}
+		runs := comparison.Rounds[0].Runs
+		if len(runs) != want {
+			t.Errorf("%d contestants have run %s, want %d", len(runs), comparison.Workload, want)
+		}
+		for _, run := range runs {
+			if run.Records != cfg.Records || run.Outputs == 0 || runtime.GOOS == "linux" && (run.CPUSeconds <= 0 || run.PeakRSS <= 0) {
+				t.Errorf("a run of %s: %+v", comparison.Workload, run)
+			}
+		}
+	}
+	if len(r.Latency) != 1 || len(r.Recovery) != 2 {
+		t.Errorf("latency %+v, recovery %+v", r.Latency, r.Recovery)
+	}
+}
+
+// TestSweep looks for the settings of Kafka Streams: in the short form for one of two, so that the search is seen to work.
+// `make bench-sweep` is the full one.
+func TestSweep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("this starts Kafka Streams several times, and -short leaves it out")
+	}
+	cfg, dir := peers.Brief(), os.Getenv(envFigures)
+	var c *cluster.Cluster
+	if dir == "" {
+		cfg.Workloads, cfg.Choices = []string{"count"}, nil
+		cfg.Tunings = []streams.Tuning{{Name: "defaults"}, {Name: "2 threads", Threads: 2}}
+		c = cluster.Kafka(t)
+	} else {
+		cfg = peers.Thorough().ForSweep()
+		c = peerBroker(t)
+	}
+	cfg.Brokers, cfg.BrokerPID, cfg.Name, cfg.Dir = c.Brokers(), c.PID(), c.Name(t, "sweep"), t.TempDir()
+	cfg.Streams, cfg.Progress = installation(t), t.Output()
+	swept, err := peers.Sweep(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dir != "" {
+		if err := swept.Write(filepath.Join(dir, "sweep.json")); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	choice := swept.Choices["count"]
+	if len(choice.Tunings) != 2 || choice.Tuning.Name == "" || choice.Tunings[0].Failed+choice.Tunings[1].Failed != "" {
+		t.Errorf("found is %+v", choice)
+	}
+}
