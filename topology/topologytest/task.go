@@ -1,6 +1,7 @@
 package topologytest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/onceward/onceward/state"
@@ -9,12 +10,20 @@ import (
 
 // task is one task with its graph, its state and its inputs.
 type task struct {
-	driver     *Driver
-	id         topology.TaskID
-	state      *state.Task
-	graph      *topology.Graph
+	driver *Driver
+	// index is the place among the driver's tasks.
+	index int
+	id    topology.TaskID
+	state *state.Task
+	// stores are those of the subtopology, sorted by name.
+	stores []topology.StoreInfo
+	graph  *topology.Graph
+	// inputs are sorted by topic.
 	inputs     []*partition
 	streamTime int64
+	// uncommitted counts the units of work since the last commit, rounds the commits.
+	uncommitted int
+	rounds      int64
 	// opened is the driver's clock, and openedAt what the driver's elapsed was, when the graph was made.
 	opened   time.Time
 	openedAt time.Duration
@@ -43,6 +52,41 @@ func (t *task) open() error {
 	}
 	t.graph = graph
 	t.stopped, t.undone = nil, false
+	return nil
+}
+
+// roundUnits is how many units of work are committed to the database together: enough that the commit costs
+// little, and few enough that deleted rows, which scans pass by until then, do not pile up.
+const roundUnits = 1024
+
+// commit makes what was written a part of the database, as a runtime does with a round, and lets stores
+// forget what they need no more. No read depends on when that is.
+func (t *task) commit() error {
+	t.uncommitted = 0
+	if len(t.stores) == 0 {
+		return nil
+	}
+	layer := t.state.Freeze()
+	t.rounds++
+	base := t.state.Positions()
+	next := state.Positions{Round: state.RoundID{ProducerID: t.rounds}}
+	for _, in := range t.inputs {
+		next.Inputs = append(next.Inputs, state.Input{
+			Topic: in.topic, Partition: in.number, Offset: in.position, StreamTime: t.streamTime,
+		})
+	}
+	for _, s := range t.stores {
+		next.Changelogs = append(next.Changelogs, state.Changelog{
+			Store: s.Name, StreamTime: layer.StreamTime(state.IDOf(s.Name)),
+		})
+	}
+	if err := t.state.Apply(layer, base, next); err != nil {
+		return fmt.Errorf("committing task %s: %w", t.id, err)
+	}
+	if err := t.state.Forget(layer, next); err != nil {
+		return fmt.Errorf("committing task %s: %w", t.id, err)
+	}
+	t.state.Retire(layer)
 	return nil
 }
 
@@ -87,18 +131,27 @@ func (t *task) step() bool {
 		Headers:          r.Headers,
 		StreamTimeBefore: t.streamTime,
 	}
-	action := t.act(func(attempt int, firstFailure time.Time) topology.Verdict {
+	v := t.act(func(attempt int, firstFailure time.Time) topology.Verdict {
 		in.Attempt, in.FirstFailure = attempt, firstFailure
 		return t.graph.Process(in)
 	})
-	if action == topology.Stop {
+	if v.Action == topology.Stop {
 		return false
 	}
-	if action == topology.Accept {
+	if v.Action == topology.Accept {
 		t.streamTime = in.StreamTime
 	}
 	p.advance()
-	return true
+	return t.committed()
+}
+
+// committed commits if it is time to. It returns false if that has failed, which stops the task.
+func (t *task) committed() bool {
+	if t.uncommitted++; t.uncommitted < roundUnits {
+		return true
+	}
+	t.stopped = t.commit()
+	return t.stopped == nil
 }
 
 // nextDue returns when the next punctuation by the wall clock is due, in the measure of the driver's elapsed.
@@ -116,15 +169,18 @@ func (t *task) punctuate() {
 	}
 	p.At = time.UnixMilli(t.driver.now.UnixMilli()).UTC()
 	p.StreamTime = t.streamTime
-	action := t.act(func(attempt int, _ time.Time) topology.Verdict {
+	v := t.act(func(attempt int, _ time.Time) topology.Verdict {
 		p.Attempt = attempt
 		return t.graph.Punctuate(p)
 	})
-	t.undone = action == topology.Stop
+	t.undone = v.Action == topology.Stop
+	if !t.undone {
+		t.committed()
+	}
 }
 
-// act runs a unit of work until its verdict is not Retry, does what the verdict says, and returns its action.
-func (t *task) act(unit func(attempt int, firstFailure time.Time) topology.Verdict) topology.Action {
+// act runs a unit of work until its verdict is not Retry, does what the verdict says, and returns it. What it holds is done with.
+func (t *task) act(unit func(attempt int, firstFailure time.Time) topology.Verdict) topology.Verdict {
 	var firstFailure time.Time
 	v := unit(1, firstFailure)
 	for attempt := 2; v.Action == topology.Retry; attempt++ {
@@ -136,11 +192,11 @@ func (t *task) act(unit func(attempt int, firstFailure time.Time) topology.Verdi
 	}
 	if v.Action == topology.Stop {
 		t.stopped = v.Failure
-		return v.Action
+		return v
 	}
 	t.driver.deliver(v.Outputs)
 	for _, c := range v.Counts {
 		t.driver.counts[outcome{c.Node, c.Outcome}] += c.N
 	}
-	return v.Action
+	return v
 }

@@ -39,8 +39,8 @@ func (t *topic) drain() []Raw {
 type partition struct {
 	topic  string
 	number int32
-	// read says that a task reads it. Otherwise nothing is queued.
-	read bool
+	// reader is the task that reads it. Where there is none, nothing is queued.
+	reader *task
 	// queue[head:] is what the task has not read.
 	queue []Raw
 	head  int
@@ -49,8 +49,9 @@ type partition struct {
 }
 
 func (p *partition) append(r Raw) {
-	if p.read {
+	if p.reader != nil {
 		p.queue = append(p.queue, r)
+		p.reader.driver.ready.add(p.reader.index)
 	}
 }
 
