@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/onceward/onceward/e2e/clients/process"
 )
 
 // plan is how often something is done to the instances, which take turns.
@@ -55,7 +57,7 @@ func TestVerify(t *testing.T) {
 		p = fullPlan
 	}
 	j := newJudge(t)
-	binary := buildClient(t)
+	binary := process.Build(t, "eos")
 	for _, v := range []variant{simpleVariant, complexVariant} {
 		t.Run(v.name, func(t *testing.T) {
 			s := newScenario(t, j, binary, v)
