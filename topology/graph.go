@@ -64,7 +64,7 @@ type Graph struct {
 	firing  *schedule
 	failure *Failure
 	outputs []Output
-	counts  []Count
+	counts  []Tally
 	touched []*Counter
 	// wrote says that a store was written.
 	wrote bool
@@ -254,7 +254,7 @@ func (g *Graph) judge() Verdict {
 		return Verdict{Action: Stop, Failure: f}
 	}
 	g.outputs = append(g.outputs, g.deadLetter(f))
-	g.counts = append(g.counts, Count{Node: f.Node, Outcome: deadLetterOutcomes[f.Class], N: 1})
+	g.counts = append(g.counts, Tally{Node: f.Node, Outcome: deadLetterOutcomes[f.Class], N: 1})
 	return Verdict{Action: DeadLetter, Outputs: g.outputs, Counts: g.counts, Failure: f}
 }
 
@@ -269,7 +269,7 @@ var deadLetterOutcomes = func() (outcomes [classes]string) {
 func (g *Graph) collectCounts() {
 	for _, c := range g.touched {
 		if c.n != 0 {
-			g.counts = append(g.counts, Count{Node: c.node, Outcome: c.outcome, N: c.n})
+			g.counts = append(g.counts, Tally{Node: c.node, Outcome: c.outcome, N: c.n})
 		}
 		c.n, c.touched = 0, false
 	}

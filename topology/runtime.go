@@ -125,15 +125,15 @@ type Verdict struct {
 	Outputs []Output
 	// Counts are the outcomes that nodes counted for this record. Only Accept and DeadLetter verdicts carry
 	// any. Valid until the next call of Process or Punctuate.
-	Counts []Count
+	Counts []Tally
 	// Failure is nil for Accept.
 	Failure *Failure
 	// Backoff is set for Retry.
 	Backoff time.Duration
 }
 
-// Count is one outcome counted by a node, published when the round that contains it is applied.
-type Count struct {
+// Tally is one outcome counted by a node, published when the round that contains it is applied.
+type Tally struct {
 	Node    string
 	Outcome string
 	N       int64
