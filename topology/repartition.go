@@ -49,7 +49,7 @@ func Repartition[K, V any](
 	t := Topic(name, key, value)
 	addSink(b, s.port, t, ref.local()+sinkSuffix, ref, pos, nil)
 	ref.formats, _ = t.formats()
-	return addSource(b, t, ref, pos)
+	return addSource(b, t, ref, pos, nil)
 }
 
 // The suffixes that make names of nodes and internal topics; those of the topics are Kafka Streams'.
