@@ -200,14 +200,14 @@ func (d *Driver) nextDue() (first *task, at time.Duration) {
 func (d *Driver) Count(node, outcomeName string) int64 { return d.counts[outcome{node, outcomeName}] }
 
 // Counts returns all counts that are not zero, sorted by node and outcome.
-func (d *Driver) Counts() []topology.Count {
-	var counts []topology.Count
+func (d *Driver) Counts() []topology.Tally {
+	var counts []topology.Tally
 	for o, n := range d.counts {
 		if n != 0 {
-			counts = append(counts, topology.Count{Node: o.node, Outcome: o.name, N: n})
+			counts = append(counts, topology.Tally{Node: o.node, Outcome: o.name, N: n})
 		}
 	}
-	slices.SortFunc(counts, func(a, b topology.Count) int {
+	slices.SortFunc(counts, func(a, b topology.Tally) int {
 		if c := strings.Compare(a.Node, b.Node); c != 0 {
 			return c
 		}
