@@ -27,7 +27,7 @@
 // there.
 //
 // Everything is deterministic: tasks run in the order of their names, records of several topics of one task
-// in the order of their timestamps, and the clock moves only with the records, with retries and with
+// in the order of their timestamps, or of their event times, and the clock moves only with the records, with retries and with
 // Advance. A record through a filter, a node with a store and a map costs some microseconds at most, so that
 // tests can try many thousands of cases.
 //

@@ -103,11 +103,35 @@ func (t *task) next() *partition {
 		if in.empty() {
 			continue
 		}
-		if oldest == nil || in.first().Timestamp < oldest.first().Timestamp {
+		if oldest == nil || t.turn(in) < t.turn(oldest) {
 			oldest = in
 		}
 	}
 	return oldest
+}
+
+// turn returns the time by which the first record of an input takes its turn among several inputs.
+func (t *task) turn(p *partition) int64 {
+	if p.turnOf != p.position {
+		p.turn, p.turnOf = t.graph.EventTime(t.input(p)), p.position
+	}
+	return p.turn
+}
+
+// input returns the first record of an input, as the graph gets it.
+func (t *task) input(p *partition) topology.Input {
+	r := p.first()
+	return topology.Input{
+		Topic:            p.topic,
+		Partition:        p.number,
+		Offset:           p.position,
+		Timestamp:        r.Timestamp,
+		StreamTime:       max(t.streamTime, r.Timestamp),
+		StreamTimeBefore: t.streamTime,
+		Key:              r.Key,
+		Value:            r.Value,
+		Headers:          r.Headers,
+	}
 }
 
 // step processes one record to its end. It returns false if there is nothing to do, or the task is stopped.
@@ -119,18 +143,7 @@ func (t *task) step() bool {
 	if p == nil {
 		return false
 	}
-	r := p.first()
-	in := topology.Input{
-		Topic:            p.topic,
-		Partition:        p.number,
-		Offset:           p.position,
-		Timestamp:        r.Timestamp,
-		StreamTime:       max(t.streamTime, r.Timestamp),
-		Key:              r.Key,
-		Value:            r.Value,
-		Headers:          r.Headers,
-		StreamTimeBefore: t.streamTime,
-	}
+	in := t.input(p)
 	v := t.act(func(attempt int, firstFailure time.Time) topology.Verdict {
 		in.Attempt, in.FirstFailure = attempt, firstFailure
 		return t.graph.Process(in)
@@ -139,7 +152,7 @@ func (t *task) step() bool {
 		return false
 	}
 	if v.Action == topology.Accept {
-		t.streamTime = in.StreamTime
+		t.streamTime = max(t.streamTime, v.EventTime)
 	}
 	p.advance()
 	return t.committed()

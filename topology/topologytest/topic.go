@@ -18,6 +18,7 @@ func newTopic(name string, n int32) *topic {
 	for i := range t.partitions {
 		t.partitions[i].topic = name
 		t.partitions[i].number = int32(i)
+		t.partitions[i].turnOf = -1
 	}
 	return t
 }
@@ -46,6 +47,8 @@ type partition struct {
 	head  int
 	// position is the offset of the first record that the task has not read.
 	position int64
+	// turn is the time by which that record takes its turn, once it was asked for: turnOf is its offset then, -1 before.
+	turn, turnOf int64
 }
 
 func (p *partition) append(r Raw) {
