@@ -18,7 +18,14 @@ import (
 )
 
 // goldenTopologies are described in testdata/describe, one file each.
-var goldenTopologies = map[string]func(b *topology.Builder){
+var goldenTopologies = func() map[string]func(b *topology.Builder) {
+	all := maps.Clone(plainTopologies)
+	maps.Copy(all, tableTopologies)
+	return all
+}()
+
+// plainTopologies are those with streams and nodes only.
+var plainTopologies = map[string]func(b *topology.Builder){
 	"copy":   func(b *topology.Builder) { topology.From(b, wordsTopic).Into(outTopic) },
 	"filter": func(b *topology.Builder) { topology.From(b, wordsTopic).Filter("short", pass).Into(outTopic) },
 	"chain": func(b *topology.Builder) {
