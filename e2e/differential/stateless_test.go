@@ -14,8 +14,8 @@ type (
 
 // operatorGroups and controlGroups are what the files of this package declare.
 var (
-	operatorGroups = []map[string]operator{stateless}
-	controlGroups  = []map[string]control{statelessControls}
+	operatorGroups = []map[string]operator{stateless, dynamic, aggregations, tables, windows, times}
+	controlGroups  = []map[string]control{statelessControls, tableControls, windowControls}
 )
 
 // anything is a topic of keys and values that may be null.
