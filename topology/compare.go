@@ -31,6 +31,8 @@ const (
 	AttributeSubtopology = "subtopology"
 	// AttributeStart is where a source starts that has no committed offset.
 	AttributeStart = "start"
+	// AttributeWindows are the windows that a node makes.
+	AttributeWindows = "windows"
 	// AttributeWiring is what a node is, which stores it uses, and where it leads.
 	AttributeWiring = "wiring"
 )
@@ -129,6 +131,7 @@ func factsOf(d Description) facts {
 		for _, n := range sub.Nodes {
 			f[factKey{SubjectNode, n.Name, AttributeExistence}] = "a " + n.Kind
 			f[factKey{SubjectNode, n.Name, AttributeWiring}] = n.wiring()
+			f[factKey{SubjectNode, n.Name, AttributeWindows}] = cmp.Or(n.Windows, "none")
 			if n.Kind == SinkKind {
 				f[factKey{SubjectNode, n.Name, AttributeFormats}] = formats{n.KeyFormat, n.ValueFormat}.String()
 			}

@@ -141,3 +141,15 @@ func wantDifferences(t *testing.T, got []topology.Difference, want []string) {
 		t.Errorf("differences:\n%s\nwant:\n%s", strings.Join(texts, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// TestCompareWindows: another length of windows is told, although the store may be the same.
+func TestCompareWindows(t *testing.T) {
+	describe := func(w topology.Windows) topology.Description {
+		b := topology.NewBuilder("compared")
+		topology.CountWindows(topology.From(b, wordsTopic), w, hourStore("counts")).Into(hoursTopic)
+		return mustBuild(t, b).Description()
+	}
+	wantDifferences(t, topology.Compare(describe(hourly), describe(topology.Tumbling(time.Hour).Grace(2*time.Minute))), []string{
+		"node counts: windows size 1h0m0s, advance 1h0m0s, grace 1m0s becomes size 1h0m0s, advance 1h0m0s, grace 2m0s",
+	})
+}

@@ -72,6 +72,8 @@ type NodeDescription struct {
 	ValueFormat string `json:"value_format,omitempty"`
 	// Stores are the names of the stores that a processor uses, sorted.
 	Stores []string `json:"stores,omitempty"`
+	// Windows are those that an aggregation makes, in words; empty for other nodes.
+	Windows string `json:"windows,omitempty"`
 	// Next are sorted by outlet and node.
 	Next []EdgeDescription `json:"next,omitempty"`
 }
@@ -118,7 +120,7 @@ func (t *Topology) Description() Description {
 }
 
 func (n *node) describe(application string) NodeDescription {
-	d := NodeDescription{Name: n.name, Kind: strings.ToLower(n.kind.String()), Stores: n.storeNames()}
+	d := NodeDescription{Name: n.name, Kind: strings.ToLower(n.kind.String()), Stores: n.storeNames(), Windows: n.windows}
 	if n.kind != processorNode {
 		d.Topic = n.topic.on(application)
 		d.KeyFormat, d.ValueFormat = n.topic.formats.key, n.topic.formats.value

@@ -175,6 +175,12 @@ func (p prospect) judgeDifference(d topology.Difference) Finding {
 		p.judgeStore(d, &f)
 	case topology.SubjectSource:
 		p.judgeSource(d, &f)
+	case topology.SubjectNode:
+		if d.Attribute == topology.AttributeWindows && p.started() {
+			f.Judgement = Rebuild
+			f.What += ": its store has aggregates of the windows before"
+			f.Remedy = "give the store another name, or empty it with `onceward rebuild from-input` before the start"
+		}
 	default:
 	}
 	return f

@@ -142,3 +142,16 @@ func TestPlanJudges(t *testing.T) {
 		})
 	}
 }
+
+// TestPlanJudgesWindows: what is stored of other windows is no start for these.
+func TestPlanJudgesWindows(t *testing.T) {
+	windows := topology.Difference{
+		Subject: topology.SubjectNode, Name: "counts", Attribute: topology.AttributeWindows, Before: "size 1h0m0s", After: "size 2h0m0s",
+	}
+	for started, want := range map[bool]Judgement{true: Rebuild, false: Safe} {
+		p := prospect{tasks: []taskProspect{{committed: started}}}
+		if f := p.judgeDifference(windows); f.Judgement != want || !strings.HasPrefix(f.What, "windows size 1h0m0s becomes size 2h0m0s") {
+			t.Errorf("started %t: %+v", started, f)
+		}
+	}
+}
