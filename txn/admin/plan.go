@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -66,6 +67,8 @@ type prospect struct {
 	// unread counts the records that wait in repartition topics whose format changes or that are read no more.
 	unread map[string]int64
 	tasks  []taskProspect
+	// unassigned counts the partitions of inputs that are more than the state was made for.
+	unassigned map[string]int32
 	// members are the instances that run now.
 	members []string
 }
@@ -89,6 +92,11 @@ func (p prospect) judge() Plan {
 	add := func(f ...Finding) { plan.Findings = append(plan.Findings, f...) }
 	for _, m := range p.mismatches {
 		add(Finding{Refused, "topic", m.Topic, m.Error(), ""})
+	}
+	for _, topic := range slices.Sorted(maps.Keys(p.unassigned)) {
+		add(Finding{Rebuild, "topic", topic,
+			fmt.Sprintf("has %d partitions more than the state was made for: they would not be processed", p.unassigned[topic]),
+			"run the topology under another application id, or copy the topic into one of the new size"})
 	}
 	for _, topic := range p.missing {
 		add(Finding{Safe, "topic", topic, "does not exist: the start creates it", ""})
@@ -125,6 +133,9 @@ func (p prospect) judge() Plan {
 
 // started reports whether the application has ever committed anything.
 func (p prospect) started() bool {
+	if len(p.mismatches) > 0 {
+		return p.before != nil // the tasks were not looked at
+	}
 	return slices.ContainsFunc(p.tasks, func(t taskProspect) bool { return t.committed || t.stop != nil })
 }
 

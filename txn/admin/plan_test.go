@@ -112,6 +112,17 @@ func TestPlanJudges(t *testing.T) {
 			},
 			want: Refused, texts: []string{"refused task words_1: would not be opened", "offsets went back -> Way out: none"},
 		},
+		"an input that has grown": {
+			cluster: func(p *prospect) { p.unassigned = map[string]int32{"lines": 2} },
+			want:    Rebuild, texts: []string{"rebuild topic lines: has 2 partitions more than the state was made for", "another application id"},
+		},
+		"a topic that does not fit, and codecs": {
+			change: func(d *planned) { d.counts = topology.Store("counts", schemas.String(), schemas.String()) },
+			cluster: func(p *prospect) {
+				p.mismatches, p.tasks = []*topics.Mismatch{{Topic: "lines", Use: "topic"}}, nil
+			},
+			want: Refused, texts: []string{"refused topic lines: ", "rebuild store counts: formats"},
+		},
 		"a topic that does not fit": {
 			cluster: func(p *prospect) {
 				p.mismatches = []*topics.Mismatch{{Topic: "lines", Use: "topic", Setting: "x", Found: "1", Needed: "2", Remedy: "change it"}}

@@ -71,6 +71,7 @@ func (a *Application) look(ctx context.Context, before *topology.Description) (_
 	})
 	defer restorer.Close()
 	l := taskLooker{restorer: restorer, layout: layout, starts: broker.NewStarts(cluster, restore.StartsOf(a.topology))}
+	p.unassigned = l.unassigned(a.topology)
 	p.tasks, err = l.lookAll(ctx, a.topology)
 	return p, err
 }
@@ -219,6 +220,20 @@ func (l taskLooker) tasksOf(sub topology.Subtopology) int32 {
 		return n
 	}
 	return min(n, changelogs)
+}
+
+// unassigned returns for each input how many of its partitions have no task, because it has grown since the changelogs were made.
+func (l taskLooker) unassigned(t *topology.Topology) map[string]int32 {
+	out := map[string]int32{}
+	for _, sub := range t.Subtopologies() {
+		tasks := l.tasksOf(sub)
+		for _, source := range sub.Sources {
+			if n := l.layout[source.Topic].Partitions; n > tasks {
+				out[source.Topic] = n - tasks
+			}
+		}
+	}
+	return out
 }
 
 // look sees a task as a restore would, and fills in what the start would create.
