@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/e2e/clients/process"
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
@@ -56,7 +57,7 @@ func TestVerify(t *testing.T) {
 	if *full {
 		p = fullPlan
 	}
-	j, binary := newJudge(t), buildClient(t)
+	j, binary := newJudge(t), process.Build(t, "eos")
 	c := cluster.Own(t, cluster.KindKafka)
 	for _, v := range []variant{simpleVariant, complexVariant} {
 		passed := t.Run(v.name, func(t *testing.T) {
