@@ -30,25 +30,11 @@ var testUtils = cluster.Library{
 // streams is the Java program, ready to run.
 type streams struct{ java, classes, dir string }
 
-// compileProgram compiles the program with the compiler of the Java that runs it.
+// compileProgram compiles the program.
 func compileProgram(t *testing.T) streams {
 	t.Helper()
 	java, classes := cluster.Java(t, testUtils)
-	dir := t.TempDir()
-	source := filepath.Join(dir, "Differential.java")
-	if err := os.WriteFile(source, program, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	jars, err := filepath.Glob(classes + ".jar") // only Java's launcher knows what a * is
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), java, "-m", "jdk.compiler/com.sun.tools.javac.Main",
-		"-cp", strings.Join(jars, string(os.PathListSeparator)), "-d", dir, source)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("compile the program (it takes a JDK): %v\n%s", err, out)
-	}
-	return streams{java, dir + string(os.PathListSeparator) + classes, dir}
+	return streams{java, cluster.CompileJava(t, java, classes, "Differential", program), t.TempDir()}
 }
 
 // run returns what Kafka Streams makes of each case.

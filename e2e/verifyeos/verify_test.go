@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/onceward/onceward/e2e/clients/process"
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 )
 
 // plan is how often something is done to the instances, which take turns.
@@ -57,7 +57,7 @@ func TestVerify(t *testing.T) {
 	if *full {
 		p = fullPlan
 	}
-	j, binary := newJudge(t), process.Build(t, "eos")
+	j, binary := newJudge(t), instance.Build(t, "github.com/onceward/onceward/e2e/clients/eos", "")
 	c := cluster.Own(t, cluster.KindKafka)
 	for _, v := range []variant{simpleVariant, complexVariant} {
 		passed := t.Run(v.name, func(t *testing.T) {

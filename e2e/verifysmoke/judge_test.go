@@ -4,12 +4,13 @@ package verifysmoke
 
 import (
 	"context"
-	_ "embed" // the pom
+	_ "embed" // the program and what it needs
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,8 +21,11 @@ import (
 // streamsVersion is that of the jar with StreamsSmokeTest.
 const streamsVersion = "4.3.1"
 
-//go:embed pom.xml
+//go:embed streams/pom.xml
 var pom []byte
+
+//go:embed streams/ShortRun.java
+var shortRun []byte
 
 var streamsTest = cluster.Library{
 	Name: "streams-smoke-test-" + streamsVersion, POM: pom, Jar: "kafka-streams-" + streamsVersion + "-test.jar",
@@ -31,21 +35,31 @@ var streamsTest = cluster.Library{
 // would wait ten minutes for a transaction that hangs.
 const judgeTimeout = 12 * time.Minute
 
-// judge is the running command "run" of StreamsSmokeTest: it generates, and then verifies.
+// load is what is generated: for each of so many keys so many values, in about so many seconds. The zero load is that of Kafka's own
+// command, 20 keys with 1,000 values in 90 s.
+type load struct{ keys, values, seconds int }
+
+// judge is a program that generates, and then verifies.
 type judge struct {
 	process *cluster.Process
 	outPath string
 }
 
-// launchJudge starts the command.
-func launchJudge(t *testing.T, brokers []string) *judge {
+// launchJudge starts the command "run" of StreamsSmokeTest, or what does the same with another load.
+func launchJudge(t *testing.T, brokers []string, l load) *judge {
 	t.Helper()
 	java, classes := cluster.Java(t, streamsTest)
 	dir := t.TempDir()
+	bootstrap := strings.Join(brokers, ",")
 	properties := filepath.Join(dir, "test.properties")
-	text := "bootstrap.servers=" + strings.Join(brokers, ",") + "\nprocessing.guarantee=exactly_once_v2\n"
+	text := "bootstrap.servers=" + bootstrap + "\nprocessing.guarantee=exactly_once_v2\n"
 	if err := os.WriteFile(properties, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	command := []string{"org.apache.kafka.streams.tests.StreamsSmokeTest", properties, "run"}
+	if l != (load{}) {
+		classes = cluster.CompileJava(t, java, classes, "ShortRun", shortRun)
+		command = []string{"ShortRun", bootstrap, strconv.Itoa(l.keys), strconv.Itoa(l.values), strconv.Itoa(l.seconds)}
 	}
 	j := &judge{outPath: filepath.Join(dir, "run.out")}
 	out, err := os.Create(j.outPath)
@@ -53,8 +67,8 @@ func launchJudge(t *testing.T, brokers []string) *judge {
 		t.Fatal(err)
 	}
 	defer out.Close() // the process has its own
-	cmd := exec.Command(java, "-Xmx256m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-		"-cp", classes, "org.apache.kafka.streams.tests.StreamsSmokeTest", properties, "run")
+	cmd := exec.Command(java, append([]string{"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", classes}, command...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	if j.process, err = cluster.Launch(cmd); err != nil {
 		t.Fatal(err)
@@ -67,7 +81,7 @@ func launchJudge(t *testing.T, brokers []string) *judge {
 	return j
 }
 
-// ended reports whether the command has ended.
+// ended reports whether the program has ended.
 func (j *judge) ended() bool {
 	select {
 	case <-j.process.Ended():
@@ -77,7 +91,7 @@ func (j *judge) ended() bool {
 	}
 }
 
-// wait returns what the command has printed, once it has ended.
+// wait returns what the program has printed, once it has ended.
 func (j *judge) wait(ctx context.Context) (output string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, judgeTimeout)
 	defer cancel()

@@ -60,12 +60,12 @@ func (s *scenario) logf(format string, args ...any) {
 }
 
 // run starts the first instance and the generator, and then lets instances join, die and leave for some rounds.
-func (s *scenario) run(ctx context.Context, rounds int) error {
+func (s *scenario) run(ctx context.Context, l load, rounds int) error {
 	s.started = time.Now()
 	if err := s.join(ctx, s.instances[0]); err != nil {
 		return err
 	}
-	s.judge = launchJudge(s.t, s.cluster.Brokers())
+	s.judge = launchJudge(s.t, s.cluster.Brokers(), l)
 	for round := range rounds {
 		a, b, c := s.instances[round%3], s.instances[(round+1)%3], s.instances[(round+2)%3]
 		for _, step := range []struct {

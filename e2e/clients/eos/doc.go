@@ -13,7 +13,7 @@
 // Results of a partition are in the order of its inputs and in the partition of the same number. min and max
 // are 32-bit integers, sum and cnt 64-bit, big-endian as Kafka's serializers write them.
 //
-// What it prints and how it ends is that of package instance.
+// What it prints and how it ends is that of package client.
 //
 // # Negative control
 //

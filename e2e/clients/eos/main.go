@@ -4,13 +4,13 @@ import (
 	"flag"
 	"os"
 
-	"github.com/onceward/onceward/e2e/clients/instance"
+	"github.com/onceward/onceward/e2e/clients/client"
 	"github.com/onceward/onceward/topology"
 )
 
 func main() {
 	variant, broken := "", ""
-	os.Exit(instance.Main(instance.Application{
+	os.Exit(client.Main(client.Application{
 		Name: "eos",
 		Flags: func(flags *flag.FlagSet) {
 			flags.StringVar(&variant, "variant", simpleVariant, "simple or complex")

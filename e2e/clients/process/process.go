@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -17,19 +16,8 @@ import (
 	"testing"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 )
-
-// Build compiles the application in e2e/clients of that name.
-func Build(t testing.TB, name string) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), name)
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path,
-		"github.com/onceward/onceward/e2e/clients/"+name).CombinedOutput()
-	if err != nil {
-		t.Fatalf("build the application %s: %v\n%s", name, err, out)
-	}
-	return path
-}
 
 // Instance is an instance of an application as a scenario sees it. It is started and ended any number of times, always with the same
 // name and state directory. It belongs to one goroutine.
@@ -37,24 +25,20 @@ type Instance struct {
 	name    string
 	binary  string
 	args    []string
-	logPath string
+	log     *instance.Log    // of all lives
 	process *cluster.Process // nil while it is down
 	console *console         // of the current life
 }
 
-// New returns an instance of a compiled application, with further arguments, which is down. It is killed at the end of the test, if
-// it is up then, and shows its log if that failed.
+// New returns an instance of an application that [instance.Build] has built, with further arguments, which is down. It is killed at the
+// end of the test, if it is up then, and shows its log if that failed.
 func New(t testing.TB, binary, name string, brokers []string, args ...string) *Instance {
 	t.Helper()
-	dir := t.TempDir()
-	p := &Instance{name: name, binary: binary, logPath: filepath.Join(dir, name+".log"), console: &console{}}
+	p := &Instance{name: name, binary: binary, log: instance.NewLog(t, name), console: &console{}}
 	p.args = append([]string{
-		"--brokers", strings.Join(brokers, ","), "--instance", name, "--state-dir", filepath.Join(dir, "state"),
+		"--brokers", strings.Join(brokers, ","), "--instance", name, "--state-dir", filepath.Join(t.TempDir(), "state"),
 	}, args...)
 	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("end of the log of %s:\n%s", name, cluster.Tail(p.logPath, 16<<10))
-		}
 		if err := p.Kill(); err != nil {
 			t.Error(err)
 		}
@@ -70,14 +54,9 @@ func (p *Instance) Up() bool { return p.process != nil }
 
 // Start starts the process; the application is not up yet when Start returns.
 func (p *Instance) Start() error {
-	log, err := os.OpenFile(p.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close() // the process has its own
 	cmd := exec.Command(p.binary, p.args...)
 	c := &console{}
-	cmd.Stdout, cmd.Stderr = c, log
+	cmd.Stdout, cmd.Stderr = c, p.log
 	process, err := cluster.Launch(cmd)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)

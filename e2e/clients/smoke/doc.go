@@ -13,7 +13,7 @@
 //	dif, avg                      tables of max, min, sum and cnt, read back and joined: max - min, and sum / cnt
 //	tagg                          how many keys have each count
 //
-// What it prints and how it ends is that of package instance.
+// What it prints and how it ends is that of package client.
 //
 // # Negative control
 //

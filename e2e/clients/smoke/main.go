@@ -4,13 +4,13 @@ import (
 	"flag"
 	"os"
 
-	"github.com/onceward/onceward/e2e/clients/instance"
+	"github.com/onceward/onceward/e2e/clients/client"
 	"github.com/onceward/onceward/topology"
 )
 
 func main() {
 	broken := ""
-	os.Exit(instance.Main(instance.Application{
+	os.Exit(client.Main(client.Application{
 		Name: "smoke",
 		Flags: func(flags *flag.FlagSet) {
 			flags.StringVar(&broken, "broken", "", "duplicate, forget or early: break the application on purpose")

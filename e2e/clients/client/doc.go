@@ -1,4 +1,4 @@
-// Package instance is what the applications in e2e/clients have in common: each is one instance of an application that a test of Kafka's
+// Package client is what the applications in e2e/clients have in common: each is one instance of an application that a test of Kafka's
 // judges, a process that is started, killed and stopped by a scenario.
 //
 //	APPLICATION --brokers host:port[,host:port] --instance p1 --state-dir dir [--session-timeout 10s] [--log-level info]
@@ -15,4 +15,4 @@
 // The other states are STARTING, STOPPING and STOPPED. Logs go to standard error. SIGTERM and SIGINT end it in
 // order: what is open is committed and the group is left, the exit code is 0. It is 1 for any other end and 2
 // for wrong arguments.
-package instance
+package client
