@@ -105,7 +105,9 @@ var plainTopologies = map[string]func(b *topology.Builder){
 	"window-store": func(b *topology.Builder) {
 		store := topology.WindowStore("minutes", schemas.String(), schemas.Int64(), time.Hour)
 		topology.Process(topology.From(b, wordsTopic), "per-minute", store,
-			func(*topology.Context, state.Window[string, int64], word, topology.Emit[string, string]) error { return nil },
+			func(*topology.Context, state.Window[string, int64], word, topology.Emit[string, string]) error {
+				return nil
+			},
 		).Into(outTopic)
 	},
 	"session-store": func(b *topology.Builder) {

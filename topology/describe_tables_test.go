@@ -23,9 +23,11 @@ func hourStore(name string) topology.WindowStoreOf[string, int64] {
 	return topology.WindowStore(name, schemas.String(), schemas.Int64(), 2*time.Hour)
 }
 
-func addAmounts(sum int64, r topology.Record[string, int64]) (int64, error) { return sum + r.Value, nil }
-func addAmount(sum int64, _ string, v int64) (int64, error)                 { return sum + v, nil }
-func takeAmount(sum int64, _ string, v int64) (int64, error)                { return sum - v, nil }
+func addAmounts(sum int64, r topology.Record[string, int64]) (int64, error) {
+	return sum + r.Value, nil
+}
+func addAmount(sum int64, _ string, v int64) (int64, error)  { return sum + v, nil }
+func takeAmount(sum int64, _ string, v int64) (int64, error) { return sum - v, nil }
 
 // tableTopologies are the golden ones with aggregations, tables and windows.
 var tableTopologies = map[string]func(b *topology.Builder){
@@ -44,7 +46,9 @@ var tableTopologies = map[string]func(b *topology.Builder){
 		moved := topology.Repartition(s, "words-by-word", schemas.String(), schemas.String())
 		topology.Count(moved, amountStore("counts")).Into(resultsTopic)
 	},
-	"table": func(b *topology.Builder) { topology.TableFrom(b, amountsTopic, amountStore("latest")).Into(resultsTopic) },
+	"table": func(b *topology.Builder) {
+		topology.TableFrom(b, amountsTopic, amountStore("latest")).Into(resultsTopic)
+	},
 	"to-table": func(b *topology.Builder) {
 		topology.ToTable(topology.From(b, amountsTopic), amountStore("latest")).Into(resultsTopic)
 	},

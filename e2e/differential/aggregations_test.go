@@ -7,7 +7,9 @@ import (
 )
 
 // numbers is a topic of keys and values that are never null: a null in it dies, where Kafka Streams drops it in the aggregation.
-func numbers(name string) topology.TopicOf[string, int64] { return topology.Topic(name, strCodec, longCodec) }
+func numbers(name string) topology.TopicOf[string, int64] {
+	return topology.Topic(name, strCodec, longCodec)
+}
 
 // keyed is a topic of keys that are never null, and values that may be.
 func keyed(name string) topology.TopicOf[string, maybeValue] {
@@ -47,7 +49,9 @@ var aggregations = map[string]operator{
 	}},
 }
 
-func groupOf(_ string, v int64) (string, int64, error) { return "g" + strconv.FormatInt(v%3, 10), v, nil }
+func groupOf(_ string, v int64) (string, int64, error) {
+	return "g" + strconv.FormatInt(v%3, 10), v, nil
+}
 
 func plus(agg int64, _ string, v int64) (int64, error)  { return agg + v, nil }
 func minus(agg int64, _ string, v int64) (int64, error) { return agg - v, nil }

@@ -253,4 +253,3 @@ func (p prospect) judgeSource(d topology.Difference, f *Finding) {
 func difference(d topology.Difference) string {
 	return strings.TrimPrefix(strings.TrimPrefix(d.String(), d.Subject+" "+d.Name+": "), d.Subject+" "+d.Name+" ")
 }
-

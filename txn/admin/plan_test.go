@@ -80,8 +80,10 @@ func TestPlanJudges(t *testing.T) {
 			want:    Safe, texts: []string{"safe store counts: formats"},
 		},
 		"kind of a store": {
-			change: func(d *planned) { d.counts = topology.WindowStore("counts", schemas.String(), schemas.Int64(), time.Hour) },
-			want:   Refused, texts: []string{"refused store counts: layout keyvalue becomes window", "another name"},
+			change: func(d *planned) {
+				d.counts = topology.WindowStore("counts", schemas.String(), schemas.Int64(), time.Hour)
+			},
+			want: Refused, texts: []string{"refused store counts: layout keyvalue becomes window", "another name"},
 		},
 		"another store": {
 			change:  func(d *planned) { d.counts = topology.Store("totals", schemas.String(), schemas.Int64()) },
