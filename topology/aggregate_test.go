@@ -34,7 +34,8 @@ func TestNullsAreLeftOut(t *testing.T) {
 			Into(topology.Topic("result", topology.Nullable(schemas.String()), topology.Nullable(schemas.String())))
 	})
 	wantLines(t, k.script("left 1 a x", "left 2 a -", "left 3 - x", "left 4 a y"), "a=1@1", "", "", "a=2@4")
-	if got := countsOf(k.send("left", 5, "-", "-")) + " " + countsOf(k.send("left", 5, "a", "-")); got != "null-count.null-key=1 null-count.null-value=1" {
+	got := countsOf(k.send("left", 5, "-", "-")) + " " + countsOf(k.send("left", 5, "a", "-"))
+	if got != "null-count.null-key=1 null-count.null-value=1" {
 		t.Errorf("counted are %q", got)
 	}
 }
@@ -122,7 +123,8 @@ func splitGroup(_, v string) (string, string, error) {
 // TestGroupTable drives the aggregations of a table through its repartition topic.
 func TestGroupTable(t *testing.T) {
 	d := newDriven(t, func(b *topology.Builder) {
-		group := topology.GroupTable(topology.TableFrom(b, leftTopic, leftTable), "groups", schemas.String(), schemas.String(), splitGroup)
+		group := topology.GroupTable(topology.TableFrom(b, leftTopic, leftTable), "groups", schemas.String(), schemas.String(),
+			splitGroup)
 		topology.CountTable(group, countTable).Into(countTopic)
 		list := topology.TimestampedStore("list", schemas.String(), schemas.String())
 		topology.ReduceTable(group, list,
@@ -162,7 +164,8 @@ func TestGroupTable(t *testing.T) {
 func TestAggregateTable(t *testing.T) {
 	sum := topology.TimestampedStore("sum", schemas.String(), schemas.String())
 	d := newDriven(t, func(b *topology.Builder) {
-		group := topology.GroupTable(topology.TableFrom(b, leftTopic, leftTable), "groups", schemas.String(), schemas.String(), splitGroup)
+		group := topology.GroupTable(topology.TableFrom(b, leftTopic, leftTable), "groups", schemas.String(), schemas.String(),
+			splitGroup)
 		topology.AggregateTable(group, sum, func() string { return "^" },
 			func(sofar, _, v string) (string, error) {
 				if v == "drop" {

@@ -87,7 +87,8 @@ func TestOnInvalidTimestamp(t *testing.T) {
 	both := open(topology.EventTime(timeInValue), topology.OnInvalidTimestamp(topology.SkipInvalid))
 	wantLines(t, both.script("left 5 a -3", "left -5 a 4"), "", "a=4@4")
 	for what, want := range map[topology.InvalidTimestamp]string{
-		topology.RefuseInvalid: "refuse", topology.SkipInvalid: "skip", topology.StreamTimeForInvalid: "stream time", 9: "invalid timestamp(9)",
+		topology.RefuseInvalid: "refuse", topology.SkipInvalid: "skip", topology.StreamTimeForInvalid: "stream time",
+		9: "invalid timestamp(9)",
 	} {
 		if what.String() != want {
 			t.Errorf("%d is called %s", what, what)
@@ -111,9 +112,12 @@ func TestGraphEventTime(t *testing.T) {
 		topic, value string
 		want         int64
 	}{
-		{"left", "42", 42}, {"left", "-42", -42}, {"left", "no number", 7}, {"left", "panic", 7}, {"right", "42", 7}, {"other", "42", 7},
+		{"left", "42", 42}, {"left", "-42", -42}, {"left", "no number", 7}, {"left", "panic", 7},
+		{"right", "42", 7}, {"other", "42", 7},
 	} {
-		in := topology.Input{Topic: test.topic, Timestamp: 7, Key: []byte("a"), Value: []byte(test.value), StreamTimeBefore: state.NoTime}
+		in := topology.Input{
+			Topic: test.topic, Timestamp: 7, Key: []byte("a"), Value: []byte(test.value), StreamTimeBefore: state.NoTime,
+		}
 		if got := k.graph.EventTime(in); got != test.want {
 			t.Errorf("the event time of %s %q is %d, want %d", test.topic, test.value, got, test.want)
 		}

@@ -100,7 +100,8 @@ func numberInputs(n int) []Input {
 	return inputs
 }
 
-// BenchmarkOperators is one record through a source, the operators and a sink. Nothing is committed, so that state stays in memory.
+// BenchmarkOperators is one record through a source, the operators and a sink. Nothing is committed, so that state stays in the
+// overlay.
 func BenchmarkOperators(b *testing.B) {
 	for _, op := range operators {
 		b.Run(op.name, func(b *testing.B) {

@@ -202,7 +202,10 @@ func TestWindowsModel(t *testing.T) {
 			}).Into(updates)
 			named(table.Closed(), "closed").Into(resultTopic)
 		})
-		model := &windowModel{size: size, advance: advance, grace: grace, records: map[windowKey][]event{}, closed: map[windowKey]bool{}}
+		model := &windowModel{
+			size: size, advance: advance, grace: grace,
+			records: map[windowKey][]event{}, closed: map[windowKey]bool{},
+		}
 		var late int64
 		for _, e := range history(false, "left").Draw(rt, "history") {
 			v := want(t, k.send("left", e.ms, e.key, e.value), topology.Accept)

@@ -112,7 +112,8 @@ func TestFilterTable(t *testing.T) {
 		lower := topology.TableFrom(b, leftTopic, leftTable).Filter("lower", isLower)
 		lower.Into(resultTopic)
 	})
-	wantLines(t, k.script("left 1 a X", "left 2 a x", "left 3 a y", "left 4 a Y", "left 5 a Z", "left 6 a -", "left 7 b x", "left 8 b -"),
+	wantLines(t, k.script("left 1 a X", "left 2 a x", "left 3 a y", "left 4 a Y", "left 5 a Z", "left 6 a -",
+		"left 7 b x", "left 8 b -"),
 		"", "a=x@2", "a=y@3", "a=-@4", "", "", "b=x@7", "b=-@8")
 }
 

@@ -70,7 +70,8 @@ func TestJoinOldValues(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := joinTask(t, test.join, changes)
-			wantLines(t, k.script("left 1 a x", "right 2 a y", "left 3 a X", "right 4 a Y", "left 5 a -", "right 6 a -"), test.want...)
+			wantLines(t, k.script("left 1 a x", "right 2 a y", "left 3 a X", "right 4 a Y", "left 5 a -", "right 6 a -"),
+				test.want...)
 		})
 	}
 }
