@@ -17,9 +17,10 @@
 // # The judgement
 //
 // The verifier reads committed records only. It requires that no transaction is open, that every key has the right last result in each of
-// the topics min, max, sum, cnt, dif, avg and tagg, and that each window has exactly one final result in min-suppressed and sws-suppressed.
+// the topics min, max, sum, cnt, dif, avg and tagg, and that no window has two final results in min-suppressed and sws-suppressed.
 // The test passes if it prints SUCCESS and ALL-RECORDS-DELIVERED; its exit code says nothing. It does not fail for records that echo has
-// twice, so PROCESSED-MORE-THAN-GENERATED must not be there either.
+// twice, so PROCESSED-MORE-THAN-GENERATED must not be there either. What windows of two seconds it should find in sws-suppressed, with which
+// sums, it does not ask: that is checked here.
 //
 // The negative controls are applications that make a mistake each; the verifier has to find it. For all but one it waits two to six minutes.
 //

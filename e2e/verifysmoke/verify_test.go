@@ -82,6 +82,9 @@ func TestVerify(t *testing.T) {
 	if output, wrong := s.judged(t, f); wrong != nil {
 		t.Fatalf("%v:\n%s", wrong, output)
 	}
+	if err := s.checkWindows(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	s.logf("%d joins, %d kills that met %d open transactions, %d leaves", s.joins, s.kills.all, s.kills.open, s.leaves)
 }
 

@@ -22,6 +22,9 @@ const (
 
 const (
 	day = 24 * time.Hour
+	// kept is how long the stores keep windows. The inputs are of two days ago, and brokers delete the beginning of the changelogs by the clock,
+	// a day after the stores have forgotten it: what was kept for less would not be there for a restore.
+	kept = 2 * day
 	// flush is the key of the inputs that close all windows, end a value that is no input.
 	flush = "flush"
 	end   = math.MaxInt32
@@ -45,7 +48,7 @@ func newTopology(broken string) (*topology.Topology, error) {
 	data := all.Filter("without-end", func(r number) (bool, error) { return r.Value != end, nil })
 
 	minima := topology.AggregateWindows(data, topology.Tumbling(day).Grace(time.Minute),
-		topology.WindowStore("uwin-min", schemas.String(), schemas.Int32(), 25*time.Hour),
+		topology.WindowStore("uwin-min", schemas.String(), schemas.Int32(), kept),
 		func() int32 { return math.MaxInt32 },
 		func(least int32, r number) (int32, error) { return min(least, r.Value), nil })
 	byText(values(minima.Stream(), "min-raw"), "min-raw")
@@ -53,18 +56,18 @@ func newTopology(broken string) (*topology.Topology, error) {
 	byKey(minima, "min", schemas.Int32())
 
 	seconds := topology.ReduceWindows(data, topology.Hopping(2*time.Second, time.Second).Grace(30*time.Second),
-		topology.WindowStore("win-sws", schemas.String(), schemas.Int32(), time.Minute),
+		topology.WindowStore("win-sws", schemas.String(), schemas.Int32(), kept),
 		func(sum int32, r number) (int32, error) { return sum + r.Value, nil })
 	byText(values(seconds.Stream(), "sws-raw"), "sws-raw")
 	byText(final(seconds, "sws-suppressed", broken), "sws-suppressed")
 
 	twoDays := topology.Tumbling(2 * day)
-	maxima := topology.AggregateWindows(data, twoDays, topology.WindowStore("uwin-max", schemas.String(), schemas.Int32(), 2*day),
+	maxima := topology.AggregateWindows(data, twoDays, topology.WindowStore("uwin-max", schemas.String(), schemas.Int32(), kept),
 		func() int32 { return math.MinInt32 },
 		func(most int32, r number) (int32, error) { return max(most, r.Value), nil })
 	byKey(maxima, "max", schemas.Int32())
 	hit := every(100)
-	sums := topology.AggregateWindows(data, twoDays, topology.WindowStore("win-sum", schemas.String(), schemas.Int64(), 2*day), nil,
+	sums := topology.AggregateWindows(data, twoDays, topology.WindowStore("win-sum", schemas.String(), schemas.Int64(), kept), nil,
 		func(sum int64, r number) (int64, error) {
 			if broken == forget && hit(r) {
 				return sum, nil
@@ -72,7 +75,7 @@ func newTopology(broken string) (*topology.Topology, error) {
 			return sum + int64(r.Value), nil
 		})
 	byKey(sums, "sum", schemas.Int64())
-	byKey(topology.CountWindows(data, twoDays, topology.WindowStore("uwin-cnt", schemas.String(), schemas.Int64(), 2*day)), "cnt", schemas.Int64())
+	byKey(topology.CountWindows(data, twoDays, topology.WindowStore("uwin-cnt", schemas.String(), schemas.Int64(), kept)), "cnt", schemas.Int64())
 
 	joins(b)
 	return b.Build()
