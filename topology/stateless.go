@@ -82,7 +82,7 @@ func (s Stream[K, V]) Peek(name string, see func(r Record[K, V]) error, opts ...
 
 // Merge returns the records of s and of all others as one stream. Merged sources are read by the same task,
 // so their topics need the same number of partitions; records of one partition number are taken in the
-// order of their timestamps.
+// order of their timestamps, or of their [EventTime].
 func (s Stream[K, V]) Merge(name string, others ...Stream[K, V]) Stream[K, V] {
 	b := s.builder("Merge(" + name + ")")
 	n := b.add(&node{kind: processorNode, name: name, pos: caller()}, nil)

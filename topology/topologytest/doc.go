@@ -27,9 +27,9 @@
 // there.
 //
 // Everything is deterministic: tasks run in the order of their names, records of several topics of one task
-// in the order of their timestamps, or of their event times, and the clock moves only with the records, with retries and with
-// Advance. A record through a filter, a node with a store and a map costs some microseconds at most, so that
-// tests can try many thousands of cases.
+// in the order of their timestamps, or of their event times, and the clock moves only with the records, with
+// retries and with Advance. A record through a filter, a node with a store and a map costs some microseconds at
+// most, so that tests can try many thousands of cases.
 //
 // What it does not do: there are no transactions, no changelogs, no rebalances and no parallelism. What
 // they add is tested with the runtime itself.
