@@ -48,7 +48,8 @@ func (s streams) run(t *testing.T, cases []testCase) []outputs {
 	if err := os.WriteFile(in, input.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), s.java, "-Xmx512m", "-XX:+UseSerialGC",
+	// Kafka Streams keeps what it has to keep below the directory for temporary files, where others may do the same.
+	cmd := exec.CommandContext(t.Context(), s.java, "-Xmx512m", "-XX:+UseSerialGC", "-Djava.io.tmpdir="+s.dir,
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", s.classes, "Differential", in, out)
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("run the program: %v\n%s", err, said)

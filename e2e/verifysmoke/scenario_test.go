@@ -4,7 +4,9 @@ package verifysmoke
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -66,6 +68,9 @@ func (s *scenario) run(ctx context.Context, l load, rounds int) error {
 		return err
 	}
 	s.judge = launchJudge(s.t, s.cluster.Brokers(), l)
+	if err := s.generating(ctx); err != nil {
+		return err
+	}
 	for round := range rounds {
 		a, b, c := s.instances[round%3], s.instances[(round+1)%3], s.instances[(round+2)%3]
 		for _, step := range []struct {
@@ -180,16 +185,38 @@ func (s *scenario) stop(ctx context.Context) error {
 	return nil
 }
 
+// generating waits until the generator writes: a takeover is none if there is nothing to go on with.
+func (s *scenario) generating(ctx context.Context) error {
+	return s.await(ctx, func(ctx context.Context) (waiting string, err error) {
+		ends, err := s.cluster.EndOffsets(ctx, input)
+		if err != nil {
+			return "", err
+		}
+		if s.judge.ended() {
+			return "", errors.New("the generator has ended by itself")
+		}
+		if slices.Max(ends) == 0 {
+			return "nothing is generated", nil
+		}
+		return "", nil
+	})
+}
+
 // settled waits until every instance that is up says that it is running, and every input that there was at the call is committed.
 func (s *scenario) settled(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
-	defer cancel()
 	ends, err := s.cluster.EndOffsets(ctx, input)
 	if err != nil {
 		return err
 	}
+	return s.await(ctx, func(ctx context.Context) (string, error) { return s.waitsFor(ctx, ends) })
+}
+
+// await asks until nothing is waited for any more.
+func (s *scenario) await(ctx context.Context, ask func(context.Context) (waiting string, err error)) error {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
 	for {
-		waiting, err := s.waitsFor(ctx, ends)
+		waiting, err := ask(ctx)
 		if err != nil || waiting == "" {
 			return err
 		}

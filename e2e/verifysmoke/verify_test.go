@@ -24,7 +24,7 @@ var (
 	shortForm = form{load: load{keys: 20, values: 400, seconds: 30}, rounds: 1, most: 3 * time.Minute, args: []string{"--session-timeout", "6s"}}
 	fullForm  = form{rounds: 3, most: 15 * time.Minute}
 	// broken is enough for a mistake that is made every hundred inputs of a partition.
-	broken = form{load: load{keys: 20, values: 100, seconds: 10}, most: 10 * time.Minute}
+	broken = form{load: load{keys: 20, values: 100, seconds: 4}, most: 10 * time.Minute}
 )
 
 func build(t *testing.T) (binary string) {
