@@ -8,10 +8,10 @@ REPORT    ?= $(CURDIR)/bench
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench bench-go bench-compare bench-baseline bench-latency
-.PHONY: bench-restore bench-peers bench-sweep bench-state figures soak soak-state verify-copy clean
+.PHONY: bench-restore bench-peers bench-sweep bench-state figures soak soak-state verify-copy verify-smoke verify-differential clean
 
 help: ## show this list
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## the payment drill on the embedded broker, with kills; ends with a table
 	$(GO) run ./cmd/onceward demo
@@ -29,6 +29,12 @@ e2e: ## the end-to-end scenarios on the embedded broker, and on real Kafka where
 
 verify-eos: ## Kafka's own StreamsEosTest judges the runtime under many kills; needs Java 17 and Maven
 	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 30m -run '^TestVerify$$' ./e2e/verifyeos -full
+
+verify-smoke: ## Kafka's own StreamsSmokeTest judges windows, tables and joins while instances join, die and leave; needs Java 17 and Maven
+	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 60m ./e2e/verifysmoke -full
+
+verify-differential: ## every operator beside Kafka Streams on CASES (1000) random inputs each, and the named ones; needs Java 17 and Maven
+	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 30m ./e2e/differential -cases $(or $(CASES),1000) $(if $(SEED),-seed $(SEED))
 
 negative: ## with mechanisms broken on purpose, the demo and the soak have to find them; needs Java 17 and Maven
 	./.ci/negative

@@ -137,7 +137,12 @@ func writeMeta(root *os.Root, m meta) error {
 	if err != nil {
 		return err
 	}
-	f, err := root.OpenFile(metaTempFile, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	return replaceFile(root, metaTempFile, metaFile, data)
+}
+
+// replaceFile replaces the file of that name in one atomic step that a power loss cannot split, by way of another name.
+func replaceFile(root *os.Root, temp, name string, data []byte) error {
+	f, err := root.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -148,7 +153,7 @@ func writeMeta(root *os.Root, m meta) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := root.Rename(metaTempFile, metaFile); err != nil {
+	if err := root.Rename(temp, name); err != nil {
 		return err
 	}
 	return syncDirectory(root, ".")

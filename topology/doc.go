@@ -16,9 +16,10 @@
 //
 // Topics and stores are typed values that are made once, so that a wrong type does not compile. Operators
 // that keep the types of a stream are methods, those that change them are functions (stream, name,
-// function). Every operator has a name, unique in the topology. Names are the only identity: tasks, stores
-// and internal topics are named after them and never after a position in the program, so a topology can be
-// changed without losing its state. User functions can return an error; [Fail] gives it a [Class].
+// function). Every operator has a name, unique in the topology; one that owns a store has the store's. Names
+// are the only identity: tasks, stores and internal topics are named after them and never after a position in
+// the program, so a topology can be changed without losing its state. User functions can return an error; [Fail]
+// gives it a [Class].
 //
 // [Builder.Build] returns every mistake at once as a [*BuildError], each with the line of the user's
 // program that it is about.
@@ -54,7 +55,64 @@
 // A record costs no map, no reflection, and no allocation beyond those of codecs and user code: what is
 // encoded lies in chunks of memory that many records share and that are never reused.
 //
+// # Keys
+//
+// A record is in the partition of its key, and a task has the state of the keys in its partition. An operator
+// that may change the key ([Map], [SelectKey], [FlatMap]) leaves the record where it is. So the operators that
+// keep state by key, named below, do not take such a stream: [Repartition] moves its records first, through a
+// topic with a name of the user's. Build reports where it is missing.
+//
+// # Tables
+//
+// A [Table] is the newest value of each key and, at once, the stream of its changes ([Change]: the value before
+// and after). It is kept in the [TimestampedStore] that it was declared with, each value with the timestamp of
+// the record that it is made of:
+//
+//	                  from                           value of a key             its timestamp
+//	TableFrom         a topic; null deletes          the last record's          that record's
+//	ToTable           a stream                       the last record's          that record's
+//	Count, Reduce,    a stream                       aggregate of its records   largest of its records
+//	Aggregate
+//	CountTable, ...   a table, grouped by another    aggregate of the entries   largest of its changes
+//	                  key with GroupTable            that are in the group
+//	CountWindows,...  a stream, by key and window    aggregate of the records   largest of its records
+//	                                                 in the window
+//
+// [Table.Filter], [MapTable], [JoinTables], [LeftJoinTables] and [OuterJoinTables] make tables of tables, and
+// keep nothing: a change passes through them, and whoever looks up a key computes it from the stores at the
+// beginning. Their functions are called for old values again, and have to return the same for the same. A join
+// looks into the other table as it is at that moment, so that the result depends on the order in which the task
+// takes the records of its topics (by timestamp, as far as they are there).
+//
+// Records with a null key, if its codec takes one, and of aggregations those with a null value, are left out and
+// counted ("null-key", "null-value"); see also [SkipNullKeys]. A later record wins, also if its timestamp is
+// smaller. Every record makes its changes at once; there is no cache that sums up several. In all this a table
+// behaves as in Kafka Streams with a store, and without a record cache. In one thing it does not: the first change
+// of a key has no old value, where there an aggregation says that it was the initial one, so that a second
+// aggregation subtracts what was never added.
+//
+// A table becomes a stream again by [Table.Stream], [Table.Changes] or [Table.Into].
+//
+// # Windows
+//
+// [Tumbling] and [Hopping] make [Windows] of event time, and their [Windows.Grace] says how late a record may
+// be. [CountWindows], [ReduceWindows] and [AggregateWindows] keep an aggregate for each key and window, under
+// [Windowed] keys, for which [WindowedCodec] is the codec in topics. The clock of the node is the largest
+// timestamp that it has got itself. It is part of the state of its store: a record that fails does not move
+// it, and a restart does not set it back.
+//
+//	a [0, 10), b [10, 20), c [20, 30), ...    Tumbling(10).Grace(5)
+//	a takes records while the clock is below 15, and closes with the first record at 15 or later
+//
+// A record that is too late for a window is counted as "late" for it. An aggregation passes on every update, as a
+// table; [WindowedTable.Closed] passes on one last value of each window when it closes, and may be used beside it.
+// The latter needs a second store, <store>-closing, to find what is over without reading what is not.
+//
 // # Time
+//
+// The time of a record is its timestamp in the topic that it is read from, or what an [EventTime] finds in it; of an
+// invalid one, which is before the epoch, [OnInvalidTimestamp] says what becomes. What is made of a record has its
+// time, unless said otherwise.
 //
 // The time of a task is its stream time: the largest timestamp of the records that it has processed. A node can
 // have code run as time passes ([Punctuator]). [Setup.OnStreamTime] goes by the stream time: the same records
@@ -93,5 +151,6 @@
 // # What it is not
 //
 // There is no clock for user code, except for the value that a punctuation by the wall clock is given; no I/O and
-// no broker. Only key-value stores have processors that use them; windowed operators, joins and timers are not there.
+// no broker. Joins of streams, with streams and with tables, joins by a foreign key, global tables, sliding and session
+// windows have no operators yet; nor have session and versioned stores.
 package topology

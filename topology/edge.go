@@ -16,28 +16,61 @@ const (
 	errNullKey     = schemas.Reason("a null key cannot be written to a compacted topic")
 )
 
-// readInput is what a source does with g.in.
-func readInput[K, V any](g *Graph, n *node, t *TopicOf[K, V], next Emit[K, V]) error {
-	g.node = n
-	in := &g.in
-	if err := g.checkTimestamp(in.Timestamp); err != nil {
-		return g.fail(n, err)
+// intake is a source in a graph.
+type intake[K, V any] struct {
+	graph *Graph
+	node  *node
+	topic TopicOf[K, V]
+	next  Emit[K, V]
+	clock clock[K, V]
+	// nullKeys is nil unless records with a null key are left out.
+	nullKeys *Counter
+}
+
+// read is what a source does with the record at work.
+func (x *intake[K, V]) read() error {
+	g := x.graph
+	g.node = x.node
+	if x.nullKeys != nil && g.in.Key == nil {
+		x.nullKeys.Inc()
+		return nil
 	}
-	key, value, err := t.Decode(in.Key, in.Value)
+	r, err := x.record(&g.in, g.newOrigin())
 	if err != nil {
-		return g.fail(n, err)
+		return g.fail(x.node, err)
+	}
+	if x.clock.isSet() {
+		keep, err := x.clock.stamp(&r)
+		if err != nil {
+			return g.fail(x.node, err)
+		}
+		if !keep {
+			return nil
+		}
+	}
+	if err := g.checkTimestamp(r.Timestamp); err != nil {
+		return g.fail(x.node, err)
+	}
+	return x.next(&g.context, r)
+}
+
+// record decodes an input.
+func (x *intake[K, V]) record(in *Input, o *origin) (Record[K, V], error) {
+	key, value, err := x.topic.Decode(in.Key, in.Value)
+	if err != nil {
+		return Record[K, V]{}, err
 	}
 	headers := in.Headers
-	if !n.keepDeadLetterHeaders {
+	if !x.node.keepDeadLetterHeaders {
 		headers = withoutDeadLetterHeaders(headers)
 	}
-	return next(&g.context, Record[K, V]{
+	return Record[K, V]{
 		Key:       key,
 		Value:     value,
 		Timestamp: in.Timestamp,
 		Headers:   headers[:len(headers):len(headers)],
-		origin:    g.newOrigin(),
-	})
+		origin:    o,
+	}, nil
 }
 
 // originChunk trades a little garbage per kept record for an allocation per chunk instead of one per record.

@@ -5,6 +5,7 @@ import (
 	"log"
 
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/topologytest"
 )
@@ -69,4 +70,27 @@ func ExampleStateful() {
 	// granted: 12a ada
 	// counted: seats dead-letter-conflict 1
 	// counted: seats repeated 1
+}
+
+// The short form of a node with one store and one outlet.
+func ExampleProcess() {
+	type text = topology.Record[string, string]
+	last := topology.Store("last", schemas.String(), schemas.String())
+	b := topology.NewBuilder("changes")
+	topology.Process(topology.From(b, said), "changed", last, func(
+		c *topology.Context, last state.KeyValue[string, string], r text, emit topology.Emit[string, string],
+	) error {
+		before, known, err := last.Get(r.Key)
+		if err != nil || known && before == r.Value {
+			return err
+		}
+		if err := last.Put(r.Key, r.Value); err != nil {
+			return err
+		}
+		return emit(c, r)
+	}).Into(heard)
+	run(b, heard, send(said, "ann", "hello"), send(said, "ann", "hello"), send(said, "ann", "bye"))
+	// Output:
+	// ann hello
+	// ann bye
 }

@@ -6,24 +6,22 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/schemas"
-	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// Counting words: lines are split, words meet by their key in a repartition topic, and a store has the
-// counts.
-func Example_wordCount() {
-	type (
-		text  = topology.Record[string, string]
-		count = topology.Record[string, int64]
-	)
-	lines := topology.Topic("lines", schemas.String(), schemas.String())
-	counts := topology.Topic("word-counts", schemas.String(), schemas.Int64())
-	store := topology.Store("counts", schemas.String(), schemas.Int64())
+// The topics and the store of the word count.
+var (
+	lineTopic = topology.Topic("lines", schemas.String(), schemas.String())
+	wordTopic = topology.Topic("word-counts", schemas.String(), schemas.Int64())
+	wordStore = topology.TimestampedStore("counts", schemas.String(), schemas.Int64())
+)
 
+// wordCount splits lines into words, brings equal words together in a repartition topic, and counts them.
+func wordCount() (*topology.Topology, error) {
+	type text = topology.Record[string, string]
 	b := topology.NewBuilder("word-count")
-	words := topology.FlatMap(topology.From(b, lines), "split", func(r text, emit func(text) error) error {
+	words := topology.FlatMap(topology.From(b, lineTopic), "split", func(r text, emit func(text) error) error {
 		for _, w := range strings.Fields(strings.ToLower(r.Value)) {
 			if err := emit(topology.WithKey(topology.WithValue(r, ""), w)); err != nil {
 				return err
@@ -32,20 +30,13 @@ func Example_wordCount() {
 		return nil
 	})
 	byWord := topology.Repartition(words, "words", schemas.String(), schemas.String())
-	topology.Process(byWord, "count", store, func(
-		c *topology.Context, counts state.KeyValue[string, int64], r text, emit topology.Emit[string, int64],
-	) error {
-		n, _, err := counts.Get(r.Key)
-		if err != nil {
-			return err
-		}
-		if err := counts.Put(r.Key, n+1); err != nil {
-			return err
-		}
-		return emit(c, count{Key: r.Key, Value: n + 1})
-	}).Into(counts)
+	topology.Count(byWord, wordStore).Into(wordTopic)
+	return b.Build()
+}
 
-	t, err := b.Build()
+// Counting words.
+func Example_wordCount() {
+	t, err := wordCount()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -55,10 +46,10 @@ func Example_wordCount() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := topologytest.Pipe(d, lines, "", "to be or not to be"); err != nil {
+	if err := topologytest.Pipe(d, lineTopic, "", "to be or not to be"); err != nil {
 		log.Fatal(err)
 	}
-	records, err := topologytest.Output(d, counts)
+	records, err := topologytest.Output(d, wordTopic)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -78,12 +69,12 @@ func Example_wordCount() {
 	//
 	//    Sub-topology: words
 	//     Source: words-repartition-source (topics: [words-repartition])
-	//       --> count
-	//     Processor: count (stores: [counts])
+	//       --> counts
+	//     Processor: counts (stores: [counts])
 	//       --> word-counts-sink
 	//       <-- words-repartition-source
 	//     Sink: word-counts-sink (topic: word-counts)
-	//       <-- count
+	//       <-- counts
 	//
 	// to 1
 	// be 1

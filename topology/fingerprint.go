@@ -12,7 +12,7 @@ import (
 )
 
 // Fingerprint returns 32 hexadecimal digits that stand for the structure of the topology: its
-// subtopologies, nodes, edges, outlets, topics, stores, and the names of their codecs. The order of
+// subtopologies, nodes, edges, outlets, topics, stores, windows, and the names of their codecs. The order of
 // declarations, the application id, policies, starts and numbers of partitions do not count, and nor does
 // what the functions do, which nobody can see.
 func (t *Topology) Fingerprint() string { return t.fingerprint }
@@ -47,6 +47,9 @@ func (t *Topology) writeStructure(w io.Writer) {
 			}
 			for _, store := range n.storeNames() {
 				fmt.Fprintf(w, " store %q", store)
+			}
+			if n.windows != "" {
+				fmt.Fprintf(w, " windows %q", n.windows)
 			}
 			parents := make([]string, len(n.parents))
 			for i, p := range n.parents {

@@ -58,13 +58,15 @@ type Graph struct {
 
 	// in is the record. Of a punctuation by the wall clock it has stream time and attempt.
 	in Input
+	// eventTime is what the record moves the stream time to.
+	eventTime int64
 	// node is the node whose code runs, nil between units.
 	node *node
 	// firing is the schedule whose code runs, nil while a record is handled.
 	firing  *schedule
 	failure *Failure
 	outputs []Output
-	counts  []Count
+	counts  []Tally
 	touched []*Counter
 	// wrote says that a store was written.
 	wrote bool
@@ -72,9 +74,13 @@ type Graph struct {
 	origins []origin
 }
 
+// graphSource is a source as the graph knows it.
 type graphSource struct {
 	topic string
-	run   func() error
+	// run processes the record at work.
+	run func() error
+	// eventTime is nil for a source without EventTime.
+	eventTime func(in *Input) int64
 }
 
 // NewGraph makes a graph for one task. The factories of its nodes run, in an order that is not defined;
@@ -108,11 +114,11 @@ func (t *Topology) NewGraph(id TaskID, st State, cfg GraphConfig) (*Graph, error
 func (g *Graph) instantiate(sub *subtopology) error {
 	for _, n := range sub.nodes {
 		if n.kind == sourceNode {
-			run, err := n.read(g)
+			s, err := n.read(g)
 			if err != nil {
 				return err
 			}
-			g.sources = append(g.sources, graphSource{topic: n.topic.on(g.topology.application), run: run})
+			g.sources = append(g.sources, s)
 			continue
 		}
 		// A source makes what hangs on it. What is left hangs on outlets that their node does not use.
@@ -154,7 +160,7 @@ func (g *Graph) begin(in Input) {
 	if in.Attempt < 1 {
 		in.Attempt = 1
 	}
-	g.in = in
+	g.in, g.eventTime = in, in.Timestamp
 	g.firing = nil
 	g.failure = nil
 	g.wrote = false
@@ -169,7 +175,7 @@ func (g *Graph) begin(in Input) {
 func (g *Graph) conclude() Verdict {
 	if g.failure == nil {
 		g.collectCounts()
-		return Verdict{Action: Accept, Outputs: g.outputs, Counts: g.counts, Wrote: g.wrote}
+		return Verdict{Action: Accept, Outputs: g.outputs, Counts: g.counts, Wrote: g.wrote, EventTime: g.eventTime}
 	}
 	if g.state != nil {
 		g.state.Revert()
@@ -254,7 +260,7 @@ func (g *Graph) judge() Verdict {
 		return Verdict{Action: Stop, Failure: f}
 	}
 	g.outputs = append(g.outputs, g.deadLetter(f))
-	g.counts = append(g.counts, Count{Node: f.Node, Outcome: deadLetterOutcomes[f.Class], N: 1})
+	g.counts = append(g.counts, Tally{Node: f.Node, Outcome: deadLetterOutcomes[f.Class], N: 1})
 	return Verdict{Action: DeadLetter, Outputs: g.outputs, Counts: g.counts, Failure: f}
 }
 
@@ -269,7 +275,7 @@ var deadLetterOutcomes = func() (outcomes [classes]string) {
 func (g *Graph) collectCounts() {
 	for _, c := range g.touched {
 		if c.n != 0 {
-			g.counts = append(g.counts, Count{Node: c.node, Outcome: c.outcome, N: c.n})
+			g.counts = append(g.counts, Tally{Node: c.node, Outcome: c.outcome, N: c.n})
 		}
 		c.n, c.touched = 0, false
 	}

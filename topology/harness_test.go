@@ -49,6 +49,8 @@ type task struct {
 	graph  *topology.Graph
 	state  *state.Task
 	offset int64
+	// streamTime is that of the records sent by send.
+	streamTime int64
 }
 
 func baseConfig() topology.GraphConfig {

@@ -34,14 +34,21 @@ type node struct {
 	parents []*outlet
 	outlets []*outlet
 	stores  []storeInfo
+	// rekeyed is that of the stream that a node with outlets of its own gets: what it emits has those keys, as far as
+	// anybody knows.
+	rekeyed *node
+	// windows says what windows the node makes; empty if it makes none.
+	windows string
 
 	// topic is what a source reads or a sink writes.
 	topic topicRef
-	// start and keepDeadLetterHeaders are for sources.
+	// start, keepDeadLetterHeaders, skipNullKeys and invalid are for sources.
 	start                 Start
 	keepDeadLetterHeaders bool
-	// read makes the entry of a source: what it does with g.in.
-	read func(g *Graph) (func() error, error)
+	skipNullKeys          bool
+	invalid               InvalidTimestamp
+	// read makes a source in g.
+	read func(g *Graph) (graphSource, error)
 	// instantiate makes any other node in g; it does nothing if the node is there.
 	instantiate func(g *Graph) error
 	// incomplete says what the node still needs; empty when it is complete.

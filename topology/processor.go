@@ -33,18 +33,17 @@ type Node[K, V any] struct {
 // the same store share it, and become part of one subtopology by that.
 func Stateful[K, V any](s Stream[K, V], name string, stores ...AnyStore) *Node[K, V] {
 	b := s.builder("Stateful(" + name + ")")
-	n := &node{kind: processorNode, name: name, pos: caller(), incomplete: "the node has no Process function"}
+	n := &node{
+		kind: processorNode, name: name, pos: caller(), rekeyed: s.rekeyed,
+		incomplete: "the node has no Process function",
+	}
 	declared := &Node[K, V]{b: b, node: b.add(n, nil)}
 	for _, store := range stores {
 		if store == nil {
 			b.mistakeAt(n.pos, name, errors.New("a store is nil"))
 			continue
 		}
-		info, err := store.info()
-		if err != nil {
-			b.mistakeAt(n.pos, name, fmt.Errorf("store %s: %w", info.name, err))
-		}
-		n.stores = append(n.stores, info)
+		b.addStore(n, store)
 	}
 	connect(b, s.port, n, once(n, declared.build))
 	return declared
@@ -125,7 +124,13 @@ func Outlet[K2, V2, K, V any](node *Node[K, V], name string) OutletOf[K2, V2] {
 }
 
 // Stream returns the stream of what leaves the node there.
-func (o OutletOf[K, V]) Stream() Stream[K, V] { return Stream[K, V](o) }
+func (o OutletOf[K, V]) Stream() Stream[K, V] {
+	s := Stream[K, V]{b: o.b, port: o.port}
+	if o.port != nil {
+		s.rekeyed = o.port.node.rekeyed
+	}
+	return s
+}
 
 // Connected reports whether anything uses the stream. The answer is final once the topology is built, so
 // the factory given to Process can ask; while the topology is declared the answer can still change to yes.

@@ -36,20 +36,24 @@ func Repartition[K, V any](
 	if err := checkName(name); err != nil {
 		b.mistakeAt(pos, name, fmt.Errorf("name of the repartitioning: %w", err))
 	}
-	ref := topicRef{name: name, repartition: true}
+	return addRepartition(s, Topic(name, key, value), pos, opts)
+}
+
+// addRepartition adds the sink and the source of a repartition topic; t has the name that the user gave.
+func addRepartition[K, V any](s Stream[K, V], t TopicOf[K, V], pos position, opts []RepartitionOption) Stream[K, V] {
+	b, ref := s.b, topicRef{name: t.name, repartition: true}
 	for _, opt := range opts {
 		err := errNilOption
 		if opt != nil {
 			err = opt.applyRepartition(&ref)
 		}
 		if err != nil {
-			b.mistakeAt(pos, name, err)
+			b.mistakeAt(pos, t.name, err)
 		}
 	}
-	t := Topic(name, key, value)
 	addSink(b, s.port, t, ref.local()+sinkSuffix, ref, pos, nil)
 	ref.formats, _ = t.formats()
-	return addSource(b, t, ref, pos)
+	return addSource(b, t, ref, pos, nil)
 }
 
 // The suffixes that make names of nodes and internal topics; those of the topics are Kafka Streams'.

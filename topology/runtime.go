@@ -54,7 +54,8 @@ type Input struct {
 	// TimestampType goes into dead letters.
 	TimestampType TimestampType
 	// StreamTime is the stream time of the task including this record, in milliseconds since the epoch. The
-	// runtime owns it, because a record that fails must not move it and an aborted round must move it back.
+	// runtime owns it, because a record that fails must not move it and an aborted round must move it back. For a
+	// source with an [EventTime] the graph finds it itself, of StreamTimeBefore.
 	StreamTime int64
 	// StreamTimeBefore is the stream time of the task before this record, [state.NoTime] if there was none.
 	// What is between the two fires the schedules on stream time.
@@ -120,20 +121,24 @@ type Verdict struct {
 	Action Action
 	// Wrote says that a store was written. Only Accept verdicts have it.
 	Wrote bool
+	// EventTime is the time of the record, in milliseconds since the epoch: its timestamp, unless its source has an
+	// [EventTime]. The runtime raises the stream time to it with an Accept verdict, and keeps it for later records;
+	// [state.NoTime] raises nothing. It is not set in verdicts on punctuations.
+	EventTime int64
 	// Outputs is valid until the next call of Process or Punctuate: the caller copies the structs (not the
 	// bytes, which are never reused).
 	Outputs []Output
 	// Counts are the outcomes that nodes counted for this record. Only Accept and DeadLetter verdicts carry
 	// any. Valid until the next call of Process or Punctuate.
-	Counts []Count
+	Counts []Tally
 	// Failure is nil for Accept.
 	Failure *Failure
 	// Backoff is set for Retry.
 	Backoff time.Duration
 }
 
-// Count is one outcome counted by a node, published when the round that contains it is applied.
-type Count struct {
+// Tally is one outcome counted by a node, published when the round that contains it is applied.
+type Tally struct {
 	Node    string
 	Outcome string
 	N       int64

@@ -47,7 +47,13 @@ type SourceOption interface {
 type sourceSettings struct {
 	start                 Start
 	keepDeadLetterHeaders bool
-	errors                []ErrorOption
+	// eventTime is a func(Record[K, V]) (time.Time, error), or nil; noEventTime says that EventTime was given nil.
+	eventTime   any
+	noEventTime bool
+	invalid     InvalidTimestamp
+	// skipNullKeys leaves out what has no key.
+	skipNullKeys bool
+	errors       []ErrorOption
 }
 
 type sourceOption func(s *sourceSettings)
@@ -75,6 +81,12 @@ func StartAt(t time.Time) SourceOption {
 // redriven record is no dead letter. See [ParseDeadLetter].
 func KeepDeadLetterHeaders() SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.keepDeadLetterHeaders = true })
+}
+
+// SkipNullKeys leaves out records with a null key, and counts them as "null-key" of the source. Otherwise a null
+// key is a failure, unless the codec of the key is [Nullable].
+func SkipNullKeys() SourceOption {
+	return sourceOption(func(s *sourceSettings) { s.skipNullKeys = true })
 }
 
 // sourceEntry remembers the source of a topic.
@@ -117,10 +129,15 @@ func From[K, V any](b *Builder, t TopicOf[K, V], opts ...SourceOption) Stream[K,
 	if err != nil {
 		b.mistakeAt(pos, t.name, err)
 	}
-	s := addSource(b, t, topicRef{name: t.name, formats: f}, pos)
+	eventTime, err := eventTimeOf[K, V](&settings)
+	if err != nil {
+		b.mistakeAt(pos, t.name, err)
+	}
+	s := addSource(b, t, topicRef{name: t.name, formats: f}, pos, eventTime)
 	n := s.port.node
 	n.start = settings.start
 	n.keepDeadLetterHeaders = settings.keepDeadLetterHeaders
+	n.invalid, n.skipNullKeys = settings.invalid, settings.skipNullKeys
 	for _, opt := range settings.errors {
 		opt.applyNode(b, n)
 	}
@@ -137,21 +154,36 @@ func sameSource[K, V any](first sourceEntry, t TopicOf[K, V], settings sourceSet
 	a := first.settings
 	same := err == nil && f == first.node.topic.formats &&
 		a.start.From == settings.start.From && a.start.Time.Equal(settings.start.Time) &&
-		a.keepDeadLetterHeaders == settings.keepDeadLetterHeaders &&
+		a.keepDeadLetterHeaders == settings.keepDeadLetterHeaders && a.skipNullKeys == settings.skipNullKeys &&
+		a.invalid == settings.invalid &&
+		a.eventTime == nil && settings.eventTime == nil && // functions cannot be compared
 		slices.Equal(a.errors, settings.errors)
 	return s, same
 }
 
-// addSource adds the node that reads ref with the codecs of t.
-func addSource[K, V any](b *Builder, t TopicOf[K, V], ref topicRef, pos position) Stream[K, V] {
+// addSource adds the node that reads ref with the codecs of t. eventTime may be nil.
+func addSource[K, V any](
+	b *Builder, t TopicOf[K, V], ref topicRef, pos position, eventTime func(r Record[K, V]) (time.Time, error),
+) Stream[K, V] {
 	n := b.add(&node{kind: sourceNode, name: ref.local() + sourceSuffix, pos: pos, topic: ref}, nil)
 	p := addPort[K, V](b, n, "")
-	n.read = func(g *Graph) (func() error, error) {
+	n.read = func(g *Graph) (graphSource, error) {
 		next, err := link(g, p)
 		if err != nil {
-			return nil, err
+			return graphSource{}, err
 		}
-		return func() error { return readInput(g, n, &t, next) }, nil
+		x := &intake[K, V]{graph: g, node: n, topic: t, next: next, clock: clock[K, V]{
+			graph: g, eventTime: eventTime, invalid: n.invalid,
+			skipped: &Counter{graph: g, node: n.name, outcome: countInvalidTimestamp},
+		}}
+		if n.skipNullKeys {
+			x.nullKeys = &Counter{graph: g, node: n.name, outcome: countNullKey}
+		}
+		s := graphSource{topic: n.topic.on(g.topology.application), run: x.read}
+		if eventTime != nil {
+			s.eventTime = x.peek
+		}
+		return s, nil
 	}
 	return Stream[K, V]{b: b, port: p}
 }

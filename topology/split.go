@@ -6,9 +6,11 @@ import "errors"
 // condition holds, in the order of the declarations, or else to the one that Otherwise names. A Split
 // without Otherwise is a mistake that Build reports; end that branch unused if its records are not wanted.
 type Split[K, V any] struct {
-	b         *Builder
-	node      *node
-	cases     []branch[K, V]
+	b     *Builder
+	node  *node
+	cases []branch[K, V]
+	// rekeyed is that of the stream.
+	rekeyed   *node
 	otherwise *port[K, V]
 }
 
@@ -20,7 +22,7 @@ type branch[K, V any] struct {
 // Split begins the branching of s. Branches are added with [Split.Case] and [Split.Otherwise].
 func (s Stream[K, V]) Split(name string, opts ...NodeOption) *Split[K, V] {
 	b := s.builder("Split(" + name + ")")
-	split := &Split[K, V]{b: b}
+	split := &Split[K, V]{b: b, rekeyed: s.rekeyed}
 	n := &node{kind: processorNode, name: name, pos: caller(), incomplete: "Split has no Otherwise branch"}
 	split.node = b.add(n, opts)
 	connect(b, s.port, n, once(n, split.build))
@@ -38,7 +40,7 @@ func (s *Split[K, V]) Case(name string, holds func(r Record[K, V]) (bool, error)
 	if !s.b.closed {
 		s.cases = append(s.cases, branch[K, V]{holds: holds, port: p})
 	}
-	return Stream[K, V]{b: s.b, port: p}
+	return Stream[K, V]{b: s.b, port: p, rekeyed: s.rekeyed}
 }
 
 // Otherwise names the branch for all records that no Case has taken.
@@ -48,13 +50,13 @@ func (s *Split[K, V]) Otherwise(name string) Stream[K, V] {
 	p := addPort[K, V](s.b, s.node, name)
 	if s.otherwise != nil {
 		s.b.mistakeAt(pos, s.node.name+"."+name, errors.New("a Split has one Otherwise branch"))
-		return Stream[K, V]{b: s.b, port: p}
+		return Stream[K, V]{b: s.b, port: p, rekeyed: s.rekeyed}
 	}
 	if !s.b.closed {
 		s.otherwise = p
 		s.node.incomplete = ""
 	}
-	return Stream[K, V]{b: s.b, port: p}
+	return Stream[K, V]{b: s.b, port: p, rekeyed: s.rekeyed}
 }
 
 func (s *Split[K, V]) claim(name string, pos position) { s.b.claimOutlet(s.node, name, pos) }

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -25,7 +26,7 @@ func addOperator[K, V, K2, V2 any](
 		}
 		return guard(g, n, make(g, n, next)), nil
 	}))
-	return Stream[K2, V2]{b: b, port: p}
+	return Stream[K2, V2]{b: b, port: p, rekeyed: s.rekeyed}
 }
 
 // guard keeps track of which node is at work and turns its errors into the failure of the record.
@@ -81,15 +82,15 @@ func (s Stream[K, V]) Peek(name string, see func(r Record[K, V]) error, opts ...
 
 // Merge returns the records of s and of all others as one stream. Merged sources are read by the same task,
 // so their topics need the same number of partitions; records of one partition number are taken in the
-// order of their timestamps.
+// order of their timestamps, or of their [EventTime].
 func (s Stream[K, V]) Merge(name string, others ...Stream[K, V]) Stream[K, V] {
 	b := s.builder("Merge(" + name + ")")
 	n := b.add(&node{kind: processorNode, name: name, pos: caller()}, nil)
 	if len(others) == 0 {
 		b.mistakeAt(n.pos, name, errors.New("there is nothing to merge with"))
 	}
-	p := addPort[K, V](b, n, "")
-	entry := once(n, func(g *Graph) (Emit[K, V], error) { return link(g, p) })
+	merged := Stream[K, V]{b: b, port: addPort[K, V](b, n, "")}
+	entry := once(n, func(g *Graph) (Emit[K, V], error) { return link(g, merged.port) })
 	merging := map[*port[K, V]]bool{}
 	for _, stream := range append([]Stream[K, V]{s}, others...) {
 		switch {
@@ -99,17 +100,19 @@ func (s Stream[K, V]) Merge(name string, others ...Stream[K, V]) Stream[K, V] {
 			b.mistakeAt(n.pos, name, errors.New("a stream is merged twice, which would double its records"))
 		default:
 			merging[stream.port] = true
+			merged.rekeyed = cmp.Or(merged.rekeyed, stream.rekeyed)
 			connect(b, stream.port, n, entry)
 		}
 	}
-	return Stream[K, V]{b: b, port: p}
+	return merged
 }
 
 // Map passes on what f makes of each record. See [Record] for what a record built from nothing inherits, and
 // [MapValues] and [SelectKey] for the simpler cases.
 //
-// A changed key does not move the record to another task: use [Repartition] before state is kept by the new
-// key.
+// A changed key does not move the record to another task: use [Repartition] before state is kept by the new key.
+// Where an operator of this package keeps state by key after Map without one, Build refuses, even if f keeps the
+// key: see [Stream.Copartitioned].
 func Map[K, V, K2, V2 any](
 	s Stream[K, V], name string, f func(r Record[K, V]) (Record[K2, V2], error), opts ...NodeOption,
 ) Stream[K2, V2] {
@@ -126,7 +129,7 @@ func Map[K, V, K2, V2 any](
 				}
 				return next(c, out)
 			}
-		})
+		}).rekeys()
 }
 
 // MapValues passes on each record with the value that f returns.
@@ -145,8 +148,9 @@ func MapValues[K, V, V2 any](
 		})
 }
 
-// SelectKey passes on each record with the key that f returns. It does not move the record to another task:
-// use [Repartition] before state is kept by the new key.
+// SelectKey passes on each record with the key that f returns. It does not move the record to another task: use
+// [Repartition] before state is kept by the new key. Where an operator of this package keeps state by key after it
+// without one, Build refuses: see [Stream.Copartitioned].
 func SelectKey[K, V, K2 any](
 	s Stream[K, V], name string, f func(r Record[K, V]) (K2, error), opts ...NodeOption,
 ) Stream[K2, V] {
@@ -159,11 +163,11 @@ func SelectKey[K, V, K2 any](
 				}
 				return next(c, WithKey(r, k))
 			}
-		})
+		}).rekeys()
 }
 
-// FlatMap passes on every record that f emits, in that order. The error of emit is to be returned. See
-// [Record] for what a record built from nothing inherits.
+// FlatMap passes on every record that f emits, in that order. The error of emit is to be returned. See [Record] for
+// what a record built from nothing inherits. The key may be another one, as after [SelectKey].
 func FlatMap[K, V, K2, V2 any](
 	s Stream[K, V], name string, f func(r Record[K, V], emit func(Record[K2, V2]) error) error,
 	opts ...NodeOption,
@@ -177,7 +181,7 @@ func FlatMap[K, V, K2, V2 any](
 				*from = scopeOf(&r)
 				return f(r, emit)
 			}
-		})
+		}).rekeys()
 }
 
 // emitFrom returns next for the use of user code in node n: a record built from nothing is completed, and a

@@ -16,6 +16,9 @@ import (
 type Stream[K, V any] struct {
 	b    *Builder
 	port *port[K, V]
+	// rekeyed is the operator that may have changed the key since the records were last partitioned by it, nil if
+	// none has.
+	rekeyed *node
 }
 
 var errForeign = errors.New("it belongs to another Builder")

@@ -13,8 +13,8 @@ type TimestampedStoreOf[K, V any] struct {
 	value schemas.Codec[V]
 }
 
-// TimestampedStore describes a key-value store that keeps a time with each value; see [state.Timestamped]. The
-// name is for ever, as that of [Store].
+// TimestampedStore describes a key-value store that keeps a time with each value; see [state.Timestamped]. It is
+// what tables are kept in ([TableFrom], [Count]). The name is for ever, as that of [Store].
 func TimestampedStore[K, V any](name string, key schemas.Codec[K], value schemas.Codec[V]) TimestampedStoreOf[K, V] {
 	return TimestampedStoreOf[K, V]{name: name, key: key, value: value}
 }

@@ -17,10 +17,11 @@ type WindowStoreOf[K, V any] struct {
 	retention time.Duration
 }
 
-// WindowStore describes a window store: see state.Window for what it does. The name is for ever: it finds the data
-// again after an upgrade. retention is how long a window can be read and written after its start, by the store's
-// own stream time; the length of a window and the time that records can be late, at least. It is a whole number of
-// milliseconds. With another retention a store is restored in full.
+// WindowStore describes a window store: see state.Window for what it does, and [CountWindows] for aggregations that
+// are kept in one. The name is for ever: it finds the data again after an upgrade. retention is how long a window
+// can be read and written after its start, by the store's own stream time; the length of a window and the time that
+// records can be late, at least ([Windows.Retention]). It is a whole number of milliseconds. With another retention
+// a store is restored in full.
 //
 // The changelog <application>-<name>-changelog holds what Kafka Streams writes for a timestamped window store. The broker
 // deletes what is a day older than the retention by its own clock: before records are processed that late, raise the

@@ -326,17 +326,6 @@ func (in *instance) tellUnassigned() {
 	in.app.metrics.Unassigned(unassigned)
 }
 
-// tellChange says when the topology is another one than at the last start on this directory. It is no reason to stop: names tell what
-// belongs together, and a task whose stores or inputs no longer fit is judged when it is opened.
-func (in *instance) tellChange() error {
-	stored, now := in.dir.Fingerprint(), in.app.topology.Fingerprint()
-	if stored == now {
-		return nil
-	}
-	in.app.log.Info("the topology has changed since the last start on this state directory", "fingerprint_before", stored, "fingerprint", now)
-	return in.dir.SetFingerprint(now)
-}
-
 // groupCheckMax is how long the look at the group may take.
 const groupCheckMax = 10 * time.Second
 

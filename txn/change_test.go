@@ -1,10 +1,13 @@
 package txn_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"log/slog"
 	"strings"
 	"testing"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
@@ -32,8 +35,17 @@ func TestChangedTopologyIsTold(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
+		var stored topology.Description
+		if text, err := state.ReadDescription(dir); err != nil {
+			t.Fatal(err)
+		} else if err := json.Unmarshal(text, &stored); err != nil || stored.Fingerprint != c.topology.Fingerprint() {
+			t.Errorf("start %d: the state directory has the description of %s, %v", i, stored.Fingerprint, err)
+		}
 		if told := strings.Contains(log.String(), "the topology has changed"); told != c.told {
 			t.Errorf("start %d: told is %t, want %t", i, told, c.told)
+		}
+		if c.told && !strings.Contains(log.String(), "sink topic other is new") {
+			t.Errorf("what has changed is not told:\n%s", log.String())
 		}
 	}
 }

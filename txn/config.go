@@ -54,7 +54,7 @@ type Config struct {
 	// Default 8 MiB.
 	QueueBytesMax int64
 	// OrderWaitMax is how long the records of one input of a task wait for those of another one that is known to have more, so that
-	// they are processed in the order of their timestamps. Default 1 s; negative is no wait.
+	// they are processed in the order of their timestamps, or event times. Default 1 s; negative is no wait.
 	OrderWaitMax time.Duration
 	// MaxFutureTimestamp is how far ahead of this machine's clock the timestamp of a record may be, of an input or an output: one that is
 	// further is a failure of its record, because a single bad clock would move stream time past everything that follows. Default 1 h;

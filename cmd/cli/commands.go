@@ -17,6 +17,7 @@ type commands struct {
 	Run      runCommand      `cmd:"" help:"Run a pipeline until a signal ends it."`
 	Demo     demoCommand     `cmd:"" help:"Kill a pipeline again and again, and see that every figure is right."`
 	Describe describeCommand `cmd:"" help:"Show what a pipeline is made of."`
+	Plan     planCommand     `cmd:"" help:"Say what the next start of a pipeline would make of what there is, before anything is touched."`
 	Status   statusCommand   `cmd:"" help:"Show what a running instance on this machine is doing."`
 	Tasks    tasksCommand    `cmd:"" help:"Act on the tasks of a running instance on this machine."`
 

@@ -13,7 +13,7 @@
 //
 //	0  done; for run: stopped in order after a signal, and no task had stopped before
 //	1  failed: the cluster, the disk or another process is in the way, an action was refused, a key is not there;
-//	   for run: a task had stopped
+//	   for run: a task had stopped; for plan: not everything is safe
 //	2  usage: a flag, the environment, the configuration or the pipeline is wrong, or a newer build has the
 //	   state or the group; nothing was touched
 //	3  data integrity: stored state, changelog and offsets contradict each other, records were deleted before
@@ -35,6 +35,12 @@
 //
 // Results go to the standard output, logs and problems to the standard error. Text is for people and may
 // change; the JSON of --output json is for programs, and its fields stay.
+//
+// # Plan
+//
+// plan says what the next start of a topology would make of the topics, stores and offsets that there are, and touches nothing. What ran is
+// described in the state directory of each instance, which --state-dir names; --before takes the description from a file instead, as
+// describe --output json has written it. See admin.Plan for what it looks at and admin.Judgement for what it says.
 //
 // # Progress
 //

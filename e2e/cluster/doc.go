@@ -34,7 +34,7 @@
 // # Other programs
 //
 // Tests that run more of Kafka's programs get them with [Java], which treats what is missing like a missing
-// broker. [Launch] ties a child process to the test process as the broker is tied.
+// broker; programs of their own against Kafka's libraries are compiled with [CompileJava]. [Launch] ties a child process to the test process as the broker is tied.
 //
 // # Lifetimes
 //

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,6 +83,27 @@ func Java(t testing.TB, l Library) (java, classes string) {
 		t.Fatalf("cluster: %v", err)
 	}
 	return java, classPath(classes)
+}
+
+// CompileJava compiles the Java program of that name against a class path from [Java], and returns the class path to run it with. The
+// compiler is that of the Java, which has to be a JDK's; it fails the test if there is none.
+func CompileJava(t testing.TB, java, classes, name string, source []byte) (withProgram string) {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, name+".java")
+	if err := os.WriteFile(path, source, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	jars, err := filepath.Glob(classes + ".jar") // only Java's launcher knows what a * is
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), java, "-m", "jdk.compiler/com.sun.tools.javac.Main",
+		"-cp", strings.Join(jars, string(os.PathListSeparator)), "-d", dir, path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("cluster: compile %s (it takes a JDK, not only a JRE): %v\n%s", name, err, out)
+	}
+	return dir + string(os.PathListSeparator) + classes
 }
 
 // Main runs a package's tests, stops the broker that they shared, looks for leaked goroutines and exits the

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/onceward/onceward/e2e/clients/process"
 )
 
 func (s *scenario) createTopics(ctx context.Context, topics ...string) error {
@@ -105,13 +107,13 @@ func (s *scenario) count(ctx context.Context) error {
 	return nil
 }
 
-func (s *scenario) terminate(ctx context.Context, i *instance) error {
+func (s *scenario) terminate(ctx context.Context, i *process.Instance) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	if err := i.check(); err != nil {
+	if err := i.Check(); err != nil {
 		return err
 	}
-	if err := i.terminate(ctx); err != nil {
+	if err := i.Terminate(ctx); err != nil {
 		return err
 	}
 	open, err := s.openTransactions(ctx, i)
@@ -119,9 +121,9 @@ func (s *scenario) terminate(ctx context.Context, i *instance) error {
 		return err
 	}
 	if open > 0 {
-		return fmt.Errorf("%s has stopped in order and left %d transactions open", i.name, open)
+		return fmt.Errorf("%s has stopped in order and left %d transactions open", i.Name(), open)
 	}
-	s.logf("%s has stopped in order", i.name)
+	s.logf("%s has stopped in order", i.Name())
 	return nil
 }
 
@@ -137,7 +139,7 @@ func (s *scenario) runBroken(t *testing.T, mistake string) error {
 		return err
 	}
 	i := s.add("broken", "--broken", mistake)
-	if err := i.start(); err != nil {
+	if err := i.Start(); err != nil {
 		return err
 	}
 	if err := s.drain(ctx); err != nil {

@@ -110,6 +110,8 @@ func (g *generator) stop() (records int64, err error) {
 
 var errUncounted = errors.New("the generator does not say how many records it has written")
 
+var errUnasked = errors.New("nobody asked it to")
+
 // check returns an error if the generator has ended by itself.
 func (g *generator) check() error {
 	select {

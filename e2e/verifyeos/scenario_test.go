@@ -6,11 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/e2e/clients/process"
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
@@ -38,7 +37,7 @@ type scenario struct {
 	variant   variant
 	binary    string
 	generator *generator // nil while it is down
-	instances []*instance
+	instances []*process.Instance
 	started   time.Time
 	records   int64 // as the generator says, once it is stopped
 	kills     struct{ all, met, open int }
@@ -62,24 +61,11 @@ func newScenario(t *testing.T, c *cluster.Cluster, j *judge, binary string, v va
 	return s
 }
 
-// add makes an instance. It is killed at the end of the test, if it is up, and shows its log if that failed.
-func (s *scenario) add(name string, more ...string) *instance {
-	dir := s.t.TempDir()
-	i := &instance{name: name, binary: s.binary, logPath: filepath.Join(dir, name+".log")}
-	i.args = append([]string{
-		"--brokers", strings.Join(s.cluster.Brokers(), ","), "--instance", name,
-		"--state-dir", filepath.Join(dir, "state"), "--variant", s.variant.name,
-	}, more...)
+// add makes an instance.
+func (s *scenario) add(name string, more ...string) *process.Instance {
+	args := append([]string{"--variant", s.variant.name}, more...)
+	i := process.New(s.t, s.binary, name, s.cluster.Brokers(), args...)
 	s.instances = append(s.instances, i)
-	t := s.t
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("end of the log of %s:\n%s", name, i.logTail())
-		}
-		if err := i.kill(); err != nil {
-			t.Error(err)
-		}
-	})
 	return i
 }
 
@@ -98,7 +84,7 @@ func (s *scenario) run(ctx context.Context, p plan) error {
 		return err
 	}
 	for _, i := range s.instances {
-		if err := i.start(); err != nil {
+		if err := i.Start(); err != nil {
 			return err
 		}
 	}
@@ -124,7 +110,7 @@ func (s *scenario) rotate(ctx context.Context, p plan) error {
 	for _, step := range []struct {
 		name  string
 		times int
-		do    func(ctx context.Context, i *instance) error
+		do    func(ctx context.Context, i *process.Instance) error
 	}{
 		{"kill", p.kills, s.killAndTakeOver},
 		{"kill and restart", p.restarts, s.killAndRestart},
@@ -134,7 +120,7 @@ func (s *scenario) rotate(ctx context.Context, p plan) error {
 			i := s.instances[turn%len(s.instances)]
 			turn++
 			if err := step.do(ctx, i); err != nil {
-				return fmt.Errorf("%s %s: %w", step.name, i.name, err)
+				return fmt.Errorf("%s %s: %w", step.name, i.Name(), err)
 			}
 		}
 	}
@@ -142,7 +128,7 @@ func (s *scenario) rotate(ctx context.Context, p plan) error {
 }
 
 // killAndTakeOver kills the instance, waits until the others have taken over its tasks, and starts it again.
-func (s *scenario) killAndTakeOver(ctx context.Context, i *instance) error {
+func (s *scenario) killAndTakeOver(ctx context.Context, i *process.Instance) error {
 	if err := s.strike(ctx, i); err != nil {
 		return err
 	}
@@ -150,7 +136,7 @@ func (s *scenario) killAndTakeOver(ctx context.Context, i *instance) error {
 }
 
 // killAndRestart kills the instance and starts it before its session ends, so that it gets its tasks back.
-func (s *scenario) killAndRestart(ctx context.Context, i *instance) error {
+func (s *scenario) killAndRestart(ctx context.Context, i *process.Instance) error {
 	if err := s.strike(ctx, i); err != nil {
 		return err
 	}
@@ -159,7 +145,7 @@ func (s *scenario) killAndRestart(ctx context.Context, i *instance) error {
 
 // stopAndTakeOver ends the instance in order, waits until the others have taken over its tasks, and starts it
 // again.
-func (s *scenario) stopAndTakeOver(ctx context.Context, i *instance) error {
+func (s *scenario) stopAndTakeOver(ctx context.Context, i *process.Instance) error {
 	if err := s.terminate(ctx, i); err != nil {
 		return err
 	}
@@ -167,30 +153,30 @@ func (s *scenario) stopAndTakeOver(ctx context.Context, i *instance) error {
 }
 
 // comeBack waits for the takeover of the tasks of an instance that is down, and starts it again.
-func (s *scenario) comeBack(ctx context.Context, i *instance) error {
+func (s *scenario) comeBack(ctx context.Context, i *process.Instance) error {
 	down := time.Now()
 	if err := s.proceed(ctx, s.others(i)); err != nil {
 		return fmt.Errorf("takeover: %w", err)
 	}
-	s.logf("the others have taken over from %s after %.1f s", i.name, time.Since(down).Seconds())
+	s.logf("the others have taken over from %s after %.1f s", i.Name(), time.Since(down).Seconds())
 	return s.begin(ctx, i)
 }
 
 // begin starts the instance and waits until all instances work.
-func (s *scenario) begin(ctx context.Context, i *instance) error {
+func (s *scenario) begin(ctx context.Context, i *process.Instance) error {
 	begun := time.Now()
-	if err := i.start(); err != nil {
+	if err := i.Start(); err != nil {
 		return err
 	}
 	if err := s.proceed(ctx, s.instances); err != nil {
 		return fmt.Errorf("start again: %w", err)
 	}
-	s.logf("%s is back after %.1f s", i.name, time.Since(begun).Seconds())
+	s.logf("%s is back after %.1f s", i.Name(), time.Since(begun).Seconds())
 	return nil
 }
 
-func (s *scenario) others(not *instance) []*instance {
-	var others []*instance
+func (s *scenario) others(not *process.Instance) []*process.Instance {
+	var others []*process.Instance
 	for _, i := range s.instances {
 		if i != not {
 			others = append(others, i)
@@ -202,16 +188,16 @@ func (s *scenario) others(not *instance) []*instance {
 // strike kills the instance while the broker lists an open transaction of it. It looks for one while the
 // instance is frozen: transactions last a few milliseconds, and are over when the answer of the broker is
 // here.
-func (s *scenario) strike(ctx context.Context, i *instance) error {
+func (s *scenario) strike(ctx context.Context, i *process.Instance) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
 	tried := 0
 	for {
-		if err := i.check(); err != nil {
+		if err := i.Check(); err != nil {
 			return err
 		}
 		tried++
-		if err := i.freeze(); err != nil {
+		if err := i.Freeze(); err != nil {
 			return err
 		}
 		open, err := s.openTransactions(ctx, i)
@@ -220,19 +206,19 @@ func (s *scenario) strike(ctx context.Context, i *instance) error {
 			open, err = s.openTransactions(ctx, i)
 		}
 		if err != nil {
-			return errors.Join(err, i.thaw())
+			return errors.Join(err, i.Thaw())
 		}
 		if open > 0 {
 			break
 		}
-		if err := i.thaw(); err != nil {
+		if err := i.Thaw(); err != nil {
 			return err
 		}
 		if !pause(ctx, killPoll) {
 			return fmt.Errorf("none of %d looks found an open transaction", tried)
 		}
 	}
-	if err := i.kill(); err != nil {
+	if err := i.Kill(); err != nil {
 		return err
 	}
 	open, err := s.openTransactions(ctx, i)
@@ -244,22 +230,22 @@ func (s *scenario) strike(ctx context.Context, i *instance) error {
 	if open > 0 {
 		s.kills.met++
 	}
-	s.logf("%s is killed with %d open transactions, found at look %d", i.name, open, tried)
+	s.logf("%s is killed with %d open transactions, found at look %d", i.Name(), open, tried)
 	return nil
 }
 
 // openTransactions returns how many of the instance's transactions are open.
-func (s *scenario) openTransactions(ctx context.Context, i *instance) (int, error) {
-	ids, err := s.cluster.OpenTransactions(ctx, application+"~"+i.name+"~")
+func (s *scenario) openTransactions(ctx context.Context, i *process.Instance) (int, error) {
+	ids, err := s.cluster.OpenTransactions(ctx, application+"~"+i.Name()+"~")
 	return len(ids), err
 }
 
 // proceed waits until the instances say that they are running and have processed something more, and until
 // every input that there was at the call is committed in every partition, whoever had it before.
-func (s *scenario) proceed(ctx context.Context, instances []*instance) error {
+func (s *scenario) proceed(ctx context.Context, instances []*process.Instance) error {
 	before := make([]int64, len(instances))
 	for n, i := range instances {
-		_, before[n] = i.console.last()
+		_, before[n] = i.Last()
 	}
 	targets := map[string][]int64{}
 	for _, topic := range s.variant.inputs {
@@ -274,9 +260,9 @@ func (s *scenario) proceed(ctx context.Context, instances []*instance) error {
 	}
 	return s.await(ctx, func(context.Context) (waiting string, err error) {
 		for n, i := range instances {
-			if state, records := i.console.last(); state != "RUNNING" || records <= before[n] {
+			if state, records := i.Last(); state != "RUNNING" || records <= before[n] {
 				return fmt.Sprintf("%s is %s and has processed %d records, %d of them before",
-					i.name, state, records, before[n]), nil
+					i.Name(), state, records, before[n]), nil
 			}
 		}
 		return "", nil
@@ -313,10 +299,7 @@ func (s *scenario) check() error {
 		}
 	}
 	for _, i := range s.instances {
-		if i.process == nil {
-			continue
-		}
-		if err := i.check(); err != nil {
+		if err := i.Check(); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 )
 
 // plan is how often something is done to the instances, which take turns.
@@ -56,7 +57,7 @@ func TestVerify(t *testing.T) {
 	if *full {
 		p = fullPlan
 	}
-	j, binary := newJudge(t), buildClient(t)
+	j, binary := newJudge(t), instance.Build(t, "github.com/onceward/onceward/e2e/clients/eos", "")
 	c := cluster.Own(t, cluster.KindKafka)
 	for _, v := range []variant{simpleVariant, complexVariant} {
 		passed := t.Run(v.name, func(t *testing.T) {

@@ -71,3 +71,45 @@ func BenchmarkDriver(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkRepartition is a record through two subtopologies of eight tasks each, with a store in the second one.
+func BenchmarkRepartition(b *testing.B) {
+	builder := topology.NewBuilder("bench")
+	moved := topology.Repartition(topology.From(builder, benchIn), "moved", schemas.String(), schemas.Int64())
+	topology.Process(moved, "sums", benchStore, func(
+		c *topology.Context, store state.KeyValue[string, int64], r topology.Record[string, int64],
+		emit topology.Emit[string, int64],
+	) error {
+		sum, _, err := store.Get(r.Key)
+		if err != nil {
+			return err
+		}
+		if err := store.Put(r.Key, sum+r.Value); err != nil {
+			return err
+		}
+		return emit(c, topology.WithValue(r, sum+r.Value))
+	}).Into(benchOut)
+	built, err := builder.Build()
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := topologytest.Start(b, built, topologytest.Partitions(8))
+	in, out := topologytest.In(d, benchIn), topologytest.Out(d, benchOut)
+	keys := make([]string, 1000)
+	for i := range keys {
+		keys[i] = "key-" + strconv.Itoa(i)
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		in.Pipe(keys[i%len(keys)], 1)
+		if i++; i%1000 == 0 {
+			if records := out.Read(); len(records) != 1000 {
+				b.Fatal(len(records))
+			}
+			if _, err := d.OutputRaw("bench-moved-repartition"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

@@ -2,22 +2,34 @@
 //
 // A [Driver] has all tasks of all subtopologies, every topic, repartition topics included, and every store.
 // Piping a record runs everything that follows from it before the call returns, on the caller's goroutine,
-// so that a test has nothing to wait for:
+// so that a test has nothing to wait for. In a test it is a [Test], which fails what goes wrong:
 //
-//	d, err := topologytest.New(t)
-//	err = topologytest.Pipe(d, Events, "key", event)
-//	balances, err := topologytest.Output(d, Balances)
+//	d := topologytest.Start(t, orders.Topology())
+//	placed, totals := topologytest.In(d, Placed), topologytest.Out(d, Totals)
+//
+//	placed.Pipe("anna", Order{Amount: 3})
+//	placed.Pipe("anna", Order{Amount: 4}, topologytest.At(noon))
+//	totals.Want(topologytest.KV("anna", 3), topologytest.KV("anna", 7))
+//
+//	d.Pass(time.Hour)              // punctuations by the wall clock
+//	d.WantCount("totals", "late", 0)
+//	d.WantDead()                   // no dead letter
+//
+// [New], [Pipe] and [Output] do the same with errors, for programs that are no tests.
 //
 // The driver runs the same graph as the runtime and acts on its verdicts: a failed record leaves nothing
 // behind but its dead letter, a retry happens at once (the driver's clock moves on by the pause), and a
 // stop is an error of Pipe. [Driver.Restart] makes all graphs anew over the same stores, which shows state
 // that a handler keeps where it must not.
 //
-// Schedules on stream time fire with the records, those of the wall clock with [Driver.Advance].
+// There are two clocks, as in a runtime. Stream time moves with the records, task by task, and schedules on
+// stream time fire with them. The wall clock moves with [Driver.Advance]; schedules of the wall clock fire
+// there.
 //
 // Everything is deterministic: tasks run in the order of their names, records of several topics of one task
-// in the order of their timestamps, and the clock moves only with the records, with retries and with
-// Advance.
+// in the order of their timestamps, or of their event times, and the clock moves only with the records, with
+// retries and with Advance. A record through a filter, a node with a store and a map costs some microseconds at
+// most, so that tests can try many thousands of cases.
 //
 // What it does not do: there are no transactions, no changelogs, no rebalances and no parallelism. What
 // they add is tested with the runtime itself.

@@ -3,6 +3,7 @@ package topologytest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,14 +21,15 @@ type Driver struct {
 	now     time.Time
 	elapsed time.Duration
 	topics  map[string]*topic
-	// tasks are sorted by subtopology and partition.
+	// tasks are sorted by subtopology and partition. Those in ready may have records before them.
 	tasks  []*task
+	ready  ready
 	counts map[outcome]int64
 }
 
 type outcome struct{ node, name string }
 
-// Option is an option of [New].
+// Option is an option of [New] and [Start].
 type Option func(s *settings)
 
 type settings struct {
@@ -78,10 +80,7 @@ func New(t *topology.Topology, opts ...Option) (*Driver, error) {
 	}
 	external := map[string]int32{}
 	for _, name := range t.Topics() {
-		n := s.partitions
-		if own, ok := s.topicPartitions[name]; ok {
-			n = own
-		}
+		n := s.partitionsOf(name)
 		if n < 1 {
 			return nil, fmt.Errorf("topologytest: topic %s cannot have %d partitions", name, n)
 		}
@@ -100,8 +99,21 @@ func New(t *topology.Topology, opts ...Option) (*Driver, error) {
 			return nil, fmt.Errorf("topologytest: %w", err)
 		}
 	}
+	d.ready = newReady(len(d.tasks))
 	return d, nil
 }
+
+// partitionsOf is the number of partitions of a topic that is not internal.
+func (s *settings) partitionsOf(topic string) int32 {
+	if n, ok := s.topicPartitions[topic]; ok {
+		return n
+	}
+	return s.partitions
+}
+
+// Topics returns the names of all topics on the cluster, sorted, internal ones and that of the dead letters
+// included.
+func (d *Driver) Topics() []string { return slices.Sorted(maps.Keys(d.topics)) }
 
 func (d *Driver) addTasks(sub topology.Subtopology) error {
 	// All sources have the same number of partitions: ResolvePartitions has checked it.
@@ -111,12 +123,12 @@ func (d *Driver) addTasks(sub topology.Subtopology) error {
 			return err
 		}
 		tk := &task{
-			driver: d, id: topology.TaskID{Subtopology: sub.Name, Partition: int32(p)}, state: st,
-			streamTime: state.NoTime,
+			driver: d, index: len(d.tasks), id: topology.TaskID{Subtopology: sub.Name, Partition: int32(p)},
+			state: st, stores: sub.Stores, streamTime: state.NoTime,
 		}
 		for _, source := range sub.Sources {
 			in := &d.topics[source.Topic].partitions[p]
-			in.read = true
+			in.reader = tk
 			tk.inputs = append(tk.inputs, in)
 		}
 		if err := tk.open(); err != nil {
@@ -132,9 +144,13 @@ func (d *Driver) addTasks(sub topology.Subtopology) error {
 // again. Schedules of the wall clock begin anew.
 func (d *Driver) Restart() error {
 	for _, tk := range d.tasks {
+		if err := tk.commit(); err != nil {
+			return fmt.Errorf("topologytest: %w", err)
+		}
 		if err := tk.open(); err != nil {
 			return fmt.Errorf("topologytest: %w", err)
 		}
+		d.ready.add(tk.index)
 	}
 	return d.run()
 }
@@ -184,14 +200,14 @@ func (d *Driver) nextDue() (first *task, at time.Duration) {
 func (d *Driver) Count(node, outcomeName string) int64 { return d.counts[outcome{node, outcomeName}] }
 
 // Counts returns all counts that are not zero, sorted by node and outcome.
-func (d *Driver) Counts() []topology.Count {
-	var counts []topology.Count
+func (d *Driver) Counts() []topology.Tally {
+	var counts []topology.Tally
 	for o, n := range d.counts {
 		if n != 0 {
-			counts = append(counts, topology.Count{Node: o.node, Outcome: o.name, N: n})
+			counts = append(counts, topology.Tally{Node: o.node, Outcome: o.name, N: n})
 		}
 	}
-	slices.SortFunc(counts, func(a, b topology.Count) int {
+	slices.SortFunc(counts, func(a, b topology.Tally) int {
 		if c := strings.Compare(a.Node, b.Node); c != 0 {
 			return c
 		}
@@ -238,19 +254,20 @@ func (d *Driver) run() error {
 	return errors.Join(errs...)
 }
 
-// work does the work of run.
+// work does the work of run. It goes through the tasks in their order, each until it has nothing before it,
+// and again for as long as one of them has.
 func (d *Driver) work() error {
 	steps := 0
-	for busy := true; busy; {
-		busy = false
-		for _, tk := range d.tasks {
+	for first := d.ready.from(0); first >= 0; first = d.ready.from(0) {
+		for i := first; i >= 0; i = d.ready.from(i + 1) {
+			tk := d.tasks[i]
 			for tk.step() {
-				busy = true
 				if steps++; steps > stepsMax {
 					return fmt.Errorf("topologytest: task %s: %d records have followed from one, with no end",
 						tk.id, stepsMax)
 				}
 			}
+			d.ready.remove(i)
 		}
 	}
 	return nil
@@ -259,7 +276,6 @@ func (d *Driver) work() error {
 // deliver appends outputs to their topics.
 func (d *Driver) deliver(outputs []topology.Output) {
 	for i := range outputs {
-		out := &outputs[i]
-		d.topics[out.Topic].append(*out)
+		d.topics[outputs[i].Topic].append(outputs[i])
 	}
 }

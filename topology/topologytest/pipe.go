@@ -38,11 +38,10 @@ func Pipe[K, V any](d *Driver, t topology.TopicOf[K, V], key K, value V, opts ..
 // PipeRaw is [Pipe] for a key and a value that are encoded already, or are not valid at all. A nil one is
 // null.
 func (d *Driver) PipeRaw(name string, key, value []byte, opts ...PipeOption) error {
-	t, ok := d.topics[name]
-	if !ok || !t.partitions[0].read {
-		return fmt.Errorf("topologytest: pipe to %s: the topology does not read it; it reads %s", name,
-			strings.Join(d.sources(), ", "))
+	if err := d.readable(name); err != nil {
+		return err
 	}
+	t := d.topics[name]
 	r := Raw{Topic: name, Partition: -1, Timestamp: d.now.UnixMilli(), Key: key, Value: value}
 	for _, opt := range opts {
 		opt(&r)
@@ -62,6 +61,15 @@ func (d *Driver) PipeRaw(name string, key, value []byte, opts ...PipeOption) err
 	}
 	t.partitions[r.Partition].append(r)
 	return d.run()
+}
+
+// readable says what is wrong with a topic to pipe to.
+func (d *Driver) readable(name string) error {
+	if t, ok := d.topics[name]; !ok || t.partitions[0].reader == nil {
+		return fmt.Errorf("topologytest: pipe to %s: the topology does not read it; it reads %s", name,
+			strings.Join(d.sources(), ", "))
+	}
+	return nil
 }
 
 func (d *Driver) sources() []string {

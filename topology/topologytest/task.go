@@ -1,6 +1,7 @@
 package topologytest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/onceward/onceward/state"
@@ -9,12 +10,20 @@ import (
 
 // task is one task with its graph, its state and its inputs.
 type task struct {
-	driver     *Driver
-	id         topology.TaskID
-	state      *state.Task
-	graph      *topology.Graph
+	driver *Driver
+	// index is the place among the driver's tasks.
+	index int
+	id    topology.TaskID
+	state *state.Task
+	// stores are those of the subtopology, sorted by name.
+	stores []topology.StoreInfo
+	graph  *topology.Graph
+	// inputs are sorted by topic.
 	inputs     []*partition
 	streamTime int64
+	// uncommitted counts the units of work since the last commit, rounds the commits.
+	uncommitted int
+	rounds      int64
 	// opened is the driver's clock, and openedAt what the driver's elapsed was, when the graph was made.
 	opened   time.Time
 	openedAt time.Duration
@@ -46,6 +55,41 @@ func (t *task) open() error {
 	return nil
 }
 
+// roundUnits is how many units of work are committed to the database together: enough that the commit costs
+// little, and few enough that deleted rows, which scans pass by until then, do not pile up.
+const roundUnits = 1024
+
+// commit makes what was written a part of the database, as a runtime does with a round, and lets stores
+// forget what they need no more. No read depends on when that is.
+func (t *task) commit() error {
+	t.uncommitted = 0
+	if len(t.stores) == 0 {
+		return nil
+	}
+	layer := t.state.Freeze()
+	t.rounds++
+	base := t.state.Positions()
+	next := state.Positions{Round: state.RoundID{ProducerID: t.rounds}}
+	for _, in := range t.inputs {
+		next.Inputs = append(next.Inputs, state.Input{
+			Topic: in.topic, Partition: in.number, Offset: in.position, StreamTime: t.streamTime,
+		})
+	}
+	for _, s := range t.stores {
+		next.Changelogs = append(next.Changelogs, state.Changelog{
+			Store: s.Name, StreamTime: layer.StreamTime(state.IDOf(s.Name)),
+		})
+	}
+	if err := t.state.Apply(layer, base, next); err != nil {
+		return fmt.Errorf("committing task %s: %w", t.id, err)
+	}
+	if err := t.state.Forget(layer, next); err != nil {
+		return fmt.Errorf("committing task %s: %w", t.id, err)
+	}
+	t.state.Retire(layer)
+	return nil
+}
+
 // pending reports whether there is work: a record, a punctuation that is due, or one that stopped the task.
 func (t *task) pending() bool {
 	due, ok := t.nextDue()
@@ -59,11 +103,35 @@ func (t *task) next() *partition {
 		if in.empty() {
 			continue
 		}
-		if oldest == nil || in.first().Timestamp < oldest.first().Timestamp {
+		if oldest == nil || t.turn(in) < t.turn(oldest) {
 			oldest = in
 		}
 	}
 	return oldest
+}
+
+// turn returns the time by which the first record of an input takes its turn among several inputs.
+func (t *task) turn(p *partition) int64 {
+	if p.turnOf != p.position {
+		p.turn, p.turnOf = t.graph.EventTime(t.input(p)), p.position
+	}
+	return p.turn
+}
+
+// input returns the first record of an input, as the graph gets it.
+func (t *task) input(p *partition) topology.Input {
+	r := p.first()
+	return topology.Input{
+		Topic:            p.topic,
+		Partition:        p.number,
+		Offset:           p.position,
+		Timestamp:        r.Timestamp,
+		StreamTime:       max(t.streamTime, r.Timestamp),
+		StreamTimeBefore: t.streamTime,
+		Key:              r.Key,
+		Value:            r.Value,
+		Headers:          r.Headers,
+	}
 }
 
 // step processes one record to its end. It returns false if there is nothing to do, or the task is stopped.
@@ -75,30 +143,28 @@ func (t *task) step() bool {
 	if p == nil {
 		return false
 	}
-	r := p.first()
-	in := topology.Input{
-		Topic:            p.topic,
-		Partition:        p.number,
-		Offset:           p.position,
-		Timestamp:        r.Timestamp,
-		StreamTime:       max(t.streamTime, r.Timestamp),
-		Key:              r.Key,
-		Value:            r.Value,
-		Headers:          r.Headers,
-		StreamTimeBefore: t.streamTime,
-	}
-	action := t.act(func(attempt int, firstFailure time.Time) topology.Verdict {
+	in := t.input(p)
+	v := t.act(func(attempt int, firstFailure time.Time) topology.Verdict {
 		in.Attempt, in.FirstFailure = attempt, firstFailure
 		return t.graph.Process(in)
 	})
-	if action == topology.Stop {
+	if v.Action == topology.Stop {
 		return false
 	}
-	if action == topology.Accept {
-		t.streamTime = in.StreamTime
+	if v.Action == topology.Accept {
+		t.streamTime = max(t.streamTime, v.EventTime)
 	}
 	p.advance()
-	return true
+	return t.committed()
+}
+
+// committed commits if it is time to. It returns false if that has failed, which stops the task.
+func (t *task) committed() bool {
+	if t.uncommitted++; t.uncommitted < roundUnits {
+		return true
+	}
+	t.stopped = t.commit()
+	return t.stopped == nil
 }
 
 // nextDue returns when the next punctuation by the wall clock is due, in the measure of the driver's elapsed.
@@ -116,15 +182,18 @@ func (t *task) punctuate() {
 	}
 	p.At = time.UnixMilli(t.driver.now.UnixMilli()).UTC()
 	p.StreamTime = t.streamTime
-	action := t.act(func(attempt int, _ time.Time) topology.Verdict {
+	v := t.act(func(attempt int, _ time.Time) topology.Verdict {
 		p.Attempt = attempt
 		return t.graph.Punctuate(p)
 	})
-	t.undone = action == topology.Stop
+	t.undone = v.Action == topology.Stop
+	if !t.undone {
+		t.committed()
+	}
 }
 
-// act runs a unit of work until its verdict is not Retry, does what the verdict says, and returns its action.
-func (t *task) act(unit func(attempt int, firstFailure time.Time) topology.Verdict) topology.Action {
+// act runs a unit of work until its verdict is not Retry, does what the verdict says, and returns it. What it holds is done with.
+func (t *task) act(unit func(attempt int, firstFailure time.Time) topology.Verdict) topology.Verdict {
 	var firstFailure time.Time
 	v := unit(1, firstFailure)
 	for attempt := 2; v.Action == topology.Retry; attempt++ {
@@ -136,11 +205,11 @@ func (t *task) act(unit func(attempt int, firstFailure time.Time) topology.Verdi
 	}
 	if v.Action == topology.Stop {
 		t.stopped = v.Failure
-		return v.Action
+		return v
 	}
 	t.driver.deliver(v.Outputs)
 	for _, c := range v.Counts {
 		t.driver.counts[outcome{c.Node, c.Outcome}] += c.N
 	}
-	return v.Action
+	return v
 }

@@ -18,6 +18,7 @@ func newTopic(name string, n int32) *topic {
 	for i := range t.partitions {
 		t.partitions[i].topic = name
 		t.partitions[i].number = int32(i)
+		t.partitions[i].turnOf = -1
 	}
 	return t
 }
@@ -39,18 +40,21 @@ func (t *topic) drain() []Raw {
 type partition struct {
 	topic  string
 	number int32
-	// read says that a task reads it. Otherwise nothing is queued.
-	read bool
+	// reader is the task that reads it. Where there is none, nothing is queued.
+	reader *task
 	// queue[head:] is what the task has not read.
 	queue []Raw
 	head  int
 	// position is the offset of the first record that the task has not read.
 	position int64
+	// turn is the time by which that record takes its turn, once it was asked for: turnOf is its offset then, -1 before.
+	turn, turnOf int64
 }
 
 func (p *partition) append(r Raw) {
-	if p.read {
+	if p.reader != nil {
 		p.queue = append(p.queue, r)
+		p.reader.driver.ready.add(p.reader.index)
 	}
 }
 

@@ -190,28 +190,10 @@ func (op *operation) requireEmptyGroup(ctx context.Context) error {
 	if skipGroupCheck {
 		return nil
 	}
-	described, err := op.client.adm.DescribeGroups(ctx, group)
-	if err != nil {
-		return fmt.Errorf("describing group %q: %w", group, err)
+	names, err := op.client.members(ctx, group)
+	if err != nil || len(names) == 0 {
+		return err
 	}
-	g, ok := described[group]
-	switch {
-	case !ok, errors.Is(g.Err, kerr.GroupIDNotFound):
-		return nil
-	case g.Err != nil:
-		return fmt.Errorf("describing group %q: %w", group, g.Err)
-	case len(g.Members) == 0:
-		return nil
-	}
-	var names []string
-	for _, m := range g.Members {
-		if m.InstanceID != nil {
-			names = append(names, *m.InstanceID)
-		} else {
-			names = append(names, m.MemberID)
-		}
-	}
-	slices.Sort(names)
 	return refuse("the group %q has members (%s): stop every instance first", group, strings.Join(names, ", "))
 }
 

@@ -13,18 +13,7 @@
 // Results of a partition are in the order of its inputs and in the partition of the same number. min and max
 // are 32-bit integers, sum and cnt 64-bit, big-endian as Kafka's serializers write them.
 //
-// # What it prints
-//
-// Standard output has one line whenever one of these has changed, which it looks at twice a second:
-//
-//	state: RUNNING          all tasks that the group has given to this instance are open; there is at least one
-//	state: REBALANCING      some are not, or there is none yet
-//	state: ERROR            a task has stopped for good; the log says why
-//	processed 1234 records  since this process started, all of them committed
-//
-// The other states are STARTING, STOPPING and STOPPED. Logs go to standard error. SIGTERM and SIGINT end it in
-// order: what is open is committed and the group is left, the exit code is 0. It is 1 for any other end and 2
-// for wrong arguments.
+// What it prints and how it ends is that of package client.
 //
 // # Negative control
 //

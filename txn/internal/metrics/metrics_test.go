@@ -66,7 +66,7 @@ func used() *Metrics {
 	w.Contributed(&task.Contribution{
 		Task:    task.New(task.Spec{ID: testTask, Inputs: []state.Input{{Topic: "in", Partition: 3}}}),
 		Letters: map[task.Letter]int64{{Node: "parse", Class: topology.Poison}: 2},
-		Counts:  map[topology.Count]int64{{Node: "inbox", Outcome: "duplicates"}: 3}, Outputs: 4,
+		Counts:  map[topology.Tally]int64{{Node: "inbox", Outcome: "duplicates"}: 3}, Outputs: 4,
 	}, []int64{5})
 	return m
 }

@@ -29,7 +29,7 @@ type Worker struct {
 type taskSeries struct {
 	inputs             []prometheus.Counter // in the order of the task's inputs
 	outputs, changelog prometheus.Counter
-	outcomes           map[topology.Count]prometheus.Counter
+	outcomes           map[topology.Tally]prometheus.Counter
 }
 
 // commitFailures are the events that are not the one hoped for.
@@ -208,7 +208,7 @@ func (w *Worker) series(c *task.Contribution) *taskSeries {
 	name := id.String()
 	s = &taskSeries{
 		outputs: w.m.outputs.WithLabelValues(name), changelog: w.m.changelog.WithLabelValues(name),
-		outcomes: map[topology.Count]prometheus.Counter{},
+		outcomes: map[topology.Tally]prometheus.Counter{},
 	}
 	for _, in := range c.Task.Spec.Inputs {
 		s.inputs = append(s.inputs, w.m.committed.WithLabelValues(name, in.Topic, strconv.Itoa(int(in.Partition))))

@@ -15,7 +15,7 @@ type Contribution struct {
 	// Journal is everything that the round took, in order: an abort runs it again.
 	Journal []Entry
 	// Counts are the outcomes that are published when the round is applied.
-	Counts map[topology.Count]int64
+	Counts map[topology.Tally]int64
 	// Worked is false while the journal holds control records only: they move the position but are no reason to commit.
 	Worked bool
 	// DeadLetters counts the records that ended as one, Letters the same by what failed.
@@ -52,7 +52,7 @@ type Letter struct {
 
 // Begin starts the task's contribution to a round.
 func (t *Task) Begin() *Contribution {
-	return &Contribution{Task: t, before: t.WorkingInputs(), Counts: map[topology.Count]int64{}}
+	return &Contribution{Task: t, before: t.WorkingInputs(), Counts: map[topology.Tally]int64{}}
 }
 
 // Took notes a record or a punctuation that joined.
@@ -71,7 +71,7 @@ func (c *Contribution) Took(e Entry, v topology.Verdict) {
 		c.Letters[Letter{v.Failure.Node, v.Failure.Class}]++
 	}
 	for _, n := range v.Counts {
-		c.Counts[topology.Count{Node: n.Node, Outcome: n.Outcome}] += n.N
+		c.Counts[topology.Tally{Node: n.Node, Outcome: n.Outcome}] += n.N
 	}
 }
 

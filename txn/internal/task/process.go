@@ -32,6 +32,14 @@ func (t *Task) Process(e Entry) topology.Verdict {
 	return t.Graph.Process(input)
 }
 
+// eventTime is the time by which a record takes its turn where its source has an EventTime.
+func (t *Task) eventTime(r *broker.Record) int64 {
+	return t.Graph.EventTime(topology.Input{
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(), StreamTimeBefore: t.streamTime(),
+		Key: r.Key, Value: r.Value, Headers: headers(r.Headers),
+	})
+}
+
 func headers(hs []broker.RecordHeader) []topology.Header {
 	if len(hs) == 0 {
 		return nil

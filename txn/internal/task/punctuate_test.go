@@ -50,10 +50,11 @@ func TestPunctuationSeesTheRecordsBeforeIt(t *testing.T) {
 		if !ok {
 			t.Fatal("there is no entry")
 		}
-		if v := task.Process(e); v.Action != topology.Accept {
+		v := task.Process(e)
+		if v.Action != topology.Accept {
 			t.Fatal(v.Failure)
 		}
-		task.Advance(e, true)
+		task.Advance(e, v.EventTime)
 	}
 	if want := []int64{epoch.UnixMilli()}; !slices.Equal(seen, want) {
 		t.Errorf("the punctuation sees the stream times %v, want %v", seen, want)

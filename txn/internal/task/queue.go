@@ -62,9 +62,26 @@ type fifo struct {
 	end int64
 	// givenUp says that it was waited for in vain.
 	givenUp bool
+	// eventTime finds the time of a record that goes by another one than its timestamp; nil if none does. timed is the first record if its
+	// time was found, which is time then: it is looked for once a record.
+	eventTime func(r *broker.Record) int64
+	timed     *broker.Record
+	time      int64
 }
 
 func (f *fifo) len() int { return len(f.records) - f.head }
+
+// firstTime returns the time of the first record, in milliseconds since the epoch.
+func (f *fifo) firstTime() int64 {
+	r := f.records[f.head]
+	if f.eventTime == nil {
+		return r.Timestamp.UnixMilli()
+	}
+	if f.timed != r {
+		f.timed, f.time = r, f.eventTime(r)
+	}
+	return f.time
+}
 
 // lags reports whether the partition may have a record that belongs before those of other inputs.
 func (f *fifo) lags() bool { return f.len() == 0 && (f.end < 0 || f.next < f.end) }
@@ -181,7 +198,7 @@ func (q *queue) next(now time.Time) (e Entry, fresh, ok bool) {
 			lagging = lagging || f.lags() && !f.givenUp
 			continue
 		}
-		if best < 0 || f.records[f.head].Timestamp.Before(q.inputs[best].records[q.inputs[best].head].Timestamp) {
+		if best < 0 || f.firstTime() < q.inputs[best].firstTime() {
 			best = i
 		}
 	}

@@ -80,6 +80,11 @@ func (r *retry) is(e Entry) bool {
 // New returns a task that starts at the spec's positions.
 func New(s Spec) *Task {
 	t := &Task{Spec: s, queue: newQueue(s.Inputs, s.OrderWaitMax)}
+	for i := range s.Inputs {
+		if s.Graph != nil && s.Graph.HasEventTime(s.Inputs[i].Topic) {
+			t.queue.inputs[i].eventTime = t.eventTime
+		}
+	}
 	t.inputs = append([]state.Input(nil), s.Inputs...)
 	t.epochs = make([]int32, len(s.Inputs))
 	for i := range t.epochs {
@@ -154,9 +159,9 @@ func (t *Task) streamTime() int64 {
 	return latest
 }
 
-// Advance moves the working position past an entry. Only a record that was accepted moves stream time: one that failed must not
-// expire anything.
-func (t *Task) Advance(e Entry, accepted bool) {
+// Advance moves the working position past an entry, and the stream time of its input up to eventTime, which is state.NoTime for what was
+// not accepted: a record that failed must not expire anything.
+func (t *Task) Advance(e Entry, eventTime int64) {
 	if t.retry.is(e) {
 		t.retry = retry{}
 	}
@@ -166,9 +171,7 @@ func (t *Task) Advance(e Entry, accepted bool) {
 	in := &t.inputs[e.Input]
 	in.Offset = e.Record.Offset + 1
 	t.epochs[e.Input] = e.Record.LeaderEpoch
-	if accepted {
-		in.StreamTime = max(in.StreamTime, e.Record.Timestamp.UnixMilli())
-	}
+	in.StreamTime = max(in.StreamTime, eventTime)
 }
 
 // Postpone puts a record back until a time; the next try is one attempt further. It reports whether the wait is long, see Waited.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/protocol"
@@ -100,7 +101,7 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 	if e.IsControl() {
 		r := w.joinedBy(e, now)
 		r.contribution(t).TookControl(e)
-		t.Advance(e, false)
+		t.Advance(e, state.NoTime)
 		w.joined()
 		return w.afterEntry(r)
 	}
@@ -109,7 +110,7 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 	_ = failpoint.Hit(context.Background(), failpoint.ProcessAfter)
 	w.observed.processed++
 	if e.Record == nil && v.Action == topology.Accept && !v.Wrote && len(v.Outputs) == 0 && len(v.Counts) == 0 {
-		t.Advance(e, true)
+		t.Advance(e, v.EventTime)
 		return true // it left nothing that would have to be committed
 	}
 	switch v.Action {
@@ -119,7 +120,11 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		c.Took(e, v)
 		r.worked = true
 		r.add(c, v.Outputs, &w.slab)
-		t.Advance(e, v.Action == topology.Accept)
+		eventTime := state.NoTime
+		if v.Action == topology.Accept {
+			eventTime = v.EventTime
+		}
+		t.Advance(e, eventTime)
 		r.countState(c)
 		w.joined()
 		if v.Action == topology.DeadLetter {

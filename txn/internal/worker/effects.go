@@ -255,7 +255,7 @@ func (w *Worker) publish(t *task.Task) {
 	defer w.status.Unlock()
 	s := w.status.tasks[t.ID]
 	if s.Outcomes == nil {
-		s.Outcomes = map[topology.Count]int64{}
+		s.Outcomes = map[topology.Tally]int64{}
 	}
 	s.Inputs, s.Metadata = t.Committed.Inputs, t.Metadata
 	s.Stopped = t.Stopped()

@@ -22,7 +22,7 @@ type TaskStatus struct {
 	Records     int64
 	DeadLetters int64
 	// Outcomes are the nodes' counts since the task was opened.
-	Outcomes map[topology.Count]int64
+	Outcomes map[topology.Tally]int64
 	// Oldest has for every input the timestamp of the oldest record that is fetched and not committed, state.NoTime for none. It is
 	// nil until it was first noted, and never changed in place.
 	Oldest []int64

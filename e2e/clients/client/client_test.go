@@ -1,6 +1,7 @@
-package main
+package client
 
 import (
+	"flag"
 	"io"
 	"strings"
 	"testing"
@@ -10,13 +11,12 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	s, err := parse(strings.Fields("--brokers h:1,h:2 --instance p1 --state-dir d --variant complex --broken skip"))
-	want := settings{
-		brokers: "h:1,h:2", instance: "p1", stateDir: "d", variant: complexVariant, broken: skip,
-		sessionTimeout: 10 * time.Second,
-	}
-	if err != nil || s != want {
-		t.Errorf("parsed %+v, %v", s, err)
+	own := ""
+	application := Application{Name: "eos", Flags: func(flags *flag.FlagSet) { flags.StringVar(&own, "own", "", "") }}
+	s, err := parse(application, strings.Fields("--brokers h:1,h:2 --instance p1 --state-dir d --own value"))
+	want := settings{brokers: "h:1,h:2", instance: "p1", stateDir: "d", sessionTimeout: 10 * time.Second}
+	if err != nil || s != want || own != "value" {
+		t.Errorf("parsed %+v and %q, %v", s, own, err)
 	}
 	for args, want := range map[string]string{
 		"--instance p1 --state-dir d":                     "--brokers is missing",
@@ -25,7 +25,7 @@ func TestParse(t *testing.T) {
 		"--brokers h:1 --instance p1 --state-dir d eos":   `"eos" is no flag`,
 		"--brokers h:1 --instance p1 --state-dir d --eos": "not defined",
 	} {
-		if _, err := parse(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parse(application, strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", args, err, want)
 		}
 	}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/admin"
+)
+
+// planCommand says what the next start of a topology would mean. It changes nothing.
+type planCommand struct {
+	selection
+	clusterFlags
+	Application string `placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; default is the name of the pipeline."`
+	StateDir    string `placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"State directory of an instance, which may run: it has the description of the topology that ran."`
+	Before      string `placeholder:"FILE" help:"That description from a file instead, as describe --output json writes it."`
+	outputFlag
+}
+
+// Help is for --help.
+func (c *planCommand) Help() string {
+	return "Compares the pipeline with what there is of its application: topics, stores, and committed offsets. Each finding is safe; " +
+		"unknown, because it is not known what ran before; rebuild, where state would not be what the pipeline makes of its inputs; or " +
+		"refused, where it would not start, or would lose or misread what waits. Instances may run meanwhile. Ends with 0 only if " +
+		"everything is safe."
+}
+
+// errNotSafe says that a plan has findings that somebody has to look at.
+var errNotSafe = errors.New("not everything is safe")
+
+func (c *planCommand) Run(p *process) error {
+	if len(c.Brokers) == 0 {
+		return usage("no broker is given; name at least one with --brokers")
+	}
+	t, err := (&outside{selection: c.selection, Application: c.Application}).application(p)
+	if err != nil {
+		return err
+	}
+	before, err := c.before()
+	if err != nil {
+		return err
+	}
+	ctx, release := untilSignal(p.ctx, slog.New(slog.DiscardHandler))
+	defer release()
+	client, err := c.connect(ctx, slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	plan, err := client.Application(t).Plan(ctx, before)
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		err = writeJSON(p.out, plan)
+	} else {
+		err = writePlan(p.out, plan)
+	}
+	if err == nil && plan.Judgement != admin.Safe {
+		err = fmt.Errorf("%w: the worst of it is %s", errNotSafe, plan.Judgement)
+	}
+	return err
+}
+
+// before returns the description of the topology that ran, nil if nothing says what it is.
+func (c *planCommand) before() (*topology.Description, error) {
+	switch {
+	case c.Before != "" && c.StateDir != "":
+		return nil, usage("--before and --state-dir are both given; give one of them")
+	case c.Before != "":
+		text, err := os.ReadFile(c.Before)
+		if err != nil {
+			return nil, usage("--before: %w", err)
+		}
+		before, err := descriptionIn(text)
+		if err != nil {
+			return nil, usage("--before: %s: %w; give what describe --output json has written", c.Before, err)
+		}
+		return before, nil
+	case c.StateDir == "":
+		return nil, nil //nolint:nilnil // the plan says that it is not known
+	}
+	identity, err := state.Identify(c.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	text, err := state.ReadDescription(c.StateDir)
+	if err != nil || text == nil {
+		return nil, err
+	}
+	before, err := descriptionIn(text)
+	if err != nil {
+		return nil, fmt.Errorf("the description in %s: %w", c.StateDir, err)
+	}
+	if before.Fingerprint != identity.Fingerprint {
+		return nil, nil //nolint:nilnil // a build that keeps no description has run since
+	}
+	return before, nil
+}
+
+func descriptionIn(text []byte) (*topology.Description, error) {
+	var d topology.Description
+	if err := json.Unmarshal(text, &d); err != nil {
+		return nil, fmt.Errorf("it is no description of a topology: %w", err)
+	}
+	if d.Application == "" || d.Fingerprint == "" {
+		return nil, errors.New("it is no description of a topology: it has no application or no fingerprint")
+	}
+	return &d, nil
+}
+
+// writePlan writes a plan for people, a paragraph for each judgement.
+func writePlan(out io.Writer, plan admin.Plan) error {
+	var text strings.Builder
+	if len(plan.Members) > 0 {
+		fmt.Fprintf(&text, "running now: %s\n", strings.Join(plan.Members, ", "))
+	}
+	last := admin.Judgement("")
+	for _, f := range plan.Findings {
+		if f.Judgement != last {
+			fmt.Fprintf(&text, "%s\n", f.Judgement)
+			last = f.Judgement
+		}
+		fmt.Fprintf(&text, "  %s %s: %s\n", f.Subject, f.Name, f.What)
+		if f.Remedy != "" {
+			fmt.Fprintf(&text, "    %s\n", f.Remedy)
+		}
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}

@@ -1,0 +1,212 @@
+package differential
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/topologytest"
+)
+
+// operator is a topology that both sides have.
+type operator struct {
+	traits
+	declare func(b *topology.Builder)
+}
+
+// control is a topology that is wrong in one detail.
+type control struct {
+	operator string
+	declare  func(b *topology.Builder)
+}
+
+// allOperators collects what the files of this package declare.
+func allOperators(t *testing.T) map[string]operator {
+	t.Helper()
+	all := map[string]operator{}
+	for _, group := range operatorGroups {
+		for name, o := range group {
+			if _, twice := all[name]; twice {
+				t.Fatalf("the operator %s is declared twice", name)
+			}
+			if o.topics == nil {
+				o.topics = []string{"in"}
+			}
+			all[name] = o
+		}
+	}
+	return all
+}
+
+// casesOf are the named cases of an operator and its random ones.
+func casesOf(name string, o operator) []testCase {
+	byName := named(o.traits)
+	var cases []testCase
+	for _, n := range slices.Sorted(maps.Keys(byName)) {
+		cases = append(cases, testCase{name, n, byName[n]})
+	}
+	for i := range *casesPerOperator {
+		r := rand.New(rand.NewPCG(*seed, uint64(i)))
+		cases = append(cases, testCase{name, fmt.Sprintf("random %d of seed %d", i, *seed), random(r, o.traits)})
+	}
+	return cases
+}
+
+// drive returns what our side makes of a case.
+func drive(t *testing.T, built *topology.Topology, records []record) outputs {
+	t.Helper()
+	d, err := topologytest.New(built, topologytest.Clock(time.UnixMilli(1_000_000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if err := d.PipeRaw(r.topic, r.keyBytes(), r.valueBytes(), topologytest.At(time.UnixMilli(r.at))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out outputs
+	for _, topic := range d.Topics() {
+		if !strings.HasPrefix(topic, "out") {
+			continue
+		}
+		raw, err := d.OutputRaw(topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range raw {
+			out = append(out, fmt.Sprintf("%s %d %s %s", topic, r.Timestamp, hexOf(r.Key), hexOf(r.Value)))
+		}
+	}
+	return out
+}
+
+func build(t *testing.T, declare func(b *topology.Builder)) *topology.Topology {
+	t.Helper()
+	b := topology.NewBuilder("differential", topology.DeadLetters("dead"))
+	declare(b)
+	built, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return built
+}
+
+// TestOperators runs every case of every operator on both sides.
+func TestOperators(t *testing.T) {
+	operators := allOperators(t)
+	java := compileProgram(t)
+	var cases []testCase
+	for _, name := range slices.Sorted(maps.Keys(operators)) {
+		cases = append(cases, casesOf(name, operators[name])...)
+	}
+	want := java.run(t, cases)
+	records, written := 0, 0
+	for _, name := range slices.Sorted(maps.Keys(operators)) {
+		t.Run(name, func(t *testing.T) {
+			built := build(t, operators[name].declare)
+			differ := 0
+			for i, c := range cases {
+				if c.operator != name {
+					continue
+				}
+				records += len(c.records)
+				written += len(want[i])
+				got := drive(t, built, c.records)
+				if slices.Equal(got, want[i]) {
+					continue
+				}
+				if differ++; differ <= 3 {
+					t.Errorf("%s:\n%swritten here:\n%sby Kafka Streams:\n%s", c.name, c.people(), got.people(), want[i].people())
+				}
+			}
+			if differ > 0 {
+				t.Errorf("%d cases differ", differ)
+			}
+		})
+	}
+	t.Logf("%d operators, %d cases, %d records read and %d written", len(operators), len(cases), records, written)
+}
+
+// people writes outputs one a line.
+func (o outputs) people() string {
+	if len(o) == 0 {
+		return "  nothing\n"
+	}
+	return "  " + strings.Join(o, "\n  ") + "\n"
+}
+
+// TestControls: the cases find topologies that are wrong in one detail.
+func TestControls(t *testing.T) {
+	operators := allOperators(t)
+	controls := map[string]control{}
+	concerned := map[string]bool{}
+	for _, group := range controlGroups {
+		for name, c := range group {
+			controls[name], concerned[c.operator] = c, true
+		}
+	}
+	var cases []testCase
+	for _, operator := range slices.Sorted(maps.Keys(concerned)) {
+		cases = append(cases, casesOf(operator, operators[operator])...)
+	}
+	want := compileProgram(t).run(t, cases)
+	for _, name := range slices.Sorted(maps.Keys(controls)) {
+		c := controls[name]
+		built := build(t, c.declare)
+		differ, of := 0, 0
+		for i := range cases {
+			if cases[i].operator != c.operator {
+				continue
+			}
+			of++
+			if !slices.Equal(drive(t, built, cases[i].records), want[i]) {
+				differ++
+			}
+		}
+		if differ == 0 {
+			t.Errorf("%s: none of %d cases finds it", name, of)
+		}
+		t.Logf("%s: %d of %d cases find it", name, differ, of)
+	}
+}
+
+// TestCasesAreWhatTheyAreNamedFor keeps the generator honest: random cases have what they are made for.
+func TestCasesAreWhatTheyAreNamedFor(t *testing.T) {
+	late, nullKeys, nullValues, equal, negative := 0, 0, 0, 0, 0
+	for i := range 1000 {
+		latest := int64(-1)
+		for _, r := range random(rand.New(rand.NewPCG(1, uint64(i))), traits{topics: []string{"in"}, negative: true}) {
+			count := func(n *int, is bool) {
+				if is {
+					*n++
+				}
+			}
+			_, hasKey := r.key.Get()
+			_, hasValue := r.value.Get()
+			count(&late, r.at >= 0 && r.at < latest-grace)
+			count(&equal, r.at == latest)
+			count(&negative, r.at < 0)
+			count(&nullKeys, !hasKey)
+			count(&nullValues, !hasValue)
+			latest = max(latest, r.at)
+		}
+	}
+	for what, n := range map[string]int{
+		"late": late, "null keys": nullKeys, "null values": nullValues, "equal times": equal, "negative times": negative,
+	} {
+		if n < 100 {
+			t.Errorf("%d records with %s in 1000 cases", n, what)
+		}
+	}
+}
+
+var (
+	strCodec  = schemas.String()
+	longCodec = schemas.Int64()
+)

@@ -1,0 +1,128 @@
+package topology
+
+import (
+	"errors"
+	"reflect"
+)
+
+// Count returns the table of how many records of the stream each key has had.
+//
+// What is said here holds for all aggregations of streams. The node is named after the store. Records with a
+// null key or a null value are left out, and counted as "null-key" and "null-value". The timestamp of an
+// aggregate is the largest of those of its records. Each record makes a change; nothing is held back to be
+// summed up, as the record caches of Kafka Streams do. A key that an operator has changed needs a
+// [Repartition] before it.
+func Count[K, V any](s Stream[K, V], store TimestampedStoreOf[K, int64], opts ...NodeOption) Table[K, int64] {
+	return aggregate(s, store, "Count", true, opts,
+		func(n int64, _ bool, _ Record[K, V]) (int64, error) { return n + 1, nil })
+}
+
+// Reduce returns the table of what f makes of the values of each key. The first value of a key stands for
+// itself; f combines the value so far with that of each further record. f may return [ErrRemove].
+func Reduce[K, V any](
+	s Stream[K, V], store TimestampedStoreOf[K, V], f func(sofar V, r Record[K, V]) (V, error),
+	opts ...NodeOption,
+) Table[K, V] {
+	return aggregate(s, store, "Reduce", f != nil, opts, reducing(f))
+}
+
+// Aggregate returns the table of what fold makes of the records of each key. fold gets the aggregate so far
+// and returns the next one; before the first record the aggregate is what initial returns, or the zero A if
+// initial is nil. fold may change what it gets, and may return [ErrRemove].
+func Aggregate[K, V, A any](
+	s Stream[K, V], store TimestampedStoreOf[K, A], initial func() A,
+	fold func(sofar A, r Record[K, V]) (A, error), opts ...NodeOption,
+) Table[K, A] {
+	return aggregate(s, store, "Aggregate", fold != nil, opts, folding(initial, fold))
+}
+
+// step is one step of an aggregation; ok is false if there is no aggregate so far.
+type step[K, V, A any] func(sofar A, ok bool, r Record[K, V]) (A, error)
+
+func reducing[K, V any](f func(sofar V, r Record[K, V]) (V, error)) step[K, V, V] {
+	return func(sofar V, ok bool, r Record[K, V]) (V, error) {
+		if !ok {
+			return r.Value, nil
+		}
+		return f(sofar, r)
+	}
+}
+
+func folding[K, V, A any](initial func() A, fold func(sofar A, r Record[K, V]) (A, error)) step[K, V, A] {
+	return func(sofar A, ok bool, r Record[K, V]) (A, error) {
+		if !ok && initial != nil {
+			sofar = initial()
+		}
+		return fold(sofar, r)
+	}
+}
+
+// result turns what a step has returned into a value that may be absent.
+func result[A any](v A, err error) (Option[A], error) {
+	switch {
+	case err == nil:
+		return Some(v), nil
+	case errors.Is(err, ErrRemove):
+		return Option[A]{}, nil
+	}
+	return Option[A]{}, err
+}
+
+// aggregate adds the node that takes one step for each record.
+func aggregate[K, V, A any](
+	s Stream[K, V], store TimestampedStoreOf[K, A], what string, defined bool, opts []NodeOption,
+	take step[K, V, A],
+) Table[K, A] {
+	old := new(bool)
+	p := addStateful(s, store, what, defined, opts, func(t *Setup, next Emit[K, Change[A]]) Emit[K, V] {
+		rows, gate, keepOld := store.In(t), newGate[K, V](t, true), *old
+		twice := keepOld && shares[A]()
+		return func(c *Context, r Record[K, V]) error {
+			if gate.stops(&r) {
+				return nil
+			}
+			sofar, ms, ok, err := rows.Get(r.Key)
+			before := sofar
+			if twice && err == nil {
+				before, _, _, err = rows.Get(r.Key)
+			}
+			if err != nil {
+				return err
+			}
+			change := Change[A]{Old: Option[A]{before, ok}}
+			if change.New, err = result(take(sofar, ok, r)); err != nil {
+				return err
+			}
+			if ok {
+				r.Timestamp = max(r.Timestamp, ms)
+			}
+			if err := setRow(rows, r.Key, change.New, r.Timestamp); err != nil {
+				return err
+			}
+			return next(c, WithValue(r, change))
+		}
+	})
+	return Table[K, A]{b: s.b, port: p, view: storeView(store, old)}
+}
+
+// shares reports whether two values of type A can share memory, so that changing one changes the other. A
+// change that carries the value before needs one of its own then: fold may change what it gets.
+func shares[A any]() bool { return sharing(reflect.TypeFor[A]()) }
+
+func sharing(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Array:
+		return sharing(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if sharing(t.Field(i).Type) {
+				return true
+			}
+		}
+		return false
+	case reflect.Chan, reflect.Func, reflect.Interface, reflect.Map, reflect.Pointer, reflect.Slice, reflect.UnsafePointer:
+		return true
+	default:
+		return false // numbers, and strings, which nobody can change
+	}
+}

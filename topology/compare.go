@@ -1,0 +1,164 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// The subjects of a [Difference].
+const (
+	SubjectSource      = "source"
+	SubjectStore       = "store"
+	SubjectSink        = "sink topic"
+	SubjectNode        = "node"
+	SubjectDeadLetters = "dead-letter topic"
+)
+
+// The attributes of a [Difference].
+const (
+	// AttributeExistence is that of the subject itself.
+	AttributeExistence = ""
+	// AttributeFormats are the names of the codecs of a source or a store.
+	AttributeFormats = "formats"
+	// AttributeLayout is that of a store.
+	AttributeLayout = "layout"
+	// AttributeChangelog is the topic that a store is restored from.
+	AttributeChangelog = "changelog"
+	// AttributeSubtopology is the name of the subtopology of a source or a store, which names its tasks.
+	AttributeSubtopology = "subtopology"
+	// AttributeStart is where a source starts that has no committed offset.
+	AttributeStart = "start"
+	// AttributeWindows are the windows that a node makes.
+	AttributeWindows = "windows"
+	// AttributeWiring is what a node is, which stores it uses, and where it leads.
+	AttributeWiring = "wiring"
+)
+
+// Difference is one thing in which a topology differs from an earlier one.
+type Difference struct {
+	// Subject is what the difference is about, and Name its name: of a topic that on the cluster.
+	Subject string `json:"subject"`
+	Name    string `json:"name"`
+	// Attribute is what differs.
+	Attribute string `json:"attribute,omitempty"`
+	// Before is what it was, empty for what is new, and After what it is, empty for what is gone.
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
+// String returns the difference as a sentence without an end, such as "store counts: layout keyvalue becomes timestamped".
+func (d Difference) String() string {
+	s := d.Subject + " " + d.Name
+	switch {
+	case d.Before == "":
+		return s + " is new: " + d.After
+	case d.After == "":
+		return s + " is gone: " + d.Before
+	}
+	return fmt.Sprintf("%s: %s %s becomes %s", s, d.Attribute, d.Before, d.After)
+}
+
+// Compare returns in what after differs from before, sorted by subject, name and attribute. It knows what a [Description] says, and so not
+// what functions do, nor the numbers of partitions. It judges nothing: what a difference means depends on what is stored, which
+// onceward plan looks at.
+func Compare(before, after Description) []Difference {
+	was, is := factsOf(before), factsOf(after)
+	var differences []Difference
+	for _, key := range slices.SortedFunc(maps.Keys(merged(was, is)), factKey.compare) {
+		if was[key] != is[key] && !implied(key, was, is) {
+			differences = append(differences, Difference{
+				Subject: key.subject, Name: key.name, Attribute: key.attribute, Before: was[key], After: is[key],
+			})
+		}
+	}
+	return differences
+}
+
+// factKey names something that a description says.
+type factKey struct{ subject, name, attribute string }
+
+func (k factKey) compare(l factKey) int {
+	return cmp.Or(strings.Compare(k.subject, l.subject), strings.Compare(k.name, l.name), strings.Compare(k.attribute, l.attribute))
+}
+
+type facts map[factKey]string
+
+func merged(a, b facts) facts {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// implied reports whether a difference follows from another one: what is new or gone differs in everything.
+func implied(key factKey, was, is facts) bool {
+	if key.attribute == AttributeExistence {
+		return false
+	}
+	whole := factKey{key.subject, key.name, AttributeExistence}
+	return was[whole] == "" || is[whole] == ""
+}
+
+// factsOf takes a description apart. The fact of existence is a short text for people, the same on both sides whatever else differs.
+func factsOf(d Description) facts {
+	f := facts{}
+	if d.DeadLetterTopic != "" {
+		f[factKey{SubjectDeadLetters, d.DeadLetterTopic, AttributeExistence}] = "a topic"
+	}
+	for _, sub := range d.Subtopologies {
+		for _, s := range sub.Sources {
+			kind := "a topic"
+			if s.Repartition {
+				kind = "a repartition topic"
+			}
+			f[factKey{SubjectSource, s.Topic, AttributeExistence}] = kind
+			f[factKey{SubjectSource, s.Topic, AttributeFormats}] = formats{s.KeyFormat, s.ValueFormat}.String()
+			f[factKey{SubjectSource, s.Topic, AttributeSubtopology}] = sub.Name
+			f[factKey{SubjectSource, s.Topic, AttributeStart}] = s.Start
+		}
+		for _, s := range sub.Stores {
+			f[factKey{SubjectStore, s.Name, AttributeExistence}] = "a store"
+			f[factKey{SubjectStore, s.Name, AttributeFormats}] = formats{s.KeyFormat, s.ValueFormat}.String()
+			f[factKey{SubjectStore, s.Name, AttributeLayout}] = s.Layout
+			f[factKey{SubjectStore, s.Name, AttributeChangelog}] = s.ChangelogTopic
+			f[factKey{SubjectStore, s.Name, AttributeSubtopology}] = sub.Name
+		}
+		for _, topic := range sub.Sinks {
+			f[factKey{SubjectSink, topic, AttributeExistence}] = "a topic"
+		}
+		for _, n := range sub.Nodes {
+			f[factKey{SubjectNode, n.Name, AttributeExistence}] = "a " + n.Kind
+			f[factKey{SubjectNode, n.Name, AttributeWiring}] = n.wiring()
+			f[factKey{SubjectNode, n.Name, AttributeWindows}] = cmp.Or(n.Windows, "none")
+			if n.Kind == SinkKind {
+				f[factKey{SubjectNode, n.Name, AttributeFormats}] = formats{n.KeyFormat, n.ValueFormat}.String()
+			}
+		}
+	}
+	return f
+}
+
+// wiring is a node in one line.
+func (n NodeDescription) wiring() string {
+	s := n.Kind
+	if n.Topic != "" {
+		s += " of " + n.Topic
+	}
+	if len(n.Stores) > 0 {
+		s += " with " + strings.Join(n.Stores, ", ")
+	}
+	for i, e := range n.Next {
+		if i == 0 {
+			s += " to "
+		} else {
+			s += ", "
+		}
+		if e.Outlet != "" {
+			s += e.Outlet + " "
+		}
+		s += e.To
+	}
+	return s
+}

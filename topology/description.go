@@ -1,0 +1,137 @@
+package topology
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Description is what a topology is made of, for programs and for pictures: see [Topology.Description]. Its JSON form is stored and read by
+// other programs, so its fields stay; new ones may be added.
+type Description struct {
+	Name        string `json:"name"`
+	Application string `json:"application"`
+	Fingerprint string `json:"fingerprint"`
+	// DeadLetterTopic is empty if there is none.
+	DeadLetterTopic string `json:"dead_letter_topic,omitempty"`
+	// Topics and InternalTopics are names on the cluster, sorted.
+	Topics         []string `json:"topics"`
+	InternalTopics []string `json:"internal_topics"`
+	// Subtopologies are sorted by name.
+	Subtopologies []SubtopologyDescription `json:"subtopologies"`
+}
+
+// SubtopologyDescription is a part of a [Description].
+type SubtopologyDescription struct {
+	Name string `json:"name"`
+	// Sources are sorted by topic, Stores by name, Sinks by topic. Topics are those on the cluster.
+	Sources []SourceDescription `json:"sources"`
+	Stores  []StoreDescription  `json:"stores"`
+	Sinks   []string            `json:"sinks"`
+	// Nodes are in the order of Describe: by their distance from a source, then by name.
+	Nodes []NodeDescription `json:"nodes"`
+}
+
+// SourceDescription is a topic that a subtopology reads.
+type SourceDescription struct {
+	Topic string `json:"topic"`
+	// Repartition says that the topic is internal.
+	Repartition bool `json:"repartition"`
+	// Start is where a new application starts: earliest, latest, or a time.
+	Start       string `json:"start"`
+	KeyFormat   string `json:"key_format"`
+	ValueFormat string `json:"value_format"`
+}
+
+// StoreDescription is a store of a subtopology.
+type StoreDescription struct {
+	Name string `json:"name"`
+	// Layout is the text of its state.Layout.
+	Layout         string `json:"layout"`
+	ChangelogTopic string `json:"changelog_topic"`
+	KeyFormat      string `json:"key_format"`
+	ValueFormat    string `json:"value_format"`
+}
+
+// The kinds of a [NodeDescription].
+const (
+	SourceKind    = "source"
+	ProcessorKind = "processor"
+	SinkKind      = "sink"
+)
+
+// NodeDescription is a node with what leaves it.
+type NodeDescription struct {
+	Name string `json:"name"`
+	// Kind is SourceKind, ProcessorKind or SinkKind.
+	Kind string `json:"kind"`
+	// Topic is what a source reads or a sink writes, on the cluster; empty for a processor.
+	Topic string `json:"topic,omitempty"`
+	// KeyFormat and ValueFormat are the names of the topic's codecs; empty for a processor.
+	KeyFormat   string `json:"key_format,omitempty"`
+	ValueFormat string `json:"value_format,omitempty"`
+	// Stores are the names of the stores that a processor uses, sorted.
+	Stores []string `json:"stores,omitempty"`
+	// Windows are those that an aggregation makes, in words; empty for other nodes.
+	Windows string `json:"windows,omitempty"`
+	// Next are sorted by outlet and node.
+	Next []EdgeDescription `json:"next,omitempty"`
+}
+
+// EdgeDescription is a way from a node to another one of its subtopology.
+type EdgeDescription struct {
+	// Outlet is the name of the way out; empty where the node has only one.
+	Outlet string `json:"outlet,omitempty"`
+	To     string `json:"to"`
+}
+
+// Description returns what t is made of. Like [Topology.Describe] it does not depend on the order of the declarations; unlike there, topics
+// have their names on the cluster. The caller may change the result.
+func (t *Topology) Description() Description {
+	d := Description{
+		Name: t.name, Application: t.application, Fingerprint: t.fingerprint, DeadLetterTopic: t.deadLetters,
+		// Empty lists and not nil, so that programs find no null.
+		Topics: append([]string{}, t.Topics()...), InternalTopics: append([]string{}, t.InternalTopics()...),
+		Subtopologies: []SubtopologyDescription{},
+	}
+	for i, sub := range t.Subtopologies() {
+		s := SubtopologyDescription{
+			Name: sub.Name, Sources: []SourceDescription{}, Stores: []StoreDescription{}, Sinks: append([]string{}, sub.Sinks...),
+			Nodes: []NodeDescription{},
+		}
+		for _, source := range sub.Sources {
+			s.Sources = append(s.Sources, SourceDescription{
+				Topic: source.Topic, Repartition: source.Repartition, Start: source.Start.String(),
+				KeyFormat: source.KeyFormat, ValueFormat: source.ValueFormat,
+			})
+		}
+		for _, store := range sub.Stores {
+			s.Stores = append(s.Stores, StoreDescription{
+				Name: store.Name, Layout: store.Layout.String(), ChangelogTopic: store.ChangelogTopic,
+				KeyFormat: store.KeyFormat, ValueFormat: store.ValueFormat,
+			})
+		}
+		for _, n := range t.subtopologies[i].nodes {
+			s.Nodes = append(s.Nodes, n.describe(t.application))
+		}
+		d.Subtopologies = append(d.Subtopologies, s)
+	}
+	return d
+}
+
+func (n *node) describe(application string) NodeDescription {
+	d := NodeDescription{Name: n.name, Kind: strings.ToLower(n.kind.String()), Stores: n.storeNames(), Windows: n.windows}
+	if n.kind != processorNode {
+		d.Topic = n.topic.on(application)
+		d.KeyFormat, d.ValueFormat = n.topic.formats.key, n.topic.formats.value
+	}
+	for _, o := range n.outlets {
+		for _, child := range o.children {
+			d.Next = append(d.Next, EdgeDescription{Outlet: o.name, To: child.name})
+		}
+	}
+	slices.SortFunc(d.Next, func(a, b EdgeDescription) int {
+		return cmp.Or(strings.Compare(a.Outlet, b.Outlet), strings.Compare(a.To, b.To))
+	})
+	return d
+}

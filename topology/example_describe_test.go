@@ -1,0 +1,49 @@
+package topology_test
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+)
+
+// speakers counts what everybody has said, in a store of that name.
+func speakers(store string) *topology.Topology {
+	b := topology.NewBuilder("speakers")
+	counts := topology.Count(topology.From(b, said), topology.TimestampedStore(store, schemas.String(), schemas.Int64()))
+	counts.Into(numbers)
+	t, err := b.Build()
+	if err != nil {
+		log.Fatal(err)
+	}
+	return t
+}
+
+// A picture for Markdown.
+func ExampleTopology_Mermaid() {
+	fmt.Print(speakers("counts").Mermaid())
+	// Output:
+	// flowchart LR
+	//   t_said(["said"])
+	//   t_numbers(["numbers"])
+	//   subgraph s_said["said"]
+	//     n_counts["counts"]
+	//     d_counts[("counts")]
+	//   end
+	//   t_said --> n_counts
+	//   n_counts -.- d_counts
+	//   n_counts -- "new" --> t_numbers
+}
+
+// What a change of a program is: here the store has another name. onceward plan also says what it means for what is stored.
+func ExampleCompare() {
+	for _, d := range topology.Compare(speakers("counts").Description(), speakers("totals").Description()) {
+		if d.Subject == topology.SubjectStore {
+			fmt.Println(d)
+		}
+	}
+	// Output:
+	// store counts is gone: a store
+	// store totals is new: a store
+}

@@ -1,0 +1,136 @@
+package topology
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/memstore"
+)
+
+// Numbers are decoded and encoded without an allocation, so that what is left is the graph's own.
+var (
+	numbersIn    = Topic("in", schemas.Int64(), schemas.Int64())
+	numbersOut   = Topic("out", schemas.Int64(), schemas.Int64())
+	numbersStore = TimestampedStore("numbers", schemas.Int64(), schemas.Int64())
+)
+
+type number = Record[int64, int64]
+
+// operators are the topologies that are measured, and how many allocations a record may cost: one for each row that is written,
+// which belongs to the store.
+var operators = []struct {
+	name    string
+	declare func(b *Builder)
+	allocs  float64
+}{
+	{"MapFilterMap", func(b *Builder) {
+		double := func(r number) (number, error) { return WithValue(r, 2*r.Value), nil }
+		positive := func(r number) (bool, error) { return r.Value >= 0, nil }
+		Map(Map(From(b, numbersIn), "first", double).Filter("positive", positive), "second", double).Into(numbersOut)
+	}, 0},
+	{"TableFilterMap", func(b *Builder) {
+		positive := func(_, v int64) (bool, error) { return v >= 0, nil }
+		double := func(_, v int64) (int64, error) { return 2 * v, nil }
+		MapTable(TableFrom(b, numbersIn, numbersStore).Filter("positive", positive), "double", double).Into(numbersOut)
+	}, 1},
+	{"Count", func(b *Builder) { Count(From(b, numbersIn), numbersStore).Into(numbersOut) }, 1},
+	{"JoinTables", func(b *Builder) {
+		sum := func(_, l, r int64) (int64, error) { return l + r, nil }
+		table := TableFrom(b, numbersIn, numbersStore)
+		JoinTables(table, MapTable(table, "same", func(_, v int64) (int64, error) { return v, nil }), "sum", sum).Into(numbersOut)
+	}, 1},
+	{"GroupTable", func(b *Builder) {
+		GroupTable(TableFrom(b, numbersIn, numbersStore), "groups", schemas.Int64(), schemas.Int64(),
+			func(k, v int64) (int64, int64, error) { return k % 7, v, nil })
+	}, 1},
+	{"CountWindows", func(b *Builder) {
+		w := Tumbling(time.Hour)
+		counts := CountWindows(From(b, numbersIn), w, WindowStore("windows", schemas.Int64(), schemas.Int64(), w.Retention()))
+		counts.Into(Topic("out", WindowedCodec(schemas.Int64(), time.Hour), schemas.Int64()))
+	}, 1},
+	{"Closed", func(b *Builder) {
+		w := Tumbling(time.Hour)
+		counts := CountWindows(From(b, numbersIn), w, WindowStore("windows", schemas.Int64(), schemas.Int64(), w.Retention()))
+		counts.Closed().Into(Topic("out", WindowedCodec(schemas.Int64(), time.Hour), schemas.Int64()))
+	}, 1},
+}
+
+// operatorGraph is the task of one of them that reads the topic in.
+func operatorGraph(tb testing.TB, declare func(b *Builder)) *Graph {
+	tb.Helper()
+	b := NewBuilder("operators", DeadLetters("dead"))
+	declare(b)
+	t, err := b.Build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var stores []state.Declaration
+	for _, sub := range t.Subtopologies() {
+		if sub.Name == "in" {
+			stores = sub.Declarations()
+		}
+	}
+	st, err := state.NewTask(memstore.New(), stores)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	g, err := t.NewGraph(TaskID{"in", 0}, st, GraphConfig{
+		Partitions:      func(string) int32 { return 6 },
+		MaxMessageBytes: func(string) int32 { return 1 << 20 },
+		Now:             time.Now,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return g
+}
+
+func numberInputs(n int) []Input {
+	const at = 1_700_000_000_000
+	inputs := make([]Input, n)
+	for i := range inputs {
+		inputs[i] = Input{
+			Topic: "in", Offset: int64(i), Timestamp: at, StreamTime: at, StreamTimeBefore: at, Attempt: 1,
+			Key: binary.BigEndian.AppendUint64(nil, uint64(i)), Value: binary.BigEndian.AppendUint64(nil, uint64(i)),
+		}
+	}
+	return inputs
+}
+
+// BenchmarkOperators is one record through a source, the operators and a sink. Nothing is committed, so that state stays in the
+// overlay.
+func BenchmarkOperators(b *testing.B) {
+	for _, op := range operators {
+		b.Run(op.name, func(b *testing.B) {
+			g, inputs := operatorGraph(b, op.declare), numberInputs(1024)
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				if v := g.Process(inputs[i&1023]); v.Action != Accept {
+					b.Fatal(v.Failure)
+				}
+				i++
+			}
+		})
+	}
+}
+
+// TestOperatorAllocations holds the promise of the package documentation for the operators.
+func TestOperatorAllocations(t *testing.T) {
+	for _, op := range operators {
+		g, inputs := operatorGraph(t, op.declare), numberInputs(64)
+		i := 0
+		allocs := testing.AllocsPerRun(2000, func() {
+			if v := g.Process(inputs[i&63]); v.Action != Accept {
+				t.Fatal(v.Failure)
+			}
+			i++
+		})
+		if allocs > op.allocs {
+			t.Errorf("%s: a record costs %v allocations, want %v at most", op.name, allocs, op.allocs)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+)
+
+// addStateful adds a node that keeps state by key in one store, after which it is named. prepare gets the
+// function that passes a record on, and returns what the node does with one record; what is wrong it notes in t.
+func addStateful[K, V, K2, V2 any](
+	s Stream[K, V], store AnyStore, what string, defined bool, opts []NodeOption,
+	prepare func(t *Setup, next Emit[K2, V2]) Emit[K, V],
+) *port[K2, V2] {
+	b := s.builder(what + "(" + store.Name() + ")")
+	n := b.add(&node{kind: processorNode, name: store.Name(), pos: caller()}, opts)
+	if !defined {
+		b.mistakeAt(n.pos, n.name, errNilFunc)
+	}
+	b.addStore(n, store)
+	s.checkKeyed(n)
+	p := addPort[K2, V2](b, n, "")
+	connect(b, s.port, n, once(n, func(g *Graph) (Emit[K, V], error) {
+		next, err := link(g, p)
+		if err != nil {
+			return nil, err
+		}
+		var f Emit[K, V]
+		if err := g.prepare(n, func(t *Setup) { f = prepare(t, next) }); err != nil {
+			return nil, err
+		}
+		return guard(g, n, f), nil
+	}))
+	return p
+}
+
+// addStore makes a store one of n's.
+func (b *Builder) addStore(n *node, store AnyStore) {
+	info, err := store.info()
+	if err != nil {
+		b.mistakeAt(n.pos, n.name, fmt.Errorf("store %s: %w", info.name, err))
+	}
+	n.stores = append(n.stores, info)
+}
+
+// prepare runs f as the factory of a node of this package, and returns what is wrong.
+func (g *Graph) prepare(n *node, f func(t *Setup)) error {
+	t := &Setup{graph: g, node: n, scope: &scope{}}
+	f(t)
+	t.done = true
+	if err := errors.Join(t.errs...); err != nil {
+		return fmt.Errorf("node %s: %w", n.name, err)
+	}
+	return nil
+}

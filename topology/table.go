@@ -1,0 +1,127 @@
+package topology
+
+import (
+	"errors"
+
+	"github.com/onceward/onceward/state"
+)
+
+// Table is the newest value of each key at one place of a topology that is being built, and the stream of the
+// changes of it. Every table comes of one that is kept in a store: a topic read by [TableFrom], a stream
+// collected by [ToTable], or an aggregation. Tables made of tables by [Table.Filter], [MapTable] and the joins
+// keep nothing: they are computed from the stores when a join looks into them.
+//
+// A change goes through the table depth first, as a record does, at the time of the record that made it: what
+// the operators after it see of other tables is how these are then.
+//
+// A table may be used any number of times. The zero Table belongs to no builder. Using it panics.
+type Table[K, V any] struct {
+	b    *Builder
+	port *port[K, Change[V]]
+	view view[K, V]
+}
+
+// Change is what one record has made of the value of a key. Neither Old nor New is there if a key was deleted
+// that had no value.
+type Change[V any] struct {
+	// Old is the value before, absent if there was none. It is filled in where something asks for it: for
+	// [Table.Changes] and wherever the operators of this package need it.
+	Old Option[V]
+	// New is the value now, absent if it was deleted.
+	New Option[V]
+}
+
+// getter returns the value of a key, and its time in milliseconds since the epoch.
+type getter[K, V any] func(key K) (value V, ms int64, ok bool, err error)
+
+// view is how other nodes look into a table.
+type view[K, V any] struct {
+	// stores are those that a getter reads. A node names them before it opens one.
+	stores []storeInfo
+	// open returns the getter for the node that t prepares.
+	open func(t *Setup) getter[K, V]
+	// wantOld has the changes carry old values.
+	wantOld func()
+}
+
+// builder returns the builder of t; declaring is what the caller is about to do.
+func (t Table[K, V]) builder(declaring string) *Builder {
+	if t.b == nil {
+		panic("topology: " + declaring + " uses the zero Table; tables come from TableFrom, ToTable and from operators")
+	}
+	return t.b
+}
+
+// changes returns the changes as a stream. Their keys are those that the table is kept by.
+func (t Table[K, V]) changes() Stream[K, Change[V]] {
+	return Stream[K, Change[V]]{b: t.b, port: t.port}
+}
+
+// wantOld has the changes carry old values.
+func (t Table[K, V]) wantOld() {
+	if !t.b.closed {
+		t.view.wantOld()
+	}
+}
+
+// Changes returns the stream of the changes, with the values before and after.
+func (t Table[K, V]) Changes() Stream[K, Change[V]] {
+	t.builder("Changes")
+	t.wantOld()
+	return t.changes()
+}
+
+// Stream returns the stream of the values after each change; the absent Option says that the key was deleted.
+// Timestamps are those of the values: of a join the later one of both sides, of an aggregation the latest of
+// the records in it.
+func (t Table[K, V]) Stream() Stream[K, Option[V]] {
+	b := t.builder("Stream")
+	p := addPort[K, Option[V]](b, t.port.node, newOutlet)
+	if !b.closed {
+		t.port.next = append(t.port.next, func(g *Graph) (Emit[K, Change[V]], error) {
+			next, err := link(g, p)
+			return func(c *Context, r Record[K, Change[V]]) error { return next(c, WithValue(r, r.Value.New)) }, err
+		})
+	}
+	return Stream[K, Option[V]]{b: b, port: p}
+}
+
+// newOutlet is the name of the outlet of [Table.Stream].
+const newOutlet = "new"
+
+// Into writes the values after each change to a topic, and a null for a key that was deleted, whether the codec
+// of the topic is [Nullable] or not. It is what Stream().Into does otherwise; see [Stream.Into].
+func (t Table[K, V]) Into(topic TopicOf[K, V], opts ...NodeOption) {
+	t.builder("Into(" + topic.name + ")")
+	t.Stream().Into(withDeletes(topic), opts...)
+}
+
+// IntoNamed is [Table.Into] with a name for the sink.
+func (t Table[K, V]) IntoNamed(name string, topic TopicOf[K, V], opts ...NodeOption) {
+	t.builder("IntoNamed(" + name + ")")
+	t.Stream().IntoNamed(name, withDeletes(topic), opts...)
+}
+
+// ErrRemove is what the functions of aggregations return in place of a value to remove the entry of the key.
+// The next record of the key begins anew.
+var ErrRemove = errors.New("topology: remove the entry")
+
+// storeView is the view of a table that is kept in a store. old is what the node of the store looks at.
+func storeView[K, V any](store TimestampedStoreOf[K, V], old *bool) view[K, V] {
+	info, _ := store.info() // what is wrong with it is noted where it is declared
+	return view[K, V]{
+		stores: []storeInfo{info},
+		open: func(t *Setup) getter[K, V] {
+			return store.In(t).Get
+		},
+		wantOld: func() { *old = true },
+	}
+}
+
+// setRow makes v the value of key, or removes the row if there is none.
+func setRow[K, V any](rows state.Timestamped[K, V], key K, v Option[V], ms int64) error {
+	if !v.ok {
+		return rows.Delete(key)
+	}
+	return rows.Put(key, v.value, ms)
+}

@@ -1,0 +1,106 @@
+package topology
+
+// Filter returns the table of the keys for whose value keep returns true. A value that is not kept deletes the
+// key if it had a value that was.
+func (t Table[K, V]) Filter(
+	name string, keep func(key K, value V) (bool, error), opts ...NodeOption,
+) Table[K, V] {
+	b := t.builder("Filter(" + name + ")")
+	// Without the old value, every value that is not kept would be a delete of a key that never was there.
+	t.wantOld()
+	kept := func(key K, v Option[V]) (Option[V], error) {
+		if !v.ok {
+			return v, nil
+		}
+		ok, err := keep(key, v.value)
+		if err != nil || !ok {
+			return Option[V]{}, err
+		}
+		return v, nil
+	}
+	s := addOperator(t.changes(), name, "Filter", keep != nil, opts,
+		func(_ *Graph, _ *node, next Emit[K, Change[V]]) Emit[K, Change[V]] {
+			return func(c *Context, r Record[K, Change[V]]) error {
+				var change Change[V]
+				var err error
+				if change.New, err = kept(r.Key, r.Value.New); err != nil {
+					return err
+				}
+				if change.Old, err = kept(r.Key, r.Value.Old); err != nil {
+					return err
+				}
+				if !change.New.ok && !change.Old.ok {
+					return nil
+				}
+				return next(c, WithValue(r, change))
+			}
+		})
+	return Table[K, V]{b: b, port: s.port, view: view[K, V]{
+		stores: t.view.stores,
+		open: func(setup *Setup) getter[K, V] {
+			get := t.view.open(setup)
+			return func(key K) (V, int64, bool, error) {
+				v, ms, ok, err := get(key)
+				if err != nil || !ok {
+					return v, 0, false, err
+				}
+				if ok, err = keep(key, v); err != nil || !ok {
+					var none V
+					return none, 0, false, err
+				}
+				return v, ms, true, nil
+			}
+		},
+		wantOld: func() {},
+	}}
+}
+
+// MapTable returns the table of the values that f makes of the values of t. f is called for old values again,
+// and whenever another table is joined with this one, so it has to return the same for the same.
+func MapTable[K, V, V2 any](
+	t Table[K, V], name string, f func(key K, value V) (V2, error), opts ...NodeOption,
+) Table[K, V2] {
+	b := t.builder("MapTable(" + name + ")")
+	old := new(bool)
+	mapped := func(key K, v Option[V]) (Option[V2], error) {
+		if !v.ok {
+			return Option[V2]{}, nil
+		}
+		m, err := f(key, v.value)
+		return Option[V2]{m, err == nil}, err
+	}
+	s := addOperator(t.changes(), name, "MapTable", f != nil, opts,
+		func(_ *Graph, _ *node, next Emit[K, Change[V2]]) Emit[K, Change[V]] {
+			keepOld := *old
+			return func(c *Context, r Record[K, Change[V]]) error {
+				var change Change[V2]
+				var err error
+				if change.New, err = mapped(r.Key, r.Value.New); err != nil {
+					return err
+				}
+				if keepOld {
+					if change.Old, err = mapped(r.Key, r.Value.Old); err != nil {
+						return err
+					}
+				}
+				return next(c, WithValue(r, change))
+			}
+		})
+	return Table[K, V2]{b: b, port: s.port, view: view[K, V2]{
+		stores: t.view.stores,
+		open: func(setup *Setup) getter[K, V2] {
+			get := t.view.open(setup)
+			return func(key K) (mapped V2, ms int64, ok bool, err error) {
+				v, ms, ok, err := get(key)
+				if err == nil && ok {
+					mapped, err = f(key, v)
+				}
+				return mapped, ms, ok, err
+			}
+		},
+		wantOld: func() {
+			t.view.wantOld()
+			*old = true
+		},
+	}}
+}

@@ -1,0 +1,64 @@
+package topology
+
+import "slices"
+
+// TableFrom returns the table of a topic: each record is the newest value of its key, and a null deletes the
+// key, whether the codec of the topic is [Nullable] or not. A record with a null key is left out ([SkipNullKeys]).
+// Values replace each other in the order of the topic, whatever their timestamps are.
+//
+// The node is named after the store. What is said of [From] holds for the source. A topic that is read as a
+// table is not read as a stream beside it: [Table.Stream] has its records.
+func TableFrom[K, V any](
+	b *Builder, topic TopicOf[K, V], store TimestampedStoreOf[K, V], opts ...SourceOption,
+) Table[K, V] {
+	s := From(b, withDeletes(topic), append(slices.Clone(opts), SkipNullKeys())...)
+	return collect(s, store, "TableFrom", nil,
+		func(v Option[V]) (V, bool) { return v.value, v.ok })
+}
+
+// ToTable returns the table of a stream: each record is the newest value of its key. The node is named after
+// the store. [ToTableWithDeletes] is for streams with records that delete.
+//
+// A key that an operator has changed needs a [Repartition] before it becomes a table's.
+func ToTable[K, V any](s Stream[K, V], store TimestampedStoreOf[K, V], opts ...NodeOption) Table[K, V] {
+	null := nullOf[V]()
+	return collect(s, store, "ToTable", opts, func(v V) (V, bool) { return v, null == nil || !null(v) })
+}
+
+// ToTableWithDeletes is [ToTable] for a stream of which the absent Option deletes a key.
+func ToTableWithDeletes[K, V any](
+	s Stream[K, Option[V]], store TimestampedStoreOf[K, V], opts ...NodeOption,
+) Table[K, V] {
+	return collect(s, store, "ToTableWithDeletes", opts, func(v Option[V]) (V, bool) { return v.value, v.ok })
+}
+
+// collect adds the node that keeps the newest value of each key. value returns the value in a record, and false
+// if there is none.
+func collect[K, In, V any](
+	s Stream[K, In], store TimestampedStoreOf[K, V], what string, opts []NodeOption, value func(In) (V, bool),
+) Table[K, V] {
+	old := new(bool)
+	p := addStateful(s, store, what, true, opts, func(t *Setup, next Emit[K, Change[V]]) Emit[K, In] {
+		rows, gate, keepOld := store.In(t), newGate[K, In](t, false), *old
+		return func(c *Context, r Record[K, In]) error {
+			if gate.stops(&r) {
+				return nil
+			}
+			var change Change[V]
+			if keepOld {
+				before, _, ok, err := rows.Get(r.Key)
+				if err != nil {
+					return err
+				}
+				change.Old = Option[V]{before, ok}
+			}
+			v, ok := value(r.Value)
+			change.New = Option[V]{v, ok}
+			if err := setRow(rows, r.Key, change.New, r.Timestamp); err != nil {
+				return err
+			}
+			return next(c, WithValue(r, change))
+		}
+	})
+	return Table[K, V]{b: s.b, port: p, view: storeView(store, old)}
+}

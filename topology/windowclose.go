@@ -1,0 +1,132 @@
+package topology
+
+import (
+	"encoding/binary"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+)
+
+// Closed returns the stream of the values that windows end with: one record for each key and window, when the
+// stream time of the node has passed the end of the window and the grace. Windows close in the order of their
+// ends, and of the bytes of their keys. The timestamp of the record is that of the aggregate; it has no
+// headers, for it is made of many records. A window whose entry was removed has no record. As long as no record
+// comes that moves the stream time on, nothing closes.
+//
+// It is what Kafka Streams' suppress(untilWindowCloses) does, without a bound for the memory, since what waits
+// is in stores: beside the windows that are open a second one, named like the first with "-closing" behind
+// it. Windows that are open when a running application gets its first use of Closed are not in it, and have
+// no record.
+func (t WindowedTable[K, V]) Closed() Stream[Windowed[K], V] {
+	b := t.builder("Closed")
+	x := t.closing
+	if b.closed {
+		return Stream[Windowed[K], V]{b: b, port: addPort[Windowed[K], V](b, x.node, closedOutlet)}
+	}
+	if x.port == nil {
+		x.port = addPort[Windowed[K], V](b, x.node, closedOutlet)
+		b.addStore(x.node, x.index())
+	}
+	return Stream[Windowed[K], V]{b: b, port: x.port}
+}
+
+const (
+	// closedOutlet is the name of the outlet of [WindowedTable.Closed].
+	closedOutlet = "closed"
+	// closingSuffix makes the name of the store that it needs.
+	closingSuffix = "-closing"
+)
+
+// windowClosing is what is declared of the closing of windows.
+type windowClosing[K, V any] struct {
+	node  *node
+	store WindowStoreOf[K, V]
+	// port is nil if nobody asks for closed windows.
+	port *port[Windowed[K], V]
+}
+
+// index describes the store of the windows that are open: the beginning of each, followed by its key, so that
+// those which are over come first. The window store is in the order of the keys, and a scan for what is over
+// would read all that is open.
+func (x *windowClosing[K, V]) index() StoreOf[[]byte, []byte] {
+	return Store(x.store.name+closingSuffix, schemas.Bytes(), schemas.Bytes())
+}
+
+// open returns the closer for the node that t prepares.
+func (x *windowClosing[K, V]) open(t *Setup, rows state.Window[K, V], s spans) *windowCloser[K, V] {
+	next, err := link(t.graph, x.port)
+	if err != nil {
+		t.errs = append(t.errs, err)
+	}
+	index := x.index()
+	bytes, _, _ := watch(t, index.name, index.key, index.value)
+	_, key, _ := watch(t, x.store.name, x.store.key, x.store.value)
+	return &windowCloser[K, V]{spans: s, rows: rows, index: bytes, key: key, next: next}
+}
+
+// windowCloser closes windows in a graph.
+type windowCloser[K, V any] struct {
+	spans
+	rows  state.Window[K, V]
+	index state.Bytes
+	key   state.Codec[K]
+	next  Emit[Windowed[K], V]
+	// row is the buffer of keys of the index.
+	row []byte
+}
+
+// open notes that a window has got its first value.
+func (x *windowCloser[K, V]) open(key K, start int64) error {
+	row, err := x.key.Append(binary.BigEndian.AppendUint64(x.row[:0], uint64(start)), key)
+	if err != nil {
+		return &partError{part: "key", err: err}
+	}
+	x.row = row
+	return x.index.Put(row, []byte{})
+}
+
+// close passes on the windows that are closed at the stream time now and were not at the one before.
+func (x *windowCloser[K, V]) close(c *Context, before, now int64) error {
+	last, closed := x.closing(now), x.closing(before)
+	if last < 0 || last == closed {
+		return nil
+	}
+	// What was closed earlier is deleted. To begin behind it spares the database a walk over what it has not yet cleared away.
+	bounds := binary.BigEndian.AppendUint64(make([]byte, 0, 2*startBytes), uint64(max(closed+1, 0)))
+	bounds = binary.BigEndian.AppendUint64(bounds, uint64(last+1))
+	open := state.Range{From: bounds[:startBytes:startBytes], To: bounds[startBytes:]}
+	for e, err := range x.index.Scan(open) {
+		if err != nil {
+			return err
+		}
+		if err := x.pass(c, e.Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const errShortIndex = schemas.Reason("a row of the store of open windows is too short")
+
+// pass passes on one window.
+func (x *windowCloser[K, V]) pass(c *Context, row []byte) error {
+	if len(row) < startBytes {
+		return Fail(Corruption, errShortIndex)
+	}
+	start := int64(binary.BigEndian.Uint64(row))
+	key, err := x.key.Decode(row[startBytes:])
+	if err != nil {
+		return err
+	}
+	value, ms, ok, err := x.rows.Get(key, start)
+	if err != nil {
+		return err
+	}
+	if err := x.index.Delete(row); err != nil || !ok {
+		return err
+	}
+	return x.next(c, Record[Windowed[K], V]{
+		Key: Windowed[K]{Key: key, Start: start, End: start + x.size}, Value: value, Timestamp: ms,
+		Headers: []Header{}, origin: c.graph.newOrigin(),
+	})
+}

@@ -1,0 +1,255 @@
+package admin
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/topics"
+)
+
+// Judgement says what the next start of a topology makes of something that there is.
+type Judgement string
+
+// The judgements, from harmless to not.
+const (
+	// Safe: it goes on as it is, or becomes what the topology wants by itself.
+	Safe Judgement = "safe"
+	// Unknown: it cannot be told, because what ran before is not known.
+	Unknown Judgement = "unknown"
+	// Rebuild: the topology starts, and its state is not what it would be had it run from the beginning, or cannot be read, until it is
+	// made anew.
+	Rebuild Judgement = "rebuild"
+	// Refused: it does not start as it is, or records that wait would be lost or misread.
+	Refused Judgement = "refused"
+)
+
+var judgements = []Judgement{Safe, Unknown, Rebuild, Refused}
+
+// Finding is one thing that a [Plan] says.
+type Finding struct {
+	Judgement Judgement `json:"judgement"`
+	// Subject and Name are what it is about, such as "store" and "counts".
+	Subject string `json:"subject"`
+	Name    string `json:"name"`
+	// What was found and what follows.
+	What string `json:"what"`
+	// Remedy is what to do; empty where nothing is to be done.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Plan is what the next start of a topology would mean. Its JSON form is for programs, and its fields stay.
+type Plan struct {
+	Application string `json:"application"`
+	// Before is the fingerprint of the topology that ran, empty if it is not known.
+	Before string `json:"fingerprint_before"`
+	After  string `json:"fingerprint"`
+	// Members are the instances that run now.
+	Members []string `json:"members"`
+	// Judgement is the worst of the findings.
+	Judgement Judgement `json:"judgement"`
+	// Findings are sorted by judgement, the worst first, then by subject and name.
+	Findings []Finding `json:"findings"`
+}
+
+// prospect is everything that a plan is made of: what the topology is and was, and what the cluster has.
+type prospect struct {
+	// before is nil if it is not known.
+	before *topology.Description
+	after  topology.Description
+	// mismatches are the topics that do not fit, missing the internal ones that the start creates.
+	mismatches []*topics.Mismatch
+	missing    []string
+	// unread counts the records that wait in repartition topics whose format changes or that are read no more.
+	unread map[string]int64
+	tasks  []taskProspect
+	// unassigned counts the partitions of inputs that are more than the state was made for.
+	unassigned map[string]int32
+	// members are the instances that run now.
+	members []string
+}
+
+// taskProspect is a task of the new topology.
+type taskProspect struct {
+	id topology.TaskID
+	// stop is why it would not be opened, nil if it would.
+	stop *restore.StopError
+	// committed says that the group has an offset for one of its inputs.
+	committed bool
+	// empty are its stores that hold nothing and that its last commit does not name, gone is the number of stores that it names and the
+	// topology does not have.
+	empty []string
+	gone  int
+}
+
+// judge makes the plan. It reads nothing but its argument.
+func (p prospect) judge() Plan {
+	plan := Plan{Application: p.after.Application, After: p.after.Fingerprint, Members: append([]string{}, p.members...), Judgement: Safe}
+	add := func(f ...Finding) { plan.Findings = append(plan.Findings, f...) }
+	for _, m := range p.mismatches {
+		add(Finding{Refused, "topic", m.Topic, m.Error(), ""})
+	}
+	for _, topic := range slices.Sorted(maps.Keys(p.unassigned)) {
+		add(Finding{Rebuild, "topic", topic,
+			fmt.Sprintf("has %d partitions more than the state was made for: they would not be processed", p.unassigned[topic]),
+			"run the topology under another application id, or copy the topic into one of the new size"})
+	}
+	for _, topic := range p.missing {
+		add(Finding{Safe, "topic", topic, "does not exist: the start creates it", ""})
+	}
+	add(p.judgeTasks()...)
+	switch {
+	case p.before != nil:
+		plan.Before = p.before.Fingerprint
+		for _, d := range topology.Compare(*p.before, p.after) {
+			add(p.judgeDifference(d))
+		}
+	case p.started():
+		add(Finding{Unknown, "topology", p.after.Name,
+			"what ran before is not known: formats of stores and of records that wait are not compared",
+			"name the state directory of an instance with --state-dir, or the description of that topology with --before"})
+	}
+	if plan.Findings == nil {
+		what := "is the one that ran"
+		if !p.started() {
+			what = "has not run yet: it begins where its sources say"
+		}
+		add(Finding{Safe, "topology", p.after.Name, what, ""})
+	}
+	rank := func(f Finding) int { return slices.Index(judgements, f.Judgement) }
+	slices.SortStableFunc(plan.Findings, func(a, b Finding) int {
+		if rank(a) != rank(b) {
+			return rank(b) - rank(a)
+		}
+		return strings.Compare(a.Subject+"\x00"+a.Name, b.Subject+"\x00"+b.Name)
+	})
+	plan.Judgement = plan.Findings[0].Judgement
+	return plan
+}
+
+// started reports whether the application has ever committed anything.
+func (p prospect) started() bool {
+	if len(p.mismatches) > 0 {
+		return p.before != nil // the tasks were not looked at
+	}
+	return slices.ContainsFunc(p.tasks, func(t taskProspect) bool { return t.committed || t.stop != nil })
+}
+
+// judgeTasks says which tasks would not be opened, and which of their stores begin with nothing although their inputs do not.
+func (p prospect) judgeTasks() []Finding {
+	var findings []Finding
+	empty := map[string][]string{}
+	gone := map[string]int{}
+	for _, t := range p.tasks {
+		if t.stop != nil {
+			what := "would not be opened, because state and offsets do not name each other: " + t.stop.Reason
+			if t.stop.Cause != nil {
+				what = fmt.Sprintf("would not be opened: %s: %v", t.stop.Reason, t.stop.Cause)
+			}
+			findings = append(findings, Finding{Refused, "task", t.id.String(), what, t.stop.WayOut})
+			continue
+		}
+		if !t.committed {
+			continue
+		}
+		for _, store := range t.empty {
+			empty[store] = append(empty[store], t.id.String())
+		}
+		gone[t.id.Subtopology] = max(gone[t.id.Subtopology], t.gone)
+	}
+	for store, tasks := range empty {
+		findings = append(findings, Finding{Rebuild, topology.SubjectStore, store,
+			"begins empty, although its tasks have processed input: it will know only what comes from now on",
+			"`onceward rebuild from-input " + strings.Join(tasks, " ") + "` before the start fills it, and writes outputs again; " +
+				"if it needs no past, nothing is to be done"})
+	}
+	if p.before == nil {
+		for subtopology, n := range gone {
+			if n > 0 {
+				findings = append(findings, Finding{Safe, "subtopology", subtopology,
+					fmt.Sprintf("its last commits name %d stores that it does not have any more: their changelogs stay", n), ""})
+			}
+		}
+	}
+	return findings
+}
+
+// judgeDifference judges what the tasks alone do not show.
+func (p prospect) judgeDifference(d topology.Difference) Finding {
+	f := Finding{Judgement: Safe, Subject: d.Subject, Name: d.Name, What: difference(d)}
+	switch d.Subject {
+	case topology.SubjectStore:
+		p.judgeStore(d, &f)
+	case topology.SubjectSource:
+		p.judgeSource(d, &f)
+	case topology.SubjectNode:
+		if d.Attribute == topology.AttributeWindows && p.started() {
+			f.Judgement = Rebuild
+			f.What += ": its store has aggregates of the windows before"
+			f.Remedy = "give the store another name, or empty it with `onceward rebuild from-input` before the start"
+		}
+	default:
+	}
+	return f
+}
+
+func (p prospect) judgeStore(d topology.Difference, f *Finding) {
+	switch d.Attribute {
+	case topology.AttributeExistence:
+		if d.After == "" {
+			f.What += ": its changelog stays, and is in the way if a store of that name comes back"
+		}
+	case topology.AttributeFormats:
+		if p.started() {
+			f.Judgement = Rebuild
+			f.What += ": its rows were written by the codecs before, and are read by the new ones"
+			f.Remedy = "give the store another name, or empty it with `onceward rebuild from-input` before the start; if the new codecs read " +
+				"what the old ones wrote, nothing is to be done"
+		}
+	case topology.AttributeLayout:
+		before, errBefore := state.ParseLayout(d.Before)
+		after, errAfter := state.ParseLayout(d.After)
+		switch {
+		case !p.started():
+		case errBefore == nil && errAfter == nil && before.Kind == after.Kind:
+			f.What += ": it is restored in full from its changelog"
+		default:
+			f.Judgement = Refused
+			f.What += ": its changelog has records of another kind of store"
+			f.Remedy = "give the store another name"
+		}
+	case topology.AttributeSubtopology:
+		f.What += ": its tasks have other names, and their databases are restored once in full from the changelogs"
+	default:
+	}
+}
+
+func (p prospect) judgeSource(d topology.Difference, f *Finding) {
+	waiting := p.unread[d.Name]
+	switch d.Attribute {
+	case topology.AttributeExistence:
+		if d.After == "" && waiting > 0 {
+			f.Judgement = Refused
+			f.What += fmt.Sprintf(": %d records wait in it that nobody would process", waiting)
+			f.Remedy = "let the topology that runs process them, with no new input, before it is replaced"
+		}
+	case topology.AttributeFormats:
+		if waiting > 0 {
+			f.Judgement = Refused
+			f.What += fmt.Sprintf(": %d records wait in it that were written by the codecs before", waiting)
+			f.Remedy = "let the topology that runs process them, with no new input, before it is replaced"
+		}
+	case topology.AttributeStart:
+		f.What += ": it counts only where no offset is committed"
+	default:
+	}
+}
+
+// difference is the text of a difference without its subject.
+func difference(d topology.Difference) string {
+	return strings.TrimPrefix(strings.TrimPrefix(d.String(), d.Subject+" "+d.Name+": "), d.Subject+" "+d.Name+" ")
+}

@@ -1,0 +1,170 @@
+package admin
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/topics"
+)
+
+// planned declares the topology of these tests: lines are sent through a repartition topic and counted.
+type planned struct {
+	lines  schemas.Codec[string]
+	counts topology.AnyStore
+	moved  string
+}
+
+func plannedBase() planned {
+	return planned{schemas.String(), topology.Store("counts", schemas.String(), schemas.Int64()), "words"}
+}
+
+func (d planned) describe(t *testing.T) topology.Description {
+	t.Helper()
+	b := topology.NewBuilder("app")
+	s := topology.From(b, topology.Topic("lines", schemas.String(), schemas.String()))
+	topology.Stateful(topology.Repartition(s, d.moved, schemas.String(), d.lines), "count", d.counts).
+		Process(func(*topology.Setup) (topology.Handler[string, string], error) {
+			return func(*topology.Context, topology.Record[string, string]) error { return nil }, nil
+		})
+	built, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return built.Description()
+}
+
+func (p Plan) text() string {
+	var s strings.Builder
+	for _, f := range p.Findings {
+		fmt.Fprintf(&s, "%s %s %s: %s", f.Judgement, f.Subject, f.Name, f.What)
+		if f.Remedy != "" {
+			s.WriteString(" -> " + f.Remedy)
+		}
+		s.WriteString("\n")
+	}
+	return s.String()
+}
+
+func TestPlanJudges(t *testing.T) {
+	words := topology.TaskID{Subtopology: "words", Partition: 1}
+	running := taskProspect{id: words, committed: true}
+	for name, test := range map[string]struct {
+		change  func(d *planned)
+		cluster func(p *prospect)
+		want    Judgement
+		// texts have to be in the findings, in this order.
+		texts []string
+	}{
+		"nothing has changed": {want: Safe, texts: []string{"safe topology app: is the one that ran"}},
+		"a new application": {
+			cluster: func(p *prospect) { p.tasks, p.before = nil, nil; p.missing = []string{"app-rounds"} },
+			want:    Safe, texts: []string{"safe topic app-rounds: does not exist: the start creates it"},
+		},
+		"it is not known what ran": {
+			cluster: func(p *prospect) { p.before = nil }, want: Unknown, texts: []string{"unknown topology app: ", "--state-dir"},
+		},
+		"codecs of a store": {
+			change: func(d *planned) { d.counts = topology.Store("counts", schemas.String(), schemas.String()) },
+			want:   Rebuild, texts: []string{
+				"rebuild store counts: formats (string, int64) becomes (string, string): its rows", "another name",
+			},
+		},
+		"codecs of a store that has nothing yet": {
+			change:  func(d *planned) { d.counts = topology.Store("counts", schemas.String(), schemas.String()) },
+			cluster: func(p *prospect) { p.tasks[0].committed = false },
+			want:    Safe, texts: []string{"safe store counts: formats"},
+		},
+		"kind of a store": {
+			change: func(d *planned) {
+				d.counts = topology.WindowStore("counts", schemas.String(), schemas.Int64(), time.Hour)
+			},
+			want: Refused, texts: []string{"refused store counts: layout keyvalue becomes window", "another name"},
+		},
+		"another store": {
+			change:  func(d *planned) { d.counts = topology.Store("totals", schemas.String(), schemas.Int64()) },
+			cluster: func(p *prospect) { p.tasks[0].empty = []string{"totals"} },
+			want:    Rebuild, texts: []string{
+				"rebuild store totals: begins empty", "rebuild from-input words_1", "safe store counts: is gone", "comes back",
+			},
+		},
+		"codec of a repartition topic that is read to its end": {
+			change: func(d *planned) { d.lines = schemas.JSON[string]() },
+			want:   Safe, texts: []string{"safe source app-words-repartition: formats (string, string) becomes (string, json)"},
+		},
+		"codec of a repartition topic in which records wait": {
+			change:  func(d *planned) { d.lines = schemas.JSON[string]() },
+			cluster: func(p *prospect) { p.unread["app-words-repartition"] = 7 },
+			want:    Refused, texts: []string{"refused source app-words-repartition: formats", "7 records wait in it that were written by"},
+		},
+		"a repartition topic that is gone, and records wait in it": {
+			change:  func(d *planned) { d.moved = "others" },
+			cluster: func(p *prospect) { p.unread["app-words-repartition"] = 7 },
+			want:    Refused, texts: []string{
+				"refused source app-words-repartition: is gone", "7 records wait in it that nobody", "its tasks have other names",
+			},
+		},
+		"a task that does not open": {
+			cluster: func(p *prospect) {
+				p.tasks[0].stop = &restore.StopError{Task: words, Reason: "offsets went back", WayOut: "Way out: none"}
+			},
+			want: Refused, texts: []string{"refused task words_1: would not be opened", "offsets went back -> Way out: none"},
+		},
+		"an input that has grown": {
+			cluster: func(p *prospect) { p.unassigned = map[string]int32{"lines": 2} },
+			want:    Rebuild, texts: []string{"rebuild topic lines: has 2 partitions more than the state was made for", "another application id"},
+		},
+		"a topic that does not fit, and codecs": {
+			change: func(d *planned) { d.counts = topology.Store("counts", schemas.String(), schemas.String()) },
+			cluster: func(p *prospect) {
+				p.mismatches, p.tasks = []*topics.Mismatch{{Topic: "lines", Use: "topic"}}, nil
+			},
+			want: Refused, texts: []string{"refused topic lines: ", "rebuild store counts: formats"},
+		},
+		"a topic that does not fit": {
+			cluster: func(p *prospect) {
+				p.mismatches = []*topics.Mismatch{{Topic: "lines", Use: "topic", Setting: "x", Found: "1", Needed: "2", Remedy: "change it"}}
+			},
+			want: Refused, texts: []string{"refused topic lines: topic lines: x is 1 and has to be 2: change it"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := plannedBase()
+			before := d.describe(t)
+			if test.change != nil {
+				test.change(&d)
+			}
+			p := prospect{before: &before, after: d.describe(t), unread: map[string]int64{}, tasks: []taskProspect{running}}
+			if test.cluster != nil {
+				test.cluster(&p)
+			}
+			plan := p.judge()
+			rest, ok := plan.text(), plan.Judgement == test.want
+			for _, text := range test.texts {
+				var found bool
+				_, rest, found = strings.Cut(rest, text)
+				ok = ok && found
+			}
+			if !ok {
+				t.Errorf("judged %s, want %s with %q:\n%s", plan.Judgement, test.want, test.texts, plan.text())
+			}
+		})
+	}
+}
+
+// TestPlanJudgesWindows: what is stored of other windows is no start for these.
+func TestPlanJudgesWindows(t *testing.T) {
+	windows := topology.Difference{
+		Subject: topology.SubjectNode, Name: "counts", Attribute: topology.AttributeWindows, Before: "size 1h0m0s", After: "size 2h0m0s",
+	}
+	for started, want := range map[bool]Judgement{true: Rebuild, false: Safe} {
+		p := prospect{tasks: []taskProspect{{committed: started}}}
+		if f := p.judgeDifference(windows); f.Judgement != want || !strings.HasPrefix(f.What, "windows size 1h0m0s becomes size 2h0m0s") {
+			t.Errorf("started %t: %+v", started, f)
+		}
+	}
+}

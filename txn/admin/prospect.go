@@ -1,0 +1,316 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/topics"
+)
+
+// Plan compares the topology with what there is of its application, and says what the next start would make of it, before anything is
+// touched: it writes nothing, joins nothing, and may be asked while instances run, old or new ones.
+//
+// before describes the topology that ran, as [topology.Topology.Description] has it; it is stored in the state directory of each instance
+// (state.ReadDescription). It may be nil: then formats of stores and records are not compared, and the plan says so. What the cluster has
+// is looked at in any case: topics and their settings, committed offsets, and for each task whether state and offsets name each other for
+// the new topology, by the same rules by which an instance opens it. Local databases are not looked at; they follow the changelogs.
+func (a *Application) Plan(ctx context.Context, before *topology.Description) (Plan, error) {
+	p, err := a.look(ctx, before)
+	if err != nil {
+		return Plan{}, fmt.Errorf("plan: %w", err)
+	}
+	return p.judge(), nil
+}
+
+// look gathers what the plan is made of.
+func (a *Application) look(ctx context.Context, before *topology.Description) (_ prospect, err error) {
+	cfg := a.client.cfg
+	cfg.StuckAfter, cfg.GroupMayBeAbsent = stuckAfter, true
+	p := prospect{before: before, after: a.topology.Description(), unread: map[string]int64{}}
+	if before != nil && before.Application != p.after.Application {
+		return p, fmt.Errorf("the topology that ran is described as application %s, and this one is application %s", before.Application,
+			p.after.Application)
+	}
+	if p.members, err = a.client.members(ctx, p.after.Application); err != nil {
+		return p, err
+	}
+	cluster, err := broker.Connect(ctx, cfg, p.after.Application)
+	if err != nil {
+		return p, err
+	}
+	defer cluster.Close()
+	needed, err := topics.Check(ctx, cluster, a.topology, topics.Options{})
+	if p.mismatches, err = mismatchesIn(err); err != nil || len(p.mismatches) > 0 {
+		return p, err // what there is of tasks depends on topics that are as they should be
+	}
+	layout, err := needed.Verify(ctx, cluster, nil)
+	if err != nil {
+		return p, err
+	}
+	for _, name := range append(a.topology.InternalTopics(), topics.RoundsTopic(p.after.Application)) {
+		if _, there := layout[name]; !there && !slices.Contains(p.missing, name) {
+			p.missing = append(p.missing, name)
+		}
+	}
+	if err := p.countUnread(ctx, a.client, cluster); err != nil {
+		return p, err
+	}
+	restorer := restore.New(restore.Restorer{
+		Cluster: cluster, Layout: layout, Logger: cfg.Logger, StuckAfter: stuckAfter,
+		RoundsTopic: topics.RoundsTopic(p.after.Application), BytesMax: restoreBytes,
+	})
+	defer restorer.Close()
+	l := taskLooker{restorer: restorer, layout: layout, starts: broker.NewStarts(cluster, restore.StartsOf(a.topology))}
+	p.unassigned = l.unassigned(a.topology)
+	p.tasks, err = l.lookAll(ctx, a.topology)
+	return p, err
+}
+
+// mismatchesIn takes an error apart: topics that do not fit are findings, everything else stays an error.
+func mismatchesIn(err error) ([]*topics.Mismatch, error) {
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
+	}
+	var mismatches []*topics.Mismatch
+	var others []error
+	for _, err := range all {
+		if m, ok := errors.AsType[*topics.Mismatch](err); ok {
+			mismatches = append(mismatches, m)
+		} else if err != nil {
+			others = append(others, err)
+		}
+	}
+	return mismatches, errors.Join(others...)
+}
+
+// countUnread counts what waits in the repartition topics of the topology that ran whose codecs change or that are read no more.
+func (p *prospect) countUnread(ctx context.Context, client *Client, cluster *broker.Cluster) error {
+	if p.before == nil {
+		return nil
+	}
+	concerned := map[string]bool{}
+	for _, d := range topology.Compare(*p.before, p.after) {
+		gone := d.Attribute == topology.AttributeExistence && d.After == ""
+		concerned[d.Name] = concerned[d.Name] || d.Subject == topology.SubjectSource && (gone || d.Attribute == topology.AttributeFormats)
+	}
+	for _, sub := range p.before.Subtopologies {
+		for _, source := range sub.Sources {
+			if !source.Repartition || !concerned[source.Topic] {
+				continue
+			}
+			n, err := unread(ctx, client, cluster, source.Topic)
+			if err != nil {
+				return err
+			}
+			p.unread[source.Topic] = n
+		}
+	}
+	return nil
+}
+
+// unread counts the committed records of a topic that are behind the committed offsets; 0 if the topic does not exist.
+func unread(ctx context.Context, client *Client, cluster *broker.Cluster, topic string) (int64, error) {
+	listed, err := client.adm.ListTopics(ctx, topic)
+	if err != nil {
+		return 0, fmt.Errorf("describing topic %s: %w", topic, err)
+	}
+	described, ok := listed[topic]
+	if !ok || errors.Is(described.Err, kerr.UnknownTopicOrPartition) {
+		return 0, nil
+	}
+	if described.Err != nil {
+		return 0, fmt.Errorf("describing topic %s: %w", topic, described.Err)
+	}
+	partitions := map[string][]int32{topic: described.Partitions.Numbers()}
+	committed, err := cluster.StableOffsets(ctx, partitions)
+	if err != nil {
+		return 0, err
+	}
+	n := int64(0)
+	for _, o := range committed {
+		waiting, err := waits(ctx, cluster, described.ID, o)
+		if err != nil {
+			return 0, err
+		}
+		n += waiting
+	}
+	return n, nil
+}
+
+// waits counts the committed records of a partition at or after a committed offset.
+func waits(ctx context.Context, cluster *broker.Cluster, topic [16]byte, o broker.Offset) (n int64, err error) {
+	start, end, err := cluster.LogBounds(ctx, o.Topic, o.Partition)
+	if err != nil {
+		return 0, err
+	}
+	reader := cluster.NewReader(o.Topic, topic, o.Partition, true, fetchBytes)
+	for at := max(o.At, start); at < end; {
+		fetched, err := reader.Fetch(ctx, at, fetchWait)
+		if err != nil {
+			return 0, err
+		}
+		n += int64(len(fetched.Records))
+		if fetched.Next == at {
+			break // what is behind is not stable
+		}
+		at = fetched.Next
+	}
+	return n, nil
+}
+
+// taskLooker looks at the tasks of a topology some of whose topics may not exist yet.
+type taskLooker struct {
+	restorer *restore.Restorer
+	layout   topics.Layout
+	starts   *broker.Starts
+}
+
+func (l taskLooker) lookAll(ctx context.Context, t *topology.Topology) ([]taskProspect, error) {
+	type place struct {
+		id  topology.TaskID
+		sub topology.Subtopology
+	}
+	var places []place
+	for _, sub := range t.Subtopologies() {
+		for p := range l.tasksOf(sub) {
+			places = append(places, place{topology.TaskID{Subtopology: sub.Name, Partition: p}, sub})
+		}
+	}
+	out, errs := make([]taskProspect, len(places)), make([]error, len(places))
+	free := make(chan struct{}, parallelLooks)
+	var all sync.WaitGroup
+	for i, place := range places {
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			out[i], errs[i] = l.look(ctx, place.id, place.sub)
+		})
+	}
+	all.Wait()
+	return out, cmp.Or(errs...)
+}
+
+// tasksOf returns how many tasks of a subtopology can have a past: as many as its sources have partitions, or its changelogs where they have
+// fewer, or where no source exists yet.
+func (l taskLooker) tasksOf(sub topology.Subtopology) int32 {
+	n, changelogs := int32(0), int32(0)
+	for _, source := range sub.Sources {
+		n = max(n, l.layout[source.Topic].Partitions)
+	}
+	for _, store := range sub.Stores {
+		if there := l.layout[store.ChangelogTopic].Partitions; there > 0 && (changelogs == 0 || there < changelogs) {
+			changelogs = there
+		}
+	}
+	switch {
+	case n == 0:
+		return changelogs
+	case changelogs == 0:
+		return n
+	}
+	return min(n, changelogs)
+}
+
+// unassigned returns for each input how many of its partitions have no task, because it has grown since the changelogs were made.
+func (l taskLooker) unassigned(t *topology.Topology) map[string]int32 {
+	out := map[string]int32{}
+	for _, sub := range t.Subtopologies() {
+		tasks := l.tasksOf(sub)
+		for _, source := range sub.Sources {
+			if n := l.layout[source.Topic].Partitions; n > tasks {
+				out[source.Topic] = n - tasks
+			}
+		}
+	}
+	return out
+}
+
+// look sees a task as a restore would, and fills in what the start would create.
+func (l taskLooker) look(ctx context.Context, id topology.TaskID, sub topology.Subtopology) (taskProspect, error) {
+	there := sub
+	there.Stores = slices.DeleteFunc(slices.Clone(sub.Stores), func(s topology.StoreInfo) bool { return !l.has(s.ChangelogTopic) })
+	req := restore.RequestOf(id, there, l.starts)
+	for i, source := range req.Sources {
+		if !l.has(source.Topic) {
+			req.Sources[i].Start = func(context.Context, int32) (int64, error) { return 0, nil }
+		}
+	}
+	seen, err := l.restorer.Look(ctx, req)
+	if err != nil {
+		return taskProspect{}, err
+	}
+	found := seen.Found
+	found.HasState = len(sub.Stores) > 0
+	for _, store := range sub.Stores {
+		if !l.has(store.ChangelogTopic) {
+			found.Changelogs = append(found.Changelogs, restore.Changelog{Store: store.Name, Topic: store.ChangelogTopic, Empty: true})
+		}
+	}
+	slices.SortFunc(found.Changelogs, func(a, b restore.Changelog) int { return cmp.Compare(a.Store, b.Store) })
+	p := taskProspect{id: id, stop: seen.Stop}
+	if p.stop == nil {
+		if _, err := restore.Judge(found); err != nil && !errors.As(err, &p.stop) {
+			return taskProspect{}, err
+		}
+	}
+	p.describe(found)
+	return p, nil
+}
+
+// describe notes what the plan has to know beside the judgement.
+func (p *taskProspect) describe(found restore.Found) {
+	for _, in := range found.Inputs {
+		p.committed = p.committed || in.Committed >= 0
+	}
+	named := 0
+	for _, c := range found.Changelogs {
+		if _, known := found.Blob.Target(c.Store); known {
+			named++
+		} else {
+			p.empty = append(p.empty, c.Store)
+		}
+	}
+	if found.Blob != nil {
+		p.gone = len(found.Blob.Changelogs) - named
+	}
+}
+
+func (l taskLooker) has(topic string) bool {
+	_, there := l.layout[topic]
+	return there
+}
+
+// members returns the names of the instances that are in a group now, sorted; none if there is no such group.
+func (c *Client) members(ctx context.Context, group string) ([]string, error) {
+	described, err := c.adm.DescribeGroups(ctx, group)
+	if err != nil {
+		return nil, fmt.Errorf("describing group %q: %w", group, err)
+	}
+	g, ok := described[group]
+	switch {
+	case !ok, errors.Is(g.Err, kerr.GroupIDNotFound):
+		return nil, nil
+	case g.Err != nil:
+		return nil, fmt.Errorf("describing group %q: %w", group, g.Err)
+	}
+	names := map[string]bool{}
+	for _, m := range g.Members {
+		if m.InstanceID != nil {
+			names[*m.InstanceID] = true
+		} else {
+			names[m.MemberID] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names)), nil
+}

@@ -1,0 +1,59 @@
+package txn
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/onceward/onceward/topology"
+)
+
+// changesMax is how many changes of a topology are logged.
+const changesMax = 20
+
+// tellChange says when the topology is another one than at the last start on this directory, and keeps its description for the next one and
+// for onceward plan. A change is no reason to stop: names tell what belongs together, and a task whose stores or inputs no longer fit is
+// judged when it is opened.
+func (in *instance) tellChange() error {
+	description := in.app.topology.Description()
+	stored, now := in.dir.Fingerprint(), description.Fingerprint
+	if stored != now {
+		changes, err := in.changes(description, stored)
+		if err != nil {
+			// What is lost is a line in a log, and it is written anew below.
+			in.app.log.Warn("the description of the topology that ran before cannot be read", "error", err)
+		}
+		in.app.log.Info("the topology has changed since the last start on this state directory",
+			"fingerprint_before", stored, "fingerprint", now, "changes", changes)
+		if err := in.dir.SetFingerprint(now); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(description)
+	if err != nil {
+		return fmt.Errorf("describing the topology: %w", err)
+	}
+	return in.dir.SetDescription(text)
+}
+
+// changes lists in what a topology differs from the one of that fingerprint; nothing if it is not known what that was.
+func (in *instance) changes(now topology.Description, fingerprint string) ([]string, error) {
+	text, err := in.dir.Description()
+	if err != nil || text == nil {
+		return nil, err
+	}
+	var before topology.Description
+	if err := json.Unmarshal(text, &before); err != nil {
+		return nil, fmt.Errorf("the description in the state directory: %w", err)
+	}
+	if before.Fingerprint != fingerprint {
+		return nil, nil // a build that keeps none has run in between
+	}
+	var changes []string
+	for _, d := range topology.Compare(before, now) {
+		if len(changes) == changesMax {
+			return append(changes, "and more, which onceward plan shows"), nil
+		}
+		changes = append(changes, d.String())
+	}
+	return changes, nil
+}

@@ -1,0 +1,73 @@
+package task
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
+)
+
+// TestEventTime: an input whose source has an EventTime takes its turn by that, and moves the stream time by it. The function is asked once
+// for the turn of a record, and once when it is processed.
+func TestEventTime(t *testing.T) {
+	calls := 0
+	b := topology.NewBuilder("timed")
+	plain := topology.Topic("plain", schemas.Bytes(), schemas.Int64())
+	timed := topology.Topic("timed", schemas.Bytes(), schemas.Int64())
+	topology.From(b, plain).Merge("both", topology.From(b, timed, topology.EventTime(
+		func(r topology.Record[[]byte, int64]) (time.Time, error) {
+			calls++
+			return time.UnixMilli(r.Value), nil
+		})))
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := topology.TaskID{Subtopology: top.Subtopologies()[0].Name}
+	g, err := top.NewGraph(id, nil, topology.GraphConfig{
+		Partitions: func(string) int32 { return 1 }, Now: func() time.Time { return epoch }, MaxFutureTimestamp: -1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := New(Spec{ID: id, Graph: g, Inputs: []state.Input{
+		{Topic: "plain", StreamTime: state.NoTime}, {Topic: "timed", StreamTime: state.NoTime},
+	}})
+	give := func(input int, topic string, offset, timestamp, value int64) {
+		r := &broker.Record{
+			Topic: topic, Offset: offset, Timestamp: time.UnixMilli(timestamp), Value: binary.BigEndian.AppendUint64(nil, uint64(value)),
+		}
+		if _, ok := task.Enqueue(input, []*broker.Record{r}); !ok {
+			t.Fatal("the task is closed")
+		}
+	}
+	give(0, "plain", 0, 10, 0)
+	give(0, "plain", 1, 30, 0)
+	give(1, "timed", 0, 99, 20)
+	give(1, "timed", 1, 1, 40)
+	task.Pull()
+	var order []string
+	for e, ok := task.Next(epoch); ok; e, ok = task.Next(epoch) {
+		v := task.Process(e)
+		if v.Action != topology.Accept {
+			t.Fatal(v.Failure)
+		}
+		task.Advance(e, v.EventTime)
+		order = append(order, e.String())
+	}
+	want := []string{"plain[0] offset 0", "timed[0] offset 0", "plain[0] offset 1", "timed[0] offset 1"}
+	if !slices.Equal(order, want) {
+		t.Errorf("the records are taken as %v, want %v", order, want)
+	}
+	if in := task.WorkingInputs(); in[0].StreamTime != 30 || in[1].StreamTime != 40 {
+		t.Errorf("the stream times are %d and %d, want 30 and 40", in[0].StreamTime, in[1].StreamTime)
+	}
+	if calls != 4 {
+		t.Errorf("the function was called %d times, want 4", calls)
+	}
+}
