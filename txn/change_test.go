@@ -1,7 +1,6 @@
 package txn_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"log/slog"
 	"strings"
