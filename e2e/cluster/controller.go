@@ -19,6 +19,10 @@ type controller struct {
 	proc *Process // nil before the launch
 }
 
+// separateSession is the session of a broker that is there to be killed. It may not come back before its old session has ended, 9 s by
+// default. Not shorter than this either: a broker that misses its heartbeats on a busy machine is fenced.
+const separateSession = "broker.session.timeout.ms=6000"
+
 // controllerProperties say that a process is a controller.
 func controllerProperties(addr string) []string {
 	return []string{
@@ -26,6 +30,7 @@ func controllerProperties(addr string) []string {
 		"node.id=2",
 		"controller.quorum.voters=2@" + addr,
 		"listeners=CONTROLLER://" + addr,
+		separateSession,
 	}
 }
 
@@ -38,6 +43,7 @@ func brokerProperties(broker, controller string) []string {
 		"inter.broker.listener.name=PLAINTEXT",
 		"listeners=PLAINTEXT://" + broker,
 		"advertised.listeners=PLAINTEXT://" + broker,
+		separateSession,
 	}
 }
 

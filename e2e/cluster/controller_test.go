@@ -64,6 +64,7 @@ func testLoads(t *testing.T, c *Cluster, once bool) {
 		t.Fatal(err)
 	}
 	before := leaderEpoch(t, c, topic)
+	p.ended(c)
 	if err := c.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}

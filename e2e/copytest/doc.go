@@ -6,7 +6,7 @@
 // Differences, and why:
 //
 //   - One broker, bounced three times, instead of three that are bounced in turn: the machine has two cores. What replication promises is
-//     not ours to test.
+//     not ours to test. Its controller is a process of its own that stays up, without which Kafka 4.3.1 loses markers of its own.
 //   - The client and the broker are bounced in turn in the same copy, three times each, and hard (SIGKILL). A client is killed when the
 //     broker lists an open transaction of it, if it does so within five seconds.
 //   - Order is judged with several partitions too: within each pair of input and output partition.
