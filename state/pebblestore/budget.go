@@ -42,6 +42,8 @@ type Shared struct {
 	files  *pebble.FileCache
 
 	budget int64
+	// unbound ends what boundMemory does for the budget.
+	unbound func()
 	// unflushed is what all databases hold that is not on the disk, buffers and loads what they have reserved.
 	unflushed, buffers, loads atomic.Int64
 	// databases is len(mu.open).
@@ -61,6 +63,7 @@ type Shared struct {
 // these.
 func NewShared(budget int64, maxOpenFiles int) *Shared {
 	s := &Shared{budget: max(budget, cacheBytesMin)}
+	s.unbound = boundMemory(s.budget)
 	s.blocks = pebble.NewCache(s.budget)
 	s.files = pebble.NewFileCache(runtime.GOMAXPROCS(0), max(maxOpenFiles, openFilesMin))
 	s.mu.open = make(map[*database]struct{})
@@ -70,6 +73,7 @@ func NewShared(budget int64, maxOpenFiles int) *Shared {
 
 // Close gives the caches up. Databases that still use them keep them alive.
 func (s *Shared) Close() {
+	s.unbound()
 	s.files.Unref()
 	s.blocks.Unref()
 }

@@ -62,6 +62,9 @@ type database struct {
 	}
 
 	flusher flusher
+
+	seekers seekers
+	habits  habits
 }
 
 // batchBytesMin is the room for a round of a few records.
@@ -91,25 +94,31 @@ func (d *database) Get(store state.StoreID, key []byte) ([]byte, bool, error) {
 	if err := d.usableLocked("get"); err != nil {
 		return nil, false, err
 	}
-	return d.get(d.db, d.committed, store, key)
-}
-
-// get reads from the database with the layer above it, or from a snapshot, which has none. The caller holds
-// life.
-func (d *database) get(r pebble.Reader, above *committed, store state.StoreID, key []byte) ([]byte, bool, error) {
 	buffer := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(buffer)
 	*buffer = appendDataKey((*buffer)[:0], store, key)
-	if above != nil {
-		if value, ok, known := above.get(*buffer); known {
-			return value, ok, nil
-		}
+	if value, ok, known := d.committed.get(*buffer); known {
+		return value, ok, nil
 	}
-	value, found, err := getRaw(r, *buffer)
+	value, found, err := d.lookUp(store, *buffer)
 	if err = d.fault.read("get", err); err != nil {
 		return nil, false, err
 	}
 	return value, found, nil
+}
+
+// lookUp looks a database key up in Pebble, in the way that suits what lookups of the store mostly find. The caller holds life.
+func (d *database) lookUp(store state.StoreID, key []byte) (value []byte, found bool, err error) {
+	h := d.habits.of(store)
+	if h.expectsAbsent() {
+		value, found, err = d.seek(key)
+	} else {
+		value, found, err = getRaw(d.db, key)
+	}
+	if err == nil {
+		h.saw(found)
+	}
+	return value, found, err
 }
 
 // getRaw returns a copy of the value of a database key. The copy is not nil if the key was found.
@@ -230,7 +239,9 @@ func (d *database) commit(op string, b *pebble.Batch, at state.Positions) error 
 	if err := d.usableLocked(op); err != nil {
 		return err
 	}
+	d.seekers.begin()
 	err := b.Commit(pebble.NoSync)
+	d.seekers.end()
 	// Pebble reports some failures of a commit through the fault alone, with no error here.
 	if stopped := d.fault.check(op); stopped != nil {
 		return stopped
@@ -295,6 +306,7 @@ func (d *database) abandon() error {
 	for it := range iterators {
 		errs = append(errs, it.Close())
 	}
+	d.seekers.release()
 	for v := range views {
 		errs = append(errs, v.release())
 	}

@@ -18,6 +18,12 @@
 // directly. Apply holds back when the disk does not keep up, when L0 is too deep, and when the memory budget of
 // the process (type Shared) is used up.
 //
+// # Memory
+//
+// What the databases of a process take is bounded by the budget of type Shared, and the process's memory by that and what is beside it in
+// the program: boundMemory sees to the allocators. On Linux with cgo it bounds the arenas of glibc for the whole process, unless
+// MALLOC_ARENA_MAX is set; without cgo it lowers GOGC while a Shared is open, by what is in the budget.
+//
 // # Layout
 //
 // All stores of a task share one key space, each behind its 4-byte id. The positions are a key in every batch,

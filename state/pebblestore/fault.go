@@ -51,14 +51,15 @@ type fault struct {
 	closeOnce sync.Once
 	// copying has a *copyFault for the directory of each checkpoint that is being written.
 	copying sync.Map
-	// compacted gets a token when a compaction ends, for the flusher that waits for one.
-	compacted chan struct{}
+	// compacted gets a token when a compaction ends, for the flusher that waits for one. replaced gets one when a flush or a compaction
+	// ends: what it replaced is kept by the iterators that were made before.
+	compacted, replaced chan struct{}
 }
 
 func newFault(path string, log *slog.Logger, fs vfs.FS) *fault {
 	return &fault{
 		path: path, log: log.With("database", path), fs: fs, files: newFiles(fs),
-		failed: make(chan struct{}), closing: make(chan struct{}), compacted: make(chan struct{}, 1),
+		failed: make(chan struct{}), closing: make(chan struct{}), compacted: make(chan struct{}, 1), replaced: make(chan struct{}, 1),
 	}
 }
 
@@ -224,11 +225,10 @@ func (f *fault) listener() *pebble.EventListener {
 		BackgroundError: f.stop,
 		DataCorruption:  func(info pebble.DataCorruptionInfo) { f.stop(info.Details) },
 		CompactionEnd: func(pebble.CompactionInfo) {
-			select {
-			case f.compacted <- struct{}{}:
-			default:
-			}
+			token(f.compacted)
+			token(f.replaced)
 		},
+		FlushEnd: func(pebble.FlushInfo) { token(f.replaced) },
 	}
 }
 

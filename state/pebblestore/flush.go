@@ -104,6 +104,9 @@ func (d *database) runFlusher() {
 			return
 		case <-d.fault.failed:
 			return
+		case <-d.fault.replaced:
+			d.renewSeekers()
+			continue
 		case <-timer.C:
 			due = true
 		case <-f.work:

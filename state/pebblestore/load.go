@@ -178,7 +178,10 @@ func (d *database) ingest(op string, tables ...string) error {
 	done := make(chan error, 1)
 	go func() {
 		defer d.life.RUnlock()
-		done <- d.db.Ingest(context.Background(), tables)
+		d.seekers.begin()
+		err := d.db.Ingest(context.Background(), tables)
+		d.seekers.end()
+		done <- err
 	}()
 	select {
 	case err := <-done:

@@ -67,7 +67,11 @@ func (v *view) Get(store state.StoreID, key []byte) ([]byte, bool, error) {
 	if err := v.usableLocked("get from view"); err != nil {
 		return nil, false, err
 	}
-	return v.d.get(v.snapshot, nil, store, key)
+	value, found, err := getRaw(v.snapshot, appendDataKey(make([]byte, 0, dataPrefixSize+len(key)), store, key))
+	if err = v.d.fault.read("get", err); err != nil {
+		return nil, false, err
+	}
+	return value, found, nil
 }
 
 func (v *view) Scan(store state.StoreID, r state.Range) iter.Seq2[state.Entry, error] {

@@ -1,0 +1,169 @@
+package pebblestore
+
+import (
+	"errors"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/onceward/onceward/state"
+)
+
+// seekersMax is the number of iterators that wait for the next lookup: a task has one reader, and a query comes now and then.
+const seekersMax = 4
+
+// seekers are iterators for lookups of keys that are probably not there. Pebble's Get does not ask the filters of the last level, where
+// nearly everything is, because it takes for granted that what is asked for exists: a key that does not costs it an index and a block, from
+// the disk once the state has outgrown the memory. An iterator can be told to ask them, and then most lookups end there. Making one costs as
+// much as that saves, so they are kept while Pebble does not change: an iterator sees what there was when it was made.
+type seekers struct {
+	mu sync.Mutex
+	// idle were made since the last change.
+	idle []*pebble.Iterator
+	// changes goes up when those that were made before are of no use any more. changing is set while something goes into Pebble.
+	changes  uint64
+	changing bool
+}
+
+// take returns an iterator that sees all of Pebble, and what give needs to know. It returns nil while something is going into Pebble: there
+// is no telling what a new iterator sees then, and the next one could see less.
+func (s *seekers) take(db *pebble.DB) (it *pebble.Iterator, made uint64, err error) {
+	s.mu.Lock()
+	if s.changing {
+		s.mu.Unlock()
+		return nil, 0, nil
+	}
+	made = s.changes
+	if last := len(s.idle) - 1; last >= 0 {
+		it, s.idle = s.idle[last], s.idle[:last]
+		s.mu.Unlock()
+		return it, made, nil
+	}
+	s.mu.Unlock()
+	it, err = db.NewIter(&pebble.IterOptions{UseL6Filters: true})
+	return it, made, err
+}
+
+// give takes an iterator back.
+func (s *seekers) give(it *pebble.Iterator, made uint64) error {
+	s.mu.Lock()
+	if s.changes == made && !s.changing && len(s.idle) < seekersMax {
+		s.idle = append(s.idle, it)
+		s.mu.Unlock()
+		return nil
+	}
+	s.mu.Unlock()
+	return it.Close()
+}
+
+// renew makes the next lookup make an iterator.
+func (s *seekers) renew() {
+	s.mu.Lock()
+	s.changes++
+	s.mu.Unlock()
+	s.release()
+}
+
+// begin is called before something goes into Pebble, end after it.
+func (s *seekers) begin() {
+	s.mu.Lock()
+	s.changing = true
+	s.mu.Unlock()
+	s.renew()
+}
+
+func (s *seekers) end() {
+	s.mu.Lock()
+	s.changing = false
+	s.mu.Unlock()
+}
+
+// release closes those that wait. They keep memory and files that Pebble has replaced. What an iterator could say was said by the lookup.
+func (s *seekers) release() {
+	s.mu.Lock()
+	idle := s.idle
+	s.idle = nil
+	s.mu.Unlock()
+	for _, it := range idle {
+		_ = it.Close()
+	}
+}
+
+// renewSeekers lets go of what flushes and compactions have replaced, unless the database is closed.
+func (d *database) renewSeekers() {
+	d.life.RLock()
+	defer d.life.RUnlock()
+	if !d.life.closed {
+		d.seekers.renew()
+	}
+}
+
+// seek looks a key up with one of the seekers.
+func (d *database) seek(key []byte) (value []byte, found bool, err error) {
+	it, made, err := d.seekers.take(d.db)
+	if err != nil {
+		return nil, false, err
+	}
+	if it == nil {
+		return getRaw(d.db, key)
+	}
+	if found = it.SeekPrefixGE(key) && string(it.Key()) == string(key); found {
+		var v []byte
+		v, err = it.ValueAndErr()
+		value = append(make([]byte, 0, len(v)), v...)
+	}
+	if err = errors.Join(err, it.Error()); err != nil {
+		_ = it.Close() // repeats the error
+		return nil, false, err
+	}
+	return value, found, d.seekers.give(it, made)
+}
+
+// habit is what lookups of a store find: of the last few dozens of them that came to Pebble, the share that found nothing, from 0 to habitMax.
+// Two lookups at once may lose one of their votes.
+type habit struct{ absent atomic.Int32 }
+
+const (
+	habitMax   = 1 << 16
+	habitShare = 32
+)
+
+func (h *habit) expectsAbsent() bool { return h.absent.Load() > habitMax/2 }
+
+func (h *habit) saw(found bool) {
+	was := h.absent.Load()
+	now := was - was/habitShare
+	if !found {
+		now += habitMax / habitShare
+	}
+	if now != was {
+		h.absent.Store(now)
+	}
+}
+
+// habits has one for each store that is asked. Stores are few and are never forgotten: a reader takes the map as it is.
+type habits struct {
+	mu      sync.Mutex
+	byStore atomic.Pointer[map[state.StoreID]*habit]
+}
+
+func (h *habits) of(store state.StoreID) *habit {
+	if m := h.byStore.Load(); m != nil {
+		if found := (*m)[store]; found != nil {
+			return found
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := map[state.StoreID]*habit{}
+	if old := h.byStore.Load(); old != nil {
+		maps.Copy(m, *old)
+	}
+	if m[store] == nil {
+		m[store] = new(habit)
+	}
+	h.byStore.Store(&m)
+	return m[store]
+}

@@ -1,0 +1,115 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/onceward/onceward/state"
+)
+
+const (
+	memoryEnv                  = "ONCEWARD_TEST_MEMORY"
+	memoryBudget               = 128 << 20
+	memoryRows, memoryRowBytes = 300_000, 1 << 10
+)
+
+// TestMemoryStaysNearTheBudget: whichever allocator Pebble was built with, the peak of a process that reads more than its cache holds, and
+// writes meanwhile, is its budget and little more.
+func TestMemoryStaysNearTheBudget(t *testing.T) {
+	if dir := os.Getenv(memoryEnv); dir != "" {
+		useMemory(t, dir)
+		return
+	}
+	if testing.Short() {
+		t.Skip("the race detector has memory of its own")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestMemoryStaysNearTheBudget$", "-test.v")
+	cmd.Env = append(os.Environ(), memoryEnv+"="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	_, peak, _ := strings.Cut(string(out), "VmHWM:")
+	var kib int64
+	if _, err := fmt.Sscanf(peak, "%d kB", &kib); err != nil {
+		t.Fatalf("the process did not say what it took: %v\n%s", err, out)
+	}
+	t.Logf("the peak is %d MiB, with a budget of %d MiB", kib>>10, memoryBudget>>20)
+	if kib<<10 > memoryBudget+allocatorBeside {
+		t.Errorf("the process took %d MiB; its budget is %d MiB", kib>>10, memoryBudget>>20)
+	}
+}
+
+// useMemory fills a database, and reads and writes it from several goroutines.
+func useMemory(t *testing.T, dir string) {
+	shared := NewShared(memoryBudget, 100)
+	defer shared.Close()
+	db, err := Open(dir, Options{Shared: shared})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, noise := state.IDOf("s"), rand.NewChaCha8([32]byte{})
+	err = db.Load(db.Positions(), at(1), store, func(yield func(state.Write) bool) {
+		row := make([]byte, memoryRowBytes)
+		for n := range uint64(memoryRows) {
+			_, _ = noise.Read(row) // never fails
+			if !yield(state.Write{Store: store, Key: binary.BigEndian.AppendUint64(nil, n), Value: row}) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var readers sync.WaitGroup
+	for seed := range uint64(8) {
+		readers.Go(func() {
+			rng := rand.New(rand.NewPCG(seed, 0))
+			for range 20_000 {
+				key := binary.BigEndian.AppendUint64(nil, rng.Uint64N(memoryRows))
+				if _, found, err := db.Get(store, key); !found || err != nil {
+					t.Error(found, err)
+					return
+				}
+			}
+		})
+	}
+	rng := rand.New(rand.NewPCG(9, 9))
+	for n := range int64(50) {
+		err := db.Apply(db.Positions(), at(2+n), func(yield func(state.Write) bool) {
+			for range 1000 {
+				row := make([]byte, memoryRowBytes)
+				_, _ = noise.Read(row) // never fails
+				if !yield(state.Write{Store: store, Key: binary.BigEndian.AppendUint64(nil, rng.Uint64N(memoryRows)), Value: row}) {
+					return
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	readers.Wait()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, "VmHWM:") {
+			fmt.Print(line)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+//go:build !cgo
+
+package pebblestore
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+// allocatorBeside is what the allocator of this build takes beside a full budget, with the test's own memory: a collection is put off for that
+// long.
+const allocatorBeside = 140 << 20
+
+func TestGCPercent(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		live, budgets int64
+		base, want    int
+	}{
+		{10 * mib, 256 * mib, 100, 100}, // small heaps may double
+		{280 * mib, 256 * mib, 100, 11}, // the least
+		{500 * mib, 256 * mib, 100, 48}, // what is beside the budget
+		{500 * mib, 256 * mib, 50, 24},
+		{4096 * mib, 0, 100, 100},
+		{300 * mib, 256 * mib, -1, -1},
+		{0, 256 * mib, 100, 100},
+	} {
+		if got := gcPercent(c.live, c.budgets, c.base); got != c.want {
+			t.Errorf("live %d, budgets %d, GOGC %d: got %d, want %d", c.live, c.budgets, c.base, got, c.want)
+		}
+	}
+}
+
+// TestGCPercentIsGivenBack: GOGC is what it was once there is no budget, also if somebody has changed it.
+func TestGCPercentIsGivenBack(t *testing.T) {
+	was := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(was)
+	collectUntil := func(what string, ok func(*pacer) bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			runtime.GC()
+			pacing.Lock()
+			done := ok(&pacing)
+			pacing.Unlock()
+			if done {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: it never came", what)
+			}
+		}
+	}
+	live := make([]byte, 400<<20)
+	a, b := NewShared(200<<20, 100), NewShared(100<<20, 100)
+	collectUntil("a percentage for a heap in the budget", func(p *pacer) bool { return p.set < p.base && p.base == 100 })
+	a.Close()
+	debug.SetGCPercent(150)
+	collectUntil("the percentage that somebody has set", func(p *pacer) bool { return p.base == 150 })
+	b.Close()
+	if got := debug.SetGCPercent(100); got != 150 {
+		t.Errorf("GOGC is %d in the end", got)
+	}
+	runtime.KeepAlive(live)
+}
