@@ -48,6 +48,9 @@ func (r Result) Markdown() string {
 	p.line("\nWhat is compared, and by which rules, is in the documentation of package `bench/peers`. Every output of every run was")
 	p.line("compared with what its input leads to, and so were the stores. Figures are medians, with the least and the greatest in")
 	p.line("parentheses; ratios are of runs of one round. Rates are of the steady state, from a quarter of the records on.\n")
+	if r.brief() {
+		p.line("**Some steady states were so short that their rates say nothing: more records are needed.**\n")
+	}
 	p.targets(r.Targets())
 	if len(r.Comparisons) > 0 {
 		p.line("![steady state, in records per second](%s.svg)\n", reportName)
@@ -65,6 +68,20 @@ func (r Result) Markdown() string {
 		p.settings(r.Choices)
 	}
 	return p.String()
+}
+
+// brief says whether there is a run that was too short for its rate to say anything.
+func (r Result) brief() bool {
+	var runs []Run
+	for _, c := range r.Comparisons {
+		for _, round := range c.Rounds {
+			runs = append(runs, round.Runs...)
+		}
+	}
+	for _, s := range r.Scaling {
+		runs = append(runs, s.Runs...)
+	}
+	return slices.ContainsFunc(runs, func(run Run) bool { return run.Brief() })
 }
 
 func (p *page) targets(targets []Target) {

@@ -63,6 +63,9 @@ func (r Result) String() string {
 	fmt.Fprintf(&b, "%d partitions, %d workers, %d transactions, %d aborted\n", r.Partitions, r.Workers, r.Transactions, r.Aborts)
 	fmt.Fprintf(&b, "%.2f s of processor time per million records in the steady state, %.0f MiB resident at most, %.1f MiB of state on disk\n",
 		r.Steady.CPUSeconds/float64(max(r.Steady.Records, 1))*1e6, measure.MiB(r.RSSPeak), measure.MiB(r.StateBytes))
+	if r.Brief() {
+		fmt.Fprintf(&b, "the steady state was %.1f s long: too short for its rate to say anything\n", r.Steady.Seconds)
+	}
 	if c := r.Check; c != nil {
 		b.WriteString(c.String())
 	} else {

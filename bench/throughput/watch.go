@@ -61,6 +61,12 @@ type Progress struct {
 	Steady        Span    `json:"steady"`
 }
 
+// shortest is how long a steady state has to be for its rate to say something: the commits at both its ends are up to 100 ms apart.
+const shortest = 5 * time.Second
+
+// Brief says that the steady state was too short for its rate to say anything.
+func (p Progress) Brief() bool { return p.Steady.Seconds < shortest.Seconds() }
+
 // moment is a look at the offsets.
 type moment struct {
 	at      time.Time

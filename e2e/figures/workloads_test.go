@@ -3,6 +3,7 @@ package figures
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,6 +70,9 @@ func workloadsTable(results []throughput.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Workloads\n\n%s. %d partitions, %d records each, the first quarter not counted; one run.\n\n", latency.Host(),
 		partitions, results[0].Records)
+	if slices.ContainsFunc(results, func(r throughput.Result) bool { return r.Brief() }) {
+		b.WriteString("**Some steady states were so short that their rates say nothing.**\n\n")
+	}
 	b.WriteString("| workload | records/s | CPU s per million | resident MiB | transactions |\n|---|---|---|---|---|\n")
 	for _, r := range results {
 		fmt.Fprintf(&b, "| %s | %.0f | %.2f | %.0f | %d |\n", r.Workload, r.Steady.RecordsPerSecond,
