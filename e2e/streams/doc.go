@@ -3,5 +3,5 @@
 // from those changelogs and says what it sees in them.
 //
 // It needs a real broker and a JDK, and treats what is missing as package cluster does. StreamsRead.java is compiled by
-// the test; its jars are those of bench/restore.
+// the test; its jars are those of bench/peers.
 package streams

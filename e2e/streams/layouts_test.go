@@ -20,7 +20,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/onceward/onceward/bench/restore"
+	"github.com/onceward/onceward/bench/peers/streams"
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
@@ -114,9 +114,7 @@ func TestLayoutsOfChangelogs(t *testing.T) {
 		t.Skip("this starts Kafka Streams, and -short leaves it out")
 	}
 	c := cluster.Kafka(t)
-	java, classes := cluster.Java(t, cluster.Library{
-		Name: "streams-restore-" + restore.StreamsVersion, POM: restore.StreamsPOM, Jar: restore.StreamsJar,
-	})
+	java, classes := cluster.Java(t, cluster.Library{Name: streams.Library, POM: streams.POM, Jar: streams.Jar})
 	app, in, idle := c.Name(t, "app"), c.Name(t, "in"), c.Name(t, "idle")
 	c.CreateTopics(t, partitions, in, idle)
 	want := fill(t, c, app, in)
