@@ -19,6 +19,7 @@ demo: ## the payment drill on the embedded broker, with kills; ends with a table
 test: ## every test; those on real Kafka need a JDK 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
 	$(GO) vet ./...
 	$(GO) test -timeout 20m ./...
+	CGO_ENABLED=0 $(GO) test -timeout 20m -run 'Memory|GCPercent' ./state/pebblestore # whose allocator is another one then
 	@$(GO) test -v -run '^TestKafkaIsFound$$' ./e2e/cluster | { grep '^NOT RUN' || true; } # go test is silent about what passes
 
 race: ## every test but the long scenarios, under the race detector, with invariants
