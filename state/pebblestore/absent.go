@@ -2,13 +2,9 @@ package pebblestore
 
 import (
 	"errors"
-	"maps"
 	"sync"
-	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
-
-	"github.com/onceward/onceward/state"
 )
 
 // seekersShare is the part of the open files of the process that iterators may be which wait for the next lookup. Each keeps a table of every
@@ -125,51 +121,4 @@ func (d *database) seek(key []byte) (value []byte, found bool, err error) {
 		return nil, false, err
 	}
 	return value, found, d.seekers.give(it, made)
-}
-
-// habit is what lookups of a store find: of the last few dozens of them that came to Pebble, the share that found nothing, from 0 to habitMax.
-// Two lookups at once may lose one of their votes.
-type habit struct{ absent atomic.Int32 }
-
-const (
-	habitMax   = 1 << 16
-	habitShare = 32
-)
-
-func (h *habit) expectsAbsent() bool { return h.absent.Load() > habitMax/2 }
-
-func (h *habit) saw(found bool) {
-	was := h.absent.Load()
-	now := was - was/habitShare
-	if !found {
-		now += habitMax / habitShare
-	}
-	if now != was {
-		h.absent.Store(now)
-	}
-}
-
-// habits has one for each store that is asked. Stores are few and are never forgotten: a reader takes the map as it is.
-type habits struct {
-	mu      sync.Mutex
-	byStore atomic.Pointer[map[state.StoreID]*habit]
-}
-
-func (h *habits) of(store state.StoreID) *habit {
-	if m := h.byStore.Load(); m != nil {
-		if found := (*m)[store]; found != nil {
-			return found
-		}
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	m := map[state.StoreID]*habit{}
-	if old := h.byStore.Load(); old != nil {
-		maps.Copy(m, *old)
-	}
-	if m[store] == nil {
-		m[store] = new(habit)
-	}
-	h.byStore.Store(&m)
-	return m[store]
 }

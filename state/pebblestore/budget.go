@@ -24,7 +24,7 @@ const (
 // files, which bounds the file descriptors.
 //
 // The budget is the size of the block cache, and everything else is taken out of that: memtables, the buffers
-// above them, the tables that loads build, and what callers reserve. The cache gives up blocks for it, at
+// above them, the tables that loads build, what is kept for lookups, and what callers reserve. The cache gives up blocks for it, at
 // once, so taking never waits, and nobody can wait for somebody who waits for him.
 //
 // What bounds the taking is that databases are held back. The share of one is half of the budget divided by
@@ -46,6 +46,8 @@ type Shared struct {
 	unbound func()
 	// unflushed is what all databases hold that is not on the disk, buffers and loads what they have reserved.
 	unflushed, buffers, loads atomic.Int64
+	// kept is what filters and rows have reserved.
+	kept atomic.Int64
 	// seekers are the iterators that databases keep, at most seekersMax.
 	seekers    atomic.Int64
 	seekersMax int64
@@ -85,7 +87,7 @@ func (s *Shared) Close() {
 // held is about what is really taken of the budget. Memtables cannot be counted without asking every database, so it is taken for granted that
 // they are as much as the rest, which is too much while there is little of both.
 func (s *Shared) held() int64 {
-	return min(2*(s.blocks.Metrics().Size+s.buffers.Load()+s.loads.Load()), s.budget)
+	return min(2*(s.blocks.Metrics().Size+s.buffers.Load()+s.loads.Load()+s.kept.Load()), s.budget)
 }
 
 // Reserve takes memory of a caller out of the budget until release is called, which is done once and before
@@ -107,8 +109,9 @@ type Spent struct {
 	Budget int64
 	// Blocks is the block cache, with what it has room for and has not read yet. MemTables and Buffers are what
 	// was applied and is not in tables, in Pebble and above it. Loads are the tables that are being built, and
-	// what callers reserved. The four are about the budget, and more while rounds are large beside it.
-	Blocks, MemTables, Buffers, Loads int64
+	// what callers reserved. Kept is what spares lookups the way into Pebble: filters of keys, and rows. The five are about the budget,
+	// and more while rounds are large beside it.
+	Blocks, MemTables, Buffers, Loads, Kept int64
 	// Unflushed is what all databases applied that is not on the disk. From UnflushedMax on those hold back that
 	// have Share of it or more.
 	Unflushed, UnflushedMax, Share int64
@@ -120,7 +123,7 @@ type Spent struct {
 // that is being closed, and may be called at any time, after Close too.
 func (s *Shared) Spent() Spent {
 	spent := Spent{
-		Budget: s.budget, Buffers: s.buffers.Load(), Loads: s.loads.Load(),
+		Budget: s.budget, Buffers: s.buffers.Load(), Loads: s.loads.Load(), Kept: s.kept.Load(),
 		Unflushed: s.unflushed.Load(), UnflushedMax: s.holdAt(), Share: s.share(),
 	}
 	s.mu.Lock()
@@ -136,7 +139,7 @@ func (s *Shared) Spent() Spent {
 			spent.MemTables += int64(m.MemTableBytes)
 		}
 	}
-	spent.Blocks = max(s.budget-spent.MemTables-spent.Buffers-spent.Loads, 0)
+	spent.Blocks = max(s.budget-spent.MemTables-spent.Buffers-spent.Loads-spent.Kept, 0)
 	return spent
 }
 
@@ -246,6 +249,22 @@ func (s *Shared) unkeepSeeker() {
 	if s != nil {
 		s.seekers.Add(-1)
 	}
+}
+
+// filtersMayGrow reports whether a filter may take to bytes instead of from.
+func (s *Shared) filtersMayGrow(from, to int64) bool {
+	if s == nil {
+		return to <= filtersAlone
+	}
+	return s.kept.Load()+to-from <= s.budget/filterShare
+}
+
+// rowsMax is what the rows of one database may take.
+func (s *Shared) rowsMax() int64 {
+	if s == nil {
+		return rowsAlone
+	}
+	return max(s.budget/rowsShare/max(s.databases.Load(), 1), rowsMin)
 }
 
 // reservation is the memory of one buffer or load, which grows. The zero value with a nil Shared counts

@@ -3,7 +3,6 @@ package pebblestore
 import (
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"iter"
 	"math"
 	"sync"
@@ -72,14 +71,14 @@ func (c *committed) newBuffer(entries int) *buffer {
 }
 
 // get looks a database key up; known is false when only Pebble can tell. The value is a copy.
-func (c *committed) get(key []byte) (value []byte, ok, known bool) {
+func (c *committed) get(hash uint64, key []byte) (value []byte, ok, known bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, b := range [...]*buffer{c.active, c.draining} {
 		if b == nil || len(b.entries) == 0 {
 			continue
 		}
-		if i := b.find(b.hash(key), key); i >= 0 {
+		if i := b.find(hash, key); i >= 0 {
 			e := &b.entries[i]
 			if e.deleted {
 				return nil, false, true
@@ -205,6 +204,11 @@ func (d *database) put(op string, b *pebble.Batch, next *state.Positions) error 
 	c.mu.Lock()
 	before := c.active.bytes()
 	err := c.active.addBatch(b)
+	if err == nil {
+		d.rows.begin()
+		err = d.rows.update(b)
+		d.rows.end()
+	}
 	c.active.positions, c.active.used = *next, true
 	d.positions.Store(next)
 	grown := c.active.bytes() - before
@@ -222,7 +226,6 @@ func (d *database) put(op string, b *pebble.Batch, next *state.Positions) error 
 // buffer is a hash table of writes by database key, made for being filled once and thrown away: keys and
 // values are in one block of memory without pointers, which costs the garbage collector nothing.
 type buffer struct {
-	seed maphash.Seed
 	// slots are open addressed: the number of an entry plus one, or 0. There are always at least as many as
 	// twice the entries, and a power of two.
 	slots   []uint32
@@ -257,10 +260,8 @@ func newBuffer(entries int) *buffer {
 	for slots < 2*entries {
 		slots *= 2
 	}
-	return &buffer{seed: maphash.MakeSeed(), slots: make([]uint32, slots), entries: make([]bufferEntry, 0, entries)}
+	return &buffer{slots: make([]uint32, slots), entries: make([]bufferEntry, 0, entries)}
 }
-
-func (b *buffer) hash(key []byte) uint64 { return maphash.Bytes(b.seed, key) }
 
 func (b *buffer) key(e *bufferEntry) []byte { return b.data[e.keyAt:][:e.keyLen] }
 
@@ -306,19 +307,18 @@ func (b *buffer) addBatch(batch *pebble.Batch) error {
 		}
 		switch kind {
 		case pebble.InternalKeyKindSet:
-			b.set(key, value, false)
+			b.put(hashOf(key), key, value, false)
 		case pebble.InternalKeyKindDelete:
-			b.set(key, nil, true)
+			b.put(hashOf(key), key, nil, true)
 		default:
 			return fmt.Errorf("a batch has an operation of kind %d", kind)
 		}
 	}
 }
 
-// set makes one write the last one of its key.
-func (b *buffer) set(key, value []byte, deleted bool) {
+// put makes one write the last one of its key.
+func (b *buffer) put(hash uint64, key, value []byte, deleted bool) {
 	b.writes++
-	hash := b.hash(key)
 	i := b.find(hash, key)
 	if i < 0 {
 		i = len(b.entries)

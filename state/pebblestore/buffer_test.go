@@ -202,19 +202,19 @@ func TestBufferAgainstAMap(t *testing.T) {
 		binary.BigEndian.PutUint32(key[:], rng.Uint32N(9000))
 		k := key[:rng.IntN(5)]
 		if rng.IntN(4) == 0 {
-			c.active.set(k, nil, true)
+			c.active.put(hashOf(k), k, nil, true)
 			want[string(k)] = nil
 			continue
 		}
 		value := strings.Repeat(string(rune('a'+rng.IntN(26))), rng.IntN(40))
-		c.active.set(k, []byte(value), false)
+		c.active.put(hashOf(k), k, []byte(value), false)
 		want[string(k)] = &value
 	}
 	if len(want) != len(c.active.entries) {
 		t.Errorf("%d entries, want %d", len(c.active.entries), len(want))
 	}
 	for key, value := range want {
-		got, ok, known := c.get([]byte(key))
+		got, ok, known := c.get(hashOf([]byte(key)), []byte(key))
 		if !known || ok != (value != nil) || value != nil && string(got) != *value {
 			t.Fatalf("%x: got %q, %t, %t", key, got, ok, known)
 		}
@@ -222,7 +222,7 @@ func TestBufferAgainstAMap(t *testing.T) {
 			t.Fatalf("%x: a present key has a nil value", key)
 		}
 	}
-	if _, _, known := c.get([]byte("absent key")); known {
+	if _, _, known := c.get(hashOf([]byte("absent key")), []byte("absent key")); known {
 		t.Error("a key is known that was never written")
 	}
 }

@@ -66,6 +66,8 @@ type database struct {
 
 	seekers seekers
 	habits  habits
+	fillers fillers
+	rows    rows
 }
 
 // batchBytesMin is the room for a round of a few records.
@@ -82,6 +84,11 @@ func newDatabase(path string, db *pebble.DB, lock *pebble.Lock, f *fault, o Opti
 	d.flusher = newFlusher(o)
 	d.batchBytes = batchBytesMin
 	d.seekers.shared = o.Shared
+	d.fillers.stop = make(chan struct{})
+	d.rows = rows{shared: o.Shared, stores: make(map[state.StoreID]struct{})}
+	if o.Shared != nil {
+		d.rows.memory = reservation{shared: o.Shared, use: &o.Shared.kept}
+	}
 	o.Shared.join(d)
 	return d
 }
@@ -99,10 +106,23 @@ func (d *database) Get(store state.StoreID, key []byte) ([]byte, bool, error) {
 	buffer := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(buffer)
 	*buffer = appendDataKey((*buffer)[:0], store, key)
-	if value, ok, known := d.committed.get(*buffer); known {
+	hash, h := hashOf(*buffer), d.habits.of(store)
+	// Before anything else: a key is in the filter before it is anywhere.
+	if f := h.filter.Load(); f != nil && f.ready.Load() && !f.mayHave(hash) {
+		h.saw(false)
+		return nil, false, nil
+	}
+	if value, ok, known := d.committed.get(hash, *buffer); known {
 		return value, ok, nil
 	}
-	value, found, err := d.lookUp(store, *buffer)
+	value, found, known, at := d.rows.get(hash, *buffer)
+	if known {
+		return value, found, nil
+	}
+	value, found, err := d.lookUp(store, h, *buffer)
+	if found && err == nil && !h.expectsAbsent() {
+		d.rows.keep(store, hash, *buffer, value, at)
+	}
 	if err = d.fault.read("get", err); err != nil {
 		return nil, false, err
 	}
@@ -110,8 +130,7 @@ func (d *database) Get(store state.StoreID, key []byte) ([]byte, bool, error) {
 }
 
 // lookUp looks a database key up in Pebble, in the way that suits what lookups of the store mostly find. The caller holds life.
-func (d *database) lookUp(store state.StoreID, key []byte) (value []byte, found bool, err error) {
-	h := d.habits.of(store)
+func (d *database) lookUp(store state.StoreID, h *habit, key []byte) (value []byte, found bool, err error) {
 	if h.expectsAbsent() {
 		value, found, err = d.seek(key)
 	} else {
@@ -119,6 +138,9 @@ func (d *database) lookUp(store state.StoreID, key []byte) (value []byte, found 
 	}
 	if err == nil {
 		h.saw(found)
+		if h.wantsFilter() {
+			d.fillers.start(func() { d.fill(store, h) })
+		}
 	}
 	return value, found, err
 }
@@ -146,7 +168,9 @@ func (d *database) Apply(base, next state.Positions, writes iter.Seq[state.Write
 	// Rounds resemble their predecessors: with room for the last one, the batch is rarely moved while it grows.
 	b := d.db.NewBatch(pebble.WithInitialSizeBytes(d.batchBytes + d.batchBytes/8))
 	defer releaseBatch(b)
+	filters := filterWriter{habits: &d.habits}
 	for w := range writes {
+		filters.add(w)
 		if err := addWrite(b, w); err != nil {
 			return d.fault.newError("apply", err)
 		}
@@ -189,7 +213,15 @@ func (d *database) commitDirect(op string, b *pebble.Batch, next *state.Position
 		return err
 	}
 	size := int64(b.Len())
+	d.rows.begin()
+	defer d.rows.end()
+	// Before the commit, which may take what is in the batch.
+	if err := d.rows.update(b); err != nil {
+		d.rows.clear()
+		return d.fault.newError(op, err)
+	}
 	if err := d.commit(op, b, *next); err != nil {
+		d.rows.clear()
 		return err
 	}
 	d.positions.Store(next)
@@ -279,6 +311,7 @@ func (d *database) close() error {
 	<-d.flusher.stopped
 	// Before any lock: a Load may hold one, and wait for a file that the fault holds back.
 	d.fault.close()
+	d.fillers.end()
 	d.applying.Lock()
 	defer d.applying.Unlock()
 	// A database that stopped cannot write now either: this returns the reason once more.
@@ -296,6 +329,7 @@ func (d *database) close() error {
 func (d *database) abandon() error {
 	// First: a checkpoint holds life, and after a fault it may wait for a lock of Pebble's whose holder waits for this.
 	d.fault.close()
+	d.fillers.end()
 	d.life.Lock()
 	defer d.life.Unlock()
 	d.life.closed = true
@@ -313,6 +347,8 @@ func (d *database) abandon() error {
 		errs = append(errs, v.release())
 	}
 	d.committed.end()
+	d.habits.end()
+	d.rows.clear()
 	errs = append(errs, d.db.Close(), d.fault.files.closeAll(), d.lock.Close())
 	// Nobody will flush what is left, if anything is.
 	d.flusher.reached(d.flusher.written.Load())

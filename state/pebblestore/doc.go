@@ -18,6 +18,16 @@
 // directly. Apply holds back when the disk does not keep up, when L0 is too deep, and when the memory budget of
 // the process (type Shared) is used up.
 //
+// # Lookups
+//
+// A Get asks, in this order, until one of them knows:
+//
+//	filter ──► buffer ──► rows ──► Pebble: memtables, levels
+//
+// A store whose lookups mostly find nothing, as those of ids do, gets a filter of all its keys (type keyFilter) as soon as that shows; one whose lookups
+// find something keeps the rows that were looked up last (type rows). Each takes a fraction of a microsecond, where a lookup in Pebble takes
+// some, for each level a little. Both are made anew in each life of a database, and given up when they do not pay or grow too large.
+//
 // # Memory
 //
 // What the databases of a process take is bounded by the budget of type Shared, and the process's memory by that and what is beside it in
@@ -48,8 +58,8 @@
 // # Concurrency
 //
 // As state.Database demands: any number of goroutines, batches one after the other. Each database owns one
-// goroutine, the flusher, from Open to Close, and one more while Load hands its table to Pebble; Pebble has a few
-// more of its own. A Get waits while a round is put into the buffer, some milliseconds for a round of 20,000
+// goroutine, the flusher, from Open to Close, one more while Load hands its table to Pebble, and one for each filter that is being made; Pebble has a
+// few more of its own. A Get waits while a round is put into the buffer, some milliseconds for a round of 20,000
 // writes; a task's own reads find those in its layers. Close does not wait for open views and scans of others, nor
 // for a checkpoint that copies tables; it ends them with state.ErrClosed.
 package pebblestore

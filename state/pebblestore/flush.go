@@ -9,8 +9,8 @@ import (
 const backlogFactor = 3
 
 // sublevelsMax is the number of overlapping tables in L0 above which no more is taken in until a compaction
-// has caught up: each of them costs every read.
-const sublevelsMax = 8
+// has caught up: each of them costs every read that comes to Pebble. It is twice of what a compaction begins with.
+const sublevelsMax = 16
 
 // flusher bounds what is in memory only. It is one goroutine for each database, which starts a flush when
 // enough was applied or enough time has passed, and which lets Apply go on when the flush is done.

@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +40,14 @@ func appendDataKey(dst []byte, store state.StoreID, key []byte) []byte {
 	return append(dst, key...)
 }
 
+// storeOf returns the store of a database key, if it is one of data.
+func storeOf(key []byte) (state.StoreID, bool) {
+	if len(key) < dataPrefixSize || key[0] != dataPrefix {
+		return 0, false
+	}
+	return state.StoreID(binary.BigEndian.Uint32(key[1:])), true
+}
+
 // bounds returns the range of the database's keys for a range of a store's keys. Upper is exclusive.
 func bounds(store state.StoreID, r state.Range) (lower, upper []byte) {
 	lower = appendDataKey(nil, store, r.From)
@@ -62,6 +71,11 @@ func parseNameKey(key []byte) (state.StoreID, bool) {
 	id, err := strconv.ParseUint(digits, 16, 32)
 	return state.StoreID(id), ok && err == nil && string(nameKey(state.StoreID(id))) == string(key)
 }
+
+var hashSeed = maphash.MakeSeed()
+
+// hashOf returns the hash of a database key by which everything in memory finds it.
+func hashOf(key []byte) uint64 { return maphash.Bytes(hashSeed, key) }
 
 // keyBuffers saves the allocation of a key for each Get: what is passed to Pebble escapes.
 var keyBuffers = sync.Pool{New: func() any { return new([]byte) }}

@@ -76,7 +76,10 @@ func (d *database) Load(base, next state.Positions, store state.StoreID, sorted 
 	defer d.committed.down.Unlock()
 	err = d.drainLocked("load")
 	if err == nil {
+		d.rows.begin()
 		err = d.ingest("load", position, table)
+		d.rows.clear() // those of the store would do
+		d.rows.end()
 	}
 	if err != nil {
 		// Pebble has linked the tables or not; these names of them are of no use.
@@ -123,6 +126,7 @@ func (d *database) fillTable(w *sstable.Writer, store state.StoreID, sorted iter
 	defer memory.end()
 	key := appendDataKey(nil, store, nil)
 	var last []byte
+	filters := filterWriter{habits: &d.habits}
 	n := 0
 	for write := range sorted {
 		if write.Store != store {
@@ -135,6 +139,7 @@ func (d *database) fillTable(w *sstable.Writer, store state.StoreID, sorted iter
 		}
 		key = append(key[:dataPrefixSize], write.Key...)
 		last = key[dataPrefixSize:]
+		filters.add(write)
 		var err error
 		if write.Delete {
 			err = w.Delete(key)
@@ -216,5 +221,6 @@ func (d *database) Remove(base, next state.Positions, store state.StoreID, r sta
 		}
 	}
 	next = next.Clone()
+	defer d.rows.clear()
 	return d.commitDirect("remove", b, &next)
 }

@@ -245,7 +245,9 @@ func (s sink) task(t Task, now time.Time) {
 
 func (s sink) memory(m *pebblestore.Spent) {
 	s.gauge(budgetDesc, float64(m.Budget))
-	for use, bytes := range map[string]int64{"blocks": m.Blocks, "memtables": m.MemTables, "buffers": m.Buffers, "loads": m.Loads} {
+	for use, bytes := range map[string]int64{
+		"blocks": m.Blocks, "memtables": m.MemTables, "buffers": m.Buffers, "loads": m.Loads, "kept": m.Kept,
+	} {
 		s.gauge(spentDesc, float64(bytes), use)
 	}
 	s.gauge(allUnflushedDesc, float64(m.Unflushed))

@@ -1,0 +1,274 @@
+package pebblestore
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/onceward/onceward/state"
+)
+
+const (
+	// filterBits is the size of a filter by key. With it about one lookup of a hundred goes on to Pebble for nothing.
+	filterBits = 10
+	// filterKeys is how many keys the first part of a filter is made for. Each further one is made for as many as all before.
+	filterKeys = 1 << 16
+	// filterShare is the part of the budget that all filters and rows of a process may take before no filter grows any more, filtersAlone is what
+	// one of a database without a budget may take.
+	filterShare  = 4
+	filtersAlone = 4 << 20
+	// filterStep is the number of keys that are read in one step while a filter is made: a Close waits for one step.
+	filterStep = 1 << 10
+)
+
+// keyFilter knows of every key of a store that it may be there, and of most others that they are not: a Bloom filter in blocks of one cache
+// line (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, 2007), in parts that grow with the store.
+//
+// It is for stores whose lookups mostly find nothing, such as those of ids that were seen. Pebble has such filters for each table, and needs
+// a search for the table, its filter and its place in the cache for each level: some microseconds altogether, where this takes one or
+// two reads of memory. It is made in memory when it is wanted, from what is in the store then, and thrown away with the database.
+//
+// Keys are added before anybody can find them, and never taken out: what is removed costs lookups that are in vain, and when the filter has
+// outgrown its share of the memory it is made anew, or not at all. Any number of goroutines may ask and add.
+type keyFilter struct {
+	// ready is set when all keys are in that were in the store before.
+	ready atomic.Bool
+	parts atomic.Pointer[[]*filterPart]
+	// mu is held to add.
+	mu sync.Mutex
+	// room is how many more keys the last part is made for.
+	room int
+	// keys is how many there are, less those that looked as if they were in already.
+	keys   int64
+	memory reservation
+	// full is set when no memory is left for a further part. From then on it is of no use.
+	full bool
+}
+
+// filterPart is one Bloom filter of a fixed size.
+type filterPart struct{ blocks []filterBlock }
+
+// filterBlock has the bits of a key, one in each word.
+type filterBlock [8]atomic.Uint64
+
+// bitOf returns the bit of a key in the word of its block.
+func bitOf(hash uint64, word int) uint64 { return 1 << (hash >> (6 * word) & 63) }
+
+// block returns the block of a key. It takes other bits of the hash than bitOf does.
+func (p *filterPart) block(hash uint64) *filterBlock {
+	const spread = 0x9e3779b97f4a7c15 // 2^64 by the golden ratio
+	return &p.blocks[(hash*spread>>32)*uint64(len(p.blocks))>>32]
+}
+
+func (p *filterPart) has(hash uint64) bool {
+	b := p.block(hash)
+	for word := range b {
+		if b[word].Load()&bitOf(hash, word) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *filterPart) add(hash uint64) {
+	b := p.block(hash)
+	for word := range b {
+		if bit := bitOf(hash, word); b[word].Load()&bit == 0 {
+			b[word].Or(bit)
+		}
+	}
+}
+
+// mayHave reports whether a key may be there. It is for a filter that is ready.
+func (f *keyFilter) mayHave(hash uint64) bool {
+	parts := *f.parts.Load()
+	for i := len(parts) - 1; i >= 0; i-- { // the last one is the largest
+		if parts[i].has(hash) {
+			return true
+		}
+	}
+	return false
+}
+
+// add makes mayHave true for a key. It returns false when the filter is full.
+func (f *keyFilter) add(hash uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.full {
+		return false
+	}
+	if f.parts.Load() != nil && f.mayHave(hash) {
+		return true
+	}
+	if f.room == 0 && !f.grow() {
+		f.full = true
+		return false
+	}
+	parts := *f.parts.Load()
+	parts[len(parts)-1].add(hash)
+	f.room--
+	f.keys++
+	return true
+}
+
+// grow adds a part, if there is memory for it. The caller holds mu.
+func (f *keyFilter) grow() bool {
+	var parts []*filterPart
+	if old := f.parts.Load(); old != nil {
+		parts = *old
+	}
+	f.room = int(max(f.keys, filterKeys))
+	blocks := f.room * filterBits / 512
+	bytes := f.memory.bytes + int64(blocks)*64
+	if !f.memory.shared.filtersMayGrow(f.memory.bytes, bytes) {
+		return false
+	}
+	f.memory.grow(bytes)
+	parts = append(parts[:len(parts):len(parts)], &filterPart{blocks: make([]filterBlock, blocks)})
+	f.parts.Store(&parts)
+	return true
+}
+
+// end gives the memory back, and returns how many keys there were. Who still has the filter may ask it, and cannot add any more.
+func (f *keyFilter) end() (keys int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.full = true
+	f.memory.end()
+	return f.keys
+}
+
+// fillers are the goroutines that make filters.
+type fillers struct {
+	mu      sync.Mutex
+	stop    chan struct{}
+	stopped bool
+	running sync.WaitGroup
+}
+
+// start starts one, unless the database is being closed.
+func (f *fillers) start(fill func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.stopped {
+		f.running.Go(fill)
+	}
+}
+
+// end ends all of them.
+func (f *fillers) end() {
+	f.mu.Lock()
+	if !f.stopped {
+		f.stopped = true
+		close(f.stop)
+	}
+	f.mu.Unlock()
+	f.running.Wait()
+}
+
+// fill makes the filter of a store. What goes wrong shows in every other use of the database: here it only means that there is no filter.
+func (d *database) fill(store state.StoreID, h *habit) {
+	f := &keyFilter{memory: reservation{shared: d.flusher.shared}}
+	if f.memory.shared != nil {
+		f.memory.use = &f.memory.shared.kept
+	}
+	if d.fillFilter(store, h, f) {
+		f.ready.Store(true)
+	} else {
+		h.drop(f)
+	}
+	h.filling.Store(false)
+}
+
+func (d *database) fillFilter(store state.StoreID, h *habit, f *keyFilter) bool {
+	s := &scanner{d: d} // for its way to close an iterator
+	defer s.close()
+	if !d.beginFilter(store, h, f, s) {
+		return false
+	}
+	for move := s.it.First; ; move = s.it.Next {
+		if more, ok := d.fillStep(move, s.it, f); !more {
+			return ok
+		}
+		select {
+		case <-d.fillers.stop:
+			return false
+		default:
+		}
+	}
+}
+
+// beginFilter publishes the filter and opens an iterator. From the one moment in which it holds applying on, every round adds its keys, and
+// the iterator sees those of all rounds before.
+func (d *database) beginFilter(store state.StoreID, h *habit, f *keyFilter, s *scanner) bool {
+	d.applying.Lock()
+	defer d.applying.Unlock()
+	if d.drain("fill a filter") != nil {
+		return false
+	}
+	d.life.RLock()
+	defer d.life.RUnlock()
+	if d.usableLocked("fill a filter") != nil {
+		return false
+	}
+	it, err := newIterator(d.db, store, state.Range{})
+	if err != nil {
+		return false
+	}
+	f.mu.Lock()
+	f.grow()
+	f.mu.Unlock()
+	if f.parts.Load() == nil {
+		_ = it.Close() // has done nothing yet
+		return false
+	}
+	s.it = it
+	d.open.Lock()
+	d.open.iterators[it] = struct{}{}
+	d.open.Unlock()
+	h.filter.Store(f)
+	return true
+}
+
+// fillStep adds the next keys. It returns whether there are more, and if there are none whether the filter has all.
+func (d *database) fillStep(move func() bool, it *pebble.Iterator, f *keyFilter) (more, ok bool) {
+	d.life.RLock()
+	defer d.life.RUnlock()
+	if d.usableLocked("fill a filter") != nil {
+		return false, false
+	}
+	for range filterStep {
+		if !move() {
+			return false, it.Error() == nil
+		}
+		if !f.add(hashOf(it.Key())) {
+			return false, false
+		}
+		move = it.Next
+	}
+	return true, true
+}
+
+// filterWriter adds the keys of a round to the filters of their stores.
+type filterWriter struct {
+	habits *habits
+	store  state.StoreID
+	habit  *habit
+	key    []byte
+}
+
+// add is called for each write before anybody can see it.
+func (w *filterWriter) add(write state.Write) {
+	if w.habit == nil || write.Store != w.store { // a round is in the order of stores
+		w.store, w.habit = write.Store, w.habits.of(write.Store)
+	}
+	f := w.habit.filter.Load()
+	if f == nil || write.Delete {
+		return
+	}
+	w.key = appendDataKey(w.key[:0], write.Store, write.Key)
+	if !f.add(hashOf(w.key)) {
+		w.habit.drop(f)
+	}
+}
