@@ -44,14 +44,16 @@ func idsOf(r topologytest.Raw) envelope.Envelope {
 // TestEnvelope_B1: six ids with six names, which travel through processors to outputs and into dead letters.
 func TestEnvelope_B1(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
-		once := inbox.Dedupe(topology.From(b, in), "inbox", envelope.EventID[string, int64], inbox.Globally(schemas.String(), schemas.JSON[int64]()))
+		once := inbox.Dedupe(topology.From(b, in), "inbox", envelope.EventID[string, int64],
+			inbox.Globally(schemas.String(), schemas.JSON[int64]()))
 		ledger.Post(once.Accepted(), "ledger", func(r record) (ledger.Contribution, error) {
 			id, err := envelope.IdempotencyKey(r)
 			return ledger.Contribution{ID: id, Amounts: []int64{r.Value}}, err
 		}).Changes().Into(out)
 	})
 	d.Pipe("in", "k", `5`, all()...)
-	if got := fmt.Sprint(idsOf(d.Want("out", `{"count":1,"amounts":[5],"contribution":"the onceward.idempotency-key"}`)[0])); got != everyID {
+	outputs := d.Want("out", `{"count":1,"amounts":[5],"contribution":"the onceward.idempotency-key"}`)
+	if got := fmt.Sprint(idsOf(outputs[0])); got != everyID {
 		t.Errorf("the output has %s", got)
 	}
 	d.Pipe("in", "k", `6`, all()...)
@@ -62,7 +64,8 @@ func TestEnvelope_B1(t *testing.T) {
 }
 
 func TestOf(t *testing.T) {
-	r := record{}.WithHeader("ce_id", []byte("e")).WithHeader("ce_correlationid", []byte("c")).WithHeader("ce_causationid", []byte("a"))
+	r := record{}.WithHeader("ce_id", []byte("e")).WithHeader("ce_correlationid", []byte("c"))
+	r = r.WithHeader("ce_causationid", []byte("a"))
 	if got := fmt.Sprintf("%q", envelope.Of(r)); got != `{"" "e" "" "" "c" "a"}` {
 		t.Error(got)
 	}
@@ -102,7 +105,8 @@ func TestCaused_B4(t *testing.T) {
 			invoice := envelope.Caused(s, "invoice", envelope.MessageID[string, int64])
 			invoice.Into(invoices)
 			inbox.Dedupe(invoice, "behind", envelope.MessageID[string, int64])
-			envelope.Caused(s, "shipment", envelope.MessageID[string, int64]).Into(topology.Topic("shipments", schemas.String(), schemas.JSON[int64]()))
+			shipments := topology.Topic("shipments", schemas.String(), schemas.JSON[int64]())
+			envelope.Caused(s, "shipment", envelope.MessageID[string, int64]).Into(shipments)
 		})
 		d.Pipe("in", "k", `5`, all()...)
 		r := d.Want("invoices", `5`)[0]
@@ -130,7 +134,8 @@ func TestCaused_B4(t *testing.T) {
 func TestCausedWithoutCause(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		s := topology.From(b, in)
-		envelope.Caused(s, "caused", envelope.MessageID[string, int64]).Into(topology.Topic("out", schemas.String(), schemas.JSON[int64]()))
+		numbers := topology.Topic("out", schemas.String(), schemas.JSON[int64]())
+		envelope.Caused(s, "caused", envelope.MessageID[string, int64]).Into(numbers)
 	})
 	d.Pipe("in", "k", `5`)
 	d.WantDeadLetter("caused", topology.Validation, "the id is missing")

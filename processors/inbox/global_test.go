@@ -142,7 +142,8 @@ func TestGloballyDescribed(t *testing.T) {
 	if got := fmt.Sprint(top.Horizons()); got != "[{inbox 1h0m0s false [payments]}]" {
 		t.Error(got)
 	}
-	if got := strings.Join(build(globally(), inbox.StayByID()).InternalTopics(), " "); got != "app-inbox-changelog app-inbox-repartition" {
+	stays := build(globally(), inbox.StayByID())
+	if got := strings.Join(stays.InternalTopics(), " "); got != "app-inbox-changelog app-inbox-repartition" {
 		t.Error(got)
 	}
 	if build().Fingerprint() != build(inbox.ByKey()).Fingerprint() {

@@ -289,11 +289,12 @@ func TestMistakes(t *testing.T) {
 		}, texts...)
 	}
 	other := func(topology.Record[int64, Payment]) (string, error) { return "", nil }
-	dedupe([]inbox.Option{inbox.BusinessKey[string, Payment](nil), inbox.Retain(time.Microsecond), inbox.PayloadWithout()},
-		"BusinessKey: the function is nil", "Retain(1µs): the retention must be whole milliseconds", "PayloadWithout: there are no names")
+	dedupe([]inbox.Option{inbox.BusinessKey[string, Payment](nil)}, "BusinessKey: the function is nil")
+	dedupe([]inbox.Option{inbox.Retain(time.Microsecond)}, "Retain(1µs): the retention must be whole milliseconds")
+	dedupe([]inbox.Option{inbox.PayloadWithout()}, "PayloadWithout: there are no names")
 	dedupe([]inbox.Option{inbox.BusinessKey(other)}, "BusinessKey: the function is for other types")
-	dedupe([]inbox.Option{inbox.BusinessKey(paymentID), inbox.BusinessKey(paymentID), globally()}, "BusinessKey: the option is given twice",
-		"BusinessKey with Globally")
+	dedupe([]inbox.Option{inbox.BusinessKey(paymentID), inbox.BusinessKey(paymentID), globally()},
+		"BusinessKey: the option is given twice", "BusinessKey with Globally")
 	dedupe([]inbox.Option{inbox.Retain(time.Hour), inbox.Retain(time.Hour)}, "Retain: the option is given twice")
 	dedupe([]inbox.Option{inbox.TolerateLongerTopics()}, "TolerateLongerTopics without Retain")
 	dedupe([]inbox.Option{inbox.Archive(archiveTopic)}, "Archive without Retain")

@@ -178,7 +178,9 @@ func TestCanonicalPayload_C3(t *testing.T) {
 // TestPayloadWithout: members that are left out do not count, and all others do, exactly.
 func TestPayloadWithout(t *testing.T) {
 	without := inbox.PayloadWithout("at", "try")
-	values := []string{`{"a":1,"at":5,"try":1}`, `{"try":2,"a":1.0}`, `{"a":1,"b":{"at":5}}`, `{"a":9007199254740993}`, `{"a":9007199254740992}`}
+	values := []string{
+		`{"a":1,"at":5,"try":1}`, `{"try":2,"a":1.0}`, `{"a":1,"b":{"at":5}}`, `{"a":9007199254740993}`, `{"a":9007199254740992}`,
+	}
 	if got := outcomes(t, schemas.JSON[json.RawMessage](), values, without); got != "adccc" {
 		t.Errorf("the outcomes are %s", got)
 	}

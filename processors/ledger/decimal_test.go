@@ -14,25 +14,30 @@ import (
 )
 
 func TestDecimal(t *testing.T) {
-	for text, want := range map[string]string{
-		"0": "0", "-0": "0", "12": "12", "-12.30": "-12.30", "0.05": "0.05", "-0.05": "-0.05", "1e2": "100", "1.5E1": "15", "15e-1": "1.5",
-		"9223372036854775807": "9223372036854775807", "-92233720368547758.08": "-92233720368547758.08",
-		"0.000000000000000001": "0.000000000000000001", "0.1000000000000000000000": "0.100000000000000000", "0e-99": "0.000000000000000000",
-		"100000000000000000000e-20": "1.000000000000000000", "0e99999999999999999999": "0",
-		"9223372036854775808": "error: the number is outside the range of 64 bits", "1e19": "error: the number is outside the range of 64 bits",
-		"1e99999999999999999999": "error: the number is outside the range of 64 bits", "0.0000000000000000001": "error: the number has more places behind the point than there are",
-		"1e-19": "error: the number has more places behind the point than there are",
-		"":      "error: not a decimal number", "-": "error: not a decimal number", ".5": "error: not a decimal number", "5.": "error: not a decimal number",
-		"1_000": "error: not a decimal number", " 1": "error: not a decimal number", "NaN": "error: not a decimal number", "--1": "error: not a decimal number",
-		"1e": "error: not a decimal number", "0x10": "error: not a decimal number", "1e1.5": "error: not a decimal number", "٣": "error: not a decimal number",
+	const (
+		malformed = "not a decimal number"
+		places    = "the number has more places behind the point than there are"
+		outside   = "the number is outside the range of 64 bits"
+	)
+	for _, c := range []struct{ text, want string }{
+		{"0", "0"}, {"-0", "0"}, {"12", "12"}, {"-12.30", "-12.30"}, {"0.05", "0.05"}, {"-0.05", "-0.05"},
+		{"1e2", "100"}, {"1.5E1", "15"}, {"1.5e+1", "15"}, {"15e-1", "1.5"}, {"0e-99", "0.000000000000000000"},
+		{"9223372036854775807", "9223372036854775807"}, {"-92233720368547758.08", "-92233720368547758.08"},
+		{"0.000000000000000001", "0.000000000000000001"}, {"0.1000000000000000000000", "0.100000000000000000"},
+		{"100000000000000000000e-20", "1.000000000000000000"}, {"0e99999999999999999999", "0"},
+		{"9223372036854775808", outside}, {"1e19", outside}, {"1e99999999999999999999", outside},
+		{"0.0000000000000000001", places}, {"1e-19", places}, {"1e-99999999999999999999", places},
+		{"", malformed}, {"-", malformed}, {".5", malformed}, {"5.", malformed}, {"1_000", malformed}, {" 1", malformed},
+		{"NaN", malformed}, {"--1", malformed}, {"+1", malformed}, {"1e", malformed}, {"0x10", malformed},
+		{"1e1.5", malformed}, {"٣", malformed},
 	} {
-		d, err := ledger.ParseDecimal(text)
+		d, err := ledger.ParseDecimal(c.text)
 		got := d.String()
 		if err != nil {
-			got = "error: " + err.Error()
+			got = err.Error()
 		}
-		if got != want {
-			t.Errorf("%q is %s, want %s", text, got, want)
+		if got != c.want {
+			t.Errorf("%q is %s, want %s", c.text, got, c.want)
 		}
 	}
 }

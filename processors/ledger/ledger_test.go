@@ -19,6 +19,7 @@ import (
 const (
 	errConflict = "the contribution was posted before with other amounts or another correction"
 	errCorrects = "the contribution corrects one that its ledger does not have"
+	errOpposite = "the amounts of the reversal are not those of what it reverses, with the other sign"
 )
 
 func newRouted(tb testing.TB, opts ...ledger.Option) *processortest.Driver {

@@ -79,7 +79,7 @@ func TestReversal_E3(t *testing.T) {
 		`{"id":"z","reverses":"unknown"}`:                  "the contribution reverses one that its ledger does not have",
 		`{"id":"z","reverses":"z"}`:                        "the contribution names itself",
 		`{"id":"z","reverses":"q","corrects":"a"}`:         "the contribution corrects and reverses; it does one of the two",
-		`{"id":"z","reverses":"q","amounts":[-10,0]}`:      "the amounts of the reversal are not those of what it reverses, with the other sign",
+		`{"id":"z","reverses":"q","amounts":[-10,0]}`:      errOpposite,
 		`{"id":"z","corrects":"unknown","amounts":[-1,0]}`: errCorrects,
 	} {
 		pipe(value)
@@ -157,7 +157,8 @@ func TestWindowed_E4(t *testing.T) {
 		want := map[ledger.Window[string]]int64{}
 		seen := map[int]bool{}
 		for _, i := range order {
-			d.Pipe("entries", "k", fmt.Sprintf(`{"id":"%d","amounts":[%d]}`, i, i+1), topologytest.At(time.UnixMilli(int64(minutes[i])*60_000)))
+			at := topologytest.At(time.UnixMilli(int64(minutes[i]) * 60_000))
+			d.Pipe("entries", "k", fmt.Sprintf(`{"id":"%d","amounts":[%d]}`, i, i+1), at)
 			if seen[i] {
 				continue
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// TestHorizon_C8: an input that keeps records for longer than a node knows them again is refused, or told where that is tolerated, also
-// through a repartition topic. What the cluster does not say, and what fits, is neither.
+// TestHorizon_C8: an input that keeps records for longer than a node knows them again is refused, or told where that is
+// tolerated, also through a repartition topic. What fits is neither.
 func TestHorizon_C8(t *testing.T) {
 	const day = 24 * time.Hour // kfake keeps records for seven of them, as Kafka does
 	for _, test := range []struct {
@@ -22,8 +22,8 @@ func TestHorizon_C8(t *testing.T) {
 	}{
 		{"equal", 7 * day, nil, ""},
 		{"longer", 8 * day, nil, ""},
-		{"shorter", 7*day - time.Millisecond, nil, "topic in: retention.ms is 604800000 and has to be at most 604799999: node remember knows " +
-			"a record again for 167h59m59.999s of stream time, and the topic could bring one back after that; "},
+		{"shorter", 7*day - time.Millisecond, nil, "topic in: retention.ms is 604800000 and has to be at most 604799999: " +
+			"node remember knows a record again for 167h59m59.999s of stream time, and the topic could bring one back after that; "},
 		{"for ever", 7 * day, map[string]string{"retention.ms": "-1"}, "retention.ms is -1 and has to be at most 604800000: "},
 		{"compacted", 7 * day, map[string]string{"cleanup.policy": "compact"},
 			"cleanup.policy is compact and has to be delete, with a retention.ms of at most 604800000: "},
@@ -41,7 +41,8 @@ func TestHorizon_C8(t *testing.T) {
 					t.Fatalf("the error is %v, want %q", err, test.refused)
 				}
 				told := plan.Tolerated()
-				if want := test.refused != "" && tolerated; want != (len(told) == 1) || want && !strings.Contains(told[0].Error(), test.refused) {
+				want := test.refused != "" && tolerated
+				if want != (len(told) == 1) || want && !strings.Contains(told[0].Error(), test.refused) {
 					t.Errorf("what is tolerated is %v, want %q", told, test.refused)
 				}
 			})
