@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 
 	"github.com/onceward/onceward/processors/internal/identity"
 	"github.com/onceward/onceward/schemas"
@@ -89,10 +90,17 @@ func (d detour[K, V]) there(
 	s topology.Stream[K, V], name string, id reader[K, V], set *settings,
 ) topology.Stream[topology.Option[string], V] {
 	keys := d.keyTopic()
+	var probes atomic.Int64 // tasks share it: as many ids in all are enough
 	identify := func(r topology.Record[K, V]) (identified[V], error) {
 		text, err := id(r)
 		if err != nil {
 			return identified[V]{}, identity.Refused(err)
+		}
+		if probes.Load() < probesMax {
+			probes.Add(1)
+			if err := probe(id, r, text); err != nil {
+				return identified[V]{}, err
+			}
 		}
 		target := topology.None[string]()
 		if text != "" || !set.allowMissing {

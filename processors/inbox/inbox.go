@@ -85,15 +85,15 @@ func outletsOf[K, V, NK any](node *topology.Node[NK, V], name string, set *setti
 	return in
 }
 
-// Accepted returns the stream of the records that are not duplicates or conflicts, unchanged.
+// Accepted returns the stream of the records that are seen for the first time, or have no id and need none, unchanged.
 func (i Inbox[K, V]) Accepted() topology.Stream[K, V] { return i.stream }
 
-// Duplicates returns the stream of the records whose id was accepted before with the same payload. They
-// carry [HeaderFirstSeen].
+// Duplicates returns the stream of the records whose id, or [BusinessKey], was accepted before with the same payload.
+// They carry [HeaderFirstSeen].
 func (i Inbox[K, V]) Duplicates() topology.Stream[K, V] { return i.duplicates.Stream() }
 
-// Conflicts returns the stream of the records whose id was accepted before with another payload. They carry
-// [HeaderFirstSeen]. As long as nothing uses the stream, a conflict fails.
+// Conflicts returns the stream of the records whose id, or [BusinessKey], was accepted before with another payload.
+// They carry [HeaderFirstSeen]. As long as nothing uses the stream, a conflict fails.
 func (i Inbox[K, V]) Conflicts() topology.Stream[K, V] { return i.conflicts.Stream() }
 
 // Late returns the stream of the records that are older than what an inbox with [Retain] remembers, unchanged. As

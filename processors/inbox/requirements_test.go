@@ -34,17 +34,19 @@ func TestPerEffect_B2(t *testing.T) {
 // TestUnstableIDs_B3: an id that is another one for the same record, such as a random number or a time of processing,
 // stops the task before it lets everything pass.
 func TestUnstableIDs_B3(t *testing.T) {
-	n := 0
-	d := processortest.New(t, func(b *topology.Builder) {
-		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", func(payment) (string, error) {
-			n++
-			return fmt.Sprint(n), nil
+	for node, opts := range map[string][]inbox.Option{"inbox": nil, "inbox-by-id": {globally()}} {
+		n := 0
+		d := processortest.New(t, func(b *topology.Builder) {
+			inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", func(payment) (string, error) {
+				n++
+				return fmt.Sprint(n), nil
+			}, opts...)
 		})
-	})
-	err := d.PipeRaw("payments", []byte("k"), []byte(`{}`))
-	var failure *topology.Failure
-	if !errors.As(err, &failure) || failure.Class != topology.Config {
-		t.Errorf("Pipe returned %v", err)
+		err := d.PipeRaw("payments", []byte("k"), []byte(`{}`))
+		var failure *topology.Failure
+		if !errors.As(err, &failure) || failure.Class != topology.Config || failure.Node != node {
+			t.Errorf("Pipe returned %v", err)
+		}
 	}
 }
 

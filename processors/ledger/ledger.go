@@ -99,8 +99,9 @@ func (l Ledger[K, V]) Changes() topology.Stream[K, Balance] { return l.changes.S
 // Duplicates returns the stream of the records whose contribution the ledger had already, unchanged.
 func (l Ledger[K, V]) Duplicates() topology.Stream[K, V] { return l.duplicates.Stream() }
 
-// Conflicts returns the stream of the records whose contribution id the ledger had already with other
-// amounts or another correction, unchanged. As long as nothing uses the stream, a conflict fails.
+// Conflicts returns the stream of the records whose contribution id the ledger had already with other amounts or
+// another correction, or which reverse what was reversed already, unchanged. As long as nothing uses the stream, a
+// conflict fails.
 func (l Ledger[K, V]) Conflicts() topology.Stream[K, V] { return l.conflicts.Stream() }
 
 // Decisions returns the stream of what the ledger has decided: one for each record that did not fail.
