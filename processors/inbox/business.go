@@ -54,7 +54,7 @@ type Claim struct {
 // guard is the business key of one task.
 type guard[K, V any] struct {
 	key    reader[K, V]
-	claims memory[Claim]
+	claims *memory[Claim]
 }
 
 // claim takes the business key of r for id, or returns who has it already.

@@ -134,7 +134,8 @@ func (d detour[K, V]) handler(h *handler[K, V]) topology.Handler[topology.Option
 				return err
 			}
 		}
-		return h.decide(c, topology.WithKey(withoutHeader(r, headerKey), key), r.Key.Or(""))
+		restored := topology.WithKey(withoutHeader(r, headerKey), key)
+		return h.decide(c, &restored, r.Key.Or(""))
 	}
 }
 

@@ -88,7 +88,7 @@ type handler[K, V any] struct {
 	// probes is how many ids are still asked for twice.
 	probes       int
 	payload      hasher[K, V]
-	seen         memory[Entry]
+	seen         *memory[Entry]
 	allowMissing bool
 	// guard and archive are nil where they are not declared.
 	guard   *guard[K, V]
@@ -127,7 +127,7 @@ func (h *handler[K, V]) handle(c *topology.Context, r topology.Record[K, V]) err
 			return err
 		}
 	}
-	return h.decide(c, r, id)
+	return h.decide(c, &r, id)
 }
 
 // probesMax is how many ids a task asks for twice after it was opened: enough to tell an id that is made up from
@@ -143,7 +143,7 @@ func probe[K, V any](id reader[K, V], r topology.Record[K, V], first string) err
 }
 
 // decide finds out what becomes of a record with that id.
-func (h *handler[K, V]) decide(c *topology.Context, r topology.Record[K, V], id string) error {
+func (h *handler[K, V]) decide(c *topology.Context, r *topology.Record[K, V], id string) error {
 	missing := id == "" && h.allowMissing
 	if missing && h.guard == nil {
 		return h.isMissing(c, r)
@@ -153,18 +153,18 @@ func (h *handler[K, V]) decide(c *topology.Context, r topology.Record[K, V], id 
 			return err
 		}
 	}
-	payload, err := h.payload(r)
-	if err != nil {
+	entry := Entry{Outcome: Accepted, FirstSeen: r.Timestamp}
+	var err error
+	if entry.Payload, err = h.payload(*r); err != nil {
 		return identity.Refused(err)
 	}
-	entry := Entry{Outcome: Accepted, FirstSeen: r.Timestamp, Payload: payload}
 	if !missing {
 		first, p, err := h.seen.putIfAbsent(id, entry, r.Timestamp)
 		switch {
 		case err != nil:
 			return err
 		case p == state.Present:
-			return h.again(c, r, id, first, payload)
+			return h.again(c, r, id, &first, &entry.Payload)
 		case p == state.TooLate:
 			return h.tooLate(c, r, id)
 		}
@@ -184,19 +184,19 @@ func (h *handler[K, V]) decide(c *topology.Context, r topology.Record[K, V], id 
 			return err
 		}
 	}
-	return h.accept(c, r)
+	return h.accept(c, *r)
 }
 
 // again is what becomes of a record whose id has a row.
 func (h *handler[K, V]) again(
-	c *topology.Context, r topology.Record[K, V], id string, first Entry, payload [32]byte,
+	c *topology.Context, r *topology.Record[K, V], id string, first *Entry, payload *[32]byte,
 ) error {
 	if h.archive != nil {
 		if err := h.archive.expire(c, r.Timestamp); err != nil {
 			return err
 		}
 	}
-	if first.Payload == payload && first.Outcome != Disputed {
+	if first.Payload == *payload && first.Outcome != Disputed {
 		return h.isDuplicate(c, r, id, first.FirstSeen, "")
 	}
 	if !h.routesConflicts {
@@ -207,11 +207,13 @@ func (h *handler[K, V]) again(
 
 // extras is what business key and archive have to do with a record whose id is new. done says that it was not
 // accepted.
-func (h *handler[K, V]) extras(c *topology.Context, r topology.Record[K, V], id string, entry Entry) (done bool, err error) {
+func (h *handler[K, V]) extras(
+	c *topology.Context, r *topology.Record[K, V], id string, entry Entry,
+) (done bool, err error) {
 	var holder Claim
 	p := state.Absent
 	if h.guard != nil {
-		if holder, p, err = h.guard.claim(r, id, entry.Payload); err != nil {
+		if holder, p, err = h.guard.claim(*r, id, entry.Payload); err != nil {
 			return false, err
 		}
 	}
@@ -244,45 +246,50 @@ func (h *handler[K, V]) extras(c *topology.Context, r topology.Record[K, V], id 
 			return true, err
 		}
 	}
-	switch entry.Outcome {
-	case Repeated:
-		return true, h.isDuplicate(c, withHeader(r, HeaderFirstID, []byte(holder.ID)), id, holder.FirstSeen, errRepeated)
-	case Disputed:
-		return true, h.isConflict(c, withHeader(r, HeaderFirstID, []byte(holder.ID)), id, holder.FirstSeen, errBusinessConflict)
-	default:
+	if entry.Outcome == Accepted {
 		return false, nil
 	}
+	found := withHeader(*r, HeaderFirstID, []byte(holder.ID))
+	if entry.Outcome == Repeated {
+		return true, h.isDuplicate(c, &found, id, holder.FirstSeen, errRepeated)
+	}
+	return true, h.isConflict(c, &found, id, holder.FirstSeen, errBusinessConflict)
 }
 
 func (h *handler[K, V]) isDuplicate(
-	c *topology.Context, r topology.Record[K, V], id string, firstSeen int64, why schemas.Reason,
+	c *topology.Context, r *topology.Record[K, V], id string, firstSeen int64, why schemas.Reason,
 ) error {
 	h.duplicatesCounter.Inc()
-	if err := h.tell(c, "duplicates", id, why); err != nil || !h.routesDuplicates {
-		return err
+	if h.log != nil {
+		if err := h.tell(c, "duplicates", id, why); err != nil {
+			return err
+		}
 	}
-	return h.duplicate(c, withFirstSeen(r, firstSeen))
+	if !h.routesDuplicates {
+		return nil
+	}
+	return h.duplicate(c, withFirstSeen(*r, firstSeen))
 }
 
 func (h *handler[K, V]) isConflict(
-	c *topology.Context, r topology.Record[K, V], id string, firstSeen int64, why schemas.Reason,
+	c *topology.Context, r *topology.Record[K, V], id string, firstSeen int64, why schemas.Reason,
 ) error {
 	h.conflictsCounter.Inc()
 	if err := h.tell(c, "conflicts", id, why); err != nil {
 		return err
 	}
-	return h.conflict(c, withFirstSeen(r, firstSeen))
+	return h.conflict(c, withFirstSeen(*r, firstSeen))
 }
 
-func (h *handler[K, V]) isMissing(c *topology.Context, r topology.Record[K, V]) error {
+func (h *handler[K, V]) isMissing(c *topology.Context, r *topology.Record[K, V]) error {
 	h.missingCounter.Inc()
 	if err := h.tell(c, "missing", "", ""); err != nil {
 		return err
 	}
-	return h.accept(c, r)
+	return h.accept(c, *r)
 }
 
-func (h *handler[K, V]) tooLate(c *topology.Context, r topology.Record[K, V], id string) error {
+func (h *handler[K, V]) tooLate(c *topology.Context, r *topology.Record[K, V], id string) error {
 	if !h.routesLate {
 		return topology.Fail(topology.Validation, errLate)
 	}
@@ -290,7 +297,7 @@ func (h *handler[K, V]) tooLate(c *topology.Context, r topology.Record[K, V], id
 	if err := h.tell(c, "late", id, errLate); err != nil {
 		return err
 	}
-	return h.late(c, r)
+	return h.late(c, *r)
 }
 
 // withFirstSeen returns r with the header, in place of one that an inbox before this one may have added.

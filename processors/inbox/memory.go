@@ -13,17 +13,7 @@ func RetainedStore(name string, retention time.Duration) topology.DedupeStoreOf[
 	return topology.DedupeStore(name, schemas.String(), EntryCodec(), retention)
 }
 
-// memory is a store of identities, each with a V: for ever, or for a time.
-type memory[V any] interface {
-	// putIfAbsent keeps v under id, unless something is there already, or the time is too old to know.
-	putIfAbsent(id string, v V, ms int64) (existing V, p state.Presence, err error)
-	// update replaces what is there.
-	update(id string, v V) error
-	// remove forgets what is there.
-	remove(id string) error
-}
-
-// memoryOf is a memory as it is declared. A retention of 0 is for ever.
+// memoryOf is a store of identities, each with a V, as it is declared. A retention of 0 is for ever.
 type memoryOf[V any] struct {
 	name      string
 	codec     schemas.Codec[V]
@@ -45,39 +35,48 @@ func (m memoryOf[V]) store() topology.AnyStore {
 	return m.retained()
 }
 
-func (m memoryOf[V]) in(t *topology.Setup) memory[V] {
+func (m memoryOf[V]) in(t *topology.Setup) *memory[V] {
 	if m.retention == 0 {
-		return &forever[V]{m.forever().In(t)}
+		return &memory[V]{forever: m.forever().In(t)}
 	}
-	return &retained[V]{m.retained().In(t)}
+	return &memory[V]{retained: m.retained().In(t), forgets: true}
 }
 
-type forever[V any] struct{ store state.KeyValue[string, V] }
+// memory is such a store of one task. It is one type for both kinds, because a call through an interface would cost
+// every record more than the branch.
+type memory[V any] struct {
+	forever  state.KeyValue[string, V]
+	retained state.Dedupe[string, V]
+	forgets  bool
+}
 
-func (m *forever[V]) putIfAbsent(id string, v V, _ int64) (V, state.Presence, error) {
-	existing, present, err := m.store.PutIfAbsent(id, v)
+// putIfAbsent keeps v under id, unless something is there already, or the time is too old to know.
+func (m *memory[V]) putIfAbsent(id string, v V, ms int64) (existing V, p state.Presence, err error) {
+	if m.forgets {
+		remembered, p, err := m.retained.PutIfAbsent(id, v, ms)
+		return remembered.Value, p, err
+	}
+	existing, present, err := m.forever.PutIfAbsent(id, v)
 	if present {
 		return existing, state.Present, err
 	}
 	return existing, state.Absent, err
 }
 
-func (m *forever[V]) update(id string, v V) error { return m.store.Put(id, v) }
-func (m *forever[V]) remove(id string) error      { return m.store.Delete(id) }
-
-type retained[V any] struct{ store state.Dedupe[string, V] }
-
-func (m *retained[V]) putIfAbsent(id string, v V, ms int64) (V, state.Presence, error) {
-	existing, p, err := m.store.PutIfAbsent(id, v, ms)
-	return existing.Value, p, err
+// update replaces what is there.
+func (m *memory[V]) update(id string, v V) error {
+	if m.forgets {
+		_, err := m.retained.Update(id, v)
+		return err
+	}
+	return m.forever.Put(id, v)
 }
 
-func (m *retained[V]) update(id string, v V) error {
-	_, err := m.store.Update(id, v)
-	return err
-}
-
-func (m *retained[V]) remove(id string) error {
-	_, err := m.store.Delete(id)
-	return err
+// remove forgets what is there.
+func (m *memory[V]) remove(id string) error {
+	if m.forgets {
+		_, err := m.retained.Delete(id)
+		return err
+	}
+	return m.forever.Delete(id)
 }

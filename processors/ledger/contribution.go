@@ -48,7 +48,7 @@ type Posting struct {
 
 // same reports whether q says the same as p. The timestamp is the delivery's, and that p was reversed was said by
 // another contribution.
-func (p Posting) same(q Posting) bool {
+func (p *Posting) same(q *Posting) bool {
 	return p.Corrects == q.Corrects && p.Reverses == q.Reverses && slices.Equal(p.Amounts, q.Amounts)
 }
 

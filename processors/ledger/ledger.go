@@ -178,11 +178,11 @@ func (h *handler[K, V]) handle(c *topology.Context, r topology.Record[K, V]) err
 			return err
 		}
 	}
-	if err := h.check(contribution); err != nil {
+	if err := h.check(&contribution); err != nil {
 		return err
 	}
 	if contribution.Reverses != "" {
-		return h.reverse(c, r, contribution)
+		return h.reverse(c, &r, contribution)
 	}
 	posting := Posting{
 		Amounts: contribution.Amounts, Timestamp: r.Timestamp, Corrects: contribution.Corrects,
@@ -193,7 +193,7 @@ func (h *handler[K, V]) handle(c *topology.Context, r topology.Record[K, V]) err
 	case err != nil:
 		return err
 	case seen:
-		return h.again(c, r, contribution.ID, first, posting)
+		return h.again(c, &r, contribution.ID, &first, &posting)
 	case contribution.Corrects != "":
 		corrected := ContributionKey[K]{Ledger: r.Key, ID: contribution.Corrects}
 		if _, known, err := h.contributions.Get(corrected); err != nil {
@@ -202,12 +202,12 @@ func (h *handler[K, V]) handle(c *topology.Context, r topology.Record[K, V]) err
 			return topology.Fail(topology.Validation, errCorrects)
 		}
 	}
-	return h.add(c, r, contribution.ID, contribution.Amounts)
+	return h.add(c, &r, contribution.ID, contribution.Amounts)
 }
 
 // again is what becomes of a contribution whose id the ledger has.
 func (h *handler[K, V]) again(
-	c *topology.Context, r topology.Record[K, V], id string, first, posting Posting,
+	c *topology.Context, r *topology.Record[K, V], id string, first, posting *Posting,
 ) error {
 	switch {
 	case len(first.Amounts) != len(h.columns):
@@ -217,13 +217,13 @@ func (h *handler[K, V]) again(
 		if err := h.tell(c, r.Key, "duplicates", id, "", 0); err != nil {
 			return err
 		}
-		return h.duplicate(c, r)
+		return h.duplicate(c, *r)
 	}
 	return h.dispute(c, r, id, errConflict)
 }
 
 // dispute is what becomes of a contribution that contradicts what the ledger has.
-func (h *handler[K, V]) dispute(c *topology.Context, r topology.Record[K, V], id string, why schemas.Reason) error {
+func (h *handler[K, V]) dispute(c *topology.Context, r *topology.Record[K, V], id string, why schemas.Reason) error {
 	if !h.routesConflicts {
 		return topology.Fail(topology.Conflict, why)
 	}
@@ -231,10 +231,10 @@ func (h *handler[K, V]) dispute(c *topology.Context, r topology.Record[K, V], id
 	if err := h.tell(c, r.Key, "conflicts", id, why, 0); err != nil {
 		return err
 	}
-	return h.conflict(c, r)
+	return h.conflict(c, *r)
 }
 
-func (h *handler[K, V]) check(contribution Contribution) error {
+func (h *handler[K, V]) check(contribution *Contribution) error {
 	if err := identity.CheckID(contribution.ID); err != nil {
 		return err
 	}
@@ -254,7 +254,7 @@ func (h *handler[K, V]) check(contribution Contribution) error {
 }
 
 // checkNamed looks at the contribution that another one names.
-func checkNamed(contribution Contribution) error {
+func checkNamed(contribution *Contribution) error {
 	named := contribution.Corrects
 	if contribution.Reverses != "" {
 		if named != "" {
@@ -273,7 +273,7 @@ func checkNamed(contribution Contribution) error {
 
 // add brings a contribution that was just posted into the balance. If it fails, the posting is undone with
 // the record.
-func (h *handler[K, V]) add(c *topology.Context, r topology.Record[K, V], id string, amounts []int64) error {
+func (h *handler[K, V]) add(c *topology.Context, r *topology.Record[K, V], id string, amounts []int64) error {
 	sum, has, err := h.balances.Get(r.Key)
 	switch {
 	case err != nil:
@@ -301,7 +301,7 @@ func (h *handler[K, V]) add(c *topology.Context, r topology.Record[K, V], id str
 			return err
 		}
 	}
-	return h.change(c, topology.WithValue(r, Balance{
+	return h.change(c, topology.WithValue(*r, Balance{
 		Count: sum.Count, Amounts: sum.Amounts, Contribution: id,
 	}))
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // reverse is what becomes of a contribution that takes another one back.
-func (h *handler[K, V]) reverse(c *topology.Context, r topology.Record[K, V], contribution Contribution) error {
+func (h *handler[K, V]) reverse(c *topology.Context, r *topology.Record[K, V], contribution Contribution) error {
 	posting := Posting{Amounts: contribution.Amounts, Timestamp: r.Timestamp, Reverses: contribution.Reverses}
 	key := ContributionKey[K]{Ledger: r.Key, ID: contribution.ID}
 	reversedKey := ContributionKey[K]{Ledger: r.Key, ID: contribution.Reverses}
@@ -21,7 +21,7 @@ func (h *handler[K, V]) reverse(c *topology.Context, r topology.Record[K, V], co
 		if posting.Amounts == nil {
 			posting.Amounts = first.Amounts // they follow from what is reversed
 		}
-		return h.again(c, r, contribution.ID, first, posting)
+		return h.again(c, r, contribution.ID, &first, &posting)
 	}
 	reversed, known, err := h.contributions.Get(reversedKey)
 	switch {
