@@ -39,6 +39,8 @@ type node struct {
 	rekeyed *node
 	// windows says what windows the node makes; empty if it makes none.
 	windows string
+	// horizon is nil if the node has declared none.
+	horizon *Horizon
 
 	// topic is what a source reads or a sink writes.
 	topic topicRef

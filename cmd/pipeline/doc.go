@@ -23,10 +23,13 @@
 // changelogs and repartition topics are found by it. Topics are written in the same transaction as
 // everything else. What is optional has a question mark.
 //
-//	dedupe   name, id, duplicates?, conflicts?
+//	dedupe   name, id, duplicates?, conflicts?, retain?, longer_topics?, late?, globally?
 //	         The first record with an id goes on. Later ones with the same payload are duplicates, those
-//	         with another one are conflicts; without a topic for them duplicates end and conflicts fail. See
-//	         package processors/inbox.
+//	         with another one are conflicts; without a topic for them duplicates end and conflicts fail. retain,
+//	         such as 168h, forgets ids by the time of the records, and is at least as long as the source topic
+//	         keeps them (longer_topics: refuse, or tolerate); late gets records that are older than what is
+//	         remembered, which fail without it. globally: true finds ids under any key. See package
+//	         processors/inbox.
 //	filter   name, where
 //	         Records for which where is true go on.
 //	map      name, value
@@ -37,12 +40,13 @@
 //	         or accept, for a record before which versions are missing; sparse: true if versions are not
 //	         dense. stale gets records that came too late, gaps_into those that revealed a gap. See package
 //	         processors/projection.
-//	ledger   name, id, amounts, into, corrects?, conflicts?
+//	ledger   name, id, amounts, into, corrects?, reverses?, conflicts?
 //	         Sums for each key, in which every contribution id counts once. amounts are names with integer
 //	         expressions. into gets every new balance as {"count": 2, "amounts": {"amount": 7},
-//	         "contribution": "c2"}. corrects names the contribution that this one reverses or adjusts, ""
-//	         or null if there is none. conflicts gets records with a known id and other amounts; without it
-//	         they fail. See package processors/ledger.
+//	         "contribution": "c2"}. corrects names the contribution that this one adjusts, and reverses the
+//	         one that it takes back, whatever its amounts are; "" or null if there is none. conflicts gets
+//	         records with a known id that say something else; without it they fail. See package
+//	         processors/ledger.
 //	rekey    name, key
 //	         Records get another key and go to the partition of it, through a topic of their own.
 //	sink     topic

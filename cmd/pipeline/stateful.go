@@ -101,22 +101,23 @@ func optional(d *document) value {
 }
 
 type post struct {
-	name         string
-	id, corrects *expression
-	columns      []string
-	amounts      []*expression
-	changes      branch
-	conflicts    branch
+	name                   string
+	id, corrects, reverses *expression
+	columns                []string
+	amounts                []*expression
+	changes                branch
+	conflicts              branch
 }
 
 // columnPattern is the ledger's, which knows no places.
 var columnPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
 func readLedger(r *reader, v yamldoc.Value) step {
-	m := v.Mapping("name", "id", "amounts", "corrects", "into", "conflicts")
+	m := v.Mapping("name", "id", "amounts", "corrects", "reverses", "into", "conflicts")
 	s := post{name: r.name(m, "-contributions", "-balances")}
 	s.id = r.compile(m.Required("id"), "id", wantString)
 	s.corrects = r.compile(m.Optional("corrects"), "corrects", wantStringOrNull)
+	s.reverses = r.compile(m.Optional("reverses"), "reverses", wantStringOrNull)
 	amounts := m.Required("amounts")
 	entries := amounts.Mapping().Entries()
 	if amounts.IsEmptyMapping() {
@@ -154,6 +155,11 @@ func (p post) contribution(r record) (ledger.Contribution, error) {
 	if p.corrects != nil {
 		if c.Corrects, err = p.corrects.TextOrNull(&r); err != nil {
 			return c, err
+		}
+	}
+	if p.reverses != nil {
+		if c.Reverses, err = p.reverses.TextOrNull(&r); err != nil || c.Reverses != "" {
+			return c, err // the amounts follow from what is reversed
 		}
 	}
 	c.Amounts = make([]int64, len(p.amounts))
