@@ -51,16 +51,16 @@ func ExampleLatest() {
 		return
 	}
 	for _, r := range rows {
-		fmt.Printf("%s %+v\n", r.Key, r.Value)
+		fmt.Printf("%s version %d: %+v\n", r.Key, r.Value.Version, r.Value.Value)
 	}
 	for _, c := range d.Counts() {
 		fmt.Println(c.Outcome, c.N)
 	}
 	// Output:
-	// parcel-7 {Version:1 Deleted:false Value:{Place:Bern Stops:1}}
-	// parcel-7 {Version:2 Deleted:false Value:{Place:Basel Stops:2}}
-	// parcel-7 {Version:3 Deleted:false Value:{Place:Lyon Stops:3}}
-	// parcel-7 {Version:4 Deleted:false Value:{Place:Paris Stops:4}}
+	// parcel-7 version 1: {Place:Bern Stops:1}
+	// parcel-7 version 2: {Place:Basel Stops:2}
+	// parcel-7 version 3: {Place:Lyon Stops:3}
+	// parcel-7 version 4: {Place:Paris Stops:4}
 	// applied 4
 	// dead-letter-validation 1
 	// stale 1
