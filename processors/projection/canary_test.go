@@ -67,11 +67,17 @@ func TestNoPayloadInWaiting(t *testing.T) {
 		"panic": {events: []string{"2", "1"}, fold: func([]string, bool, event) ([]string, error) {
 			panic(codectest.Canary)
 		}},
-		"damaged queue":    {events: []string{"3"}, queue: codectest.Canary},
-		"damaged record":   {events: []string{"1"}, queue: queueOfOne, record: codectest.Canary},
-		"other version":    {events: []string{"1"}, queue: queueOfOne, record: "\x02" + codectest.Canary},
-		"damaged headers":  {events: []string{"1"}, queue: queueOfOne, record: "\x01\x00" + nines + "\x00\x00\x00\x09" + codectest.Canary},
-		"null with a rest": {events: []string{"1"}, queue: queueOfOne, record: "\x01\x01" + nines + "\x00\x00\x00\x00" + codectest.Canary},
+		"damaged queue":  {events: []string{"3"}, queue: codectest.Canary},
+		"damaged record": {events: []string{"1"}, queue: queueOfOne, record: codectest.Canary},
+		"other version":  {events: []string{"1"}, queue: queueOfOne, record: "\x02" + codectest.Canary},
+		"damaged headers": {
+			events: []string{"1"}, queue: queueOfOne,
+			record: "\x01\x00" + nines + "\x00\x00\x00\x09" + codectest.Canary,
+		},
+		"null with a rest": {
+			events: []string{"1"}, queue: queueOfOne,
+			record: "\x01\x01" + nines + "\x00\x00\x00\x00" + codectest.Canary,
+		},
 	}
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {

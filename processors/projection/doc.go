@@ -4,6 +4,9 @@
 //	accounts := projection.Latest(events, "accounts", version, fold, schemas.JSON[Account]())
 //	accounts.Changes().Into(Accounts)
 //
+// Records can wait for those before them ([ParkGaps]), and the next definition of a projection can be built
+// beside the old one and take its place ([Choose]).
+//
 // # Contract
 //
 // The version of a record is compared with that of the row of its key:
@@ -86,8 +89,29 @@
 //
 // What fold computes is the definition of the projection, and [DefinitionVersion] numbers it; every row has
 // the number. Rows that another definition wrote are refused with an error of class Config, which stops the
-// task: the two would mix. A next definition is built beside the old one, under another application id or
-// another name, from the beginning of the topic.
+// task: the two would mix. So a next definition is built beside the old one, and takes its place in steps:
+//
+//  1. Build. The next definition is a projection of its own, with a store of its own, and reads the topic from
+//     the beginning: the topology with [DefinitionVersion] raised under another application id
+//     (topology.Topology.WithApplication), whose changes go to another topic. A projection of another name in
+//     the same topology does where the topology is new, or where fold needs no history.
+//  2. Verify. [Choose] reads the rows of both, passes on those of the active one alone, and keeps the last rows
+//     of each. A command with [Verify] has it compare them: which keys are missing in the next definition, are
+//     behind, or are deleted in one of them alone.
+//  3. Switch. A command with [Switch] compares them again, in its transaction, and refuses if a key is missing,
+//     behind or contrary; who knows better forces it. Otherwise the next definition is the active one from
+//     that record on, and every row in which it differs is passed on at once.
+//  4. Roll back, which is a switch the other way. The old definition goes on beside the new one until it is
+//     taken away, and so it has what has come since. It can be taken away once it is not the active one.
+//
+// What was decided is recorded: each command once, under its id, with the comparison. Whoever keeps the last
+// row of each key from Changes has, at any time, the rows of the active definition; a key that it does not have,
+// after a forced switch, stays as it was. Answers are per partition, so a command is written to each of them,
+// and the answer is looked at for each of them. A command that is refused is sent again under another id.
+//
+// A switch passes on all differences of a partition in one unit of work and in one transaction, and compares
+// all rows before: it is meant for what fits into one. Rows of all definitions are kept in the choice beside
+// those of the projections.
 //
 // # Stored form
 //
@@ -117,6 +141,11 @@
 //	               for null), key, value
 //	        rest   value as its codec writes it;
 //	               nothing if null
+//
+// A choice has <name>-rows, with rows as above whose definition is 0, under the encoded record key, escaped
+// and ended as above, and 2 bytes of definition; <name>-answers, with a byte 1 for the format and an
+// [Answer] in JSON under the id of the command; and <name>-active, with the number of the active definition
+// in 8 bytes under the key "active".
 //
 // # Concurrency
 //
