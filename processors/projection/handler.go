@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/internal/identity"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
@@ -22,6 +23,8 @@ type handler[K, V, S any] struct {
 	change topology.Emit[K, Row[S]]
 	skip   topology.Emit[K, Skipped[V]]
 	gap    topology.Emit[K, Gap[V]]
+	store  string
+	log    decision.Log
 
 	appliedCounter, staleCounter, duplicatesCounter, gapsCounter *topology.Counter
 }
@@ -41,9 +44,9 @@ func (h *handler[K, V, S]) handle(c *topology.Context, r topology.Record[K, V]) 
 	if has {
 		switch order := at.compare(old.position()); {
 		case order < 0:
-			return h.skipped(c, r, Stale, at, old)
+			return h.skipped(c, r, Stale, at, old, true)
 		case order == 0:
-			return h.skipped(c, r, Duplicate, at, old)
+			return h.skipped(c, r, Duplicate, at, old, true)
 		}
 	}
 	expected := h.expected(at, old, has)
@@ -59,7 +62,7 @@ func (h *handler[K, V, S]) handle(c *topology.Context, r topology.Record[K, V]) 
 	if err != nil {
 		return err
 	}
-	if err := h.write(c, r, row, expected); err != nil || h.parking == nil {
+	if err := h.write(c, r, old, has, row, expected); err != nil || h.parking == nil {
 		return err
 	}
 	return h.settle(c, r.Key, old, row)
@@ -116,12 +119,21 @@ func (h *handler[K, V, S]) nextRow(
 	return row, err
 }
 
-// write makes row the row of r, which has led to it.
-func (h *handler[K, V, S]) write(c *topology.Context, r topology.Record[K, V], row Row[S], expected int64) error {
+// write makes row, to which r has led, the row of its key.
+func (h *handler[K, V, S]) write(
+	c *topology.Context, r topology.Record[K, V], old Row[S], has bool, row Row[S], expected int64,
+) error {
 	if err := h.rows.Put(r.Key, stored[S]{row: row, definition: h.settings.definition}); err != nil {
 		return err
 	}
 	h.appliedCounter.Inc()
+	reason := ""
+	if row.Version != expected {
+		reason = reasonAccepted
+	}
+	if err := h.decide(c, r, "applied", reason, old, has, row, true); err != nil {
+		return err
+	}
 	if err := h.change(c, topology.WithValue(r, row)); err != nil || row.Version == expected {
 		return err
 	}
@@ -132,15 +144,52 @@ func (h *handler[K, V, S]) write(c *topology.Context, r topology.Record[K, V], r
 }
 
 func (h *handler[K, V, S]) skipped(
-	c *topology.Context, r topology.Record[K, V], outcome Outcome, at position, row Row[S],
+	c *topology.Context, r topology.Record[K, V], outcome Outcome, at position, row Row[S], has bool,
 ) error {
-	counter := h.staleCounter
+	counter, word, reason := h.staleCounter, "stale", ""
 	if outcome == Duplicate {
-		counter = h.duplicatesCounter
+		counter, word = h.duplicatesCounter, "duplicates"
+		if at.compare(row.position()) != 0 || !has {
+			reason = reasonWaits
+		}
 	}
 	counter.Inc()
+	if err := h.decide(c, r, word, reason, row, has, row, has); err != nil {
+		return err
+	}
 	return h.skip(c, topology.WithValue(r, Skipped[V]{
 		Outcome: outcome, Version: at.Version, Applied: row.Version,
 		Incarnation: at.Incarnation, AppliedIncarnation: row.Incarnation, Value: r.Value,
 	}))
+}
+
+// Reasons of decisions whose outcome alone does not say why.
+const (
+	reasonAccepted = "versions are missing before the one of the record, and are not waited for"
+	reasonWaits    = "a record with its version waits"
+)
+
+// decide tells what was decided about r, and the row before and after it.
+func (h *handler[K, V, S]) decide(
+	c *topology.Context, r topology.Record[K, V], outcome, reason string,
+	before Row[S], had bool, after Row[S], has bool,
+) error {
+	if h.log == nil {
+		return nil
+	}
+	row, err := h.rows.EncodeKey(r.Key)
+	if err != nil {
+		return err
+	}
+	// Time and headers are those of r also where it has waited, and another record is at work.
+	d := decision.Decision{
+		Outcome: outcome, Reason: reason, Store: h.store, Row: row, Timestamp: r.Timestamp, Headers: r.Headers,
+	}
+	if had {
+		d.Before = topology.Some(before.Version)
+	}
+	if has {
+		d.After = topology.Some(after.Version)
+	}
+	return h.log(c, d)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/internal/processortest"
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/schemas"
@@ -274,53 +275,6 @@ func TestFailureBehindReleased(t *testing.T) {
 	}
 }
 
-// TestD6Incarnations: a higher incarnation begins anew, with or without the delete of the one before.
-func TestD6Incarnations(t *testing.T) {
-	life := projection.Incarnation(func(r event) (int64, error) {
-		if r.Timestamp == 0 {
-			return 0, schemas.Reason("no life")
-		}
-		return r.Timestamp / 1000, nil
-	})
-	d := newWaiting(t, wide, life)
-	sendAt(d, 10, "1:a", "2:-")
-	sendAt(d, 11, "1:b")
-	sendAt(d, 10, "1:a", "3:x")
-	sendAt(d, 11, "2:c")
-	d.Want("changes", `{"version":1,"incarnation":10,"value":["a"]}`,
-		`{"version":2,"incarnation":10,"deleted":true,"value":null}`, `{"version":1,"incarnation":11,"value":["b"]}`,
-		`{"version":2,"incarnation":11,"value":["b","c"]}`)
-	d.WantCounts("texts.applied=4 texts.stale=2")
-	// The next life reveals a gap in itself alone; what waits for an earlier one becomes stale.
-	sendAt(d, 11, "4:z")
-	sendAt(d, 12, "2:e")
-	d.Want("repairs", `{"from":3,"to":3,"incarnation":11}`, `{"from":1,"to":1,"incarnation":12}`)
-	sendAt(d, 12, "1:d")
-	d.Want("changes", `{"version":1,"incarnation":12,"value":["d"]}`, `{"version":2,"incarnation":12,"value":["d","e"]}`)
-	noneWaits(t, d)
-	if n := d.Count("texts", "stale"); n != 3 {
-		t.Errorf("%d records are stale", n)
-	}
-	d.Pipe("events", "k", `"a"`, topologytest.Header("version", "1"), topologytest.At(time.UnixMilli(0)))
-	d.WantDeadLetter("texts", topology.Validation, "no life")
-}
-
-// TestD6IncarnationWithoutFirst: the first record of an incarnation is applied whatever its version is.
-func TestD6IncarnationWithoutFirst(t *testing.T) {
-	d := newRouted(t, false, projection.Incarnation(func(r event) (int64, error) { return -r.Timestamp, nil }))
-	at := func(ms int64) topologytest.PipeOption { return topologytest.At(time.UnixMilli(ms)) }
-	for i, ms := range []int64{3, 3, 2, 3} {
-		d.Pipe("events", "k", fmt.Sprintf("%q", fmt.Sprint(i)), topologytest.Header("version", fmt.Sprint(9+i)), at(ms))
-	}
-	d.Want("changes", `{"version":9,"incarnation":-3,"value":["0"]}`, `{"version":10,"incarnation":-3,"value":["0","1"]}`,
-		`{"version":11,"incarnation":-2,"value":["2"]}`)
-	d.WantCounts("texts.applied=3 texts.stale=1")
-	if got := hex.EncodeToString([]byte(d.Rows("texts", 0)["k"])); got !=
-		"01"+"0001"+"02"+"000000000000000b"+"fffffffffffffffe"+hex.EncodeToString([]byte(`["2"]`)) {
-		t.Errorf("the row is %s", got)
-	}
-}
-
 // TestD4TimeDecidesNothing: the same versions give the same row whatever the timestamps say.
 func TestD4TimeDecidesNothing(t *testing.T) {
 	want := ""
@@ -362,68 +316,27 @@ func TestGoldenWaiting(t *testing.T) {
 	}
 }
 
-func TestParkingMistakes(t *testing.T) {
-	from := func(b *topology.Builder) textStream { return topology.From(b, eventsTopic) }
-	bad := projection.Limits{Records: 0, WallClock: time.Microsecond, Then: 7}
-	for want, opts := range map[string][]projection.Option{
-		"OnGap, ParkGaps and RepairGaps contradict each other": {
-			projection.ParkGaps(textCodec, wide), projection.OnGap(projection.FailFast)},
-		"Sparse contradicts FirstVersion": {projection.Sparse(), projection.FirstVersion(1)},
-		"ParkGaps: Limits.Records is 0; it takes at least 1\na time in Limits is 1µs; it takes whole milliseconds, or 0\n" +
-			"Limits.Then: gap-policy(7) is no policy": {projection.ParkGaps(textCodec, bad)},
-		"RepairGaps: Limits has neither StreamTime nor WallClock": {
-			projection.RepairGaps(textCodec, projection.Limits{Records: 1})},
-		"ParkGaps: the codec is nil":               {projection.ParkGaps[text](nil, wide)},
-		"the codec of the records that wait is a ": {projection.ParkGaps(schemas.Int64(), wide)},
-		"Incarnation: the function is nil":         {projection.Incarnation[string, text](nil)},
-		"Incarnation is a func": {projection.Incarnation(func(topology.Record[string, int64]) (int64, error) {
-			return 0, nil
-		})},
-	} {
-		processortest.WantMistakes(t, func(b *topology.Builder) int {
-			projection.Latest(from(b), "texts", version, appendText, listCodec, opts...)
-			return processortest.Above()
-		}, want)
-	}
-	for want, use := range map[string]func(p texts){
-		"Parked is used, but no record waits":       func(p texts) { p.Parked() },
-		"Abandoned is used, but no record waits":    func(p texts) { p.Abandoned() },
-		"Repairs is used, but nothing is asked for": func(p texts) { p.Repairs() },
-	} {
-		processortest.WantMistakes(t, func(b *topology.Builder) int {
-			p := projection.Latest(from(b), "texts", version, appendText, listCodec)
-			line := processortest.Above()
-			use(p)
-			return line
-		}, want)
-	}
-	processortest.WantMistakes(t, func(b *topology.Builder) int {
-		p := projection.Latest(from(b), "texts", version, appendText, listCodec, projection.ParkGaps(textCodec, wide))
-		line := processortest.Above()
-		p.Gaps()
-		return line
-	}, "Gaps is used, but no gap is accepted; Limits.Then does it with AcceptLatest")
-}
-
-// TestWaitingMustBeUsed: a projection that could lose what it abandons does not open.
-func TestWaitingMustBeUsed(t *testing.T) {
-	for want, opt := range map[string]projection.Option{
-		"nothing uses Abandoned": projection.ParkGaps(textCodec, wide),
-		"nothing uses Repairs":   projection.RepairGaps(textCodec, wide),
-	} {
-		b := topology.NewBuilder("app", topology.DeadLetters("dead"))
-		p := projection.Latest(topology.From(b, eventsTopic), "texts", version, appendText, listCodec, opt)
-		if strings.Contains(want, "Repairs") {
-			p.Abandoned().Filter("end", func(topology.Record[string, projection.Abandoned[text]]) (bool, error) {
-				return false, nil
-			})
-		}
-		top, err := b.Build()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := topologytest.New(top); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("the task opens: %v, want %q", err, want)
-		}
-	}
+// TestDecisions: each outcome is told with its row; what has waited keeps its own time and headers.
+func TestDecisions(t *testing.T) {
+	logTopic := topology.Topic("log", schemas.Bytes(), schemas.String())
+	d := processortest.New(t, func(b *topology.Builder) {
+		topology.MapValues(waiting(b, limits(projection.FailFast)).Decisions(), "log",
+			func(r topology.Record[[]byte, decision.Decision]) (string, error) {
+				v := r.Value
+				of, _ := r.Header("version")
+				return fmt.Sprintf("%s: %s %s %s %v %v %s %d", of, v.Node, v.Outcome, v.Store, v.Before, v.After,
+					v.Reason, r.Timestamp/1000), nil
+			}).Into(logTopic)
+	})
+	const missing = "versions are missing before the one of the record"
+	sendAt(d, 1, "3:c", "3:c")
+	sendAt(d, 2, "1:a", "1:a")
+	sendAt(d, 3, "2:b", "5:e")
+	sendAt(d, 11, "1:a")
+	d.Want("log", "3: texts parked texts {0 false} {0 false} "+missing+" 1",
+		"3: texts duplicates texts {0 false} {0 false} a record with its version waits 1",
+		"1: texts applied texts {0 false} {1 true}  2", "1: texts duplicates texts {1 true} {1 true}  2",
+		"2: texts applied texts {1 true} {2 true}  3", "3: texts applied texts {2 true} {3 true}  1",
+		"5: texts parked texts {3 true} {3 true} "+missing+" 3", "1: texts stale texts {3 true} {3 true}  11",
+		"5: texts abandoned texts {3 true} {3 true} stream-time: "+missing+" 3")
 }

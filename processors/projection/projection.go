@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/internal/declare"
 	"github.com/onceward/onceward/processors/internal/identity"
 	"github.com/onceward/onceward/schemas"
@@ -28,6 +29,7 @@ type Projection[K, V, S any] struct {
 	parked    topology.OutletOf[K, Gap[V]]
 	repairs   topology.OutletOf[K, Repair]
 	abandoned topology.OutletOf[K, Abandoned[V]]
+	decisions decision.Outlet
 }
 
 // Latest declares a projection: a node of that name, with a store of that name.
@@ -79,6 +81,7 @@ func Latest[K, V, S any](
 		parked:    topology.Outlet[K, Gap[V]](node, "parked"),
 		repairs:   topology.Outlet[K, Repair](node, "repairs"),
 		abandoned: topology.Outlet[K, Abandoned[V]](node, "abandoned"),
+		decisions: decision.Declare(node),
 	}
 	node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
 		h := &handler[K, V, S]{
@@ -92,6 +95,8 @@ func Latest[K, V, S any](
 			change:            p.changes.In(t),
 			skip:              p.stale.In(t),
 			gap:               p.gaps.In(t),
+			store:             name,
+			log:               p.decisions.In(t),
 			appliedCounter:    t.Counter("applied"),
 			staleCounter:      t.Counter("stale"),
 			duplicatesCounter: t.Counter("duplicates"),
@@ -192,6 +197,12 @@ func (p Projection[K, V, S]) Repairs() topology.Stream[K, Repair] {
 		p.node.Mistake(errors.New("Repairs is used, but nothing is asked for; RepairGaps does it"))
 	}
 	return p.repairs.Stream()
+}
+
+// Decisions returns the stream of what was decided about each record, for those who keep evidence: that it was
+// applied, was stale or a duplicate, waits, or is abandoned. Whether anything uses it changes nothing else.
+func (p Projection[K, V, S]) Decisions() topology.Stream[[]byte, decision.Decision] {
+	return p.decisions.Stream()
 }
 
 func (p Projection[K, V, S]) needParking(stream string) {

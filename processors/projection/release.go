@@ -43,7 +43,7 @@ func (h *handler[K, V, S]) park(
 		case err != nil:
 			return err
 		case known:
-			return h.skipped(c, r, Duplicate, at, old)
+			return h.skipped(c, r, Duplicate, at, old, has)
 		case full && p.limits.Then == FailFast:
 			return topology.Fail(topology.Validation, errFull)
 		}
@@ -62,6 +62,9 @@ func (h *handler[K, V, S]) park(
 	}
 	q.Records++
 	p.parkedCounter.Inc()
+	if err := h.decide(c, r, "parked", string(errGap), old, has, old, has); err != nil {
+		return err
+	}
 	gap := Gap[V]{Incarnation: at.Incarnation, Expected: expected, Actual: at.Version, Value: r.Value}
 	if err := p.park(c, topology.WithValue(r, gap)); err != nil {
 		return err
@@ -169,10 +172,10 @@ func (h *handler[K, V, S]) applyParked(
 	switch class := topology.ClassOf(err); {
 	case err == nil:
 		h.parking.releasedCounter.Inc()
-		return row, true, h.write(c, r, row, expected)
+		return row, true, h.write(c, r, old, has, row, expected)
 	case class == topology.Conflict || class == topology.Validation || class == topology.Poison:
 		message := class.String() + ": " + (&topology.Failure{Err: err}).Reason()
-		return old, false, h.abandon(c, r, key.At, expected, Failed, message)
+		return old, false, h.abandon(c, r, old, has, key.At, expected, Failed, message)
 	default:
 		return row, false, err
 	}
@@ -207,7 +210,7 @@ func (h *handler[K, V, S]) dropPassed(c *topology.Context, key K, row Row[S], q 
 			return q, err
 		}
 		q.Records--
-		if err := h.skipped(c, recordOf(key, pair.Value), Stale, pair.Key.At, row); err != nil {
+		if err := h.skipped(c, recordOf(key, pair.Value), Stale, pair.Key.At, row, true); err != nil {
 			return q, err
 		}
 	}
@@ -216,9 +219,13 @@ func (h *handler[K, V, S]) dropPassed(c *topology.Context, key K, row Row[S], q 
 
 // abandon hands a record over that was taken out of the queue.
 func (h *handler[K, V, S]) abandon(
-	c *topology.Context, r topology.Record[K, V], at position, expected int64, reason Reason, message string,
+	c *topology.Context, r topology.Record[K, V], row Row[S], has bool, at position, expected int64,
+	reason Reason, message string,
 ) error {
 	h.parking.abandonedCounter.Inc()
+	if err := h.decide(c, r, "abandoned", reason.String()+": "+message, row, has, row, has); err != nil {
+		return err
+	}
 	return h.parking.abandon(c, topology.WithValue(r, Abandoned[V]{
 		Reason: reason, Message: message, Incarnation: at.Incarnation, Expected: expected, Actual: at.Version,
 		Value: r.Value,
@@ -295,9 +302,8 @@ func (h *handler[K, V, S]) giveUp(c *topology.Context, key K, q queue, reason Re
 		if err := h.parking.records.Delete(pair.Key); err != nil {
 			return err
 		}
-		at := pair.Key.At
-		err := h.abandon(c, recordOf(key, pair.Value), at, h.expected(at, old, has), reason, string(errGap))
-		if err != nil {
+		r, at := recordOf(key, pair.Value), pair.Key.At
+		if err := h.abandon(c, r, old, has, at, h.expected(at, old, has), reason, string(errGap)); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/internal/declare"
 	"github.com/onceward/onceward/processors/internal/identity"
 	"github.com/onceward/onceward/schemas"
@@ -42,6 +43,7 @@ type Guarded[K, V any, S ~string] struct {
 	facts      topology.StoreOf[FactKey[K], Fact[S]]
 	accepted   topology.OutletOf[K, V]
 	recorded   topology.OutletOf[K, Fact[S]]
+	decisions  decision.Outlet
 	// routes is shared by all copies, because Refused adds to it.
 	routes *[]route[K, V, S]
 }
@@ -77,6 +79,7 @@ func Guard[K, V any, S ~string](
 	g.node = declare.Node(s, name, &set.Common, stores...)
 	g.accepted = topology.Outlet[K, V](g.node, "accepted")
 	g.recorded = topology.Outlet[K, Fact[S]](g.node, "facts")
+	g.decisions = decision.Declare(g.node)
 	machineRules := rulesOf(machine, set.versioned)
 	g.node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
 		h := &handler[K, V, S]{
@@ -87,6 +90,8 @@ func Guard[K, V any, S ~string](
 			facts:           g.facts.In(t),
 			accept:          g.accepted.In(t),
 			record:          g.recorded.In(t),
+			store:           g.aggregates.Name(),
+			log:             g.decisions.In(t),
 			acceptedCounter: t.Counter("accepted"),
 		}
 		for r := Duplicate; r <= Corruption; r++ {
@@ -135,6 +140,12 @@ func (g Guarded[K, V, S]) Refused(refusals ...Refusal) topology.Stream[K, Refuse
 	return outlet.Stream()
 }
 
+// Decisions returns the stream of what was decided about each transition, for those who keep evidence. Whether
+// anything uses it changes nothing else.
+func (g Guarded[K, V, S]) Decisions() topology.Stream[[]byte, decision.Decision] {
+	return g.decisions.Stream()
+}
+
 // AggregateStore returns the store of the aggregates, for queries and tests.
 func (g Guarded[K, V, S]) AggregateStore() topology.StoreOf[K, Aggregate[S]] { return g.aggregates }
 
@@ -152,6 +163,8 @@ type handler[K, V any, S ~string] struct {
 
 	accept          topology.Emit[K, V]
 	record          topology.Emit[K, Fact[S]]
+	store           string
+	log             decision.Log
 	acceptedCounter *topology.Counter
 	refusals        [Corruption + 1]struct {
 		counter *topology.Counter
@@ -225,6 +238,9 @@ func (h *handler[K, V, S]) enter(
 		return err
 	}
 	h.acceptedCounter.Inc()
+	if err := h.decide(c, r.Key, t, "accepted", "", at.Version, fact.Version); err != nil {
+		return err
+	}
 	fact.ID = t.ID
 	if err := h.record(c, topology.WithValue(r, fact)); err != nil {
 		return err
@@ -240,6 +256,9 @@ func (h *handler[K, V, S]) refuse(
 		return topology.Fail(refusals[refusal].class, schemas.Reason(refusal.String()+": "+reason))
 	}
 	to.counter.Inc()
+	if err := h.decide(c, r.Key, t, refusal.String(), reason, at.Version, at.Version); err != nil {
+		return err
+	}
 	refused := Refused[S, V]{
 		Refusal: refusal, Reason: reason, Transition: t, State: at.State, Version: at.Version, Value: r.Value,
 	}
@@ -249,4 +268,25 @@ func (h *handler[K, V, S]) refuse(
 		}
 	}
 	return nil
+}
+
+// decide tells what was decided about t. Version 0 is no aggregate.
+func (h *handler[K, V, S]) decide(
+	c *topology.Context, key K, t Transition[S], outcome, reason string, before, after int64,
+) error {
+	if h.log == nil {
+		return nil
+	}
+	row, err := h.aggregates.EncodeKey(key)
+	if err != nil {
+		return err
+	}
+	d := decision.Decision{Outcome: outcome, Reason: reason, Store: h.store, Row: row, Subject: t.ID}
+	if before != 0 {
+		d.Before = topology.Some(before)
+	}
+	if after != 0 {
+		d.After = topology.Some(after)
+	}
+	return h.log(c, d)
 }

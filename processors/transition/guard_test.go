@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/internal/processortest"
 	"github.com/onceward/onceward/processors/transition"
 	"github.com/onceward/onceward/schemas"
@@ -367,4 +368,29 @@ func TestDamage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDecisions: each outcome is told with its row, whether it is routed or not, and one that fails is not.
+func TestDecisions(t *testing.T) {
+	logTopic := topology.Topic("log", schemas.Bytes(), schemas.String())
+	d := processortest.New(t, func(b *topology.Builder) {
+		g := transition.Guard(topology.From(b, askTopic), "orders", orders, read)
+		g.Refused(transition.OutOfOrder).Filter("end", func(topology.Record[string, refused]) (bool, error) {
+			return false, nil
+		})
+		topology.MapValues(g.Decisions(), "log", func(r topology.Record[[]byte, decision.Decision]) (string, error) {
+			v := r.Value
+			return fmt.Sprint(v.Node, " ", v.Outcome, " ", v.Store, " ", v.Subject, v.Before, v.After, v.Reason != ""), nil
+		}).Into(logTopic)
+	})
+	send(d, place, place, ship, pay, Ask{ID: "x", From: Placed, To: Paid})
+	const node = "orders "
+	got := d.Want("log", node+"accepted orders-aggregates t1{0 false} {1 true} false",
+		node+"duplicate orders-aggregates t1{1 true} {1 true} true",
+		node+"out-of-order orders-aggregates t3{1 true} {1 true} true",
+		node+"accepted orders-aggregates t2{1 true} {2 true} false")
+	if string(got[0].Key) != "k" {
+		t.Errorf("the row is %q", got[0].Key)
+	}
+	d.Want("dead", `{"id":"x","from":"placed","to":"paid","version":0}`)
 }
