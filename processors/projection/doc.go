@@ -66,6 +66,13 @@
 // task tries again or stops. And all that one record releases is one unit of work, and goes into one
 // transaction: Limits.Records bounds it.
 //
+// A projection whose ParkGaps is taken away again does not know any more what waits: nothing should, by then.
+//
+// # Replay
+//
+// The same records over an empty store give the same rows. Over a store that is kept, what was applied is stale
+// or a duplicate, and changes nothing; what has failed or was abandoned gets another chance.
+//
 // # Versions
 //
 // A version is a number that the source gives to a change of the aggregate: the aggregate's version, a

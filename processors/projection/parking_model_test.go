@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/processors/internal/processortest"
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/topologytest"
 )
 
 // parkingModel is what a projection with limits does with the records of one key.
@@ -315,4 +316,67 @@ func TestAnyOrderNeedsRoom(t *testing.T) {
 	if !found {
 		t.Error("a queue with room for one record passes")
 	}
+}
+
+// TestD1VersionsMoveForward: a row has the version that was applied last, and never an earlier position than
+// before, whatever the reaction to gaps is.
+func TestD1VersionsMoveForward(t *testing.T) {
+	few := limits(projection.AcceptLatest)
+	few.Records = 2
+	for name, declare := range map[string]func(b *topology.Builder) texts{
+		"fail fast":     func(b *topology.Builder) texts { return routed(b, false) },
+		"accept latest": func(b *topology.Builder) texts { return routed(b, true, projection.OnGap(projection.AcceptLatest)) },
+		"sparse":        func(b *topology.Builder) texts { return routed(b, false, projection.Sparse()) },
+		"wait":          func(b *topology.Builder) texts { return waiting(b, few) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) {
+				var p texts
+				d := processortest.New(t, func(b *topology.Builder) { p = declare(b) })
+				store, err := topologytest.Store(d.Driver, p.Store(), 0)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				last := row{Version: -100}
+				for _, step := range deliveries.Draw(rt, "history") {
+					send(d, fmt.Sprintf("%d:%s", step.Version, step.Text))
+					var applied row
+					for _, r := range d.Take("changes") {
+						if err := json.Unmarshal(r.Value, &applied); err != nil {
+							rt.Fatal(err)
+						}
+						if applied.Version <= last.Version {
+							rt.Fatalf("version %d is applied behind version %d", applied.Version, last.Version)
+						}
+						last = applied
+					}
+					if now, has, err := store.Get("k"); err != nil || has && now.Version != last.Version {
+						rt.Fatalf("the row is %+v, %v, and version %d was applied last", now, err, last.Version)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestI3Replay: the same records again, over the rows that they have led to, change nothing.
+func TestI3Replay(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		order := rapid.Permutation(versions(rapid.IntRange(1, 10).Draw(rt, "n"))).Draw(rt, "order")
+		d := newWaiting(t, wide)
+		var before map[string]string
+		for pass := range 2 {
+			for _, v := range order {
+				send(d, fmt.Sprintf("%d:%d", v, v))
+			}
+			if rows := d.Rows("texts", 0); pass == 0 {
+				before = rows
+				d.Take("changes")
+			} else if !maps.Equal(rows, before) {
+				rt.Fatalf("the rows are %q, and were %q", rows, before)
+			}
+		}
+		d.Want("changes")
+		noneWaits(t, d)
+	})
 }

@@ -58,6 +58,12 @@
 // stale is what is said. Only versions tell the two apart: a machine with cycles, whose records can come late
 // or early, wants [Versioned].
 //
+// # Replay
+//
+// The same records over empty stores give the same rows, facts and refusals. Over stores that are kept, what was
+// accepted is a duplicate, and has no second fact; what was refused is judged anew, so a transition that was
+// out of order then may be accepted now, like any that comes again.
+//
 // # Changing a machine
 //
 // States and transitions can be added at any restart. One that is taken away refuses what comes from then on;

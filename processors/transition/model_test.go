@@ -307,3 +307,26 @@ func values(records []topologytest.Raw) []string {
 	}
 	return all
 }
+
+// TestI3Replay: the same records over empty stores have the same outcomes, and over the rows that they have
+// led to no accepted one a second fact.
+func TestI3Replay(t *testing.T) {
+	histories := deliveriesOf(doors, false)
+	rapid.Check(t, func(rt *rapid.T) {
+		history := histories.Draw(rt, "history")
+		var first, again []string
+		one, two := newRouted(t, doors), newRouted(t, doors)
+		for _, step := range history {
+			first = append(first, deliver(one, step))
+			again = append(again, deliver(two, step))
+		}
+		if !slices.Equal(first, again) || !sameRows(rows(one), rows(two)) {
+			rt.Fatalf("the outcomes are %q, and again %q", first, again)
+		}
+		for i, step := range history {
+			if got := deliver(one, step); first[i] == "accepted" && got != "duplicate" {
+				rt.Fatalf("step %d of %+v was accepted, and is %s in the replay", i, history, got)
+			}
+		}
+	})
+}
