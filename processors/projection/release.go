@@ -107,14 +107,10 @@ func (h *handler[K, V, S]) release(c *topology.Context, key K, row Row[S], q que
 			break
 		}
 		q.Records--
-		after, applied, err := h.applyParked(c, next, p, row, true)
-		if err != nil {
+		// If it is refused the row stays, and its version is missing again: the next look ends the loop.
+		if row, _, err = h.applyParked(c, next, p, row, true); err != nil {
 			return err
 		}
-		if !applied {
-			break
-		}
-		row = after
 	}
 	if q.Records == 0 {
 		return h.parking.queues.Delete(key)
