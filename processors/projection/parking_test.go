@@ -340,3 +340,30 @@ func TestDecisions(t *testing.T) {
 		"5: texts parked texts {3 true} {3 true} "+missing+" 3", "1: texts stale texts {3 true} {3 true}  11",
 		"5: texts abandoned texts {3 true} {3 true} stream-time: "+missing+" 3")
 }
+
+// TestClauses: the contract says what becomes of a gap.
+func TestClauses(t *testing.T) {
+	for want, declare := range map[string]func(b *topology.Builder){
+		"one before which versions are missing fails": func(b *topology.Builder) { routed(b, false) },
+		"one before which versions are missing is applied without them": func(b *topology.Builder) {
+			routed(b, false, projection.OnGap(projection.AcceptLatest))
+		},
+		"any higher one is applied": func(b *topology.Builder) { routed(b, false, projection.Sparse()) },
+		"one before which versions are missing waits for them, with at most 100 of its key, 8s of stream time, and they " +
+			"are asked for; after that it is abandoned": func(b *topology.Builder) { waiting(b, limits(projection.FailFast)) },
+	} {
+		b := topology.NewBuilder("app", topology.DeadLetters("dead"))
+		declare(b)
+		top, err := b.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, c := range top.Clauses() {
+			found = found || c.Aspect == topology.OutOfOrder && strings.HasSuffix(c.Text, "; "+want)
+		}
+		if !found || len(top.Clauses()) != 6 {
+			t.Errorf("the clauses are %+v, want %q", top.Clauses(), want)
+		}
+	}
+}

@@ -83,6 +83,7 @@ func Latest[K, V, S any](
 		abandoned: topology.Outlet[K, Abandoned[V]](node, "abandoned"),
 		decisions: decision.Declare(node),
 	}
+	clauses(node, set)
 	node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
 		h := &handler[K, V, S]{
 			version:           version,

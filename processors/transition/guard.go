@@ -80,6 +80,7 @@ func Guard[K, V any, S ~string](
 	g.accepted = topology.Outlet[K, V](g.node, "accepted")
 	g.recorded = topology.Outlet[K, Fact[S]](g.node, "facts")
 	g.decisions = decision.Declare(g.node)
+	clauses(g.node, set)
 	machineRules := rulesOf(machine, set.versioned)
 	g.node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
 		h := &handler[K, V, S]{
