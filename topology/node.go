@@ -39,6 +39,8 @@ type node struct {
 	rekeyed *node
 	// windows says what windows the node makes; empty if it makes none.
 	windows string
+	// clauses are what the node says about itself.
+	clauses []Clause
 	// horizon is nil if the node has declared none.
 	horizon *Horizon
 

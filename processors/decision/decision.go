@@ -39,6 +39,10 @@ type Decision struct {
 	Subject string
 	// Before and After are the versions of the row, where it has versions: what it had, and what it has now.
 	Before, After topology.Option[int64]
+	// Timestamp and Headers are for a decision about a record that the node has kept back and is not processing
+	// now: they become those of the decision's record, where they are not zero and nil. Log takes them out.
+	Timestamp int64
+	Headers   []topology.Header
 }
 
 // Outlet is the way out of a processor's node on which its decisions leave.
@@ -52,7 +56,8 @@ func Declare[K, V any](node *topology.Node[K, V]) Outlet {
 }
 
 // Stream returns the decisions. The key is the row; timestamp, headers and origin are those of the record that
-// was decided about.
+// was decided about. The origin of a record that was kept back is not known any more: it is that of the record
+// in whose turn it was decided about.
 func (o Outlet) Stream() topology.Stream[[]byte, Decision] { return o.out.Stream() }
 
 // A Log emits a decision about the record that the node is processing. Its error is to be returned, like that
@@ -67,7 +72,9 @@ func (o Outlet) In(t *topology.Setup) Log {
 	}
 	node := t.Node()
 	return func(c *topology.Context, d Decision) error {
-		d.Node = node
-		return emit(c, topology.Record[[]byte, Decision]{Key: d.Row, Value: d})
+		r := topology.Record[[]byte, Decision]{Key: d.Row, Timestamp: d.Timestamp, Headers: d.Headers}
+		d.Node, d.Timestamp, d.Headers = node, 0, nil
+		r.Value = d
+		return emit(c, r)
 	}
 }

@@ -49,6 +49,33 @@ func TestDecisionTravelsAsItsRecord(t *testing.T) {
 	}
 }
 
+// TestDecisionAboutKeptRecord: time and headers are those that the processor has kept, and no part of the value.
+func TestDecisionAboutKeptRecord(t *testing.T) {
+	d := processortest.New(t, func(b *topology.Builder) {
+		node := topology.Stateful(topology.From(b, wordsTopic), "judge")
+		out := decision.Declare(node)
+		node.Process(func(t *topology.Setup) (topology.Handler[string, string], error) {
+			log := out.In(t)
+			return func(c *topology.Context, r topology.Record[string, string]) error {
+				return log(c, decision.Decision{
+					Outcome: "kept", Timestamp: 1, Headers: []topology.Header{{Key: "own", Value: []byte("h")}},
+				})
+			}, nil
+		})
+		topology.MapValues(out.Stream(), "text", func(r topology.Record[[]byte, decision.Decision]) (string, error) {
+			if r.Value.Timestamp != 0 || r.Value.Headers != nil {
+				return "", schemas.Reason("the value has the record's own")
+			}
+			return r.Value.Node + " " + r.Value.Outcome, nil
+		}).Into(logTopic)
+	})
+	d.Pipe("words", "k", "v", topologytest.Header("trace", "t"))
+	got := d.Want("log", "judge kept")[0]
+	if got.Timestamp != 1 || len(got.Headers) != 1 || got.Headers[0].Key != "own" {
+		t.Errorf("the decision travels as %+v", got)
+	}
+}
+
 // TestNobodyListens: without a listener there is no Log, and the topology is what it would be without the
 // outlet.
 func TestNobodyListens(t *testing.T) {
