@@ -23,6 +23,9 @@ func readInput[K, V any](g *Graph, n *node, t *TopicOf[K, V], next Emit[K, V]) e
 	if err := g.checkTimestamp(in.Timestamp); err != nil {
 		return g.fail(n, err)
 	}
+	if err := g.setMode(in.Headers); err != nil {
+		return g.fail(n, err)
+	}
 	key, value, err := t.Decode(in.Key, in.Value)
 	if err != nil {
 		return g.fail(n, err)
@@ -121,7 +124,7 @@ func (g *Graph) newDeadLetterSink(topic string) (*sink, error) {
 func writeOutput[K, V any](g *Graph, n *node, s *sink, t *TopicOf[K, V], r *Record[K, V]) error {
 	caller := g.node
 	g.node = n
-	out := Output{Topic: s.topic, Timestamp: r.Timestamp, Headers: r.Headers}
+	out := Output{Topic: s.topic, Timestamp: r.Timestamp, Headers: g.withMode(r.Headers)}
 	var err error
 	if out.Key, err = t.key.encode(&g.arena, r.Key); err != nil {
 		return g.fail(n, &partError{part: "key", err: err})

@@ -27,6 +27,8 @@ type GraphConfig struct {
 	// that is further ahead is a Validation failure, because it would move the stream time and expire what
 	// is not old. 0 means one hour, a negative value means unchecked.
 	MaxFutureTimestamp time.Duration
+	// Mode is the application's. See [Context.Mode].
+	Mode Mode
 }
 
 const maxFutureTimestampDefault = time.Hour
@@ -53,11 +55,15 @@ type Graph struct {
 	// onStreamTime and onWallClock are in the order in which they fire.
 	onStreamTime []*schedule
 	onWallClock  []*schedule
+	// memories are what nodes share, by their descriptions; nil if there are none.
+	memories map[any]any
 
 	// What follows is about the unit at work: a record with the punctuations that it fires, or a punctuation.
 
 	// in is the record. Of a punctuation by the wall clock it has stream time and attempt.
 	in Input
+	// mode is that of the unit.
+	mode Mode
 	// node is the node whose code runs, nil between units.
 	node *node
 	// firing is the schedule whose code runs, nil while a record is handled.
@@ -155,6 +161,7 @@ func (g *Graph) begin(in Input) {
 		in.Attempt = 1
 	}
 	g.in = in
+	g.mode = g.config.Mode
 	g.firing = nil
 	g.failure = nil
 	g.wrote = false
