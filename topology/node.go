@@ -34,6 +34,8 @@ type node struct {
 	parents []*outlet
 	outlets []*outlet
 	stores  []storeInfo
+	// horizon is nil if the node has declared none.
+	horizon *Horizon
 
 	// topic is what a source reads or a sink writes.
 	topic topicRef

@@ -211,6 +211,7 @@ func (in *instance) verify(ctx context.Context) error {
 		case err == nil:
 			in.layout.Store(&layout)
 			in.tellUnassigned()
+			in.tellTolerated()
 			return nil
 		case !wrong:
 			return fmt.Errorf("%w: %w", errNotBegun, err)
@@ -293,6 +294,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		return nil, err
 	}
 	in.tellUnassigned()
+	in.tellTolerated()
 	in.starts = broker.NewStarts(in.cluster, restore.StartsOf(a.topology))
 	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return (*in.layout.Load())[topic].MaxMessageBytes }
 	in.budget = a.newBudget()
@@ -338,6 +340,14 @@ func (in *instance) tellUnassigned() {
 			"remedy", "run the topology under another application id, or copy the topic into one of the new size")
 	}
 	in.app.metrics.Unassigned(unassigned)
+}
+
+// tellTolerated says which inputs keep records for longer than a node knows them again. Who tolerates that has said so in the program,
+// which is not where those who operate it look.
+func (in *instance) tellTolerated() {
+	for _, m := range in.plan.Tolerated() {
+		in.app.log.Warn("an input keeps records for longer than they are known again", "topic", m.Topic, "finding", m.Error())
+	}
 }
 
 // tellChange says when the topology is another one than at the last start on this directory. It is no reason to stop: names tell what
