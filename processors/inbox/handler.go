@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/internal/identity"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
@@ -17,6 +18,7 @@ const HeaderFirstSeen = "onceward.inbox.first-seen"
 const (
 	errConflict = schemas.Reason("the id was seen before with another payload")
 	errLate     = schemas.Reason("the record is older than what the inbox remembers, so nobody knows whether its id was seen")
+	errRepeated = schemas.Reason("the business key was seen before, under another id and with the same payload")
 	errUnstable = schemas.Reason("the function that reads the id returns another one for the same record; " +
 		"an id is a fact of the record, and no random number or time of processing")
 )
@@ -65,6 +67,8 @@ func (p *parts[K, V]) handler(in Inbox[K, V], t *topology.Setup) *handler[K, V] 
 		conflictsCounter:  t.Counter("conflicts"),
 		missingCounter:    t.Counter("missing"),
 		lateCounter:       t.Counter("late"),
+		log:               in.decisions.In(t),
+		name:              in.name,
 	}
 	if p.business != nil {
 		h.guard = &guard[K, V]{key: p.business, claims: p.claims.in(t)}
@@ -94,6 +98,22 @@ type handler[K, V any] struct {
 	routesDuplicates, routesConflicts, routesLate bool
 
 	acceptedCounter, duplicatesCounter, conflictsCounter, missingCounter, lateCounter *topology.Counter
+
+	// log is nil if nobody listens. name is that of the store.
+	log  decision.Log
+	name string
+}
+
+// tell tells of a decision.
+func (h *handler[K, V]) tell(c *topology.Context, outcome, id string, why schemas.Reason) error {
+	if h.log == nil {
+		return nil
+	}
+	d := decision.Decision{Outcome: outcome, Reason: string(why), Subject: id}
+	if id != "" {
+		d.Store, d.Row = h.name, []byte(id)
+	}
+	return h.log(c, d)
 }
 
 func (h *handler[K, V]) handle(c *topology.Context, r topology.Record[K, V]) error {
@@ -126,8 +146,7 @@ func probe[K, V any](id reader[K, V], r topology.Record[K, V], first string) err
 func (h *handler[K, V]) decide(c *topology.Context, r topology.Record[K, V], id string) error {
 	missing := id == "" && h.allowMissing
 	if missing && h.guard == nil {
-		h.missingCounter.Inc()
-		return h.accept(c, r)
+		return h.isMissing(c, r)
 	}
 	if !missing {
 		if err := identity.CheckID(id); err != nil {
@@ -145,9 +164,9 @@ func (h *handler[K, V]) decide(c *topology.Context, r topology.Record[K, V], id 
 		case err != nil:
 			return err
 		case p == state.Present:
-			return h.again(c, r, first, payload)
+			return h.again(c, r, id, first, payload)
 		case p == state.TooLate:
-			return h.tooLate(c, r)
+			return h.tooLate(c, r, id)
 		}
 	}
 	if h.guard != nil || h.archive != nil {
@@ -157,27 +176,33 @@ func (h *handler[K, V]) decide(c *topology.Context, r topology.Record[K, V], id 
 		}
 	}
 	if missing {
-		h.missingCounter.Inc()
-	} else {
-		h.acceptedCounter.Inc()
+		return h.isMissing(c, r)
+	}
+	h.acceptedCounter.Inc()
+	if h.log != nil {
+		if err := h.tell(c, "accepted", id, ""); err != nil {
+			return err
+		}
 	}
 	return h.accept(c, r)
 }
 
 // again is what becomes of a record whose id has a row.
-func (h *handler[K, V]) again(c *topology.Context, r topology.Record[K, V], first Entry, payload [32]byte) error {
+func (h *handler[K, V]) again(
+	c *topology.Context, r topology.Record[K, V], id string, first Entry, payload [32]byte,
+) error {
 	if h.archive != nil {
 		if err := h.archive.expire(c, r.Timestamp); err != nil {
 			return err
 		}
 	}
 	if first.Payload == payload && first.Outcome != Disputed {
-		return h.isDuplicate(c, r, first.FirstSeen)
+		return h.isDuplicate(c, r, id, first.FirstSeen, "")
 	}
 	if !h.routesConflicts {
 		return topology.Fail(topology.Conflict, errConflict)
 	}
-	return h.isConflict(c, r, first.FirstSeen)
+	return h.isConflict(c, r, id, first.FirstSeen, errConflict)
 }
 
 // extras is what business key and archive have to do with a record whose id is new. done says that it was not
@@ -197,7 +222,7 @@ func (h *handler[K, V]) extras(c *topology.Context, r topology.Record[K, V], id 
 				return true, err
 			}
 		}
-		return true, h.tooLate(c, r)
+		return true, h.tooLate(c, r, id)
 	case p == state.Absent:
 	case holder.Payload == entry.Payload:
 		entry.Outcome = Repeated
@@ -221,32 +246,50 @@ func (h *handler[K, V]) extras(c *topology.Context, r topology.Record[K, V], id 
 	}
 	switch entry.Outcome {
 	case Repeated:
-		return true, h.isDuplicate(c, withHeader(r, HeaderFirstID, []byte(holder.ID)), holder.FirstSeen)
+		return true, h.isDuplicate(c, withHeader(r, HeaderFirstID, []byte(holder.ID)), id, holder.FirstSeen, errRepeated)
 	case Disputed:
-		return true, h.isConflict(c, withHeader(r, HeaderFirstID, []byte(holder.ID)), holder.FirstSeen)
+		return true, h.isConflict(c, withHeader(r, HeaderFirstID, []byte(holder.ID)), id, holder.FirstSeen, errBusinessConflict)
 	default:
 		return false, nil
 	}
 }
 
-func (h *handler[K, V]) isDuplicate(c *topology.Context, r topology.Record[K, V], firstSeen int64) error {
+func (h *handler[K, V]) isDuplicate(
+	c *topology.Context, r topology.Record[K, V], id string, firstSeen int64, why schemas.Reason,
+) error {
 	h.duplicatesCounter.Inc()
-	if !h.routesDuplicates {
-		return nil
+	if err := h.tell(c, "duplicates", id, why); err != nil || !h.routesDuplicates {
+		return err
 	}
 	return h.duplicate(c, withFirstSeen(r, firstSeen))
 }
 
-func (h *handler[K, V]) isConflict(c *topology.Context, r topology.Record[K, V], firstSeen int64) error {
+func (h *handler[K, V]) isConflict(
+	c *topology.Context, r topology.Record[K, V], id string, firstSeen int64, why schemas.Reason,
+) error {
 	h.conflictsCounter.Inc()
+	if err := h.tell(c, "conflicts", id, why); err != nil {
+		return err
+	}
 	return h.conflict(c, withFirstSeen(r, firstSeen))
 }
 
-func (h *handler[K, V]) tooLate(c *topology.Context, r topology.Record[K, V]) error {
+func (h *handler[K, V]) isMissing(c *topology.Context, r topology.Record[K, V]) error {
+	h.missingCounter.Inc()
+	if err := h.tell(c, "missing", "", ""); err != nil {
+		return err
+	}
+	return h.accept(c, r)
+}
+
+func (h *handler[K, V]) tooLate(c *topology.Context, r topology.Record[K, V], id string) error {
 	if !h.routesLate {
 		return topology.Fail(topology.Validation, errLate)
 	}
 	h.lateCounter.Inc()
+	if err := h.tell(c, "late", id, errLate); err != nil {
+		return err
+	}
 	return h.late(c, r)
 }
 

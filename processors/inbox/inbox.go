@@ -3,6 +3,7 @@ package inbox
 import (
 	"errors"
 
+	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/internal/declare"
 	"github.com/onceward/onceward/topology"
 )
@@ -18,6 +19,7 @@ type Inbox[K, V any] struct {
 	conflicts  topology.OutletOf[K, V]
 	late       topology.OutletOf[K, V]
 	archived   topology.OutletOf[string, Entry]
+	decisions  decision.Outlet
 }
 
 // Dedupe declares an inbox: a node of that name, with a store of that name. The function id returns the id
@@ -71,6 +73,7 @@ func outletsOf[K, V, NK any](node *topology.Node[NK, V], name string, set *setti
 		duplicates: topology.Outlet[K, V](node, "duplicates"),
 		conflicts:  topology.Outlet[K, V](node, "conflicts"),
 		late:       topology.Outlet[K, V](node, "late"),
+		decisions:  decision.Declare(node),
 	}
 	if set.retention.of > 0 {
 		node.Horizon(set.retention.of, set.retention.tolerated)
@@ -96,6 +99,11 @@ func (i Inbox[K, V]) Conflicts() topology.Stream[K, V] { return i.conflicts.Stre
 // Late returns the stream of the records that are older than what an inbox with [Retain] remembers, unchanged. As
 // long as nothing uses the stream, such a record fails. To an inbox without Retain nothing is late.
 func (i Inbox[K, V]) Late() topology.Stream[K, V] { return i.late.Stream() }
+
+// Decisions returns the stream of what the inbox has decided: one for each record that did not fail.
+func (i Inbox[K, V]) Decisions() topology.Stream[[]byte, decision.Decision] {
+	return i.decisions.Stream()
+}
 
 // Store returns the store of an inbox without [Retain], for queries and tests.
 func (i Inbox[K, V]) Store() topology.StoreOf[string, Entry] { return Store(i.name) }
