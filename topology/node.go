@@ -34,6 +34,8 @@ type node struct {
 	parents []*outlet
 	outlets []*outlet
 	stores  []storeInfo
+	// clauses are what the node says about itself.
+	clauses []Clause
 	// horizon is nil if the node has declared none.
 	horizon *Horizon
 
