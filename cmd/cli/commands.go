@@ -17,10 +17,12 @@ type commands struct {
 	Run      runCommand      `cmd:"" help:"Run a pipeline until a signal ends it."`
 	Demo     demoCommand     `cmd:"" help:"Kill a pipeline again and again, and see that every figure is right."`
 	Describe describeCommand `cmd:"" help:"Show what a pipeline is made of."`
+	Contract contractCommand `cmd:"" help:"Show what those may rely on who feed a pipeline or read from it."`
 	Status   statusCommand   `cmd:"" help:"Show what a running instance on this machine is doing."`
 	Tasks    tasksCommand    `cmd:"" help:"Act on the tasks of a running instance on this machine."`
 
 	State      stateCommand      `cmd:"" help:"Read the state of an instance on this machine, running or not."`
+	Explain    explainCommand    `cmd:"" help:"Show why a row is as it is, from the evidence of the decisions about it."`
 	Verify     verifyCommand     `cmd:"" help:"Compare the state of an instance on this machine with a fresh replay of its changelogs."`
 	Rebuild    rebuildCommand    `cmd:"" help:"Make state anew, from its changelogs or from the inputs."`
 	Adopt      adoptCommand      `cmd:"" help:"Declare that the state belongs to the committed offsets."`
