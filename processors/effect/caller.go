@@ -46,14 +46,12 @@ func declareCaller[K any](
 
 // handle takes the steps of a claim that is known to be committed, because this is its record.
 func (h *caller[K]) handle(c *topology.Context, r topology.Record[[]byte, claim]) error {
-	open, has, err := h.claims.Get(claimKey)
-	switch {
-	case err != nil:
-		return err
-	case !has || !open.same(&r.Value):
-		return nil // it has expired, and is dealt with
-	case open.Opening != h.opening.name:
+	if r.Value.Opening != h.opening.name {
 		return nil // it will expire: nobody knows whether its calls were made
+	}
+	open, has, err := h.claims.Get(h.opening.name)
+	if err != nil || !has || open.Number != r.Value.Number {
+		return err // nothing but an offset that was moved back brings a claim again
 	}
 	began := time.Now()
 	effects, err := h.load(open.Steps)
@@ -64,7 +62,7 @@ func (h *caller[K]) handle(c *topology.Context, r topology.Record[[]byte, claim]
 		// From here on they count as taken, whatever becomes of this round.
 		h.opening.taken, h.opening.outcomes = open.Number, h.take(&open, effects, began)
 	}
-	if err := h.claims.Delete(claimKey); err != nil {
+	if err := h.claims.Delete(open.Opening); err != nil {
 		return err
 	}
 	after := open.At + millis(began)

@@ -146,3 +146,36 @@ func TestClaimThatCameLate(t *testing.T) {
 		t.Errorf("the result is %+v", r)
 	}
 }
+
+// TestNextOpeningGoesOn: what an opening has left waits for its claim, and nothing else does.
+func TestNextOpeningGoesOn(t *testing.T) {
+	w := begun(t)
+	w.life.commit()
+	w.crash()
+	w.request("c2", 1)
+	w.life.work()
+	w.life.work()
+	w.life.tick(time.Second)
+	w.life.commit()
+	w.life.work()
+	w.life.commit()
+	if calls, _ := w.gateway.count("c2"); calls != 1 {
+		t.Errorf("there were %d calls of the second request", calls)
+	}
+	w.called(t, 0)
+	w.ended(t, 1)
+}
+
+// TestAbortOfTheExpiry: the claim of an opening that is gone expires again.
+func TestAbortOfTheExpiry(t *testing.T) {
+	w := begun(t)
+	w.life.commit()
+	w.crash()
+	w.life.tick(2 * time.Minute)
+	w.life.abort()
+	w.crash()
+	w.life.tick(time.Second)
+	w.life.abort()
+	w.life.commit()
+	w.ended(t, 1)
+}

@@ -74,10 +74,11 @@
 // the claim is left to expire. That is why there is a claim and not just a row that says "started".
 //
 // A claim expires for one reason: an instance that is cut off or was frozen may still be calling. Before each call
-// the caller looks at the clock, and starts none that would not have ended when the claim does. The next opening waits
-// that long and the grace on top ([Claims]), which has to cover the difference of the clocks. What is left is a
-// process that is frozen between that look and the first byte of the call, for longer than claim and grace: its call
-// comes late, and only the idempotency key stands against it.
+// the caller looks at the clock, and starts none that would not have ended when the claim does. The next opening
+// leaves the claim alone for that long and the grace on top ([Claims]), which has to cover the difference of the
+// clocks, and goes on with everything else. What is left is a process that is frozen between that look and the first
+// byte of the call, for longer than claim and grace: its call comes late, and only the idempotency key stands against
+// it.
 //
 // A clean stop is no different from a crash for a claim that is open in that moment, some milliseconds in each loop:
 // its effects are UNKNOWN until they are looked up.
@@ -109,8 +110,8 @@
 //
 // Three stores belong to a ledger. <name> has a row for each effect ([Effect] as JSON) under its id; <name>-due the
 // agenda, whose keys are the time in eight bytes, big-endian, and the id, with empty values; <name>-claim the open
-// claim, as JSON, under the key "claim". The internal topics are those of the repartitionings <name>-claims and
-// <name>-results, as JSON. There is no retention: a row is what a duplicate is answered from.
+// claims, as JSON, under the names of their openings. The internal topics are those of the repartitionings
+// <name>-claims and <name>-results, as JSON. There is no retention: a row is what a duplicate is answered from.
 //
 // # Concurrency
 //

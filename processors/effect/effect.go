@@ -2,6 +2,7 @@ package effect
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/internal/declare"
@@ -64,6 +65,7 @@ func Perform[K, V any](
 		conflicts: topology.Outlet[K, V](node, "conflicts"),
 		requested: decision.Declare(node),
 	}
+	clauses(node, name, set)
 	claims := topology.Outlet[[]byte, claim](node, "claims")
 	known := topology.Outlet[K, Result](node, "known")
 	node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
@@ -98,6 +100,31 @@ func Perform[K, V any](
 	arrived := topology.Repartition(results, name+"-results", keys, schemas.JSON[Result]())
 	e.outcomes, e.answered = declareOutcomes(arrived, name)
 	return e
+}
+
+// clauses say for the consumer contract what a side-effect ledger is.
+func clauses[K, V any](node *topology.Node[K, V], name string, set *settings) {
+	unknown := "waits for a person"
+	switch {
+	case set.lookup != nil:
+		unknown = "is looked up"
+	case set.repeatable:
+		unknown = "is called again with the same idempotency key"
+	}
+	modes := make([]string, len(set.modes))
+	for i, m := range set.modes {
+		modes[i] = m.String()
+	}
+	node.Clause(topology.SideEffects, "calls another system, outside of the exactly-once promise; an effect of which "+
+		"nobody knows the outcome "+unknown).
+		Clause(topology.IdempotencyKey, "the same for every call of an effect; it follows from the name "+name+
+			" and the effect id, unless the request has one").
+		Clause(topology.KeyAssumption, "the copies of a request have the same record key").
+		Clause(topology.OnDuplicate, "the same request is answered with what is known and not called again; another one "+
+			"under the id is a conflict").
+		Clause(topology.OutOfOrder, "effects are not ordered, not even those of one key").
+		Clause(topology.OnReplay, "calls are made in these modes only: "+strings.Join(modes, ", ")).
+		Clause(topology.Retention, "effects are kept without a limit")
 }
 
 // broken is a declaration with a mistake for which nothing behind it can be declared.

@@ -99,14 +99,16 @@ func TestOutcomesOfCalls(t *testing.T) {
 		reason          string
 		calls, captured int
 	}{
-		"at once":             {nil, "completed", "", 1, 1},
-		"a lost reply":        {[]behaviour{lost}, "completed", "", 1, 1},
-		"a lost request":      {[]behaviour{cut}, "completed", "", 2, 1},
-		"a panic":             {[]behaviour{panics}, "completed", "", 1, 1},
-		"refused, then fine":  {[]behaviour{refused, refused}, "completed", "", 3, 1},
-		"refused, then lost":  {[]behaviour{refused, lost}, "completed", "", 2, 1},
-		"declined":            {[]behaviour{declined}, "failed", "the gateway has failed", 1, 0},
-		"refused to the last": {[]behaviour{refused, refused, refused}, "failed", "the last attempt has failed: the gateway has failed", 3, 0},
+		"at once":            {nil, "completed", "", 1, 1},
+		"a lost reply":       {[]behaviour{lost}, "completed", "", 1, 1},
+		"a lost request":     {[]behaviour{cut}, "completed", "", 2, 1},
+		"a panic":            {[]behaviour{panics}, "completed", "", 1, 1},
+		"refused, then fine": {[]behaviour{refused, refused}, "completed", "", 3, 1},
+		"refused, then lost": {[]behaviour{refused, lost}, "completed", "", 2, 1},
+		"declined":           {[]behaviour{declined}, "failed", "the gateway has failed", 1, 0},
+		"refused to the last": {
+			[]behaviour{refused, refused, refused}, "failed", "the last attempt has failed: the gateway has failed", 3, 0,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -367,5 +369,31 @@ func TestMarkedErrors(t *testing.T) {
 	}
 	if err := effect.Terminal(errGateway); !errors.Is(err, errGateway) || err.Error() != string(errGateway) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestClauses is requirement H1: a contract says plainly that calls are outside of the promise, and K3: it says what
+// becomes of duplicates, of disorder and of replays.
+func TestClauses(t *testing.T) {
+	b := topology.NewBuilder("app")
+	g := newGateway()
+	effect.Perform(topology.From(b, capturesTopic), "capture", captureRequest, g.capture, effect.Lookup(g.find),
+		effect.AlsoIn(topology.Repair))
+	topo, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[topology.Aspect]string{}
+	for _, c := range topo.Clauses() {
+		said[c.Aspect] = c.Text
+	}
+	for aspect, text := range map[topology.Aspect]string{
+		topology.SideEffects: "outside of the exactly-once promise", topology.IdempotencyKey: "the name capture",
+		topology.OnDuplicate: "not called again", topology.OutOfOrder: "not ordered", topology.OnReplay: "LIVE, REPAIR",
+		topology.KeyAssumption: "same record key", topology.Retention: "without a limit",
+	} {
+		if !strings.Contains(said[aspect], text) {
+			t.Errorf("%s: %q", aspect, said[aspect])
+		}
 	}
 }

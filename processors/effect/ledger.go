@@ -118,28 +118,54 @@ func (h *ledger[K, V]) decide(c *topology.Context, id, outcome, reason string) e
 	})
 }
 
-// tick claims what is due, if no claim is open. It does nothing in a mode without calls: what was requested before
-// waits.
+// tick claims what is due, if no claim of this opening is open. It does nothing in a mode without calls: what was
+// requested before waits.
 func (h *ledger[K, V]) tick(c *topology.Context, now time.Time) error {
 	at := now.UnixMilli()
-	h.opening.tick = max(h.opening.tick, at)
+	h.opening.tick = at
 	if !slices.Contains(h.set.modes, c.Mode()) {
 		return nil
 	}
-	open, has, err := h.claims.Get(claimKey)
-	switch {
-	case err != nil:
+	if err := h.expireOthers(c, at); err != nil {
 		return err
-	case has && (open.Opening == h.opening.name || at < open.Expires+h.set.grace.Milliseconds()):
-		return nil
-	case has:
-		return h.expire(c, open, at)
+	}
+	_, open, err := h.claims.Get(h.opening.name)
+	if err != nil || open {
+		return err
 	}
 	ids, err := h.due(at)
 	if err != nil || len(ids) == 0 {
 		return err
 	}
 	return h.take(c, ids, at)
+}
+
+// expireOthers ends the claims that openings before this one have left, when their time has come. No others can
+// appear: only one opening at a time commits. Those that were ended are looked at again, in case that is undone.
+func (h *ledger[K, V]) expireOthers(c *topology.Context, at int64) error {
+	o := h.opening
+	if !o.found {
+		o.others = nil
+		for pair, err := range h.claims.All() {
+			if err != nil {
+				return err
+			}
+			if pair.Key != o.name {
+				o.others = append(o.others, pair.Key)
+			}
+		}
+		o.found = true
+	}
+	for _, name := range o.others {
+		left, has, err := h.claims.Get(name)
+		if err == nil && has && at >= left.Expires+h.set.grace.Milliseconds() {
+			err = h.expire(c, left, at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // take claims steps. Their record has the time of the oldest request among them: records of a task are taken in the
@@ -180,7 +206,7 @@ func (h *ledger[K, V]) take(c *topology.Context, ids []string, at int64) error {
 	h.opening.claims++
 	next.Number = h.opening.claims
 	h.claimed.Add(int64(len(next.Steps)))
-	if err := h.claims.Put(claimKey, next); err != nil {
+	if err := h.claims.Put(next.Opening, next); err != nil {
 		return err
 	}
 	return h.claim(c, topology.Record[[]byte, claim]{Value: next, Timestamp: max(oldest, 1)})
@@ -196,7 +222,7 @@ func (h *ledger[K, V]) announce(c *topology.Context, id string, e Effect) error 
 	return tellEnd(c, h.keys, h.known, id, &e)
 }
 
-// expire ends a claim of another opening. Its calls may have been made or not.
+// expire ends a claim of an opening that is gone. Its calls may have been made or not.
 func (h *ledger[K, V]) expire(c *topology.Context, open claim, at int64) error {
 	for _, s := range open.Steps {
 		e, has, err := h.effects.Get(s.ID)
@@ -219,5 +245,5 @@ func (h *ledger[K, V]) expire(c *topology.Context, open claim, at int64) error {
 			return err
 		}
 	}
-	return h.claims.Delete(claimKey)
+	return h.claims.Delete(open.Opening)
 }

@@ -20,6 +20,9 @@ type opening struct {
 	// again. One is enough, because a claim is only made when the one before is committed as done.
 	taken    int64
 	outcomes []outcome
+	// others are the openings before this one that have left a claim; found says that they were looked for.
+	others []string
+	found  bool
 	// tick is when the last tick was, in milliseconds since the epoch.
 	tick int64
 	// Nothing of the agenda is due between quietFrom and quietUntil, both excluded. A tick of a round that runs

@@ -20,9 +20,10 @@ type Resolution struct {
 }
 
 const (
-	errResolution = schemas.Reason("a resolution has the status COMPLETED, FAILED_TERMINAL or FAILED_RETRYABLE, and says who says so")
-	errNoEffect   = schemas.Reason("there is no effect with that id")
-	errNotOpen    = schemas.Reason("the effect is not one of which the outcome is unknown or which was suppressed")
+	errResolution = schemas.Reason(
+		"a resolution has the status COMPLETED, FAILED_TERMINAL or FAILED_RETRYABLE, and says who says so")
+	errNoEffect = schemas.Reason("there is no effect with that id")
+	errNotOpen  = schemas.Reason("the effect is not one of which the outcome is unknown or which was suppressed")
 )
 
 // Resolve declares a node of that name at which people end what nobody knows. The stream has the keys of the stream
@@ -61,11 +62,11 @@ func (a *agent) resolve(v Resolution) error {
 	case effect.Due != 0 || effect.Status != Unknown && effect.Status != Suppressed:
 		return topology.Fail(topology.Conflict, errNotOpen)
 	}
-	if effect.Status == Unknown {
-		// A lookup may be claimed, and answer later.
-		if open, has, err := a.claims.Get(claimKey); err != nil {
+	for pair, err := range a.claims.All() {
+		switch {
+		case err != nil:
 			return err
-		} else if has && open.names(v.ID) {
+		case pair.Value.names(v.ID): // a lookup is claimed, and answers later
 			return topology.Fail(topology.Transient, errNotOpen)
 		}
 	}

@@ -1,7 +1,6 @@
 package effect
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -121,7 +120,7 @@ func (c dueCodec) Decode(b []byte) (dueKey, error) {
 
 func isID(s string) bool { return s != "" && len(s) <= identity.IDBytesMax && utf8.ValidString(s) }
 
-// claim says which steps an opening of the task is about to take. There is at most one in a task.
+// claim says which steps an opening of the task is about to take. An opening has at most one.
 type claim struct {
 	// Opening is the opening that may take them, and nobody else.
 	Opening string `json:"opening"`
@@ -139,14 +138,7 @@ type step struct {
 	Lookup bool   `json:"lookup,omitzero"`
 }
 
-// claimKey is the only key of the store of claims.
-const claimKey = "claim"
-
+// claimsOf returns the store of claims by the names of their openings.
 func claimsOf(name string) topology.StoreOf[string, claim] {
 	return topology.Store(name+"-claim", schemas.String(), schemas.JSON[claim]())
-}
-
-// same reports whether both are one claim.
-func (c *claim) same(other *claim) bool {
-	return cmp.Or(cmp.Compare(c.Opening, other.Opening), cmp.Compare(c.Number, other.Number)) == 0
 }
