@@ -169,8 +169,9 @@ func (x *explanation) text() string {
 		d.write(&text)
 	}
 	for _, l := range x.Letters {
-		fmt.Fprintf(&text, "dead letter from %s[%d]@%d\n  %s at node %s: %s; attempts %d, deaths %d, last %s; id %s\n", l.Topic, l.Partition,
-			l.Offset, l.Class, cmp.Or(l.Node, "none"), oneLine(l.Message), l.Attempts, l.Deaths, l.Last.Format(time.RFC3339), l.ID)
+		fmt.Fprintf(&text, "dead letter from %s[%d]@%d\n", l.Topic, l.Partition, l.Offset)
+		fmt.Fprintf(&text, "  %s at node %s: %s; attempts %d, deaths %d, last %s; id %s\n", l.Class, cmp.Or(l.Node, "none"),
+			oneLine(l.Message), l.Attempts, l.Deaths, l.Last.Format(time.RFC3339), l.ID)
 	}
 	return text.String()
 }
@@ -189,7 +190,8 @@ func (d *decided) write(text *strings.Builder) {
 	}
 	fmt.Fprintf(text, "\n  program %s, version %s, task %s, mode %s, attempt %d\n", d.Application, d.Version, d.Task, d.Mode, d.Attempt)
 	if d.Topic != "" {
-		fmt.Fprintf(text, "  from %s[%d]@%d, time %s", d.Topic, d.Entry.Partition, d.Entry.Offset, time.UnixMilli(d.Time).UTC().Format(time.RFC3339Nano))
+		at := time.UnixMilli(d.Time).UTC()
+		fmt.Fprintf(text, "  from %s[%d]@%d, time %s", d.Topic, d.Entry.Partition, d.Entry.Offset, at.Format(time.RFC3339Nano))
 		if d.Written != nil {
 			fmt.Fprintf(text, ", processed %s", d.Written.Format(time.RFC3339Nano))
 		}

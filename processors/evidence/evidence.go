@@ -30,8 +30,8 @@ type Entry struct {
 	// Topic, Partition and Offset are where the record was read, Time is its timestamp and StreamTime how far the
 	// task had come. They are missing for a decision that no record has led to.
 	Topic      string `json:"topic,omitzero"`
-	Partition  int32  `json:"partition,omitzero"`
-	Offset     int64  `json:"offset,omitzero"`
+	Partition  int32  `json:"partition"`
+	Offset     int64  `json:"offset"`
 	Time       int64  `json:"time"`
 	StreamTime int64  `json:"stream_time,omitzero"`
 
