@@ -24,6 +24,7 @@ type commands struct {
 	State      stateCommand      `cmd:"" help:"Read the state of an instance on this machine, running or not."`
 	Explain    explainCommand    `cmd:"" help:"Show why a row is as it is, from the evidence of the decisions about it."`
 	Verify     verifyCommand     `cmd:"" help:"Compare the state of an instance on this machine with a fresh replay of its changelogs."`
+	Forensic   forensicCommand   `cmd:"" help:"Show what a pipeline would do with what its inputs hold, and change nothing."`
 	Rebuild    rebuildCommand    `cmd:"" help:"Make state anew, from its changelogs or from the inputs."`
 	Adopt      adoptCommand      `cmd:"" help:"Declare that the state belongs to the committed offsets."`
 	AcceptSkip acceptSkipCommand `cmd:"" help:"Take offsets that were moved forward on purpose."`
