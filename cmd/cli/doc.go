@@ -74,4 +74,12 @@
 //
 // Main may be called once at a time in a process, because it handles signals and reads the environment. All
 // goroutines that it starts have ended when it returns.
+//
+// # Evidence
+//
+// explain shows the decisions about a row, in their order, from a topic of evidence (processors/evidence), and the dead
+// letters of its key. It reads the partition to which Kafka's partitioner gives the key. Without any it ends with 1.
+//
+// forensic runs a topology over what its inputs hold and leaves nothing on the cluster; it ends with 1 if a task would
+// have stopped. contract prints what those may rely on who feed a topology or read from it; it asks no cluster.
 package cli
