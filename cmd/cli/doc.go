@@ -64,6 +64,14 @@
 // records by the clock: stores forget by their stream time, which can be far behind it. If there is nothing worse, it
 // ends with 1 and says so.
 //
+// # Evidence
+//
+// explain shows the decisions about a row, in their order, from a topic of evidence (processors/evidence), and the dead
+// letters of its key. It reads the partition to which Kafka's partitioner gives the key. Without any it ends with 1.
+//
+// forensic runs a topology over what its inputs hold and leaves nothing on the cluster; it ends with 1 if a task would
+// have stopped. contract prints what those may rely on who feed a topology or read from it; it asks no cluster.
+//
 // # Signals
 //
 // On SIGINT or SIGTERM, run stops in order: what is open is committed, databases are flushed, the group is
@@ -74,12 +82,4 @@
 //
 // Main may be called once at a time in a process, because it handles signals and reads the environment. All
 // goroutines that it starts have ended when it returns.
-//
-// # Evidence
-//
-// explain shows the decisions about a row, in their order, from a topic of evidence (processors/evidence), and the dead
-// letters of its key. It reads the partition to which Kafka's partitioner gives the key. Without any it ends with 1.
-//
-// forensic runs a topology over what its inputs hold and leaves nothing on the cluster; it ends with 1 if a task would
-// have stopped. contract prints what those may rely on who feed a topology or read from it; it asks no cluster.
 package cli
