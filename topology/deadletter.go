@@ -97,7 +97,7 @@ func (g *Graph) deadLetter(f *Failure) Output {
 	if g.checkTimestamp(in.Timestamp) != nil {
 		out.Timestamp = now.UnixMilli()
 	}
-	original := withoutDeadLetterHeaders(in.Headers)
+	original := g.withMode(withoutDeadLetterHeaders(in.Headers))
 	out.Headers = append(make([]Header, 0, len(original)+24), original...)
 	out.Headers = g.appendDeadLetterHeaders(out.Headers, f, now)
 	g.deadLetters.cutToFit(&out, len(original))

@@ -136,7 +136,8 @@
 //
 // Headers travel on from a record to all that is made of it, so that correlation and causation ids,
 // CloudEvents attributes (ce_*) and W3C traceparent reach those behind us; see [Record] for how to stop
-// that. Dead-letter headers of a redriven record do not travel on. No header is added to ordinary outputs.
+// that. Dead-letter headers of a redriven record do not travel on. No header is added to ordinary outputs,
+// unless they are not live: then they carry their [Mode], and so do dead letters.
 //
 // # Nulls
 //

@@ -27,6 +27,8 @@ type GraphConfig struct {
 	// that is further ahead is a Validation failure, because it would move the stream time and expire what
 	// is not old. 0 means one hour, a negative value means unchecked.
 	MaxFutureTimestamp time.Duration
+	// Mode is the application's. See [Context.Mode].
+	Mode Mode
 }
 
 const maxFutureTimestampDefault = time.Hour
@@ -53,6 +55,8 @@ type Graph struct {
 	// onStreamTime and onWallClock are in the order in which they fire.
 	onStreamTime []*schedule
 	onWallClock  []*schedule
+	// memories are what nodes share, by their descriptions; nil if there are none.
+	memories map[any]any
 
 	// What follows is about the unit at work: a record with the punctuations that it fires, or a punctuation.
 
@@ -60,6 +64,8 @@ type Graph struct {
 	in Input
 	// eventTime is what the record moves the stream time to.
 	eventTime int64
+	// mode is that of the unit.
+	mode Mode
 	// node is the node whose code runs, nil between units.
 	node *node
 	// firing is the schedule whose code runs, nil while a record is handled.
@@ -161,6 +167,7 @@ func (g *Graph) begin(in Input) {
 		in.Attempt = 1
 	}
 	g.in, g.eventTime = in, in.Timestamp
+	g.mode = g.config.Mode
 	g.firing = nil
 	g.failure = nil
 	g.wrote = false

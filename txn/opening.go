@@ -137,6 +137,7 @@ func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, me
 		MaxMessageBytes: func(topic string) int32 { return layout[topic].MaxMessageBytes },
 		Compacted:       func(topic string) bool { return layout[topic].Compacted },
 		Now:             time.Now,
+		Mode:            s.in.app.cfg.Mode,
 
 		MaxFutureTimestamp: s.in.app.cfg.MaxFutureTimestamp,
 	})

@@ -84,6 +84,14 @@
 // latency sends events at a rate, through an application that it starts as a process of its own, or with --external through one that runs
 // already.
 //
+// # Evidence
+//
+// explain shows the decisions about a row, in their order, from a topic of evidence (processors/evidence), and the dead
+// letters of its key. It reads the partition to which Kafka's partitioner gives the key. Without any it ends with 1.
+//
+// forensic runs a topology over what its inputs hold and leaves nothing on the cluster; it ends with 1 if a task would
+// have stopped. contract prints what those may rely on who feed a topology or read from it; it asks no cluster.
+//
 // # Signals
 //
 // On SIGINT or SIGTERM, run stops in order: what is open is committed, databases are flushed, the group is

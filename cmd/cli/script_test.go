@@ -42,6 +42,7 @@ func TestMain(m *testing.M) {
 		"joined":  func() { run(joinedTopology()) },
 		"keeper":  func() { run(keeperTopology()) },
 		"kinds":   func() { run(kindsTopology()) },
+		"audited": func() { run(auditedTopology()) },
 	})
 }
 

@@ -47,6 +47,7 @@ func Dedupe[K, V any](
 	if !global {
 		node := declare.Node(s, name, &set.Common, p.stores(name)...)
 		in := outletsOf[K, V](node, name, set)
+		clauses(node, set, false)
 		node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
 			return p.handler(in, t).handle, nil
 		})
@@ -55,6 +56,7 @@ func Dedupe[K, V any](
 	}
 	node := declare.Node(detour.there(s, name, id, set), name, &set.Common, p.stores(name)...)
 	in := outletsOf[K, V](node, name, set)
+	clauses(node, set, true)
 	node.Process(func(t *topology.Setup) (topology.Handler[topology.Option[string], V], error) {
 		return detour.handler(p.handler(in, t)), nil
 	})

@@ -39,6 +39,7 @@ type settings struct {
 	compacted       map[string]bool
 	start           time.Time
 	ownClock        bool
+	mode            topology.Mode
 }
 
 // Partitions sets the number of partitions of all topics that are not internal. The default is 1.
@@ -61,6 +62,9 @@ func Compacted(topic string) Option { return func(s *settings) { s.compacted[top
 // starts on 2000-01-01, 00:00 UTC, and a record with a later timestamp moves it on, so that no record is
 // ahead of it; schedules of the wall clock do not take that for time that has passed.
 func Clock(t time.Time) Option { return func(s *settings) { s.start, s.ownClock = t, true } }
+
+// Mode runs the topology in a mode other than topology.Live.
+func Mode(m topology.Mode) Option { return func(s *settings) { s.mode = m } }
 
 // New returns a driver with empty topics and stores.
 func New(t *topology.Topology, opts ...Option) (*Driver, error) {

@@ -46,6 +46,7 @@ func (t *task) open() error {
 		MaxMessageBytes: func(name string) int32 { return d.settings.maxMessageBytes[name] },
 		Compacted:       func(name string) bool { return d.settings.compacted[name] },
 		Now:             d.Now,
+		Mode:            d.settings.mode,
 	})
 	if err != nil {
 		return err
