@@ -40,6 +40,8 @@ type node struct {
 	// start and keepDeadLetterHeaders are for sources.
 	start                 Start
 	keepDeadLetterHeaders bool
+	// rows are the codecs of a source.
+	rows Rows
 	// read makes the entry of a source: what it does with g.in.
 	read func(g *Graph) (func() error, error)
 	// instantiate makes any other node in g; it does nothing if the node is there.

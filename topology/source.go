@@ -145,6 +145,7 @@ func sameSource[K, V any](first sourceEntry, t TopicOf[K, V], settings sourceSet
 // addSource adds the node that reads ref with the codecs of t.
 func addSource[K, V any](b *Builder, t TopicOf[K, V], ref topicRef, pos position) Stream[K, V] {
 	n := b.add(&node{kind: sourceNode, name: ref.local() + sourceSuffix, pos: pos, topic: ref}, nil)
+	n.rows = t.rows()
 	p := addPort[K, V](b, n, "")
 	n.read = func(g *Graph) (func() error, error) {
 		next, err := link(g, p)

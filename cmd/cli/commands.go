@@ -27,6 +27,8 @@ type commands struct {
 	AcceptSkip acceptSkipCommand `cmd:"" help:"Take offsets that were moved forward on purpose."`
 	Reset      resetCommand      `cmd:"" help:"Move the offsets of an application, together with its state."`
 
+	DeadLetters deadLettersCommand `cmd:"" name:"deadletters" help:"List, show, edit and redrive dead letters."`
+
 	Permissions permissionsCommand `cmd:"" help:"Show what an application has to be allowed on a cluster with ACLs."`
 
 	Version versionCommand `cmd:"" help:"Show the version."`
