@@ -34,6 +34,8 @@ type Spec struct {
 	// Epoch is the ownership epoch and Member the member id under which the task was opened.
 	Epoch  uint64
 	Member string
+	// Retry is the record that was tried before, as the last commit says.
+	Retry BlobRetry
 	// OrderWaitMax bounds the wait for an input that lags while others have records; 0 is no wait. See [OrderWaitDefault].
 	OrderWaitMax time.Duration
 }
@@ -77,10 +79,31 @@ func (r *retry) is(e Entry) bool {
 	return r.attempts > 0 && r.at == e.place()
 }
 
+// blob is what a commit says of the record that is to be tried again; a punctuation is not played again after a restart.
+func (r *retry) blob(inputs []state.Input) BlobRetry {
+	if r.attempts == 0 || r.at.input < 0 {
+		return BlobRetry{}
+	}
+	return BlobRetry{
+		Topic: HashName(inputs[r.at.input].Topic), Offset: r.at.offset, Attempts: r.attempts, FirstFailure: r.firstFailure.UnixMilli(),
+	}
+}
+
+// resumed is the record that was tried before; it is tried again at once.
+func resumed(b BlobRetry, inputs []state.Input) retry {
+	for i := range inputs {
+		if b.Attempts > 0 && HashName(inputs[i].Topic) == b.Topic && b.Offset >= inputs[i].Offset {
+			return retry{at: place{i, b.Offset}, attempts: b.Attempts, firstFailure: time.UnixMilli(b.FirstFailure)}
+		}
+	}
+	return retry{}
+}
+
 // New returns a task that starts at the spec's positions.
 func New(s Spec) *Task {
 	t := &Task{Spec: s, queue: newQueue(s.Inputs, s.OrderWaitMax)}
 	t.inputs = append([]state.Input(nil), s.Inputs...)
+	t.retry = resumed(s.Retry, t.inputs)
 	t.epochs = make([]int32, len(s.Inputs))
 	for i := range t.epochs {
 		t.epochs[i] = -1

@@ -134,6 +134,7 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 			w.cfg.Retrying(t, true)
 		}
 		w.isolation.leave(t)
+		w.keepAttempts(t, e, now)
 		w.due() // never wait inside an open transaction
 		return false
 	default:
@@ -143,15 +144,30 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 	}
 }
 
+// keepAttempts makes the task part of the round, which is due, although the record is not: the commit says how often it was tried.
+func (w *Worker) keepAttempts(t *task.Task, e task.Entry, now time.Time) {
+	if e.Record == nil {
+		return // a punctuation is not played again after a restart
+	}
+	w.opened(now).contribution(t)
+	w.joined()
+}
+
 // joinedBy returns the open round, which there is from its first entry on, with the entry counted.
 func (w *Worker) joinedBy(e task.Entry, now time.Time) *round {
+	r := w.opened(now)
+	r.held += e.Bytes()
+	r.entries++
+	return r
+}
+
+// opened returns the open round, which there is from then on.
+func (w *Worker) opened(now time.Time) *round {
 	if w.open == nil {
 		w.open = newRound(w.state.BackRound)
 		w.open.started = now
 		w.rounds[w.open.n] = w.open
 	}
-	w.open.held += e.Bytes()
-	w.open.entries++
 	return w.open
 }
 
