@@ -49,7 +49,11 @@ func Repartition[K, V any](
 	t := Topic(name, key, value)
 	addSink(b, s.port, t, ref.local()+sinkSuffix, ref, pos, nil)
 	ref.formats, _ = t.formats()
-	return addSource(b, t, ref, pos)
+	out := addSource(b, t, ref, pos)
+	if ref.parks {
+		out.port.node.parkAt(name)
+	}
+	return out
 }
 
 // The suffixes that make names of nodes and internal topics; those of the topics are Kafka Streams'.

@@ -97,9 +97,16 @@ const (
 	Retry
 	// Stop: no trace at all; the task stops and says why. The position does not move.
 	Stop
+	// Park: the record is kept in the state, and nothing else of it is there; the position moves. The stream time
+	// does not: the record has yet to be processed.
+	Park
+	// Delay: the only output is the record itself, for a delayed retry topic of its source; the position moves. The
+	// stream time does not: the record has yet to be processed.
+	Delay
 )
 
-// String returns the action in lower case: accept, dead-letter, retry or stop.
+// String returns the action in lower case: accept, dead-letter, retry, stop, park or
+// delay.
 func (a Action) String() string {
 	switch a {
 	case Accept:
@@ -110,6 +117,10 @@ func (a Action) String() string {
 		return "retry"
 	case Stop:
 		return "stop"
+	case Park:
+		return "park"
+	case Delay:
+		return "delay"
 	}
 	return "action(" + strconv.Itoa(int(a)) + ")"
 }
@@ -118,18 +129,28 @@ func (a Action) String() string {
 // clock.
 type Verdict struct {
 	Action Action
-	// Wrote says that a store was written. Only Accept verdicts have it.
+	// Wrote says that a store was written, what is parked included. Retry and Stop verdicts never have it.
 	Wrote bool
 	// Outputs is valid until the next call of Process or Punctuate: the caller copies the structs (not the
 	// bytes, which are never reused).
 	Outputs []Output
-	// Counts are the outcomes that nodes counted for this record. Only Accept and DeadLetter verdicts carry
-	// any. Valid until the next call of Process or Punctuate.
+	// Counts are the outcomes that nodes counted for this record. Those of Retry and Stop verdicts are none. Valid until the next call of Process or Punctuate.
 	Counts []Count
-	// Failure is nil for Accept.
+	// Failure is nil for Accept, and for the Park verdict of a record that did not fail but has to wait.
 	Failure *Failure
-	// Backoff is set for Retry.
+	// Released is the record that was parked or delayed and has been processed now, nil for every other verdict. If
+	// the action is Accept, its timestamp moves the stream time as if it had just been read.
+	Released *Released
+	// Backoff is set for Retry, for Delay, and for the Park of a record that failed.
 	Backoff time.Duration
+}
+
+// Released says of a record that was parked or delayed what the runtime has to know.
+type Released struct {
+	// Topic is the source's name on the cluster.
+	Topic string
+	// Timestamp is the record's, in milliseconds since the epoch.
+	Timestamp int64
 }
 
 // Count is one outcome counted by a node, published when the round that contains it is applied.

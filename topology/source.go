@@ -47,6 +47,8 @@ type SourceOption interface {
 type sourceSettings struct {
 	start                 Start
 	keepDeadLetterHeaders bool
+	parks                 bool
+	delays                []time.Duration
 	errors                []ErrorOption
 }
 
@@ -121,6 +123,10 @@ func From[K, V any](b *Builder, t TopicOf[K, V], opts ...SourceOption) Stream[K,
 	n := s.port.node
 	n.start = settings.start
 	n.keepDeadLetterHeaders = settings.keepDeadLetterHeaders
+	if settings.parks {
+		n.parkAt(t.name)
+	}
+	n.addRetryTopics(b, settings.delays)
 	for _, opt := range settings.errors {
 		opt.applyNode(b, n)
 	}
@@ -137,7 +143,8 @@ func sameSource[K, V any](first sourceEntry, t TopicOf[K, V], settings sourceSet
 	a := first.settings
 	same := err == nil && f == first.node.topic.formats &&
 		a.start.From == settings.start.From && a.start.Time.Equal(settings.start.Time) &&
-		a.keepDeadLetterHeaders == settings.keepDeadLetterHeaders &&
+		a.keepDeadLetterHeaders == settings.keepDeadLetterHeaders && a.parks == settings.parks &&
+		slices.Equal(a.delays, settings.delays) &&
 		slices.Equal(a.errors, settings.errors)
 	return s, same
 }

@@ -56,8 +56,11 @@ func (t *task) pending() bool {
 func (t *task) next() *partition {
 	var oldest *partition
 	for _, in := range t.inputs {
-		if in.empty() {
+		if in.empty() || t.driver.now.Before(in.dueAt()) {
 			continue
+		}
+		if in.delay > 0 {
+			return in
 		}
 		if oldest == nil || in.first().Timestamp < oldest.first().Timestamp {
 			oldest = in
@@ -87,15 +90,24 @@ func (t *task) step() bool {
 		Headers:          r.Headers,
 		StreamTimeBefore: t.streamTime,
 	}
+	if p.delay > 0 {
+		in.StreamTime = t.streamTime
+	}
+	var released *topology.Released
 	action := t.act(func(attempt int, firstFailure time.Time) topology.Verdict {
 		in.Attempt, in.FirstFailure = attempt, firstFailure
-		return t.graph.Process(in)
+		v := t.graph.Process(in)
+		released = v.Released
+		return v
 	})
 	if action == topology.Stop {
 		return false
 	}
 	if action == topology.Accept {
 		t.streamTime = in.StreamTime
+		if released != nil {
+			t.streamTime = max(t.streamTime, released.Timestamp)
+		}
 	}
 	p.advance()
 	return true
@@ -105,6 +117,38 @@ func (t *task) step() bool {
 func (t *task) nextDue() (at time.Duration, ok bool) {
 	next, ok := t.graph.NextDue()
 	return t.openedAt + next.Sub(t.opened), ok
+}
+
+// nextAgain returns when the next record that was parked or delayed is due, in the measure of the driver's elapsed.
+func (t *task) nextAgain() (at time.Duration, ok bool) {
+	next, ok := t.graph.NextRelease()
+	for _, in := range t.inputs {
+		if in.delay > 0 && !in.empty() && (!ok || in.dueAt().Before(next)) {
+			next, ok = in.dueAt(), true
+		}
+	}
+	return t.driver.elapsed + max(next.Sub(t.driver.now), 0), ok
+}
+
+// release runs the parked records that are due.
+func (t *task) release() {
+	for t.stopped == nil {
+		p, ok := t.graph.DueRelease()
+		if !ok {
+			return
+		}
+		p.StreamTime = t.streamTime
+		var released *topology.Released
+		action := t.act(func(attempt int, _ time.Time) topology.Verdict {
+			v := t.graph.Punctuate(p)
+			released = v.Released
+			return v
+		})
+		if action == topology.Accept && released != nil {
+			t.streamTime = max(t.streamTime, released.Timestamp)
+		}
+		t.undone = action == topology.Stop
+	}
 }
 
 // punctuate runs the punctuation that is due, if one is.

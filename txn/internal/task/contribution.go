@@ -60,7 +60,7 @@ func (t *Task) Begin() *Contribution {
 func (c *Contribution) Took(e Entry, v topology.Verdict) {
 	c.Journal = append(c.Journal, e)
 	c.Worked = true
-	if e.Record == nil {
+	if e.Record == nil && !e.isRelease() {
 		c.Punctuations++
 	}
 	c.Outputs += int64(len(v.Outputs))

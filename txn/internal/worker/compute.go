@@ -113,17 +113,26 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		return true // it left nothing that would have to be committed
 	}
 	switch v.Action {
-	case topology.Accept, topology.DeadLetter:
+	case topology.Accept, topology.DeadLetter, topology.Park, topology.Delay:
 		r := w.joinedBy(e, now)
 		c := r.contribution(t)
 		c.Took(e, v)
 		r.worked = true
 		r.add(c, v.Outputs, &w.slab)
 		t.Advance(e, v.Action == topology.Accept)
+		if v.Action == topology.Accept && v.Released != nil {
+			t.MoveTime(v.Released)
+		}
 		r.countState(c)
 		w.joined()
-		if v.Action == topology.DeadLetter {
+		switch {
+		case v.Action == topology.DeadLetter:
 			w.log.Warn("record dead-lettered", "task", t.ID.String(), "record", e.String(), "failure", v.Failure)
+		case v.Action == topology.Park && v.Failure != nil:
+			w.log.Warn("record parked with what follows of its key", "task", t.ID.String(), "record", e.String(), "failure", v.Failure,
+				"after", v.Backoff)
+		case v.Action == topology.Delay:
+			w.log.Warn("record delayed", "task", t.ID.String(), "record", e.String(), "failure", v.Failure, "for", v.Backoff)
 		}
 		return w.afterEntry(r)
 	case topology.Retry:
@@ -225,6 +234,9 @@ func (w *Worker) maybeDue(now time.Time) time.Duration {
 		if at, ok := t.NextPunctuation(); ok {
 			wait = min(wait, max(time.Until(at), time.Millisecond))
 		}
+		if at, ok := t.NextDelayed(); ok {
+			wait = min(wait, max(time.Until(at), time.Millisecond))
+		}
 	}
 	if now.Before(w.holdUntil) {
 		wait = min(wait, w.holdUntil.Sub(now)+time.Millisecond)
@@ -256,7 +268,7 @@ func (w *Worker) idle() bool {
 			continue
 		}
 		t.Pull()
-		if t.Backlog() {
+		if t.Backlog(time.Now()) {
 			return false
 		}
 	}
