@@ -15,16 +15,16 @@ type ParkOption struct{}
 // where a record waits that failed with an error whose [Policy] is Park, and behind it, in order, every later
 // record of the source with the same key. Other keys go on. A null key is parked alone: nothing has an order with it.
 //
-// The first record of a key that waits is tried again as its policy says; the attempts are kept with it, and survive a restart and a
-// move to another instance. Once it succeeds, or becomes a dead letter, the next one is tried, at once. Each of them is
-// processed as if it had just been read: with its own position, timestamp and headers, in a savepoint of its own, as one record of its round;
-// only the stream time can have moved on meanwhile, since a record that waits does not move it.
+// The first record of a key that waits is tried again as its policy says; the attempts are kept with it, and survive a restart
+// and a move to another instance. Once it succeeds, or becomes a dead letter, the next one is tried, at once. Each of them is
+// processed as if it had just been read: with its own position, timestamp and headers, in a savepoint of its own, as one record
+// of its round; only the stream time can have moved on meanwhile, since a record that waits does not move it.
 //
 // A key is the record's key as it is read, in bytes. What nodes make of the record, another key for instance, does not
 // count; a stream whose order matters by another key goes through a [Repartition], which has this option too.
 //
-// A record that is too large for the changelog with what is noted beside it becomes a dead letter instead, or stops the task without a
-// dead-letter topic.
+// A record that is too large for the changelog with what is noted beside it becomes a dead letter instead, or stops the task
+// without a dead-letter topic.
 //
 // Keep the option, without the policies, for as long as records wait: a source without it does not know of them.
 func ParkKeys() ParkOption { return ParkOption{} }
@@ -80,9 +80,10 @@ func (g *Graph) parkingOf(topic string) *parking {
 	return nil
 }
 
-// DueRelease returns the release of a parked record that is due by the clock of [GraphConfig.Now], if there is one. The caller asks until ok is
-// false. What is taken is taken, as with [Graph.Due]: the punctuation lies with the caller, and runs by [Graph.Punctuate]. Where many
-// records of a key are ready, several releases of it come one after the other, up to a bound, so that others have their turn between.
+// DueRelease returns the release of a parked record that is due by the clock of [GraphConfig.Now], if there is one. The caller
+// asks until ok is false. What is taken is taken, as with [Graph.Due]: the punctuation lies with the caller, and runs by
+// [Graph.Punctuate]. Where many records of a key are ready, several releases of it come one after the other, up to a bound, so
+// that others have their turn between.
 func (g *Graph) DueRelease() (p Punctuation, ok bool) {
 	for i := range g.sources {
 		if q := g.sources[i].parking; q != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// parking is where the records of a source wait, one queue for each key that is parked. The queues are in the state; what is here beside
-// them only says where to look.
+// parking is where the records of a source wait, one queue for each key that is parked. The queues are in the state; what is here
+// beside them only says where to look.
 //
 // # Rows
 //
@@ -21,9 +21,10 @@ import (
 //
 // # What is in memory
 //
-// known are the keys that may be parked: those that were when the graph was made, and those since. It never forgets one, because a round
-// that is aborted brings back what was there before it, and the record that is played again then has to be held again. So it is
-// a superset, and the state decides; a key that is not in it costs one look into a map, and no map at all while nothing was ever parked.
+// known are the keys that may be parked: those that were when the graph was made, and those since. It never forgets one, because
+// a round that is aborted brings back what was there before it, and the record that is played again then has to be held again. So
+// it is a superset, and the state decides; a key that is not in it costs one look into a map, and no map at all while nothing was
+// ever parked.
 //
 // agenda says when to look at a key next. It may be early, never late: every way of writing a head goes through plan.
 type parking struct {

@@ -64,8 +64,8 @@ func (p *parkedTask) wantOut(v topology.Verdict, value string) {
 	}
 }
 
-// TestG6ReplayAfterAbort: a round that has held and released the last records of a key is aborted and runs again: they are held again. What is
-// in memory about a key must outlive its end, because the end may be taken back.
+// TestG6ReplayAfterAbort: a round that has held and released the last records of a key is aborted and runs again: they are held
+// again. What is in memory about a key must outlive its end, because the end may be taken back.
 func TestG6ReplayAfterAbort(t *testing.T) {
 	p := newParkedTask(t)
 	p.broken = true
@@ -130,8 +130,8 @@ func TestG6BrokenStore(t *testing.T) {
 	}
 }
 
-// TestG1RefusedOutput: a record whose output the cluster refuses is never parked or delayed: it would be refused again. One that was delayed
-// dies as the record that it was.
+// TestG1RefusedOutput: a record whose output the cluster refuses is never parked or delayed: it would be refused again. One that
+// was delayed dies as the record that it was.
 func TestG1RefusedOutput(t *testing.T) {
 	p := newParkedTask(t)
 	want(t, p.graph.Refuse(p.input("words", []byte("k"), []byte("1")), "too large"), topology.DeadLetter)

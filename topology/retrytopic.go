@@ -11,22 +11,24 @@ import (
 )
 
 // RetryTopics gives a source delayed retry topics, one for each delay: <application>-<topic>.retry-<delay>-repartition. A record
-// that fails with an error whose [Policy] is Delay goes to the first of them, after its second failure to the second, and so on; the last
-// one serves all further attempts. Its task reads it again once the delay is over, from the same partition, and processes it as if it
-// had just been read from its source: with the position, timestamp and headers that it had there, and with its attempts, which the record carries.
+// that fails with an error whose [Policy] is Delay goes to the first of them, after its second failure to the second, and so on;
+// the last one serves all further attempts. Its task reads it again once the delay is over, from the same partition, and
+// processes it as if it had just been read from its source: with the position, timestamp and headers that it had there, and with
+// its attempts, which the record carries.
 //
 // Everything else goes on meanwhile, the later records of the same key included: the order is given up. Where it counts, keys
 // are parked instead ([ParkKeys]).
 //
-// The topics are internal ones, as a repartition topic is: created, and purged behind what is committed. A record that is too large for one
-// with what is noted beside it becomes a dead letter instead, or stops the task without a dead-letter topic.
+// The topics are internal ones, as a repartition topic is: created, and purged behind what is committed. A record that is too
+// large for one with what is noted beside it becomes a dead letter instead, or stops the task without a dead-letter topic.
 //
 // A delay is in whole milliseconds, and none is there twice. Keep the option, without the policies, until the topics are empty.
 func RetryTopics(delays ...time.Duration) SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.delays = delays })
 }
 
-// headerRetry is on the records of delayed retry topics: what was known of the record where it was read first. User code does not see it.
+// headerRetry is on the records of delayed retry topics: what was known of the record where it was read first. User code does not
+// see it.
 const headerRetry = "onceward.retry"
 
 const retryInfix = ".retry-"
@@ -48,13 +50,15 @@ func (n *node) addRetryTopics(b *Builder, delays []time.Duration) {
 			b.mistakeAt(n.pos, n.name, fmt.Errorf("name of a retry topic: %w", err))
 			continue
 		}
-		retry := b.add(&node{kind: sourceNode, name: ref.local() + sourceSuffix, pos: n.pos, topic: ref, of: n, delay: delay, rows: n.rows}, nil)
+		retry := b.add(&node{
+			kind: sourceNode, name: ref.local() + sourceSuffix, pos: n.pos, topic: ref, of: n, delay: delay, rows: n.rows,
+		}, nil)
 		n.retries = append(n.retries, retry)
 	}
 }
 
-// checkAgain looks for policies that could not be carried out: every source from which records come to a node that parks or delays needs
-// the store, or the topics.
+// checkAgain looks for policies that could not be carried out: every source from which records come to a node that parks or
+// delays needs the store, or the topics.
 func (b *Builder) checkAgain() {
 	for _, s := range divide(b.nodes) {
 		for _, action := range []Action{Park, Delay} {
@@ -71,7 +75,8 @@ func (b *Builder) checkAgain() {
 				if action == Delay {
 					what = "delay the record, and the source %s (%s:%d) has no topics for that; give it the option RetryTopics"
 				}
-				b.mistakeAt(n.pos, n.name, fmt.Errorf("errors of class %s "+what, class, without.name, without.pos.file, without.pos.line))
+				b.mistakeAt(n.pos, n.name,
+					fmt.Errorf("errors of class %s "+what, class, without.name, without.pos.file, without.pos.line))
 				break // one for each subtopology says it all
 			}
 		}
@@ -159,7 +164,8 @@ var delayedOutcomes = func() (outcomes [classes]string) {
 
 // retryHeader is what the record says of itself: attempts, first failure, offset, timestamp and its type.
 func retryHeader(in *Input, attempts int, first time.Time) Header {
-	return Header{Key: headerRetry, Value: fmt.Appendf(nil, "%d %d %d %d %d", attempts, first.UnixMilli(), in.Offset, in.Timestamp, in.TimestampType)}
+	return Header{Key: headerRetry, Value: fmt.Appendf(nil, "%d %d %d %d %d",
+		attempts, first.UnixMilli(), in.Offset, in.Timestamp, int8(in.TimestampType))}
 }
 
 // errRetryHeader is the failure of a record that somebody else wrote to a retry topic.

@@ -92,8 +92,8 @@ func (d *delayed) advance(by time.Duration) {
 	}
 }
 
-// TestG1Delayed: a record that fails is read again after each delay, as the record that it was, and nobody waits for it; in the end it dies with
-// its whole history.
+// TestG1Delayed: a record that fails is read again after each delay, as the record that it was, and nobody waits for it; in the
+// end it dies with its whole history.
 func TestG1Delayed(t *testing.T) {
 	d := newDelayed(t, 4)
 	d.broken["a1"], d.broken["b1"] = errBroken, errBroken

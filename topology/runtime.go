@@ -134,7 +134,8 @@ type Verdict struct {
 	// Outputs is valid until the next call of Process or Punctuate: the caller copies the structs (not the
 	// bytes, which are never reused).
 	Outputs []Output
-	// Counts are the outcomes that nodes counted for this record. Those of Retry and Stop verdicts are none. Valid until the next call of Process or Punctuate.
+	// Counts are the outcomes that nodes counted for this record. Those of Retry and Stop verdicts are none. Valid until the next
+	// call of Process or Punctuate.
 	Counts []Count
 	// Failure is nil for Accept, and for the Park verdict of a record that did not fail but has to wait.
 	Failure *Failure

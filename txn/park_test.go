@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestG6ParkedKey: a key waits through a stop, the loss of the state directory and a start, while others go on; then it follows in order.
+// TestG6ParkedKey: a key waits through a stop, the loss of the state directory and a start, while others go on; then it follows
+// in order.
 func TestG6ParkedKey(t *testing.T) {
 	s := newShop(t, topology.Policy{Action: topology.Park, Backoff: 20 * time.Millisecond, BackoffMax: 50 * time.Millisecond})
 	s.broken.Store("bad", true)
@@ -49,7 +50,8 @@ func TestG6ParkedKey(t *testing.T) {
 	}
 }
 
-// TestG6ParkedKeyThroughAborts: rounds that hold, release and fail parked records are refused again and again, and run again from their journal.
+// TestG6ParkedKeyThroughAborts: rounds that hold, release and fail parked records are refused again and again, and run again from
+// their journal.
 func TestG6ParkedKeyThroughAborts(t *testing.T) {
 	s := newShop(t, topology.Policy{Action: topology.Park, Backoff: 5 * time.Millisecond, BackoffMax: 10 * time.Millisecond})
 	var seen atomic.Int64
@@ -89,7 +91,7 @@ func TestG6ParkedKeyThroughAborts(t *testing.T) {
 	}
 }
 
-// TestG1DelayedRetry: a record goes through its delayed retry topics, across a restart, while its key goes on; the topics are purged.
+// TestG1DelayedRetry: a record goes through its delayed retry topics, across a restart, while its key goes on.
 func TestG1DelayedRetry(t *testing.T) {
 	s := newShop(t, topology.Policy{Action: topology.Delay, Attempts: 3, Then: topology.DeadLetter})
 	s.broken.Store("bad", true)

@@ -145,8 +145,8 @@ type valueForm struct {
 	parse func(text []byte) ([]byte, error)
 }
 
-// formOf returns the form of a value: itself if it is JSON, because a codec leaves out what it does not know; else the JSON that the codec
-// makes of it; else text.
+// formOf returns the form of a value: itself if it is JSON, because a codec leaves out what it does not know; else the JSON that
+// the codec makes of it; else text.
 func formOf(value []byte, e rowEncoder) valueForm {
 	f := valueForm{encoder: e, value: value, text: value, parse: func(text []byte) ([]byte, error) { return text, nil }}
 	if json.Valid(value) {

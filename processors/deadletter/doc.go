@@ -31,10 +31,10 @@
 //
 // # Redriving
 //
-// The command onceward deadletters, and txn/admin's DeadLetters for programs, list letters, edit them, and write records again to where they
-// died. A redriven record is the record as it was, with headers that say of its deaths, which its topology does not see: it goes the way
-// of every other record. Whatever it has done already by another way, such as the same event sent again, has no second effect where an
-// inbox stands before it.
+// The command onceward deadletters, and txn/admin's DeadLetters for programs, list letters, edit them, and write records again to
+// where they died. A redriven record is the record as it was, with headers that say of its deaths, which its topology does not
+// see: it goes the way of every other record. Whatever it has done already by another way, such as the same event sent again, has
+// no second effect where an inbox stands before it.
 //
 // # Concurrency
 //
@@ -42,5 +42,6 @@
 //
 // # What it is not
 //
-// The records behind a dead one of their key go on without it. Where they must not, the key is parked instead: see topology.ParkKeys.
+// The records behind a dead one of their key go on without it. Where they must not, the key is parked instead: see
+// topology.ParkKeys.
 package deadletter

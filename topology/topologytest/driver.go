@@ -143,8 +143,8 @@ func (d *Driver) Restart() error {
 func (d *Driver) Now() time.Time { return d.now }
 
 // Advance moves the clock on, and runs every punctuation by the wall clock at the time at which it becomes due,
-// with all that follows from it, as a runtime does that never stalls; so it does with records that were parked or delayed. What retries have made due since the last
-// time runs as well. The error is that of [Pipe].
+// with all that follows from it, as a runtime does that never stalls; so it does with records that were parked or delayed. What
+// retries have made due since the last time runs as well. The error is that of [Pipe].
 func (d *Driver) Advance(by time.Duration) error {
 	end := d.elapsed + by
 	for {

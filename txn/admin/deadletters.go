@@ -19,23 +19,24 @@ import (
 //
 // # What the topic holds
 //
-// Beside the letters that the runtime writes, the topic holds what operators have done with them, so that nothing else has to be created,
-// allowed or kept: an edited letter is one more record, with a number of its edition, and a redriven one is followed by a mark, which has no key,
-// no value and the header [HeaderRedriven]. Both are written to the partition of the letter and so behind it: retention deletes from the
-// front, so that a letter is never there without what was done with it. What identifies a letter is its id and its number of deaths: a
-// letter that is there twice, because its input was read again from far back, is one letter.
+// Beside the letters that the runtime writes, the topic holds what operators have done with them, so that nothing else has to be
+// created, allowed or kept: an edited letter is one more record, with a number of its edition, and a redriven one is followed by
+// a mark, which has no key, no value and the header [HeaderRedriven]. Both are written to the partition of the letter and so
+// behind it: retention deletes from the front, so that a letter is never there without what was done with it. What identifies a
+// letter is its id and its number of deaths: a letter that is there twice, because its input was read again from far back, is one
+// letter.
 //
 // # Exactly once
 //
-// A batch of redriven records and their marks are one transaction, and the transactional id follows from the topic alone. So a redrive that
-// is killed leaves a batch that is there as a whole or not at all; the next one first ends what the last one has left open, then reads the
-// topic to its end, and leaves out what has a mark. It waits for the transactions that are open in the topic, because a mark could be
-// behind one of them. Two redrives of one topic at a time stop the older one. A commit that is not answered is settled the same way, and then
-// looked up by its marks.
+// A batch of redriven records and their marks are one transaction, and the transactional id follows from the topic alone. So a
+// redrive that is killed leaves a batch that is there as a whole or not at all; the next one first ends what the last one has
+// left open, then reads the topic to its end, and leaves out what has a mark. It waits for the transactions that are open in the
+// topic, because a mark could be behind one of them. Two redrives of one topic at a time stop the older one. A commit that is not
+// answered is settled the same way, and then looked up by its marks.
 //
-// What reads the redriven record is not part of that: an application that has processed the record in some other way meanwhile has an effect
-// twice, unless it dedupes (package inbox). And a topic is read by everybody: an application beside the one in which the record died
-// gets it again.
+// What reads the redriven record is not part of that: an application that has processed the record in some other way meanwhile
+// has an effect twice, unless it dedupes (package inbox). And a topic is read by everybody: an application beside the one in
+// which the record died gets it again.
 //
 // All methods may be called by any goroutine.
 type DeadLetters struct {
@@ -46,7 +47,8 @@ type DeadLetters struct {
 // DeadLetters returns the dead-letter topic of that name.
 func (c *Client) DeadLetters(topic string) *DeadLetters { return &DeadLetters{client: c, topic: topic} }
 
-// The headers of a mark: what was redriven, as id, a slash and the number of deaths, when, in RFC 3339, and where to, as topic-partition.
+// The headers of a mark: what was redriven, as id, a slash and the number of deaths, when, in RFC 3339, and where to, as
+// topic-partition.
 const (
 	HeaderRedriven   = "onceward.redriven"
 	HeaderRedrivenAt = "onceward.redriven.at"
@@ -120,13 +122,14 @@ type LetterCounts struct {
 	// Letters counts each letter once, Redriven those of them that were redriven.
 	Letters  int64 `json:"letters"`
 	Redriven int64 `json:"redriven"`
-	// Foreign are records of other programs: they have none of our headers. Malformed have some, but not all, or not as they should be.
+	// Foreign are records of other programs: they have none of our headers. Malformed have some, but not all, or not as they
+	// should be.
 	Foreign   int64 `json:"foreign"`
 	Malformed int64 `json:"malformed"`
 }
 
-// Each hands over the letters that the filter chooses, partition by partition, in the order in which the records died. An error of f ends it, and
-// is returned as it is. What a transaction that is open has written does not count.
+// Each hands over the letters that the filter chooses, partition by partition, in the order in which the records died. An error
+// of f ends it, and is returned as it is. What a transaction that is open has written does not count.
 func (d *DeadLetters) Each(ctx context.Context, filter LetterFilter, f func(DeadLetter) error) (LetterCounts, error) {
 	t, err := d.open(ctx)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// Find returns the letter with that id which was not redriven, or else the one that died last. The error is ErrNoLetter if there is none.
+// Find returns the letter with that id which was not redriven, or else the one that died last. The error is ErrNoLetter if there
+// is none.
 func (d *DeadLetters) Find(ctx context.Context, id string) (found DeadLetter, err error) {
 	_, err = d.Each(ctx, LetterFilter{IDs: []string{id}, Redriven: true}, func(l DeadLetter) error {
 		if found.ID == "" || l.Deaths > found.Deaths {
@@ -34,9 +35,9 @@ var (
 	ErrLetterEdited = errors.New("somebody else has edited the dead letter meanwhile; look at it again")
 )
 
-// Edit writes another edition of a letter, with Key, Value and Headers as in edited, and everything else as it was. edited is a letter that
-// Each or Find has returned and that was changed; if it is not the newest edition any more, or was redriven meanwhile, it is refused. The letter
-// as it died stays in the topic too. A letter that was cut counts as whole from then on.
+// Edit writes another edition of a letter, with Key, Value and Headers as in edited, and everything else as it was. edited is a
+// letter that Each or Find has returned and that was changed; if it is not the newest edition any more, or was redriven
+// meanwhile, it is refused. The letter as it died stays in the topic too. A letter that was cut counts as whole from then on.
 //
 // Edit ends a redrive of the topic that is under way, which can be done again.
 func (d *DeadLetters) Edit(ctx context.Context, edited DeadLetter) error {
@@ -93,7 +94,9 @@ func (t *letterTopic) mayEdit(ctx context.Context, idx *letterIndex, edited *Dea
 }
 
 // hasEdition looks for an edition at or behind an offset.
-func (t *letterTopic) hasEdition(ctx context.Context, partition int32, from int64, wanted *topology.DeadLetterInfo) (found bool, err error) {
+func (t *letterTopic) hasEdition(
+	ctx context.Context, partition int32, from int64, wanted *topology.DeadLetterInfo,
+) (found bool, err error) {
 	_, end, err := t.cluster.LogBounds(ctx, t.info.Name, partition)
 	if err != nil {
 		return false, err
@@ -121,6 +124,7 @@ func editionOf(topic string, l *DeadLetter) *broker.Record {
 			rec.Headers = append(rec.Headers, broker.RecordHeader{Key: h.Key, Value: h.Value})
 		}
 	}
-	rec.Headers = append(rec.Headers, broker.RecordHeader{Key: topology.HeaderEdition, Value: strconv.AppendInt(nil, int64(l.Edition)+1, 10)})
+	edition := strconv.AppendInt(nil, int64(l.Edition)+1, 10)
+	rec.Headers = append(rec.Headers, broker.RecordHeader{Key: topology.HeaderEdition, Value: edition})
 	return rec
 }

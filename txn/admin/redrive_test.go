@@ -1,171 +1,18 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
-	"github.com/onceward/onceward/topology/topologytest"
 )
-
-// office is a dead-letter topic on an embedded broker, with the topic that its letters come from.
-type office struct {
-	t       *testing.T
-	ctx     context.Context
-	brokers []string
-	cl      *kgo.Client
-	client  *Client
-	letters *DeadLetters
-	driver  *topologytest.Driver
-}
-
-const officePartitions = 2
-
-func newOffice(t *testing.T) *office {
-	t.Helper()
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(officePartitions, "in", "dead", "other"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(broker.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	o := &office{t: t, ctx: ctx, brokers: broker.ListenAddrs()}
-	if o.cl, err = kgo.NewClient(kgo.SeedBrokers(o.brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner())); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(o.cl.Close)
-	if o.client, err = Connect(ctx, o.brokers...); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(o.client.Close)
-	o.letters = o.client.DeadLetters("dead")
-	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
-	bytes := topology.Topic("in", schemas.Bytes(), schemas.Bytes())
-	topology.From(b, bytes).Peek("judge", func(r topology.Record[[]byte, []byte]) error {
-		if strings.HasPrefix(string(r.Value), "poison") {
-			return errors.New("it is")
-		}
-		return topology.Fail(topology.Validation, schemas.Reason("not like this"))
-	})
-	top, err := b.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.driver, err = topologytest.New(top, topologytest.Partitions(officePartitions), topologytest.Clock(time.Now().Add(-time.Hour)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o
-}
-
-// die lets records die, each "key=value", and writes their letters.
-func (o *office) die(records ...string) {
-	o.t.Helper()
-	for _, text := range records {
-		key, value, _ := strings.Cut(text, "=")
-		err := o.driver.PipeRaw("in", []byte(key), []byte(value), topologytest.Header("trace", value), topologytest.Header("trace", "2"))
-		if err != nil {
-			o.t.Fatal(err)
-		}
-	}
-	o.post()
-}
-
-// dieAgain lets the redriven records die.
-func (o *office) dieAgain(records ...Record) {
-	o.t.Helper()
-	for _, r := range records {
-		opts := []topologytest.PipeOption{topologytest.ToPartition(r.Partition), topologytest.At(r.Timestamp)}
-		for _, h := range r.Headers {
-			opts = append(opts, topologytest.Header(h.Key, string(h.Value)))
-		}
-		if err := o.driver.PipeRaw("in", r.Key, r.Value, opts...); err != nil {
-			o.t.Fatal(err)
-		}
-	}
-	o.post()
-}
-
-func (o *office) post() {
-	o.t.Helper()
-	letters, err := o.driver.DeadLetters()
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	for _, l := range letters {
-		o.write(recordOf(l))
-	}
-}
-
-func recordOf(l topologytest.DeadLetter) *kgo.Record {
-	r := &kgo.Record{Topic: "dead", Partition: l.Partition, Timestamp: time.UnixMilli(l.Timestamp), Key: l.Key, Value: l.Value}
-	for _, h := range l.Headers {
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
-	}
-	return r
-}
-
-func (o *office) write(r *kgo.Record) {
-	o.t.Helper()
-	if err := o.cl.ProduceSync(o.ctx, r).FirstErr(); err != nil {
-		o.t.Fatal(err)
-	}
-}
-
-func (o *office) redrive(opts RedriveOptions) RedriveReport {
-	o.t.Helper()
-	report, err := o.letters.Redrive(o.ctx, opts)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	return report
-}
-
-// read returns what is committed in a topic.
-func (o *office) read(topic string) []Record {
-	o.t.Helper()
-	c, err := o.client.Read(o.ctx, topic)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	return c.Records
-}
-
-// want compares the committed records of a topic, whatever their order between partitions; of one key the order counts.
-func (o *office) want(topic string, records ...string) {
-	o.t.Helper()
-	got := map[string][]string{}
-	for _, r := range o.read(topic) {
-		got[string(r.Key)] = append(got[string(r.Key)], string(r.Value))
-	}
-	want := map[string][]string{}
-	for _, text := range records {
-		key, value, _ := strings.Cut(text, "=")
-		want[key] = append(want[key], value)
-	}
-	if !maps.EqualFunc(got, want, slices.Equal) {
-		o.t.Errorf("topic %s has %v, want %v", topic, got, want)
-	}
-}
-
-func (o *office) wantOutcomes(r RedriveReport, want map[RedriveOutcome]int64) {
-	o.t.Helper()
-	if !maps.Equal(r.Outcomes, want) {
-		o.t.Errorf("the outcomes are %v, want %v", r.Outcomes, want)
-	}
-}
 
 // TestG5Redrive: what is redriven is the record as it was, once; the marks keep it from being redriven again.
 func TestG5Redrive(t *testing.T) {
@@ -234,7 +81,10 @@ func TestG5Filter(t *testing.T) {
 		"class":       {Classes: []topology.Class{topology.Validation}, IDs: []string{first.ID}},
 		"node":        {Nodes: []string{"judge"}, IDs: []string{first.ID}},
 		"application": {Applications: []string{"app"}, Topics: []string{"in"}, IDs: []string{first.ID}},
-		"until":       {Until: first.LastFailure.Add(time.Nanosecond), Classes: []topology.Class{topology.Validation}, Keys: [][]byte{[]byte("a")}, IDs: []string{first.ID}},
+		"until": {
+			Until: first.LastFailure.Add(time.Nanosecond), Classes: []topology.Class{topology.Validation},
+			Keys: [][]byte{[]byte("a")}, IDs: []string{first.ID},
+		},
 	} {
 		got := o.all(f)
 		for value := range got {
@@ -281,8 +131,8 @@ func (o *office) all(f LetterFilter) map[string]DeadLetter {
 	return out
 }
 
-// TestG5RedriveKilled: killed at any point of any batch and done again, a redrive has written every record once. The control is a reader that
-// does not tell what is committed: it sees what the killed ones have left.
+// TestG5RedriveKilled: killed at any point of any batch and done again, a redrive has written every record once. The control is a
+// reader that does not tell what is committed: it sees what the killed ones have left.
 func TestG5RedriveKilled(t *testing.T) {
 	for _, point := range []string{crashBegun, crashFlushed, crashAnswered} {
 		for batch := range 3 {
@@ -355,8 +205,8 @@ func (o *office) uncommitted(topic string) (n int) {
 	return n
 }
 
-// TestG5MarksBehindOpenTransaction: a mark that is committed behind a transaction of somebody else, who has not ended it, counts. The control
-// is what a reader up to the last stable offset knows: nothing of it.
+// TestG5MarksBehindOpenTransaction: a mark that is committed behind a transaction of somebody else, who has not ended it, counts.
+// The control is what a reader up to the last stable offset knows: nothing of it.
 func TestG5MarksBehindOpenTransaction(t *testing.T) {
 	o := newOffice(t)
 	o.die("a=1")
@@ -540,67 +390,4 @@ func TestG5Rate(t *testing.T) {
 	if _, err := o.letters.Redrive(o.ctx, RedriveOptions{Rate: -1}); err == nil {
 		t.Error("a negative rate is taken")
 	}
-}
-
-// TestG5Edit: an edition takes the place of the letter, in its order, and the letter as it died stays in the topic.
-func TestG5Edit(t *testing.T) {
-	o := newOffice(t)
-	o.die("a=1", "a=2", "b=3")
-	first := o.all(LetterFilter{})["1"]
-	stale := first
-	first.Value, first.Headers = []byte("one"), append(first.Headers, Header{"fixed", []byte("yes")})
-	if err := o.letters.Edit(o.ctx, first); err != nil {
-		t.Fatal(err)
-	}
-	if err := o.letters.Edit(o.ctx, stale); !errors.Is(err, ErrLetterEdited) {
-		t.Errorf("editing what somebody else has edited returned %v", err)
-	}
-	found, err := o.letters.Find(o.ctx, first.ID)
-	if err != nil || string(found.Value) != "one" || found.Edition != 1 || found.Deaths != 1 {
-		t.Fatalf("found %v, %v", found, err)
-	}
-	found.Value = []byte("eins")
-	if err := o.letters.Edit(o.ctx, found); err != nil {
-		t.Fatal(err)
-	}
-	third := o.all(LetterFilter{})["3"]
-	third.Key = []byte("c")
-	if err := o.letters.Edit(o.ctx, third); err != nil {
-		t.Fatal(err)
-	}
-	o.redrive(RedriveOptions{})
-	o.want("in", "a=eins", "a=2", "c=3")
-	for _, r := range o.read("in") {
-		if string(r.Key) == "c" && r.Partition != topology.PartitionOf(r.Key, officePartitions) {
-			t.Errorf("the new key is in partition %d", r.Partition)
-		}
-		if string(r.Value) == "eins" && string(r.Headers[2].Value) != "yes" {
-			t.Errorf("the headers are %v", r.Headers)
-		}
-	}
-	if err := o.letters.Edit(o.ctx, found); !errors.Is(err, ErrLetterRedriven) {
-		t.Errorf("editing what was redriven returned %v", err)
-	}
-	if _, err := o.letters.Find(o.ctx, "x"); !errors.Is(err, ErrNoLetter) {
-		t.Errorf("Find returned %v", err)
-	}
-}
-
-// TestG5Copies: a letter that is in the topic twice, because its input was read again, is one letter.
-func TestG5Copies(t *testing.T) {
-	o := newOffice(t)
-	o.die("a=1")
-	died := o.read("dead")[0]
-	again := func() {
-		r := &kgo.Record{Topic: "dead", Partition: died.Partition, Key: died.Key, Value: died.Value, Timestamp: died.Timestamp}
-		for _, h := range died.Headers {
-			r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
-		}
-		o.write(r)
-	}
-	again()
-	o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{Redriven: 1})
-	again()
-	o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{})
-	o.want("in", "a=1")
 }

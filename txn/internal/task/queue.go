@@ -156,8 +156,8 @@ func (q *queue) waiting(input int) int64 {
 	return q.in.bytes[input]
 }
 
-// next takes the next record: one whose delay is over, or of several inputs the one whose first record is the oldest by timestamp, ties by input. There is none
-// while the queue waits for an input; what is to be run again has its order already and does not wait.
+// next takes the next record: one whose delay is over, or of several inputs the one whose first record is the oldest by timestamp, ties
+// by input. There is none while the queue waits for an input; what is to be run again has its order already and does not wait.
 func (q *queue) next(now time.Time) (e Entry, fresh, ok bool) {
 	if n := len(q.again); n > 0 {
 		e = q.again[n-1]
