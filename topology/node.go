@@ -3,6 +3,7 @@ package topology
 import (
 	"maps"
 	"slices"
+	"time"
 )
 
 type nodeKind uint8
@@ -51,6 +52,15 @@ type node struct {
 	keepDeadLetterHeaders bool
 	skipNullKeys          bool
 	invalid               InvalidTimestamp
+	// rows are the codecs of a source.
+	rows Rows
+	// delay and of are for the source of a delayed retry topic: how long its records wait, and the source that they come from. retries are
+	// those of a source, in the order of RetryTopics.
+	delay   time.Duration
+	of      *node
+	retries []*node
+	// parked is the store of records that wait, empty for a source that has none.
+	parked string
 	// read makes a source in g.
 	read func(g *Graph) (graphSource, error)
 	// instantiate makes any other node in g; it does nothing if the node is there.
@@ -66,7 +76,9 @@ type topicRef struct {
 	repartition bool
 	// partitions is the declared number of a repartition topic, 0 if there is none.
 	partitions int32
-	formats    formats
+	// parks says that ParkKeys was given to a repartition topic.
+	parks   bool
+	formats formats
 }
 
 // local returns the name without the application id.

@@ -31,6 +31,8 @@ type commands struct {
 	AcceptSkip acceptSkipCommand `cmd:"" help:"Take offsets that were moved forward on purpose."`
 	Reset      resetCommand      `cmd:"" help:"Move the offsets of an application, together with its state."`
 
+	DeadLetters deadLettersCommand `cmd:"" name:"deadletters" help:"List, show, edit and redrive dead letters."`
+
 	Permissions permissionsCommand `cmd:"" help:"Show what an application has to be allowed on a cluster with ACLs."`
 
 	Bench benchCommand `cmd:"" help:"Measure speed and latency on a running cluster."`

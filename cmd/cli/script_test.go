@@ -28,6 +28,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/admin"
 )
 
 func TestMain(m *testing.M) {
@@ -125,6 +126,7 @@ func TestScripts(t *testing.T) {
 			"tamper":    tamper,
 			"append":    appendRecord,
 			"drop":      drop,
+			"letters":   letters,
 		},
 	})
 }
@@ -259,6 +261,18 @@ func textOrHeaders(r *kgo.Record, prefix string) string {
 		}
 	}
 	return strings.Join(texts, " ")
+}
+
+// letters sets $LETTER_<key> to the id of the last dead letter of each key: letters topic.
+func letters(ts *testscript.TestScript, _ bool, args []string) {
+	c, err := admin.Connect(context.Background(), ts.Getenv("BROKERS"))
+	ts.Check(err)
+	defer c.Close()
+	_, err = c.DeadLetters(args[0]).Each(context.Background(), admin.LetterFilter{Redriven: true}, func(l admin.DeadLetter) error {
+		ts.Setenv("LETTER_"+string(l.Key), l.ID)
+		return nil
+	})
+	ts.Check(err)
 }
 
 func textOf(b []byte) string {

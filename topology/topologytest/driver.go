@@ -132,7 +132,7 @@ func (d *Driver) addTasks(sub topology.Subtopology) error {
 		}
 		for _, source := range sub.Sources {
 			in := &d.topics[source.Topic].partitions[p]
-			in.reader = tk
+			in.reader, in.delay = tk, source.Delay
 			tk.inputs = append(tk.inputs, in)
 		}
 		if err := tk.open(); err != nil {
@@ -163,8 +163,8 @@ func (d *Driver) Restart() error {
 func (d *Driver) Now() time.Time { return d.now }
 
 // Advance moves the clock on, and runs every punctuation by the wall clock at the time at which it becomes due,
-// with all that follows from it, as a runtime does that never stalls. What retries have made due since the last
-// time runs as well. The error is that of [Pipe].
+// with all that follows from it, as a runtime does that never stalls; so it does with records that were parked or delayed. What
+// retries have made due since the last time runs as well. The error is that of [Pipe].
 func (d *Driver) Advance(by time.Duration) error {
 	end := d.elapsed + by
 	for {
@@ -174,6 +174,7 @@ func (d *Driver) Advance(by time.Duration) error {
 		}
 		d.pass(max(at-d.elapsed, 0))
 		tk.punctuate()
+		tk.release()
 		if err := d.work(); err != nil {
 			return err
 		}
@@ -194,6 +195,9 @@ func (d *Driver) pass(by time.Duration) {
 func (d *Driver) nextDue() (first *task, at time.Duration) {
 	for _, tk := range d.tasks {
 		if next, ok := tk.nextDue(); ok && tk.stopped == nil && (first == nil || next < at) {
+			first, at = tk, next
+		}
+		if next, ok := tk.nextAgain(); ok && tk.stopped == nil && (first == nil || next < at) {
 			first, at = tk, next
 		}
 	}
