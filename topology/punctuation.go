@@ -220,7 +220,8 @@ func (g *Graph) NextDue() (at time.Time, ok bool) {
 //
 // The verdict is Accept, Retry or Stop. Accept: outputs and state writes join the round; if there are none, and
 // no counts, nothing needs to be committed. Retry: it is played again after Backoff with Attempt+1 and the
-// same At, and the task does nothing before.
+// same At, and the task does nothing before. A release is about a record: its verdict is Accept, DeadLetter, Stop,
+// or Park if the record has failed again.
 func (g *Graph) Punctuate(p Punctuation) Verdict {
 	if p.parking != nil && p.parking.graph == g {
 		return p.parking.release(p)

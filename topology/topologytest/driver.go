@@ -21,10 +21,12 @@ type Driver struct {
 	now     time.Time
 	elapsed time.Duration
 	topics  map[string]*topic
-	// tasks are sorted by subtopology and partition. Those in ready may have records before them.
-	tasks  []*task
-	ready  ready
-	counts map[outcome]int64
+	// tasks are sorted by subtopology and partition. Those in ready may have records before them; delayed are those that read
+	// delayed retry topics, and have more whenever the clock moves.
+	tasks   []*task
+	ready   ready
+	delayed []*task
+	counts  map[outcome]int64
 }
 
 type outcome struct{ node, name string }
@@ -134,11 +136,15 @@ func (d *Driver) addTasks(sub topology.Subtopology) error {
 			in := &d.topics[source.Topic].partitions[p]
 			in.reader, in.delay = tk, source.Delay
 			tk.inputs = append(tk.inputs, in)
+			tk.delayed = tk.delayed || in.delay > 0
 		}
 		if err := tk.open(); err != nil {
 			return err
 		}
 		d.tasks = append(d.tasks, tk)
+		if tk.delayed {
+			d.delayed = append(d.delayed, tk)
+		}
 	}
 	return nil
 }
@@ -189,6 +195,14 @@ func (d *Driver) Advance(by time.Duration) error {
 func (d *Driver) pass(by time.Duration) {
 	d.now = d.now.Add(by)
 	d.elapsed += by
+	d.wake()
+}
+
+// wake has the tasks looked at whose delayed records may be due by now.
+func (d *Driver) wake() {
+	for _, tk := range d.delayed {
+		d.ready.add(tk.index)
+	}
 }
 
 // nextDue returns the running task whose next punctuation is due first, and when, in the measure of elapsed.
@@ -265,6 +279,7 @@ func (d *Driver) run() error {
 // work does the work of run. It goes through the tasks in their order, each until it has nothing before it,
 // and again for as long as one of them has.
 func (d *Driver) work() error {
+	d.wake()
 	steps := 0
 	for first := d.ready.from(0); first >= 0; first = d.ready.from(0) {
 		for i := first; i >= 0; i = d.ready.from(i + 1) {

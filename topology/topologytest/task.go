@@ -21,6 +21,8 @@ type task struct {
 	// inputs are sorted by topic.
 	inputs     []*partition
 	streamTime int64
+	// delayed says that one of the inputs is a delayed retry topic.
+	delayed bool
 	// uncommitted counts the units of work since the last commit, rounds the commits.
 	uncommitted int
 	rounds      int64

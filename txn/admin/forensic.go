@@ -73,7 +73,9 @@ type ForensicStop struct {
 // nothing: there is no group and no producer, and the state, empty at the beginning, is temporary. So it can run beside the
 // application, and as somebody who may only read.
 //
-// Schedules of the wall clock do not fire, a retry does not wait, and what the cluster would refuse for its size is not refused.
+// Schedules of the wall clock do not fire, and what the cluster would refuse for its size is not refused. Nothing waits: a retry comes at
+// once, a delayed record as soon as it is its turn, and a parked one when all inputs are read, again and again until it has failed a
+// hundred times.
 // Effects outside of the topology are suppressed by package processors/effect in this mode; what user functions do by themselves, they
 // do.
 func (c *Client) Forensic(ctx context.Context, t *topology.Topology, o ForensicOptions) (_ ForensicReport, err error) {
@@ -89,7 +91,7 @@ func (c *Client) Forensic(ctx context.Context, t *topology.Topology, o ForensicO
 	defer cluster.Close()
 	f := &forensic{
 		client: c, cluster: cluster, topology: t, options: o, dir: dir, partitions: map[string]int32{},
-		queues: map[partitionOf]*forensicQueue{}, outcomes: map[topology.Count]int64{},
+		queues: map[partitionOf]*forensicQueue{}, outcomes: map[topology.Tally]int64{},
 		report: ForensicReport{
 			Application: t.Application(), Version: t.Fingerprint(), Outputs: map[string]int64{}, Inputs: []ForensicInput{},
 			Outcomes: []ForensicOutcome{}, Stopped: []ForensicStop{},
@@ -116,8 +118,10 @@ type forensic struct {
 	tasks      []*forensicTask
 	// queues are all inputs of all tasks.
 	queues   map[partitionOf]*forensicQueue
-	outcomes map[topology.Count]int64
+	outcomes map[topology.Tally]int64
 	report   ForensicReport
+	// ahead is how far the clock of the graphs was set ahead, so that parked records need not be waited for.
+	ahead time.Duration
 }
 
 type partitionOf struct {
@@ -174,7 +178,7 @@ func (f *forensic) openTask(
 	}
 	t.graph, err = f.topology.NewGraph(id, t.state, topology.GraphConfig{
 		Partitions: func(topic string) int32 { return f.partitions[topic] },
-		Now:        time.Now, Mode: topology.Forensic,
+		Now:        func() time.Time { return time.Now().Add(f.ahead) }, Mode: topology.Forensic,
 	})
 	if err != nil {
 		return nil, errors.Join(err, t.state.Close())
@@ -226,6 +230,13 @@ func (f *forensic) run(ctx context.Context) error {
 				return err
 			}
 			busy = busy || worked
+		}
+		if !busy {
+			released, err := f.release()
+			if err != nil {
+				return err
+			}
+			busy = released
 		}
 	}
 	return nil

@@ -18,6 +18,8 @@ type forensicTask struct {
 	inputs     []*forensicQueue
 	streamTime int64
 	stopped    bool
+	// leaves says that the records that are still parked stay so.
+	leaves bool
 }
 
 const (
@@ -25,6 +27,8 @@ const (
 	forensicTurn = 1024
 	// forensicBytes is how much state a task holds before it goes to its database.
 	forensicBytes = 4 << 20
+	// forensicAttempts is how often a parked record is tried: a policy may know no end.
+	forensicAttempts = 100
 )
 
 // forensicQueue is an input of a task: a partition that is read, or a repartition topic in memory.
@@ -92,17 +96,52 @@ func (f *forensic) work(ctx context.Context, t *forensicTask) (worked bool, err 
 	return worked, nil
 }
 
-// oldest returns the input whose first record is the oldest, nil if there is none.
+// oldest returns the input whose first record is the oldest by its event time, nil if there is none.
 func (t *forensicTask) oldest(ctx context.Context) (oldest *forensicQueue, err error) {
+	var first int64
 	for _, q := range t.inputs {
 		if err := q.fill(ctx); err != nil {
 			return nil, err
 		}
-		if len(q.records) > 0 && (oldest == nil || q.records[0].Timestamp < oldest.records[0].Timestamp) {
-			oldest = q
+		if len(q.records) == 0 {
+			continue
+		}
+		in := q.records[0]
+		in.StreamTimeBefore = t.streamTime
+		if at := t.graph.EventTime(in); oldest == nil || at < first {
+			oldest, first = q, at
 		}
 	}
 	return oldest, nil
+}
+
+// release tries parked records again, those that come next of all tasks, and reports whether there were any.
+func (f *forensic) release() (released bool, err error) {
+	var first time.Time
+	for _, t := range f.tasks {
+		if at, ok := t.graph.NextRelease(); ok && !t.stopped && !t.leaves && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	if first.IsZero() {
+		return false, nil
+	}
+	f.ahead = max(f.ahead, time.Until(first)+time.Millisecond)
+	for _, t := range f.tasks {
+		for !t.stopped && !t.leaves {
+			p, ok := t.graph.DueRelease()
+			if !ok {
+				break
+			}
+			p.StreamTime = t.streamTime
+			v := t.graph.Punctuate(p)
+			t.leaves = v.Action == topology.Park && v.Failure != nil && v.Failure.Attempt >= forensicAttempts
+			if err := f.take(t, topology.Input{Topic: v.Released, Partition: t.id.Partition, Offset: -1}, v); err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
 }
 
 // process takes one record to its end.
@@ -117,6 +156,11 @@ func (f *forensic) process(t *forensicTask, in topology.Input) error {
 			in.FirstFailure = time.Now()
 		}
 	}
+	return f.take(t, in, v)
+}
+
+// take does what a verdict on a record says.
+func (f *forensic) take(t *forensicTask, in topology.Input, v topology.Verdict) error {
 	if v.Action == topology.Stop {
 		t.stopped = true
 		f.report.Stopped = append(f.report.Stopped, ForensicStop{
@@ -124,11 +168,11 @@ func (f *forensic) process(t *forensicTask, in topology.Input) error {
 		})
 		return nil
 	}
-	if v.Action == topology.Accept {
-		t.streamTime = in.StreamTime
+	if v.Action == topology.Accept && (in.Offset >= 0 || v.Released != "") {
+		t.streamTime = max(t.streamTime, v.EventTime)
 	}
 	for _, c := range v.Counts {
-		f.outcomes[topology.Count{Node: c.Node, Outcome: c.Outcome}] += c.N
+		f.outcomes[topology.Tally{Node: c.Node, Outcome: c.Outcome}] += c.N
 	}
 	for _, out := range v.Outputs {
 		if err := f.deliver(out); err != nil {
