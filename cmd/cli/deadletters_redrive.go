@@ -20,6 +20,7 @@ type deadLettersRedriveCommand struct {
 	DeathsMax    int     `default:"3" placeholder:"N" help:"Leave records that have died so often, 0 for no limit; default ${default}."`
 	To           string  `placeholder:"TOPIC" help:"Write to this topic, by key; default is the topic and partition in which each record died last."`
 	TimestampNow bool    `help:"Give the records the present time as their timestamp; default is that they keep theirs."`
+	Repair       bool    `help:"Have the records say that they come again (mode REPAIR): they have no effects outside; default is that they keep their mode."`
 	outputFlag
 }
 
@@ -51,6 +52,7 @@ func (c *deadLettersRedriveCommand) Run(p *process) error {
 	defer o.close()
 	options := admin.RedriveOptions{
 		Filter: filter, DryRun: c.DryRun, Rate: c.Rate, DeathsMax: c.DeathsMax, To: c.To, TimestampNow: c.TimestampNow,
+		Repair: c.Repair,
 	}
 	if c.DeathsMax == 0 {
 		options.DeathsMax = -1

@@ -11,10 +11,6 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// headerKey carries the key of a record through the topic that is partitioned by the id. A record without the header
-// had a null key.
-const headerKey = "onceward.inbox.key"
-
 // Globally finds a duplicate in whatever partition and under whatever key it comes: records go through a topic that
 // is partitioned by the id, <application>-<name>-repartition, and accepted ones back through
 // <application>-<name>-back-repartition, so that what follows has all records of a key in one task again
@@ -113,11 +109,7 @@ func (d detour[K, V]) there(
 		if err != nil {
 			return identified[V]{}, err
 		}
-		out := topology.WithKey(withoutHeader(r, headerKey), target)
-		if key == nil {
-			return out, nil
-		}
-		return out.WithHeader(headerKey, key), nil
+		return topology.WithKey(withoutHeader(r, topology.HeaderOwnKey), target).WithHeader(topology.HeaderOwnKey, key), nil
 	}
 	ids := topology.Nullable(schemas.String())
 	return topology.Repartition(topology.Map(s, name+"-by-id", identify, set.Reactions()...), name, ids, d.values)
@@ -128,13 +120,13 @@ func (d detour[K, V]) handler(h *handler[K, V]) topology.Handler[topology.Option
 	keys := d.keyTopic()
 	return func(c *topology.Context, r identified[V]) error {
 		var key K
-		if b, ok := r.Header(headerKey); ok {
+		if b, _ := r.Header(topology.HeaderOwnKey); b != nil {
 			var err error
 			if key, _, err = keys.Decode(append([]byte{}, b...), nil); err != nil {
 				return err
 			}
 		}
-		restored := topology.WithKey(withoutHeader(r, headerKey), key)
+		restored := topology.WithKey(withoutHeader(r, topology.HeaderOwnKey), key)
 		return h.decide(c, &restored, r.Key.Or(""))
 	}
 }

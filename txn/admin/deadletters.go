@@ -77,6 +77,17 @@ type DeadLetter struct {
 	rekeyed bool
 }
 
+// OwnKey returns the key that the record has for the application: Key, unless it died in a topic through which it travels under
+// another one ([topology.HeaderOwnKey]).
+func (l *DeadLetter) OwnKey() []byte {
+	for _, h := range slices.Backward(l.Headers) {
+		if h.Key == topology.HeaderOwnKey {
+			return h.Value
+		}
+	}
+	return l.Key
+}
+
 // TopicPartition is a partition of a topic.
 type TopicPartition struct {
 	Topic     string
@@ -90,7 +101,7 @@ func (p TopicPartition) String() string { return fmt.Sprintf("%s[%d]", p.Topic, 
 // one of them. The zero LetterFilter chooses all letters that were not redriven.
 type LetterFilter struct {
 	IDs          []string
-	Keys         [][]byte // a nil one is the null key
+	Keys         [][]byte // as in [DeadLetter.OwnKey]; a nil one is the null key
 	Classes      []topology.Class
 	Nodes        []string
 	Applications []string
@@ -114,7 +125,8 @@ func (f *LetterFilter) Chooses(l *DeadLetter) bool {
 	case len(f.Keys) == 0:
 		return true
 	}
-	return slices.ContainsFunc(f.Keys, func(k []byte) bool { return (k == nil) == (l.Key == nil) && bytes.Equal(k, l.Key) })
+	own := l.OwnKey()
+	return slices.ContainsFunc(f.Keys, func(k []byte) bool { return (k == nil) == (own == nil) && bytes.Equal(k, own) })
 }
 
 // LetterCounts is what a dead-letter topic held. Its JSON form is for programs, and its fields stay.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,10 +26,14 @@ type RedriveOptions struct {
 	// DeathsMax guards against records that die again and again: one that has died so often is left out. 0 is
 	// [RedriveDeathsMaxDefault], a negative number no limit. What dies while a redrive runs is not redriven by it.
 	DeathsMax int
-	// To is a topic to write to instead of the one in which the record died last; the partition is then that of the key.
+	// To is a topic to write to instead of the one in which the record died last; the key is then [DeadLetter.OwnKey], and the
+	// partition that of the key.
 	To string
 	// TimestampNow gives the records the present time as their timestamp. By default they keep theirs.
 	TimestampNow bool
+	// Repair has the records say that they come again: with the mode topology.Repair they have no effects outside (package
+	// processors/effect), and what is made of them says so too. By default they keep the mode in which they died.
+	Repair bool
 	// Step is told of every letter that was chosen, when it is known what becomes of it: after the commit for those that were
 	// redriven. It may be nil. An error of Step ends the redrive between two transactions, and is returned as it is.
 	Step func(DeadLetter, RedriveOutcome) error
@@ -213,11 +218,22 @@ func (r *redrive) target(ctx context.Context, l *DeadLetter) (*broker.Record, Re
 			return nil, LeftTimestamp, nil
 		}
 	}
-	if (r.options.To != "" || l.rekeyed) && info != nil && l.Key != nil {
-		rec.Partition = topology.PartitionOf(l.Key, info.Partitions)
+	elsewhere := topic != l.To.Topic
+	if elsewhere {
+		rec.Key = l.OwnKey()
+	}
+	if (r.options.To != "" || l.rekeyed) && info != nil && rec.Key != nil {
+		rec.Partition = topology.PartitionOf(rec.Key, info.Partitions)
 	}
 	for _, h := range l.Headers {
+		if elsewhere && h.Key == topology.HeaderOwnKey {
+			continue // the record has it again
+		}
 		rec.Headers = append(rec.Headers, broker.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	if r.options.Repair {
+		rec.Headers = slices.DeleteFunc(rec.Headers, func(h broker.RecordHeader) bool { return h.Key == topology.HeaderMode })
+		rec.Headers = append(rec.Headers, broker.RecordHeader{Key: topology.HeaderMode, Value: []byte(topology.Repair.String())})
 	}
 	for _, h := range l.about {
 		if !strings.HasPrefix(h.Key, streamsHeaders) { // they tell of the last death alone, which ours do too

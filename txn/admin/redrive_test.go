@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/topologytest"
 )
 
 // TestG5Redrive: what is redriven is the record as it was, once; the marks keep it from being redriven again.
@@ -308,6 +309,44 @@ func TestG5LoopGuard(t *testing.T) {
 		t.Errorf("the letters have %v headers", sizes)
 	}
 	o.wantOutcomes(o.redrive(RedriveOptions{DeathsMax: -1}), map[RedriveOutcome]int64{Redriven: 1})
+}
+
+// TestG5OwnKey: a record that died under another key than its own is chosen by its own, written back as it died, and to another topic
+// as the application knows it. On demand it says that it comes again.
+func TestG5OwnKey(t *testing.T) {
+	o := newOffice(t)
+	for _, value := range []string{"1", "2"} {
+		own := topologytest.Header(topology.HeaderOwnKey, "owner")
+		if err := o.driver.PipeRaw("in", []byte("id"), []byte(value), own, topologytest.Header(topology.HeaderMode, "BACKFILL")); err != nil {
+			t.Fatal(err)
+		}
+		o.post()
+		only := LetterFilter{Keys: [][]byte{[]byte("owner")}}
+		o.wantOutcomes(o.redrive(RedriveOptions{Filter: LetterFilter{Keys: [][]byte{[]byte("id")}}}), map[RedriveOutcome]int64{})
+		options := RedriveOptions{Filter: only}
+		if value == "2" {
+			options.To, options.Repair = "other", true
+		}
+		o.wantOutcomes(o.redrive(options), map[RedriveOutcome]int64{Redriven: 1})
+	}
+	for topic, want := range map[string]string{
+		"in": "id=1 onceward.inbox.key=owner onceward.mode=BACKFILL", "other": "owner=2 onceward.mode=REPAIR",
+	} {
+		for _, r := range o.read(topic) {
+			got := string(r.Key) + "=" + string(r.Value)
+			for _, h := range r.Headers {
+				if !topology.IsDeadLetterHeader(h.Key) {
+					got += " " + h.Key + "=" + string(h.Value)
+				}
+			}
+			if got != want || r.Partition != topology.PartitionOf(r.Key, officePartitions) {
+				t.Errorf("%s[%d] has %q, want %q", topic, r.Partition, got, want)
+			}
+		}
+	}
+	if len(o.read("in")) != 1 || len(o.read("other")) != 1 {
+		t.Errorf("in has %d records, other %d", len(o.read("in")), len(o.read("other")))
+	}
 }
 
 // TestG5Left: what cannot be redriven as it was stays where it is, with the reason.
