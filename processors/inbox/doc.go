@@ -97,7 +97,8 @@
 //
 // # Statuses
 //
-// The words of an inbox table, and where an operator finds them. RECEIVED and CLAIMED exist for external effects only.
+// The words of an inbox table, and where an operator finds them. RECEIVED and CLAIMED exist for external effects only:
+// package effect has them as RECEIVED and STARTED.
 //
 //	PROCESSED         a row that is accepted: onceward state scan <name>
 //	DUPLICATE         a row that is repeated (business key); of copies of one id the counter duplicates, and Duplicates

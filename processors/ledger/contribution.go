@@ -1,11 +1,11 @@
 package ledger
 
 import (
-	"bytes"
 	"slices"
 	"unicode/utf8"
 
 	"github.com/onceward/onceward/processors/internal/identity"
+	"github.com/onceward/onceward/processors/internal/pairkey"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 )
@@ -70,13 +70,6 @@ func storesOf[K any](name string, keys schemas.Codec[K], columns []string) (
 func contributionsOf(ledger string) string { return ledger + "-contributions" }
 func balancesOf(ledger string) string      { return ledger + "-balances" }
 
-// The bytes that keep the two parts of a contribution's key apart; see the package documentation.
-const (
-	escape     = 0x00
-	escapeZero = 0xff
-	escapeEnd  = 0x01
-)
-
 type keyCodec[K any] struct{ ledger schemas.Codec[K] }
 
 func (c keyCodec[K]) Name() string { return "ledger-contribution-key-1:" + c.ledger.Name() }
@@ -89,31 +82,7 @@ func (c keyCodec[K]) Append(dst []byte, k ContributionKey[K]) ([]byte, error) {
 	if err != nil {
 		return dst, codecError(c.Name(), schemas.OpAppend, -1, "the ledger key: "+schemas.ReasonOf(err))
 	}
-	b = escapeZeros(b, len(dst))
-	b = append(b, escape, escapeEnd)
-	return append(b, k.ID...), nil
-}
-
-// escapeZeros replaces 00 by 00 FF in b[from:], in place.
-func escapeZeros(b []byte, from int) []byte {
-	zeros := bytes.Count(b[from:], []byte{escape})
-	if zeros == 0 {
-		return b
-	}
-	read := len(b) - 1
-	for range zeros {
-		b = append(b, 0)
-	}
-	for write := len(b) - 1; write > read; write-- {
-		b[write] = b[read]
-		if b[read] == escape {
-			b[write] = escapeZero
-			write--
-			b[write] = escape
-		}
-		read--
-	}
-	return b
+	return append(pairkey.Seal(b, len(dst)), k.ID...), nil
 }
 
 func (c keyCodec[K]) Decode(b []byte) (ContributionKey[K], error) {
@@ -131,30 +100,9 @@ func (c keyCodec[K]) Decode(b []byte) (ContributionKey[K], error) {
 
 // splitKey returns the encoded ledger key, which may share memory with b, and the id.
 func splitKey(b []byte) (ledger, id []byte, err error) {
-	const malformed = schemas.Reason("the key is not that of a contribution")
-	escaped := false
-	for rest := b; ; {
-		i := bytes.IndexByte(rest, escape)
-		if i < 0 || i+1 == len(rest) {
-			return nil, nil, malformed
-		}
-		after := rest[i+2:]
-		switch rest[i+1] {
-		case escapeZero:
-			escaped = true
-			rest = after
-			continue
-		case escapeEnd:
-		default:
-			return nil, nil, malformed
-		}
-		if len(after) == 0 || len(after) > identity.IDBytesMax || !utf8.Valid(after) {
-			return nil, nil, malformed
-		}
-		ledger = b[:len(b)-len(after)-2]
-		if escaped {
-			ledger = bytes.ReplaceAll(ledger, []byte{escape, escapeZero}, []byte{escape})
-		}
-		return ledger, after, nil
+	ledger, id, ok := pairkey.Split(b)
+	if !ok || len(id) == 0 || len(id) > identity.IDBytesMax || !utf8.Valid(id) {
+		return nil, nil, schemas.Reason("the key is not that of a contribution")
 	}
+	return ledger, id, nil
 }

@@ -15,8 +15,8 @@
 //
 // # Contract
 //
-// Every record has exactly one outcome, and is counted under its name when the round that contains it is
-// applied. The first line that holds decides:
+// Every record has exactly one outcome, and is counted under its name (a duplicate as duplicates, as elsewhere) when the
+// round that contains it is applied. The first line that holds decides:
 //
 //	outcome            when                                                         if not routed
 //	duplicate          the id was accepted, with the same states and version        the record ends

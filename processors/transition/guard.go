@@ -96,7 +96,7 @@ func Guard[K, V any, S ~string](
 			acceptedCounter: t.Counter("accepted"),
 		}
 		for r := Duplicate; r <= Corruption; r++ {
-			h.refusals[r].counter = t.Counter(r.String())
+			h.refusals[r].counter = t.Counter(r.counted())
 			for _, to := range *g.routes {
 				if slices.Contains(to.refusals, r) && to.outlet.Connected() {
 					h.refusals[r].emits = append(h.refusals[r].emits, to.outlet.In(t))
@@ -257,7 +257,7 @@ func (h *handler[K, V, S]) refuse(
 		return topology.Fail(refusals[refusal].class, schemas.Reason(refusal.String()+": "+reason))
 	}
 	to.counter.Inc()
-	if err := h.decide(c, r.Key, t, refusal.String(), reason, at.Version, at.Version); err != nil {
+	if err := h.decide(c, r.Key, t, refusal.counted(), reason, at.Version, at.Version); err != nil {
 		return err
 	}
 	refused := Refused[S, V]{

@@ -26,8 +26,7 @@ const (
 	Corruption
 )
 
-// refusals are the text, which is also the name of the counter, and the class of the failure if the refusal is
-// not routed. A duplicate fails never.
+// refusals are the text, and the class of the failure if the refusal is not routed. A duplicate fails never.
 var refusals = [...]struct {
 	text  string
 	class topology.Class
@@ -42,8 +41,17 @@ var refusals = [...]struct {
 
 func (r Refusal) valid() bool { return r >= Duplicate && r <= Corruption }
 
-// String returns the refusal in lower case, as it is counted: duplicate, stale, illegal, missing-aggregate,
-// out-of-order or corruption.
+// counted is the word under which refusals are counted, and told in decisions: that of String, but duplicates, as
+// other processors count them.
+func (r Refusal) counted() string {
+	if r == Duplicate {
+		return "duplicates"
+	}
+	return refusals[r].text
+}
+
+// String returns the refusal in lower case: duplicate, stale, illegal, missing-aggregate, out-of-order or
+// corruption.
 func (r Refusal) String() string {
 	if !r.valid() {
 		return "refusal(" + strconv.Itoa(int(r)) + ")"
