@@ -388,7 +388,7 @@ func TestDecisions(t *testing.T) {
 	send(d, place, place, ship, pay, Ask{ID: "x", From: Placed, To: Paid})
 	const node = "orders "
 	got := d.Want("log", node+"accepted orders-aggregates t1{0 false} {1 true} false",
-		node+"duplicate orders-aggregates t1{1 true} {1 true} true",
+		node+"duplicates orders-aggregates t1{1 true} {1 true} true",
 		node+"out-of-order orders-aggregates t3{1 true} {1 true} true",
 		node+"accepted orders-aggregates t2{1 true} {2 true} false")
 	if string(got[0].Key) != "k" {
