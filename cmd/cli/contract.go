@@ -116,18 +116,36 @@ func outputsOf(t *topology.Topology) (lines []string) {
 func poisonOf(t *topology.Topology) (lines []string) {
 	letters := t.DeadLetterTopic()
 	for _, r := range t.Reactions() {
-		what := actionText(r.Policy.Action, letters)
-		if p := r.Policy; p.Action == topology.Retry {
-			what = fmt.Sprintf("up to %d attempts, %s to %s between them, then %s", p.Attempts, p.Backoff, p.BackoffMax,
-				actionText(p.Then, letters))
-		}
-		line := r.Class.String() + ": " + what
+		line := r.Class.String() + ": " + reactionText(r.Policy, letters)
 		if r.Node != "" {
 			line = r.Node + ": " + line
 		}
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// reactionText says what a policy does with a record, and with those that come after it.
+func reactionText(p topology.Policy, letters string) string {
+	attempts := "attempts without a limit"
+	if p.Attempts > 0 {
+		attempts = fmt.Sprintf("up to %d attempts", p.Attempts)
+	}
+	then := ", then " + actionText(p.Then, letters)
+	if p.Attempts == 0 {
+		then = ""
+	}
+	switch p.Action {
+	case topology.Retry:
+		return fmt.Sprintf("%s, %s to %s between them%s", attempts, p.Backoff, p.BackoffMax, then)
+	case topology.Park:
+		return fmt.Sprintf("parked, and the later records of its key behind it: %s, %s to %s between them%s",
+			attempts, p.Backoff, p.BackoffMax, then)
+	case topology.Delay:
+		return fmt.Sprintf("delayed, and overtaken by the later records of its key: %s%s", attempts, then)
+	default:
+		return actionText(p.Action, letters)
+	}
 }
 
 func actionText(a topology.Action, letters string) string {
