@@ -95,6 +95,7 @@ func rowsOf[K, V any](key schemas.Codec[K], value schemas.Codec[V]) Rows {
 		decodeKey:   func(b []byte) (any, error) { return key.Decode(b) },
 		decodeValue: func(b []byte) (any, error) { return value.Decode(b) },
 		keyFormat:   key.Name(), of: reflect.TypeFor[K]().String(),
+		valueFormat: value.Name(), valueOf: reflect.TypeFor[V]().String(),
 	}
 }
 
