@@ -218,13 +218,3 @@ func versionText(v *int64) string {
 	}
 	return fmt.Sprint(*v)
 }
-
-// oneLine takes control characters out of what anybody may have written into a topic.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, s)
-}

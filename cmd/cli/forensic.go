@@ -60,7 +60,7 @@ func (c *forensicCommand) Run(p *process) error {
 			if out.Topic != c.Show {
 				return nil
 			}
-			_, err := fmt.Fprintf(p.out, "%s\t%s\n", partText(show, out.Key), partText(show, out.Value))
+			_, err := fmt.Fprintf(p.out, "%s\t%s\n", recordText(show, out.Key), recordText(show, out.Value))
 			return err
 		},
 	})
@@ -78,7 +78,8 @@ func (c *forensicCommand) Run(p *process) error {
 	return err
 }
 
-func partText(e rowEncoder, b []byte) string {
+// recordText shows a key or a value whose codec is not known.
+func recordText(e rowEncoder, b []byte) string {
 	if b == nil {
 		return "null"
 	}

@@ -103,11 +103,11 @@ func (o *office) post() {
 		o.t.Fatal(err)
 	}
 	for _, l := range letters {
-		o.write(recordOf(l))
+		o.write(kafkaRecord(l))
 	}
 }
 
-func recordOf(l topologytest.DeadLetter) *kgo.Record {
+func kafkaRecord(l topologytest.DeadLetter) *kgo.Record {
 	r := &kgo.Record{Topic: "dead", Partition: l.Partition, Timestamp: time.UnixMilli(l.Timestamp), Key: l.Key, Value: l.Value}
 	for _, h := range l.Headers {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
