@@ -216,7 +216,7 @@ func TestF3RecordedOnce(t *testing.T) {
 	if n := len(d.Rows("orders-transitions", 0)); n != 1 {
 		t.Errorf("%d transitions are recorded", n)
 	}
-	d.WantCounts("fragile.dead-letter-poison=1 orders.accepted=1 orders.duplicate=2")
+	d.WantCounts("fragile.dead-letter-poison=1 orders.accepted=1 orders.duplicates=2")
 }
 
 // TestGolden pins what is stored, for ever.
