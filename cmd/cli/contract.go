@@ -79,8 +79,8 @@ func contractOf(t *topology.Topology) contract {
 	add("on duplicate", "nothing recognises one: it is processed as a record of its own", said[topology.OnDuplicate]...)
 	add("out of order", "records are processed in the order of their offsets, whatever their timestamps", said[topology.OutOfOrder]...)
 	add("poison", "", poisonOf(t)...)
-	add("on replay", "the same records give the same outputs, which carry the header "+topology.HeaderMode+" where the application does "+
-		"not run live", said[topology.OnReplay]...)
+	add("on replay", "", append([]string{"the same records give the same outputs, which carry the header " + topology.HeaderMode +
+		" where the application does not run live"}, said[topology.OnReplay]...)...)
 	add("retention", "state is kept without a limit", append(said[topology.Retention], horizonsOf(t)...)...)
 	return c
 }
