@@ -62,6 +62,7 @@ func (s Settings) Topology() (*topology.Topology, error) {
 	case topology.Delay:
 		policy.Attempts, policy.Then = 1_000_000, topology.Stop
 		options = append(options, topology.RetryTopics(Pause, 10*Pause))
+	default: // the policy is the action alone
 	}
 	b := topology.NewBuilder("payments", topology.DeadLetters(s.Dead), topology.OnError(topology.Transient, policy))
 	in := topology.From(b, topology.Topic(s.In, schemas.String(), schemas.String()), options...)

@@ -104,7 +104,7 @@ func (t *letterTopic) hasEdition(
 	err = t.read(ctx, partition, from, end, func(r *broker.Record) error {
 		info, err := topology.ParseDeadLetter(headersOf(r))
 		found = found || err == nil && keyOf(&info) == keyOf(wanted) && info.Edition == wanted.Edition
-		return nil //nolint:nilerr // what is no letter is not the one that is looked for
+		return nil // what is no letter is not the one that is looked for
 	})
 	return found, err
 }
