@@ -60,7 +60,7 @@ type ForensicOutcome struct {
 	N       int64  `json:"n"`
 }
 
-// ForensicStop is where a task would have stopped, and why.
+// ForensicStop is where a task would have stopped, and why. Offset is -1 for a record that was parked.
 type ForensicStop struct {
 	Task      string `json:"task"`
 	Topic     string `json:"topic"`
