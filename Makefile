@@ -19,6 +19,7 @@ demo: ## the payment drill on the embedded broker, with kills; ends with a table
 test: ## every test; those on real Kafka need a JDK 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
 	$(GO) vet ./...
 	$(GO) test -timeout 20m ./...
+	CGO_ENABLED=0 $(GO) test -timeout 20m -run 'Memory|GCPercent' ./state/pebblestore # whose allocator is another one then
 	@$(GO) test -v -run '^TestKafkaIsFound$$' ./e2e/cluster | { grep '^NOT RUN' || true; } # go test is silent about what passes
 
 race: ## every test but the long scenarios, under the race detector, with invariants
@@ -30,10 +31,10 @@ e2e: ## the end-to-end scenarios on the embedded broker, and on real Kafka where
 verify-eos: ## Kafka's own StreamsEosTest judges the runtime under many kills; needs Java 17 and Maven
 	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 30m -run '^TestVerify$$' ./e2e/verifyeos -full
 
-verify-smoke: ## Kafka's own StreamsSmokeTest judges windows, tables and joins while instances join, die and leave; needs Java 17 and Maven
+verify-smoke: ## Kafka's own StreamsSmokeTest judges windows, tables and joins while instances join, die and leave; needs a JDK 17 and Maven
 	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 60m ./e2e/verifysmoke -full
 
-verify-differential: ## every operator beside Kafka Streams on CASES (1000) random inputs each, and the named ones; needs Java 17 and Maven
+verify-differential: ## every operator beside Kafka Streams on CASES (1000) random inputs each, and the named ones; needs a JDK 17 and Maven
 	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 30m ./e2e/differential -cases $(or $(CASES),1000) $(if $(SEED),-seed $(SEED))
 
 negative: ## with mechanisms broken on purpose, the demo and the soak have to find them; needs Java 17 and Maven

@@ -15,7 +15,7 @@ const (
 )
 
 // descriptionBytesMax is far beyond any description: a node takes a few hundred bytes.
-const descriptionBytesMax = 64 << 20
+const descriptionBytesMax = 16 << 20
 
 // SetDescription stores, durably, what the topology is that runs on the directory, in a form that is the caller's business. It changes
 // nothing if that is what is stored. No part of the state depends on it: it is there so that a later topology can be compared with this one.
@@ -25,20 +25,17 @@ func (d *Directory) SetDescription(description []byte) error {
 	if d.closed {
 		return fmt.Errorf("state: set the description: the directory %s is %w", d.path, ErrClosed)
 	}
-	stored, err := readDescription(d.root)
-	if err == nil && stored != nil && bytes.Equal(stored, description) {
+	// One that cannot be read is replaced as well: nothing depends on it.
+	if stored, err := readDescription(d.root); err == nil && stored != nil && bytes.Equal(stored, description) {
 		return nil
 	}
-	if err == nil {
-		err = replaceFile(d.root, topologyTempFile, topologyFile, description)
-	}
-	if err != nil {
+	if err := replaceFile(d.root, topologyTempFile, topologyFile, description); err != nil {
 		return fmt.Errorf("state: set the description in %s: %w", d.path, withFull(err))
 	}
 	return nil
 }
 
-// Description returns what SetDescription has stored, nil if nothing was.
+// Description returns what SetDescription has stored, nil if nothing was. The error wraps ErrCorrupt if it is longer than any description.
 func (d *Directory) Description() ([]byte, error) {
 	description, err := readDescription(d.root)
 	if err != nil {

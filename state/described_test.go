@@ -49,6 +49,17 @@ func TestDescription(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(path, "topology.json")); err != nil || info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
 		t.Errorf("the file is %v, %v", info, err)
 	}
+	// Neither is what it cannot have written.
+	if err := os.Truncate(filepath.Join(path, "topology.json"), 32<<20); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Description(); !errors.Is(err, state.ErrCorrupt) {
+		t.Errorf("a file of 32 MiB: %v", err)
+	}
+	if err := d.SetDescription([]byte("five")); err != nil {
+		t.Fatal(err)
+	}
+	want("five")
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,13 @@ func benchGraph(tb testing.TB) *Graph {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	st, err := state.NewTask(memstore.New(), state.KeyValues("sums"))
+	return benchTask(tb, t, state.KeyValues("sums"))
+}
+
+// benchTask is the task of the subtopology "in", with its stores in memory.
+func benchTask(tb testing.TB, t *Topology, stores []state.Declaration) *Graph {
+	tb.Helper()
+	st, err := state.NewTask(memstore.New(), stores)
 	if err != nil {
 		tb.Fatal(err)
 	}

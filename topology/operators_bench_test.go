@@ -7,7 +7,6 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/state/memstore"
 )
 
 // Numbers are decoded and encoded without an allocation, so that what is left is the graph's own.
@@ -73,19 +72,7 @@ func operatorGraph(tb testing.TB, declare func(b *Builder)) *Graph {
 			stores = sub.Declarations()
 		}
 	}
-	st, err := state.NewTask(memstore.New(), stores)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	g, err := t.NewGraph(TaskID{"in", 0}, st, GraphConfig{
-		Partitions:      func(string) int32 { return 6 },
-		MaxMessageBytes: func(string) int32 { return 1 << 20 },
-		Now:             time.Now,
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return g
+	return benchTask(tb, t, stores)
 }
 
 func numberInputs(n int) []Input {

@@ -1,6 +1,9 @@
 package workload
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Record is a record of an input or an output. What judges keep, they copy.
 type Record struct {
@@ -67,3 +70,11 @@ var (
 	errTooMany   = errors.New("there are more outputs than inputs")
 	errOthers    = errors.New("the outputs are those of other records")
 )
+
+// lacking is the error of so many outputs that did not come, nil for none.
+func lacking(outputs int64) error {
+	if outputs > 0 {
+		return fmt.Errorf("%w: %d", errMissing, outputs)
+	}
+	return nil
+}

@@ -123,10 +123,7 @@ func (j *statisticsJudge) Done() error {
 	for key, want := range j.want {
 		missing += want.count - j.got[key].count
 	}
-	if missing > 0 {
-		return fmt.Errorf("%w: %d", errMissing, missing)
-	}
-	return nil
+	return lacking(missing)
 }
 
 // lastBidJudge judges q18: how many outputs a key has depends on the order in which bids of several partitions arrive, but they get later

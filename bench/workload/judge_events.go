@@ -3,7 +3,6 @@ package workload
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 
 	"github.com/onceward/onceward/bench/measure"
 )
@@ -189,10 +188,7 @@ func (s *shuffledEvents) Done() error {
 	for key, want := range s.want {
 		missing += want.Count - s.got[key].Count
 	}
-	if missing > 0 {
-		return fmt.Errorf("%w: %d", errMissing, missing)
-	}
-	return nil
+	return lacking(missing)
 }
 
 // Sums implements [Shuffled].

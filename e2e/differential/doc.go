@@ -20,6 +20,6 @@
 //
 // # Running it
 //
-// Java 17 and Maven are needed, as package cluster says: Maven copies the jars that streams/pom.xml names into the user's cache
+// A JDK, 17 or newer, and Maven are needed, as package cluster says: Maven copies the jars that streams/pom.xml names into the user's cache
 // directory once. Without them the tests are skipped, unless ONCEWARD_REQUIRE_KAFKA=1.
 package differential

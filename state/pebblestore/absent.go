@@ -11,17 +11,19 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// seekersMax is the number of iterators that wait for the next lookup: a task has one reader, and a query comes now and then.
-const seekersMax = 4
+// seekersShare is the part of the open files of the process that iterators may be which wait for the next lookup. Each keeps a table of every
+// level open, which the cache of files cannot close then.
+const seekersShare = 16
 
 // seekers are iterators for lookups of keys that are probably not there. Pebble's Get does not ask the filters of the last level, where
 // nearly everything is, because it takes for granted that what is asked for exists: a key that does not costs it an index and a block, from
 // the disk once the state has outgrown the memory. An iterator can be told to ask them, and then most lookups end there. Making one costs as
 // much as that saves, so they are kept while Pebble does not change: an iterator sees what there was when it was made.
 type seekers struct {
-	mu sync.Mutex
-	// idle were made since the last change.
-	idle []*pebble.Iterator
+	shared *Shared
+	mu     sync.Mutex
+	// idle was made since the last change. One is enough: a task has one reader, and a query comes now and then.
+	idle *pebble.Iterator
 	// changes goes up when those that were made before are of no use any more. changing is set while something goes into Pebble.
 	changes  uint64
 	changing bool
@@ -36,12 +38,12 @@ func (s *seekers) take(db *pebble.DB) (it *pebble.Iterator, made uint64, err err
 		return nil, 0, nil
 	}
 	made = s.changes
-	if last := len(s.idle) - 1; last >= 0 {
-		it, s.idle = s.idle[last], s.idle[:last]
-		s.mu.Unlock()
+	it, s.idle = s.idle, nil
+	s.mu.Unlock()
+	if it != nil {
+		s.shared.unkeepSeeker()
 		return it, made, nil
 	}
-	s.mu.Unlock()
 	it, err = db.NewIter(&pebble.IterOptions{UseL6Filters: true})
 	return it, made, err
 }
@@ -49,8 +51,8 @@ func (s *seekers) take(db *pebble.DB) (it *pebble.Iterator, made uint64, err err
 // give takes an iterator back.
 func (s *seekers) give(it *pebble.Iterator, made uint64) error {
 	s.mu.Lock()
-	if s.changes == made && !s.changing && len(s.idle) < seekersMax {
-		s.idle = append(s.idle, it)
+	if s.changes == made && !s.changing && s.idle == nil && s.shared.keepSeeker() {
+		s.idle = it
 		s.mu.Unlock()
 		return nil
 	}
@@ -86,8 +88,9 @@ func (s *seekers) release() {
 	idle := s.idle
 	s.idle = nil
 	s.mu.Unlock()
-	for _, it := range idle {
-		_ = it.Close()
+	if idle != nil {
+		s.shared.unkeepSeeker()
+		_ = idle.Close()
 	}
 }
 
@@ -95,9 +98,12 @@ func (s *seekers) release() {
 func (d *database) renewSeekers() {
 	d.life.RLock()
 	defer d.life.RUnlock()
-	if !d.life.closed {
-		d.seekers.renew()
+	if d.life.closed {
+		return
 	}
+	// Pebble tells of the end of a compaction before iterators see its result, and holds a lock until they do, which this takes too.
+	_ = d.db.Metrics()
+	d.seekers.renew()
 }
 
 // seek looks a key up with one of the seekers.

@@ -185,7 +185,10 @@ func TestSeekersLetGo(t *testing.T) {
 	kept := func() int {
 		d.seekers.mu.Lock()
 		defer d.seekers.mu.Unlock()
-		return len(d.seekers.idle)
+		if d.seekers.idle != nil {
+			return 1
+		}
+		return 0
 	}
 	if kept() != 1 {
 		t.Fatalf("%d iterators are kept after lookups one by one", kept())
@@ -223,5 +226,28 @@ func TestHabit(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { h.saw(true) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestSeekersAreFew: what is kept for the next lookup does not grow with the number of databases, and each is given back.
+func TestSeekersAreFew(t *testing.T) {
+	shared := NewShared(1<<20, openFilesMin)
+	defer shared.Close()
+	store := state.IDOf("s")
+	var databases []*database
+	for n := range 2 * openFilesMin / seekersShare {
+		databases = append(databases, openForTest(t, Options{FS: vfs.NewMem(), Shared: shared}))
+		expectAbsent(t, databases[n], store)
+	}
+	if kept := shared.seekers.Load(); kept != openFilesMin/seekersShare {
+		t.Errorf("%d iterators are kept", kept)
+	}
+	for _, d := range databases {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if kept := shared.seekers.Load(); kept != 0 {
+		t.Errorf("%d iterators are kept after the end", kept)
 	}
 }

@@ -46,6 +46,9 @@ type Shared struct {
 	unbound func()
 	// unflushed is what all databases hold that is not on the disk, buffers and loads what they have reserved.
 	unflushed, buffers, loads atomic.Int64
+	// seekers are the iterators that databases keep, at most seekersMax.
+	seekers    atomic.Int64
+	seekersMax int64
 	// databases is len(mu.open).
 	databases atomic.Int64
 
@@ -63,11 +66,12 @@ type Shared struct {
 // these.
 func NewShared(budget int64, maxOpenFiles int) *Shared {
 	s := &Shared{budget: max(budget, BudgetMin)}
-	s.unbound = boundMemory(s.budget)
+	s.seekersMax = int64(max(maxOpenFiles, openFilesMin) / seekersShare)
 	s.blocks = pebble.NewCache(s.budget)
 	s.files = pebble.NewFileCache(runtime.GOMAXPROCS(0), max(maxOpenFiles, openFilesMin))
 	s.mu.open = make(map[*database]struct{})
 	s.mu.held = make(map[*flusher]struct{})
+	s.unbound = boundMemory(s.held)
 	return s
 }
 
@@ -76,6 +80,12 @@ func (s *Shared) Close() {
 	s.unbound()
 	s.files.Unref()
 	s.blocks.Unref()
+}
+
+// held is about what is really taken of the budget. Memtables cannot be counted without asking every database, so it is taken for granted that
+// they are as much as the rest, which is too much while there is little of both.
+func (s *Shared) held() int64 {
+	return min(2*(s.blocks.Metrics().Size+s.buffers.Load()+s.loads.Load()), s.budget)
 }
 
 // Reserve takes memory of a caller out of the budget until release is called, which is done once and before
@@ -218,6 +228,24 @@ func (s *Shared) let(f *flusher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.mu.held, f)
+}
+
+// keepSeeker reports whether one more iterator may be kept for the next lookup, and counts it; unkeepSeeker counts it out.
+func (s *Shared) keepSeeker() bool {
+	if s == nil {
+		return true
+	}
+	if s.seekers.Add(1) <= s.seekersMax {
+		return true
+	}
+	s.seekers.Add(-1)
+	return false
+}
+
+func (s *Shared) unkeepSeeker() {
+	if s != nil {
+		s.seekers.Add(-1)
+	}
 }
 
 // reservation is the memory of one buffer or load, which grows. The zero value with a nil Shared counts

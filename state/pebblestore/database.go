@@ -17,7 +17,8 @@ import (
 // database implements state.Database.
 //
 // Locks, in the order in which they are taken: applying, committed.down, life, view.mu, then committed.mu,
-// names and open, which are leaves. No lock is held while code of a caller runs, except applying, during which Apply and
+// names, open, seekers.mu and habits.mu, which are leaves. Closing an iterator takes a lock of Pebble's: nothing that Pebble calls
+// may release the seekers. No lock is held while code of a caller runs, except applying, during which Apply and
 // Load take the writes.
 type database struct {
 	path  string
@@ -80,6 +81,7 @@ func newDatabase(path string, db *pebble.DB, lock *pebble.Lock, f *fault, o Opti
 	d.open.views = make(map[*view]struct{})
 	d.flusher = newFlusher(o)
 	d.batchBytes = batchBytesMin
+	d.seekers.shared = o.Shared
 	o.Shared.join(d)
 	return d
 }

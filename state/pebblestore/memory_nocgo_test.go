@@ -11,13 +11,13 @@ import (
 
 // allocatorBeside is what the allocator of this build takes beside a full budget, with the test's own memory: a collection is put off for that
 // long.
-const allocatorBeside = 140 << 20
+const allocatorBeside = 160 << 20
 
 func TestGCPercent(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {
-		live, budgets int64
-		base, want    int
+		live, held int64
+		base, want int
 	}{
 		{10 * mib, 256 * mib, 100, 100}, // small heaps may double
 		{280 * mib, 256 * mib, 100, 11}, // the least
@@ -27,8 +27,8 @@ func TestGCPercent(t *testing.T) {
 		{300 * mib, 256 * mib, -1, -1},
 		{0, 256 * mib, 100, 100},
 	} {
-		if got := gcPercent(c.live, c.budgets, c.base); got != c.want {
-			t.Errorf("live %d, budgets %d, GOGC %d: got %d, want %d", c.live, c.budgets, c.base, got, c.want)
+		if got := gcPercent(c.live, c.held, c.base); got != c.want {
+			t.Errorf("live %d, held %d, GOGC %d: got %d, want %d", c.live, c.held, c.base, got, c.want)
 		}
 	}
 }
@@ -54,7 +54,17 @@ func TestGCPercentIsGivenBack(t *testing.T) {
 	}
 	live := make([]byte, 400<<20)
 	a, b := NewShared(200<<20, 100), NewShared(100<<20, 100)
+	for range 3 {
+		runtime.GC()
+	}
+	collectUntil("a look at a heap with nothing in the budget", func(p *pacer) bool { return p.set == 100 && p.base == 100 && p.armed })
+	release := a.Reserve(200 << 20)
+	defer release()
 	collectUntil("a percentage for a heap in the budget", func(p *pacer) bool { return p.set < p.base && p.base == 100 })
+	found := debug.SetGCPercent(-1)
+	collectUntil("that it was switched off", func(p *pacer) bool { return p.base == -1 })
+	debug.SetGCPercent(found)
+	collectUntil("that what was found was given back", func(p *pacer) bool { return p.base == 100 })
 	a.Close()
 	debug.SetGCPercent(150)
 	collectUntil("the percentage that somebody has set", func(p *pacer) bool { return p.base == 150 })

@@ -3,4 +3,4 @@
 package pebblestore
 
 // boundMemory has nothing to do where C's allocator has no arenas to bound.
-func boundMemory(int64) (end func()) { return func() {} }
+func boundMemory(func() int64) (end func()) { return func() {} }

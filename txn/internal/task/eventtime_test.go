@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/schemas"
-	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
@@ -24,20 +23,7 @@ func TestEventTime(t *testing.T) {
 			calls++
 			return time.UnixMilli(r.Value), nil
 		})))
-	top, err := b.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := topology.TaskID{Subtopology: top.Subtopologies()[0].Name}
-	g, err := top.NewGraph(id, nil, topology.GraphConfig{
-		Partitions: func(string) int32 { return 1 }, Now: func() time.Time { return epoch }, MaxFutureTimestamp: -1,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	task := New(Spec{ID: id, Graph: g, Inputs: []state.Input{
-		{Topic: "plain", StreamTime: state.NoTime}, {Topic: "timed", StreamTime: state.NoTime},
-	}})
+	task := stateless(t, b, epoch, "plain", "timed")
 	give := func(input int, topic string, offset, timestamp, value int64) {
 		r := &broker.Record{
 			Topic: topic, Offset: offset, Timestamp: time.UnixMilli(timestamp), Value: binary.BigEndian.AppendUint64(nil, uint64(value)),

@@ -23,18 +23,28 @@ func ticking(t *testing.T, made time.Time, seen *[]int64) *Task {
 		})
 		return func(*topology.Context, topology.Record[[]byte, []byte]) error { return nil }, nil
 	})
+	return stateless(t, b, made, "in")
+}
+
+// stateless opens the task of the first subtopology, which has no store, with nothing read of its inputs.
+func stateless(t *testing.T, b *topology.Builder, now time.Time, inputs ...string) *Task {
+	t.Helper()
 	top, err := b.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := topology.TaskID{Subtopology: top.Subtopologies()[0].Name}
 	g, err := top.NewGraph(id, nil, topology.GraphConfig{
-		Partitions: func(string) int32 { return 1 }, Now: func() time.Time { return made }, MaxFutureTimestamp: -1,
+		Partitions: func(string) int32 { return 1 }, Now: func() time.Time { return now }, MaxFutureTimestamp: -1,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Spec{ID: id, Graph: g, Inputs: []state.Input{{Topic: "in", StreamTime: state.NoTime}}})
+	spec := Spec{ID: id, Graph: g}
+	for _, topic := range inputs {
+		spec.Inputs = append(spec.Inputs, state.Input{Topic: topic, StreamTime: state.NoTime})
+	}
+	return New(spec)
 }
 
 // TestPunctuationSeesTheRecordsBeforeIt: what is run again comes before a punctuation that is due, so its records have moved stream time
