@@ -67,6 +67,12 @@ func (n *Node[K, V]) Clause(a Aspect, text string) *Node[K, V] {
 	return n
 }
 
+// clause is [Node.Clause] for the operators of this package.
+func (n *node) clause(a Aspect, text string) *node {
+	n.clauses = append(n.clauses, Clause{Node: n.name, Aspect: a, Text: text})
+	return n
+}
+
 // Clauses returns what nodes have declared with [Node.Clause], by aspect, then by node, then as declared. The caller
 // may change the result.
 func (t *Topology) Clauses() []Clause {

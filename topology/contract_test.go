@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -34,6 +35,30 @@ func TestClauses(t *testing.T) {
 	declareWords(b, "a")
 	if mustBuild(t, b).Fingerprint() != with.Fingerprint() {
 		t.Error("clauses change the fingerprint")
+	}
+}
+
+// TestClausesOfTables_K3: what keeps rows without code of the user's says so itself.
+func TestClausesOfTables_K3(t *testing.T) {
+	b := topology.NewBuilder("app")
+	latest, limits := amountStore("latest"), amountStore("limits")
+	amounts := topology.TableFrom(b, amountsTopic, latest)
+	topology.JoinTables(amounts, topology.TableFrom(b, limitsTopic, limits), "joined",
+		func(_ string, a, _ int64) (int64, error) { return a, nil })
+	topology.CountTable(topology.GroupTable(amounts, "by-size", schemas.String(), schemas.Int64(),
+		func(k string, v int64) (string, int64, error) { return k, v, nil }), amountStore("sizes"))
+	words := topology.From(b, wordsTopic)
+	topology.Count(words, amountStore("words"))
+	topology.CountWindows(words, hourly, hourStore("hours"))
+	said := map[string]int{}
+	for _, c := range mustBuild(t, b).Clauses() {
+		said[c.Node]++
+		if c.Node == "hours" && c.Aspect == topology.OutOfOrder && !strings.Contains(c.Text, hourly.String()) {
+			t.Errorf("of late records it says %q", c.Text)
+		}
+	}
+	if s := fmt.Sprint(said); s != "map[hours:3 joined:2 latest:3 limits:3 sizes:2 words:3]" {
+		t.Errorf("the numbers of clauses are %s", s)
 	}
 }
 
