@@ -130,7 +130,8 @@ func (t *Topology) NewGraph(id TaskID, st State, cfg GraphConfig) (*Graph, error
 func (g *Graph) instantiate(sub *subtopology) error {
 	for _, n := range sub.nodes {
 		if n.of != nil {
-			g.sources = append(g.sources, graphSource{topic: n.topic.on(g.topology.application), of: n.of.topic.on(g.topology.application)})
+			g.sources = append(g.sources, graphSource{
+				topic: n.topic.on(g.topology.application), of: n.of.topic.on(g.topology.application)})
 			continue
 		}
 		if n.kind == sourceNode {

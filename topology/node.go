@@ -54,8 +54,8 @@ type node struct {
 	invalid               InvalidTimestamp
 	// rows are the codecs of a source.
 	rows Rows
-	// delay and of are for the source of a delayed retry topic: how long its records wait, and the source that they come from. retries are
-	// those of a source, in the order of RetryTopics.
+	// delay and of are for the source of a delayed retry topic: how long its records wait, and the source that they come
+	// from. retries are those of a source, in the order of RetryTopics.
 	delay   time.Duration
 	of      *node
 	retries []*node

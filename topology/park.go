@@ -42,8 +42,9 @@ const parkedSuffix = ".parked"
 // parkAt gives a source its store.
 func (n *node) parkAt(name string) {
 	n.parked = name + parkedSuffix
-	n.stores = append(n.stores, storeInfo{name: n.parked, formats: formats{key: schemas.Bytes().Name(), value: schemas.Bytes().Name()},
-		rows: rowsOf(schemas.Bytes(), schemas.Bytes())})
+	n.stores = append(n.stores, storeInfo{name: n.parked,
+		formats: formats{key: schemas.Bytes().Name(), value: schemas.Bytes().Name()},
+		rows:    rowsOf(schemas.Bytes(), schemas.Bytes())})
 }
 
 // newParking opens the store of a source.

@@ -34,7 +34,8 @@ type lot struct {
 var errBroken = topology.Fail(topology.Transient, schemas.Reason("not now"))
 
 func parkPolicy(attempts int, then topology.Action) topology.Policy {
-	return topology.Policy{Action: topology.Park, Attempts: attempts, Backoff: time.Second, BackoffMax: 4 * time.Second, Then: then}
+	return topology.Policy{
+		Action: topology.Park, Attempts: attempts, Backoff: time.Second, BackoffMax: 4 * time.Second, Then: then}
 }
 
 func newLot(t *testing.T, policy topology.Policy, opts ...topologytest.Option) *lot {
@@ -272,7 +273,8 @@ func TestG6Undecodable(t *testing.T) {
 	l.advance(time.Second)
 	l.want("a1#1@1")
 	letters, err := l.DeadLetters()
-	if err != nil || len(letters) != 1 || letters[0].Value != nil || string(letters[0].Key) != "a" || letters[0].Info.Class != topology.Poison {
+	if err != nil || len(letters) != 1 || letters[0].Value != nil || string(letters[0].Key) != "a" ||
+		letters[0].Info.Class != topology.Poison {
 		t.Fatalf("%+v, %v", letters, err)
 	}
 }
@@ -284,7 +286,8 @@ func TestG6TooLarge(t *testing.T) {
 	l.broken["a1"], l.broken[long] = errBroken, errBroken
 	l.pipe("b="+long, "a=a1", "a="+long, "a=a2")
 	letters, err := l.DeadLetters()
-	if err != nil || len(letters) != 2 || letters[0].Info.Class != topology.Transient || letters[1].Info.Class != topology.Validation {
+	if err != nil || len(letters) != 2 || letters[0].Info.Class != topology.Transient ||
+		letters[1].Info.Class != topology.Validation {
 		t.Fatalf("%+v, %v", letters, err)
 	}
 	delete(l.broken, "a1")
@@ -320,7 +323,8 @@ func TestG6StreamTime(t *testing.T) {
 	}
 	at := parkStart.Add(-time.Hour)
 	for i, value := range []string{"first", "late", "late", "second"} {
-		if err := topologytest.Pipe(d, parkIn, topology.Some(value), value, topologytest.At(at.Add(time.Duration(i)*time.Second))); err != nil {
+		event := topologytest.At(at.Add(time.Duration(i) * time.Second))
+		if err := topologytest.Pipe(d, parkIn, topology.Some(value), value, event); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -350,7 +354,8 @@ func TestG6Mistakes(t *testing.T) {
 	}
 	for _, p := range []topology.Policy{
 		parkPolicy(1, topology.DeadLetter), parkPolicy(3, 0), parkPolicy(0, topology.Stop), parkPolicy(2, topology.Park),
-		{Action: topology.Park}, {Action: topology.Retry, Attempts: 0, Backoff: time.Second, BackoffMax: time.Second, Then: topology.Stop},
+		{Action: topology.Park},
+		{Action: topology.Retry, Attempts: 0, Backoff: time.Second, BackoffMax: time.Second, Then: topology.Stop},
 	} {
 		b := topology.NewBuilder("app", topology.OnError(topology.Transient, p))
 		topology.From(b, parkIn, topology.ParkKeys()).Into(parkOut)

@@ -21,7 +21,8 @@ func newParkedTask(t *testing.T, opts ...topology.SourceOption) *parkedTask {
 	p := &parkedTask{clock: now}
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"), topology.OnError(topology.Transient, parkPolicy(0, 0)),
 		topology.OnError(topology.Validation, delayPolicy(9)))
-	topology.From(b, wordsTopic, append(opts, topology.ParkKeys(), topology.RetryTopics(time.Second))...).Peek("judge", func(word) error {
+	words := topology.From(b, wordsTopic, append(opts, topology.ParkKeys(), topology.RetryTopics(time.Second))...)
+	words.Peek("judge", func(word) error {
 		if p.broken {
 			return errBroken
 		}
@@ -70,7 +71,8 @@ func TestG6ReplayAfterAbort(t *testing.T) {
 	p := newParkedTask(t)
 	p.broken = true
 	first, second := p.input("words", []byte("k"), []byte("1")), p.input("words", []byte("k"), []byte("2"))
-	if v := p.graph.Process(first); v.Action != topology.Park || v.Failure == nil || !v.Wrote || len(v.Outputs) > 0 || v.Backoff != time.Second {
+	if v := p.graph.Process(first); v.Action != topology.Park || v.Failure == nil || !v.Wrote || len(v.Outputs) > 0 ||
+		v.Backoff != time.Second {
 		t.Fatalf("the verdict is %+v", v)
 	}
 	p.commit()
@@ -139,7 +141,8 @@ func TestG1RefusedOutput(t *testing.T) {
 	in.Headers = []topology.Header{{Key: "mine"}, {Key: "onceward.retry", Value: []byte("2 1000 77 2000 0")}}
 	v := want(t, p.graph.Refuse(in, "too large"), topology.DeadLetter)
 	info, err := topology.ParseDeadLetter(v.Outputs[0].Headers)
-	if err != nil || info.Origin.Topic != "words" || info.Origin.Offset != 77 || info.Attempts != 3 || v.Outputs[0].Headers[1].Key == "onceward.retry" {
+	if err != nil || info.Origin.Topic != "words" || info.Origin.Offset != 77 || info.Attempts != 3 ||
+		v.Outputs[0].Headers[1].Key == "onceward.retry" {
 		t.Errorf("the letter says %+v, %v", info, err)
 	}
 }

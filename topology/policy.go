@@ -87,7 +87,8 @@ func (p Policy) check(c Class) error {
 			fmt.Errorf("OnError(%s): %s needs at least 2 attempts, not %d", c, againNouns[p.Action], p.Attempts))
 	}
 	if p.Action == Delay && (p.Backoff != 0 || p.BackoffMax != 0) {
-		errs = append(errs, fmt.Errorf("OnError(%s): how long a record is delayed is said by RetryTopics; a delay has no pauses", c))
+		errs = append(errs, fmt.Errorf(
+			"OnError(%s): how long a record is delayed is said by RetryTopics; a delay has no pauses", c))
 	}
 	if p.Action != Delay && (p.Backoff <= 0 || p.BackoffMax < p.Backoff) {
 		errs = append(errs, fmt.Errorf(

@@ -41,8 +41,9 @@ func (n *node) addRetryTopics(b *Builder, delays []time.Duration) {
 			b.mistakeAt(n.pos, n.name, fmt.Errorf("RetryTopics(%s): a delay is in whole milliseconds, at least one", delay))
 			continue
 		case i > 0 && delay <= delays[i-1]:
-			b.mistakeAt(n.pos, n.name, fmt.Errorf("RetryTopics: %s does not come after %s; each delay is longer than the one before it",
-				delay, delays[i-1]))
+			b.mistakeAt(n.pos, n.name,
+				fmt.Errorf("RetryTopics: %s does not come after %s; each delay is longer than the one before it",
+					delay, delays[i-1]))
 			continue
 		}
 		ref := topicRef{name: n.topic.name + retryInfix + delay.String(), repartition: true, formats: n.topic.formats}
@@ -140,8 +141,9 @@ func (g *Graph) delay(to retryTopic, f *Failure) (Verdict, bool) {
 		first = now
 	}
 	out := Output{
-		Topic: to.topic, Partition: g.id.Partition, Timestamp: now.UnixMilli(), // not when it is due: brokers refuse what is far ahead
-		Key: in.Key, Value: in.Value,
+		Topic: to.topic, Partition: g.id.Partition,
+		Timestamp: now.UnixMilli(), // not when it is due: brokers refuse what is far ahead
+		Key:       in.Key, Value: in.Value,
 		Headers: append(append(make([]Header, 0, len(in.Headers)+1), in.Headers...), retryHeader(in, f.Attempt, first)),
 	}
 	if to.check(&out) != nil {

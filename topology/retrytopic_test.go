@@ -115,8 +115,10 @@ func TestG1Delayed(t *testing.T) {
 		t.Fatalf("%v, %v", letters, err)
 	}
 	l := letters[0]
-	if l.Info.Attempts != 4 || !l.Info.FirstFailure.Equal(parkStart) || !l.Info.LastFailure.Equal(parkStart.Add(121*time.Second)) ||
-		l.Info.Origin.Topic != "in" || l.Info.Origin.Offset != 0 || l.Info.Origin.Timestamp != parkStart.Add(-time.Hour).UnixMilli() ||
+	if l.Info.Attempts != 4 || !l.Info.FirstFailure.Equal(parkStart) ||
+		!l.Info.LastFailure.Equal(parkStart.Add(121*time.Second)) ||
+		l.Info.Origin.Topic != "in" || l.Info.Origin.Offset != 0 ||
+		l.Info.Origin.Timestamp != parkStart.Add(-time.Hour).UnixMilli() ||
 		l.Info.ID != topology.DeadLetterID("app", "in", 0, 0) || l.Headers[0].Key != "trace" {
 		t.Errorf("the letter says %+v", l.Info)
 	}
@@ -160,7 +162,8 @@ func TestG1DelayedForeign(t *testing.T) {
 		}
 		d.advance(time.Second)
 		letters, err := d.DeadLetters()
-		if err != nil || len(letters) != 1 || letters[0].Info.Class != topology.Poison || letters[0].Info.Origin.Topic != "app-in.retry-1s-repartition" {
+		if err != nil || len(letters) != 1 || letters[0].Info.Class != topology.Poison ||
+			letters[0].Info.Origin.Topic != "app-in.retry-1s-repartition" {
 			t.Fatalf("%+v, %v", letters, err)
 		}
 	}
@@ -168,7 +171,8 @@ func TestG1DelayedForeign(t *testing.T) {
 
 // TestG1DelayedAndParked: a record that was delayed joins the queue of its key if that was parked meanwhile.
 func TestG1DelayedAndParked(t *testing.T) {
-	b := topology.NewBuilder("app", topology.OnError(topology.Transient, delayPolicy(9)), topology.OnError(topology.Overload, parkPolicy(0, 0)),
+	b := topology.NewBuilder("app", topology.OnError(topology.Transient, delayPolicy(9)),
+		topology.OnError(topology.Overload, parkPolicy(0, 0)),
 		topology.DeadLetters("dead"))
 	broken := map[string]error{"a1": errBroken, "a2": topology.Fail(topology.Overload, schemas.Reason("later"))}
 	topology.From(b, parkIn, topology.RetryTopics(time.Second), topology.ParkKeys()).Peek("judge",
@@ -211,7 +215,8 @@ func TestG1DelayMistakes(t *testing.T) {
 		}
 	}
 	mistake("delay the record, and the source in-source", delayPolicy(2))
-	mistake("a delay has no pauses", topology.Policy{Action: topology.Delay, Attempts: 2, Backoff: time.Second, BackoffMax: time.Second,
+	mistake("a delay has no pauses", topology.Policy{
+		Action: topology.Delay, Attempts: 2, Backoff: time.Second, BackoffMax: time.Second,
 		Then: topology.Stop}, topology.RetryTopics(time.Second))
 	mistake("at least 2 attempts, not 0", delayPolicy(0), topology.RetryTopics(time.Second))
 	mistake("in whole milliseconds", delayPolicy(2), topology.RetryTopics(time.Microsecond))

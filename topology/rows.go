@@ -31,8 +31,8 @@ func (t *Topology) Rows(store string) (rows Rows, ok bool) {
 	return Rows{}, false
 }
 
-// Records returns the codecs of a topic that the topology reads, by its name on the cluster; ok is false if it reads no such topic. Key
-// and Value of the result fail for a null, unless the codec is Nullable.
+// Records returns the codecs of a topic that the topology reads, by its name on the cluster; ok is false if it reads no
+// such topic. Key and Value of the result fail for a null, unless the codec is Nullable.
 func (t *Topology) Records(topic string) (rows Rows, ok bool) {
 	for _, sub := range t.subtopologies {
 		for _, n := range sub.sources {
@@ -44,7 +44,8 @@ func (t *Topology) Records(topic string) (rows Rows, ok bool) {
 	return Rows{}, false
 }
 
-// rows returns the codecs of the topic for tools; those of a topic without codecs, which is a mistake that Build reports, are none.
+// rows returns the codecs of the topic for tools; those of a topic without codecs, which is a mistake that Build reports,
+// are none.
 func (t *TopicOf[K, V]) rows() Rows {
 	if t.key.codec == nil || t.value.codec == nil {
 		return Rows{}

@@ -98,8 +98,8 @@ func checkMode(t *topology.Topology, m topology.Mode) error {
 	case m == topology.Forensic:
 		return &ConfigError{"Mode", "a running application commits what it does; a forensic run is one without an application"}
 	case m == topology.Replay && t.Application() == t.Name():
-		return &ConfigError{"Application", fmt.Sprintf("a replay needs an application id of its own beside %s, because it builds state anew",
-			t.Name())}
+		return &ConfigError{"Application", fmt.Sprintf("a replay needs an application id of its own beside %s, because "+
+			"it builds state anew", t.Name())}
 	}
 	return nil
 }
@@ -342,8 +342,8 @@ func (in *instance) tellUnassigned() {
 	in.app.metrics.Unassigned(unassigned)
 }
 
-// tellTolerated says which inputs keep records for longer than a node knows them again. Who tolerates that has said so in the program,
-// which is not where those who operate it look.
+// tellTolerated says which inputs keep records for longer than a node knows them again. Who tolerates that has said so in
+// the program, which is not where those who operate it look.
 func (in *instance) tellTolerated() {
 	for _, m := range in.plan.Tolerated() {
 		in.app.log.Warn("an input keeps records for longer than they are known again", "topic", m.Topic, "finding", m.Error())

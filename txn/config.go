@@ -85,9 +85,9 @@ type Config struct {
 	// FailFast ends Run with the first task that stops. By default its neighbours go on, and Run ends when every task
 	// that the instance has is stopped; an instance without any task stays.
 	FailFast bool
-	// Mode says why records are processed; it is in all that is written ([topology.HeaderMode]). Default topology.Live. An application
-	// in mode topology.Replay is one of its own (Application), whose state and group are not those of the live one; topology.Forensic
-	// is none that an application runs in.
+	// Mode says why records are processed; it is in all that is written ([topology.HeaderMode]). Default topology.Live.
+	// An application in mode topology.Replay is one of its own (Application), whose state and group are not those of the
+	// live one; topology.Forensic is none that an application runs in.
 	Mode topology.Mode
 	// Security is TLS and authentication; the zero value is neither.
 	Security security.Config

@@ -115,7 +115,8 @@ func (s *session) request(id topology.TaskID, e *taskEntry) restore.Request {
 func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, member string) (*task.Task, error) {
 	sub := s.subs[id.Subtopology]
 	spec := task.Spec{
-		ID: id, Inputs: r.Positions.Inputs, Committed: r.Positions, Metadata: r.Metadata, Retry: r.Retry, Epoch: epoch, Member: member,
+		ID: id, Inputs: r.Positions.Inputs, Committed: r.Positions, Metadata: r.Metadata, Retry: r.Retry,
+		Epoch: epoch, Member: member,
 		OrderWaitMax: max(s.in.app.cfg.OrderWaitMax, 0),
 	}
 	for _, src := range sub.Sources {

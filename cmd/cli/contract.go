@@ -71,13 +71,15 @@ func contractOf(t *topology.Topology) contract {
 	add("inputs", "", inputsOf(t)...)
 	add("outputs", "none", outputsOf(t)...)
 	add("key assumption", "records of one key are in one partition, and in order there", said[topology.KeyAssumption]...)
-	add("delivery", "", "exactly once from the inputs to the outputs, state included: consumers that read committed records see every "+
-		"effect of an input record once, or none before its transaction")
+	add("delivery", "", "exactly once from the inputs to the outputs, state included: consumers that read committed "+
+		"records see every effect of an input record once, or none before its transaction")
 	add("side effects", "no node declares any", said[topology.SideEffects]...)
 	add("idempotency key", "none: a record that a producer has written twice is two records", said[topology.IdempotencyKey]...)
-	add("commit point", "", "offsets, outputs, state and dead letters commit in one Kafka transaction, of the group "+t.Application())
+	add("commit point", "",
+		"offsets, outputs, state and dead letters commit in one Kafka transaction, of the group "+t.Application())
 	add("on duplicate", "nothing recognises one: it is processed as a record of its own", said[topology.OnDuplicate]...)
-	add("out of order", "records are processed in the order of their offsets, whatever their timestamps", said[topology.OutOfOrder]...)
+	add("out of order", "records are processed in the order of their offsets, whatever their timestamps",
+		said[topology.OutOfOrder]...)
 	add("poison", "", poisonOf(t)...)
 	add("on replay", "", append([]string{"the same records give the same outputs, which carry the header " + topology.HeaderMode +
 		" where the application does not run live"}, said[topology.OnReplay]...)...)
@@ -89,8 +91,8 @@ func inputsOf(t *topology.Topology) (lines []string) {
 	for _, sub := range t.Subtopologies() {
 		for _, s := range sub.Sources {
 			if !s.Repartition {
-				lines = append(lines, fmt.Sprintf("%s: key %s, value %s; a new application starts at %s", s.Topic, s.KeyFormat, s.ValueFormat,
-					s.Start))
+				lines = append(lines, fmt.Sprintf("%s: key %s, value %s; a new application starts at %s",
+					s.Topic, s.KeyFormat, s.ValueFormat, s.Start))
 			}
 		}
 	}

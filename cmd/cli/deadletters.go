@@ -170,8 +170,10 @@ type (
 // letterJSONOf returns the JSON form without the record.
 func (o letterOffice) letterJSONOf(l admin.DeadLetter) letterJSON {
 	out := letterJSON{
-		ID: l.ID, Deaths: l.Deaths, Edition: l.Edition, Application: l.Application, Version: l.Version, Task: l.Task, Node: l.Node,
-		Class: l.Class.String(), Message: l.Message, Attempts: l.Attempts, FirstFailure: l.FirstFailure, LastFailure: l.LastFailure,
+		ID: l.ID, Deaths: l.Deaths, Edition: l.Edition,
+		Application: l.Application, Version: l.Version, Task: l.Task, Node: l.Node,
+		Class: l.Class.String(), Message: l.Message, Attempts: l.Attempts,
+		FirstFailure: l.FirstFailure, LastFailure: l.LastFailure,
 		Origin: letterAt{
 			letterPlace{l.Origin.Topic, l.Origin.Partition}, l.Origin.Offset, time.UnixMilli(l.Origin.Timestamp).UTC(),
 		},

@@ -29,9 +29,10 @@ type deadLettersEditCommand struct {
 
 // Help is for --help.
 func (c *deadLettersEditCommand) Help() string {
-	return "Without --patch, --value-file or --key the value is opened in the editor that VISUAL or EDITOR names: JSON, what the codec of the topic makes " +
-		"JSON of, or text. The edited record is kept as another edition in the dead-letter topic, behind the one that died; redrive takes the " +
-		"newest. A redrive of the topic that is under way ends; it can be done again."
+	return "Without --patch, --value-file or --key the value is opened in the editor that VISUAL or EDITOR names: " +
+		"JSON, what the codec of the topic makes JSON of, or text. The edited record is kept as another edition in the " +
+		"dead-letter topic, behind the one that died; redrive takes the newest. A redrive of the topic that is under " +
+		"way ends; it can be done again."
 }
 
 func (c *deadLettersEditCommand) Run(p *process) error {
@@ -76,7 +77,8 @@ func (c *deadLettersEditCommand) Run(p *process) error {
 	if err := o.Edit(p.ctx, l); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.out, "letter %s: edition %d; redrive --id %s writes it to %s\n", oneLine(l.ID), l.Edition+1, oneLine(l.ID), oneLine(l.To.String()))
+	_, err = fmt.Fprintf(p.out, "letter %s: edition %d; redrive --id %s writes it to %s\n",
+		oneLine(l.ID), l.Edition+1, oneLine(l.ID), oneLine(l.To.String()))
 	return err
 }
 
@@ -99,10 +101,12 @@ func (c *deadLettersEditCommand) patched(p *process, form valueForm) ([]byte, er
 	}
 	patch, err := jsonpatch.DecodePatch(text)
 	if err != nil {
-		return nil, usage("--patch: %s is no JSON patch: a list of operations such as [{\"op\": \"add\", \"path\": \"/id\", \"value\": 1}]", c.Patch)
+		return nil, usage("--patch: %s is no JSON patch: a list of operations such as "+
+			"[{\"op\": \"add\", \"path\": \"/id\", \"value\": 1}]", c.Patch)
 	}
 	if !form.json {
-		return nil, errors.New("the value is no JSON, and no codec is known that makes JSON of it; give the value itself with --value-file")
+		return nil, errors.New("the value is no JSON, and no codec is known that makes JSON of it; " +
+			"give the value itself with --value-file")
 	}
 	out, err := patch.Apply(form.text)
 	if err != nil {
@@ -179,7 +183,8 @@ func compacted(text []byte) ([]byte, error) {
 // edited has a person edit the value. What was edited and cannot be taken is kept in the file, which the error names.
 func edited(ctx context.Context, p *process, form valueForm, check func([]byte) error) ([]byte, error) {
 	if form.binary {
-		return nil, errors.New("the value is no text, and no codec is known that makes any of it; give the value itself with --value-file")
+		return nil, errors.New("the value is no text, and no codec is known that makes any of it; " +
+			"give the value itself with --value-file")
 	}
 	editor := os.Getenv("VISUAL")
 	if editor == "" {

@@ -22,8 +22,8 @@ type deadLettersListCommand struct {
 
 // Help is for --help.
 func (c *deadLettersListCommand) Help() string {
-	return "Records are not shown, only their sizes: show has them. With --output json there is one line for each letter, and one at the end " +
-		"that counts them."
+	return "Records are not shown, only their sizes: show has them. With --output json there is one line for each " +
+		"letter, and one at the end that counts them."
 }
 
 // letterCountLine ends a list as JSON. Its fields are for programs and stay.
@@ -93,8 +93,10 @@ func (t *letterTable) begin() error {
 }
 
 func (t *letterTable) letter(l admin.DeadLetter) error {
-	_, err := fmt.Fprintf(t.out, "%s\t%s\t%s\t%s\t%s[%d] %d\t%d\t%d\t%s\t%s\t%s\n", oneLine(l.ID), l.LastFailure.UTC().Format("2006-01-02 15:04:05"),
-		l.Class, oneLine(l.Node), oneLine(l.Origin.Topic), l.Origin.Partition, l.Origin.Offset, l.Deaths, l.Attempts, sizeText(l.Value),
+	_, err := fmt.Fprintf(t.out, "%s\t%s\t%s\t%s\t%s[%d] %d\t%d\t%d\t%s\t%s\t%s\n",
+		oneLine(l.ID), l.LastFailure.UTC().Format("2006-01-02 15:04:05"),
+		l.Class, oneLine(l.Node), oneLine(l.Origin.Topic), l.Origin.Partition, l.Origin.Offset,
+		l.Deaths, l.Attempts, sizeText(l.Value),
 		stateText(l), oneLine(l.Message))
 	return err
 }

@@ -26,9 +26,10 @@ type deadLettersRedriveCommand struct {
 
 // Help is for --help.
 func (c *deadLettersRedriveCommand) Help() string {
-	return "The letters that are chosen are written to where their records died, with everything as it was or as it was edited. It is exactly once: " +
-		"it may be killed and done again, and what was redriven is not redriven again. A record that dies again keeps its id. " +
-		"Other applications that read the topic get the record too. It ends with 1 if letters were left where they are."
+	return "The letters that are chosen are written to where their records died, with everything as it was or as it " +
+		"was edited. It is exactly once: it may be killed and done again, and what was redriven is not redriven again. " +
+		"A record that dies again keeps its id. Other applications that read the topic get the record too. It ends " +
+		"with 1 if letters were left where they are."
 }
 
 func (c *deadLettersRedriveCommand) Run(p *process) error {

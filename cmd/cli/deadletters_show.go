@@ -72,7 +72,8 @@ func writeLetter(w *tabwriter.Writer, l admin.DeadLetter) {
 	fmt.Fprintf(w, "failed\t%s in node %s: %s\n", l.Class, oneLine(l.Node), oneLine(l.Message))
 	fmt.Fprintf(w, "attempts\t%d, first failure %s, last failure %s\n", l.Attempts, at(l.FirstFailure), at(l.LastFailure))
 	fmt.Fprintf(w, "deaths\t%d\n", l.Deaths)
-	fmt.Fprintf(w, "from\t%s[%d] offset %d, %s %s\n", oneLine(l.Origin.Topic), l.Origin.Partition, l.Origin.Offset, l.Origin.TimestampType,
+	fmt.Fprintf(w, "from\t%s[%d] offset %d, %s %s\n",
+		oneLine(l.Origin.Topic), l.Origin.Partition, l.Origin.Offset, l.Origin.TimestampType,
 		at(time.UnixMilli(l.Origin.Timestamp)))
 	fmt.Fprintf(w, "redrive to\t%s[%d]\n", oneLine(l.To.Topic), l.To.Partition)
 	if l.Cut != "" {

@@ -94,12 +94,13 @@
 //
 // # Dead letters
 //
-// deadletters list shows what a dead-letter topic holds, without the records; show has a record, as the codecs of the topic in which it
-// died read it; edit keeps another edition of it in the topic; redrive writes records to where they died. A redrive is exactly once: every
-// batch is a transaction with the marks that say what was redriven, so it may be killed and done again. A letter is named by the
-// id that is in the header onceward.id, which a record keeps when it dies again. Records that died three times are left, unless
-// --deaths-max says otherwise: they would come back for ever. The principal needs to read and write the dead-letter topic, to write the
-// topics in which records died, and the transactional id TOPIC~redrive.
+// deadletters list shows what a dead-letter topic holds, without the records; show has a record, as the codecs of the
+// topic in which it died read it; edit keeps another edition of it in the topic; redrive writes records to where they
+// died. A redrive is exactly once: every batch is a transaction with the marks that say what was redriven, so it may be
+// killed and done again. A letter is named by the id that is in the header onceward.id, which a record keeps when it dies
+// again. Records that died three times are left, unless --deaths-max says otherwise: they would come back for ever. The
+// principal needs to read and write the dead-letter topic, to write the topics in which records died, and the
+// transactional id TOPIC~redrive.
 //
 // # Signals
 //

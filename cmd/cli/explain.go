@@ -30,8 +30,9 @@ type explainCommand struct {
 
 // Help is for --help.
 func (c *explainCommand) Help() string {
-	return "Decisions are shown in the order in which they were made: what was decided, by which program, about which record. Evidence is " +
-		"written for processors that are recorded (processors/evidence). A record that failed has no decision; its dead letter says why."
+	return "Decisions are shown in the order in which they were made: what was decided, by which program, about which " +
+		"record. Evidence is written for processors that are recorded (processors/evidence). A record that failed has " +
+		"no decision; its dead letter says why."
 }
 
 // explanation is the JSON form. Its fields are for programs and stay.
@@ -188,7 +189,8 @@ func (d *decided) write(text *strings.Builder) {
 	if d.Reason != "" {
 		fmt.Fprintf(text, ": %s", oneLine(d.Reason))
 	}
-	fmt.Fprintf(text, "\n  program %s, version %s, task %s, mode %s, attempt %d\n", d.Application, d.Version, d.Task, d.Mode, d.Attempt)
+	fmt.Fprintf(text, "\n  program %s, version %s, task %s, mode %s, attempt %d\n",
+		d.Application, d.Version, d.Task, d.Mode, d.Attempt)
 	if d.Topic != "" {
 		at := time.UnixMilli(d.Time).UTC()
 		fmt.Fprintf(text, "  from %s[%d]@%d, time %s", d.Topic, d.Entry.Partition, d.Entry.Offset, at.Format(time.RFC3339Nano))

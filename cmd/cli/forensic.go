@@ -26,9 +26,9 @@ type forensicCommand struct {
 
 // Help is for --help.
 func (c *forensicCommand) Help() string {
-	return "The inputs are read as far as they are committed now, with an empty state, and what the pipeline would have done is counted. Nothing " +
-		"is written to the cluster: no output, no offset, no state. It may run beside the application, and needs to read only. The JSON form " +
-		"has no records."
+	return "The inputs are read as far as they are committed now, with an empty state, and what the pipeline would " +
+		"have done is counted. Nothing is written to the cluster: no output, no offset, no state. It may run beside " +
+		"the application, and needs to read only. The JSON form has no records."
 }
 
 func (c *forensicCommand) Run(p *process) error {

@@ -94,7 +94,8 @@ func (s Settings) open(r topology.Record[string, string]) error {
 
 // sum adds a payment up, and passes its id and the sum on.
 func sum(
-	c *topology.Context, rows state.KeyValue[string, int64], r topology.Record[string, string], emit topology.Emit[string, string],
+	c *topology.Context, rows state.KeyValue[string, int64], r topology.Record[string, string],
+	emit topology.Emit[string, string],
 ) error {
 	id, text, _ := strings.Cut(r.Value, " ")
 	amount, err := strconv.ParseInt(text, 10, 64)

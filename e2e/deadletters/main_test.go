@@ -47,7 +47,8 @@ func newScene(t *testing.T, c *cluster.Cluster, action topology.Action) *scene {
 	s := &scene{Cluster: c, t: t, producer: c.Client(t)}
 	s.Settings = Settings{
 		Brokers: c.Brokers(), Application: c.Name(t, "app"), Instance: "one", StateDir: filepath.Join(dir, "state"),
-		In: c.Name(t, "in"), Out: c.Name(t, "out"), Dead: c.Name(t, "dead"), ClosedFile: filepath.Join(dir, "closed"), Action: action,
+		In: c.Name(t, "in"), Out: c.Name(t, "out"), Dead: c.Name(t, "dead"),
+		ClosedFile: filepath.Join(dir, "closed"), Action: action,
 		tried: func() { s.tries.Add(1) },
 	}
 	c.CreateTopics(t, partitions, s.In, s.Out, s.Dead)
@@ -62,7 +63,8 @@ func (s *scene) start() *instance.App {
 		s.t.Fatal(err)
 	}
 	cfg := s.Config()
-	cfg.Logger = slog.New(slog.NewTextHandler(instance.NewLog(s.t, "the application"), &slog.HandlerOptions{Level: slog.LevelError}))
+	cfg.Logger = slog.New(slog.NewTextHandler(instance.NewLog(s.t, "the application"),
+		&slog.HandlerOptions{Level: slog.LevelError}))
 	return instance.Start(s.t, top, cfg)
 }
 

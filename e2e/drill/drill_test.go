@@ -222,7 +222,8 @@ func judge(t *testing.T, c *cluster.Cluster, s settings, g *gateway, results *re
 		t.Errorf("there are %d dead letters for %d conflicts", letters, conflicts)
 	}
 	t.Logf("%d requests: %d captured, %d twice, %d refused for good; %d calls, %d lookups, %d replies lost, "+
-		"%d refusals; %d answers replayed; %d conflicts", n, captured, twice, failed, calls, g.lookups, g.lost, g.refused, results.replayed, conflicts)
+		"%d refusals; %d answers replayed; %d conflicts", n, captured, twice, failed, calls,
+		g.lookups, g.lost, g.refused, results.replayed, conflicts)
 }
 
 func launch(t *testing.T, s settings) *instance.Process {

@@ -76,7 +76,8 @@ func wantHeaders(t *testing.T, r topologytest.Raw, pairs ...string) {
 // the payload as it is by default, everything under a new id is one: nothing is taken for a duplicate unseen.
 func TestBusinessConflictFails(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
-		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.BusinessKey(byNote)).Accepted().Into(acceptedTopic)
+		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.BusinessKey(byNote)).
+			Accepted().Into(acceptedTopic)
 	})
 	d.Pipe("payments", "k", `{"id":"e1","amount":1,"note":"order-7"}`)
 	d.Pipe("payments", "k", `{"id":"e2","amount":1,"note":"order-7"}`)

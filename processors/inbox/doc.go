@@ -121,9 +121,10 @@
 //
 // With Retain it is a store that forgets by stream time (topology.DedupeStore), with these rows behind its own time. The
 // retention is part of what the store is: an inbox that gets one, or another one, restores in full, and the settings of
-// its changelog have to follow, as the application says when it starts. <name>-business has a row for each business key: format 1,
-// timestamp and hash as above without the outcome, then the id. <name>-archive is the queue of what is to be archived, with
-// 64-bit numbers as keys: row 0 has a byte 1, head and tail; the others have a byte 2, the row of the id, and the id.
+// its changelog have to follow, as the application says when it starts. <name>-business has a row for each business key:
+// format 1, timestamp and hash as above without the outcome, then the id. <name>-archive is the queue of what is to be
+// archived, with 64-bit numbers as keys: row 0 has a byte 1, head and tail; the others have a byte 2, the row of the id,
+// and the id.
 //
 // Builds before the business key read no row but accepted ones; a row that is none of these stops the task.
 //

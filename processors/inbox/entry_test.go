@@ -82,8 +82,8 @@ func TestStatuses_C7(t *testing.T) {
 		}
 	}
 	form, err := json.Marshal(Entry{Outcome: Accepted, FirstSeen: 7})
-	if want := `{"status":"PROCESSED","outcome":"accepted","first_seen":7,"payload":"` + strings.Repeat("0", 64) + `"}`; err != nil ||
-		string(form) != want {
+	want = `{"status":"PROCESSED","outcome":"accepted","first_seen":7,"payload":"` + strings.Repeat("0", 64) + `"}`
+	if err != nil || string(form) != want {
 		t.Errorf("an operator sees %s, %v", form, err)
 	}
 }

@@ -22,7 +22,8 @@ func TestGlobally(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		in := routed(b, globally())
 		seen := topology.Store("by-key", schemas.String(), schemas.String())
-		topology.Stateful(in.Accepted(), "keep", seen).Process(func(t *topology.Setup) (topology.Handler[string, Payment], error) {
+		keep := topology.Stateful(in.Accepted(), "keep", seen)
+		keep.Process(func(t *topology.Setup) (topology.Handler[string, Payment], error) {
 			seen := seen.In(t)
 			return func(_ *topology.Context, r payment) error { return seen.Put(r.Key, r.Value.ID) }, nil
 		})
@@ -136,7 +137,8 @@ func TestGloballyDescribed(t *testing.T) {
 		return top
 	}
 	top := build(globally(), inbox.Retain(time.Hour))
-	if got := strings.Join(top.InternalTopics(), " "); got != "app-inbox-back-repartition app-inbox-changelog app-inbox-repartition" {
+	internal := "app-inbox-back-repartition app-inbox-changelog app-inbox-repartition"
+	if got := strings.Join(top.InternalTopics(), " "); got != internal {
 		t.Error(got)
 	}
 	if got := fmt.Sprint(top.Horizons()); got != "[{inbox 1h0m0s false [payments]}]" {

@@ -77,7 +77,8 @@ func TestIngestionID_B3(t *testing.T) {
 func TestMarkIsNotSetBeforeTheEffect_C1(t *testing.T) {
 	failing := true
 	d := processortest.New(t, func(b *topology.Builder) {
-		in := inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.Retain(time.Hour), inbox.Archive(archiveTopic),
+		in := inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.Retain(time.Hour),
+			inbox.Archive(archiveTopic),
 			inbox.BusinessKey(byNote))
 		in.Accepted().Into(acceptedTopic)
 		in.Accepted().Peek("effect", func(payment) error {
@@ -125,8 +126,9 @@ func (outage) Revert()                  {}
 // front of it.
 func TestOutageDropsNothing_C1(t *testing.T) {
 	for name, opts := range map[string][]inbox.Option{
-		"for ever": nil, "retained": {inbox.Retain(time.Hour)}, "archived": {inbox.Retain(time.Hour), inbox.Archive(archiveTopic)},
-		"guarded": {inbox.BusinessKey(byNote), inbox.AllowMissingID()},
+		"for ever": nil, "retained": {inbox.Retain(time.Hour)},
+		"archived": {inbox.Retain(time.Hour), inbox.Archive(archiveTopic)},
+		"guarded":  {inbox.BusinessKey(byNote), inbox.AllowMissingID()},
 	} {
 		b := topology.NewBuilder("app", topology.DeadLetters("dead"))
 		routed(b, opts...)
@@ -163,7 +165,8 @@ func TestOutcomes_C2(t *testing.T) {
 func TestCanonicalPayload_C3(t *testing.T) {
 	raw := schemas.JSON[json.RawMessage]()
 	for name, values := range map[string][]string{
-		"addd": {`{"a":1.0,"b":[1e2]}`, `{"b":[100],"a":1}`, ` { "a" : 10e-1 , "b" : [ 1.00E+2 ] } `, "{\"b\":[100.0],\n\"\\u0061\":1}"},
+		"addd": {`{"a":1.0,"b":[1e2]}`, `{"b":[100],"a":1}`,
+			` { "a" : 10e-1 , "b" : [ 1.00E+2 ] } `, "{\"b\":[100.0],\n\"\\u0061\":1}"},
 		"adc":  {`{"a":9007199254740993}`, `{"a":9007199254740993.0}`, `{"a":9007199254740992}`},
 		"adcc": {`{"a":0.1}`, `{"a":1e-1}`, `{"a":0.1000000000000000055511151231257827}`, `{"a":1e400}`},
 		"acc":  {`{"a":1e400}`, `{"a":1e401}`, `{"a":"1e400"}`},

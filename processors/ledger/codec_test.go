@@ -138,7 +138,8 @@ func TestPostingRows(t *testing.T) {
 		}
 	}
 	for name, b := range map[string]string{
-		"no reversal": "\x00\x00\x01a", "reverses nothing": "\x01\x00\x00b", "other kind": "\x02\x00\x01ab", "short": "\x01\x00\x02a",
+		"no reversal": "\x00\x00\x01a", "reverses nothing": "\x01\x00\x00b",
+		"other kind": "\x02\x00\x01ab", "short": "\x01\x00\x02a",
 		"no length": "\x01\x00", "not UTF-8": "\x01\x00\x01\xff",
 	} {
 		if p, err := (postingCodec{}).Decode([]byte("\x02\x01" + head + b)); err == nil {

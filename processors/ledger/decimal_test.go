@@ -89,7 +89,8 @@ func TestDecimalJSON(t *testing.T) {
 
 // FuzzParseDecimal: what is read has exactly the value of the text.
 func FuzzParseDecimal(f *testing.F) {
-	for _, seed := range []string{"0", "-12.30", "1e2", "15e-1", "0.0000000000000000010", "9223372036854775808", "1e-999999999999"} {
+	for _, seed := range []string{"0", "-12.30", "1e2", "15e-1", "0.0000000000000000010",
+		"9223372036854775808", "1e-999999999999"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -31,7 +31,8 @@ func TestDecisions(t *testing.T) {
 		"ledger duplicates a ledger-balances k -1--1: ",
 		"ledger conflicts a ledger-balances k -1--1: " + errConflict,
 		"ledger accepted r ledger-balances k 1-2: ",
-		"ledger conflicts s ledger-balances k -1--1: the contribution reverses one that another contribution has reversed already",
+		"ledger conflicts s ledger-balances k -1--1: " +
+			"the contribution reverses one that another contribution has reversed already",
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("the decisions are\n%q, want\n%q", got, want)

@@ -195,7 +195,8 @@ func TestReleasedRecord(t *testing.T) {
 	d.Pipe("events", "k", `"c"`, topologytest.Header("version", "3"), topologytest.Header("x", "y"), second(5))
 	d.PipeNull("events", "k", topologytest.Header("version", "4"), second(3))
 	d.Pipe("events", "k", `"b"`, topologytest.Header("version", "2"), second(2))
-	if got, want := fmt.Sprintf("%q", folded), `["1000 1 \"events\" 1000" "2000 1 \"events\" 5000" "5000 2 \"\" 0"]`; got != want {
+	want := `["1000 1 \"events\" 1000" "2000 1 \"events\" 5000" "5000 2 \"\" 0"]`
+	if got := fmt.Sprintf("%q", folded); got != want {
 		t.Errorf("fold was given %s, want %s", got, want)
 	}
 	var got []string

@@ -18,7 +18,7 @@ func TestNoPayloadInFailures(t *testing.T) {
 	const canary State = codectest.Canary
 	id := codectest.Canary
 	header := "\x01" + strings.Repeat("\x00", 7) + "\x01" + strings.Repeat("\x00", 8)
-	placed := header + "\x01\x06placed"
+	placed, accepted := header+"\x01\x06placed", header+"\x00\x06placed"
 	ways := map[string]struct {
 		ask             transition.Transition[State]
 		err             error
@@ -37,8 +37,8 @@ func TestNoPayloadInFailures(t *testing.T) {
 		"missing":       {ask: transition.Transition[State]{ID: id, From: Placed, To: Paid}},
 		"stale":         {ask: transition.Transition[State]{ID: id, To: Placed}, aggregate: placed},
 		"out of order":  {ask: transition.Transition[State]{ID: id, From: Paid, To: Shipped}, aggregate: placed},
-		"corruption":    {ask: transition.Transition[State]{ID: id, To: canary}, aggregate: placed, fact: header + "\x00\x06placed"},
-		"history":       {ask: transition.Transition[State]{ID: id, To: Placed}, fact: header + "\x00\x06placed"},
+		"corruption":    {ask: transition.Transition[State]{ID: id, To: canary}, aggregate: placed, fact: accepted},
+		"history":       {ask: transition.Transition[State]{ID: id, To: Placed}, fact: accepted},
 		"unknown state": {ask: transition.Transition[State]{ID: id, To: Placed}, aggregate: header + "\x01\x06canary"},
 		"other format":  {ask: transition.Transition[State]{ID: id, To: Placed}, aggregate: codectest.Canary},
 		"damaged row":   {ask: transition.Transition[State]{ID: id, To: Placed}, aggregate: header + "\x02" + codectest.Canary},

@@ -65,7 +65,8 @@ func (d *DeadLetters) Edit(ctx context.Context, edited DeadLetter) error {
 	}
 	rec := editionOf(d.topic, &edited)
 	if limit := numberOf(&t.info, "max.message.bytes"); limit > 0 && int64(recordSize(rec)) > limit {
-		return fmt.Errorf("the edited letter has %d bytes, topic %s takes %d (max.message.bytes)", recordSize(rec), d.topic, limit)
+		return fmt.Errorf("the edited letter has %d bytes, topic %s takes %d (max.message.bytes)",
+			recordSize(rec), d.topic, limit)
 	}
 	info, err := topology.ParseDeadLetter(headersOf(rec))
 	if err != nil {

@@ -69,15 +69,14 @@ type ForensicStop struct {
 	Reason    string `json:"reason"`
 }
 
-// Forensic runs a topology over what its inputs hold now, in mode topology.Forensic, and tells what it would have done. It changes
-// nothing: there is no group and no producer, and the state, empty at the beginning, is temporary. So it can run beside the
-// application, and as somebody who may only read.
+// Forensic runs a topology over what its inputs hold now, in mode topology.Forensic, and tells what it would have done.
+// It changes nothing: there is no group and no producer, and the state, empty at the beginning, is temporary. So it can
+// run beside the application, and as somebody who may only read.
 //
-// Schedules of the wall clock do not fire, and what the cluster would refuse for its size is not refused. Nothing waits: a retry comes at
-// once, a delayed record as soon as it is its turn, and a parked one when all inputs are read, again and again until it has failed a
-// hundred times.
-// Effects outside of the topology are suppressed by package processors/effect in this mode; what user functions do by themselves, they
-// do.
+// Schedules of the wall clock do not fire, and what the cluster would refuse for its size is not refused. Nothing waits:
+// a retry comes at once, a delayed record as soon as it is its turn, and a parked one when all inputs are read, again and
+// again until it has failed a hundred times. Effects outside of the topology are suppressed by package processors/effect
+// in this mode; what user functions do by themselves, they do.
 func (c *Client) Forensic(ctx context.Context, t *topology.Topology, o ForensicOptions) (_ ForensicReport, err error) {
 	dir, err := os.MkdirTemp(o.Scratch, "onceward-forensic-")
 	if err != nil {
@@ -212,7 +211,8 @@ func (f *forensic) bound(ctx context.Context, q *forensicQueue, d kadm.TopicDeta
 	case from == End:
 		from = q.end
 	case from < start || from > q.end:
-		return fmt.Errorf("%s[%d] holds the offsets from %d to %d, and %d is none of them", q.topic, q.partition, start, q.end, from)
+		return fmt.Errorf("%s[%d] holds the offsets from %d to %d, and %d is none of them",
+			q.topic, q.partition, start, q.end, from)
 	}
 	q.next = from
 	q.reader = f.cluster.NewReader(q.topic, d.ID, q.partition, true, fetchBytes)

@@ -19,13 +19,15 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// lookedAt counts words behind a repartitioning. A word that is no word fails, stop stops the task, and again has to be tried twice.
+// lookedAt counts words behind a repartitioning. A word that is no word fails, stop stops the task, and again has to be
+// tried twice.
 func lookedAt(t *testing.T) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder("looked-at", topology.DeadLetters("dead"))
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
 	byWord := topology.Repartition(topology.SelectKey(in, "word",
-		func(r topology.Record[string, string]) (string, error) { return r.Value, nil }), "words", schemas.String(), schemas.String())
+		func(r topology.Record[string, string]) (string, error) { return r.Value, nil }),
+		"words", schemas.String(), schemas.String())
 	counts := topology.Store("counts", schemas.String(), schemas.Int64())
 	topology.Process(byWord, "count", counts, func(c *topology.Context, rows state.KeyValue[string, int64],
 		r topology.Record[string, string], emit topology.Emit[string, string]) error {
@@ -55,8 +57,8 @@ func lookedAt(t *testing.T) *topology.Topology {
 	return built
 }
 
-// TestForensic is the forensic run of requirement I1: it tells what would be done, over repartition topics and state, and leaves nothing:
-// no record, no topic, no group, no file.
+// TestForensic is the forensic run of requirement I1: it tells what would be done, over repartition topics and state, and
+// leaves nothing: no record, no topic, no group, no file.
 func TestForensic(t *testing.T) {
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "in", "out", "dead"))
 	if err != nil {
@@ -78,7 +80,8 @@ func TestForensic(t *testing.T) {
 	const words = 3000
 	var records []*kgo.Record
 	for i := range words {
-		records = append(records, &kgo.Record{Topic: "in", Partition: int32(i % 2), Key: []byte("k"), Value: fmt.Append(nil, "w", i%100)})
+		records = append(records, &kgo.Record{Topic: "in", Partition: int32(i % 2), Key: []byte("k"),
+			Value: fmt.Append(nil, "w", i%100)})
 	}
 	records = append(records, &kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte{}},
 		&kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte("again")})
@@ -90,12 +93,13 @@ func TestForensic(t *testing.T) {
 	scratch := t.TempDir()
 	last := map[string]string{}
 	run := func(from admin.Offsets) (admin.ForensicReport, error) {
-		return client.Forensic(ctx, lookedAt(t), admin.ForensicOptions{From: from, Scratch: scratch, Output: func(out topology.Output) error {
+		keep := func(out topology.Output) error {
 			if out.Topic == "out" {
 				last[string(out.Key)] = string(out.Value)
 			}
 			return nil
-		}})
+		}
+		return client.Forensic(ctx, lookedAt(t), admin.ForensicOptions{From: from, Scratch: scratch, Output: keep})
 	}
 	report, err := run(nil)
 	if err != nil {
@@ -119,7 +123,8 @@ func TestForensic(t *testing.T) {
 	if report, err := run(admin.Offsets{"in": admin.End}); err != nil || len(report.Outputs) != 0 {
 		t.Errorf("from the end: %+v, %v", report, err)
 	}
-	if err := kafka.ProduceSync(ctx, &kgo.Record{Topic: "in", Partition: 1, Key: []byte("k"), Value: []byte("stop")}).FirstErr(); err != nil {
+	stop := kgo.Record{Topic: "in", Partition: 1, Key: []byte("k"), Value: []byte("stop")}
+	if err := kafka.ProduceSync(ctx, &stop).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	report, err = run(admin.Offsets{"in": 1499})

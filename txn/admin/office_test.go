@@ -61,7 +61,8 @@ func newOffice(t *testing.T) *office {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.driver, err = topologytest.New(top, topologytest.Partitions(officePartitions), topologytest.Clock(time.Now().Add(-time.Hour)))
+	o.driver, err = topologytest.New(top, topologytest.Partitions(officePartitions),
+		topologytest.Clock(time.Now().Add(-time.Hour)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,8 @@ func (o *office) die(records ...string) {
 	o.t.Helper()
 	for _, text := range records {
 		key, value, _ := strings.Cut(text, "=")
-		err := o.driver.PipeRaw("in", []byte(key), []byte(value), topologytest.Header("trace", value), topologytest.Header("trace", "2"))
+		err := o.driver.PipeRaw("in", []byte(key), []byte(value), topologytest.Header("trace", value),
+			topologytest.Header("trace", "2"))
 		if err != nil {
 			o.t.Fatal(err)
 		}

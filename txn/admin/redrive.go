@@ -255,7 +255,8 @@ func leftFor(info *broker.TopicInfo, rec *broker.Record) RedriveOutcome {
 		return LeftTooLarge
 	}
 	retention := time.Duration(numberOf(info, "retention.ms")) * time.Millisecond
-	deletes := info.Settings["cleanup.policy"].Value != "compact" && info.Settings["message.timestamp.type"].Value != "LogAppendTime"
+	deletes := info.Settings["cleanup.policy"].Value != "compact" &&
+		info.Settings["message.timestamp.type"].Value != "LogAppendTime"
 	if deletes && retention > 0 && time.Since(rec.Timestamp) > retention {
 		return LeftTooOld
 	}

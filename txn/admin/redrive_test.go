@@ -35,7 +35,8 @@ func TestG5Redrive(t *testing.T) {
 
 	for _, r := range o.read("in") {
 		info, err := topology.ParseDeadLetter(headersFrom(r.Headers))
-		if err != nil || info.Deaths != 1 || info.Origin.Partition != r.Partition || info.Origin.Timestamp != r.Timestamp.UnixMilli() {
+		if err != nil || info.Deaths != 1 || info.Origin.Partition != r.Partition ||
+			info.Origin.Timestamp != r.Timestamp.UnixMilli() {
 			t.Errorf("%s=%s in partition %d of %s: %+v, %v", r.Key, r.Value, r.Partition, r.Timestamp, info, err)
 		}
 		var own []string
@@ -311,13 +312,13 @@ func TestG5LoopGuard(t *testing.T) {
 	o.wantOutcomes(o.redrive(RedriveOptions{DeathsMax: -1}), map[RedriveOutcome]int64{Redriven: 1})
 }
 
-// TestG5OwnKey: a record that died under another key than its own is chosen by its own, written back as it died, and to another topic
-// as the application knows it. On demand it says that it comes again.
+// TestG5OwnKey: a record that died under another key than its own is chosen by its own, written back as it died, and to
+// another topic as the application knows it. On demand it says that it comes again.
 func TestG5OwnKey(t *testing.T) {
 	o := newOffice(t)
 	for _, value := range []string{"1", "2"} {
-		own := topologytest.Header(topology.HeaderOwnKey, "owner")
-		if err := o.driver.PipeRaw("in", []byte("id"), []byte(value), own, topologytest.Header(topology.HeaderMode, "BACKFILL")); err != nil {
+		own, mode := topologytest.Header(topology.HeaderOwnKey, "owner"), topologytest.Header(topology.HeaderMode, "BACKFILL")
+		if err := o.driver.PipeRaw("in", []byte("id"), []byte(value), own, mode); err != nil {
 			t.Fatal(err)
 		}
 		o.post()

@@ -40,8 +40,9 @@ type Blob struct {
 	Retry BlobRetry
 }
 
-// BlobRetry says how often a record was tried, so that a restart, or a move to another instance, does not begin to count anew. The record is
-// the next one of its input: what it counts is of no use for any other. Attempts is 0 where there is none.
+// BlobRetry says how often a record was tried, so that a restart, or a move to another instance, does not begin to count
+// anew. The record is the next one of its input: what it counts is of no use for any other. Attempts is 0 where there is
+// none.
 type BlobRetry struct {
 	Topic    uint32 // HashName of the topic
 	Offset   int64
@@ -50,8 +51,8 @@ type BlobRetry struct {
 	FirstFailure int64
 }
 
-// tagRetry is the field of a BlobRetry: the 4-byte hash, offset and attempts as uvarints, the first failure as a varint. A build that does not know
-// it counts anew.
+// tagRetry is the field of a BlobRetry: the 4-byte hash, offset and attempts as uvarints, the first failure as a varint.
+// A build that does not know it counts anew.
 const tagRetry = 1
 
 // BlobInput is the committed position of one input.
@@ -309,7 +310,9 @@ func (r *blobReader) fields(b *Blob) {
 		}
 		if tag == tagRetry {
 			field := blobReader{rest: r.rest[:n]}
-			b.Retry = BlobRetry{Topic: field.uint32(), Offset: field.offset(), Attempts: int(field.uvarint()), FirstFailure: field.varint()}
+			b.Retry = BlobRetry{
+				Topic: field.uint32(), Offset: field.offset(), Attempts: int(field.uvarint()), FirstFailure: field.varint(),
+			}
 			r.bad = field.bad || len(field.rest) > 0 || b.Retry.Attempts < 1
 		}
 		r.rest = r.rest[n:]

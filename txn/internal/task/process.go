@@ -80,8 +80,8 @@ func (t *Task) Punctuate(now time.Time) {
 // releasesMax bounds how many parked records are taken at a time. With as many records to process, they take turns.
 const releasesMax = 128
 
-// yields reports whether the next release lets a record go first. What is parked comes back in large numbers, and the other keys keep
-// their speed.
+// yields reports whether the next release lets a record go first. What is parked comes back in large numbers, and the
+// other keys keep their speed.
 func (t *Task) yields() bool {
 	if !t.timers[0].isRelease() {
 		return false
@@ -90,8 +90,8 @@ func (t *Task) yields() bool {
 	return t.yielded
 }
 
-// NextPunctuation is when Punctuate has something to do next; ok is false when there are no schedules of the wall clock, and nothing
-// is parked.
+// NextPunctuation is when Punctuate has something to do next; ok is false when there are no schedules of the wall clock,
+// and nothing is parked.
 func (t *Task) NextPunctuation() (at time.Time, ok bool) {
 	at, ok = t.Graph.NextDue()
 	if release, parked := t.Graph.NextRelease(); parked && (!ok || release.Before(at)) {
@@ -111,7 +111,8 @@ func (t *Task) NextDelayed() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// MoveTime moves the stream time of an input up to eventTime, for a record of it that was parked or delayed and has been processed now.
+// MoveTime moves the stream time of an input up to eventTime, for a record of it that was parked or delayed and has been
+// processed now.
 func (t *Task) MoveTime(topic string, eventTime int64) {
 	if i, ok := t.Input(topic); ok {
 		t.inputs[i].StreamTime = max(t.inputs[i].StreamTime, eventTime)

@@ -93,7 +93,8 @@ func (f *fifo) firstTime() int64 {
 	return f.time
 }
 
-// lags reports whether the partition may have a record that belongs before those of other inputs. What was delayed has no such order.
+// lags reports whether the partition may have a record that belongs before those of other inputs. What was delayed has no
+// such order.
 func (f *fifo) lags() bool { return f.delay == 0 && f.len() == 0 && (f.end < 0 || f.next < f.end) }
 
 func (f *fifo) push(records []*broker.Record) {
@@ -193,8 +194,9 @@ func (q *queue) waiting(input int) int64 {
 	return q.in.bytes[input]
 }
 
-// next takes the next record: one whose delay is over, or of several inputs the one whose first record is the oldest by timestamp, ties
-// by input. There is none while the queue waits for an input; what is to be run again has its order already and does not wait.
+// next takes the next record: one whose delay is over, or of several inputs the one whose first record is the oldest by
+// timestamp, ties by input. There is none while the queue waits for an input; what is to be run again has its order
+// already and does not wait.
 func (q *queue) next(now time.Time) (e Entry, fresh, ok bool) {
 	if n := len(q.again); n > 0 {
 		e = q.again[n-1]

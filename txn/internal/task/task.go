@@ -89,7 +89,8 @@ func (r *retry) blob(inputs []state.Input) BlobRetry {
 		return BlobRetry{}
 	}
 	return BlobRetry{
-		Topic: HashName(inputs[r.at.input].Topic), Offset: r.at.offset, Attempts: r.attempts, FirstFailure: r.firstFailure.UnixMilli(),
+		Topic: HashName(inputs[r.at.input].Topic), Offset: r.at.offset, Attempts: r.attempts,
+		FirstFailure: r.firstFailure.UnixMilli(),
 	}
 }
 

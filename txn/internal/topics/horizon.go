@@ -13,8 +13,8 @@ import (
 // the last look has found them: somebody should be told.
 func (p *Plan) Tolerated() []*Mismatch { return p.tolerated }
 
-// verifyHorizons compares how long inputs keep records with how long the nodes behind them know a record again. It returns what is
-// refused, and notes what is tolerated.
+// verifyHorizons compares how long inputs keep records with how long the nodes behind them know a record again. It
+// returns what is refused, and notes what is tolerated.
 func (p *Plan) verifyHorizons(found map[string]broker.TopicInfo) (refused []error) {
 	p.tolerated = nil
 	for _, h := range p.topology.Horizons() {

@@ -23,7 +23,8 @@ func TestHorizon_C8(t *testing.T) {
 		{"equal", 7 * day, nil, ""},
 		{"longer", 8 * day, nil, ""},
 		{"shorter", 7*day - time.Millisecond, nil, "topic in: retention.ms is 604800000 and has to be at most 604799999: " +
-			"node remember knows a record again for 167h59m59.999s of stream time, and the topic could bring one back after that; "},
+			"node remember knows a record again for 167h59m59.999s of stream time, " +
+			"and the topic could bring one back after that; "},
 		{"for ever", 7 * day, map[string]string{"retention.ms": "-1"}, "retention.ms is -1 and has to be at most 604800000: "},
 		{"compacted", 7 * day, map[string]string{"cleanup.policy": "compact"},
 			"cleanup.policy is compact and has to be delete, with a retention.ms of at most 604800000: "},

@@ -136,7 +136,8 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		case v.Action == topology.DeadLetter:
 			w.log.Warn("record dead-lettered", "task", t.ID.String(), "record", e.String(), "failure", v.Failure)
 		case v.Action == topology.Park && v.Failure != nil:
-			w.log.Warn("record parked with what follows of its key", "task", t.ID.String(), "record", e.String(), "failure", v.Failure,
+			w.log.Warn("record parked with what follows of its key", "task", t.ID.String(), "record", e.String(),
+				"failure", v.Failure,
 				"after", v.Backoff)
 		case v.Action == topology.Delay:
 			w.log.Warn("record delayed", "task", t.ID.String(), "record", e.String(), "failure", v.Failure, "for", v.Backoff)
@@ -160,7 +161,8 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 	}
 }
 
-// keepAttempts makes the task part of the round, which is due, although the record is not: the commit says how often it was tried.
+// keepAttempts makes the task part of the round, which is due, although the record is not: the commit says how often it
+// was tried.
 func (w *Worker) keepAttempts(t *task.Task, e task.Entry, now time.Time) {
 	if e.Record == nil {
 		return // a punctuation is not played again after a restart
