@@ -38,7 +38,7 @@
 //
 // # Gauges
 //
-//	onceward_info{application,instance}                  1
+//	onceward_info{application,instance,mode}             1; the mode is LIVE, REPLAY, BACKFILL or REPAIR
 //	onceward_tasks{state}                                tasks that are restoring, running, stopped
 //	onceward_partitions_paused{reason}                   input partitions not fetched: queue_full, restoring, retrying, stopped
 //	onceward_input_partitions_unassigned{topic}          partitions of an input that the state was not made for
@@ -93,9 +93,10 @@
 //
 // # Left out
 //
-// Counters of requirements without a source yet are missing and not faked: claims and expired claims, effect failures and unknown
-// outcomes of effects (there is no effect processor), the lag of effects, and the replay mode (there is one mode). The Kafka clients'
-// own metrics (connections, bytes per broker) are not taken over.
+// What processors count (duplicates, conflicts, stale, gaps, claims, expired claims, failed and unknown effects) are outcomes of their
+// nodes, under the names that their packages give; there is no second counter for them. The lag of effects is requested less completed
+// and failed-terminal; how old the oldest one is that waits, is in no metric. The Kafka clients' own metrics (connections, bytes per
+// broker) are not taken over.
 //
 // # Concurrency
 //
