@@ -1,8 +1,10 @@
-// Package drill captures payments: requests go through a ledger of effects (package processors/effect) to a gateway that
-// loses replies, refuses, and does not honour idempotency keys, while the application is killed again and again.
+// Package drill captures payments: the envelope of each request is validated, and requests go through a ledger of effects
+// (package processors/effect) to a gateway that loses replies, refuses, and does not honour idempotency keys, while the
+// application is killed again and again.
 //
-// What is judged: no request is captured twice, none is lost, every request has one end, duplicates are answered and
-// conflicts are dead letters, the counts add up, and a replay of all requests makes no call.
+// What is judged: no request is captured twice, none is lost, every request has one end, duplicates are answered,
+// conflicts and what is no request are dead letters of their classes, the counts add up, and a replay of all requests
+// makes no call, while its metrics say of every record what became of it.
 //
 // ONCEWARD_DRILL=full takes 100,000 requests instead of a few thousand.
 package drill

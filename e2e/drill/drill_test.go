@@ -1,16 +1,12 @@
 package drill_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"math/rand/v2"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -23,7 +19,6 @@ import (
 	"github.com/onceward/onceward/processors/effect"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
-	"github.com/onceward/onceward/txn"
 )
 
 const (
@@ -38,91 +33,6 @@ func TestMain(m *testing.M) {
 	cluster.Main(m)
 }
 
-// settings are those of an application in a process of its own.
-type settings struct {
-	Brokers                             []string
-	Application, StateDir, Gateway      string
-	Mode                                string
-	In, Captured, Refused, Replay, Dead string
-}
-
-// Capture is a request.
-type Capture struct {
-	ID     string `json:"id"`
-	Amount int64  `json:"amount"`
-}
-
-func build(s settings) (*topology.Topology, error) {
-	b := topology.NewBuilder("drill", topology.DeadLetters(s.Dead))
-	gateway := caller{s.Gateway}
-	requests := topology.From(b, topology.Topic(s.In, schemas.String(), schemas.JSON[Capture]()))
-	e := effect.Perform(requests, "capture", func(r topology.Record[string, Capture]) (effect.Request, error) {
-		payload, err := json.Marshal(r.Value)
-		return effect.Request{ID: r.Value.ID, Type: "capture", Target: "gateway", Payload: payload}, err
-	}, gateway.capture, effect.Lookup(gateway.find), effect.Timeout(500*time.Millisecond),
-		effect.Claims(3*time.Second, time.Second), effect.Retry(10, 50*time.Millisecond, time.Second))
-	result := func(name string) topology.TopicOf[string, effect.Result] {
-		return topology.Topic(name, schemas.String(), schemas.JSON[effect.Result]())
-	}
-	e.Completed().Into(result(s.Captured))
-	e.Failed().Into(result(s.Refused))
-	e.Suppressed().Into(result(s.Replay))
-	return b.Build()
-}
-
-// run is the application.
-func run(s settings) error {
-	t, err := build(s)
-	if err != nil {
-		return err
-	}
-	mode, err := topology.ParseMode(s.Mode)
-	if err != nil {
-		return err
-	}
-	app, err := txn.New(t, txn.Config{
-		Brokers: s.Brokers, Application: s.Application, StateDir: s.StateDir, Instance: "one", Mode: mode,
-		SessionTimeout: 10 * time.Second,
-	})
-	if err != nil {
-		return err
-	}
-	ctx, stop := measure.UntilTold()
-	defer stop()
-	return app.Run(ctx)
-}
-
-// requests are what is asked for: every request once, and a fifth of them again, and a hundredth with another amount.
-func requests(n int) (records []*kgo.Record, conflicts int) {
-	random := rand.New(rand.NewPCG(1, 2))
-	add := func(id, amount int) {
-		value := fmt.Appendf(nil, `{"id":"c%d","amount":%d}`, id, amount)
-		records = append(records, &kgo.Record{Key: fmt.Appendf(nil, "a%d", id%97), Value: value})
-	}
-	for i := range n {
-		add(i, i)
-		switch p := random.IntN(100); {
-		case p < 20:
-			add(random.IntN(i+1), -1)
-		case p < 21:
-			add(random.IntN(i+1), -2)
-		}
-	}
-	for _, r := range records {
-		var c Capture
-		if err := json.Unmarshal(r.Value, &c); err != nil {
-			panic(err)
-		}
-		switch c.Amount {
-		case -1: // a duplicate, spelled in another way
-			r.Value = fmt.Appendf(nil, ` {"amount":%s, "id":%q}`, strings.TrimPrefix(c.ID, "c"), c.ID)
-		case -2:
-			conflicts++
-		}
-	}
-	return records, conflicts
-}
-
 func TestDrill(t *testing.T) {
 	n, kills := 3000, 3
 	if os.Getenv(envFull) != "" {
@@ -131,75 +41,131 @@ func TestDrill(t *testing.T) {
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) { drill(t, c, n, kills) })
 }
 
-func drill(t *testing.T, c *cluster.Cluster, n, kills int) {
-	g := newGateway()
+// TestGatewayIsUnforgiving is the negative control: who calls again where the outcome is not known captures twice here.
+func TestGatewayIsUnforgiving(t *testing.T) {
+	const n = 300
+	c := cluster.Embedded(t)
+	g, s := newGateway(), newSettings(t, c)
 	server := httptest.NewServer(g)
 	t.Cleanup(server.Close)
+	s.Gateway, s.Blind = server.URL, true
+	producer := c.Client(t, kgo.DefaultProduceTopic(s.In))
+	if err := producer.ProduceSync(t.Context(), recordsOf(requestsFor(n))...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	results := follow(t, c, s.Captured, s.Refused)
+	p := launch(t, s)
+	results.reach(t, p, n)
+	p.Stop()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	twice := 0
+	for _, times := range g.captured {
+		if times > 1 {
+			twice++
+		}
+	}
+	if g.lost == 0 || twice == 0 {
+		t.Errorf("%d replies were lost, and %d requests captured twice: the drill could not fail", g.lost, twice)
+	}
+}
+
+// newSettings are those of an application on topics of its own.
+func newSettings(t *testing.T, c *cluster.Cluster) settings {
 	s := settings{
-		Brokers: c.Brokers(), Application: c.Name(t, "app"), StateDir: filepath.Join(t.TempDir(), "state"), Gateway: server.URL,
-		Mode: "LIVE", In: c.Name(t, "in"), Captured: c.Name(t, "captured"), Refused: c.Name(t, "refused"),
-		Replay: c.Name(t, "replay"), Dead: c.Name(t, "dead"),
+		Brokers: c.Brokers(), Application: c.Name(t, "app"), StateDir: filepath.Join(t.TempDir(), "state"), Mode: "LIVE",
+		In: c.Name(t, "in"), Captured: c.Name(t, "captured"), Refused: c.Name(t, "refused"), Replay: c.Name(t, "replay"),
+		Dead: c.Name(t, "dead"), Socket: socket(t),
 	}
 	c.CreateTopics(t, partitions, s.In, s.Captured, s.Refused, s.Replay, s.Dead)
-	records, conflicts := requests(n)
+	return s
+}
+
+func drill(t *testing.T, c *cluster.Cluster, n, kills int) {
+	began := time.Now()
+	g, s := newGateway(), newSettings(t, c)
+	server := httptest.NewServer(g)
+	t.Cleanup(server.Close)
+	s.Gateway = server.URL
+	all := requestsFor(n)
 	producer := c.Client(t, kgo.DefaultProduceTopic(s.In))
-	if err := producer.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
+	if err := producer.ProduceSync(t.Context(), recordsOf(all)...).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	results := follow(t, c, s.Captured, s.Refused)
 	p := launch(t, s)
 	for kill := range kills {
-		p.Await("progress", func() bool { return results.read(t) >= (kill+1)*n/(kills+2) })
+		results.reach(t, p, (kill+1)*n/(kills+2))
 		p.Tell(syscall.SIGKILL)
 		p.Killed()
 		p = launch(t, s)
 	}
-	p.Await("every end", func() bool { return results.read(t) >= n })
-	again := records[:min(100, n)]
-	for _, r := range again {
-		*r = kgo.Record{Key: r.Key, Value: r.Value}
-	}
-	if err := producer.ProduceSync(t.Context(), again...).FirstErr(); err != nil {
+	results.reach(t, p, n)
+	late := again(all[:100])
+	all = append(all, late...)
+	if err := producer.ProduceSync(t.Context(), recordsOf(late)...).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	answers := 0
-	for _, r := range again {
-		if !bytes.Contains(r.Value, []byte(`"amount":-2`)) {
-			answers++
-		}
-	}
-	p.Await("answers to duplicates", func() bool { results.read(t); return results.replayed >= answers })
+	p.Await("answers to duplicates", func() bool { results.read(t); return results.replayed >= fates(late)[0] })
 	p.Stop()
-	conflicts += len(again) - answers
-	judge(t, c, s, g, results, n, conflicts)
-
-	// Everything again, in a replay: what is known is built anew, and nothing is called.
-	before := len(g.calls)
-	s.Application, s.StateDir, s.Mode = c.Name(t, "replay-app"), filepath.Join(t.TempDir(), "replay"), "REPLAY"
-	suppressed := follow(t, c, s.Replay)
-	p = launch(t, s)
-	p.Await("the replay", func() bool { return suppressed.read(t) >= n })
-	p.Stop()
-	if g.mu.Lock(); len(g.calls) != before {
-		t.Errorf("a replay has called the gateway %d times", len(g.calls)-before)
-	}
-	g.mu.Unlock()
+	judge(t, c, s, g, results, n, all)
+	t.Logf("%d records and %d kills in %s", len(all), kills, time.Since(began).Round(time.Second))
+	replay(t, c, s, g, n, all)
 }
 
+// replay reads everything again: what is known is built anew, nothing is called, and the metrics of the process, which
+// nobody kills, say of every record what became of it.
+func replay(t *testing.T, c *cluster.Cluster, s settings, g *gateway, n int, all []request) {
+	before := g.total()
+	s.Application, s.StateDir, s.Mode = c.Name(t, "replay-app"), filepath.Join(t.TempDir(), "replay"), "REPLAY"
+	suppressed := follow(t, c, s.Replay)
+	p := launch(t, s)
+	suppressed.reach(t, p, n)
+	var got counters
+	p.Await("every record", func() bool { got = scrape(t, s.Socket, s.In); return got.records >= len(all) })
+	p.Stop()
+	if made := g.total() - before; made != 0 {
+		t.Errorf("a replay has called the gateway %d times", made)
+	}
+	want := map[string]int{"suppressed": fates(all)[0]}
+	for _, class := range deadly {
+		want["dead-letter-"+class.String()] = fates(all)[class]
+	}
+	if !maps.Equal(got.outcomes, want) || got.records != len(all) {
+		t.Errorf("the metrics of the replay are %v, want %v of %d records", got, want, len(all))
+	}
+	t.Logf("replay: %d records, outcomes %v", got.records, got.outcomes)
+}
+
+// socket returns the path of a socket; the directory of a test has a path that can be too long for one.
+func socket(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "drill")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return filepath.Join(dir, "http")
+}
+
+// deadly are the classes of what cannot be done.
+var deadly = []topology.Class{topology.Conflict, topology.Validation, topology.Poison}
+
 // judge compares what the gateway has done with what was told.
-func judge(t *testing.T, c *cluster.Cluster, s settings, g *gateway, results *results, n, conflicts int) {
+func judge(t *testing.T, c *cluster.Cluster, s settings, g *gateway, results *results, n int, all []request) {
+	calls := g.total()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	captured, twice, calls := 0, 0, 0
+	captured, twice := 0, 0
 	for key, times := range g.captured {
 		captured++
 		if times > 1 {
 			twice++
 			t.Errorf("%s was captured %d times", key, times)
 		}
-	}
-	for _, times := range g.calls {
-		calls += times
 	}
 	completed, failed := 0, 0
 	for id, end := range results.ends {
@@ -218,12 +184,33 @@ func judge(t *testing.T, c *cluster.Cluster, s settings, g *gateway, results *re
 	if completed != captured || completed+failed != n {
 		t.Errorf("%d of %d completed and %d failed, and %d were captured", completed, n, failed, captured)
 	}
-	if letters := len(c.Records(t, s.Dead)); letters != conflicts {
-		t.Errorf("there are %d dead letters for %d conflicts", letters, conflicts)
+	want, letters := fates(all), lettersOf(t, c, s.Dead)
+	for _, class := range deadly {
+		if letters[class] != want[class] || want[class] == 0 {
+			t.Errorf("there are %d dead letters of class %s, want %d", letters[class], class, want[class])
+		}
 	}
 	t.Logf("%d requests: %d captured, %d twice, %d refused for good; %d calls, %d lookups, %d replies lost, "+
-		"%d refusals; %d answers replayed; %d conflicts", n, captured, twice, failed, calls,
-		g.lookups, g.lost, g.refused, results.replayed, conflicts)
+		"%d refusals; %d answers replayed; dead letters %v", n, captured, twice, failed, calls, g.lookups, g.lost, g.refused,
+		results.replayed, letters)
+}
+
+// lettersOf counts dead letters by class.
+func lettersOf(t *testing.T, c *cluster.Cluster, topic string) map[topology.Class]int {
+	t.Helper()
+	counts := map[topology.Class]int{}
+	for _, r := range c.Records(t, topic) {
+		headers := make([]topology.Header, len(r.Headers))
+		for i, h := range r.Headers {
+			headers[i] = topology.Header{Key: h.Key, Value: h.Value}
+		}
+		info, err := topology.ParseDeadLetter(headers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts[info.Class]++
+	}
+	return counts
 }
 
 func launch(t *testing.T, s settings) *instance.Process {
@@ -248,6 +235,14 @@ func follow(t *testing.T, c *cluster.Cluster, topics ...string) *results {
 		client: c.Client(t, kgo.ConsumeTopics(topics...), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(50*time.Millisecond)),
 		ends: map[string]effect.Status{}, told: map[string]int{},
+	}
+}
+
+// reach waits for that many ends. Every thousand has a patience of its own.
+func (r *results) reach(t *testing.T, p *instance.Process, ends int) {
+	t.Helper()
+	for have := len(r.ends); have < ends; have = len(r.ends) {
+		p.Await("more ends", func() bool { return r.read(t) >= min(ends, have+1000) })
 	}
 }
 

@@ -25,6 +25,16 @@ type gateway struct {
 
 func newGateway() *gateway { return &gateway{captured: map[string]int{}, calls: map[string]int{}} }
 
+// total is how often it was called to capture something.
+func (g *gateway) total() (calls int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, times := range g.calls {
+		calls += times
+	}
+	return calls
+}
+
 // fate is what happens to a call: the same for the same request and attempt, whoever makes it.
 func fate(key string, call int) uint32 {
 	h := fnv.New32a()
