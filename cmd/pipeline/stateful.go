@@ -19,6 +19,7 @@ type project struct {
 	gaps           projection.GapPolicy
 	changes        branch
 	stale, missing branch
+	evidence       evidenceOf
 }
 
 func readProject(r *reader, v yamldoc.Value) step {
@@ -35,6 +36,7 @@ func readProject(r *reader, v yamldoc.Value) step {
 	s.stale = r.branch(m.Optional("stale"), s.name)
 	gapsInto := m.Optional("gaps_into")
 	s.missing = r.branch(gapsInto, s.name)
+	s.evidence = r.evidenceOf(s.name)
 	switch {
 	case s.sparse && gaps.Present():
 		gaps.Mistake("sparse versions have no gaps; remove gaps or sparse")
@@ -65,6 +67,7 @@ func (p project) declare(s stream) stream {
 	into(p.changes, states.Changes, schemas.JSON[projection.Row[*document]]())
 	into(p.stale, states.Stale, skippedCodec())
 	into(p.missing, states.Gaps, gapCodec())
+	p.evidence.record(states.Decisions)
 	return s
 }
 
@@ -107,6 +110,7 @@ type post struct {
 	amounts                []*expression
 	changes                branch
 	conflicts              branch
+	evidence               evidenceOf
 }
 
 // columnPattern is the ledger's, which knows no places.
@@ -136,6 +140,7 @@ func readLedger(r *reader, v yamldoc.Value) step {
 	}
 	s.changes = r.branch(m.Required("into"), s.name)
 	s.conflicts = r.branch(m.Optional("conflicts"), s.name)
+	s.evidence = r.evidenceOf(s.name)
 	return s
 }
 
@@ -143,6 +148,7 @@ func (p post) declare(s stream) stream {
 	l := ledger.Post(s, p.name, p.contribution, ledger.Columns(p.columns...), ledger.Key[key](keyCodec{}))
 	into(p.changes, l.Changes, balanceCodec(p.columns))
 	into(p.conflicts, l.Conflicts, nullableValues())
+	p.evidence.record(l.Decisions)
 	return s
 }
 

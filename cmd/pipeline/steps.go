@@ -13,13 +13,14 @@ import (
 
 // kinds are the kinds of steps by their keys, each with what reads it.
 var kinds = map[string]func(r *reader, v yamldoc.Value) step{
-	"dedupe":  readDedupe,
-	"filter":  readFilter,
-	"map":     readMap,
-	"project": readProject,
-	"ledger":  readLedger,
-	"rekey":   readRekey,
-	"sink":    readSink,
+	"dedupe":     readDedupe,
+	"filter":     readFilter,
+	"map":        readMap,
+	"project":    readProject,
+	"ledger":     readLedger,
+	"transition": readTransition,
+	"rekey":      readRekey,
+	"sink":       readSink,
 }
 
 var kindNames = slices.Sorted(maps.Keys(kinds))
@@ -64,6 +65,7 @@ type dedupe struct {
 	id                          *expression
 	opts                        []inbox.Option
 	duplicates, conflicts, late branch
+	evidence                    evidenceOf
 }
 
 func readDedupe(r *reader, v yamldoc.Value) step {
@@ -72,6 +74,7 @@ func readDedupe(r *reader, v yamldoc.Value) step {
 	s.id = r.compile(m.Required("id"), "id", wantString)
 	s.duplicates = r.branch(m.Optional("duplicates"), s.name)
 	s.conflicts = r.branch(m.Optional("conflicts"), s.name)
+	s.evidence = r.evidenceOf(s.name)
 	s.readRetention(r, m)
 	if global := m.Optional("globally"); global.Bool() && s.name != "" {
 		s.opts = append(s.opts, inbox.Globally(nullableKeys(), nullableValues()))
@@ -114,6 +117,7 @@ func (d dedupe) declare(s stream) stream {
 	into(d.duplicates, in.Duplicates, nullableValues())
 	into(d.conflicts, in.Conflicts, nullableValues())
 	into(d.late, in.Late, nullableValues())
+	d.evidence.record(in.Decisions)
 	return in.Accepted()
 }
 
