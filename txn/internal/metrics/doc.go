@@ -87,16 +87,16 @@
 //
 // # What to look at
 //
-// A spike of the outcome duplicates is a signal; one conflict is an alert. Lag to the high watermark tells how far behind the process
-// is; the pending age tells whether what it has fetched gets through.
+// A spike of the outcome duplicates is a signal; one conflict is an alert: it is counted as conflicts where something takes conflicts, and
+// as dead-letter-conflict where nothing does. Lag to the high watermark tells how far behind the process is; the pending age tells whether
+// what it has fetched gets through.
 // A budget that is too small shows as onceward_databases_held above 0 and onceward_state_wait_seconds_total that grows.
 //
 // # Left out
 //
 // What processors count (duplicates, conflicts, stale, gaps, claims, expired claims, failed and unknown effects) are outcomes of their
-// nodes, under the names that their packages give; there is no second counter for them. The lag of effects is requested less completed
-// and failed-terminal; how old the oldest one is that waits, is in no metric. The Kafka clients' own metrics (connections, bytes per
-// broker) are not taken over.
+// nodes, under the names that their packages give; there is no second counter for them. How many effects wait, and for how long, is in no
+// gauge; they are in the store <name>-due. The Kafka clients' own metrics (connections, bytes per broker) are not taken over.
 //
 // # Concurrency
 //
