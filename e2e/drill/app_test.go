@@ -2,6 +2,7 @@ package drill_test
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -16,13 +17,20 @@ import (
 // settings are those of an application in a process of its own.
 type settings struct {
 	Brokers                             []string
-	Application, StateDir, Gateway      string
+	Application, Instance               string
+	StateDir, Gateway                   string
 	Mode                                string
 	In, Captured, Refused, Replay, Dead string
 	// Socket is where the metrics are.
 	Socket string
 	// Blind has calls made again whose outcome is not known, which this gateway does not bear.
 	Blind bool
+}
+
+// instance are the settings of one instance.
+func (s settings) instance(name string) settings {
+	s.Instance, s.StateDir, s.Socket = name, filepath.Join(s.StateDir, name), s.Socket+"-"+name
+	return s
 }
 
 // Capture is a request. What identifies it as a message, and as a part of a story, is in its headers: the envelope.
@@ -92,7 +100,7 @@ func run(s settings) error {
 		return err
 	}
 	app, err := txn.New(t, txn.Config{
-		Brokers: s.Brokers, Application: s.Application, StateDir: s.StateDir, Instance: "one", Mode: mode,
+		Brokers: s.Brokers, Application: s.Application, StateDir: s.StateDir, Instance: s.Instance, Mode: mode,
 		SessionTimeout: 10 * time.Second, HTTP: "unix:" + s.Socket,
 	})
 	if err != nil {

@@ -54,7 +54,7 @@ func TestGatewayIsUnforgiving(t *testing.T) {
 		t.Fatal(err)
 	}
 	results := follow(t, c, s.Captured, s.Refused)
-	p := launch(t, s)
+	p := launch(t, s.instance("one"))
 	results.reach(t, p, n)
 	p.Stop()
 	g.mu.Lock()
@@ -93,31 +93,60 @@ func drill(t *testing.T, c *cluster.Cluster, n, kills int) {
 		t.Fatal(err)
 	}
 	results := follow(t, c, s.Captured, s.Refused)
-	p := launch(t, s)
+	two := [2]settings{s.instance("one"), s.instance("two")}
+	p := [2]*instance.Process{launch(t, two[0]), launch(t, two[1])}
 	for kill := range kills {
-		results.reach(t, p, (kill+1)*n/(kills+2))
-		p.Tell(syscall.SIGKILL)
-		p.Killed()
-		p = launch(t, s)
+		victim := kill % 2
+		results.reach(t, p[1-victim], (kill+1)*n/(kills+2))
+		p[victim].Tell(syscall.SIGKILL)
+		p[victim].Killed()
+		p[victim] = launch(t, two[victim])
 	}
-	results.reach(t, p, n)
-	late := again(all[:100])
+	results.reach(t, p[0], n)
+	late, before := again(all[:100]), results.replayed
 	all = append(all, late...)
 	if err := producer.ProduceSync(t.Context(), recordsOf(late)...).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	p.Await("answers to duplicates", func() bool { results.read(t); return results.replayed >= fates(late)[0] })
-	p.Stop()
+	p[0].Await("answers to duplicates", func() bool {
+		results.read(t)
+		return results.replayed >= before+fates(late)[0] && consumed(t, c, s)
+	})
+	for i, s := range two {
+		last := scrape(t, s.Socket, s.In)
+		t.Logf("instance %s, since it was started last: %d records, outcomes %v", s.Instance, last.records, last.outcomes)
+		p[i].Stop()
+	}
 	judge(t, c, s, g, results, n, all)
 	t.Logf("%d records and %d kills in %s", len(all), kills, time.Since(began).Round(time.Second))
 	replay(t, c, s, g, n, all)
+}
+
+// consumed reports whether the requests are behind the application, their dead letters included.
+func consumed(t *testing.T, c *cluster.Cluster, s settings) bool {
+	t.Helper()
+	lags, err := c.Admin().Lag(t.Context(), s.Application)
+	if err == nil {
+		err = lags.Error()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := lags[s.Application].Lag[s.In]
+	for _, lag := range of {
+		if lag.Lag != 0 {
+			return false
+		}
+	}
+	return len(of) == partitions
 }
 
 // replay reads everything again: what is known is built anew, nothing is called, and the metrics of the process, which
 // nobody kills, say of every record what became of it.
 func replay(t *testing.T, c *cluster.Cluster, s settings, g *gateway, n int, all []request) {
 	before := g.total()
-	s.Application, s.StateDir, s.Mode = c.Name(t, "replay-app"), filepath.Join(t.TempDir(), "replay"), "REPLAY"
+	s.Application, s.Mode = c.Name(t, "replay-app"), "REPLAY"
+	s = s.instance("replay")
 	suppressed := follow(t, c, s.Replay)
 	p := launch(t, s)
 	suppressed.reach(t, p, n)
