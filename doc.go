@@ -8,7 +8,8 @@
 //
 //   - [github.com/onceward/onceward/topology]: what to compute, as typed streams, processors and stores;
 //   - [github.com/onceward/onceward/topology/topologytest]: running a topology in a test, without a broker;
-//   - [github.com/onceward/onceward/processors/inbox], projection, ledger and deadletter: what business pipelines need, ready made;
+//   - [github.com/onceward/onceward/processors/inbox], projection, ledger, transition, effect and
+//     deadletter: what business pipelines need, ready made; evidence writes down what they decide;
 //   - [github.com/onceward/onceward/txn]: running a topology exactly once;
 //   - [github.com/onceward/onceward/schemas]: codecs; [github.com/onceward/onceward/schemas/avro] adds Avro;
 //   - [github.com/onceward/onceward/state]: stores and the task database.

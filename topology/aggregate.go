@@ -102,6 +102,9 @@ func aggregate[K, V, A any](
 			return next(c, WithValue(r, change))
 		}
 	})
+	p.node.clause(KeyAssumption, "records of one key are aggregated; those with a null key or a null value are left out").
+		clause(OnDuplicate, "a record that comes again is aggregated again").
+		clause(OutOfOrder, "records are aggregated in the order of their offsets, whatever their timestamps")
 	return Table[K, A]{b: s.b, port: p, view: storeView(store, old)}
 }
 

@@ -34,6 +34,7 @@ func (b *Builder) build() *Topology {
 	}
 	b.checkStores()
 	b.checkSources()
+	b.checkAgain()
 	t := &Topology{
 		name:          b.name,
 		pos:           b.pos,

@@ -304,7 +304,7 @@ func TestMistakes(t *testing.T) {
 				topology.From(b, topology.Topic("test-x-repartition", schemas.String(), schemas.String()))
 				return line
 			}},
-		{`OnError(poison): the action must be Retry, DeadLetter or Stop, not accept`,
+		{`OnError(poison): the action must be Retry, Park, Delay, DeadLetter or Stop, not accept`,
 			func(b builder, s words) int {
 				line := next()
 				s.Peek("node", ignore, topology.OnError(topology.Poison, topology.Policy{}))
@@ -321,7 +321,7 @@ func TestMistakes(t *testing.T) {
 			topology.Stateful(s, "node").OnError(topology.Fatal, policy).Process(idle)
 			return line
 		}},
-		{`OnError(poison): only a retry has attempts`, func(b builder, s words) int {
+		{`OnError(poison): only a retry, parking and a delay have attempts`, func(b builder, s words) int {
 			policy := topology.Policy{Action: topology.Stop, Attempts: 3}
 			line := next()
 			s.Into(outTopic, topology.OnError(topology.Poison, policy))

@@ -43,6 +43,9 @@ const (
 	HeaderTimestampType = "onceward.timestamp.type"
 	// HeaderDeaths counts how often the record died: 1, and more after it was redriven.
 	HeaderDeaths = "onceward.deaths"
+	// HeaderEdition counts how often an operator has edited the dead letter since the record died; it is not there
+	// if nobody has.
+	HeaderEdition = "onceward.edition"
 	// HeaderCut is there if the record had to be cut to fit into the dead-letter topic. It gives the full
 	// sizes, such as "key=36 value=1200000 headers=2".
 	HeaderCut = "onceward.cut"
@@ -97,7 +100,7 @@ func (g *Graph) deadLetter(f *Failure) Output {
 	if g.checkTimestamp(in.Timestamp) != nil {
 		out.Timestamp = now.UnixMilli()
 	}
-	original := withoutDeadLetterHeaders(in.Headers)
+	original := g.withMode(withoutDeadLetterHeaders(in.Headers))
 	out.Headers = append(make([]Header, 0, len(original)+24), original...)
 	out.Headers = g.appendDeadLetterHeaders(out.Headers, f, now)
 	g.deadLetters.cutToFit(&out, len(original))

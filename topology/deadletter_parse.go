@@ -32,6 +32,8 @@ type DeadLetterInfo struct {
 	Origin DeadLetterOrigin
 	// Deaths counts from 1.
 	Deaths int
+	// Edition counts how often an operator has edited the letter since this death; 0 is the record as it died.
+	Edition int
 	// Cut is empty, or gives the full sizes of a record that was cut to fit into the dead-letter topic.
 	Cut string
 }
@@ -55,7 +57,7 @@ var ErrNoDeadLetter = errors.New("not a dead letter")
 func ParseDeadLetter(headers []Header) (DeadLetterInfo, error) {
 	p := deadLetterParser{values: map[string]string{}}
 	for _, h := range headers {
-		if isDeadLetterHeader(h.Key) {
+		if IsDeadLetterHeader(h.Key) {
 			p.values[h.Key] = string(h.Value)
 		}
 	}
@@ -82,6 +84,9 @@ func ParseDeadLetter(headers []Header) (DeadLetterInfo, error) {
 		},
 		Deaths: int(p.number(HeaderDeaths, 1, math.MaxInt32-1)),
 		Cut:    p.optional(HeaderCut, cutBytesMax),
+	}
+	if _, ok := p.values[HeaderEdition]; ok {
+		info.Edition = int(p.number(HeaderEdition, 1, math.MaxInt32-1))
 	}
 	if p.err != nil {
 		return DeadLetterInfo{}, p.err
@@ -155,8 +160,8 @@ func (p *deadLetterParser) timestampType(header string) TimestampType {
 	return CreateTime
 }
 
-// isDeadLetterHeader reports whether a dead letter has a header with that key beside those of the record.
-func isDeadLetterHeader(key string) bool {
+// IsDeadLetterHeader reports whether a dead letter has a header with that key beside those of the record.
+func IsDeadLetterHeader(key string) bool {
 	if strings.HasPrefix(key, "__streams.errors.") {
 		return true
 	}
@@ -166,7 +171,7 @@ func isDeadLetterHeader(key string) bool {
 	switch key {
 	case HeaderID, HeaderApplication, HeaderVersion, HeaderTask, HeaderNode, HeaderClass, HeaderMessage,
 		HeaderAttempts, HeaderFirstFailure, HeaderLastFailure, HeaderTopic, HeaderPartition, HeaderOffset,
-		HeaderTimestamp, HeaderTimestampType, HeaderDeaths, HeaderCut:
+		HeaderTimestamp, HeaderTimestampType, HeaderDeaths, HeaderEdition, HeaderCut:
 		return true
 	}
 	return false
@@ -175,12 +180,12 @@ func isDeadLetterHeader(key string) bool {
 // withoutDeadLetterHeaders returns headers itself if there is nothing to leave out.
 func withoutDeadLetterHeaders(headers []Header) []Header {
 	for i, h := range headers {
-		if !isDeadLetterHeader(h.Key) {
+		if !IsDeadLetterHeader(h.Key) {
 			continue
 		}
 		kept := append([]Header(nil), headers[:i]...)
 		for _, h := range headers[i+1:] {
-			if !isDeadLetterHeader(h.Key) {
+			if !IsDeadLetterHeader(h.Key) {
 				kept = append(kept, h)
 			}
 		}

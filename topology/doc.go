@@ -123,20 +123,30 @@
 //
 // # Failures
 //
-// The class of an error decides, by the [Policy] of its node or of the topology: try again later, write a
-// dead letter, or stop the task. A punctuation that fails is tried again, with the record that fired it, or stops
-// the task. A dead letter keeps key, value, headers and timestamp of the record as they
-// were, unless the broker would refuse them: what is too large is cut, a timestamp in the future gives way
-// to the time of the failure, and headers have the original sizes and time. They also tell where the record
-// comes from and why it died ([DeadLetterInfo]). No text in them, and none of [Failure.Error], quotes the
-// record: errors are shown by their text only if their author vouches for it ([schemas.Reason]), and by
-// their Go type otherwise.
+// The class of an error decides, by the [Policy] of its node or of the topology, about the record that failed,
+// about those behind it, and about the task:
+//
+//	action       the record                            its key           the other keys
+//	Retry        is tried again in its place           waits             wait
+//	Park         waits in a store ([ParkKeys])         waits behind it   go on
+//	Delay        goes through topics ([RetryTopics])   goes on           go on
+//	DeadLetter   goes to the dead-letter topic         goes on           go on
+//	Stop         stays                                 the task stops    the task stops
+//
+// The first three keep how often the record was tried and when it failed first, across restarts, outside of what
+// the topology itself stores; after the last attempt comes one of the last two. A punctuation that fails is tried
+// again, with the record that fired it, or stops the task. A dead letter keeps key, value, headers and timestamp of the
+// record as they were, unless the broker would refuse them: what is too large is cut, a timestamp in the future gives way
+// to the time of the failure, and headers have the original sizes and time. They also tell where the record comes from
+// and why it died ([DeadLetterInfo]). No text in them, and none of [Failure.Error], quotes the record: errors are shown
+// by their text only if their author vouches for it ([schemas.Reason]), and by their Go type otherwise.
 //
 // # Headers
 //
 // Headers travel on from a record to all that is made of it, so that correlation and causation ids,
 // CloudEvents attributes (ce_*) and W3C traceparent reach those behind us; see [Record] for how to stop
-// that. Dead-letter headers of a redriven record do not travel on. No header is added to ordinary outputs.
+// that. Dead-letter headers of a redriven record do not travel on. No header is added to ordinary outputs,
+// unless they are not live: then they carry their [Mode], and so do dead letters.
 //
 // # Nulls
 //

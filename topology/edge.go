@@ -35,6 +35,9 @@ func (x *intake[K, V]) read() error {
 		x.nullKeys.Inc()
 		return nil
 	}
+	if err := g.setMode(g.in.Headers); err != nil {
+		return g.fail(x.node, err)
+	}
 	r, err := x.record(&g.in, g.newOrigin())
 	if err != nil {
 		return g.fail(x.node, err)
@@ -154,7 +157,7 @@ func (g *Graph) newDeadLetterSink(topic string) (*sink, error) {
 func writeOutput[K, V any](g *Graph, n *node, s *sink, t *TopicOf[K, V], r *Record[K, V]) error {
 	caller := g.node
 	g.node = n
-	out := Output{Topic: s.topic, Timestamp: r.Timestamp, Headers: r.Headers}
+	out := Output{Topic: s.topic, Timestamp: r.Timestamp, Headers: g.withMode(r.Headers)}
 	var err error
 	if out.Key, err = t.key.encode(&g.arena, r.Key); err != nil {
 		return g.fail(n, &partError{part: "key", err: err})

@@ -29,6 +29,14 @@ func (o Option[T]) Or(def T) T {
 	return def
 }
 
+// held returns the value for tools, nil if it is absent.
+func (o Option[T]) held() any {
+	if !o.ok {
+		return nil
+	}
+	return o.value
+}
+
 // Nullable returns a codec for keys or values of topics that may be null: null is the absent Option, in
 // both directions, and everything else is codec's. A null and an empty string are two different keys, and
 // stay so.
@@ -67,6 +75,9 @@ func (n nullable[T]) Decode(b []byte) (Option[T], error) {
 	}
 	return Some(v), nil
 }
+
+// parseText is for tools: what is typed is never null.
+func (n nullable[T]) parseText(text string) ([]byte, error) { return parseText(n.codec, text) }
 
 // Null reports whether v stands for null.
 func (n nullable[T]) Null(v Option[T]) bool { return !v.ok }

@@ -27,6 +27,8 @@ type GraphConfig struct {
 	// that is further ahead is a Validation failure, because it would move the stream time and expire what
 	// is not old. 0 means one hour, a negative value means unchecked.
 	MaxFutureTimestamp time.Duration
+	// Mode is the application's. See [Context.Mode].
+	Mode Mode
 }
 
 const maxFutureTimestampDefault = time.Hour
@@ -50,9 +52,15 @@ type Graph struct {
 	horizon int64
 	// made is when the graph was made; zero if there are no schedules of the wall clock.
 	made time.Time
+	// released is where the record at work was parked, nil for one that was just read.
+	released *parking
+	// unparkable says that the record at work may not be parked: the cluster has refused its output.
+	unparkable bool
 	// onStreamTime and onWallClock are in the order in which they fire.
 	onStreamTime []*schedule
 	onWallClock  []*schedule
+	// memories are what nodes share, by their descriptions; nil if there are none.
+	memories map[any]any
 
 	// What follows is about the unit at work: a record with the punctuations that it fires, or a punctuation.
 
@@ -60,6 +68,8 @@ type Graph struct {
 	in Input
 	// eventTime is what the record moves the stream time to.
 	eventTime int64
+	// mode is that of the unit.
+	mode Mode
 	// node is the node whose code runs, nil between units.
 	node *node
 	// firing is the schedule whose code runs, nil while a record is handled.
@@ -81,6 +91,12 @@ type graphSource struct {
 	run func() error
 	// eventTime is nil for a source without EventTime.
 	eventTime func(in *Input) int64
+	// parking is where the records of the source wait, nil if they never do.
+	parking *parking
+	// retries are the delayed retry topics of the source.
+	retries []retryTopic
+	// of is set for a delayed retry topic: the topic that its records come from.
+	of string
 }
 
 // NewGraph makes a graph for one task. The factories of its nodes run, in an order that is not defined;
@@ -113,9 +129,22 @@ func (t *Topology) NewGraph(id TaskID, st State, cfg GraphConfig) (*Graph, error
 
 func (g *Graph) instantiate(sub *subtopology) error {
 	for _, n := range sub.nodes {
+		if n.of != nil {
+			g.sources = append(g.sources, graphSource{
+				topic: n.topic.on(g.topology.application), of: n.of.topic.on(g.topology.application)})
+			continue
+		}
 		if n.kind == sourceNode {
 			s, err := n.read(g)
 			if err != nil {
+				return err
+			}
+			if n.parked != "" {
+				if s.parking, err = g.newParking(n, &s); err != nil {
+					return err
+				}
+			}
+			if s.retries, err = g.newRetryTopics(n); err != nil {
 				return err
 			}
 			g.sources = append(g.sources, s)
@@ -149,10 +178,35 @@ func (g *Graph) store(name string) (state.Bytes, error) {
 // Process runs one record through the graph, depth first, then the punctuations that it makes due on stream
 // time, and returns what is to become of it all. It marks a savepoint of the state first, and reverts to it
 // unless the verdict is Accept. It never panics because of user code.
+//
+// A record whose key is parked is not processed: it joins those that wait, and the verdict is Park.
 func (g *Graph) Process(in Input) Verdict {
 	g.begin(in)
+	if s := g.source(in.Topic); s != nil && s.of != "" {
+		return g.processDelayed(s)
+	}
+	return g.process()
+}
+
+// process is Process for a unit that has begun.
+func (g *Graph) process() Verdict {
+	if p := g.parkingOf(g.in.Topic); p != nil {
+		if v, held := p.hold(); held {
+			return v
+		}
+	}
 	g.run()
 	return g.conclude()
+}
+
+// source returns what reads a topic, nil if nothing does.
+func (g *Graph) source(topic string) *graphSource {
+	for i := range g.sources {
+		if g.sources[i].topic == topic {
+			return &g.sources[i]
+		}
+	}
+	return nil
 }
 
 // begin prepares the graph for a unit of work.
@@ -161,7 +215,8 @@ func (g *Graph) begin(in Input) {
 		in.Attempt = 1
 	}
 	g.in, g.eventTime = in, in.Timestamp
-	g.firing = nil
+	g.mode = g.config.Mode
+	g.firing, g.released, g.unparkable = nil, nil, false
 	g.failure = nil
 	g.wrote = false
 	g.outputs = g.outputs[:0]
@@ -241,11 +296,15 @@ func (g *Graph) judge() Verdict {
 		}
 	}
 	action := policy.Action
-	if action == Retry {
-		if g.in.Attempt < policy.Attempts {
-			return Verdict{Action: Retry, Failure: f, Backoff: policy.pause(g.in.Attempt)}
+	if action == Retry || action == Park || action == Delay {
+		if policy.Attempts == 0 || g.in.Attempt < policy.Attempts {
+			if v, done := g.again(f, policy); done {
+				return v
+			}
+			action = DeadLetter // it cannot be kept
+		} else {
+			action = policy.Then
 		}
-		action = policy.Then
 	}
 	switch {
 	case action != DeadLetter:
@@ -259,9 +318,53 @@ func (g *Graph) judge() Verdict {
 	if action == Stop {
 		return Verdict{Action: Stop, Failure: f}
 	}
+	if g.released != nil {
+		if err := g.released.remove(); err != nil {
+			return g.stop(err)
+		}
+	}
 	g.outputs = append(g.outputs, g.deadLetter(f))
 	g.counts = append(g.counts, Tally{Node: f.Node, Outcome: deadLetterOutcomes[f.Class], N: 1})
-	return Verdict{Action: DeadLetter, Outputs: g.outputs, Counts: g.counts, Failure: f}
+	return Verdict{Action: DeadLetter, Outputs: g.outputs, Counts: g.counts, Failure: f, Wrote: g.released != nil}
+}
+
+// again returns the verdict for a record, or a punctuation, that is to be tried again. It is false for one that
+// cannot be parked or delayed.
+func (g *Graph) again(f *Failure, policy Policy) (Verdict, bool) {
+	var pause time.Duration
+	source := g.source(g.in.Topic)
+	switch {
+	case policy.Action != Delay:
+		pause = policy.pause(g.in.Attempt)
+	case source != nil && len(source.retries) > 0:
+		pause = source.retry(g.in.Attempt).delay
+	}
+	switch {
+	case g.released != nil:
+		// One that was parked never holds up the others, and never overtakes one of its key, whatever it fails with.
+		return g.released.postpone(f, max(pause, time.Millisecond)), true
+	case policy.Action == Retry:
+		return Verdict{Action: Retry, Failure: f, Backoff: pause}, true
+	case f.punctuation != nil, g.unparkable:
+		return Verdict{}, false
+	}
+	switch {
+	case policy.Action == Delay && source != nil && len(source.retries) > 0:
+		return g.delay(source.retry(g.in.Attempt), f)
+	case policy.Action == Park && source != nil && source.parking != nil:
+		return source.parking.park(f, pause)
+	}
+	return Verdict{}, false
+}
+
+// stop returns the verdict when the state of the graph itself has failed.
+func (g *Graph) stop(err error) Verdict {
+	if g.state != nil {
+		g.state.Revert()
+	}
+	g.dropCounts()
+	g.outputs, g.counts = g.outputs[:0], g.counts[:0]
+	return Verdict{Action: Stop, Failure: &Failure{Class: ClassOf(err), Err: err, Attempt: g.in.Attempt}}
 }
 
 // deadLetterOutcomes are what a dead letter is counted as.

@@ -3,6 +3,7 @@ package topology
 import (
 	"maps"
 	"slices"
+	"time"
 )
 
 type nodeKind uint8
@@ -39,6 +40,10 @@ type node struct {
 	rekeyed *node
 	// windows says what windows the node makes; empty if it makes none.
 	windows string
+	// clauses are what the node says about itself.
+	clauses []Clause
+	// horizon is nil if the node has declared none.
+	horizon *Horizon
 
 	// topic is what a source reads or a sink writes.
 	topic topicRef
@@ -47,6 +52,15 @@ type node struct {
 	keepDeadLetterHeaders bool
 	skipNullKeys          bool
 	invalid               InvalidTimestamp
+	// rows are the codecs of a source.
+	rows Rows
+	// delay and of are for the source of a delayed retry topic: how long its records wait, and the source that they come
+	// from. retries are those of a source, in the order of RetryTopics.
+	delay   time.Duration
+	of      *node
+	retries []*node
+	// parked is the store of records that wait, empty for a source that has none.
+	parked string
 	// read makes a source in g.
 	read func(g *Graph) (graphSource, error)
 	// instantiate makes any other node in g; it does nothing if the node is there.
@@ -62,7 +76,9 @@ type topicRef struct {
 	repartition bool
 	// partitions is the declared number of a repartition topic, 0 if there is none.
 	partitions int32
-	formats    formats
+	// parks says that ParkKeys was given to a repartition topic.
+	parks   bool
+	formats formats
 }
 
 // local returns the name without the application id.

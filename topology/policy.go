@@ -14,20 +14,31 @@ import (
 //	config                                stop the task
 //	corruption, fatal                     stop the task, always
 //
+// Another choice is Park: the record waits in a store of its task, and with it the later records of its key, in
+// order, while all others go on. It is tried again after each pause; when it succeeds, or is given up, those
+// behind it follow. A source whose records may be parked says so with [ParkKeys].
+//
+// A third one is Delay: the record goes to a topic of its own, and is read again from there after a while, while
+// all others go on, those of its key too. A source whose records may be delayed says with [RetryTopics] for
+// how long.
+//
 // Where the topology names no dead-letter topic, stop stands in for dead letter: a record is never dropped. So it
 // does where a punctuation fails: no record is to blame for that, also not the one that fired it.
+// A record that was parked and is tried again goes by the policy of what it fails with then.
+//
 // There is no policy that ignores a record, because only the code that failed could know that this is
 // right; it returns nil.
 type Policy struct {
-	// Action is Retry, DeadLetter or Stop.
+	// Action is Retry, Park, Delay, DeadLetter or Stop.
 	Action Action
-	// Attempts is how often a record is tried in all, the first time included. For Retry only; at least 2.
+	// Attempts is how often a record is tried in all, the first time included: at least 2. 0 is no limit, for Park
+	// only.
 	Attempts int
-	// Backoff is the pause before the second attempt; each further pause is twice as long. For Retry only.
+	// Backoff is the pause before the second attempt; each further pause is twice as long. For Retry and Park.
 	Backoff time.Duration
-	// BackoffMax is the longest pause. For Retry only.
+	// BackoffMax is the longest pause. For Retry and Park.
 	BackoffMax time.Duration
-	// Then is what follows the last attempt: DeadLetter or Stop. For Retry only.
+	// Then is what follows the last attempt: DeadLetter or Stop. For Retry, Park and Delay, if there is a limit.
 	Then Action
 }
 
@@ -48,6 +59,9 @@ var defaultPolicies = [classes]Policy{
 	Fatal:      {Action: Stop},
 }
 
+// againNouns name the actions that try a record again.
+var againNouns = map[Action]string{Retry: "a retry", Park: "parking", Delay: "a delay"}
+
 // check says what is wrong with p as the policy of class c.
 func (p Policy) check(c Class) error {
 	if !c.valid() {
@@ -59,24 +73,32 @@ func (p Policy) check(c Class) error {
 	switch p.Action {
 	case DeadLetter, Stop:
 		if p != (Policy{Action: p.Action}) {
-			return fmt.Errorf("OnError(%s): only a retry has attempts, pauses and a Then", c)
+			return fmt.Errorf("OnError(%s): only a retry, parking and a delay have attempts, pauses and a Then", c)
 		}
 		return nil
-	case Retry:
+	case Retry, Park, Delay:
 	default:
-		return fmt.Errorf("OnError(%s): the action must be Retry, DeadLetter or Stop, not %s", c, p.Action)
+		return fmt.Errorf("OnError(%s): the action must be Retry, Park, Delay, DeadLetter or Stop, not %s", c, p.Action)
 	}
 	var errs []error
-	if p.Attempts < 2 {
+	endless := p.Action == Park && p.Attempts == 0
+	if p.Attempts < 2 && !endless {
 		errs = append(errs,
-			fmt.Errorf("OnError(%s): a retry needs at least 2 attempts, not %d", c, p.Attempts))
+			fmt.Errorf("OnError(%s): %s needs at least 2 attempts, not %d", c, againNouns[p.Action], p.Attempts))
 	}
-	if p.Backoff <= 0 || p.BackoffMax < p.Backoff {
+	if p.Action == Delay && (p.Backoff != 0 || p.BackoffMax != 0) {
+		errs = append(errs, fmt.Errorf(
+			"OnError(%s): how long a record is delayed is said by RetryTopics; a delay has no pauses", c))
+	}
+	if p.Action != Delay && (p.Backoff <= 0 || p.BackoffMax < p.Backoff) {
 		errs = append(errs, fmt.Errorf(
 			"OnError(%s): the pauses must satisfy 0 < Backoff <= BackoffMax, not %s and %s",
 			c, p.Backoff, p.BackoffMax))
 	}
-	if p.Then != DeadLetter && p.Then != Stop {
+	if endless && p.Then != 0 {
+		errs = append(errs, fmt.Errorf("OnError(%s): without a limit of attempts nothing follows the last one", c))
+	}
+	if p.Then != DeadLetter && p.Then != Stop && !endless {
 		errs = append(errs, fmt.Errorf("OnError(%s): Then must be DeadLetter or Stop, not %s", c, p.Then))
 	}
 	return errors.Join(errs...)

@@ -174,6 +174,9 @@ func (t *Setup) Task() TaskID { return t.graph.id }
 // Application returns the application id.
 func (t *Setup) Application() string { return t.graph.topology.application }
 
+// Fingerprint returns that of the topology, which is the version of the program as far as anybody can see.
+func (t *Setup) Fingerprint() string { return t.graph.topology.fingerprint }
+
 // Counter returns a counter of an outcome of the node. Counts are part of the record or the punctuation: they
 // are published when the round that contains it is applied, and dropped when it fails.
 func (t *Setup) Counter(outcome string) *Counter {

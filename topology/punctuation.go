@@ -171,7 +171,13 @@ type Punctuation struct {
 	Attempt int
 
 	schedule *schedule
+	// parking and parked say which key of a source is released, if that is what it is.
+	parking *parking
+	parked  parkedKey
 }
+
+// IsRelease reports whether the next record of a parked key is tried, and no schedule fires.
+func (p *Punctuation) IsRelease() bool { return p.parking != nil }
 
 // Due returns the schedule of the wall clock that has been due for the longest time at now, if there is one,
 // and plans its next firing: the first moment after now that is a multiple of the interval away from when the
@@ -214,8 +220,12 @@ func (g *Graph) NextDue() (at time.Time, ok bool) {
 //
 // The verdict is Accept, Retry or Stop. Accept: outputs and state writes join the round; if there are none, and
 // no counts, nothing needs to be committed. Retry: it is played again after Backoff with Attempt+1 and the
-// same At, and the task does nothing before.
+// same At, and the task does nothing before. A release is about a record: its verdict is Accept, DeadLetter, Stop,
+// or Park if the record has failed again.
 func (g *Graph) Punctuate(p Punctuation) Verdict {
+	if p.parking != nil && p.parking.graph == g {
+		return p.parking.release(p)
+	}
 	g.begin(Input{StreamTime: p.StreamTime, StreamTimeBefore: p.StreamTime, Attempt: p.Attempt})
 	g.runPunctuation(p)
 	return g.conclude()

@@ -62,6 +62,10 @@ func (r Record[K, V]) StreamTime() int64 {
 	return r.origin.streamTime
 }
 
+// HeaderOwnKey is on a record that travels under another key than its own, through a repartition topic of package
+// processors/inbox: its value is the record's own key, in bytes, and null for the null key.
+const HeaderOwnKey = "onceward.inbox.key"
+
 // Header returns the value of the last header with that key, as Kafka's lastHeader does.
 func (r Record[K, V]) Header(key string) (value []byte, ok bool) {
 	for i := len(r.Headers) - 1; i >= 0; i-- {

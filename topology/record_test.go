@@ -39,7 +39,9 @@ func TestNames(t *testing.T) {
 		"dead-letter":   topology.DeadLetter.String(),
 		"retry":         topology.Retry.String(),
 		"stop":          topology.Stop.String(),
-		"action(4)":     topology.Action(4).String(),
+		"park":          topology.Park.String(),
+		"delay":         topology.Delay.String(),
+		"action(6)":     topology.Action(6).String(),
 		"CreateTime":    topology.CreateTime.String(),
 		"LogAppendTime": topology.LogAppendTime.String(),
 	} {

@@ -53,7 +53,11 @@ func addRepartition[K, V any](s Stream[K, V], t TopicOf[K, V], pos position, opt
 	}
 	addSink(b, s.port, t, ref.local()+sinkSuffix, ref, pos, nil)
 	ref.formats, _ = t.formats()
-	return addSource(b, t, ref, pos, nil)
+	out := addSource(b, t, ref, pos, nil)
+	if ref.parks {
+		out.port.node.parkAt(t.name)
+	}
+	return out
 }
 
 // The suffixes that make names of nodes and internal topics; those of the topics are Kafka Streams'.

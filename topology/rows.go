@@ -12,10 +12,11 @@ import (
 // the rows; rows of every other kind have times beside them, and are taken apart by [state.Layout.Parts]. It is immutable and safe for
 // concurrent use.
 type Rows struct {
-	parseKey      func(text string) ([]byte, error)
-	decodeKey     func(b []byte) (any, error)
-	decodeValue   func(b []byte) (any, error)
-	keyFormat, of string
+	parseKey, parseValue func(text string) ([]byte, error)
+	decodeKey            func(b []byte) (any, error)
+	decodeValue          func(b []byte) (any, error)
+	keyFormat, of        string
+	valueFormat, valueOf string
 }
 
 // Rows returns the codecs of the store of that name; ok is false if the topology has none.
@@ -30,12 +31,54 @@ func (t *Topology) Rows(store string) (rows Rows, ok bool) {
 	return Rows{}, false
 }
 
+// Records returns the codecs of a topic that the topology reads, by its name on the cluster; ok is false if it reads no
+// such topic. Key and Value of the result fail for a null, unless the codec is Nullable.
+func (t *Topology) Records(topic string) (rows Rows, ok bool) {
+	for _, sub := range t.subtopologies {
+		for _, n := range sub.sources {
+			if n.topic.on(t.application) == topic {
+				return n.rows, n.rows.parseKey != nil
+			}
+		}
+	}
+	return Rows{}, false
+}
+
+// rows returns the codecs of the topic for tools; those of a topic without codecs, which is a mistake that Build reports,
+// are none.
+func (t *TopicOf[K, V]) rows() Rows {
+	if t.key.codec == nil || t.value.codec == nil {
+		return Rows{}
+	}
+	rows := rowsOf(t.key.codec, t.value.codec)
+	rows.decodeKey = func(b []byte) (any, error) { return present(t.key.decode(b)) }
+	rows.decodeValue = func(b []byte) (any, error) { return present(t.value.decode(b)) }
+	return rows
+}
+
+// present returns what an [Option] holds, nil for the absent one, and anything else as it is: an Option has no JSON form.
+func present[T any](v T, err error) (any, error) {
+	if o, ok := any(v).(interface{ held() any }); ok {
+		return o.held(), err
+	}
+	return v, err
+}
+
 // ParseKey returns the bytes of a key that somebody has typed: the text itself where the Go type is a string or []byte, and otherwise its
 // JSON form. The error does not contain the text.
 func (r Rows) ParseKey(text string) ([]byte, error) {
 	b, err := r.parseKey(text)
 	if err != nil {
 		return nil, fmt.Errorf("the key is no %s (%s): %w", r.of, r.keyFormat, err)
+	}
+	return b, nil
+}
+
+// ParseValue returns the bytes of a value that somebody has typed, as ParseKey does for a key.
+func (r Rows) ParseValue(text string) ([]byte, error) {
+	b, err := r.parseValue(text)
+	if err != nil {
+		return nil, fmt.Errorf("the value is no %s (%s): %w", r.valueOf, r.valueFormat, err)
 	}
 	return b, nil
 }
@@ -49,14 +92,21 @@ func (r Rows) Value(b []byte) (any, error) { return r.decodeValue(b) }
 func rowsOf[K, V any](key schemas.Codec[K], value schemas.Codec[V]) Rows {
 	return Rows{
 		parseKey:    func(text string) ([]byte, error) { return parseText(key, text) },
+		parseValue:  func(text string) ([]byte, error) { return parseText(value, text) },
 		decodeKey:   func(b []byte) (any, error) { return key.Decode(b) },
 		decodeValue: func(b []byte) (any, error) { return value.Decode(b) },
 		keyFormat:   key.Name(), of: reflect.TypeFor[K]().String(),
+		valueFormat: value.Name(), valueOf: reflect.TypeFor[V]().String(),
 	}
 }
 
 // parseText encodes what a text stands for.
 func parseText[T any](codec schemas.Codec[T], text string) ([]byte, error) {
+	if n, ok := codec.(interface {
+		parseText(text string) ([]byte, error)
+	}); ok {
+		return n.parseText(text)
+	}
 	var v T
 	switch to := reflect.ValueOf(&v).Elem(); {
 	case to.Kind() == reflect.String:

@@ -98,9 +98,16 @@ const (
 	Retry
 	// Stop: no trace at all; the task stops and says why. The position does not move.
 	Stop
+	// Park: the record is kept in the state, and nothing else of it is there; the position moves. The stream time
+	// does not: the record has yet to be processed.
+	Park
+	// Delay: the only output is the record itself, for a delayed retry topic of its source; the position moves. The
+	// stream time does not: the record has yet to be processed.
+	Delay
 )
 
-// String returns the action in lower case: accept, dead-letter, retry or stop.
+// String returns the action in lower case: accept, dead-letter, retry, stop, park or
+// delay.
 func (a Action) String() string {
 	switch a {
 	case Accept:
@@ -111,6 +118,10 @@ func (a Action) String() string {
 		return "retry"
 	case Stop:
 		return "stop"
+	case Park:
+		return "park"
+	case Delay:
+		return "delay"
 	}
 	return "action(" + strconv.Itoa(int(a)) + ")"
 }
@@ -119,21 +130,25 @@ func (a Action) String() string {
 // clock.
 type Verdict struct {
 	Action Action
-	// Wrote says that a store was written. Only Accept verdicts have it.
+	// Wrote says that a store was written, what is parked included. Retry and Stop verdicts never have it.
 	Wrote bool
 	// EventTime is the time of the record, in milliseconds since the epoch: its timestamp, unless its source has an
 	// [EventTime]. The runtime raises the stream time to it with an Accept verdict, and keeps it for later records;
-	// [state.NoTime] raises nothing. It is not set in verdicts on punctuations.
+	// [state.NoTime] raises nothing. In a verdict on a punctuation it means nothing, unless Released is set.
 	EventTime int64
 	// Outputs is valid until the next call of Process or Punctuate: the caller copies the structs (not the
 	// bytes, which are never reused).
 	Outputs []Output
-	// Counts are the outcomes that nodes counted for this record. Only Accept and DeadLetter verdicts carry
-	// any. Valid until the next call of Process or Punctuate.
+	// Counts are the outcomes that nodes counted for this record. Those of Retry and Stop verdicts are none. Valid until the next
+	// call of Process or Punctuate.
 	Counts []Tally
-	// Failure is nil for Accept.
+	// Failure is nil for Accept, and for the Park verdict of a record that did not fail but has to wait.
 	Failure *Failure
-	// Backoff is set for Retry.
+	// Released is the source topic, by its name on the cluster, of a record that was parked or delayed and has been
+	// processed now; empty for every other. With an Accept verdict EventTime moves the stream time as if the record
+	// had just been read there.
+	Released string
+	// Backoff is set for Retry, for Delay, and for the Park of a record that failed.
 	Backoff time.Duration
 }
 

@@ -53,7 +53,10 @@ type sourceSettings struct {
 	invalid     InvalidTimestamp
 	// skipNullKeys leaves out what has no key.
 	skipNullKeys bool
-	errors       []ErrorOption
+	// parks is ParkKeys, delays are those of RetryTopics.
+	parks  bool
+	delays []time.Duration
+	errors []ErrorOption
 }
 
 type sourceOption func(s *sourceSettings)
@@ -138,6 +141,10 @@ func From[K, V any](b *Builder, t TopicOf[K, V], opts ...SourceOption) Stream[K,
 	n.start = settings.start
 	n.keepDeadLetterHeaders = settings.keepDeadLetterHeaders
 	n.invalid, n.skipNullKeys = settings.invalid, settings.skipNullKeys
+	if settings.parks {
+		n.parkAt(t.name)
+	}
+	n.addRetryTopics(b, settings.delays)
 	for _, opt := range settings.errors {
 		opt.applyNode(b, n)
 	}
@@ -155,7 +162,7 @@ func sameSource[K, V any](first sourceEntry, t TopicOf[K, V], settings sourceSet
 	same := err == nil && f == first.node.topic.formats &&
 		a.start.From == settings.start.From && a.start.Time.Equal(settings.start.Time) &&
 		a.keepDeadLetterHeaders == settings.keepDeadLetterHeaders && a.skipNullKeys == settings.skipNullKeys &&
-		a.invalid == settings.invalid &&
+		a.invalid == settings.invalid && a.parks == settings.parks && slices.Equal(a.delays, settings.delays) &&
 		a.eventTime == nil && settings.eventTime == nil && // functions cannot be compared
 		slices.Equal(a.errors, settings.errors)
 	return s, same
@@ -166,6 +173,7 @@ func addSource[K, V any](
 	b *Builder, t TopicOf[K, V], ref topicRef, pos position, eventTime func(r Record[K, V]) (time.Time, error),
 ) Stream[K, V] {
 	n := b.add(&node{kind: sourceNode, name: ref.local() + sourceSuffix, pos: pos, topic: ref}, nil)
+	n.rows = t.rows()
 	p := addPort[K, V](b, n, "")
 	n.read = func(g *Graph) (graphSource, error) {
 		next, err := link(g, p)

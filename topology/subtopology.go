@@ -36,6 +36,9 @@ func divide(nodes []*node) []*subtopology {
 		for _, parent := range n.parents {
 			leader[find(n)] = find(parent.node)
 		}
+		if n.of != nil {
+			leader[find(n)] = find(n.of)
+		}
 		for _, store := range n.stores {
 			if other, ok := user[store.name]; ok {
 				leader[find(n)] = find(other)
@@ -82,7 +85,7 @@ func (s *subtopology) order() {
 	for _, n := range s.nodes {
 		if n.kind == sourceNode {
 			s.sources = append(s.sources, n)
-			if s.name == "" || n.topic.name < s.name {
+			if n.of == nil && (s.name == "" || n.topic.name < s.name) {
 				s.name = n.topic.name
 			}
 		}

@@ -192,6 +192,8 @@ func aggregateGroup[K, V, A any](
 			return next(c, WithValue(r, change))
 		}
 	})
+	p.node.clause(KeyAssumption, "an entry of the table is in one group at a time").
+		clause(OnDuplicate, "a value that comes again is taken off its aggregate and added again")
 	return Table[K, A]{b: g.stream.b, port: p, view: storeView(store, old)}
 }
 

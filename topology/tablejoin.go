@@ -78,6 +78,8 @@ func (j tableJoin[K, L, R, V]) add(
 	if !j.needRight && !j.needLeft {
 		right.wantOld()
 	}
+	n.clause(KeyAssumption, "entries with the same key are joined; both tables have the same partitions").
+		clause(OutOfOrder, "each change meets what the other table has at that moment, whatever the timestamps")
 	old := new(bool)
 	p := addPort[K, Change[V]](b, n, "")
 	entries := func(g *Graph) (*joinEntries[K, L, R], error) {

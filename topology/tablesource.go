@@ -60,5 +60,8 @@ func collect[K, In, V any](
 			return next(c, WithValue(r, change))
 		}
 	})
+	p.node.clause(KeyAssumption, "a record is the newest value of its key; one with a null key is left out").
+		clause(OnDuplicate, "a value that comes again replaces itself, and is a change once more").
+		clause(OutOfOrder, "values replace each other in the order of their offsets, whatever their timestamps")
 	return Table[K, V]{b: s.b, port: p, view: storeView(store, old)}
 }

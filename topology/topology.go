@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/onceward/onceward/state"
 )
@@ -72,6 +73,9 @@ type Source struct {
 	Topic string
 	// Repartition says that the topic is internal, and written by this topology.
 	Repartition bool
+	// Delay is how long a record waits after its timestamp before it is processed: above 0 for a delayed retry topic,
+	// which is a repartition topic that the subtopology itself writes.
+	Delay time.Duration
 	// Start says where a new application starts. It is Earliest for a repartition topic.
 	Start Start
 	// KeyFormat and ValueFormat are the names of the codecs.
@@ -108,6 +112,7 @@ func (t *Topology) Subtopologies() []Subtopology {
 			subs[i].Sources = append(subs[i].Sources, Source{
 				Topic:       n.topic.on(t.application),
 				Repartition: n.topic.repartition,
+				Delay:       n.delay,
 				Start:       n.start,
 				KeyFormat:   n.topic.formats.key,
 				ValueFormat: n.topic.formats.value,
@@ -137,7 +142,7 @@ func (t *Topology) changelog(store string) string { return ChangelogTopic(t.appl
 func (t *Topology) sinkTopics(s *subtopology) []string {
 	var topics []string
 	for _, n := range s.nodes {
-		if n.kind == sinkNode {
+		if n.kind == sinkNode || n.of != nil {
 			topics = append(topics, n.topic.on(t.application))
 		}
 	}

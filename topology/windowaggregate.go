@@ -71,6 +71,10 @@ func aggregateWindows[K, V, A any](
 	n := p.node
 	closing.node = n
 	n.windows = w.String()
+	n.clause(KeyAssumption, "records of one key are aggregated; those with a null key are left out").
+		clause(OnDuplicate, "a record that comes again is aggregated again").
+		clause(OutOfOrder, "a record is in each window of its timestamp ("+n.windows+") that stream time has not passed by "+
+			"more than the grace; for the others it is late, counted and left out")
 	if err := w.check(); err != nil {
 		s.b.mistakeAt(n.pos, n.name, err)
 	} else if store.retention < w.Retention() {

@@ -65,7 +65,7 @@ func New(t *topology.Topology, cfg Config) (*App, error) {
 		}
 		t = named
 	}
-	if err := checkNames(t); err != nil {
+	if err := errors.Join(checkNames(t), checkMode(t, cfg.Mode)); err != nil {
 		return nil, err
 	}
 	a := &App{topology: t, cfg: cfg, log: cfg.Logger.With("application", t.Application())}
@@ -86,6 +86,20 @@ func checkNames(t *topology.Topology) error {
 			}
 			named[hash] = src.Topic
 		}
+	}
+	return nil
+}
+
+// checkMode refuses what would mix a replay with the state of the live application, or leave something of a look at it.
+func checkMode(t *topology.Topology, m topology.Mode) error {
+	switch {
+	case m > topology.Forensic:
+		return &ConfigError{"Mode", fmt.Sprintf("%s is no mode", m)}
+	case m == topology.Forensic:
+		return &ConfigError{"Mode", "a running application commits what it does; a forensic run is one without an application"}
+	case m == topology.Replay && t.Application() == t.Name():
+		return &ConfigError{"Application", fmt.Sprintf("a replay needs an application id of its own beside %s, because "+
+			"it builds state anew", t.Name())}
 	}
 	return nil
 }
@@ -197,6 +211,7 @@ func (in *instance) verify(ctx context.Context) error {
 		case err == nil:
 			in.layout.Store(&layout)
 			in.tellUnassigned()
+			in.tellTolerated()
 			return nil
 		case !wrong:
 			return fmt.Errorf("%w: %w", errNotBegun, err)
@@ -279,6 +294,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		return nil, err
 	}
 	in.tellUnassigned()
+	in.tellTolerated()
 	in.starts = broker.NewStarts(in.cluster, restore.StartsOf(a.topology))
 	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return (*in.layout.Load())[topic].MaxMessageBytes }
 	in.budget = a.newBudget()
@@ -324,6 +340,14 @@ func (in *instance) tellUnassigned() {
 			"remedy", "run the topology under another application id, or copy the topic into one of the new size")
 	}
 	in.app.metrics.Unassigned(unassigned)
+}
+
+// tellTolerated says which inputs keep records for longer than a node knows them again. Who tolerates that has said so in
+// the program, which is not where those who operate it look.
+func (in *instance) tellTolerated() {
+	for _, m := range in.plan.Tolerated() {
+		in.app.log.Warn("an input keeps records for longer than they are known again", "topic", m.Topic, "finding", m.Error())
+	}
 }
 
 // groupCheckMax is how long the look at the group may take.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/endpoint"
@@ -84,6 +85,10 @@ type Config struct {
 	// FailFast ends Run with the first task that stops. By default its neighbours go on, and Run ends when every task
 	// that the instance has is stopped; an instance without any task stays.
 	FailFast bool
+	// Mode says why records are processed; it is in all that is written ([topology.HeaderMode]). Default topology.Live.
+	// An application in mode topology.Replay is one of its own (Application), whose state and group are not those of the
+	// live one; topology.Forensic is none that an application runs in.
+	Mode topology.Mode
 	// Security is TLS and authentication; the zero value is neither.
 	Security security.Config
 	// Dialer replaces the way connections are made. TLS goes over its connections.

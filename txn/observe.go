@@ -135,7 +135,9 @@ func (a *App) notReady() []string {
 
 // snapshot is what the gauges show.
 func (a *App) snapshot() metrics.Snapshot {
-	snap := metrics.Snapshot{Now: time.Now(), Application: a.topology.Application(), Paused: map[string]int{}}
+	snap := metrics.Snapshot{
+		Now: time.Now(), Application: a.topology.Application(), Mode: a.cfg.Mode.String(), Paused: map[string]int{},
+	}
 	a.mu.Lock()
 	snap.Instance = a.mu.instance
 	current := a.mu.session

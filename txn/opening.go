@@ -115,8 +115,17 @@ func (s *session) request(id topology.TaskID, e *taskEntry) restore.Request {
 func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, member string) (*task.Task, error) {
 	sub := s.subs[id.Subtopology]
 	spec := task.Spec{
-		ID: id, Inputs: r.Positions.Inputs, Committed: r.Positions, Metadata: r.Metadata, Epoch: epoch, Member: member,
+		ID: id, Inputs: r.Positions.Inputs, Committed: r.Positions, Metadata: r.Metadata, Retry: r.Retry,
+		Epoch: epoch, Member: member,
 		OrderWaitMax: max(s.in.app.cfg.OrderWaitMax, 0),
+	}
+	for _, src := range sub.Sources {
+		if src.Delay > 0 {
+			if spec.Delays == nil {
+				spec.Delays = map[string]time.Duration{}
+			}
+			spec.Delays[src.Topic] = src.Delay
+		}
 	}
 	for _, st := range sub.Stores {
 		spec.Changelogs = append(spec.Changelogs, task.Changelog{Store: st.Name, Topic: st.ChangelogTopic, Layout: st.Layout})
@@ -137,6 +146,7 @@ func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, me
 		MaxMessageBytes: func(topic string) int32 { return layout[topic].MaxMessageBytes },
 		Compacted:       func(topic string) bool { return layout[topic].Compacted },
 		Now:             time.Now,
+		Mode:            s.in.app.cfg.Mode,
 
 		MaxFutureTimestamp: s.in.app.cfg.MaxFutureTimestamp,
 	})

@@ -84,6 +84,24 @@
 // latency sends events at a rate, through an application that it starts as a process of its own, or with --external through one that runs
 // already.
 //
+// # Evidence
+//
+// explain shows the decisions about a row, in their order, from a topic of evidence (processors/evidence), and the dead
+// letters of its key. It reads the partition to which Kafka's partitioner gives the key. Without any it ends with 1.
+//
+// forensic runs a topology over what its inputs hold and leaves nothing on the cluster; it ends with 1 if a task would
+// have stopped. contract prints what those may rely on who feed a topology or read from it; it asks no cluster.
+//
+// # Dead letters
+//
+// deadletters list shows what a dead-letter topic holds, without the records; show has a record, as the codecs of the
+// topic in which it died read it; edit keeps another edition of it in the topic; redrive writes records to where they
+// died. A redrive is exactly once: every batch is a transaction with the marks that say what was redriven, so it may be
+// killed and done again. A letter is named by the id that is in the header onceward.id, which a record keeps when it dies
+// again. Records that died three times are left, unless --deaths-max says otherwise: they would come back for ever. The
+// principal needs to read and write the dead-letter topic, to write the topics in which records died, and the
+// transactional id TOPIC~redrive.
+//
 // # Signals
 //
 // On SIGINT or SIGTERM, run stops in order: what is open is committed, databases are flushed, the group is

@@ -23,6 +23,7 @@ type runCommand struct {
 	StateDir    string   `required:"" placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"Directory of this instance, on a local disk; made if it is not there."`
 	Application string   `placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; default is the name of the pipeline."`
 	Instance    string   `placeholder:"NAME" env:"ONCEWARD_INSTANCE" help:"Name of this instance among those of the application; default is made once and kept in the state directory."`
+	Mode        string   `enum:"live,replay,backfill,repair" default:"live" placeholder:"MODE" env:"ONCEWARD_MODE" help:"Why records are processed: live, replay (which needs an application id of its own), backfill or repair; default ${default}."`
 
 	connection
 
@@ -56,8 +57,12 @@ func (c *runCommand) Run(p *process) error {
 	if err := c.checkTimes(); err != nil {
 		return err
 	}
+	mode, err := topology.ParseMode(c.Mode)
+	if err != nil {
+		return usage("--mode: %w", err)
+	}
 	app, err := txn.New(t, txn.Config{
-		Brokers: c.Brokers, StateDir: c.StateDir, Application: c.Application, Instance: c.Instance,
+		Mode: mode, Brokers: c.Brokers, StateDir: c.StateDir, Application: c.Application, Instance: c.Instance,
 		Workers: c.Workers, CommitIntervalMax: c.CommitInterval, ConnectTimeout: c.ConnectTimeout,
 		CacheBytes: int64(c.StateMemory), RestoreBytesMax: int64(c.RestoreMemory),
 		SessionTimeout: c.SessionTimeout, TransactionTimeout: c.TransactionTimeout,
@@ -132,6 +137,7 @@ var flagOf = map[string]string{
 	"SessionTimeout":     "--session-timeout",
 	"TransactionTimeout": "--transaction-timeout",
 	"HTTP":               "--http",
+	"Mode":               "--mode",
 }
 
 // wrongSettings says what txn.New has to say in the words of the command line, one line a mistake.

@@ -28,6 +28,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/admin"
 )
 
 func TestMain(m *testing.M) {
@@ -42,6 +43,7 @@ func TestMain(m *testing.M) {
 		"joined":  func() { run(joinedTopology()) },
 		"keeper":  func() { run(keeperTopology()) },
 		"kinds":   func() { run(kindsTopology()) },
+		"audited": func() { run(auditedTopology()) },
 	})
 }
 
@@ -124,6 +126,7 @@ func TestScripts(t *testing.T) {
 			"tamper":    tamper,
 			"append":    appendRecord,
 			"drop":      drop,
+			"letters":   letters,
 		},
 	})
 }
@@ -258,6 +261,19 @@ func textOrHeaders(r *kgo.Record, prefix string) string {
 		}
 	}
 	return strings.Join(texts, " ")
+}
+
+// letters sets $LETTER_<key> to the id of the last dead letter of each key: letters topic.
+func letters(ts *testscript.TestScript, _ bool, args []string) {
+	c, err := admin.Connect(context.Background(), ts.Getenv("BROKERS"))
+	ts.Check(err)
+	defer c.Close()
+	all := admin.LetterFilter{Redriven: true}
+	_, err = c.DeadLetters(args[0]).Each(context.Background(), all, func(l admin.DeadLetter) error {
+		ts.Setenv("LETTER_"+string(l.Key), l.ID)
+		return nil
+	})
+	ts.Check(err)
 }
 
 func textOf(b []byte) string {

@@ -4,6 +4,7 @@
 //
 //	name: payments                 # name of the topology, and application id by default
 //	dead_letters: payment-dead     # topic for records that fail; without one such a record stops its task
+//	evidence: payment-audit        # optional topic for what steps have decided, which onceward explain reads
 //	source: {topic: payment-events, key: string, value: json, start: earliest}
 //	steps:
 //	  - dedupe: {name: inbox, id: event.message_id, conflicts: payment-conflicts}
@@ -23,10 +24,13 @@
 // changelogs and repartition topics are found by it. Topics are written in the same transaction as
 // everything else. What is optional has a question mark.
 //
-//	dedupe   name, id, duplicates?, conflicts?
+//	dedupe   name, id, duplicates?, conflicts?, retain?, longer_topics?, late?, globally?
 //	         The first record with an id goes on. Later ones with the same payload are duplicates, those
-//	         with another one are conflicts; without a topic for them duplicates end and conflicts fail. See
-//	         package processors/inbox.
+//	         with another one are conflicts; without a topic for them duplicates end and conflicts fail. retain,
+//	         such as 168h, forgets ids by the time of the records, and is at least as long as the source topic
+//	         keeps them (longer_topics: refuse, or tolerate); late gets records that are older than what is
+//	         remembered, which fail without it. globally: true finds ids under any key. See package
+//	         processors/inbox.
 //	filter   name, where
 //	         Records for which where is true go on.
 //	map      name, value
@@ -37,20 +41,29 @@
 //	         or accept, for a record before which versions are missing; sparse: true if versions are not
 //	         dense. stale gets records that came too late, gaps_into those that revealed a gap. See package
 //	         processors/projection.
-//	ledger   name, id, amounts, into, corrects?, conflicts?
+//	ledger   name, id, amounts, into, corrects?, reverses?, conflicts?
 //	         Sums for each key, in which every contribution id counts once. amounts are names with integer
 //	         expressions. into gets every new balance as {"count": 2, "amounts": {"amount": 7},
-//	         "contribution": "c2"}. corrects names the contribution that this one reverses or adjusts, ""
-//	         or null if there is none. conflicts gets records with a known id and other amounts; without it
-//	         they fail. See package processors/ledger.
+//	         "contribution": "c2"}. corrects names the contribution that this one adjusts, and reverses the
+//	         one that it takes back, whatever its amounts are; "" or null if there is none. conflicts gets
+//	         records with a known id that say something else; without it they fail. See package
+//	         processors/ledger.
+//	transition  name, id, from, to, initial, next, into?, refused?, version?
+//	         Steps of a state machine: records whose transition is accepted go on. The aggregate is the key;
+//	         from is "" or null where the record creates it. initial has the states in which it may begin, next
+//	         all states with those that may follow: {placed: [paid, cancelled], paid: [], cancelled: []}. into
+//	         gets every accepted transition, once: {"id": "s1", "from": "", "to": "placed", "version": 1,
+//	         "timestamp": ...}. refused gets the others with the reason; without it duplicates end, and the rest
+//	         fail. version is for machines with cycles. See package processors/transition.
 //	rekey    name, key
 //	         Records get another key and go to the partition of it, through a topic of their own.
 //	sink     topic
 //	         Records are written to a topic, as they are.
 //
 // project, ledger and sink are branches: the next step gets the records that came to them, unchanged. All
-// other steps have the next one behind them. dedupe, project and ledger keep state per key, so what belongs
-// together must have one key; rekey sees to it.
+// other steps have the next one behind them. dedupe, project, ledger and transition keep state per key, so what
+// belongs together must have one key; rekey sees to it. What these four decide is written to the topic of
+// evidence, one record for each decision; see package processors/evidence.
 //
 // # Expressions
 //

@@ -16,6 +16,10 @@ import (
 type reader struct {
 	file *yamldoc.File
 	env  *cel.Env
+	// evidence is the topic of evidence, missing if there is none.
+	evidence yamldoc.Value
+	// decides says that there is a step that decides.
+	decides bool
 	// names are the places of the names that nodes and stores of the topology will have.
 	names map[string]yamldoc.Value
 	// sinks are the places of sink steps by their topics.
@@ -47,8 +51,9 @@ type step interface {
 }
 
 func (r *reader) pipeline() pipeline {
-	root := r.file.Root().Mapping("name", "dead_letters", "source", "steps")
+	root := r.file.Root().Mapping("name", "dead_letters", "evidence", "source", "steps")
 	p := pipeline{name: root.Required("name"), deadLetters: root.Optional("dead_letters")}
+	r.evidence = root.Optional("evidence")
 	p.name.Text()
 	p.deadLetters.Text()
 	p.source = r.source(root.Required("source"))
@@ -57,6 +62,9 @@ func (r *reader) pipeline() pipeline {
 		if s := r.step(v); s != nil {
 			p.steps = append(p.steps, s)
 		}
+	}
+	if r.evidence.Present() && !r.decides {
+		r.evidence.Mistake("no step decides anything; remove evidence, or add dedupe, project, ledger or transition")
 	}
 	return p
 }

@@ -19,6 +19,7 @@ type project struct {
 	gaps           projection.GapPolicy
 	changes        branch
 	stale, missing branch
+	evidence       evidenceOf
 }
 
 func readProject(r *reader, v yamldoc.Value) step {
@@ -35,6 +36,7 @@ func readProject(r *reader, v yamldoc.Value) step {
 	s.stale = r.branch(m.Optional("stale"), s.name)
 	gapsInto := m.Optional("gaps_into")
 	s.missing = r.branch(gapsInto, s.name)
+	s.evidence = r.evidenceOf(s.name)
 	switch {
 	case s.sparse && gaps.Present():
 		gaps.Mistake("sparse versions have no gaps; remove gaps or sparse")
@@ -65,6 +67,7 @@ func (p project) declare(s stream) stream {
 	into(p.changes, states.Changes, schemas.JSON[projection.Row[*document]]())
 	into(p.stale, states.Stale, skippedCodec())
 	into(p.missing, states.Gaps, gapCodec())
+	p.evidence.record(states.Decisions)
 	return s
 }
 
@@ -101,22 +104,24 @@ func optional(d *document) value {
 }
 
 type post struct {
-	name         string
-	id, corrects *expression
-	columns      []string
-	amounts      []*expression
-	changes      branch
-	conflicts    branch
+	name                   string
+	id, corrects, reverses *expression
+	columns                []string
+	amounts                []*expression
+	changes                branch
+	conflicts              branch
+	evidence               evidenceOf
 }
 
 // columnPattern is the ledger's, which knows no places.
 var columnPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
 func readLedger(r *reader, v yamldoc.Value) step {
-	m := v.Mapping("name", "id", "amounts", "corrects", "into", "conflicts")
+	m := v.Mapping("name", "id", "amounts", "corrects", "reverses", "into", "conflicts")
 	s := post{name: r.name(m, "-contributions", "-balances")}
 	s.id = r.compile(m.Required("id"), "id", wantString)
 	s.corrects = r.compile(m.Optional("corrects"), "corrects", wantStringOrNull)
+	s.reverses = r.compile(m.Optional("reverses"), "reverses", wantStringOrNull)
 	amounts := m.Required("amounts")
 	entries := amounts.Mapping().Entries()
 	if amounts.IsEmptyMapping() {
@@ -135,6 +140,7 @@ func readLedger(r *reader, v yamldoc.Value) step {
 	}
 	s.changes = r.branch(m.Required("into"), s.name)
 	s.conflicts = r.branch(m.Optional("conflicts"), s.name)
+	s.evidence = r.evidenceOf(s.name)
 	return s
 }
 
@@ -142,6 +148,7 @@ func (p post) declare(s stream) stream {
 	l := ledger.Post(s, p.name, p.contribution, ledger.Columns(p.columns...), ledger.Key[key](keyCodec{}))
 	into(p.changes, l.Changes, balanceCodec(p.columns))
 	into(p.conflicts, l.Conflicts, nullableValues())
+	p.evidence.record(l.Decisions)
 	return s
 }
 
@@ -154,6 +161,11 @@ func (p post) contribution(r record) (ledger.Contribution, error) {
 	if p.corrects != nil {
 		if c.Corrects, err = p.corrects.TextOrNull(&r); err != nil {
 			return c, err
+		}
+	}
+	if p.reverses != nil {
+		if c.Reverses, err = p.reverses.TextOrNull(&r); err != nil || c.Reverses != "" {
+			return c, err // the amounts follow from what is reversed
 		}
 	}
 	c.Amounts = make([]int64, len(p.amounts))

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/onceward/onceward/cmd/internal/yamldoc"
 	"github.com/onceward/onceward/processors/inbox"
@@ -12,13 +13,14 @@ import (
 
 // kinds are the kinds of steps by their keys, each with what reads it.
 var kinds = map[string]func(r *reader, v yamldoc.Value) step{
-	"dedupe":  readDedupe,
-	"filter":  readFilter,
-	"map":     readMap,
-	"project": readProject,
-	"ledger":  readLedger,
-	"rekey":   readRekey,
-	"sink":    readSink,
+	"dedupe":     readDedupe,
+	"filter":     readFilter,
+	"map":        readMap,
+	"project":    readProject,
+	"ledger":     readLedger,
+	"transition": readTransition,
+	"rekey":      readRekey,
+	"sink":       readSink,
 }
 
 var kindNames = slices.Sorted(maps.Keys(kinds))
@@ -59,25 +61,63 @@ func into[V any](b branch, s func() topology.Stream[key, V], codec schemas.Codec
 }
 
 type dedupe struct {
-	name                  string
-	id                    *expression
-	duplicates, conflicts branch
+	name                        string
+	id                          *expression
+	opts                        []inbox.Option
+	duplicates, conflicts, late branch
+	evidence                    evidenceOf
 }
 
 func readDedupe(r *reader, v yamldoc.Value) step {
-	m := v.Mapping("name", "id", "duplicates", "conflicts")
-	s := dedupe{name: r.name(m)}
+	m := v.Mapping("name", "id", "duplicates", "conflicts", "retain", "longer_topics", "late", "globally")
+	s := dedupe{name: r.name(m), opts: []inbox.Option{inbox.PayloadHash(payloadHash)}}
 	s.id = r.compile(m.Required("id"), "id", wantString)
 	s.duplicates = r.branch(m.Optional("duplicates"), s.name)
 	s.conflicts = r.branch(m.Optional("conflicts"), s.name)
+	s.evidence = r.evidenceOf(s.name)
+	s.readRetention(r, m)
+	if global := m.Optional("globally"); global.Bool() && s.name != "" {
+		s.opts = append(s.opts, inbox.Globally(nullableKeys(), nullableValues()))
+		for _, suffix := range []string{"-by-id", "-repartition-sink", "-repartition-source", "-back-repartition-sink",
+			"-back-repartition-source"} {
+			r.claim(s.name+suffix, global)
+		}
+	}
 	return s
+}
+
+// readRetention reads for how long ids are remembered, and what becomes of records that are older.
+func (d *dedupe) readRetention(r *reader, m yamldoc.Mapping) {
+	retain, topics, late := m.Optional("retain"), m.Optional("longer_topics"), m.Optional("late")
+	tolerate := topics.Choice("refuse", "tolerate") == "tolerate"
+	d.late = r.branch(late, d.name)
+	text := retain.Text()
+	if text == "" {
+		for _, v := range []yamldoc.Value{topics, late} {
+			if v.Present() && !retain.Present() {
+				v.Mistake("without retain every id is remembered for ever; add retain, or remove %s", v.Key())
+			}
+		}
+		return
+	}
+	retention, err := time.ParseDuration(text)
+	if err != nil || retention < time.Millisecond || retention%time.Millisecond != 0 {
+		retain.Mistake("must be a time of whole milliseconds, such as 168h or 30m, and is %q", text)
+		return
+	}
+	d.opts = append(d.opts, inbox.Retain(retention))
+	if tolerate {
+		d.opts = append(d.opts, inbox.TolerateLongerTopics())
+	}
 }
 
 func (d dedupe) declare(s stream) stream {
 	id := func(r record) (string, error) { return d.id.Text(&r) }
-	in := inbox.Dedupe(s, d.name, id, inbox.PayloadHash(payloadHash))
+	in := inbox.Dedupe(s, d.name, id, d.opts...)
 	into(d.duplicates, in.Duplicates, nullableValues())
 	into(d.conflicts, in.Conflicts, nullableValues())
+	into(d.late, in.Late, nullableValues())
+	d.evidence.record(in.Decisions)
 	return in.Accepted()
 }
 

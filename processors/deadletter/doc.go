@@ -26,12 +26,22 @@
 //		letter, err := deadletter.Parse(r)
 //		...
 //
+// A dead-letter topic also holds what operators do with letters (package txn/admin): editions of a letter, which are letters with
+// its id and a higher Edition, and marks of those that were redriven, for which Parse returns topology.ErrNoDeadLetter.
+//
+// # Redriving
+//
+// The command onceward deadletters, and txn/admin's DeadLetters for programs, list letters, edit them, and write records again to
+// where they died. A redriven record is the record as it was, with headers that say of its deaths, which its topology does not
+// see: it goes the way of every other record. Whatever it has done already by another way, such as the same event sent again, has
+// no second effect where an inbox stands before it.
+//
 // # Concurrency
 //
 // A [Letter] is a value. Parse is safe for concurrent use.
 //
 // # What it is not
 //
-// Nothing lists, fixes or redrives dead letters yet, and nothing holds back the records behind a dead one of
-// their key.
+// The records behind a dead one of their key go on without it. Where they must not, the key is parked instead: see
+// topology.ParkKeys.
 package deadletter

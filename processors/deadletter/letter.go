@@ -37,25 +37,11 @@ func Parse(r topology.Record[[]byte, []byte]) (Letter, error) {
 func ownHeaders(headers []topology.Header) []topology.Header {
 	var own []topology.Header
 	for _, h := range headers {
-		if !isOfDeath(h.Key) {
+		if !topology.IsDeadLetterHeader(h.Key) {
 			own = append(own, h)
 		}
 	}
 	return own
-}
-
-func isOfDeath(key string) bool {
-	switch key {
-	case topology.HeaderStreamsException, topology.HeaderStreamsMessage, topology.HeaderStreamsStacktrace,
-		topology.HeaderStreamsTopic, topology.HeaderStreamsPartition, topology.HeaderStreamsOffset,
-		topology.HeaderID, topology.HeaderApplication, topology.HeaderVersion, topology.HeaderTask,
-		topology.HeaderNode, topology.HeaderClass, topology.HeaderMessage, topology.HeaderAttempts,
-		topology.HeaderFirstFailure, topology.HeaderLastFailure, topology.HeaderTopic,
-		topology.HeaderPartition, topology.HeaderOffset, topology.HeaderTimestamp,
-		topology.HeaderTimestampType, topology.HeaderDeaths, topology.HeaderCut:
-		return true
-	}
-	return false
 }
 
 // String returns one line about the death, with the sizes of key, value and headers and nothing of what is in

@@ -13,20 +13,20 @@ import (
 )
 
 // benchGraph is the task of an inbox of byte values, whose id is a header, or of the source alone.
-func benchGraph(tb testing.TB, dedupe bool) *topology.Graph {
+func benchGraph(tb testing.TB, dedupe bool, opts ...inbox.Option) *topology.Graph {
 	tb.Helper()
 	b := topology.NewBuilder("bench", topology.DeadLetters("dead"))
 	s := topology.From(b, topology.Topic("in", schemas.Bytes(), schemas.Bytes()))
 	if dedupe {
 		inbox.Dedupe(s, "inbox", func(r topology.Record[[]byte, []byte]) (string, error) {
 			return string(r.Value), nil
-		})
+		}, opts...)
 	}
 	t, err := b.Build()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	st, err := state.NewTask(memstore.New(), state.KeyValues("inbox"))
+	st, err := state.NewTask(memstore.New(), t.Subtopologies()[0].Declarations())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -57,10 +57,21 @@ func BenchmarkInbox(b *testing.B) {
 	b.Run("source alone", func(b *testing.B) { benchmark(b, false, func(i int) int { return i }) })
 	b.Run("accepted", func(b *testing.B) { benchmark(b, true, func(i int) int { return i }) })
 	b.Run("duplicates", func(b *testing.B) { benchmark(b, true, func(int) int { return 0 }) })
+	each := func(i int) int { return i }
+	b.Run("accepted, retained", func(b *testing.B) { benchmark(b, true, each, inbox.Retain(time.Hour)) })
+	b.Run("accepted, archived", func(b *testing.B) {
+		topic := topology.Topic("archive", schemas.String(), inbox.EntryCodec())
+		benchmark(b, true, each, inbox.Retain(time.Hour), inbox.Archive(topic))
+	})
+	b.Run("accepted, guarded", func(b *testing.B) {
+		benchmark(b, true, each, inbox.BusinessKey(func(r topology.Record[[]byte, []byte]) (string, error) {
+			return string(r.Value), nil
+		}))
+	})
 }
 
-func benchmark(b *testing.B, dedupe bool, id func(i int) int) {
-	g := benchGraph(b, dedupe)
+func benchmark(b *testing.B, dedupe bool, id func(i int) int, opts ...inbox.Option) {
+	g := benchGraph(b, dedupe, opts...)
 	process(b, g, benchInput(0))
 	b.ReportAllocs()
 	i := 1

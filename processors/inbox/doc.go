@@ -14,6 +14,7 @@
 //	accepted     the id is seen for the first time       Accepted
 //	duplicates   the id was seen with the same payload   Duplicates            the record ends
 //	conflicts    the id was seen with another payload    Conflicts             the record fails (Conflict)
+//	late         nobody knows any more, see Retention    Late                  the record fails (Validation)
 //	missing      there is no id, and AllowMissingID      Accepted
 //	(failure)    there is no id                                                the record fails (Validation)
 //	(failure)    the id cannot be read                                         the record fails (Validation)
@@ -24,18 +25,26 @@
 //
 // The marker and all effects of a record commit in one transaction, or not at all. So there is no moment
 // between check and act in which a second copy could slip through, and a record that fails further down has
-// not been seen. In the terms of an inbox table: accepted is PROCESSED, duplicates is DUPLICATE, what became
-// a dead letter is QUARANTINED, and there is nothing in between.
+// not been seen. A store that cannot be read stops the task in front of the record, which is neither accepted
+// nor dropped.
 //
 // # The id
 //
 // The id is chosen for the effect that must happen once: a source event id, a command id, an aggregate id
-// with its version, the id of a business operation. It is valid UTF-8 of 1 to 1024 bytes. Topic, partition
-// and offset together are an id of the delivery and not of the fact, and only of use where the source has no
-// other; times of processing and random numbers are none, because the second copy has another one.
+// with its version, the id of a business operation. It is valid UTF-8 of 1 to 1024 bytes. Package envelope
+// has functions for ids in headers. [IngestionID] is the position of a record, which is the id of a delivery
+// and not of the fact, and only of use where the source has no other; positions of copies are refused. A time
+// of processing or a random number is no id, because the second copy has another one: a function that returns
+// two ids for one record stops the task (Config).
 //
-// The same fact under a new id is caught by a second inbox behind the first, whose id is a business key. A
-// correction is a new fact with an id of its own.
+// A correction is a new fact with an id of its own.
+//
+// # The business key
+//
+// The same fact can come under a new id: somebody presses the button again. [BusinessKey] names what makes it the
+// same, such as the order that is paid. A record with a new id and a key that was seen is a duplicate if the payload
+// is the same, and a conflict if it is not; [PayloadWithout] leaves the id out of the payload. Both carry
+// [HeaderFirstID]. What was decided about an id stays: it has a row, and its copies go the same way.
 //
 // # The payload
 //
@@ -65,8 +74,40 @@
 // # Scope
 //
 // The store is per partition, so an inbox finds a duplicate only if both copies have the same record key, as
-// copies of one message have. Ids that appear under different keys need topology.Repartition by the id
-// before the inbox. Two inboxes share nothing: each consumer of a topic has seen what it has seen itself.
+// copies of one message have: it works [ByKey]. Where one id can appear under different keys or in different
+// partitions the inbox has to work [Globally], which sends records through a topic that is partitioned by the id,
+// and accepted ones back. Two inboxes share nothing: each consumer of a topic has seen what it has seen itself.
+//
+// A record that fails behind the detour becomes a dead letter of the repartition topic: its key is the id, its value
+// the record's, and the header onceward.inbox.key ([topology.HeaderOwnKey]) has its key. A redrive writes it back to the
+// repartition topic, and to any other topic under its own key.
+//
+// # Retention
+//
+// Without [Retain] an inbox remembers every id for ever. With it an id is forgotten once the inbox has seen a record
+// that is the retention younger, by timestamps and never by the clock, so that a replay decides as the original
+// run did. A record that is older than what is remembered, and whose id is not there, is late: it may be a duplicate
+// or not, and is never accepted.
+//
+// The retention is at least what a source topic can bring again: the application does not start if the topic's
+// retention.ms is longer, unless [TolerateLongerTopics] turns that into a warning in the log. A topic can have records
+// somewhat longer than its retention.ms says, until the broker deletes their segment; they are late.
+//
+// [Archive] writes what is forgotten to a topic, for audits that look back further than the inbox.
+//
+// # Statuses
+//
+// The words of an inbox table, and where an operator finds them. RECEIVED and CLAIMED exist for external effects only:
+// package effect has them as RECEIVED and STARTED.
+//
+//	PROCESSED         a row that is accepted: onceward state scan <name>
+//	DUPLICATE         a row that is repeated (business key); of copies of one id the counter duplicates, and Duplicates
+//	QUARANTINED       a row that is disputed (business key); what has failed is in the dead-letter topic
+//	IGNORED           the counter late, and Late
+//	RETRYABLE_FAILED  a task that tries again: onceward status
+//	SUPERSEDED        no inbox decides that; package projection does, by versions (stale)
+//
+// The position moves past all of them but RETRYABLE_FAILED ([Status.Advances]).
 //
 // # Stored form
 //
@@ -74,21 +115,31 @@
 //
 //	offset  bytes  content
 //	0       1      format, 1
-//	1       1      outcome: 1 accepted
-//	2       8      timestamp of the record that was accepted, in milliseconds since the epoch, big-endian
+//	1       1      outcome: 1 accepted, 2 repeated, 3 disputed
+//	2       8      timestamp of the first record with the id, in milliseconds since the epoch, big-endian
 //	10      32     SHA-256 of its payload, or zeros if the value was null
+//
+// With Retain it is a store that forgets by stream time (topology.DedupeStore), with these rows behind its own time. The
+// retention is part of what the store is: an inbox that gets one, or another one, restores in full, and the settings of
+// its changelog have to follow, as the application says when it starts. <name>-business has a row for each business key:
+// format 1, timestamp and hash as above without the outcome, then the id. <name>-archive is the queue of what is to be
+// archived, with 64-bit numbers as keys: row 0 has a byte 1, head and tail; the others have a byte 2, the row of the id,
+// and the id.
+//
+// Builds before the business key read no row but accepted ones; a row that is none of these stops the task.
 //
 // # Growth
 //
-// There is no retention yet: the store keeps a row for every id, about 42 bytes and the id, on disk and in
-// its compacted changelog: it does not use the store that forgets by stream time (topology.DedupeStore). Two
-// shortcuts are left out on purpose. A set in memory is empty after a restart or a rebalance, which is when
-// duplicates arrive. Expiry by the wall clock makes a replay decide differently from the original run, and
-// forgets ids while the topic still holds their records.
+// A row takes 42 bytes and the id, on disk and in its compacted changelog; with Retain until it is forgotten. A set in
+// memory is left out on purpose: it is empty after a restart or a rebalance, which is when duplicates arrive.
+//
+// With Retain the changelog is deleted by the broker's clock, a day after the retention. An inbox that is fed with
+// records older than that, and then has to restore in full, has forgotten them before its time; topology.DedupeStore
+// says what to do.
 //
 // # Concurrency
 //
-// The function that reads the id, and that of PayloadHash, are called by all tasks at once and must be safe
+// The function that reads the id, and those of the options, are called by all tasks at once and must be safe
 // for that. An [Inbox] is a value that is used while the topology is declared.
 //
 // # What it is not

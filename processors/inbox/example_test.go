@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/onceward/onceward/processors/inbox"
 	"github.com/onceward/onceward/schemas"
@@ -53,4 +54,124 @@ func ExampleDedupe() {
 	// conflicts 1
 	// dead-letter-validation 1
 	// duplicates 1
+}
+
+func ExampleBusinessKey() {
+	type Capture struct {
+		EventID string `json:"event_id"`
+		Order   string `json:"order"`
+		Amount  int64  `json:"amount"`
+	}
+	captures := topology.Topic("captures", schemas.String(), schemas.JSON[Capture]())
+	b := topology.NewBuilder("payments", topology.DeadLetters("payments.dead"))
+	in := inbox.Dedupe(topology.From(b, captures), "inbox",
+		func(r topology.Record[string, Capture]) (string, error) { return r.Value.EventID, nil },
+		inbox.BusinessKey(func(r topology.Record[string, Capture]) (string, error) { return r.Value.Order, nil }),
+		inbox.PayloadWithout("event_id"))
+	t, err := b.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := topologytest.New(t)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, capture := range []Capture{
+		{"e1", "order-7", 100},
+		{"e2", "order-7", 100}, // the button was pressed again
+		{"e3", "order-7", 999}, // the same order, and something else
+	} {
+		if err := topologytest.Pipe(d, captures, "account-7", capture); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	for _, c := range d.Counts() {
+		fmt.Println(c.Outcome, c.N)
+	}
+	seen, err := topologytest.Store(d, in.Store(), 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for pair, err := range seen.All() {
+		fmt.Println(pair.Key, pair.Value.Outcome.Status(), err)
+	}
+	// Output:
+	// accepted 1
+	// dead-letter-conflict 1
+	// duplicates 1
+	// e1 PROCESSED <nil>
+	// e2 DUPLICATE <nil>
+}
+
+func ExampleGlobally() {
+	events := topology.Topic("events", schemas.String(), schemas.String())
+	once := topology.Topic("events-once", schemas.String(), schemas.String())
+	b := topology.NewBuilder("events", topology.DeadLetters("events.dead"))
+	id := func(r topology.Record[string, string]) (string, error) { return r.Value, nil }
+	inbox.Dedupe(topology.From(b, events), "inbox", id, inbox.Globally(schemas.String(), schemas.String())).
+		Accepted().Into(once)
+	t, err := b.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := topologytest.New(t, topologytest.Partitions(2))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for partition, key := range []string{"here", "there"} {
+		if err := topologytest.Pipe(d, events, key, "event-1", topologytest.ToPartition(int32(partition))); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	records, err := topologytest.Output(d, once)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range records {
+		fmt.Println(r.Key, r.Value)
+	}
+	// Output: here event-1
+}
+
+func ExampleArchive() {
+	events := topology.Topic("events", schemas.String(), schemas.String())
+	archive := topology.Topic("events-archive", schemas.String(), inbox.EntryCodec())
+	b := topology.NewBuilder("events")
+	id := func(r topology.Record[string, string]) (string, error) { return r.Value, nil }
+	inbox.Dedupe(topology.From(b, events), "inbox", id, inbox.Retain(24*time.Hour), inbox.Archive(archive))
+	t, err := b.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := topologytest.New(t)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i, event := range []string{"event-1", "event-2"} {
+		at := topologytest.At(day.AddDate(0, 0, i))
+		if err := topologytest.Pipe(d, events, "key", event, at); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	records, err := topologytest.Output(d, archive)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range records {
+		fmt.Println(r.Key, r.Value.Outcome, time.UnixMilli(r.Value.FirstSeen).UTC())
+	}
+	// Output: event-1 accepted 2026-01-01 00:00:00 +0000 UTC
 }

@@ -281,6 +281,28 @@ func TestMistakes(t *testing.T) {
 		inbox.Dedupe(from(b), "inbox", paymentID, inbox.PayloadHash(hash), inbox.PayloadCodec(codec))
 		return processortest.Above()
 	}, "the payload is declared twice")
+	dedupe := func(opts []inbox.Option, texts ...string) {
+		t.Helper()
+		processortest.WantMistakes(t, func(b *topology.Builder) int {
+			inbox.Dedupe(from(b), "inbox", paymentID, opts...)
+			return processortest.Above()
+		}, texts...)
+	}
+	other := func(topology.Record[int64, Payment]) (string, error) { return "", nil }
+	dedupe([]inbox.Option{inbox.BusinessKey[string, Payment](nil)}, "BusinessKey: the function is nil")
+	dedupe([]inbox.Option{inbox.Retain(time.Microsecond)}, "Retain(1µs): the retention must be whole milliseconds")
+	dedupe([]inbox.Option{inbox.PayloadWithout()}, "PayloadWithout: there are no names")
+	dedupe([]inbox.Option{inbox.BusinessKey(other)}, "BusinessKey: the function is for other types")
+	dedupe([]inbox.Option{inbox.BusinessKey(paymentID), inbox.BusinessKey(paymentID), globally()},
+		"BusinessKey: the option is given twice", "BusinessKey with Globally")
+	dedupe([]inbox.Option{inbox.Retain(time.Hour), inbox.Retain(time.Hour)}, "Retain: the option is given twice")
+	dedupe([]inbox.Option{inbox.TolerateLongerTopics()}, "TolerateLongerTopics without Retain")
+	dedupe([]inbox.Option{inbox.Archive(archiveTopic)}, "Archive without Retain")
+	dedupe([]inbox.Option{inbox.StayByID()}, "StayByID without Globally")
+	dedupe([]inbox.Option{globally(), inbox.ByKey()}, "ByKey: the scope is declared twice")
+	dedupe([]inbox.Option{inbox.ByKey(), globally()}, "Globally: the scope is declared twice")
+	dedupe([]inbox.Option{inbox.Globally[string, Payment](nil, nil)}, "Globally: a codec is nil")
+	dedupe([]inbox.Option{inbox.Globally(schemas.Int64(), schemas.JSON[Payment]())}, "Globally: the codecs are for other types")
 	processortest.WantMistakes(t, func(b *topology.Builder) int {
 		inbox.Dedupe(from(b), "inbox", paymentID, inbox.OnError(topology.Conflict, topology.Policy{}))
 		return processortest.Above()

@@ -2,6 +2,8 @@ package inbox
 
 import (
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/onceward/onceward/processors/internal/declare"
 	"github.com/onceward/onceward/schemas"
@@ -13,16 +15,73 @@ type Option func(s *settings) error
 
 type settings struct {
 	declare.Common
-	allowMissing bool
-	// payload is a schemas.Codec[V] or a hasher[K, V], whose type parameters only Dedupe can check, or nil.
-	payload any
+	allowMissing, stayByID bool
+	retention              retention
+	archive                *topology.TopicOf[string, Entry]
+	// payload is a schemas.Codec[V], a hasher[K, V] or a partial, business a reader[K, V] and scope a byKey or a
+	// detour[K, V], whose type parameters only Dedupe can check; or nil.
+	payload, business, scope any
 }
 
-// AllowMissingID lets records without an id pass to Accepted. Nothing protects them from being processed
-// twice; they are counted as missing.
+// retention is how long ids are remembered, 0 for ever.
+type retention struct {
+	of        time.Duration
+	tolerated bool
+}
+
+var (
+	errNilFunction = errors.New("the function is nil")
+	errTwice       = errors.New("the option is given twice")
+)
+
+// check notes the options that do not go together.
+func (s *settings) check(global bool) {
+	if s.archive != nil && s.retention.of == 0 {
+		s.Mistake(errArchiveForever)
+	}
+	if s.stayByID && !global {
+		s.Mistake(errStay)
+	}
+	if global && s.business != nil {
+		s.Mistake(errors.New("BusinessKey with Globally: records with one business key and several ids would be in several " +
+			"partitions; put a second inbox behind the first, Globally by the business key"))
+	}
+	if s.retention.tolerated && s.retention.of == 0 {
+		s.Mistake(errors.New("TolerateLongerTopics without Retain: an inbox that forgets nothing knows every record again"))
+	}
+}
+
+// AllowMissingID lets records without an id pass to Accepted. Nothing but a [BusinessKey] protects them from being
+// processed twice; they are counted as missing.
 func AllowMissingID() Option {
 	return func(s *settings) error {
 		s.allowMissing = true
+		return nil
+	}
+}
+
+// Retain forgets an id when the record that brought it is d older than the newest one that the task's inbox has seen,
+// by the timestamps of the records. Without it ids are remembered for ever. d is in whole milliseconds, and at least
+// as long as the source topics keep records, or the application does not start: whatever the topic can bring again
+// would else be taken for new, or be refused as late.
+func Retain(d time.Duration) Option {
+	return func(s *settings) error {
+		switch {
+		case d < time.Millisecond || d%time.Millisecond != 0:
+			return fmt.Errorf("Retain(%s): the retention must be whole milliseconds, at least one", d)
+		case s.retention.of != 0:
+			return fmt.Errorf("Retain: %w", errTwice)
+		}
+		s.retention.of = d
+		return nil
+	}
+}
+
+// TolerateLongerTopics lets an inbox with [Retain] start although a source topic keeps records for longer, with a
+// warning in the log. What a replay brings from before the retention is late then, and not processed.
+func TolerateLongerTopics() Option {
+	return func(s *settings) error {
+		s.retention.tolerated = true
 		return nil
 	}
 }
@@ -50,9 +109,21 @@ func PayloadHash[K, V any](f func(r topology.Record[K, V]) ([32]byte, error)) Op
 	}
 }
 
+// PayloadWithout compares payloads as by default, without the members of those names that the JSON document of the
+// value has at its top: an event id beside a [BusinessKey], the time of a delivery, a number of attempts. A value
+// that is no JSON object fails (Validation).
+func PayloadWithout(members ...string) Option {
+	return func(s *settings) error {
+		if len(members) == 0 {
+			return errors.New("PayloadWithout: there are no names")
+		}
+		return s.setPayload(partial(append([]string{}, members...)))
+	}
+}
+
 func (s *settings) setPayload(payload any) error {
 	if s.payload != nil {
-		return errors.New("the payload is declared twice; one of PayloadCodec and PayloadHash is enough")
+		return errors.New("the payload is declared twice; one of PayloadCodec, PayloadHash and PayloadWithout is enough")
 	}
 	s.payload = payload
 	return nil

@@ -24,6 +24,9 @@ func hasherFor[K, V any](declared any) (func() hasher[K, V], error) {
 		return func() hasher[K, V] { return codecHasher[K](codec) }, err
 	}
 	switch payload := declared.(type) {
+	case partial:
+		codec, err := payloadCodec[V]()
+		return func() hasher[K, V] { return partialHasher[K](codec, payload) }, err
 	case hasher[K, V]:
 		return func() hasher[K, V] { return payload }, nil
 	case schemas.Codec[V]:
@@ -38,10 +41,7 @@ const scratchBytesMax = 64 << 10
 
 // codecHasher hashes what codec makes of the value. The buffer is why a hasher belongs to one task.
 func codecHasher[K, V any](codec schemas.Codec[V]) hasher[K, V] {
-	null := identity.Null[V]()
-	if own, ok := codec.(interface{ Null(v V) bool }); ok {
-		null = own.Null
-	}
+	null := nullOf(codec)
 	canonical := strings.TrimPrefix(codec.Name(), "nullable:") == schemas.JSON[struct{}]().Name()
 	var scratch []byte
 	return func(r topology.Record[K, V]) ([32]byte, error) {
@@ -60,6 +60,54 @@ func codecHasher[K, V any](codec schemas.Codec[V]) hasher[K, V] {
 		}
 		return sha256.Sum256(b), nil
 	}
+}
+
+// partial are members of a JSON object that are no part of the payload.
+type partial []string
+
+const errNoObject = schemas.Reason("the payload is no JSON object")
+
+// partialHasher hashes the JSON object that codec makes of the value, without some of its members.
+func partialHasher[K, V any](codec schemas.Codec[V], without partial) hasher[K, V] {
+	null := nullOf(codec)
+	var scratch, canonical []byte
+	return func(r topology.Record[K, V]) ([32]byte, error) {
+		if null(r.Value) {
+			return [32]byte{}, nil
+		}
+		b, err := codec.Append(scratch[:0], r.Value)
+		if err != nil {
+			return [32]byte{}, err
+		}
+		// The canonical form has each member once, and encoding/json keeps the spelling of what it does not decode.
+		form, err := schemas.CanonicalJSON(canonical[:0], b)
+		if err != nil {
+			return [32]byte{}, err
+		}
+		if cap(b) <= scratchBytesMax && cap(form) <= scratchBytesMax {
+			scratch, canonical = b, form
+		}
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(form, &members); err != nil || members == nil {
+			return [32]byte{}, errNoObject
+		}
+		for _, name := range without {
+			delete(members, name)
+		}
+		rest, err := json.Marshal(members)
+		if err != nil {
+			return [32]byte{}, errNoObject
+		}
+		return schemas.HashJSON(rest)
+	}
+}
+
+// nullOf returns what reports whether a value stands for null, to the codec or by its type.
+func nullOf[V any](codec schemas.Codec[V]) func(v V) bool {
+	if own, ok := codec.(interface{ Null(v V) bool }); ok {
+		return own.Null
+	}
+	return identity.Null[V]()
 }
 
 // payloadCodec returns the codec by which payloads are compared if nothing is declared.

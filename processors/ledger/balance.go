@@ -38,11 +38,11 @@ func (c sumCodec) Append(dst []byte, s Sum) ([]byte, error) {
 	if reason := checkAmounts(s.Amounts); reason != "" {
 		return dst, codecError(c.Name(), schemas.OpAppend, -1, reason)
 	}
-	return appendRow(dst, s.Count, s.Amounts), nil
+	return appendRow(dst, rowFormat, s.Count, s.Amounts), nil
 }
 
 func (c sumCodec) Decode(b []byte) (Sum, error) {
-	count, amounts, rest, reason := decodeRow(b)
+	count, amounts, rest, reason := decodeRow(b, rowFormat)
 	if reason == "" && len(rest) > 0 {
 		reason = "the row is too long"
 	}

@@ -33,7 +33,11 @@ func TestNoPayloadInFailures(t *testing.T) {
 		"columns":         {c: ledger.Contribution{ID: id, Amounts: []int64{amount, amount}}},
 		"conflict": {c: ledger.Contribution{ID: id, Amounts: []int64{amount}},
 			row: "\x01\x01" + strings.Repeat("\x00", 16)},
-		"corrupt": {c: ledger.Contribution{ID: id, Amounts: []int64{amount}}, row: codectest.Canary},
+		"reverses nothing": {c: ledger.Contribution{ID: id, Reverses: id + "?"}},
+		"reverses itself":  {c: ledger.Contribution{ID: id, Reverses: id}},
+		"both":             {c: ledger.Contribution{ID: id, Reverses: id + "1", Corrects: id + "2"}},
+		"too many places":  {c: ledger.Contribution{ID: id, Decimals: []ledger.Decimal{{Units: amount, Scale: 2}}}},
+		"corrupt":          {c: ledger.Contribution{ID: id, Amounts: []int64{amount}}, row: codectest.Canary},
 	}
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {

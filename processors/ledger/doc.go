@@ -5,7 +5,7 @@
 //	balances := ledger.Post(payments, "balances", contribution, ledger.Columns("amount", "fee"))
 //	balances.Changes().Into(Balances) // a topic with the codec schemas.JSON[ledger.Balance]()
 //
-// The ledger of a record is its key: an account, a carrier, a window.
+// The ledger of a record is its key: an account, a carrier. [PostWindowed] has one for each key and window of time.
 //
 // # Contract
 //
@@ -14,28 +14,39 @@
 //
 //	outcome      when                                           goes to       if that is not connected
 //	accepted     the ledger has no contribution with the id     Changes
-//	duplicates   it has, with the same amounts and correction   Duplicates    the record ends
-//	conflicts    it has, with others                            Conflicts     the record fails (Conflict)
+//	duplicates   it has, and it says the same                   Duplicates    the record ends
+//	conflicts    it has, and it says something else             Conflicts     the record fails (Conflict)
+//	conflicts    it reverses what was reversed already          Conflicts     the record fails (Conflict)
 //	(failure)    see below                                                    the record fails (Validation)
 //
 // A duplicate is an outcome and never an error; a conflict is never taken for a duplicate. These fail with
 // class Validation: a record with a null key, a contribution without a usable id (valid UTF-8 of 1 to 1024
-// bytes), a correction of a contribution that the ledger does not have, and a balance that would leave the
-// range of 64 bits. What fails becomes a dead letter, unless a policy says otherwise ([OnError]), and leaves
-// neither a contribution nor a balance.
+// bytes), a correction or reversal of a contribution that the ledger does not have, a reversal with other amounts, a
+// decimal that does not fit into the scale of its column, and a balance that would leave the range of 64 bits. What
+// fails becomes a dead letter, unless a policy says otherwise ([OnError]), and leaves neither a contribution nor a
+// balance.
 //
 // # Amounts
 //
 // Amounts are integers, of which each contribution has one for each of the declared [Columns]: money in its
-// smallest unit, minutes, pieces. There are no floats, and nothing is ever rounded or wrapped around. A
+// smallest unit, minutes, pieces. A column with a [Scale] takes decimals ([Decimal]), which it counts in units of its
+// last place. There are no floats, and nothing is ever rounded or wrapped around. A
 // contribution with another number of amounts, or a ledger whose rows have other columns than the program,
 // is an error of class Config, which stops the task: a ledger whose columns change gets a new name.
 //
 // # Corrections
 //
-// A contribution is never changed. One that was wrong is reversed or adjusted by another one, with an id of
-// its own, which names in Corrects what it corrects. The ledger holds it to that name and to nothing else:
-// the amounts of a correction are those that the record states.
+// What a contribution says is never changed. One that was wrong is adjusted or taken back by another one, with an id of
+// its own, which names what it is about. Corrects adjusts: the ledger holds it to the name and to nothing else, and the
+// amounts are those that the record states. Reverses takes back: the amounts are those of the named contribution with
+// the other sign, whether the record states them or not, and what was reversed cannot be reversed again. A reversal can
+// be reversed; what it took back stays reversed, and is there again.
+//
+// # Windows
+//
+// A windowed ledger counts facts, not deliveries: its contributions have the key (window, id), so that an event counts
+// once in each of its windows, however often and late it comes. The windows of a record follow from its timestamp or from
+// [EventTime], which has to be the fact's own: a copy with another time would be another contribution.
 //
 // # Stored form
 //
@@ -55,6 +66,11 @@
 //	10      8n     amounts
 //	10+8n   rest   id of the contribution that
 //	               it corrects, in UTF-8
+//
+// A contribution that reverses, or was reversed, has format 2: behind the amounts are a byte that says what it does to
+// the contribution that it names, 0 corrects or 1 reverses, the length of that one's id in 2 bytes, the id (both empty
+// for none), and as the rest the id of the contribution that reverses this one. Builds before the reversals stop at such
+// a row. In a windowed ledger, ledger keys are those of [WindowCodec].
 //
 // # Growth
 //

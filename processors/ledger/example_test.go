@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/onceward/onceward/processors/ledger"
 	"github.com/onceward/onceward/schemas"
@@ -20,9 +21,11 @@ func ExamplePost() {
 
 	b := topology.NewBuilder("accounts", topology.DeadLetters("accounts.dead"))
 	contribution := func(r topology.Record[string, Booking]) (ledger.Contribution, error) {
-		return ledger.Contribution{
-			ID: r.Value.ID, Amounts: []int64{r.Value.Cents}, Corrects: r.Value.Reverses,
-		}, nil
+		c := ledger.Contribution{ID: r.Value.ID, Reverses: r.Value.Reverses}
+		if c.Reverses == "" { // the amounts of a reversal follow from what it reverses
+			c.Amounts = []int64{r.Value.Cents}
+		}
+		return c, nil
 	}
 	accounts := ledger.Post(topology.From(b, bookings), "accounts", contribution, ledger.Columns("cents"))
 	accounts.Changes().Into(balances)
@@ -40,8 +43,8 @@ func ExamplePost() {
 	for _, booking := range []Booking{
 		{ID: "b1", Cents: 1000},
 		{ID: "b2", Cents: 250},
-		{ID: "b1", Cents: 1000}, // again
-		{ID: "b3", Cents: -1000, Reverses: "b1"},
+		{ID: "b1", Cents: 1000},    // again
+		{ID: "b3", Reverses: "b1"}, // takes b1 back
 	} {
 		if err := topologytest.Pipe(d, bookings, "account-7", booking); err != nil {
 			fmt.Println(err)
@@ -112,4 +115,57 @@ func ExampleCheckStores() {
 	// Output:
 	// <nil>
 	// ledger: the balance of a ledger (its key has 9 bytes) is not what its contributions come to: column 1 of 1
+}
+
+func ExamplePostWindowed() {
+	type Sale struct {
+		ID    string         `json:"id"`
+		Price ledger.Decimal `json:"price"`
+	}
+	sales := topology.Topic("sales", schemas.String(), schemas.JSON[Sale]())
+	revenue := topology.Topic("revenue", ledger.WindowCodec(schemas.String()), schemas.JSON[ledger.Balance]())
+	b := topology.NewBuilder("shop", topology.DeadLetters("shop.dead"))
+	hours := ledger.PostWindowed(topology.From(b, sales), "hours", ledger.Tumbling(time.Hour),
+		func(r topology.Record[string, Sale]) (ledger.Contribution, error) {
+			return ledger.Contribution{ID: r.Value.ID, Decimals: []ledger.Decimal{r.Value.Price}}, nil
+		}, ledger.Columns("price"), ledger.Scale("price", 2))
+	hours.Changes().Into(revenue)
+	t, err := b.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := topologytest.New(t)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for _, sale := range []struct {
+		minute      int
+		id, decimal string
+	}{{5, "s1", "0.10"}, {61, "s2", "1"}, {50, "s3", "0.2"}, {5, "s1", "0.10"}} {
+		price, err := ledger.ParseDecimal(sale.decimal)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		at := topologytest.At(noon.Add(time.Duration(sale.minute) * time.Minute))
+		if err := topologytest.Pipe(d, sales, "berlin", Sale{sale.id, price}, at); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	changes, err := topologytest.Output(d, revenue)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range changes {
+		fmt.Println(r.Key.Key, time.UnixMilli(r.Key.Start).UTC().Format("15:04"), r.Value.Contribution, hours.Decimals(r.Value))
+	}
+	// Output:
+	// berlin 12:00 s1 [0.10]
+	// berlin 13:00 s2 [1.00]
+	// berlin 12:00 s3 [0.30]
 }

@@ -11,6 +11,7 @@ type Entry struct {
 	ID       string  `json:"id"`
 	Amounts  []int64 `json:"amounts"`
 	Corrects string  `json:"corrects,omitempty"`
+	Reverses string  `json:"reverses,omitempty"`
 }
 
 type (
@@ -26,7 +27,9 @@ var (
 )
 
 func contribution(r entry) (ledger.Contribution, error) {
-	return ledger.Contribution{ID: r.Value.ID, Amounts: r.Value.Amounts, Corrects: r.Value.Corrects}, nil
+	return ledger.Contribution{
+		ID: r.Value.ID, Amounts: r.Value.Amounts, Corrects: r.Value.Corrects, Reverses: r.Value.Reverses,
+	}, nil
 }
 
 // routed declares a ledger all of whose outcomes go to topics. A record with the header fail fails behind it.

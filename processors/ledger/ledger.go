@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/internal/declare"
 	"github.com/onceward/onceward/processors/internal/identity"
 	"github.com/onceward/onceward/schemas"
@@ -14,8 +15,13 @@ import (
 const (
 	errConflict = schemas.Reason(
 		"the contribution was posted before with other amounts or another correction")
-	errCorrects    = schemas.Reason("the contribution corrects one that its ledger does not have")
-	errCorrectsOwn = schemas.Reason("the contribution corrects itself")
+	errReversed = schemas.Reason("the contribution reverses one that another contribution has reversed already")
+	errCorrects = schemas.Reason("the contribution corrects one that its ledger does not have")
+	errReverses = schemas.Reason("the contribution reverses one that its ledger does not have")
+	errOpposite = schemas.Reason("the amounts of the reversal are not those of what it reverses, with the other sign")
+	errBoth     = schemas.Reason("the contribution corrects and reverses; it does one of the two")
+	errAmounts  = schemas.Reason("the contribution has amounts and decimals; it has one of the two")
+	errItself   = schemas.Reason("the contribution names itself")
 )
 
 // Ledger is a set of ledgers, one for each record key, in a topology that is being declared. Each of its
@@ -27,6 +33,8 @@ type Ledger[K, V any] struct {
 	changes       topology.OutletOf[K, Balance]
 	duplicates    topology.OutletOf[K, V]
 	conflicts     topology.OutletOf[K, V]
+	decisions     decision.Outlet
+	scales        []uint8
 }
 
 // Post declares a ledger: a node of that name, with two stores whose names begin with it. The function
@@ -37,12 +45,22 @@ func Post[K, V any](
 ) Ledger[K, V] {
 	set := newSettings(opts)
 	if contribution == nil {
-		set.Mistake(errors.New("the function that reads the contribution is nil"))
+		set.Mistake(errNilContribution)
 	}
 	keys, err := identity.KeyCodec[K](set.Keys)
 	set.Mistake(err)
-	var l Ledger[K, V]
-	l.contributions, l.balances = storesOf(name, keys, set.columns)
+	return post(s, name, contribution, set, keys)
+}
+
+var errNilContribution = errors.New("the function that reads the contribution is nil")
+
+// post declares a ledger with settings that were read, whose keys are nil if there was a mistake in them.
+func post[K, V any](
+	s topology.Stream[K, V], name string,
+	contribution func(r topology.Record[K, V]) (Contribution, error), set *settings, keys schemas.Codec[K],
+) Ledger[K, V] {
+	l := Ledger[K, V]{scales: set.scalesOf()}
+	l.contributions, l.balances = storesOf(name, keys, set.formats())
 	var stores []topology.AnyStore
 	if keys != nil { // else it would be one more mistake, about the same thing
 		stores = append(stores, l.contributions, l.balances)
@@ -51,10 +69,13 @@ func Post[K, V any](
 	l.changes = topology.Outlet[K, Balance](node, "changes")
 	l.duplicates = topology.Outlet[K, V](node, "duplicates")
 	l.conflicts = topology.Outlet[K, V](node, "conflicts")
+	l.decisions = decision.Declare(node)
+	clauses(node)
 	node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
 		h := &handler[K, V]{
 			contribution:      contribution,
 			columns:           set.columns,
+			scales:            l.scales,
 			nullKey:           identity.Null[K](),
 			contributions:     l.contributions.In(t),
 			balances:          l.balances.In(t),
@@ -65,6 +86,8 @@ func Post[K, V any](
 			acceptedCounter:   t.Counter("accepted"),
 			duplicatesCounter: t.Counter("duplicates"),
 			conflictsCounter:  t.Counter("conflicts"),
+			log:               l.decisions.In(t),
+			store:             l.balances.Name(),
 		}
 		return h.handle, nil
 	})
@@ -77,9 +100,24 @@ func (l Ledger[K, V]) Changes() topology.Stream[K, Balance] { return l.changes.S
 // Duplicates returns the stream of the records whose contribution the ledger had already, unchanged.
 func (l Ledger[K, V]) Duplicates() topology.Stream[K, V] { return l.duplicates.Stream() }
 
-// Conflicts returns the stream of the records whose contribution id the ledger had already with other
-// amounts or another correction, unchanged. As long as nothing uses the stream, a conflict fails.
+// Conflicts returns the stream of the records whose contribution id the ledger had already with other amounts or
+// another correction, or which reverse what was reversed already, unchanged. As long as nothing uses the stream, a
+// conflict fails.
 func (l Ledger[K, V]) Conflicts() topology.Stream[K, V] { return l.conflicts.Stream() }
+
+// Decisions returns the stream of what the ledger has decided: one for each record that did not fail.
+func (l Ledger[K, V]) Decisions() topology.Stream[[]byte, decision.Decision] {
+	return l.decisions.Stream()
+}
+
+// Decimals returns the amounts of a balance as decimals with the [Scale] of their columns.
+func (l Ledger[K, V]) Decimals(b Balance) []Decimal {
+	decimals := make([]Decimal, min(len(b.Amounts), len(l.scales)))
+	for i := range decimals {
+		decimals[i] = Decimal{Units: b.Amounts[i], Scale: l.scales[i]}
+	}
+	return decimals
+}
 
 // ContributionStore returns the store of the contributions, for queries and tests.
 func (l Ledger[K, V]) ContributionStore() topology.StoreOf[ContributionKey[K], Posting] {
@@ -93,6 +131,7 @@ func (l Ledger[K, V]) BalanceStore() topology.StoreOf[K, Sum] { return l.balance
 type handler[K, V any] struct {
 	contribution  func(r topology.Record[K, V]) (Contribution, error)
 	columns       []string
+	scales        []uint8
 	nullKey       func(K) bool
 	contributions state.KeyValue[ContributionKey[K], Posting]
 	balances      state.KeyValue[K, Sum]
@@ -102,6 +141,29 @@ type handler[K, V any] struct {
 	routesConflicts     bool
 
 	acceptedCounter, duplicatesCounter, conflictsCounter *topology.Counter
+
+	// log is nil if nobody listens. store is the name of that of the balances.
+	log   decision.Log
+	store string
+}
+
+// tell tells of a decision about the balance of a ledger, whose version is its count; after is 0 where the balance
+// did not change.
+func (h *handler[K, V]) tell(
+	c *topology.Context, ledger K, outcome, id string, why schemas.Reason, after int64,
+) error {
+	if h.log == nil {
+		return nil
+	}
+	row, err := h.balances.EncodeKey(ledger)
+	if err != nil {
+		return err
+	}
+	d := decision.Decision{Outcome: outcome, Reason: string(why), Store: h.store, Row: row, Subject: id}
+	if after > 0 {
+		d.Before, d.After = topology.Some(after-1), topology.Some(after)
+	}
+	return h.log(c, d)
 }
 
 func (h *handler[K, V]) handle(c *topology.Context, r topology.Record[K, V]) error {
@@ -112,8 +174,16 @@ func (h *handler[K, V]) handle(c *topology.Context, r topology.Record[K, V]) err
 	if err != nil {
 		return identity.Refused(err)
 	}
-	if err := h.check(contribution); err != nil {
+	if contribution.Decimals != nil {
+		if contribution.Amounts, err = h.amounts(contribution); err != nil {
+			return err
+		}
+	}
+	if err := h.check(&contribution); err != nil {
 		return err
+	}
+	if contribution.Reverses != "" {
+		return h.reverse(c, &r, contribution)
 	}
 	posting := Posting{
 		Amounts: contribution.Amounts, Timestamp: r.Timestamp, Corrects: contribution.Corrects,
@@ -123,30 +193,58 @@ func (h *handler[K, V]) handle(c *topology.Context, r topology.Record[K, V]) err
 	switch {
 	case err != nil:
 		return err
-	case !seen:
-		return h.add(c, r, contribution)
+	case seen:
+		return h.again(c, &r, contribution.ID, &first, &posting)
+	case contribution.Corrects != "":
+		corrected := ContributionKey[K]{Ledger: r.Key, ID: contribution.Corrects}
+		if _, known, err := h.contributions.Get(corrected); err != nil {
+			return err
+		} else if !known {
+			return topology.Fail(topology.Validation, errCorrects)
+		}
+	}
+	return h.add(c, &r, contribution.ID, contribution.Amounts)
+}
+
+// again is what becomes of a contribution whose id the ledger has.
+func (h *handler[K, V]) again(
+	c *topology.Context, r *topology.Record[K, V], id string, first, posting *Posting,
+) error {
+	switch {
 	case len(first.Amounts) != len(h.columns):
 		return h.otherColumns(len(first.Amounts))
 	case first.same(posting):
 		h.duplicatesCounter.Inc()
-		return h.duplicate(c, r)
-	case !h.routesConflicts:
-		return topology.Fail(topology.Conflict, errConflict)
+		if err := h.tell(c, r.Key, "duplicates", id, "", 0); err != nil {
+			return err
+		}
+		return h.duplicate(c, *r)
 	}
-	h.conflictsCounter.Inc()
-	return h.conflict(c, r)
+	return h.dispute(c, r, id, errConflict)
 }
 
-func (h *handler[K, V]) check(contribution Contribution) error {
+// dispute is what becomes of a contribution that contradicts what the ledger has.
+func (h *handler[K, V]) dispute(c *topology.Context, r *topology.Record[K, V], id string, why schemas.Reason) error {
+	if !h.routesConflicts {
+		return topology.Fail(topology.Conflict, why)
+	}
+	h.conflictsCounter.Inc()
+	if err := h.tell(c, r.Key, "conflicts", id, why, 0); err != nil {
+		return err
+	}
+	return h.conflict(c, *r)
+}
+
+func (h *handler[K, V]) check(contribution *Contribution) error {
 	if err := identity.CheckID(contribution.ID); err != nil {
 		return err
 	}
-	if contribution.Corrects != "" {
-		if err := identity.CheckID(contribution.Corrects); err != nil {
+	if contribution.Corrects != "" || contribution.Reverses != "" {
+		if err := checkNamed(contribution); err != nil {
 			return err
 		}
-		if contribution.Corrects == contribution.ID {
-			return topology.Fail(topology.Validation, errCorrectsOwn)
+		if contribution.Reverses != "" && contribution.Amounts == nil {
+			return nil
 		}
 	}
 	if n := len(contribution.Amounts); n != len(h.columns) {
@@ -156,17 +254,27 @@ func (h *handler[K, V]) check(contribution Contribution) error {
 	return nil
 }
 
+// checkNamed looks at the contribution that another one names.
+func checkNamed(contribution *Contribution) error {
+	named := contribution.Corrects
+	if contribution.Reverses != "" {
+		if named != "" {
+			return topology.Fail(topology.Validation, errBoth)
+		}
+		named = contribution.Reverses
+	}
+	if err := identity.CheckID(named); err != nil {
+		return err
+	}
+	if named == contribution.ID {
+		return topology.Fail(topology.Validation, errItself)
+	}
+	return nil
+}
+
 // add brings a contribution that was just posted into the balance. If it fails, the posting is undone with
 // the record.
-func (h *handler[K, V]) add(c *topology.Context, r topology.Record[K, V], contribution Contribution) error {
-	if contribution.Corrects != "" {
-		corrected := ContributionKey[K]{Ledger: r.Key, ID: contribution.Corrects}
-		if _, known, err := h.contributions.Get(corrected); err != nil {
-			return err
-		} else if !known {
-			return topology.Fail(topology.Validation, errCorrects)
-		}
-	}
+func (h *handler[K, V]) add(c *topology.Context, r *topology.Record[K, V], id string, amounts []int64) error {
 	sum, has, err := h.balances.Get(r.Key)
 	switch {
 	case err != nil:
@@ -178,11 +286,10 @@ func (h *handler[K, V]) add(c *topology.Context, r topology.Record[K, V], contri
 	}
 	// The sum was decoded into memory of its own, so it can be changed in place and emitted.
 	sum.Count++
-	for i, amount := range contribution.Amounts {
+	for i, amount := range amounts {
 		total := sum.Amounts[i] + amount
 		if total > sum.Amounts[i] != (amount > 0) {
-			return topology.Fail(topology.Validation, schemas.Reason(
-				"the balance in column "+h.columns[i]+" would leave the range of 64 bits"))
+			return h.overflow(i)
 		}
 		sum.Amounts[i] = total
 	}
@@ -190,9 +297,19 @@ func (h *handler[K, V]) add(c *topology.Context, r topology.Record[K, V], contri
 		return err
 	}
 	h.acceptedCounter.Inc()
-	return h.change(c, topology.WithValue(r, Balance{
-		Count: sum.Count, Amounts: sum.Amounts, Contribution: contribution.ID,
+	if h.log != nil {
+		if err := h.tell(c, r.Key, "accepted", id, "", sum.Count); err != nil {
+			return err
+		}
+	}
+	return h.change(c, topology.WithValue(*r, Balance{
+		Count: sum.Count, Amounts: sum.Amounts, Contribution: id,
 	}))
+}
+
+func (h *handler[K, V]) overflow(column int) error {
+	return topology.Fail(topology.Validation, schemas.Reason(
+		"the balance in column "+h.columns[column]+" would leave the range of 64 bits"))
 }
 
 func (h *handler[K, V]) otherColumns(n int) error {

@@ -19,6 +19,7 @@ import (
 const (
 	errConflict = "the contribution was posted before with other amounts or another correction"
 	errCorrects = "the contribution corrects one that its ledger does not have"
+	errOpposite = "the amounts of the reversal are not those of what it reverses, with the other sign"
 )
 
 func newRouted(tb testing.TB, opts ...ledger.Option) *processortest.Driver {
@@ -109,7 +110,7 @@ func TestUnknownCorrection(t *testing.T) {
 	d.Pipe("entries", "k", `{"id":"b","amounts":[-10],"corrects":"a"}`)
 	d.WantDeadLetter("ledger", topology.Validation, errCorrects)
 	d.Pipe("entries", "k", `{"id":"b","amounts":[-10],"corrects":"b"}`)
-	d.WantDeadLetter("ledger", topology.Validation, "the contribution corrects itself")
+	d.WantDeadLetter("ledger", topology.Validation, "the contribution names itself")
 	if after := content(d); after != before {
 		t.Errorf("the stores changed from %s to %s", before, after)
 	}
@@ -205,7 +206,7 @@ func TestOtherColumns(t *testing.T) {
 func TestOtherFormat(t *testing.T) {
 	for store, key := range map[string]string{"ledger-contributions": "k\x00\x01a", "ledger-balances": "k"} {
 		d := newRouted(t)
-		d.SetRow(store, key, "\x02"+strings.Repeat("\x00", 17))
+		d.SetRow(store, key, "\x03"+strings.Repeat("\x00", 17))
 		err := d.PipeRaw("entries", []byte("k"), []byte(`{"id":"a","amounts":[1]}`))
 		if err == nil || !strings.Contains(err.Error(), "a format that this build does not read") {
 			t.Errorf("%s: Pipe returned %v", store, err)
@@ -297,7 +298,7 @@ func TestStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	posting, ok, err := contributions.Get(ledger.ContributionKey[string]{Ledger: "k", ID: "b"})
-	if s := fmt.Sprint(posting, ok, err); s != "{[-2] 8 a} true <nil>" {
+	if s := fmt.Sprint(posting, ok, err); s != "{[-2] 8 a  } true <nil>" {
 		t.Error(s)
 	}
 	balances, err := topologytest.Store(d.Driver, l.BalanceStore(), 0)
@@ -363,6 +364,9 @@ func TestMistakes(t *testing.T) {
 	post([]string{"Columns is given twice"}, ledger.Columns("a"), ledger.Columns("a"))
 	post([]string{"Key: the codec is nil"}, ledger.Key[string](nil))
 	post([]string{"Key: the codec is not one for string"}, ledger.Key(schemas.Int64()))
+	post([]string{`Scale: there is no column "fee"; there are amount`}, ledger.Scale("fee", 2))
+	post([]string{`Scale("amount") is given twice`}, ledger.Scale("amount", 2), ledger.Scale("amount", 0))
+	post([]string{`Scale("amount", 19): a column has at most 18 places`}, ledger.Scale("amount", 19))
 	post([]string{"OnError(conflict)"}, ledger.OnError(topology.Conflict, topology.Policy{}))
 }
 

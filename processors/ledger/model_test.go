@@ -34,11 +34,46 @@ var deliveries = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) delivery {
 			ID:       id.Draw(t, "id"),
 			Amounts:  []int64{amount.Draw(t, "x"), amount.Draw(t, "y")},
 			Corrects: rapid.OneOf(rapid.Just(""), rapid.Just(""), id).Draw(t, "corrects"),
-		},
+		}.reversing(rapid.OneOf(rapid.Just(""), rapid.Just(""), id).Draw(t, "reverses"), rapid.Bool().Draw(t, "derived")),
 		Fails:   rapid.IntRange(0, 5).Draw(t, "fails") == 0,
 		Restart: rapid.IntRange(0, 9).Draw(t, "restart") == 0,
 	}
 }), 1, 60)
+
+// reversing makes a reversal of the entry, with the amounts that it has or with derived ones.
+func (e Entry) reversing(id string, derived bool) Entry {
+	if id == "" {
+		return e
+	}
+	e.Corrects, e.Reverses = "", id
+	if derived {
+		e.Amounts = nil
+	}
+	return e
+}
+
+// reversed returns the contribution that e reverses, and its amounts with the other sign; ok is false if these leave
+// the range.
+func (m model) reversed(ledgerKey string, e Entry) (original Entry, opposite []int64, ok bool) {
+	original, known := m[ledgerKey][e.Reverses]
+	for _, amount := range original.Amounts {
+		if amount == math.MinInt64 {
+			return original, nil, false
+		}
+		opposite = append(opposite, -amount)
+	}
+	return original, opposite, known
+}
+
+// hasReversal reports whether a contribution was reversed.
+func (m model) hasReversal(ledgerKey, id string) bool {
+	for _, e := range m[ledgerKey] {
+		if e.Reverses == id {
+			return true
+		}
+	}
+	return false
+}
 
 // model is what the ledgers should be: contributions by ledger and id, and nothing that is derived from them.
 type model map[string]map[string]Entry
@@ -48,15 +83,25 @@ func (m model) apply(step delivery) (topic string, balance ledger.Balance) {
 	e := step.Entry
 	first, seen := m[step.Ledger][e.ID]
 	_, known := m[step.Ledger][e.Corrects]
+	_, opposite, reversible := m.reversed(step.Ledger, e)
+	_, reversedKnown := m[step.Ledger][e.Reverses]
 	switch {
-	case e.Corrects == e.ID:
+	case e.Corrects == e.ID, e.Reverses == e.ID:
 		return "dead", balance
-	case seen && first.Corrects == e.Corrects && slices.Equal(first.Amounts, e.Amounts):
+	case seen && first.Corrects == e.Corrects && first.Reverses == e.Reverses &&
+		(slices.Equal(first.Amounts, e.Amounts) || e.Reverses != "" && e.Amounts == nil):
 		return "duplicates", balance
 	case seen:
 		return "conflicts", balance
+	case e.Reverses != "" && reversedKnown && m.hasReversal(step.Ledger, e.Reverses):
+		return "conflicts", balance
+	case e.Reverses != "" && (!reversible || e.Amounts != nil && !slices.Equal(e.Amounts, opposite)):
+		return "dead", balance
 	case e.Corrects != "" && !known, step.Fails:
 		return "dead", balance
+	}
+	if e.Reverses != "" {
+		e.Amounts = opposite
 	}
 	balance = ledger.Balance{Count: int64(len(m[step.Ledger])) + 1, Contribution: e.ID}
 	for column, amount := range e.Amounts {
@@ -172,6 +217,7 @@ func TestModelFindsBrokenLedger(t *testing.T) {
 		},
 		"ignores amounts":     func(c *ledger.Contribution, _ entry) { c.Amounts = []int64{1, 1} },
 		"ignores corrections": func(c *ledger.Contribution, _ entry) { c.Corrects = "" },
+		"ignores reversals":   func(c *ledger.Contribution, _ entry) { c.Reverses = "" },
 		"loses a column":      func(c *ledger.Contribution, _ entry) { c.Amounts[1] = 0 },
 	}
 	for name, distort := range broken {
@@ -181,6 +227,9 @@ func TestModelFindsBrokenLedger(t *testing.T) {
 				func(b *topology.Builder) ledger.Ledger[string, Entry] {
 					post := func(r entry) (ledger.Contribution, error) {
 						c, err := contribution(r)
+						if c.Reverses != "" && c.Amounts == nil {
+							return c, err
+						}
 						c.Amounts = slices.Clone(c.Amounts)
 						distort(&c, r)
 						return c, err

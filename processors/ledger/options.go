@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/onceward/onceward/processors/internal/declare"
 	"github.com/onceward/onceward/schemas"
@@ -17,6 +19,9 @@ type Option func(s *settings) error
 type settings struct {
 	declare.Common
 	columns []string
+	scales  map[string]uint8
+	// eventTime is a func(topology.Record[K, V]) (int64, error), whose type parameters only PostWindowed can check, or nil.
+	eventTime any
 }
 
 func newSettings(opts []Option) *settings {
@@ -25,7 +30,51 @@ func newSettings(opts []Option) *settings {
 	if s.columns == nil {
 		s.columns = []string{"amount"}
 	}
+	for column := range s.scales {
+		if !slices.Contains(s.columns, column) {
+			s.Mistake(fmt.Errorf("Scale: there is no column %q; there are %s", column, strings.Join(s.columns, ", ")))
+		}
+	}
 	return s
+}
+
+// scalesOf returns the scale of each column.
+func (s *settings) scalesOf() []uint8 {
+	scales := make([]uint8, len(s.columns))
+	for i, column := range s.columns {
+		scales[i] = s.scales[column]
+	}
+	return scales
+}
+
+// formats returns what the stored form says of the columns: their names, with the scales that are not 0.
+func (s *settings) formats() []string {
+	formats := slices.Clone(s.columns)
+	for i, scale := range s.scalesOf() {
+		if scale > 0 {
+			formats[i] += "/" + strconv.Itoa(int(scale))
+		}
+	}
+	return formats
+}
+
+// Scale says that the amounts of a column are decimals with that many places behind the point, 0 to [ScaleMax]: a
+// ledger counts them in units of the last place. It lets contributions state their amounts as Decimals. A scale
+// belongs to the stored form, like the name of the column.
+func Scale(column string, places uint8) Option {
+	return func(s *settings) error {
+		if places > ScaleMax {
+			return fmt.Errorf("Scale(%q, %d): a column has at most %d places", column, places, ScaleMax)
+		}
+		if _, given := s.scales[column]; given {
+			return fmt.Errorf("Scale(%q) is given twice", column)
+		}
+		if s.scales == nil {
+			s.scales = map[string]uint8{}
+		}
+		s.scales[column] = places
+		return nil
+	}
 }
 
 // Key gives the codec for keys in the stores. Keys that are strings, []byte, int32 or int64 need none. K must

@@ -4,6 +4,9 @@
 //	accounts := projection.Latest(events, "accounts", version, fold, schemas.JSON[Account]())
 //	accounts.Changes().Into(Accounts)
 //
+// Records can wait for those before them ([ParkGaps]), and the next definition of a projection can be built
+// beside the old one and take its place ([Choose]).
+//
 // # Contract
 //
 // The version of a record is compared with that of the row of its key:
@@ -13,42 +16,109 @@
 //	stale       lower                                     none                Stale             stale
 //	duplicate   equal                                     none                Stale             duplicates
 //	gap         higher than the next one
-//	            with AcceptLatest                         as applied          Changes, Gaps     applied, gaps
 //	            with FailFast (the default)               none                                  (it fails)
+//	            with AcceptLatest                         as applied          Changes, Gaps     applied, gaps
+//	            with ParkGaps                             it waits            Parked            parked
+//	            with RepairGaps                           it waits            Parked, Repairs   parked, repairs
 //	            with Sparse                               it is applied, and no gap
 //
-// The first record of a key is applied whatever its version is, because the topic may begin anywhere. A
-// stale record or a duplicate is an outcome and never an error. A gap under FailFast, a null key and a
-// version that cannot be read fail with class Validation; an error of fold has the class that fold gives it.
-// What fails becomes a dead letter, unless a policy says otherwise ([OnError]), and the row stays as it was.
+// The first record of a key is applied whatever its version is, because the topic may begin anywhere, unless
+// [FirstVersion] says where the versions begin. A stale record or a duplicate is an outcome and never an
+// error. A gap under FailFast, a version below the first one, a null key and a version that cannot be read
+// fail with class Validation; an error of fold has the class that fold gives it. What fails becomes a dead
+// letter, unless a policy says otherwise ([OnError]), and the row stays as it was.
 //
 // FailFast is the default because a fold that adds to what it finds is wrong from the missing version on.
 // All later records of the key then fail as well, until the missing ones arrive and are followed by those
-// that failed, redriven in their order. To park the later ones, or to ask the source for a repair, is not
-// there yet; with AcceptLatest the stream of Gaps is what a request can be made of.
+// that failed, redriven in their order.
 //
 // Two records with one version are taken for the same record: payloads are not compared. An inbox before the
 // projection finds an id that says two things.
+//
+// # Waiting
+//
+// With [ParkGaps] a record before which versions are missing is kept in a store, with its timestamp and
+// headers. Once the missing ones were applied, in whatever order they have come, it is applied behind them:
+// in the turn of the record that closes the gap, in the order of the versions, and in its transaction. Any
+// order of the records of a key, and any number of copies, gives the rows and the changes of the clean
+// sequence, as long as the limits are not reached; without [FirstVersion], what comes before the first record
+// of the key is stale.
+//
+//	what becomes of it   when                                   goes to           counted as
+//	released             the versions before it were applied    Changes           released, applied
+//	accepted             a limit is reached, with AcceptLatest  Changes, Gaps     released, applied, gaps
+//	abandoned            a limit is reached, with FailFast      Abandoned         abandoned
+//	abandoned            its turn came, and fold refused it     Abandoned         abandoned
+//	stale                a higher incarnation has begun         Stale             stale
+//
+// [Limits] bound how many records of a key wait, and how long a key waits without any progress. What was
+// abandoned is nowhere else: something has to use Abandoned. A copy of a record that waits is a duplicate.
+//
+// With [RepairGaps] every range of missing versions is asked for once, when it is first seen, in the same
+// transaction. What the source sends then comes like any other record. After the waiting was given up with
+// FailFast, the next record that comes asks again.
+//
+// A record that is released is not the one at work, and this shows in four places. Its Source and StreamTime
+// are not known to fold, and what is made of it has those of the record that has released it. If fold refuses
+// it with class Conflict, Validation or Poison, or panics, it is abandoned, and its version is missing again;
+// [OnError] has no say. If fold fails with another class, or anything behind the projection fails on the
+// change, the record that has released it fails; where that was no record but the reaching of a limit, the
+// task tries again or stops. And all that one record releases is one unit of work, and goes into one
+// transaction: Limits.Records bounds it.
+//
+// A projection whose ParkGaps is taken away again does not know any more what waits: nothing should, by then.
+//
+// # Replay
+//
+// The same records over an empty store give the same rows. Over a store that is kept, what was applied is stale
+// or a duplicate, and changes nothing; what has failed or was abandoned gets another chance.
 //
 // # Versions
 //
 // A version is a number that the source gives to a change of the aggregate: the aggregate's version, a
 // sequence number, a position in the source's log. It is never a wall clock of this process. Where versions
-// are not dense, such as event times, [Sparse] makes every higher one the next.
+// are not dense, such as event times, [Sparse] makes every higher one the next. Timestamps decide nothing.
 //
-// # Deletes
+// # Deletes and what comes after
 //
 // A record whose value is null (an absent topology.Option, or a nil []byte) deletes, and has a version like
 // any other, which it carries in its headers, say. The row stays, with the version and a mark, so that
 // an older record that comes late cannot raise the dead. A later version makes the aggregate anew: fold is
 // called as for a key without a row. Rows of deleted aggregates are never removed.
 //
+// Where the source begins with the versions anew when it makes an aggregate again, versions alone cannot tell
+// the new life from what comes late of the old one. [Incarnation] reads which life a record belongs to: a
+// number that grows, such as the time of the creation or a generation. Positions are compared by incarnation
+// first. A higher incarnation begins without a state, whether the delete of the one before has come or not;
+// nothing is missing between the two, and with [FirstVersion] its versions begin there too.
+//
 // # Definition
 //
 // What fold computes is the definition of the projection, and [DefinitionVersion] numbers it; every row has
 // the number. Rows that another definition wrote are refused with an error of class Config, which stops the
-// task: the two would mix. A next definition is built beside the old one, under another application id or
-// another name, from the beginning of the topic.
+// task: the two would mix. So a next definition is built beside the old one, and takes its place in steps:
+//
+//  1. Build. The next definition is a projection of its own, with a store of its own, and reads the topic from
+//     the beginning: the topology with [DefinitionVersion] raised under another application id
+//     (topology.Topology.WithApplication), whose changes go to another topic. A projection of another name in
+//     the same topology does where the topology is new, or where fold needs no history.
+//  2. Verify. [Choose] reads the rows of both, passes on those of the active one alone, and keeps the last rows
+//     of each. A command with [Verify] has it compare them: which keys are missing in the next definition, are
+//     behind, or are deleted in one of them alone.
+//  3. Switch. A command with [Switch] compares them again, in its transaction, and refuses if a key is missing,
+//     behind or contrary; who knows better forces it. Otherwise the next definition is the active one from
+//     that record on, and every row in which it differs is passed on at once.
+//  4. Roll back, which is a switch the other way. The old definition goes on beside the new one until it is
+//     taken away, and so it has what has come since. It can be taken away once it is not the active one.
+//
+// What was decided is recorded: each command once, under its id, with the comparison. Whoever keeps the last
+// row of each key from Changes has, at any time, the rows of the active definition; a key that it does not have,
+// after a forced switch, stays as it was. Answers are per partition, so a command is written to each of them,
+// and the answer is looked at for each of them. A command that is refused is sent again under another id.
+//
+// A switch passes on all differences of a partition in one unit of work and in one transaction, and compares
+// all rows before: it is meant for what fits into one. Rows of all definitions are kept in the choice beside
+// those of the projections.
 //
 // # Stored form
 //
@@ -57,9 +127,32 @@
 //	offset  bytes  content
 //	0       1      format, 1
 //	1       2      version of the definition, big-endian
-//	3       1      flags: bit 0 deleted, all others zero
+//	3       1      flags: bit 0 deleted, bit 1 has an incarnation, all others zero
 //	4       8      version applied, two's complement, big-endian
-//	12      rest   the state as its codec writes it; nothing if deleted
+//	12      0, 8   incarnation, likewise; left out if it is 0
+//	        rest   the state as its codec writes it; nothing if deleted
+//
+// Records that wait are in the store <name>-parked. Their key is the encoded record key with each byte 00
+// replaced by 00 FF, then 00 01, then incarnation and version, 8 bytes each with the sign bit flipped, so that
+// they lie in their order. What is known of the waiting of a key is in <name>-queues, under the record's key.
+//
+//	record that waits                                queue
+//	offset  bytes  content                           offset  bytes  content
+//	0       1      format, 1                         0       1      format, 1
+//	1       1      flags: bit 0 null value           1       8      number of records
+//	2       8      timestamp, in milliseconds        9       16     highest position so far, as in the keys
+//	               since the epoch                   25      8      stream time when the row moved last, or the
+//	10      4      number of headers                                first record came
+//	14             headers: 4 bytes length of the    33      8      wall clock when a punctuation saw that
+//	               key, 4 of the value (FFFFFFFF                    first, 0 for not yet
+//	               for null), key, value
+//	        rest   value as its codec writes it;
+//	               nothing if null
+//
+// A choice has <name>-rows, with rows as above whose definition is 0, under the encoded record key, escaped
+// and ended as above, and 2 bytes of definition; <name>-answers, with a byte 1 for the format and an
+// [Answer] in JSON under the id of the command; and <name>-active, with the number of the active definition
+// in 8 bytes under the key "active".
 //
 // # Concurrency
 //

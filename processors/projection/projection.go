@@ -2,25 +2,34 @@ package projection
 
 import (
 	"errors"
+	"fmt"
+	"reflect"
 
+	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/internal/declare"
 	"github.com/onceward/onceward/processors/internal/identity"
 	"github.com/onceward/onceward/schemas"
-	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
-const errGap = schemas.Reason("versions are missing before the one of the record")
+const (
+	errGap   = schemas.Reason("versions are missing before the one of the record")
+	errBelow = schemas.Reason("the version is lower than the first one of an aggregate")
+)
 
 // Projection is a projection in a topology that is being declared. Each of its streams may be used any
 // number of times, or not at all.
 type Projection[K, V, S any] struct {
-	node    *topology.Node[K, V]
-	set     *settings
-	store   topology.StoreOf[K, Row[S]]
-	changes topology.OutletOf[K, Row[S]]
-	stale   topology.OutletOf[K, Skipped[V]]
-	gaps    topology.OutletOf[K, Gap[V]]
+	node      *topology.Node[K, V]
+	set       *settings
+	store     topology.StoreOf[K, Row[S]]
+	changes   topology.OutletOf[K, Row[S]]
+	stale     topology.OutletOf[K, Skipped[V]]
+	gaps      topology.OutletOf[K, Gap[V]]
+	parked    topology.OutletOf[K, Gap[V]]
+	repairs   topology.OutletOf[K, Repair]
+	abandoned topology.OutletOf[K, Abandoned[V]]
+	decisions decision.Outlet
 }
 
 // Latest declares a projection: a node of that name, with a store of that name.
@@ -47,23 +56,38 @@ func Latest[K, V, S any](
 	}
 	keys, err := identity.KeyCodec[K](set.Keys)
 	set.Mistake(err)
+	incarnation, err := typed[func(topology.Record[K, V]) (int64, error)]("Incarnation", set.incarnation)
+	set.Mistake(err)
+	values, err := typed[schemas.Codec[V]]("the codec of the records that wait", set.values)
+	set.Mistake(err)
 	rows, own := storesOf(name, keys, codec, set.definition)
 	var stores []topology.AnyStore
 	if keys != nil && codec != nil { // else it would be one more mistake, about the same thing
 		stores = append(stores, rows)
 	}
+	waiting := waitingStores[K, V]{}
+	if keys != nil && values != nil {
+		waiting = waitingStoresOf(name, keys, values)
+		stores = append(stores, waiting.records, waiting.queues)
+	}
 	node := declare.Node(s, name, &set.Common, stores...)
 	p := Projection[K, V, S]{
-		node:    node,
-		set:     set,
-		store:   own,
-		changes: topology.Outlet[K, Row[S]](node, "changes"),
-		stale:   topology.Outlet[K, Skipped[V]](node, "stale"),
-		gaps:    topology.Outlet[K, Gap[V]](node, "gaps"),
+		node:      node,
+		set:       set,
+		store:     own,
+		changes:   topology.Outlet[K, Row[S]](node, "changes"),
+		stale:     topology.Outlet[K, Skipped[V]](node, "stale"),
+		gaps:      topology.Outlet[K, Gap[V]](node, "gaps"),
+		parked:    topology.Outlet[K, Gap[V]](node, "parked"),
+		repairs:   topology.Outlet[K, Repair](node, "repairs"),
+		abandoned: topology.Outlet[K, Abandoned[V]](node, "abandoned"),
+		decisions: decision.Declare(node),
 	}
+	clauses(node, set)
 	node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
 		h := &handler[K, V, S]{
 			version:           version,
+			incarnation:       incarnation,
 			fold:              fold,
 			settings:          set,
 			rows:              rows.In(t),
@@ -72,124 +96,121 @@ func Latest[K, V, S any](
 			change:            p.changes.In(t),
 			skip:              p.stale.In(t),
 			gap:               p.gaps.In(t),
+			store:             name,
+			log:               p.decisions.In(t),
 			appliedCounter:    t.Counter("applied"),
 			staleCounter:      t.Counter("stale"),
 			duplicatesCounter: t.Counter("duplicates"),
 			gapsCounter:       t.Counter("gaps"),
+		}
+		if set.limits != nil {
+			if err := p.setUpParking(t, h, waiting); err != nil {
+				return nil, err
+			}
 		}
 		return h.handle, nil
 	})
 	return p
 }
 
+// typed returns what an option was given, which must be a T; the zero T if it was not used.
+func typed[T any](option string, given any) (T, error) {
+	var none T
+	if given == nil {
+		return none, nil
+	}
+	if t, ok := given.(T); ok {
+		return t, nil
+	}
+	return none, fmt.Errorf("%s is a %T, which is not for the types of the stream; it takes a %s",
+		option, given, reflect.TypeFor[T]())
+}
+
+// setUpParking gives h what it needs to keep records that wait.
+func (p Projection[K, V, S]) setUpParking(
+	t *topology.Setup, h *handler[K, V, S], stores waitingStores[K, V],
+) error {
+	switch {
+	case !p.abandoned.Connected():
+		return errors.New("the projection keeps records that wait, and nothing uses Abandoned, which is where " +
+			"they go when it gives up")
+	case p.set.repairs && !p.repairs.Connected():
+		return errors.New("the projection has RepairGaps, and nothing uses Repairs")
+	}
+	h.parking = &parking[K, V]{
+		limits:           *p.set.limits,
+		repairs:          p.set.repairs,
+		records:          stores.records.In(t),
+		queues:           stores.queues.In(t),
+		park:             p.parked.In(t),
+		repair:           p.repairs.In(t),
+		abandon:          p.abandoned.In(t),
+		parkedCounter:    t.Counter("parked"),
+		releasedCounter:  t.Counter("released"),
+		repairsCounter:   t.Counter("repairs"),
+		abandonedCounter: t.Counter("abandoned"),
+	}
+	h.schedule(t)
+	return nil
+}
+
 // Changes returns the stream of the rows that were written, one for each record that was applied.
 func (p Projection[K, V, S]) Changes() topology.Stream[K, Row[S]] { return p.changes.Stream() }
 
 // Stale returns the stream of the records that had no effect because the row has their version or a higher
-// one.
+// one, or a record with their version waits.
 func (p Projection[K, V, S]) Stale() topology.Stream[K, Skipped[V]] { return p.stale.Stream() }
 
 // Gaps returns the stream of the records that were applied although versions before theirs are missing. It
-// takes [OnGap] with AcceptLatest: a use of it where no record can ever come is a mistake that Build reports.
+// takes AcceptLatest, in [OnGap] or in [Limits]: a use of it where no record can ever come is a mistake that
+// Build reports.
 func (p Projection[K, V, S]) Gaps() topology.Stream[K, Gap[V]] {
 	switch {
 	case p.set.sparse:
 		p.node.Mistake(errors.New("Gaps is used, but with Sparse there are no gaps"))
-	case p.set.onGap != AcceptLatest:
+	case p.set.limits != nil && p.set.limits.Then != AcceptLatest:
+		p.node.Mistake(errors.New("Gaps is used, but no gap is accepted; Limits.Then does it with AcceptLatest"))
+	case p.set.limits == nil && p.set.onGap != AcceptLatest:
 		p.node.Mistake(errors.New("Gaps is used, but a record that reveals a gap fails; OnGap(AcceptLatest) " +
 			"applies it"))
 	}
 	return p.gaps.Stream()
 }
 
+// Parked returns the stream of the records that have begun to wait. It takes [ParkGaps] or [RepairGaps], as
+// Abandoned does.
+func (p Projection[K, V, S]) Parked() topology.Stream[K, Gap[V]] {
+	p.needParking("Parked")
+	return p.parked.Stream()
+}
+
+// Abandoned returns the stream of the records that have waited in vain. They are in none of the rows, and are
+// kept nowhere else.
+func (p Projection[K, V, S]) Abandoned() topology.Stream[K, Abandoned[V]] {
+	p.needParking("Abandoned")
+	return p.abandoned.Stream()
+}
+
+// Repairs returns the stream of the requests for missing versions, one for each range of them when it is
+// first seen. It takes [RepairGaps].
+func (p Projection[K, V, S]) Repairs() topology.Stream[K, Repair] {
+	if !p.set.repairs {
+		p.node.Mistake(errors.New("Repairs is used, but nothing is asked for; RepairGaps does it"))
+	}
+	return p.repairs.Stream()
+}
+
+// Decisions returns the stream of what was decided about each record, for those who keep evidence: that it was
+// applied, was stale or a duplicate, waits, or is abandoned. Whether anything uses it changes nothing else.
+func (p Projection[K, V, S]) Decisions() topology.Stream[[]byte, decision.Decision] {
+	return p.decisions.Stream()
+}
+
+func (p Projection[K, V, S]) needParking(stream string) {
+	if p.set.limits == nil {
+		p.node.Mistake(fmt.Errorf("%s is used, but no record waits; ParkGaps lets them", stream))
+	}
+}
+
 // Store returns the store of the projection, for queries and tests. It refuses rows of other definitions.
 func (p Projection[K, V, S]) Store() topology.StoreOf[K, Row[S]] { return p.store }
-
-// storesOf returns the store as the projection itself opens it, and as everybody else does.
-func storesOf[K, S any](
-	name string, keys schemas.Codec[K], state schemas.Codec[S], definition uint16,
-) (topology.StoreOf[K, stored[S]], topology.StoreOf[K, Row[S]]) {
-	if state == nil {
-		return topology.Store[K, stored[S]](name, keys, nil), topology.Store[K, Row[S]](name, keys, nil)
-	}
-	rows := rowCodec[S]{state: state, definition: definition}
-	return topology.Store(name, keys, schemas.Codec[stored[S]](rows)),
-		topology.Store(name, keys, schemas.Codec[Row[S]](ownRowCodec[S]{rows}))
-}
-
-// handler is the projection of one task.
-type handler[K, V, S any] struct {
-	version   func(r topology.Record[K, V]) (int64, error)
-	fold      func(old S, has bool, r topology.Record[K, V]) (S, error)
-	settings  *settings
-	rows      state.KeyValue[K, stored[S]]
-	nullKey   func(K) bool
-	nullValue func(V) bool
-
-	change topology.Emit[K, Row[S]]
-	skip   topology.Emit[K, Skipped[V]]
-	gap    topology.Emit[K, Gap[V]]
-
-	appliedCounter, staleCounter, duplicatesCounter, gapsCounter *topology.Counter
-}
-
-func (h *handler[K, V, S]) handle(c *topology.Context, r topology.Record[K, V]) error {
-	if h.nullKey(r.Key) {
-		return identity.NullKey()
-	}
-	version, err := h.version(r)
-	if err != nil {
-		return identity.Refused(err)
-	}
-	old, has, err := h.rows.Get(r.Key)
-	switch {
-	case err != nil:
-		return err
-	case has && old.definition != h.settings.definition:
-		reason := otherDefinition(old.definition, h.settings.definition)
-		return topology.Fail(topology.Config, schemas.Reason(reason))
-	case has && version <= old.row.Version:
-		return h.skipped(c, r, version, old.row.Version)
-	}
-	expected := version
-	if has && !h.settings.sparse {
-		expected = old.row.Version + 1 // it does not overflow: there is a higher version
-	}
-	if version != expected && h.settings.onGap == FailFast {
-		return topology.Fail(topology.Validation, errGap)
-	}
-	return h.apply(c, r, old.row, has, Row[S]{Version: version}, expected)
-}
-
-func (h *handler[K, V, S]) apply(
-	c *topology.Context, r topology.Record[K, V], old Row[S], has bool, row Row[S], expected int64,
-) error {
-	var err error
-	if row.Deleted = h.nullValue(r.Value); !row.Deleted {
-		if row.Value, err = h.fold(old.Value, has && !old.Deleted, r); err != nil {
-			return err
-		}
-	}
-	if err := h.rows.Put(r.Key, stored[S]{row: row, definition: h.settings.definition}); err != nil {
-		return err
-	}
-	h.appliedCounter.Inc()
-	if err := h.change(c, topology.WithValue(r, row)); err != nil || row.Version == expected {
-		return err
-	}
-	h.gapsCounter.Inc()
-	return h.gap(c, topology.WithValue(r, Gap[V]{Expected: expected, Actual: row.Version, Value: r.Value}))
-}
-
-func (h *handler[K, V, S]) skipped(
-	c *topology.Context, r topology.Record[K, V], version, applied int64,
-) error {
-	outcome, counter := Stale, h.staleCounter
-	if version == applied {
-		outcome, counter = Duplicate, h.duplicatesCounter
-	}
-	counter.Inc()
-	return h.skip(c, topology.WithValue(r, Skipped[V]{
-		Outcome: outcome, Version: version, Applied: applied, Value: r.Value,
-	}))
-}

@@ -17,7 +17,7 @@ import (
 
 const errGap = "versions are missing before the one of the record"
 
-func TestOutcomes(t *testing.T) {
+func TestD2Outcomes(t *testing.T) {
 	d := newRouted(t, false)
 	send(d, "3:a", "4:b")
 	d.Want("changes", `{"version":3,"value":["a"]}`, `{"version":4,"value":["a","b"]}`)
@@ -30,7 +30,7 @@ func TestOutcomes(t *testing.T) {
 	d.WantCounts("texts.applied=2 texts.duplicates=1 texts.stale=2")
 }
 
-func TestFailFast(t *testing.T) {
+func TestD3FailFast(t *testing.T) {
 	for name, opts := range map[string][]projection.Option{
 		"default": nil, "chosen": {projection.OnGap(projection.FailFast)},
 	} {
@@ -52,7 +52,7 @@ func TestFailFast(t *testing.T) {
 	}
 }
 
-func TestAcceptLatest(t *testing.T) {
+func TestD3AcceptLatest(t *testing.T) {
 	d := newRouted(t, true, projection.OnGap(projection.AcceptLatest))
 	send(d, "1:a", "4:d", "5:e", "2:b")
 	d.Want("changes", `{"version":1,"value":["a"]}`, `{"version":4,"value":["a","d"]}`,
@@ -79,8 +79,8 @@ func TestExtremeVersions(t *testing.T) {
 	d.WantCounts("texts.applied=2 texts.duplicates=1 texts.gaps=1 texts.stale=1")
 }
 
-// TestDelete: a delete is a version, which keeps older ones away; a later one makes the aggregate anew.
-func TestDelete(t *testing.T) {
+// TestD6Delete: a delete is a version, which keeps older ones away; a later one makes the aggregate anew.
+func TestD6Delete(t *testing.T) {
 	d := newRouted(t, false)
 	send(d, "1:a", "2:-")
 	d.Want("changes", `{"version":1,"value":["a"]}`, `{"version":2,"deleted":true,"value":null}`)
@@ -97,8 +97,8 @@ func TestDelete(t *testing.T) {
 	d.WantCounts("texts.applied=4 texts.dead-letter-validation=1 texts.duplicates=2 texts.stale=1")
 }
 
-// TestDeleteFirst: the delete of an aggregate that nobody has seen is remembered as well.
-func TestDeleteFirst(t *testing.T) {
+// TestD6DeleteFirst: the delete of an aggregate that nobody has seen is remembered as well.
+func TestD6DeleteFirst(t *testing.T) {
 	d := newRouted(t, false)
 	send(d, "2:-", "1:a")
 	d.Want("changes", `{"version":2,"deleted":true,"value":null}`)
@@ -205,20 +205,20 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, ok, err := store.Get("k")
-	if fmt.Sprint(got, ok, err) != "{72623859790382856 false [a]} true <nil>" {
+	if fmt.Sprint(got, ok, err) != "{72623859790382856 0 false [a]} true <nil>" {
 		t.Error(got, ok, err)
 	}
 	send(d, strconv.Itoa(0x0102030405060709)+":-")
 	check("01" + "0203" + "01" + "0102030405060709")
 	got, ok, err = store.Get("k")
-	if fmt.Sprint(got, ok, err) != "{72623859790382857 true []} true <nil>" {
+	if fmt.Sprint(got, ok, err) != "{72623859790382857 0 true []} true <nil>" {
 		t.Error(got, ok, err)
 	}
 }
 
-// TestOtherDefinition: rows of another definition are refused by the projection and by its store, and the
+// TestD5OtherDefinition: rows of another definition are refused by the projection and by its store, and the
 // task stops instead of mixing them.
-func TestOtherDefinition(t *testing.T) {
+func TestD5OtherDefinition(t *testing.T) {
 	var p texts
 	definition := projection.DefinitionVersion(2)
 	d := processortest.New(t, func(b *topology.Builder) { p = routed(b, false, definition) })
@@ -281,12 +281,12 @@ func TestMistakes(t *testing.T) {
 		return processortest.Above()
 	}, `name of the node: "te xts"`, `name of a store: "te xts"`)
 	processortest.WantMistakes(t, func(b *topology.Builder) int {
-		opts := []projection.Option{projection.Sparse(), projection.OnGap(projection.AcceptLatest),
+		opts := []projection.Option{projection.Sparse(),
 			projection.DefinitionVersion(0), projection.OnGap(7), projection.Key[string](nil)}
 		projection.Latest(from(b), "texts", version, appendText, listCodec, opts...)
 		return processortest.Above()
 	}, "DefinitionVersion(0)", "OnGap: gap-policy(7) is no policy", "Key: the codec is nil",
-		"Sparse and OnGap contradict each other")
+		"Sparse contradicts FirstVersion and what chooses a reaction to gaps")
 	processortest.WantMistakes(t, func(b *topology.Builder) int {
 		projection.Latest(from(b), "texts", version, appendText, listCodec, projection.Key(schemas.Int64()))
 		return processortest.Above()

@@ -11,10 +11,14 @@ import (
 type Row[S any] struct {
 	// Version is the one that was applied last.
 	Version int64 `json:"version"`
+	// Incarnation is that of the record that was applied last; see [Incarnation], without which it is 0.
+	Incarnation int64 `json:"incarnation,omitzero"`
 	// Deleted says that the aggregate was deleted by that version. Value is the zero S then, and is not stored.
 	Deleted bool `json:"deleted,omitzero"`
 	Value   S    `json:"value"`
 }
+
+func (r Row[S]) position() position { return position{Incarnation: r.Incarnation, Version: r.Version} }
 
 // stored is a row with the definition that wrote it. Of another definition's row nothing else is known.
 type stored[S any] struct {
@@ -30,9 +34,11 @@ func otherDefinition(wrote, reads uint16) string {
 
 // The stored form is described in the package documentation.
 const (
-	rowFormat      = 1
-	rowHeaderBytes = 12
-	rowDeleted     = 1 << 0
+	rowFormat           = 1
+	rowHeaderBytes      = 12
+	rowIncarnationBytes = 8
+	rowDeleted          = 1 << 0
+	rowIncarnation      = 1 << 1 // there is one, and it is not 0
 )
 
 // rowCodec writes rows of one definition. It reads the header of others too, because the handler has more to
@@ -53,12 +59,18 @@ func (c rowCodec[S]) Append(dst []byte, s stored[S]) ([]byte, error) {
 	}
 	var flags byte
 	if s.row.Deleted {
-		flags = rowDeleted
+		flags |= rowDeleted
+	}
+	if s.row.Incarnation != 0 {
+		flags |= rowIncarnation
 	}
 	b := append(dst, rowFormat)
 	b = binary.BigEndian.AppendUint16(b, c.definition)
 	b = append(b, flags)
 	b = binary.BigEndian.AppendUint64(b, uint64(s.row.Version))
+	if s.row.Incarnation != 0 {
+		b = binary.BigEndian.AppendUint64(b, uint64(s.row.Incarnation))
+	}
 	if s.row.Deleted {
 		return b, nil
 	}
@@ -81,20 +93,31 @@ func (c rowCodec[S]) Decode(b []byte) (stored[S], error) {
 		return s, nil
 	}
 	s.row.Version = int64(binary.BigEndian.Uint64(b[4:rowHeaderBytes]))
-	switch flags, rest := b[3], b[rowHeaderBytes:]; {
-	case flags&^rowDeleted != 0:
+	flags, rest := b[3], b[rowHeaderBytes:]
+	if flags&^(rowDeleted|rowIncarnation) != 0 {
 		return stored[S]{}, c.fail(schemas.OpDecode, 3, "unknown flags")
-	case flags&rowDeleted == 0:
-		value, err := c.state.Decode(rest)
-		if err != nil {
-			return stored[S]{}, c.fail(schemas.OpDecode, rowHeaderBytes, "the state: "+schemas.ReasonOf(err))
-		}
-		s.row.Value = value
-	case len(rest) > 0:
-		return stored[S]{}, c.fail(schemas.OpDecode, rowHeaderBytes, "a deleted row has a state")
-	default:
-		s.row.Deleted = true
 	}
+	if flags&rowIncarnation != 0 {
+		if len(rest) < rowIncarnationBytes {
+			return stored[S]{}, c.fail(schemas.OpDecode, len(b), "the row is shorter than its header")
+		}
+		s.row.Incarnation = int64(binary.BigEndian.Uint64(rest))
+		if rest = rest[rowIncarnationBytes:]; s.row.Incarnation == 0 {
+			return stored[S]{}, c.fail(schemas.OpDecode, rowHeaderBytes, "the incarnation is 0, which is not stored")
+		}
+	}
+	if flags&rowDeleted != 0 {
+		if len(rest) > 0 {
+			return stored[S]{}, c.fail(schemas.OpDecode, len(b)-len(rest), "a deleted row has a state")
+		}
+		s.row.Deleted = true
+		return s, nil
+	}
+	value, err := c.state.Decode(rest)
+	if err != nil {
+		return stored[S]{}, c.fail(schemas.OpDecode, len(b)-len(rest), "the state: "+schemas.ReasonOf(err))
+	}
+	s.row.Value = value
 	return s, nil
 }
 

@@ -21,10 +21,12 @@ type Driver struct {
 	now     time.Time
 	elapsed time.Duration
 	topics  map[string]*topic
-	// tasks are sorted by subtopology and partition. Those in ready may have records before them.
-	tasks  []*task
-	ready  ready
-	counts map[outcome]int64
+	// tasks are sorted by subtopology and partition. Those in ready may have records before them; delayed are those that read
+	// delayed retry topics, and have more whenever the clock moves.
+	tasks   []*task
+	ready   ready
+	delayed []*task
+	counts  map[outcome]int64
 }
 
 type outcome struct{ node, name string }
@@ -39,6 +41,7 @@ type settings struct {
 	compacted       map[string]bool
 	start           time.Time
 	ownClock        bool
+	mode            topology.Mode
 }
 
 // Partitions sets the number of partitions of all topics that are not internal. The default is 1.
@@ -61,6 +64,9 @@ func Compacted(topic string) Option { return func(s *settings) { s.compacted[top
 // starts on 2000-01-01, 00:00 UTC, and a record with a later timestamp moves it on, so that no record is
 // ahead of it; schedules of the wall clock do not take that for time that has passed.
 func Clock(t time.Time) Option { return func(s *settings) { s.start, s.ownClock = t, true } }
+
+// Mode runs the topology in a mode other than topology.Live.
+func Mode(m topology.Mode) Option { return func(s *settings) { s.mode = m } }
 
 // New returns a driver with empty topics and stores.
 func New(t *topology.Topology, opts ...Option) (*Driver, error) {
@@ -128,13 +134,17 @@ func (d *Driver) addTasks(sub topology.Subtopology) error {
 		}
 		for _, source := range sub.Sources {
 			in := &d.topics[source.Topic].partitions[p]
-			in.reader = tk
+			in.reader, in.delay = tk, source.Delay
 			tk.inputs = append(tk.inputs, in)
+			tk.delayed = tk.delayed || in.delay > 0
 		}
 		if err := tk.open(); err != nil {
 			return err
 		}
 		d.tasks = append(d.tasks, tk)
+		if tk.delayed {
+			d.delayed = append(d.delayed, tk)
+		}
 	}
 	return nil
 }
@@ -159,8 +169,8 @@ func (d *Driver) Restart() error {
 func (d *Driver) Now() time.Time { return d.now }
 
 // Advance moves the clock on, and runs every punctuation by the wall clock at the time at which it becomes due,
-// with all that follows from it, as a runtime does that never stalls. What retries have made due since the last
-// time runs as well. The error is that of [Pipe].
+// with all that follows from it, as a runtime does that never stalls; so it does with records that were parked or delayed. What
+// retries have made due since the last time runs as well. The error is that of [Pipe].
 func (d *Driver) Advance(by time.Duration) error {
 	end := d.elapsed + by
 	for {
@@ -170,6 +180,7 @@ func (d *Driver) Advance(by time.Duration) error {
 		}
 		d.pass(max(at-d.elapsed, 0))
 		tk.punctuate()
+		tk.release()
 		if err := d.work(); err != nil {
 			return err
 		}
@@ -184,12 +195,23 @@ func (d *Driver) Advance(by time.Duration) error {
 func (d *Driver) pass(by time.Duration) {
 	d.now = d.now.Add(by)
 	d.elapsed += by
+	d.wake()
+}
+
+// wake has the tasks looked at whose delayed records may be due by now.
+func (d *Driver) wake() {
+	for _, tk := range d.delayed {
+		d.ready.add(tk.index)
+	}
 }
 
 // nextDue returns the running task whose next punctuation is due first, and when, in the measure of elapsed.
 func (d *Driver) nextDue() (first *task, at time.Duration) {
 	for _, tk := range d.tasks {
 		if next, ok := tk.nextDue(); ok && tk.stopped == nil && (first == nil || next < at) {
+			first, at = tk, next
+		}
+		if next, ok := tk.nextAgain(); ok && tk.stopped == nil && (first == nil || next < at) {
 			first, at = tk, next
 		}
 	}
@@ -257,6 +279,7 @@ func (d *Driver) run() error {
 // work does the work of run. It goes through the tasks in their order, each until it has nothing before it,
 // and again for as long as one of them has.
 func (d *Driver) work() error {
+	d.wake()
 	steps := 0
 	for first := d.ready.from(0); first >= 0; first = d.ready.from(0) {
 		for i := first; i >= 0; i = d.ready.from(i + 1) {

@@ -21,6 +21,8 @@ type task struct {
 	// inputs are sorted by topic.
 	inputs     []*partition
 	streamTime int64
+	// delayed says that one of the inputs is a delayed retry topic.
+	delayed bool
 	// uncommitted counts the units of work since the last commit, rounds the commits.
 	uncommitted int
 	rounds      int64
@@ -46,6 +48,7 @@ func (t *task) open() error {
 		MaxMessageBytes: func(name string) int32 { return d.settings.maxMessageBytes[name] },
 		Compacted:       func(name string) bool { return d.settings.compacted[name] },
 		Now:             d.Now,
+		Mode:            d.settings.mode,
 	})
 	if err != nil {
 		return err
@@ -100,8 +103,11 @@ func (t *task) pending() bool {
 func (t *task) next() *partition {
 	var oldest *partition
 	for _, in := range t.inputs {
-		if in.empty() {
+		if in.empty() || t.driver.now.Before(in.dueAt()) {
 			continue
+		}
+		if in.delay > 0 {
+			return in
 		}
 		if oldest == nil || t.turn(in) < t.turn(oldest) {
 			oldest = in
@@ -171,6 +177,36 @@ func (t *task) committed() bool {
 func (t *task) nextDue() (at time.Duration, ok bool) {
 	next, ok := t.graph.NextDue()
 	return t.openedAt + next.Sub(t.opened), ok
+}
+
+// nextAgain returns when the next record that was parked or delayed is due, in the measure of the driver's elapsed.
+func (t *task) nextAgain() (at time.Duration, ok bool) {
+	next, ok := t.graph.NextRelease()
+	for _, in := range t.inputs {
+		if in.delay > 0 && !in.empty() && (!ok || in.dueAt().Before(next)) {
+			next, ok = in.dueAt(), true
+		}
+	}
+	return t.driver.elapsed + max(next.Sub(t.driver.now), 0), ok
+}
+
+// release runs the parked records that are due.
+func (t *task) release() {
+	for t.stopped == nil {
+		p, ok := t.graph.DueRelease()
+		if !ok {
+			return
+		}
+		p.StreamTime = t.streamTime
+		v := t.act(func(int, time.Time) topology.Verdict { return t.graph.Punctuate(p) })
+		if t.undone = v.Action == topology.Stop; t.undone {
+			return
+		}
+		if v.Action == topology.Accept && v.Released != "" {
+			t.streamTime = max(t.streamTime, v.EventTime)
+		}
+		t.committed()
+	}
 }
 
 // punctuate runs the punctuation that is due, if one is.

@@ -1,6 +1,10 @@
 package topologytest
 
-import "github.com/onceward/onceward/topology"
+import (
+	"time"
+
+	"github.com/onceward/onceward/topology"
+)
 
 // Raw is a record as it stands in a topic: its partition, timestamp, key, value and headers, not decoded.
 type Raw = topology.Output
@@ -42,6 +46,8 @@ type partition struct {
 	number int32
 	// reader is the task that reads it. Where there is none, nothing is queued.
 	reader *task
+	// delay is how long records wait after their timestamps, 0 for all but delayed retry topics.
+	delay time.Duration
 	// queue[head:] is what the task has not read.
 	queue []Raw
 	head  int
@@ -70,4 +76,12 @@ func (p *partition) advance() {
 	if p.empty() {
 		p.queue, p.head = p.queue[:0], 0
 	}
+}
+
+// dueAt is when the first record may be read, the zero time if it need not wait.
+func (p *partition) dueAt() time.Time {
+	if p.delay == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(p.first().Timestamp).Add(p.delay)
 }

@@ -147,9 +147,11 @@ func (c *Client) Progress(ctx context.Context, application, topic string) (commi
 
 // Record is a committed record as it is stored.
 type Record struct {
-	Partition  int32
-	Offset     int64
-	Timestamp  time.Time
+	Partition int32
+	Offset    int64
+	Timestamp time.Time
+	// Appended says that Timestamp is when the broker has written the record, and not what the producer has set.
+	Appended   bool
 	Key, Value []byte
 	// Headers are in their order; a name can occur more than once.
 	Headers []Header
@@ -259,9 +261,16 @@ func (out *Contents) add(parts map[int32][]Record, r *kgo.Record) {
 		}
 		return
 	}
-	rec := Record{Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}
+	parts[r.Partition] = append(parts[r.Partition], recordOf(r))
+}
+
+func recordOf(r *kgo.Record) Record {
+	rec := Record{
+		Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp, Appended: r.Attrs.TimestampType() == 1,
+		Key: r.Key, Value: r.Value,
+	}
 	for _, h := range r.Headers {
 		rec.Headers = append(rec.Headers, Header{h.Key, h.Value})
 	}
-	parts[r.Partition] = append(parts[r.Partition], rec)
+	return rec
 }

@@ -169,6 +169,12 @@ func (v Value) IsEmptyMapping() bool {
 	return ok && len(n.Values) == 0
 }
 
+// IsEmptyList reports whether the value is a list without elements.
+func (v Value) IsEmptyList() bool {
+	n, ok := v.node.(*ast.SequenceNode)
+	return ok && len(n.Values) == 0
+}
+
 // In returns the place of a character of the text: its line, from 1, and its column, from 0, within the
 // text. Where the writing of the text hides the place, it is that of the text as a whole.
 func (v Value) In(line, column int) Position {

@@ -36,6 +36,15 @@ func (c *Common) OnError(class topology.Class, policy topology.Policy) error {
 	return nil
 }
 
+// Reactions returns the reactions as options of an operator that belongs to the processor.
+func (c *Common) Reactions() []topology.NodeOption {
+	opts := make([]topology.NodeOption, len(c.reactions))
+	for i, r := range c.reactions {
+		opts[i] = topology.OnError(r.class, r.policy)
+	}
+	return opts
+}
+
 // Mistake notes what is wrong with the declaration; nil is nothing.
 func (c *Common) Mistake(err error) {
 	if err != nil {

@@ -16,10 +16,10 @@ const Unknown int64 = -1
 
 // Snapshot is what the gauges show.
 type Snapshot struct {
-	Now                   time.Time
-	Application, Instance string
-	Tasks                 []Task
-	Workers               []WorkerGauges
+	Now                         time.Time
+	Application, Instance, Mode string
+	Tasks                       []Task
+	Workers                     []WorkerGauges
 	// Paused counts the input partitions that are not fetched, by reason.
 	Paused map[string]int
 	// Cache is nil while there is none.
@@ -98,7 +98,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	infoDesc   = desc("info", "The process; always 1.", "application", "instance")
+	infoDesc   = desc("info", "The process; always 1.", "application", "instance", "mode")
 	tasksDesc  = desc("tasks", "Tasks of the process by state.", "state")
 	pausedDesc = desc("partitions_paused", "Input partitions that are not fetched, by reason.", "reason")
 
@@ -165,7 +165,7 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	s := c.snapshot()
 	out := sink{ch}
-	out.gauge(infoDesc, 1, s.Application, s.Instance)
+	out.gauge(infoDesc, 1, s.Application, s.Instance, s.Mode)
 	states := map[string]int{}
 	for _, t := range s.Tasks {
 		states[t.State]++

@@ -38,7 +38,7 @@
 //
 // # Gauges
 //
-//	onceward_info{application,instance}                  1
+//	onceward_info{application,instance,mode}             1; the mode is LIVE, REPLAY, BACKFILL or REPAIR
 //	onceward_tasks{state}                                tasks that are restoring, running, stopped
 //	onceward_partitions_paused{reason}                   input partitions not fetched: queue_full, restoring, retrying, stopped
 //	onceward_input_partitions_unassigned{topic}          partitions of an input that the state was not made for
@@ -87,15 +87,16 @@
 //
 // # What to look at
 //
-// A spike of the outcome duplicates is a signal; one conflict is an alert. Lag to the high watermark tells how far behind the process
-// is; the pending age tells whether what it has fetched gets through.
+// A spike of the outcome duplicates is a signal; one conflict is an alert: it is counted as conflicts where something takes conflicts, and
+// as dead-letter-conflict where nothing does. Lag to the high watermark tells how far behind the process is; the pending age tells whether
+// what it has fetched gets through.
 // A budget that is too small shows as onceward_databases_held above 0 and onceward_state_wait_seconds_total that grows.
 //
 // # Left out
 //
-// Counters of requirements without a source yet are missing and not faked: claims and expired claims, effect failures and unknown
-// outcomes of effects (there is no effect processor), the lag of effects, and the replay mode (there is one mode). The Kafka clients'
-// own metrics (connections, bytes per broker) are not taken over.
+// What processors count (duplicates, conflicts, stale, gaps, claims, expired claims, failed and unknown effects) are outcomes of their
+// nodes, under the names that their packages give; there is no second counter for them. How many effects wait, and for how long, is in no
+// gauge; they are in the store <name>-due. The Kafka clients' own metrics (connections, bytes per broker) are not taken over.
 //
 // # Concurrency
 //

@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/metrics"
+	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
@@ -87,6 +88,8 @@ func RequestOf(id topology.TaskID, sub topology.Subtopology, starts *broker.Star
 type Result struct {
 	Positions state.Positions
 	Metadata  string
+	// Retry is what the commit says of a record that was tried before.
+	Retry task.BlobRetry
 	// Database is open and at Positions; nil for a task without stores.
 	Database state.Database
 }
@@ -234,7 +237,7 @@ func (r *Restorer) restore(ctx context.Context, req Request, p *Progress) (resul
 	}
 	if !found.HasState {
 		plan, err := Judge(found)
-		return Result{Positions: plan.Positions, Metadata: metadata}, err
+		return Result{Positions: plan.Positions, Metadata: metadata, Retry: found.retry()}, err
 	}
 	defer o.count(&err)()
 	plan, err := o.open(ctx, found)
@@ -244,7 +247,15 @@ func (r *Restorer) restore(ctx context.Context, req Request, p *Progress) (resul
 	if err != nil {
 		return Result{}, o.abandon(err)
 	}
-	return Result{Positions: plan.Positions, Metadata: metadata, Database: o.db}, nil
+	return Result{Positions: plan.Positions, Metadata: metadata, Retry: found.retry(), Database: o.db}, nil
+}
+
+// retry is what the last commit says of a record that was tried before.
+func (f *Found) retry() task.BlobRetry {
+	if f.Blob == nil {
+		return task.BlobRetry{}
+	}
+	return f.Blob.Retry
 }
 
 // abandon closes the database after an error. A damaged one is removed: damage that only shows in the middle of the work would stop

@@ -36,7 +36,24 @@ type Blob struct {
 	Changelogs  []BlobChangelog
 	// Topics is TopicsHash of the changelogs.
 	Topics uint64
+	// Retry is the record that has failed and is to be tried again, if there is one.
+	Retry BlobRetry
 }
+
+// BlobRetry says how often a record was tried, so that a restart, or a move to another instance, does not begin to count
+// anew. The record is the next one of its input: what it counts is of no use for any other. Attempts is 0 where there is
+// none.
+type BlobRetry struct {
+	Topic    uint32 // HashName of the topic
+	Offset   int64
+	Attempts int
+	// FirstFailure is in milliseconds since the epoch.
+	FirstFailure int64
+}
+
+// tagRetry is the field of a BlobRetry: the 4-byte hash, offset and attempts as uvarints, the first failure as a varint.
+// A build that does not know it counts anew.
+const tagRetry = 1
 
 // BlobInput is the committed position of one input.
 type BlobInput struct {
@@ -216,7 +233,19 @@ func (b Blob) Encode() string {
 		out = binary.AppendUvarint(out, uint64(c.StreamTime))
 	}
 	out = binary.BigEndian.AppendUint64(out, b.Topics)
-	return frame(kindBlob, appendNext(out))
+	return frame(kindBlob, appendNext(b.Retry.appendTo(out)))
+}
+
+func (r BlobRetry) appendTo(dst []byte) []byte {
+	if r.Attempts == 0 {
+		return dst
+	}
+	field := binary.BigEndian.AppendUint32(nil, r.Topic)
+	field = binary.AppendUvarint(field, uint64(r.Offset))
+	field = binary.AppendUvarint(field, uint64(r.Attempts))
+	field = binary.AppendVarint(field, r.FirstFailure)
+	dst = binary.AppendUvarint(dst, tagRetry)
+	return append(binary.AppendUvarint(dst, uint64(len(field))), field...)
 }
 
 func appendRound(dst []byte, r state.RoundID) []byte {
@@ -248,7 +277,7 @@ func ParseBlob(metadata string) (Blob, error) {
 		b.Changelogs = append(b.Changelogs, BlobChangelog{r.uint32(), r.offset(), r.offset()})
 	}
 	b.Topics = r.uint64()
-	r.skipFields()
+	r.fields(&b)
 	if r.bad {
 		return Blob{}, errBlob
 	}
@@ -271,13 +300,20 @@ func (r *blobReader) take(n int) []byte {
 	return out
 }
 
-// skipFields passes over the fields of newer minor versions.
-func (r *blobReader) skipFields() {
+// fields reads those that came with minor versions, and passes over those of newer ones.
+func (r *blobReader) fields(b *Blob) {
 	for !r.bad && len(r.rest) > 0 {
 		tag, n := r.uvarint(), r.uvarint()
 		if r.bad || tag == 0 || n > uint64(len(r.rest)) {
 			r.bad = true
 			return
+		}
+		if tag == tagRetry {
+			field := blobReader{rest: r.rest[:n]}
+			b.Retry = BlobRetry{
+				Topic: field.uint32(), Offset: field.offset(), Attempts: int(field.uvarint()), FirstFailure: field.varint(),
+			}
+			r.bad = field.bad || len(field.rest) > 0 || b.Retry.Attempts < 1
 		}
 		r.rest = r.rest[n:]
 	}

@@ -35,6 +35,12 @@ func TestBlobRoundTrip(t *testing.T) {
 			})
 		}
 		want := NewBlob([8]byte{1, 2, 3}, p)
+		if rapid.Bool().Draw(t, "retry") {
+			want.Retry = BlobRetry{
+				Topic: rapid.Uint32().Draw(t, "retried"), Offset: rapid.Int64Range(0, math.MaxInt64).Draw(t, "at"),
+				Attempts: rapid.IntRange(1, math.MaxInt32).Draw(t, "attempts"), FirstFailure: rapid.Int64().Draw(t, "failed"),
+			}
+		}
 		text := want.Encode()
 		got, err := ParseBlob(text)
 		if err != nil {

@@ -40,6 +40,7 @@ type Contribution struct {
 	Layer *state.Layer
 	// Base are the positions that the store must be at, Next those after the round. Next is complete once the round is flushed.
 	Base, Next state.Positions
+	retry      BlobRetry
 	offsets    []broker.Offset
 	metadata   string
 }
@@ -59,7 +60,7 @@ func (t *Task) Begin() *Contribution {
 func (c *Contribution) Took(e Entry, v topology.Verdict) {
 	c.Journal = append(c.Journal, e)
 	c.Worked = true
-	if e.Record == nil {
+	if e.Record == nil && !e.isRelease() {
 		c.Punctuations++
 	}
 	c.Outputs += int64(len(v.Outputs))
@@ -85,6 +86,7 @@ func (c *Contribution) Seal(now time.Time) {
 	c.Next = t.Committed.Clone()
 	c.Next.Inputs = t.WorkingInputs()
 	c.Next.WrittenAt = now.UnixMilli()
+	c.retry = t.retry.blob(t.inputs)
 	for i := range c.Next.Inputs {
 		in := &c.Next.Inputs[i]
 		// The first input always commits, because it carries the metadata; the others once, and then if they moved.
@@ -117,7 +119,9 @@ func (c *Contribution) Flushed(round state.RoundID, fingerprint [8]byte, applied
 			cl.StreamTime = c.Layer.StreamTime(state.IDOf(cl.Store))
 		}
 	}
-	c.metadata = NewBlob(fingerprint, c.Next).Encode()
+	b := NewBlob(fingerprint, c.Next)
+	b.Retry = c.retry
+	c.metadata = b.Encode()
 }
 
 // Refer replaces metadata that is too large by a reference to the record that holds it.

@@ -39,8 +39,14 @@ func recordBytes(r *broker.Record) int64 {
 // IsControl reports whether the entry is a control record: it moves the position and nothing else.
 func (e Entry) IsControl() bool { return e.Record != nil && e.Record.Attrs.IsControl() }
 
+// isRelease reports whether the entry is a parked record that is tried again.
+func (e Entry) isRelease() bool { return e.Record == nil && e.Punctuation.IsRelease() }
+
 // String names the entry by its place, and quotes nothing of a record.
 func (e Entry) String() string {
+	if e.isRelease() {
+		return fmt.Sprintf("release of a parked record at %s", e.Punctuation.At)
+	}
 	if e.Record == nil {
 		return fmt.Sprintf("punctuation at %s", e.Punctuation.At)
 	}

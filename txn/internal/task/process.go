@@ -21,6 +21,9 @@ func (t *Task) Process(e Entry) topology.Verdict {
 		Key: r.Key, Value: r.Value, Headers: headers(r.Headers),
 		Attempt: 1,
 	}
+	if t.queue.inputs[e.Input].delay > 0 {
+		input.StreamTime = before // the graph knows the record's own time
+	}
 	if t.retry.is(e) {
 		input.Attempt, input.FirstFailure = t.retry.attempts+1, t.retry.firstFailure
 	}
@@ -61,14 +64,60 @@ func (t *Task) Punctuate(now time.Time) {
 	for {
 		p, ok := t.Graph.Due(now)
 		if !ok {
+			break
+		}
+		t.timers = append(t.timers, Entry{Input: -1, Punctuation: &p})
+	}
+	for range releasesMax {
+		p, ok := t.Graph.DueRelease()
+		if !ok {
 			return
 		}
 		t.timers = append(t.timers, Entry{Input: -1, Punctuation: &p})
 	}
 }
 
-// NextPunctuation is when Punctuate has something to do next; ok is false when there are no schedules of the wall clock.
-func (t *Task) NextPunctuation() (at time.Time, ok bool) { return t.Graph.NextDue() }
+// releasesMax bounds how many parked records are taken at a time. With as many records to process, they take turns.
+const releasesMax = 128
+
+// yields reports whether the next release lets a record go first. What is parked comes back in large numbers, and the
+// other keys keep their speed.
+func (t *Task) yields() bool {
+	if !t.timers[0].isRelease() {
+		return false
+	}
+	t.yielded = !t.yielded
+	return t.yielded
+}
+
+// NextPunctuation is when Punctuate has something to do next; ok is false when there are no schedules of the wall clock,
+// and nothing is parked.
+func (t *Task) NextPunctuation() (at time.Time, ok bool) {
+	at, ok = t.Graph.NextDue()
+	if release, parked := t.Graph.NextRelease(); parked && (!ok || release.Before(at)) {
+		return release, true
+	}
+	return at, ok
+}
+
+// NextDelayed is when the first record of a delayed retry topic is due; ok is false while none waits.
+func (t *Task) NextDelayed() (at time.Time, ok bool) {
+	for i := range t.queue.inputs {
+		f := &t.queue.inputs[i]
+		if f.delay > 0 && f.len() > 0 && (!ok || f.dueAt().Before(at)) {
+			at, ok = f.dueAt(), true
+		}
+	}
+	return at, ok
+}
+
+// MoveTime moves the stream time of an input up to eventTime, for a record of it that was parked or delayed and has been
+// processed now.
+func (t *Task) MoveTime(topic string, eventTime int64) {
+	if i, ok := t.Input(topic); ok {
+		t.inputs[i].StreamTime = max(t.inputs[i].StreamTime, eventTime)
+	}
+}
 
 // Refuse sends a record to its error policy, instead of processing it, whenever it is its turn: its output was refused for good. why
 // quotes nothing of the record.

@@ -67,6 +67,16 @@ type fifo struct {
 	eventTime func(r *broker.Record) int64
 	timed     *broker.Record
 	time      int64
+	// delay is how long its records wait after their timestamps, 0 for all but delayed retry topics.
+	delay time.Duration
+}
+
+// dueAt is when the first record may be processed: the zero time for one that need not wait.
+func (f *fifo) dueAt() time.Time {
+	if f.delay == 0 {
+		return time.Time{}
+	}
+	return f.records[f.head].Timestamp.Add(f.delay)
 }
 
 func (f *fifo) len() int { return len(f.records) - f.head }
@@ -83,8 +93,9 @@ func (f *fifo) firstTime() int64 {
 	return f.time
 }
 
-// lags reports whether the partition may have a record that belongs before those of other inputs.
-func (f *fifo) lags() bool { return f.len() == 0 && (f.end < 0 || f.next < f.end) }
+// lags reports whether the partition may have a record that belongs before those of other inputs. What was delayed has no
+// such order.
+func (f *fifo) lags() bool { return f.delay == 0 && f.len() == 0 && (f.end < 0 || f.next < f.end) }
 
 func (f *fifo) push(records []*broker.Record) {
 	// The queue of a task that is behind is never empty, so the room of what was taken is used again as soon as it is half of all: then
@@ -183,8 +194,9 @@ func (q *queue) waiting(input int) int64 {
 	return q.in.bytes[input]
 }
 
-// next takes the next record: of several inputs the one whose first record is the oldest by timestamp, ties by input. There is none
-// while the queue waits for an input; what is to be run again has its order already and does not wait.
+// next takes the next record: one whose delay is over, or of several inputs the one whose first record is the oldest by
+// timestamp, ties by input. There is none while the queue waits for an input; what is to be run again has its order
+// already and does not wait.
 func (q *queue) next(now time.Time) (e Entry, fresh, ok bool) {
 	if n := len(q.again); n > 0 {
 		e = q.again[n-1]
@@ -197,6 +209,12 @@ func (q *queue) next(now time.Time) (e Entry, fresh, ok bool) {
 		if f.len() == 0 {
 			lagging = lagging || f.lags() && !f.givenUp
 			continue
+		}
+		if f.delay > 0 {
+			if now.Before(f.dueAt()) {
+				continue
+			}
+			return Entry{Input: i, Record: f.pop()}, true, true // it has waited long enough
 		}
 		if best < 0 || f.firstTime() < q.inputs[best].firstTime() {
 			best = i

@@ -34,6 +34,10 @@ type Spec struct {
 	// Epoch is the ownership epoch and Member the member id under which the task was opened.
 	Epoch  uint64
 	Member string
+	// Delays are, by topic, those of delayed retry topics among the inputs.
+	Delays map[string]time.Duration
+	// Retry is the record that was tried before, as the last commit says.
+	Retry BlobRetry
 	// OrderWaitMax bounds the wait for an input that lags while others have records; 0 is no wait. See [OrderWaitDefault].
 	OrderWaitMax time.Duration
 }
@@ -54,7 +58,9 @@ type Task struct {
 	// refused are the records whose output the cluster will never take, with the reason, until they are committed as dead letters.
 	refused map[place]string
 	// timers are punctuations that are due, in order.
-	timers  []Entry
+	timers []Entry
+	// yielded says that the last release has let a record go first.
+	yielded bool
 	stopped error
 	// doubt is when a commit of the task was sent that is not resolved, nil for none. Written twice a round, read by queries.
 	doubt atomic.Pointer[time.Time]
@@ -77,6 +83,27 @@ func (r *retry) is(e Entry) bool {
 	return r.attempts > 0 && r.at == e.place()
 }
 
+// blob is what a commit says of the record that is to be tried again; a punctuation is not played again after a restart.
+func (r *retry) blob(inputs []state.Input) BlobRetry {
+	if r.attempts == 0 || r.at.input < 0 {
+		return BlobRetry{}
+	}
+	return BlobRetry{
+		Topic: HashName(inputs[r.at.input].Topic), Offset: r.at.offset, Attempts: r.attempts,
+		FirstFailure: r.firstFailure.UnixMilli(),
+	}
+}
+
+// resumed is the record that was tried before; it is tried again at once.
+func resumed(b BlobRetry, inputs []state.Input) retry {
+	for i := range inputs {
+		if b.Attempts > 0 && HashName(inputs[i].Topic) == b.Topic && b.Offset >= inputs[i].Offset {
+			return retry{at: place{i, b.Offset}, attempts: b.Attempts, firstFailure: time.UnixMilli(b.FirstFailure)}
+		}
+	}
+	return retry{}
+}
+
 // New returns a task that starts at the spec's positions.
 func New(s Spec) *Task {
 	t := &Task{Spec: s, queue: newQueue(s.Inputs, s.OrderWaitMax)}
@@ -86,6 +113,10 @@ func New(s Spec) *Task {
 		}
 	}
 	t.inputs = append([]state.Input(nil), s.Inputs...)
+	t.retry = resumed(s.Retry, t.inputs)
+	for i := range t.inputs {
+		t.queue.inputs[i].delay = s.Delays[t.inputs[i].Topic]
+	}
 	t.epochs = make([]int32, len(s.Inputs))
 	for i := range t.epochs {
 		t.epochs[i] = -1
@@ -115,14 +146,14 @@ func (t *Task) Pull() { t.queue.pull() }
 // Next takes the next entry to process: what is to be run again, then punctuations that are due, then records. Records below the
 // working position are dropped: they were processed before.
 func (t *Task) Next(now time.Time) (e Entry, ok bool) {
-	if len(t.timers) > 0 && len(t.queue.again) == 0 {
-		e := t.timers[0]
-		t.timers = t.timers[1:]
-		e.Punctuation.StreamTime = t.streamTime() // not before: what ran again meanwhile has moved it
-		return e, true
+	if len(t.timers) > 0 && len(t.queue.again) == 0 && !t.yields() {
+		return t.nextTimer(), true
 	}
 	for {
 		e, fresh, ok := t.queue.next(now)
+		if !ok && len(t.timers) > 0 {
+			return t.nextTimer(), true
+		}
 		if !ok {
 			return Entry{}, false
 		}
@@ -132,6 +163,13 @@ func (t *Task) Next(now time.Time) (e Entry, ok bool) {
 		t.queue.consumed(e.Input, recordBytes(e.Record))
 		t.dropped = true
 	}
+}
+
+func (t *Task) nextTimer() Entry {
+	e := t.timers[0]
+	t.timers = t.timers[1:]
+	e.Punctuation.StreamTime = t.streamTime() // not before: what ran again meanwhile has moved it
+	return e
 }
 
 // TookDropped reports whether Next has dropped records since the last call: their input may have room again.
@@ -229,7 +267,7 @@ func (t *Task) WorkingInputs() []state.Input { return append([]state.Input(nil),
 
 // Backlog reports whether there is something to process now. Records that wait for a lagging input are not: what was done before them
 // commits meanwhile.
-func (t *Task) Backlog() bool {
+func (t *Task) Backlog(now time.Time) bool {
 	if len(t.queue.again) > 0 || len(t.timers) > 0 {
 		return true
 	}
@@ -237,7 +275,7 @@ func (t *Task) Backlog() bool {
 		return false
 	}
 	for i := range t.queue.inputs {
-		if t.queue.inputs[i].len() > 0 {
+		if f := &t.queue.inputs[i]; f.len() > 0 && !now.Before(f.dueAt()) {
 			return true
 		}
 	}

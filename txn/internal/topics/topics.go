@@ -54,6 +54,8 @@ type Plan struct {
 	internal map[string]internalTopic
 	// missing are the internal topics that Ensure has to create.
 	missing []string
+	// tolerated is what the last look has found and a horizon tolerates.
+	tolerated []*Mismatch
 }
 
 // Check verifies the user's topics, and the internal ones that are there. It changes nothing. That no user topic has the name of an

@@ -182,7 +182,8 @@ func (p *Plan) verify(found map[string]broker.TopicInfo) error {
 			p.opts.verify(info, wrong)
 		}
 	}
-	return errors.Join(errs...)
+	refused := p.verifyHorizons(found)
+	return errors.Join(append(errs, refused...)...)
 }
 
 // found tells a mismatch: setting, found, needed, remedy.

@@ -114,7 +114,7 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		return true // it left nothing that would have to be committed
 	}
 	switch v.Action {
-	case topology.Accept, topology.DeadLetter:
+	case topology.Accept, topology.DeadLetter, topology.Park, topology.Delay:
 		r := w.joinedBy(e, now)
 		c := r.contribution(t)
 		c.Took(e, v)
@@ -124,11 +124,23 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		if v.Action == topology.Accept {
 			eventTime = v.EventTime
 		}
-		t.Advance(e, eventTime)
+		if v.Released == "" {
+			t.Advance(e, eventTime)
+		} else {
+			t.Advance(e, state.NoTime)
+			t.MoveTime(v.Released, eventTime)
+		}
 		r.countState(c)
 		w.joined()
-		if v.Action == topology.DeadLetter {
+		switch {
+		case v.Action == topology.DeadLetter:
 			w.log.Warn("record dead-lettered", "task", t.ID.String(), "record", e.String(), "failure", v.Failure)
+		case v.Action == topology.Park && v.Failure != nil:
+			w.log.Warn("record parked with what follows of its key", "task", t.ID.String(), "record", e.String(),
+				"failure", v.Failure,
+				"after", v.Backoff)
+		case v.Action == topology.Delay:
+			w.log.Warn("record delayed", "task", t.ID.String(), "record", e.String(), "failure", v.Failure, "for", v.Backoff)
 		}
 		return w.afterEntry(r)
 	case topology.Retry:
@@ -139,6 +151,7 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 			w.cfg.Retrying(t, true)
 		}
 		w.isolation.leave(t)
+		w.keepAttempts(t, e, now)
 		w.due() // never wait inside an open transaction
 		return false
 	default:
@@ -148,15 +161,31 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 	}
 }
 
+// keepAttempts makes the task part of the round, which is due, although the record is not: the commit says how often it
+// was tried.
+func (w *Worker) keepAttempts(t *task.Task, e task.Entry, now time.Time) {
+	if e.Record == nil {
+		return // a punctuation is not played again after a restart
+	}
+	w.opened(now).contribution(t)
+	w.joined()
+}
+
 // joinedBy returns the open round, which there is from its first entry on, with the entry counted.
 func (w *Worker) joinedBy(e task.Entry, now time.Time) *round {
+	r := w.opened(now)
+	r.held += e.Bytes()
+	r.entries++
+	return r
+}
+
+// opened returns the open round, which there is from then on.
+func (w *Worker) opened(now time.Time) *round {
 	if w.open == nil {
 		w.open = newRound(w.state.BackRound)
 		w.open.started = now
 		w.rounds[w.open.n] = w.open
 	}
-	w.open.held += e.Bytes()
-	w.open.entries++
 	return w.open
 }
 
@@ -214,6 +243,9 @@ func (w *Worker) maybeDue(now time.Time) time.Duration {
 		if at, ok := t.NextPunctuation(); ok {
 			wait = min(wait, max(time.Until(at), time.Millisecond))
 		}
+		if at, ok := t.NextDelayed(); ok {
+			wait = min(wait, max(time.Until(at), time.Millisecond))
+		}
 	}
 	if now.Before(w.holdUntil) {
 		wait = min(wait, w.holdUntil.Sub(now)+time.Millisecond)
@@ -245,7 +277,7 @@ func (w *Worker) idle() bool {
 			continue
 		}
 		t.Pull()
-		if t.Backlog() {
+		if t.Backlog(time.Now()) {
 			return false
 		}
 	}

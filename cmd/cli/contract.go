@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+)
+
+// contractCommand prints what those may rely on who feed a topology or read from it. It touches neither the cluster
+// nor the disk.
+type contractCommand struct {
+	selection
+	Application string `placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; default is the name of the pipeline."`
+	Output      string `enum:"text,markdown,json" default:"text" placeholder:"FORMAT" env:"ONCEWARD_CONTRACT_OUTPUT" help:"Form of the result: text, markdown or json; default ${default}."`
+}
+
+func (c *contractCommand) Run(p *process) error {
+	t, err := c.topology(p)
+	if err != nil {
+		return err
+	}
+	if c.Application != "" {
+		if t, err = t.WithApplication(c.Application); err != nil {
+			return &usageError{err}
+		}
+	}
+	contract := contractOf(t)
+	switch c.Output {
+	case "json":
+		return writeJSON(p.out, contract)
+	case "markdown":
+		_, err = io.WriteString(p.out, contract.markdown())
+	default:
+		_, err = io.WriteString(p.out, contract.text())
+	}
+	return err
+}
+
+// contract is a consumer contract. Its fields are for programs and stay.
+type contract struct {
+	Name        string            `json:"name"`
+	Application string            `json:"application"`
+	Version     string            `json:"version"`
+	Sections    []contractSection `json:"sections"`
+}
+
+// contractSection is one aspect with what is said about it.
+type contractSection struct {
+	Title string   `json:"title"`
+	Lines []string `json:"lines"`
+}
+
+// contractOf collects what a topology says about itself. Every section is there, so that what nobody has promised can
+// be seen as well.
+func contractOf(t *topology.Topology) contract {
+	c := contract{Name: t.Name(), Application: t.Application(), Version: t.Fingerprint()}
+	add := func(title, none string, lines ...string) {
+		if len(lines) == 0 {
+			lines = []string{none}
+		}
+		c.Sections = append(c.Sections, contractSection{Title: title, Lines: lines})
+	}
+	said := map[topology.Aspect][]string{}
+	for _, clause := range t.Clauses() {
+		said[clause.Aspect] = append(said[clause.Aspect], clause.Node+": "+clause.Text)
+	}
+	add("inputs", "", inputsOf(t)...)
+	add("outputs", "none", outputsOf(t)...)
+	add("key assumption", "records of one key are in one partition, and in order there", said[topology.KeyAssumption]...)
+	add("delivery", "", "exactly once from the inputs to the outputs, state included: consumers that read committed "+
+		"records see every effect of an input record once, or none before its transaction")
+	add("side effects", "no node declares any", said[topology.SideEffects]...)
+	add("idempotency key", "none: a record that a producer has written twice is two records", said[topology.IdempotencyKey]...)
+	add("commit point", "",
+		"offsets, outputs, state and dead letters commit in one Kafka transaction, of the group "+t.Application())
+	add("on duplicate", "nothing recognises one: it is processed as a record of its own", said[topology.OnDuplicate]...)
+	add("out of order", "records are processed in the order of their offsets, whatever their timestamps",
+		said[topology.OutOfOrder]...)
+	add("poison", "", poisonOf(t)...)
+	add("on replay", "", append([]string{"the same records give the same outputs, which carry the header " + topology.HeaderMode +
+		" where the application does not run live"}, said[topology.OnReplay]...)...)
+	add("retention", "state is kept without a limit", append(said[topology.Retention], horizonsOf(t)...)...)
+	return c
+}
+
+func inputsOf(t *topology.Topology) (lines []string) {
+	for _, sub := range t.Subtopologies() {
+		for _, s := range sub.Sources {
+			if !s.Repartition {
+				lines = append(lines, fmt.Sprintf("%s: key %s, value %s; a new application starts at %s",
+					s.Topic, s.KeyFormat, s.ValueFormat, s.Start))
+			}
+		}
+	}
+	return lines
+}
+
+func outputsOf(t *topology.Topology) (lines []string) {
+	internal := map[string]bool{}
+	for _, topic := range t.InternalTopics() {
+		internal[topic] = true
+	}
+	for _, sub := range t.Subtopologies() {
+		for _, topic := range sub.Sinks {
+			if !internal[topic] {
+				lines = append(lines, topic)
+			}
+		}
+	}
+	return lines
+}
+
+// poisonOf says what becomes of records that fail.
+func poisonOf(t *topology.Topology) (lines []string) {
+	letters := t.DeadLetterTopic()
+	for _, r := range t.Reactions() {
+		line := r.Class.String() + ": " + reactionText(r.Policy, letters)
+		if r.Node != "" {
+			line = r.Node + ": " + line
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// reactionText says what a policy does with a record, and with those that come after it.
+func reactionText(p topology.Policy, letters string) string {
+	attempts := "attempts without a limit"
+	if p.Attempts > 0 {
+		attempts = fmt.Sprintf("up to %d attempts", p.Attempts)
+	}
+	then := ", then " + actionText(p.Then, letters)
+	if p.Attempts == 0 {
+		then = ""
+	}
+	switch p.Action {
+	case topology.Retry:
+		return fmt.Sprintf("%s, %s to %s between them%s", attempts, p.Backoff, p.BackoffMax, then)
+	case topology.Park:
+		return fmt.Sprintf("parked, and the later records of its key behind it: %s, %s to %s between them%s",
+			attempts, p.Backoff, p.BackoffMax, then)
+	case topology.Delay:
+		return fmt.Sprintf("delayed, and overtaken by the later records of its key: %s%s", attempts, then)
+	default:
+		return actionText(p.Action, letters)
+	}
+}
+
+func actionText(a topology.Action, letters string) string {
+	switch {
+	case a == topology.DeadLetter && letters != "":
+		return "dead letter in " + letters
+	case a == topology.DeadLetter:
+		return "the task stops, because there is no dead-letter topic"
+	}
+	return "the task stops"
+}
+
+func horizonsOf(t *topology.Topology) (lines []string) {
+	for _, sub := range t.Subtopologies() {
+		for _, s := range sub.Stores {
+			if s.Layout != (state.Layout{}) {
+				lines = append(lines, fmt.Sprintf("store %s: %s", s.Name, s.Layout))
+			}
+		}
+	}
+	for _, h := range t.Horizons() {
+		line := fmt.Sprintf("%s: what came from %s is known for %s of stream time", h.Node,
+			cmp.Or(strings.Join(h.Topics, ", "), "its inputs"), h.Retention)
+		if h.Tolerated {
+			line += ", although the topics may keep it for longer"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func (c contract) text() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "consumer contract of %s\napplication %s, version %s\n", c.Name, c.Application, c.Version)
+	for _, s := range c.Sections {
+		fmt.Fprintf(&text, "\n%s\n", s.Title)
+		for _, line := range s.Lines {
+			fmt.Fprintf(&text, "  %s\n", line)
+		}
+	}
+	return text.String()
+}
+
+// markdownEscaper takes away the meaning that characters of names and sentences have in Markdown.
+var markdownEscaper = strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "`", "\\`", "<", "\\<", "[", "\\[", "|", "\\|")
+
+func (c contract) markdown() string {
+	var text strings.Builder
+	esc := markdownEscaper.Replace
+	fmt.Fprintf(&text, "# Consumer contract of %s\n\nApplication %s, version %s.\n", esc(c.Name), esc(c.Application), c.Version)
+	for _, s := range c.Sections {
+		fmt.Fprintf(&text, "\n## %s\n\n", strings.ToUpper(s.Title[:1])+s.Title[1:])
+		for _, line := range s.Lines {
+			fmt.Fprintf(&text, "- %s\n", esc(line))
+		}
+	}
+	return text.String()
+}

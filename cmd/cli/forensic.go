@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/admin"
+)
+
+// forensicCommand runs a topology over what its inputs hold and changes nothing.
+type forensicCommand struct {
+	selection
+	clusterFlags
+	From       map[string]string `placeholder:"TOPIC=OFFSET" help:"Where to read a topic from: an offset, start or end; default is the start."`
+	Show       string            `placeholder:"TOPIC" help:"Show the records that would have been written to this topic."`
+	Encoding   string            `enum:"auto,text,hex,base64" default:"auto" placeholder:"ENCODING" env:"ONCEWARD_ENCODING" help:"How records are shown: as text, or base64 where it is none; or text, hex or base64."`
+	ScratchDir string            `placeholder:"DIR" env:"ONCEWARD_SCRATCH_DIR" help:"Directory for temporary state, removed again; default is that of the system."`
+	outputFlag
+}
+
+// Help is for --help.
+func (c *forensicCommand) Help() string {
+	return "The inputs are read as far as they are committed now, with an empty state, and what the pipeline would " +
+		"have done is counted. Nothing is written to the cluster: no output, no offset, no state. It may run beside " +
+		"the application, and needs to read only. The JSON form has no records."
+}
+
+func (c *forensicCommand) Run(p *process) error {
+	switch {
+	case len(c.Brokers) == 0:
+		return usage("no brokers are given; name them with --brokers")
+	case c.Show != "" && c.Output == "json":
+		return usage("--show is for text; leave out --output json")
+	}
+	from, err := offsetsOf("--from", c.From)
+	if err != nil {
+		return err
+	}
+	t, err := c.topology(p)
+	if err != nil {
+		return err
+	}
+	ctx, release := untilSignal(p.ctx, slog.New(slog.DiscardHandler))
+	defer release()
+	client, err := c.connect(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	show := rowEncoder{encoding: c.Encoding}
+	report, err := client.Forensic(ctx, t, admin.ForensicOptions{
+		From: from, Scratch: c.ScratchDir,
+		Output: func(out topology.Output) error {
+			if out.Topic != c.Show {
+				return nil
+			}
+			_, err := fmt.Fprintf(p.out, "%s\t%s\n", recordText(show, out.Key), recordText(show, out.Value))
+			return err
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		err = writeJSON(p.out, report)
+	} else {
+		_, err = io.WriteString(p.out, forensicText(report))
+	}
+	if err == nil && len(report.Stopped) > 0 {
+		err = errors.New("a task would have stopped")
+	}
+	return err
+}
+
+// recordText shows a key or a value whose codec is not known.
+func recordText(e rowEncoder, b []byte) string {
+	if b == nil {
+		return "null"
+	}
+	return e.part(b, nil).String()
+}
+
+// forensicText writes a report for people.
+func forensicText(r admin.ForensicReport) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "forensic run of %s, version %s: nothing was changed\n", r.Application, r.Version)
+	for _, in := range r.Inputs {
+		fmt.Fprintf(&text, "read %s[%d] from %d to %d\n", in.Topic, in.Partition, in.From, in.To)
+	}
+	for _, o := range r.Outcomes {
+		fmt.Fprintf(&text, "%s %s: %d\n", o.Node, o.Outcome, o.N)
+	}
+	for _, topic := range slices.Sorted(maps.Keys(r.Outputs)) {
+		fmt.Fprintf(&text, "would write %d records to %s\n", r.Outputs[topic], topic)
+	}
+	for _, s := range r.Stopped {
+		fmt.Fprintf(&text, "task %s would stop at %s[%d]@%d: %s\n", s.Task, s.Topic, s.Partition, s.Offset, s.Reason)
+	}
+	return text.String()
+}

@@ -1,0 +1,169 @@
+// Package dedupe_test runs an inbox on brokers, where copies of a message are in several partitions and at several instances at
+// once.
+package dedupe_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
+	"github.com/onceward/onceward/processors/inbox"
+	"github.com/onceward/onceward/processors/ledger"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+)
+
+func TestMain(m *testing.M) { cluster.Main(m) }
+
+const partitions = 4
+
+// payment is what is deduped.
+type payment struct {
+	ID     string `json:"id"`
+	Amount int64  `json:"amount"`
+}
+
+// env is an application with an inbox and a ledger behind it, all of whose outcomes have topics.
+type env struct {
+	*cluster.Cluster
+	t                                             *testing.T
+	application                                   string
+	in, accepted, duplicates, conflicts, balances string
+	producer                                      *kgo.Client
+	log                                           *logged
+	options                                       []inbox.Option
+}
+
+func newEnv(t *testing.T, c *cluster.Cluster, options ...inbox.Option) *env {
+	t.Helper()
+	e := &env{
+		Cluster: c, t: t, application: c.Name(t, "app"), in: c.Name(t, "in"), accepted: c.Name(t, "accepted"),
+		duplicates: c.Name(t, "duplicates"), conflicts: c.Name(t, "conflicts"), balances: c.Name(t, "balances"),
+		producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
+		log:      &logged{},
+		options:  options,
+	}
+	c.CreateTopics(t, partitions, e.in, e.accepted, e.duplicates, e.conflicts, e.balances)
+	return e
+}
+
+// start begins a life of an instance.
+func (e *env) start(stateDir string) *instance.App {
+	e.t.Helper()
+	b := topology.NewBuilder("payments")
+	payments := schemas.JSON[payment]()
+	id := func(r topology.Record[string, payment]) (string, error) { return r.Value.ID, nil }
+	once := inbox.Dedupe(topology.From(b, topology.Topic(e.in, schemas.String(), payments)), "inbox", id, e.options...)
+	once.Accepted().Into(topology.Topic(e.accepted, schemas.String(), payments))
+	once.Duplicates().Into(topology.Topic(e.duplicates, schemas.String(), payments))
+	once.Conflicts().Into(topology.Topic(e.conflicts, schemas.String(), payments))
+	ledger.Post(once.Accepted(), "balances", func(r topology.Record[string, payment]) (ledger.Contribution, error) {
+		return ledger.Contribution{ID: r.Value.ID, Amounts: []int64{r.Value.Amount}}, nil
+	}).Changes().Into(topology.Topic(e.balances, schemas.String(), schemas.JSON[ledger.Balance]()))
+	top, err := b.Build()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return instance.Start(e.t, top, txn.Config{
+		Brokers: e.Brokers(), StateDir: stateDir, Application: e.application, Logger: slog.New(slog.NewTextHandler(e.log, nil)),
+	})
+}
+
+// feed writes payments, each to a partition and with a key of its own choice.
+func (e *env) feed(copies []delivery) {
+	e.t.Helper()
+	records := make([]*kgo.Record, len(copies))
+	for i, c := range copies {
+		value, err := json.Marshal(c.payment)
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		records[i] = &kgo.Record{Topic: e.in, Partition: c.partition, Key: []byte(c.key), Value: value}
+	}
+	if err := e.producer.ProduceSync(e.t.Context(), records...).FirstErr(); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// delivery is one copy of a payment.
+type delivery struct {
+	payment
+	partition int32
+	key       string
+}
+
+// until waits until n payments have come out, with any outcome, and returns those of each outcome.
+func (e *env) until(n int) map[string][]*kgo.Record {
+	e.t.Helper()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(instance.Patience)
+	for {
+		out, total := map[string][]*kgo.Record{}, 0
+		for _, topic := range []string{e.accepted, e.duplicates, e.conflicts} {
+			out[topic] = e.Records(e.t, topic)
+			total += len(out[topic])
+		}
+		if total >= n {
+			return out
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			e.t.Fatalf("%d of %d payments have come out within %s\n%s", total, n, instance.Patience, e.log)
+		}
+	}
+}
+
+// logged keeps what is logged. It is safe for concurrent use.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// decode returns the payment of a record.
+func (e *env) decode(r *kgo.Record) payment {
+	e.t.Helper()
+	var p payment
+	if err := json.Unmarshal(r.Value, &p); err != nil {
+		e.t.Fatal(err)
+	}
+	return p
+}
+
+// copiesOf returns three copies of each payment from..to, in three partitions and under three keys. Of every tenth payment
+// the third copy says something else.
+func copiesOf(from, to int) (copies []delivery) {
+	for i := from; i < to; i++ {
+		for n := range 3 {
+			c := delivery{payment: payment{ID: fmt.Sprint("payment-", i), Amount: 1}, partition: int32((i + n) % partitions),
+				key: fmt.Sprint("account-", (i+5*n)%7)}
+			if i%10 == 0 && n == 2 {
+				c.Amount = 2
+			}
+			copies = append(copies, c)
+		}
+	}
+	return copies
+}

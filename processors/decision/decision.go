@@ -1,0 +1,80 @@
+// Package decision is what processors say of the records that they have decided about: the outcome, the row
+// that it was about, and why. It is for those who keep evidence (package processors/evidence), and for
+// processors, which declare an [Outlet] beside those of their outcomes.
+//
+// # Contract
+//
+// A processor that has a decision about a record emits exactly one, in the transaction of the record. A record
+// that fails has none: it leaves nothing but its dead letter, which is its evidence. That also holds for a
+// record that fails further down: a decision about what did not happen would be wrong.
+//
+// A decision has its outlet of its own, because the outlets of outcomes decide what becomes of a record (a
+// conflict that nobody takes fails). Who listens to decisions changes nothing.
+//
+// As long as nothing uses the stream, a decision costs one comparison with nil.
+//
+// # Concurrency
+//
+// An [Outlet] is a value that is used while the topology is declared. A [Log] belongs to its task.
+package decision
+
+import (
+	"github.com/onceward/onceward/topology"
+)
+
+// Decision is one decision of a processor about one record. Row and Subject come from the record; no other
+// field does.
+type Decision struct {
+	// Node is the processor's node. Log fills it in.
+	Node string
+	// Outcome is the word that the outcome is counted under, such as "accepted".
+	Outcome string
+	// Reason says why, where the outcome alone does not. It is a text of the program and quotes no record.
+	Reason string
+	// Store is the store of the row that was read or written, empty if there is none.
+	Store string
+	// Row is the key of that row, encoded by the processor's codec for keys; nil if there is none.
+	Row []byte
+	// Subject is the id that the decision was about: of an event, a contribution, a transition, an effect.
+	Subject string
+	// Before and After are the versions of the row, where it has versions: what it had, and what it has now.
+	Before, After topology.Option[int64]
+	// Timestamp and Headers are for a decision about a record that the node has kept back and is not processing
+	// now: they become those of the decision's record, where they are not zero and nil. Log takes them out.
+	Timestamp int64
+	Headers   []topology.Header
+}
+
+// Outlet is the way out of a processor's node on which its decisions leave.
+type Outlet struct {
+	out topology.OutletOf[[]byte, Decision]
+}
+
+// Declare adds the outlet, which has the name "decisions", to the node of a processor.
+func Declare[K, V any](node *topology.Node[K, V]) Outlet {
+	return Outlet{topology.Outlet[[]byte, Decision](node, "decisions")}
+}
+
+// Stream returns the decisions. The key is the row; timestamp, headers and origin are those of the record that
+// was decided about. The origin of a record that was kept back is not known any more: it is that of the record
+// in whose turn it was decided about.
+func (o Outlet) Stream() topology.Stream[[]byte, Decision] { return o.out.Stream() }
+
+// A Log emits a decision about the record that the node is processing. Its error is to be returned, like that
+// of a topology.Emit. It is nil if nobody listens, and then no decision is to be made.
+type Log func(c *topology.Context, d Decision) error
+
+// In returns the Log for the handler that t prepares.
+func (o Outlet) In(t *topology.Setup) Log {
+	emit := o.out.In(t)
+	if !o.out.Connected() {
+		return nil
+	}
+	node := t.Node()
+	return func(c *topology.Context, d Decision) error {
+		r := topology.Record[[]byte, Decision]{Key: d.Row, Timestamp: d.Timestamp, Headers: d.Headers}
+		d.Node, d.Timestamp, d.Headers = node, 0, nil
+		r.Value = d
+		return emit(c, r)
+	}
+}

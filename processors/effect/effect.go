@@ -1,0 +1,178 @@
+package effect
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/onceward/onceward/processors/decision"
+	"github.com/onceward/onceward/processors/internal/declare"
+	"github.com/onceward/onceward/processors/internal/identity"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+)
+
+// Effects is a side-effect ledger in a topology that is being declared. Each of its streams may be used any number
+// of times, or not at all; the package documentation says what becomes of the records then.
+type Effects[K, V any] struct {
+	name      string
+	node      *topology.Node[K, V]
+	parts     parts
+	conflicts topology.OutletOf[K, V]
+	outcomes  outlets[K]
+	requested decision.Outlet
+	answered  decision.Outlet
+}
+
+// parts are the stores of the ledger, and what its nodes share while a task is open.
+type parts struct {
+	effects topology.StoreOf[string, Effect]
+	agenda  topology.StoreOf[dueKey, string]
+	claims  topology.StoreOf[string, claim]
+	shared  *topology.MemoryOf[opening]
+	set     *settings
+}
+
+func (p parts) stores() []topology.AnyStore {
+	return []topology.AnyStore{p.effects, p.agenda, p.claims}
+}
+
+// Perform declares a side-effect ledger: a node of that name, with stores, internal topics and further nodes whose
+// names begin with it. The function request returns what a record asks for; its error is of class Validation unless
+// it has a class. The function call makes the calls.
+func Perform[K, V any](
+	s topology.Stream[K, V], name string,
+	request func(r topology.Record[K, V]) (Request, error), call Func, opts ...Option,
+) Effects[K, V] {
+	set := newSettings(opts)
+	if request == nil {
+		set.Mistake(errors.New("the function that reads the request is nil"))
+	}
+	if call == nil {
+		set.Mistake(errors.New("the function that makes the calls is nil"))
+	}
+	keys, err := identity.KeyCodec[K](set.Keys)
+	set.Mistake(err)
+	p := parts{
+		effects: Store(name), agenda: agendaOf(name), claims: claimsOf(name),
+		shared: topology.Memory(newOpening), set: set,
+	}
+	node := declare.Node(s, name, &set.Common, p.stores()...)
+	if keys == nil {
+		return broken[K, V](name, node, p)
+	}
+	e := Effects[K, V]{
+		name: name, node: node, parts: p,
+		conflicts: topology.Outlet[K, V](node, "conflicts"),
+		requested: decision.Declare(node),
+	}
+	clauses(node, name, set)
+	claims := topology.Outlet[[]byte, claim](node, "claims")
+	known := topology.Outlet[K, Result](node, "known")
+	node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
+		h := &ledger[K, V]{
+			agent:           newAgent(t, p),
+			name:            name,
+			request:         request,
+			keys:            keys,
+			nullKey:         identity.Null[K](),
+			conflict:        e.conflicts.In(t),
+			routesConflicts: e.conflicts.Connected(),
+			known:           known.In(t),
+			claim:           claims.In(t),
+			log:             e.requested.In(t),
+			requested:       t.Counter("requested"),
+			inProgress:      t.Counter("in-progress"),
+			replayed:        t.Counter("replayed"),
+			conflicting:     t.Counter("conflicts"),
+			suppressed:      t.Counter("suppressed"),
+			claimed:         t.Counter("claims"),
+			expired:         t.Counter("expired-claims"),
+		}
+		t.OnWallClock(every, h.tick)
+		return h.handle, nil
+	})
+	// A claim comes back to its task, which is the only way for it to know that the claim is committed: the key is
+	// null, and so the record goes to the partition with the number of the task.
+	back := topology.Repartition(claims.Stream(), name+"-claims", schemas.Bytes(), schemas.JSON[claim]())
+	ended := declareCaller(back, name, p, keys, call)
+	// Results go through a topic of their own, so that what fails behind the effect cannot undo what is known of it.
+	results := known.Stream().Merge(name+"-known", ended)
+	arrived := topology.Repartition(results, name+"-results", keys, schemas.JSON[Result]())
+	e.outcomes, e.answered = declareOutcomes(arrived, name)
+	return e
+}
+
+// clauses say for the consumer contract what a side-effect ledger is.
+func clauses[K, V any](node *topology.Node[K, V], name string, set *settings) {
+	unknown := "waits for a person"
+	switch {
+	case set.lookup != nil:
+		unknown = "is looked up"
+	case set.repeatable:
+		unknown = "is called again with the same idempotency key"
+	}
+	modes := make([]string, len(set.modes))
+	for i, m := range set.modes {
+		modes[i] = m.String()
+	}
+	node.Clause(topology.SideEffects, "calls another system, outside of the exactly-once promise; an effect of which "+
+		"nobody knows the outcome "+unknown).
+		Clause(topology.IdempotencyKey, "the same for every call of an effect; it follows from the name "+name+
+			" and the effect id, unless the request has one").
+		Clause(topology.KeyAssumption, "the copies of a request have the same record key").
+		Clause(topology.OnDuplicate, "the same request is answered with what is known and not called again; another one "+
+			"under the id is a conflict").
+		Clause(topology.OutOfOrder, "effects are not ordered, not even those of one key").
+		Clause(topology.OnReplay, "calls are made in these modes only: "+strings.Join(modes, ", ")).
+		Clause(topology.Retention, "effects are kept without a limit")
+}
+
+// broken is a declaration with a mistake for which nothing behind it can be declared.
+func broken[K, V any](name string, node *topology.Node[K, V], p parts) Effects[K, V] {
+	node.Process(func(*topology.Setup) (topology.Handler[K, V], error) { return nil, errors.New("not declared") })
+	return Effects[K, V]{
+		name: name, node: node, parts: p,
+		conflicts: topology.Outlet[K, V](node, "conflicts"),
+		outcomes: outlets[K]{
+			completed:  topology.Outlet[K, Result](node, "completed"),
+			failed:     topology.Outlet[K, Result](node, "failed"),
+			unknown:    topology.Outlet[K, Result](node, "unknown"),
+			inProgress: topology.Outlet[K, Result](node, "in-progress"),
+			suppressed: topology.Outlet[K, Result](node, "suppressed"),
+		},
+		requested: decision.Declare(node),
+	}
+}
+
+// Completed returns the effects that have happened, once each, and once more for every duplicate of their request.
+func (e Effects[K, V]) Completed() topology.Stream[K, Result] { return e.outcomes.completed.Stream() }
+
+// Failed returns the effects that will not happen, once each, and once more for every duplicate of their request.
+func (e Effects[K, V]) Failed() topology.Stream[K, Result] { return e.outcomes.failed.Stream() }
+
+// Unknown returns the effects of which a person has to find out what has become of them; see [Resolve].
+func (e Effects[K, V]) Unknown() topology.Stream[K, Result] { return e.outcomes.unknown.Stream() }
+
+// InProgress returns the answers to duplicates of requests whose effect has no end yet.
+func (e Effects[K, V]) InProgress() topology.Stream[K, Result] { return e.outcomes.inProgress.Stream() }
+
+// Suppressed returns the effects that were requested in a mode without calls, and the answers to duplicates of
+// such requests.
+func (e Effects[K, V]) Suppressed() topology.Stream[K, Result] { return e.outcomes.suppressed.Stream() }
+
+// Conflicts returns the records whose effect was requested before with another payload, type, target, business or
+// idempotency key, unchanged. As long as nothing uses the stream, a conflict fails.
+func (e Effects[K, V]) Conflicts() topology.Stream[K, V] { return e.conflicts.Stream() }
+
+// Requests returns the decisions about requests, for evidence.
+func (e Effects[K, V]) Requests() topology.Stream[[]byte, decision.Decision] {
+	return e.requested.Stream()
+}
+
+// Outcomes returns the decisions about effects, for evidence.
+func (e Effects[K, V]) Outcomes() topology.Stream[[]byte, decision.Decision] {
+	return e.answered.Stream()
+}
+
+// Store returns the side-effect ledger, for queries and tests.
+func (e Effects[K, V]) Store() topology.StoreOf[string, Effect] { return e.parts.effects }

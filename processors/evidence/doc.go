@@ -1,0 +1,39 @@
+// Package evidence keeps what processors have decided, so that an operator can be told why a row is as it is: from
+// which record, by which program, with which outcome.
+//
+//	audit := evidence.Topic("payments.audit")
+//	once := inbox.Dedupe(events, "inbox", eventID)
+//	evidence.Record(once.Decisions(), "inbox-audit", audit)
+//
+// onceward explain reads the topic.
+//
+// # Contract
+//
+// A topic of evidence has one record for each decision of the processors that are recorded into it, in the transaction
+// of the decision: there is no decision without its evidence, and no evidence of a decision that was undone. A record
+// that fails has no decision. Its dead letter says why, and explain reads those as well.
+//
+// An attempt that failed and was made again is no decision: it is in metrics and logs, and [Entry] has the number of the
+// attempt that went well.
+//
+// Evidence is off unless Record is called. What it costs then is one more record for each decision.
+//
+// # The topic
+//
+// The key of a record is the row, as the processor's codec for keys has it, so that everything about a row is in one
+// partition, in order; the value is an [Entry] as JSON; headers are those of the record that was decided about, and
+// the timestamp is its time. Nothing of the record's value is in it, but ids are, and keys: a topic of evidence is to
+// be protected like the data itself.
+//
+// It should not be compacted, and keep records as long as somebody may ask. With message.timestamp.type=LogAppendTime
+// the broker notes when each decision was written, which is the time of processing: a program that looked at a clock
+// would decide differently in a replay.
+//
+// # Concurrency
+//
+// There is nothing but declarations and values.
+//
+// # What it is not
+//
+// Evidence is for people and not a source of truth: state is rebuilt from inputs and changelogs.
+package evidence

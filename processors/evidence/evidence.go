@@ -1,0 +1,121 @@
+package evidence
+
+import (
+	"github.com/onceward/onceward/processors/decision"
+	"github.com/onceward/onceward/processors/envelope"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+)
+
+// Entry is the evidence of one decision. Times are in milliseconds since the epoch. Its JSON form is that of the
+// topic.
+type Entry struct {
+	// Row is the row that was decided about: the key of the record, and no part of its value.
+	Row []byte `json:"-"`
+
+	// Application, Version and Node say who has decided; Version is the fingerprint of the topology.
+	Application string `json:"application"`
+	Version     string `json:"version"`
+	Node        string `json:"node"`
+	Task        string `json:"task"`
+
+	// Outcome, Reason, Store, Subject, Before and After are those of decision.Decision.
+	Outcome string `json:"outcome"`
+	Reason  string `json:"reason,omitzero"`
+	Store   string `json:"store,omitzero"`
+	Subject string `json:"subject,omitzero"`
+	Before  *int64 `json:"before,omitzero"`
+	After   *int64 `json:"after,omitzero"`
+
+	// Topic, Partition and Offset are where the record was read, Time is its timestamp and StreamTime how far the
+	// task had come. They are missing for a decision that no record has led to.
+	Topic      string `json:"topic,omitzero"`
+	Partition  int32  `json:"partition"`
+	Offset     int64  `json:"offset"`
+	Time       int64  `json:"time"`
+	StreamTime int64  `json:"stream_time,omitzero"`
+
+	// Mode is why the record was processed, Attempt how often it had been tried.
+	Mode    string `json:"mode"`
+	Attempt int    `json:"attempt"`
+
+	// EventType and EventVersion are of the fact that the record tells, from [HeaderEventType] and
+	// [HeaderEventVersion]; the ids are those of package envelope. What the record did not carry is empty.
+	EventType      string `json:"event_type,omitzero"`
+	EventVersion   string `json:"event_version,omitzero"`
+	MessageID      string `json:"message_id,omitzero"`
+	EventID        string `json:"event_id,omitzero"`
+	IdempotencyKey string `json:"idempotency_key,omitzero"`
+	AggregateID    string `json:"aggregate_id,omitzero"`
+	CorrelationID  string `json:"correlation_id,omitzero"`
+	CausationID    string `json:"causation_id,omitzero"`
+}
+
+// The headers that tell the type of an event and the version of its schema. Where they are missing, the attributes of
+// CloudEvents are read, ce_type and ce_dataschema.
+const (
+	HeaderEventType    = "onceward.event-type"
+	HeaderEventVersion = "onceward.event-version"
+
+	cloudEventType   = "ce_type"
+	cloudEventSchema = "ce_dataschema"
+)
+
+// Topic describes a topic of evidence.
+func Topic(name string) topology.TopicOf[[]byte, Entry] {
+	return topology.Topic(name, schemas.Bytes(), schemas.JSON[Entry]())
+}
+
+// Decode returns the entry that a record of such a topic holds.
+func Decode(key, value []byte) (Entry, error) {
+	row, e, err := Topic("").Decode(key, value)
+	e.Row = row
+	return e, err
+}
+
+// Record declares a node of that name that writes the decisions of a processor to a topic. Several of them may write
+// to one topic, so that a row has one history, however many processors have a say in it.
+func Record(s topology.Stream[[]byte, decision.Decision], name string, t topology.TopicOf[[]byte, Entry]) {
+	node := topology.Stateful(s, name)
+	out := topology.Outlet[[]byte, Entry](node, "entries")
+	node.Process(func(t *topology.Setup) (topology.Handler[[]byte, decision.Decision], error) {
+		emit := out.In(t)
+		from := Entry{Application: t.Application(), Version: t.Fingerprint(), Task: t.Task().String()}
+		return func(c *topology.Context, r topology.Record[[]byte, decision.Decision]) error {
+			return emit(c, topology.WithValue(r, entryOf(from, c, r)))
+		}, nil
+	})
+	out.Stream().IntoNamed(name+"-sink", t)
+}
+
+func entryOf(e Entry, c *topology.Context, r topology.Record[[]byte, decision.Decision]) Entry {
+	d := r.Value
+	e.Row = d.Row
+	e.Node, e.Outcome, e.Reason, e.Store, e.Subject = d.Node, d.Outcome, d.Reason, d.Store, d.Subject
+	e.Before, e.After = pointer(d.Before), pointer(d.After)
+	e.Topic, e.Partition, e.Offset = r.Source()
+	e.Time, e.StreamTime = r.Timestamp, r.StreamTime()
+	e.Mode, e.Attempt = c.Mode().String(), c.Attempt()
+	e.EventType = text(r, HeaderEventType, cloudEventType)
+	e.EventVersion = text(r, HeaderEventVersion, cloudEventSchema)
+	ids := envelope.Of(r)
+	e.MessageID, e.EventID, e.IdempotencyKey = ids.MessageID, ids.EventID, ids.IdempotencyKey
+	e.AggregateID, e.CorrelationID, e.CausationID = ids.AggregateID, ids.CorrelationID, ids.CausationID
+	return e
+}
+
+// text returns the header of that key, or the other one where it is missing.
+func text[K, V any](r topology.Record[K, V], key, other string) string {
+	value, _ := r.Header(key)
+	if len(value) == 0 {
+		value, _ = r.Header(other)
+	}
+	return string(value)
+}
+
+func pointer(o topology.Option[int64]) *int64 {
+	if v, ok := o.Get(); ok {
+		return &v
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package projection_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/processors/internal/processortest"
+	"github.com/onceward/onceward/processors/projection"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/topologytest"
+)
+
+func TestParkingMistakes(t *testing.T) {
+	from := func(b *topology.Builder) textStream { return topology.From(b, eventsTopic) }
+	bad := projection.Limits{Records: 0, WallClock: time.Microsecond, Then: 7}
+	for want, opts := range map[string][]projection.Option{
+		"OnGap, ParkGaps and RepairGaps contradict each other": {
+			projection.ParkGaps(textCodec, wide), projection.OnGap(projection.FailFast)},
+		"Sparse contradicts FirstVersion": {projection.Sparse(), projection.FirstVersion(1)},
+		"ParkGaps: Limits.Records is 0; it takes at least 1\na time in Limits is 1µs; it takes whole milliseconds, or 0\n" +
+			"Limits.Then: gap-policy(7) is no policy": {projection.ParkGaps(textCodec, bad)},
+		"RepairGaps: Limits has neither StreamTime nor WallClock": {
+			projection.RepairGaps(textCodec, projection.Limits{Records: 1})},
+		"ParkGaps: the codec is nil":               {projection.ParkGaps[text](nil, wide)},
+		"the codec of the records that wait is a ": {projection.ParkGaps(schemas.Int64(), wide)},
+		"Incarnation: the function is nil":         {projection.Incarnation[string, text](nil)},
+		"Incarnation is a func": {projection.Incarnation(func(topology.Record[string, int64]) (int64, error) {
+			return 0, nil
+		})},
+	} {
+		processortest.WantMistakes(t, func(b *topology.Builder) int {
+			projection.Latest(from(b), "texts", version, appendText, listCodec, opts...)
+			return processortest.Above()
+		}, want)
+	}
+	for want, use := range map[string]func(p texts){
+		"Parked is used, but no record waits":       func(p texts) { p.Parked() },
+		"Abandoned is used, but no record waits":    func(p texts) { p.Abandoned() },
+		"Repairs is used, but nothing is asked for": func(p texts) { p.Repairs() },
+	} {
+		processortest.WantMistakes(t, func(b *topology.Builder) int {
+			p := projection.Latest(from(b), "texts", version, appendText, listCodec)
+			line := processortest.Above()
+			use(p)
+			return line
+		}, want)
+	}
+	processortest.WantMistakes(t, func(b *topology.Builder) int {
+		p := projection.Latest(from(b), "texts", version, appendText, listCodec, projection.ParkGaps(textCodec, wide))
+		line := processortest.Above()
+		p.Gaps()
+		return line
+	}, "Gaps is used, but no gap is accepted; Limits.Then does it with AcceptLatest")
+}
+
+// TestWaitingMustBeUsed: a projection that could lose what it abandons does not open.
+func TestWaitingMustBeUsed(t *testing.T) {
+	for want, opt := range map[string]projection.Option{
+		"nothing uses Abandoned": projection.ParkGaps(textCodec, wide),
+		"nothing uses Repairs":   projection.RepairGaps(textCodec, wide),
+	} {
+		b := topology.NewBuilder("app", topology.DeadLetters("dead"))
+		p := projection.Latest(topology.From(b, eventsTopic), "texts", version, appendText, listCodec, opt)
+		if strings.Contains(want, "Repairs") {
+			p.Abandoned().Filter("end", func(topology.Record[string, projection.Abandoned[text]]) (bool, error) {
+				return false, nil
+			})
+		}
+		top, err := b.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := topologytest.New(top); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the task opens: %v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,370 @@
+package projection_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/processors/decision"
+	"github.com/onceward/onceward/processors/internal/processortest"
+	"github.com/onceward/onceward/processors/projection"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/topologytest"
+)
+
+// TestD3Park: records wait for those before them, across a restart, and are released in their order.
+func TestD3Park(t *testing.T) {
+	d := newWaiting(t, wide)
+	send(d, "1:a", "5:e", "3:c", "4:d")
+	d.Want("changes", `{"version":1,"value":["a"]}`)
+	d.Want("parked", `{"expected":2,"actual":5,"value":"e"}`, `{"expected":2,"actual":3,"value":"c"}`,
+		`{"expected":2,"actual":4,"value":"d"}`)
+	d.Restart()
+	send(d, "2:b", "6:f")
+	d.Want("changes", `{"version":2,"value":["a","b"]}`, `{"version":3,"value":["a","b","c"]}`,
+		`{"version":4,"value":["a","b","c","d"]}`, `{"version":5,"value":["a","b","c","d","e"]}`,
+		`{"version":6,"value":["a","b","c","d","e","f"]}`)
+	d.Want("dead")
+	d.Want("abandoned")
+	noneWaits(t, d)
+	d.WantCounts("texts.applied=6 texts.parked=3 texts.released=3 texts.repairs=1")
+}
+
+// TestD3ParkFirst: with FirstVersion the first record of a key waits as well, and one below it is refused.
+func TestD3ParkFirst(t *testing.T) {
+	d := newWaiting(t, wide)
+	send(d, "2:-", "3:c")
+	d.Want("changes")
+	send(d, "1:a")
+	d.Want("changes", `{"version":1,"value":["a"]}`, `{"version":2,"deleted":true,"value":null}`,
+		`{"version":3,"value":["c"]}`)
+	noneWaits(t, d)
+	d = newWaiting(t, wide)
+	send(d, "0:x")
+	d.WantDeadLetter("texts", topology.Validation, "the version is lower than the first one of an aggregate")
+}
+
+// TestD3ParkDuplicates: a copy of a record that waits is a duplicate, and the first one stays.
+func TestD3ParkDuplicates(t *testing.T) {
+	d := newWaiting(t, wide)
+	send(d, "3:c", "3:x")
+	d.Want("stale", `{"outcome":"duplicate","version":3,"applied":0,"value":"x"}`)
+	send(d, "1:a", "3:y", "2:b", "3:z")
+	d.Want("stale", `{"outcome":"duplicate","version":3,"applied":1,"value":"y"}`,
+		`{"outcome":"duplicate","version":3,"applied":3,"value":"z"}`)
+	if changes := d.Take("changes"); string(changes[len(changes)-1].Value) != `{"version":3,"value":["a","b","c"]}` {
+		t.Errorf("the last change is %s", changes[len(changes)-1].Value)
+	}
+}
+
+// TestD3Repair: every missing version is asked for once, when it is first seen.
+func TestD3Repair(t *testing.T) {
+	d := newWaiting(t, wide)
+	send(d, "3:c")
+	d.Want("repairs", `{"from":1,"to":2}`)
+	send(d, "2:b", "4:d", "8:h", "6:f", "7:g")
+	d.Want("repairs", `{"from":5,"to":7}`)
+	send(d, "1:a", "5:e", "9:i", "11:k", "3:c")
+	d.Want("repairs", `{"from":10,"to":10}`)
+	d.WantCounts("texts.applied=9 texts.parked=7 texts.released=6 texts.repairs=3 texts.stale=1")
+}
+
+// TestD3LimitOfRecords: when as many records wait as may, the next one fails, or the gap is accepted.
+func TestD3LimitOfRecords(t *testing.T) {
+	few := wide
+	few.Records = 2
+	d := newWaiting(t, few)
+	send(d, "1:a", "3:c", "4:d", "5:e")
+	d.WantDeadLetter("texts", topology.Validation, "versions are missing before the one of the record, and as many "+
+		"records of its key wait for them as may")
+	send(d, "4:x", "2:b", "5:e")
+	if got := d.Rows("texts", 0)["k"][12:]; got != `["a","b","c","d","e"]` {
+		t.Errorf("the row is %s", got)
+	}
+	noneWaits(t, d)
+
+	few.Then = projection.AcceptLatest
+	d = newWaiting(t, few)
+	send(d, "1:a", "8:h", "4:d")
+	d.Want("changes", `{"version":1,"value":["a"]}`)
+	send(d, "5:e")
+	d.Want("gaps", `{"expected":2,"actual":4,"value":"d"}`)
+	d.Want("changes", `{"version":4,"value":["a","d"]}`, `{"version":5,"value":["a","d","e"]}`)
+	send(d, "10:j", "7:g")
+	d.Want("gaps", `{"expected":6,"actual":7,"value":"g"}`)
+	d.Want("changes", `{"version":7,"value":["a","d","e","g"]}`, `{"version":8,"value":["a","d","e","g","h"]}`)
+	send(d, "9:i")
+	noneWaits(t, d)
+}
+
+// TestD3LimitOfStreamTime: a key whose row has not moved for so long gives up, at a time that the records say.
+func TestD3LimitOfStreamTime(t *testing.T) {
+	d := newWaiting(t, limits(projection.FailFast))
+	sendAt(d, 10, "1:a", "3:c")
+	sendAt(d, 15, "5:e")
+	d.Take("changes")
+	tick(d, 17)
+	d.Restart()
+	tick(d, 17)
+	d.Want("abandoned")
+	tick(d, 18)
+	message := "versions are missing before the one of the record"
+	d.Want("abandoned", `{"reason":"stream-time","message":"`+message+`","expected":2,"actual":3,"value":"c"}`,
+		`{"reason":"stream-time","message":"`+message+`","expected":2,"actual":5,"value":"e"}`)
+	noneWaits(t, d)
+	d.Take("repairs")
+	sendAt(d, 19, "6:f") // asks again
+	d.Want("repairs", `{"from":2,"to":5}`)
+	sendAt(d, 20, "2:b", "3:c")
+	d.Want("changes", `{"version":2,"value":["a","b"]}`, `{"version":3,"value":["a","b","c"]}`)
+	// The row has moved, so the wait begins anew.
+	tick(d, 27)
+	d.Want("abandoned")
+	tick(d, 28)
+	if n := len(d.Take("abandoned")); n != 1 {
+		t.Errorf("%d records are abandoned", n)
+	}
+
+	d = newWaiting(t, limits(projection.AcceptLatest))
+	sendAt(d, 10, "1:a", "3:c", "4:d", "6:f")
+	d.Take("changes")
+	tick(d, 18)
+	if gaps, want := d.Take("gaps"), `{"expected":2,"actual":3,"value":"c"}`; len(gaps) != 1 ||
+		string(gaps[0].Value) != want || gaps[0].Timestamp != 10_000 {
+		t.Errorf("the gaps are %+v, want %s", gaps, want)
+	}
+	if got := d.Rows("texts", 0)["k"][12:]; got != `["a","c","d"]` {
+		t.Errorf("the row is %s", got)
+	}
+	tick(d, 26)
+	d.Want("gaps", `{"expected":5,"actual":6,"value":"f"}`)
+	noneWaits(t, d)
+}
+
+// TestD3LimitOfWallClock: where no record comes, the clock gives up.
+func TestD3LimitOfWallClock(t *testing.T) {
+	for _, then := range []projection.GapPolicy{projection.FailFast, projection.AcceptLatest} {
+		t.Run(then.String(), func(t *testing.T) {
+			d := newWaiting(t, projection.Limits{Records: 10, WallClock: 8 * time.Second, Then: then})
+			advance := func(by time.Duration) {
+				if err := d.Advance(by); err != nil {
+					t.Fatal(err)
+				}
+			}
+			send(d, "1:a", "3:c")
+			d.Want("changes", `{"version":1,"value":["a"]}`)
+			advance(8 * time.Second) // seen after one
+			d.Want("changes")
+			d.Want("abandoned")
+			advance(time.Second)
+			if then == projection.FailFast {
+				d.Want("abandoned", `{"reason":"wall-clock","message":"versions are missing before the one of the record",`+
+					`"expected":2,"actual":3,"value":"c"}`)
+				d.Want("changes")
+			} else {
+				d.Want("gaps", `{"expected":2,"actual":3,"value":"c"}`)
+				d.Want("changes", `{"version":3,"value":["a","c"]}`)
+			}
+			noneWaits(t, d)
+			advance(time.Hour)
+		})
+	}
+}
+
+// TestReleasedRecord: what is released has its own timestamp, headers and null.
+func TestReleasedRecord(t *testing.T) {
+	var folded []string
+	d := processortest.New(t, func(b *topology.Builder) {
+		fold := func(_ []string, _ bool, r event) ([]string, error) {
+			topic, _, _ := r.Source()
+			folded = append(folded, fmt.Sprintf("%d %d %q %d", r.Timestamp, len(r.Headers), topic, r.StreamTime()))
+			return []string{}, nil
+		}
+		p := projection.Latest(topology.From(b, eventsTopic), "texts", version, fold, listCodec,
+			projection.ParkGaps(textCodec, wide))
+		p.Changes().Into(changesTopic)
+		topology.MapValues(p.Abandoned(), "null", func(topology.Record[string, projection.Abandoned[text]]) (string, error) {
+			return "", nil
+		})
+	})
+	d.Pipe("events", "k", `"a"`, topologytest.Header("version", "1"), second(1))
+	d.Pipe("events", "k", `"c"`, topologytest.Header("version", "3"), topologytest.Header("x", "y"), second(5))
+	d.PipeNull("events", "k", topologytest.Header("version", "4"), second(3))
+	d.Pipe("events", "k", `"b"`, topologytest.Header("version", "2"), second(2))
+	want := `["1000 1 \"events\" 1000" "2000 1 \"events\" 5000" "5000 2 \"\" 0"]`
+	if got := fmt.Sprintf("%q", folded); got != want {
+		t.Errorf("fold was given %s, want %s", got, want)
+	}
+	var got []string
+	for _, r := range d.Take("changes") {
+		text := fmt.Sprint(r.Timestamp)
+		for _, h := range r.Headers {
+			text += " " + h.Key + "=" + string(h.Value)
+		}
+		got = append(got, text)
+	}
+	if want := "[1000 version=1 2000 version=2 5000 version=3 x=y 3000 version=4]"; fmt.Sprint(got) != want {
+		t.Errorf("the changes are %s, want %s", got, want)
+	}
+}
+
+// TestFoldRefusesReleased: a released record that fold refuses is abandoned, and its copy takes its place.
+func TestFoldRefusesReleased(t *testing.T) {
+	d := newWaiting(t, wide)
+	send(d, "2:fail", "3:c", "1:a")
+	d.Want("changes", `{"version":1,"value":["a"]}`)
+	d.Want("abandoned", `{"reason":"failed","message":"poison: asked to","expected":2,"actual":2,"value":"fail"}`)
+	d.Want("dead")
+	send(d, "2:b")
+	d.Want("changes", `{"version":2,"value":["a","b"]}`, `{"version":3,"value":["a","b","c"]}`)
+	noneWaits(t, d)
+	d.WantCounts("texts.abandoned=1 texts.applied=3 texts.parked=2 texts.released=1 texts.repairs=1")
+}
+
+// TestFoldPanicsOnReleased: a panic is blamed on the released record, and other classes on the one at work.
+func TestFoldPanicsOnReleased(t *testing.T) {
+	d := processortest.New(t, func(b *topology.Builder) {
+		fold := func(_ []string, _ bool, r event) ([]string, error) {
+			switch r.Value.Or("") {
+			case "panic":
+				panic(r.Value.Or(""))
+			case "config":
+				return nil, topology.Fail(topology.Config, schemas.Reason("asked to"))
+			}
+			return []string{}, nil
+		}
+		p := projection.Latest(topology.From(b, eventsTopic), "texts", version, fold, listCodec,
+			projection.ParkGaps(textCodec, wide))
+		topology.MapValues(p.Abandoned(), "message",
+			func(r topology.Record[string, projection.Abandoned[text]]) (string, error) {
+				return r.Value.Message, nil
+			}).
+			Into(topology.Topic("messages", schemas.String(), schemas.String()))
+	})
+	send(d, "1:a", "3:panic", "2:b")
+	d.Want("messages", "poison: panic with a value of type string")
+	d.Want("dead")
+	send(d, "4:config")
+	err := d.PipeRaw("events", []byte("k"), []byte(`"c"`), topologytest.Header("version", "3"))
+	if err == nil || !strings.Contains(err.Error(), "config: asked to") {
+		t.Fatalf("Pipe returned %v", err)
+	}
+}
+
+// TestFailureBehindReleased: what fails on a change that a record has released fails that record as a whole.
+func TestFailureBehindReleased(t *testing.T) {
+	d := processortest.New(t, func(b *topology.Builder) {
+		waiting(b, wide).Changes().Peek("fragile", func(r topology.Record[string, row]) error {
+			if r.Value.Version == 3 {
+				return schemas.Reason("asked to")
+			}
+			return nil
+		})
+	})
+	send(d, "1:a", "3:c")
+	before := [...]map[string]string{d.Rows("texts", 0), d.Rows("texts-parked", 0), d.Rows("texts-queues", 0)}
+	send(d, "2:b")
+	d.WantDeadLetter("fragile", topology.Poison, "asked to")
+	for i, store := range []string{"texts", "texts-parked", "texts-queues"} {
+		if after := d.Rows(store, 0); !maps.Equal(after, before[i]) {
+			t.Errorf("store %s has changed", store)
+		}
+	}
+}
+
+// TestD4TimeDecidesNothing: the same versions give the same row whatever the timestamps say.
+func TestD4TimeDecidesNothing(t *testing.T) {
+	want := ""
+	for _, seconds := range [][]int{{1, 2, 3}, {3, 2, 1}, {2, 2, 2}} {
+		d := newWaiting(t, wide)
+		sendAt(d, seconds[2], "3:c")
+		sendAt(d, seconds[0], "1:a")
+		sendAt(d, seconds[1], "2:b")
+		got := d.Rows("texts", 0)["k"]
+		if want == "" {
+			want = got
+		}
+		if got != want {
+			t.Errorf("the row is %q, and was %q", got, want)
+		}
+	}
+}
+
+// TestGoldenWaiting pins what is stored of records that wait, for ever.
+func TestGoldenWaiting(t *testing.T) {
+	d := newWaiting(t, wide)
+	d.Pipe("events", "a\x00b", `"x"`, topologytest.Header("version", "258"), second(1))
+	version := hex.EncodeToString([]byte("version"))
+	for store, want := range map[string]string{
+		"texts-parked": "0100" + "00000000000003e8" + "00000001" + "00000007" + "00000003" + version +
+			hex.EncodeToString([]byte("258")) + hex.EncodeToString([]byte(`"x"`)),
+		"texts-queues": "01" + "0000000000000001" + "8000000000000000" + "8000000000000102" + "00000000000003e8" +
+			"0000000000000000",
+	} {
+		for key, value := range d.Rows(store, 0) {
+			if got := hex.EncodeToString([]byte(value)); got != want {
+				t.Errorf("store %s has %s, want %s", store, got, want)
+			}
+			if store == "texts-parked" && key != "a\x00\xffb\x00\x01\x80\x00\x00\x00\x00\x00\x00\x00"+
+				"\x80\x00\x00\x00\x00\x00\x01\x02" {
+				t.Errorf("the key is %q", key)
+			}
+		}
+	}
+}
+
+// TestDecisions: each outcome is told with its row; what has waited keeps its own time and headers.
+func TestDecisions(t *testing.T) {
+	logTopic := topology.Topic("log", schemas.Bytes(), schemas.String())
+	d := processortest.New(t, func(b *topology.Builder) {
+		topology.MapValues(waiting(b, limits(projection.FailFast)).Decisions(), "log",
+			func(r topology.Record[[]byte, decision.Decision]) (string, error) {
+				v := r.Value
+				of, _ := r.Header("version")
+				return fmt.Sprintf("%s: %s %s %s %v %v %s %d", of, v.Node, v.Outcome, v.Store, v.Before, v.After,
+					v.Reason, r.Timestamp/1000), nil
+			}).Into(logTopic)
+	})
+	const missing = "versions are missing before the one of the record"
+	sendAt(d, 1, "3:c", "3:c")
+	sendAt(d, 2, "1:a", "1:a")
+	sendAt(d, 3, "2:b", "5:e")
+	sendAt(d, 11, "1:a")
+	d.Want("log", "3: texts parked texts {0 false} {0 false} "+missing+" 1",
+		"3: texts duplicates texts {0 false} {0 false} a record with its version waits 1",
+		"1: texts applied texts {0 false} {1 true}  2", "1: texts duplicates texts {1 true} {1 true}  2",
+		"2: texts applied texts {1 true} {2 true}  3", "3: texts applied texts {2 true} {3 true}  1",
+		"5: texts parked texts {3 true} {3 true} "+missing+" 3", "1: texts stale texts {3 true} {3 true}  11",
+		"5: texts abandoned texts {3 true} {3 true} stream-time: "+missing+" 3")
+}
+
+// TestClauses: the contract says what becomes of a gap.
+func TestClauses(t *testing.T) {
+	for want, declare := range map[string]func(b *topology.Builder){
+		"one before which versions are missing fails": func(b *topology.Builder) { routed(b, false) },
+		"one before which versions are missing is applied without them": func(b *topology.Builder) {
+			routed(b, false, projection.OnGap(projection.AcceptLatest))
+		},
+		"any higher one is applied": func(b *topology.Builder) { routed(b, false, projection.Sparse()) },
+		"one before which versions are missing waits for them, with at most 100 of its key, 8s of stream time, and they " +
+			"are asked for; after that it is abandoned": func(b *topology.Builder) { waiting(b, limits(projection.FailFast)) },
+	} {
+		b := topology.NewBuilder("app", topology.DeadLetters("dead"))
+		declare(b)
+		top, err := b.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, c := range top.Clauses() {
+			found = found || c.Aspect == topology.OutOfOrder && strings.HasSuffix(c.Text, "; "+want)
+		}
+		if !found || len(top.Clauses()) != 6 {
+			t.Errorf("the clauses are %+v, want %q", top.Clauses(), want)
+		}
+	}
+}

@@ -1,0 +1,20 @@
+package transition
+
+import "github.com/onceward/onceward/topology"
+
+// clauses says what a guard promises to those who feed it.
+func clauses[K, V any](node *topology.Node[K, V], set *settings) {
+	order := "a transition that comes before its time is refused as out-of-order or missing-aggregate, and one that " +
+		"comes late as stale; a refusal that nothing takes fails"
+	if set.versioned {
+		order += "; versions decide"
+	}
+	node.
+		Clause(topology.KeyAssumption, "the key is the aggregate and is not null; all records of a key are in one partition").
+		Clause(topology.IdempotencyKey, "the id of the transition within its aggregate").
+		Clause(topology.OnDuplicate, "a transition that was accepted is counted and changes nothing; its id with other "+
+			"states or another version is refused as corruption").
+		Clause(topology.OutOfOrder, order).
+		Clause(topology.OnReplay, "what was accepted is a duplicate and has no second fact; what was refused is judged anew").
+		Clause(topology.Retention, "accepted transitions are kept for ever")
+}

@@ -1,0 +1,106 @@
+// Package transition guards the state machines of aggregates: an order that is placed, paid and shipped. The
+// states and the transitions between them are declared, a transition is accepted only where the aggregate is
+// in the state that it leaves, and every other one is refused for a reason that has a name.
+//
+//	machine := transition.Machine[State]{
+//		Initial: []State{Placed},
+//		Next:    map[State][]State{Placed: {Paid, Cancelled}, Paid: {Shipped}, Shipped: nil, Cancelled: nil},
+//	}
+//	orders := transition.Guard(events, "orders", machine, read)
+//	orders.Facts().Into(OrderFacts)
+//	orders.Refused().Into(OrderRefusals)
+//
+// The aggregate of a record is its key: an order, an account. A transition has an id, the state that it
+// leaves and the state that it enters. One that creates the aggregate leaves the state "".
+//
+// # Contract
+//
+// Every record has exactly one outcome, and is counted under its name (a duplicate as duplicates, as elsewhere) when the
+// round that contains it is applied. The first line that holds decides:
+//
+//	outcome            when                                                         if not routed
+//	duplicate          the id was accepted, with the same states and version        the record ends
+//	corruption         the id was accepted, with others                             fails (Conflict)
+//	illegal            the machine has no transition between the two states         fails (Validation)
+//	missing-aggregate  there is no aggregate, and the transition creates none       fails (Validation)
+//	accepted           the aggregate is in the state that is left, or is created
+//	stale              the aggregate was in that state before                       fails (Conflict)
+//	out-of-order       it was not, and can still get there                          fails (Validation)
+//	illegal            it was not, and can never get there                          fails (Validation)
+//
+// The last four lines are about a machine without versions. With [Versioned] the version of the transition
+// decides in their place, which must be the one after that of the aggregate:
+//
+//	stale              it is not higher than that of the aggregate                  fails (Conflict)
+//	out-of-order       it is higher than the next one                               fails (Validation)
+//	corruption         it is the next one, and the aggregate is in another state    fails (Conflict)
+//	accepted           otherwise, and where it creates the aggregate
+//
+// The six refusals are never one: each can be routed on its own ([Guarded.Refused]), and is told apart in the
+// message of the dead letter where it is not. A refusal is routed if anything uses a stream that has it. A
+// refused transition changes nothing, so that it can come again: one that was out of order is accepted once
+// those before it have been. Two things stop the task, because no record is to blame: rows that cannot be
+// what was written (class Corruption), and an aggregate in a state that the machine has not (class Config).
+//
+// A record with a null key, without a usable id (valid UTF-8 of 1 to 1024 bytes), without the state that it
+// enters, or without its version fails with class Validation, before all of that. What fails becomes a dead
+// letter, unless a policy says otherwise ([OnError]).
+//
+// # Facts
+//
+// Accepted transitions are recorded once: as a row, for ever, and as a [Fact] on Facts, in the same
+// transaction. However often the record comes, and whatever crashes, there is one fact for one id. The facts
+// of an aggregate have versions without a gap, and each leaves the state that the one before it has entered.
+//
+// # Cycles
+//
+// Where an aggregate can come back to a state, "was there before" and "can still get there" both hold, and
+// stale is what is said. Only versions tell the two apart: a machine with cycles, whose records can come late
+// or early, wants [Versioned].
+//
+// # Replay
+//
+// The same records over empty stores give the same rows, facts and refusals. Over stores that are kept, what was
+// accepted is a duplicate, and has no second fact; what was refused is judged anew, so a transition that was
+// out of order then may be accepted now, like any that comes again.
+//
+// # Changing a machine
+//
+// States and transitions can be added at any restart. One that is taken away refuses what comes from then on;
+// what was accepted stays. A state can be taken away when no aggregate is in it.
+//
+// # Stored form
+//
+// Two stores belong to a guard, <name>-aggregates and <name>-transitions. Integers are big-endian; a text is
+// its length in one byte, and its bytes in UTF-8.
+//
+// The key of an aggregate is the record's key. That of a transition is the encoded record key with each byte
+// 00 replaced by 00 FF, then 00 01, then the id in UTF-8.
+//
+//	aggregate                                        transition
+//	offset  bytes  content                           offset  bytes  content
+//	0       1      format, 1                         0       1      format, 1
+//	1       8      version                           1       8      version of the aggregate after it
+//	9       8      timestamp of the record that      9       8      timestamp of the record, likewise
+//	               was accepted last, in             17             text: the state that it left
+//	               milliseconds since the epoch                     text: the state that it entered
+//	17      1      number of texts, at least 1
+//	18             texts: the state; then the others
+//	               that it was in before, sorted
+//
+// # Growth
+//
+// There is no retention: transitions stay, since a duplicate of a forgotten one would look stale, or be
+// accepted again where the machine has a cycle.
+//
+// # Concurrency
+//
+// The function that reads the transition is called by all tasks at once and must be safe for that. A
+// [Guarded] is a value that is used while the topology is declared. A [Machine] is not changed, and not kept.
+//
+// # What it is not
+//
+// It runs nothing: entering a state has no action but what consumes Accepted or Facts. It holds no record
+// back: what is out of order is refused, and comes again by redrive. And it is per partition: all records of
+// an aggregate are in one partition, as Kafka's partitioners see to it.
+package transition

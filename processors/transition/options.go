@@ -1,0 +1,35 @@
+package transition
+
+import (
+	"github.com/onceward/onceward/processors/internal/declare"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+)
+
+// Option is an option of [Guard].
+type Option func(s *settings) error
+
+type settings struct {
+	declare.Common
+	versioned bool
+}
+
+// Key gives the codec for keys in the stores. Keys that are strings, []byte, int32 or int64 need none. K must
+// be the type of the stream's keys.
+func Key[K any](codec schemas.Codec[K]) Option {
+	return func(s *settings) error { return s.SetKeys(codec) }
+}
+
+// Versioned says that every transition has a version, one higher than that of the transition before it of its
+// aggregate. The first one may have any version from 1.
+func Versioned() Option {
+	return func(s *settings) error {
+		s.versioned = true
+		return nil
+	}
+}
+
+// OnError sets the guard's reaction to errors of class, such as topology.Validation.
+func OnError(class topology.Class, policy topology.Policy) Option {
+	return func(s *settings) error { return s.OnError(class, policy) }
+}

@@ -1,0 +1,88 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Horizon is a limit of what a node knows again: a record that comes once more is recognised for Retention of
+// stream time, and not any more afterwards. A source topic that keeps records for longer could bring one back that
+// the node has forgotten, so a runtime compares the two before it starts.
+type Horizon struct {
+	// Node is the name of the node.
+	Node string
+	// Retention is how long the node remembers.
+	Retention time.Duration
+	// Tolerated says that a topic which keeps records for longer is to be warned about, and not refused.
+	Tolerated bool
+	// Topics are the source topics on the cluster whose records reach the node, sorted. A repartition topic stands
+	// for those that feed it.
+	Topics []string
+}
+
+// Horizon declares that the node remembers what it has seen for retention of stream time, and returns n. tolerated
+// says that source topics which keep records for longer are accepted; see [Topology.Horizons].
+func (n *Node[K, V]) Horizon(retention time.Duration, tolerated bool) *Node[K, V] {
+	switch {
+	case n.b.closed:
+		n.b.mistakeAt(caller(), n.node.name, errClosed)
+	case retention <= 0:
+		n.Mistake(fmt.Errorf("Horizon(%s): the retention must be positive", retention))
+	case n.node.horizon != nil:
+		n.Mistake(errors.New("Horizon is called twice"))
+	default:
+		n.node.horizon = &Horizon{Node: n.node.name, Retention: retention, Tolerated: tolerated}
+	}
+	return n
+}
+
+// Horizons returns what nodes have declared with [Node.Horizon], sorted by node. The caller may change the result.
+func (t *Topology) Horizons() []Horizon {
+	var horizons []Horizon
+	for _, s := range t.subtopologies {
+		for _, n := range s.nodes {
+			if n.horizon != nil {
+				h := *n.horizon
+				h.Topics = t.origins(n)
+				horizons = append(horizons, h)
+			}
+		}
+	}
+	slices.SortFunc(horizons, func(a, b Horizon) int { return strings.Compare(a.Node, b.Node) })
+	return horizons
+}
+
+// origins returns the external source topics upstream of n, also through repartition topics.
+func (t *Topology) origins(n *node) []string {
+	var topics []string
+	visited := map[*node]bool{}
+	var walk func(n *node)
+	walk = func(n *node) {
+		if visited[n] {
+			return
+		}
+		visited[n] = true
+		for _, p := range n.parents {
+			walk(p.node)
+		}
+		switch {
+		case n.kind != sourceNode:
+		case !n.topic.repartition:
+			topics = append(topics, n.topic.name)
+		default:
+			for _, s := range t.subtopologies {
+				for _, sink := range s.nodes {
+					if sink.kind == sinkNode && sink.topic.repartition && sink.topic.name == n.topic.name {
+						walk(sink)
+					}
+				}
+			}
+		}
+	}
+	walk(n)
+	slices.Sort(topics)
+	return slices.Compact(topics)
+}

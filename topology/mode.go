@@ -1,0 +1,98 @@
+package topology
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/onceward/onceward/schemas"
+)
+
+// A Mode says why records are processed: because they have just happened, or once more. It is the runtime's
+// ([GraphConfig.Mode]) and travels with records ([HeaderMode]), so that nobody behind takes a repetition for
+// the event. The zero Mode is Live.
+type Mode uint8
+
+// The modes. Only Live lets effects outside of the topology happen (package processors/effect).
+const (
+	// Live: records are processed because they have come.
+	Live Mode = iota
+	// Replay: records are read again, to build state anew beside the one that is in use. The application is
+	// another one than the live one.
+	Replay
+	// Backfill: records of the past come for the first time.
+	Backfill
+	// Repair: single records come again, because they were missing or wrong.
+	Repair
+	// Forensic: records are looked at, and nothing is kept: no output, no offset, no state. Nothing that was
+	// written can carry it.
+	Forensic
+)
+
+// HeaderMode is the header that tells the mode of a record, in the spelling of [Mode.String]. A record without
+// it is live.
+const HeaderMode = "onceward.mode"
+
+var modeNames = [...]string{
+	Live: "LIVE", Replay: "REPLAY", Backfill: "BACKFILL", Repair: "REPAIR", Forensic: "FORENSIC",
+}
+
+// String returns the mode in capitals, as it stands in headers and evidence.
+func (m Mode) String() string {
+	if int(m) >= len(modeNames) {
+		return "mode(" + strconv.Itoa(int(m)) + ")"
+	}
+	return modeNames[m]
+}
+
+// ParseMode returns the mode that String spells as s, in capitals or not.
+func ParseMode(s string) (Mode, error) {
+	for m, name := range modeNames {
+		if strings.EqualFold(name, s) {
+			return Mode(m), nil
+		}
+	}
+	return Live, fmt.Errorf("topology: %q is no mode; the modes are %s", s, strings.Join(modeNames[:], ", "))
+}
+
+// Mode returns the mode of the record, or the punctuation, at work: that of the application unless it is
+// Live, and then that of the record's header. All that is written on the way carries it.
+func (c *Context) Mode() Mode { return c.graph.mode }
+
+const errMode = schemas.Reason("the header " + HeaderMode + " has no mode that a record can have")
+
+// setMode takes the mode of the unit at work from the headers of its record. A mode that is not known must not
+// pass for Live, which lets effects happen.
+func (g *Graph) setMode(headers []Header) error {
+	g.mode = g.config.Mode
+	if g.mode != Live {
+		return nil
+	}
+	for i := len(headers) - 1; i >= 0; i-- {
+		if headers[i].Key != HeaderMode {
+			continue
+		}
+		m, err := ParseMode(string(headers[i].Value))
+		if err != nil || m == Forensic {
+			return Fail(Validation, errMode)
+		}
+		g.mode = m
+		return nil
+	}
+	return nil
+}
+
+// withMode returns headers with the mode of the unit at work, in place of another one that is in them. What is
+// live has no such header, and costs nothing.
+func (g *Graph) withMode(headers []Header) []Header {
+	if g.mode == Live {
+		return headers
+	}
+	out := make([]Header, 0, len(headers)+1)
+	for _, h := range headers {
+		if h.Key != HeaderMode {
+			out = append(out, h)
+		}
+	}
+	return append(out, Header{Key: HeaderMode, Value: []byte(g.mode.String())})
+}

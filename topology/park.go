@@ -1,0 +1,111 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+)
+
+// ParkOption is what [ParkKeys] returns: an option of [From] and of [Repartition].
+type ParkOption struct{}
+
+// ParkKeys lets records of the source be parked: it gives the source a store of its own, <topic>.parked with its changelog,
+// where a record waits that failed with an error whose [Policy] is Park, and behind it, in order, every later
+// record of the source with the same key. Other keys go on. A null key is parked alone: nothing has an order with it.
+//
+// The first record of a key that waits is tried again as its policy says; the attempts are kept with it, and survive a restart
+// and a move to another instance. Once it succeeds, or becomes a dead letter, the next one is tried, at once. Each of them is
+// processed as if it had just been read: with its own position, timestamp and headers, in a savepoint of its own, as one record
+// of its round; only the stream time can have moved on meanwhile, since a record that waits does not move it.
+//
+// A key is the record's key as it is read, in bytes. What nodes make of the record, another key for instance, does not
+// count; a stream whose order matters by another key goes through a [Repartition], which has this option too.
+//
+// A record that is too large for the changelog with what is noted beside it becomes a dead letter instead, or stops the task
+// without a dead-letter topic.
+//
+// Keep the option, without the policies, for as long as records wait: a source without it does not know of them.
+func ParkKeys() ParkOption { return ParkOption{} }
+
+func (ParkOption) applySource(_ *Builder, s *sourceSettings) { s.parks = true }
+
+func (ParkOption) applyRepartition(ref *topicRef) error {
+	ref.parks = true
+	return nil
+}
+
+// parkedSuffix makes the name of the store.
+const parkedSuffix = ".parked"
+
+// parkAt gives a source its store.
+func (n *node) parkAt(name string) {
+	n.parked = name + parkedSuffix
+	n.stores = append(n.stores, storeInfo{name: n.parked,
+		formats: formats{key: schemas.Bytes().Name(), value: schemas.Bytes().Name()},
+		rows:    rowsOf(schemas.Bytes(), schemas.Bytes())})
+}
+
+// newParking opens the store of a source.
+func (g *Graph) newParking(n *node, s *graphSource) (*parking, error) {
+	bytes, err := g.store(n.parked)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", n.name, err)
+	}
+	p := &parking{
+		graph: g, node: n.name, topic: s.topic, rows: bytes, timed: s.eventTime != nil || n.invalid != RefuseInvalid,
+		known: map[parkedKey]struct{}{}, planned: map[parkedKey]int64{},
+	}
+	if limit := g.config.MaxMessageBytes; limit != nil {
+		p.maxMessageBytes = int(limit(g.topology.changelog(n.parked)))
+	}
+	for e, err := range bytes.Scan(state.Prefix([]byte{parkedHead})) {
+		if err != nil {
+			return nil, fmt.Errorf("node %s: reading the keys that are parked: %w", n.name, err)
+		}
+		h, err := parseParkedHead(e.Value)
+		if err != nil || len(e.Key) != 1+len(parkedKey{}) {
+			return nil, fmt.Errorf("node %s: store %s: %w", n.name, n.parked, errParkedRow)
+		}
+		p.plan(parkedKey(e.Key[1:]), h)
+	}
+	return p, nil
+}
+
+// errParkedRow says that a row was not written by this package.
+var errParkedRow = fmt.Errorf("a row of parked records cannot be read: %w", state.ErrCorrupt)
+
+// parkingOf returns where the records of a topic wait, nil if they never do.
+func (g *Graph) parkingOf(topic string) *parking {
+	if s := g.source(topic); s != nil {
+		return s.parking
+	}
+	return nil
+}
+
+// DueRelease returns the release of a parked record that is due by the clock of [GraphConfig.Now], if there is one. The caller
+// asks until ok is false. What is taken is taken, as with [Graph.Due]: the punctuation lies with the caller, and runs by
+// [Graph.Punctuate]. Where many records of a key are ready, several releases of it come one after the other, up to a bound, so
+// that others have their turn between.
+func (g *Graph) DueRelease() (p Punctuation, ok bool) {
+	for i := range g.sources {
+		if q := g.sources[i].parking; q != nil {
+			if p, ok = q.due(g.config.Now()); ok {
+				return p, true
+			}
+		}
+	}
+	return Punctuation{}, false
+}
+
+const errParkedFault = schemas.Reason("the store of parked records cannot be read or written")
+
+// parkedFault makes the failure of the store one that stops the task.
+func parkedFault(op string, err error) error {
+	class := Fatal
+	if errors.Is(err, state.ErrCorrupt) {
+		class = Corruption
+	}
+	return Fail(class, fmt.Errorf("%w: %s: %w", errParkedFault, op, err))
+}

@@ -1,0 +1,401 @@
+package topology_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/topologytest"
+)
+
+var (
+	parkIn  = topology.Topic("in", topology.Nullable(schemas.String()), schemas.String())
+	parkOut = topology.Topic("out", topology.Nullable(schemas.String()), schemas.String())
+)
+
+// lot is a topology that counts records per key and parks those whose value is in broken.
+type lot struct {
+	tb interface {
+		Helper()
+		Fatal(args ...any)
+		Errorf(format string, args ...any)
+	}
+	broken map[string]error
+	tried  []string
+	*topologytest.Driver
+}
+
+var errBroken = topology.Fail(topology.Transient, schemas.Reason("not now"))
+
+func parkPolicy(attempts int, then topology.Action) topology.Policy {
+	return topology.Policy{
+		Action: topology.Park, Attempts: attempts, Backoff: time.Second, BackoffMax: 4 * time.Second, Then: then}
+}
+
+func newLot(t *testing.T, policy topology.Policy, opts ...topologytest.Option) *lot {
+	t.Helper()
+	l := &lot{tb: t, broken: map[string]error{}}
+	l.Driver = l.open(policy, opts...)
+	return l
+}
+
+var parkStart = time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
+
+func (l *lot) open(policy topology.Policy, opts ...topologytest.Option) *topologytest.Driver {
+	l.tb.Helper()
+	b := topology.NewBuilder("app", topology.DeadLetters("dead"), topology.OnError(topology.Transient, policy),
+		topology.OnError(topology.Poison, policy))
+	seen := topology.Store("seen", schemas.String(), schemas.Int64())
+	in := topology.From(b, parkIn, topology.ParkKeys())
+	counted := topology.Process(in, "count", seen, func(_ *topology.Context, rows state.KeyValue[string, int64],
+		r topology.Record[topology.Option[string], string], emit topology.Emit[topology.Option[string], string]) error {
+		n, _, err := rows.Get(r.Key.Or("-"))
+		if err != nil {
+			return err
+		}
+		if err := rows.Put(r.Key.Or("-"), n+1); err != nil { // before it fails: nothing of it may stay
+			return err
+		}
+		l.tried = append(l.tried, r.Value)
+		_, _, offset := r.Source()
+		r.Value = fmt.Sprintf("%s#%d@%d", r.Value, n+1, offset)
+		return emit(nil, r)
+	})
+	counted.Peek("judge", func(r topology.Record[topology.Option[string], string]) error {
+		value, _, _ := strings.Cut(r.Value, "#")
+		return l.broken[value]
+	}).Into(parkOut)
+	top, err := b.Build()
+	if err != nil {
+		l.tb.Fatal(err)
+	}
+	d, err := topologytest.New(top, append(opts, topologytest.Clock(parkStart))...)
+	if err != nil {
+		l.tb.Fatal(err)
+	}
+	return d
+}
+
+// pipe writes records, each "key=value"; a key of - is null.
+func (l *lot) pipe(records ...string) {
+	l.tb.Helper()
+	for _, text := range records {
+		key, value, _ := strings.Cut(text, "=")
+		k := topology.Some(key)
+		if key == "-" {
+			k = topology.None[string]()
+		}
+		if err := topologytest.Pipe(l.Driver, parkIn, k, value, topologytest.Header("trace", value)); err != nil {
+			l.tb.Fatal(err)
+		}
+	}
+}
+
+func (l *lot) advance(by time.Duration) {
+	l.tb.Helper()
+	if err := l.Advance(by); err != nil {
+		l.tb.Fatal(err)
+	}
+}
+
+// want compares what was written since the last time: "value#count@offset".
+func (l *lot) want(values ...string) {
+	l.tb.Helper()
+	records, err := topologytest.Output(l.Driver, parkOut)
+	if err != nil {
+		l.tb.Fatal(err)
+	}
+	var got []string
+	for _, r := range records {
+		got = append(got, r.Value)
+		trace, _ := r.Header("trace")
+		if value, _, _ := strings.Cut(r.Value, "#"); string(trace) != value {
+			l.tb.Errorf("%s has the header %s", r.Value, trace)
+		}
+	}
+	if !slices.Equal(got, values) {
+		l.tb.Errorf("the output is %q, want %q", got, values)
+	}
+}
+
+// TestG6Park: the records of a key wait in their order behind one that failed, and the other keys go on.
+func TestG6Park(t *testing.T) {
+	l := newLot(t, parkPolicy(0, 0))
+	l.broken["a2"] = errBroken
+	l.pipe("a=a1", "a=a2", "b=b1", "a=a3", "a=a4", "b=b2")
+	l.want("a1#1@0", "b1#1@2", "b2#2@5")
+	l.tried = nil
+	l.advance(999 * time.Millisecond)
+	if len(l.tried) > 0 {
+		t.Errorf("%q were tried before their time", l.tried)
+	}
+	l.advance(time.Millisecond)
+	l.advance(2 * time.Second)
+	if want := []string{"a2", "a2"}; !slices.Equal(l.tried, want) {
+		t.Errorf("%q were tried, want %q", l.tried, want)
+	}
+	l.want()
+	delete(l.broken, "a2")
+	l.advance(4 * time.Second)
+	l.want("a2#2@1", "a3#3@3", "a4#4@4")
+	l.pipe("a=a5")
+	l.want("a5#5@6")
+	for outcome, want := range map[string]int64{"in-source.held": 2, "judge.parked-transient": 3, "in-source.released": 3} {
+		node, name, _ := strings.Cut(outcome, ".")
+		if got := l.Count(node, name); got != want {
+			t.Errorf("%s is %d, want %d", outcome, got, want)
+		}
+	}
+	l.wantEmpty()
+}
+
+// wantEmpty: nothing is left of queues that have ended.
+func (l *lot) wantEmpty() {
+	l.tb.Helper()
+	rows, err := topologytest.Store(l.Driver, topology.Store("in.parked", schemas.Bytes(), schemas.Bytes()), 0)
+	if err != nil {
+		l.tb.Fatal(err)
+	}
+	for e, err := range rows.All() {
+		l.tb.Errorf("the store has %x, %v", e, err)
+	}
+}
+
+// TestG6Attempts: the attempts and the first failure are kept across a restart, and a dead letter has them; then those behind
+// follow.
+func TestG6Attempts(t *testing.T) {
+	l := newLot(t, parkPolicy(3, topology.DeadLetter))
+	l.broken["a1"] = errBroken
+	l.pipe("a=a1", "a=a2", "a=a3")
+	l.advance(time.Second)
+	if err := l.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	l.want()
+	l.advance(2 * time.Second)
+	l.want("a2#1@1", "a3#2@2")
+	letters, err := l.DeadLetters()
+	if err != nil || len(letters) != 1 {
+		t.Fatalf("%v, %v", letters, err)
+	}
+	info := letters[0].Info
+	if info.Attempts != 3 || !info.FirstFailure.Equal(parkStart) || !info.LastFailure.Equal(parkStart.Add(3*time.Second)) ||
+		info.Origin.Offset != 0 || info.Node != "judge" || string(letters[0].Value) != "a1" {
+		t.Errorf("the letter says %+v", info)
+	}
+	if n := l.Count("judge", "dead-letter-transient"); n != 1 {
+		t.Errorf("%d dead letters are counted", n)
+	}
+	l.wantEmpty()
+}
+
+// TestG6Behind: a record that waits and fails in its turn has attempts of its own.
+func TestG6Behind(t *testing.T) {
+	l := newLot(t, parkPolicy(2, topology.DeadLetter))
+	l.broken["a1"], l.broken["a2"] = errBroken, errBroken
+	l.pipe("a=a1", "a=a2", "a=a3")
+	l.advance(time.Second) // the second attempt of a1, and the first of a2
+	l.want()
+	l.pipe("a=a4")
+	l.advance(time.Second)
+	l.want("a3#1@2", "a4#2@3")
+	letters, err := l.DeadLetters()
+	if err != nil || len(letters) != 2 || letters[1].Info.Attempts != 2 || string(letters[1].Value) != "a2" {
+		t.Fatalf("%+v, %v", letters, err)
+	}
+	l.wantEmpty()
+}
+
+// TestG6Stop: a record that has to stop its task does so from where it waits, and goes on from there.
+func TestG6Stop(t *testing.T) {
+	l := newLot(t, parkPolicy(2, topology.Stop))
+	l.broken["a1"] = errBroken
+	l.pipe("a=a1", "a=a2")
+	err := l.Advance(time.Second)
+	if _, failed := errors.AsType[*topology.Failure](err); !failed {
+		t.Fatalf("Advance returned %v", err)
+	}
+	delete(l.broken, "a1")
+	if err := l.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	l.advance(0)
+	l.want("a1#1@0", "a2#2@1")
+}
+
+// TestG6OtherClass: what a parked record fails with when it is tried again decides about it then; a retry in place would hold up
+// everybody.
+func TestG6OtherClass(t *testing.T) {
+	l := newLot(t, parkPolicy(0, 0))
+	l.broken["a1"], l.broken["b1"] = errBroken, errBroken
+	l.pipe("a=a1", "a=a2", "b=b1")
+	l.broken["a1"] = topology.Fail(topology.Validation, schemas.Reason("no"))
+	l.broken["b1"] = topology.Fail(topology.Overload, schemas.Reason("later"))
+	l.advance(time.Second)
+	l.want("a2#1@1")
+	letters, err := l.DeadLetters()
+	if err != nil || len(letters) != 1 || letters[0].Info.Class != topology.Validation || letters[0].Info.Attempts != 2 {
+		t.Fatalf("%+v, %v", letters, err)
+	}
+	l.pipe("c=c1")
+	l.want("c1#1@3")
+	delete(l.broken, "b1")
+	l.advance(2 * time.Second) // the second pause of Overload
+	l.want("b1#1@2")
+}
+
+// TestG6NullKey: nothing waits behind a record without a key.
+func TestG6NullKey(t *testing.T) {
+	l := newLot(t, parkPolicy(0, 0))
+	l.broken["x"] = errBroken
+	l.pipe("-=x", "-=y", "-=x")
+	l.want("y#1@1")
+	delete(l.broken, "x")
+	l.advance(time.Second)
+	l.want("x#2@0", "x#3@2")
+	l.wantEmpty()
+}
+
+// TestG6Undecodable: a record that cannot be read can be parked as well, in the bytes that were read.
+func TestG6Undecodable(t *testing.T) {
+	l := newLot(t, parkPolicy(2, topology.DeadLetter))
+	if err := l.PipeRaw("in", []byte("a"), nil); err != nil { // a null value
+		t.Fatal(err)
+	}
+	l.pipe("a=a1")
+	l.want()
+	l.advance(time.Second)
+	l.want("a1#1@1")
+	letters, err := l.DeadLetters()
+	if err != nil || len(letters) != 1 || letters[0].Value != nil || string(letters[0].Key) != "a" ||
+		letters[0].Info.Class != topology.Poison {
+		t.Fatalf("%+v, %v", letters, err)
+	}
+}
+
+// TestG6TooLarge: what the changelog does not take becomes a dead letter, and does not overtake anybody on the way.
+func TestG6TooLarge(t *testing.T) {
+	l := newLot(t, parkPolicy(0, 0), topologytest.MaxMessageBytes("app-in.parked-changelog", 400))
+	long := strings.Repeat("x", 500)
+	l.broken["a1"], l.broken[long] = errBroken, errBroken
+	l.pipe("b="+long, "a=a1", "a="+long, "a=a2")
+	letters, err := l.DeadLetters()
+	if err != nil || len(letters) != 2 || letters[0].Info.Class != topology.Transient ||
+		letters[1].Info.Class != topology.Validation {
+		t.Fatalf("%+v, %v", letters, err)
+	}
+	delete(l.broken, "a1")
+	l.advance(time.Second)
+	l.want("a1#1@1", "a2#2@3")
+}
+
+// TestG6StreamTime: a record that waits moves no time, and moves it when it is processed.
+func TestG6StreamTime(t *testing.T) {
+	b := topology.NewBuilder("app", topology.OnError(topology.Transient, parkPolicy(0, 0)))
+	broken := true
+	var fired []int64
+	node := topology.Stateful(topology.From(b, parkIn, topology.ParkKeys()), "judge")
+	node.Process(func(s *topology.Setup) (topology.Handler[topology.Option[string], string], error) {
+		s.OnStreamTime(time.Second, func(c *topology.Context, _ time.Time) error {
+			fired = append(fired, c.StreamTime())
+			return nil
+		})
+		return func(_ *topology.Context, r topology.Record[topology.Option[string], string]) error {
+			if broken && r.Value == "late" {
+				return errBroken
+			}
+			return nil
+		}, nil
+	})
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := topologytest.New(top, topologytest.Clock(parkStart))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := parkStart.Add(-time.Hour)
+	for i, value := range []string{"first", "late", "late", "second"} {
+		event := topologytest.At(at.Add(time.Duration(i) * time.Second))
+		if err := topologytest.Pipe(d, parkIn, topology.Some(value), value, event); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late := at.Add(10 * time.Second)
+	if err := topologytest.Pipe(d, parkIn, topology.Some("late"), "late", topologytest.At(late)); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int64{at.Add(3 * time.Second).UnixMilli()}; !slices.Equal(fired, want) {
+		t.Errorf("fired at %d, want %d", fired, want)
+	}
+	broken = false
+	if err := d.Advance(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if want := late.UnixMilli(); len(fired) != 2 || fired[1] != want {
+		t.Errorf("fired at %d, want %d last", fired, want)
+	}
+}
+
+// TestG6Mistakes: a policy that could not be carried out is found when the topology is built.
+func TestG6Mistakes(t *testing.T) {
+	b := topology.NewBuilder("app", topology.OnError(topology.Transient, parkPolicy(0, 0)))
+	topology.From(b, parkIn).Into(parkOut)
+	_, err := b.Build()
+	if err == nil || !strings.Contains(err.Error(), "errors of class transient park the record, and the source in-source") {
+		t.Errorf("Build returned %v", err)
+	}
+	for _, p := range []topology.Policy{
+		parkPolicy(1, topology.DeadLetter), parkPolicy(3, 0), parkPolicy(0, topology.Stop), parkPolicy(2, topology.Park),
+		{Action: topology.Park},
+		{Action: topology.Retry, Attempts: 0, Backoff: time.Second, BackoffMax: time.Second, Then: topology.Stop},
+	} {
+		b := topology.NewBuilder("app", topology.OnError(topology.Transient, p))
+		topology.From(b, parkIn, topology.ParkKeys()).Into(parkOut)
+		if _, err := b.Build(); err == nil {
+			t.Errorf("the policy %+v is taken", p)
+		}
+	}
+}
+
+// TestG6Repartition: the records of a repartition topic can wait as well, each source in a store of its own.
+func TestG6Repartition(t *testing.T) {
+	b := topology.NewBuilder("app")
+	broken := true
+	in := topology.From(b, parkIn)
+	again := topology.Repartition(in, "again", topology.Nullable(schemas.String()), schemas.String(), topology.ParkKeys())
+	again.Peek("judge", func(topology.Record[topology.Option[string], string]) error {
+		if broken {
+			return errBroken
+		}
+		return nil
+	}, topology.OnError(topology.Transient, parkPolicy(0, 0))).Into(parkOut)
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(top.InternalTopics(), "app-again.parked-changelog") {
+		t.Errorf("the internal topics are %q", top.InternalTopics())
+	}
+	d, err := topologytest.New(top, topologytest.Clock(parkStart))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := topologytest.Pipe(d, parkIn, topology.Some("a"), "1"); err != nil {
+		t.Fatal(err)
+	}
+	broken = false
+	if err := d.Advance(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := topologytest.Output(d, parkOut); err != nil || len(out) != 1 {
+		t.Errorf("%v, %v", out, err)
+	}
+}

@@ -1,0 +1,148 @@
+package topology_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+)
+
+// parkedTask is one task whose words are parked while broken is set, on a clock that the test moves.
+type parkedTask struct {
+	*task
+	broken bool
+	clock  time.Time
+}
+
+func newParkedTask(t *testing.T, opts ...topology.SourceOption) *parkedTask {
+	t.Helper()
+	p := &parkedTask{clock: now}
+	b := topology.NewBuilder("app", topology.DeadLetters("dead"), topology.OnError(topology.Transient, parkPolicy(0, 0)),
+		topology.OnError(topology.Validation, delayPolicy(9)))
+	words := topology.From(b, wordsTopic, append(opts, topology.ParkKeys(), topology.RetryTopics(time.Second))...)
+	words.Peek("judge", func(word) error {
+		if p.broken {
+			return errBroken
+		}
+		return nil
+	}).Into(outTopic)
+	cfg := baseConfig()
+	cfg.Now = func() time.Time { return p.clock }
+	p.task = openTask(t, mustBuild(t, b), topology.TaskID{Subtopology: "words"}, cfg)
+	return p
+}
+
+// commit makes what was written committed state.
+func (p *parkedTask) commit() {
+	p.tb.Helper()
+	base := p.state.Positions()
+	next := base.Clone()
+	next.Round.Incarnation++
+	layer := p.state.Freeze()
+	if err := p.state.Apply(layer, base, next); err != nil {
+		p.tb.Fatal(err)
+	}
+	p.state.Retire(layer)
+}
+
+// release takes the next release, and runs it.
+func (p *parkedTask) release() (topology.Punctuation, topology.Verdict) {
+	p.tb.Helper()
+	due, ok := p.graph.DueRelease()
+	if !ok {
+		p.tb.Fatal("nothing is due")
+	}
+	due.StreamTime = now.UnixMilli()
+	return due, p.graph.Punctuate(due)
+}
+
+func (p *parkedTask) wantOut(v topology.Verdict, value string) {
+	p.tb.Helper()
+	if v.Action != topology.Accept || !v.Wrote || len(v.Outputs) != 1 || string(v.Outputs[0].Value) != value {
+		p.tb.Fatalf("the verdict is %s with %s, want %s", v.Action, lines(v.Outputs), value)
+	}
+}
+
+// TestG6ReplayAfterAbort: a round that has held and released the last records of a key is aborted and runs again: they are held
+// again. What is in memory about a key must outlive its end, because the end may be taken back.
+func TestG6ReplayAfterAbort(t *testing.T) {
+	p := newParkedTask(t)
+	p.broken = true
+	first, second := p.input("words", []byte("k"), []byte("1")), p.input("words", []byte("k"), []byte("2"))
+	if v := p.graph.Process(first); v.Action != topology.Park || v.Failure == nil || !v.Wrote || len(v.Outputs) > 0 ||
+		v.Backoff != time.Second {
+		t.Fatalf("the verdict is %+v", v)
+	}
+	p.commit()
+	p.broken = false
+	p.clock = p.clock.Add(time.Second)
+	for range 3 {
+		if v := p.graph.Process(second); v.Action != topology.Park || v.Failure != nil || !v.Wrote {
+			t.Fatalf("the verdict is %s, want the record to be held", v.Action)
+		}
+		one, v := p.release()
+		p.wantOut(v, "1")
+		two, v := p.release()
+		p.wantOut(v, "2")
+		p.state.DropOpen() // the round is aborted, and runs again from its journal
+		if v := p.graph.Process(second); v.Action != topology.Park {
+			t.Fatalf("run again the verdict is %s, want the record to be held", v.Action)
+		}
+		p.wantOut(p.graph.Punctuate(one), "1")
+		p.wantOut(p.graph.Punctuate(two), "2")
+		if v := p.graph.Punctuate(two); v.Action != topology.Accept || v.Wrote || len(v.Outputs) > 0 {
+			t.Errorf("a release of nothing gives %+v", v)
+		}
+		p.state.DropOpen() // and once more from the beginning
+		if _, planned := p.graph.NextRelease(); !planned {
+			t.Fatal("a key that is parked is not planned any more")
+		}
+	}
+}
+
+// TestG6BrokenStore: a store that fails stops the task, and no record is processed out of order because of it.
+func TestG6BrokenStore(t *testing.T) {
+	b := topology.NewBuilder("app")
+	topology.From(b, wordsTopic, topology.ParkKeys()).Into(outTopic)
+	_, err := mustBuild(t, b).NewGraph(topology.TaskID{Subtopology: "words"}, brokenState{errDisk}, baseConfig())
+	if err == nil || !strings.Contains(err.Error(), "reading the keys that are parked") {
+		t.Errorf("NewGraph returned %v", err)
+	}
+	p := newParkedTask(t)
+	p.broken = true
+	p.words("k", "1")
+	rows := p.state.Store("words.parked")
+	for e, err := range topology.Store("words.parked", schemas.Bytes(), schemas.Bytes()).Open(rows).All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := rows.Put(e.Key, []byte("\x01")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := p.words("k", "2"); v.Action != topology.Stop || v.Failure.Class != topology.Corruption {
+		t.Errorf("the verdict is %s, %v", v.Action, v.Failure)
+	}
+	p.clock = p.clock.Add(time.Second)
+	if _, v := p.release(); v.Action != topology.Stop || v.Failure.Class != topology.Corruption ||
+		!strings.Contains(v.Failure.Error(), "the store of parked records cannot be read or written") {
+		t.Errorf("the verdict is %s, %v", v.Action, v.Failure)
+	}
+}
+
+// TestG1RefusedOutput: a record whose output the cluster refuses is never parked or delayed: it would be refused again. One that
+// was delayed dies as the record that it was.
+func TestG1RefusedOutput(t *testing.T) {
+	p := newParkedTask(t)
+	want(t, p.graph.Refuse(p.input("words", []byte("k"), []byte("1")), "too large"), topology.DeadLetter)
+	in := p.input("app-words.retry-1s-repartition", []byte("k"), []byte("1"))
+	in.Headers = []topology.Header{{Key: "mine"}, {Key: "onceward.retry", Value: []byte("2 1000 77 2000 0")}}
+	v := want(t, p.graph.Refuse(in, "too large"), topology.DeadLetter)
+	info, err := topology.ParseDeadLetter(v.Outputs[0].Headers)
+	if err != nil || info.Origin.Topic != "words" || info.Origin.Offset != 77 || info.Attempts != 3 ||
+		v.Outputs[0].Headers[1].Key == "onceward.retry" {
+		t.Errorf("the letter says %+v, %v", info, err)
+	}
+}

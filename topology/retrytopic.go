@@ -1,0 +1,214 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/schemas"
+)
+
+// RetryTopics gives a source delayed retry topics, one for each delay: <application>-<topic>.retry-<delay>-repartition. A record
+// that fails with an error whose [Policy] is Delay goes to the first of them, after its second failure to the second, and so on;
+// the last one serves all further attempts. Its task reads it again once the delay is over, from the same partition, and
+// processes it as if it had just been read from its source: with the position, timestamp and headers that it had there, and with
+// its attempts, which the record carries.
+//
+// Everything else goes on meanwhile, the later records of the same key included: the order is given up. Where it counts, keys
+// are parked instead ([ParkKeys]).
+//
+// The topics are internal ones, as a repartition topic is: created, and purged behind what is committed. A record that is too
+// large for one with what is noted beside it becomes a dead letter instead, or stops the task without a dead-letter topic.
+//
+// A delay is in whole milliseconds, and none is there twice. Keep the option, without the policies, until the topics are empty.
+func RetryTopics(delays ...time.Duration) SourceOption {
+	return sourceOption(func(s *sourceSettings) { s.delays = delays })
+}
+
+// headerRetry is on the records of delayed retry topics: what was known of the record where it was read first. User code does not
+// see it.
+const headerRetry = "onceward.retry"
+
+const retryInfix = ".retry-"
+
+// addRetryTopics declares the sources of the delayed retry topics of n.
+func (n *node) addRetryTopics(b *Builder, delays []time.Duration) {
+	for i, delay := range delays {
+		switch {
+		case delay < time.Millisecond || delay%time.Millisecond != 0:
+			b.mistakeAt(n.pos, n.name, fmt.Errorf("RetryTopics(%s): a delay is in whole milliseconds, at least one", delay))
+			continue
+		case i > 0 && delay <= delays[i-1]:
+			b.mistakeAt(n.pos, n.name,
+				fmt.Errorf("RetryTopics: %s does not come after %s; each delay is longer than the one before it",
+					delay, delays[i-1]))
+			continue
+		}
+		ref := topicRef{name: n.topic.name + retryInfix + delay.String(), repartition: true, formats: n.topic.formats}
+		if err := checkName(ref.name); err != nil {
+			b.mistakeAt(n.pos, n.name, fmt.Errorf("name of a retry topic: %w", err))
+			continue
+		}
+		retry := b.add(&node{
+			kind: sourceNode, name: ref.local() + sourceSuffix, pos: n.pos, topic: ref, of: n, delay: delay, rows: n.rows,
+		}, nil)
+		n.retries = append(n.retries, retry)
+	}
+}
+
+// checkAgain looks for policies that could not be carried out: every source from which records come to a node that parks or
+// delays needs the store, or the topics.
+func (b *Builder) checkAgain() {
+	for _, s := range divide(b.nodes) {
+		for _, action := range []Action{Park, Delay} {
+			without := s.sourceWithout(action)
+			if without == nil {
+				continue
+			}
+			for _, n := range s.nodes {
+				class, ok := b.classWith(n, action)
+				if !ok {
+					continue
+				}
+				what := "park the record, and the source %s (%s:%d) has no store for that; give it the option ParkKeys"
+				if action == Delay {
+					what = "delay the record, and the source %s (%s:%d) has no topics for that; give it the option RetryTopics"
+				}
+				b.mistakeAt(n.pos, n.name,
+					fmt.Errorf("errors of class %s "+what, class, without.name, without.pos.file, without.pos.line))
+				break // one for each subtopology says it all
+			}
+		}
+	}
+}
+
+// sourceWithout returns a source whose records could not be parked, or delayed, nil if there is none.
+func (s *subtopology) sourceWithout(action Action) *node {
+	for _, n := range s.sources {
+		switch {
+		case n.of != nil:
+		case action == Park && n.parked == "", action == Delay && len(n.retries) == 0:
+			return n
+		}
+	}
+	return nil
+}
+
+// classWith returns a class for whose errors the node has that action.
+func (b *Builder) classWith(n *node, action Action) (Class, bool) {
+	for c := Transient; c <= Fatal; c++ {
+		policy, own := n.policies[c]
+		if !own {
+			policy = b.policies[c]
+		}
+		if policy.Action == action {
+			return c, true
+		}
+	}
+	return 0, false
+}
+
+// retryTopic is a delayed retry topic that a graph writes.
+type retryTopic struct {
+	*sink
+	delay time.Duration
+}
+
+func (g *Graph) newRetryTopics(n *node) ([]retryTopic, error) {
+	var out []retryTopic
+	for _, r := range n.retries {
+		s, err := g.newSink(r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, retryTopic{s, r.delay})
+	}
+	return out, nil
+}
+
+// retry returns the topic for a record that has failed so often.
+func (s *graphSource) retry(attempts int) retryTopic {
+	return s.retries[min(attempts, len(s.retries))-1]
+}
+
+// delay returns the verdict that sends the record at work to a retry topic. It is false if the topic does not take it.
+func (g *Graph) delay(to retryTopic, f *Failure) (Verdict, bool) {
+	in, now := &g.in, g.config.Now()
+	first := in.FirstFailure
+	if first.IsZero() {
+		first = now
+	}
+	out := Output{
+		Topic: to.topic, Partition: g.id.Partition,
+		Timestamp: now.UnixMilli(), // not when it is due: brokers refuse what is far ahead
+		Key:       in.Key, Value: in.Value,
+		Headers: append(append(make([]Header, 0, len(in.Headers)+1), in.Headers...), retryHeader(in, f.Attempt, first)),
+	}
+	if to.check(&out) != nil {
+		f.note = "the record is too large to be delayed"
+		return Verdict{}, false
+	}
+	g.outputs = append(g.outputs[:0], out)
+	node := f.Node
+	g.counts = append(g.counts[:0], Tally{Node: node, Outcome: delayedOutcomes[f.Class], N: 1})
+	return Verdict{Action: Delay, Outputs: g.outputs, Counts: g.counts, Failure: f, Backoff: to.delay}, true
+}
+
+// delayedOutcomes are what a record is counted as when it is delayed.
+var delayedOutcomes = func() (outcomes [classes]string) {
+	for c := Transient; c <= Fatal; c++ {
+		outcomes[c] = "delayed-" + c.String()
+	}
+	return outcomes
+}()
+
+// retryHeader is what the record says of itself: attempts, first failure, offset, timestamp and its type.
+func retryHeader(in *Input, attempts int, first time.Time) Header {
+	return Header{Key: headerRetry, Value: fmt.Appendf(nil, "%d %d %d %d %d",
+		attempts, first.UnixMilli(), in.Offset, in.Timestamp, int8(in.TimestampType))}
+}
+
+// errRetryHeader is the failure of a record that somebody else wrote to a retry topic.
+const errRetryHeader = schemas.Reason("the record of a delayed retry topic does not say where it comes from")
+
+// processDelayed runs a record of a delayed retry topic as the one that it was.
+func (g *Graph) processDelayed(s *graphSource) Verdict {
+	in := g.in
+	if err := restoreDelayed(&in); err != nil {
+		_ = g.fail(nil, Fail(Poison, errRetryHeader))
+		return g.conclude()
+	}
+	in.Topic = s.of
+	in.StreamTime = max(in.StreamTimeBefore, in.Timestamp)
+	g.in, g.eventTime = in, in.Timestamp
+	v := g.process()
+	v.Released = in.Topic
+	return v
+}
+
+// restoreDelayed makes in the record that was delayed. Its attempts in place come on top of those before.
+func restoreDelayed(in *Input) error {
+	last := len(in.Headers) - 1
+	if last < 0 || in.Headers[last].Key != headerRetry {
+		return errors.New("there is no header " + headerRetry)
+	}
+	fields := strings.Fields(string(in.Headers[last].Value))
+	var n [5]int64
+	if len(fields) != len(n) {
+		return errors.New("the header " + headerRetry + " is malformed")
+	}
+	for i, text := range fields {
+		var err error
+		if n[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return err
+		}
+	}
+	in.Attempt += int(n[0])
+	in.FirstFailure, in.Offset, in.Timestamp, in.TimestampType = time.UnixMilli(n[1]).UTC(), n[2], n[3], TimestampType(n[4])
+	if in.Headers = in.Headers[:last:last]; last == 0 {
+		in.Headers = nil
+	}
+	return nil
+}

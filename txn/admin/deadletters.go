@@ -1,0 +1,376 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
+)
+
+// DeadLetters is a dead-letter topic as an operator works with it: what is in it ([DeadLetters.Each]), the same put right
+// ([DeadLetters.Edit]), and written again to where it came from ([DeadLetters.Redrive]).
+//
+// # What the topic holds
+//
+// Beside the letters that the runtime writes, the topic holds what operators have done with them, so that nothing else has to be
+// created, allowed or kept: an edited letter is one more record, with a number of its edition, and a redriven one is followed by
+// a mark, which has no key, no value and the header [HeaderRedriven]. Both are written to the partition of the letter and so
+// behind it: retention deletes from the front, so that a letter is never there without what was done with it. What identifies a
+// letter is its id and its number of deaths: a letter that is there twice, because its input was read again from far back, is one
+// letter.
+//
+// # Exactly once
+//
+// A batch of redriven records and their marks are one transaction, and the transactional id follows from the topic alone. So a
+// redrive that is killed leaves a batch that is there as a whole or not at all; the next one first ends what the last one has
+// left open, then reads the topic to its end, and leaves out what has a mark. It waits for the transactions that are open in the
+// topic, because a mark could be behind one of them. Two redrives of one topic at a time stop the older one. A commit that is not
+// answered is settled the same way, and then looked up by its marks.
+//
+// What reads the redriven record is not part of that: an application that has processed the record in some other way meanwhile
+// has an effect twice, unless it dedupes (package inbox). And a topic is read by everybody: an application beside the one in
+// which the record died gets it again.
+//
+// All methods may be called by any goroutine.
+type DeadLetters struct {
+	client *Client
+	topic  string
+}
+
+// DeadLetters returns the dead-letter topic of that name.
+func (c *Client) DeadLetters(topic string) *DeadLetters { return &DeadLetters{client: c, topic: topic} }
+
+// The headers of a mark: what was redriven, as id, a slash and the number of deaths, when, in RFC 3339, and where to, as
+// topic-partition.
+const (
+	HeaderRedriven   = "onceward.redriven"
+	HeaderRedrivenAt = "onceward.redriven.at"
+	HeaderRedrivenTo = "onceward.redriven.to"
+)
+
+// DeadLetter is one dead letter in its newest edition.
+type DeadLetter struct {
+	topology.DeadLetterInfo
+	// Partition and Offset are where the newest edition is in the dead-letter topic.
+	Partition int32
+	Offset    int64
+	// Timestamp is the record's, as it is in the dead-letter topic.
+	Timestamp time.Time
+	// Key, Value and Headers are the record's own; Headers are without those of the dead letter.
+	Key, Value []byte
+	Headers    []Header
+	// To is where a redrive writes the record: the topic and the partition in which it died last.
+	To TopicPartition
+	// Redriven is when the letter was redriven, zero if it was not.
+	Redriven time.Time
+
+	// about are the headers of the dead letter.
+	about []Header
+	// rekeyed says that an edition has another key than the record that died.
+	rekeyed bool
+}
+
+// OwnKey returns the key that the record has for the application: Key, unless it died in a topic through which it travels under
+// another one ([topology.HeaderOwnKey]).
+func (l *DeadLetter) OwnKey() []byte {
+	for _, h := range slices.Backward(l.Headers) {
+		if h.Key == topology.HeaderOwnKey {
+			return h.Value
+		}
+	}
+	return l.Key
+}
+
+// TopicPartition is a partition of a topic.
+type TopicPartition struct {
+	Topic     string
+	Partition int32
+}
+
+// String returns topic[partition].
+func (p TopicPartition) String() string { return fmt.Sprintf("%s[%d]", p.Topic, p.Partition) }
+
+// LetterFilter chooses dead letters. A letter has to satisfy every field that is set; a field with several values is satisfied by
+// one of them. The zero LetterFilter chooses all letters that were not redriven.
+type LetterFilter struct {
+	IDs          []string
+	Keys         [][]byte // as in [DeadLetter.OwnKey]; a nil one is the null key
+	Classes      []topology.Class
+	Nodes        []string
+	Applications []string
+	// Topics are those in which the record died first.
+	Topics []string
+	// Since and Until bound the time of the last failure: at or after Since, before Until.
+	Since, Until time.Time
+	// Redriven chooses letters that were redriven too.
+	Redriven bool
+}
+
+// Chooses reports whether the filter chooses the letter.
+func (f *LetterFilter) Chooses(l *DeadLetter) bool {
+	among := func(texts []string, text string) bool { return len(texts) == 0 || slices.Contains(texts, text) }
+	switch {
+	case !f.Redriven && !l.Redriven.IsZero(), !among(f.IDs, l.ID), !among(f.Nodes, l.Node), !among(f.Applications, l.Application),
+		!among(f.Topics, l.Origin.Topic), len(f.Classes) > 0 && !slices.Contains(f.Classes, l.Class):
+		return false
+	case !f.Since.IsZero() && l.LastFailure.Before(f.Since), !f.Until.IsZero() && !l.LastFailure.Before(f.Until):
+		return false
+	case len(f.Keys) == 0:
+		return true
+	}
+	own := l.OwnKey()
+	return slices.ContainsFunc(f.Keys, func(k []byte) bool { return (k == nil) == (own == nil) && bytes.Equal(k, own) })
+}
+
+// LetterCounts is what a dead-letter topic held. Its JSON form is for programs, and its fields stay.
+type LetterCounts struct {
+	// Letters counts each letter once, Redriven those of them that were redriven.
+	Letters  int64 `json:"letters"`
+	Redriven int64 `json:"redriven"`
+	// Foreign are records of other programs: they have none of our headers. Malformed have some, but not all, or not as they
+	// should be.
+	Foreign   int64 `json:"foreign"`
+	Malformed int64 `json:"malformed"`
+}
+
+// Each hands over the letters that the filter chooses, partition by partition, in the order in which the records died. An error
+// of f ends it, and is returned as it is. What a transaction that is open has written does not count.
+func (d *DeadLetters) Each(ctx context.Context, filter LetterFilter, f func(DeadLetter) error) (LetterCounts, error) {
+	t, err := d.open(ctx)
+	if err != nil {
+		return LetterCounts{}, err
+	}
+	defer t.close()
+	for p := range t.info.Partitions {
+		end, err := t.cluster.StableEnd(ctx, d.topic, p)
+		if err != nil {
+			return t.counts, err
+		}
+		idx, err := t.index(ctx, p, end)
+		if err != nil {
+			return t.counts, err
+		}
+		err = t.each(ctx, idx, func(l DeadLetter) error {
+			if !filter.Chooses(&l) {
+				return nil
+			}
+			return f(l)
+		})
+		if err != nil {
+			return t.counts, err
+		}
+	}
+	return t.counts, nil
+}
+
+// letterTopic is an open dead-letter topic. It belongs to one goroutine.
+type letterTopic struct {
+	cluster *broker.Cluster
+	info    broker.TopicInfo
+	counts  LetterCounts
+}
+
+func (d *DeadLetters) open(ctx context.Context) (*letterTopic, error) {
+	cfg := d.client.cfg
+	cfg.StuckAfter = stuckAfter
+	cluster, err := broker.Connect(ctx, cfg, "")
+	if err != nil {
+		return nil, err
+	}
+	t := &letterTopic{cluster: cluster}
+	if t.info, err = t.topic(ctx, d.topic); err != nil {
+		cluster.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *letterTopic) close() { t.cluster.Close() }
+
+// topic describes a topic, which has to be there.
+func (t *letterTopic) topic(ctx context.Context, name string) (broker.TopicInfo, error) {
+	found, hidden, err := t.cluster.Topics(ctx, []string{name})
+	info, there := found[name]
+	switch {
+	case err != nil:
+		return info, err
+	case len(hidden) > 0:
+		return info, fmt.Errorf("topic %s: the permission to describe it is missing", name)
+	case !there:
+		return info, fmt.Errorf("topic %s: %w", name, errNoTopic)
+	}
+	return info, nil
+}
+
+var errNoTopic = errors.New("it does not exist")
+
+// letterKey identifies a letter: a record, and which of its deaths.
+type letterKey struct {
+	id     string
+	deaths int
+}
+
+func (k letterKey) String() string { return k.id + "/" + strconv.Itoa(k.deaths) }
+
+func keyOf(i *topology.DeadLetterInfo) letterKey { return letterKey{i.ID, i.Deaths} }
+
+// letterIndex is what one partition says of its letters.
+type letterIndex struct {
+	partition  int32
+	start, end int64
+	// first is where the letter is for the first time, which is its place among the others.
+	first map[letterKey]int64
+	// edited are the letters that operators have edited, in the newest edition.
+	edited map[letterKey]*broker.Record
+	// redriven are the marks.
+	redriven map[letterKey]time.Time
+}
+
+// index reads a partition up to end.
+func (t *letterTopic) index(ctx context.Context, partition int32, end int64) (*letterIndex, error) {
+	start, _, err := t.cluster.LogBounds(ctx, t.info.Name, partition)
+	if err != nil {
+		return nil, err
+	}
+	idx := &letterIndex{
+		partition: partition, start: start, end: end,
+		first: map[letterKey]int64{}, edited: map[letterKey]*broker.Record{}, redriven: map[letterKey]time.Time{},
+	}
+	editions := map[letterKey]int{}
+	err = t.read(ctx, partition, start, end, func(r *broker.Record) error {
+		if key, at, ok := parseMark(r); ok {
+			idx.redriven[key] = at
+			return nil
+		}
+		info, err := topology.ParseDeadLetter(headersOf(r))
+		switch {
+		case errors.Is(err, topology.ErrNoDeadLetter):
+			t.counts.Foreign++
+			return nil
+		case err != nil:
+			t.counts.Malformed++
+			return nil //nolint:nilerr // counted, and no reason to stop
+		}
+		key := keyOf(&info)
+		if _, known := idx.first[key]; !known {
+			idx.first[key] = r.Offset
+		}
+		if info.Edition > editions[key] {
+			idx.edited[key], editions[key] = r, info.Edition
+		}
+		return nil
+	})
+	t.counts.Letters += int64(len(idx.first))
+	for key := range idx.redriven {
+		if _, there := idx.first[key]; there {
+			t.counts.Redriven++
+		}
+	}
+	return idx, err
+}
+
+// each hands over the letters of a partition that was indexed.
+func (t *letterTopic) each(ctx context.Context, idx *letterIndex, f func(DeadLetter) error) error {
+	return t.read(ctx, idx.partition, idx.start, idx.end, func(r *broker.Record) error {
+		info, err := topology.ParseDeadLetter(headersOf(r))
+		if err != nil {
+			return nil //nolint:nilerr // counted when the index was made
+		}
+		key := keyOf(&info)
+		if at, known := idx.first[key]; !known || at != r.Offset {
+			return nil // another edition, or a copy
+		}
+		died := r
+		if edited := idx.edited[key]; edited != nil {
+			r = edited
+			if info, err = topology.ParseDeadLetter(headersOf(r)); err != nil {
+				return err // it parsed when the index was made
+			}
+		}
+		l := letterOf(r, info)
+		l.Redriven = idx.redriven[key]
+		l.rekeyed = !bytes.Equal(died.Key, r.Key)
+		return f(l)
+	})
+}
+
+func (t *letterTopic) read(ctx context.Context, partition int32, from, to int64, take func(*broker.Record) error) error {
+	return newReading(t.cluster, t.info.Name, t.info.ID, partition).each(ctx, from, to, take, nil)
+}
+
+// marked reports whether the letter has a mark between two offsets of its partition.
+func (t *letterTopic) marked(ctx context.Context, partition int32, from, to int64, letter letterKey) (found bool, err error) {
+	err = t.read(ctx, partition, from, to, func(r *broker.Record) error {
+		key, _, ok := parseMark(r)
+		found = found || ok && key == letter
+		return nil
+	})
+	return found, err
+}
+
+// letterOf takes the record of a letter apart.
+func letterOf(r *broker.Record, info topology.DeadLetterInfo) DeadLetter {
+	l := DeadLetter{
+		DeadLetterInfo: info, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value,
+		To: TopicPartition{info.Origin.Topic, info.Origin.Partition},
+	}
+	for _, h := range r.Headers {
+		switch {
+		case !topology.IsDeadLetterHeader(h.Key):
+			l.Headers = append(l.Headers, Header{h.Key, h.Value})
+			continue
+		case h.Key == topology.HeaderStreamsTopic && len(h.Value) > 0:
+			l.To.Topic = string(h.Value)
+		case h.Key == topology.HeaderStreamsPartition:
+			if n, err := strconv.ParseInt(string(h.Value), 10, 32); err == nil && n >= 0 && n <= math.MaxInt32 {
+				l.To.Partition = int32(n)
+			}
+		}
+		l.about = append(l.about, Header{h.Key, h.Value})
+	}
+	return l
+}
+
+func headersOf(r *broker.Record) []topology.Header {
+	out := make([]topology.Header, len(r.Headers))
+	for i, h := range r.Headers {
+		out[i] = topology.Header{Key: h.Key, Value: h.Value}
+	}
+	return out
+}
+
+// markOf returns the mark of a letter that is redriven.
+func markOf(topic string, l *DeadLetter, to TopicPartition, now time.Time) *broker.Record {
+	return &broker.Record{Topic: topic, Partition: l.Partition, Timestamp: now, Headers: []broker.RecordHeader{
+		{Key: HeaderRedriven, Value: []byte(keyOf(&l.DeadLetterInfo).String())},
+		{Key: HeaderRedrivenAt, Value: now.UTC().AppendFormat(nil, markTime)},
+		{Key: HeaderRedrivenTo, Value: fmt.Appendf(nil, "%s-%d", to.Topic, to.Partition)},
+	}}
+}
+
+const markTime = "2006-01-02T15:04:05.000Z07:00"
+
+// parseMark reads a mark; ok is false for every other record. A mark whose time cannot be read is one all the same.
+func parseMark(r *broker.Record) (key letterKey, at time.Time, ok bool) {
+	at = r.Timestamp
+	for _, h := range r.Headers {
+		switch h.Key {
+		case HeaderRedriven:
+			id, deaths, _ := bytes.Cut(h.Value, []byte("/"))
+			n, err := strconv.Atoi(string(deaths))
+			key, ok = letterKey{string(id), n}, err == nil
+		case HeaderRedrivenAt:
+			if t, err := time.Parse(time.RFC3339, string(h.Value)); err == nil {
+				at = t
+			}
+		}
+	}
+	return key, at, ok
+}

@@ -1,0 +1,131 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
+)
+
+// Find returns the letter with that id which was not redriven, or else the one that died last. The error is ErrNoLetter if there
+// is none.
+func (d *DeadLetters) Find(ctx context.Context, id string) (found DeadLetter, err error) {
+	_, err = d.Each(ctx, LetterFilter{IDs: []string{id}, Redriven: true}, func(l DeadLetter) error {
+		if found.ID == "" || l.Deaths > found.Deaths {
+			found = l
+		}
+		return nil
+	})
+	if err == nil && found.ID == "" {
+		err = fmt.Errorf("topic %s: %w %s", d.topic, ErrNoLetter, id)
+	}
+	return found, err
+}
+
+// The reasons for which a letter is not edited.
+var (
+	// ErrNoLetter says that there is no letter with the id.
+	ErrNoLetter = errors.New("there is no dead letter with the id")
+	// ErrLetterRedriven says that the letter was redriven, and an edition would be of no use.
+	ErrLetterRedriven = errors.New("the dead letter was redriven already")
+	// ErrLetterEdited says that somebody has edited the letter since it was read.
+	ErrLetterEdited = errors.New("somebody else has edited the dead letter meanwhile; look at it again")
+)
+
+// Edit writes another edition of a letter, with Key, Value and Headers as in edited, and everything else as it was. edited is a
+// letter that Each or Find has returned and that was changed; if it is not the newest edition any more, or was redriven
+// meanwhile, it is refused. The letter as it died stays in the topic too. A letter that was cut counts as whole from then on.
+//
+// Edit ends a redrive of the topic that is under way, which can be done again.
+func (d *DeadLetters) Edit(ctx context.Context, edited DeadLetter) error {
+	t, err := d.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	w, err := t.newWriter(ctx, d, func(string) int32 { return int32(numberOf(&t.info, "max.message.bytes")) })
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	// From here on nobody else edits or redrives; what was done before is in front of the end of the log.
+	_, end, err := t.cluster.LogBounds(ctx, d.topic, edited.Partition)
+	if err != nil {
+		return err
+	}
+	idx, err := t.index(ctx, edited.Partition, end)
+	if err != nil {
+		return err
+	}
+	if err := t.mayEdit(ctx, idx, &edited); err != nil {
+		return err
+	}
+	rec := editionOf(d.topic, &edited)
+	if limit := numberOf(&t.info, "max.message.bytes"); limit > 0 && int64(recordSize(rec)) > limit {
+		return fmt.Errorf("the edited letter has %d bytes, topic %s takes %d (max.message.bytes)",
+			recordSize(rec), d.topic, limit)
+	}
+	info, err := topology.ParseDeadLetter(headersOf(rec))
+	if err != nil {
+		return err
+	}
+	return w.commit(ctx, []*broker.Record{rec}, func(ctx context.Context) (bool, error) {
+		return t.hasEdition(ctx, edited.Partition, end, &info)
+	}, nil)
+}
+
+// mayEdit looks whether a letter is still what the operator has seen.
+func (t *letterTopic) mayEdit(ctx context.Context, idx *letterIndex, edited *DeadLetter) error {
+	key := keyOf(&edited.DeadLetterInfo)
+	if _, known := idx.first[key]; !known {
+		return fmt.Errorf("topic %s: %w %s", t.info.Name, ErrNoLetter, edited.ID)
+	}
+	if !idx.redriven[key].IsZero() {
+		return ErrLetterRedriven
+	}
+	return t.each(ctx, idx, func(l DeadLetter) error {
+		if keyOf(&l.DeadLetterInfo) == key && l.Edition != edited.Edition {
+			return ErrLetterEdited
+		}
+		return nil
+	})
+}
+
+// hasEdition looks for an edition at or behind an offset.
+func (t *letterTopic) hasEdition(
+	ctx context.Context, partition int32, from int64, wanted *topology.DeadLetterInfo,
+) (found bool, err error) {
+	_, end, err := t.cluster.LogBounds(ctx, t.info.Name, partition)
+	if err != nil {
+		return false, err
+	}
+	err = t.read(ctx, partition, from, end, func(r *broker.Record) error {
+		info, err := topology.ParseDeadLetter(headersOf(r))
+		found = found || err == nil && keyOf(&info) == keyOf(wanted) && info.Edition == wanted.Edition
+		return nil // what is no letter is not the one that is looked for
+	})
+	return found, err
+}
+
+// editionOf returns the record of the next edition.
+func editionOf(topic string, l *DeadLetter) *broker.Record {
+	rec := &broker.Record{Topic: topic, Partition: l.Partition, Key: l.Key, Value: l.Value, Timestamp: l.Timestamp}
+	for _, h := range l.Headers {
+		if !topology.IsDeadLetterHeader(h.Key) {
+			rec.Headers = append(rec.Headers, broker.RecordHeader{Key: h.Key, Value: h.Value})
+		}
+	}
+	for _, h := range l.about {
+		switch h.Key {
+		case topology.HeaderEdition, topology.HeaderCut:
+		default:
+			rec.Headers = append(rec.Headers, broker.RecordHeader{Key: h.Key, Value: h.Value})
+		}
+	}
+	edition := strconv.AppendInt(nil, int64(l.Edition)+1, 10)
+	rec.Headers = append(rec.Headers, broker.RecordHeader{Key: topology.HeaderEdition, Value: edition})
+	return rec
+}

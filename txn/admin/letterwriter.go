@@ -1,0 +1,135 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/onceward/onceward/txn/internal/backoff"
+	"github.com/onceward/onceward/txn/internal/broker"
+)
+
+// redriveTimeout is how long the transaction of a batch may stay open.
+const redriveTimeout = 30 * time.Second
+
+// ErrRedriveFenced says that another redrive, or edit, of the same topic has begun, or that a transaction took so long that the
+// brokers have aborted it. What was committed before stays.
+var ErrRedriveFenced = errors.New("another redrive or edit of the topic has begun, or a transaction took longer than " +
+	redriveTimeout.String() + "; what was committed stays")
+
+// letterWriter is the one who writes to a dead-letter topic beside the applications: a transactional producer whose id follows
+// from the topic, so that there is never more than one. It belongs to one goroutine.
+type letterWriter struct {
+	producer *broker.Producer
+}
+
+// newWriter returns a writer once everything is over that an earlier one has left open, and late requests of it are refused.
+func (t *letterTopic) newWriter(ctx context.Context, d *DeadLetters, batchBytes func(topic string) int32) (*letterWriter, error) {
+	cfg := d.client.cfg
+	cfg.StuckAfter, cfg.BatchMaxBytes = stuckAfter, batchBytes
+	w := &letterWriter{producer: broker.NewProducer(cfg, d.topic+broker.IDSeparator+"redrive", redriveTimeout)}
+	if err := w.settle(ctx); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *letterWriter) close() { w.producer.Close() }
+
+func (w *letterWriter) settle(ctx context.Context) error {
+	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: 2 * time.Second}
+	for {
+		attempt, cancel := context.WithTimeout(ctx, redriveTimeout)
+		err := w.producer.Settle(attempt)
+		cancel()
+		if err == nil || broker.Permanent(err) || ctx.Err() != nil {
+			return err
+		}
+		if pause.Wait(ctx) != nil {
+			return err
+		}
+	}
+}
+
+// commitTries bounds how often a batch is tried that was aborted for reasons that pass.
+const commitTries = 5
+
+// commit writes records in one transaction. committed looks in the log for whether it took place; it is asked when nothing of it
+// can be open any more.
+func (w *letterWriter) commit(
+	ctx context.Context, records []*broker.Record, committed func(context.Context) (bool, error), crash func(string) error,
+) error {
+	for try := 1; ; try++ {
+		err := w.try(ctx, records, crash)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, errCrash), ctx.Err() != nil:
+			return err
+		case isFenced(err):
+			// Settling would stop the other one in turn.
+			return fmt.Errorf("%w: %w", ErrRedriveFenced, err)
+		}
+		if settled := w.settle(ctx); settled != nil {
+			return errors.Join(err, settled)
+		}
+		if done, lookErr := committed(ctx); done || lookErr != nil {
+			return lookErr
+		}
+		if try == commitTries || broker.Permanent(err) {
+			return fmt.Errorf("nothing of this batch was written: %w", err)
+		}
+	}
+}
+
+// errCrash is what tests have a crash point return.
+var errCrash = errors.New("killed")
+
+// The points at which a test can end a commit.
+const (
+	crashBegun    = "begun"
+	crashFlushed  = "flushed"
+	crashAnswered = "answered"
+)
+
+func (w *letterWriter) try(ctx context.Context, records []*broker.Record, crash func(string) error) error {
+	ctx, cancel := context.WithTimeout(ctx, redriveTimeout)
+	defer cancel()
+	hit := func(point string) error {
+		if crash == nil {
+			return nil
+		}
+		return crash(point)
+	}
+	began, err := w.producer.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	for i, r := range records {
+		own := *r // the client sets offset and context of what it is given, and the batch may be tried again
+		w.producer.Produce(ctx, &own, nil)
+		if i == 0 {
+			if err := hit(crashBegun); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := w.producer.Flush(ctx, began); err != nil {
+		return err
+	}
+	if err := hit(crashFlushed); err != nil {
+		return err
+	}
+	if _, err := w.producer.Commit(ctx); err != nil {
+		return err
+	}
+	return hit(crashAnswered)
+}
+
+// isFenced reports whether another producer with the transactional id has been initialised.
+func isFenced(err error) bool {
+	return errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch)
+}

@@ -1,0 +1,168 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/topologytest"
+)
+
+// office is a dead-letter topic on an embedded broker, with the topic that its letters come from.
+type office struct {
+	t       *testing.T
+	ctx     context.Context
+	brokers []string
+	cl      *kgo.Client
+	client  *Client
+	letters *DeadLetters
+	driver  *topologytest.Driver
+}
+
+const officePartitions = 2
+
+func newOffice(t *testing.T) *office {
+	t.Helper()
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(officePartitions, "in", "dead", "other"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(broker.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	o := &office{t: t, ctx: ctx, brokers: broker.ListenAddrs()}
+	if o.cl, err = kgo.NewClient(kgo.SeedBrokers(o.brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner())); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(o.cl.Close)
+	if o.client, err = Connect(ctx, o.brokers...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(o.client.Close)
+	o.letters = o.client.DeadLetters("dead")
+	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
+	bytes := topology.Topic("in", schemas.Bytes(), schemas.Bytes())
+	topology.From(b, bytes).Peek("judge", func(r topology.Record[[]byte, []byte]) error {
+		if strings.HasPrefix(string(r.Value), "poison") {
+			return errors.New("it is")
+		}
+		return topology.Fail(topology.Validation, schemas.Reason("not like this"))
+	})
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.driver, err = topologytest.New(top, topologytest.Partitions(officePartitions),
+		topologytest.Clock(time.Now().Add(-time.Hour)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// die lets records die, each "key=value", and writes their letters.
+func (o *office) die(records ...string) {
+	o.t.Helper()
+	for _, text := range records {
+		key, value, _ := strings.Cut(text, "=")
+		err := o.driver.PipeRaw("in", []byte(key), []byte(value), topologytest.Header("trace", value),
+			topologytest.Header("trace", "2"))
+		if err != nil {
+			o.t.Fatal(err)
+		}
+	}
+	o.post()
+}
+
+// dieAgain lets the redriven records die.
+func (o *office) dieAgain(records ...Record) {
+	o.t.Helper()
+	for _, r := range records {
+		opts := []topologytest.PipeOption{topologytest.ToPartition(r.Partition), topologytest.At(r.Timestamp)}
+		for _, h := range r.Headers {
+			opts = append(opts, topologytest.Header(h.Key, string(h.Value)))
+		}
+		if err := o.driver.PipeRaw("in", r.Key, r.Value, opts...); err != nil {
+			o.t.Fatal(err)
+		}
+	}
+	o.post()
+}
+
+func (o *office) post() {
+	o.t.Helper()
+	letters, err := o.driver.DeadLetters()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	for _, l := range letters {
+		o.write(kafkaRecord(l))
+	}
+}
+
+func kafkaRecord(l topologytest.DeadLetter) *kgo.Record {
+	r := &kgo.Record{Topic: "dead", Partition: l.Partition, Timestamp: time.UnixMilli(l.Timestamp), Key: l.Key, Value: l.Value}
+	for _, h := range l.Headers {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	return r
+}
+
+func (o *office) write(r *kgo.Record) {
+	o.t.Helper()
+	if err := o.cl.ProduceSync(o.ctx, r).FirstErr(); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+func (o *office) redrive(opts RedriveOptions) RedriveReport {
+	o.t.Helper()
+	report, err := o.letters.Redrive(o.ctx, opts)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return report
+}
+
+// read returns what is committed in a topic.
+func (o *office) read(topic string) []Record {
+	o.t.Helper()
+	c, err := o.client.Read(o.ctx, topic)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return c.Records
+}
+
+// want compares the committed records of a topic, whatever their order between partitions; of one key the order counts.
+func (o *office) want(topic string, records ...string) {
+	o.t.Helper()
+	got := map[string][]string{}
+	for _, r := range o.read(topic) {
+		got[string(r.Key)] = append(got[string(r.Key)], string(r.Value))
+	}
+	want := map[string][]string{}
+	for _, text := range records {
+		key, value, _ := strings.Cut(text, "=")
+		want[key] = append(want[key], value)
+	}
+	if !maps.EqualFunc(got, want, slices.Equal) {
+		o.t.Errorf("topic %s has %v, want %v", topic, got, want)
+	}
+}
+
+func (o *office) wantOutcomes(r RedriveReport, want map[RedriveOutcome]int64) {
+	o.t.Helper()
+	if !maps.Equal(r.Outcomes, want) {
+		o.t.Errorf("the outcomes are %v, want %v", r.Outcomes, want)
+	}
+}

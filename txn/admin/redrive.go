@@ -1,0 +1,361 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/backoff"
+	"github.com/onceward/onceward/txn/internal/broker"
+)
+
+// RedriveOptions say what is redriven and how.
+type RedriveOptions struct {
+	// Filter chooses the letters; those that were redriven already are left out whatever it says.
+	Filter LetterFilter
+	// DryRun finds out what would be done, with every check, and does nothing.
+	DryRun bool
+	// Rate is how many records a second are redriven at most, 0 for no limit.
+	Rate float64
+	// DeathsMax guards against records that die again and again: one that has died so often is left out. 0 is
+	// [RedriveDeathsMaxDefault], a negative number no limit. What dies while a redrive runs is not redriven by it.
+	DeathsMax int
+	// To is a topic to write to instead of the one in which the record died last; the key is then [DeadLetter.OwnKey], and the
+	// partition that of the key.
+	To string
+	// TimestampNow gives the records the present time as their timestamp. By default they keep theirs.
+	TimestampNow bool
+	// Repair has the records say that they come again: with the mode topology.Repair they have no effects outside (package
+	// processors/effect), and what is made of them says so too. By default they keep the mode in which they died.
+	Repair bool
+	// Step is told of every letter that was chosen, when it is known what becomes of it: after the commit for those that were
+	// redriven. It may be nil. An error of Step ends the redrive between two transactions, and is returned as it is.
+	Step func(DeadLetter, RedriveOutcome) error
+
+	// batchMax bounds the records of a transaction; tests make it small.
+	batchMax int
+	// crash is called at the points of a batch by tests; what it returns ends the redrive there, as if the process had been
+	// killed.
+	crash func(point string) error
+}
+
+// RedriveDeathsMaxDefault is how often a record may have died, unless [RedriveOptions.DeathsMax] says otherwise: it is redriven
+// twice at most.
+const RedriveDeathsMaxDefault = 3
+
+// RedriveOutcome is what became of a letter. The texts are for programs and stay.
+type RedriveOutcome string
+
+// The outcomes. Only Redriven letters were, or with DryRun would be, written again.
+const (
+	Redriven RedriveOutcome = "redriven"
+	// LeftDeaths: it has died too often.
+	LeftDeaths RedriveOutcome = "left: died too often"
+	// LeftCut: it was cut to fit into the dead-letter topic, and is not the record any more. An edition of its value is the way
+	// out.
+	LeftCut RedriveOutcome = "left: cut"
+	// LeftNoTopic: the topic or the partition to write to does not exist.
+	LeftNoTopic RedriveOutcome = "left: no such topic or partition"
+	// LeftLoop: it would be written to the dead-letter topic itself.
+	LeftLoop RedriveOutcome = "left: target is the dead-letter topic"
+	// LeftTooLarge: with what says where it comes from it is larger than the topic takes.
+	LeftTooLarge RedriveOutcome = "left: too large for the topic"
+	// LeftTooOld: its timestamp is further back than the topic keeps records, so that it could be deleted before it is read.
+	LeftTooOld RedriveOutcome = "left: older than the topic keeps records"
+	// LeftTimestamp: its timestamp is negative or still ahead of the clock.
+	LeftTimestamp RedriveOutcome = "left: timestamp negative or in the future"
+)
+
+// RedriveReport is what a redrive has done, or with DryRun would do. Its JSON form is for programs, and its fields stay.
+type RedriveReport struct {
+	Topic  string `json:"topic"`
+	DryRun bool   `json:"dry_run"`
+	// Outcomes counts the letters that were chosen by what became of them.
+	Outcomes map[RedriveOutcome]int64 `json:"outcomes"`
+	// Counts is what the topic held when the redrive began.
+	Counts LetterCounts `json:"counts"`
+}
+
+// redriveBatchMax bounds the records of a transaction: enough to make its cost small, few enough to take no time.
+const redriveBatchMax = 500
+
+// redriveBytesMax bounds a batch by its size.
+const redriveBytesMax = 8 << 20
+
+// Redrive writes the chosen letters to where their records died last, with key, value, headers and timestamp as they were, or as
+// they were edited, and with the headers that say of their deaths: if they die again, they are the same records. It is exactly
+// once, and may be killed and done again at any time; see [DeadLetters]. An error leaves what was committed before it, which the
+// report counts.
+func (d *DeadLetters) Redrive(ctx context.Context, o RedriveOptions) (RedriveReport, error) {
+	o.Filter.Redriven = false
+	o.DeathsMax, o.batchMax = cmp.Or(o.DeathsMax, RedriveDeathsMaxDefault), cmp.Or(o.batchMax, redriveBatchMax)
+	report := RedriveReport{Topic: d.topic, DryRun: o.DryRun, Outcomes: map[RedriveOutcome]int64{}}
+	if o.Rate < 0 {
+		return report, fmt.Errorf("redrive: a rate of %g records a second is none", o.Rate)
+	}
+	t, err := d.open(ctx)
+	if err != nil {
+		return report, err
+	}
+	defer t.close()
+	r := &redrive{letterTopic: t, options: o, report: &report, targets: map[string]*broker.TopicInfo{}}
+	if !o.DryRun {
+		if r.writer, err = t.newWriter(ctx, d, r.batchBytes); err != nil {
+			return report, err
+		}
+		defer r.writer.close()
+	}
+	for p := range t.info.Partitions {
+		if err = r.partition(ctx, p); err != nil {
+			break
+		}
+	}
+	report.Counts = t.counts
+	return report, err
+}
+
+// redrive is one redrive under way. It belongs to one goroutine.
+type redrive struct {
+	*letterTopic
+	options RedriveOptions
+	report  *RedriveReport
+	writer  *letterWriter
+	// targets are the topics that are written to, nil for one that does not exist.
+	targets map[string]*broker.TopicInfo
+	// batch are the letters of the next transaction, bytes their size.
+	batch []redriven
+	bytes int
+	// next is when the rate allows another batch.
+	next time.Time
+}
+
+// redriven is a letter with the record that it becomes.
+type redriven struct {
+	DeadLetter
+	record *broker.Record
+}
+
+// partition redrives what is in one partition of the dead-letter topic.
+func (r *redrive) partition(ctx context.Context, p int32) error {
+	// Not the last stable offset: a mark of an earlier redrive can be behind a transaction that is open, and be committed.
+	_, end, err := r.cluster.LogBounds(ctx, r.info.Name, p)
+	if err != nil {
+		return err
+	}
+	idx, err := r.index(ctx, p, end)
+	if err != nil {
+		return err
+	}
+	err = r.each(ctx, idx, func(l DeadLetter) error {
+		if !r.options.Filter.Chooses(&l) {
+			return nil
+		}
+		rec, outcome, err := r.target(ctx, &l)
+		switch {
+		case err != nil:
+			return err
+		case outcome != Redriven || r.options.DryRun:
+			return r.tell(l, outcome)
+		}
+		r.batch = append(r.batch, redriven{l, rec})
+		r.bytes += recordSize(rec)
+		if len(r.batch) < r.size() && r.bytes < redriveBytesMax {
+			return nil
+		}
+		return r.flush(ctx, idx.end)
+	})
+	if err != nil {
+		return err
+	}
+	return r.flush(ctx, idx.end)
+}
+
+func (r *redrive) tell(l DeadLetter, outcome RedriveOutcome) error {
+	r.report.Outcomes[outcome]++
+	if r.options.Step == nil {
+		return nil
+	}
+	return r.options.Step(l, outcome)
+}
+
+// size is how many records a batch may have: what the rate allows in a second, so that it is kept evenly.
+func (r *redrive) size() int {
+	if r.options.Rate > 0 {
+		return min(r.options.batchMax, max(1, int(r.options.Rate)))
+	}
+	return r.options.batchMax
+}
+
+// target returns the record that a letter becomes, or why it is left where it is.
+func (r *redrive) target(ctx context.Context, l *DeadLetter) (*broker.Record, RedriveOutcome, error) {
+	if r.options.DeathsMax > 0 && l.Deaths >= r.options.DeathsMax {
+		return nil, LeftDeaths, nil
+	}
+	if l.Cut != "" {
+		return nil, LeftCut, nil
+	}
+	topic := cmp.Or(r.options.To, l.To.Topic)
+	if topic == r.info.Name {
+		return nil, LeftLoop, nil
+	}
+	info, err := r.targetTopic(ctx, topic)
+	if err != nil {
+		return nil, "", err
+	}
+	rec := &broker.Record{Topic: topic, Partition: l.To.Partition, Key: l.Key, Value: l.Value, Timestamp: l.Timestamp}
+	switch now := time.Now(); {
+	case r.options.TimestampNow:
+		rec.Timestamp = now
+	case l.LastFailure.UnixMilli() == l.Timestamp.UnixMilli():
+		// A dead letter has the time of the failure where the record's own was refused: ahead of the clock, or negative.
+		if rec.Timestamp = time.UnixMilli(l.Origin.Timestamp); l.Origin.Timestamp < 0 || rec.Timestamp.After(now) {
+			return nil, LeftTimestamp, nil
+		}
+	}
+	elsewhere := topic != l.To.Topic
+	if elsewhere {
+		rec.Key = l.OwnKey()
+	}
+	if (r.options.To != "" || l.rekeyed) && info != nil && rec.Key != nil {
+		rec.Partition = topology.PartitionOf(rec.Key, info.Partitions)
+	}
+	for _, h := range l.Headers {
+		if elsewhere && h.Key == topology.HeaderOwnKey {
+			continue // the record has it again
+		}
+		rec.Headers = append(rec.Headers, broker.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	if r.options.Repair {
+		rec.Headers = slices.DeleteFunc(rec.Headers, func(h broker.RecordHeader) bool { return h.Key == topology.HeaderMode })
+		rec.Headers = append(rec.Headers, broker.RecordHeader{Key: topology.HeaderMode, Value: []byte(topology.Repair.String())})
+	}
+	for _, h := range l.about {
+		if !strings.HasPrefix(h.Key, streamsHeaders) { // they tell of the last death alone, which ours do too
+			rec.Headers = append(rec.Headers, broker.RecordHeader{Key: h.Key, Value: h.Value})
+		}
+	}
+	return rec, leftFor(info, rec), nil
+}
+
+// streamsHeaders begins the headers of Kafka Streams.
+const streamsHeaders = "__streams.errors."
+
+// leftFor returns why a record cannot be written to its topic, Redriven if it can.
+func leftFor(info *broker.TopicInfo, rec *broker.Record) RedriveOutcome {
+	if info == nil || rec.Partition >= info.Partitions {
+		return LeftNoTopic
+	}
+	if limit := numberOf(info, "max.message.bytes"); limit > 0 && int64(recordSize(rec)) > limit {
+		return LeftTooLarge
+	}
+	retention := time.Duration(numberOf(info, "retention.ms")) * time.Millisecond
+	deletes := info.Settings["cleanup.policy"].Value != "compact" &&
+		info.Settings["message.timestamp.type"].Value != "LogAppendTime"
+	if deletes && retention > 0 && time.Since(rec.Timestamp) > retention {
+		return LeftTooOld
+	}
+	return Redriven
+}
+
+// numberOf returns a setting of a topic, 0 if it is not known.
+func numberOf(info *broker.TopicInfo, setting string) int64 {
+	n, err := strconv.ParseInt(info.Settings[setting].Value, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func (r *redrive) targetTopic(ctx context.Context, name string) (*broker.TopicInfo, error) {
+	if info, known := r.targets[name]; known {
+		return info, nil
+	}
+	info, err := r.topic(ctx, name)
+	if errors.Is(err, errNoTopic) {
+		r.targets[name] = nil
+		return nil, nil //nolint:nilnil // it is known not to exist
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.targets[name] = &info
+	return &info, nil
+}
+
+// batchBytes is the limit of a batch for the client.
+func (r *redrive) batchBytes(topic string) int32 {
+	if topic == r.info.Name {
+		return int32(numberOf(&r.info, "max.message.bytes"))
+	}
+	if info := r.targets[topic]; info != nil {
+		return int32(numberOf(info, "max.message.bytes"))
+	}
+	return 0
+}
+
+// recordSize is at least what a record takes as a batch of its own.
+func recordSize(r *broker.Record) int {
+	n := 128 + len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += 8 + len(h.Key) + len(h.Value)
+	}
+	return n
+}
+
+// flush commits the batch as one transaction, with its marks. A mark can only be at or behind end.
+func (r *redrive) flush(ctx context.Context, end int64) error {
+	batch := r.batch
+	r.batch, r.bytes = nil, 0
+	if len(batch) == 0 {
+		return nil
+	}
+	if err := r.pace(ctx, len(batch)); err != nil {
+		return err
+	}
+	now := time.Now()
+	var records []*broker.Record
+	for i := range batch {
+		l := &batch[i]
+		to := TopicPartition{l.record.Topic, l.record.Partition}
+		records = append(records, l.record, markOf(r.info.Name, &l.DeadLetter, to, now))
+	}
+	last := &batch[len(batch)-1]
+	committed := func(ctx context.Context) (bool, error) {
+		_, now, err := r.cluster.LogBounds(ctx, r.info.Name, last.DeadLetter.Partition)
+		if err != nil {
+			return false, err
+		}
+		return r.marked(ctx, last.DeadLetter.Partition, end, now, keyOf(&last.DeadLetterInfo))
+	}
+	if err := r.writer.commit(ctx, records, committed, r.options.crash); err != nil {
+		return err
+	}
+	for i := range batch {
+		if err := r.tell(batch[i].DeadLetter, Redriven); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pace waits until the rate allows so many records more. No transaction is open meanwhile.
+func (r *redrive) pace(ctx context.Context, records int) error {
+	if r.options.Rate <= 0 {
+		return nil
+	}
+	now := time.Now()
+	if wait := r.next.Sub(now); wait > 0 {
+		if err := backoff.Sleep(ctx, wait); err != nil {
+			return err
+		}
+		now = r.next
+	}
+	r.next = now.Add(time.Duration(float64(records) / r.options.Rate * float64(time.Second)))
+	return nil
+}

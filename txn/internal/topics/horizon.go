@@ -1,0 +1,54 @@
+package topics
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
+)
+
+// Tolerated returns the topics that keep records for longer than a node knows them again, where the node tolerates it, as
+// the last look has found them: somebody should be told.
+func (p *Plan) Tolerated() []*Mismatch { return p.tolerated }
+
+// verifyHorizons compares how long inputs keep records with how long the nodes behind them know a record again. It
+// returns what is refused, and notes what is tolerated.
+func (p *Plan) verifyHorizons(found map[string]broker.TopicInfo) (refused []error) {
+	p.tolerated = nil
+	for _, h := range p.topology.Horizons() {
+		for _, name := range h.Topics {
+			m := outlives(found[name], h)
+			switch {
+			case m == nil:
+			case h.Tolerated:
+				p.tolerated = append(p.tolerated, m)
+			default:
+				refused = append(refused, m)
+			}
+		}
+	}
+	return refused
+}
+
+// outlives returns what is wrong with an input that keeps records beyond a horizon, nil if it does not, or if the cluster did
+// not say. retention.ms is what the topic promises: it can have a record longer, until its segment is full.
+func outlives(info broker.TopicInfo, h topology.Horizon) *Mismatch {
+	policy, known := info.Settings["cleanup.policy"]
+	limit := strconv.FormatInt(h.Retention.Milliseconds(), 10)
+	remedy := fmt.Sprintf("node %s knows a record again for %s of stream time, and the topic could bring one back after that; "+
+		"give the node a longer retention, the topic a shorter one, or tolerate it", h.Node, h.Retention)
+	switch {
+	case !known:
+		return nil
+	case !strings.Contains(policy.Value, "delete"):
+		return &Mismatch{Topic: info.Name, Use: "topic", Setting: "cleanup.policy", Found: policy.Value,
+			Needed: "delete, with a retention.ms of at most " + limit, Remedy: remedy}
+	}
+	if n := number(info, "retention.ms", 0); n < 0 || n > h.Retention.Milliseconds() {
+		return &Mismatch{Topic: info.Name, Use: "topic", Setting: "retention.ms", Found: strconv.FormatInt(n, 10),
+			Needed: "at most " + limit, Remedy: remedy}
+	}
+	return nil
+}

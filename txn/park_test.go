@@ -1,0 +1,132 @@
+package txn_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/onceward/onceward/topology"
+)
+
+// TestG6ParkedKey: a key waits through a stop, the loss of the state directory and a start, while others go on; then it follows
+// in order.
+func TestG6ParkedKey(t *testing.T) {
+	s := newShop(t, topology.Policy{Action: topology.Park, Backoff: 20 * time.Millisecond, BackoffMax: 50 * time.Millisecond})
+	s.broken.Store("bad", true)
+	dir := t.TempDir()
+	app, stop := start(t, s.topology(topology.ParkKeys()), s.config(dir))
+	s.send("bad", 3)
+	s.send("good", 100)
+	check(t, s.read(t, "out", 100), 100)
+	waitFor(t, "further tries", func() bool { return s.tries.Load() > 3 })
+	if n := app.Status().Totals.DeadLetters; n > 0 {
+		t.Errorf("there are %d dead letters", n)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	s.attempts.Clear()
+	_, stop = start(t, s.topology(topology.ParkKeys()), s.config(t.TempDir()))
+	s.send("bad", 3)
+	s.send("good", 100)
+	s.read(t, "out", 200)
+	before := s.tries.Load()
+	waitFor(t, "further tries", func() bool { return s.tries.Load() > before+3 })
+	if _, anew := s.attempts.Load(1); anew {
+		t.Error("the attempts were counted anew after the start")
+	}
+	s.broken.Delete("bad")
+	records := s.read(t, "out", 206)
+	got := consecutive(t, records)
+	if got["bad"] != 6 || got["good"] != 200 {
+		t.Errorf("counted %v", got)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestG6ParkedKeyThroughAborts: rounds that hold, release and fail parked records are refused again and again, and run again from
+// their journal.
+func TestG6ParkedKeyThroughAborts(t *testing.T) {
+	s := newShop(t, topology.Policy{Action: topology.Park, Backoff: 5 * time.Millisecond, BackoffMax: 10 * time.Millisecond})
+	var seen atomic.Int64
+	s.ControlKey(keyTxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error, bool) {
+		s.KeepControl()
+		if seen.Add(1)%3 != 0 {
+			return nil, nil, false
+		}
+		return refuse(req, kerr.CoordinatorLoadInProgress.Code), nil, true
+	})
+	_, stop := start(t, s.topology(topology.ParkKeys()), s.config(t.TempDir()))
+	want := map[string]int64{}
+	for round := range 12 {
+		bad := fmt.Sprint("bad", round%3)
+		s.broken.Store(bad, true)
+		for range 5 {
+			s.send(bad, 20)
+			s.send("good", 20)
+		}
+		want[bad] += 100
+		want["good"] += 100
+		time.Sleep(20 * time.Millisecond) // so that it is tried; without it the test shows less
+		s.broken.Delete(bad)
+	}
+	n := 0
+	for _, of := range want {
+		n += int(of)
+	}
+	got := consecutive(t, s.read(t, "out", n))
+	for key, last := range want {
+		if got[key] != last {
+			t.Errorf("%s ends at %d, want %d", key, got[key], last)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestG1DelayedRetry: a record goes through its delayed retry topics, across a restart, while its key goes on.
+func TestG1DelayedRetry(t *testing.T) {
+	s := newShop(t, topology.Policy{Action: topology.Delay, Attempts: 3, Then: topology.DeadLetter})
+	s.broken.Store("bad", true)
+	dir := t.TempDir()
+	delays := topology.RetryTopics(300*time.Millisecond, 600*time.Millisecond)
+	_, stop := start(t, s.topology(delays), s.config(dir))
+	began := time.Now()
+	s.send("good", 50)
+	s.send("bad", 1)
+	s.send("good", 50)
+	check(t, s.read(t, "out", 100), 100)
+	waitFor(t, "the second try", func() bool { return s.tries.Load() == 2 })
+	if took := time.Since(began); took < 300*time.Millisecond {
+		t.Errorf("it was tried again after %s", took)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	_, stop = start(t, s.topology(delays), s.config(dir))
+	letter := s.read(t, "dead", 1)[0]
+	if took := time.Since(began); took < 900*time.Millisecond {
+		t.Errorf("it died after %s", took)
+	}
+	var headers []topology.Header
+	for _, h := range letter.Headers {
+		headers = append(headers, topology.Header{Key: h.Key, Value: h.Value})
+	}
+	info, err := topology.ParseDeadLetter(headers)
+	if err != nil || info.Attempts != 3 || info.Origin.Topic != "in" || info.Origin.Offset != 50 || string(letter.Key) != "bad" {
+		t.Errorf("the letter says %+v, %v", info, err)
+	}
+	s.broken.Delete("bad")
+	s.send("bad", 1)
+	s.read(t, "out", 101)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
