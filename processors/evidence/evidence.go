@@ -63,7 +63,7 @@ const (
 
 // Topic describes a topic of evidence.
 func Topic(name string) topology.TopicOf[[]byte, Entry] {
-	return topology.Topic(name, schemas.Bytes(), schemas.JSON[Entry]())
+	return topology.Topic(name, schemas.Bytes(), schemas.Codec[Entry](newEntryCodec()))
 }
 
 // Decode returns the entry that a record of such a topic holds.
