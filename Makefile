@@ -8,7 +8,7 @@ REPORT    ?= $(CURDIR)/bench
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench bench-go bench-compare bench-baseline bench-latency
-.PHONY: bench-restore bench-peers bench-sweep bench-state figures soak soak-state verify-copy verify-smoke verify-differential clean
+.PHONY: bench-processors bench-restore bench-peers bench-sweep bench-state figures soak soak-state verify-copy verify-smoke verify-differential clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,11 @@ build: ## the command, in bin/
 bench: ## every workload on real Kafka, 8 million records each, outputs and state checked; results in FIGURES; needs Java 17 and Maven
 	mkdir -p $(FIGURES)
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestWorkloads$$' ./e2e/figures
+
+bench-processors: ## a ledger with and without inbox and evidence, and keys beside one that is parked, in turns on real Kafka; results in FIGURES
+	mkdir -p $(FIGURES)
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestEvidence$$' ./e2e/figures
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestG6FullSpeed$$' ./e2e/deadletters
 
 bench-go: ## the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...

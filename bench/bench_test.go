@@ -50,7 +50,8 @@ type application struct {
 // start starts a workload over the first n records of its input. The clock of the benchmark is reset right before.
 func start(b *testing.B, name string, n int) *application {
 	b.Helper()
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "in", "out", "dead"))
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1),
+		kfake.SeedTopics(partitions, "in", "out", workload.EvidenceTopic("out"), "dead"))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -117,6 +118,13 @@ func benchmark(b *testing.B, name string) {
 func BenchmarkPass(b *testing.B)   { benchmark(b, "pass") }
 func BenchmarkCount(b *testing.B)  { benchmark(b, "count") }
 func BenchmarkLedger(b *testing.B) { benchmark(b, "ledger") }
+
+// BenchmarkEvidence is what BenchmarkLedger costs with less and with more: the ledger without an inbox, and both with evidence.
+func BenchmarkEvidence(b *testing.B) {
+	for _, name := range []string{"ledger-bare", "ledger", "ledger-evidence"} {
+		b.Run(name, func(b *testing.B) { benchmark(b, name) })
+	}
+}
 
 // BenchmarkRound is one commit round with one record: from the moment it is produced until a reader of committed records has its output.
 // Nothing overlaps, so this is the least that a record can take.

@@ -18,6 +18,7 @@ func declareWords(b *topology.Builder, name string) *topology.Node[string, strin
 	return node
 }
 
+// TestClauses is requirement K3: what nodes say of themselves is part of the contract.
 func TestClauses(t *testing.T) {
 	b := topology.NewBuilder("app")
 	declareWords(b, "z").Clause(topology.OnDuplicate, "z2").Clause(topology.KeyAssumption, "z1")

@@ -45,7 +45,8 @@ func describeOutput(out topology.Output) string {
 	return s.String()
 }
 
-// TestDeadLetters compares dead letters with testdata/deadletter.txt; -rewrite writes the file anew. A
+// TestDeadLetters is requirement G3: a letter tells its whole origin. It compares dead letters with
+// testdata/deadletter.txt; -rewrite writes the file anew. A
 // command is a record: key, value, headers and the rest of what a runtime knows of it. With again, the dead
 // letter is redriven to where it came from, and dies there.
 func TestDeadLetters(t *testing.T) {
@@ -242,7 +243,7 @@ func TestDeadLetterIsSilent(t *testing.T) {
 	}
 }
 
-// TestUndecodable: bytes that a codec refuses go to the dead-letter topic as they are.
+// TestUndecodable is requirement G2: bytes that a codec refuses go to the dead-letter topic as they are.
 func TestUndecodable(t *testing.T) {
 	b := topology.NewBuilder("undecodable", topology.DeadLetters("dead"))
 	numbers := topology.Topic("numbers", schemas.Int64(), schemas.Int64())

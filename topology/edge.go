@@ -35,11 +35,13 @@ func (x *intake[K, V]) read() error {
 		x.nullKeys.Inc()
 		return nil
 	}
-	if err := g.setMode(g.in.Headers); err != nil {
-		return g.fail(x.node, err)
+	if len(g.in.Headers) > 0 || g.mode != g.config.Mode {
+		if err := g.setMode(g.in.Headers); err != nil {
+			return g.fail(x.node, err)
+		}
 	}
-	r, err := x.record(&g.in, g.newOrigin())
-	if err != nil {
+	var r Record[K, V]
+	if err := x.record(&g.in, g.newOrigin(), &r); err != nil {
 		return g.fail(x.node, err)
 	}
 	if x.clock.isSet() {
@@ -57,23 +59,17 @@ func (x *intake[K, V]) read() error {
 	return x.next(&g.context, r)
 }
 
-// record decodes an input.
-func (x *intake[K, V]) record(in *Input, o *origin) (Record[K, V], error) {
-	key, value, err := x.topic.Decode(in.Key, in.Value)
-	if err != nil {
-		return Record[K, V]{}, err
+// record decodes an input into *r.
+func (x *intake[K, V]) record(in *Input, o *origin, r *Record[K, V]) (err error) {
+	if r.Key, r.Value, err = x.topic.Decode(in.Key, in.Value); err != nil {
+		return err
 	}
 	headers := in.Headers
-	if !x.node.keepDeadLetterHeaders {
+	if len(headers) > 0 && !x.node.keepDeadLetterHeaders {
 		headers = withoutDeadLetterHeaders(headers)
 	}
-	return Record[K, V]{
-		Key:       key,
-		Value:     value,
-		Timestamp: in.Timestamp,
-		Headers:   headers[:len(headers):len(headers)],
-		origin:    o,
-	}, nil
+	r.Timestamp, r.Headers, r.origin = in.Timestamp, headers[:len(headers):len(headers)], o
+	return nil
 }
 
 // originChunk trades a little garbage per kept record for an allocation per chunk instead of one per record.

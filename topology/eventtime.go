@@ -151,8 +151,8 @@ func (x *intake[K, V]) peek(in *Input) (ms int64) {
 		}
 	}()
 	o := &origin{topic: in.Topic, partition: in.Partition, offset: in.Offset, streamTime: in.StreamTimeBefore}
-	r, err := x.record(in, o)
-	if err != nil {
+	var r Record[K, V]
+	if err := x.record(in, o, &r); err != nil {
 		return in.Timestamp
 	}
 	at, err := x.clock.eventTime(r)

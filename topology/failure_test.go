@@ -59,8 +59,8 @@ func ending(value string) (string, error) {
 
 var fanTask = topology.TaskID{Subtopology: "words", Partition: 0}
 
-// TestFailureLeavesNoTrace fails records in the second branch, when the first one has written to a store,
-// to a topic and to a counter.
+// TestFailureLeavesNoTrace is requirement G4. It fails records in the second branch, when the first one has written
+// to a store, to a topic and to a counter.
 func TestFailureLeavesNoTrace(t *testing.T) {
 	for value, action := range map[string]topology.Action{
 		"plain": topology.DeadLetter, "panic": topology.DeadLetter, "nil map": topology.DeadLetter,

@@ -181,21 +181,17 @@ func (g *Graph) store(name string) (state.Bytes, error) {
 //
 // A record whose key is parked is not processed: it joins those that wait, and the verdict is Park.
 func (g *Graph) Process(in Input) Verdict {
-	g.begin(in)
-	if s := g.source(in.Topic); s != nil && s.of != "" {
+	g.begin(&in)
+	s := g.source(in.Topic)
+	if s != nil && s.of != "" {
 		return g.processDelayed(s)
 	}
-	return g.process()
-}
-
-// process is Process for a unit that has begun.
-func (g *Graph) process() Verdict {
-	if p := g.parkingOf(g.in.Topic); p != nil {
-		if v, held := p.hold(); held {
+	if s != nil && s.parking != nil {
+		if v, held := s.parking.hold(); held {
 			return v
 		}
 	}
-	g.run()
+	g.run(s)
 	return g.conclude()
 }
 
@@ -209,12 +205,10 @@ func (g *Graph) source(topic string) *graphSource {
 	return nil
 }
 
-// begin prepares the graph for a unit of work.
-func (g *Graph) begin(in Input) {
-	if in.Attempt < 1 {
-		in.Attempt = 1
-	}
-	g.in, g.eventTime = in, in.Timestamp
+// begin prepares the graph for a unit of work. It does not keep in, which is large, and so not passed by its value.
+func (g *Graph) begin(in *Input) {
+	g.in, g.eventTime = *in, in.Timestamp
+	g.in.Attempt = max(g.in.Attempt, 1)
 	g.mode = g.config.Mode
 	g.firing, g.released, g.unparkable = nil, nil, false
 	g.failure = nil
@@ -240,19 +234,17 @@ func (g *Graph) conclude() Verdict {
 	return g.judge()
 }
 
-// run passes the record to its source, and fires what it has made due. The outcome is in g.failure.
-func (g *Graph) run() {
+// run passes the record to its source, nil if there is none, and fires what it has made due. The outcome is in g.failure.
+func (g *Graph) run(s *graphSource) {
 	defer g.endTurn()
-	for i := range g.sources {
-		if g.sources[i].topic == g.in.Topic && g.in.Partition == g.id.Partition {
-			_ = g.sources[i].run() // whatever it returns is in g.failure
-			if len(g.onStreamTime) > 0 && g.failure == nil {
-				g.fireStreamTime()
-			}
-			return
-		}
+	if s == nil || g.in.Partition != g.id.Partition {
+		_ = g.fail(nil, Fail(Fatal, errWrongTask))
+		return
 	}
-	_ = g.fail(nil, Fail(Fatal, errWrongTask))
+	_ = s.run() // whatever it returns is in g.failure
+	if len(g.onStreamTime) > 0 && g.failure == nil {
+		g.fireStreamTime()
+	}
 }
 
 // endTurn is to be deferred. It takes the turn from the node that has it, and makes a panic its failure.

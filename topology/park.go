@@ -76,14 +76,6 @@ func (g *Graph) newParking(n *node, s *graphSource) (*parking, error) {
 // errParkedRow says that a row was not written by this package.
 var errParkedRow = fmt.Errorf("a row of parked records cannot be read: %w", state.ErrCorrupt)
 
-// parkingOf returns where the records of a topic wait, nil if they never do.
-func (g *Graph) parkingOf(topic string) *parking {
-	if s := g.source(topic); s != nil {
-		return s.parking
-	}
-	return nil
-}
-
 // DueRelease returns the release of a parked record that is due by the clock of [GraphConfig.Now], if there is one. The caller
 // asks until ok is false. What is taken is taken, as with [Graph.Due]: the punctuation lies with the caller, and runs by
 // [Graph.Punctuate]. Where many records of a key are ready, several releases of it come one after the other, up to a bound, so

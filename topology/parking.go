@@ -161,7 +161,7 @@ var parkedOutcomes = func() (outcomes [classes]string) {
 // release runs the first record of a key.
 func (p *parking) release(due Punctuation) Verdict {
 	g := p.graph
-	g.begin(Input{StreamTime: due.StreamTime, StreamTimeBefore: due.StreamTime, Attempt: 1})
+	g.begin(&Input{StreamTime: due.StreamTime, StreamTimeBefore: due.StreamTime, Attempt: 1})
 	h, ok, err := p.load(due.parked)
 	switch {
 	case err != nil:
@@ -188,7 +188,7 @@ func (p *parking) release(due Punctuation) Verdict {
 	in.StreamTimeBefore, in.StreamTime = due.StreamTime, max(due.StreamTime, in.Timestamp)
 	g.in, g.eventTime = in, in.Timestamp
 	g.released, p.at, p.head = p, due.parked, h
-	g.run()
+	g.run(g.source(p.topic))
 	if g.failure == nil {
 		if err := p.remove(); err != nil {
 			return g.stop(err)

@@ -97,7 +97,8 @@ func TestLongestBackoff(t *testing.T) {
 	}
 }
 
-// TestDefaultPolicies tries each class until the verdict is no retry any more.
+// TestDefaultPolicies is requirement G1: the class of an error decides. Each is tried until the verdict is no retry any
+// more.
 func TestDefaultPolicies(t *testing.T) {
 	for class, want := range map[topology.Class]struct {
 		attempts int

@@ -226,7 +226,7 @@ func (g *Graph) Punctuate(p Punctuation) Verdict {
 	if p.parking != nil && p.parking.graph == g {
 		return p.parking.release(p)
 	}
-	g.begin(Input{StreamTime: p.StreamTime, StreamTimeBefore: p.StreamTime, Attempt: p.Attempt})
+	g.begin(&Input{StreamTime: p.StreamTime, StreamTimeBefore: p.StreamTime, Attempt: p.Attempt})
 	g.runPunctuation(p)
 	return g.conclude()
 }

@@ -9,7 +9,7 @@ import "github.com/onceward/onceward/schemas"
 // what is shown in logs and in the dead letter, so it must quote nothing of the record. An action of Retry
 // is possible if the policy for Validation says so; where it says Park, the record becomes a dead letter.
 func (g *Graph) Refuse(in Input, what string) Verdict {
-	g.begin(in)
+	g.begin(&in)
 	if s := g.source(in.Topic); s != nil && s.of != "" && restoreDelayed(&g.in) == nil {
 		g.in.Topic = s.of // it dies as the record that it was
 	}

@@ -183,7 +183,16 @@ func (g *Graph) processDelayed(s *graphSource) Verdict {
 	in.Topic = s.of
 	in.StreamTime = max(in.StreamTimeBefore, in.Timestamp)
 	g.in, g.eventTime = in, in.Timestamp
-	v := g.process()
+	source := g.source(in.Topic)
+	held := false
+	var v Verdict
+	if source != nil && source.parking != nil {
+		v, held = source.parking.hold()
+	}
+	if !held {
+		g.run(source)
+		v = g.conclude()
+	}
 	v.Released = in.Topic
 	return v
 }

@@ -45,8 +45,12 @@ func findWorkload(name string) (workload.Workload, error) {
 		name = WorkloadDefault
 	}
 	w, err := workload.Find(name)
-	if err == nil && (!w.HasClock || w.Shuffles) {
+	switch {
+	case err != nil:
+	case !w.HasClock || w.Shuffles:
 		err = errors.New("the outputs of workload " + name + " do not say which event led to them; take pass or ledger")
+	case w.Evidence:
+		err = errors.New("workload " + name + " writes evidence, and there is no topic for it here; take pass or ledger")
 	}
 	return w, err
 }

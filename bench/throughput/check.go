@@ -23,7 +23,7 @@ type CheckConfig struct {
 	// StateDir is the state directory of an application of ours that has stopped; empty if there is none, and the outputs are judged
 	// alone.
 	StateDir string
-	// Application is whose state that is.
+	// Application is whose state that is, and whose evidence; empty if that may be anybody's.
 	Application string
 }
 
@@ -34,6 +34,8 @@ type Checked struct {
 	// Bytes are those of their keys and values.
 	Bytes   int64 `json:"bytes"`
 	Outputs int64 `json:"outputs"`
+	// Entries are those of the evidence, 0 for a workload without.
+	Entries int64 `json:"entries,omitempty"`
 	// Keys and Rows are the accounts and the rows of state that were compared.
 	Keys int64 `json:"keys"`
 	Rows int64 `json:"state_rows"`
@@ -45,7 +47,11 @@ type Checked struct {
 
 // String is what was right, for people.
 func (c Checked) String() string {
-	return fmt.Sprintf("%d outputs of %d inputs and %d rows of state are right", c.Outputs, c.Inputs, c.Rows)
+	evidence := ""
+	if c.Entries > 0 {
+		evidence = fmt.Sprintf(", %d entries of evidence", c.Entries)
+	}
+	return fmt.Sprintf("%d outputs of %d inputs%s and %d rows of state are right", c.Outputs, c.Inputs, evidence, c.Rows)
 }
 
 // Check reads the input and the output of a workload, and the state if there is one, and compares the outputs with what they have to
@@ -86,6 +92,9 @@ func Check(ctx context.Context, cfg CheckConfig) (_ Checked, err error) {
 		err = k.shuffled(ctx)
 	} else {
 		err = k.ordered(ctx)
+	}
+	if err == nil && w.Evidence {
+		err = k.audit(ctx, c)
 	}
 	if err == nil && k.found.Inputs < cfg.Until {
 		return k.found, fmt.Errorf("%w: the outputs are those of %d records, and at least %d were committed", ErrWrong, k.found.Inputs,
@@ -227,6 +236,38 @@ func (k *checker) shuffled(ctx context.Context) error {
 		partitions = append(partitions, int32(p))
 	}
 	return k.state.compare(ctx, partitions, sums, judge.Events())
+}
+
+// audit judges the evidence.
+func (k *checker) audit(ctx context.Context, c *cluster) error {
+	topic := workload.EvidenceTopic(k.cfg.Out)
+	ends, err := c.settledEnds(ctx, topic)
+	if err != nil {
+		return err
+	}
+	audit := workload.NewAudit(k.cfg.Application, k.cfg.In)
+	err = k.each(ctx, topic, ends, func(r *kgo.Record) error {
+		if err := audit.Entry(judged(r)); err != nil {
+			return wrong(r, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = k.each(ctx, k.cfg.In, k.in, func(r *kgo.Record) error { return audit.Input(judged(r), r.Partition, r.Offset) })
+	if err != nil {
+		return err
+	}
+	entries, posted, err := audit.Done()
+	if err == nil && posted != k.found.Outputs {
+		err = fmt.Errorf("it tells of %d events that were posted, and there are %d outputs", posted, k.found.Outputs)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrWrong, topic, err)
+	}
+	k.found.Entries = entries
+	return nil
 }
 
 // each reads the partitions of a topic, one after the other.

@@ -150,7 +150,11 @@ func prepare(ctx context.Context, cfg RunConfig, w workload.Workload) (int, erro
 		return 0, fmt.Errorf("%w: workload %s can only be checked when it has processed all of its input, which has %d records and not %d",
 			ErrUnusable, w.Name, n, cfg.Until)
 	}
-	if err := create(ctx, cfg.Brokers, partitions, cfg.Out, deadTopic(cfg.Application)); err != nil {
+	names := []string{cfg.Out, deadTopic(cfg.Application)}
+	if w.Evidence {
+		names = append(names, workload.EvidenceTopic(cfg.Out))
+	}
+	if err := create(ctx, cfg.Brokers, partitions, names...); err != nil {
 		return 0, err
 	}
 	if !cfg.NoCheck {

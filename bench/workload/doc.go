@@ -23,6 +23,8 @@
 //	pass         key, value and timestamp as they are                                      record
 //	count        account → the number of its records                                       record
 //	ledger       account → count and balance, once per event id                            event
+//	ledger-bare  the same without an inbox: it is the ledger that finds the duplicates     event
+//	ledger-evidence  ledger, with every decision of its processors in a topic of its own   event
 //	repartition  counterparty → the number of its records, through a repartition topic     record
 //	flights      ledger's dedupe, then count and balance per counterparty, through a       event
 //	             repartition topic, over the flights of 2013: plane, carrier, delay
@@ -41,6 +43,8 @@
 // A judge reads an input and its output and recomputes. Where a workload keeps the order of a partition, each output is compared
 // with the one that has to be next ([Ordered]); behind a repartition topic, the outputs of a key are those of its records in some order
 // ([Shuffled]): counts go 1, 2, 3, no record is there twice, none is missing, and balances follow from what the records say.
+//
+// Evidence is read before the input: what has been decided about says how much of the input was processed ([Audit]).
 //
 // # Concurrency
 //

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/onceward/onceward/processors/evidence"
 	"github.com/onceward/onceward/processors/inbox"
 	"github.com/onceward/onceward/processors/ledger"
 	"github.com/onceward/onceward/schemas"
@@ -72,21 +73,33 @@ func byCounterparty(s stream) stream {
 	return topology.Repartition(keyed, shuffleName, schemas.Bytes(), schemas.Bytes())
 }
 
-func post(b *topology.Builder, t Topics) { postAll(dedupe(read(b, t)), t) }
+func post(b *topology.Builder, t Topics) { postAll(read(b, t), t) }
 
-func postFlights(b *topology.Builder, t Topics) { postAll(byCounterparty(dedupe(read(b, t))), t) }
+func postOnce(b *topology.Builder, t Topics) { postAll(dedupe(read(b, t)).Accepted(), t) }
 
-func dedupe(s stream) stream {
+func postFlights(b *topology.Builder, t Topics) {
+	postAll(byCounterparty(dedupe(read(b, t)).Accepted()), t)
+}
+
+// postWithEvidence is postOnce, and writes down every decision of both processors.
+func postWithEvidence(b *topology.Builder, t Topics) {
+	topic := evidence.Topic(EvidenceTopic(t.Out))
+	once := dedupe(read(b, t))
+	evidence.Record(once.Decisions(), inboxStore+"-evidence", topic)
+	evidence.Record(postAll(once.Accepted(), t).Decisions(), ledgerName+"-evidence", topic)
+}
+
+func dedupe(s stream) inbox.Inbox[[]byte, []byte] {
 	return inbox.Dedupe(s, inboxStore, func(r record) (string, error) {
 		if len(r.Value) != ValueBytes {
 			return "", errNoEvent
 		}
 		return string(r.Value[:IDBytes]), nil
-	}).Accepted()
+	})
 }
 
 // postAll adds each record to the ledger of its key.
-func postAll(s stream, t Topics) {
+func postAll(s stream, t Topics) ledger.Ledger[[]byte, []byte] {
 	posted := ledger.Post(s, ledgerName, func(r record) (ledger.Contribution, error) {
 		if len(r.Value) != ValueBytes {
 			return ledger.Contribution{}, errNoEvent
@@ -97,6 +110,7 @@ func postAll(s stream, t Topics) {
 		return appendSum(r.Value)
 	})
 	sums.Into(topology.Topic(t.Out, schemas.Bytes(), schemas.Bytes()))
+	return posted
 }
 
 // clockDigits is the length of a clock in base64.

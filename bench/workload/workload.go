@@ -41,6 +41,8 @@ type Workload struct {
 	// Store is the store whose rows are the last outputs of their keys, empty if there is none or none that is compared; Inbox is the one
 	// that has a row for each event.
 	Store, Inbox string
+	// Evidence says that every decision is written down, in the [EvidenceTopic] of the output.
+	Evidence bool
 
 	build func(b *topology.Builder, t Topics)
 	// output says what becomes of events, query what becomes of bids; one of them is set.
@@ -60,7 +62,15 @@ func overEvents() []Workload {
 		},
 		{
 			Name: "ledger", About: "drops duplicates and keeps count and balance of each account", Data: Events, HasClock: true,
-			Store: balanceStore, Inbox: inboxStore, build: post, output: &output{kind: summed, dedupes: true},
+			Store: balanceStore, Inbox: inboxStore, build: postOnce, output: &output{kind: summed, dedupes: true},
+		},
+		{
+			Name: "ledger-bare", About: "keeps count and balance of each account, without an inbox before it", Data: Events,
+			HasClock: true, Store: balanceStore, build: post, output: &output{kind: summed, dedupes: true},
+		},
+		{
+			Name: "ledger-evidence", About: "is ledger, and writes every decision down", Data: Events, HasClock: true,
+			Store: balanceStore, Inbox: inboxStore, Evidence: true, build: postWithEvidence, output: &output{kind: summed, dedupes: true},
 		},
 		{
 			Name: "repartition", About: "counts the records of each counterparty, behind a repartition topic", Data: Events, Shuffles: true,

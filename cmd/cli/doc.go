@@ -90,7 +90,8 @@
 // letters of its key. It reads the partition to which Kafka's partitioner gives the key. Without any it ends with 1.
 //
 // forensic runs a topology over what its inputs hold and leaves nothing on the cluster; it ends with 1 if a task would
-// have stopped. contract prints what those may rely on who feed a topology or read from it; it asks no cluster.
+// have stopped, and with --compare with 3 if the state of a stopped instance is not what the inputs make of nothing.
+// contract prints what those may rely on who feed a topology or read from it; it asks no cluster.
 //
 // # Dead letters
 //

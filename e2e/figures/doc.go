@@ -6,8 +6,8 @@
 // read_committed reader has an output whose event was due after the kill. Package bench/latency does the measuring; the load never
 // pauses. At the end of each scenario every event must have come exactly once, so that no figure is bought with a loss.
 //
-// TestWorkloads gives package bench/throughput a broker, TestRestore, TestPeers and TestSweep give one to packages bench/restore and
-// bench/peers, for comparisons with Kafka Streams. Of those only the answers are asserted, and no times.
+// TestWorkloads and TestEvidence give package bench/throughput a broker, TestRestore, TestPeers and TestSweep give one to packages
+// bench/restore and bench/peers, for comparisons with Kafka Streams. Of those only the answers are asserted, and no times.
 //
 // # Scenarios
 //

@@ -108,7 +108,8 @@ func TestLostStateDirectory(t *testing.T) {
 	})
 }
 
-// TestDeadLetters: a record that fails leaves its dead letter and nothing else, however much it had written before.
+// TestDeadLetters is requirement G4: a record that fails leaves its dead letter and nothing else, however much it had
+// written before.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {

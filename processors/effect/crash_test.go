@@ -62,6 +62,8 @@ func TestCrashBeforeTheCall(t *testing.T) {
 	w.ended(t, 1)
 }
 
+// TestCrashBeforeTheOutcomeIsCommitted is requirement H1: a call cannot be taken back with its transaction. It was made,
+// and nothing of it is known but what the lookup says.
 func TestCrashBeforeTheOutcomeIsCommitted(t *testing.T) {
 	w := begun(t)
 	w.life.commit()
@@ -102,8 +104,8 @@ func TestAbortOfTheClaim(t *testing.T) {
 	w.ended(t, 1)
 }
 
-// TestZombie: an opening that was cut off goes on with its claim, and so does its successor. No call of the one
-// overlaps with one of the other, and what was captured is found.
+// TestZombie is requirement H3: an opening that was cut off goes on with its claim, and so does its successor. No
+// call of the one overlaps with one of the other, and what was captured is found.
 func TestZombie(t *testing.T) {
 	w := begun(t)
 	w.life.commit()

@@ -164,12 +164,13 @@ func (e Effects[K, V]) Suppressed() topology.Stream[K, Result] { return e.outcom
 // idempotency key, unchanged. As long as nothing uses the stream, a conflict fails.
 func (e Effects[K, V]) Conflicts() topology.Stream[K, V] { return e.conflicts.Stream() }
 
-// Requests returns the decisions about requests, for evidence.
+// Requests returns the decisions about requests, one for each that did not fail, for evidence.
 func (e Effects[K, V]) Requests() topology.Stream[[]byte, decision.Decision] {
 	return e.requested.Stream()
 }
 
-// Outcomes returns the decisions about effects, for evidence.
+// Outcomes returns the decisions about effects, for evidence: one when an effect has ended, is suppressed, or waits for a
+// person. Attempts and the answers to duplicates are none.
 func (e Effects[K, V]) Outcomes() topology.Stream[[]byte, decision.Decision] {
 	return e.answered.Stream()
 }

@@ -37,7 +37,7 @@ func declareOutcomes[K any](results topology.Stream[K, Result], name string) (ou
 			case r.Value.Status == Unknown && !r.Value.Replayed:
 				emit = unknown
 			}
-			if log != nil {
+			if log != nil && !r.Value.Replayed { // the answer to a duplicate is a decision about the request, and no second fact
 				err := log(c, decision.Decision{
 					Outcome: r.Value.Status.String(), Reason: r.Value.Reason, Store: name,
 					Row: []byte(r.Value.ID), Subject: r.Value.ID,

@@ -63,7 +63,7 @@ const (
 
 // Topic describes a topic of evidence.
 func Topic(name string) topology.TopicOf[[]byte, Entry] {
-	return topology.Topic(name, schemas.Bytes(), schemas.JSON[Entry]())
+	return topology.Topic(name, schemas.Bytes(), schemas.Codec[Entry](newEntryCodec()))
 }
 
 // Decode returns the entry that a record of such a topic holds.
@@ -96,6 +96,9 @@ func entryOf(e Entry, c *topology.Context, r topology.Record[[]byte, decision.De
 	e.Topic, e.Partition, e.Offset = r.Source()
 	e.Time, e.StreamTime = r.Timestamp, r.StreamTime()
 	e.Mode, e.Attempt = c.Mode().String(), c.Attempt()
+	if len(r.Headers) == 0 {
+		return e
+	}
 	e.EventType = text(r, HeaderEventType, cloudEventType)
 	e.EventVersion = text(r, HeaderEventVersion, cloudEventSchema)
 	ids := envelope.Of(r)

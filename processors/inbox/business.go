@@ -68,7 +68,10 @@ func (g *guard[K, V]) claim(r topology.Record[K, V], id string, payload [32]byte
 	case len(key) > identity.IDBytesMax || !utf8.ValidString(key):
 		return Claim{}, 0, topology.Fail(topology.Validation, errBusinessKey)
 	}
-	return g.claims.putIfAbsent(key, Claim{ID: id, FirstSeen: r.Timestamp, Payload: payload}, r.Timestamp)
+	own := Claim{ID: id, FirstSeen: r.Timestamp, Payload: payload}
+	var holder Claim
+	p, err := g.claims.putIfAbsent(key, &own, &holder, r.Timestamp)
+	return holder, p, err
 }
 
 // businessReader returns the declared business key with its types, nil if there is none. The error is a mistake of

@@ -159,7 +159,8 @@ func (h *handler[K, V]) decide(c *topology.Context, r *topology.Record[K, V], id
 		return identity.Refused(err)
 	}
 	if !missing {
-		first, p, err := h.seen.putIfAbsent(id, entry, r.Timestamp)
+		var first Entry
+		p, err := h.seen.putIfAbsent(id, &entry, &first, r.Timestamp)
 		switch {
 		case err != nil:
 			return err
@@ -197,6 +198,10 @@ func (h *handler[K, V]) again(
 		}
 	}
 	if first.Payload == *payload && first.Outcome != Disputed {
+		if h.log == nil && !h.routesDuplicates {
+			h.duplicatesCounter.Inc()
+			return nil
+		}
 		return h.isDuplicate(c, r, id, first.FirstSeen, "")
 	}
 	if !h.routesConflicts {

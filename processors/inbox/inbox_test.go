@@ -184,7 +184,7 @@ func TestFirstSeen(t *testing.T) {
 	}
 }
 
-// TestScope: an inbox is per partition, and two inboxes share nothing.
+// TestScope is requirement B2: an inbox is per partition, and two inboxes share nothing.
 func TestScope(t *testing.T) {
 	declare := func(b *topology.Builder) {
 		s := topology.From(b, paymentsTopic)

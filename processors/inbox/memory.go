@@ -50,17 +50,20 @@ type memory[V any] struct {
 	forgets  bool
 }
 
-// putIfAbsent keeps v under id, unless something is there already, or the time is too old to know.
-func (m *memory[V]) putIfAbsent(id string, v V, ms int64) (existing V, p state.Presence, err error) {
+// putIfAbsent keeps *v under id, unless something is there already, which becomes *existing, or the time is too old to
+// know. The two are pointers because every record goes through here.
+func (m *memory[V]) putIfAbsent(id string, v, existing *V, ms int64) (state.Presence, error) {
 	if m.forgets {
-		remembered, p, err := m.retained.PutIfAbsent(id, v, ms)
-		return remembered.Value, p, err
+		remembered, p, err := m.retained.PutIfAbsent(id, *v, ms)
+		*existing = remembered.Value
+		return p, err
 	}
-	existing, present, err := m.forever.PutIfAbsent(id, v)
-	if present {
-		return existing, state.Present, err
+	var present bool
+	var err error
+	if *existing, present, err = m.forever.PutIfAbsent(id, *v); present {
+		return state.Present, err
 	}
-	return existing, state.Absent, err
+	return state.Absent, err
 }
 
 // update replaces what is there.

@@ -78,8 +78,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckFindsDifferences damages one row at a time, as the control of Check. No value means that the row
-// is deleted.
+// TestCheckFindsDifferences is requirement E1: a balance is checked against its contributions. It damages one row at
+// a time, as the control of Check. No value means that the row is deleted.
 func TestCheckFindsDifferences(t *testing.T) {
 	const (
 		contributions = "ledger-contributions"

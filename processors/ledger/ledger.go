@@ -82,6 +82,7 @@ func post[K, V any](
 			change:            l.changes.In(t),
 			duplicate:         l.duplicates.In(t),
 			conflict:          l.conflicts.In(t),
+			routesDuplicates:  l.duplicates.Connected(),
 			routesConflicts:   l.conflicts.Connected(),
 			acceptedCounter:   t.Counter("accepted"),
 			duplicatesCounter: t.Counter("duplicates"),
@@ -136,9 +137,9 @@ type handler[K, V any] struct {
 	contributions state.KeyValue[ContributionKey[K], Posting]
 	balances      state.KeyValue[K, Sum]
 
-	change              topology.Emit[K, Balance]
-	duplicate, conflict topology.Emit[K, V]
-	routesConflicts     bool
+	change                            topology.Emit[K, Balance]
+	duplicate, conflict               topology.Emit[K, V]
+	routesDuplicates, routesConflicts bool
 
 	acceptedCounter, duplicatesCounter, conflictsCounter *topology.Counter
 
@@ -215,8 +216,13 @@ func (h *handler[K, V]) again(
 		return h.otherColumns(len(first.Amounts))
 	case first.same(posting):
 		h.duplicatesCounter.Inc()
-		if err := h.tell(c, r.Key, "duplicates", id, "", 0); err != nil {
-			return err
+		if h.log != nil {
+			if err := h.tell(c, r.Key, "duplicates", id, "", 0); err != nil {
+				return err
+			}
+		}
+		if !h.routesDuplicates {
+			return nil
 		}
 		return h.duplicate(c, *r)
 	}

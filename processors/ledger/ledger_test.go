@@ -85,6 +85,7 @@ func TestColumns(t *testing.T) {
 	d.WantCounts("ledger.accepted=2 ledger.conflicts=2")
 }
 
+// TestCorrections is requirement E3: a correction names what it corrects, which its ledger has.
 func TestCorrections(t *testing.T) {
 	d := newRouted(t)
 	d.Pipe("entries", "k", `{"id":"a","amounts":[10]}`)
@@ -120,8 +121,8 @@ func TestUnknownCorrection(t *testing.T) {
 	d.WantCounts("ledger.accepted=3 ledger.dead-letter-validation=2")
 }
 
-// TestOverflow: no sum leaves the range of 64 bits, in any column, and the record that would do it leaves no
-// trace, not even in the column before.
+// TestOverflow is requirement E5: no sum leaves the range of 64 bits, in any column, and the record that would do it
+// leaves no trace, not even in the column before.
 func TestOverflow(t *testing.T) {
 	for _, c := range []struct {
 		amounts [2]int64

@@ -32,8 +32,9 @@ func (c postingCodec) Name() string { return rowName("ledger-posting-1", c.colum
 
 func (c postingCodec) Append(dst []byte, p Posting) ([]byte, error) {
 	reason := checkAmounts(p.Amounts)
+	plain := p.Reverses == "" && p.ReversedBy == ""
 	switch {
-	case !isReference(p.Corrects) || !isReference(p.Reverses) || !isReference(p.ReversedBy):
+	case !isReference(p.Corrects) || !plain && (!isReference(p.Reverses) || !isReference(p.ReversedBy)):
 		reason = reasonReference
 	case p.Corrects != "" && p.Reverses != "":
 		reason = "a contribution corrects another one or reverses it, and not both"
@@ -41,7 +42,7 @@ func (c postingCodec) Append(dst []byte, p Posting) ([]byte, error) {
 	if reason != "" {
 		return dst, codecError(c.Name(), schemas.OpAppend, -1, reason)
 	}
-	if p.Reverses == "" && p.ReversedBy == "" {
+	if plain {
 		return append(appendRow(dst, rowFormat, p.Timestamp, p.Amounts), p.Corrects...), nil
 	}
 	kind, named := correcting, p.Corrects

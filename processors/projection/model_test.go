@@ -176,8 +176,8 @@ func TestModelFindsBrokenProjection(t *testing.T) {
 	}
 }
 
-// TestRedriveConverges: under FailFast, whatever the order and however often records come, the state is
-// that of the versions in their order once what failed was redriven.
+// TestRedriveConverges is requirement G5: under FailFast, whatever the order and however often records come, the
+// state is that of the versions in their order once what failed was redriven.
 func TestRedriveConverges(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(rt, "n")

@@ -317,7 +317,7 @@ func TestGoldenWaiting(t *testing.T) {
 	}
 }
 
-// TestDecisions: each outcome is told with its row; what has waited keeps its own time and headers.
+// TestDecisions is requirement J1: each outcome is told with its row; what has waited keeps its own time and headers.
 func TestDecisions(t *testing.T) {
 	logTopic := topology.Topic("log", schemas.Bytes(), schemas.String())
 	d := processortest.New(t, func(b *topology.Builder) {
@@ -342,7 +342,7 @@ func TestDecisions(t *testing.T) {
 		"5: texts abandoned texts {3 true} {3 true} stream-time: "+missing+" 3")
 }
 
-// TestClauses: the contract says what becomes of a gap.
+// TestClauses is requirement K3: the contract says what becomes of a gap.
 func TestClauses(t *testing.T) {
 	for want, declare := range map[string]func(b *topology.Builder){
 		"one before which versions are missing fails": func(b *topology.Builder) { routed(b, false) },

@@ -372,7 +372,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestDecisions: each outcome is told with its row, whether it is routed or not, and one that fails is not.
+// TestDecisions is requirement J1: each outcome is told with its row, whether it is routed or not, and one that fails
+// is not.
 func TestDecisions(t *testing.T) {
 	logTopic := topology.Topic("log", schemas.Bytes(), schemas.String())
 	d := processortest.New(t, func(b *topology.Builder) {

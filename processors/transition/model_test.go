@@ -253,8 +253,8 @@ func TestModelFindsBrokenGuard(t *testing.T) {
 	}
 }
 
-// TestRedriveConverges: whatever the order in which the transitions of an aggregate come, and however often,
-// rows and facts are those of the clean sequence once what was refused as early has come again.
+// TestRedriveConverges is requirement G5: whatever the order in which the transitions of an aggregate come, and
+// however often, rows and facts are those of the clean sequence once what was refused as early has come again.
 func TestRedriveConverges(t *testing.T) {
 	path := []State{"", "shut", "open", "open", "shut", "locked", "shut"}
 	var clean []Ask

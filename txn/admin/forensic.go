@@ -26,6 +26,11 @@ type ForensicOptions struct {
 	From Offsets
 	// Scratch is the directory for temporary state, which is removed again; default is that of the system.
 	Scratch string
+	// State is that of an instance of the application, which has to be stopped, and whose state is compared with what the
+	// inputs make, as far as it has read them; nil is none. What depends on anything else is a difference: calls to other
+	// systems, which are suppressed here, schedules of the wall clock, records that are parked, and the order in which
+	// several tasks write to a repartition topic.
+	State *State
 	// Output is called for each record that would have been produced, those of internal topics left out; nil is nothing.
 	// Its error ends the run.
 	Output func(topology.Output) error
@@ -43,6 +48,8 @@ type ForensicReport struct {
 	Outputs map[string]int64 `json:"outputs"`
 	// Stopped are the tasks that would have stopped, with the reason; nothing behind that was looked at.
 	Stopped []ForensicStop `json:"stopped"`
+	// Stores are those that were compared, by task and in the order of their declarations; nil if no state was given.
+	Stores []ForensicStore `json:"stores,omitempty"`
 }
 
 // ForensicInput is a range of offsets, the second one excluded.
@@ -97,11 +104,10 @@ func (c *Client) Forensic(ctx context.Context, t *topology.Topology, o ForensicO
 		},
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
-	if err := f.open(ctx); err != nil {
-		return ForensicReport{}, fmt.Errorf("forensic run: %w", err)
-	}
-	if err := f.run(ctx); err != nil {
-		return ForensicReport{}, fmt.Errorf("forensic run: %w", err)
+	for _, step := range []func(context.Context) error{f.remember, f.open, f.run, f.compare} {
+		if err := step(ctx); err != nil {
+			return ForensicReport{}, fmt.Errorf("forensic run: %w", err)
+		}
 	}
 	return f.result(), nil
 }
@@ -119,6 +125,8 @@ type forensic struct {
 	queues   map[partitionOf]*forensicQueue
 	outcomes map[topology.Tally]int64
 	report   ForensicReport
+	// kept is how far the state that is compared has come, by the tasks that it has.
+	kept map[topology.TaskID]state.Positions
 	// ahead is how far the clock of the graphs was set ahead, so that parked records need not be waited for.
 	ahead time.Duration
 }
@@ -167,12 +175,12 @@ func (f *forensic) openTask(
 	ctx context.Context, sub topology.Subtopology, partition int32, details kadm.TopicDetails,
 ) (*forensicTask, error) {
 	id := topology.TaskID{Subtopology: sub.Name, Partition: partition}
-	t := &forensicTask{id: id, streamTime: state.NoTime}
+	t := &forensicTask{id: id, stores: sub.Declarations(), streamTime: state.NoTime}
 	db, err := pebblestore.Open(filepath.Join(f.dir, id.String()), pebblestore.Options{})
 	if err != nil {
 		return nil, err
 	}
-	if t.state, err = state.NewTask(db, sub.Declarations()); err != nil {
+	if t.state, err = state.NewTask(db, t.stores); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	t.graph, err = f.topology.NewGraph(id, t.state, topology.GraphConfig{
@@ -185,7 +193,7 @@ func (f *forensic) openTask(
 	for _, src := range sub.Sources {
 		q := &forensicQueue{topic: src.Topic, partition: partition}
 		if !src.Repartition {
-			if err := f.bound(ctx, q, details[src.Topic]); err != nil {
+			if err := f.bound(ctx, id, q, details[src.Topic]); err != nil {
 				return nil, errors.Join(err, t.state.Close())
 			}
 		}
@@ -196,7 +204,7 @@ func (f *forensic) openTask(
 }
 
 // bound finds out where a queue begins and ends.
-func (f *forensic) bound(ctx context.Context, q *forensicQueue, d kadm.TopicDetail) error {
+func (f *forensic) bound(ctx context.Context, id topology.TaskID, q *forensicQueue, d kadm.TopicDetail) error {
 	start, _, err := f.cluster.LogBounds(ctx, q.topic, q.partition)
 	if err != nil {
 		return err
@@ -215,6 +223,7 @@ func (f *forensic) bound(ctx context.Context, q *forensicQueue, d kadm.TopicDeta
 			q.topic, q.partition, start, q.end, from)
 	}
 	q.next = from
+	q.end = max(from, f.endOf(id, q))
 	q.reader = f.cluster.NewReader(q.topic, d.ID, q.partition, true, fetchBytes)
 	f.report.Inputs = append(f.report.Inputs, ForensicInput{Topic: q.topic, Partition: q.partition, From: from, To: q.end})
 	return nil

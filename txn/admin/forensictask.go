@@ -14,6 +14,7 @@ import (
 type forensicTask struct {
 	id         topology.TaskID
 	graph      *topology.Graph
+	stores     []state.Declaration
 	state      *state.Task
 	inputs     []*forensicQueue
 	streamTime int64

@@ -1,0 +1,189 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+)
+
+// ForensicStore says whether the state that an instance has is what its inputs make of nothing.
+type ForensicStore struct {
+	Task  string `json:"task"`
+	Store string `json:"store"`
+	// Rows is how many the instance has, Differences how many keys differ. First is the first of them in the order of the
+	// keys, nil if there is none.
+	Rows        int64               `json:"rows"`
+	Differences int64               `json:"differences"`
+	First       *ForensicDifference `json:"first,omitempty"`
+}
+
+// ForensicDifference is a key that differs: Missing is one that only the inputs lead to, Extra one that only the instance
+// has, and OtherValue one with two values.
+type ForensicDifference struct {
+	Kind Kind   `json:"kind"`
+	Key  []byte `json:"key"`
+}
+
+// errForensicRunning and errForensicFrom are about what cannot be compared.
+var (
+	errForensicRunning = errors.New("an instance runs on that state, and what it does meanwhile would be a difference; " +
+		"stop it first")
+	errForensicFrom = errors.New("state is compared with what all of the inputs make, so they are read from their start")
+)
+
+// remember finds out how far the state that is compared has come.
+func (f *forensic) remember(ctx context.Context) error {
+	s := f.options.State
+	switch {
+	case s == nil:
+		return nil
+	case s.Running():
+		return errForensicRunning
+	case len(f.options.From) > 0:
+		return errForensicFrom
+	case s.Identity().Application != f.topology.Application():
+		return fmt.Errorf("the state is that of application %s, and not of %s", s.Identity().Application, f.topology.Application())
+	}
+	tasks, err := s.Tasks(ctx, Names)
+	if err != nil {
+		return err
+	}
+	f.kept = map[topology.TaskID]state.Positions{}
+	for _, t := range tasks {
+		f.kept[t.Task] = t.Positions
+	}
+	return nil
+}
+
+// endOf is how far an input is read: as far as the state has come, if it is compared.
+func (f *forensic) endOf(id topology.TaskID, q *forensicQueue) int64 {
+	if at, ok := f.kept[id].Input(q.topic, q.partition); ok {
+		return min(q.end, at.Offset)
+	}
+	if _, compared := f.kept[id]; compared {
+		return q.next // the instance has read nothing of it
+	}
+	return q.end
+}
+
+// compare compares the state of the tasks that the instance has.
+func (f *forensic) compare(ctx context.Context) error {
+	for _, t := range f.tasks {
+		if _, ok := f.kept[t.id]; !ok {
+			continue
+		}
+		for _, d := range t.stores {
+			found, err := f.compareStore(ctx, t, d)
+			if err != nil {
+				return fmt.Errorf("comparing store %s of task %s: %w", d.Name, t.id, err)
+			}
+			f.report.Stores = append(f.report.Stores, found)
+		}
+	}
+	return nil
+}
+
+func (f *forensic) compareStore(ctx context.Context, t *forensicTask, d state.Declaration) (found ForensicStore, err error) {
+	found = ForensicStore{Task: t.id.String(), Store: d.Name}
+	kept, err := f.options.State.Scan(ctx, ScanRequest{Store: d.Name, Partition: t.id.Partition, Stale: true})
+	if err != nil {
+		return found, err
+	}
+	defer func() { err = errors.Join(err, kept.Close()) }()
+	made := t.state.Store(d.Name)
+	streamTime := made.StreamTime()
+	for pair, err := range merged(made.Scan(state.Range{}), kept.Rows()) {
+		if err != nil {
+			return found, err
+		}
+		if pair.kept != nil {
+			found.Rows++
+		}
+		kind, differs := pair.differs()
+		if !differs || outOfSight(d.Layout, pair, streamTime) {
+			continue
+		}
+		if found.Differences++; found.First == nil {
+			found.First = &ForensicDifference{Kind: kind, Key: bytes.Clone(pair.key)}
+		}
+	}
+	return found, nil
+}
+
+// outOfSight reports whether nobody can read a row any more: either side may have it or not.
+func outOfSight(l state.Layout, p rowPair, streamTime int64) bool {
+	if !l.Segmented() {
+		return false
+	}
+	value := p.made
+	if value == nil {
+		value = p.kept
+	}
+	ms, err := l.RowTime(state.Write{Key: p.key, Value: value})
+	return err == nil && !l.Live(ms, streamTime)
+}
+
+// rowPair is what two sides have under a key; nil is nothing.
+type rowPair struct{ key, made, kept []byte }
+
+func (p rowPair) differs() (Kind, bool) {
+	switch {
+	case p.kept == nil:
+		return Missing, true
+	case p.made == nil:
+		return Extra, true
+	}
+	return OtherValue, !bytes.Equal(p.made, p.kept)
+}
+
+// merged yields the keys of two sides in their order. An error is the last thing that it yields.
+func merged(made, kept iter.Seq2[state.Entry, error]) iter.Seq2[rowPair, error] {
+	return func(yield func(rowPair, error) bool) {
+		nextMade, stopMade := iter.Pull2(made)
+		defer stopMade()
+		nextKept, stopKept := iter.Pull2(kept)
+		defer stopKept()
+		m, errM, hasM := nextMade()
+		k, errK, hasK := nextKept()
+		for hasM || hasK {
+			if err := errors.Join(errM, errK); err != nil {
+				yield(rowPair{}, err)
+				return
+			}
+			var order int
+			switch {
+			case !hasM:
+				order = 1
+			case !hasK:
+				order = -1
+			default:
+				order = bytes.Compare(m.Key, k.Key)
+			}
+			var p rowPair
+			if order <= 0 {
+				p.key, p.made = m.Key, nonNil(m.Value)
+				m, errM, hasM = nextMade()
+			}
+			if order >= 0 {
+				p.key, p.kept = k.Key, nonNil(k.Value)
+				k, errK, hasK = nextKept()
+			}
+			if !yield(p, nil) {
+				return
+			}
+		}
+	}
+}
+
+// nonNil tells an empty value from none.
+func nonNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
