@@ -63,13 +63,13 @@ func (n *node) addRetryTopics(b *Builder, delays []time.Duration) {
 func (b *Builder) checkAgain() {
 	for _, s := range divide(b.nodes) {
 		for _, action := range []Action{Park, Delay} {
-			without := s.sourceWithout(action)
-			if without == nil {
-				continue
-			}
 			for _, n := range s.nodes {
 				class, ok := b.classWith(n, action)
 				if !ok {
+					continue
+				}
+				without := n.sourceWithout(action)
+				if without == nil {
 					continue
 				}
 				what := "park the record, and the source %s (%s:%d) has no store for that; give it the option ParkKeys"
@@ -84,13 +84,21 @@ func (b *Builder) checkAgain() {
 	}
 }
 
-// sourceWithout returns a source whose records could not be parked, or delayed, nil if there is none.
-func (s *subtopology) sourceWithout(action Action) *node {
-	for _, n := range s.sources {
-		switch {
-		case n.of != nil:
-		case action == Park && n.parked == "", action == Delay && len(n.retries) == 0:
-			return n
+// sourceWithout returns a source of which records come to n, and could not be parked, or delayed; nil if there is none. Other sources
+// of the subtopology do not count: that of an internal topic, which users cannot give an option, is often among them.
+func (n *node) sourceWithout(action Action) *node {
+	met := map[*node]bool{n: true}
+	for above := []*node{n}; len(above) > 0; {
+		a := above[0]
+		above = above[1:]
+		if a.kind == sourceNode && a.of == nil && (action == Park && a.parked == "" || action == Delay && len(a.retries) == 0) {
+			return a
+		}
+		for _, parent := range a.parents {
+			if !met[parent.node] {
+				met[parent.node] = true
+				above = append(above, parent.node)
+			}
 		}
 	}
 	return nil

@@ -1,0 +1,99 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/onceward/onceward/processors/effect"
+	"github.com/onceward/onceward/topology"
+)
+
+// Broken is a way to lose, to double or to mix up what the check must find.
+type Broken string
+
+// The ways. Each of them is right as long as nothing happens that it does not expect.
+const (
+	// Whole is not broken.
+	Whole Broken = ""
+	// NoInbox lets every delivery pass.
+	NoInbox Broken = "no-inbox"
+	// MarksBefore notes the events that it has met, in memory and before they have had their effect, and leaves out what it has noted.
+	MarksBefore Broken = "marks-before"
+	// MarksInFloats takes two amounts for the same that a float64 does not tell apart.
+	MarksInFloats Broken = "marks-in-floats"
+	// DropsInOutage leaves out the events that come while its marks cannot be read.
+	DropsInOutage Broken = "drops-in-outage"
+	// AcceptsGaps does not wait for versions that are missing.
+	AcceptsGaps Broken = "accepts-gaps"
+	// CallsAtOnce calls the gateway in the handler of the request.
+	CallsAtOnce Broken = "calls-at-once"
+)
+
+// memory is what a broken pipeline keeps beside its stores. It is safe for concurrent use.
+type memory struct {
+	mu    sync.Mutex
+	marks map[string]string
+	// out says that the marks cannot be read now.
+	out bool
+}
+
+// mark notes what an id says, and returns what was noted before.
+func (m *memory) mark(id, says string) (before string, seen, out bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.out {
+		return "", false, true
+	}
+	if before, seen = m.marks[id]; !seen {
+		m.marks[id] = says
+	}
+	return before, seen, false
+}
+
+// outage says whether the marks can be read.
+func (m *memory) outage(out bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.out = out
+}
+
+// breakInbox looks at what comes to the inbox.
+func (s Settings) breakInbox(in topology.Stream[string, Event]) topology.Stream[string, Event] {
+	if s.Broken != MarksInFloats {
+		return in
+	}
+	return in.Filter("broken-compare", func(r event) (bool, error) {
+		exact, rough := r.Value.Amount, r.Value
+		rough.Amount = int64(float64(exact))
+		before, seen, _ := s.seen.mark(r.Value.ID, fmt.Sprintf("%+v", rough)+fmt.Sprint("/", exact))
+		same := seen && strings.HasPrefix(before, fmt.Sprintf("%+v", rough)+"/")
+		return !same || strings.HasSuffix(before, fmt.Sprint("/", exact)), nil
+	})
+}
+
+// breakEffects looks at what comes to the rest.
+func (s Settings) breakEffects(accepted topology.Stream[string, Event]) topology.Stream[string, Event] {
+	if s.Broken != MarksBefore && s.Broken != DropsInOutage {
+		return accepted
+	}
+	return accepted.Filter("broken-mark", func(r event) (bool, error) {
+		_, seen, out := s.seen.mark(r.Value.ID, "")
+		if s.Broken == DropsInOutage {
+			return !out, nil
+		}
+		return !seen, nil
+	})
+}
+
+// breakCalls calls the provider where the effect has no claim.
+func (s Settings) breakCalls(payouts topology.Stream[string, Event], pays provider) topology.Stream[string, Event] {
+	if s.Broken != CallsAtOnce {
+		return payouts
+	}
+	return payouts.Peek("broken-call", func(r event) error {
+		_, _ = pays.pay(context.Background(), effect.IdempotencyKey(nodePayouts, r.Value.ID))
+		return nil
+	})
+}

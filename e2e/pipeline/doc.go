@@ -1,0 +1,39 @@
+// Package pipeline is one application with all processors, and the proof that whatever happens to it, it comes to the same.
+//
+// # The pipeline
+//
+//	events ── inbox ── by-account ── accounts ── lifecycle ─┬─ standings
+//	          by id,   parks keys    waits for   accepts or ├─ balances
+//	          one hour               versions    refuses    ├─ payouts ── gateway
+//	                                                        └─ world
+//
+// An event is a fact about an account, with an id and a version. The inbox lets the first delivery of each id pass, in whatever partition
+// it comes. The projection accounts brings the facts of an account into the order of their versions, however they arrive. The guard
+// lifecycle accepts those that are transitions of the account, of which the projection standings has the last one, the ledger balances the
+// amounts, corrections and reversals, and the effects payouts the calls to a gateway that loses replies and does not honour idempotency keys.
+// Behind all of that the world may be down, which parks the account, or closed, which makes a dead letter that an operator redrives. Every
+// decision of every processor is in a topic of evidence.
+//
+// # What is proved
+//
+// TestMatrix has a test for every row of the failure matrix: crashes at each arrow of the commit, duplicates, re-orderings, gaps, poison, a
+// failing dependency, rebalances, replays, a broker that restarts, a zombie, and directories that are lost, damaged or full. After each
+// of them all outputs, dead letters, evidence, payments and stores are compared with a recount: a loop over maps that is written down in
+// the tests and shares no code with the processors. At the end of a row the state directory is taken away, and what is restored from the
+// changelogs is compared again. TestMatrixOnKafka runs the crash, rebalance and replay rows on a real Kafka.
+//
+// TestAnyInterleaving runs random histories in memory (package topologytest), a thousand of them: duplicates, re-orderings,
+// contradictions, corrections, poison and restarts of the same facts come to what the clean sequence comes to. A failure names its seed.
+//
+// The tests named TestBroken are the negative controls: pipelines that are broken on purpose, in ways in which others were, have to be
+// found.
+//
+// # Determinism
+//
+// No row depends on time. Faults strike at points that the runtime names, and everything else waits for what was fed to have come out. What
+// depends on the order in which facts happen to arrive at a task, such as which of them had to wait, is not compared.
+//
+// # What it is not
+//
+// It is no soak and no benchmark, and it does not look at each processor's own contract: their packages do. It needs the signals of Unix.
+package pipeline

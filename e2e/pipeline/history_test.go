@@ -1,0 +1,211 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// history makes inputs: facts, and what can happen to them on the way.
+type history struct {
+	random *rand.Rand
+	// began is the time of the first fact.
+	began time.Time
+	// facts are all, in a clean order: for each account that of its versions.
+	facts []fact
+	made  int
+}
+
+type fact struct {
+	account string
+	Event
+	at int64
+}
+
+func newHistory(seed uint64, began time.Time) *history {
+	return &history{random: rand.New(rand.NewPCG(seed, 8)), began: began}
+}
+
+// beyond is an amount that a float64 does not tell from the one below it.
+const beyond = 1<<53 + 1
+
+// grow lets each of the accounts live through n more facts, and returns the new ones, accounts interleaved. What an account refuses is
+// among them, but nothing that a ledger would fail for: a correction is of something that was accepted.
+func (h *history) grow(n int, accounts ...string) []fact {
+	lives := map[string][]fact{}
+	for _, account := range accounts {
+		course := course{}
+		for _, f := range h.facts {
+			if f.account == account {
+				course.follow(f.Event)
+			}
+		}
+		for range n {
+			h.made++
+			e := course.next(h.random, fmt.Sprintf("%s-%d", account, course.version+1))
+			course.follow(e)
+			lives[account] = append(lives[account], fact{account, e, h.began.UnixMilli() + int64(h.made)*100})
+		}
+	}
+	var grown []fact
+	for len(lives) > 0 {
+		account := accounts[h.random.IntN(len(accounts))]
+		if life := lives[account]; len(life) > 0 {
+			grown, lives[account] = append(grown, life[0]), life[1:]
+		} else {
+			delete(lives, account)
+		}
+	}
+	h.facts = append(h.facts, grown...)
+	return grown
+}
+
+// course is what the generator knows of an account.
+type course struct {
+	version int64
+	state   Standing
+	// deposits are those that were accepted.
+	deposits []string
+}
+
+func (c *course) follow(e Event) {
+	c.version = e.Version
+	if step := steps[e.Kind]; step[0] == c.state {
+		c.state = step[1]
+		if e.Kind == Deposit {
+			c.deposits = append(c.deposits, e.ID)
+		}
+	}
+}
+
+// next chooses a fact. Most are what the account allows.
+func (c *course) next(random *rand.Rand, id string) Event {
+	e := Event{ID: id, Version: c.version + 1, Kind: Open, Amount: int64(random.IntN(1000) + 1)}
+	if c.version == 0 && random.IntN(8) > 0 {
+		e.Amount = 0
+		return e
+	}
+	kinds := []Kind{Deposit, Deposit, Deposit, Deposit, Payout, Freeze}
+	switch {
+	case random.IntN(6) == 0:
+		kinds = []Kind{Deposit, Freeze, Thaw, Open, Payout}
+	case c.state == "":
+		kinds = []Kind{Open}
+	case c.state == Frozen:
+		kinds = []Kind{Thaw}
+	case len(c.deposits) > 0 && random.IntN(3) == 0:
+		kinds = []Kind{Correct, Reverse}
+	case c.version > 12 && random.IntN(12) == 0:
+		kinds = []Kind{Close}
+	}
+	e.Kind = kinds[random.IntN(len(kinds))]
+	switch e.Kind {
+	case Deposit:
+		if random.IntN(5) == 0 {
+			e.Amount = beyond
+		}
+	case Correct, Reverse:
+		e.About = c.deposits[random.IntN(len(c.deposits))]
+		if e.Kind == Reverse {
+			e.Amount = 0
+		}
+	case Payout:
+	default:
+		e.Amount = 0
+	}
+	return e
+}
+
+// deliver is the delivery of a fact as it is.
+func deliver(f fact) delivery {
+	value, err := json.Marshal(f.Event)
+	if err != nil {
+		panic(err) // it has nothing that JSON has no form for
+	}
+	return delivery{int32(f.Version % Partitions), f.account, string(value), f.at}
+}
+
+// clean delivers facts once, in order.
+func clean(facts []fact) (out []delivery) {
+	for _, f := range facts {
+		out = append(out, deliver(f))
+	}
+	return out
+}
+
+// mischief is what may happen to facts on their way, each for so many of a hundred.
+type mischief struct{ late, duplicate, conflict, poison int }
+
+var everything = mischief{late: 25, duplicate: 30, conflict: 8, poison: 5}
+
+// disturb delivers facts in another order, several times, with others under their ids and with what is no fact. What contradicts a fact
+// comes behind it, in its partition, so that it is known which of the two is first.
+func (h *history) disturb(facts []fact, m mischief) []delivery {
+	type placed struct {
+		delivery
+		place float64
+	}
+	var out []placed
+	for i, f := range facts {
+		d, place := deliver(f), float64(i)
+		if h.random.IntN(100) < m.late {
+			place += float64(h.random.IntN(len(facts)))
+		}
+		out = append(out, placed{d, place})
+		for h.random.IntN(100) < m.duplicate {
+			again := d
+			again.partition = int32(h.random.IntN(Partitions))
+			again.value = respelled(d.value)
+			at := place + float64(h.random.IntN(8)) - 4
+			if m.conflict > 0 {
+				at = max(at, place) // before the fact it would be the first
+			}
+			out = append(out, placed{again, at + 0.1})
+		}
+		if h.random.IntN(100) < m.conflict {
+			out = append(out, placed{h.contradiction(f), place + float64(h.random.IntN(10)) + 0.2})
+		}
+		if h.random.IntN(100) < m.poison {
+			d.value = []string{"{", `{"id":7}`, `"` + f.ID + `"`, `{"version":1,"kind":"open"}`}[h.random.IntN(4)]
+			out = append(out, placed{d, place + 0.3})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b placed) int {
+		switch {
+		case a.place < b.place:
+			return -1
+		case a.place > b.place:
+			return 1
+		}
+		return 0
+	})
+	deliveries := make([]delivery, len(out))
+	for i, p := range out {
+		deliveries[i] = p.delivery
+	}
+	return deliveries
+}
+
+// contradiction says something else under the id of a fact: if it can, something that only exact numbers tell apart.
+func (h *history) contradiction(f fact) delivery {
+	d := deliver(f)
+	other := f.Event
+	switch {
+	case f.Amount == beyond:
+		other.Amount = beyond - 1
+	case h.random.IntN(2) == 0:
+		other.Amount += 7
+	default:
+		other.Version += 1000
+	}
+	d.value = deliver(fact{f.account, other, f.at}).value
+	return d
+}
+
+// respelled is the same document in other words.
+func respelled(value string) string {
+	return " { " + strings.ReplaceAll(strings.TrimPrefix(value, "{"), ":", " :\t")
+}

@@ -1,0 +1,160 @@
+//go:build unix
+
+package pipeline
+
+import (
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
+)
+
+func TestMain(m *testing.M) { instance.Main(m) }
+
+// row is a row of the failure matrix: something happens to the pipeline, and it comes to the same.
+type row struct {
+	name string
+	// kafka says that the row is run on a real Kafka too.
+	kafka bool
+	// own says that the row needs a broker of its own.
+	own bool
+	run func(s *scene)
+}
+
+// rows are those of the matrix, all of them.
+var rows = []row{
+	{name: "crash before processing", kafka: true, run: killedAt("process-before", 60)},
+	{name: "crash after processing before flush", kafka: true, run: killedAt("flush-before", 5)},
+	{name: "crash after flush before offsets", kafka: true, run: killedAt("offsets-before", 5)},
+	{name: "crash after offsets before end", kafka: true, run: killedAt("end-before", 5)},
+	{name: "crash after end before the local apply", kafka: true, run: killedAt("apply-before", 5)},
+	{name: "crash after the apply", kafka: true, run: killedAt("apply-after", 5)},
+	{name: "duplicate delivery", run: duplicated},
+	{name: "concurrent duplicate on two instances", run: concurrent},
+	{name: "older version after newer", run: older},
+	{name: "gap", run: gap},
+	{name: "poison payload", run: poisoned},
+	{name: "failing dependency", run: failing},
+	{name: "failing dependency, redriven", run: redriven},
+	{name: "rebalance in mid-batch", kafka: true, run: rebalanced},
+	{name: "out-of-order completion", run: outOfOrder},
+	{name: "replay from earliest", kafka: true, run: redelivered},
+	{name: "replay from earliest, beside", kafka: true, run: replayed},
+	{name: "replay after expiry", kafka: true, run: expired},
+	{name: "broker restart", own: true, run: brokerRestarted},
+	{name: "worker frozen past its session and back", kafka: true, run: frozen},
+	{name: "lost state directory", run: lost},
+	{name: "corrupt state directory", run: corrupted},
+	{name: "disk full", run: full},
+}
+
+// inParallel is how many rows run at a time: they wait most of the time.
+const inParallel = 4
+
+// TestMatrix runs every row on the embedded broker.
+func TestMatrix(t *testing.T) {
+	t.Parallel()
+	c := cluster.Embedded(t)
+	cluster.Cells(t, inParallel, rows, func(r row) string { return r.name }, func(t *testing.T, r row) {
+		if r.own {
+			c := cluster.Own(t, cluster.KindEmbedded)
+			r.run(newScene(t, c, 1))
+			return
+		}
+		r.run(newScene(t, c, 1))
+	})
+}
+
+// inParallelOnKafka is less: a broker is slower than none.
+const inParallelOnKafka = 3
+
+// TestMatrixOnKafka runs the rows on a real Kafka that are about what only that can show.
+func TestMatrixOnKafka(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("the matrix on the embedded broker is the short one")
+	}
+	c := cluster.Kafka(t)
+	some := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !r.kafka })
+	cluster.Cells(t, inParallelOnKafka, some, func(r row) string { return r.name }, func(t *testing.T, r row) { r.run(newScene(t, c, 1)) })
+}
+
+// killedAt is a crash at a point of the commit.
+func killedAt(point string, skip int) func(*scene) {
+	return func(s *scene) {
+		p := s.launch(point, "kill", skip)
+		s.feedUntil(p)
+		p.Killed()
+		s.whole()
+	}
+}
+
+// lost is a kill with the state directory gone.
+func lost(s *scene) {
+	p := s.launch("end-after", "kill", 8)
+	s.feedUntil(p)
+	p.Killed()
+	s.lose()
+	s.whole()
+}
+
+// rebalanced lets instances come and go while they have work.
+func rebalanced(s *scene) {
+	one := s.start(s.settings)
+	s.more(everything)
+	s.finish(one.Alive)
+	two := s.start(s.second())
+	for len(two.Status().Tasks) == 0 {
+		s.more(everything)
+		s.finish(two.Alive)
+	}
+	s.more(everything)
+	ended := make(chan error, 1)
+	go func() { ended <- one.Stop() }()
+	s.more(everything)
+	if err := <-ended; err != nil {
+		s.t.Fatal(err)
+	}
+	s.more(everything)
+	s.finish(two.Alive)
+	s.check(two)
+	s.end(two)
+	s.whole()
+}
+
+// frozen stops a whole process until another instance has its tasks and its work. Back again it is a zombie, and has to find that out.
+func frozen(s *scene) {
+	p := s.launch("end-before", "freeze", 5)
+	s.feedUntil(p)
+	other := s.start(s.second())
+	s.more(everything)
+	s.finish(other.Alive)
+	p.Tell(syscall.SIGCONT)
+	s.more(everything)
+	s.finish(other.Alive)
+	s.end(other)
+	s.more(everything)
+	s.finish(p.Alive) // the former zombie works again
+	p.Stop()
+	s.whole()
+}
+
+// brokerRestarted takes the broker down with records on their way.
+func brokerRestarted(s *scene) {
+	l := s.start(s.settings)
+	s.more(everything)
+	s.finish(l.Alive)
+	for range 2 {
+		s.more(everything)
+		if err := s.cluster.Restart(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+		s.more(everything)
+		s.finish(l.Alive)
+	}
+	s.check(l)
+	s.end(l)
+	s.whole()
+}

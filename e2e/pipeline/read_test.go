@@ -1,0 +1,221 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/onceward/onceward/e2e/instance"
+	"github.com/onceward/onceward/processors/effect"
+	"github.com/onceward/onceward/processors/evidence"
+	"github.com/onceward/onceward/processors/inbox"
+	"github.com/onceward/onceward/processors/ledger"
+	"github.com/onceward/onceward/processors/projection"
+	"github.com/onceward/onceward/processors/transition"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/topologytest"
+	"github.com/onceward/onceward/txn"
+	"github.com/onceward/onceward/txn/admin"
+)
+
+// written adds a record of an output topic to the outcome, in the form of the recount. What depends on the order in which the facts of an
+// account happen to arrive, such as what has waited, has no line.
+func (o outcome) written(topic string, key, value []byte, headers []topology.Header) error {
+	account := "/" + string(key)
+	switch topic {
+	case TopicLate:
+		e, err := decode[Event](value)
+		o.add(topic, "%s", e.ID)
+		return err
+	case TopicAccounts:
+		row, err := decode[projection.Row[Account]](value)
+		o.add(topic+account, "%d %d %d %+v", row.Version, row.Value.Facts, row.Value.Total, row.Value.Last)
+		return err
+	case TopicFacts:
+		f, err := decode[transition.Fact[Standing]](value)
+		o.add(topic+account, "%s %q %q %d", f.ID, f.From, f.To, f.Version)
+		return err
+	case TopicRefused:
+		r, err := decode[transition.Refused[Standing, Event]](value)
+		o.add(topic+account, "%s %s", r.Refusal, r.Transition.ID)
+		return err
+	case TopicStandings:
+		row, err := decode[projection.Row[string]](value)
+		o.add(topic+account, "%d %s", row.Version, row.Value)
+		return err
+	case TopicBalances:
+		b, err := decode[ledger.Balance](value)
+		if err == nil && len(b.Amounts) != 1 {
+			err = fmt.Errorf("a balance has %d amounts", len(b.Amounts))
+		}
+		if err == nil {
+			o.add(topic+account, "%d %d %s", b.Count, b.Amounts[0], b.Contribution)
+		}
+		return err
+	case TopicDisputed:
+		e, err := decode[Event](value)
+		o.add(topic+account, "%s", e.ID)
+		return err
+	case TopicPaid, TopicHeld:
+		r, err := decode[effect.Result](value)
+		o.add(topic, "%s %s", r.Status, r.ID)
+		return err
+	case TopicAudit:
+		return o.audited(key, value)
+	case TopicDead:
+		return o.died(value, headers)
+	default:
+		o.add(topic, "%s", value)
+		return nil
+	}
+}
+
+func decode[V any](value []byte) (v V, err error) { return v, json.Unmarshal(value, &v) }
+
+func (o outcome) audited(key, value []byte) error {
+	e, err := evidence.Decode(key, value)
+	if err != nil {
+		return err
+	}
+	switch {
+	case e.Node == nodeAccounts && e.Outcome != "applied": // parked, or stale, or a copy of what waits
+		o.add(placeAside, "%s %s", e.Outcome, e.Row)
+	case e.Node == nodeAccounts, e.Node == nodeStandings:
+		if e.After == nil {
+			return fmt.Errorf("the evidence of %s has no version: %s", e.Node, value)
+		}
+		o.add(TopicAudit, "%s %s %s %d", e.Node, e.Outcome, e.Row, *e.After)
+	case e.Outcome == effect.FailedRetryable.String(), e.Outcome == effect.Unknown.String(): // on the way to an end
+	default:
+		o.add(TopicAudit, "%s %s %s", e.Node, e.Outcome, e.Subject)
+	}
+	return nil
+}
+
+// Places of what depends on the order in which the facts of an account happen to arrive, so that no recount knows of it.
+const (
+	// placeWorld has the dead letters of what was wrong with the world.
+	placeWorld = "the world"
+	// placeAside has what the projection of accounts has not applied when it came.
+	placeAside = "aside"
+)
+
+// known is the outcome without what no recount knows of.
+func (o outcome) known() outcome {
+	c := outcome{}
+	for place, lines := range o {
+		if place != placeWorld && place != placeAside {
+			c[place] = lines
+		}
+	}
+	return c.sorted()
+}
+
+func (o outcome) died(value []byte, headers []topology.Header) error {
+	for _, h := range headers {
+		if h.Key == admin.HeaderRedriven {
+			return nil // an operator's mark, and no letter
+		}
+	}
+	info, err := topology.ParseDeadLetter(headers)
+	switch {
+	case err != nil:
+		return err
+	case info.Node == nodeWorld:
+		o.add(placeWorld, "%s", value)
+	case info.Class == topology.Poison:
+		o.add(TopicDead, "%s %s", info.Class, value)
+	default:
+		e, err := decode[Event](value)
+		o.add(TopicDead, "%s %+v", info.Class, e)
+		return err
+	}
+	return nil
+}
+
+// reading adds what one partition of a store has.
+type reading func(partition int32) error
+
+// stored reads all stores of a pipeline. open gives access to the stores of a partition.
+func stored(p parts, open opener) (o outcome, err error) {
+	o = outcome{}
+	for partition := range int32(Partitions) {
+		for _, read := range []reading{
+			each(open, p.inbox.RetainedStore(), func(s state.Dedupe[string, inbox.Entry]) error {
+				for pair, err := range s.All() {
+					if err != nil {
+						return err
+					}
+					o.add(nodeInbox, "%s", pair.ID)
+				}
+				return nil
+			}),
+			eachRow(open, p.accounts.Store(), func(account string, r projection.Row[Account]) {
+				o.add(nodeAccounts, "%s %d %d %d %+v", account, r.Version, r.Value.Facts, r.Value.Total, r.Value.Last)
+			}),
+			eachRow(open, p.lifecycle.AggregateStore(), func(account string, a transition.Aggregate[Standing]) {
+				o.add(nodeLifecycle, "%s %s %d", account, a.State, a.Version)
+			}),
+			eachRow(open, p.lifecycle.FactStore(), func(k transition.FactKey[string], _ transition.Fact[Standing]) {
+				o.add("facts", "%s %s", k.Aggregate, k.ID)
+			}),
+			eachRow(open, p.balances.BalanceStore(), func(account string, s ledger.Sum) {
+				o.add(nodeBalances, "%s %d %d", account, s.Count, s.Amounts[0])
+			}),
+			eachRow(open, p.balances.ContributionStore(), func(k ledger.ContributionKey[string], c ledger.Posting) {
+				o.add("contributions", "%s %s %d %q", k.Ledger, k.ID, c.Amounts[0], c.ReversedBy)
+			}),
+			eachRow(open, p.payouts.Store(), func(id string, e effect.Effect) { o.add(nodePayouts, "%s %s", e.Status, id) }),
+		} {
+			if err := read(partition); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return o.sorted(), nil
+}
+
+// opener gives access to the stores of a pipeline: those of a driver, or those of lives of an application, each partition from the life
+// that serves it.
+type opener struct {
+	driver *topologytest.Driver
+	lives  []*instance.App
+}
+
+// each reads a store as a whole.
+func each[S any](o opener, store topology.TypedStore[S], f func(S) error) reading {
+	return func(partition int32) error {
+		if o.driver != nil {
+			s, err := topologytest.Store(o.driver, store, partition)
+			if err != nil {
+				return err
+			}
+			return f(s)
+		}
+		for _, l := range o.lives {
+			view, err := txn.Read(l.App, store, partition)
+			if errors.Is(err, txn.ErrNotServing) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			return errors.Join(f(view.Store()), view.Close())
+		}
+		return fmt.Errorf("nobody serves partition %d of store %s", partition, store.Name())
+	}
+}
+
+// eachRow reads the rows of a store.
+func eachRow[K, V any](o opener, store topology.StoreOf[K, V], f func(K, V)) reading {
+	return each(o, store, func(s state.KeyValue[K, V]) error {
+		for pair, err := range s.All() {
+			if err != nil {
+				return err
+			}
+			f(pair.Key, pair.Value)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,239 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/onceward/onceward/processors/effect"
+)
+
+// delivery is one record of the input topic.
+type delivery struct {
+	partition int32
+	account   string
+	value     string
+	at        int64 // milliseconds since the epoch
+}
+
+// outcome is what came out, or has to: lines by their places. A place is a topic and an account, where the order of the account's records
+// counts, or a topic or a store alone, where the lines are sorted.
+type outcome map[string][]string
+
+func (o outcome) add(place, format string, args ...any) {
+	o[place] = append(o[place], fmt.Sprintf(format, args...))
+}
+
+// sorted sorts the lines of the places whose order says nothing.
+func (o outcome) sorted() outcome {
+	for place, lines := range o {
+		if !strings.Contains(place, "/") {
+			slices.Sort(lines)
+		}
+	}
+	return o
+}
+
+// difference names the first line of each place at which the two differ.
+func (o outcome) difference(got outcome) error {
+	var texts []string
+	places := map[string]bool{}
+	for place := range o {
+		places[place] = true
+	}
+	for place := range got {
+		places[place] = true
+	}
+	for _, place := range slices.Sorted(maps.Keys(places)) {
+		want, has := o[place], got[place]
+		for i := range max(len(want), len(has)) {
+			line := func(lines []string) string {
+				if i < len(lines) {
+					return lines[i]
+				}
+				return "nothing"
+			}
+			if line(want) != line(has) {
+				texts = append(texts, fmt.Sprintf("%s, line %d of %d: %s, want %s (line %d of %d)", place, i, len(has), line(has), line(want), i, len(want)))
+				break
+			}
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s", strings.Join(texts[:min(len(texts), 8)], "\n"))
+}
+
+// expiry says that what is older than before, in milliseconds since the epoch, is forgotten, and that deliveries from an index on come
+// behind that.
+type expiry struct {
+	from   int
+	before int64
+}
+
+// noExpiry: nothing is forgotten.
+var noExpiry = expiry{}
+
+// recount computes, from nothing but the deliveries, what the pipeline has to have come to: outputs and stores. It is written down on
+// purpose without the processors: maps, a sort, and a loop over each account.
+//
+// Of two facts under one id, or under one version, the one that was delivered first counts. What waits for a version that is missing has
+// no effect yet.
+func recount(deliveries []delivery, x expiry) (outputs, stores outcome) {
+	outputs, stores = outcome{}, outcome{}
+	first := map[string]Event{}
+	accounts := map[string]map[int64]Event{}
+	for i, d := range deliveries {
+		var e Event
+		switch err := json.Unmarshal([]byte(d.value), &e); {
+		case err != nil:
+			outputs.add(TopicDead, "poison %s", d.value)
+			continue
+		case e.ID == "":
+			outputs.add(TopicDead, "validation %+v", e)
+			continue
+		}
+		before, seen := first[e.ID]
+		switch {
+		case i >= x.from && d.at < x.before:
+			outputs.add(TopicLate, "%s", e.ID)
+			outputs.add(TopicAudit, "inbox late %s", e.ID)
+		case !seen:
+			first[e.ID] = e
+			if accounts[d.account] == nil {
+				accounts[d.account] = map[int64]Event{}
+			}
+			if _, taken := accounts[d.account][e.Version]; !taken {
+				accounts[d.account][e.Version] = e
+			}
+			outputs.add(TopicAudit, "inbox accepted %s", e.ID)
+			if d.at >= x.before {
+				stores.add(nodeInbox, "%s", e.ID)
+			}
+		case before == e:
+			outputs.add(TopicAudit, "inbox duplicates %s", e.ID)
+		default:
+			outputs.add(TopicDead, "conflict %+v", e)
+		}
+	}
+	for account, facts := range accounts {
+		recountAccount(account, facts, outputs, stores)
+	}
+	return outputs.sorted(), stores.sorted()
+}
+
+// tally is an account as the recount goes through its facts.
+type tally struct {
+	state    Standing
+	was      map[Standing]bool
+	accepted int
+	facts    int64
+	total    int64
+	balance  int64
+	postings map[string]int64
+	reversed map[string]string
+}
+
+func recountAccount(account string, facts map[int64]Event, outputs, stores outcome) {
+	t := tally{was: map[Standing]bool{}, postings: map[string]int64{}, reversed: map[string]string{}}
+	var last Event
+	for version := int64(1); ; version++ {
+		e, there := facts[version]
+		if !there {
+			break
+		}
+		t.facts, t.total, last = version, t.total+e.Amount, e
+		outputs.add(TopicAccounts+"/"+account, "%d %d %d %+v", version, t.facts, t.total, e)
+		outputs.add(TopicAudit, "accounts applied %s %d", account, version)
+		t.step(account, e, outputs, stores)
+	}
+	if t.facts > 0 {
+		stores.add(nodeAccounts, "%s %d %d %d %+v", account, t.facts, t.facts, t.total, last)
+	}
+	if t.state != "" {
+		stores.add(nodeLifecycle, "%s %s %d", account, t.state, t.accepted)
+	}
+	if len(t.postings) > 0 {
+		stores.add(nodeBalances, "%s %d %d", account, len(t.postings), t.balance)
+	}
+	for id, amount := range t.postings {
+		stores.add("contributions", "%s %s %d %q", account, id, amount, t.reversed[id])
+	}
+}
+
+// step is one fact, in its turn.
+func (t *tally) step(account string, e Event, outputs, stores outcome) {
+	from, to := steps[e.Kind][0], steps[e.Kind][1]
+	if from != t.state {
+		// A state that the account was in is behind it; from a closed one nothing leads anywhere; between the others there is a way.
+		why := "out-of-order"
+		switch {
+		case t.state == "":
+			why = "missing-aggregate"
+		case from == "" || t.was[from]:
+			why = "stale"
+		case t.state == Closed:
+			why = "illegal"
+		}
+		outputs.add(TopicRefused+"/"+account, "%s %s", why, e.ID)
+		outputs.add(TopicAudit, "lifecycle %s %s", why, e.ID)
+		return
+	}
+	t.was[t.state], t.state = true, to
+	t.accepted++
+	outputs.add(TopicFacts+"/"+account, "%s %q %q %d", e.ID, from, to, t.accepted)
+	outputs.add(TopicStandings+"/"+account, "%d %s", e.Version, to)
+	outputs.add(TopicAudit, "lifecycle accepted %s", e.ID)
+	outputs.add(TopicAudit, "standings applied %s %d", account, e.Version)
+	stores.add("facts", "%s %s", account, e.ID)
+	if !e.Kind.moves() {
+		return
+	}
+	amount := e.Amount
+	switch e.Kind {
+	case Payout:
+		amount = -e.Amount
+	case Reverse:
+		if t.reversed[e.About] != "" {
+			outputs.add(TopicDisputed+"/"+account, "%s", e.ID)
+			outputs.add(TopicAudit, "balances conflicts %s", e.ID)
+			return
+		}
+		amount = -t.postings[e.About]
+		t.reversed[e.About] = e.ID
+	}
+	t.postings[e.ID] = amount
+	t.balance += amount
+	outputs.add(TopicBalances+"/"+account, "%d %d %s", len(t.postings), t.balance, e.ID)
+	outputs.add(TopicAudit, "balances accepted %s", e.ID)
+	if e.Kind == Payout {
+		outputs.add(TopicPaid, "COMPLETED %s", e.ID)
+		outputs.add(TopicAudit, "payouts requested %s", e.ID)
+		outputs.add(TopicAudit, "payouts-outcomes COMPLETED %s", e.ID)
+		stores.add(nodePayouts, "COMPLETED %s", e.ID)
+	}
+}
+
+// suppressed is an outcome in which no effect was made.
+func suppressed(o outcome) outcome {
+	out := outcome{}
+	for place, lines := range o {
+		for _, line := range lines {
+			to := place
+			switch {
+			case place == TopicPaid:
+				to = TopicHeld
+			case place == TopicAudit && strings.HasPrefix(line, "payouts requested"):
+				line = strings.Replace(line, "requested", "suppressed", 1)
+			}
+			if place == TopicPaid || place == nodePayouts || place == TopicAudit {
+				line = strings.Replace(line, effect.Completed.String(), effect.Suppressed.String(), 1)
+			}
+			out[to] = append(out[to], line)
+		}
+	}
+	return out.sorted()
+}

@@ -1,0 +1,305 @@
+//go:build unix
+
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/bench/measure"
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
+	"github.com/onceward/onceward/e2e/instance/program"
+	"github.com/onceward/onceward/topology"
+)
+
+// scene is the pipeline on a cluster, with everything that was fed to it and all that was seen of it.
+type scene struct {
+	t        *testing.T
+	cluster  *cluster.Cluster
+	producer *kgo.Client
+	reader   *kgo.Client
+	settings Settings
+	parts    parts
+	gateway  *Gateway
+	history  *history
+	// fed are all deliveries, in the order of their partitions, expiry when the inbox has forgotten what, and expected what they come to.
+	fed      []delivery
+	expiry   expiry
+	expected expected
+	// seen is what the reader has read so far.
+	seen outcome
+}
+
+// expected is a recount, made again only when more was fed.
+type expected struct {
+	of              int
+	outputs, stores outcome
+}
+
+// newScene makes the topics. The seed is that of the history.
+func newScene(t *testing.T, c *cluster.Cluster, seed uint64) *scene {
+	t.Helper()
+	prefix := c.Name(t, "") + "-"
+	dir := t.TempDir()
+	s := &scene{
+		t: t, cluster: c, producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())), gateway: NewGateway(),
+		history: newHistory(seed, time.Now().Add(-3*time.Hour).Truncate(time.Minute)), seen: outcome{},
+	}
+	server := httptest.NewServer(s.gateway)
+	t.Cleanup(server.Close)
+	s.settings = Settings{
+		Brokers: c.Brokers(), Application: prefix + "app", Instance: "first", StateDir: filepath.Join(dir, "first"), Prefix: prefix,
+		Gateway: server.URL, World: filepath.Join(dir, "world"),
+	}
+	var err error
+	if _, s.parts, err = s.settings.build(); err != nil {
+		t.Fatal(err)
+	}
+	topics := []string{prefix + TopicEvents}
+	for _, name := range outputs {
+		topics = append(topics, prefix+name)
+	}
+	c.CreateTopics(t, Partitions, topics...)
+	s.reader = c.Client(t, kgo.ConsumeTopics(topics[1:]...), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))
+	return s
+}
+
+// second returns the settings of another instance.
+func (s *scene) second() Settings {
+	o := s.settings
+	o.Instance, o.StateDir = "second", filepath.Join(filepath.Dir(s.settings.StateDir), "second")
+	return o
+}
+
+// The accounts of the scenes.
+var accounts = []string{"anna", "bert", frail + "-carl"}
+
+// more lets the accounts live on, and feeds what becomes of that on the way.
+func (s *scene) more(m mischief) {
+	s.t.Helper()
+	s.feed(s.history.disturb(s.history.grow(6, accounts...), m)...)
+}
+
+// feed writes deliveries.
+func (s *scene) feed(deliveries ...delivery) {
+	s.t.Helper()
+	records := make([]*kgo.Record, len(deliveries))
+	for i, d := range deliveries {
+		records[i] = &kgo.Record{
+			Topic: s.settings.Prefix + TopicEvents, Partition: d.partition, Key: []byte(d.account), Value: []byte(d.value),
+			Timestamp: time.UnixMilli(d.at),
+		}
+	}
+	if err := s.producer.ProduceSync(s.t.Context(), records...).FirstErr(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.fed = append(s.fed, deliveries...)
+}
+
+// want returns what has to come of everything that was fed.
+func (s *scene) want() expected {
+	if s.expected.of != len(s.fed) {
+		s.expected.of = len(s.fed)
+		s.expected.outputs, s.expected.stores = recount(s.fed, s.expiry)
+	}
+	return s.expected
+}
+
+// look reads outputs for a moment.
+func (s *scene) look() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Millisecond)
+	defer cancel()
+	s.reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) { s.take(s.seen, r) })
+}
+
+func (s *scene) take(into outcome, r *kgo.Record) {
+	s.t.Helper()
+	var headers []topology.Header
+	for _, h := range r.Headers {
+		headers = append(headers, topology.Header{Key: h.Key, Value: h.Value})
+	}
+	if err := into.written(strings.TrimPrefix(r.Topic, s.settings.Prefix), r.Key, r.Value, headers); err != nil {
+		s.t.Fatalf("%s[%d]@%d: %v", r.Topic, r.Partition, r.Offset, err)
+	}
+}
+
+// alive returns an error if nobody is left.
+type alive = func() error
+
+// until waits until something holds of what was seen.
+func (s *scene) until(what string, lives alive, holds func() error) {
+	s.t.Helper()
+	deadline := time.Now().Add(instance.Patience)
+	for {
+		err := lives() // before the look: what it has come to counts
+		s.look()
+		why := holds()
+		if why == nil {
+			return
+		}
+		if err != nil {
+			s.t.Fatalf("before %s: %v\n%v", what, err, why)
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s: not within %s:\n%v", what, instance.Patience, why)
+		}
+	}
+}
+
+// finish waits until everything that was fed has come to what it has to.
+func (s *scene) finish(lives alive) {
+	s.t.Helper()
+	s.until("the end of everything that was fed", lives, s.finished)
+}
+
+func (s *scene) finished() error {
+	want := s.want().outputs
+	return want.difference(s.seen.known())
+}
+
+// start begins a life in this process.
+func (s *scene) start(settings Settings) *instance.App {
+	s.t.Helper()
+	t, err := settings.Topology()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cfg := settings.Config()
+	cfg.Logger = slog.New(slog.NewTextHandler(instance.NewLog(s.t, settings.Instance), nil))
+	return instance.Start(s.t, t, cfg)
+}
+
+// process is a life of the pipeline outside of this process, with failpoints.
+type process struct {
+	*instance.Process
+	// hit is closed when the armed point has been hit.
+	hit <-chan struct{}
+}
+
+// launch begins a life outside of this process, armed to do something at a point.
+func (s *scene) launch(point, action string, skip int) process {
+	s.t.Helper()
+	path := instance.Build(s.t, "github.com/onceward/onceward/e2e/pipeline/app", "onceward_failpoints")
+	cmd, err := measure.Command(context.Background(), path, program.Variable, s.settings)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	log := instance.NewLog(s.t, "the armed process")
+	hit := make(chan struct{})
+	if point != "" {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("ONCEWARD_FAILPOINT=%s=%s,skip=%d", point, action, skip))
+		return process{instance.Launch(s.t, cmd, log), log.Await("failpoint " + point + " " + action)[0]}
+	}
+	return process{instance.Launch(s.t, cmd, log), hit}
+}
+
+// feedUntil feeds until the point of the process is hit.
+func (s *scene) feedUntil(p process) {
+	s.t.Helper()
+	isHit := func() bool {
+		select {
+		case <-p.hit:
+			return true
+		default:
+			return false
+		}
+	}
+	for !isHit() {
+		s.more(everything)
+		s.until("the point, or the end of what was fed", func() error {
+			if err := p.Alive(); err != nil && !isHit() {
+				return err
+			}
+			return nil
+		}, func() error {
+			if isHit() {
+				return nil
+			}
+			return s.finished()
+		})
+	}
+}
+
+// check compares the stores of the lives with the recount. A store follows its commit by a moment.
+func (s *scene) check(lives ...*instance.App) {
+	s.t.Helper()
+	s.until("the stores", lives[0].Alive, func() error {
+		got, err := stored(s.parts, opener{lives: lives})
+		if err != nil {
+			return err
+		}
+		return s.want().stores.difference(got)
+	})
+}
+
+// end stops a life in order.
+func (s *scene) end(a *instance.App) {
+	s.t.Helper()
+	if err := a.Stop(); err != nil {
+		s.t.Fatalf("the orderly end gave %v", err)
+	}
+}
+
+// judge is the end of each scene: everything that was ever written, once more and as a whole, the payments, and whether anything was left
+// open.
+func (s *scene) judge() {
+	s.t.Helper()
+	all := outcome{}
+	for _, name := range outputs {
+		for _, r := range s.cluster.Records(s.t, s.settings.Prefix+name) {
+			s.take(all, r)
+		}
+	}
+	if err := errors.Join(s.want().outputs.difference(all.known()), paidOnce(s.want().outputs, s.gateway)); err != nil {
+		s.t.Error(err)
+	}
+	if open, err := s.cluster.OpenTransactions(s.t.Context(), s.settings.Application); err != nil || len(open) > 0 {
+		s.t.Errorf("open transactions in the end: %s (%v)", strings.Join(open, ", "), err)
+	}
+}
+
+// whole is how a scene ends: a life finishes what is left, and another one restores everything from the changelogs.
+func (s *scene) whole() {
+	s.t.Helper()
+	l := s.start(s.settings)
+	s.more(everything)
+	s.finish(l.Alive)
+	s.check(l)
+	s.end(l)
+	s.lose()
+	l = s.start(s.settings)
+	s.feed(s.fed[len(s.fed)-8:]...) // copies
+	s.finish(l.Alive)
+	s.check(l)
+	s.end(l)
+	s.judge()
+}
+
+// lose takes the directory of the first instance away.
+func (s *scene) lose() {
+	s.t.Helper()
+	if err := os.RemoveAll(s.settings.StateDir); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// be says what is wrong with the world.
+func (s *scene) be(wrong string) {
+	s.t.Helper()
+	if err := os.WriteFile(s.settings.World, []byte(wrong), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}

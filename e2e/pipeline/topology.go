@@ -1,0 +1,301 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/processors/decision"
+	"github.com/onceward/onceward/processors/effect"
+	"github.com/onceward/onceward/processors/evidence"
+	"github.com/onceward/onceward/processors/inbox"
+	"github.com/onceward/onceward/processors/ledger"
+	"github.com/onceward/onceward/processors/projection"
+	"github.com/onceward/onceward/processors/transition"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+)
+
+// Settings are one instance of the pipeline.
+type Settings struct {
+	Brokers     []string
+	Application string
+	Instance    string
+	StateDir    string
+	// Prefix is that of the names of the topics.
+	Prefix string
+	// In is the topic of the events, behind the prefix or, if it begins with a slash, without it.
+	In string
+	// Mode is LIVE if it is empty.
+	Mode string
+	// Gateway is the URL of the provider of payouts, World the path of a file that says what is wrong with the world: down or closed.
+	Gateway, World string
+	// Patient is for an instance that must stay a member while its process is frozen.
+	Patient bool
+	// Broken breaks the pipeline on purpose.
+	Broken Broken
+
+	// provider and world replace Gateway and World within one process.
+	provider provider
+	world    func() string
+	// seen is what a broken pipeline keeps beside its state.
+	seen *memory
+}
+
+// The names of the topics behind the prefix.
+const (
+	TopicEvents    = "events"
+	TopicLate      = "late"
+	TopicAccounts  = "accounts"
+	TopicAbandoned = "abandoned"
+	TopicFacts     = "facts"
+	TopicRefused   = "refused"
+	TopicStandings = "standings"
+	TopicBalances  = "balances"
+	TopicDisputed  = "disputed"
+	TopicPaid      = "paid"
+	TopicHeld      = "held"
+	TopicAudit     = "audit"
+	TopicDead      = "dead"
+)
+
+// outputs are all topics that are written to.
+var outputs = []string{
+	TopicLate, TopicAccounts, TopicAbandoned, TopicFacts, TopicRefused, TopicStandings, TopicBalances, TopicDisputed, TopicPaid, TopicHeld,
+	TopicAudit, TopicDead,
+}
+
+// Partitions is how many every topic has.
+const Partitions = 2
+
+// Retention is for how long the inbox knows an event again.
+const Retention = time.Hour
+
+// The names of the nodes.
+const (
+	nodeInbox     = "inbox"
+	nodeAccounts  = "accounts"
+	nodeLifecycle = "lifecycle"
+	nodeStandings = "standings"
+	nodeBalances  = "balances"
+	nodePayouts   = "payouts"
+	nodeWorld     = "world"
+)
+
+// frail accounts are those that what is wrong with the world is about.
+const frail = "frail"
+
+// parts are the processors of a pipeline, whose stores tests read.
+type parts struct {
+	inbox     inbox.Inbox[string, Event]
+	accounts  projection.Projection[string, Event, Account]
+	lifecycle transition.Guarded[string, Event, Standing]
+	standings projection.Projection[string, Event, string]
+	balances  ledger.Ledger[string, Event]
+	payouts   effect.Effects[string, Event]
+}
+
+type event = topology.Record[string, Event]
+
+// Topology returns the topology.
+func (s Settings) Topology() (*topology.Topology, error) {
+	t, _, err := s.build()
+	return t, err
+}
+
+func (s Settings) build() (*topology.Topology, parts, error) {
+	b := topology.NewBuilder("pipeline", topology.DeadLetters(s.Prefix+TopicDead))
+	audit := evidence.Topic(s.Prefix + TopicAudit)
+	record := func(name string, decisions topology.Stream[[]byte, decision.Decision]) {
+		evidence.Record(decisions, name+"-audit", audit)
+	}
+	var p parts
+
+	// By id: the copies of an event come in any partition.
+	in := topology.From(b, topicOf[Event](s, s.in()))
+	p.inbox = inbox.Dedupe(s.breakInbox(in), nodeInbox, s.id, inbox.Globally(schemas.String(), schemas.JSON[Event]()), inbox.StayByID(),
+		inbox.Retain(Retention), inbox.TolerateLongerTopics())
+	p.inbox.Late().Into(topicOf[Event](s, TopicLate))
+	record(nodeInbox, p.inbox.Decisions())
+
+	// By account: the facts in the order of their versions, whatever order they come in.
+	byAccount := topology.Repartition(p.inbox.Accepted(), "by-account", schemas.String(), schemas.JSON[Event](), topology.ParkKeys())
+	p.accounts = projection.Latest(s.breakEffects(byAccount), nodeAccounts, func(r event) (int64, error) { return r.Value.Version, nil }, s.fold,
+		schemas.JSON[Account](), s.gaps()...)
+	p.accounts.Changes().Into(topicOf[projection.Row[Account]](s, TopicAccounts))
+	if s.Broken != AcceptsGaps {
+		p.accounts.Abandoned().Into(topicOf[projection.Abandoned[Event]](s, TopicAbandoned))
+	}
+	record(nodeAccounts, p.accounts.Decisions())
+	ordered := topology.MapValues(p.accounts.Changes(), "ordered",
+		func(r topology.Record[string, projection.Row[Account]]) (Event, error) {
+			return r.Value.Value.Last, nil
+		})
+
+	p.lifecycle = transition.Guard(ordered, nodeLifecycle, machine, func(r event) (transition.Transition[Standing], error) {
+		step := steps[r.Value.Kind]
+		return transition.Transition[Standing]{ID: r.Value.ID, From: step[0], To: step[1]}, nil
+	})
+	p.lifecycle.Facts().Into(topicOf[transition.Fact[Standing]](s, TopicFacts))
+	p.lifecycle.Refused().Into(topicOf[transition.Refused[Standing, Event]](s, TopicRefused))
+	record(nodeLifecycle, p.lifecycle.Decisions())
+	accepted := p.lifecycle.Accepted()
+
+	p.standings = projection.Latest(accepted, nodeStandings, func(r event) (int64, error) { return r.Value.Version, nil },
+		func(_ string, _ bool, r event) (string, error) { return string(steps[r.Value.Kind][1]), nil }, schemas.String(), projection.Sparse())
+	p.standings.Changes().Into(topicOf[projection.Row[string]](s, TopicStandings))
+	record(nodeStandings, p.standings.Decisions())
+
+	money := accepted.Filter("money", func(r event) (bool, error) { return r.Value.Kind.moves(), nil })
+	p.balances = ledger.Post(money, nodeBalances, contribution)
+	p.balances.Changes().Into(topicOf[ledger.Balance](s, TopicBalances))
+	p.balances.Conflicts().Into(topicOf[Event](s, TopicDisputed))
+	record(nodeBalances, p.balances.Decisions())
+
+	s.pay(&p, accepted.Filter("payout", func(r event) (bool, error) { return r.Value.Kind == Payout, nil }))
+	record(nodePayouts+"-requests", p.payouts.Requests())
+	record(nodePayouts+"-outcomes", p.payouts.Outcomes())
+
+	// Behind everything, so that what a failed record has written and emitted shows if it stays.
+	accepted.Peek(nodeWorld, s.ask,
+		topology.OnError(topology.Transient, topology.Policy{Action: topology.Park, Backoff: pause, BackoffMax: pause}))
+	t, err := b.Build()
+	return t, p, err
+}
+
+// pause is how long a parked record waits.
+const pause = 20 * time.Millisecond
+
+func (s Settings) pay(p *parts, payouts topology.Stream[string, Event]) {
+	pays := s.provider
+	if pays == nil {
+		pays = client{s.Gateway}
+	}
+	call := func(ctx context.Context, c effect.Call) ([]byte, error) {
+		if s.Broken == CallsAtOnce {
+			return []byte(receipt), nil
+		}
+		return pays.pay(ctx, c.IdempotencyKey)
+	}
+	p.payouts = effect.Perform(s.breakCalls(payouts, pays), nodePayouts, func(r event) (effect.Request, error) {
+		payload, err := json.Marshal(r.Value)
+		return effect.Request{ID: r.Value.ID, Type: "payout", Target: "gateway", Payload: payload}, err
+	}, call, effect.Lookup(pays.find), effect.Timeout(400*time.Millisecond), effect.Claims(1800*time.Millisecond, 200*time.Millisecond),
+		effect.Retry(10, pause, 5*pause))
+	p.payouts.Completed().Into(topicOf[effect.Result](s, TopicPaid))
+	p.payouts.Suppressed().Into(topicOf[effect.Result](s, TopicHeld))
+}
+
+func (s Settings) in() string {
+	if s.In == "" {
+		return TopicEvents
+	}
+	return s.In
+}
+
+// topicOf describes a topic of JSON.
+func topicOf[V any](s Settings, name string) topology.TopicOf[string, V] {
+	if full, ok := strings.CutPrefix(name, "/"); ok {
+		return topology.Topic(full, schemas.String(), schemas.JSON[V]())
+	}
+	return topology.Topic(s.Prefix+name, schemas.String(), schemas.JSON[V]())
+}
+
+func (s Settings) id(r event) (string, error) {
+	if s.Broken == NoInbox {
+		return inbox.IngestionID(r)
+	}
+	return r.Value.ID, nil
+}
+
+func (s Settings) fold(old Account, _ bool, r event) (Account, error) {
+	return Account{Facts: old.Facts + 1, Total: old.Total + r.Value.Amount, Last: r.Value}, nil
+}
+
+func (s Settings) gaps() []projection.Option {
+	if s.Broken == AcceptsGaps {
+		return []projection.Option{projection.OnGap(projection.AcceptLatest)}
+	}
+	return []projection.Option{projection.FirstVersion(1), projection.ParkGaps(schemas.JSON[Event](), projection.Limits{
+		Records: 1000, StreamTime: 1000 * time.Hour, Then: projection.FailFast,
+	})}
+}
+
+func contribution(r event) (ledger.Contribution, error) {
+	c := ledger.Contribution{ID: r.Value.ID, Amounts: []int64{r.Value.Amount}}
+	switch r.Value.Kind {
+	case Correct:
+		c.Corrects = r.Value.About
+	case Reverse:
+		c.Amounts, c.Reverses = nil, r.Value.About
+	case Payout:
+		c.Amounts = []int64{-r.Value.Amount}
+	default:
+	}
+	return c, nil
+}
+
+// ask fails for frail accounts while something is wrong with the world.
+func (s Settings) ask(r event) error {
+	if !strings.HasPrefix(r.Key, frail) {
+		return nil
+	}
+	wrong, err := s.wrong()
+	switch {
+	case err != nil:
+		return err
+	case wrong == worldDown:
+		return topology.Fail(topology.Transient, schemas.Reason("the world is down"))
+	case wrong == worldClosed:
+		return topology.Fail(topology.Validation, schemas.Reason("the world is closed"))
+	}
+	return nil
+}
+
+// What may be wrong with the world.
+const (
+	worldFine   = ""
+	worldDown   = "down"
+	worldClosed = "closed"
+)
+
+func (s Settings) wrong() (string, error) {
+	if s.world != nil {
+		return s.world(), nil
+	}
+	if s.World == "" {
+		return worldFine, nil
+	}
+	text, err := os.ReadFile(s.World)
+	if errors.Is(err, fs.ErrNotExist) {
+		return worldFine, nil
+	}
+	return string(text), err
+}
+
+// Timeouts that are as short as a busy machine bears; nothing waits for those of a patient instance.
+const (
+	sessionTimeout     = 2 * time.Second
+	transactionTimeout = 4 * time.Second
+	patientTimeout     = time.Minute
+)
+
+// Config is how an instance runs.
+func (s Settings) Config() txn.Config {
+	c := txn.Config{
+		Brokers: s.Brokers, Application: s.Application, Instance: s.Instance, StateDir: s.StateDir, Workers: 1,
+		SessionTimeout: sessionTimeout, TransactionTimeout: transactionTimeout, CommitIntervalMax: 20 * time.Millisecond, CacheBytes: 8 << 20,
+	}
+	if s.Patient {
+		c.SessionTimeout, c.TransactionTimeout = patientTimeout, patientTimeout
+	}
+	if mode, err := topology.ParseMode(s.Mode); s.Mode != "" && err == nil {
+		c.Mode = mode
+	}
+	return c
+}
