@@ -34,6 +34,7 @@ func (b *Builder) build() *Topology {
 	}
 	b.checkStores()
 	b.checkSources()
+	b.checkRestoredTables()
 	t := &Topology{
 		name:          b.name,
 		pos:           b.pos,

@@ -53,7 +53,9 @@ type sourceSettings struct {
 	invalid     InvalidTimestamp
 	// skipNullKeys leaves out what has no key.
 	skipNullKeys bool
-	errors       []ErrorOption
+	// restores is RestoreFromTopic.
+	restores bool
+	errors   []ErrorOption
 }
 
 type sourceOption func(s *sourceSettings)
@@ -138,6 +140,8 @@ func From[K, V any](b *Builder, t TopicOf[K, V], opts ...SourceOption) Stream[K,
 	n.start = settings.start
 	n.keepDeadLetterHeaders = settings.keepDeadLetterHeaders
 	n.invalid, n.skipNullKeys = settings.invalid, settings.skipNullKeys
+	n.restores = settings.restores
+	b.checkRestores(pos, t.name, settings)
 	for _, opt := range settings.errors {
 		opt.applyNode(b, n)
 	}
@@ -155,7 +159,7 @@ func sameSource[K, V any](first sourceEntry, t TopicOf[K, V], settings sourceSet
 	same := err == nil && f == first.node.topic.formats &&
 		a.start.From == settings.start.From && a.start.Time.Equal(settings.start.Time) &&
 		a.keepDeadLetterHeaders == settings.keepDeadLetterHeaders && a.skipNullKeys == settings.skipNullKeys &&
-		a.invalid == settings.invalid &&
+		a.invalid == settings.invalid && a.restores == settings.restores &&
 		a.eventTime == nil && settings.eventTime == nil && // functions cannot be compared
 		slices.Equal(a.errors, settings.errors)
 	return s, same
@@ -179,7 +183,7 @@ func addSource[K, V any](
 		if n.skipNullKeys {
 			x.nullKeys = &Counter{graph: g, node: n.name, outcome: countNullKey}
 		}
-		s := graphSource{topic: n.topic.on(g.topology.application), run: x.read}
+		s := graphSource{topic: n.topic.on(g.topology.application), restores: n.restores, run: x.read}
 		if eventTime != nil {
 			s.eventTime = x.peek
 		}
