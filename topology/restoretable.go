@@ -14,12 +14,12 @@ import (
 //
 // What is asked for in exchange:
 //
-//   - Of the topic: with cleanup.policy delete, retention.ms and retention.bytes of -1; with compact, a min.compaction.lag.ms of an hour at
-//     least. While an application is behind by more than that, a disk that is lost cannot be restored. Start and every
-//     restore look at it.
+//   - Of the topic: all its records from offset 0 on. With cleanup.policy delete, retention.ms and retention.bytes of -1; with compact, a
+//     min.compaction.lag.ms of an hour at least. While an application is behind by more than four fifths of that, a disk that is lost cannot
+//     be restored. Start and every restore look at it.
 //   - Of failures: a record of the topic that cannot be decoded can be a dead letter, as ever; in a compacted topic it takes the place of
-//     the value before it, so that a disk that is lost cannot be restored until its key is written again. One that fails behind its source stops the
-//     task, whatever the policy: a dead letter leaves nothing in the table, and the topic has the record.
+//     the value before it, so that a disk that is lost cannot be restored until its key is written again. One that fails behind its source
+//     stops the task, whatever the policy: a dead letter leaves nothing in the table, and the topic has the record.
 //   - Of the program: the codecs make the same of the same bytes for as long as there are records; the source begins with the first
 //     record, and goes by the timestamps of the topic ([EventTime] and [StreamTimeForInvalid] are mistakes). No node but the table's own
 //     writes to the store, so only joins may name it.

@@ -89,14 +89,11 @@ func newPrices(t *testing.T, configs map[string]string) *prices {
 }
 
 // feed writes prices of so many keys, each in a batch of its own, between them what leaves no row: nulls that delete, values that cannot be
-// decoded, records without a key, and transactions that are aborted.
+// decoded, records without a key, and transactions that are aborted or committed.
 func (p *prices) feed(n, keys int, age time.Duration) {
 	p.t.Helper()
-	aborting, err := kgo.NewClient(kgo.SeedBrokers(p.ListenAddrs()...), kgo.TransactionalID(p.t.Name()), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer aborting.Close()
+	foreign := p.transactional()
+	defer foreign.Close()
 	for range n {
 		p.n++
 		key := fmt.Sprintf("k%d", p.n*31%keys)
@@ -110,15 +107,19 @@ func (p *prices) feed(n, keys int, age time.Duration) {
 			p.dead++
 		case p.n%17 == 5:
 			r.Key = nil
-		case p.n%23 == 6:
-			if err := aborting.BeginTransaction(); err != nil {
+		case p.n%23 == 6, p.n%23 == 7:
+			commit := kgo.TransactionEndTry(p.n%23 == 7)
+			if err := foreign.BeginTransaction(); err != nil {
 				p.t.Fatal(err)
 			}
-			if err := aborting.ProduceSync(p.t.Context(), r).FirstErr(); err != nil {
+			if err := foreign.ProduceSync(p.t.Context(), r).FirstErr(); err != nil {
 				p.t.Fatal(err)
 			}
-			if err := aborting.EndTransaction(p.t.Context(), kgo.TryAbort); err != nil {
+			if err := foreign.EndTransaction(p.t.Context(), commit); err != nil {
 				p.t.Fatal(err)
+			}
+			if commit {
+				p.want[key] = p.n
 			}
 			continue
 		default:
@@ -126,6 +127,16 @@ func (p *prices) feed(n, keys int, age time.Duration) {
 		}
 		p.produce(p.t, r)
 	}
+}
+
+// transactional returns a client with transactions of somebody else.
+func (p *prices) transactional() *kgo.Client {
+	p.t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(p.ListenAddrs()...), kgo.TransactionalID(p.t.Name()), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return cl
 }
 
 // end is where the topic ends.
@@ -279,11 +290,37 @@ func TestHiddenValue(t *testing.T) {
 	p.lives(restorable(t))
 	p.Compact()
 	p.lives(restorable(t)) // its directory has the value
-	p.stops("1 of its keys end with a record that its codecs do not take")
+	p.stops("1 of its keys at least end with a record that its codecs do not take")
 	p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("k1"), Value: []byte("2"), Timestamp: old})
 	p.want["k1"] = 2
 	p.lives(restorable(t))
 	p.loseState()
+	p.lives(restorable(t))
+}
+
+// TestOpenBehindCommit: what follows the commit is old and belongs to a transaction that is still open. Compaction ends before it, so that it
+// has not taken anything out.
+func TestOpenBehindCommit(t *testing.T) {
+	p := newPrices(t, compacted)
+	p.feed(100, 5, 2*time.Hour)
+	p.lives(restorable(t))
+	p.Compact() // the number of records does not show it
+	open := p.transactional()
+	defer open.Close()
+	if err := open.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-2 * time.Hour)
+	if err := open.ProduceSync(t.Context(), &kgo.Record{Topic: "prices", Key: []byte("k1"), Value: []byte("1"), Timestamp: old}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	p.loseState()
+	p.lives(restorable(t))
+	if err := open.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	p.stops("and what follows offset", "min.compaction.lag.ms holds off for 1h0m0s")
+	p.want["k1"] = 1
 	p.lives(restorable(t))
 }
 
@@ -335,7 +372,7 @@ func TestTableThatIsGone(t *testing.T) {
 		}
 		return
 	}
-	p.stops("and what follows offset", "min.compaction.lag.ms holds off for 1h0m0s")
+	p.stops("and what follow", "compacted")
 	client, err := admin.Connect(t.Context(), p.ListenAddrs()...)
 	if err != nil {
 		t.Fatal(err)
@@ -406,6 +443,19 @@ func TestOptionOfUsedStore(t *testing.T) {
 		p.feed(10, 10, 0)
 		newChain(p).lives(next)
 	}
+}
+
+// TestCutTopic: a topic that somebody has cut gives back no table, and a directory needs none of what is gone.
+func TestCutTopic(t *testing.T) {
+	p := newPrices(t, kept)
+	p.feed(60, 5, 0)
+	p.lives(restorable(t))
+	if err := p.DeleteRecords("prices", 0, 5); err != nil {
+		t.Fatal(err)
+	}
+	p.stops("its log begins at 5")
+	p.feed(20, 5, 0)
+	p.lives(restorable(t))
 }
 
 // TestUnfitTopic: what could not be restored is refused at start.

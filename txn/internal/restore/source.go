@@ -20,7 +20,8 @@ import (
 //
 // By number: positions name how many records of the partition the store has taken, in the place of a stream time, and so does the commit.
 // Records between two offsets become fewer with time and never more. Who reads as many as were taken has read the same ones, whatever the
-// configuration, clocks and compaction have done. That is every restart that goes on at its database, unless the log was compacted there.
+// configuration, clocks and compaction have done. That is every restart that goes on at its database, unless the log was compacted there, and
+// every restore from a topic that is not compacted.
 //
 // By age, for a store that is restored in full: Kafka's cleaner looks for newer values up to the last stable offset, the active segment, or
 // the first segment with a timestamp that is younger than min.compaction.lag.ms, whatever comes first, and takes records out because of
@@ -40,7 +41,7 @@ func (x *changelog) fromSource(ctx context.Context) error {
 	if err := x.read(ctx); err != nil || x.counted == x.StreamTime {
 		return err
 	}
-	if x.Counted > task.BeginOf(x.StreamTime) {
+	if x.Counted > task.BeginOf(x.StreamTime) || x.From > x.LogStart { // only the rest was read
 		if err := x.beginAgain(); err != nil {
 			return err
 		}
@@ -89,27 +90,27 @@ func (x *changelog) checkAge(ctx context.Context, began time.Time) error {
 	if start > 0 {
 		return x.notExact(fmt.Sprintf("its log begins at %d", start))
 	}
-	if !x.Compacted {
-		return nil
+	if !x.Compacted { // now; but somebody must have taken them out
+		return x.notExact(fmt.Sprintf("of %d records %d are left, although it is not compacted", x.StreamTime-task.BeginOf(x.StreamTime),
+			x.counted-task.BeginOf(x.counted)))
 	}
 	if took := time.Since(began); x.DeleteRetention > 0 && took > time.Duration(tombstoneMargin*float64(x.DeleteRetention)) {
 		return x.notExact(fmt.Sprintf("reading it took %s, and it keeps deletions for %s (delete.retention.ms)", took.Round(time.Second),
 			x.DeleteRetention))
 	}
 	if (len(x.hidden.keys) > 0 || x.hidden.many) && !brokenAge() {
-		return x.notExact(fmt.Sprintf("%d of its keys end with a record that its codecs do not take, for which compaction may have taken out "+
+		return x.notExact(fmt.Sprintf("%d of its keys at least end with a record that its codecs do not take, for which compaction may have taken out "+
 			"the value before", len(x.hidden.keys)))
 	}
-	age, untouched, err := x.age(ctx)
-	if err != nil || untouched {
+	why, err := x.compactedBehind(ctx)
+	if err != nil || why == "" {
 		return err
 	}
-	return x.notExact(fmt.Sprintf("what follows offset %d is %s old and may have been compacted, which min.compaction.lag.ms holds off for %s",
-		x.Target, age.Round(time.Second), x.CompactionLag))
+	return x.notExact(why)
 }
 
-// age returns how old the batch at the target is, and whether compaction has never been there.
-func (x *changelog) age(ctx context.Context) (age time.Duration, untouched bool, err error) {
+// compactedBehind says why compaction may have been at the target or behind it, nothing if it has not.
+func (x *changelog) compactedBehind(ctx context.Context) (why string, err error) {
 	p := x.req.Task.Partition
 	s := x.r.stream(x.Changelog, p)
 	defer s.Close()
@@ -117,23 +118,29 @@ func (x *changelog) age(ctx context.Context) (age time.Duration, untouched bool,
 	for {
 		stable, err := x.r.Cluster.StableEnd(ctx, x.Topic, p)
 		if err != nil {
-			return 0, false, err
+			return "", err
 		}
 		if stable <= x.Target || brokenAge() {
-			return 0, true, nil
+			return "", nil
 		}
 		a, err := s.Fetch(ctx, x.Target, probeBytes)
 		if err != nil {
-			return 0, false, err
+			return "", err
 		}
 		if a.Next > x.Target {
-			// Where the batch at the target is gone altogether, compaction has been there.
 			newest, there := a.NewestAt(x.Target)
-			age = x.r.Now().Sub(time.UnixMilli(newest))
-			return age, there && x.young(age), nil
+			age := x.r.Now().Sub(time.UnixMilli(newest))
+			switch {
+			case !there:
+				return fmt.Sprintf("what followed offset %d was compacted", x.Target), nil
+			case !x.young(age):
+				return fmt.Sprintf("what follows offset %d is %s old and may have been compacted, which min.compaction.lag.ms holds off for %s",
+					x.Target, age.Round(time.Second), x.CompactionLag), nil
+			}
+			return "", nil
 		}
 		if err := pause.Wait(ctx); err != nil { // a new leader does not know the last stable offset yet
-			return 0, false, err
+			return "", err
 		}
 	}
 }
