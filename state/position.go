@@ -64,7 +64,8 @@ type Changelog struct {
 	// Applied.
 	Scanned int64
 	// StreamTime is the store's own (Bytes.StreamTime): 0 for a store that needs none. What a store forgets
-	// depends on it, so that it is committed with the data and the same everywhere.
+	// depends on it, so that it is committed with the data and the same everywhere. A store without a changelog,
+	// which is restored from an input topic, has here how many records of it were taken, and that topic above.
 	StreamTime int64
 }
 

@@ -47,8 +47,10 @@ type SourceDescription struct {
 type StoreDescription struct {
 	Name string `json:"name"`
 	// Layout is the text of its state.Layout.
-	Layout         string `json:"layout"`
+	Layout string `json:"layout"`
+	// ChangelogTopic is what the store is restored from: its changelog, or with FromSource the source topic itself.
 	ChangelogTopic string `json:"changelog_topic"`
+	FromSource     bool   `json:"from_source,omitempty"`
 	KeyFormat      string `json:"key_format"`
 	ValueFormat    string `json:"value_format"`
 }
@@ -108,7 +110,7 @@ func (t *Topology) Description() Description {
 		for _, store := range sub.Stores {
 			s.Stores = append(s.Stores, StoreDescription{
 				Name: store.Name, Layout: store.Layout.String(), ChangelogTopic: store.ChangelogTopic,
-				KeyFormat: store.KeyFormat, ValueFormat: store.ValueFormat,
+				FromSource: store.FromSource != nil, KeyFormat: store.KeyFormat, ValueFormat: store.ValueFormat,
 			})
 		}
 		for _, n := range t.subtopologies[i].nodes {

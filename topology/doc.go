@@ -78,6 +78,8 @@
 //	CountWindows,...  a stream, by key and window    aggregate of the records   largest of its records
 //	                                                 in the window
 //
+// The store of a topic has a changelog of its own, unless [RestoreFromTopic] says that the topic is as good.
+//
 // [Table.Filter], [MapTable], [JoinTables], [LeftJoinTables] and [OuterJoinTables] make tables of tables, and
 // keep nothing: a change passes through them, and whoever looks up a key computes it from the stores at the
 // beginning. Their functions are called for old values again, and have to return the same for the same. A join

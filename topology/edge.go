@@ -42,7 +42,7 @@ func (x *intake[K, V]) read() error {
 	}
 	var r Record[K, V]
 	if err := x.record(&g.in, g.newOrigin(), &r); err != nil {
-		return g.fail(x.node, err)
+		return g.failRecord(x.node, err, unreadable(err))
 	}
 	if x.clock.isSet() {
 		keep, err := x.clock.stamp(&r)
@@ -54,7 +54,7 @@ func (x *intake[K, V]) read() error {
 		}
 	}
 	if err := g.checkTimestamp(r.Timestamp); err != nil {
-		return g.fail(x.node, err)
+		return g.failRecord(x.node, err, r.Timestamp < 0)
 	}
 	return x.next(&g.context, r)
 }

@@ -29,6 +29,23 @@ func ExampleTableFrom() {
 	// ann null
 }
 
+// A table without a changelog: what the application owns on the cluster.
+func ExampleRestoreFromTopic() {
+	for _, opts := range [][]topology.SourceOption{nil, {topology.RestoreFromTopic()}} {
+		b := topology.NewBuilder("table")
+		topology.TableFrom(b, cities, cityTable, opts...).Into(results)
+		t, err := b.Build()
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(t.InternalTopics(), "restored from", t.Subtopologies()[0].Stores[0].ChangelogTopic)
+	}
+	// Output:
+	// [table-city-table-changelog] restored from table-city-table-changelog
+	// [] restored from cities
+}
+
 // A stream as a table: the last thing that everybody has said.
 func ExampleToTable() {
 	last := topology.TimestampedStore("last", schemas.String(), schemas.String())

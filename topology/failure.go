@@ -27,6 +27,8 @@ type Failure struct {
 	Stack string
 
 	node *node
+	// inherent says that the failure follows from the bytes of the record and the codecs of its source alone.
+	inherent bool
 	// punctuation is the schedule that failed, nil if it was a record.
 	punctuation *schedule
 	// note is what a reader needs to know beside the reason; empty mostly.

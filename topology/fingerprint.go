@@ -38,6 +38,9 @@ func (t *Topology) writeStructure(w io.Writer) {
 			if store.layout != (state.Layout{}) {
 				fmt.Fprintf(w, " layout %q", store.layout)
 			}
+			if source, ok := s.restoredFrom(store.name); ok {
+				fmt.Fprintf(w, " restored from %q", source.topic.local())
+			}
 			fmt.Fprintln(w)
 		}
 		for _, n := range s.nodes {

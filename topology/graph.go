@@ -87,6 +87,8 @@ type Graph struct {
 // graphSource is a source as the graph knows it.
 type graphSource struct {
 	topic string
+	// restores says that tables are restored from the topic.
+	restores bool
 	// run processes the record at work.
 	run func() error
 	// eventTime is nil for a source without EventTime.
@@ -300,6 +302,9 @@ func (g *Graph) judge() Verdict {
 	}
 	switch {
 	case action != DeadLetter:
+	case g.restores(g.in.Topic) && !f.inherent:
+		f.note = noteRestores
+		action = Stop
 	case f.punctuation != nil:
 		f.note = noteNoDeadLetter
 		action = Stop

@@ -61,6 +61,11 @@ type node struct {
 	retries []*node
 	// parked is the store of records that wait, empty for a source that has none.
 	parked string
+	// restores says that tables are restored from the topic of the source, and tables are those.
+	restores bool
+	tables   []restoredTable
+	// looksOnly says that the node writes to none of its stores.
+	looksOnly bool
 	// read makes a source in g.
 	read func(g *Graph) (graphSource, error)
 	// instantiate makes any other node in g; it does nothing if the node is there.

@@ -56,7 +56,9 @@ type sourceSettings struct {
 	// parks is ParkKeys, delays are those of RetryTopics.
 	parks  bool
 	delays []time.Duration
-	errors []ErrorOption
+	// restores is RestoreFromTopic.
+	restores bool
+	errors   []ErrorOption
 }
 
 type sourceOption func(s *sourceSettings)
@@ -145,6 +147,8 @@ func From[K, V any](b *Builder, t TopicOf[K, V], opts ...SourceOption) Stream[K,
 		n.parkAt(t.name)
 	}
 	n.addRetryTopics(b, settings.delays)
+	n.restores = settings.restores
+	b.checkRestores(pos, t.name, settings)
 	for _, opt := range settings.errors {
 		opt.applyNode(b, n)
 	}
@@ -162,7 +166,8 @@ func sameSource[K, V any](first sourceEntry, t TopicOf[K, V], settings sourceSet
 	same := err == nil && f == first.node.topic.formats &&
 		a.start.From == settings.start.From && a.start.Time.Equal(settings.start.Time) &&
 		a.keepDeadLetterHeaders == settings.keepDeadLetterHeaders && a.skipNullKeys == settings.skipNullKeys &&
-		a.invalid == settings.invalid && a.parks == settings.parks && slices.Equal(a.delays, settings.delays) &&
+		a.invalid == settings.invalid && a.restores == settings.restores &&
+		a.parks == settings.parks && slices.Equal(a.delays, settings.delays) &&
 		a.eventTime == nil && settings.eventTime == nil && // functions cannot be compared
 		slices.Equal(a.errors, settings.errors)
 	return s, same
@@ -187,7 +192,7 @@ func addSource[K, V any](
 		if n.skipNullKeys {
 			x.nullKeys = &Counter{graph: g, node: n.name, outcome: countNullKey}
 		}
-		s := graphSource{topic: n.topic.on(g.topology.application), run: x.read}
+		s := graphSource{topic: n.topic.on(g.topology.application), restores: n.restores, run: x.read}
 		if eventTime != nil {
 			s.eventTime = x.peek
 		}

@@ -62,7 +62,7 @@ func (j tableJoin[K, L, R, V]) add(
 ) Table[K, V] {
 	b := left.builder(what + "(" + name + ")")
 	right.builder(what + "(" + name + ")")
-	n := b.add(&node{kind: processorNode, name: name, pos: caller()}, opts)
+	n := b.add(&node{kind: processorNode, name: name, pos: caller(), looksOnly: true}, opts)
 	if j.join == nil {
 		b.mistakeAt(n.pos, name, errNilFunc)
 	}

@@ -6,12 +6,18 @@ import "slices"
 // key, whether the codec of the topic is [Nullable] or not. A record with a null key is left out ([SkipNullKeys]).
 // Values replace each other in the order of the topic, whatever their timestamps are.
 //
+// The store has a changelog of its own, unless [RestoreFromTopic] says that the topic is as good.
+//
 // The node is named after the store. What is said of [From] holds for the source. A topic that is read as a
 // table is not read as a stream beside it: [Table.Stream] has its records.
 func TableFrom[K, V any](
 	b *Builder, topic TopicOf[K, V], store TimestampedStoreOf[K, V], opts ...SourceOption,
 ) Table[K, V] {
 	s := From(b, withDeletes(topic), append(slices.Clone(opts), SkipNullKeys())...)
+	if source := s.port.node; source.restores && !b.closed {
+		rows := &SourceRows{reader: func() RowReader { return readRows(withDeletes(topic), store) }}
+		source.tables = append(source.tables, restoredTable{store: store.name, rows: rows})
+	}
 	return collect(s, store, "TableFrom", nil,
 		func(v Option[V]) (V, bool) { return v.value, v.ok })
 }

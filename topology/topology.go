@@ -86,8 +86,11 @@ type Source struct {
 type StoreInfo struct {
 	// Name is the stable name of the store.
 	Name string
-	// ChangelogTopic is the name of its changelog on the cluster. It has as many partitions as the sources.
+	// ChangelogTopic is the name of its changelog on the cluster, or with FromSource that of the source topic: what the store is restored
+	// from. It has as many partitions as the sources.
 	ChangelogTopic string
+	// FromSource makes rows of the records of the source topic if the store has no changelog, see [RestoreFromTopic]; nil if it has one.
+	FromSource *SourceRows
 	// Layout says what its rows and its changelog records look like.
 	Layout state.Layout
 	// KeyFormat and ValueFormat are the names of the codecs.
@@ -122,7 +125,8 @@ func (t *Topology) Subtopologies() []Subtopology {
 		for _, store := range s.stores {
 			subs[i].Stores = append(subs[i].Stores, StoreInfo{
 				Name:           store.name,
-				ChangelogTopic: t.changelog(store.name),
+				ChangelogTopic: t.restoredFrom(s, store.name),
+				FromSource:     s.rowsOf(store.name),
 				Layout:         store.layout,
 				KeyFormat:      store.formats.key,
 				ValueFormat:    store.formats.value,
@@ -156,7 +160,9 @@ func (t *Topology) InternalTopics() []string {
 	var topics []string
 	for _, s := range t.subtopologies {
 		for _, store := range s.stores {
-			topics = append(topics, t.changelog(store.name))
+			if s.rowsOf(store.name) == nil {
+				topics = append(topics, t.changelog(store.name))
+			}
 		}
 		for _, n := range s.sources {
 			if n.topic.repartition {

@@ -149,7 +149,7 @@ func (st *states) taskState(
 		if err != nil {
 			return out, err
 		}
-		store.Changelog = info.ChangelogTopic
+		store.Changelog, store.FromSource = info.ChangelogTopic, info.FromSource != nil
 		out.Stores = append(out.Stores, store)
 	}
 	return out, nil

@@ -18,6 +18,9 @@
 //	RebuildFromInput      the state is not worth keeping                              emptied     log start, or as wanted
 //	RebuildFromChangelog  a database is not what its changelogs hold                  made anew   stay
 //
+// A task with a table that is restored from its topic (topology.RestoreFromTopic) keeps its offsets: AcceptSkip, Adopt and Reset are refused
+// for it, and RebuildFromInput begins at the start of that topic. [Client.Verify] has nothing to compare such a store with.
+//
 // Every action looks at all tasks first and is refused as a whole, by a [Refusal] of one line, if it is for one of them; then nothing was
 // changed. Tasks that need nothing are left alone, so that an action can be done again. All but the last want the group to be empty: they
 // initialise every transactional id of the application, so that nothing of it can be pending, and commit offsets and metadata by one

@@ -26,6 +26,9 @@ func (op *operation) adopt(ctx context.Context, s sight) (change, error) {
 	if s.Named() {
 		return change{reason: nothing}, nil
 	}
+	if err := s.refuseFromSource(); err != nil {
+		return change{}, err
+	}
 	if err := s.refuseHalf(); err != nil {
 		return change{}, err
 	}
@@ -119,6 +122,18 @@ func (s sight) refuseHalf() error {
 	}
 	return refuse("a rebuild from input was interrupted, and its state is neither the old one nor empty: do it again, with "+
 		"`onceward rebuild from-input %s`", s.id)
+}
+
+// refuseFromSource refuses to move an offset of a task with a table that is restored from its topic: such a table is what the topic holds up
+// to the offset, so that it would change with it, and how many records it has taken would not be known.
+func (s sight) refuseFromSource() error {
+	for _, c := range s.Changelogs {
+		if c.FromSource != nil {
+			return refuse("store %s is restored from the topic %s (RestoreFromTopic) and is what that holds up to the committed offset: set the "+
+				"offsets back to what they were, or `onceward rebuild from-input %s`", c.Store, c.Topic, s.id)
+		}
+	}
+	return nil
 }
 
 // lastPositions returns the newest positions that are known of a task: those of its commit, else those that a clean stop has kept; nil if

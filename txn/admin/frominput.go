@@ -59,6 +59,15 @@ func (op *operation) fromInput(ctx context.Context, s sight, offsets Offsets) (c
 		c.next.Inputs = append(c.next.Inputs, state.Input{Topic: in.Topic, Partition: in.Partition, Offset: at, StreamTime: state.NoTime})
 	}
 	for _, cl := range s.Changelogs {
+		if cl.FromSource != nil {
+			begin, err := s.readAgain(cl, c.next.Inputs)
+			if err != nil {
+				return change{}, err
+			}
+			c.erase, c.tombstones = append(c.erase, cl), append(c.tombstones, 0)
+			c.next.Changelogs = append(c.next.Changelogs, begin)
+			continue
+		}
 		n, err := op.eachRow(ctx, s.target, cl, func(*kgo.Record) {})
 		if err != nil {
 			return change{}, err
@@ -74,6 +83,24 @@ func (op *operation) fromInput(ctx context.Context, s sight, offsets Offsets) (c
 	c.next.State = c.next.Round
 	return c, nil
 }
+
+// readAgain returns the position at which a store begins anew that is restored from its source. It has no changelog that would be emptied:
+// the count of records says to databases that they are from before.
+func (s sight) readAgain(cl restore.Changelog, inputs []state.Input) (state.Changelog, error) {
+	at, _ := state.Positions{Inputs: inputs}.Input(cl.Topic, s.id.Partition)
+	if at.Offset > 0 {
+		return state.Changelog{}, refuse("store %s is restored from the topic %s (RestoreFromTopic), which has to be read from offset 0, and not "+
+			"from %d", cl.Store, cl.Topic, at.Offset)
+	}
+	begin := task.BeginAfter(unknownCount)
+	if last, known := s.Blob.Changelog(cl.Store); known {
+		begin = task.BeginAfter(last.StreamTime)
+	}
+	return state.Changelog{Store: cl.Store, TopicID: cl.TopicID, StreamTime: begin}, nil
+}
+
+// unknownCount is that of a state of which nothing is known: no state begins there by itself.
+const unknownCount = int64(1) << 62
 
 // lostRecords refuses a task of which databases can hold what its changelog does not: tombstones could not empty those.
 func (op *operation) lostRecords(s sight) error {
@@ -212,6 +239,9 @@ func (op *operation) erase(ctx context.Context, changes []change) error {
 }
 
 func (op *operation) eraseOne(ctx context.Context, cl *kgo.Client, c change, i int, changelog restore.Changelog) error {
+	if changelog.FromSource != nil {
+		return nil // the topic of others
+	}
 	var mu sync.Mutex
 	var failed error
 	ctx, cancel := context.WithCancel(ctx)

@@ -222,6 +222,12 @@ func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 			f.What += ": its changelog has records of another kind of store"
 			f.Remedy = "give the store another name"
 		}
+	case topology.AttributeChangelog:
+		if p.started() {
+			f.Judgement = Rebuild
+			f.What += ": its position in the topic before says nothing of the other one"
+			f.Remedy = "give the store another name, or empty it with `onceward rebuild from-input` before the start"
+		}
 	case topology.AttributeSubtopology:
 		f.What += ": its tasks have other names, and their databases are restored once in full from the changelogs"
 	default:

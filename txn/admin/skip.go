@@ -20,6 +20,9 @@ func (op *operation) acceptSkip(ctx context.Context, s sight) (change, error) {
 	if s.Named() {
 		return change{reason: nothing}, nil
 	}
+	if err := s.refuseFromSource(); err != nil {
+		return change{}, err
+	}
 	if err := s.refuseHalf(); err != nil {
 		return change{}, err
 	}
@@ -83,6 +86,9 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 	}
 	if !moves {
 		return change{reason: "it is there already"}, nil
+	}
+	if err := s.refuseFromSource(); err != nil {
+		return change{}, err
 	}
 	if s.HasState && s.Blob != nil {
 		next, err := op.skip(ctx, s, s.Blob, wanted)

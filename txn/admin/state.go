@@ -77,6 +77,9 @@ type StoreState struct {
 	Counted bool
 	// DiskBytes is about the size of the rows in tables on the disk.
 	DiskBytes int64
+	// FromSource says that the store has no changelog, because it is restored from its source (topology.RestoreFromTopic): Changelog is that
+	// topic.
+	FromSource bool
 	// Changelog is the topic of the changelog, Partitions the number of its partitions, 0 if that is not known.
 	Changelog  string
 	Partitions int32

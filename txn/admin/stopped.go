@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -75,6 +77,10 @@ func (s *stopped) tasks(ctx context.Context, d Detail) ([]TaskState, error) {
 	if err != nil {
 		return nil, err
 	}
+	sources, err := s.sources()
+	if err != nil {
+		return nil, err
+	}
 	var tasks []TaskState
 	for _, id := range ids {
 		db, err := s.database(id)
@@ -94,14 +100,36 @@ func (s *stopped) tasks(ctx context.Context, d Detail) ([]TaskState, error) {
 			if err != nil {
 				return nil, err
 			}
+			source, fromSource := sources[store.Name]
 			t.Stores = append(t.Stores, StoreState{
-				Name: store.Name, Layout: store.Layout, Keys: m.Keys, Counted: m.Counted, DiskBytes: m.DiskBytes,
-				Changelog: topology.ChangelogTopic(s.dir.Identity().Application, store.Name), End: -1,
+				Name: store.Name, Layout: store.Layout, Keys: m.Keys, Counted: m.Counted, DiskBytes: m.DiskBytes, FromSource: fromSource,
+				Changelog: cmp.Or(source, topology.ChangelogTopic(s.dir.Identity().Application, store.Name)), End: -1,
 			})
 		}
 		tasks = append(tasks, t)
 	}
 	return tasks, nil
+}
+
+// sources returns the topics of the stores that have no changelog, by the description of the topology that ran last.
+func (s *stopped) sources() (map[string]string, error) {
+	text, err := state.ReadDescription(s.dir.Path())
+	if err != nil || text == nil {
+		return nil, err
+	}
+	var ran topology.Description
+	if err := json.Unmarshal(text, &ran); err != nil {
+		return nil, fmt.Errorf("the description in the state directory: %w", err)
+	}
+	sources := map[string]string{}
+	for _, sub := range ran.Subtopologies {
+		for _, store := range sub.Stores {
+			if store.FromSource {
+				sources[store.Name] = store.ChangelogTopic
+			}
+		}
+	}
+	return sources, nil
 }
 
 func atDirectory(id state.TaskDirectory, db state.ReadOnlyDatabase) At {

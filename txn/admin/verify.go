@@ -16,6 +16,10 @@ import (
 	"github.com/onceward/onceward/txn/internal/restore"
 )
 
+// ErrFromSource says that a store has no changelog that it could be compared with: it is restored from its source topic
+// (topology.RestoreFromTopic), whose records only the program can turn into rows.
+var ErrFromSource = errors.New("the store is restored from its source topic, and has no changelog to compare it with")
+
 // ErrChangelog says that a changelog does not have what the state was made of: it is gone, it is another one of that name, it was cut off
 // in front of the position of the state, or it ends before it. It wraps txn.ErrIntegrity.
 var ErrChangelog = fmt.Errorf("%w: the changelog is not the one of this state", txn.ErrIntegrity)
@@ -144,6 +148,9 @@ func (v *verifier) tasks(ctx context.Context, tasks []TaskState) ([]Verification
 		for _, s := range t.Stores {
 			if v.options.Store == "" || v.options.Store == s.Name {
 				outcomes = append(outcomes, Verification{At: t.At, Store: s.Name, Layout: s.Layout, Changelog: s.Changelog})
+				if s.FromSource {
+					outcomes[len(outcomes)-1].Err = ErrFromSource
+				}
 				changelogs = append(changelogs, s.Changelog)
 			}
 		}

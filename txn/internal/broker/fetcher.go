@@ -59,6 +59,10 @@ func (a *Answer) Decode(d *batch.Decoder, each func(batch.Record) error) (next i
 	return d.Decode(&a.p, a.offset, each)
 }
 
+// NewestAt returns the largest timestamp, in milliseconds since the epoch, of the batch that contains an offset, records that are not
+// committed included; ok is false if the answer does not have it.
+func (a *Answer) NewestAt(offset int64) (ms int64, ok bool) { return batch.NewestAt(&a.p, offset) }
+
 // ask is one partition of a request.
 type ask struct {
 	ctx      context.Context

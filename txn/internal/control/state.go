@@ -65,7 +65,9 @@ type StoreState struct {
 	Counted   bool  `json:"counted"`
 	DiskBytes int64 `json:"disk_bytes"`
 	// Changelog is the topic, Partitions how many it has, End its last stable offset in this partition, nil if it is not known.
-	Changelog  string `json:"changelog"`
+	Changelog string `json:"changelog"`
+	// FromSource says that the topic is an input, from which the store is restored.
+	FromSource bool   `json:"from_source,omitempty"`
 	Partitions int32  `json:"partitions"`
 	End        *int64 `json:"end,omitempty"`
 }

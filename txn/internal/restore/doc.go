@@ -27,6 +27,11 @@
 // position of each changelog that is below the target, and the next restore goes on there. The last step carries the commit's own
 // positions.
 //
+// # Tables without a changelog
+//
+// A table can be restored from the topic that it is read from, which takes the place of the changelog in all that is said here. What is
+// different, and how a restore shows that nothing is missing, is in source.go.
+//
 // # Memory
 //
 // All restores of a process share one budget (Restorer.BytesMax). It bounds how many changelogs are read at a time, which is about as many

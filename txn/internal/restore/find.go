@@ -28,7 +28,7 @@ func (r *Restorer) find(ctx context.Context, req Request, log *slog.Logger) (fou
 		return Found{}, "", err
 	}
 	for _, s := range req.Stores {
-		c, err := r.findChangelog(ctx, s, req.Task.Partition, found.Blob, log)
+		c, err := r.findChangelog(ctx, s, req.Task.Partition, found, log)
 		if err != nil {
 			return Found{}, "", err
 		}
@@ -140,11 +140,16 @@ const (
 )
 
 func (r *Restorer) findChangelog(
-	ctx context.Context, s Store, partition int32, blob *task.Blob, log *slog.Logger,
+	ctx context.Context, s Store, partition int32, found Found, log *slog.Logger,
 ) (Changelog, error) {
-	t := r.Layout[s.ChangelogTopic]
+	t, blob := r.Layout[s.ChangelogTopic], found.Blob
 	c := Changelog{Store: s.Name, Topic: s.ChangelogTopic, TopicID: t.ID, DeleteRetention: t.DeleteRetention, Deletes: t.Deletes,
 		Retention: t.Retention, Layout: s.Layout}
+	if s.FromSource != nil {
+		c.FromSource, c.Compacted, c.CompactionLag = s.FromSource, t.Compacted, t.CompactionLag
+		c.Deletes, c.Retention = false, 0 // nothing of it may be forgotten
+		c.Taken = found.taken(c.Topic)
+	}
 	for reading := 1; ; reading++ {
 		var err error
 		if c.LogStart, c.HighWatermark, err = r.Cluster.LogBounds(ctx, s.ChangelogTopic, partition); err != nil {
@@ -157,7 +162,7 @@ func (r *Restorer) findChangelog(
 			return Changelog{}, err
 		}
 	}
-	if _, known := blob.Target(s.Name); known {
+	if _, known := blob.Target(s.Name); known || s.FromSource != nil {
 		return c, nil // what the log holds beyond the commit does not matter
 	}
 	var err error

@@ -40,6 +40,15 @@ type Changelog struct {
 	Retention time.Duration
 	// Layout is that of the store.
 	Layout state.Layout
+
+	// FromSource is set for a store without a changelog, of which Topic is the input topic that it is restored from. What follows is for
+	// such a store; see sourceExact.
+	FromSource *topology.SourceRows
+	// Taken is the offset up to which the task has taken the input.
+	Taken int64
+	// Compacted says that the topic is compacted, and CompactionLag how old records are at least before they are.
+	Compacted     bool
+	CompactionLag time.Duration
 }
 
 // Found is everything that Judge looks at.
@@ -63,7 +72,10 @@ type Replay struct {
 	Changelog
 	From, Target int64
 	// StreamTime is the store's own at the target, 0 if the commit does not say.
+	// For a store that is restored from its source it is the number of records up to there; see task.Table.
 	StreamTime int64
+	// Counted is the number of records of the source that are in the store already.
+	Counted int64
 	// Full is why the store is to be emptied first, empty if it is not, and Reason the same in words.
 	Full   Cause
 	Reason string
@@ -85,7 +97,7 @@ type StopError struct {
 	Reason string
 	WayOut string
 	// Cause wraps state.ErrFormat where a newer build has been there, and state.ErrCorrupt where a changelog holds what the store cannot have.
-	// It is nil where state and offsets do not name each other.
+	// It is ErrNotExact for a table whose topic cannot give it back, and nil where state and offsets do not name each other.
 	Cause error
 	// older says that the commit is one from before the state. A coordinator can give such an answer for a while: see Restore.
 	older bool
@@ -106,11 +118,13 @@ const tombstoneMargin = 0.8
 
 // Judge decides. It reads nothing but its argument.
 func Judge(f Found) (Plan, error) {
-	any := slices.ContainsFunc(f.Inputs, func(in Input) bool { return in.Committed >= 0 })
 	if !f.HasState {
 		return Plan{Positions: startPositions(f)}, nil
 	}
-	if !any {
+	if err := f.checkSources(); err != nil {
+		return Plan{}, err
+	}
+	if !f.anyCommitted() {
 		return judgeNew(f)
 	}
 	if f.Blob == nil {
@@ -129,6 +143,10 @@ func Judge(f Found) (Plan, error) {
 	return judgeBlob(f, f.Blob)
 }
 
+func (f Found) anyCommitted() bool {
+	return slices.ContainsFunc(f.Inputs, func(in Input) bool { return in.Committed >= 0 })
+}
+
 func (f Found) stop(reason string, ways ...string) error {
 	return &StopError{Task: f.Task, Reason: reason, WayOut: waysOut(f.Task, ways...)}
 }
@@ -143,7 +161,7 @@ func (f Found) emptyState() bool {
 		return false
 	}
 	for _, c := range f.Changelogs {
-		if !c.Empty {
+		if !c.Empty && c.FromSource == nil {
 			return false
 		}
 	}
@@ -168,7 +186,7 @@ func startPositions(f Found) state.Positions {
 		p.Inputs = append(p.Inputs, state.Input{Topic: in.Topic, Partition: in.Partition, Offset: at, StreamTime: state.NoTime})
 	}
 	for _, c := range f.Changelogs {
-		p.Changelogs = append(p.Changelogs, state.Changelog{Store: c.Store, TopicID: c.TopicID})
+		p.Changelogs = append(p.Changelogs, state.Changelog{Store: c.Store, TopicID: c.TopicID, StreamTime: f.firstCount(c)})
 	}
 	if f.Blob != nil {
 		p.Round, p.State = f.Blob.Round, f.Blob.State
@@ -188,7 +206,7 @@ func judgeNew(f Found) (Plan, error) {
 			"empty for long, or they were deleted", fromRounds, fromInput)
 	}
 	for _, c := range f.Changelogs {
-		if !c.Empty {
+		if !c.Empty && c.FromSource == nil {
 			return Plan{}, f.older(fmt.Sprintf("changelog %s[%d] holds records, and the group has no offset", c.Topic, f.Task.Partition),
 				fromRounds, fromInput)
 		}
@@ -215,6 +233,10 @@ const (
 	Truncated Cause = "changelog_truncated"
 	// Expired: the changelog may have forgotten deletions that the database has not seen.
 	Expired Cause = "tombstones_expired"
+	// Reread: its source was read again from the start since.
+	Reread Cause = "source_reread"
+	// Incomplete: its source does not hold all records any more that came after the database was written.
+	Incomplete Cause = "source_incomplete"
 )
 
 // fresh is the plan of a task without state. A database that a first restore was writing when it was killed names no round, and is not
@@ -257,10 +279,17 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 	missing := false
 	for _, c := range f.Changelogs {
 		committed, known := b.Changelog(c.Store)
+		if !known {
+			committed.StreamTime = f.firstCount(c)
+		}
 		target := committed.Applied
-		if !known && !c.Empty {
+		if !known && !c.Empty && c.FromSource == nil {
 			return Plan{}, f.stop(fmt.Sprintf("store %s is new, and its changelog %s[%d] already holds records", c.Store, c.Topic, f.Task.Partition),
 				"delete that topic, or give the store another name", adopt)
+		}
+		if c.FromSource != nil && known && target != c.Taken {
+			return Plan{}, f.stop(fmt.Sprintf("store %s is restored from its source %s[%d], and had a changelog when the last commit was made",
+				c.Store, c.Topic, f.Task.Partition), fromInput, "give the store another name")
 		}
 		if target > c.HighWatermark {
 			return Plan{}, f.stop(fmt.Sprintf("changelog %s[%d] ends at %d, and the last commit names %d: the cluster lost records",
@@ -300,9 +329,19 @@ func (f Found) judgeChangelog(c Changelog, committed task.BlobChangelog, plan *P
 		replay.From = c.LogStart
 	}
 	full := func(cause Cause, why string) {
-		replay.Full, replay.Reason, replay.From = cause, why, c.LogStart
+		replay.Full, replay.Reason, replay.From, replay.Counted = cause, why, c.LogStart, task.BeginOf(committed.StreamTime)
+	}
+	reread := false
+	if c.FromSource != nil {
+		replay.Counted = task.BeginOf(committed.StreamTime)
+		if have.TopicID == c.TopicID && have.Applied > 0 {
+			reread = task.BeginOf(have.StreamTime) != replay.Counted
+			replay.Counted = have.StreamTime
+		}
 	}
 	switch {
+	case reread:
+		full(Reread, "it was made before its input was read again from the start")
 	case have.TopicID != c.TopicID && have.Applied > 0:
 		full(Recreated, "the database was written from a changelog topic that does not exist any more")
 	case have.Applied > target:
@@ -315,7 +354,7 @@ func (f Found) judgeChangelog(c Changelog, committed task.BlobChangelog, plan *P
 		return nil
 	case have.Applied > 0 && have.Scanned < c.LogStart && !c.expired(f.Now, committed.StreamTime):
 		full(Truncated, fmt.Sprintf("it ends at %d and the changelog starts at %d", have.Scanned, c.LogStart))
-	case have.Applied > 0 && f.tooOld(c):
+	case have.Applied > 0 && c.FromSource == nil && f.tooOld(c):
 		full(Expired, "it is so old that deletions may be missing from the changelog")
 	}
 	*missing = true

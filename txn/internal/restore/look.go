@@ -53,14 +53,20 @@ func (r *Restorer) Look(ctx context.Context, req Request) (Sight, error) {
 		return fail(err)
 	}
 	for _, store := range req.Stores {
-		if err := r.waitStable(ctx, store.ChangelogTopic, req.Task.Partition); err != nil {
-			return fail(err)
+		if store.FromSource == nil {
+			if err := r.waitStable(ctx, store.ChangelogTopic, req.Task.Partition); err != nil {
+				return fail(err)
+			}
 		}
-		c, err := r.findChangelog(ctx, store, req.Task.Partition, s.Blob, log)
+		c, err := r.findChangelog(ctx, store, req.Task.Partition, s.Found, log)
 		if err != nil {
 			return fail(err)
 		}
 		s.Changelogs = append(s.Changelogs, c)
+		if store.FromSource != nil {
+			s.Beyond = append(s.Beyond, false) // it goes on as a topic does that others write
+			continue
+		}
 		target, _ := s.Blob.Target(store.Name)
 		beyond, err := r.Beyond(ctx, c, req.Task.Partition, target)
 		if err != nil {
@@ -79,6 +85,9 @@ func (r *Restorer) Look(ctx context.Context, req Request) (Sight, error) {
 
 // Beyond reports whether a changelog holds a committed record at or after an offset.
 func (r *Restorer) Beyond(ctx context.Context, c Changelog, partition int32, from int64) (bool, error) {
+	if c.FromSource != nil {
+		return false, nil
+	}
 	empty, err := r.empty(ctx, r.Layout[c.Topic], partition, max(from, c.LogStart), c.HighWatermark, r.Logger)
 	return !empty, err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/broker/batch"
 )
@@ -26,6 +27,10 @@ type changelog struct {
 	// forgotten has the rows that nobody can read any more at the committed stream time, nil if there are none.
 	forgotten *state.Range
 	rank      rank
+	// row makes rows of the records of a source; counted is how many of these have been read, of the goroutine of fill.
+	row     topology.RowReader
+	counted int64
+	hidden  hidden
 }
 
 // filled is a chunk on its way to the database.
@@ -34,6 +39,8 @@ type filled struct {
 	pages int // that were taken for it
 	// last is the offset of its last record, scanned the one from which to go on.
 	last, scanned int64
+	// counted is how many records of a source are in the store with it.
+	counted int64
 	// loaded counts it as loaded.
 	loaded func()
 }
@@ -77,10 +84,14 @@ func (o *opening) replay(ctx context.Context, replays []Replay) error {
 	rank := newRank(o.req.Standby, o.came, remaining)
 	g, ctx := newGroup(ctx)
 	for _, c := range replays {
-		if c.From < c.Target {
+		if c.From < c.Target || c.FromSource != nil {
 			x := &changelog{opening: o, Replay: c, id: state.IDOf(c.Store), layout: o.layout(c.Store), rank: rank, rows: o.has(c.Store)}
 			if expired, ok := x.layout.Expired(c.StreamTime); ok {
 				x.forgotten = &expired
+			}
+			if c.FromSource != nil {
+				g.Go(func() error { return x.fromSource(ctx) })
+				continue
 			}
 			g.Go(func() error { return x.run(ctx) })
 		}
@@ -201,7 +212,9 @@ func (f *filler) add(r batch.Record) error {
 		return nil
 	}
 	var err error
-	if f.layout.Kind == state.KeyValueKind { // whose rows are the records
+	if f.row != nil {
+		err = f.addSourceRow(r.Key, r.Value, r.Timestamp, r.Offset)
+	} else if f.layout.Kind == state.KeyValueKind { // whose rows are the records
 		err = f.put(r.Key, r.Value, r.Offset)
 	} else {
 		err = f.addRow(r)
@@ -209,6 +222,7 @@ func (f *filler) add(r batch.Record) error {
 	if err != nil {
 		return err
 	}
+	f.counted++
 	f.last = r.Offset // not before: a chunk that goes to the database on the way ends before this record
 	f.records++
 	f.bytes += int64(len(r.Key) + len(r.Value))
@@ -318,7 +332,7 @@ func (f *filler) flush(scanned int64) error {
 	if f.chunk == nil {
 		return nil
 	}
-	out := filled{chunk: f.chunk, pages: f.taken, last: f.last, scanned: scanned, loaded: f.r.budget.load()}
+	out := filled{chunk: f.chunk, pages: f.taken, last: f.last, scanned: scanned, counted: f.counted, loaded: f.r.budget.load()}
 	select {
 	case f.full <- out:
 		f.chunk, f.taken = nil, 0

@@ -34,6 +34,8 @@ type Store struct {
 	ChangelogTopic string
 	// Layout turns the changelog's records into the store's rows.
 	Layout state.Layout
+	// FromSource turns the records of an input topic into rows, for a store that has no changelog: ChangelogTopic is that topic.
+	FromSource *topology.SourceRows
 }
 
 // Request is one task to open.
@@ -79,7 +81,9 @@ func RequestOf(id topology.TaskID, sub topology.Subtopology, starts *broker.Star
 		req.Sources = append(req.Sources, source)
 	}
 	for _, st := range sub.Stores {
-		req.Stores = append(req.Stores, Store{Name: st.Name, ChangelogTopic: st.ChangelogTopic, Layout: st.Layout})
+		req.Stores = append(req.Stores, Store{
+			Name: st.Name, ChangelogTopic: st.ChangelogTopic, Layout: st.Layout, FromSource: st.FromSource,
+		})
 	}
 	return req
 }
@@ -213,8 +217,8 @@ func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (resul
 func (o *opening) checkLast(ctx context.Context, found Found) error {
 	for _, c := range found.Changelogs {
 		target, named := found.Blob.Target(c.Store)
-		if !named {
-			continue // it is empty
+		if !named || c.FromSource != nil {
+			continue // it is empty, or goes on as a topic does that others write
 		}
 		beyond, err := o.r.committedNow(ctx, c, o.req.Task.Partition, target)
 		if err != nil {

@@ -30,6 +30,9 @@ func (x *changelog) write(ctx context.Context, f filled) error {
 	}
 	at, _ := next.Changelog(x.Store)
 	at.Store, at.TopicID, at.Scanned, at.Applied = x.Store, x.TopicID, f.scanned, min(f.last+1, x.Target-1)
+	if x.FromSource != nil {
+		at.StreamTime = f.counted
+	}
 	next.SetChangelog(at)
 	var err error
 	if f.pages >= loadPages {

@@ -18,7 +18,8 @@ import (
 //
 // The text, which is what brokers store, is "ow", the major version in decimal, ":", and in unpadded base64: fingerprint (8 bytes), round
 // id and state id (14 bytes each), number of inputs and for each the 4-byte hash of its topic, offset and stream time as varints, number
-// of changelogs and for each the 4-byte hash of its store's name, applied and the store's stream time as uvarints, 8 bytes of hash over
+// of changelogs and for each the 4-byte hash of its store's name, applied and the store's stream time as uvarints (of a Table the offset of
+// its input and its count), 8 bytes of hash over
 // stores and topic ids, and then the fields of newer minor versions: each a tag above 0 and a length as uvarints and so many bytes. All fixed-width integers are
 // big endian.
 //

@@ -119,9 +119,25 @@ func (c *Contribution) Flushed(round state.RoundID, fingerprint [8]byte, applied
 			cl.StreamTime = c.Layer.StreamTime(state.IDOf(cl.Store))
 		}
 	}
+	for _, table := range c.Task.Tables {
+		c.count(table)
+	}
 	b := NewBlob(fingerprint, c.Next)
 	b.Retry = c.retry
 	c.metadata = b.Encode()
+}
+
+// count sets the position of a store that is restored from an input: where that input is, and how many records of it were taken in all.
+func (c *Contribution) count(table Table) {
+	at, _ := c.Base.Changelog(table.Store)
+	for _, e := range c.Journal {
+		if e.Input == table.Input && e.Record != nil && !e.IsControl() {
+			at.StreamTime++
+		}
+	}
+	at.Applied = c.Next.Inputs[table.Input].Offset
+	at.Scanned = at.Applied
+	c.Next.SetChangelog(at)
 }
 
 // Refer replaces metadata that is too large by a reference to the record that holds it.

@@ -17,6 +17,27 @@ type Changelog struct {
 	Layout state.Layout
 }
 
+// Table is a store that is restored from an input, and has no changelog. Its position is that of the input, and has in the place of a stream
+// time how many records of the input the store has taken, on top of BeginOf.
+type Table struct {
+	Store string
+	// Input is the index of the input in the task's sorted inputs.
+	Input int
+}
+
+// begins is the distance between two beginnings of a count: more records than a partition will have.
+const begins = int64(1) << 40
+
+// BeginOf returns where the count began that a position has.
+func BeginOf(count int64) int64 { return count &^ (begins - 1) }
+
+// FirstCount returns where the count of a new state begins. It depends on the time to the millisecond, of the last hour.
+func FirstCount(now time.Time) int64 { return now.UnixMilli() % (1 << 22) * begins }
+
+// BeginAfter returns where a count begins whose input is read again from its start: positions from before are never taken for ones from
+// behind.
+func BeginAfter(count int64) int64 { return BeginOf(count) + begins }
+
 // Spec is what a task is made of. Everything but the graph and the state is immutable.
 type Spec struct {
 	ID topology.TaskID
@@ -24,7 +45,9 @@ type Spec struct {
 	Inputs []state.Input
 	// Changelogs are sorted by store.
 	Changelogs []Changelog
-	Graph      *topology.Graph
+	// Tables are the stores without one.
+	Tables []Table
+	Graph  *topology.Graph
 	// State is nil for a task without stores.
 	State *state.Task
 	// Committed are the positions of the last commit.
@@ -122,6 +145,16 @@ func New(s Spec) *Task {
 		t.epochs[i] = -1
 	}
 	return t
+}
+
+// HasTable reports whether a store is restored from an input.
+func (t *Task) HasTable(store state.StoreID) bool {
+	for _, table := range t.Tables {
+		if state.IDOf(table.Store) == store {
+			return true
+		}
+	}
+	return false
 }
 
 // Input returns the index of a topic among the task's inputs.

@@ -55,6 +55,9 @@ func Needs(t *topology.Topology) []Need {
 	own := []broker.Operation{broker.Create, broker.DescribeConfigs, broker.Read, broker.Write}
 	for _, sub := range t.Subtopologies() {
 		for _, store := range sub.Stores {
+			if store.FromSource != nil {
+				continue // an input
+			}
 			add(store.ChangelogTopic, "changelog", own...)
 		}
 		for _, src := range sub.Sources {

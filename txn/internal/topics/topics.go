@@ -28,6 +28,8 @@ type Topic struct {
 	Deletes bool
 	// DeleteRetention is how long a compacted topic keeps tombstones.
 	DeleteRetention time.Duration
+	// CompactionLag is how old records of a compacted topic are at least before they are compacted.
+	CompactionLag time.Duration
 	// Retention is how long a topic that deletes keeps records, by their timestamps; 0 is for ever, or not known.
 	Retention time.Duration
 }
@@ -235,6 +237,7 @@ func layoutOf(found map[string]broker.TopicInfo) Layout {
 			MaxMessageBytes: int32(number(info, "max.message.bytes", 0)),
 			Compacted:       strings.Contains(info.Settings["cleanup.policy"].Value, "compact"),
 			Deletes:         strings.Contains(info.Settings["cleanup.policy"].Value, "delete"),
+			CompactionLag:   time.Duration(number(info, "min.compaction.lag.ms", 0)) * time.Millisecond,
 			DeleteRetention: time.Duration(number(info, "delete.retention.ms", 0)) * time.Millisecond,
 			Retention:       time.Duration(max(number(info, "retention.ms", 0), 0)) * time.Millisecond,
 		}

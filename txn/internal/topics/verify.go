@@ -116,6 +116,9 @@ func internalTopics(
 			}
 		}
 		for _, store := range sub.Stores {
+			if store.FromSource != nil {
+				continue
+			}
 			w, settings := changelogOf(store.Layout), compact()
 			w.partitions, w.bytesMin = tasks, largest
 			if w.retentionMin > 0 {
@@ -160,8 +163,11 @@ func (p *Plan) use(name string) string {
 // verify compares what was found with what is needed; topics that are not there yet are left out.
 func (p *Plan) verify(found map[string]broker.TopicInfo) error {
 	var errs []error
-	written := map[string]bool{p.topology.DeadLetterTopic(): true}
+	written, restored := map[string]bool{p.topology.DeadLetterTopic(): true}, map[string]bool{}
 	for _, sub := range p.topology.Subtopologies() {
+		for _, store := range sub.Stores {
+			restored[store.ChangelogTopic] = store.FromSource != nil
+		}
 		for _, sink := range sub.Sinks {
 			written[sink] = true
 		}
@@ -176,6 +182,9 @@ func (p *Plan) verify(found map[string]broker.TopicInfo) error {
 		w, internal := p.internal[name]
 		if internal || written[name] {
 			verifyWritable(info, wrong)
+		}
+		if restored[name] {
+			verifyRestorable(info, wrong)
 		}
 		if internal {
 			w.verify(info, wrong)
@@ -193,6 +202,28 @@ func verifyWritable(info broker.TopicInfo, wrong found) {
 	if n := number(info, "min.insync.replicas", 0); int64(info.Replicas) < n {
 		wrong("the number of replicas", strconv.Itoa(info.Replicas), fmt.Sprintf("at least min.insync.replicas, %d", n),
 			"nothing could be written to it; add replicas or lower min.insync.replicas")
+	}
+}
+
+// CompactionLagMin is the least min.compaction.lag.ms of a compacted topic that tables are restored from. An application that is behind by
+// more cannot be restored on an empty disk, so it is longer than a restart takes; what is right is the longest outage to survive.
+const CompactionLagMin = time.Hour
+
+// verifyRestorable looks at a topic that tables are restored from.
+func verifyRestorable(info broker.TopicInfo, wrong found) {
+	const remedy = "a table is restored from the topic (RestoreFromTopic); " + change
+	policy := info.Settings["cleanup.policy"].Value
+	if strings.Contains(policy, "delete") {
+		for _, setting := range []string{"retention.ms", "retention.bytes"} {
+			if s, ok := info.Settings[setting]; ok && s.Value != "-1" {
+				wrong(setting, s.Value, "-1, or cleanup.policy compact", remedy)
+			}
+		}
+	}
+	if strings.Contains(policy, "compact") {
+		if n := number(info, "min.compaction.lag.ms", 0); n < CompactionLagMin.Milliseconds() {
+			wrong("min.compaction.lag.ms", strconv.FormatInt(n, 10), fmt.Sprintf("at least %d", CompactionLagMin.Milliseconds()), remedy)
+		}
 	}
 }
 

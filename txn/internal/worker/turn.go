@@ -247,6 +247,9 @@ func (t *turn) sendChangelogs(ctx context.Context, r *round) ([]map[string]int64
 		}
 		for w := range contribution.Layer.Logged() {
 			l := logs[w.Store]
+			if l == nil && contribution.Task.HasTable(w.Store) {
+				continue // its topic has the record already
+			}
 			entry, err := l.layout.Record(w)
 			if err != nil {
 				return nil, fmt.Errorf("changelog record of store %08x: %w", uint32(w.Store), err)

@@ -236,3 +236,21 @@ func Next(p *kmsg.FetchResponseTopicPartition, offset int64) int64 {
 	}
 	return offset
 }
+
+// NewestAt returns the largest timestamp of the batch that contains an offset, in milliseconds since the epoch; ok is false if there is no
+// such batch. Nothing is checked.
+func NewestAt(p *kmsg.FetchResponseTopicPartition, offset int64) (ms int64, ok bool) {
+	for in := p.RecordBatches; len(in) >= headerSize; {
+		length := int64(int32(binary.BigEndian.Uint32(in[atLength:]))) + lengthSize
+		if length < headerSize || length > int64(len(in)) {
+			break
+		}
+		base := int64(binary.BigEndian.Uint64(in))
+		last := base + int64(int32(binary.BigEndian.Uint32(in[atLastOffsetDelta:])))
+		if base <= offset && offset <= last {
+			return int64(binary.BigEndian.Uint64(in[atMaxTimestamp:])), true
+		}
+		in = in[length:]
+	}
+	return 0, false
+}

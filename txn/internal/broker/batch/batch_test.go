@@ -254,3 +254,22 @@ func sealAll(b []byte) {
 		b = b[length:]
 	}
 }
+
+// TestNewestAt: the batch that contains an offset says it, one that was emptied too, and the batches beside it do not.
+func TestNewestAt(t *testing.T) {
+	none := kgo.NoCompression()
+	p := kmsg.NewFetchResponseTopicPartition()
+	p.RecordBatches = append(p.RecordBatches, batchtest.Encode(10, 4, -1, 0, none, []batchtest.Record{{Delta: 0, Timestamp: 1_700_000_000_007}})...)
+	p.RecordBatches = append(p.RecordBatches, batchtest.Encode(20, 0, -1, batchtest.Control, none, []batchtest.Record{
+		{Timestamp: 1_700_000_000_009, Key: []byte{0, 0, 0, 1}},
+	})...)
+	for offset, want := range map[int64]int64{9: 0, 10: 1_700_000_000_007, 14: 1_700_000_000_007, 15: 0, 19: 0, 20: 1_700_000_000_009, 21: 0} {
+		if got, ok := batch.NewestAt(&p, offset); got != want || ok != (want != 0) {
+			t.Errorf("offset %d: %d, %t, want %d", offset, got, ok, want)
+		}
+	}
+	p.RecordBatches = p.RecordBatches[:len(p.RecordBatches)-1]
+	if _, ok := batch.NewestAt(&p, 20); ok {
+		t.Error("a batch that is cut off says it")
+	}
+}

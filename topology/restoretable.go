@@ -1,0 +1,201 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/onceward/onceward/state"
+)
+
+// RestoreFromTopic has the store of a [TableFrom] restored from the topic that the table is read from, so that it needs no changelog: no
+// record of the table is written a second time. What is restored is the table as it was processed, up to the committed offset and no
+// further, also if the topic is compacted; where that cannot be shown the task stops instead.
+//
+// What is asked for in exchange:
+//
+//   - Of the topic: all its records from offset 0 on. With cleanup.policy delete, retention.ms and retention.bytes of -1; with compact, a
+//     min.compaction.lag.ms of an hour at least. While an application is behind by more than four fifths of that, a disk that is lost cannot
+//     be restored. Start and every restore look at it.
+//   - Of failures: a record of the topic that cannot be decoded can be a dead letter, as ever; in a compacted topic it takes the place of
+//     the value before it, so that a disk that is lost cannot be restored until its key is written again. One that fails behind its source
+//     stops the task, whatever the policy: a dead letter leaves nothing in the table, and the topic has the record.
+//   - Of the program: the codecs make the same of the same bytes for as long as there are records; the source begins with the first
+//     record, and goes by the timestamps of the topic ([EventTime] and [StreamTimeForInvalid] are mistakes). No node but the table's own
+//     writes to the store, so only joins may name it.
+//
+// To add or remove the option of a store that has been in use takes `onceward rebuild from-input`, or another name for the store. Offsets
+// of such a task are not moved by operators in another way.
+func RestoreFromTopic() SourceOption {
+	return sourceOption(func(s *sourceSettings) { s.restores = true })
+}
+
+// noteRestores is why a record is no dead letter.
+const noteRestores = "the task stops because a table is restored from the topic (RestoreFromTopic), which has the record"
+
+// SourceRows makes the rows of a table of the records that it is read from. It is immutable and safe for concurrent use.
+type SourceRows struct{ reader func() RowReader }
+
+// Reader returns a reader for one goroutine.
+func (r *SourceRows) Reader() RowReader { return r.reader() }
+
+// RowReader returns the write that a record makes to the store, as processing it does. Key and value are nil where the log has null; the
+// timestamp is in milliseconds since the epoch. ok is false for a record that leaves the table as it is: one without a key, without a valid
+// timestamp, or that its codecs do not take. The write is the caller's; its Store is not set. An error is one that processing would
+// have stopped at.
+type RowReader func(key, value []byte, timestamp int64) (w state.Write, ok bool, err error)
+
+// restoredTable is a store that is restored from the topic of a source.
+type restoredTable struct {
+	store string
+	rows  *SourceRows
+}
+
+// readRows is what the nodes of a table do with a record, without a graph: see intake.read and collect.
+func readRows[K, V any](topic TopicOf[K, Option[V]], store TimestampedStoreOf[K, V]) RowReader {
+	into := &oneWrite{}
+	rows := state.NewTimestamped(into, state.Codec[K](store.key), state.Codec[V](store.value))
+	nullKey := nullOf[K]()
+	return func(key, value []byte, timestamp int64) (w state.Write, ok bool, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				w, ok, err = state.Write{}, false, newPanicError(p)
+			}
+		}()
+		if key == nil {
+			return state.Write{}, false, nil
+		}
+		k, v, err := topic.Decode(key, value)
+		switch {
+		case err != nil && unreadable(err):
+			return state.Write{}, false, nil
+		case err != nil:
+			return state.Write{}, false, err
+		case timestamp < 0, nullKey != nil && nullKey(k):
+			return state.Write{}, false, nil
+		}
+		if err := setRow(rows, k, v, timestamp); err != nil {
+			return state.Write{}, false, err
+		}
+		return into.write, true, nil
+	}
+}
+
+// unreadable reports whether the error of a codec is about the record, so that it will be the same whenever the record is read.
+func unreadable(err error) bool {
+	class := ClassOf(err)
+	return class == Poison || class == Validation || class == Conflict
+}
+
+// failRecord is fail for a source; inherent says that the failure follows from the record alone.
+func (g *Graph) failRecord(n *node, err error, inherent bool) error {
+	first := g.failure == nil
+	failed := g.fail(n, err)
+	if first {
+		g.failure.inherent = inherent
+	}
+	return failed
+}
+
+// restores reports whether tables are restored from a topic.
+func (g *Graph) restores(topic string) bool {
+	for i := range g.sources {
+		if g.sources[i].topic == topic {
+			return g.sources[i].restores
+		}
+	}
+	return false
+}
+
+// oneWrite is a store that remembers one write, and has nothing to read.
+type oneWrite struct{ write state.Write }
+
+func (s *oneWrite) Get([]byte) ([]byte, bool, error) { return nil, false, nil }
+func (s *oneWrite) StreamTime() int64                { return 0 }
+func (s *oneWrite) Advance(int64)                    {}
+
+func (s *oneWrite) Scan(state.Range) iter.Seq2[state.Entry, error] {
+	return func(func(state.Entry, error) bool) {}
+}
+
+func (s *oneWrite) Put(key, value []byte) error {
+	s.write = state.Write{Key: key, Value: value}
+	return nil
+}
+
+func (s *oneWrite) Delete(key []byte) error {
+	s.write = state.Write{Key: key, Delete: true}
+	return nil
+}
+
+// restoredFrom returns the source that a store is restored from; ok is false if it has a changelog.
+func (s *subtopology) restoredFrom(store string) (source *node, ok bool) {
+	source, table := s.restoredTable(store)
+	return source, table != nil
+}
+
+// rowsOf returns what makes the rows of a store that is restored from a source, nil if it has a changelog.
+func (s *subtopology) rowsOf(store string) *SourceRows {
+	if _, table := s.restoredTable(store); table != nil {
+		return table.rows
+	}
+	return nil
+}
+
+func (s *subtopology) restoredTable(store string) (*node, *restoredTable) {
+	for _, n := range s.sources {
+		for i := range n.tables {
+			if n.tables[i].store == store {
+				return n, &n.tables[i]
+			}
+		}
+	}
+	return nil, nil
+}
+
+// restoredFrom returns the topic that a store is restored from.
+func (t *Topology) restoredFrom(s *subtopology, store string) string {
+	if source, ok := s.restoredFrom(store); ok {
+		return source.topic.on(t.application)
+	}
+	return t.changelog(store)
+}
+
+// checkRestores notes what does not go with RestoreFromTopic at a source.
+func (b *Builder) checkRestores(pos position, topic string, s sourceSettings) {
+	if !s.restores {
+		return
+	}
+	wrong := func(text string) { b.mistakeAt(pos, topic, errors.New("RestoreFromTopic: "+text)) }
+	if s.start.From != Earliest {
+		wrong("the source has to begin with the first record; a restore could not tell which ones came before its start")
+	}
+	if s.eventTime != nil {
+		wrong("it does not go with EventTime; the table has the timestamps of the topic")
+	}
+	if s.invalid == StreamTimeForInvalid {
+		wrong("it does not go with StreamTimeForInvalid; a restore does not know the stream time of each record")
+	}
+}
+
+// checkRestoredTables looks for sources that restore nothing, and for stores that have more in them than their topic.
+func (b *Builder) checkRestoredTables() {
+	tables := map[string]*node{}
+	for _, n := range b.nodes {
+		if n.restores && len(n.tables) == 0 {
+			b.mistakeAt(n.pos, n.name, errors.New("RestoreFromTopic is for tables: TableFrom reads the topic as one"))
+		}
+		for _, t := range n.tables {
+			tables[t.store] = n
+		}
+	}
+	for _, n := range b.nodes {
+		for _, s := range n.stores {
+			source, restored := tables[s.name]
+			if restored && !n.looksOnly && n.name != s.name {
+				b.mistakeAt(n.pos, n.name, fmt.Errorf("store %s is restored from the topic %s (RestoreFromTopic), so that no other node may "+
+					"write to it: join the table, or leave the option out", s.name, source.topic.name))
+			}
+		}
+	}
+}

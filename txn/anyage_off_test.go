@@ -1,0 +1,5 @@
+//go:build !onceward_broken
+
+package txn_test
+
+const restoresAtAnyAge = false

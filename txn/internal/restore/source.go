@@ -1,0 +1,266 @@
+package restore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/backoff"
+	"github.com/onceward/onceward/txn/internal/task"
+)
+
+// A table can be restored from the topic that it is read from (topology.RestoreFromTopic): the partition stands in for the changelog, and
+// the committed offset of the input for its target. Two things are not as with a changelog. Others write the topic, and go on behind the
+// commit. And if it is compacted, a value that the table has at the commit may be gone because of a newer one behind it. So a restore has to
+// show that nothing is missing. It does so in one of two ways.
+//
+// By number: positions name how many records of the partition the store has taken, in the place of a stream time, and so does the commit.
+// Records between two offsets become fewer with time and never more. Who reads as many as were taken has read the same ones, whatever the
+// configuration, clocks and compaction have done. That is every restart that goes on at its database, unless the log was compacted there, and
+// every restore from a topic that is not compacted.
+//
+// By age, for a store that is restored in full: Kafka's cleaner looks for newer values up to the last stable offset, the active segment, or
+// the first segment with a timestamp that is younger than min.compaction.lag.ms, whatever comes first, and takes records out because of
+// these values only. So nothing at the commit or behind it has taken anything out if nothing stable is there, or if the batch at the commit
+// is younger: its segment is, and the cleaner has never been in it. That is looked at when all has been read, and holds for what was read.
+// A record that the codecs do not take is one of those values for the cleaner, and none for the table: the last record of a key is not one
+// that old, or the value before it cannot be known. It holds for the timestamps of producers too, because these are what the cleaner goes by; old ones are refused. Replicas clean by their
+// own clocks: a fifth of the lag is left to differences between clocks.
+
+// ageMargin of the compaction lag is how old the batch at the commit may be.
+const ageMargin = 0.8
+
+// fromSource restores a store from its source, and shows that nothing is missing.
+func (x *changelog) fromSource(ctx context.Context) error {
+	x.row, x.counted = x.FromSource.Reader(), x.Counted
+	began := time.Now()
+	if err := x.read(ctx); err != nil || x.counted == x.StreamTime {
+		return err
+	}
+	if x.Counted > task.BeginOf(x.StreamTime) || x.From > x.LogStart { // only the rest was read
+		if err := x.beginAgain(); err != nil {
+			return err
+		}
+		began = time.Now()
+		if err := x.read(ctx); err != nil || x.counted == x.StreamTime {
+			return err
+		}
+	}
+	return x.checkAge(ctx, began)
+}
+
+// read reads from From on to the target.
+func (x *changelog) read(ctx context.Context) error {
+	if x.From >= x.Target {
+		return nil
+	}
+	return x.run(ctx)
+}
+
+// beginAgain empties the store of which some records that it has not taken are gone.
+func (x *changelog) beginAgain() error {
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	x.full = cmp.Or(x.full, Incomplete)
+	x.log.Warn("a store is restored in full", "store", x.Store, "cause", Incomplete, "reason", fmt.Sprintf(
+		"of the records of %s[%d] from %d to %d that were taken, %d are left of %d", x.Topic, x.req.Task.Partition, x.From, x.Target,
+		x.counted-x.Counted, x.StreamTime-x.Counted))
+	base := x.db.Positions()
+	next := base.Clone()
+	next.SetChangelog(state.Changelog{Store: x.Store, TopicID: x.TopicID})
+	if err := x.db.Remove(base, next, x.id, state.Range{}); err != nil {
+		return fmt.Errorf("emptying store %s: %w", x.Store, &writeError{err})
+	}
+	x.From, x.Counted = x.LogStart, task.BeginOf(x.StreamTime)
+	x.counted, x.hidden = x.Counted, hidden{}
+	return nil
+}
+
+// checkAge stops the task unless what was read of the log from its beginning on is the table of the commit.
+func (x *changelog) checkAge(ctx context.Context, began time.Time) error {
+	p := x.req.Task.Partition
+	start, _, err := x.r.Cluster.LogBounds(ctx, x.Topic, p)
+	if err != nil {
+		return err
+	}
+	if start > 0 {
+		return x.notExact(fmt.Sprintf("its log begins at %d", start))
+	}
+	if !x.Compacted { // now; but somebody must have taken them out
+		return x.notExact(fmt.Sprintf("of %d records %d are left, although it is not compacted", x.StreamTime-task.BeginOf(x.StreamTime),
+			x.counted-task.BeginOf(x.counted)))
+	}
+	if took := time.Since(began); x.DeleteRetention > 0 && took > time.Duration(tombstoneMargin*float64(x.DeleteRetention)) {
+		return x.notExact(fmt.Sprintf("reading it took %s, and it keeps deletions for %s (delete.retention.ms)", took.Round(time.Second),
+			x.DeleteRetention))
+	}
+	if (len(x.hidden.keys) > 0 || x.hidden.many) && !brokenAge() {
+		return x.notExact(fmt.Sprintf("%d of its keys at least end with a record that its codecs do not take, for which compaction may have taken out "+
+			"the value before", len(x.hidden.keys)))
+	}
+	why, err := x.compactedBehind(ctx)
+	if err != nil || why == "" {
+		return err
+	}
+	return x.notExact(why)
+}
+
+// compactedBehind says why compaction may have been at the target or behind it, nothing if it has not.
+func (x *changelog) compactedBehind(ctx context.Context) (why string, err error) {
+	p := x.req.Task.Partition
+	s := x.r.stream(x.Changelog, p)
+	defer s.Close()
+	pause := backoff.Backoff{Next: 20 * time.Millisecond, Max: time.Second}
+	for {
+		stable, err := x.r.Cluster.StableEnd(ctx, x.Topic, p)
+		if err != nil {
+			return "", err
+		}
+		if stable <= x.Target || brokenAge() {
+			return "", nil
+		}
+		a, err := s.Fetch(ctx, x.Target, probeBytes)
+		if err != nil {
+			return "", err
+		}
+		if a.Next > x.Target {
+			newest, there := a.NewestAt(x.Target)
+			age := x.r.Now().Sub(time.UnixMilli(newest))
+			switch {
+			case !there:
+				return fmt.Sprintf("what followed offset %d was compacted", x.Target), nil
+			case !x.young(age):
+				return fmt.Sprintf("what follows offset %d is %s old and may have been compacted, which min.compaction.lag.ms holds off for %s",
+					x.Target, age.Round(time.Second), x.CompactionLag), nil
+			}
+			return "", nil
+		}
+		if err := pause.Wait(ctx); err != nil { // a new leader does not know the last stable offset yet
+			return "", err
+		}
+	}
+}
+
+// young reports whether a record or a batch of that age has never been compacted.
+func (c Changelog) young(age time.Duration) bool {
+	return age < time.Duration(ageMargin*float64(c.CompactionLag))
+}
+
+// ErrNotExact is the cause of a task's stop where a topic cannot give back a table.
+var ErrNotExact = errors.New("the topic does not show that it still holds the table as of the committed offset")
+
+func (x *changelog) notExact(why string) error {
+	return &StopError{
+		Task: x.req.Task, Cause: ErrNotExact,
+		Reason: fmt.Sprintf("store %s is restored from %s[%d], and %s", x.Store, x.Topic, x.req.Task.Partition, why),
+		WayOut: waysOut(x.req.Task, "start the instance that has its database", fromInput),
+	}
+}
+
+// addSourceRow copies the row that a record of the source makes, if it makes one.
+func (f *filler) addSourceRow(key, value []byte, timestamp, offset int64) error {
+	w, ok, err := f.row(key, value, timestamp)
+	switch {
+	case err != nil:
+		// Its text may quote the record.
+		return fmt.Errorf("store %s: the record at %s[%d] offset %d cannot be read: a %s error of its codecs", f.Store, f.Topic,
+			f.req.Task.Partition, offset, topology.ClassOf(err))
+	case !ok:
+		if key != nil && f.Compacted && !f.young(f.r.Now().Sub(time.UnixMilli(timestamp))) {
+			f.hidden.add(key)
+		}
+		return nil
+	}
+	f.hidden.remove(key)
+	if w.Delete {
+		w.Value = nil
+	}
+	return f.put(w.Key, w.Value, offset)
+}
+
+// hidden are keys in the topic whose last record makes no row, because the codecs do not take it, and is old enough for compaction to have
+// taken the one before it out. It belongs to the goroutine of fill.
+type hidden struct {
+	keys map[string]struct{}
+	// many says that there are too many to remember.
+	many bool
+}
+
+// hiddenMax bounds the memory for what should be rare.
+const hiddenMax = 10_000
+
+func (h *hidden) add(key []byte) {
+	if len(h.keys) == hiddenMax {
+		h.many = true
+		return
+	}
+	if h.keys == nil {
+		h.keys = map[string]struct{}{}
+	}
+	h.keys[string(key)] = struct{}{}
+}
+
+func (h *hidden) remove(key []byte) {
+	if len(h.keys) > 0 {
+		delete(h.keys, string(key))
+	}
+}
+
+// checkSources stops a task of which a store is restored from its source and would not have begun at its beginning.
+func (f Found) checkSources() error {
+	for _, c := range f.Changelogs {
+		if c.FromSource == nil {
+			continue
+		}
+		if f.Rebuilding {
+			return f.stop("a rebuild from input was interrupted", fromInputAgain)
+		}
+		if f.Blob == nil && f.anyCommitted() {
+			return f.stop("the committed offsets carry no metadata of this application, so that it cannot be told which state of store "+
+				c.Store+" belongs to them", offsetsBack, fromInput)
+		}
+		if _, known := f.Blob.Target(c.Store); known {
+			continue
+		}
+		if c.LogStart > 0 {
+			return &StopError{
+				Task: f.Task, Cause: ErrNotExact, Reason: fmt.Sprintf(
+					"store %s would be restored from %s[%d], whose log begins at %d: what comes before cannot be told from what was processed",
+					c.Store, c.Topic, f.Task.Partition, c.LogStart),
+				WayOut: waysOut(f.Task, "copy the topic to a new one", "leave RestoreFromTopic out"),
+			}
+		}
+		if c.Taken > 0 {
+			return f.stop(fmt.Sprintf("store %s would be restored from %s[%d], of which the task has processed all up to %d without it",
+				c.Store, c.Topic, f.Task.Partition, c.Taken), fromInput, "leave RestoreFromTopic out")
+		}
+	}
+	return nil
+}
+
+// firstCount returns where a store begins to count that is restored from its source, 0 for one that has a changelog. Each state begins
+// elsewhere, so that a database which a lost state has left is not taken for one of the next state.
+func (f Found) firstCount(c Changelog) int64 {
+	if c.FromSource == nil {
+		return 0
+	}
+	return task.FirstCount(f.Now)
+}
+
+// taken returns up to where the task has taken an input.
+func (f Found) taken(topic string) int64 {
+	for _, in := range f.Inputs {
+		switch {
+		case in.Topic != topic:
+		case in.Committed >= 0:
+			return in.Committed
+		default:
+			return in.Start
+		}
+	}
+	return 0
+}

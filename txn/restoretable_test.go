@@ -1,0 +1,490 @@
+package txn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+	"github.com/onceward/onceward/txn/admin"
+)
+
+var (
+	pricesIn    = topology.Topic("prices", schemas.String(), schemas.JSON[int]())
+	pricesStore = topology.TimestampedStore("latest", schemas.String(), schemas.JSON[int]())
+	changesOut  = topology.Topic("changes", schemas.String(), schemas.String())
+)
+
+// pricesTopology writes every change of a table as old>new: a row that is not what it was shows in the next change of its key.
+func pricesTopology(t *testing.T, opts ...topology.SourceOption) *topology.Topology {
+	t.Helper()
+	b := topology.NewBuilder("pricing", topology.DeadLetters("dead"))
+	table := topology.TableFrom(b, pricesIn, pricesStore, opts...)
+	topology.MapValues(table.Changes(), "show", func(r topology.Record[string, topology.Change[int]]) (string, error) {
+		show := func(v topology.Option[int]) string {
+			if n, ok := v.Get(); ok {
+				return fmt.Sprint(n)
+			}
+			return "-"
+		}
+		return show(r.Value.Old) + ">" + show(r.Value.New), nil
+	}).Into(changesOut)
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return top
+}
+
+func restorable(t *testing.T) *topology.Topology {
+	return pricesTopology(t, topology.RestoreFromTopic())
+}
+
+// prices are a broker with a topic of prices, and what was written to it.
+type prices struct {
+	*testBroker
+	t    *testing.T
+	cfg  txn.Config
+	n    int
+	dead int
+	want map[string]int
+	// bad has feed write values that cannot be decoded, which compaction takes for newer ones.
+	bad bool
+}
+
+// compacted and kept are what a topic of prices may be.
+var (
+	compacted = map[string]string{"cleanup.policy": "compact", "min.compaction.lag.ms": "3600000"}
+	kept      = map[string]string{"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+)
+
+// newPrices makes a topic, which nothing but the test compacts.
+func newPrices(t *testing.T, configs map[string]string) *prices {
+	t.Helper()
+	p := &prices{testBroker: newBroker(t, 1, "changes", "dead"), t: t, want: map[string]int{}}
+	set := map[string]*string{}
+	for k, v := range configs {
+		set[k] = &v
+	}
+	if _, err := p.adm.CreateTopic(t.Context(), 1, 1, set, "prices"); err != nil {
+		t.Fatal(err)
+	}
+	p.cfg = txn.Config{Brokers: p.ListenAddrs(), StateDir: filepath.Join(t.TempDir(), "state"), Workers: 1}
+	// A key that is never written again: compaction of the embedded broker moves the start of the log to the first record that is left, which
+	// that of Kafka does not.
+	p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("first"), Value: []byte("0"), Timestamp: time.Now().Add(-2 * time.Hour)})
+	p.want["first"] = 0
+	return p
+}
+
+// feed writes prices of so many keys, each in a batch of its own, between them what leaves no row: nulls that delete, values that cannot be
+// decoded, records without a key, and transactions that are aborted or committed.
+func (p *prices) feed(n, keys int, age time.Duration) {
+	p.t.Helper()
+	foreign := p.transactional()
+	defer foreign.Close()
+	for range n {
+		p.n++
+		key := fmt.Sprintf("k%d", p.n*31%keys)
+		r := &kgo.Record{Topic: "prices", Key: []byte(key), Value: fmt.Append(nil, p.n), Timestamp: time.Now().Add(-age)}
+		switch {
+		case p.n%11 == 3:
+			r.Value = nil
+			delete(p.want, key)
+		case p.n%13 == 4 && p.bad:
+			r.Value = []byte("{")
+			p.dead++
+		case p.n%17 == 5:
+			r.Key = nil
+		case p.n%23 == 6, p.n%23 == 7:
+			commit := kgo.TransactionEndTry(p.n%23 == 7)
+			if err := foreign.BeginTransaction(); err != nil {
+				p.t.Fatal(err)
+			}
+			if err := foreign.ProduceSync(p.t.Context(), r).FirstErr(); err != nil {
+				p.t.Fatal(err)
+			}
+			if err := foreign.EndTransaction(p.t.Context(), commit); err != nil {
+				p.t.Fatal(err)
+			}
+			if commit {
+				p.want[key] = p.n
+			}
+			continue
+		default:
+			p.want[key] = p.n
+		}
+		p.produce(p.t, r)
+	}
+}
+
+// transactional returns a client with transactions of somebody else.
+func (p *prices) transactional() *kgo.Client {
+	p.t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(p.ListenAddrs()...), kgo.TransactionalID(p.t.Name()), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return cl
+}
+
+// end is where the topic ends.
+func (p *prices) end() int64 {
+	p.t.Helper()
+	ends, err := p.adm.ListCommittedOffsets(p.t.Context(), "prices")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	end, _ := ends.Lookup("prices", 0)
+	return end.Offset
+}
+
+// lives lets an application process everything, compares its table and all changes, and stops it.
+func (p *prices) lives(top *topology.Topology) (restored int64) {
+	p.t.Helper()
+	got, restored := p.process(top)
+	if want := fmt.Sprint(p.want); got != want {
+		p.t.Errorf("the table is\n%s\nand should be\n%s", got, want)
+	}
+	if err := p.chained(); err != nil {
+		p.t.Fatal(err)
+	}
+	if dead := len(p.logged(p.t, "dead")); dead != p.dead {
+		p.t.Errorf("%d dead letters, want %d", dead, p.dead)
+	}
+	return restored
+}
+
+// process lets an application process everything, and stops it. It returns its table.
+func (p *prices) process(top *topology.Topology) (table string, restored int64) {
+	p.t.Helper()
+	app, stop := start(p.t, top, p.cfg)
+	waitFor(p.t, "everything to be committed", func() bool {
+		view, err := txn.Read(app, pricesStore, 0)
+		if err != nil {
+			return false
+		}
+		in, _ := view.Positions().Input("prices", 0)
+		return view.Close() == nil && in.Offset == p.end()
+	})
+	table = readStore(p.t, app, pricesStore, func(s state.Timestamped[string, int]) string {
+		all := map[string]int{}
+		for e, err := range s.All() {
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			all[e.Key] = e.Value
+		}
+		return fmt.Sprint(all)
+	})
+	restored = app.Status().Tasks[0].Restored
+	if err := stop(); err != nil {
+		p.t.Fatal(err)
+	}
+	return table, restored
+}
+
+// chained returns an error unless the old value of each change is what the one before it has left.
+func (p *prices) chained() error {
+	p.t.Helper()
+	last := map[string]string{}
+	for _, r := range p.logged(p.t, "changes") {
+		old, now, _ := strings.Cut(string(r.Value), ">")
+		if was, ok := last[string(r.Key)]; ok && was != old || !ok && old != "-" {
+			return fmt.Errorf("key %s: %q follows %q", r.Key, r.Value, was)
+		}
+		last[string(r.Key)] = now
+	}
+	return nil
+}
+
+// loseState takes the disk away.
+func (p *prices) loseState() {
+	p.t.Helper()
+	if err := os.RemoveAll(p.cfg.StateDir); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestTableFromItsTopic: a table without a changelog is restored as of the committed offset on an empty disk, although its topic goes on
+// behind it with newer values; there is no second topic.
+func TestTableFromItsTopic(t *testing.T) {
+	for name, configs := range map[string]map[string]string{"compacted": compacted, "kept": kept} {
+		t.Run(name, func(t *testing.T) {
+			p := newPrices(t, configs)
+			p.bad = true
+			for range 3 {
+				p.feed(120, 20, 0)
+				p.lives(restorable(t))
+				p.feed(60, 20, 0)
+				p.loseState()
+				if n := p.lives(restorable(t)); n < 90 {
+					t.Errorf("%d records were restored", n)
+				}
+			}
+			topics, err := p.adm.ListTopics(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if topics.Has("pricing-latest-changelog") {
+				t.Error("the store has a changelog")
+			}
+		})
+	}
+}
+
+// TestOlderTable: a directory that is behind the commit takes the records between them and no others; once some of these are gone it begins
+// again from the start of the topic. Deletions are among those.
+func TestOlderTable(t *testing.T) {
+	p := newPrices(t, compacted)
+	p.feed(200, 20, 2*time.Hour) // all of it is old enough to be compacted
+	p.lives(restorable(t))
+	old := p.cfg.StateDir
+	for _, compact := range []bool{false, true} {
+		p.cfg.StateDir = filepath.Join(t.TempDir(), "other")
+		p.feed(100, 20, 2*time.Hour)
+		p.lives(restorable(t))
+		if compact {
+			before := len(p.logged(t, "prices"))
+			p.Compact()
+			if after := len(p.logged(t, "prices")); after > before/2 {
+				t.Fatalf("compaction has left %d of %d records", after, before)
+			}
+		}
+		p.cfg.StateDir = old
+		log := &safeBuffer{}
+		p.cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
+		n := p.lives(restorable(t))
+		if again := strings.Contains(log.text(), "source_incomplete"); again != compact {
+			t.Errorf("with compaction %t the store began again: %t\n%s", compact, again, log.text())
+		}
+		if tail := int64(100); !compact && (n < tail*8/10 || n > tail) {
+			t.Errorf("%d records were restored of a tail of %d", n, tail)
+		}
+		p.cfg.Logger = nil
+	}
+}
+
+// TestHiddenValue: a record that cannot be decoded is the last of its key. Compaction takes it for the newest value, and the table has the one
+// before: an empty disk is refused, until the key is written again.
+func TestHiddenValue(t *testing.T) {
+	p := newPrices(t, compacted)
+	p.feed(40, 5, 2*time.Hour)
+	old := time.Now().Add(-2 * time.Hour)
+	p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("k1"), Value: []byte("1"), Timestamp: old})
+	p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("k1"), Value: []byte("{"), Timestamp: old})
+	p.want["k1"] = 1
+	p.dead++
+	p.feed(20, 1, 2*time.Hour) // k0 alone
+	p.lives(restorable(t))
+	p.Compact()
+	p.lives(restorable(t)) // its directory has the value
+	p.stops("1 of its keys at least end with a record that its codecs do not take")
+	p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("k1"), Value: []byte("2"), Timestamp: old})
+	p.want["k1"] = 2
+	p.lives(restorable(t))
+	p.loseState()
+	p.lives(restorable(t))
+}
+
+// TestOpenBehindCommit: what follows the commit is old and belongs to a transaction that is still open. Compaction ends before it, so that it
+// has not taken anything out.
+func TestOpenBehindCommit(t *testing.T) {
+	p := newPrices(t, compacted)
+	p.feed(100, 5, 2*time.Hour)
+	p.lives(restorable(t))
+	p.Compact() // the number of records does not show it
+	open := p.transactional()
+	defer open.Close()
+	if err := open.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-2 * time.Hour)
+	if err := open.ProduceSync(t.Context(), &kgo.Record{Topic: "prices", Key: []byte("k1"), Value: []byte("1"), Timestamp: old}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	p.loseState()
+	p.lives(restorable(t))
+	if err := open.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	p.stops("and what follows offset", "min.compaction.lag.ms holds off for 1h0m0s")
+	p.want["k1"] = 1
+	p.lives(restorable(t))
+}
+
+// stops loses the disk, and the task must stop for a reason with these words.
+func (p *prices) stops(words ...string) {
+	p.t.Helper()
+	cfg := p.cfg
+	cfg.StateDir, cfg.Logger = filepath.Join(p.t.TempDir(), "empty"), testLogger(p.t)
+	app, err := txn.New(restorable(p.t), cfg)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	defer cancel()
+	err = app.Run(ctx)
+	for _, want := range append(words, "store latest is restored from prices[0], and", "`onceward rebuild from-input prices_0`") {
+		if !errors.Is(err, txn.ErrIntegrity) || !errors.Is(err, txn.ErrAllStopped) || !strings.Contains(err.Error(), want) {
+			p.t.Fatalf("Run returned %v, want %q", err, want)
+		}
+	}
+}
+
+// TestTableThatIsGone: newer values, old enough for Kafka to compact them, have taken values out of the topic that the table had at the
+// commit. An empty disk is not filled with what is left, whose wrong values are shown first; the task stops, offsets cannot be moved, and a
+// rebuild from input goes on.
+func TestTableThatIsGone(t *testing.T) {
+	p := newPrices(t, compacted)
+	p.feed(200, 20, 2*time.Hour)
+	p.lives(restorable(t))
+	at := p.end()
+	was := fmt.Sprint(p.want)
+	p.feed(100, 20, 2*time.Hour)
+	p.Compact()
+	left := map[string]int{}
+	for _, r := range p.logged(t, "prices") {
+		k, v, err := pricesIn.Decode(r.Key, r.Value)
+		if err == nil && r.Offset < at {
+			left[k] = v
+		}
+	}
+	if fmt.Sprint(left) == was {
+		t.Fatal("the topic has lost nothing, so this test shows nothing")
+	}
+	if restoresAtAnyAge {
+		p.loseState()
+		p.process(restorable(t))
+		if err := p.chained(); err == nil {
+			t.Error("a table was restored that has lost values, and no change shows it")
+		}
+		return
+	}
+	p.stops("and what follow", "compacted")
+	client, err := admin.Connect(t.Context(), p.ListenAddrs()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	op := client.Application(restorable(t))
+	if _, err := op.Reset(t.Context(), admin.Options{}, admin.Offsets{"prices": admin.End}); !errors.Is(err, admin.ErrRefused) ||
+		!strings.Contains(err.Error(), "RestoreFromTopic") {
+		t.Errorf("reset returned %v", err)
+	}
+	if _, err := op.RebuildFromInput(t.Context(), admin.Options{}, admin.Offsets{"prices": at}); !errors.Is(err, admin.ErrRefused) ||
+		!strings.Contains(err.Error(), "from offset 0") {
+		t.Errorf("a rebuild from the middle returned %v", err)
+	}
+	if _, err := op.RebuildFromInput(t.Context(), admin.Options{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	before := len(p.logged(t, "prices"))
+	newChain(p).lives(restorable(t))
+	if after := len(p.logged(t, "prices")); after != before {
+		t.Errorf("the topic had %d records and has %d", before, after)
+	}
+}
+
+// newChain forgets the changes so far: after a rebuild from input they come again from the start.
+func newChain(p *prices) *prices {
+	p.t.Helper()
+	for _, topic := range []string{"changes", "dead"} {
+		if _, err := p.adm.DeleteTopics(p.t.Context(), topic); err != nil {
+			p.t.Fatal(err)
+		}
+		if _, err := p.adm.CreateTopic(p.t.Context(), 1, 1, nil, topic); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	p.dead = 0
+	for _, r := range p.logged(p.t, "prices") {
+		if string(r.Value) == "{" {
+			p.dead++
+		}
+	}
+	return p
+}
+
+// TestOptionOfUsedStore: a store that had a changelog is not taken for one that is restored from its topic, nor the other way round, until
+// its input is read again.
+func TestOptionOfUsedStore(t *testing.T) {
+	p := newPrices(t, kept)
+	p.feed(60, 10, 0)
+	p.lives(pricesTopology(t))
+	client, err := admin.Connect(t.Context(), p.ListenAddrs()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, next := range []*topology.Topology{restorable(t), pricesTopology(t)} {
+		p.cfg.Logger = testLogger(t)
+		app, err := txn.New(next, p.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := app.Run(context.Background()); !errors.Is(err, txn.ErrIntegrity) || !strings.Contains(err.Error(), "rebuild from-input") {
+			t.Fatalf("Run returned %v", err)
+		}
+		if _, err := client.Application(next).RebuildFromInput(t.Context(), admin.Options{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		p.feed(10, 10, 0)
+		newChain(p).lives(next)
+	}
+}
+
+// TestCutTopic: a topic that somebody has cut gives back no table, and a directory needs none of what is gone.
+func TestCutTopic(t *testing.T) {
+	p := newPrices(t, kept)
+	p.feed(60, 5, 0)
+	p.lives(restorable(t))
+	if err := p.DeleteRecords("prices", 0, 5); err != nil {
+		t.Fatal(err)
+	}
+	p.stops("its log begins at 5")
+	p.feed(20, 5, 0)
+	p.lives(restorable(t))
+}
+
+// TestUnfitTopic: what could not be restored is refused at start.
+func TestUnfitTopic(t *testing.T) {
+	for want, configs := range map[string]map[string]string{
+		"min.compaction.lag.ms is 0 and has to be at least 3600000: a table is restored from the topic": {"cleanup.policy": "compact"},
+		"retention.ms is 604800000 and has to be -1, or cleanup.policy compact":                         {"cleanup.policy": "delete", "retention.ms": "604800000"},
+	} {
+		p := newPrices(t, configs)
+		p.cfg.Logger = testLogger(t)
+		app, err := txn.New(restorable(t), p.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := app.Run(context.Background()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Run returned %v, want %q", err, want)
+		}
+	}
+	p := newPrices(t, kept)
+	p.feed(20, 5, 0)
+	if err := p.DeleteRecords("prices", 0, 5); err != nil {
+		t.Fatal(err)
+	}
+	p.cfg.Logger = testLogger(t)
+	app, err := txn.New(restorable(t), p.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := app.Run(context.Background()); !errors.Is(err, txn.ErrIntegrity) || !strings.Contains(err.Error(), "whose log begins at 5") {
+		t.Errorf("Run returned %v", err)
+	}
+}
