@@ -1,0 +1,90 @@
+package txn_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/admin"
+)
+
+// TestToolsAndRestoredTable: what operators' tools say of a store that is restored from its topic. Verifying it is refused, running or not;
+// offsets that were moved from outside are not accepted, and set back they are right again; the plan tells that the option was added.
+func TestToolsAndRestoredTable(t *testing.T) {
+	p := newPrices(t, kept)
+	p.feed(40, 5, 0)
+	client, err := admin.Connect(t.Context(), p.ListenAddrs()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	verify := func(when string) {
+		t.Helper()
+		opened, err := admin.OpenState(t.Context(), p.cfg.StateDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := opened.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		outcomes, err := client.Verify(t.Context(), opened, admin.VerifyOptions{Scratch: t.TempDir() + "/scratch"})
+		if err != nil || len(outcomes) != 1 || !errors.Is(outcomes[0].Err, admin.ErrFromSource) || outcomes[0].Changelog != "prices" {
+			t.Errorf("%s: verify returned %+v, %v", when, outcomes, err)
+		}
+	}
+	app, stop := start(t, restorable(t), p.cfg)
+	waitFor(t, "the task", running(app, 1))
+	verify("running")
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	p.lives(restorable(t))
+	verify("stopped")
+
+	op := client.Application(restorable(t))
+	committed, err := p.adm.FetchOffsets(t.Context(), "pricing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, _ := committed.Lookup("prices", 0)
+	p.feed(10, 5, 0)
+	p.commits(was.At+3, "")
+	for name, act := range map[string]func() (admin.Report, error){
+		"adopt":       func() (admin.Report, error) { return op.Adopt(t.Context(), admin.Options{}) },
+		"accept-skip": func() (admin.Report, error) { return op.AcceptSkip(t.Context(), admin.Options{}) },
+	} {
+		if _, err := act(); !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "RestoreFromTopic") {
+			t.Errorf("%s returned %v", name, err)
+		}
+	}
+	p.commits(was.At, was.Metadata)
+	p.lives(restorable(t))
+
+	before := pricesTopology(t).Description()
+	plan, err := client.Application(restorable(t)).Plan(t.Context(), &before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := false
+	for _, f := range plan.Findings {
+		told = told || f.Subject == topology.SubjectStore && f.Judgement == admin.Rebuild && strings.Contains(f.What, "becomes prices")
+	}
+	if !told {
+		t.Errorf("the plan is %+v", plan.Findings)
+	}
+}
+
+// commits sets the offset of the application from outside.
+func (p *prices) commits(at int64, metadata string) {
+	p.t.Helper()
+	offsets := kadm.Offsets{}
+	offsets.Add(kadm.Offset{Topic: "prices", At: at, LeaderEpoch: -1, Metadata: metadata})
+	if err := p.adm.CommitAllOffsets(p.t.Context(), "pricing", offsets); err != nil {
+		p.t.Fatal(err)
+	}
+}
