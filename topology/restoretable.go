@@ -176,6 +176,9 @@ func (b *Builder) checkRestores(pos position, topic string, s sourceSettings) {
 	if s.invalid == StreamTimeForInvalid {
 		wrong("it does not go with StreamTimeForInvalid; a restore does not know the stream time of each record")
 	}
+	if s.parks || len(s.delays) > 0 {
+		wrong("it does not go with ParkKeys or RetryTopics; a restore knows the records of the topic, and not which of them still wait")
+	}
 }
 
 // checkRestoredTables looks for sources that restore nothing, and for stores that have more in them than their topic.

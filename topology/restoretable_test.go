@@ -159,6 +159,8 @@ func TestRestoreFromTopicMistakes(t *testing.T) {
 	wantMistakes(t, table(topology.StartLatest()), "prices: RestoreFromTopic: the source has to begin with the first record")
 	wantMistakes(t, table(topology.StartAt(time.UnixMilli(1))), "prices: RestoreFromTopic: the source has to begin")
 	wantMistakes(t, table(topology.OnInvalidTimestamp(topology.StreamTimeForInvalid)), "prices: RestoreFromTopic: it does not go with Stream")
+	wantMistakes(t, table(topology.ParkKeys()), "prices: RestoreFromTopic: it does not go with ParkKeys")
+	wantMistakes(t, table(topology.RetryTopics(time.Second)), "prices: RestoreFromTopic: it does not go with ParkKeys or RetryTopics")
 	wantMistakes(t, table(topology.EventTime(func(topology.Record[string, topology.Option[int]]) (time.Time, error) {
 		return time.Time{}, nil
 	})), "prices: RestoreFromTopic: it does not go with EventTime")
