@@ -10,7 +10,7 @@
 // An event is a fact about an account, with an id and a version. The inbox lets the first delivery of each id pass, in whatever partition
 // it comes. The projection accounts brings the facts of an account into the order of their versions, however they arrive. The guard
 // lifecycle accepts those that are transitions of the account, of which the projection standings has the last one, the ledger balances the
-// amounts, corrections and reversals, and the effects payouts the calls to a gateway that loses replies and does not honour idempotency keys.
+// amounts, corrections and reversals, and the effects payouts the calls to a gateway that loses replies and honours no idempotency keys.
 // Behind all of that the world may be down, which parks the account, or closed, which makes a dead letter that an operator redrives. Every
 // decision of every processor is in a topic of evidence.
 //
@@ -23,10 +23,11 @@
 // changelogs is compared again. TestMatrixOnKafka runs the crash, rebalance and replay rows on a real Kafka.
 //
 // TestAnyInterleaving runs random histories in memory (package topologytest), a thousand of them: duplicates, re-orderings,
-// contradictions, corrections, poison and restarts of the same facts come to what the clean sequence comes to. A failure names its seed.
+// contradictions, corrections, poison, failures and restarts of the same facts come to what the clean sequence comes to.
+// TestI3ReplayConverges replays them, from nothing and over what is kept. A failure names its seed.
 //
 // The tests named TestBroken are the negative controls: pipelines that are broken on purpose, in ways in which others were, have to be
-// found.
+// found, and so has every damage to an outcome.
 //
 // # Determinism
 //

@@ -3,12 +3,15 @@
 package pipeline
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
+	"github.com/onceward/onceward/processors/effect"
 )
 
 func TestMain(m *testing.M) { instance.Main(m) }
@@ -79,6 +82,36 @@ func TestMatrixOnKafka(t *testing.T) {
 	c := cluster.Kafka(t)
 	some := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !r.kafka })
 	cluster.Cells(t, inParallelOnKafka, some, func(r row) string { return r.name }, func(t *testing.T, r row) { r.run(newScene(t, c, 1)) })
+}
+
+// TestBrokenOnBroker is the negative control of the matrix: a pipeline that calls the gateway in its handler calls again whenever a unit of
+// work is undone, and is found by its payments.
+func TestBrokenOnBroker(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, cluster.Embedded(t), 1)
+	s.settings.Broken = CallsAtOnce
+	l := s.start(s.settings)
+	var facts []fact
+	for i, kind := range []Kind{Open, Deposit, Payout} {
+		e := Event{ID: fmt.Sprint(kind), Version: int64(i + 1), Kind: kind, Amount: int64(i)}
+		facts = append(facts, fact{frail, e, s.history.began.UnixMilli()})
+	}
+	s.feed(clean(facts[:2])...)
+	s.finish(l.Alive)
+	s.be(worldDown)
+	s.feed(clean(facts[2:])...)
+	s.until("two payments", l.Alive, func() error {
+		if n := s.gateway.times(effect.IdempotencyKey(nodePayouts, facts[2].ID)); n < 2 {
+			return fmt.Errorf("%d payments", n)
+		}
+		return nil
+	})
+	s.be(worldFine)
+	s.finish(l.Alive)
+	s.end(l)
+	if err := s.judged(); err == nil || !strings.Contains(err.Error(), "was paid") {
+		t.Errorf("the payments that were made twice are not found: %v", err)
+	}
 }
 
 // killedAt is a crash at a point of the commit.

@@ -28,7 +28,9 @@ type memoryRun struct {
 
 func newMemoryRun(broken Broken, opts ...topologytest.Option) (*memoryRun, error) {
 	m := &memoryRun{gateway: NewGateway(), got: outcome{}}
-	m.settings = Settings{provider: m.gateway, world: func() string { return m.wrong }, Broken: broken, seen: &memory{marks: map[string]string{}}}
+	m.settings = Settings{
+		provider: m.gateway, world: func() string { return m.wrong }, Broken: broken, seen: &memory{marks: map[string]string{}},
+	}
 	t, p, err := m.settings.build()
 	if err != nil {
 		return nil, err
@@ -39,7 +41,8 @@ func newMemoryRun(broken Broken, opts ...topologytest.Option) (*memoryRun, error
 }
 
 func (m *memoryRun) pipe(d delivery) error {
-	return m.PipeRaw(TopicEvents, []byte(d.account), []byte(d.value), topologytest.ToPartition(d.partition), topologytest.At(time.UnixMilli(d.at)))
+	at := topologytest.At(time.UnixMilli(d.at))
+	return m.PipeRaw(TopicEvents, []byte(d.account), []byte(d.value), topologytest.ToPartition(d.partition), at)
 }
 
 // settle lets the clock go on until the effects have come to their ends.
@@ -275,8 +278,10 @@ func TestExactAmounts(t *testing.T) {
 	t.Parallel()
 	at := epoch.UnixMilli()
 	facts := []fact{
-		{"anna", Event{ID: "o", Version: 1, Kind: Open}, at}, {"anna", Event{ID: "a", Version: 2, Kind: Deposit, Amount: beyond}, at},
-		{"anna", Event{ID: "a", Version: 2, Kind: Deposit, Amount: beyond - 1}, at}, {"anna", Event{ID: "b", Version: 3, Kind: Deposit, Amount: beyond}, at},
+		{"anna", Event{ID: "o", Version: 1, Kind: Open}, at},
+		{"anna", Event{ID: "a", Version: 2, Kind: Deposit, Amount: beyond}, at},
+		{"anna", Event{ID: "a", Version: 2, Kind: Deposit, Amount: beyond - 1}, at},
+		{"anna", Event{ID: "b", Version: 3, Kind: Deposit, Amount: beyond}, at},
 	}
 	if float64(beyond) != float64(int64(beyond-1)) {
 		t.Fatal("the amounts differ in floats too: nothing is shown")

@@ -56,7 +56,7 @@ func (o outcome) difference(got outcome) error {
 				return "nothing"
 			}
 			if line(want) != line(has) {
-				texts = append(texts, fmt.Sprintf("%s, line %d of %d: %s, want %s (line %d of %d)", place, i, len(has), line(has), line(want), i, len(want)))
+				texts = append(texts, fmt.Sprintf("%s, line %d of %d: %s, want %s, of %d", place, i, len(has), line(has), line(want), len(want)))
 				break
 			}
 		}

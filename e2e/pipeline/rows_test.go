@@ -3,6 +3,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -254,6 +255,7 @@ func replayed(s *scene) {
 		s.finish(l.Alive)
 	}
 	s.end(l)
+	s.converges()
 
 	replay := *s
 	replay.settings = s.second()
@@ -276,6 +278,43 @@ func replayed(s *scene) {
 	replay.end(r)
 	replay.lose()
 	s.whole()
+}
+
+// converges has a forensic run read the inputs from the beginning, and compares what it comes to with the state of the first instance, row
+// by row: the same but for the effects, because a replay makes no calls.
+func (s *scene) converges() {
+	s.t.Helper()
+	t, err := s.settings.Topology()
+	if err == nil {
+		t, err = t.WithApplication(s.settings.Application)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	client, err := admin.Connect(s.t.Context(), s.settings.Brokers...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer client.Close()
+	local, err := admin.OpenState(s.t.Context(), s.settings.StateDir)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	report, err := client.Forensic(s.t.Context(), t, admin.ForensicOptions{State: local})
+	if err = errors.Join(err, local.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	rows := int64(0)
+	for _, store := range report.Stores {
+		if effects := strings.HasPrefix(store.Store, nodePayouts); !effects && store.Differences > 0 {
+			s.t.Errorf("store %s of task %s has %d rows that differ from a replay", store.Store, store.Task, store.Differences)
+		} else if !effects {
+			rows += store.Rows
+		}
+	}
+	if len(report.Stopped) > 0 || rows == 0 {
+		s.t.Errorf("%d rows are compared, and stopped are %v", rows, report.Stopped)
+	}
 }
 
 // expired delivers everything again when the inbox has forgotten it: it is late, and has no second effect.

@@ -253,9 +253,19 @@ func (s *scene) end(a *instance.App) {
 	}
 }
 
-// judge is the end of each scene: everything that was ever written, once more and as a whole, the payments, and whether anything was left
-// open.
+// judge is the end of each scene: nothing is wrong with it, and nothing was left open.
 func (s *scene) judge() {
+	s.t.Helper()
+	if err := s.judged(); err != nil {
+		s.t.Error(err)
+	}
+	if open, err := s.cluster.OpenTransactions(s.t.Context(), s.settings.Application); err != nil || len(open) > 0 {
+		s.t.Errorf("open transactions in the end: %s (%v)", strings.Join(open, ", "), err)
+	}
+}
+
+// judged compares everything that was ever written, once more and as a whole, and the payments, with the recount.
+func (s *scene) judged() error {
 	s.t.Helper()
 	all := outcome{}
 	for _, name := range outputs {
@@ -263,12 +273,7 @@ func (s *scene) judge() {
 			s.take(all, r)
 		}
 	}
-	if err := errors.Join(s.want().outputs.difference(all.known()), paidOnce(s.want().outputs, s.gateway)); err != nil {
-		s.t.Error(err)
-	}
-	if open, err := s.cluster.OpenTransactions(s.t.Context(), s.settings.Application); err != nil || len(open) > 0 {
-		s.t.Errorf("open transactions in the end: %s (%v)", strings.Join(open, ", "), err)
-	}
+	return errors.Join(s.want().outputs.difference(all.known()), paidOnce(s.want().outputs, s.gateway))
 }
 
 // whole is how a scene ends: a life finishes what is left, and another one restores everything from the changelogs.
