@@ -46,8 +46,9 @@ type Shared struct {
 	unbound func()
 	// unflushed is what all databases hold that is not on the disk, buffers and loads what they have reserved.
 	unflushed, buffers, loads atomic.Int64
-	// kept is what filters and rows have reserved.
-	kept atomic.Int64
+	// filters and rows are what is reserved for lookups. filling is set while a filter is made: one at a time, for the sake of the block cache.
+	filters, rows atomic.Int64
+	filling       atomic.Bool
 	// seekers are the iterators that databases keep, at most seekersMax.
 	seekers    atomic.Int64
 	seekersMax int64
@@ -87,7 +88,7 @@ func (s *Shared) Close() {
 // held is about what is really taken of the budget. Memtables cannot be counted without asking every database, so it is taken for granted that
 // they are as much as the rest, which is too much while there is little of both.
 func (s *Shared) held() int64 {
-	return min(2*(s.blocks.Metrics().Size+s.buffers.Load()+s.loads.Load()+s.kept.Load()), s.budget)
+	return min(2*(s.blocks.Metrics().Size+s.buffers.Load()+s.loads.Load()+s.kept()), s.budget)
 }
 
 // Reserve takes memory of a caller out of the budget until release is called, which is done once and before
@@ -123,7 +124,7 @@ type Spent struct {
 // that is being closed, and may be called at any time, after Close too.
 func (s *Shared) Spent() Spent {
 	spent := Spent{
-		Budget: s.budget, Buffers: s.buffers.Load(), Loads: s.loads.Load(), Kept: s.kept.Load(),
+		Budget: s.budget, Buffers: s.buffers.Load(), Loads: s.loads.Load(), Kept: s.kept(),
 		Unflushed: s.unflushed.Load(), UnflushedMax: s.holdAt(), Share: s.share(),
 	}
 	s.mu.Lock()
@@ -251,12 +252,15 @@ func (s *Shared) unkeepSeeker() {
 	}
 }
 
-// filtersMayGrow reports whether a filter may take to bytes instead of from.
+// kept is what is reserved for lookups.
+func (s *Shared) kept() int64 { return s.filters.Load() + s.rows.Load() }
+
+// filtersMayGrow reports whether a filter may take to bytes instead of from. Two that ask at once may both get the last of it.
 func (s *Shared) filtersMayGrow(from, to int64) bool {
 	if s == nil {
 		return to <= filtersAlone
 	}
-	return s.kept.Load()+to-from <= s.budget/filterShare
+	return s.filters.Load()+to-from <= s.budget/filterShare
 }
 
 // rowsMax is what the rows of one database may take.

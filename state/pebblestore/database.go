@@ -16,8 +16,8 @@ import (
 
 // database implements state.Database.
 //
-// Locks, in the order in which they are taken: applying, committed.down, life, view.mu, then committed.mu,
-// names, open, seekers.mu and habits.mu, which are leaves. Closing an iterator takes a lock of Pebble's: nothing that Pebble calls
+// Locks, in the order in which they are taken: applying, committed.down, life, view.mu, committed.mu, then rows.mu,
+// names, open, seekers.mu, habits.mu, fillers.mu and that of each keyFilter, which are leaves. Closing an iterator takes a lock of Pebble's: nothing that Pebble calls
 // may release the seekers. No lock is held while code of a caller runs, except applying, during which Apply and
 // Load take the writes.
 type database struct {
@@ -87,7 +87,7 @@ func newDatabase(path string, db *pebble.DB, lock *pebble.Lock, f *fault, o Opti
 	d.fillers.stop = make(chan struct{})
 	d.rows = rows{shared: o.Shared, stores: make(map[state.StoreID]struct{})}
 	if o.Shared != nil {
-		d.rows.memory = reservation{shared: o.Shared, use: &o.Shared.kept}
+		d.rows.memory = reservation{shared: o.Shared, use: &o.Shared.rows}
 	}
 	o.Shared.join(d)
 	return d
@@ -112,11 +112,9 @@ func (d *database) Get(store state.StoreID, key []byte) ([]byte, bool, error) {
 		h.saw(false)
 		return nil, false, nil
 	}
-	if value, ok, known := d.committed.get(hash, *buffer); known {
-		return value, ok, nil
-	}
-	value, found, known, at := d.rows.get(hash, *buffer)
+	value, found, known, at := d.inMemory(hash, *buffer)
 	if known {
+		h.saw(found)
 		return value, found, nil
 	}
 	value, found, err := d.lookUp(store, h, *buffer)
@@ -129,6 +127,16 @@ func (d *database) Get(store state.StoreID, key []byte) ([]byte, bool, error) {
 	return value, found, nil
 }
 
+// inMemory looks a database key up in what is above Pebble; known is false when only Pebble can tell. at is for rows.keep: it has to be from
+// before the look into the buffer. What is applied in between is not in Pebble, and what Pebble says then must not be kept.
+func (d *database) inMemory(hash uint64, key []byte) (value []byte, found, known bool, at uint64) {
+	if value, found, known, at = d.rows.get(hash, key); known {
+		return value, found, known, at
+	}
+	value, found, known = d.committed.get(hash, key)
+	return value, found, known, at
+}
+
 // lookUp looks a database key up in Pebble, in the way that suits what lookups of the store mostly find. The caller holds life.
 func (d *database) lookUp(store state.StoreID, h *habit, key []byte) (value []byte, found bool, err error) {
 	if h.expectsAbsent() {
@@ -139,7 +147,7 @@ func (d *database) lookUp(store state.StoreID, h *habit, key []byte) (value []by
 	if err == nil {
 		h.saw(found)
 		if h.wantsFilter() {
-			d.fillers.start(func() { d.fill(store, h) })
+			d.startFilling(store, h)
 		}
 	}
 	return value, found, err

@@ -22,11 +22,12 @@
 //
 // A Get asks, in this order, until one of them knows:
 //
-//	filter ──► buffer ──► rows ──► Pebble: memtables, levels
+//	filter ──► rows ──► buffer ──► Pebble: memtables, levels
 //
 // A store whose lookups mostly find nothing, as those of ids do, gets a filter of all its keys (type keyFilter) as soon as that shows; one whose lookups
 // find something keeps the rows that were looked up last (type rows). Each takes a fraction of a microsecond, where a lookup in Pebble takes
-// some, for each level a little. Both are made anew in each life of a database, and given up when they do not pay or grow too large.
+// some, for each level a little. Both are made anew in each life of a database; a filter is given up when it grows too large, and rows rest
+// where they are in vain.
 //
 // # Memory
 //

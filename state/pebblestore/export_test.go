@@ -14,3 +14,6 @@ func NeverBuffer(db state.Database) state.Database {
 	db.(*database).direct = 1 << 62
 	return db
 }
+
+// sublevels returns the number of overlapping tables in L0.
+func (d *database) sublevels() int { return int(d.db.Metrics().Levels[0].Sublevels) }

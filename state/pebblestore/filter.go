@@ -10,15 +10,14 @@ import (
 )
 
 const (
-	// filterBits is the size of a filter by key. With it about one lookup of a hundred goes on to Pebble for nothing.
+	// filterBits is the size of a filter by key. With it about one lookup of a hundred goes on to Pebble for nothing, for each part.
 	filterBits = 10
 	// filterKeys is how many keys the first part of a filter is made for. Each further one is made for as many as all before.
 	filterKeys = 1 << 16
-	// filterShare is the part of the budget that all filters and rows of a process may take before no filter grows any more, filtersAlone is what
-	// one of a database without a budget may take.
-	filterShare  = 4
+	// filterShare is the part of the budget that all filters of a process may take, filtersAlone is what one without a budget may take.
+	filterShare  = 8
 	filtersAlone = 4 << 20
-	// filterStep is the number of keys that are read in one step while a filter is made: a Close waits for one step.
+	// filterStep is the number of keys that are read in one step while a filter is made: a Close waits for one step at most.
 	filterStep = 1 << 10
 )
 
@@ -26,8 +25,8 @@ const (
 // line (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, 2007), in parts that grow with the store.
 //
 // It is for stores whose lookups mostly find nothing, such as those of ids that were seen. Pebble has such filters for each table, and needs
-// a search for the table, its filter and its place in the cache for each level: some microseconds altogether, where this takes one or
-// two reads of memory. It is made in memory when it is wanted, from what is in the store then, and thrown away with the database.
+// a search for the table, its filter and its place in the cache for each level: some microseconds altogether, where this takes a
+// read of memory for each part. It is made in memory when it is wanted, from what is in the store then, and thrown away with the database.
 //
 // Keys are added before anybody can find them, and never taken out: what is removed costs lookups that are in vain, and when the filter has
 // outgrown its share of the memory it is made anew, or not at all. Any number of goroutines may ask and add.
@@ -40,7 +39,9 @@ type keyFilter struct {
 	// room is how many more keys the last part is made for.
 	room int
 	// keys is how many there are, less those that looked as if they were in already.
-	keys   int64
+	keys int64
+	// bytes is the memory of the parts.
+	bytes  int64
 	memory reservation
 	// full is set when no memory is left for a further part. From then on it is of no use.
 	full bool
@@ -120,10 +121,11 @@ func (f *keyFilter) grow() bool {
 	}
 	f.room = int(max(f.keys, filterKeys))
 	blocks := f.room * filterBits / 512
-	bytes := f.memory.bytes + int64(blocks)*64
-	if !f.memory.shared.filtersMayGrow(f.memory.bytes, bytes) {
+	bytes := f.bytes + int64(blocks)*64
+	if !f.memory.shared.filtersMayGrow(f.bytes, bytes) {
 		return false
 	}
+	f.bytes = bytes
 	f.memory.grow(bytes)
 	parts = append(parts[:len(parts):len(parts)], &filterPart{blocks: make([]filterBlock, blocks)})
 	f.parts.Store(&parts)
@@ -147,13 +149,14 @@ type fillers struct {
 	running sync.WaitGroup
 }
 
-// start starts one, unless the database is being closed.
-func (f *fillers) start(fill func()) {
+// start starts one, and returns false if the database is being closed.
+func (f *fillers) start(fill func()) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.stopped {
 		f.running.Go(fill)
 	}
+	return !f.stopped
 }
 
 // end ends all of them.
@@ -171,7 +174,7 @@ func (f *fillers) end() {
 func (d *database) fill(store state.StoreID, h *habit) {
 	f := &keyFilter{memory: reservation{shared: d.flusher.shared}}
 	if f.memory.shared != nil {
-		f.memory.use = &f.memory.shared.kept
+		f.memory.use = &f.memory.shared.filters
 	}
 	if d.fillFilter(store, h, f) {
 		f.ready.Store(true)
@@ -179,6 +182,24 @@ func (d *database) fill(store state.StoreID, h *habit) {
 		h.drop(f)
 	}
 	h.filling.Store(false)
+}
+
+// startFilling makes the filter of a store, unless another one is being made: then a later lookup asks again.
+func (d *database) startFilling(store state.StoreID, h *habit) {
+	shared := d.flusher.shared
+	if shared != nil && !shared.filling.CompareAndSwap(false, true) {
+		h.filling.Store(false)
+		return
+	}
+	started := d.fillers.start(func() {
+		d.fill(store, h)
+		if shared != nil {
+			shared.filling.Store(false)
+		}
+	})
+	if !started && shared != nil {
+		shared.filling.Store(false)
+	}
 }
 
 func (d *database) fillFilter(store state.StoreID, h *habit, f *keyFilter) bool {
@@ -213,13 +234,14 @@ func (d *database) beginFilter(store state.StoreID, h *habit, f *keyFilter, s *s
 		return false
 	}
 	it, err := newIterator(d.db, store, state.Range{})
-	if err != nil {
+	if d.fault.read("fill a filter", err) != nil {
 		return false
 	}
 	f.mu.Lock()
 	f.grow()
 	f.mu.Unlock()
-	if f.parts.Load() == nil {
+	// One that was made since somebody asked for this stays: it has the same keys.
+	if f.parts.Load() == nil || !h.filter.CompareAndSwap(nil, f) {
 		_ = it.Close() // has done nothing yet
 		return false
 	}
@@ -227,7 +249,6 @@ func (d *database) beginFilter(store state.StoreID, h *habit, f *keyFilter, s *s
 	d.open.Lock()
 	d.open.iterators[it] = struct{}{}
 	d.open.Unlock()
-	h.filter.Store(f)
 	return true
 }
 
@@ -240,7 +261,7 @@ func (d *database) fillStep(move func() bool, it *pebble.Iterator, f *keyFilter)
 	}
 	for range filterStep {
 		if !move() {
-			return false, it.Error() == nil
+			return false, d.fault.read("fill a filter", it.Error()) == nil
 		}
 		if !f.add(hashOf(it.Key())) {
 			return false, false

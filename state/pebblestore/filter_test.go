@@ -204,8 +204,8 @@ func TestFilterGivesWay(t *testing.T) {
 			t.Fatal("the filter never gives way")
 		}
 	}
-	if filter.memory.bytes != 0 || shared.kept.Load() != d.rows.memory.bytes {
-		t.Errorf("%d bytes are kept for a filter that is none, %d for rows", shared.kept.Load(), d.rows.memory.bytes)
+	if kept := shared.filters.Load(); filter.memory.bytes != 0 || kept != 0 {
+		t.Errorf("%d bytes are kept for a filter that is none", kept)
 	}
 	mustHave(t, d, store, 0, next)
 	expectAbsent(t, d, store)
@@ -247,4 +247,39 @@ func closeForTest(t *testing.T, d *database) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestOneFilterForEachStore: one that is ready stays, whoever asked for another one before it was, and all memory is given back.
+func TestOneFilterForEachStore(t *testing.T) {
+	shared := NewShared(BudgetMin, 100)
+	defer shared.Close()
+	store := state.IDOf("ids")
+	d := openForTest(t, Options{FS: vfs.NewMem(), Shared: shared})
+	filter := awaitFilter(t, d, store)
+	d.fill(store, d.habits.of(store))
+	if d.habits.of(store).filter.Load() != filter {
+		t.Error("it was replaced")
+	}
+	closeForTest(t, d)
+	if kept := shared.Spent().Kept; kept != 0 {
+		t.Errorf("%d bytes are kept for a closed database", kept)
+	}
+}
+
+// TestFiltersAreMadeOneAtATime in a process: each reads a whole store through the cache of all.
+func TestFiltersAreMadeOneAtATime(t *testing.T) {
+	shared := NewShared(BudgetMin, 100)
+	defer shared.Close()
+	store := state.IDOf("ids")
+	d := openForTest(t, Options{FS: vfs.NewMem(), Shared: shared})
+	shared.filling.Store(true) // another database's
+	for range 20 {
+		expectAbsent(t, d, store)
+	}
+	if h := d.habits.of(store); h.filter.Load() != nil || h.filling.Load() {
+		t.Error("a second one is made")
+	}
+	shared.filling.Store(false)
+	awaitFilter(t, d, store)
+	closeForTest(t, d)
 }

@@ -9,8 +9,11 @@ import (
 const backlogFactor = 3
 
 // sublevelsMax is the number of overlapping tables in L0 above which no more is taken in until a compaction
-// has caught up: each of them costs every read that comes to Pebble. It is twice of what a compaction begins with.
+// has caught up: each of them costs every read that comes to Pebble.
 const sublevelsMax = 16
+
+// levelsPoll is how long a wait for a compaction lasts at most before it looks whether there is one.
+const levelsPoll = 50 * time.Millisecond
 
 // flusher bounds what is in memory only. It is one goroutine for each database, which starts a flush when
 // enough was applied or enough time has passed, and which lets Apply go on when the flush is done.
@@ -158,9 +161,13 @@ func (d *database) flushInBackground() bool {
 // waitForLevels waits until L0 has room for more, and says so. It returns false when the goroutine should
 // end.
 func (d *database) waitForLevels() bool {
-	for d.sublevels() > sublevelsMax {
+	again := time.NewTimer(levelsPoll)
+	defer again.Stop()
+	for d.deep() {
+		again.Reset(levelsPoll)
 		select {
 		case <-d.fault.compacted:
+		case <-again.C: // Pebble tells of the end of a compaction before it counts it as ended
 		case <-d.fault.failed:
 			return false
 		case <-d.flusher.stop:
@@ -172,14 +179,17 @@ func (d *database) waitForLevels() bool {
 	return true
 }
 
-// sublevels returns the number of overlapping tables in L0.
-func (d *database) sublevels() int {
+// deep reports whether L0 has too many overlapping tables and a compaction is on its way to have fewer. Pebble counts those that overlap at one
+// key, and the tables of loads can form a long chain of which only neighbours overlap: no compaction comes for that, and waiting for it
+// would never end.
+func (d *database) deep() bool {
 	d.life.RLock()
 	defer d.life.RUnlock()
 	if d.life.closed {
-		return 0
+		return false
 	}
-	return int(d.db.Metrics().Levels[0].Sublevels)
+	m := d.db.Metrics()
+	return m.Levels[0].Sublevels > sublevelsMax && m.Compact.NumInProgress > 0
 }
 
 // waitForRoom waits while too much is in memory only, or L0 is too deep. The caller holds applying, so that

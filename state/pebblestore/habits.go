@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// habit is what lookups of a store find: of the last few dozens of them that came to Pebble, the share that found nothing, from 0 to habitMax.
+// habit is what lookups of a store find: of the last few dozens of them, the share that found nothing, from 0 to habitMax.
 // Two lookups at once may lose one of their votes.
 type habit struct {
 	absent atomic.Int32

@@ -221,6 +221,5 @@ func (d *database) Remove(base, next state.Positions, store state.StoreID, r sta
 		}
 	}
 	next = next.Clone()
-	defer d.rows.clear()
 	return d.commitDirect("remove", b, &next)
 }

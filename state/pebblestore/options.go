@@ -92,8 +92,9 @@ func pebbleOptions(o Options, f *fault) *pebble.Options {
 		L0StopWritesThreshold:       math.MaxInt32,
 
 		// Tables in L0 overlap and each costs a look for a Get that comes to Pebble. But a compaction of L0 rewrites the whole level below it
-		// where keys are spread, as ids are: with 2 of these tables at a time a flushed byte was written 13 times, with 8 of them 5
-		// times, and compactions were two fifths of the processor time of a ledger. Filters and rows spare most Gets the looks.
+		// where keys are spread, as ids are: when it began with one table (2 here), a flushed byte was written 13 times, and compactions
+		// were two fifths of the processor time of a ledger; when it begins with four (Pebble counts each twice), 5 times. Filters and
+		// rows spare most Gets the looks.
 		L0CompactionThreshold: 8,
 		// Level sizes for databases of gigabytes rather than megabytes: fewer levels, hence fewer rewrites.
 		LBaseMaxBytes: 64 << 20,

@@ -14,8 +14,8 @@ const (
 	rowsAlone = 1 << 20
 	// rowsMin is the least that they work with.
 	rowsMin = 64 << 10
-	// rowBytesMax is the size of the largest row that is kept.
-	rowBytesMax = 4 << 10
+	// rowBytesMax is the size of the largest row that is taken in. One that grows later may be so many times as large.
+	rowBytesMax, rowGrowthMax = 4 << 10, 16
 	// rowsRest is for how many times what was kept in vain nothing is kept.
 	rowsRest = 16
 )
@@ -94,7 +94,7 @@ func (r *rows) keep(store state.StoreID, hash uint64, key, value []byte, at uint
 
 // add puts a row among the young ones.
 func (r *rows) add(hash uint64, key, value []byte, deleted bool) {
-	limit := r.shared.rowsMax() / 2
+	limit := min(r.shared.rowsMax()/2, bufferDataMax)
 	if r.young != nil && r.young.held() > limit {
 		r.turn()
 	}
@@ -136,7 +136,7 @@ func (r *rows) begin() {
 	r.mu.Unlock()
 }
 
-// update gives those rows that are here their new values.
+// update gives those rows that are here their new values, and forgets all where a batch has a range or a row that is too large.
 func (r *rows) update(b *pebble.Batch) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,6 +148,10 @@ func (r *rows) update(b *pebble.Batch) error {
 		kind, key, value, ok, err := reader.Next()
 		if err != nil || !ok {
 			return err
+		}
+		if kind == pebble.InternalKeyKindRangeDelete {
+			r.forget()
+			return nil
 		}
 		store, ok := storeOf(key)
 		if !ok || kind != pebble.InternalKeyKindSet && kind != pebble.InternalKeyKindDelete {
@@ -161,9 +165,14 @@ func (r *rows) update(b *pebble.Batch) error {
 			continue
 		}
 		hash := hashOf(key)
-		if b, _ := r.find(hash, key); b != nil {
-			r.add(hash, key, value, kind == pebble.InternalKeyKindDelete)
+		if b, _ := r.find(hash, key); b == nil {
+			continue
 		}
+		if len(key)+len(value) > rowGrowthMax*rowBytesMax {
+			r.forget() // it alone could not be taken out
+			return nil
+		}
+		r.add(hash, key, value, kind == pebble.InternalKeyKindDelete)
 	}
 }
 
@@ -177,8 +186,12 @@ func (r *rows) end() {
 // clear forgets all.
 func (r *rows) clear() {
 	r.mu.Lock()
-	r.young, r.old = nil, nil
+	r.forget()
 	r.changes++
-	r.memory.end()
 	r.mu.Unlock()
+}
+
+func (r *rows) forget() {
+	r.young, r.old = nil, nil
+	r.memory.end()
 }

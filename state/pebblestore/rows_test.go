@@ -199,3 +199,89 @@ func TestLargeRowsAreNotKept(t *testing.T) {
 	}
 	closeForTest(t, d)
 }
+
+// TestRowsKeepNothingOlderThanTheBuffer: what Pebble says of a key is not kept when something was applied since the buffer was asked for it.
+func TestRowsKeepNothingOlderThanTheBuffer(t *testing.T) {
+	store := state.IDOf("s")
+	d := openForTest(t, Options{FS: vfs.NewMem()})
+	applyTo(t, d, 0, "k", "old")
+	if err := d.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	key := appendDataKey(nil, store, []byte("k"))
+	_, _, known, at := d.inMemory(hashOf(key), key)
+	if known {
+		t.Fatal("the row is in memory")
+	}
+	applyTo(t, d, 1, "k", "new")
+	old, _, err := d.lookUp(store, d.habits.of(store), key)
+	if err != nil || string(old) != "old" {
+		t.Fatalf("Pebble has %q, %v", old, err)
+	}
+	d.rows.keep(store, hashOf(key), key, old, at)
+	if err := d.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if value, _, err := d.Get(store, []byte("k")); err != nil || string(value) != "new" {
+		t.Errorf("got %q, %v", value, err)
+	}
+	closeForTest(t, d)
+}
+
+// TestRowThatGrows: a row that was kept while it was small is right, and takes no memory to speak of, when it is not any more.
+func TestRowThatGrows(t *testing.T) {
+	store := state.IDOf("s")
+	for _, size := range []int{2 * rowBytesMax, 2 * rowGrowthMax * rowBytesMax} {
+		d := openForTest(t, Options{FS: vfs.NewMem()})
+		applyTo(t, d, 0, "k", "small")
+		if err := d.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := d.Get(store, []byte("k")); err != nil || d.rows.young == nil {
+			t.Fatal("the row is not kept", err)
+		}
+		applyTo(t, d, 1, "k", strings.Repeat("v", size))
+		if err := d.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if value, _, err := d.Get(store, []byte("k")); err != nil || len(value) != size {
+			t.Errorf("%d bytes, %v, want %d", len(value), err, size)
+		}
+		if d.rows.young != nil && d.rows.young.held() > 4*rowGrowthMax*rowBytesMax {
+			t.Errorf("%d bytes are held", d.rows.young.held())
+		}
+		closeForTest(t, d)
+	}
+}
+
+// TestRemoveAndRowsAreOneStep: when the positions of a removal can be seen, no row of its range can.
+func TestRemoveAndRowsAreOneStep(t *testing.T) {
+	store := state.IDOf("s")
+	d := openForTest(t, Options{FS: vfs.NewMem()})
+	for round := int64(0); round < 2000; round += 2 {
+		applyTo(t, d, round, "a", "1", "b", "1")
+		if err := d.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if _, found, err := d.Get(store, []byte("a")); !found || err != nil { // keeps it
+			t.Fatal(found, err)
+		}
+		done := make(chan error)
+		go func() { done <- d.Remove(at(round+1), at(round+2), store, state.Range{}) }()
+		for gone := false; !gone; {
+			_, other, err := d.Get(store, []byte("b")) // goes to Pebble the first time
+			if err != nil {
+				t.Fatal(err)
+			}
+			if gone = !other; gone {
+				if _, found, err := d.Get(store, []byte("a")); found || err != nil {
+					t.Fatalf("round %d: a row is there after its range was removed: %v", round, err)
+				}
+			}
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeForTest(t, d)
+}
