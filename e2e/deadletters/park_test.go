@@ -77,10 +77,13 @@ const envFigures = "ONCEWARD_FIGURES"
 // tried more often because of them. How long they take beside it and without it, in turns, is told and not judged: that is for
 // a machine that does nothing else.
 func TestG6FullSpeed(t *testing.T) {
-	const waiting, accounts = 100_000, 50
-	load, rounds := 50_000, 1
-	if os.Getenv(envFigures) != "" {
+	const accounts = 50
+	waiting, load, rounds := 100_000, 50_000, 1
+	switch {
+	case os.Getenv(envFigures) != "":
 		load, rounds = 300_000, 5
+	case testing.Short(): // under the race detector everything takes ten times as long
+		waiting, load = 10_000, 5000
 	}
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		s := newScene(t, c, topology.Park)
@@ -98,7 +101,7 @@ func TestG6FullSpeed(t *testing.T) {
 			alone := open(fmt.Sprint("alone", round))
 			s.closeAccounts()
 			closed := fmt.Sprint("closed", round)
-			want[closed+"-0"] = waiting
+			want[closed+"-0"] = int64(waiting)
 			held := s.timed(app, closed, waiting, 1)
 			before := s.tries.Load()
 			beside := open(fmt.Sprint("beside", round))
