@@ -26,10 +26,11 @@ type Effect struct {
 	// Attempts counts the calls that were claimed, Lookups those that only asked.
 	Attempts int `json:"attempts,omitzero"`
 	Lookups  int `json:"lookups,omitzero"`
-	// Request is the SHA-256 of the request in hexadecimal digits, Response that of the response, if there was one.
+	// Request is the SHA-256 of the request in hexadecimal digits, Response that of the last response, if the last
+	// call, lookup or person had one.
 	Request  string `json:"request"`
 	Response string `json:"response,omitzero"`
-	// ResponseBody is the response, nil if it was larger than ResponseBytesMax.
+	// ResponseBody is the last response, nil if it was larger than ResponseBytesMax.
 	ResponseBody []byte `json:"response_body,omitzero"`
 	// Payload, Key, Headers and Timestamp are those of the request, Key as the processor's codec has it.
 	Payload   []byte            `json:"payload,omitzero"`
@@ -69,8 +70,9 @@ func (e *Effect) result(id string, replayed bool) Result {
 	}
 }
 
-// answer notes a response.
+// answer notes a response, nil for none, in the place of the one before: that belongs to another outcome.
 func (e *Effect) answer(response []byte) {
+	e.Response, e.ResponseBody = "", nil
 	if response == nil {
 		return
 	}
