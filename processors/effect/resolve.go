@@ -70,7 +70,8 @@ func (a *agent) resolve(v Resolution) error {
 			return topology.Fail(topology.Transient, errNotOpen)
 		}
 	}
-	effect.Status, effect.Reason, effect.ResolvedBy, effect.Lookups = v.Status, "a person has said so", v.By, 0
+	effect.Status, effect.Reason, effect.Doubt = v.Status, "a person has said so", false
+	effect.ResolvedBy, effect.Lookups = v.By, 0
 	effect.answer(v.Response)
 	return a.put(v.ID, effect, a.soon()) // the next tick tells it, or claims the call
 }

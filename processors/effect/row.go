@@ -26,6 +26,9 @@ type Effect struct {
 	// Attempts counts the calls that were claimed, Lookups those that only asked.
 	Attempts int `json:"attempts,omitzero"`
 	Lookups  int `json:"lookups,omitzero"`
+	// Doubt says that a call was made, or may have been, of which nobody knows whether it had its effect. That the
+	// effect has happened ends it, or the answer of a lookup, or a person; never that a later call had none.
+	Doubt bool `json:"doubt,omitzero"`
 	// Request is the SHA-256 of the request in hexadecimal digits, Response that of the last response, if the last
 	// call, lookup or person had one.
 	Request  string `json:"request"`
@@ -136,7 +139,9 @@ type claim struct {
 
 // step is one call, or one lookup.
 type step struct {
-	ID     string `json:"id"`
+	ID string `json:"id"`
+	// Was is the status of the effect before the claim, which it has again if the step is not taken.
+	Was    Status `json:"was"`
 	Lookup bool   `json:"lookup,omitzero"`
 }
 
