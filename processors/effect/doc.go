@@ -104,6 +104,11 @@
 // because nobody knows whether the call was made when the event was new; [Resolve] can release it. What was requested
 // live and is due while the application runs in another mode waits.
 //
+// # People
+//
+// What people say ([Resolution]) names the attempt that they have judged. So a copy of it, or one that comes late, does
+// not release a call of which they know nothing.
+//
 // # Scope
 //
 // The ledger is per partition: the copies of a request need the same record key, as copies of one message have, or

@@ -56,7 +56,7 @@ func TestResponsesOfPeople(t *testing.T) {
 		effect.Resolve(e, topology.From(b, resolutionsTopic), "people")
 	})
 	d.request(oneOfTen)
-	d.Pipe("resolutions", "k", `{"id":"c1","status":"COMPLETED","by":"ada"}`)
+	d.Pipe("resolutions", "k", `{"id":"c1","attempts":1,"status":"COMPLETED","by":"ada"}`)
 	d.pass(time.Second)
 	if r := d.one("completed"); r.Response != "" || r.ResponseBody != nil {
 		t.Errorf("the result is %+v", r)

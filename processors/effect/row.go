@@ -44,6 +44,8 @@ type Effect struct {
 	Due int64 `json:"due,omitzero"`
 	// ResolvedBy is who said what has become of it, if a person did.
 	ResolvedBy string `json:"resolved_by,omitzero"`
+	// Resolutions are the SHA-256 of all resolutions that were taken, in hexadecimal digits, the first one first.
+	Resolutions []string `json:"resolutions,omitzero"`
 }
 
 // Result is what is known of an effect. It has a JSON form, so that schemas.JSON[effect.Result]() is a codec for
