@@ -24,9 +24,10 @@ type Call struct {
 // A Func makes one call and returns the response. It returns soon after ctx has ended: the task waits for it.
 // It is called by several goroutines at once.
 //
-// Without an error the effect has happened. An error that is marked with [Retryable] or [Terminal] says that it
-// has certainly not happened. Every other error, a panic and the end of ctx leave that open: the effect is
-// [Unknown], because a reply that did not come says nothing about the request.
+// Without an error the effect has happened. An error that is marked with [Retryable] or [Terminal] says that this
+// call had certainly no effect; of an earlier one whose outcome is not known it says nothing, and the effect stays
+// [Unknown]. Every other error, a panic and the end of ctx leave open what has happened: the effect is Unknown,
+// because a reply that did not come says nothing about the request.
 type Func func(ctx context.Context, c Call) (response []byte, err error)
 
 // A LookupFunc asks the provider what has become of the effect with c.IdempotencyKey, and changes nothing there.
@@ -71,6 +72,8 @@ type outcome struct {
 	status   Status
 	reason   string
 	response []byte
+	// refused says that the provider has refused to be called again, while the effect is in doubt.
+	refused bool
 }
 
 // The reasons that are ours.
@@ -79,6 +82,7 @@ const (
 	reasonNotFound = "the provider does not have it"
 	reasonGivenUp  = "not known after the last lookup"
 	reasonLast     = "the last attempt has failed"
+	reasonDoubt    = "an earlier call may have had its effect, and the last one had none"
 )
 
 // outcomeOf returns what the result of a call means.
@@ -89,6 +93,16 @@ func outcomeOf(response []byte, err error) outcome {
 	o := outcome{status: Unknown, reason: reasonOf(err), response: response}
 	if marked, ok := errors.AsType[*markedError](err); ok {
 		o.status = marked.status
+	}
+	return o
+}
+
+// inDoubt returns what the outcome of a call means for an effect of which an earlier call may have happened: that
+// this call had no effect is not that there is none.
+func (o outcome) inDoubt() outcome {
+	if o.status == FailedRetryable || o.status == FailedTerminal {
+		o.refused = o.status == FailedTerminal
+		o.status, o.reason = Unknown, reasonDoubt+": "+o.reason
 	}
 	return o
 }

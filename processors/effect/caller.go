@@ -111,8 +111,11 @@ func (h *caller[K]) take(open *claim, effects []Effect, began time.Time) []outco
 	return perform(h.set.parallel, todo, h.set.timeout, mayStart)
 }
 
-// conclude writes what a step has found out.
+// conclude writes what a step has found out. A lookup has looked at all calls, and a call knows of itself alone.
 func (h *caller[K]) conclude(c *topology.Context, s step, e Effect, o outcome, after int64) error {
+	if e.Doubt && !s.Lookup {
+		o = o.inDoubt()
+	}
 	switch o.status {
 	case Completed:
 		h.completed.Inc()
@@ -137,13 +140,10 @@ func (h *caller[K]) conclude(c *topology.Context, s step, e Effect, o outcome, a
 func (h *caller[K]) giveBack(s step, e Effect) error {
 	if s.Lookup {
 		e.Lookups--
-		return h.put(s.ID, e, h.soon())
+	} else {
+		e.Attempts--
 	}
-	e.Attempts--
-	e.Status = Received
-	if e.Attempts > 0 {
-		e.Status = FailedRetryable
-	}
+	e.Status = s.Was
 	return h.put(s.ID, e, h.soon())
 }
 

@@ -31,6 +31,27 @@ func (w *world) ended(t *testing.T, calls int) {
 	}
 }
 
+// step takes all records, claims what is due after a time, and takes the steps of the claim.
+func (w *world) step(after time.Duration) {
+	for w.life.work() {
+	}
+	w.life.tick(after)
+	w.life.commit()
+	for w.life.work() {
+	}
+	w.life.commit()
+}
+
+// row returns the row of an effect.
+func (w *world) row(t *testing.T, id string) effect.Effect {
+	t.Helper()
+	e, has, err := w.life.rows().Get(id)
+	if err != nil || !has {
+		t.Fatalf("there is no row; error %v", err)
+	}
+	return e
+}
+
 func (w *world) called(t *testing.T, want int) {
 	t.Helper()
 	if n, _ := w.gateway.count("c1"); n != want {

@@ -17,7 +17,9 @@
 //     neither an aborted round, nor a duplicate, nor a second instance makes a call again.
 //   - What nobody knows has a status of its own, [Unknown]. It is looked up ([Lookup]), or repeated where the
 //     provider itself makes one effect of one key ([Repeatable]), or it waits for a person ([Resolve]). It is never
-//     taken for a failure, and never blindly tried again.
+//     taken for a failure, and never blindly tried again. That lasts until it is known: a repeated call that had no
+//     effect says nothing about the one before, and a version of the application that can neither look up nor repeat
+//     tells people what it finds unknown.
 //   - Every call carries the same idempotency key. A provider that honours it turns what is left into exactly
 //     once; with one that does not, at most one call is made of which it was not known that it had no effect.
 //
@@ -42,8 +44,9 @@
 //	FAILED_RETRYABLE  it has not happened                                 a call, after a pause; at last FAILED_TERMINAL
 //	UNKNOWN           nobody knows                           Unknown (*)  a lookup or a call, after a pause; or a person
 //
-// (*) once neither a lookup nor a call is left to the program. A lookup can end with each of the four. The row has
-// the first two statuses before that: RECEIVED, and STARTED while a call is claimed.
+// (*) once neither a lookup nor a call is left to the program. A lookup can end with each of the four. A call that is
+// made while the effect is unknown can complete it, and leaves it unknown otherwise. The row has the first two statuses
+// before that: RECEIVED, and STARTED while a call is claimed.
 //
 // The answer to the request is not the answer to the record: results go through an internal topic, so that a record
 // which fails behind them cannot undo what is known of a call that was made.
@@ -100,6 +103,11 @@
 // second time. A request in another mode is remembered as suppressed, and stays so for its duplicates in a live run,
 // because nobody knows whether the call was made when the event was new; [Resolve] can release it. What was requested
 // live and is due while the application runs in another mode waits.
+//
+// # People
+//
+// What people say ([Resolution]) names the attempt that they have judged. So a copy of it, or one that comes late, does
+// not release a call of which they know nothing.
 //
 // # Scope
 //

@@ -107,9 +107,9 @@ func clauses[K, V any](node *topology.Node[K, V], name string, set *settings) {
 	unknown := "waits for a person"
 	switch {
 	case set.lookup != nil:
-		unknown = "is looked up"
+		unknown = "is looked up, and " + unknown + " if that does not tell"
 	case set.repeatable:
-		unknown = "is called again with the same idempotency key"
+		unknown = "is called again with the same idempotency key, and " + unknown + " if that does not complete it"
 	}
 	modes := make([]string, len(set.modes))
 	for i, m := range set.modes {

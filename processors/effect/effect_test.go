@@ -159,58 +159,18 @@ func TestIrreversibleEffects(t *testing.T) {
 				t.Fatalf("there were %d calls", calls)
 			}
 			err := topologytest.Pipe(d.Driver.Driver, resolutionsTopic, "k",
-				effect.Resolution{ID: "c1", Status: test.end, By: "ada", Response: []byte("seen")})
+				effect.Resolution{ID: "c1", Attempts: 1, Status: test.end, By: "ada", Response: []byte("seen")})
 			if err != nil {
 				t.Fatal(err)
 			}
 			d.pass(time.Second)
-			if r := d.one(test.topic); r.ResolvedBy != "ada" {
+			if r := d.one(test.topic); r.ResolvedBy != "ada" || d.row("c1").Doubt {
 				t.Errorf("the end is %+v", r)
 			}
 			if calls, captured := g.count("c1"); calls != test.calls || captured != test.captured {
 				t.Errorf("there were %d calls and %d captures", calls, captured)
 			}
 		})
-	}
-}
-
-// TestResolutionsOverruleNothing: what is known, or is being found out, is not for people to say.
-func TestResolutionsOverruleNothing(t *testing.T) {
-	g := newGateway(fine, refused)
-	d := newDriver(t, topology.Live, func(b *topology.Builder) {
-		effect.Resolve(declare(b, g), topology.From(b, resolutionsTopic), "people")
-	})
-	d.request(oneOfTen)
-	d.request(`{"id":"c2","amount":1}`)
-	for _, test := range []struct {
-		value   string
-		class   topology.Class
-		message string
-	}{
-		{`{"id":"c1","status":"FAILED_TERMINAL","by":"ada"}`, topology.Conflict,
-			"the effect is not one of which the outcome is unknown or which was suppressed"},
-		{`{"id":"c2","status":"COMPLETED","by":"ada"}`, topology.Conflict,
-			"the effect is not one of which the outcome is unknown or which was suppressed"},
-		{`{"id":"c3","status":"COMPLETED","by":"ada"}`, topology.Validation, "there is no effect with that id"},
-		{`{"id":"c1","status":"STARTED","by":"ada"}`, topology.Validation,
-			"a resolution has the status COMPLETED, FAILED_TERMINAL or FAILED_RETRYABLE, and says who says so"},
-		{`{"id":"c1","status":"COMPLETED"}`, topology.Validation,
-			"a resolution has the status COMPLETED, FAILED_TERMINAL or FAILED_RETRYABLE, and says who says so"},
-	} {
-		d.Pipe("resolutions", "k", test.value)
-		d.WantDeadLetter("people", test.class, test.message)
-	}
-}
-
-// TestRepeatable: where the provider makes one effect of one key, a call is made again without a lookup.
-func TestRepeatable(t *testing.T) {
-	g := newGateway(cut, cut)
-	d := newDriver(t, topology.Live, func(b *topology.Builder) { declare(b, g, effect.Repeatable()) })
-	d.request(oneOfTen)
-	d.pass(10 * time.Second)
-	d.one("completed")
-	if calls, captured := g.count("c1"); calls != 3 || captured != 1 {
-		t.Errorf("there were %d calls and %d captures", calls, captured)
 	}
 }
 

@@ -39,9 +39,10 @@ func captureRequest(r capture) (effect.Request, error) {
 }
 
 // gateway is a provider that does not honour idempotency keys, so that every call that should not have been made
-// shows.
+// shows; unless it is idempotent: then it makes one effect of all calls with one key, and refuses whatever it likes.
 type gateway struct {
-	mu sync.Mutex
+	idempotent bool
+	mu         sync.Mutex
 	// next are what happens to the next calls; after them all is well.
 	next []behaviour
 	// captured counts the effects, calls the calls, by idempotency key.
@@ -77,7 +78,7 @@ func (g *gateway) capture(_ context.Context, c effect.Call) ([]byte, error) {
 	}
 	g.calls[c.IdempotencyKey]++
 	g.attempts = append(g.attempts, c.Attempt)
-	if b == fine || b == lost || b == panics {
+	if (b == fine || b == lost || b == panics) && (!g.idempotent || g.captured[c.IdempotencyKey] == 0) {
 		g.captured[c.IdempotencyKey]++
 	}
 	if g.during != nil {

@@ -181,13 +181,16 @@ func (h *ledger[K, V]) take(c *topology.Context, ids []string, at int64) error {
 		case !has:
 			return topology.Fail(topology.Corruption, errAgenda)
 		}
-		if e.Status.ended() { // a person has said so, and nobody was told
+		was := e.Status
+		lookup := was == Unknown && h.set.mayLookUp(&e)
+		// An end that nobody was told is one that a person has said. What is unknown, and was to be looked up or
+		// repeated by a version of the application that had another answer to it, is no more for this one to find out.
+		if was.ended() || was == Unknown && !lookup && !h.set.mayRepeat(&e) {
 			if err := h.announce(c, id, e); err != nil {
 				return err
 			}
 			continue
 		}
-		lookup := e.Status == Unknown && h.set.lookup != nil
 		if lookup {
 			e.Lookups++
 		} else {
@@ -197,7 +200,7 @@ func (h *ledger[K, V]) take(c *topology.Context, ids []string, at int64) error {
 		if err := h.put(id, e, 0); err != nil {
 			return err
 		}
-		next.Steps = append(next.Steps, step{ID: id, Lookup: lookup})
+		next.Steps = append(next.Steps, step{ID: id, Was: was, Lookup: lookup})
 		oldest = min(oldest, e.Timestamp)
 	}
 	if len(next.Steps) == 0 {
@@ -214,7 +217,7 @@ func (h *ledger[K, V]) take(c *topology.Context, ids []string, at int64) error {
 
 const errAgenda = schemas.Reason("the agenda names an effect that the ledger does not have")
 
-// announce tells the end of an effect that no step has found out.
+// announce tells what has become of an effect that has no step before it.
 func (h *ledger[K, V]) announce(c *topology.Context, id string, e Effect) error {
 	if err := h.put(id, e, 0); err != nil {
 		return err

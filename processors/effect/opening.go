@@ -100,22 +100,22 @@ func (a *agent) due(at int64) (ids []string, err error) {
 // claimBytesMax bounds the ids in a claim, which is one record.
 const claimBytesMax = 128 << 10
 
-// settle writes what a step has found out. It returns true if that is worth telling: an end, or that nobody knows.
-// after is when the step has ended.
+// settle writes what a step has found out about all calls of the effect so far. It returns true if that is worth
+// telling: an end, or that nobody knows. after is when the step has ended.
 func (a *agent) settle(id string, e Effect, o outcome, after int64) (told Effect, tell bool, err error) {
 	e.answer(o.response)
-	e.Status, e.Reason = o.status, o.reason
+	e.Status, e.Reason, e.Doubt = o.status, o.reason, o.status == Unknown
 	due := int64(0)
 	switch {
 	case e.Status == FailedRetryable && e.Attempts < a.set.attempts:
 		due = after + a.set.pause(e.Attempts).Milliseconds()
 	case e.Status == FailedRetryable:
 		e.Status, e.Reason = FailedTerminal, reasonLast+": "+e.Reason
-	case e.Status == Unknown && a.set.lookup != nil && e.Lookups < a.set.attempts:
+	case e.Status == Unknown && a.set.mayLookUp(&e):
 		due = after + a.set.pause(e.Lookups+1).Milliseconds()
 	case e.Status == Unknown && a.set.lookup != nil:
 		e.Reason = reasonGivenUp + ": " + e.Reason
-	case e.Status == Unknown && a.set.repeatable && e.Attempts < a.set.attempts:
+	case e.Status == Unknown && a.set.mayRepeat(&e) && !o.refused:
 		due = after + a.set.pause(e.Attempts).Milliseconds()
 	}
 	err = a.put(id, e, due)

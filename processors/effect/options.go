@@ -81,7 +81,9 @@ func Lookup(f LookupFunc) Option {
 }
 
 // Repeatable says that the provider itself makes one effect of all calls with one idempotency key, for longer
-// than this processor repeats them. Only then is a call whose outcome is not known made again without a lookup.
+// than this processor repeats them. Only then is a call whose outcome is not known made again without a lookup. It
+// is made again until the provider says that the effect has happened, or refuses for good; what is not known by
+// then, or after the last attempt, waits for a person.
 func Repeatable() Option {
 	return func(s *settings) error {
 		s.repeatable = true
@@ -162,6 +164,12 @@ func Retry(attempts int, backoff, most time.Duration) Option {
 func OnError(class topology.Class, policy topology.Policy) Option {
 	return func(s *settings) error { return s.OnError(class, policy) }
 }
+
+// mayLookUp reports whether the program has a lookup left for an effect that is Unknown.
+func (s *settings) mayLookUp(e *Effect) bool { return s.lookup != nil && e.Lookups < s.attempts }
+
+// mayRepeat reports whether the program may make the call of an effect that is Unknown once more.
+func (s *settings) mayRepeat(e *Effect) bool { return s.repeatable && e.Attempts < s.attempts }
 
 // pause returns how long to wait after the n-th attempt, from 1.
 func (s *settings) pause(n int) time.Duration {

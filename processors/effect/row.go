@@ -26,10 +26,14 @@ type Effect struct {
 	// Attempts counts the calls that were claimed, Lookups those that only asked.
 	Attempts int `json:"attempts,omitzero"`
 	Lookups  int `json:"lookups,omitzero"`
-	// Request is the SHA-256 of the request in hexadecimal digits, Response that of the response, if there was one.
+	// Doubt says that a call was made, or may have been, of which nobody knows whether it had its effect. That the
+	// effect has happened ends it, or the answer of a lookup, or a person; never that a later call had none.
+	Doubt bool `json:"doubt,omitzero"`
+	// Request is the SHA-256 of the request in hexadecimal digits, Response that of the last response, if the last
+	// call, lookup or person had one.
 	Request  string `json:"request"`
 	Response string `json:"response,omitzero"`
-	// ResponseBody is the response, nil if it was larger than ResponseBytesMax.
+	// ResponseBody is the last response, nil if it was larger than ResponseBytesMax.
 	ResponseBody []byte `json:"response_body,omitzero"`
 	// Payload, Key, Headers and Timestamp are those of the request, Key as the processor's codec has it.
 	Payload   []byte            `json:"payload,omitzero"`
@@ -40,6 +44,8 @@ type Effect struct {
 	Due int64 `json:"due,omitzero"`
 	// ResolvedBy is who said what has become of it, if a person did.
 	ResolvedBy string `json:"resolved_by,omitzero"`
+	// Resolutions are the SHA-256 of all resolutions that were taken, in hexadecimal digits, the first one first.
+	Resolutions []string `json:"resolutions,omitzero"`
 }
 
 // Result is what is known of an effect. It has a JSON form, so that schemas.JSON[effect.Result]() is a codec for
@@ -69,8 +75,9 @@ func (e *Effect) result(id string, replayed bool) Result {
 	}
 }
 
-// answer notes a response.
+// answer notes a response, nil for none, in the place of the one before: that belongs to another outcome.
 func (e *Effect) answer(response []byte) {
+	e.Response, e.ResponseBody = "", nil
 	if response == nil {
 		return
 	}
@@ -134,7 +141,9 @@ type claim struct {
 
 // step is one call, or one lookup.
 type step struct {
-	ID     string `json:"id"`
+	ID string `json:"id"`
+	// Was is the status of the effect before the claim, which it has again if the step is not taken.
+	Was    Status `json:"was"`
 	Lookup bool   `json:"lookup,omitzero"`
 }
 

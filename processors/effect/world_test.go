@@ -21,14 +21,35 @@ type world struct {
 	db      *memstore.Store
 	gateway *gateway
 	now     time.Time
-	// early breaks the world: claims are delivered before they are committed.
-	early bool
+	// early breaks the world: claims are delivered before they are committed. So does forgets: the ledger has no doubts.
+	early, forgets bool
+	// versions are the versions of the application that a history can deploy, by what they do about the unknown.
+	versions []answer
 
 	life *life
 	// requests and claims are the committed records of the two inputs, read how many of them are committed as done.
 	requests, claims []topology.Input
 	read             [2]int
 	results          []effect.Result
+}
+
+// answer is what a version of the application does about effects that are unknown.
+type answer int
+
+const (
+	asksPeople answer = iota
+	looksUp
+	repeats
+)
+
+func (w *world) options(a answer) []effect.Option {
+	switch a {
+	case looksUp:
+		return []effect.Option{effect.Lookup(w.gateway.find)}
+	case repeats:
+		return []effect.Option{effect.Repeatable()}
+	}
+	return nil
 }
 
 // life is one opening of the task.
@@ -59,15 +80,19 @@ const (
 
 func newWorld(tb testing.TB, g *gateway, opts ...effect.Option) *world {
 	w := &world{tb: tb, db: memstore.New(), gateway: g, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
-	opts = append(opts, effect.Clock(func() time.Time { return w.now }), effect.Parallel(1))
-	effect.Perform(topology.From(b, capturesTopic), "capture", captureRequest, g.capture, opts...)
-	var err error
-	if w.topo, err = b.Build(); err != nil {
-		tb.Fatal(err)
-	}
+	w.build(opts)
 	w.life = w.open()
 	return w
+}
+
+func (w *world) build(opts []effect.Option) {
+	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
+	opts = append(slices.Clone(opts), effect.Clock(func() time.Time { return w.now }), effect.Parallel(1))
+	effect.Perform(topology.From(b, capturesTopic), "capture", captureRequest, w.gateway.capture, opts...)
+	var err error
+	if w.topo, err = b.Build(); err != nil {
+		w.tb.Fatal(err)
+	}
 }
 
 func (w *world) open() *life {
@@ -92,6 +117,13 @@ func (w *world) open() *life {
 // crash ends the life, with everything that is not committed, and begins another one.
 func (w *world) crash() {
 	w.life.state.Drop()
+	w.life = w.open()
+}
+
+// deploy ends the life as a crash does, and goes on with a version of the application that has other options.
+func (w *world) deploy(opts ...effect.Option) {
+	w.life.state.Drop()
+	w.build(opts)
 	w.life = w.open()
 }
 
@@ -145,6 +177,9 @@ func (l *life) redo() {
 }
 
 func (l *life) run(u unit) {
+	if l.world.forgets {
+		l.forget()
+	}
 	var v topology.Verdict
 	if u.punctuation != nil {
 		v = l.graph.Punctuate(*u.punctuation)
@@ -163,6 +198,24 @@ func (l *life) run(u unit) {
 			}
 		}
 	}
+}
+
+// forget takes all doubts from the rows.
+func (l *life) forget() {
+	rows := l.rows()
+	for pair, err := range rows.All() {
+		if err == nil && pair.Value.Doubt {
+			pair.Value.Doubt = false
+			err = rows.Put(pair.Key, pair.Value)
+		}
+		if err != nil {
+			l.tb.Fatal(err)
+		}
+	}
+}
+
+func (l *life) rows() state.KeyValue[string, effect.Effect] {
+	return effect.Store("capture").Open(l.state.Store("capture"))
 }
 
 func inputOf(out topology.Output, offset int) topology.Input {
@@ -220,6 +273,21 @@ func (w *world) settle() {
 	}
 }
 
+// honest returns an error if the ledger says that something has not happened which has.
+func (w *world) honest() error {
+	for pair, err := range w.life.rows().All() {
+		if err != nil {
+			return err
+		}
+		e := pair.Value
+		_, captured := w.gateway.count(pair.Key)
+		if captured > 0 && (e.Status == effect.FailedRetryable || e.Status == effect.FailedTerminal) {
+			return fmt.Errorf("%s is %s and was captured", pair.Key, e.Status)
+		}
+	}
+	return nil
+}
+
 // check compares what the gateway has done with what the ledger says and what was told.
 func (w *world) check() error {
 	told := map[string][]effect.Status{}
@@ -228,9 +296,8 @@ func (w *world) check() error {
 			told[r.ID] = append(told[r.ID], r.Status)
 		}
 	}
-	effects := effect.Store("capture").Open(w.life.state.Store("capture"))
 	rows := map[string]bool{}
-	for pair, err := range effects.All() {
+	for pair, err := range w.life.rows().All() {
 		if err != nil {
 			return err
 		}
