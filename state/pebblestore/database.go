@@ -178,10 +178,11 @@ func (d *database) Apply(base, next state.Positions, writes iter.Seq[state.Write
 	defer releaseBatch(b)
 	filters := filterWriter{habits: &d.habits}
 	for w := range writes {
-		filters.add(w)
-		if err := addWrite(b, w); err != nil {
+		key, err := addWrite(b, w)
+		if err != nil {
 			return d.fault.newError("apply", err)
 		}
+		filters.add(w, key)
 	}
 	d.batchBytes = max(b.Len(), d.batchBytes/2, batchBytesMin)
 	next = next.Clone()
@@ -255,8 +256,8 @@ func (d *database) admit(op string, base, next state.Positions) error {
 // releaseBatch gives the memory of a batch back. There is nothing in it that can fail.
 func releaseBatch(b *pebble.Batch) { _ = b.Close() }
 
-// addWrite encodes one write straight into the memory of the batch.
-func addWrite(b *pebble.Batch, w state.Write) error {
+// addWrite encodes one write straight into the memory of the batch. It returns the database key, which lies there until the next write.
+func addWrite(b *pebble.Batch, w state.Write) (key []byte, err error) {
 	size := dataPrefixSize + len(w.Key)
 	var op *pebble.DeferredBatchOp
 	if w.Delete {
@@ -267,7 +268,7 @@ func addWrite(b *pebble.Batch, w state.Write) error {
 	}
 	putDataPrefix(op.Key, w.Store)
 	copy(op.Key[dataPrefixSize:], w.Key)
-	return op.Finish()
+	return op.Key, op.Finish()
 }
 
 // commit adds the positions to the batch and makes it visible in Pebble. The caller holds down, or is Open.

@@ -233,22 +233,19 @@ func (d *database) beginFilter(store state.StoreID, h *habit, f *keyFilter, s *s
 	if d.usableLocked("fill a filter") != nil {
 		return false
 	}
+	f.mu.Lock()
+	grown := f.grow()
+	f.mu.Unlock()
+	// One that was made since somebody asked for this stays: it has the same keys.
+	if !grown || !h.filter.CompareAndSwap(nil, f) {
+		return false
+	}
 	it, err := newIterator(d.db, store, state.Range{})
 	if d.fault.read("fill a filter", err) != nil {
 		return false
 	}
-	f.mu.Lock()
-	f.grow()
-	f.mu.Unlock()
-	// One that was made since somebody asked for this stays: it has the same keys.
-	if f.parts.Load() == nil || !h.filter.CompareAndSwap(nil, f) {
-		_ = it.Close() // has done nothing yet
-		return false
-	}
 	s.it = it
-	d.open.Lock()
-	d.open.iterators[it] = struct{}{}
-	d.open.Unlock()
+	s.opened()
 	return true
 }
 
@@ -276,11 +273,10 @@ type filterWriter struct {
 	habits *habits
 	store  state.StoreID
 	habit  *habit
-	key    []byte
 }
 
-// add is called for each write before anybody can see it.
-func (w *filterWriter) add(write state.Write) {
+// add is called for each write, with its database key, before anybody can see it.
+func (w *filterWriter) add(write state.Write, key []byte) {
 	if w.habit == nil || write.Store != w.store { // a round is in the order of stores
 		w.store, w.habit = write.Store, w.habits.of(write.Store)
 	}
@@ -288,8 +284,7 @@ func (w *filterWriter) add(write state.Write) {
 	if f == nil || write.Delete {
 		return
 	}
-	w.key = appendDataKey(w.key[:0], write.Store, write.Key)
-	if !f.add(hashOf(w.key)) {
+	if !f.add(hashOf(key)) {
 		w.habit.drop(f)
 	}
 }

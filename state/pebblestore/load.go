@@ -139,7 +139,7 @@ func (d *database) fillTable(w *sstable.Writer, store state.StoreID, sorted iter
 		}
 		key = append(key[:dataPrefixSize], write.Key...)
 		last = key[dataPrefixSize:]
-		filters.add(write)
+		filters.add(write, key)
 		var err error
 		if write.Delete {
 			err = w.Delete(key)

@@ -180,9 +180,7 @@ func (s *scanner) move(open func() (*pebble.Iterator, error)) (ok bool, err erro
 		if s.it, err = open(); err != nil {
 			return false, err
 		}
-		s.d.open.Lock()
-		s.d.open.iterators[s.it] = struct{}{}
-		s.d.open.Unlock()
+		s.opened()
 		if s.reverse {
 			ok = s.it.Last()
 		} else {
@@ -194,6 +192,13 @@ func (s *scanner) move(open func() (*pebble.Iterator, error)) (ok bool, err erro
 		ok = s.it.Next()
 	}
 	return ok, s.it.Error()
+}
+
+// opened has the database close the iterator if it ends first. The caller holds life.
+func (s *scanner) opened() {
+	s.d.open.Lock()
+	defer s.d.open.Unlock()
+	s.d.open.iterators[s.it] = struct{}{}
 }
 
 // close releases the iterator, unless the database did. Its error repeats what step reported.
