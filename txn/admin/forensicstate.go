@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -97,93 +96,35 @@ func (f *forensic) compareStore(ctx context.Context, t *forensicTask, d state.De
 	defer func() { err = errors.Join(err, kept.Close()) }()
 	made := t.state.Store(d.Name)
 	streamTime := made.StreamTime()
-	for pair, err := range merged(made.Scan(state.Range{}), kept.Rows()) {
+	for pair, err := range merged(kept.Rows(), made.Scan(state.Range{})) {
 		if err != nil {
 			return found, err
 		}
-		if pair.kept != nil {
+		row, kind := pair.b, OtherValue
+		switch {
+		case pair.order < 0:
+			row, kind = pair.a, Extra
+		case pair.order > 0:
+			kind = Missing
+		}
+		if pair.order <= 0 {
 			found.Rows++
 		}
-		kind, differs := pair.differs()
-		if !differs || outOfSight(d.Layout, pair, streamTime) {
+		if pair.order == 0 && bytes.Equal(pair.a.Value, pair.b.Value) || outOfSight(d.Layout, row, streamTime) {
 			continue
 		}
 		if found.Differences++; found.First == nil {
-			found.First = &ForensicDifference{Kind: kind, Key: bytes.Clone(pair.key)}
+			found.First = &ForensicDifference{Kind: kind, Key: bytes.Clone(row.Key)}
 		}
 	}
 	return found, nil
 }
 
 // outOfSight reports whether nobody can read a row any more: either side may have it or not.
-func outOfSight(l state.Layout, p rowPair, streamTime int64) bool {
+func outOfSight(l state.Layout, row state.Entry, streamTime int64) bool {
 	if !l.Segmented() {
 		return false
 	}
-	value := p.made
-	if value == nil {
-		value = p.kept
-	}
-	ms, err := l.RowTime(state.Write{Key: p.key, Value: value})
+	ms, err := l.RowTime(state.Write{Key: row.Key, Value: row.Value})
 	return err == nil && !l.Live(ms, streamTime)
-}
-
-// rowPair is what two sides have under a key; nil is nothing.
-type rowPair struct{ key, made, kept []byte }
-
-func (p rowPair) differs() (Kind, bool) {
-	switch {
-	case p.kept == nil:
-		return Missing, true
-	case p.made == nil:
-		return Extra, true
-	}
-	return OtherValue, !bytes.Equal(p.made, p.kept)
-}
-
-// merged yields the keys of two sides in their order. An error is the last thing that it yields.
-func merged(made, kept iter.Seq2[state.Entry, error]) iter.Seq2[rowPair, error] {
-	return func(yield func(rowPair, error) bool) {
-		nextMade, stopMade := iter.Pull2(made)
-		defer stopMade()
-		nextKept, stopKept := iter.Pull2(kept)
-		defer stopKept()
-		m, errM, hasM := nextMade()
-		k, errK, hasK := nextKept()
-		for hasM || hasK {
-			if err := errors.Join(errM, errK); err != nil {
-				yield(rowPair{}, err)
-				return
-			}
-			var order int
-			switch {
-			case !hasM:
-				order = 1
-			case !hasK:
-				order = -1
-			default:
-				order = bytes.Compare(m.Key, k.Key)
-			}
-			var p rowPair
-			if order <= 0 {
-				p.key, p.made = m.Key, nonNil(m.Value)
-				m, errM, hasM = nextMade()
-			}
-			if order >= 0 {
-				p.key, p.kept = k.Key, nonNil(k.Value)
-				k, errK, hasK = nextKept()
-			}
-			if !yield(p, nil) {
-				return
-			}
-		}
-	}
-}
-
-// nonNil tells an empty value from none.
-func nonNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
 }

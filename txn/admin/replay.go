@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"time"
 
@@ -125,33 +124,16 @@ func (p *pending) apply(db state.Database) error {
 
 // compare goes through both sides in the order of the keys.
 func (r *replay) compare(scan *Scan) error {
-	local, endLocal := iter.Pull2(scan.Rows())
-	defer endLocal()
-	replayed, endReplayed := iter.Pull2(r.db.Scan(rowsID, state.Range{}))
-	defer endReplayed()
 	h := histories{replay: r}
-	a, err, moreLocal := local()
-	b, otherErr, moreReplayed := replayed()
-	for moreLocal || moreReplayed {
-		if err := errors.Join(err, otherErr); err != nil {
+	for s, err := range merged(scan.Rows(), r.db.Scan(rowsID, state.Range{})) {
+		if err != nil {
 			return err
 		}
-		order := bytes.Compare(a.Key, b.Key)
-		switch {
-		case !moreReplayed:
-			order = -1
-		case !moreLocal:
-			order = 1
-		}
-		if err := h.compared(a, b, order); err != nil {
+		if err := h.compared(s.a, s.b, s.order); err != nil {
 			return err
 		}
-		if order <= 0 {
+		if s.order <= 0 {
 			r.outcome.Rows++
-			a, err, moreLocal = local()
-		}
-		if order >= 0 {
-			b, otherErr, moreReplayed = replayed()
 		}
 	}
 	return h.end()
