@@ -4,10 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/onceward/onceward/topology"
-	"github.com/onceward/onceward/topology/topologytest"
 )
 
 // audited is a run with evidence: the inputs with their positions, and what the evidence of each partition is.
@@ -18,35 +14,8 @@ type audited struct {
 
 func runAudited(t *testing.T, w Workload, n int) (a audited) {
 	t.Helper()
-	source, err := w.NewSource(inputOf(t, w))
-	if err != nil {
-		t.Fatal(err)
-	}
-	top, err := w.Topology("judged", Topics{In: "in", Out: "out", Dead: "dead"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := topologytest.New(top, topologytest.Partitions(testPartitions))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range n {
-		r := source.Next(golden.Clock + int64(i)*1e6)
-		if err := d.PipeRaw("in", r.Key, r.Value, topologytest.At(time.UnixMilli(r.Timestamp))); err != nil {
-			t.Fatal(err)
-		}
-		p := topology.PartitionOf(r.Key, testPartitions)
-		a.inputs[p] = append(a.inputs[p], r)
-	}
-	raw, err := d.OutputRaw(EvidenceTopic("out"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range raw {
-		p := topology.PartitionOf(r.Key, testPartitions)
-		a.entries[p] = append(a.entries[p], Record{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
-	}
-	return a
+	d, inputs := pipe(t, w, inputOf(t, w), n)
+	return audited{inputs: inputs, entries: byPartition(t, d, EvidenceTopic("out"))}
 }
 
 // judge judges as a check does.

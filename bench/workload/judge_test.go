@@ -13,8 +13,8 @@ import (
 
 const testPartitions = 3
 
-// run runs a workload on the driver and returns inputs and outputs by partition.
-func run(t *testing.T, w Workload, in Input, n int) (inputs, outputs [testPartitions][]Record) {
+// pipe runs a workload on the driver, and returns that and the inputs by partition.
+func pipe(t *testing.T, w Workload, in Input, n int) (d *topologytest.Driver, inputs [testPartitions][]Record) {
 	t.Helper()
 	source, err := w.NewSource(in)
 	if err != nil {
@@ -24,8 +24,7 @@ func run(t *testing.T, w Workload, in Input, n int) (inputs, outputs [testPartit
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := topologytest.New(top, topologytest.Partitions(testPartitions))
-	if err != nil {
+	if d, err = topologytest.New(top, topologytest.Partitions(testPartitions)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range n {
@@ -36,14 +35,28 @@ func run(t *testing.T, w Workload, in Input, n int) (inputs, outputs [testPartit
 		p := topology.PartitionOf(r.Key, testPartitions)
 		inputs[p] = append(inputs[p], r)
 	}
-	raw, err := d.OutputRaw("out")
+	return d, inputs
+}
+
+// byPartition returns what is in a topic of the driver.
+func byPartition(t *testing.T, d *topologytest.Driver, topic string) (records [testPartitions][]Record) {
+	t.Helper()
+	raw, err := d.OutputRaw(topic)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range raw {
 		p := topology.PartitionOf(r.Key, testPartitions)
-		outputs[p] = append(outputs[p], Record{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
+		records[p] = append(records[p], Record{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
 	}
+	return records
+}
+
+// run runs a workload on the driver and returns inputs and outputs by partition.
+func run(t *testing.T, w Workload, in Input, n int) (inputs, outputs [testPartitions][]Record) {
+	t.Helper()
+	d, inputs := pipe(t, w, in, n)
+	outputs = byPartition(t, d, "out")
 	if dead, err := d.DeadLetters(); err != nil || len(dead) > 0 {
 		t.Fatalf("there are %d dead letters, %v", len(dead), err)
 	}
