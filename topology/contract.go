@@ -62,7 +62,7 @@ func (n *Node[K, V]) Clause(a Aspect, text string) *Node[K, V] {
 	case text == "" || strings.ContainsAny(text, "\n\r"):
 		n.Mistake(errors.New("Clause: the text is one line"))
 	default:
-		n.node.clauses = append(n.node.clauses, Clause{Node: n.node.name, Aspect: a, Text: text})
+		n.node.clause(a, text)
 	}
 	return n
 }

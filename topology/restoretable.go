@@ -99,12 +99,8 @@ func (g *Graph) failRecord(n *node, err error, inherent bool) error {
 
 // restores reports whether tables are restored from a topic.
 func (g *Graph) restores(topic string) bool {
-	for i := range g.sources {
-		if g.sources[i].topic == topic {
-			return g.sources[i].restores
-		}
-	}
-	return false
+	s := g.source(topic)
+	return s != nil && s.restores
 }
 
 // oneWrite is a store that remembers one write, and has nothing to read.
