@@ -51,6 +51,18 @@ const (
 	HeaderCut = "onceward.cut"
 )
 
+// The headers of what operators write to a dead-letter topic (package txn/admin). A record that dies never brings them along:
+// with them its letter could pass for something that an operator has done.
+const (
+	// HeaderRedriven, with the time and the place in the two after it, makes a record without key and value the mark of a
+	// letter that was redriven.
+	HeaderRedriven   = "onceward.redriven"
+	HeaderRedrivenAt = "onceward.redriven.at"
+	HeaderRedrivenTo = "onceward.redriven.to"
+	// HeaderSession is on marks and editions: a random text for each redrive and each edit, which tells them apart.
+	HeaderSession = "onceward.session"
+)
+
 // The limits that keep the headers of a dead letter small whatever has happened.
 const (
 	// DeadLetterHeaderBytesMax bounds the keys and values of the headers that a dead letter has beside the

@@ -160,7 +160,8 @@ func (p *deadLetterParser) timestampType(header string) TimestampType {
 	return CreateTime
 }
 
-// IsDeadLetterHeader reports whether a dead letter has a header with that key beside those of the record.
+// IsDeadLetterHeader reports whether a dead letter, or what operators write about it, has a header with that key beside those of
+// the record.
 func IsDeadLetterHeader(key string) bool {
 	if strings.HasPrefix(key, "__streams.errors.") {
 		return true
@@ -171,7 +172,8 @@ func IsDeadLetterHeader(key string) bool {
 	switch key {
 	case HeaderID, HeaderApplication, HeaderVersion, HeaderTask, HeaderNode, HeaderClass, HeaderMessage,
 		HeaderAttempts, HeaderFirstFailure, HeaderLastFailure, HeaderTopic, HeaderPartition, HeaderOffset,
-		HeaderTimestamp, HeaderTimestampType, HeaderDeaths, HeaderEdition, HeaderCut:
+		HeaderTimestamp, HeaderTimestampType, HeaderDeaths, HeaderEdition, HeaderCut,
+		HeaderRedriven, HeaderRedrivenAt, HeaderRedrivenTo, HeaderSession:
 		return true
 	}
 	return false

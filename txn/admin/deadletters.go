@@ -21,18 +21,19 @@ import (
 //
 // Beside the letters that the runtime writes, the topic holds what operators have done with them, so that nothing else has to be
 // created, allowed or kept: an edited letter is one more record, with a number of its edition, and a redriven one is followed by
-// a mark, which has no key, no value and the header [HeaderRedriven]. Both are written to the partition of the letter and so
-// behind it: retention deletes from the front, so that a letter is never there without what was done with it. What identifies a
-// letter is its id and its number of deaths: a letter that is there twice, because its input was read again from far back, is one
-// letter.
+// a mark, which has a null key, a null value and the header [HeaderRedriven]. Both are written to the partition of the letter and so
+// behind it: retention deletes from the front, so that a letter is never there without what was done with it. Both have the header
+// [topology.HeaderSession], which says who has written them. What identifies a letter is its id and its number of deaths: a letter
+// that is there twice, because its input was read again from far back, is one letter.
 //
 // # Exactly once
 //
 // A batch of redriven records and their marks are one transaction, and the transactional id follows from the topic alone. So a
 // redrive that is killed leaves a batch that is there as a whole or not at all; the next one first ends what the last one has
 // left open, then reads the topic to its end, and leaves out what has a mark. It waits for the transactions that are open in the
-// topic, because a mark could be behind one of them. Two redrives of one topic at a time stop the older one. A commit that is not
-// answered is settled the same way, and then looked up by its marks.
+// topic, because a mark could be behind one of them. Two redrives of one topic at a time stop the older one. A batch that fails, or
+// whose commit is not answered, is settled the same way, and then looked up by its marks. Marks and editions of somebody else that
+// are there by then end the redrive too: it may have been away for long, and what it has read of the partition is not true any more.
 //
 // What reads the redriven record is not part of that: an application that has processed the record in some other way meanwhile
 // has an effect twice, unless it dedupes (package inbox). And a topic is read by everybody: an application beside the one in
@@ -50,9 +51,9 @@ func (c *Client) DeadLetters(topic string) *DeadLetters { return &DeadLetters{cl
 // The headers of a mark: what was redriven, as id, a slash and the number of deaths, when, in RFC 3339, and where to, as
 // topic-partition.
 const (
-	HeaderRedriven   = "onceward.redriven"
-	HeaderRedrivenAt = "onceward.redriven.at"
-	HeaderRedrivenTo = "onceward.redriven.to"
+	HeaderRedriven   = topology.HeaderRedriven
+	HeaderRedrivenAt = topology.HeaderRedrivenAt
+	HeaderRedrivenTo = topology.HeaderRedrivenTo
 )
 
 // DeadLetter is one dead letter in its newest edition.
@@ -230,33 +231,49 @@ type letterIndex struct {
 	// edited are the letters that operators have edited, in the newest edition.
 	edited map[letterKey]*broker.Record
 	// redriven are the marks.
-	redriven map[letterKey]time.Time
+	redriven map[letterKey]mark
+	// sessions are those of the marks and editions; one without a session is from before there were any, and has "".
+	sessions map[string]bool
+	counts   LetterCounts
 }
 
-// index reads a partition up to end.
+// index reads a partition up to end, and counts what is in it.
 func (t *letterTopic) index(ctx context.Context, partition int32, end int64) (*letterIndex, error) {
 	start, _, err := t.cluster.LogBounds(ctx, t.info.Name, partition)
 	if err != nil {
 		return nil, err
 	}
+	idx, err := t.scan(ctx, partition, start, end)
+	t.counts.Letters += idx.counts.Letters
+	t.counts.Redriven += idx.counts.Redriven
+	t.counts.Foreign += idx.counts.Foreign
+	t.counts.Malformed += idx.counts.Malformed
+	return idx, err
+}
+
+// scan reads a part of a partition. With an error the index is of what was read.
+func (t *letterTopic) scan(ctx context.Context, partition int32, start, end int64) (*letterIndex, error) {
 	idx := &letterIndex{
-		partition: partition, start: start, end: end,
-		first: map[letterKey]int64{}, edited: map[letterKey]*broker.Record{}, redriven: map[letterKey]time.Time{},
+		partition: partition, start: start, end: end, first: map[letterKey]int64{},
+		edited: map[letterKey]*broker.Record{}, redriven: map[letterKey]mark{}, sessions: map[string]bool{},
 	}
 	editions := map[letterKey]int{}
-	err = t.read(ctx, partition, start, end, func(r *broker.Record) error {
-		if key, at, ok := parseMark(r); ok {
-			idx.redriven[key] = at
+	err := t.read(ctx, partition, start, end, func(r *broker.Record) error {
+		if m, ok := parseMark(r); ok {
+			idx.redriven[m.letter], idx.sessions[m.session] = m, true
 			return nil
 		}
 		info, err := topology.ParseDeadLetter(headersOf(r))
 		switch {
 		case errors.Is(err, topology.ErrNoDeadLetter):
-			t.counts.Foreign++
+			idx.counts.Foreign++
 			return nil
 		case err != nil:
-			t.counts.Malformed++
+			idx.counts.Malformed++
 			return nil //nolint:nilerr // counted, and no reason to stop
+		}
+		if info.Edition > 0 {
+			idx.sessions[sessionOf(r)] = true
 		}
 		key := keyOf(&info)
 		if _, known := idx.first[key]; !known {
@@ -267,10 +284,10 @@ func (t *letterTopic) index(ctx context.Context, partition int32, end int64) (*l
 		}
 		return nil
 	})
-	t.counts.Letters += int64(len(idx.first))
+	idx.counts.Letters = int64(len(idx.first))
 	for key := range idx.redriven {
 		if _, there := idx.first[key]; there {
-			t.counts.Redriven++
+			idx.counts.Redriven++
 		}
 	}
 	return idx, err
@@ -295,7 +312,7 @@ func (t *letterTopic) each(ctx context.Context, idx *letterIndex, f func(DeadLet
 			}
 		}
 		l := letterOf(r, info)
-		l.Redriven = idx.redriven[key]
+		l.Redriven = idx.redriven[key].at
 		l.rekeyed = !bytes.Equal(died.Key, r.Key)
 		return f(l)
 	})
@@ -303,16 +320,6 @@ func (t *letterTopic) each(ctx context.Context, idx *letterIndex, f func(DeadLet
 
 func (t *letterTopic) read(ctx context.Context, partition int32, from, to int64, take func(*broker.Record) error) error {
 	return newReading(t.cluster, t.info.Name, t.info.ID, partition).each(ctx, from, to, take, nil)
-}
-
-// marked reports whether the letter has a mark between two offsets of its partition.
-func (t *letterTopic) marked(ctx context.Context, partition int32, from, to int64, letter letterKey) (found bool, err error) {
-	err = t.read(ctx, partition, from, to, func(r *broker.Record) error {
-		key, _, ok := parseMark(r)
-		found = found || ok && key == letter
-		return nil
-	})
-	return found, err
 }
 
 // letterOf takes the record of a letter apart.
@@ -326,6 +333,8 @@ func letterOf(r *broker.Record, info topology.DeadLetterInfo) DeadLetter {
 		case !topology.IsDeadLetterHeader(h.Key):
 			l.Headers = append(l.Headers, Header{h.Key, h.Value})
 			continue
+		case isMarkHeader(h.Key), h.Key == topology.HeaderSession:
+			continue // of this edition alone, or of a record that has brought it along when that was not refused yet
 		case h.Key == topology.HeaderStreamsTopic && len(h.Value) > 0:
 			l.To.Topic = string(h.Value)
 		case h.Key == topology.HeaderStreamsPartition:
@@ -344,33 +353,4 @@ func headersOf(r *broker.Record) []topology.Header {
 		out[i] = topology.Header{Key: h.Key, Value: h.Value}
 	}
 	return out
-}
-
-// markOf returns the mark of a letter that is redriven.
-func markOf(topic string, l *DeadLetter, to TopicPartition, now time.Time) *broker.Record {
-	return &broker.Record{Topic: topic, Partition: l.Partition, Timestamp: now, Headers: []broker.RecordHeader{
-		{Key: HeaderRedriven, Value: []byte(keyOf(&l.DeadLetterInfo).String())},
-		{Key: HeaderRedrivenAt, Value: now.UTC().AppendFormat(nil, markTime)},
-		{Key: HeaderRedrivenTo, Value: fmt.Appendf(nil, "%s-%d", to.Topic, to.Partition)},
-	}}
-}
-
-const markTime = "2006-01-02T15:04:05.000Z07:00"
-
-// parseMark reads a mark; ok is false for every other record. A mark whose time cannot be read is one all the same.
-func parseMark(r *broker.Record) (key letterKey, at time.Time, ok bool) {
-	at = r.Timestamp
-	for _, h := range r.Headers {
-		switch h.Key {
-		case HeaderRedriven:
-			id, deaths, _ := bytes.Cut(h.Value, []byte("/"))
-			n, err := strconv.Atoi(string(deaths))
-			key, ok = letterKey{string(id), n}, err == nil
-		case HeaderRedrivenAt:
-			if t, err := time.Parse(time.RFC3339, string(h.Value)); err == nil {
-				at = t
-			}
-		}
-	}
-	return key, at, ok
 }

@@ -41,6 +41,10 @@ var (
 //
 // Edit ends a redrive of the topic that is under way, which can be done again.
 func (d *DeadLetters) Edit(ctx context.Context, edited DeadLetter) error {
+	return d.edit(ctx, edited, nil)
+}
+
+func (d *DeadLetters) edit(ctx context.Context, edited DeadLetter, crash func(point string) error) error {
 	t, err := d.open(ctx)
 	if err != nil {
 		return err
@@ -51,30 +55,38 @@ func (d *DeadLetters) Edit(ctx context.Context, edited DeadLetter) error {
 		return err
 	}
 	defer w.close()
-	// From here on nobody else edits or redrives; what was done before is in front of the end of the log.
-	_, end, err := t.cluster.LogBounds(ctx, d.topic, edited.Partition)
-	if err != nil {
+	// Who edits or redrives from here on stops this writer; what was done before is in front of the end of the log.
+	committed := func(ctx context.Context) (bool, error) { return t.editedBy(ctx, w.session, &edited) }
+	if _, err := committed(ctx); err != nil {
 		return err
 	}
-	idx, err := t.index(ctx, edited.Partition, end)
-	if err != nil {
-		return err
-	}
-	if err := t.mayEdit(ctx, idx, &edited); err != nil {
-		return err
-	}
-	rec := editionOf(d.topic, &edited)
+	rec := editionOf(d.topic, &edited, w.session)
 	if limit := numberOf(&t.info, "max.message.bytes"); limit > 0 && int64(recordSize(rec)) > limit {
 		return fmt.Errorf("the edited letter has %d bytes, topic %s takes %d (max.message.bytes)",
 			recordSize(rec), d.topic, limit)
 	}
-	info, err := topology.ParseDeadLetter(headersOf(rec))
-	if err != nil {
+	if _, err := topology.ParseDeadLetter(headersOf(rec)); err != nil {
 		return err
 	}
-	return w.commit(ctx, []*broker.Record{rec}, func(ctx context.Context) (bool, error) {
-		return t.hasEdition(ctx, edited.Partition, end, &info)
-	}, nil)
+	_, err = w.commit(ctx, []*broker.Record{rec}, committed, crash)
+	return err
+}
+
+// editedBy reports whether the session has written its edition of a letter. If not, the error says whether the letter is not what
+// the operator has seen any more.
+func (t *letterTopic) editedBy(ctx context.Context, session string, edited *DeadLetter) (bool, error) {
+	_, end, err := t.cluster.LogBounds(ctx, t.info.Name, edited.Partition)
+	if err != nil {
+		return false, err
+	}
+	idx, err := t.index(ctx, edited.Partition, end)
+	if err != nil {
+		return false, err
+	}
+	if idx.sessions[session] {
+		return true, nil // what somebody else has done with the edition since is no reason to write it again
+	}
+	return false, t.mayEdit(ctx, idx, edited)
 }
 
 // mayEdit looks whether a letter is still what the operator has seen.
@@ -83,7 +95,7 @@ func (t *letterTopic) mayEdit(ctx context.Context, idx *letterIndex, edited *Dea
 	if _, known := idx.first[key]; !known {
 		return fmt.Errorf("topic %s: %w %s", t.info.Name, ErrNoLetter, edited.ID)
 	}
-	if !idx.redriven[key].IsZero() {
+	if _, redriven := idx.redriven[key]; redriven {
 		return ErrLetterRedriven
 	}
 	return t.each(ctx, idx, func(l DeadLetter) error {
@@ -94,24 +106,8 @@ func (t *letterTopic) mayEdit(ctx context.Context, idx *letterIndex, edited *Dea
 	})
 }
 
-// hasEdition looks for an edition at or behind an offset.
-func (t *letterTopic) hasEdition(
-	ctx context.Context, partition int32, from int64, wanted *topology.DeadLetterInfo,
-) (found bool, err error) {
-	_, end, err := t.cluster.LogBounds(ctx, t.info.Name, partition)
-	if err != nil {
-		return false, err
-	}
-	err = t.read(ctx, partition, from, end, func(r *broker.Record) error {
-		info, err := topology.ParseDeadLetter(headersOf(r))
-		found = found || err == nil && keyOf(&info) == keyOf(wanted) && info.Edition == wanted.Edition
-		return nil // what is no letter is not the one that is looked for
-	})
-	return found, err
-}
-
 // editionOf returns the record of the next edition.
-func editionOf(topic string, l *DeadLetter) *broker.Record {
+func editionOf(topic string, l *DeadLetter, session string) *broker.Record {
 	rec := &broker.Record{Topic: topic, Partition: l.Partition, Key: l.Key, Value: l.Value, Timestamp: l.Timestamp}
 	for _, h := range l.Headers {
 		if !topology.IsDeadLetterHeader(h.Key) {
@@ -126,6 +122,7 @@ func editionOf(topic string, l *DeadLetter) *broker.Record {
 		}
 	}
 	edition := strconv.AppendInt(nil, int64(l.Edition)+1, 10)
-	rec.Headers = append(rec.Headers, broker.RecordHeader{Key: topology.HeaderEdition, Value: edition})
+	rec.Headers = append(rec.Headers, broker.RecordHeader{Key: topology.HeaderEdition, Value: edition},
+		broker.RecordHeader{Key: topology.HeaderSession, Value: []byte(session)})
 	return rec
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -24,13 +25,16 @@ var ErrRedriveFenced = errors.New("another redrive or edit of the topic has begu
 // from the topic, so that there is never more than one. It belongs to one goroutine.
 type letterWriter struct {
 	producer *broker.Producer
+	// session is in all that it writes about letters, and in nothing else.
+	session string
 }
 
 // newWriter returns a writer once everything is over that an earlier one has left open, and late requests of it are refused.
 func (t *letterTopic) newWriter(ctx context.Context, d *DeadLetters, batchBytes func(topic string) int32) (*letterWriter, error) {
 	cfg := d.client.cfg
 	cfg.StuckAfter, cfg.BatchMaxBytes = stuckAfter, batchBytes
-	w := &letterWriter{producer: broker.NewProducer(cfg, d.topic+broker.IDSeparator+"redrive", redriveTimeout)}
+	producer := broker.NewProducer(cfg, d.topic+broker.IDSeparator+"redrive", redriveTimeout)
+	w := &letterWriter{producer: producer, session: rand.Text()}
 	if err := w.settle(ctx); err != nil {
 		return nil, err
 	}
@@ -57,30 +61,33 @@ func (w *letterWriter) settle(ctx context.Context) error {
 // commitTries bounds how often a batch is tried that was aborted for reasons that pass.
 const commitTries = 5
 
-// commit writes records in one transaction. committed looks in the log for whether it took place; it is asked when nothing of it
-// can be open any more.
+// commit writes records in one transaction; done says that it is known to be committed, with an error or without.
+//
+// committed looks in the log for whether it took place. It is asked after every try that failed, when nothing of it can be open any
+// more. A try that failed is no proof that nobody else was there: it can have hung while another writer did all its work, and
+// settling makes this one the valid one again. So committed also has to refuse records that are not to be written any more.
 func (w *letterWriter) commit(
 	ctx context.Context, records []*broker.Record, committed func(context.Context) (bool, error), crash func(string) error,
-) error {
+) (done bool, err error) {
 	for try := 1; ; try++ {
 		err := w.try(ctx, records, crash)
 		switch {
 		case err == nil:
-			return nil
+			return true, nil
 		case errors.Is(err, errCrash), ctx.Err() != nil:
-			return err
+			return false, err
 		case isFenced(err):
 			// Settling would stop the other one in turn.
-			return fmt.Errorf("%w: %w", ErrRedriveFenced, err)
+			return false, fmt.Errorf("%w: %w", ErrRedriveFenced, err)
 		}
 		if settled := w.settle(ctx); settled != nil {
-			return errors.Join(err, settled)
+			return false, errors.Join(err, settled)
 		}
 		if done, lookErr := committed(ctx); done || lookErr != nil {
-			return lookErr
+			return done, lookErr
 		}
 		if try == commitTries || broker.Permanent(err) {
-			return fmt.Errorf("nothing of this batch was written: %w", err)
+			return false, fmt.Errorf("nothing of this batch was written: %w", err)
 		}
 	}
 }

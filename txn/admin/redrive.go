@@ -3,10 +3,8 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -104,7 +102,7 @@ func (d *DeadLetters) Redrive(ctx context.Context, o RedriveOptions) (RedriveRep
 		return report, err
 	}
 	defer t.close()
-	r := &redrive{letterTopic: t, options: o, report: &report, targets: map[string]*broker.TopicInfo{}}
+	r := &redrive{letterTopic: t, options: o, report: &report}
 	if !o.DryRun {
 		if r.writer, err = t.newWriter(ctx, d, r.batchBytes); err != nil {
 			return report, err
@@ -120,14 +118,13 @@ func (d *DeadLetters) Redrive(ctx context.Context, o RedriveOptions) (RedriveRep
 	return report, err
 }
 
-// redrive is one redrive under way. It belongs to one goroutine.
+// redrive is one redrive under way. It belongs to one goroutine, except for batchBytes.
 type redrive struct {
 	*letterTopic
 	options RedriveOptions
 	report  *RedriveReport
 	writer  *letterWriter
-	// targets are the topics that are written to, nil for one that does not exist.
-	targets map[string]*broker.TopicInfo
+	targets targets
 	// batch are the letters of the next transaction, bytes their size.
 	batch []redriven
 	bytes int
@@ -263,42 +260,6 @@ func leftFor(info *broker.TopicInfo, rec *broker.Record) RedriveOutcome {
 	return Redriven
 }
 
-// numberOf returns a setting of a topic, 0 if it is not known.
-func numberOf(info *broker.TopicInfo, setting string) int64 {
-	n, err := strconv.ParseInt(info.Settings[setting].Value, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
-func (r *redrive) targetTopic(ctx context.Context, name string) (*broker.TopicInfo, error) {
-	if info, known := r.targets[name]; known {
-		return info, nil
-	}
-	info, err := r.topic(ctx, name)
-	if errors.Is(err, errNoTopic) {
-		r.targets[name] = nil
-		return nil, nil //nolint:nilnil // it is known not to exist
-	}
-	if err != nil {
-		return nil, err
-	}
-	r.targets[name] = &info
-	return &info, nil
-}
-
-// batchBytes is the limit of a batch for the client.
-func (r *redrive) batchBytes(topic string) int32 {
-	if topic == r.info.Name {
-		return int32(numberOf(&r.info, "max.message.bytes"))
-	}
-	if info := r.targets[topic]; info != nil {
-		return int32(numberOf(info, "max.message.bytes"))
-	}
-	return 0
-}
-
 // recordSize is at least what a record takes as a batch of its own.
 func recordSize(r *broker.Record) int {
 	n := 128 + len(r.Key) + len(r.Value)
@@ -308,7 +269,7 @@ func recordSize(r *broker.Record) int {
 	return n
 }
 
-// flush commits the batch as one transaction, with its marks. A mark can only be at or behind end.
+// flush commits the batch as one transaction, with its marks. The letters are as the partition says in front of end.
 func (r *redrive) flush(ctx context.Context, end int64) error {
 	batch := r.batch
 	r.batch, r.bytes = nil, 0
@@ -323,25 +284,47 @@ func (r *redrive) flush(ctx context.Context, end int64) error {
 	for i := range batch {
 		l := &batch[i]
 		to := TopicPartition{l.record.Topic, l.record.Partition}
-		records = append(records, l.record, markOf(r.info.Name, &l.DeadLetter, to, now))
+		records = append(records, l.record, markOf(r.info.Name, &l.DeadLetter, to, now, r.writer.session))
 	}
-	last := &batch[len(batch)-1]
-	committed := func(ctx context.Context) (bool, error) {
-		_, now, err := r.cluster.LogBounds(ctx, r.info.Name, last.DeadLetter.Partition)
-		if err != nil {
-			return false, err
-		}
-		return r.marked(ctx, last.DeadLetter.Partition, end, now, keyOf(&last.DeadLetterInfo))
-	}
-	if err := r.writer.commit(ctx, records, committed, r.options.crash); err != nil {
+	last := &batch[len(batch)-1].DeadLetter
+	done, err := r.writer.commit(ctx, records, func(ctx context.Context) (bool, error) {
+		return r.committed(ctx, last, end)
+	}, r.options.crash)
+	if !done {
 		return err
 	}
 	for i := range batch {
-		if err := r.tell(batch[i].DeadLetter, Redriven); err != nil {
-			return err
+		if told := r.tell(batch[i].DeadLetter, Redriven); told != nil {
+			return told
 		}
 	}
-	return nil
+	return err
+}
+
+// committed reports whether the batch with that last letter was committed. The error is ErrRedriveFenced if somebody else has
+// redriven or edited what is in the partition, since it was indexed up to end: then the batch, and what the index says of the
+// letters behind it, may be done already. If nobody has, both are as true as they were.
+func (r *redrive) committed(ctx context.Context, last *DeadLetter, end int64) (bool, error) {
+	start, now, err := r.cluster.LogBounds(ctx, r.info.Name, last.Partition)
+	if err != nil {
+		return false, err
+	}
+	if start > end {
+		return false, fmt.Errorf("the batch was not answered, and %s[%d] has lost the records from offset %d to %d, "+
+			"which say what became of it", r.info.Name, last.Partition, end, start)
+	}
+	since, err := r.scan(ctx, last.Partition, end, now)
+	if err != nil {
+		return false, err
+	}
+	m, done := since.redriven[keyOf(&last.DeadLetterInfo)]
+	done = done && m.session == r.writer.session
+	for session := range since.sessions {
+		if session != r.writer.session {
+			return done, ErrRedriveFenced
+		}
+	}
+	return done, nil
 }
 
 // pace waits until the rate allows so many records more. No transaction is open meanwhile.

@@ -50,6 +50,8 @@ type queue struct {
 	waitMax time.Duration
 	// heldSince is when the present wait has begun, zero while there is none.
 	heldSince time.Time
+	// delayedLast says that the last record that was taken had been delayed.
+	delayedLast bool
 }
 
 // fifo is one input's records in offset order.
@@ -195,15 +197,16 @@ func (q *queue) waiting(input int) int64 {
 }
 
 // next takes the next record: one whose delay is over, or of several inputs the one whose first record is the oldest by
-// timestamp, ties by input. There is none while the queue waits for an input; what is to be run again has its order
-// already and does not wait.
+// timestamp, ties by input. While there are both they take turns: an outage leaves delayed records in large numbers, which may only
+// be delayed again, and the others keep half of their speed at least. There is none while the queue waits for an input; what is to
+// be run again has its order already and does not wait.
 func (q *queue) next(now time.Time) (e Entry, fresh, ok bool) {
 	if n := len(q.again); n > 0 {
 		e = q.again[n-1]
 		q.again = q.again[:n-1]
 		return e, false, true
 	}
-	best, lagging := -1, false
+	best, due, lagging := -1, -1, false
 	for i := range q.inputs {
 		f := &q.inputs[i]
 		if f.len() == 0 {
@@ -211,19 +214,26 @@ func (q *queue) next(now time.Time) (e Entry, fresh, ok bool) {
 			continue
 		}
 		if f.delay > 0 {
-			if now.Before(f.dueAt()) {
-				continue
+			if at := f.dueAt(); !now.Before(at) && (due < 0 || at.Before(q.inputs[due].dueAt())) {
+				due = i
 			}
-			return Entry{Input: i, Record: f.pop()}, true, true // it has waited long enough
+			continue
 		}
 		if best < 0 || f.firstTime() < q.inputs[best].firstTime() {
 			best = i
 		}
 	}
-	if best < 0 || lagging && q.holds(now) {
+	switch {
+	case due >= 0 && !q.delayedLast:
+		best = due
+	case best >= 0 && !(lagging && q.holds(now)):
+		q.heldSince = time.Time{}
+	case due >= 0:
+		best = due // it has waited long enough, and there is nobody to take turns with
+	default:
 		return Entry{}, false, false
 	}
-	q.heldSince = time.Time{}
+	q.delayedLast = best == due
 	return Entry{Input: best, Record: q.inputs[best].pop()}, true, true
 }
 

@@ -319,3 +319,44 @@ func TestOneInputNeverWaits(t *testing.T) {
 		}
 	}
 }
+
+// TestDelayedTakesTurns: of delayed records that are due the one that has been so for longest is the next, and takes turns with
+// those of other inputs, so that neither starves. Delayed ones do not wait for an input that lags, and alone they come one after
+// another.
+func TestDelayedTakesTurns(t *testing.T) {
+	q := newQueue([]state.Input{{}, {}, {}, {}}, time.Second)
+	q.inputs[0].delay, q.inputs[1].delay = 10*time.Second, 5*time.Second
+	for i, at := range []int{1, 2, 3, 30} {
+		give(t, q, 0, record(int64(i), at))
+	}
+	for i, at := range []int{5, 6, 31} {
+		give(t, q, 1, record(int64(i), at))
+	}
+	for i, at := range []int{20, 21} {
+		give(t, q, 2, record(int64(i), at))
+	}
+	now := epoch.Add(20 * time.Second)
+	take := func(want string) {
+		t.Helper()
+		e, _, ok := q.next(now)
+		got := "nothing"
+		if ok {
+			got = fmt.Sprintf("%d:%d", e.Input, seconds(e.Record))
+		}
+		if got != want {
+			t.Errorf("taken is %s, want %s", got, want)
+		}
+	}
+	take("1:5")
+	take("0:1") // the end of the last input is not known, which holds up its neighbour alone
+	q.setEnd(3, 0)
+	q.pull()
+	take("2:20")
+	take("1:6")
+	take("2:21")
+	take("0:2")
+	take("0:3")
+	take("nothing")
+	give(t, q, 2, record(2, 22))
+	take("2:22")
+}

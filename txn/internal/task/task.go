@@ -304,11 +304,13 @@ func (t *Task) Backlog(now time.Time) bool {
 	if len(t.queue.again) > 0 || len(t.timers) > 0 {
 		return true
 	}
-	if !t.WaitsUntil().IsZero() {
-		return false
-	}
+	waits := !t.WaitsUntil().IsZero()
 	for i := range t.queue.inputs {
-		if f := &t.queue.inputs[i]; f.len() > 0 && !now.Before(f.dueAt()) {
+		f := &t.queue.inputs[i]
+		if f.delay == 0 && waits {
+			continue // what was delayed does not wait for others
+		}
+		if f.len() > 0 && !now.Before(f.dueAt()) {
 			return true
 		}
 	}
