@@ -19,7 +19,10 @@ import (
 //     be restored. Start and every restore look at it.
 //   - Of failures: a record of the topic that cannot be decoded can be a dead letter, as ever; in a compacted topic it takes the place of
 //     the value before it, so that a disk that is lost cannot be restored until its key is written again. One that fails behind its source
-//     stops the task, whatever the policy: a dead letter leaves nothing in the table, and the topic has the record.
+//     stops the task, whatever the policy: a dead letter leaves nothing in the table, and the topic has the record. So does one with a
+//     timestamp that is further ahead of the clock than GraphConfig.MaxFutureTimestamp allows, until the clock has come up or the
+//     application runs with a larger limit, or none: a restore does not ask what time it was. A [HeaderMode] without a mode that a record
+//     can have stops nothing: the record is processed in the mode [Replay], and counted as invalid-mode.
 //   - Of the program: the codecs make the same of the same bytes for as long as there are records; the source begins with the first
 //     record, and goes by the timestamps of the topic ([EventTime] and [StreamTimeForInvalid] are mistakes). No node but the table's own
 //     writes to the store, so only joins may name it.

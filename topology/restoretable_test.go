@@ -43,6 +43,9 @@ func TestRowsOfTheTopic(t *testing.T) {
 			if random.IntN(10) == 0 {
 				in.Key = nil
 			}
+			if random.IntN(10) == 0 {
+				in.Headers = []topology.Header{{Key: topology.HeaderMode, Value: []byte("no mode")}}
+			}
 			if v := k.graph.Process(in); v.Action == topology.DeadLetter {
 				dead++
 			} else {
@@ -119,6 +122,42 @@ func TestFailureBehindItsTopic(t *testing.T) {
 				t.Errorf("the row is %d at %d, %t, %v", v, ms, ok, err)
 			}
 		})
+	}
+}
+
+// TestInvalidModeOfItsTopic: a header with a mode that no record can have stops no task for good: the record is in the table, as a restore
+// has it, and does not pass for a live one. Without the option it is a dead letter.
+func TestInvalidModeOfItsTopic(t *testing.T) {
+	for _, mode := range []string{"no mode", topology.Forensic.String(), ""} {
+		for action, opts := range map[topology.Action][]topology.SourceOption{
+			topology.Accept: {topology.RestoreFromTopic()}, topology.DeadLetter: nil,
+		} {
+			k := tableTask(t, func(b *topology.Builder) {
+				topology.TableFrom(b, pricesTopic, pricesTable, opts...).Into(topology.Topic("result", schemas.String(), schemas.JSON[int]()))
+			})
+			v := want(t, k.graph.Process(topology.Input{
+				Topic: "prices", Key: []byte("k"), Value: []byte("7"), StreamTimeBefore: state.NoTime,
+				Headers: []topology.Header{{Key: topology.HeaderMode, Value: []byte(mode)}},
+			}), action)
+			if action == topology.DeadLetter {
+				continue
+			}
+			if len(v.Outputs) != 1 || len(v.Outputs[0].Headers) != 1 || string(v.Outputs[0].Headers[0].Value) != topology.Replay.String() {
+				t.Errorf("mode %q: the outputs are %+v", mode, v.Outputs)
+			}
+			if got := countsOf(v); got != "prices-source.invalid-mode=1" {
+				t.Errorf("mode %q: counts %s", mode, got)
+			}
+			if n, _, ok, err := pricesTable.Open(k.state.Store("price-table")).Get("k"); n != 7 || !ok || err != nil {
+				t.Errorf("mode %q: the row is %d, %t, %v", mode, n, ok, err)
+			}
+			// The next one is what it says.
+			v = want(t, k.graph.Process(topology.Input{Topic: "prices", Key: []byte("k"), Value: []byte("8"), StreamTimeBefore: state.NoTime}),
+				topology.Accept)
+			if len(v.Outputs) != 1 || len(v.Outputs[0].Headers) != 0 {
+				t.Errorf("after mode %q: the outputs are %+v", mode, v.Outputs)
+			}
+		}
 	}
 }
 
