@@ -44,8 +44,8 @@ func (r *SourceRows) Reader() RowReader { return r.reader() }
 
 // RowReader returns the write that a record makes to the store, as processing it does. Key and value are nil where the log has null; the
 // timestamp is in milliseconds since the epoch. ok is false for a record that leaves the table as it is: one without a key, without a valid
-// timestamp, or that its codecs do not take. The write is the caller's; its Store is not set. An error is one that processing would
-// have stopped at.
+// timestamp, or that its codecs do not take. The Key of the write is then that of the row that stays as it is, nil if no record with that
+// key has a row. The write is the caller's; its Store is not set. An error is one that processing would have stopped at.
 type RowReader func(key, value []byte, timestamp int64) (w state.Write, ok bool, err error)
 
 // restoredTable is a store that is restored from the topic of a source.
@@ -69,13 +69,16 @@ func readRows[K, V any](topic TopicOf[K, Option[V]], store TimestampedStoreOf[K,
 			return state.Write{}, false, nil
 		}
 		k, v, err := topic.Decode(key, value)
-		switch {
-		case err != nil && unreadable(err):
-			return state.Write{}, false, nil
-		case err != nil:
+		switch part, _ := errors.AsType[*partError](err); {
+		case err != nil && !unreadable(err):
 			return state.Write{}, false, err
-		case timestamp < 0, nullKey != nil && nullKey(k):
+		case part != nil && part.part == partKey, nullKey != nil && nullKey(k):
 			return state.Write{}, false, nil
+		case err != nil, timestamp < 0:
+			if rows.Delete(k) != nil { // no record with this key has a row
+				return state.Write{}, false, nil
+			}
+			return state.Write{Key: into.write.Key}, false, nil
 		}
 		if err := setRow(rows, k, v, timestamp); err != nil {
 			return state.Write{}, false, err

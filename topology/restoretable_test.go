@@ -172,6 +172,27 @@ func TestUnreadableNow(t *testing.T) {
 	}
 }
 
+// TestRowThatStays: a record that leaves the table as it is names the row that stays, unless no record with its key has one.
+func TestRowThatStays(t *testing.T) {
+	b := topology.NewBuilder("tables")
+	topology.TableFrom(b, pricesTopic, pricesTable, topology.RestoreFromTopic())
+	read := mustBuild(t, b).Subtopologies()[0].Stores[0].FromSource.Reader()
+	for name, tc := range map[string]struct {
+		key, value string
+		timestamp  int64
+		row        string
+	}{
+		"value":         {"k", "{", 1, "k"},
+		"timestamp":     {"k", "1", -1, "k"},
+		"key":           {"\xff", "1", 1, ""},
+		"key and value": {"\xff", "{", 1, ""},
+	} {
+		if w, ok, err := read([]byte(tc.key), []byte(tc.value), tc.timestamp); ok || err != nil || string(w.Key) != tc.row || w.Delete {
+			t.Errorf("%s: it returned %+v, %t, %v", name, w, ok, err)
+		}
+	}
+}
+
 // failingCodec fails with a class.
 type failingCodec struct{ class topology.Class }
 
