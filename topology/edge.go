@@ -25,6 +25,8 @@ type intake[K, V any] struct {
 	clock clock[K, V]
 	// nullKeys is nil unless records with a null key are left out.
 	nullKeys *Counter
+	// invalidModes is nil unless tables are restored from the topic.
+	invalidModes *Counter
 }
 
 // read is what a source does with the record at work.
@@ -36,7 +38,12 @@ func (x *intake[K, V]) read() error {
 		return nil
 	}
 	if len(g.in.Headers) > 0 || g.mode != g.config.Mode {
-		if err := g.setMode(g.in.Headers); err != nil {
+		switch err := g.setMode(g.in.Headers); {
+		case err != nil && x.invalidModes != nil:
+			// The table has to be what the topic is. The mode is one that is not Live and that outputs can carry.
+			g.mode = Replay
+			x.invalidModes.Inc()
+		case err != nil:
 			return g.fail(x.node, err)
 		}
 	}

@@ -142,6 +142,9 @@ func (f *format[T]) encode(a *arena, v T) ([]byte, error) {
 	return take(a, f.codec, v)
 }
 
+// partKey is the part of a partError that is about the key.
+const partKey = "key"
+
 // partError says which part of a record a codec could not handle.
 type partError struct {
 	part string

@@ -37,6 +37,7 @@ const (
 	countNullValue        = "null-value"
 	countLate             = "late"
 	countInvalidTimestamp = "invalid-timestamp"
+	countInvalidMode      = "invalid-mode"
 )
 
 // stops reports whether r ends here.

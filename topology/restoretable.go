@@ -19,7 +19,10 @@ import (
 //     be restored. Start and every restore look at it.
 //   - Of failures: a record of the topic that cannot be decoded can be a dead letter, as ever; in a compacted topic it takes the place of
 //     the value before it, so that a disk that is lost cannot be restored until its key is written again. One that fails behind its source
-//     stops the task, whatever the policy: a dead letter leaves nothing in the table, and the topic has the record.
+//     stops the task, whatever the policy: a dead letter leaves nothing in the table, and the topic has the record. So does one with a
+//     timestamp that is further ahead of the clock than GraphConfig.MaxFutureTimestamp allows, until the clock has come up or the
+//     application runs with a larger limit, or none: a restore does not ask what time it was. A [HeaderMode] without a mode that a record
+//     can have stops nothing: the record is processed in the mode [Replay], and counted as invalid-mode.
 //   - Of the program: the codecs make the same of the same bytes for as long as there are records; the source begins with the first
 //     record, and goes by the timestamps of the topic ([EventTime] and [StreamTimeForInvalid] are mistakes). No node but the table's own
 //     writes to the store, so only joins may name it.
@@ -41,8 +44,8 @@ func (r *SourceRows) Reader() RowReader { return r.reader() }
 
 // RowReader returns the write that a record makes to the store, as processing it does. Key and value are nil where the log has null; the
 // timestamp is in milliseconds since the epoch. ok is false for a record that leaves the table as it is: one without a key, without a valid
-// timestamp, or that its codecs do not take. The write is the caller's; its Store is not set. An error is one that processing would
-// have stopped at.
+// timestamp, or that its codecs do not take. The Key of the write is then that of the row that stays as it is, nil if no record with that
+// key has a row. The write is the caller's; its Store is not set. An error is one that processing would have stopped at.
 type RowReader func(key, value []byte, timestamp int64) (w state.Write, ok bool, err error)
 
 // restoredTable is a store that is restored from the topic of a source.
@@ -66,13 +69,16 @@ func readRows[K, V any](topic TopicOf[K, Option[V]], store TimestampedStoreOf[K,
 			return state.Write{}, false, nil
 		}
 		k, v, err := topic.Decode(key, value)
-		switch {
-		case err != nil && unreadable(err):
-			return state.Write{}, false, nil
-		case err != nil:
+		switch part, _ := errors.AsType[*partError](err); {
+		case err != nil && !unreadable(err):
 			return state.Write{}, false, err
-		case timestamp < 0, nullKey != nil && nullKey(k):
+		case part != nil && part.part == partKey, nullKey != nil && nullKey(k):
 			return state.Write{}, false, nil
+		case err != nil, timestamp < 0:
+			if rows.Delete(k) != nil { // no record with this key has a row
+				return state.Write{}, false, nil
+			}
+			return state.Write{Key: into.write.Key}, false, nil
 		}
 		if err := setRow(rows, k, v, timestamp); err != nil {
 			return state.Write{}, false, err

@@ -43,6 +43,9 @@ func TestRowsOfTheTopic(t *testing.T) {
 			if random.IntN(10) == 0 {
 				in.Key = nil
 			}
+			if random.IntN(10) == 0 {
+				in.Headers = []topology.Header{{Key: topology.HeaderMode, Value: []byte("no mode")}}
+			}
 			if v := k.graph.Process(in); v.Action == topology.DeadLetter {
 				dead++
 			} else {
@@ -122,6 +125,42 @@ func TestFailureBehindItsTopic(t *testing.T) {
 	}
 }
 
+// TestInvalidModeOfItsTopic: a header with a mode that no record can have stops no task for good: the record is in the table, as a restore
+// has it, and does not pass for a live one. Without the option it is a dead letter.
+func TestInvalidModeOfItsTopic(t *testing.T) {
+	for _, mode := range []string{"no mode", topology.Forensic.String(), ""} {
+		for action, opts := range map[topology.Action][]topology.SourceOption{
+			topology.Accept: {topology.RestoreFromTopic()}, topology.DeadLetter: nil,
+		} {
+			k := tableTask(t, func(b *topology.Builder) {
+				topology.TableFrom(b, pricesTopic, pricesTable, opts...).Into(topology.Topic("result", schemas.String(), schemas.JSON[int]()))
+			})
+			v := want(t, k.graph.Process(topology.Input{
+				Topic: "prices", Key: []byte("k"), Value: []byte("7"), StreamTimeBefore: state.NoTime,
+				Headers: []topology.Header{{Key: topology.HeaderMode, Value: []byte(mode)}},
+			}), action)
+			if action == topology.DeadLetter {
+				continue
+			}
+			if len(v.Outputs) != 1 || len(v.Outputs[0].Headers) != 1 || string(v.Outputs[0].Headers[0].Value) != topology.Replay.String() {
+				t.Errorf("mode %q: the outputs are %+v", mode, v.Outputs)
+			}
+			if got := countsOf(v); got != "prices-source.invalid-mode=1" {
+				t.Errorf("mode %q: counts %s", mode, got)
+			}
+			if n, _, ok, err := pricesTable.Open(k.state.Store("price-table")).Get("k"); n != 7 || !ok || err != nil {
+				t.Errorf("mode %q: the row is %d, %t, %v", mode, n, ok, err)
+			}
+			// The next one is what it says.
+			v = want(t, k.graph.Process(topology.Input{Topic: "prices", Key: []byte("k"), Value: []byte("8"), StreamTimeBefore: state.NoTime}),
+				topology.Accept)
+			if len(v.Outputs) != 1 || len(v.Outputs[0].Headers) != 0 {
+				t.Errorf("after mode %q: the outputs are %+v", mode, v.Outputs)
+			}
+		}
+	}
+}
+
 // TestUnreadableNow: an error of a codec that may pass is none of the record, so that a restore does not leave the record out.
 func TestUnreadableNow(t *testing.T) {
 	b := topology.NewBuilder("tables")
@@ -130,6 +169,27 @@ func TestUnreadableNow(t *testing.T) {
 	read := mustBuild(t, b).Subtopologies()[0].Stores[0].FromSource.Reader()
 	if _, ok, err := read([]byte("k"), []byte("v"), 1); ok || topology.ClassOf(err) != topology.Transient {
 		t.Errorf("it returned %t, %v", ok, err)
+	}
+}
+
+// TestRowThatStays: a record that leaves the table as it is names the row that stays, unless no record with its key has one.
+func TestRowThatStays(t *testing.T) {
+	b := topology.NewBuilder("tables")
+	topology.TableFrom(b, pricesTopic, pricesTable, topology.RestoreFromTopic())
+	read := mustBuild(t, b).Subtopologies()[0].Stores[0].FromSource.Reader()
+	for name, tc := range map[string]struct {
+		key, value string
+		timestamp  int64
+		row        string
+	}{
+		"value":         {"k", "{", 1, "k"},
+		"timestamp":     {"k", "1", -1, "k"},
+		"key":           {"\xff", "1", 1, ""},
+		"key and value": {"\xff", "{", 1, ""},
+	} {
+		if w, ok, err := read([]byte(tc.key), []byte(tc.value), tc.timestamp); ok || err != nil || string(w.Key) != tc.row || w.Delete {
+			t.Errorf("%s: it returned %+v, %t, %v", name, w, ok, err)
+		}
 	}
 }
 

@@ -192,6 +192,9 @@ func addSource[K, V any](
 		if n.skipNullKeys {
 			x.nullKeys = &Counter{graph: g, node: n.name, outcome: countNullKey}
 		}
+		if n.restores {
+			x.invalidModes = &Counter{graph: g, node: n.name, outcome: countInvalidMode}
+		}
 		s := graphSource{topic: n.topic.on(g.topology.application), restores: n.restores, run: x.read}
 		if eventTime != nil {
 			s.eventTime = x.peek

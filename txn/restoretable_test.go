@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
@@ -284,8 +288,10 @@ func TestHiddenValue(t *testing.T) {
 	old := time.Now().Add(-2 * time.Hour)
 	p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("k1"), Value: []byte("1"), Timestamp: old})
 	p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("k1"), Value: []byte("{"), Timestamp: old})
+	// A key that cannot be decoded has no value that could be hidden.
+	p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("\xff"), Value: []byte("1"), Timestamp: old})
 	p.want["k1"] = 1
-	p.dead++
+	p.dead += 2
 	p.feed(20, 1, 2*time.Hour) // k0 alone
 	p.lives(restorable(t))
 	p.Compact()
@@ -296,6 +302,51 @@ func TestHiddenValue(t *testing.T) {
 	p.lives(restorable(t))
 	p.loseState()
 	p.lives(restorable(t))
+}
+
+// TestSettingsOfNow: what a topic keeps is asked for when it has been read. What the session has found at its beginning is old.
+func TestSettingsOfNow(t *testing.T) {
+	day := maps.Clone(compacted)
+	day["min.compaction.lag.ms"] = "86400000"
+	for _, tc := range []struct {
+		name, setting, value, stop string
+		behind                     time.Duration
+		bad                        bool
+	}{
+		{"the lag was lowered", "min.compaction.lag.ms", "3600000", "may have been compacted, which min.compaction.lag.ms holds off for 1h0m0s", 2 * time.Hour, false},
+		{"the lag was lowered, and a value is hidden", "min.compaction.lag.ms", "3600000", "1 of its keys at least end with a record", 0, true},
+		{"deletions are forgotten at once", "delete.retention.ms", "0", "it keeps deletions for 0s", 0, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := newPrices(t, day)
+			p.feed(100, 10, 2*time.Hour)
+			if tc.bad {
+				old := time.Now().Add(-2 * time.Hour)
+				p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("k1"), Value: []byte("{"), Timestamp: old})
+				p.dead++
+			}
+			p.lives(restorable(t))
+			p.Compact() // the number of records does not show what is gone
+			p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("k2"), Value: []byte("1"), Timestamp: time.Now().Add(-tc.behind)})
+			var altered atomic.Bool
+			p.ControlKey(int16(kmsg.OffsetFetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+				p.KeepControl()
+				if !altered.Swap(true) { // the session has begun
+					p.SleepControl(func() {
+						set := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: tc.setting, Value: &tc.value}}
+						if _, err := p.adm.AlterTopicConfigs(t.Context(), set, "prices"); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				return nil, nil, false
+			})
+			p.stops(tc.stop)
+			if !altered.Load() {
+				t.Error("the setting was not altered, so this test shows nothing")
+			}
+		})
+	}
 }
 
 // TestOpenBehindCommit: what follows the commit is old and belongs to a transaction that is still open. Compaction ends before it, so that it
@@ -462,7 +513,10 @@ func TestCutTopic(t *testing.T) {
 func TestUnfitTopic(t *testing.T) {
 	for want, configs := range map[string]map[string]string{
 		"min.compaction.lag.ms is 0 and has to be at least 3600000: a table is restored from the topic": {"cleanup.policy": "compact"},
-		"retention.ms is 604800000 and has to be -1, or cleanup.policy compact":                         {"cleanup.policy": "delete", "retention.ms": "604800000"},
+		"delete.retention.ms is 0 and has to be at least 3600000: a table is restored from the topic": {
+			"cleanup.policy": "compact", "min.compaction.lag.ms": "3600000", "delete.retention.ms": "0",
+		},
+		"retention.ms is 604800000 and has to be -1, or cleanup.policy compact": {"cleanup.policy": "delete", "retention.ms": "604800000"},
 	} {
 		p := newPrices(t, configs)
 		p.cfg.Logger = testLogger(t)

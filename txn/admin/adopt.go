@@ -82,6 +82,9 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 	case s.Rebuilding:
 		return change{}, s.refuseHalf()
 	case committed > 0:
+		if err := s.refuseFromSource(); err != nil {
+			return change{}, err
+		}
 		return change{}, refuse("it has committed offsets: decide on those, with `onceward accept-skip %s`, `onceward adopt %s` or "+
 			"`onceward rebuild from-input %s`", s.id, s.id, s.id)
 	}

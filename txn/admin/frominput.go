@@ -64,7 +64,9 @@ func (op *operation) fromInput(ctx context.Context, s sight, offsets Offsets) (c
 			if err != nil {
 				return change{}, err
 			}
-			c.erase, c.tombstones = append(c.erase, cl), append(c.tombstones, 0)
+			// Only what names it: others write the topic, and two looks at it are to be equal.
+			c.erase = append(c.erase, restore.Changelog{Store: cl.Store, Topic: cl.Topic, TopicID: cl.TopicID, FromSource: cl.FromSource})
+			c.tombstones = append(c.tombstones, 0)
 			c.next.Changelogs = append(c.next.Changelogs, begin)
 			continue
 		}
@@ -102,7 +104,8 @@ func (s sight) readAgain(cl restore.Changelog, inputs []state.Input) (state.Chan
 // unknownCount is that of a state of which nothing is known: no state begins there by itself.
 const unknownCount = int64(1) << 62
 
-// lostRecords refuses a task of which databases can hold what its changelog does not: tombstones could not empty those.
+// lostRecords refuses a task of which databases can hold what its changelog does not: tombstones could not empty those. A store that is
+// restored from its source needs none: its databases are told by the count of records, and the topic is not ours to delete.
 func (op *operation) lostRecords(s sight) error {
 	var now []state.Changelog
 	for _, c := range s.Changelogs {
@@ -112,7 +115,7 @@ func (op *operation) lostRecords(s sight) error {
 		return nil // databases that were written from another topic are emptied by themselves
 	}
 	for _, c := range s.Changelogs {
-		if target, _ := s.Blob.Target(c.Store); target > c.HighWatermark {
+		if target, _ := s.Blob.Target(c.Store); target > c.HighWatermark && c.FromSource == nil {
 			return refuse("the changelog %s[%d] ends at %d and the last commit names %d, so databases may hold what the log does not: delete "+
 				"the topic, start the application once, which creates it, and rebuild all tasks of %s", c.Topic, s.id.Partition,
 				c.HighWatermark, target, s.sub.Name)

@@ -68,6 +68,9 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 		if err := s.refuseHalf(); err != nil {
 			return change{}, err
 		}
+		if err := s.refuseFromSource(); err != nil {
+			return change{}, err
+		}
 		return change{}, refuse("%s: see to that first, with `onceward accept-skip %s`, `onceward adopt %s` or "+
 			"`onceward rebuild from-input %s`", s.reason(), s.id, s.id, s.id)
 	}

@@ -24,7 +24,7 @@ func (r *Restorer) find(ctx context.Context, req Request, log *slog.Logger) (fou
 	if found, metadata, err = r.findInputs(ctx, req); err != nil {
 		return Found{}, "", err
 	}
-	if found.Blob, err = r.blob(ctx, req.Task, metadata); err != nil {
+	if found.Blob, err = r.blob(ctx, req, metadata); err != nil {
 		return Found{}, "", err
 	}
 	for _, s := range req.Stores {
@@ -77,7 +77,8 @@ func (r *Restorer) findInputs(ctx context.Context, req Request) (found Found, me
 
 // blob returns what the metadata says, nil if it does not speak our language. Metadata can refer to a record of the rounds topic; the
 // record must then be there, and be the one that is meant.
-func (r *Restorer) blob(ctx context.Context, id topology.TaskID, metadata string) (*task.Blob, error) {
+func (r *Restorer) blob(ctx context.Context, req Request, metadata string) (*task.Blob, error) {
+	id := req.Task
 	ref, ok := task.ParseReference(metadata)
 	if !ok {
 		blob, err := task.ParseBlob(metadata)
@@ -115,7 +116,7 @@ func (r *Restorer) blob(ctx context.Context, id topology.TaskID, metadata string
 			return &blob, nil
 		}
 	}
-	return nil, &StopError{Task: id, WayOut: waysOut(id, adopt, fromInput), Reason: fmt.Sprintf(
+	return nil, &StopError{Task: id, WayOut: req.waysOut(adopt, fromInput), Reason: fmt.Sprintf(
 		"the last commit names the record at %s[%d] offset %d, and that is not there", r.RoundsTopic, ref.Partition, ref.Offset)}
 }
 

@@ -148,12 +148,12 @@ func (f Found) anyCommitted() bool {
 }
 
 func (f Found) stop(reason string, ways ...string) error {
-	return &StopError{Task: f.Task, Reason: reason, WayOut: waysOut(f.Task, ways...)}
+	return &StopError{Task: f.Task, Reason: reason, WayOut: f.waysOut(ways...)}
 }
 
 // older stops a task because the last commit is older than the state.
 func (f Found) older(reason string, ways ...string) error {
-	return &StopError{Task: f.Task, Reason: reason, WayOut: waysOut(f.Task, ways...), older: true}
+	return &StopError{Task: f.Task, Reason: reason, WayOut: f.waysOut(ways...), older: true}
 }
 
 func (f Found) emptyState() bool {
@@ -290,6 +290,10 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 		if c.FromSource != nil && known && target != c.Taken {
 			return Plan{}, f.stop(fmt.Sprintf("store %s is restored from its source %s[%d], and had a changelog when the last commit was made",
 				c.Store, c.Topic, f.Task.Partition), fromInput, "give the store another name")
+		}
+		if target > c.HighWatermark && c.FromSource != nil { // where it ends can be another place with each look
+			return Plan{}, f.stop(fmt.Sprintf("the input %s[%d] ends before %d, which the last commit names: the cluster lost records",
+				c.Topic, f.Task.Partition, target), fromInput)
 		}
 		if target > c.HighWatermark {
 			return Plan{}, f.stop(fmt.Sprintf("changelog %s[%d] ends at %d, and the last commit names %d: the cluster lost records",

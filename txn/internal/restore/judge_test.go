@@ -321,6 +321,10 @@ func TestJudgeFromSource(t *testing.T) {
 			f.Blob.Changelogs = f.Blob.Changelogs[:1]
 			f.Changelogs[1].LogStart = 7
 		}, 0, 0, "", "whose log begins at 7"},
+		{"offset moved forward", func(f *Found) { f.Inputs[0].Committed++ }, 0, 0, "", "the state was written for 100"},
+		{"offset moved back", func(f *Found) { f.Inputs[0].Committed-- }, 0, 0, "", "the state was written for 100"},
+		{"no metadata", func(f *Found) { f.Blob = nil }, 0, 0, "", "carry no metadata"},
+		{"records lost", func(f *Found) { f.Changelogs[1].HighWatermark = 99 }, 0, 0, "", "the input in[3] ends before 100"},
 		{"recreated", func(f *Found) { f.Changelogs[1].TopicID = topicA }, 0, 0, "", "deleted and created again"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -329,8 +333,12 @@ func TestJudgeFromSource(t *testing.T) {
 			tc.change(&f)
 			plan, err := Judge(f)
 			if tc.stop != "" {
-				if stop, stops := errors.AsType[*StopError](err); !stops || !strings.Contains(stop.Error(), tc.stop) {
+				stop, stops := errors.AsType[*StopError](err)
+				if !stops || !strings.Contains(stop.Error(), tc.stop) {
 					t.Fatalf("it returned %v, want %q", err, tc.stop)
+				}
+				if strings.Contains(stop.WayOut, "accept-skip") || strings.Contains(stop.WayOut, "onceward adopt") {
+					t.Errorf("it names what is refused for such a task: %s", stop.WayOut)
 				}
 				return
 			}

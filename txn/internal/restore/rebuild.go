@@ -31,7 +31,7 @@ func (r *Restorer) Rebuild(ctx context.Context, req Request, b Rebuild, p *Progr
 			return seen.Stop
 		}
 		return &StopError{Task: req.Task, Reason: "a changelog holds committed records behind the position that the last commit names",
-			WayOut: waysOut(req.Task, adopt, fromInput)}
+			WayOut: req.waysOut(adopt, fromInput)}
 	}
 	if err := r.rebuild(ctx, req, b, p); err != nil {
 		_, discarded := b.Directory.RebuildPath(req.Task.Subtopology, req.Task.Partition)

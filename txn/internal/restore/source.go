@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/task"
+	"github.com/onceward/onceward/txn/internal/topics"
 )
 
 // A table can be restored from the topic that it is read from (topology.RestoreFromTopic): the partition stands in for the changelog, and
@@ -90,17 +91,30 @@ func (x *changelog) checkAge(ctx context.Context, began time.Time) error {
 	if start > 0 {
 		return x.notExact(fmt.Sprintf("its log begins at %d", start))
 	}
-	if !x.Compacted { // now; but somebody must have taken them out
+	// As it is now: the session may have begun long before. A setting that was changed and changed back in between is not seen.
+	now, err := topics.Describe(ctx, x.r.Cluster, x.Topic)
+	if err != nil {
+		return err
+	}
+	if now.ID != x.TopicID {
+		return x.notExact("it was deleted and created again")
+	}
+	if x.Compacted {
+		now.CompactionLag = min(now.CompactionLag, x.CompactionLag)
+	}
+	x.Compacted, x.DeleteRetention, x.CompactionLag = now.Compacted, now.DeleteRetention, now.CompactionLag
+	if !x.Compacted { // but somebody must have taken them out
 		return x.notExact(fmt.Sprintf("of %d records %d are left, although it is not compacted", x.StreamTime-task.BeginOf(x.StreamTime),
 			x.counted-task.BeginOf(x.counted)))
 	}
-	if took := time.Since(began); x.DeleteRetention > 0 && took > time.Duration(tombstoneMargin*float64(x.DeleteRetention)) {
+	if took := time.Since(began); took > time.Duration(tombstoneMargin*float64(x.DeleteRetention)) {
 		return x.notExact(fmt.Sprintf("reading it took %s, and it keeps deletions for %s (delete.retention.ms)", took.Round(time.Second),
 			x.DeleteRetention))
 	}
-	if (len(x.hidden.keys) > 0 || x.hidden.many) && !brokenAge() {
+	old := func(timestamp int64) bool { return !x.young(x.r.Now().Sub(time.UnixMilli(timestamp))) }
+	if n := x.hidden.count(old); n > 0 && !brokenAge() {
 		return x.notExact(fmt.Sprintf("%d of its keys at least end with a record that its codecs do not take, for which compaction may have taken out "+
-			"the value before", len(x.hidden.keys)))
+			"the value before", n))
 	}
 	why, err := x.compactedBehind(ctx)
 	if err != nil || why == "" {
@@ -170,8 +184,8 @@ func (f *filler) addSourceRow(key, value []byte, timestamp, offset int64) error 
 		return fmt.Errorf("store %s: the record at %s[%d] offset %d cannot be read: a %s error of its codecs", f.Store, f.Topic,
 			f.req.Task.Partition, offset, topology.ClassOf(err))
 	case !ok:
-		if key != nil && f.Compacted && !f.young(f.r.Now().Sub(time.UnixMilli(timestamp))) {
-			f.hidden.add(key)
+		if w.Key != nil {
+			f.hidden.add(key, timestamp)
 		}
 		return nil
 	}
@@ -182,26 +196,42 @@ func (f *filler) addSourceRow(key, value []byte, timestamp, offset int64) error 
 	return f.put(w.Key, w.Value, offset)
 }
 
-// hidden are keys in the topic whose last record makes no row, because the codecs do not take it, and is old enough for compaction to have
-// taken the one before it out. It belongs to the goroutine of fill.
+// hidden are keys in the topic whose last record makes no row, because the codecs do not take it, with the time of that record: if it is old
+// enough, compaction can have taken the one before it out. It belongs to the goroutine of fill.
 type hidden struct {
-	keys map[string]struct{}
-	// many says that there are too many to remember.
-	many bool
+	keys map[string]int64
+	// more has the oldest time of those that are too many to remember, if there are any.
+	more    bool
+	moreOld int64
 }
 
 // hiddenMax bounds the memory for what should be rare.
 const hiddenMax = 10_000
 
-func (h *hidden) add(key []byte) {
-	if len(h.keys) == hiddenMax {
-		h.many = true
+func (h *hidden) add(key []byte, timestamp int64) {
+	if _, known := h.keys[string(key)]; !known && len(h.keys) == hiddenMax {
+		if !h.more || timestamp < h.moreOld {
+			h.more, h.moreOld = true, timestamp
+		}
 		return
 	}
 	if h.keys == nil {
-		h.keys = map[string]struct{}{}
+		h.keys = map[string]int64{}
 	}
-	h.keys[string(key)] = struct{}{}
+	h.keys[string(key)] = timestamp
+}
+
+// count returns how many there are at least that are old.
+func (h *hidden) count(old func(timestamp int64) bool) (n int) {
+	for _, timestamp := range h.keys {
+		if old(timestamp) {
+			n++
+		}
+	}
+	if h.more && old(h.moreOld) {
+		n++
+	}
+	return n
 }
 
 func (h *hidden) remove(key []byte) {

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/onceward/onceward/topology"
@@ -26,6 +27,24 @@ const Rebuilding = "rebuild from input is not complete"
 // waysOut is the text for ways out, the one that loses least first.
 func waysOut(id topology.TaskID, ways ...string) string {
 	return "Way out: " + strings.ReplaceAll(strings.Join(ways, "; or "), "TASK", id.String())
+}
+
+// waysOut are those of a task with these stores. Offsets of a task with a table that is restored from its source are not accepted as they are.
+func (r Request) waysOut(ways ...string) string {
+	return waysOut(r.Task, possible(ways, slices.ContainsFunc(r.Stores, func(s Store) bool { return s.FromSource != nil }))...)
+}
+
+// waysOut are those of the task that was found.
+func (f Found) waysOut(ways ...string) string {
+	return waysOut(f.Task, possible(ways, slices.ContainsFunc(f.Changelogs, func(c Changelog) bool { return c.FromSource != nil }))...)
+}
+
+// possible leaves out what is refused for a task with a table that is restored from its source.
+func possible(ways []string, fromSource bool) []string {
+	if !fromSource {
+		return ways
+	}
+	return slices.DeleteFunc(slices.Clone(ways), func(way string) bool { return way == acceptSkip || way == adopt })
 }
 
 // moved are the ways out for an offset that is not where the state is: a skip can be accepted, going back cannot.

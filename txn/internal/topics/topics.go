@@ -229,6 +229,18 @@ func (l Layout) Unassigned(t *topology.Topology) map[string]int32 {
 	return out
 }
 
+// Describe returns what the runtime has to know of one topic, as the cluster describes it now.
+func Describe(ctx context.Context, c *broker.Cluster, name string) (Topic, error) {
+	found, _, err := c.Topics(ctx, []string{name})
+	if err != nil {
+		return Topic{}, err
+	}
+	if found[name].Settings == nil {
+		return Topic{}, fmt.Errorf("the configuration of topic %s is not known at the moment", name)
+	}
+	return layoutOf(found)[name], nil
+}
+
 func layoutOf(found map[string]broker.TopicInfo) Layout {
 	layout := Layout{}
 	for name, info := range found {

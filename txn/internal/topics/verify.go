@@ -206,7 +206,8 @@ func verifyWritable(info broker.TopicInfo, wrong found) {
 }
 
 // CompactionLagMin is the least min.compaction.lag.ms of a compacted topic that tables are restored from. An application that is behind by
-// more cannot be restored on an empty disk, so it is longer than a restart takes; what is right is the longest outage to survive.
+// more cannot be restored on an empty disk, so it is longer than a restart takes; what is right is the longest outage to survive. It is the
+// least delete.retention.ms too: a restore has to be through before the topic forgets the deletions that it has begun to read.
 const CompactionLagMin = time.Hour
 
 // verifyRestorable looks at a topic that tables are restored from.
@@ -221,8 +222,10 @@ func verifyRestorable(info broker.TopicInfo, wrong found) {
 		}
 	}
 	if strings.Contains(policy, "compact") {
-		if n := number(info, "min.compaction.lag.ms", 0); n < CompactionLagMin.Milliseconds() {
-			wrong("min.compaction.lag.ms", strconv.FormatInt(n, 10), fmt.Sprintf("at least %d", CompactionLagMin.Milliseconds()), remedy)
+		for _, setting := range []string{"min.compaction.lag.ms", "delete.retention.ms"} {
+			if n := number(info, setting, 0); n < CompactionLagMin.Milliseconds() {
+				wrong(setting, strconv.FormatInt(n, 10), fmt.Sprintf("at least %d", CompactionLagMin.Milliseconds()), remedy)
+			}
 		}
 	}
 }
