@@ -123,9 +123,10 @@ func (s *scene) armedLife(c cell) (others []*life) {
 	for i, hit := range p.hits {
 		if i > 0 { // frozen at the first
 			others = append(others, s.overtake())
-			p.Tell(syscall.SIGCONT)
+			s.thaw(c, p, hit, others[0])
+		} else {
+			s.reach(c, p, hit)
 		}
-		s.reach(c, p, hit)
 	}
 	switch c.action {
 	case kill:
@@ -148,7 +149,7 @@ func (s *scene) armedLife(c cell) (others []*life) {
 		s.ends(c, p)
 	case nap:
 		l := s.start("the second instance", s.other())
-		s.feedUntil(s.has(l, 2*Partitions), "the second instance having the tasks", l.Alive)
+		s.feedUntil(s.has(l, allTasks), "the second instance having the tasks", l.Alive)
 		p.Tell(syscall.SIGCONT)
 		s.feed(batch)
 		s.finish(l.Alive)
@@ -173,31 +174,40 @@ func (s *scene) armedLife(c cell) (others []*life) {
 // reach feeds until the armed process has told of a hit; one that is stopping has its inputs.
 func (s *scene) reach(c cell, p *process, hit <-chan struct{}) {
 	s.t.Helper()
-	isHit := func() bool {
-		select {
-		case <-hit:
-			return true
-		default:
-			return false
-		}
-	}
 	if !c.stops {
-		s.feedUntil(hit, c.point, func() error {
-			if err := p.Alive(); err != nil && !isHit() {
-				return err
-			}
-			return nil // what comes after the hit is looked at later
-		})
+		s.feedUntil(hit, c.point, p.aliveUntil(hit))
 		return
 	}
 	select {
 	case <-hit:
 	case <-p.Ended():
-		if !isHit() {
+		if !closed(hit) {
 			s.t.Fatalf("point %s was not hit; the process ended with %v", c.point, p.Err())
 		}
 	}
 }
+
+// thaw lets the armed process go on, whose tasks the other life has taken, until it has told of the hit.
+//
+// It need not learn of its loss: if a heartbeat was on its way when it froze and is answered with a rebalance, the client joins anew
+// without a word, and takes tasks back. Then it is frozen again.
+func (s *scene) thaw(c cell, p *process, hit <-chan struct{}, other *life) {
+	s.t.Helper()
+	for range thaws {
+		p.Tell(syscall.SIGCONT)
+		s.feedUntil(s.becomes(func() bool { return closed(hit) || len(other.Status().Tasks) < allTasks }),
+			c.point+", or the process having tasks again", p.aliveUntil(hit))
+		if closed(hit) {
+			return
+		}
+		p.Tell(syscall.SIGSTOP)
+		s.feedUntil(s.has(other, allTasks), "the second instance having the tasks again", other.Alive)
+	}
+	s.t.Fatalf("%s was not hit, although the process was frozen %d times until another one had its tasks", c.point, thaws)
+}
+
+// thaws bounds how often a process is frozen until it learns of its loss.
+const thaws = 5
 
 // overtake starts another instance, which has finished when it returns.
 func (s *scene) overtake() *life {

@@ -176,12 +176,20 @@ func (s *scene) start(name string, settings Settings) *life {
 	return &life{instance.Start(s.t, t, cfg), s}
 }
 
+// allTasks is how many tasks the application has: two subtopologies.
+const allTasks = 2 * Partitions
+
 // has is closed once the life has at least so many tasks, open or not.
 func (s *scene) has(l *life, tasks int) <-chan struct{} {
+	return s.becomes(func() bool { return len(l.Status().Tasks) >= tasks })
+}
+
+// becomes is closed once something is so.
+func (s *scene) becomes(so func() bool) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for s.t.Context().Err() == nil && len(l.Status().Tasks) < tasks {
+		for s.t.Context().Err() == nil && !so() {
 			time.Sleep(5 * time.Millisecond) // polls
 		}
 	}()
