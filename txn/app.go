@@ -249,6 +249,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		Brokers: a.cfg.Brokers, ClientID: a.topology.Application(), Dialer: a.cfg.Dialer, Secure: secure, Logger: a.log,
 		StuckAfter: a.cfg.TransactionTimeout + stuckMargin, RequestTimeout: broker.RequestTimeoutFor(a.cfg.TransactionTimeout),
 	}
+	in.brokerCfg.Compression, _ = broker.Compression(string(a.cfg.Compression)) // New has refused what is none
 	if in.cluster, err = broker.Connect(ctx, in.brokerCfg, a.topology.Application()); err != nil {
 		return nil, err
 	}

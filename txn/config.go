@@ -54,6 +54,9 @@ type Config struct {
 	// QueueBytesMax bounds the records per input partition that are fetched and not committed; one fetch of up to 4 MiB may come on top.
 	// Default 8 MiB.
 	QueueBytesMax int64
+	// Compression is that of the batches that the application writes, of outputs, changelogs and internal topics. Default Uncompressed,
+	// as that of Kafka's own producers: it pays where the network or the disks are dearer than processor time.
+	Compression Compression
 	// OrderWaitMax is how long the records of one input of a task wait for those of another one that is known to have more, so that
 	// they are processed in the order of their timestamps, or event times. Default 1 s; negative is no wait.
 	OrderWaitMax time.Duration
@@ -137,6 +140,7 @@ func (c Config) withDefaults() Config {
 	set(&c.MarkersPerSecondMax, 4000)
 	set(&c.RoundBytesMax, 16<<20)
 	set(&c.QueueBytesMax, 8<<20)
+	set(&c.Compression, Uncompressed)
 	set(&c.OrderWaitMax, task.OrderWaitDefault)
 	set(&c.CacheBytes, 256<<20)
 	set(&c.RestoreBytesMax, 64<<20)
@@ -226,6 +230,9 @@ func (c Config) validate() error {
 	}
 	if c.QueueBytesMax < 64<<10 {
 		wrong("QueueBytesMax", "less than 64 KiB")
+	}
+	if _, ok := broker.Compression(string(c.Compression)); !ok {
+		wrong("Compression", fmt.Sprintf("%q is not none, gzip, snappy, lz4 or zstd", string(c.Compression)))
 	}
 	if c.InternalReplicas < 0 || c.InternalMinInSync < 0 {
 		wrong("InternalReplicas", "a number of replicas is not negative")

@@ -376,6 +376,7 @@ func TestConfigErrors(t *testing.T) {
 		{"ConnectTimeout", func(c *txn.Config) { c.ConnectTimeout = -1 }},
 		{"CacheBytes", func(c *txn.Config) { c.CacheBytes = -1 }},
 		{"CacheBytes", func(c *txn.Config) { c.CacheBytes = 1<<20 - 1 }},
+		{"Compression", func(c *txn.Config) { c.Compression = "lz5" }},
 		{"RestoreBytesMax", func(c *txn.Config) { c.RestoreBytesMax = 1 }},
 		{"TransactionTimeout", func(c *txn.Config) { c.TransactionTimeout = 100 * time.Millisecond }},
 	} {

@@ -33,6 +33,7 @@ type runCommand struct {
 
 	StateMemory        byteSize      `default:"256MiB" placeholder:"SIZE" env:"ONCEWARD_STATE_MEMORY" help:"Memory of all databases of the instance together; default ${default}."`
 	RestoreMemory      byteSize      `default:"64MiB" placeholder:"SIZE" env:"ONCEWARD_RESTORE_MEMORY" help:"Memory for what all restores together have read, beside that of the databases; default ${default}."`
+	Compression        string        `enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"NAME" env:"ONCEWARD_COMPRESSION" help:"How what is written is compressed: none, gzip, snappy, lz4 or zstd; default ${default}."`
 	SessionTimeout     time.Duration `default:"45s" placeholder:"DURATION" env:"ONCEWARD_SESSION_TIMEOUT" help:"How long the group waits for an instance that is gone before others take its tasks; default ${default}."`
 	TransactionTimeout time.Duration `default:"10s" placeholder:"DURATION" env:"ONCEWARD_TRANSACTION_TIMEOUT" help:"How long a broker waits for an instance that is gone before it aborts its transactions; default ${default}."`
 
@@ -64,7 +65,7 @@ func (c *runCommand) Run(p *process) error {
 	app, err := txn.New(t, txn.Config{
 		Mode: mode, Brokers: c.Brokers, StateDir: c.StateDir, Application: c.Application, Instance: c.Instance,
 		Workers: c.Workers, CommitIntervalMax: c.CommitInterval, ConnectTimeout: c.ConnectTimeout,
-		CacheBytes: int64(c.StateMemory), RestoreBytesMax: int64(c.RestoreMemory),
+		CacheBytes: int64(c.StateMemory), RestoreBytesMax: int64(c.RestoreMemory), Compression: txn.Compression(c.Compression),
 		SessionTimeout: c.SessionTimeout, TransactionTimeout: c.TransactionTimeout,
 		FailFast: c.FailFast, Remain: c.Remain, Logger: log, HTTP: c.HTTP, Security: c.security(),
 	})

@@ -44,6 +44,8 @@ type Config struct {
 	RequestTimeout time.Duration
 	// BatchMaxBytes returns a topic's max.message.bytes, 0 when it is not known.
 	BatchMaxBytes func(topic string) int32
+	// Compression is that of what producers write; the zero value is none.
+	Compression kgo.CompressionCodec
 	// GroupMayBeAbsent takes the answer that there is no such group for one: it has no offsets. It is for tools. A member's group exists,
 	// and a broker can answer so while the first commit ever of a group is pending.
 	GroupMayBeAbsent bool

@@ -51,6 +51,7 @@ func (p *Producer) Settle(ctx context.Context) error {
 		kgo.TransactionalID(p.id),
 		kgo.TransactionTimeout(p.timeout),
 		kgo.ProducerLinger(0), // a round is flushed as a whole; waiting could only add latency
+		kgo.ProducerBatchCompression(p.cfg.Compression),
 		kgo.MaxBufferedRecords(maxBufferedRecords),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), // the graph has chosen the partition
 		kgo.ProducerBatchMaxBytesFn(p.cfg.batchMaxBytes),
