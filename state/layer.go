@@ -2,7 +2,6 @@ package state
 
 import (
 	"bytes"
-	"cmp"
 	"iter"
 	"slices"
 	"sort"
@@ -56,17 +55,7 @@ func (l *Layer) Bytes() int { return l.overlay.bytes() }
 // whichever goroutine comes first: the owner should not pay for it when it freezes a layer that it never
 // scans.
 func (l *Layer) order() []uint32 {
-	l.sortOnce.Do(func() {
-		l.sorted = make([]uint32, len(l.overlay.entries))
-		for i := range l.sorted {
-			l.sorted[i] = uint32(i)
-		}
-		entries := l.overlay.entries
-		slices.SortFunc(l.sorted, func(a, b uint32) int {
-			x, y := &entries[a], &entries[b]
-			return cmp.Or(cmp.Compare(l.ids[x.store], l.ids[y.store]), bytes.Compare(x.key, y.key))
-		})
-	})
+	l.sortOnce.Do(func() { l.sorted = sortedEntries(l.overlay.entries, l.ids) })
 	return l.sorted
 }
 
