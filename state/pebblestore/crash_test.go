@@ -32,7 +32,11 @@ type crashRun struct {
 // open makes tables small, so that a short history has flushes, compactions, large batches and several levels.
 // The larger ones let rounds stay in the buffer.
 func (r *crashRun) open(fs vfs.FS, rng *rand.Rand) (state.Database, error) {
-	db, err := pebblestore.Open("task", pebblestore.Options{FS: fs, FlushBytes: 1 << (12 + rng.IntN(7))})
+	options := pebblestore.Options{FS: fs, FlushBytes: 1 << (12 + rng.IntN(7))}
+	if rng.IntN(2) == 0 {
+		options = pebblestore.CompactEarly(options)
+	}
+	db, err := pebblestore.Open("task", options)
 	if err != nil || r.wrap == nil {
 		return db, err
 	}

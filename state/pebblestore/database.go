@@ -184,6 +184,7 @@ func (d *database) Apply(base, next state.Positions, writes iter.Seq[state.Write
 		}
 		filters.add(w, key)
 	}
+	filters.flush()
 	d.batchBytes = max(b.Len(), d.batchBytes/2, batchBytesMin)
 	next = next.Clone()
 	if d.goesDirect(b) {

@@ -52,7 +52,7 @@ func (w *workload) run(fs vfs.FS) error {
 // session goes on to the given round. It stops at the first error, as a task does, except that a failed read
 // is tried again later.
 func (w *workload) session(fs vfs.FS, to int) (err error) {
-	db, err := pebblestore.Open("task", pebblestore.Options{FS: fs, FlushBytes: 16 << 10})
+	db, err := pebblestore.Open("task", pebblestore.CompactEarly(pebblestore.Options{FS: fs, FlushBytes: 16 << 10}))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,12 @@ func AlwaysBuffer(db state.Database) state.Database {
 	return db
 }
 
+// CompactEarly lets compactions begin with the first table, so that a short test has some.
+func CompactEarly(o Options) Options {
+	o.compactionTables = 1
+	return o
+}
+
 // NeverBuffer sends every round straight into Pebble, for comparison.
 func NeverBuffer(db state.Database) state.Database {
 	db.(*database).direct = 1 << 62

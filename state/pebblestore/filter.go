@@ -12,12 +12,13 @@ import (
 const (
 	// filterBits is the size of a filter by key. With it about one lookup of a hundred goes on to Pebble for nothing, for each part.
 	filterBits = 10
-	// filterKeys is how many keys the first part of a filter is made for. Each further one is made for as many as all before.
+	// filterKeys is how many keys the first part of a filter is made for, partFactor times as many as there are each further one.
 	filterKeys = 1 << 16
+	partFactor = 3
 	// filterShare is the part of the budget that all filters of a process may take, filtersAlone is what one without a budget may take.
 	filterShare  = 8
 	filtersAlone = 4 << 20
-	// filterStep is the number of keys that are read in one step while a filter is made: a Close waits for one step at most.
+	// filterStep is the number of keys that are added in one step. While a filter is made, a Close waits for one step at most.
 	filterStep = 1 << 10
 )
 
@@ -62,14 +63,16 @@ func (p *filterPart) block(hash uint64) *filterBlock {
 	return &p.blocks[(hash*spread>>32)*uint64(len(p.blocks))>>32]
 }
 
+// has looks at four words at a time, which are one access to memory. Where it stops, word by word, would be a branch that cannot be foreseen:
+// half of the bits of a full part are set. Of four at least one is missing fifteen times in sixteen.
 func (p *filterPart) has(hash uint64) bool {
 	b := p.block(hash)
-	for word := range b {
-		if b[word].Load()&bitOf(hash, word) == 0 {
-			return false
-		}
+	missing := bitOf(hash, 0)&^b[0].Load() | bitOf(hash, 1)&^b[1].Load() | bitOf(hash, 2)&^b[2].Load() | bitOf(hash, 3)&^b[3].Load()
+	if missing != 0 {
+		return false
 	}
-	return true
+	missing = bitOf(hash, 4)&^b[4].Load() | bitOf(hash, 5)&^b[5].Load() | bitOf(hash, 6)&^b[6].Load() | bitOf(hash, 7)&^b[7].Load()
+	return missing == 0
 }
 
 func (p *filterPart) add(hash uint64) {
@@ -92,10 +95,19 @@ func (f *keyFilter) mayHave(hash uint64) bool {
 	return false
 }
 
-// add makes mayHave true for a key. It returns false when the filter is full.
-func (f *keyFilter) add(hash uint64) bool {
+// add makes mayHave true for keys. It returns false when the filter is full.
+func (f *keyFilter) add(hashes ...uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for _, hash := range hashes {
+		if !f.addLocked(hash) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *keyFilter) addLocked(hash uint64) bool {
 	if f.full {
 		return false
 	}
@@ -113,19 +125,23 @@ func (f *keyFilter) add(hash uint64) bool {
 	return true
 }
 
-// grow adds a part, if there is memory for it. The caller holds mu.
+// grow adds a part, if there is memory for it: for three times as many keys as there are, so that parts are few, or for as many. The caller
+// holds mu.
 func (f *keyFilter) grow() bool {
+	return f.growBy(max(partFactor*f.keys, filterKeys)) || f.growBy(max(f.keys, filterKeys))
+}
+
+func (f *keyFilter) growBy(keys int64) bool {
+	blocks := keys * filterBits / 512
+	bytes := f.bytes + blocks*64
+	if !f.memory.shared.filtersMayGrow(f.bytes, bytes) {
+		return false
+	}
 	var parts []*filterPart
 	if old := f.parts.Load(); old != nil {
 		parts = *old
 	}
-	f.room = int(max(f.keys, filterKeys))
-	blocks := f.room * filterBits / 512
-	bytes := f.bytes + int64(blocks)*64
-	if !f.memory.shared.filtersMayGrow(f.bytes, bytes) {
-		return false
-	}
-	f.bytes = bytes
+	f.room, f.bytes = int(keys), bytes
 	f.memory.grow(bytes)
 	parts = append(parts[:len(parts):len(parts)], &filterPart{blocks: make([]filterBlock, blocks)})
 	f.parts.Store(&parts)
@@ -273,18 +289,30 @@ type filterWriter struct {
 	habits *habits
 	store  state.StoreID
 	habit  *habit
+	// hashes are those of the keys of the store that are not added yet. Added together, their accesses to memory overlap.
+	hashes []uint64
 }
 
-// add is called for each write, with its database key, before anybody can see it.
+// add is called for each write, with its database key.
 func (w *filterWriter) add(write state.Write, key []byte) {
 	if w.habit == nil || write.Store != w.store { // a round is in the order of stores
+		w.flush()
 		w.store, w.habit = write.Store, w.habits.of(write.Store)
 	}
-	f := w.habit.filter.Load()
-	if f == nil || write.Delete {
+	if !write.Delete && w.habit.filter.Load() != nil {
+		if w.hashes = append(w.hashes, hashOf(key)); len(w.hashes) == filterStep {
+			w.flush()
+		}
+	}
+}
+
+// flush has to be called before anybody can see the writes.
+func (w *filterWriter) flush() {
+	if len(w.hashes) == 0 {
 		return
 	}
-	if !f.add(hashOf(key)) {
+	if f := w.habit.filter.Load(); f != nil && !f.add(w.hashes...) {
 		w.habit.drop(f)
 	}
+	w.hashes = w.hashes[:0]
 }

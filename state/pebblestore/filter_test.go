@@ -40,7 +40,7 @@ func TestFilterKnowsItsKeysAndFewOthers(t *testing.T) {
 	for _, part := range *f.parts.Load() {
 		bits += 512 * len(part.blocks)
 	}
-	if bits > 2*filterBits*keys {
+	if bits > (partFactor+1)*filterBits*keys {
 		t.Errorf("%d bits for %d keys", bits, keys)
 	}
 }

@@ -10,7 +10,7 @@ const backlogFactor = 3
 
 // sublevelsMax is the number of overlapping tables in L0 above which no more is taken in until a compaction
 // has caught up: each of them costs every read that comes to Pebble.
-const sublevelsMax = 16
+const sublevelsMax = 32
 
 // levelsPoll is how long a wait for a compaction lasts at most before it looks whether there is one.
 const levelsPoll = 50 * time.Millisecond

@@ -156,6 +156,7 @@ func (d *database) fillTable(w *sstable.Writer, store state.StoreID, sorted iter
 			}
 		}
 	}
+	filters.flush()
 	return d.goOn("load")
 }
 
