@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// filterBits is the size of a filter by key. With it about one lookup of a hundred goes on to Pebble for nothing, for each part.
-	filterBits = 10
+	// filterBits is the size of a filter by key. With it about one lookup of five hundred goes on to Pebble for nothing, for each part.
+	filterBits = 14
 	// filterKeys is how many keys the first part of a filter is made for, partFactor times as many as there are each further one.
 	filterKeys = 1 << 16
 	partFactor = 3

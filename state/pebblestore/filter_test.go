@@ -33,7 +33,7 @@ func TestFilterKnowsItsKeysAndFewOthers(t *testing.T) {
 			wrong++
 		}
 	}
-	if wrong > keys*4/100 {
+	if wrong > keys/100 {
 		t.Errorf("%d of %d other keys may be there", wrong, keys)
 	}
 	bits := 0
