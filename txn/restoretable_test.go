@@ -326,7 +326,7 @@ func TestSettingsOfNow(t *testing.T) {
 				p.dead++
 			}
 			p.lives(restorable(t))
-			p.Compact() // the number of records does not show what is gone
+			p.Compact() // the digest shows that something is gone, and not what
 			p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("k2"), Value: []byte("1"), Timestamp: time.Now().Add(-tc.behind)})
 			var altered atomic.Bool
 			p.ControlKey(int16(kmsg.OffsetFetch), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -355,7 +355,7 @@ func TestOpenBehindCommit(t *testing.T) {
 	p := newPrices(t, compacted)
 	p.feed(100, 5, 2*time.Hour)
 	p.lives(restorable(t))
-	p.Compact() // the number of records does not show it
+	p.Compact() // the digest does not show it
 	open := p.transactional()
 	defer open.Close()
 	if err := open.BeginTransaction(); err != nil {

@@ -87,25 +87,19 @@ func (op *operation) fromInput(ctx context.Context, s sight, offsets Offsets) (c
 }
 
 // readAgain returns the position at which a store begins anew that is restored from its source. It has no changelog that would be emptied:
-// the count of records says to databases that they are from before.
+// the digest says to databases that they are from before.
 func (s sight) readAgain(cl restore.Changelog, inputs []state.Input) (state.Changelog, error) {
 	at, _ := state.Positions{Inputs: inputs}.Input(cl.Topic, s.id.Partition)
 	if at.Offset > 0 {
 		return state.Changelog{}, refuse("store %s is restored from the topic %s (RestoreFromTopic), which has to be read from offset 0, and not "+
 			"from %d", cl.Store, cl.Topic, at.Offset)
 	}
-	begin := task.BeginAfter(unknownCount)
-	if last, known := s.Blob.Changelog(cl.Store); known {
-		begin = task.BeginAfter(last.StreamTime)
-	}
-	return state.Changelog{Store: cl.Store, TopicID: cl.TopicID, StreamTime: begin}, nil
+	last, _ := s.Blob.Changelog(cl.Store)
+	return state.Changelog{Store: cl.Store, TopicID: cl.TopicID, StreamTime: task.NextDigest(last.StreamTime)}, nil
 }
 
-// unknownCount is that of a state of which nothing is known: no state begins there by itself.
-const unknownCount = int64(1) << 62
-
 // lostRecords refuses a task of which databases can hold what its changelog does not: tombstones could not empty those. A store that is
-// restored from its source needs none: its databases are told by the count of records, and the topic is not ours to delete.
+// restored from its source needs none: its databases are told by their digests, and the topic is not ours to delete.
 func (op *operation) lostRecords(s sight) error {
 	var now []state.Changelog
 	for _, c := range s.Changelogs {

@@ -72,10 +72,10 @@ type Replay struct {
 	Changelog
 	From, Target int64
 	// StreamTime is the store's own at the target, 0 if the commit does not say.
-	// For a store that is restored from its source it is the number of records up to there; see task.Table.
+	// For a store that is restored from its source it is the digest of the records up to there; see task.Table.
 	StreamTime int64
-	// Counted is the number of records of the source that are in the store already.
-	Counted int64
+	// Digest is that of the records of the source that are in the store already.
+	Digest int64
 	// Full is why the store is to be emptied first, empty if it is not, and Reason the same in words.
 	Full   Cause
 	Reason string
@@ -186,7 +186,7 @@ func startPositions(f Found) state.Positions {
 		p.Inputs = append(p.Inputs, state.Input{Topic: in.Topic, Partition: in.Partition, Offset: at, StreamTime: state.NoTime})
 	}
 	for _, c := range f.Changelogs {
-		p.Changelogs = append(p.Changelogs, state.Changelog{Store: c.Store, TopicID: c.TopicID, StreamTime: f.firstCount(c)})
+		p.Changelogs = append(p.Changelogs, state.Changelog{Store: c.Store, TopicID: c.TopicID, StreamTime: f.firstDigest(c)})
 	}
 	if f.Blob != nil {
 		p.Round, p.State = f.Blob.Round, f.Blob.State
@@ -280,7 +280,7 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 	for _, c := range f.Changelogs {
 		committed, known := b.Changelog(c.Store)
 		if !known {
-			committed.StreamTime = f.firstCount(c)
+			committed.StreamTime = f.firstDigest(c)
 		}
 		target := committed.Applied
 		if !known && !c.Empty && c.FromSource == nil {
@@ -333,14 +333,14 @@ func (f Found) judgeChangelog(c Changelog, committed task.BlobChangelog, plan *P
 		replay.From = c.LogStart
 	}
 	full := func(cause Cause, why string) {
-		replay.Full, replay.Reason, replay.From, replay.Counted = cause, why, c.LogStart, task.BeginOf(committed.StreamTime)
+		replay.Full, replay.Reason, replay.From, replay.Digest = cause, why, c.LogStart, task.EmptyDigest(committed.StreamTime)
 	}
 	reread := false
 	if c.FromSource != nil {
-		replay.Counted = task.BeginOf(committed.StreamTime)
+		replay.Digest = task.EmptyDigest(committed.StreamTime)
 		if have.TopicID == c.TopicID && have.Applied > 0 {
-			reread = task.BeginOf(have.StreamTime) != replay.Counted
-			replay.Counted = have.StreamTime
+			reread = task.EmptyDigest(have.StreamTime) != replay.Digest
+			replay.Digest = have.StreamTime
 		}
 	}
 	switch {

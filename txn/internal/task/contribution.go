@@ -120,19 +120,19 @@ func (c *Contribution) Flushed(round state.RoundID, fingerprint [8]byte, applied
 		}
 	}
 	for _, table := range c.Task.Tables {
-		c.count(table)
+		c.digest(table)
 	}
 	b := NewBlob(fingerprint, c.Next)
 	b.Retry = c.retry
 	c.metadata = b.Encode()
 }
 
-// count sets the position of a store that is restored from an input: where that input is, and how many records of it were taken in all.
-func (c *Contribution) count(table Table) {
+// digest sets the position of a store that is restored from an input: where that input is, and what was taken of it in all.
+func (c *Contribution) digest(table Table) {
 	at, _ := c.Base.Changelog(table.Store)
 	for _, e := range c.Journal {
 		if e.Input == table.Input && e.Record != nil && !e.IsControl() {
-			at.StreamTime++
+			at.StreamTime = AddToDigest(at.StreamTime, e.Record.Offset)
 		}
 	}
 	at.Applied = c.Next.Inputs[table.Input].Offset
