@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"iter"
@@ -23,7 +24,9 @@ import (
 //     timestamp that is further ahead of the clock than GraphConfig.MaxFutureTimestamp allows, until the clock has come up or the
 //     application runs with a larger limit, or none: a restore does not ask what time it was. A [HeaderMode] without a mode that a record
 //     can have stops nothing: the record is processed in the mode [Replay], and counted as invalid-mode.
-//   - Of the program: the codecs make the same of the same bytes for as long as there are records; the source begins with the first
+//   - Of the program: the codecs make the same of the same bytes for as long as there are records. In a compacted topic keys have the bytes
+//     that their codec writes: to compaction, two byte forms of one key are two keys. Once the table has taken another form, such as JSON
+//     with spaces, a disk that is lost cannot be restored if compaction has taken records out. The source begins with the first
 //     record, and goes by the timestamps of the topic ([EventTime] and [StreamTimeForInvalid] are mistakes). No node but the table's own
 //     writes to the store, so only joins may name it.
 //
@@ -37,10 +40,17 @@ func RestoreFromTopic() SourceOption {
 const noteRestores = "the task stops because a table is restored from the topic (RestoreFromTopic), which has the record"
 
 // SourceRows makes the rows of a table of the records that it is read from. It is immutable and safe for concurrent use.
-type SourceRows struct{ reader func() RowReader }
+type SourceRows struct {
+	reader  func() RowReader
+	written func(key []byte) bool
+}
 
 // Reader returns a reader for one goroutine.
 func (r *SourceRows) Reader() RowReader { return r.reader() }
+
+// Written reports whether the key of a record has the bytes that its codec writes for it. A codec that reads several forms of one key makes
+// one row of what compaction keeps apart. It is true for a key that makes no row, because it is null or cannot be decoded.
+func (r *SourceRows) Written(key []byte) bool { return r.written(key) }
 
 // RowReader returns the write that a record makes to the store, as processing it does. Key and value are nil where the log has null; the
 // timestamp is in milliseconds since the epoch. ok is false for a record that leaves the table as it is: one without a key, without a valid
@@ -84,6 +94,26 @@ func readRows[K, V any](topic TopicOf[K, Option[V]], store TimestampedStoreOf[K,
 			return state.Write{}, false, err
 		}
 		return into.write, true, nil
+	}
+}
+
+// writtenKey is what SourceRows.Written says.
+func writtenKey[K any](format *format[K]) func(key []byte) bool {
+	return func(key []byte) (written bool) {
+		defer func() {
+			if recover() != nil {
+				written = false // processing the record stops at the same panic, or Append cannot write what Decode reads
+			}
+		}()
+		if key == nil {
+			return true
+		}
+		k, err := format.decode(key)
+		if err != nil {
+			return unreadable(err)
+		}
+		again, err := format.encode(nil, k)
+		return err == nil && bytes.Equal(again, key)
 	}
 }
 

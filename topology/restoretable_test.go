@@ -77,6 +77,24 @@ func TestRowsOfTheTopic(t *testing.T) {
 	}
 }
 
+// TestWrittenKeys: keys that their codec writes in other bytes than it has read are told from those of which there is one form.
+func TestWrittenKeys(t *testing.T) {
+	b := topology.NewBuilder("tables", topology.DeadLetters("dead"))
+	in := topology.Topic("prices", schemas.JSON[map[string]int](), schemas.JSON[int]())
+	topology.TableFrom(b, in, topology.TimestampedStore("t", schemas.JSON[map[string]int](), schemas.JSON[int]()), topology.RestoreFromTopic())
+	rows := mustBuild(t, b).Subtopologies()[0].Stores[0].FromSource
+	for key, written := range map[string]bool{
+		`{"a":1,"b":2}`: true, `{"b":2,"a":1}`: false, `{"a":1, "b":2}`: false, `{"a":1}`: true, `{`: true,
+	} {
+		if got := rows.Written([]byte(key)); got != written {
+			t.Errorf("key %s has the bytes that its codec writes: %t", key, got)
+		}
+	}
+	if !rows.Written(nil) {
+		t.Error("a null has another form")
+	}
+}
+
 // TestFailureBehindItsTopic: a record of which nothing would be left but its dead letter stops the task, because the topic has it; what its
 // codecs refuse is a dead letter as ever. Without the option both are.
 func TestFailureBehindItsTopic(t *testing.T) {

@@ -15,7 +15,7 @@ func TableFrom[K, V any](
 ) Table[K, V] {
 	s := From(b, withDeletes(topic), append(slices.Clone(opts), SkipNullKeys())...)
 	if source := s.port.node; source.restores && !b.closed {
-		rows := &SourceRows{reader: func() RowReader { return readRows(withDeletes(topic), store) }}
+		rows := &SourceRows{reader: func() RowReader { return readRows(withDeletes(topic), store) }, written: writtenKey(&topic.key)}
 		source.tables = append(source.tables, restoredTable{store: store.name, rows: rows})
 	}
 	return collect(s, store, "TableFrom", nil,

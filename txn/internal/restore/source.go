@@ -29,9 +29,11 @@ import (
 // the first segment with a timestamp that is younger than min.compaction.lag.ms, whatever comes first, and takes records out because of
 // these values only. So nothing at the commit or behind it has taken anything out if nothing stable is there, or if the batch at the commit
 // is younger: its segment is, and the cleaner has never been in it. That is looked at when all has been read, and holds for what was read.
+// A key that has several byte forms is several keys for the cleaner, and one for the table: a deletion that is gone can have been of a value
+// that is still there. So positions and commits also say that there was such a form, as they say what was taken.
 // A record that the codecs do not take is one of those values for the cleaner, and none for the table: the last record of a key is not one
-// that old, or the value before it cannot be known. It holds for the timestamps of producers too, because these are what the cleaner goes by; old ones are refused. Replicas clean by their
-// own clocks: a fifth of the lag is left to differences between clocks.
+// that old, or the value before it cannot be known. It holds for the timestamps of producers too, because these are what the cleaner goes
+// by; old ones are refused. Replicas clean by their own clocks: a fifth of the lag is left to differences between clocks.
 
 // ageMargin of the compaction lag is how old the batch at the commit may be.
 const ageMargin = 0.8
@@ -40,15 +42,15 @@ const ageMargin = 0.8
 func (x *changelog) fromSource(ctx context.Context) error {
 	x.row, x.digest = x.FromSource.Reader(), x.Digest
 	began := time.Now()
-	if err := x.read(ctx); err != nil || x.digest == x.StreamTime {
+	if err := x.read(ctx); err != nil || task.SameRecords(x.digest, x.StreamTime) {
 		return err
 	}
-	if x.Digest != task.EmptyDigest(x.StreamTime) || x.From > x.LogStart { // only the rest was read
+	if !task.SameRecords(x.Digest, task.EmptyDigest(x.StreamTime)) || x.From > x.LogStart { // only the rest was read
 		if err := x.beginAgain(); err != nil {
 			return err
 		}
 		began = time.Now()
-		if err := x.read(ctx); err != nil || x.digest == x.StreamTime {
+		if err := x.read(ctx); err != nil || task.SameRecords(x.digest, x.StreamTime) {
 			return err
 		}
 	}
@@ -105,6 +107,9 @@ func (x *changelog) checkAge(ctx context.Context, began time.Time) error {
 	x.Compacted, x.DeleteRetention, x.CompactionLag = now.Compacted, now.DeleteRetention, now.CompactionLag
 	if !x.Compacted { // but somebody must have taken them out
 		return x.notExact("it has not the records any more that the store has taken, although it is not compacted")
+	}
+	if task.HasOtherForms(x.StreamTime) && !brokenAge() {
+		return x.notExact("it was compacted, and has had keys in other bytes than their codec writes, which compaction takes for other keys")
 	}
 	if took := time.Since(began); took > time.Duration(tombstoneMargin*float64(x.DeleteRetention)) {
 		return x.notExact(fmt.Sprintf("reading it took %s, and it keeps deletions for %s (delete.retention.ms)", took.Round(time.Second),

@@ -7,14 +7,16 @@ import "time"
 //
 //	bit 62       is set: no stream time is as large
 //	21 bits      which state it is of: another one for each that begins anew
-//	41 bits      the sum, modulo 2^41, of a mix of the offsets that were taken
+//	1 bit        says that a key was taken in another form than its codec writes
+//	40 bits      the sum, modulo 2^40, of a mix of the offsets that were taken
 //
 // The records between two offsets become fewer with time, on each replica by itself. So a number would not do: what one replica has left can
-// be as many as another one had, and not the same ones. Two different sets of offsets have the same sum once in 2^41.
+// be as many as another one had, and not the same ones. Two different sets of offsets have the same sum once in 2^40.
 const (
 	digestMark = int64(1) << 62
-	digestSum  = int64(1)<<41 - 1
-	stateUnit  = digestSum + 1
+	digestSum  = int64(1)<<40 - 1
+	otherForm  = digestSum + 1
+	stateUnit  = 2 * otherForm
 	states     = digestMark / stateUnit
 )
 
@@ -34,11 +36,18 @@ func NextDigest(digest int64) int64 {
 }
 
 // EmptyDigest returns the digest of the same state when it had taken nothing.
-func EmptyDigest(digest int64) int64 { return digest &^ digestSum }
+func EmptyDigest(digest int64) int64 { return digest &^ (stateUnit - 1) }
+
+// SameRecords reports whether two digests are of the same records and the same state.
+func SameRecords(a, b int64) bool { return a&^otherForm == b&^otherForm }
+
+// HasOtherForms reports whether a key was taken in another form than its codec writes. A restore does not say it of what it reads: the
+// commit does.
+func HasOtherForms(digest int64) bool { return digest >= digestMark && digest&otherForm != 0 }
 
 // AddToDigest returns the digest with one more record that was taken.
 func AddToDigest(digest, offset int64) int64 {
-	return EmptyDigest(digest) | (digest+mix(offset))&digestSum
+	return digest&^digestSum | (digest+mix(offset))&digestSum
 }
 
 // mix spreads an offset over all bits: the finalizer of SplitMix64 (Steele, Lea and Flood 2014), behind its increment, which leaves no offset

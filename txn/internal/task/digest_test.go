@@ -36,6 +36,10 @@ func TestDigest(t *testing.T) {
 	for i := range int64(10_000) {
 		many = AddToDigest(many, i<<32)
 	}
+	if many |= otherForm; !HasOtherForms(AddToDigest(many, 1)) || HasOtherForms(first) || SameRecords(many, first) ||
+		!SameRecords(many, many&^otherForm) {
+		t.Error("that there was another form of a key is not kept apart from what was taken")
+	}
 	if EmptyDigest(many) != first || EmptyDigest(first) != first {
 		t.Error("what was taken changes which state it is of")
 	}

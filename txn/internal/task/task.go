@@ -23,6 +23,8 @@ type Table struct {
 	Store string
 	// Input is the index of the input in the task's sorted inputs.
 	Input int
+	// Written says of a key whether it has the bytes that its codec writes.
+	Written func(key []byte) bool
 }
 
 // Spec is what a task is made of. Everything but the graph and the state is immutable.
