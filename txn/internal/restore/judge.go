@@ -287,9 +287,13 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 			return Plan{}, f.stop(fmt.Sprintf("store %s is new, and its changelog %s[%d] already holds records", c.Store, c.Topic, f.Task.Partition),
 				"delete that topic, or give the store another name", adopt)
 		}
-		if c.FromSource != nil && known && target != c.Taken {
+		if c.FromSource != nil && known && (target != c.Taken || !task.IsDigest(committed.StreamTime)) {
 			return Plan{}, f.stop(fmt.Sprintf("store %s is restored from its source %s[%d], and had a changelog when the last commit was made",
 				c.Store, c.Topic, f.Task.Partition), fromInput, "give the store another name")
+		}
+		if c.FromSource == nil && task.IsDigest(committed.StreamTime) { // the position is one in that topic
+			return Plan{}, f.stop(fmt.Sprintf("store %s has the changelog %s[%d], and was restored from its source when the last commit was made",
+				c.Store, c.Topic, f.Task.Partition), "run it with RestoreFromTopic again", fromInput)
 		}
 		if target > c.HighWatermark && c.FromSource != nil { // where it ends can be another place with each look
 			return Plan{}, f.stop(fmt.Sprintf("the input %s[%d] ends before %d, which the last commit names: the cluster lost records",

@@ -318,6 +318,12 @@ func TestJudgeFromSource(t *testing.T) {
 		{"ahead of the commit", func(f *Found) {
 			f.Database.SetChangelog(state.Changelog{Store: "b", TopicID: topicB, Applied: 110, Scanned: 110, StreamTime: begun + 80})
 		}, 0, 0, "", "up to 110, and the last commit names 100"},
+		{"the option added, and a changelog before that ends there too", func(f *Found) { f.Blob.Changelogs[1].StreamTime = 0 }, 0, 0, "",
+			"had a changelog when the last commit was made"},
+		{"the option removed, with another store, and an old changelog", func(f *Found) {
+			f.Changelogs[1].FromSource = nil
+			f.Changelogs, f.Database.Changelogs = f.Changelogs[1:], nil // what the hash says of the topics cannot be compared
+		}, 0, 0, "", "was restored from its source when the last commit was made"},
 		{"a changelog before", func(f *Found) { f.Blob.Changelogs[1].Applied = 30 }, 0, 0, "", "had a changelog when the last commit was made"},
 		{"new, and its input is not", func(f *Found) { f.Blob.Changelogs = f.Blob.Changelogs[:1] }, 0, 0, "", "has processed all up to 100 without it"},
 		{"new, and its log has lost its beginning", func(f *Found) {

@@ -29,7 +29,7 @@ func FirstDigest(now time.Time) int64 {
 // NextDigest returns the digest of a state whose input is read again from its start, after one that may not be known: then it is 0. Positions
 // from before are never taken for ones from behind.
 func NextDigest(digest int64) int64 {
-	if digest < digestMark {
+	if !IsDigest(digest) {
 		return digestMark | stateUnit
 	}
 	return digestMark | (EmptyDigest(digest)+stateUnit)&(digestMark-1)
@@ -41,9 +41,12 @@ func EmptyDigest(digest int64) int64 { return digest &^ (stateUnit - 1) }
 // SameRecords reports whether two digests are of the same records and the same state.
 func SameRecords(a, b int64) bool { return a&^otherForm == b&^otherForm }
 
+// IsDigest reports whether what a position has in the place of a stream time is a digest.
+func IsDigest(streamTime int64) bool { return streamTime >= digestMark }
+
 // HasOtherForms reports whether a key was taken in another form than its codec writes. A restore does not say it of what it reads: the
 // commit does.
-func HasOtherForms(digest int64) bool { return digest >= digestMark && digest&otherForm != 0 }
+func HasOtherForms(digest int64) bool { return IsDigest(digest) && digest&otherForm != 0 }
 
 // AddToDigest returns the digest with one more record that was taken.
 func AddToDigest(digest, offset int64) int64 {
