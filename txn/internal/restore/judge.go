@@ -58,6 +58,9 @@ type Found struct {
 	// Blob is the metadata committed with the first input partition; nil when there is none or it is not ours.
 	Blob       *task.Blob
 	Changelogs []Changelog
+	// Kept says that the group has no offset and a clean stop has kept the last ones. It is looked for where no changelog could tell that
+	// there was state: the task has a table that is restored from its source.
+	Kept bool
 	// Rebuilding says that a rebuild from input has begun to empty the changelogs, and has not ended: see the constant.
 	Rebuilding bool
 	// Database are the positions in the task's database; zero for a new one.
@@ -203,6 +206,10 @@ func startPositions(f Found) state.Positions {
 func judgeNew(f Found) (Plan, error) {
 	if !f.Database.Round.IsZero() {
 		return Plan{}, f.older("the state directory holds a database, and the group has no offset: offsets expire when a group is "+
+			"empty for long, or they were deleted", fromRounds, fromInput)
+	}
+	if f.Kept {
+		return Plan{}, f.older("the group has no offset, and the last clean stop has kept those of the task: offsets expire when a group is "+
 			"empty for long, or they were deleted", fromRounds, fromInput)
 	}
 	for _, c := range f.Changelogs {
