@@ -24,6 +24,8 @@ import (
 // (state.ReadDescription). It may be nil: then formats of stores and records are not compared, and the plan says so. What the cluster has
 // is looked at in any case: topics and their settings, committed offsets, and for each task whether state and offsets name each other for
 // the new topology, by the same rules by which an instance opens it. Local databases are not looked at; they follow the changelogs.
+// For a table without one (topology.RestoreFromTopic) that is not all: whether a directory is there, and how much of the topic was compacted
+// while it was not, says a start alone.
 func (a *Application) Plan(ctx context.Context, before *topology.Description) (Plan, error) {
 	p, err := a.look(ctx, before)
 	if err != nil {
