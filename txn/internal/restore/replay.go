@@ -146,6 +146,9 @@ func (x *changelog) fetch(ctx context.Context, answers chan<- broker.Answer) err
 		if err != nil {
 			return err
 		}
+		if x.FromSource != nil && a.HasOldFormat() { // others may have written it long ago
+			return x.notExact("it holds records in a format from before Kafka 0.11, which a restore does not read")
+		}
 		waiting.fetched(ctx, at, a.Next, a.LastStableOffset)
 		if blocked = a.Next == at; blocked {
 			stand()
