@@ -15,9 +15,10 @@ import (
 //
 // What is asked for in exchange:
 //
-//   - Of the topic: all its records from offset 0 on. With cleanup.policy delete, retention.ms and retention.bytes of -1; with compact, a
-//     min.compaction.lag.ms of an hour at least. While an application is behind by more than four fifths of that, a disk that is lost cannot
-//     be restored. Start and every restore look at it.
+//   - Of the topic: all its records from offset 0 on, in the format of Kafka 0.11 and later. With cleanup.policy delete, retention.ms and
+//     retention.bytes of -1; with compact, a min.compaction.lag.ms of an hour at least. While an application is behind by more than four
+//     fifths of that, a disk that is lost cannot be restored. Start and every restore look at it. It keeps its number of partitions: one
+//     that is added gets keys whose rows are in the table of another, and there is no changelog that would show that it is new.
 //   - Of failures: a record of the topic that cannot be decoded can be a dead letter, as ever; in a compacted topic it takes the place of
 //     the value before it, so that a disk that is lost cannot be restored until its key is written again. One that fails behind its source
 //     stops the task, whatever the policy: a dead letter leaves nothing in the table, and the topic has the record. So does one with a
@@ -26,8 +27,8 @@ import (
 //     can have stops nothing: the record is processed in the mode [Replay], and counted as invalid-mode.
 //   - Of the program: the codecs make the same of the same bytes for as long as there are records. In a compacted topic keys have the bytes
 //     that their codec writes: to compaction, two byte forms of one key are two keys. Once the table has taken another form, such as JSON
-//     with spaces, a disk that is lost cannot be restored if compaction has taken records out. The source begins with the first
-//     record, and goes by the timestamps of the topic ([EventTime] and [StreamTimeForInvalid] are mistakes). No node but the table's own
+//     with spaces, a disk that is lost cannot be restored if compaction has taken records out. The source begins with the first record, and
+//     goes by the timestamps of the topic ([EventTime] and [StreamTimeForInvalid] are mistakes). No node but the table's own
 //     writes to the store, so only joins may name it.
 //
 // To add or remove the option of a store that has been in use takes `onceward rebuild from-input`, or another name for the store. Offsets

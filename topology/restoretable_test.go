@@ -95,6 +95,31 @@ func TestWrittenKeys(t *testing.T) {
 	}
 }
 
+// shouting reads in upper case what the codec of strings reads as it is, under the same name.
+type shouting struct{ schemas.Codec[string] }
+
+func (s shouting) Decode(b []byte) (string, error) {
+	v, err := s.Codec.Decode(b)
+	return strings.ToUpper(v), err
+}
+
+// TestRowsOfOneSource: two tables of one topic are restored by the codecs that the source has, which are those that were named first.
+func TestRowsOfOneSource(t *testing.T) {
+	b := topology.NewBuilder("tables", topology.DeadLetters("dead"))
+	table := func(store string, value schemas.Codec[string]) {
+		topology.TableFrom(b, topology.Topic("names", schemas.String(), value),
+			topology.TimestampedStore(store, schemas.String(), schemas.String()), topology.RestoreFromTopic())
+	}
+	table("first", schemas.String())
+	table("second", shouting{schemas.String()})
+	for _, s := range mustBuild(t, b).Subtopologies()[0].Stores {
+		w, ok, err := s.FromSource.Reader()([]byte("k"), []byte("low"), 5)
+		if err != nil || !ok || !bytes.HasSuffix(w.Value, []byte("low")) {
+			t.Errorf("store %s has %q, %t, %v", s.Name, w.Value, ok, err)
+		}
+	}
+}
+
 // TestFailureBehindItsTopic: a record of which nothing would be left but its dead letter stops the task, because the topic has it; what its
 // codecs refuse is a dead letter as ever. Without the option both are.
 func TestFailureBehindItsTopic(t *testing.T) {

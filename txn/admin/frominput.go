@@ -24,6 +24,9 @@ import (
 // A store is emptied by tombstones in its changelog, so that the databases of all instances follow by themselves, wherever they are. Until
 // that is done, the committed offsets carry no metadata and no instance opens the task; an action that was interrupted is done again.
 //
+// A table that is restored from its topic (topology.RestoreFromTopic) has no changelog, and that topic is not touched. Databases see by the
+// commit that they are from before. The topic is read from offset 0, and any other offset is refused.
+//
 // It is refused for a task with a store that keeps histories (topology.VersionedStore), unless its changelog is empty: a record without a
 // value ends a version there, and empties nothing. The refusal says what to do.
 //

@@ -42,7 +42,7 @@ type Changelog struct {
 	Layout state.Layout
 
 	// FromSource is set for a store without a changelog, of which Topic is the input topic that it is restored from. What follows is for
-	// such a store; see sourceExact.
+	// such a store; see source.go.
 	FromSource *topology.SourceRows
 	// Taken is the offset up to which the task has taken the input.
 	Taken int64
