@@ -186,10 +186,18 @@ func (s *subtopology) restoredTable(store string) (*node, *restoredTable) {
 	return nil, nil
 }
 
-// restoredFrom returns the topic that a store is restored from.
+// restoredFrom returns the source topic that a store is restored from, nothing if it has a changelog.
 func (t *Topology) restoredFrom(s *subtopology, store string) string {
 	if source, ok := s.restoredFrom(store); ok {
 		return source.topic.on(t.application)
+	}
+	return ""
+}
+
+// changelogOf returns the name of a store's changelog, nothing if it has none.
+func (t *Topology) changelogOf(s *subtopology, store string) string {
+	if _, ok := s.restoredFrom(store); ok {
+		return ""
 	}
 	return t.changelog(store)
 }

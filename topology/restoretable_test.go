@@ -292,7 +292,7 @@ func TestRestoreFromTopicDescribed(t *testing.T) {
 	}
 	with, without := build(topology.RestoreFromTopic()), build()
 	store := with.Subtopologies()[0].Stores[0]
-	if len(with.InternalTopics()) != 0 || store.ChangelogTopic != "prices" || store.FromSource == nil {
+	if len(with.InternalTopics()) != 0 || store.ChangelogTopic != "" || store.RestoredFrom != "prices" || store.FromSource == nil {
 		t.Errorf("internal topics %v, store %+v", with.InternalTopics(), store)
 	}
 	if len(without.InternalTopics()) != 1 || without.Subtopologies()[0].Stores[0].FromSource != nil {
@@ -305,7 +305,7 @@ func TestRestoreFromTopicDescribed(t *testing.T) {
 	if len(d) != 1 || d[0].String() != "store price-table: changelog app-price-table-changelog becomes prices" {
 		t.Errorf("the differences are %v", d)
 	}
-	if s := with.Description().Subtopologies[0].Stores[0]; !s.FromSource {
+	if s := with.Description().Subtopologies[0].Stores[0]; s.RestoredFrom != "prices" || s.ChangelogTopic != "" {
 		t.Errorf("it is described as %+v", s)
 	}
 }

@@ -129,7 +129,7 @@ func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, me
 	}
 	for _, st := range sub.Stores {
 		if st.FromSource != nil {
-			input := slices.IndexFunc(spec.Inputs, func(in state.Input) bool { return in.Topic == st.ChangelogTopic })
+			input := slices.IndexFunc(spec.Inputs, func(in state.Input) bool { return in.Topic == st.RestoredFrom })
 			spec.Tables = append(spec.Tables, task.Table{Store: st.Name, Input: input, Written: st.FromSource.Written})
 			continue
 		}

@@ -251,7 +251,7 @@ func fromSource(d *topology.Description, store string) bool {
 	for _, sub := range d.Subtopologies {
 		for _, s := range sub.Stores {
 			if s.Name == store {
-				return s.FromSource
+				return s.RestoredFrom != ""
 			}
 		}
 	}

@@ -211,7 +211,7 @@ func (l taskLooker) tasksOf(sub topology.Subtopology) int32 {
 		n = max(n, l.layout[source.Topic].Partitions)
 	}
 	for _, store := range sub.Stores {
-		if there := l.layout[store.ChangelogTopic].Partitions; there > 0 && (changelogs == 0 || there < changelogs) {
+		if there := l.layout[store.Topic()].Partitions; there > 0 && (changelogs == 0 || there < changelogs) {
 			changelogs = there
 		}
 	}
@@ -241,7 +241,7 @@ func (l taskLooker) unassigned(t *topology.Topology) map[string]int32 {
 // look sees a task as a restore would, and fills in what the start would create.
 func (l taskLooker) look(ctx context.Context, id topology.TaskID, sub topology.Subtopology) (taskProspect, error) {
 	there := sub
-	there.Stores = slices.DeleteFunc(slices.Clone(sub.Stores), func(s topology.StoreInfo) bool { return !l.has(s.ChangelogTopic) })
+	there.Stores = slices.DeleteFunc(slices.Clone(sub.Stores), func(s topology.StoreInfo) bool { return !l.has(s.Topic()) })
 	req := restore.RequestOf(id, there, l.starts)
 	for i, source := range req.Sources {
 		if !l.has(source.Topic) {
@@ -255,8 +255,8 @@ func (l taskLooker) look(ctx context.Context, id topology.TaskID, sub topology.S
 	found := seen.Found
 	found.HasState = len(sub.Stores) > 0
 	for _, store := range sub.Stores {
-		if !l.has(store.ChangelogTopic) {
-			found.Changelogs = append(found.Changelogs, restore.Changelog{Store: store.Name, Topic: store.ChangelogTopic, Empty: true})
+		if !l.has(store.Topic()) {
+			found.Changelogs = append(found.Changelogs, restore.Changelog{Store: store.Name, Topic: store.Topic(), Empty: true})
 		}
 	}
 	slices.SortFunc(found.Changelogs, func(a, b restore.Changelog) int { return cmp.Compare(a.Store, b.Store) })
