@@ -65,7 +65,8 @@ type Changelog struct {
 	Scanned int64
 	// StreamTime is the store's own (Bytes.StreamTime): 0 for a store that needs none. What a store forgets
 	// depends on it, so that it is committed with the data and the same everywhere. A store without a changelog,
-	// which is restored from an input topic, has here how many records of it were taken, and that topic above.
+	// which is restored from an input topic, has that topic above, and here 2^62 and more: a digest of the
+	// records that were taken. See FORMAT.md.
 	StreamTime int64
 }
 
@@ -180,6 +181,9 @@ func (p Positions) Validate() error {
 	return nil
 }
 
+// digests is where the stream times of stores end and digests begin.
+const digests = int64(1) << 62
+
 // String returns one line for logs and errors, such as
 //
 //	round 4/7/0000beef state 4/6/0000beef inputs orders-0@12 changelogs balances@7(scanned 9)
@@ -209,7 +213,12 @@ func (p Positions) String() string {
 			b = strconv.AppendInt(b, c.Scanned, 10)
 			b = append(b, ')')
 		}
-		if c.StreamTime != 0 {
+		switch {
+		case c.StreamTime >= digests:
+			b = append(b, "(digest "...)
+			b = strconv.AppendInt(b, c.StreamTime-digests, 16)
+			b = append(b, ')')
+		case c.StreamTime != 0:
 			b = append(b, "(time "...)
 			b = strconv.AppendInt(b, c.StreamTime, 10)
 			b = append(b, ')')

@@ -35,6 +35,10 @@ func TestPositionsString(t *testing.T) {
 	if got := samplePositions().String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+	p := state.Positions{Changelogs: []state.Changelog{{Store: "prices", Applied: 5, Scanned: 5, StreamTime: 1<<62 | 0xbeef}}}
+	if got := p.String(); got != "round none state none inputs changelogs prices@5(digest beef)" {
+		t.Errorf("of a store that is restored from its source: %s", got)
+	}
 	if got := (state.Positions{}).String(); got != "round none state none inputs changelogs" {
 		t.Errorf("the zero value is %q", got)
 	}

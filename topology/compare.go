@@ -122,7 +122,7 @@ func factsOf(d Description) facts {
 			f[factKey{SubjectStore, s.Name, AttributeExistence}] = "a store"
 			f[factKey{SubjectStore, s.Name, AttributeFormats}] = formats{s.KeyFormat, s.ValueFormat}.String()
 			f[factKey{SubjectStore, s.Name, AttributeLayout}] = s.Layout
-			f[factKey{SubjectStore, s.Name, AttributeChangelog}] = s.ChangelogTopic
+			f[factKey{SubjectStore, s.Name, AttributeChangelog}] = cmp.Or(s.ChangelogTopic, s.RestoredFrom)
 			f[factKey{SubjectStore, s.Name, AttributeSubtopology}] = sub.Name
 		}
 		for _, topic := range sub.Sinks {

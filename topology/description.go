@@ -48,9 +48,9 @@ type StoreDescription struct {
 	Name string `json:"name"`
 	// Layout is the text of its state.Layout.
 	Layout string `json:"layout"`
-	// ChangelogTopic is what the store is restored from: its changelog, or with FromSource the source topic itself.
+	// ChangelogTopic is empty for a store without one, which is restored from the source topic RestoredFrom.
 	ChangelogTopic string `json:"changelog_topic"`
-	FromSource     bool   `json:"from_source,omitempty"`
+	RestoredFrom   string `json:"restored_from,omitempty"`
 	KeyFormat      string `json:"key_format"`
 	ValueFormat    string `json:"value_format"`
 }
@@ -110,7 +110,7 @@ func (t *Topology) Description() Description {
 		for _, store := range sub.Stores {
 			s.Stores = append(s.Stores, StoreDescription{
 				Name: store.Name, Layout: store.Layout.String(), ChangelogTopic: store.ChangelogTopic,
-				FromSource: store.FromSource != nil, KeyFormat: store.KeyFormat, ValueFormat: store.ValueFormat,
+				RestoredFrom: store.RestoredFrom, KeyFormat: store.KeyFormat, ValueFormat: store.ValueFormat,
 			})
 		}
 		for _, n := range t.subtopologies[i].nodes {

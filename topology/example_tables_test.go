@@ -39,7 +39,7 @@ func ExampleRestoreFromTopic() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(t.InternalTopics(), "restored from", t.Subtopologies()[0].Stores[0].ChangelogTopic)
+		fmt.Println(t.InternalTopics(), "restored from", t.Subtopologies()[0].Stores[0].Topic())
 	}
 	// Output:
 	// [table-city-table-changelog] restored from table-city-table-changelog

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"iter"
@@ -14,17 +15,20 @@ import (
 //
 // What is asked for in exchange:
 //
-//   - Of the topic: all its records from offset 0 on. With cleanup.policy delete, retention.ms and retention.bytes of -1; with compact, a
-//     min.compaction.lag.ms of an hour at least. While an application is behind by more than four fifths of that, a disk that is lost cannot
-//     be restored. Start and every restore look at it.
+//   - Of the topic: all its records from offset 0 on, in the format of Kafka 0.11 and later. With cleanup.policy delete, retention.ms and
+//     retention.bytes of -1; with compact, a min.compaction.lag.ms of an hour at least. While an application is behind by more than four
+//     fifths of that, a disk that is lost cannot be restored. Start and every restore look at it. It keeps its number of partitions: one
+//     that is added gets keys whose rows are in the table of another, and there is no changelog that would show that it is new.
 //   - Of failures: a record of the topic that cannot be decoded can be a dead letter, as ever; in a compacted topic it takes the place of
 //     the value before it, so that a disk that is lost cannot be restored until its key is written again. One that fails behind its source
 //     stops the task, whatever the policy: a dead letter leaves nothing in the table, and the topic has the record. So does one with a
 //     timestamp that is further ahead of the clock than GraphConfig.MaxFutureTimestamp allows, until the clock has come up or the
 //     application runs with a larger limit, or none: a restore does not ask what time it was. A [HeaderMode] without a mode that a record
 //     can have stops nothing: the record is processed in the mode [Replay], and counted as invalid-mode.
-//   - Of the program: the codecs make the same of the same bytes for as long as there are records; the source begins with the first
-//     record, and goes by the timestamps of the topic ([EventTime] and [StreamTimeForInvalid] are mistakes). No node but the table's own
+//   - Of the program: the codecs make the same of the same bytes for as long as there are records. In a compacted topic keys have the bytes
+//     that their codec writes: to compaction, two byte forms of one key are two keys. Once the table has taken another form, such as JSON
+//     with spaces, a disk that is lost cannot be restored if compaction has taken records out. The source begins with the first record, and
+//     goes by the timestamps of the topic ([EventTime] and [StreamTimeForInvalid] are mistakes). No node but the table's own
 //     writes to the store, so only joins may name it.
 //
 // To add or remove the option of a store that has been in use takes `onceward rebuild from-input`, or another name for the store. Offsets
@@ -37,10 +41,17 @@ func RestoreFromTopic() SourceOption {
 const noteRestores = "the task stops because a table is restored from the topic (RestoreFromTopic), which has the record"
 
 // SourceRows makes the rows of a table of the records that it is read from. It is immutable and safe for concurrent use.
-type SourceRows struct{ reader func() RowReader }
+type SourceRows struct {
+	reader  func() RowReader
+	written func(key []byte) bool
+}
 
 // Reader returns a reader for one goroutine.
 func (r *SourceRows) Reader() RowReader { return r.reader() }
+
+// Written reports whether the key of a record has the bytes that its codec writes for it. A codec that reads several forms of one key makes
+// one row of what compaction keeps apart. It is true for a key that makes no row, because it is null or cannot be decoded.
+func (r *SourceRows) Written(key []byte) bool { return r.written(key) }
 
 // RowReader returns the write that a record makes to the store, as processing it does. Key and value are nil where the log has null; the
 // timestamp is in milliseconds since the epoch. ok is false for a record that leaves the table as it is: one without a key, without a valid
@@ -84,6 +95,26 @@ func readRows[K, V any](topic TopicOf[K, Option[V]], store TimestampedStoreOf[K,
 			return state.Write{}, false, err
 		}
 		return into.write, true, nil
+	}
+}
+
+// writtenKey is what SourceRows.Written says.
+func writtenKey[K any](format *format[K]) func(key []byte) bool {
+	return func(key []byte) (written bool) {
+		defer func() {
+			if recover() != nil {
+				written = false // processing the record stops at the same panic, or Append cannot write what Decode reads
+			}
+		}()
+		if key == nil {
+			return true
+		}
+		k, err := format.decode(key)
+		if err != nil {
+			return unreadable(err)
+		}
+		again, err := format.encode(nil, k)
+		return err == nil && bytes.Equal(again, key)
 	}
 }
 
@@ -155,10 +186,18 @@ func (s *subtopology) restoredTable(store string) (*node, *restoredTable) {
 	return nil, nil
 }
 
-// restoredFrom returns the topic that a store is restored from.
+// restoredFrom returns the source topic that a store is restored from, nothing if it has a changelog.
 func (t *Topology) restoredFrom(s *subtopology, store string) string {
 	if source, ok := s.restoredFrom(store); ok {
 		return source.topic.on(t.application)
+	}
+	return ""
+}
+
+// changelogOf returns the name of a store's changelog, nothing if it has none.
+func (t *Topology) changelogOf(s *subtopology, store string) string {
+	if _, ok := s.restoredFrom(store); ok {
+		return ""
 	}
 	return t.changelog(store)
 }

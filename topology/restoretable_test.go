@@ -77,6 +77,49 @@ func TestRowsOfTheTopic(t *testing.T) {
 	}
 }
 
+// TestWrittenKeys: keys that their codec writes in other bytes than it has read are told from those of which there is one form.
+func TestWrittenKeys(t *testing.T) {
+	b := topology.NewBuilder("tables", topology.DeadLetters("dead"))
+	in := topology.Topic("prices", schemas.JSON[map[string]int](), schemas.JSON[int]())
+	topology.TableFrom(b, in, topology.TimestampedStore("t", schemas.JSON[map[string]int](), schemas.JSON[int]()), topology.RestoreFromTopic())
+	rows := mustBuild(t, b).Subtopologies()[0].Stores[0].FromSource
+	for key, written := range map[string]bool{
+		`{"a":1,"b":2}`: true, `{"b":2,"a":1}`: false, `{"a":1, "b":2}`: false, `{"a":1}`: true, `{`: true,
+	} {
+		if got := rows.Written([]byte(key)); got != written {
+			t.Errorf("key %s has the bytes that its codec writes: %t", key, got)
+		}
+	}
+	if !rows.Written(nil) {
+		t.Error("a null has another form")
+	}
+}
+
+// shouting reads in upper case what the codec of strings reads as it is, under the same name.
+type shouting struct{ schemas.Codec[string] }
+
+func (s shouting) Decode(b []byte) (string, error) {
+	v, err := s.Codec.Decode(b)
+	return strings.ToUpper(v), err
+}
+
+// TestRowsOfOneSource: two tables of one topic are restored by the codecs that the source has, which are those that were named first.
+func TestRowsOfOneSource(t *testing.T) {
+	b := topology.NewBuilder("tables", topology.DeadLetters("dead"))
+	table := func(store string, value schemas.Codec[string]) {
+		topology.TableFrom(b, topology.Topic("names", schemas.String(), value),
+			topology.TimestampedStore(store, schemas.String(), schemas.String()), topology.RestoreFromTopic())
+	}
+	table("first", schemas.String())
+	table("second", shouting{schemas.String()})
+	for _, s := range mustBuild(t, b).Subtopologies()[0].Stores {
+		w, ok, err := s.FromSource.Reader()([]byte("k"), []byte("low"), 5)
+		if err != nil || !ok || !bytes.HasSuffix(w.Value, []byte("low")) {
+			t.Errorf("store %s has %q, %t, %v", s.Name, w.Value, ok, err)
+		}
+	}
+}
+
 // TestFailureBehindItsTopic: a record of which nothing would be left but its dead letter stops the task, because the topic has it; what its
 // codecs refuse is a dead letter as ever. Without the option both are.
 func TestFailureBehindItsTopic(t *testing.T) {
@@ -249,7 +292,7 @@ func TestRestoreFromTopicDescribed(t *testing.T) {
 	}
 	with, without := build(topology.RestoreFromTopic()), build()
 	store := with.Subtopologies()[0].Stores[0]
-	if len(with.InternalTopics()) != 0 || store.ChangelogTopic != "prices" || store.FromSource == nil {
+	if len(with.InternalTopics()) != 0 || store.ChangelogTopic != "" || store.RestoredFrom != "prices" || store.FromSource == nil {
 		t.Errorf("internal topics %v, store %+v", with.InternalTopics(), store)
 	}
 	if len(without.InternalTopics()) != 1 || without.Subtopologies()[0].Stores[0].FromSource != nil {
@@ -262,7 +305,7 @@ func TestRestoreFromTopicDescribed(t *testing.T) {
 	if len(d) != 1 || d[0].String() != "store price-table: changelog app-price-table-changelog becomes prices" {
 		t.Errorf("the differences are %v", d)
 	}
-	if s := with.Description().Subtopologies[0].Stores[0]; !s.FromSource {
+	if s := with.Description().Subtopologies[0].Stores[0]; s.RestoredFrom != "prices" || s.ChangelogTopic != "" {
 		t.Errorf("it is described as %+v", s)
 	}
 }

@@ -98,8 +98,8 @@ func SkipNullKeys() SourceOption {
 type sourceEntry struct {
 	node     *node
 	settings sourceSettings
-	// stream is a Stream of the source's types.
-	stream any
+	// stream is a Stream of the source's types, and topic the TopicOf whose codecs it reads with.
+	stream, topic any
 }
 
 // From returns the stream of a topic's records. A topic is one source however often it is named, with the
@@ -152,7 +152,7 @@ func From[K, V any](b *Builder, t TopicOf[K, V], opts ...SourceOption) Stream[K,
 	for _, opt := range settings.errors {
 		opt.applyNode(b, n)
 	}
-	b.sources[t.name] = sourceEntry{node: n, settings: settings, stream: s}
+	b.sources[t.name] = sourceEntry{node: n, settings: settings, stream: s, topic: t}
 	return s
 }
 

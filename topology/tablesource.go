@@ -15,7 +15,11 @@ func TableFrom[K, V any](
 ) Table[K, V] {
 	s := From(b, withDeletes(topic), append(slices.Clone(opts), SkipNullKeys())...)
 	if source := s.port.node; source.restores && !b.closed {
-		rows := &SourceRows{reader: func() RowReader { return readRows(withDeletes(topic), store) }}
+		read := withDeletes(topic)
+		if first, ok := b.sources[topic.name].topic.(TopicOf[K, Option[V]]); ok {
+			read = first // other codecs of the same names could read something else
+		}
+		rows := &SourceRows{reader: func() RowReader { return readRows(read, store) }, written: writtenKey(&read.key)}
 		source.tables = append(source.tables, restoredTable{store: store.name, rows: rows})
 	}
 	return collect(s, store, "TableFrom", nil,

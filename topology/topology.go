@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -86,11 +87,12 @@ type Source struct {
 type StoreInfo struct {
 	// Name is the stable name of the store.
 	Name string
-	// ChangelogTopic is the name of its changelog on the cluster, or with FromSource that of the source topic: what the store is restored
-	// from. It has as many partitions as the sources.
+	// ChangelogTopic is the name of its changelog on the cluster, which has as many partitions as the sources; empty if it has none.
 	ChangelogTopic string
-	// FromSource makes rows of the records of the source topic if the store has no changelog, see [RestoreFromTopic]; nil if it has one.
-	FromSource *SourceRows
+	// RestoredFrom is the source topic that a store without a changelog is restored from, see [RestoreFromTopic], and FromSource makes rows
+	// of its records. They are empty and nil for a store that has a changelog.
+	RestoredFrom string
+	FromSource   *SourceRows
 	// Layout says what its rows and its changelog records look like.
 	Layout state.Layout
 	// KeyFormat and ValueFormat are the names of the codecs.
@@ -125,7 +127,8 @@ func (t *Topology) Subtopologies() []Subtopology {
 		for _, store := range s.stores {
 			subs[i].Stores = append(subs[i].Stores, StoreInfo{
 				Name:           store.name,
-				ChangelogTopic: t.restoredFrom(s, store.name),
+				ChangelogTopic: t.changelogOf(s, store.name),
+				RestoredFrom:   t.restoredFrom(s, store.name),
 				FromSource:     s.rowsOf(store.name),
 				Layout:         store.layout,
 				KeyFormat:      store.formats.key,
@@ -135,6 +138,9 @@ func (t *Topology) Subtopologies() []Subtopology {
 	}
 	return subs
 }
+
+// Topic returns the topic that the store is restored from: its changelog, or else the source topic.
+func (s StoreInfo) Topic() string { return cmp.Or(s.ChangelogTopic, s.RestoredFrom) }
 
 // ChangelogTopic returns the name of a store's changelog on the cluster.
 func ChangelogTopic(application, store string) string {

@@ -36,7 +36,7 @@ func (in *instance) newMembership() (*membership, error) {
 		}
 		for _, st := range sub.Stores {
 			m.stateful[sub.Name] = true
-			if n := (*in.layout.Load())[st.ChangelogTopic].Partitions; as.PartitionsMax == 0 || n < as.PartitionsMax {
+			if n := (*in.layout.Load())[st.Topic()].Partitions; as.PartitionsMax == 0 || n < as.PartitionsMax {
 				as.PartitionsMax = n
 			}
 		}

@@ -129,8 +129,8 @@ func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, me
 	}
 	for _, st := range sub.Stores {
 		if st.FromSource != nil {
-			input := slices.IndexFunc(spec.Inputs, func(in state.Input) bool { return in.Topic == st.ChangelogTopic })
-			spec.Tables = append(spec.Tables, task.Table{Store: st.Name, Input: input})
+			input := slices.IndexFunc(spec.Inputs, func(in state.Input) bool { return in.Topic == st.RestoredFrom })
+			spec.Tables = append(spec.Tables, task.Table{Store: st.Name, Input: input, Written: st.FromSource.Written})
 			continue
 		}
 		spec.Changelogs = append(spec.Changelogs, task.Changelog{Store: st.Name, Topic: st.ChangelogTopic, Layout: st.Layout})

@@ -120,6 +120,29 @@ func TestRebuildWhileTopicIsWritten(t *testing.T) {
 	newChain(p).lives(restorable(t))
 }
 
+// TestLostOffsetsOfRestoredTable: the group has lost its offsets, and the instance its disk. There is no changelog that would say that there
+// was state, but what the clean stop has kept: it is not taken for a new application, which would write all changes again.
+func TestLostOffsetsOfRestoredTable(t *testing.T) {
+	p := newPrices(t, kept)
+	p.feed(40, 5, 0)
+	p.lives(restorable(t))
+	if _, err := p.adm.DeleteGroups(t.Context(), "pricing"); err != nil {
+		t.Fatal(err)
+	}
+	p.stopsWith(restorable(t), "the last clean stop has kept", "adopt --from-rounds")
+	client, err := admin.Connect(t.Context(), p.ListenAddrs()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := client.Application(restorable(t)).AdoptFromRounds(t.Context(), admin.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	p.loseState()
+	p.feed(10, 5, 0)
+	p.lives(restorable(t))
+}
+
 // commits sets the offset of the application from outside.
 func (p *prices) commits(at int64, metadata string) {
 	p.t.Helper()

@@ -149,7 +149,7 @@ func (st *states) taskState(
 		if err != nil {
 			return out, err
 		}
-		store.Changelog, store.FromSource = info.ChangelogTopic, info.FromSource != nil
+		store.Changelog, store.FromSource = info.Topic(), info.FromSource != nil
 		out.Stores = append(out.Stores, store)
 	}
 	return out, nil

@@ -128,7 +128,7 @@ func (s sight) refuseHalf() error {
 }
 
 // refuseFromSource refuses to move an offset of a task with a table that is restored from its topic: such a table is what the topic holds up
-// to the offset, so that it would change with it, and how many records it has taken would not be known.
+// to the offset, so that it would change with it, and what it has taken would not be known.
 func (s sight) refuseFromSource() error {
 	for _, c := range s.Changelogs {
 		if c.FromSource != nil {

@@ -24,6 +24,9 @@ import (
 // A store is emptied by tombstones in its changelog, so that the databases of all instances follow by themselves, wherever they are. Until
 // that is done, the committed offsets carry no metadata and no instance opens the task; an action that was interrupted is done again.
 //
+// A table that is restored from its topic (topology.RestoreFromTopic) has no changelog, and that topic is not touched. Databases see by the
+// commit that they are from before. The topic is read from offset 0, and any other offset is refused.
+//
 // It is refused for a task with a store that keeps histories (topology.VersionedStore), unless its changelog is empty: a record without a
 // value ends a version there, and empties nothing. The refusal says what to do.
 //
@@ -87,25 +90,19 @@ func (op *operation) fromInput(ctx context.Context, s sight, offsets Offsets) (c
 }
 
 // readAgain returns the position at which a store begins anew that is restored from its source. It has no changelog that would be emptied:
-// the count of records says to databases that they are from before.
+// the digest says to databases that they are from before.
 func (s sight) readAgain(cl restore.Changelog, inputs []state.Input) (state.Changelog, error) {
 	at, _ := state.Positions{Inputs: inputs}.Input(cl.Topic, s.id.Partition)
 	if at.Offset > 0 {
 		return state.Changelog{}, refuse("store %s is restored from the topic %s (RestoreFromTopic), which has to be read from offset 0, and not "+
 			"from %d", cl.Store, cl.Topic, at.Offset)
 	}
-	begin := task.BeginAfter(unknownCount)
-	if last, known := s.Blob.Changelog(cl.Store); known {
-		begin = task.BeginAfter(last.StreamTime)
-	}
-	return state.Changelog{Store: cl.Store, TopicID: cl.TopicID, StreamTime: begin}, nil
+	last, _ := s.Blob.Changelog(cl.Store)
+	return state.Changelog{Store: cl.Store, TopicID: cl.TopicID, StreamTime: task.NextDigest(last.StreamTime)}, nil
 }
 
-// unknownCount is that of a state of which nothing is known: no state begins there by itself.
-const unknownCount = int64(1) << 62
-
 // lostRecords refuses a task of which databases can hold what its changelog does not: tombstones could not empty those. A store that is
-// restored from its source needs none: its databases are told by the count of records, and the topic is not ours to delete.
+// restored from its source needs none: its databases are told by their digests, and the topic is not ours to delete.
 func (op *operation) lostRecords(s sight) error {
 	var now []state.Changelog
 	for _, c := range s.Changelogs {

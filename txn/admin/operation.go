@@ -107,7 +107,7 @@ func selectTasks(t *topology.Topology, layout topics.Layout, names []string) ([]
 	for _, sub := range t.Subtopologies() {
 		partitions := layout[sub.Sources[0].Topic].Partitions
 		for _, st := range sub.Stores {
-			partitions = min(partitions, layout[st.ChangelogTopic].Partitions)
+			partitions = min(partitions, layout[st.Topic()].Partitions)
 		}
 		for p := range partitions {
 			id := topology.TaskID{Subtopology: sub.Name, Partition: p}
@@ -134,7 +134,7 @@ func (op *operation) changelogTopic(store string) string {
 	for _, sub := range op.topology.Subtopologies() {
 		for _, st := range sub.Stores {
 			if st.Name == store {
-				return st.ChangelogTopic
+				return st.Topic()
 			}
 		}
 	}

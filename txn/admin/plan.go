@@ -200,7 +200,11 @@ func (p prospect) judgeDifference(d topology.Difference) Finding {
 func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 	switch d.Attribute {
 	case topology.AttributeExistence:
-		if d.After == "" {
+		switch {
+		case d.After != "":
+		case fromSource(p.before, d.Name):
+			f.What += ": it has no changelog that would stay; if it comes back, its input has to be read again"
+		default:
 			f.What += ": its changelog stays, and is in the way if a store of that name comes back"
 		}
 	case topology.AttributeFormats:
@@ -229,9 +233,29 @@ func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 			f.Remedy = "give the store another name, or empty it with `onceward rebuild from-input` before the start"
 		}
 	case topology.AttributeSubtopology:
+		if fromSource(&p.after, d.Name) && p.started() {
+			f.Judgement = Unknown
+			f.What += ": its tasks have other names, and it is restored once in full from its topic: if that was compacted and does not show that " +
+				"it still holds the table, they stop"
+			f.Remedy = "let the topology that runs read all of the topic right before it is replaced; `onceward rebuild from-input` where a task has " +
+				"stopped"
+			return
+		}
 		f.What += ": its tasks have other names, and their databases are restored once in full from the changelogs"
 	default:
 	}
+}
+
+// fromSource reports whether a store has no changelog, because it is restored from its source.
+func fromSource(d *topology.Description, store string) bool {
+	for _, sub := range d.Subtopologies {
+		for _, s := range sub.Stores {
+			if s.Name == store {
+				return s.RestoredFrom != ""
+			}
+		}
+	}
+	return false
 }
 
 func (p prospect) judgeSource(d topology.Difference, f *Finding) {

@@ -12,6 +12,46 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
+// TestPlanRestoredTable: a table that is restored from its topic has no changelog that would follow it to tasks of other names, or stay.
+func TestPlanRestoredTable(t *testing.T) {
+	describe := func(opts ...topology.SourceOption) topology.Description {
+		b := topology.NewBuilder("app")
+		prices := topology.Topic("prices", schemas.String(), schemas.String())
+		topology.TableFrom(b, prices, topology.TimestampedStore("latest", schemas.String(), schemas.String()), opts...)
+		built, err := b.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return built.Description()
+	}
+	renamed := func(d topology.Description) topology.Description {
+		d.Subtopologies[0].Name = "others"
+		return d
+	}
+	without := func(d topology.Description) topology.Description {
+		d.Subtopologies[0].Stores = nil
+		return d
+	}
+	for name, test := range map[string]struct {
+		before, after topology.Description
+		want          Judgement
+		text          string
+	}{
+		"other names": {
+			renamed(describe(topology.RestoreFromTopic())), describe(topology.RestoreFromTopic()), Unknown, "does not show that it still holds the table",
+		},
+		"other names, with a changelog": {renamed(describe()), describe(), Safe, "restored once in full from the changelogs"},
+		"gone":                          {describe(topology.RestoreFromTopic()), without(describe()), Safe, "it has no changelog that would stay"},
+		"gone, with a changelog":        {describe(), without(describe()), Safe, "its changelog stays"},
+	} {
+		task := taskProspect{id: topology.TaskID{Subtopology: "prices"}, committed: true}
+		plan := prospect{before: &test.before, after: test.after, unread: map[string]int64{}, tasks: []taskProspect{task}}.judge()
+		if plan.Judgement != test.want || !strings.Contains(plan.text(), test.text) {
+			t.Errorf("%s: the plan is %s:\n%s", name, plan.Judgement, plan.text())
+		}
+	}
+}
+
 // planned declares the topology of these tests: lines are sent through a repartition topic and counted.
 type planned struct {
 	lines  schemas.Codec[string]

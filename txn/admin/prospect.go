@@ -24,6 +24,8 @@ import (
 // (state.ReadDescription). It may be nil: then formats of stores and records are not compared, and the plan says so. What the cluster has
 // is looked at in any case: topics and their settings, committed offsets, and for each task whether state and offsets name each other for
 // the new topology, by the same rules by which an instance opens it. Local databases are not looked at; they follow the changelogs.
+// For a table without one (topology.RestoreFromTopic) that is not all: whether a directory is there, and how much of the topic was compacted
+// while it was not, says a start alone.
 func (a *Application) Plan(ctx context.Context, before *topology.Description) (Plan, error) {
 	p, err := a.look(ctx, before)
 	if err != nil {
@@ -209,7 +211,7 @@ func (l taskLooker) tasksOf(sub topology.Subtopology) int32 {
 		n = max(n, l.layout[source.Topic].Partitions)
 	}
 	for _, store := range sub.Stores {
-		if there := l.layout[store.ChangelogTopic].Partitions; there > 0 && (changelogs == 0 || there < changelogs) {
+		if there := l.layout[store.Topic()].Partitions; there > 0 && (changelogs == 0 || there < changelogs) {
 			changelogs = there
 		}
 	}
@@ -239,7 +241,7 @@ func (l taskLooker) unassigned(t *topology.Topology) map[string]int32 {
 // look sees a task as a restore would, and fills in what the start would create.
 func (l taskLooker) look(ctx context.Context, id topology.TaskID, sub topology.Subtopology) (taskProspect, error) {
 	there := sub
-	there.Stores = slices.DeleteFunc(slices.Clone(sub.Stores), func(s topology.StoreInfo) bool { return !l.has(s.ChangelogTopic) })
+	there.Stores = slices.DeleteFunc(slices.Clone(sub.Stores), func(s topology.StoreInfo) bool { return !l.has(s.Topic()) })
 	req := restore.RequestOf(id, there, l.starts)
 	for i, source := range req.Sources {
 		if !l.has(source.Topic) {
@@ -253,8 +255,8 @@ func (l taskLooker) look(ctx context.Context, id topology.TaskID, sub topology.S
 	found := seen.Found
 	found.HasState = len(sub.Stores) > 0
 	for _, store := range sub.Stores {
-		if !l.has(store.ChangelogTopic) {
-			found.Changelogs = append(found.Changelogs, restore.Changelog{Store: store.Name, Topic: store.ChangelogTopic, Empty: true})
+		if !l.has(store.Topic()) {
+			found.Changelogs = append(found.Changelogs, restore.Changelog{Store: store.Name, Topic: store.Topic(), Empty: true})
 		}
 	}
 	slices.SortFunc(found.Changelogs, func(a, b restore.Changelog) int { return cmp.Compare(a.Store, b.Store) })

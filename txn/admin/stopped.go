@@ -124,8 +124,8 @@ func (s *stopped) sources() (map[string]string, error) {
 	sources := map[string]string{}
 	for _, sub := range ran.Subtopologies {
 		for _, store := range sub.Stores {
-			if store.FromSource {
-				sources[store.Name] = store.ChangelogTopic
+			if store.RestoredFrom != "" {
+				sources[store.Name] = store.RestoredFrom
 			}
 		}
 	}

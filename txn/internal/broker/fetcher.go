@@ -63,6 +63,9 @@ func (a *Answer) Decode(d *batch.Decoder, each func(batch.Record) error) (next i
 // committed included; ok is false if the answer does not have it.
 func (a *Answer) NewestAt(offset int64) (ms int64, ok bool) { return batch.NewestAt(&a.p, offset) }
 
+// HasOldFormat reports whether the answer holds messages in a format from before Kafka 0.11, which cannot be decoded: Next is not behind them.
+func (a *Answer) HasOldFormat() bool { return batch.HasOldFormat(&a.p) }
+
 // ask is one partition of a request.
 type ask struct {
 	ctx      context.Context

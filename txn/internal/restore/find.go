@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/state"
@@ -34,7 +35,45 @@ func (r *Restorer) find(ctx context.Context, req Request, log *slog.Logger) (fou
 		}
 		found.Changelogs = append(found.Changelogs, c)
 	}
+	if found.Kept, err = r.kept(ctx, found); err != nil {
+		return Found{}, "", err
+	}
 	return found, metadata, nil
+}
+
+// kept says what Found.Kept is. It reads the rounds topic, which holds next to nothing where a task is new.
+func (r *Restorer) kept(ctx context.Context, found Found) (kept bool, err error) {
+	fromSource := func(c Changelog) bool { return c.FromSource != nil }
+	if found.anyCommitted() || !slices.ContainsFunc(found.Changelogs, fromSource) {
+		return false, nil
+	}
+	t, there := r.Layout[r.RoundsTopic]
+	if !there { // a plan looks before the first start
+		return false, nil
+	}
+	at, _, err := r.Cluster.LogBounds(ctx, t.Name, 0)
+	if err != nil {
+		return false, err
+	}
+	end, err := r.Cluster.StableEnd(ctx, t.Name, 0)
+	if err != nil {
+		return false, err
+	}
+	key := string(task.PositionsKey(found.Task.String()))
+	reader := r.Cluster.NewReader(t.Name, t.ID, 0, true, 1<<20)
+	for at < end {
+		f, err := reader.Fetch(ctx, at, fetchWait)
+		if err != nil {
+			return false, err
+		}
+		for _, record := range f.Records {
+			if string(record.Key) == key {
+				kept = len(record.Value) > 0 // the first commit of a life deletes it
+			}
+		}
+		at = f.Next
+	}
+	return kept, nil
 }
 
 // findInputs is the first part of find: what the group has committed.

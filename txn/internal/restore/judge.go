@@ -42,7 +42,7 @@ type Changelog struct {
 	Layout state.Layout
 
 	// FromSource is set for a store without a changelog, of which Topic is the input topic that it is restored from. What follows is for
-	// such a store; see sourceExact.
+	// such a store; see source.go.
 	FromSource *topology.SourceRows
 	// Taken is the offset up to which the task has taken the input.
 	Taken int64
@@ -58,6 +58,9 @@ type Found struct {
 	// Blob is the metadata committed with the first input partition; nil when there is none or it is not ours.
 	Blob       *task.Blob
 	Changelogs []Changelog
+	// Kept says that the group has no offset and a clean stop has kept the last ones. It is looked for where no changelog could tell that
+	// there was state: the task has a table that is restored from its source.
+	Kept bool
 	// Rebuilding says that a rebuild from input has begun to empty the changelogs, and has not ended: see the constant.
 	Rebuilding bool
 	// Database are the positions in the task's database; zero for a new one.
@@ -72,10 +75,10 @@ type Replay struct {
 	Changelog
 	From, Target int64
 	// StreamTime is the store's own at the target, 0 if the commit does not say.
-	// For a store that is restored from its source it is the number of records up to there; see task.Table.
+	// For a store that is restored from its source it is the digest of the records up to there; see task.Table.
 	StreamTime int64
-	// Counted is the number of records of the source that are in the store already.
-	Counted int64
+	// Digest is that of the records of the source that are in the store already.
+	Digest int64
 	// Full is why the store is to be emptied first, empty if it is not, and Reason the same in words.
 	Full   Cause
 	Reason string
@@ -186,7 +189,7 @@ func startPositions(f Found) state.Positions {
 		p.Inputs = append(p.Inputs, state.Input{Topic: in.Topic, Partition: in.Partition, Offset: at, StreamTime: state.NoTime})
 	}
 	for _, c := range f.Changelogs {
-		p.Changelogs = append(p.Changelogs, state.Changelog{Store: c.Store, TopicID: c.TopicID, StreamTime: f.firstCount(c)})
+		p.Changelogs = append(p.Changelogs, state.Changelog{Store: c.Store, TopicID: c.TopicID, StreamTime: f.firstDigest(c)})
 	}
 	if f.Blob != nil {
 		p.Round, p.State = f.Blob.Round, f.Blob.State
@@ -203,6 +206,10 @@ func startPositions(f Found) state.Positions {
 func judgeNew(f Found) (Plan, error) {
 	if !f.Database.Round.IsZero() {
 		return Plan{}, f.older("the state directory holds a database, and the group has no offset: offsets expire when a group is "+
+			"empty for long, or they were deleted", fromRounds, fromInput)
+	}
+	if f.Kept {
+		return Plan{}, f.older("the group has no offset, and the last clean stop has kept those of the task: offsets expire when a group is "+
 			"empty for long, or they were deleted", fromRounds, fromInput)
 	}
 	for _, c := range f.Changelogs {
@@ -280,16 +287,20 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 	for _, c := range f.Changelogs {
 		committed, known := b.Changelog(c.Store)
 		if !known {
-			committed.StreamTime = f.firstCount(c)
+			committed.StreamTime = f.firstDigest(c)
 		}
 		target := committed.Applied
 		if !known && !c.Empty && c.FromSource == nil {
 			return Plan{}, f.stop(fmt.Sprintf("store %s is new, and its changelog %s[%d] already holds records", c.Store, c.Topic, f.Task.Partition),
 				"delete that topic, or give the store another name", adopt)
 		}
-		if c.FromSource != nil && known && target != c.Taken {
+		if c.FromSource != nil && known && (target != c.Taken || !task.IsDigest(committed.StreamTime)) {
 			return Plan{}, f.stop(fmt.Sprintf("store %s is restored from its source %s[%d], and had a changelog when the last commit was made",
 				c.Store, c.Topic, f.Task.Partition), fromInput, "give the store another name")
+		}
+		if c.FromSource == nil && task.IsDigest(committed.StreamTime) { // the position is one in that topic
+			return Plan{}, f.stop(fmt.Sprintf("store %s has the changelog %s[%d], and was restored from its source when the last commit was made",
+				c.Store, c.Topic, f.Task.Partition), "run it with RestoreFromTopic again", fromInput)
 		}
 		if target > c.HighWatermark && c.FromSource != nil { // where it ends can be another place with each look
 			return Plan{}, f.stop(fmt.Sprintf("the input %s[%d] ends before %d, which the last commit names: the cluster lost records",
@@ -333,14 +344,14 @@ func (f Found) judgeChangelog(c Changelog, committed task.BlobChangelog, plan *P
 		replay.From = c.LogStart
 	}
 	full := func(cause Cause, why string) {
-		replay.Full, replay.Reason, replay.From, replay.Counted = cause, why, c.LogStart, task.BeginOf(committed.StreamTime)
+		replay.Full, replay.Reason, replay.From, replay.Digest = cause, why, c.LogStart, task.EmptyDigest(committed.StreamTime)
 	}
 	reread := false
 	if c.FromSource != nil {
-		replay.Counted = task.BeginOf(committed.StreamTime)
+		replay.Digest = task.EmptyDigest(committed.StreamTime)
 		if have.TopicID == c.TopicID && have.Applied > 0 {
-			reread = task.BeginOf(have.StreamTime) != replay.Counted
-			replay.Counted = have.StreamTime
+			reread = task.EmptyDigest(have.StreamTime) != replay.Digest
+			replay.Digest = have.StreamTime
 		}
 	}
 	switch {

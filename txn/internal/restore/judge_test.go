@@ -274,12 +274,15 @@ func TestJudgeHalfRebuilt(t *testing.T) {
 	}
 }
 
-// fromSource makes store b one that is restored from the input, of which n records were taken.
-func fromSource(f *Found, n int64) {
+// begun is the digest of a state that has taken nothing.
+var begun = task.FirstDigest(judgeNow)
+
+// fromSource makes store b one that is restored from the input, of which records with a digest were taken.
+func fromSource(f *Found, digest int64) {
 	f.Changelogs[1] = Changelog{
 		Store: "b", Topic: "in", TopicID: topicB, HighWatermark: 120, DeleteRetention: time.Hour, FromSource: &topology.SourceRows{}, Taken: 100,
 	}
-	at := state.Changelog{Store: "b", TopicID: topicB, Applied: 100, Scanned: 100, StreamTime: n}
+	at := state.Changelog{Store: "b", TopicID: topicB, Applied: 100, Scanned: 100, StreamTime: digest}
 	f.Database.SetChangelog(at)
 	p := committed()
 	p.SetChangelog(at)
@@ -287,34 +290,40 @@ func fromSource(f *Found, n int64) {
 	f.Blob = &blob
 }
 
-// TestJudgeFromSource: the input stands in for the changelog, and the count of its records for what cannot be seen of it.
+// TestJudgeFromSource: the input stands in for the changelog, and the digest of its records for what cannot be seen of it.
 func TestJudgeFromSource(t *testing.T) {
-	again := task.BeginAfter(0)
+	again := task.NextDigest(begun)
 	for _, tc := range []struct {
-		name          string
-		change        func(f *Found)
-		from, counted int64
-		full          Cause
-		stop          string
+		name         string
+		change       func(f *Found)
+		from, digest int64
+		full         Cause
+		stop         string
 	}{
-		{"at the commit", func(*Found) {}, 100, 70, "", ""},
+		{"at the commit", func(*Found) {}, 100, begun + 70, "", ""},
 		{"behind it, for longer than deletions are kept", func(f *Found) {
 			f.Database.WrittenAt = judgeNow.Add(-9 * time.Hour).UnixMilli()
-			f.Database.SetChangelog(state.Changelog{Store: "b", TopicID: topicB, Applied: 40, Scanned: 42, StreamTime: 30})
-		}, 42, 30, "", ""},
-		{"no database", func(f *Found) { f.Database = state.Positions{} }, 0, 0, "", ""},
+			f.Database.SetChangelog(state.Changelog{Store: "b", TopicID: topicB, Applied: 40, Scanned: 42, StreamTime: begun + 30})
+		}, 42, begun + 30, "", ""},
+		{"no database", func(f *Found) { f.Database = state.Positions{} }, 0, begun, "", ""},
 		{"read again since, and further", func(f *Found) { f.Blob.Changelogs[1].StreamTime = again + 90 }, 0, again, Reread, ""},
 		{"read again since, and less far", func(f *Found) {
 			f.Inputs[0].Committed, f.Blob.Inputs[0].Offset, f.Changelogs[1].Taken = 10, 10, 10
 			f.Blob.Changelogs[1].Applied, f.Blob.Changelogs[1].StreamTime = 10, again+9
 		}, 0, again, Reread, ""},
 		{"records before the database's position deleted", func(f *Found) {
-			f.Database.SetChangelog(state.Changelog{Store: "b", TopicID: topicB, Applied: 40, Scanned: 42, StreamTime: 30})
+			f.Database.SetChangelog(state.Changelog{Store: "b", TopicID: topicB, Applied: 40, Scanned: 42, StreamTime: begun + 30})
 			f.Changelogs[1].LogStart = 50
-		}, 50, 0, Truncated, ""},
+		}, 50, begun, Truncated, ""},
 		{"ahead of the commit", func(f *Found) {
-			f.Database.SetChangelog(state.Changelog{Store: "b", TopicID: topicB, Applied: 110, Scanned: 110, StreamTime: 80})
+			f.Database.SetChangelog(state.Changelog{Store: "b", TopicID: topicB, Applied: 110, Scanned: 110, StreamTime: begun + 80})
 		}, 0, 0, "", "up to 110, and the last commit names 100"},
+		{"the option added, and a changelog before that ends there too", func(f *Found) { f.Blob.Changelogs[1].StreamTime = 0 }, 0, 0, "",
+			"had a changelog when the last commit was made"},
+		{"the option removed, with another store, and an old changelog", func(f *Found) {
+			f.Changelogs[1].FromSource = nil
+			f.Changelogs, f.Database.Changelogs = f.Changelogs[1:], nil // what the hash says of the topics cannot be compared
+		}, 0, 0, "", "was restored from its source when the last commit was made"},
 		{"a changelog before", func(f *Found) { f.Blob.Changelogs[1].Applied = 30 }, 0, 0, "", "had a changelog when the last commit was made"},
 		{"new, and its input is not", func(f *Found) { f.Blob.Changelogs = f.Blob.Changelogs[:1] }, 0, 0, "", "has processed all up to 100 without it"},
 		{"new, and its log has lost its beginning", func(f *Found) {
@@ -329,7 +338,7 @@ func TestJudgeFromSource(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := found()
-			fromSource(&f, 70)
+			fromSource(&f, begun+70)
 			tc.change(&f)
 			plan, err := Judge(f)
 			if tc.stop != "" {
@@ -346,11 +355,11 @@ func TestJudgeFromSource(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := plan.Replays[len(plan.Replays)-1]
-			if r.From != tc.from || r.Counted != tc.counted || r.Full != tc.full || r.Target != f.Changelogs[1].Taken {
-				t.Errorf("it reads %d to %d, with %d counted, cause %q: %s", r.From, r.Target, r.Counted, r.Full, r.Reason)
+			if r.From != tc.from || r.Digest != tc.digest || r.Full != tc.full || r.Target != f.Changelogs[1].Taken {
+				t.Errorf("it reads %d to %d, with digest %x, cause %q: %s", r.From, r.Target, r.Digest, r.Full, r.Reason)
 			}
 			if r.StreamTime != f.Blob.Changelogs[1].StreamTime || plan.Positions.Changelogs[1].StreamTime != r.StreamTime {
-				t.Errorf("it ends at %d records, and positions say %d", r.StreamTime, plan.Positions.Changelogs[1].StreamTime)
+				t.Errorf("it ends at %x, and positions say %x", r.StreamTime, plan.Positions.Changelogs[1].StreamTime)
 			}
 		})
 	}

@@ -74,6 +74,9 @@ func (r *Restorer) Look(ctx context.Context, req Request) (Sight, error) {
 		}
 		s.Beyond = append(s.Beyond, beyond)
 	}
+	if s.Kept, err = r.kept(ctx, s.Found); err != nil {
+		return fail(err)
+	}
 	s.Stop = missing
 	if s.Stop == nil {
 		if _, err = Judge(s.Found); err != nil && !errors.As(err, &s.Stop) {

@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/broker/batch"
+	"github.com/onceward/onceward/txn/internal/task"
 )
 
 // changelog is the replay of one changelog: three goroutines with a chunk at a time between them.
@@ -27,10 +28,11 @@ type changelog struct {
 	// forgotten has the rows that nobody can read any more at the committed stream time, nil if there are none.
 	forgotten *state.Range
 	rank      rank
-	// row makes rows of the records of a source; counted is how many of these have been read, of the goroutine of fill.
-	row     topology.RowReader
-	counted int64
-	hidden  hidden
+	// row makes rows of the records of a source; digest is that of the ones in the store and those that have been read, of the goroutine
+	// of fill.
+	row    topology.RowReader
+	digest int64
+	hidden hidden
 }
 
 // filled is a chunk on its way to the database.
@@ -39,8 +41,8 @@ type filled struct {
 	pages int // that were taken for it
 	// last is the offset of its last record, scanned the one from which to go on.
 	last, scanned int64
-	// counted is how many records of a source are in the store with it.
-	counted int64
+	// digest is that of the records of a source that are in the store with it.
+	digest int64
 	// loaded counts it as loaded.
 	loaded func()
 }
@@ -144,6 +146,9 @@ func (x *changelog) fetch(ctx context.Context, answers chan<- broker.Answer) err
 		if err != nil {
 			return err
 		}
+		if x.FromSource != nil && a.HasOldFormat() { // others may have written it long ago
+			return x.notExact("it holds records in a format from before Kafka 0.11, which a restore does not read")
+		}
 		waiting.fetched(ctx, at, a.Next, a.LastStableOffset)
 		if blocked = a.Next == at; blocked {
 			stand()
@@ -222,7 +227,7 @@ func (f *filler) add(r batch.Record) error {
 	if err != nil {
 		return err
 	}
-	f.counted++
+	f.digest = task.AddToDigest(f.digest, r.Offset)
 	f.last = r.Offset // not before: a chunk that goes to the database on the way ends before this record
 	f.records++
 	f.bytes += int64(len(r.Key) + len(r.Value))
@@ -332,7 +337,7 @@ func (f *filler) flush(scanned int64) error {
 	if f.chunk == nil {
 		return nil
 	}
-	out := filled{chunk: f.chunk, pages: f.taken, last: f.last, scanned: scanned, counted: f.counted, loaded: f.r.budget.load()}
+	out := filled{chunk: f.chunk, pages: f.taken, last: f.last, scanned: scanned, digest: f.digest, loaded: f.r.budget.load()}
 	select {
 	case f.full <- out:
 		f.chunk, f.taken = nil, 0

@@ -82,7 +82,7 @@ func RequestOf(id topology.TaskID, sub topology.Subtopology, starts *broker.Star
 	}
 	for _, st := range sub.Stores {
 		req.Stores = append(req.Stores, Store{
-			Name: st.Name, ChangelogTopic: st.ChangelogTopic, Layout: st.Layout, FromSource: st.FromSource,
+			Name: st.Name, ChangelogTopic: st.Topic(), Layout: st.Layout, FromSource: st.FromSource,
 		})
 	}
 	return req

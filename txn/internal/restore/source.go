@@ -19,35 +19,38 @@ import (
 // commit. And if it is compacted, a value that the table has at the commit may be gone because of a newer one behind it. So a restore has to
 // show that nothing is missing. It does so in one of two ways.
 //
-// By number: positions name how many records of the partition the store has taken, in the place of a stream time, and so does the commit.
-// Records between two offsets become fewer with time and never more. Who reads as many as were taken has read the same ones, whatever the
-// configuration, clocks and compaction have done. That is every restart that goes on at its database, unless the log was compacted there, and
-// every restore from a topic that is not compacted.
+// By digest: positions have one of the offsets that the store has taken of the partition, in the place of a stream time, and so does the
+// commit. Who reads records with the same digest has read the same ones, whatever the configuration, clocks and compaction have done, and on
+// whichever replica. That is every restart that goes on at its database, unless the log was compacted there, and every restore from a topic
+// that is not compacted. The number of records would not do: replicas compact by themselves, and one that has less of one key can have more
+// of another.
 //
 // By age, for a store that is restored in full: Kafka's cleaner looks for newer values up to the last stable offset, the active segment, or
 // the first segment with a timestamp that is younger than min.compaction.lag.ms, whatever comes first, and takes records out because of
 // these values only. So nothing at the commit or behind it has taken anything out if nothing stable is there, or if the batch at the commit
 // is younger: its segment is, and the cleaner has never been in it. That is looked at when all has been read, and holds for what was read.
+// A key that has several byte forms is several keys for the cleaner, and one for the table: a deletion that is gone can have been of a value
+// that is still there. So positions and commits also say that there was such a form, as they say what was taken.
 // A record that the codecs do not take is one of those values for the cleaner, and none for the table: the last record of a key is not one
-// that old, or the value before it cannot be known. It holds for the timestamps of producers too, because these are what the cleaner goes by; old ones are refused. Replicas clean by their
-// own clocks: a fifth of the lag is left to differences between clocks.
+// that old, or the value before it cannot be known. It holds for the timestamps of producers too, because these are what the cleaner goes
+// by; old ones are refused. Replicas clean by their own clocks: a fifth of the lag is left to differences between clocks.
 
 // ageMargin of the compaction lag is how old the batch at the commit may be.
 const ageMargin = 0.8
 
 // fromSource restores a store from its source, and shows that nothing is missing.
 func (x *changelog) fromSource(ctx context.Context) error {
-	x.row, x.counted = x.FromSource.Reader(), x.Counted
+	x.row, x.digest = x.FromSource.Reader(), x.Digest
 	began := time.Now()
-	if err := x.read(ctx); err != nil || x.counted == x.StreamTime {
+	if err := x.read(ctx); err != nil || task.SameRecords(x.digest, x.StreamTime) {
 		return err
 	}
-	if x.Counted > task.BeginOf(x.StreamTime) || x.From > x.LogStart { // only the rest was read
+	if !task.SameRecords(x.Digest, task.EmptyDigest(x.StreamTime)) || x.From > x.LogStart { // only the rest was read
 		if err := x.beginAgain(); err != nil {
 			return err
 		}
 		began = time.Now()
-		if err := x.read(ctx); err != nil || x.counted == x.StreamTime {
+		if err := x.read(ctx); err != nil || task.SameRecords(x.digest, x.StreamTime) {
 			return err
 		}
 	}
@@ -68,16 +71,15 @@ func (x *changelog) beginAgain() error {
 	defer x.writing.Unlock()
 	x.full = cmp.Or(x.full, Incomplete)
 	x.log.Warn("a store is restored in full", "store", x.Store, "cause", Incomplete, "reason", fmt.Sprintf(
-		"of the records of %s[%d] from %d to %d that were taken, %d are left of %d", x.Topic, x.req.Task.Partition, x.From, x.Target,
-		x.counted-x.Counted, x.StreamTime-x.Counted))
+		"%s[%d] has not all records any more that were taken from %d to %d", x.Topic, x.req.Task.Partition, x.From, x.Target))
 	base := x.db.Positions()
 	next := base.Clone()
 	next.SetChangelog(state.Changelog{Store: x.Store, TopicID: x.TopicID})
 	if err := x.db.Remove(base, next, x.id, state.Range{}); err != nil {
 		return fmt.Errorf("emptying store %s: %w", x.Store, &writeError{err})
 	}
-	x.From, x.Counted = x.LogStart, task.BeginOf(x.StreamTime)
-	x.counted, x.hidden = x.Counted, hidden{}
+	x.From, x.Digest = x.LogStart, task.EmptyDigest(x.StreamTime)
+	x.digest, x.hidden = x.Digest, hidden{}
 	return nil
 }
 
@@ -104,8 +106,10 @@ func (x *changelog) checkAge(ctx context.Context, began time.Time) error {
 	}
 	x.Compacted, x.DeleteRetention, x.CompactionLag = now.Compacted, now.DeleteRetention, now.CompactionLag
 	if !x.Compacted { // but somebody must have taken them out
-		return x.notExact(fmt.Sprintf("of %d records %d are left, although it is not compacted", x.StreamTime-task.BeginOf(x.StreamTime),
-			x.counted-task.BeginOf(x.counted)))
+		return x.notExact("it has not the records any more that the store has taken, although it is not compacted")
+	}
+	if task.HasOtherForms(x.StreamTime) && !brokenAge() {
+		return x.notExact("it was compacted, and has had keys in other bytes than their codec writes, which compaction takes for other keys")
 	}
 	if took := time.Since(began); took > time.Duration(tombstoneMargin*float64(x.DeleteRetention)) {
 		return x.notExact(fmt.Sprintf("reading it took %s, and it keeps deletions for %s (delete.retention.ms)", took.Round(time.Second),
@@ -272,13 +276,12 @@ func (f Found) checkSources() error {
 	return nil
 }
 
-// firstCount returns where a store begins to count that is restored from its source, 0 for one that has a changelog. Each state begins
-// elsewhere, so that a database which a lost state has left is not taken for one of the next state.
-func (f Found) firstCount(c Changelog) int64 {
+// firstDigest returns the digest with which a store begins that is restored from its source, 0 for one that has a changelog.
+func (f Found) firstDigest(c Changelog) int64 {
 	if c.FromSource == nil {
 		return 0
 	}
-	return task.FirstCount(f.Now)
+	return task.FirstDigest(f.Now)
 }
 
 // taken returns up to where the task has taken an input.

@@ -31,7 +31,7 @@ func (x *changelog) write(ctx context.Context, f filled) error {
 	at, _ := next.Changelog(x.Store)
 	at.Store, at.TopicID, at.Scanned, at.Applied = x.Store, x.TopicID, f.scanned, min(f.last+1, x.Target-1)
 	if x.FromSource != nil {
-		at.StreamTime = f.counted
+		at.StreamTime = f.digest
 	}
 	next.SetChangelog(at)
 	var err error

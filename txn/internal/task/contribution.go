@@ -33,6 +33,8 @@ type Contribution struct {
 	StateBytes int64
 
 	before []state.Input // working positions when the round began
+	// otherForms says of each table whether it has taken a key in another form than its codec writes; nil if none has.
+	otherForms []bool
 
 	// From here on set by Seal.
 
@@ -64,6 +66,7 @@ func (c *Contribution) Took(e Entry, v topology.Verdict) {
 		c.Punctuations++
 	}
 	c.Outputs += int64(len(v.Outputs))
+	c.tookKey(e)
 	if v.Action == topology.DeadLetter {
 		c.DeadLetters++
 		if c.Letters == nil {
@@ -74,6 +77,22 @@ func (c *Contribution) Took(e Entry, v topology.Verdict) {
 	for _, n := range v.Counts {
 		c.Counts[topology.Tally{Node: n.Node, Outcome: n.Outcome}] += n.N
 	}
+}
+
+// tookKey notes whether tables take a key in another form than its codec writes.
+func (c *Contribution) tookKey(e Entry) {
+	for i, table := range c.Task.Tables {
+		if e.Input == table.Input && e.Record != nil && !c.hasOtherForms(i) && !table.Written(e.Record.Key) {
+			if c.otherForms == nil {
+				c.otherForms = make([]bool, len(c.Task.Tables))
+			}
+			c.otherForms[i] = true
+		}
+	}
+}
+
+func (c *Contribution) hasOtherForms(table int) bool {
+	return c.otherForms != nil && c.otherForms[table]
 }
 
 // TookControl notes a control record: it only moves the position.
@@ -119,21 +138,24 @@ func (c *Contribution) Flushed(round state.RoundID, fingerprint [8]byte, applied
 			cl.StreamTime = c.Layer.StreamTime(state.IDOf(cl.Store))
 		}
 	}
-	for _, table := range c.Task.Tables {
-		c.count(table)
+	for i, table := range c.Task.Tables {
+		c.digest(i, table)
 	}
 	b := NewBlob(fingerprint, c.Next)
 	b.Retry = c.retry
 	c.metadata = b.Encode()
 }
 
-// count sets the position of a store that is restored from an input: where that input is, and how many records of it were taken in all.
-func (c *Contribution) count(table Table) {
+// digest sets the position of a store that is restored from an input: where that input is, and what was taken of it in all.
+func (c *Contribution) digest(i int, table Table) {
 	at, _ := c.Base.Changelog(table.Store)
 	for _, e := range c.Journal {
 		if e.Input == table.Input && e.Record != nil && !e.IsControl() {
-			at.StreamTime++
+			at.StreamTime = AddToDigest(at.StreamTime, e.Record.Offset)
 		}
+	}
+	if c.hasOtherForms(i) {
+		at.StreamTime |= otherForm
 	}
 	at.Applied = c.Next.Inputs[table.Input].Offset
 	at.Scanned = at.Applied

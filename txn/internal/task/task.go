@@ -18,25 +18,14 @@ type Changelog struct {
 }
 
 // Table is a store that is restored from an input, and has no changelog. Its position is that of the input, and has in the place of a stream
-// time how many records of the input the store has taken, on top of BeginOf.
+// time the digest of the records of the input that the store has taken: see AddToDigest.
 type Table struct {
 	Store string
 	// Input is the index of the input in the task's sorted inputs.
 	Input int
+	// Written says of a key whether it has the bytes that its codec writes.
+	Written func(key []byte) bool
 }
-
-// begins is the distance between two beginnings of a count: more records than a partition will have.
-const begins = int64(1) << 40
-
-// BeginOf returns where the count began that a position has.
-func BeginOf(count int64) int64 { return count &^ (begins - 1) }
-
-// FirstCount returns where the count of a new state begins. It depends on the time to the millisecond, of the last hour.
-func FirstCount(now time.Time) int64 { return now.UnixMilli() % (1 << 22) * begins }
-
-// BeginAfter returns where a count begins whose input is read again from its start: positions from before are never taken for ones from
-// behind.
-func BeginAfter(count int64) int64 { return BeginOf(count) + begins }
 
 // Spec is what a task is made of. Everything but the graph and the state is immutable.
 type Spec struct {

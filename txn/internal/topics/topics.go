@@ -218,7 +218,7 @@ func (l Layout) Unassigned(t *topology.Topology) map[string]int32 {
 	for _, sub := range t.Subtopologies() {
 		tasks := int32(math.MaxInt32)
 		for _, store := range sub.Stores {
-			tasks = min(tasks, l[store.ChangelogTopic].Partitions)
+			tasks = min(tasks, l[store.Topic()].Partitions)
 		}
 		for _, src := range sub.Sources {
 			if n := l[src.Topic].Partitions; n > tasks {

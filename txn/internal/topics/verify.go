@@ -166,7 +166,7 @@ func (p *Plan) verify(found map[string]broker.TopicInfo) error {
 	written, restored := map[string]bool{p.topology.DeadLetterTopic(): true}, map[string]bool{}
 	for _, sub := range p.topology.Subtopologies() {
 		for _, store := range sub.Stores {
-			restored[store.ChangelogTopic] = store.FromSource != nil
+			restored[store.RestoredFrom] = store.FromSource != nil
 		}
 		for _, sink := range sub.Sinks {
 			written[sink] = true

@@ -237,6 +237,22 @@ func Next(p *kmsg.FetchResponseTopicPartition, offset int64) int64 {
 	return offset
 }
 
+// HasOldFormat reports whether p holds messages in a format from before Kafka 0.11, versions 0 and 1. They have no batches, so that neither
+// Decode nor Next goes past them. Their length and their version are where those of a batch are.
+func HasOldFormat(p *kmsg.FetchResponseTopicPartition) bool {
+	for in := p.RecordBatches; len(in) > atMagic; {
+		if in[atMagic] < 2 {
+			return true
+		}
+		length := int64(int32(binary.BigEndian.Uint32(in[atLength:]))) + lengthSize
+		if length < headerSize || length > int64(len(in)) {
+			break
+		}
+		in = in[length:]
+	}
+	return false
+}
+
 // NewestAt returns the largest timestamp of the batch that contains an offset, in milliseconds since the epoch; ok is false if there is no
 // such batch. Nothing is checked.
 func NewestAt(p *kmsg.FetchResponseTopicPartition, offset int64) (ms int64, ok bool) {
