@@ -21,7 +21,9 @@ const (
 	HeaderStreamsOffset     = "__streams.errors.offset"
 
 	// HeaderID identifies the record that died: see [DeadLetterID].
-	HeaderID          = "onceward.id"
+	HeaderID = "onceward.id"
+	// HeaderApplication is the one in which the record died. A record that dies in one application after another is
+	// another one in each of them, with an id and an origin of its own; only the number of deaths goes on.
 	HeaderApplication = "onceward.application"
 	// HeaderVersion is the fingerprint of the topology.
 	HeaderVersion = "onceward.version"
@@ -41,7 +43,7 @@ const (
 	// HeaderTimestamp is in milliseconds since the epoch.
 	HeaderTimestamp     = "onceward.timestamp"
 	HeaderTimestampType = "onceward.timestamp.type"
-	// HeaderDeaths counts how often the record died: 1, and more after it was redriven.
+	// HeaderDeaths counts how often the record died, in whatever application: 1, and more after it was redriven.
 	HeaderDeaths = "onceward.deaths"
 	// HeaderEdition counts how often an operator has edited the dead letter since the record died; it is not there
 	// if nobody has.
@@ -80,17 +82,22 @@ const (
 
 const deadLetterTime = "2006-01-02T15:04:05.000Z07:00"
 
-// DeadLetterID returns the id of a record that dies for the first time: 32 hexadecimal digits that follow
-// from the application and the record's position. A record that dies again keeps its id, so id and number
-// of deaths identify a dead letter, and a dead letter that is written twice has the same ones.
-func DeadLetterID(application, topic string, partition int32, offset int64) string {
+// DeadLetterID returns the id of a record that dies for the first time: 32 hexadecimal digits that follow from the
+// application, and from the record's position and timestamp. The timestamp tells it from the record that was there before the
+// topic was deleted and created again.
+//
+// A record that dies again in the same application keeps its id. So the id, the number of deaths and the position of the
+// last one identify a dead letter, and a dead letter that is written twice has the same ones. The position counts because
+// anybody can write these headers, and copy them from one record to others.
+func DeadLetterID(application string, at DeadLetterOrigin) string {
 	var b []byte
-	for _, s := range []string{application, topic} {
+	for _, s := range []string{application, at.Topic} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
-	b = binary.AppendVarint(b, int64(partition))
-	b = binary.AppendVarint(b, offset)
+	for _, n := range []int64{int64(at.Partition), at.Offset, at.Timestamp} {
+		b = binary.AppendVarint(b, n)
+	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
 }
@@ -137,19 +144,7 @@ func (g *Graph) appendDeadLetterHeaders(headers []Header, f *Failure, now time.T
 	if first.IsZero() {
 		first = now
 	}
-	life := DeadLetterInfo{
-		ID: DeadLetterID(g.topology.application, in.Topic, in.Partition, in.Offset),
-		Origin: DeadLetterOrigin{
-			Topic: in.Topic, Partition: in.Partition, Offset: in.Offset,
-			Timestamp: in.Timestamp, TimestampType: in.TimestampType,
-		},
-		FirstFailure: first,
-	}
-	// Headers that do not parse were not written by us: the record counts as one that dies for the first
-	// time.
-	if before, err := ParseDeadLetter(in.Headers); err == nil {
-		life = before
-	}
+	life := g.life(first)
 	add(HeaderID, life.ID)
 	add(HeaderApplication, g.topology.application)
 	add(HeaderVersion, g.topology.fingerprint)
@@ -165,11 +160,30 @@ func (g *Graph) appendDeadLetterHeaders(headers []Header, f *Failure, now time.T
 	add(HeaderOffset, strconv.FormatInt(life.Origin.Offset, 10))
 	add(HeaderTimestamp, strconv.FormatInt(life.Origin.Timestamp, 10))
 	add(HeaderTimestampType, life.Origin.TimestampType.String())
-	add(HeaderDeaths, strconv.Itoa(life.Deaths+1))
+	add(HeaderDeaths, strconv.Itoa(min(life.Deaths+1, deathsMax)))
 	if life.Cut != "" {
 		add(HeaderCut, life.Cut)
 	}
 	return headers
+}
+
+// life returns what is known of the record at work up to this death, of which first is the first failure.
+//
+// Headers that do not parse were not written by us: the record counts as one that dies for the first time. In another
+// application it does so too, or the letters of both would have one id; its deaths count, or a redrive of topics that several
+// applications read would have no guard against loops.
+func (g *Graph) life(first time.Time) DeadLetterInfo {
+	in := &g.in
+	origin := DeadLetterOrigin{
+		Topic: in.Topic, Partition: in.Partition, Offset: in.Offset, Timestamp: in.Timestamp, TimestampType: in.TimestampType,
+	}
+	before, err := ParseDeadLetter(in.Headers)
+	if err == nil && before.Application == g.topology.application {
+		return before
+	}
+	return DeadLetterInfo{
+		ID: DeadLetterID(g.topology.application, origin), Origin: origin, FirstFailure: first, Deaths: before.Deaths,
+	}
 }
 
 // cutToFit shortens a dead letter that the topic would refuse: the value first, then the record's own

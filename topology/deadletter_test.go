@@ -110,18 +110,23 @@ func TestDeadLetterIDs(t *testing.T) {
 		for _, topic := range []string{"bc", "c"} {
 			for _, partition := range []int32{0, 1} {
 				for _, offset := range []int64{0, 1, 1 << 40} {
-					id := topology.DeadLetterID(app, topic, partition, offset)
-					of := fmt.Sprint(app, " ", topic, " ", partition, " ", offset)
-					if other, ok := ids[id]; ok {
-						t.Errorf("%s and %s have the id %s", other, of, id)
+					for _, at := range []int64{-1, 0, 1} { // a topic that is created again has the offset once more
+						id := topology.DeadLetterID(app, topology.DeadLetterOrigin{
+							Topic: topic, Partition: partition, Offset: offset, Timestamp: at,
+						})
+						of := fmt.Sprint(app, " ", topic, " ", partition, " ", offset, " ", at)
+						if other, ok := ids[id]; ok {
+							t.Errorf("%s and %s have the id %s", other, of, id)
+						}
+						ids[id] = of
 					}
-					ids[id] = of
 				}
 			}
 		}
 	}
 	// The id is written into topics: it must not change.
-	if got := topology.DeadLetterID("app", "topic", 1, 2); got != "264cfabf9ee703d99ed978b9d438a561" {
+	at := topology.DeadLetterOrigin{Topic: "topic", Partition: 1, Offset: 2, Timestamp: 3}
+	if got := topology.DeadLetterID("app", at); got != "3ea9d26b761a545157d738fbea314c30" {
 		t.Errorf("the id is %s", got)
 	}
 }

@@ -91,7 +91,7 @@ func (t *letterTopic) editedBy(ctx context.Context, session string, edited *Dead
 
 // mayEdit looks whether a letter is still what the operator has seen.
 func (t *letterTopic) mayEdit(ctx context.Context, idx *letterIndex, edited *DeadLetter) error {
-	key := keyOf(&edited.DeadLetterInfo)
+	key := edited.identity
 	if _, known := idx.first[key]; !known {
 		return fmt.Errorf("topic %s: %w %s", t.info.Name, ErrNoLetter, edited.ID)
 	}
@@ -99,7 +99,7 @@ func (t *letterTopic) mayEdit(ctx context.Context, idx *letterIndex, edited *Dea
 		return ErrLetterRedriven
 	}
 	return t.each(ctx, idx, func(l DeadLetter) error {
-		if keyOf(&l.DeadLetterInfo) == key && l.Edition != edited.Edition {
+		if l.identity == key && l.Edition != edited.Edition {
 			return ErrLetterEdited
 		}
 		return nil

@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -51,6 +52,51 @@ func TestG5Edit(t *testing.T) {
 	if _, err := o.letters.Find(o.ctx, "x"); !errors.Is(err, ErrNoLetter) {
 		t.Errorf("Find returned %v", err)
 	}
+}
+
+// TestG5Identities: letters of different records are different letters, though they agree in what says which record it was.
+func TestG5Identities(t *testing.T) {
+	t.Run("a topic that was created again", func(t *testing.T) {
+		o := newOffice(t)
+		o.die("a=1")
+		o.redrive(RedriveOptions{})
+		o.driver = officeApplication(t, "app", time.Now().Add(-time.Minute))
+		o.die("a=2") // at the offset of the first
+		o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{Redriven: 1})
+		o.want("in", "a=1", "a=2")
+	})
+	t.Run("headers that were copied", func(t *testing.T) {
+		o := newOffice(t)
+		o.die("a=1")
+		o.redrive(RedriveOptions{})
+		copied := o.read("in")[0]
+		for _, value := range []string{"2", "3"} {
+			copied.Value = []byte(value)
+			o.dieAgain(copied)
+		}
+		o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{Redriven: 2})
+		o.want("in", "a=1", "a=2", "a=3")
+	})
+	t.Run("two applications", func(t *testing.T) {
+		o := newOffice(t)
+		o.die("a=1")
+		o.redrive(RedriveOptions{})
+		again := o.read("in")
+		o.dieAgain(again...)
+		o.driver = officeApplication(t, "other", time.Now().Add(-time.Minute))
+		o.dieAgain(again...)
+		ids := map[string]string{}
+		counts, err := o.letters.Each(o.ctx, LetterFilter{}, func(l DeadLetter) error {
+			ids[l.Application] = l.ID
+			if l.Deaths != 2 {
+				t.Errorf("in %s it has died %d times", l.Application, l.Deaths)
+			}
+			return nil
+		})
+		if err != nil || counts.Letters != 3 || len(ids) != 2 || ids["app"] == ids["other"] {
+			t.Errorf("%+v, waiting are %v, %v", counts, ids, err)
+		}
+	})
 }
 
 // TestG5Copies: a letter that is in the topic twice, because its input was read again, is one letter.

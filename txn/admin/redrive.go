@@ -317,7 +317,7 @@ func (r *redrive) committed(ctx context.Context, last *DeadLetter, end int64) (b
 	if err != nil {
 		return false, err
 	}
-	m, done := since.redriven[keyOf(&last.DeadLetterInfo)]
+	m, done := since.redriven[last.identity]
 	done = done && m.session == r.writer.session
 	for session := range since.sessions {
 		if session != r.writer.session {
