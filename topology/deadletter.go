@@ -49,7 +49,7 @@ const (
 	// if nobody has.
 	HeaderEdition = "onceward.edition"
 	// HeaderCut is there if the record had to be cut to fit into the dead-letter topic. It gives the full
-	// sizes, such as "key=36 value=1200000 headers=2".
+	// sizes, such as "key=36 value=1200000 headers=2"; an edition has those of what is not put right yet.
 	HeaderCut = "onceward.cut"
 )
 
@@ -187,27 +187,43 @@ func (g *Graph) life(first time.Time) DeadLetterInfo {
 }
 
 // cutToFit shortens a dead letter that the topic would refuse: the value first, then the record's own
-// headers, then the key. The first original headers of out are the record's own.
+// headers, then the key, and at the very last the headers that are essential. The first original headers of out are the
+// record's own.
 func (s *sink) cutToFit(out *Output, original int) {
 	if s.excess(out) <= 0 {
 		return
 	}
-	value := out.Value
+	key, value := out.Key, out.Value
 	// A record that was cut when it died before keeps the sizes that it had at first.
 	if out.Headers[len(out.Headers)-1].Key != HeaderCut {
 		sizes := "key=" + strconv.Itoa(len(out.Key)) + " value=" + strconv.Itoa(len(out.Value)) +
 			" headers=" + strconv.Itoa(original)
 		out.Headers = append(out.Headers, Header{Key: HeaderCut, Value: []byte(sizes)})
 	}
-	out.Value = shorten(out.Value, s.excess(out))
-	if s.excess(out) <= 0 {
-		return
+	out.Value = shorten(value, s.excess(out))
+	own, dead := out.Headers[:original], out.Headers[original:]
+	for _, kept := range [][]Header{essential(own), nil} {
+		if s.excess(out) <= 0 {
+			return
+		}
+		out.Headers, out.Key, out.Value = append(kept, dead...), key, value
+		out.Value = shorten(value, s.excess(out))
+		out.Key = shorten(key, s.excess(out))
 	}
-	out.Headers = out.Headers[original:]
-	out.Value = shorten(value, s.excess(out)+len(value)-len(out.Value))
-	if excess := s.excess(out); excess > 0 {
-		out.Key = shorten(out.Key, excess)
+}
+
+// essential returns the headers without which a record is not what it was to those who read it again: its mode, or a
+// repetition would pass for the event, and its own key. Where one is there several times, the last one counts.
+func essential(headers []Header) (out []Header) {
+	for _, name := range []string{HeaderMode, HeaderOwnKey} {
+		for i := len(headers) - 1; i >= 0; i-- {
+			if headers[i].Key == name {
+				out = append(out, headers[i])
+				break
+			}
+		}
 	}
+	return out
 }
 
 // excess returns by how many bytes out is too large for the topic.
@@ -218,7 +234,7 @@ func (s *sink) excess(out *Output) int {
 	return batchBytes(out) - s.maxMessageBytes
 }
 
-// shorten cuts n bytes off the end of b, which stays null if it is.
+// shorten cuts n bytes off the end of b, which stays null if it is. A negative n cuts none.
 func shorten(b []byte, n int) []byte {
 	keep := min(max(len(b)-n, 0), len(b))
 	return b[:keep:keep]

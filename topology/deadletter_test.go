@@ -338,6 +338,47 @@ func TestDeadLetterFits(t *testing.T) {
 	}
 }
 
+// TestDeadLetterKeepsEssentials (G3): what a record is to those who read it again outlives a cut, unless that alone is too large.
+func TestDeadLetterKeepsEssentials(t *testing.T) {
+	big := bytes.Repeat([]byte("x"), 40<<10)
+	h := func(key string, value []byte) topology.Header { return topology.Header{Key: key, Value: value} }
+	for name, test := range map[string]struct {
+		key, ownKey, other []byte
+		kept               int
+	}{
+		"large header":  {[]byte("k"), []byte("own"), big, 2},
+		"large key":     {big, []byte("own"), []byte("h"), 2},
+		"large own key": {[]byte("k"), big, []byte("h"), 0},
+		"large both":    {big, big, []byte("h"), 0},
+	} {
+		k := openDying(t, 16<<10)
+		in := k.input("words", test.key, []byte("poison"))
+		in.Partition, in.Headers = 3, []topology.Header{
+			h(topology.HeaderOwnKey, []byte("former")), h(topology.HeaderOwnKey, test.ownKey), h("other", test.other),
+			h(topology.HeaderMode, []byte("BACKFILL")),
+		}
+		out := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
+		got := map[string]string{}
+		size := len(out.Key) + len(out.Value)
+		for _, h := range out.Headers {
+			size += len(h.Key) + len(h.Value)
+			if !topology.IsDeadLetterHeader(h.Key) {
+				got[h.Key] += string(h.Value)
+			}
+		}
+		info, err := topology.ParseDeadLetter(out.Headers)
+		if err != nil || size > 16<<10 || info.Cut != fmt.Sprintf("key=%d value=6 headers=4", len(test.key)) {
+			t.Fatalf("%s: %d bytes, %+v, %v", name, size, info, err)
+		}
+		if len(got) != test.kept || test.kept == 2 && (got[topology.HeaderOwnKey] != "own" || got[topology.HeaderMode] != "BACKFILL") {
+			t.Errorf("%s: %d headers are kept", name, len(got))
+		}
+		if len(test.key) == 1 && string(out.Value) != "poison" { // it goes before the key
+			t.Errorf("%s: the value is %q", name, out.Value)
+		}
+	}
+}
+
 // TestDeadLetterHeaderBytes fills every field to its limit.
 func TestDeadLetterHeaderBytes(t *testing.T) {
 	name := strings.Repeat("n", 200)

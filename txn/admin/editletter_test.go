@@ -2,6 +2,8 @@ package admin
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +56,81 @@ func TestG5Edit(t *testing.T) {
 	}
 }
 
+// TestG5EditCut: a letter that was cut is whole again once all that was cut was written anew, in one edition or in several.
+func TestG5EditCut(t *testing.T) {
+	const (
+		value = 1 << iota
+		key
+		headers
+	)
+	for name, test := range map[string]struct {
+		cut      string
+		editions []int
+		want     string // what is still cut after each edition
+	}{
+		"value":                {"key=1 value=9 headers=2", []int{key, value}, "value=9;"},
+		"value and headers":    {"key=1 value=9 headers=3", []int{value, headers}, "headers=3;"},
+		"all":                  {"key=2 value=9 headers=3", []int{headers, key, key, value}, "key=2 value=9;value=9;value=9;"},
+		"all at once":          {"key=2 value=9 headers=3", []int{value | headers | key}, ""},
+		"value, same size":     {"key=1 value=2 headers=2", []int{value}, ""},
+		"of another program":   {"key=1 value=x headers=2 colour=3", []int{value | headers | key}, "value=x colour=3"},
+		"nothing that was cut": {"key=1 value=9 headers=2", []int{headers | key}, "value=9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOffice(t)
+			o.die("a=1")
+			cut := letterRecord(o.read("dead")[0])
+			for i, h := range cut.Headers {
+				if h.Key == topology.HeaderID {
+					cut.Headers[i].Value = []byte("cut")
+				}
+			}
+			cut.Headers = append(cut.Headers, kgo.RecordHeader{Key: topology.HeaderCut, Value: []byte(test.cut)})
+			o.write(cut)
+			var left []string
+			for n, parts := range test.editions {
+				l, err := o.letters.Find(o.ctx, "cut")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if parts&value != 0 {
+					l.Value = fmt.Append(nil, "v", n)
+				}
+				if parts&key != 0 {
+					l.Key = append([]byte("k"), l.Key...)
+				}
+				if parts&headers != 0 {
+					l.Headers = append(l.Headers[:len(l.Headers):len(l.Headers)], Header{Key: "more"})
+				}
+				if err := o.letters.Edit(o.ctx, l); err != nil {
+					t.Fatal(err)
+				}
+				if l, err = o.letters.Find(o.ctx, "cut"); err != nil {
+					t.Fatal(err)
+				}
+				left = append(left, l.Cut)
+			}
+			if got := strings.Join(left, ";"); got != test.want {
+				t.Errorf("still cut are %q, want %q", got, test.want)
+			}
+			want := map[RedriveOutcome]int64{Redriven: 2}
+			if left[len(left)-1] != "" {
+				want = map[RedriveOutcome]int64{Redriven: 1, LeftCut: 1}
+			}
+			o.wantOutcomes(o.redrive(RedriveOptions{}), want)
+		})
+	}
+}
+
+// letterRecord returns a record of a dead-letter topic as it can be written there again.
+func letterRecord(r Record) *kgo.Record {
+	out := &kgo.Record{Topic: "dead", Partition: r.Partition, Key: r.Key, Value: r.Value, Timestamp: r.Timestamp}
+	for _, h := range r.Headers {
+		out.Headers = append(out.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	return out
+}
+
 // TestG5Identities: letters of different records are different letters, though they agree in what says which record it was.
 func TestG5Identities(t *testing.T) {
 	t.Run("a topic that was created again", func(t *testing.T) {
@@ -104,13 +181,7 @@ func TestG5Copies(t *testing.T) {
 	o := newOffice(t)
 	o.die("a=1")
 	died := o.read("dead")[0]
-	again := func() {
-		r := &kgo.Record{Topic: "dead", Partition: died.Partition, Key: died.Key, Value: died.Value, Timestamp: died.Timestamp}
-		for _, h := range died.Headers {
-			r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
-		}
-		o.write(r)
-	}
+	again := func() { o.write(letterRecord(died)) }
 	again()
 	o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{Redriven: 1})
 	again()

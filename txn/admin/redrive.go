@@ -58,8 +58,8 @@ const (
 	Redriven RedriveOutcome = "redriven"
 	// LeftDeaths: it has died too often.
 	LeftDeaths RedriveOutcome = "left: died too often"
-	// LeftCut: it was cut to fit into the dead-letter topic, and is not the record any more. An edition of its value is the way
-	// out.
+	// LeftCut: it was cut to fit into the dead-letter topic, and is not the record any more. An edition of what was cut is the
+	// way out ([DeadLetters.Edit]).
 	LeftCut RedriveOutcome = "left: cut"
 	// LeftNoTopic: the topic or the partition to write to does not exist.
 	LeftNoTopic RedriveOutcome = "left: no such topic or partition"
