@@ -81,7 +81,7 @@ type DeadLetter struct {
 }
 
 // OwnKey returns the key that the record has for the application: Key, unless it died in a topic through which it travels under
-// another one ([topology.HeaderOwnKey]).
+// another one ([topology.HeaderOwnKey]). SetOwnKey changes it.
 func (l *DeadLetter) OwnKey() []byte {
 	for _, h := range slices.Backward(l.Headers) {
 		if h.Key == topology.HeaderOwnKey {
@@ -89,6 +89,19 @@ func (l *DeadLetter) OwnKey() []byte {
 		}
 	}
 	return l.Key
+}
+
+// SetOwnKey changes the key that OwnKey returns, for [DeadLetters.Edit], and nothing else: a record that travels under another
+// key keeps that.
+func (l *DeadLetter) SetOwnKey(key []byte) {
+	for i, h := range slices.Backward(l.Headers) {
+		if h.Key == topology.HeaderOwnKey {
+			l.Headers = slices.Clone(l.Headers) // they may be those of a copy of the letter as well
+			l.Headers[i].Value = key
+			return
+		}
+	}
+	l.Key = key
 }
 
 // TopicPartition is a partition of a topic.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/topologytest"
 )
 
 // TestG5Edit: an edition takes the place of the letter, in its order, and the letter as it died stays in the topic.
@@ -119,6 +121,38 @@ func TestG5EditCut(t *testing.T) {
 			}
 			o.wantOutcomes(o.redrive(RedriveOptions{}), want)
 		})
+	}
+}
+
+// TestG5EditOwnKey: a record that travels under another key than its own has its own changed, wherever it is redriven to.
+func TestG5EditOwnKey(t *testing.T) {
+	for to, want := range map[string]string{"": "id own=new", "other": "new"} {
+		o := newOffice(t)
+		if err := o.driver.PipeRaw("in", []byte("id"), []byte("v"), topologytest.Header(topology.HeaderOwnKey, "old")); err != nil {
+			t.Fatal(err)
+		}
+		o.post()
+		l := o.all(LetterFilter{})["v"]
+		before := l
+		l.SetOwnKey([]byte("new"))
+		if string(before.OwnKey()) != "old" || string(l.OwnKey()) != "new" {
+			t.Errorf("the own keys are %s and %s", before.OwnKey(), l.OwnKey())
+		}
+		if err := o.letters.Edit(o.ctx, l); err != nil {
+			t.Fatal(err)
+		}
+		o.wantOutcomes(o.redrive(RedriveOptions{To: to, Filter: LetterFilter{Keys: [][]byte{[]byte("new")}}}),
+			map[RedriveOutcome]int64{Redriven: 1})
+		r := o.read(cmp.Or(to, "in"))[0]
+		got := string(r.Key)
+		for _, h := range r.Headers {
+			if h.Key == topology.HeaderOwnKey {
+				got += " own=" + string(h.Value)
+			}
+		}
+		if got != want || r.Partition != topology.PartitionOf(r.Key, officePartitions) {
+			t.Errorf("%q[%d] has the key %s, want %s", to, r.Partition, got, want)
+		}
 	}
 }
 
