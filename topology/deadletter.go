@@ -21,7 +21,9 @@ const (
 	HeaderStreamsOffset     = "__streams.errors.offset"
 
 	// HeaderID identifies the record that died: see [DeadLetterID].
-	HeaderID          = "onceward.id"
+	HeaderID = "onceward.id"
+	// HeaderApplication is the one in which the record died. A record that dies in one application after another is
+	// another one in each of them, with an id and an origin of its own; only the number of deaths goes on.
 	HeaderApplication = "onceward.application"
 	// HeaderVersion is the fingerprint of the topology.
 	HeaderVersion = "onceward.version"
@@ -41,13 +43,13 @@ const (
 	// HeaderTimestamp is in milliseconds since the epoch.
 	HeaderTimestamp     = "onceward.timestamp"
 	HeaderTimestampType = "onceward.timestamp.type"
-	// HeaderDeaths counts how often the record died: 1, and more after it was redriven.
+	// HeaderDeaths counts how often the record died, in whatever application: 1, and more after it was redriven.
 	HeaderDeaths = "onceward.deaths"
 	// HeaderEdition counts how often an operator has edited the dead letter since the record died; it is not there
 	// if nobody has.
 	HeaderEdition = "onceward.edition"
 	// HeaderCut is there if the record had to be cut to fit into the dead-letter topic. It gives the full
-	// sizes, such as "key=36 value=1200000 headers=2".
+	// sizes, such as "key=36 value=1200000 headers=2"; an edition has those of what is not put right yet.
 	HeaderCut = "onceward.cut"
 )
 
@@ -80,17 +82,22 @@ const (
 
 const deadLetterTime = "2006-01-02T15:04:05.000Z07:00"
 
-// DeadLetterID returns the id of a record that dies for the first time: 32 hexadecimal digits that follow
-// from the application and the record's position. A record that dies again keeps its id, so id and number
-// of deaths identify a dead letter, and a dead letter that is written twice has the same ones.
-func DeadLetterID(application, topic string, partition int32, offset int64) string {
+// DeadLetterID returns the id of a record that dies for the first time: 32 hexadecimal digits that follow from the
+// application, and from the record's position and timestamp. The timestamp tells it from the record that was there before the
+// topic was deleted and created again.
+//
+// A record that dies again in the same application keeps its id. So the id, the number of deaths and the position of the
+// last one identify a dead letter, and a dead letter that is written twice has the same ones. The position counts because
+// anybody can write these headers, and copy them from one record to others.
+func DeadLetterID(application string, at DeadLetterOrigin) string {
 	var b []byte
-	for _, s := range []string{application, topic} {
+	for _, s := range []string{application, at.Topic} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
-	b = binary.AppendVarint(b, int64(partition))
-	b = binary.AppendVarint(b, offset)
+	for _, n := range []int64{int64(at.Partition), at.Offset, at.Timestamp} {
+		b = binary.AppendVarint(b, n)
+	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
 }
@@ -137,19 +144,7 @@ func (g *Graph) appendDeadLetterHeaders(headers []Header, f *Failure, now time.T
 	if first.IsZero() {
 		first = now
 	}
-	life := DeadLetterInfo{
-		ID: DeadLetterID(g.topology.application, in.Topic, in.Partition, in.Offset),
-		Origin: DeadLetterOrigin{
-			Topic: in.Topic, Partition: in.Partition, Offset: in.Offset,
-			Timestamp: in.Timestamp, TimestampType: in.TimestampType,
-		},
-		FirstFailure: first,
-	}
-	// Headers that do not parse were not written by us: the record counts as one that dies for the first
-	// time.
-	if before, err := ParseDeadLetter(in.Headers); err == nil {
-		life = before
-	}
+	life := g.life(first)
 	add(HeaderID, life.ID)
 	add(HeaderApplication, g.topology.application)
 	add(HeaderVersion, g.topology.fingerprint)
@@ -165,35 +160,70 @@ func (g *Graph) appendDeadLetterHeaders(headers []Header, f *Failure, now time.T
 	add(HeaderOffset, strconv.FormatInt(life.Origin.Offset, 10))
 	add(HeaderTimestamp, strconv.FormatInt(life.Origin.Timestamp, 10))
 	add(HeaderTimestampType, life.Origin.TimestampType.String())
-	add(HeaderDeaths, strconv.Itoa(life.Deaths+1))
+	add(HeaderDeaths, strconv.Itoa(min(life.Deaths+1, deathsMax)))
 	if life.Cut != "" {
 		add(HeaderCut, life.Cut)
 	}
 	return headers
 }
 
+// life returns what is known of the record at work up to this death, of which first is the first failure.
+//
+// Headers that do not parse were not written by us: the record counts as one that dies for the first time. In another
+// application it does so too, or the letters of both would have one id; its deaths count, or a redrive of topics that several
+// applications read would have no guard against loops.
+func (g *Graph) life(first time.Time) DeadLetterInfo {
+	in := &g.in
+	origin := DeadLetterOrigin{
+		Topic: in.Topic, Partition: in.Partition, Offset: in.Offset, Timestamp: in.Timestamp, TimestampType: in.TimestampType,
+	}
+	before, err := ParseDeadLetter(in.Headers)
+	if err == nil && before.Application == g.topology.application {
+		return before
+	}
+	return DeadLetterInfo{
+		ID: DeadLetterID(g.topology.application, origin), Origin: origin, FirstFailure: first, Deaths: before.Deaths,
+	}
+}
+
 // cutToFit shortens a dead letter that the topic would refuse: the value first, then the record's own
-// headers, then the key. The first original headers of out are the record's own.
+// headers, then the key, and at the very last the headers that are essential. The first original headers of out are the
+// record's own.
 func (s *sink) cutToFit(out *Output, original int) {
 	if s.excess(out) <= 0 {
 		return
 	}
-	value := out.Value
+	key, value := out.Key, out.Value
 	// A record that was cut when it died before keeps the sizes that it had at first.
 	if out.Headers[len(out.Headers)-1].Key != HeaderCut {
 		sizes := "key=" + strconv.Itoa(len(out.Key)) + " value=" + strconv.Itoa(len(out.Value)) +
 			" headers=" + strconv.Itoa(original)
 		out.Headers = append(out.Headers, Header{Key: HeaderCut, Value: []byte(sizes)})
 	}
-	out.Value = shorten(out.Value, s.excess(out))
-	if s.excess(out) <= 0 {
-		return
+	out.Value = shorten(value, s.excess(out))
+	own, dead := out.Headers[:original], out.Headers[original:]
+	for _, kept := range [][]Header{essential(own), nil} {
+		if s.excess(out) <= 0 {
+			return
+		}
+		out.Headers, out.Key, out.Value = append(kept, dead...), key, value
+		out.Value = shorten(value, s.excess(out))
+		out.Key = shorten(key, s.excess(out))
 	}
-	out.Headers = out.Headers[original:]
-	out.Value = shorten(value, s.excess(out)+len(value)-len(out.Value))
-	if excess := s.excess(out); excess > 0 {
-		out.Key = shorten(out.Key, excess)
+}
+
+// essential returns the headers without which a record is not what it was to those who read it again: its mode, or a
+// repetition would pass for the event, and its own key. Where one is there several times, the last one counts.
+func essential(headers []Header) (out []Header) {
+	for _, name := range []string{HeaderMode, HeaderOwnKey} {
+		for i := len(headers) - 1; i >= 0; i-- {
+			if headers[i].Key == name {
+				out = append(out, headers[i])
+				break
+			}
+		}
 	}
+	return out
 }
 
 // excess returns by how many bytes out is too large for the topic.
@@ -204,7 +234,7 @@ func (s *sink) excess(out *Output) int {
 	return batchBytes(out) - s.maxMessageBytes
 }
 
-// shorten cuts n bytes off the end of b, which stays null if it is.
+// shorten cuts n bytes off the end of b, which stays null if it is. A negative n cuts none.
 func shorten(b []byte, n int) []byte {
 	keep := min(max(len(b)-n, 0), len(b))
 	return b[:keep:keep]

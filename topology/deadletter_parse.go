@@ -13,7 +13,7 @@ import (
 type DeadLetterInfo struct {
 	// ID identifies the record: see [DeadLetterID].
 	ID string
-	// Application is the one in which the record died last, Version the fingerprint of its topology.
+	// Application is the one in which the record died, Version the fingerprint of its topology when it died last.
 	Application string
 	Version     string
 	// Task is a TaskID as text.
@@ -30,7 +30,7 @@ type DeadLetterInfo struct {
 	LastFailure  time.Time
 	// Origin is where the record died first.
 	Origin DeadLetterOrigin
-	// Deaths counts from 1.
+	// Deaths counts from 1, in whatever application the record died.
 	Deaths int
 	// Edition counts how often an operator has edited the letter since this death; 0 is the record as it died.
 	Edition int
@@ -47,6 +47,10 @@ type DeadLetterOrigin struct {
 	Timestamp     int64
 	TimestampType TimestampType
 }
+
+// deathsMax is where the count of deaths stays: anybody can write a large one, and what dies with it makes a letter that can
+// be read.
+const deathsMax = math.MaxInt32 - 1
 
 // ErrNoDeadLetter: the headers are not those of a dead letter of ours.
 var ErrNoDeadLetter = errors.New("not a dead letter")
@@ -82,7 +86,7 @@ func ParseDeadLetter(headers []Header) (DeadLetterInfo, error) {
 			Timestamp:     p.number(HeaderTimestamp, math.MinInt64, math.MaxInt64),
 			TimestampType: p.timestampType(HeaderTimestampType),
 		},
-		Deaths: int(p.number(HeaderDeaths, 1, math.MaxInt32-1)),
+		Deaths: int(p.number(HeaderDeaths, 1, deathsMax)),
 		Cut:    p.optional(HeaderCut, cutBytesMax),
 	}
 	if _, ok := p.values[HeaderEdition]; ok {

@@ -20,14 +20,15 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	origin := topology.DeadLetterOrigin{
+		Topic: "words", Partition: 3, Offset: 41, Timestamp: 1234, TimestampType: topology.LogAppendTime,
+	}
 	wantInfo := topology.DeadLetterInfo{
-		ID:          topology.DeadLetterID("dying", "words", 3, 41),
+		ID:          topology.DeadLetterID("dying", origin),
 		Application: "dying", Version: dying(t).Fingerprint(), Task: "words_3", Node: "judge",
 		Class: topology.Conflict, Message: "told to fail", Attempts: 3,
 		FirstFailure: now.Add(-time.Minute), LastFailure: now,
-		Origin: topology.DeadLetterOrigin{
-			Topic: "words", Partition: 3, Offset: 41, Timestamp: 1234, TimestampType: topology.LogAppendTime,
-		},
+		Origin: origin,
 		Deaths: 1,
 	}
 	if info != wantInfo {
@@ -73,9 +74,55 @@ func TestParseDeadLetterErrors(t *testing.T) {
 	}
 }
 
+// TestDeadLetterLives (G3): what a record that dies brings of earlier deaths. Anybody can write that, so that whatever it
+// is, the next letter can be read.
+func TestDeadLetterLives(t *testing.T) {
+	k := openDying(t, 0)
+	in := k.input("words", []byte("key"), []byte("poison"))
+	in.Partition = 3
+	first := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0].Headers
+	firstID := topology.DeadLetterID("dying", topology.DeadLetterOrigin{Topic: "words", Partition: 3, Timestamp: in.Timestamp})
+	for name, test := range map[string]struct {
+		header, value string
+		sameID        bool
+		deaths        int
+	}{
+		"again":                  {topology.HeaderNode, "judge", true, 2},
+		"in another application": {topology.HeaderApplication, "another", false, 2},
+		"very often":             {topology.HeaderDeaths, "2147483645", true, 2147483646},
+		"as often as can be":     {topology.HeaderDeaths, "2147483646", true, 2147483646},
+		"more often":             {topology.HeaderDeaths, "2147483647", false, 1},
+	} {
+		again := in
+		again.Offset, again.Timestamp = 1000, in.Timestamp+1
+		for _, h := range first {
+			if h.Key == test.header {
+				h.Value = []byte(test.value)
+			}
+			again.Headers = append(again.Headers, h)
+		}
+		info, err := topology.ParseDeadLetter(want(t, k.graph.Process(again), topology.DeadLetter).Outputs[0].Headers)
+		if err != nil {
+			t.Errorf("%s: the letter cannot be read: %v", name, err)
+			continue
+		}
+		wantID, offset := firstID, int64(0)
+		if !test.sameID {
+			offset = 1000
+			wantID = topology.DeadLetterID("dying", topology.DeadLetterOrigin{
+				Topic: "words", Partition: 3, Offset: offset, Timestamp: again.Timestamp,
+			})
+		}
+		if info.ID != wantID || info.Origin.Offset != offset || info.Deaths != test.deaths || info.Application != "dying" {
+			t.Errorf("%s: the letter says %+v", name, info)
+		}
+	}
+}
+
 // FuzzParseDeadLetter: whatever the headers say, what is read fits into the headers of a next death.
 func FuzzParseDeadLetter(f *testing.F) {
 	f.Add("onceward.deaths", "1", "onceward.offset", "-1")
+	f.Add("onceward.deaths", "2147483646", "onceward.application", "another")
 	f.Add("onceward.failure.first", "2026-01-01T00:00:00Z", "onceward.class", "nonsense")
 	k := openDying(f, 0)
 	in := k.input("words", []byte("key"), []byte("poison"))

@@ -110,18 +110,23 @@ func TestDeadLetterIDs(t *testing.T) {
 		for _, topic := range []string{"bc", "c"} {
 			for _, partition := range []int32{0, 1} {
 				for _, offset := range []int64{0, 1, 1 << 40} {
-					id := topology.DeadLetterID(app, topic, partition, offset)
-					of := fmt.Sprint(app, " ", topic, " ", partition, " ", offset)
-					if other, ok := ids[id]; ok {
-						t.Errorf("%s and %s have the id %s", other, of, id)
+					for _, at := range []int64{-1, 0, 1} { // a topic that is created again has the offset once more
+						id := topology.DeadLetterID(app, topology.DeadLetterOrigin{
+							Topic: topic, Partition: partition, Offset: offset, Timestamp: at,
+						})
+						of := fmt.Sprint(app, " ", topic, " ", partition, " ", offset, " ", at)
+						if other, ok := ids[id]; ok {
+							t.Errorf("%s and %s have the id %s", other, of, id)
+						}
+						ids[id] = of
 					}
-					ids[id] = of
 				}
 			}
 		}
 	}
 	// The id is written into topics: it must not change.
-	if got := topology.DeadLetterID("app", "topic", 1, 2); got != "264cfabf9ee703d99ed978b9d438a561" {
+	at := topology.DeadLetterOrigin{Topic: "topic", Partition: 1, Offset: 2, Timestamp: 3}
+	if got := topology.DeadLetterID("app", at); got != "3ea9d26b761a545157d738fbea314c30" {
 		t.Errorf("the id is %s", got)
 	}
 }
@@ -329,6 +334,47 @@ func TestDeadLetterFits(t *testing.T) {
 		}
 		if name != "fits" && (info.Cut != wantCut || info.Deaths != 2) {
 			t.Errorf("%s: the second death says %+v, want the cut %q", name, info, wantCut)
+		}
+	}
+}
+
+// TestDeadLetterKeepsEssentials (G3): what a record is to those who read it again outlives a cut, unless that alone is too large.
+func TestDeadLetterKeepsEssentials(t *testing.T) {
+	big := bytes.Repeat([]byte("x"), 40<<10)
+	h := func(key string, value []byte) topology.Header { return topology.Header{Key: key, Value: value} }
+	for name, test := range map[string]struct {
+		key, ownKey, other []byte
+		kept               int
+	}{
+		"large header":  {[]byte("k"), []byte("own"), big, 2},
+		"large key":     {big, []byte("own"), []byte("h"), 2},
+		"large own key": {[]byte("k"), big, []byte("h"), 0},
+		"large both":    {big, big, []byte("h"), 0},
+	} {
+		k := openDying(t, 16<<10)
+		in := k.input("words", test.key, []byte("poison"))
+		in.Partition, in.Headers = 3, []topology.Header{
+			h(topology.HeaderOwnKey, []byte("former")), h(topology.HeaderOwnKey, test.ownKey), h("other", test.other),
+			h(topology.HeaderMode, []byte("BACKFILL")),
+		}
+		out := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
+		got := map[string]string{}
+		size := len(out.Key) + len(out.Value)
+		for _, h := range out.Headers {
+			size += len(h.Key) + len(h.Value)
+			if !topology.IsDeadLetterHeader(h.Key) {
+				got[h.Key] += string(h.Value)
+			}
+		}
+		info, err := topology.ParseDeadLetter(out.Headers)
+		if err != nil || size > 16<<10 || info.Cut != fmt.Sprintf("key=%d value=6 headers=4", len(test.key)) {
+			t.Fatalf("%s: %d bytes, %+v, %v", name, size, info, err)
+		}
+		if len(got) != test.kept || test.kept == 2 && (got[topology.HeaderOwnKey] != "own" || got[topology.HeaderMode] != "BACKFILL") {
+			t.Errorf("%s: %d headers are kept", name, len(got))
+		}
+		if len(test.key) == 1 && string(out.Value) != "poison" { // it goes before the key
+			t.Errorf("%s: the value is %q", name, out.Value)
 		}
 	}
 }

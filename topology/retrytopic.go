@@ -1,8 +1,8 @@
 package topology
 
 import (
-	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -205,21 +205,31 @@ func (g *Graph) processDelayed(s *graphSource) Verdict {
 	return v
 }
 
+// retryRanges bound what a header of a record may say, in the order of retryHeader. Anybody who may write to the topic can write
+// one, and the attempts choose a topic, and both they and the times have to be readable in a dead letter.
+var retryRanges = [5]struct{ least, most int64 }{
+	{1, 1 << 30},
+	{-62167219200000, 253402300799999}, // the years from 0 to 9999
+	{0, math.MaxInt64},
+	{math.MinInt64, math.MaxInt64}, // a source judges the timestamps of its records itself
+	{int64(CreateTime), int64(LogAppendTime)},
+}
+
 // restoreDelayed makes in the record that was delayed. Its attempts in place come on top of those before.
 func restoreDelayed(in *Input) error {
 	last := len(in.Headers) - 1
 	if last < 0 || in.Headers[last].Key != headerRetry {
-		return errors.New("there is no header " + headerRetry)
+		return errRetryHeader
 	}
 	fields := strings.Fields(string(in.Headers[last].Value))
-	var n [5]int64
+	var n [len(retryRanges)]int64
 	if len(fields) != len(n) {
-		return errors.New("the header " + headerRetry + " is malformed")
+		return errRetryHeader
 	}
 	for i, text := range fields {
 		var err error
-		if n[i], err = strconv.ParseInt(text, 10, 64); err != nil {
-			return err
+		if n[i], err = strconv.ParseInt(text, 10, 64); err != nil || n[i] < retryRanges[i].least || n[i] > retryRanges[i].most {
+			return errRetryHeader
 		}
 	}
 	in.Attempt += int(n[0])

@@ -119,7 +119,7 @@ func TestG1Delayed(t *testing.T) {
 		!l.Info.LastFailure.Equal(parkStart.Add(121*time.Second)) ||
 		l.Info.Origin.Topic != "in" || l.Info.Origin.Offset != 0 ||
 		l.Info.Origin.Timestamp != parkStart.Add(-time.Hour).UnixMilli() ||
-		l.Info.ID != topology.DeadLetterID("app", "in", 0, 0) || l.Headers[0].Key != "trace" {
+		l.Info.ID != topology.DeadLetterID("app", l.Info.Origin) || l.Headers[0].Key != "trace" {
 		t.Errorf("the letter says %+v", l.Info)
 	}
 	for _, h := range l.Headers {
@@ -151,8 +151,12 @@ func TestG1DelayedTooLarge(t *testing.T) {
 
 // TestG1DelayedForeign: a record that somebody else wrote to a retry topic is poison, and becomes a dead letter of that topic.
 func TestG1DelayedForeign(t *testing.T) {
-	for _, header := range []string{"", "1 2 3", "1 2 3 4 x"} {
+	for _, header := range []string{
+		"", "1 2 3", "1 2 3 4 x", "1 2 3 4 0 0", "-1 2 3 4 0", "0 2 3 4 0", "1073741825 2 3 4 0", "9223372036854775808 2 3 4 0",
+		"1 253402300800000 3 4 0", "1 -62167219200001 3 4 0", "1 2 -3 4 0", "1 2 3 9223372036854775808 0", "1 2 3 4 -1", "1 2 3 4 2",
+	} {
 		d := newDelayed(t, 4)
+		d.broken["v"] = errBroken
 		var opts []topologytest.PipeOption
 		if header != "" {
 			opts = append(opts, topologytest.Header("onceward.retry", header))
@@ -164,7 +168,23 @@ func TestG1DelayedForeign(t *testing.T) {
 		letters, err := d.DeadLetters()
 		if err != nil || len(letters) != 1 || letters[0].Info.Class != topology.Poison ||
 			letters[0].Info.Origin.Topic != "app-in.retry-1s-repartition" {
-			t.Fatalf("%+v, %v", letters, err)
+			t.Fatalf("%q: %+v, %v", header, letters, err)
+		}
+	}
+	// What is taken may be as large as it can, and the letter can be read.
+	for _, header := range []string{
+		"1073741824 253402300799999 9223372036854775807 9223372036854775807 1", "4 -62167219200000 0 -9223372036854775808 0",
+	} {
+		d := newDelayed(t, 4)
+		d.broken["v"] = errBroken
+		err := d.PipeRaw("app-in.retry-1s-repartition", []byte("a"), []byte("v"), topologytest.Header("onceward.retry", header))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.advance(time.Second)
+		letters, err := d.DeadLetters()
+		if err != nil || len(letters) != 1 || letters[0].Info.Origin.Topic != "in" {
+			t.Fatalf("%q: %+v, %v", header, letters, err)
 		}
 	}
 }

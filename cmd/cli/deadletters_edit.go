@@ -23,7 +23,7 @@ type deadLettersEditCommand struct {
 	letterTopic
 	Patch     string  `placeholder:"FILE" help:"Change the value by this JSON patch (RFC 6902); - is the standard input."`
 	ValueFile string  `placeholder:"FILE" help:"Replace the value by the bytes of this file; - is the standard input."`
-	Key       *string `placeholder:"KEY" help:"Replace the key; the record is then redriven to the partition of the new key."`
+	Key       *string `placeholder:"KEY" help:"Replace the key by which the application knows the record; it is redriven to the partition of that key."`
 	Force     bool    `help:"Take a value that the codec of the record's topic cannot read."`
 }
 
@@ -65,9 +65,10 @@ func (c *deadLettersEditCommand) Run(p *process) error {
 		return err
 	}
 	if c.Key != nil {
-		l.Key = []byte(*c.Key)
+		l.SetOwnKey([]byte(*c.Key))
 	}
-	if bytes.Equal(l.Value, before.Value) && (l.Value == nil) == (before.Value == nil) && bytes.Equal(l.Key, before.Key) {
+	if bytes.Equal(l.Value, before.Value) && (l.Value == nil) == (before.Value == nil) &&
+		bytes.Equal(l.OwnKey(), before.OwnKey()) {
 		_, err := fmt.Fprintln(p.out, "nothing was changed")
 		return err
 	}

@@ -87,7 +87,8 @@
 // # Evidence
 //
 // explain shows the decisions about a row, in their order, from a topic of evidence (processors/evidence), and the dead
-// letters of its key. It reads the partition to which Kafka's partitioner gives the key. Without any it ends with 1.
+// letters of its key, each once. Of the evidence it reads the partition to which Kafka's partitioner gives the key. Without any
+// it ends with 1.
 //
 // forensic runs a topology over what its inputs hold and leaves nothing on the cluster; it ends with 1 if a task would
 // have stopped, and with --compare with 3 if the state of a stopped instance is not what the inputs make of nothing.

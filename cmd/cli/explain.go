@@ -3,14 +3,13 @@ package cli
 import (
 	"bytes"
 	"cmp"
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"strings"
 	"time"
 
-	"github.com/onceward/onceward/processors/deadletter"
 	"github.com/onceward/onceward/processors/evidence"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/admin"
@@ -40,6 +39,8 @@ type explanation struct {
 	Row       string          `json:"row"`
 	Decisions []decided       `json:"decisions"`
 	Letters   []explainedDead `json:"dead_letters"`
+	// Malformed counts the dead letters of the topic, of any row, of which the headers cannot be read.
+	Malformed int64 `json:"malformed_dead_letters"`
 }
 
 type decided struct {
@@ -61,6 +62,11 @@ type explainedDead struct {
 	Attempts  int       `json:"attempts"`
 	Deaths    int       `json:"deaths"`
 	Last      time.Time `json:"last_failure"`
+	// Edition is how often the letter was edited, Redriven when it was redriven.
+	Edition  int        `json:"edition"`
+	Redriven *time.Time `json:"redriven,omitempty"`
+
+	state string
 }
 
 func (c *explainCommand) Run(p *process) error {
@@ -78,23 +84,20 @@ func (c *explainCommand) Run(p *process) error {
 		return err
 	}
 	defer client.Close()
-	read := func(topic string, take func(admin.Record) error) error {
-		count, err := client.PartitionCount(ctx, topic)
-		if err != nil {
-			return err
-		}
-		only := admin.EachOptions{Partitions: []int32{topology.PartitionOf(key, count)}}
-		return client.Each(ctx, topic, only, func(r admin.Record) error {
-			if !bytes.Equal(r.Key, key) {
-				return nil
-			}
-			return take(r)
-		})
+	count, err := client.PartitionCount(ctx, c.Audit)
+	if err != nil {
+		return err
 	}
 	found := explanation{Row: c.Row, Decisions: []decided{}, Letters: []explainedDead{}}
-	err = read(c.Audit, func(r admin.Record) error { return found.addDecision(c.Audit, c.Store, r) })
+	only := admin.EachOptions{Partitions: []int32{topology.PartitionOf(key, count)}}
+	err = client.Each(ctx, c.Audit, only, func(r admin.Record) error {
+		if !bytes.Equal(r.Key, key) {
+			return nil
+		}
+		return found.addDecision(c.Audit, c.Store, r)
+	})
 	if err == nil && letters != "" {
-		err = read(letters, found.addLetter)
+		err = found.addLetters(ctx, client.DeadLetters(letters), key)
 	}
 	if err != nil {
 		return err
@@ -145,23 +148,24 @@ func (x *explanation) addDecision(topic, store string, r admin.Record) error {
 	return nil
 }
 
-func (x *explanation) addLetter(r admin.Record) error {
-	record := topology.Record[[]byte, []byte]{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp.UnixMilli()}
-	for _, h := range r.Headers {
-		record.Headers = append(record.Headers, topology.Header{Key: h.Key, Value: h.Value})
-	}
-	l, err := deadletter.Parse(record)
-	if errors.Is(err, topology.ErrNoDeadLetter) {
-		return nil // somebody else's, with the same key
-	}
-	if err != nil {
-		return fmt.Errorf("a dead letter in partition %d at offset %d: %w", r.Partition, r.Offset, err)
-	}
-	x.Letters = append(x.Letters, explainedDead{
-		ID: l.ID, Topic: l.Origin.Topic, Partition: l.Origin.Partition, Offset: l.Origin.Offset, Node: l.Node,
-		Class: l.Class.String(), Message: l.Message, Attempts: l.Attempts, Deaths: l.Deaths, Last: l.LastFailure,
+// addLetters adds the letters of the key, each once, however often it was edited.
+func (x *explanation) addLetters(ctx context.Context, letters *admin.DeadLetters, key []byte) error {
+	of := admin.LetterFilter{Keys: [][]byte{key}, Redriven: true}
+	counts, err := letters.Each(ctx, of, func(l admin.DeadLetter) error {
+		dead := explainedDead{
+			ID: l.ID, Topic: l.Origin.Topic, Partition: l.Origin.Partition, Offset: l.Origin.Offset, Node: l.Node,
+			Class: l.Class.String(), Message: l.Message, Attempts: l.Attempts, Deaths: l.Deaths, Last: l.LastFailure,
+			Edition: l.Edition, state: stateText(l),
+		}
+		if !l.Redriven.IsZero() {
+			at := l.Redriven.UTC()
+			dead.Redriven = &at
+		}
+		x.Letters = append(x.Letters, dead)
+		return nil
 	})
-	return nil
+	x.Malformed = counts.Malformed
+	return err
 }
 
 func (x *explanation) text() string {
@@ -171,8 +175,11 @@ func (x *explanation) text() string {
 	}
 	for _, l := range x.Letters {
 		fmt.Fprintf(&text, "dead letter from %s[%d]@%d\n", l.Topic, l.Partition, l.Offset)
-		fmt.Fprintf(&text, "  %s at node %s: %s; attempts %d, deaths %d, last %s; id %s\n", l.Class, cmp.Or(l.Node, "none"),
-			oneLine(l.Message), l.Attempts, l.Deaths, l.Last.Format(time.RFC3339), l.ID)
+		fmt.Fprintf(&text, "  %s at node %s: %s; attempts %d, deaths %d, last %s; id %s, %s\n", l.Class, cmp.Or(l.Node, "none"),
+			oneLine(l.Message), l.Attempts, l.Deaths, l.Last.Format(time.RFC3339), l.ID, l.state)
+	}
+	if x.Malformed > 0 {
+		fmt.Fprintf(&text, "# %d dead letters, of any row, have headers that cannot be read\n", x.Malformed)
 	}
 	return text.String()
 }

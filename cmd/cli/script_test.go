@@ -367,12 +367,16 @@ func tamper(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(errors.Join(db.Apply(at, at, slices.Values([]state.Write{w})), db.Close()))
 }
 
-// appendRecord writes a record to partition 0 of a topic, outside of any transaction: append topic key value.
+// appendRecord writes a record to partition 0 of a topic, outside of any transaction: append topic key value [header=value].
 func appendRecord(ts *testscript.TestScript, _ bool, args []string) {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(ts.Getenv("BROKERS")), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	ts.Check(err)
 	defer cl.Close()
 	r := &kgo.Record{Topic: args[0], Key: []byte(args[1]), Value: []byte(args[2])}
+	for _, header := range args[3:] {
+		key, value, _ := strings.Cut(header, "=")
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: key, Value: []byte(value)})
+	}
 	ts.Check(cl.ProduceSync(context.Background(), r).FirstErr())
 }
 

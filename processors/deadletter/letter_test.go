@@ -81,7 +81,7 @@ func TestParse(t *testing.T) {
 	// The first record has moved the clock on by its two pauses.
 	first := at.Add(2 * time.Second)
 	want := topology.DeadLetterInfo{
-		ID: topology.DeadLetterID("app", "in", 3, 1), Application: "app", Version: top.Fingerprint(), Task: "in_3",
+		ID: topology.DeadLetterID("app", origin), Application: "app", Version: top.Fingerprint(), Task: "in_3",
 		Node: "fragile", Class: topology.Transient, Message: "not now", Attempts: 3,
 		FirstFailure: first, LastFailure: first.Add(2 * time.Second), Origin: origin, Deaths: 1,
 	}

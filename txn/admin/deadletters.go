@@ -23,8 +23,8 @@ import (
 // created, allowed or kept: an edited letter is one more record, with a number of its edition, and a redriven one is followed by
 // a mark, which has a null key, a null value and the header [HeaderRedriven]. Both are written to the partition of the letter and so
 // behind it: retention deletes from the front, so that a letter is never there without what was done with it. Both have the header
-// [topology.HeaderSession], which says who has written them. What identifies a letter is its id and its number of deaths: a letter
-// that is there twice, because its input was read again from far back, is one letter.
+// [topology.HeaderSession], which says who has written them. What identifies a letter is its id, its number of deaths and where the
+// record died last: a letter that is there twice, because its input was read again from far back, is one letter.
 //
 // # Exactly once
 //
@@ -48,8 +48,8 @@ type DeadLetters struct {
 // DeadLetters returns the dead-letter topic of that name.
 func (c *Client) DeadLetters(topic string) *DeadLetters { return &DeadLetters{client: c, topic: topic} }
 
-// The headers of a mark: what was redriven, as id, a slash and the number of deaths, when, in RFC 3339, and where to, as
-// topic-partition.
+// The headers of a mark: what was redriven, as id/deaths/topic-partition@offset with the position at which the record died last;
+// when, in RFC 3339; and where to, as topic-partition.
 const (
 	HeaderRedriven   = topology.HeaderRedriven
 	HeaderRedrivenAt = topology.HeaderRedrivenAt
@@ -72,6 +72,8 @@ type DeadLetter struct {
 	// Redriven is when the letter was redriven, zero if it was not.
 	Redriven time.Time
 
+	// identity is the same for all editions.
+	identity letterKey
 	// about are the headers of the dead letter.
 	about []Header
 	// rekeyed says that an edition has another key than the record that died.
@@ -79,7 +81,7 @@ type DeadLetter struct {
 }
 
 // OwnKey returns the key that the record has for the application: Key, unless it died in a topic through which it travels under
-// another one ([topology.HeaderOwnKey]).
+// another one ([topology.HeaderOwnKey]). SetOwnKey changes it.
 func (l *DeadLetter) OwnKey() []byte {
 	for _, h := range slices.Backward(l.Headers) {
 		if h.Key == topology.HeaderOwnKey {
@@ -87,6 +89,19 @@ func (l *DeadLetter) OwnKey() []byte {
 		}
 	}
 	return l.Key
+}
+
+// SetOwnKey changes the key that OwnKey returns, for [DeadLetters.Edit], and nothing else: a record that travels under another
+// key keeps that.
+func (l *DeadLetter) SetOwnKey(key []byte) {
+	for i, h := range slices.Backward(l.Headers) {
+		if h.Key == topology.HeaderOwnKey {
+			l.Headers = slices.Clone(l.Headers) // they may be those of a copy of the letter as well
+			l.Headers[i].Value = key
+			return
+		}
+	}
+	l.Key = key
 }
 
 // TopicPartition is a partition of a topic.
@@ -212,15 +227,25 @@ func (t *letterTopic) topic(ctx context.Context, name string) (broker.TopicInfo,
 
 var errNoTopic = errors.New("it does not exist")
 
-// letterKey identifies a letter: a record, and which of its deaths.
-type letterKey struct {
-	id     string
-	deaths int
+// letterKey identifies a letter, as [HeaderRedriven] has it: a record, which of its deaths, and where that was.
+type letterKey string
+
+// keyOf returns the key of the letter in a record. The position is that of the record which died, so that records which bring the
+// same headers along have letters of their own.
+func keyOf(i *topology.DeadLetterInfo, r *broker.Record) letterKey {
+	var topic, partition, offset string
+	for _, h := range r.Headers {
+		switch h.Key {
+		case topology.HeaderStreamsTopic:
+			topic = string(h.Value)
+		case topology.HeaderStreamsPartition:
+			partition = string(h.Value)
+		case topology.HeaderStreamsOffset:
+			offset = string(h.Value)
+		}
+	}
+	return letterKey(fmt.Sprintf("%s/%d/%s-%s@%s", i.ID, i.Deaths, topic, partition, offset))
 }
-
-func (k letterKey) String() string { return k.id + "/" + strconv.Itoa(k.deaths) }
-
-func keyOf(i *topology.DeadLetterInfo) letterKey { return letterKey{i.ID, i.Deaths} }
 
 // letterIndex is what one partition says of its letters.
 type letterIndex struct {
@@ -275,7 +300,7 @@ func (t *letterTopic) scan(ctx context.Context, partition int32, start, end int6
 		if info.Edition > 0 {
 			idx.sessions[sessionOf(r)] = true
 		}
-		key := keyOf(&info)
+		key := keyOf(&info, r)
 		if _, known := idx.first[key]; !known {
 			idx.first[key] = r.Offset
 		}
@@ -300,7 +325,7 @@ func (t *letterTopic) each(ctx context.Context, idx *letterIndex, f func(DeadLet
 		if err != nil {
 			return nil //nolint:nilerr // counted when the index was made
 		}
-		key := keyOf(&info)
+		key := keyOf(&info, r)
 		if at, known := idx.first[key]; !known || at != r.Offset {
 			return nil // another edition, or a copy
 		}
@@ -326,7 +351,7 @@ func (t *letterTopic) read(ctx context.Context, partition int32, from, to int64,
 func letterOf(r *broker.Record, info topology.DeadLetterInfo) DeadLetter {
 	l := DeadLetter{
 		DeadLetterInfo: info, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value,
-		To: TopicPartition{info.Origin.Topic, info.Origin.Partition},
+		identity: keyOf(&info, r), To: TopicPartition{info.Origin.Topic, info.Origin.Partition},
 	}
 	for _, h := range r.Headers {
 		switch {

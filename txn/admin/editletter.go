@@ -1,10 +1,13 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
@@ -37,7 +40,8 @@ var (
 
 // Edit writes another edition of a letter, with Key, Value and Headers as in edited, and everything else as it was. edited is a
 // letter that Each or Find has returned and that was changed; if it is not the newest edition any more, or was redriven
-// meanwhile, it is refused. The letter as it died stays in the topic too. A letter that was cut counts as whole from then on.
+// meanwhile, it is refused. The letter as it died stays in the topic too. A letter that was cut counts as whole once every part
+// that was cut, of key, value and headers, is another one than the cut has left.
 //
 // Edit ends a redrive of the topic that is under way, which can be done again.
 func (d *DeadLetters) Edit(ctx context.Context, edited DeadLetter) error {
@@ -56,11 +60,15 @@ func (d *DeadLetters) edit(ctx context.Context, edited DeadLetter, crash func(po
 	}
 	defer w.close()
 	// Who edits or redrives from here on stops this writer; what was done before is in front of the end of the log.
-	committed := func(ctx context.Context) (bool, error) { return t.editedBy(ctx, w.session, &edited) }
+	var before DeadLetter
+	committed := func(ctx context.Context) (done bool, err error) {
+		before, done, err = t.editedBy(ctx, w.session, &edited)
+		return done, err
+	}
 	if _, err := committed(ctx); err != nil {
 		return err
 	}
-	rec := editionOf(d.topic, &edited, w.session)
+	rec := editionOf(d.topic, &edited, stillCut(&before, &edited), w.session)
 	if limit := numberOf(&t.info, "max.message.bytes"); limit > 0 && int64(recordSize(rec)) > limit {
 		return fmt.Errorf("the edited letter has %d bytes, topic %s takes %d (max.message.bytes)",
 			recordSize(rec), d.topic, limit)
@@ -72,42 +80,75 @@ func (d *DeadLetters) edit(ctx context.Context, edited DeadLetter, crash func(po
 	return err
 }
 
-// editedBy reports whether the session has written its edition of a letter. If not, the error says whether the letter is not what
-// the operator has seen any more.
-func (t *letterTopic) editedBy(ctx context.Context, session string, edited *DeadLetter) (bool, error) {
+// editedBy reports whether the session has written its edition of a letter. If not, it returns the letter that the operator has
+// seen, and the error says whether that is not what the letter is any more.
+func (t *letterTopic) editedBy(
+	ctx context.Context, session string, edited *DeadLetter,
+) (before DeadLetter, done bool, err error) {
 	_, end, err := t.cluster.LogBounds(ctx, t.info.Name, edited.Partition)
 	if err != nil {
-		return false, err
+		return before, false, err
 	}
 	idx, err := t.index(ctx, edited.Partition, end)
 	if err != nil {
-		return false, err
+		return before, false, err
 	}
 	if idx.sessions[session] {
-		return true, nil // what somebody else has done with the edition since is no reason to write it again
+		return before, true, nil // what somebody else has done with the edition since is no reason to write it again
 	}
-	return false, t.mayEdit(ctx, idx, edited)
+	before, err = t.mayEdit(ctx, idx, edited)
+	return before, false, err
 }
 
-// mayEdit looks whether a letter is still what the operator has seen.
-func (t *letterTopic) mayEdit(ctx context.Context, idx *letterIndex, edited *DeadLetter) error {
-	key := keyOf(&edited.DeadLetterInfo)
+// mayEdit returns a letter if it is still what the operator has seen.
+func (t *letterTopic) mayEdit(ctx context.Context, idx *letterIndex, edited *DeadLetter) (before DeadLetter, err error) {
+	key := edited.identity
 	if _, known := idx.first[key]; !known {
-		return fmt.Errorf("topic %s: %w %s", t.info.Name, ErrNoLetter, edited.ID)
+		return before, fmt.Errorf("topic %s: %w %s", t.info.Name, ErrNoLetter, edited.ID)
 	}
 	if _, redriven := idx.redriven[key]; redriven {
-		return ErrLetterRedriven
+		return before, ErrLetterRedriven
 	}
-	return t.each(ctx, idx, func(l DeadLetter) error {
-		if keyOf(&l.DeadLetterInfo) == key && l.Edition != edited.Edition {
+	err = t.each(ctx, idx, func(l DeadLetter) error {
+		if l.identity != key {
+			return nil
+		}
+		if before = l; l.Edition != edited.Edition {
 			return ErrLetterEdited
 		}
 		return nil
 	})
+	return before, err
 }
 
-// editionOf returns the record of the next edition.
-func editionOf(topic string, l *DeadLetter, session string) *broker.Record {
+// stillCut returns what remains of [topology.HeaderCut]: the sizes of the parts that were cut, and that are in this edition what
+// they were before it. An operator who has changed such a part has written it anew; one who has not leaves the rest of a record.
+func stillCut(before, edited *DeadLetter) string {
+	same := func(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
+	var sizes []string
+	for _, size := range strings.Fields(before.Cut) {
+		part, text, _ := strings.Cut(size, "=")
+		full, err := strconv.Atoi(text)
+		whole := false
+		switch part {
+		case "key":
+			whole = len(before.Key) >= full || !same(before.Key, edited.Key)
+		case "value":
+			whole = len(before.Value) >= full || !same(before.Value, edited.Value)
+		case "headers":
+			whole = len(before.Headers) >= full || !slices.EqualFunc(before.Headers, edited.Headers, func(a, b Header) bool {
+				return a.Key == b.Key && same(a.Value, b.Value)
+			})
+		}
+		if err != nil || !whole {
+			sizes = append(sizes, size)
+		}
+	}
+	return strings.Join(sizes, " ")
+}
+
+// editionOf returns the record of the next edition, of which cut is still cut.
+func editionOf(topic string, l *DeadLetter, cut, session string) *broker.Record {
 	rec := &broker.Record{Topic: topic, Partition: l.Partition, Key: l.Key, Value: l.Value, Timestamp: l.Timestamp}
 	for _, h := range l.Headers {
 		if !topology.IsDeadLetterHeader(h.Key) {
@@ -120,6 +161,9 @@ func editionOf(topic string, l *DeadLetter, session string) *broker.Record {
 		default:
 			rec.Headers = append(rec.Headers, broker.RecordHeader{Key: h.Key, Value: h.Value})
 		}
+	}
+	if cut != "" {
+		rec.Headers = append(rec.Headers, broker.RecordHeader{Key: topology.HeaderCut, Value: []byte(cut)})
 	}
 	edition := strconv.AppendInt(nil, int64(l.Edition)+1, 10)
 	rec.Headers = append(rec.Headers, broker.RecordHeader{Key: topology.HeaderEdition, Value: edition},

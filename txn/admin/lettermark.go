@@ -1,9 +1,7 @@
 package admin
 
 import (
-	"bytes"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/onceward/onceward/topology"
@@ -21,7 +19,7 @@ type mark struct {
 // markOf returns the mark of a letter that is redriven.
 func markOf(topic string, l *DeadLetter, to TopicPartition, now time.Time, session string) *broker.Record {
 	return &broker.Record{Topic: topic, Partition: l.Partition, Timestamp: now, Headers: []broker.RecordHeader{
-		{Key: HeaderRedriven, Value: []byte(keyOf(&l.DeadLetterInfo).String())},
+		{Key: HeaderRedriven, Value: []byte(l.identity)},
 		{Key: HeaderRedrivenAt, Value: now.UTC().AppendFormat(nil, markTime)},
 		{Key: HeaderRedrivenTo, Value: fmt.Appendf(nil, "%s-%d", to.Topic, to.Partition)},
 		{Key: topology.HeaderSession, Value: []byte(session)},
@@ -30,7 +28,8 @@ func markOf(topic string, l *DeadLetter, to TopicPartition, now time.Time, sessi
 
 const markTime = "2006-01-02T15:04:05.000Z07:00"
 
-// parseMark reads a mark; ok is false for every other record. A mark whose time cannot be read is one all the same.
+// parseMark reads a mark; ok is false for every other record. A mark whose time cannot be read is one all the same, and one that
+// names no letter does no harm.
 //
 // The header alone makes no mark: a letter can have it from the record that died, if a runtime has written it that did not
 // strip it yet, and is a letter all the same.
@@ -44,9 +43,7 @@ func parseMark(r *broker.Record) (m mark, ok bool) {
 		case topology.HeaderID:
 			return mark{}, false
 		case HeaderRedriven:
-			id, deaths, _ := bytes.Cut(h.Value, []byte("/"))
-			n, err := strconv.Atoi(string(deaths))
-			m.letter, ok = letterKey{string(id), n}, err == nil
+			m.letter, ok = letterKey(h.Value), true
 		case HeaderRedrivenAt:
 			if t, err := time.Parse(time.RFC3339, string(h.Value)); err == nil {
 				m.at = t

@@ -49,7 +49,14 @@ func newOffice(t *testing.T) *office {
 	}
 	t.Cleanup(o.client.Close)
 	o.letters = o.client.DeadLetters("dead")
-	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
+	o.driver = officeApplication(t, "app", time.Now().Add(-time.Hour))
+	return o
+}
+
+// officeApplication is an application in which all that it reads dies.
+func officeApplication(t *testing.T, name string, start time.Time) *topologytest.Driver {
+	t.Helper()
+	b := topology.NewBuilder(name, topology.DeadLetters("dead"))
 	bytes := topology.Topic("in", schemas.Bytes(), schemas.Bytes())
 	topology.From(b, bytes).Peek("judge", func(r topology.Record[[]byte, []byte]) error {
 		if strings.HasPrefix(string(r.Value), "poison") {
@@ -61,12 +68,11 @@ func newOffice(t *testing.T) *office {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.driver, err = topologytest.New(top, topologytest.Partitions(officePartitions),
-		topologytest.Clock(time.Now().Add(-time.Hour)))
+	driver, err := topologytest.New(top, topologytest.Partitions(officePartitions), topologytest.Clock(start))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return o
+	return driver
 }
 
 // die lets records die, each "key=value", and writes their letters.

@@ -98,7 +98,7 @@ func TestG5MarkHeaders(t *testing.T) {
 	o := newOffice(t)
 	o.die("a=1")
 	victim := o.all(LetterFilter{})["1"]
-	forged := victim.ID + "/1"
+	forged := string(victim.identity)
 	err := o.driver.PipeRaw("in", []byte("a"), []byte("2"), topologytest.Header(HeaderRedriven, forged),
 		topologytest.Header(HeaderRedrivenAt, "2020-01-01T00:00:00Z"), topologytest.Header(topology.HeaderSession, "x"))
 	if err != nil {

@@ -3,10 +3,13 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/backoff"
@@ -55,8 +58,8 @@ const (
 	Redriven RedriveOutcome = "redriven"
 	// LeftDeaths: it has died too often.
 	LeftDeaths RedriveOutcome = "left: died too often"
-	// LeftCut: it was cut to fit into the dead-letter topic, and is not the record any more. An edition of its value is the way
-	// out.
+	// LeftCut: it was cut to fit into the dead-letter topic, and is not the record any more. An edition of what was cut is the
+	// way out ([DeadLetters.Edit]).
 	LeftCut RedriveOutcome = "left: cut"
 	// LeftNoTopic: the topic or the partition to write to does not exist.
 	LeftNoTopic RedriveOutcome = "left: no such topic or partition"
@@ -68,6 +71,9 @@ const (
 	LeftTooOld RedriveOutcome = "left: older than the topic keeps records"
 	// LeftTimestamp: its timestamp is negative or still ahead of the clock.
 	LeftTimestamp RedriveOutcome = "left: timestamp negative or in the future"
+	// LeftRefused: the cluster does not take it, because of its timestamp (message.timestamp.before.max.ms and
+	// message.timestamp.after.max.ms of the topic) or because it has no key and the topic is compacted.
+	LeftRefused RedriveOutcome = "left: refused by the cluster"
 )
 
 // RedriveReport is what a redrive has done, or with DryRun would do. Its JSON form is for programs, and its fields stay.
@@ -89,7 +95,8 @@ const redriveBytesMax = 8 << 20
 // Redrive writes the chosen letters to where their records died last, with key, value, headers and timestamp as they were, or as
 // they were edited, and with the headers that say of their deaths: if they die again, they are the same records. It is exactly
 // once, and may be killed and done again at any time; see [DeadLetters]. An error leaves what was committed before it, which the
-// report counts.
+// report counts. A record that the cluster refuses is no error, and the letters behind it are redriven; a permission that is
+// missing is one.
 func (d *DeadLetters) Redrive(ctx context.Context, o RedriveOptions) (RedriveReport, error) {
 	o.Filter.Redriven = false
 	o.DeathsMax, o.batchMax = cmp.Or(o.DeathsMax, RedriveDeathsMaxDefault), cmp.Or(o.batchMax, redriveBatchMax)
@@ -269,7 +276,7 @@ func recordSize(r *broker.Record) int {
 	return n
 }
 
-// flush commits the batch as one transaction, with its marks. The letters are as the partition says in front of end.
+// flush commits the batch, with its marks. The letters are as the partition says in front of end.
 func (r *redrive) flush(ctx context.Context, end int64) error {
 	batch := r.batch
 	r.batch, r.bytes = nil, 0
@@ -279,6 +286,12 @@ func (r *redrive) flush(ctx context.Context, end int64) error {
 	if err := r.pace(ctx, len(batch)); err != nil {
 		return err
 	}
+	return r.write(ctx, batch, end)
+}
+
+// write commits letters as one transaction. The cluster says of a refusal only to which partition it was, so that what is refused
+// for good is written again in halves, until the letter that is to blame is alone.
+func (r *redrive) write(ctx context.Context, batch []redriven, end int64) error {
 	now := time.Now()
 	var records []*broker.Record
 	for i := range batch {
@@ -290,6 +303,16 @@ func (r *redrive) flush(ctx context.Context, end int64) error {
 	done, err := r.writer.commit(ctx, records, func(ctx context.Context) (bool, error) {
 		return r.committed(ctx, last, end)
 	}, r.options.crash)
+	if outcome, refused := r.refused(err); refused && !done {
+		if len(batch) == 1 {
+			return r.tell(batch[0].DeadLetter, outcome)
+		}
+		half := len(batch) / 2
+		if err := r.write(ctx, batch[:half], end); err != nil {
+			return err
+		}
+		return r.write(ctx, batch[half:], end)
+	}
 	if !done {
 		return err
 	}
@@ -299,6 +322,19 @@ func (r *redrive) flush(ctx context.Context, end int64) error {
 		}
 	}
 	return err
+}
+
+// refused reports whether the error says that a record can never be written where it is to go, and how its letter is left
+// then. If it is a mark that is refused, it is the redrive that is impossible.
+func (r *redrive) refused(err error) (RedriveOutcome, bool) {
+	var record *broker.ProduceError
+	if !errors.As(err, &record) || record.Topic == r.info.Name || broker.ScopeOf(err) != broker.ScopeRecord {
+		return "", false
+	}
+	if errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge) {
+		return LeftTooLarge, true
+	}
+	return LeftRefused, true
 }
 
 // committed reports whether the batch with that last letter was committed. The error is ErrRedriveFenced if somebody else has
@@ -317,7 +353,7 @@ func (r *redrive) committed(ctx context.Context, last *DeadLetter, end int64) (b
 	if err != nil {
 		return false, err
 	}
-	m, done := since.redriven[keyOf(&last.DeadLetterInfo)]
+	m, done := since.redriven[last.identity]
 	done = done && m.session == r.writer.session
 	for session := range since.sessions {
 		if session != r.writer.session {
