@@ -32,6 +32,7 @@ type parking struct {
 	// node is the source, topic what it reads on the cluster.
 	node  string
 	topic string
+	store string
 	rows  state.Bytes
 	// timed says that the source has a say in the time of its records, so that a bad timestamp need not be a failure.
 	timed bool
@@ -47,6 +48,9 @@ type parking struct {
 	// ready are releases of key that come next, one after the other.
 	ready int
 	key   parkedKey
+
+	// keys and records count what is in the queues.
+	keys, records int64
 
 	// at and head are the key and the head of the record at work.
 	at   parkedKey
@@ -104,12 +108,7 @@ func (p *parking) hold() (Verdict, bool) {
 		g.unparkable = true
 		return g.conclude(), true
 	}
-	err = p.rows.Put(p.rowKey(key, h.next), row)
-	if err == nil {
-		h.next++
-		err = p.save(key, h)
-	}
-	if err != nil {
+	if err := p.append(key, h, row); err != nil {
 		return g.stop(parkedFault("hold", err)), true
 	}
 	return p.verdict(nil, "held"), true
@@ -137,17 +136,25 @@ func (p *parking) park(f *Failure, pause time.Duration) (Verdict, bool) {
 	if !ok {
 		h.due = now.Add(pause).UnixMilli()
 	}
-	err = p.rows.Put(p.rowKey(key, h.next), row)
-	if err == nil {
-		h.next++
-		err = p.save(key, h)
-	}
-	if err != nil {
+	if err := p.append(key, h, row); err != nil {
 		return g.stop(parkedFault("park", err)), true
 	}
 	v := p.verdict(f, parkedOutcomes[f.Class])
 	v.Backoff = pause
 	return v, true
+}
+
+// append adds a record to the queue with that head, which may be a new one.
+func (p *parking) append(key parkedKey, h parkedHeadRow, row []byte) error {
+	if err := p.rows.Put(p.rowKey(key, h.next), row); err != nil {
+		return err
+	}
+	h.next++
+	p.records++
+	if h.next-h.first == 1 {
+		p.keys++
+	}
+	return p.save(key, h)
 }
 
 // parkedOutcomes are what a record is counted as when it is parked or stays it.
@@ -209,9 +216,11 @@ func (p *parking) remove() error {
 	h := p.head
 	err := p.rows.Delete(p.rowKey(p.at, h.first))
 	h.first, h.due = h.first+1, 0
+	p.records--
 	switch {
 	case err != nil:
 	case h.first == h.next:
+		p.keys--
 		err = p.rows.Delete(headKey(p.at))
 	default:
 		err = p.save(p.at, h)

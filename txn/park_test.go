@@ -2,6 +2,7 @@ package txn_test
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
+	"github.com/onceward/onceward/txn/admin"
 )
 
 // TestG6ParkedKey: a key waits through a stop, the loss of the state directory and a start, while others go on; then it follows
@@ -85,6 +88,70 @@ func TestG6ParkedKeyThroughAborts(t *testing.T) {
 		if got[key] != last {
 			t.Errorf("%s ends at %d, want %d", key, got[key], last)
 		}
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestG6ParkKeysTakenAway: a topology that has no place for the records that wait, whose offsets are committed, does not go on without
+// them: its task is not opened, and the plan says so before. With the option they are processed, and then it can go.
+func TestG6ParkKeysTakenAway(t *testing.T) {
+	s := newShop(t, topology.Policy{Action: topology.Park, Backoff: 20 * time.Millisecond, BackoffMax: 50 * time.Millisecond})
+	s.broken.Store("bad", true)
+	dir := t.TempDir()
+	before := s.topology(topology.ParkKeys())
+	_, stop := start(t, before, s.config(dir))
+	s.send("bad", 3)
+	s.send("good", 10)
+	check(t, s.read(t, "out", 10), 10)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	s.policy = topology.Policy{Action: topology.DeadLetter}
+	client, err := admin.Connect(t.Context(), s.ListenAddrs()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	described := before.Description()
+	told := map[string]bool{}
+	for _, ran := range []*topology.Description{&described, nil} {
+		plan, err := client.Application(s.topology()).Plan(t.Context(), ran)
+		if err != nil || plan.Judgement != admin.Refused {
+			t.Fatalf("the plan is %+v, %v", plan, err)
+		}
+		for _, f := range plan.Findings {
+			told[f.Subject+" "+f.Name] = told[f.Subject+" "+f.Name] || f.Judgement == admin.Refused && strings.Contains(f.What, "3 ")
+		}
+	}
+	if !told["store in.parked"] || !told["task in_0"] {
+		t.Errorf("the plans refuse %v", told)
+	}
+	app, stop := start(t, s.topology(), s.config(dir))
+	waitFor(t, "a task that is not opened", func() bool {
+		for _, task := range app.Status().Tasks {
+			if task.State == txn.TaskStopped {
+				return task.ID.Partition == 0 && strings.Contains(task.Reason, "3 records wait in store in.parked")
+			}
+		}
+		return false
+	})
+	if err := stop(); err == nil {
+		t.Error("the end says nothing of the task that was not opened")
+	}
+	s.broken.Delete("bad")
+	_, stop = start(t, s.topology(topology.ParkKeys()), s.config(dir))
+	if got := consecutive(t, s.read(t, "out", 13)); got["good"] != 10 || got["bad"] != 3 {
+		t.Errorf("counted %v", got)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	_, stop = start(t, s.topology(), s.config(dir))
+	s.send("bad", 1)
+	if got := consecutive(t, s.read(t, "out", 14)); got["bad"] != 4 {
+		t.Errorf("counted %v without the option", got)
 	}
 	if err := stop(); err != nil {
 		t.Fatal(err)

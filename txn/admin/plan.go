@@ -66,6 +66,8 @@ type prospect struct {
 	missing    []string
 	// unread counts the records that wait in repartition topics whose format changes or that are read no more.
 	unread map[string]int64
+	// parked counts the parked records that wait in stores that the topology does not have any more.
+	parked map[string]int64
 	tasks  []taskProspect
 	// unassigned counts the partitions of inputs that are more than the state was made for.
 	unassigned map[string]int32
@@ -200,7 +202,12 @@ func (p prospect) judgeDifference(d topology.Difference) Finding {
 func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 	switch d.Attribute {
 	case topology.AttributeExistence:
-		if d.After == "" {
+		switch {
+		case d.After == "" && p.parked[d.Name] > 0:
+			f.Judgement = Refused
+			f.What += fmt.Sprintf(": %d parked records wait in it that nobody would process", p.parked[d.Name])
+			f.Remedy = "keep ParkKeys of the source, without the policies that park, until nothing waits"
+		case d.After == "":
 			f.What += ": its changelog stays, and is in the way if a store of that name comes back"
 		}
 	case topology.AttributeFormats:
