@@ -165,52 +165,6 @@ var parkedOutcomes = func() (outcomes [classes]string) {
 	return outcomes
 }()
 
-// release runs the first record of a key.
-func (p *parking) release(due Punctuation) Verdict {
-	g := p.graph
-	g.begin(&Input{StreamTime: due.StreamTime, StreamTimeBefore: due.StreamTime, Attempt: 1})
-	h, ok, err := p.load(due.parked)
-	switch {
-	case err != nil:
-		return g.stop(err)
-	case !ok:
-		return Verdict{Action: Accept} // released meanwhile
-	case h.due > due.At.UnixMilli():
-		p.plan(due.parked, h) // it has failed meanwhile, and waits again
-		return Verdict{Action: Accept}
-	}
-	row, ok, err := p.rows.Get(p.rowKey(due.parked, h.first))
-	if err == nil && !ok {
-		err = errParkedRow
-	}
-	var in Input
-	if err == nil {
-		in, err = parseParkedRow(row)
-	}
-	if err != nil {
-		return g.stop(parkedFault("release", err))
-	}
-	in.Topic, in.Partition = p.topic, g.id.Partition
-	in.Attempt++
-	in.StreamTimeBefore, in.StreamTime = due.StreamTime, max(due.StreamTime, in.Timestamp)
-	g.in, g.eventTime = in, in.Timestamp
-	g.released, p.at, p.head = p, due.parked, h
-	g.run(g.source(p.topic))
-	if g.failure == nil {
-		if err := p.remove(); err != nil {
-			return g.stop(err)
-		}
-	}
-	v := g.conclude()
-	v.Released = in.Topic
-	if v.Action == Accept {
-		v.Wrote = true
-		v.Counts = append(v.Counts, Tally{Node: p.node, Outcome: "released", N: 1})
-		g.counts = v.Counts
-	}
-	return v
-}
-
 // remove takes the record at work, which was parked, off its queue. The next one is due at once.
 func (p *parking) remove() error {
 	h := p.head
@@ -278,7 +232,7 @@ func (p *parking) due(now time.Time) (Punctuation, bool) {
 	}
 	p.ready--
 	return Punctuation{
-		At: time.UnixMilli(now.UnixMilli()).UTC(), StreamTime: state.NoTime, Attempt: 1, parking: p, parked: p.key,
+		At: time.UnixMilli(now.UnixMilli()).UTC(), StreamTime: state.NoTime, Attempt: 1, release: &release{parking: p, key: p.key},
 	}, true
 }
 

@@ -146,3 +146,40 @@ func TestG1RefusedOutput(t *testing.T) {
 		t.Errorf("the letter says %+v, %v", info, err)
 	}
 }
+
+// TestG6RefusedRelease: a refusal is about the record that a release has tried, and not about the one that it comes to when it runs
+// again: another one may come first then.
+func TestG6RefusedRelease(t *testing.T) {
+	p := newParkedTask(t)
+	p.broken = true
+	p.words("k", "1")
+	p.words("k", "2")
+	p.commit()
+	p.broken = false
+	p.clock = p.clock.Add(time.Second)
+	one, v := p.release()
+	p.wantOut(v, "1")
+	if topic, partition, offset, ok := one.Tried(); topic != "words" || partition != 0 || offset != 0 || !ok {
+		t.Errorf("it has tried %s[%d] offset %d, %t", topic, partition, offset, ok)
+	}
+	two, v := p.release()
+	p.wantOut(v, "2")
+	two.Refuse("too large")
+	p.state.DropOpen()
+	p.wantOut(p.graph.Punctuate(one), "1")
+	letter := want(t, p.graph.Punctuate(two), topology.DeadLetter)
+	info, err := topology.ParseDeadLetter(letter.Outputs[0].Headers)
+	if err != nil || info.Origin.Topic != "words" || info.Origin.Offset != 1 || !letter.Wrote || letter.Released != "words" {
+		t.Errorf("the letter says %+v, %v; the verdict is %+v", info, err, letter)
+	}
+	if !two.Refused() || one.Refused() {
+		t.Error("it is not known whose output was refused")
+	}
+	p.state.DropOpen()
+	one.Refuse("too large")
+	want(t, p.graph.Punctuate(one), topology.DeadLetter)
+	p.state.DropOpen()
+	if v := p.graph.Punctuate(two); v.Action != topology.Accept || string(v.Outputs[0].Value) != "1" {
+		t.Errorf("with the first record before it the verdict is %s: it was not this one that was refused", v.Action)
+	}
+}

@@ -125,7 +125,7 @@ func (r *retry) blob(inputs []state.Input) BlobRetry {
 func resumed(b BlobRetry, inputs []state.Input) retry {
 	for i := range inputs {
 		if b.Attempts > 0 && HashName(inputs[i].Topic) == b.Topic && b.Offset >= inputs[i].Offset {
-			return retry{at: place{i, b.Offset}, attempts: b.Attempts, firstFailure: time.UnixMilli(b.FirstFailure)}
+			return retry{at: place{input: i, offset: b.Offset}, attempts: b.Attempts, firstFailure: time.UnixMilli(b.FirstFailure)}
 		}
 	}
 	return retry{}
