@@ -57,7 +57,7 @@ func (g *Graph) newParking(n *node, s *graphSource) (*parking, error) {
 	}
 	p := &parking{
 		graph: g, node: n.name, topic: s.topic, store: n.parked, rows: bytes, timed: s.eventTime != nil || n.invalid != RefuseInvalid,
-		known: map[parkedKey]struct{}{}, planned: map[parkedKey]int64{},
+		agenda: newAgenda(),
 	}
 	if limit := g.config.MaxMessageBytes; limit != nil {
 		p.maxMessageBytes = int(limit(g.topology.changelog(n.parked)))
@@ -66,12 +66,12 @@ func (g *Graph) newParking(n *node, s *graphSource) (*parking, error) {
 		if err != nil {
 			return nil, fmt.Errorf("node %s: reading the keys that are parked: %w", n.name, err)
 		}
-		h, err := parseParkedHead(e.Value)
-		if err != nil || len(e.Key) != 1+len(parkedKey{}) {
-			return nil, fmt.Errorf("node %s: store %s: %w", n.name, n.parked, errParkedRow)
+		key, h, err := parseHead(e, nil)
+		if err != nil {
+			return nil, fmt.Errorf("node %s: store %s: %w", n.name, n.parked, err)
 		}
 		p.keys, p.records = p.keys+1, p.records+int64(h.next-h.first)
-		p.plan(parkedKey(e.Key[1:]), h)
+		p.plan(key, h)
 	}
 	return p, nil
 }
@@ -100,6 +100,9 @@ type Parked struct {
 	Topic, Store string
 	// Keys is how many keys are parked, Records how many records wait.
 	Keys, Records int64
+
+	// emptied is that of the parking.
+	emptied int
 }
 
 // Parked returns what waits of each source that has [ParkKeys], in the order of the sources; nil if none has. What the records
@@ -107,14 +110,14 @@ type Parked struct {
 func (g *Graph) Parked() (parked []Parked) {
 	for i := range g.sources {
 		if p := g.sources[i].parking; p != nil {
-			parked = append(parked, Parked{Topic: p.topic, Store: p.store, Keys: p.keys, Records: p.records})
+			parked = append(parked, Parked{Topic: p.topic, Store: p.store, Keys: p.keys, Records: p.records, emptied: p.emptied})
 		}
 	}
 	return parked
 }
 
 // Rewind tells the graph that the runtime has dropped what was written to the state since Parked returned to: a round was
-// aborted.
+// aborted. It comes before anything is processed again, because the graph looks for parked keys only while there are any.
 func (g *Graph) Rewind(to []Parked) {
 	for i := range g.sources {
 		p := g.sources[i].parking
@@ -122,6 +125,7 @@ func (g *Graph) Rewind(to []Parked) {
 			continue
 		}
 		p.keys, p.records = to[0].Keys, to[0].Records
+		p.filter.all = p.filter.all || p.keys > 0 && p.emptied != to[0].emptied // it has forgotten some of them
 		to = to[1:]
 	}
 }

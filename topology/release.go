@@ -9,6 +9,8 @@ import (
 type release struct {
 	parking *parking
 	key     parkedKey
+	// fault is why the search for a key has failed, in place of a key.
+	fault error
 	// tried says that it has tried the record at offset.
 	tried  bool
 	offset int64
@@ -47,6 +49,9 @@ func (r *release) run(due Punctuation) Verdict {
 	p, g := r.parking, r.parking.graph
 	r.tried = false
 	g.begin(&Input{StreamTime: due.StreamTime, StreamTimeBefore: due.StreamTime, Attempt: 1})
+	if r.fault != nil {
+		return g.stop(parkedFault("search", r.fault))
+	}
 	h, ok, err := p.load(r.key)
 	switch {
 	case err != nil:
