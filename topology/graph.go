@@ -337,12 +337,14 @@ func (g *Graph) again(f *Failure, policy Policy) (Verdict, bool) {
 		pause = source.retry(g.in.Attempt).delay
 	}
 	switch {
+	case g.unparkable && policy.Action != Retry:
+		return Verdict{}, false
 	case g.released != nil:
 		// One that was parked never holds up the others, and never overtakes one of its key, whatever it fails with.
 		return g.released.postpone(f, max(pause, time.Millisecond)), true
 	case policy.Action == Retry:
 		return Verdict{Action: Retry, Failure: f, Backoff: pause}, true
-	case f.punctuation != nil, g.unparkable:
+	case f.punctuation != nil:
 		return Verdict{}, false
 	}
 	switch {

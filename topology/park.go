@@ -26,7 +26,9 @@ type ParkOption struct{}
 // A record that is too large for the changelog with what is noted beside it becomes a dead letter instead, or stops the task
 // without a dead-letter topic.
 //
-// Keep the option, without the policies, for as long as records wait: a source without it does not know of them.
+// Keep the option, without the policies, for as long as records wait ([Graph.Parked], the metric onceward_parked_records): a
+// source without it does not know of them. The runtime opens no task whose topology has no place for the records that its last
+// commit says wait.
 func ParkKeys() ParkOption { return ParkOption{} }
 
 func (ParkOption) applySource(_ *Builder, s *sourceSettings) { s.parks = true }
@@ -54,8 +56,8 @@ func (g *Graph) newParking(n *node, s *graphSource) (*parking, error) {
 		return nil, fmt.Errorf("node %s: %w", n.name, err)
 	}
 	p := &parking{
-		graph: g, node: n.name, topic: s.topic, rows: bytes, timed: s.eventTime != nil || n.invalid != RefuseInvalid,
-		known: map[parkedKey]struct{}{}, planned: map[parkedKey]int64{},
+		graph: g, node: n.name, topic: s.topic, store: n.parked, rows: bytes, timed: s.eventTime != nil || n.invalid != RefuseInvalid,
+		agenda: newAgenda(),
 	}
 	if limit := g.config.MaxMessageBytes; limit != nil {
 		p.maxMessageBytes = int(limit(g.topology.changelog(n.parked)))
@@ -64,11 +66,12 @@ func (g *Graph) newParking(n *node, s *graphSource) (*parking, error) {
 		if err != nil {
 			return nil, fmt.Errorf("node %s: reading the keys that are parked: %w", n.name, err)
 		}
-		h, err := parseParkedHead(e.Value)
-		if err != nil || len(e.Key) != 1+len(parkedKey{}) {
-			return nil, fmt.Errorf("node %s: store %s: %w", n.name, n.parked, errParkedRow)
+		key, h, err := parseHead(e, nil)
+		if err != nil {
+			return nil, fmt.Errorf("node %s: store %s: %w", n.name, n.parked, err)
 		}
-		p.plan(parkedKey(e.Key[1:]), h)
+		p.keys, p.records = p.keys+1, p.records+int64(h.next-h.first)
+		p.plan(key, h)
 	}
 	return p, nil
 }
@@ -89,6 +92,42 @@ func (g *Graph) DueRelease() (p Punctuation, ok bool) {
 		}
 	}
 	return Punctuation{}, false
+}
+
+// Parked says how many records of a source wait behind a failed one, that one included.
+type Parked struct {
+	// Topic is the source's, by its name on the cluster. Store is the store where they wait.
+	Topic, Store string
+	// Keys is how many keys are parked, Records how many records wait.
+	Keys, Records int64
+
+	// emptied is that of the parking.
+	emptied int
+}
+
+// Parked returns what waits of each source that has [ParkKeys], in the order of the sources; nil if none has. What the records
+// up to now have done is counted, committed or not.
+func (g *Graph) Parked() (parked []Parked) {
+	for i := range g.sources {
+		if p := g.sources[i].parking; p != nil {
+			parked = append(parked, Parked{Topic: p.topic, Store: p.store, Keys: p.keys, Records: p.records, emptied: p.emptied})
+		}
+	}
+	return parked
+}
+
+// Rewind tells the graph that the runtime has dropped what was written to the state since Parked returned to: a round was
+// aborted. It comes before anything is processed again, because the graph looks for parked keys only while there are any.
+func (g *Graph) Rewind(to []Parked) {
+	for i := range g.sources {
+		p := g.sources[i].parking
+		if p == nil || len(to) == 0 {
+			continue
+		}
+		p.keys, p.records = to[0].Keys, to[0].Records
+		p.filter.all = p.filter.all || p.keys > 0 && p.emptied != to[0].emptied // it has forgotten some of them
+		to = to[1:]
+	}
 }
 
 const errParkedFault = schemas.Reason("the store of parked records cannot be read or written")

@@ -1,7 +1,6 @@
 package topology
 
 import (
-	"container/heap"
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
@@ -21,32 +20,36 @@ import (
 //
 // # What is in memory
 //
-// known are the keys that may be parked: those that were when the graph was made, and those since. It never forgets one, because
-// a round that is aborted brings back what was there before it, and the record that is played again then has to be held again. So
-// it is a superset, and the state decides; a key that is not in it costs one look into a map, and no map at all while nothing was
-// ever parked.
+// It is bounded, however many keys are parked. keys says whether any is: while none is, a record costs one comparison. filter says of
+// most of the keys that are not parked that they are not; for the others the state is asked. It is emptied when no key is parked any
+// more. The round in which that happened can be aborted: then it says yes of every key, up to the next time.
 //
-// agenda says when to look at a key next. It may be early, never late: every way of writing a head goes through plan.
+// agenda says when to look at a key next. It may be early, never late: every way of writing a head goes through plan. What it has left
+// out is looked for in the rows, in small steps, once the first of it may be due.
 type parking struct {
 	graph *Graph
 	// node is the source, topic what it reads on the cluster.
 	node  string
 	topic string
+	store string
 	rows  state.Bytes
 	// timed says that the source has a say in the time of its records, so that a bad timestamp need not be a failure.
 	timed bool
 	// maxMessageBytes is the limit of the changelog, 0 if it is not known.
 	maxMessageBytes int
 
-	known map[parkedKey]struct{}
-	// planned has the one appointment of a key that counts.
-	planned map[parkedKey]int64
-	// any says that there are too many keys to know them: the state is asked for every record.
-	any    bool
-	agenda agenda
+	filter parkedFilter
+	// emptied counts how often the filter was.
+	emptied int
+	agenda  agenda
+	// from is where the search for what the agenda has left out goes on, nil while there is none.
+	from []byte
 	// ready are releases of key that come next, one after the other.
 	ready int
 	key   parkedKey
+
+	// keys and records count what is in the queues.
+	keys, records int64
 
 	// at and head are the key and the head of the record at work.
 	at   parkedKey
@@ -57,10 +60,10 @@ const (
 	parkedHead   = 'h'
 	parkedRecord = 'r'
 
-	// knownMax bounds what is kept in memory about keys.
-	knownMax = 1 << 17
 	// releasesMax is how many records of one key are released before others have their turn.
 	releasesMax = 64
+	// lookMax is how many heads a step of the search looks at.
+	lookMax = 256
 )
 
 // parkedKey is the hash of a key. A record without a key has one of its own, by its offset.
@@ -78,14 +81,17 @@ func parkedKeyOf(in *Input) (k parkedKey) {
 	return k
 }
 
+// bit is the place of a key in a parkedFilter.
+func (k parkedKey) bit() uint32 { return binary.BigEndian.Uint32(k[:]) % filterBits }
+
 // hold adds the record at work to its queue if its key is parked. It is false for a record that is to be processed.
 func (p *parking) hold() (Verdict, bool) {
 	g := p.graph
-	if len(p.known) == 0 && !p.any || g.in.Key == nil {
+	if p.keys == 0 || g.in.Key == nil {
 		return Verdict{}, false
 	}
 	key := parkedKeyOf(&g.in)
-	if _, may := p.known[key]; !may && !p.any {
+	if !p.filter.may(key) {
 		return Verdict{}, false
 	}
 	h, ok, err := p.load(key)
@@ -104,12 +110,7 @@ func (p *parking) hold() (Verdict, bool) {
 		g.unparkable = true
 		return g.conclude(), true
 	}
-	err = p.rows.Put(p.rowKey(key, h.next), row)
-	if err == nil {
-		h.next++
-		err = p.save(key, h)
-	}
-	if err != nil {
+	if err := p.append(key, h, row); err != nil {
 		return g.stop(parkedFault("hold", err)), true
 	}
 	return p.verdict(nil, "held"), true
@@ -137,17 +138,25 @@ func (p *parking) park(f *Failure, pause time.Duration) (Verdict, bool) {
 	if !ok {
 		h.due = now.Add(pause).UnixMilli()
 	}
-	err = p.rows.Put(p.rowKey(key, h.next), row)
-	if err == nil {
-		h.next++
-		err = p.save(key, h)
-	}
-	if err != nil {
+	if err := p.append(key, h, row); err != nil {
 		return g.stop(parkedFault("park", err)), true
 	}
 	v := p.verdict(f, parkedOutcomes[f.Class])
 	v.Backoff = pause
 	return v, true
+}
+
+// append adds a record to the queue with that head, which may be a new one.
+func (p *parking) append(key parkedKey, h parkedHeadRow, row []byte) error {
+	if err := p.rows.Put(p.rowKey(key, h.next), row); err != nil {
+		return err
+	}
+	h.next++
+	p.records++
+	if h.next-h.first == 1 {
+		p.keys++
+	}
+	return p.save(key, h)
 }
 
 // parkedOutcomes are what a record is counted as when it is parked or stays it.
@@ -158,60 +167,18 @@ var parkedOutcomes = func() (outcomes [classes]string) {
 	return outcomes
 }()
 
-// release runs the first record of a key.
-func (p *parking) release(due Punctuation) Verdict {
-	g := p.graph
-	g.begin(&Input{StreamTime: due.StreamTime, StreamTimeBefore: due.StreamTime, Attempt: 1})
-	h, ok, err := p.load(due.parked)
-	switch {
-	case err != nil:
-		return g.stop(err)
-	case !ok:
-		return Verdict{Action: Accept} // released meanwhile
-	case h.due > due.At.UnixMilli():
-		p.plan(due.parked, h) // it has failed meanwhile, and waits again
-		return Verdict{Action: Accept}
-	}
-	row, ok, err := p.rows.Get(p.rowKey(due.parked, h.first))
-	if err == nil && !ok {
-		err = errParkedRow
-	}
-	var in Input
-	if err == nil {
-		in, err = parseParkedRow(row)
-	}
-	if err != nil {
-		return g.stop(parkedFault("release", err))
-	}
-	in.Topic, in.Partition = p.topic, g.id.Partition
-	in.Attempt++
-	in.StreamTimeBefore, in.StreamTime = due.StreamTime, max(due.StreamTime, in.Timestamp)
-	g.in, g.eventTime = in, in.Timestamp
-	g.released, p.at, p.head = p, due.parked, h
-	g.run(g.source(p.topic))
-	if g.failure == nil {
-		if err := p.remove(); err != nil {
-			return g.stop(err)
-		}
-	}
-	v := g.conclude()
-	v.Released = in.Topic
-	if v.Action == Accept {
-		v.Wrote = true
-		v.Counts = append(v.Counts, Tally{Node: p.node, Outcome: "released", N: 1})
-		g.counts = v.Counts
-	}
-	return v
-}
-
 // remove takes the record at work, which was parked, off its queue. The next one is due at once.
 func (p *parking) remove() error {
 	h := p.head
 	err := p.rows.Delete(p.rowKey(p.at, h.first))
 	h.first, h.due = h.first+1, 0
+	p.records--
 	switch {
 	case err != nil:
 	case h.first == h.next:
+		if p.keys--; p.keys == 0 {
+			p.filter, p.emptied = parkedFilter{}, p.emptied+1
+		}
 		err = p.rows.Delete(headKey(p.at))
 	default:
 		err = p.save(p.at, h)
@@ -256,59 +223,80 @@ func (p *parking) verdict(f *Failure, outcome string) Verdict {
 
 // due returns the next release. A key whose queue is long gives several.
 func (p *parking) due(now time.Time) (Punctuation, bool) {
+	next := Punctuation{At: time.UnixMilli(now.UnixMilli()).UTC(), StreamTime: state.NoTime, Attempt: 1}
 	for p.ready == 0 {
-		if len(p.agenda) == 0 || p.agenda[0].due > now.UnixMilli() {
+		if err := p.look(now); err != nil {
+			next.release = &release{parking: p, fault: err} // it stops the task
+			return next, true
+		}
+		e, ok := p.agenda.take(now.UnixMilli())
+		if !ok {
 			return Punctuation{}, false
 		}
-		e := heap.Pop(&p.agenda).(appointment)
-		if at, planned := p.planned[e.key]; !planned || at != e.due {
-			continue // one that was brought forward
-		}
-		delete(p.planned, e.key)
 		p.key, p.ready = e.key, e.waiting
 	}
 	p.ready--
-	return Punctuation{
-		At: time.UnixMilli(now.UnixMilli()).UTC(), StreamTime: state.NoTime, Attempt: 1, parking: p, parked: p.key,
-	}, true
+	next.release = &release{parking: p, key: p.key}
+	return next, true
 }
 
-// NextRelease returns when DueRelease has something to return next; ok is false while nothing is parked.
+// look goes one step on in the search for keys that the agenda has left out, or begins it when the first of them may be due.
+func (p *parking) look(now time.Time) error {
+	if p.from == nil {
+		if !p.agenda.lacks(now.UnixMilli()) {
+			return nil
+		}
+		p.from, p.agenda.beyond = []byte{parkedHead}, never
+	}
+	heads := 0
+	for e, err := range p.rows.Scan(state.Range{From: p.from, To: []byte{parkedHead + 1}}) {
+		if heads++; err == nil && heads > lookMax {
+			p.from = append([]byte(nil), e.Key...)
+			return nil
+		}
+		key, h, err := parseHead(e, err)
+		if err != nil {
+			return err
+		}
+		p.plan(key, h)
+	}
+	p.from = nil
+	return nil
+}
+
+// parseHead reads the row of a head.
+func parseHead(e state.Entry, err error) (key parkedKey, h parkedHeadRow, _ error) {
+	if err == nil && len(e.Key) != 1+len(key) {
+		err = errParkedRow
+	}
+	if err == nil {
+		h, err = parseParkedHead(e.Value)
+	}
+	if err == nil {
+		key = parkedKey(e.Key[1:])
+	}
+	return key, h, err
+}
+
+// NextRelease returns when DueRelease has something to do next; ok is false while nothing is parked.
 func (g *Graph) NextRelease() (at time.Time, ok bool) {
+	first := int64(never)
 	for i := range g.sources {
-		p := g.sources[i].parking
-		if p == nil || len(p.agenda) == 0 && p.ready == 0 {
-			continue
-		}
-		next := time.UnixMilli(0)
-		if p.ready == 0 {
-			next = time.UnixMilli(p.agenda[0].due)
-		}
-		if !ok || next.Before(at) {
-			at, ok = next, true
+		switch p := g.sources[i].parking; {
+		case p == nil:
+		case p.ready > 0 || p.from != nil:
+			first = 0
+		default:
+			first = min(first, p.agenda.next())
 		}
 	}
-	return at, ok
+	return time.UnixMilli(first), first != never
 }
 
 // plan notes when to look at a key.
 func (p *parking) plan(key parkedKey, h parkedHeadRow) {
-	if !p.any {
-		p.known[key] = struct{}{}
-		if len(p.known) > knownMax {
-			p.known, p.any = nil, true
-		}
-	}
-	if at, planned := p.planned[key]; planned && at <= h.due {
-		return // looked at early enough, and then planned anew
-	}
-	// Where a record has failed, those behind it are not taken along: they come when it has succeeded.
-	waiting := 1
-	if h.due == 0 {
-		waiting = int(min(h.next-h.first, releasesMax))
-	}
-	p.planned[key] = h.due
-	heap.Push(&p.agenda, appointment{key: key, due: h.due, waiting: waiting})
+	p.filter.add(key)
+	p.agenda.plan(key, h)
 }
 
 func (p *parking) load(key parkedKey) (h parkedHeadRow, ok bool, err error) {
@@ -342,25 +330,4 @@ func headKey(key parkedKey) []byte { return append([]byte{parkedHead}, key[:]...
 
 func (p *parking) rowKey(key parkedKey, number uint64) []byte {
 	return binary.BigEndian.AppendUint64(append([]byte{parkedRecord}, key[:]...), number)
-}
-
-// appointment says when to look at a key, and how many records of it are known to be ready then.
-type appointment struct {
-	key     parkedKey
-	due     int64 // in milliseconds since the epoch
-	waiting int
-}
-
-// agenda is a heap of appointments, the next one first. Those that were brought forward are passed over.
-type agenda []appointment
-
-func (a agenda) Len() int           { return len(a) }
-func (a agenda) Less(i, j int) bool { return a[i].due < a[j].due }
-func (a agenda) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
-func (a *agenda) Push(x any)        { *a = append(*a, x.(appointment)) }
-func (a *agenda) Pop() any {
-	last := len(*a) - 1
-	x := (*a)[last]
-	*a = (*a)[:last]
-	return x
 }

@@ -17,6 +17,7 @@ import (
 // once.
 func TestG6Model(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
+		defer topology.SetAgendaMax(rapid.SampledFrom([]int{1, 2, 1 << 16}).Draw(rt, "agenda"))()
 		l := &lot{tb: rt, broken: map[string]error{}}
 		l.Driver = l.open(parkPolicy(rapid.SampledFrom([]int{2, 3, 5}).Draw(rt, "attempts"), topology.DeadLetter))
 		sent := map[string][]string{}

@@ -171,13 +171,12 @@ type Punctuation struct {
 	Attempt int
 
 	schedule *schedule
-	// parking and parked say which key of a source is released, if that is what it is.
-	parking *parking
-	parked  parkedKey
+	// release is nil for the firing of a schedule. Copies share it.
+	release *release
 }
 
 // IsRelease reports whether the next record of a parked key is tried, and no schedule fires.
-func (p *Punctuation) IsRelease() bool { return p.parking != nil }
+func (p *Punctuation) IsRelease() bool { return p.release != nil }
 
 // Due returns the schedule of the wall clock that has been due for the longest time at now, if there is one,
 // and plans its next firing: the first moment after now that is a multiple of the interval away from when the
@@ -223,8 +222,8 @@ func (g *Graph) NextDue() (at time.Time, ok bool) {
 // same At, and the task does nothing before. A release is about a record: its verdict is Accept, DeadLetter, Stop,
 // or Park if the record has failed again.
 func (g *Graph) Punctuate(p Punctuation) Verdict {
-	if p.parking != nil && p.parking.graph == g {
-		return p.parking.release(p)
+	if p.release != nil && p.release.parking.graph == g {
+		return p.release.run(p)
 	}
 	g.begin(&Input{StreamTime: p.StreamTime, StreamTimeBefore: p.StreamTime, Attempt: p.Attempt})
 	g.runPunctuation(p)

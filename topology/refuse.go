@@ -7,7 +7,8 @@ import "github.com/onceward/onceward/schemas"
 // the one record that it has found guilty, since a refusal comes long after Process has returned.
 //
 // what is shown in logs and in the dead letter, so it must quote nothing of the record. An action of Retry
-// is possible if the policy for Validation says so; where it says Park, the record becomes a dead letter.
+// is possible if the policy for Validation says so; where it says Park, the record becomes a dead letter. For a record that was
+// parked and is tried again there is [Punctuation.Refuse].
 func (g *Graph) Refuse(in Input, what string) Verdict {
 	g.begin(&in)
 	if s := g.source(in.Topic); s != nil && s.of != "" && restoreDelayed(&g.in) == nil {

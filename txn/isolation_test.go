@@ -40,6 +40,12 @@ func (b *testBroker) refuseProduce(t *testing.T, topic string, code *kerr.Error,
 	if info == nil {
 		t.Fatalf("there is no topic %s", topic)
 	}
+	return b.refuseProduceTo(t, [][16]byte{info.TopicID}, code, pred)
+}
+
+// refuseProduceTo is refuseProduce for several topics, by their ids.
+func (b *testBroker) refuseProduceTo(t *testing.T, topics [][16]byte, code *kerr.Error, pred func(records []byte, n int) bool) *atomic.Int64 {
+	t.Helper()
 	var refused atomic.Int64
 	decompress := kgo.DefaultDecompressor()
 	b.ControlKey(keyProduce, func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -57,10 +63,7 @@ func (b *testBroker) refuseProduce(t *testing.T, topic string, code *kerr.Error,
 				part := kmsg.NewProduceResponseTopicPartition()
 				part.Partition, part.ErrorCode = p.Partition, kerr.NotLeaderForPartition.Code // what is not guilty is sent again
 				answer.Partitions = append(answer.Partitions, part)
-				if rt.Topic != topic && rt.TopicID != info.TopicID {
-					continue
-				}
-				if len(p.Records) == 0 {
+				if !slices.Contains(topics, rt.TopicID) || len(p.Records) == 0 {
 					continue
 				}
 				var batch kmsg.RecordBatch

@@ -188,6 +188,7 @@ func (s *session) snapshot(snap *metrics.Snapshot) {
 			p := e.progress.Read(snap.Now)
 			t.Restore = &metrics.Restoring{Remaining: p.Remaining, Rate: p.Rate}
 		}
+		t.Parked = known.Parked
 		for i, in := range known.Inputs {
 			t.Inputs = append(t.Inputs, s.input(in, i, known, ends))
 			t.StreamTime = max(t.StreamTime, in.StreamTime)

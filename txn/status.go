@@ -66,8 +66,18 @@ type TaskStatus struct {
 	// Records and DeadLetters count since the task was opened.
 	Records     int64 `json:"records"`
 	DeadLetters int64 `json:"dead_letters"`
+	// Parked are the sources of which records wait behind a failed one, by the last commit.
+	Parked []ParkedStatus `json:"parked,omitempty"`
 	// Outcomes are what the nodes counted since the task was opened, as "node/outcome".
 	Outcomes map[string]int64 `json:"outcomes,omitempty"`
+}
+
+// ParkedStatus says how much of a source is parked, see [topology.ParkKeys].
+type ParkedStatus struct {
+	Topic string `json:"topic"`
+	// Keys is how many keys are parked, Records how many records wait, those that have failed included.
+	Keys    int64 `json:"keys"`
+	Records int64 `json:"records"`
 }
 
 // InputStatus is the committed position in one input partition.

@@ -95,6 +95,11 @@ func (s *TaskStatus) fill(r worker.TaskStatus) {
 		}
 		s.Inputs = append(s.Inputs, is)
 	}
+	for _, p := range r.Parked {
+		if p.Records > 0 {
+			s.Parked = append(s.Parked, ParkedStatus{Topic: p.Topic, Keys: p.Keys, Records: p.Records})
+		}
+	}
 	for c, n := range r.Outcomes {
 		if s.Outcomes == nil {
 			s.Outcomes = map[string]int64{}

@@ -50,13 +50,15 @@ type taskStatus struct {
 	Inputs      []txn.InputStatus `json:"inputs"`
 	Restored    int64             `json:"restored"`
 	// RestoredBytes to RestoreLeft belong to the restore: bytes read, offsets left, offsets a second, and seconds left.
-	RestoredBytes int64            `json:"restored_bytes"`
-	Remaining     int64            `json:"remaining"`
-	RestoreRate   float64          `json:"restore_rate"`
-	RestoreLeft   float64          `json:"restore_left_seconds"`
-	Records       int64            `json:"records"`
-	DeadLetters   int64            `json:"dead_letters"`
-	Outcomes      map[string]int64 `json:"outcomes"`
+	RestoredBytes int64   `json:"restored_bytes"`
+	Remaining     int64   `json:"remaining"`
+	RestoreRate   float64 `json:"restore_rate"`
+	RestoreLeft   float64 `json:"restore_left_seconds"`
+	Records       int64   `json:"records"`
+	DeadLetters   int64   `json:"dead_letters"`
+	// Parked are the sources of which records wait behind a failed one.
+	Parked   []txn.ParkedStatus `json:"parked"`
+	Outcomes map[string]int64   `json:"outcomes"`
 }
 
 func statusOf(s txn.Status) instanceStatus {
@@ -68,11 +70,14 @@ func statusOf(s txn.Status) instanceStatus {
 			Task: t.ID.String(), Subtopology: t.ID.Subtopology, Partition: t.ID.Partition, State: t.State,
 			Reason: t.Reason, Inputs: t.Inputs, Restored: t.Restored, RestoredBytes: t.RestoredBytes,
 			Remaining: t.Remaining, RestoreRate: t.RestoreRate, RestoreLeft: t.RestoreLeft.Seconds(), Records: t.Records,
-			DeadLetters: t.DeadLetters, Outcomes: t.Outcomes,
+			DeadLetters: t.DeadLetters, Parked: t.Parked, Outcomes: t.Outcomes,
 		}
 		// Empty and not null, so that programs need no special case.
 		if task.Inputs == nil {
 			task.Inputs = []txn.InputStatus{}
+		}
+		if task.Parked == nil {
+			task.Parked = []txn.ParkedStatus{}
 		}
 		if task.Outcomes == nil {
 			task.Outcomes = map[string]int64{}
@@ -107,6 +112,13 @@ func writeStatus(out io.Writer, s txn.Status) error {
 func stateOf(task txn.TaskStatus) string {
 	if task.State == txn.TaskRestoring {
 		return fmt.Sprintf("%s (%d records read, %d left%s)", task.State, task.Restored, task.Remaining, pace(task))
+	}
+	parked := int64(0)
+	for _, p := range task.Parked {
+		parked += p.Records
+	}
+	if parked > 0 {
+		return fmt.Sprintf("%s (%d records parked)", task.State, parked)
 	}
 	return string(task.State)
 }

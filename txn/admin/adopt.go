@@ -58,7 +58,7 @@ func (op *operation) adopt(ctx context.Context, s sight) (change, error) {
 	}
 	next.Round = declared(next.Changelogs)
 	next.State = next.Round
-	return change{reason: s.reason(), next: next}, nil
+	return change{reason: s.reason(), next: next, parked: kept.WhereParked()}, nil
 }
 
 // AdoptFromRounds brings back offsets that are gone, because they expire when a group is empty for long (offsets.retention.minutes): it
@@ -115,7 +115,7 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 			Topic: in.Topic, Partition: in.Partition, Offset: named.Offset, StreamTime: named.StreamTime,
 		})
 	}
-	return change{reason: "its offsets are gone, and a clean stop has kept them", next: next}, nil
+	return change{reason: "its offsets are gone, and a clean stop has kept them", next: next, parked: kept.WhereParked()}, nil
 }
 
 // refuseHalf refuses a state that a rebuild from input has begun to empty: it belongs to no offsets.

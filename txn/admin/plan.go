@@ -66,6 +66,8 @@ type prospect struct {
 	missing    []string
 	// unread counts the records that wait in repartition topics whose format changes or that are read no more.
 	unread map[string]int64
+	// parked counts the parked records that wait in stores that the topology does not have any more.
+	parked map[string]int64
 	tasks  []taskProspect
 	// unassigned counts the partitions of inputs that are more than the state was made for.
 	unassigned map[string]int32
@@ -202,6 +204,10 @@ func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 	case topology.AttributeExistence:
 		switch {
 		case d.After != "":
+		case d.After == "" && p.parked[d.Name] > 0:
+			f.Judgement = Refused
+			f.What += fmt.Sprintf(": %d parked records wait in it that nobody would process", p.parked[d.Name])
+			f.Remedy = "keep ParkKeys of the source, without the policies that park, until nothing waits"
 		case fromSource(p.before, d.Name):
 			f.What += ": it has no changelog that would stay; if it comes back, its input has to be read again"
 		default:

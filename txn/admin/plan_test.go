@@ -132,6 +132,11 @@ func TestPlanJudges(t *testing.T) {
 				"rebuild store totals: begins empty", "rebuild from-input words_1", "safe store counts: is gone", "comes back",
 			},
 		},
+		"a store of parked records that is gone, and records wait in it": {
+			change:  func(d *planned) { d.counts = topology.Store("totals", schemas.String(), schemas.Int64()) },
+			cluster: func(p *prospect) { p.parked = map[string]int64{"counts": 5} },
+			want:    Refused, texts: []string{"refused store counts: is gone", "5 parked records wait in it", "keep ParkKeys"},
+		},
 		"codec of a repartition topic that is read to its end": {
 			change: func(d *planned) { d.lines = schemas.JSON[string]() },
 			want:   Safe, texts: []string{"safe source app-words-repartition: formats (string, string) becomes (string, json)"},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/onceward/onceward/topology"
@@ -38,7 +39,7 @@ func (a *Application) Plan(ctx context.Context, before *topology.Description) (P
 func (a *Application) look(ctx context.Context, before *topology.Description) (_ prospect, err error) {
 	cfg := a.client.cfg
 	cfg.StuckAfter, cfg.GroupMayBeAbsent = stuckAfter, true
-	p := prospect{before: before, after: a.topology.Description(), unread: map[string]int64{}}
+	p := prospect{before: before, after: a.topology.Description(), unread: map[string]int64{}, parked: map[string]int64{}}
 	if before != nil && before.Application != p.after.Application {
 		return p, fmt.Errorf("the topology that ran is described as application %s, and this one is application %s", before.Application,
 			p.after.Application)
@@ -74,8 +75,10 @@ func (a *Application) look(ctx context.Context, before *topology.Description) (_
 	defer restorer.Close()
 	l := taskLooker{restorer: restorer, layout: layout, starts: broker.NewStarts(cluster, restore.StartsOf(a.topology))}
 	p.unassigned = l.unassigned(a.topology)
-	p.tasks, err = l.lookAll(ctx, a.topology)
-	return p, err
+	if p.tasks, err = l.lookAll(ctx, a.topology); err != nil {
+		return p, err
+	}
+	return p, p.countParked(ctx, a.client, cluster, restorer)
 }
 
 // mismatchesIn takes an error apart: topics that do not fit are findings, everything else stays an error.
@@ -121,18 +124,67 @@ func (p *prospect) countUnread(ctx context.Context, client *Client, cluster *bro
 	return nil
 }
 
-// unread counts the committed records of a topic that are behind the committed offsets; 0 if the topic does not exist.
-func unread(ctx context.Context, client *Client, cluster *broker.Cluster, topic string) (int64, error) {
-	listed, err := client.adm.ListTopics(ctx, topic)
-	if err != nil {
-		return 0, fmt.Errorf("describing topic %s: %w", topic, err)
+// countParked counts the records that wait in the stores of the topology that ran which are there no more, as its last commits say.
+func (p *prospect) countParked(ctx context.Context, client *Client, cluster *broker.Cluster, restorer *restore.Restorer) error {
+	if p.before == nil {
+		return nil
 	}
-	described, ok := listed[topic]
-	if !ok || errors.Is(described.Err, kerr.UnknownTopicOrPartition) {
-		return 0, nil
+	gone := map[string]bool{}
+	for _, d := range topology.Compare(*p.before, p.after) {
+		if d.Subject == topology.SubjectStore && d.Attribute == topology.AttributeExistence && d.After == "" {
+			gone[d.Name] = true
+		}
+	}
+	for _, sub := range p.before.Subtopologies {
+		if !slices.ContainsFunc(sub.Stores, func(s topology.StoreDescription) bool { return gone[s.Name] }) {
+			continue
+		}
+		// The commit of a task is with its first input.
+		described, there, err := client.describe(ctx, sub.Sources[0].Topic)
+		switch {
+		case err != nil:
+			return err
+		case !there:
+			continue
+		}
+		offsets, err := cluster.StableOffsets(ctx, map[string][]int32{described.Topic: described.Partitions.Numbers()})
+		if err != nil {
+			return err
+		}
+		for _, o := range offsets {
+			blob, err := restorer.Parse(ctx, topology.TaskID{Subtopology: sub.Name, Partition: o.Partition}, o.Metadata)
+			if err != nil {
+				return err
+			}
+			for _, parked := range blob.WhereParked() {
+				p.parked[parked.Store] += parked.Records
+			}
+		}
+	}
+	return nil
+}
+
+// describe returns what a topic is; there is false if it does not exist.
+func (c *Client) describe(ctx context.Context, topic string) (described kadm.TopicDetail, there bool, err error) {
+	listed, err := c.adm.ListTopics(ctx, topic)
+	if err != nil {
+		return described, false, fmt.Errorf("describing topic %s: %w", topic, err)
+	}
+	described, there = listed[topic]
+	if !there || errors.Is(described.Err, kerr.UnknownTopicOrPartition) {
+		return described, false, nil
 	}
 	if described.Err != nil {
-		return 0, fmt.Errorf("describing topic %s: %w", topic, described.Err)
+		return described, false, fmt.Errorf("describing topic %s: %w", topic, described.Err)
+	}
+	return described, true, nil
+}
+
+// unread counts the committed records of a topic that are behind the committed offsets; 0 if the topic does not exist.
+func unread(ctx context.Context, client *Client, cluster *broker.Cluster, topic string) (int64, error) {
+	described, there, err := client.describe(ctx, topic)
+	if err != nil || !there {
+		return 0, err
 	}
 	partitions := map[string][]int32{topic: described.Partitions.Numbers()}
 	committed, err := cluster.StableOffsets(ctx, partitions)

@@ -48,7 +48,7 @@ func (op *operation) acceptSkip(ctx context.Context, s sight) (change, error) {
 	if err != nil {
 		return change{}, err
 	}
-	return change{reason: s.reason(), next: next}, nil
+	return change{reason: s.reason(), next: next, parked: last.WhereParked()}, nil
 }
 
 // Reset moves committed offsets, and commits them together with the state that they belong to, which stays as it is. Topics that offsets
@@ -95,7 +95,7 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 	}
 	if s.HasState && s.Blob != nil {
 		next, err := op.skip(ctx, s, s.Blob, wanted)
-		return change{reason: "the operator moves it", next: next}, err
+		return change{reason: "the operator moves it", next: next, parked: s.Blob.WhereParked()}, err
 	}
 	// There is no state that could contain anything.
 	next := &state.Positions{}

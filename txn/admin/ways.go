@@ -129,6 +129,8 @@ type change struct {
 	before []restore.Input
 	// next is what is committed; nil where the task needs nothing.
 	next *state.Positions
+	// parked are the records that wait in the state that is kept.
+	parked []task.BlobParked
 	// erase are the changelogs that are emptied first, with the number of tombstones that it takes.
 	erase      []restore.Changelog
 	tombstones []int64

@@ -57,6 +57,8 @@ type Task struct {
 	// StreamTime is in milliseconds since the epoch, state.NoTime if there is none.
 	StreamTime int64
 	Inputs     []Input
+	// Parked has one for each source with parked keys.
+	Parked []topology.Parked
 	// Store is nil for a task without an open database.
 	Store *pebblestore.Metrics
 	// Restore is nil for a task that does not restore.
@@ -108,7 +110,11 @@ var (
 		"task", "topic", "partition")
 	pendingDesc = desc("input_oldest_pending_age_seconds", "Age of the oldest record that is fetched and not committed.",
 		"task", "topic", "partition")
-	queueDesc      = desc("input_queue_bytes", "Memory of records that are fetched and not committed.", "task", "topic", "partition")
+	queueDesc = desc("input_queue_bytes", "Memory of records that are fetched and not committed.", "task", "topic", "partition")
+
+	parkedKeysDesc    = desc("parked_keys", "Keys that are parked, by the last commit.", "task", "topic")
+	parkedRecordsDesc = desc("parked_records", "Records that wait behind a failed one, that one included, by the last commit.", "task", "topic")
+
 	streamTimeDesc = desc("task_stream_time_seconds", "Stream time of the last commit, in Unix seconds.", "task")
 
 	overlayDesc    = desc("worker_overlay_bytes", "Memory of the state writes of the open round.", "worker")
@@ -150,6 +156,7 @@ var (
 func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		infoDesc, tasksDesc, pausedDesc, committedDesc, lagDesc, stableLagDesc, pendingDesc, queueDesc, streamTimeDesc,
+		parkedKeysDesc, parkedRecordsDesc,
 		overlayDesc, roundDesc, commitTimeDesc, openDesc,
 		diskDesc, bufferDesc, memTableDesc, unflushedDesc, sublevelsDesc, readAmpDesc, debtDesc, compactionsDesc, flushesDesc,
 		waitsDesc, waitTimeDesc,
@@ -220,6 +227,10 @@ func (s sink) task(t Task, now time.Time) {
 			age = max(now.Sub(time.UnixMilli(in.Oldest)), 0)
 		}
 		s.gauge(pendingDesc, age.Seconds(), labels...)
+	}
+	for _, p := range t.Parked {
+		s.gauge(parkedKeysDesc, float64(p.Keys), id, p.Topic)
+		s.gauge(parkedRecordsDesc, float64(p.Records), id, p.Topic)
 	}
 	if t.StreamTime != state.NoTime {
 		s.gauge(streamTimeDesc, float64(t.StreamTime)/1000, id)

@@ -47,6 +47,8 @@
 //	onceward_input_lag_stable_offsets{...}               from the committed position to the last stable offset
 //	onceward_input_oldest_pending_age_seconds{...}       age of the oldest record that is fetched and not committed, by its timestamp
 //	onceward_input_queue_bytes{...}                      records fetched and not committed
+//	onceward_parked_keys{task,topic}                     keys that are parked, for sources with ParkKeys
+//	onceward_parked_records{task,topic}                  records that wait: the first of each key has failed, the others are behind it
 //	onceward_task_stream_time_seconds{task}              stream time of the last commit, in Unix seconds
 //	onceward_worker_overlay_bytes{worker}                state writes of the open round
 //	onceward_worker_round_bytes{worker}                  input and output of the open round

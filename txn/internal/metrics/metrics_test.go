@@ -30,6 +30,7 @@ func everything() Snapshot {
 					Topic: "in", Partition: 3, Committed: 100, HighWatermark: 130, LastStable: 120, Oldest: testNow.UnixMilli() - 2500,
 					QueueBytes: 4096,
 				}},
+				Parked: []topology.Parked{{Topic: "in", Keys: 2, Records: 9}},
 				Store: &pebblestore.Metrics{
 					DiskBytes: 1, MemTableBytes: 2, UnflushedBytes: 3, L0Sublevels: 4, ReadAmplification: 5, CompactionDebtBytes: 6,
 					Compactions: 7, Flushes: 8, BufferBytes: 18, Waits: 19, WaitTime: 1500 * time.Millisecond,
@@ -158,6 +159,12 @@ onceward_memory_unflushed_bytes 26
 # HELP onceward_memory_unflushed_limit_bytes From here on databases with their share of it hold back.
 # TYPE onceward_memory_unflushed_limit_bytes gauge
 onceward_memory_unflushed_limit_bytes 27
+# HELP onceward_parked_keys Keys that are parked, by the last commit.
+# TYPE onceward_parked_keys gauge
+onceward_parked_keys{task="in_3",topic="in"} 2
+# HELP onceward_parked_records Records that wait behind a failed one, that one included, by the last commit.
+# TYPE onceward_parked_records gauge
+onceward_parked_records{task="in_3",topic="in"} 9
 # HELP onceward_partitions_paused Input partitions that are not fetched, by reason.
 # TYPE onceward_partitions_paused gauge
 onceward_partitions_paused{reason="queue_full"} 1

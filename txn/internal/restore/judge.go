@@ -100,7 +100,8 @@ type StopError struct {
 	Reason string
 	WayOut string
 	// Cause wraps state.ErrFormat where a newer build has been there, and state.ErrCorrupt where a changelog holds what the store cannot have.
-	// It is ErrNotExact for a table whose topic cannot give it back, and nil where state and offsets do not name each other.
+	// It is ErrNotExact for a table whose topic cannot give it back, ErrParked where parked records would be left behind, and nil where
+	// state and offsets do not name each other.
 	Cause error
 	// older says that the commit is one from before the state. A coordinator can give such an answer for a while: see Restore.
 	older bool
@@ -121,6 +122,9 @@ const tombstoneMargin = 0.8
 
 // Judge decides. It reads nothing but its argument.
 func Judge(f Found) (Plan, error) {
+	if err := f.checkParked(); err != nil {
+		return Plan{}, err
+	}
 	if !f.HasState {
 		return Plan{Positions: startPositions(f)}, nil
 	}

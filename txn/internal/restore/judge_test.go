@@ -221,6 +221,27 @@ func TestJudgeStateless(t *testing.T) {
 	}
 }
 
+// TestJudgeParked: no task is opened without the store in which records of its input wait, also one that has no store left.
+func TestJudgeParked(t *testing.T) {
+	for store, stops := range map[string]bool{"a": false, "in.parked": true} {
+		f := found()
+		f.Blob.Parked = []task.BlobParked{{Store: store, Records: 3}}
+		stateless := Found{Task: f.Task, Inputs: f.Inputs, Blob: f.Blob, Now: judgeNow}
+		_, err := Judge(f)
+		_, alone := Judge(stateless)
+		if !errors.Is(alone, ErrParked) {
+			t.Errorf("without stores: %v", alone)
+		}
+		if errors.Is(err, ErrParked) != stops || !stops && err != nil {
+			t.Errorf("%s: %v", store, err)
+		}
+		if stops && (!strings.Contains(err.Error(), "task in_3 is not opened: 3 records wait in store in.parked") ||
+			!strings.Contains(err.Error(), "ParkKeys")) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 // A first restore that was killed leaves data under no round. When the operator then deletes offsets and changelogs, as a stop advises,
 // the database must not be taken for empty.
 func TestJudgePartOfARestore(t *testing.T) {

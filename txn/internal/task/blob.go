@@ -39,7 +39,19 @@ type Blob struct {
 	Topics uint64
 	// Retry is the record that has failed and is to be tried again, if there is one.
 	Retry BlobRetry
+	// Parked says how many records wait in the stores of parked keys; a store where none waits is not named.
+	Parked []BlobParked
 }
+
+// BlobParked is a store in which records of a source wait, so that a topology without a place for them does not go on without them.
+type BlobParked struct {
+	Store   string
+	Records int64
+}
+
+// tagParked is the field of Parked: for each store the length of its name as a uvarint, the name, and the records as a uvarint. A
+// build that does not know it does not look whether the topology has the store.
+const tagParked = 2
 
 // BlobRetry says how often a record was tried, so that a restart, or a move to another instance, does not begin to count
 // anew. The record is the next one of its input: what it counts is of no use for any other. Attempts is 0 where there is
@@ -215,6 +227,14 @@ func (b *Blob) Input(topic string) (in BlobInput, known bool) {
 	return BlobInput{}, false
 }
 
+// WhereParked returns the stores in which records wait. A nil blob names none.
+func (b *Blob) WhereParked() []BlobParked {
+	if b == nil {
+		return nil
+	}
+	return b.Parked
+}
+
 // Encode returns the metadata text.
 func (b Blob) Encode() string {
 	out := make([]byte, 0, 64+16*len(b.Inputs)+12*len(b.Changelogs))
@@ -234,7 +254,7 @@ func (b Blob) Encode() string {
 		out = binary.AppendUvarint(out, uint64(c.StreamTime))
 	}
 	out = binary.BigEndian.AppendUint64(out, b.Topics)
-	return frame(kindBlob, appendNext(b.Retry.appendTo(out)))
+	return frame(kindBlob, appendNext(b.appendParked(b.Retry.appendTo(out))))
 }
 
 func (r BlobRetry) appendTo(dst []byte) []byte {
@@ -245,7 +265,23 @@ func (r BlobRetry) appendTo(dst []byte) []byte {
 	field = binary.AppendUvarint(field, uint64(r.Offset))
 	field = binary.AppendUvarint(field, uint64(r.Attempts))
 	field = binary.AppendVarint(field, r.FirstFailure)
-	dst = binary.AppendUvarint(dst, tagRetry)
+	return appendField(dst, tagRetry, field)
+}
+
+func (b Blob) appendParked(dst []byte) []byte {
+	if len(b.Parked) == 0 {
+		return dst
+	}
+	var field []byte
+	for _, p := range b.Parked {
+		field = append(binary.AppendUvarint(field, uint64(len(p.Store))), p.Store...)
+		field = binary.AppendUvarint(field, uint64(p.Records))
+	}
+	return appendField(dst, tagParked, field)
+}
+
+func appendField(dst []byte, tag uint64, field []byte) []byte {
+	dst = binary.AppendUvarint(dst, tag)
 	return append(binary.AppendUvarint(dst, uint64(len(field))), field...)
 }
 
@@ -309,15 +345,30 @@ func (r *blobReader) fields(b *Blob) {
 			r.bad = true
 			return
 		}
-		if tag == tagRetry {
-			field := blobReader{rest: r.rest[:n]}
+		field := blobReader{rest: r.rest[:n]}
+		switch tag {
+		case tagRetry:
 			b.Retry = BlobRetry{
 				Topic: field.uint32(), Offset: field.offset(), Attempts: int(field.uvarint()), FirstFailure: field.varint(),
 			}
 			r.bad = field.bad || len(field.rest) > 0 || b.Retry.Attempts < 1
+		case tagParked:
+			for !field.bad && len(field.rest) > 0 {
+				b.Parked = append(b.Parked, BlobParked{Store: field.text(), Records: field.offset()})
+			}
+			r.bad = field.bad
 		}
 		r.rest = r.rest[n:]
 	}
+}
+
+func (r *blobReader) text() string {
+	n := r.uvarint()
+	if n > uint64(len(r.rest)) {
+		r.bad = true
+		return ""
+	}
+	return string(r.take(int(n)))
 }
 
 func (r *blobReader) uint32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }

@@ -41,6 +41,11 @@ func TestBlobRoundTrip(t *testing.T) {
 				Attempts: rapid.IntRange(1, math.MaxInt32).Draw(t, "attempts"), FirstFailure: rapid.Int64().Draw(t, "failed"),
 			}
 		}
+		for range rapid.IntRange(0, 3).Draw(t, "parked") {
+			want.Parked = append(want.Parked, BlobParked{
+				Store: rapid.StringMatching(`[a-z]{1,9}`).Draw(t, "where"), Records: rapid.Int64Range(1, math.MaxInt64).Draw(t, "records"),
+			})
+		}
 		text := want.Encode()
 		got, err := ParseBlob(text)
 		if err != nil {
@@ -59,6 +64,8 @@ func TestBlobRoundTrip(t *testing.T) {
 const (
 	goldenBlob = "ow1:AQIDBAUGBwgAAAAAAAAACQACAAAAAwAAAAAAAAAJAAEAAAADAUE4ep4OFAFZ/7uFB6wCl+LTVSO3/54"
 	goldenRef  = "ow1@AAAAAAAAAAkAAgAAAAME6Ac"
+	// goldenParked is goldenBlob with records that wait.
+	goldenParked = "ow1:AQIDBAUGBwgAAAAAAAAACQACAAAAAwAAAAAAAAAJAAEAAAADAUE4ep4OFAFZ/7uFB6wCl+LTVSO3/54CDAlpbi5wYXJrZWSsAg"
 )
 
 func exampleBlob() Blob {
@@ -73,6 +80,11 @@ func TestGolden(t *testing.T) {
 	ref := Reference{Round: state.RoundID{ProducerID: 9, Epoch: 2, Incarnation: 3}, Partition: 4, Offset: 1000}
 	if got := exampleBlob().Encode(); got != goldenBlob {
 		t.Errorf("the blob is\n%s, want\n%s", got, goldenBlob)
+	}
+	parked := exampleBlob()
+	parked.Parked = []BlobParked{{Store: "in.parked", Records: 300}}
+	if got := parked.Encode(); got != goldenParked {
+		t.Errorf("with parked records the blob is\n%s, want\n%s", got, goldenParked)
 	}
 	if got := ref.Encode(); got != goldenRef {
 		t.Errorf("the reference is\n%s, want\n%s", got, goldenRef)
@@ -97,7 +109,8 @@ func TestOtherVersions(t *testing.T) {
 		t.Errorf("a newer minor version is read as %+v, %v", got, err)
 	}
 	for name, text := range map[string]string{
-		"a field that is cut off": fields(99, 2, 'h'), "a tag without a field": fields(99), "no tag": fields(0, 0),
+		"a field that is cut off": fields(99, 2, 'h'), "a store without a number": fields(tagParked, 3, 2, 'i', 'n'),
+		"a store longer than its field": fields(tagParked, 3, 9, 'i', 'n', 1), "a tag without a field": fields(99), "no tag": fields(0, 0),
 		"a field without end": fields(99, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1),
 	} {
 		if _, err := ParseBlob(text); err == nil {
@@ -137,6 +150,9 @@ func FuzzParseBlob(f *testing.F) {
 	f.Add("")
 	f.Add("bm90IG91cnM")
 	f.Add("ow2:")
+	parked := exampleBlob()
+	parked.Parked = []BlobParked{{Store: "in.parked", Records: 7}}
+	f.Add(parked.Encode())
 	f.Add(NewBlob([8]byte{9}, state.Positions{Inputs: []state.Input{{Topic: "in", Offset: 3}}}).Encode())
 	f.Fuzz(func(t *testing.T, text string) {
 		b, err := ParseBlob(text)

@@ -35,6 +35,8 @@ type Contribution struct {
 	before []state.Input // working positions when the round began
 	// otherForms says of each table whether it has taken a key in another form than its codec writes; nil if none has.
 	otherForms []bool
+	// parkedBefore says how many records were parked then, parked how many are at its end.
+	parkedBefore, parked []topology.Parked
 
 	// From here on set by Seal.
 
@@ -55,7 +57,7 @@ type Letter struct {
 
 // Begin starts the task's contribution to a round.
 func (t *Task) Begin() *Contribution {
-	return &Contribution{Task: t, before: t.WorkingInputs(), Counts: map[topology.Tally]int64{}}
+	return &Contribution{Task: t, before: t.WorkingInputs(), parkedBefore: t.parked, Counts: map[topology.Tally]int64{}}
 }
 
 // Took notes a record or a punctuation that joined.
@@ -106,6 +108,10 @@ func (c *Contribution) Seal(now time.Time) {
 	c.Next.Inputs = t.WorkingInputs()
 	c.Next.WrittenAt = now.UnixMilli()
 	c.retry = t.retry.blob(t.inputs)
+	if t.Graph != nil {
+		c.parked = t.Graph.Parked()
+		t.parked = c.parked
+	}
 	for i := range c.Next.Inputs {
 		in := &c.Next.Inputs[i]
 		// The first input always commits, because it carries the metadata; the others once, and then if they moved.
@@ -143,6 +149,11 @@ func (c *Contribution) Flushed(round state.RoundID, fingerprint [8]byte, applied
 	}
 	b := NewBlob(fingerprint, c.Next)
 	b.Retry = c.retry
+	for _, p := range c.parked {
+		if p.Records > 0 {
+			b.Parked = append(b.Parked, BlobParked{Store: p.Store, Records: p.Records})
+		}
+	}
 	c.metadata = b.Encode()
 }
 
@@ -207,6 +218,7 @@ func (c *Contribution) Forget() error {
 func (c *Contribution) Retire() {
 	c.Task.Committed, c.Task.Metadata = c.Next, c.metadata
 	c.Task.named = true
+	c.Task.Parked = c.parked
 	maps.DeleteFunc(c.Task.refused, func(p place, _ string) bool { return p.offset < c.Next.Inputs[p.input].Offset })
 	switch {
 	case c.Layer == nil:
@@ -222,5 +234,9 @@ func (c *Contribution) Retire() {
 func (c *Contribution) PutBack() {
 	t := c.Task
 	copy(t.inputs, c.before)
+	t.parked = c.parkedBefore
+	if t.Graph != nil {
+		t.Graph.Rewind(t.parked)
+	}
 	t.PutBack(c.Journal)
 }

@@ -42,9 +42,15 @@ func (e Entry) IsControl() bool { return e.Record != nil && e.Record.Attrs.IsCon
 // isRelease reports whether the entry is a parked record that is tried again.
 func (e Entry) isRelease() bool { return e.Record == nil && e.Punctuation.IsRelease() }
 
+// IsRecord reports whether the entry is about a record, one that was parked included, and is no firing of a schedule.
+func (e Entry) IsRecord() bool { return e.Record != nil || e.isRelease() }
+
 // String names the entry by its place, and quotes nothing of a record.
 func (e Entry) String() string {
 	if e.isRelease() {
+		if topic, partition, offset, tried := e.Punctuation.Tried(); tried {
+			return fmt.Sprintf("parked record %s[%d] offset %d", topic, partition, offset)
+		}
 		return fmt.Sprintf("release of a parked record at %s", e.Punctuation.At)
 	}
 	if e.Record == nil {
@@ -53,16 +59,16 @@ func (e Entry) String() string {
 	return fmt.Sprintf("%s[%d] offset %d", e.Record.Topic, e.Record.Partition, e.Record.Offset)
 }
 
-// place is where a record is among the task's inputs.
+// place tells entries apart: a record by where it is among the task's inputs, a punctuation by itself.
 type place struct {
-	input  int
-	offset int64
+	input       int
+	offset      int64
+	punctuation *topology.Punctuation
 }
 
-// place is the same for all punctuations: there is never more than one that waits to be tried again, and none is refused.
 func (e Entry) place() place {
 	if e.Record == nil {
-		return place{-1, -1}
+		return place{-1, -1, e.Punctuation}
 	}
-	return place{e.Input, e.Record.Offset}
+	return place{e.Input, e.Record.Offset, nil}
 }

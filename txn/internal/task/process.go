@@ -119,9 +119,13 @@ func (t *Task) MoveTime(topic string, eventTime int64) {
 	}
 }
 
-// Refuse sends a record to its error policy, instead of processing it, whenever it is its turn: its output was refused for good. why
-// quotes nothing of the record.
+// Refuse sends a record to its error policy, instead of processing it, whenever it is its turn: its output was refused for good. Of a
+// parked record the entry remembers it, and a search finds it anew after another pause. why quotes nothing of the record.
 func (t *Task) Refuse(e Entry, why string) {
+	if e.isRelease() {
+		e.Punctuation.Refuse(why)
+		return
+	}
 	if t.refused == nil {
 		t.refused = map[place]string{}
 	}
@@ -130,6 +134,9 @@ func (t *Task) Refuse(e Entry, why string) {
 
 // Refused reports whether the record is one that Refuse was called for.
 func (t *Task) Refused(e Entry) bool {
+	if e.isRelease() {
+		return e.Punctuation.Refused()
+	}
 	_, ok := t.refused[e.place()]
 	return ok
 }

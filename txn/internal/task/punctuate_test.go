@@ -86,3 +86,28 @@ func TestStallFiresOnce(t *testing.T) {
 		t.Errorf("%d firings are due after a stall, want 1", fired)
 	}
 }
+
+// TestPauseOfPunctuation: what an abort puts before a punctuation that waits to be tried again neither waits with it nor ends its pause,
+// also if it is a punctuation itself, as the release of a parked record is.
+func TestPauseOfPunctuation(t *testing.T) {
+	var seen []int64
+	task := ticking(t, epoch, &seen)
+	task.Punctuate(epoch.Add(time.Second))
+	failed, ok := task.Next(epoch)
+	if !ok {
+		t.Fatal("nothing is due")
+	}
+	task.Postpone(failed, epoch, time.Hour)
+	task.PutBack([]Entry{{Input: -1, Punctuation: &topology.Punctuation{At: epoch}}})
+	if at := task.WakeAt(); !at.IsZero() {
+		t.Errorf("what comes before it waits until %s", at)
+	}
+	e, ok := task.Next(epoch)
+	if !ok || !e.Punctuation.At.Equal(epoch) {
+		t.Fatalf("%s comes first", e)
+	}
+	task.Advance(e, state.NoTime)
+	if at := task.WakeAt(); !at.Equal(epoch.Add(time.Hour)) {
+		t.Errorf("it waits until %s, want an hour", at)
+	}
+}

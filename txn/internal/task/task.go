@@ -73,6 +73,10 @@ type Task struct {
 	timers []Entry
 	// yielded says that the last release has let a record go first.
 	yielded bool
+	// parked says how many records wait at the end of the last round that was sealed, Parked the same of the last one that was
+	// committed.
+	parked  []topology.Parked
+	Parked  []topology.Parked
 	stopped error
 	// doubt is when a commit of the task was sent that is not resolved, nil for none. Written twice a round, read by queries.
 	doubt atomic.Pointer[time.Time]
@@ -110,7 +114,7 @@ func (r *retry) blob(inputs []state.Input) BlobRetry {
 func resumed(b BlobRetry, inputs []state.Input) retry {
 	for i := range inputs {
 		if b.Attempts > 0 && HashName(inputs[i].Topic) == b.Topic && b.Offset >= inputs[i].Offset {
-			return retry{at: place{i, b.Offset}, attempts: b.Attempts, firstFailure: time.UnixMilli(b.FirstFailure)}
+			return retry{at: place{input: i, offset: b.Offset}, attempts: b.Attempts, firstFailure: time.UnixMilli(b.FirstFailure)}
 		}
 	}
 	return retry{}
@@ -126,6 +130,10 @@ func New(s Spec) *Task {
 	}
 	t.inputs = append([]state.Input(nil), s.Inputs...)
 	t.retry = resumed(s.Retry, t.inputs)
+	if s.Graph != nil {
+		t.parked = s.Graph.Parked()
+		t.Parked = t.parked
+	}
 	for i := range t.inputs {
 		t.queue.inputs[i].delay = s.Delays[t.inputs[i].Topic]
 	}

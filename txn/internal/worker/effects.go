@@ -257,7 +257,7 @@ func (w *Worker) publish(t *task.Task) {
 	if s.Outcomes == nil {
 		s.Outcomes = map[topology.Tally]int64{}
 	}
-	s.Inputs, s.Metadata = t.Committed.Inputs, t.Metadata
+	s.Inputs, s.Metadata, s.Parked = t.Committed.Inputs, t.Metadata, t.Parked
 	s.Stopped = t.Stopped()
 	w.status.tasks[t.ID] = s
 }

@@ -141,7 +141,7 @@ func (w *Worker) isolate(r *round) bool {
 
 // condemn sends the guilty record to its error policy. If what the policy made of it was refused as well, the task stops.
 func (w *Worker) condemn(t *task.Task, e task.Entry, refused *broker.ProduceError) {
-	if e.Record == nil {
+	if !e.IsRecord() {
 		w.halt(t, fmt.Errorf("stopped at a %s: its output was refused: %w", e, refused))
 		return
 	}

@@ -21,6 +21,8 @@ type TaskStatus struct {
 	Metadata    string
 	Records     int64
 	DeadLetters int64
+	// Parked says how many records wait in the stores of parked keys. It is never changed in place.
+	Parked []topology.Parked
 	// Outcomes are the nodes' counts since the task was opened.
 	Outcomes map[topology.Tally]int64
 	// Oldest has for every input the timestamp of the oldest record that is fetched and not committed, state.NoTime for none. It is
