@@ -31,6 +31,10 @@ const (
 
 // HeaderMode is the header that tells the mode of a record, in the spelling of [Mode.String]. A record without
 // it is live.
+//
+// It is believed, whoever has written it: it is how a mode travels from one application to the next. So who may
+// write to an input can keep its own records from having effects outside of the topology, and no others; it
+// cannot make a record live for an application that runs in another mode.
 const HeaderMode = "onceward.mode"
 
 var modeNames = [...]string{

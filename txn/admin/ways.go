@@ -127,8 +127,9 @@ type change struct {
 	reason string
 	// before are the committed offsets that were found.
 	before []restore.Input
-	// next is what is committed; nil where the task needs nothing.
+	// next is what is committed, in the mode of the last commit; nil where the task needs nothing.
 	next *state.Positions
+	mode topology.Mode
 	// erase are the changelogs that are emptied first, with the number of tombstones that it takes.
 	erase      []restore.Changelog
 	tombstones []int64
@@ -210,6 +211,15 @@ func (op *operation) plan(ctx context.Context, plan planner) ([]change, error) {
 			return nil, err
 		}
 		c.target, c.before = t, sights[i].Inputs
+		if c.next != nil {
+			last, err := op.lastPositions(ctx, sights[i])
+			if err != nil {
+				return nil, err
+			}
+			if last != nil {
+				c.mode = last.Mode
+			}
+		}
 		changes = append(changes, c)
 	}
 	if refused != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
 )
 
 // Blob is the commit metadata of a task, in the metadata of its first input partition. Offsets and state name each other by it: the
@@ -39,6 +40,8 @@ type Blob struct {
 	Topics uint64
 	// Retry is the record that has failed and is to be tried again, if there is one.
 	Retry BlobRetry
+	// Mode is that of the application. A commit that does not say it is one in mode Live.
+	Mode topology.Mode
 }
 
 // BlobRetry says how often a record was tried, so that a restart, or a move to another instance, does not begin to count
@@ -55,6 +58,9 @@ type BlobRetry struct {
 // tagRetry is the field of a BlobRetry: the 4-byte hash, offset and attempts as uvarints, the first failure as a varint.
 // A build that does not know it counts anew.
 const tagRetry = 1
+
+// tagMode is the field of the mode: one byte, and no field for Live.
+const tagMode = 2
 
 // BlobInput is the committed position of one input.
 type BlobInput struct {
@@ -234,7 +240,11 @@ func (b Blob) Encode() string {
 		out = binary.AppendUvarint(out, uint64(c.StreamTime))
 	}
 	out = binary.BigEndian.AppendUint64(out, b.Topics)
-	return frame(kindBlob, appendNext(b.Retry.appendTo(out)))
+	out = b.Retry.appendTo(out)
+	if b.Mode != topology.Live {
+		out = append(out, tagMode, 1, byte(b.Mode))
+	}
+	return frame(kindBlob, appendNext(out))
 }
 
 func (r BlobRetry) appendTo(dst []byte) []byte {
@@ -309,8 +319,13 @@ func (r *blobReader) fields(b *Blob) {
 			r.bad = true
 			return
 		}
-		if tag == tagRetry {
-			field := blobReader{rest: r.rest[:n]}
+		field := blobReader{rest: r.rest[:n]}
+		switch tag {
+		case tagMode:
+			// What a newer build appends to the field is skipped. It may have modes that this one does not know.
+			b.Mode = topology.Mode(field.take(1)[0])
+			r.bad = field.bad
+		case tagRetry:
 			b.Retry = BlobRetry{
 				Topic: field.uint32(), Offset: field.offset(), Attempts: int(field.uvarint()), FirstFailure: field.varint(),
 			}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
 )
 
 func TestBlobRoundTrip(t *testing.T) {
@@ -41,6 +42,7 @@ func TestBlobRoundTrip(t *testing.T) {
 				Attempts: rapid.IntRange(1, math.MaxInt32).Draw(t, "attempts"), FirstFailure: rapid.Int64().Draw(t, "failed"),
 			}
 		}
+		want.Mode = topology.Mode(rapid.Byte().Draw(t, "mode"))
 		text := want.Encode()
 		got, err := ParseBlob(text)
 		if err != nil {
@@ -49,7 +51,7 @@ func TestBlobRoundTrip(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("got %+v, want %+v", got, want)
 		}
-		if _, err := ParseBlob(text[:len(text)-4]); err == nil {
+		if _, err := ParseBlob(text[:len(text)-1]); err == nil {
 			t.Fatal("a cut blob was accepted")
 		}
 	})
@@ -97,6 +99,7 @@ func TestOtherVersions(t *testing.T) {
 		t.Errorf("a newer minor version is read as %+v, %v", got, err)
 	}
 	for name, text := range map[string]string{
+		"a mode of no byte":       fields(tagMode, 0),
 		"a field that is cut off": fields(99, 2, 'h'), "a tag without a field": fields(99), "no tag": fields(0, 0),
 		"a field without end": fields(99, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1),
 	} {

@@ -123,7 +123,7 @@ func (c *Contribution) Flushed(round state.RoundID, fingerprint [8]byte, applied
 		c.count(table)
 	}
 	b := NewBlob(fingerprint, c.Next)
-	b.Retry = c.retry
+	b.Retry, b.Mode = c.retry, c.Task.Mode
 	c.metadata = b.Encode()
 }
 
