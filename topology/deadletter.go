@@ -119,7 +119,7 @@ func (g *Graph) deadLetter(f *Failure) Output {
 	if g.checkTimestamp(in.Timestamp) != nil {
 		out.Timestamp = now.UnixMilli()
 	}
-	original := g.withMode(withoutDeadLetterHeaders(in.Headers))
+	original := withMode(withoutDeadLetterHeaders(in.Headers), g.mode)
 	out.Headers = append(make([]Header, 0, len(original)+24), original...)
 	out.Headers = g.appendDeadLetterHeaders(out.Headers, f, now)
 	g.deadLetters.cutToFit(&out, len(original))

@@ -37,11 +37,11 @@ func (x *intake[K, V]) read() error {
 		x.nullKeys.Inc()
 		return nil
 	}
-	if len(g.in.Headers) > 0 || g.mode != g.config.Mode {
+	if len(g.in.Headers) > 0 {
 		switch err := g.setMode(g.in.Headers); {
 		case err != nil && x.invalidModes != nil:
 			// The table has to be what the topic is. The mode is one that is not Live and that outputs can carry.
-			g.mode = Replay
+			g.enter(Replay)
 			x.invalidModes.Inc()
 		case err != nil:
 			return g.fail(x.node, err)
@@ -160,7 +160,11 @@ func (g *Graph) newDeadLetterSink(topic string) (*sink, error) {
 func writeOutput[K, V any](g *Graph, n *node, s *sink, t *TopicOf[K, V], r *Record[K, V]) error {
 	caller := g.node
 	g.node = n
-	out := Output{Topic: s.topic, Timestamp: r.Timestamp, Headers: g.withMode(r.Headers)}
+	mode := g.mode
+	if n.topic.repartition {
+		mode = g.ownMode // inside of the application, which adds its own mode wherever it reads
+	}
+	out := Output{Topic: s.topic, Timestamp: r.Timestamp, Headers: withMode(r.Headers, mode)}
 	var err error
 	if out.Key, err = t.key.encode(&g.arena, r.Key); err != nil {
 		return g.fail(n, &partError{part: "key", err: err})

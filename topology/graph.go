@@ -68,8 +68,8 @@ type Graph struct {
 	in Input
 	// eventTime is what the record moves the stream time to.
 	eventTime int64
-	// mode is that of the unit.
-	mode Mode
+	// mode is that of what is at work, ownMode the one that it has in an application that is Live.
+	mode, ownMode Mode
 	// node is the node whose code runs, nil between units.
 	node *node
 	// firing is the schedule whose code runs, nil while a record is handled.
@@ -211,7 +211,7 @@ func (g *Graph) source(topic string) *graphSource {
 func (g *Graph) begin(in *Input) {
 	g.in, g.eventTime = *in, in.Timestamp
 	g.in.Attempt = max(g.in.Attempt, 1)
-	g.mode = g.config.Mode
+	g.enter(Live)
 	g.firing, g.released, g.unparkable = nil, nil, false
 	g.failure = nil
 	g.wrote = false

@@ -31,6 +31,10 @@ const (
 
 // HeaderMode is the header that tells the mode of a record, in the spelling of [Mode.String]. A record without
 // it is live.
+//
+// It is believed, whoever has written it: it is how a mode travels from one application to the next. So who may
+// write to an input can keep its own records from having effects outside of the topology, and no others; it
+// cannot make a record live for an application that runs in another mode.
 const HeaderMode = "onceward.mode"
 
 var modeNames = [...]string{
@@ -57,17 +61,17 @@ func ParseMode(s string) (Mode, error) {
 
 // Mode returns the mode of the record, or the punctuation, at work: that of the application unless it is
 // Live, and then that of the record's header. All that is written on the way carries it.
+//
+// What the record only makes due is not in its mode. Punctuations are in that of the application, and a window
+// that closes ([WindowedTable.Closed]) is in that of its own records.
 func (c *Context) Mode() Mode { return c.graph.mode }
 
 const errMode = schemas.Reason("the header " + HeaderMode + " has no mode that a record can have")
 
 // setMode takes the mode of the unit at work from the headers of its record. A mode that is not known must not
-// pass for Live, which lets effects happen.
+// pass for Live, which lets effects happen. It fails in every mode of the application, so that a replay decides
+// as the live one did.
 func (g *Graph) setMode(headers []Header) error {
-	g.mode = g.config.Mode
-	if g.mode != Live {
-		return nil
-	}
 	for i := len(headers) - 1; i >= 0; i-- {
 		if headers[i].Key != HeaderMode {
 			continue
@@ -76,16 +80,31 @@ func (g *Graph) setMode(headers []Header) error {
 		if err != nil || m == Forensic {
 			return Fail(Validation, errMode)
 		}
-		g.mode = m
-		return nil
+		g.enter(m)
+		break
 	}
 	return nil
 }
 
-// withMode returns headers with the mode of the unit at work, in place of another one that is in them. What is
-// live has no such header, and costs nothing.
-func (g *Graph) withMode(headers []Header) []Header {
+// enter makes own the mode of what is at work, as far as that of the application allows.
+func (g *Graph) enter(own Mode) {
+	g.ownMode, g.mode = own, g.config.Mode
 	if g.mode == Live {
+		g.mode = own
+	}
+}
+
+// inMode runs f for something that is not of the record at work, and whose own mode is own.
+func (g *Graph) inMode(own Mode, f func() error) error {
+	defer g.enter(g.ownMode) // also after a panic: a dead letter of the record is in the mode of the record
+	g.enter(own)
+	return f()
+}
+
+// withMode returns headers with a mode in place of another one that is in them. What is live has no such
+// header, and costs nothing.
+func withMode(headers []Header, m Mode) []Header {
+	if m == Live {
 		return headers
 	}
 	out := make([]Header, 0, len(headers)+1)
@@ -94,5 +113,5 @@ func (g *Graph) withMode(headers []Header) []Header {
 			out = append(out, h)
 		}
 	}
-	return append(out, Header{Key: HeaderMode, Value: []byte(g.mode.String())})
+	return append(out, Header{Key: HeaderMode, Value: []byte(m.String())})
 }

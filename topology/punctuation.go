@@ -15,7 +15,8 @@ import (
 // may: read, write and scan stores, emit, and count. What it writes and emits stands or falls together.
 //
 // A record that it builds from nothing takes over at as its timestamp if Timestamp is 0, has no headers but
-// its own, and no [Record.Source].
+// its own, and no [Record.Source]. It is in the mode of the application, whatever the record says that has moved
+// the time.
 type Punctuator func(c *Context, at time.Time) error
 
 // OnStreamTime makes f run whenever the task's stream time passes a multiple of every, counted from the
@@ -118,6 +119,7 @@ func (g *Graph) fireStreamTime() {
 	if before == state.NoTime || now <= before {
 		return
 	}
+	g.enter(Live) // the record says when, and not why
 	for _, s := range g.onStreamTime {
 		every := s.every.Milliseconds()
 		passed := floorDiv(now, every)

@@ -158,8 +158,12 @@ func (x *windowing[K, V, A]) add(c *Context, r Record[K, V], start int64) error 
 	} else {
 		err = x.rows.Delete(r.Key, start)
 	}
-	if err == nil && !ok && change.New.ok && x.closer != nil {
-		err = x.closer.open(r.Key, start)
+	if err == nil && change.New.ok && x.closer != nil {
+		if ok {
+			err = x.closer.join(c, r.Key, start)
+		} else {
+			err = x.closer.open(c, r.Key, start)
+		}
 	}
 	if err != nil {
 		return err

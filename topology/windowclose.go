@@ -10,8 +10,9 @@ import (
 // Closed returns the stream of the values that windows end with: one record for each key and window, when the
 // stream time of the node has passed the end of the window and the grace. Windows close in the order of their
 // ends, and of the bytes of their keys. The timestamp of the record is that of the aggregate; it has no
-// headers, for it is made of many records. A window whose entry was removed has no record. As long as no record
-// comes that moves the stream time on, nothing closes.
+// headers but [HeaderMode], for it is made of many records: it is live if one of them was, and otherwise in the
+// mode of the first. A window whose entry was removed has no record. As long as no record comes that moves the
+// stream time on, nothing closes.
 //
 // It is what Kafka Streams' suppress(untilWindowCloses) does, without a bound for the memory, since what waits
 // is in stores: beside the windows that are open a second one, named like the first with "-closing" behind
@@ -48,6 +49,9 @@ type windowClosing[K, V any] struct {
 // index describes the store of the windows that are open: the beginning of each, followed by its key, so that
 // those which are over come first. The window store is in the order of the keys, and a scan for what is over
 // would read all that is open.
+//
+// The value is empty for a window with a record that was live, and otherwise the name of a mode. A row of its
+// own, anyMode, says that there was such a window ever; it is behind all windows.
 func (x *windowClosing[K, V]) index() StoreOf[[]byte, []byte] {
 	return Store(x.store.name+closingSuffix, schemas.Bytes(), schemas.Bytes())
 }
@@ -61,7 +65,13 @@ func (x *windowClosing[K, V]) open(t *Setup, rows state.Window[K, V], s spans) *
 	index := x.index()
 	bytes, _, _ := watch(t, index.name, index.key, index.value)
 	_, key, _ := watch(t, x.store.name, x.store.key, x.store.value)
-	return &windowCloser[K, V]{spans: s, rows: rows, index: bytes, key: key, next: next}
+	closer := &windowCloser[K, V]{spans: s, rows: rows, index: bytes, key: key, next: next}
+	if raw, _, err := t.store(index.name); err == nil { // else watch has noted it
+		if _, closer.modes, err = raw.Get(anyMode); err != nil {
+			t.errs = append(t.errs, err)
+		}
+	}
+	return closer
 }
 
 // windowCloser closes windows in a graph.
@@ -73,15 +83,55 @@ type windowCloser[K, V any] struct {
 	next  Emit[Windowed[K], V]
 	// row is the buffer of keys of the index.
 	row []byte
+	// modes says that there may be windows that are not live. It stays set when a round that has set it is reverted.
+	modes bool
 }
 
+// anyMode is the key of a row of the index: no window begins there.
+var anyMode = []byte{0xff}
+
 // open notes that a window has got its first value.
-func (x *windowCloser[K, V]) open(key K, start int64) error {
+func (x *windowCloser[K, V]) open(c *Context, key K, start int64) error {
+	row, err := x.rowOf(key, start)
+	if err != nil {
+		return err
+	}
+	value := []byte{}
+	if own := c.graph.ownMode; own != Live {
+		value = []byte(own.String())
+		if !x.modes {
+			if err := x.index.Put(anyMode, []byte{}); err != nil {
+				return err
+			}
+			x.modes = true
+		}
+	}
+	return x.index.Put(row, value)
+}
+
+// rowOf returns the key of a window in the index. It is good until the next call.
+func (x *windowCloser[K, V]) rowOf(key K, start int64) ([]byte, error) {
 	row, err := x.key.Append(binary.BigEndian.AppendUint64(x.row[:0], uint64(start)), key)
 	if err != nil {
-		return &partError{part: "key", err: err}
+		return nil, &partError{part: "key", err: err}
 	}
 	x.row = row
+	return row, nil
+}
+
+// join notes that a window has got one more value, which may be the first one that is live.
+func (x *windowCloser[K, V]) join(c *Context, key K, start int64) error {
+	if !x.modes || c.graph.ownMode != Live {
+		return nil
+	}
+	row, err := x.rowOf(key, start)
+	if err != nil {
+		return err
+	}
+	value, ok, err := x.index.Get(row)
+	if err != nil || !ok || len(value) == 0 {
+		return err
+	}
 	return x.index.Put(row, []byte{})
 }
 
@@ -99,17 +149,20 @@ func (x *windowCloser[K, V]) close(c *Context, before, now int64) error {
 		if err != nil {
 			return err
 		}
-		if err := x.pass(c, e.Key); err != nil {
+		if err := x.pass(c, e.Key, e.Value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-const errShortIndex = schemas.Reason("a row of the store of open windows is too short")
+const (
+	errShortIndex = schemas.Reason("a row of the store of open windows is too short")
+	errIndexMode  = schemas.Reason("a row of the store of open windows has no mode that a window can have")
+)
 
-// pass passes on one window.
-func (x *windowCloser[K, V]) pass(c *Context, row []byte) error {
+// pass passes on one window, of a row of the index and its value.
+func (x *windowCloser[K, V]) pass(c *Context, row, mode []byte) error {
 	if len(row) < startBytes {
 		return Fail(Corruption, errShortIndex)
 	}
@@ -118,6 +171,12 @@ func (x *windowCloser[K, V]) pass(c *Context, row []byte) error {
 	if err != nil {
 		return err
 	}
+	own := Live
+	if len(mode) > 0 {
+		if own, err = ParseMode(string(mode)); err != nil {
+			return Fail(Corruption, errIndexMode)
+		}
+	}
 	value, ms, ok, err := x.rows.Get(key, start)
 	if err != nil {
 		return err
@@ -125,8 +184,10 @@ func (x *windowCloser[K, V]) pass(c *Context, row []byte) error {
 	if err := x.index.Delete(row); err != nil || !ok {
 		return err
 	}
-	return x.next(c, Record[Windowed[K], V]{
-		Key: Windowed[K]{Key: key, Start: start, End: start + x.size}, Value: value, Timestamp: ms,
-		Headers: []Header{}, origin: c.graph.newOrigin(),
+	return c.graph.inMode(own, func() error {
+		return x.next(c, Record[Windowed[K], V]{
+			Key: Windowed[K]{Key: key, Start: start, End: start + x.size}, Value: value, Timestamp: ms,
+			Headers: []Header{}, origin: c.graph.newOrigin(),
+		})
 	})
 }

@@ -65,7 +65,7 @@ func New(t *topology.Topology, cfg Config) (*App, error) {
 		}
 		t = named
 	}
-	if err := errors.Join(checkNames(t), checkMode(t, cfg.Mode)); err != nil {
+	if err := errors.Join(checkNames(t), checkMode(t, cfg)); err != nil {
 		return nil, err
 	}
 	a := &App{topology: t, cfg: cfg, log: cfg.Logger.With("application", t.Application())}
@@ -86,20 +86,6 @@ func checkNames(t *topology.Topology) error {
 			}
 			named[hash] = src.Topic
 		}
-	}
-	return nil
-}
-
-// checkMode refuses what would mix a replay with the state of the live application, or leave something of a look at it.
-func checkMode(t *topology.Topology, m topology.Mode) error {
-	switch {
-	case m > topology.Forensic:
-		return &ConfigError{"Mode", fmt.Sprintf("%s is no mode", m)}
-	case m == topology.Forensic:
-		return &ConfigError{"Mode", "a running application commits what it does; a forensic run is one without an application"}
-	case m == topology.Replay && t.Application() == t.Name():
-		return &ConfigError{"Application", fmt.Sprintf("a replay needs an application id of its own beside %s, because "+
-			"it builds state anew", t.Name())}
 	}
 	return nil
 }
@@ -266,6 +252,9 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		return nil, err
 	}
 	if err := in.checkGroup(ctx); err != nil {
+		return nil, err
+	}
+	if err := in.checkModes(ctx); err != nil {
 		return nil, err
 	}
 	in.dir, err = state.OpenDirectory(a.cfg.StateDir, state.DirectoryOptions{

@@ -91,7 +91,14 @@ type Config struct {
 	// Mode says why records are processed; it is in all that is written ([topology.HeaderMode]). Default topology.Live.
 	// An application in mode topology.Replay is one of its own (Application), whose state and group are not those of the
 	// live one; topology.Forensic is none that an application runs in.
+	//
+	// All instances of an application have the same mode. Every commit says it, and an instance that finds another one than its own,
+	// at its start or when it opens a task, ends with an error. Before the first commit of all there is nothing to find.
 	Mode topology.Mode
+	// ModesBefore are modes that the application has had before, and whose state this one goes on with: after a backfill, say, the
+	// application goes on live. Stop every instance before a mode is changed. What has not been committed since keeps the old mode, so
+	// leave it in for as long as a partition has no new records.
+	ModesBefore []topology.Mode
 	// Security is TLS and authentication; the zero value is neither.
 	Security security.Config
 	// Dialer replaces the way connections are made. TLS goes over its connections.

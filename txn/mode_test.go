@@ -1,8 +1,12 @@
 package txn_test
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
@@ -44,5 +48,60 @@ func TestModeIsChecked(t *testing.T) {
 		if wrong != test.wrong || (err == nil) != (wrong == "") {
 			t.Errorf("%s as application %q: %v", test.mode, test.application, err)
 		}
+	}
+}
+
+// TestModesAreNotMixed is requirement I2: what has committed in one mode goes on in that mode alone, unless it is said which
+// one it takes over. An instance with another one ends at its start, or, where the commit is too large to be looked at
+// there, with the first task that it is given.
+func TestModesAreNotMixed(t *testing.T) {
+	for name, metadataMax := range map[string]int{"at the start": 0, "with the task": 1} {
+		t.Run(name, func(t *testing.T) {
+			b := newBroker(t, 1, "in", "out")
+			top, dir, written := copyTopology(t, "out"), t.TempDir(), 0
+			config := func(mode topology.Mode, before ...topology.Mode) txn.Config {
+				cfg := txn.Config{
+					Brokers: b.ListenAddrs(), StateDir: dir, Workers: 1, Mode: mode, ModesBefore: before, Logger: testLogger(t),
+				}
+				if metadataMax > 0 {
+					cfg = cfg.WithMetadataMax(metadataMax)
+				}
+				return cfg
+			}
+			works := func(mode topology.Mode, before ...topology.Mode) {
+				t.Helper()
+				b.produce(t, &kgo.Record{Topic: "in", Value: []byte("v")})
+				_, stop := start(t, top, config(mode, before...))
+				written++
+				b.read(t, "out", written)
+				if err := stop(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			refuses := func(mode, had topology.Mode, before ...topology.Mode) {
+				t.Helper()
+				app, err := txn.New(top, config(mode, before...))
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				err = app.Run(ctx)
+				_, atStart := errors.AsType[*txn.ConfigError](err)
+				if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "mode "+had.String()) {
+					t.Fatalf("%s with state of mode %s: %v", mode, had, err)
+				}
+				if want := metadataMax == 0; atStart != want || errors.Is(err, txn.ErrStopped) == want {
+					t.Errorf("%s with state of mode %s is refused at the start: %t, want %t: %v", mode, had, atStart, want, err)
+				}
+			}
+			works(topology.Backfill)
+			refuses(topology.Live, topology.Backfill)
+			refuses(topology.Live, topology.Backfill, topology.Repair)
+			works(topology.Live, topology.Backfill)
+			works(topology.Live)
+			refuses(topology.Backfill, topology.Live)
+			b.read(t, "out", written)
+		})
 	}
 }

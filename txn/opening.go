@@ -94,6 +94,7 @@ func (s *session) commonOptions() pebblestore.Options {
 // request describes the task to the restorer.
 func (s *session) request(id topology.TaskID, e *taskEntry) restore.Request {
 	req := restore.RequestOf(id, s.subs[id.Subtopology], s.in.starts)
+	req.Modes = s.in.app.cfg.modes()
 	req.Open = func() (state.Database, error) {
 		path, err := s.in.dir.TaskPath(id.Subtopology, id.Partition)
 		if err != nil {
@@ -116,7 +117,7 @@ func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, me
 	sub := s.subs[id.Subtopology]
 	spec := task.Spec{
 		ID: id, Inputs: r.Positions.Inputs, Committed: r.Positions, Metadata: r.Metadata, Retry: r.Retry,
-		Epoch: epoch, Member: member,
+		Epoch: epoch, Member: member, Mode: s.in.app.cfg.Mode,
 		OrderWaitMax: max(s.in.app.cfg.OrderWaitMax, 0),
 	}
 	for _, src := range sub.Sources {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/worker"
 )
@@ -34,7 +35,7 @@ func (s *session) taskStopped(id topology.TaskID, e *taskEntry, err error) {
 	for _, src := range s.subs[id.Subtopology].Sources {
 		s.pauses.set(src.Topic, id.Partition, taskHalted)
 	}
-	if s.failFast {
+	if s.failFast || errors.Is(err, restore.ErrMode) { // the tasks are to go back to where they came from
 		s.endPoll(fmt.Errorf("%w: task %s: %w", ErrStopped, id, err))
 		return
 	}

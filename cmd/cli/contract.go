@@ -78,13 +78,32 @@ func contractOf(t *topology.Topology) contract {
 	add("commit point", "",
 		"offsets, outputs, state and dead letters commit in one Kafka transaction, of the group "+t.Application())
 	add("on duplicate", "nothing recognises one: it is processed as a record of its own", said[topology.OnDuplicate]...)
-	add("out of order", "records are processed in the order of their offsets, whatever their timestamps",
-		said[topology.OutOfOrder]...)
+	add("out of order", "", orderOf(t, said[topology.OutOfOrder])...)
 	add("poison", "", poisonOf(t)...)
-	add("on replay", "", append([]string{"the same records give the same outputs, which carry the header " + topology.HeaderMode +
+	add("on replay", "", append([]string{"the same records give the same outputs, but for what depends on the clock: " +
+		"schedules by it, and when a record that has failed is tried again; outputs carry the header " + topology.HeaderMode +
 		" where the application does not run live"}, said[topology.OnReplay]...)...)
 	add("retention", "state is kept without a limit", append(said[topology.Retention], horizonsOf(t)...)...)
 	return c
+}
+
+// orderOf says in which order records are processed, and which ones change it because they fail.
+func orderOf(t *topology.Topology, said []string) []string {
+	lines := said
+	if len(lines) == 0 {
+		lines = []string{"the records of a partition are processed in the order of their offsets, whatever their timestamps"}
+	}
+	can := map[topology.Action]bool{}
+	for _, r := range t.Reactions() {
+		can[r.Policy.Action] = true
+	}
+	if can[topology.Delay] {
+		lines = append(lines, "a record that fails and is delayed is overtaken by later ones, those of its key included")
+	}
+	if can[topology.Park] {
+		lines = append(lines, "a record that fails and is parked, and those of its key behind it, are overtaken by those of other keys")
+	}
+	return lines
 }
 
 func inputsOf(t *topology.Topology) (lines []string) {

@@ -31,8 +31,9 @@ func (c *forensicCommand) Help() string {
 	return "The inputs are read as far as they are committed now, with an empty state, and what the pipeline would " +
 		"have done is counted. Nothing is written to the cluster: no output, no offset, no state. It may run beside " +
 		"the application, and needs to read only. The JSON form has no records. With --compare the inputs are read " +
-		"as far as that instance has, and it ends with 3 if its state is another one: calls to other systems and " +
-		"schedules by the clock are not made again, so what depends on them differs."
+		"as far as that instance has, and it ends with 3 if its state is another one. Where that can be because the " +
+		"state depends on more than the inputs hold, such as schedules by the clock or records that are compacted " +
+		"away, the reason is said, and it ends with 1."
 }
 
 func (c *forensicCommand) Run(p *process) error {
@@ -102,9 +103,12 @@ var errNotMade = errors.New("the state is not what its inputs make")
 
 // forensicVerdict says what is wrong altogether.
 func forensicVerdict(r admin.ForensicReport) error {
-	differ := 0
+	differ, unknown := 0, 0
 	for _, s := range r.Stores {
-		if s.Differences > 0 {
+		switch {
+		case s.Differences > 0 && s.NotComparable != "":
+			unknown++
+		case s.Differences > 0:
 			differ++
 		}
 	}
@@ -113,6 +117,8 @@ func forensicVerdict(r admin.ForensicReport) error {
 		return errors.New("a task would have stopped")
 	case differ > 0:
 		return fmt.Errorf("%d of %d stores: %w", differ, len(r.Stores), errNotMade)
+	case unknown > 0:
+		return fmt.Errorf("%d of %d stores cannot be compared with what the inputs make", unknown, len(r.Stores))
 	}
 	return nil
 }
@@ -149,6 +155,9 @@ func forensicText(show rowEncoder, r admin.ForensicReport) string {
 		fmt.Fprintf(&text, "store %s of task %s has %d rows, and %d keys differ from what the inputs make; "+
 			"the first is %s, %s\n",
 			s.Store, s.Task, s.Rows, s.Differences, recordText(show, s.First.Key), forensicKinds[s.First.Kind])
+		if s.NotComparable != "" {
+			fmt.Fprintf(&text, "  that does not show that the state is wrong: %s\n", s.NotComparable)
+		}
 	}
 	return text.String()
 }

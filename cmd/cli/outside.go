@@ -106,6 +106,9 @@ func writeReport(out io.Writer, r admin.Report) error {
 		fmt.Fprintf(&text, "task %s: %s: %s\n", t.Task, r.Action, t.Reason)
 		for _, in := range t.Inputs {
 			fmt.Fprintf(&text, "  offset of %s[%d]: %s, was %s\n", in.Topic, in.Partition, offsetText(in.After), offsetText(in.Before))
+			if in.Dropped > 0 {
+				fmt.Fprintf(&text, "  dropped of %s[%d]: %d delayed records, which no input gives again\n", in.Topic, in.Partition, in.Dropped)
+			}
 		}
 		for _, c := range t.Changelogs {
 			fmt.Fprintf(&text, "  store %s: %s[%d] up to %d", c.Store, c.Topic, c.Partition, c.Position)

@@ -24,6 +24,7 @@ type runCommand struct {
 	Application string   `placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; default is the name of the pipeline."`
 	Instance    string   `placeholder:"NAME" env:"ONCEWARD_INSTANCE" help:"Name of this instance among those of the application; default is made once and kept in the state directory."`
 	Mode        string   `enum:"live,replay,backfill,repair" default:"live" placeholder:"MODE" env:"ONCEWARD_MODE" help:"Why records are processed: live, replay (which needs an application id of its own), backfill or repair; default ${default}."`
+	ModeBefore  []string `enum:"live,replay,backfill,repair" placeholder:"MODE" env:"ONCEWARD_MODE_BEFORE" help:"Modes that the application has run in before, with commas between them, and whose state it takes over; stop every instance first."`
 
 	connection
 
@@ -62,8 +63,14 @@ func (c *runCommand) Run(p *process) error {
 	if err != nil {
 		return usage("--mode: %w", err)
 	}
+	before := make([]topology.Mode, len(c.ModeBefore))
+	for i, name := range c.ModeBefore {
+		if before[i], err = topology.ParseMode(name); err != nil {
+			return usage("--mode-before: %w", err)
+		}
+	}
 	app, err := txn.New(t, txn.Config{
-		Mode: mode, Brokers: c.Brokers, StateDir: c.StateDir, Application: c.Application, Instance: c.Instance,
+		Mode: mode, ModesBefore: before, Brokers: c.Brokers, StateDir: c.StateDir, Application: c.Application, Instance: c.Instance,
 		Workers: c.Workers, CommitIntervalMax: c.CommitInterval, ConnectTimeout: c.ConnectTimeout,
 		CacheBytes: int64(c.StateMemory), RestoreBytesMax: int64(c.RestoreMemory), Compression: txn.Compression(c.Compression),
 		SessionTimeout: c.SessionTimeout, TransactionTimeout: c.TransactionTimeout,
@@ -139,6 +146,7 @@ var flagOf = map[string]string{
 	"TransactionTimeout": "--transaction-timeout",
 	"HTTP":               "--http",
 	"Mode":               "--mode",
+	"ModesBefore":        "--mode-before",
 }
 
 // wrongSettings says what txn.New has to say in the words of the command line, one line a mistake.

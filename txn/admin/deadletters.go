@@ -104,6 +104,16 @@ func (l *DeadLetter) SetOwnKey(key []byte) {
 	l.Key = key
 }
 
+// inReplay reports whether the record died in mode topology.Replay.
+func (l *DeadLetter) inReplay() bool {
+	for _, h := range slices.Backward(l.Headers) {
+		if h.Key == topology.HeaderMode {
+			return string(h.Value) == topology.Replay.String()
+		}
+	}
+	return false
+}
+
 // TopicPartition is a partition of a topic.
 type TopicPartition struct {
 	Topic     string

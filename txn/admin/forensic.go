@@ -27,9 +27,10 @@ type ForensicOptions struct {
 	// Scratch is the directory for temporary state, which is removed again; default is that of the system.
 	Scratch string
 	// State is that of an instance of the application, which has to be stopped, and whose state is compared with what the
-	// inputs make, as far as it has read them; nil is none. What depends on anything else is a difference: calls to other
-	// systems, which are suppressed here, schedules of the wall clock, records that are parked, and the order in which
-	// several tasks write to a repartition topic.
+	// inputs make, as far as it has read them; nil is none. Where a difference need not mean that the state is wrong, because it
+	// depends on more than its inputs hold, it is said ([ForensicStore.NotComparable]): schedules of the wall clock, records that
+	// are parked or delayed, repartition topics, and inputs that are compacted or have lost their first records. Not known is
+	// what user functions depend on by themselves, and what operators have done to the offsets.
 	State *State
 	// Output is called for each record that would have been produced, those of internal topics left out; nil is nothing.
 	// Its error ends the run.
@@ -175,7 +176,7 @@ func (f *forensic) openTask(
 	ctx context.Context, sub topology.Subtopology, partition int32, details kadm.TopicDetails,
 ) (*forensicTask, error) {
 	id := topology.TaskID{Subtopology: sub.Name, Partition: partition}
-	t := &forensicTask{id: id, stores: sub.Declarations(), streamTime: state.NoTime}
+	t := &forensicTask{id: id, sub: sub, stores: sub.Declarations(), streamTime: state.NoTime}
 	db, err := pebblestore.Open(filepath.Join(f.dir, id.String()), pebblestore.Options{})
 	if err != nil {
 		return nil, err
@@ -222,7 +223,7 @@ func (f *forensic) bound(ctx context.Context, id topology.TaskID, q *forensicQue
 		return fmt.Errorf("%s[%d] holds the offsets from %d to %d, and %d is none of them",
 			q.topic, q.partition, start, q.end, from)
 	}
-	q.next = from
+	q.from, q.next = from, from
 	q.end = max(from, f.endOf(id, q))
 	q.reader = f.cluster.NewReader(q.topic, d.ID, q.partition, true, fetchBytes)
 	f.report.Inputs = append(f.report.Inputs, ForensicInput{Topic: q.topic, Partition: q.partition, From: from, To: q.end})

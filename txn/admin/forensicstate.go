@@ -19,6 +19,9 @@ type ForensicStore struct {
 	Rows        int64               `json:"rows"`
 	Differences int64               `json:"differences"`
 	First       *ForensicDifference `json:"first,omitempty"`
+	// NotComparable says why the differences, if there are some, do not show that the state is wrong: it depends on what the inputs
+	// do not hold. It is empty where they show it. A store without differences is what its inputs make, whatever it depends on.
+	NotComparable string `json:"not_comparable,omitempty"`
 }
 
 // ForensicDifference is a key that differs: Missing is one that only the inputs lead to, Extra one that only the instance
@@ -78,6 +81,9 @@ func (f *forensic) compare(ctx context.Context) error {
 		}
 		for _, d := range t.stores {
 			found, err := f.compareStore(ctx, t, d)
+			if err == nil && found.Differences > 0 {
+				found.NotComparable, err = f.notComparable(ctx, t)
+			}
 			if err != nil {
 				return fmt.Errorf("comparing store %s of task %s: %w", d.Name, t.id, err)
 			}

@@ -13,10 +13,11 @@ import (
 // forensicTask is one task of a forensic run.
 type forensicTask struct {
 	id         topology.TaskID
+	sub        topology.Subtopology
 	graph      *topology.Graph
 	stores     []state.Declaration
 	state      *state.Task
-	inputs     []*forensicQueue
+	inputs     []*forensicQueue // one for each source of sub
 	streamTime int64
 	stopped    bool
 	// leaves says that the records that are still parked stay so.
@@ -36,6 +37,8 @@ const (
 type forensicQueue struct {
 	topic     string
 	partition int32
+	// from is where the reading has begun.
+	from int64
 	// next and end are the offsets that are left to be read; of a repartition topic next is that of the next record.
 	next, end int64
 	reader    *broker.Reader // nil for a repartition topic

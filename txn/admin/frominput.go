@@ -33,6 +33,9 @@ import (
 // It is refused for a task that reads a repartition topic from which records have been deleted, as their only copy is gone, unless every
 // task that writes to the topic is rebuilt with it; and for tasks that write to a repartition topic unless all of them, and all that read
 // it, are rebuilt together: they write everything again. Readers then begin behind what the topic holds.
+//
+// Records that wait in delayed retry topics (topology.RetryTopics) come again with the inputs that they are from. Those that do not, because
+// their input is read from behind them or does not hold them any more, are dropped: InputReport.Dropped counts them.
 func (a *Application) RebuildFromInput(ctx context.Context, o Options, offsets Offsets) (Report, error) {
 	return a.act(ctx, "rebuild from-input", o, func(op *operation) planner {
 		return func(ctx context.Context, s sight) (change, error) { return op.fromInput(ctx, s, offsets) }
@@ -60,6 +63,9 @@ func (op *operation) fromInput(ctx context.Context, s sight, offsets Offsets) (c
 			return change{}, err
 		}
 		c.next.Inputs = append(c.next.Inputs, state.Input{Topic: in.Topic, Partition: in.Partition, Offset: at, StreamTime: state.NoTime})
+	}
+	if c.dropped, err = op.droppedDelayed(ctx, s, c.next.Inputs); err != nil {
+		return change{}, err
 	}
 	for _, cl := range s.Changelogs {
 		if cl.FromSource != nil {
@@ -127,6 +133,10 @@ func (op *operation) replayFrom(s sight, i int, writtenAgain bool, offsets Offse
 	src := s.sub.Sources[slices.IndexFunc(s.sub.Sources, func(src topology.Source) bool { return src.Topic == in.Topic })]
 	at, named := offsets[in.Topic]
 	switch {
+	case src.Delay > 0 && named:
+		return 0, refuse("%s is a delayed retry topic: what waits there comes again with its input; leave its offset out", in.Topic)
+	case src.Delay > 0:
+		return b.end, nil
 	case writtenAgain && named:
 		return 0, refuse("%s is written again by the tasks that are rebuilt with it, so it is read from where it ends now; leave its "+
 			"offset out", in.Topic)
@@ -148,7 +158,7 @@ func (op *operation) writtenAgain(sub topology.Subtopology) (map[string]bool, er
 	again := map[string]bool{}
 	for _, other := range op.topology.Subtopologies() {
 		for _, src := range other.Sources {
-			if !src.Repartition {
+			if !src.Repartition || src.Delay > 0 { // a task has the partition of a delayed retry topic for itself
 				continue
 			}
 			writers := op.writers(src.Topic)

@@ -61,6 +61,9 @@ const (
 	// LeftCut: it was cut to fit into the dead-letter topic, and is not the record any more. An edition of what was cut is the
 	// way out ([DeadLetters.Edit]).
 	LeftCut RedriveOutcome = "left: cut"
+	// LeftReplay: it died in a replay, whose inputs the live application reads too: it would get the record again. Redrive such letters
+	// under LetterFilter.Applications once the replay has taken the place of the other application, or with Repair.
+	LeftReplay RedriveOutcome = "left: died in a replay"
 	// LeftNoTopic: the topic or the partition to write to does not exist.
 	LeftNoTopic RedriveOutcome = "left: no such topic or partition"
 	// LeftLoop: it would be written to the dead-letter topic itself.
@@ -203,6 +206,9 @@ func (r *redrive) target(ctx context.Context, l *DeadLetter) (*broker.Record, Re
 	}
 	if l.Cut != "" {
 		return nil, LeftCut, nil
+	}
+	if l.inReplay() && !r.options.Repair && len(r.options.Filter.Applications) == 0 {
+		return nil, LeftReplay, nil
 	}
 	topic := cmp.Or(r.options.To, l.To.Topic)
 	if topic == r.info.Name {

@@ -79,6 +79,8 @@ type InputReport struct {
 	Partition int32  `json:"partition"`
 	Before    int64  `json:"before"`
 	After     int64  `json:"after"`
+	// Dropped is how many records of a delayed retry topic waited that do not come again.
+	Dropped int64 `json:"dropped,omitempty"`
 }
 
 // ChangelogReport is the position in a changelog that the commit names: the state of the store is what the log holds below it.
@@ -127,10 +129,13 @@ type change struct {
 	reason string
 	// before are the committed offsets that were found.
 	before []restore.Input
-	// next is what is committed; nil where the task needs nothing.
+	// next is what is committed, in the mode of the last commit; nil where the task needs nothing.
 	next *state.Positions
 	// parked are the records that wait in the state that is kept.
 	parked []task.BlobParked
+	mode   topology.Mode
+	// dropped are the records of each input that are lost; nil for none.
+	dropped []int64
 	// erase are the changelogs that are emptied first, with the number of tombstones that it takes.
 	erase      []restore.Changelog
 	tombstones []int64
@@ -212,6 +217,15 @@ func (op *operation) plan(ctx context.Context, plan planner) ([]change, error) {
 			return nil, err
 		}
 		c.target, c.before = t, sights[i].Inputs
+		if c.next != nil {
+			last, err := op.lastPositions(ctx, sights[i])
+			if err != nil {
+				return nil, err
+			}
+			if last != nil {
+				c.mode = last.Mode
+			}
+		}
 		changes = append(changes, c)
 	}
 	if refused != nil {
@@ -228,7 +242,11 @@ func (op *operation) report(name string, o Options, changes []change, ids []stri
 			t.Changed = true
 			r.Fenced = ids
 			for i, in := range c.next.Inputs {
-				t.Inputs = append(t.Inputs, InputReport{in.Topic, in.Partition, c.before[i].Committed, in.Offset})
+				ir := InputReport{Topic: in.Topic, Partition: in.Partition, Before: c.before[i].Committed, After: in.Offset}
+				if c.dropped != nil {
+					ir.Dropped = c.dropped[i]
+				}
+				t.Inputs = append(t.Inputs, ir)
 			}
 			for i, cl := range c.next.Changelogs {
 				cr := ChangelogReport{Store: cl.Store, Topic: op.changelogTopic(cl.Store), Partition: c.id.Partition, Position: cl.Applied}

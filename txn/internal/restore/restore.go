@@ -43,6 +43,8 @@ type Request struct {
 	Task    topology.TaskID
 	Sources []Source // sorted by topic
 	Stores  []Store  // sorted by name
+	// Modes are those in which the last commit may have been made; nil is any.
+	Modes []topology.Mode
 	// Standby tasks are restored after all others.
 	Standby bool
 	// Open opens the task's database, Remove deletes it. Both are nil for a task without stores.
@@ -238,6 +240,9 @@ func (r *Restorer) restore(ctx context.Context, req Request, p *Progress) (resul
 	found, metadata, err := r.find(ctx, req, o.log)
 	if err != nil {
 		return Result{}, fmt.Errorf("opening task %s: %w", req.Task, err)
+	}
+	if err := req.checkMode(found.Blob); err != nil {
+		return Result{}, err
 	}
 	if !found.HasState {
 		plan, err := Judge(found)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
 )
 
 // Blob is the commit metadata of a task, in the metadata of its first input partition. Offsets and state name each other by it: the
@@ -41,6 +42,8 @@ type Blob struct {
 	Retry BlobRetry
 	// Parked says how many records wait in the stores of parked keys; a store where none waits is not named.
 	Parked []BlobParked
+	// Mode is that of the application. A commit that does not say it is one in mode Live.
+	Mode topology.Mode
 }
 
 // BlobParked is a store in which records of a source wait, so that a topology without a place for them does not go on without them.
@@ -67,6 +70,9 @@ type BlobRetry struct {
 // tagRetry is the field of a BlobRetry: the 4-byte hash, offset and attempts as uvarints, the first failure as a varint.
 // A build that does not know it counts anew.
 const tagRetry = 1
+
+// tagMode is the field of the mode: one byte, and no field for Live.
+const tagMode = 3
 
 // BlobInput is the committed position of one input.
 type BlobInput struct {
@@ -254,7 +260,11 @@ func (b Blob) Encode() string {
 		out = binary.AppendUvarint(out, uint64(c.StreamTime))
 	}
 	out = binary.BigEndian.AppendUint64(out, b.Topics)
-	return frame(kindBlob, appendNext(b.appendParked(b.Retry.appendTo(out))))
+	out = b.appendParked(b.Retry.appendTo(out))
+	if b.Mode != topology.Live {
+		out = append(out, tagMode, 1, byte(b.Mode))
+	}
+	return frame(kindBlob, appendNext(out))
 }
 
 func (r BlobRetry) appendTo(dst []byte) []byte {
@@ -347,6 +357,10 @@ func (r *blobReader) fields(b *Blob) {
 		}
 		field := blobReader{rest: r.rest[:n]}
 		switch tag {
+		case tagMode:
+			// What a newer build appends to the field is skipped. It may have modes that this one does not know.
+			b.Mode = topology.Mode(field.take(1)[0])
+			r.bad = field.bad
 		case tagRetry:
 			b.Retry = BlobRetry{
 				Topic: field.uint32(), Offset: field.offset(), Attempts: int(field.uvarint()), FirstFailure: field.varint(),

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
 )
 
 func TestBlobRoundTrip(t *testing.T) {
@@ -46,6 +47,7 @@ func TestBlobRoundTrip(t *testing.T) {
 				Store: rapid.StringMatching(`[a-z]{1,9}`).Draw(t, "where"), Records: rapid.Int64Range(1, math.MaxInt64).Draw(t, "records"),
 			})
 		}
+		want.Mode = topology.Mode(rapid.Byte().Draw(t, "mode"))
 		text := want.Encode()
 		got, err := ParseBlob(text)
 		if err != nil {
@@ -54,7 +56,7 @@ func TestBlobRoundTrip(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("got %+v, want %+v", got, want)
 		}
-		if _, err := ParseBlob(text[:len(text)-4]); err == nil {
+		if _, err := ParseBlob(text[:len(text)-1]); err == nil {
 			t.Fatal("a cut blob was accepted")
 		}
 	})
@@ -109,8 +111,9 @@ func TestOtherVersions(t *testing.T) {
 		t.Errorf("a newer minor version is read as %+v, %v", got, err)
 	}
 	for name, text := range map[string]string{
-		"a field that is cut off": fields(99, 2, 'h'), "a store without a number": fields(tagParked, 3, 2, 'i', 'n'),
-		"a store longer than its field": fields(tagParked, 3, 9, 'i', 'n', 1), "a tag without a field": fields(99), "no tag": fields(0, 0),
+		"a mode of no byte":       fields(tagMode, 0),
+		"a field that is cut off": fields(99, 2, 'h'), "a tag without a field": fields(99), "no tag": fields(0, 0),
+		"a store without a number": fields(tagParked, 3, 2, 'i', 'n'), "a store longer than its field": fields(tagParked, 3, 9, 'i', 'n', 1),
 		"a field without end": fields(99, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1),
 	} {
 		if _, err := ParseBlob(text); err == nil {

@@ -148,7 +148,7 @@ func (c *Contribution) Flushed(round state.RoundID, fingerprint [8]byte, applied
 		c.digest(i, table)
 	}
 	b := NewBlob(fingerprint, c.Next)
-	b.Retry = c.retry
+	b.Retry, b.Mode = c.retry, c.Task.Mode
 	for _, p := range c.parked {
 		if p.Records > 0 {
 			b.Parked = append(b.Parked, BlobParked{Store: p.Store, Records: p.Records})

@@ -50,6 +50,8 @@ type Spec struct {
 	Delays map[string]time.Duration
 	// Retry is the record that was tried before, as the last commit says.
 	Retry BlobRetry
+	// Mode is that of the application; commits carry it.
+	Mode topology.Mode
 	// OrderWaitMax bounds the wait for an input that lags while others have records; 0 is no wait. See [OrderWaitDefault].
 	OrderWaitMax time.Duration
 }
