@@ -43,7 +43,8 @@
 //	         processors/projection.
 //	ledger   name, id, amounts, into, corrects?, reverses?, conflicts?
 //	         Sums for each key, in which every contribution id counts once. amounts are names with integer
-//	         expressions. into gets every new balance as {"count": 2, "amounts": {"amount": 7},
+//	         expressions; their names belong to what is stored: a ledger with others gets a new name. into gets
+//	         every new balance as {"count": 2, "amounts": {"amount": 7},
 //	         "contribution": "c2"}. corrects names the contribution that this one adjusts, and reverses the
 //	         one that it takes back, whatever its amounts are; "" or null if there is none. conflicts gets
 //	         records with a known id that say something else; without it they fail. See package

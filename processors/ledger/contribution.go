@@ -53,7 +53,7 @@ func (p *Posting) same(q *Posting) bool {
 }
 
 // storesOf returns the stores of a ledger. Their codecs are nil if keys is.
-func storesOf[K any](name string, keys schemas.Codec[K], columns []string) (
+func storesOf[K any](name string, keys schemas.Codec[K], columns string) (
 	contributions topology.StoreOf[ContributionKey[K], Posting], balances topology.StoreOf[K, Sum],
 ) {
 	var contributionKeys schemas.Codec[ContributionKey[K]]
@@ -62,7 +62,7 @@ func storesOf[K any](name string, keys schemas.Codec[K], columns []string) (
 	}
 	var postings schemas.Codec[Posting] = postingCodec{columns}
 	contributions = topology.Store(contributionsOf(name), contributionKeys, postings)
-	var sums schemas.Codec[Sum] = sumCodec{columns}
+	var sums schemas.Codec[Sum] = newSumCodec(columns)
 	balances = topology.Store(balancesOf(name), keys, sums)
 	return contributions, balances
 }

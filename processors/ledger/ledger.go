@@ -60,7 +60,7 @@ func post[K, V any](
 	contribution func(r topology.Record[K, V]) (Contribution, error), set *settings, keys schemas.Codec[K],
 ) Ledger[K, V] {
 	l := Ledger[K, V]{scales: set.scalesOf()}
-	l.contributions, l.balances = storesOf(name, keys, set.formats())
+	l.contributions, l.balances = storesOf(name, keys, set.format())
 	var stores []topology.AnyStore
 	if keys != nil { // else it would be one more mistake, about the same thing
 		stores = append(stores, l.contributions, l.balances)
@@ -90,7 +90,7 @@ func post[K, V any](
 			log:               l.decisions.In(t),
 			store:             l.balances.Name(),
 		}
-		return h.handle, nil
+		return h.handle, declare.Readable(h.balances)
 	})
 	return l
 }

@@ -318,7 +318,7 @@ func TestScaleIsStored(t *testing.T) {
 	if none.Fingerprint() != zero.Fingerprint() || none.Fingerprint() == two.Fingerprint() {
 		t.Error("the fingerprint does not follow the scale")
 	}
-	if got := two.Subtopologies()[0].Stores[0].ValueFormat; got != "ledger-sum-1:amount/2" {
+	if got := two.Subtopologies()[0].Stores[0].ValueFormat; got != "ledger-sum-2:amount/2" {
 		t.Error(got)
 	}
 }

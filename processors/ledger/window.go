@@ -75,6 +75,7 @@ func PostWindowed[K, V any](
 	contribution func(r topology.Record[K, V]) (Contribution, error), opts ...Option,
 ) Ledger[Window[K], V] {
 	set := newSettings(opts)
+	set.windows = windows
 	set.Mistake(windows.check())
 	if contribution == nil {
 		set.Mistake(errNilContribution)

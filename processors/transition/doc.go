@@ -67,7 +67,8 @@
 // # Changing a machine
 //
 // States and transitions can be added at any restart. One that is taken away refuses what comes from then on;
-// what was accepted stays. A state can be taken away when no aggregate is in it.
+// what was accepted stays. A state can be taken away when no aggregate is in it. Whether the guard is [Versioned] cannot
+// be changed: tasks whose rows were written otherwise do not open.
 //
 // # Stored form
 //
@@ -79,7 +80,7 @@
 //
 //	aggregate                                        transition
 //	offset  bytes  content                           offset  bytes  content
-//	0       1      format, 1                         0       1      format, 1
+//	0       1      format, 1; 2 with Versioned       0       1      format, 1
 //	1       8      version                           1       8      version of the aggregate after it
 //	9       8      timestamp of the record that      9       8      timestamp of the record, likewise
 //	               was accepted last, in             17             text: the state that it left

@@ -229,7 +229,7 @@ func TestGolden(t *testing.T) {
 	text := func(s string) string { return fmt.Sprintf("%02x", len(s)) + hex.EncodeToString([]byte(s)) }
 	const time1 = "0000000102030405"
 	for store, want := range map[string]map[string]string{
-		"orders-aggregates": {"a\x00b": "01" + "0000000000000008" + time1 + "02" + text("paid") + text("placed")},
+		"orders-aggregates": {"a\x00b": "02" + "0000000000000008" + time1 + "02" + text("paid") + text("placed")},
 		"orders-transitions": {
 			"a\x00\xffb\x00\x01t1": "01" + "0000000000000007" + time1 + "00" + text("placed"),
 			"a\x00\xffb\x00\x01t2": "01" + "0000000000000008" + time1 + text("placed") + text("paid"),
@@ -352,7 +352,7 @@ func TestDamage(t *testing.T) {
 			want: "corruption: the recorded transitions of the aggregate do not lead to its state"},
 		"fact of a later version": {aggregate: row(1, "\x01\x06placed"), fact: row(2, "\x06placed\x04paid"),
 			want: "corruption: the recorded transitions of the aggregate do not lead to its state"},
-		"other format": {aggregate: "\x02" + strings.Repeat("x", 40), want: "a format that this build does not read"},
+		"other format": {aggregate: "\x03" + strings.Repeat("x", 40), want: "a format that this build does not read"},
 		"unknown state": {aggregate: row(1, "\x01\x04lost"),
 			want: "config: the aggregate is in a state that the machine does not have"},
 	} {

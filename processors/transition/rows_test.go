@@ -13,10 +13,10 @@ import (
 
 func TestCodecs(t *testing.T) {
 	long := strings.Repeat("x", stateBytesMax)
-	codectest.Run(t, schemas.Codec[Aggregate[string]](aggregateCodec[string]{}),
+	codectest.Run(t, schemas.Codec[Aggregate[string]](aggregateCodec[string]{true}),
 		Aggregate[string]{State: codectest.Canary, Version: math.MaxInt64, Timestamp: math.MinInt64},
 		Aggregate[string]{State: "b", Before: []string{"a", "c", long}})
-	codectest.Refuses(t, schemas.Codec[Aggregate[string]](aggregateCodec[string]{}),
+	codectest.Refuses(t, schemas.Codec[Aggregate[string]](aggregateCodec[string]{true}),
 		Aggregate[string]{}, Aggregate[string]{State: codectest.Canary + "\xff"}, Aggregate[string]{State: long + "x"},
 		Aggregate[string]{State: "a", Before: []string{"a"}}, Aggregate[string]{State: "a", Before: []string{"c", "b"}},
 		Aggregate[string]{State: "a", Before: []string{"b", "b"}}, Aggregate[string]{State: "a", Before: []string{""}},
@@ -45,7 +45,7 @@ func states(n int) []string {
 }
 
 func TestMostStates(t *testing.T) {
-	codectest.Run(t, schemas.Codec[Aggregate[string]](aggregateCodec[string]{}),
+	codectest.Run(t, schemas.Codec[Aggregate[string]](aggregateCodec[string]{true}),
 		Aggregate[string]{State: "x", Before: states(statesMax - 1)})
 }
 
@@ -72,6 +72,7 @@ func FuzzRows(f *testing.F) {
 	f.Add([]byte("k\x00\x01id"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		decodeTwice(t, aggregateCodec[string]{}, b)
+		decodeTwice(t, aggregateCodec[string]{true}, b)
 		decodeTwice(t, factCodec[string]{}, b)
 		decodeTwice(t, keyCodec[string]{schemas.String()}, b)
 	})

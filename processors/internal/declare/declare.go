@@ -5,6 +5,7 @@ package declare
 import (
 	"errors"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -75,4 +76,13 @@ func Node[K, V any](
 		node.OnError(r.class, r.policy)
 	}
 	return node
+}
+
+// Readable reads the first row of a store when a task is opened, and returns why it cannot be read. Where every row says
+// with what settings it was written, a program with others never writes beside them: its tasks do not open.
+func Readable[K, V any](rows state.KeyValue[K, V]) error {
+	for _, err := range rows.All() {
+		return err
+	}
+	return nil
 }
