@@ -33,24 +33,24 @@ func DerivedID(cause, role string) string {
 func Caused[K, V any](
 	s topology.Stream[K, V], name string, cause func(r topology.Record[K, V]) (string, error), opts ...topology.NodeOption,
 ) topology.Stream[K, V] {
-	var caused func(r topology.Record[K, V]) (topology.Record[K, V], error)
-	if cause != nil { // Map reports that it is
-		caused = func(r topology.Record[K, V]) (topology.Record[K, V], error) {
+	var caused func(r topology.Record[K, V]) ([]topology.Header, error)
+	if cause != nil { // MapHeaders reports that it is
+		caused = func(r topology.Record[K, V]) ([]topology.Header, error) {
 			id, err := cause(r)
 			if err != nil {
-				return r, identity.Refused(err)
+				return nil, identity.Refused(err)
 			}
 			if err := identity.CheckID(id); err != nil {
-				return r, err
+				return nil, err
 			}
 			return stamp(r, id, name), nil
 		}
 	}
-	return topology.Map(s, name, caused, opts...)
+	return topology.MapHeaders(s, name, caused, opts...)
 }
 
-// stamp returns r as the message that cause has led to in that role.
-func stamp[K, V any](r topology.Record[K, V], cause, role string) topology.Record[K, V] {
+// stamp returns the headers of r as the message that cause has led to in that role.
+func stamp[K, V any](r topology.Record[K, V], cause, role string) []topology.Header {
 	correlation := text(r, HeaderCorrelationID, cloudCorrelationID)
 	if correlation == "" {
 		correlation = cause
@@ -67,6 +67,5 @@ func stamp[K, V any](r topology.Record[K, V], cause, role string) topology.Recor
 		topology.Header{Key: HeaderMessageID, Value: []byte(DerivedID(cause, role))},
 		topology.Header{Key: HeaderCausationID, Value: []byte(cause)},
 		topology.Header{Key: HeaderCorrelationID, Value: []byte(correlation)})
-	r.Headers = slices.Clip(headers)
-	return r
+	return slices.Clip(headers)
 }

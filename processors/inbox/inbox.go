@@ -55,6 +55,7 @@ func Dedupe[K, V any](
 		return in
 	}
 	node := declare.Node(detour.there(s, name, id, set), name, &set.Common, p.stores(name)...)
+	node.Rekeys() // what leaves it has its own key again, in the partition of the id
 	in := outletsOf[K, V](node, name, set)
 	clauses(node, set, true)
 	node.Process(func(t *topology.Setup) (topology.Handler[topology.Option[string], V], error) {
