@@ -29,9 +29,11 @@
 //	illegal            it was not, and can never get there                          fails (Validation)
 //
 // The last four lines are about a machine without versions. With [Versioned] the version of the transition
-// decides in their place, which must be the one after that of the aggregate:
+// decides in their place, which must be the one after that of the aggregate. Its versions have no gaps, so that all
+// from the first one on belong to transitions that were accepted, and a copy of those is known by its id:
 //
-//	stale              it is not higher than that of the aggregate                  fails (Conflict)
+//	stale              it is before the first one of the aggregate                  fails (Conflict)
+//	corruption         it was accepted, under another id: two histories disagree    fails (Conflict)
 //	out-of-order       it is higher than the next one                               fails (Validation)
 //	corruption         it is the next one, and the aggregate is in another state    fails (Conflict)
 //	accepted           otherwise, and where it creates the aggregate
@@ -85,8 +87,10 @@
 //	9       8      timestamp of the record that      9       8      timestamp of the record, likewise
 //	               was accepted last, in             17             text: the state that it left
 //	               milliseconds since the epoch                     text: the state that it entered
-//	17      1      number of texts, at least 1
-//	18             texts: the state; then the others
+//	        8      with Versioned: the version
+//	               with which it begins
+//	17, 25  1      number of texts, at least 1
+//	               texts: the state; then the others
 //	               that it was in before, sorted
 //
 // # Growth

@@ -18,6 +18,9 @@ type Aggregate[S ~string] struct {
 	Version int64
 	// Timestamp is that of its record, in milliseconds since the epoch.
 	Timestamp int64
+	// First is the version of the transition that created the aggregate, 1 without [Versioned]. All versions from it to
+	// Version have been accepted.
+	First int64
 	// Before are the other states that the aggregate was in, sorted; nil if there are none.
 	Before []S
 }
@@ -34,7 +37,11 @@ func (a Aggregate[S]) enter(f Fact[S]) Aggregate[S] {
 	if len(before) == 0 {
 		before = nil
 	}
-	return Aggregate[S]{State: f.To, Version: f.Version, Timestamp: f.Timestamp, Before: before}
+	first := a.First
+	if a.State == "" {
+		first = f.Version
+	}
+	return Aggregate[S]{State: f.To, Version: f.Version, Timestamp: f.Timestamp, First: first, Before: before}
 }
 
 // Fact is a transition that was accepted. It has a JSON form, so that schemas.JSON[Fact[S]] is a codec for
@@ -109,8 +116,12 @@ const (
 	versionedFormat = 2
 )
 
+// firstBytes are those of the first version, in the row of a guard that is Versioned.
+const firstBytes = 8
+
 const (
 	errState  = "not a state"
+	errFirst  = "the first version is behind the version"
 	errBefore = "the states before are not a sorted set of others"
 )
 
@@ -142,8 +153,14 @@ func (c aggregateCodec[S]) Append(dst []byte, a Aggregate[S]) ([]byte, error) {
 	if !isState(a.State) {
 		return dst, codecError(c.Name(), schemas.OpAppend, -1, errState)
 	}
-	b := append(appendHeader(dst, c.format(), a.Version, a.Timestamp), byte(1+len(a.Before)))
-	b = appendState(b, a.State)
+	b := appendHeader(dst, c.format(), a.Version, a.Timestamp)
+	if c.versioned {
+		if a.First > a.Version {
+			return dst, codecError(c.Name(), schemas.OpAppend, -1, errFirst)
+		}
+		b = binary.BigEndian.AppendUint64(b, uint64(a.First))
+	}
+	b = appendState(append(b, byte(1+len(a.Before))), a.State)
 	for i, s := range a.Before {
 		switch {
 		case !isState(s):
@@ -158,18 +175,21 @@ func (c aggregateCodec[S]) Append(dst []byte, a Aggregate[S]) ([]byte, error) {
 
 func (c aggregateCodec[S]) Decode(b []byte) (Aggregate[S], error) {
 	version, timestamp, rest, reason := decodeHeader(b, c.format())
+	a := Aggregate[S]{Version: version, Timestamp: timestamp, First: 1}
 	switch {
 	case c.versioned && len(b) > 0 && b[0] == rowFormat:
 		reason = errUnversioned
 	case !c.versioned && len(b) > 0 && b[0] == versionedFormat:
 		reason = errVersioned
-	case reason == "" && (len(rest) == 0 || rest[0] == 0):
+	case reason == "" && c.versioned:
+		reason, rest = a.cutFirst(rest)
+	}
+	if reason == "" && (len(rest) == 0 || rest[0] == 0) {
 		reason = "the row has no state"
 	}
 	if reason != "" {
 		return Aggregate[S]{}, codecError(c.Name(), schemas.OpDecode, len(b)-len(rest), reason)
 	}
-	a := Aggregate[S]{Version: version, Timestamp: timestamp}
 	n := int(rest[0])
 	rest = rest[1:]
 	for i := range n {
@@ -193,6 +213,17 @@ func (c aggregateCodec[S]) Decode(b []byte) (Aggregate[S], error) {
 		return Aggregate[S]{}, codecError(c.Name(), schemas.OpDecode, len(b)-len(rest), "the row is too long")
 	}
 	return a, nil
+}
+
+// cutFirst reads the first version from the beginning of b. The reason is empty if it can be one.
+func (a *Aggregate[S]) cutFirst(b []byte) (reason string, rest []byte) {
+	if len(b) < firstBytes {
+		return "the row is too short", b
+	}
+	if a.First = int64(binary.BigEndian.Uint64(b)); a.First > a.Version {
+		return errFirst, b
+	}
+	return "", b[firstBytes:]
 }
 
 type factCodec[S ~string] struct{}
