@@ -56,6 +56,10 @@
 //	         gets every accepted transition, once: {"id": "s1", "from": "", "to": "placed", "version": 1,
 //	         "timestamp": ...}. refused gets the others with the reason; without it duplicates end, and the rest
 //	         fail. version is for machines with cycles. See package processors/transition.
+//	caused   name, cause
+//	         Records get ids of their own in their headers, which follow from those that they have and the name:
+//	         for outputs whose readers dedupe. cause is the id of what caused them, such as
+//	         headers["onceward.message-id"]. See package processors/envelope.
 //	rekey    name, key
 //	         Records get another key and go to the partition of it, through a topic of their own.
 //	sink     topic

@@ -26,8 +26,11 @@ func DerivedID(cause, role string) string {
 
 // Caused passes every record on as a message of its own: with a message id that is derived from that of its cause and
 // the name of the operator, with the cause's id as the causation id, and with the correlation id that it has, or that of
-// the cause where it has none. The function cause returns the id of the record's cause, as [MessageID] or [EventID] do.
-// A record without one fails (Validation), as does what the function refuses without a class.
+// the cause where it has none. An event id and an idempotency key, where the record has them, are replaced by what is
+// derived from them and the name: what was caused has happened besides, and is to be done besides, and whoever dedupes
+// two outputs of one cause by either would else drop one of them. The function cause returns the id of the record's
+// cause, as [MessageID] or [EventID] do. A record without one fails (Validation), as does what the function refuses
+// without a class.
 //
 // Of several records that come from one cause each needs an operator, or a cause, of its own; otherwise they have one id.
 func Caused[K, V any](
@@ -55,9 +58,20 @@ func stamp[K, V any](r topology.Record[K, V], cause, role string) []topology.Hea
 	if correlation == "" {
 		correlation = cause
 	}
+	event, key := text(r, HeaderEventID, cloudEventID), text(r, HeaderIdempotencyKey, "")
 	headers := make([]topology.Header, 0, len(r.Headers)+3)
 	for _, h := range r.Headers {
 		switch h.Key {
+		case HeaderEventID, cloudEventID:
+			if event != "" {
+				h.Value = []byte(DerivedID(event, role))
+			}
+			headers = append(headers, h)
+		case HeaderIdempotencyKey:
+			if key != "" {
+				h.Value = []byte(DerivedID(key, role))
+			}
+			headers = append(headers, h)
 		case HeaderMessageID, HeaderCausationID, HeaderCorrelationID, cloudCausationID:
 		default:
 			headers = append(headers, h)
