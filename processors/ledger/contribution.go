@@ -36,7 +36,8 @@ type ContributionKey[K any] struct {
 // Posting is a contribution as the ledger has it.
 type Posting struct {
 	Amounts []int64
-	// Timestamp is that of the record, in milliseconds since the epoch.
+	// Timestamp is that of the record, or in a windowed ledger the time that its windows follow from, in milliseconds
+	// since the epoch.
 	Timestamp int64
 	// Corrects is the id of the contribution that this one adjusts, empty if there is none.
 	Corrects string

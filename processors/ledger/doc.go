@@ -49,7 +49,8 @@
 //
 // A windowed ledger counts facts, not deliveries: its contributions have the key (window, id), so that an event counts
 // once in each of its windows, however often and late it comes. The windows of a record follow from its timestamp or from
-// [EventTime], which has to be the fact's own: a copy with another time would be another contribution.
+// [EventTime], which has to be the fact's own: a copy with another time is another contribution, or where windows overlap
+// and both are in one of them, fails (Conflict).
 //
 // # Stored form
 //
@@ -64,8 +65,9 @@
 //	offset  bytes  content                           offset  bytes  content
 //	0       1      format, 1                         0       1      format, 2
 //	1       1      number of columns n               1       1      number of columns n
-//	2       8      timestamp of the record, in       2       8      number of contributions
-//	               milliseconds since the epoch      10      8n     sums
+//	2       8      timestamp of the record, or       2       8      number of contributions
+//	               the time of its windows, in       10      8n     sums
+//	               milliseconds since the epoch
 //	10      8n     amounts
 //	10+8n   rest   id of the contribution that       10+8n   4      checksum of the columns
 //	               it corrects, in UTF-8

@@ -46,6 +46,14 @@ func (w Windows) check() error {
 	return nil
 }
 
+// step returns by how much windows that overlap advance in milliseconds; 0 for others.
+func (w Windows) step() int64 {
+	if w.Size == w.Advance {
+		return 0
+	}
+	return w.Advance.Milliseconds()
+}
+
 // EventTime gives the time, in milliseconds since the epoch, by which [PostWindowed] chooses the windows of a record. It
 // has to be a fact of the record: with another time, a record that comes again would be in another window and count
 // twice. The default is the record's timestamp, which is such a fact where copies keep it. Its error, and a negative
@@ -69,6 +77,9 @@ const errEventTime = schemas.Reason("the event time is negative")
 // correction or reversal is posted to the windows of its own time, where it must find what it names. The name is
 // that of the ledger; the windows are chosen by a node of their own, <name>-windows. [WindowCodec] is the codec of the
 // keys that come out.
+//
+// Where windows overlap, a contribution that comes again with a time that is in other windows fails (Conflict), also if
+// Conflicts is connected: it would else be posted to those windows alone that have not seen it.
 //
 // Windows do not close, and their contributions stay: whatever comes late counts.
 func PostWindowed[K, V any](
@@ -97,6 +108,8 @@ func PostWindowed[K, V any](
 	}
 	return post(windowed(s, name, set, timeOf), name, func(r topology.Record[Window[K], V]) (Contribution, error) {
 		return contribution(topology.WithKey(r, r.Key.Key))
+	}, func(r topology.Record[Window[K], V]) (int64, error) {
+		return timeOf(topology.WithKey(r, r.Key.Key))
 	}, set, windowKeys)
 }
 
