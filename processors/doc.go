@@ -9,6 +9,9 @@
 //   - envelope names the ids that travel with a record, decision and evidence are for who wants to know why a row is as
 //     it is.
 //
+// What keeps state by key has all records of a key in one task: Build refuses a stream whose key was changed since it was
+// partitioned ([github.com/onceward/onceward/topology.Stream.Copartitioned]). An inbox that works Globally takes any.
+//
 // They are built on the contracts of package topology, as any user's processor is. REQUIREMENTS.md has what is required
 // of them, line by line, with the tests that show it. Its letters and numbers are in the names of tests, or in their
 // comments.

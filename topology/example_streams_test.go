@@ -2,6 +2,7 @@ package topology_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/onceward/onceward/schemas"
@@ -62,6 +63,20 @@ func ExampleMapValues() {
 	}).Into(lengths)
 	run(b, lengths, send(said, "ann", "hello"))
 	// Output: ann 5
+}
+
+func ExampleMapHeaders() {
+	b := topology.NewBuilder("map-headers")
+	labelled := topology.MapHeaders(topology.From(b, said), "label",
+		func(r topology.Record[string, string]) ([]topology.Header, error) {
+			return []topology.Header{{Key: "length", Value: []byte(strconv.Itoa(len(r.Value)))}}, nil
+		})
+	topology.MapValues(labelled, "show", func(r topology.Record[string, string]) (string, error) {
+		length, _ := r.Header("length")
+		return r.Value + " " + string(length), nil
+	}).Into(heard)
+	run(b, heard, send(said, "ann", "hello"))
+	// Output: ann hello 5
 }
 
 func ExampleFlatMap() {

@@ -40,34 +40,43 @@ func TestRekeyed(t *testing.T) {
 	s := topology.From(b, wordsTopic)
 	key := func(r word) (string, error) { return r.Value, nil }
 	same := func(r word) (word, error) { return r, nil }
+	end := func(*topology.Setup) (topology.Handler[string, string], error) {
+		return func(*topology.Context, word) error { return nil }, nil
+	}
 	split := topology.SelectKey(s, "select", key).Filter("filter", pass).Split("split")
 	branch := split.Case("one", pass)
 	split.Otherwise("two")
 	topology.ToTable(branch, leftTable)
 	node := topology.Stateful(topology.Map(s, "map", same), "node")
 	out := topology.Outlet[string, string](node, "out")
-	node.Process(func(*topology.Setup) (topology.Handler[string, string], error) {
-		return func(*topology.Context, word) error { return nil }, nil
-	})
+	node.Process(end)
 	topology.Count(topology.MapValues(out.Stream(), "values", upper), countTable)
 	flat := topology.FlatMap(s, "flat", func(r word, emit func(word) error) error { return emit(r) })
 	windows := topology.Tumbling(time.Minute)
 	perMinute := topology.WindowStore("per-minute", schemas.String(), schemas.Int64(), windows.Retention())
 	topology.CountWindows(s.Merge("merge", flat), windows, perMinute)
+	topology.Stateful(flat, "keyed").Keyed().Process(end)
+	rekeys := topology.Stateful(s, "rekeys").Rekeys()
+	others := topology.Outlet[string, string](rekeys, "others").Stream()
+	rekeys.Process(end)
+	topology.Stateful(others, "keyed-too").Keyed().Process(end)
 
 	// These are right.
 	again := topology.Repartition(flat, "again", schemas.String(), schemas.String())
 	topology.Reduce(again, topology.TimestampedStore("again-table", schemas.String(), schemas.String()), newest)
+	labelled := topology.MapHeaders(s, "label", func(word) ([]topology.Header, error) { return nil, nil })
+	topology.Stateful(labelled, "keyed-well").Keyed().Process(end)
 	kept := topology.Map(s, "kept", same).Copartitioned().Peek("peek", ignore)
 	topology.Reduce(kept, topology.TimestampedStore("kept-table", schemas.String(), schemas.String()), newest)
 	_, err := b.Build()
 	const why = ", so that the records of one key are in several tasks; put Repartition before it, or Copartitioned if they are not"
 	failed, ok := errors.AsType[*topology.BuildError](err)
-	if !ok || len(failed.Mistakes) != 3 {
-		t.Fatalf("Build returned %v, want three mistakes", err)
+	if !ok || len(failed.Mistakes) != 5 {
+		t.Fatalf("Build returned %v, want five mistakes", err)
 	}
 	for i, want := range []struct{ node, by string }{
-		{"left-table", "select"}, {"count-table", "map"}, {"per-minute", "flat"},
+		{"left-table", "select"}, {"count-table", "map"}, {"per-minute", "flat"}, {"keyed", "flat"},
+		{"keyed-too", "rekeys"},
 	} {
 		m := failed.Mistakes[i]
 		text := m.Err.Error()

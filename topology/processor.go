@@ -27,17 +27,20 @@ type Node[K, V any] struct {
 	b       *Builder
 	node    *node
 	factory func(t *Setup) (Handler[K, V], error)
+	// input is what has changed the keys of the stream that the node gets, nil if nothing has.
+	input *node
 }
 
 // Stateful declares a node that gets the records of s and uses the given stores, if any. Nodes that name
-// the same store share it, and become part of one subtopology by that.
+// the same store share it, and become part of one subtopology by that. Only the node knows whether what it stores
+// belongs to the key of its records; if so, [Node.Keyed] has Build see to it that a key is in one task.
 func Stateful[K, V any](s Stream[K, V], name string, stores ...AnyStore) *Node[K, V] {
 	b := s.builder("Stateful(" + name + ")")
 	n := &node{
 		kind: processorNode, name: name, pos: caller(), rekeyed: s.rekeyed,
 		incomplete: "the node has no Process function",
 	}
-	declared := &Node[K, V]{b: b, node: b.add(n, nil)}
+	declared := &Node[K, V]{b: b, node: b.add(n, nil), input: s.rekeyed}
 	for _, store := range stores {
 		if store == nil {
 			b.mistakeAt(n.pos, name, errors.New("a store is nil"))

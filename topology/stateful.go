@@ -17,7 +17,7 @@ func addStateful[K, V, K2, V2 any](
 		b.mistakeAt(n.pos, n.name, errNilFunc)
 	}
 	b.addStore(n, store)
-	s.checkKeyed(n)
+	b.checkKeyed(n, s.rekeyed)
 	p := addPort[K2, V2](b, n, "")
 	connect(b, s.port, n, once(n, func(g *Graph) (Emit[K, V], error) {
 		next, err := link(g, p)

@@ -148,6 +148,24 @@ func MapValues[K, V, V2 any](
 		})
 }
 
+// MapHeaders passes on each record with the headers that f returns, whose slice f gives away. The key stays, and with it
+// the task of the record.
+func MapHeaders[K, V any](
+	s Stream[K, V], name string, f func(r Record[K, V]) ([]Header, error), opts ...NodeOption,
+) Stream[K, V] {
+	return addOperator(s, name, "MapHeaders", f != nil, opts,
+		func(g *Graph, n *node, next Emit[K, V]) Emit[K, V] {
+			return func(c *Context, r Record[K, V]) error {
+				headers, err := f(r)
+				if err != nil {
+					return err
+				}
+				r.Headers = headers
+				return next(c, r)
+			}
+		})
+}
+
 // SelectKey passes on each record with the key that f returns. It does not move the record to another task: use
 // [Repartition] before state is kept by the new key. Where an operator of this package keeps state by key after it
 // without one, Build refuses: see [Stream.Copartitioned].

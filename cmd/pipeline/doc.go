@@ -43,7 +43,8 @@
 //	         processors/projection.
 //	ledger   name, id, amounts, into, corrects?, reverses?, conflicts?
 //	         Sums for each key, in which every contribution id counts once. amounts are names with integer
-//	         expressions. into gets every new balance as {"count": 2, "amounts": {"amount": 7},
+//	         expressions; their names belong to what is stored: a ledger with others gets a new name. into gets
+//	         every new balance as {"count": 2, "amounts": {"amount": 7},
 //	         "contribution": "c2"}. corrects names the contribution that this one adjusts, and reverses the
 //	         one that it takes back, whatever its amounts are; "" or null if there is none. conflicts gets
 //	         records with a known id that say something else; without it they fail. See package
@@ -55,6 +56,10 @@
 //	         gets every accepted transition, once: {"id": "s1", "from": "", "to": "placed", "version": 1,
 //	         "timestamp": ...}. refused gets the others with the reason; without it duplicates end, and the rest
 //	         fail. version is for machines with cycles. See package processors/transition.
+//	caused   name, cause
+//	         Records get ids of their own in their headers, which follow from those that they have and the name:
+//	         for outputs whose readers dedupe. cause is the id of what caused them, such as
+//	         headers["onceward.message-id"]. See package processors/envelope.
 //	rekey    name, key
 //	         Records get another key and go to the partition of it, through a topic of their own.
 //	sink     topic

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/cmd/internal/yamldoc"
+	"github.com/onceward/onceward/processors/envelope"
 	"github.com/onceward/onceward/processors/inbox"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
@@ -20,6 +21,7 @@ var kinds = map[string]func(r *reader, v yamldoc.Value) step{
 	"ledger":     readLedger,
 	"transition": readTransition,
 	"rekey":      readRekey,
+	"caused":     readCaused,
 	"sink":       readSink,
 }
 
@@ -177,6 +179,20 @@ func (k rekey) declare(s stream) stream {
 		return topology.Some(text), nil
 	})
 	return topology.Repartition(rekeyed, k.name, nullableKeys(), nullableValues())
+}
+
+type caused struct {
+	name  string
+	cause *expression
+}
+
+func readCaused(r *reader, v yamldoc.Value) step {
+	m := v.Mapping("name", "cause")
+	return caused{name: r.name(m), cause: r.compile(m.Required("cause"), "cause", wantString)}
+}
+
+func (c caused) declare(s stream) stream {
+	return envelope.Caused(s, c.name, func(r record) (string, error) { return c.cause.Text(&r) })
 }
 
 type sink struct{ topic string }

@@ -66,7 +66,8 @@ func New(prefix string) (Pipeline, error) {
 	source := topology.From(b, topology.Topic(prefix+Source, topology.Nullable(text), text))
 	rows := topology.MapValues(source, "parse", parse)
 
-	departures := topology.Map(rows.Filter("known", hasPlane), "departure", departureOf)
+	// The key is what it was, and only no longer optional.
+	departures := topology.Map(rows.Filter("known", hasPlane), "departure", departureOf).Copartitioned()
 	planes := projection.Latest(departures, Planes, versionOf, latest, schemas.JSON[Departure](),
 		projection.Sparse())
 	planes.Changes().Into(topology.Topic(prefix+Latest, text, schemas.JSON[projection.Row[Departure]]()))

@@ -17,10 +17,11 @@
 // # Contract
 //
 // A topology passes headers on from a record to all that is made of it, dead letters included, so that the ids travel
-// without anybody's help. What has to change on the way are the message id and the causation id: an output is another
-// message than its input. [Caused] gives both to what is emitted. The id is made of the cause and the name of the
-// operator and of nothing else ([DerivedID]), so that an output that is made again, by a replay or by another instance,
-// has the same one, and a consumer behind us can dedupe by it.
+// without anybody's help. But an output is another message than its input, and tells of something else. [Caused] gives
+// what is emitted a message id of its own, the id of the cause, and an event id and idempotency key that follow from those of the
+// record. They are made of those, and of the name of the operator, and of nothing else ([DerivedID]), so that an output
+// that is made again, by a replay or by another instance, has the same ones, and a consumer behind us can dedupe by any
+// of them. Aggregate id and correlation id stay.
 //
 // [MessageID], [EventID] and [IdempotencyKey] are id functions for package inbox. Which of them is right depends on the
 // effect that must happen once; correlation id and aggregate id never are, because many messages share one.

@@ -121,14 +121,56 @@ func TestCaused_B4(t *testing.T) {
 		t.Errorf("the ids are %v and %v", first, again)
 	}
 	if first.CausationID != "the onceward.message-id" || first.CorrelationID != "the onceward.correlation-id" ||
-		first.MessageID != envelope.DerivedID("the onceward.message-id", "invoice") || first.EventID != "the onceward.event-id" {
+		first.MessageID != envelope.DerivedID("the onceward.message-id", "invoice") ||
+		first.EventID != envelope.DerivedID("the onceward.event-id", "invoice") ||
+		first.IdempotencyKey != envelope.DerivedID("the onceward.idempotency-key", "invoice") ||
+		first.AggregateID != "the onceward.aggregate-id" {
 		t.Errorf("the ids are %+v", first)
 	}
-	if shipment := idsOf(d.Take("shipments")[0]); shipment.MessageID == first.MessageID {
-		t.Error("two outputs of one cause have one id")
+	if shipment := idsOf(d.Take("shipments")[0]); shipment.MessageID == first.MessageID ||
+		shipment.EventID == first.EventID || shipment.IdempotencyKey == first.IdempotencyKey {
+		t.Errorf("two outputs of one cause have one id: %+v", shipment)
 	}
 	d.Pipe("in", "k", `5`, all()...)
 	d.WantCounts("behind.accepted=1 behind.duplicates=1")
+}
+
+// TestCausedIDsForInbox_B4: of several outputs of one cause an inbox behind drops none, whichever id it goes by, and
+// every copy of them.
+func TestCausedIDsForInbox_B4(t *testing.T) {
+	for name, id := range map[string]func(record) (string, error){
+		"message": envelope.MessageID[string, int64], "event": envelope.EventID[string, int64],
+		"key": envelope.IdempotencyKey[string, int64],
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := processortest.New(t, func(b *topology.Builder) {
+				s := topology.From(b, in)
+				invoice := envelope.Caused(s, "invoice", envelope.MessageID[string, int64])
+				shipment := envelope.Caused(s, "shipment", envelope.MessageID[string, int64])
+				inbox.Dedupe(invoice.Merge("both", shipment), "behind", id)
+			})
+			d.Pipe("in", "k", `5`, all()...)
+			d.WantCounts("behind.accepted=2")
+			d.Pipe("in", "k", `5`, all()...)
+			d.WantCounts("behind.accepted=2 behind.duplicates=2")
+		})
+	}
+}
+
+// TestCausedCloudEvent: what reads CloudEvents sees another event too, under the name that it knows.
+func TestCausedCloudEvent(t *testing.T) {
+	d := processortest.New(t, func(b *topology.Builder) {
+		numbers := topology.Topic("out", schemas.String(), schemas.JSON[int64]())
+		envelope.Caused(topology.From(b, in), "caused", envelope.EventID[string, int64]).Into(numbers)
+	})
+	d.Pipe("in", "k", `5`, topologytest.Header("ce_id", "e"))
+	r := d.Want("out", `5`)[0]
+	if value, _ := (record{Headers: r.Headers}).Header("ce_id"); string(value) != envelope.DerivedID("e", "caused") {
+		t.Errorf("the event is %q", value)
+	}
+	if got := idsOf(r); got.CausationID != "e" || got.IdempotencyKey != "" {
+		t.Errorf("the ids are %+v", got)
+	}
 }
 
 func TestCausedWithoutCause(t *testing.T) {

@@ -64,8 +64,8 @@
 //
 //   - Fields of a document that the Go type does not have are not compared. A stream of json.RawMessage or
 //     []byte compares whole documents.
-//   - A type that holds more than its JSON form shows (unexported fields, json:"-") would hide conflicts, so
-//     Build refuses it with the default.
+//   - A type that holds more than its JSON form shows (unexported fields, json:"-", two fields of one name), or that
+//     reads numbers as float64 (floats, interfaces), would hide conflicts, so Build refuses it with the default.
 //   - A field that is added to the type changes the hash of every payload, so that late duplicates become
 //     conflicts, unless the field is tagged omitzero.
 //

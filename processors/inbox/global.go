@@ -42,7 +42,8 @@ func ByKey() Option {
 }
 
 // StayByID leaves the accepted records of an inbox that works [Globally] in the partition of their id. It saves a
-// topic where nothing behind keeps state by key.
+// topic where nothing behind keeps state by key; Build refuses what does, as it does behind Duplicates, Conflicts and
+// Late, which always stay there.
 func StayByID() Option {
 	return func(s *settings) error {
 		s.stayByID = true

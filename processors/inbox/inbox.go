@@ -23,7 +23,8 @@ type Inbox[K, V any] struct {
 }
 
 // Dedupe declares an inbox: a node of that name, with a store of that name. The function id returns the id
-// of a record, and "" if it has none; its error is of class Validation unless it has a class.
+// of a record, and "" if it has none; its error is of class Validation unless it has a class. A type V whose JSON form
+// would hide conflicts needs [PayloadCodec] or [PayloadHash].
 func Dedupe[K, V any](
 	s topology.Stream[K, V], name string, id func(r topology.Record[K, V]) (string, error), opts ...Option,
 ) Inbox[K, V] {
@@ -55,6 +56,7 @@ func Dedupe[K, V any](
 		return in
 	}
 	node := declare.Node(detour.there(s, name, id, set), name, &set.Common, p.stores(name)...)
+	node.Rekeys() // what leaves it has its own key again, in the partition of the id
 	in := outletsOf[K, V](node, name, set)
 	clauses(node, set, true)
 	node.Process(func(t *topology.Setup) (topology.Handler[topology.Option[string], V], error) {

@@ -119,7 +119,7 @@ func payloadCodec[V any]() (schemas.Codec[V], error) {
 	}
 	t := reflect.TypeFor[V]()
 	if what := hiddenFromJSON(t, t.String(), map[reflect.Type]bool{}); what != "" {
-		return nil, fmt.Errorf("payloads cannot be compared by their JSON form, because it leaves out %s; "+
+		return nil, fmt.Errorf("payloads cannot be compared by their JSON form, because it does not say all of %s; "+
 			"declare how with PayloadCodec or PayloadHash", what)
 	}
 	return schemas.JSON[V](), nil
@@ -130,9 +130,10 @@ var (
 	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// hiddenFromJSON returns the first part of a value of type t that encoding/json leaves out, empty if there is
-// none: two payloads that differ only there would look alike. What a type writes with a method of its own is
-// its business, and what is behind an interface is not known before it is there.
+// hiddenFromJSON returns the first part of a value of type t of which its JSON form does not say all that the document
+// has said, empty if there is none: two payloads that differ only there would look alike. That is what encoding/json
+// leaves out, and what has passed through a float64: numbers behind an interface do so too. What a type writes with a
+// method of its own is its business.
 func hiddenFromJSON(t reflect.Type, path string, visited map[reflect.Type]bool) string {
 	if visited[t] || implements(t, jsonMarshaler) || implements(t, textMarshaler) {
 		return ""
@@ -149,24 +150,67 @@ func hiddenFromJSON(t reflect.Type, path string, visited map[reflect.Type]bool) 
 				return what
 			}
 		}
-	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
+		return sameName(t, path, map[string]bool{}, map[reflect.Type]bool{})
+	case reflect.Interface:
+		return path + ", which is an interface, whose numbers are of type float64"
+	case reflect.Float32, reflect.Float64,
+		reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
 		return path + ", which is a " + t.Kind().String()
-	default: // JSON says all of it, or fails
+	default: // JSON says all of it
 	}
 	return ""
 }
 
 func hiddenField(f reflect.StructField, path string, visited map[reflect.Type]bool) string {
 	path += "." + f.Name
-	embedded := f.Anonymous && (f.Type.Kind() == reflect.Struct ||
-		f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct)
 	switch {
 	case f.Tag.Get("json") == "-":
 		return path + `, which has the tag json:"-"`
-	case !f.IsExported() && !embedded:
+	case !f.IsExported() && embedded(f) == nil:
 		return path + ", which is not exported"
 	}
 	return hiddenFromJSON(f.Type, path, visited)
+}
+
+// embedded returns the struct that f embeds, nil if f is another field.
+func embedded(f reflect.StructField) reflect.Type {
+	t := f.Type
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if !f.Anonymous || t.Kind() != reflect.Struct {
+		return nil
+	}
+	return t
+}
+
+// sameName returns the first field of t, or of a struct that is embedded in it, whose JSON name another one has:
+// encoding/json passes over one of the two, or over both. within are the structs that t is in, one of which it may point to:
+// encoding/json does not look at that one again.
+func sameName(t reflect.Type, path string, names map[string]bool, within map[reflect.Type]bool) string {
+	if within[t] {
+		return ""
+	}
+	within[t] = true
+	defer delete(within, t)
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if inner := embedded(f); inner != nil && name == "" {
+			if what := sameName(inner, path+"."+f.Name, names, within); what != "" {
+				return what
+			}
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		if names[name] {
+			return path + "." + f.Name + ", which has the JSON name of another field"
+		}
+		names[name] = true
+	}
+	return ""
 }
 
 func implements(t, method reflect.Type) bool {

@@ -160,8 +160,29 @@ type (
 		inner
 		Next *promoted
 		At   time.Time
-		Any  any
 		Raw  json.RawMessage
+	}
+	amounts struct {
+		Of map[string][]float64
+	}
+	document struct{ Any any }
+	twice    struct {
+		ID  string `json:"id"`
+		Old string `json:"id"` //nolint:govet // two fields of one name are what the test is about
+	}
+	shadowed struct {
+		inner
+		Other string `json:"ID,omitzero"`
+	}
+	left    struct{ inner }
+	right   struct{ inner }
+	diamond struct {
+		left
+		right
+	}
+	looped struct {
+		*looped //nolint:unused // a field that JSON does not see is what the test is about
+		ID      string
 	}
 )
 
@@ -173,6 +194,16 @@ func TestDefaultPayloadIsWhole(t *testing.T) {
 	refused(t, channel{}, "inbox_test.channel.C, which is a chan")
 	refused(t, embedded{}, "inbox_test.embedded.secret.note, which is not exported")
 	refused(t, topology.Some(1), ".value, which is not exported")
+	refused(t, 1.5, "float64, which is a float64")
+	refused(t, amounts{}, "inbox_test.amounts.Of[], which is a float64")
+	refused(t, document{}, "inbox_test.document.Any, which is an interface, whose numbers are of type float64")
+	refused(t, map[string]any{}, "map[string]interface {}[], which is an interface, whose numbers are of type float64")
+	refused(t, twice{}, "inbox_test.twice.Old, which has the JSON name of another field")
+	refused(t, shadowed{}, "inbox_test.shadowed.Other, which has the JSON name of another field")
+	refused(t, diamond{}, "inbox_test.diamond.right.inner.ID, which has the JSON name of another field")
+	if got := outcomes(t, schemas.JSON[looped](), []string{`{"ID":"a"}`, `{"ID":"b"}`}); got != "ac" {
+		t.Errorf("the outcomes are %s", got)
+	}
 	if got := outcomes(t, schemas.JSON[promoted](), []string{`{"ID":"a"}`, `{"ID":"b"}`}); got != "ac" {
 		t.Errorf("the outcomes are %s", got)
 	}

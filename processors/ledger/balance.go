@@ -1,9 +1,10 @@
 package ledger
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/onceward/onceward/processors/internal/identity"
@@ -30,21 +31,48 @@ type Balance struct {
 	Contribution string `json:"contribution"`
 }
 
-type sumCodec struct{ columns []string }
+// sumFormat is the first byte of the row of a balance. Format 1 said nothing of the columns.
+const (
+	sumFormat = 2
+	markBytes = 4
+)
 
-func (c sumCodec) Name() string { return rowName("ledger-sum-1", c.columns) }
+// sumCodec reads the rows of one ledger alone; the zero codec reads those of any.
+type sumCodec struct {
+	columns string
+	mark    []byte
+}
+
+func newSumCodec(columns string) sumCodec {
+	hash := sha256.Sum256([]byte(columns))
+	return sumCodec{columns, hash[:markBytes]}
+}
+
+func (c sumCodec) Name() string { return rowName("ledger-sum-2", c.columns) }
 
 func (c sumCodec) Append(dst []byte, s Sum) ([]byte, error) {
 	if reason := checkAmounts(s.Amounts); reason != "" {
 		return dst, codecError(c.Name(), schemas.OpAppend, -1, reason)
 	}
-	return appendRow(dst, rowFormat, s.Count, s.Amounts), nil
+	dst = appendRow(dst, sumFormat, s.Count, s.Amounts)
+	if c.mark == nil {
+		return append(dst, make([]byte, markBytes)...), nil
+	}
+	return append(dst, c.mark...), nil
 }
 
 func (c sumCodec) Decode(b []byte) (Sum, error) {
-	count, amounts, rest, reason := decodeRow(b, rowFormat)
-	if reason == "" && len(rest) > 0 {
+	count, amounts, rest, reason := decodeRow(b, sumFormat, sumFormat)
+	switch {
+	case reason != "":
+	case len(rest) < markBytes:
+		reason = "the row is too short"
+	case len(rest) > markBytes:
 		reason = "the row is too long"
+	case c.mark != nil && !bytes.Equal(rest, c.mark):
+		reason = "the ledger was written with other columns, another order of them, other scales or other windows than " +
+			"the program has (" + c.columns + "), so that its amounts would mean something else; go back to those, or " +
+			"give the ledger another name"
 	}
 	if reason != "" {
 		return Sum{}, codecError(c.Name(), schemas.OpDecode, len(b)-len(rest), reason)
@@ -125,11 +153,11 @@ func checkAmounts(amounts []int64) string {
 	return ""
 }
 
-func rowName(format string, columns []string) string {
-	if len(columns) == 0 {
+func rowName(format, columns string) string {
+	if columns == "" {
 		return format
 	}
-	return format + ":" + strings.Join(columns, ",")
+	return format + ":" + columns
 }
 
 func codecError(codec, op string, offset int, reason string) error {

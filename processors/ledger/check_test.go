@@ -89,8 +89,10 @@ func TestCheckFindsDifferences(t *testing.T) {
 		zeros         = "\x00\x00\x00\x00\x00\x00\x00\x00"
 		amount        = "\x00\x00\x00\x00\x00\x00\x00\x08"
 		posting       = "\x01\x01" + zeros + amount
-		sum           = "\x01\x01" + "\x00\x00\x00\x00\x00\x00\x00\x04" + amount
+		sum           = "\x02\x01" + "\x00\x00\x00\x00\x00\x00\x00\x04" + amount + checksum
+		empty         = "\x02\x01" + zeros + amount + checksum
 		wide          = "\x01\x02" + "\x00\x00\x00\x00\x00\x00\x00\x04" + amount + amount
+		wideSum       = "\x02\x02" + "\x00\x00\x00\x00\x00\x00\x00\x04" + amount + amount + checksum
 	)
 	for name, damage := range map[string]struct{ store, key, value, reason string }{
 		"balance lost":          {balances, canary, "", "there is no balance"},
@@ -98,8 +100,8 @@ func TestCheckFindsDifferences(t *testing.T) {
 		"balance too many":      {balances, "b", sum, "there are no contributions"},
 		"balance behind":        {balances, "z", sum, "there are no contributions"},
 		"amount":                {balances, canary, sum, "column 1 of 1"},
-		"columns":               {balances, canary, wide, "another number of columns"},
-		"count":                 {balances, "", posting, "the balance counts 0 contributions, there are 4"},
+		"columns":               {balances, canary, wideSum, "another number of columns"},
+		"count":                 {balances, "", empty, "the balance counts 0 contributions, there are 4"},
 		"contribution lost":     {contributions, canary + second, "", "counts 4 contributions, there are 3"},
 		"contribution changed":  {contributions, canary + second, posting, "column 1 of 1"},
 		"contribution too many": {contributions, "c" + second, posting, "there is no balance"},
@@ -139,7 +141,7 @@ func TestCheckDoesNotWrapAround(t *testing.T) {
 	d.SetRow("ledger-contributions", "k\x00\x01a", "\x01\x01"+zeros+most)
 	d.SetRow("ledger-contributions", "k\x00\x01b", "\x01\x01"+zeros+most)
 	d.SetRow("ledger-contributions", "k\x00\x01c", "\x01\x01"+zeros+zeros[1:]+"\x02")
-	d.SetRow("ledger-balances", "k", "\x01\x01"+zeros[1:]+"\x03"+zeros)
+	d.SetRow("ledger-balances", "k", "\x02\x01"+zeros[1:]+"\x03"+zeros+checksum)
 	var difference *ledger.DifferenceError
 	if err := ledger.Check(database(t, d), "ledger"); !errors.As(err, &difference) {
 		t.Errorf("Check returned %v", err)

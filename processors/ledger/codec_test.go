@@ -53,7 +53,7 @@ func TestKeyOrder(t *testing.T) {
 }
 
 func TestRowCodecs(t *testing.T) {
-	postings, sums := postingCodec{[]string{"a"}}, sumCodec{[]string{"a"}}
+	postings, sums := postingCodec{"a"}, newSumCodec("a")
 	codectest.Run(t, postings,
 		Posting{Amounts: []int64{0}},
 		Posting{Amounts: []int64{math.MinInt64, math.MaxInt64}, Timestamp: -1, Corrects: codectest.Canary})
@@ -73,16 +73,18 @@ func TestRowCodecs(t *testing.T) {
 }
 
 func TestRowCodecsAreStrict(t *testing.T) {
-	b, err := sumCodec{}.Append(nil, Sum{Count: 1, Amounts: []int64{1}})
+	codec := newSumCodec("a")
+	b, err := codec.Append(nil, Sum{Count: 1, Amounts: []int64{1}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, b := range map[string][]byte{
 		"empty": {}, "short": b[:len(b)-1], "long": append(b[:len(b):len(b)], 0), "header": b[:rowHeaderBytes],
-		"other format": append([]byte{2}, b[1:]...), "no columns": append([]byte{1, 0}, b[2:]...),
-		"other columns": append([]byte{1, 2}, b[2:]...),
+		"older format": append([]byte{1}, b[1:]...), "newer format": append([]byte{3}, b[1:]...),
+		"no columns": append([]byte{2, 0}, b[2:]...), "other columns": append([]byte{2, 2}, b[2:]...),
+		"other checksum": append(b[:len(b)-1:len(b)-1], b[len(b)-1]^1),
 	} {
-		if sum, err := (sumCodec{}).Decode(b); err == nil {
+		if sum, err := codec.Decode(b); err == nil {
 			t.Errorf("%s: decodes to %+v", name, sum)
 		}
 	}
@@ -105,7 +107,7 @@ func FuzzRows(f *testing.F) {
 	f.Add(balance)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		reread(t, schemas.Codec[Posting](postingCodec{}), b)
-		reread(t, schemas.Codec[Sum](sumCodec{}), b)
+		reread(t, schemas.Codec[Sum](newSumCodec("a")), b)
 		reread(t, schemas.Codec[ContributionKey[string]](keyCodec[string]{schemas.String()}), b)
 		reread(t, WindowCodec(schemas.String()), b)
 		reread(t, BalanceCodec(), b)

@@ -36,7 +36,8 @@ type ContributionKey[K any] struct {
 // Posting is a contribution as the ledger has it.
 type Posting struct {
 	Amounts []int64
-	// Timestamp is that of the record, in milliseconds since the epoch.
+	// Timestamp is that of the record, or in a windowed ledger the time that its windows follow from, in milliseconds
+	// since the epoch.
 	Timestamp int64
 	// Corrects is the id of the contribution that this one adjusts, empty if there is none.
 	Corrects string
@@ -53,7 +54,7 @@ func (p *Posting) same(q *Posting) bool {
 }
 
 // storesOf returns the stores of a ledger. Their codecs are nil if keys is.
-func storesOf[K any](name string, keys schemas.Codec[K], columns []string) (
+func storesOf[K any](name string, keys schemas.Codec[K], columns string) (
 	contributions topology.StoreOf[ContributionKey[K], Posting], balances topology.StoreOf[K, Sum],
 ) {
 	var contributionKeys schemas.Codec[ContributionKey[K]]
@@ -62,7 +63,7 @@ func storesOf[K any](name string, keys schemas.Codec[K], columns []string) (
 	}
 	var postings schemas.Codec[Posting] = postingCodec{columns}
 	contributions = topology.Store(contributionsOf(name), contributionKeys, postings)
-	var sums schemas.Codec[Sum] = sumCodec{columns}
+	var sums schemas.Codec[Sum] = newSumCodec(columns)
 	balances = topology.Store(balancesOf(name), keys, sums)
 	return contributions, balances
 }

@@ -43,7 +43,10 @@ func ParseDecimal(text string) (Decimal, error) {
 	}
 	digits, negative := strings.CutPrefix(mantissa, "-")
 	whole, fraction, point := strings.Cut(digits, ".")
-	if whole == "" || point && fraction == "" || !allDigits(whole) || !allDigits(fraction) {
+	switch {
+	case whole == "" || point && fraction == "" || !allDigits(whole) || !allDigits(fraction):
+		return Decimal{}, errDecimal
+	case len(whole) > 1 && whole[0] == '0': // 007 is no number to JSON, and octal to others
 		return Decimal{}, errDecimal
 	}
 	digits = strings.TrimLeft(whole+fraction, "0")
@@ -119,12 +122,10 @@ func (d Decimal) String() string {
 // MarshalJSON returns the number as a JSON string, so that no reader puts it through a float64.
 func (d Decimal) MarshalJSON() ([]byte, error) { return []byte(`"` + d.String() + `"`), nil }
 
-// UnmarshalJSON reads a JSON string or a JSON number, by its digits.
+// UnmarshalJSON reads a JSON string or a JSON number, by its digits. Null is an error, other than encoding/json has it: an
+// amount that nobody knows must not be posted as 0. Where it may be missing, the field is a *Decimal.
 func (d *Decimal) UnmarshalJSON(b []byte) error {
 	text := string(b)
-	if text == "null" {
-		return nil // as encoding/json has it
-	}
 	if strings.HasPrefix(text, `"`) {
 		if err := json.Unmarshal(b, &text); err != nil {
 			return errDecimal

@@ -29,7 +29,7 @@ func TestDecimal(t *testing.T) {
 		{"0.0000000000000000001", places}, {"1e-19", places}, {"1e-99999999999999999999", places},
 		{"", malformed}, {"-", malformed}, {".5", malformed}, {"5.", malformed}, {"1_000", malformed}, {" 1", malformed},
 		{"NaN", malformed}, {"--1", malformed}, {"+1", malformed}, {"1e", malformed}, {"0x10", malformed},
-		{"1e1.5", malformed}, {"٣", malformed},
+		{"1e1.5", malformed}, {"٣", malformed}, {"007", malformed}, {"-01.5", malformed}, {"00", malformed},
 	} {
 		d, err := ledger.ParseDecimal(c.text)
 		got := d.String()
@@ -69,21 +69,33 @@ func TestDecimalIsExact(t *testing.T) {
 
 func TestDecimalJSON(t *testing.T) {
 	var got []ledger.Decimal
-	if err := json.Unmarshal([]byte(`["12.30", 12.30, 9007199254740993, 1e2, null]`), &got); err != nil {
+	if err := json.Unmarshal([]byte(`["12.30", 12.30, 9007199254740993, 1e2]`), &got); err != nil {
 		t.Fatal(err)
 	}
-	if s := fmt.Sprint(got); s != "[12.30 12.30 9007199254740993 100 0]" {
+	if s := fmt.Sprint(got); s != "[12.30 12.30 9007199254740993 100]" {
 		t.Error(s)
 	}
 	form, err := json.Marshal(got)
-	if want := `["12.30","12.30","9007199254740993","100","0"]`; err != nil || string(form) != want {
+	if want := `["12.30","12.30","9007199254740993","100"]`; err != nil || string(form) != want {
 		t.Errorf("the form is %s, %v", form, err)
 	}
-	for _, bad := range []string{`"x"`, `true`, `{}`, `[1]`, `1e400`, `""`} {
+	for _, bad := range []string{`"x"`, `true`, `{}`, `[1]`, `1e400`, `""`, `null`, `"007"`} {
 		var d ledger.Decimal
 		if err := json.Unmarshal([]byte(bad), &d); err == nil {
 			t.Errorf("%s is read as %s", bad, d)
 		}
+	}
+}
+
+// TestDecimalNull: an amount that is null is no 0, and a pointer tells one that may be missing.
+func TestDecimalNull(t *testing.T) {
+	var required struct{ Amount ledger.Decimal }
+	if err := json.Unmarshal([]byte(`{"Amount":null}`), &required); err == nil {
+		t.Errorf("null is read as %s", required.Amount)
+	}
+	optional := struct{ Amount *ledger.Decimal }{&ledger.Decimal{Units: 1}}
+	if err := json.Unmarshal([]byte(`{"Amount":null}`), &optional); err != nil || optional.Amount != nil {
+		t.Errorf("null is read as %v, %v", optional.Amount, err)
 	}
 }
 

@@ -31,8 +31,11 @@
 // Amounts are integers, of which each contribution has one for each of the declared [Columns]: money in its
 // smallest unit, minutes, pieces. A column with a [Scale] takes decimals ([Decimal]), which it counts in units of its
 // last place. There are no floats, and nothing is ever rounded or wrapped around. A
-// contribution with another number of amounts, or a ledger whose rows have other columns than the program,
-// is an error of class Config, which stops the task: a ledger whose columns change gets a new name.
+// contribution with another number of amounts is an error of class Config, which stops the task.
+//
+// The rows say by a checksum which columns they have, in which order, with which scales and for which windows. A program
+// that declares others does not open the tasks that have such rows, and says why: money that was counted in cents is
+// never read as euros. A ledger whose columns change gets a new name, and is built from its topic.
 //
 // # Corrections
 //
@@ -46,7 +49,8 @@
 //
 // A windowed ledger counts facts, not deliveries: its contributions have the key (window, id), so that an event counts
 // once in each of its windows, however often and late it comes. The windows of a record follow from its timestamp or from
-// [EventTime], which has to be the fact's own: a copy with another time would be another contribution.
+// [EventTime], which has to be the fact's own: a copy with another time is another contribution, or where windows overlap
+// and both are in one of them, fails (Conflict).
 //
 // # Stored form
 //
@@ -59,13 +63,18 @@
 //
 //	contribution                                     balance
 //	offset  bytes  content                           offset  bytes  content
-//	0       1      format, 1                         0       1      format, 1
+//	0       1      format, 1                         0       1      format, 2
 //	1       1      number of columns n               1       1      number of columns n
-//	2       8      timestamp of the record, in       2       8      number of contributions
-//	               milliseconds since the epoch      10      8n     sums
+//	2       8      timestamp of the record, or       2       8      number of contributions
+//	               the time of its windows, in       10      8n     sums
+//	               milliseconds since the epoch
 //	10      8n     amounts
-//	10+8n   rest   id of the contribution that
+//	10+8n   rest   id of the contribution that       10+8n   4      checksum of the columns
 //	               it corrects, in UTF-8
+//
+// The checksum is the beginning of the SHA-256 of a text: the names of the columns in their order, each with / and its
+// scale if that is not 0, with commas between them; then, in a windowed ledger, @, the size of the windows, / and their
+// advance, in milliseconds. Contributions are written together with their balance, and need none.
 //
 // A contribution that reverses, or was reversed, has format 2: behind the amounts are a byte that says what it does to
 // the contribution that it names, 0 corrects or 1 reverses, the length of that one's id in 2 bytes, the id (both empty

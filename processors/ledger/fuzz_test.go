@@ -20,7 +20,7 @@ func FuzzPosting(f *testing.F) {
 }
 
 func FuzzSum(f *testing.F) {
-	processortest.FuzzCodec(f, sumCodec{},
+	processortest.FuzzCodec(f, newSumCodec("a"),
 		Sum{Amounts: []int64{0}}, Sum{Count: 3, Amounts: []int64{math.MinInt64, -1, math.MaxInt64}})
 }
 

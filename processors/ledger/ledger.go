@@ -21,6 +21,7 @@ const (
 	errOpposite = schemas.Reason("the amounts of the reversal are not those of what it reverses, with the other sign")
 	errBoth     = schemas.Reason("the contribution corrects and reverses; it does one of the two")
 	errAmounts  = schemas.Reason("the contribution has amounts and decimals; it has one of the two")
+	errWindows  = schemas.Reason("the contribution was posted before with another time, which is in other windows")
 	errItself   = schemas.Reason("the contribution names itself")
 )
 
@@ -49,7 +50,8 @@ func Post[K, V any](
 	}
 	keys, err := identity.KeyCodec[K](set.Keys)
 	set.Mistake(err)
-	return post(s, name, contribution, set, keys)
+	at := func(r topology.Record[K, V]) (int64, error) { return r.Timestamp, nil }
+	return post(s, name, contribution, at, set, keys)
 }
 
 var errNilContribution = errors.New("the function that reads the contribution is nil")
@@ -57,10 +59,11 @@ var errNilContribution = errors.New("the function that reads the contribution is
 // post declares a ledger with settings that were read, whose keys are nil if there was a mistake in them.
 func post[K, V any](
 	s topology.Stream[K, V], name string,
-	contribution func(r topology.Record[K, V]) (Contribution, error), set *settings, keys schemas.Codec[K],
+	contribution func(r topology.Record[K, V]) (Contribution, error), timeOf timeReader[K, V], set *settings,
+	keys schemas.Codec[K],
 ) Ledger[K, V] {
 	l := Ledger[K, V]{scales: set.scalesOf()}
-	l.contributions, l.balances = storesOf(name, keys, set.formats())
+	l.contributions, l.balances = storesOf(name, keys, set.format())
 	var stores []topology.AnyStore
 	if keys != nil { // else it would be one more mistake, about the same thing
 		stores = append(stores, l.contributions, l.balances)
@@ -74,6 +77,8 @@ func post[K, V any](
 	node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
 		h := &handler[K, V]{
 			contribution:      contribution,
+			timeOf:            timeOf,
+			step:              set.windows.step(),
 			columns:           set.columns,
 			scales:            l.scales,
 			nullKey:           identity.Null[K](),
@@ -90,7 +95,7 @@ func post[K, V any](
 			log:               l.decisions.In(t),
 			store:             l.balances.Name(),
 		}
-		return h.handle, nil
+		return h.handle, declare.Readable(h.balances)
 	})
 	return l
 }
@@ -130,7 +135,10 @@ func (l Ledger[K, V]) BalanceStore() topology.StoreOf[K, Sum] { return l.balance
 
 // handler is the ledger of one task.
 type handler[K, V any] struct {
-	contribution  func(r topology.Record[K, V]) (Contribution, error)
+	contribution func(r topology.Record[K, V]) (Contribution, error)
+	timeOf       timeReader[K, V]
+	// step is by how much the windows advance in milliseconds, 0 if a contribution is in one at most.
+	step          int64
 	columns       []string
 	scales        []uint8
 	nullKey       func(K) bool
@@ -183,11 +191,15 @@ func (h *handler[K, V]) handle(c *topology.Context, r topology.Record[K, V]) err
 	if err := h.check(&contribution); err != nil {
 		return err
 	}
-	if contribution.Reverses != "" {
-		return h.reverse(c, &r, contribution)
+	at, err := h.timeOf(r)
+	if err != nil {
+		return identity.Refused(err)
 	}
 	posting := Posting{
-		Amounts: contribution.Amounts, Timestamp: r.Timestamp, Corrects: contribution.Corrects,
+		Amounts: contribution.Amounts, Timestamp: at, Corrects: contribution.Corrects, Reverses: contribution.Reverses,
+	}
+	if contribution.Reverses != "" {
+		return h.reverse(c, &r, contribution.ID, posting)
 	}
 	key := ContributionKey[K]{Ledger: r.Key, ID: contribution.ID}
 	first, seen, err := h.contributions.PutIfAbsent(key, posting)
@@ -214,6 +226,10 @@ func (h *handler[K, V]) again(
 	switch {
 	case len(first.Amounts) != len(h.columns):
 		return h.otherColumns(len(first.Amounts))
+	case h.step > 0 && first.Timestamp/h.step != posting.Timestamp/h.step:
+		// Some windows have the contribution, and some that the record is in have not: as a conflict it would be posted to
+		// those alone. Its failure undoes it in all of them.
+		return topology.Fail(topology.Conflict, errWindows)
 	case first.same(posting):
 		h.duplicatesCounter.Inc()
 		if h.log != nil {

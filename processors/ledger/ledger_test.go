@@ -35,6 +35,9 @@ func newBare(tb testing.TB, opts ...ledger.Option) *processortest.Driver {
 	})
 }
 
+// checksum is that of the default columns: printf amount | sha256sum
+const checksum = "\xcf\x38\xd9\x5c"
+
 // content returns both stores.
 func content(d *processortest.Driver) string {
 	return fmt.Sprintf("%x %x", d.Rows("ledger-contributions", 0), d.Rows("ledger-balances", 0))
@@ -189,13 +192,68 @@ func TestNumberOfAmounts(t *testing.T) {
 	}
 }
 
-// TestOtherColumns: rows of a ledger with other columns stop the task, whichever store they are found in.
+// TestOtherColumns is a part of requirement E5: a program that means another thing by the amounts does not open a ledger
+// that was written before, and one that means the same does.
 func TestOtherColumns(t *testing.T) {
-	const row = "\x01\x02\x00\x00\x00\x00\x00\x00\x00\x01" + "\x00\x00\x00\x00\x00\x00\x00\x01" +
+	days, halves := ledger.Tumbling(24*time.Hour), ledger.Windows{Size: 24 * time.Hour, Advance: 12 * time.Hour}
+	type options = []ledger.Option
+	two := ledger.Columns("amount", "fee")
+	for name, c := range map[string]struct {
+		before, after       options
+		windows, newWindows *ledger.Windows
+		opens               bool
+	}{
+		"same":            {before: options{two}, after: options{two, ledger.Scale("fee", 0)}, opens: true},
+		"renamed":         {before: options{two}, after: options{ledger.Columns("amount", "tax")}},
+		"other order":     {before: options{two}, after: options{ledger.Columns("fee", "amount")}},
+		"one more":        {before: options{two}, after: options{ledger.Columns("amount", "fee", "tax")}},
+		"other scale":     {before: options{two, ledger.Scale("fee", 2)}, after: options{two, ledger.Scale("fee", 3)}},
+		"scale elsewhere": {before: options{two, ledger.Scale("fee", 2)}, after: options{two, ledger.Scale("amount", 2)}},
+		"no scale":        {before: options{two, ledger.Scale("fee", 2)}, after: options{two}},
+		"same windows":    {before: options{two}, after: options{two}, windows: &days, newWindows: &days, opens: true},
+		"other windows":   {before: options{two}, after: options{two}, windows: &days, newWindows: &halves},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := func(windows *ledger.Windows, opts options) *processortest.Driver {
+				return processortest.New(t, func(b *topology.Builder) {
+					if s := topology.From(b, entryTopic); windows != nil {
+						ledger.PostWindowed(s, "ledger", *windows, contribution, opts...)
+					} else {
+						ledger.Post(s, "ledger", contribution, opts...)
+					}
+				})
+			}
+			before, after := start(c.windows, c.before), start(c.newWindows, c.after)
+			before.Pipe("entries", "k", `{"id":"a","amounts":[1,2]}`, topologytest.At(time.UnixMilli(1)))
+			for _, store := range []string{"ledger-contributions", "ledger-balances"} {
+				for key, row := range before.Rows(store, 0) {
+					after.SetRow(store, key, row)
+				}
+			}
+			err := after.Driver.Restart()
+			if c.opens {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), "node ledger") ||
+				!strings.Contains(err.Error(), "give the ledger another name") {
+				t.Errorf("Restart returned %v", err)
+			}
+		})
+	}
+}
+
+// TestDamagedColumns: a row that was damaged in the number of its columns stops the task.
+func TestDamagedColumns(t *testing.T) {
+	const amounts = "\x00\x00\x00\x00\x00\x00\x00\x01" + "\x00\x00\x00\x00\x00\x00\x00\x01" +
 		"\x00\x00\x00\x00\x00\x00\x00\x01"
-	for store, key := range map[string]string{"ledger-contributions": "k\x00\x01a", "ledger-balances": "k"} {
+	for store, row := range map[string][2]string{
+		"ledger-contributions": {"k\x00\x01a", "\x01\x02" + amounts}, "ledger-balances": {"k", "\x02\x02" + amounts + checksum},
+	} {
 		d := newRouted(t)
-		d.SetRow(store, key, row)
+		d.SetRow(store, row[0], row[1])
 		err := d.PipeRaw("entries", []byte("k"), []byte(`{"id":"a","amounts":[1]}`))
 		if err == nil || !strings.Contains(err.Error(), "config: the ledger's rows have 2 columns") {
 			t.Errorf("%s: Pipe returned %v", store, err)
@@ -264,6 +322,7 @@ func TestGolden(t *testing.T) {
 	d.Pipe("entries", "k\u0000\u0000l", `{"id":"a","amounts":[7,7]}`, at)
 	d.Pipe("entries", "k", `{"id":"b","amounts":[256,-256],"corrects":"a"}`, at)
 	const time = "0000000102030405"
+	const columns = "968e772c" // printf x,y | sha256sum
 	want := map[string]string{
 		"k\x00\x01a":                  "01" + "02" + time + "0000000000000001" + "ffffffffffffffff",
 		"k\x00\x01b":                  "01" + "02" + time + "0000000000000100" + "ffffffffffffff00" + "61",
@@ -273,8 +332,8 @@ func TestGolden(t *testing.T) {
 		t.Errorf("the contributions are %q, want %q", got, want)
 	}
 	want = map[string]string{
-		"k":          "01" + "02" + "0000000000000002" + "0000000000000101" + "fffffffffffffeff",
-		"k\x00\x00l": "01" + "02" + "0000000000000001" + "0000000000000007" + "0000000000000007",
+		"k":          "02" + "02" + "0000000000000002" + "0000000000000101" + "fffffffffffffeff" + columns,
+		"k\x00\x00l": "02" + "02" + "0000000000000001" + "0000000000000007" + "0000000000000007" + columns,
 	}
 	if got := hexValues(d.Rows("ledger-balances", 0)); !maps.Equal(got, want) {
 		t.Errorf("the balances are %q, want %q", got, want)
@@ -331,7 +390,7 @@ func TestDescribed(t *testing.T) {
 		"Processor: ledger (stores: [ledger-balances, ledger-contributions])") {
 		t.Error(text)
 	}
-	want := "[{ledger-balances app-ledger-balances-changelog <nil> keyvalue string ledger-sum-1:amount,fee} " +
+	want := "[{ledger-balances app-ledger-balances-changelog <nil> keyvalue string ledger-sum-2:amount,fee} " +
 		"{ledger-contributions app-ledger-contributions-changelog <nil> keyvalue ledger-contribution-key-1:string " +
 		"ledger-posting-1:amount,fee}]"
 	if s := fmt.Sprint(two.Subtopologies()[0].Stores); s != want {

@@ -20,6 +20,8 @@ type settings struct {
 	declare.Common
 	columns []string
 	scales  map[string]uint8
+	// windows are zero in a ledger without windows.
+	windows Windows
 	// eventTime is a func(topology.Record[K, V]) (int64, error), whose type parameters only PostWindowed can check, or nil.
 	eventTime any
 }
@@ -47,15 +49,20 @@ func (s *settings) scalesOf() []uint8 {
 	return scales
 }
 
-// formats returns what the stored form says of the columns: their names, with the scales that are not 0.
-func (s *settings) formats() []string {
+// format returns what the stored form says of the amounts: the names of the columns in their order, with the scales that
+// are not 0, and the windows that they are sums of, if there are any.
+func (s *settings) format() string {
 	formats := slices.Clone(s.columns)
 	for i, scale := range s.scalesOf() {
 		if scale > 0 {
 			formats[i] += "/" + strconv.Itoa(int(scale))
 		}
 	}
-	return formats
+	columns := strings.Join(formats, ",")
+	if w := s.windows; w != (Windows{}) {
+		columns += fmt.Sprintf("@%d/%d", w.Size.Milliseconds(), w.Advance.Milliseconds())
+	}
+	return columns
 }
 
 // Scale says that the amounts of a column are decimals with that many places behind the point, 0 to [ScaleMax]: a

@@ -221,6 +221,40 @@ func TestEventTime(t *testing.T) {
 	}
 }
 
+// TestOverlappingWindows_E4: a copy with a time that is in other windows is posted to none, whoever listens to conflicts; one
+// that is in the same windows is a duplicate.
+func TestOverlappingWindows_E4(t *testing.T) {
+	for name, connected := range map[string]bool{"routed": true, "not routed": false} {
+		t.Run(name, func(t *testing.T) {
+			d := processortest.New(t, func(b *topology.Builder) {
+				l := visits(b, ledger.Windows{Size: 3 * time.Hour, Advance: time.Hour})
+				if connected {
+					l.Conflicts().Into(topology.Topic("conflicts", ledger.WindowCodec(schemas.String()), schemas.JSON[Entry]()))
+				}
+			})
+			at := func(minutes int64) topologytest.PipeOption { return topologytest.At(time.UnixMilli(minutes * 60_000)) }
+			rows := func() string {
+				return fmt.Sprintf("%x %x", d.Rows("hours-contributions", 0), d.Rows("hours-balances", 0))
+			}
+			d.Pipe("entries", "k", `{"id":"a","amounts":[5]}`, at(5*60+30))
+			d.WantCounts("hours.accepted=3")
+			before := rows()
+			d.Pipe("entries", "k", `{"id":"a","amounts":[5]}`, at(5*60+40))
+			d.WantCounts("hours.accepted=3 hours.duplicates=3")
+			for _, other := range []int64{3 * 60, 4*60 + 59, 6 * 60, 7*60 + 59} {
+				d.Pipe("entries", "k", `{"id":"a","amounts":[5]}`, at(other))
+				d.WantDeadLetter("hours", topology.Conflict,
+					"the contribution was posted before with another time, which is in other windows")
+			}
+			if after := rows(); after != before {
+				t.Errorf("the rows were %s and are %s", before, after)
+			}
+			d.Pipe("entries", "k", `{"id":"a","amounts":[5]}`, at(8*60))
+			d.WantCounts("hours.accepted=6 hours.dead-letter-conflict=4 hours.duplicates=3")
+		})
+	}
+}
+
 func TestWindowMistakes(t *testing.T) {
 	post := func(windows ledger.Windows, opts []ledger.Option, texts ...string) {
 		t.Helper()
@@ -318,7 +352,7 @@ func TestScaleIsStored(t *testing.T) {
 	if none.Fingerprint() != zero.Fingerprint() || none.Fingerprint() == two.Fingerprint() {
 		t.Error("the fingerprint does not follow the scale")
 	}
-	if got := two.Subtopologies()[0].Stores[0].ValueFormat; got != "ledger-sum-1:amount/2" {
+	if got := two.Subtopologies()[0].Stores[0].ValueFormat; got != "ledger-sum-2:amount/2" {
 		t.Error(got)
 	}
 }

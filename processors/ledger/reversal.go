@@ -9,10 +9,9 @@ import (
 )
 
 // reverse is what becomes of a contribution that takes another one back.
-func (h *handler[K, V]) reverse(c *topology.Context, r *topology.Record[K, V], contribution Contribution) error {
-	posting := Posting{Amounts: contribution.Amounts, Timestamp: r.Timestamp, Reverses: contribution.Reverses}
-	key := ContributionKey[K]{Ledger: r.Key, ID: contribution.ID}
-	reversedKey := ContributionKey[K]{Ledger: r.Key, ID: contribution.Reverses}
+func (h *handler[K, V]) reverse(c *topology.Context, r *topology.Record[K, V], id string, posting Posting) error {
+	key := ContributionKey[K]{Ledger: r.Key, ID: id}
+	reversedKey := ContributionKey[K]{Ledger: r.Key, ID: posting.Reverses}
 	first, seen, err := h.contributions.Get(key)
 	if err != nil {
 		return err
@@ -21,7 +20,7 @@ func (h *handler[K, V]) reverse(c *topology.Context, r *topology.Record[K, V], c
 		if posting.Amounts == nil {
 			posting.Amounts = first.Amounts // they follow from what is reversed
 		}
-		return h.again(c, r, contribution.ID, &first, &posting)
+		return h.again(c, r, id, &first, &posting)
 	}
 	reversed, known, err := h.contributions.Get(reversedKey)
 	switch {
@@ -32,7 +31,7 @@ func (h *handler[K, V]) reverse(c *topology.Context, r *topology.Record[K, V], c
 	case len(reversed.Amounts) != len(h.columns):
 		return h.otherColumns(len(reversed.Amounts))
 	case reversed.ReversedBy != "":
-		return h.dispute(c, r, contribution.ID, errReversed)
+		return h.dispute(c, r, id, errReversed)
 	}
 	opposite := make([]int64, len(reversed.Amounts))
 	for i, amount := range reversed.Amounts {
@@ -47,14 +46,14 @@ func (h *handler[K, V]) reverse(c *topology.Context, r *topology.Record[K, V], c
 	if !slices.Equal(posting.Amounts, opposite) {
 		return topology.Fail(topology.Validation, errOpposite)
 	}
-	reversed.ReversedBy = contribution.ID
+	reversed.ReversedBy = id
 	if err := h.contributions.Put(reversedKey, reversed); err != nil {
 		return err
 	}
 	if err := h.contributions.Put(key, posting); err != nil {
 		return err
 	}
-	return h.add(c, r, contribution.ID, posting.Amounts)
+	return h.add(c, r, id, posting.Amounts)
 }
 
 // amounts returns the decimals of a contribution in the scales of the columns.

@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// rowFormat is the first byte of both kinds of rows; rowHeaderBytes is what comes before their amounts.
+// rowFormat is the first byte of a contribution; rowHeaderBytes is what comes before the amounts of both kinds of rows.
 const (
 	rowFormat      = 1
 	rowHeaderBytes = 10
@@ -26,7 +26,7 @@ const (
 
 // postingCodec needs the columns only for its name, so that a topology with other columns has another
 // fingerprint.
-type postingCodec struct{ columns []string }
+type postingCodec struct{ columns string }
 
 func (c postingCodec) Name() string { return rowName("ledger-posting-1", c.columns) }
 
@@ -55,7 +55,7 @@ func (c postingCodec) Append(dst []byte, p Posting) ([]byte, error) {
 }
 
 func (c postingCodec) Decode(b []byte) (Posting, error) {
-	timestamp, amounts, rest, reason := decodeRow(b, reversalFormat)
+	timestamp, amounts, rest, reason := decodeRow(b, rowFormat, reversalFormat)
 	p := Posting{Amounts: amounts, Timestamp: timestamp}
 	switch {
 	case reason != "":
@@ -108,11 +108,11 @@ func appendRow(dst []byte, format byte, first int64, amounts []int64) []byte {
 	return dst
 }
 
-// decodeRow reads what appendRow has written in a format up to newest, and returns what is behind it. The reason is
-// empty if b is well formed.
-func decodeRow(b []byte, newest byte) (first int64, amounts []int64, rest []byte, reason string) {
+// decodeRow reads what appendRow has written in a format from oldest to newest, and returns what is behind it. The reason
+// is empty if b is well formed.
+func decodeRow(b []byte, oldest, newest byte) (first int64, amounts []int64, rest []byte, reason string) {
 	switch {
-	case len(b) > 0 && (b[0] < rowFormat || b[0] > newest):
+	case len(b) > 0 && (b[0] < oldest || b[0] > newest):
 		return 0, nil, b, "the row has a format that this build does not read"
 	case len(b) < rowHeaderBytes || len(b) < rowHeaderBytes+amountBytes*int(b[1]):
 		return 0, nil, nil, "the row is too short"

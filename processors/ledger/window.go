@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/onceward/onceward/processors/internal/declare"
 	"github.com/onceward/onceward/processors/internal/identity"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
@@ -45,6 +46,14 @@ func (w Windows) check() error {
 	return nil
 }
 
+// step returns by how much windows that overlap advance in milliseconds; 0 for others.
+func (w Windows) step() int64 {
+	if w.Size == w.Advance {
+		return 0
+	}
+	return w.Advance.Milliseconds()
+}
+
 // EventTime gives the time, in milliseconds since the epoch, by which [PostWindowed] chooses the windows of a record. It
 // has to be a fact of the record: with another time, a record that comes again would be in another window and count
 // twice. The default is the record's timestamp, which is such a fact where copies keep it. Its error, and a negative
@@ -69,12 +78,16 @@ const errEventTime = schemas.Reason("the event time is negative")
 // that of the ledger; the windows are chosen by a node of their own, <name>-windows. [WindowCodec] is the codec of the
 // keys that come out.
 //
+// Where windows overlap, a contribution that comes again with a time that is in other windows fails (Conflict), also if
+// Conflicts is connected: it would else be posted to those windows alone that have not seen it.
+//
 // Windows do not close, and their contributions stay: whatever comes late counts.
 func PostWindowed[K, V any](
 	s topology.Stream[K, V], name string, windows Windows,
 	contribution func(r topology.Record[K, V]) (Contribution, error), opts ...Option,
 ) Ledger[Window[K], V] {
 	set := newSettings(opts)
+	set.windows = windows
 	set.Mistake(windows.check())
 	if contribution == nil {
 		set.Mistake(errNilContribution)
@@ -93,31 +106,45 @@ func PostWindowed[K, V any](
 	if err == nil {
 		windowKeys = WindowCodec(keys)
 	}
-	null := identity.Null[K]()
-	windowed := topology.FlatMap(s, name+"-windows", func(
-		r topology.Record[K, V], emit func(topology.Record[Window[K], V]) error,
-	) error {
-		if null(r.Key) {
-			return identity.NullKey()
-		}
-		ms, err := timeOf(r)
-		if err != nil {
-			return identity.Refused(err)
-		}
-		if ms < 0 {
-			return topology.Fail(topology.Validation, errEventTime)
-		}
-		size, advance := windows.Size.Milliseconds(), windows.Advance.Milliseconds()
-		for start := max(ms-ms%advance-size+advance, 0); start <= ms; start += advance {
-			if err := emit(topology.WithKey(r, Window[K]{Key: r.Key, Start: start})); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, set.Reactions()...)
-	return post(windowed, name, func(r topology.Record[Window[K], V]) (Contribution, error) {
+	return post(windowed(s, name, set, timeOf), name, func(r topology.Record[Window[K], V]) (Contribution, error) {
 		return contribution(topology.WithKey(r, r.Key.Key))
+	}, func(r topology.Record[Window[K], V]) (int64, error) {
+		return timeOf(topology.WithKey(r, r.Key.Key))
 	}, set, windowKeys)
+}
+
+// windowed returns the records of s once for each of their windows, whose key they have. No operator of the topology could
+// do that, because the windows of a key are where the key is: in one task, unless the key itself was changed before.
+func windowed[K, V any](
+	s topology.Stream[K, V], name string, set *settings, timeOf timeReader[K, V],
+) topology.Stream[Window[K], V] {
+	node := topology.Stateful(s, name+"-windows")
+	declare.React(node, &set.Common)
+	out := topology.Outlet[Window[K], V](node, "out")
+	null := identity.Null[K]()
+	size, advance := set.windows.Size.Milliseconds(), set.windows.Advance.Milliseconds()
+	node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
+		emit := out.In(t)
+		return func(c *topology.Context, r topology.Record[K, V]) error {
+			if null(r.Key) {
+				return identity.NullKey()
+			}
+			ms, err := timeOf(r)
+			if err != nil {
+				return identity.Refused(err)
+			}
+			if ms < 0 {
+				return topology.Fail(topology.Validation, errEventTime)
+			}
+			for start := max(ms-ms%advance-size+advance, 0); start <= ms; start += advance {
+				if err := emit(c, topology.WithKey(r, Window[K]{Key: r.Key, Start: start})); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, nil
+	})
+	return out.Stream()
 }
 
 // WindowCodec returns the codec of windows: the start in 8 bytes, big-endian, and the key. So the windows of a store lie

@@ -57,7 +57,7 @@ func Choose[K, S any](
 	if keys != nil && codec != nil { // else it would be one more mistake, about the same thing
 		named = append(named, stores.rows, stores.answers, stores.current)
 	}
-	node := declare.Node(commands, name, &set.Common, named...)
+	node := declare.Unkeyed(commands, name, &set.Common, named...)
 	switched := topology.Outlet[K, Row[S]](node, "changes")
 	answered := topology.Outlet[[]byte, Answer](node, "answers")
 	definitions := make([]uint16, len(defined))

@@ -2,6 +2,7 @@ package transition_test
 
 import (
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/onceward/onceward/processors/internal/processortest"
@@ -24,6 +25,39 @@ func TestMachineGrows(t *testing.T) {
 	send(d2, Ask{ID: "t3", From: Paid, To: "refunded"})
 	if n := len(d2.Take("facts")); n != 1 {
 		t.Errorf("there are %d facts", n)
+	}
+}
+
+// TestVersionedIsStored: a guard that means another thing by the version does not open what was written before.
+func TestVersionedIsStored(t *testing.T) {
+	versioned := transition.Versioned()
+	for name, c := range map[string]struct {
+		before, after []transition.Option
+		want          string
+	}{
+		"never":   {},
+		"always":  {before: []transition.Option{versioned}, after: []transition.Option{versioned}},
+		"added":   {after: []transition.Option{versioned}, want: "leave Versioned out, or give the guard another name"},
+		"removed": {before: []transition.Option{versioned}, want: "declare Versioned, or give the guard another name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, d2 := newRouted(t, orders, c.before...), newRouted(t, orders, c.after...)
+			first := place
+			if c.before != nil {
+				first.Version = 7
+			}
+			send(d, first)
+			for k, v := range d.Rows("orders-aggregates", 0) {
+				d2.SetRow("orders-aggregates", k, v)
+			}
+			err := d2.Driver.Restart()
+			switch {
+			case c.want == "" && err != nil:
+				t.Error(err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("Restart returned %v, want %q", err, c.want)
+			}
+		})
 	}
 }
 

@@ -29,9 +29,11 @@
 //	illegal            it was not, and can never get there                          fails (Validation)
 //
 // The last four lines are about a machine without versions. With [Versioned] the version of the transition
-// decides in their place, which must be the one after that of the aggregate:
+// decides in their place, which must be the one after that of the aggregate. Its versions have no gaps, so that all
+// from the first one on belong to transitions that were accepted, and a copy of those is known by its id:
 //
-//	stale              it is not higher than that of the aggregate                  fails (Conflict)
+//	stale              it is before the first one of the aggregate                  fails (Conflict)
+//	corruption         it was accepted, under another id: two histories disagree    fails (Conflict)
 //	out-of-order       it is higher than the next one                               fails (Validation)
 //	corruption         it is the next one, and the aggregate is in another state    fails (Conflict)
 //	accepted           otherwise, and where it creates the aggregate
@@ -67,7 +69,8 @@
 // # Changing a machine
 //
 // States and transitions can be added at any restart. One that is taken away refuses what comes from then on;
-// what was accepted stays. A state can be taken away when no aggregate is in it.
+// what was accepted stays. A state can be taken away when no aggregate is in it. Whether the guard is [Versioned] cannot
+// be changed: tasks whose rows were written otherwise do not open.
 //
 // # Stored form
 //
@@ -79,13 +82,15 @@
 //
 //	aggregate                                        transition
 //	offset  bytes  content                           offset  bytes  content
-//	0       1      format, 1                         0       1      format, 1
+//	0       1      format, 1; 2 with Versioned       0       1      format, 1
 //	1       8      version                           1       8      version of the aggregate after it
 //	9       8      timestamp of the record that      9       8      timestamp of the record, likewise
 //	               was accepted last, in             17             text: the state that it left
 //	               milliseconds since the epoch                     text: the state that it entered
-//	17      1      number of texts, at least 1
-//	18             texts: the state; then the others
+//	        8      with Versioned: the version
+//	               with which it begins
+//	17, 25  1      number of texts, at least 1
+//	               texts: the state; then the others
 //	               that it was in before, sorted
 //
 // # Growth

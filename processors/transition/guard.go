@@ -71,7 +71,7 @@ func Guard[K, V any, S ~string](
 	keys, err := identity.KeyCodec[K](set.Keys)
 	set.Mistake(err)
 	g := Guarded[K, V, S]{routes: &[]route[K, V, S]{}}
-	g.aggregates, g.facts = storesOf[K, S](name, keys)
+	g.aggregates, g.facts = storesOf[K, S](name, keys, set.versioned)
 	var stores []topology.AnyStore
 	if keys != nil { // else it would be one more mistake, about the same thing
 		stores = append(stores, g.aggregates, g.facts)
@@ -103,7 +103,7 @@ func Guard[K, V any, S ~string](
 				}
 			}
 		}
-		return h.handle, nil
+		return h.handle, declare.Readable(h.aggregates)
 	})
 	return g
 }

@@ -102,7 +102,19 @@ var refusalsOf = map[string]struct {
 	},
 	"version, stale": {
 		opts: versioned, before: []Ask{numbered(place, 4), numbered(pay, 5)},
-		ask: Ask{ID: "x", From: Paid, To: Shipped, Version: 5}, want: "stale x (paid, 5)",
+		ask: Ask{ID: "x", From: Placed, To: Paid, Version: 3}, want: "stale x (paid, 5)",
+	},
+	"version, fork": {
+		opts: versioned, before: []Ask{numbered(place, 4), numbered(pay, 5), numbered(ship, 6)},
+		ask: Ask{ID: "x", From: Placed, To: Cancelled, Version: 5}, want: "corruption x (shipped, 6)",
+	},
+	"version, fork at the end": {
+		opts: versioned, before: []Ask{numbered(place, 4), numbered(pay, 5)},
+		ask: Ask{ID: "x", From: Placed, To: Paid, Version: 5}, want: "corruption x (paid, 5)",
+	},
+	"version, fork at the beginning": {
+		opts: versioned, before: []Ask{numbered(place, 4), numbered(pay, 5)},
+		ask: Ask{ID: "x", To: Placed, Version: 4}, want: "corruption x (paid, 5)",
 	},
 	"version, out of order": {
 		opts: versioned, before: []Ask{numbered(place, 4)},
@@ -195,7 +207,7 @@ func TestF2Cycle(t *testing.T) {
 	send(d, Ask{ID: "1", To: "open", Version: 1}, Ask{ID: "2", From: "open", To: "shut", Version: 2},
 		Ask{ID: "4", From: "open", To: "shut", Version: 4}, Ask{ID: "x", From: "open", To: "shut", Version: 2},
 		Ask{ID: "3", From: "shut", To: "open", Version: 3}, Ask{ID: "4", From: "open", To: "shut", Version: 4})
-	if got, want := takeRefusals(t, d), "out-of-order 4 (shut, 2); stale x (shut, 2)"; got != want {
+	if got, want := takeRefusals(t, d), "out-of-order 4 (shut, 2); corruption x (shut, 2)"; got != want {
 		t.Errorf("refused with versions: %s, want %s", got, want)
 	}
 }
@@ -229,7 +241,7 @@ func TestGolden(t *testing.T) {
 	text := func(s string) string { return fmt.Sprintf("%02x", len(s)) + hex.EncodeToString([]byte(s)) }
 	const time1 = "0000000102030405"
 	for store, want := range map[string]map[string]string{
-		"orders-aggregates": {"a\x00b": "01" + "0000000000000008" + time1 + "02" + text("paid") + text("placed")},
+		"orders-aggregates": {"a\x00b": "02" + "0000000000000008" + time1 + "0000000000000007" + "02" + text("paid") + text("placed")},
 		"orders-transitions": {
 			"a\x00\xffb\x00\x01t1": "01" + "0000000000000007" + time1 + "00" + text("placed"),
 			"a\x00\xffb\x00\x01t2": "01" + "0000000000000008" + time1 + text("placed") + text("paid"),
@@ -247,7 +259,7 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, ok, err := aggregates.Get("a\x00b"); fmt.Sprint(a, ok, err) != "{paid 8 4328719365 [placed]} true <nil>" {
+	if a, ok, err := aggregates.Get("a\x00b"); fmt.Sprint(a, ok, err) != "{paid 8 4328719365 7 [placed]} true <nil>" {
 		t.Error(a, ok, err)
 	}
 	facts, err := topologytest.Store(d.Driver, g.FactStore(), 0)
@@ -352,7 +364,7 @@ func TestDamage(t *testing.T) {
 			want: "corruption: the recorded transitions of the aggregate do not lead to its state"},
 		"fact of a later version": {aggregate: row(1, "\x01\x06placed"), fact: row(2, "\x06placed\x04paid"),
 			want: "corruption: the recorded transitions of the aggregate do not lead to its state"},
-		"other format": {aggregate: "\x02" + strings.Repeat("x", 40), want: "a format that this build does not read"},
+		"other format": {aggregate: "\x03" + strings.Repeat("x", 40), want: "a format that this build does not read"},
 		"unknown state": {aggregate: row(1, "\x01\x04lost"),
 			want: "config: the aggregate is in a state that the machine does not have"},
 	} {

@@ -135,8 +135,10 @@ func (r *rules[S]) judge(t Transition[S], at Aggregate[S], exists bool) (Refusal
 
 func (r *rules[S]) judgeVersion(t Transition[S], at Aggregate[S]) (Refusal, string) {
 	switch {
+	case t.Version < at.First:
+		return Stale, "the version of the transition is before that with which the aggregate begins"
 	case t.Version <= at.Version:
-		return Stale, "the aggregate has passed the version of the transition"
+		return Corruption, "the version of the transition was accepted under another id"
 	case t.Version-1 > at.Version:
 		return OutOfOrder, "transitions are missing before the version of this one"
 	case t.From != at.State:

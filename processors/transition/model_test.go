@@ -76,8 +76,10 @@ func (m *model) judge(step delivery) string {
 	}
 	last := facts[len(facts)-1]
 	switch {
-	case m.versioned && a.Version <= last.Version:
+	case m.versioned && a.Version < facts[0].Version:
 		return "stale"
+	case m.versioned && slices.ContainsFunc(facts, func(f Ask) bool { return f.Version == a.Version }):
+		return "corruption"
 	case m.versioned && a.Version > last.Version+1:
 		return "out-of-order"
 	case a.From == last.To:

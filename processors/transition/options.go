@@ -21,7 +21,8 @@ func Key[K any](codec schemas.Codec[K]) Option {
 }
 
 // Versioned says that every transition has a version, one higher than that of the transition before it of its
-// aggregate. The first one may have any version from 1.
+// aggregate. The first one may have any version from 1. It belongs to the stored form: a guard that was written
+// without it does not open with it, and the other way round.
 func Versioned() Option {
 	return func(s *settings) error {
 		s.versioned = true

@@ -18,6 +18,9 @@ type Aggregate[S ~string] struct {
 	Version int64
 	// Timestamp is that of its record, in milliseconds since the epoch.
 	Timestamp int64
+	// First is the version of the transition that created the aggregate, 1 without [Versioned]. All versions from it to
+	// Version have been accepted.
+	First int64
 	// Before are the other states that the aggregate was in, sorted; nil if there are none.
 	Before []S
 }
@@ -34,7 +37,11 @@ func (a Aggregate[S]) enter(f Fact[S]) Aggregate[S] {
 	if len(before) == 0 {
 		before = nil
 	}
-	return Aggregate[S]{State: f.To, Version: f.Version, Timestamp: f.Timestamp, Before: before}
+	first := a.First
+	if a.State == "" {
+		first = f.Version
+	}
+	return Aggregate[S]{State: f.To, Version: f.Version, Timestamp: f.Timestamp, First: first, Before: before}
 }
 
 // Fact is a transition that was accepted. It has a JSON form, so that schemas.JSON[Fact[S]] is a codec for
@@ -59,14 +66,14 @@ type FactKey[K any] struct {
 
 // storesOf returns the stores of a guard. The codecs of their keys are nil if keys is. A fact in the store
 // has no ID, which is in its key.
-func storesOf[K any, S ~string](name string, keys schemas.Codec[K]) (
+func storesOf[K any, S ~string](name string, keys schemas.Codec[K], versioned bool) (
 	aggregates topology.StoreOf[K, Aggregate[S]], facts topology.StoreOf[FactKey[K], Fact[S]],
 ) {
 	var factKeys schemas.Codec[FactKey[K]]
 	if keys != nil {
 		factKeys = keyCodec[K]{keys}
 	}
-	aggregates = topology.Store(name+"-aggregates", keys, schemas.Codec[Aggregate[S]](aggregateCodec[S]{}))
+	aggregates = topology.Store(name+"-aggregates", keys, schemas.Codec[Aggregate[S]](aggregateCodec[S]{versioned}))
 	facts = topology.Store(name+"-transitions", factKeys, schemas.Codec[Fact[S]](factCodec[S]{}))
 	return aggregates, facts
 }
@@ -105,23 +112,55 @@ func isID(id string) bool { return identity.CheckID(id) == nil }
 const (
 	rowFormat      = 1
 	rowHeaderBytes = 17
+	// versionedFormat is that of the aggregates of a guard that is Versioned.
+	versionedFormat = 2
 )
+
+// firstBytes are those of the first version, in the row of a guard that is Versioned.
+const firstBytes = 8
 
 const (
 	errState  = "not a state"
+	errFirst  = "the first version is behind the version"
 	errBefore = "the states before are not a sorted set of others"
 )
 
-type aggregateCodec[S ~string] struct{}
+// aggregateCodec reads no row of a guard that means another thing by the version.
+type aggregateCodec[S ~string] struct{ versioned bool }
 
-func (aggregateCodec[S]) Name() string { return "transition-aggregate-1" }
+func (c aggregateCodec[S]) Name() string {
+	if c.versioned {
+		return "transition-aggregate-2"
+	}
+	return "transition-aggregate-1"
+}
+
+func (c aggregateCodec[S]) format() byte {
+	if c.versioned {
+		return versionedFormat
+	}
+	return rowFormat
+}
+
+const (
+	errVersioned = "the guard was written with Versioned and the program declares it without, so that the versions would " +
+		"mean something else; declare Versioned, or give the guard another name"
+	errUnversioned = "the guard was written without Versioned and the program declares it, so that the versions would " +
+		"mean something else; leave Versioned out, or give the guard another name"
+)
 
 func (c aggregateCodec[S]) Append(dst []byte, a Aggregate[S]) ([]byte, error) {
 	if !isState(a.State) {
 		return dst, codecError(c.Name(), schemas.OpAppend, -1, errState)
 	}
-	b := append(appendHeader(dst, a.Version, a.Timestamp), byte(1+len(a.Before)))
-	b = appendState(b, a.State)
+	b := appendHeader(dst, c.format(), a.Version, a.Timestamp)
+	if c.versioned {
+		if a.First > a.Version {
+			return dst, codecError(c.Name(), schemas.OpAppend, -1, errFirst)
+		}
+		b = binary.BigEndian.AppendUint64(b, uint64(a.First))
+	}
+	b = appendState(append(b, byte(1+len(a.Before))), a.State)
 	for i, s := range a.Before {
 		switch {
 		case !isState(s):
@@ -135,14 +174,22 @@ func (c aggregateCodec[S]) Append(dst []byte, a Aggregate[S]) ([]byte, error) {
 }
 
 func (c aggregateCodec[S]) Decode(b []byte) (Aggregate[S], error) {
-	version, timestamp, rest, reason := decodeHeader(b)
+	version, timestamp, rest, reason := decodeHeader(b, c.format())
+	a := Aggregate[S]{Version: version, Timestamp: timestamp, First: 1}
+	switch {
+	case c.versioned && len(b) > 0 && b[0] == rowFormat:
+		reason = errUnversioned
+	case !c.versioned && len(b) > 0 && b[0] == versionedFormat:
+		reason = errVersioned
+	case reason == "" && c.versioned:
+		reason, rest = a.cutFirst(rest)
+	}
 	if reason == "" && (len(rest) == 0 || rest[0] == 0) {
 		reason = "the row has no state"
 	}
 	if reason != "" {
 		return Aggregate[S]{}, codecError(c.Name(), schemas.OpDecode, len(b)-len(rest), reason)
 	}
-	a := Aggregate[S]{Version: version, Timestamp: timestamp}
 	n := int(rest[0])
 	rest = rest[1:]
 	for i := range n {
@@ -168,6 +215,17 @@ func (c aggregateCodec[S]) Decode(b []byte) (Aggregate[S], error) {
 	return a, nil
 }
 
+// cutFirst reads the first version from the beginning of b. The reason is empty if it can be one.
+func (a *Aggregate[S]) cutFirst(b []byte) (reason string, rest []byte) {
+	if len(b) < firstBytes {
+		return "the row is too short", b
+	}
+	if a.First = int64(binary.BigEndian.Uint64(b)); a.First > a.Version {
+		return errFirst, b
+	}
+	return "", b[firstBytes:]
+}
+
 type factCodec[S ~string] struct{}
 
 func (factCodec[S]) Name() string { return "transition-fact-1" }
@@ -176,11 +234,11 @@ func (c factCodec[S]) Append(dst []byte, f Fact[S]) ([]byte, error) {
 	if f.From != "" && !isState(f.From) || !isState(f.To) {
 		return dst, codecError(c.Name(), schemas.OpAppend, -1, errState)
 	}
-	return appendState(appendState(appendHeader(dst, f.Version, f.Timestamp), f.From), f.To), nil
+	return appendState(appendState(appendHeader(dst, rowFormat, f.Version, f.Timestamp), f.From), f.To), nil
 }
 
 func (c factCodec[S]) Decode(b []byte) (Fact[S], error) {
-	version, timestamp, rest, reason := decodeHeader(b)
+	version, timestamp, rest, reason := decodeHeader(b, rowFormat)
 	f := Fact[S]{Version: version, Timestamp: timestamp}
 	if reason == "" {
 		var fromOK, toOK bool
@@ -204,16 +262,16 @@ func isState[S ~string](s S) bool {
 }
 
 // appendHeader appends what both kinds of rows begin with.
-func appendHeader(dst []byte, version, timestamp int64) []byte {
-	dst = append(dst, rowFormat)
+func appendHeader(dst []byte, format byte, version, timestamp int64) []byte {
+	dst = append(dst, format)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(version))
 	return binary.BigEndian.AppendUint64(dst, uint64(timestamp))
 }
 
 // decodeHeader reads what appendHeader has written. The reason is empty if b is well formed.
-func decodeHeader(b []byte) (version, timestamp int64, rest []byte, reason string) {
+func decodeHeader(b []byte, format byte) (version, timestamp int64, rest []byte, reason string) {
 	switch {
-	case len(b) > 0 && b[0] != rowFormat:
+	case len(b) > 0 && b[0] != format:
 		return 0, 0, b, "the row has a format that this build does not read"
 	case len(b) < rowHeaderBytes:
 		return 0, 0, nil, "the row is too short"

@@ -13,12 +13,13 @@ import (
 
 func TestCodecs(t *testing.T) {
 	long := strings.Repeat("x", stateBytesMax)
-	codectest.Run(t, schemas.Codec[Aggregate[string]](aggregateCodec[string]{}),
-		Aggregate[string]{State: codectest.Canary, Version: math.MaxInt64, Timestamp: math.MinInt64},
+	codectest.Run(t, schemas.Codec[Aggregate[string]](aggregateCodec[string]{true}),
+		Aggregate[string]{State: codectest.Canary, Version: math.MaxInt64, Timestamp: math.MinInt64, First: 7},
 		Aggregate[string]{State: "b", Before: []string{"a", "c", long}})
-	codectest.Refuses(t, schemas.Codec[Aggregate[string]](aggregateCodec[string]{}),
+	codectest.Refuses(t, schemas.Codec[Aggregate[string]](aggregateCodec[string]{true}),
 		Aggregate[string]{}, Aggregate[string]{State: codectest.Canary + "\xff"}, Aggregate[string]{State: long + "x"},
 		Aggregate[string]{State: "a", Before: []string{"a"}}, Aggregate[string]{State: "a", Before: []string{"c", "b"}},
+		Aggregate[string]{State: codectest.Canary, Version: 1, First: 2},
 		Aggregate[string]{State: "a", Before: []string{"b", "b"}}, Aggregate[string]{State: "a", Before: []string{""}},
 		Aggregate[string]{State: "x", Before: states(statesMax)})
 	codectest.Run(t, schemas.Codec[Fact[string]](factCodec[string]{}),
@@ -45,7 +46,7 @@ func states(n int) []string {
 }
 
 func TestMostStates(t *testing.T) {
-	codectest.Run(t, schemas.Codec[Aggregate[string]](aggregateCodec[string]{}),
+	codectest.Run(t, schemas.Codec[Aggregate[string]](aggregateCodec[string]{true}),
 		Aggregate[string]{State: "x", Before: states(statesMax - 1)})
 }
 
@@ -53,9 +54,9 @@ func TestMostStates(t *testing.T) {
 func TestEnter(t *testing.T) {
 	var a Aggregate[string]
 	for i, s := range []string{"b", "b", "a", "c", "b"} {
-		a = a.enter(Fact[string]{To: s, Version: int64(i), Timestamp: int64(i)})
+		a = a.enter(Fact[string]{To: s, Version: int64(3 + i), Timestamp: int64(i)})
 	}
-	if got := fmt.Sprint(a); got != "{b 4 4 [a c]}" {
+	if got := fmt.Sprint(a); got != "{b 7 4 3 [a c]}" {
 		t.Error(got)
 	}
 	if one := (Aggregate[string]{}).enter(Fact[string]{To: "b"}); one.Before != nil {
@@ -68,10 +69,12 @@ func FuzzRows(f *testing.F) {
 	header := append([]byte{rowFormat}, make([]byte, 16)...)
 	for _, rest := range []string{"", "\x01\x01a", "\x02\x01b\x01a", "\x01a\x01b", "\x00\x01a", "\xff\xff"} {
 		f.Add(append(bytes.Clone(header), rest...))
+		f.Add(append([]byte{versionedFormat}, string(header[1:])+string(make([]byte, firstBytes))+rest...))
 	}
 	f.Add([]byte("k\x00\x01id"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		decodeTwice(t, aggregateCodec[string]{}, b)
+		decodeTwice(t, aggregateCodec[string]{true}, b)
 		decodeTwice(t, factCodec[string]{}, b)
 		decodeTwice(t, keyCodec[string]{schemas.String()}, b)
 	})

@@ -5,6 +5,7 @@ package declare
 import (
 	"errors"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -63,16 +64,38 @@ func Apply[S any, O ~func(s *S) error](c *Common, s *S, opts []O) {
 	}
 }
 
-// Node declares the node of a processor. Its mistakes are at the line of the user's program.
+// Node declares the node of a processor that keeps state by the key of its records. Its mistakes are at the line of the
+// user's program.
 func Node[K, V any](
+	s topology.Stream[K, V], name string, c *Common, stores ...topology.AnyStore,
+) *topology.Node[K, V] {
+	return Unkeyed(s, name, c, stores...).Keyed()
+}
+
+// Unkeyed declares the node of a processor whose state has nothing to do with the keys of what it gets.
+func Unkeyed[K, V any](
 	s topology.Stream[K, V], name string, c *Common, stores ...topology.AnyStore,
 ) *topology.Node[K, V] {
 	node := topology.Stateful(s, name, stores...)
 	for _, err := range c.mistakes {
 		node.Mistake(err)
 	}
+	React(node, c)
+	return node
+}
+
+// React gives a node the reactions of the processor that it belongs to.
+func React[K, V any](node *topology.Node[K, V], c *Common) {
 	for _, r := range c.reactions {
 		node.OnError(r.class, r.policy)
 	}
-	return node
+}
+
+// Readable reads the first row of a store when a task is opened, and returns why it cannot be read. Where every row says
+// with what settings it was written, a program with others never writes beside them: its tasks do not open.
+func Readable[K, V any](rows state.KeyValue[K, V]) error {
+	for _, err := range rows.All() {
+		return err
+	}
+	return nil
 }
