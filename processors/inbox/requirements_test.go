@@ -121,6 +121,7 @@ type outage struct{}
 func (outage) Store(string) state.Bytes { return brokenStore{} }
 func (outage) Mark()                    {}
 func (outage) Revert()                  {}
+func (outage) Savepoint() func()        { return func() {} }
 
 // TestOutageDropsNothing_C1: where the inbox cannot look, the record is neither accepted nor dropped: the task stops in
 // front of it.

@@ -23,7 +23,7 @@ type handler[K, V, S any] struct {
 	change topology.Emit[K, Row[S]]
 	skip   topology.Emit[K, Skipped[V]]
 	gap    topology.Emit[K, Gap[V]]
-	store  string
+	store  string // and the name of the node
 	log    decision.Log
 
 	appliedCounter, staleCounter, duplicatesCounter, gapsCounter *topology.Counter
