@@ -39,8 +39,11 @@ type Decision struct {
 	Subject string
 	// Before and After are the versions of the row, where it has versions: what it had, and what it has now.
 	Before, After topology.Option[int64]
-	// Timestamp and Headers are for a decision about a record that the node has kept back and is not processing
-	// now: they become those of the decision's record, where they are not zero and nil. Log takes them out.
+	// Kept says that the record is one that the node has kept back, and not the one that it is processing now, whose
+	// origin the decision's record has.
+	Kept bool
+	// Timestamp and Headers are for such a record: they become those of the decision's record, where they are not
+	// zero and nil. Log takes them out.
 	Timestamp int64
 	Headers   []topology.Header
 }
@@ -57,7 +60,7 @@ func Declare[K, V any](node *topology.Node[K, V]) Outlet {
 
 // Stream returns the decisions. The key is the row; timestamp, headers and origin are those of the record that
 // was decided about. The origin of a record that was kept back is not known any more: it is that of the record
-// in whose turn it was decided about.
+// in whose turn it was decided about, and Kept says so.
 func (o Outlet) Stream() topology.Stream[[]byte, Decision] { return o.out.Stream() }
 
 // A Log emits a decision about the record that the node is processing. Its error is to be returned, like that

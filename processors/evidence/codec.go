@@ -28,7 +28,11 @@ func (c entryCodec) Append(dst []byte, e Entry) ([]byte, error) {
 	w.some(`,"topic":`, e.Topic)
 	w.number(`,"partition":`, int64(e.Partition))
 	w.number(`,"offset":`, e.Offset)
+	w.some(`,"turn":`, e.Turn)
 	w.number(`,"time":`, e.Time)
+	if e.AppendTime != 0 {
+		w.number(`,"append_time":`, e.AppendTime)
+	}
 	if e.StreamTime != 0 {
 		w.number(`,"stream_time":`, e.StreamTime)
 	}

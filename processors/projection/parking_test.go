@@ -422,8 +422,8 @@ func TestDecisions(t *testing.T) {
 			func(r topology.Record[[]byte, decision.Decision]) (string, error) {
 				v := r.Value
 				of, _ := r.Header("version")
-				return fmt.Sprintf("%s: %s %s %s %v %v %s %d", of, v.Node, v.Outcome, v.Store, v.Before, v.After,
-					v.Reason, r.Timestamp/1000), nil
+				return fmt.Sprintf("%s: %s %s %s %v %v %s %d %t", of, v.Node, v.Outcome, v.Store, v.Before, v.After,
+					v.Reason, r.Timestamp/1000, v.Kept), nil
 			}).Into(logTopic)
 	})
 	const missing = "versions are missing before the one of the record"
@@ -431,12 +431,12 @@ func TestDecisions(t *testing.T) {
 	sendAt(d, 2, "1:a", "1:a")
 	sendAt(d, 3, "2:b", "5:e")
 	sendAt(d, 11, "1:a")
-	d.Want("log", "3: texts parked texts {0 false} {0 false} "+missing+" 1",
-		"3: texts duplicates texts {0 false} {0 false} a record with its version waits 1",
-		"1: texts applied texts {0 false} {1 true}  2", "1: texts duplicates texts {1 true} {1 true}  2",
-		"2: texts applied texts {1 true} {2 true}  3", "3: texts applied texts {2 true} {3 true}  1",
-		"5: texts parked texts {3 true} {3 true} "+missing+" 3", "1: texts stale texts {3 true} {3 true}  11",
-		"5: texts abandoned texts {3 true} {3 true} stream-time: "+missing+" 3")
+	d.Want("log", "3: texts parked texts {0 false} {0 false} "+missing+" 1 false",
+		"3: texts duplicates texts {0 false} {0 false} a record with its version waits 1 false",
+		"1: texts applied texts {0 false} {1 true}  2 false", "1: texts duplicates texts {1 true} {1 true}  2 false",
+		"2: texts applied texts {1 true} {2 true}  3 false", "3: texts applied texts {2 true} {3 true}  1 true",
+		"5: texts parked texts {3 true} {3 true} "+missing+" 3 false", "1: texts stale texts {3 true} {3 true}  11 false",
+		"5: texts abandoned texts {3 true} {3 true} stream-time: "+missing+" 3 true")
 }
 
 // TestClauses is requirement K3: the contract says what becomes of a gap.
