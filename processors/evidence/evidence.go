@@ -112,7 +112,7 @@ func entryOf(e Entry, c *topology.Context, r topology.Record[[]byte, decision.De
 		e.Topic, e.Partition, e.Offset = topic, partition, offset
 		e.AppendTime, _ = c.AppendTime()
 	}
-	e.Mode, e.Attempt = c.Mode().String(), c.Attempt()
+	e.Mode, e.Attempt = modeOf(c, r).String(), c.Attempt()
 	if len(r.Headers) == 0 {
 		return e
 	}
@@ -122,6 +122,19 @@ func entryOf(e Entry, c *topology.Context, r topology.Record[[]byte, decision.De
 	e.MessageID, e.EventID, e.IdempotencyKey = ids.MessageID, ids.EventID, ids.IdempotencyKey
 	e.AggregateID, e.CorrelationID, e.CausationID = ids.AggregateID, ids.CorrelationID, ids.CausationID
 	return e
+}
+
+// modeOf returns the mode of the record that was decided about, which may be another one than is at work.
+func modeOf[K, V any](c *topology.Context, r topology.Record[K, V]) topology.Mode {
+	if c.Mode() != topology.Live || len(r.Headers) == 0 {
+		return c.Mode()
+	}
+	value, _ := r.Header(topology.HeaderMode)
+	m, err := topology.ParseMode(string(value))
+	if err != nil {
+		return topology.Live // there is no such header: a node would not have been given what cannot be read
+	}
+	return m
 }
 
 // isInternal reports whether a topic is that of a topology.Repartition: its records are copies, whose positions nobody
