@@ -207,6 +207,9 @@ func (d *decided) write(text *strings.Builder) {
 		fmt.Fprintf(text, ", processed %s", d.Written.Format(time.RFC3339Nano))
 	}
 	text.WriteString("\n")
+	if d.By != "" {
+		fmt.Fprintf(text, "  said by %s: %s\n", oneLine(d.By), oneLine(cmp.Or(d.Note, "no note")))
+	}
 	var ids []string
 	for _, id := range [][2]string{
 		{"event", d.EventID}, {"type", d.EventType}, {"schema", d.EventVersion}, {"message", d.MessageID},

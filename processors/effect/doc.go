@@ -107,7 +107,8 @@
 // # People
 //
 // What people say ([Resolution]) names the attempt that they have judged. So a copy of it, or one that comes late, does
-// not release a call of which they know nothing.
+// not release a call of which they know nothing. Who has said it, and why, is kept with the effect until the program finds
+// out more, and is a decision for evidence ([Resolutions.Decisions]).
 //
 // # Scope
 //

@@ -105,6 +105,7 @@ const claimBytesMax = 128 << 10
 func (a *agent) settle(id string, e Effect, o outcome, after int64) (told Effect, tell bool, err error) {
 	e.answer(o.response)
 	e.Status, e.Reason, e.Doubt = o.status, o.reason, o.status == Unknown
+	e.ResolvedBy, e.ResolvedNote = "", "" // a person has let it be made, and has not said how it ends
 	due := int64(0)
 	switch {
 	case e.Status == FailedRetryable && e.Attempts < a.set.attempts:

@@ -23,6 +23,8 @@ func (c entryCodec) Append(dst []byte, e Entry) ([]byte, error) {
 	w.some(`,"reason":`, e.Reason)
 	w.some(`,"store":`, e.Store)
 	w.some(`,"subject":`, e.Subject)
+	w.some(`,"by":`, e.By)
+	w.some(`,"note":`, e.Note)
 	w.version(`,"before":`, e.Before)
 	w.version(`,"after":`, e.After)
 	w.some(`,"topic":`, e.Topic)

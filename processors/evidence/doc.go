@@ -22,8 +22,8 @@
 //
 // The key of a record is the row, as the processor's codec for keys has it, so that everything about a row is in one
 // partition, in order; the value is an [Entry] as JSON; headers are those of the record that was decided about, and
-// the timestamp is its time. Nothing of the record's value is in it, but ids are, and keys: a topic of evidence is to
-// be protected like the data itself.
+// the timestamp is its time. Nothing of the record's value is in it, but ids are, and keys, and what a person has
+// said to a decision of theirs: a topic of evidence is to be protected like the data itself.
 //
 // # Times
 //

@@ -22,11 +22,13 @@ type Entry struct {
 	Node        string `json:"node"`
 	Task        string `json:"task"`
 
-	// Outcome, Reason, Store, Subject, Before and After are those of decision.Decision.
+	// Outcome, Reason, Store, Subject, By, Note, Before and After are those of decision.Decision.
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason,omitzero"`
 	Store   string `json:"store,omitzero"`
 	Subject string `json:"subject,omitzero"`
+	By      string `json:"by,omitzero"`
+	Note    string `json:"note,omitzero"`
 	Before  *int64 `json:"before,omitzero"`
 	After   *int64 `json:"after,omitzero"`
 
@@ -102,6 +104,7 @@ func entryOf(e Entry, c *topology.Context, r topology.Record[[]byte, decision.De
 	d := r.Value
 	e.Row = d.Row
 	e.Node, e.Outcome, e.Reason, e.Store, e.Subject = d.Node, d.Outcome, d.Reason, d.Store, d.Subject
+	e.By, e.Note = d.By, d.Note
 	e.Before, e.After = pointer(d.Before), pointer(d.After)
 	e.Time, e.StreamTime = r.Timestamp, r.StreamTime()
 	switch topic, partition, offset := r.Source(); {
