@@ -61,6 +61,8 @@ type Graph struct {
 	onWallClock  []*schedule
 	// memories are what nodes share, by their descriptions; nil if there are none.
 	memories map[any]any
+	// gauges are those of all nodes. The list does not change once the graph is made.
+	gauges []*Gauge
 
 	// What follows is about the unit at work: a record with the punctuations that it fires, or a punctuation.
 

@@ -87,6 +87,7 @@ func Perform[K, V any](
 			suppressed:      t.Counter("suppressed"),
 			claimed:         t.Counter("claims"),
 			expired:         t.Counter("expired-claims"),
+			overdue:         t.Gauge("overdue-milliseconds"),
 		}
 		t.OnWallClock(every, h.tick)
 		return h.handle, nil

@@ -61,6 +61,8 @@ type Task struct {
 	Store *pebblestore.Metrics
 	// Restore is nil for a task that does not restore.
 	Restore *Restoring
+	// Gauges are those of the nodes.
+	Gauges []topology.GaugeReading
 }
 
 // Restoring is a restore that is under way.
@@ -109,6 +111,7 @@ var (
 	pendingDesc = desc("input_oldest_pending_age_seconds", "Age of the oldest record that is fetched and not committed.",
 		"task", "topic", "partition")
 	queueDesc      = desc("input_queue_bytes", "Memory of records that are fetched and not committed.", "task", "topic", "partition")
+	nodeValueDesc  = desc("node_value", "What a node shows, in the unit that the gauge's name says.", "task", "node", "gauge")
 	streamTimeDesc = desc("task_stream_time_seconds", "Stream time of the last commit, in Unix seconds.", "task")
 
 	overlayDesc    = desc("worker_overlay_bytes", "Memory of the state writes of the open round.", "worker")
@@ -149,7 +152,7 @@ var (
 // Describe implements prometheus.Collector.
 func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		infoDesc, tasksDesc, pausedDesc, committedDesc, lagDesc, stableLagDesc, pendingDesc, queueDesc, streamTimeDesc,
+		infoDesc, tasksDesc, pausedDesc, committedDesc, lagDesc, stableLagDesc, pendingDesc, queueDesc, nodeValueDesc, streamTimeDesc,
 		overlayDesc, roundDesc, commitTimeDesc, openDesc,
 		diskDesc, bufferDesc, memTableDesc, unflushedDesc, sublevelsDesc, readAmpDesc, debtDesc, compactionsDesc, flushesDesc,
 		waitsDesc, waitTimeDesc,
@@ -223,6 +226,9 @@ func (s sink) task(t Task, now time.Time) {
 	}
 	if t.StreamTime != state.NoTime {
 		s.gauge(streamTimeDesc, float64(t.StreamTime)/1000, id)
+	}
+	for _, g := range t.Gauges {
+		s.gauge(nodeValueDesc, float64(g.Value), id, g.Node, g.Name)
 	}
 	if r := t.Restore; r != nil {
 		s.gauge(remainingDesc, float64(r.Remaining), id)
