@@ -28,7 +28,7 @@ type overlay struct {
 	values int
 
 	// The savepoint: entries from marked on are new since it, undo has what older ones held. logged is false
-	// before the first mark, when there is nothing to go back to.
+	// before the first mark, when there is nothing to go back to. A savepoint inside it is a length of both lists.
 	logged     bool
 	marked     int
 	generation uint32
@@ -51,8 +51,8 @@ type overlayEntry struct {
 	// store is the index of the store in its task.
 	store uint32
 	hash  uint32
-	// generation is the savepoint in which the entry was last logged or made: one undo entry a savepoint is
-	// enough.
+	// generation is the savepoint in which the entry was last logged or made, those inside others included: one
+	// undo entry a savepoint is enough.
 	generation uint32
 }
 
@@ -169,22 +169,40 @@ func (o *overlay) revert() {
 	if !o.logged {
 		return
 	}
-	for i := len(o.entries) - 1; i >= o.marked; i-- {
+	o.undoTo(overlayPoint{entries: o.marked})
+	o.forgetUndo()
+}
+
+// overlayPoint is a savepoint inside that of the last mark: how long the two lists were.
+type overlayPoint struct{ entries, undo int }
+
+// savepoint begins a savepoint inside that of the last mark. From here on every write is logged once more.
+func (o *overlay) savepoint() overlayPoint {
+	o.generation++
+	return overlayPoint{entries: len(o.entries), undo: len(o.undo)}
+}
+
+// undoTo goes back to p.
+func (o *overlay) undoTo(p overlayPoint) {
+	for i := len(o.entries) - 1; i >= p.entries; i-- {
 		o.values -= len(o.entries[i].value)
 		o.unplace(o.entries[i].hash, uint32(i+1))
 	}
-	o.forgetOrder(o.marked)
-	clear(o.entries[o.marked:])
-	o.entries = o.entries[:o.marked]
-	for i := len(o.undo) - 1; i >= 0; i-- {
+	o.forgetOrder(p.entries)
+	clear(o.entries[p.entries:])
+	o.entries = o.entries[:p.entries]
+	for i := len(o.undo) - 1; i >= p.undo; i-- {
 		u := &o.undo[i]
-		// Each entry is logged at most once a savepoint, and only entries older than the mark are logged at
-		// all.
+		if int(u.entry) >= p.entries {
+			continue // it was new since p, and logged for a savepoint behind p
+		}
+		// An entry is logged once for each savepoint, so that the oldest value comes last.
 		e := &o.entries[u.entry]
 		o.values += len(u.value) - len(e.value)
 		e.value, e.generation = u.value, u.generation
 	}
-	o.forgetUndo()
+	clear(o.undo[p.undo:])
+	o.undo = o.undo[:p.undo]
 }
 
 // unplace clears the slot of the last entry.

@@ -42,9 +42,9 @@ func (o *overlay) check(want map[string][]byte, hash func(key []byte) uint32) er
 	return nil
 }
 
-// TestOverlayIsAMapWithASavepoint compares an overlay with a map, under a hash with many collisions, so that
+// TestOverlayIsAMapWithSavepoints compares an overlay with a map, under a hash with many collisions, so that
 // runs of slots grow long and wrap around.
-func TestOverlayIsAMapWithASavepoint(t *testing.T) {
+func TestOverlayIsAMapWithSavepoints(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		buckets := rapid.SampledFrom([]uint32{1, 7, 1 << 31}).Draw(t, "buckets")
 		seed := maphash.MakeSeed()
@@ -52,15 +52,30 @@ func TestOverlayIsAMapWithASavepoint(t *testing.T) {
 		hash := func(key []byte) uint32 { return hashKey(seed, 0, key)%buckets - 3 }
 		o := newOverlay(rapid.SampledFrom([]int{0, 8, 100}).Draw(t, "hint"))
 		model, saved := map[string][]byte{}, map[string][]byte(nil)
+		type point struct {
+			overlayPoint
+			model map[string][]byte
+		}
+		var inner []point // those inside the last mark, the outermost first
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
-			switch rapid.IntRange(0, 9).Draw(t, "step") {
+			switch rapid.IntRange(0, 13).Draw(t, "step") {
 			case 0:
 				o.mark()
-				saved = maps.Clone(model)
+				saved, inner = maps.Clone(model), nil
 			case 1:
 				o.revert()
 				if saved != nil {
-					model = maps.Clone(saved)
+					model, inner = maps.Clone(saved), nil
+				}
+			case 2:
+				if saved != nil {
+					inner = append(inner, point{o.savepoint(), maps.Clone(model)})
+				}
+			case 3, 4:
+				if len(inner) > 0 {
+					i := rapid.IntRange(0, len(inner)-1).Draw(t, "point")
+					o.undoTo(inner[i].overlayPoint)
+					model, inner = maps.Clone(inner[i].model), inner[:i+1]
 				}
 			default:
 				key := fmt.Appendf(nil, "k%d", rapid.IntRange(0, 60).Draw(t, "key"))

@@ -85,8 +85,8 @@ func (t *Task) Store(name string) Bytes {
 		strings.Join(declared, " "))}
 }
 
-// Mark begins a savepoint and accepts what was written before. There is one level: the next Mark or Freeze
-// accepts what was written since this one.
+// Mark begins a savepoint and accepts what was written before. The next Mark or Freeze accepts what was written
+// since this one; see Savepoint for one inside it.
 func (t *Task) Mark() {
 	t.open.mark()
 	t.times.mark()
@@ -97,6 +97,21 @@ func (t *Task) Mark() {
 func (t *Task) Revert() {
 	t.open.revert()
 	t.times.revert()
+}
+
+// Savepoint returns a function that undoes every write since this call, in time proportional to their number, and
+// leaves what the last Mark has to undo before it. It may be called several times, and takes the savepoints with it
+// that were made since. It must not be called after the next Mark, Revert, Freeze or Drop. Where the open round has no
+// Mark, Savepoint makes it.
+func (t *Task) Savepoint() (undo func()) {
+	if !t.open.logged {
+		t.Mark()
+	}
+	open, times := t.open.savepoint(), t.times.savepointNow()
+	return func() {
+		t.open.undoTo(open)
+		t.times.undoTo(times)
+	}
 }
 
 // Freeze turns the open overlay, which may be empty, into an immutable layer and puts a new open overlay on

@@ -85,6 +85,40 @@ func TestRevertWithoutMarkKeepsEverything(t *testing.T) {
 	mustGet(t, b, "a", "2")
 }
 
+// TestSavepointUndoesAPart: what was written since goes, rows and the stream time of a store alike; what was before stays until
+// Revert.
+func TestSavepointUndoesAPart(t *testing.T) {
+	task := newTask(t, "s")
+	b := task.Store("s")
+	mustPut(t, b, "a", "0")
+	for _, marked := range []bool{false, true} {
+		if marked {
+			task.Mark()
+		}
+		mustPut(t, b, "a", "1")
+		b.Advance(10)
+		undo := task.Savepoint()
+		for range 2 {
+			mustPut(t, b, "a", "2")
+			mustPut(t, b, "b", "2")
+			b.Advance(20)
+			undo()
+			mustGet(t, b, "a", "1")
+			mustGet(t, b, "b", "")
+			if b.StreamTime() != 10 {
+				t.Errorf("the stream time is %d", b.StreamTime())
+			}
+		}
+		mustPut(t, b, "a", "3")
+		task.Revert()
+		if !marked {
+			mustGet(t, b, "a", "1") // the savepoint was a mark
+			mustPut(t, b, "a", "0")
+		}
+	}
+	mustGet(t, b, "a", "0")
+}
+
 func TestFrozenLayerDoesNotChange(t *testing.T) {
 	task := newTask(t, "s")
 	b := task.Store("s")

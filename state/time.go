@@ -43,6 +43,12 @@ func (t *times) revert() {
 	}
 }
 
+// savepointNow returns what undoTo goes back to.
+func (t *times) savepointNow() []int64 { return slices.Clone(t.now) }
+
+// undoTo goes back to the times of a savepoint since the last mark. That one stays.
+func (t *times) undoTo(then []int64) { copy(t.now, then) }
+
 // freeze returns the times as the round leaves them, and begins a round without a mark.
 func (t *times) freeze() []int64 {
 	t.savepoint, t.moved = false, false

@@ -61,6 +61,8 @@ type Graph struct {
 	onWallClock  []*schedule
 	// memories are what nodes share, by their descriptions; nil if there are none.
 	memories map[any]any
+	// gauges are those of all nodes. The list does not change once the graph is made.
+	gauges []*Gauge
 
 	// What follows is about the unit at work: a record with the punctuations that it fires, or a punctuation.
 
@@ -283,22 +285,13 @@ func (g *Graph) misuse(n *node) error {
 // judge turns the failure into a verdict by the policy of its node.
 func (g *Graph) judge() Verdict {
 	f := g.failure
-	policy := g.topology.policies[f.Class]
-	if f.node != nil {
-		if own, ok := f.node.policies[f.Class]; ok {
-			policy = own
-		}
-	}
-	action := policy.Action
+	policy := g.policyFor(f)
+	action := policy.at(g.in.Attempt)
 	if action == Retry || action == Park || action == Delay {
-		if policy.Attempts == 0 || g.in.Attempt < policy.Attempts {
-			if v, done := g.again(f, policy); done {
-				return v
-			}
-			action = DeadLetter // it cannot be kept
-		} else {
-			action = policy.Then
+		if v, done := g.again(f, policy); done {
+			return v
 		}
+		action = DeadLetter // it cannot be kept
 	}
 	switch {
 	case action != DeadLetter:
@@ -323,6 +316,16 @@ func (g *Graph) judge() Verdict {
 	g.outputs = append(g.outputs, g.deadLetter(f))
 	g.counts = append(g.counts, Tally{Node: f.Node, Outcome: deadLetterOutcomes[f.Class], N: 1})
 	return Verdict{Action: DeadLetter, Outputs: g.outputs, Counts: g.counts, Failure: f, Wrote: g.released != nil}
+}
+
+// policyFor returns the policy of the node that failed.
+func (g *Graph) policyFor(f *Failure) Policy {
+	if f.node != nil {
+		if own, ok := f.node.policies[f.Class]; ok {
+			return own
+		}
+	}
+	return g.topology.policies[f.Class]
 }
 
 // again returns the verdict for a record, or a punctuation, that is to be tried again. It is false for one that

@@ -150,6 +150,7 @@ type brokenState struct{ err error }
 func (s brokenState) Store(string) state.Bytes { return brokenBytes(s) }
 func (brokenState) Mark()                      {}
 func (brokenState) Revert()                    {}
+func (brokenState) Savepoint() func()          { return func() {} }
 
 type brokenBytes struct{ err error }
 

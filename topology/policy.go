@@ -104,6 +104,14 @@ func (p Policy) check(c Class) error {
 	return errors.Join(errs...)
 }
 
+// at returns what is to be done after the given failed attempt, which counts from 1.
+func (p Policy) at(attempt int) Action {
+	if again := againNouns[p.Action] != ""; again && p.Attempts != 0 && attempt >= p.Attempts {
+		return p.Then
+	}
+	return p.Action
+}
+
 // pause returns how long to wait after the given failed attempt, which counts from 1.
 func (p Policy) pause(attempt int) time.Duration {
 	d := p.Backoff

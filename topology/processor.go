@@ -239,6 +239,17 @@ func (c *Context) Attempt() int { return c.graph.in.Attempt }
 // record. Expiry goes by it, and never by a clock, so that a replay gives the same state.
 func (c *Context) StreamTime() int64 { return c.graph.in.StreamTime }
 
+// AppendTime returns when the broker appended the record at work to its topic, in milliseconds since the epoch. It is
+// false where nobody knows: where timestamps are those of the producers (message.timestamp.type=CreateTime), and in a
+// punctuation.
+func (c *Context) AppendTime() (ms int64, ok bool) {
+	in := &c.graph.in
+	if c.graph.firing != nil || in.TimestampType != LogAppendTime {
+		return 0, false
+	}
+	return in.Timestamp, true
+}
+
 // Process is the short form of a node with one store, of any kind, and one outlet: f handles a record and emits
 // what it likes.
 func Process[K, V, S, K2, V2 any](

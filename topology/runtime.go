@@ -166,4 +166,6 @@ type State interface {
 	// Mark begins a savepoint, Revert undoes every write since it. Marks do not nest.
 	Mark()
 	Revert()
+	// Savepoint begins one inside that of the last Mark, and returns what undoes every write since; see [Context.Try].
+	Savepoint() (undo func())
 }

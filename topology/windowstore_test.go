@@ -105,6 +105,7 @@ type damagedState struct{}
 func (damagedState) Store(string) state.Bytes { return damagedBytes{} }
 func (damagedState) Mark()                    {}
 func (damagedState) Revert()                  {}
+func (damagedState) Savepoint() func()        { return func() {} }
 
 type damagedBytes struct{ brokenBytes }
 

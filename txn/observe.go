@@ -193,6 +193,9 @@ func (s *session) snapshot(snap *metrics.Snapshot) {
 			t.Inputs = append(t.Inputs, s.input(in, i, known, ends))
 			t.StreamTime = max(t.StreamTime, in.StreamTime)
 		}
+		if e.task != nil {
+			t.Gauges = e.task.Spec.Graph.Gauges()
+		}
 		if e.database != nil {
 			databases[len(snap.Tasks)] = e.database
 		}

@@ -139,8 +139,9 @@ func copying(t *testing.T) *topology.Topology {
 	return top
 }
 
-// TestMetricsOfKnownInput processes 500 records, 100 duplicates and 7 poison records, while others scrape, and compares every number that
-// follows from that. Then the state directory is lost, and the next life has to say what it restored, and to count from 0.
+// TestMetricsOfKnownInput, for requirement K1, processes 500 records, 100 duplicates and 7 poison records, while others scrape, and
+// compares every number that follows from that. Then the state directory is lost, and the next life has to say what it restored, and to
+// count from 0.
 func TestMetricsOfKnownInput(t *testing.T) {
 	const first, duplicates, poison = 500, 100, 7
 	b := newBroker(t, 1, "in", "out", "dead")
@@ -396,7 +397,7 @@ func TestMetricsSurviveMembership(t *testing.T) {
 	s.expect(t, series{`onceward_memberships_total`: 2, `onceward_partitions_moved_total{event="assigned"}`: 4})
 }
 
-// TestLag compares both lags with what an open transaction of another producer leaves behind.
+// TestLag, for requirements K1 and K2, compares both lags with what an open transaction of another producer leaves behind.
 func TestLag(t *testing.T) {
 	const committed, open = 10, 5
 	b := newBroker(t, 1, "in", "out")

@@ -172,6 +172,7 @@ type stateless struct{}
 func (stateless) Store(string) state.Bytes { return nil }
 func (stateless) Mark()                    {}
 func (stateless) Revert()                  {}
+func (stateless) Savepoint() func()        { return func() {} }
 
 // adopt gives the task to the worker with the fewest, makes its routes and lets its partitions be fetched.
 func (s *session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch uint64) error {

@@ -198,13 +198,24 @@ func (d *decided) write(text *strings.Builder) {
 	}
 	fmt.Fprintf(text, "\n  program %s, version %s, task %s, mode %s, attempt %d\n",
 		d.Application, d.Version, d.Task, d.Mode, d.Attempt)
-	if d.Topic != "" {
-		at := time.UnixMilli(d.Time).UTC()
-		fmt.Fprintf(text, "  from %s[%d]@%d, time %s", d.Topic, d.Entry.Partition, d.Entry.Offset, at.Format(time.RFC3339Nano))
-		if d.Written != nil {
-			fmt.Fprintf(text, ", processed %s", d.Written.Format(time.RFC3339Nano))
-		}
-		text.WriteString("\n")
+	switch {
+	case d.Topic != "":
+		fmt.Fprintf(text, "  from %s[%d]@%d", d.Topic, d.Entry.Partition, d.Entry.Offset)
+	case d.Turn != "":
+		fmt.Fprintf(text, "  in the turn of %s", d.Turn)
+	default:
+		text.WriteString("  in the turn of no record")
+	}
+	fmt.Fprintf(text, ", time %s", time.UnixMilli(d.Time).UTC().Format(time.RFC3339Nano))
+	if d.AppendTime != 0 {
+		fmt.Fprintf(text, ", appended %s", time.UnixMilli(d.AppendTime).UTC().Format(time.RFC3339Nano))
+	}
+	if d.Written != nil {
+		fmt.Fprintf(text, ", processed %s", d.Written.Format(time.RFC3339Nano))
+	}
+	text.WriteString("\n")
+	if d.By != "" {
+		fmt.Fprintf(text, "  said by %s: %s\n", oneLine(d.By), oneLine(cmp.Or(d.Note, "no note")))
 	}
 	var ids []string
 	for _, id := range [][2]string{

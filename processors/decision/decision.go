@@ -4,9 +4,11 @@
 //
 // # Contract
 //
-// A processor that has a decision about a record emits exactly one, in the transaction of the record. A record
-// that fails has none: it leaves nothing but its dead letter, which is its evidence. That also holds for a
-// record that fails further down: a decision about what did not happen would be wrong.
+// A processor that decides about a record emits one decision for that, in the transaction in which it decides. A record
+// that it keeps back has two: that it waits, and later, in the turn of another record or of a clock, what has become of
+// it; so a turn can have many decisions. A record that fails has none: it leaves nothing but its dead letter, which is
+// its evidence. That also holds for a record that fails further down: a decision about what did not happen would be
+// wrong.
 //
 // A decision has its outlet of its own, because the outlets of outcomes decide what becomes of a record (a
 // conflict that nobody takes fails). Who listens to decisions changes nothing.
@@ -22,8 +24,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Decision is one decision of a processor about one record. Row and Subject come from the record; no other
-// field does.
+// Decision is one decision of a processor about one record. Row and Subject come from the record, and By and Note,
+// where it says what a person has decided; no other field does.
 type Decision struct {
 	// Node is the processor's node. Log fills it in.
 	Node string
@@ -37,10 +39,15 @@ type Decision struct {
 	Row []byte
 	// Subject is the id that the decision was about: of an event, a contribution, a transition, an effect.
 	Subject string
+	// By is the person whose decision it was, empty if it was the program's, and Note what they said to it.
+	By, Note string
 	// Before and After are the versions of the row, where it has versions: what it had, and what it has now.
 	Before, After topology.Option[int64]
-	// Timestamp and Headers are for a decision about a record that the node has kept back and is not processing
-	// now: they become those of the decision's record, where they are not zero and nil. Log takes them out.
+	// Kept says that the record is one that the node has kept back, and not the one that it is processing now, whose
+	// origin the decision's record has.
+	Kept bool
+	// Timestamp and Headers are for such a record: they become those of the decision's record, where they are not
+	// zero and nil. Log takes them out.
 	Timestamp int64
 	Headers   []topology.Header
 }
@@ -57,7 +64,7 @@ func Declare[K, V any](node *topology.Node[K, V]) Outlet {
 
 // Stream returns the decisions. The key is the row; timestamp, headers and origin are those of the record that
 // was decided about. The origin of a record that was kept back is not known any more: it is that of the record
-// in whose turn it was decided about.
+// in whose turn it was decided about, and Kept says so.
 func (o Outlet) Stream() topology.Stream[[]byte, Decision] { return o.out.Stream() }
 
 // A Log emits a decision about the record that the node is processing. Its error is to be returned, like that

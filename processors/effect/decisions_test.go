@@ -3,12 +3,16 @@ package effect_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/effect"
+	"github.com/onceward/onceward/processors/evidence"
+	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/topologytest"
 )
 
 // TestDecisions is requirements J1 and J2: each request has a decision, and each effect one, whatever the attempts and
@@ -52,5 +56,54 @@ func TestDecisions(t *testing.T) {
 	}
 	if calls, _ := g.count("c1"); calls != 2 {
 		t.Errorf("there were %d calls, want an attempt that failed, and one more", calls)
+	}
+}
+
+// TestEvidenceOfCallsStays is requirement J1: what was called is told also where whoever stands behind the effect fails, and
+// with the mode of the request.
+func TestEvidenceOfCallsStays(t *testing.T) {
+	auditTopic := evidence.Topic("audit")
+	d := newDriver(t, topology.Live, func(b *topology.Builder) {
+		e := effect.Perform(topology.From(b, capturesTopic), "capture", captureRequest, newGateway(fine, declined).capture,
+			effect.AlsoIn(topology.Repair))
+		refuse := func(topology.Record[string, effect.Result]) error { return schemas.Reason("asked to") }
+		e.Completed().Peek("fragile", refuse)
+		e.Failed().Peek("frail", refuse)
+		evidence.Record(e.Outcomes(), "capture-audit", auditTopic)
+	})
+	d.request(oneOfTen)
+	d.WantDeadLetter("fragile", topology.Poison, "asked to")
+	d.request(`{"id":"c2","amount":1}`, topologytest.Header(topology.HeaderMode, "REPAIR"))
+	d.WantDeadLetter("frail", topology.Poison, "asked to")
+	var got []string
+	for _, r := range d.Take("audit") {
+		e, err := evidence.Decode(r.Key, r.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s %s %s %s %q", e.Node, e.Outcome, e.Row, e.Mode, e.Topic))
+	}
+	want := []string{`capture-outcomes COMPLETED c1 LIVE ""`, `capture-outcomes FAILED_TERMINAL c2 REPAIR ""`}
+	if !slices.Equal(got, want) {
+		t.Errorf("the evidence is %q, want %q", got, want)
+	}
+}
+
+// TestEvidenceIsNotLost: where the evidence of a call is refused the task stops, and no dead letter ends the claim.
+func TestEvidenceIsNotLost(t *testing.T) {
+	d := newDriver(t, topology.Live, func(b *topology.Builder) {
+		declare(b, newGateway(fine)).Outcomes().Peek("fragile", func(topology.Record[[]byte, decision.Decision]) error {
+			return schemas.Reason("asked to")
+		})
+	})
+	d.Pipe("captures", "k", oneOfTen)
+	err := d.Advance(time.Second)
+	if topology.ClassOf(err) != topology.Fatal || !strings.Contains(err.Error(),
+		"what was to take the evidence of an effect has refused it: node fragile: poison: asked to") {
+		t.Errorf("the task has stopped with %v", err)
+	}
+	d.Want("dead")
+	if e := d.row("c1"); e.Status != effect.Started {
+		t.Errorf("the row is %+v", e)
 	}
 }

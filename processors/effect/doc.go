@@ -97,6 +97,11 @@
 // come. A task makes [Parallel] calls at once, and takes no records meanwhile, for a second and one [Timeout] at most;
 // nor do other tasks of the same worker. An application with slow calls is best one of its own.
 //
+// # Lag
+//
+// The lag of the input says nothing about calls: requests are processed when they come. The gauge overdue-milliseconds of
+// the node says for how long the oldest step that is due has not been taken, an open claim included.
+//
 // # Modes
 //
 // Calls are made in mode topology.Live alone, unless [AlsoIn] asks for more: a replay must not capture a payment a
@@ -107,7 +112,8 @@
 // # People
 //
 // What people say ([Resolution]) names the attempt that they have judged. So a copy of it, or one that comes late, does
-// not release a call of which they know nothing.
+// not release a call of which they know nothing. Who has said it, and why, is kept with the effect until the program finds
+// out more, and is a decision for evidence ([Resolutions.Decisions]).
 //
 // # Scope
 //

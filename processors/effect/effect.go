@@ -87,6 +87,7 @@ func Perform[K, V any](
 			suppressed:      t.Counter("suppressed"),
 			claimed:         t.Counter("claims"),
 			expired:         t.Counter("expired-claims"),
+			overdue:         t.Gauge("overdue-milliseconds"),
 		}
 		t.OnWallClock(every, h.tick)
 		return h.handle, nil
@@ -98,7 +99,7 @@ func Perform[K, V any](
 	// Results go through a topic of their own, so that what fails behind the effect cannot undo what is known of it.
 	results := known.Stream().Merge(name+"-known", ended)
 	arrived := topology.Repartition(results, name+"-results", keys, schemas.JSON[Result]())
-	e.outcomes, e.answered = declareOutcomes(arrived, name)
+	e.outcomes, e.answered = declareAnswers(arrived, name), declareEvidence(results, name)
 	return e
 }
 
@@ -170,7 +171,9 @@ func (e Effects[K, V]) Requests() topology.Stream[[]byte, decision.Decision] {
 }
 
 // Outcomes returns the decisions about effects, for evidence: one when an effect has ended, is suppressed, or waits for a
-// person. Attempts and the answers to duplicates are none.
+// person. Attempts and the answers to duplicates are none. They are told in the round in which the outcome is written,
+// and stay whatever becomes of the result behind the effect. If what takes them fails, the task stops: a call was made,
+// and must be told.
 func (e Effects[K, V]) Outcomes() topology.Stream[[]byte, decision.Decision] {
 	return e.answered.Stream()
 }

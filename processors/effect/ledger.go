@@ -25,6 +25,8 @@ type ledger[K, V any] struct {
 	log             decision.Log
 
 	requested, inProgress, replayed, conflicting, suppressed, claimed, expired *topology.Counter
+	// overdue is for how long the oldest step that is due has not been taken, those of open claims included.
+	overdue *topology.Gauge
 }
 
 func (h *ledger[K, V]) handle(c *topology.Context, r topology.Record[K, V]) error {
@@ -123,6 +125,7 @@ func (h *ledger[K, V]) decide(c *topology.Context, id, outcome, reason string) e
 func (h *ledger[K, V]) tick(c *topology.Context, now time.Time) error {
 	at := now.UnixMilli()
 	h.opening.tick = at
+	defer h.showLag(at)
 	if !slices.Contains(h.set.modes, c.Mode()) {
 		return nil
 	}
@@ -138,6 +141,18 @@ func (h *ledger[K, V]) tick(c *topology.Context, now time.Time) error {
 		return err
 	}
 	return h.take(c, ids, at)
+}
+
+// showLag shows the lag of effects at a tick.
+func (h *ledger[K, V]) showLag(at int64) {
+	oldest := h.opening.oldest
+	if left := h.opening.left; oldest == 0 || left != 0 && left < oldest {
+		oldest = left
+	}
+	if oldest == 0 {
+		oldest = at
+	}
+	h.overdue.Set(max(at-oldest, 0))
 }
 
 // expireOthers ends the claims that openings before this one have left, when their time has come. No others can
@@ -156,10 +171,15 @@ func (h *ledger[K, V]) expireOthers(c *topology.Context, at int64) error {
 		}
 		o.found = true
 	}
+	o.left = 0
 	for _, name := range o.others {
 		left, has, err := h.claims.Get(name)
-		if err == nil && has && at >= left.Expires+h.set.grace.Milliseconds() {
+		switch {
+		case err != nil || !has:
+		case at >= left.Expires+h.set.grace.Milliseconds():
 			err = h.expire(c, left, at)
+		case o.left == 0 || left.At < o.left:
+			o.left = left.At
 		}
 		if err != nil {
 			return err

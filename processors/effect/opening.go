@@ -25,6 +25,9 @@ type opening struct {
 	found  bool
 	// tick is when the last tick was, in milliseconds since the epoch.
 	tick int64
+	// oldest is when the first step was due that a tick has found last, and left when the oldest claim was made that another
+	// opening has left; 0 for none.
+	oldest, left int64
 	// Nothing of the agenda is due between quietFrom and quietUntil, both excluded. A tick of a round that runs
 	// again is not after quietFrom, so that it looks at what the abort has put back.
 	quietFrom, quietUntil int64
@@ -67,12 +70,16 @@ func (a *agent) put(id string, e Effect, due int64) error {
 	return a.effects.Put(id, e)
 }
 
-// soon is when a step is due that need not wait. It is not zero, which is never.
-func (a *agent) soon() int64 { return max(a.opening.tick, 1) }
+// atOnce is before every tick. Zero is never.
+const atOnce = 1
+
+// soon is when a step is due that need not wait.
+func (a *agent) soon() int64 { return max(a.opening.tick, atOnce) }
 
 // due returns the ids of what is due at a time, the oldest first, as many as a claim holds.
 func (a *agent) due(at int64) (ids []string, err error) {
 	o := a.opening
+	o.oldest = 0
 	if o.quietFrom < at && at < o.quietUntil {
 		return nil, nil
 	}
@@ -84,6 +91,11 @@ func (a *agent) due(at int64) (ids []string, err error) {
 		if pair.Key.At > at {
 			quietUntil = pair.Key.At
 			break
+		}
+		if len(ids) == 0 {
+			if o.oldest = pair.Key.At; o.oldest == atOnce {
+				o.oldest = at // it came before the first tick
+			}
 		}
 		ids = append(ids, pair.Key.ID)
 		bytes += len(pair.Key.ID)
@@ -105,6 +117,7 @@ const claimBytesMax = 128 << 10
 func (a *agent) settle(id string, e Effect, o outcome, after int64) (told Effect, tell bool, err error) {
 	e.answer(o.response)
 	e.Status, e.Reason, e.Doubt = o.status, o.reason, o.status == Unknown
+	e.ResolvedBy, e.ResolvedNote = "", "" // a person has let it be made, and has not said how it ends
 	due := int64(0)
 	switch {
 	case e.Status == FailedRetryable && e.Attempts < a.set.attempts:

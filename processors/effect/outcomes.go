@@ -2,6 +2,7 @@ package effect
 
 import (
 	"github.com/onceward/onceward/processors/decision"
+	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -10,9 +11,38 @@ type outlets[K any] struct {
 	completed, failed, unknown, inProgress, suppressed topology.OutletOf[K, Result]
 }
 
-// declareOutcomes declares the node that sends every result its way.
-func declareOutcomes[K any](results topology.Stream[K, Result], name string) (outlets[K], decision.Outlet) {
+// errEvidence stops the task: a dead letter would be one of a claim, and leave its effects open for ever.
+const errEvidence = schemas.Reason("what was to take the evidence of an effect has refused it")
+
+// declareEvidence declares the node that tells what has become of effects, in the round in which that is written. It
+// stands beside the topic of the results: who fails on a result takes nothing of the evidence away.
+func declareEvidence[K any](results topology.Stream[K, Result], name string) decision.Outlet {
 	node := topology.Stateful(results, name+"-outcomes")
+	decisions := decision.Declare(node)
+	node.Process(func(t *topology.Setup) (topology.Handler[K, Result], error) {
+		log := decisions.In(t)
+		return func(c *topology.Context, r topology.Record[K, Result]) error {
+			if log == nil || r.Value.Replayed { // the answer to a duplicate is a decision about the request, and no second fact
+				return nil
+			}
+			refused, err := c.Try(func() error {
+				return log(c, decision.Decision{
+					Outcome: r.Value.Status.String(), Reason: r.Value.Reason, Store: name,
+					Row: []byte(r.Value.ID), Subject: r.Value.ID,
+				})
+			})
+			if err == nil && refused != nil {
+				err = topology.Fail(topology.Fatal, errEvidence+": "+schemas.Reason(refused.Error()))
+			}
+			return err
+		}, nil
+	})
+	return decisions
+}
+
+// declareAnswers declares the node that sends every result its way.
+func declareAnswers[K any](results topology.Stream[K, Result], name string) outlets[K] {
+	node := topology.Stateful(results, name+"-answers")
 	out := outlets[K]{
 		completed:  topology.Outlet[K, Result](node, "completed"),
 		failed:     topology.Outlet[K, Result](node, "failed"),
@@ -20,11 +50,9 @@ func declareOutcomes[K any](results topology.Stream[K, Result], name string) (ou
 		inProgress: topology.Outlet[K, Result](node, "in-progress"),
 		suppressed: topology.Outlet[K, Result](node, "suppressed"),
 	}
-	decisions := decision.Declare(node)
 	node.Process(func(t *topology.Setup) (topology.Handler[K, Result], error) {
 		completed, failed, unknown := out.completed.In(t), out.failed.In(t), out.unknown.In(t)
 		inProgress, suppressed := out.inProgress.In(t), out.suppressed.In(t)
-		log := decisions.In(t)
 		return func(c *topology.Context, r topology.Record[K, Result]) error {
 			emit := inProgress
 			switch {
@@ -37,17 +65,8 @@ func declareOutcomes[K any](results topology.Stream[K, Result], name string) (ou
 			case r.Value.Status == Unknown && !r.Value.Replayed:
 				emit = unknown
 			}
-			if log != nil && !r.Value.Replayed { // the answer to a duplicate is a decision about the request, and no second fact
-				err := log(c, decision.Decision{
-					Outcome: r.Value.Status.String(), Reason: r.Value.Reason, Store: name,
-					Row: []byte(r.Value.ID), Subject: r.Value.ID,
-				})
-				if err != nil {
-					return err
-				}
-			}
 			return emit(c, r)
 		}, nil
 	})
-	return out, decisions
+	return out
 }

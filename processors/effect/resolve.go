@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/internal/identity"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
@@ -21,10 +22,13 @@ type Resolution struct {
 	Status Status `json:"status"`
 	// Response is what the provider has answered, as far as that is known.
 	Response []byte `json:"response,omitzero"`
-	// By is who says so, and Note why.
+	// By is who says so, 1024 bytes at most, and Note why, [NoteBytesMax] at most. Both are kept with the effect.
 	By   string `json:"by"`
 	Note string `json:"note,omitzero"`
 }
+
+// NoteBytesMax is how long the note of a [Resolution] may be.
+const NoteBytesMax = 4096
 
 const (
 	errResolution = schemas.Reason(
@@ -32,32 +36,53 @@ const (
 	errAttempts = schemas.Reason("the resolution is about another attempt than the last one of the effect")
 	errNoEffect = schemas.Reason("there is no effect with that id")
 	errNotOpen  = schemas.Reason("the effect is not one of which the outcome is unknown or which was suppressed")
+	errNote     = schemas.Reason("the note of the resolution has more than 4096 bytes")
+	errLooking  = schemas.Reason("the effect is being looked up; what is not known after that can be resolved")
 )
+
+// Resolutions are what [Resolve] has declared.
+type Resolutions struct{ decisions decision.Outlet }
+
+// Decisions returns what people have decided, for evidence: one for each resolution that did not fail. Its row is that
+// of the effect, and By and Note are those of the resolution.
+func (r Resolutions) Decisions() topology.Stream[[]byte, decision.Decision] {
+	return r.decisions.Stream()
+}
 
 // Resolve declares a node of that name at which people end what nobody knows. The stream has the keys of the stream
 // of requests and as many partitions: a resolution is looked for where its request was.
 //
 // It ends effects that are Unknown and have no lookup or repetition before them, and Suppressed ones; their result is
-// told as if the program had found it out. A resolution of any other effect, or of another attempt than the last one,
-// is a Conflict failure, so that nobody overrules what is known. A copy of a resolution that was taken is counted under
-// duplicates, and nothing more.
-func Resolve[K, V any](e Effects[K, V], s topology.Stream[K, Resolution], name string) {
+// told as if the program had found it out. A resolution of any other effect, of one that is being looked up, or of
+// another attempt than the last one, is a Conflict failure, so that nobody overrules what is known. A copy of a
+// resolution that was taken is counted under duplicates, and nothing more.
+func Resolve[K, V any](e Effects[K, V], s topology.Stream[K, Resolution], name string) Resolutions {
 	node := topology.Stateful(s, name, e.parts.stores()...)
+	decisions := decision.Declare(node)
 	node.Process(func(t *topology.Setup) (topology.Handler[K, Resolution], error) {
 		a, resolved, duplicates := newAgent(t, e.parts), t.Counter("resolved"), t.Counter("duplicates")
-		return func(_ *topology.Context, r topology.Record[K, Resolution]) error {
-			taken, err := a.resolve(r.Value)
-			switch {
-			case err != nil:
+		log := decisions.In(t)
+		return func(c *topology.Context, r topology.Record[K, Resolution]) error {
+			v := r.Value
+			taken, err := a.resolve(v)
+			if err != nil {
 				return err
-			case taken:
-				resolved.Inc()
-			default:
-				duplicates.Inc()
 			}
-			return nil
+			counter, outcome := duplicates, "duplicates"
+			if taken {
+				counter, outcome = resolved, "resolved"
+			}
+			counter.Inc()
+			if log == nil {
+				return nil
+			}
+			return log(c, decision.Decision{
+				Outcome: outcome, Reason: v.Status.String() + " after attempt " + strconv.Itoa(v.Attempts), Store: e.name,
+				Row: []byte(v.ID), Subject: v.ID, By: v.By, Note: v.Note,
+			})
 		}, nil
 	})
+	return Resolutions{decisions}
 }
 
 // resolve takes a resolution, and reports false for a copy of one that was taken before.
@@ -67,6 +92,9 @@ func (a *agent) resolve(v Resolution) (taken bool, err error) {
 	}
 	if !v.Status.ended() && v.Status != FailedRetryable || v.By == "" || len(v.By) > identity.IDBytesMax {
 		return false, topology.Fail(topology.Validation, errResolution)
+	}
+	if len(v.Note) > NoteBytesMax {
+		return false, topology.Fail(topology.Validation, errNote)
 	}
 	hash := v.hash()
 	effect, has, err := a.effects.Get(v.ID)
@@ -86,12 +114,15 @@ func (a *agent) resolve(v Resolution) (taken bool, err error) {
 		switch {
 		case err != nil:
 			return false, err
-		case pair.Value.names(v.ID): // a lookup is claimed, and answers later
-			return false, topology.Fail(topology.Transient, errNotOpen)
+		case pair.Value.names(v.ID):
+			// A lookup is claimed. Its answer comes to this task, which would do nothing else while the resolution is
+			// tried again.
+			return false, topology.Fail(topology.Conflict, errLooking)
 		}
 	}
 	effect.Status, effect.Reason, effect.Doubt = v.Status, "a person has said so", false
-	effect.ResolvedBy, effect.Resolutions, effect.Lookups = v.By, append(effect.Resolutions, hash), 0
+	effect.ResolvedBy, effect.ResolvedNote = v.By, v.Note
+	effect.Resolutions, effect.Lookups = append(effect.Resolutions, hash), 0
 	effect.answer(v.Response)
 	return true, a.put(v.ID, effect, a.soon()) // the next tick tells it, or claims the call
 }

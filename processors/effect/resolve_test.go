@@ -1,10 +1,14 @@
 package effect_test
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/onceward/onceward/processors/effect"
+	"github.com/onceward/onceward/processors/evidence"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -78,4 +82,62 @@ func TestResolutionsNameTheirAttempt(t *testing.T) {
 	if resolved, copies := d.Count("people", "resolved"), d.Count("people", "duplicates"); resolved != 3 || copies != 5 {
 		t.Errorf("%d resolutions were taken, and %d were copies", resolved, copies)
 	}
+}
+
+// TestDecisionsOfPeople is requirement J1 for what people decide: it is told with who has said it, and why.
+func TestDecisionsOfPeople(t *testing.T) {
+	auditTopic := evidence.Topic("audit")
+	d := newDriver(t, topology.Live, func(b *topology.Builder) {
+		r := effect.Resolve(declare(b, newGateway(lost)), topology.From(b, resolutionsTopic), "people")
+		evidence.Record(r.Decisions(), "people-audit", auditTopic)
+	})
+	d.request(oneOfTen)
+	const said = `{"id":"c1","attempts":1,"status":"COMPLETED","by":"ada","note":"seen in their console"}`
+	for range 2 {
+		d.Pipe("resolutions", "k", said)
+	}
+	var got []string
+	for _, r := range d.Take("audit") {
+		e, err := evidence.Decode(r.Key, r.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s: %s %s %s, %s, by %s: %s", e.Node, e.Outcome, e.Store, e.Row, e.Reason, e.By, e.Note))
+	}
+	want := []string{
+		"people: resolved capture c1, COMPLETED after attempt 1, by ada: seen in their console",
+		"people: duplicates capture c1, COMPLETED after attempt 1, by ada: seen in their console",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the evidence is %q, want %q", got, want)
+	}
+	if e := d.row("c1"); e.ResolvedBy != "ada" || e.ResolvedNote != "seen in their console" {
+		t.Errorf("the row is %+v", e)
+	}
+	d.Pipe("resolutions", "k", `{"id":"c1","attempts":1,"status":"COMPLETED","by":"ada","note":"`+
+		strings.Repeat("x", effect.NoteBytesMax+1)+`"}`)
+	d.WantDeadLetter("people", topology.Validation, "the note of the resolution has more than 4096 bytes")
+}
+
+// TestResolutionDuringALookup: a person who comes in between is answered at once. The task would not hear the answer of the
+// lookup while it waits for it.
+func TestResolutionDuringALookup(t *testing.T) {
+	d := newDriver(t, topology.Live, func(b *topology.Builder) {
+		effect.Resolve(declare(b, newGateway(lost)), topology.From(b, resolutionsTopic), "people")
+	})
+	d.request(oneOfTen)
+	d.one("unknown")
+	d.SetRow("capture-claim", "another", `{"opening":"another","number":1,"at":1,"expires":9000000000000,`+
+		`"steps":[{"id":"c1","was":"UNKNOWN","lookup":true}]}`)
+	const said = `{"id":"c1","attempts":1,"status":"COMPLETED","by":"ada"}`
+	d.Pipe("resolutions", "k", said)
+	letter := d.WantDeadLetter("people", topology.Conflict,
+		"the effect is being looked up; what is not known after that can be resolved")
+	if letter.Info.Attempts != 1 {
+		t.Errorf("there were %d attempts", letter.Info.Attempts)
+	}
+	d.DeleteRow("capture-claim", "another")
+	d.Pipe("resolutions", "k", said)
+	d.pass(time.Second)
+	d.one("completed")
 }

@@ -42,8 +42,9 @@ type Effect struct {
 	Timestamp int64             `json:"timestamp"`
 	// Due is when the next step is due, zero if nothing is to be done.
 	Due int64 `json:"due,omitzero"`
-	// ResolvedBy is who said what has become of it, if a person did.
-	ResolvedBy string `json:"resolved_by,omitzero"`
+	// ResolvedBy is who said what has become of it, if a person did, and ResolvedNote why.
+	ResolvedBy   string `json:"resolved_by,omitzero"`
+	ResolvedNote string `json:"resolved_note,omitzero"`
 	// Resolutions are the SHA-256 of all resolutions that were taken, in hexadecimal digits, the first one first.
 	Resolutions []string `json:"resolutions,omitzero"`
 }
@@ -62,7 +63,9 @@ type Result struct {
 	// Response is the SHA-256 of the response, ResponseBody the response unless it is too large to be kept.
 	Response     string `json:"response,omitzero"`
 	ResponseBody []byte `json:"response_body,omitzero"`
+	// ResolvedBy and ResolvedNote are who said so, if a person did, and why.
 	ResolvedBy   string `json:"resolved_by,omitzero"`
+	ResolvedNote string `json:"resolved_note,omitzero"`
 	// Replayed says that the request was a duplicate: the result is that of the first one.
 	Replayed bool `json:"replayed,omitzero"`
 }
@@ -71,7 +74,7 @@ func (e *Effect) result(id string, replayed bool) Result {
 	return Result{
 		ID: id, Type: e.Type, Target: e.Target, BusinessKey: e.BusinessKey, IdempotencyKey: e.IdempotencyKey,
 		Status: e.Status, Reason: e.Reason, Attempts: e.Attempts, Response: e.Response, ResponseBody: e.ResponseBody,
-		ResolvedBy: e.ResolvedBy, Replayed: replayed,
+		ResolvedBy: e.ResolvedBy, ResolvedNote: e.ResolvedNote, Replayed: replayed,
 	}
 }
 

@@ -23,12 +23,18 @@ func (c entryCodec) Append(dst []byte, e Entry) ([]byte, error) {
 	w.some(`,"reason":`, e.Reason)
 	w.some(`,"store":`, e.Store)
 	w.some(`,"subject":`, e.Subject)
+	w.some(`,"by":`, e.By)
+	w.some(`,"note":`, e.Note)
 	w.version(`,"before":`, e.Before)
 	w.version(`,"after":`, e.After)
 	w.some(`,"topic":`, e.Topic)
 	w.number(`,"partition":`, int64(e.Partition))
 	w.number(`,"offset":`, e.Offset)
+	w.some(`,"turn":`, e.Turn)
 	w.number(`,"time":`, e.Time)
+	if e.AppendTime != 0 {
+		w.number(`,"append_time":`, e.AppendTime)
+	}
 	if e.StreamTime != 0 {
 		w.number(`,"stream_time":`, e.StreamTime)
 	}

@@ -22,12 +22,25 @@
 //
 // The key of a record is the row, as the processor's codec for keys has it, so that everything about a row is in one
 // partition, in order; the value is an [Entry] as JSON; headers are those of the record that was decided about, and
-// the timestamp is its time. Nothing of the record's value is in it, but ids are, and keys: a topic of evidence is to
-// be protected like the data itself.
+// the timestamp is its time. Nothing of the record's value is in it, but ids are, and keys, and what a person has
+// said to a decision of theirs: a topic of evidence is to be protected like the data itself.
 //
-// It should not be compacted, and keep records as long as somebody may ask. With message.timestamp.type=LogAppendTime
-// the broker notes when each decision was written, which is the time of processing: a program that looked at a clock
+// # Times
+//
+// The time of the source is Time: the timestamp of the record, or what topology.EventTime has read. When it came is
+// AppendTime, which takes message.timestamp.type=LogAppendTime at the topic that was read. When it was processed is
+// the timestamp of the evidence itself, which takes the same at the topic of evidence: a program that looked at a clock
 // would decide differently in a replay.
+//
+// # Positions
+//
+// An entry names the topic, partition and offset of the record that was decided about where that record is the one
+// that its task has read from a topic of somebody else. Behind topology.Repartition, for the results of package effect,
+// and for what a projection has kept back it is known by its ids alone, and Turn names the record at work.
+//
+// # Retention
+//
+// The topic should not be compacted, and keep records as long as somebody may ask.
 //
 // # Concurrency
 //

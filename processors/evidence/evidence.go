@@ -1,6 +1,9 @@
 package evidence
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/envelope"
 	"github.com/onceward/onceward/schemas"
@@ -19,21 +22,30 @@ type Entry struct {
 	Node        string `json:"node"`
 	Task        string `json:"task"`
 
-	// Outcome, Reason, Store, Subject, Before and After are those of decision.Decision.
+	// Outcome, Reason, Store, Subject, By, Note, Before and After are those of decision.Decision.
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason,omitzero"`
 	Store   string `json:"store,omitzero"`
 	Subject string `json:"subject,omitzero"`
+	By      string `json:"by,omitzero"`
+	Note    string `json:"note,omitzero"`
 	Before  *int64 `json:"before,omitzero"`
 	After   *int64 `json:"after,omitzero"`
 
-	// Topic, Partition and Offset are where the record was read, Time is its timestamp and StreamTime how far the
-	// task had come. They are missing for a decision that no record has led to.
-	Topic      string `json:"topic,omitzero"`
-	Partition  int32  `json:"partition"`
-	Offset     int64  `json:"offset"`
-	Time       int64  `json:"time"`
-	StreamTime int64  `json:"stream_time,omitzero"`
+	// Topic, Partition and Offset are where the record that was decided about was read. Topic is empty where that is
+	// not known here, and nothing is in the other two: the record had been kept back, or had come through an internal
+	// topic, or there is none.
+	Topic     string `json:"topic,omitzero"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	// Turn is then the record in whose turn it was decided, as topic[partition]@offset: the one that has released it,
+	// or that of the internal topic. It is empty where that was no record.
+	Turn string `json:"turn,omitzero"`
+	// Time is the timestamp of the record that was decided about, AppendTime when the broker appended it to Topic, zero
+	// unless that has message.timestamp.type=LogAppendTime, and StreamTime how far the task had come.
+	Time       int64 `json:"time"`
+	AppendTime int64 `json:"append_time,omitzero"`
+	StreamTime int64 `json:"stream_time,omitzero"`
 
 	// Mode is why the record was processed, Attempt how often it had been tried.
 	Mode    string `json:"mode"`
@@ -92,10 +104,18 @@ func entryOf(e Entry, c *topology.Context, r topology.Record[[]byte, decision.De
 	d := r.Value
 	e.Row = d.Row
 	e.Node, e.Outcome, e.Reason, e.Store, e.Subject = d.Node, d.Outcome, d.Reason, d.Store, d.Subject
+	e.By, e.Note = d.By, d.Note
 	e.Before, e.After = pointer(d.Before), pointer(d.After)
-	e.Topic, e.Partition, e.Offset = r.Source()
 	e.Time, e.StreamTime = r.Timestamp, r.StreamTime()
-	e.Mode, e.Attempt = c.Mode().String(), c.Attempt()
+	switch topic, partition, offset := r.Source(); {
+	case topic == "":
+	case d.Kept || isInternal(e.Application, topic):
+		e.Turn = fmt.Sprintf("%s[%d]@%d", topic, partition, offset)
+	default:
+		e.Topic, e.Partition, e.Offset = topic, partition, offset
+		e.AppendTime, _ = c.AppendTime()
+	}
+	e.Mode, e.Attempt = modeOf(c, r).String(), c.Attempt()
 	if len(r.Headers) == 0 {
 		return e
 	}
@@ -105,6 +125,25 @@ func entryOf(e Entry, c *topology.Context, r topology.Record[[]byte, decision.De
 	e.MessageID, e.EventID, e.IdempotencyKey = ids.MessageID, ids.EventID, ids.IdempotencyKey
 	e.AggregateID, e.CorrelationID, e.CausationID = ids.AggregateID, ids.CorrelationID, ids.CausationID
 	return e
+}
+
+// modeOf returns the mode of the record that was decided about, which may be another one than is at work.
+func modeOf[K, V any](c *topology.Context, r topology.Record[K, V]) topology.Mode {
+	if c.Mode() != topology.Live || len(r.Headers) == 0 {
+		return c.Mode()
+	}
+	value, _ := r.Header(topology.HeaderMode)
+	m, err := topology.ParseMode(string(value))
+	if err != nil {
+		return topology.Live // there is no such header: a node would not have been given what cannot be read
+	}
+	return m
+}
+
+// isInternal reports whether a topic is that of a topology.Repartition: its records are copies, whose positions nobody
+// else knows and nothing keeps.
+func isInternal(application, topic string) bool {
+	return strings.HasSuffix(topic, "-repartition") && strings.HasPrefix(topic, application+"-")
 }
 
 // text returns the header of that key, or the other one where it is missing.

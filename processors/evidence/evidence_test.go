@@ -1,8 +1,11 @@
 package evidence_test
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/envelope"
@@ -20,8 +23,10 @@ var (
 )
 
 // judge declares a processor that accepts every record, and fails at the first attempt at "again".
-func judge(b *topology.Builder) decision.Outlet {
-	node := topology.Stateful(topology.From(b, ordersTopic), "judge")
+func judge(b *topology.Builder) decision.Outlet { return judgeOf(topology.From(b, ordersTopic)) }
+
+func judgeOf(s topology.Stream[string, string]) decision.Outlet {
+	node := topology.Stateful(s, "judge")
 	out := decision.Declare(node)
 	node.Process(func(t *topology.Setup) (topology.Handler[string, string], error) {
 		log := out.In(t)
@@ -33,7 +38,7 @@ func judge(b *topology.Builder) decision.Outlet {
 				return nil
 			}
 			err := log(c, decision.Decision{
-				Outcome: "accepted", Reason: "because", Store: "judged", Row: []byte(r.Key), Subject: "s1",
+				Outcome: "accepted", Reason: "because", Store: "judged", Row: []byte(r.Key), Subject: "s1", Kept: r.Value == "kept",
 				Before: topology.Some(int64(0)), After: topology.Some(int64(1)),
 			})
 			if err == nil && r.Value == "fail" {
@@ -87,6 +92,68 @@ func TestEvidence(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got[1], want) || len(want.Version) != 32 {
 		t.Errorf("the entry is\n%+v, want\n%+v", got[1], want)
+	}
+}
+
+// TestPositions is requirement J1: a record is named where it was read from outside, and no copy of it, or the one that has
+// released it, in its place.
+func TestPositions(t *testing.T) {
+	d := processortest.New(t, func(b *topology.Builder) {
+		evidence.Record(judge(b).Stream(), "judge-audit", audit)
+		again := topology.Repartition(topology.From(b, topology.Topic("others", schemas.String(), schemas.String())), "again",
+			schemas.String(), schemas.String())
+		node := topology.Stateful(again, "kept")
+		out := decision.Declare(node)
+		node.Process(func(t *topology.Setup) (topology.Handler[string, string], error) {
+			log := out.In(t)
+			return func(c *topology.Context, r topology.Record[string, string]) error {
+				return log(c, decision.Decision{Outcome: "seen", Row: []byte(r.Key)})
+			}, nil
+		})
+		evidence.Record(out.Stream(), "kept-audit", audit)
+	})
+	d.Pipe("others", "k0", "v")
+	d.Pipe("others", "k", "v")
+	d.Pipe("orders", "k", "kept")
+	d.Pipe("orders", "k", "v")
+	var got []string
+	for _, e := range entries(t, d) {
+		got = append(got, fmt.Sprintf("%s[%d]@%d of %s", e.Topic, e.Partition, e.Offset, e.Turn))
+	}
+	want := []string{
+		"[0]@0 of app-again-repartition[0]@0", "[0]@0 of app-again-repartition[0]@1", "[0]@0 of orders[0]@0", "orders[0]@1 of ",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the positions are %q, want %q", got, want)
+	}
+}
+
+// TestTimes is requirement J1: the time of the source and that of the broker are told apart, where the broker has one.
+func TestTimes(t *testing.T) {
+	b := topology.NewBuilder("app")
+	source := topology.From(b, ordersTopic, topology.EventTime(func(topology.Record[string, string]) (time.Time, error) {
+		return time.UnixMilli(5), nil
+	}))
+	evidence.Record(judgeOf(source).Stream(), "judge-audit", audit)
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := top.NewGraph(topology.TaskID{Subtopology: "orders"}, nil, topology.GraphConfig{
+		Partitions: func(string) int32 { return 1 }, Now: func() time.Time { return time.UnixMilli(9) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for clock, want := range map[topology.TimestampType]int64{topology.CreateTime: 0, topology.LogAppendTime: 7} {
+		v := g.Process(topology.Input{Topic: "orders", Timestamp: 7, TimestampType: clock, Key: []byte("k"), Value: []byte("v")})
+		if len(v.Outputs) != 1 {
+			t.Fatalf("the verdict is %+v", v)
+		}
+		e, err := evidence.Decode(v.Outputs[0].Key, v.Outputs[0].Value)
+		if err != nil || e.Time != 5 || e.AppendTime != want {
+			t.Errorf("%s: the entry is %+v, error %v", clock, e, err)
+		}
 	}
 }
 

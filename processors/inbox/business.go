@@ -57,6 +57,18 @@ type guard[K, V any] struct {
 	claims *memory[Claim]
 }
 
+// holder returns who has the business key of r, and takes nothing.
+func (g *guard[K, V]) holder(r topology.Record[K, V]) (Claim, bool, error) {
+	key, err := g.key(r)
+	switch {
+	case err != nil:
+		return Claim{}, false, identity.Refused(err)
+	case key == "":
+		return Claim{}, false, nil
+	}
+	return g.claims.get(key)
+}
+
 // claim takes the business key of r for id, or returns who has it already.
 func (g *guard[K, V]) claim(r topology.Record[K, V], id string, payload [32]byte) (Claim, state.Presence, error) {
 	key, err := g.key(r)

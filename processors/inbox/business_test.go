@@ -40,8 +40,11 @@ func TestBusinessKey_C4(t *testing.T) {
 	d.Pipe("payments", "k", `{"id":"e2","amount":1,"note":"order-7"}`)
 	d.Want("duplicates", `{"id":"e2","amount":1,"note":"order-7"}`)
 	d.Pipe("payments", "k", `{"id":"e3","amount":2,"note":"order-7"}`)
+	r = d.Want("conflicts", `{"id":"e3","amount":2,"note":"order-7"}`)[0]
+	wantHeaders(t, r, inbox.HeaderFirstID, "e1", inbox.HeaderFirstSeen, "1700000000000")
 	d.Pipe("payments", "k", `{"id":"e3","amount":2,"note":"order-8"}`)
-	d.Want("conflicts", `{"id":"e3","amount":2,"note":"order-7"}`, `{"id":"e3","amount":2,"note":"order-8"}`)
+	r = d.Want("conflicts", `{"id":"e3","amount":2,"note":"order-8"}`)[0]
+	wantHeaders(t, r, inbox.HeaderFirstID, "", inbox.HeaderFirstSeen, "1700000120000")
 	// Another fact, and no business key at all.
 	d.Pipe("payments", "k", `{"id":"e4","amount":1,"note":"order-8"}`)
 	d.Pipe("payments", "k", `{"id":"e5","amount":1}`)

@@ -28,7 +28,8 @@ func TestDecisions(t *testing.T) {
 	})
 	for _, value := range []string{
 		`{"id":"a","amount":1,"note":"n"}`, `{"id":"a","amount":1,"note":"n"}`, `{"id":"a","amount":2,"note":"n"}`,
-		`{"id":"b","amount":1,"note":"n"}`, `{"id":"c","amount":2,"note":"n"}`, `{"amount":1}`, `{"id":"x","note":"none"}`,
+		`{"id":"b","amount":1,"note":"n"}`, `{"id":"c","amount":2,"note":"n"}`,
+		`{"id":"c","amount":2,"note":"n"}`, `{"amount":1}`, `{"id":"x","note":"none"}`,
 	} {
 		d.Pipe("payments", "k", value, at(100))
 	}
@@ -38,6 +39,7 @@ func TestDecisions(t *testing.T) {
 		`inbox duplicates "a" inbox a: `,
 		`inbox conflicts "a" inbox a: the id was seen before with another payload`,
 		`inbox duplicates "b" inbox b: the business key was seen before, under another id and with the same payload`,
+		`inbox conflicts "c" inbox c: the business key was seen before, under another id and with another payload`,
 		`inbox conflicts "c" inbox c: the business key was seen before, under another id and with another payload`,
 		`inbox missing ""  : `,
 		`inbox late "z" inbox z: the record is older than what the inbox remembers, so nobody knows whether its id was seen`,

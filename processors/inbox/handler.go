@@ -204,10 +204,32 @@ func (h *handler[K, V]) again(
 		}
 		return h.isDuplicate(c, r, id, first.FirstSeen, "")
 	}
+	if first.Payload == *payload {
+		return h.disputedAgain(c, r, id, first.FirstSeen)
+	}
 	if !h.routesConflicts {
 		return topology.Fail(topology.Conflict, errConflict)
 	}
 	return h.isConflict(c, r, id, first.FirstSeen, errConflict)
+}
+
+// disputedAgain is what becomes of a copy of a record that is disputed: it is a conflict for the reason of the first one,
+// and with the record that had the business key first, unless that is forgotten.
+func (h *handler[K, V]) disputedAgain(c *topology.Context, r *topology.Record[K, V], id string, firstSeen int64) error {
+	if !h.routesConflicts {
+		return topology.Fail(topology.Conflict, errBusinessConflict)
+	}
+	found := *r
+	if h.guard != nil {
+		holder, known, err := h.guard.holder(*r)
+		if err != nil {
+			return err
+		}
+		if known {
+			found, firstSeen = withHeader(*r, HeaderFirstID, []byte(holder.ID)), holder.FirstSeen
+		}
+	}
+	return h.isConflict(c, &found, id, firstSeen, errBusinessConflict)
 }
 
 // extras is what business key and archive have to do with a record whose id is new. done says that it was not

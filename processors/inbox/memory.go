@@ -66,6 +66,15 @@ func (m *memory[V]) putIfAbsent(id string, v, existing *V, ms int64) (state.Pres
 	return state.Absent, err
 }
 
+// get returns what is kept under id, if anything is.
+func (m *memory[V]) get(id string) (v V, ok bool, err error) {
+	if m.forgets {
+		remembered, ok, err := m.retained.Lookup(id)
+		return remembered.Value, ok, err
+	}
+	return m.forever.Get(id)
+}
+
 // update replaces what is there.
 func (m *memory[V]) update(id string, v V) error {
 	if m.forgets {

@@ -121,6 +121,7 @@ type outage struct{}
 func (outage) Store(string) state.Bytes { return brokenStore{} }
 func (outage) Mark()                    {}
 func (outage) Revert()                  {}
+func (outage) Savepoint() func()        { return func() {} }
 
 // TestOutageDropsNothing_C1: where the inbox cannot look, the record is neither accepted nor dropped: the task stops in
 // front of it.
@@ -151,7 +152,8 @@ func TestOutageDropsNothing_C1(t *testing.T) {
 	}
 }
 
-// TestOutcomes_C2: same id and payload, same id and other payload, no id, no usable id.
+// TestOutcomes_C2: same id and payload, same id and other payload, no id, no usable id. With it K1 and K2: each outcome is
+// counted under its own name.
 func TestOutcomes_C2(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) { inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID) })
 	for _, value := range []string{`{"id":"a","amount":1}`, `{"id":"a","amount":1}`, `{"id":"a","amount":2}`, `{"amount":1}`} {

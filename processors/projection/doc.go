@@ -48,7 +48,7 @@
 //	released             the versions before it were applied    Changes           released, applied
 //	accepted             a limit is reached, with AcceptLatest  Changes, Gaps     released, applied, gaps
 //	abandoned            a limit is reached, with FailFast      Abandoned         abandoned
-//	abandoned            its turn came, and fold refused it     Abandoned         abandoned
+//	abandoned            its turn came, and it was refused      Abandoned         abandoned
 //	stale                a higher incarnation has begun         Stale             stale
 //
 // [Limits] bound how many records of a key wait, and how long a key waits without any progress. What was
@@ -59,12 +59,13 @@
 // FailFast, the next record that comes asks again.
 //
 // A record that is released is not the one at work, and this shows in four places. Its Source and StreamTime
-// are not known to fold, and what is made of it has those of the record that has released it. If fold refuses
-// it with class Conflict, Validation or Poison, or panics, it is abandoned, and its version is missing again;
-// [OnError] has no say. If fold fails with another class, or anything behind the projection fails on the
-// change, the record that has released it fails; where that was no record but the reaching of a limit, the
-// task tries again or stops. And all that one record releases is one unit of work, and goes into one
-// transaction: Limits.Records bounds it.
+// are not known to fold, and what is made of it has those of the record that has released it. If fold fails on it,
+// or anything behind the projection on what becomes of it, and the policy of the node that failed ([OnError]) ends in
+// a dead letter, it is abandoned, no other trace of it is left, its version is missing again, and the record that
+// has released it goes on. If that policy has something tried again, or stops the task, it is the record that has
+// released it to which this happens; where that was no record but the reaching of a limit, the task tries again or
+// stops. And all that one record releases is one unit of work, and goes into one transaction: Limits.Records
+// bounds it.
 //
 // A projection whose ParkGaps is taken away again does not know any more what waits: nothing should, by then.
 //

@@ -23,7 +23,7 @@ type handler[K, V, S any] struct {
 	change topology.Emit[K, Row[S]]
 	skip   topology.Emit[K, Skipped[V]]
 	gap    topology.Emit[K, Gap[V]]
-	store  string
+	store  string // and the name of the node
 	log    decision.Log
 
 	appliedCounter, staleCounter, duplicatesCounter, gapsCounter *topology.Counter
@@ -181,9 +181,11 @@ func (h *handler[K, V, S]) decide(
 	if err != nil {
 		return err
 	}
-	// Time and headers are those of r also where it has waited, and another record is at work.
+	// Time and headers are those of r also where it has waited, and another record is at work. It has no origin then.
+	topic, _, _ := r.Source()
 	d := decision.Decision{
-		Outcome: outcome, Reason: reason, Store: h.store, Row: row, Timestamp: r.Timestamp, Headers: r.Headers,
+		Outcome: outcome, Reason: reason, Store: h.store, Row: row, Kept: topic == "",
+		Timestamp: r.Timestamp, Headers: r.Headers,
 	}
 	if had {
 		d.Before = topology.Some(before.Version)

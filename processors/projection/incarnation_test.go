@@ -3,24 +3,36 @@ package projection_test
 import (
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/processors/internal/processortest"
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
+// life reads the incarnation from the time of a record, in seconds.
+func life(r event) (int64, error) {
+	if r.Timestamp == 0 {
+		return 0, schemas.Reason("no life")
+	}
+	return r.Timestamp / 1000, nil
+}
+
+// sendLives is sendAt with the incarnation before the version, as in 1.2:text.
+func sendLives(d *processortest.Driver, events ...string) {
+	for _, e := range events {
+		incarnation, rest, _ := strings.Cut(e, ".")
+		sendAt(d, int(incarnation[0]-'0'), rest)
+	}
+}
+
 // TestD6Incarnations: a higher incarnation begins anew, with or without the delete of the one before.
 func TestD6Incarnations(t *testing.T) {
-	life := projection.Incarnation(func(r event) (int64, error) {
-		if r.Timestamp == 0 {
-			return 0, schemas.Reason("no life")
-		}
-		return r.Timestamp / 1000, nil
-	})
-	d := newWaiting(t, wide, life)
+	d := newWaiting(t, wide, projection.Incarnation(life))
 	sendAt(d, 10, "1:a", "2:-")
 	sendAt(d, 11, "1:b")
 	sendAt(d, 10, "1:a", "3:x")

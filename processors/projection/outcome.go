@@ -88,7 +88,7 @@ type Abandoned[V any] struct {
 	// Message quotes nothing of the record, and says why it was not applied.
 	Message string `json:"message"`
 	// Expected is the version that would have been the next one, Actual that of the record. They are equal if
-	// Reason is Failed.
+	// Reason is Failed, unless the gap before the record was to be accepted.
 	Expected int64 `json:"expected"`
 	Actual   int64 `json:"actual"`
 	// Incarnation is that of both; see [Incarnation].
@@ -106,7 +106,7 @@ const (
 	StreamTimeLimit Reason = iota + 1
 	// WallClockLimit: the row of the key has not moved for Limits.WallClock.
 	WallClockLimit
-	// Failed: its turn came, and fold refused it.
+	// Failed: its turn came, and fold refused it, or something behind the projection did.
 	Failed
 )
 

@@ -61,6 +61,7 @@ const (
 	parkedHeaderBytes  = 14
 	parkedNull         = 1 << 0
 	positionBytes      = 16
+	versionBytes       = 8 // the last ones of a position
 	headerLengthsBytes = 8
 	noValue            = 1<<32 - 1
 

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +72,15 @@ func TestD3Repair(t *testing.T) {
 	send(d, "1:a", "5:e", "9:i", "11:k", "3:c")
 	d.Want("repairs", `{"from":10,"to":10}`)
 	d.WantCounts("texts.applied=9 texts.parked=7 texts.released=6 texts.repairs=3 texts.stale=1")
+}
+
+// TestD3RepairOfEachIncarnation: what is missing in one incarnation is asked for although a higher one waits, and once too.
+func TestD3RepairOfEachIncarnation(t *testing.T) {
+	d := newWaiting(t, wide, projection.Incarnation(life))
+	sendLives(d, "1.1:a", "2.3:C", "1.4:d")
+	d.Want("repairs", `{"from":1,"to":2,"incarnation":2}`, `{"from":2,"to":3,"incarnation":1}`)
+	sendLives(d, "1.3:c", "1.7:g", "1.6:f", "2.2:B", "2.5:E")
+	d.Want("repairs", `{"from":5,"to":6,"incarnation":1}`, `{"from":4,"to":4,"incarnation":2}`)
 }
 
 // TestD3LimitOfRecords: when as many records wait as may, the next one fails, or the gap is accepted.
@@ -255,24 +265,111 @@ func TestFoldPanicsOnReleased(t *testing.T) {
 	}
 }
 
-// TestFailureBehindReleased: what fails on a change that a record has released fails that record as a whole.
-func TestFailureBehindReleased(t *testing.T) {
+// TestRefusedBehindReleased: what has waited and is refused behind the projection is abandoned without a trace, and neither
+// the record that has released it nor those that come after it are held up.
+func TestRefusedBehindReleased(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		waiting(b, wide).Changes().Peek("fragile", func(r topology.Record[string, row]) error {
-			if r.Value.Version == 3 {
+			if slices.Contains(r.Value.Value, "bad") {
 				return schemas.Reason("asked to")
 			}
 			return nil
 		})
 	})
-	send(d, "1:a", "3:c")
-	before := [...]map[string]string{d.Rows("texts", 0), d.Rows("texts-parked", 0), d.Rows("texts-queues", 0)}
-	send(d, "2:b")
+	send(d, "1:a", "3:bad", "4:d", "2:b")
+	d.Want("dead")
+	d.Want("changes", `{"version":1,"value":["a"]}`, `{"version":2,"value":["a","b"]}`)
+	d.Want("abandoned", `{"reason":"failed","message":"node fragile: poison: asked to","expected":3,"actual":3,"value":"bad"}`)
+	send(d, "3:bad") // as the record at work it dies as any other
 	d.WantDeadLetter("fragile", topology.Poison, "asked to")
+	send(d, "3:c")
+	d.Want("changes", `{"version":3,"value":["a","b","c"]}`, `{"version":4,"value":["a","b","c","d"]}`)
+	noneWaits(t, d)
+	d.WantCounts("fragile.dead-letter-poison=1 texts.abandoned=1 texts.applied=4 texts.parked=2 texts.released=1 " +
+		"texts.repairs=1")
+}
+
+// TestRefusedBehindLimit: the reaching of a limit does not stop the task for what is refused behind the projection.
+func TestRefusedBehindLimit(t *testing.T) {
+	for name, l := range map[string]projection.Limits{
+		"records":     {Records: 1, StreamTime: 1000 * time.Hour, Then: projection.AcceptLatest},
+		"stream time": limits(projection.AcceptLatest),
+		"wall clock":  {Records: 10, WallClock: 8 * time.Second, Then: projection.AcceptLatest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := processortest.New(t, func(b *topology.Builder) {
+				waiting(b, l).Changes().Peek("fragile", func(r topology.Record[string, row]) error {
+					if slices.Contains(r.Value.Value, "bad") {
+						panic("asked to")
+					}
+					return nil
+				})
+			})
+			sendAt(d, 10, "1:a", "3:bad")
+			if name == "records" {
+				sendAt(d, 10, "5:e")
+			}
+			for range 20 {
+				if err := d.Advance(time.Second); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tick(d, 18)
+			d.Want("dead")
+			d.Want("abandoned", `{"reason":"failed","message":"node fragile: poison: panic with a value of type string",`+
+				`"expected":2,"actual":3,"value":"bad"}`)
+			noneWaits(t, d)
+		})
+	}
+}
+
+// TestRefusedPassed: a record that an incarnation has passed by is abandoned where Stale does not take it.
+func TestRefusedPassed(t *testing.T) {
+	d := processortest.New(t, func(b *topology.Builder) {
+		p := waiting(b, wide, projection.Incarnation(life))
+		p.Stale().Peek("fragile", func(topology.Record[string, projection.Skipped[text]]) error {
+			return topology.Fail(topology.Validation, schemas.Reason("asked to"))
+		})
+	})
+	sendLives(d, "1.1:a", "1.3:c", "2.1:A")
+	d.Want("dead")
+	d.Want("changes", `{"version":1,"incarnation":1,"value":["a"]}`, `{"version":1,"incarnation":2,"value":["A"]}`)
+	d.Want("abandoned", `{"reason":"failed","message":"node fragile: validation: asked to","expected":3,"actual":3,`+
+		`"incarnation":1,"value":"c"}`)
+	noneWaits(t, d)
+}
+
+// TestPolicyBehindReleased: where the policy of the node that has failed has something tried again or stops, that is what
+// happens, and nothing is abandoned.
+func TestPolicyBehindReleased(t *testing.T) {
+	attempts := 0
+	d := processortest.New(t, func(b *topology.Builder) {
+		waiting(b, wide).Changes().Peek("fragile", func(r topology.Record[string, row]) error {
+			switch {
+			case r.Value.Version == 3 && attempts < 2:
+				attempts++
+				return topology.Fail(topology.Transient, schemas.Reason("asked to"))
+			case r.Value.Version == 5:
+				return schemas.Reason("asked to")
+			}
+			return nil
+		}, topology.OnError(topology.Poison, topology.Policy{Action: topology.Stop}))
+	})
+	send(d, "1:a", "3:c", "2:b")
+	d.Want("changes", `{"version":1,"value":["a"]}`, `{"version":2,"value":["a","b"]}`, `{"version":3,"value":["a","b","c"]}`)
+	send(d, "5:e")
+	before := [...]map[string]string{d.Rows("texts", 0), d.Rows("texts-parked", 0), d.Rows("texts-queues", 0)}
+	err := d.PipeRaw("events", []byte("k"), []byte(`"d"`), topologytest.Header("version", "4"))
+	if err == nil || !strings.Contains(err.Error(), "node fragile: poison: asked to") {
+		t.Fatalf("Pipe returned %v", err)
+	}
 	for i, store := range []string{"texts", "texts-parked", "texts-queues"} {
 		if after := d.Rows(store, 0); !maps.Equal(after, before[i]) {
 			t.Errorf("store %s has changed", store)
 		}
+	}
+	if attempts != 2 {
+		t.Errorf("there were %d attempts that failed", attempts)
 	}
 }
 
@@ -325,8 +422,8 @@ func TestDecisions(t *testing.T) {
 			func(r topology.Record[[]byte, decision.Decision]) (string, error) {
 				v := r.Value
 				of, _ := r.Header("version")
-				return fmt.Sprintf("%s: %s %s %s %v %v %s %d", of, v.Node, v.Outcome, v.Store, v.Before, v.After,
-					v.Reason, r.Timestamp/1000), nil
+				return fmt.Sprintf("%s: %s %s %s %v %v %s %d %t", of, v.Node, v.Outcome, v.Store, v.Before, v.After,
+					v.Reason, r.Timestamp/1000, v.Kept), nil
 			}).Into(logTopic)
 	})
 	const missing = "versions are missing before the one of the record"
@@ -334,12 +431,12 @@ func TestDecisions(t *testing.T) {
 	sendAt(d, 2, "1:a", "1:a")
 	sendAt(d, 3, "2:b", "5:e")
 	sendAt(d, 11, "1:a")
-	d.Want("log", "3: texts parked texts {0 false} {0 false} "+missing+" 1",
-		"3: texts duplicates texts {0 false} {0 false} a record with its version waits 1",
-		"1: texts applied texts {0 false} {1 true}  2", "1: texts duplicates texts {1 true} {1 true}  2",
-		"2: texts applied texts {1 true} {2 true}  3", "3: texts applied texts {2 true} {3 true}  1",
-		"5: texts parked texts {3 true} {3 true} "+missing+" 3", "1: texts stale texts {3 true} {3 true}  11",
-		"5: texts abandoned texts {3 true} {3 true} stream-time: "+missing+" 3")
+	d.Want("log", "3: texts parked texts {0 false} {0 false} "+missing+" 1 false",
+		"3: texts duplicates texts {0 false} {0 false} a record with its version waits 1 false",
+		"1: texts applied texts {0 false} {1 true}  2 false", "1: texts duplicates texts {1 true} {1 true}  2 false",
+		"2: texts applied texts {1 true} {2 true}  3 false", "3: texts applied texts {2 true} {3 true}  1 true",
+		"5: texts parked texts {3 true} {3 true} "+missing+" 3 false", "1: texts stale texts {3 true} {3 true}  11 false",
+		"5: texts abandoned texts {3 true} {3 true} stream-time: "+missing+" 3 true")
 }
 
 // TestClauses is requirement K3: the contract says what becomes of a gap.

@@ -17,6 +17,7 @@ import (
 
 const errGap = "versions are missing before the one of the record"
 
+// TestD2Outcomes, for requirement K1 too: stale records and duplicates are counted apart.
 func TestD2Outcomes(t *testing.T) {
 	d := newRouted(t, false)
 	send(d, "3:a", "4:b")
@@ -52,6 +53,7 @@ func TestD3FailFast(t *testing.T) {
 	}
 }
 
+// TestD3AcceptLatest, for requirement K1 too: gaps are counted.
 func TestD3AcceptLatest(t *testing.T) {
 	d := newRouted(t, true, projection.OnGap(projection.AcceptLatest))
 	send(d, "1:a", "4:d", "5:e", "2:b")

@@ -1,7 +1,6 @@
 package projection
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -48,6 +47,10 @@ func (h *handler[K, V, S]) park(
 			return topology.Fail(topology.Validation, errFull)
 		}
 		switch {
+		case at.Incarnation < q.Highest.Incarnation:
+			if missing.From, err = h.askFrom(key, expected); err != nil {
+				return err
+			}
 		case at.compare(q.Highest) < 0:
 			missing.From = missing.To + 1 // asked for when the highest came
 		case at.Incarnation == q.Highest.Incarnation:
@@ -79,6 +82,22 @@ func (h *handler[K, V, S]) park(
 		return h.acceptGap(c, r.Key, old, has, q)
 	}
 	return p.queues.Put(r.Key, q)
+}
+
+// askFrom returns the first version that is missing before key and was not asked for yet, where a record of a higher
+// incarnation waits: what was asked for before those of its own incarnation that wait, the last one says. The highest
+// of all of them spares this look to a key without such incarnations.
+func (h *handler[K, V, S]) askFrom(key parkedKey[K], expected int64) (int64, error) {
+	b, err := h.parking.records.EncodeKey(key)
+	if err != nil {
+		return 0, err
+	}
+	waiting := state.Prefix(b[:len(b)-versionBytes])
+	waiting.Reverse = true
+	for pair, err := range h.parking.records.Scan(waiting) {
+		return pair.Key.At.Version + 1, err
+	}
+	return expected, nil
 }
 
 // settle does what the row, which r has just moved there, has been waited for.
@@ -154,39 +173,36 @@ func (h *handler[K, V, S]) waitingOf(key K) (state.Range, error) {
 	return state.Prefix(b[:len(b)-positionBytes]), nil
 }
 
-// applyParked takes a record out of the queue and applies it. One that fold refuses is abandoned, because the
-// record at work is not to blame for it; applied is false then.
+// applyParked takes a record out of the queue and applies it. One that is refused, by fold or behind the projection, is
+// abandoned, because the record at work is not to blame for it; applied is false then.
 func (h *handler[K, V, S]) applyParked(
 	c *topology.Context, key parkedKey[K], p parked[V], old Row[S], has bool,
 ) (row Row[S], applied bool, err error) {
 	if err := h.parking.records.Delete(key); err != nil {
 		return row, false, err
 	}
-	r := recordOf(key.Key, p)
-	expected := h.expected(key.At, old, has)
-	row, err = h.foldSafely(r, old, has, key.At)
-	switch class := topology.ClassOf(err); {
-	case err == nil:
+	r, expected := recordOf(key.Key, p), h.expected(key.At, old, has)
+	refused, err := c.Try(func() error {
+		var err error
+		if row, err = h.nextRow(r, old, has, key.At); err != nil {
+			return err
+		}
 		h.parking.releasedCounter.Inc()
-		return row, true, h.write(c, r, old, has, row, expected)
-	case class == topology.Conflict || class == topology.Validation || class == topology.Poison:
-		message := class.String() + ": " + (&topology.Failure{Err: err}).Reason()
-		return old, false, h.abandon(c, r, old, has, key.At, expected, Failed, message)
-	default:
-		return row, false, err
+		return h.write(c, r, old, has, row, expected)
+	})
+	if err == nil && refused != nil {
+		return old, false, h.abandon(c, r, old, has, key.At, expected, Failed, h.message(refused))
 	}
+	return row, err == nil, err
 }
 
-// foldSafely is nextRow for a record that is not at work, on which a panic is blamed as an error of fold is.
-func (h *handler[K, V, S]) foldSafely(
-	r topology.Record[K, V], old Row[S], has bool, at position,
-) (row Row[S], err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = topology.Fail(topology.Poison, &topology.PanicError{Type: fmt.Sprintf("%T", p)})
-		}
-	}()
-	return h.nextRow(r, old, has, at)
+// message says why a record was refused, and where that was not here, by which node.
+func (h *handler[K, V, S]) message(refused *topology.Failure) string {
+	message := refused.Class.String() + ": " + refused.Reason()
+	if refused.Node != h.store {
+		message = "node " + refused.Node + ": " + message
+	}
+	return message
 }
 
 // dropPassed drops the records that have waited for what comes before row.
@@ -206,7 +222,12 @@ func (h *handler[K, V, S]) dropPassed(c *topology.Context, key K, row Row[S], q 
 			return q, err
 		}
 		q.Records--
-		if err := h.skipped(c, recordOf(key, pair.Value), Stale, pair.Key.At, row, true); err != nil {
+		r, at := recordOf(key, pair.Value), pair.Key.At
+		refused, err := c.Try(func() error { return h.skipped(c, r, Stale, at, row, true) })
+		if err == nil && refused != nil {
+			err = h.abandon(c, r, row, true, at, at.Version, Failed, h.message(refused))
+		}
+		if err != nil {
 			return q, err
 		}
 	}

@@ -63,6 +63,8 @@ type Task struct {
 	Store *pebblestore.Metrics
 	// Restore is nil for a task that does not restore.
 	Restore *Restoring
+	// Gauges are those of the nodes.
+	Gauges []topology.GaugeReading
 }
 
 // Restoring is a restore that is under way.
@@ -114,6 +116,7 @@ var (
 
 	parkedKeysDesc    = desc("parked_keys", "Keys that are parked, by the last commit.", "task", "topic")
 	parkedRecordsDesc = desc("parked_records", "Records that wait behind a failed one, that one included, by the last commit.", "task", "topic")
+	nodeValueDesc     = desc("node_value", "What a node shows, in the unit that the gauge's name says.", "task", "node", "gauge")
 
 	streamTimeDesc = desc("task_stream_time_seconds", "Stream time of the last commit, in Unix seconds.", "task")
 
@@ -155,7 +158,7 @@ var (
 // Describe implements prometheus.Collector.
 func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		infoDesc, tasksDesc, pausedDesc, committedDesc, lagDesc, stableLagDesc, pendingDesc, queueDesc, streamTimeDesc,
+		infoDesc, tasksDesc, pausedDesc, committedDesc, lagDesc, stableLagDesc, pendingDesc, queueDesc, nodeValueDesc, streamTimeDesc,
 		parkedKeysDesc, parkedRecordsDesc,
 		overlayDesc, roundDesc, commitTimeDesc, openDesc,
 		diskDesc, bufferDesc, memTableDesc, unflushedDesc, sublevelsDesc, readAmpDesc, debtDesc, compactionsDesc, flushesDesc,
@@ -234,6 +237,9 @@ func (s sink) task(t Task, now time.Time) {
 	}
 	if t.StreamTime != state.NoTime {
 		s.gauge(streamTimeDesc, float64(t.StreamTime)/1000, id)
+	}
+	for _, g := range t.Gauges {
+		s.gauge(nodeValueDesc, float64(g.Value), id, g.Node, g.Name)
 	}
 	if r := t.Restore; r != nil {
 		s.gauge(remainingDesc, float64(r.Remaining), id)

@@ -7,7 +7,7 @@
 // may count a record several times. Counters live as long as the process and survive every membership; gauges are read from the
 // runtime at the moment of the scrape, and what is not known is absent rather than 0.
 //
-// Labels are names of the program and of the cluster (task, node, outcome, topic, partition, worker, class) or words of a closed set
+// Labels are names of the program and of the cluster (task, node, outcome, gauge, topic, partition, worker, class) or words of a set
 // (kind, cause, phase, state, reason, extent, resolution, event, use). Keys, values, ids and error texts are never labels.
 //
 // # Counters
@@ -49,6 +49,7 @@
 //	onceward_input_queue_bytes{...}                      records fetched and not committed
 //	onceward_parked_keys{task,topic}                     keys that are parked, for sources with ParkKeys
 //	onceward_parked_records{task,topic}                  records that wait: the first of each key has failed, the others are behind it
+//	onceward_node_value{task,node,gauge}                 what nodes show, such as the lag of effects (overdue-milliseconds)
 //	onceward_task_stream_time_seconds{task}              stream time of the last commit, in Unix seconds
 //	onceward_worker_overlay_bytes{worker}                state writes of the open round
 //	onceward_worker_round_bytes{worker}                  input and output of the open round
@@ -89,6 +90,8 @@
 //
 // # What to look at
 //
+// Lag of an input is what has come and is not processed. The lag of effects is apart from it: what was requested is processed at once, and
+// overdue-milliseconds of the ledger's node says how long the oldest step that is due has not been taken.
 // A spike of the outcome duplicates is a signal; one conflict is an alert: it is counted as conflicts where something takes conflicts, and
 // as dead-letter-conflict where nothing does. Lag to the high watermark tells how far behind the process is; the pending age tells whether
 // what it has fetched gets through.
@@ -97,8 +100,8 @@
 // # Left out
 //
 // What processors count (duplicates, conflicts, stale, gaps, claims, expired claims, failed and unknown effects) are outcomes of their
-// nodes, under the names that their packages give; there is no second counter for them. How many effects wait, and for how long, is in no
-// gauge; they are in the store <name>-due. The Kafka clients' own metrics (connections, bytes per broker) are not taken over.
+// nodes, under the names that their packages give; there is no second counter for them. How many effects wait is in no gauge; they are in
+// the store <name>-due. The Kafka clients' own metrics (connections, bytes per broker) are not taken over.
 //
 // # Concurrency
 //

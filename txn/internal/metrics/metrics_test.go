@@ -35,6 +35,7 @@ func everything() Snapshot {
 					DiskBytes: 1, MemTableBytes: 2, UnflushedBytes: 3, L0Sublevels: 4, ReadAmplification: 5, CompactionDebtBytes: 6,
 					Compactions: 7, Flushes: 8, BufferBytes: 18, Waits: 19, WaitTime: 1500 * time.Millisecond,
 				},
+				Gauges: []topology.GaugeReading{{Node: "capture", Name: "overdue-milliseconds", Value: 32}},
 			},
 			{
 				ID: topology.TaskID{Subtopology: "in", Partition: 4}, State: "stopped", StreamTime: state.NoTime,
@@ -85,7 +86,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestDocumented compares the package comment with what is registered, both ways.
+// TestDocumented, for requirement K1, compares the package comment with what is registered, both ways.
 func TestDocumented(t *testing.T) {
 	families, err := used().Gatherer().Gather()
 	if err != nil {
@@ -110,6 +111,7 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
+// TestGauges is requirements K1 and K2: lags, ages and what is held are shown, each apart from the others.
 func TestGauges(t *testing.T) {
 	want := `
 # HELP onceward_cache_bytes Size of the block cache that all databases share.
@@ -159,6 +161,9 @@ onceward_memory_unflushed_bytes 26
 # HELP onceward_memory_unflushed_limit_bytes From here on databases with their share of it hold back.
 # TYPE onceward_memory_unflushed_limit_bytes gauge
 onceward_memory_unflushed_limit_bytes 27
+# HELP onceward_node_value What a node shows, in the unit that the gauge's name says.
+# TYPE onceward_node_value gauge
+onceward_node_value{gauge="overdue-milliseconds",node="capture",task="in_3"} 32
 # HELP onceward_parked_keys Keys that are parked, by the last commit.
 # TYPE onceward_parked_keys gauge
 onceward_parked_keys{task="in_3",topic="in"} 2
