@@ -86,9 +86,11 @@ func TestTopicAbsentForAMoment(t *testing.T) {
 
 // TestTopicAbsentForGood: a topic that was there and stays away ends Run, with its name. At the first start one answer is believed.
 func TestTopicAbsentForGood(t *testing.T) {
+	t.Parallel()
 	const all = 1 << 30
 	for _, first := range []bool{true, false} {
 		t.Run("first="+strconv.FormatBool(first), func(t *testing.T) {
+			t.Parallel()
 			b := newBroker(t, 2, "in", "out")
 			a := b.absence(t)
 			if first {

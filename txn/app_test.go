@@ -2,6 +2,7 @@ package txn_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,7 +22,11 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	// What calls t.Parallel has a broker of its own and waits for deadlines most of the time. Whoever gives -parallel says otherwise.
+	_ = flag.Set("test.parallel", "6") // a test binary has that flag
+	leaktest.Main(m)
+}
 
 // broker is an embedded broker with a plain client.
 type testBroker struct {

@@ -41,6 +41,7 @@ func feed(t *testing.T, b *testBroker, n int) {
 // TestRefusedAnswers makes the broker refuse one request of a round after the other. Every refusal aborts, and the round runs again
 // from its journal: the counts must have no hole and no repetition.
 func TestRefusedAnswers(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		key  int16
@@ -59,6 +60,7 @@ func TestRefusedAnswers(t *testing.T) {
 		{"end: concurrent", keyEndTxn, kerr.ConcurrentTransactions},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			b := newBroker(t, 2, "in", "out")
 			var seen, refused atomic.Int64
 			b.ControlKey(tc.key, func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -133,8 +135,10 @@ func refuse(req kmsg.Request, code int16) kmsg.Response {
 // TestUnansweredCommit loses the reply to commits: sometimes after the broker has committed, sometimes together with the request. The
 // client itself tries again on other connections, so all of them lose it for a while.
 func TestUnansweredCommit(t *testing.T) {
+	t.Parallel()
 	for _, arrives := range []bool{true, false} {
 		t.Run(fmt.Sprintf("arrives=%t", arrives), func(t *testing.T) {
+			t.Parallel()
 			b := newBroker(t, 2, "in", "out")
 			f := &lossy{lose: keyEndTxn, arrives: arrives}
 			app, _ := start(t, countTopology(t), txn.Config{

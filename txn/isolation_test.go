@@ -108,6 +108,7 @@ func (b *testBroker) sendNumbered(t *testing.T, n, partitions int, poison ...int
 // TestOneRefusedRecord: of thousands of records of several tasks that write to one partition, the cluster refuses some. Exactly those end
 // as dead letters, all others are written once, and in the order of their task (protocol rule 9.3).
 func TestOneRefusedRecord(t *testing.T) {
+	t.Parallel()
 	const n, partitions = 2000, 3
 	for _, tc := range []struct {
 		name   string
@@ -120,6 +121,7 @@ func TestOneRefusedRecord(t *testing.T) {
 		{"every task", []int{3, 400, 1001, 1999}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			b := newBroker(t, partitions, "in", "out", "dead")
 			b.sendNumbered(t, n, partitions, tc.poison...)
 			refused := b.refuseProduce(t, "out", kerr.InvalidRecord, func(records []byte, _ int) bool {
@@ -217,6 +219,7 @@ func TestFailFast(t *testing.T) {
 // TestLargeRoundsShrink: a producer that the broker gives up whenever a round is large gets smaller rounds, until they fit (protocol
 // rule 9.5). Run again as it was, the round would fail for ever.
 func TestLargeRoundsShrink(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t, 1, "in", "out")
 	b.sendNumbered(t, 1000, 1)
 	var largest atomic.Int64

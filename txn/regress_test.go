@@ -306,6 +306,7 @@ func (c *cutter) set(down bool) {
 
 // An outage ended the process once the membership had to be begun again.
 func TestOutageIsWaitedOut(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t, 2, "in", "out")
 	cut := &cutter{conns: map[net.Conn]bool{}}
 	var restarts atomic.Int64

@@ -516,6 +516,7 @@ func newChain(p *prices) *prices {
 // TestOptionOfUsedStore: a store that had a changelog is not taken for one that is restored from its topic, nor the other way round, until
 // its input is read again.
 func TestOptionOfUsedStore(t *testing.T) {
+	t.Parallel()
 	p := newPrices(t, kept)
 	p.feed(60, 10, 0)
 	p.lives(pricesTopology(t))

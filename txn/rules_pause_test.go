@@ -18,11 +18,13 @@ import (
 // survives all that (TestClientPauseSurvivesRevoke). The reasons went with the task, so the next one is given its records: also those
 // that came in between.
 func TestPausedPartitionComesBack(t *testing.T) {
+	t.Parallel()
 	for reason, then := range map[string]topology.Policy{
 		"retrying": {Action: topology.Retry, Attempts: 5, Backoff: time.Hour, BackoffMax: time.Hour, Then: topology.Stop},
 		"stopped":  {Action: topology.Stop},
 	} {
 		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
 			b := newBroker(t, 2, "in", "out")
 			k := newTaker(t, b)
 			var failing atomic.Bool

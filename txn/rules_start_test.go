@@ -84,6 +84,7 @@ func TestProducersComeFirst(t *testing.T) {
 // TestProducerThatNeverComes: rule 1.3. A transactional id whose initialisation is never answered ends the start, within ConnectTimeout,
 // with an error that names it and no other one; the group is not joined.
 func TestProducerThatNeverComes(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t, 1, "in", "out")
 	const silent = "counting~one~1~0"
 	b.ControlKey(int16(kmsg.InitProducerID), func(kreq kmsg.Request) (kmsg.Response, error, bool) {

@@ -163,6 +163,7 @@ func TestWallClockThatOnlyEmits(t *testing.T) {
 
 // TestStreamTimeAcrossAborts: a boundary of stream time that is passed fires once, whatever is aborted and restarted in between.
 func TestStreamTimeAcrossAborts(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t, 1, "in", "out")
 	var commits, refused atomic.Int64
 	b.ControlKey(keyTxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error, bool) {

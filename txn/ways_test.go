@@ -22,6 +22,7 @@ import (
 // TestLostRecords: a commit names more of a changelog than there is. The input is not read again into a state that databases may be ahead
 // of, and adopting goes on with what there is.
 func TestLostRecords(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t, 2, "in", "out")
 	dir := t.TempDir()
 	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: dir, Workers: 1}

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/onceward/onceward/cmd/internal/yamldoc"
 	"github.com/onceward/onceward/schemas"
@@ -172,18 +171,15 @@ func evaluate(e *expression, r *record) error {
 	return err
 }
 
-// An expression that would run for minutes is stopped by its cost, which is the same in every run.
+// An expression that would run for minutes is stopped by its cost, which is the same in every run. The reason tells that it was, and no
+// stopwatch could tell it better.
 func TestCostLimit(t *testing.T) {
 	e := compileFor(t, `event.a.all(x, event.a.all(y, event.a.all(z, x + y + z >= 0)))`, wantBool)
 	r := recordOf(`{"a": [` + strings.Repeat("1,", 999) + `1]}`)
-	began := time.Now()
 	_, err := e.Bool(&r)
 	const want = "value: the expression costs more than 1000000 units for this record"
 	if got := schemas.ReasonOf(err); got != want {
 		t.Errorf("got %s", got)
-	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("it took %s", took)
 	}
 	small := recordOf(`{"a": [1, 2]}`)
 	if ok, err := e.Bool(&small); !ok || err != nil {

@@ -26,7 +26,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	cluster.InParallel(1)
+	cluster.InParallel(3) // those that kill, beside each other: they wait for processes most of the time
 	instance.Main(m)
 }
 

@@ -27,6 +27,8 @@ func TestG6Killed(t *testing.T) { killed(t, topology.Park) }
 func TestG1DelayedKilled(t *testing.T) { killed(t, topology.Delay) }
 
 func killed(t *testing.T, action topology.Action) {
+	t.Helper()
+	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		const lives, payments = 7, 40 // the last one that is killed leaves something to release
 		s := newScene(t, c, action)
