@@ -249,7 +249,7 @@ func TestDescribed(t *testing.T) {
 		t.Error(text)
 	}
 	stores := fmt.Sprint(top.Subtopologies()[0].Stores)
-	if stores != "[{inbox app-inbox-changelog <nil> keyvalue string inbox-entry-1}]" {
+	if stores != "[{inbox app-inbox-changelog  <nil> keyvalue string inbox-entry-1}]" {
 		t.Error(stores)
 	}
 }

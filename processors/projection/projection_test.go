@@ -266,7 +266,7 @@ func TestDefinitionInFingerprint(t *testing.T) {
 		t.Error("the fingerprint does not follow the definition")
 	}
 	if s := fmt.Sprint(two.Subtopologies()[0].Stores); s !=
-		"[{texts app-texts-changelog <nil> keyvalue string projection-row-1:2:json}]" {
+		"[{texts app-texts-changelog  <nil> keyvalue string projection-row-1:2:json}]" {
 		t.Error(s)
 	}
 }
