@@ -167,8 +167,8 @@ type (
 	}
 	document struct{ Any any }
 	twice    struct {
-		ID  string `json:"id"`
-		Old string `json:"id"` //nolint:govet // two fields of one name are what the test is about
+		ID  string
+		Old string `json:"ID"`
 	}
 	shadowed struct {
 		inner
