@@ -41,9 +41,10 @@ func (in *instance) checkModes(ctx context.Context) error {
 	if err != nil { // then there are none to look at
 		in.app.log.Warn("it is not known in which mode the application has run", "error", err)
 	}
+	modes := in.app.cfg.modes()
 	for _, c := range commits {
 		blob, err := task.ParseBlob(c.Metadata)
-		if err != nil || slices.Contains(in.app.cfg.modes(), blob.Mode) {
+		if err != nil || slices.Contains(modes, blob.Mode) {
 			continue // others write metadata too, and what a newer build writes is refused elsewhere
 		}
 		return &ConfigError{"Mode", fmt.Sprintf("application %s has processed %s[%d] in mode %s, and would go on in mode %s: run it in mode %s, or "+

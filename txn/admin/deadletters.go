@@ -83,10 +83,8 @@ type DeadLetter struct {
 // OwnKey returns the key that the record has for the application: Key, unless it died in a topic through which it travels under
 // another one ([topology.HeaderOwnKey]). SetOwnKey changes it.
 func (l *DeadLetter) OwnKey() []byte {
-	for _, h := range slices.Backward(l.Headers) {
-		if h.Key == topology.HeaderOwnKey {
-			return h.Value
-		}
+	if i := l.lastHeader(topology.HeaderOwnKey); i >= 0 {
+		return l.Headers[i].Value
 	}
 	return l.Key
 }
@@ -94,24 +92,28 @@ func (l *DeadLetter) OwnKey() []byte {
 // SetOwnKey changes the key that OwnKey returns, for [DeadLetters.Edit], and nothing else: a record that travels under another
 // key keeps that.
 func (l *DeadLetter) SetOwnKey(key []byte) {
-	for i, h := range slices.Backward(l.Headers) {
-		if h.Key == topology.HeaderOwnKey {
-			l.Headers = slices.Clone(l.Headers) // they may be those of a copy of the letter as well
-			l.Headers[i].Value = key
-			return
-		}
+	if i := l.lastHeader(topology.HeaderOwnKey); i >= 0 {
+		l.Headers = slices.Clone(l.Headers) // they may be those of a copy of the letter as well
+		l.Headers[i].Value = key
+		return
 	}
 	l.Key = key
 }
 
 // inReplay reports whether the record died in mode topology.Replay.
 func (l *DeadLetter) inReplay() bool {
-	for _, h := range slices.Backward(l.Headers) {
-		if h.Key == topology.HeaderMode {
-			return string(h.Value) == topology.Replay.String()
+	i := l.lastHeader(topology.HeaderMode)
+	return i >= 0 && string(l.Headers[i].Value) == topology.Replay.String()
+}
+
+// lastHeader returns the index of the header of that name that counts, the last one, or -1.
+func (l *DeadLetter) lastHeader(name string) int {
+	for i, h := range slices.Backward(l.Headers) {
+		if h.Key == name {
+			return i
 		}
 	}
-	return false
+	return -1
 }
 
 // TopicPartition is a partition of a topic.

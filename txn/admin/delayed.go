@@ -29,11 +29,7 @@ func (op *operation) droppedDelayed(ctx context.Context, s sight, next []state.I
 		}
 		err := newReading(op.cluster, in.Topic, op.layout[in.Topic].ID, in.Partition).each(ctx, max(in.Committed, s.bounds[i].start),
 			s.bounds[i].end, func(r *broker.Record) error {
-				var headers []topology.Header
-				for _, h := range r.Headers {
-					headers = append(headers, topology.Header{Key: h.Key, Value: h.Value})
-				}
-				if at, ok := topology.DelayedFrom(headers); !ok || from < 0 || at < from {
+				if at, ok := topology.DelayedFrom(headersOf(r)); !ok || from < 0 || at < from {
 					dropped[i]++
 				}
 				return nil

@@ -8,9 +8,6 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// parkedSuffix ends the name of the store in which records of a source wait (topology.ParkKeys).
-const parkedSuffix = ".parked"
-
 // notComparable says why state of a task can be right although it is not what the run has made; empty where it cannot. That is
 // so where the task depends on anything but the records that its inputs hold now, and their order in each partition.
 func (f *forensic) notComparable(ctx context.Context, t *forensicTask) (string, error) {
@@ -29,10 +26,8 @@ func (f *forensic) notComparable(ctx context.Context, t *forensicTask) (string, 
 	if read > 1 {
 		return "the task reads several inputs, and in which order it has taken their records depends on when they came", nil
 	}
-	for _, st := range t.sub.Stores {
-		if topic, parks := strings.CutSuffix(st.Name, parkedSuffix); parks && t.reads(topic) {
-			return "records of " + topic + " can be parked, and when they are released depends on the clock", nil
-		}
+	if parks := t.graph.Parked(); len(parks) > 0 { // one for each source that has ParkKeys
+		return "records of " + parks[0].Topic + " can be parked, and when they are released depends on the clock", nil
 	}
 	if _, scheduled := t.graph.NextDue(); scheduled {
 		return "the task has schedules of the wall clock, which do not fire in this run", nil
@@ -68,14 +63,4 @@ func (f *forensic) notGiven(ctx context.Context, t *forensicTask, src topology.S
 		return "the topic " + src.Topic + " is compacted, so that records can be gone that the state was made of", nil
 	}
 	return "", nil
-}
-
-// reads reports whether a topic is an input of the task.
-func (t *forensicTask) reads(topic string) bool {
-	for _, q := range t.inputs {
-		if q.topic == topic {
-			return true
-		}
-	}
-	return false
 }

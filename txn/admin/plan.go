@@ -204,7 +204,7 @@ func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 	case topology.AttributeExistence:
 		switch {
 		case d.After != "":
-		case d.After == "" && p.parked[d.Name] > 0:
+		case p.parked[d.Name] > 0:
 			f.Judgement = Refused
 			f.What += fmt.Sprintf(": %d parked records wait in it that nobody would process", p.parked[d.Name])
 			f.Remedy = "keep ParkKeys of the source, without the policies that park, until nothing waits"
