@@ -255,12 +255,13 @@ func (s *Shared) unkeepSeeker() {
 // kept is what is reserved for lookups.
 func (s *Shared) kept() int64 { return s.filters.Load() + s.rows.Load() }
 
-// filtersMayGrow reports whether a filter may take to bytes instead of from. Two that ask at once may both get the last of it.
-func (s *Shared) filtersMayGrow(from, to int64) bool {
+// filtersMayGrow reports whether a filter may take to bytes instead of from, with one of so many parts of the memory of all filters for all.
+// Two that ask at once may both get the last of it.
+func (s *Shared) filtersMayGrow(from, to, of int64) bool {
 	if s == nil {
-		return to <= filtersAlone
+		return to <= filtersAlone/of
 	}
-	return s.filters.Load()+to-from <= s.budget/filterShare
+	return s.filters.Load()+to-from <= s.budget/filterShare/of
 }
 
 // rowsMax is what the rows of one database may take.

@@ -37,14 +37,14 @@ type keyFilter struct {
 	parts atomic.Pointer[[]*filterPart]
 	// mu is held to add.
 	mu sync.Mutex
-	// room is how many more keys the last part is made for.
-	room int
+	// room is how many more keys the last part takes, and crowd how many after that, if there is no memory for another part.
+	room, crowd int64
 	// keys is how many there are, less those that looked as if they were in already.
 	keys int64
 	// bytes is the memory of the parts.
 	bytes  int64
 	memory reservation
-	// full is set when no memory is left for a further part. From then on it is of no use.
+	// full is set when the last part is crowded as well. From then on the filter is of no use.
 	full bool
 }
 
@@ -114,7 +114,7 @@ func (f *keyFilter) addLocked(hash uint64) bool {
 	if f.parts.Load() != nil && f.mayHave(hash) {
 		return true
 	}
-	if f.room == 0 && !f.grow() {
+	if f.room == 0 && !f.grow() && !f.squeeze() {
 		f.full = true
 		return false
 	}
@@ -125,27 +125,36 @@ func (f *keyFilter) addLocked(hash uint64) bool {
 	return true
 }
 
-// grow adds a part, if there is memory for it: for three times as many keys as there are, so that parts are few, or for as many. The caller
-// holds mu.
+// grow adds a part, if there is memory for it: for three times as many keys as there are, so that parts are few, while filters have
+// half of their memory left, and for as many from there on. Without that step those that grow first leave the others without any, though
+// there is enough for all: stores of one topology grow alike. The caller holds mu.
 func (f *keyFilter) grow() bool {
-	return f.growBy(max(partFactor*f.keys, filterKeys)) || f.growBy(max(f.keys, filterKeys))
+	return f.growBy(max(partFactor*f.keys, filterKeys), 2) || f.growBy(max(f.keys, filterKeys), 1)
 }
 
-func (f *keyFilter) growBy(keys int64) bool {
+// growBy adds a part for so many keys, if all filters are within one of so many parts of their memory then.
+func (f *keyFilter) growBy(keys, of int64) bool {
 	blocks := keys * filterBits / 512
 	bytes := f.bytes + blocks*64
-	if !f.memory.shared.filtersMayGrow(f.bytes, bytes) {
+	if !f.memory.shared.filtersMayGrow(f.bytes, bytes, of) {
 		return false
 	}
 	var parts []*filterPart
 	if old := f.parts.Load(); old != nil {
 		parts = *old
 	}
-	f.room, f.bytes = int(keys), bytes
+	f.room, f.crowd, f.bytes = keys, keys, bytes
 	f.memory.grow(bytes)
 	parts = append(parts[:len(parts):len(parts)], &filterPart{blocks: make([]filterBlock, blocks)})
 	f.parts.Store(&parts)
 	return true
+}
+
+// squeeze lets the last part take as many keys again as it was made for. With half of the bits for each, one lookup of twenty goes on to Pebble for
+// nothing, which is far better than all of them, as without a filter. The caller holds mu.
+func (f *keyFilter) squeeze() bool {
+	f.room, f.crowd = f.crowd, 0
+	return f.room > 0
 }
 
 // end gives the memory back, and returns how many keys there were. Who still has the filter may ask it, and cannot add any more.

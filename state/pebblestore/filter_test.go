@@ -45,6 +45,41 @@ func TestFilterKnowsItsKeysAndFewOthers(t *testing.T) {
 	}
 }
 
+// TestFiltersOfStoresThatGrowAlike: none takes what the others need, and where there is no memory for a part the last one is crowded before a
+// filter is given up. At the end of its room each still knows most keys that are not there.
+func TestFiltersOfStoresThatGrowAlike(t *testing.T) {
+	const filters, budget = 8, 16 << 20
+	shared := NewShared(budget, 100)
+	defer shared.Close()
+	all := make([]*keyFilter, filters)
+	for i := range all {
+		all[i] = &keyFilter{memory: reservation{shared: shared, use: &shared.filters}}
+	}
+	const enough = budget / filterShare * 8 / filterBits / filters // each of them has its part of the memory
+	for n := range enough {
+		for i, f := range all {
+			if !f.add(hashOf(numbered(n))) {
+				t.Fatalf("filter %d is full after %d keys, and %d are its part", i, n, enough)
+			}
+		}
+	}
+	if got := shared.filters.Load(); got > budget/filterShare {
+		t.Errorf("filters take %d bytes of %d", got, budget/filterShare)
+	}
+	for i, f := range all {
+		wrong, asked := 0, 20_000
+		for n := range asked {
+			if f.mayHave(hashOf(numbered(1_000_000 + n))) {
+				wrong++
+			}
+		}
+		if wrong > asked/8 {
+			t.Errorf("filter %d: %d of %d other keys may be there", i, wrong, asked)
+		}
+		f.end()
+	}
+}
+
 // awaitFilter looks up keys that are not there until the store has a filter.
 func awaitFilter(t *testing.T, d *database, store state.StoreID) *keyFilter {
 	t.Helper()
