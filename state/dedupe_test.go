@@ -51,11 +51,17 @@ func TestDedupeLogsDeletesFirst(t *testing.T) {
 			t.Fatalf("%s is %v, %v", id, p, err)
 		}
 	}
+	remove := func() {
+		t.Helper()
+		if ok, err := s.Delete("id"); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	put("id", 0, 6*minute) // its row is the first that is written, and the last one is the one of 14 minutes
+	remove()
 	put("id", 1, 14*minute)
 	put("other", 1, 14*minute)
-	if ok, err := s.Delete("id"); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
+	remove()
 	put("id", 2, 6*minute)
 	last := map[string]state.ChangelogRecord{}
 	n := 0

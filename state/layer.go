@@ -27,13 +27,15 @@ type Layer struct {
 func (l *Layer) Writes() iter.Seq[Write] {
 	return func(yield func(Write) bool) {
 		for _, i := range l.order() {
-			e := &l.overlay.entries[i]
-			w := Write{Store: l.ids[e.store], Key: e.key, Value: e.value, Delete: e.value == nil}
-			if !yield(w) {
+			if !yield(l.write(&l.overlay.entries[i])) {
 				return
 			}
 		}
 	}
+}
+
+func (l *Layer) write(e *overlayEntry) Write {
+	return Write{Store: l.ids[e.store], Key: e.key, Value: e.value, Delete: e.value == nil}
 }
 
 // StreamTime returns the stream time of a store as the layer leaves it (Bytes.StreamTime). It goes into the

@@ -3,7 +3,7 @@ package state
 import (
 	"encoding/binary"
 	"iter"
-	"sort"
+	"slices"
 )
 
 // The rows of a dedupe store in all segments share the key of their records, the id. At most one of them can be
@@ -12,42 +12,55 @@ import (
 // harmless: the record that comes last in a round is that of the row that is left (Logged), and a reader that
 // begins with rows takes each record for all that there is of its id (Displaced).
 
-// Logged returns the writes in the order in which they become changelog records. It is that of Writes, except
-// that a dedupe store's deletes come before its puts. There, one id can have rows in several segments, which
-// share the key of their records: what compaction leaves of an id that was deleted and came back, with an
-// earlier time, has to be what it came back with.
+// Logged returns the writes in the order in which they become changelog records: as they were made first, which is how they lie in memory. The
+// same writes made in the same order give the same sequence.
+//
+// Where rows share the key of their records, what compaction leaves of a key has to be what comes last, and those stores follow in the order of
+// Writes: of a versioned store's key, that is the latest version. A dedupe store's deletes come before its puts: one id can have rows in
+// several segments, and what is left of an id that was deleted and came back, with an earlier time, has to be what it came back with.
 func (l *Layer) Logged() iter.Seq[Write] {
 	return func(yield func(Write) bool) {
-		order := l.order()
-		for len(order) > 0 {
-			store := l.overlay.entries[order[0]].store
-			n := sort.Search(len(order), func(i int) bool { return l.overlay.entries[order[i]].store != store })
-			if !l.logStore(order[:n], l.layouts[store].Kind == DedupeKind, yield) {
+		var sharing []uint32
+		for store := range l.layouts {
+			if l.layouts[store].recordsShareKeys() {
+				sharing = append(sharing, uint32(store))
+			}
+		}
+		for i := range l.overlay.entries {
+			if e := &l.overlay.entries[i]; !slices.Contains(sharing, e.store) && !yield(l.write(e)) {
 				return
 			}
-			order = order[n:]
+		}
+		for _, store := range sharing {
+			if !l.logInOrder(store, yield) {
+				return
+			}
 		}
 	}
 }
 
-func (l *Layer) logStore(order []uint32, deletesFirst bool, yield func(Write) bool) bool {
-	passes := 1
+// logInOrder yields the writes of a store whose rows share keys of records.
+func (l *Layer) logInOrder(store uint32, yield func(Write) bool) bool {
+	deletesFirst, passes := l.layouts[store].Kind == DedupeKind, 1
 	if deletesFirst {
 		passes = 2
 	}
 	for pass := range passes {
-		for _, i := range order {
+		for _, i := range l.order() {
 			e := &l.overlay.entries[i]
-			if deletesFirst && (e.value == nil) != (pass == 0) {
+			if e.store != store || deletesFirst && (e.value == nil) != (pass == 0) {
 				continue
 			}
-			if !yield(Write{Store: l.ids[e.store], Key: e.key, Value: e.value, Delete: e.value == nil}) {
+			if !yield(l.write(e)) {
 				return false
 			}
 		}
 	}
 	return true
 }
+
+// recordsShareKeys reports whether several rows can have one key in the changelog.
+func (l Layout) recordsShareKeys() bool { return l.Kind == DedupeKind || l.Kind == VersionedKind }
 
 // Displaced returns the keys of other rows that the record of a row puts an end to, of those that can be read at
 // streamTime: for a dedupe store the rows of the same id in other segments, for all others nothing. Whoever

@@ -157,7 +157,7 @@ func TestTimeStores(t *testing.T) {
 		"times-minutes-changelog": {window("a", 0, 1), window("a", 3, 1), window("b", 1, 1), window("a", 20, 1), window("a", 12, 1),
 			window("a", 16, 1), window("b", 40, 1)},
 		"times-visits-changelog": {session("a", 0, 0, 1), session("a", 0, 0, 0), session("a", 0, 3, 2), session("b", 1, 1, 1),
-			session("a", 20, 20, 1), session("a", 12, 12, 1), session("a", 12, 12, 0), session("a", 12, 20, 3), session("a", 20, 20, 0),
+			session("a", 20, 20, 1), session("a", 12, 12, 1), session("a", 12, 12, 0), session("a", 20, 20, 0), session("a", 12, 20, 3),
 			session("b", 40, 40, 1)},
 	} {
 		var got []string

@@ -39,7 +39,7 @@ type keyFilter struct {
 	mu sync.Mutex
 	// room is how many more keys the last part takes, and crowd how many after that, if there is no memory for another part.
 	room, crowd int64
-	// keys is how many there are, less those that looked as if they were in already.
+	// keys is how many there are, less those that looked as if they were in the last part already.
 	keys int64
 	// bytes is the memory of the parts.
 	bytes  int64
@@ -111,18 +111,31 @@ func (f *keyFilter) addLocked(hash uint64) bool {
 	if f.full {
 		return false
 	}
-	if f.parts.Load() != nil && f.mayHave(hash) {
+	last := f.last()
+	if last != nil && last.has(hash) {
 		return true
 	}
-	if f.room == 0 && !f.grow() && !f.squeeze() {
-		f.full = true
-		return false
+	if f.room == 0 {
+		if !f.grow() && !f.squeeze() {
+			f.full = true
+			return false
+		}
+		last = f.last()
 	}
-	parts := *f.parts.Load()
-	parts[len(parts)-1].add(hash)
+	last.add(hash)
 	f.room--
 	f.keys++
 	return true
+}
+
+// last is the part that takes keys. The others are not asked before it does: that would be an access to memory for each, and what it would save
+// is the room of a key that is written again after the filter has grown, once for each part.
+func (f *keyFilter) last() *filterPart {
+	parts := f.parts.Load()
+	if parts == nil {
+		return nil
+	}
+	return (*parts)[len(*parts)-1]
 }
 
 // grow adds a part, if there is memory for it: for three times as many keys as there are, so that parts are few, while filters have
