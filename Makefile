@@ -99,15 +99,15 @@ else
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestRestore$$' ./e2e/figures
 endif
 
-bench-peers: ## Onceward beside Kafka Streams and a plain loop, on a broker of its own or BROKERS, about two hours; needs a JDK 17 and Maven; results in REPORT (bench)
+bench-peers: ## Onceward beside Kafka Streams and a plain loop, on a broker of its own or BROKERS, about two hours; PARTS=ledger,latency measures these anew; needs a JDK 17 and Maven; results in REPORT (bench)
 ifdef BROKERS
-	$(GO) run ./bench/peers/run -brokers "$(BROKERS)" -flights e2e/flights/testdata/flights.csv.gz -out "$(REPORT)"
+	$(GO) run ./bench/peers/run -brokers "$(BROKERS)" -flights e2e/flights/testdata/flights.csv.gz -parts "$(PARTS)" -out "$(REPORT)"
 else
-	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(REPORT)) $(GO) test -count=1 -v -timeout 8h -run '^TestPeers$$' ./e2e/figures
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(REPORT)) $(GO) test -count=1 -v -timeout 8h -run '^TestPeers$$' ./e2e/figures -parts "$(PARTS)"
 endif
 
-bench-sweep: ## the fastest settings of Kafka Streams for bench-peers, about an hour; needs a JDK 17 and Maven; results in bench/peers/sweep.json
-	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(CURDIR)/bench/peers $(GO) test -count=1 -v -timeout 8h -run '^TestSweep$$' ./e2e/figures
+bench-sweep: ## the fastest settings of Kafka Streams for bench-peers, about an hour; PARTS are the workloads; needs a JDK 17 and Maven; results in bench/peers/sweep.json
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(CURDIR)/bench/peers $(GO) test -count=1 -v -timeout 8h -run '^TestSweep$$' ./e2e/figures -parts "$(PARTS)"
 
 bench-state: ## cost of state at 1, 10 and 50 million keys, and a reopen after kill -9; needs 15 GB of disk; results in FIGURES
 	$(GO) run ./bench/state/run -out "$(FIGURES)"

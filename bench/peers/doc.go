@@ -38,6 +38,12 @@
 // Onceward alone what more partitions, more keys, other keys, more state and a second process do. The full restore is that of
 // package restore.
 //
+// # Parts
+//
+// All of it takes some hours. It is made of parts: the workloads, latency, recovery, restore and scaling. Each is complete in itself, for
+// what is compared with each other is measured in one go; so some can be measured anew ([Config.Select]), and the report keeps the others of
+// the result that is there ([Result.With]). It says of each part when and by which command it was measured.
+//
 // # What it is not
 //
 // Broker and contestants share a machine, so a rate is what is left of it. A cluster of its own would leave the application

@@ -52,6 +52,9 @@ type Config struct {
 	Scaling  *ScalingConfig
 	// Progress is told what is done; nil discards it.
 	Progress io.Writer
+	// Done gets what there is after each part, so that it is not lost if a later one fails. Its error ends the measurement. Nil is for
+	// nobody who wants it.
+	Done func(Result) error
 }
 
 // Choices are settings of Kafka Streams by workload.
@@ -60,6 +63,8 @@ type Choices map[string]streams.Choice
 // Result is what a measurement has found.
 type Result struct {
 	Time time.Time `json:"time"`
+	// Measured says of each part when and how it was: parts of an earlier result may have been kept (With).
+	Measured map[string]Occasion `json:"measured"`
 	// Command is how it was found, Machine on what.
 	Command string `json:"command"`
 	Machine string `json:"machine"`
@@ -126,9 +131,13 @@ func Measure(ctx context.Context, cfg Config) (_ Result, err error) {
 	}
 	defer m.cluster.Close()
 	defer func() { err = m.drop(ctx, err) }()
-	for _, step := range []func(context.Context) error{m.compareAll, m.latencies, m.recoveries, m.restore, m.scale} {
-		if err := step(ctx); err != nil {
-			return Result{}, fmt.Errorf("comparing with peers: %w", err)
+	parts, err := m.parts()
+	if err != nil {
+		return Result{}, err
+	}
+	for _, p := range parts {
+		if err := m.do(ctx, p); err != nil {
+			return Result{}, err
 		}
 	}
 	return m.result, nil
@@ -154,6 +163,7 @@ func newMeasurement(ctx context.Context, cfg Config) (_ *measurement, err error)
 	}
 	m.result = Result{
 		Time: time.Now().UTC(), Command: cfg.Command, Machine: measure.Machine(), Broker: cfg.Broker, Limits: measure.LimitsNow(),
+		Measured: map[string]Occasion{},
 	}
 	if cfg.Streams != nil {
 		m.result.Streams, m.result.Choices = streams.Version, m.choices
@@ -175,13 +185,16 @@ func (m *measurement) say(format string, args ...any) {
 // compared are the workloads that Kafka Streams has too, but for the flights, which have their own data.
 var compared = []string{"pass", "count", "ledger", "repartition"}
 
+// flights is that workload.
+const flights = "flights"
+
 // workloads are those that are compared.
 func (m *measurement) workloads() ([]workload.Workload, error) {
 	names := m.cfg.Workloads
 	if names == nil {
 		names = compared
 		if m.cfg.Input.Flights != "" {
-			names = append(slices.Clone(names), "flights")
+			names = append(slices.Clone(names), flights)
 		}
 	}
 	var all []workload.Workload
@@ -193,22 +206,6 @@ func (m *measurement) workloads() ([]workload.Workload, error) {
 		all = append(all, w)
 	}
 	return all, nil
-}
-
-// compareAll compares all workloads.
-func (m *measurement) compareAll(ctx context.Context) error {
-	all, err := m.workloads()
-	if err != nil {
-		return err
-	}
-	for n, w := range all {
-		c, err := m.compare(ctx, w, n == 0)
-		if err != nil {
-			return fmt.Errorf("workload %s: %w", w.Name, err)
-		}
-		m.result.Comparisons = append(m.result.Comparisons, c)
-	}
-	return nil
 }
 
 // compare lets the contestants take turns on one input. Who begins changes from round to round.

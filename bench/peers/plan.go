@@ -23,10 +23,10 @@ func Thorough() Config {
 	}
 }
 
-// ForSweep returns settings of a [Sweep] beside those of a measurement: half as many records, each setting once. Which one is
+// ForSweep returns settings of a [Sweep] beside those of a measurement: a quarter of the records, each setting once. Which one is
 // chosen of two that are close to each other is of no consequence.
 func (c Config) ForSweep() Config {
-	c.Records, c.Rounds = c.Records/2, 1
+	c.Records, c.Rounds = c.Records/4, 1
 	return c
 }
 

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -39,6 +40,7 @@ func (r Result) Markdown() string {
 	var p page
 	p.line("# Onceward beside its peers\n")
 	p.line("Made by `%s` on %s. Do not edit: the next run replaces it.\n", r.Command, r.Time.Format(time.DateOnly))
+	p.occasions(r.Measured)
 	p.line("- Machine: %s; brokers and applications share it", r.Machine)
 	p.line("- Broker: %s", r.Broker)
 	if r.Streams != "" {
@@ -68,6 +70,26 @@ func (r Result) Markdown() string {
 		p.settings(r.Choices)
 	}
 	return p.String()
+}
+
+// occasions lists when the parts were measured, if they were not all at once.
+func (p *page) occasions(measured map[string]Occasion) {
+	by := map[Occasion][]string{}
+	for name, o := range measured {
+		o.Time = o.Time.Truncate(24 * time.Hour)
+		by[o] = append(by[o], name)
+	}
+	if len(by) < 2 {
+		return
+	}
+	p.line("It has parts of several runs; what is compared with each other was measured in one:\n")
+	for _, o := range slices.SortedFunc(maps.Keys(by), func(a, b Occasion) int {
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Command, b.Command), cmp.Compare(a.Machine, b.Machine))
+	}) {
+		slices.Sort(by[o])
+		p.line("- %s: %s, by `%s` on %s", o.Time.Format(time.DateOnly), strings.Join(by[o], ", "), o.Command, o.Machine)
+	}
+	p.line("")
 }
 
 // brief says whether there is a run that was too short for its rate to say anything.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -180,6 +181,15 @@ func (c Config) tunings() []streams.Tuning {
 		return c.Tunings
 	}
 	return tunings()
+}
+
+// With returns the sweep with the choices of an earlier one for the workloads that it does not have.
+func (s Swept) With(earlier Swept) Swept {
+	choices := Choices{}
+	maps.Copy(choices, earlier.Choices)
+	maps.Copy(choices, s.Choices)
+	s.Choices = choices
+	return s
 }
 
 // Write leaves the sweep in a file, such as sweep.json of this package.

@@ -1,9 +1,11 @@
 package figures
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/onceward/onceward/bench/peers"
@@ -13,6 +15,22 @@ import (
 
 // flightData is the real data.
 const flightData = "../flights/testdata/flights.csv.gz"
+
+// parts are those of the full comparison, or workloads of the full sweep, that are measured.
+var parts = flag.String("parts", "", "parts of the full comparison, with commas between them (default: all)")
+
+// chosen returns the full measurement with these parts.
+func chosen(t *testing.T) peers.Config {
+	t.Helper()
+	cfg := peers.Thorough()
+	cfg.Input.Flights = flightData
+	if *parts != "" {
+		if err := cfg.Select(strings.Split(*parts, ",")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cfg
+}
 
 // TestPeers compares Onceward with Kafka Streams and a plain loop. Every output of every run is compared with its input in
 // there, and so is the state; nothing is asserted of the figures. `make bench-peers` is the full comparison.
@@ -25,8 +43,15 @@ func TestPeers(t *testing.T) {
 	if dir == "" {
 		c = cluster.Kafka(t)
 	} else {
-		cfg = peers.Thorough()
-		cfg.Input.Flights, cfg.Command = flightData, "make bench-peers"
+		earlier, err := peers.Earlier(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg = chosen(t)
+		cfg.Command, cfg.Done = "make bench-peers", func(r peers.Result) error { return r.With(earlier).Write(dir) }
+		if *parts != "" {
+			cfg.Command += " PARTS=" + *parts
+		}
 		c = peerBroker(t)
 	}
 	cfg.Brokers, cfg.BrokerPID, cfg.Broker = c.Brokers(), c.PID(), "Apache Kafka "+cluster.KafkaVersion+", one node"
@@ -37,9 +62,6 @@ func TestPeers(t *testing.T) {
 	}
 	t.Logf("\n%s", r.Markdown())
 	if dir != "" {
-		if err := r.Write(dir); err != nil {
-			t.Fatal(err)
-		}
 		return
 	}
 	if len(r.Comparisons) != len(cfg.Workloads) {
@@ -78,7 +100,11 @@ func TestSweep(t *testing.T) {
 		cfg.Tunings = []streams.Tuning{{Name: "defaults"}, {Name: "2 threads", Threads: 2}}
 		c = cluster.Kafka(t)
 	} else {
-		cfg = peers.Thorough().ForSweep()
+		cfg = chosen(t).ForSweep()
+		if *parts == "" {
+			cfg.Workloads = nil // the flights are run as the workload that is most like theirs
+			cfg.Input.Flights = ""
+		}
 		c = peerBroker(t)
 	}
 	cfg.Brokers, cfg.BrokerPID, cfg.Name, cfg.Dir = c.Brokers(), c.PID(), c.Name(t, "sweep"), t.TempDir()
@@ -88,7 +114,11 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	if dir != "" {
-		if err := swept.Write(filepath.Join(dir, "sweep.json")); err != nil {
+		earlier, err := peers.LastSweep()
+		if err == nil {
+			err = swept.With(earlier).Write(filepath.Join(dir, "sweep.json"))
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		return

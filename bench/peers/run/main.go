@@ -2,8 +2,8 @@
 //
 //	go run ./bench/peers/run -brokers 127.0.0.1:9092 -out bench
 //
-// Package peers says how. It creates topics and groups of its own, and deletes them. With -sweep it looks for the settings of
-// Kafka Streams instead, and writes them to a file.
+// Package peers says how. It creates topics and groups of its own, and deletes them. With -parts it measures these anew, and keeps the
+// others of the report that is there. With -sweep it looks for the settings of Kafka Streams instead, and writes them to a file.
 package main
 
 import (
@@ -34,10 +34,9 @@ func main() {
 
 // options are what is not part of a configuration.
 type options struct {
-	sweep       string
-	out         string
-	alone       bool
-	comparisons bool
+	sweep string
+	out   string
+	alone bool
 }
 
 func run(ctx context.Context) (err error) {
@@ -59,21 +58,28 @@ func run(ctx context.Context) (err error) {
 		cfg.Streams = &installation
 	}
 	if o.sweep != "" {
+		earlier, err := peers.LastSweep()
+		if err != nil {
+			return err
+		}
 		swept, err := peers.Sweep(ctx, cfg)
 		if err != nil {
 			return err
 		}
-		return swept.Write(o.sweep)
+		return swept.With(earlier).Write(o.sweep)
+	}
+	var earlier peers.Result
+	if o.out != "" {
+		if earlier, err = peers.Earlier(o.out); err != nil {
+			return err
+		}
+		cfg.Done = func(r peers.Result) error { return r.With(earlier).Write(o.out) }
 	}
 	result, err := peers.Measure(ctx, cfg)
-	if err != nil {
-		return err
+	if err == nil {
+		fmt.Print(result.With(earlier).Markdown())
 	}
-	fmt.Print(result.Markdown())
-	if o.out == "" {
-		return nil
-	}
-	return result.Write(o.out)
+	return err
 }
 
 // parse reads the flags. What is not said is as in the whole measurement.
@@ -81,9 +87,10 @@ func parse() (cfg peers.Config, o options, err error) {
 	cfg = peers.Thorough()
 	brokers := flag.String("brokers", "", "host:port,... of a running cluster (required)")
 	flag.IntVar(&cfg.BrokerPID, "broker-pid", 0, "process of the only broker, on this machine, for its processor time")
-	workloads := flag.String("workloads", "", "which of pass, count, ledger, repartition and flights (default: all, the last one with -flights)")
+	parts := flag.String("parts", "", "which of the workloads pass, count, ledger, repartition and flights, of latency, recovery, restore and scaling "+
+		"(default: all, the flights with -flights); the report keeps the others of the one that is there")
 	only := flag.String("only", "", "contestants, such as \"onceward,streams tuned\" (default: all)")
-	flag.Int64Var(&cfg.Records, "records", cfg.Records, "records of each input; a sweep takes half of them")
+	flag.Int64Var(&cfg.Records, "records", cfg.Records, "records of each input; a sweep takes a quarter of them")
 	partitions := flag.Int("partitions", int(cfg.Partitions), "partitions of each topic")
 	flag.Int64Var(&cfg.Input.Keys, "keys", cfg.Input.Keys, "accounts")
 	distribution := flag.String("distribution", string(cfg.Input.Distribution), "uniform or zipf")
@@ -91,7 +98,6 @@ func parse() (cfg peers.Config, o options, err error) {
 	flag.StringVar(&cfg.Input.Flights, "flights", "", "file with the flights, for the workload of that name")
 	flag.Uint64Var(&cfg.Input.Seed, "seed", cfg.Input.Seed, "what the input is made from")
 	flag.IntVar(&cfg.Rounds, "rounds", cfg.Rounds, "how often the contestants take turns")
-	flag.BoolVar(&o.comparisons, "comparisons", false, "the comparisons alone, without latency, recovery, restore and scaling")
 	flag.BoolVar(&o.alone, "alone", false, "without Kafka Streams, and so without Java")
 	flag.StringVar(&o.sweep, "sweep", "", "look for the settings of Kafka Streams and write them to this file")
 	flag.StringVar(&cfg.Dir, "dir", "", "directory for state and logs (default: a temporary one, removed)")
@@ -107,9 +113,9 @@ func parse() (cfg peers.Config, o options, err error) {
 	cfg.Input.Distribution = workload.Distribution(*distribution)
 	cfg.Broker, cfg.Command = "a running cluster", strings.Join(append([]string{"go run ./bench/peers/run"}, os.Args[1:]...), " ")
 	cfg.Name, cfg.Progress = fmt.Sprintf("peers-%d", time.Now().UnixMilli()), os.Stderr
-	cfg.Workloads, cfg.Only = list(*workloads), list(*only)
-	if o.comparisons {
-		cfg.Latency, cfg.Recovery, cfg.Restore, cfg.Scaling = nil, nil, nil, nil
+	cfg.Only = list(*only)
+	if err := cfg.Select(list(*parts)); err != nil {
+		return cfg, o, err
 	}
 	if o.sweep != "" {
 		cfg = cfg.ForSweep()
