@@ -43,6 +43,10 @@ const (
 	// HeaderTimestamp is in milliseconds since the epoch.
 	HeaderTimestamp     = "onceward.timestamp"
 	HeaderTimestampType = "onceward.timestamp.type"
+	// HeaderLastTimestamp is the timestamp that the record had when it died last, in milliseconds since the epoch. The dead
+	// letter's own can be another one: a topic with message.timestamp.type=LogAppendTime gives it the broker's time, and a
+	// broker does not take every time. Letters of older builds do not have it.
+	HeaderLastTimestamp = "onceward.timestamp.last"
 	// HeaderDeaths counts how often the record died, in whatever application: 1, and more after it was redriven.
 	HeaderDeaths = "onceward.deaths"
 	// HeaderEdition counts how often an operator has edited the dead letter since the record died; it is not there
@@ -106,7 +110,7 @@ func DeadLetterID(application string, at DeadLetterOrigin) string {
 // record's own.
 //
 // One exception: a timestamp that the topology refuses would be refused by the broker as well, and would
-// take the round with it, so the time of the failure stands in; the header has the original.
+// take the round with it, so the time of the failure stands in; [HeaderLastTimestamp] has the original.
 func (g *Graph) deadLetter(f *Failure) Output {
 	in, now := &g.in, g.config.Now()
 	out := Output{
@@ -160,6 +164,7 @@ func (g *Graph) appendDeadLetterHeaders(headers []Header, f *Failure, now time.T
 	add(HeaderOffset, strconv.FormatInt(life.Origin.Offset, 10))
 	add(HeaderTimestamp, strconv.FormatInt(life.Origin.Timestamp, 10))
 	add(HeaderTimestampType, life.Origin.TimestampType.String())
+	add(HeaderLastTimestamp, strconv.FormatInt(in.Timestamp, 10))
 	add(HeaderDeaths, strconv.Itoa(min(life.Deaths+1, deathsMax)))
 	if life.Cut != "" {
 		add(HeaderCut, life.Cut)

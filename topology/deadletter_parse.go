@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/onceward/onceward/state"
 )
 
 // DeadLetterInfo is what the headers of a dead letter say.
@@ -30,6 +32,9 @@ type DeadLetterInfo struct {
 	LastFailure  time.Time
 	// Origin is where the record died first.
 	Origin DeadLetterOrigin
+	// LastTimestamp is the timestamp that the record had when it died last, in milliseconds since the epoch, whatever the clock
+	// of the dead-letter topic; [state.NoTime] in letters of older builds, which do not say it.
+	LastTimestamp int64
 	// Deaths counts from 1, in whatever application the record died.
 	Deaths int
 	// Edition counts how often an operator has edited the letter since this death; 0 is the record as it died.
@@ -86,8 +91,12 @@ func ParseDeadLetter(headers []Header) (DeadLetterInfo, error) {
 			Timestamp:     p.number(HeaderTimestamp, math.MinInt64, math.MaxInt64),
 			TimestampType: p.timestampType(HeaderTimestampType),
 		},
-		Deaths: int(p.number(HeaderDeaths, 1, deathsMax)),
-		Cut:    p.optional(HeaderCut, cutBytesMax),
+		LastTimestamp: state.NoTime,
+		Deaths:        int(p.number(HeaderDeaths, 1, deathsMax)),
+		Cut:           p.optional(HeaderCut, cutBytesMax),
+	}
+	if _, ok := p.values[HeaderLastTimestamp]; ok {
+		info.LastTimestamp = p.number(HeaderLastTimestamp, math.MinInt64, math.MaxInt64)
 	}
 	if _, ok := p.values[HeaderEdition]; ok {
 		info.Edition = int(p.number(HeaderEdition, 1, math.MaxInt32-1))
@@ -176,7 +185,7 @@ func IsDeadLetterHeader(key string) bool {
 	switch key {
 	case HeaderID, HeaderApplication, HeaderVersion, HeaderTask, HeaderNode, HeaderClass, HeaderMessage,
 		HeaderAttempts, HeaderFirstFailure, HeaderLastFailure, HeaderTopic, HeaderPartition, HeaderOffset,
-		HeaderTimestamp, HeaderTimestampType, HeaderDeaths, HeaderEdition, HeaderCut,
+		HeaderTimestamp, HeaderTimestampType, HeaderLastTimestamp, HeaderDeaths, HeaderEdition, HeaderCut,
 		HeaderRedriven, HeaderRedrivenAt, HeaderRedrivenTo, HeaderSession:
 		return true
 	}

@@ -2,10 +2,12 @@ package topology_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -28,11 +30,26 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 		Application: "dying", Version: dying(t).Fingerprint(), Task: "words_3", Node: "judge",
 		Class: topology.Conflict, Message: "told to fail", Attempts: 3,
 		FirstFailure: now.Add(-time.Minute), LastFailure: now,
-		Origin: origin,
+		Origin: origin, LastTimestamp: 1234,
 		Deaths: 1,
 	}
 	if info != wantInfo {
 		t.Errorf("the dead letter says\n%+v\nwant\n%+v", info, wantInfo)
+	}
+}
+
+// TestDeadLetterOfOlderBuild: a letter without the timestamp of the last death is one all the same.
+func TestDeadLetterOfOlderBuild(t *testing.T) {
+	k := openDying(t, 0)
+	in := k.input("words", []byte("key"), []byte("conflict"))
+	in.Partition = 3
+	letter := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
+	headers := slices.DeleteFunc(slices.Clone(letter.Headers), func(h topology.Header) bool {
+		return h.Key == topology.HeaderLastTimestamp
+	})
+	info, err := topology.ParseDeadLetter(headers)
+	if err != nil || len(headers) != len(letter.Headers)-1 || info.LastTimestamp != state.NoTime || info.Deaths != 1 {
+		t.Errorf("%+v, %v", info, err)
 	}
 }
 

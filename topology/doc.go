@@ -139,8 +139,9 @@
 // the topology itself stores; after the last attempt comes one of the last two. A punctuation that fails is tried
 // again, with the record that fired it, or stops the task. A dead letter keeps key, value, headers and timestamp of the
 // record as they were, unless the broker would refuse them: what is too large is cut, a timestamp in the future gives way
-// to the time of the failure, and headers have the original sizes and time. They also tell where the record comes from
-// and why it died ([DeadLetterInfo]). No text in them, and none of [Failure.Error], quotes the record: errors are shown
+// to the time of the failure, and headers have the original sizes and time. A redrive takes the time from there, so that a
+// dead-letter topic may have the broker's (message.timestamp.type=LogAppendTime). Headers also tell where the record comes
+// from and why it died ([DeadLetterInfo]). No text in them, and none of [Failure.Error], quotes the record: errors are shown
 // by their text only if their author vouches for it ([schemas.Reason]), and by their Go type otherwise.
 //
 // # Headers

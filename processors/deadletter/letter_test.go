@@ -83,7 +83,8 @@ func TestParse(t *testing.T) {
 	want := topology.DeadLetterInfo{
 		ID: topology.DeadLetterID("app", origin), Application: "app", Version: top.Fingerprint(), Task: "in_3",
 		Node: "fragile", Class: topology.Transient, Message: "not now", Attempts: 3,
-		FirstFailure: first, LastFailure: first.Add(2 * time.Second), Origin: origin, Deaths: 1,
+		FirstFailure: first, LastFailure: first.Add(2 * time.Second), Origin: origin,
+		LastTimestamp: at.UnixMilli(), Deaths: 1,
 	}
 	if letter.DeadLetterInfo != want {
 		t.Errorf("the letter says\n%+v, want\n%+v", letter.DeadLetterInfo, want)

@@ -15,12 +15,19 @@ import (
 // benchGraph is the task of an inbox of byte values, whose id is a header, or of the source alone.
 func benchGraph(tb testing.TB, dedupe bool, opts ...inbox.Option) *topology.Graph {
 	tb.Helper()
+	return benchGraphOf(tb, schemas.Bytes(), dedupe, func(r topology.Record[[]byte, []byte]) (string, error) {
+		return string(r.Value), nil
+	}, opts...)
+}
+
+func benchGraphOf[V any](
+	tb testing.TB, codec schemas.Codec[V], dedupe bool, id func(topology.Record[[]byte, V]) (string, error), opts ...inbox.Option,
+) *topology.Graph {
+	tb.Helper()
 	b := topology.NewBuilder("bench", topology.DeadLetters("dead"))
-	s := topology.From(b, topology.Topic("in", schemas.Bytes(), schemas.Bytes()))
+	s := topology.From(b, topology.Topic("in", schemas.Bytes(), codec))
 	if dedupe {
-		inbox.Dedupe(s, "inbox", func(r topology.Record[[]byte, []byte]) (string, error) {
-			return string(r.Value), nil
-		}, opts...)
+		inbox.Dedupe(s, "inbox", id, opts...)
 	}
 	t, err := b.Build()
 	if err != nil {
@@ -78,6 +85,31 @@ func benchmark(b *testing.B, dedupe bool, id func(i int) int, opts ...inbox.Opti
 	for b.Loop() {
 		process(b, g, benchInput(id(i)))
 		i++
+	}
+}
+
+// BenchmarkPayload is what it takes to compare documents, all of which are copies of one.
+func BenchmarkPayload(b *testing.B) {
+	for _, c := range []struct {
+		name   string
+		dedupe bool
+		opts   []inbox.Option
+	}{
+		{"source alone", false, nil},
+		{"whole", true, nil},
+		{"without members", true, []inbox.Option{inbox.PayloadWithout("note")}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			id := func(r topology.Record[[]byte, Payment]) (string, error) { return r.Value.ID, nil }
+			g := benchGraphOf(b, schemas.JSON[Payment](), c.dedupe, id, c.opts...)
+			in := benchInput(0)
+			in.Value = []byte(`{"id":"0123456789abcdef","amount":1250,"note":"the second instalment"}`)
+			process(b, g, in)
+			b.ReportAllocs()
+			for b.Loop() {
+				process(b, g, in)
+			}
+		})
 	}
 }
 

@@ -60,10 +60,28 @@
 // PayloadHash makes them one.
 //
 // The default and PayloadCodec hash what the Go value holds, because a stream does not carry the bytes that
-// it was read from. Three things follow:
+// it was read from: nodes in between can have made another value of them, and [Globally] writes the value anew.
+// So what the source's codec leaves out is not compared, and two payloads that differ in nothing else are the
+// same:
 //
-//   - Fields of a document that the Go type does not have are not compared. A stream of json.RawMessage or
-//     []byte compares whole documents.
+//	source's codec    what it leaves out
+//	string, []byte    nothing
+//	schemas.JSON      members that the Go type does not have, at any depth; the case of the names of the others; of a
+//	                  member that occurs twice all but the last; whether a member is missing, null or zero (a pointer
+//	                  tells zero from the other two, and a slice or a map what is empty)
+//	schemas/avro      what its conversion functions leave out. A value of another schema, such as one with more
+//	                  fields, is none to the codec: the record fails in its source (Poison), and never gets here
+//	others            what they say. A message of Protocol Buffers keeps fields that it does not know, and
+//	                  PayloadCodec compares them if the codec writes them, and the same message always alike
+//
+// Where a producer may add fields before this program knows them, the document as a whole is compared by
+//
+//   - a stream of json.RawMessage or []byte, or
+//   - a type that keeps its document: UnmarshalJSON fills the fields and keeps a copy of the bytes, and MarshalJSON
+//     returns them. It is compared as a whole Globally too; see the example.
+//
+// Two more things follow:
+//
 //   - A type that holds more than its JSON form shows (unexported fields, json:"-", two fields of one name), or that
 //     reads numbers as float64 (floats, interfaces), would hide conflicts, so Build refuses it with the default.
 //   - A field that is added to the type changes the hash of every payload, so that late duplicates become

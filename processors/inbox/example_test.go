@@ -1,7 +1,9 @@
 package inbox_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/processors/inbox"
@@ -53,6 +55,54 @@ func ExampleDedupe() {
 	// accepted 1
 	// conflicts 1
 	// dead-letter-validation 1
+	// duplicates 1
+}
+
+// Order is an order with the document that it was read from.
+type Order struct {
+	ID       string `json:"id"`
+	document json.RawMessage
+}
+
+func (o *Order) UnmarshalJSON(b []byte) error {
+	type fields Order // without the methods
+	o.document = slices.Clone(b)
+	return json.Unmarshal(b, (*fields)(o))
+}
+
+func (o Order) MarshalJSON() ([]byte, error) { return o.document, nil }
+
+// A producer may add fields that this program does not know yet. A type that keeps its document has them compared.
+func ExampleDedupe_wholeDocuments() {
+	orders := topology.Topic("orders", schemas.String(), schemas.JSON[Order]())
+	b := topology.NewBuilder("shop", topology.DeadLetters("orders.dead"))
+	inbox.Dedupe(topology.From(b, orders), "inbox", func(r topology.Record[string, Order]) (string, error) { return r.Value.ID, nil })
+	t, err := b.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := topologytest.New(t)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, value := range []string{
+		`{"id":"o1","coupon":"SPRING"}`,
+		`{"coupon": "SPRING", "id": "o1"}`,
+		`{"id":"o1","coupon":"AUTUMN"}`, // differs where Order knows nothing
+	} {
+		if err := d.PipeRaw("orders", []byte("customer-7"), []byte(value)); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	for _, c := range d.Counts() {
+		fmt.Println(c.Outcome, c.N)
+	}
+	// Output:
+	// accepted 1
+	// dead-letter-conflict 1
 	// duplicates 1
 }
 

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding"
 	"encoding/json"
@@ -26,7 +27,8 @@ func hasherFor[K, V any](declared any) (func() hasher[K, V], error) {
 	switch payload := declared.(type) {
 	case partial:
 		codec, err := payloadCodec[V]()
-		return func() hasher[K, V] { return partialHasher[K](codec, payload) }, err
+		names, nameErr := payload.canonical()
+		return func() hasher[K, V] { return partialHasher[K](codec, names) }, cmp.Or(err, nameErr)
 	case hasher[K, V]:
 		return func() hasher[K, V] { return payload }, nil
 	case schemas.Codec[V]:
@@ -59,46 +61,6 @@ func codecHasher[K, V any](codec schemas.Codec[V]) hasher[K, V] {
 			return schemas.HashJSON(b)
 		}
 		return sha256.Sum256(b), nil
-	}
-}
-
-// partial are members of a JSON object that are no part of the payload.
-type partial []string
-
-const errNoObject = schemas.Reason("the payload is no JSON object")
-
-// partialHasher hashes the JSON object that codec makes of the value, without some of its members.
-func partialHasher[K, V any](codec schemas.Codec[V], without partial) hasher[K, V] {
-	null := nullOf(codec)
-	var scratch, canonical []byte
-	return func(r topology.Record[K, V]) ([32]byte, error) {
-		if null(r.Value) {
-			return [32]byte{}, nil
-		}
-		b, err := codec.Append(scratch[:0], r.Value)
-		if err != nil {
-			return [32]byte{}, err
-		}
-		// The canonical form has each member once, and encoding/json keeps the spelling of what it does not decode.
-		form, err := schemas.CanonicalJSON(canonical[:0], b)
-		if err != nil {
-			return [32]byte{}, err
-		}
-		if cap(b) <= scratchBytesMax && cap(form) <= scratchBytesMax {
-			scratch, canonical = b, form
-		}
-		var members map[string]json.RawMessage
-		if err := json.Unmarshal(form, &members); err != nil || members == nil {
-			return [32]byte{}, errNoObject
-		}
-		for _, name := range without {
-			delete(members, name)
-		}
-		rest, err := json.Marshal(members)
-		if err != nil {
-			return [32]byte{}, errNoObject
-		}
-		return schemas.HashJSON(rest)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/onceward/onceward/processors/inbox"
 	"github.com/onceward/onceward/processors/internal/processortest"
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/schemas/avro"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -50,6 +52,26 @@ var documents = []string{
 	`{"id":"a","amount":100,"x":2}`, `{"id":"a","amount":100,"x":1,"id":"a"}`,
 }
 
+// parted has fields that tell zero from nothing.
+type parted struct {
+	ID     string  `json:"id"`
+	Amount *int64  `json:"amount"`
+	Parts  []int64 `json:"parts"`
+}
+
+// whole is a Payment that keeps the document that it was read from, so that it is compared with all that it says.
+type whole struct {
+	Payment
+	document json.RawMessage
+}
+
+func (w *whole) UnmarshalJSON(b []byte) error {
+	w.document = slices.Clone(b)
+	return json.Unmarshal(b, &w.Payment)
+}
+
+func (w whole) MarshalJSON() ([]byte, error) { return w.document, nil }
+
 func TestPayloadForms(t *testing.T) {
 	numbers := []string{`{"n":1.50}`, `{"n":15e-1}`, `{"n":1.5}`, `{"n":1.5000000000000000000000001}`}
 	check := func(name, got, want string) {
@@ -59,6 +81,16 @@ func TestPayloadForms(t *testing.T) {
 		}
 	}
 	check("struct", outcomes(t, schemas.JSON[Payment](), documents), "addd"+"d")
+	check("struct, globally", outcomes(t, schemas.JSON[Payment](), documents,
+		inbox.Globally(schemas.String(), schemas.JSON[Payment]())), "addd"+"d")
+	check("struct that keeps its document", outcomes(t, schemas.JSON[whole](), documents), "addc"+"x")
+	check("struct that keeps its document, globally", outcomes(t, schemas.JSON[whole](), documents,
+		inbox.Globally(schemas.String(), schemas.JSON[whole]())), "addc"+"x")
+	zeros := []string{`{"id":"a","amount":0}`, `{"id":"a"}`, `{"id":"a","amount":null}`, `{"ID":"a"}`}
+	check("struct, zeros", outcomes(t, schemas.JSON[Payment](), zeros), "addd")
+	optional := []string{`{"id":"a"}`, `{"id":"a","amount":null,"parts":null}`, `{"id":"a","amount":0}`, `{"id":"a","parts":[]}`}
+	check("struct with a pointer and a slice, zeros", outcomes(t, schemas.JSON[parted](), optional), "adcc")
+	check("struct that keeps its document, zeros", outcomes(t, schemas.JSON[whole](), zeros), "accc")
 	check("document", outcomes(t, schemas.JSON[json.RawMessage](), documents), "addc"+"x")
 	check("document, numbers", outcomes(t, schemas.JSON[json.RawMessage](), numbers), "addc")
 	check("map, json.Number", outcomes(t, schemas.JSON[map[string]json.Number](), numbers), "addc")
@@ -81,6 +113,61 @@ func TestPayloadForms(t *testing.T) {
 		`{"id":"a","amount":1}`, `{"id":"b","amount":1}`, `{"id":"a","amount":2}`}, amount), "adc")
 	refuse := inbox.PayloadHash(func(payment) (h [32]byte, err error) { return h, schemas.Reason("no") })
 	check("function that fails", outcomes(t, schemas.JSON[Payment](), documents[:1], refuse), "x")
+}
+
+// TestPayloadOfOtherSchema: a value of Avro that was written with one field more does not get to the inbox, and so is not taken
+// for a duplicate. Of one schema every field is compared that the conversions of the codec keep.
+func TestPayloadOfOtherSchema(t *testing.T) {
+	const begin = `{"type": "record", "name": "Payment", "fields": [{"name": "id", "type": "string"}, {"name": "amount", "type": "long"}`
+	codec, wider := avroPayments(t, begin+`]}`), avroPayments(t, begin+`, {"name": "fee", "type": "long"}]}`)
+	value := func(codec schemas.Codec[map[string]any], fields map[string]any) string {
+		b, err := codec.Append(nil, fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	one := value(codec, map[string]any{"id": "a", "amount": int64(1)})
+	other := value(codec, map[string]any{"id": "a", "amount": int64(2)})
+	values := []string{one, one, other, value(wider, map[string]any{"id": "a", "amount": int64(1), "fee": int64(5)})}
+	if got := outcomes(t, codec, values, inbox.PayloadCodec(codec)); got != "adcx" {
+		t.Errorf("the outcomes are %s", got)
+	}
+}
+
+// avroPayments is the codec of payments with that schema, as maps.
+func avroPayments(t *testing.T, schema string) schemas.Codec[map[string]any] {
+	t.Helper()
+	same := func(m map[string]any) (map[string]any, error) { return m, nil }
+	codec, err := avro.New(schema, same, same)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return codec
+}
+
+// message is what a codec keeps that passes on what it does not know, as Protocol Buffers do.
+type message struct{ known, unknown string }
+
+type messages struct{}
+
+func (messages) Name() string { return "messages" }
+func (messages) Append(dst []byte, m message) ([]byte, error) {
+	return append(append(dst, m.known...), m.unknown...), nil
+}
+func (messages) Decode(b []byte) (message, error) {
+	known, unknown, _ := strings.Cut(string(b), "+")
+	return message{known, "+" + unknown}, nil
+}
+
+// TestPayloadWithUnknownFields: what a type keeps of fields that it does not know is compared by a codec that writes it, and
+// refused by the default, which would not see it.
+func TestPayloadWithUnknownFields(t *testing.T) {
+	values := []string{"known+more", "known+more", "known+other"}
+	if got := outcomes(t, messages{}, values, inbox.PayloadCodec(messages{})); got != "adc" {
+		t.Errorf("the outcomes are %s", got)
+	}
+	refused(t, message{}, "inbox_test.message.known, which is not exported")
 }
 
 // verbatim is a codec of documents that keeps their spelling, unlike encoding/json.

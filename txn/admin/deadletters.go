@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
@@ -62,7 +63,8 @@ type DeadLetter struct {
 	// Partition and Offset are where the newest edition is in the dead-letter topic.
 	Partition int32
 	Offset    int64
-	// Timestamp is the record's, as it is in the dead-letter topic.
+	// Timestamp is that of the newest edition in the dead-letter topic. It is the record's own, unless the topic has the broker's
+	// time (message.timestamp.type=LogAppendTime) or would not have taken it; LastTimestamp is the record's own then too.
 	Timestamp time.Time
 	// Key, Value and Headers are the record's own; Headers are without those of the dead letter.
 	Key, Value []byte
@@ -76,6 +78,8 @@ type DeadLetter struct {
 	identity letterKey
 	// about are the headers of the dead letter.
 	about []Header
+	// appended says that Timestamp is the broker's.
+	appended bool
 	// rekeyed says that an edition has another key than the record that died.
 	rekeyed bool
 }
@@ -114,6 +118,20 @@ func (l *DeadLetter) lastHeader(name string) int {
 		}
 	}
 	return -1
+}
+
+// recordTime returns the timestamp that the record had when it died last, in milliseconds since the epoch. Letters of older builds do
+// not say it where their own is another one: the broker's, or the time of the failure in place of one that the topic would not have
+// taken. It is the time of the first death then, unless a redrive has given the record another one since, which nobody knows.
+func (l *DeadLetter) recordTime() int64 {
+	switch letter := l.Timestamp.UnixMilli(); {
+	case l.LastTimestamp != state.NoTime:
+		return l.LastTimestamp
+	case l.appended, letter == l.LastFailure.UnixMilli():
+		return l.Origin.Timestamp
+	default:
+		return letter
+	}
 }
 
 // TopicPartition is a partition of a topic.
@@ -364,6 +382,7 @@ func letterOf(r *broker.Record, info topology.DeadLetterInfo) DeadLetter {
 	l := DeadLetter{
 		DeadLetterInfo: info, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value,
 		identity: keyOf(&info, r), To: TopicPartition{info.Origin.Topic, info.Origin.Partition},
+		appended: r.Attrs.TimestampType() == int8(topology.LogAppendTime),
 	}
 	for _, h := range r.Headers {
 		switch {

@@ -21,6 +21,7 @@ import (
 type office struct {
 	t       *testing.T
 	ctx     context.Context
+	broker  *kfake.Cluster
 	brokers []string
 	cl      *kgo.Client
 	client  *Client
@@ -39,7 +40,7 @@ func newOffice(t *testing.T) *office {
 	t.Cleanup(broker.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
-	o := &office{t: t, ctx: ctx, brokers: broker.ListenAddrs()}
+	o := &office{t: t, ctx: ctx, broker: broker, brokers: broker.ListenAddrs()}
 	if o.cl, err = kgo.NewClient(kgo.SeedBrokers(o.brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner())); err != nil {
 		t.Fatal(err)
 	}

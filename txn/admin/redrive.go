@@ -30,7 +30,8 @@ type RedriveOptions struct {
 	// To is a topic to write to instead of the one in which the record died last; the key is then [DeadLetter.OwnKey], and the
 	// partition that of the key.
 	To string
-	// TimestampNow gives the records the present time as their timestamp. By default they keep theirs.
+	// TimestampNow gives the records the present time as their timestamp. By default they keep theirs, whatever the clock of the
+	// dead-letter topic; a topic to write to that has message.timestamp.type=LogAppendTime gives them the broker's.
 	TimestampNow bool
 	// Repair has the records say that they come again: with the mode topology.Repair they have no effects outside (package
 	// processors/effect), and what is made of them says so too. By default they keep the mode in which they died.
@@ -218,15 +219,14 @@ func (r *redrive) target(ctx context.Context, l *DeadLetter) (*broker.Record, Re
 	if err != nil {
 		return nil, "", err
 	}
-	rec := &broker.Record{Topic: topic, Partition: l.To.Partition, Key: l.Key, Value: l.Value, Timestamp: l.Timestamp}
-	switch now := time.Now(); {
-	case r.options.TimestampNow:
-		rec.Timestamp = now
-	case l.LastFailure.UnixMilli() == l.Timestamp.UnixMilli():
-		// A dead letter has the time of the failure where the record's own was refused: ahead of the clock, or negative.
-		if rec.Timestamp = time.UnixMilli(l.Origin.Timestamp); l.Origin.Timestamp < 0 || rec.Timestamp.After(now) {
+	rec := &broker.Record{Topic: topic, Partition: l.To.Partition, Key: l.Key, Value: l.Value, Timestamp: time.Now()}
+	if !r.options.TimestampNow {
+		at := l.recordTime()
+		// What the dead-letter topic has taken is taken again, even if it is somewhat ahead of the clock.
+		if at != l.Timestamp.UnixMilli() && (at < 0 || at > rec.Timestamp.UnixMilli()) {
 			return nil, LeftTimestamp, nil
 		}
+		rec.Timestamp = time.UnixMilli(at)
 	}
 	elsewhere := topic != l.To.Topic
 	if elsewhere {
@@ -246,9 +246,12 @@ func (r *redrive) target(ctx context.Context, l *DeadLetter) (*broker.Record, Re
 		rec.Headers = append(rec.Headers, broker.RecordHeader{Key: topology.HeaderMode, Value: []byte(topology.Repair.String())})
 	}
 	for _, h := range l.about {
-		if !strings.HasPrefix(h.Key, streamsHeaders) { // they tell of the last death alone, which ours do too
-			rec.Headers = append(rec.Headers, broker.RecordHeader{Key: h.Key, Value: h.Value})
+		// They tell of the last death alone, which ours do too; and an older build, in which the record dies again, would take the
+		// time for a header of the record's own, and leave it there for the letter.
+		if strings.HasPrefix(h.Key, streamsHeaders) || h.Key == topology.HeaderLastTimestamp {
+			continue
 		}
+		rec.Headers = append(rec.Headers, broker.RecordHeader{Key: h.Key, Value: h.Value})
 	}
 	return rec, leftFor(info, rec), nil
 }

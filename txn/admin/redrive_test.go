@@ -377,9 +377,13 @@ func TestG5Left(t *testing.T) {
 	forge("absent", topology.HeaderStreamsTopic, "absent", nil)
 	forge("partition", topology.HeaderStreamsPartition, "7", nil)
 	forge("loop", topology.HeaderStreamsTopic, "dead", nil)
-	forge("old", "", "", func(r *kgo.Record) { r.Timestamp = time.Now().Add(-2 * time.Hour) })
+	at := func(after time.Duration) string { return fmt.Sprint(time.Now().Add(after).UnixMilli()) }
+	forge("old", topology.HeaderLastTimestamp, at(-2*time.Hour), nil)
 	forge("large", "", "", func(r *kgo.Record) { r.Value = append([]byte("large"), make([]byte, 20_000)...) })
-	forge("future", topology.HeaderTimestamp, fmt.Sprint(time.Now().Add(24*time.Hour).UnixMilli()), func(r *kgo.Record) {
+	forge("future", topology.HeaderLastTimestamp, at(24*time.Hour), nil)
+	forge("negative", topology.HeaderLastTimestamp, "-1", nil)
+	forge("future in an older build", topology.HeaderTimestamp, at(24*time.Hour), func(r *kgo.Record) {
+		r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == topology.HeaderLastTimestamp })
 		for i, h := range r.Headers {
 			if h.Key == topology.HeaderLastFailure {
 				r.Headers[i].Value = time.UnixMilli(r.Timestamp.UnixMilli()).UTC().AppendFormat(nil, markTime)
@@ -389,7 +393,7 @@ func TestG5Left(t *testing.T) {
 	o.setting("in", "retention.ms", fmt.Sprint((90 * time.Minute).Milliseconds()))
 	o.setting("in", "max.message.bytes", "10000")
 	want := map[RedriveOutcome]int64{
-		Redriven: 1, LeftCut: 1, LeftNoTopic: 2, LeftLoop: 1, LeftTooOld: 1, LeftTooLarge: 1, LeftTimestamp: 1,
+		Redriven: 1, LeftCut: 1, LeftNoTopic: 2, LeftLoop: 1, LeftTooOld: 1, LeftTooLarge: 1, LeftTimestamp: 3,
 	}
 	o.wantOutcomes(o.redrive(RedriveOptions{DryRun: true}), want)
 	o.wantOutcomes(o.redrive(RedriveOptions{}), want)
@@ -397,7 +401,7 @@ func TestG5Left(t *testing.T) {
 	delete(want, Redriven)
 	o.wantOutcomes(o.redrive(RedriveOptions{}), want)
 	o.wantOutcomes(o.redrive(RedriveOptions{TimestampNow: true}), map[RedriveOutcome]int64{
-		Redriven: 2, LeftCut: 1, LeftNoTopic: 2, LeftLoop: 1, LeftTooLarge: 1,
+		Redriven: 4, LeftCut: 1, LeftNoTopic: 2, LeftLoop: 1, LeftTooLarge: 1,
 	})
 }
 

@@ -61,6 +61,7 @@ func differsFromDead(headers map[string]string, want *Input, got *kgo.Record, or
 		"onceward.offset":            strconv.FormatInt(want.Offset, 10),
 		"onceward.timestamp":         strconv.FormatInt(want.Timestamp, 10),
 		"onceward.timestamp.type":    "CreateTime",
+		"onceward.timestamp.last":    strconv.FormatInt(want.Timestamp, 10),
 		"__streams.errors.topic":     origin.Topic,
 		"__streams.errors.partition": strconv.Itoa(int(want.Partition)),
 		"__streams.errors.offset":    strconv.FormatInt(want.Offset, 10),

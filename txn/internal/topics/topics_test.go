@@ -189,6 +189,11 @@ func TestMismatch(t *testing.T) {
 		{"broker's time", func(c *cluster) {
 			c.create(changelog, 3, map[string]string{"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"})
 		}, topics.Options{}, "message.timestamp.type is LogAppendTime and has to be CreateTime: "},
+		{"repartition with broker's time", func(c *cluster) {
+			c.create(repartition, 3, map[string]string{
+				"retention.ms": "-1", "retention.bytes": "-1", "message.timestamp.type": "LogAppendTime",
+			})
+		}, topics.Options{}, "message.timestamp.type is LogAppendTime and has to be CreateTime: "},
 		{"records too large", func(c *cluster) {
 			c.set("in", "max.message.bytes", "2000000")
 			c.create(repartition, 3, keep)
