@@ -340,7 +340,7 @@ func (op *operation) commitOffsets(ctx context.Context, offsets kadm.Offsets) er
 // metadata returns the text to commit: the blob, or a reference to the record that it is too large for.
 func (op *operation) metadata(ctx context.Context, c change) (string, error) {
 	blob := task.NewBlob(fingerprint(op.topology), *c.next)
-	blob.Parked, blob.Mode = c.parked, c.mode
+	blob.Parked, blob.Mode, blob.Modeless = c.parked, c.mode, c.modeless
 	text := blob.Encode()
 	if len(text) <= task.MetadataMax {
 		return text, nil
