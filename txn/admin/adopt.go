@@ -88,7 +88,7 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 		return change{}, refuse("it has committed offsets: decide on those, with `onceward accept-skip %s`, `onceward adopt %s` or "+
 			"`onceward rebuild from-input %s`", s.id, s.id, s.id)
 	}
-	kept, err := op.keptPositions(ctx, s.id)
+	kept, err := op.keptPositions(ctx, s.target)
 	if err != nil {
 		return change{}, err
 	}
@@ -145,7 +145,7 @@ func (op *operation) lastPositions(ctx context.Context, s sight) (*task.Blob, er
 	if s.Blob != nil {
 		return s.Blob, nil
 	}
-	return op.keptPositions(ctx, s.id)
+	return op.keptPositions(ctx, s.target)
 }
 
 // describesState refuses positions that are not those of the state that the changelogs hold: they name other topics, or the logs go on

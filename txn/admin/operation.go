@@ -230,7 +230,7 @@ func (op *operation) fence(ctx context.Context, ids []string) error {
 }
 
 // keptPositions returns what the last clean stop has kept of a task in the rounds topic (rule 7.6); nil if there is nothing.
-func (op *operation) keptPositions(ctx context.Context, id topology.TaskID) (*task.Blob, error) {
+func (op *operation) keptPositions(ctx context.Context, t target) (*task.Blob, error) {
 	if op.kept == nil {
 		kept, err := op.readKept(ctx)
 		if err != nil {
@@ -238,11 +238,11 @@ func (op *operation) keptPositions(ctx context.Context, id topology.TaskID) (*ta
 		}
 		op.kept = kept
 	}
-	metadata := op.kept[string(task.PositionsKey(id.String()))]
+	metadata := op.kept[string(task.PositionsKey(t.id.String()))]
 	if metadata == "" {
 		return nil, nil //nolint:nilnil // nothing is an answer
 	}
-	return op.restorer.Parse(ctx, id, metadata)
+	return op.restorer.Parse(ctx, op.request(t), metadata)
 }
 
 // readKept reads what clean stops have kept of all tasks. The topic can hold much more: the metadata of every round that was too large for its

@@ -41,7 +41,8 @@ type Blob struct {
 	Topics uint64
 	// Retry is the record that has failed and is to be tried again, if there is one.
 	Retry BlobRetry
-	// Parked says how many records wait in the stores of parked keys; a store where none waits is not named.
+	// Parked says how many records wait in the stores of parked keys. A store where none waits is not named, nor is any by a build that
+	// does not know the field.
 	Parked []BlobParked
 	// Mode is that of the application. A commit that does not say it is one in mode Live, for builds that know of modes say nothing
 	// else of that one. What builds before them wrote counts as Live too: to take it for any mode would let a replay go on with what
@@ -59,7 +60,8 @@ type BlobParked struct {
 }
 
 // tagParked is the field of Parked: for each store the length of its name as a uvarint, the name, and the records as a uvarint. A
-// build that does not know it does not look whether the topology has the store.
+// build that does not know it does not look whether the topology has the store. A commit without it does not say that nothing waits, as it
+// may be that of such a build: see restore.findParked.
 const tagParked = 2
 
 // BlobRetry says how often a record was tried, so that a restart, or a move to another instance, does not begin to count
