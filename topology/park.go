@@ -3,6 +3,7 @@ package topology
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
@@ -41,9 +42,20 @@ func (ParkOption) applyRepartition(ref *topicRef) error {
 // parkedSuffix makes the name of the store.
 const parkedSuffix = ".parked"
 
-// parkAt gives a source its store.
-func (n *node) parkAt(name string) {
-	n.parked = name + parkedSuffix
+// IsParkStore reports whether a store of that name is one that [ParkKeys] has given to a source, for tools that know of a topology what
+// is described of it.
+func IsParkStore(name string) bool { return strings.HasSuffix(name, parkedSuffix) }
+
+// IsParkedRecord reports whether a row with that key, in a store that [ParkKeys] has given to a source, is a record that waits. The other
+// rows say of each key which of its records wait.
+func IsParkedRecord(key []byte) bool { return len(key) > 0 && key[0] == parkedRecord }
+
+// parkStore returns the name of the store in which records of the topic wait, if they are parked.
+func (t topicRef) parkStore() string { return t.name + parkedSuffix }
+
+// park gives a source its store.
+func (n *node) park() {
+	n.parked = n.topic.parkStore()
 	n.stores = append(n.stores, storeInfo{name: n.parked,
 		formats: formats{key: schemas.Bytes().Name(), value: schemas.Bytes().Name()},
 		rows:    rowsOf(schemas.Bytes(), schemas.Bytes())})

@@ -55,7 +55,7 @@ func addRepartition[K, V any](s Stream[K, V], t TopicOf[K, V], pos position, opt
 	ref.formats, _ = t.formats()
 	out := addSource(b, t, ref, pos, nil)
 	if ref.parks {
-		out.port.node.parkAt(t.name)
+		out.port.node.park()
 	}
 	return out
 }

@@ -144,7 +144,7 @@ func From[K, V any](b *Builder, t TopicOf[K, V], opts ...SourceOption) Stream[K,
 	n.keepDeadLetterHeaders = settings.keepDeadLetterHeaders
 	n.invalid, n.skipNullKeys = settings.invalid, settings.skipNullKeys
 	if settings.parks {
-		n.parkAt(t.name)
+		n.park()
 	}
 	n.addRetryTopics(b, settings.delays)
 	n.restores = settings.restores

@@ -79,6 +79,10 @@ type Source struct {
 	Delay time.Duration
 	// Start says where a new application starts. It is Earliest for a repartition topic.
 	Start Start
+	// ParkStore is the store in which records of the source wait, and ParkChangelog its changelog on the cluster. The subtopology has that
+	// store only with [ParkKeys]; it is named without as well, so that what waits since there was one is found. Both are empty for a
+	// delayed retry topic.
+	ParkStore, ParkChangelog string
 	// KeyFormat and ValueFormat are the names of the codecs.
 	KeyFormat, ValueFormat string
 }
@@ -114,14 +118,19 @@ func (t *Topology) Subtopologies() []Subtopology {
 	for i, s := range t.subtopologies {
 		subs[i] = Subtopology{Name: s.name, Sinks: t.sinkTopics(s)}
 		for _, n := range s.sources {
-			subs[i].Sources = append(subs[i].Sources, Source{
+			src := Source{
 				Topic:       n.topic.on(t.application),
 				Repartition: n.topic.repartition,
 				Delay:       n.delay,
 				Start:       n.start,
 				KeyFormat:   n.topic.formats.key,
 				ValueFormat: n.topic.formats.value,
-			})
+			}
+			if n.of == nil {
+				src.ParkStore = n.topic.parkStore()
+				src.ParkChangelog = t.changelog(src.ParkStore)
+			}
+			subs[i].Sources = append(subs[i].Sources, src)
 		}
 		slices.SortFunc(subs[i].Sources, func(a, b Source) int { return strings.Compare(a.Topic, b.Topic) })
 		for _, store := range s.stores {

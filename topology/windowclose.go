@@ -83,7 +83,8 @@ type windowCloser[K, V any] struct {
 	next  Emit[Windowed[K], V]
 	// row is the buffer of keys of the index.
 	row []byte
-	// modes says that there may be windows that are not live. It stays set when a round that has set it is reverted.
+	// modes says that there may be windows that are not live. It stays set when a record or a round that has set it is undone: then join
+	// looks where it need not.
 	modes bool
 }
 
@@ -99,14 +100,22 @@ func (x *windowCloser[K, V]) open(c *Context, key K, start int64) error {
 	value := []byte{}
 	if own := c.graph.ownMode; own != Live {
 		value = []byte(own.String())
-		if !x.modes {
-			if err := x.index.Put(anyMode, []byte{}); err != nil {
-				return err
-			}
-			x.modes = true
+		if err := x.noteMode(); err != nil {
+			return err
 		}
 	}
 	return x.index.Put(row, value)
+}
+
+// noteMode notes that there is a window that is not live. Whether the row is there already is asked of the store and not of x.modes,
+// because the row goes when the record that has written it is undone, and a round that is aborted tells nobody here.
+func (x *windowCloser[K, V]) noteMode() error {
+	x.modes = true
+	_, noted, err := x.index.Get(anyMode)
+	if err != nil || noted {
+		return err
+	}
+	return x.index.Put(anyMode, []byte{})
 }
 
 // rowOf returns the key of a window in the index. It is good until the next call.

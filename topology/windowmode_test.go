@@ -63,6 +63,42 @@ func TestClosedWindowHasTheModeOfItsRecords(t *testing.T) {
 	}
 }
 
+// TestUndoneOpeningOfAWindow is requirement I1: that a window is not live is known behind a restart also where the first record that has
+// opened such a window was undone, whether it comes again or another one comes: a live record that joins it makes it live.
+func TestUndoneOpeningOfAWindow(t *testing.T) {
+	for name, after := range map[string][]string{"comes again": {"a"}, "is refused, and another one comes": {"b", "a"}} {
+		b := topology.NewBuilder("windows", topology.DeadLetters("dead"))
+		windows := joined(b, topology.Tumbling(10*ms))
+		refused := true
+		windows.Stream().Peek("refuse", func(topology.Record[windowKey, topology.Option[string]]) error {
+			if refused {
+				return topology.Fail(topology.Validation, schemas.Reason("asked to"))
+			}
+			return nil
+		})
+		named(windows.Closed(), "name").Into(resultTopic)
+		top := mustBuild(t, b)
+		id := topology.TaskID{Subtopology: top.Subtopologies()[0].Name}
+		k := openTask(t, top, id, baseConfig())
+		in := k.input("left", []byte("a"), []byte("x"))
+		in.Timestamp, in.Headers = 1, []topology.Header{{Key: topology.HeaderMode, Value: []byte("REPAIR")}}
+		want(t, k.graph.Process(in), topology.DeadLetter)
+		refused = false
+		for _, key := range after {
+			k.sendAs(t, "REPAIR", "left", 1, key, "x")
+		}
+		var err error
+		if k.graph, err = top.NewGraph(id, k.state, baseConfig()); err != nil {
+			t.Fatal(err)
+		}
+		k.sendAs(t, "", "left", 2, "a", "y")
+		out := k.sendAs(t, "REPAIR", "left", 30, "c", "z")
+		if len(out) != len(after) || string(out[0].Value) != "xy" || modeOf(out[0].Headers) != "" {
+			t.Errorf("%s: %v is written, want the window with a live record to be live", name, out)
+		}
+	}
+}
+
 // TestModeBehindAClosedWindow: what is behind a window sees its mode, and a record that fails there dies in its own.
 func TestModeBehindAClosedWindow(t *testing.T) {
 	var seen []topology.Mode

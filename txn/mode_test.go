@@ -6,11 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
+	"github.com/onceward/onceward/txn/admin"
+	"github.com/onceward/onceward/txn/internal/task"
 )
 
 // TestModeIsChecked is requirement I2: a replay does not share the state of the live application, and a look
@@ -102,6 +105,61 @@ func TestModesAreNotMixed(t *testing.T) {
 			works(topology.Live)
 			refuses(topology.Backfill, topology.Live)
 			b.read(t, "out", written)
+		})
+	}
+}
+
+// TestModeOfAnOperatorsCommit is requirement I2: what an operator commits for a task of which no commit is known says nothing of the
+// mode. The application goes on in the one that its other tasks name, in which the task then commits, and in no other one.
+func TestModeOfAnOperatorsCommit(t *testing.T) {
+	for name, act := range map[string]func(*admin.Application) (admin.Report, error){
+		"reset": func(a *admin.Application) (admin.Report, error) {
+			return a.Reset(t.Context(), admin.Options{Tasks: []string{"in_1"}}, admin.Offsets{"in": admin.End})
+		},
+		"rebuild from-input": func(a *admin.Application) (admin.Report, error) {
+			return a.RebuildFromInput(t.Context(), admin.Options{Tasks: []string{"in_1"}}, nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBroker(t, 2, "in", "out")
+			top := copyTopology(t, "out")
+			cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, Mode: topology.Backfill, Logger: testLogger(t)}
+			written := 0
+			works := func(partition int32) {
+				t.Helper()
+				b.produce(t, &kgo.Record{Topic: "in", Partition: partition, Value: []byte("v")})
+				_, stop := start(t, top, cfg)
+				written++
+				b.read(t, "out", written)
+				if err := stop(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			works(0)
+			client, err := admin.Connect(t.Context(), b.ListenAddrs()...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			if report, err := act(client.Application(top)); err != nil || !report.Tasks[0].Changed {
+				t.Fatalf("the report is %+v, %v", report, err)
+			}
+			cfg.Mode = topology.Live
+			app, err := txn.New(top, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := app.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "in[0] in mode BACKFILL") {
+				t.Errorf("a live instance returned %v", err)
+			}
+			cfg.Mode = topology.Backfill
+			works(0)
+			works(1)
+			b.offsetsOf(t, "in").Each(func(o kadm.OffsetResponse) {
+				if blob, err := task.ParseBlob(o.Metadata); err != nil || blob.Mode != topology.Backfill || blob.Modeless {
+					t.Errorf("%s[%d] is committed with %+v, %v", o.Topic, o.Partition, blob, err)
+				}
+			})
 		})
 	}
 }

@@ -3,7 +3,6 @@ package txn
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -44,7 +43,7 @@ func (in *instance) checkModes(ctx context.Context) error {
 	modes := in.app.cfg.modes()
 	for _, c := range commits {
 		blob, err := task.ParseBlob(c.Metadata)
-		if err != nil || slices.Contains(modes, blob.Mode) {
+		if err != nil || blob.IsOf(modes) {
 			continue // others write metadata too, and what a newer build writes is refused elsewhere
 		}
 		return &ConfigError{"Mode", fmt.Sprintf("application %s has processed %s[%d] in mode %s, and would go on in mode %s: run it in mode %s, or "+

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -18,6 +19,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
+	"github.com/onceward/onceward/txn/internal/task"
 )
 
 // TestG6ParkedKey: a key waits through a stop, the loss of the state directory and a start, while others go on; then it follows
@@ -107,8 +109,31 @@ func TestG6ParkedKeyThroughAborts(t *testing.T) {
 }
 
 // TestG6ParkKeysTakenAway: a topology that has no place for the records that wait, whose offsets are committed, does not go on without
-// them: its task is not opened, and the plan says so before. With the option they are processed, and then it can go.
+// them: its task is not opened, and the plan says so before. With the option they are processed, and then it can go. It is the same where
+// the last commit is that of a build which did not say that records wait.
 func TestG6ParkKeysTakenAway(t *testing.T) {
+	for name, older := range map[string]bool{"": false, "after an older build": true} {
+		t.Run(name, func(t *testing.T) { testParkKeysTakenAway(t, older) })
+	}
+}
+
+// unsayParked makes the commits those of a build that did not say where records wait.
+func (s *shop) unsayParked() {
+	s.t.Helper()
+	offsets := kadm.Offsets{}
+	s.offsetsOf(s.t, "in").Each(func(o kadm.OffsetResponse) {
+		if blob, err := task.ParseBlob(o.Metadata); err == nil {
+			blob.Parked = nil
+			o.Metadata = blob.Encode()
+		}
+		offsets.Add(o.Offset)
+	})
+	if err := s.adm.CommitAllOffsets(s.t.Context(), "counting", offsets); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func testParkKeysTakenAway(t *testing.T, older bool) {
 	s := newShop(t, topology.Policy{Action: topology.Park, Backoff: 20 * time.Millisecond, BackoffMax: 50 * time.Millisecond})
 	s.broken.Store("bad", true)
 	dir := t.TempDir()
@@ -119,6 +144,9 @@ func TestG6ParkKeysTakenAway(t *testing.T) {
 	check(t, s.read(t, "out", 10), 10)
 	if err := stop(); err != nil {
 		t.Fatal(err)
+	}
+	if older {
+		s.unsayParked()
 	}
 	s.policy = topology.Policy{Action: topology.DeadLetter}
 	client, err := admin.Connect(t.Context(), s.ListenAddrs()...)
@@ -159,6 +187,9 @@ func TestG6ParkKeysTakenAway(t *testing.T) {
 	}
 	if err := stop(); err != nil {
 		t.Fatal(err)
+	}
+	if older {
+		s.unsayParked()
 	}
 	_, stop = start(t, s.topology(), s.config(dir))
 	s.send("bad", 1)

@@ -16,8 +16,9 @@ const nothing = "state and offsets name each other"
 // both together. It is an operator's word, which nothing can check: input that the state contains already and that comes after the
 // offsets is applied twice, and what lies before them and is not in the state is missing. Tasks that open anyway are left alone.
 //
-// It is refused with a Refusal unless the group is empty and every input of the task has a committed offset inside its log. It waits for
-// transactions that are open on the changelogs.
+// It is refused with a Refusal unless the group is empty and every input of the task has a committed offset inside its log, and where
+// parked records wait (topology.ParkKeys) for which the topology has no store, or which its changelog has lost. It waits for transactions
+// that are open on the changelogs.
 func (a *Application) Adopt(ctx context.Context, o Options) (Report, error) {
 	return a.act(ctx, "adopt", o, func(op *operation) planner { return op.adopt })
 }
@@ -33,6 +34,10 @@ func (op *operation) adopt(ctx context.Context, s sight) (change, error) {
 		return change{}, err
 	}
 	kept, err := op.lastPositions(ctx, s)
+	if err != nil {
+		return change{}, err
+	}
+	parked, err := op.parked(ctx, s, kept)
 	if err != nil {
 		return change{}, err
 	}
@@ -58,13 +63,13 @@ func (op *operation) adopt(ctx context.Context, s sight) (change, error) {
 	}
 	next.Round = declared(next.Changelogs)
 	next.State = next.Round
-	return change{reason: s.reason(), next: next, parked: kept.WhereParked()}, nil
+	return change{reason: s.reason(), next: next, parked: parked}, nil
 }
 
 // AdoptFromRounds brings back offsets that are gone, because they expire when a group is empty for long (offsets.retention.minutes): it
 // takes offsets and positions from what the last clean stop of each task has kept in the rounds topic. It is refused for a task that still
 // has offsets and does not open, and where the changelogs hold more than the kept positions name: then the stop was not the last thing
-// that happened.
+// that happened. Parked records are as with Adopt.
 func (a *Application) AdoptFromRounds(ctx context.Context, o Options) (Report, error) {
 	return a.act(ctx, "adopt --from-rounds", o, func(op *operation) planner { return op.adoptFromRounds })
 }
@@ -88,7 +93,7 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 		return change{}, refuse("it has committed offsets: decide on those, with `onceward accept-skip %s`, `onceward adopt %s` or "+
 			"`onceward rebuild from-input %s`", s.id, s.id, s.id)
 	}
-	kept, err := op.keptPositions(ctx, s.id)
+	kept, err := op.keptPositions(ctx, s.target)
 	if err != nil {
 		return change{}, err
 	}
@@ -100,6 +105,10 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 			"commit offsets and `onceward adopt %s`, or `onceward rebuild from-input %s`", op.restorer.RoundsTopic, s.id, s.id)
 	}
 	if err := op.describesState(ctx, s, kept); err != nil {
+		return change{}, err
+	}
+	parked, err := op.parked(ctx, s, kept)
+	if err != nil {
 		return change{}, err
 	}
 	next := &state.Positions{Round: kept.Round, State: kept.State, Changelogs: positionsOf(s, kept)}
@@ -115,7 +124,7 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 			Topic: in.Topic, Partition: in.Partition, Offset: named.Offset, StreamTime: named.StreamTime,
 		})
 	}
-	return change{reason: "its offsets are gone, and a clean stop has kept them", next: next, parked: kept.WhereParked()}, nil
+	return change{reason: "its offsets are gone, and a clean stop has kept them", next: next, parked: parked}, nil
 }
 
 // refuseHalf refuses a state that a rebuild from input has begun to empty: it belongs to no offsets.
@@ -145,7 +154,7 @@ func (op *operation) lastPositions(ctx context.Context, s sight) (*task.Blob, er
 	if s.Blob != nil {
 		return s.Blob, nil
 	}
-	return op.keptPositions(ctx, s.id)
+	return op.keptPositions(ctx, s.target)
 }
 
 // describesState refuses positions that are not those of the state that the changelogs hold: they name other topics, or the logs go on

@@ -50,7 +50,7 @@ type DeadLetters struct {
 func (c *Client) DeadLetters(topic string) *DeadLetters { return &DeadLetters{client: c, topic: topic} }
 
 // The headers of a mark: what was redriven, as id/deaths/topic-partition@offset with the position at which the record died last;
-// when, in RFC 3339; and where to, as topic-partition.
+// when, in RFC 3339; and where to, as topic-partition. Marks of builds that told letters by id/deaths alone are read too.
 const (
 	HeaderRedriven   = topology.HeaderRedriven
 	HeaderRedrivenAt = topology.HeaderRedrivenAt
@@ -274,7 +274,12 @@ func keyOf(i *topology.DeadLetterInfo, r *broker.Record) letterKey {
 			offset = string(h.Value)
 		}
 	}
-	return letterKey(fmt.Sprintf("%s/%d/%s-%s@%s", i.ID, i.Deaths, topic, partition, offset))
+	return letterKey(fmt.Sprintf("%s/%s-%s@%s", olderKeyOf(i), topic, partition, offset))
+}
+
+// olderKeyOf returns the key that the letter has in the marks of builds which told letters by the record and its deaths alone.
+func olderKeyOf(i *topology.DeadLetterInfo) letterKey {
+	return letterKey(fmt.Sprintf("%s/%d", i.ID, i.Deaths))
 }
 
 // letterIndex is what one partition says of its letters.
@@ -313,6 +318,7 @@ func (t *letterTopic) scan(ctx context.Context, partition int32, start, end int6
 		edited: map[letterKey]*broker.Record{}, redriven: map[letterKey]mark{}, sessions: map[string]bool{},
 	}
 	editions := map[letterKey]int{}
+	older := map[letterKey]letterKey{} // by their keys in older marks, the first letters that have them
 	err := t.read(ctx, partition, start, end, func(r *broker.Record) error {
 		if m, ok := parseMark(r); ok {
 			idx.redriven[m.letter], idx.sessions[m.session] = m, true
@@ -333,12 +339,16 @@ func (t *letterTopic) scan(ctx context.Context, partition int32, start, end int6
 		key := keyOf(&info, r)
 		if _, known := idx.first[key]; !known {
 			idx.first[key] = r.Offset
+			if short := olderKeyOf(&info); older[short] == "" {
+				older[short] = key
+			}
 		}
 		if info.Edition > editions[key] {
 			idx.edited[key], editions[key] = r, info.Edition
 		}
 		return nil
 	})
+	idx.takeOlderMarks(older)
 	idx.counts.Letters = int64(len(idx.first))
 	for key := range idx.redriven {
 		if _, there := idx.first[key]; there {
@@ -346,6 +356,19 @@ func (t *letterTopic) scan(ctx context.Context, partition int32, start, end int6
 		}
 	}
 	return idx, err
+}
+
+// takeOlderMarks has the marks of older builds count for the letters that those builds have redriven. Of several letters that they took
+// for one they wrote the first in the partition, and the mark says nothing of the others. If retention has deleted that one since, the
+// mark counts for the next one, which is then left and shown as redriven: nothing tells it from a copy of the one that is gone, and
+// what is redriven twice cannot be taken back.
+func (idx *letterIndex) takeOlderMarks(first map[letterKey]letterKey) {
+	for older, key := range first {
+		m, marked := idx.redriven[older]
+		if _, known := idx.redriven[key]; marked && !known {
+			idx.redriven[key] = m
+		}
+	}
 }
 
 // each hands over the letters of a partition that was indexed.

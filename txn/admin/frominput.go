@@ -35,7 +35,8 @@ import (
 // it, are rebuilt together: they write everything again. Readers then begin behind what the topic holds.
 //
 // Records that wait in delayed retry topics (topology.RetryTopics) come again with the inputs that they are from. Those that do not, because
-// their input is read from behind them or does not hold them any more, are dropped: InputReport.Dropped counts them.
+// their input is read from behind them or does not hold them any more, are dropped: InputReport.Dropped counts them. It is the same with
+// parked records (topology.ParkKeys), which are not counted.
 func (a *Application) RebuildFromInput(ctx context.Context, o Options, offsets Offsets) (Report, error) {
 	return a.act(ctx, "rebuild from-input", o, func(op *operation) planner {
 		return func(ctx context.Context, s sight) (change, error) { return op.fromInput(ctx, s, offsets) }

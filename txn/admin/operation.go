@@ -230,7 +230,7 @@ func (op *operation) fence(ctx context.Context, ids []string) error {
 }
 
 // keptPositions returns what the last clean stop has kept of a task in the rounds topic (rule 7.6); nil if there is nothing.
-func (op *operation) keptPositions(ctx context.Context, id topology.TaskID) (*task.Blob, error) {
+func (op *operation) keptPositions(ctx context.Context, t target) (*task.Blob, error) {
 	if op.kept == nil {
 		kept, err := op.readKept(ctx)
 		if err != nil {
@@ -238,11 +238,11 @@ func (op *operation) keptPositions(ctx context.Context, id topology.TaskID) (*ta
 		}
 		op.kept = kept
 	}
-	metadata := op.kept[string(task.PositionsKey(id.String()))]
+	metadata := op.kept[string(task.PositionsKey(t.id.String()))]
 	if metadata == "" {
 		return nil, nil //nolint:nilnil // nothing is an answer
 	}
-	return op.restorer.Parse(ctx, id, metadata)
+	return op.restorer.Parse(ctx, op.request(t), metadata)
 }
 
 // readKept reads what clean stops have kept of all tasks. The topic can hold much more: the metadata of every round that was too large for its
@@ -340,7 +340,7 @@ func (op *operation) commitOffsets(ctx context.Context, offsets kadm.Offsets) er
 // metadata returns the text to commit: the blob, or a reference to the record that it is too large for.
 func (op *operation) metadata(ctx context.Context, c change) (string, error) {
 	blob := task.NewBlob(fingerprint(op.topology), *c.next)
-	blob.Parked, blob.Mode = c.parked, c.mode
+	blob.Parked, blob.Mode, blob.Modeless = c.parked, c.mode, c.modeless
 	text := blob.Encode()
 	if len(text) <= task.MetadataMax {
 		return text, nil

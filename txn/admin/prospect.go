@@ -136,7 +136,13 @@ func (p *prospect) countParked(ctx context.Context, client *Client, cluster *bro
 		}
 	}
 	for _, sub := range p.before.Subtopologies {
-		if !slices.ContainsFunc(sub.Stores, func(s topology.StoreDescription) bool { return gone[s.Name] }) {
+		var parking []restore.ParkStore
+		for _, s := range sub.Stores {
+			if gone[s.Name] && topology.IsParkStore(s.Name) {
+				parking = append(parking, restore.ParkStore{Name: s.Name, ChangelogTopic: s.ChangelogTopic})
+			}
+		}
+		if parking == nil {
 			continue
 		}
 		// The commit of a task is with its first input.
@@ -152,7 +158,8 @@ func (p *prospect) countParked(ctx context.Context, client *Client, cluster *bro
 			return err
 		}
 		for _, o := range offsets {
-			blob, err := restorer.Parse(ctx, topology.TaskID{Subtopology: sub.Name, Partition: o.Partition}, o.Metadata)
+			id := topology.TaskID{Subtopology: sub.Name, Partition: o.Partition}
+			blob, err := restorer.Parse(ctx, restore.Request{Task: id, Parking: parking}, o.Metadata)
 			if err != nil {
 				return err
 			}

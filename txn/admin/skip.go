@@ -11,7 +11,8 @@ import (
 // input between is left out, and offsets and state are committed together. Tasks that open anyway are left alone.
 //
 // It is refused where an offset was moved back, because input would be applied twice, and where it is not known for which offsets the
-// state was written: neither the commit nor what a clean stop has kept says it, or the changelogs have gone on since.
+// state was written: neither the commit nor what a clean stop has kept says it, or the changelogs have gone on since. Parked records are as
+// with Adopt.
 func (a *Application) AcceptSkip(ctx context.Context, o Options) (Report, error) {
 	return a.act(ctx, "accept-skip", o, func(op *operation) planner { return op.acceptSkip })
 }
@@ -48,7 +49,11 @@ func (op *operation) acceptSkip(ctx context.Context, s sight) (change, error) {
 	if err != nil {
 		return change{}, err
 	}
-	return change{reason: s.reason(), next: next, parked: last.WhereParked()}, nil
+	parked, err := op.parked(ctx, s, last)
+	if err != nil {
+		return change{}, err
+	}
+	return change{reason: s.reason(), next: next, parked: parked}, nil
 }
 
 // Reset moves committed offsets, and commits them together with the state that they belong to, which stays as it is. Topics that offsets
@@ -65,6 +70,9 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 		return change{}, err
 	}
 	if !s.Named() {
+		if err := s.refuseParked(s.Blob); err != nil {
+			return change{}, err
+		}
 		if err := s.refuseHalf(); err != nil {
 			return change{}, err
 		}
@@ -95,7 +103,11 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 	}
 	if s.HasState && s.Blob != nil {
 		next, err := op.skip(ctx, s, s.Blob, wanted)
-		return change{reason: "the operator moves it", next: next, parked: s.Blob.WhereParked()}, err
+		if err != nil {
+			return change{}, err
+		}
+		parked, err := op.parked(ctx, s, s.Blob)
+		return change{reason: "the operator moves it", next: next, parked: parked}, err
 	}
 	// There is no state that could contain anything.
 	next := &state.Positions{}

@@ -129,11 +129,13 @@ type change struct {
 	reason string
 	// before are the committed offsets that were found.
 	before []restore.Input
-	// next is what is committed, in the mode of the last commit; nil where the task needs nothing.
+	// next is what is committed; nil where the task needs nothing.
 	next *state.Positions
 	// parked are the records that wait in the state that is kept.
 	parked []task.BlobParked
-	mode   topology.Mode
+	// mode is that of the last commit. With none known it is not for an operator's commit to say, and modeless is set.
+	mode     topology.Mode
+	modeless bool
 	// dropped are the records of each input that are lost; nil for none.
 	dropped []int64
 	// erase are the changelogs that are emptied first, with the number of tombstones that it takes.
@@ -222,8 +224,9 @@ func (op *operation) plan(ctx context.Context, plan planner) ([]change, error) {
 			if err != nil {
 				return nil, err
 			}
+			c.modeless = true
 			if last != nil {
-				c.mode = last.Mode
+				c.mode, c.modeless = last.Mode, last.Modeless
 			}
 		}
 		changes = append(changes, c)

@@ -25,7 +25,7 @@ func (r *Restorer) find(ctx context.Context, req Request, log *slog.Logger) (fou
 	if found, metadata, err = r.findInputs(ctx, req); err != nil {
 		return Found{}, "", err
 	}
-	if found.Blob, err = r.blob(ctx, req, metadata); err != nil {
+	if found.Blob, err = r.commit(ctx, req, metadata); err != nil {
 		return Found{}, "", err
 	}
 	for _, s := range req.Stores {
@@ -112,6 +112,15 @@ func (r *Restorer) findInputs(ctx context.Context, req Request) (found Found, me
 	}
 	found.Rebuilding = metadata == Rebuilding
 	return found, metadata, nil
+}
+
+// commit returns what the last commit says, nil if it is not ours, with what an older build has not said of parked records.
+func (r *Restorer) commit(ctx context.Context, req Request, metadata string) (*task.Blob, error) {
+	b, err := r.blob(ctx, req, metadata)
+	if err == nil && b != nil {
+		err = r.findParked(ctx, req, b)
+	}
+	return b, err
 }
 
 // blob returns what the metadata says, nil if it does not speak our language. Metadata can refer to a record of the rounds topic; the

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -47,7 +46,7 @@ func (r *Restorer) Look(ctx context.Context, req Request) (Sight, error) {
 		return fail(err)
 	}
 	s := Sight{Found: found, Metadata: metadata}
-	s.Blob, err = r.blob(ctx, req, metadata)
+	s.Blob, err = r.commit(ctx, req, metadata)
 	missing, stops := errors.AsType[*StopError](err)
 	if err != nil && (!stops || missing.Cause != nil) {
 		return fail(err)
@@ -95,10 +94,10 @@ func (r *Restorer) Beyond(ctx context.Context, c Changelog, partition int32, fro
 	return !empty, err
 }
 
-// Parse returns what commit metadata say of a task; nil where they are not ours or name a record that is gone. The error wraps
-// state.ErrFormat if a newer build wrote them.
-func (r *Restorer) Parse(ctx context.Context, id topology.TaskID, metadata string) (*task.Blob, error) {
-	b, err := r.blob(ctx, Request{Task: id}, metadata)
+// Parse returns what commit metadata say of a task, of which no database is needed; nil where they are not ours or name a record that is
+// gone. The error wraps state.ErrFormat if a newer build wrote them.
+func (r *Restorer) Parse(ctx context.Context, req Request, metadata string) (*task.Blob, error) {
+	b, err := r.commit(ctx, req, metadata)
 	if stop, stops := errors.AsType[*StopError](err); stops && !errors.Is(stop, state.ErrFormat) {
 		return nil, nil //nolint:nilnil // it is as if nothing had been said
 	}

@@ -2,7 +2,6 @@ package restore
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -12,7 +11,7 @@ var ErrMode = errors.New("the instance would go on in another mode than the appl
 
 // checkMode stops a task of an application in another mode: its state would be part of the one and part of the other.
 func (r *Request) checkMode(b *task.Blob) error {
-	if b == nil || r.Modes == nil || slices.Contains(r.Modes, b.Mode) {
+	if b == nil || r.Modes == nil || b.IsOf(r.Modes) {
 		return nil
 	}
 	return &StopError{Task: r.Task, Cause: ErrMode, Reason: "its last commit was made in mode " + b.Mode.String(),

@@ -43,6 +43,8 @@ type Request struct {
 	Task    topology.TaskID
 	Sources []Source // sorted by topic
 	Stores  []Store  // sorted by name
+	// Parking are the stores in which records of its inputs wait, or would if the topology had them.
+	Parking []ParkStore
 	// Modes are those in which the last commit may have been made; nil is any.
 	Modes []topology.Mode
 	// Standby tasks are restored after all others.
@@ -81,6 +83,9 @@ func RequestOf(id topology.TaskID, sub topology.Subtopology, starts *broker.Star
 			}
 		}
 		req.Sources = append(req.Sources, source)
+		if src.ParkStore != "" {
+			req.Parking = append(req.Parking, ParkStore{Name: src.ParkStore, ChangelogTopic: src.ParkChangelog})
+		}
 	}
 	for _, st := range sub.Stores {
 		req.Stores = append(req.Stores, Store{

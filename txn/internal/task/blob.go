@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,10 +41,16 @@ type Blob struct {
 	Topics uint64
 	// Retry is the record that has failed and is to be tried again, if there is one.
 	Retry BlobRetry
-	// Parked says how many records wait in the stores of parked keys; a store where none waits is not named.
+	// Parked says how many records wait in the stores of parked keys. A store where none waits is not named, nor is any by a build that
+	// does not know the field.
 	Parked []BlobParked
-	// Mode is that of the application. A commit that does not say it is one in mode Live.
+	// Mode is that of the application. A commit that does not say it is one in mode Live, for builds that know of modes say nothing
+	// else of that one. What builds before them wrote counts as Live too: to take it for any mode would let a replay go on with what
+	// is live.
 	Mode topology.Mode
+	// Modeless says that the commit is an operator's, for a task of which no commit was known: it is of no mode, and Mode is Live. The
+	// first round decides.
+	Modeless bool
 }
 
 // BlobParked is a store in which records of a source wait, so that a topology without a place for them does not go on without them.
@@ -53,7 +60,8 @@ type BlobParked struct {
 }
 
 // tagParked is the field of Parked: for each store the length of its name as a uvarint, the name, and the records as a uvarint. A
-// build that does not know it does not look whether the topology has the store.
+// build that does not know it does not look whether the topology has the store. A commit without it does not say that nothing waits, as it
+// may be that of such a build: see restore.findParked.
 const tagParked = 2
 
 // BlobRetry says how often a record was tried, so that a restart, or a move to another instance, does not begin to count
@@ -73,6 +81,9 @@ const tagRetry = 1
 
 // tagMode is the field of the mode: one byte, and no field for Live.
 const tagMode = 3
+
+// tagModeless is the field of Modeless, which is empty. A build that does not know it takes the commit for one in mode Live.
+const tagModeless = 4
 
 // BlobInput is the committed position of one input.
 type BlobInput struct {
@@ -241,6 +252,9 @@ func (b *Blob) WhereParked() []BlobParked {
 	return b.Parked
 }
 
+// IsOf reports whether an instance that takes over commits in these modes may go on from this one.
+func (b *Blob) IsOf(modes []topology.Mode) bool { return b.Modeless || slices.Contains(modes, b.Mode) }
+
 // Encode returns the metadata text.
 func (b Blob) Encode() string {
 	out := make([]byte, 0, 64+16*len(b.Inputs)+12*len(b.Changelogs))
@@ -263,6 +277,9 @@ func (b Blob) Encode() string {
 	out = b.appendParked(b.Retry.appendTo(out))
 	if b.Mode != topology.Live {
 		out = append(out, tagMode, 1, byte(b.Mode))
+	}
+	if b.Modeless {
+		out = appendField(out, tagModeless, nil)
 	}
 	return frame(kindBlob, appendNext(out))
 }
@@ -361,6 +378,8 @@ func (r *blobReader) fields(b *Blob) {
 			// What a newer build appends to the field is skipped. It may have modes that this one does not know.
 			b.Mode = topology.Mode(field.take(1)[0])
 			r.bad = field.bad
+		case tagModeless:
+			b.Modeless = true
 		case tagRetry:
 			b.Retry = BlobRetry{
 				Topic: field.uint32(), Offset: field.offset(), Attempts: int(field.uvarint()), FirstFailure: field.varint(),

@@ -47,7 +47,7 @@ func TestBlobRoundTrip(t *testing.T) {
 				Store: rapid.StringMatching(`[a-z]{1,9}`).Draw(t, "where"), Records: rapid.Int64Range(1, math.MaxInt64).Draw(t, "records"),
 			})
 		}
-		want.Mode = topology.Mode(rapid.Byte().Draw(t, "mode"))
+		want.Mode, want.Modeless = topology.Mode(rapid.Byte().Draw(t, "mode")), rapid.Bool().Draw(t, "modeless")
 		text := want.Encode()
 		got, err := ParseBlob(text)
 		if err != nil {
@@ -68,6 +68,8 @@ const (
 	goldenRef  = "ow1@AAAAAAAAAAkAAgAAAAME6Ac"
 	// goldenParked is goldenBlob with records that wait.
 	goldenParked = "ow1:AQIDBAUGBwgAAAAAAAAACQACAAAAAwAAAAAAAAAJAAEAAAADAUE4ep4OFAFZ/7uFB6wCl+LTVSO3/54CDAlpbi5wYXJrZWSsAg"
+	// goldenModeless is goldenBlob of an operator, without a mode.
+	goldenModeless = "ow1:AQIDBAUGBwgAAAAAAAAACQACAAAAAwAAAAAAAAAJAAEAAAADAUE4ep4OFAFZ/7uFB6wCl+LTVSO3/54EAA"
 )
 
 func exampleBlob() Blob {
@@ -87,6 +89,11 @@ func TestGolden(t *testing.T) {
 	parked.Parked = []BlobParked{{Store: "in.parked", Records: 300}}
 	if got := parked.Encode(); got != goldenParked {
 		t.Errorf("with parked records the blob is\n%s, want\n%s", got, goldenParked)
+	}
+	modeless := exampleBlob()
+	modeless.Modeless = true
+	if got := modeless.Encode(); got != goldenModeless {
+		t.Errorf("without a mode the blob is\n%s, want\n%s", got, goldenModeless)
 	}
 	if got := ref.Encode(); got != goldenRef {
 		t.Errorf("the reference is\n%s, want\n%s", got, goldenRef)

@@ -1,0 +1,170 @@
+package txn_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/admin"
+	"github.com/onceward/onceward/txn/internal/task"
+)
+
+// parkedShop is a shop that does not run, in which three records of a key wait, with the directory of its instance.
+func parkedShop(t *testing.T) (s *shop, dir string) {
+	t.Helper()
+	s = newShop(t, topology.Policy{Action: topology.Park, Backoff: 20 * time.Millisecond, BackoffMax: 50 * time.Millisecond})
+	s.broken.Store("bad", true)
+	dir = t.TempDir()
+	_, stop := start(t, s.topology(topology.ParkKeys()), s.config(dir))
+	s.send("bad", 3)
+	s.send("good", 10)
+	check(t, s.read(t, "out", 10), 10)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	return s, dir
+}
+
+// without returns the topology of the shop without a place for parked records.
+func (s *shop) without() *topology.Topology {
+	s.t.Helper()
+	parks := s.policy
+	defer func() { s.policy = parks }()
+	s.policy = topology.Policy{Action: topology.DeadLetter}
+	return s.topology()
+}
+
+// office is the tool of the shop's operator.
+func (s *shop) office() *admin.Client {
+	s.t.Helper()
+	client, err := admin.Connect(s.t.Context(), s.ListenAddrs()...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(client.Close)
+	return client
+}
+
+// commit sets the offsets of partition 0, as change makes them of what they are.
+func (s *shop) commit(change func(o *kadm.OffsetResponse)) {
+	s.t.Helper()
+	offsets := kadm.Offsets{}
+	for _, o := range s.offsetsOf(s.t, "in").Sorted() {
+		if o.Partition == 0 {
+			change(&o)
+			offsets.Add(o.Offset)
+		}
+	}
+	if err := s.adm.CommitAllOffsets(s.t.Context(), "counting", offsets); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestG6OperatorsKeepWhatIsParked: no way out takes a state for a topology that has no place for the records which wait in it: it would
+// forget where they are, and with the option again their store would be one that nobody knows. It is refused, and with the option
+// they are still there.
+func TestG6OperatorsKeepWhatIsParked(t *testing.T) {
+	s, dir := parkedShop(t)
+	gone := s.office().Application(s.without())
+	refused := func(name string, act func(context.Context, admin.Options) (admin.Report, error)) {
+		t.Helper()
+		_, err := act(t.Context(), admin.Options{})
+		if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "3 records wait in store in.parked") ||
+			!strings.Contains(err.Error(), "ParkKeys") {
+			t.Errorf("%s returned %v, want a refusal that says what waits", name, err)
+		}
+	}
+	refused("adopt", gone.Adopt)
+	refused("accept-skip", gone.AcceptSkip)
+	refused("reset", func(ctx context.Context, o admin.Options) (admin.Report, error) {
+		return gone.Reset(ctx, o, admin.Offsets{"in": admin.End})
+	})
+	if err := deleteGroup(t, s.testBroker); err != nil {
+		t.Fatal(err)
+	}
+	refused("adopt --from-rounds", gone.AdoptFromRounds)
+	if _, err := s.office().Application(s.topology(topology.ParkKeys())).AdoptFromRounds(t.Context(), admin.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s.broken.Delete("bad")
+	_, stop := start(t, s.topology(topology.ParkKeys()), s.config(dir))
+	if got := consecutive(t, s.read(t, "out", 13)); got["good"] != 10 || got["bad"] != 3 {
+		t.Errorf("counted %v", got)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deleteGroup takes the offsets away, as their expiry does.
+func deleteGroup(t *testing.T, b *testBroker) error {
+	t.Helper()
+	response, err := b.adm.DeleteGroup(t.Context(), "counting")
+	return errors.Join(err, response.Err)
+}
+
+// TestG6AdoptCountsWhatIsParked: what adopt commits says what waits in the changelog, also where no commit did, so that the store is missed
+// if the topology loses it afterwards.
+func TestG6AdoptCountsWhatIsParked(t *testing.T) {
+	s, dir := parkedShop(t)
+	s.commit(func(o *kadm.OffsetResponse) { o.Metadata = "of another program" })
+	s.produce(t, &kgo.Record{Topic: "counting-rounds", Key: task.PositionsKey("in_0")}) // no clean stop has kept anything
+	if _, err := s.office().Application(s.topology(topology.ParkKeys())).Adopt(t.Context(), admin.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s.commit(func(o *kadm.OffsetResponse) {
+		blob, err := task.ParseBlob(o.Metadata)
+		if err != nil || len(blob.Parked) != 1 || blob.Parked[0] != (task.BlobParked{Store: "in.parked", Records: 3}) {
+			t.Errorf("the commit says %+v, %v", blob.Parked, err)
+		}
+	})
+	s.broken.Delete("bad")
+	_, stop := start(t, s.topology(topology.ParkKeys()), s.config(dir))
+	if got := consecutive(t, s.read(t, "out", 13)); got["good"] != 10 || got["bad"] != 3 {
+		t.Errorf("counted %v", got)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestG6AdoptWithoutWhatIsParked: a state is not adopted of which the changelog has lost the records that wait: nobody would ever process
+// them. Read again with their input, they are processed.
+func TestG6AdoptWithoutWhatIsParked(t *testing.T) {
+	t.Parallel() // each look waits for an end of the log that might still come
+	s, dir := parkedShop(t)
+	const lost = "counting-in.parked-changelog"
+	if _, err := s.adm.DeleteTopics(t.Context(), lost); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.adm.CreateTopic(t.Context(), 2, 1, map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}, lost); err != nil {
+		t.Fatal(err)
+	}
+	op := s.office().Application(s.topology(topology.ParkKeys()))
+	_, err := op.Adopt(t.Context(), admin.Options{})
+	if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "3 records wait in store in.parked") ||
+		!strings.Contains(err.Error(), "holds 0 of them") || !strings.Contains(err.Error(), "rebuild from-input in_0") {
+		t.Errorf("adopt returned %v, want a refusal that says what is lost", err)
+	}
+	if _, err := op.RebuildFromInput(t.Context(), admin.Options{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.broken.Delete("bad")
+	_, stop := start(t, s.topology(topology.ParkKeys()), s.config(dir))
+	of := map[string]int{}
+	for _, r := range s.read(t, "out", 23) {
+		of[string(r.Key)]++
+	}
+	if of["bad"] != 3 || of["good"] != 20 {
+		t.Errorf("the outputs are %v, want the good ones twice, and the bad ones", of)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
