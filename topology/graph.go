@@ -72,6 +72,8 @@ type Graph struct {
 	eventTime int64
 	// mode is that of what is at work, ownMode the one that it has in an application that is Live.
 	mode, ownMode Mode
+	// takenUp says that what is handled is a record that a node has kept back.
+	takenUp bool
 	// node is the node whose code runs, nil between units.
 	node *node
 	// firing is the schedule whose code runs, nil while a record is handled.

@@ -62,28 +62,37 @@ func ParseMode(s string) (Mode, error) {
 // Mode returns the mode of the record, or the punctuation, at work: that of the application unless it is
 // Live, and then that of the record's header. All that is written on the way carries it.
 //
-// What the record only makes due is not in its mode. Punctuations are in that of the application, and a window
-// that closes ([WindowedTable.Closed]) is in that of its own records.
+// What the record only makes due is not in its mode. Punctuations are in that of the application, a window
+// that closes ([WindowedTable.Closed]) is in that of its own records, and a record that a node has kept back and takes
+// up again ([TakeUp]) in its own.
 func (c *Context) Mode() Mode { return c.graph.mode }
 
 const errMode = schemas.Reason("the header " + HeaderMode + " has no mode that a record can have")
 
-// setMode takes the mode of the unit at work from the headers of its record. A mode that is not known must not
-// pass for Live, which lets effects happen. It fails in every mode of the application, so that a replay decides
-// as the live one did.
-func (g *Graph) setMode(headers []Header) error {
+// ModeOf returns the mode that headers tell: that of the last [HeaderMode], and Live where there is none. What is no mode
+// that a record can have is an error, of class Validation: it must not pass for Live, which lets effects happen.
+func ModeOf(headers []Header) (Mode, error) {
 	for i := len(headers) - 1; i >= 0; i-- {
 		if headers[i].Key != HeaderMode {
 			continue
 		}
 		m, err := ParseMode(string(headers[i].Value))
 		if err != nil || m == Forensic {
-			return Fail(Validation, errMode)
+			return Live, Fail(Validation, errMode)
 		}
-		g.enter(m)
-		break
+		return m, nil
 	}
-	return nil
+	return Live, nil
+}
+
+// setMode takes the mode of the unit at work from the headers of its record. One that is not known fails in every mode of
+// the application, so that a replay decides as the live one did.
+func (g *Graph) setMode(headers []Header) error {
+	own, err := ModeOf(headers)
+	if err == nil {
+		g.enter(own)
+	}
+	return err
 }
 
 // enter makes own the mode of what is at work, as far as that of the application allows.

@@ -241,10 +241,10 @@ func (c *Context) StreamTime() int64 { return c.graph.in.StreamTime }
 
 // AppendTime returns when the broker appended the record at work to its topic, in milliseconds since the epoch. It is
 // false where nobody knows: where timestamps are those of the producers (message.timestamp.type=CreateTime), and in a
-// punctuation.
+// punctuation, or of a record that was kept back ([TakeUp]).
 func (c *Context) AppendTime() (ms int64, ok bool) {
 	in := &c.graph.in
-	if c.graph.firing != nil || in.TimestampType != LogAppendTime {
+	if c.graph.firing != nil || c.graph.takenUp || in.TimestampType != LogAppendTime {
 		return 0, false
 	}
 	return in.Timestamp, true

@@ -43,7 +43,8 @@ type origin struct {
 func (r Record[K, V]) Time() time.Time { return time.UnixMilli(r.Timestamp).UTC() }
 
 // Source returns the position of the input record that r comes from: its topic on the cluster, partition
-// and offset. They are zero for a record that no topology has passed on.
+// and offset. They are zero for a record that no topology has passed on, and for one that comes from none: of a
+// punctuation, or of a window that has closed.
 //
 // A position is an ingestion key at best: the same fact sent again has another one. It is not an identity.
 func (r Record[K, V]) Source() (topic string, partition int32, offset int64) {
@@ -53,8 +54,8 @@ func (r Record[K, V]) Source() (topic string, partition int32, offset int64) {
 	return r.origin.topic, r.origin.partition, r.origin.offset
 }
 
-// StreamTime returns the task's stream time when the record was read, in milliseconds since the epoch: the
-// largest timestamp so far, this record's included. It is zero for a record that no topology has passed on.
+// StreamTime returns the task's stream time when the record was read, or taken up again ([TakeUp]), in milliseconds
+// since the epoch: the largest timestamp so far, this record's included. It is zero for a record that no topology has passed on.
 func (r Record[K, V]) StreamTime() int64 {
 	if r.origin == nil {
 		return 0

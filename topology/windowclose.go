@@ -10,8 +10,8 @@ import (
 // Closed returns the stream of the values that windows end with: one record for each key and window, when the
 // stream time of the node has passed the end of the window and the grace. Windows close in the order of their
 // ends, and of the bytes of their keys. The timestamp of the record is that of the aggregate; it has no
-// headers but [HeaderMode], for it is made of many records: it is live if one of them was, and otherwise in the
-// mode of the first. A window whose entry was removed has no record. As long as no record comes that moves the
+// headers but [HeaderMode] and no [Record.Source], for it is made of many records: it is live if one of them was, and
+// otherwise in the mode of the first. A window whose entry was removed has no record. As long as no record comes that moves the
 // stream time on, nothing closes.
 //
 // It is what Kafka Streams' suppress(untilWindowCloses) does, without a bound for the memory, since what waits
@@ -193,10 +193,12 @@ func (x *windowCloser[K, V]) pass(c *Context, row, mode []byte) error {
 	if err := x.index.Delete(row); err != nil || !ok {
 		return err
 	}
+	o := c.graph.newOrigin()
+	*o = origin{streamTime: o.streamTime}
 	return c.graph.inMode(own, func() error {
 		return x.next(c, Record[Windowed[K], V]{
 			Key: Windowed[K]{Key: key, Start: start, End: start + x.size}, Value: value, Timestamp: ms,
-			Headers: []Header{}, origin: c.graph.newOrigin(),
+			Headers: []Header{}, origin: o,
 		})
 	})
 }

@@ -1,6 +1,8 @@
 package topology_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -183,5 +185,23 @@ func TestModeInsideOfTheApplication(t *testing.T) {
 	v := want(t, k.graph.Process(in), topology.DeadLetter)
 	if modeOf(v.Outputs[0].Headers) != "[REPLAY]" {
 		t.Errorf("the letter is %v", v.Outputs)
+	}
+}
+
+// TestClosedWindowHasNoPosition: it is made of many records, and is not that of the one that closes it.
+func TestClosedWindowHasNoPosition(t *testing.T) {
+	var seen []string
+	k := tableTask(t, func(b *topology.Builder) {
+		topology.MapValues(joined(b, topology.Tumbling(10*ms)).Closed(), "see",
+			func(r topology.Record[windowKey, string]) (string, error) {
+				topic, partition, offset := r.Source()
+				seen = append(seen, fmt.Sprintf("%q %d %d", topic, partition, offset))
+				return "", nil
+			})
+	})
+	k.sendAs(t, "", "left", 1, "a", "x")
+	k.sendAs(t, "", "left", 30, "b", "y")
+	if got, want := strings.Join(seen, "; "), `"" 0 0`; got != want {
+		t.Errorf("seen %s, want %s", got, want)
 	}
 }

@@ -42,7 +42,8 @@ type Entry struct {
 	// or that of the internal topic. It is empty where that was no record.
 	Turn string `json:"turn,omitzero"`
 	// Time is the timestamp of the record that was decided about, AppendTime when the broker appended it to Topic, zero
-	// unless that has message.timestamp.type=LogAppendTime, and StreamTime how far the task had come.
+	// unless that has message.timestamp.type=LogAppendTime, or where the record was kept back, and StreamTime how far the
+	// task had come.
 	Time       int64 `json:"time"`
 	AppendTime int64 `json:"append_time,omitzero"`
 	StreamTime int64 `json:"stream_time,omitzero"`

@@ -72,6 +72,33 @@ func TestIngestionID_B3(t *testing.T) {
 	}
 }
 
+// TestNoIngestionID_B3: what comes from no topic, or from many records, has no delivery that could name it.
+func TestNoIngestionID_B3(t *testing.T) {
+	d := processortest.New(t, func(b *topology.Builder) {
+		s := topology.From(b, paymentsTopic)
+		node := topology.Stateful(s, "tick")
+		out := topology.Outlet[string, Payment](node, "out")
+		node.Process(func(t *topology.Setup) (topology.Handler[string, Payment], error) {
+			emit := out.In(t)
+			t.OnStreamTime(time.Second, func(c *topology.Context, _ time.Time) error {
+				refused, err := c.Try(func() error { return emit(c, payment{Key: "tick"}) })
+				if refused == nil || refused.Class != topology.Validation || refused.Node != "ticks" {
+					return topology.Fail(topology.Fatal, schemas.Reason("the record of a punctuation was not refused"))
+				}
+				return err
+			})
+			return func(*topology.Context, payment) error { return nil }, nil
+		})
+		inbox.Dedupe(out.Stream(), "ticks", inbox.IngestionID)
+	})
+	for seconds := range 3 {
+		d.Pipe("payments", "k", `{}`, topologytest.At(time.Unix(int64(seconds), 0)))
+	}
+	if rows := d.Rows("ticks", 0); len(rows) != 0 {
+		t.Errorf("the ids are %q", rows)
+	}
+}
+
 // TestMarkIsNotSetBeforeTheEffect_C1: the mark and the effect stand or fall together, so a record whose effect has
 // failed is seen for the first time when it comes again. A mark that is set before, or beside, loses it.
 func TestMarkIsNotSetBeforeTheEffect_C1(t *testing.T) {

@@ -58,8 +58,9 @@
 // transaction. What the source sends then comes like any other record. After the waiting was given up with
 // FailFast, the next record that comes asks again.
 //
-// A record that is released is not the one at work, and this shows in four places. Its Source and StreamTime
-// are not known to fold, and what is made of it has those of the record that has released it. If fold fails on it,
+// A record whose turn has come is what it was: it has its own position (topology.Record.Source), timestamp and headers,
+// and is handled in its own mode (topology.Context.Mode), and so is what is made of it, whatever the record is that has
+// released it. What is not its own shows in three places. Its stream time is that of now. If fold fails on it,
 // or anything behind the projection on what becomes of it, and the policy of the node that failed ([OnError]) ends in
 // a dead letter, it is abandoned, no other trace of it is left, its version is missing again, and the record that
 // has released it goes on. If that policy has something tried again, or stops the task, it is the record that has
@@ -138,17 +139,26 @@
 // they lie in their order. What is known of the waiting of a key is in <name>-queues, under the record's key.
 //
 //	record that waits                                queue
+//	record that waits                                queue
 //	offset  bytes  content                           offset  bytes  content
-//	0       1      format, 1                         0       1      format, 1
+//	0       1      format, 2                         0       1      format, 1
 //	1       1      flags: bit 0 null value           1       8      number of records
 //	2       8      timestamp, in milliseconds        9       16     highest position so far, as in the keys
 //	               since the epoch                   25      8      stream time when the row moved last, or the
 //	10      4      number of headers                                first record came
-//	14             headers: 4 bytes length of the    33      8      wall clock when a punctuation saw that
-//	               key, 4 of the value (FFFFFFFF                    first, 0 for not yet
+//	14      1      mode, as in topology.Mode         33      8      wall clock when a punctuation saw that
+//	15      4      partition                                        first, 0 for not yet
+//	19      8      offset
+//	27      2      length of the topic
+//	29             topic
+//	               headers: 4 bytes length of the
+//	               key, 4 of the value (FFFFFFFF
 //	               for null), key, value
 //	        rest   value as its codec writes it;
 //	               nothing if null
+//
+// Format 1, which earlier builds have written, has nothing from the mode to the topic. Such a record is in the mode that
+// its headers tell, and its position is not known.
 //
 // A choice has <name>-rows, with rows as above whose definition is 0, under the encoded record key, escaped
 // and ended as above, and 2 bytes of definition; <name>-answers, with a byte 1 for the format and an

@@ -30,19 +30,31 @@ type parked[V any] struct {
 	Timestamp int64
 	// Headers is never nil: a record without headers has none when it is released either.
 	Headers []topology.Header
+	// Kept is absent where an earlier build has written the record.
+	Kept topology.Option[topology.Kept]
 }
 
-func parkedOf[K, V any](r topology.Record[K, V]) parked[V] {
-	p := parked[V]{Value: r.Value, Timestamp: r.Timestamp, Headers: r.Headers}
+func parkedOf[K, V any](c *topology.Context, r topology.Record[K, V]) parked[V] {
+	p := parked[V]{Value: r.Value, Timestamp: r.Timestamp, Headers: r.Headers, Kept: topology.Some(topology.Keep(c, r))}
 	if p.Headers == nil {
 		p.Headers = []topology.Header{}
 	}
 	return p
 }
 
-// recordOf returns the record as it came, but for its origin.
-func recordOf[K, V any](key K, p parked[V]) topology.Record[K, V] {
-	return topology.Record[K, V]{Key: key, Value: p.Value, Timestamp: p.Timestamp, Headers: p.Headers}
+// takeUp calls f with the record as it came.
+func takeUp[K, V any](
+	c *topology.Context, key K, p parked[V], f func(r topology.Record[K, V]) error,
+) error {
+	kept, known := p.Kept.Get()
+	if !known {
+		var err error
+		if kept.Mode, err = topology.ModeOf(p.Headers); err != nil {
+			kept.Mode = topology.Replay // a table's source lets it pass, and as anything but live
+		}
+	}
+	r := topology.Record[K, V]{Key: key, Value: p.Value, Timestamp: p.Timestamp, Headers: p.Headers}
+	return topology.TakeUp(c, r, kept, f)
 }
 
 // queue is what is known of the records of one key that wait. A key for which none waits has no queue.
@@ -57,8 +69,10 @@ type queue struct {
 
 // The stored forms are described in the package documentation.
 const (
-	parkedFormat       = 1
+	parkedFormat       = 2
+	parkedFormatBefore = 1 // without what is known of the record by topology.Kept
 	parkedHeaderBytes  = 14
+	parkedKeptBytes    = 15 // with the length of the topic, and without the topic
 	parkedNull         = 1 << 0
 	positionBytes      = 16
 	versionBytes       = 8 // the last ones of a position
@@ -122,9 +136,18 @@ func (c parkedCodec[V]) Append(dst []byte, p parked[V]) ([]byte, error) {
 	if null {
 		flags = parkedNull
 	}
-	b := append(dst, parkedFormat, flags)
-	b = binary.BigEndian.AppendUint64(b, uint64(p.Timestamp))
+	kept, known := p.Kept.Get()
+	format := byte(parkedFormat)
+	if !known {
+		format = parkedFormatBefore
+	}
+	b := binary.BigEndian.AppendUint64(append(dst, format, flags), uint64(p.Timestamp))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(p.Headers)))
+	if known {
+		b = binary.BigEndian.AppendUint32(append(b, byte(kept.Mode)), uint32(kept.Partition))
+		b = binary.BigEndian.AppendUint64(b, uint64(kept.Offset))
+		b = append(binary.BigEndian.AppendUint16(b, uint16(len(kept.Topic))), kept.Topic...)
+	}
 	for _, h := range p.Headers {
 		valueBytes := uint32(len(h.Value))
 		if h.Value == nil {
@@ -149,7 +172,7 @@ func (c parkedCodec[V]) Decode(b []byte) (parked[V], error) {
 		return parked[V]{}, codecError(c.Name(), schemas.OpDecode, offset, reason)
 	}
 	switch {
-	case len(b) > 0 && b[0] != parkedFormat:
+	case len(b) > 0 && b[0] != parkedFormat && b[0] != parkedFormatBefore:
 		return fail(0, "the record has a format that this build does not read")
 	case len(b) < parkedHeaderBytes:
 		return fail(len(b), "the record is too short")
@@ -158,6 +181,13 @@ func (c parkedCodec[V]) Decode(b []byte) (parked[V], error) {
 	}
 	p := parked[V]{Timestamp: int64(binary.BigEndian.Uint64(b[2:10])), Headers: []topology.Header{}}
 	rest := b[parkedHeaderBytes:]
+	if b[0] == parkedFormat {
+		kept, after, ok := cutKept(rest)
+		if !ok {
+			return fail(parkedHeaderBytes, "where the record comes from cannot be read")
+		}
+		p.Kept, rest = topology.Some(kept), after
+	}
 	for range binary.BigEndian.Uint32(b[10:parkedHeaderBytes]) {
 		h, after, ok := cutHeader(rest)
 		if !ok {
@@ -178,6 +208,22 @@ func (c parkedCodec[V]) Decode(b []byte) (parked[V], error) {
 	}
 	p.Value = value
 	return p, nil
+}
+
+// cutKept reads what is known of a record beside itself.
+func cutKept(b []byte) (k topology.Kept, rest []byte, ok bool) {
+	if len(b) < parkedKeptBytes || b[0] >= byte(topology.Forensic) {
+		return k, b, false
+	}
+	k.Mode, k.Partition = topology.Mode(b[0]), int32(binary.BigEndian.Uint32(b[1:5]))
+	k.Offset = int64(binary.BigEndian.Uint64(b[5:13]))
+	rest = b[parkedKeptBytes:]
+	topicBytes := int(binary.BigEndian.Uint16(b[13:parkedKeptBytes]))
+	if len(rest) < topicBytes {
+		return k, b, false
+	}
+	k.Topic = string(rest[:topicBytes])
+	return k, rest[topicBytes:], true
 }
 
 // cutHeader reads a header into memory of its own.

@@ -1,6 +1,7 @@
 package projection_test
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -185,13 +186,13 @@ func TestD3LimitOfWallClock(t *testing.T) {
 	}
 }
 
-// TestReleasedRecord: what is released has its own timestamp, headers and null.
+// TestReleasedRecord: what is released has its own position, timestamp, headers and null.
 func TestReleasedRecord(t *testing.T) {
 	var folded []string
 	d := processortest.New(t, func(b *topology.Builder) {
 		fold := func(_ []string, _ bool, r event) ([]string, error) {
-			topic, _, _ := r.Source()
-			folded = append(folded, fmt.Sprintf("%d %d %q %d", r.Timestamp, len(r.Headers), topic, r.StreamTime()))
+			topic, _, offset := r.Source()
+			folded = append(folded, fmt.Sprintf("%d %d %q %d %d", r.Timestamp, len(r.Headers), topic, offset, r.StreamTime()))
 			return []string{}, nil
 		}
 		p := projection.Latest(topology.From(b, eventsTopic), "texts", version, fold, listCodec,
@@ -205,7 +206,7 @@ func TestReleasedRecord(t *testing.T) {
 	d.Pipe("events", "k", `"c"`, topologytest.Header("version", "3"), topologytest.Header("x", "y"), second(5))
 	d.PipeNull("events", "k", topologytest.Header("version", "4"), second(3))
 	d.Pipe("events", "k", `"b"`, topologytest.Header("version", "2"), second(2))
-	want := `["1000 1 \"events\" 1000" "2000 1 \"events\" 5000" "5000 2 \"\" 0"]`
+	want := `["1000 1 \"events\" 0 1000" "2000 1 \"events\" 3 5000" "5000 2 \"events\" 1 5000"]`
 	if got := fmt.Sprintf("%q", folded); got != want {
 		t.Errorf("fold was given %s, want %s", got, want)
 	}
@@ -397,8 +398,9 @@ func TestGoldenWaiting(t *testing.T) {
 	d.Pipe("events", "a\x00b", `"x"`, topologytest.Header("version", "258"), second(1))
 	version := hex.EncodeToString([]byte("version"))
 	for store, want := range map[string]string{
-		"texts-parked": "0100" + "00000000000003e8" + "00000001" + "00000007" + "00000003" + version +
-			hex.EncodeToString([]byte("258")) + hex.EncodeToString([]byte(`"x"`)),
+		"texts-parked": "0200" + "00000000000003e8" + "00000001" + "00" + "00000000" + "0000000000000000" + "0006" +
+			hex.EncodeToString([]byte("events")) + "00000007" + "00000003" + version + hex.EncodeToString([]byte("258")) +
+			hex.EncodeToString([]byte(`"x"`)),
 		"texts-queues": "01" + "0000000000000001" + "8000000000000000" + "8000000000000102" + "00000000000003e8" +
 			"0000000000000000",
 	} {
@@ -412,6 +414,27 @@ func TestGoldenWaiting(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestWaitingOfAnEarlierBuild: a record that an earlier build has kept has the mode that its headers tell, and no position.
+func TestWaitingOfAnEarlierBuild(t *testing.T) {
+	var notes []string
+	d := processortest.New(t, func(b *topology.Builder) { told(b, topology.From(b, eventsTopic), wide, &notes) })
+	d.Pipe("events", "k", `"b"`, topologytest.Header("version", "2"))
+	for key := range d.Rows("texts-parked", 0) {
+		header := func(key, value string) string {
+			lengths := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(len(key))), uint32(len(value)))
+			return string(lengths) + key + value
+		}
+		d.SetRow("texts-parked", key, "\x01\x00"+strings.Repeat("\x00", 11)+"\x02"+header("version", "2")+
+			header(topology.HeaderMode, "REPAIR")+`"b"`)
+	}
+	notes = nil
+	send(d, "1:a")
+	if got, want := strings.Join(notes, "; "), "applied 1 LIVE; changes 1 LIVE; applied 2 REPAIR; changes 2 REPAIR"; got != want {
+		t.Errorf("it was told %q, want %q", got, want)
+	}
+	noneWaits(t, d)
 }
 
 // TestDecisions is requirement J1: each outcome is told with its row; what has waited keeps its own time and headers.

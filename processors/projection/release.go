@@ -60,7 +60,7 @@ func (h *handler[K, V, S]) park(
 			q.Highest = at
 		}
 	}
-	if err := p.records.Put(key, parkedOf(r)); err != nil {
+	if err := p.records.Put(key, parkedOf(c, r)); err != nil {
 		return err
 	}
 	q.Records++
@@ -181,19 +181,23 @@ func (h *handler[K, V, S]) applyParked(
 	if err := h.parking.records.Delete(key); err != nil {
 		return row, false, err
 	}
-	r, expected := recordOf(key.Key, p), h.expected(key.At, old, has)
-	refused, err := c.Try(func() error {
-		var err error
-		if row, err = h.nextRow(r, old, has, key.At); err != nil {
+	expected := h.expected(key.At, old, has)
+	err = takeUp(c, key.Key, p, func(r topology.Record[K, V]) error {
+		refused, err := c.Try(func() error {
+			var err error
+			if row, err = h.nextRow(r, old, has, key.At); err != nil {
+				return err
+			}
+			h.parking.releasedCounter.Inc()
+			return h.write(c, r, old, has, row, expected)
+		})
+		if applied = err == nil && refused == nil; applied || err != nil {
 			return err
 		}
-		h.parking.releasedCounter.Inc()
-		return h.write(c, r, old, has, row, expected)
+		row = old
+		return h.abandon(c, r, old, has, key.At, expected, Failed, h.message(refused))
 	})
-	if err == nil && refused != nil {
-		return old, false, h.abandon(c, r, old, has, key.At, expected, Failed, h.message(refused))
-	}
-	return row, err == nil, err
+	return row, applied, err
 }
 
 // message says why a record was refused, and where that was not here, by which node.
@@ -222,11 +226,14 @@ func (h *handler[K, V, S]) dropPassed(c *topology.Context, key K, row Row[S], q 
 			return q, err
 		}
 		q.Records--
-		r, at := recordOf(key, pair.Value), pair.Key.At
-		refused, err := c.Try(func() error { return h.skipped(c, r, Stale, at, row, true) })
-		if err == nil && refused != nil {
-			err = h.abandon(c, r, row, true, at, at.Version, Failed, h.message(refused))
-		}
+		at := pair.Key.At
+		err = takeUp(c, key, pair.Value, func(r topology.Record[K, V]) error {
+			refused, err := c.Try(func() error { return h.skipped(c, r, Stale, at, row, true) })
+			if err != nil || refused == nil {
+				return err
+			}
+			return h.abandon(c, r, row, true, at, at.Version, Failed, h.message(refused))
+		})
 		if err != nil {
 			return q, err
 		}
@@ -319,8 +326,11 @@ func (h *handler[K, V, S]) giveUp(c *topology.Context, key K, q queue, reason Re
 		if err := h.parking.records.Delete(pair.Key); err != nil {
 			return err
 		}
-		r, at := recordOf(key, pair.Value), pair.Key.At
-		if err := h.abandon(c, r, old, has, at, h.expected(at, old, has), reason, string(errGap)); err != nil {
+		at := pair.Key.At
+		err = takeUp(c, key, pair.Value, func(r topology.Record[K, V]) error {
+			return h.abandon(c, r, old, has, at, h.expected(at, old, has), reason, string(errGap))
+		})
+		if err != nil {
 			return err
 		}
 	}

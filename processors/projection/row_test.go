@@ -88,7 +88,10 @@ func TestWaitingCodecs(t *testing.T) {
 		parked[topology.Option[string]]{Value: topology.Some(codectest.Canary), Timestamp: math.MinInt64,
 			Headers: []topology.Header{header, {Key: "", Value: []byte{}}, {Key: "null"}}},
 		parked[topology.Option[string]]{Timestamp: 1, Headers: []topology.Header{}},
-		parked[topology.Option[string]]{Value: topology.Some(""), Headers: []topology.Header{}})
+		parked[topology.Option[string]]{Value: topology.Some(""), Headers: []topology.Header{}},
+		parked[topology.Option[string]]{Value: topology.Some(codectest.Canary), Headers: []topology.Header{header},
+			Kept: topology.Some(topology.Kept{Topic: codectest.Canary, Partition: math.MaxInt32, Offset: math.MaxInt64, Mode: topology.Repair})},
+		parked[topology.Option[string]]{Headers: []topology.Header{}, Kept: topology.Some(topology.Kept{})})
 	codectest.Refuses(t, records, parked[topology.Option[string]]{Value: topology.Some(codectest.Canary + "\xff")})
 	codectest.Run(t, schemas.Codec[queue](queueCodec{}),
 		queue{Records: 1, Highest: position{-1, math.MaxInt64}, Since: math.MinInt64, Clock: math.MaxInt64})
@@ -117,6 +120,8 @@ func FuzzRows(f *testing.F) {
 		"\x01\x00\x07\x03\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x09",
 		"\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\xff\xff\xff\xffkv",
 		"\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+		"\x02\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x03\x00\x00\x00\x01" + strings.Repeat("\x00", 7) + "\x09\x00\x01tv",
+		"\x02\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x04" + strings.Repeat("\x00", 14),
 		"\x01\x00\x00\x00\x00\x00\x00\x00\x01" + strings.Repeat("\x00", 32), "k\x00\x01" + strings.Repeat("\x80", 16),
 	} {
 		f.Add([]byte(seed))

@@ -1,0 +1,38 @@
+package topology
+
+// Kept is what a node that keeps a record back keeps of it beside key, value, timestamp and headers, so that it is the
+// same record when its turn comes: see [TakeUp].
+type Kept struct {
+	// Topic, Partition and Offset are those of [Record.Source].
+	Topic     string
+	Partition int32
+	Offset    int64
+	// Mode is the one that the record has by itself. The headers do not always tell it: those of a closed window do not,
+	// and user code can leave them out. An application that is not Live adds its own mode, now as later.
+	Mode Mode
+}
+
+// Keep returns what is to be kept of r, which the node of c handles.
+func Keep[K, V any](c *Context, r Record[K, V]) Kept {
+	k := Kept{Mode: c.graph.ownMode}
+	k.Topic, k.Partition, k.Offset = r.Source()
+	return k
+}
+
+// TakeUp calls f with a record that the node of c has kept back. It is r, the record as it came, with the position that k
+// says; its stream time is that of now. What f does, and what comes behind its emits, is done in the mode of that record,
+// whatever the mode of the record at work, or of the punctuation, is. The append time is not known meanwhile.
+//
+// It is still a part of the unit at work, whose attempts these are, and whose failure it is if f fails; see
+// [Context.Try].
+func TakeUp[K, V any](c *Context, r Record[K, V], k Kept, f func(r Record[K, V]) error) error {
+	g := c.graph
+	r.origin = g.newOrigin()
+	*r.origin = origin{topic: k.Topic, partition: k.Partition, offset: k.Offset, streamTime: g.in.StreamTime}
+	defer func(before bool) { g.takenUp = before }(g.takenUp)
+	g.takenUp = true
+	return g.inMode(k.Mode, func() error { return f(r) })
+}
+
+// TakenUp reports whether what is handled is a record that was kept back, and not the one at work: see [TakeUp].
+func (c *Context) TakenUp() bool { return c.graph.takenUp }
