@@ -3,6 +3,7 @@ package txn_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,13 @@ func (s *shop) commit(change func(o *kadm.OffsetResponse)) {
 	}
 }
 
+// loseCommit takes away all that says what the state of partition 0 is: the metadata of its commit, and what the clean stop has kept.
+func (s *shop) loseCommit() {
+	s.t.Helper()
+	s.commit(func(o *kadm.OffsetResponse) { o.Metadata = "of another program" })
+	s.produce(s.t, &kgo.Record{Topic: "counting-rounds", Key: task.PositionsKey("in_0")})
+}
+
 // TestG6OperatorsKeepWhatIsParked: no way out takes a state for a topology that has no place for the records which wait in it: it would
 // forget where they are, and with the option again their store would be one that nobody knows. It is refused, and with the option
 // they are still there.
@@ -113,8 +121,7 @@ func deleteGroup(t *testing.T, b *testBroker) error {
 // if the topology loses it afterwards.
 func TestG6AdoptCountsWhatIsParked(t *testing.T) {
 	s, dir := parkedShop(t)
-	s.commit(func(o *kadm.OffsetResponse) { o.Metadata = "of another program" })
-	s.produce(t, &kgo.Record{Topic: "counting-rounds", Key: task.PositionsKey("in_0")}) // no clean stop has kept anything
+	s.loseCommit()
 	if _, err := s.office().Application(s.topology(topology.ParkKeys())).Adopt(t.Context(), admin.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +134,43 @@ func TestG6AdoptCountsWhatIsParked(t *testing.T) {
 	s.broken.Delete("bad")
 	_, stop := start(t, s.topology(topology.ParkKeys()), s.config(dir))
 	if got := consecutive(t, s.read(t, "out", 13)); got["good"] != 10 || got["bad"] != 3 {
+		t.Errorf("counted %v", got)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestG6AdoptFindsWhatIsParked: where no commit is known, and the topology has no place for the records that wait, their changelog says that
+// they do: the state is not adopted without them, and the plan refuses the topology. An operator who deletes the topic has said that
+// nothing waits.
+func TestG6AdoptFindsWhatIsParked(t *testing.T) {
+	t.Parallel() // what is not there is asked for again for some seconds
+	s, dir := parkedShop(t)
+	s.loseCommit()
+	const waits = "counting-in.parked-changelog"
+	ran, gone := s.topology(topology.ParkKeys()).Description(), s.office().Application(s.without())
+	_, err := gone.Adopt(t.Context(), admin.Options{})
+	for _, text := range []string{"3 records wait in store in.parked", "ParkKeys", "delete the topic " + waits, "rebuild from-input in_0"} {
+		if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), text) {
+			t.Errorf("adopt returned %v, want a refusal with %q", err, text)
+		}
+	}
+	plan, err := gone.Plan(t.Context(), &ran)
+	if err != nil || !slices.ContainsFunc(plan.Findings, func(f admin.Finding) bool {
+		return f.Judgement == admin.Refused && f.Subject == topology.SubjectStore && f.Name == "in.parked" && strings.Contains(f.What, "3 parked")
+	}) {
+		t.Errorf("the plan is %+v, %v, want that it refuses the store", plan, err)
+	}
+	if _, err := s.adm.DeleteTopics(t.Context(), waits); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gone.Adopt(t.Context(), admin.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	_, stop := start(t, s.without(), s.config(dir))
+	s.send("good", 1)
+	if got := consecutive(t, s.read(t, "out", 11)); got["good"] != 11 {
 		t.Errorf("counted %v", got)
 	}
 	if err := stop(); err != nil {

@@ -17,8 +17,9 @@ const nothing = "state and offsets name each other"
 // offsets is applied twice, and what lies before them and is not in the state is missing. Tasks that open anyway are left alone.
 //
 // It is refused with a Refusal unless the group is empty and every input of the task has a committed offset inside its log, and where
-// parked records wait (topology.ParkKeys) for which the topology has no store, or which its changelog has lost. It waits for transactions
-// that are open on the changelogs.
+// parked records wait (topology.ParkKeys) for which the topology has no store, or which its changelog has lost. Where no commit is known that
+// says what waits, the changelogs say it, also those of stores that the topology does not have. It waits for transactions that are open on
+// the changelogs.
 func (a *Application) Adopt(ctx context.Context, o Options) (Report, error) {
 	return a.act(ctx, "adopt", o, func(op *operation) planner { return op.adopt })
 }

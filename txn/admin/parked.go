@@ -2,8 +2,10 @@ package admin
 
 import (
 	"context"
+	"math"
 	"slices"
 
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -22,10 +24,22 @@ func (s sight) refuseParked(last *task.Blob) error {
 	return nil
 }
 
+// refuseUnknown is refuseParked where no commit is known: all that says what waits is the changelog of the store that the source would have.
+func (op *operation) refuseUnknown(ctx context.Context, s sight, src topology.Source) error {
+	n, err := op.restorer.CountParked(ctx, src.ParkChangelog, s.id.Partition, math.MaxInt64)
+	if err != nil || n == 0 {
+		return err
+	}
+	return refuse("%d records wait in store %s as its changelog %s[%d] has it, no commit is known that would say more, and the topology has no "+
+		"place for parked records there: give the source its ParkKeys again, without the policies that park, until nothing waits; if they "+
+		"were processed since, delete the topic %s; otherwise `onceward rebuild from-input %s` reads them again with their input, as far as "+
+		"that holds them", n, src.ParkStore, src.ParkChangelog, s.id.Partition, src.ParkChangelog, s.id)
+}
+
 // parked returns how many records wait in a state that is kept, all of it that the changelogs hold; last is the last known commit. It is
 // counted, because the state can be a later one than the commit's, and what wrote the commit may not have said it. It refuses as
-// refuseParked does, and where a changelog holds fewer than the commit says and does not go on behind it: it has lost them, or is
-// another topic, and nobody would ever process them.
+// refuseParked and refuseUnknown do, and where a changelog holds fewer than the commit says and does not go on behind it: it has lost them,
+// or is another topic, and nobody would ever process them.
 func (op *operation) parked(ctx context.Context, s sight, last *task.Blob) (parked []task.BlobParked, err error) {
 	if err := s.refuseParked(last); err != nil {
 		return nil, err
@@ -33,6 +47,11 @@ func (op *operation) parked(ctx context.Context, s sight, last *task.Blob) (park
 	for _, src := range s.sub.Sources {
 		i := slices.IndexFunc(s.Changelogs, func(c restore.Changelog) bool { return c.Store == src.ParkStore })
 		if i < 0 {
+			if last == nil && src.ParkStore != "" {
+				if err := op.refuseUnknown(ctx, s, src); err != nil {
+					return nil, err
+				}
+			}
 			continue
 		}
 		c := s.Changelogs[i]

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 
@@ -124,7 +125,8 @@ func (p *prospect) countUnread(ctx context.Context, client *Client, cluster *bro
 	return nil
 }
 
-// countParked counts the records that wait in the stores of the topology that ran which are there no more, as its last commits say.
+// countParked counts the records that wait in the stores of the topology that ran which are there no more, as its last commits say, or the
+// changelogs where a commit is not known.
 func (p *prospect) countParked(ctx context.Context, client *Client, cluster *broker.Cluster, restorer *restore.Restorer) error {
 	if p.before == nil {
 		return nil
@@ -165,6 +167,16 @@ func (p *prospect) countParked(ctx context.Context, client *Client, cluster *bro
 			}
 			for _, parked := range blob.WhereParked() {
 				p.parked[parked.Store] += parked.Records
+			}
+			for _, store := range parking {
+				if blob != nil {
+					break
+				}
+				n, err := restorer.CountParked(ctx, store.ChangelogTopic, o.Partition, math.MaxInt64)
+				if err != nil {
+					return err
+				}
+				p.parked[store.Name] += n
 			}
 		}
 	}
