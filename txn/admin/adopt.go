@@ -20,6 +20,9 @@ const nothing = "state and offsets name each other"
 // parked records wait (topology.ParkKeys) for which the topology has no store, or which its changelog has lost. Where no commit is known that
 // says what waits, the changelogs say it, also those of stores that the topology does not have. It waits for transactions that are open on
 // the changelogs.
+//
+// State of which no commit is known counts as written in the mode that the commits of the application's other tasks say. Where these differ,
+// or say none, it is that of topology.Live, and an application in another mode goes on with it by txn.Config.ModesBefore.
 func (a *Application) Adopt(ctx context.Context, o Options) (Report, error) {
 	return a.act(ctx, "adopt", o, func(op *operation) planner { return op.adopt })
 }
@@ -64,7 +67,7 @@ func (op *operation) adopt(ctx context.Context, s sight) (change, error) {
 	}
 	next.Round = declared(next.Changelogs)
 	next.State = next.Round
-	return change{reason: s.reason(), next: next, parked: parked}, nil
+	return change{reason: s.reason(), next: next, parked: parked, adopts: s.HasState}, nil
 }
 
 // AdoptFromRounds brings back offsets that are gone, because they expire when a group is empty for long (offsets.retention.minutes): it

@@ -33,6 +33,8 @@ type operation struct {
 	tasks    []target
 	// kept are the positions that clean stops have left in the rounds topic, by task; nil until they are needed.
 	kept map[string]string
+	// agreed is the mode on which the tasks of the application agree; nil until it is needed.
+	agreed *topology.Mode
 }
 
 // target is a task to act on.
@@ -142,7 +144,7 @@ func (op *operation) changelogTopic(store string) string {
 }
 
 // forget makes the next look read everything again.
-func (op *operation) forget() { op.kept = nil }
+func (op *operation) forget() { op.kept, op.agreed = nil, nil }
 
 // parallelLooks bounds how many tasks are looked at together: a look can wait for a while, and does not cost much.
 const parallelLooks = 16

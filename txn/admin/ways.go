@@ -133,7 +133,9 @@ type change struct {
 	next *state.Positions
 	// parked are the records that wait in the state that is kept.
 	parked []task.BlobParked
-	// mode is that of the last commit. With none known it is not for an operator's commit to say, and modeless is set.
+	// adopts says that next keeps all that the changelogs hold, whatever the last commit says of it.
+	adopts bool
+	// mode and modeless are what the commit says of the mode: see modeOf.
 	mode     topology.Mode
 	modeless bool
 	// dropped are the records of each input that are lost; nil for none.
@@ -220,13 +222,8 @@ func (op *operation) plan(ctx context.Context, plan planner) ([]change, error) {
 		}
 		c.target, c.before = t, sights[i].Inputs
 		if c.next != nil {
-			last, err := op.lastPositions(ctx, sights[i])
-			if err != nil {
+			if c.mode, c.modeless, err = op.modeOf(ctx, sights[i], c); err != nil {
 				return nil, err
-			}
-			c.modeless = true
-			if last != nil {
-				c.mode, c.modeless = last.Mode, last.Modeless
 			}
 		}
 		changes = append(changes, c)
