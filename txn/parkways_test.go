@@ -148,10 +148,9 @@ func TestG6AdoptFindsWhatIsParked(t *testing.T) {
 	t.Parallel() // what is not there is asked for again for some seconds
 	s, dir := parkedShop(t)
 	s.loseCommit()
-	const waits = "counting-in.parked-changelog"
 	ran, gone := s.topology(topology.ParkKeys()).Description(), s.office().Application(s.without())
 	_, err := gone.Adopt(t.Context(), admin.Options{})
-	for _, text := range []string{"3 records wait in store in.parked", "ParkKeys", "delete the topic " + waits, "rebuild from-input in_0"} {
+	for _, text := range []string{"3 records wait in store in.parked", "ParkKeys", "delete the topic " + parkedChangelog, "rebuild from-input in_0"} {
 		if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), text) {
 			t.Errorf("adopt returned %v, want a refusal with %q", err, text)
 		}
@@ -162,7 +161,7 @@ func TestG6AdoptFindsWhatIsParked(t *testing.T) {
 	}) {
 		t.Errorf("the plan is %+v, %v, want that it refuses the store", plan, err)
 	}
-	if _, err := s.adm.DeleteTopics(t.Context(), waits); err != nil {
+	if _, err := s.adm.DeleteTopics(t.Context(), parkedChangelog); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := gone.Adopt(t.Context(), admin.Options{}); err != nil {
@@ -178,18 +177,104 @@ func TestG6AdoptFindsWhatIsParked(t *testing.T) {
 	}
 }
 
+// parkedChangelog is the changelog of the records that wait.
+const parkedChangelog = "counting-in.parked-changelog"
+
+// remake makes the changelog of the records that wait anew, without them.
+func (s *shop) remake() {
+	s.t.Helper()
+	compacted := map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}
+	_, err := s.adm.DeleteTopics(s.t.Context(), parkedChangelog)
+	if err == nil {
+		_, err = s.adm.CreateTopic(s.t.Context(), 2, 1, compacted, parkedChangelog)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestG6ParkedGivenUp: what no way out keeps by itself, because the topology has no place for it or its changelog has lost it, an operator
+// can give up. The report says how much that is, the state stays, and the task goes on.
+func TestG6ParkedGivenUp(t *testing.T) {
+	t.Parallel() // some looks wait for an end of a log that might still come
+	nothing := func(*testing.T, *shop) {}
+	remade := func(_ *testing.T, s *shop) { s.remake() }
+	for name, test := range map[string]struct {
+		happens func(*testing.T, *shop)
+		parks   bool // the topology has a place for parked records
+		act     func(*admin.Application, context.Context, admin.Options) (admin.Report, error)
+	}{
+		"no place, adopt":       {nothing, false, (*admin.Application).Adopt},
+		"no place, accept-skip": {nothing, false, (*admin.Application).AcceptSkip},
+		"no place, adopt --from-rounds": {
+			func(t *testing.T, s *shop) {
+				if err := deleteGroup(t, s.testBroker); err != nil {
+					t.Fatal(err)
+				}
+			}, false, (*admin.Application).AdoptFromRounds,
+		},
+		"no place and no commit, adopt": {func(_ *testing.T, s *shop) { s.loseCommit() }, false, (*admin.Application).Adopt},
+		"another topic, adopt":          {remade, true, (*admin.Application).Adopt},
+		"lost, reset": {
+			func(t *testing.T, s *shop) {
+				ends, err := s.adm.ListEndOffsets(t.Context(), parkedChangelog)
+				if err != nil {
+					t.Fatal(err)
+				}
+				end, _ := ends.Lookup(parkedChangelog, 0)
+				if err := s.DeleteRecords(parkedChangelog, 0, end.Offset); err != nil {
+					t.Fatal(err)
+				}
+				s.send("good", 1) // which is skipped
+			}, true,
+			func(a *admin.Application, ctx context.Context, o admin.Options) (admin.Report, error) {
+				return a.Reset(ctx, o, admin.Offsets{"in": admin.End})
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, dir := parkedShop(t)
+			test.happens(t, s)
+			top := s.without()
+			if test.parks {
+				top = s.topology(topology.ParkKeys())
+			}
+			office := s.office().Application(top)
+			if _, err := test.act(office, t.Context(), admin.Options{}); !errors.Is(err, admin.ErrRefused) ||
+				!strings.Contains(err.Error(), "3 records wait in store in.parked") || !strings.Contains(err.Error(), "--without-parked") {
+				t.Errorf("without the option it returned %v, want a refusal that names it", err)
+			}
+			report, err := test.act(office, t.Context(), admin.Options{WithoutParked: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := report.Tasks[0]; got.Task != "in_0" || !slices.Equal(got.GivenUp, []admin.GivenUpReport{{Store: "in.parked", Records: 3}}) {
+				t.Errorf("the report says %+v", got)
+			}
+			s.commit(func(o *kadm.OffsetResponse) {
+				if blob, err := task.ParseBlob(o.Metadata); err != nil || len(blob.Parked) > 0 {
+					t.Errorf("the commit says that %v wait, %v", blob.Parked, err)
+				}
+			})
+			_, stop := start(t, top, s.config(dir))
+			s.send("good", 1)
+			if got := consecutive(t, s.read(t, "out", 11)); got["good"] != 11 {
+				t.Errorf("counted %v", got)
+			}
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
 // TestG6AdoptWithoutWhatIsParked: a state is not adopted of which the changelog has lost the records that wait: nobody would ever process
 // them. Read again with their input, they are processed.
 func TestG6AdoptWithoutWhatIsParked(t *testing.T) {
 	t.Parallel() // each look waits for an end of the log that might still come
 	s, dir := parkedShop(t)
-	const lost = "counting-in.parked-changelog"
-	if _, err := s.adm.DeleteTopics(t.Context(), lost); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.adm.CreateTopic(t.Context(), 2, 1, map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}, lost); err != nil {
-		t.Fatal(err)
-	}
+	s.remake()
 	op := s.office().Application(s.topology(topology.ParkKeys()))
 	_, err := op.Adopt(t.Context(), admin.Options{})
 	if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "3 records wait in store in.parked") ||

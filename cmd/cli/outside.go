@@ -117,6 +117,9 @@ func writeReport(out io.Writer, r admin.Report) error {
 			}
 			text.WriteString("\n")
 		}
+		for _, p := range t.GivenUp {
+			fmt.Fprintf(&text, "  given up in store %s: %d parked records, which nobody processes any more\n", p.Store, p.Records)
+		}
 	}
 	_, err := io.WriteString(out, text.String())
 	return err

@@ -31,6 +31,8 @@ type operation struct {
 	restorer *restore.Restorer
 	starts   *broker.Starts
 	tasks    []target
+	// withoutParked is that of the options.
+	withoutParked bool
 	// kept are the positions that clean stops have left in the rounds topic, by task; nil until they are needed.
 	kept map[string]string
 	// agreed is the mode on which the tasks of the application agree; nil until it is needed.
@@ -59,7 +61,7 @@ const stuckAfter = 25 * time.Second
 func (a *Application) open(ctx context.Context, o Options) (_ *operation, err error) {
 	cfg := a.client.cfg
 	cfg.StuckAfter, cfg.GroupMayBeAbsent = stuckAfter, true
-	op := &operation{client: a.client, topology: a.topology}
+	op := &operation{client: a.client, topology: a.topology, withoutParked: o.WithoutParked}
 	if op.cluster, err = broker.Connect(ctx, cfg, a.topology.Application()); err != nil {
 		return nil, err
 	}

@@ -34,6 +34,10 @@ type Options struct {
 	Tasks []string
 	// DryRun finds out what would be done, with every check, and does nothing.
 	DryRun bool
+	// WithoutParked gives up parked records (topology.ParkKeys) that the state cannot be kept with: those for which the topology has no
+	// place, and those which their changelog has lost. Nobody processes them any more; TaskReport.GivenUp counts them. Without it Adopt,
+	// AdoptFromRounds, AcceptSkip and Reset are refused for them. The other actions keep no state, or all of it.
+	WithoutParked bool
 	// Progress is told by RebuildFromChangelog how far the rebuild of a task is, a few times a second at most and at its end, by one
 	// goroutine at a time. The other actions have nothing to say.
 	Progress func(Progress)
@@ -71,6 +75,8 @@ type TaskReport struct {
 	Reason     string            `json:"reason"`
 	Inputs     []InputReport     `json:"inputs"`
 	Changelogs []ChangelogReport `json:"changelogs"`
+	// GivenUp are the parked records that nobody processes any more, because Options.WithoutParked says so.
+	GivenUp []GivenUpReport `json:"given_up,omitempty"`
 }
 
 // InputReport is the committed offset of one input partition, -1 for none.
@@ -91,6 +97,12 @@ type ChangelogReport struct {
 	Position  int64  `json:"position"`
 	// Tombstones are the records that are written to empty the store.
 	Tombstones int64 `json:"tombstones"`
+}
+
+// GivenUpReport is how many records of a store of parked keys are given up.
+type GivenUpReport struct {
+	Store   string `json:"store"`
+	Records int64  `json:"records"`
 }
 
 // ErrRefused says that a precondition does not hold. Nothing was changed.
@@ -133,6 +145,8 @@ type change struct {
 	next *state.Positions
 	// parked are the records that wait in the state that is kept.
 	parked []task.BlobParked
+	// givenUp are those that are not kept with it.
+	givenUp []task.BlobParked
 	// adopts says that next keeps all that the changelogs hold, whatever the last commit says of it.
 	adopts bool
 	// mode and modeless are what the commit says of the mode: see modeOf.
@@ -254,6 +268,9 @@ func (op *operation) report(name string, o Options, changes []change, ids []stri
 					cr.Tombstones = c.tombstones[i]
 				}
 				t.Changelogs = append(t.Changelogs, cr)
+			}
+			for _, p := range c.givenUp {
+				t.GivenUp = append(t.GivenUp, GivenUpReport(p))
 			}
 		}
 		r.Tasks = append(r.Tasks, t)

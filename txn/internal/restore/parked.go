@@ -26,7 +26,8 @@ func (f Found) checkParked() error {
 		}
 		return &StopError{
 			Task: f.Task, Cause: ErrParked, Reason: fmt.Sprintf("%d records wait in store %s", p.Records, p.Store),
-			WayOut: f.waysOut("give the source its ParkKeys again, without the policies that park, until nothing waits", fromInput),
+			WayOut: f.waysOut("give the source its ParkKeys again, without the policies that park, until nothing waits", fromInput,
+				withoutParked),
 		}
 	}
 	return nil
