@@ -5,13 +5,16 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -258,6 +261,139 @@ func TestG6ParkedGivenUp(t *testing.T) {
 				}
 			})
 			_, stop := start(t, top, s.config(dir))
+			s.send("good", 1)
+			if got := consecutive(t, s.read(t, "out", 11)); got["good"] != 11 {
+				t.Errorf("counted %v", got)
+			}
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// stopsWithout runs the shop without a place for parked records, until the task in which they wait is stopped for a reason with these words.
+func (s *shop) stopsWithout(dir string, words ...string) {
+	s.t.Helper()
+	app, stop := start(s.t, s.without(), s.config(dir))
+	reason := ""
+	waitFor(s.t, "a task that is not opened", func() bool {
+		for _, task := range app.Status().Tasks {
+			if task.State == txn.TaskStopped && task.ID.Partition == 0 {
+				reason = task.Reason
+			}
+		}
+		return reason != ""
+	})
+	for _, word := range words {
+		if !strings.Contains(reason, word) {
+			s.t.Errorf("the task is stopped because %s, want %q", reason, word)
+		}
+	}
+	if err := stop(); err == nil {
+		s.t.Error("the end says nothing of the task that was not opened")
+	}
+}
+
+// shortens makes the next answers to the question where a topic ends those of a leader that does not know it yet.
+func (b *testBroker) shortens(topic string, answers int64) *atomic.Int64 {
+	left := &atomic.Int64{}
+	left.Store(answers)
+	b.ControlKey(keyListOffsets, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
+		req := kreq.(*kmsg.ListOffsetsRequest)
+		if left.Load() == 0 || len(req.Topics) != 1 || req.Topics[0].Topic != topic || req.Topics[0].Partitions[0].Timestamp != latest {
+			return nil, nil, false
+		}
+		left.Add(-1)
+		resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+		answer := kmsg.NewListOffsetsResponseTopic()
+		answer.Topic = topic
+		for _, asked := range req.Topics[0].Partitions {
+			p := kmsg.NewListOffsetsResponseTopicPartition()
+			p.Partition, p.Offset = asked.Partition, 0
+			answer.Partitions = append(answer.Partitions, p)
+		}
+		resp.Topics = append(resp.Topics, answer)
+		return resp, nil, true
+	})
+	return left
+}
+
+// TestG6ParkedNotSeen: where the last commit leaves it to a changelog what waits, a broker that does not know the topic, or not its end, is
+// not believed that nothing does, because the task would go on without for good. When the brokers know it, everything is still there.
+func TestG6ParkedNotSeen(t *testing.T) {
+	t.Parallel() // what is not there is asked for again for some seconds
+	const forEver = 1 << 30
+	unknown := func(t *testing.T, s *shop, answers int64) *atomic.Int64 {
+		a := s.absence(t, parkedChangelog)
+		a.answer.Store(answers)
+		return &a.answer
+	}
+	short := func(_ *testing.T, s *shop, answers int64) *atomic.Int64 { return s.shortens(parkedChangelog, answers) }
+	for name, test := range map[string]struct {
+		hides   func(t *testing.T, s *shop, answers int64) *atomic.Int64
+		answers int64
+		reason  string
+	}{
+		"no topic for a moment": {unknown, 2, "3 records wait in store in.parked"},
+		"no topic":              {unknown, forEver, "which is not there, so that it is not known what waits"},
+		"short for a moment":    {short, 1, "3 records wait in store in.parked"},
+		"short":                 {short, forEver, "ends at 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, dir := parkedShop(t)
+			s.unsayParked()
+			left := test.hides(t, s, test.answers)
+			s.stopsWithout(dir, test.reason, "`onceward adopt --without-parked in_0`")
+			left.Store(0)
+			s.broken.Delete("bad")
+			_, stop := start(t, s.topology(topology.ParkKeys()), s.config(dir))
+			if got := consecutive(t, s.read(t, "out", 13)); got["good"] != 10 || got["bad"] != 3 {
+				t.Errorf("counted %v", got)
+			}
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestG6ParkedChangelogDeleted: who deletes the changelog has not said that nothing waits, whether the last commit says it or leaves it to
+// the changelog. The task is not opened, and the plan and adopt refuse, until an operator gives up what waited.
+func TestG6ParkedChangelogDeleted(t *testing.T) {
+	t.Parallel() // what is not there is asked for again for some seconds
+	for name, records := range map[string]int64{"said": 3, "not said": -1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, dir := parkedShop(t)
+			if records < 0 {
+				s.unsayParked()
+			}
+			if _, err := s.adm.DeleteTopics(t.Context(), parkedChangelog); err != nil {
+				t.Fatal(err)
+			}
+			s.stopsWithout(dir, "in.parked", "`onceward adopt --without-parked in_0`")
+			ran, gone := s.topology(topology.ParkKeys()).Description(), s.office().Application(s.without())
+			plan, err := gone.Plan(t.Context(), &ran)
+			if err != nil || !slices.ContainsFunc(plan.Findings, func(f admin.Finding) bool {
+				return f.Judgement == admin.Refused && f.Subject == topology.SubjectStore && f.Name == "in.parked"
+			}) {
+				t.Errorf("the plan is %+v, %v, want that it refuses the store", plan, err)
+			}
+			if _, err := gone.Adopt(t.Context(), admin.Options{}); !errors.Is(err, admin.ErrRefused) ||
+				!strings.Contains(err.Error(), "in.parked") || !strings.Contains(err.Error(), "--without-parked") {
+				t.Errorf("adopt returned %v, want a refusal that says how what waits is given up", err)
+			}
+			report, err := gone.Adopt(t.Context(), admin.Options{WithoutParked: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := report.Tasks[0].GivenUp; !slices.Equal(got, []admin.GivenUpReport{{Store: "in.parked", Records: records}}) {
+				t.Errorf("the report says that %v are given up, want %d", got, records)
+			}
+			_, stop := start(t, s.without(), s.config(dir))
 			s.send("good", 1)
 			if got := consecutive(t, s.read(t, "out", 11)); got["good"] != 11 {
 				t.Errorf("counted %v", got)

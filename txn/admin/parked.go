@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"math"
 	"slices"
 
 	"github.com/onceward/onceward/topology"
@@ -34,6 +33,12 @@ func (s sight) noPlaceNorCommit(src topology.Source, n int64) error {
 		"that holds them; --without-parked gives them up", n, src.ParkStore, src.ParkChangelog, s.id.Partition, src.ParkChangelog, s.id)
 }
 
+func (s sight) notKnown(src topology.Source) error {
+	return refuse("the last known commit names the changelog %s[%d] of store %s, for which the topology has no place, and that is not there or "+
+		"has lost records, so that it is not known what waits: `onceward rebuild from-input %s` reads that again with its input, as far as "+
+		"that holds it; --without-parked gives it up", src.ParkChangelog, s.id.Partition, src.ParkStore, s.id)
+}
+
 func (s sight) lostParked(said task.BlobParked, c restore.Changelog, n int64) error {
 	return refuse("%d records wait in store %s by the last known commit, and its changelog %s[%d] holds %d of them: `onceward rebuild "+
 		"from-input %s` reads them again with their input, as far as that holds them; --without-parked gives up those that it does not hold",
@@ -44,8 +49,8 @@ func (s sight) lostParked(said task.BlobParked, c restore.Changelog, n int64) er
 // counted, because the state can be a later one than the commit's, and what wrote the commit may not have said it.
 //
 // It refuses to lose records that wait, or returns as givenUp what Options.WithoutParked loses: those for which the topology has no store,
-// which the commit says, or their changelog where no commit is known; and those that a changelog does not hold, of as many as the commit
-// says, where it does not go on behind it: it has lost them, or is another topic, and nobody would ever process them.
+// which the commit says, or their changelog where it does not, -1 where that does not either; and those that a changelog does not hold, of
+// as many as the commit says, where it does not go on behind it: it has lost them, or is another topic, and nobody would ever process them.
 func (op *operation) parked(ctx context.Context, s sight, last *task.Blob) (kept, givenUp []task.BlobParked, err error) {
 	giveUp := func(p task.BlobParked, refusal error) error {
 		if !op.withoutParked {
@@ -61,13 +66,22 @@ func (op *operation) parked(ctx context.Context, s sight, last *task.Blob) (kept
 	}
 	for _, src := range s.sub.Sources {
 		i := slices.IndexFunc(s.Changelogs, func(c restore.Changelog) bool { return c.Store == src.ParkStore })
-		switch {
-		case i < 0 && (last != nil || src.ParkStore == ""):
-			continue
-		case i < 0:
-			n, err := op.restorer.CountParked(ctx, src.ParkChangelog, s.id.Partition, math.MaxInt64)
-			if err == nil && n > 0 {
-				err = giveUp(task.BlobParked{Store: src.ParkStore, Records: n}, s.noPlaceNorCommit(src, n))
+		said := slices.IndexFunc(last.WhereParked(), func(p task.BlobParked) bool { return p.Store == src.ParkStore })
+		if i < 0 {
+			if src.ParkStore == "" || said >= 0 {
+				continue
+			}
+			p := restore.ParkStore{Name: src.ParkStore, ChangelogTopic: src.ParkChangelog}
+			n, known, err := op.restorer.Waiting(ctx, last, p, s.id.Partition)
+			waits := task.BlobParked{Store: src.ParkStore, Records: n}
+			switch {
+			case err != nil:
+			case !known:
+				err = giveUp(task.BlobParked{Store: src.ParkStore, Records: -1}, s.notKnown(src))
+			case n > 0 && last == nil:
+				err = giveUp(waits, s.noPlaceNorCommit(src, n))
+			case n > 0:
+				err = giveUp(waits, s.noPlace(waits))
 			}
 			if err != nil {
 				return nil, nil, err
@@ -75,11 +89,10 @@ func (op *operation) parked(ctx context.Context, s sight, last *task.Blob) (kept
 			continue
 		}
 		c := s.Changelogs[i]
-		n, err := op.restorer.CountParked(ctx, c.Topic, s.id.Partition, c.HighWatermark)
+		n, err := op.restorer.CountParked(ctx, c, s.id.Partition)
 		if err != nil {
 			return nil, nil, err
 		}
-		said := slices.IndexFunc(last.WhereParked(), func(p task.BlobParked) bool { return p.Store == c.Store })
 		if said >= 0 && n < last.Parked[said].Records {
 			at, _ := last.Target(c.Store)
 			later, err := op.restorer.Beyond(ctx, c, s.id.Partition, at)

@@ -101,8 +101,9 @@ type ChangelogReport struct {
 
 // GivenUpReport is how many records of a store of parked keys are given up.
 type GivenUpReport struct {
-	Store   string `json:"store"`
-	Records int64  `json:"records"`
+	Store string `json:"store"`
+	// Records is -1 where it is not known, because the changelog is gone and the last commit does not say it.
+	Records int64 `json:"records"`
 }
 
 // ErrRefused says that a precondition does not hold. Nothing was changed.

@@ -19,7 +19,7 @@ const (
 	fromInputAgain = "`onceward rebuild from-input TASK` once more, with the offsets that it was begun with"
 	fromChangelog  = "`onceward rebuild from-changelog TASK` makes the database anew from the changelogs"
 	// withoutParked is adopt where records wait with which the state cannot be kept.
-	withoutParked = "`onceward adopt --without-parked TASK` gives them up and keeps the state"
+	withoutParked = "`onceward adopt --without-parked TASK` gives up what waits and keeps the state"
 )
 
 // Rebuilding is the metadata of tasks whose changelogs a rebuild from input empties. It is no commit of a round, so that no instance takes it for
