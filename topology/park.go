@@ -29,7 +29,8 @@ type ParkOption struct{}
 //
 // Keep the option, without the policies, for as long as records wait ([Graph.Parked], the metric onceward_parked_records): a
 // source without it does not know of them. The runtime opens no task whose topology has no place for the records that its last
-// commit says wait.
+// commit says wait. The changelog of the store can be deleted once every task has committed without the option: as long as a last commit
+// names it, what is missing there may have been records that wait.
 func ParkKeys() ParkOption { return ParkOption{} }
 
 func (ParkOption) applySource(_ *Builder, s *sourceSettings) { s.parks = true }

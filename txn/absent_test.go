@@ -2,6 +2,7 @@ package txn_test
 
 import (
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -16,14 +17,14 @@ import (
 
 const keyMetadata = 3
 
-// absence answers the questions of the verification with a cluster that has no topic.
+// absence answers questions for topics with a cluster that has none: those of the verification, or those that name one of some topics.
 type absence struct {
-	asked  atomic.Int64 // questions of the verification
+	asked  atomic.Int64 // such questions
 	answer atomic.Int64 // how many of the next ones are answered so
 	given  atomic.Int64
 }
 
-func (b *testBroker) absence(t *testing.T) *absence {
+func (b *testBroker) absence(t *testing.T, topics ...string) *absence {
 	t.Helper()
 	host, text, err := net.SplitHostPort(b.ListenAddrs()[0])
 	if err != nil {
@@ -38,6 +39,11 @@ func (b *testBroker) absence(t *testing.T) *absence {
 		b.KeepControl()
 		req := kreq.(*kmsg.MetadataRequest)
 		if !req.IncludeTopicAuthorizedOperations { // that of a client for itself
+			return nil, nil, false
+		}
+		if len(topics) > 0 && !slices.ContainsFunc(req.Topics, func(t kmsg.MetadataRequestTopic) bool {
+			return t.Topic != nil && slices.Contains(topics, *t.Topic)
+		}) {
 			return nil, nil, false
 		}
 		a.asked.Add(1)

@@ -3,6 +3,7 @@ package txn_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -109,8 +110,8 @@ func TestModesAreNotMixed(t *testing.T) {
 	}
 }
 
-// TestModeOfAnOperatorsCommit is requirement I2: what an operator commits for a task of which no commit is known says nothing of the
-// mode. The application goes on in the one that its other tasks name, in which the task then commits, and in no other one.
+// TestModeOfAnOperatorsCommit is requirement I2: what an operator commits for a task of which no commit is known, and without state, says
+// nothing of the mode. The application goes on in the one that its other tasks name, in which the task then commits, and in no other one.
 func TestModeOfAnOperatorsCommit(t *testing.T) {
 	for name, act := range map[string]func(*admin.Application) (admin.Report, error){
 		"reset": func(a *admin.Application) (admin.Report, error) {
@@ -160,6 +161,80 @@ func TestModeOfAnOperatorsCommit(t *testing.T) {
 					t.Errorf("%s[%d] is committed with %+v, %v", o.Topic, o.Partition, blob, err)
 				}
 			})
+		})
+	}
+}
+
+// TestModeOfAdoptedState is requirement I2: state of which no commit is known is not anybody's once an operator has adopted it. It has the
+// mode that the commits of the other tasks say, and is live where there are none: an instance in another mode ends at its start.
+func TestModeOfAdoptedState(t *testing.T) {
+	for name, test := range map[string]struct {
+		mode, want topology.Mode
+		lost       int32 // the commits of so many of the two tasks
+	}{
+		"one of a live application": {topology.Live, topology.Live, 1},
+		"one of a backfill":         {topology.Backfill, topology.Backfill, 1},
+		"all of a live application": {topology.Live, topology.Live, 2},
+		"all of a backfill":         {topology.Backfill, topology.Live, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBroker(t, 2, "in", "out")
+			cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, Mode: test.mode, Logger: testLogger(t)}
+			_, stop := start(t, countTopology(t), cfg)
+			feed(t, b, 100)
+			b.read(t, "out", 100)
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			lost, acted := kadm.Offsets{}, admin.Options{}
+			b.offsetsOf(t, "in").Each(func(o kadm.OffsetResponse) {
+				if o.Partition < test.lost {
+					id := fmt.Sprint("in_", o.Partition)
+					o.Metadata = "of another program"
+					lost.Add(o.Offset)
+					acted.Tasks = append(acted.Tasks, id)
+					b.produce(t, &kgo.Record{Topic: "counting-rounds", Key: task.PositionsKey(id)}) // what the clean stop has kept
+				}
+			})
+			if err := b.adm.CommitAllOffsets(t.Context(), "counting", lost); err != nil {
+				t.Fatal(err)
+			}
+			client, err := admin.Connect(t.Context(), b.ListenAddrs()...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			if _, err := client.Application(countTopology(t)).Adopt(t.Context(), acted); err != nil {
+				t.Fatal(err)
+			}
+			b.offsetsOf(t, "in").Each(func(o kadm.OffsetResponse) {
+				if blob, err := task.ParseBlob(o.Metadata); err != nil || blob.Mode != test.want || blob.Modeless {
+					t.Errorf("%s[%d] is committed with %+v, %v", o.Topic, o.Partition, blob, err)
+				}
+			})
+			for _, mode := range []topology.Mode{topology.Live, topology.Backfill, topology.Repair} {
+				if mode == test.want {
+					continue
+				}
+				cfg.Mode = mode
+				app, err := txn.New(countTopology(t), cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				err = app.Run(ctx)
+				cancel()
+				if err == nil || !strings.Contains(err.Error(), "in mode "+test.want.String()) {
+					t.Errorf("an instance in mode %s returned %v", mode, err)
+				}
+			}
+			cfg.Mode = test.want
+			_, stop = start(t, countTopology(t), cfg)
+			feed(t, b, 100)
+			check(t, b.read(t, "out", 200), 10)
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
 		})
 	}
 }

@@ -3,14 +3,18 @@ package txn_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -66,6 +70,13 @@ func (s *shop) commit(change func(o *kadm.OffsetResponse)) {
 	}
 }
 
+// loseCommit takes away all that says what the state of partition 0 is: the metadata of its commit, and what the clean stop has kept.
+func (s *shop) loseCommit() {
+	s.t.Helper()
+	s.commit(func(o *kadm.OffsetResponse) { o.Metadata = "of another program" })
+	s.produce(s.t, &kgo.Record{Topic: "counting-rounds", Key: task.PositionsKey("in_0")})
+}
+
 // TestG6OperatorsKeepWhatIsParked: no way out takes a state for a topology that has no place for the records which wait in it: it would
 // forget where they are, and with the option again their store would be one that nobody knows. It is refused, and with the option
 // they are still there.
@@ -113,8 +124,7 @@ func deleteGroup(t *testing.T, b *testBroker) error {
 // if the topology loses it afterwards.
 func TestG6AdoptCountsWhatIsParked(t *testing.T) {
 	s, dir := parkedShop(t)
-	s.commit(func(o *kadm.OffsetResponse) { o.Metadata = "of another program" })
-	s.produce(t, &kgo.Record{Topic: "counting-rounds", Key: task.PositionsKey("in_0")}) // no clean stop has kept anything
+	s.loseCommit()
 	if _, err := s.office().Application(s.topology(topology.ParkKeys())).Adopt(t.Context(), admin.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -134,18 +144,273 @@ func TestG6AdoptCountsWhatIsParked(t *testing.T) {
 	}
 }
 
+// TestG6AdoptFindsWhatIsParked: where no commit is known, and the topology has no place for the records that wait, their changelog says that
+// they do: the state is not adopted without them, and the plan refuses the topology. An operator who deletes the topic has said that
+// nothing waits.
+func TestG6AdoptFindsWhatIsParked(t *testing.T) {
+	t.Parallel() // what is not there is asked for again for some seconds
+	s, dir := parkedShop(t)
+	s.loseCommit()
+	ran, gone := s.topology(topology.ParkKeys()).Description(), s.office().Application(s.without())
+	_, err := gone.Adopt(t.Context(), admin.Options{})
+	for _, text := range []string{"3 records wait in store in.parked", "ParkKeys", "delete the topic " + parkedChangelog, "rebuild from-input in_0"} {
+		if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), text) {
+			t.Errorf("adopt returned %v, want a refusal with %q", err, text)
+		}
+	}
+	plan, err := gone.Plan(t.Context(), &ran)
+	if err != nil || !slices.ContainsFunc(plan.Findings, func(f admin.Finding) bool {
+		return f.Judgement == admin.Refused && f.Subject == topology.SubjectStore && f.Name == "in.parked" && strings.Contains(f.What, "3 parked")
+	}) {
+		t.Errorf("the plan is %+v, %v, want that it refuses the store", plan, err)
+	}
+	if _, err := s.adm.DeleteTopics(t.Context(), parkedChangelog); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gone.Adopt(t.Context(), admin.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	_, stop := start(t, s.without(), s.config(dir))
+	s.send("good", 1)
+	if got := consecutive(t, s.read(t, "out", 11)); got["good"] != 11 {
+		t.Errorf("counted %v", got)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// parkedChangelog is the changelog of the records that wait.
+const parkedChangelog = "counting-in.parked-changelog"
+
+// remake makes the changelog of the records that wait anew, without them.
+func (s *shop) remake() {
+	s.t.Helper()
+	compacted := map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}
+	_, err := s.adm.DeleteTopics(s.t.Context(), parkedChangelog)
+	if err == nil {
+		_, err = s.adm.CreateTopic(s.t.Context(), 2, 1, compacted, parkedChangelog)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestG6ParkedGivenUp: what no way out keeps by itself, because the topology has no place for it or its changelog has lost it, an operator
+// can give up. The report says how much that is, the state stays, and the task goes on.
+func TestG6ParkedGivenUp(t *testing.T) {
+	t.Parallel() // some looks wait for an end of a log that might still come
+	nothing := func(*testing.T, *shop) {}
+	remade := func(_ *testing.T, s *shop) { s.remake() }
+	for name, test := range map[string]struct {
+		happens func(*testing.T, *shop)
+		parks   bool // the topology has a place for parked records
+		act     func(*admin.Application, context.Context, admin.Options) (admin.Report, error)
+	}{
+		"no place, adopt":       {nothing, false, (*admin.Application).Adopt},
+		"no place, accept-skip": {nothing, false, (*admin.Application).AcceptSkip},
+		"no place, adopt --from-rounds": {
+			func(t *testing.T, s *shop) {
+				if err := deleteGroup(t, s.testBroker); err != nil {
+					t.Fatal(err)
+				}
+			}, false, (*admin.Application).AdoptFromRounds,
+		},
+		"no place and no commit, adopt": {func(_ *testing.T, s *shop) { s.loseCommit() }, false, (*admin.Application).Adopt},
+		"another topic, adopt":          {remade, true, (*admin.Application).Adopt},
+		"lost, reset": {
+			func(t *testing.T, s *shop) {
+				ends, err := s.adm.ListEndOffsets(t.Context(), parkedChangelog)
+				if err != nil {
+					t.Fatal(err)
+				}
+				end, _ := ends.Lookup(parkedChangelog, 0)
+				if err := s.DeleteRecords(parkedChangelog, 0, end.Offset); err != nil {
+					t.Fatal(err)
+				}
+				s.send("good", 1) // which is skipped
+			}, true,
+			func(a *admin.Application, ctx context.Context, o admin.Options) (admin.Report, error) {
+				return a.Reset(ctx, o, admin.Offsets{"in": admin.End})
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, dir := parkedShop(t)
+			test.happens(t, s)
+			top := s.without()
+			if test.parks {
+				top = s.topology(topology.ParkKeys())
+			}
+			office := s.office().Application(top)
+			if _, err := test.act(office, t.Context(), admin.Options{}); !errors.Is(err, admin.ErrRefused) ||
+				!strings.Contains(err.Error(), "3 records wait in store in.parked") || !strings.Contains(err.Error(), "--without-parked") {
+				t.Errorf("without the option it returned %v, want a refusal that names it", err)
+			}
+			report, err := test.act(office, t.Context(), admin.Options{WithoutParked: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := report.Tasks[0]; got.Task != "in_0" || !slices.Equal(got.GivenUp, []admin.GivenUpReport{{Store: "in.parked", Records: 3}}) {
+				t.Errorf("the report says %+v", got)
+			}
+			s.commit(func(o *kadm.OffsetResponse) {
+				if blob, err := task.ParseBlob(o.Metadata); err != nil || len(blob.Parked) > 0 {
+					t.Errorf("the commit says that %v wait, %v", blob.Parked, err)
+				}
+			})
+			_, stop := start(t, top, s.config(dir))
+			s.send("good", 1)
+			if got := consecutive(t, s.read(t, "out", 11)); got["good"] != 11 {
+				t.Errorf("counted %v", got)
+			}
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// stopsWithout runs the shop without a place for parked records, until the task in which they wait is stopped for a reason with these words.
+func (s *shop) stopsWithout(dir string, words ...string) {
+	s.t.Helper()
+	app, stop := start(s.t, s.without(), s.config(dir))
+	reason := ""
+	waitFor(s.t, "a task that is not opened", func() bool {
+		for _, task := range app.Status().Tasks {
+			if task.State == txn.TaskStopped && task.ID.Partition == 0 {
+				reason = task.Reason
+			}
+		}
+		return reason != ""
+	})
+	for _, word := range words {
+		if !strings.Contains(reason, word) {
+			s.t.Errorf("the task is stopped because %s, want %q", reason, word)
+		}
+	}
+	if err := stop(); err == nil {
+		s.t.Error("the end says nothing of the task that was not opened")
+	}
+}
+
+// shortens makes the next answers to the question where a topic ends those of a leader that does not know it yet.
+func (b *testBroker) shortens(topic string, answers int64) *atomic.Int64 {
+	left := &atomic.Int64{}
+	left.Store(answers)
+	b.ControlKey(keyListOffsets, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
+		req := kreq.(*kmsg.ListOffsetsRequest)
+		if left.Load() == 0 || len(req.Topics) != 1 || req.Topics[0].Topic != topic || req.Topics[0].Partitions[0].Timestamp != latest {
+			return nil, nil, false
+		}
+		left.Add(-1)
+		resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+		answer := kmsg.NewListOffsetsResponseTopic()
+		answer.Topic = topic
+		for _, asked := range req.Topics[0].Partitions {
+			p := kmsg.NewListOffsetsResponseTopicPartition()
+			p.Partition, p.Offset = asked.Partition, 0
+			answer.Partitions = append(answer.Partitions, p)
+		}
+		resp.Topics = append(resp.Topics, answer)
+		return resp, nil, true
+	})
+	return left
+}
+
+// TestG6ParkedNotSeen: where the last commit leaves it to a changelog what waits, a broker that does not know the topic, or not its end, is
+// not believed that nothing does, because the task would go on without for good. When the brokers know it, everything is still there.
+func TestG6ParkedNotSeen(t *testing.T) {
+	t.Parallel() // what is not there is asked for again for some seconds
+	const forEver = 1 << 30
+	unknown := func(t *testing.T, s *shop, answers int64) *atomic.Int64 {
+		a := s.absence(t, parkedChangelog)
+		a.answer.Store(answers)
+		return &a.answer
+	}
+	short := func(_ *testing.T, s *shop, answers int64) *atomic.Int64 { return s.shortens(parkedChangelog, answers) }
+	for name, test := range map[string]struct {
+		hides   func(t *testing.T, s *shop, answers int64) *atomic.Int64
+		answers int64
+		reason  string
+	}{
+		"no topic for a moment": {unknown, 2, "3 records wait in store in.parked"},
+		"no topic":              {unknown, forEver, "which is not there, so that it is not known what waits"},
+		"short for a moment":    {short, 1, "3 records wait in store in.parked"},
+		"short":                 {short, forEver, "ends at 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, dir := parkedShop(t)
+			s.unsayParked()
+			left := test.hides(t, s, test.answers)
+			s.stopsWithout(dir, test.reason, "`onceward adopt --without-parked in_0`")
+			left.Store(0)
+			s.broken.Delete("bad")
+			_, stop := start(t, s.topology(topology.ParkKeys()), s.config(dir))
+			if got := consecutive(t, s.read(t, "out", 13)); got["good"] != 10 || got["bad"] != 3 {
+				t.Errorf("counted %v", got)
+			}
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestG6ParkedChangelogDeleted: who deletes the changelog has not said that nothing waits, whether the last commit says it or leaves it to
+// the changelog. The task is not opened, and the plan and adopt refuse, until an operator gives up what waited.
+func TestG6ParkedChangelogDeleted(t *testing.T) {
+	t.Parallel() // what is not there is asked for again for some seconds
+	for name, records := range map[string]int64{"said": 3, "not said": -1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, dir := parkedShop(t)
+			if records < 0 {
+				s.unsayParked()
+			}
+			if _, err := s.adm.DeleteTopics(t.Context(), parkedChangelog); err != nil {
+				t.Fatal(err)
+			}
+			s.stopsWithout(dir, "in.parked", "`onceward adopt --without-parked in_0`")
+			ran, gone := s.topology(topology.ParkKeys()).Description(), s.office().Application(s.without())
+			plan, err := gone.Plan(t.Context(), &ran)
+			if err != nil || !slices.ContainsFunc(plan.Findings, func(f admin.Finding) bool {
+				return f.Judgement == admin.Refused && f.Subject == topology.SubjectStore && f.Name == "in.parked"
+			}) {
+				t.Errorf("the plan is %+v, %v, want that it refuses the store", plan, err)
+			}
+			if _, err := gone.Adopt(t.Context(), admin.Options{}); !errors.Is(err, admin.ErrRefused) ||
+				!strings.Contains(err.Error(), "in.parked") || !strings.Contains(err.Error(), "--without-parked") {
+				t.Errorf("adopt returned %v, want a refusal that says how what waits is given up", err)
+			}
+			report, err := gone.Adopt(t.Context(), admin.Options{WithoutParked: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := report.Tasks[0].GivenUp; !slices.Equal(got, []admin.GivenUpReport{{Store: "in.parked", Records: records}}) {
+				t.Errorf("the report says that %v are given up, want %d", got, records)
+			}
+			_, stop := start(t, s.without(), s.config(dir))
+			s.send("good", 1)
+			if got := consecutive(t, s.read(t, "out", 11)); got["good"] != 11 {
+				t.Errorf("counted %v", got)
+			}
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
 // TestG6AdoptWithoutWhatIsParked: a state is not adopted of which the changelog has lost the records that wait: nobody would ever process
 // them. Read again with their input, they are processed.
 func TestG6AdoptWithoutWhatIsParked(t *testing.T) {
 	t.Parallel() // each look waits for an end of the log that might still come
 	s, dir := parkedShop(t)
-	const lost = "counting-in.parked-changelog"
-	if _, err := s.adm.DeleteTopics(t.Context(), lost); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.adm.CreateTopic(t.Context(), 2, 1, map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}, lost); err != nil {
-		t.Fatal(err)
-	}
+	s.remake()
 	op := s.office().Application(s.topology(topology.ParkKeys()))
 	_, err := op.Adopt(t.Context(), admin.Options{})
 	if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "3 records wait in store in.parked") ||

@@ -117,6 +117,13 @@ func writeReport(out io.Writer, r admin.Report) error {
 			}
 			text.WriteString("\n")
 		}
+		for _, p := range t.GivenUp {
+			records := "an unknown number of"
+			if p.Records >= 0 {
+				records = strconv.FormatInt(p.Records, 10)
+			}
+			fmt.Fprintf(&text, "  given up in store %s: %s parked records, which nobody processes any more\n", p.Store, records)
+		}
 	}
 	_, err := io.WriteString(out, text.String())
 	return err

@@ -14,10 +14,16 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
+// parkedFlag is for commands that keep state in which records wait.
+type parkedFlag struct {
+	WithoutParked bool `help:"Give up parked records that the state cannot be kept with, because the pipeline has no place for them or their changelog has lost them. Nobody processes them any more."`
+}
+
 // adoptCommand declares that state and offsets belong together.
 type adoptCommand struct {
 	tasks
 	FromRounds bool `help:"Take offsets that have expired from what the last clean stop has kept, in the topic APPLICATION-rounds."`
+	parkedFlag
 	outside
 }
 
@@ -30,6 +36,7 @@ func (c *adoptCommand) Help() string {
 
 func (c *adoptCommand) Run(p *process) error {
 	return c.act(p, func(ctx context.Context, a *admin.Application, o admin.Options) (admin.Report, error) {
+		o.WithoutParked = c.WithoutParked
 		if c.FromRounds {
 			return a.AdoptFromRounds(ctx, o)
 		}
@@ -40,6 +47,7 @@ func (c *adoptCommand) Run(p *process) error {
 // acceptSkipCommand takes offsets that were moved forward on purpose.
 type acceptSkipCommand struct {
 	tasks
+	parkedFlag
 	outside
 }
 
@@ -51,6 +59,7 @@ func (c *acceptSkipCommand) Help() string {
 
 func (c *acceptSkipCommand) Run(p *process) error {
 	return c.act(p, func(ctx context.Context, a *admin.Application, o admin.Options) (admin.Report, error) {
+		o.WithoutParked = c.WithoutParked
 		return a.AcceptSkip(ctx, o)
 	}, c.Tasks)
 }
@@ -59,6 +68,7 @@ func (c *acceptSkipCommand) Run(p *process) error {
 type resetCommand struct {
 	tasks
 	To map[string]string `required:"" placeholder:"TOPIC=OFFSET" help:"Where to go, in every partition: a number, start or end. May be given for several topics."`
+	parkedFlag
 	outside
 }
 
@@ -74,6 +84,7 @@ func (c *resetCommand) Run(p *process) error {
 		return err
 	}
 	return c.act(p, func(ctx context.Context, a *admin.Application, o admin.Options) (admin.Report, error) {
+		o.WithoutParked = c.WithoutParked
 		return a.Reset(ctx, o, offsets)
 	}, c.Tasks)
 }

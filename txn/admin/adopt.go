@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn/internal/restore"
@@ -17,8 +18,12 @@ const nothing = "state and offsets name each other"
 // offsets is applied twice, and what lies before them and is not in the state is missing. Tasks that open anyway are left alone.
 //
 // It is refused with a Refusal unless the group is empty and every input of the task has a committed offset inside its log, and where
-// parked records wait (topology.ParkKeys) for which the topology has no store, or which its changelog has lost. It waits for transactions
-// that are open on the changelogs.
+// parked records wait (topology.ParkKeys) for which the topology has no store, or which its changelog has lost, unless
+// Options.WithoutParked gives them up. Where no commit is known that says what waits, the changelogs say it, also those of stores that the
+// topology does not have. It waits for transactions that are open on the changelogs.
+//
+// State of which no commit is known counts as written in the mode that the commits of the application's other tasks say. Where these differ,
+// or say none, it is that of topology.Live, and an application in another mode goes on with it by txn.Config.ModesBefore.
 func (a *Application) Adopt(ctx context.Context, o Options) (Report, error) {
 	return a.act(ctx, "adopt", o, func(op *operation) planner { return op.adopt })
 }
@@ -37,7 +42,7 @@ func (op *operation) adopt(ctx context.Context, s sight) (change, error) {
 	if err != nil {
 		return change{}, err
 	}
-	parked, err := op.parked(ctx, s, kept)
+	parked, givenUp, err := op.parked(ctx, s, kept)
 	if err != nil {
 		return change{}, err
 	}
@@ -63,7 +68,7 @@ func (op *operation) adopt(ctx context.Context, s sight) (change, error) {
 	}
 	next.Round = declared(next.Changelogs)
 	next.State = next.Round
-	return change{reason: s.reason(), next: next, parked: parked}, nil
+	return change{reason: s.reason(), next: next, parked: parked, givenUp: givenUp, adopts: s.HasState}, nil
 }
 
 // AdoptFromRounds brings back offsets that are gone, because they expire when a group is empty for long (offsets.retention.minutes): it
@@ -107,7 +112,7 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 	if err := op.describesState(ctx, s, kept); err != nil {
 		return change{}, err
 	}
-	parked, err := op.parked(ctx, s, kept)
+	parked, givenUp, err := op.parked(ctx, s, kept)
 	if err != nil {
 		return change{}, err
 	}
@@ -124,7 +129,7 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 			Topic: in.Topic, Partition: in.Partition, Offset: named.Offset, StreamTime: named.StreamTime,
 		})
 	}
-	return change{reason: "its offsets are gone, and a clean stop has kept them", next: next, parked: parked}, nil
+	return change{reason: "its offsets are gone, and a clean stop has kept them", next: next, parked: parked, givenUp: givenUp}, nil
 }
 
 // refuseHalf refuses a state that a rebuild from input has begun to empty: it belongs to no offsets.
@@ -167,9 +172,10 @@ func (op *operation) describesState(ctx context.Context, s sight, b *task.Blob) 
 			named = append(named, state.Changelog{Store: c.Store, TopicID: c.TopicID})
 		}
 		if at > c.HighWatermark {
+			waited := slices.ContainsFunc(b.WhereParked(), func(p task.BlobParked) bool { return p.Store == c.Store })
 			return refuse("the changelog %s[%d] ends at %d, and the last known commit names %d, so the cluster lost records: "+
-				"`onceward rebuild from-input %s`, or accept the loss with `onceward adopt %s`", c.Topic, s.id.Partition, c.HighWatermark, at,
-				s.id, s.id)
+				"`onceward rebuild from-input %s`, or accept the loss with %s", c.Topic, s.id.Partition, c.HighWatermark, at, s.id,
+				s.adoptLost(waited))
 		}
 		more, err := op.restorer.Beyond(ctx, c, s.id.Partition, at)
 		if err != nil {
@@ -183,7 +189,7 @@ func (op *operation) describesState(ctx context.Context, s sight, b *task.Blob) 
 	}
 	if len(named) == len(b.Changelogs) && task.TopicsHash(named) != b.Topics {
 		return refuse("a changelog topic is not the one that the last known commit names, it was deleted and created again: "+
-			"`onceward rebuild from-input %s`", s.id)
+			"`onceward rebuild from-input %s`, or accept the loss with %s", s.id, s.adoptLost(len(b.WhereParked()) > 0))
 	}
 	return nil
 }

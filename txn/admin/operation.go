@@ -31,8 +31,12 @@ type operation struct {
 	restorer *restore.Restorer
 	starts   *broker.Starts
 	tasks    []target
+	// withoutParked is that of the options.
+	withoutParked bool
 	// kept are the positions that clean stops have left in the rounds topic, by task; nil until they are needed.
 	kept map[string]string
+	// agreed is the mode on which the tasks of the application agree; nil until it is needed.
+	agreed *topology.Mode
 }
 
 // target is a task to act on.
@@ -57,7 +61,7 @@ const stuckAfter = 25 * time.Second
 func (a *Application) open(ctx context.Context, o Options) (_ *operation, err error) {
 	cfg := a.client.cfg
 	cfg.StuckAfter, cfg.GroupMayBeAbsent = stuckAfter, true
-	op := &operation{client: a.client, topology: a.topology}
+	op := &operation{client: a.client, topology: a.topology, withoutParked: o.WithoutParked}
 	if op.cluster, err = broker.Connect(ctx, cfg, a.topology.Application()); err != nil {
 		return nil, err
 	}
@@ -142,7 +146,7 @@ func (op *operation) changelogTopic(store string) string {
 }
 
 // forget makes the next look read everything again.
-func (op *operation) forget() { op.kept = nil }
+func (op *operation) forget() { op.kept, op.agreed = nil, nil }
 
 // parallelLooks bounds how many tasks are looked at together: a look can wait for a while, and does not cost much.
 const parallelLooks = 16

@@ -68,7 +68,9 @@ type prospect struct {
 	unread map[string]int64
 	// parked counts the parked records that wait in stores that the topology does not have any more.
 	parked map[string]int64
-	tasks  []taskProspect
+	// parkedUnknown are those of which it is not known, because a commit leaves it to a changelog that is gone.
+	parkedUnknown map[string]bool
+	tasks         []taskProspect
 	// unassigned counts the partitions of inputs that are more than the state was made for.
 	unassigned map[string]int32
 	// members are the instances that run now.
@@ -208,6 +210,11 @@ func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 			f.Judgement = Refused
 			f.What += fmt.Sprintf(": %d parked records wait in it that nobody would process", p.parked[d.Name])
 			f.Remedy = "keep ParkKeys of the source, without the policies that park, until nothing waits"
+		case p.parkedUnknown[d.Name]:
+			f.Judgement = Refused
+			f.What += ": it is not known whether parked records wait in it, because the last commits name its changelog, and that is not there " +
+				"or has lost records"
+			f.Remedy = "`onceward rebuild from-input` reads what waited again with its input; `onceward adopt --without-parked` gives it up"
 		case fromSource(p.before, d.Name):
 			f.What += ": it has no changelog that would stay; if it comes back, its input has to be read again"
 		default:

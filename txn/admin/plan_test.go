@@ -137,6 +137,11 @@ func TestPlanJudges(t *testing.T) {
 			cluster: func(p *prospect) { p.parked = map[string]int64{"counts": 5} },
 			want:    Refused, texts: []string{"refused store counts: is gone", "5 parked records wait in it", "keep ParkKeys"},
 		},
+		"a store of parked records that is gone, with its changelog": {
+			change:  func(d *planned) { d.counts = topology.Store("totals", schemas.String(), schemas.Int64()) },
+			cluster: func(p *prospect) { p.parkedUnknown = map[string]bool{"counts": true} },
+			want:    Refused, texts: []string{"refused store counts: is gone", "it is not known whether parked", "adopt --without-parked"},
+		},
 		"codec of a repartition topic that is read to its end": {
 			change: func(d *planned) { d.lines = schemas.JSON[string]() },
 			want:   Safe, texts: []string{"safe source app-words-repartition: formats (string, string) becomes (string, json)"},

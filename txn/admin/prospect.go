@@ -39,7 +39,8 @@ func (a *Application) Plan(ctx context.Context, before *topology.Description) (P
 func (a *Application) look(ctx context.Context, before *topology.Description) (_ prospect, err error) {
 	cfg := a.client.cfg
 	cfg.StuckAfter, cfg.GroupMayBeAbsent = stuckAfter, true
-	p := prospect{before: before, after: a.topology.Description(), unread: map[string]int64{}, parked: map[string]int64{}}
+	p := prospect{before: before, after: a.topology.Description(), unread: map[string]int64{}, parked: map[string]int64{},
+		parkedUnknown: map[string]bool{}}
 	if before != nil && before.Application != p.after.Application {
 		return p, fmt.Errorf("the topology that ran is described as application %s, and this one is application %s", before.Application,
 			p.after.Application)
@@ -124,7 +125,8 @@ func (p *prospect) countUnread(ctx context.Context, client *Client, cluster *bro
 	return nil
 }
 
-// countParked counts the records that wait in the stores of the topology that ran which are there no more, as its last commits say.
+// countParked counts the records that wait in the stores of the topology that ran which are there no more, as its last commits say, or the
+// changelogs where they do not.
 func (p *prospect) countParked(ctx context.Context, client *Client, cluster *broker.Cluster, restorer *restore.Restorer) error {
 	if p.before == nil {
 		return nil
@@ -159,12 +161,17 @@ func (p *prospect) countParked(ctx context.Context, client *Client, cluster *bro
 		}
 		for _, o := range offsets {
 			id := topology.TaskID{Subtopology: sub.Name, Partition: o.Partition}
-			blob, err := restorer.Parse(ctx, restore.Request{Task: id, Parking: parking}, o.Metadata)
+			blob, err := restorer.Parse(ctx, restore.Request{Task: id}, o.Metadata)
 			if err != nil {
 				return err
 			}
-			for _, parked := range blob.WhereParked() {
-				p.parked[parked.Store] += parked.Records
+			for _, store := range parking {
+				n, known, err := restorer.Waiting(ctx, blob, store, o.Partition)
+				if err != nil {
+					return err
+				}
+				p.parked[store.Name] += n
+				p.parkedUnknown[store.Name] = p.parkedUnknown[store.Name] || !known
 			}
 		}
 	}

@@ -49,16 +49,16 @@ func (op *operation) acceptSkip(ctx context.Context, s sight) (change, error) {
 	if err != nil {
 		return change{}, err
 	}
-	parked, err := op.parked(ctx, s, last)
+	parked, givenUp, err := op.parked(ctx, s, last)
 	if err != nil {
 		return change{}, err
 	}
-	return change{reason: s.reason(), next: next, parked: parked}, nil
+	return change{reason: s.reason(), next: next, parked: parked, givenUp: givenUp}, nil
 }
 
 // Reset moves committed offsets, and commits them together with the state that they belong to, which stays as it is. Topics that offsets
 // does not name stay where they are. A task with stores can only go forward: input that is in its state already would be applied twice.
-// A task without stores goes anywhere.
+// A task without stores goes anywhere. Parked records are as with Adopt.
 func (a *Application) Reset(ctx context.Context, o Options, offsets Offsets) (Report, error) {
 	return a.act(ctx, "reset", o, func(op *operation) planner {
 		return func(ctx context.Context, s sight) (change, error) { return op.reset(ctx, s, offsets) }
@@ -70,8 +70,8 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 		return change{}, err
 	}
 	if !s.Named() {
-		if err := s.refuseParked(s.Blob); err != nil {
-			return change{}, err
+		if waits := s.withoutPlace(s.Blob); len(waits) > 0 && !op.withoutParked {
+			return change{}, s.noPlace(waits[0])
 		}
 		if err := s.refuseHalf(); err != nil {
 			return change{}, err
@@ -106,8 +106,8 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 		if err != nil {
 			return change{}, err
 		}
-		parked, err := op.parked(ctx, s, s.Blob)
-		return change{reason: "the operator moves it", next: next, parked: parked}, err
+		parked, givenUp, err := op.parked(ctx, s, s.Blob)
+		return change{reason: "the operator moves it", next: next, parked: parked, givenUp: givenUp}, err
 	}
 	// There is no state that could contain anything.
 	next := &state.Positions{}

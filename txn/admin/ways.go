@@ -34,6 +34,10 @@ type Options struct {
 	Tasks []string
 	// DryRun finds out what would be done, with every check, and does nothing.
 	DryRun bool
+	// WithoutParked gives up parked records (topology.ParkKeys) that the state cannot be kept with: those for which the topology has no
+	// place, and those which their changelog has lost. Nobody processes them any more; TaskReport.GivenUp counts them. Without it Adopt,
+	// AdoptFromRounds, AcceptSkip and Reset are refused for them. The other actions keep no state, or all of it.
+	WithoutParked bool
 	// Progress is told by RebuildFromChangelog how far the rebuild of a task is, a few times a second at most and at its end, by one
 	// goroutine at a time. The other actions have nothing to say.
 	Progress func(Progress)
@@ -71,6 +75,8 @@ type TaskReport struct {
 	Reason     string            `json:"reason"`
 	Inputs     []InputReport     `json:"inputs"`
 	Changelogs []ChangelogReport `json:"changelogs"`
+	// GivenUp are the parked records that nobody processes any more, because Options.WithoutParked says so.
+	GivenUp []GivenUpReport `json:"given_up,omitempty"`
 }
 
 // InputReport is the committed offset of one input partition, -1 for none.
@@ -91,6 +97,13 @@ type ChangelogReport struct {
 	Position  int64  `json:"position"`
 	// Tombstones are the records that are written to empty the store.
 	Tombstones int64 `json:"tombstones"`
+}
+
+// GivenUpReport is how many records of a store of parked keys are given up.
+type GivenUpReport struct {
+	Store string `json:"store"`
+	// Records is -1 where it is not known, because the changelog is gone and the last commit does not say it.
+	Records int64 `json:"records"`
 }
 
 // ErrRefused says that a precondition does not hold. Nothing was changed.
@@ -133,7 +146,11 @@ type change struct {
 	next *state.Positions
 	// parked are the records that wait in the state that is kept.
 	parked []task.BlobParked
-	// mode is that of the last commit. With none known it is not for an operator's commit to say, and modeless is set.
+	// givenUp are those that are not kept with it.
+	givenUp []task.BlobParked
+	// adopts says that next keeps all that the changelogs hold, whatever the last commit says of it.
+	adopts bool
+	// mode and modeless are what the commit says of the mode: see modeOf.
 	mode     topology.Mode
 	modeless bool
 	// dropped are the records of each input that are lost; nil for none.
@@ -220,13 +237,8 @@ func (op *operation) plan(ctx context.Context, plan planner) ([]change, error) {
 		}
 		c.target, c.before = t, sights[i].Inputs
 		if c.next != nil {
-			last, err := op.lastPositions(ctx, sights[i])
-			if err != nil {
+			if c.mode, c.modeless, err = op.modeOf(ctx, sights[i], c); err != nil {
 				return nil, err
-			}
-			c.modeless = true
-			if last != nil {
-				c.mode, c.modeless = last.Mode, last.Modeless
 			}
 		}
 		changes = append(changes, c)
@@ -257,6 +269,9 @@ func (op *operation) report(name string, o Options, changes []change, ids []stri
 					cr.Tombstones = c.tombstones[i]
 				}
 				t.Changelogs = append(t.Changelogs, cr)
+			}
+			for _, p := range c.givenUp {
+				t.GivenUp = append(t.GivenUp, GivenUpReport(p))
 			}
 		}
 		r.Tasks = append(r.Tasks, t)

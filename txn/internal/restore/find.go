@@ -114,7 +114,8 @@ func (r *Restorer) findInputs(ctx context.Context, req Request) (found Found, me
 	return found, metadata, nil
 }
 
-// commit returns what the last commit says, nil if it is not ours, with what an older build has not said of parked records.
+// commit returns what the last commit says, nil if it is not ours, with what an older build has not said of parked records. Where that is not
+// to be found out, the rest of it is returned beside a StopError.
 func (r *Restorer) commit(ctx context.Context, req Request, metadata string) (*task.Blob, error) {
 	b, err := r.blob(ctx, req, metadata)
 	if err == nil && b != nil {
@@ -188,6 +189,19 @@ const (
 	watermarkPause    = 5 * time.Second
 )
 
+// logBounds returns where a log begins and ends, of which the last commit names a position.
+func (r *Restorer) logBounds(ctx context.Context, topic string, partition int32, named int64) (start, highWatermark int64, err error) {
+	for reading := 1; ; reading++ {
+		start, highWatermark, err = r.Cluster.LogBounds(ctx, topic, partition)
+		if err != nil || named <= highWatermark || reading == watermarkReadings {
+			return start, highWatermark, err
+		}
+		if err := backoff.Sleep(ctx, watermarkPause); err != nil {
+			return 0, 0, err
+		}
+	}
+}
+
 func (r *Restorer) findChangelog(
 	ctx context.Context, s Store, partition int32, found Found, log *slog.Logger,
 ) (Changelog, error) {
@@ -199,22 +213,14 @@ func (r *Restorer) findChangelog(
 		c.Deletes, c.Retention = false, 0 // nothing of it may be forgotten
 		c.Taken = found.taken(c.Topic)
 	}
-	for reading := 1; ; reading++ {
-		var err error
-		if c.LogStart, c.HighWatermark, err = r.Cluster.LogBounds(ctx, s.ChangelogTopic, partition); err != nil {
-			return Changelog{}, err
-		}
-		if target, _ := blob.Target(s.Name); target <= c.HighWatermark || reading == watermarkReadings {
-			break
-		}
-		if err := backoff.Sleep(ctx, watermarkPause); err != nil {
-			return Changelog{}, err
-		}
+	target, known := blob.Target(s.Name)
+	var err error
+	if c.LogStart, c.HighWatermark, err = r.logBounds(ctx, s.ChangelogTopic, partition, target); err != nil {
+		return Changelog{}, err
 	}
-	if _, known := blob.Target(s.Name); known || s.FromSource != nil {
+	if known || s.FromSource != nil {
 		return c, nil // what the log holds beyond the commit does not matter
 	}
-	var err error
 	c.Empty, err = r.empty(ctx, t, partition, c.LogStart, c.HighWatermark, log)
 	return c, err
 }

@@ -48,7 +48,7 @@ func (r *Restorer) Look(ctx context.Context, req Request) (Sight, error) {
 	s := Sight{Found: found, Metadata: metadata}
 	s.Blob, err = r.commit(ctx, req, metadata)
 	missing, stops := errors.AsType[*StopError](err)
-	if err != nil && (!stops || missing.Cause != nil) {
+	if err != nil && (!stops || errors.Is(missing, state.ErrFormat)) {
 		return fail(err)
 	}
 	for _, store := range req.Stores {
@@ -95,9 +95,10 @@ func (r *Restorer) Beyond(ctx context.Context, c Changelog, partition int32, fro
 }
 
 // Parse returns what commit metadata say of a task, of which no database is needed; nil where they are not ours or name a record that is
-// gone. The error wraps state.ErrFormat if a newer build wrote them.
+// gone. What waits in stores that the topology does not have is as they say it: see Waiting. The error wraps state.ErrFormat if a newer build
+// wrote them.
 func (r *Restorer) Parse(ctx context.Context, req Request, metadata string) (*task.Blob, error) {
-	b, err := r.commit(ctx, req, metadata)
+	b, err := r.blob(ctx, req, metadata)
 	if stop, stops := errors.AsType[*StopError](err); stops && !errors.Is(stop, state.ErrFormat) {
 		return nil, nil //nolint:nilnil // it is as if nothing had been said
 	}

@@ -128,6 +128,8 @@ type Restorer struct {
 	budget *budget
 	// opens bounds how many databases are being opened.
 	opens chan struct{}
+	// absent are the topics that Waiting has asked for long enough. It is asked of a restorer of one action of an operator's.
+	absent *sync.Map
 }
 
 // stream is what is needed of a broker.Stream.
@@ -150,6 +152,7 @@ func New(r Restorer) *Restorer {
 	// memory, and make smaller chunks: tables that overlap and have to be compacted, which costs more than the wait for a broker.
 	r.budget = newBudget(r.BytesMax, max(runtime.GOMAXPROCS(0), seatsMin))
 	r.opens = make(chan struct{}, opensMax)
+	r.absent = &sync.Map{}
 	return &r
 }
 

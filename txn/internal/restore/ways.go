@@ -18,6 +18,8 @@ const (
 	// fromInputAgain is the only way on once it has begun.
 	fromInputAgain = "`onceward rebuild from-input TASK` once more, with the offsets that it was begun with"
 	fromChangelog  = "`onceward rebuild from-changelog TASK` makes the database anew from the changelogs"
+	// withoutParked is adopt where records wait with which the state cannot be kept.
+	withoutParked = "`onceward adopt --without-parked TASK` gives up what waits and keeps the state"
 )
 
 // Rebuilding is the metadata of tasks whose changelogs a rebuild from input empties. It is no commit of a round, so that no instance takes it for
@@ -44,7 +46,9 @@ func possible(ways []string, fromSource bool) []string {
 	if !fromSource {
 		return ways
 	}
-	return slices.DeleteFunc(slices.Clone(ways), func(way string) bool { return way == acceptSkip || way == adopt })
+	return slices.DeleteFunc(slices.Clone(ways), func(way string) bool {
+		return way == acceptSkip || way == adopt || way == withoutParked
+	})
 }
 
 // moved are the ways out for an offset that is not where the state is: a skip can be accepted, going back cannot.

@@ -48,8 +48,8 @@ type Blob struct {
 	// else of that one. What builds before them wrote counts as Live too: to take it for any mode would let a replay go on with what
 	// is live.
 	Mode topology.Mode
-	// Modeless says that the commit is an operator's, for a task of which no commit was known: it is of no mode, and Mode is Live. The
-	// first round decides.
+	// Modeless says that the commit is an operator's, for a task of which no commit was known and no state is kept: it is of no mode, and
+	// Mode is Live. The first round decides.
 	Modeless bool
 }
 

@@ -1,0 +1,23 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/onceward/onceward/txn/admin"
+)
+
+// TestReportOfGivenUpRecords: what is said to people names the parked records that nobody processes any more.
+func TestReportOfGivenUpRecords(t *testing.T) {
+	var out strings.Builder
+	err := writeReport(&out, admin.Report{Action: "adopt", Tasks: []admin.TaskReport{{
+		Task: "in_0", Changed: true, Reason: "offsets were moved",
+		GivenUp: []admin.GivenUpReport{{Store: "in.parked", Records: 3}, {Store: "other.parked", Records: -1}},
+	}}})
+	const want = "task in_0: adopt: offsets were moved\n" +
+		"  given up in store in.parked: 3 parked records, which nobody processes any more\n" +
+		"  given up in store other.parked: an unknown number of parked records, which nobody processes any more\n"
+	if err != nil || out.String() != want {
+		t.Errorf("wrote %q, %v, want %q", out.String(), err, want)
+	}
+}
