@@ -106,7 +106,7 @@ else
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(REPORT)) $(GO) test -count=1 -v -timeout 8h -run '^TestPeers$$' ./e2e/figures -parts "$(PARTS)"
 endif
 
-bench-sweep: ## the fastest settings of Kafka Streams for bench-peers, about an hour; PARTS are the workloads; needs a JDK 17 and Maven; results in bench/peers/sweep.json
+bench-sweep: ## the fastest settings of Kafka Streams for bench-peers, about an hour; PARTS=pass,ledger finds those of these workloads anew; needs a JDK 17 and Maven; results in bench/peers/sweep.json
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(CURDIR)/bench/peers $(GO) test -count=1 -v -timeout 8h -run '^TestSweep$$' ./e2e/figures -parts "$(PARTS)"
 
 bench-state: ## cost of state at 1, 10 and 50 million keys, and a reopen after kill -9; needs 15 GB of disk; results in FIGURES

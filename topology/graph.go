@@ -45,6 +45,8 @@ type Graph struct {
 	entries  map[*node]any
 	context  Context
 	arena    arena
+	// scopes are those of the nodes that are prepared with a Setup.
+	scopes map[*node]*scope
 	// deadLetters is the sink of dead letters, nil if there is none.
 	deadLetters *sink
 	// horizon is the latest timestamp that the clock allowed when it was last read, in milliseconds since
@@ -125,7 +127,7 @@ func (t *Topology) NewGraph(id TaskID, st State, cfg GraphConfig) (*Graph, error
 	if cfg.MaxFutureTimestamp == 0 {
 		cfg.MaxFutureTimestamp = maxFutureTimestampDefault
 	}
-	g := &Graph{topology: t, id: id, state: st, config: cfg, entries: map[*node]any{}}
+	g := &Graph{topology: t, id: id, state: st, config: cfg, entries: map[*node]any{}, scopes: map[*node]*scope{}}
 	g.context.graph = g
 	if err := g.instantiate(sub); err != nil {
 		return nil, fmt.Errorf("topology %s: task %s: %w", t.name, id, err)

@@ -29,8 +29,10 @@ type ParkOption struct{}
 //
 // Keep the option, without the policies, for as long as records wait ([Graph.Parked], the metric onceward_parked_records): a
 // source without it does not know of them. The runtime opens no task whose topology has no place for the records that its last
-// commit says wait. The changelog of the store can be deleted once every task has committed without the option: as long as a last commit
-// names it, what is missing there may have been records that wait.
+// commit says wait. Where the commit names the changelog of such a store and does not say whether any wait, as those of older builds do,
+// the changelog is asked, until the first commit without the option: the application needs DESCRIBE and READ on it for so long. The
+// changelog can be deleted once every task has committed without the option: as long as a last commit names it, what is missing there may
+// have been records that wait.
 func ParkKeys() ParkOption { return ParkOption{} }
 
 func (ParkOption) applySource(_ *Builder, s *sourceSettings) { s.parks = true }
@@ -43,9 +45,16 @@ func (ParkOption) applyRepartition(ref *topicRef) error {
 // parkedSuffix makes the name of the store.
 const parkedSuffix = ".parked"
 
-// IsParkStore reports whether a store of that name is one that [ParkKeys] has given to a source, for tools that know of a topology what
-// is described of it.
-func IsParkStore(name string) bool { return strings.HasSuffix(name, parkedSuffix) }
+// ParkStore returns the name of the store that [ParkKeys] gives to the source, for tools that know of a topology what is described of it;
+// application is that of the [Description]. It is [Source.ParkStore], but for delayed retry topics, which have none and are not told from
+// other internal topics here.
+func (s SourceDescription) ParkStore(application string) string {
+	name := s.Topic
+	if s.Repartition {
+		name = strings.TrimSuffix(strings.TrimPrefix(name, application+"-"), repartitionSuffix)
+	}
+	return topicRef{name: name}.parkStore()
+}
 
 // IsParkedRecord reports whether a row with that key, in a store that [ParkKeys] has given to a source, is a record that waits. The other
 // rows say of each key which of its records wait.

@@ -424,3 +424,30 @@ func TestG6Repartition(t *testing.T) {
 		t.Errorf("%v, %v", out, err)
 	}
 }
+
+// TestG6DescribedParkStore: what is described of a topology names the stores of parked records as the topology does.
+func TestG6DescribedParkStore(t *testing.T) {
+	internal := 0
+	for name, declare := range goldenTopologies {
+		b := topology.NewBuilder("app", topology.DeadLetters("dead"))
+		declare(b)
+		built := mustBuild(t, b)
+		d := built.Description()
+		for i, sub := range built.Subtopologies() {
+			for j, source := range sub.Sources {
+				if source.ParkStore == "" { // a delayed retry topic
+					continue
+				}
+				if got := d.Subtopologies[i].Sources[j].ParkStore("app"); got != source.ParkStore {
+					t.Errorf("%s: the store of %s is described as %s, and is %s", name, source.Topic, got, source.ParkStore)
+				}
+				if source.Repartition {
+					internal++
+				}
+			}
+		}
+	}
+	if internal == 0 {
+		t.Error("no repartition topic was described")
+	}
+}

@@ -85,7 +85,7 @@ func (n *Node[K, V]) Mistake(err error) {
 }
 
 func (n *Node[K, V]) build(g *Graph) (Emit[K, V], error) {
-	t := &Setup{graph: g, node: n.node, scope: &scope{}}
+	t := g.newSetup(n.node)
 	handler, err := n.setUp(t)
 	if err != nil {
 		return nil, err
@@ -166,6 +166,12 @@ type Setup struct {
 	errs  []error
 	// done says that the factory has returned.
 	done bool
+}
+
+func (g *Graph) newSetup(n *node) *Setup {
+	t := &Setup{graph: g, node: n, scope: &scope{}}
+	g.scopes[n] = t.scope
+	return t
 }
 
 // Node returns the name of the node.

@@ -44,7 +44,7 @@ func (b *Builder) addStore(n *node, store AnyStore) {
 
 // prepare runs f as the factory of a node of this package, and returns what is wrong.
 func (g *Graph) prepare(n *node, f func(t *Setup)) error {
-	t := &Setup{graph: g, node: n, scope: &scope{}}
+	t := g.newSetup(n)
 	f(t)
 	t.done = true
 	if err := errors.Join(t.errs...); err != nil {

@@ -138,3 +138,67 @@ func TestTakeUpInPunctuation(t *testing.T) {
 		t.Errorf("%v is written", v.Outputs)
 	}
 }
+
+// TestTakeUpScope: what a node builds from nothing takes after the record that it has taken up, and behind that after the record at work, or the
+// punctuation, again, also where the record that was taken up has failed.
+func TestTakeUpScope(t *testing.T) {
+	var seen []string
+	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
+	node := topology.Stateful(topology.From(b, wordsTopic), "keep")
+	out := topology.Outlet[string, string](node, "out")
+	node.Process(func(t *topology.Setup) (topology.Handler[string, string], error) {
+		emit := out.In(t)
+		var record word
+		var kept topology.Kept
+		release := func(c *topology.Context) error {
+			for _, value := range []string{"fails", "made"} {
+				_, err := c.Try(func() error {
+					return topology.TakeUp(c, record, kept, func(word) error {
+						if value == "fails" {
+							return topology.Fail(topology.Validation, schemas.Reason("asked to"))
+						}
+						return emit(c, word{Value: value})
+					})
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return emit(c, word{Value: "behind"})
+		}
+		t.OnWallClock(time.Second, func(c *topology.Context, _ time.Time) error { return release(c) })
+		return func(c *topology.Context, r word) error {
+			if r.Value != "keep" {
+				return release(c)
+			}
+			kept = topology.Keep(c, r)
+			record = word{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp, Headers: r.Headers}
+			return nil
+		}, nil
+	})
+	out.Stream().Peek("see", func(r word) error {
+		topic, partition, offset := r.Source()
+		header, _ := r.Header("of")
+		seen = append(seen, fmt.Sprintf("%s %s[%d]@%d %d %s", r.Value, topic, partition, offset, r.Timestamp-now.UnixMilli(), header))
+		return nil
+	}).Into(outTopic)
+	k := openTask(t, mustBuild(t, b), topology.TaskID{Subtopology: "words"}, baseConfig())
+	for n, value := range []string{"keep", "release"} {
+		in := k.input("words", []byte("k"), []byte(value))
+		in.Timestamp += int64(n) + 1
+		in.StreamTime = in.Timestamp
+		in.Headers = []topology.Header{{Key: "of", Value: []byte(value)}}
+		want(t, k.graph.Process(in), topology.Accept)
+	}
+	p, ok := k.graph.Due(now.Add(time.Second))
+	if !ok {
+		t.Fatal("nothing is due")
+	}
+	want(t, k.graph.Punctuate(p), topology.Accept)
+	wanted := []string{
+		"made words[0]@0 1 keep", "behind words[0]@1 2 release", "made words[0]@0 1 keep", "behind [0]@0 1000 ",
+	}
+	if got, want := strings.Join(seen, "; "), strings.Join(wanted, "; "); got != want {
+		t.Errorf("seen\n%s\nwant\n%s", got, want)
+	}
+}

@@ -201,6 +201,39 @@ func testParkKeysTakenAway(t *testing.T, older bool) {
 	}
 }
 
+// TestG6OwnStoreOfSuchAName: a store of an application's own holds no parked records, whatever its name ends in and its rows begin with.
+func TestG6OwnStoreOfSuchAName(t *testing.T) {
+	s := newShop(t, topology.Policy{})
+	with := func(store string) *topology.Topology {
+		b := topology.NewBuilder("counting", topology.DeadLetters("dead"))
+		in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
+		topology.Process(in, "count", topology.Store(store, schemas.String(), schemas.Int64()), countRecord).
+			Into(topology.Topic("out", schemas.String(), schemas.Int64()))
+		top, err := b.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return top
+	}
+	const own = "mine.parked"
+	before := with(own)
+	_, stop := start(t, before, s.config(t.TempDir()))
+	s.send("red", 3)
+	s.read(t, "out", 3)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	ran := before.Description()
+	plan, err := s.office().Application(with("counts")).Plan(t.Context(), &ran)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(plan.Findings, func(f admin.Finding) bool { return f.Name == own })
+	if i < 0 || plan.Findings[i].Judgement == admin.Refused || strings.Contains(plan.Findings[i].What, "wait") {
+		t.Errorf("the plan without the store is %+v", plan)
+	}
+}
+
 // TestG1DelayedRetry: a record goes through its delayed retry topics, across a restart, while its key goes on.
 func TestG1DelayedRetry(t *testing.T) {
 	s := newShop(t, topology.Policy{Action: topology.Delay, Attempts: 3, Then: topology.DeadLetter})

@@ -43,6 +43,9 @@ type contestant struct {
 	heap   string
 }
 
+// onceward is the one that every part has.
+var onceward = contestant{name: Onceward, kind: kindOnceward}
+
 // job is one application to run.
 type job struct {
 	workload    string
@@ -82,7 +85,7 @@ func stateDir(dir string) string { return filepath.Join(dir, "state") }
 
 // contestants are those of a workload, in the order of the first round.
 func (m *measurement) contestants(w workload.Workload) []contestant {
-	all := []contestant{{name: Onceward, kind: kindOnceward}}
+	all := []contestant{onceward}
 	if m.cfg.Streams != nil {
 		choice := m.choices.choice(w)
 		all = append(all, contestant{name: Streams, kind: kindStreams, tuning: streams.Tuning{Name: "defaults"}},

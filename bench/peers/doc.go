@@ -42,7 +42,8 @@
 //
 // All of it takes some hours. It is made of parts: the workloads, latency, recovery, restore and scaling. Each is complete in itself, for
 // what is compared with each other is measured in one go; so some can be measured anew ([Config.Select]), and the report keeps the others of
-// the result that is there ([Result.With]). It says of each part when and by which command it was measured.
+// the result that is there ([Result.With]). It says of each part when, by which command and with what it was measured. Before the first
+// part Onceward works through an input that is not counted, because a broker that has just started is slow.
 //
 // # What it is not
 //

@@ -28,19 +28,24 @@ type Latency struct {
 	Load       string          `json:"load"`
 }
 
+// latencyContestants are those who are at the defaults.
+func (m *measurement) latencyContestants() []contestant {
+	all := []contestant{onceward}
+	if m.cfg.Streams != nil {
+		all = append(all, contestant{name: Streams, kind: kindStreams, tuning: streams.Tuning{Name: "defaults"}})
+	}
+	return m.chosen(all)
+}
+
 // latencies measures the contestants in turns.
 func (m *measurement) latencies(ctx context.Context) error {
 	cfg := m.cfg.Latency
 	if cfg == nil {
 		return nil
 	}
-	all := []contestant{{name: Onceward, kind: kindOnceward}}
-	if m.cfg.Streams != nil {
-		all = append(all, contestant{name: Streams, kind: kindStreams, tuning: streams.Tuning{Name: "defaults"}})
-	}
-	all = m.chosen(all)
+	all := m.latencyContestants()
 	for n := range cfg.Rounds {
-		first := n % max(1, len(all))
+		first := n % len(all)
 		for _, c := range slices.Concat(all[first:], all[:first]) {
 			l, err := m.latency(ctx, c)
 			if err != nil {

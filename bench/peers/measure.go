@@ -136,6 +136,15 @@ func Measure(ctx context.Context, cfg Config) (_ Result, err error) {
 		return Result{}, err
 	}
 	for _, p := range parts {
+		if p.contestants == 0 {
+			m.say("%-11s  is left out: nobody of those who were named takes part in it", p.name)
+			continue
+		}
+		if len(m.result.Measured) == 0 {
+			if err := m.warmUp(ctx, p.workload); err != nil {
+				return Result{}, err
+			}
+		}
 		if err := m.do(ctx, p); err != nil {
 			return Result{}, err
 		}
@@ -209,21 +218,13 @@ func (m *measurement) workloads() ([]workload.Workload, error) {
 }
 
 // compare lets the contestants take turns on one input. Who begins changes from round to round.
-func (m *measurement) compare(ctx context.Context, w workload.Workload, warmUp bool) (c Comparison, err error) {
+func (m *measurement) compare(ctx context.Context, w workload.Workload) (c Comparison, err error) {
 	in, err := m.input(ctx, w, m.cfg.Records, m.cfg.Partitions, m.cfg.Input)
 	if err != nil {
 		return c, err
 	}
 	c = Comparison{Workload: w.Name, About: w.About, Input: in.Filled}
 	all := m.contestants(w)
-	if len(all) == 0 {
-		return c, nil
-	}
-	if warmUp { // a broker that has just started compiles its code on the cores that everybody shares
-		if _, err := m.run(ctx, all[0], in, variant{}); err != nil {
-			return c, err
-		}
-	}
 	for n := range m.cfg.Rounds {
 		round, first := Round{Load: latency.LoadAverage()}, n%len(all)
 		for _, who := range slices.Concat(all[first:], all[:first]) {

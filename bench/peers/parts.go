@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/onceward/onceward/bench/workload"
 )
 
 // Parts of a measurement beside the comparisons, whose names are those of their workloads.
@@ -27,6 +29,36 @@ type Occasion struct {
 	Time    time.Time `json:"time"`
 	Machine string    `json:"machine"`
 	Command string    `json:"command"`
+	// Broker, Streams, Java and Limits are those of the result that the part was measured for. Results of older builds have them once, for
+	// all parts.
+	Broker  string `json:"broker,omitempty"`
+	Streams string `json:"streams_version,omitempty"`
+	Java    string `json:"java_version,omitempty"`
+	Limits  string `json:"limits,omitempty"`
+}
+
+// occasion is that of a part of the result which is measured at the time.
+func (r Result) occasion(at time.Time) Occasion {
+	return Occasion{
+		Time: at, Machine: r.Machine, Command: r.Command, Broker: r.Broker, Streams: r.Streams, Java: r.Java, Limits: r.Limits.String(),
+	}
+}
+
+// details are what the parts of the occasion were measured with.
+func (o Occasion) details() (out string) {
+	if o.Broker != "" {
+		out += "; " + o.Broker
+	}
+	if o.Streams != "" {
+		out += "; Kafka Streams " + o.Streams
+	}
+	if o.Java != "" {
+		out += ", " + o.Java
+	}
+	if o.Limits != "" {
+		out += "; " + o.Limits
+	}
+	return out
 }
 
 // Select leaves of a measurement the parts with these names: workloads, latency, recovery, restore and scaling. No names leave it as it is.
@@ -62,8 +94,12 @@ func (c *Config) Select(parts []string) error {
 
 // part is a step of a measurement.
 type part struct {
-	name    string
-	measure func(context.Context) error
+	name string
+	// workload is the one that a broker is warmed up with for it.
+	workload string
+	// contestants is how many take part. Of a part without any nothing is measured, and what an earlier result has of it stays.
+	contestants int
+	measure     func(context.Context) error
 }
 
 // parts are the steps of this one.
@@ -73,9 +109,9 @@ func (m *measurement) parts() ([]part, error) {
 		return nil, err
 	}
 	var all []part
-	for n, w := range workloads {
-		all = append(all, part{w.Name, func(ctx context.Context) error {
-			c, err := m.compare(ctx, w, n == 0)
+	for _, w := range workloads {
+		all = append(all, part{w.Name, w.Name, len(m.contestants(w)), func(ctx context.Context) error {
+			c, err := m.compare(ctx, w)
 			if err == nil {
 				m.result.Comparisons = append(m.result.Comparisons, c)
 			}
@@ -86,10 +122,10 @@ func (m *measurement) parts() ([]part, error) {
 		part
 		wanted bool
 	}{
-		{part{partLatency, m.latencies}, m.cfg.Latency != nil},
-		{part{partRecovery, m.recoveries}, m.cfg.Recovery != nil},
-		{part{partRestore, m.restore}, m.cfg.Restore != nil},
-		{part{partScaling, m.scale}, m.cfg.Scaling != nil},
+		{part{partLatency, loadWorkload, len(m.latencyContestants()), m.latencies}, m.cfg.Latency != nil},
+		{part{partRecovery, loadWorkload, len(m.recoveryContestants()), m.recoveries}, m.cfg.Recovery != nil},
+		{part{partRestore, loadWorkload, 1, m.restore}, m.cfg.Restore != nil}, // Config.Only is not for it
+		{part{partScaling, loadWorkload, len(m.chosen([]contestant{onceward})), m.scale}, m.cfg.Scaling != nil},
 	} {
 		if other.wanted {
 			all = append(all, other.part)
@@ -98,38 +134,69 @@ func (m *measurement) parts() ([]part, error) {
 	return all, nil
 }
 
+// warmUp lets Onceward work through the input of a workload: a broker that has just started compiles its code on the cores that everybody
+// shares. It is no figure, whoever is compared.
+func (m *measurement) warmUp(ctx context.Context, name string) error {
+	w, err := workload.Find(name)
+	if err != nil {
+		return err
+	}
+	in, err := m.input(ctx, w, m.cfg.Records, m.cfg.Partitions, m.cfg.Input)
+	if err != nil {
+		return err
+	}
+	r, err := m.run(ctx, onceward, in, variant{})
+	if err != nil {
+		return fmt.Errorf("warming the broker up: %w", err)
+	}
+	m.say("warming up   %s", r)
+	return nil
+}
+
 // do measures a part, and tells Done what there is then.
 func (m *measurement) do(ctx context.Context, p part) error {
 	at := time.Now().UTC()
 	if err := p.measure(ctx); err != nil {
 		return fmt.Errorf("comparing with peers: %s: %w", p.name, err)
 	}
-	m.result.Measured[p.name] = Occasion{Time: at, Machine: m.result.Machine, Command: m.cfg.Command}
+	m.result.Measured[p.name] = m.result.occasion(at)
 	if m.cfg.Done == nil {
 		return nil
 	}
 	return m.cfg.Done(m.result)
 }
 
-// With returns the result with the parts of an earlier one that it does not have itself.
+// With returns the result with the parts of an earlier one that it does not have itself, and with what these were measured with.
 func (r Result) With(earlier Result) Result {
 	out := r
 	out.Measured, out.Choices, out.Comparisons = map[string]Occasion{}, Choices{}, nil
 	maps.Copy(out.Choices, r.Choices)
-	maps.Copy(out.Measured, earlier.Measured)
 	maps.Copy(out.Measured, r.Measured)
+	kept := func(name string) bool { _, measured := r.Measured[name]; return !measured }
+	for name, o := range earlier.Measured {
+		if !kept(name) {
+			continue
+		}
+		if o.Broker == "" { // of an older build
+			o.Broker, o.Streams, o.Java, o.Limits = earlier.Broker, earlier.Streams, earlier.Java, earlier.Limits.String()
+		}
+		out.Measured[name] = o
+		if o.Streams != "" && r.Streams == "" { // measured anew without Kafka Streams, which has runs in what is kept
+			out.Streams, out.Java = earlier.Streams, earlier.Java
+		}
+	}
 	for _, name := range append(slices.Clone(compared), flights) {
 		named := func(c Comparison) bool { return c.Workload == name }
 		if i := slices.IndexFunc(r.Comparisons, named); i >= 0 {
 			out.Comparisons = append(out.Comparisons, r.Comparisons[i])
 		} else if i := slices.IndexFunc(earlier.Comparisons, named); i >= 0 {
 			out.Comparisons = append(out.Comparisons, earlier.Comparisons[i])
+			delete(out.Choices, name)
 			if choice, there := earlier.Choices[name]; there { // what it was measured with, whatever a sweep has found since
 				out.Choices[name] = choice
 			}
 		}
 	}
-	kept := func(name string) bool { _, measured := r.Measured[name]; return !measured }
 	if kept(partLatency) {
 		out.Latency = earlier.Latency
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/bench/latency"
+	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/bench/peers/streams"
 )
 
@@ -48,9 +49,11 @@ func TestPartsOfAnEarlierResult(t *testing.T) {
 		return streams.Choice{Tuning: streams.Tuning{Name: name}, Heap: "1g", SmallHeap: "1g"}
 	}
 	first := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	then, now := Occasion{first, "a machine", "make first"}, Occasion{first.AddDate(0, 0, 3), "a machine", "make second"}
+	then := Occasion{Time: first, Machine: "a machine", Command: "make first"} // as an older build has it
+	now := Occasion{Time: first.AddDate(0, 0, 3), Machine: "a machine", Command: "make second", Broker: "another broker"}
 	earlier := Result{
-		Time: then.Time, Command: then.Command, Machine: "a machine", Streams: "4.3.1",
+		Time: then.Time, Command: then.Command, Machine: "a machine", Streams: "4.3.1", Java: "some Java", Broker: "a broker",
+		Limits:      measure.Limits{"GOGC": "50"},
 		Measured:    map[string]Occasion{"pass": then, "ledger": then, "latency": then},
 		Choices:     Choices{"pass": chosen("old"), "ledger": chosen("old")},
 		Comparisons: []Comparison{compared("pass", 1000), compared("ledger", 2000)},
@@ -67,9 +70,11 @@ func TestPartsOfAnEarlierResult(t *testing.T) {
 	if got, want := read.Markdown(), earlier.Markdown(); got != want {
 		t.Errorf("read again it is\n%s\nand was\n%s", got, want)
 	}
+	newer := chosen("new")
+	newer.Time, newer.Records = now.Time, 7
 	result := Result{
 		Time: now.Time, Command: now.Command, Machine: "a machine", Streams: "4.3.1", Measured: map[string]Occasion{"ledger": now, "count": now},
-		Choices:     Choices{"pass": chosen("new"), "ledger": chosen("new"), "count": chosen("new")},
+		Choices:     Choices{"pass": newer, "ledger": newer, "count": newer},
 		Comparisons: []Comparison{compared("ledger", 4000), compared("count", 3000)},
 	}.With(read)
 	var rates []string
@@ -84,7 +89,8 @@ func TestPartsOfAnEarlierResult(t *testing.T) {
 	}
 	text := result.Markdown()
 	for _, line := range []string{
-		"- 2030-01-02: latency, pass, by `make first` on a machine\n", "- 2030-01-05: count, ledger, by `make second` on a machine\n",
+		"- 2030-01-02: latency, pass, by `make first` on a machine; a broker; Kafka Streams 4.3.1, some Java; GOGC=50\n",
+		"- 2030-01-05: count, ledger, by `make second` on a machine; another broker\n", "Found on 2030-01-05, over 7 records.",
 	} {
 		if !strings.Contains(text, line) {
 			t.Errorf("%q is missing:\n%s", line, text)
@@ -92,6 +98,83 @@ func TestPartsOfAnEarlierResult(t *testing.T) {
 	}
 	if strings.Contains(earlier.Markdown(), "parts of several runs") {
 		t.Error("a result of one run is said to be of several")
+	}
+}
+
+// TestPartsKeepTheirSettings: what a kept part was measured with is neither lost nor replaced by what another part was measured with.
+func TestPartsKeepTheirSettings(t *testing.T) {
+	choices := func(name string) Choices {
+		return Choices{"pass": {Tuning: streams.Tuning{Name: name}}, "ledger": {Tuning: streams.Tuning{Name: name}}}
+	}
+	of := func(r Result, names ...string) Result {
+		r.Measured = map[string]Occasion{}
+		for _, name := range names {
+			r.Measured[name] = r.occasion(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
+			if slices.Contains(compared, name) {
+				r.Comparisons = append(r.Comparisons, Comparison{Workload: name})
+			}
+		}
+		return r
+	}
+	with := Result{Broker: "a broker", Streams: "4.3.1", Java: "some Java", Choices: choices("old")}
+	alone := Result{Broker: "another broker"}
+
+	r := of(alone, "latency").With(of(with, "ledger", "latency"))
+	if r.Streams != "4.3.1" || r.Java != "some Java" || r.Choices["ledger"].Tuning.Name != "old" || r.Measured["ledger"].Broker != "a broker" ||
+		r.Measured["latency"].Streams != "" {
+		t.Errorf("measured anew without Kafka Streams: %+v", r)
+	}
+	if r := of(alone, "ledger").With(of(with, "ledger")); r.Streams != "" || len(r.Choices) != 0 {
+		t.Errorf("with nothing left that it has run: %+v", r)
+	}
+	unswept := with
+	unswept.Choices = nil
+	swept := with
+	swept.Choices = choices("new")
+	r = of(swept, "ledger").With(of(unswept, "pass", "ledger"))
+	if _, there := r.Choices["pass"]; there || r.Choices["ledger"].Tuning.Name != "new" {
+		t.Errorf("kept without a choice, and measured with one: %+v", r.Choices)
+	}
+}
+
+// TestPartsWithoutContestants: a part in which nobody takes part that was named is not measured, so that an earlier result of it stays; and
+// the first part that is measured finds a broker that has worked, whichever it is.
+func TestPartsWithoutContestants(t *testing.T) {
+	var progress strings.Builder
+	cfg := Config{
+		Brokers: broker(t), Name: "parts", Dir: t.TempDir(), Progress: &progress, Workloads: []string{"ledger"}, Records: 2000, Partitions: 2,
+		Input: someInput(), Rounds: 1, Only: []string{Loop}, Latency: &LatencyConfig{Rate: 200, Duration: time.Second, Rounds: 1},
+		Scaling: &ScalingConfig{Records: 2000, Rounds: 1},
+	}
+	r, err := Measure(t.Context(), cfg)
+	if err != nil || len(r.Measured) != 0 || len(r.Comparisons) != 0 || strings.Count(progress.String(), "is left out") != 3 {
+		t.Errorf("without anybody %+v are measured, %v\n%s", r.Measured, err, &progress)
+	}
+	progress.Reset()
+	cfg.Only, cfg.Workloads, cfg.Scaling = []string{Onceward}, []string{}, nil
+	r, err = Measure(t.Context(), cfg)
+	warmed, measured := strings.Index(progress.String(), "warming up"), strings.Index(progress.String(), "latency")
+	if err != nil || len(r.Latency) != 1 || warmed < 0 || measured < warmed {
+		t.Errorf("of latency alone there is %+v, %v\n%s", r.Latency, err, &progress)
+	}
+}
+
+// TestForSweep: a sweep is of workloads, and keeps the choices that it does not make anew, each with its day.
+func TestForSweep(t *testing.T) {
+	cfg, err := Thorough().ForSweep([]string{"pass", "flights"})
+	if err != nil || !slices.Equal(cfg.Workloads, []string{"pass", "flights"}) || cfg.Rounds != 1 || cfg.Records != Thorough().Records/4 {
+		t.Errorf("for a sweep it is %+v, %v", cfg, err)
+	}
+	if _, err := Thorough().ForSweep([]string{"pass", "latency"}); err == nil || !strings.Contains(err.Error(), `"latency" is none`) {
+		t.Errorf("of another part it says %v", err)
+	}
+	day := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := Swept{Time: day.AddDate(0, 0, 3), Records: 7, Choices: Choices{"pass": {Time: day.AddDate(0, 0, 3), Records: 7}}}.With(
+		Swept{Time: day, Records: 5, Choices: Choices{"pass": {}, "ledger": {}, "count": {Time: day.AddDate(0, 0, 1), Records: 6}}})
+	for name, records := range map[string]int64{"pass": 7, "ledger": 5, "count": 6} {
+		if c := s.Choices[name]; c.Records != records || c.Time.IsZero() {
+			t.Errorf("the choice for %s is said to be of %d records on %s", name, c.Records, c.Time)
+		}
 	}
 }
 

@@ -1,6 +1,9 @@
 package peers
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/bench/peers/streams"
@@ -23,11 +26,18 @@ func Thorough() Config {
 	}
 }
 
-// ForSweep returns settings of a [Sweep] beside those of a measurement: a quarter of the records, each setting once. Which one is
-// chosen of two that are close to each other is of no consequence.
-func (c Config) ForSweep() Config {
-	c.Records, c.Rounds = c.Records/4, 1
-	return c
+// ForSweep returns settings of a [Sweep] of these workloads, of all if there are no names, beside those of a measurement: a quarter of the
+// records, each setting once. Which one is chosen of two that are close to each other is of no consequence. The other parts of a measurement
+// have nothing that could be swept, and are refused.
+func (c Config) ForSweep(workloads []string) (Config, error) {
+	all := append(slices.Clone(compared), flights)
+	for _, name := range workloads {
+		if !slices.Contains(all, name) {
+			return Config{}, fmt.Errorf("a sweep is of workloads, and %q is none; there are %s", name, strings.Join(all, ", "))
+		}
+	}
+	c.Workloads, c.Records, c.Rounds = workloads, c.Records/4, 1
+	return c, nil
 }
 
 // Brief returns settings that show within minutes that everything works and that every answer is right. Its figures say

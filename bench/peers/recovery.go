@@ -69,19 +69,24 @@ type fleet struct {
 	members []*measure.Process // nil while it is down
 }
 
+// recoveryContestants are those who are at the defaults, and Kafka Streams with static membership.
+func (m *measurement) recoveryContestants() []contestant {
+	all := []contestant{onceward}
+	if m.cfg.Streams != nil {
+		defaults := streams.Tuning{Name: "defaults"}
+		all = append(all, contestant{name: Streams, kind: kindStreams, tuning: defaults},
+			contestant{name: streamsStatic, kind: kindStreams, tuning: defaults})
+	}
+	return m.chosen(all)
+}
+
 // recoveries measures all contestants, one after the other.
 func (m *measurement) recoveries(ctx context.Context) error {
 	cfg := m.cfg.Recovery
 	if cfg == nil {
 		return nil
 	}
-	all := []contestant{{name: Onceward, kind: kindOnceward}}
-	if m.cfg.Streams != nil {
-		defaults := streams.Tuning{Name: "defaults"}
-		all = append(all, contestant{name: Streams, kind: kindStreams, tuning: defaults},
-			contestant{name: streamsStatic, kind: kindStreams, tuning: defaults})
-	}
-	for _, c := range m.chosen(all) {
+	for _, c := range m.recoveryContestants() {
 		if err := m.recoverFrom(ctx, c, restart, 1, cfg.Restarts); err != nil {
 			return fmt.Errorf("%s, %s: %w", c.name, restart, err)
 		}

@@ -40,13 +40,14 @@ func (r Result) Markdown() string {
 	var p page
 	p.line("# Onceward beside its peers\n")
 	p.line("Made by `%s` on %s. Do not edit: the next run replaces it.\n", r.Command, r.Time.Format(time.DateOnly))
-	p.occasions(r.Measured)
-	p.line("- Machine: %s; brokers and applications share it", r.Machine)
-	p.line("- Broker: %s", r.Broker)
-	if r.Streams != "" {
-		p.line("- Kafka Streams %s, %s; exactly_once_v2, RocksDB", r.Streams, r.Java)
+	if !p.occasions(r.Measured) {
+		p.line("- Machine: %s; brokers and applications share it", r.Machine)
+		p.line("- Broker: %s", r.Broker)
+		if r.Streams != "" {
+			p.line("- Kafka Streams %s, %s; exactly_once_v2, RocksDB", r.Streams, r.Java)
+		}
+		p.line("- Onceward: the defaults of txn.Config %s", r.Limits)
 	}
-	p.line("- Onceward: the defaults of txn.Config %s", r.Limits)
 	p.line("\nWhat is compared, and by which rules, is in the documentation of package `bench/peers`. Every output of every run was")
 	p.line("compared with what its input leads to, and so were the stores. Figures are medians, with the least and the greatest in")
 	p.line("parentheses; ratios are of runs of one round. Rates are of the steady state, from a quarter of the records on.\n")
@@ -72,24 +73,26 @@ func (r Result) Markdown() string {
 	return p.String()
 }
 
-// occasions lists when the parts were measured, if they were not all at once.
-func (p *page) occasions(measured map[string]Occasion) {
+// occasions lists when and with what the parts were measured, if they were not all at once, and reports whether that is so.
+func (p *page) occasions(measured map[string]Occasion) bool {
 	by := map[Occasion][]string{}
 	for name, o := range measured {
 		o.Time = o.Time.Truncate(24 * time.Hour)
 		by[o] = append(by[o], name)
 	}
 	if len(by) < 2 {
-		return
+		return false
 	}
 	p.line("It has parts of several runs; what is compared with each other was measured in one:\n")
 	for _, o := range slices.SortedFunc(maps.Keys(by), func(a, b Occasion) int {
-		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Command, b.Command), cmp.Compare(a.Machine, b.Machine))
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Command, b.Command), cmp.Compare(a.Machine, b.Machine),
+			cmp.Compare(a.details(), b.details()))
 	}) {
 		slices.Sort(by[o])
-		p.line("- %s: %s, by `%s` on %s", o.Time.Format(time.DateOnly), strings.Join(by[o], ", "), o.Command, o.Machine)
+		p.line("- %s: %s, by `%s` on %s%s", o.Time.Format(time.DateOnly), strings.Join(by[o], ", "), o.Command, o.Machine, o.details())
 	}
-	p.line("")
+	p.line("\nBrokers and applications share the machine. Kafka Streams has exactly_once_v2 and RocksDB, Onceward the defaults of txn.Config.")
+	return true
 }
 
 // brief says whether there is a run that was too short for its rate to say anything.
@@ -225,7 +228,7 @@ func (p *page) settings(choices Choices) {
 		"costs under 5 %%.\n", StreamsTuned, StreamsSmall)
 	for _, name := range slices.Sorted(maps.Keys(choices)) {
 		c := choices[name]
-		p.line("### %s\n\nChosen: %s, heap %s%s.\n\n%s", name, c.Tuning, c.Heap, smaller(c), trials(c))
+		p.line("### %s\n\nChosen: %s, heap %s%s.%s\n\n%s", name, c.Tuning, c.Heap, smaller(c), found(c), trials(c))
 	}
 }
 
@@ -235,6 +238,14 @@ func trials(c streams.Choice) string {
 		return ""
 	}
 	return c.Table()
+}
+
+// found says when a choice was found; those that were made by hand were not.
+func found(c streams.Choice) string {
+	if c.Time.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(" Found on %s, over %d records.", c.Time.Format(time.DateOnly), c.Records)
 }
 
 func smaller(c streams.Choice) string {

@@ -86,8 +86,7 @@ func (m *measurement) scale(ctx context.Context) error {
 				return err
 			}
 			s.Loads = append(s.Loads, latency.LoadAverage())
-			r, err := m.run(ctx, contestant{name: Onceward, kind: kindOnceward}, in,
-				variant{processes: s.Processes, cores: s.Cores, cache: s.CacheBytes})
+			r, err := m.run(ctx, onceward, in, variant{processes: s.Processes, cores: s.Cores, cache: s.CacheBytes})
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.Name, err)
 			}

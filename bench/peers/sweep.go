@@ -79,7 +79,8 @@ var heaps = []string{"2g", "1g", "768m", "512m", "384m", "320m", "256m", "192m",
 //go:embed sweep.json
 var sweepFile []byte
 
-// Swept is what a sweep has found.
+// Swept is what a sweep has found. Its choices say for themselves when they were found, and over how many records: some may be those of an
+// earlier sweep (With).
 type Swept struct {
 	Time    time.Time `json:"time"`
 	Machine string    `json:"machine"`
@@ -172,7 +173,11 @@ func (m *measurement) sweep(ctx context.Context, w workload.Workload) (c streams
 	if w.Name == heapFor {
 		search.Heaps = heaps
 	}
-	return search.Do(ctx)
+	began := time.Now().UTC()
+	if c, err = search.Do(ctx); err == nil {
+		c.Time, c.Records = began, m.cfg.Records
+	}
+	return c, err
 }
 
 // tunings are those that are tried.
@@ -186,7 +191,12 @@ func (c Config) tunings() []streams.Tuning {
 // With returns the sweep with the choices of an earlier one for the workloads that it does not have.
 func (s Swept) With(earlier Swept) Swept {
 	choices := Choices{}
-	maps.Copy(choices, earlier.Choices)
+	for name, c := range earlier.Choices {
+		if c.Time.IsZero() { // of an older build, whose choices are all of one sweep
+			c.Time, c.Records = earlier.Time, earlier.Records
+		}
+		choices[name] = c
+	}
 	maps.Copy(choices, s.Choices)
 	s.Choices = choices
 	return s

@@ -139,6 +139,8 @@ type letterJSON struct {
 	FirstFailure time.Time  `json:"first_failure"`
 	LastFailure  time.Time  `json:"last_failure"`
 	Origin       letterAt   `json:"origin"`
+	// RecordTimestamp is that of the record when it died last, which a redrive keeps; that of its first death is in Origin.
+	RecordTimestamp time.Time `json:"record_timestamp"`
 	// To is where a redrive writes the record, Letter where the letter is.
 	To     letterPlace `json:"to"`
 	Letter letterAt    `json:"letter"`
@@ -177,6 +179,8 @@ func (o letterOffice) letterJSONOf(l admin.DeadLetter) letterJSON {
 		Origin: letterAt{
 			letterPlace{l.Origin.Topic, l.Origin.Partition}, l.Origin.Offset, time.UnixMilli(l.Origin.Timestamp).UTC(),
 		},
+		RecordTimestamp: l.RecordTime().UTC(),
+
 		To:     letterPlace{l.To.Topic, l.To.Partition},
 		Letter: letterAt{letterPlace{o.name, l.Partition}, l.Offset, l.Timestamp.UTC()},
 		Cut:    l.Cut, KeyBytes: sizeOf(l.Key), ValueBytes: sizeOf(l.Value),

@@ -75,6 +75,9 @@ func writeLetter(w *tabwriter.Writer, l admin.DeadLetter) {
 	fmt.Fprintf(w, "from\t%s[%d] offset %d, %s %s\n",
 		oneLine(l.Origin.Topic), l.Origin.Partition, l.Origin.Offset, l.Origin.TimestampType,
 		at(time.UnixMilli(l.Origin.Timestamp)))
+	if record := l.RecordTime(); record.UnixMilli() != l.Origin.Timestamp {
+		fmt.Fprintf(w, "time\t%s when it died last, which a redrive keeps\n", at(record))
+	}
 	fmt.Fprintf(w, "redrive to\t%s[%d]\n", oneLine(l.To.Topic), l.To.Partition)
 	if l.Cut != "" {
 		fmt.Fprintf(w, "cut\t%s\n", oneLine(l.Cut))

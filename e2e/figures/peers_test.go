@@ -19,17 +19,12 @@ const flightData = "../flights/testdata/flights.csv.gz"
 // parts are those of the full comparison, or workloads of the full sweep, that are measured.
 var parts = flag.String("parts", "", "parts of the full comparison, with commas between them (default: all)")
 
-// chosen returns the full measurement with these parts.
-func chosen(t *testing.T) peers.Config {
-	t.Helper()
-	cfg := peers.Thorough()
-	cfg.Input.Flights = flightData
-	if *parts != "" {
-		if err := cfg.Select(strings.Split(*parts, ",")); err != nil {
-			t.Fatal(err)
-		}
+// named are the parts that are named; nil is all.
+func named() []string {
+	if *parts == "" {
+		return nil
 	}
-	return cfg
+	return strings.Split(*parts, ",")
 }
 
 // TestPeers compares Onceward with Kafka Streams and a plain loop. Every output of every run is compared with its input in
@@ -47,7 +42,11 @@ func TestPeers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg = chosen(t)
+		cfg = peers.Thorough()
+		cfg.Input.Flights = flightData
+		if err := cfg.Select(named()); err != nil {
+			t.Fatal(err)
+		}
 		cfg.Command, cfg.Done = "make bench-peers", func(r peers.Result) error { return r.With(earlier).Write(dir) }
 		if *parts != "" {
 			cfg.Command += " PARTS=" + *parts
@@ -100,10 +99,12 @@ func TestSweep(t *testing.T) {
 		cfg.Tunings = []streams.Tuning{{Name: "defaults"}, {Name: "2 threads", Threads: 2}}
 		c = cluster.Kafka(t)
 	} else {
-		cfg = chosen(t).ForSweep()
-		if *parts == "" {
-			cfg.Workloads = nil // the flights are run as the workload that is most like theirs
-			cfg.Input.Flights = ""
+		var err error
+		if cfg, err = peers.Thorough().ForSweep(named()); err != nil {
+			t.Fatal(err)
+		}
+		if *parts != "" { // or else the flights are run as the workload that is most like theirs
+			cfg.Input.Flights = flightData
 		}
 		c = peerBroker(t)
 	}

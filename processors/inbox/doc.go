@@ -67,8 +67,9 @@
 //	source's codec    what it leaves out
 //	string, []byte    nothing
 //	schemas.JSON      members that the Go type does not have, at any depth; the case of the names of the others; of a
-//	                  member that occurs twice all but the last; whether a member is missing, null or zero (a pointer
-//	                  tells zero from the other two, and a slice or a map what is empty)
+//	                  member that occurs twice all but the last, or where they are objects, which are merged, what a later
+//	                  one has too; whether a member is missing, null or zero (a pointer tells zero from the other two,
+//	                  and a slice or a map what is empty)
 //	schemas/avro      what its conversion functions leave out. A value of another schema, such as one with more
 //	                  fields, is none to the codec: the record fails in its source (Poison), and never gets here
 //	others            what they say. A message of Protocol Buffers keeps fields that it does not know, and
@@ -78,7 +79,9 @@
 //
 //   - a stream of json.RawMessage or []byte, or
 //   - a type that keeps its document: UnmarshalJSON fills the fields and keeps a copy of the bytes, and MarshalJSON
-//     returns them. It is compared as a whole Globally too; see the example.
+//     returns them. It is compared as a whole Globally too; see the example. What is written of such a value is the document
+//     that was read, whatever has been done to the fields since: values that were read are for reading, and for those that the
+//     program makes MarshalJSON writes the fields where there is no document.
 //
 // Two more things follow:
 //

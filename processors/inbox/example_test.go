@@ -70,7 +70,13 @@ func (o *Order) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*fields)(o))
 }
 
-func (o Order) MarshalJSON() ([]byte, error) { return o.document, nil }
+func (o Order) MarshalJSON() ([]byte, error) {
+	if o.document == nil { // it was not read
+		type fields Order
+		return json.Marshal(fields(o))
+	}
+	return o.document, nil
+}
 
 // A producer may add fields that this program does not know yet. A type that keeps its document has them compared.
 func ExampleDedupe_wholeDocuments() {

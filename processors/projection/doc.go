@@ -158,7 +158,8 @@
 //	               nothing if null
 //
 // Format 1, which earlier builds have written, has nothing from the mode to the topic. Such a record is in the mode that
-// its headers tell, and its position is not known.
+// its headers tell, and its position is not known: it has none ([topology.Record.Source]), so that inbox.IngestionID refuses it behind the
+// projection. With the position of the record that releases it, it would pass for a copy of that one.
 //
 // A choice has <name>-rows, with rows as above whose definition is 0, under the encoded record key, escaped
 // and ended as above, and 2 bytes of definition; <name>-answers, with a byte 1 for the format and an

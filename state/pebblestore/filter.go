@@ -12,7 +12,8 @@ import (
 const (
 	// filterBits is the size of a filter by key. With it about one lookup of five hundred goes on to Pebble for nothing, for each part.
 	filterBits = 14
-	// filterKeys is how many keys the first part of a filter is made for, partFactor times as many as there are each further one.
+	// filterKeys is how many keys the first part of a filter is made for. Each further one is made for partFactor times as many as there are,
+	// within half of the memory of all filters, and for as many as there are from there on (grow).
 	filterKeys = 1 << 16
 	partFactor = 3
 	// filterShare is the part of the budget that all filters of a process may take, filtersAlone is what one without a budget may take.

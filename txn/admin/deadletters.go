@@ -120,17 +120,17 @@ func (l *DeadLetter) lastHeader(name string) int {
 	return -1
 }
 
-// recordTime returns the timestamp that the record had when it died last, in milliseconds since the epoch. Letters of older builds do
+// RecordTime returns the timestamp that the record had when it died last, and that a redrive gives it. Letters of older builds do
 // not say it where their own is another one: the broker's, or the time of the failure in place of one that the topic would not have
 // taken. It is the time of the first death then, unless a redrive has given the record another one since, which nobody knows.
-func (l *DeadLetter) recordTime() int64 {
-	switch letter := l.Timestamp.UnixMilli(); {
+func (l *DeadLetter) RecordTime() time.Time {
+	switch {
 	case l.LastTimestamp != state.NoTime:
-		return l.LastTimestamp
-	case l.appended, letter == l.LastFailure.UnixMilli():
-		return l.Origin.Timestamp
+		return time.UnixMilli(l.LastTimestamp)
+	case l.appended, l.Timestamp.UnixMilli() == l.LastFailure.UnixMilli():
+		return time.UnixMilli(l.Origin.Timestamp)
 	default:
-		return letter
+		return time.UnixMilli(l.Timestamp.UnixMilli())
 	}
 }
 

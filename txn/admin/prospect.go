@@ -140,7 +140,11 @@ func (p *prospect) countParked(ctx context.Context, client *Client, cluster *bro
 	for _, sub := range p.before.Subtopologies {
 		var parking []restore.ParkStore
 		for _, s := range sub.Stores {
-			if gone[s.Name] && topology.IsParkStore(s.Name) {
+			// A store of somebody's own can have a name that ends alike.
+			parks := slices.ContainsFunc(sub.Sources, func(source topology.SourceDescription) bool {
+				return source.ParkStore(p.before.Application) == s.Name
+			})
+			if gone[s.Name] && parks {
 				parking = append(parking, restore.ParkStore{Name: s.Name, ChangelogTopic: s.ChangelogTopic})
 			}
 		}

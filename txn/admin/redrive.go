@@ -73,7 +73,8 @@ const (
 	LeftTooLarge RedriveOutcome = "left: too large for the topic"
 	// LeftTooOld: its timestamp is further back than the topic keeps records, so that it could be deleted before it is read.
 	LeftTooOld RedriveOutcome = "left: older than the topic keeps records"
-	// LeftTimestamp: its timestamp is negative or still ahead of the clock.
+	// LeftTimestamp: its timestamp is negative, or it is further ahead of the clock than an hour, or than the topic takes
+	// (message.timestamp.after.max.ms; if that is not known, at all).
 	LeftTimestamp RedriveOutcome = "left: timestamp negative or in the future"
 	// LeftRefused: the cluster does not take it, because of its timestamp (message.timestamp.before.max.ms and
 	// message.timestamp.after.max.ms of the topic) or because it has no key and the topic is compacted.
@@ -221,12 +222,12 @@ func (r *redrive) target(ctx context.Context, l *DeadLetter) (*broker.Record, Re
 	}
 	rec := &broker.Record{Topic: topic, Partition: l.To.Partition, Key: l.Key, Value: l.Value, Timestamp: time.Now()}
 	if !r.options.TimestampNow {
-		at := l.recordTime()
-		// What the dead-letter topic has taken is taken again, even if it is somewhat ahead of the clock.
-		if at != l.Timestamp.UnixMilli() && (at < 0 || at > rec.Timestamp.UnixMilli()) {
+		at, now := l.RecordTime(), rec.Timestamp
+		// What the dead-letter topic has taken is taken again. A letter with another time does not show whether a topic takes the record's.
+		if at.UnixMilli() != l.Timestamp.UnixMilli() && (at.UnixMilli() < 0 || at.After(now.Add(aheadMax(info)))) {
 			return nil, LeftTimestamp, nil
 		}
-		rec.Timestamp = time.UnixMilli(at)
+		rec.Timestamp = at
 	}
 	elsewhere := topic != l.To.Topic
 	if elsewhere {
@@ -258,6 +259,15 @@ func (r *redrive) target(ctx context.Context, l *DeadLetter) (*broker.Record, Re
 
 // streamsHeaders begins the headers of Kafka Streams.
 const streamsHeaders = "__streams.errors."
+
+// aheadMax is how far ahead of the clock the timestamp of a record may be for the topic, as far as it is known, and for an application that
+// reads it, which takes an hour by default (txn.Config.MaxFutureTimestamp).
+func aheadMax(info *broker.TopicInfo) time.Duration {
+	if info == nil {
+		return 0
+	}
+	return time.Duration(min(numberOf(info, "message.timestamp.after.max.ms"), time.Hour.Milliseconds())) * time.Millisecond
+}
 
 // leftFor returns why a record cannot be written to its topic, Redriven if it can.
 func leftFor(info *broker.TopicInfo, rec *broker.Record) RedriveOutcome {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/topologytest"
+	"github.com/onceward/onceward/txn/internal/broker"
 )
 
 // TestG5Redrive: what is redriven is the record as it was, once; the marks keep it from being redriven again.
@@ -403,6 +404,40 @@ func TestG5Left(t *testing.T) {
 	o.wantOutcomes(o.redrive(RedriveOptions{TimestampNow: true}), map[RedriveOutcome]int64{
 		Redriven: 4, LeftCut: 1, LeftNoTopic: 2, LeftLoop: 1, LeftTooLarge: 1,
 	})
+}
+
+// TestG5RedriveAhead: a record that was somewhat ahead of the clock when it died is redriven as far as the topic takes it, also where its letter
+// has the broker's time.
+func TestG5RedriveAhead(t *testing.T) {
+	const unlimited = "9223372036854775807"
+	for _, c := range []struct {
+		takes string
+		ahead time.Duration
+		want  RedriveOutcome
+	}{
+		{"600000", 5 * time.Minute, Redriven}, {"600000", 15 * time.Minute, LeftTimestamp}, {"600000", -5 * time.Minute, Redriven},
+		{unlimited, 50 * time.Minute, Redriven}, {unlimited, 2 * time.Hour, LeftTimestamp}, {"", time.Minute, LeftTimestamp},
+	} {
+		o := newOffice(t)
+		o.die("a=1")
+		topic, err := o.letters.open(o.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer topic.close()
+		r := &redrive{letterTopic: topic}
+		info, err := r.targetTopic(o.ctx, "in")
+		if err != nil {
+			t.Fatal(err)
+		}
+		info.Settings["message.timestamp.after.max.ms"] = broker.Setting{Value: c.takes} // the embedded broker does not know it
+		l := o.all(LetterFilter{})["1"]
+		l.LastTimestamp = time.Now().Add(c.ahead).UnixMilli()
+		rec, outcome, err := r.target(o.ctx, &l)
+		if err != nil || outcome != c.want || outcome == Redriven && rec.Timestamp.UnixMilli() != l.LastTimestamp {
+			t.Errorf("%s ahead of the clock, where a topic takes %q: %v, %s, %v", c.ahead, c.takes, rec, outcome, err)
+		}
+	}
 }
 
 func (o *office) setting(topic, name, value string) {

@@ -88,7 +88,7 @@ func parse() (cfg peers.Config, o options, err error) {
 	brokers := flag.String("brokers", "", "host:port,... of a running cluster (required)")
 	flag.IntVar(&cfg.BrokerPID, "broker-pid", 0, "process of the only broker, on this machine, for its processor time")
 	parts := flag.String("parts", "", "which of the workloads pass, count, ledger, repartition and flights, of latency, recovery, restore and scaling "+
-		"(default: all, the flights with -flights); the report keeps the others of the one that is there")
+		"(default: all, the flights with -flights); the report keeps the others of the one that is there; a sweep is of workloads")
 	only := flag.String("only", "", "contestants, such as \"onceward,streams tuned\" (default: all)")
 	flag.Int64Var(&cfg.Records, "records", cfg.Records, "records of each input; a sweep takes a quarter of them")
 	partitions := flag.Int("partitions", int(cfg.Partitions), "partitions of each topic")
@@ -114,13 +114,12 @@ func parse() (cfg peers.Config, o options, err error) {
 	cfg.Broker, cfg.Command = "a running cluster", strings.Join(append([]string{"go run ./bench/peers/run"}, os.Args[1:]...), " ")
 	cfg.Name, cfg.Progress = fmt.Sprintf("peers-%d", time.Now().UnixMilli()), os.Stderr
 	cfg.Only = list(*only)
-	if err := cfg.Select(list(*parts)); err != nil {
-		return cfg, o, err
-	}
 	if o.sweep != "" {
-		cfg = cfg.ForSweep()
+		cfg, err = cfg.ForSweep(list(*parts))
+	} else {
+		err = cfg.Select(list(*parts))
 	}
-	return cfg, o, nil
+	return cfg, o, err
 }
 
 // list splits names at commas; no names are nil.

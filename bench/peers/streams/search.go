@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/onceward/onceward/bench/measure"
 )
@@ -23,6 +24,9 @@ type Trial struct {
 
 // Choice is how Kafka Streams is run, and why.
 type Choice struct {
+	// Time is when it was found, and Records over how many records each trial went, if who keeps choices of several searches has said so.
+	Time    time.Time `json:"time,omitzero"`
+	Records int64     `json:"records,omitempty"`
 	// Tunings and Heaps are the trials.
 	Tunings []Trial `json:"tunings,omitempty"`
 	Heaps   []Trial `json:"heaps,omitempty"`

@@ -233,6 +233,65 @@ func TestChangedIdentity(t *testing.T) {
 	}
 }
 
+// TestPartitionsNotHeld: rule 2.5. The client ends a transaction by the partitions it holds. Without those that were produced to, however that has
+// come about, it aborts and says that it has committed; Flush lets no such transaction get that far, and waits for what is on its way.
+func TestPartitionsNotHeld(t *testing.T) {
+	s := newCommitScene(t, "out")
+	ends := make(chan bool, 1)
+	s.ControlKey(int16(kmsg.EndTxn), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		s.KeepControl()
+		ends <- kreq.(*kmsg.EndTxnRequest).Commit
+		return nil, nil, false
+	})
+	acknowledged := func() Identity {
+		t.Helper()
+		began, err := s.producer.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.producer.Produce(t.Context(), &Record{Topic: "out", Value: []byte("v")}, nil)
+		if err := s.producer.cl.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.producer.cl.PurgeTopicsFromProducing("out")
+		return began
+	}
+
+	acknowledged()
+	outcome, err := s.producer.Commit(t.Context())
+	if commits := <-ends; outcome != Accepted || commits {
+		t.Fatalf("a commit was sent: %t, and the outcome is %s (%v): the silent case was not met", commits, outcome, err)
+	}
+
+	began := acknowledged()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	outcome, err = s.producer.Flush(ctx, began)
+	if outcome != Lost || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the outcome is %s (%v), want lost", outcome, err)
+	}
+	if err := s.producer.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	began = acknowledged()
+	loaded := make(chan error, 1)
+	go func() { // with this record the client loads the topic again
+		loaded <- s.producer.cl.ProduceSync(t.Context(), &Record{Topic: "out", Partition: 1, Value: []byte("v")}).FirstErr()
+	}()
+	outcome, err = s.producer.Flush(t.Context(), began)
+	if outcome != Accepted {
+		t.Errorf("once the partitions are held the outcome is %s: %v", outcome, err)
+	}
+	if err := <-loaded; err != nil {
+		t.Fatal(err)
+	}
+	outcome, err = s.producer.Commit(t.Context())
+	if commits := <-ends; outcome != Accepted || !commits {
+		t.Errorf("a commit was sent: %t, and the outcome is %s: %v", commits, outcome, err)
+	}
+}
+
 // loseProducer deletes the records of a topic and answers one produce to it as a broker does that has forgotten the producer with them.
 func (s *commitScene) loseProducer(t *testing.T, topic string) {
 	t.Helper()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/txn/internal/backoff"
 )
 
 // Identity is what the broker knows a transaction by. With transaction.version 2 no two transactions share one.
@@ -137,7 +139,8 @@ func (p *Producer) note(r *Record, err error) {
 }
 
 // Flush waits until every record is acknowledged, and checks that the producer is still the one that began: the client can
-// initialise itself anew in the middle of a transaction and would then commit the second half of it only.
+// initialise itself anew in the middle of a transaction and would then commit the second half of it only. After it Commit commits what was
+// produced (awaitPartitions).
 func (p *Producer) Flush(ctx context.Context, began Identity) (Outcome, error) {
 	if err := p.cl.Flush(ctx); err != nil {
 		return Lost, fmt.Errorf("flushing %q: %w", p.id, err)
@@ -156,10 +159,33 @@ func (p *Producer) Flush(ctx context.Context, began Identity) (Outcome, error) {
 		return Lost, fmt.Errorf("producer %q changed its identity inside a transaction, from %d/%d to %d/%d",
 			p.id, began.ProducerID, began.Epoch, now.ProducerID, now.Epoch)
 	}
+	if err := p.awaitPartitions(ctx); err != nil {
+		return Lost, err
+	}
 	return Accepted, nil
 }
 
-// Commit sends the commit. Anything but success is InDoubt.
+// awaitPartitions waits until the client holds every partition that the transaction has produced to. When it loads a topic that records are
+// waiting for, it sends them on and stores the partitions after that, in a goroutine that may stand still in between: then they are
+// acknowledged before the partitions are stored. But it ends a transaction by what it finds among the partitions it holds. If nothing was
+// added to them it aborts, though a commit was asked for, and returns no error.
+func (p *Producer) awaitPartitions(ctx context.Context) error {
+	pause := backoff.Backoff{Next: time.Millisecond, Max: 50 * time.Millisecond}
+	for tp := range p.touched.all {
+		for {
+			// It is the only answer that tells: of a partition that is held, the leader is kept while there is none.
+			if leader, _, _ := p.cl.PartitionLeader(tp.topic, tp.partition); leader >= 0 {
+				break
+			}
+			if err := pause.Wait(ctx); err != nil {
+				return fmt.Errorf("flushing %q: the client does not hold %s[%d], to which it has produced: %w", p.id, tp.topic, tp.partition, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Commit sends the commit, of a transaction that was flushed. Anything but success is InDoubt.
 func (p *Producer) Commit(ctx context.Context) (Outcome, error) {
 	if brokenCommit(p) {
 		return Accepted, nil
