@@ -139,8 +139,8 @@ func TestTakeUpInPunctuation(t *testing.T) {
 	}
 }
 
-// TestTakeUpScope: what a node builds from nothing takes after the record that it has taken up, and behind that after the record at work, or the
-// punctuation, again, also where the record that was taken up has failed.
+// TestTakeUpScope (I1): what a node builds from nothing takes after the record that it has taken up, and behind that after the
+// record at work, or the punctuation, again, also where the record that was taken up has failed.
 func TestTakeUpScope(t *testing.T) {
 	var seen []string
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
