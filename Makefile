@@ -5,6 +5,8 @@ RACE_PKGS ?= ./...
 LINT_VERSION ?= v2.15.0
 FIGURES   ?= $(CURDIR)/bin/figures
 REPORT    ?= $(CURDIR)/bench
+# REVISION is what a report says that it is of.
+REVISION  ?= $(shell git describe --always --dirty --abbrev=12 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench bench-go bench-compare bench-baseline bench-latency
@@ -101,9 +103,9 @@ endif
 
 bench-peers: ## Onceward beside Kafka Streams and a plain loop, on a broker of its own or BROKERS, about two hours; PARTS=ledger,latency measures these anew; needs a JDK 17 and Maven; results in REPORT (bench)
 ifdef BROKERS
-	$(GO) run ./bench/peers/run -brokers "$(BROKERS)" -flights e2e/flights/testdata/flights.csv.gz -parts "$(PARTS)" -out "$(REPORT)"
+	$(GO) run ./bench/peers/run -brokers "$(BROKERS)" -flights e2e/flights/testdata/flights.csv.gz -parts "$(PARTS)" -revision "$(REVISION)" -out "$(REPORT)"
 else
-	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(REPORT)) $(GO) test -count=1 -v -timeout 8h -run '^TestPeers$$' ./e2e/figures -parts "$(PARTS)"
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(REPORT)) ONCEWARD_REVISION="$(REVISION)" $(GO) test -count=1 -v -timeout 8h -run '^TestPeers$$' ./e2e/figures -parts "$(PARTS)"
 endif
 
 bench-sweep: ## the fastest settings of Kafka Streams for bench-peers, about an hour; PARTS=pass,ledger finds those of these workloads anew; needs a JDK 17 and Maven; results in bench/peers/sweep.json

@@ -87,7 +87,7 @@ func stateDir(dir string) string { return filepath.Join(dir, "state") }
 func (m *measurement) contestants(w workload.Workload) []contestant {
 	all := []contestant{onceward}
 	if m.cfg.Streams != nil {
-		choice := m.choices.choice(w)
+		choice, _ := m.choices.choice(w)
 		all = append(all, contestant{name: Streams, kind: kindStreams, tuning: streams.Tuning{Name: "defaults"}},
 			contestant{name: StreamsTuned, kind: kindStreams, tuning: choice.Tuning, heap: choice.Heap})
 		if choice.SmallHeap != choice.Heap {

@@ -8,7 +8,8 @@
 //   - streams: Kafka Streams with exactly_once_v2 and nothing else set. Its commit interval is then 100 ms, as Onceward's
 //     longest is.
 //   - streams tuned: with the settings that [Sweep] found to be the fastest of more than a dozen. They are chosen for each
-//     workload, and kept in sweep.json, which is part of this package: finding them takes longer than using them.
+//     workload, and kept in sweep.json, which is part of this package: finding them takes longer than using them. A workload that no
+//     sweep was made for has those of another one, and the report says so.
 //   - streams small: tuned, with the smallest heap that costs it under 5 % of its rate. It is there for the comparison of memory.
 //   - loop: what a team without a runtime would write to copy records. It is there for pass alone, because everything else
 //     needs state.
@@ -42,7 +43,7 @@
 //
 // All of it takes some hours. It is made of parts: the workloads, latency, recovery, restore and scaling. Each is complete in itself, for
 // what is compared with each other is measured in one go; so some can be measured anew ([Config.Select]), and the report keeps the others of
-// the result that is there ([Result.With]). It says of each part when, by which command and with what it was measured. Before the first
+// the result that is there ([Result.With]). It says of each part when, by which command, on which commit and with what it was measured. Before the first
 // part Onceward works through an input that is not counted, because a broker that has just started is slow.
 //
 // # What it is not

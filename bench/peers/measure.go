@@ -24,9 +24,9 @@ type Config struct {
 	// BrokerPID is the process of the one broker there is, on this machine. At 0 its processor time is not measured.
 	BrokerPID int
 	// Broker says for people what is measured on, such as the version and the settings of the brokers. Command is what made the
-	// measurement.
-	Broker, Command string
-	Name            string
+	// measurement, and Revision says which Onceward it is of.
+	Broker, Command, Revision string
+	Name                      string
 	// Dir takes state and logs, and the classes of the Kafka Streams programs.
 	Dir string
 	// Workloads are compared in this order. Nil is all that every contestant has, the flights only if Input has them.
@@ -65,9 +65,10 @@ type Result struct {
 	Time time.Time `json:"time"`
 	// Measured says of each part when and how it was: parts of an earlier result may have been kept (With).
 	Measured map[string]Occasion `json:"measured"`
-	// Command is how it was found, Machine on what.
-	Command string `json:"command"`
-	Machine string `json:"machine"`
+	// Command is how it was found, Revision which Onceward it is of, Machine on what.
+	Command  string `json:"command"`
+	Revision string `json:"revision,omitempty"`
+	Machine  string `json:"machine"`
 	// Broker, Streams and Java are versions.
 	Broker  string         `json:"broker"`
 	Streams string         `json:"streams_version,omitempty"`
@@ -88,7 +89,18 @@ type Comparison struct {
 	Workload string            `json:"workload"`
 	About    string            `json:"about"`
 	Input    throughput.Filled `json:"input"`
-	Rounds   []Round           `json:"rounds"`
+	// Tuned is what Kafka Streams ran with when tuned, nil if it took no part, and in results of older builds.
+	Tuned  *Tuned  `json:"tuned,omitempty"`
+	Rounds []Round `json:"rounds"`
+}
+
+// Tuned are the settings of Kafka Streams in one comparison.
+type Tuned struct {
+	Tuning    streams.Tuning `json:"tuning"`
+	Heap      string         `json:"heap"`
+	SmallHeap string         `json:"small_heap"`
+	// SweptFor is the workload that they were found for; empty if it was none.
+	SweptFor string `json:"swept_for,omitempty"`
 }
 
 // Round is what the contestants did in one turn, in its order.
@@ -171,8 +183,8 @@ func newMeasurement(ctx context.Context, cfg Config) (_ *measurement, err error)
 		}
 	}
 	m.result = Result{
-		Time: time.Now().UTC(), Command: cfg.Command, Machine: measure.Machine(), Broker: cfg.Broker, Limits: measure.LimitsNow(),
-		Measured: map[string]Occasion{},
+		Time: time.Now().UTC(), Command: cfg.Command, Revision: cfg.Revision, Machine: measure.Machine(), Broker: cfg.Broker,
+		Limits: measure.LimitsNow(), Measured: map[string]Occasion{},
 	}
 	if cfg.Streams != nil {
 		m.result.Streams, m.result.Choices = streams.Version, m.choices
@@ -225,6 +237,10 @@ func (m *measurement) compare(ctx context.Context, w workload.Workload) (c Compa
 	}
 	c = Comparison{Workload: w.Name, About: w.About, Input: in.Filled}
 	all := m.contestants(w)
+	if slices.ContainsFunc(all, func(c contestant) bool { return c.name == StreamsTuned || c.name == StreamsSmall }) {
+		choice, sweptFor := m.choices.choice(w)
+		c.Tuned = &Tuned{choice.Tuning, choice.Heap, choice.SmallHeap, sweptFor}
+	}
 	for n := range m.cfg.Rounds {
 		round, first := Round{Load: latency.LoadAverage()}, n%len(all)
 		for _, who := range slices.Concat(all[first:], all[:first]) {

@@ -26,9 +26,13 @@ const (
 
 // Occasion is when, on what and by which command a part was measured. What is compared with each other is of one.
 type Occasion struct {
+	// Time is when the part began, and Run when that did which it is a part of.
 	Time    time.Time `json:"time"`
+	Run     time.Time `json:"run,omitzero"`
 	Machine string    `json:"machine"`
 	Command string    `json:"command"`
+	// Revision says which Onceward was measured, if that is known.
+	Revision string `json:"revision,omitempty"`
 	// Broker, Streams, Java and Limits are those of the result that the part was measured for. Results of older builds have them once, for
 	// all parts.
 	Broker  string `json:"broker,omitempty"`
@@ -40,12 +44,31 @@ type Occasion struct {
 // occasion is that of a part of the result which is measured at the time.
 func (r Result) occasion(at time.Time) Occasion {
 	return Occasion{
-		Time: at, Machine: r.Machine, Command: r.Command, Broker: r.Broker, Streams: r.Streams, Java: r.Java, Limits: r.Limits.String(),
+		Time: at, Run: r.Time, Machine: r.Machine, Command: r.Command, Revision: r.Revision,
+		Broker: r.Broker, Streams: r.Streams, Java: r.Java, Limits: r.Limits.String(),
 	}
+}
+
+// parts are the names of what the result has.
+func (r Result) parts() (names []string) {
+	for _, c := range r.Comparisons {
+		names = append(names, c.Workload)
+	}
+	for name, there := range map[string]bool{
+		partLatency: r.Latency != nil, partRecovery: r.Recovery != nil, partRestore: r.Restore != nil, partScaling: r.Scaling != nil,
+	} {
+		if there {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // details are what the parts of the occasion were measured with.
 func (o Occasion) details() (out string) {
+	if o.Revision != "" {
+		out += "; Onceward " + o.Revision
+	}
 	if o.Broker != "" {
 		out += "; " + o.Broker
 	}
@@ -224,6 +247,12 @@ func Earlier(dir string) (r Result, err error) {
 	}
 	if err != nil {
 		return Result{}, fmt.Errorf("an earlier result: %s: %w; move it away to begin anew", file, err)
+	}
+	if r.Measured == nil { // of a build that measured everything at once
+		r.Measured = map[string]Occasion{}
+		for _, name := range r.parts() {
+			r.Measured[name] = r.occasion(r.Time)
+		}
 	}
 	return r, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/bench/latency"
 	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/bench/peers/streams"
+	"github.com/onceward/onceward/bench/workload"
 )
 
 func TestSelect(t *testing.T) {
@@ -98,6 +99,73 @@ func TestPartsOfAnEarlierResult(t *testing.T) {
 	}
 	if strings.Contains(earlier.Markdown(), "parts of several runs") {
 		t.Error("a result of one run is said to be of several")
+	}
+}
+
+// TestOccasions: parts of one run are of one, however long it takes; other runs, and other builds of Onceward, are told apart on one day too.
+func TestOccasions(t *testing.T) {
+	evening := Result{Time: time.Date(2030, 1, 2, 23, 0, 0, 0, time.UTC), Command: "make it", Revision: "v1"}
+	measured := func(r Result, names ...string) Result {
+		r.Measured = map[string]Occasion{}
+		for i, name := range names {
+			r.Measured[name] = r.occasion(r.Time.Add(time.Duration(i) * 2 * time.Hour))
+		}
+		return r
+	}
+	if text := measured(evening, "pass", "ledger").Markdown(); strings.Contains(text, "parts of several runs") || !strings.Contains(text, "- Onceward: v1\n") {
+		t.Errorf("a run over midnight:\n%s", text)
+	}
+	later := evening
+	later.Time, later.Revision = evening.Time.Add(time.Minute), "v2"
+	text := measured(later, "count").With(measured(evening, "pass", "ledger")).Markdown()
+	for _, line := range []string{
+		"- 2030-01-02: ledger, pass, by `make it` on ; Onceward v1\n", "- 2030-01-02: count, by `make it` on ; Onceward v2\n",
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("%q is missing:\n%s", line, text)
+		}
+	}
+}
+
+// TestEarlierWithoutParts: a result of a build that measured everything at once keeps its day and its machine when parts of it are kept.
+func TestEarlierWithoutParts(t *testing.T) {
+	dir := t.TempDir()
+	old := Result{
+		Time: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Command: "make all", Machine: "an old machine", Broker: "an old broker",
+		Comparisons: []Comparison{{Workload: "pass"}}, Latency: []Latency{{Contestant: Onceward}},
+	}
+	if err := old.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	read, err := Earlier(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := Result{Time: old.Time.AddDate(1, 0, 0), Command: "make part", Machine: "a machine", Broker: "a broker"}
+	now.Measured = map[string]Occasion{"ledger": now.occasion(now.Time)}
+	now.Comparisons = []Comparison{{Workload: "ledger"}}
+	text := now.With(read).Markdown()
+	if line := "- 2030-01-02: latency, pass, by `make all` on an old machine; an old broker\n"; !strings.Contains(text, line) {
+		t.Errorf("%q is missing:\n%s", line, text)
+	}
+}
+
+// TestTuned: a comparison says what Kafka Streams ran with, and whether a sweep of that workload has found it.
+func TestTuned(t *testing.T) {
+	choices := Choices{"ledger": {Tuning: streams.Tuning{Name: "fast", Threads: 3}, Heap: "1g", SmallHeap: "512m"}}
+	for name, want := range map[string]string{
+		"ledger": "the fastest of its sweep.", "count": "**the fastest of the sweep of ledger**; none was made for this workload.",
+		"repartition": "**for which no sweep was made**.",
+	} {
+		w, err := workload.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of, sweptFor := choices.choice(w)
+		text := tuned(Comparison{Workload: name, Tuned: &Tuned{of.Tuning, of.Heap, of.SmallHeap, sweptFor}})
+		if !strings.HasSuffix(text, want) || !strings.Contains(text, "heap "+of.Heap) {
+			t.Errorf("of %s the report says%s", name, text)
+		}
 	}
 }
 

@@ -27,8 +27,8 @@ func Thorough() Config {
 }
 
 // ForSweep returns settings of a [Sweep] of these workloads, of all if there are no names, beside those of a measurement: a quarter of the
-// records, each setting once. Which one is chosen of two that are close to each other is of no consequence. The other parts of a measurement
-// have nothing that could be swept, and are refused.
+// records, each setting once. Which one is chosen of two that are close to each other is of no consequence; heaps are tried more often
+// (heapRuns). The other parts of a measurement have nothing that could be swept, and are refused.
 func (c Config) ForSweep(workloads []string) (Config, error) {
 	all := append(slices.Clone(compared), flights)
 	for _, name := range workloads {

@@ -41,6 +41,9 @@ func (r Result) Markdown() string {
 	p.line("# Onceward beside its peers\n")
 	p.line("Made by `%s` on %s. Do not edit: the next run replaces it.\n", r.Command, r.Time.Format(time.DateOnly))
 	if !p.occasions(r.Measured) {
+		if r.Revision != "" {
+			p.line("- Onceward: %s", r.Revision)
+		}
 		p.line("- Machine: %s; brokers and applications share it", r.Machine)
 		p.line("- Broker: %s", r.Broker)
 		if r.Streams != "" {
@@ -77,7 +80,10 @@ func (r Result) Markdown() string {
 func (p *page) occasions(measured map[string]Occasion) bool {
 	by := map[Occasion][]string{}
 	for name, o := range measured {
-		o.Time = o.Time.Truncate(24 * time.Hour)
+		if o.Run.IsZero() { // of an older build, which tells the runs of one day from each other by their commands
+			o.Run = o.Time.Truncate(24 * time.Hour)
+		}
+		o.Time = time.Time{}
 		by[o] = append(by[o], name)
 	}
 	if len(by) < 2 {
@@ -85,11 +91,11 @@ func (p *page) occasions(measured map[string]Occasion) bool {
 	}
 	p.line("It has parts of several runs; what is compared with each other was measured in one:\n")
 	for _, o := range slices.SortedFunc(maps.Keys(by), func(a, b Occasion) int {
-		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Command, b.Command), cmp.Compare(a.Machine, b.Machine),
+		return cmp.Or(a.Run.Compare(b.Run), cmp.Compare(a.Command, b.Command), cmp.Compare(a.Machine, b.Machine),
 			cmp.Compare(a.details(), b.details()))
 	}) {
 		slices.Sort(by[o])
-		p.line("- %s: %s, by `%s` on %s%s", o.Time.Format(time.DateOnly), strings.Join(by[o], ", "), o.Command, o.Machine, o.details())
+		p.line("- %s: %s, by `%s` on %s%s", o.Run.Format(time.DateOnly), strings.Join(by[o], ", "), o.Command, o.Machine, o.details())
 	}
 	p.line("\nBrokers and applications share the machine. Kafka Streams has exactly_once_v2 and RocksDB, Onceward the defaults of txn.Config.")
 	return true
@@ -124,7 +130,8 @@ func (p *page) targets(targets []Target) {
 // comparison is a table of the contestants, and one of every run.
 func (p *page) comparison(c Comparison) {
 	in := c.Input
-	p.line("## %s\n\nIt %s. %d records in %d partitions, %s.\n", c.Workload, c.About, in.Records, in.Partitions, describe(in.Input))
+	p.line("## %s\n\nIt %s. %d records in %d partitions, %s.%s\n", c.Workload, c.About, in.Records, in.Partitions, describe(in.Input),
+		tuned(c))
 	p.line("| | k records/s | CPU s per million, application | broker | first commit after s | peak RSS, MiB |")
 	p.line("|---|---|---|---|---|---|")
 	names := contestantsOf(c)
@@ -144,6 +151,21 @@ func (p *page) comparison(c Comparison) {
 		p.line("| %d | %s | %s |", n+1, round.Load, strings.Join(cells, " | "))
 	}
 	p.line("")
+}
+
+// tuned says what Kafka Streams ran with when tuned, and whether that was looked for with this workload.
+func tuned(c Comparison) string {
+	if c.Tuned == nil {
+		return ""
+	}
+	out := fmt.Sprintf(" *%s* is %s, heap %s, ", StreamsTuned, c.Tuned.Tuning, c.Tuned.Heap)
+	switch c.Tuned.SweptFor {
+	case c.Workload:
+		return out + "the fastest of its sweep."
+	case "":
+		return out + "**for which no sweep was made**."
+	}
+	return out + fmt.Sprintf("**the fastest of the sweep of %s**; none was made for this workload.", c.Tuned.SweptFor)
 }
 
 // describe says in words what is in an input.

@@ -96,7 +96,7 @@ func LastSweep() (s Swept, err error) {
 	if err := json.Unmarshal(sweepFile, &s); err != nil {
 		return s, fmt.Errorf("sweep.json: %w", err)
 	}
-	return s, nil
+	return Swept{}.With(s), nil
 }
 
 // swept returns the choices of the last sweep.
@@ -105,23 +105,27 @@ func swept() (Choices, error) {
 	return s.Choices, err
 }
 
-// choice returns how Kafka Streams is tuned for a workload. One that was not swept, such as that of the flights, is run as the
-// one that is most like it.
-func (c Choices) choice(w workload.Workload) streams.Choice {
+// choice returns how Kafka Streams is tuned for a workload, and for which one that was found. One that was not swept, such as that of the
+// flights, is run as the one that is most like it, or with what is best for most, which was found for none.
+func (c Choices) choice(w workload.Workload) (of streams.Choice, sweptFor string) {
 	like := "ledger"
 	if w.Shuffles {
 		like = "repartition"
 	}
 	for _, name := range []string{w.Name, like} {
 		if choice, there := c[name]; there {
-			return choice
+			return choice, name
 		}
 	}
-	return streams.Choice{Tuning: unswept, Heap: heaps[0], SmallHeap: heaps[0]}
+	return streams.Choice{Tuning: unswept, Heap: heaps[0], SmallHeap: heaps[0]}, ""
 }
 
-// heapFor is the workload for which the smallest heap is looked for: the one whose memory is compared.
-const heapFor = "ledger"
+// heapFor is the workload for which the smallest heap is looked for: the one whose memory is compared. heapRuns is how often each heap is
+// tried at least: runs of one setting are further apart than the five percent that are looked for.
+const (
+	heapFor  = "ledger"
+	heapRuns = 3
+)
 
 // Sweep finds the settings of Kafka Streams for each of the workloads of cfg, from all that is tried here. Rounds is how often
 // each is tried, and the median counts. Every run is checked as those of Measure are.
@@ -171,7 +175,7 @@ func (m *measurement) sweep(ctx context.Context, w workload.Workload) (c streams
 		Failed: func(err error) { m.say("%-11s  %v", w.Name, err) },
 	}
 	if w.Name == heapFor {
-		search.Heaps = heaps
+		search.Heaps, search.HeapRuns = heaps, max(m.cfg.Rounds, heapRuns)
 	}
 	began := time.Now().UTC()
 	if c, err = search.Do(ctx); err == nil {
@@ -188,8 +192,11 @@ func (c Config) tunings() []streams.Tuning {
 	return tunings()
 }
 
-// With returns the sweep with the choices of an earlier one for the workloads that it does not have.
+// With returns the sweep with the choices of an earlier one for the workloads that it does not have; a sweep that has nothing is that one.
 func (s Swept) With(earlier Swept) Swept {
+	if s.Time.IsZero() {
+		s = Swept{Time: earlier.Time, Machine: earlier.Machine, Streams: earlier.Streams, Java: earlier.Java, Records: earlier.Records}
+	}
 	choices := Choices{}
 	for name, c := range earlier.Choices {
 		if c.Time.IsZero() { // of an older build, whose choices are all of one sweep

@@ -123,11 +123,11 @@ func TestCompareOnEmbeddedBroker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Tunings) != 2 || r.Heap != "64m" || r.SmallHeap != "64m" || len(r.Heaps) != 1 || r.Java != "double of Java" {
+	if len(r.Tunings) != 2 || r.Heap != "64m" || r.SmallHeap != "64m" || len(r.Heaps) != 2 || r.Java != "double of Java" {
 		t.Errorf("settings of Kafka Streams: %+v", r)
 	}
-	if !strings.Contains(r.Heaps[0].Failed, "OutOfMemoryError") && !strings.Contains(r.Heaps[0].Failed, "exit status 3") {
-		t.Errorf("with too small a heap: %q", r.Heaps[0].Failed)
+	if !strings.Contains(r.Heaps[1].Failed, "OutOfMemoryError") && !strings.Contains(r.Heaps[1].Failed, "exit status 3") {
+		t.Errorf("with too small a heap: %q", r.Heaps[1].Failed)
 	}
 	for _, round := range r.Rounds {
 		o, s := round.Onceward, round.Streams

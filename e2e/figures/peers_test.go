@@ -47,6 +47,7 @@ func TestPeers(t *testing.T) {
 		if err := cfg.Select(named()); err != nil {
 			t.Fatal(err)
 		}
+		cfg.Revision = os.Getenv("ONCEWARD_REVISION")
 		cfg.Command, cfg.Done = "make bench-peers", func(r peers.Result) error { return r.With(earlier).Write(dir) }
 		if *parts != "" {
 			cfg.Command += " PARTS=" + *parts

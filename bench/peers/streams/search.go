@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -30,7 +31,8 @@ type Choice struct {
 	// Tunings and Heaps are the trials.
 	Tunings []Trial `json:"tunings,omitempty"`
 	Heaps   []Trial `json:"heaps,omitempty"`
-	// Tuning is the fastest one with Heap. SmallHeap is the smallest heap before the first that costs it five percent or more.
+	// Tuning is the fastest one with Heap. SmallHeap is the smallest heap before the first that costs it five percent or more, Heap itself if
+	// none was looked for or the next smaller one costs as much.
 	Tuning    Tuning `json:"tuning,omitzero"`
 	Heap      string `json:"heap,omitempty"`
 	SmallHeap string `json:"small_heap,omitempty"`
@@ -41,8 +43,9 @@ type Search struct {
 	Tunings []Tuning
 	// Heaps are in descending order. Tunings are compared with the first one.
 	Heaps []string
-	// Runs is how often each setting is tried.
-	Runs int
+	// Runs is how often each setting is tried, and HeapRuns how often each heap, the first one for the fastest setting again: the rate that
+	// has won is the luckiest of all, and no measure of what a heap costs. 0 is Runs.
+	Runs, HeapRuns int
 	// Run tries a setting and returns records per second.
 	Run func(ctx context.Context, tuning Tuning, heap string) (rate float64, err error)
 	// Failed is told of a setting that did not get through, which is no failure of the search.
@@ -54,7 +57,7 @@ func (s Search) Do(ctx context.Context) (Choice, error) {
 	var c Choice
 	best := Trial{}
 	for _, tuning := range s.Tunings {
-		t, err := s.try(ctx, tuning, s.Heaps[0])
+		t, err := s.try(ctx, tuning, s.Heaps[0], s.Runs)
 		if err != nil {
 			return Choice{}, err
 		}
@@ -67,13 +70,16 @@ func (s Search) Do(ctx context.Context) (Choice, error) {
 		return Choice{}, fmt.Errorf("no setting of Kafka Streams has got through; the last one: %s", c.Tunings[len(c.Tunings)-1].Failed)
 	}
 	c.Tuning, c.Heap, c.SmallHeap = best.Tuning, s.Heaps[0], s.Heaps[0]
-	for _, heap := range s.Heaps[1:] {
-		t, err := s.try(ctx, c.Tuning, heap)
+	if len(s.Heaps) == 1 {
+		return c, nil
+	}
+	for i, heap := range s.Heaps {
+		t, err := s.try(ctx, c.Tuning, heap, cmp.Or(s.HeapRuns, s.Runs))
 		if err != nil {
 			return Choice{}, err
 		}
 		c.Heaps = append(c.Heaps, t)
-		if t.Median <= (1-heapLossMax)*best.Median {
+		if t.Failed != "" || i > 0 && t.Median <= (1-heapLossMax)*c.Heaps[0].Median {
 			break
 		}
 		c.SmallHeap = heap
@@ -81,9 +87,9 @@ func (s Search) Do(ctx context.Context) (Choice, error) {
 	return c, nil
 }
 
-func (s Search) try(ctx context.Context, tuning Tuning, heap string) (Trial, error) {
+func (s Search) try(ctx context.Context, tuning Tuning, heap string, runs int) (Trial, error) {
 	t := Trial{Tuning: tuning, Heap: heap}
-	for range s.Runs {
+	for range runs {
 		rate, err := s.Run(ctx, tuning, heap)
 		if ctx.Err() != nil {
 			return t, context.Cause(ctx)

@@ -55,9 +55,9 @@ func TestCommand(t *testing.T) {
 func TestSearch(t *testing.T) {
 	broken := errors.New("broken")
 	rates := map[string]float64{"2g": 1000, "1g": 980, "512m": 960, "256m": 950, "128m": 1000}
-	failures := 0
+	failures, tried := 0, 0
 	s := Search{
-		Heaps: []string{"2g", "1g", "512m", "256m", "128m"}, Runs: 3, Failed: func(error) { failures++ },
+		Heaps: []string{"2g", "1g", "512m", "256m", "128m"}, Runs: 1, HeapRuns: 3, Failed: func(error) { failures++ },
 		Tunings: []Tuning{{Name: "slow", Threads: 1}, {Name: "fast", Threads: 2}, {Name: "broken", Threads: 4}},
 		Run: func(_ context.Context, tuning Tuning, heap string) (float64, error) {
 			switch tuning.Name {
@@ -66,6 +66,9 @@ func TestSearch(t *testing.T) {
 			case "slow":
 				return rates[heap] / 2, nil
 			}
+			if tried++; tried == 1 {
+				return 2 * rates[heap], nil // a lucky run wins, and is not what the heaps are compared with
+			}
 			return rates[heap], nil
 		},
 	}
@@ -73,7 +76,7 @@ func TestSearch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Tuning.Name != "fast" || c.Heap != "2g" || c.SmallHeap != "512m" || len(c.Heaps) != 3 || len(c.Tunings[1].Rates) != 3 {
+	if c.Tuning.Name != "fast" || c.Heap != "2g" || c.SmallHeap != "512m" || len(c.Heaps) != 4 || len(c.Heaps[0].Rates) != 3 || len(c.Tunings[1].Rates) != 1 {
 		t.Errorf("chosen are %+v", c)
 	}
 	if c.Tunings[2].Failed != "broken" || failures != 1 || !strings.Contains(c.Table(), "| broken | 2g | 0 | did not get through |") {
