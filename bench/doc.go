@@ -5,5 +5,5 @@
 // Package workload is what is measured, throughput and latency measure it; `onceward bench` is their command. Packages restore and
 // state, each with a command in its directory run, measure the restore of state beside Kafka Streams, and the cost of state by its size.
 // Package peers compares throughput, latency and recovery with Kafka Streams and with a plain loop. Packages load, topics and measure are
-// what they share. COSTS.md says where a record's time goes.
+// what they share. COSTS.md says where a record's time goes, by package costs.
 package bench
