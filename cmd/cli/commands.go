@@ -33,6 +33,8 @@ type commands struct {
 
 	DeadLetters deadLettersCommand `cmd:"" name:"deadletters" help:"List, show, edit and redrive dead letters."`
 
+	Projection projectionCommand `cmd:"" help:"Build beside, verify, switch and roll back: choose between definitions of a projection."`
+
 	Permissions permissionsCommand `cmd:"" help:"Show what an application has to be allowed on a cluster with ACLs."`
 
 	Bench benchCommand `cmd:"" help:"Measure speed and latency on a running cluster."`

@@ -105,6 +105,14 @@
 // principal needs to read and write the dead-letter topic, to write the topics in which records died, and the
 // transactional id TOPIC~redrive.
 //
+// # Definitions of a projection
+//
+// projection verify and projection switch ask a running application that chooses between definitions (projection.Choose): a command goes to
+// every partition of its topic of commands, and its answers say what became of it. verify changes nothing. switch asks for a comparison in
+// all partitions first, and sends the command only if all agree. Each partition obeys in a transaction of its own, so an interruption can
+// leave some that have switched and some that have not; done again, it goes on, and the other way it goes back. Both end with 0 only if all
+// partitions have answered as it was asked. The principal needs to write the commands and to read the answers.
+//
 // # Signals
 //
 // On SIGINT or SIGTERM, run stops in order: what is open is committed, databases are flushed, the group is

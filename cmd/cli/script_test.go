@@ -44,6 +44,7 @@ func TestMain(m *testing.M) {
 		"keeper":  func() { run(keeperTopology()) },
 		"kinds":   func() { run(kindsTopology()) },
 		"audited": func() { run(auditedTopology()) },
+		"chooser": func() { run(chooserTopology()) },
 	})
 }
 

@@ -116,7 +116,8 @@
 // What was decided is recorded: each command once, under its id, with the comparison. Whoever keeps the last
 // row of each key from Changes has, at any time, the rows of the active definition; a key that it does not have,
 // after a forced switch, stays as it was. Answers are per partition, so a command is written to each of them,
-// and the answer is looked at for each of them. A command that is refused is sent again under another id.
+// and the answer is looked at for each of them: `onceward projection verify` and `switch` do that, where commands and answers are
+// schemas.JSON under keys that are schemas.Bytes. A command that is refused is sent again under another id.
 //
 // A switch passes on all differences of a partition in one unit of work and in one transaction, and compares
 // all rows before: it is meant for what fits into one. Rows of all definitions are kept in the choice beside
