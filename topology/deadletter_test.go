@@ -249,6 +249,7 @@ func TestDeadLetterIsSilent(t *testing.T) {
 }
 
 // TestUndecodable is requirement G2: bytes that a codec refuses go to the dead-letter topic as they are.
+// Row of the failure matrix: poison payload.
 func TestUndecodable(t *testing.T) {
 	b := topology.NewBuilder("undecodable", topology.DeadLetters("dead"))
 	numbers := topology.Topic("numbers", schemas.Int64(), schemas.Int64())

@@ -13,13 +13,14 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestG6Model: whatever fails and however often, with restarts in between, every record of a key is written in order, or dies,
-// once.
+// TestG6Model: whatever fails and however often, with restarts in between, and crashes and aborts that undo what is not committed, every
+// record of a key is written in order, or dies, once.
 func TestG6Model(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		defer topology.SetAgendaMax(rapid.SampledFrom([]int{1, 2, 1 << 16}).Draw(rt, "agenda"))()
 		l := &lot{tb: rt, broken: map[string]error{}}
-		l.Driver = l.open(parkPolicy(rapid.SampledFrom([]int{2, 3, 5}).Draw(rt, "attempts"), topology.DeadLetter))
+		l.Driver = l.open(parkPolicy(rapid.SampledFrom([]int{2, 3, 5}).Draw(rt, "attempts"), topology.DeadLetter),
+			topologytest.CommitByHand())
 		sent := map[string][]string{}
 		for i := range rapid.IntRange(1, 40).Draw(rt, "records") {
 			key := rapid.SampledFrom([]string{"a", "b", "c", "-"}).Draw(rt, "key")
@@ -29,18 +30,32 @@ func TestG6Model(t *testing.T) {
 			}
 			sent[key] = append(sent[key], value)
 			l.pipe(key + "=" + value)
+			var step func() error
 			switch rapid.IntRange(0, 9).Draw(rt, "what") {
 			case 0:
-				if err := l.Restart(); err != nil {
-					rt.Fatal(err)
-				}
+				step = l.Restart
+			case 4:
+				step = l.Commit
+			case 5:
+				step = l.Crash
+			case 6:
+				step = l.Abort
 			case 1, 2:
 				l.advance(time.Duration(rapid.IntRange(0, 5000).Draw(rt, "ms")) * time.Millisecond)
 			case 3:
 				clear(l.broken)
 			}
+			if step == nil {
+				continue
+			}
+			if err := step(); err != nil {
+				rt.Fatal(err)
+			}
 		}
 		l.advance(time.Hour)
+		if err := l.Commit(); err != nil {
+			rt.Fatal(err)
+		}
 		l.wantEmpty()
 		l.wantOnce(sent)
 	})

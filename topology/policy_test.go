@@ -9,6 +9,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
+// TestRetryThenDeadLetter: what fails for a while is tried again after pauses that grow, and in the end is a dead letter.
+// Row of the failure matrix: failing dependency.
 func TestRetryThenDeadLetter(t *testing.T) {
 	policy := topology.Policy{
 		Action: topology.Retry, Attempts: 4, Then: topology.DeadLetter,

@@ -26,6 +26,7 @@ const large = 100 << 10
 
 // TestNoOpenTransactionWhileRetrying: rule 2.6. A record fails for a while when the round's transaction is open already. The round so far
 // is committed, and while the next attempt is waited for no transaction is open.
+// Row of the failure matrix: failing dependency.
 func TestNoOpenTransactionWhileRetrying(t *testing.T) {
 	const before = 8
 	b := newBroker(t, 1, "in", "out")

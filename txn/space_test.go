@@ -107,6 +107,7 @@ func stoppedFor(app *txn.App, n int, words ...string) bool {
 
 // TestFullDisk: a full disk stops the tasks that write to it, and no other; they keep their offsets, lose nothing, and go on by themselves
 // (rule 10.5).
+// Row of the failure matrix: disk full.
 func TestFullDisk(t *testing.T) { testFullDisk(t, budgetDisk(t)) }
 
 func testFullDisk(t *testing.T, d smallDisk) {
@@ -158,6 +159,7 @@ func testFullDisk(t *testing.T, d smallDisk) {
 
 // TestFullDiskMeetsCommittedRounds: where nothing is read, a full disk is met by rounds that are committed already, with the next ones open
 // upon them. Their tasks stop, and what the stores did not take is replayed.
+// Row of the failure matrix: disk full.
 func TestFullDiskMeetsCommittedRounds(t *testing.T) {
 	b := newBroker(t, 2, "in", "out")
 	top, last := keepTopology(t)

@@ -45,6 +45,8 @@ type size struct {
 	pace    time.Duration
 }
 
+// TestCopy copies a topic while its broker and the client are killed in turn, and judges the copy.
+// Row of the failure matrix: broker restart.
 func TestCopy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it bounces a real broker: -short leaves it out, the gate does not")

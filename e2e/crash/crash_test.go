@@ -34,6 +34,8 @@ func TestEveryPointHasItsCells(t *testing.T) {
 }
 
 // TestMatrix runs the cells on the embedded broker.
+// Rows of the failure matrix: crash before processing; crash after processing before flush; crash after flush before offsets; crash after
+// offsets before end; crash after end before the local apply; crash after the apply; worker frozen past its session and back.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
 	cells := matrix(kill)
@@ -44,6 +46,8 @@ func TestMatrix(t *testing.T) {
 }
 
 // TestMatrixOnKafka kills at every point, and freezes where a zombie could do harm.
+// Rows of the failure matrix: crash before processing; crash after processing before flush; crash after flush before offsets; crash after
+// offsets before end; crash after end before the local apply; crash after the apply; worker frozen past its session and back.
 func TestMatrixOnKafka(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

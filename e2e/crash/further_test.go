@@ -91,6 +91,7 @@ func TestOneInstanceTwice(t *testing.T) {
 }
 
 // TestFreezeInsideRebalance freezes a member with a transaction open, starts a rebalance, and thaws it before its session is over.
+// Row of the failure matrix: rebalance in mid-batch.
 func TestFreezeInsideRebalance(t *testing.T) {
 	onEach(t, func(s *scene) {
 		s.settings.Patient = true

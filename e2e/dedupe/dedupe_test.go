@@ -19,6 +19,7 @@ import (
 // TestConcurrentCopies is requirements C1 and C9: three copies of each payment, in several partitions and under
 // several keys, while instances come and go and one loses its state. Each is accepted once, every other copy is
 // called what it is, and the balances are those of what was accepted.
+// Rows of the failure matrix: concurrent duplicate on two instances; lost state directory.
 func TestConcurrentCopies(t *testing.T) {
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		const payments = 600

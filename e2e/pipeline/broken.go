@@ -27,6 +27,9 @@ const (
 	DropsInOutage Broken = "drops-in-outage"
 	// AcceptsGaps does not wait for versions that are missing.
 	AcceptsGaps Broken = "accepts-gaps"
+	// KeepsUndone notes the events that had their whole effect, in memory, and leaves out what it has noted: nothing, as long as no work is
+	// undone that was done to its end.
+	KeepsUndone Broken = "keeps-undone"
 	// CallsAtOnce calls the gateway in the handler of the request.
 	CallsAtOnce Broken = "calls-at-once"
 )
@@ -52,6 +55,14 @@ func (m *memory) mark(id, says string) (before string, seen, out bool) {
 	return before, seen, false
 }
 
+// has reports whether an id is noted.
+func (m *memory) has(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, seen := m.marks[id]
+	return seen
+}
+
 // outage says whether the marks can be read.
 func (m *memory) outage(out bool) {
 	m.mu.Lock()
@@ -75,6 +86,9 @@ func (s Settings) breakInbox(in topology.Stream[string, Event]) topology.Stream[
 
 // breakEffects looks at what comes to the rest.
 func (s Settings) breakEffects(accepted topology.Stream[string, Event]) topology.Stream[string, Event] {
+	if s.Broken == KeepsUndone {
+		return accepted.Filter("broken-mark", func(r event) (bool, error) { return !s.seen.has(r.Value.ID), nil })
+	}
 	if s.Broken != MarksBefore && s.Broken != DropsInOutage {
 		return accepted
 	}
@@ -84,6 +98,19 @@ func (s Settings) breakEffects(accepted topology.Stream[string, Event]) topology
 			return !out, nil
 		}
 		return !seen, nil
+	})
+}
+
+// breakEnd looks at what is behind everything. Nothing fails there, but for frail accounts.
+func (s Settings) breakEnd(accepted topology.Stream[string, Event]) {
+	if s.Broken != KeepsUndone {
+		return
+	}
+	accepted.Peek("broken-end", func(r event) error {
+		if !strings.HasPrefix(r.Key, frail) {
+			s.seen.mark(r.Value.ID, "")
+		}
+		return nil
 	})
 }
 

@@ -23,7 +23,7 @@
 // changelogs is compared again. TestMatrixOnKafka runs the crash, rebalance and replay rows on a real Kafka.
 //
 // TestAnyInterleaving runs random histories in memory (package topologytest), a thousand of them: duplicates, re-orderings,
-// contradictions, corrections, poison, failures and restarts of the same facts come to what the clean sequence comes to.
+// contradictions, corrections, poison, failures, restarts, crashes and aborts of the same facts come to what the clean sequence comes to.
 // TestI3ReplayConverges replays them, from nothing and over what is kept. A failure names its seed.
 //
 // The tests named TestBroken are the negative controls: pipelines that are broken on purpose, in ways in which others were, have to be

@@ -164,6 +164,7 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	// Behind everything, so that what a failed record has written and emitted shows if it stays.
 	accepted.Peek(nodeWorld, s.ask,
 		topology.OnError(topology.Transient, topology.Policy{Action: topology.Park, Backoff: pause, BackoffMax: pause}))
+	s.breakEnd(accepted)
 	t, err := b.Build()
 	return t, p, err
 }

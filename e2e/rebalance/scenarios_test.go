@@ -19,6 +19,7 @@ const settleLimit = 90 * time.Second
 
 // TestJoinAndLeave: instances come and go under load. Everything is counted once, no task ever keeps a part of its inputs, and a
 // partition that does not move goes on while the others do. Alone on the machine, because it judges times.
+// Row of the failure matrix: rebalance in mid-batch.
 func TestJoinAndLeave(t *testing.T) {
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)

@@ -121,6 +121,7 @@ func (c *commits) committed() []cluster.Commit {
 // 1 is input 10 to 19. If the offsets of round 1 are sent when the commit of round 0 has been answered, the group ends up where
 // the output is. If they are sent earlier, it need not: they can come to stand before those of round 0, or commit without them.
 // Among commits that are pending together the last one in the log of offsets wins, in whatever order their transactions end.
+// Row of the failure matrix: out-of-order completion.
 func TestOrderOfRounds(t *testing.T) {
 	const perRound = 10
 	for _, tc := range []struct {

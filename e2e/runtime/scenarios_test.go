@@ -77,6 +77,7 @@ func TestRestart(t *testing.T) {
 }
 
 // TestLostStateDirectory: with the whole directory gone the state comes back from the changelog, exactly.
+// Row of the failure matrix: lost state directory.
 func TestLostStateDirectory(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
@@ -110,6 +111,7 @@ func TestLostStateDirectory(t *testing.T) {
 
 // TestDeadLetters is requirement G4: a record that fails leaves its dead letter and nothing else, however much it had
 // written before.
+// Row of the failure matrix: poison payload.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {

@@ -127,6 +127,7 @@ func TestAbortOfTheClaim(t *testing.T) {
 
 // TestZombie is requirement H3: an opening that was cut off goes on with its claim, and so does its successor. No
 // call of the one overlaps with one of the other, and what was captured is found.
+// Row of the failure matrix: worker frozen past its session and back.
 func TestZombie(t *testing.T) {
 	w := begun(t)
 	w.life.commit()
@@ -141,6 +142,7 @@ func TestZombie(t *testing.T) {
 }
 
 // TestZombieAfterItsClaim has woken up too late, and knows.
+// Row of the failure matrix: worker frozen past its session and back.
 func TestZombieAfterItsClaim(t *testing.T) {
 	w := begun(t)
 	w.life.commit()

@@ -92,6 +92,7 @@ func TestConflictFails(t *testing.T) {
 
 // TestOutcomesOfCalls is requirement H3: what nobody knows is looked up; what has certainly not happened is tried
 // again, with the same key.
+// Row of the failure matrix: failing dependency.
 func TestOutcomesOfCalls(t *testing.T) {
 	tests := map[string]struct {
 		next            []behaviour

@@ -120,6 +120,7 @@ func checkReplay(tb testing.TB, rt *rapid.T, opts func() []inbox.Option) error {
 
 // TestReplay_I3: a replay from the beginning, at another time and with other interruptions, gives the same outputs and
 // the same rows.
+// Row of the failure matrix: replay from earliest.
 func TestReplay_I3(t *testing.T) {
 	for name, opts := range map[string][]inbox.Option{
 		"for ever": {inbox.BusinessKey(byNote), inbox.AllowMissingID(), inbox.PayloadWithout("id")},

@@ -152,6 +152,7 @@ func (outage) Savepoint() func()        { return func() {} }
 
 // TestOutageDropsNothing_C1: where the inbox cannot look, the record is neither accepted nor dropped: the task stops in
 // front of it.
+// Row of the failure matrix: failing dependency.
 func TestOutageDropsNothing_C1(t *testing.T) {
 	for name, opts := range map[string][]inbox.Option{
 		"for ever": nil, "retained": {inbox.Retain(time.Hour)},

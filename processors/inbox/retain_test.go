@@ -22,6 +22,7 @@ func at(minutes int) topologytest.PipeOption {
 
 // TestRetain_C8: an id is forgotten by stream time and by nothing else, and what is too old to know is not taken for
 // new, also after everything has expired and is replayed.
+// Row of the failure matrix: replay after expiry.
 func TestRetain_C8(t *testing.T) {
 	lateTopic := topology.Topic("late", schemas.String(), schemas.JSON[Payment]())
 	d := processortest.New(t, func(b *topology.Builder) {
@@ -60,6 +61,7 @@ func TestRetain_C8(t *testing.T) {
 }
 
 // TestLateIsNeverLost: as long as nothing uses the stream, what is late is a dead letter.
+// Row of the failure matrix: replay after expiry.
 func TestLateIsNeverLost(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) { routed(b, inbox.Retain(time.Hour)) })
 	d.Pipe("payments", "k", `{"id":"a","amount":1}`, at(60))

@@ -149,6 +149,7 @@ func TestCheckDoesNotWrapAround(t *testing.T) {
 }
 
 // TestCheckRefusesDamage: keys and rows that cannot be read are no differences.
+// Row of the failure matrix: corrupt state directory.
 func TestCheckRefusesDamage(t *testing.T) {
 	for _, damage := range [][2]string{
 		{"ledger-contributions", codectest.Canary},

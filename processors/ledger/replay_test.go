@@ -72,6 +72,7 @@ func checkReplay(tb testing.TB, rt *rapid.T, read func() func(entry) (ledger.Con
 }
 
 // TestReplay_I3: a replay from the beginning, with other interruptions, gives the same outputs and the same rows.
+// Row of the failure matrix: replay from earliest.
 func TestReplay_I3(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		if err := checkReplay(t, rt, func() func(entry) (ledger.Contribution, error) { return contribution }); err != nil {

@@ -229,6 +229,8 @@ func outcomes(d *processortest.Driver, gaps bool) (string, error) {
 	return strings.Join(all, ", "), nil
 }
 
+// TestWaitingModel compares a projection that parks what comes behind a gap with the model, over random histories.
+// Row of the failure matrix: gap.
 func TestWaitingModel(t *testing.T) {
 	for _, then := range []projection.GapPolicy{projection.FailFast, projection.AcceptLatest} {
 		t.Run(then.String(), func(t *testing.T) {
@@ -360,6 +362,7 @@ func TestD1VersionsMoveForward(t *testing.T) {
 }
 
 // TestI3Replay: the same records again, over the rows that they have led to, change nothing.
+// Row of the failure matrix: replay from earliest.
 func TestI3Replay(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		order := rapid.Permutation(versions(rapid.IntRange(1, 10).Draw(rt, "n"))).Draw(rt, "order")

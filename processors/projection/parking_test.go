@@ -19,6 +19,7 @@ import (
 )
 
 // TestD3Park: records wait for those before them, across a restart, and are released in their order.
+// Row of the failure matrix: gap.
 func TestD3Park(t *testing.T) {
 	d := newWaiting(t, wide)
 	send(d, "1:a", "5:e", "3:c", "4:d")

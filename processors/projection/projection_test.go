@@ -18,6 +18,7 @@ import (
 const errGap = "versions are missing before the one of the record"
 
 // TestD2Outcomes, for requirement K1 too: stale records and duplicates are counted apart.
+// Row of the failure matrix: older version after newer.
 func TestD2Outcomes(t *testing.T) {
 	d := newRouted(t, false)
 	send(d, "3:a", "4:b")
@@ -31,6 +32,8 @@ func TestD2Outcomes(t *testing.T) {
 	d.WantCounts("texts.applied=2 texts.duplicates=1 texts.stale=2")
 }
 
+// TestD3FailFast: what comes behind a gap is a dead letter, and changes no row; once the gap is closed it is applied.
+// Row of the failure matrix: gap.
 func TestD3FailFast(t *testing.T) {
 	for name, opts := range map[string][]projection.Option{
 		"default": nil, "chosen": {projection.OnGap(projection.FailFast)},

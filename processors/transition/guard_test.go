@@ -355,6 +355,7 @@ func TestOnError(t *testing.T) {
 }
 
 // TestDamage: rows that contradict each other or the machine stop the task, and are never a refusal.
+// Row of the failure matrix: corrupt state directory.
 func TestDamage(t *testing.T) {
 	row := func(version byte, states string) string {
 		return "\x01\x00\x00\x00\x00\x00\x00\x00" + string(version) + strings.Repeat("\x00", 8) + states

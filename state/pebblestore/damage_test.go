@@ -46,6 +46,7 @@ var damages = []damage{
 // nobody reads it, but what is read is right: the database is exactly at a round, or there is an error. A
 // MANIFEST that is damaged ends early for Pebble, and names tables that are gone: where they are not, the round is
 // an earlier one.
+// Row of the failure matrix: corrupt state directory.
 func TestDamageIsNeverServed(t *testing.T) {
 	each := 40
 	if raceDetector || testing.Short() {

@@ -48,11 +48,36 @@ func (t *Test) Reopen() {
 	}
 }
 
+// Save is [Driver.Commit].
+func (t *Test) Save() {
+	t.tb.Helper()
+	if err := t.Commit(); err != nil {
+		t.tb.Fatalf("%v", err)
+	}
+}
+
+// Kill is [Driver.Crash].
+func (t *Test) Kill() {
+	t.tb.Helper()
+	if err := t.Crash(); err != nil {
+		t.tb.Fatalf("%v", err)
+	}
+}
+
+// Undo is [Driver.Abort].
+func (t *Test) Undo() {
+	t.tb.Helper()
+	if err := t.Abort(); err != nil {
+		t.tb.Fatalf("%v", err)
+	}
+}
+
 // WantCount fails the test unless the node has counted the outcome so often.
 func (t *Test) WantCount(node, outcomeName string, want int64) {
 	t.tb.Helper()
 	if got := t.Count(node, outcomeName); got != want {
-		t.tb.Fatalf("node %s has counted %s %d times, want %d; all counts: %v", node, outcomeName, got, want, t.Counts())
+		t.tb.Fatalf("node %s has counted %s %d times, want %d; all counts: %v%s", node, outcomeName, got, want, t.Counts(),
+			t.open())
 	}
 }
 
@@ -76,7 +101,7 @@ func (t *Test) WantDead(want ...string) []DeadLetter {
 		for i, l := range letters {
 			reasons[i] = got[i] + ": " + l.Info.Message
 		}
-		t.tb.Fatalf("dead letters:%s\nwant:%s", list(reasons), list(want))
+		t.tb.Fatalf("dead letters:%s\nwant:%s%s", list(reasons), list(want), t.open())
 	}
 	return letters
 }
@@ -173,9 +198,17 @@ func (s Sink[K, V]) Want(want ...Pair[K, V]) []topology.Record[K, V] {
 		for i, p := range want {
 			lines[i] = fmt.Sprintf("%v = %v", p.Key, p.Value)
 		}
-		s.test.tb.Fatalf("%s has:%s\nwant:%s", s.topic.Name(), list(got), list(lines))
+		s.test.tb.Fatalf("%s has:%s\nwant:%s%s", s.topic.Name(), list(got), list(lines), s.test.open())
 	}
 	return records
+}
+
+// open says what a failed check did not see.
+func (t *Test) open() string {
+	if n := t.Uncommitted(); n > 0 {
+		return fmt.Sprintf("\n(%d units of work are not committed, and show nowhere)", n)
+	}
+	return ""
 }
 
 // list writes one line each.

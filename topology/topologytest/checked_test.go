@@ -54,6 +54,18 @@ func TestChecked(t *testing.T) {
 	}
 }
 
+func TestCheckedCommits(t *testing.T) {
+	d := topologytest.Start(t, shopTopology(t), topologytest.CommitByHand())
+	in, out := topologytest.In(d, orders), topologytest.Out(d, totals)
+	in.Pipe("anna", 3)
+	d.Save()
+	d.Kill()
+	d.Undo()
+	out.Want()
+	d.Save()
+	out.Want(topologytest.KV("anna", int64(3)))
+}
+
 // failing is a test that notes its failure, and ends as a test does.
 type failing struct{ text string }
 
@@ -97,6 +109,14 @@ func TestCheckedFails(t *testing.T) {
 		"dead letters:\n\ttotal: transient: not yet\nwant:\n\tnothing": func(d *topologytest.Test) {
 			topologytest.In(d, orders).Pipe("a", -100)
 			d.WantDead()
+		},
+		"Commit: each unit of work is committed at once": func(d *topologytest.Test) { d.Save() },
+		"Crash: each unit of work is committed at once":  func(d *topologytest.Test) { d.Kill() },
+		"Abort: each unit of work is committed at once":  func(d *topologytest.Test) { d.Undo() },
+		"a = 1\n(1 units of work are not committed, and show nowhere)": func(*topologytest.Test) {
+			d := topologytest.Start(&failing{}, shopTopology(t), topologytest.CommitByHand())
+			topologytest.In(d, orders).Pipe("a", 1)
+			topologytest.Out(d, totals).Want(topologytest.KV("a", int64(1)))
 		},
 		"has no partition 7": func(d *topologytest.Test) { topologytest.Stored(d, totalsOf, 7) },
 		"cannot have 0 partitions": func(d *topologytest.Test) {

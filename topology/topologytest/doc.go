@@ -22,6 +22,18 @@
 // stop is an error of Pipe. [Driver.Restart] makes all graphs anew over the same stores, which shows state
 // that a handler keeps where it must not.
 //
+// Each record is committed at once, unless the test makes the commits itself. Then it can have a crash, or the end of a transaction that
+// the cluster did not take, come at any place, and see that nothing remains of what is undone and that it comes again once:
+//
+//	d := topologytest.Start(t, orders.Topology(), topologytest.CommitByHand())
+//	...
+//	placed.Pipe("anna", Order{Amount: 3})
+//	d.Save()                       // commits
+//	placed.Pipe("anna", Order{Amount: 4})
+//	d.Kill()                       // undoes the second record, and processes it again
+//	d.Save()
+//	totals.Want(topologytest.KV("anna", 3), topologytest.KV("anna", 7))
+//
 // There are two clocks, as in a runtime. Stream time moves with the records, task by task, and schedules on
 // stream time fire with them. The wall clock moves with [Driver.Advance]; schedules of the wall clock fire
 // there.
@@ -31,8 +43,8 @@
 // retries and with Advance. A record through a filter, a node with a store and a map costs some microseconds at
 // most, so that tests can try many thousands of cases.
 //
-// What it does not do: there are no transactions, no changelogs, no rebalances and no parallelism. What
-// they add is tested with the runtime itself.
+// What it does not do: there are no changelogs, no rebalances and no parallelism, a transaction is one for all tasks, and it ends where the
+// test says, between two units of work. What the cluster and the disk add is tested with the runtime itself.
 //
 // A Driver is not safe for concurrent use. It starts no goroutine and needs no closing.
 package topologytest

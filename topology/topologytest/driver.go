@@ -27,6 +27,8 @@ type Driver struct {
 	ready   ready
 	delayed []*task
 	counts  map[outcome]int64
+	// round is what is not committed yet.
+	round round
 }
 
 type outcome struct{ node, name string }
@@ -41,6 +43,7 @@ type settings struct {
 	compacted       map[string]bool
 	start           time.Time
 	ownClock        bool
+	byHand          bool
 	mode            topology.Mode
 }
 
@@ -130,11 +133,11 @@ func (d *Driver) addTasks(sub topology.Subtopology) error {
 		}
 		tk := &task{
 			driver: d, index: len(d.tasks), id: topology.TaskID{Subtopology: sub.Name, Partition: int32(p)},
-			state: st, stores: sub.Stores, streamTime: state.NoTime,
+			state: st, stores: sub.Stores, streamTime: state.NoTime, kept: kept{streamTime: state.NoTime},
 		}
 		for _, source := range sub.Sources {
 			in := &d.topics[source.Topic].partitions[p]
-			in.reader, in.delay = tk, source.Delay
+			in.reader, in.delay, in.keeps = tk, source.Delay, d.settings.byHand
 			tk.inputs = append(tk.inputs, in)
 			tk.delayed = tk.delayed || in.delay > 0
 		}
@@ -151,18 +154,27 @@ func (d *Driver) addTasks(sub topology.Subtopology) error {
 
 // Restart makes the graphs of all tasks anew, as a restart of the program does. Stores, topics and
 // positions stay, and so does stream time; what a handler keeps anywhere else is gone. A stopped task runs
-// again. Schedules of the wall clock begin anew.
+// again. Schedules of the wall clock begin anew. Nothing is lost: what is not committed yet is committed, as by a program that is told to
+// stop; see [Driver.Crash] for one that is not.
 func (d *Driver) Restart() error {
+	if err := d.commit(); err != nil {
+		return err
+	}
+	if err := d.reopen(); err != nil {
+		return err
+	}
+	return d.run()
+}
+
+// reopen makes the graphs anew.
+func (d *Driver) reopen() error {
 	for _, tk := range d.tasks {
-		if err := tk.commit(); err != nil {
-			return fmt.Errorf("topologytest: %w", err)
-		}
 		if err := tk.open(); err != nil {
 			return fmt.Errorf("topologytest: %w", err)
 		}
 		d.ready.add(tk.index)
 	}
-	return d.run()
+	return nil
 }
 
 // Now returns the driver's clock.
@@ -218,7 +230,7 @@ func (d *Driver) nextDue() (first *task, at time.Duration) {
 	return first, at
 }
 
-// Count returns how often a node has counted an outcome, for records that did not fail.
+// Count returns how often a node has counted an outcome, for records that did not fail and, with [CommitByHand], are committed.
 func (d *Driver) Count(node, outcomeName string) int64 { return d.counts[outcome{node, outcomeName}] }
 
 // Counts returns all counts that are not zero, sorted by node and outcome.
@@ -239,7 +251,8 @@ func (d *Driver) Counts() []topology.Tally {
 }
 
 // Store returns a store of the task of that partition, as it is now: a state.KeyValue for a topology.StoreOf, and
-// what the kind has for the others. Writing to it prepares a test.
+// what the kind has for the others. Writing to it prepares a test. [Driver.Crash] and [Driver.Abort] undo
+// that too, unless it is committed.
 func Store[S any](d *Driver, store topology.TypedStore[S], partition int32) (opened S, err error) {
 	for _, sub := range d.topology.Subtopologies() {
 		for _, s := range sub.Stores {
@@ -296,9 +309,22 @@ func (d *Driver) work() error {
 	return nil
 }
 
-// deliver appends outputs to their topics.
-func (d *Driver) deliver(outputs []topology.Output) {
+// deliver does what a verdict says, or keeps it for the commit where that is made by hand.
+func (d *Driver) deliver(v *topology.Verdict) {
+	if d.settings.byHand {
+		d.round.outputs = append(d.round.outputs, v.Outputs...)
+		d.round.counts = append(d.round.counts, v.Counts...)
+		return
+	}
+	d.publish(v.Outputs, v.Counts)
+}
+
+// publish appends outputs to their topics, and adds counts up.
+func (d *Driver) publish(outputs []topology.Output, counts []topology.Tally) {
 	for i := range outputs {
 		d.topics[outputs[i].Topic].append(outputs[i])
+	}
+	for _, c := range counts {
+		d.counts[outcome{c.Node, c.Outcome}] += c.N
 	}
 }

@@ -32,6 +32,13 @@ type task struct {
 	stopped  error
 	// undone says that it was a punctuation that stopped the task.
 	undone bool
+
+	// What follows is of use where commits are made by hand.
+
+	// retry is the record that is tried again, while it is.
+	retry retry
+	// kept is what of the task, beside its state and its inputs, is as it was at the last commit.
+	kept kept
 }
 
 // open makes the graph.
@@ -55,6 +62,7 @@ func (t *task) open() error {
 	}
 	t.graph = graph
 	t.stopped, t.undone = nil, false
+	t.kept.parked = graph.Parked()
 	return nil
 }
 
@@ -146,11 +154,13 @@ func (t *task) step() bool {
 		return false
 	}
 	p := t.next()
-	if p == nil {
-		return false
-	}
+	return p != nil && t.process(p)
+}
+
+// process processes the first record of an input. It returns false if that has stopped the task.
+func (t *task) process(p *partition) bool {
 	in := t.input(p)
-	v := t.act(func(attempt int, firstFailure time.Time) topology.Verdict {
+	v := t.act(t.triedBefore(p), func(attempt int, firstFailure time.Time) topology.Verdict {
 		in.Attempt, in.FirstFailure = attempt, firstFailure
 		return t.graph.Process(in)
 	})
@@ -161,11 +171,15 @@ func (t *task) step() bool {
 		t.streamTime = max(t.streamTime, v.EventTime)
 	}
 	p.advance()
-	return t.committed()
+	return t.did(unit{task: t, input: p})
 }
 
-// committed commits if it is time to. It returns false if that has failed, which stops the task.
-func (t *task) committed() bool {
+// did notes a unit of work that was done, and commits if it is time to. It returns false if that has failed, which stops the task.
+func (t *task) did(u unit) bool {
+	if t.driver.settings.byHand {
+		t.driver.round.units = append(t.driver.round.units, u)
+		return true
+	}
 	if t.uncommitted++; t.uncommitted < roundUnits {
 		return true
 	}
@@ -194,18 +208,9 @@ func (t *task) nextAgain() (at time.Duration, ok bool) {
 func (t *task) release() {
 	for t.stopped == nil {
 		p, ok := t.graph.DueRelease()
-		if !ok {
+		if !ok || !t.fire(p) {
 			return
 		}
-		p.StreamTime = t.streamTime
-		v := t.act(func(int, time.Time) topology.Verdict { return t.graph.Punctuate(p) })
-		if t.undone = v.Action == topology.Stop; t.undone {
-			return
-		}
-		if v.Action == topology.Accept && v.Released != "" {
-			t.streamTime = max(t.streamTime, v.EventTime)
-		}
-		t.committed()
 	}
 }
 
@@ -217,35 +222,52 @@ func (t *task) punctuate() {
 		return
 	}
 	p.At = time.UnixMilli(t.driver.now.UnixMilli()).UTC()
+	t.fire(p)
+}
+
+// fire runs a punctuation, or a parked record that is due. It returns false if that has stopped the task.
+func (t *task) fire(p topology.Punctuation) bool {
+	again := p
 	p.StreamTime = t.streamTime
-	v := t.act(func(attempt int, _ time.Time) topology.Verdict {
+	v := t.act(retry{}, func(attempt int, _ time.Time) topology.Verdict {
 		p.Attempt = attempt
 		return t.graph.Punctuate(p)
 	})
 	t.undone = v.Action == topology.Stop
-	if !t.undone {
-		t.committed()
+	switch {
+	case t.undone:
+		return false
+	case v.Action == topology.Accept && !v.Wrote && len(v.Outputs) == 0 && len(v.Counts) == 0:
+		return true // it has left nothing
+	case v.Action == topology.Accept && v.Released != "":
+		t.streamTime = max(t.streamTime, v.EventTime)
 	}
+	return t.did(unit{task: t, punctuation: again})
 }
 
-// act runs a unit of work until its verdict is not Retry, does what the verdict says, and returns it. What it holds is done with.
-func (t *task) act(unit func(attempt int, firstFailure time.Time) topology.Verdict) topology.Verdict {
-	var firstFailure time.Time
-	v := unit(1, firstFailure)
-	for attempt := 2; v.Action == topology.Retry; attempt++ {
-		if firstFailure.IsZero() {
-			firstFailure = t.driver.Now()
+// act runs a unit of work until its verdict is not Retry, does what the verdict says, and returns it. What it holds is done with. How
+// often the unit was tried before is in r.
+func (t *task) act(r retry, try func(attempt int, firstFailure time.Time) topology.Verdict) topology.Verdict {
+	v := try(r.attempts+1, r.firstFailure)
+	for v.Action == topology.Retry {
+		if r.firstFailure.IsZero() {
+			r.firstFailure = t.driver.Now()
+		}
+		r.attempts++
+		if err := t.keepAttempts(r); err != nil {
+			t.stopped = err
+			return topology.Verdict{Action: topology.Stop}
 		}
 		t.driver.pass(max(v.Backoff, time.Millisecond))
-		v = unit(attempt, firstFailure)
+		v = try(r.attempts+1, r.firstFailure)
+	}
+	if r.attempts > 0 {
+		t.retry = retry{}
 	}
 	if v.Action == topology.Stop {
 		t.stopped = v.Failure
 		return v
 	}
-	t.driver.deliver(v.Outputs)
-	for _, c := range v.Counts {
-		t.driver.counts[outcome{c.Node, c.Outcome}] += c.N
-	}
+	t.driver.deliver(&v)
 	return v
 }

@@ -48,11 +48,13 @@ type partition struct {
 	reader *task
 	// delay is how long records wait after their timestamps, 0 for all but delayed retry topics.
 	delay time.Duration
-	// queue[head:] is what the task has not read.
+	// queue[head:] is what the task has not read. Before it is what it has read since the last commit, where it keeps that.
 	queue []Raw
 	head  int
 	// position is the offset of the first record that the task has not read.
 	position int64
+	// keeps says that what was read stays until it is committed: it may have to be read again.
+	keeps bool
 	// turn is the time by which that record takes its turn, once it was asked for: turnOf is its offset then, -1 before.
 	turn, turnOf int64
 }
@@ -68,14 +70,30 @@ func (p *partition) empty() bool { return p.head == len(p.queue) }
 
 func (p *partition) first() *Raw { return &p.queue[p.head] }
 
-// advance drops the first record.
+// advance moves on to the next record.
 func (p *partition) advance() {
-	p.queue[p.head] = Raw{}
 	p.head++
 	p.position++
+	if p.keeps {
+		return
+	}
+	p.queue[p.head-1] = Raw{}
 	if p.empty() {
 		p.queue, p.head = p.queue[:0], 0
 	}
+}
+
+// forget drops what was read.
+func (p *partition) forget() {
+	unread := copy(p.queue, p.queue[p.head:])
+	clear(p.queue[unread:])
+	p.queue, p.head = p.queue[:unread], 0
+}
+
+// rewind moves back to the first record that was read since forget.
+func (p *partition) rewind() {
+	p.position -= int64(p.head)
+	p.head, p.turnOf = 0, -1
 }
 
 // dueAt is when the first record may be read, the zero time if it need not wait.

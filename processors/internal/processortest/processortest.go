@@ -20,12 +20,17 @@ import (
 type Driver struct {
 	*topologytest.Driver
 	tb testing.TB
+	// stores are the names of all stores.
+	stores []string
 }
+
+// deadTopic is the topic of the dead letters.
+const deadTopic = "dead"
 
 // New builds what declare declares, as application app with the dead-letter topic dead.
 func New(tb testing.TB, declare func(b *topology.Builder), opts ...topologytest.Option) *Driver {
 	tb.Helper()
-	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
+	b := topology.NewBuilder("app", topology.DeadLetters(deadTopic))
 	declare(b)
 	t, err := b.Build()
 	if err != nil {
@@ -35,7 +40,13 @@ func New(tb testing.TB, declare func(b *topology.Builder), opts ...topologytest.
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &Driver{Driver: d, tb: tb}
+	var stores []string
+	for _, sub := range t.Subtopologies() {
+		for _, store := range sub.Stores {
+			stores = append(stores, store.Name)
+		}
+	}
+	return &Driver{Driver: d, tb: tb, stores: stores}
 }
 
 // Pipe writes a record to a topic. An empty key or value is empty; see PipeNull.

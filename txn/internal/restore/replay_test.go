@@ -443,6 +443,7 @@ func TestReplayRows(t *testing.T) {
 }
 
 // TestDamagedDatabaseIsRemoved: damage that only shows in the middle of a restore would stop every further try at the same place.
+// Row of the failure matrix: corrupt state directory.
 func TestDamagedDatabaseIsRemoved(t *testing.T) {
 	b := newBench(t, 0, 1, map[string]*fakeLog{"a": largeLog(1000, 50, 40)})
 	b.db = &corrupt{b.db}
