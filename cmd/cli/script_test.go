@@ -38,12 +38,13 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"onceward": func() { run() },
 		// Programs with one topology of their own, and with two.
-		"copier":  func() { run(copyTopology("copier")) },
-		"copiers": func() { run(copyTopology("east"), copyTopology("west")) },
-		"joined":  func() { run(joinedTopology()) },
-		"keeper":  func() { run(keeperTopology()) },
-		"kinds":   func() { run(kindsTopology()) },
-		"audited": func() { run(auditedTopology()) },
+		"copier":   func() { run(copyTopology("copier")) },
+		"copiers":  func() { run(copyTopology("east"), copyTopology("west")) },
+		"joined":   func() { run(joinedTopology()) },
+		"keeper":   func() { run(keeperTopology()) },
+		"kinds":    func() { run(kindsTopology()) },
+		"audited":  func() { run(auditedTopology()) },
+		"deciding": func() { run(decidingTopology()) },
 	})
 }
 
