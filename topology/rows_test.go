@@ -48,6 +48,20 @@ func checkRows[K, V any](t *testing.T, store topology.StoreOf[K, V], text, wantB
 	}
 }
 
+// someCodec is that of keys which could be null on their topic, and never are in a store.
+type someCodec struct{}
+
+func (someCodec) Name() string { return schemas.String().Name() }
+
+func (someCodec) Append(dst []byte, k topology.Option[string]) ([]byte, error) {
+	return schemas.String().Append(dst, k.Or(""))
+}
+
+func (someCodec) Decode(b []byte) (topology.Option[string], error) {
+	text, err := schemas.String().Decode(b)
+	return topology.Some(text), err
+}
+
 // TestRows: a store that is known by its name only has its keys typed and its rows shown.
 func TestRows(t *testing.T) {
 	checkRows(t, topology.Store("s", schemas.String(), schemas.String()), "a b", "a b", `"a b"`)
@@ -55,6 +69,8 @@ func TestRows(t *testing.T) {
 	checkRows(t, topology.Store("s", schemas.Int64(), schemas.String()), "258", "\x00\x00\x00\x00\x00\x00\x01\x02", "258")
 	checkRows(t, topology.Store("s", schemas.JSON[name](), schemas.String()), "ab", `"ab"`, `"ab"`)
 	checkRows(t, topology.Store("s", schemas.JSON[struct{ A int }](), schemas.String()), `{"A":1}`, `{"A":1}`, `{"A":1}`)
+
+	checkRows(t, topology.Store("s", schemas.Codec[topology.Option[string]](someCodec{}), schemas.String()), "a b", "a b", `"a b"`)
 
 	top := withStore(t, topology.Store("numbers", schemas.Int64(), schemas.JSON[map[string]int]()))
 	if _, ok := top.Rows("other"); ok {

@@ -15,15 +15,19 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// explainCommand shows the history of a row, from a topic of evidence.
+// explainCommand shows the history of a row, from a topic of evidence, and what it has come to, from a state directory.
 type explainCommand struct {
 	selection
 	clusterFlags
 	Row         string `required:"" placeholder:"KEY" help:"The row, by its key in the store."`
 	Audit       string `required:"" placeholder:"TOPIC" env:"ONCEWARD_AUDIT" help:"Topic of evidence."`
 	Store       string `placeholder:"STORE" help:"Show decisions about rows of this store only; its codec reads the key if the pipeline is named."`
+	Follow      bool   `help:"Show also what was decided elsewhere about the same records and ids, as an inbox has before a ledger; it reads the whole topic of evidence."`
+	StateDir    string `placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"State directory of an instance on this machine, running or not, to show what the row holds now, and contributions with their amounts."`
+	Stale       bool   `help:"Read also state that may be behind: while a task is restored, has stopped, was lost, or a commit is in doubt."`
 	DeadLetters string `placeholder:"TOPIC" help:"Topic of dead letters, of which those with this record key are shown; default is the pipeline's."`
 	KeyEncoding string `enum:"auto,text,hex,base64" default:"auto" placeholder:"ENCODING" env:"ONCEWARD_KEY_ENCODING" help:"How the key is given: as the store's codec reads it where pipeline and store are named, otherwise as text; or text, hex or base64."`
+	Encoding    string `enum:"auto,text,hex,base64" default:"auto" placeholder:"ENCODING" env:"ONCEWARD_ENCODING" help:"How rows are shown: as the store's codecs read them where the pipeline is named, otherwise as text, or base64 where it is none; or text, hex or base64."`
 	outputFlag
 }
 
@@ -31,14 +35,21 @@ type explainCommand struct {
 func (c *explainCommand) Help() string {
 	return "Decisions are shown in the order in which they were made: what was decided, by which program, about which " +
 		"record. Evidence is written for processors that are recorded (processors/evidence). A record that failed has " +
-		"no decision; its dead letter says why."
+		"no decision; its dead letter says why. With --follow each decision has behind it those of other processors " +
+		"about the same record, or under the same id: ids that are equal are taken for the same. No amount is in the " +
+		"evidence; --state-dir shows what has become of it. When it was decided is known where the topic of evidence has " +
+		"message.timestamp.type=LogAppendTime."
 }
 
 // explanation is the JSON form. Its fields are for programs and stay.
 type explanation struct {
-	Row       string          `json:"row"`
-	Decisions []decided       `json:"decisions"`
-	Letters   []explainedDead `json:"dead_letters"`
+	Row       string    `json:"row"`
+	Decisions []decided `json:"decisions"`
+	// Followed are decisions about other rows, if they were asked for.
+	Followed []followed `json:"followed,omitempty"`
+	// Now has what each store holds in the row, if a state directory is given.
+	Now     []presentRow    `json:"now,omitempty"`
+	Letters []explainedDead `json:"dead_letters"`
 	// Malformed counts the dead letters of the topic, of any row, of which the headers cannot be read.
 	Malformed int64 `json:"malformed_dead_letters"`
 }
@@ -49,7 +60,11 @@ type decided struct {
 	Offset    int64      `json:"evidence_offset"`
 	Written   *time.Time `json:"written,omitempty"`
 	evidence.Entry
+	// Kept is what a store keeps of the subject, if a state directory is given: a contribution, or an accepted transition.
+	Kept *presentRow `json:"kept,omitempty"`
 }
+
+func (d *decided) at() evidenceAt { return evidenceAt{d.Partition, d.Offset} }
 
 type explainedDead struct {
 	ID        string    `json:"id"`
@@ -73,9 +88,17 @@ func (c *explainCommand) Run(p *process) error {
 	if len(c.Brokers) == 0 {
 		return usage("no brokers are given; name them with --brokers")
 	}
-	key, letters, err := c.selected(p)
+	top, err := c.chosen(p)
 	if err != nil {
 		return err
+	}
+	key, err := c.rows(top, c.Store).key("--row", c.KeyEncoding, c.Row)
+	if err != nil {
+		return err
+	}
+	letters := c.DeadLetters
+	if top != nil {
+		letters = cmp.Or(letters, top.DeadLetterTopic())
 	}
 	ctx, release := untilSignal(p.ctx, slog.New(slog.DiscardHandler))
 	defer release()
@@ -94,8 +117,18 @@ func (c *explainCommand) Run(p *process) error {
 		if !bytes.Equal(r.Key, key) {
 			return nil
 		}
-		return found.addDecision(c.Audit, c.Store, r)
+		d, err := decisionOf(c.Audit, r)
+		if err == nil && (c.Store == "" || d.Store == c.Store) {
+			found.Decisions = append(found.Decisions, d)
+		}
+		return err
 	})
+	if err == nil && c.Follow {
+		err = found.follow(ctx, client, c.Audit, func(store string) rowEncoder { return c.rows(top, store) })
+	}
+	if err == nil && c.StateDir != "" {
+		err = c.addState(ctx, p, top, &found, key)
+	}
 	if err == nil && letters != "" {
 		err = found.addLetters(ctx, client.DeadLetters(letters), key)
 	}
@@ -105,7 +138,7 @@ func (c *explainCommand) Run(p *process) error {
 	if c.Output == "json" {
 		err = writeJSON(p.out, found)
 	} else {
-		_, err = io.WriteString(p.out, found.text())
+		_, err = io.WriteString(p.out, found.text(c.Audit))
 	}
 	if err == nil && len(found.Decisions)+len(found.Letters) == 0 {
 		err = fmt.Errorf("%s has no evidence of that row", c.Audit)
@@ -113,39 +146,34 @@ func (c *explainCommand) Run(p *process) error {
 	return err
 }
 
-// selected returns the bytes of the key, and the topic of dead letters if there is one.
-func (c *explainCommand) selected(p *process) (key []byte, letters string, err error) {
-	var rows rowEncoder
-	letters = c.DeadLetters
-	if c.File != "" || c.Topology != "" || len(p.topologies) == 1 {
-		t, err := c.topology(p)
-		if err != nil {
-			return nil, "", err
-		}
-		letters = cmp.Or(letters, t.DeadLetterTopic())
-		if c.Store != "" {
-			rows.rows, rows.decodes = t.Rows(c.Store)
-		}
+// chosen returns the topology whose codecs are used, nil if none is named.
+func (c *explainCommand) chosen(p *process) (*topology.Topology, error) {
+	if c.File == "" && c.Topology == "" && len(p.topologies) != 1 {
+		return nil, nil //nolint:nilnil // rows are readable without
 	}
-	key, err = rows.key("--row", c.KeyEncoding, c.Row)
-	return key, letters, err
+	return c.topology(p)
 }
 
-func (x *explanation) addDecision(topic, store string, r admin.Record) error {
+// rows returns how the keys of a store are read and shown, which may be no store of the topology.
+func (c *explainCommand) rows(t *topology.Topology, store string) rowEncoder {
+	e := rowEncoder{encoding: c.Encoding}
+	if t != nil && store != "" {
+		e.rows, e.decodes = t.Rows(store)
+	}
+	return e
+}
+
+func decisionOf(topic string, r admin.Record) (decided, error) {
 	e, err := evidence.Decode(r.Key, r.Value)
 	if err != nil {
-		return fmt.Errorf("%s[%d] at offset %d is no evidence: %w", topic, r.Partition, r.Offset, err)
-	}
-	if store != "" && e.Store != store {
-		return nil
+		return decided{}, fmt.Errorf("%s[%d] at offset %d is no evidence: %w", topic, r.Partition, r.Offset, err)
 	}
 	d := decided{Partition: r.Partition, Offset: r.Offset, Entry: e}
 	if r.Appended {
 		at := r.Timestamp.UTC()
 		d.Written = &at
 	}
-	x.Decisions = append(x.Decisions, d)
-	return nil
+	return d, nil
 }
 
 // addLetters adds the letters of the key, each once, however often it was edited.
@@ -168,15 +196,28 @@ func (x *explanation) addLetters(ctx context.Context, letters *admin.DeadLetters
 	return err
 }
 
-func (x *explanation) text() string {
+func (x *explanation) text(audit string) string {
 	var text strings.Builder
-	for _, d := range x.Decisions {
-		d.write(&text)
+	led := map[evidenceAt][]*followed{}
+	for i := range x.Followed {
+		f := &x.Followed[i]
+		led[f.from()] = append(led[f.from()], f)
+	}
+	for i := range x.Decisions {
+		d := &x.Decisions[i]
+		writeLines(&text, "", d.lines(""))
+		writeFollowed(&text, "    ", led, d.at())
+	}
+	for i := range x.Now {
+		writeLines(&text, "", x.Now[i].lines())
 	}
 	for _, l := range x.Letters {
 		fmt.Fprintf(&text, "dead letter from %s[%d]@%d\n", l.Topic, l.Partition, l.Offset)
 		fmt.Fprintf(&text, "  %s at node %s: %s; attempts %d, deaths %d, last %s; id %s, %s\n", l.Class, cmp.Or(l.Node, "none"),
 			oneLine(l.Message), l.Attempts, l.Deaths, l.Last.Format(time.RFC3339), l.ID, l.state)
+	}
+	if len(x.Decisions) > 0 && x.Decisions[0].Written == nil {
+		fmt.Fprintf(&text, "# %s does not say when it was decided; with message.timestamp.type=LogAppendTime it would\n", audit)
 	}
 	if x.Malformed > 0 {
 		fmt.Fprintf(&text, "# %d dead letters, of any row, have headers that cannot be read\n", x.Malformed)
@@ -184,38 +225,22 @@ func (x *explanation) text() string {
 	return text.String()
 }
 
-// write writes a decision for people: one line for what, and one for each of by whom, from where and under which ids.
-func (d *decided) write(text *strings.Builder) {
-	fmt.Fprintf(text, "%s by %s", d.Outcome, d.Node)
-	if d.Subject != "" {
-		fmt.Fprintf(text, ", about %s", oneLine(d.Subject))
+func writeLines(text *strings.Builder, indent string, lines []string) {
+	for _, line := range lines {
+		text.WriteString(indent + line + "\n")
 	}
-	if d.Before != nil || d.After != nil {
-		fmt.Fprintf(text, ", version %s to %s", versionText(d.Before), versionText(d.After))
+}
+
+// lines is a decision for people: one for what, and one for each of by whom, from where, under which ids, and what is kept of it. whose
+// is said behind what was decided: which row it is about, and what has led there.
+func (d *decided) lines(whose string) []string {
+	lines := []string{
+		d.what() + whose,
+		fmt.Sprintf("  program %s, version %s, task %s, mode %s, attempt %d", d.Application, d.Version, d.Task, d.Mode, d.Attempt),
+		"  " + d.when(),
 	}
-	if d.Reason != "" {
-		fmt.Fprintf(text, ": %s", oneLine(d.Reason))
-	}
-	fmt.Fprintf(text, "\n  program %s, version %s, task %s, mode %s, attempt %d\n",
-		d.Application, d.Version, d.Task, d.Mode, d.Attempt)
-	switch {
-	case d.Topic != "":
-		fmt.Fprintf(text, "  from %s[%d]@%d", d.Topic, d.Entry.Partition, d.Entry.Offset)
-	case d.Turn != "":
-		fmt.Fprintf(text, "  in the turn of %s", d.Turn)
-	default:
-		text.WriteString("  in the turn of no record")
-	}
-	fmt.Fprintf(text, ", time %s", time.UnixMilli(d.Time).UTC().Format(time.RFC3339Nano))
-	if d.AppendTime != 0 {
-		fmt.Fprintf(text, ", appended %s", time.UnixMilli(d.AppendTime).UTC().Format(time.RFC3339Nano))
-	}
-	if d.Written != nil {
-		fmt.Fprintf(text, ", processed %s", d.Written.Format(time.RFC3339Nano))
-	}
-	text.WriteString("\n")
 	if d.By != "" {
-		fmt.Fprintf(text, "  said by %s: %s\n", oneLine(d.By), oneLine(cmp.Or(d.Note, "no note")))
+		lines = append(lines, fmt.Sprintf("  said by %s: %s", oneLine(d.By), oneLine(cmp.Or(d.Note, "no note"))))
 	}
 	var ids []string
 	for _, id := range [][2]string{
@@ -228,8 +253,58 @@ func (d *decided) write(text *strings.Builder) {
 		}
 	}
 	if len(ids) > 0 {
-		fmt.Fprintf(text, "  %s\n", strings.Join(ids, ", "))
+		lines = append(lines, "  "+strings.Join(ids, ", "))
 	}
+	if d.Kept != nil {
+		lines = append(lines, d.Kept.values("  in ")...)
+	}
+	return lines
+}
+
+// what was decided, and about what.
+func (d *decided) what() string {
+	text := d.Outcome + " by " + d.Node
+	if d.Subject != "" {
+		text += ", about " + oneLine(d.Subject)
+	}
+	if d.Names != "" {
+		text += ", which names " + oneLine(d.Names)
+	}
+	if d.Given != nil {
+		text += fmt.Sprintf(", record of version %d", *d.Given)
+	}
+	switch {
+	case d.Before == nil && d.After == nil:
+	case d.Before != nil && d.After != nil && *d.Before == *d.After:
+		text += fmt.Sprintf(", version stays %d", *d.After)
+	default:
+		text += fmt.Sprintf(", version %s to %s", versionText(d.Before), versionText(d.After))
+	}
+	if d.Reason != "" {
+		text += ": " + oneLine(d.Reason)
+	}
+	return text
+}
+
+// when says from where the record came, and when.
+func (d *decided) when() string {
+	var text string
+	switch {
+	case d.Topic != "":
+		text = fmt.Sprintf("from %s[%d]@%d", d.Topic, d.Entry.Partition, d.Entry.Offset)
+	case d.Turn != "":
+		text = "in the turn of " + d.Turn
+	default:
+		text = "in the turn of no record"
+	}
+	text += ", time " + time.UnixMilli(d.Time).UTC().Format(time.RFC3339Nano)
+	if d.AppendTime != 0 {
+		text += ", appended " + time.UnixMilli(d.AppendTime).UTC().Format(time.RFC3339Nano)
+	}
+	if d.Written != nil {
+		text += ", processed " + d.Written.Format(time.RFC3339Nano)
+	}
+	return text
 }
 
 func versionText(v *int64) string {

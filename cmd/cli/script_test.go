@@ -38,13 +38,14 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"onceward": func() { run() },
 		// Programs with one topology of their own, and with two.
-		"copier":  func() { run(copyTopology("copier")) },
-		"copiers": func() { run(copyTopology("east"), copyTopology("west")) },
-		"joined":  func() { run(joinedTopology()) },
-		"keeper":  func() { run(keeperTopology()) },
-		"kinds":   func() { run(kindsTopology()) },
-		"audited": func() { run(auditedTopology()) },
-		"chooser": func() { run(chooserTopology()) },
+		"copier":   func() { run(copyTopology("copier")) },
+		"copiers":  func() { run(copyTopology("east"), copyTopology("west")) },
+		"joined":   func() { run(joinedTopology()) },
+		"keeper":   func() { run(keeperTopology()) },
+		"kinds":    func() { run(kindsTopology()) },
+		"audited":  func() { run(auditedTopology()) },
+		"chooser":  func() { run(chooserTopology()) },
+		"deciding": func() { run(decidingTopology()) },
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -40,10 +41,7 @@ type opened struct {
 
 // open opens the directory. A topology is not needed: without one, rows are bytes.
 func (d stateDirectory) open(ctx context.Context, p *process) (opened, error) {
-	s, err := admin.OpenState(ctx, d.StateDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return opened{}, usage("there is no state directory %s; check --state-dir", d.StateDir)
-	}
+	s, err := openState(ctx, d.StateDir)
 	if err != nil {
 		return opened{}, err
 	}
@@ -52,6 +50,15 @@ func (d stateDirectory) open(ctx context.Context, p *process) (opened, error) {
 		return opened{}, errors.Join(err, s.Close())
 	}
 	return opened{s, t}, nil
+}
+
+// openState opens the directory that is given with --state-dir.
+func openState(ctx context.Context, dir string) (*admin.State, error) {
+	s, err := admin.OpenState(ctx, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usage("there is no state directory %s; check --state-dir", dir)
+	}
+	return s, err
 }
 
 // known returns the topology that was asked for, or else the program's own one of that application, nil if it has none.
@@ -86,28 +93,35 @@ type place struct {
 	layout     state.Layout
 }
 
+// places returns the stores of the instance by their names.
+func (o opened) places(ctx context.Context) (map[string]place, error) {
+	tasks, err := o.Tasks(ctx, admin.Names)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]place{}
+	for _, t := range tasks {
+		for _, s := range t.Stores {
+			here := all[s.Name]
+			here.partitions, here.of, here.layout = append(here.partitions, t.Task.Partition), max(here.of, s.Partitions), s.Layout
+			all[s.Name] = here
+		}
+	}
+	return all, nil
+}
+
 // here finds a store of the instance.
 func (o opened) here(ctx context.Context, store string, only *int32) (place, error) {
-	tasks, err := o.Tasks(ctx, admin.Names)
+	all, err := o.places(ctx)
 	if err != nil {
 		return place{}, err
 	}
-	var names []string
-	var here place
-	for _, t := range tasks {
-		for _, s := range t.Stores {
-			names = append(names, s.Name)
-			if s.Name == store {
-				here.partitions, here.of, here.layout = append(here.partitions, t.Task.Partition), max(here.of, s.Partitions), s.Layout
-			}
-		}
-	}
-	slices.Sort(names)
+	here, known := all[store]
 	switch {
-	case len(here.partitions) == 0 && len(names) == 0:
+	case len(all) == 0:
 		return place{}, fmt.Errorf("the instance has no store open that could be read; status shows its tasks while it runs")
-	case len(here.partitions) == 0:
-		return place{}, usage("the instance has no store %q; it has %s", store, strings.Join(slices.Compact(names), ", "))
+	case !known:
+		return place{}, usage("the instance has no store %q; it has %s", store, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	case only == nil:
 		return here, nil
 	case !slices.Contains(here.partitions, *only):

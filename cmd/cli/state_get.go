@@ -64,17 +64,19 @@ func (c *stateGetCommand) Run(p *process) (err error) {
 	}
 	result := stateGetResult{Store: c.Store, rowJSON: keyJSON(rows.keyPart(key))}
 	var text strings.Builder
-	get := c.rowsOf
-	if rows.single() {
-		get = c.rowOf
-	}
 	for _, partition := range here.partitions {
-		answer, err := get(p.ctx, s, partition, key, rows, &text)
+		found, err := s.lookUp(p.ctx, c.Store, partition, key, rows, c.Stale)
 		if err != nil {
 			return explainStale(err, c.Stale)
 		}
-		result.Found = result.Found || answer.Found
-		result.Answers = append(result.Answers, answer)
+		for _, line := range found.lines() {
+			fmt.Fprintln(&text, line)
+		}
+		if len(found.rows) > 0 {
+			fmt.Fprintf(&text, "# %s[%d]: %s\n", c.Store, partition, atText(found.at))
+			result.Found = true
+		}
+		result.Answers = append(result.Answers, found.answer())
 	}
 	if c.Output == "json" {
 		err = writeJSON(p.out, result)
@@ -87,54 +89,72 @@ func (c *stateGetCommand) Run(p *process) (err error) {
 	return err
 }
 
-// rowOf looks up the one row that a key can have, and writes it for people too.
-func (c *stateGetCommand) rowOf(
-	ctx context.Context, s opened, partition int32, key []byte, rows rowEncoder, text *strings.Builder,
-) (stateGetAnswer, error) {
-	row, err := s.Get(ctx, c.Store, partition, key, c.Stale)
-	if err != nil {
-		return stateGetAnswer{}, err
-	}
-	answer := stateGetAnswer{At: stateAtOf(row.At), Found: row.Found}
-	if row.Found {
-		shown := rows.row(key, row.Value)
-		answer.rowJSON = shown.valueJSON()
-		fmt.Fprintf(text, "%s\n# %s[%d]: %s\n", shown.valueText(), c.Store, partition, atText(row.At))
-	}
-	return answer, nil
+// lookedUp is what a partition of a store has under a key.
+type lookedUp struct {
+	at   admin.At
+	rows []shownRow
+	// single says that there cannot be more than one.
+	single bool
 }
 
-// rowsOf looks for all rows that a key has, in one view.
-func (c *stateGetCommand) rowsOf(
-	ctx context.Context, s opened, partition int32, key []byte, rows rowEncoder, text *strings.Builder,
-) (_ stateGetAnswer, err error) {
-	q := admin.ScanRequest{Store: c.Store, Partition: partition, Stale: c.Stale}
+// answer is the JSON form.
+func (f lookedUp) answer() stateGetAnswer {
+	answer := stateGetAnswer{At: stateAtOf(f.at), Found: len(f.rows) > 0}
+	for _, row := range f.rows {
+		if f.single {
+			answer.rowJSON = row.valueJSON()
+		} else {
+			answer.Rows = append(answer.Rows, row.json())
+		}
+	}
+	return answer
+}
+
+// lines is the form for people, one for each row.
+func (f lookedUp) lines() (lines []string) {
+	for _, row := range f.rows {
+		if f.single {
+			lines = append(lines, row.valueText())
+		} else {
+			lines = append(lines, row.keyText()+"\t"+row.valueText())
+		}
+	}
+	return lines
+}
+
+// lookUp finds the one row that a key can have, or all of them in one view.
+func (o opened) lookUp(
+	ctx context.Context, store string, partition int32, key []byte, rows rowEncoder, stale bool,
+) (found lookedUp, err error) {
+	if found.single = rows.single(); found.single {
+		row, err := o.Get(ctx, store, partition, key, stale)
+		if err == nil && row.Found {
+			found.rows = []shownRow{rows.row(key, row.Value)}
+		}
+		found.at = row.At
+		return found, err
+	}
+	q := admin.ScanRequest{Store: store, Partition: partition, Stale: stale}
 	if rows.layout.Kind == state.VersionedKind {
 		q.Range = state.Prefix(key)
 	}
 	// The key and nothing else: what follows it directly is the key with a zero byte.
 	rows.only = &state.Range{From: key, To: append(append([]byte{}, key...), 0)}
-	scan, err := s.Scan(ctx, q)
+	scan, err := o.Scan(ctx, q)
 	if err != nil {
-		return stateGetAnswer{}, err
+		return lookedUp{}, err
 	}
 	defer func() { err = errors.Join(err, scan.Close()) }()
-	answer := stateGetAnswer{At: stateAtOf(scan.At)}
+	found.at = scan.At
 	for e, err := range scan.Rows() {
 		if err != nil {
-			return stateGetAnswer{}, err
+			return lookedUp{}, err
 		}
-		if !rows.shows(e) {
-			continue
+		if rows.shows(e) {
+			found.rows = append(found.rows, rows.row(e.Key, e.Value))
 		}
-		shown := rows.row(e.Key, e.Value)
-		answer.Rows = append(answer.Rows, shown.json())
-		fmt.Fprintf(text, "%s\t%s\n", shown.keyText(), shown.valueText())
 	}
-	if answer.Found = len(answer.Rows) > 0; answer.Found {
-		fmt.Fprintf(text, "# %s[%d]: %s\n", c.Store, partition, atText(scan.At))
-	}
-	return answer, nil
+	return found, nil
 }
 
 // absent says where the key is not, and where else it could be.

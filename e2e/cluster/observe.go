@@ -55,9 +55,9 @@ func (c *Cluster) EndOffsets(ctx context.Context, topic string) ([]int64, error)
 	return listOffsets(ctx, topic, "end", c.admin.ListEndOffsets)
 }
 
-// stableOffsets returns the last stable offset of each partition: where a read_committed consumer stops for
-// now.
-func (c *Cluster) stableOffsets(ctx context.Context, topic string) ([]int64, error) {
+// StableOffsets returns the last stable offset of each partition of a topic: where a read_committed consumer stops for
+// now. What is between it and the end is of a transaction that is open, or behind one.
+func (c *Cluster) StableOffsets(ctx context.Context, topic string) ([]int64, error) {
 	return listOffsets(ctx, topic, "last stable", c.admin.ListCommittedOffsets)
 }
 
@@ -121,7 +121,7 @@ func (c *Cluster) settle(ctx context.Context, topic string, targets []int64) err
 	var behind []int32
 	err := await(ctx, func(ctx context.Context) (string, error) {
 		// In this order: a stable offset that equals a high watermark read later equals it at that time too.
-		stable, err := c.stableOffsets(ctx, topic)
+		stable, err := c.StableOffsets(ctx, topic)
 		if err != nil {
 			return "", err
 		}

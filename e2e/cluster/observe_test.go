@@ -185,6 +185,11 @@ func TestOpenTransaction(t *testing.T) {
 		expectOpen(t, c, other, other)
 		expectOpen(t, c, app+"-done")
 		foreign.end(kgo.TryCommit)
+		foreign.ended(c)
+		records, err := c.ReadStable(t.Context(), topic)
+		if got := values(records); err != nil || !slices.Equal(got, []string{"", "done foreign"}) {
+			t.Errorf("in front of what is open there is %q, %v", got, err)
+		}
 
 		for what, wait := range map[string]func(context.Context) error{
 			"ReadAll":    func(ctx context.Context) error { _, err := c.ReadAll(ctx, topic); return err },

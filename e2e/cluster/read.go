@@ -33,6 +33,21 @@ func (c *Cluster) ReadAll(ctx context.Context, topic string) ([][]*kgo.Record, e
 	if err := c.settle(ctx, topic, ends); err != nil {
 		return nil, err
 	}
+	return c.readTo(ctx, topic, ends)
+}
+
+// ReadStable returns what a reader of committed records can see of a topic now, as [Cluster.ReadAll] does. It
+// waits for no transaction: what is behind one that is open is left out, committed or not.
+func (c *Cluster) ReadStable(ctx context.Context, topic string) ([][]*kgo.Record, error) {
+	ends, err := c.StableOffsets(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	return c.readTo(ctx, topic, ends)
+}
+
+// readTo reads from the start of each partition to an end that is not above the last stable offset.
+func (c *Cluster) readTo(ctx context.Context, topic string, ends []int64) ([][]*kgo.Record, error) {
 	starts, err := listOffsets(ctx, topic, "start", c.admin.ListStartOffsets)
 	if err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package deadletters lets records die, kills what writes them again, and parks and delays them under load and kills, on a real
-// broker and on the embedded one: afterwards every payment has had its effect once, and those of an account in order where keys
+// Package deadletters lets records die, kills what writes them again at every step, and parks and delays them under load and kills,
+// on a real broker and on the embedded one: afterwards every payment has had its effect once, and those of an account in order where keys
 // are parked.
 //
 // # The application

@@ -3,15 +3,13 @@
 package deadletters
 
 import (
-	"context"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
@@ -20,113 +18,258 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// TestG5RedriveKilled: the command is killed again and again while it redrives, and done again until nothing is left. Every
-// record is in its topic once more, and no more. A part of them was sent again by their producer meanwhile, and had their effect:
-// they have no second one.
+// step is a failpoint of the command at which it is killed, and what there has to be of it then.
+type step struct {
+	point string
+	// batches are committed, the one of the kill included where it is.
+	batches int
+	// open says that a transaction is; records and marks, that those of the batch are in it.
+	open, records, marks bool
+}
+
+// steps are those of the second batch, but for the first one, which no batch has.
+var steps = []step{
+	{point: "letters-settled"},
+	{point: "letters-begun", batches: 1}, // the broker learns of it with the first record
+	{point: "letters-records", batches: 1, open: true, records: true},
+	{point: "letters-marks", batches: 1, open: true, records: true, marks: true},
+	{point: "letters-ended", batches: 2},
+}
+
+// arm arms the step with an action, in the second batch if there is more than one.
+func (s step) arm(action string) string {
+	if s.batches > 0 {
+		return s.point + "=" + action + ",skip=1"
+	}
+	return s.point + "=" + action
+}
+
+// TestG5RedriveKilled: the command is killed at every step of a batch, and what it has left open is what that step leaves. Done again, with
+// an error at the same step, it goes on to the end: every record is in its topic once more, and no more. A part of them was sent again by
+// their producer meanwhile, and had their effect: they have no second one.
 func TestG5RedriveKilled(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
-		const accounts, payments, kills = 4, 100, 8
-		// A kill leaves two batches, and more where the machine is slow. They end before all is redriven: the last redrive has to find some.
-		const most = accounts*payments - 3*redriveRate
-		s := newScene(t, c, topology.DeadLetter)
-		s.closeAccounts()
-		app := s.start()
-		for i := range accounts {
-			s.send(fmt.Sprint("closed-", i), numbers(0, payments)...)
+		r := newRedrives(t, c, "")
+		r.wantSteps()
+		for _, s := range steps {
+			r.die()
+			before := r.look()
+			r.kill(s.arm("kill"))
+			r.wantLeft(s, before, r.look())
+			again := r.redrive(s.arm("error"))
+			if err := again.Wait(); err != nil || len(again.Log.Lines("failpoint", s.point, "error")) != 1 {
+				t.Fatalf("the redrive that was to have an error at %s, and to go on, ended with %v", s.point, err)
+			}
+			if err := r.once(); err != nil {
+				t.Fatalf("after a kill at %s: %v", s.point, err)
+			}
+			r.applied()
 		}
-		s.send("open", numbers(0, payments)...)
-		app.Until("the dead letters", func(now txn.Status) bool { return now.Totals.DeadLetters == accounts*payments })
-		s.openAccounts()
-		s.send("closed-0", numbers(0, payments/2)...) // the producer's own remedy
-		want := map[string]int64{"open": payments, "closed-0": payments / 2}
-		s.until(app, want, true)
-
-		redrive := instance.Build(t, "github.com/onceward/onceward/cmd/onceward", "")
-		before := len(s.Records(t, s.In))
-		inputs := s.follow(before)
-		killed, redriven := 0, 0
-		for ; killed < kills && redriven < most; killed++ {
-			s.kill(redrive, inputs, 930*time.Millisecond+time.Duration(killed)*20*time.Millisecond)
-			redriven = inputs.count() - before
-		}
-		if killed < 2 || redriven < 1 || redriven >= accounts*payments {
-			t.Errorf("%d kills have left %d records redriven of %d: nothing is shown", killed, redriven, accounts*payments)
-		}
-		t.Logf("%d kills left %d of %d records redriven", killed, redriven, accounts*payments)
-		if err := instance.Launch(t, s.command(redrive), instance.NewLog(t, "the last redrive")).Wait(); err != nil {
-			t.Fatalf("the last redrive ended with %v", err)
-		}
-		if n := len(s.Records(t, s.In)) - before; n != accounts*payments {
-			t.Errorf("%d records are redriven, want %d", n, accounts*payments)
-		}
-		for i := range accounts {
-			want[fmt.Sprint("closed-", i)] = payments
-		}
-		app.Until("everything that was redriven", func(now txn.Status) bool {
-			return now.Totals.Records == int64(before+accounts*payments)
-		})
-		s.want(want, true)
-		s.wantMarks(accounts * payments)
-		if err := app.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		r.wantMarks(int64(len(r.accounts) * r.died))
 	})
 }
 
-// redriveRate is how many letters a second a redrive that is killed moves, and the size of its batches.
-const redriveRate = 20
-
-// command is the redrive of everything.
-func (s *scene) command(program string, more ...string) *exec.Cmd {
-	brokers := strings.Join(s.Settings.Brokers, ",")
-	args := []string{"deadletters", "redrive", "--all", "--topic", s.Dead, "--brokers", brokers}
-	return exec.Command(program, append(args, more...)...)
-}
-
-// kill starts the command, and kills it a while after one of its transactions was committed.
-func (s *scene) kill(program string, inputs *inputs, later time.Duration) {
-	s.t.Helper()
-	already := inputs.count()
-	p := instance.Launch(s.t, s.command(program, "--rate", fmt.Sprint(redriveRate)), instance.NewLog(s.t, "a redrive that is killed"))
-	p.Await("a batch that is redriven", func() bool { return inputs.poll() && inputs.seen > already })
-	time.Sleep(later) // the rate lets the next batch begin after a second: another moment of it each time
-	p.Tell(syscall.SIGKILL)
-	p.Killed()
-}
-
-// inputs counts the records of the input that are committed. Unlike Records it does not wait for the end of a transaction that a killed
-// redrive has left open, half a minute later: the next redrive ends it.
-type inputs struct {
-	client *kgo.Client
-	seen   int
-}
-
-// follow returns when it has seen the records that are there.
-func (s *scene) follow(there int) *inputs {
-	s.t.Helper()
-	i := &inputs{client: s.Client(s.t, kgo.ConsumeTopics(s.In), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(50*time.Millisecond))}
-	for s.t.Context().Err() == nil && i.seen < there {
-		i.poll()
+// TestG5MarksApart is the negative control: a command whose marks are in a transaction of their own writes records twice, or not at all,
+// when it is killed between the two transactions, and that is found.
+func TestG5MarksApart(t *testing.T) {
+	t.Parallel()
+	for broken, want := range map[string]string{"marks-late": "redriven 2 times", "marks-early": "redriven 0 times"} {
+		t.Run(broken, func(t *testing.T) {
+			r := newRedrives(t, cluster.Embedded(t), broken)
+			r.die()
+			r.kill("letters-ended=kill")
+			if err := r.redrive("").Wait(); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.once(); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("it is found that %v, want that a payment is %s", err, want)
+			}
+		})
 	}
-	return i
 }
 
-// poll waits a moment for more, and reports whether any came.
-func (i *inputs) poll() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
-	defer cancel()
-	n := i.client.PollFetches(ctx).NumRecords()
-	i.seen += n
-	return n > 0
+// batch is how many payments to an account die at a time. Each account has a partition, and a partition is a batch.
+const batch = 10
+
+// redrives are redrives of what dies in one scene.
+type redrives struct {
+	*scene
+	app     *instance.App
+	program string
+	// broken is the mechanism of the program that does not work, "" for none.
+	broken   string
+	accounts []string
+	// died are the payments to each account.
+	died int
+	// sent is how often each payment was sent.
+	sent map[string]int
 }
 
-// count reads on until nothing comes for a moment. On a slow machine it can be behind, which only moves the moment of a kill.
-func (i *inputs) count() int {
-	for i.poll() {
+func newRedrives(t *testing.T, c *cluster.Cluster, broken string) *redrives {
+	t.Helper()
+	r := &redrives{scene: newScene(t, c, topology.DeadLetter), broken: broken, sent: map[string]int{}}
+	// One program for what is broken and what is not.
+	r.program = instance.Build(t, "github.com/onceward/onceward/cmd/onceward", "onceward_failpoints,onceward_broken")
+	for p := range int32(partitions) {
+		i := 0
+		for topology.PartitionOf(fmt.Append(nil, "closed-", i), partitions) != p {
+			i++
+		}
+		r.accounts = append(r.accounts, fmt.Sprint("closed-", i))
 	}
-	return i.seen
+	r.app = r.start()
+	return r
+}
+
+// die lets payments to every account die. Once the accounts are open their producer sends some of them again, which is its own remedy.
+func (r *redrives) die() {
+	r.t.Helper()
+	r.closeAccounts()
+	from := r.died
+	r.died += batch
+	for _, account := range r.accounts {
+		r.pay(account, from, r.died)
+	}
+	letters := int64(len(r.accounts) * r.died)
+	r.app.Until("the dead letters", func(now txn.Status) bool { return now.Totals.DeadLetters == letters })
+	r.openAccounts()
+	r.pay(r.accounts[0], from, from+batch/2)
+	want := map[string]int64{r.accounts[0]: int64(from + batch/2)}
+	for _, account := range r.accounts[1:] {
+		if from > 0 {
+			want[account] = int64(from)
+		}
+	}
+	r.until(r.app, want, true)
+}
+
+// pay sends the payments from one number on, up to another.
+func (r *redrives) pay(account string, from, to int) {
+	r.t.Helper()
+	r.send(account, numbers(from, to)...)
+	for id := from; id < to; id++ {
+		r.sent[payment(account, id)]++
+	}
+}
+
+func payment(account string, id int) string { return fmt.Sprintf("%s-%d 1", account, id) }
+
+// redrive starts the command, for everything that is there, with points armed.
+func (r *redrives) redrive(arm string) *instance.Process {
+	r.t.Helper()
+	cmd := exec.Command(r.program, "deadletters", "redrive", "--all", "--topic", r.Dead, "--brokers", strings.Join(r.Settings.Brokers, ","))
+	cmd.Env = append(os.Environ(), "ONCEWARD_FAILPOINT="+arm, "ONCEWARD_BROKEN="+r.broken)
+	return instance.Launch(r.t, cmd, instance.NewLog(r.t, "the redrive with "+arm))
+}
+
+func (r *redrives) kill(arm string) {
+	r.t.Helper()
+	r.redrive(arm).Killed()
+}
+
+// wantSteps fails the test unless the steps are all points of the program.
+func (r *redrives) wantSteps() {
+	r.t.Helper()
+	cmd := exec.CommandContext(r.t.Context(), r.program)
+	cmd.Env = append(os.Environ(), "ONCEWARD_FAILPOINT=list-letters")
+	out, err := cmd.Output()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var names []string
+	for _, s := range steps {
+		names = append(names, s.point)
+	}
+	if points := strings.Fields(string(out)); !slices.Equal(points, names) {
+		r.t.Fatalf("the program has the points %q, and there are steps for %q", points, names)
+	}
+}
+
+// left is what there is of redrives: transactions that are open, records of the input that everybody sees, and records of the input and of
+// the dead-letter topic that nobody sees yet.
+type left struct {
+	open                              []string
+	committed, openRecords, openMarks int
+}
+
+// look waits for no transaction that is open, only for those that are ended already.
+func (r *redrives) look() (now left) {
+	r.t.Helper()
+	for _, whose := range []string{r.Dead, r.Application} {
+		if err := r.WaitEnded(r.t.Context(), whose); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	open, err1 := r.OpenTransactions(r.t.Context(), r.Dead)
+	committed, err2 := r.ReadStable(r.t.Context(), r.In)
+	if err := errors.Join(err1, err2); err != nil {
+		r.t.Fatal(err)
+	}
+	return left{open, len(slices.Concat(committed...)), r.behind(r.In), r.behind(r.Dead)}
+}
+
+// behind counts what is behind the last stable offsets of a topic.
+func (r *redrives) behind(topic string) (records int) {
+	r.t.Helper()
+	stable, err1 := r.StableOffsets(r.t.Context(), topic)
+	ends, err2 := r.EndOffsets(r.t.Context(), topic)
+	if err := errors.Join(err1, err2); err != nil {
+		r.t.Fatal(err)
+	}
+	for p, end := range ends {
+		records += int(end - stable[p])
+	}
+	return records
+}
+
+// wantLeft fails the test unless a kill has left behind what its step says.
+func (r *redrives) wantLeft(s step, before, now left) {
+	r.t.Helper()
+	want := left{committed: before.committed + s.batches*batch}
+	if s.open {
+		want.open = []string{r.Dead + "~redrive"}
+	}
+	if s.records {
+		want.openRecords = batch
+	}
+	if s.marks {
+		want.openMarks = batch
+	}
+	if !slices.Equal(now.open, want.open) || now.committed != want.committed || now.openRecords != want.openRecords ||
+		now.openMarks != want.openMarks {
+		r.t.Fatalf("a kill at %s has left %+v, want %+v", s.point, now, want)
+	}
+}
+
+// once returns an error unless every payment that has died is in the input once more than it was sent.
+func (r *redrives) once() error {
+	r.t.Helper()
+	there := map[string]int{}
+	for _, rec := range r.Records(r.t, r.In) {
+		there[string(rec.Value)]++
+	}
+	for _, account := range r.accounts {
+		for id := range r.died {
+			p := payment(account, id)
+			if n := there[p] - r.sent[p]; n != 1 {
+				return fmt.Errorf("payment %s is redriven %d times", p, n)
+			}
+		}
+	}
+	return nil
+}
+
+// applied waits until everything that is in the input was processed, and fails the test unless every payment has had its effect once.
+func (r *redrives) applied() {
+	r.t.Helper()
+	there := int64(len(r.Records(r.t, r.In)))
+	r.app.Until("everything that was redriven", func(now txn.Status) bool { return now.Totals.Records == there })
+	want := map[string]int64{}
+	for _, account := range r.accounts {
+		want[account] = int64(r.died)
+	}
+	r.want(want, true)
 }
 
 // wantMarks: every letter is redriven, by the word of the topic.

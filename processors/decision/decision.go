@@ -24,8 +24,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Decision is one decision of a processor about one record. Row and Subject come from the record, and By and Note,
-// where it says what a person has decided; no other field does.
+// Decision is one decision of a processor about one record. Row, Subject, Names and Given come from the record, and By
+// and Note, where it says what a person has decided; no other field does.
 type Decision struct {
 	// Node is the processor's node. Log fills it in.
 	Node string
@@ -39,10 +39,15 @@ type Decision struct {
 	Row []byte
 	// Subject is the id that the decision was about: of an event, a contribution, a transition, an effect.
 	Subject string
+	// Names is the id that the subject names in its turn, or has the business key of: of the contribution that it
+	// corrects or takes back, of the record that came first. It is empty if there is none.
+	Names string
 	// By is the person whose decision it was, empty if it was the program's, and Note what they said to it.
 	By, Note string
 	// Before and After are the versions of the row, where it has versions: what it had, and what it has now.
 	Before, After topology.Option[int64]
+	// Given is the version that the record says it has, where it says one.
+	Given topology.Option[int64]
 	// Kept says that the record is one that the node has kept back, and not the one that it is processing now, whose
 	// origin the decision's record has.
 	Kept bool

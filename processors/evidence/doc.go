@@ -22,15 +22,16 @@
 //
 // The key of a record is the row, as the processor's codec for keys has it, so that everything about a row is in one
 // partition, in order; the value is an [Entry] as JSON; headers are those of the record that was decided about, and
-// the timestamp is its time. Nothing of the record's value is in it, but ids are, and keys, and what a person has
-// said to a decision of theirs: a topic of evidence is to be protected like the data itself.
+// the timestamp is its time. Nothing of the record's value is in it, but ids are, and versions, and keys, and what a
+// person has said to a decision of theirs: a topic of evidence is to be protected like the data itself. Amounts are in
+// the state, from where explain shows them.
 //
 // # Times
 //
 // The time of the source is Time: the timestamp of the record, or what topology.EventTime has read. When it came is
 // AppendTime, which takes message.timestamp.type=LogAppendTime at the topic that was read. When it was processed is
 // the timestamp of the evidence itself, which takes the same at the topic of evidence: a program that looked at a clock
-// would decide differently in a replay.
+// would decide differently in a replay. Create the topic with that setting: what was written before has no such time.
 //
 // # Positions
 //

@@ -22,15 +22,17 @@ type Entry struct {
 	Node        string `json:"node"`
 	Task        string `json:"task"`
 
-	// Outcome, Reason, Store, Subject, By, Note, Before and After are those of decision.Decision.
+	// Outcome, Reason, Store, Subject, Names, By, Note, Before, After and Given are those of decision.Decision.
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason,omitzero"`
 	Store   string `json:"store,omitzero"`
 	Subject string `json:"subject,omitzero"`
+	Names   string `json:"names,omitzero"`
 	By      string `json:"by,omitzero"`
 	Note    string `json:"note,omitzero"`
 	Before  *int64 `json:"before,omitzero"`
 	After   *int64 `json:"after,omitzero"`
+	Given   *int64 `json:"given,omitzero"`
 
 	// Topic, Partition and Offset are where the record that was decided about was read. Topic is empty where that is
 	// not known here, and nothing is in the other two: the record had been kept back, or had come through an internal
@@ -105,8 +107,8 @@ func entryOf(e Entry, c *topology.Context, r topology.Record[[]byte, decision.De
 	d := r.Value
 	e.Row = d.Row
 	e.Node, e.Outcome, e.Reason, e.Store, e.Subject = d.Node, d.Outcome, d.Reason, d.Store, d.Subject
-	e.By, e.Note = d.By, d.Note
-	e.Before, e.After = pointer(d.Before), pointer(d.After)
+	e.Names, e.By, e.Note = d.Names, d.By, d.Note
+	e.Before, e.After, e.Given = pointer(d.Before), pointer(d.After), pointer(d.Given)
 	e.Time, e.StreamTime = r.Timestamp, r.StreamTime()
 	switch topic, partition, offset := r.Source(); {
 	case topic == "":

@@ -22,7 +22,7 @@ func TestDecisions(t *testing.T) {
 		in.Late().Into(topology.Topic("late", schemas.String(), schemas.JSON[Payment]()))
 		in.Decisions().Peek("see", func(r topology.Record[[]byte, decision.Decision]) error {
 			v := r.Value
-			got = append(got, fmt.Sprintf("%s %s %q %s %s: %s", v.Node, v.Outcome, v.Subject, v.Store, v.Row, v.Reason))
+			got = append(got, fmt.Sprintf("%s %s %q>%q %s %s: %s", v.Node, v.Outcome, v.Subject, v.Names, v.Store, v.Row, v.Reason))
 			return nil
 		})
 	})
@@ -35,14 +35,14 @@ func TestDecisions(t *testing.T) {
 	}
 	d.Pipe("payments", "k", `{"id":"z","amount":1}`, at(0))
 	want := []string{
-		`inbox accepted "a" inbox a: `,
-		`inbox duplicates "a" inbox a: `,
-		`inbox conflicts "a" inbox a: the id was seen before with another payload`,
-		`inbox duplicates "b" inbox b: the business key was seen before, under another id and with the same payload`,
-		`inbox conflicts "c" inbox c: the business key was seen before, under another id and with another payload`,
-		`inbox conflicts "c" inbox c: the business key was seen before, under another id and with another payload`,
-		`inbox missing ""  : `,
-		`inbox late "z" inbox z: the record is older than what the inbox remembers, so nobody knows whether its id was seen`,
+		`inbox accepted "a">"" inbox a: `,
+		`inbox duplicates "a">"" inbox a: `,
+		`inbox conflicts "a">"" inbox a: the id was seen before with another payload`,
+		`inbox duplicates "b">"a" inbox b: the business key was seen before, under another id and with the same payload`,
+		`inbox conflicts "c">"a" inbox c: the business key was seen before, under another id and with another payload`,
+		`inbox conflicts "c">"a" inbox c: the business key was seen before, under another id and with another payload`,
+		`inbox missing "">""  : `,
+		`inbox late "z">"" inbox z: the record is older than what the inbox remembers, so nobody knows whether its id was seen`,
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("the decisions are\n%q, want\n%q", got, want)

@@ -104,12 +104,12 @@ type handler[K, V any] struct {
 	name string
 }
 
-// tell tells of a decision.
-func (h *handler[K, V]) tell(c *topology.Context, outcome, id string, why schemas.Reason) error {
+// tell tells of a decision. first is the id of the record that had the business key first, where that is why.
+func (h *handler[K, V]) tell(c *topology.Context, outcome, id, first string, why schemas.Reason) error {
 	if h.log == nil {
 		return nil
 	}
-	d := decision.Decision{Outcome: outcome, Reason: string(why), Subject: id}
+	d := decision.Decision{Outcome: outcome, Reason: string(why), Subject: id, Names: first}
 	if id != "" {
 		d.Store, d.Row = h.name, []byte(id)
 	}
@@ -181,7 +181,7 @@ func (h *handler[K, V]) decide(c *topology.Context, r *topology.Record[K, V], id
 	}
 	h.acceptedCounter.Inc()
 	if h.log != nil {
-		if err := h.tell(c, "accepted", id, ""); err != nil {
+		if err := h.tell(c, "accepted", id, "", ""); err != nil {
 			return err
 		}
 	}
@@ -202,7 +202,7 @@ func (h *handler[K, V]) again(
 			h.duplicatesCounter.Inc()
 			return nil
 		}
-		return h.isDuplicate(c, r, id, first.FirstSeen, "")
+		return h.isDuplicate(c, r, id, "", first.FirstSeen, "")
 	}
 	if first.Payload == *payload {
 		return h.disputedAgain(c, r, id, first.FirstSeen)
@@ -210,7 +210,7 @@ func (h *handler[K, V]) again(
 	if !h.routesConflicts {
 		return topology.Fail(topology.Conflict, errConflict)
 	}
-	return h.isConflict(c, r, id, first.FirstSeen, errConflict)
+	return h.isConflict(c, r, id, "", first.FirstSeen, errConflict)
 }
 
 // disputedAgain is what becomes of a copy of a record that is disputed: it is a conflict for the reason of the first one,
@@ -219,17 +219,17 @@ func (h *handler[K, V]) disputedAgain(c *topology.Context, r *topology.Record[K,
 	if !h.routesConflicts {
 		return topology.Fail(topology.Conflict, errBusinessConflict)
 	}
-	found := *r
+	found, firstID := *r, ""
 	if h.guard != nil {
 		holder, known, err := h.guard.holder(*r)
 		if err != nil {
 			return err
 		}
 		if known {
-			found, firstSeen = withHeader(*r, HeaderFirstID, []byte(holder.ID)), holder.FirstSeen
+			found, firstID, firstSeen = withHeader(*r, HeaderFirstID, []byte(holder.ID)), holder.ID, holder.FirstSeen
 		}
 	}
-	return h.isConflict(c, &found, id, firstSeen, errBusinessConflict)
+	return h.isConflict(c, &found, id, firstID, firstSeen, errBusinessConflict)
 }
 
 // extras is what business key and archive have to do with a record whose id is new. done says that it was not
@@ -278,17 +278,17 @@ func (h *handler[K, V]) extras(
 	}
 	found := withHeader(*r, HeaderFirstID, []byte(holder.ID))
 	if entry.Outcome == Repeated {
-		return true, h.isDuplicate(c, &found, id, holder.FirstSeen, errRepeated)
+		return true, h.isDuplicate(c, &found, id, holder.ID, holder.FirstSeen, errRepeated)
 	}
-	return true, h.isConflict(c, &found, id, holder.FirstSeen, errBusinessConflict)
+	return true, h.isConflict(c, &found, id, holder.ID, holder.FirstSeen, errBusinessConflict)
 }
 
 func (h *handler[K, V]) isDuplicate(
-	c *topology.Context, r *topology.Record[K, V], id string, firstSeen int64, why schemas.Reason,
+	c *topology.Context, r *topology.Record[K, V], id, first string, firstSeen int64, why schemas.Reason,
 ) error {
 	h.duplicatesCounter.Inc()
 	if h.log != nil {
-		if err := h.tell(c, "duplicates", id, why); err != nil {
+		if err := h.tell(c, "duplicates", id, first, why); err != nil {
 			return err
 		}
 	}
@@ -299,10 +299,10 @@ func (h *handler[K, V]) isDuplicate(
 }
 
 func (h *handler[K, V]) isConflict(
-	c *topology.Context, r *topology.Record[K, V], id string, firstSeen int64, why schemas.Reason,
+	c *topology.Context, r *topology.Record[K, V], id, first string, firstSeen int64, why schemas.Reason,
 ) error {
 	h.conflictsCounter.Inc()
-	if err := h.tell(c, "conflicts", id, why); err != nil {
+	if err := h.tell(c, "conflicts", id, first, why); err != nil {
 		return err
 	}
 	return h.conflict(c, withFirstSeen(*r, firstSeen))
@@ -310,7 +310,7 @@ func (h *handler[K, V]) isConflict(
 
 func (h *handler[K, V]) isMissing(c *topology.Context, r *topology.Record[K, V]) error {
 	h.missingCounter.Inc()
-	if err := h.tell(c, "missing", "", ""); err != nil {
+	if err := h.tell(c, "missing", "", "", ""); err != nil {
 		return err
 	}
 	return h.accept(c, *r)
@@ -321,7 +321,7 @@ func (h *handler[K, V]) tooLate(c *topology.Context, r *topology.Record[K, V], i
 		return topology.Fail(topology.Validation, errLate)
 	}
 	h.lateCounter.Inc()
-	if err := h.tell(c, "late", id, errLate); err != nil {
+	if err := h.tell(c, "late", id, "", errLate); err != nil {
 		return err
 	}
 	return h.late(c, *r)

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/onceward/onceward/processors/internal/identity"
@@ -70,6 +71,16 @@ func storesOf[K any](name string, keys schemas.Codec[K], columns string) (
 
 func contributionsOf(ledger string) string { return ledger + "-contributions" }
 func balancesOf(ledger string) string      { return ledger + "-balances" }
+
+// ContributionRow returns the store and the key of a contribution, for tools that know a ledger by its evidence: balances is the store of
+// its balances, and row the key of the balance in it. ok is false if balances is the store of something else.
+func ContributionRow(balances string, row []byte, id string) (store string, key []byte, ok bool) {
+	name, ok := strings.CutSuffix(balances, balancesOf(""))
+	if !ok {
+		return "", nil, false
+	}
+	return contributionsOf(name), append(pairkey.Seal(slices.Clone(row), 0), id...), true
+}
 
 type keyCodec[K any] struct{ ledger schemas.Codec[K] }
 

@@ -25,6 +25,12 @@ const (
 	errItself   = schemas.Reason("the contribution names itself")
 )
 
+// Reasons of decisions about contributions that name another one.
+const (
+	reasonCorrects = schemas.Reason("it corrects another contribution")
+	reasonReverses = schemas.Reason("it takes another contribution back")
+)
+
 // Ledger is a set of ledgers, one for each record key, in a topology that is being declared. Each of its
 // streams may be used any number of times, or not at all; the package documentation says what becomes of the
 // records then.
@@ -159,7 +165,7 @@ type handler[K, V any] struct {
 // tell tells of a decision about the balance of a ledger, whose version is its count; after is 0 where the balance
 // did not change.
 func (h *handler[K, V]) tell(
-	c *topology.Context, ledger K, outcome, id string, why schemas.Reason, after int64,
+	c *topology.Context, ledger K, outcome, id string, posting *Posting, why schemas.Reason, after int64,
 ) error {
 	if h.log == nil {
 		return nil
@@ -169,6 +175,9 @@ func (h *handler[K, V]) tell(
 		return err
 	}
 	d := decision.Decision{Outcome: outcome, Reason: string(why), Store: h.store, Row: row, Subject: id}
+	if d.Names = posting.Corrects; d.Names == "" {
+		d.Names = posting.Reverses
+	}
 	if after > 0 {
 		d.Before, d.After = topology.Some(after-1), topology.Some(after)
 	}
@@ -216,7 +225,7 @@ func (h *handler[K, V]) handle(c *topology.Context, r topology.Record[K, V]) err
 			return topology.Fail(topology.Validation, errCorrects)
 		}
 	}
-	return h.add(c, &r, contribution.ID, contribution.Amounts)
+	return h.add(c, &r, contribution.ID, &posting)
 }
 
 // again is what becomes of a contribution whose id the ledger has.
@@ -233,7 +242,7 @@ func (h *handler[K, V]) again(
 	case first.same(posting):
 		h.duplicatesCounter.Inc()
 		if h.log != nil {
-			if err := h.tell(c, r.Key, "duplicates", id, "", 0); err != nil {
+			if err := h.tell(c, r.Key, "duplicates", id, posting, "", 0); err != nil {
 				return err
 			}
 		}
@@ -242,16 +251,18 @@ func (h *handler[K, V]) again(
 		}
 		return h.duplicate(c, *r)
 	}
-	return h.dispute(c, r, id, errConflict)
+	return h.dispute(c, r, id, posting, errConflict)
 }
 
 // dispute is what becomes of a contribution that contradicts what the ledger has.
-func (h *handler[K, V]) dispute(c *topology.Context, r *topology.Record[K, V], id string, why schemas.Reason) error {
+func (h *handler[K, V]) dispute(
+	c *topology.Context, r *topology.Record[K, V], id string, posting *Posting, why schemas.Reason,
+) error {
 	if !h.routesConflicts {
 		return topology.Fail(topology.Conflict, why)
 	}
 	h.conflictsCounter.Inc()
-	if err := h.tell(c, r.Key, "conflicts", id, why, 0); err != nil {
+	if err := h.tell(c, r.Key, "conflicts", id, posting, why, 0); err != nil {
 		return err
 	}
 	return h.conflict(c, *r)
@@ -296,7 +307,7 @@ func checkNamed(contribution *Contribution) error {
 
 // add brings a contribution that was just posted into the balance. If it fails, the posting is undone with
 // the record.
-func (h *handler[K, V]) add(c *topology.Context, r *topology.Record[K, V], id string, amounts []int64) error {
+func (h *handler[K, V]) add(c *topology.Context, r *topology.Record[K, V], id string, posting *Posting) error {
 	sum, has, err := h.balances.Get(r.Key)
 	switch {
 	case err != nil:
@@ -308,7 +319,7 @@ func (h *handler[K, V]) add(c *topology.Context, r *topology.Record[K, V], id st
 	}
 	// The sum was decoded into memory of its own, so it can be changed in place and emitted.
 	sum.Count++
-	for i, amount := range amounts {
+	for i, amount := range posting.Amounts {
 		total := sum.Amounts[i] + amount
 		if total > sum.Amounts[i] != (amount > 0) {
 			return h.overflow(i)
@@ -320,7 +331,14 @@ func (h *handler[K, V]) add(c *topology.Context, r *topology.Record[K, V], id st
 	}
 	h.acceptedCounter.Inc()
 	if h.log != nil {
-		if err := h.tell(c, r.Key, "accepted", id, "", sum.Count); err != nil {
+		var why schemas.Reason
+		switch {
+		case posting.Corrects != "":
+			why = reasonCorrects
+		case posting.Reverses != "":
+			why = reasonReverses
+		}
+		if err := h.tell(c, r.Key, "accepted", id, posting, why, sum.Count); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ func (h *handler[K, V]) reverse(c *topology.Context, r *topology.Record[K, V], i
 	case len(reversed.Amounts) != len(h.columns):
 		return h.otherColumns(len(reversed.Amounts))
 	case reversed.ReversedBy != "":
-		return h.dispute(c, r, id, errReversed)
+		return h.dispute(c, r, id, &posting, errReversed)
 	}
 	opposite := make([]int64, len(reversed.Amounts))
 	for i, amount := range reversed.Amounts {
@@ -53,7 +53,7 @@ func (h *handler[K, V]) reverse(c *topology.Context, r *topology.Record[K, V], i
 	if err := h.contributions.Put(key, posting); err != nil {
 		return err
 	}
-	return h.add(c, r, id, posting.Amounts)
+	return h.add(c, r, id, &posting)
 }
 
 // amounts returns the decimals of a contribution in the scales of the columns.

@@ -131,7 +131,7 @@ func (h *handler[K, V, S]) write(
 	if row.Version != expected {
 		reason = reasonAccepted
 	}
-	if err := h.decide(c, r, "applied", reason, old, has, row, true); err != nil {
+	if err := h.decide(c, r, "applied", reason, row.Version, old, has, row, true); err != nil {
 		return err
 	}
 	if err := h.change(c, topology.WithValue(r, row)); err != nil || row.Version == expected {
@@ -154,7 +154,7 @@ func (h *handler[K, V, S]) skipped(
 		}
 	}
 	counter.Inc()
-	if err := h.decide(c, r, word, reason, row, has, row, has); err != nil {
+	if err := h.decide(c, r, word, reason, at.Version, row, has, row, has); err != nil {
 		return err
 	}
 	return h.skip(c, topology.WithValue(r, Skipped[V]{
@@ -169,9 +169,9 @@ const (
 	reasonWaits    = "a record with its version waits"
 )
 
-// decide tells what was decided about r, and the row before and after it.
+// decide tells what was decided about r, which has the version given, and the row before and after it.
 func (h *handler[K, V, S]) decide(
-	c *topology.Context, r topology.Record[K, V], outcome, reason string,
+	c *topology.Context, r topology.Record[K, V], outcome, reason string, given int64,
 	before Row[S], had bool, after Row[S], has bool,
 ) error {
 	if h.log == nil {
@@ -184,7 +184,7 @@ func (h *handler[K, V, S]) decide(
 	// Time and headers are those of r also where it has waited, and another record is at work.
 	d := decision.Decision{
 		Outcome: outcome, Reason: reason, Store: h.store, Row: row, Kept: c.TakenUp(),
-		Timestamp: r.Timestamp, Headers: r.Headers,
+		Timestamp: r.Timestamp, Headers: r.Headers, Given: topology.Some(given),
 	}
 	if had {
 		d.Before = topology.Some(before.Version)

@@ -446,6 +446,9 @@ func TestDecisions(t *testing.T) {
 			func(r topology.Record[[]byte, decision.Decision]) (string, error) {
 				v := r.Value
 				of, _ := r.Header("version")
+				if given := fmt.Sprint(v.Given.Or(-1)); given != string(of) {
+					return "", fmt.Errorf("the record of version %s is told as one of %s", of, given)
+				}
 				return fmt.Sprintf("%s: %s %s %s %v %v %s %d %t", of, v.Node, v.Outcome, v.Store, v.Before, v.After,
 					v.Reason, r.Timestamp/1000, v.Kept), nil
 			}).Into(logTopic)

@@ -65,7 +65,7 @@ func (h *handler[K, V, S]) park(
 	}
 	q.Records++
 	p.parkedCounter.Inc()
-	if err := h.decide(c, r, "parked", string(errGap), old, has, old, has); err != nil {
+	if err := h.decide(c, r, "parked", string(errGap), at.Version, old, has, old, has); err != nil {
 		return err
 	}
 	gap := Gap[V]{Incarnation: at.Incarnation, Expected: expected, Actual: at.Version, Value: r.Value}
@@ -247,7 +247,7 @@ func (h *handler[K, V, S]) abandon(
 	reason Reason, message string,
 ) error {
 	h.parking.abandonedCounter.Inc()
-	if err := h.decide(c, r, "abandoned", reason.String()+": "+message, row, has, row, has); err != nil {
+	if err := h.decide(c, r, "abandoned", reason.String()+": "+message, at.Version, row, has, row, has); err != nil {
 		return err
 	}
 	return h.parking.abandon(c, topology.WithValue(r, Abandoned[V]{

@@ -2,6 +2,7 @@ package projection
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 
 	"github.com/onceward/onceward/schemas"
@@ -24,6 +25,16 @@ func (r Row[S]) position() position { return position{Incarnation: r.Incarnation
 type stored[S any] struct {
 	row        Row[S]
 	definition uint16
+	// foreign says that it is another definition's.
+	foreign bool
+}
+
+// MarshalJSON returns the JSON form of the row, which tools show, or the definition of another one.
+func (s stored[S]) MarshalJSON() ([]byte, error) {
+	if s.foreign {
+		return json.Marshal(map[string]uint16{"definition": s.definition})
+	}
+	return json.Marshal(s.row)
 }
 
 // otherDefinition says that a row cannot be used. The numbers are the program's, and no part of a payload.
@@ -89,7 +100,7 @@ func (c rowCodec[S]) Decode(b []byte) (stored[S], error) {
 		return stored[S]{}, c.fail(schemas.OpDecode, len(b), "the row is shorter than its header")
 	}
 	s := stored[S]{definition: binary.BigEndian.Uint16(b[1:3])}
-	if s.definition != c.definition {
+	if s.foreign = s.definition != c.definition; s.foreign {
 		return s, nil
 	}
 	s.row.Version = int64(binary.BigEndian.Uint64(b[4:rowHeaderBytes]))

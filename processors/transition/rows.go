@@ -3,6 +3,7 @@ package transition
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/onceward/onceward/processors/internal/identity"
@@ -73,9 +74,25 @@ func storesOf[K any, S ~string](name string, keys schemas.Codec[K], versioned bo
 	if keys != nil {
 		factKeys = keyCodec[K]{keys}
 	}
-	aggregates = topology.Store(name+"-aggregates", keys, schemas.Codec[Aggregate[S]](aggregateCodec[S]{versioned}))
-	facts = topology.Store(name+"-transitions", factKeys, schemas.Codec[Fact[S]](factCodec[S]{}))
+	aggregates = topology.Store(name+aggregatesSuffix, keys, schemas.Codec[Aggregate[S]](aggregateCodec[S]{versioned}))
+	facts = topology.Store(name+factsSuffix, factKeys, schemas.Codec[Fact[S]](factCodec[S]{}))
 	return aggregates, facts
+}
+
+// The names of the stores end so.
+const (
+	aggregatesSuffix = "-aggregates"
+	factsSuffix      = "-transitions"
+)
+
+// FactRow returns the store and the key of an accepted transition, for tools that know a guard by its evidence: aggregates is the store of
+// its aggregates, and row the key of the aggregate in it. ok is false if aggregates is the store of something else.
+func FactRow(aggregates string, row []byte, id string) (store string, key []byte, ok bool) {
+	name, ok := strings.CutSuffix(aggregates, aggregatesSuffix)
+	if !ok {
+		return "", nil, false
+	}
+	return name + factsSuffix, append(pairkey.Seal(slices.Clone(row), 0), id...), true
 }
 
 type keyCodec[K any] struct{ aggregate schemas.Codec[K] }

@@ -106,3 +106,19 @@ func TestRefusalText(t *testing.T) {
 		t.Error("an unknown refusal is read")
 	}
 }
+
+// TestFactRow: a tool that knows the key of an aggregate finds an accepted transition where the guard has it.
+func TestFactRow(t *testing.T) {
+	aggregates, facts := storesOf[string, string]("orders", schemas.String(), false)
+	want, err := keyCodec[string]{schemas.String()}.Append(nil, FactKey[string]{Aggregate: "a\x00b", ID: "s1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, key, ok := FactRow(aggregates.Name(), []byte("a\x00b"), "s1")
+	if !ok || store != facts.Name() || !bytes.Equal(key, want) {
+		t.Errorf("it is %s, %x, %t; want %s, %x", store, key, ok, facts.Name(), want)
+	}
+	if _, _, ok := FactRow("accounts", nil, "s1"); ok {
+		t.Error("a store of something else has transitions")
+	}
+}

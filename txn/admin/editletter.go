@@ -76,7 +76,7 @@ func (d *DeadLetters) edit(ctx context.Context, edited DeadLetter, crash func(po
 	if _, err := topology.ParseDeadLetter(headersOf(rec)); err != nil {
 		return err
 	}
-	_, err = w.commit(ctx, []*broker.Record{rec}, committed, crash)
+	_, err = w.commit(ctx, written{records: []*broker.Record{rec}}, committed, crash)
 	return err
 }
 

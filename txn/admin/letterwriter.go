@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/failpoint"
 )
 
 // redriveTimeout is how long the transaction of a batch may stay open.
@@ -49,6 +50,9 @@ func (w *letterWriter) settle(ctx context.Context) error {
 		attempt, cancel := context.WithTimeout(ctx, redriveTimeout)
 		err := w.producer.Settle(attempt)
 		cancel()
+		if err == nil {
+			err = failpoint.Hit(ctx, failpoint.LettersSettled)
+		}
 		if err == nil || broker.Permanent(err) || ctx.Err() != nil {
 			return err
 		}
@@ -61,16 +65,19 @@ func (w *letterWriter) settle(ctx context.Context) error {
 // commitTries bounds how often a batch is tried that was aborted for reasons that pass.
 const commitTries = 5
 
-// commit writes records in one transaction; done says that it is known to be committed, with an error or without.
+// written is what one transaction writes: records, and the marks that say of their letters that they are redriven.
+type written struct{ records, marks []*broker.Record }
+
+// commit writes in one transaction; done says that it is known to be committed, with an error or without.
 //
 // committed looks in the log for whether it took place. It is asked after every try that failed, when nothing of it can be open any
 // more. A try that failed is no proof that nobody else was there: it can have hung while another writer did all its work, and
 // settling makes this one the valid one again. So committed also has to refuse records that are not to be written any more.
 func (w *letterWriter) commit(
-	ctx context.Context, records []*broker.Record, committed func(context.Context) (bool, error), crash func(string) error,
+	ctx context.Context, all written, committed func(context.Context) (bool, error), crash func(string) error,
 ) (done bool, err error) {
 	for try := 1; ; try++ {
-		err := w.try(ctx, records, crash)
+		err := w.try(ctx, all, crash)
 		switch {
 		case err == nil:
 			return true, nil
@@ -95,16 +102,27 @@ func (w *letterWriter) commit(
 // errCrash is what tests have a crash point return.
 var errCrash = errors.New("killed")
 
-// The points at which a test can end a commit.
+// The points at which a test of this package can end a commit. The points of package failpoint are at the same places, for tests that kill
+// the process.
 const (
 	crashBegun    = "begun"
+	crashRecords  = "records"
 	crashFlushed  = "flushed"
 	crashAnswered = "answered"
 )
 
-func (w *letterWriter) try(ctx context.Context, records []*broker.Record, crash func(string) error) error {
+func (w *letterWriter) try(ctx context.Context, all written, crash func(string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, redriveTimeout)
 	defer cancel()
+	for _, one := range brokenMarks(all) {
+		if err := w.transaction(ctx, one, crash); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *letterWriter) transaction(ctx context.Context, all written, crash func(string) error) error {
 	hit := func(point string) error {
 		if crash == nil {
 			return nil
@@ -115,25 +133,36 @@ func (w *letterWriter) try(ctx context.Context, records []*broker.Record, crash 
 	if err != nil {
 		return err
 	}
-	for i, r := range records {
-		own := *r // the client sets offset and context of what it is given, and the batch may be tried again
-		w.producer.Produce(ctx, &own, nil)
-		if i == 0 {
-			if err := hit(crashBegun); err != nil {
-				return err
-			}
+	if err := errors.Join(failpoint.Hit(ctx, failpoint.LettersBegun), hit(crashBegun)); err != nil {
+		return err
+	}
+	w.produce(ctx, all.records)
+	if crash != nil || failpoint.Enabled { // a test can end it between the two; otherwise one flush is enough
+		if _, err := w.producer.Flush(ctx, began); err != nil {
+			return err
+		}
+		if err := errors.Join(failpoint.Hit(ctx, failpoint.LettersRecords), hit(crashRecords)); err != nil {
+			return err
 		}
 	}
+	w.produce(ctx, all.marks)
 	if _, err := w.producer.Flush(ctx, began); err != nil {
 		return err
 	}
-	if err := hit(crashFlushed); err != nil {
+	if err := errors.Join(failpoint.Hit(ctx, failpoint.LettersMarks), hit(crashFlushed)); err != nil {
 		return err
 	}
 	if _, err := w.producer.Commit(ctx); err != nil {
 		return err
 	}
-	return hit(crashAnswered)
+	return errors.Join(failpoint.Hit(ctx, failpoint.LettersEnded), hit(crashAnswered))
+}
+
+func (w *letterWriter) produce(ctx context.Context, records []*broker.Record) {
+	for _, r := range records {
+		own := *r // the client sets offset and context of what it is given, and the batch may be tried again
+		w.producer.Produce(ctx, &own, nil)
+	}
 }
 
 // isFenced reports whether another producer with the transactional id has been initialised.

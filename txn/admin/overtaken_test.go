@@ -40,7 +40,7 @@ func TestG5RedriveOvertaken(t *testing.T) {
 		records = append(records, fmt.Sprintf("%s=%d", keys[i%3], i))
 	}
 	for name, others := range map[string]LetterFilter{"all": {}, "some": {Keys: keys[:2]}, "one": {Keys: keys[2:]}} {
-		for _, point := range []string{crashBegun, crashFlushed, crashAnswered} {
+		for _, point := range crashPoints {
 			t.Run(name+"-"+point, func(t *testing.T) {
 				o := newOffice(t)
 				o.die(records...)
@@ -81,7 +81,7 @@ func TestG5RedriveEditedMeanwhile(t *testing.T) {
 
 // TestG5RedriveAlone: with nobody else a batch that fails with a timeout is written once, by this redrive.
 func TestG5RedriveAlone(t *testing.T) {
-	for _, point := range []string{crashBegun, crashFlushed, crashAnswered} {
+	for _, point := range crashPoints {
 		t.Run(point, func(t *testing.T) {
 			o := newOffice(t)
 			o.die("a=1", "b=2", "a=3", "a=4")

@@ -312,14 +312,15 @@ func (r *redrive) flush(ctx context.Context, end int64) error {
 // for good is written again in halves, until the letter that is to blame is alone.
 func (r *redrive) write(ctx context.Context, batch []redriven, end int64) error {
 	now := time.Now()
-	var records []*broker.Record
+	var all written
 	for i := range batch {
 		l := &batch[i]
 		to := TopicPartition{l.record.Topic, l.record.Partition}
-		records = append(records, l.record, markOf(r.info.Name, &l.DeadLetter, to, now, r.writer.session))
+		all.records = append(all.records, l.record)
+		all.marks = append(all.marks, markOf(r.info.Name, &l.DeadLetter, to, now, r.writer.session))
 	}
 	last := &batch[len(batch)-1].DeadLetter
-	done, err := r.writer.commit(ctx, records, func(ctx context.Context) (bool, error) {
+	done, err := r.writer.commit(ctx, all, func(ctx context.Context) (bool, error) {
 		return r.committed(ctx, last, end)
 	}, r.options.crash)
 	if outcome, refused := r.refused(err); refused && !done {

@@ -1,5 +1,5 @@
 // Package failpoint names the points of the runtime at which the crash matrix makes it fail: before and after everything that a broker or
-// the disk is asked to do.
+// the disk is asked to do. Those of who writes to dead-letter topics beside the applications are here too.
 //
 // Without the build tag onceward_failpoints [Hit] does nothing, is inlined away, and the names are not in the binary; a test of the
 // release binary proves it. With the tag, the environment variable ONCEWARD_FAILPOINT arms points:
@@ -16,8 +16,8 @@
 //	stall:DURATION   the goroutine waits, whatever the context does
 //
 // skip lets the first N hits pass, times (default 1) ends the mischief after so many. A hit is told on standard error as
-// "failpoint POINT ACTION", before it acts, so that a test can count what it has caused. The value "list" prints the names of all
-// points on standard output and ends the process.
+// "failpoint POINT ACTION", before it acts, so that a test can count what it has caused. The values "list" and "list-letters" print the
+// names of the runtime's points, or of those of dead letters, on standard output and end the process.
 //
 // It is safe for concurrent use.
 package failpoint
@@ -27,10 +27,10 @@ import (
 	"slices"
 )
 
-// Point is a place in the runtime.
+// Point is a place in the runtime, or in what an operator does.
 type Point string
 
-// The points, in the order of a life. "Before" is the moment before a request is sent (or a file is touched), "after" the one after its
+// The points of the runtime, in the order of a life. "Before" is the moment before a request is sent (or a file is touched), "after" the one after its
 // answer has come and before anything is made of it.
 const (
 	InitBefore Point = "init-before"
@@ -76,13 +76,26 @@ const (
 	LeaveAfter     Point = "leave-after"
 )
 
-// Points are all of them.
+// The points of who redrives or edits dead letters, in the order of a batch. Each is behind what it names. In a build with failpoints the
+// records are acknowledged before the marks are sent, so that there is a moment between the two.
+const (
+	LettersSettled Point = "letters-settled"
+	LettersBegun   Point = "letters-begun"
+	LettersRecords Point = "letters-records"
+	LettersMarks   Point = "letters-marks"
+	LettersEnded   Point = "letters-ended"
+)
+
+// Points are all of the runtime's.
 var Points = []Point{
 	InitBefore, InitAfter, JoinBefore, Assigned, StableBefore, StableAfter, OpenBefore, RestoreBatch, RestoreAfter, AdoptAfter,
 	ProcessBefore, ProcessAfter, BeginBefore, BeginAfter, StreamAfter, FlushBefore, FlushAfter, OffsetsBefore, OffsetsAfter,
 	EndBefore, EndAfter, ApplyBefore, ApplyAfter, RetireBefore, AbortBefore, AbortAfter, SettleBefore, SettleAfter, AskBefore, AskAfter,
 	RerunBefore, RevokedBefore, RevokedAfter, LostBefore, ReleaseBefore, PurgeBefore, PositionsWrite, LeaveBefore, LeaveAfter,
 }
+
+// LetterPoints are all of those of dead letters.
+var LetterPoints = []Point{LettersSettled, LettersBegun, LettersRecords, LettersMarks, LettersEnded}
 
 // ErrInjected is what an armed point returns for the actions error and refuse.
 var ErrInjected = errors.New("injected by a failpoint")
@@ -98,5 +111,5 @@ func (refused) Error() string { return "refused" }
 // Is makes it an ErrInjected.
 func (refused) Is(target error) bool { return target == ErrInjected }
 
-// Known reports whether p is one of Points.
-func Known(p Point) bool { return slices.Contains(Points, p) }
+// Known reports whether p is one of Points or LetterPoints.
+func Known(p Point) bool { return slices.Contains(Points, p) || slices.Contains(LetterPoints, p) }

@@ -1,6 +1,7 @@
 package failpoint_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/onceward/onceward/txn/internal/failpoint"
@@ -8,7 +9,7 @@ import (
 
 func TestPointsAreNamedOnce(t *testing.T) {
 	seen := map[failpoint.Point]bool{}
-	for _, p := range failpoint.Points {
+	for _, p := range slices.Concat(failpoint.Points, failpoint.LetterPoints) {
 		if seen[p] || !failpoint.Known(p) {
 			t.Errorf("point %s is named twice, or not known", p)
 		}

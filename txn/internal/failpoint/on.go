@@ -27,10 +27,11 @@ type arming struct {
 }
 
 func init() {
-	if os.Getenv(Variable) != "list" {
+	points, asked := map[string][]Point{"list": Points, "list-letters": LetterPoints}[os.Getenv(Variable)]
+	if !asked {
 		return
 	}
-	for _, p := range Points {
+	for _, p := range points {
 		fmt.Println(p)
 	}
 	os.Exit(0)
