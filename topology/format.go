@@ -37,6 +37,12 @@ func (o Option[T]) held() any {
 	return o.value
 }
 
+// hold sets the value to what a text stands for that somebody has typed into a tool.
+func (o *Option[T]) hold(text string) error {
+	o.ok = true
+	return readText(&o.value, text)
+}
+
 // Nullable returns a codec for keys or values of topics that may be null: null is the absent Option, in
 // both directions, and everything else is codec's. A null and an empty string are two different keys, and
 // stay so.
@@ -75,9 +81,6 @@ func (n nullable[T]) Decode(b []byte) (Option[T], error) {
 	}
 	return Some(v), nil
 }
-
-// parseText is for tools: what is typed is never null.
-func (n nullable[T]) parseText(text string) ([]byte, error) { return parseText(n.codec, text) }
 
 // Null reports whether v stands for null.
 func (n nullable[T]) Null(v Option[T]) bool { return !v.ok }

@@ -93,8 +93,8 @@ func rowsOf[K, V any](key schemas.Codec[K], value schemas.Codec[V]) Rows {
 	return Rows{
 		parseKey:    func(text string) ([]byte, error) { return parseText(key, text) },
 		parseValue:  func(text string) ([]byte, error) { return parseText(value, text) },
-		decodeKey:   func(b []byte) (any, error) { return key.Decode(b) },
-		decodeValue: func(b []byte) (any, error) { return value.Decode(b) },
+		decodeKey:   func(b []byte) (any, error) { return present(key.Decode(b)) },
+		decodeValue: func(b []byte) (any, error) { return present(value.Decode(b)) },
 		keyFormat:   key.Name(), of: reflect.TypeFor[K]().String(),
 		valueFormat: value.Name(), valueOf: reflect.TypeFor[V]().String(),
 	}
@@ -102,22 +102,28 @@ func rowsOf[K, V any](key schemas.Codec[K], value schemas.Codec[V]) Rows {
 
 // parseText encodes what a text stands for.
 func parseText[T any](codec schemas.Codec[T], text string) ([]byte, error) {
-	if n, ok := codec.(interface {
-		parseText(text string) ([]byte, error)
-	}); ok {
-		return n.parseText(text)
-	}
 	var v T
-	switch to := reflect.ValueOf(&v).Elem(); {
+	if err := readText(&v, text); err != nil {
+		return nil, err
+	}
+	return codec.Append([]byte{}, v)
+}
+
+// readText sets v to what a text stands for. What is typed is never null, so an [Option] holds it.
+func readText[T any](v *T, text string) error {
+	if o, ok := any(v).(interface{ hold(text string) error }); ok {
+		return o.hold(text)
+	}
+	switch to := reflect.ValueOf(v).Elem(); {
 	case to.Kind() == reflect.String:
 		to.SetString(text)
 	case to.Kind() == reflect.Slice && to.Type().Elem().Kind() == reflect.Uint8:
 		to.SetBytes([]byte(text))
 	default:
 		// The errors of encoding/json quote what they could not read.
-		if err := json.Unmarshal([]byte(text), &v); err != nil {
-			return nil, schemas.Reason("its JSON form is expected")
+		if err := json.Unmarshal([]byte(text), v); err != nil {
+			return schemas.Reason("its JSON form is expected")
 		}
 	}
-	return codec.Append([]byte{}, v)
+	return nil
 }

@@ -28,6 +28,23 @@ func withStore[K, V any](t testing.TB, store topology.StoreOf[K, V]) *topology.T
 	return top
 }
 
+// optionalCodec is a codec for a store that happens to have optional keys, none of which is absent.
+type optionalCodec struct{}
+
+func (optionalCodec) Name() string { return "optional" }
+
+func (optionalCodec) Append(dst []byte, v topology.Option[string]) ([]byte, error) {
+	text, ok := v.Get()
+	if !ok {
+		return dst, schemas.Reason("it is absent")
+	}
+	return append(dst, text...), nil
+}
+
+func (optionalCodec) Decode(b []byte) (topology.Option[string], error) {
+	return topology.Some(string(b)), nil
+}
+
 // checkRows types a key, decodes it, and returns the JSON of the key.
 func checkRows[K, V any](t *testing.T, store topology.StoreOf[K, V], text, wantBytes, wantJSON string) {
 	t.Helper()
@@ -55,6 +72,13 @@ func TestRows(t *testing.T) {
 	checkRows(t, topology.Store("s", schemas.Int64(), schemas.String()), "258", "\x00\x00\x00\x00\x00\x00\x01\x02", "258")
 	checkRows(t, topology.Store("s", schemas.JSON[name](), schemas.String()), "ab", `"ab"`, `"ab"`)
 	checkRows(t, topology.Store("s", schemas.JSON[struct{ A int }](), schemas.String()), `{"A":1}`, `{"A":1}`, `{"A":1}`)
+
+	optional := topology.Store("s", schemas.Codec[topology.Option[string]](optionalCodec{}), schemas.Codec[topology.Option[string]](optionalCodec{}))
+	checkRows(t, optional, "a b", "a b", `"a b"`)
+	shown, _ := withStore(t, optional).Rows("s")
+	if v, err := shown.Value([]byte("v")); err != nil || v != "v" {
+		t.Errorf("the optional value is %v, %v", v, err)
+	}
 
 	top := withStore(t, topology.Store("numbers", schemas.Int64(), schemas.JSON[map[string]int]()))
 	if _, ok := top.Rows("other"); ok {

@@ -2,6 +2,7 @@ package projection
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 
 	"github.com/onceward/onceward/schemas"
@@ -24,6 +25,21 @@ func (r Row[S]) position() position { return position{Incarnation: r.Incarnation
 type stored[S any] struct {
 	row        Row[S]
 	definition uint16
+	// other says that the row was read by another definition than the one that wrote it.
+	other bool
+}
+
+// MarshalJSON is for tools that show the store.
+func (s stored[S]) MarshalJSON() ([]byte, error) {
+	if s.other {
+		return json.Marshal(struct {
+			Definition uint16 `json:"definition"`
+		}{s.definition})
+	}
+	return json.Marshal(struct {
+		Definition uint16 `json:"definition,omitzero"`
+		Row[S]
+	}{s.definition, s.row})
 }
 
 // otherDefinition says that a row cannot be used. The numbers are the program's, and no part of a payload.
@@ -90,6 +106,7 @@ func (c rowCodec[S]) Decode(b []byte) (stored[S], error) {
 	}
 	s := stored[S]{definition: binary.BigEndian.Uint16(b[1:3])}
 	if s.definition != c.definition {
+		s.other = true
 		return s, nil
 	}
 	s.row.Version = int64(binary.BigEndian.Uint64(b[4:rowHeaderBytes]))
