@@ -18,7 +18,8 @@
 //	   state or the group; nothing was touched
 //	3  data integrity: stored state, changelog and offsets contradict each other, records were deleted before
 //	   they were processed, or stored data is damaged; for demo: a figure differs; for bench: an answer is wrong;
-//	   for verify: the state is not what its changelogs say, or they are not those of the state
+//	   for verify: the state is not what its changelogs say, or they are not those of the state; for state check: a
+//	   balance is not what its contributions come to
 //
 // What goes wrong is said on the standard error, in one line for each problem: what, where, and what to do.
 //
@@ -64,6 +65,12 @@
 // for the value), with times in milliseconds since the epoch, and "deleted":true for a version without a value; and
 // {"type":"end"} with the number of rows. state scan --output json writes the first two.
 // The file is there when it is complete.
+//
+// state check adds up the contributions of a ledger (processors/ledger) and compares the balances that are kept beside
+// them. Both have to be of one moment: an instance that runs is refused, and a copy of its state that state checkpoint and
+// state import have made can be checked instead. It ends with 0 only if every balance was checked and is the same. verify
+// asks another question, whether the state is what its changelogs say: those have a wrong balance as well if a program has
+// written it.
 //
 // state checkpoint makes a directory that state import turns into the state of a task which an instance does not
 // have: its start replays only what was committed since. The instance may run while a checkpoint is taken, and must

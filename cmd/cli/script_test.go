@@ -3,6 +3,7 @@ package cli_test
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -356,11 +357,21 @@ func scrape(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// tamper changes a row behind the back of the changelog: tamper database store key value. The value - deletes it.
+// tamper changes a row behind the back of the changelog: tamper database store key value. The value - deletes it. What begins with hex:
+// is bytes.
 func tamper(ts *testscript.TestScript, _ bool, args []string) {
 	db, err := pebblestore.Open(ts.MkAbs(args[0]), pebblestore.Options{})
 	ts.Check(err)
-	w := state.Write{Store: state.IDOf(args[1]), Key: []byte(args[2]), Value: []byte(args[3])}
+	bytesOf := func(arg string) []byte {
+		digits, ok := strings.CutPrefix(arg, "hex:")
+		if !ok {
+			return []byte(arg)
+		}
+		b, err := hex.DecodeString(digits)
+		ts.Check(err)
+		return b
+	}
+	w := state.Write{Store: state.IDOf(args[1]), Key: bytesOf(args[2]), Value: bytesOf(args[3])}
 	if args[3] == "-" {
 		w.Value, w.Delete = nil, true
 	}

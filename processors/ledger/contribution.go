@@ -62,14 +62,12 @@ func storesOf[K any](name string, keys schemas.Codec[K], columns string) (
 		contributionKeys = keyCodec[K]{keys}
 	}
 	var postings schemas.Codec[Posting] = postingCodec{columns}
-	contributions = topology.Store(contributionsOf(name), contributionKeys, postings)
+	contributionsName, balancesName := Stores(name)
+	contributions = topology.Store(contributionsName, contributionKeys, postings)
 	var sums schemas.Codec[Sum] = newSumCodec(columns)
-	balances = topology.Store(balancesOf(name), keys, sums)
+	balances = topology.Store(balancesName, keys, sums)
 	return contributions, balances
 }
-
-func contributionsOf(ledger string) string { return ledger + "-contributions" }
-func balancesOf(ledger string) string      { return ledger + "-balances" }
 
 type keyCodec[K any] struct{ ledger schemas.Codec[K] }
 
