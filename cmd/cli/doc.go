@@ -100,7 +100,8 @@
 // forensic runs a topology over what its inputs hold and leaves nothing on the cluster; it ends with 1 if a task would
 // have stopped, and with --compare with 3 if the state of a stopped instance is not what the inputs make of nothing, or
 // with 1 if it differs and depends on more than the inputs hold, which is said with the reason.
-// contract prints what those may rely on who feed a topology or read from it; it asks no cluster.
+// contract prints what those may rely on who feed a topology or read from it, as its processors and their options say it
+// (topology.Node.Clause) and as its policies do; it asks no cluster.
 //
 // # Dead letters
 //

@@ -45,6 +45,7 @@ func TestMain(m *testing.M) {
 		"keeper":  func() { run(keeperTopology()) },
 		"kinds":   func() { run(kindsTopology()) },
 		"audited": func() { run(auditedTopology()) },
+		"office":  func() { run(officeTopology()) },
 	})
 }
 
