@@ -46,6 +46,7 @@ func TestMain(m *testing.M) {
 		"kinds":   func() { run(kindsTopology()) },
 		"audited": func() { run(auditedTopology()) },
 		"office":  func() { run(officeTopology()) },
+		"hangar":  func() { run(hangarTopology()) },
 	})
 }
 
@@ -129,6 +130,7 @@ func TestScripts(t *testing.T) {
 			"append":    appendRecord,
 			"drop":      drop,
 			"letters":   letters,
+			"airplane":  writeAirplane,
 		},
 	})
 }
