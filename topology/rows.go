@@ -2,8 +2,11 @@ package topology
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"reflect"
+	"strings"
 
 	"github.com/onceward/onceward/schemas"
 )
@@ -120,9 +123,13 @@ func readText[T any](v *T, text string) error {
 	case to.Kind() == reflect.Slice && to.Type().Elem().Kind() == reflect.Uint8:
 		to.SetBytes([]byte(text))
 	default:
-		// The errors of encoding/json quote what they could not read.
-		if err := json.Unmarshal([]byte(text), v); err != nil {
-			return schemas.Reason("its JSON form is expected")
+		in := json.NewDecoder(strings.NewReader(text))
+		in.DisallowUnknownFields() // or a misspelt member would be left out, and the rest taken
+		err := in.Decode(v)
+		_, behind := in.Token()
+		if err != nil || !errors.Is(behind, io.EOF) {
+			// The errors of encoding/json quote what they could not read.
+			return schemas.Reason("its JSON form is expected, with the members that it has and no others")
 		}
 	}
 	return nil

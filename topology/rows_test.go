@@ -88,6 +88,12 @@ func TestRows(t *testing.T) {
 	if _, err := rows.ParseKey("secret"); err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "int64") {
 		t.Errorf("a text that is no key gave %v", err)
 	}
+	objects, _ := withStore(t, topology.Store("objects", schemas.JSON[struct{ A int }](), schemas.JSON[struct{ A int }]())).Rows("objects")
+	for _, text := range []string{`{"A":1,"B":2}`, `{"A":1} {"A":2}`, `{"A":1}x`, `{"A":1`, ""} {
+		if b, err := objects.ParseValue(text); err == nil || !strings.Contains(err.Error(), "and no others") {
+			t.Errorf("the value %s is taken as %s, %v", text, b, err)
+		}
+	}
 	if v, err := rows.Value([]byte(`{"a":1}`)); err != nil || v.(map[string]int)["a"] != 1 {
 		t.Errorf("the value is %v, %v", v, err)
 	}
