@@ -22,6 +22,8 @@ const (
 	OnDuplicate
 	// OutOfOrder: what becomes of a record that comes too early or too late.
 	OutOfOrder
+	// OnPoison: what becomes of a record that nothing can process, beyond what policies say.
+	OnPoison
 	// OnReplay: what is different when records are read again.
 	OnReplay
 	// Retention: how long what the node knows is kept.
@@ -32,7 +34,7 @@ const (
 
 var aspectNames = [aspects]string{
 	KeyAssumption: "key assumption", SideEffects: "side effects", IdempotencyKey: "idempotency key",
-	OnDuplicate: "on duplicate", OutOfOrder: "out of order", OnReplay: "on replay", Retention: "retention",
+	OnDuplicate: "on duplicate", OutOfOrder: "out of order", OnPoison: "on poison", OnReplay: "on replay", Retention: "retention",
 }
 
 // String returns the aspect in words, such as "on duplicate".

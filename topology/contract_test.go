@@ -21,14 +21,16 @@ func declareWords(b *topology.Builder, name string) *topology.Node[string, strin
 // TestClauses is requirement K3: what nodes say of themselves is part of the contract.
 func TestClauses(t *testing.T) {
 	b := topology.NewBuilder("app")
-	declareWords(b, "z").Clause(topology.OnDuplicate, "z2").Clause(topology.KeyAssumption, "z1")
+	declareWords(b, "z").Clause(topology.OnReplay, "z4").Clause(topology.OnPoison, "z3").Clause(topology.OnDuplicate, "z2").
+		Clause(topology.KeyAssumption, "z1")
 	declareWords(b, "a").Clause(topology.OnDuplicate, "a1").Clause(topology.OnDuplicate, "a2")
 	with := mustBuild(t, b)
 	var got []string
 	for _, c := range with.Clauses() {
 		got = append(got, fmt.Sprint(c.Aspect, ": ", c.Node, " ", c.Text))
 	}
-	if s := strings.Join(got, "; "); s != "key assumption: z z1; on duplicate: a a1; on duplicate: a a2; on duplicate: z z2" {
+	if s := strings.Join(got, "; "); s != "key assumption: z z1; on duplicate: a a1; on duplicate: a a2; on duplicate: z z2; "+
+		"on poison: z z3; on replay: z z4" {
 		t.Error(s)
 	}
 	b = topology.NewBuilder("app")

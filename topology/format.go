@@ -37,14 +37,10 @@ func (o Option[T]) held() any {
 	return o.value
 }
 
-// setText makes it hold what a text stands for, for tools.
-func (o *Option[T]) setText(text string) error {
-	var v T
-	if err := setText(&v, text); err != nil {
-		return err
-	}
-	*o = Some(v)
-	return nil
+// hold sets the value to what a text stands for that somebody has typed into a tool.
+func (o *Option[T]) hold(text string) error {
+	o.ok = true
+	return readText(&o.value, text)
 }
 
 // Nullable returns a codec for keys or values of topics that may be null: null is the absent Option, in

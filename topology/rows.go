@@ -2,8 +2,11 @@ package topology
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"reflect"
+	"strings"
 
 	"github.com/onceward/onceward/schemas"
 )
@@ -103,16 +106,16 @@ func rowsOf[K, V any](key schemas.Codec[K], value schemas.Codec[V]) Rows {
 // parseText encodes what a text stands for.
 func parseText[T any](codec schemas.Codec[T], text string) ([]byte, error) {
 	var v T
-	if err := setText(&v, text); err != nil {
+	if err := readText(&v, text); err != nil {
 		return nil, err
 	}
 	return codec.Append([]byte{}, v)
 }
 
-// setText makes v what a text stands for. What is typed is never the absent [Option].
-func setText(v any, text string) error {
-	if o, ok := v.(interface{ setText(text string) error }); ok {
-		return o.setText(text)
+// readText sets v to what a text stands for. What is typed is never null, so an [Option] holds it.
+func readText[T any](v *T, text string) error {
+	if o, ok := any(v).(interface{ hold(text string) error }); ok {
+		return o.hold(text)
 	}
 	switch to := reflect.ValueOf(v).Elem(); {
 	case to.Kind() == reflect.String:
@@ -120,9 +123,13 @@ func setText(v any, text string) error {
 	case to.Kind() == reflect.Slice && to.Type().Elem().Kind() == reflect.Uint8:
 		to.SetBytes([]byte(text))
 	default:
-		// The errors of encoding/json quote what they could not read.
-		if err := json.Unmarshal([]byte(text), v); err != nil {
-			return schemas.Reason("its JSON form is expected")
+		in := json.NewDecoder(strings.NewReader(text))
+		in.DisallowUnknownFields() // or a misspelt member would be left out, and the rest taken
+		err := in.Decode(v)
+		_, behind := in.Token()
+		if err != nil || !errors.Is(behind, io.EOF) {
+			// The errors of encoding/json quote what they could not read.
+			return schemas.Reason("its JSON form is expected, with the members that it has and no others")
 		}
 	}
 	return nil

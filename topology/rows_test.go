@@ -28,6 +28,23 @@ func withStore[K, V any](t testing.TB, store topology.StoreOf[K, V]) *topology.T
 	return top
 }
 
+// optionalCodec is a codec for a store that happens to have optional keys, none of which is absent.
+type optionalCodec struct{}
+
+func (optionalCodec) Name() string { return "optional" }
+
+func (optionalCodec) Append(dst []byte, v topology.Option[string]) ([]byte, error) {
+	text, ok := v.Get()
+	if !ok {
+		return dst, schemas.Reason("it is absent")
+	}
+	return append(dst, text...), nil
+}
+
+func (optionalCodec) Decode(b []byte) (topology.Option[string], error) {
+	return topology.Some(string(b)), nil
+}
+
 // checkRows types a key, decodes it, and returns the JSON of the key.
 func checkRows[K, V any](t *testing.T, store topology.StoreOf[K, V], text, wantBytes, wantJSON string) {
 	t.Helper()
@@ -48,20 +65,6 @@ func checkRows[K, V any](t *testing.T, store topology.StoreOf[K, V], text, wantB
 	}
 }
 
-// someCodec is that of keys which could be null on their topic, and never are in a store.
-type someCodec struct{}
-
-func (someCodec) Name() string { return schemas.String().Name() }
-
-func (someCodec) Append(dst []byte, k topology.Option[string]) ([]byte, error) {
-	return schemas.String().Append(dst, k.Or(""))
-}
-
-func (someCodec) Decode(b []byte) (topology.Option[string], error) {
-	text, err := schemas.String().Decode(b)
-	return topology.Some(text), err
-}
-
 // TestRows: a store that is known by its name only has its keys typed and its rows shown.
 func TestRows(t *testing.T) {
 	checkRows(t, topology.Store("s", schemas.String(), schemas.String()), "a b", "a b", `"a b"`)
@@ -70,7 +73,12 @@ func TestRows(t *testing.T) {
 	checkRows(t, topology.Store("s", schemas.JSON[name](), schemas.String()), "ab", `"ab"`, `"ab"`)
 	checkRows(t, topology.Store("s", schemas.JSON[struct{ A int }](), schemas.String()), `{"A":1}`, `{"A":1}`, `{"A":1}`)
 
-	checkRows(t, topology.Store("s", schemas.Codec[topology.Option[string]](someCodec{}), schemas.String()), "a b", "a b", `"a b"`)
+	optional := topology.Store("s", schemas.Codec[topology.Option[string]](optionalCodec{}), schemas.Codec[topology.Option[string]](optionalCodec{}))
+	checkRows(t, optional, "a b", "a b", `"a b"`)
+	shown, _ := withStore(t, optional).Rows("s")
+	if v, err := shown.Value([]byte("v")); err != nil || v != "v" {
+		t.Errorf("the optional value is %v, %v", v, err)
+	}
 
 	top := withStore(t, topology.Store("numbers", schemas.Int64(), schemas.JSON[map[string]int]()))
 	if _, ok := top.Rows("other"); ok {
@@ -79,6 +87,12 @@ func TestRows(t *testing.T) {
 	rows, _ := top.Rows("numbers")
 	if _, err := rows.ParseKey("secret"); err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "int64") {
 		t.Errorf("a text that is no key gave %v", err)
+	}
+	objects, _ := withStore(t, topology.Store("objects", schemas.JSON[struct{ A int }](), schemas.JSON[struct{ A int }]())).Rows("objects")
+	for _, text := range []string{`{"A":1,"B":2}`, `{"A":1} {"A":2}`, `{"A":1}x`, `{"A":1`, ""} {
+		if b, err := objects.ParseValue(text); err == nil || !strings.Contains(err.Error(), "and no others") {
+			t.Errorf("the value %s is taken as %s, %v", text, b, err)
+		}
 	}
 	if v, err := rows.Value([]byte(`{"a":1}`)); err != nil || v.(map[string]int)["a"] != 1 {
 		t.Errorf("the value is %v, %v", v, err)

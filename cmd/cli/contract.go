@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -79,7 +81,7 @@ func contractOf(t *topology.Topology) contract {
 		"offsets, outputs, state and dead letters commit in one Kafka transaction, of the group "+t.Application())
 	add("on duplicate", "nothing recognises one: it is processed as a record of its own", said[topology.OnDuplicate]...)
 	add("out of order", "", orderOf(t, said[topology.OutOfOrder])...)
-	add("poison", "", poisonOf(t)...)
+	add("poison", "", append(poisonOf(t), said[topology.OnPoison]...)...)
 	add("on replay", "", append([]string{"the same records give the same outputs, but for what depends on the clock: " +
 		"schedules by it, and when a record that has failed is tried again; outputs carry the header " + topology.HeaderMode +
 		" where the application does not run live"}, said[topology.OnReplay]...)...)
@@ -99,9 +101,35 @@ func orderOf(t *topology.Topology, said []string) []string {
 	}
 	if can[topology.Delay] {
 		lines = append(lines, "a record that fails and is delayed is overtaken by later ones, those of its key included")
+		lines = append(lines, delaysOf(t)...)
 	}
 	if can[topology.Park] {
 		lines = append(lines, "a record that fails and is parked, and those of its key behind it, are overtaken by those of other keys")
+	}
+	return lines
+}
+
+// delaysOf says for each source with delayed retry topics how long a record waits there.
+func delaysOf(t *topology.Topology) (lines []string) {
+	for _, sub := range t.Subtopologies() {
+		for _, s := range sub.Sources {
+			var delays []time.Duration
+			for _, retry := range sub.Sources {
+				if s.Delay == 0 && retry.Delay > 0 && retry.Topic == s.RetryTopic(t.Application(), retry.Delay) {
+					delays = append(delays, retry.Delay)
+				}
+			}
+			if len(delays) == 0 {
+				continue
+			}
+			slices.Sort(delays) // sources are in the order of their names
+			texts := make([]string, len(delays))
+			for i, delay := range delays {
+				texts[i] = delay.String()
+			}
+			lines = append(lines, fmt.Sprintf("%s: a record that is delayed waits %s before it is tried again, in topics of its own",
+				s.Topic, strings.Join(texts, ", then ")))
+		}
 	}
 	return lines
 }

@@ -17,8 +17,11 @@ func TestContractOfFailures(t *testing.T) {
 		says   string
 	}{
 		"retry": {topology.Retry, topology.StartEarliest(), ""},
-		"delay": {topology.Delay, topology.RetryTopics(time.Second), "is delayed is overtaken by later ones, those of its key included"},
-		"park":  {topology.Park, topology.ParkKeys(), "are overtaken by those of other keys"},
+		"delay": {
+			topology.Delay, topology.RetryTopics(time.Second, time.Minute), "is delayed is overtaken by later ones, those of its key included\n" +
+				"in: a record that is delayed waits 1s, then 1m0s before it is tried again, in topics of its own",
+		},
+		"park": {topology.Park, topology.ParkKeys(), "are overtaken by those of other keys"},
 	} {
 		policy := topology.Policy{Action: test.action, Attempts: 3, Then: topology.Stop}
 		if test.action != topology.Delay {

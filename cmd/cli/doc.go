@@ -18,7 +18,8 @@
 //	   state or the group; nothing was touched
 //	3  data integrity: stored state, changelog and offsets contradict each other, records were deleted before
 //	   they were processed, or stored data is damaged; for demo: a figure differs; for bench: an answer is wrong;
-//	   for verify: the state is not what its changelogs say, or they are not those of the state
+//	   for verify: the state is not what its changelogs say, or they are not those of the state; for state check: a
+//	   balance is not what its contributions come to
 //
 // What goes wrong is said on the standard error, in one line for each problem: what, where, and what to do.
 //
@@ -65,6 +66,12 @@
 // {"type":"end"} with the number of rows. state scan --output json writes the first two.
 // The file is there when it is complete.
 //
+// state check adds up the contributions of a ledger (processors/ledger) and compares the balances that are kept beside
+// them. Both have to be of one moment: an instance that runs is refused, and a copy of its state that state checkpoint and
+// state import have made can be checked instead. It ends with 0 only if every balance was checked and is the same. verify
+// asks another question, whether the state is what its changelogs say: those have a wrong balance as well if a program has
+// written it.
+//
 // state checkpoint makes a directory that state import turns into the state of a task which an instance does not
 // have: its start replays only what was committed since. The instance may run while a checkpoint is taken, and must
 // not for an import.
@@ -96,7 +103,8 @@
 // forensic runs a topology over what its inputs hold and leaves nothing on the cluster; it ends with 1 if a task would
 // have stopped, and with --compare with 3 if the state of a stopped instance is not what the inputs make of nothing, or
 // with 1 if it differs and depends on more than the inputs hold, which is said with the reason.
-// contract prints what those may rely on who feed a topology or read from it; it asks no cluster.
+// contract prints what those may rely on who feed a topology or read from it, as its processors and their options say it
+// (topology.Node.Clause) and as its policies do; it asks no cluster.
 //
 // # Dead letters
 //

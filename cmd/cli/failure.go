@@ -70,7 +70,7 @@ func codeOf(err error) int {
 func isIntegrity(err error) bool {
 	if errors.Is(err, state.ErrCorrupt) || errors.Is(err, state.ErrBase) || errors.Is(err, txn.ErrIntegrity) ||
 		errors.Is(err, demo.ErrDiffers) || errors.Is(err, errDiffers) || errors.Is(err, errNotMade) ||
-		errors.Is(err, throughput.ErrWrong) {
+		errors.Is(err, errBalances) || errors.Is(err, throughput.ErrWrong) {
 		return true
 	}
 	// Of what stops a task, a permission, a topic that is gone or a record is none of it, unless the record says so itself.

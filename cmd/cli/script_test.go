@@ -3,6 +3,7 @@ package cli_test
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +47,8 @@ func TestMain(m *testing.M) {
 		"audited":  func() { run(auditedTopology()) },
 		"chooser":  func() { run(chooserTopology()) },
 		"deciding": func() { run(decidingTopology()) },
+		"office":   func() { run(officeTopology()) },
+		"hangar":   func() { run(hangarTopology()) },
 	})
 }
 
@@ -129,6 +132,7 @@ func TestScripts(t *testing.T) {
 			"append":    appendRecord,
 			"drop":      drop,
 			"letters":   letters,
+			"airplane":  writeAirplane,
 		},
 	})
 }
@@ -358,11 +362,21 @@ func scrape(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// tamper changes a row behind the back of the changelog: tamper database store key value. The value - deletes it.
+// tamper changes a row behind the back of the changelog: tamper database store key value. The value - deletes it. What begins with hex:
+// is bytes.
 func tamper(ts *testscript.TestScript, _ bool, args []string) {
 	db, err := pebblestore.Open(ts.MkAbs(args[0]), pebblestore.Options{})
 	ts.Check(err)
-	w := state.Write{Store: state.IDOf(args[1]), Key: []byte(args[2]), Value: []byte(args[3])}
+	bytesOf := func(arg string) []byte {
+		digits, ok := strings.CutPrefix(arg, "hex:")
+		if !ok {
+			return []byte(arg)
+		}
+		b, err := hex.DecodeString(digits)
+		ts.Check(err)
+		return b
+	}
+	w := state.Write{Store: state.IDOf(args[1]), Key: bytesOf(args[2]), Value: bytesOf(args[3])}
 	if args[3] == "-" {
 		w.Value, w.Delete = nil, true
 	}

@@ -22,6 +22,7 @@ type stateCommand struct {
 	Scan   stateScanCommand   `cmd:"" help:"Show the rows of a store in the order of their keys."`
 	Stats  stateStatsCommand  `cmd:"" help:"Show the size and the positions of every store."`
 	Export stateExportCommand `cmd:"" help:"Write the rows of a store to a file, as lines of JSON."`
+	Check  stateCheckCommand  `cmd:"" help:"Recompute the balances of a ledger from its contributions, and compare."`
 
 	Checkpoint stateCheckpointCommand `cmd:"" help:"Take a checkpoint of a task, which goes on meanwhile."`
 	Import     stateImportCommand     `cmd:"" help:"Give a task that an instance does not have the state of a checkpoint."`

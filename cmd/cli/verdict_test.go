@@ -3,8 +3,11 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/onceward/onceward/processors/ledger"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -28,6 +31,30 @@ func TestVerdict(t *testing.T) {
 	} {
 		err := verdict(tc.outcomes)
 		if code := codeOf(err); err == nil && tc.code != codeDone || err != nil && code != tc.code {
+			t.Errorf("%+v: %v, want the exit code %d", tc.outcomes, err, tc.code)
+		}
+	}
+}
+
+// TestBalancesVerdict: a difference weighs more than what could not be checked, and damage more than any other reason for that.
+func TestBalancesVerdict(t *testing.T) {
+	equal := checkedPartition{Checked: ledger.Checked{Ledgers: 2}}
+	differs := checkedPartition{Checked: ledger.Checked{Ledgers: 2, Differences: 1}}
+	failed := checkedPartition{err: errors.New("the disk")}
+	damaged := checkedPartition{err: fmt.Errorf("%w: a row", state.ErrCorrupt)}
+	for _, tc := range []struct {
+		outcomes []checkedPartition
+		code     int
+		says     string
+	}{
+		{[]checkedPartition{equal, equal}, codeDone, ""},
+		{[]checkedPartition{failed, equal}, codeFailed, "1 of 2 partitions could not be checked, one of them because: the disk"},
+		{[]checkedPartition{failed, damaged}, codeIntegrity, "2 of 2 partitions could not be checked"},
+		{[]checkedPartition{damaged, failed}, codeIntegrity, "because: stored state is corrupt: a row"},
+		{[]checkedPartition{failed, differs, equal}, codeIntegrity, "1 of 4: the balance is not what"},
+	} {
+		err := balancesVerdict(tc.outcomes)
+		if code := codeOf(err); err == nil && tc.code != codeDone || err != nil && (code != tc.code || !strings.Contains(err.Error(), tc.says)) {
 			t.Errorf("%+v: %v, want the exit code %d", tc.outcomes, err, tc.code)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onceward/onceward/processors/deadletter"
+	"github.com/onceward/onceward/processors/inbox"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/topologytest"
@@ -53,4 +54,37 @@ func Example() {
 	// Output:
 	// orders, offset 1: the price is not positive
 	// class validation, node refuse-free, 8 bytes of value
+}
+
+// A conflict of an inbox dies with a reason of the program's own.
+func ExampleSend() {
+	captures := topology.Topic("captures", schemas.String(), schemas.Int64())
+	b := topology.NewBuilder("payments", topology.DeadLetters("captures.dead"))
+	once := inbox.Dedupe(topology.From(b, captures), "inbox", func(r topology.Record[string, int64]) (string, error) { return r.Key, nil })
+	deadletter.Send(once.Conflicts(), "disputed", topology.Conflict, "two amounts under one capture id")
+	payments, err := b.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := topologytest.New(payments)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, amount := range []int64{100, 100, 999} {
+		if err := topologytest.Pipe(d, captures, "capture-7", amount); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	letters, err := d.DeadLetters()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, l := range letters {
+		fmt.Printf("%s at node %s, offset %d: %s\n", l.Info.Class, l.Info.Node, l.Info.Origin.Offset, l.Info.Message)
+	}
+	// Output: conflict at node disputed, offset 2: two amounts under one capture id
 }

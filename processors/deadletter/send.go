@@ -26,6 +26,7 @@ func Send[K, V any](s topology.Stream[K, V], name string, class topology.Class, 
 	if reason == "" {
 		node.Mistake(errors.New("the reason is empty; a dead letter says why it is one"))
 	}
+	node.Clause(topology.OnPoison, fmt.Sprintf("every record that comes here fails on purpose, of class %s: %q", class, reason))
 	failure := topology.Fail(class, schemas.Reason(reason))
 	node.Process(func(*topology.Setup) (topology.Handler[K, V], error) {
 		return func(*topology.Context, topology.Record[K, V]) error { return failure }, nil

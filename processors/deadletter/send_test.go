@@ -135,3 +135,19 @@ func equalHeaders(headers []topology.Header, pairs ...string) bool {
 }
 
 func equalBytes(got []byte, want string) bool { return got != nil && bytes.Equal(got, []byte(want)) }
+
+// TestClauses is requirement K3: the contract says what fails on purpose, in one line whatever the reason is.
+func TestClauses(t *testing.T) {
+	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
+	deadletter.Send(topology.From(b, inTopic), "refused", topology.Validation, "no\nreason")
+	topo, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := topology.Clause{
+		Node: "refused", Aspect: topology.OnPoison, Text: `every record that comes here fails on purpose, of class validation: "no\nreason"`,
+	}
+	if got := topo.Clauses(); len(got) != 1 || got[0] != want {
+		t.Errorf("the clauses are %+v", got)
+	}
+}

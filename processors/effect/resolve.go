@@ -59,6 +59,10 @@ func (r Resolutions) Decisions() topology.Stream[[]byte, decision.Decision] {
 func Resolve[K, V any](e Effects[K, V], s topology.Stream[K, Resolution], name string) Resolutions {
 	node := topology.Stateful(s, name, e.parts.stores()...)
 	decisions := decision.Declare(node)
+	node.Clause(topology.KeyAssumption, "a resolution has the key of its request, and its topic as many partitions as that of the requests").
+		Clause(topology.IdempotencyKey, "all that the resolution says; another one about an effect that has ended is a conflict").
+		Clause(topology.OnDuplicate, "a resolution that was taken is counted and changes nothing").
+		Clause(topology.OutOfOrder, "a resolution of another attempt than the last one is a conflict")
 	node.Process(func(t *topology.Setup) (topology.Handler[K, Resolution], error) {
 		a, resolved, duplicates := newAgent(t, e.parts), t.Counter("resolved"), t.Counter("duplicates")
 		log := decisions.In(t)

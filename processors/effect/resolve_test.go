@@ -141,3 +141,27 @@ func TestResolutionDuringALookup(t *testing.T) {
 	d.pass(time.Second)
 	d.one("completed")
 }
+
+// TestClausesOfResolve_K3: the contract says what people who end effects may rely on.
+func TestClausesOfResolve_K3(t *testing.T) {
+	b := topology.NewBuilder("app")
+	effect.Resolve(declare(b, newGateway()), topology.From(b, resolutionsTopic), "people")
+	topo, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[topology.Aspect]string{}
+	for _, c := range topo.Clauses() {
+		if c.Node == "people" {
+			said[c.Aspect] = c.Text
+		}
+	}
+	for aspect, text := range map[topology.Aspect]string{
+		topology.KeyAssumption: "the key of its request", topology.IdempotencyKey: "all that the resolution says",
+		topology.OnDuplicate: "is counted and changes nothing", topology.OutOfOrder: "another attempt than the last one",
+	} {
+		if !strings.Contains(said[aspect], text) {
+			t.Errorf("%s: the contract does not say %q: %q", aspect, text, said[aspect])
+		}
+	}
+}

@@ -1,22 +1,64 @@
 package inbox
 
-import "github.com/onceward/onceward/topology"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/onceward/onceward/topology"
+)
 
 // clauses say for the consumer contract what an inbox with these settings is. Its horizon is declared apart.
 func clauses[K, V any](node *topology.Node[K, V], set *settings, global bool) {
 	node.Clause(topology.IdempotencyKey, "the id that is read off each record; with another payload it is a conflict").
 		Clause(topology.OnDuplicate, "the same id with the same payload is counted and has no effect")
+	if compared := set.compared(); compared != "" {
+		node.Clause(topology.OnDuplicate, compared)
+	}
+	same := "the copies of a record have the same key"
+	if set.business != nil {
+		same = "the copies of a record, and records with the same business key, have the same key"
+		node.Clause(topology.IdempotencyKey, "a second one: the business key that is read off each record, empty for one that needs none").
+			Clause(topology.OnDuplicate, "another id with a business key that was seen is a duplicate with the same payload, and with another "+
+				"payload a conflict")
+	}
 	if global {
-		node.Clause(topology.KeyAssumption, "none: copies of a record may have any key, and be in any partition")
+		node.Clause(topology.KeyAssumption, "none: copies of a record may have any key, and be in any partition").
+			Clause(topology.OutOfOrder, "records of one key with several ids overtake each other, because those ids are in several partitions")
 	} else {
-		node.Clause(topology.KeyAssumption, "the copies of a record have the same key")
+		node.Clause(topology.KeyAssumption, same)
+	}
+	if set.stayByID {
+		node.Clause(topology.KeyAssumption, "what is accepted stays in the partition of its id, so that records of one key are in several tasks")
 	}
 	if set.allowMissing {
 		node.Clause(topology.OnDuplicate, "a record without an id is processed as often as it comes")
 	}
 	if set.retention.of == 0 {
-		node.Clause(topology.Retention, "ids are kept without a limit")
+		node.Clause(topology.Retention, "ids are kept without a limit").
+			Clause(topology.OnReplay, "what was accepted is a duplicate and has no effect")
 	} else {
-		node.Clause(topology.OutOfOrder, "a record that is older than what is known is late, and not taken for new")
+		node.Clause(topology.OutOfOrder, "a record that is older than what is known is late, and not taken for new").
+			Clause(topology.OnReplay, "what was accepted is a duplicate while it is known, and late after that; neither has an effect")
 	}
+	if set.archive != nil {
+		node.Clause(topology.Retention, "an id that is forgotten is written to "+set.archive.Name())
+	}
+}
+
+// compared says what of a payload is compared, where that was declared.
+func (s *settings) compared() string {
+	switch payload := s.payload.(type) {
+	case nil:
+		return ""
+	case partial:
+		names := make([]string, len(payload))
+		for i, name := range payload {
+			names[i] = strconv.Quote(name)
+		}
+		return "payloads are compared without the members " + strings.Join(names, ", ") + " of their JSON object"
+	case interface{ Name() string }:
+		return fmt.Sprintf("payloads are compared as the codec %q writes them", payload.Name())
+	}
+	return "payloads are compared by a hash that the program makes of the record"
 }

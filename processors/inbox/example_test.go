@@ -231,3 +231,49 @@ func ExampleArchive() {
 	}
 	// Output: event-1 accepted 2026-01-01 00:00:00 +0000 UTC
 }
+
+// An inbox that forgets goes by the timestamps of the records. What it does not know any more is late, and never taken for new.
+func ExampleRetain() {
+	events := topology.Topic("events", schemas.String(), schemas.String())
+	late := topology.Topic("events-late", schemas.String(), schemas.String())
+	b := topology.NewBuilder("events")
+	id := func(r topology.Record[string, string]) (string, error) { return r.Value, nil }
+	in := inbox.Dedupe(topology.From(b, events), "inbox", id, inbox.Retain(24*time.Hour))
+	in.Late().Into(late)
+	t, err := b.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := topologytest.New(t)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	first := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, event := range []struct {
+		id    string
+		after time.Duration
+	}{{"event-1", 0}, {"event-1", 23 * time.Hour}, {"event-2", 24 * time.Hour}, {"event-1", 0}} {
+		if err := topologytest.Pipe(d, events, "key", event.id, topologytest.At(first.Add(event.after))); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	for _, c := range d.Counts() {
+		fmt.Println(c.Outcome, c.N)
+	}
+	records, err := topologytest.Output(d, late)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range records {
+		fmt.Println("nobody knows:", r.Value)
+	}
+	// Output:
+	// accepted 2
+	// duplicates 1
+	// late 1
+	// nobody knows: event-1
+}

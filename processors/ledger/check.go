@@ -11,13 +11,19 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// DifferenceError is the first ledger whose balance is not what its contributions come to. Its text names
-// neither the key nor an amount, which are payload.
+// DifferenceError is a ledger whose balance is not what its contributions come to. Its text names neither the
+// key nor an amount, which are payload.
 type DifferenceError struct {
 	// Key is the encoded key of the ledger.
 	Key []byte
 	// Reason says what differs.
 	Reason string
+	// Balance is what is stored, zero where there is no balance.
+	Balance Sum
+	// Contributions is how many there are, and Sums is what they come to in each column, of any size. There are no sums
+	// without contributions, nor where these have different numbers of columns.
+	Contributions int64
+	Sums          []*big.Int
 }
 
 // Error returns the reason, and the length of the key.
@@ -26,9 +32,18 @@ func (e *DifferenceError) Error() string {
 		"come to: %s", len(e.Key), e.Reason)
 }
 
+// Checked is what a check that goes on has found.
+type Checked struct {
+	// Ledgers are the keys that have a balance, contributions or both, and Contributions is the number of all of theirs.
+	Ledgers, Contributions int64
+	// Differences is the number of ledgers that differ, and First has the first of them.
+	Differences int64
+	First       []*DifferenceError
+}
+
 // Check recomputes the balances of the ledger with that name, in the state of one task, from their
 // contributions. It returns a [*DifferenceError] for the first one that differs, in the order of the keys.
-// Other errors come from reading.
+// Other errors come from reading; one about a row that is none of a ledger wraps state.ErrCorrupt.
 //
 // It reads both stores once, and holds one ledger in memory at a time. The state must not change
 // meanwhile: a running task is checked through a state.View.
@@ -36,7 +51,7 @@ func (e *DifferenceError) Error() string {
 // Where r can list its stores, as a state.Database can, a ledger that it does not have is an error that wraps
 // state.ErrUnknownStore. To other readers a wrong name looks like a ledger without contributions.
 func Check(r state.Reader, name string) error {
-	contributions, balances := contributionsOf(name), balancesOf(name)
+	contributions, balances := Stores(name)
 	if lister, ok := r.(interface {
 		Stores() ([]state.Declaration, error)
 	}); ok {
@@ -50,14 +65,34 @@ func Check(r state.Reader, name string) error {
 			}
 		}
 	}
-	return check(r.Scan(state.IDOf(contributions), state.Range{}), r.Scan(state.IDOf(balances), state.Range{}))
+	_, err := compare(r.Scan(state.IDOf(contributions), state.Range{}), r.Scan(state.IDOf(balances), state.Range{}), firstOnly)
+	return err
 }
+
+// firstOnly ends a check with the first difference.
+func firstOnly(d *DifferenceError) error { return d }
 
 // CheckStores is [Check] for stores that are open already, such as those of topologytest.
 func CheckStores[K any](
 	contributions state.KeyValue[ContributionKey[K], Posting], balances state.KeyValue[K, Sum],
 ) error {
-	return check(entries(contributions, postingCodec{}), entries(balances, sumCodec{}))
+	_, err := compare(entries(contributions, postingCodec{}), entries(balances, sumCodec{}), firstOnly)
+	return err
+}
+
+// CheckRows is [Check] for the rows of both stores, each in the order of the keys and both of one moment, and goes on
+// behind a difference: it keeps firstMax of them and counts all. Its errors come from reading alone, and what it has
+// found before one is not all there is.
+func CheckRows(contributions, balances iter.Seq2[state.Entry, error], firstMax int) (Checked, error) {
+	var kept []*DifferenceError
+	found, err := compare(contributions, balances, func(d *DifferenceError) error {
+		if len(kept) < firstMax {
+			kept = append(kept, d)
+		}
+		return nil
+	})
+	found.First = kept
+	return found, err
 }
 
 // entries returns the content of a store as it is stored.
@@ -78,46 +113,127 @@ func entries[K, V any](store state.KeyValue[K, V], values schemas.Codec[V]) iter
 	}
 }
 
-// check walks both stores side by side: they have the same order of ledgers.
-func check(contributions, balances iter.Seq2[state.Entry, error]) error {
+// comparison walks contributions and balances side by side: they have the same order of ledgers.
+type comparison struct {
+	next func() (state.Entry, error, bool)
+	// balance is the next one that was not compared, if there is more.
+	balance state.Entry
+	more    bool
+	found   Checked
+	// differs is told of each difference, and its error ends the comparison.
+	differs func(*DifferenceError) error
+}
+
+func compare(
+	contributions, balances iter.Seq2[state.Entry, error], differs func(*DifferenceError) error,
+) (Checked, error) {
 	next, stop := iter.Pull2(balances)
 	defer stop()
+	c := comparison{next: next, differs: differs}
+	err := c.all(contributions)
+	return c.found, err
+}
+
+func (c *comparison) all(contributions iter.Seq2[state.Entry, error]) error {
+	if err := c.advance(); err != nil {
+		return err
+	}
 	var t tally
 	for e, err := range contributions {
-		var ledger []byte
-		if err == nil {
-			ledger, _, err = splitKey(e.Key)
-		}
-		var posting Posting
-		if err == nil {
-			posting, err = postingCodec{}.Decode(e.Value)
-		}
 		if err != nil {
 			return fmt.Errorf("ledger: check: contributions: %w", err)
 		}
+		ledger, posting, err := readContribution(e)
+		if err != nil {
+			return fmt.Errorf("ledger: check: contributions: %w: %w", state.ErrCorrupt, err)
+		}
 		if t.count > 0 && !bytes.Equal(ledger, t.ledger) {
-			if err := t.compare(next()); err != nil {
+			if err := c.settle(&t); err != nil {
 				return err
 			}
 			t = tally{}
 		}
-		if err := t.add(ledger, posting); err != nil {
-			return err
-		}
+		t.add(ledger, posting)
 	}
 	if t.count > 0 {
-		if err := t.compare(next()); err != nil {
+		if err := c.settle(&t); err != nil {
 			return err
 		}
 	}
-	e, err, more := next()
-	switch {
-	case !more:
-		return nil
-	case err != nil:
+	for c.more {
+		if err := c.withoutContributions(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readContribution(e state.Entry) (ledger []byte, p Posting, err error) {
+	if ledger, _, err = splitKey(e.Key); err == nil {
+		p, err = postingCodec{}.Decode(e.Value)
+	}
+	return ledger, p, err
+}
+
+// advance goes to the next balance.
+func (c *comparison) advance() error {
+	e, err, more := c.next()
+	if err != nil {
 		return fmt.Errorf("ledger: check: balances: %w", err)
 	}
-	return &DifferenceError{Key: e.Key, Reason: "there are no contributions"}
+	c.balance, c.more = e, more
+	return nil
+}
+
+// sum is the balance that is next.
+func (c *comparison) sum() (Sum, error) {
+	sum, err := sumCodec{}.Decode(c.balance.Value)
+	if err != nil {
+		return Sum{}, fmt.Errorf("ledger: check: balances: %w: %w", state.ErrCorrupt, err)
+	}
+	return sum, nil
+}
+
+// settle compares a ledger whose contributions are complete, after the balances that come before it.
+func (c *comparison) settle(t *tally) error {
+	for c.more && bytes.Compare(c.balance.Key, t.ledger) < 0 {
+		if err := c.withoutContributions(); err != nil {
+			return err
+		}
+	}
+	c.found.Ledgers++
+	c.found.Contributions += t.count
+	if !c.more || !bytes.Equal(c.balance.Key, t.ledger) {
+		return c.report(t.difference(Sum{}, "there is no balance"))
+	}
+	sum, err := c.sum()
+	if err != nil {
+		return err
+	}
+	if reason := t.compare(sum); reason != "" {
+		if err := c.report(t.difference(sum, reason)); err != nil {
+			return err
+		}
+	}
+	return c.advance()
+}
+
+// withoutContributions is what becomes of a balance that nothing comes to.
+func (c *comparison) withoutContributions() error {
+	sum, err := c.sum()
+	if err != nil {
+		return err
+	}
+	c.found.Ledgers++
+	if err := c.report(&DifferenceError{Key: c.balance.Key, Reason: "there are no contributions", Balance: sum}); err != nil {
+		return err
+	}
+	return c.advance()
+}
+
+func (c *comparison) report(d *DifferenceError) error {
+	c.found.Differences++
+	return c.differs(d)
 }
 
 // tally adds up one ledger. The sums are of any size, because they grow in another order than they did when
@@ -126,49 +242,49 @@ type tally struct {
 	ledger []byte
 	count  int64
 	sums   []big.Int
+	// mixed says that contributions have different numbers of columns, so that there are no sums.
+	mixed bool
 }
 
-func (t *tally) add(ledger []byte, p Posting) error {
+func (t *tally) add(ledger []byte, p Posting) {
 	if t.count == 0 {
 		t.ledger = bytes.Clone(ledger)
 		t.sums = make([]big.Int, len(p.Amounts))
 	}
-	if len(p.Amounts) != len(t.sums) {
-		return &DifferenceError{Key: t.ledger, Reason: "its contributions have different numbers of columns"}
-	}
 	t.count++
+	if len(p.Amounts) != len(t.sums) {
+		t.mixed = true
+		return
+	}
 	for i, amount := range p.Amounts {
 		t.sums[i].Add(&t.sums[i], big.NewInt(amount))
 	}
-	return nil
 }
 
-// compare takes the next balance, as iter.Pull2 gives it.
-func (t *tally) compare(e state.Entry, err error, more bool) error {
-	if err != nil {
-		return fmt.Errorf("ledger: check: balances: %w", err)
-	}
-	if !more || bytes.Compare(e.Key, t.ledger) > 0 {
-		return &DifferenceError{Key: t.ledger, Reason: "there is no balance"}
-	}
-	if !bytes.Equal(e.Key, t.ledger) {
-		return &DifferenceError{Key: e.Key, Reason: "there are no contributions"}
-	}
-	sum, err := sumCodec{}.Decode(e.Value)
-	if err != nil {
-		return fmt.Errorf("ledger: check: balances: %w", err)
-	}
-	if len(sum.Amounts) != len(t.sums) {
-		return &DifferenceError{Key: t.ledger, Reason: "the balance has another number of columns"}
-	}
-	if sum.Count != t.count {
-		return &DifferenceError{Key: t.ledger, Reason: fmt.Sprintf(
-			"the balance counts %d contributions, there are %d", sum.Count, t.count)}
+// compare says in which way the balance is another one, and nothing if it is the same.
+func (t *tally) compare(sum Sum) (reason string) {
+	switch {
+	case t.mixed:
+		return "its contributions have different numbers of columns"
+	case len(sum.Amounts) != len(t.sums):
+		return "the balance has another number of columns"
+	case sum.Count != t.count:
+		return fmt.Sprintf("the balance counts %d contributions, there are %d", sum.Count, t.count)
 	}
 	for i, amount := range sum.Amounts {
 		if !t.sums[i].IsInt64() || t.sums[i].Int64() != amount {
-			return &DifferenceError{Key: t.ledger, Reason: fmt.Sprintf("column %d of %d", i+1, len(sum.Amounts))}
+			return fmt.Sprintf("column %d of %d", i+1, len(sum.Amounts))
 		}
 	}
-	return nil
+	return ""
+}
+
+func (t *tally) difference(balance Sum, reason string) *DifferenceError {
+	d := &DifferenceError{Key: t.ledger, Reason: reason, Balance: balance, Contributions: t.count}
+	if !t.mixed {
+		for i := range t.sums {
+			d.Sums = append(d.Sums, &t.sums[i])
+		}
+	}
+	return d
 }

@@ -133,6 +133,59 @@ func TestCheckFindsDifferences(t *testing.T) {
 	}
 }
 
+// TestCheckRows_E1: a check that goes on counts what differs behind the first difference too, and has the figures of both sides.
+func TestCheckRows_E1(t *testing.T) {
+	const zeros = "\x00\x00\x00\x00\x00\x00\x00"
+	row := func(count, amount string) string { return "\x02\x01" + zeros + count + zeros + amount + checksum }
+	d, _ := books(t)
+	check := func(firstMax int) ledger.Checked {
+		t.Helper()
+		db := database(t, d)
+		contributions, balances := ledger.Stores("ledger")
+		found, err := ledger.CheckRows(db.Scan(state.IDOf(contributions), state.Range{}), db.Scan(state.IDOf(balances), state.Range{}), firstMax)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if found := check(9); found.Ledgers != 3 || found.Contributions != 12 || found.Differences != 0 || found.First != nil {
+		t.Errorf("without damage it has found %+v", found)
+	}
+	d.DeleteRow("ledger-balances", "")
+	d.SetRow("ledger-balances", "a", row("\x01", "\x05"))
+	d.SetRow("ledger-balances", "a\x00b", row("\x04", "\x08"))
+	d.SetRow("ledger-contributions", codectest.Canary+"\x00\x015", "\x01\x02"+zeros+"\x00"+zeros+"\x01"+zeros+"\x01")
+	var got []string
+	for _, d := range check(9).First {
+		got = append(got, fmt.Sprintf("%d bytes: %s: %v of %d, %v of %d", len(d.Key), d.Reason, d.Balance.Amounts, d.Balance.Count,
+			d.Sums, d.Contributions))
+	}
+	slices.Sort(got)
+	want := []string{
+		"0 bytes: there is no balance: [] of 0, [9223372036854775798] of 4",
+		"1 bytes: there are no contributions: [5] of 1, [] of 0",
+		"3 bytes: column 1 of 1: [8] of 4, [9223372036854775798] of 4",
+		fmt.Sprintf("%d bytes: its contributions have different numbers of columns: [9223372036854775798] of 4, [] of 5", len(codectest.Canary)),
+	}
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("the differences are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if found := check(1); found.Ledgers != 4 || found.Contributions != 13 || found.Differences != 4 || len(found.First) != 1 {
+		t.Errorf("of one difference to keep it has found %+v", found)
+	}
+}
+
+// TestAmong: a ledger is there with both of its stores, of their layout.
+func TestAmong(t *testing.T) {
+	stores := state.KeyValues("b-balances", "b-contributions", "-balances", "-contributions", "a-contributions", "a-balances", "c-balances",
+		"d-contributions", "e-contributions", "e-balances", "seen")
+	stores[9].Layout = state.Layout{Kind: state.TimestampedKind}
+	if got := ledger.Among(stores); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("the ledgers are %q", got)
+	}
+}
+
 // TestCheckDoesNotWrapAround: contributions that come to two to the power of 64 are not a balance of zero.
 func TestCheckDoesNotWrapAround(t *testing.T) {
 	const most = "\x7f\xff\xff\xff\xff\xff\xff\xff"
@@ -160,7 +213,7 @@ func TestCheckRefusesDamage(t *testing.T) {
 		d.SetRow(damage[0], damage[1], codectest.Canary)
 		err := ledger.Check(database(t, d), "ledger")
 		var difference *ledger.DifferenceError
-		if err == nil || errors.As(err, &difference) || strings.Contains(err.Error(), codectest.Canary) {
+		if !errors.Is(err, state.ErrCorrupt) || errors.As(err, &difference) || strings.Contains(err.Error(), codectest.Canary) {
 			t.Errorf("%s, %q: Check returned %v", damage[0], damage[1], err)
 		}
 	}

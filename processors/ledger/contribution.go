@@ -63,23 +63,23 @@ func storesOf[K any](name string, keys schemas.Codec[K], columns string) (
 		contributionKeys = keyCodec[K]{keys}
 	}
 	var postings schemas.Codec[Posting] = postingCodec{columns}
-	contributions = topology.Store(contributionsOf(name), contributionKeys, postings)
+	contributionsName, balancesName := Stores(name)
+	contributions = topology.Store(contributionsName, contributionKeys, postings)
 	var sums schemas.Codec[Sum] = newSumCodec(columns)
-	balances = topology.Store(balancesOf(name), keys, sums)
+	balances = topology.Store(balancesName, keys, sums)
 	return contributions, balances
 }
-
-func contributionsOf(ledger string) string { return ledger + "-contributions" }
-func balancesOf(ledger string) string      { return ledger + "-balances" }
 
 // ContributionRow returns the store and the key of a contribution, for tools that know a ledger by its evidence: balances is the store of
 // its balances, and row the key of the balance in it. ok is false if balances is the store of something else.
 func ContributionRow(balances string, row []byte, id string) (store string, key []byte, ok bool) {
-	name, ok := strings.CutSuffix(balances, balancesOf(""))
+	_, suffix := Stores("")
+	name, ok := strings.CutSuffix(balances, suffix)
 	if !ok {
 		return "", nil, false
 	}
-	return contributionsOf(name), append(pairkey.Seal(slices.Clone(row), 0), id...), true
+	contributions, _ := Stores(name)
+	return contributions, append(pairkey.Seal(slices.Clone(row), 0), id...), true
 }
 
 type keyCodec[K any] struct{ ledger schemas.Codec[K] }

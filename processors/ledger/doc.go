@@ -1,6 +1,6 @@
 // Package ledger adds up contributions exactly once each. The state is the set of contributions, keyed by
 // ledger and contribution id; the balance of a ledger is derived from them, kept beside them, and can be
-// recomputed and compared at any time ([Check]).
+// recomputed and compared at any time ([Check], and onceward state check of the state of an instance).
 //
 //	balances := ledger.Post(payments, "balances", contribution, ledger.Columns("amount", "fee"))
 //	balances.Changes().Into(Balances) // a topic with the codec schemas.JSON[ledger.Balance]()

@@ -169,3 +169,125 @@ func ExamplePostWindowed() {
 	// berlin 13:00 s2 [1.00]
 	// berlin 12:00 s3 [0.30]
 }
+
+// What was taken back cannot be taken back again. The reversal can: what it took back is there again.
+func ExampleContribution_reversal() {
+	type Booking struct {
+		ID       string `json:"id"`
+		Cents    int64  `json:"cents,omitempty"`
+		Reverses string `json:"reverses,omitempty"`
+	}
+	bookings := topology.Topic("bookings", schemas.String(), schemas.JSON[Booking]())
+	balances := topology.Topic("balances", schemas.String(), schemas.JSON[ledger.Balance]())
+	disputed := topology.Topic("bookings-disputed", schemas.String(), schemas.JSON[Booking]())
+	b := topology.NewBuilder("accounts", topology.DeadLetters("accounts.dead"))
+	accounts := ledger.Post(topology.From(b, bookings), "accounts",
+		func(r topology.Record[string, Booking]) (ledger.Contribution, error) {
+			if r.Value.Reverses != "" {
+				return ledger.Contribution{ID: r.Value.ID, Reverses: r.Value.Reverses}, nil
+			}
+			return ledger.Contribution{ID: r.Value.ID, Amounts: []int64{r.Value.Cents}}, nil
+		})
+	accounts.Changes().Into(balances)
+	accounts.Conflicts().Into(disputed)
+	t, err := b.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := topologytest.New(t)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, booking := range []Booking{
+		{ID: "b1", Cents: 1000},
+		{ID: "r1", Reverses: "b1"},
+		{ID: "r2", Reverses: "b1"}, // it was taken back already
+		{ID: "r3", Reverses: "r1"},
+	} {
+		if err := topologytest.Pipe(d, bookings, "account-7", booking); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	changes, err := topologytest.Output(d, balances)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range changes {
+		fmt.Println(r.Value.Contribution, r.Value.Amounts)
+	}
+	conflicts, err := topologytest.Output(d, disputed)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range conflicts {
+		fmt.Println(r.Value.ID, "is a conflict")
+	}
+	// Output:
+	// b1 [1000]
+	// r1 [0]
+	// r3 [1000]
+	// r2 is a conflict
+}
+
+// Decimals are counted in units of the last place of their column, and never rounded.
+func ExampleScale() {
+	type Sale struct {
+		ID    string         `json:"id"`
+		Price ledger.Decimal `json:"price"`
+	}
+	sales := topology.Topic("sales", schemas.String(), schemas.JSON[Sale]())
+	revenue := topology.Topic("revenue", schemas.String(), schemas.JSON[ledger.Balance]())
+	b := topology.NewBuilder("shop", topology.DeadLetters("shop.dead"))
+	shops := ledger.Post(topology.From(b, sales), "shops",
+		func(r topology.Record[string, Sale]) (ledger.Contribution, error) {
+			return ledger.Contribution{ID: r.Value.ID, Decimals: []ledger.Decimal{r.Value.Price}}, nil
+		}, ledger.Columns("price"), ledger.Scale("price", 2))
+	shops.Changes().Into(revenue)
+	t, err := b.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := topologytest.New(t)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, value := range []string{
+		`{"id":"s1","price":0.1}`,
+		`{"id":"s2","price":"0.20"}`,
+		`{"id":"s3","price":0.005}`, // has no place in a column of two
+		`{"id":"s4","price":1e2}`,
+	} {
+		if err := d.PipeRaw("sales", []byte("berlin"), []byte(value)); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	changes, err := topologytest.Output(d, revenue)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range changes {
+		fmt.Println(r.Value.Contribution, r.Value.Amounts, shops.Decimals(r.Value))
+	}
+	letters, err := d.DeadLetters()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, l := range letters {
+		fmt.Println("dead:", l.Info.Message)
+	}
+	// Output:
+	// s1 [10] [0.10]
+	// s2 [30] [0.30]
+	// s4 [10030] [100.30]
+	// dead: the number has more places behind the point than there are in column price
+}

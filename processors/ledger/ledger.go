@@ -79,7 +79,7 @@ func post[K, V any](
 	l.duplicates = topology.Outlet[K, V](node, "duplicates")
 	l.conflicts = topology.Outlet[K, V](node, "conflicts")
 	l.decisions = decision.Declare(node)
-	clauses(node)
+	clauses(node, set)
 	node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
 		h := &handler[K, V]{
 			contribution:      contribution,

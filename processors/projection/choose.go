@@ -60,11 +60,13 @@ func Choose[K, S any](
 	node := declare.Unkeyed(commands, name, &set.Common, named...)
 	switched := topology.Outlet[K, Row[S]](node, "changes")
 	answered := topology.Outlet[[]byte, Answer](node, "answers")
+	commandClauses(node)
 	definitions := make([]uint16, len(defined))
 	var changes []topology.Stream[K, Row[S]]
 	for i, d := range defined {
 		definitions[i] = d.definition
 		n := topology.Stateful(d.rows, fmt.Sprintf("%s-%d", name, d.definition), named...)
+		definedClauses(n, d.definition)
 		passed := topology.Outlet[K, Row[S]](n, "changes")
 		changes = append(changes, passed.Stream())
 		n.Process(func(t *topology.Setup) (topology.Handler[K, Row[S]], error) {

@@ -398,3 +398,27 @@ func TestServedNeedsDifferences(t *testing.T) {
 	}
 	t.Error("a consumer that misses what a switch passes on is not found")
 }
+
+// TestClausesOfChoice_K3: the contract says what becomes of commands, and of the rows of each definition.
+func TestClausesOfChoice_K3(t *testing.T) {
+	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
+	choose(b, 1, 2)
+	topo, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]string{}
+	for _, c := range topo.Clauses() {
+		said[c.Node+" "+c.Aspect.String()] = c.Text
+	}
+	for place, text := range map[string]string{
+		"texts key assumption": "every partition", "texts idempotency key": "the id of the command", "texts on duplicate": "answered as repeated",
+		"texts out of order": "not active is refused", "texts on replay": "answered as repeated", "texts retention": "for ever",
+		"texts-1 key assumption": "not null", "texts-1 out of order": "rows of definition 1 are held back",
+		"texts-2 out of order": "rows of definition 2 are held back", "texts-2 on duplicate": "takes its place", "texts-2 retention": "for ever",
+	} {
+		if !strings.Contains(said[place], text) {
+			t.Errorf("%s: the contract does not say %q: %q", place, text, said[place])
+		}
+	}
+}

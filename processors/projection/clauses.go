@@ -22,6 +22,28 @@ func clauses[K, V any](node *topology.Node[K, V], set *settings) {
 		Clause(topology.Retention, "rows are kept for ever, those of deleted aggregates included")
 }
 
+// commandClauses say what a choice promises to those who write its commands.
+func commandClauses(node *topology.Node[[]byte, Command]) {
+	node.
+		Clause(topology.KeyAssumption, "a command is written to every partition of its topic, each of which obeys for itself").
+		Clause(topology.IdempotencyKey, "the id of the command; another command under it is a conflict").
+		Clause(topology.OnDuplicate, "a command that was decided is answered as repeated and changes nothing").
+		Clause(topology.OutOfOrder, "commands are obeyed in the order of their offsets; one that starts from a definition that is not active "+
+			"is refused").
+		Clause(topology.OnReplay, "a command that was decided is answered as repeated and changes nothing").
+		Clause(topology.Retention, "commands and answers are kept for ever")
+}
+
+// definedClauses say what becomes of the rows of one definition.
+func definedClauses[K, S any](node *topology.Node[K, Row[S]], definition uint16) {
+	node.
+		Clause(topology.KeyAssumption, "the key is the aggregate and is not null; its rows of all definitions are in the same partition").
+		Clause(topology.OnDuplicate, "a row of the version that is there takes its place, and is passed on again if the definition is active").
+		Clause(topology.OutOfOrder, fmt.Sprintf("a row below the version that is there is stale and changes nothing; rows of definition %d are "+
+			"held back while another one is active, and a switch to it passes on those that differ, with versions of any height", definition)).
+		Clause(topology.Retention, "rows of all definitions are kept for ever")
+}
+
 // gapClause says what becomes of a record before which versions are missing.
 func (s *settings) gapClause() string {
 	switch {

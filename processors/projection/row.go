@@ -25,16 +25,21 @@ func (r Row[S]) position() position { return position{Incarnation: r.Incarnation
 type stored[S any] struct {
 	row        Row[S]
 	definition uint16
-	// foreign says that it is another definition's.
-	foreign bool
+	// other says that the row was read by another definition than the one that wrote it.
+	other bool
 }
 
-// MarshalJSON returns the JSON form of the row, which tools show, or the definition of another one.
+// MarshalJSON is for tools that show the store.
 func (s stored[S]) MarshalJSON() ([]byte, error) {
-	if s.foreign {
-		return json.Marshal(map[string]uint16{"definition": s.definition})
+	if s.other {
+		return json.Marshal(struct {
+			Definition uint16 `json:"definition"`
+		}{s.definition})
 	}
-	return json.Marshal(s.row)
+	return json.Marshal(struct {
+		Definition uint16 `json:"definition,omitzero"`
+		Row[S]
+	}{s.definition, s.row})
 }
 
 // otherDefinition says that a row cannot be used. The numbers are the program's, and no part of a payload.
@@ -100,7 +105,8 @@ func (c rowCodec[S]) Decode(b []byte) (stored[S], error) {
 		return stored[S]{}, c.fail(schemas.OpDecode, len(b), "the row is shorter than its header")
 	}
 	s := stored[S]{definition: binary.BigEndian.Uint16(b[1:3])}
-	if s.foreign = s.definition != c.definition; s.foreign {
+	if s.definition != c.definition {
+		s.other = true
 		return s, nil
 	}
 	s.row.Version = int64(binary.BigEndian.Uint64(b[4:rowHeaderBytes]))

@@ -47,6 +47,24 @@ func TestRowCodecIsStrict(t *testing.T) {
 	}
 }
 
+// TestStoredIsShown: tools that show the store see the row, and of one that another definition wrote that there is one.
+func TestStoredIsShown(t *testing.T) {
+	codec := rowCodec[string]{state: schemas.String(), definition: 7}
+	b, err := codec.Append(nil, stored[string]{row: Row[string]{Version: 3, Value: "text"}, definition: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for definition, want := range map[uint16]string{7: `{"definition":7,"version":3,"value":"text"}`, 8: `{"definition":7}`} {
+		s, err := rowCodec[string]{state: schemas.String(), definition: definition}.Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shown, err := json.Marshal(s); err != nil || string(shown) != want {
+			t.Errorf("definition %d shows %s, %v; want %s", definition, shown, err, want)
+		}
+	}
+}
+
 // TestRowOfOtherDefinition: the projection itself learns which definition wrote a row, whatever its state is.
 func TestRowOfOtherDefinition(t *testing.T) {
 	old := ownRowCodec[string]{rowCodec[string]{state: schemas.String(), definition: 6}}
