@@ -41,7 +41,7 @@ func (k Kind) String() string {
 
 // Layout says what the rows of a store look like, in the database and in its changelog. The zero value is a
 // key-value store. It is a comparable value. A store keeps its layout for ever: another one means other rows,
-// and the store is restored in full.
+// and the store is restored in full, if its changelog has the records for that (Reads).
 //
 // A row is what Bytes and Database hold, a record is what is in the changelog, and each has exactly one of
 // the other: Record and Row are each other's inverse. Rows are made for reading (a segment number in front
@@ -68,6 +68,14 @@ func (l Layout) Segmented() bool {
 // retentionMax keeps every sum of a time and a retention within an int64, of milliseconds and, where a changelog keeps its
 // records longer than the store, of a time.Duration.
 const retentionMax = int64(200*365*24) * int64(time.Hour/time.Millisecond)
+
+// Reads reports whether a store of this layout can be restored from the changelog of one of the other: whether the
+// records of both are the same. They are those of one kind, whatever the retention, and those of key-value and
+// timestamped stores, which differ in what a row has of the time only.
+func (l Layout) Reads(other Layout) bool {
+	untimed := func(k Kind) bool { return k == KeyValueKind || k == TimestampedKind }
+	return l.Kind == other.Kind || untimed(l.Kind) && untimed(other.Kind)
+}
 
 // Validate reports what is wrong with l.
 func (l Layout) Validate() error {

@@ -24,6 +24,33 @@
 // [Builder.Build] returns every mistake at once as a [*BuildError], each with the line of the user's
 // program that it is about.
 //
+// # Whole programs
+//
+// Three examples of this package are programs to begin with, each with its topics, types and functions in one file: WordCount
+// (example_wordcount_test.go) counts what it splits, behind a repartition topic; Sales (example_sales_test.go) joins and groups tables; Sensors
+// (example_sensors_test.go) has windows with late records, an event time and a dead-letter topic. There they run in memory. To run one on a
+// broker, copy its declarations and give the topology to the command, which makes a program of it with everything that onceward can do:
+//
+//	func main() {
+//		t, err := wordCount() // or sales(), or sensors()
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, t)) // of cmd/cli
+//	}
+//
+//	go run . run --brokers localhost:9092 --state-dir ./state
+//
+//	program     topics that have to be there     records to write, with keys
+//	WordCount   lines, word-counts               lines: any key, and a line of text
+//	Sales       customers, orders, sales         customers: ann {"country":"CH"}
+//	                                             orders: 1 {"customer":"ann","cents":1000}
+//	Sensors     readings, means, readings.dead   readings: roof {"at":"2026-01-31T08:00:10Z","celsius":20}
+//
+// A null key is refused by the codecs of all of them (kafka-console-producer.sh writes keys with --property parse.key=true).
+// Internal topics are created by the start. `go run . describe` shows what was declared, and `go run . plan` with the flags of run
+// what the next start would make of what there is.
+//
 // # Subtopologies and tasks
 //
 // A subtopology is a connected component of the graph of nodes and shared stores. It is named after the
@@ -165,5 +192,6 @@
 //
 // There is no clock for user code, except for the value that a punctuation by the wall clock is given; no I/O and
 // no broker. Joins of streams, with streams and with tables, joins by a foreign key, global tables, sliding and session
-// windows have no operators yet; nor have session and versioned stores.
+// windows have no operators yet; nor have session and versioned stores. ARCHITECTURE.md says what each would reuse, and that what is stored
+// stays as it is.
 package topology

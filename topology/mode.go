@@ -11,6 +11,24 @@ import (
 // A Mode says why records are processed: because they have just happened, or once more. It is the runtime's
 // ([GraphConfig.Mode]) and travels with records ([HeaderMode]), so that nobody behind takes a repetition for
 // the event. The zero Mode is Live.
+//
+// What each mode means for what a record leaves:
+//
+//	mode       state                     outputs             effects         dead letters               evidence
+//	Live       the application's         without a header    happen          without a header           LIVE
+//	Replay     of an application id      header REPLAY       suppressed      header REPLAY; a redrive   REPLAY
+//	           of its own, made anew                                         leaves them (a)
+//	Backfill   the application's (b)     header BACKFILL     suppressed (c)  header BACKFILL            BACKFILL
+//	Repair     the application's (b)     header REPAIR       suppressed (c)  header REPAIR              REPAIR
+//	Forensic   temporary, removed        none, they are      suppressed      none, they are counted     none
+//	           at the end                shown (d)
+//
+// (a) unless it is for the application that made them, or takes them as repairs: the live application has its own letters of the
+// same records. (b) An application commits in one mode, and goes on in another one only if it is told which one it had
+// (txn.Config.ModesBefore). A single record that says of itself that it is a repair or a backfill is processed by a live application, in
+// its state, and everything that it makes is in that mode. (c) as in every mode but Live, unless package processors/effect is told
+// to make calls in that mode too; a suppressed request is remembered as such, also for its live duplicates. (d) to
+// whoever asked for the run, with the header FORENSIC; no record can come with that one.
 type Mode uint8
 
 // The modes. Only Live lets effects outside of the topology happen (package processors/effect).

@@ -63,6 +63,8 @@ func TestMode(t *testing.T) {
 		{topology.Replay, "", topology.Replay, "[REPLAY]"},
 		{topology.Replay, "REPAIR", topology.Replay, "[REPLAY]"},
 		{topology.Backfill, "BACKFILL", topology.Backfill, "[BACKFILL]"},
+		{topology.Live, "BACKFILL", topology.Backfill, "[BACKFILL]"},
+		{topology.Repair, "", topology.Repair, "[REPAIR]"},
 		{topology.Forensic, "", topology.Forensic, "[FORENSIC]"},
 	}
 	for _, test := range tests {

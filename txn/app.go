@@ -254,7 +254,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if err := in.checkGroup(ctx); err != nil {
 		return nil, err
 	}
-	if err := in.checkModes(ctx); err != nil {
+	if err := in.checkCommits(ctx); err != nil {
 		return nil, err
 	}
 	in.dir, err = state.OpenDirectory(a.cfg.StateDir, state.DirectoryOptions{

@@ -59,8 +59,17 @@ func TestModeIsChecked(t *testing.T) {
 // one it takes over. An instance with another one ends at its start, or, where the commit is too large to be looked at
 // there, with the first task that it is given.
 func TestModesAreNotMixed(t *testing.T) {
-	for name, metadataMax := range map[string]int{"at the start": 0, "with the task": 1} {
+	for name, test := range map[string]struct {
+		mode, other topology.Mode
+		metadataMax int
+	}{
+		"at the start":           {topology.Backfill, topology.Repair, 0},
+		"with the task":          {topology.Backfill, topology.Repair, 1},
+		"repairs, at the start":  {topology.Repair, topology.Backfill, 0},
+		"repairs, with the task": {topology.Repair, topology.Backfill, 1},
+	} {
 		t.Run(name, func(t *testing.T) {
+			metadataMax := test.metadataMax
 			b := newBroker(t, 1, "in", "out")
 			top, dir, written := copyTopology(t, "out"), t.TempDir(), 0
 			config := func(mode topology.Mode, before ...topology.Mode) txn.Config {
@@ -99,12 +108,12 @@ func TestModesAreNotMixed(t *testing.T) {
 					t.Errorf("%s with state of mode %s is refused at the start: %t, want %t: %v", mode, had, atStart, want, err)
 				}
 			}
-			works(topology.Backfill)
-			refuses(topology.Live, topology.Backfill)
-			refuses(topology.Live, topology.Backfill, topology.Repair)
-			works(topology.Live, topology.Backfill)
+			works(test.mode)
+			refuses(topology.Live, test.mode)
+			refuses(topology.Live, test.mode, test.other)
+			works(topology.Live, test.mode)
 			works(topology.Live)
-			refuses(topology.Backfill, topology.Live)
+			refuses(test.mode, topology.Live)
 			b.read(t, "out", written)
 		})
 	}

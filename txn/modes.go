@@ -1,10 +1,10 @@
 package txn
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
@@ -32,14 +32,8 @@ func (c Config) modes() []topology.Mode { return append([]topology.Mode{c.Mode},
 
 // checkModes refuses an application that has committed in a mode which is not ours to go on with. A commit that is too large
 // for its metadata is looked at when its task is opened, which is the look that counts: this one is there so that nothing of an
-// instance with the wrong mode joins the group, and it waits for nobody.
-func (in *instance) checkModes(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, groupCheckMax)
-	defer cancel()
-	commits, err := in.cluster.Commits(ctx)
-	if err != nil { // then there are none to look at
-		in.app.log.Warn("it is not known in which mode the application has run", "error", err)
-	}
+// instance with the wrong mode joins the group.
+func (in *instance) checkModes(commits []broker.Offset) error {
 	modes := in.app.cfg.modes()
 	for _, c := range commits {
 		blob, err := task.ParseBlob(c.Metadata)

@@ -193,6 +193,9 @@ func TestModes(t *testing.T) {
 		{topology.Replay, "", nil, 0},
 		{topology.Backfill, "", nil, 0},
 		{topology.Backfill, "", []effect.Option{effect.AlsoIn(topology.Backfill)}, 1},
+		{topology.Live, "BACKFILL", nil, 0},
+		{topology.Repair, "", nil, 0},
+		{topology.Forensic, "", nil, 0},
 		{topology.Forensic, "", []effect.Option{effect.AlsoIn(topology.Replay)}, 0},
 	} {
 		g := newGateway()

@@ -95,6 +95,48 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
+// TestModes is requirement I1: evidence tells the mode of what was decided, and is itself a record of that mode. What a forensic run would have
+// written has it too, for whoever is shown it.
+func TestModes(t *testing.T) {
+	for _, test := range []struct {
+		app          topology.Mode
+		header, want string
+	}{
+		{topology.Live, "", "LIVE"},
+		{topology.Live, "BACKFILL", "BACKFILL"},
+		{topology.Live, "REPAIR", "REPAIR"},
+		{topology.Replay, "", "REPLAY"},
+		{topology.Replay, "REPAIR", "REPLAY"},
+		{topology.Backfill, "", "BACKFILL"},
+		{topology.Repair, "", "REPAIR"},
+		{topology.Forensic, "", "FORENSIC"},
+	} {
+		d := newDriver(t, test.app)
+		var opts []topologytest.PipeOption
+		if test.header != "" {
+			opts = append(opts, topologytest.Header(topology.HeaderMode, test.header))
+		}
+		d.Pipe("orders", "k", "v", opts...)
+		records := d.Take("audit")
+		if len(records) != 1 {
+			t.Fatalf("%+v: there are %d entries", test, len(records))
+		}
+		e, err := evidence.Decode(records[0].Key, records[0].Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := "LIVE"
+		for _, h := range records[0].Headers {
+			if h.Key == topology.HeaderMode {
+				own = string(h.Value)
+			}
+		}
+		if e.Mode != test.want || own != test.want {
+			t.Errorf("%+v: the entry says %s, and its record %s", test, e.Mode, own)
+		}
+	}
+}
+
 // TestPositions is requirement J1: a record is named where it was read from outside, and no copy of it, or the one that has
 // released it, in its place.
 func TestPositions(t *testing.T) {

@@ -27,6 +27,9 @@ import (
 // A table that is restored from its topic (topology.RestoreFromTopic) has no changelog, and that topic is not touched. Databases see by the
 // commit that they are from before. The topic is read from offset 0, and any other offset is refused.
 //
+// A store that the topology has gained since the application ran gets its changelog, with the cluster's own number of replicas, so that it is
+// filled before the topology starts, which would go on with an empty one.
+//
 // It is refused for a task with a store that keeps histories (topology.VersionedStore), unless its changelog is empty: a record without a
 // value ends a version there, and empties nothing. The refusal says what to do.
 //
@@ -38,6 +41,7 @@ import (
 // their input is read from behind them or does not hold them any more, are dropped: InputReport.Dropped counts them. It is the same with
 // parked records (topology.ParkKeys), which are not counted.
 func (a *Application) RebuildFromInput(ctx context.Context, o Options, offsets Offsets) (Report, error) {
+	o.creates = true
 	return a.act(ctx, "rebuild from-input", o, func(op *operation) planner {
 		return func(ctx context.Context, s sight) (change, error) { return op.fromInput(ctx, s, offsets) }
 	})

@@ -77,10 +77,8 @@ func (a *Application) open(ctx context.Context, o Options) (_ *operation, err er
 	if op.layout, err = plan.Verify(ctx, op.cluster, nil); err != nil {
 		return nil, err
 	}
-	for _, name := range append(a.topology.InternalTopics(), topics.RoundsTopic(a.topology.Application())) {
-		if _, there := op.layout[name]; !there {
-			return nil, refuse("the topic %s does not exist; a start of the application creates it", name)
-		}
+	if err := op.completeTopics(ctx, plan, o); err != nil {
+		return nil, err
 	}
 	op.restorer = restore.New(restore.Restorer{
 		Cluster: op.cluster, Layout: op.layout, Logger: cfg.Logger, StuckAfter: stuckAfter,
@@ -89,6 +87,43 @@ func (a *Application) open(ctx context.Context, o Options) (_ *operation, err er
 	op.starts = broker.NewStarts(op.cluster, restore.StartsOf(a.topology))
 	op.tasks, err = selectTasks(a.topology, op.layout, o.Tasks)
 	return op, err
+}
+
+// completeTopics refuses an application of which internal topics are not there, or creates those that its topology has gained since it ran,
+// where the action fills them. A dry run goes on without the changelogs, which would be empty.
+func (op *operation) completeTopics(ctx context.Context, plan *topics.Plan, o Options) error {
+	rounds := topics.RoundsTopic(op.topology.Application())
+	missing := slices.DeleteFunc(append(op.topology.InternalTopics(), rounds), func(name string) bool {
+		_, there := op.layout[name]
+		return there
+	})
+	absent := func(name string) error {
+		return refuse("the topic %s does not exist; a start of the application creates it", name)
+	}
+	switch {
+	case len(missing) == 0:
+		return nil
+	case !o.creates || slices.Contains(missing, rounds):
+		return absent(missing[0])
+	case o.DryRun:
+		for _, sub := range op.topology.Subtopologies() {
+			for _, source := range sub.Sources {
+				if slices.Contains(missing, source.Topic) {
+					return absent(source.Topic)
+				}
+			}
+		}
+		return nil
+	}
+	if err := op.requireEmptyGroup(ctx); err != nil {
+		return err
+	}
+	layout, err := plan.Ensure(ctx, op.cluster)
+	if err != nil {
+		return err
+	}
+	op.layout = layout
+	return nil
 }
 
 // restoreBytes is the memory of a rebuild, as that of a runtime by default: with the least one no chunk is large enough for a table.
@@ -110,6 +145,10 @@ func selectTasks(t *topology.Topology, layout topics.Layout, names []string) ([]
 	var out []target
 	for _, sub := range t.Subtopologies() {
 		partitions := layout[sub.Sources[0].Topic].Partitions
+		sub.Stores = slices.DeleteFunc(sub.Stores, func(st topology.StoreInfo) bool { // see completeTopics
+			_, there := layout[st.Topic()]
+			return !there
+		})
 		for _, st := range sub.Stores {
 			partitions = min(partitions, layout[st.Topic()].Partitions)
 		}

@@ -24,7 +24,7 @@ const (
 	// Rebuild: the topology starts, and its state is not what it would be had it run from the beginning, or cannot be read, until it is
 	// made anew.
 	Rebuild Judgement = "rebuild"
-	// Refused: it does not start as it is, or records that wait would be lost or misread.
+	// Refused: it does not start as it is, or what waits, or is in a changelog, would be lost or misread.
 	Refused Judgement = "refused"
 )
 
@@ -71,6 +71,8 @@ type prospect struct {
 	// parkedUnknown are those of which it is not known, because a commit leaves it to a changelog that is gone.
 	parkedUnknown map[string]bool
 	tasks         []taskProspect
+	// left is what waits for tasks that the topology does not have any more.
+	left []restore.Left
 	// unassigned counts the partitions of inputs that are more than the state was made for.
 	unassigned map[string]int32
 	// members are the instances that run now.
@@ -106,6 +108,7 @@ func (p prospect) judge() Plan {
 		add(Finding{Safe, "topic", topic, "does not exist: the start creates it", ""})
 	}
 	add(p.judgeTasks()...)
+	add(p.judgeLeft()...)
 	switch {
 	case p.before != nil:
 		plan.Before = p.before.Fingerprint
@@ -182,6 +185,21 @@ func (p prospect) judgeTasks() []Finding {
 	return findings
 }
 
+// judgeLeft says what waits for nobody, where the comparison with the topology that ran does not say it.
+func (p prospect) judgeLeft() []Finding {
+	var findings []Finding
+	for _, l := range p.left {
+		switch {
+		case l.Store != "" && p.parked[l.Store] == 0 && !p.parkedUnknown[l.Store]:
+			findings = append(findings, Finding{Refused, topology.SubjectStore, l.Store, l.String(), l.WayOut()})
+		case l.Store == "" && p.unread[l.Topic] == 0:
+			findings = append(findings, Finding{Refused, topology.SubjectSource, l.Topic, l.String(), l.WayOut()})
+		default:
+		}
+	}
+	return findings
+}
+
 // judgeDifference judges what the tasks alone do not show.
 func (p prospect) judgeDifference(d topology.Difference) Finding {
 	f := Finding{Judgement: Safe, Subject: d.Subject, Name: d.Name, What: difference(d)}
@@ -232,12 +250,17 @@ func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 		after, errAfter := state.ParseLayout(d.After)
 		switch {
 		case !p.started():
-		case errBefore == nil && errAfter == nil && before.Kind == after.Kind:
-			f.What += ": it is restored in full from its changelog"
-		default:
+		case errBefore != nil || errAfter != nil || !after.Reads(before):
 			f.Judgement = Refused
 			f.What += ": its changelog has records of another kind of store"
 			f.Remedy = "give the store another name"
+		case before.Kind != after.Kind && after.Kind == state.TimestampedKind:
+			f.Judgement = Rebuild
+			f.What += ": it is restored in full from its changelog, and the times of its values are the stream times at which they were written"
+			f.Remedy = "give the store another name, or empty it with `onceward rebuild from-input` before the start; if these times will do, " +
+				"nothing is to be done"
+		default:
+			f.What += ": it is restored in full from its changelog"
 		}
 	case topology.AttributeChangelog:
 		if p.started() {

@@ -125,6 +125,19 @@ func TestPlanJudges(t *testing.T) {
 			},
 			want: Refused, texts: []string{"refused store counts: layout keyvalue becomes window", "another name"},
 		},
+		"kind of a store whose records are the same": {
+			change: func(d *planned) { d.counts = topology.TimestampedStore("counts", schemas.String(), schemas.Int64()) },
+			want:   Rebuild, texts: []string{"rebuild store counts: layout keyvalue becomes timestamped: it is restored in full", "stream times"},
+		},
+		"parked records of a task that is gone": {
+			cluster: func(p *prospect) {
+				p.left = []restore.Left{{Topic: "side", Store: "side.parked", Records: 3}, {Topic: "app-old-repartition", Records: 2}}
+			},
+			want: Refused, texts: []string{
+				"refused source app-old-repartition: 2 records wait in the repartition topic", "refused store side.parked: 3 parked records wait",
+				"keep the source with its ParkKeys",
+			},
+		},
 		"another store": {
 			change:  func(d *planned) { d.counts = topology.Store("totals", schemas.String(), schemas.Int64()) },
 			cluster: func(p *prospect) { p.tasks[0].empty = []string{"totals"} },

@@ -74,12 +74,21 @@ func (a *Application) look(ctx context.Context, before *topology.Description) (_
 		RoundsTopic: topics.RoundsTopic(p.after.Application), BytesMax: restoreBytes,
 	})
 	defer restorer.Close()
-	l := taskLooker{restorer: restorer, layout: layout, starts: broker.NewStarts(cluster, restore.StartsOf(a.topology))}
+	l := taskLooker{restorer: restorer, layout: layout, starts: broker.NewStarts(cluster, restore.StartsOf(a.topology)),
+		quiet: len(p.members) == 0}
 	p.unassigned = l.unassigned(a.topology)
 	if p.tasks, err = l.lookAll(ctx, a.topology); err != nil {
 		return p, err
 	}
-	return p, p.countParked(ctx, a.client, cluster, restorer)
+	if err := p.countParked(ctx, a.client, cluster, restorer); err != nil {
+		return p, err
+	}
+	commits, err := cluster.Commits(ctx)
+	if err != nil {
+		return p, err
+	}
+	p.left, err = restorer.Left(ctx, a.topology, restore.Unlooked(a.topology, commits))
+	return p, err
 }
 
 // mismatchesIn takes an error apart: topics that do not fit are findings, everything else stays an error.
@@ -211,32 +220,11 @@ func unread(ctx context.Context, client *Client, cluster *broker.Cluster, topic 
 	}
 	n := int64(0)
 	for _, o := range committed {
-		waiting, err := waits(ctx, cluster, described.ID, o)
+		waiting, err := restore.Unread(ctx, cluster, described.ID, o)
 		if err != nil {
 			return 0, err
 		}
 		n += waiting
-	}
-	return n, nil
-}
-
-// waits counts the committed records of a partition at or after a committed offset.
-func waits(ctx context.Context, cluster *broker.Cluster, topic [16]byte, o broker.Offset) (n int64, err error) {
-	start, end, err := cluster.LogBounds(ctx, o.Topic, o.Partition)
-	if err != nil {
-		return 0, err
-	}
-	reader := cluster.NewReader(o.Topic, topic, o.Partition, true, fetchBytes)
-	for at := max(o.At, start); at < end; {
-		fetched, err := reader.Fetch(ctx, at, fetchWait)
-		if err != nil {
-			return 0, err
-		}
-		n += int64(len(fetched.Records))
-		if fetched.Next == at {
-			break // what is behind is not stable
-		}
-		at = fetched.Next
 	}
 	return n, nil
 }
@@ -246,6 +234,8 @@ type taskLooker struct {
 	restorer *restore.Restorer
 	layout   topics.Layout
 	starts   *broker.Starts
+	// quiet says that no instance runs, so that commits and changelogs stay what they are between two looks.
+	quiet bool
 }
 
 func (l taskLooker) lookAll(ctx context.Context, t *topology.Topology) ([]taskProspect, error) {
@@ -322,6 +312,7 @@ func (l taskLooker) look(ctx context.Context, id topology.TaskID, sub topology.S
 	if err != nil {
 		return taskProspect{}, err
 	}
+	notLast := seen.NotLast()
 	found := seen.Found
 	found.HasState = len(sub.Stores) > 0
 	for _, store := range sub.Stores {
@@ -335,6 +326,9 @@ func (l taskLooker) look(ctx context.Context, id topology.TaskID, sub topology.S
 		if _, err := restore.Judge(found); err != nil && !errors.As(err, &p.stop) {
 			return taskProspect{}, err
 		}
+	}
+	if p.stop == nil && l.quiet {
+		p.stop = notLast
 	}
 	p.describe(found)
 	return p, nil

@@ -24,7 +24,7 @@ func TestRedriveLeavesLettersOfReplays(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1", "b=2")
 		died := o.read("dead")[0]
-		for _, mode := range []topology.Mode{topology.Replay, topology.Backfill} {
+		for _, mode := range []topology.Mode{topology.Replay, topology.Backfill, topology.Repair} {
 			text := []byte(mode.String())
 			r := &kgo.Record{Topic: "dead", Partition: died.Partition, Key: died.Key, Value: died.Value, Timestamp: died.Timestamp}
 			for _, h := range died.Headers {
@@ -36,7 +36,7 @@ func TestRedriveLeavesLettersOfReplays(t *testing.T) {
 			r.Headers = append(r.Headers, kgo.RecordHeader{Key: topology.HeaderMode, Value: text})
 			o.write(r)
 		}
-		want := map[RedriveOutcome]int64{Redriven: 3}
+		want := map[RedriveOutcome]int64{Redriven: 4}
 		want[test.want]++
 		if got := o.redrive(test.options); got.Outcomes[LeftReplay] != want[LeftReplay] || got.Outcomes[Redriven] != want[Redriven] {
 			t.Errorf("%s: %v, want %v", name, got.Outcomes, want)

@@ -41,6 +41,9 @@ type Options struct {
 	// Progress is told by RebuildFromChangelog how far the rebuild of a task is, a few times a second at most and at its end, by one
 	// goroutine at a time. The other actions have nothing to say.
 	Progress func(Progress)
+
+	// creates has internal topics created that the topology has gained.
+	creates bool
 }
 
 // Offsets are wanted offsets by the topic of an input, the same in every partition that is acted on.

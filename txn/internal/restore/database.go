@@ -18,6 +18,9 @@ func (o *opening) openDatabase() error {
 	if errors.Is(err, state.ErrLayout) {
 		err = o.relay(db)
 	}
+	if err == nil {
+		err = o.forsake(db)
+	}
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
@@ -25,21 +28,38 @@ func (o *opening) openDatabase() error {
 	return nil
 }
 
+// ErrKind says that a store is declared as one of another kind than it was: its changelog would be misread.
+var ErrKind = errors.New("its changelog has records of another kind of store")
+
 // relay empties the stores whose rows have another layout than the topology declares, each in one step with its position, and declares them
-// again. They are restored in full, and their neighbours are not. A kill in between leaves a store without rows and without a position.
+// again. They are restored in full, and their neighbours are not. A kill in between leaves a store without rows and without a position. A store
+// of another kind, whose changelog does not hold the records of this one, is refused before any is touched.
 func (o *opening) relay(db state.Database) error {
 	there, err := db.Stores()
 	if err != nil {
 		return err
 	}
-	for _, d := range o.req.declarations() {
+	was := func(d state.Declaration) (state.Layout, bool) {
 		i := slices.IndexFunc(there, func(t state.Declaration) bool { return t.Name == d.Name && t.Layout != d.Layout })
 		if i < 0 {
+			return state.Layout{}, false
+		}
+		return there[i].Layout, true
+	}
+	for _, d := range o.req.declarations() {
+		if before, other := was(d); other && !d.Layout.Reads(before) && o.req.changelog(d.Name) {
+			return &StopError{Task: o.req.Task, Cause: ErrKind, Reason: fmt.Sprintf("store %s is declared as %s, and was %s", d.Name, d.Layout, before),
+				WayOut: o.req.waysOut("give the store another name", "run the topology before")}
+		}
+	}
+	for _, d := range o.req.declarations() {
+		before, other := was(d)
+		if !other {
 			continue
 		}
 		o.full = Relaid
 		o.log.Warn("a store is restored in full", "store", d.Name, "cause", Relaid,
-			"reason", fmt.Sprintf("its rows are %s, and the topology declares %s", there[i].Layout, d.Layout))
+			"reason", fmt.Sprintf("its rows are %s, and the topology declares %s", before, d.Layout))
 		base := db.Positions()
 		next := base.Clone()
 		next.Changelogs = slices.DeleteFunc(next.Changelogs, func(c state.Changelog) bool { return c.Store == d.Name })
@@ -48,6 +68,33 @@ func (o *opening) relay(db state.Database) error {
 		}
 	}
 	return db.Declare(o.req.declarations()...)
+}
+
+// forsake empties the stores that the database has rows of and no position. They were in none of the topologies that have run here since, so
+// nobody knows what their rows belong to: the changelog may have been deleted, or emptied, and what there is of it is restored in any case.
+func (o *opening) forsake(db state.Database) error {
+	base := db.Positions()
+	for _, d := range o.req.declarations() {
+		if _, known := base.Changelog(d.Name); known {
+			continue
+		}
+		for _, err := range db.Scan(state.IDOf(d.Name), state.Range{}) {
+			if err == nil {
+				o.log.Warn("a store is emptied: its rows are of a topology from before the last one", "store", d.Name)
+				err = db.Remove(base, base, state.IDOf(d.Name), state.Range{})
+			}
+			if err != nil {
+				return fmt.Errorf("emptying store %s: %w", d.Name, err)
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// changelog reports whether a store has a changelog; others are restored from their source.
+func (r *Request) changelog(store string) bool {
+	return slices.ContainsFunc(r.Stores, func(s Store) bool { return s.Name == store && s.FromSource == nil })
 }
 
 // declarations are the stores as a database is told of them.

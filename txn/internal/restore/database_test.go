@@ -1,7 +1,9 @@
 package restore
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/onceward/onceward/state"
@@ -11,7 +13,7 @@ import (
 // TestRelay: a store that is declared with another layout than its rows have is emptied for itself, and loses its position.
 func TestRelay(t *testing.T) {
 	windows := state.Layout{Kind: state.WindowKind, Retention: 1000}
-	sessions := state.Layout{Kind: state.SessionKind, Retention: 1000}
+	longer := state.Layout{Kind: state.WindowKind, Retention: 2000}
 	db := memstore.New()
 	if err := db.Declare(state.Declaration{Name: "kept"}, state.Declaration{Name: "relaid", Layout: windows}); err != nil {
 		t.Fatal(err)
@@ -25,7 +27,7 @@ func TestRelay(t *testing.T) {
 	if err := db.Apply(state.Positions{}, at, slices.Values(writes)); err != nil {
 		t.Fatal(err)
 	}
-	o := newBench(t, 0, 1, nil).opening(Store{Name: "kept"}, Store{Name: "relaid", Layout: sessions})
+	o := newBench(t, 0, 1, nil).opening(Store{Name: "kept"}, Store{Name: "relaid", Layout: longer})
 	o.req.Open = func() (state.Database, error) { return db, nil }
 	if err := o.openDatabase(); err != nil {
 		t.Fatal(err)
@@ -44,7 +46,40 @@ func TestRelay(t *testing.T) {
 		t.Errorf("the rows are %v at %v, restored for %q", rows, o.db.Positions(), o.full)
 	}
 	stores, err := o.db.Stores()
-	if err != nil || !slices.Contains(stores, state.Declaration{Name: "relaid", Layout: sessions}) {
+	if err != nil || !slices.Contains(stores, state.Declaration{Name: "relaid", Layout: longer}) {
 		t.Errorf("the stores are %v, %v", stores, err)
 	}
+}
+
+// TestRelayOfAnotherKind: a store is not emptied whose changelog does not hold records of the declared kind, and nor is another one beside it.
+func TestRelayOfAnotherKind(t *testing.T) {
+	windows := state.Layout{Kind: state.WindowKind, Retention: 1000}
+	longer := state.Layout{Kind: state.WindowKind, Retention: 2000}
+	sessions := state.Layout{Kind: state.SessionKind, Retention: 1000}
+	db := memstore.New()
+	if err := db.Declare(state.Declaration{Name: "a", Layout: windows}, state.Declaration{Name: "b", Layout: windows}); err != nil {
+		t.Fatal(err)
+	}
+	write := state.Write{Store: state.IDOf("a"), Key: []byte("k"), Value: []byte("v")}
+	at := state.Positions{Round: round7, State: round7, Changelogs: []state.Changelog{{Store: "a", TopicID: topicA, Applied: 5, Scanned: 5}}}
+	if err := db.Apply(state.Positions{}, at, slices.Values([]state.Write{write})); err != nil {
+		t.Fatal(err)
+	}
+	o := newBench(t, 0, 1, nil).opening(Store{Name: "a", Layout: longer}, Store{Name: "b", Layout: sessions})
+	err := o.relay(db)
+	stop, stops := errors.AsType[*StopError](err)
+	if !stops || !errors.Is(err, ErrKind) || !strings.Contains(stop.Reason, "store b is declared as session/1000, and was window/1000") ||
+		!strings.Contains(stop.WayOut, "another name") {
+		t.Errorf("it returned %v", err)
+	}
+	if !db.Positions().Same(at) {
+		t.Errorf("the database is at %v", db.Positions())
+	}
+	for _, err := range db.Scan(state.IDOf("a"), state.Range{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Error("store a was emptied")
 }

@@ -159,8 +159,14 @@ func (f Found) stop(reason string, ways ...string) error {
 }
 
 // older stops a task because the last commit is older than the state.
-func (f Found) older(reason string, ways ...string) error {
+func (f Found) older(reason string, ways ...string) *StopError {
 	return &StopError{Task: f.Task, Reason: reason, WayOut: f.waysOut(ways...), older: true}
+}
+
+// notLast stops a task because a changelog goes on behind what the last commit names of it.
+func (f Found) notLast(c Changelog, target int64) *StopError {
+	return f.older(fmt.Sprintf("changelog %s[%d] holds committed records from %d on, which the last commit does not name", c.Topic,
+		f.Task.Partition, target), offsetsBack, adopt, fromInput)
 }
 
 func (f Found) emptyState() bool {
@@ -180,6 +186,11 @@ func (f Found) emptyDatabase() bool {
 	return f.Database.Round.IsZero() && !slices.ContainsFunc(f.Database.Changelogs, func(c state.Changelog) bool {
 		return c.Applied > 0 || c.Scanned > 0
 	})
+}
+
+// hasAny reports whether the database has anything of the stores that the task has now.
+func (f Found) hasAny() bool {
+	return slices.ContainsFunc(f.Changelogs, func(c Changelog) bool { return f.have(c.Store).Applied > 0 })
 }
 
 // startPositions are those of a task without a usable blob: committed offsets where there are some, start offsets elsewhere.
@@ -332,8 +343,9 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 		return Plan{}, f.stop(fmt.Sprintf("the database was written from another topic than %s is now, and the last commit has stores that the "+
 			"topology does not have, so it cannot be told which topic it means", plan.Replays[i].Topic), fromInput, adopt)
 	}
-	// An empty database is at the committed positions if the commit names none of its stores: it has nothing that a round wrote.
-	if !missing && !f.emptyDatabase() && f.Database.State != b.State {
+	// A database that has nothing of these stores is at the committed positions if the commit has nothing of them either: whichever round wrote
+	// it last, it was not one of theirs.
+	if !missing && f.hasAny() && f.Database.State != b.State {
 		return Plan{}, f.stop("the database is at the committed positions, but it was written by another round than the commit names",
 			fromChangelog, fromInput)
 	}

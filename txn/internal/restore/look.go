@@ -36,6 +36,17 @@ func (s Sight) Named() bool {
 	return true
 }
 
+// NotLast returns why no instance can open the task where a changelog goes on behind the last commit, as Restore finds in the end; nil where
+// none does. It counts only while no instance runs: commit and changelogs are two looks.
+func (s Sight) NotLast() *StopError {
+	for i, c := range s.Changelogs {
+		if target, named := s.Blob.Target(c.Store); named && i < len(s.Beyond) && s.Beyond[i] {
+			return s.notLast(c, target)
+		}
+	}
+	return nil
+}
+
 // Look finds what Judge needs without a database, and judges it. Other than Restore it looks at changelogs only once no transaction is
 // open on them: it waits, and reports what holds it as Restore does. The group is to be empty, or what it returns is old at once.
 func (r *Restorer) Look(ctx context.Context, req Request) (Sight, error) {

@@ -235,8 +235,7 @@ func (o *opening) checkLast(ctx context.Context, found Found) error {
 			return err
 		}
 		if beyond {
-			return found.older(fmt.Sprintf("changelog %s[%d] holds committed records from %d on, which the last commit does not name", c.Topic,
-				o.req.Task.Partition, target), offsetsBack, adopt, fromInput)
+			return found.notLast(c, target)
 		}
 	}
 	return nil
