@@ -199,12 +199,12 @@ func (d *decided) write(text *strings.Builder) {
 	fmt.Fprintf(text, "\n  program %s, version %s, task %s, mode %s, attempt %d\n",
 		d.Application, d.Version, d.Task, d.Mode, d.Attempt)
 	switch {
-	case d.Topic != "":
-		fmt.Fprintf(text, "  from %s[%d]@%d", d.Topic, d.Entry.Partition, d.Entry.Offset)
-	case d.Turn != "":
-		fmt.Fprintf(text, "  in the turn of %s", d.Turn)
+	case d.Topic == "":
+		fmt.Fprintf(text, "  in the turn of %s", cmp.Or(d.Turn, "no record"))
+	case d.Kept:
+		fmt.Fprintf(text, "  from %s[%d]@%d, in the turn of %s", d.Topic, d.Entry.Partition, d.Entry.Offset, cmp.Or(d.Turn, "no record"))
 	default:
-		text.WriteString("  in the turn of no record")
+		fmt.Fprintf(text, "  from %s[%d]@%d", d.Topic, d.Entry.Partition, d.Entry.Offset)
 	}
 	fmt.Fprintf(text, ", time %s", time.UnixMilli(d.Time).UTC().Format(time.RFC3339Nano))
 	if d.AppendTime != 0 {

@@ -181,11 +181,7 @@ func (h *handler[K, V, S]) decide(
 	if err != nil {
 		return err
 	}
-	// Time and headers are those of r also where it has waited, and another record is at work.
-	d := decision.Decision{
-		Outcome: outcome, Reason: reason, Store: h.store, Row: row, Kept: c.TakenUp(),
-		Timestamp: r.Timestamp, Headers: r.Headers,
-	}
+	d := decision.Decision{Outcome: outcome, Reason: reason, Store: h.store, Row: row}
 	if had {
 		d.Before = topology.Some(before.Version)
 	}
