@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/processors/effect"
+	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/topologytest"
 )
@@ -26,7 +28,12 @@ type memoryRun struct {
 	wrong  string
 	worlds []string
 	got    outcome
+	// takenBack counts what was abandoned and has come back.
+	takenBack int
 }
+
+// topicByAccount is where the facts of the accounts come to their projection.
+const topicByAccount = "pipeline-by-account-repartition"
 
 func newMemoryRun(broken Broken, opts ...topologytest.Option) (*memoryRun, error) {
 	m := &memoryRun{gateway: NewGateway(), got: outcome{}}
@@ -110,20 +117,12 @@ func anyInterleaving(seed uint64, broken Broken) (err error) {
 	}()
 	h := newHistory(seed, epoch)
 	h.grow(5+h.random.IntN(15), "anna", "bert", frail+"-carl")
-	what, worlds := everything, []string{worldFine, worldDown, worldClosed}
-	if h.random.IntN(2) == 0 {
-		// Nothing waits behind a gap then. What has waited and is refused when the gap closes is abandoned, which is its end: no redrive
-		// brings it back.
-		what.late = 0
-	} else {
-		worlds = worlds[:2]
-	}
-	deliveries := h.disturb(h.facts, what)
+	deliveries := h.disturb(h.facts, everything)
 	m, err := newMemoryRun(broken)
 	if err != nil {
 		return err
 	}
-	m.worlds = worlds
+	m.worlds = []string{worldFine, worldDown, worldClosed}
 	if err := m.run(deliveries, h.random); err != nil {
 		return err
 	}
@@ -158,10 +157,37 @@ func (m *memoryRun) run(deliveries []delivery, random *rand.Rand) error {
 	if err := m.settle(); err != nil {
 		return err
 	}
-	if err := m.redrive(); err != nil {
+	if err := errors.Join(m.redrive(), m.takeBack()); err != nil {
 		return err
 	}
 	return m.settle()
+}
+
+// takeBack writes what has waited behind a gap, and was abandoned because the world was closed when its turn came, back in front of the
+// projection: the inbox before it knows the events.
+func (m *memoryRun) takeBack() error {
+	if !slices.Contains(m.Topics(), TopicAbandoned) {
+		return nil // a broken pipeline has none
+	}
+	records, err := m.OutputRaw(TopicAbandoned)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		a, err := decode[projection.Abandoned[json.RawMessage]](r.Value)
+		if err != nil {
+			return err
+		}
+		if a.Reason != projection.Failed {
+			return fmt.Errorf("a record is abandoned because of %s: %s", a.Reason, a.Message)
+		}
+		was := func(back *topologytest.Raw) { back.Headers, back.Timestamp = r.Headers, r.Timestamp }
+		if err := m.PipeRaw(topicByAccount, r.Key, a.Value, was); err != nil {
+			return err
+		}
+		m.takenBack++
+	}
+	return nil
 }
 
 // redrive writes the dead letters of a world that was closed back to where they died.
@@ -283,6 +309,34 @@ func replayConverges(seed uint64) error {
 		return fmt.Errorf("over what is kept: %w", err)
 	}
 	return nil
+}
+
+// TestAbandonedComesBack: what has waited and is abandoned, since the world is closed when its turn comes, has no effect until it is
+// written back, and then that of the clean sequence.
+func TestAbandonedComesBack(t *testing.T) {
+	t.Parallel()
+	at, account := epoch.UnixMilli(), frail+"-carl"
+	// The first fact is refused, and asks nothing of the world.
+	facts := []fact{
+		{account, Event{ID: "a", Version: 1, Kind: Deposit, Amount: 1}, at},
+		{account, Event{ID: "o", Version: 2, Kind: Open}, at},
+		{account, Event{ID: "b", Version: 3, Kind: Deposit, Amount: 2}, at},
+	}
+	deliveries := clean([]fact{facts[2], facts[1], facts[0]})
+	m, err := newMemoryRun(Whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.wrong = worldClosed
+	if err := m.run(deliveries, rand.New(rand.NewPCG(1, 1))); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.compare(deliveries); err != nil {
+		t.Error(err)
+	}
+	if m.takenBack != 1 {
+		t.Errorf("%d records were abandoned, want the second fact", m.takenBack)
+	}
 }
 
 // TestExactAmounts: two amounts that a float64 does not tell apart are a conflict, in the inbox and in everything behind it, and the
