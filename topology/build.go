@@ -35,6 +35,7 @@ func (b *Builder) build() *Topology {
 	b.checkStores()
 	b.checkSources()
 	b.checkAgain()
+	b.checkDeadEnds()
 	b.checkRestoredTables()
 	t := &Topology{
 		name:          b.name,

@@ -25,6 +25,9 @@ type Failure struct {
 	// Stack is where the code panicked: functions, files and lines, without arguments. It is empty if it
 	// did not panic.
 	Stack string
+	// Again says that the policy is to try again later (Park or Delay), and that no record is at work that could wait for
+	// that. Only what [Context.Try] returns in a punctuation has it: what was refused is best kept, and tried another time.
+	Again bool
 
 	node *node
 	// inherent says that the failure follows from the bytes of the record and the codecs of its source alone.

@@ -66,6 +66,8 @@ type node struct {
 	tables   []restoredTable
 	// looksOnly says that the node writes to none of its stores.
 	looksOnly bool
+	// deadEnd says that the node fails every record.
+	deadEnd bool
 	// read makes a source in g.
 	read func(g *Graph) (graphSource, error)
 	// instantiate makes any other node in g; it does nothing if the node is there.
@@ -108,6 +110,8 @@ type outlet struct {
 	// name is empty where a node has only one.
 	name     string
 	children []*node
+	// noDeadEnd says why nothing that leaves here can become a dead letter; empty if it can.
+	noDeadEnd string
 }
 
 // port is an outlet with its types, and with the functions that make its children for a graph.

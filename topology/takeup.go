@@ -39,5 +39,16 @@ func TakeUp[K, V any](c *Context, r Record[K, V], k Kept, f func(r Record[K, V])
 	return g.inMode(k.Mode, func() error { return f(r) })
 }
 
+// Source returns the position of the record at work, as [Record.Source] does: its topic on the cluster, partition and offset.
+// Where a record is taken up that was kept back ([TakeUp]), it is that of the record in whose turn this is done. They are
+// zero in a punctuation, also in one that a record has fired.
+func (c *Context) Source() (topic string, partition int32, offset int64) {
+	in := &c.graph.in
+	if c.graph.firing != nil {
+		return "", 0, 0
+	}
+	return in.Topic, in.Partition, in.Offset
+}
+
 // TakenUp reports whether what is handled is a record that was kept back, and not the one at work: see [TakeUp].
 func (c *Context) TakenUp() bool { return c.graph.takenUp }

@@ -56,8 +56,9 @@ func hoarding(tb testing.TB, seen *[]string) *topology.Topology {
 		return func(c *topology.Context, r word) error {
 			topic, partition, offset := r.Source()
 			appended, known := c.AppendTime()
-			*seen = append(*seen, fmt.Sprintf("%s %s %s[%d]@%d %d %d %t %t", r.Value, c.Mode(), topic, partition, offset, r.StreamTime(),
-				appended, known, c.TakenUp()))
+			of, _, turn := c.Source()
+			*seen = append(*seen, fmt.Sprintf("%s %s %s[%d]@%d %d %d %t %t in %s@%d", r.Value, c.Mode(), topic, partition, offset,
+				r.StreamTime(), appended, known, c.TakenUp(), of, turn))
 			switch r.Value {
 			case "fail":
 				return topology.Fail(topology.Validation, schemas.Reason("asked to"))
@@ -100,11 +101,11 @@ func TestTakeUp(t *testing.T) {
 		}
 		at := now.UnixMilli()
 		wanted := []string{
-			fmt.Sprintf("live %s words[0]@0 %d 0 false true", modes[0], at+4),
-			fmt.Sprintf("fail %s words[0]@1 %d 0 false true", modes[1], at+4),
-			fmt.Sprintf("panic %s words[0]@2 %d 0 false true", modes[1], at+4),
-			fmt.Sprintf("repair %s words[0]@3 %d 0 false true", modes[1], at+4),
-			fmt.Sprintf("all %s words[0]@4 %d %d true false", modes[2], at+4, at),
+			fmt.Sprintf("live %s words[0]@0 %d 0 false true in words@4", modes[0], at+4),
+			fmt.Sprintf("fail %s words[0]@1 %d 0 false true in words@4", modes[1], at+4),
+			fmt.Sprintf("panic %s words[0]@2 %d 0 false true in words@4", modes[1], at+4),
+			fmt.Sprintf("repair %s words[0]@3 %d 0 false true in words@4", modes[1], at+4),
+			fmt.Sprintf("all %s words[0]@4 %d %d true false in words@4", modes[2], at+4, at),
 		}
 		if got, want := strings.Join(seen, "\n"), strings.Join(wanted, "\n"); got != want {
 			t.Errorf("%s: seen\n%s\nwant\n%s", app, got, want)
@@ -131,7 +132,7 @@ func TestTakeUpInPunctuation(t *testing.T) {
 		t.Fatal("nothing is due")
 	}
 	v := want(t, k.graph.Punctuate(p), topology.Accept)
-	if got, want := strings.Join(seen, "; "), fmt.Sprintf("v REPAIR words[0]@0 %d 0 false true", state.NoTime); got != want {
+	if got, want := strings.Join(seen, "; "), fmt.Sprintf("v REPAIR words[0]@0 %d 0 false true in @0", state.NoTime); got != want {
 		t.Errorf("seen %q, want %q", got, want)
 	}
 	if len(v.Outputs) != 1 || modeOf(v.Outputs[0].Headers) != "[REPAIR]" {

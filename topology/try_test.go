@@ -119,6 +119,47 @@ func TestTryInPunctuation(t *testing.T) {
 	}
 }
 
+// TestTryAgain: where the policy is to park or to delay, a punctuation has no record for that, and says so; a limit of attempts is one
+// as ever.
+func TestTryAgain(t *testing.T) {
+	for _, policy := range []topology.Policy{
+		{Action: topology.Park, Attempts: 2, Backoff: time.Second, BackoffMax: time.Second, Then: topology.DeadLetter},
+		{Action: topology.Delay, Attempts: 2, Then: topology.DeadLetter},
+	} {
+		var seen []string
+		b := topology.NewBuilder("again", topology.DeadLetters("dead"))
+		node := topology.Stateful(topology.From(b, wordsTopic, topology.ParkKeys(), topology.RetryTopics(time.Second)), "try")
+		out := topology.Outlet[string, string](node, "out")
+		node.Process(func(t *topology.Setup) (topology.Handler[string, string], error) {
+			emit := out.In(t)
+			t.OnWallClock(time.Second, func(c *topology.Context, _ time.Time) error {
+				for _, value := range []string{"transient", "poison"} {
+					refused, err := c.Try(func() error { return emit(c, word{Key: "k", Value: value}) })
+					if err != nil || refused == nil {
+						return topology.Fail(topology.Fatal, schemas.Reason("it is not refused"))
+					}
+					seen = append(seen, fmt.Sprintf("%s %t", refused.Class, refused.Again))
+				}
+				return nil
+			})
+			return func(*topology.Context, word) error { return nil }, nil
+		})
+		topology.MapValues(out.Stream(), "judge", judge, topology.OnError(topology.Transient, policy)).Into(outTopic)
+		k := openTask(t, mustBuild(t, b), fanTask, baseConfig())
+		p, ok := k.graph.Due(now.Add(time.Second))
+		if !ok {
+			t.Fatal("nothing is due")
+		}
+		for range 2 {
+			want(t, k.graph.Punctuate(p), topology.Accept)
+			p.Attempt++
+		}
+		if got := strings.Join(seen, "; "); got != "transient true; poison false; transient false; poison false" {
+			t.Errorf("%s: it is told %q", policy.Action, got)
+		}
+	}
+}
+
 // TestTryNested: the inner one is undone alone, and the outer one with it.
 func TestTryNested(t *testing.T) {
 	b := topology.NewBuilder("nested")

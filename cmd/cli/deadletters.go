@@ -125,22 +125,22 @@ func timeOf(flag, text string) (time.Time, error) {
 
 // letterJSON is the JSON form of a letter. Its fields are for programs and stay.
 type letterJSON struct {
-	ID           string     `json:"id"`
-	Deaths       int        `json:"deaths"`
-	Edition      int        `json:"edition"`
-	Redriven     *time.Time `json:"redriven,omitempty"`
-	Application  string     `json:"application"`
-	Version      string     `json:"version"`
-	Task         string     `json:"task"`
-	Node         string     `json:"node"`
-	Class        string     `json:"class"`
-	Message      string     `json:"message"`
-	Attempts     int        `json:"attempts"`
-	FirstFailure time.Time  `json:"first_failure"`
-	LastFailure  time.Time  `json:"last_failure"`
-	Origin       letterAt   `json:"origin"`
+	ID           string    `json:"id"`
+	Deaths       int       `json:"deaths"`
+	Edition      int       `json:"edition"`
+	Redriven     *timeJSON `json:"redriven,omitempty"`
+	Application  string    `json:"application"`
+	Version      string    `json:"version"`
+	Task         string    `json:"task"`
+	Node         string    `json:"node"`
+	Class        string    `json:"class"`
+	Message      string    `json:"message"`
+	Attempts     int       `json:"attempts"`
+	FirstFailure timeJSON  `json:"first_failure"`
+	LastFailure  timeJSON  `json:"last_failure"`
+	Origin       letterAt  `json:"origin"`
 	// RecordTimestamp is that of the record when it died last, which a redrive keeps; that of its first death is in Origin.
-	RecordTimestamp time.Time `json:"record_timestamp"`
+	RecordTimestamp timeJSON `json:"record_timestamp"`
 	// To is where a redrive writes the record, Letter where the letter is.
 	To     letterPlace `json:"to"`
 	Letter letterAt    `json:"letter"`
@@ -160,8 +160,8 @@ type (
 	}
 	letterAt struct {
 		letterPlace
-		Offset    int64     `json:"offset"`
-		Timestamp time.Time `json:"timestamp"`
+		Offset    int64    `json:"offset"`
+		Timestamp timeJSON `json:"timestamp"`
 	}
 	letterHeader struct {
 		Key string `json:"key"`
@@ -175,18 +175,18 @@ func (o letterOffice) letterJSONOf(l admin.DeadLetter) letterJSON {
 		ID: l.ID, Deaths: l.Deaths, Edition: l.Edition,
 		Application: l.Application, Version: l.Version, Task: l.Task, Node: l.Node,
 		Class: l.Class.String(), Message: l.Message, Attempts: l.Attempts,
-		FirstFailure: l.FirstFailure, LastFailure: l.LastFailure,
+		FirstFailure: timeJSON(l.FirstFailure), LastFailure: timeJSON(l.LastFailure),
 		Origin: letterAt{
-			letterPlace{l.Origin.Topic, l.Origin.Partition}, l.Origin.Offset, time.UnixMilli(l.Origin.Timestamp).UTC(),
+			letterPlace{l.Origin.Topic, l.Origin.Partition}, l.Origin.Offset, timeJSON(time.UnixMilli(l.Origin.Timestamp)),
 		},
-		RecordTimestamp: l.RecordTime().UTC(),
+		RecordTimestamp: timeJSON(l.RecordTime()),
 
 		To:     letterPlace{l.To.Topic, l.To.Partition},
-		Letter: letterAt{letterPlace{o.name, l.Partition}, l.Offset, l.Timestamp.UTC()},
+		Letter: letterAt{letterPlace{o.name, l.Partition}, l.Offset, timeJSON(l.Timestamp)},
 		Cut:    l.Cut, KeyBytes: sizeOf(l.Key), ValueBytes: sizeOf(l.Value),
 	}
 	if !l.Redriven.IsZero() {
-		at := l.Redriven.UTC()
+		at := timeJSON(l.Redriven)
 		out.Redriven = &at
 	}
 	return out

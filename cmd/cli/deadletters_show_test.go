@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"encoding/json"
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -27,8 +30,51 @@ func TestShowRecordTime(t *testing.T) {
 		if strings.Contains(text.String(), "\ntime ") != (want != "") || !strings.Contains(text.String(), want) {
 			t.Errorf("of a record with %s it is shown\n%s", last, &text)
 		}
-		if got := (letterOffice{}).letterJSONOf(l).RecordTimestamp; !got.Equal(last) {
+		if got := time.Time((letterOffice{}).letterJSONOf(l).RecordTimestamp); !got.Equal(last) {
 			t.Errorf("as JSON it is %s, want %s", got, last)
+		}
+	}
+}
+
+// TestTimesOfLettersAsJSON is requirement G5: a time that no year of four digits has, as of a producer that counts in microseconds, is a number of
+// milliseconds, and takes nothing away from what is beside it.
+func TestTimesOfLettersAsJSON(t *testing.T) {
+	sane := time.Date(2030, 1, 2, 3, 4, 5, 6_000_000, time.UTC)
+	for ms, want := range map[int64]string{
+		sane.UnixMilli():               `"2030-01-02T03:04:05.006Z"`,
+		sane.UnixMicro():               fmt.Sprint(sane.UnixMicro()),
+		math.MaxInt64:                  "9223372036854775807",
+		math.MinInt64:                  "-9223372036854775808",
+		time.Unix(1e11, 0).UnixMilli(): `"5138-11-16T09:46:40Z"`,
+	} {
+		var l admin.DeadLetter
+		l.Origin.Timestamp, l.LastTimestamp = ms, sane.UnixMilli()
+		at := time.UnixMilli(ms)
+		l.Timestamp, l.FirstFailure, l.LastFailure, l.Redriven = at, at, at, at
+		text, err := json.Marshal((letterOffice{}).letterJSONOf(l))
+		if err != nil {
+			t.Errorf("%d: %v", ms, err)
+			continue
+		}
+		var got struct {
+			Redriven        json.RawMessage
+			First           json.RawMessage `json:"first_failure"`
+			Last            json.RawMessage `json:"last_failure"`
+			RecordTimestamp json.RawMessage `json:"record_timestamp"`
+			Origin, Letter  struct{ Timestamp json.RawMessage }
+		}
+		if err := json.Unmarshal(text, &got); err != nil {
+			t.Fatal(err)
+		}
+		for name, at := range map[string]json.RawMessage{
+			"redriven": got.Redriven, "first": got.First, "last": got.Last, "origin": got.Origin.Timestamp, "letter": got.Letter.Timestamp,
+		} {
+			if string(at) != want {
+				t.Errorf("%d: the time %s is %s, want %s", ms, name, at, want)
+			}
+		}
+		if string(got.RecordTimestamp) != `"2030-01-02T03:04:05.006Z"` {
+			t.Errorf("%d: the time of the record is %s", ms, got.RecordTimestamp)
 		}
 	}
 }

@@ -97,7 +97,7 @@
 // letters of its key, each once. Of the evidence it reads the partition to which Kafka's partitioner gives the key. Without any
 // it ends with 1. With --follow it reads all partitions, and shows behind each decision those of other rows that are about the same
 // record or the same id: why a contribution counts once is in the inbox, whose rows are ids. With --state-dir it shows what each store
-// holds in the row now, and beside each decision of a ledger or a transition what is kept of its subject: that has the amounts, which
+// holds in the row now, and beside each decision of a ledger or a transition what a store holds of its subject: that has the amounts, which
 // no evidence has. Named with -f, the pipeline's codecs read them.
 //
 // forensic runs a topology over what its inputs hold and leaves nothing on the cluster; it ends with 1 if a task would

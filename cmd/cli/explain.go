@@ -60,8 +60,8 @@ type decided struct {
 	Offset    int64      `json:"evidence_offset"`
 	Written   *time.Time `json:"written,omitempty"`
 	evidence.Entry
-	// Kept is what a store keeps of the subject, if a state directory is given: a contribution, or an accepted transition.
-	Kept *presentRow `json:"kept,omitempty"`
+	// Holds is what a store holds of the subject, if a state directory is given: a contribution, or an accepted transition.
+	Holds *presentRow `json:"holds,omitempty"`
 }
 
 func (d *decided) at() evidenceAt { return evidenceAt{d.Partition, d.Offset} }
@@ -231,7 +231,7 @@ func writeLines(text *strings.Builder, indent string, lines []string) {
 	}
 }
 
-// lines is a decision for people: one for what, and one for each of by whom, from where, under which ids, and what is kept of it. whose
+// lines is a decision for people: one for what, and one for each of by whom, from where, under which ids, and what a store holds of it. whose
 // is said behind what was decided: which row it is about, and what has led there.
 func (d *decided) lines(whose string) []string {
 	lines := []string{
@@ -255,8 +255,8 @@ func (d *decided) lines(whose string) []string {
 	if len(ids) > 0 {
 		lines = append(lines, "  "+strings.Join(ids, ", "))
 	}
-	if d.Kept != nil {
-		lines = append(lines, d.Kept.values("  in ")...)
+	if d.Holds != nil {
+		lines = append(lines, d.Holds.values("  in ")...)
 	}
 	return lines
 }
@@ -288,14 +288,13 @@ func (d *decided) what() string {
 
 // when says from where the record came, and when.
 func (d *decided) when() string {
-	var text string
+	from, turn := fmt.Sprintf("from %s[%d]@%d", d.Topic, d.Entry.Partition, d.Entry.Offset), "in the turn of "+cmp.Or(d.Turn, "no record")
+	text := from
 	switch {
-	case d.Topic != "":
-		text = fmt.Sprintf("from %s[%d]@%d", d.Topic, d.Entry.Partition, d.Entry.Offset)
-	case d.Turn != "":
-		text = "in the turn of " + d.Turn
-	default:
-		text = "in the turn of no record"
+	case d.Topic == "":
+		text = turn
+	case d.Kept:
+		text += ", " + turn
 	}
 	text += ", time " + time.UnixMilli(d.Time).UTC().Format(time.RFC3339Nano)
 	if d.AppendTime != 0 {

@@ -54,13 +54,13 @@ func (c *explainCommand) addState(
 			}
 			x.Now = append(x.Now, row)
 		}
-		if d.Kept, err = now.subject(ctx, &d.Entry); err != nil {
+		if d.Holds, err = now.subject(ctx, &d.Entry); err != nil {
 			return err
 		}
 	}
 	for i := range x.Followed {
 		d := &x.Followed[i].decided
-		if d.Kept, err = now.subject(ctx, &d.Entry); err != nil {
+		if d.Holds, err = now.subject(ctx, &d.Entry); err != nil {
 			return err
 		}
 	}

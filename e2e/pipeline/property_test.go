@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/processors/effect"
+	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/topologytest"
@@ -26,10 +28,13 @@ type memoryRun struct {
 	// wrong is what is wrong with the world, worlds what it becomes in a run.
 	wrong  string
 	worlds []string
-	// orderly says that a record is through before the next one comes, so that those of an account are not overtaken on their way.
-	orderly bool
-	got     outcome
+	got    outcome
+	// takenBack counts what was abandoned and has come back.
+	takenBack int
 }
+
+// topicByAccount is where the facts of the accounts come to their projection.
+const topicByAccount = "pipeline-by-account-repartition"
 
 func newMemoryRun(broken Broken, opts ...topologytest.Option) (*memoryRun, error) {
 	m := &memoryRun{gateway: NewGateway(), got: outcome{}}
@@ -100,7 +105,7 @@ func (m *memoryRun) commit() error {
 	return nil
 }
 
-// interrupt commits some of what was done, or all of it in an orderly run, and before that undoes it now and then.
+// interrupt commits some of what was done, and undoes it now and then.
 func (m *memoryRun) interrupt(random *rand.Rand) error {
 	for m.Uncommitted() > 0 {
 		step := m.Commit
@@ -109,7 +114,7 @@ func (m *memoryRun) interrupt(random *rand.Rand) error {
 			step = m.Crash
 		case n == 1:
 			step = m.Abort
-		case n < 6 && !m.orderly:
+		case n < 6:
 			return nil
 		}
 		if err := step(); err != nil {
@@ -180,20 +185,12 @@ func anyInterleaving(seed uint64, broken Broken) (err error) {
 	}()
 	h := newHistory(seed, epoch)
 	h.grow(5+h.random.IntN(15), "anna", "bert", frail+"-carl")
-	what, worlds := everything, []string{worldFine, worldDown, worldClosed}
-	if h.random.IntN(2) == 0 {
-		// Nothing waits behind a gap then. What has waited and is refused when the gap closes is abandoned, which is its end: no redrive
-		// brings it back.
-		what.late = 0
-	} else {
-		worlds = worlds[:2]
-	}
-	deliveries := h.disturb(h.facts, what)
+	deliveries := h.disturb(h.facts, everything)
 	m, err := newMemoryRun(broken)
 	if err != nil {
 		return err
 	}
-	m.worlds, m.orderly = worlds, what.late == 0
+	m.worlds = []string{worldFine, worldDown, worldClosed}
 	if err := m.run(deliveries, h.random); err != nil {
 		return err
 	}
@@ -218,9 +215,6 @@ func (m *memoryRun) run(deliveries []delivery, random *rand.Rand) error {
 		case 2:
 			m.settings.seen.outage(true)
 		case 3:
-			if m.orderly {
-				break // what is parked stays it, as long as the world may be closed
-			}
 			if err := m.Advance(100 * time.Millisecond); err != nil {
 				return err
 			}
@@ -238,10 +232,37 @@ func (m *memoryRun) run(deliveries []delivery, random *rand.Rand) error {
 	if err := m.settle(); err != nil {
 		return err
 	}
-	if err := m.redrive(); err != nil {
+	if err := errors.Join(m.redrive(), m.takeBack()); err != nil {
 		return err
 	}
 	return m.settle()
+}
+
+// takeBack writes what has waited behind a gap, and was abandoned because the world was closed when its turn came, back in front of the
+// projection: the inbox before it knows the events.
+func (m *memoryRun) takeBack() error {
+	if !slices.Contains(m.Topics(), TopicAbandoned) {
+		return nil // a broken pipeline has none
+	}
+	records, err := m.OutputRaw(TopicAbandoned)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		a, err := decode[projection.Abandoned[json.RawMessage]](r.Value)
+		if err != nil {
+			return err
+		}
+		if a.Reason != projection.Failed {
+			return fmt.Errorf("a record is abandoned because of %s: %s", a.Reason, a.Message)
+		}
+		was := func(back *topologytest.Raw) { back.Headers, back.Timestamp = r.Headers, r.Timestamp }
+		if err := m.PipeRaw(topicByAccount, r.Key, a.Value, was); err != nil {
+			return err
+		}
+		m.takenBack++
+	}
+	return nil
 }
 
 // redrive writes the dead letters of a world that was closed back to where they died.
@@ -364,6 +385,34 @@ func replayConverges(seed uint64) error {
 		return fmt.Errorf("over what is kept: %w", err)
 	}
 	return nil
+}
+
+// TestAbandonedComesBack: what has waited and is abandoned, since the world is closed when its turn comes, has no effect until it is
+// written back, and then that of the clean sequence.
+func TestAbandonedComesBack(t *testing.T) {
+	t.Parallel()
+	at, account := epoch.UnixMilli(), frail+"-carl"
+	// The first fact is refused, and asks nothing of the world.
+	facts := []fact{
+		{account, Event{ID: "a", Version: 1, Kind: Deposit, Amount: 1}, at},
+		{account, Event{ID: "o", Version: 2, Kind: Open}, at},
+		{account, Event{ID: "b", Version: 3, Kind: Deposit, Amount: 2}, at},
+	}
+	deliveries := clean([]fact{facts[2], facts[1], facts[0]})
+	m, err := newMemoryRun(Whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.wrong = worldClosed
+	if err := m.run(deliveries, rand.New(rand.NewPCG(1, 1))); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.compare(deliveries); err != nil {
+		t.Error(err)
+	}
+	if m.takenBack != 1 {
+		t.Errorf("%d records were abandoned, want the second fact", m.takenBack)
+	}
 }
 
 // TestExactAmounts: two amounts that a float64 does not tell apart are a conflict, in the inbox and in everything behind it, and the

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/onceward/onceward/processors/ledger"
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/processors/transition"
+	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/topologytest"
@@ -137,11 +139,37 @@ func (o outcome) died(value []byte, headers []topology.Header) error {
 // reading adds what one partition of a store has.
 type reading func(partition int32) error
 
+// The stores of what waits for facts that are missing, whose codecs are the projection's own.
+var (
+	parkedStore = topology.Store(nodeAccounts+"-parked", schemas.Bytes(), schemas.Bytes())
+	queuesStore = topology.Store(nodeAccounts+"-queues", schemas.String(), schemas.Bytes())
+)
+
+// positionBytes is how a key of parkedStore ends: with a separator, an incarnation and a version.
+const positionBytes = 2 + 8 + 8
+
+// waitingOf reads what waits, by the form in which package projection says that it is stored.
+func waitingOf(open opener, o outcome) []reading {
+	return []reading{
+		eachRow(open, parkedStore, func(key, _ []byte) {
+			version := binary.BigEndian.Uint64(key[len(key)-8:]) ^ 1<<63
+			o.add(parkedStore.Name(), "%s %d", key[:len(key)-positionBytes], version)
+		}),
+		eachRow(open, queuesStore, func(account string, queue []byte) {
+			o.add(queuesStore.Name(), "%s %d", account, binary.BigEndian.Uint64(queue[1:]))
+		}),
+	}
+}
+
 // stored reads all stores of a pipeline. open gives access to the stores of a partition.
 func stored(p parts, open opener) (o outcome, err error) {
 	o = outcome{}
+	var waiting []reading
+	if p.waits {
+		waiting = waitingOf(open, o)
+	}
 	for partition := range int32(Partitions) {
-		for _, read := range []reading{
+		for _, read := range append(waiting, []reading{
 			each(open, p.inbox.RetainedStore(), func(s state.Dedupe[string, inbox.Entry]) error {
 				for pair, err := range s.All() {
 					if err != nil {
@@ -167,7 +195,7 @@ func stored(p parts, open opener) (o outcome, err error) {
 				o.add("contributions", "%s %s %d %q", k.Ledger, k.ID, c.Amounts[0], c.ReversedBy)
 			}),
 			eachRow(open, p.payouts.Store(), func(id string, e effect.Effect) { o.add(nodePayouts, "%s %s", e.Status, id) }),
-		} {
+		}...) {
 			if err := read(partition); err != nil {
 				return nil, err
 			}

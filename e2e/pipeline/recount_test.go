@@ -150,6 +150,14 @@ func recountAccount(account string, facts map[int64]Event, outputs, stores outco
 		outputs.add(TopicAudit, "accounts applied %s %d", account, version)
 		t.step(account, e, outputs, stores)
 	}
+	if waiting := len(facts) - int(t.facts); waiting > 0 {
+		stores.add(nodeAccounts+"-queues", "%s %d", account, waiting)
+		for version := range facts {
+			if version > t.facts {
+				stores.add(nodeAccounts+"-parked", "%s %d", account, version)
+			}
+		}
+	}
 	if t.facts > 0 {
 		stores.add(nodeAccounts, "%s %d %d %d %+v", account, t.facts, t.facts, t.total, last)
 	}

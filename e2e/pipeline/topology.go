@@ -92,8 +92,10 @@ const frail = "frail"
 
 // parts are the processors of a pipeline, whose stores tests read.
 type parts struct {
-	inbox     inbox.Inbox[string, Event]
-	accounts  projection.Projection[string, Event, Account]
+	inbox    inbox.Inbox[string, Event]
+	accounts projection.Projection[string, Event, Account]
+	// waits says that facts wait in accounts for those before them.
+	waits     bool
 	lifecycle transition.Guarded[string, Event, Standing]
 	standings projection.Projection[string, Event, string]
 	balances  ledger.Ledger[string, Event]
@@ -128,7 +130,7 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	p.accounts = projection.Latest(s.breakEffects(byAccount), nodeAccounts, func(r event) (int64, error) { return r.Value.Version, nil }, s.fold,
 		schemas.JSON[Account](), s.gaps()...)
 	p.accounts.Changes().Into(topicOf[projection.Row[Account]](s, TopicAccounts))
-	if s.Broken != AcceptsGaps {
+	if p.waits = s.Broken != AcceptsGaps; p.waits {
 		p.accounts.Abandoned().Into(topicOf[projection.Abandoned[Event]](s, TopicAbandoned))
 	}
 	record(nodeAccounts, p.accounts.Decisions())

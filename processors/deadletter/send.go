@@ -14,8 +14,10 @@ import (
 // The class is Conflict, Validation or Poison: the others blame the program or its surroundings, and not the
 // record. The policies of the topology do not apply to it. The reason is the same for all records and quotes
 // none; it goes into headers and logs.
+//
+// Behind a stream whose records cannot die, such as projection.Projection.Abandoned, it is a mistake that Build reports.
 func Send[K, V any](s topology.Stream[K, V], name string, class topology.Class, reason string) {
-	node := topology.Stateful(s, name)
+	node := topology.Stateful(s, name).DeadEnd()
 	switch class {
 	case topology.Conflict, topology.Validation, topology.Poison:
 		node.OnError(class, topology.Policy{Action: topology.DeadLetter})

@@ -48,13 +48,9 @@ type Decision struct {
 	Before, After topology.Option[int64]
 	// Given is the version that the record says it has, where it says one.
 	Given topology.Option[int64]
-	// Kept says that the record is one that the node has kept back, and not the one that it is processing now, whose
-	// origin the decision's record has.
+	// Kept says that the record was kept back, by this node or by one before it, and was decided about in the turn of another
+	// one, or of none (topology.TakeUp). Log fills it in.
 	Kept bool
-	// Timestamp and Headers are for such a record: they become those of the decision's record, where they are not
-	// zero and nil. Log takes them out.
-	Timestamp int64
-	Headers   []topology.Header
 }
 
 // Outlet is the way out of a processor's node on which its decisions leave.
@@ -68,12 +64,12 @@ func Declare[K, V any](node *topology.Node[K, V]) Outlet {
 }
 
 // Stream returns the decisions. The key is the row; timestamp, headers and origin are those of the record that
-// was decided about. The origin of a record that was kept back is not known any more: it is that of the record
-// in whose turn it was decided about, and Kept says so.
+// was decided about, also where it was kept back (topology.TakeUp). Then topology.Context.Source has the record in whose turn
+// it was decided about.
 func (o Outlet) Stream() topology.Stream[[]byte, Decision] { return o.out.Stream() }
 
-// A Log emits a decision about the record that the node is processing. Its error is to be returned, like that
-// of a topology.Emit. It is nil if nobody listens, and then no decision is to be made.
+// A Log emits a decision about the record that the node is processing, or has taken up again (topology.TakeUp). Its error is
+// to be returned, like that of a topology.Emit. It is nil if nobody listens, and then no decision is to be made.
 type Log func(c *topology.Context, d Decision) error
 
 // In returns the Log for the handler that t prepares.
@@ -84,9 +80,7 @@ func (o Outlet) In(t *topology.Setup) Log {
 	}
 	node := t.Node()
 	return func(c *topology.Context, d Decision) error {
-		r := topology.Record[[]byte, Decision]{Key: d.Row, Timestamp: d.Timestamp, Headers: d.Headers}
-		d.Node, d.Timestamp, d.Headers = node, 0, nil
-		r.Value = d
-		return emit(c, r)
+		d.Node, d.Kept = node, c.TakenUp()
+		return emit(c, topology.Record[[]byte, Decision]{Key: d.Row, Value: d})
 	}
 }

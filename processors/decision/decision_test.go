@@ -1,7 +1,9 @@
 package decision_test
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/internal/processortest"
@@ -49,31 +51,38 @@ func TestDecisionTravelsAsItsRecord(t *testing.T) {
 	}
 }
 
-// TestDecisionAboutKeptRecord: time and headers are those that the processor has kept, and no part of the value.
+// TestDecisionAboutKeptRecord: a decision about a record that was kept back travels as that record, and says so.
 func TestDecisionAboutKeptRecord(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		node := topology.Stateful(topology.From(b, wordsTopic), "judge")
 		out := decision.Declare(node)
 		node.Process(func(t *topology.Setup) (topology.Handler[string, string], error) {
 			log := out.In(t)
+			var first topology.Record[string, string] // a test is one attempt long
+			var kept topology.Kept
 			return func(c *topology.Context, r topology.Record[string, string]) error {
-				return log(c, decision.Decision{
-					Outcome: "kept", Timestamp: 1, Headers: []topology.Header{{Key: "own", Value: []byte("h")}},
-				})
+				if first.Headers == nil {
+					first, kept = topology.Record[string, string]{Key: r.Key, Timestamp: r.Timestamp, Headers: r.Headers}, topology.Keep(c, r)
+					return nil
+				}
+				seen := decision.Decision{Outcome: "seen"}
+				err := topology.TakeUp(c, first, kept, func(topology.Record[string, string]) error { return log(c, seen) })
+				if err == nil {
+					err = log(c, seen)
+				}
+				return err
 			}, nil
 		})
 		topology.MapValues(out.Stream(), "text", func(r topology.Record[[]byte, decision.Decision]) (string, error) {
-			if r.Value.Timestamp != 0 || r.Value.Headers != nil {
-				return "", schemas.Reason("the value has the record's own")
-			}
-			return r.Value.Node + " " + r.Value.Outcome, nil
+			topic, partition, offset := r.Source()
+			of, _ := r.Header("of")
+			return fmt.Sprintf("%s of %s@%d, kept %t, from %s[%d]@%d", r.Value.Node, of, r.Timestamp, r.Value.Kept, topic, partition, offset), nil
 		}).Into(logTopic)
 	})
-	d.Pipe("words", "k", "v", topologytest.Header("trace", "t"))
-	got := d.Want("log", "judge kept")[0]
-	if got.Timestamp != 1 || len(got.Headers) != 1 || got.Headers[0].Key != "own" {
-		t.Errorf("the decision travels as %+v", got)
+	for i, of := range []string{"first", "second"} {
+		d.Pipe("words", "k", "v", topologytest.Header("of", of), topologytest.At(time.UnixMilli(int64(i))))
 	}
+	d.Want("log", "judge of first@0, kept true, from words[0]@0", "judge of second@1, kept false, from words[0]@1")
 }
 
 // TestNobodyListens: without a listener there is no Log, and the topology is what it would be without the

@@ -32,6 +32,9 @@ func (c entryCodec) Append(dst []byte, e Entry) ([]byte, error) {
 	w.some(`,"topic":`, e.Topic)
 	w.number(`,"partition":`, int64(e.Partition))
 	w.number(`,"offset":`, e.Offset)
+	if e.Kept {
+		w.b = append(w.b, `,"kept":true`...)
+	}
 	w.some(`,"turn":`, e.Turn)
 	w.number(`,"time":`, e.Time)
 	if e.AppendTime != 0 {

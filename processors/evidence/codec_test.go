@@ -23,6 +23,8 @@ func TestEntryCodec(t *testing.T) {
 			case []byte: // the row, which is the key of the record
 			case string:
 				f.SetString(texts.Draw(rt, name))
+			case bool:
+				f.SetBool(rapid.Bool().Draw(rt, name))
 			case int32, int64, int:
 				f.SetInt(int64(rapid.Int32().Draw(rt, name)) * int64(rapid.IntRange(0, 1).Draw(rt, name+" is not 0")))
 			case *int64:

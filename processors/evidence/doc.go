@@ -35,9 +35,10 @@
 //
 // # Positions
 //
-// An entry names the topic, partition and offset of the record that was decided about where that record is the one
-// that its task has read from a topic of somebody else. Behind topology.Repartition, for the results of package effect,
-// and for what a projection has kept back it is known by its ids alone, and Turn names the record at work.
+// An entry names the topic, partition and offset of the record that was decided about where its task has read it from a
+// topic of somebody else, also if it was kept back meanwhile, as by a projection. Behind topology.Repartition, and for
+// the results of package effect, it is known by its ids alone. For these, and for what was kept back, Turn names the record
+// at work: the one that has released it. It names none where that was a limit in time.
 //
 // # Retention
 //

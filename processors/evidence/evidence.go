@@ -34,14 +34,17 @@ type Entry struct {
 	After   *int64 `json:"after,omitzero"`
 	Given   *int64 `json:"given,omitzero"`
 
-	// Topic, Partition and Offset are where the record that was decided about was read. Topic is empty where that is
-	// not known here, and nothing is in the other two: the record had been kept back, or had come through an internal
-	// topic, or there is none.
+	// Topic, Partition and Offset are where the record that was decided about was read, also if it had been kept back.
+	// Topic is empty where that is not known here, and nothing is in the other two: the record had come through an
+	// internal topic, or there is none.
 	Topic     string `json:"topic,omitzero"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
-	// Turn is then the record in whose turn it was decided, as topic[partition]@offset: the one that has released it,
-	// or that of the internal topic. It is empty where that was no record.
+	// Kept says that the record had been kept back, and was decided about in another turn than its own.
+	Kept bool `json:"kept,omitzero"`
+	// Turn is the record in whose turn it was decided, as topic[partition]@offset, where Kept is set or Topic is empty: the
+	// one that has released it, or that of the internal topic. It is empty where that was no record, but a clock or
+	// the stream time.
 	Turn string `json:"turn,omitzero"`
 	// Time is the timestamp of the record that was decided about, AppendTime when the broker appended it to Topic, zero
 	// unless that has message.timestamp.type=LogAppendTime, or where the record was kept back, and StreamTime how far the
@@ -110,13 +113,14 @@ func entryOf(e Entry, c *topology.Context, r topology.Record[[]byte, decision.De
 	e.Names, e.By, e.Note = d.Names, d.By, d.Note
 	e.Before, e.After, e.Given = pointer(d.Before), pointer(d.After), pointer(d.Given)
 	e.Time, e.StreamTime = r.Timestamp, r.StreamTime()
-	switch topic, partition, offset := r.Source(); {
-	case topic == "":
-	case d.Kept || isInternal(e.Application, topic):
-		e.Turn = fmt.Sprintf("%s[%d]@%d", topic, partition, offset)
-	default:
+	if topic, partition, offset := r.Source(); topic != "" && !isInternal(e.Application, topic) {
 		e.Topic, e.Partition, e.Offset = topic, partition, offset
 		e.AppendTime, _ = c.AppendTime()
+	}
+	if e.Kept = d.Kept; e.Kept || e.Topic == "" {
+		if topic, partition, offset := c.Source(); topic != "" {
+			e.Turn = fmt.Sprintf("%s[%d]@%d", topic, partition, offset)
+		}
 	}
 	e.Mode, e.Attempt = modeOf(c, r).String(), c.Attempt()
 	if len(r.Headers) == 0 {

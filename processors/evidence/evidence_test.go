@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/onceward/onceward/processors/envelope"
 	"github.com/onceward/onceward/processors/evidence"
 	"github.com/onceward/onceward/processors/internal/processortest"
+	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/schemas/codectest"
 	"github.com/onceward/onceward/topology"
@@ -38,7 +40,7 @@ func judgeOf(s topology.Stream[string, string]) decision.Outlet {
 				return nil
 			}
 			err := log(c, decision.Decision{
-				Outcome: "accepted", Reason: "because", Store: "judged", Row: []byte(r.Key), Subject: "s1", Kept: r.Value == "kept",
+				Outcome: "accepted", Reason: "because", Store: "judged", Row: []byte(r.Key), Subject: "s1",
 				Before: topology.Some(int64(0)), After: topology.Some(int64(1)),
 			})
 			if err == nil && r.Value == "fail" {
@@ -137,8 +139,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestPositions is requirement J1: a record is named where it was read from outside, and no copy of it, or the one that has
-// released it, in its place.
+// TestPositions is requirement J1: a record is named where it was read from outside, and no copy of it in its place.
 func TestPositions(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		evidence.Record(judge(b).Stream(), "judge-audit", audit)
@@ -156,17 +157,80 @@ func TestPositions(t *testing.T) {
 	})
 	d.Pipe("others", "k0", "v")
 	d.Pipe("others", "k", "v")
-	d.Pipe("orders", "k", "kept")
 	d.Pipe("orders", "k", "v")
 	var got []string
 	for _, e := range entries(t, d) {
 		got = append(got, fmt.Sprintf("%s[%d]@%d of %s", e.Topic, e.Partition, e.Offset, e.Turn))
 	}
-	want := []string{
-		"[0]@0 of app-again-repartition[0]@0", "[0]@0 of app-again-repartition[0]@1", "[0]@0 of orders[0]@0", "orders[0]@1 of ",
-	}
+	want := []string{"[0]@0 of app-again-repartition[0]@0", "[0]@0 of app-again-repartition[0]@1", "orders[0]@0 of "}
 	if !slices.Equal(got, want) {
 		t.Errorf("the positions are %q, want %q", got, want)
+	}
+}
+
+// TestPositionsOfKept is requirement J1: what a projection has kept back is named where it was read itself, beside the record in whose
+// turn it was decided about, or none.
+func TestPositionsOfKept(t *testing.T) {
+	const limit = 8 * time.Second
+	for name, test := range map[string]struct {
+		limits projection.Limits
+		inside bool
+		want   []string
+	}{
+		"released": {limits: projection.Limits{Records: 10, StreamTime: time.Hour}, want: []string{
+			"parked orders[0]@0 false of ", "applied orders[0]@1 false of ", "applied orders[0]@0 true of orders[0]@1",
+			"applied orders[0]@2 false of ",
+		}},
+		"released behind a repartition topic": {limits: projection.Limits{Records: 10, StreamTime: time.Hour}, inside: true,
+			want: []string{
+				"parked [0]@0 false of app-again-repartition[0]@0", "applied [0]@0 false of app-again-repartition[0]@1",
+				"applied [0]@0 true of app-again-repartition[0]@1", "applied [0]@0 false of app-again-repartition[0]@2",
+			}},
+		"given up by the stream time": {limits: projection.Limits{Records: 10, StreamTime: limit}, want: []string{
+			"parked orders[0]@0 false of ", "applied orders[0]@1 false of ", "abandoned orders[0]@0 true of ",
+		}},
+		"accepted by the wall clock": {
+			limits: projection.Limits{Records: 10, WallClock: limit, Then: projection.AcceptLatest}, want: []string{
+				"parked orders[0]@0 false of ", "applied orders[0]@1 false of ", "applied orders[0]@0 true of ",
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := processortest.New(t, func(b *topology.Builder) {
+				s := topology.From(b, ordersTopic)
+				if test.inside {
+					s = topology.Repartition(s, "again", schemas.String(), schemas.String())
+				}
+				p := projection.Latest(s, "rows",
+					func(r topology.Record[string, string]) (int64, error) { return strconv.ParseInt(r.Value, 10, 64) },
+					func(_ string, _ bool, r topology.Record[string, string]) (string, error) { return r.Value, nil },
+					schemas.String(), projection.FirstVersion(1), projection.ParkGaps(schemas.String(), test.limits))
+				p.Abandoned().Peek("end", func(topology.Record[string, projection.Abandoned[string]]) error { return nil })
+				evidence.Record(p.Decisions(), "rows-audit", audit)
+			})
+			pipe := func(key, version string, second int64) {
+				d.Pipe("orders", key, version, topologytest.At(time.Unix(second, 0)))
+			}
+			pipe("k", "2", 10)
+			if test.limits.StreamTime == time.Hour {
+				pipe("k", "1", 11)
+				pipe("k", "3", 12)
+			} else {
+				pipe("other", "1", 18)
+			}
+			if err := d.Advance(2 * limit); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, e := range entries(t, d) {
+				got = append(got, fmt.Sprintf("%s %s[%d]@%d %t of %s", e.Outcome, e.Topic, e.Partition, e.Offset, e.Kept, e.Turn))
+				if e.Kept && e.Time != 10_000 {
+					t.Errorf("what was kept is of %d", e.Time)
+				}
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("the positions are %q, want %q", got, test.want)
+			}
+		})
 	}
 }
 

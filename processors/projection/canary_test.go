@@ -7,7 +7,6 @@ import (
 
 	"github.com/onceward/onceward/processors/internal/processortest"
 	"github.com/onceward/onceward/processors/projection"
-	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/schemas/codectest"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/topologytest"
@@ -90,13 +89,14 @@ func TestNoPayloadInWaiting(t *testing.T) {
 					return way.fold(old, has, r)
 				}
 			}
+			var err error
 			d := processortest.New(t, func(b *topology.Builder) {
 				p := projection.Latest(topology.From(b, eventsTopic), "texts", version, fold, listCodec,
 					projection.ParkGaps(textCodec, full), projection.FirstVersion(1))
-				topology.MapValues(p.Abandoned(), "message",
-					func(r topology.Record[string, projection.Abandoned[text]]) (string, error) {
-						return "", schemas.Reason(r.Value.Message)
-					})
+				p.Abandoned().Peek("message", func(r topology.Record[string, projection.Abandoned[text]]) error {
+					err = errors.Join(err, errors.New(r.Value.Message))
+					return nil
+				})
 			})
 			if way.queue != "" {
 				d.SetRow("texts-queues", codectest.Canary, way.queue)
@@ -105,10 +105,10 @@ func TestNoPayloadInWaiting(t *testing.T) {
 				d.SetRow("texts-parked", codectest.Canary+"\x00\x01\x80\x00\x00\x00\x00\x00\x00\x00"+
 					"\x80\x00\x00\x00\x00\x00\x00\x02", way.record)
 			}
-			var err error
 			for _, v := range way.events {
-				err = errors.Join(err, d.PipeRaw("events", []byte(codectest.Canary), []byte(`"`+codectest.Canary+`"`),
-					topologytest.Header("x", codectest.Canary), topologytest.Header("version", v)))
+				failed := d.PipeRaw("events", []byte(codectest.Canary), []byte(`"`+codectest.Canary+`"`),
+					topologytest.Header("x", codectest.Canary), topologytest.Header("version", v))
+				err = errors.Join(err, failed)
 			}
 			processortest.WantSilence(t, err, d.Take("dead"), "x", codectest.Canary)
 		})

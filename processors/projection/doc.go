@@ -50,9 +50,18 @@
 //	abandoned            a limit is reached, with FailFast      Abandoned         abandoned
 //	abandoned            its turn came, and it was refused      Abandoned         abandoned
 //	stale                a higher incarnation has begun         Stale             stale
+//	waiting on           Abandoned would have it, and refuses   nowhere           stayed
 //
 // [Limits] bound how many records of a key wait, and how long a key waits without any progress. What was
 // abandoned is nowhere else: something has to use Abandoned. A copy of a record that waits is a duplicate.
+//
+// What uses Abandoned should take every record: a topic with a larger max.message.bytes than the source, a node that does not
+// fail. deadletter.Send there is a mistake that Build reports, because no record is at work that could die. A record that is
+// refused there, or whose evidence is, waits on, and its key with it, as if they had begun to: it is tried again when the key
+// reaches a limit the next time, and has no effect any more when a copy of it has come and was applied.
+//
+// An abandoned record that is to have another chance has to come in front of the projection, but behind an inbox before it, which
+// has accepted it and would take it for a copy; see the example of [Projection.Abandoned].
 //
 // With [RepairGaps] every range of missing versions is asked for once, when it is first seen, in the same
 // transaction. What the source sends then comes like any other record. After the waiting was given up with
@@ -64,11 +73,15 @@
 // or anything behind the projection on what becomes of it, and the policy of the node that failed ([OnError]) ends in
 // a dead letter, it is abandoned, no other trace of it is left, its version is missing again, and the record that
 // has released it goes on. If that policy has something tried again, or stops the task, it is the record that has
-// released it to which this happens; where that was no record but the reaching of a limit, the task tries again or
-// stops. And all that one record releases is one unit of work, and goes into one transaction: Limits.Records
-// bounds it.
+// released it to which this happens. Where that was no record but the reaching of a limit in time, it is the task that tries
+// again, or stops; what would be parked or delayed waits on, is tried again when its key reaches a limit the next time, and is not
+// given up for it. And all that one record releases is one unit of work, and goes into one transaction: Limits.Records
+// bounds it. So is what a look at the limits in time gives up, which is 10,000 records or 16 MiB, and the rest of the last key;
+// the other keys are due at the next look.
 //
-// A projection whose ParkGaps is taken away again does not know any more what waits: nothing should, by then.
+// A projection whose ParkGaps is taken away again does not know any more what waits: nothing should, by then. How many records
+// wait is counted when a task is opened, and every minute, and shown as the gauge waiting-records of the node
+// (onceward_node_value): it is 0 for all tasks then.
 //
 // # Replay
 //
@@ -159,8 +172,9 @@
 //	               nothing if null
 //
 // Format 1, which earlier builds have written, has nothing from the mode to the topic. Such a record is in the mode that
-// its headers tell, and its position is not known: it has none ([topology.Record.Source]), so that inbox.IngestionID refuses it behind the
-// projection. With the position of the record that releases it, it would pass for a copy of that one.
+// its headers tell, and its position is not known: it has none ([topology.Record.Source]). With the position of the record that
+// releases it, it would pass for a copy of that one. So inbox.IngestionID behind the projection refuses it, and it is abandoned: where
+// an inbox goes by that, let what waits run out before the upgrade.
 //
 // A choice has <name>-rows, with rows as above whose definition is 0, under the encoded record key, escaped
 // and ended as above, and 2 bytes of definition; <name>-answers, with a byte 1 for the format and an

@@ -65,7 +65,7 @@ func (h *handler[K, V, S]) handle(c *topology.Context, r topology.Record[K, V]) 
 	if err := h.write(c, r, old, has, row, expected); err != nil || h.parking == nil {
 		return err
 	}
-	return h.settle(c, r.Key, old, row)
+	return h.settle(c, r.Key, old, has, row)
 }
 
 // position reads where r stands.
@@ -181,11 +181,7 @@ func (h *handler[K, V, S]) decide(
 	if err != nil {
 		return err
 	}
-	// Time and headers are those of r also where it has waited, and another record is at work.
-	d := decision.Decision{
-		Outcome: outcome, Reason: reason, Store: h.store, Row: row, Kept: c.TakenUp(),
-		Timestamp: r.Timestamp, Headers: r.Headers, Given: topology.Some(given),
-	}
+	d := decision.Decision{Outcome: outcome, Reason: reason, Store: h.store, Row: row, Given: topology.Some(given)}
 	if had {
 		d.Before = topology.Some(before.Version)
 	}

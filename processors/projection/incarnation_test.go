@@ -70,3 +70,35 @@ func TestD6IncarnationWithoutFirst(t *testing.T) {
 		t.Errorf("the row is %s", got)
 	}
 }
+
+// sizeOfLife reads the incarnation from the length of the text: three letters are life 0.
+func sizeOfLife(r event) (int64, error) { return int64(len(r.Value.Or(""))) - 3, nil }
+
+// TestD6IncarnationsBelowZero: what has waited for a life before 0, without a row, is stale when life 0 begins.
+func TestD6IncarnationsBelowZero(t *testing.T) {
+	d := newWaiting(t, limits(projection.AcceptLatest), projection.Incarnation(sizeOfLife))
+	sendAt(d, 10, "3:xx", "2:aaa", "1:aaa")
+	noneWaits(t, d)
+	want := []string{`{"version":1,"value":["aaa"]}`, `{"version":2,"value":["aaa","aaa"]}`}
+	d.Want("changes", want...)
+	d.WantCounts("texts.applied=2 texts.parked=2 texts.released=1 texts.repairs=2 texts.stale=1")
+}
+
+// TestD6PassedIsNotAccepted: a row does not go back to what an earlier build has left in the queue.
+func TestD6PassedIsNotAccepted(t *testing.T) {
+	for _, then := range []projection.GapPolicy{projection.FailFast, projection.AcceptLatest} {
+		d := newWaiting(t, limits(then), projection.Incarnation(sizeOfLife))
+		sendAt(d, 10, "3:xx")
+		const applied = "\x01\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01" + `["aaa"]`
+		d.SetRow("texts", "k", applied)
+		tick(d, 18)
+		if got := d.Rows("texts", 0)["k"]; got != applied {
+			t.Errorf("%s: the row is %q", then, got)
+		}
+		d.Want("abandoned")
+		noneWaits(t, d)
+		if got := d.Count("texts", "stale"); got != 1 {
+			t.Errorf("%s: %d records are stale", then, got)
+		}
+	}
+}

@@ -88,15 +88,17 @@ func OnGap(policy GapPolicy) Option {
 // one of the times must be set.
 type Limits struct {
 	// Records is how many records of one key wait at most. Where that many wait already, Then decides about the
-	// record that comes: FailFast fails it; with AcceptLatest the gap before the first of them is accepted.
+	// record that comes: FailFast fails it; with AcceptLatest the gap before the first of them is accepted. It fails with that
+	// too if the first of them can be neither applied nor abandoned.
 	Records int
 	// StreamTime is how far the stream time of the task moves on while the row of the key does not, before the
 	// waiting is given up; 0 is no limit. Giving up takes up to an eighth longer, and a record that moves the
-	// stream time. A replay gives up at the same records.
+	// stream time; where more is due at once than one look gives up, as much longer for each look. A replay gives up
+	// at the same records.
 	StreamTime time.Duration
 	// WallClock is the same by the wall clock of the process; 0 is no limit. It is counted from the first look
-	// at the key, an eighth of it apart, and anew after a restart of the task at most an eighth later. What it
-	// does depends on when it was computed: a replay may give up elsewhere.
+	// at the key, an eighth of it apart, and anew after a restart of the task at most an eighth later; one look
+	// notices 10,000 keys at most. What it does depends on when it was computed: a replay may give up elsewhere.
 	WallClock time.Duration
 	// Then is what follows when the waiting is given up: FailFast abandons the records of the key
 	// ([Projection.Abandoned]), and its row stays where it is; AcceptLatest accepts the gap before the first of

@@ -42,7 +42,7 @@ func parkedOf[K, V any](c *topology.Context, r topology.Record[K, V]) parked[V] 
 	return p
 }
 
-// takeUp calls f with the record as it came.
+// takeUp calls f with p as the record that it was.
 func takeUp[K, V any](
 	c *topology.Context, key K, p parked[V], f func(r topology.Record[K, V]) error,
 ) error {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/processors/deadletter"
 	"github.com/onceward/onceward/processors/internal/processortest"
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/schemas"
@@ -53,6 +54,34 @@ func TestParkingMistakes(t *testing.T) {
 		p.Gaps()
 		return line
 	}, "Gaps is used, but no gap is accepted; Limits.Then does it with AcceptLatest")
+}
+
+// TestD3AbandonedCannotDie: what is abandoned has no record at work that could become a dead letter on purpose, however far behind.
+func TestD3AbandonedCannotDie(t *testing.T) {
+	declare := func(b *topology.Builder) topology.Stream[string, projection.Abandoned[text]] {
+		return projection.Latest(topology.From(b, eventsTopic), "texts", version, appendText, listCodec,
+			projection.ParkGaps(textCodec, wide)).Abandoned()
+	}
+	for _, behind := range []bool{false, true} {
+		processortest.WantMistakes(t, func(b *topology.Builder) int {
+			abandoned := declare(b)
+			if behind {
+				abandoned = abandoned.Filter("large", func(topology.Record[string, projection.Abandoned[text]]) (bool, error) {
+					return false, nil
+				})
+			}
+			deadletter.Send(abandoned, "lost", topology.Validation, "it was abandoned")
+			return processortest.Above()
+		}, "what a projection abandons has no record at work whose dead letter it could be")
+	}
+	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
+	plain := topology.MapValues(declare(b), "plain", func(r topology.Record[string, projection.Abandoned[text]]) (string, error) {
+		return r.Value.Message, nil
+	})
+	deadletter.Send(topology.Repartition(plain, "lost", schemas.String(), schemas.String()), "lost", topology.Validation, "it was abandoned")
+	if _, err := b.Build(); err != nil {
+		t.Errorf("behind a repartition topic it is a mistake too: %v", err)
+	}
 }
 
 // TestWaitingMustBeUsed: a projection that could lose what it abandons does not open.

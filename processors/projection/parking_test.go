@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/processors/decision"
+	"github.com/onceward/onceward/processors/inbox"
 	"github.com/onceward/onceward/processors/internal/processortest"
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/schemas"
@@ -417,11 +418,8 @@ func TestGoldenWaiting(t *testing.T) {
 	}
 }
 
-// TestWaitingOfAnEarlierBuild: a record that an earlier build has kept has the mode that its headers tell, and no position.
-func TestWaitingOfAnEarlierBuild(t *testing.T) {
-	var notes []string
-	d := processortest.New(t, func(b *topology.Builder) { told(b, topology.From(b, eventsTopic), wide, &notes) })
-	d.Pipe("events", "k", `"b"`, topologytest.Header("version", "2"))
+// olderBuild makes the record of the key k with version 2, which waits, one that an earlier build has kept in the mode of a repair.
+func olderBuild(d *processortest.Driver) {
 	for key := range d.Rows("texts-parked", 0) {
 		header := func(key, value string) string {
 			lengths := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(len(key))), uint32(len(value)))
@@ -430,12 +428,53 @@ func TestWaitingOfAnEarlierBuild(t *testing.T) {
 		d.SetRow("texts-parked", key, "\x01\x00"+strings.Repeat("\x00", 11)+"\x02"+header("version", "2")+
 			header(topology.HeaderMode, "REPAIR")+`"b"`)
 	}
+}
+
+// TestWaitingOfAnEarlierBuild: a record that an earlier build has kept has the mode that its headers tell.
+func TestWaitingOfAnEarlierBuild(t *testing.T) {
+	var notes []string
+	d := processortest.New(t, func(b *topology.Builder) { told(b, topology.From(b, eventsTopic), wide, &notes) })
+	d.Pipe("events", "k", `"b"`, topologytest.Header("version", "2"))
+	olderBuild(d)
 	notes = nil
 	send(d, "1:a")
 	if got, want := strings.Join(notes, "; "), "applied 1 LIVE; changes 1 LIVE; applied 2 REPAIR; changes 2 REPAIR"; got != want {
 		t.Errorf("it was told %q, want %q", got, want)
 	}
 	noneWaits(t, d)
+}
+
+// TestPositionOfAnEarlierBuild is requirement B3: a record that an earlier build has kept has no position, and is abandoned where an
+// inbox behind the projection goes by that.
+func TestPositionOfAnEarlierBuild(t *testing.T) {
+	var sources []string
+	for _, byPosition := range []bool{false, true} {
+		d := processortest.New(t, func(b *topology.Builder) {
+			changes := waiting(b, wide).Changes().Peek("sources", func(r topology.Record[string, row]) error {
+				topic, partition, offset := r.Source()
+				sources = append(sources, fmt.Sprintf("%d %s[%d]@%d", r.Value.Version, topic, partition, offset))
+				return nil
+			})
+			if byPosition {
+				inbox.Dedupe(changes, "inbox", inbox.IngestionID)
+			}
+		})
+		send(d, "2:b")
+		olderBuild(d)
+		sources = nil
+		send(d, "1:a")
+		if got, want := strings.Join(sources, "; "), "1 events[0]@1; 2 [0]@0"; got != want {
+			t.Errorf("the sources are %q, want %q", got, want)
+		}
+		var want []string
+		if byPosition {
+			want = []string{`{"reason":"failed","message":"node inbox: validation: the record was read from no topic, so there is no ` +
+				`position that could be its id","expected":2,"actual":2,"value":"b"}`}
+		}
+		d.Want("abandoned", want...)
+		d.Want("dead")
+		noneWaits(t, d)
+	}
 }
 
 // TestDecisions is requirement J1: each outcome is told with its row; what has waited keeps its own time and headers.

@@ -17,6 +17,10 @@ const (
 	errBelow = schemas.Reason("the version is lower than the first one of an aggregate")
 )
 
+// whyNoDeadEnd is a part of a mistake that Build reports.
+const whyNoDeadEnd = "what a projection abandons has no record at work whose dead letter it could be, and would be refused for ever; " +
+	"write it to a topic"
+
 // Projection is a projection in a topology that is being declared. Each of its streams may be used any
 // number of times, or not at all.
 type Projection[K, V, S any] struct {
@@ -83,6 +87,7 @@ func Latest[K, V, S any](
 		abandoned: topology.Outlet[K, Abandoned[V]](node, "abandoned"),
 		decisions: decision.Declare(node),
 	}
+	p.abandoned.NoDeadEnd(whyNoDeadEnd)
 	clauses(node, set)
 	node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
 		h := &handler[K, V, S]{
@@ -149,9 +154,11 @@ func (p Projection[K, V, S]) setUpParking(
 		releasedCounter:  t.Counter("released"),
 		repairsCounter:   t.Counter("repairs"),
 		abandonedCounter: t.Counter("abandoned"),
+		stayedCounter:    t.Counter("stayed"),
+		codec:            stores.codec,
 	}
 	h.schedule(t)
-	return nil
+	return h.showWaiting(t)
 }
 
 // Changes returns the stream of the rows that were written, one for each record that was applied.
@@ -185,7 +192,11 @@ func (p Projection[K, V, S]) Parked() topology.Stream[K, Gap[V]] {
 }
 
 // Abandoned returns the stream of the records that have waited in vain. They are in none of the rows, and are
-// kept nowhere else.
+// kept nowhere else. One that is refused there waits on. A dead letter cannot be made of it, so that deadletter.Send behind
+// it is a mistake that Build reports.
+//
+// What is to have another chance is written to a topic from which it comes in front of the projection, and not in front of
+// an inbox before it, which takes it for a copy.
 func (p Projection[K, V, S]) Abandoned() topology.Stream[K, Abandoned[V]] {
 	p.needParking("Abandoned")
 	return p.abandoned.Stream()

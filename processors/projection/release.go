@@ -2,7 +2,6 @@ package projection
 
 import (
 	"math"
-	"time"
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
@@ -20,7 +19,11 @@ type parking[K, V any] struct {
 	repair  topology.Emit[K, Repair]
 	abandon topology.Emit[K, Abandoned[V]]
 
-	parkedCounter, releasedCounter, repairsCounter, abandonedCounter *topology.Counter
+	parkedCounter, releasedCounter, repairsCounter, abandonedCounter, stayedCounter *topology.Counter
+
+	codec schemas.Codec[parked[V]]
+	// look counts what the look at work has given up, nil while there is none.
+	look *portion
 }
 
 // park keeps r until the versions before it have come, or a limit is reached.
@@ -78,10 +81,14 @@ func (h *handler[K, V, S]) park(
 			return err
 		}
 	}
-	if q.Records > int64(p.limits.Records) {
-		return h.acceptGap(c, r.Key, old, has, q)
+	if q.Records <= int64(p.limits.Records) {
+		return p.queues.Put(r.Key, q)
 	}
-	return p.queues.Put(r.Key, q)
+	full := q.Records
+	if q, err = h.giveUp(c, r.Key, old, has, q, 0); err == nil && q.Records == full {
+		err = topology.Fail(topology.Validation, errFull) // the first of them stays
+	}
+	return err
 }
 
 // askFrom returns the first version that is missing before key and was not asked for yet, where a record of a higher
@@ -100,37 +107,52 @@ func (h *handler[K, V, S]) askFrom(key parkedKey[K], expected int64) (int64, err
 	return expected, nil
 }
 
-// settle does what the row, which r has just moved there, has been waited for.
-func (h *handler[K, V, S]) settle(c *topology.Context, key K, old Row[S], row Row[S]) error {
+// settle does what the row, which a record has just moved there, has been waited for.
+func (h *handler[K, V, S]) settle(c *topology.Context, key K, old Row[S], has bool, row Row[S]) error {
 	q, waits, err := h.parking.queues.Get(key)
 	if err != nil || !waits {
 		return err
 	}
-	if row.Incarnation != old.Incarnation {
-		if q, err = h.dropPassed(c, key, row, q); err != nil {
-			return err
-		}
+	if has && row.Incarnation == old.Incarnation {
+		q, err = h.dropTwin(c, key, row, q)
+	} else {
+		q, _, err = h.dropPassed(c, key, row, q)
 	}
-	return h.release(c, key, row, q)
+	if err == nil {
+		_, err = h.release(c, key, row, q)
+	}
+	return err
 }
 
-// release applies the records that have waited for row, in the order of their versions.
-func (h *handler[K, V, S]) release(c *topology.Context, key K, row Row[S], q queue) error {
+// release applies the records that have waited for row, in the order of their versions, and stores the queue, whose wait
+// begins anew.
+func (h *handler[K, V, S]) release(c *topology.Context, key K, row Row[S], q queue) (queue, error) {
 	for q.Records > 0 && row.Version < math.MaxInt64 {
 		next := parkedKey[K]{Key: key, At: position{row.Incarnation, row.Version + 1}}
 		p, found, err := h.parking.records.Get(next)
 		if err != nil {
-			return err
+			return q, err
 		}
 		if !found {
 			break
 		}
-		q.Records--
-		// If it is refused the row stays, and its version is missing again: the next look ends the loop.
-		if row, _, err = h.applyParked(c, next, p, row, true); err != nil {
-			return err
+		moved, f, err := h.applyParked(c, next, p, row, true)
+		if err != nil {
+			return q, err
 		}
+		if f != stays {
+			q.Records--
+		}
+		if f != applied {
+			break // its version is missing again, or it waits on
+		}
+		row = moved
 	}
+	return q, h.waitAnew(c, key, q)
+}
+
+// waitAnew stores the queue as one whose wait begins now, if anything waits.
+func (h *handler[K, V, S]) waitAnew(c *topology.Context, key K, q queue) error {
 	if q.Records == 0 {
 		return h.parking.queues.Delete(key)
 	}
@@ -139,29 +161,6 @@ func (h *handler[K, V, S]) release(c *topology.Context, key K, row Row[S], q que
 		q.Since = now
 	}
 	return h.parking.queues.Put(key, q)
-}
-
-// acceptGap applies the first record that waits as if no version were missing before it, and those that have
-// waited for it.
-func (h *handler[K, V, S]) acceptGap(c *topology.Context, key K, old Row[S], has bool, q queue) error {
-	waiting, err := h.waitingOf(key)
-	if err != nil {
-		return err
-	}
-	for pair, err := range h.parking.records.Scan(waiting) {
-		if err != nil {
-			return err
-		}
-		q.Records--
-		row, applied, err := h.applyParked(c, pair.Key, pair.Value, old, has)
-		if err != nil {
-			return err
-		}
-		if applied {
-			return h.release(c, key, row, q)
-		}
-	}
-	return h.parking.queues.Delete(key)
 }
 
 // waitingOf returns the range of the records of key that wait.
@@ -173,17 +172,29 @@ func (h *handler[K, V, S]) waitingOf(key K) (state.Range, error) {
 	return state.Prefix(b[:len(b)-positionBytes]), nil
 }
 
+// fate is what has become of a record that waited.
+type fate uint8
+
+const (
+	// applied: it was released, and the row is its own.
+	applied fate = iota + 1
+	// gone: it is not kept any more, and Stale or Abandoned has it.
+	gone
+	// stays: it waits on, because all that could take it has refused it. The turn of its key ends there.
+	stays
+)
+
 // applyParked takes a record out of the queue and applies it. One that is refused, by fold or behind the projection, is
-// abandoned, because the record at work is not to blame for it; applied is false then.
+// abandoned, because the record at work is not to blame for it; the row is then as it is stored, since fold may have changed old.
 func (h *handler[K, V, S]) applyParked(
 	c *topology.Context, key parkedKey[K], p parked[V], old Row[S], has bool,
-) (row Row[S], applied bool, err error) {
-	if err := h.parking.records.Delete(key); err != nil {
-		return row, false, err
-	}
+) (row Row[S], f fate, err error) {
 	expected := h.expected(key.At, old, has)
-	err = takeUp(c, key.Key, p, func(r topology.Record[K, V]) error {
+	err = h.takeUp(c, key.Key, p, func(r topology.Record[K, V]) error {
 		refused, err := c.Try(func() error {
+			if err := h.parking.records.Delete(key); err != nil {
+				return err
+			}
 			var err error
 			if row, err = h.nextRow(r, old, has, key.At); err != nil {
 				return err
@@ -191,13 +202,27 @@ func (h *handler[K, V, S]) applyParked(
 			h.parking.releasedCounter.Inc()
 			return h.write(c, r, old, has, row, expected)
 		})
-		if applied = err == nil && refused == nil; applied || err != nil {
+		if err != nil || refused == nil {
+			f = applied
 			return err
 		}
-		row = old
-		return h.abandon(c, r, old, has, key.At, expected, Failed, h.message(refused))
+		if f, err = h.refused(c, r, old, has, key, expected, refused); err == nil {
+			row, _, err = h.row(key.Key)
+		}
+		return err
 	})
-	return row, applied, err
+	return row, f, err
+}
+
+// refused says what becomes of a record that was refused when its turn came.
+func (h *handler[K, V, S]) refused(
+	c *topology.Context, r topology.Record[K, V], row Row[S], has bool, key parkedKey[K], expected int64, why *topology.Failure,
+) (fate, error) {
+	if why.Again {
+		h.parking.stayedCounter.Inc()
+		return stays, nil
+	}
+	return h.abandon(c, r, row, has, key, expected, Failed, h.message(why))
 }
 
 // message says why a record was refused, and where that was not here, by which node.
@@ -209,132 +234,148 @@ func (h *handler[K, V, S]) message(refused *topology.Failure) string {
 	return message
 }
 
-// dropPassed drops the records that have waited for what comes before row.
-func (h *handler[K, V, S]) dropPassed(c *topology.Context, key K, row Row[S], q queue) (queue, error) {
+// dropPassed drops the records that have waited for row or for what comes before it, up to one that stays: then it is false.
+func (h *handler[K, V, S]) dropPassed(c *topology.Context, key K, row Row[S], q queue) (queue, bool, error) {
+	waiting, err := h.waitingOf(key)
+	if err != nil {
+		return q, false, err
+	}
+	for pair, err := range h.parking.records.Scan(waiting) {
+		if err != nil {
+			return q, false, err
+		}
+		if pair.Key.At.compare(row.position()) > 0 {
+			break
+		}
+		f, err := h.drop(c, pair.Key, pair.Value, row)
+		if err != nil || f == stays {
+			return q, false, err
+		}
+		q.Records--
+	}
+	return q, true, nil
+}
+
+// dropTwin drops the record that waits under the version of row: it could neither be applied nor be abandoned, and a copy of it
+// has come since.
+func (h *handler[K, V, S]) dropTwin(c *topology.Context, key K, row Row[S], q queue) (queue, error) {
+	twin := parkedKey[K]{Key: key, At: row.position()}
+	p, found, err := h.parking.records.Get(twin)
+	if err != nil || !found {
+		return q, err
+	}
+	f, err := h.drop(c, twin, p, row)
+	if err == nil && f != stays {
+		q.Records--
+	}
+	return q, err
+}
+
+// drop takes a record out of the queue that has no effect any more. It is abandoned if Stale does not take it.
+func (h *handler[K, V, S]) drop(c *topology.Context, key parkedKey[K], p parked[V], row Row[S]) (f fate, err error) {
+	outcome := Stale
+	if key.At == row.position() {
+		outcome = Duplicate
+	}
+	err = h.takeUp(c, key.Key, p, func(r topology.Record[K, V]) error {
+		refused, err := c.Try(func() error {
+			if err := h.parking.records.Delete(key); err != nil {
+				return err
+			}
+			return h.skipped(c, r, outcome, key.At, row, true)
+		})
+		if err != nil || refused == nil {
+			f = gone
+			return err
+		}
+		f, err = h.refused(c, r, row, true, key, key.At.Version, refused)
+		return err
+	})
+	return f, err
+}
+
+// abandon takes a record out of the queue and hands it over. If that is refused too it stays in the queue, because it is
+// nowhere else: neither the record at work nor a clock is to blame for it.
+func (h *handler[K, V, S]) abandon(
+	c *topology.Context, r topology.Record[K, V], row Row[S], has bool, key parkedKey[K], expected int64,
+	reason Reason, message string,
+) (fate, error) {
+	refused, err := c.Try(func() error {
+		if err := h.parking.records.Delete(key); err != nil {
+			return err
+		}
+		h.parking.abandonedCounter.Inc()
+		if err := h.decide(c, r, "abandoned", reason.String()+": "+message, key.At.Version, row, has, row, has); err != nil {
+			return err
+		}
+		return h.parking.abandon(c, topology.WithValue(r, Abandoned[V]{
+			Reason: reason, Message: message, Incarnation: key.At.Incarnation, Expected: expected, Actual: key.At.Version,
+			Value: r.Value,
+		}))
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case refused != nil:
+		h.parking.stayedCounter.Inc()
+		return stays, nil
+	}
+	return gone, nil
+}
+
+// giveUp does what the limits say is to follow, up to a record that stays, and returns the queue as it has stored it.
+func (h *handler[K, V, S]) giveUp(
+	c *topology.Context, key K, old Row[S], has bool, q queue, reason Reason,
+) (queue, error) {
+	if has {
+		var all bool
+		var err error
+		if q, all, err = h.dropPassed(c, key, old, q); err != nil {
+			return q, err
+		}
+		if !all {
+			return q, h.waitAnew(c, key, q)
+		}
+	}
 	waiting, err := h.waitingOf(key)
 	if err != nil {
 		return q, err
 	}
 	for pair, err := range h.parking.records.Scan(waiting) {
-		switch {
-		case err != nil:
+		if err != nil {
 			return q, err
-		case pair.Key.At.compare(row.position()) > 0:
-			return q, nil
 		}
-		if err := h.parking.records.Delete(pair.Key); err != nil {
+		row, f, err := h.giveUpOne(c, pair.Key, pair.Value, old, has, reason)
+		if err != nil {
 			return q, err
+		}
+		if f == stays {
+			break
 		}
 		q.Records--
-		at := pair.Key.At
-		err = takeUp(c, key, pair.Value, func(r topology.Record[K, V]) error {
-			refused, err := c.Try(func() error { return h.skipped(c, r, Stale, at, row, true) })
-			if err != nil || refused == nil {
-				return err
-			}
-			return h.abandon(c, r, row, true, at, at.Version, Failed, h.message(refused))
-		})
-		if err != nil {
-			return q, err
+		if f == applied {
+			return h.release(c, key, row, q)
 		}
+		old = row
 	}
-	return q, nil
+	return q, h.waitAnew(c, key, q)
 }
 
-// abandon hands a record over that was taken out of the queue.
-func (h *handler[K, V, S]) abandon(
-	c *topology.Context, r topology.Record[K, V], row Row[S], has bool, at position, expected int64,
-	reason Reason, message string,
-) error {
-	h.parking.abandonedCounter.Inc()
-	if err := h.decide(c, r, "abandoned", reason.String()+": "+message, at.Version, row, has, row, has); err != nil {
+// giveUpOne applies a record that waits as if no version were missing before it, or abandons it. One before which none is
+// missing has been refused when its turn came, and has its turn now.
+func (h *handler[K, V, S]) giveUpOne(
+	c *topology.Context, key parkedKey[K], p parked[V], old Row[S], has bool, reason Reason,
+) (row Row[S], f fate, err error) {
+	expected := h.expected(key.At, old, has)
+	if h.parking.limits.Then == AcceptLatest || key.At.Version == expected {
+		return h.applyParked(c, key, p, old, has)
+	}
+	err = h.takeUp(c, key.Key, p, func(r topology.Record[K, V]) error {
+		var err error
+		f, err = h.abandon(c, r, old, has, key, expected, reason, string(errGap))
 		return err
-	}
-	return h.parking.abandon(c, topology.WithValue(r, Abandoned[V]{
-		Reason: reason, Message: message, Incarnation: at.Incarnation, Expected: expected, Actual: at.Version,
-		Value: r.Value,
-	}))
-}
-
-// schedule declares when the limits in time are looked at.
-func (h *handler[K, V, S]) schedule(t *topology.Setup) {
-	if limit := h.parking.limits.StreamTime; limit > 0 {
-		t.OnStreamTime(interval(limit), func(c *topology.Context, _ time.Time) error {
-			return h.expire(c, StreamTimeLimit, func(q *queue) (due, changed bool) {
-				return c.StreamTime()-q.Since >= limit.Milliseconds(), false
-			})
-		})
-	}
-	if limit := h.parking.limits.WallClock; limit > 0 {
-		t.OnWallClock(interval(limit), func(c *topology.Context, at time.Time) error {
-			now := at.UnixMilli()
-			return h.expire(c, WallClockLimit, func(q *queue) (due, changed bool) {
-				if q.Clock == 0 || q.Clock > now { // the clock was set back
-					q.Clock = now
-					return false, true
-				}
-				return now-q.Clock >= limit.Milliseconds(), false
-			})
-		})
-	}
-}
-
-// interval returns how often a limit is looked at.
-func interval(limit time.Duration) time.Duration {
-	return max(limit/8, time.Millisecond).Truncate(time.Millisecond)
-}
-
-// expire gives up the waiting of all keys for which look says that it is due.
-func (h *handler[K, V, S]) expire(
-	c *topology.Context, reason Reason, look func(q *queue) (due, changed bool),
-) error {
-	for pair, err := range h.parking.queues.All() {
-		if err != nil {
-			return err
-		}
-		due, changed := look(&pair.Value)
-		switch {
-		case due:
-			err = h.giveUp(c, pair.Key, pair.Value, reason)
-		case changed:
-			err = h.parking.queues.Put(pair.Key, pair.Value)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// giveUp does what the limits say is to follow.
-func (h *handler[K, V, S]) giveUp(c *topology.Context, key K, q queue, reason Reason) error {
-	old, has, err := h.row(key)
-	if err != nil {
-		return err
-	}
-	if h.parking.limits.Then == AcceptLatest {
-		return h.acceptGap(c, key, old, has, q)
-	}
-	waiting, err := h.waitingOf(key)
-	if err != nil {
-		return err
-	}
-	for pair, err := range h.parking.records.Scan(waiting) {
-		if err != nil {
-			return err
-		}
-		if err := h.parking.records.Delete(pair.Key); err != nil {
-			return err
-		}
-		at := pair.Key.At
-		err = takeUp(c, key, pair.Value, func(r topology.Record[K, V]) error {
-			return h.abandon(c, r, old, has, at, h.expected(at, old, has), reason, string(errGap))
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return h.parking.queues.Delete(key)
+	})
+	return old, f, err
 }
 
 const errFull = schemas.Reason("versions are missing before the one of the record, and as many records of its " +

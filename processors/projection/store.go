@@ -22,6 +22,7 @@ func storesOf[K, S any](
 type waitingStores[K, V any] struct {
 	records topology.StoreOf[parkedKey[K], parked[V]]
 	queues  topology.StoreOf[K, queue]
+	codec   schemas.Codec[parked[V]]
 }
 
 func waitingStoresOf[K, V any](name string, keys schemas.Codec[K], values schemas.Codec[V]) waitingStores[K, V] {
@@ -30,5 +31,6 @@ func waitingStoresOf[K, V any](name string, keys schemas.Codec[K], values schema
 	return waitingStores[K, V]{
 		records: topology.Store(name+"-parked", at, records),
 		queues:  topology.Store(name+"-queues", keys, schemas.Codec[queue](queueCodec{})),
+		codec:   records,
 	}
 }

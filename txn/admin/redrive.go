@@ -74,7 +74,9 @@ const (
 	// LeftTooOld: its timestamp is further back than the topic keeps records, so that it could be deleted before it is read.
 	LeftTooOld RedriveOutcome = "left: older than the topic keeps records"
 	// LeftTimestamp: its timestamp is negative, or it is further ahead of the clock than an hour, or than the topic takes
-	// (message.timestamp.after.max.ms; if that is not known, at all).
+	// (message.timestamp.after.max.ms; if that is not known, at all). That is not looked at where the letter has the timestamp too, because
+	// its topic has taken it, nor where the topic to write to has message.timestamp.type=LogAppendTime, which takes any: an application
+	// that reads what is more than an hour ahead refuses it again, unless it takes more (txn.Config.MaxFutureTimestamp).
 	LeftTimestamp RedriveOutcome = "left: timestamp negative or in the future"
 	// LeftRefused: the cluster does not take it, because of its timestamp (message.timestamp.before.max.ms and
 	// message.timestamp.after.max.ms of the topic) or because it has no key and the topic is compacted.
@@ -223,8 +225,10 @@ func (r *redrive) target(ctx context.Context, l *DeadLetter) (*broker.Record, Re
 	rec := &broker.Record{Topic: topic, Partition: l.To.Partition, Key: l.Key, Value: l.Value, Timestamp: time.Now()}
 	if !r.options.TimestampNow {
 		at, now := l.RecordTime(), rec.Timestamp
-		// What the dead-letter topic has taken is taken again. A letter with another time does not show whether a topic takes the record's.
-		if at.UnixMilli() != l.Timestamp.UnixMilli() && (at.UnixMilli() < 0 || at.After(now.Add(aheadMax(info)))) {
+		// What the dead-letter topic has taken is taken again. A letter with another time does not show whether a topic takes the record's,
+		// unless it gives records a time of its own.
+		unknown := at.UnixMilli() != l.Timestamp.UnixMilli() && !givesTime(info)
+		if unknown && (at.UnixMilli() < 0 || at.After(now.Add(aheadMax(info)))) {
 			return nil, LeftTimestamp, nil
 		}
 		rec.Timestamp = at
@@ -269,6 +273,11 @@ func aheadMax(info *broker.TopicInfo) time.Duration {
 	return time.Duration(min(numberOf(info, "message.timestamp.after.max.ms"), time.Hour.Milliseconds())) * time.Millisecond
 }
 
+// givesTime reports whether the broker gives the records of a topic their time, whatever the one is that they come with.
+func givesTime(info *broker.TopicInfo) bool {
+	return info != nil && info.Settings["message.timestamp.type"].Value == "LogAppendTime"
+}
+
 // leftFor returns why a record cannot be written to its topic, Redriven if it can.
 func leftFor(info *broker.TopicInfo, rec *broker.Record) RedriveOutcome {
 	if info == nil || rec.Partition >= info.Partitions {
@@ -278,8 +287,7 @@ func leftFor(info *broker.TopicInfo, rec *broker.Record) RedriveOutcome {
 		return LeftTooLarge
 	}
 	retention := time.Duration(numberOf(info, "retention.ms")) * time.Millisecond
-	deletes := info.Settings["cleanup.policy"].Value != "compact" &&
-		info.Settings["message.timestamp.type"].Value != "LogAppendTime"
+	deletes := info.Settings["cleanup.policy"].Value != "compact" && !givesTime(info)
 	if deletes && retention > 0 && time.Since(rec.Timestamp) > retention {
 		return LeftTooOld
 	}

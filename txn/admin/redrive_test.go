@@ -417,10 +417,13 @@ func TestG5RedriveAhead(t *testing.T) {
 	for _, c := range []struct {
 		takes string
 		ahead time.Duration
+		clock string
 		want  RedriveOutcome
 	}{
-		{"600000", 5 * time.Minute, Redriven}, {"600000", 15 * time.Minute, LeftTimestamp}, {"600000", -5 * time.Minute, Redriven},
-		{unlimited, 50 * time.Minute, Redriven}, {unlimited, 2 * time.Hour, LeftTimestamp}, {"", time.Minute, LeftTimestamp},
+		{"600000", 5 * time.Minute, "CreateTime", Redriven}, {"600000", 15 * time.Minute, "CreateTime", LeftTimestamp},
+		{"600000", -5 * time.Minute, "CreateTime", Redriven}, {unlimited, 50 * time.Minute, "CreateTime", Redriven},
+		{unlimited, 2 * time.Hour, "CreateTime", LeftTimestamp}, {"", time.Minute, "CreateTime", LeftTimestamp},
+		{"600000", 24 * time.Hour, "LogAppendTime", Redriven}, {"", 24 * time.Hour, "LogAppendTime", Redriven},
 	} {
 		o := newOffice(t)
 		o.die("a=1")
@@ -435,6 +438,7 @@ func TestG5RedriveAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		info.Settings["message.timestamp.after.max.ms"] = broker.Setting{Value: c.takes} // the embedded broker does not know it
+		info.Settings["message.timestamp.type"] = broker.Setting{Value: c.clock}
 		l := o.all(LetterFilter{})["1"]
 		l.LastTimestamp = time.Now().Add(c.ahead).UnixMilli()
 		rec, outcome, err := r.target(o.ctx, &l)

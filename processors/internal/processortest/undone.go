@@ -107,5 +107,5 @@ func (d *Driver) differs(other *Driver) error {
 
 // sortLetters sorts dead letters by all that they say.
 func sortLetters(letters []topologytest.Raw) {
-	slices.SortFunc(letters, func(a, b topologytest.Raw) int { return strings.Compare(fmt.Sprintf("%q", a), fmt.Sprintf("%q", b)) })
+	slices.SortFunc(letters, func(a, b topologytest.Raw) int { return strings.Compare(fmt.Sprintf("%v", a), fmt.Sprintf("%v", b)) })
 }

@@ -49,7 +49,7 @@
 //	onceward_input_queue_bytes{...}                      records fetched and not committed
 //	onceward_parked_keys{task,topic}                     keys that are parked, for sources with ParkKeys
 //	onceward_parked_records{task,topic}                  records that wait: the first of each key has failed, the others are behind it
-//	onceward_node_value{task,node,gauge}                 what nodes show, such as the lag of effects (overdue-milliseconds)
+//	onceward_node_value{task,node,gauge}                 what nodes show: overdue-milliseconds of effects, waiting-records of projections
 //	onceward_task_stream_time_seconds{task}              stream time of the last commit, in Unix seconds
 //	onceward_worker_overlay_bytes{worker}                state writes of the open round
 //	onceward_worker_round_bytes{worker}                  input and output of the open round
