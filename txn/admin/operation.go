@@ -151,19 +151,24 @@ func (op *operation) forget() { op.kept, op.agreed = nil, nil }
 // parallelLooks bounds how many tasks are looked at together: a look can wait for a while, and does not cost much.
 const parallelLooks = 16
 
-// lookAll looks at every task, in their order.
-func (op *operation) lookAll(ctx context.Context) ([]sight, error) {
-	sights, errs := make([]sight, len(op.tasks)), make([]error, len(op.tasks))
+// together looks at n tasks at the same time, as far as parallelLooks allows.
+func together(n int, look func(i int)) {
 	free := make(chan struct{}, parallelLooks)
 	var all sync.WaitGroup
-	for i, t := range op.tasks {
+	for i := range n {
 		free <- struct{}{}
 		all.Go(func() {
 			defer func() { <-free }()
-			sights[i], errs[i] = op.look(ctx, t)
+			look(i)
 		})
 	}
 	all.Wait()
+}
+
+// lookAll looks at every task, in their order.
+func (op *operation) lookAll(ctx context.Context) ([]sight, error) {
+	sights, errs := make([]sight, len(op.tasks)), make([]error, len(op.tasks))
+	together(len(op.tasks), func(i int) { sights[i], errs[i] = op.look(ctx, op.tasks[i]) })
 	return sights, cmp.Or(errs...)
 }
 

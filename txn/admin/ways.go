@@ -35,8 +35,8 @@ type Options struct {
 	// DryRun finds out what would be done, with every check, and does nothing.
 	DryRun bool
 	// WithoutParked gives up parked records (topology.ParkKeys) that the state cannot be kept with: those for which the topology has no
-	// place, and those which their changelog has lost. Nobody processes them any more; TaskReport.GivenUp counts them. Without it Adopt,
-	// AdoptFromRounds, AcceptSkip and Reset are refused for them. The other actions keep no state, or all of it.
+	// place, and those which their changelog has lost, or may have. Nobody processes them any more; TaskReport.GivenUp counts them. Without it
+	// Adopt, AdoptFromRounds, AcceptSkip and Reset are refused for them. The other actions keep no state, or all of it.
 	WithoutParked bool
 	// Progress is told by RebuildFromChangelog how far the rebuild of a task is, a few times a second at most and at its end, by one
 	// goroutine at a time. The other actions have nothing to say.
@@ -102,7 +102,8 @@ type ChangelogReport struct {
 // GivenUpReport is how many records of a store of parked keys are given up.
 type GivenUpReport struct {
 	Store string `json:"store"`
-	// Records is -1 where it is not known, because the changelog is gone and the last commit does not say it.
+	// Records is -1 where it is not known, because the last commit does not say it and the changelog is gone, may not be seen, or has lost
+	// records.
 	Records int64 `json:"records"`
 }
 
@@ -144,6 +145,10 @@ type change struct {
 	before []restore.Input
 	// next is what is committed; nil where the task needs nothing.
 	next *state.Positions
+	// keepsState says that next goes with the state that there is, for which operation.parked finds what follows; keeps is the last known
+	// commit of it, nil if there is none.
+	keepsState bool
+	keeps      *task.Blob
 	// parked are the records that wait in the state that is kept.
 	parked []task.BlobParked
 	// givenUp are those that are not kept with it.
@@ -220,10 +225,25 @@ func (op *operation) plan(ctx context.Context, plan planner) ([]change, error) {
 	if err != nil {
 		return nil, err
 	}
+	planned, errs := make([]change, len(op.tasks)), make([]error, len(op.tasks))
+	for i := range op.tasks {
+		planned[i], errs[i] = plan(ctx, sights[i])
+		if errs[i] != nil && !errors.Is(errs[i], ErrRefused) {
+			return nil, errs[i]
+		}
+	}
+	together(len(planned), func(i int) { // each can wait for what a broker does not know yet
+		if c := &planned[i]; errs[i] == nil && c.keepsState {
+			errs[i] = op.parked(ctx, sights[i], c)
+		}
+	})
 	var changes []change
 	var refused *Refusal
 	for i, t := range op.tasks {
-		c, err := plan(ctx, sights[i])
+		c, err := planned[i], errs[i]
+		if err == nil && c.next != nil {
+			c.mode, c.modeless, err = op.modeOf(ctx, sights[i], c)
+		}
 		if r, ok := errors.AsType[*Refusal](err); ok {
 			if refused == nil {
 				r.Task, refused = t.id.String(), r
@@ -236,11 +256,6 @@ func (op *operation) plan(ctx context.Context, plan planner) ([]change, error) {
 			return nil, err
 		}
 		c.target, c.before = t, sights[i].Inputs
-		if c.next != nil {
-			if c.mode, c.modeless, err = op.modeOf(ctx, sights[i], c); err != nil {
-				return nil, err
-			}
-		}
 		changes = append(changes, c)
 	}
 	if refused != nil {
