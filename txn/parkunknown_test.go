@@ -163,12 +163,12 @@ func TestG6ParkedHidden(t *testing.T) {
 	lives(1)
 	s.loseCommit()
 	op := s.office().Application(s.topology())
-	_, err := op.Adopt(t.Context(), admin.Options{})
+	_, err := op.Adopt(t.Context(), admin.Options{Mode: new(topology.Live)})
 	if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "may not be described, or is not there") ||
 		!strings.Contains(err.Error(), "--without-parked") {
 		t.Errorf("adopt returned %v, want a refusal that says what to do", err)
 	}
-	if _, err := op.Adopt(t.Context(), admin.Options{WithoutParked: true}); err != nil {
+	if _, err := op.Adopt(t.Context(), admin.Options{Mode: new(topology.Live), WithoutParked: true}); err != nil {
 		t.Fatal(err)
 	}
 	lives(2)

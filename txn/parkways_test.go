@@ -125,7 +125,8 @@ func deleteGroup(t *testing.T, b *testBroker) error {
 func TestG6AdoptCountsWhatIsParked(t *testing.T) {
 	s, dir := parkedShop(t)
 	s.loseCommit()
-	if _, err := s.office().Application(s.topology(topology.ParkKeys())).Adopt(t.Context(), admin.Options{}); err != nil {
+	live := admin.Options{Mode: new(topology.Live)}
+	if _, err := s.office().Application(s.topology(topology.ParkKeys())).Adopt(t.Context(), live); err != nil {
 		t.Fatal(err)
 	}
 	s.commit(func(o *kadm.OffsetResponse) {
@@ -169,7 +170,7 @@ func TestG6AdoptFindsWhatIsParked(t *testing.T) {
 	if _, err := s.adm.DeleteTopics(t.Context(), parkedChangelog); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := gone.Adopt(t.Context(), admin.Options{}); err != nil {
+	if _, err := gone.Adopt(t.Context(), admin.Options{Mode: new(topology.Live)}); err != nil {
 		t.Fatal(err)
 	}
 	_, stop := start(t, s.without(), s.config(dir))
@@ -250,7 +251,7 @@ func TestG6ParkedGivenUp(t *testing.T) {
 				!strings.Contains(err.Error(), "3 records wait in store in.parked") || !strings.Contains(err.Error(), "--without-parked") {
 				t.Errorf("without the option it returned %v, want a refusal that names it", err)
 			}
-			report, err := test.act(office, t.Context(), admin.Options{WithoutParked: true})
+			report, err := test.act(office, t.Context(), admin.Options{WithoutParked: true, Mode: new(topology.Live)})
 			if err != nil {
 				t.Fatal(err)
 			}

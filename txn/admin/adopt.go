@@ -22,7 +22,7 @@ const nothing = "state and offsets name each other"
 // topology does not have. It waits for transactions that are open on the changelogs.
 //
 // State of which no commit is known counts as written in the mode that the commits of the application's other tasks say. Where these differ,
-// or say none, it is that of topology.Live, and an application in another mode goes on with it by txn.Config.ModesBefore.
+// or none says it, it is refused unless Options.Mode does: a replay that was taken for live would call other systems. TaskReport.Mode has it.
 func (a *Application) Adopt(ctx context.Context, o Options) (Report, error) {
 	return a.act(ctx, "adopt", o, func(op *operation) planner { return op.adopt })
 }

@@ -38,6 +38,9 @@ type Options struct {
 	// place, and those which their changelog has lost, or may have. Nobody processes them any more; TaskReport.GivenUp counts them. Without it
 	// Adopt, AdoptFromRounds, AcceptSkip and Reset are refused for them. The other actions keep no state, or all of it.
 	WithoutParked bool
+	// Mode is the mode in which state was written that Adopt takes and of which no commit is known. Nil is that on which the commits of the
+	// application's other tasks agree; without such, Adopt is refused, as it is where they say other modes. For all other state it means nothing.
+	Mode *topology.Mode
 	// Progress is told by RebuildFromChangelog how far the rebuild of a task is, a few times a second at most and at its end, by one
 	// goroutine at a time. The other actions have nothing to say.
 	Progress func(Progress)
@@ -75,6 +78,10 @@ type TaskReport struct {
 	Reason     string            `json:"reason"`
 	Inputs     []InputReport     `json:"inputs"`
 	Changelogs []ChangelogReport `json:"changelogs"`
+	// Mode is the mode in which adopted state counts as written from now on, where no commit of the task was known that said it. Empty otherwise.
+	Mode string `json:"mode,omitempty"`
+	// ModeAssumed says that Mode is that of the application's other tasks, and not Options.Mode.
+	ModeAssumed bool `json:"mode_assumed,omitempty"`
 	// GivenUp are the parked records that nobody processes any more, because Options.WithoutParked says so.
 	GivenUp []GivenUpReport `json:"given_up,omitempty"`
 }
@@ -155,9 +162,8 @@ type change struct {
 	givenUp []task.BlobParked
 	// adopts says that next keeps all that the changelogs hold, whatever the last commit says of it.
 	adopts bool
-	// mode and modeless are what the commit says of the mode: see modeOf.
-	mode     topology.Mode
-	modeless bool
+	// mode is what the commit says of the mode: see modeOf.
+	mode committedMode
 	// dropped are the records of each input that are lost; nil for none.
 	dropped []int64
 	// erase are the changelogs that are emptied first, with the number of tombstones that it takes.
@@ -242,7 +248,7 @@ func (op *operation) plan(ctx context.Context, plan planner) ([]change, error) {
 	for i, t := range op.tasks {
 		c, err := planned[i], errs[i]
 		if err == nil && c.next != nil {
-			c.mode, c.modeless, err = op.modeOf(ctx, sights[i], c)
+			c.mode, err = op.modeOf(ctx, sights[i], c)
 		}
 		if r, ok := errors.AsType[*Refusal](err); ok {
 			if refused == nil {
@@ -284,6 +290,9 @@ func (op *operation) report(name string, o Options, changes []change, ids []stri
 					cr.Tombstones = c.tombstones[i]
 				}
 				t.Changelogs = append(t.Changelogs, cr)
+			}
+			if c.mode.from != ofCommit {
+				t.Mode, t.ModeAssumed = c.mode.Mode.String(), c.mode.from == ofOthers
 			}
 			for _, p := range c.givenUp {
 				t.GivenUp = append(t.GivenUp, GivenUpReport(p))
