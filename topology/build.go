@@ -33,6 +33,7 @@ func (b *Builder) build() *Topology {
 		}
 	}
 	b.checkStores()
+	b.checkParkStores()
 	b.checkSources()
 	b.checkAgain()
 	b.checkDeadEnds()

@@ -121,6 +121,19 @@ func TestMistakes(t *testing.T) {
 			topology.Repartition(s, "nil", nil, nil)
 			return line
 		}},
+		{`the name of store words.parked is kept for parked records of the source words (`, func(b builder, s words) int {
+			store := topology.Store("words.parked", schemas.String(), schemas.Int64())
+			line := next()
+			topology.Process(s, "node", store, drop)
+			return line
+		}},
+		{`the name of store again.parked is kept for parked records of the source again (`, func(b builder, s words) int {
+			store := topology.Store("again.parked", schemas.String(), schemas.Int64())
+			topology.Repartition(s, "again", schemas.String(), schemas.String())
+			line := next()
+			topology.Process(s, "node", store, drop)
+			return line
+		}},
 		{`store nil: the key codec is nil`, func(b builder, s words) int {
 			store := topology.Store[string, int64]("nil", nil, schemas.Int64())
 			line := next()

@@ -24,15 +24,19 @@ type ParkOption struct{}
 // A key is the record's key as it is read, in bytes. What nodes make of the record, another key for instance, does not
 // count; a stream whose order matters by another key goes through a [Repartition], which has this option too.
 //
+// No other store of the topology can have the name <topic>.parked, whether the source has the option or not: what is left of it would be taken
+// for records that wait.
+//
 // A record that is too large for the changelog with what is noted beside it becomes a dead letter instead, or stops the task
 // without a dead-letter topic.
 //
 // Keep the option, without the policies, for as long as records wait ([Graph.Parked], the metric onceward_parked_records): a
 // source without it does not know of them. The runtime opens no task whose topology has no place for the records that its last
-// commit says wait, and starts no topology that has lost the task together with the source. Where the commit names the changelog of such a store and does not say whether any wait, as those of older builds do,
-// the changelog is asked, until the first commit without the option: the application needs DESCRIBE and READ on it for so long. The
-// changelog can be deleted once every task has committed without the option: as long as a last commit names it, what is missing there may
-// have been records that wait.
+// commit says wait, and starts no topology that has lost the task together with the source. Where the commit names the changelog of such a
+// store and does not say whether any wait, as those of older builds do, the changelog is asked, until the first commit without the option: the
+// application needs DESCRIBE and READ on it for so long. It is asked too where no commit of the task is known, as after the offsets have expired,
+// if it is there and may be read. The changelog can be deleted once every task has committed without the option: as long as a last commit names
+// it, what is missing there may have been records that wait.
 func ParkKeys() ParkOption { return ParkOption{} }
 
 func (ParkOption) applySource(_ *Builder, s *sourceSettings) { s.parks = true }
@@ -62,6 +66,25 @@ func IsParkedRecord(key []byte) bool { return len(key) > 0 && key[0] == parkedRe
 
 // parkStore returns the name of the store in which records of the topic wait, if they are parked.
 func (t topicRef) parkStore() string { return t.name + parkedSuffix }
+
+// checkParkStores looks for stores with the name of one in which records of a source wait, or would with [ParkKeys]: once it is gone from the
+// topology, its rows could not be told from theirs.
+func (b *Builder) checkParkStores() {
+	sources := map[string]*node{}
+	for _, n := range b.nodes {
+		if n.kind == sourceNode && n.of == nil {
+			sources[n.topic.parkStore()] = n
+		}
+	}
+	for _, n := range b.nodes {
+		for _, s := range n.stores {
+			if source := sources[s.name]; source != nil && s.name != n.parked {
+				b.mistakeAt(n.pos, n.name, fmt.Errorf("the name of store %s is kept for parked records of the source %s (%s:%d), also without "+
+					"ParkKeys; give the store another name", s.name, source.topic.name, source.pos.file, source.pos.line))
+			}
+		}
+	}
+}
 
 // park gives a source its store.
 func (n *node) park() {

@@ -451,3 +451,32 @@ func TestG6DescribedParkStore(t *testing.T) {
 		t.Error("no repartition topic was described")
 	}
 }
+
+// TestG6OwnParkStore: the store of parked records is nobody else's, also where its form is the same.
+func TestG6OwnParkStore(t *testing.T) {
+	b := topology.NewBuilder("app")
+	bytes := topology.Topic("in", schemas.Bytes(), schemas.Bytes())
+	in := topology.From(b, bytes, topology.ParkKeys())
+	own := topology.Store("in.parked", schemas.Bytes(), schemas.Bytes())
+	topology.Process(in, "count", own, func(*topology.Context, state.KeyValue[[]byte, []byte], topology.Record[[]byte, []byte],
+		topology.Emit[[]byte, []byte]) error {
+		return nil
+	}).Into(topology.Topic("out", schemas.Bytes(), schemas.Bytes()))
+	if mistakes := mistakesOf(t, b); len(mistakes) != 1 || mistakes[0].Node != "count" ||
+		!strings.HasPrefix(mistakes[0].Err.Error(), "the name of store in.parked is kept for parked records of the source in (") {
+		t.Errorf("the mistakes are %v", mistakes)
+	}
+}
+
+// TestG6ParkStoreOfALongName: a source whose parked records could have no changelog, because Kafka takes no such name, never had any.
+func TestG6ParkStoreOfALongName(t *testing.T) {
+	for n, has := range map[int]bool{190: true, 200: false} {
+		b := topology.NewBuilder(strings.Repeat("a", 249-190-len("-.parked-changelog")))
+		name := strings.Repeat("x", n)
+		topology.From(b, topology.Topic(name, schemas.String(), schemas.String())).Into(topology.Topic("out", schemas.String(), schemas.String()))
+		source := mustBuild(t, b).Subtopologies()[0].Sources[0]
+		if (source.ParkStore != "") != has || (source.ParkChangelog != "") != has {
+			t.Errorf("with %d characters the store is %q, with changelog %q", n, source.ParkStore, source.ParkChangelog)
+		}
+	}
+}

@@ -81,7 +81,7 @@ type Source struct {
 	Start Start
 	// ParkStore is the store in which records of the source wait, and ParkChangelog its changelog on the cluster. The subtopology has that
 	// store only with [ParkKeys]; it is named without as well, so that what waits since there was one is found. Both are empty for a
-	// delayed retry topic.
+	// delayed retry topic, and where the changelog would have a longer name than Kafka allows, so that there never was one.
 	ParkStore, ParkChangelog string
 	// KeyFormat and ValueFormat are the names of the codecs.
 	KeyFormat, ValueFormat string
@@ -126,9 +126,8 @@ func (t *Topology) Subtopologies() []Subtopology {
 				KeyFormat:   n.topic.formats.key,
 				ValueFormat: n.topic.formats.value,
 			}
-			if n.of == nil {
-				src.ParkStore = n.topic.parkStore()
-				src.ParkChangelog = t.changelog(src.ParkStore)
+			if changelog := t.changelog(n.topic.parkStore()); n.of == nil && checkInternalLength(changelog) == nil {
+				src.ParkStore, src.ParkChangelog = n.topic.parkStore(), changelog
 			}
 			subs[i].Sources = append(subs[i].Sources, src)
 		}

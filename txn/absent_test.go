@@ -22,6 +22,7 @@ type absence struct {
 	asked  atomic.Int64 // such questions
 	answer atomic.Int64 // how many of the next ones are answered so
 	given  atomic.Int64
+	code   int16 // of the answer; set before there is one
 }
 
 func (b *testBroker) absence(t *testing.T, topics ...string) *absence {
@@ -34,7 +35,7 @@ func (b *testBroker) absence(t *testing.T, topics ...string) *absence {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &absence{}
+	a := &absence{code: kerr.UnknownTopicOrPartition.Code}
 	b.ControlKey(keyMetadata, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		b.KeepControl()
 		req := kreq.(*kmsg.MetadataRequest)
@@ -58,7 +59,7 @@ func (b *testBroker) absence(t *testing.T, topics ...string) *absence {
 		resp.Brokers = append(resp.Brokers, broker)
 		for _, asked := range req.Topics {
 			topic := kmsg.NewMetadataResponseTopic()
-			topic.Topic, topic.ErrorCode = asked.Topic, kerr.UnknownTopicOrPartition.Code
+			topic.Topic, topic.ErrorCode = asked.Topic, a.code
 			resp.Topics = append(resp.Topics, topic)
 		}
 		return resp, nil, true

@@ -175,16 +175,25 @@ func TestModeOfAnOperatorsCommit(t *testing.T) {
 }
 
 // TestModeOfAdoptedState is requirement I2: state of which no commit is known is not anybody's once an operator has adopted it. It has the
-// mode that the commits of the other tasks say, and is live where there are none: an instance in another mode ends at its start.
+// mode that the commits of the other tasks say. Where there are none it is not guessed, but for the operator to say: a replay that was taken for
+// live would call other systems. An instance in another mode ends at its start.
 func TestModeOfAdoptedState(t *testing.T) {
 	for name, test := range map[string]struct {
-		mode, want topology.Mode
-		lost       int32 // the commits of so many of the two tasks
+		mode topology.Mode
+		lost int32 // the commits of so many of the two tasks
+		// said is what the operator says, nil if that is nothing.
+		said    *topology.Mode
+		refused string
 	}{
-		"one of a live application": {topology.Live, topology.Live, 1},
-		"one of a backfill":         {topology.Backfill, topology.Backfill, 1},
-		"all of a live application": {topology.Live, topology.Live, 2},
-		"all of a backfill":         {topology.Backfill, topology.Live, 2},
+		"one of a live application":     {topology.Live, 1, nil, ""},
+		"one of a backfill":             {topology.Backfill, 1, nil, ""},
+		"one of a backfill, and said":   {topology.Backfill, 1, new(topology.Backfill), ""},
+		"one of a backfill, said wrong": {topology.Backfill, 1, new(topology.Live), "BACKFILL, and not LIVE"},
+		"all of a live application":     {topology.Live, 2, nil, "`onceward adopt --mode MODE in_0`"},
+		"all of a backfill":             {topology.Backfill, 2, nil, "`onceward adopt --mode MODE in_0`"},
+		"all of a live one, and said":   {topology.Live, 2, new(topology.Live), ""},
+		"all of a backfill, and said":   {topology.Backfill, 2, new(topology.Backfill), ""},
+		"all of a backfill, said wrong": {topology.Backfill, 2, new(topology.Forensic), "no application has run in mode FORENSIC"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBroker(t, 2, "in", "out")
@@ -195,7 +204,7 @@ func TestModeOfAdoptedState(t *testing.T) {
 			if err := stop(); err != nil {
 				t.Fatal(err)
 			}
-			lost, acted := kadm.Offsets{}, admin.Options{}
+			lost, acted := kadm.Offsets{}, admin.Options{Mode: test.said}
 			b.offsetsOf(t, "in").Each(func(o kadm.OffsetResponse) {
 				if o.Partition < test.lost {
 					id := fmt.Sprint("in_", o.Partition)
@@ -213,16 +222,26 @@ func TestModeOfAdoptedState(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer client.Close()
-			if _, err := client.Application(countTopology(t)).Adopt(t.Context(), acted); err != nil {
+			report, err := client.Application(countTopology(t)).Adopt(t.Context(), acted)
+			if test.refused != "" {
+				if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), test.refused) {
+					t.Errorf("adopt returned %v, want a refusal with %q", err, test.refused)
+				}
+				return
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
+			if got := report.Tasks[0]; got.Mode != test.mode.String() || got.ModeAssumed != (test.said == nil) {
+				t.Errorf("the report says mode %q, assumed: %t", got.Mode, got.ModeAssumed)
+			}
 			b.offsetsOf(t, "in").Each(func(o kadm.OffsetResponse) {
-				if blob, err := task.ParseBlob(o.Metadata); err != nil || blob.Mode != test.want || blob.Modeless {
+				if blob, err := task.ParseBlob(o.Metadata); err != nil || blob.Mode != test.mode || blob.Modeless {
 					t.Errorf("%s[%d] is committed with %+v, %v", o.Topic, o.Partition, blob, err)
 				}
 			})
 			for _, mode := range []topology.Mode{topology.Live, topology.Backfill, topology.Repair} {
-				if mode == test.want {
+				if mode == test.mode {
 					continue
 				}
 				cfg.Mode = mode
@@ -233,11 +252,11 @@ func TestModeOfAdoptedState(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				err = app.Run(ctx)
 				cancel()
-				if err == nil || !strings.Contains(err.Error(), "in mode "+test.want.String()) {
+				if err == nil || !strings.Contains(err.Error(), "in mode "+test.mode.String()) {
 					t.Errorf("an instance in mode %s returned %v", mode, err)
 				}
 			}
-			cfg.Mode = test.want
+			cfg.Mode = test.mode
 			_, stop = start(t, countTopology(t), cfg)
 			feed(t, b, 100)
 			check(t, b.read(t, "out", 200), 10)

@@ -117,6 +117,13 @@ func writeReport(out io.Writer, r admin.Report) error {
 			}
 			text.WriteString("\n")
 		}
+		if t.Mode != "" {
+			from := "as --mode says"
+			if t.ModeAssumed {
+				from = "as the other tasks of the application"
+			}
+			fmt.Fprintf(&text, "  mode: %s, %s; no commit of the task said it\n", t.Mode, from)
+		}
 		for _, p := range t.GivenUp {
 			records := "an unknown number of"
 			if p.Records >= 0 {

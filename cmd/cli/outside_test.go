@@ -21,3 +21,21 @@ func TestReportOfGivenUpRecords(t *testing.T) {
 		t.Errorf("wrote %q, %v, want %q", out.String(), err, want)
 	}
 }
+
+// TestReportOfTheMode: what is said to people names the mode of adopted state where no commit of the task did, and who says it.
+func TestReportOfTheMode(t *testing.T) {
+	var out strings.Builder
+	err := writeReport(&out, admin.Report{Action: "adopt", Tasks: []admin.TaskReport{
+		{Task: "in_0", Changed: true, Reason: "no metadata", Mode: "BACKFILL", ModeAssumed: true},
+		{Task: "in_1", Changed: true, Reason: "no metadata", Mode: "LIVE"},
+		{Task: "in_2", Changed: true, Reason: "offsets were moved"},
+	}})
+	const want = "task in_0: adopt: no metadata\n" +
+		"  mode: BACKFILL, as the other tasks of the application; no commit of the task said it\n" +
+		"task in_1: adopt: no metadata\n" +
+		"  mode: LIVE, as --mode says; no commit of the task said it\n" +
+		"task in_2: adopt: offsets were moved\n"
+	if err != nil || out.String() != want {
+		t.Errorf("wrote %q, %v, want %q", out.String(), err, want)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
 )
@@ -22,7 +23,8 @@ type parkedFlag struct {
 // adoptCommand declares that state and offsets belong together.
 type adoptCommand struct {
 	tasks
-	FromRounds bool `help:"Take offsets that have expired from what the last clean stop has kept, in the topic APPLICATION-rounds."`
+	FromRounds bool   `help:"Take offsets that have expired from what the last clean stop has kept, in the topic APPLICATION-rounds."`
+	Mode       string `enum:",live,replay,backfill,repair" default:"" placeholder:"MODE" help:"Mode in which the state was written, for tasks of which no commit is known: live, replay, backfill or repair; default is that of the application's other tasks."`
 	parkedFlag
 	outside
 }
@@ -31,12 +33,22 @@ type adoptCommand struct {
 func (c *adoptCommand) Help() string {
 	return "The state, all that the changelogs hold, is declared to belong to the offsets that the group has committed, and both are " +
 		"committed together. Nothing can check that: input that the state contains and that comes after the offsets is applied twice. " +
+		"State of which no commit is known counts as written in the mode of the application's other tasks, and is refused without --mode where " +
+		"these say none, or several: what a replay has made must not count as live. " +
 		"All instances must be stopped. Tasks that open anyway are left alone."
 }
 
 func (c *adoptCommand) Run(p *process) error {
+	var mode *topology.Mode
+	if c.Mode != "" {
+		said, err := topology.ParseMode(c.Mode)
+		if err != nil {
+			return usage("--mode: %w", err)
+		}
+		mode = &said
+	}
 	return c.act(p, func(ctx context.Context, a *admin.Application, o admin.Options) (admin.Report, error) {
-		o.WithoutParked = c.WithoutParked
+		o.WithoutParked, o.Mode = c.WithoutParked, mode
 		if c.FromRounds {
 			return a.AdoptFromRounds(ctx, o)
 		}

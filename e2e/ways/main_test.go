@@ -369,3 +369,11 @@ func (e *env) goesOn(from, n int) {
 func named(do func(context.Context, admin.Options, admin.Offsets) (admin.Report, error), offsets admin.Offsets) action {
 	return func(ctx context.Context, o admin.Options) (admin.Report, error) { return do(ctx, o, offsets) }
 }
+
+// live says that the state which an action adopts was written live.
+func live(do action) action {
+	return func(ctx context.Context, o admin.Options) (admin.Report, error) {
+		o.Mode = new(topology.Live)
+		return do(ctx, o)
+	}
+}

@@ -155,7 +155,8 @@ func TestExpiredOffsets(t *testing.T) {
 		e.refuses(op.AdoptFromRounds, "not a clean one", "rebuild from-input")
 		e.commit(200, "")
 		e.refuses(op.AcceptSkip, "not known for which offsets")
-		e.does(op.Adopt)
+		e.refuses(op.Adopt, "in which mode", "--mode")
+		e.does(live(op.Adopt))
 		e.goesOn(200, 20)
 	})
 }

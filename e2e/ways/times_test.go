@@ -176,7 +176,7 @@ func TestAdoptKnowsTime(t *testing.T) {
 		e.begins()
 		e.forgetKept()
 		e.commit(4, "")
-		e.does(e.operator().Adopt)
+		e.does(live(e.operator().Adopt))
 		e.feedAt("c", 5, "c late too late")
 		e.lives()
 	})

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn/internal/restore"
@@ -23,7 +22,7 @@ const nothing = "state and offsets name each other"
 // topology does not have. It waits for transactions that are open on the changelogs.
 //
 // State of which no commit is known counts as written in the mode that the commits of the application's other tasks say. Where these differ,
-// or say none, it is that of topology.Live, and an application in another mode goes on with it by txn.Config.ModesBefore.
+// or none says it, it is refused unless Options.Mode does: a replay that was taken for live would call other systems. TaskReport.Mode has it.
 func (a *Application) Adopt(ctx context.Context, o Options) (Report, error) {
 	return a.act(ctx, "adopt", o, func(op *operation) planner { return op.adopt })
 }
@@ -42,15 +41,12 @@ func (op *operation) adopt(ctx context.Context, s sight) (change, error) {
 	if err != nil {
 		return change{}, err
 	}
-	parked, givenUp, err := op.parked(ctx, s, kept)
-	if err != nil {
-		return change{}, err
-	}
 	next := &state.Positions{}
 	for i, in := range s.Inputs {
 		if in.Committed < 0 {
 			return change{}, refuse("%s[%d] has no committed offset that the state could belong to: where offsets have expired, "+
-				"`onceward adopt --from-rounds`; otherwise commit one first, or `onceward rebuild from-input %s`", in.Topic, in.Partition, s.id)
+				"`onceward adopt --from-rounds %s%s`; otherwise commit one first, or `onceward rebuild from-input %s`", in.Topic, in.Partition,
+				s.parkedFlag(), s.id, s.id)
 		}
 		if err := s.inLog(i, in.Committed); err != nil {
 			return change{}, err
@@ -68,7 +64,7 @@ func (op *operation) adopt(ctx context.Context, s sight) (change, error) {
 	}
 	next.Round = declared(next.Changelogs)
 	next.State = next.Round
-	return change{reason: s.reason(), next: next, parked: parked, givenUp: givenUp, adopts: s.HasState}, nil
+	return change{reason: s.reason(), next: next, keepsState: true, keeps: kept, adopts: s.HasState}, nil
 }
 
 // AdoptFromRounds brings back offsets that are gone, because they expire when a group is empty for long (offsets.retention.minutes): it
@@ -95,8 +91,7 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 		if err := s.refuseFromSource(); err != nil {
 			return change{}, err
 		}
-		return change{}, refuse("it has committed offsets: decide on those, with `onceward accept-skip %s`, `onceward adopt %s` or "+
-			"`onceward rebuild from-input %s`", s.id, s.id, s.id)
+		return change{}, refuse("it has committed offsets: decide on those, with %s", s.waysOut())
 	}
 	kept, err := op.keptPositions(ctx, s.target)
 	if err != nil {
@@ -107,13 +102,9 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 			return change{reason: "nothing was ever committed"}, nil
 		}
 		return change{}, refuse("%s keeps no positions of it, because its last stop was not a clean one: "+
-			"commit offsets and `onceward adopt %s`, or `onceward rebuild from-input %s`", op.restorer.RoundsTopic, s.id, s.id)
+			"%s, or `onceward rebuild from-input %s`", op.restorer.RoundsTopic, s.adoptLost(false), s.id)
 	}
 	if err := op.describesState(ctx, s, kept); err != nil {
-		return change{}, err
-	}
-	parked, givenUp, err := op.parked(ctx, s, kept)
-	if err != nil {
 		return change{}, err
 	}
 	next := &state.Positions{Round: kept.Round, State: kept.State, Changelogs: positionsOf(s, kept)}
@@ -129,7 +120,7 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 			Topic: in.Topic, Partition: in.Partition, Offset: named.Offset, StreamTime: named.StreamTime,
 		})
 	}
-	return change{reason: "its offsets are gone, and a clean stop has kept them", next: next, parked: parked, givenUp: givenUp}, nil
+	return change{reason: "its offsets are gone, and a clean stop has kept them", next: next, keepsState: true, keeps: kept}, nil
 }
 
 // refuseHalf refuses a state that a rebuild from input has begun to empty: it belongs to no offsets.
@@ -172,10 +163,9 @@ func (op *operation) describesState(ctx context.Context, s sight, b *task.Blob) 
 			named = append(named, state.Changelog{Store: c.Store, TopicID: c.TopicID})
 		}
 		if at > c.HighWatermark {
-			waited := slices.ContainsFunc(b.WhereParked(), func(p task.BlobParked) bool { return p.Store == c.Store })
 			return refuse("the changelog %s[%d] ends at %d, and the last known commit names %d, so the cluster lost records: "+
-				"`onceward rebuild from-input %s`, or accept the loss with %s", c.Topic, s.id.Partition, c.HighWatermark, at, s.id,
-				s.adoptLost(waited))
+				"`onceward rebuild from-input %s`, or to accept the loss, %s", c.Topic, s.id.Partition, c.HighWatermark, at, s.id,
+				s.adoptLost(c.Parks))
 		}
 		more, err := op.restorer.Beyond(ctx, c, s.id.Partition, at)
 		if err != nil {
@@ -183,13 +173,13 @@ func (op *operation) describesState(ctx context.Context, s sight, b *task.Blob) 
 		}
 		if more {
 			return refuse("the changelog %s[%d] holds committed records behind offset %d, where the last known commit ends, so the offsets "+
-				"that belong to the state are not known: `onceward adopt %s` if you know that they are the committed ones, or "+
-				"`onceward rebuild from-input %s`", c.Topic, s.id.Partition, at, s.id, s.id)
+				"that belong to the state are not known: %s if you know that it belongs to the committed ones, or "+
+				"`onceward rebuild from-input %s`", c.Topic, s.id.Partition, at, s.adoptLost(false), s.id)
 		}
 	}
 	if len(named) == len(b.Changelogs) && task.TopicsHash(named) != b.Topics {
 		return refuse("a changelog topic is not the one that the last known commit names, it was deleted and created again: "+
-			"`onceward rebuild from-input %s`, or accept the loss with %s", s.id, s.adoptLost(len(b.WhereParked()) > 0))
+			"`onceward rebuild from-input %s`, or to accept the loss, %s", s.id, s.adoptLost(len(b.WhereParked()) > 0))
 	}
 	return nil
 }

@@ -3,47 +3,84 @@ package admin
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/restore"
 )
 
+// modeSource is what says a mode.
+type modeSource int
+
+const (
+	// ofCommit is the last known commit of the task; without one nothing says a mode.
+	ofCommit modeSource = iota
+	// ofOthers are the last known commits of the application's other tasks.
+	ofOthers
+	// ofOperator is Options.Mode.
+	ofOperator
+)
+
+// committedMode is what an operator's commit says of the mode.
+type committedMode struct {
+	topology.Mode
+	// modeless says that it says none, and that Mode is Live.
+	modeless bool
+	from     modeSource
+}
+
 // modeOf returns the mode in which a change of a task is committed: that of its last known commit. With none known, or one that says none, it
-// is not for an operator's commit to say, and modeless is true: the first round decides. State that is adopted is something else. It was
-// written in some mode, and in a commit of none it would be anybody's: it has the mode on which the tasks of the application agree.
-func (op *operation) modeOf(ctx context.Context, s sight, c change) (mode topology.Mode, modeless bool, err error) {
+// is not for an operator's commit to say, and the first round decides. State that is adopted is something else. It was written in some mode,
+// and in a commit of none it would be anybody's: see adoptedMode.
+func (op *operation) modeOf(ctx context.Context, s sight, c change) (committedMode, error) {
 	last, err := op.lastPositions(ctx, s)
 	switch {
 	case err != nil:
-		return topology.Live, false, err
+		return committedMode{}, err
 	case c.adopts && (last == nil || last.Modeless):
-		mode, err = op.agreedMode(ctx)
-		return mode, false, err
+		return op.adoptedMode(ctx, s)
 	case last == nil:
-		return topology.Live, true, nil
+		return committedMode{modeless: true}, nil
 	}
-	return last.Mode, last.Modeless, nil
+	return committedMode{Mode: last.Mode, modeless: last.Modeless}, nil
 }
 
-// agreedMode returns the mode that the last known commits of the application's tasks say, also of those that are not acted on. It is Live
-// where they differ or none is known: what runs in another mode then has to name that one as a mode before.
-func (op *operation) agreedMode(ctx context.Context) (topology.Mode, error) {
-	if op.agreed == nil {
-		modes, err := op.modes(ctx)
+// adoptedMode returns the mode of adopted state of which no commit says it: that which the last known commits of the application's tasks say,
+// also of those that are not acted on, or Options.Mode. Where neither says one it is refused. Rejected: to take it for Live, as most state is.
+// Who runs a replay is then told that the application has run live, and to go on so, and calls other systems.
+func (op *operation) adoptedMode(ctx context.Context, s sight) (committedMode, error) {
+	if op.modes == nil {
+		modes, err := op.knownModes(ctx)
 		if err != nil {
-			return topology.Live, err
+			return committedMode{}, err
 		}
-		agreed := topology.Live
-		if len(modes) == 1 {
-			agreed = modes[0]
-		}
-		op.agreed = &agreed
+		op.modes = modes
 	}
-	return *op.agreed, nil
+	says := make([]string, len(op.modes))
+	for i, m := range op.modes {
+		says[i] = m.String()
+	}
+	others := "and the commits of the application's other tasks say " + strings.Join(says, " and ")
+	switch {
+	case op.mode != nil && *op.mode >= topology.Forensic:
+		return committedMode{}, refuse("no application has run in mode %s", *op.mode)
+	case op.mode != nil && len(op.modes) > 0 && !slices.Contains(op.modes, *op.mode):
+		return committedMode{}, refuse("no commit of it is known that says in which mode its state was written, %s, and not %s: leave --mode "+
+			"out, or say which of them it is", others, *op.mode)
+	case op.mode != nil:
+		return committedMode{Mode: *op.mode, from: ofOperator}, nil
+	case len(op.modes) == 1:
+		return committedMode{Mode: op.modes[0], from: ofOthers}, nil
+	case len(op.modes) == 0:
+		others = "nor one of another task"
+	}
+	return committedMode{}, refuse("no commit of it is known that says in which mode its state was written, %s: say it, by "+
+		"`onceward adopt --mode MODE %s`; what a replay has made must not count as live, which calls other systems", others, s.id)
 }
 
-// modes returns the modes that the last known commits of the application's tasks say.
-func (op *operation) modes(ctx context.Context) (modes []topology.Mode, err error) {
+// knownModes returns the modes that the last known commits of the application's tasks say.
+func (op *operation) knownModes(ctx context.Context) ([]topology.Mode, error) {
+	modes := []topology.Mode{} // not nil: it is known if there are none
 	tasks, err := selectTasks(op.topology, op.layout, nil)
 	if err != nil {
 		return nil, err

@@ -31,12 +31,13 @@ type operation struct {
 	restorer *restore.Restorer
 	starts   *broker.Starts
 	tasks    []target
-	// withoutParked is that of the options.
+	// withoutParked and mode are those of the options.
 	withoutParked bool
+	mode          *topology.Mode
 	// kept are the positions that clean stops have left in the rounds topic, by task; nil until they are needed.
 	kept map[string]string
-	// agreed is the mode on which the tasks of the application agree; nil until it is needed.
-	agreed *topology.Mode
+	// modes are those that the last known commits of the application's tasks say; nil until they are needed.
+	modes []topology.Mode
 }
 
 // target is a task to act on.
@@ -61,7 +62,7 @@ const stuckAfter = 25 * time.Second
 func (a *Application) open(ctx context.Context, o Options) (_ *operation, err error) {
 	cfg := a.client.cfg
 	cfg.StuckAfter, cfg.GroupMayBeAbsent = stuckAfter, true
-	op := &operation{client: a.client, topology: a.topology, withoutParked: o.WithoutParked}
+	op := &operation{client: a.client, topology: a.topology, withoutParked: o.WithoutParked, mode: o.Mode}
 	if op.cluster, err = broker.Connect(ctx, cfg, a.topology.Application()); err != nil {
 		return nil, err
 	}
@@ -185,24 +186,29 @@ func (op *operation) changelogTopic(store string) string {
 }
 
 // forget makes the next look read everything again.
-func (op *operation) forget() { op.kept, op.agreed = nil, nil }
+func (op *operation) forget() { op.kept, op.modes = nil, nil }
 
 // parallelLooks bounds how many tasks are looked at together: a look can wait for a while, and does not cost much.
 const parallelLooks = 16
 
-// lookAll looks at every task, in their order.
-func (op *operation) lookAll(ctx context.Context) ([]sight, error) {
-	sights, errs := make([]sight, len(op.tasks)), make([]error, len(op.tasks))
+// together looks at n tasks at the same time, as far as parallelLooks allows.
+func together(n int, look func(i int)) {
 	free := make(chan struct{}, parallelLooks)
 	var all sync.WaitGroup
-	for i, t := range op.tasks {
+	for i := range n {
 		free <- struct{}{}
 		all.Go(func() {
 			defer func() { <-free }()
-			sights[i], errs[i] = op.look(ctx, t)
+			look(i)
 		})
 	}
 	all.Wait()
+}
+
+// lookAll looks at every task, in their order.
+func (op *operation) lookAll(ctx context.Context) ([]sight, error) {
+	sights, errs := make([]sight, len(op.tasks)), make([]error, len(op.tasks))
+	together(len(op.tasks), func(i int) { sights[i], errs[i] = op.look(ctx, op.tasks[i]) })
 	return sights, cmp.Or(errs...)
 }
 
@@ -383,7 +389,7 @@ func (op *operation) commitOffsets(ctx context.Context, offsets kadm.Offsets) er
 // metadata returns the text to commit: the blob, or a reference to the record that it is too large for.
 func (op *operation) metadata(ctx context.Context, c change) (string, error) {
 	blob := task.NewBlob(fingerprint(op.topology), *c.next)
-	blob.Parked, blob.Mode, blob.Modeless = c.parked, c.mode, c.modeless
+	blob.Parked, blob.Mode, blob.Modeless = c.parked, c.mode.Mode, c.mode.modeless
 	text := blob.Encode()
 	if len(text) <= task.MetadataMax {
 		return text, nil

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/onceward/onceward/topology"
@@ -28,15 +29,20 @@ func (s sight) noPlace(p task.BlobParked) error {
 
 func (s sight) noPlaceNorCommit(src topology.Source, n int64) error {
 	return refuse("%d records wait in store %s as its changelog %s[%d] has it, no commit is known that would say more, and the topology has no "+
-		"place for parked records there: give the source its ParkKeys again, without the policies that park, until nothing waits; if they "+
-		"were processed since, delete the topic %s; otherwise `onceward rebuild from-input %s` reads them again with their input, as far as "+
-		"that holds them; --without-parked gives them up", n, src.ParkStore, src.ParkChangelog, s.id.Partition, src.ParkChangelog, s.id)
+		"place for parked records there: give the source its ParkKeys again, without the policies that park, until nothing waits, or "+
+		"`onceward rebuild from-input %s`, which reads them again with their input, as far as that holds them; --without-parked gives them up, "+
+		"or leaves them out if they were processed since", n, src.ParkStore, src.ParkChangelog, s.id.Partition, s.id)
 }
 
-func (s sight) notKnown(src topology.Source) error {
-	return refuse("the last known commit names the changelog %s[%d] of store %s, for which the topology has no place, and that is not there or "+
-		"has lost records, so that it is not known what waits: `onceward rebuild from-input %s` reads that again with its input, as far as "+
-		"that holds it; --without-parked gives it up", src.ParkChangelog, s.id.Partition, src.ParkStore, s.id)
+func (s sight) untold(last *task.Blob, src topology.Source, why string) error {
+	if last == nil {
+		return refuse("the changelog %s[%d] of store %s, for which the topology has no place, %s, and no commit is known that would say what "+
+			"waits there: allow to read that topic, also where it is not there; --without-parked gives up what waits, which is nothing "+
+			"where the source never had ParkKeys", src.ParkChangelog, s.id.Partition, src.ParkStore, why)
+	}
+	return refuse("the last known commit names the changelog %s[%d] of store %s, for which the topology has no place, and that %s, so that it "+
+		"is not known what waits: `onceward rebuild from-input %s` reads that again with its input, as far as that holds it; "+
+		"--without-parked gives it up", src.ParkChangelog, s.id.Partition, src.ParkStore, why, s.id)
 }
 
 func (s sight) lostParked(said task.BlobParked, c restore.Changelog, n int64) error {
@@ -45,76 +51,121 @@ func (s sight) lostParked(said task.BlobParked, c restore.Changelog, n int64) er
 		said.Records, c.Store, c.Topic, s.id.Partition, n, s.id)
 }
 
-// parked returns how many records wait in a state that is kept, all of it that the changelogs hold; last is the last known commit. It is
-// counted, because the state can be a later one than the commit's, and what wrote the commit may not have said it.
+func (s sight) lostUnsaid(c restore.Changelog, why string) error {
+	return refuse("the last known commit leaves it to the changelog %s[%d] what waits in store %s, and that %s: `onceward rebuild from-input "+
+		"%s` reads what waits again with its input, as far as that holds it; --without-parked gives up what the changelog does not hold",
+		c.Topic, s.id.Partition, c.Store, why, s.id)
+}
+
+// parked finds how many records wait in a state that a change keeps, all of it that the changelogs hold. It is counted, because the state can
+// be a later one than the commit's, and what wrote the commit may not have said it.
 //
-// It refuses to lose records that wait, or returns as givenUp what Options.WithoutParked loses: those for which the topology has no store,
-// which the commit says, or their changelog where it does not, -1 where that does not either; and those that a changelog does not hold, of
-// as many as the commit says, where it does not go on behind it: it has lost them, or is another topic, and nobody would ever process them.
-func (op *operation) parked(ctx context.Context, s sight, last *task.Blob) (kept, givenUp []task.BlobParked, err error) {
+// It refuses to lose records that wait, or notes as given up what Options.WithoutParked loses: those for which the topology has no store,
+// which the commit says, or their changelog where it does not, -1 where that does not tell either; and those that a changelog does not hold. These
+// are as many as the commit says, where the changelog does not go on behind it: it has lost them, or is another topic, and nobody would ever
+// process them. Where the commit does not say it, and may be that of a build which never did, they are -1 where the changelog has lost anything.
+//
+// It writes to the change alone, so that those of several tasks can be asked for at the same time.
+func (op *operation) parked(ctx context.Context, s sight, c *change) error {
+	last := c.keeps
 	giveUp := func(p task.BlobParked, refusal error) error {
 		if !op.withoutParked {
 			return refusal
 		}
-		givenUp = append(givenUp, p)
+		c.givenUp = append(c.givenUp, p)
 		return nil
 	}
 	for _, p := range s.withoutPlace(last) {
 		if err := giveUp(p, s.noPlace(p)); err != nil {
-			return nil, nil, err
+			return err
 		}
 	}
 	for _, src := range s.sub.Sources {
 		i := slices.IndexFunc(s.Changelogs, func(c restore.Changelog) bool { return c.Store == src.ParkStore })
 		said := slices.IndexFunc(last.WhereParked(), func(p task.BlobParked) bool { return p.Store == src.ParkStore })
-		if i < 0 {
-			if src.ParkStore == "" || said >= 0 {
-				continue
-			}
-			p := restore.ParkStore{Name: src.ParkStore, ChangelogTopic: src.ParkChangelog}
-			n, known, err := op.restorer.Waiting(ctx, last, p, s.id.Partition)
-			waits := task.BlobParked{Store: src.ParkStore, Records: n}
-			switch {
-			case err != nil:
-			case !known:
-				err = giveUp(task.BlobParked{Store: src.ParkStore, Records: -1}, s.notKnown(src))
-			case n > 0 && last == nil:
-				err = giveUp(waits, s.noPlaceNorCommit(src, n))
-			case n > 0:
-				err = giveUp(waits, s.noPlace(waits))
-			}
-			if err != nil {
-				return nil, nil, err
-			}
-			continue
+		var err error
+		switch {
+		case i >= 0:
+			err = op.parkedHere(ctx, s, c, s.Changelogs[i], giveUp)
+		case src.ParkStore != "" && said < 0:
+			err = op.parkedElsewhere(ctx, s, last, src, giveUp)
 		}
-		c := s.Changelogs[i]
-		n, err := op.restorer.CountParked(ctx, c, s.id.Partition)
 		if err != nil {
-			return nil, nil, err
-		}
-		if said >= 0 && n < last.Parked[said].Records {
-			at, _ := last.Target(c.Store)
-			later, err := op.restorer.Beyond(ctx, c, s.id.Partition, at)
-			if err == nil && !later {
-				lost := task.BlobParked{Store: c.Store, Records: last.Parked[said].Records - n}
-				err = giveUp(lost, s.lostParked(last.Parked[said], c, n))
-			}
-			if err != nil {
-				return nil, nil, err
-			}
-		}
-		if n > 0 {
-			kept = append(kept, task.BlobParked{Store: c.Store, Records: n})
+			return err
 		}
 	}
-	return kept, givenUp, nil
+	return nil
 }
 
-// adoptLost is how the loss of records of a changelog is accepted: with those that waited in it, if some did.
-func (s sight) adoptLost(waited bool) string {
-	if waited {
-		return "`onceward adopt --without-parked " + s.id.String() + "`"
+// parkedElsewhere is parked for a store that the topology does not have, and of which the last known commit does not say what waits.
+func (op *operation) parkedElsewhere(
+	ctx context.Context, s sight, last *task.Blob, src topology.Source, giveUp func(task.BlobParked, error) error,
+) error {
+	p := restore.ParkStore{Name: src.ParkStore, ChangelogTopic: src.ParkChangelog}
+	n, untold, err := op.restorer.Waiting(ctx, last, p, s.id.Partition)
+	waits := task.BlobParked{Store: src.ParkStore, Records: n}
+	switch {
+	case err != nil:
+		return err
+	case untold != "":
+		waits.Records = -1
+		return giveUp(waits, s.untold(last, src, untold))
+	case n > 0 && last == nil:
+		return giveUp(waits, s.noPlaceNorCommit(src, n))
+	case n > 0:
+		return giveUp(waits, s.noPlace(waits))
 	}
-	return "`onceward adopt " + s.id.String() + "`"
+	return nil
+}
+
+// parkedHere is parked for a store that the topology has.
+func (op *operation) parkedHere(
+	ctx context.Context, s sight, c *change, changelog restore.Changelog, giveUp func(task.BlobParked, error) error,
+) error {
+	n, err := op.restorer.CountParked(ctx, changelog, s.id.Partition)
+	if err != nil {
+		return err
+	}
+	at, _ := c.keeps.Target(changelog.Store)
+	said := slices.IndexFunc(c.keeps.WhereParked(), func(p task.BlobParked) bool { return p.Store == changelog.Store })
+	switch why := changelog.Lost(at); {
+	case said >= 0 && n < c.keeps.Parked[said].Records:
+		later, err := op.restorer.Beyond(ctx, changelog, s.id.Partition, at)
+		if err == nil && !later {
+			lost := task.BlobParked{Store: changelog.Store, Records: c.keeps.Parked[said].Records - n}
+			err = giveUp(lost, s.lostParked(c.keeps.Parked[said], changelog, n))
+		}
+		if err != nil {
+			return err
+		}
+	case said < 0 && why != "":
+		if err := giveUp(task.BlobParked{Store: changelog.Store, Records: -1}, s.lostUnsaid(changelog, why)); err != nil {
+			return err
+		}
+	}
+	if n > 0 {
+		c.parked = append(c.parked, task.BlobParked{Store: changelog.Store, Records: n})
+	}
+	return nil
+}
+
+// parkedFlag is the flag of a way that keeps the state, where the look has shown that it has to give up records that wait.
+func (s sight) parkedFlag() string {
+	if s.Stop != nil && s.Stop.Parked {
+		return "--without-parked "
+	}
+	return ""
+}
+
+// adoptLost is how the loss of records of a changelog is accepted: with those that waited in it, if some did or may have, and with offsets that
+// are committed, because adopt takes these.
+func (s sight) adoptLost(waited bool) string {
+	flag, offsets := s.parkedFlag(), ""
+	if waited {
+		flag = "--without-parked "
+	}
+	if slices.ContainsFunc(s.Inputs, func(in restore.Input) bool { return in.Committed < 0 }) {
+		offsets = "commit offsets and "
+	}
+	return fmt.Sprintf("%s`onceward adopt %s%s`", offsets, flag, s.id)
 }

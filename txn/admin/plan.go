@@ -230,8 +230,8 @@ func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 			f.Remedy = "keep ParkKeys of the source, without the policies that park, until nothing waits"
 		case p.parkedUnknown[d.Name]:
 			f.Judgement = Refused
-			f.What += ": it is not known whether parked records wait in it, because the last commits name its changelog, and that is not there " +
-				"or has lost records"
+			f.What += ": it is not known whether parked records wait in it, because its changelog may not be seen or has lost records, or is not " +
+				"there and the last commits name it"
 			f.Remedy = "`onceward rebuild from-input` reads what waited again with its input; `onceward adopt --without-parked` gives it up"
 		case fromSource(p.before, d.Name):
 			f.What += ": it has no changelog that would stay; if it comes back, its input has to be read again"

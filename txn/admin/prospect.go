@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -172,23 +171,44 @@ func (p *prospect) countParked(ctx context.Context, client *Client, cluster *bro
 		if err != nil {
 			return err
 		}
-		for _, o := range offsets {
-			id := topology.TaskID{Subtopology: sub.Name, Partition: o.Partition}
-			blob, err := restorer.Parse(ctx, restore.Request{Task: id}, o.Metadata)
-			if err != nil {
-				return err
-			}
-			for _, store := range parking {
-				n, known, err := restorer.Waiting(ctx, blob, store, o.Partition)
-				if err != nil {
-					return err
-				}
-				p.parked[store.Name] += n
-				p.parkedUnknown[store.Name] = p.parkedUnknown[store.Name] || !known
+		found, errs := make([]map[string]int64, len(offsets)), make([]error, len(offsets))
+		together(len(offsets), func(i int) {
+			id := topology.TaskID{Subtopology: sub.Name, Partition: offsets[i].Partition}
+			found[i], errs[i] = waitingIn(ctx, restorer, id, offsets[i].Metadata, parking)
+		})
+		if err := cmp.Or(errs...); err != nil {
+			return err
+		}
+		for _, waits := range found {
+			for store, n := range waits {
+				p.parked[store] += max(n, 0)
+				p.parkedUnknown[store] = p.parkedUnknown[store] || n < 0
 			}
 		}
 	}
 	return nil
+}
+
+// waitingIn returns how many records of a task wait in stores that are there no more, by store; -1 is not known.
+func waitingIn(
+	ctx context.Context, restorer *restore.Restorer, id topology.TaskID, metadata string, parking []restore.ParkStore,
+) (map[string]int64, error) {
+	blob, err := restorer.Parse(ctx, restore.Request{Task: id}, metadata)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]int64{}
+	for _, store := range parking {
+		n, untold, err := restorer.Waiting(ctx, blob, store, id.Partition)
+		if err != nil {
+			return nil, err
+		}
+		if untold != "" {
+			n = -1
+		}
+		out[store.Name] = n
+	}
+	return out, nil
 }
 
 // describe returns what a topic is; there is false if it does not exist.
@@ -250,16 +270,7 @@ func (l taskLooker) lookAll(ctx context.Context, t *topology.Topology) ([]taskPr
 		}
 	}
 	out, errs := make([]taskProspect, len(places)), make([]error, len(places))
-	free := make(chan struct{}, parallelLooks)
-	var all sync.WaitGroup
-	for i, place := range places {
-		free <- struct{}{}
-		all.Go(func() {
-			defer func() { <-free }()
-			out[i], errs[i] = l.look(ctx, place.id, place.sub)
-		})
-	}
-	all.Wait()
+	together(len(places), func(i int) { out[i], errs[i] = l.look(ctx, places[i].id, places[i].sub) })
 	return out, cmp.Or(errs...)
 }
 
@@ -300,9 +311,7 @@ func (l taskLooker) unassigned(t *topology.Topology) map[string]int32 {
 
 // look sees a task as a restore would, and fills in what the start would create.
 func (l taskLooker) look(ctx context.Context, id topology.TaskID, sub topology.Subtopology) (taskProspect, error) {
-	there := sub
-	there.Stores = slices.DeleteFunc(slices.Clone(sub.Stores), func(s topology.StoreInfo) bool { return !l.has(s.Topic()) })
-	req := restore.RequestOf(id, there, l.starts)
+	req := restore.RequestOf(id, sub, l.starts)
 	for i, source := range req.Sources {
 		if !l.has(source.Topic) {
 			req.Sources[i].Start = func(context.Context, int32) (int64, error) { return 0, nil }
@@ -312,25 +321,11 @@ func (l taskLooker) look(ctx context.Context, id topology.TaskID, sub topology.S
 	if err != nil {
 		return taskProspect{}, err
 	}
-	notLast := seen.NotLast()
-	found := seen.Found
-	found.HasState = len(sub.Stores) > 0
-	for _, store := range sub.Stores {
-		if !l.has(store.Topic()) {
-			found.Changelogs = append(found.Changelogs, restore.Changelog{Store: store.Name, Topic: store.Topic(), Empty: true})
-		}
-	}
-	slices.SortFunc(found.Changelogs, func(a, b restore.Changelog) int { return cmp.Compare(a.Store, b.Store) })
 	p := taskProspect{id: id, stop: seen.Stop}
-	if p.stop == nil {
-		if _, err := restore.Judge(found); err != nil && !errors.As(err, &p.stop) {
-			return taskProspect{}, err
-		}
-	}
 	if p.stop == nil && l.quiet {
-		p.stop = notLast
+		p.stop = seen.NotLast()
 	}
-	p.describe(found)
+	p.describe(seen.Found)
 	return p, nil
 }
 

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -34,7 +35,7 @@ func (op *operation) acceptSkip(ctx context.Context, s sight) (change, error) {
 	}
 	if !committed {
 		return change{}, refuse("it has no committed offset that could have been moved: where offsets have expired, "+
-			"`onceward adopt --from-rounds %s`; otherwise `onceward rebuild from-input %s`", s.id, s.id)
+			"`onceward adopt --from-rounds %s%s`; otherwise `onceward rebuild from-input %s`", s.parkedFlag(), s.id, s.id)
 	}
 	last, err := op.lastPositions(ctx, s)
 	if err != nil {
@@ -42,18 +43,14 @@ func (op *operation) acceptSkip(ctx context.Context, s sight) (change, error) {
 	}
 	if last == nil {
 		return change{}, refuse("it is not known for which offsets the state was written, because the commit does not say it and its last "+
-			"stop was not a clean one: `onceward adopt %s` if the state belongs to the committed offsets, or "+
-			"`onceward rebuild from-input %s`", s.id, s.id)
+			"stop was not a clean one: `onceward adopt %s%s` if the state belongs to the committed offsets, or "+
+			"`onceward rebuild from-input %s`", s.parkedFlag(), s.id, s.id)
 	}
 	next, err := op.skip(ctx, s, last, wanted)
 	if err != nil {
 		return change{}, err
 	}
-	parked, givenUp, err := op.parked(ctx, s, last)
-	if err != nil {
-		return change{}, err
-	}
-	return change{reason: s.reason(), next: next, parked: parked, givenUp: givenUp}, nil
+	return change{reason: s.reason(), next: next, keepsState: true, keeps: last}, nil
 }
 
 // Reset moves committed offsets, and commits them together with the state that they belong to, which stays as it is. Topics that offsets
@@ -79,8 +76,7 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 		if err := s.refuseFromSource(); err != nil {
 			return change{}, err
 		}
-		return change{}, refuse("%s: see to that first, with `onceward accept-skip %s`, `onceward adopt %s` or "+
-			"`onceward rebuild from-input %s`", s.reason(), s.id, s.id, s.id)
+		return change{}, refuse("%s: see to that first, with %s", s.reason(), s.waysOut())
 	}
 	wanted, moves := make([]int64, len(s.Inputs)), false
 	for i, in := range s.Inputs {
@@ -103,13 +99,9 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 	}
 	if s.HasState && s.Blob != nil {
 		next, err := op.skip(ctx, s, s.Blob, wanted)
-		if err != nil {
-			return change{}, err
-		}
-		parked, givenUp, err := op.parked(ctx, s, s.Blob)
-		return change{reason: "the operator moves it", next: next, parked: parked, givenUp: givenUp}, err
+		return change{reason: "the operator moves it", next: next, keepsState: true, keeps: s.Blob}, err
 	}
-	// There is no state that could contain anything.
+	// There is no state that could contain anything, as far as the topology has it: parked records can wait beside it.
 	next := &state.Positions{}
 	for i, in := range s.Inputs {
 		if err := s.inLog(i, wanted[i]); err != nil {
@@ -124,7 +116,13 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 	}
 	next.Round = declared(next.Changelogs)
 	next.State = next.Round
-	return change{reason: "the operator moves it", next: next}, nil
+	return change{reason: "the operator moves it", next: next, keepsState: true, keeps: s.Blob}, nil
+}
+
+// waysOut are the commands for a task whose state and offsets do not name each other.
+func (s sight) waysOut() string {
+	flag := s.parkedFlag()
+	return fmt.Sprintf("`onceward accept-skip %s%s`, `onceward adopt %s%s` or `onceward rebuild from-input %s`", flag, s.id, flag, s.id, s.id)
 }
 
 // skip returns the positions of a state that was written up to last, with its inputs at the wanted offsets, none of which may be lower.

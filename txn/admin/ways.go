@@ -35,9 +35,12 @@ type Options struct {
 	// DryRun finds out what would be done, with every check, and does nothing.
 	DryRun bool
 	// WithoutParked gives up parked records (topology.ParkKeys) that the state cannot be kept with: those for which the topology has no
-	// place, and those which their changelog has lost. Nobody processes them any more; TaskReport.GivenUp counts them. Without it Adopt,
-	// AdoptFromRounds, AcceptSkip and Reset are refused for them. The other actions keep no state, or all of it.
+	// place, and those which their changelog has lost, or may have. Nobody processes them any more; TaskReport.GivenUp counts them. Without it
+	// Adopt, AdoptFromRounds, AcceptSkip and Reset are refused for them. The other actions keep no state, or all of it.
 	WithoutParked bool
+	// Mode is the mode in which state was written that Adopt takes and of which no commit is known. Nil is that on which the commits of the
+	// application's other tasks agree; without such, Adopt is refused, as it is where they say other modes. For all other state it means nothing.
+	Mode *topology.Mode
 	// Progress is told by RebuildFromChangelog how far the rebuild of a task is, a few times a second at most and at its end, by one
 	// goroutine at a time. The other actions have nothing to say.
 	Progress func(Progress)
@@ -78,6 +81,10 @@ type TaskReport struct {
 	Reason     string            `json:"reason"`
 	Inputs     []InputReport     `json:"inputs"`
 	Changelogs []ChangelogReport `json:"changelogs"`
+	// Mode is the mode in which adopted state counts as written from now on, where no commit of the task was known that said it. Empty otherwise.
+	Mode string `json:"mode,omitempty"`
+	// ModeAssumed says that Mode is that of the application's other tasks, and not Options.Mode.
+	ModeAssumed bool `json:"mode_assumed,omitempty"`
 	// GivenUp are the parked records that nobody processes any more, because Options.WithoutParked says so.
 	GivenUp []GivenUpReport `json:"given_up,omitempty"`
 }
@@ -105,7 +112,8 @@ type ChangelogReport struct {
 // GivenUpReport is how many records of a store of parked keys are given up.
 type GivenUpReport struct {
 	Store string `json:"store"`
-	// Records is -1 where it is not known, because the changelog is gone and the last commit does not say it.
+	// Records is -1 where it is not known, because the last commit does not say it and the changelog is gone, may not be seen, or has lost
+	// records.
 	Records int64 `json:"records"`
 }
 
@@ -147,15 +155,18 @@ type change struct {
 	before []restore.Input
 	// next is what is committed; nil where the task needs nothing.
 	next *state.Positions
+	// keepsState says that next goes with the state that there is, for which operation.parked finds what follows; keeps is the last known
+	// commit of it, nil if there is none.
+	keepsState bool
+	keeps      *task.Blob
 	// parked are the records that wait in the state that is kept.
 	parked []task.BlobParked
 	// givenUp are those that are not kept with it.
 	givenUp []task.BlobParked
 	// adopts says that next keeps all that the changelogs hold, whatever the last commit says of it.
 	adopts bool
-	// mode and modeless are what the commit says of the mode: see modeOf.
-	mode     topology.Mode
-	modeless bool
+	// mode is what the commit says of the mode: see modeOf.
+	mode committedMode
 	// dropped are the records of each input that are lost; nil for none.
 	dropped []int64
 	// erase are the changelogs that are emptied first, with the number of tombstones that it takes.
@@ -223,10 +234,25 @@ func (op *operation) plan(ctx context.Context, plan planner) ([]change, error) {
 	if err != nil {
 		return nil, err
 	}
+	planned, errs := make([]change, len(op.tasks)), make([]error, len(op.tasks))
+	for i := range op.tasks {
+		planned[i], errs[i] = plan(ctx, sights[i])
+		if errs[i] != nil && !errors.Is(errs[i], ErrRefused) {
+			return nil, errs[i]
+		}
+	}
+	together(len(planned), func(i int) { // each can wait for what a broker does not know yet
+		if c := &planned[i]; errs[i] == nil && c.keepsState {
+			errs[i] = op.parked(ctx, sights[i], c)
+		}
+	})
 	var changes []change
 	var refused *Refusal
 	for i, t := range op.tasks {
-		c, err := plan(ctx, sights[i])
+		c, err := planned[i], errs[i]
+		if err == nil && c.next != nil {
+			c.mode, err = op.modeOf(ctx, sights[i], c)
+		}
 		if r, ok := errors.AsType[*Refusal](err); ok {
 			if refused == nil {
 				r.Task, refused = t.id.String(), r
@@ -239,11 +265,6 @@ func (op *operation) plan(ctx context.Context, plan planner) ([]change, error) {
 			return nil, err
 		}
 		c.target, c.before = t, sights[i].Inputs
-		if c.next != nil {
-			if c.mode, c.modeless, err = op.modeOf(ctx, sights[i], c); err != nil {
-				return nil, err
-			}
-		}
 		changes = append(changes, c)
 	}
 	if refused != nil {
@@ -272,6 +293,9 @@ func (op *operation) report(name string, o Options, changes []change, ids []stri
 					cr.Tombstones = c.tombstones[i]
 				}
 				t.Changelogs = append(t.Changelogs, cr)
+			}
+			if c.mode.from != ofCommit {
+				t.Mode, t.ModeAssumed = c.mode.Mode.String(), c.mode.from == ofOthers
 			}
 			for _, p := range c.givenUp {
 				t.GivenUp = append(t.GivenUp, GivenUpReport(p))

@@ -25,7 +25,7 @@ func (r *Restorer) find(ctx context.Context, req Request, log *slog.Logger) (fou
 	if found, metadata, err = r.findInputs(ctx, req); err != nil {
 		return Found{}, "", err
 	}
-	if found.Blob, err = r.commit(ctx, req, metadata); err != nil {
+	if found.Blob, err = r.commit(ctx, req, found, metadata); err != nil {
 		return Found{}, "", err
 	}
 	for _, s := range req.Stores {
@@ -115,11 +115,15 @@ func (r *Restorer) findInputs(ctx context.Context, req Request) (found Found, me
 }
 
 // commit returns what the last commit says, nil if it is not ours, with what an older build has not said of parked records. Where that is not
-// to be found out, the rest of it is returned beside a StopError.
-func (r *Restorer) commit(ctx context.Context, req Request, metadata string) (*task.Blob, error) {
+// to be found out, the rest of it is returned beside a StopError; so is nothing where no commit is known, and records wait.
+func (r *Restorer) commit(ctx context.Context, req Request, found Found, metadata string) (*task.Blob, error) {
 	b, err := r.blob(ctx, req, metadata)
-	if err == nil && b != nil {
+	switch {
+	case err != nil:
+	case b != nil:
 		err = r.findParked(ctx, req, b)
+	case !found.Rebuilding: // then what waits is read again with its input
+		err = r.findForgotten(ctx, req, found)
 	}
 	return b, err
 }
@@ -189,11 +193,14 @@ const (
 	watermarkPause    = 5 * time.Second
 )
 
-// logBounds returns where a log begins and ends, of which the last commit names a position.
-func (r *Restorer) logBounds(ctx context.Context, topic string, partition int32, named int64) (start, highWatermark int64, err error) {
+// logBounds returns where a log begins and ends, of which the last commit names a position. An end before that is believed after so many
+// readings.
+func (r *Restorer) logBounds(
+	ctx context.Context, topic string, partition int32, named int64, readings int,
+) (start, highWatermark int64, err error) {
 	for reading := 1; ; reading++ {
 		start, highWatermark, err = r.Cluster.LogBounds(ctx, topic, partition)
-		if err != nil || named <= highWatermark || reading == watermarkReadings {
+		if err != nil || named <= highWatermark || reading >= readings {
 			return start, highWatermark, err
 		}
 		if err := backoff.Sleep(ctx, watermarkPause); err != nil {
@@ -207,7 +214,7 @@ func (r *Restorer) findChangelog(
 ) (Changelog, error) {
 	t, blob := r.Layout[s.ChangelogTopic], found.Blob
 	c := Changelog{Store: s.Name, Topic: s.ChangelogTopic, TopicID: t.ID, DeleteRetention: t.DeleteRetention, Deletes: t.Deletes,
-		Retention: t.Retention, Layout: s.Layout}
+		Retention: t.Retention, Layout: s.Layout, Parks: s.Parks}
 	if s.FromSource != nil {
 		c.FromSource, c.Compacted, c.CompactionLag = s.FromSource, t.Compacted, t.CompactionLag
 		c.Deletes, c.Retention = false, 0 // nothing of it may be forgotten
@@ -215,7 +222,7 @@ func (r *Restorer) findChangelog(
 	}
 	target, known := blob.Target(s.Name)
 	var err error
-	if c.LogStart, c.HighWatermark, err = r.logBounds(ctx, s.ChangelogTopic, partition, target); err != nil {
+	if c.LogStart, c.HighWatermark, err = r.logBounds(ctx, s.ChangelogTopic, partition, target, watermarkReadings); err != nil {
 		return Changelog{}, err
 	}
 	if known || s.FromSource != nil {

@@ -40,6 +40,8 @@ type Changelog struct {
 	Retention time.Duration
 	// Layout is that of the store.
 	Layout state.Layout
+	// Parks says that the store is that of an input's parked records.
+	Parks bool
 
 	// FromSource is set for a store without a changelog, of which Topic is the input topic that it is restored from. What follows is for
 	// such a store; see source.go.
@@ -100,10 +102,13 @@ type StopError struct {
 	Reason string
 	WayOut string
 	// Cause wraps state.ErrFormat where a newer build has been there, and state.ErrCorrupt where a changelog holds what the store cannot have.
-	// It is ErrNotExact for a table whose topic cannot give it back, ErrParked where parked records would be left behind, and nil where
+	// It is ErrNotExact for a table whose topic cannot give it back, ErrParked where parked records would be left behind, or may be, and nil where
 	// state and offsets do not name each other.
 	Cause error
-	// older says that the commit is one from before the state. A coordinator can give such an answer for a while: see Restore.
+	// Parked says that records wait, or may, which a state is not kept with: a way that keeps it has to give them up.
+	Parked bool
+	// older says that the commit is one from before the state, or can be one from before what waited was processed. A coordinator can give
+	// such an answer for a while: see Restore.
 	older bool
 }
 
@@ -306,8 +311,12 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 		}
 		target := committed.Applied
 		if !known && !c.Empty && c.FromSource == nil {
-			return Plan{}, f.stop(fmt.Sprintf("store %s is new, and its changelog %s[%d] already holds records", c.Store, c.Topic, f.Task.Partition),
-				"delete that topic, or give the store another name", adopt)
+			ways := []string{"delete that topic, or give the store another name", adopt}
+			if c.Parks { // its name is that of the topic, and what is in it was processed since, or given up
+				ways = []string{"delete that topic, once the last commit of no task names it"}
+			}
+			return Plan{}, f.stop(fmt.Sprintf("store %s is new, and its changelog %s[%d] already holds records", c.Store, c.Topic,
+				f.Task.Partition), ways...)
 		}
 		if c.FromSource != nil && known && (target != c.Taken || !task.IsDigest(committed.StreamTime)) {
 			return Plan{}, f.stop(fmt.Sprintf("store %s is restored from its source %s[%d], and had a changelog when the last commit was made",
@@ -322,8 +331,13 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 				c.Topic, f.Task.Partition, target), fromInput)
 		}
 		if target > c.HighWatermark {
-			return Plan{}, f.stop(fmt.Sprintf("changelog %s[%d] ends at %d, and the last commit names %d: the cluster lost records",
-				c.Topic, f.Task.Partition, c.HighWatermark, target), fromInput, adopt)
+			keep := adopt
+			if c.Parks {
+				keep = withoutParked
+			}
+			return Plan{}, &StopError{Task: f.Task, Parked: c.Parks, WayOut: f.waysOut(fromInput, keep), Reason: fmt.Sprintf(
+				"changelog %s[%d] ends at %d, and the last commit names %d: the cluster lost records", c.Topic, f.Task.Partition,
+				c.HighWatermark, target)}
 		}
 		if known {
 			named = append(named, state.Changelog{Store: c.Store, TopicID: c.TopicID})

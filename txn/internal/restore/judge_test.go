@@ -242,6 +242,25 @@ func TestJudgeParked(t *testing.T) {
 	}
 }
 
+// TestJudgeParkStore: for the store of parked records no way out is named that it does not have: its name is given, and its rows are adopted only
+// without what may have waited.
+func TestJudgeParkStore(t *testing.T) {
+	f := found()
+	f.Changelogs = append(f.Changelogs, Changelog{Store: "in.parked", Topic: "app-in.parked-changelog", Parks: true})
+	_, err := Judge(f)
+	stop, stops := errors.AsType[*StopError](err)
+	if !stops || stop.WayOut != "Way out: delete that topic, once the last commit of no task names it" {
+		t.Errorf("a new one with rows: %v", err)
+	}
+	f = found()
+	f.Changelogs[1].Parks, f.Changelogs[1].HighWatermark = true, 29
+	_, err = Judge(f)
+	if stop, stops = errors.AsType[*StopError](err); !stops || !stop.Parked || strings.Contains(stop.WayOut, "`onceward adopt in_3`") ||
+		!strings.Contains(stop.WayOut, "`onceward adopt --without-parked in_3`") {
+		t.Errorf("one that has lost records: %v", err)
+	}
+}
+
 // A first restore that was killed leaves data under no round. When the operator then deletes offsets and changelogs, as a stop advises,
 // the database must not be taken for empty.
 func TestJudgePartOfARestore(t *testing.T) {

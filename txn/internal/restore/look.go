@@ -57,12 +57,17 @@ func (r *Restorer) Look(ctx context.Context, req Request) (Sight, error) {
 		return fail(err)
 	}
 	s := Sight{Found: found, Metadata: metadata}
-	s.Blob, err = r.commit(ctx, req, metadata)
+	s.Blob, err = r.commit(ctx, req, found, metadata)
 	missing, stops := errors.AsType[*StopError](err)
 	if err != nil && (!stops || errors.Is(missing, state.ErrFormat)) {
 		return fail(err)
 	}
 	for _, store := range req.Stores {
+		if _, there := r.Layout[store.ChangelogTopic]; !there { // a plan looks before the start that creates it
+			s.Changelogs = append(s.Changelogs, Changelog{Store: store.Name, Topic: store.ChangelogTopic, Empty: true, Parks: store.Parks})
+			s.Beyond = append(s.Beyond, false)
+			continue
+		}
 		if store.FromSource == nil {
 			if err := r.waitStable(ctx, store.ChangelogTopic, req.Task.Partition); err != nil {
 				return fail(err)

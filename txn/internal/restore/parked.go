@@ -16,19 +16,17 @@ import (
 // nobody would ever process them.
 var ErrParked = errors.New("the topology has no place for parked records there")
 
+// parked stops a task because of records that wait, or may. The commit by which they do can be an old one that a coordinator answers while it
+// loads, from before they were processed.
+func parked(id topology.TaskID, cause error, wayOut, reason string, args ...any) *StopError {
+	return &StopError{Task: id, Cause: cause, WayOut: wayOut, Reason: fmt.Sprintf(reason, args...), Parked: true, older: true}
+}
+
 // checkParked stops a task whose source has lost its ParkKeys while records wait.
 func (f Found) checkParked() error {
-	if f.Blob == nil {
-		return nil
-	}
-	for _, p := range f.Blob.Parked {
-		if slices.ContainsFunc(f.Changelogs, func(c Changelog) bool { return c.Store == p.Store }) {
-			continue
-		}
-		return &StopError{
-			Task: f.Task, Cause: ErrParked, Reason: fmt.Sprintf("%d records wait in store %s", p.Records, p.Store),
-			WayOut: f.waysOut("give the source its ParkKeys again, without the policies that park, until nothing waits", fromInput,
-				withoutParked),
+	for _, p := range f.Blob.WhereParked() {
+		if !slices.ContainsFunc(f.Changelogs, func(c Changelog) bool { return c.Store == p.Store }) {
+			return parked(f.Task, ErrParked, f.waysOut(parkKeysAgain, fromInput, withoutParked), "%d records wait in store %s", p.Records, p.Store)
 		}
 	}
 	return nil
@@ -40,40 +38,45 @@ type ParkStore struct {
 	ChangelogTopic string
 }
 
+// unplaced returns the stores of parked records that the topology does not have.
+func (r Request) unplaced() []ParkStore {
+	return slices.DeleteFunc(slices.Clone(r.Parking), func(p ParkStore) bool {
+		return slices.ContainsFunc(r.Stores, func(s Store) bool { return s.Name == p.Name })
+	})
+}
+
 // findParked adds to a commit the records that wait in stores which the topology does not have any more, and of which the commit names the
 // changelog and does not say that anything waits. By a build that knows of BlobParked nothing does; but those before it said nothing, and
 // the two are not told apart by what is not there. So the changelog is asked, once in the life of a task: the first commit of this
 // topology does not name it any more. In a store that the topology has, the rows themselves say what waits.
 //
-// Because it is asked once, a changelog that is not there, or ends before the commit, does not count as one in which nothing waits: the task
-// would go on for good. It is stopped as by a commit that says what waits, which is not asked whether its changelog is there either. That
-// records are given up is for an operator to say, and not to be read out of what is missing.
+// Because it is asked once, a changelog that is not there, may not be seen, or has lost records does not count as one in which nothing waits:
+// the task would go on for good. It is stopped as by a commit that says what waits, which is not asked whether its changelog is there either.
+// That records are given up is for an operator to say, and not to be read out of what is missing.
 func (r *Restorer) findParked(ctx context.Context, req Request, b *task.Blob) error {
-	for _, p := range req.Parking {
+	for _, p := range req.unplaced() {
 		at, named := b.Target(p.Name)
-		switch {
-		case !named,
-			slices.ContainsFunc(req.Stores, func(s Store) bool { return s.Name == p.Name }),
-			slices.ContainsFunc(b.Parked, func(said task.BlobParked) bool { return said.Store == p.Name }):
+		if !named || slices.ContainsFunc(b.Parked, func(said task.BlobParked) bool { return said.Store == p.Name }) {
 			continue
 		}
-		var n int64
-		c, there, err := r.findParkChangelog(ctx, p, req.Task.Partition, at, absentMax)
-		switch {
-		case err != nil:
-		case !there:
-			return &StopError{Task: req.Task, Cause: ErrParked, WayOut: req.waysOut(fromInput, withoutParked), Reason: fmt.Sprintf(
-				"the last commit names the changelog %s[%d] of store %s, which is not there, so that it is not known what waits",
-				p.ChangelogTopic, req.Task.Partition, p.Name)}
-		case c.HighWatermark < at:
-			return &StopError{Task: req.Task, WayOut: req.waysOut(fromInput, withoutParked), Reason: fmt.Sprintf(
-				"changelog %s[%d] of store %s, which the topology does not have, ends at %d, and the last commit names %d: the cluster lost "+
-					"records, so that it is not known what waits", c.Topic, req.Task.Partition, p.Name, c.HighWatermark, at)}
-		default:
-			n, err = r.countParked(ctx, c, req.Task.Partition, at)
-		}
+		c, err := r.findParkChangelog(ctx, p, req.Task.Partition, at, true)
 		if err != nil {
-			return fmt.Errorf("looking for records that wait in store %s, which the topology does not have: %w", p.Name, err)
+			return looking(p, err)
+		}
+		if why := c.untold(at); why != "" {
+			cause, ways := ErrParked, []string{fromInput, withoutParked}
+			switch {
+			case c.hidden:
+				ways = append([]string{allowRead}, ways...)
+			case c.there:
+				cause = nil // state and offsets do not name each other
+			}
+			return parked(req.Task, cause, req.waysOut(ways...), "the last commit names the changelog %s[%d], which %s, so that it is not known "+
+				"what waits in store %s, which the topology does not have", p.ChangelogTopic, req.Task.Partition, why, p.Name)
+		}
+		n, err := r.countParked(ctx, c.Changelog, req.Task.Partition, at)
+		if err != nil {
+			return looking(p, err)
 		}
 		if n > 0 {
 			b.Parked = append(b.Parked, task.BlobParked{Store: p.Name, Records: n})
@@ -82,35 +85,64 @@ func (r *Restorer) findParked(ctx context.Context, req Request, b *task.Blob) er
 	return nil
 }
 
+// findForgotten stops a task of which no commit is known while records wait in a store that the topology does not have: nothing else says
+// it, and the first commit would forget the store. The changelog is asked at once and once. One that is not there, or that we may not see, holds
+// nothing: few applications ever had it, and who may not see a topic is told the same of one that is not there.
+func (r *Restorer) findForgotten(ctx context.Context, req Request, found Found) error {
+	for _, p := range req.unplaced() {
+		c, err := r.findParkChangelog(ctx, p, req.Task.Partition, 0, false)
+		n := int64(0)
+		if err == nil && c.there {
+			n, err = r.countParked(ctx, c.Changelog, req.Task.Partition, c.HighWatermark)
+		}
+		switch {
+		case err != nil:
+			return looking(p, err)
+		case n == 0:
+			continue
+		}
+		keep := withoutParked
+		if !found.anyCommitted() {
+			keep = fromRoundsWithoutParked
+		}
+		return parked(req.Task, ErrParked, req.waysOut(parkKeysAgain, fromInput, keep),
+			"%d records wait in store %s, as its changelog %s[%d] has it, and no commit is known that would say more", n, p.Name, p.ChangelogTopic,
+			req.Task.Partition)
+	}
+	return nil
+}
+
+func looking(p ParkStore, err error) error {
+	return fmt.Errorf("looking for records that wait in store %s, which the topology does not have: %w", p.Name, err)
+}
+
 // Waiting returns how many records wait in a store of parked keys that the topology does not have: as many as the last known commit of the
-// task says, or else as the changelog holds, all of it, where the commit names that (see findParked) or is nil. Then known is false where the
-// commit names a changelog that is not there, or has lost records.
-func (r *Restorer) Waiting(ctx context.Context, last *task.Blob, p ParkStore, partition int32) (n int64, known bool, err error) {
+// task says, or else as the changelog holds, all of it, where the commit names that (see findParked) or is nil. Where that does not tell it,
+// untold says why, of the changelog: the commit names it and it is not there, it may not be seen, or it has lost records.
+func (r *Restorer) Waiting(ctx context.Context, last *task.Blob, p ParkStore, partition int32) (n int64, untold string, err error) {
 	for _, said := range last.WhereParked() {
 		if said.Store == p.Name {
-			return said.Records, true, nil
+			return said.Records, "", nil
 		}
 	}
 	at, named := last.Target(p.Name)
 	if last != nil && !named {
-		return 0, true, nil
+		return 0, "", nil
 	}
-	patience := absentMax
-	if _, before := r.absent.Load(p.ChangelogTopic); before {
-		patience = 0
-	}
-	c, there, err := r.findParkChangelog(ctx, p, partition, at, patience)
+	c, err := r.findParkChangelog(ctx, p, partition, at, true)
 	switch {
 	case err != nil:
-		return 0, false, err
-	case !there:
-		r.absent.Store(p.ChangelogTopic, true)
-		return 0, !named, nil
-	case c.HighWatermark < at:
-		return 0, false, nil
+		return 0, "", looking(p, err)
+	case !named && !c.there && !c.hidden:
+		return 0, "", nil // few applications ever had it
+	case !named:
+		at = c.HighWatermark // all of it counts
 	}
-	n, err = r.countParked(ctx, c, partition, c.HighWatermark)
-	return n, err == nil, err
+	if why := c.untold(at); why != "" {
+		return 0, why, nil
+	}
+	n, err = r.countParked(ctx, c.Changelog, partition, c.HighWatermark)
+	return n, "", err
 }
 
 // CountParked returns how many records wait in a store of parked keys that the topology has, as its changelog was found: all of it. It waits
@@ -122,33 +154,97 @@ func (r *Restorer) CountParked(ctx context.Context, c Changelog, partition int32
 // absentMax is how long a changelog is asked for before its absence is believed: what one broker knows can be old for a moment.
 const absentMax = 5 * time.Second
 
-// findParkChangelog finds the changelog of a store that the topology does not have. What is not there is asked for again, for as long as
-// patience says; named is where a commit is in it, 0 for none: see logBounds.
+// question is one that brokers can answer wrongly for a moment: whether there is a topic, with no partition, or where the log of one ends.
+type question struct {
+	topic     string
+	partition int32
+}
+
+const noPartition = -1
+
+// parkChangelog is what was found of the changelog of a store that the topology does not have.
+type parkChangelog struct {
+	Changelog
+	there bool
+	// hidden says that it may not be described. Brokers say the same of a topic that is not there.
+	hidden bool
+}
+
+// untold says why the changelog does not tell what waits as of a commit at an offset of it, empty if it does.
+func (c parkChangelog) untold(at int64) string {
+	switch {
+	case c.hidden:
+		return "may not be described, or is not there"
+	case !c.there:
+		return "is not there"
+	}
+	return c.Lost(at)
+}
+
+// Lost says what the changelog of a store of parked records has lost of what a commit at an offset of it can have had there, empty if nothing.
+// Compaction, which is all that happens to such a log by itself, moves neither its beginning nor its end.
+func (c Changelog) Lost(at int64) string {
+	switch {
+	case at > c.HighWatermark:
+		return fmt.Sprintf("ends at %d, before offset %d that the commit names, as the cluster lost records", c.HighWatermark, at)
+	case at > 0 && c.LogStart > 0:
+		return fmt.Sprintf("begins at %d, as records were deleted", c.LogStart)
+	}
+	return ""
+}
+
+// findParkChangelog finds the changelog of a store that the topology does not have; named is where a commit is in it, 0 for none. With
+// patience, what is not there is asked for again, for as long as absentMax, and where it ends as by logBounds; once for all tasks and readings.
 func (r *Restorer) findParkChangelog(
-	ctx context.Context, p ParkStore, partition int32, named int64, patience time.Duration,
-) (c Changelog, there bool, err error) {
+	ctx context.Context, p ParkStore, partition int32, named int64, patient bool,
+) (parkChangelog, error) {
+	presence, until := question{p.ChangelogTopic, noPartition}, time.Now()
+	if _, before := r.believed.Load(presence); patient && !before {
+		until = until.Add(absentMax)
+	}
 	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: time.Second}
-	for until := time.Now().Add(patience); ; {
+	for {
 		found, hidden, err := r.Cluster.Topics(ctx, []string{p.ChangelogTopic})
 		info, known := found[p.ChangelogTopic]
 		switch {
 		case err != nil:
-			return Changelog{}, false, err
+			return parkChangelog{}, err
 		case len(hidden) > 0:
-			return Changelog{}, false, fmt.Errorf("the permission to describe the topic %s is missing", p.ChangelogTopic)
+			return parkChangelog{hidden: true}, nil
 		case known && info.Partitions == 0:
-			return Changelog{}, false, fmt.Errorf("the topic %s has no leader yet", p.ChangelogTopic)
+			return parkChangelog{}, fmt.Errorf("the topic %s has no leader yet", p.ChangelogTopic)
 		case known && partition < info.Partitions:
-			c = Changelog{Store: p.Name, Topic: p.ChangelogTopic, TopicID: info.ID}
-			c.LogStart, c.HighWatermark, err = r.logBounds(ctx, c.Topic, partition, named)
-			return c, err == nil, err
+			r.believed.Delete(presence)
+			c := parkChangelog{Changelog: Changelog{Store: p.Name, Topic: p.ChangelogTopic, TopicID: info.ID}, there: true}
+			c.LogStart, c.HighWatermark, err = r.parkLogBounds(ctx, c.Topic, partition, named)
+			return c, err
 		case !time.Now().Before(until):
-			return Changelog{}, false, nil
+			if patient {
+				r.believed.Store(presence, true)
+			}
+			return parkChangelog{}, nil
 		}
 		if err := pause.Wait(ctx); err != nil {
-			return Changelog{}, false, err
+			return parkChangelog{}, err
 		}
 	}
+}
+
+// parkLogBounds is logBounds, with patience for a log once.
+func (r *Restorer) parkLogBounds(ctx context.Context, topic string, partition int32, named int64) (start, highWatermark int64, err error) {
+	end, readings := question{topic, partition}, watermarkReadings
+	if _, before := r.believed.Load(end); before {
+		readings = 1
+	}
+	start, highWatermark, err = r.logBounds(ctx, topic, partition, named, readings)
+	switch {
+	case err != nil:
+	case highWatermark < named:
+		r.believed.Store(end, true)
+	default:
+		r.believed.Delete(end)
+	}
+	return start, highWatermark, err
 }
 
 // countParked returns how many records wait in a store of parked keys, as its changelog has it below an offset. It waits for transactions

@@ -36,6 +36,8 @@ type Store struct {
 	Layout state.Layout
 	// FromSource turns the records of an input topic into rows, for a store that has no changelog: ChangelogTopic is that topic.
 	FromSource *topology.SourceRows
+	// Parks says that it is the store of an input's parked records.
+	Parks bool
 }
 
 // Request is one task to open.
@@ -90,6 +92,7 @@ func RequestOf(id topology.TaskID, sub topology.Subtopology, starts *broker.Star
 	for _, st := range sub.Stores {
 		req.Stores = append(req.Stores, Store{
 			Name: st.Name, ChangelogTopic: st.Topic(), Layout: st.Layout, FromSource: st.FromSource,
+			Parks: slices.ContainsFunc(req.Parking, func(p ParkStore) bool { return p.Name == st.Name }),
 		})
 	}
 	return req
@@ -128,8 +131,8 @@ type Restorer struct {
 	budget *budget
 	// opens bounds how many databases are being opened.
 	opens chan struct{}
-	// absent are the topics that Waiting has asked for long enough. It is asked of a restorer of one action of an operator's.
-	absent *sync.Map
+	// believed are questions whose answer was waited for long enough, and is believed at once from then on.
+	believed *sync.Map
 }
 
 // stream is what is needed of a broker.Stream.
@@ -152,7 +155,7 @@ func New(r Restorer) *Restorer {
 	// memory, and make smaller chunks: tables that overlap and have to be compacted, which costs more than the wait for a broker.
 	r.budget = newBudget(r.BytesMax, max(runtime.GOMAXPROCS(0), seatsMin))
 	r.opens = make(chan struct{}, opensMax)
-	r.absent = &sync.Map{}
+	r.believed = &sync.Map{}
 	return &r
 }
 
@@ -203,8 +206,9 @@ const (
 // Restore brings the task to its last commit. A StopError says that it must not be opened; other errors are worth another try. What a try
 // has brought into the database stays there, whatever ends it, and the next one goes on behind it.
 //
-// That the last commit is older than the state is believed only when it stays so for some seconds. A group coordinator of Kafka 4.3 whose
-// partition's leadership comes back while it loads answers, without an error, from the part of the log that it has read so far.
+// That the last commit is older than the state, or that records wait by it for which there is no place, is believed only when it stays so for
+// some seconds. A group coordinator of Kafka 4.3 whose partition's leadership comes back while it loads answers, without an error, from the
+// part of the log that it has read so far.
 func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (result Result, err error) {
 	pause := olderPause
 	for reading := 1; ; reading++ {

@@ -18,8 +18,12 @@ const (
 	// fromInputAgain is the only way on once it has begun.
 	fromInputAgain = "`onceward rebuild from-input TASK` once more, with the offsets that it was begun with"
 	fromChangelog  = "`onceward rebuild from-changelog TASK` makes the database anew from the changelogs"
-	// withoutParked is adopt where records wait with which the state cannot be kept.
-	withoutParked = "`onceward adopt --without-parked TASK` gives up what waits and keeps the state"
+	// withoutParked is adopt where records wait with which the state cannot be kept, fromRoundsWithoutParked where there are no offsets either.
+	withoutParked           = "`onceward adopt --without-parked TASK` gives up what waits and keeps the state"
+	fromRoundsWithoutParked = "`onceward adopt --from-rounds --without-parked TASK` gives up what waits and takes the offsets that the last " +
+		"clean stop has kept"
+	parkKeysAgain = "give the source its ParkKeys again, without the policies that park, until nothing waits"
+	allowRead     = "allow the application to read that topic"
 )
 
 // Rebuilding is the metadata of tasks whose changelogs a rebuild from input empties. It is no commit of a round, so that no instance takes it for
