@@ -9,14 +9,17 @@ REPORT    ?= $(CURDIR)/bench
 REVISION  ?= $(shell git describe --always --dirty --abbrev=12 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race e2e verify-eos lint tidy-check cross build negative bench bench-go bench-compare bench-baseline bench-latency
+.PHONY: help demo drill test race e2e verify-eos lint tidy-check cross build negative bench bench-go bench-compare bench-baseline bench-latency
 .PHONY: bench-processors bench-restore bench-peers bench-sweep bench-state figures soak soak-state verify-copy verify-smoke verify-differential clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## the payment drill on the embedded broker, with kills; ends with a table
+demo: ## payment events on the embedded broker, with kills; ends with a table
 	$(GO) run ./cmd/onceward demo
+
+drill: ## 100,000 captures through a fake gateway that loses replies, with kills and a replay; also on real Kafka where there are Java 17 and Maven
+	ONCEWARD_DRILL=1 $(GO) test -count=1 -v -timeout 30m -run '^TestDrill$$' ./e2e/drill
 
 test: ## every test; those on real Kafka need a JDK 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
 	$(GO) vet ./...

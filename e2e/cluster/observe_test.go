@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -148,6 +149,32 @@ func TestReadAllReadsManyBatches(t *testing.T) {
 			if string(r.Key) != fmt.Sprint(i) || r.Offset != int64(i) {
 				t.Fatalf("record %d is the one of offset %d", i, r.Offset)
 			}
+		}
+	})
+}
+
+// TestReadAllReadsManyAbortedBatches: what was aborted stays away if it is more than one answer brings.
+func TestReadAllReadsManyAbortedBatches(t *testing.T) {
+	Each(t, func(t *testing.T, c *Cluster) {
+		topic := newTopic(t, c, 1)
+		p := newProducer(t, c, c.Name(t, "txn"))
+		var large []string
+		random := rand.NewChaCha8([32]byte{}) // nothing that a compression makes small
+		for range 2 * fetchBytes / (900 << 10) {
+			value := make([]byte, 900<<10)
+			_, _ = random.Read(value) // never fails
+			large = append(large, string(value))
+		}
+		p.write(true, topic, 0, large...)
+		p.end(kgo.TryAbort)
+		p.write(true, topic, 0, "a")
+		p.end(kgo.TryCommit)
+		records, err := c.ReadAll(t.Context(), topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(records[0]); n != 1 || string(records[0][0].Value) != "a" {
+			t.Errorf("there are %d records, want the one that is committed", n)
 		}
 	})
 }

@@ -13,6 +13,9 @@ import (
 const (
 	fetchBytes   = 8 << 20
 	fetchWaitMax = 500 // milliseconds
+	// answerBytes is more than the one partition can bring: where the embedded broker ends an answer for its size in the middle of a
+	// partition, it leaves out which of its transactions were aborted.
+	answerBytes = 2 * fetchBytes
 )
 
 // ReadAll returns the committed records of a topic that were written before the call, by partition, in offset
@@ -137,7 +140,7 @@ func (r *reader) request() *kmsg.FetchRequest {
 	req.ReplicaID = -1
 	req.MaxWaitMillis = fetchWaitMax
 	req.MinBytes = 1
-	req.MaxBytes = fetchBytes
+	req.MaxBytes = answerBytes
 	req.IsolationLevel = 1 // read_committed
 	req.SessionEpoch = -1  // no fetch session
 	topic := kmsg.NewFetchRequestTopic()

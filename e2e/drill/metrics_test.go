@@ -1,8 +1,10 @@
-package drill_test
+package drill
 
 import (
 	"bufio"
 	"context"
+	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"regexp"
@@ -10,8 +12,8 @@ import (
 	"testing"
 )
 
-// counters are the metrics of a process that counts are compared with: outcomes by name, of all nodes, and the records of
-// the topic that are committed.
+// counters are the metrics of a process that counts are compared with: outcomes by name, of all nodes, and the requests that it has read
+// and that are committed.
 type counters struct {
 	outcomes map[string]int
 	records  int
@@ -53,7 +55,29 @@ func scrape(t *testing.T, socket, topic string) counters {
 	if err := lines.Err(); err != nil {
 		t.Fatal(err)
 	}
+	c.settle()
 	return c
+}
+
+// settle puts together what depends on the moment: the two answers to who asks again, and claims that were given back and made anew.
+func (c counters) settle() {
+	for _, part := range []struct {
+		of, into string
+		sign     int
+	}{{"replayed", "answered", 1}, {"in-progress", "answered", 1}, {"unused-claims", "claims", -1}} {
+		if n, ok := c.outcomes[part.of]; ok {
+			c.outcomes[part.into] += part.sign * n
+			delete(c.outcomes, part.of)
+		}
+	}
+}
+
+// difference returns an error unless the metrics say this.
+func (c counters) difference(outcomes map[string]int, records int) error {
+	if c.records != records || !maps.Equal(c.outcomes, outcomes) {
+		return fmt.Errorf("the metrics are\n%v of %d records, want\n%v of %d", c.outcomes, c.records, outcomes, records)
+	}
+	return nil
 }
 
 // number reads a count; a large one may be written with an exponent.
