@@ -56,8 +56,8 @@ func groupOf(_ string, v int64) (string, int64, error) {
 func plus(agg int64, _ string, v int64) (int64, error)  { return agg + v, nil }
 func minus(agg int64, _ string, v int64) (int64, error) { return agg - v, nil }
 
-func table(b *topology.Builder, topic string) topology.Table[string, int64] {
-	return topology.TableFrom(b, numbers(topic), stored(topic+"-table"))
+func table(b *topology.Builder, topic string, opts ...topology.SourceOption) topology.Table[string, int64] {
+	return topology.TableFrom(b, numbers(topic), stored(topic+"-table"), opts...)
 }
 
 func grouped(b *topology.Builder) topology.TableGroup[string, int64] {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	_ "embed" // the program and what it needs
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,7 +41,7 @@ func (s streams) run(t *testing.T, cases []testCase) []outputs {
 	t.Helper()
 	var input bytes.Buffer
 	for _, c := range cases {
-		fmt.Fprintf(&input, "case %s\n%send\n", c.operator, c.text())
+		input.WriteString(c.text())
 	}
 	in, out := filepath.Join(s.dir, "cases"), filepath.Join(s.dir, "outputs")
 	if err := os.WriteFile(in, input.Bytes(), 0o600); err != nil {
