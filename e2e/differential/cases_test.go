@@ -41,7 +41,8 @@ type testCase struct {
 	leaps bool
 }
 
-// outputs are lines of topic, timestamp, key, value and headers, topic by topic in the order of their names.
+// outputs are lines of topic, timestamp, key, value and headers, topic by topic in the order of their names. The last line says how many
+// records were dropped.
 type outputs []string
 
 // text is the form of the case that the Java program reads.
@@ -50,6 +51,9 @@ func (c testCase) text() string {
 	s.WriteString("case " + c.operator)
 	if !c.headerless {
 		s.WriteString(" headers")
+	}
+	if !c.uncounted {
+		s.WriteString(" dropped")
 	}
 	s.WriteString("\n")
 	for _, r := range c.records {
@@ -146,6 +150,8 @@ type traits struct {
 	headerless bool
 	// wallClock has the wall clock move between the records.
 	wallClock bool
+	// uncounted leaves out how many records were dropped.
+	uncounted bool
 }
 
 // random makes a case from a seed.

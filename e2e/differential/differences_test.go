@@ -130,7 +130,10 @@ var differences = map[string]difference{
 func TestDifferences(t *testing.T) {
 	var cases []testCase
 	for _, name := range slices.Sorted(maps.Keys(differences)) {
-		cases = append(cases, testCase{operator: name, name: "a difference", records: differences[name].records, leaps: differences[name].leaps})
+		d := differences[name]
+		cases = append(cases, testCase{
+			operator: name, name: "a difference", traits: traits{uncounted: true}, records: d.records, leaps: d.leaps,
+		})
 	}
 	there := compileProgram(t).run(t, cases)
 	for i, c := range cases {

@@ -17,6 +17,11 @@
 // Headers are compared as well, but not those of windows that close, which differ (below). What any other operator emits has on both sides
 // the headers of the record that it has at hand, also where it is made of many; Kafka Streams without a record cache, that is.
 //
+// How many records were dropped is compared for each case: the metric dropped-records-total of the driver of Kafka Streams, and what we
+// count as "late", "null-key", "null-value" and "invalid-timestamp", together with the dead letters, which nothing but nulls and invalid
+// timestamps are here. Both count a record once for each window that it is too late for. Where two aggregations read one stream, a null
+// is dropped by each there and dies once here, so that operator is left out.
+//
 // # What differs
 //
 // These differ on purpose, and differences_test.go has a case of each, with what both sides make of it:

@@ -18,7 +18,8 @@ var (
 		stateless, dynamic, headers, processors, aggregations, tables, windows, closings, times, invalid,
 	}
 	controlGroups = []map[string]control{
-		statelessControls, headerControls, processorControls, tableControls, windowControls, closingControls, invalidControls,
+		statelessControls, headerControls, processorControls, tableControls, windowControls, countControls, closingControls,
+		invalidControls,
 	}
 )
 

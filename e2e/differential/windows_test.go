@@ -78,6 +78,24 @@ var windowControls = map[string]control{
 	}},
 }
 
+// countControls write what they should, and leave records out that nobody counts.
+var countControls = map[string]control{
+	"late records that nobody counts": {"count-tumbling", func(b *topology.Builder) {
+		inTime := topology.From(b, keyed("in")).Filter("in-time", func(r topology.Record[string, maybeValue]) (bool, error) {
+			end := r.Timestamp - r.Timestamp%size + size
+			return end > r.StreamTime()-grace, nil
+		})
+		topology.CountWindows(inTime, tumbling(), windowStore("count")).Into(windowedOut)
+	}},
+	"records that are late for all windows, and not counted": {"count-hopping", func(b *topology.Builder) {
+		inTime := topology.From(b, keyed("in")).Filter("in-time", func(r topology.Record[string, maybeValue]) (bool, error) {
+			newest := r.Timestamp - r.Timestamp%advance
+			return newest+size > r.StreamTime()-grace, nil
+		})
+		topology.CountWindows(inTime, hopping(), windowStore("count")).Into(windowedOut)
+	}},
+}
+
 // times are where the time of a record comes from.
 var times = map[string]operator{
 	"skip-invalid": {traits: traits{negative: true}, declare: func(b *topology.Builder) {

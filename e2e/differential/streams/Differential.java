@@ -18,6 +18,8 @@ import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.Metric;
+import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
@@ -69,7 +71,7 @@ import org.apache.kafka.streams.test.TestRecord;
  * <p>Usage: Differential INPUT OUTPUT. The input has cases:
  *
  * <pre>
- * case OPERATOR [headers]
+ * case OPERATOR [headers] [dropped]
  * TOPIC TIMESTAMP KEY VALUE [NAME=VALUE ...]
  * clock MILLISECONDS
  * end
@@ -77,7 +79,8 @@ import org.apache.kafka.streams.test.TestRecord;
  *
  * Keys and values are hexadecimal, "-" is null; what follows them are headers. A line with "clock" moves the wall clock on. For each case
  * the output has the same lines for what was written, topic by topic in the order of their names, and within a topic in the order of
- * writing; headers if they are asked for. Keys are strings, values are longs.
+ * writing; headers if they are asked for. If it is asked for as well, the last line is "dropped" and how many records were dropped. Keys
+ * are strings, values are longs.
  */
 public final class Differential {
     private static final Serde<String> STRING = Serdes.String();
@@ -167,7 +170,21 @@ public final class Differential {
                     out.write("\n");
                 }
             }
+            if (asked.contains("dropped")) {
+                out.write("dropped " + dropped(driver) + "\n");
+            }
         }
+    }
+
+    /** How many records all nodes have dropped: they are late, have a key or value that must not be null, or no valid timestamp. */
+    private static long dropped(final TopologyTestDriver driver) {
+        long n = 0;
+        for (final Map.Entry<MetricName, ? extends Metric> metric : driver.metrics().entrySet()) {
+            if (metric.getKey().name().equals("dropped-records-total")) {
+                n += ((Number) metric.getValue().metricValue()).longValue();
+            }
+        }
+        return n;
     }
 
     /** The headers behind the value of a record. */
@@ -233,7 +250,7 @@ public final class Differential {
         return tumbling().advanceBy(Duration.ofMillis(ADVANCE));
     }
 
-    /** A windowed aggregation takes null values for values, so those that would fail on them get none but with a null key, which they drop. */
+    /** A windowed aggregation takes null values for values, so those that would fail on them get none, unless they drop the null key. */
     private static KStream<String, Long> values(final StreamsBuilder b) {
         return in(b).filter((k, v) -> k == null || v != null).mapValues(v -> v);
     }
