@@ -22,6 +22,20 @@
 // timestamps are here. Both count a record once for each window that it is too late for. Where two aggregations read one stream, a null
 // is dropped by each there and dies once here, so that operator is left out.
 //
+// # Descriptions
+//
+// The Describe of our topologies has the grammar of Kafka Streams' own: one parser reads both, for every operator, and finds the same
+// sub-topologies of the same sources with their topics, processors with their stores and sinks with their topics, and the same arrows.
+// This is left out of the comparison:
+//
+//   - Names of nodes and of sub-topologies: positions there, and the user's here. So is the order of nodes and arrows, sorted here.
+//   - Processors there that ours are without: the step from a table to a stream (KTABLE-TOSTREAM), the passes behind a split, the filter
+//     in front of a repartition topic, the two sides of a table join, whose stores are those of our one processor, and the buffer of a
+//     suppression with its store. The store that our windows wait in until they close, <store>-closing, is left out likewise.
+//   - The indentation of the line of a sub-topology: all but the first are a blank further left there.
+//
+// A sink that chooses its topic shows the class that does it there, and here it is a processor with a sink for each of its topics.
+//
 // # What differs
 //
 // These differ on purpose, and differences_test.go has a case of each, with what both sides make of it:

@@ -33,6 +33,7 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.TestInputTopic;
 import org.apache.kafka.streams.TestOutputTopic;
+import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.Consumed;
@@ -77,7 +78,9 @@ import org.apache.kafka.streams.test.TestRecord;
  * end
  * </pre>
  *
- * Keys and values are hexadecimal, "-" is null; what follows them are headers. A line with "clock" moves the wall clock on. For each case
+ * A line "describe OPERATOR" in place of the first one asks for the description of the topology.
+ *
+ * <p>Keys and values are hexadecimal, "-" is null; what follows them are headers. A line with "clock" moves the wall clock on. For each case
  * the output has the same lines for what was written, topic by topic in the order of their names, and within a topic in the order of
  * writing; headers if they are asked for. If it is asked for as well, the last line is "dropped" and how many records were dropped. Keys
  * are strings, values are longs.
@@ -119,7 +122,11 @@ public final class Differential {
                 }
                 out.write("case " + operator + "\n");
                 try {
-                    d.run(operator, steps, Set.copyOf(asked.subList(2, asked.size())), out);
+                    if (asked.get(0).equals("describe")) {
+                        out.write(d.describe(operator));
+                    } else {
+                        d.run(operator, steps, Set.copyOf(asked.subList(2, asked.size())), out);
+                    }
                 } catch (final RuntimeException e) { // it is what comes out of this case
                     out.write("error " + e.getClass().getName() + "\n");
                 }
@@ -128,12 +135,24 @@ public final class Differential {
         }
     }
 
-    private void run(final String operator, final List<String[]> steps, final Set<String> asked, final BufferedWriter out)
-        throws IOException {
+    private Topology topology(final String operator) {
         final Consumer<StreamsBuilder> declare = operators.get(operator);
         if (declare == null) {
             throw new IllegalArgumentException("there is no operator " + operator);
         }
+        final StreamsBuilder builder = new StreamsBuilder();
+        declare.accept(builder);
+        return builder.build();
+    }
+
+    /** The description of a topology, as lines. */
+    private String describe(final String operator) {
+        final String description = topology(operator).describe().toString();
+        return description.endsWith("\n") ? description : description + "\n";
+    }
+
+    private void run(final String operator, final List<String[]> steps, final Set<String> asked, final BufferedWriter out)
+        throws IOException {
         final Properties config = new Properties();
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, "differential");
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "none:1");
@@ -142,9 +161,7 @@ public final class Differential {
         config.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.LongSerde.class);
         // A windowed aggregation that emits on close looks for closed windows with every record, and not once a second.
         config.put("__emit.interval.ms.kstreams.windowed.aggregation__", 0L);
-        final StreamsBuilder builder = new StreamsBuilder();
-        declare.accept(builder);
-        try (TopologyTestDriver driver = new TopologyTestDriver(builder.build(), config, Instant.ofEpochMilli(START))) {
+        try (TopologyTestDriver driver = new TopologyTestDriver(topology(operator), config, Instant.ofEpochMilli(START))) {
             final Map<String, TestInputTopic<byte[], byte[]>> inputs = new TreeMap<>();
             for (final String[] r : steps) {
                 if (r[0].equals("clock")) {
