@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
 )
 
 // Reasons for failures that no user code is to blame for. None of them quotes a record.
@@ -35,6 +36,9 @@ func (x *intake[K, V]) read() error {
 	g.node = x.node
 	if x.nullKeys != nil && g.in.Key == nil {
 		x.nullKeys.Inc()
+		if x.clock.eventTime != nil || g.in.Timestamp < 0 {
+			g.setEventTime(state.NoTime) // the time of the record is not known, or is none
+		}
 		return nil
 	}
 	if len(g.in.Headers) > 0 {

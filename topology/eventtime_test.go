@@ -96,6 +96,27 @@ func TestOnInvalidTimestamp(t *testing.T) {
 	}
 }
 
+// TestTimeOfWhatIsLeftOut: a record without a key that its source leaves out moves the stream time by its timestamp, unless that is
+// invalid, or the time is in the record, where nobody has looked for it.
+func TestTimeOfWhatIsLeftOut(t *testing.T) {
+	open := func(opts ...topology.SourceOption) *task {
+		return tableTask(t, func(b *topology.Builder) {
+			topology.From(b, leftTopic, append(opts, topology.SkipNullKeys())...).Into(resultTopic)
+		})
+	}
+	plain := open()
+	if plain.script("left -1 - x"); plain.streamTime != state.NoTime {
+		t.Errorf("the stream time is %d after an invalid timestamp", plain.streamTime)
+	}
+	if plain.script("left 5 - x"); plain.streamTime != 5 {
+		t.Errorf("the stream time is %d, want 5", plain.streamTime)
+	}
+	inValue := open(topology.EventTime(timeInValue))
+	if inValue.script("left 5 a 3", "left 9000 - 4"); inValue.streamTime != 3 {
+		t.Errorf("the stream time is %d, want that of the record that was read, 3", inValue.streamTime)
+	}
+}
+
 // TestGraphEventTime: the time by which a record takes its turn, without counting for anything.
 func TestGraphEventTime(t *testing.T) {
 	panicking := errors.New("panic")

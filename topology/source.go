@@ -89,7 +89,8 @@ func KeepDeadLetterHeaders() SourceOption {
 }
 
 // SkipNullKeys leaves out records with a null key, and counts them as "null-key" of the source. Otherwise a null
-// key is a failure, unless the codec of the key is [Nullable].
+// key is a failure, unless the codec of the key is [Nullable]. What is left out moves the stream time by its timestamp, but
+// not where the source has an [EventTime]: that is not asked.
 func SkipNullKeys() SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.skipNullKeys = true })
 }

@@ -5,40 +5,76 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/onceward/onceward/topology"
 )
 
-// The windows of all operators, in milliseconds; the Java program has the same.
+// The windows of all operators, the interval of punctuations, and where the wall clock begins, in milliseconds; the Java program has the
+// same.
 const (
 	size    = 10
 	advance = 3
 	grace   = 5
+	every   = 7
+	start   = 1_000_000
 )
 
 // record is an input. A key or value that is absent is null.
 type record struct {
-	topic string
-	at    int64
-	key   topology.Option[string]
-	value topology.Option[int64]
+	topic   string
+	at      int64
+	key     topology.Option[string]
+	value   topology.Option[int64]
+	headers []topology.Header
+	// clock is not 0 where the wall clock moves on by so many milliseconds, and there is no record.
+	clock int64
 }
 
 // testCase is one run of one operator.
 type testCase struct {
 	operator, name string
-	records        []record
+	traits
+	records []record
+	// leaps has the wall clock of Kafka Streams leap. Otherwise it moves by the millisecond, so that what is due in between is due there too.
+	leaps bool
 }
 
-// outputs are lines of topic, timestamp, key and value, topic by topic in the order of their names.
+// outputs are lines of topic, timestamp, key, value and headers, topic by topic in the order of their names. The last line says how many
+// records were dropped.
 type outputs []string
 
-// text is the form of the records that the Java program reads.
+// text is the form of the case that the Java program reads.
 func (c testCase) text() string {
 	var s strings.Builder
+	s.WriteString("case " + c.operator)
+	if !c.headerless {
+		s.WriteString(" headers")
+	}
+	if !c.uncounted {
+		s.WriteString(" dropped")
+	}
+	s.WriteString("\n")
 	for _, r := range c.records {
-		fmt.Fprintf(&s, "%s %d %s %s\n", r.topic, r.at, hexOf(r.keyBytes()), hexOf(r.valueBytes()))
+		switch {
+		case r.clock == 0:
+			fmt.Fprintf(&s, "%s %d %s %s%s\n", r.topic, r.at, hexOf(r.keyBytes()), hexOf(r.valueBytes()), headersText(r.headers))
+		case c.leaps:
+			fmt.Fprintf(&s, "clock %d\n", r.clock)
+		default:
+			s.WriteString(strings.Repeat("clock 1\n", int(r.clock)))
+		}
+	}
+	s.WriteString("end\n")
+	return s.String()
+}
+
+// headersText writes a blank, the name and the value of each header. A nil value is null.
+func headersText(headers []topology.Header) string {
+	var s strings.Builder
+	for _, h := range headers {
+		fmt.Fprintf(&s, " %s=%s", h.Key, hexOf(h.Value))
 	}
 	return s.String()
 }
@@ -47,11 +83,15 @@ func (c testCase) text() string {
 func (c testCase) people() string {
 	var s strings.Builder
 	for _, r := range c.records {
+		if r.clock > 0 {
+			fmt.Fprintf(&s, "  the wall clock moves on by %d ms\n", r.clock)
+			continue
+		}
 		value := "null"
 		if v, ok := r.value.Get(); ok {
 			value = fmt.Sprint(v)
 		}
-		fmt.Fprintf(&s, "  %s at %d: %s = %s\n", r.topic, r.at, r.key.Or("null"), value)
+		fmt.Fprintf(&s, "  %s at %d: %s = %s%s\n", r.topic, r.at, r.key.Or("null"), value, headersText(r.headers))
 	}
 	return s.String()
 }
@@ -80,23 +120,38 @@ func hexOf(b []byte) string {
 }
 
 func some(topic string, at int64, key string, value int64) record {
-	return record{topic, at, topology.Some(key), topology.Some(value)}
+	return record{topic: topic, at: at, key: topology.Some(key), value: topology.Some(value)}
 }
 
 func deletion(topic string, at int64, key string) record {
-	return record{topic, at, topology.Some(key), topology.None[int64]()}
+	return record{topic: topic, at: at, key: topology.Some(key)}
 }
 
 func keyless(topic string, at, value int64) record {
-	return record{topic, at, topology.None[string](), topology.Some(value)}
+	return record{topic: topic, at: at, value: topology.Some(value)}
+}
+
+// passing is where the wall clock moves on.
+func passing(millis int64) record { return record{clock: millis} }
+
+// with returns r with one more header. A nil value is null.
+func (r record) with(name string, value []byte) record {
+	r.headers = append(slices.Clip(r.headers), topology.Header{Key: name, Value: value})
+	return r
 }
 
 // traits are what an operator's cases may have in them.
 type traits struct {
 	// topics are what it reads.
 	topics []string
-	// negative allows negative timestamps, valueTimes makes the values times.
+	// negative allows negative timestamps, valueTimes makes the values times; with both of them it is the values that are negative.
 	negative, valueTimes bool
+	// headerless leaves out the headers of what is written.
+	headerless bool
+	// wallClock has the wall clock move between the records.
+	wallClock bool
+	// uncounted leaves out how many records were dropped.
+	uncounted bool
 }
 
 // random makes a case from a seed.
@@ -108,6 +163,10 @@ func random(r *rand.Rand, t traits) []record {
 	}
 	latest := now
 	for i := range records {
+		if t.wallClock && r.IntN(4) == 0 {
+			records[i] = passing(1 + int64(r.IntN(3*every)))
+			continue
+		}
 		switch r.IntN(10) {
 		case 0: // equal
 		case 1: // late by up to more than everything keeps
@@ -131,7 +190,14 @@ func random(r *rand.Rand, t traits) []record {
 			rec.key = topology.None[string]()
 		}
 		if t.negative && i > 0 && r.IntN(8) == 0 {
-			rec.at = -1 - int64(r.IntN(5))
+			if before := -1 - int64(r.IntN(5)); t.valueTimes {
+				rec.value = topology.Some(before)
+			} else {
+				rec.at = before
+			}
+		}
+		for range r.IntN(4) {
+			rec = rec.with([]string{"id", "trace", "drop"}[r.IntN(3)], [][]byte{nil, {}, {byte(r.IntN(256))}}[r.IntN(3)])
 		}
 		records[i] = rec
 	}
@@ -182,12 +248,30 @@ func named(t traits) map[string][]record {
 			some(first, 1000, "b", 1), some(first, 1004, "a", 2), some(first, 1012, "c", 3), some(first, 5000, "a", 4),
 			some(first, 1012, "c", 5), some(first, 9000, "d", 6),
 		},
+		"headers": {
+			some(first, 1000, "a", 2).with("id", []byte{1}).with("trace", []byte{2}), some(last, 1001, "b", 4),
+			some(first, 1002, "a", 6).with("drop", []byte{3}).with("id", nil).with("drop", nil).with("id", []byte{}).with("id", nil),
+			deletion(last, 1003, "a").with("trace", []byte{}), keyless(first, 1004, 8).with("id", []byte("a longer value")),
+		},
 	}
 	if t.negative {
 		cases["negative timestamps"] = []record{
 			some(first, 1000, "a", 1), some(first, -1, "a", 2), some(first, 1005, "a", 3), some(first, -1000, "b", 4),
 			some(first, 1001, "a", 5),
 		}
+	}
+	if t.negative && t.valueTimes {
+		cases["negative times in the values"] = []record{
+			some(first, 1, "a", 1000), some(first, 2, "b", -1), some(first, 3, "a", 1005), some(first, 4, "b", -1000), some(first, 5, "a", 1001),
+		}
+	}
+	if t.wallClock {
+		cases["the wall clock passes"] = []record{
+			passing(every - 1), passing(1), some(first, 1000, "a", 1), passing(every), some(first, 1001, "b", 2), some(last, 1002, "a", 4),
+			passing(every - 1), some(first, 1003, "c", 3), passing(1), passing(3 * every), deletion(first, 1004, "b"), passing(every + 1),
+			passing(every - 1), passing(1),
+		}
+		cases["the wall clock passes, and no record comes"] = []record{passing(10 * every)}
 	}
 	if t.valueTimes {
 		cases["times in the values"] = []record{

@@ -49,24 +49,26 @@ func casesOf(name string, o operator) []testCase {
 	byName := named(o.traits)
 	var cases []testCase
 	for _, n := range slices.Sorted(maps.Keys(byName)) {
-		cases = append(cases, testCase{name, n, byName[n]})
+		cases = append(cases, testCase{operator: name, name: n, traits: o.traits, records: byName[n]})
 	}
 	for i := range *casesPerOperator {
 		r := rand.New(rand.NewPCG(*seed, uint64(i)))
-		cases = append(cases, testCase{name, fmt.Sprintf("random %d of seed %d", i, *seed), random(r, o.traits)})
+		cases = append(cases, testCase{
+			operator: name, name: fmt.Sprintf("random %d of seed %d", i, *seed), traits: o.traits, records: random(r, o.traits),
+		})
 	}
 	return cases
 }
 
 // drive returns what our side makes of a case.
-func drive(t *testing.T, built *topology.Topology, records []record) outputs {
+func drive(t *testing.T, built *topology.Topology, c testCase) outputs {
 	t.Helper()
-	d, err := topologytest.New(built, topologytest.Clock(time.UnixMilli(1_000_000)))
+	d, err := topologytest.New(built, topologytest.Clock(time.UnixMilli(start)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range records {
-		if err := d.PipeRaw(r.topic, r.keyBytes(), r.valueBytes(), topologytest.At(time.UnixMilli(r.at))); err != nil {
+	for _, r := range c.records {
+		if err := r.feed(d); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,10 +82,44 @@ func drive(t *testing.T, built *topology.Topology, records []record) outputs {
 			t.Fatal(err)
 		}
 		for _, r := range raw {
-			out = append(out, fmt.Sprintf("%s %d %s %s", topic, r.Timestamp, hexOf(r.Key), hexOf(r.Value)))
+			line := fmt.Sprintf("%s %d %s %s", topic, r.Timestamp, hexOf(r.Key), hexOf(r.Value))
+			if !c.headerless {
+				line += headersText(r.Headers)
+			}
+			out = append(out, line)
 		}
 	}
+	if !c.uncounted {
+		out = append(out, fmt.Sprintf("dropped %d", dropped(t, d)))
+	}
 	return out
+}
+
+// dropped is how many records were left out. What Kafka Streams drops we count, one outcome for each reason, or it is a dead letter: a null
+// that its topic does not allow, and a timestamp that is refused.
+func dropped(t *testing.T, d *topologytest.Driver) int64 {
+	t.Helper()
+	letters, err := d.DeadLetters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := int64(len(letters))
+	for _, c := range d.Counts() {
+		switch c.Outcome {
+		case "late", "null-key", "null-value", "invalid-timestamp":
+			n += c.N
+		}
+	}
+	return n
+}
+
+// feed gives r to our driver.
+func (r record) feed(d *topologytest.Driver) error {
+	if r.clock > 0 {
+		return d.Advance(time.Duration(r.clock) * ms)
+	}
+	return d.PipeRaw(r.topic, r.keyBytes(), r.valueBytes(), topologytest.At(time.UnixMilli(r.at)),
+		func(raw *topologytest.Raw) { raw.Headers = r.headers })
 }
 
 func build(t *testing.T, declare func(b *topology.Builder)) *topology.Topology {
@@ -117,7 +153,7 @@ func TestOperators(t *testing.T) {
 				}
 				records += len(c.records)
 				written += len(want[i])
-				got := drive(t, built, c.records)
+				got := drive(t, built, c)
 				if slices.Equal(got, want[i]) {
 					continue
 				}
@@ -165,7 +201,7 @@ func TestControls(t *testing.T) {
 				continue
 			}
 			of++
-			if !slices.Equal(drive(t, built, cases[i].records), want[i]) {
+			if !slices.Equal(drive(t, built, cases[i]), want[i]) {
 				differ++
 			}
 		}
@@ -176,16 +212,35 @@ func TestControls(t *testing.T) {
 	}
 }
 
+// TestCountControlsWriteTheSame: it is by how many records were dropped that they are found.
+func TestCountControlsWriteTheSame(t *testing.T) {
+	operators := allOperators(t)
+	for name, c := range countControls {
+		right, wrong := build(t, operators[c.operator].declare), build(t, c.declare)
+		for _, one := range casesOf(c.operator, operators[c.operator]) {
+			one.uncounted = true
+			if want, got := drive(t, right, one), drive(t, wrong, one); !slices.Equal(got, want) {
+				t.Fatalf("%s: %s:\n%swritten:\n%swant:\n%s", name, one.name, one.people(), got.people(), want.people())
+			}
+		}
+	}
+}
+
 // TestCasesAreWhatTheyAreNamedFor keeps the generator honest: random cases have what they are made for.
 func TestCasesAreWhatTheyAreNamedFor(t *testing.T) {
-	late, nullKeys, nullValues, equal, negative := 0, 0, 0, 0, 0
+	late, nullKeys, nullValues, equal, negative, noHeaders, repeated, nullHeaders, passes := 0, 0, 0, 0, 0, 0, 0, 0, 0
 	for i := range 1000 {
 		latest := int64(-1)
-		for _, r := range random(rand.New(rand.NewPCG(1, uint64(i))), traits{topics: []string{"in"}, negative: true}) {
+		all := traits{topics: []string{"in"}, negative: true, wallClock: true}
+		for _, r := range random(rand.New(rand.NewPCG(1, uint64(i))), all) {
 			count := func(n *int, is bool) {
 				if is {
 					*n++
 				}
+			}
+			if r.clock > 0 {
+				count(&passes, r.clock > every)
+				continue
 			}
 			_, hasKey := r.key.Get()
 			_, hasValue := r.value.Get()
@@ -194,11 +249,15 @@ func TestCasesAreWhatTheyAreNamedFor(t *testing.T) {
 			count(&negative, r.at < 0)
 			count(&nullKeys, !hasKey)
 			count(&nullValues, !hasValue)
+			count(&noHeaders, len(r.headers) == 0)
+			count(&repeated, len(r.headers) > 1 && r.headers[0].Key == r.headers[1].Key)
+			count(&nullHeaders, len(r.headers) > 0 && r.headers[0].Value == nil)
 			latest = max(latest, r.at)
 		}
 	}
 	for what, n := range map[string]int{
 		"late": late, "null keys": nullKeys, "null values": nullValues, "equal times": equal, "negative times": negative,
+		"no headers": noHeaders, "a header that is repeated": repeated, "a header that is null": nullHeaders, "a clock that passes": passes,
 	} {
 		if n < 100 {
 			t.Errorf("%d records with %s in 1000 cases", n, what)

@@ -2,9 +2,7 @@ package differential
 
 import (
 	"bufio"
-	"bytes"
 	_ "embed" // the program and what it needs
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,12 +38,32 @@ func compileProgram(t *testing.T) streams {
 // run returns what Kafka Streams makes of each case.
 func (s streams) run(t *testing.T, cases []testCase) []outputs {
 	t.Helper()
-	var input bytes.Buffer
+	var input strings.Builder
 	for _, c := range cases {
-		fmt.Fprintf(&input, "case %s\n%send\n", c.operator, c.text())
+		input.WriteString(c.text())
 	}
+	return s.ask(t, input.String(), len(cases))
+}
+
+// describe returns how Kafka Streams describes the topology of each operator.
+func (s streams) describe(t *testing.T, operators []string) []string {
+	t.Helper()
+	var input strings.Builder
+	for _, name := range operators {
+		input.WriteString("describe " + name + "\nend\n")
+	}
+	descriptions := make([]string, len(operators))
+	for i, lines := range s.ask(t, input.String(), len(operators)) {
+		descriptions[i] = strings.Join(lines, "\n") + "\n"
+	}
+	return descriptions
+}
+
+// ask runs the program and returns the lines of its answers, of which n are wanted.
+func (s streams) ask(t *testing.T, input string, n int) []outputs {
+	t.Helper()
 	in, out := filepath.Join(s.dir, "cases"), filepath.Join(s.dir, "outputs")
-	if err := os.WriteFile(in, input.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(in, []byte(input), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	// Kafka Streams keeps what it has to keep below the directory for temporary files, where others may do the same.
@@ -59,20 +77,20 @@ func (s streams) run(t *testing.T, cases []testCase) []outputs {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	results := make([]outputs, 0, len(cases))
+	answers := make([]outputs, 0, n)
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		switch line := lines.Text(); {
 		case strings.HasPrefix(line, "case "):
-			results = append(results, nil)
+			answers = append(answers, nil)
 		case line == "end":
 		default:
-			results[len(results)-1] = append(results[len(results)-1], line)
+			answers[len(answers)-1] = append(answers[len(answers)-1], line)
 		}
 	}
-	if len(results) != len(cases) {
-		t.Fatalf("the program has answered %d of %d cases", len(results), len(cases))
+	if len(answers) != n {
+		t.Fatalf("the program has answered %d of %d questions", len(answers), n)
 	}
-	return results
+	return answers
 }
 
 func TestPomHasTheVersion(t *testing.T) {

@@ -14,8 +14,13 @@ type (
 
 // operatorGroups and controlGroups are what the files of this package declare.
 var (
-	operatorGroups = []map[string]operator{stateless, dynamic, aggregations, tables, windows, times}
-	controlGroups  = []map[string]control{statelessControls, tableControls, windowControls}
+	operatorGroups = []map[string]operator{
+		stateless, dynamic, headers, processors, aggregations, tables, windows, closings, times, invalid,
+	}
+	controlGroups = []map[string]control{
+		statelessControls, headerControls, processorControls, tableControls, windowControls, countControls, closingControls,
+		invalidControls,
+	}
 )
 
 // anything is a topic of keys and values that may be null.

@@ -22,20 +22,38 @@ func countIn(b *topology.Builder, w topology.Windows, opts ...topology.SourceOpt
 	return topology.CountWindows(topology.From(b, keyed("in"), opts...), w, windowStore("count"))
 }
 
-// windows are the windowed aggregations.
+// values are the records of the input that have a value. Windowed aggregations of Kafka Streams take null for a value as ours do, so
+// those that would fail on it get none.
+func values(b *topology.Builder) topology.Stream[string, int64] {
+	present := topology.From(b, keyed("in")).Filter("present", func(r topology.Record[string, maybeValue]) (bool, error) {
+		_, ok := r.Value.Get()
+		return ok, nil
+	})
+	return topology.MapValues(present, "value", func(r topology.Record[string, maybeValue]) (int64, error) { return r.Value.Or(0), nil })
+}
+
+func reduceIn(b *topology.Builder, w topology.Windows) topology.WindowedTable[string, int64] {
+	return topology.ReduceWindows(values(b), w, windowStore("reduce"), sum)
+}
+
+func aggregateIn(b *topology.Builder, w topology.Windows) topology.WindowedTable[string, int64] {
+	return topology.AggregateWindows(values(b), w, windowStore("aggregate"), hundred,
+		func(agg int64, r topology.Record[string, int64]) (int64, error) { return agg + r.Value, nil })
+}
+
+// graceless are windows that take no late records.
+func graceless(w topology.Windows) topology.Windows { return w.Grace(0) }
+
+// windows are the windowed aggregations, with an update for each record.
 var windows = map[string]operator{
-	"count-tumbling": {declare: func(b *topology.Builder) { countIn(b, tumbling()).Into(windowedOut) }},
-	"count-hopping":  {declare: func(b *topology.Builder) { countIn(b, hopping()).Into(windowedOut) }},
-	"reduce-hopping": {declare: func(b *topology.Builder) {
-		topology.ReduceWindows(topology.From(b, numbers("in")), hopping(), windowStore("reduce"), sum).Into(windowedOut)
-	}},
-	"aggregate-tumbling": {declare: func(b *topology.Builder) {
-		topology.AggregateWindows(topology.From(b, numbers("in")), tumbling(), windowStore("aggregate"), hundred,
-			func(agg int64, r topology.Record[string, int64]) (int64, error) { return agg + r.Value, nil }).Into(windowedOut)
-	}},
-	"count-tumbling-suppressed": {declare: func(b *topology.Builder) { countIn(b, tumbling()).Closed().Into(windowedOut) }},
-	"count-hopping-suppressed":  {declare: func(b *topology.Builder) { countIn(b, hopping()).Closed().Into(windowedOut) }},
-	"count-tumbling-on-close":   {declare: func(b *topology.Builder) { countIn(b, tumbling()).Closed().Into(windowedOut) }},
+	"count-tumbling":          {declare: func(b *topology.Builder) { countIn(b, tumbling()).Into(windowedOut) }},
+	"count-tumbling-no-grace": {declare: func(b *topology.Builder) { countIn(b, graceless(tumbling())).Into(windowedOut) }},
+	"count-hopping":           {declare: func(b *topology.Builder) { countIn(b, hopping()).Into(windowedOut) }},
+	"count-hopping-no-grace":  {declare: func(b *topology.Builder) { countIn(b, graceless(hopping())).Into(windowedOut) }},
+	"reduce-tumbling":         {declare: func(b *topology.Builder) { reduceIn(b, tumbling()).Into(windowedOut) }},
+	"reduce-hopping":          {declare: func(b *topology.Builder) { reduceIn(b, hopping()).Into(windowedOut) }},
+	"aggregate-tumbling":      {declare: func(b *topology.Builder) { aggregateIn(b, tumbling()).Into(windowedOut) }},
+	"aggregate-hopping":       {declare: func(b *topology.Builder) { aggregateIn(b, hopping()).Into(windowedOut) }},
 }
 
 var windowControls = map[string]control{
@@ -43,10 +61,39 @@ var windowControls = map[string]control{
 		topology.CountWindows(topology.From(b, keyed("in")), topology.Tumbling(size*ms).Grace((grace+1)*ms),
 			topology.WindowStore("count", strCodec, longCodec, (size+grace+1)*ms)).Into(windowedOut)
 	}},
+	"a grace where there is none": {"count-tumbling-no-grace", func(b *topology.Builder) {
+		countIn(b, topology.Tumbling(size*ms).Grace(ms)).Into(windowedOut)
+	}},
+	"a grace where there is none, and the windows overlap": {"count-hopping-no-grace", func(b *topology.Builder) {
+		countIn(b, topology.Hopping(size*ms, advance*ms).Grace(ms)).Into(windowedOut)
+	}},
 	"an advance that is longer": {"count-hopping", func(b *topology.Builder) {
 		countIn(b, topology.Hopping(size*ms, (advance+1)*ms).Grace(grace*ms)).Into(windowedOut)
 	}},
-	"updates for final results": {"count-tumbling-suppressed", func(b *topology.Builder) { countIn(b, tumbling()).Into(windowedOut) }},
+	"a reduction that begins with a hundred": {"reduce-tumbling", func(b *topology.Builder) {
+		topology.AggregateWindows(values(b), tumbling(), windowStore("reduce"), hundred, sum).Into(windowedOut)
+	}},
+	"an aggregation that begins with its first value": {"aggregate-hopping", func(b *topology.Builder) {
+		topology.ReduceWindows(values(b), hopping(), windowStore("aggregate"), sum).Into(windowedOut)
+	}},
+}
+
+// countControls write what they should, and leave records out that nobody counts.
+var countControls = map[string]control{
+	"late records that nobody counts": {"count-tumbling", func(b *topology.Builder) {
+		inTime := topology.From(b, keyed("in")).Filter("in-time", func(r topology.Record[string, maybeValue]) (bool, error) {
+			end := r.Timestamp - r.Timestamp%size + size
+			return end > r.StreamTime()-grace, nil
+		})
+		topology.CountWindows(inTime, tumbling(), windowStore("count")).Into(windowedOut)
+	}},
+	"records that are late for all windows, and not counted": {"count-hopping", func(b *topology.Builder) {
+		inTime := topology.From(b, keyed("in")).Filter("in-time", func(r topology.Record[string, maybeValue]) (bool, error) {
+			newest := r.Timestamp - r.Timestamp%advance
+			return newest+size > r.StreamTime()-grace, nil
+		})
+		topology.CountWindows(inTime, hopping(), windowStore("count")).Into(windowedOut)
+	}},
 }
 
 // times are where the time of a record comes from.

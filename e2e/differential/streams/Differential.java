@@ -7,14 +7,22 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Properties;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Consumer;
+import java.util.function.UnaryOperator;
 
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.Metric;
+import org.apache.kafka.common.MetricName;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.Headers;
+import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.common.serialization.Serde;
@@ -25,6 +33,7 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.TestInputTopic;
 import org.apache.kafka.streams.TestOutputTopic;
+import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.Consumed;
@@ -42,8 +51,16 @@ import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
 import org.apache.kafka.streams.processor.LogAndSkipOnInvalidTimestamp;
+import org.apache.kafka.streams.processor.PunctuationType;
 import org.apache.kafka.streams.processor.TimestampExtractor;
 import org.apache.kafka.streams.processor.UsePartitionTimeOnInvalidTimestamp;
+import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
+import org.apache.kafka.streams.processor.api.ContextualProcessor;
+import org.apache.kafka.streams.processor.api.FixedKeyRecord;
+import org.apache.kafka.streams.processor.api.ProcessorContext;
+import org.apache.kafka.streams.processor.api.ProcessorSupplier;
+import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.WindowStore;
@@ -55,13 +72,18 @@ import org.apache.kafka.streams.test.TestRecord;
  * <p>Usage: Differential INPUT OUTPUT. The input has cases:
  *
  * <pre>
- * case OPERATOR
- * TOPIC TIMESTAMP KEY VALUE
+ * case OPERATOR [headers] [dropped]
+ * TOPIC TIMESTAMP KEY VALUE [NAME=VALUE ...]
+ * clock MILLISECONDS
  * end
  * </pre>
  *
- * Keys and values are hexadecimal, "-" is null. For each case the output has the same lines for what was written, topic by topic in the
- * order of their names, and within a topic in the order of writing. Keys are strings, values are longs.
+ * A line "describe OPERATOR" in place of the first one asks for the description of the topology.
+ *
+ * <p>Keys and values are hexadecimal, "-" is null; what follows them are headers. A line with "clock" moves the wall clock on. For each case
+ * the output has the same lines for what was written, topic by topic in the order of their names, and within a topic in the order of
+ * writing; headers if they are asked for. If it is asked for as well, the last line is "dropped" and how many records were dropped. Keys
+ * are strings, values are longs.
  */
 public final class Differential {
     private static final Serde<String> STRING = Serdes.String();
@@ -69,15 +91,22 @@ public final class Differential {
     private static final long SIZE = 10;
     private static final long ADVANCE = 3;
     private static final long GRACE = 5;
+    private static final long EVERY = 7;
+    private static final long START = 1_000_000;
 
     private final Map<String, Consumer<StreamsBuilder>> operators = new TreeMap<>();
 
     private Differential() {
         stateless();
+        headers();
+        processors();
         aggregations();
         windows();
+        closings();
         tables();
         times();
+        invalid();
+        differences();
     }
 
     public static void main(final String[] args) throws IOException {
@@ -85,14 +114,19 @@ public final class Differential {
         try (BufferedReader in = Files.newBufferedReader(Path.of(args[0]), StandardCharsets.US_ASCII);
              BufferedWriter out = Files.newBufferedWriter(Path.of(args[1]), StandardCharsets.US_ASCII)) {
             for (String line = in.readLine(); line != null; line = in.readLine()) {
-                final String operator = line.substring("case ".length());
-                final List<String[]> records = new ArrayList<>();
+                final List<String> asked = Arrays.asList(line.split(" "));
+                final String operator = asked.get(1);
+                final List<String[]> steps = new ArrayList<>();
                 for (line = in.readLine(); !line.equals("end"); line = in.readLine()) {
-                    records.add(line.split(" "));
+                    steps.add(line.split(" "));
                 }
                 out.write("case " + operator + "\n");
                 try {
-                    d.run(operator, records, out);
+                    if (asked.get(0).equals("describe")) {
+                        out.write(d.describe(operator));
+                    } else {
+                        d.run(operator, steps, Set.copyOf(asked.subList(2, asked.size())), out);
+                    }
                 } catch (final RuntimeException e) { // it is what comes out of this case
                     out.write("error " + e.getClass().getName() + "\n");
                 }
@@ -101,11 +135,24 @@ public final class Differential {
         }
     }
 
-    private void run(final String operator, final List<String[]> records, final BufferedWriter out) throws IOException {
+    private Topology topology(final String operator) {
         final Consumer<StreamsBuilder> declare = operators.get(operator);
         if (declare == null) {
             throw new IllegalArgumentException("there is no operator " + operator);
         }
+        final StreamsBuilder builder = new StreamsBuilder();
+        declare.accept(builder);
+        return builder.build();
+    }
+
+    /** The description of a topology, as lines. */
+    private String describe(final String operator) {
+        final String description = topology(operator).describe().toString();
+        return description.endsWith("\n") ? description : description + "\n";
+    }
+
+    private void run(final String operator, final List<String[]> steps, final Set<String> asked, final BufferedWriter out)
+        throws IOException {
         final Properties config = new Properties();
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, "differential");
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "none:1");
@@ -114,14 +161,16 @@ public final class Differential {
         config.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.LongSerde.class);
         // A windowed aggregation that emits on close looks for closed windows with every record, and not once a second.
         config.put("__emit.interval.ms.kstreams.windowed.aggregation__", 0L);
-        final StreamsBuilder builder = new StreamsBuilder();
-        declare.accept(builder);
-        try (TopologyTestDriver driver = new TopologyTestDriver(builder.build(), config, Instant.EPOCH)) {
+        try (TopologyTestDriver driver = new TopologyTestDriver(topology(operator), config, Instant.ofEpochMilli(START))) {
             final Map<String, TestInputTopic<byte[], byte[]>> inputs = new TreeMap<>();
-            for (final String[] r : records) {
+            for (final String[] r : steps) {
+                if (r[0].equals("clock")) {
+                    driver.advanceWallClockTime(Duration.ofMillis(Long.parseLong(r[1])));
+                    continue;
+                }
                 final TestInputTopic<byte[], byte[]> input = inputs.computeIfAbsent(r[0],
                     topic -> driver.createInputTopic(topic, new ByteArraySerializer(), new ByteArraySerializer()));
-                input.pipeInput(new TestRecord<>(unhex(r[2]), unhex(r[3]), Instant.ofEpochMilli(Long.parseLong(r[1]))));
+                input.pipeInput(new TestRecord<>(unhex(r[2]), unhex(r[3]), headersOf(r), Instant.ofEpochMilli(Long.parseLong(r[1]))));
             }
             for (final String topic : driver.producedTopicNames().stream().sorted().toList()) {
                 if (!topic.startsWith("out")) {
@@ -131,10 +180,38 @@ public final class Differential {
                     driver.createOutputTopic(topic, new ByteArrayDeserializer(), new ByteArrayDeserializer());
                 while (!output.isEmpty()) {
                     final TestRecord<byte[], byte[]> r = output.readRecord();
-                    out.write(topic + " " + r.timestamp() + " " + hex(r.key()) + " " + hex(r.value()) + "\n");
+                    out.write(topic + " " + r.timestamp() + " " + hex(r.key()) + " " + hex(r.value()));
+                    for (final Header h : asked.contains("headers") ? r.headers() : new RecordHeaders()) {
+                        out.write(" " + h.key() + "=" + hex(h.value()));
+                    }
+                    out.write("\n");
                 }
             }
+            if (asked.contains("dropped")) {
+                out.write("dropped " + dropped(driver) + "\n");
+            }
         }
+    }
+
+    /** How many records all nodes have dropped: they are late, have a key or value that must not be null, or no valid timestamp. */
+    private static long dropped(final TopologyTestDriver driver) {
+        long n = 0;
+        for (final Map.Entry<MetricName, ? extends Metric> metric : driver.metrics().entrySet()) {
+            if (metric.getKey().name().equals("dropped-records-total")) {
+                n += ((Number) metric.getValue().metricValue()).longValue();
+            }
+        }
+        return n;
+    }
+
+    /** The headers behind the value of a record. */
+    private static Headers headersOf(final String[] r) {
+        final Headers headers = new RecordHeaders();
+        for (int i = 4; i < r.length; i++) {
+            final int equals = r[i].indexOf('=');
+            headers.add(r[i].substring(0, equals), unhex(r[i].substring(equals + 1)));
+        }
+        return headers;
     }
 
     private static String hex(final byte[] b) {
@@ -190,9 +267,9 @@ public final class Differential {
         return tumbling().advanceBy(Duration.ofMillis(ADVANCE));
     }
 
-    /** A windowed aggregation takes null values for values, so those that would fail on them get none. */
+    /** A windowed aggregation takes null values for values, so those that would fail on them get none, unless they drop the null key. */
     private static KStream<String, Long> values(final StreamsBuilder b) {
-        return in(b).filter((k, v) -> v != null);
+        return in(b).filter((k, v) -> k == null || v != null).mapValues(v -> v);
     }
 
     private static long or(final Long v, final long absent) {
@@ -229,7 +306,144 @@ public final class Differential {
         });
         operators.put("dynamic", b -> in(b).to((k, v, context) -> or(v, 0) % 2 == 0 ? "out-even" : "out-odd", Produced.with(STRING, LONG)));
         operators.put("repartition", b -> to(in(b).selectKey((k, v) -> group(v))
-            .repartition(Repartitioned.with(STRING, LONG).withName("moved")), "out"));
+            .repartition(Repartitioned.with(STRING, LONG).withName("moved")).mapValues(v -> v), "out"));
+    }
+
+    /** Gives a record other headers. */
+    private static final class MapHeaders extends ContextualFixedKeyProcessor<String, Long, Long> {
+        private final UnaryOperator<Headers> f;
+
+        private MapHeaders(final UnaryOperator<Headers> f) {
+            this.f = f;
+        }
+
+        @Override
+        public void process(final FixedKeyRecord<String, Long> r) {
+            context().forward(r.withHeaders(f.apply(r.headers())));
+        }
+    }
+
+    private static Headers withoutDrop(final Headers headers) {
+        final Headers kept = new RecordHeaders();
+        for (final Header h : headers) {
+            if (!h.key().equals("drop")) {
+                kept.add(h);
+            }
+        }
+        return kept;
+    }
+
+    private static void mapHeaders(final StreamsBuilder b, final UnaryOperator<Headers> f) {
+        final KStream<String, Long> mapped = in(b).processValues(() -> new MapHeaders(f));
+        to(mapped, "out");
+    }
+
+    private void headers() {
+        operators.put("map-headers", b -> mapHeaders(b, h -> withoutDrop(h).add("seen", new byte[] {1})));
+        operators.put("map-headers-to-none", b -> mapHeaders(b, h -> new RecordHeaders()));
+        operators.put("with-header", b -> mapHeaders(b, h -> new RecordHeaders(h).add("id", new byte[] {2})));
+        operators.put("map-from-nothing", b -> to(in(b).map((k, v) -> KeyValue.pair(k, or(v, -1))), "out"));
+    }
+
+    /** Remembers the last value of each key. A null is forgotten, and a record with a null key ends here. */
+    private abstract static class Remembering<K, V> extends ContextualProcessor<String, Long, K, V> {
+        protected KeyValueStore<String, Long> last;
+
+        @Override
+        public void init(final ProcessorContext<K, V> context) {
+            super.init(context);
+            last = context.getStateStore("last");
+        }
+
+        /** Returns the value before. */
+        protected Long remember(final Record<String, Long> r) {
+            final Long before = last.get(r.key());
+            if (r.value() == null) {
+                last.delete(r.key());
+            } else {
+                last.put(r.key(), r.value());
+            }
+            return before;
+        }
+    }
+
+    /** Emits each value together with the one before. */
+    private static final class Pairs extends Remembering<String, String> {
+        @Override
+        public void process(final Record<String, Long> r) {
+            if (r.key() != null) {
+                context().forward(r.withValue(Objects.toString(remember(r), "none") + ">" + Objects.toString(r.value(), "none")));
+            }
+        }
+    }
+
+    /** Passes records on. A punctuation emits how many values there are, and then all of them, and forgets the odd ones. */
+    private static final class Punctuated extends Remembering<String, Long> {
+        private final Set<PunctuationType> times;
+        private final boolean asItIs;
+        private boolean begun;
+
+        /** Without asItIs the first record fires nothing, and what fires on stream time has the multiple of the interval for its time. */
+        private Punctuated(final Set<PunctuationType> times, final boolean asItIs) {
+            this.times = times;
+            this.asItIs = asItIs;
+        }
+
+        @Override
+        public void init(final ProcessorContext<String, Long> context) {
+            super.init(context);
+            if (times.contains(PunctuationType.STREAM_TIME)) {
+                context.schedule(Duration.ofMillis(EVERY), PunctuationType.STREAM_TIME, now -> {
+                    if (asItIs) {
+                        fire(now);
+                    } else if (begun) {
+                        fire(now / EVERY * EVERY);
+                    }
+                    begun = true;
+                });
+            }
+            if (times.contains(PunctuationType.WALL_CLOCK_TIME)) {
+                context.schedule(Duration.ofMillis(EVERY), PunctuationType.WALL_CLOCK_TIME, this::fire);
+            }
+        }
+
+        @Override
+        public void process(final Record<String, Long> r) {
+            if (r.key() != null) {
+                remember(r);
+                context().forward(r);
+            }
+        }
+
+        private void fire(final long at) {
+            final List<KeyValue<String, Long>> rows = new ArrayList<>();
+            try (KeyValueIterator<String, Long> all = last.all()) {
+                all.forEachRemaining(rows::add);
+            }
+            context().forward(new Record<>("rows", (long) rows.size(), at));
+            for (final KeyValue<String, Long> row : rows) {
+                context().forward(new Record<>(row.key, row.value, at));
+                if (row.value % 2 != 0) {
+                    last.delete(row.key);
+                }
+            }
+        }
+    }
+
+    private static <V> KStream<String, V> process(final StreamsBuilder b, final ProcessorSupplier<String, Long, String, V> supplier) {
+        b.addStateStore(Stores.keyValueStoreBuilder(Stores.inMemoryKeyValueStore("last"), STRING, LONG));
+        return in(b).process(supplier, "last");
+    }
+
+    private static void punctuated(final StreamsBuilder b, final boolean asItIs, final PunctuationType... times) {
+        to(process(b, () -> new Punctuated(Set.of(times), asItIs)), "out");
+    }
+
+    private void processors() {
+        operators.put("process", b -> process(b, Pairs::new).to("out", Produced.with(STRING, STRING)));
+        operators.put("punctuate-stream-time", b -> punctuated(b, false, PunctuationType.STREAM_TIME));
+        operators.put("punctuate-wall-clock", b -> punctuated(b, false, PunctuationType.WALL_CLOCK_TIME));
+        operators.put("punctuate-both", b -> punctuated(b, false, PunctuationType.STREAM_TIME, PunctuationType.WALL_CLOCK_TIME));
     }
 
     private void aggregations() {
@@ -249,20 +463,77 @@ public final class Differential {
         return in(b).groupByKey().windowedBy(w);
     }
 
+    private static TimeWindowedKStream<String, Long> valuesBy(final StreamsBuilder b, final TimeWindows w) {
+        return values(b).groupByKey().windowedBy(w);
+    }
+
     private static KTable<Windowed<String>, Long> closed(final KTable<Windowed<String>, Long> t) {
         return t.suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()));
     }
 
+    private static TimeWindows graceless() {
+        return TimeWindows.ofSizeWithNoGrace(Duration.ofMillis(SIZE));
+    }
+
+    private static TimeWindows gracelessHopping() {
+        return graceless().advanceBy(Duration.ofMillis(ADVANCE));
+    }
+
+    private static KTable<Windowed<String>, Long> count(final TimeWindowedKStream<String, Long> s) {
+        return s.count(windowStore("count"));
+    }
+
+    private static KTable<Windowed<String>, Long> reduce(final TimeWindowedKStream<String, Long> s) {
+        return s.reduce(Long::sum, windowStore("reduce"));
+    }
+
+    private static KTable<Windowed<String>, Long> aggregate(final TimeWindowedKStream<String, Long> s) {
+        return s.aggregate(() -> 100L, (k, v, agg) -> agg + v, windowStore("aggregate"));
+    }
+
     private void windows() {
-        operators.put("count-tumbling", b -> windowed(windowedBy(b, tumbling()).count(windowStore("count"))));
-        operators.put("count-hopping", b -> windowed(windowedBy(b, hopping()).count(windowStore("count"))));
-        operators.put("reduce-hopping", b -> windowed(values(b).groupByKey().windowedBy(hopping()).reduce(Long::sum, windowStore("reduce"))));
-        operators.put("aggregate-tumbling", b -> windowed(values(b).groupByKey().windowedBy(tumbling()).aggregate(() -> 100L,
-            (k, v, agg) -> agg + v, windowStore("aggregate"))));
-        operators.put("count-tumbling-suppressed", b -> windowed(closed(windowedBy(b, tumbling()).count(windowStore("count")))));
-        operators.put("count-hopping-suppressed", b -> windowed(closed(windowedBy(b, hopping()).count(windowStore("count")))));
-        operators.put("count-tumbling-on-close", b -> windowed(windowedBy(b, tumbling()).emitStrategy(EmitStrategy.onWindowClose())
-            .count(keeping("count"))));
+        operators.put("count-tumbling", b -> windowed(count(windowedBy(b, tumbling()))));
+        operators.put("count-tumbling-no-grace", b -> windowed(count(windowedBy(b, graceless()))));
+        operators.put("count-hopping", b -> windowed(count(windowedBy(b, hopping()))));
+        operators.put("count-hopping-no-grace", b -> windowed(count(windowedBy(b, gracelessHopping()))));
+        operators.put("reduce-tumbling", b -> windowed(reduce(valuesBy(b, tumbling()))));
+        operators.put("reduce-hopping", b -> windowed(reduce(valuesBy(b, hopping()))));
+        operators.put("aggregate-tumbling", b -> windowed(aggregate(valuesBy(b, tumbling()))));
+        operators.put("aggregate-hopping", b -> windowed(aggregate(valuesBy(b, hopping()))));
+    }
+
+    private static TimeWindowedKStream<String, Long> onClose(final TimeWindowedKStream<String, Long> s) {
+        return s.emitStrategy(EmitStrategy.onWindowClose());
+    }
+
+    private static KTable<Windowed<String>, Long> countOnClose(final StreamsBuilder b, final TimeWindows w) {
+        return onClose(windowedBy(b, w)).count(keeping("count"));
+    }
+
+    private static KTable<Windowed<String>, Long> reduceOnClose(final StreamsBuilder b, final TimeWindows w) {
+        return onClose(valuesBy(b, w)).reduce(Long::sum, keeping("reduce"));
+    }
+
+    private static KTable<Windowed<String>, Long> aggregateOnClose(final StreamsBuilder b, final TimeWindows w) {
+        return onClose(valuesBy(b, w)).aggregate(() -> 100L, (k, v, agg) -> agg + v, keeping("aggregate"));
+    }
+
+    private void closings() {
+        operators.put("count-tumbling-suppressed", b -> windowed(closed(count(windowedBy(b, tumbling())))));
+        operators.put("count-tumbling-on-close", b -> windowed(countOnClose(b, tumbling())));
+        operators.put("count-tumbling-no-grace-suppressed", b -> windowed(closed(count(windowedBy(b, graceless())))));
+        operators.put("count-tumbling-no-grace-on-close", b -> windowed(countOnClose(b, graceless())));
+        operators.put("count-hopping-suppressed", b -> windowed(closed(count(windowedBy(b, hopping())))));
+        operators.put("count-hopping-on-close", b -> windowed(countOnClose(b, hopping())));
+        operators.put("count-hopping-no-grace-on-close", b -> windowed(countOnClose(b, gracelessHopping())));
+        operators.put("reduce-tumbling-suppressed", b -> windowed(closed(reduce(valuesBy(b, tumbling())))));
+        operators.put("reduce-tumbling-on-close", b -> windowed(reduceOnClose(b, tumbling())));
+        operators.put("reduce-hopping-suppressed", b -> windowed(closed(reduce(valuesBy(b, hopping())))));
+        operators.put("reduce-hopping-on-close", b -> windowed(reduceOnClose(b, hopping())));
+        operators.put("aggregate-tumbling-suppressed", b -> windowed(closed(aggregate(valuesBy(b, tumbling())))));
+        operators.put("aggregate-tumbling-on-close", b -> windowed(aggregateOnClose(b, tumbling())));
+        operators.put("aggregate-hopping-suppressed", b -> windowed(closed(aggregate(valuesBy(b, hopping())))));
+        operators.put("aggregate-hopping-on-close", b -> windowed(aggregateOnClose(b, hopping())));
     }
 
     private static KTable<String, Long> table(final StreamsBuilder b, final String topic) {
@@ -291,11 +562,18 @@ public final class Differential {
         });
     }
 
-    /** The value is the time. */
+    /** The value is the time. One that is negative is invalid, unless there is the partition's to take in place of it. */
     private static final class ValueTime implements TimestampExtractor {
+        private final boolean usePartitionTime;
+
+        private ValueTime(final boolean usePartitionTime) {
+            this.usePartitionTime = usePartitionTime;
+        }
+
         @Override
         public long extract(final ConsumerRecord<Object, Object> record, final long partitionTime) {
-            return or((Long) record.value(), record.timestamp());
+            final long time = or((Long) record.value(), record.timestamp());
+            return time < 0 && usePartitionTime ? partitionTime : time;
         }
     }
 
@@ -306,6 +584,40 @@ public final class Differential {
     private void times() {
         operators.put("skip-invalid", b -> to(in(b, new LogAndSkipOnInvalidTimestamp()), "out"));
         operators.put("partition-time-for-invalid", b -> to(in(b, new UsePartitionTimeOnInvalidTimestamp()), "out"));
-        operators.put("event-time", b -> windowed(in(b, new ValueTime()).groupByKey().windowedBy(tumbling()).count(windowStore("count"))));
+        operators.put("event-time", b -> windowed(count(in(b, new ValueTime(false)).groupByKey().windowedBy(tumbling()))));
+    }
+
+    private static KTable<String, Long> table(final StreamsBuilder b, final String topic, final TimestampExtractor times) {
+        return b.table(topic, Consumed.with(STRING, LONG).withTimestampExtractor(times), store(topic + "-table"));
+    }
+
+    private static void countByValueTime(final StreamsBuilder b, final boolean usePartitionTime) {
+        windowed(count(in(b, new ValueTime(usePartitionTime)).filter((k, v) -> k != null).groupByKey().windowedBy(tumbling())));
+    }
+
+    private void invalid() {
+        invalid("skip-invalid", new LogAndSkipOnInvalidTimestamp());
+        invalid("partition-time", new UsePartitionTimeOnInvalidTimestamp());
+        operators.put("skip-invalid-table-join", b -> to(table(b, "in", new LogAndSkipOnInvalidTimestamp())
+            .join(table(b, "other", new LogAndSkipOnInvalidTimestamp()), Long::sum).toStream(), "out"));
+        operators.put("partition-time-table", b -> to(table(b, "in", new UsePartitionTimeOnInvalidTimestamp()).toStream(), "out"));
+        operators.put("event-time-skip-invalid", b -> countByValueTime(b, false));
+        operators.put("event-time-partition-time", b -> countByValueTime(b, true));
+    }
+
+    private void invalid(final String name, final TimestampExtractor times) {
+        operators.put(name + "-count", b -> to(in(b, times).groupByKey().count(store("count")).toStream(), "out"));
+        operators.put(name + "-count-tumbling", b -> windowed(count(in(b, times).groupByKey().windowedBy(tumbling()))));
+        operators.put(name + "-count-hopping-suppressed", b -> windowed(closed(count(in(b, times).groupByKey().windowedBy(hopping())))));
+    }
+
+    /** What differs from ours on purpose. */
+    private void differences() {
+        operators.put("punctuate-stream-time-as-it-is", b -> punctuated(b, true, PunctuationType.STREAM_TIME));
+        operators.put("partition-time-merge", b -> to(in(b, new UsePartitionTimeOnInvalidTimestamp()).merge(b.stream("other",
+            Consumed.with(STRING, LONG).withTimestampExtractor(new UsePartitionTimeOnInvalidTimestamp()))), "out"));
+        operators.put("aggregate-grouped", b -> to(in(b).groupByKey().aggregate(() -> 100L, (k, v, agg) -> agg + v, store("aggregate"))
+            .groupBy((k, v) -> KeyValue.pair("all", v), Grouped.with("moved", STRING, LONG))
+            .reduce(Long::sum, (agg, v) -> agg - v, store("reduce")).toStream(), "out"));
     }
 }
