@@ -27,7 +27,7 @@ const envFull = "ONCEWARD_DRILL"
 func TestMain(m *testing.M) { instance.Main(m) }
 
 // TestDrill is what the package says. It is requirement C2 for messages and for requests, H3 where a gateway does not know what it has done,
-// I2 and I3.
+// I2 and I3. Row of the failure matrix: duplicate delivery.
 func TestDrill(t *testing.T) {
 	n, kills := 3000, 3
 	if os.Getenv(envFull) != "" {

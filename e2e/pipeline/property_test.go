@@ -388,7 +388,7 @@ func replayConverges(seed uint64) error {
 }
 
 // TestAbandonedComesBack: what has waited and is abandoned, since the world is closed when its turn comes, has no effect until it is
-// written back, and then that of the clean sequence.
+// written back, and then that of the clean sequence. Row of the failure matrix: gap.
 func TestAbandonedComesBack(t *testing.T) {
 	t.Parallel()
 	at, account := epoch.UnixMilli(), frail+"-carl"
