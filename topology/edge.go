@@ -87,13 +87,13 @@ func (x *intake[K, V]) record(in *Input, o *origin, r *Record[K, V]) (err error)
 const originChunk = 64
 
 func (g *Graph) newOrigin() *origin {
-	if len(g.origins) == cap(g.origins) {
-		g.origins = make([]origin, 0, originChunk)
+	if g.originsGiven == len(g.origins) {
+		g.origins, g.originsGiven = make([]origin, originChunk), 0
 	}
-	g.origins = append(g.origins, origin{
-		topic: g.in.Topic, partition: g.in.Partition, offset: g.in.Offset, streamTime: g.in.StreamTime,
-	})
-	return &g.origins[len(g.origins)-1]
+	o := &g.origins[g.originsGiven]
+	g.originsGiven++
+	o.topic, o.partition, o.offset, o.streamTime = g.in.Topic, g.in.Partition, g.in.Offset, g.in.StreamTime
+	return o
 }
 
 // checkTimestamp says what is wrong with a timestamp. The clock is read only if the timestamp is ahead of
@@ -168,24 +168,31 @@ func writeOutput[K, V any](g *Graph, n *node, s *sink, t *TopicOf[K, V], r *Reco
 	if n.topic.repartition {
 		mode = g.ownMode // inside of the application, which adds its own mode wherever it reads
 	}
-	out := Output{Topic: s.topic, Timestamp: r.Timestamp, Headers: withMode(r.Headers, mode)}
+	g.outputs = append(g.outputs, Output{})
+	out := &g.outputs[len(g.outputs)-1] // it is large, and is made where it stays
+	out.Topic, out.Timestamp, out.Headers = s.topic, r.Timestamp, withMode(r.Headers, mode)
 	var err error
 	if out.Key, err = t.key.encode(&g.arena, r.Key); err != nil {
-		return g.fail(n, &partError{part: "key", err: err})
+		return g.failOutput(n, &partError{part: "key", err: err})
 	}
 	if out.Value, err = t.value.encode(&g.arena, r.Value); err != nil {
-		return g.fail(n, &partError{part: "value", err: err})
+		return g.failOutput(n, &partError{part: "value", err: err})
 	}
 	if err := g.checkTimestamp(out.Timestamp); err != nil {
-		return g.fail(n, err)
+		return g.failOutput(n, err)
 	}
-	if err := s.check(&out); err != nil {
-		return g.fail(n, err)
+	if err := s.check(out); err != nil {
+		return g.failOutput(n, err)
 	}
 	out.Partition = s.partition(out.Key, g.id.Partition)
-	g.outputs = append(g.outputs, out)
 	g.node = caller
 	return nil
+}
+
+// failOutput fails the record, and takes back the output that is not whole.
+func (g *Graph) failOutput(n *node, err error) error {
+	g.outputs = g.outputs[:len(g.outputs)-1]
+	return g.fail(n, err)
 }
 
 // partition returns where a record with that key goes. A null key stays with its task, which spreads evenly

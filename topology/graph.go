@@ -86,8 +86,9 @@ type Graph struct {
 	touched []*Counter
 	// wrote says that a store was written.
 	wrote bool
-	// origins is a chunk of origins that are given out once each.
-	origins []origin
+	// origins is a chunk of origins that are given out once each, of which so many are.
+	origins      []origin
+	originsGiven int
 }
 
 // graphSource is a source as the graph knows it.

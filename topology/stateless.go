@@ -13,6 +13,16 @@ func addOperator[K, V, K2, V2 any](
 	s Stream[K, V], name, what string, defined bool, opts []NodeOption,
 	make func(g *Graph, n *node, next Emit[K2, V2]) Emit[K, V],
 ) Stream[K2, V2] {
+	return addStep(s, name, what, defined, opts,
+		func(g *Graph, n *node, next Emit[K2, V2]) Emit[K, V] { return guard(g, n, make(g, n, next)) })
+}
+
+// addStep is addOperator for what takes its turn itself, with take and leave, which saves a call for each record. It is for the
+// operators that do next to nothing else.
+func addStep[K, V, K2, V2 any](
+	s Stream[K, V], name, what string, defined bool, opts []NodeOption,
+	make func(g *Graph, n *node, next Emit[K2, V2]) Emit[K, V],
+) Stream[K2, V2] {
 	b := s.builder(what + "(" + name + ")")
 	n := b.add(&node{kind: processorNode, name: name, pos: caller()}, opts)
 	if !defined {
@@ -24,7 +34,7 @@ func addOperator[K, V, K2, V2 any](
 		if err != nil {
 			return nil, err
 		}
-		return guard(g, n, make(g, n, next)), nil
+		return make(g, n, next), nil
 	}))
 	return Stream[K2, V2]{b: b, port: p, rekeyed: s.rekeyed}
 }
@@ -32,36 +42,52 @@ func addOperator[K, V, K2, V2 any](
 // guard keeps track of which node is at work and turns its errors into the failure of the record.
 func guard[K, V any](g *Graph, n *node, f Emit[K, V]) Emit[K, V] {
 	return func(c *Context, r Record[K, V]) error {
-		caller := g.node
-		g.node = n
-		if err := f(c, r); err != nil {
-			return g.fail(n, err)
-		}
-		if g.failure != nil {
-			// Something further down has failed, or a store has, and user code did not pass the error on.
-			return g.failure
-		}
-		if g.node != n {
-			// A node further down did not return: user code has recovered its panic.
-			return g.fail(g.node, errRecovered)
-		}
-		g.node = caller
-		return nil
+		caller := g.take(n)
+		return g.leave(n, caller, f(c, r))
 	}
+}
+
+// take gives the turn to n, and returns who had it.
+func (g *Graph) take(n *node) (caller *node) {
+	caller, g.node = g.node, n
+	return caller
+}
+
+// leave gives the turn of n, which has ended with err, back to its caller, unless something has failed.
+func (g *Graph) leave(n, caller *node, err error) error {
+	if err != nil || g.failure != nil || g.node != n {
+		return g.failTurn(n, err)
+	}
+	g.node = caller
+	return nil
+}
+
+// failTurn returns the failure of the record, which a turn of n has ended with.
+func (g *Graph) failTurn(n *node, err error) error {
+	switch {
+	case err != nil:
+		return g.fail(n, err)
+	case g.failure != nil:
+		// Something further down has failed, or a store has, and user code did not pass the error on.
+		return g.failure
+	}
+	// A node further down did not return: user code has recovered its panic.
+	return g.fail(g.node, errRecovered)
 }
 
 // Filter passes on the records for which keep returns true.
 func (s Stream[K, V]) Filter(
 	name string, keep func(r Record[K, V]) (bool, error), opts ...NodeOption,
 ) Stream[K, V] {
-	return addOperator(s, name, "Filter", keep != nil, opts,
+	return addStep(s, name, "Filter", keep != nil, opts,
 		func(g *Graph, n *node, next Emit[K, V]) Emit[K, V] {
 			return func(c *Context, r Record[K, V]) error {
+				caller := g.take(n)
 				ok, err := keep(r)
-				if err != nil || !ok {
-					return err
+				if ok && err == nil {
+					err = next(c, r)
 				}
-				return next(c, r)
+				return g.leave(n, caller, err)
 			}
 		})
 }
@@ -69,13 +95,15 @@ func (s Stream[K, V]) Filter(
 // Peek calls see with every record and passes the record on. It is for looking: an effect outside of the
 // topology is not part of the transaction, and happens again when the record does.
 func (s Stream[K, V]) Peek(name string, see func(r Record[K, V]) error, opts ...NodeOption) Stream[K, V] {
-	return addOperator(s, name, "Peek", see != nil, opts,
+	return addStep(s, name, "Peek", see != nil, opts,
 		func(g *Graph, n *node, next Emit[K, V]) Emit[K, V] {
 			return func(c *Context, r Record[K, V]) error {
-				if err := see(r); err != nil {
-					return err
+				caller := g.take(n)
+				err := see(r)
+				if err == nil {
+					err = next(c, r)
 				}
-				return next(c, r)
+				return g.leave(n, caller, err)
 			}
 		})
 }
@@ -116,18 +144,19 @@ func (s Stream[K, V]) Merge(name string, others ...Stream[K, V]) Stream[K, V] {
 func Map[K, V, K2, V2 any](
 	s Stream[K, V], name string, f func(r Record[K, V]) (Record[K2, V2], error), opts ...NodeOption,
 ) Stream[K2, V2] {
-	return addOperator(s, name, "Map", f != nil, opts,
+	return addStep(s, name, "Map", f != nil, opts,
 		func(g *Graph, n *node, next Emit[K2, V2]) Emit[K, V] {
 			return func(c *Context, r Record[K, V]) error {
+				caller := g.take(n)
 				out, err := f(r)
-				if err != nil {
-					return err
+				if err == nil {
+					if out.origin == nil {
+						from := scopeOf(&r)
+						inherit(&out, &from)
+					}
+					err = next(c, out)
 				}
-				if out.origin == nil {
-					from := scopeOf(&r)
-					inherit(&out, &from)
-				}
-				return next(c, out)
+				return g.leave(n, caller, err)
 			}
 		}).rekeys()
 }
@@ -136,14 +165,15 @@ func Map[K, V, K2, V2 any](
 func MapValues[K, V, V2 any](
 	s Stream[K, V], name string, f func(r Record[K, V]) (V2, error), opts ...NodeOption,
 ) Stream[K, V2] {
-	return addOperator(s, name, "MapValues", f != nil, opts,
+	return addStep(s, name, "MapValues", f != nil, opts,
 		func(g *Graph, n *node, next Emit[K, V2]) Emit[K, V] {
 			return func(c *Context, r Record[K, V]) error {
+				caller := g.take(n)
 				v, err := f(r)
-				if err != nil {
-					return err
+				if err == nil {
+					err = next(c, WithValue(r, v))
 				}
-				return next(c, WithValue(r, v))
+				return g.leave(n, caller, err)
 			}
 		})
 }
@@ -172,14 +202,15 @@ func MapHeaders[K, V any](
 func SelectKey[K, V, K2 any](
 	s Stream[K, V], name string, f func(r Record[K, V]) (K2, error), opts ...NodeOption,
 ) Stream[K2, V] {
-	return addOperator(s, name, "SelectKey", f != nil, opts,
+	return addStep(s, name, "SelectKey", f != nil, opts,
 		func(g *Graph, n *node, next Emit[K2, V]) Emit[K, V] {
 			return func(c *Context, r Record[K, V]) error {
+				caller := g.take(n)
 				k, err := f(r)
-				if err != nil {
-					return err
+				if err == nil {
+					err = next(c, WithKey(r, k))
 				}
-				return next(c, WithKey(r, k))
+				return g.leave(n, caller, err)
 			}
 		}).rekeys()
 }
