@@ -86,13 +86,16 @@ type Graph struct {
 	touched []*Counter
 	// wrote says that a store was written.
 	wrote bool
-	// origins is a chunk of origins that are given out once each.
+	// origins and headers are chunks of what is given out once each.
 	origins []origin
+	headers []Header
 }
 
 // graphSource is a source as the graph knows it.
 type graphSource struct {
 	topic string
+	// internal says that it is a repartition topic, whose records may say where they come from.
+	internal bool
 	// restores says that tables are restored from the topic.
 	restores bool
 	// run processes the record at work.

@@ -30,6 +30,10 @@ var operators = []struct {
 		positive := func(r number) (bool, error) { return r.Value >= 0, nil }
 		Map(Map(From(b, numbersIn), "first", double).Filter("positive", positive), "second", double).Into(numbersOut)
 	}, 0},
+	{"Repartition", func(b *Builder) { Repartition(From(b, numbersIn), "again", schemas.Int64(), schemas.Int64()) }, 0},
+	{"KeepOrigin", func(b *Builder) {
+		Repartition(From(b, numbersIn), "again", schemas.Int64(), schemas.Int64(), KeepOrigin())
+	}, 0},
 	{"TableFilterMap", func(b *Builder) {
 		positive := func(_, v int64) (bool, error) { return v >= 0, nil }
 		double := func(_, v int64) (int64, error) { return 2 * v, nil }
@@ -102,6 +106,65 @@ func BenchmarkOperators(b *testing.B) {
 				i++
 			}
 		})
+	}
+}
+
+// copiedInputs are records of the repartition topic "again", as it has them with the option, or without.
+func copiedInputs(tb testing.TB, opts ...RepartitionOption) (*Graph, []Input) {
+	tb.Helper()
+	b := NewBuilder("operators")
+	Repartition(From(b, numbersIn), "again", schemas.Int64(), schemas.Int64(), opts...).Into(numbersOut)
+	t, err := b.Build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	front, inputs := benchTask(tb, t, nil), numberInputs(1024)
+	for i := range inputs {
+		v := front.Process(inputs[i])
+		if v.Action != Accept {
+			tb.Fatal(v.Failure)
+		}
+		inputs[i].Topic, inputs[i].Headers = v.Outputs[0].Topic, v.Outputs[0].Headers
+	}
+	behind, err := t.NewGraph(TaskID{"again", 0}, nil, front.config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return behind, inputs
+}
+
+// BenchmarkCopied is one record of a repartition topic, and how many bytes its headers have there.
+func BenchmarkCopied(b *testing.B) {
+	for name, opts := range map[string][]RepartitionOption{"Repartition": nil, "KeepOrigin": {KeepOrigin()}} {
+		b.Run(name, func(b *testing.B) {
+			g, inputs := copiedInputs(b, opts...)
+			last := inputs[len(inputs)-1]
+			with := Output{Key: last.Key, Value: last.Value, Headers: last.Headers}
+			without := Output{Key: last.Key, Value: last.Value}
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				if v := g.Process(inputs[i&1023]); v.Action != Accept {
+					b.Fatal(v.Failure)
+				}
+				i++
+			}
+			b.ReportMetric(float64(batchBytes(&with)-batchBytes(&without)), "header-bytes/record")
+		})
+	}
+}
+
+// TestCopiedAllocations: to read where a record comes from costs no allocation.
+func TestCopiedAllocations(t *testing.T) {
+	g, inputs := copiedInputs(t, KeepOrigin())
+	i := 0
+	if allocs := testing.AllocsPerRun(2000, func() {
+		if v := g.Process(inputs[i&1023]); v.Action != Accept {
+			t.Fatal(v.Failure)
+		}
+		i++
+	}); allocs > 0 || len(inputs[0].Headers) != 1 {
+		t.Errorf("a record with %d headers costs %v allocations", len(inputs[0].Headers), allocs)
 	}
 }
 
