@@ -16,20 +16,30 @@ type arena struct {
 // take returns what codec makes of v, in memory that nobody else has or will get. It is never nil without
 // an error.
 func take[T any](a *arena, codec schemas.Codec[T], v T) ([]byte, error) {
-	if cap(a.free) < arenaChunk/8 {
-		a.free = make([]byte, 0, arenaChunk)
-	}
-	b, err := codec.Append(a.free, v)
+	b, err := codec.Append(a.room(), v)
 	if err != nil {
 		return nil, err
 	}
+	return a.keep(b), nil
+}
+
+// room returns free memory, of length 0, to append something to, which keep then keeps.
+func (a *arena) room() []byte {
+	if cap(a.free) < arenaChunk/8 {
+		a.free = make([]byte, 0, arenaChunk)
+	}
+	return a.free
+}
+
+// keep returns what was appended to room, in memory that nobody else has or will get. It is never nil.
+func (a *arena) keep(b []byte) []byte {
 	n := len(b)
 	if n == 0 {
-		return a.free[:0:0], nil
+		return a.free[:0:0]
 	}
 	// If the value did not fit, append has moved it to memory of its own and the chunk is as it was.
 	if &b[0] == &a.free[:1][0] {
 		a.free = a.free[n:n:cap(a.free)]
 	}
-	return b[:n:n], nil
+	return b[:n:n]
 }

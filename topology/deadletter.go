@@ -43,6 +43,10 @@ const (
 	// HeaderTimestamp is in milliseconds since the epoch.
 	HeaderTimestamp     = "onceward.timestamp"
 	HeaderTimestampType = "onceward.timestamp.type"
+	// HeaderSource is on records of a repartition topic with [KeepOrigin], and so on their dead letters, whether they died there or,
+	// redriven, elsewhere: where the record was read that they come from, as topic, partition, offset and, if it is known, when the broker
+	// appended it, in milliseconds since the epoch, with spaces between them. It is empty if they come from none.
+	HeaderSource = "onceward.source"
 	// HeaderLastTimestamp is the timestamp that the record had when it died last, in milliseconds since the epoch. The dead
 	// letter's own can be another one: a topic with message.timestamp.type=LogAppendTime gives it the broker's time, and a
 	// broker does not take every time. Letters of older builds do not have it.
@@ -148,7 +152,7 @@ func (g *Graph) appendDeadLetterHeaders(headers []Header, f *Failure, now time.T
 	if first.IsZero() {
 		first = now
 	}
-	life := g.life(first)
+	life, again := g.life(first)
 	add(HeaderID, life.ID)
 	add(HeaderApplication, g.topology.application)
 	add(HeaderVersion, g.topology.fingerprint)
@@ -164,6 +168,9 @@ func (g *Graph) appendDeadLetterHeaders(headers []Header, f *Failure, now time.T
 	add(HeaderOffset, strconv.FormatInt(life.Origin.Offset, 10))
 	add(HeaderTimestamp, strconv.FormatInt(life.Origin.Timestamp, 10))
 	add(HeaderTimestampType, life.Origin.TimestampType.String())
+	if source, ok := g.sourceHeader(again); ok {
+		headers = append(headers, source)
+	}
 	add(HeaderLastTimestamp, strconv.FormatInt(in.Timestamp, 10))
 	add(HeaderDeaths, strconv.Itoa(min(life.Deaths+1, deathsMax)))
 	if life.Cut != "" {
@@ -172,23 +179,24 @@ func (g *Graph) appendDeadLetterHeaders(headers []Header, f *Failure, now time.T
 	return headers
 }
 
-// life returns what is known of the record at work up to this death, of which first is the first failure.
+// life returns what is known of the record at work up to this death, of which first is the first failure, and whether it has died here
+// before.
 //
 // Headers that do not parse were not written by us: the record counts as one that dies for the first time. In another
 // application it does so too, or the letters of both would have one id; its deaths count, or a redrive of topics that several
 // applications read would have no guard against loops.
-func (g *Graph) life(first time.Time) DeadLetterInfo {
+func (g *Graph) life(first time.Time) (life DeadLetterInfo, again bool) {
 	in := &g.in
 	origin := DeadLetterOrigin{
 		Topic: in.Topic, Partition: in.Partition, Offset: in.Offset, Timestamp: in.Timestamp, TimestampType: in.TimestampType,
 	}
 	before, err := ParseDeadLetter(in.Headers)
 	if err == nil && before.Application == g.topology.application {
-		return before
+		return before, true
 	}
 	return DeadLetterInfo{
 		ID: DeadLetterID(g.topology.application, origin), Origin: origin, FirstFailure: first, Deaths: before.Deaths,
-	}
+	}, false
 }
 
 // cutToFit shortens a dead letter that the topic would refuse: the value first, then the record's own

@@ -32,6 +32,9 @@ type DeadLetterInfo struct {
 	LastFailure  time.Time
 	// Origin is where the record died first.
 	Origin DeadLetterOrigin
+	// Source is where the record at Origin comes from, if that is in a repartition topic with [KeepOrigin]. It is zero if it comes from none,
+	// and where Origin is all that is known: in the topic of an input, or in a repartition topic without the option.
+	Source DeadLetterSource
 	// LastTimestamp is the timestamp that the record had when it died last, in milliseconds since the epoch, whatever the clock
 	// of the dead-letter topic; [state.NoTime] in letters of older builds, which do not say it.
 	LastTimestamp int64
@@ -51,6 +54,15 @@ type DeadLetterOrigin struct {
 	// Timestamp is in milliseconds since the epoch.
 	Timestamp     int64
 	TimestampType TimestampType
+}
+
+// DeadLetterSource is the position of a record of an input: what [Record.Source] and [Record.AppendTime] have been.
+type DeadLetterSource struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+	// AppendTime is when the broker appended the record there, in milliseconds since the epoch; 0 where nobody knows.
+	AppendTime int64
 }
 
 // deathsMax is where the count of deaths stays: anybody can write a large one, and what dies with it makes a letter that can
@@ -91,6 +103,7 @@ func ParseDeadLetter(headers []Header) (DeadLetterInfo, error) {
 			Timestamp:     p.number(HeaderTimestamp, math.MinInt64, math.MaxInt64),
 			TimestampType: p.timestampType(HeaderTimestampType),
 		},
+		Source:        p.source(HeaderSource),
 		LastTimestamp: state.NoTime,
 		Deaths:        int(p.number(HeaderDeaths, 1, deathsMax)),
 		Cut:           p.optional(HeaderCut, cutBytesMax),
@@ -173,6 +186,14 @@ func (p *deadLetterParser) timestampType(header string) TimestampType {
 	return CreateTime
 }
 
+func (p *deadLetterParser) source(header string) DeadLetterSource {
+	o, ok := parseSource([]byte(p.values[header]), "")
+	if !ok {
+		p.fail(header, "a position")
+	}
+	return DeadLetterSource{Topic: o.topic, Partition: o.partition, Offset: o.offset, AppendTime: o.appended}
+}
+
 // IsDeadLetterHeader reports whether a dead letter, or what operators write about it, has a header with that key beside those of
 // the record.
 func IsDeadLetterHeader(key string) bool {
@@ -185,26 +206,28 @@ func IsDeadLetterHeader(key string) bool {
 	switch key {
 	case HeaderID, HeaderApplication, HeaderVersion, HeaderTask, HeaderNode, HeaderClass, HeaderMessage,
 		HeaderAttempts, HeaderFirstFailure, HeaderLastFailure, HeaderTopic, HeaderPartition, HeaderOffset,
-		HeaderTimestamp, HeaderTimestampType, HeaderLastTimestamp, HeaderDeaths, HeaderEdition, HeaderCut,
+		HeaderTimestamp, HeaderTimestampType, HeaderSource, HeaderLastTimestamp, HeaderDeaths, HeaderEdition, HeaderCut,
 		HeaderRedriven, HeaderRedrivenAt, HeaderRedrivenTo, HeaderSession:
 		return true
 	}
 	return false
 }
 
-// withoutDeadLetterHeaders returns headers itself if there is nothing to leave out.
+// withoutDeadLetterHeaders returns a beginning of headers itself if there is nothing to leave out, or nothing else behind it, as mostly:
+// the header of [KeepOrigin] is the last one, and a redrive writes the record's own headers first.
 func withoutDeadLetterHeaders(headers []Header) []Header {
-	for i, h := range headers {
-		if !IsDeadLetterHeader(h.Key) {
-			continue
-		}
-		kept := append([]Header(nil), headers[:i]...)
-		for _, h := range headers[i+1:] {
-			if !IsDeadLetterHeader(h.Key) {
-				kept = append(kept, h)
-			}
-		}
-		return kept
+	n := 0
+	for n < len(headers) && !IsDeadLetterHeader(headers[n].Key) {
+		n++
 	}
-	return headers
+	kept := headers[:n:n]
+	if n == 0 {
+		kept = nil
+	}
+	for _, h := range headers[n:] {
+		if !IsDeadLetterHeader(h.Key) {
+			kept = append(kept, h)
+		}
+	}
+	return kept
 }

@@ -141,6 +141,7 @@ func FuzzParseDeadLetter(f *testing.F) {
 	f.Add("onceward.deaths", "1", "onceward.offset", "-1")
 	f.Add("onceward.deaths", "2147483646", "onceward.application", "another")
 	f.Add("onceward.failure.first", "2026-01-01T00:00:00Z", "onceward.class", "nonsense")
+	f.Add("onceward.source", "words 3 17", "onceward.source", "words 3 000000000000000000000000000000000000017")
 	k := openDying(f, 0)
 	in := k.input("words", []byte("key"), []byte("poison"))
 	in.Partition = 3

@@ -405,15 +405,21 @@ func TestDeadLetterHeaderBytes(t *testing.T) {
 	in.Partition, in.Offset, in.Attempt = id.Partition, 1<<62, 1<<30
 	largest := 0
 	for _, value := range []string{"deep", "long"} {
-		in.Value = []byte(value)
-		size := 0
-		out := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
-		for _, h := range out.Headers {
-			size += len(h.Key) + len(h.Value)
-		}
-		largest = max(largest, size)
-		if _, err := topology.ParseDeadLetter(out.Headers); err != nil {
-			t.Errorf("the longest names are not read back: %v", err)
+		in.Value, in.Headers = []byte(value), nil
+		for range 2 {
+			size := 0
+			out := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
+			for _, h := range out.Headers {
+				size += len(h.Key) + len(h.Value)
+			}
+			largest = max(largest, size)
+			info, err := topology.ParseDeadLetter(out.Headers)
+			if err != nil || (info.Source.Topic == topic) != (info.Deaths == 2) {
+				t.Errorf("the longest names are not read back: %+v, %v", info.Source, err)
+			}
+			// It dies again where it was redriven to, and comes from the longest position.
+			in.Headers = append(out.Headers, topology.Header{
+				Key: topology.HeaderSource, Value: []byte(topic + " 2147483647 9223372036854775807 0000253402300799999")})
 		}
 	}
 	if largest > topology.DeadLetterHeaderBytesMax || largest < topology.DeadLetterHeaderBytesMax/2 {

@@ -168,7 +168,8 @@
 // record as they were, unless the broker would refuse them: what is too large is cut, a timestamp in the future gives way
 // to the time of the failure, and headers have the original sizes and time. A redrive takes the time from there, so that a
 // dead-letter topic may have the broker's (message.timestamp.type=LogAppendTime). Headers also tell where the record comes
-// from and why it died ([DeadLetterInfo]). No text in them, and none of [Failure.Error], quotes the record: errors are shown
+// from and why it died ([DeadLetterInfo]); where it died behind a [Repartition] with [KeepOrigin], they name the record of the input
+// too. No text in them, and none of [Failure.Error], quotes the record: errors are shown
 // by their text only if their author vouches for it ([schemas.Reason]), and by their Go type otherwise.
 //
 // # Headers
@@ -176,7 +177,8 @@
 // Headers travel on from a record to all that is made of it, so that correlation and causation ids,
 // CloudEvents attributes (ce_*) and W3C traceparent reach those behind us; see [Record] for how to stop
 // that. Dead-letter headers of a redriven record do not travel on. No header is added to ordinary outputs,
-// unless they are not live: then they carry their [Mode], and so do dead letters.
+// unless they are not live: then they carry their [Mode], and so do dead letters. What internal topics note beside a record
+// ([KeepOrigin], [RetryTopics]) is not seen by user code.
 //
 // # Nulls
 //

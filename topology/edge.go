@@ -28,6 +28,8 @@ type intake[K, V any] struct {
 	nullKeys *Counter
 	// invalidModes is nil unless tables are restored from the topic.
 	invalidModes *Counter
+	// source is the topic that a record of a repartition topic has said last that it comes from: most say the same.
+	source string
 }
 
 // read is what a source does with the record at work.
@@ -51,8 +53,12 @@ func (x *intake[K, V]) read() error {
 			return g.fail(x.node, err)
 		}
 	}
+	o := g.newOrigin()
+	if x.node.topic.repartition {
+		x.takeSource(o)
+	}
 	var r Record[K, V]
-	if err := x.record(&g.in, g.newOrigin(), &r); err != nil {
+	if err := x.record(&g.in, o, &r); err != nil {
 		return g.failRecord(x.node, err, unreadable(err))
 	}
 	if x.clock.isSet() {
@@ -93,7 +99,23 @@ func (g *Graph) newOrigin() *origin {
 	o := &g.origins[g.originsGiven]
 	g.originsGiven++
 	o.topic, o.partition, o.offset, o.streamTime = g.in.Topic, g.in.Partition, g.in.Offset, g.in.StreamTime
+	if g.in.TimestampType == LogAppendTime {
+		o.appended = g.in.Timestamp
+	}
 	return o
+}
+
+// headerChunk is for headers what originChunk is for origins.
+const headerChunk = 64
+
+// newHeaders returns n headers that nobody else has or will get.
+func (g *Graph) newHeaders(n int) []Header {
+	if cap(g.headers)-len(g.headers) < n {
+		g.headers = make([]Header, 0, max(headerChunk, n))
+	}
+	at := len(g.headers)
+	g.headers = g.headers[:at+n]
+	return g.headers[at : at+n : at+n]
 }
 
 // checkTimestamp says what is wrong with a timestamp. The clock is read only if the timestamp is ahead of
@@ -164,13 +186,15 @@ func (g *Graph) newDeadLetterSink(topic string) (*sink, error) {
 func writeOutput[K, V any](g *Graph, n *node, s *sink, t *TopicOf[K, V], r *Record[K, V]) error {
 	caller := g.node
 	g.node = n
-	mode := g.mode
-	if n.topic.repartition {
-		mode = g.ownMode // inside of the application, which adds its own mode wherever it reads
-	}
 	g.outputs = append(g.outputs, Output{})
 	out := &g.outputs[len(g.outputs)-1] // it is large, and is made where it stays
-	out.Topic, out.Timestamp, out.Headers = s.topic, r.Timestamp, withMode(r.Headers, mode)
+	out.Topic, out.Timestamp = s.topic, r.Timestamp
+	if n.topic.repartition {
+		// The mode is the record's own inside of the application, which adds its own mode wherever it reads.
+		out.Headers = g.withSource(withMode(r.Headers, g.ownMode), r.origin, n.topic.keepsOrigin)
+	} else {
+		out.Headers = withMode(r.Headers, g.mode)
+	}
 	var err error
 	if out.Key, err = t.key.encode(&g.arena, r.Key); err != nil {
 		return g.failOutput(n, &partError{part: "key", err: err})

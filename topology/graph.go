@@ -86,14 +86,17 @@ type Graph struct {
 	touched []*Counter
 	// wrote says that a store was written.
 	wrote bool
-	// origins is a chunk of origins that are given out once each, of which so many are.
+	// origins and headers are chunks of what is given out once each; of the origins, so many are.
 	origins      []origin
 	originsGiven int
+	headers      []Header
 }
 
 // graphSource is a source as the graph knows it.
 type graphSource struct {
 	topic string
+	// internal says that it is a repartition topic, whose records may say where they come from.
+	internal bool
 	// restores says that tables are restored from the topic.
 	restores bool
 	// run processes the record at work.

@@ -83,9 +83,9 @@ type topicRef struct {
 	repartition bool
 	// partitions is the declared number of a repartition topic, 0 if there is none.
 	partitions int32
-	// parks says that ParkKeys was given to a repartition topic.
-	parks   bool
-	formats formats
+	// parks and keepsOrigin say that ParkKeys and KeepOrigin were given to a repartition topic.
+	parks, keepsOrigin bool
+	formats            formats
 }
 
 // local returns the name without the application id.

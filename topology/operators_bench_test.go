@@ -37,6 +37,10 @@ var operators = []struct {
 	allocs  float64
 }{
 	{"MapFilterMap", mapFilterMap, 0},
+	{"Repartition", func(b *Builder) { Repartition(From(b, numbersIn), "again", schemas.Int64(), schemas.Int64()) }, 0},
+	{"KeepOrigin", func(b *Builder) {
+		Repartition(From(b, numbersIn), "again", schemas.Int64(), schemas.Int64(), KeepOrigin())
+	}, 0},
 	{"TableFilterMap", func(b *Builder) {
 		positive := func(_, v int64) (bool, error) { return v >= 0, nil }
 		double := func(_, v int64) (int64, error) { return 2 * v, nil }
@@ -198,6 +202,65 @@ func BenchmarkOverhead(b *testing.B) {
 	b.ReportMetric(float64(graph-hand)/per, "ns/op")
 	b.ReportMetric(float64(graph)/per, "graph-ns/op")
 	b.ReportMetric(float64(hand)/per, "hand-ns/op")
+}
+
+// copiedInputs are records of the repartition topic "again", as it has them with the option, or without.
+func copiedInputs(tb testing.TB, opts ...RepartitionOption) (*Graph, []Input) {
+	tb.Helper()
+	b := NewBuilder("operators")
+	Repartition(From(b, numbersIn), "again", schemas.Int64(), schemas.Int64(), opts...).Into(numbersOut)
+	t, err := b.Build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	front, inputs := benchTask(tb, t, nil), numberInputs(1024)
+	for i := range inputs {
+		v := front.Process(inputs[i])
+		if v.Action != Accept {
+			tb.Fatal(v.Failure)
+		}
+		inputs[i].Topic, inputs[i].Headers = v.Outputs[0].Topic, v.Outputs[0].Headers
+	}
+	behind, err := t.NewGraph(TaskID{"again", 0}, nil, front.config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return behind, inputs
+}
+
+// BenchmarkCopied is one record of a repartition topic, and how many bytes its headers have there.
+func BenchmarkCopied(b *testing.B) {
+	for name, opts := range map[string][]RepartitionOption{"Repartition": nil, "KeepOrigin": {KeepOrigin()}} {
+		b.Run(name, func(b *testing.B) {
+			g, inputs := copiedInputs(b, opts...)
+			last := inputs[len(inputs)-1]
+			with := Output{Key: last.Key, Value: last.Value, Headers: last.Headers}
+			without := Output{Key: last.Key, Value: last.Value}
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				if v := g.Process(inputs[i&1023]); v.Action != Accept {
+					b.Fatal(v.Failure)
+				}
+				i++
+			}
+			b.ReportMetric(float64(batchBytes(&with)-batchBytes(&without)), "header-bytes/record")
+		})
+	}
+}
+
+// TestCopiedAllocations: to read where a record comes from costs no allocation.
+func TestCopiedAllocations(t *testing.T) {
+	g, inputs := copiedInputs(t, KeepOrigin())
+	i := 0
+	if allocs := testing.AllocsPerRun(2000, func() {
+		if v := g.Process(inputs[i&1023]); v.Action != Accept {
+			t.Fatal(v.Failure)
+		}
+		i++
+	}); allocs > 0 || len(inputs[0].Headers) != 1 {
+		t.Errorf("a record with %d headers costs %v allocations", len(inputs[0].Headers), allocs)
+	}
 }
 
 // TestOperatorAllocations holds the promise of the package documentation for the operators.

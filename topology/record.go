@@ -37,6 +37,8 @@ type origin struct {
 	partition  int32
 	offset     int64
 	streamTime int64
+	// appended is when the broker appended the record there, in milliseconds since the epoch; 0 where nobody knows.
+	appended int64
 }
 
 // Time returns Timestamp as a time in UTC.
@@ -44,7 +46,8 @@ func (r Record[K, V]) Time() time.Time { return time.UnixMilli(r.Timestamp).UTC(
 
 // Source returns the position of the input record that r comes from: its topic on the cluster, partition
 // and offset. They are zero for a record that no topology has passed on, and for one that comes from none: of a
-// punctuation, or of a window that has closed.
+// punctuation, or of a window that has closed. Behind a [Repartition] it is the position in the internal topic, unless
+// that has [KeepOrigin].
 //
 // A position is an ingestion key at best: the same fact sent again has another one. It is not an identity.
 func (r Record[K, V]) Source() (topic string, partition int32, offset int64) {
@@ -52,6 +55,16 @@ func (r Record[K, V]) Source() (topic string, partition int32, offset int64) {
 		return "", 0, 0
 	}
 	return r.origin.topic, r.origin.partition, r.origin.offset
+}
+
+// AppendTime returns when the broker appended the record that r comes from to the topic of [Record.Source], in milliseconds since the
+// epoch. It is false where nobody knows: where timestamps are those of the producers (message.timestamp.type=CreateTime), where the
+// record was kept back ([TakeUp]), and where there is no such record.
+func (r Record[K, V]) AppendTime() (ms int64, ok bool) {
+	if r.origin == nil || r.origin.appended == 0 {
+		return 0, false
+	}
+	return r.origin.appended, true
 }
 
 // StreamTime returns the task's stream time when the record was read, or taken up again ([TakeUp]), in milliseconds

@@ -28,7 +28,8 @@ func Partitions(n int32) RepartitionOption {
 
 // Repartition sends the stream through a topic of its own, <application>-<name>-repartition, so that all
 // records with one key meet in one task again after the key has changed. What follows is another
-// subtopology, unless a store or another source ties it to this one.
+// subtopology, unless a store or another source ties it to this one. There the records come from that topic
+// ([Record.Source]), unless they keep what they came from before ([KeepOrigin]).
 func Repartition[K, V any](
 	s Stream[K, V], name string, key schemas.Codec[K], value schemas.Codec[V], opts ...RepartitionOption,
 ) Stream[K, V] {
@@ -56,6 +57,9 @@ func addRepartition[K, V any](s Stream[K, V], t TopicOf[K, V], pos position, opt
 	out := addSource(b, t, ref, pos, nil)
 	if ref.parks {
 		out.port.node.park()
+	}
+	if ref.keepsOrigin {
+		out.port.node.clause(OnPoison, keepsOriginClause)
 	}
 	return out
 }

@@ -196,7 +196,9 @@ func addSource[K, V any](
 		if n.restores {
 			x.invalidModes = &Counter{graph: g, node: n.name, outcome: countInvalidMode}
 		}
-		s := graphSource{topic: n.topic.on(g.topology.application), restores: n.restores, run: x.read}
+		s := graphSource{
+			topic: n.topic.on(g.topology.application), internal: n.topic.repartition, restores: n.restores, run: x.read,
+		}
 		if eventTime != nil {
 			s.eventTime = x.peek
 		}

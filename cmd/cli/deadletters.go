@@ -139,6 +139,8 @@ type letterJSON struct {
 	FirstFailure timeJSON  `json:"first_failure"`
 	LastFailure  timeJSON  `json:"last_failure"`
 	Origin       letterAt  `json:"origin"`
+	// Source is the record of an input that the one at Origin comes from, where that is in an internal topic which keeps it.
+	Source *letterSource `json:"source,omitempty"`
 	// RecordTimestamp is that of the record when it died last, which a redrive keeps; that of its first death is in Origin.
 	RecordTimestamp timeJSON `json:"record_timestamp"`
 	// To is where a redrive writes the record, Letter where the letter is.
@@ -163,6 +165,12 @@ type (
 		Offset    int64    `json:"offset"`
 		Timestamp timeJSON `json:"timestamp"`
 	}
+	letterSource struct {
+		letterPlace
+		Offset int64 `json:"offset"`
+		// AppendTime is missing where nobody knows it.
+		AppendTime *timeJSON `json:"append_time,omitempty"`
+	}
 	letterHeader struct {
 		Key string `json:"key"`
 		rowJSON
@@ -179,6 +187,7 @@ func (o letterOffice) letterJSONOf(l admin.DeadLetter) letterJSON {
 		Origin: letterAt{
 			letterPlace{l.Origin.Topic, l.Origin.Partition}, l.Origin.Offset, timeJSON(time.UnixMilli(l.Origin.Timestamp)),
 		},
+		Source:          letterSourceOf(l.Source),
 		RecordTimestamp: timeJSON(l.RecordTime()),
 
 		To:     letterPlace{l.To.Topic, l.To.Partition},
@@ -188,6 +197,19 @@ func (o letterOffice) letterJSONOf(l admin.DeadLetter) letterJSON {
 	if !l.Redriven.IsZero() {
 		at := timeJSON(l.Redriven)
 		out.Redriven = &at
+	}
+	return out
+}
+
+// letterSourceOf returns the JSON form, nil for a letter that does not say it.
+func letterSourceOf(s topology.DeadLetterSource) *letterSource {
+	if s.Topic == "" {
+		return nil
+	}
+	out := &letterSource{letterPlace: letterPlace{s.Topic, s.Partition}, Offset: s.Offset}
+	if s.AppendTime != 0 {
+		at := timeJSON(time.UnixMilli(s.AppendTime))
+		out.AppendTime = &at
 	}
 	return out
 }

@@ -75,6 +75,13 @@ func writeLetter(w *tabwriter.Writer, l admin.DeadLetter) {
 	fmt.Fprintf(w, "from\t%s[%d] offset %d, %s %s\n",
 		oneLine(l.Origin.Topic), l.Origin.Partition, l.Origin.Offset, l.Origin.TimestampType,
 		at(time.UnixMilli(l.Origin.Timestamp)))
+	if s := l.Source; s.Topic != "" {
+		appended := ""
+		if s.AppendTime != 0 {
+			appended = ", appended " + at(time.UnixMilli(s.AppendTime))
+		}
+		fmt.Fprintf(w, "of record\t%s[%d] offset %d%s\n", oneLine(s.Topic), s.Partition, s.Offset, appended)
+	}
 	if record := l.RecordTime(); record.UnixMilli() != l.Origin.Timestamp {
 		fmt.Fprintf(w, "time\t%s when it died last, which a redrive keeps\n", at(record))
 	}

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -75,6 +76,53 @@ func TestTimesOfLettersAsJSON(t *testing.T) {
 		}
 		if string(got.RecordTimestamp) != `"2030-01-02T03:04:05.006Z"` {
 			t.Errorf("%d: the time of the record is %s", ms, got.RecordTimestamp)
+		}
+	}
+}
+
+// TestShowSource is requirement G3: of a letter from an internal topic it is shown which record of an input it is about, if it says so.
+func TestShowSource(t *testing.T) {
+	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	for name, test := range map[string]struct {
+		source             topology.DeadLetterSource
+		text, json, letter string
+	}{
+		"none": {},
+		"position": {
+			topology.DeadLetterSource{Topic: "in", Partition: 3, Offset: 17},
+			"of record    in[3] offset 17\n", `{"topic":"in","partition":3,"offset":17}`, ", of the record in[3]@17\n",
+		},
+		"with the broker's time": {
+			topology.DeadLetterSource{Topic: "in", Partition: 3, Offset: 17, AppendTime: at.UnixMilli()},
+			"of record    in[3] offset 17, appended 2030-01-02T03:04:05.000Z\n",
+			`{"topic":"in","partition":3,"offset":17,"append_time":"2030-01-02T03:04:05Z"}`, ", of the record in[3]@17\n",
+		},
+	} {
+		var l admin.DeadLetter
+		l.Origin.Topic, l.Source = "app-x-repartition", test.source
+		var text strings.Builder
+		w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+		writeLetter(w, l)
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(text.String(), "\nof record ") != (test.text != "") || !strings.Contains(text.String(), test.text) {
+			t.Errorf("%s: it is shown\n%s", name, &text)
+		}
+		var got struct {
+			Source json.RawMessage `json:"source"`
+		}
+		b, err := json.Marshal((letterOffice{}).letterJSONOf(l))
+		if err == nil {
+			err = json.Unmarshal(b, &got)
+		}
+		if err != nil || string(got.Source) != test.json {
+			t.Errorf("%s: as JSON it is %s, %v", name, got.Source, err)
+		}
+		x := explanation{Letters: []explainedDead{{Topic: l.Origin.Topic, Source: letterSourceOf(l.Source)}}}
+		if explained := x.text("audit"); !strings.Contains(explained, "dead letter from app-x-repartition[0]@0"+test.letter) ||
+			strings.Contains(explained, "of the record") != (test.letter != "") {
+			t.Errorf("%s: it is explained as\n%s", name, explained)
 		}
 	}
 }

@@ -67,16 +67,18 @@ type decided struct {
 func (d *decided) at() evidenceAt { return evidenceAt{d.Partition, d.Offset} }
 
 type explainedDead struct {
-	ID        string    `json:"id"`
-	Topic     string    `json:"topic"`
-	Partition int32     `json:"partition"`
-	Offset    int64     `json:"offset"`
-	Node      string    `json:"node"`
-	Class     string    `json:"class"`
-	Message   string    `json:"message"`
-	Attempts  int       `json:"attempts"`
-	Deaths    int       `json:"deaths"`
-	Last      time.Time `json:"last_failure"`
+	ID        string `json:"id"`
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	// Source is the record of an input that it comes from, where it died in an internal topic that keeps the origin.
+	Source   *letterSource `json:"source,omitempty"`
+	Node     string        `json:"node"`
+	Class    string        `json:"class"`
+	Message  string        `json:"message"`
+	Attempts int           `json:"attempts"`
+	Deaths   int           `json:"deaths"`
+	Last     time.Time     `json:"last_failure"`
 	// Edition is how often the letter was edited, Redriven when it was redriven.
 	Edition  int        `json:"edition"`
 	Redriven *time.Time `json:"redriven,omitempty"`
@@ -181,7 +183,8 @@ func (x *explanation) addLetters(ctx context.Context, letters *admin.DeadLetters
 	of := admin.LetterFilter{Keys: [][]byte{key}, Redriven: true}
 	counts, err := letters.Each(ctx, of, func(l admin.DeadLetter) error {
 		dead := explainedDead{
-			ID: l.ID, Topic: l.Origin.Topic, Partition: l.Origin.Partition, Offset: l.Origin.Offset, Node: l.Node,
+			ID: l.ID, Topic: l.Origin.Topic, Partition: l.Origin.Partition, Offset: l.Origin.Offset,
+			Source: letterSourceOf(l.Source), Node: l.Node,
 			Class: l.Class.String(), Message: l.Message, Attempts: l.Attempts, Deaths: l.Deaths, Last: l.LastFailure,
 			Edition: l.Edition, state: stateText(l),
 		}
@@ -212,7 +215,11 @@ func (x *explanation) text(audit string) string {
 		writeLines(&text, "", x.Now[i].lines())
 	}
 	for _, l := range x.Letters {
-		fmt.Fprintf(&text, "dead letter from %s[%d]@%d\n", l.Topic, l.Partition, l.Offset)
+		fmt.Fprintf(&text, "dead letter from %s[%d]@%d", l.Topic, l.Partition, l.Offset)
+		if s := l.Source; s != nil {
+			fmt.Fprintf(&text, ", of the record %s[%d]@%d", oneLine(s.Topic), s.Partition, s.Offset)
+		}
+		text.WriteString("\n")
 		fmt.Fprintf(&text, "  %s at node %s: %s; attempts %d, deaths %d, last %s; id %s, %s\n", l.Class, cmp.Or(l.Node, "none"),
 			oneLine(l.Message), l.Attempts, l.Deaths, l.Last.Format(time.RFC3339), l.ID, l.state)
 	}
@@ -293,7 +300,7 @@ func (d *decided) when() string {
 	switch {
 	case d.Topic == "":
 		text = turn
-	case d.Kept:
+	case d.Kept, d.Turn != "":
 		text += ", " + turn
 	}
 	text += ", time " + time.UnixMilli(d.Time).UTC().Format(time.RFC3339Nano)

@@ -7,7 +7,8 @@ import (
 	"github.com/onceward/onceward/processors/evidence"
 )
 
-// TestExplainTurn is requirement J1: of what was kept back it is said where it is from, and in which turn it was decided about.
+// TestExplainTurn is requirement J1: of what was kept back, or had come through an internal topic, it is said where it is from, and in which
+// turn it was decided about.
 func TestExplainTurn(t *testing.T) {
 	for want, e := range map[string]evidence.Entry{
 		"  from in[1]@7, time ":                         {Topic: "in", Partition: 1, Offset: 7},
@@ -15,7 +16,9 @@ func TestExplainTurn(t *testing.T) {
 		"  from in[1]@7, in the turn of no record, time ": {
 			Topic: "in", Partition: 1, Offset: 7, Kept: true},
 		"  in the turn of app-x-repartition[1]@9, time ": {Turn: "app-x-repartition[1]@9"},
-		"  in the turn of no record, time ":              {Kept: true},
+		"  from in[1]@7, in the turn of app-x-repartition[0]@3, time ": {
+			Topic: "in", Partition: 1, Offset: 7, Turn: "app-x-repartition[0]@3"},
+		"  in the turn of no record, time ": {Kept: true},
 	} {
 		x := explanation{Decisions: []decided{{Entry: e}}}
 		if text := x.text("audit"); !strings.Contains(text, "\n"+want) {

@@ -24,12 +24,13 @@
 // changelogs and repartition topics are found by it. Topics are written in the same transaction as
 // everything else. What is optional has a question mark.
 //
-//	dedupe   name, id, duplicates?, conflicts?, retain?, longer_topics?, late?, globally?
+//	dedupe   name, id, duplicates?, conflicts?, retain?, longer_topics?, late?, globally?, keep_origin?
 //	         The first record with an id goes on. Later ones with the same payload are duplicates, those
 //	         with another one are conflicts; without a topic for them duplicates end and conflicts fail. retain,
 //	         such as 168h, forgets ids by the time of the records, and is at least as long as the source topic
 //	         keeps them (longer_topics: refuse, or tolerate); late gets records that are older than what is
-//	         remembered, which fail without it. globally: true finds ids under any key. See package
+//	         remembered, which fail without it. globally: true finds ids under any key; with keep_origin:
+//	         true evidence and dead letters behind it name the record of the source. See package
 //	         processors/inbox.
 //	filter   name, where
 //	         Records for which where is true go on.
@@ -60,8 +61,9 @@
 //	         Records get ids of their own in their headers, which follow from those that they have and the name:
 //	         for outputs whose readers dedupe. cause is the id of what caused them, such as
 //	         headers["onceward.message-id"]. See package processors/envelope.
-//	rekey    name, key
-//	         Records get another key and go to the partition of it, through a topic of their own.
+//	rekey    name, key, keep_origin?
+//	         Records get another key and go to the partition of it, through a topic of their own; with
+//	         keep_origin: true evidence and dead letters behind it name the record of the source.
 //	sink     topic
 //	         Records are written to a topic, as they are.
 //

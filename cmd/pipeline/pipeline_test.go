@@ -113,7 +113,7 @@ func printOutput(t *testing.T, out *strings.Builder, d *topologytest.Driver, nam
 		fmt.Fprintf(out, "%s: %s %s", name, text(r.Key), text(r.Value))
 		for _, h := range r.Headers {
 			switch h.Key {
-			case "onceward.node", "onceward.class", "onceward.message":
+			case "onceward.node", "onceward.class", "onceward.message", "onceward.source":
 				fmt.Fprintf(out, " %s=%q", strings.TrimPrefix(h.Key, "onceward."), h.Value)
 			}
 		}

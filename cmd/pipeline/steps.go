@@ -71,14 +71,22 @@ type dedupe struct {
 }
 
 func readDedupe(r *reader, v yamldoc.Value) step {
-	m := v.Mapping("name", "id", "duplicates", "conflicts", "retain", "longer_topics", "late", "globally")
+	m := v.Mapping("name", "id", "duplicates", "conflicts", "retain", "longer_topics", "late", "globally", "keep_origin")
 	s := dedupe{name: r.name(m), opts: []inbox.Option{inbox.PayloadHash(payloadHash)}}
 	s.id = r.compile(m.Required("id"), "id", wantString)
 	s.duplicates = r.branch(m.Optional("duplicates"), s.name)
 	s.conflicts = r.branch(m.Optional("conflicts"), s.name)
 	s.evidence = r.evidenceOf(s.name)
 	s.readRetention(r, m)
-	if global := m.Optional("globally"); global.Bool() && s.name != "" {
+	global, keep := m.Optional("globally"), m.Optional("keep_origin")
+	globally, keeps := global.Bool(), keep.Bool()
+	if keeps {
+		s.opts = append(s.opts, inbox.KeepOrigin())
+	}
+	if keeps && !globally {
+		keep.Mistake("without globally there is no topic in which the origin could be lost; add globally, or remove %s", keep.Key())
+	}
+	if globally && s.name != "" {
 		s.opts = append(s.opts, inbox.Globally(nullableKeys(), nullableValues()))
 		for _, suffix := range []string{"-by-id", "-repartition-sink", "-repartition-source", "-back-repartition-sink",
 			"-back-repartition-source"} {
@@ -158,16 +166,21 @@ func (m mapping) declare(s stream) stream {
 }
 
 type rekey struct {
-	name string
-	key  *expression
+	name  string
+	key   *expression
+	topic []topology.RepartitionOption
 }
 
 func readRekey(r *reader, v yamldoc.Value) step {
-	m := v.Mapping("name", "key")
-	return rekey{
+	m := v.Mapping("name", "key", "keep_origin")
+	k := rekey{
 		name: r.name(m, "-repartition-sink", "-repartition-source"),
 		key:  r.compile(m.Required("key"), "key", wantString),
 	}
+	if m.Optional("keep_origin").Bool() {
+		k.topic = append(k.topic, topology.KeepOrigin())
+	}
+	return k
 }
 
 func (k rekey) declare(s stream) stream {
@@ -178,7 +191,7 @@ func (k rekey) declare(s stream) stream {
 		}
 		return topology.Some(text), nil
 	})
-	return topology.Repartition(rekeyed, k.name, nullableKeys(), nullableValues())
+	return topology.Repartition(rekeyed, k.name, nullableKeys(), nullableValues(), k.topic...)
 }
 
 type caused struct {

@@ -13,8 +13,9 @@ import (
 //
 // What fmt and log/slog print of a Letter is String, whatever the verb. Its fields hold the payload.
 type Letter struct {
-	// DeadLetterInfo has where the record died first (Origin, with its timestamp), which node of which
-	// application and version failed, with which class and message, after how many attempts, and when.
+	// DeadLetterInfo has where the record died first (Origin, with its timestamp) and, if that is an internal topic which keeps it,
+	// of which record of an input (Source), which node of which application and version failed, with which class and message, after
+	// how many attempts, and when.
 	topology.DeadLetterInfo
 	// Key and Value are the original bytes, nil if null. If Cut is not empty they may be the beginning only.
 	Key, Value []byte
@@ -47,8 +48,12 @@ func ownHeaders(headers []topology.Header) []topology.Header {
 // String returns one line about the death, with the sizes of key, value and headers and nothing of what is in
 // them. The texts come from headers, which anybody can write; control characters in them become spaces.
 func (l Letter) String() string {
-	s := fmt.Sprintf("%s-%d@%d died of %s at node %s of %s (death %d, attempts %d): %s; key %s, value %s, "+
-		"%d headers", l.Origin.Topic, l.Origin.Partition, l.Origin.Offset, l.Class, l.Node, l.Application,
+	of := ""
+	if l.Source.Topic != "" {
+		of = fmt.Sprintf(", of %s-%d@%d,", l.Source.Topic, l.Source.Partition, l.Source.Offset)
+	}
+	s := fmt.Sprintf("%s-%d@%d%s died of %s at node %s of %s (death %d, attempts %d): %s; key %s, value %s, "+
+		"%d headers", l.Origin.Topic, l.Origin.Partition, l.Origin.Offset, of, l.Class, l.Node, l.Application,
 		l.Deaths, l.Attempts, l.Message, size(l.Key), size(l.Value), len(l.Headers))
 	if l.Cut != "" {
 		s += ", cut"

@@ -36,9 +36,10 @@
 // # Positions
 //
 // An entry names the topic, partition and offset of the record that was decided about where its task has read it from a
-// topic of somebody else, also if it was kept back meanwhile, as by a projection. Behind topology.Repartition, and for
-// the results of package effect, it is known by its ids alone. For these, and for what was kept back, Turn names the record
-// at work: the one that has released it. It names none where that was a limit in time.
+// topic of somebody else, also if it was kept back meanwhile, as by a projection. Behind topology.Repartition it does so if
+// that keeps the origin (topology.KeepOrigin, inbox.KeepOrigin). Otherwise, and for the results of package effect, the record is known
+// by its ids alone. Behind an internal topic, and for what was kept back, Turn names the record at work: that of the internal topic, or
+// the one that has released it. It names none where that was a limit in time.
 //
 // # Retention
 //

@@ -34,17 +34,16 @@ type Entry struct {
 	After   *int64 `json:"after,omitzero"`
 	Given   *int64 `json:"given,omitzero"`
 
-	// Topic, Partition and Offset are where the record that was decided about was read, also if it had been kept back.
-	// Topic is empty where that is not known here, and nothing is in the other two: the record had come through an
-	// internal topic, or there is none.
+	// Topic, Partition and Offset are where the record that was decided about was read, also if it had been kept back, or had come
+	// through an internal topic that keeps its origin. Topic is empty where that is not known here, and nothing is in the other two: the
+	// record had come through another internal topic, or there is none.
 	Topic     string `json:"topic,omitzero"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
 	// Kept says that the record had been kept back, and was decided about in another turn than its own.
 	Kept bool `json:"kept,omitzero"`
-	// Turn is the record in whose turn it was decided, as topic[partition]@offset, where Kept is set or Topic is empty: the
-	// one that has released it, or that of the internal topic. It is empty where that was no record, but a clock or
-	// the stream time.
+	// Turn is the record in whose turn it was decided, as topic[partition]@offset, where that is another one: the one that has released
+	// it, or that of the internal topic. It is empty where that was no record, but a clock or the stream time.
 	Turn string `json:"turn,omitzero"`
 	// Time is the timestamp of the record that was decided about, AppendTime when the broker appended it to Topic, zero
 	// unless that has message.timestamp.type=LogAppendTime, or where the record was kept back, and StreamTime how far the
@@ -115,12 +114,12 @@ func entryOf(e Entry, c *topology.Context, r topology.Record[[]byte, decision.De
 	e.Time, e.StreamTime = r.Timestamp, r.StreamTime()
 	if topic, partition, offset := r.Source(); topic != "" && !isInternal(e.Application, topic) {
 		e.Topic, e.Partition, e.Offset = topic, partition, offset
-		e.AppendTime, _ = c.AppendTime()
+		e.AppendTime, _ = r.AppendTime()
 	}
-	if e.Kept = d.Kept; e.Kept || e.Topic == "" {
-		if topic, partition, offset := c.Source(); topic != "" {
-			e.Turn = fmt.Sprintf("%s[%d]@%d", topic, partition, offset)
-		}
+	e.Kept = d.Kept
+	topic, partition, offset := c.Source()
+	if own := topic == e.Topic && partition == e.Partition && offset == e.Offset; topic != "" && (e.Kept || !own) {
+		e.Turn = fmt.Sprintf("%s[%d]@%d", topic, partition, offset)
 	}
 	e.Mode, e.Attempt = modeOf(c, r).String(), c.Attempt()
 	if len(r.Headers) == 0 {

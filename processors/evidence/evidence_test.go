@@ -27,8 +27,10 @@ var (
 // judge declares a processor that accepts every record, and fails at the first attempt at "again".
 func judge(b *topology.Builder) decision.Outlet { return judgeOf(topology.From(b, ordersTopic)) }
 
-func judgeOf(s topology.Stream[string, string]) decision.Outlet {
-	node := topology.Stateful(s, "judge")
+func judgeOf(s topology.Stream[string, string]) decision.Outlet { return judgeNamed(s, "judge") }
+
+func judgeNamed(s topology.Stream[string, string], name string) decision.Outlet {
+	node := topology.Stateful(s, name)
 	out := decision.Declare(node)
 	node.Process(func(t *topology.Setup) (topology.Handler[string, string], error) {
 		log := out.In(t)
@@ -139,7 +141,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestPositions is requirement J1: a record is named where it was read from outside, and no copy of it in its place.
+// TestPositions is requirement J1: a record is named where it was read from outside, and no copy of it in its place, also behind an internal
+// topic that keeps the origin.
 func TestPositions(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		evidence.Record(judge(b).Stream(), "judge-audit", audit)
@@ -154,15 +157,21 @@ func TestPositions(t *testing.T) {
 			}, nil
 		})
 		evidence.Record(out.Stream(), "kept-audit", audit)
+		told := topology.Repartition(topology.From(b, topology.Topic("tellers", schemas.String(), schemas.String())), "told",
+			schemas.String(), schemas.String(), topology.KeepOrigin())
+		evidence.Record(judgeNamed(told, "judge-told").Stream(), "told-audit", audit)
 	})
 	d.Pipe("others", "k0", "v")
 	d.Pipe("others", "k", "v")
 	d.Pipe("orders", "k", "v")
+	d.Pipe("tellers", "k0", "fail")
+	d.Pipe("tellers", "k", "v")
 	var got []string
 	for _, e := range entries(t, d) {
 		got = append(got, fmt.Sprintf("%s[%d]@%d of %s", e.Topic, e.Partition, e.Offset, e.Turn))
 	}
-	want := []string{"[0]@0 of app-again-repartition[0]@0", "[0]@0 of app-again-repartition[0]@1", "orders[0]@0 of "}
+	want := []string{"[0]@0 of app-again-repartition[0]@0", "[0]@0 of app-again-repartition[0]@1", "orders[0]@0 of ",
+		"tellers[0]@1 of app-told-repartition[0]@1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("the positions are %q, want %q", got, want)
 	}
@@ -174,14 +183,20 @@ func TestPositionsOfKept(t *testing.T) {
 	const limit = 8 * time.Second
 	for name, test := range map[string]struct {
 		limits projection.Limits
-		inside bool
+		inside []topology.RepartitionOption
 		want   []string
 	}{
 		"released": {limits: projection.Limits{Records: 10, StreamTime: time.Hour}, want: []string{
 			"parked orders[0]@0 false of ", "applied orders[0]@1 false of ", "applied orders[0]@0 true of orders[0]@1",
 			"applied orders[0]@2 false of ",
 		}},
-		"released behind a repartition topic": {limits: projection.Limits{Records: 10, StreamTime: time.Hour}, inside: true,
+		"released behind a topic that keeps the origin": {limits: projection.Limits{Records: 10, StreamTime: time.Hour},
+			inside: []topology.RepartitionOption{topology.KeepOrigin()}, want: []string{
+				"parked orders[0]@0 false of app-again-repartition[0]@0", "applied orders[0]@1 false of app-again-repartition[0]@1",
+				"applied orders[0]@0 true of app-again-repartition[0]@1", "applied orders[0]@2 false of app-again-repartition[0]@2",
+			}},
+		"released behind a repartition topic": {limits: projection.Limits{Records: 10, StreamTime: time.Hour},
+			inside: []topology.RepartitionOption{topology.Partitions(1)},
 			want: []string{
 				"parked [0]@0 false of app-again-repartition[0]@0", "applied [0]@0 false of app-again-repartition[0]@1",
 				"applied [0]@0 true of app-again-repartition[0]@1", "applied [0]@0 false of app-again-repartition[0]@2",
@@ -197,8 +212,8 @@ func TestPositionsOfKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := processortest.New(t, func(b *topology.Builder) {
 				s := topology.From(b, ordersTopic)
-				if test.inside {
-					s = topology.Repartition(s, "again", schemas.String(), schemas.String())
+				if test.inside != nil {
+					s = topology.Repartition(s, "again", schemas.String(), schemas.String(), test.inside...)
 				}
 				p := projection.Latest(s, "rows",
 					func(r topology.Record[string, string]) (int64, error) { return strconv.ParseInt(r.Value, 10, 64) },
@@ -259,6 +274,45 @@ func TestTimes(t *testing.T) {
 		e, err := evidence.Decode(v.Outputs[0].Key, v.Outputs[0].Value)
 		if err != nil || e.Time != 5 || e.AppendTime != want {
 			t.Errorf("%s: the entry is %+v, error %v", clock, e, err)
+		}
+	}
+}
+
+// TestTimesBehind is requirement J1: behind an internal topic that keeps the origin, the time of the broker is that of the record which was
+// read from outside.
+func TestTimesBehind(t *testing.T) {
+	b := topology.NewBuilder("app")
+	told := topology.Repartition(topology.From(b, ordersTopic), "told", schemas.String(), schemas.String(), topology.KeepOrigin())
+	evidence.Record(judgeOf(told).Stream(), "judge-audit", audit)
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := func(subtopology string, in topology.Input) topology.Output {
+		t.Helper()
+		g, err := top.NewGraph(topology.TaskID{Subtopology: subtopology}, nil, topology.GraphConfig{
+			Partitions: func(string) int32 { return 1 }, Now: func() time.Time { return time.UnixMilli(9) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := g.Process(in)
+		if len(v.Outputs) != 1 {
+			t.Fatalf("the verdict is %+v", v)
+		}
+		return v.Outputs[0]
+	}
+	for clock, want := range map[topology.TimestampType]int64{topology.CreateTime: 0, topology.LogAppendTime: 7} {
+		copied := process("orders", topology.Input{
+			Topic: "orders", Offset: 3, Timestamp: 7, TimestampType: clock, Key: []byte("k"), Value: []byte("v")})
+		out := process("told", topology.Input{
+			Topic: copied.Topic, Offset: 4, Timestamp: copied.Timestamp, Key: copied.Key, Value: copied.Value, Headers: copied.Headers})
+		e, err := evidence.Decode(out.Key, out.Value)
+		if err != nil || e.Topic != "orders" || e.Offset != 3 || e.AppendTime != want || e.Turn != "app-told-repartition[0]@4" {
+			t.Errorf("%s: the entry is %+v, error %v", clock, e, err)
+		}
+		for _, h := range out.Headers {
+			t.Errorf("the evidence has the header %s", h.Key)
 		}
 	}
 }

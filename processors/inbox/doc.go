@@ -101,7 +101,8 @@
 //
 // A record that fails behind the detour becomes a dead letter of the repartition topic: its key is the id, its value
 // the record's, and the header onceward.inbox.key ([topology.HeaderOwnKey]) has its key. A redrive writes it back to the
-// repartition topic, and to any other topic under its own key.
+// repartition topic, and to any other topic under its own key. With [KeepOrigin] the letter says also which record of the input
+// it was, and evidence of what is decided behind the detour does.
 //
 // # Retention
 //

@@ -24,7 +24,7 @@ func Globally[K, V any](keys schemas.Codec[K], values schemas.Codec[V]) Option {
 		case s.scope != nil:
 			return errors.New("Globally: the scope is declared twice")
 		}
-		s.scope = detour[K, V]{keys, values}
+		s.scope = detour[K, V]{keys: keys, values: values}
 		return nil
 	}
 }
@@ -51,23 +51,40 @@ func StayByID() Option {
 	}
 }
 
+// KeepOrigin gives the topics of an inbox that works [Globally] the option of that name (topology.KeepOrigin): the inbox and what follows
+// know which record of the input each record is, and evidence and dead letters say it.
+func KeepOrigin() Option {
+	return func(s *settings) error {
+		s.keepsOrigin = true
+		return nil
+	}
+}
+
 type byKey struct{}
 
-var errStay = errors.New("StayByID without Globally: the records are where their keys are")
+var (
+	errStay   = errors.New("StayByID without Globally: the records are where their keys are")
+	errOrigin = errors.New("KeepOrigin without Globally: there is no topic in which the origin could be lost")
+)
 
 // detour is the way of a record to the task of its id, and back.
 type detour[K, V any] struct {
 	keys   schemas.Codec[K]
 	values schemas.Codec[V]
+	// topics are the options of the topics on the way.
+	topics []topology.RepartitionOption
 }
 
 // detourOf returns the declared detour with its types; ok is false if there is none. The error is a mistake of the
 // declaration.
-func detourOf[K, V any](declared any) (d detour[K, V], ok bool, err error) {
-	switch scope := declared.(type) {
+func detourOf[K, V any](set *settings) (d detour[K, V], ok bool, err error) {
+	switch scope := set.scope.(type) {
 	case nil, byKey:
 		return d, false, nil
 	case detour[K, V]:
+		if set.keepsOrigin {
+			scope.topics = []topology.RepartitionOption{topology.KeepOrigin()}
+		}
 		return scope, true, nil
 	}
 	return d, false, fmt.Errorf("Globally: the codecs are for other types than those of the stream, whose keys are %s "+
@@ -113,7 +130,7 @@ func (d detour[K, V]) there(
 		return topology.WithKey(withoutHeader(r, topology.HeaderOwnKey), target).WithHeader(topology.HeaderOwnKey, key), nil
 	}
 	ids := topology.Nullable(schemas.String())
-	return topology.Repartition(topology.Map(s, name+"-by-id", identify, set.Reactions()...), name, ids, d.values)
+	return topology.Repartition(topology.Map(s, name+"-by-id", identify, set.Reactions()...), name, ids, d.values, d.topics...)
 }
 
 // handler returns what the node at the end of the detour does: what h does, with the key that the record had.
@@ -134,7 +151,7 @@ func (d detour[K, V]) handler(h *handler[K, V]) topology.Handler[topology.Option
 
 // back returns s, partitioned by the key.
 func (d detour[K, V]) back(s topology.Stream[K, V], name string) topology.Stream[K, V] {
-	return topology.Repartition(s, name+"-back", d.keys, d.values)
+	return topology.Repartition(s, name+"-back", d.keys, d.values, d.topics...)
 }
 
 // withoutHeader returns r without the headers of that key.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/processors/evidence"
 	"github.com/onceward/onceward/processors/inbox"
 	"github.com/onceward/onceward/processors/internal/processortest"
 	"github.com/onceward/onceward/schemas"
@@ -102,6 +103,55 @@ func TestGloballyFailures(t *testing.T) {
 	d.WantCounts("inbox.missing=1")
 }
 
+// TestGloballyKeepsOrigin_J1: with KeepOrigin the inbox and what is behind it know of which record of the input each record is: evidence
+// and dead letters (G3) name it.
+func TestGloballyKeepsOrigin_J1(t *testing.T) {
+	for name, test := range map[string]struct {
+		opts             []inbox.Option
+		evidence, letter string
+	}{
+		"kept": {[]inbox.Option{globally(), inbox.KeepOrigin()}, "payments[1]@0 payments[1]@0 payments[1]@0", "payments[0]@0"},
+		"lost": {[]inbox.Option{globally()}, "[0]@0 [0]@0 app-inbox-back-repartition[0]@0", "[0]@0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			audit := evidence.Topic("audit")
+			behind := ""
+			d := processortest.New(t, func(b *topology.Builder) {
+				in := inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, test.opts...)
+				evidence.Record(in.Decisions(), "inbox-audit", audit)
+				evidence.Record(inbox.Dedupe(in.Accepted(), "second", paymentID).Decisions(), "second-audit", audit)
+				in.Accepted().Peek("see", func(r payment) error {
+					topic, partition, offset := r.Source()
+					behind = fmt.Sprintf("%s[%d]@%d", topic, partition, offset)
+					return nil
+				})
+			}, topologytest.Partitions(2))
+			id := ""
+			for n := 0; id == "" || topology.PartitionOf([]byte(id), 2) != 0 || topology.PartitionOf([]byte(id+"key"), 2) != 0; n++ {
+				id = fmt.Sprint(n) // both detours lead to partition 0
+			}
+			d.Pipe("payments", id+"key", `{"id":"`+id+`","amount":1}`, topologytest.ToPartition(1))
+			var at []string
+			for _, r := range d.Take("audit") {
+				e, err := evidence.Decode(r.Key, r.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				at = append(at, fmt.Sprintf("%s[%d]@%d", e.Topic, e.Partition, e.Offset))
+			}
+			if got := strings.Join(append(at, behind), " "); got != test.evidence {
+				t.Errorf("evidence, and a node behind, name %s, want %s", got, test.evidence)
+			}
+			d.Pipe("payments", "k", `{"id":"`+id+`","amount":2}`, topologytest.ToPartition(0))
+			l := d.WantDeadLetter("inbox", topology.Conflict, "the id was seen before with another payload")
+			got := fmt.Sprintf("%s[%d]@%d", l.Info.Source.Topic, l.Info.Source.Partition, l.Info.Source.Offset)
+			if got != test.letter || l.Info.Origin.Topic != "app-inbox-repartition" {
+				t.Errorf("the letter names %s, and %s in %s, want %s", got, l.Info.Source.Topic, l.Info.Origin.Topic, test.letter)
+			}
+		})
+	}
+}
+
 // TestGloballyKeepsNulls: null keys and values come back as nulls, and empty ones as empty ones.
 func TestGloballyKeepsNulls(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
@@ -143,6 +193,9 @@ func TestGloballyDescribed(t *testing.T) {
 	}
 	if got := fmt.Sprint(top.Horizons()); got != "[{inbox 1h0m0s false [payments]}]" {
 		t.Error(got)
+	}
+	if build(globally()).Fingerprint() != build(globally(), inbox.KeepOrigin()).Fingerprint() {
+		t.Error("KeepOrigin makes another topology")
 	}
 	stays := build(globally(), inbox.StayByID())
 	if got := strings.Join(stays.InternalTopics(), " "); got != "app-inbox-changelog app-inbox-repartition" {

@@ -37,7 +37,7 @@ func Dedupe[K, V any](
 	set.Mistake(err)
 	business, err := businessReader[K, V](set.business)
 	set.Mistake(err)
-	detour, global, err := detourOf[K, V](set.scope)
+	detour, global, err := detourOf[K, V](set)
 	set.Mistake(err)
 	set.check(global)
 	p := &parts[K, V]{

@@ -299,6 +299,7 @@ func TestMistakes(t *testing.T) {
 	dedupe([]inbox.Option{inbox.TolerateLongerTopics()}, "TolerateLongerTopics without Retain")
 	dedupe([]inbox.Option{inbox.Archive(archiveTopic)}, "Archive without Retain")
 	dedupe([]inbox.Option{inbox.StayByID()}, "StayByID without Globally")
+	dedupe([]inbox.Option{inbox.KeepOrigin()}, "KeepOrigin without Globally")
 	dedupe([]inbox.Option{globally(), inbox.ByKey()}, "ByKey: the scope is declared twice")
 	dedupe([]inbox.Option{inbox.ByKey(), globally()}, "Globally: the scope is declared twice")
 	dedupe([]inbox.Option{inbox.Globally[string, Payment](nil, nil)}, "Globally: a codec is nil")

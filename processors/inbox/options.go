@@ -15,9 +15,9 @@ type Option func(s *settings) error
 
 type settings struct {
 	declare.Common
-	allowMissing, stayByID bool
-	retention              retention
-	archive                *topology.TopicOf[string, Entry]
+	allowMissing, stayByID, keepsOrigin bool
+	retention                           retention
+	archive                             *topology.TopicOf[string, Entry]
 	// payload is a schemas.Codec[V], a hasher[K, V] or a partial, business a reader[K, V] and scope a byKey or a
 	// detour[K, V], whose type parameters only Dedupe can check; or nil.
 	payload, business, scope any
@@ -41,6 +41,9 @@ func (s *settings) check(global bool) {
 	}
 	if s.stayByID && !global {
 		s.Mistake(errStay)
+	}
+	if s.keepsOrigin && !global {
+		s.Mistake(errOrigin)
 	}
 	if global && s.business != nil {
 		s.Mistake(errors.New("BusinessKey with Globally: records with one business key and several ids would be in several " +

@@ -72,6 +72,19 @@ func TestIngestionID_B3(t *testing.T) {
 	}
 }
 
+// TestIngestionIDOfAnOrigin_B3: the position of a copy that says of which delivery it is is the id of that delivery.
+func TestIngestionIDOfAnOrigin_B3(t *testing.T) {
+	d := processortest.New(t, func(b *topology.Builder) {
+		copied := topology.Repartition(topology.From(b, paymentsTopic), "copy", schemas.String(), schemas.JSON[Payment](), topology.KeepOrigin())
+		inbox.Dedupe(copied, "inbox", inbox.IngestionID)
+	})
+	d.Pipe("payments", "k", `{"amount":1}`)
+	d.Pipe("payments", "k", `{"amount":1}`)
+	if rows := d.Rows("inbox", 0); len(rows) != 2 || rows["payments/0/0"] == "" || rows["payments/0/1"] == "" {
+		t.Errorf("the ids are %q", rows)
+	}
+}
+
 // TestNoIngestionID_B3: what comes from no topic, or from many records, has no delivery that could name it.
 func TestNoIngestionID_B3(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {

@@ -473,3 +473,46 @@ func TestUndoNeedsCommitByHand(t *testing.T) {
 	}
 	wantOutput(t, d, "a=1")
 }
+
+// TestKeepOriginThroughCrash is requirement G3: what a repartition topic keeps of where records come from is there through crashes and aborts,
+// as with a runtime: positions in the input and in the topic differ.
+func TestKeepOriginThroughCrash(t *testing.T) {
+	for name, opts := range map[string][]topology.RepartitionOption{"kept": {topology.KeepOrigin()}, "lost": nil} {
+		t.Run(name, func(t *testing.T) {
+			b := topology.NewBuilder("shop", topology.DeadLetters("dead"))
+			positive := topology.From(b, orders).Filter("positive", func(r order) (bool, error) { return r.Value > 0, nil })
+			topology.Repartition(positive, "again", schemas.String(), schemas.Int64(), opts...).Peek("judge", func(order) error {
+				return topology.Fail(topology.Validation, schemas.Reason("not like this"))
+			})
+			top, err := b.Build()
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := topologytest.New(top, topologytest.CommitByHand())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, value := range []int64{-1, 1, 2} {
+				pipe(t, d, "k", value)
+			}
+			for _, undo := range []func() error{d.Crash, d.Commit, d.Abort, d.Crash, d.Commit, d.Restart} {
+				if err := undo(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			letters, err := d.DeadLetters()
+			if err != nil || len(letters) != 2 {
+				t.Fatalf("there are %d letters, %v", len(letters), err)
+			}
+			for i, l := range letters {
+				want := topology.DeadLetterSource{Topic: "orders", Offset: int64(i) + 1}
+				if opts == nil {
+					want = topology.DeadLetterSource{}
+				}
+				if l.Info.Source != want || l.Info.Origin.Topic != "shop-again-repartition" || l.Info.Origin.Offset != int64(i) {
+					t.Errorf("the letter says %+v", l.Info)
+				}
+			}
+		})
+	}
+}
