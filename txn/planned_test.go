@@ -670,3 +670,30 @@ func TestPlanOfRecordsThatWouldBeMisread(t *testing.T) {
 		t.Errorf("there are %d dead letters, want that of the record that has waited", letters)
 	}
 }
+
+// TestStoreComesBackAsAnotherKind: a store that was gone comes back as one of another kind, once its changelog was deleted. The rows that the
+// directory has of it from before are no reason to stop.
+func TestStoreComesBackAsAnotherKind(t *testing.T) {
+	r := newReplaced(t)
+	for _, declare := range []declares{countsTwice, countsOnce} {
+		r.feed()
+		r.lives(declare, len(r.input), nil)
+	}
+	r.deleteTopic("counting-sizes-changelog")
+	windows := topology.WindowStore("sizes", schemas.String(), schemas.Int64(), 6*time.Hour)
+	again := func(b *topology.Builder) {
+		topology.Process(countedBy(topology.From(b, replacedIn), "count", replacedCounts), "size", windows, func(
+			c *topology.Context, sizes state.Window[string, int64], r topology.Record[string, int64], emit topology.Emit[string, int64],
+		) error {
+			if _, err := sizes.Put(r.Key, r.Timestamp, r.Value, r.Timestamp); err != nil {
+				return err
+			}
+			return emit(c, r)
+		}).Into(replacedOut)
+	}
+	r.feed()
+	r.lives(again, len(r.input), nil)
+	if !r.right(again) {
+		t.Error("it has not gone on with the other store")
+	}
+}

@@ -317,11 +317,11 @@ func (o *opening) open(ctx context.Context, found Found) (Plan, error) {
 	if err := failpoint.Hit(ctx, failpoint.OpenBefore); err != nil {
 		return Plan{}, err
 	}
-	err := o.openDatabase()
+	err := o.openDatabase(found.Changelogs)
 	if errors.Is(err, state.ErrCorrupt) {
 		o.full = Damaged
 		o.log.Warn("the database is damaged and is restored in full", "cause", Damaged, "error", err)
-		err = o.replaceDatabase()
+		err = o.replaceDatabase(found.Changelogs)
 	}
 	if errors.Is(err, state.ErrFormat) {
 		return Plan{}, newer(o.req.Task, "its database", err)
@@ -340,7 +340,7 @@ func (o *opening) open(ctx context.Context, found Found) (Plan, error) {
 	if plan.Wipe != "" {
 		o.full = plan.Wipe
 		o.log.Warn("the database is restored in full", "cause", plan.Wipe, "reason", plan.WipeReason)
-		if err := o.replaceDatabase(); err != nil {
+		if err := o.replaceDatabase(found.Changelogs); err != nil {
 			return Plan{}, err
 		}
 	}
