@@ -217,8 +217,12 @@ func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (resul
 		if !stops || !stop.older || reading == olderReadings {
 			return result, err
 		}
-		r.Logger.Warn("the last commit is older than the state, and is asked for again: a coordinator that loads can answer so",
-			"task", req.Task.String(), "reason", stop.Reason, "again_in", pause)
+		what := "the last commit is older than the state, and"
+		if stop.Parked {
+			what = "records wait, or may, for which there is no place, and the last commit"
+		}
+		r.Logger.Warn(what+" is asked for again: a coordinator that loads can answer so", "task", req.Task.String(), "reason", stop.Reason,
+			"again_in", pause)
 		if err := backoff.Sleep(ctx, pause); err != nil {
 			return Result{}, err
 		}
