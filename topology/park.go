@@ -33,10 +33,10 @@ type ParkOption struct{}
 // Keep the option, without the policies, for as long as records wait ([Graph.Parked], the metric onceward_parked_records): a
 // source without it does not know of them. The runtime opens no task whose topology has no place for the records that its last
 // commit says wait, and starts no topology that has lost the task together with the source. Where the commit names the changelog of such a
-// store and does not say whether any wait, as those of older builds do, the changelog is asked, until the first commit without the option: the
-// application needs DESCRIBE and READ on it for so long. It is asked too where no commit of the task is known, as after the offsets have expired,
-// if it is there and may be read. The changelog can be deleted once every task has committed without the option: as long as a last commit names
-// it, what is missing there may have been records that wait.
+// store, with anything in it, and does not say whether any wait, as those of older builds do, the changelog is asked, until the first commit
+// without the option: the application needs DESCRIBE and READ on it for so long. It is asked too where no commit of the task is known, as after
+// the offsets have expired, if it is there and may be read. The changelog can be deleted once every task has committed without the option: as
+// long as a last commit has anything in it, what is missing there may have been records that wait.
 func ParkKeys() ParkOption { return ParkOption{} }
 
 func (ParkOption) applySource(_ *Builder, s *sourceSettings) { s.parks = true }

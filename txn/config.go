@@ -95,7 +95,7 @@ type Config struct {
 	// All instances of an application have the same mode. Every commit says it, and an instance that finds another one than its own,
 	// at its start or when it opens a task, ends with an error. Before the first commit of all there is nothing to find, nor in what an
 	// operator has committed for a task of which no commit is known and no state is kept (Reset and RebuildFromInput of package txn/admin).
-	// State that is kept, by Adopt, has the mode that the commits of the other tasks say, or topology.Live.
+	// State that is kept, by Adopt, has the mode that the commits of the other tasks say, or that the operator says.
 	Mode topology.Mode
 	// ModesBefore are modes that the application has had before, and whose state this one goes on with: after a backfill, say, the
 	// application goes on live. Stop every instance before a mode is changed. What has not been committed since keeps the old mode, so

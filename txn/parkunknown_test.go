@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -293,5 +294,37 @@ func TestG6BelievedOnce(t *testing.T) {
 	// Two looks and two plans, and the two further readings of the first look.
 	if asked := forEver - left.Load(); asked != 6 {
 		t.Errorf("the end was asked for %d times, want 6", asked)
+	}
+}
+
+// TestG6NothingEverParked: a changelog in which nothing ever was, as the last commit has it, need not be there, nor be seen, by a topology that
+// has no place for parked records any more.
+func TestG6NothingEverParked(t *testing.T) {
+	t.Parallel()
+	for name, happens := range map[string]func(*testing.T, *shop){
+		"no topic": func(t *testing.T, s *shop) {
+			if _, err := s.adm.DeleteTopics(t.Context(), parkedChangelog); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"hidden": func(t *testing.T, s *shop) { s.hides(t, 1<<30) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			policy := topology.Policy{Action: topology.Park, Backoff: 20 * time.Millisecond, BackoffMax: 50 * time.Millisecond}
+			s, dir := newShop(t, policy), t.TempDir()
+			ran := s.topology(topology.ParkKeys())
+			for i, top := range []*topology.Topology{ran, s.without()} {
+				if i > 0 {
+					happens(t, s)
+				}
+				_, stop := start(t, top, s.config(dir))
+				s.send("good", 1)
+				s.read(t, "out", i+1)
+				if err := stop(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 	}
 }

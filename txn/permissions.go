@@ -23,8 +23,8 @@ type Permission struct {
 // anything is processed: on topics by asking the brokers what is allowed, all of it in one error and before anything is changed; on the
 // group and the transactions by the first request that needs it.
 //
-// One is not among them, because the topology does not say that it needs it: where a source has lost its ParkKeys, Read on the changelog of its
-// parked records, until every task has committed without the option ([topology.ParkKeys]).
+// One is not among them, because the topology does not say that it needs it: where a source has lost its ParkKeys, and records were ever parked,
+// Read on the changelog of its parked records, until every task has committed without the option ([topology.ParkKeys]).
 func Permissions(t *topology.Topology) []Permission {
 	needs := topics.Needs(t)
 	out := make([]Permission, len(needs))

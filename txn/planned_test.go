@@ -670,3 +670,82 @@ func TestPlanOfRecordsThatWouldBeMisread(t *testing.T) {
 		t.Errorf("there are %d dead letters, want that of the record that has waited", letters)
 	}
 }
+
+// TestParkedOfATopicThatIsStillRead: records wait in the store of a source that is an input of another task now, whose own commit does not say
+// it. The way out must not have the topic read from its start.
+func TestParkedOfATopicThatIsStillRead(t *testing.T) {
+	r := newReplaced(t)
+	var broken atomic.Bool
+	broken.Store(true)
+	for range 3 {
+		r.put("side", []byte("bad"), []byte("v"), r.began)
+	}
+	r.feed()
+	r.lives(countsAside(&broken), len(r.input), func(app *txn.App) bool {
+		return slices.ContainsFunc(app.Status().Tasks, func(task txn.TaskStatus) bool {
+			return len(task.Parked) == 1 && task.Parked[0].Records == 3
+		})
+	})
+	after := countsMerged("side")
+	err := r.life(after, len(r.input), nil)
+	for _, text := range []string{"3 parked records wait in store side.parked", "let the topology that ran process them", "--to-current"} {
+		if err == nil || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "delete") {
+			t.Fatalf("it ends with %v, want %q, and nothing that deletes offsets", err, text)
+		}
+	}
+	anew := kadm.Offsets{}
+	r.offsetsOf(t, "side").Each(func(o kadm.OffsetResponse) {
+		o.Metadata = ""
+		anew.Add(o.Offset)
+	})
+	if err := r.adm.CommitAllOffsets(t.Context(), "counting", anew); err != nil {
+		t.Fatal(err)
+	}
+	r.feed()
+	r.lives(after, len(r.input), nil)
+	if !r.right(after) {
+		t.Error("it has not gone on with its state")
+	}
+}
+
+// TestStoreComesBackAsAnotherKind: a store that was gone comes back as one of another kind, once its changelog was deleted. The rows that the
+// directory has of it from before are no reason to stop.
+func TestStoreComesBackAsAnotherKind(t *testing.T) {
+	r := newReplaced(t)
+	for _, declare := range []declares{countsTwice, countsOnce} {
+		r.feed()
+		r.lives(declare, len(r.input), nil)
+	}
+	r.deleteTopic("counting-sizes-changelog")
+	windows := topology.WindowStore("sizes", schemas.String(), schemas.Int64(), 6*time.Hour)
+	again := func(b *topology.Builder) {
+		topology.Process(countedBy(topology.From(b, replacedIn), "count", replacedCounts), "size", windows, func(
+			c *topology.Context, sizes state.Window[string, int64], r topology.Record[string, int64], emit topology.Emit[string, int64],
+		) error {
+			if _, err := sizes.Put(r.Key, r.Timestamp, r.Value, r.Timestamp); err != nil {
+				return err
+			}
+			return emit(c, r)
+		}).Into(replacedOut)
+	}
+	r.feed()
+	r.lives(again, len(r.input), nil)
+	if !r.right(again) {
+		t.Error("it has not gone on with the other store")
+	}
+}
+
+// TestRepartitionTopicThatIsGone: a repartition topic that was read to its end and is gone from the topology is asked for once by a start, however
+// many partitions it has, and holds nothing up.
+func TestRepartitionTopicThatIsGone(t *testing.T) {
+	r := newReplaced(t)
+	r.feed()
+	r.lives(countsMoved(schemas.String(), replacedCounts), len(r.input), nil)
+	asked := &r.absence(t, "counting-words-repartition").asked
+	after := countsIn("count", topology.Store("totals", schemas.String(), schemas.Int64()))
+	r.feed()
+	r.lives(after, len(r.input), nil)
+	if n := asked.Load(); n != 1 {
+		t.Errorf("the topic was asked for %d times", n)
+	}
+}

@@ -22,9 +22,10 @@
 // for it, and RebuildFromInput begins at the start of that topic. [Client.Verify] has nothing to compare such a store with.
 //
 // Every action looks at all tasks first and is refused as a whole, by a [Refusal] of one line, if it is for one of them; then nothing was
-// changed, but that RebuildFromInput may have created empty internal topics, as a start would. Tasks that need nothing are left alone, so that an action can be done again. All but the last want the group to be empty: they
-// initialise every transactional id of the application, so that nothing of it can be pending, and commit offsets and metadata by one
-// request from outside of the group, which brokers take only while it is empty. A runtime never sends such a request.
+// changed, but that RebuildFromInput may have created empty internal topics, as a start would. Tasks that need nothing are left alone, so that
+// an action can be done again. All but the last want the group to be empty: they initialise every transactional id of the application, so that
+// nothing of it can be pending, and commit offsets and metadata by one request from outside of the group, which brokers take only while it is
+// empty. A runtime never sends such a request.
 package admin
 
 import (

@@ -8,15 +8,15 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// openDatabase opens the database and declares the stores.
-func (o *opening) openDatabase() error {
+// openDatabase opens the database and declares the stores, whose changelogs are as they were found.
+func (o *opening) openDatabase(changelogs []Changelog) error {
 	db, err := o.req.Open()
 	if err != nil {
 		return err
 	}
 	err = db.Declare(o.req.declarations()...)
 	if errors.Is(err, state.ErrLayout) {
-		err = o.relay(db)
+		err = o.relay(db, changelogs)
 	}
 	if err == nil {
 		err = o.forsake(db)
@@ -33,8 +33,8 @@ var ErrKind = errors.New("its changelog has records of another kind of store")
 
 // relay empties the stores whose rows have another layout than the topology declares, each in one step with its position, and declares them
 // again. They are restored in full, and their neighbours are not. A kill in between leaves a store without rows and without a position. A store
-// of another kind, whose changelog does not hold the records of this one, is refused before any is touched.
-func (o *opening) relay(db state.Database) error {
+// of another kind, whose changelog does not hold the records of this one, is refused before any is touched; see misread.
+func (o *opening) relay(db state.Database, changelogs []Changelog) error {
 	there, err := db.Stores()
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (o *opening) relay(db state.Database) error {
 		return there[i].Layout, true
 	}
 	for _, d := range o.req.declarations() {
-		if before, other := was(d); other && !d.Layout.Reads(before) && o.req.changelog(d.Name) {
+		if before, other := was(d); other && !d.Layout.Reads(before) && misread(db.Positions(), changelogs, d.Name) {
 			return &StopError{Task: o.req.Task, Cause: ErrKind, Reason: fmt.Sprintf("store %s is declared as %s, and was %s", d.Name, d.Layout, before),
 				WayOut: o.req.waysOut("give the store another name", "run the topology before")}
 		}
@@ -92,9 +92,14 @@ func (o *opening) forsake(db state.Database) error {
 	return nil
 }
 
-// changelog reports whether a store has a changelog; others are restored from their source.
-func (r *Request) changelog(store string) bool {
-	return slices.ContainsFunc(r.Stores, func(s Store) bool { return s.Name == store && s.FromSource == nil })
+// misread reports whether a store of another kind than its rows would be restored from the records of that kind: those of the changelog that
+// the database is in. A database that is in another topic of the name, or has no position of the store because it was in none of the
+// topologies that have run here since, says nothing of what is in the changelog now. Such a store is emptied, as in an empty directory.
+func misread(at state.Positions, changelogs []Changelog, store string) bool {
+	have, _ := at.Changelog(store)
+	return have.Scanned > 0 && slices.ContainsFunc(changelogs, func(c Changelog) bool {
+		return c.Store == store && c.FromSource == nil && c.TopicID == have.TopicID
+	})
 }
 
 // declarations are the stores as a database is told of them.
@@ -107,7 +112,7 @@ func (r *Request) declarations() []state.Declaration {
 }
 
 // replaceDatabase makes a new one.
-func (o *opening) replaceDatabase() error {
+func (o *opening) replaceDatabase(changelogs []Changelog) error {
 	if o.db != nil {
 		err := o.db.Close()
 		if o.db = nil; err != nil {
@@ -117,5 +122,5 @@ func (o *opening) replaceDatabase() error {
 	if err := o.req.Remove(); err != nil {
 		return err
 	}
-	return o.openDatabase()
+	return o.openDatabase(changelogs)
 }

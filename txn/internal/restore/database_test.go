@@ -29,7 +29,7 @@ func TestRelay(t *testing.T) {
 	}
 	o := newBench(t, 0, 1, nil).opening(Store{Name: "kept"}, Store{Name: "relaid", Layout: longer})
 	o.req.Open = func() (state.Database, error) { return db, nil }
-	if err := o.openDatabase(); err != nil {
+	if err := o.openDatabase(nil); err != nil {
 		t.Fatal(err)
 	}
 	rows := map[string]int{}
@@ -61,12 +61,14 @@ func TestRelayOfAnotherKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	write := state.Write{Store: state.IDOf("a"), Key: []byte("k"), Value: []byte("v")}
-	at := state.Positions{Round: round7, State: round7, Changelogs: []state.Changelog{{Store: "a", TopicID: topicA, Applied: 5, Scanned: 5}}}
+	at := state.Positions{Round: round7, State: round7, Changelogs: []state.Changelog{
+		{Store: "a", TopicID: topicA, Applied: 5, Scanned: 5}, {Store: "b", TopicID: topicB, Applied: 7, Scanned: 7},
+	}}
 	if err := db.Apply(state.Positions{}, at, slices.Values([]state.Write{write})); err != nil {
 		t.Fatal(err)
 	}
 	o := newBench(t, 0, 1, nil).opening(Store{Name: "a", Layout: longer}, Store{Name: "b", Layout: sessions})
-	err := o.relay(db)
+	err := o.relay(db, []Changelog{{Store: "a", TopicID: topicA}, {Store: "b", TopicID: topicB}})
 	stop, stops := errors.AsType[*StopError](err)
 	if !stops || !errors.Is(err, ErrKind) || !strings.Contains(stop.Reason, "store b is declared as session/1000, and was window/1000") ||
 		!strings.Contains(stop.WayOut, "another name") {
@@ -82,4 +84,41 @@ func TestRelayOfAnotherKind(t *testing.T) {
 		return
 	}
 	t.Error("store a was emptied")
+}
+
+// TestRelayOfAnotherKindAnew: the kind that the rows of a store were says nothing of a changelog that they are not of. The store is emptied where
+// its changelog was deleted and made again, and where it was gone from the topology in between.
+func TestRelayOfAnotherKindAnew(t *testing.T) {
+	windows := state.Layout{Kind: state.WindowKind, Retention: 1000}
+	sessions := state.Layout{Kind: state.SessionKind, Retention: 1000}
+	for name, test := range map[string]struct {
+		at       []state.Changelog
+		declared Changelog
+	}{
+		"made again": {[]state.Changelog{{Store: "a", TopicID: topicA, Applied: 5, Scanned: 5}}, Changelog{Store: "a", TopicID: topicB}},
+		"was gone":   {nil, Changelog{Store: "a", TopicID: topicA}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := memstore.New()
+			if err := db.Declare(state.Declaration{Name: "a", Layout: windows}); err != nil {
+				t.Fatal(err)
+			}
+			write := state.Write{Store: state.IDOf("a"), Key: []byte("k"), Value: []byte("v")}
+			at := state.Positions{Round: round7, State: round7, Changelogs: test.at}
+			if err := db.Apply(state.Positions{}, at, slices.Values([]state.Write{write})); err != nil {
+				t.Fatal(err)
+			}
+			o := newBench(t, 0, 1, nil).opening(Store{Name: "a", Layout: sessions})
+			o.req.Open = func() (state.Database, error) { return db, nil }
+			if err := o.openDatabase([]Changelog{test.declared}); err != nil {
+				t.Fatal(err)
+			}
+			for range o.db.Scan(state.IDOf("a"), state.Range{}) {
+				t.Fatal("the store has rows of another kind")
+			}
+			if _, named := o.db.Positions().Changelog("a"); named || o.full != Relaid {
+				t.Errorf("the database is at %v, restored for %q", o.db.Positions(), o.full)
+			}
+		})
+	}
 }

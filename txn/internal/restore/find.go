@@ -143,10 +143,10 @@ func (r *Restorer) blob(ctx context.Context, req Request, metadata string) (*tas
 		}
 		return &blob, nil
 	}
-	t := r.Layout[r.RoundsTopic]
+	t, there := r.Layout[r.RoundsTopic] // a plan, and what waits for nobody, are looked at before the start that creates it
 	reader := r.Cluster.NewReader(t.Name, t.ID, ref.Partition, false, 1<<20)
 	var f broker.Fetched
-	for reading := 0; len(f.Records) == 0 && reading < watermarkReadings; reading++ {
+	for reading := 0; there && len(f.Records) == 0 && reading < watermarkReadings; reading++ {
 		var err error
 		f, err = reader.Fetch(ctx, ref.Offset, fetchWait)
 		if errors.Is(err, broker.ErrOffsetOutOfRange) {

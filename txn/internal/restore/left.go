@@ -1,9 +1,13 @@
 package restore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
@@ -16,6 +20,8 @@ type Left struct {
 	// is the repartition topic that holds them.
 	Topic, Store string
 	Records      int64
+	// Read says that the topic is an input of another task now.
+	Read bool
 }
 
 // String is what was found, without what to do.
@@ -27,9 +33,14 @@ func (l Left) String() string {
 	return fmt.Sprintf("%d records wait in the repartition topic %s that nobody would process", l.Records, l.Topic)
 }
 
-// WayOut is what to do.
+// WayOut is what to do. What takes the word away that records wait must not take the offsets of a topic that is still read.
 func (l Left) WayOut() string {
-	if l.Store != "" {
+	switch {
+	case l.Store != "" && l.Read:
+		return "let the topology that ran process them, with the source's ParkKeys and without the policies that park, before it is replaced; " +
+			"to commit the offsets of " + l.Topic + " anew as they are, as kafka-consumer-groups.sh --reset-offsets --to-current does, gives up " +
+			"what waits"
+	case l.Store != "":
 		return "keep the source with its ParkKeys, without the policies that park, until nothing waits; to delete the offsets of " + l.Topic +
 			" from the group gives up what waits"
 	}
@@ -84,6 +95,7 @@ func (r *Restorer) Left(ctx context.Context, t *topology.Topology, unlooked []br
 		}
 		all = append(all, l)
 	}
+	behind := map[string][]broker.Offset{} // of repartition topics that nobody reads
 	for _, c := range unlooked {
 		name, repartition := repartitionOf(t, c.Topic)
 		if !repartition {
@@ -91,38 +103,62 @@ func (r *Restorer) Left(ctx context.Context, t *topology.Topology, unlooked []br
 		}
 		blob, err := r.Parse(ctx, Request{Task: topology.TaskID{Subtopology: name, Partition: c.Partition}}, c.Metadata)
 		if err != nil {
-			return nil, fmt.Errorf("looking for what waits: %w", err)
+			return nil, fmt.Errorf("looking for what waits by the commit of %s[%d]: %w", c.Topic, c.Partition, err)
 		}
 		for _, parked := range blob.WhereParked() {
 			if !has[parked.Store] {
-				add(Left{Topic: c.Topic, Store: parked.Store, Records: parked.Records})
+				add(Left{Topic: c.Topic, Store: parked.Store, Records: parked.Records, Read: read[c.Topic]})
 			}
 		}
-		if !repartition || read[c.Topic] {
-			continue
+		if repartition && !read[c.Topic] {
+			behind[c.Topic] = append(behind[c.Topic], c)
 		}
-		found, hidden, err := r.Cluster.Topics(ctx, []string{c.Topic})
-		info, there := found[c.Topic]
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("looking for what waits in %s: %w", c.Topic, err)
-		case len(hidden) > 0:
-			r.Logger.Warn("it is not known whether records wait in a repartition topic that the topology does not read any more", "topic", c.Topic,
-				"remedy", "allow to describe and to read it, or delete its offsets from the group")
-			continue
-		case !there || c.Partition >= info.Partitions:
-			continue
-		}
-		n, err := Unread(ctx, r.Cluster, info.ID, c)
+	}
+	for _, topic := range slices.Sorted(maps.Keys(behind)) {
+		n, err := r.unread(ctx, topic, behind[topic])
 		if err != nil {
-			return nil, fmt.Errorf("looking for what waits in %s: %w", c.Topic, err)
+			return nil, fmt.Errorf("looking for what waits in %s: %w", topic, err)
 		}
 		if n > 0 {
-			add(Left{Topic: c.Topic, Records: n})
+			add(Left{Topic: topic, Records: n})
 		}
 	}
 	return all, nil
 }
+
+// unread counts what waits in a topic behind these commits. Brokers keep them for days, so that each start until then asks: partitions are
+// looked at at the same time.
+func (r *Restorer) unread(ctx context.Context, topic string, commits []broker.Offset) (n int64, err error) {
+	found, hidden, err := r.Cluster.Topics(ctx, []string{topic})
+	if err != nil {
+		return 0, err
+	}
+	if len(hidden) > 0 {
+		r.Logger.Warn("it is not known whether records wait in a repartition topic that the topology does not read any more", "topic", topic,
+			"remedy", "allow to describe and to read it, or delete its offsets from the group")
+	}
+	counts, errs := make([]int64, len(commits)), make([]error, len(commits))
+	free := make(chan struct{}, unreadParallel)
+	var all sync.WaitGroup
+	for i, c := range commits {
+		if c.Partition >= found[topic].Partitions { // none where the topic is not there
+			continue
+		}
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			counts[i], errs[i] = Unread(ctx, r.Cluster, found[topic].ID, c)
+		})
+	}
+	all.Wait()
+	for _, waiting := range counts {
+		n += waiting
+	}
+	return n, cmp.Or(errs...)
+}
+
+// unreadParallel bounds how many partitions are looked at together.
+const unreadParallel = 8
 
 // Unread counts the committed records of a partition at or after a committed offset. What is behind an open transaction is left out.
 func Unread(ctx context.Context, cluster *broker.Cluster, topic [16]byte, o broker.Offset) (n int64, err error) {

@@ -52,11 +52,12 @@ func (r Request) unplaced() []ParkStore {
 //
 // Because it is asked once, a changelog that is not there, may not be seen, or has lost records does not count as one in which nothing waits:
 // the task would go on for good. It is stopped as by a commit that says what waits, which is not asked whether its changelog is there either.
-// That records are given up is for an operator to say, and not to be read out of what is missing.
+// That records are given up is for an operator to say, and not to be read out of what is missing. One that the commit names at 0 is not asked:
+// nothing was ever in it, and there may be neither the topic nor a permission for it.
 func (r *Restorer) findParked(ctx context.Context, req Request, b *task.Blob) error {
 	for _, p := range req.unplaced() {
-		at, named := b.Target(p.Name)
-		if !named || slices.ContainsFunc(b.Parked, func(said task.BlobParked) bool { return said.Store == p.Name }) {
+		at, _ := b.Target(p.Name)
+		if at == 0 || slices.ContainsFunc(b.Parked, func(said task.BlobParked) bool { return said.Store == p.Name }) {
 			continue
 		}
 		c, err := r.findParkChangelog(ctx, p, req.Task.Partition, at, true)
@@ -118,7 +119,7 @@ func looking(p ParkStore, err error) error {
 
 // Waiting returns how many records wait in a store of parked keys that the topology does not have: as many as the last known commit of the
 // task says, or else as the changelog holds, all of it, where the commit names that (see findParked) or is nil. Where that does not tell it,
-// untold says why, of the changelog: the commit names it and it is not there, it may not be seen, or it has lost records.
+// untold says why, of the changelog: the commit has something in it and it is not there, it may not be seen, or it has lost records.
 func (r *Restorer) Waiting(ctx context.Context, last *task.Blob, p ParkStore, partition int32) (n int64, untold string, err error) {
 	for _, said := range last.WhereParked() {
 		if said.Store == p.Name {
@@ -133,8 +134,8 @@ func (r *Restorer) Waiting(ctx context.Context, last *task.Blob, p ParkStore, pa
 	switch {
 	case err != nil:
 		return 0, "", looking(p, err)
-	case !named && !c.there && !c.hidden:
-		return 0, "", nil // few applications ever had it
+	case at == 0 && !c.there && !c.hidden:
+		return 0, "", nil // few applications ever had it, or nothing was ever in it
 	case !named:
 		at = c.HighWatermark // all of it counts
 	}

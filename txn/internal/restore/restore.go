@@ -217,8 +217,12 @@ func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (resul
 		if !stops || !stop.older || reading == olderReadings {
 			return result, err
 		}
-		r.Logger.Warn("the last commit is older than the state, and is asked for again: a coordinator that loads can answer so",
-			"task", req.Task.String(), "reason", stop.Reason, "again_in", pause)
+		what := "the last commit is older than the state, and"
+		if stop.Parked {
+			what = "records wait, or may, for which there is no place, and the last commit"
+		}
+		r.Logger.Warn(what+" is asked for again: a coordinator that loads can answer so", "task", req.Task.String(), "reason", stop.Reason,
+			"again_in", pause)
 		if err := backoff.Sleep(ctx, pause); err != nil {
 			return Result{}, err
 		}
@@ -317,11 +321,11 @@ func (o *opening) open(ctx context.Context, found Found) (Plan, error) {
 	if err := failpoint.Hit(ctx, failpoint.OpenBefore); err != nil {
 		return Plan{}, err
 	}
-	err := o.openDatabase()
+	err := o.openDatabase(found.Changelogs)
 	if errors.Is(err, state.ErrCorrupt) {
 		o.full = Damaged
 		o.log.Warn("the database is damaged and is restored in full", "cause", Damaged, "error", err)
-		err = o.replaceDatabase()
+		err = o.replaceDatabase(found.Changelogs)
 	}
 	if errors.Is(err, state.ErrFormat) {
 		return Plan{}, newer(o.req.Task, "its database", err)
@@ -340,7 +344,7 @@ func (o *opening) open(ctx context.Context, found Found) (Plan, error) {
 	if plan.Wipe != "" {
 		o.full = plan.Wipe
 		o.log.Warn("the database is restored in full", "cause", plan.Wipe, "reason", plan.WipeReason)
-		if err := o.replaceDatabase(); err != nil {
+		if err := o.replaceDatabase(found.Changelogs); err != nil {
 			return Plan{}, err
 		}
 	}
