@@ -38,8 +38,8 @@ func (x *intake[K, V]) read() error {
 	g.node = x.node
 	if x.nullKeys != nil && g.in.Key == nil {
 		x.nullKeys.Inc()
-		if x.clock.eventTime != nil || g.in.Timestamp < 0 {
-			g.setEventTime(state.NoTime) // the time of the record is not known, or is none
+		if x.clock.eventTime != nil || g.checkTimestamp(g.in.Timestamp) != nil {
+			g.setEventTime(state.NoTime) // the time of the record is not known, or is none that a record can have
 		}
 		return nil
 	}

@@ -97,7 +97,7 @@ func TestOnInvalidTimestamp(t *testing.T) {
 }
 
 // TestTimeOfWhatIsLeftOut: a record without a key that its source leaves out moves the stream time by its timestamp, unless that is
-// invalid, or the time is in the record, where nobody has looked for it.
+// invalid or too far ahead of the clock, or the time is in the record, where nobody has looked for it.
 func TestTimeOfWhatIsLeftOut(t *testing.T) {
 	open := func(opts ...topology.SourceOption) *task {
 		return tableTask(t, func(b *topology.Builder) {
@@ -110,6 +110,9 @@ func TestTimeOfWhatIsLeftOut(t *testing.T) {
 	}
 	if plain.script("left 5 - x"); plain.streamTime != 5 {
 		t.Errorf("the stream time is %d, want 5", plain.streamTime)
+	}
+	if plain.send("left", now.Add(2*time.Hour).UnixMilli(), "-", "x"); plain.streamTime != 5 {
+		t.Errorf("the stream time is %d after a timestamp two hours ahead of the clock, want 5", plain.streamTime)
 	}
 	inValue := open(topology.EventTime(timeInValue))
 	if inValue.script("left 5 a 3", "left 9000 - 4"); inValue.streamTime != 3 {

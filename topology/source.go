@@ -90,7 +90,7 @@ func KeepDeadLetterHeaders() SourceOption {
 
 // SkipNullKeys leaves out records with a null key, and counts them as "null-key" of the source. Otherwise a null
 // key is a failure, unless the codec of the key is [Nullable]. What is left out moves the stream time by its timestamp, but
-// not where the source has an [EventTime]: that is not asked.
+// not by one for which a record with a key would be refused, and not where the source has an [EventTime]: that is not asked.
 func SkipNullKeys() SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.skipNullKeys = true })
 }

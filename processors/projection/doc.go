@@ -153,7 +153,6 @@
 // they lie in their order. What is known of the waiting of a key is in <name>-queues, under the record's key.
 //
 //	record that waits                                queue
-//	record that waits                                queue
 //	offset  bytes  content                           offset  bytes  content
 //	0       1      format, 2                         0       1      format, 1
 //	1       1      flags: bit 0 null value           1       8      number of records
