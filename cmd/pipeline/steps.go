@@ -63,19 +63,21 @@ func into[V any](b branch, s func() topology.Stream[key, V], codec schemas.Codec
 }
 
 type dedupe struct {
-	name                        string
-	id                          *expression
-	opts                        []inbox.Option
-	duplicates, conflicts, late branch
-	evidence                    evidenceOf
+	name                                            string
+	id                                              *expression
+	opts                                            []inbox.Option
+	duplicates, conflicts, late, missing, malformed branch
+	evidence                                        evidenceOf
 }
 
 func readDedupe(r *reader, v yamldoc.Value) step {
-	m := v.Mapping("name", "id", "duplicates", "conflicts", "retain", "longer_topics", "late", "globally", "keep_origin")
+	m := v.Mapping("name", "id", "duplicates", "conflicts", "missing", "malformed", "retain", "longer_topics", "late", "globally", "keep_origin")
 	s := dedupe{name: r.name(m), opts: []inbox.Option{inbox.PayloadHash(payloadHash)}}
 	s.id = r.compile(m.Required("id"), "id", wantString)
 	s.duplicates = r.branch(m.Optional("duplicates"), s.name)
 	s.conflicts = r.branch(m.Optional("conflicts"), s.name)
+	s.missing = r.branch(m.Optional("missing"), s.name)
+	s.malformed = r.branch(m.Optional("malformed"), s.name)
 	s.evidence = r.evidenceOf(s.name)
 	s.readRetention(r, m)
 	global, keep := m.Optional("globally"), m.Optional("keep_origin")
@@ -127,6 +129,8 @@ func (d dedupe) declare(s stream) stream {
 	into(d.duplicates, in.Duplicates, nullableValues())
 	into(d.conflicts, in.Conflicts, nullableValues())
 	into(d.late, in.Late, nullableValues())
+	into(d.missing, in.Missing, nullableValues())
+	into(d.malformed, in.Malformed, nullableValues())
 	d.evidence.record(in.Decisions)
 	return in.Accepted()
 }

@@ -32,7 +32,10 @@ func clauses[K, V any](node *topology.Node[K, V], set *settings, global bool) {
 		node.Clause(topology.KeyAssumption, "what is accepted stays in the partition of its id, so that records of one key are in several tasks")
 	}
 	if set.allowMissing {
-		node.Clause(topology.OnDuplicate, "a record without an id is processed as often as it comes")
+		node.Clause(topology.OnDuplicate, "a record without an id is processed as often as it comes").
+			Clause(topology.OnPoison, "a record with an id that cannot be read has no effect; where nothing takes it, it fails")
+	} else {
+		node.Clause(topology.OnPoison, "a record without an id, or with one that cannot be read, has no effect; where nothing takes it, it fails")
 	}
 	if set.retention.of == 0 {
 		node.Clause(topology.Retention, "ids are kept without a limit").

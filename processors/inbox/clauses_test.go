@@ -16,7 +16,10 @@ func TestClauses(t *testing.T) {
 		opts  []inbox.Option
 		texts []string
 	}{
-		"plain": {nil, []string{"have the same key", "with the same payload", "without a limit", "what was accepted is a duplicate and"}},
+		"plain": {nil, []string{
+			"have the same key", "with the same payload", "without a limit", "what was accepted is a duplicate and",
+			"without an id, or with one that cannot be read, has no effect",
+		}},
 		"globally": {
 			[]inbox.Option{inbox.Globally(schemas.String(), schemas.JSON[Payment]())},
 			[]string{"may have any key", "records of one key with several ids overtake each other"},
@@ -27,7 +30,7 @@ func TestClauses(t *testing.T) {
 		},
 		"retained": {[]inbox.Option{inbox.Retain(time.Hour)}, []string{"is late", "while it is known, and late after that"}},
 		"archived": {[]inbox.Option{inbox.Retain(time.Hour), inbox.Archive(archiveTopic)}, []string{"forgotten is written to archive"}},
-		"missing":  {[]inbox.Option{inbox.AllowMissingID()}, []string{"as often as it comes"}},
+		"missing":  {[]inbox.Option{inbox.AllowMissingID()}, []string{"as often as it comes", "with an id that cannot be read has no effect"}},
 		"business key": {
 			[]inbox.Option{inbox.BusinessKey(byNote)},
 			[]string{"a second one: the business key", "another id with a business key that was seen", "records with the same business key, have"},
@@ -59,7 +62,8 @@ func TestClauses(t *testing.T) {
 		of := func(option string) bool { return strings.HasPrefix(name, option) }
 		for text, says := range map[string]bool{
 			"without a limit": !of("retained") && !of("archived"), "written to": of("archived"), "overtake": of("globally"),
-			"stays in the partition": of("globally, by id"), "business key": of("business key"), "payloads are compared": of("payload"),
+			"without an id, or with one": !of("missing"),
+			"stays in the partition":     of("globally, by id"), "business key": of("business key"), "payloads are compared": of("payload"),
 		} {
 			if strings.Contains(said.String(), text) != says {
 				t.Errorf("%s: that the contract says %q should be %t:\n%s", name, text, says, said.String())

@@ -15,13 +15,17 @@
 //	duplicates   the id was seen with the same payload   Duplicates            the record ends
 //	conflicts    the id was seen with another payload    Conflicts             the record fails (Conflict)
 //	late         nobody knows any more, see Retention    Late                  the record fails (Validation)
+//	missing      there is no id                          Missing               the record fails (Validation)
 //	missing      there is no id, and AllowMissingID      Accepted
-//	(failure)    there is no id                                                the record fails (Validation)
-//	(failure)    the id cannot be read                                         the record fails (Validation)
+//	malformed    the id cannot be read, or is not one    Malformed             the record fails (Validation)
 //
 // A duplicate is an outcome and never an error. A conflict is never taken for a duplicate. What fails
 // becomes a dead letter, unless a policy says otherwise ([OnError]), and is counted as such; the position
 // moves past accepted, duplicate, conflicting and dead records alike.
+//
+// Missing and malformed records that go to their streams carry [HeaderReason], and leave nothing in the store: every copy has the
+// same outcome. The function that reads the id calls an id malformed by an error without a class, or of class Validation; an
+// error of another class is none of the record's, and is handled as such: a Transient one is tried again.
 //
 // The marker and all effects of a record commit in one transaction, or not at all. So there is no moment
 // between check and act in which a second copy could slip through, and a record that fails further down has
@@ -124,7 +128,8 @@
 //
 //	PROCESSED         a row that is accepted: onceward state scan <name>
 //	DUPLICATE         a row that is repeated (business key); of copies of one id the counter duplicates, and Duplicates
-//	QUARANTINED       a row that is disputed (business key); what has failed is in the dead-letter topic
+//	QUARANTINED       a row that is disputed (business key); the counters missing and malformed, and Missing and Malformed; what has
+//	                  failed is in the dead-letter topic
 //	IGNORED           the counter late, and Late
 //	RETRYABLE_FAILED  a task that tries again: onceward status
 //	SUPERSEDED        no inbox decides that; package projection does, by versions (stale)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/processors/inbox"
@@ -276,4 +277,57 @@ func ExampleRetain() {
 	// duplicates 1
 	// late 1
 	// nobody knows: event-1
+}
+
+// What has no usable id is a dead letter, unless somebody takes it: with the reason, to be looked at by a person, say.
+func ExampleInbox_Malformed() {
+	events := topology.Topic("events", schemas.String(), schemas.String())
+	unusable := topology.Topic("events-unusable", schemas.String(), schemas.String())
+	b := topology.NewBuilder("events")
+	id := func(r topology.Record[string, string]) (string, error) {
+		number, _, found := strings.Cut(r.Value, ":")
+		switch {
+		case !found:
+			return "", nil
+		case strings.Trim(number, "0123456789") != "":
+			return "", schemas.Reason("the id is no number")
+		}
+		return number, nil
+	}
+	in := inbox.Dedupe(topology.From(b, events), "inbox", id)
+	in.Missing().Merge("unusable", in.Malformed()).Into(unusable)
+	t, err := b.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := topologytest.New(t)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, event := range []string{"17:paid", "paid", "x7:paid"} {
+		if err := topologytest.Pipe(d, events, "account-7", event); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	for _, c := range d.Counts() {
+		fmt.Println(c.Outcome, c.N)
+	}
+	records, err := topologytest.Output(d, unusable)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range records {
+		reason, _ := r.Header(inbox.HeaderReason)
+		fmt.Printf("%q: %s\n", r.Value, reason)
+	}
+	// Output:
+	// accepted 1
+	// malformed 1
+	// missing 1
+	// "paid": the id is missing
+	// "x7:paid": the id is no number
 }

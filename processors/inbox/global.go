@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"sync/atomic"
 
-	"github.com/onceward/onceward/processors/internal/identity"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 )
@@ -91,7 +90,10 @@ func detourOf[K, V any](set *settings) (d detour[K, V], ok bool, err error) {
 		"and values %s", reflect.TypeFor[K](), reflect.TypeFor[V]())
 }
 
-// identified is a record with its id in place of its key; the id is absent where a record needs none.
+// headerMalformed goes along with a record whose id is malformed, and says why. It ends where the detour ends.
+const headerMalformed = "onceward.inbox.malformed"
+
+// identified is a record with its id in place of its key; the id is absent where a record has none that could be used.
 type identified[V any] = topology.Record[topology.Option[string], V]
 
 // keyTopic encodes and decodes keys as topics do, nulls included.
@@ -99,35 +101,39 @@ func (d detour[K, V]) keyTopic() topology.TopicOf[K, []byte] {
 	return topology.Topic("", d.keys, schemas.Bytes())
 }
 
-// there returns s, partitioned by the id. Null is the id of a record that needs none.
+// there returns s, partitioned by the id. Null is the id of a record that needs none, and of one that goes along because in
+// has a stream for it, so that one node decides about all records and tells of all decisions. What in points to is complete
+// before the first record comes.
 func (d detour[K, V]) there(
-	s topology.Stream[K, V], name string, id reader[K, V], set *settings,
+	s topology.Stream[K, V], name string, id reader[K, V], set *settings, in *Inbox[K, V],
 ) topology.Stream[topology.Option[string], V] {
 	keys := d.keyTopic()
 	var probes atomic.Int64 // tasks share it: as many ids in all are enough
 	identify := func(r topology.Record[K, V]) (identified[V], error) {
 		text, err := id(r)
-		if err != nil {
-			return identified[V]{}, identity.Refused(err)
-		}
-		if probes.Load() < probesMax {
+		if err == nil && probes.Load() < probesMax {
 			probes.Add(1)
 			if err := probe(id, r, text); err != nil {
 				return identified[V]{}, err
 			}
 		}
-		target := topology.None[string]()
-		if text != "" || !set.allowMissing {
-			if err := identity.CheckID(text); err != nil {
-				return identified[V]{}, err
-			}
-			target = topology.Some(text)
+		u := unusableID(text, err)
+		if u != nil && !(u.missing && set.allowMissing) && !in.takes(u) {
+			return identified[V]{}, u.err
 		}
 		key, _, err := keys.Encode(r.Key, nil)
 		if err != nil {
 			return identified[V]{}, err
 		}
-		return topology.WithKey(withoutHeader(r, topology.HeaderOwnKey), target).WithHeader(topology.HeaderOwnKey, key), nil
+		along := topology.WithKey(withoutHeader(withoutHeader(r, topology.HeaderOwnKey), headerMalformed), topology.None[string]()).
+			WithHeader(topology.HeaderOwnKey, key)
+		switch {
+		case u == nil:
+			along.Key = topology.Some(text)
+		case !u.missing:
+			along = along.WithHeader(headerMalformed, []byte(u.reason()))
+		}
+		return along, nil
 	}
 	ids := topology.Nullable(schemas.String())
 	return topology.Repartition(topology.Map(s, name+"-by-id", identify, set.Reactions()...), name, ids, d.values, d.topics...)
@@ -145,6 +151,10 @@ func (d detour[K, V]) handler(h *handler[K, V]) topology.Handler[topology.Option
 			}
 		}
 		restored := topology.WithKey(withoutHeader(r, topology.HeaderOwnKey), key)
+		if why, malformed := r.Header(headerMalformed); malformed {
+			restored = withoutHeader(restored, headerMalformed)
+			return h.isUnusable(c, &restored, unusableID("", schemas.Reason(why)))
+		}
 		return h.decide(c, &restored, r.Key.Or(""))
 	}
 }

@@ -59,6 +59,9 @@ func (p *parts[K, V]) handler(in Inbox[K, V], t *topology.Setup) *handler[K, V] 
 		duplicate:         in.duplicates.In(t),
 		conflict:          in.conflicts.In(t),
 		late:              in.late.In(t),
+		missing:           in.missing.In(t),
+		malformed:         in.malformed.In(t),
+		takes:             in.takes,
 		routesDuplicates:  in.duplicates.Connected(),
 		routesConflicts:   in.conflicts.Connected(),
 		routesLate:        in.late.Connected(),
@@ -66,6 +69,7 @@ func (p *parts[K, V]) handler(in Inbox[K, V], t *topology.Setup) *handler[K, V] 
 		duplicatesCounter: t.Counter("duplicates"),
 		conflictsCounter:  t.Counter("conflicts"),
 		missingCounter:    t.Counter("missing"),
+		malformedCounter:  t.Counter("malformed"),
 		lateCounter:       t.Counter("late"),
 		log:               in.decisions.In(t),
 		name:              in.name,
@@ -94,10 +98,12 @@ type handler[K, V any] struct {
 	guard   *guard[K, V]
 	archive *archive
 
-	accept, duplicate, conflict, late             topology.Emit[K, V]
-	routesDuplicates, routesConflicts, routesLate bool
+	accept, duplicate, conflict, late, missing, malformed topology.Emit[K, V]
+	routesDuplicates, routesConflicts, routesLate         bool
+	// takes is that of the inbox.
+	takes func(u *unusable) bool
 
-	acceptedCounter, duplicatesCounter, conflictsCounter, missingCounter, lateCounter *topology.Counter
+	acceptedCounter, duplicatesCounter, conflictsCounter, lateCounter, missingCounter, malformedCounter *topology.Counter
 
 	// log is nil if nobody listens. name is that of the store.
 	log  decision.Log
@@ -119,7 +125,7 @@ func (h *handler[K, V]) tell(c *topology.Context, outcome, id, first string, why
 func (h *handler[K, V]) handle(c *topology.Context, r topology.Record[K, V]) error {
 	id, err := h.id(r)
 	if err != nil {
-		return identity.Refused(err)
+		return h.isUnusable(c, &r, unusableID("", err))
 	}
 	if h.probes > 0 {
 		h.probes--
@@ -149,8 +155,8 @@ func (h *handler[K, V]) decide(c *topology.Context, r *topology.Record[K, V], id
 		return h.isMissing(c, r)
 	}
 	if !missing {
-		if err := identity.CheckID(id); err != nil {
-			return err
+		if u := unusableID(id, nil); u != nil {
+			return h.isUnusable(c, r, u)
 		}
 	}
 	entry := Entry{Outcome: Accepted, FirstSeen: r.Timestamp}
@@ -308,6 +314,7 @@ func (h *handler[K, V]) isConflict(
 	return h.conflict(c, withFirstSeen(*r, firstSeen))
 }
 
+// isMissing is what becomes of a record without an id that needs none.
 func (h *handler[K, V]) isMissing(c *topology.Context, r *topology.Record[K, V]) error {
 	h.missingCounter.Inc()
 	if err := h.tell(c, "missing", "", "", ""); err != nil {

@@ -18,6 +18,8 @@ type Inbox[K, V any] struct {
 	duplicates topology.OutletOf[K, V]
 	conflicts  topology.OutletOf[K, V]
 	late       topology.OutletOf[K, V]
+	missing    topology.OutletOf[K, V]
+	malformed  topology.OutletOf[K, V]
 	archived   topology.OutletOf[string, Entry]
 	decisions  decision.Outlet
 }
@@ -55,9 +57,10 @@ func Dedupe[K, V any](
 		in.stream = in.accepted.Stream()
 		return in
 	}
-	node := declare.Node(detour.there(s, name, id, set), name, &set.Common, p.stores(name)...)
+	var in Inbox[K, V]
+	node := declare.Node(detour.there(s, name, id, set, &in), name, &set.Common, p.stores(name)...)
 	node.Rekeys() // what leaves it has its own key again, in the partition of the id
-	in := outletsOf[K, V](node, name, set)
+	in = outletsOf[K, V](node, name, set)
 	clauses(node, set, true)
 	node.Process(func(t *topology.Setup) (topology.Handler[topology.Option[string], V], error) {
 		return detour.handler(p.handler(in, t)), nil
@@ -77,6 +80,8 @@ func outletsOf[K, V, NK any](node *topology.Node[NK, V], name string, set *setti
 		duplicates: topology.Outlet[K, V](node, "duplicates"),
 		conflicts:  topology.Outlet[K, V](node, "conflicts"),
 		late:       topology.Outlet[K, V](node, "late"),
+		missing:    topology.Outlet[K, V](node, "missing"),
+		malformed:  topology.Outlet[K, V](node, "malformed"),
 		decisions:  decision.Declare(node),
 	}
 	if set.retention.of > 0 {
@@ -103,6 +108,16 @@ func (i Inbox[K, V]) Conflicts() topology.Stream[K, V] { return i.conflicts.Stre
 // Late returns the stream of the records that are older than what an inbox with [Retain] remembers, unchanged. As
 // long as nothing uses the stream, such a record fails. To an inbox without Retain nothing is late.
 func (i Inbox[K, V]) Late() topology.Stream[K, V] { return i.late.Stream() }
+
+// Missing returns the stream of the records that have no id. They carry [HeaderReason]. As long as nothing uses the
+// stream, such a record fails. With [AllowMissingID] it is accepted, and never goes there.
+func (i Inbox[K, V]) Missing() topology.Stream[K, V] { return i.missing.Stream() }
+
+// Malformed returns the stream of the records whose id is none: it has more than 1024 bytes or is not valid UTF-8, or the
+// function that reads it has returned an error, without a class or of class Validation. They carry [HeaderReason]. As long as
+// nothing uses the stream, such a record fails. A record for which the function returns an error of another class, such as
+// Transient, never goes there.
+func (i Inbox[K, V]) Malformed() topology.Stream[K, V] { return i.malformed.Stream() }
 
 // Decisions returns the stream of what the inbox has decided: one for each record that did not fail.
 func (i Inbox[K, V]) Decisions() topology.Stream[[]byte, decision.Decision] {
