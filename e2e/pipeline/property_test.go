@@ -404,7 +404,12 @@ func TestAbandonedComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.wrong = worldClosed
-	if err := m.run(deliveries, rand.New(rand.NewPCG(1, 1))); err != nil {
+	for _, d := range deliveries {
+		if err := errors.Join(m.pipe(d), m.commit()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.run(nil, rand.New(rand.NewPCG(1, 1))); err != nil { // to the end
 		t.Fatal(err)
 	}
 	if err := m.compare(deliveries); err != nil {
