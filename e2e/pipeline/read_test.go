@@ -75,19 +75,22 @@ func (o outcome) written(topic string, key, value []byte, headers []topology.Hea
 
 func decode[V any](value []byte) (v V, err error) { return v, json.Unmarshal(value, &v) }
 
+// auditTopic reads evidence.
+var auditTopic = evidence.Topic(TopicAudit)
+
 func (o outcome) audited(key, value []byte) error {
-	e, err := evidence.Decode(key, value)
+	row, e, err := auditTopic.Decode(key, value)
 	if err != nil {
 		return err
 	}
 	switch {
 	case e.Node == nodeAccounts && e.Outcome != "applied": // parked, or stale, or a copy of what waits
-		o.add(placeAside, "%s %s", e.Outcome, e.Row)
+		o.add(placeAside, "%s %s", e.Outcome, row)
 	case e.Node == nodeAccounts, e.Node == nodeStandings:
 		if e.After == nil {
 			return fmt.Errorf("the evidence of %s has no version: %s", e.Node, value)
 		}
-		o.add(TopicAudit, "%s %s %s %d", e.Node, e.Outcome, e.Row, *e.After)
+		o.add(TopicAudit, "%s %s %s %d", e.Node, e.Outcome, row, *e.After)
 	case e.Outcome == effect.FailedRetryable.String(), e.Outcome == effect.Unknown.String(): // on the way to an end
 	default:
 		o.add(TopicAudit, "%s %s %s", e.Node, e.Outcome, e.Subject)
