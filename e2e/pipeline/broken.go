@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/onceward/onceward/processors/effect"
+	"github.com/onceward/onceward/processors/inbox"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -32,6 +33,10 @@ const (
 	KeepsUndone Broken = "keeps-undone"
 	// CallsAtOnce calls the gateway in the handler of the request.
 	CallsAtOnce Broken = "calls-at-once"
+	// PaysAgain pays an order as often as it comes under another id.
+	PaysAgain Broken = "pays-again"
+	// OverlooksConflicts leaves out the events whose ids have said something else before.
+	OverlooksConflicts Broken = "overlooks-conflicts"
 )
 
 // memory is what a broken pipeline keeps beside its stores. It is safe for concurrent use.
@@ -82,6 +87,14 @@ func (s Settings) breakInbox(in topology.Stream[string, Event]) topology.Stream[
 		same := seen && strings.HasPrefix(before, fmt.Sprintf("%+v", rough)+"/")
 		return !same || strings.HasSuffix(before, fmt.Sprint("/", exact)), nil
 	})
+}
+
+// breakOrders lets pass what the inbox of orders does.
+func (s Settings) breakOrders(orders inbox.Inbox[string, Event]) topology.Stream[string, Event] {
+	if s.Broken != PaysAgain {
+		return orders.Accepted()
+	}
+	return orders.Accepted().Merge("broken-orders", orders.Duplicates())
 }
 
 // breakEffects looks at what comes to the rest.

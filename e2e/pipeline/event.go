@@ -12,6 +12,8 @@ type Event struct {
 	Amount int64 `json:"amount,omitzero"`
 	// About is the id of the fact that is corrected or reversed.
 	About string `json:"about,omitzero"`
+	// Order is what a payout is made for, under whatever id it comes.
+	Order string `json:"order,omitzero"`
 }
 
 // Kind is what has happened.

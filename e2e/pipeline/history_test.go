@@ -12,6 +12,8 @@ import (
 // history makes inputs: facts, and what can happen to them on the way.
 type history struct {
 	random *rand.Rand
+	// details is what the facts are drawn from that have taken place, so that what they say does not change the course of their accounts.
+	details *rand.Rand
 	// began is the time of the first fact.
 	began time.Time
 	// facts are all, in a clean order: for each account that of its versions.
@@ -26,7 +28,7 @@ type fact struct {
 }
 
 func newHistory(seed uint64, began time.Time) *history {
-	return &history{random: rand.New(rand.NewPCG(seed, 8)), began: began}
+	return &history{random: rand.New(rand.NewPCG(seed, 8)), details: rand.New(rand.NewPCG(seed, 9)), began: began}
 }
 
 // beyond is an amount that a float64 does not tell from the one below it.
@@ -46,6 +48,7 @@ func (h *history) grow(n int, accounts ...string) []fact {
 		for range n {
 			h.made++
 			e := course.next(h.random, fmt.Sprintf("%s-%d", account, course.version+1))
+			e = course.detail(h.details, e)
 			course.follow(e)
 			lives[account] = append(lives[account], fact{account, e, h.began.UnixMilli() + int64(h.made)*100})
 		}
@@ -67,16 +70,21 @@ func (h *history) grow(n int, accounts ...string) []fact {
 type course struct {
 	version int64
 	state   Standing
-	// deposits are those that were accepted.
+	// deposits and payouts are those that were accepted.
 	deposits []string
+	payouts  []Event
 }
 
 func (c *course) follow(e Event) {
 	c.version = e.Version
 	if step := steps[e.Kind]; step[0] == c.state {
 		c.state = step[1]
-		if e.Kind == Deposit {
+		switch e.Kind {
+		case Deposit:
 			c.deposits = append(c.deposits, e.ID)
+		case Payout:
+			c.payouts = append(c.payouts, e)
+		default:
 		}
 	}
 }
@@ -115,6 +123,24 @@ func (c *course) next(random *rand.Rand, id string) Event {
 	case Payout:
 	default:
 		e.Amount = 0
+	}
+	return e
+}
+
+// detail says the rest of a fact. A payout may be for an order that there was one for: it is the same one under another id, or says
+// something else.
+func (c *course) detail(details *rand.Rand, e Event) Event {
+	if e.Kind != Payout {
+		return e
+	}
+	e.Order = "order-" + e.ID
+	if len(c.payouts) == 0 || details.IntN(2) == 0 {
+		return e
+	}
+	before := c.payouts[details.IntN(len(c.payouts))]
+	e.Order = before.Order
+	if details.IntN(3) > 0 {
+		e.Amount = before.Amount
 	}
 	return e
 }

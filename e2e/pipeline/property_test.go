@@ -460,7 +460,8 @@ func TestExactAmounts(t *testing.T) {
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	const seeds = 30
-	for _, broken := range []Broken{NoInbox, MarksBefore, MarksInFloats, DropsInOutage, AcceptsGaps, KeepsUndone, CallsAtOnce} {
+	for _, broken := range []Broken{NoInbox, MarksBefore, MarksInFloats, DropsInOutage, AcceptsGaps, KeepsUndone, CallsAtOnce, PaysAgain,
+		OverlooksConflicts} {
 		found := false
 		for seed := uint64(1); seed <= seeds && !found; seed++ {
 			err := anyInterleaving(seed, broken)

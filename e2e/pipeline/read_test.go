@@ -42,6 +42,11 @@ func (o outcome) written(topic string, key, value []byte, headers []topology.Hea
 		r, err := decode[transition.Refused[Standing, Event]](value)
 		o.add(topic+account, "%s %s", r.Refusal, r.Transition.ID)
 		return err
+	case TopicAgain:
+		e, err := decode[Event](value)
+		first, _ := headerOf(headers, inbox.HeaderFirstID)
+		o.add(topic+account, "%s of %s", e.ID, first)
+		return err
 	case TopicStandings:
 		row, err := decode[projection.Row[string]](value)
 		o.add(topic+account, "%d %s", row.Version, row.Value)
@@ -74,6 +79,16 @@ func (o outcome) written(topic string, key, value []byte, headers []topology.Hea
 }
 
 func decode[V any](value []byte) (v V, err error) { return v, json.Unmarshal(value, &v) }
+
+// headerOf returns the value of a header; ok is false if there is none.
+func headerOf(headers []topology.Header, key string) (value []byte, ok bool) {
+	for _, h := range headers {
+		if h.Key == key {
+			return h.Value, true
+		}
+	}
+	return nil, false
+}
 
 // auditTopic reads evidence.
 var auditTopic = evidence.Topic(TopicAudit)
@@ -118,10 +133,8 @@ func (o outcome) known() outcome {
 }
 
 func (o outcome) died(value []byte, headers []topology.Header) error {
-	for _, h := range headers {
-		if h.Key == admin.HeaderRedriven {
-			return nil // an operator's mark, and no letter
-		}
+	if _, mark := headerOf(headers, admin.HeaderRedriven); mark {
+		return nil // an operator's mark, and no letter
 	}
 	info, err := topology.ParseDeadLetter(headers)
 	switch {
@@ -150,6 +163,12 @@ var (
 
 // positionBytes is how a key of parkedStore ends: with a separator, an incarnation and a version.
 const positionBytes = 2 + 8 + 8
+
+// claimsStore has who was the first to ask for an order, in the form in which package inbox says that it is stored: behind so many bytes
+// comes the id.
+var claimsStore = topology.Store(nodeOrders+"-business", schemas.String(), schemas.Bytes())
+
+const claimBytes = 1 + 8 + 32
 
 // waitingOf reads what waits, by the form in which package projection says that it is stored.
 func waitingOf(open opener, o outcome) []reading {
@@ -190,6 +209,10 @@ func stored(p parts, open opener) (o outcome, err error) {
 			}),
 			eachRow(open, p.lifecycle.FactStore(), func(k transition.FactKey[string], _ transition.Fact[Standing]) {
 				o.add("facts", "%s %s", k.Aggregate, k.ID)
+			}),
+			eachRow(open, p.orders.Store(), func(id string, e inbox.Entry) { o.add(nodeOrders, "%s %s", id, e.Outcome) }),
+			eachRow(open, claimsStore, func(order string, claim []byte) {
+				o.add(claimsStore.Name(), "%s %s", order, claim[claimBytes:])
 			}),
 			eachRow(open, p.balances.BalanceStore(), func(account string, s ledger.Sum) {
 				o.add(nodeBalances, "%s %d %d", account, s.Count, s.Amounts[0])

@@ -135,10 +135,12 @@ type tally struct {
 	balance  int64
 	postings map[string]int64
 	reversed map[string]string
+	// orders has of each order what was asked for first.
+	orders map[string]Event
 }
 
 func recountAccount(account string, facts map[int64]Event, outputs, stores outcome) {
-	t := tally{was: map[Standing]bool{}, postings: map[string]int64{}, reversed: map[string]string{}}
+	t := tally{was: map[Standing]bool{}, postings: map[string]int64{}, reversed: map[string]string{}, orders: map[string]Event{}}
 	var last Event
 	for version := int64(1); ; version++ {
 		e, there := facts[version]
@@ -193,10 +195,13 @@ func (t *tally) step(account string, e Event, outputs, stores outcome) {
 	t.was[t.state], t.state = true, to
 	t.accepted++
 	outputs.add(TopicFacts+"/"+account, "%s %q %q %d", e.ID, from, to, t.accepted)
-	outputs.add(TopicStandings+"/"+account, "%d %s", e.Version, to)
 	outputs.add(TopicAudit, "lifecycle accepted %s", e.ID)
-	outputs.add(TopicAudit, "standings applied %s %d", account, e.Version)
 	stores.add("facts", "%s %s", account, e.ID)
+	if !t.asks(account, e, outputs, stores) {
+		return
+	}
+	outputs.add(TopicStandings+"/"+account, "%d %s", e.Version, to)
+	outputs.add(TopicAudit, "standings applied %s %d", account, e.Version)
 	if !e.Kind.moves() {
 		return
 	}
@@ -223,6 +228,29 @@ func (t *tally) step(account string, e Event, outputs, stores outcome) {
 		outputs.add(TopicAudit, "payouts-outcomes COMPLETED %s", e.ID)
 		stores.add(nodePayouts, "COMPLETED %s", e.ID)
 	}
+}
+
+// asks reports whether a fact asks for anything that was not asked for before, under another id.
+func (t *tally) asks(account string, e Event, outputs, stores outcome) bool {
+	first, ordered := t.orders[e.Order]
+	switch {
+	case e.Order == "":
+	case !ordered:
+		t.orders[e.Order] = e
+		stores.add(nodeOrders+"-business", "%s/%s %s", account, e.Order, e.ID)
+	default:
+		did, is := "conflicts", "disputed"
+		if first.Amount == e.Amount {
+			did, is = "duplicates", "repeated"
+		}
+		outputs.add(TopicAgain+"/"+account, "%s of %s", e.ID, first.ID)
+		outputs.add(TopicAudit, "orders %s %s", did, e.ID)
+		stores.add(nodeOrders, "%s %s", e.ID, is)
+		return false
+	}
+	outputs.add(TopicAudit, "orders accepted %s", e.ID)
+	stores.add(nodeOrders, "%s accepted", e.ID)
+	return true
 }
 
 // suppressed is an outcome in which no effect was made.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/processors/deadletter"
 	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/effect"
 	"github.com/onceward/onceward/processors/evidence"
@@ -55,6 +56,7 @@ const (
 	TopicAbandoned = "abandoned"
 	TopicFacts     = "facts"
 	TopicRefused   = "refused"
+	TopicAgain     = "again"
 	TopicStandings = "standings"
 	TopicBalances  = "balances"
 	TopicDisputed  = "disputed"
@@ -66,8 +68,8 @@ const (
 
 // outputs are all topics that are written to.
 var outputs = []string{
-	TopicLate, TopicAccounts, TopicAbandoned, TopicFacts, TopicRefused, TopicStandings, TopicBalances, TopicDisputed, TopicPaid, TopicHeld,
-	TopicAudit, TopicDead,
+	TopicLate, TopicAccounts, TopicAbandoned, TopicFacts, TopicRefused, TopicAgain, TopicStandings, TopicBalances, TopicDisputed, TopicPaid,
+	TopicHeld, TopicAudit, TopicDead,
 }
 
 // Partitions is how many every topic has.
@@ -81,6 +83,7 @@ const (
 	nodeInbox     = "inbox"
 	nodeAccounts  = "accounts"
 	nodeLifecycle = "lifecycle"
+	nodeOrders    = "orders"
 	nodeStandings = "standings"
 	nodeBalances  = "balances"
 	nodePayouts   = "payouts"
@@ -97,6 +100,7 @@ type parts struct {
 	// waits says that facts wait in accounts for those before them.
 	waits     bool
 	lifecycle transition.Guarded[string, Event, Standing]
+	orders    inbox.Inbox[string, Event]
 	standings projection.Projection[string, Event, string]
 	balances  ledger.Ledger[string, Event]
 	payouts   effect.Effects[string, Event]
@@ -123,6 +127,7 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	p.inbox = inbox.Dedupe(s.breakInbox(in), nodeInbox, s.id, inbox.Globally(schemas.String(), schemas.JSON[Event]()), inbox.StayByID(),
 		inbox.Retain(Retention), inbox.TolerateLongerTopics())
 	p.inbox.Late().Into(topicOf[Event](s, TopicLate))
+	s.sendConflicts(p.inbox.Conflicts())
 	record(nodeInbox, p.inbox.Decisions())
 
 	// By account: the facts in the order of their versions, whatever order they come in.
@@ -148,18 +153,27 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	record(nodeLifecycle, p.lifecycle.Decisions())
 	accepted := p.lifecycle.Accepted()
 
-	p.standings = projection.Latest(accepted, nodeStandings, func(r event) (int64, error) { return r.Value.Version, nil },
+	// An order is paid once, under however many ids it comes. In the order of the versions, so that it is known which of them is the first.
+	p.orders = inbox.Dedupe(accepted, nodeOrders, func(r event) (string, error) { return r.Value.ID, nil }, inbox.BusinessKey(order),
+		inbox.PayloadWithout("id", "version"))
+	again := topicOf[Event](s, TopicAgain)
+	p.orders.Duplicates().IntoNamed(nodeOrders+"-repeated-sink", again)
+	p.orders.Conflicts().IntoNamed(nodeOrders+"-disputed-sink", again)
+	record(nodeOrders, p.orders.Decisions())
+	fresh := s.breakOrders(p.orders)
+
+	p.standings = projection.Latest(fresh, nodeStandings, func(r event) (int64, error) { return r.Value.Version, nil },
 		func(_ string, _ bool, r event) (string, error) { return string(steps[r.Value.Kind][1]), nil }, schemas.String(), projection.Sparse())
 	p.standings.Changes().Into(topicOf[projection.Row[string]](s, TopicStandings))
 	record(nodeStandings, p.standings.Decisions())
 
-	money := accepted.Filter("money", func(r event) (bool, error) { return r.Value.Kind.moves(), nil })
+	money := fresh.Filter("money", func(r event) (bool, error) { return r.Value.Kind.moves(), nil })
 	p.balances = ledger.Post(money, nodeBalances, contribution)
 	p.balances.Changes().Into(topicOf[ledger.Balance](s, TopicBalances))
 	p.balances.Conflicts().Into(topicOf[Event](s, TopicDisputed))
 	record(nodeBalances, p.balances.Decisions())
 
-	s.pay(&p, accepted.Filter("payout", func(r event) (bool, error) { return r.Value.Kind == Payout, nil }))
+	s.pay(&p, fresh.Filter("payout", func(r event) (bool, error) { return r.Value.Kind == Payout, nil }))
 	record(nodePayouts+"-requests", p.payouts.Requests())
 	record(nodePayouts+"-outcomes", p.payouts.Outcomes())
 
@@ -214,6 +228,23 @@ func (s Settings) id(r event) (string, error) {
 		return inbox.IngestionID(r)
 	}
 	return r.Value.ID, nil
+}
+
+// order is the business key of what is ordered.
+func order(r event) (string, error) {
+	if r.Value.Order == "" {
+		return "", nil
+	}
+	return r.Key + "/" + r.Value.Order, nil
+}
+
+// sendConflicts makes dead letters of the events whose ids have said something else before.
+func (s Settings) sendConflicts(conflicts topology.Stream[string, Event]) {
+	if s.Broken == OverlooksConflicts {
+		conflicts.Peek("broken-conflicts", func(event) error { return nil })
+		return
+	}
+	deadletter.Send(conflicts, "contradicted", topology.Conflict, "the id was seen before with another payload")
 }
 
 func (s Settings) fold(old Account, _ bool, r event) (Account, error) {
