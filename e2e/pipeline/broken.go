@@ -35,6 +35,8 @@ const (
 	CallsAtOnce Broken = "calls-at-once"
 	// PaysAgain pays an order as often as it comes under another id.
 	PaysAgain Broken = "pays-again"
+	// CountsByArrival counts movements of money for the time of their records.
+	CountsByArrival Broken = "counts-by-arrival"
 	// OverlooksConflicts leaves out the events whose ids have said something else before.
 	OverlooksConflicts Broken = "overlooks-conflicts"
 )

@@ -71,8 +71,7 @@ type course struct {
 	version int64
 	state   Standing
 	// deposits and payouts are those that were accepted.
-	deposits []string
-	payouts  []Event
+	deposits, payouts []Event
 }
 
 func (c *course) follow(e Event) {
@@ -81,7 +80,7 @@ func (c *course) follow(e Event) {
 		c.state = step[1]
 		switch e.Kind {
 		case Deposit:
-			c.deposits = append(c.deposits, e.ID)
+			c.deposits = append(c.deposits, e)
 		case Payout:
 			c.payouts = append(c.payouts, e)
 		default:
@@ -116,7 +115,8 @@ func (c *course) next(random *rand.Rand, id string) Event {
 			e.Amount = beyond
 		}
 	case Correct, Reverse:
-		e.About = c.deposits[random.IntN(len(c.deposits))]
+		about := c.deposits[random.IntN(len(c.deposits))]
+		e.About, e.Valued = about.ID, about.Valued
 		if e.Kind == Reverse {
 			e.Amount = 0
 		}
@@ -127,9 +127,18 @@ func (c *course) next(random *rand.Rand, id string) Event {
 	return e
 }
 
+// The days that money moves for: hours from that one on.
+const (
+	firstHour = 20_000 * 24
+	hours     = 4 * 24
+)
+
 // detail says the rest of a fact. A payout may be for an order that there was one for: it is the same one under another id, or says
 // something else.
 func (c *course) detail(details *rand.Rand, e Event) Event {
+	if e.Kind == Deposit || e.Kind == Payout {
+		e.Valued = int64(firstHour+details.IntN(hours)) * time.Hour.Milliseconds()
+	}
 	if e.Kind != Payout {
 		return e
 	}
@@ -138,7 +147,7 @@ func (c *course) detail(details *rand.Rand, e Event) Event {
 		return e
 	}
 	before := c.payouts[details.IntN(len(c.payouts))]
-	e.Order = before.Order
+	e.Order, e.Valued = before.Order, before.Valued
 	if details.IntN(3) > 0 {
 		e.Amount = before.Amount
 	}

@@ -461,7 +461,7 @@ func TestBroken(t *testing.T) {
 	t.Parallel()
 	const seeds = 30
 	for _, broken := range []Broken{NoInbox, MarksBefore, MarksInFloats, DropsInOutage, AcceptsGaps, KeepsUndone, CallsAtOnce, PaysAgain,
-		OverlooksConflicts} {
+		CountsByArrival, OverlooksConflicts} {
 		found := false
 		for seed := uint64(1); seed <= seeds && !found; seed++ {
 			err := anyInterleaving(seed, broken)

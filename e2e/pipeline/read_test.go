@@ -52,14 +52,10 @@ func (o outcome) written(topic string, key, value []byte, headers []topology.Hea
 		o.add(topic+account, "%d %s", row.Version, row.Value)
 		return err
 	case TopicBalances:
-		b, err := decode[ledger.Balance](value)
-		if err == nil && len(b.Amounts) != 1 {
-			err = fmt.Errorf("a balance has %d amounts", len(b.Amounts))
-		}
-		if err == nil {
-			o.add(topic+account, "%d %d %s", b.Count, b.Amounts[0], b.Contribution)
-		}
-		return err
+		return o.balanced(topic+account, value)
+	case TopicFlows:
+		w, err := ledger.WindowCodec(schemas.String()).Decode(key)
+		return errors.Join(err, o.balanced(topic+"/"+windowText(w.Key, w.Start), value))
 	case TopicDisputed:
 		e, err := decode[Event](value)
 		o.add(topic+account, "%s", e.ID)
@@ -76,6 +72,18 @@ func (o outcome) written(topic string, key, value []byte, headers []topology.Hea
 		o.add(topic, "%s", value)
 		return nil
 	}
+}
+
+func (o outcome) balanced(place string, value []byte) error {
+	b, err := decode[ledger.Balance](value)
+	switch {
+	case err != nil:
+		return err
+	case len(b.Amounts) != 1:
+		return fmt.Errorf("a balance has %d amounts", len(b.Amounts))
+	}
+	o.add(place, "%d %d %s", b.Count, b.Amounts[0], b.Contribution)
+	return nil
 }
 
 func decode[V any](value []byte) (v V, err error) { return v, json.Unmarshal(value, &v) }
@@ -218,7 +226,13 @@ func stored(p parts, open opener) (o outcome, err error) {
 				o.add(nodeBalances, "%s %d %d", account, s.Count, s.Amounts[0])
 			}),
 			eachRow(open, p.balances.ContributionStore(), func(k ledger.ContributionKey[string], c ledger.Posting) {
-				o.add("contributions", "%s %s %d %q", k.Ledger, k.ID, c.Amounts[0], c.ReversedBy)
+				o.add(nodeBalances+"-contributions", "%s %s %d %q", k.Ledger, k.ID, c.Amounts[0], c.ReversedBy)
+			}),
+			eachRow(open, p.flows.BalanceStore(), func(w ledger.Window[string], s ledger.Sum) {
+				o.add(nodeFlows, "%s %d %d", windowText(w.Key, w.Start), s.Count, s.Amounts[0])
+			}),
+			eachRow(open, p.flows.ContributionStore(), func(k ledger.ContributionKey[ledger.Window[string]], c ledger.Posting) {
+				o.add(nodeFlows+"-contributions", "%s %s %d %q", windowText(k.Ledger.Key, k.Ledger.Start), k.ID, c.Amounts[0], c.ReversedBy)
 			}),
 			eachRow(open, p.payouts.Store(), func(id string, e effect.Effect) { o.add(nodePayouts, "%s %s", e.Status, id) }),
 		}...) {

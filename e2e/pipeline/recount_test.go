@@ -132,15 +132,15 @@ type tally struct {
 	accepted int
 	facts    int64
 	total    int64
-	balance  int64
-	postings map[string]int64
-	reversed map[string]string
+	balance  book
+	// flows are the books of days, by their beginnings.
+	flows map[int64]book
 	// orders has of each order what was asked for first.
 	orders map[string]Event
 }
 
 func recountAccount(account string, facts map[int64]Event, outputs, stores outcome) {
-	t := tally{was: map[Standing]bool{}, postings: map[string]int64{}, reversed: map[string]string{}, orders: map[string]Event{}}
+	t := tally{was: map[Standing]bool{}, balance: newBook(), flows: map[int64]book{}, orders: map[string]Event{}}
 	var last Event
 	for version := int64(1); ; version++ {
 		e, there := facts[version]
@@ -166,11 +166,66 @@ func recountAccount(account string, facts map[int64]Event, outputs, stores outco
 	if t.state != "" {
 		stores.add(nodeLifecycle, "%s %s %d", account, t.state, t.accepted)
 	}
-	if len(t.postings) > 0 {
-		stores.add(nodeBalances, "%s %d %d", account, len(t.postings), t.balance)
+	t.balance.close(account, nodeBalances, stores)
+	for start, b := range t.flows {
+		b.close(windowText(account, start), nodeFlows, stores)
 	}
-	for id, amount := range t.postings {
-		stores.add("contributions", "%s %s %d %q", account, id, amount, t.reversed[id])
+}
+
+// windowText is how the outcome has the name of a window.
+func windowText(account string, start int64) string { return fmt.Sprint(account, "@", start) }
+
+// book is what was posted.
+type book struct {
+	postings map[string]int64
+	reversed map[string]string
+}
+
+func newBook() book { return book{postings: map[string]int64{}, reversed: map[string]string{}} }
+
+// post posts a movement, unless it reverses what was reversed.
+func (b book) post(e Event) bool {
+	amount := e.Amount
+	switch e.Kind {
+	case Payout:
+		amount = -e.Amount
+	case Reverse:
+		if b.reversed[e.About] != "" {
+			return false
+		}
+		amount = -b.postings[e.About]
+		b.reversed[e.About] = e.ID
+	default:
+	}
+	b.postings[e.ID] = amount
+	return true
+}
+
+// write posts a movement, and says what comes out.
+func (b book) write(e Event, account, node, place string, outputs outcome) {
+	if !b.post(e) {
+		outputs.add(TopicDisputed+"/"+account, "%s", e.ID)
+		outputs.add(TopicAudit, "%s conflicts %s", node, e.ID)
+		return
+	}
+	outputs.add(place, "%d %d %s", len(b.postings), b.sum(), e.ID)
+	outputs.add(TopicAudit, "%s accepted %s", node, e.ID)
+}
+
+func (b book) sum() (sum int64) {
+	for _, amount := range b.postings {
+		sum += amount
+	}
+	return sum
+}
+
+// close says what is stored.
+func (b book) close(name, node string, stores outcome) {
+	if len(b.postings) > 0 {
+		stores.add(node, "%s %d %d", name, len(b.postings), b.sum())
+	}
+	for id, amount := range b.postings {
+		stores.add(node+"-contributions", "%s %s %d %q", name, id, amount, b.reversed[id])
 	}
 }
 
@@ -205,23 +260,18 @@ func (t *tally) step(account string, e Event, outputs, stores outcome) {
 	if !e.Kind.moves() {
 		return
 	}
-	amount := e.Amount
-	switch e.Kind {
-	case Payout:
-		amount = -e.Amount
-	case Reverse:
-		if t.reversed[e.About] != "" {
-			outputs.add(TopicDisputed+"/"+account, "%s", e.ID)
-			outputs.add(TopicAudit, "balances conflicts %s", e.ID)
-			return
+	t.balance.write(e, account, nodeBalances, TopicBalances+"/"+account, outputs)
+	// Windows of two days begin every day.
+	today := e.Valued - e.Valued%day.Milliseconds()
+	for _, start := range []int64{today - day.Milliseconds(), today} {
+		if start < 0 {
+			continue // nothing was before the epoch
 		}
-		amount = -t.postings[e.About]
-		t.reversed[e.About] = e.ID
+		if _, there := t.flows[start]; !there {
+			t.flows[start] = newBook()
+		}
+		t.flows[start].write(e, account, nodeFlows, TopicFlows+"/"+windowText(account, start), outputs)
 	}
-	t.postings[e.ID] = amount
-	t.balance += amount
-	outputs.add(TopicBalances+"/"+account, "%d %d %s", len(t.postings), t.balance, e.ID)
-	outputs.add(TopicAudit, "balances accepted %s", e.ID)
 	if e.Kind == Payout {
 		outputs.add(TopicPaid, "COMPLETED %s", e.ID)
 		outputs.add(TopicAudit, "payouts requested %s", e.ID)

@@ -59,6 +59,7 @@ const (
 	TopicAgain     = "again"
 	TopicStandings = "standings"
 	TopicBalances  = "balances"
+	TopicFlows     = "flows"
 	TopicDisputed  = "disputed"
 	TopicPaid      = "paid"
 	TopicHeld      = "held"
@@ -68,8 +69,8 @@ const (
 
 // outputs are all topics that are written to.
 var outputs = []string{
-	TopicLate, TopicAccounts, TopicAbandoned, TopicFacts, TopicRefused, TopicAgain, TopicStandings, TopicBalances, TopicDisputed, TopicPaid,
-	TopicHeld, TopicAudit, TopicDead,
+	TopicLate, TopicAccounts, TopicAbandoned, TopicFacts, TopicRefused, TopicAgain, TopicStandings, TopicBalances, TopicFlows, TopicDisputed,
+	TopicPaid, TopicHeld, TopicAudit, TopicDead,
 }
 
 // Partitions is how many every topic has.
@@ -86,6 +87,7 @@ const (
 	nodeOrders    = "orders"
 	nodeStandings = "standings"
 	nodeBalances  = "balances"
+	nodeFlows     = "flows"
 	nodePayouts   = "payouts"
 	nodeWorld     = "world"
 )
@@ -103,6 +105,7 @@ type parts struct {
 	orders    inbox.Inbox[string, Event]
 	standings projection.Projection[string, Event, string]
 	balances  ledger.Ledger[string, Event]
+	flows     ledger.Ledger[ledger.Window[string], Event]
 	payouts   effect.Effects[string, Event]
 }
 
@@ -172,6 +175,14 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	p.balances.Changes().Into(topicOf[ledger.Balance](s, TopicBalances))
 	p.balances.Conflicts().Into(topicOf[Event](s, TopicDisputed))
 	record(nodeBalances, p.balances.Decisions())
+
+	// Each movement counts for the windows of its own day, however late it comes.
+	p.flows = ledger.PostWindowed(money, nodeFlows, windows, contribution, ledger.EventTime(s.valued))
+	p.flows.Changes().Into(topology.Topic(s.Prefix+TopicFlows, ledger.WindowCodec(schemas.String()), schemas.JSON[ledger.Balance]()))
+	topology.SelectKey(p.flows.Conflicts(), nodeFlows+"-account", func(r topology.Record[ledger.Window[string], Event]) (string, error) {
+		return r.Key.Key, nil
+	}).IntoNamed(nodeFlows+"-disputed-sink", topicOf[Event](s, TopicDisputed))
+	record(nodeFlows, p.flows.Decisions())
 
 	s.pay(&p, fresh.Filter("payout", func(r event) (bool, error) { return r.Value.Kind == Payout, nil }))
 	record(nodePayouts+"-requests", p.payouts.Requests())
@@ -272,6 +283,19 @@ func contribution(r event) (ledger.Contribution, error) {
 	default:
 	}
 	return c, nil
+}
+
+// windows are so long that each movement is in two.
+var windows = ledger.Windows{Size: 2 * day, Advance: day}
+
+const day = 24 * time.Hour
+
+// valued is the time of a movement of money.
+func (s Settings) valued(r event) (int64, error) {
+	if s.Broken == CountsByArrival {
+		return r.Timestamp, nil
+	}
+	return r.Value.Valued, nil
 }
 
 // ask fails for frail accounts while something is wrong with the world.
