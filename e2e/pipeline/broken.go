@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward/processors/effect"
 	"github.com/onceward/onceward/processors/inbox"
+	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -28,6 +29,8 @@ const (
 	DropsInOutage Broken = "drops-in-outage"
 	// AcceptsGaps does not wait for versions that are missing.
 	AcceptsGaps Broken = "accepts-gaps"
+	// AsksOnce notes what it has asked the source for, in memory and before that is asked, and leaves out what it has noted.
+	AsksOnce Broken = "asks-once"
 	// KeepsUndone notes the events that had their whole effect, in memory, and leaves out what it has noted: nothing, as long as no work is
 	// undone that was done to its end.
 	KeepsUndone Broken = "keeps-undone"
@@ -88,6 +91,17 @@ func (s Settings) breakInbox(in topology.Stream[string, Event]) topology.Stream[
 		before, seen, _ := s.seen.mark(r.Value.ID, fmt.Sprintf("%+v", rough)+fmt.Sprint("/", exact))
 		same := seen && strings.HasPrefix(before, fmt.Sprintf("%+v", rough)+"/")
 		return !same || strings.HasSuffix(before, fmt.Sprint("/", exact)), nil
+	})
+}
+
+// breakRepairs looks at what is asked for.
+func (s Settings) breakRepairs(repairs topology.Stream[string, projection.Repair]) topology.Stream[string, projection.Repair] {
+	if s.Broken != AsksOnce {
+		return repairs
+	}
+	return repairs.Filter("broken-ask", func(r topology.Record[string, projection.Repair]) (bool, error) {
+		_, seen, _ := s.seen.mark(fmt.Sprint("repair ", r.Key, r.Value), "")
+		return !seen, nil
 	})
 }
 

@@ -19,6 +19,8 @@ type history struct {
 	// facts are all, in a clean order: for each account that of its versions.
 	facts []fact
 	made  int
+	// lost are those that were lost on their way, in the order in which that has happened.
+	lost []fact
 }
 
 type fact struct {
@@ -172,24 +174,62 @@ func clean(facts []fact) (out []delivery) {
 }
 
 // mischief is what may happen to facts on their way, each for so many of a hundred.
-type mischief struct{ late, duplicate, conflict, poison int }
+type mischief struct{ late, duplicate, conflict, poison, lost int }
 
-var everything = mischief{late: 25, duplicate: 30, conflict: 8, poison: 5}
+var everything = mischief{late: 25, duplicate: 30, conflict: 8, poison: 5, lost: 10}
 
-// disturb delivers facts in another order, several times, with others under their ids and with what is no fact. What contradicts a fact
-// comes behind it, in its partition, so that it is known which of the two is first.
+// lose notes what is lost of facts, and returns it by id. The last fact of an account arrives, or nobody would miss those before it.
+func (h *history) lose(facts []fact, m mischief) map[string]bool {
+	lost, last := map[string]bool{}, map[string]int64{}
+	for _, f := range facts {
+		last[f.account] = f.Version
+	}
+	for _, f := range facts {
+		if h.details.IntN(100) < m.lost && f.Version < last[f.account] {
+			lost[f.ID] = true
+			h.lost = append(h.lost, f)
+		}
+	}
+	return lost
+}
+
+// send returns the deliveries of those of the lost facts that hold, which are lost no more.
+func (h *history) send(holds func(f fact) bool) (out []delivery) {
+	h.lost = slices.DeleteFunc(h.lost, func(f fact) bool {
+		if !holds(f) {
+			return false
+		}
+		out = append(out, deliver(f))
+		return true
+	})
+	return out
+}
+
+// foundAll wants nothing to be lost any more.
+func (h *history) foundAll() error {
+	if len(h.lost) > 0 {
+		return fmt.Errorf("%d facts were lost, and nobody has asked for them", len(h.lost))
+	}
+	return nil
+}
+
+// disturb delivers facts in another order, several times, with others under their ids and with what is no fact, and loses some. What
+// contradicts a fact comes behind it, in its partition, so that it is known which of the two is first.
 func (h *history) disturb(facts []fact, m mischief) []delivery {
 	type placed struct {
 		delivery
 		place float64
+		// id is that of the fact of which the delivery tells, if it does.
+		id string
 	}
 	var out []placed
+	lost := h.lose(facts, m)
 	for i, f := range facts {
 		d, place := deliver(f), float64(i)
 		if h.random.IntN(100) < m.late {
 			place += float64(h.random.IntN(len(facts)))
 		}
-		out = append(out, placed{d, place})
+		out = append(out, placed{d, place, f.ID})
 		for h.random.IntN(100) < m.duplicate {
 			again := d
 			again.partition = int32(h.random.IntN(Partitions))
@@ -198,14 +238,14 @@ func (h *history) disturb(facts []fact, m mischief) []delivery {
 			if m.conflict > 0 {
 				at = max(at, place) // before the fact it would be the first
 			}
-			out = append(out, placed{again, at + 0.1})
+			out = append(out, placed{again, at + 0.1, f.ID})
 		}
 		if h.random.IntN(100) < m.conflict {
-			out = append(out, placed{h.contradiction(f), place + float64(h.random.IntN(10)) + 0.2})
+			out = append(out, placed{h.contradiction(f), place + float64(h.random.IntN(10)) + 0.2, f.ID})
 		}
 		if h.random.IntN(100) < m.poison {
 			d.value = []string{"{", `{"id":7}`, `"` + f.ID + `"`, `{"version":1,"kind":"open"}`}[h.random.IntN(4)]
-			out = append(out, placed{d, place + 0.3})
+			out = append(out, placed{d, place + 0.3, ""})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b placed) int {
@@ -217,9 +257,11 @@ func (h *history) disturb(facts []fact, m mischief) []delivery {
 		}
 		return 0
 	})
-	deliveries := make([]delivery, len(out))
-	for i, p := range out {
-		deliveries[i] = p.delivery
+	var deliveries []delivery
+	for _, p := range out {
+		if !lost[p.id] {
+			deliveries = append(deliveries, p.delivery)
+		}
 	}
 	return deliveries
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/processors/effect"
@@ -33,6 +34,10 @@ func (o outcome) written(topic string, key, value []byte, headers []topology.Hea
 	case TopicAccounts:
 		row, err := decode[projection.Row[Account]](value)
 		o.add(topic+account, "%d %d %d %+v", row.Version, row.Value.Facts, row.Value.Total, row.Value.Last)
+		return err
+	case TopicRepairs:
+		r, err := decode[projection.Repair](value)
+		o.add(placeAsked, "%s %d %d", key, r.From, r.To)
 		return err
 	case TopicFacts:
 		f, err := decode[transition.Fact[Standing]](value)
@@ -127,13 +132,43 @@ const (
 	placeWorld = "the world"
 	// placeAside has what the projection of accounts has not applied when it came.
 	placeAside = "aside"
+	// placeAsked has what the source was asked for.
+	placeAsked = "asked"
 )
+
+// asked calls f for each range of versions that the source was asked for, from some line on.
+func (o outcome) asked(from int, f func(account string, first, last int64)) error {
+	for _, line := range o[placeAsked][from:] {
+		var account string
+		var first, last int64
+		if _, err := fmt.Sscanf(line, "%s %d %d", &account, &first, &last); err != nil {
+			return err
+		}
+		f(account, first, last)
+	}
+	return nil
+}
+
+// askedOnce wants no version to have been asked for twice. A frail account may lack one again that it had, since a record was abandoned.
+func (o outcome) askedOnce() error {
+	times := map[string]int{}
+	var errs []error
+	err := o.asked(0, func(account string, first, last int64) {
+		for v := first; v <= last && !strings.HasPrefix(account, frail); v++ {
+			name := fmt.Sprint(account, "-", v)
+			if times[name]++; times[name] == 2 {
+				errs = append(errs, fmt.Errorf("the source was asked for %s twice", name))
+			}
+		}
+	})
+	return errors.Join(append(errs, err)...)
+}
 
 // known is the outcome without what no recount knows of.
 func (o outcome) known() outcome {
 	c := outcome{}
 	for place, lines := range o {
-		if place != placeWorld && place != placeAside {
+		if place != placeWorld && place != placeAside && place != placeAsked {
 			c[place] = lines
 		}
 	}

@@ -99,7 +99,7 @@ func older(s *scene) {
 	s.whole()
 }
 
-// gap keeps a version of each account back: what follows waits, over a restart, and then comes in order.
+// gap keeps a version of each account back: what follows waits, over a restart, the source is asked for it, and then all comes in order.
 func gap(s *scene) {
 	l := s.start(s.settings)
 	var missing []delivery
@@ -112,6 +112,18 @@ func gap(s *scene) {
 	}
 	s.finish(l.Alive)
 	s.until("what waits", l.Alive, func() error { return s.lines(placeAside, "parked ", 7*len(accounts)) })
+	s.until("what is asked for", l.Alive, func() error {
+		asked := map[string]bool{}
+		err := s.seen.asked(0, func(account string, first, last int64) {
+			if first <= 3 && 3 <= last {
+				asked[account] = true
+			}
+		})
+		if err == nil && len(asked) < len(accounts) {
+			err = fmt.Errorf("of %d accounts the third version is asked for", len(asked))
+		}
+		return err
+	})
 	for _, account := range accounts {
 		if got := len(s.seen[TopicAccounts+"/"+account]); got != 2 {
 			s.t.Errorf("%d facts of %s are applied before its gap", got, account)
@@ -262,7 +274,7 @@ func replayed(s *scene) {
 	replay.settings.Application += "-replay"
 	replay.settings.In, replay.settings.Mode = "/"+s.settings.Prefix+TopicEvents, "REPLAY"
 	replay.settings.Prefix += "replay-"
-	replay.seen = outcome{}
+	replay.seen, replay.answered = outcome{}, 0
 	var topics []string
 	for _, name := range outputs {
 		topics = append(topics, replay.settings.Prefix+name)

@@ -37,8 +37,9 @@ type scene struct {
 	fed      []delivery
 	expiry   expiry
 	expected expected
-	// seen is what the reader has read so far.
-	seen outcome
+	// seen is what the reader has read so far. As many of the ranges in it that the source was asked for are answered.
+	seen     outcome
+	answered int
 }
 
 // expected is a recount, made again only when more was fed.
@@ -117,12 +118,21 @@ func (s *scene) want() expected {
 	return s.expected
 }
 
-// look reads outputs for a moment.
+// look reads outputs for a moment, and sends what was lost and is asked for.
 func (s *scene) look() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Millisecond)
 	defer cancel()
 	s.reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) { s.take(s.seen, r) })
+	err := s.seen.asked(s.answered, func(account string, first, last int64) {
+		if found := s.history.send(func(f fact) bool { return f.account == account && first <= f.Version && f.Version <= last }); len(found) > 0 {
+			s.feed(found...)
+		}
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.answered = len(s.seen[placeAsked])
 }
 
 func (s *scene) take(into outcome, r *kgo.Record) {
@@ -166,6 +176,9 @@ func (s *scene) finish(lives alive) {
 }
 
 func (s *scene) finished() error {
+	if err := s.history.foundAll(); err != nil {
+		return err
+	}
 	want := s.want().outputs
 	return want.difference(s.seen.known())
 }
@@ -273,7 +286,7 @@ func (s *scene) judged() error {
 			s.take(all, r)
 		}
 	}
-	return errors.Join(s.want().outputs.difference(all.known()), paidOnce(s.want().outputs, s.gateway))
+	return errors.Join(s.want().outputs.difference(all.known()), all.askedOnce(), paidOnce(s.want().outputs, s.gateway))
 }
 
 // whole is how a scene ends: a life finishes what is left, and another one restores everything from the changelogs.

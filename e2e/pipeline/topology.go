@@ -54,6 +54,7 @@ const (
 	TopicLate      = "late"
 	TopicAccounts  = "accounts"
 	TopicAbandoned = "abandoned"
+	TopicRepairs   = "repairs"
 	TopicFacts     = "facts"
 	TopicRefused   = "refused"
 	TopicAgain     = "again"
@@ -69,8 +70,8 @@ const (
 
 // outputs are all topics that are written to.
 var outputs = []string{
-	TopicLate, TopicAccounts, TopicAbandoned, TopicFacts, TopicRefused, TopicAgain, TopicStandings, TopicBalances, TopicFlows, TopicDisputed,
-	TopicPaid, TopicHeld, TopicAudit, TopicDead,
+	TopicLate, TopicAccounts, TopicAbandoned, TopicRepairs, TopicFacts, TopicRefused, TopicAgain, TopicStandings, TopicBalances, TopicFlows,
+	TopicDisputed, TopicPaid, TopicHeld, TopicAudit, TopicDead,
 }
 
 // Partitions is how many every topic has.
@@ -140,6 +141,7 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	p.accounts.Changes().Into(topicOf[projection.Row[Account]](s, TopicAccounts))
 	if p.waits = s.Broken != AcceptsGaps; p.waits {
 		p.accounts.Abandoned().Into(topicOf[projection.Abandoned[Event]](s, TopicAbandoned))
+		s.breakRepairs(p.accounts.Repairs()).Into(topicOf[projection.Repair](s, TopicRepairs))
 	}
 	record(nodeAccounts, p.accounts.Decisions())
 	ordered := topology.MapValues(p.accounts.Changes(), "ordered",
@@ -266,7 +268,7 @@ func (s Settings) gaps() []projection.Option {
 	if s.Broken == AcceptsGaps {
 		return []projection.Option{projection.OnGap(projection.AcceptLatest)}
 	}
-	return []projection.Option{projection.FirstVersion(1), projection.ParkGaps(schemas.JSON[Event](), projection.Limits{
+	return []projection.Option{projection.FirstVersion(1), projection.RepairGaps(schemas.JSON[Event](), projection.Limits{
 		Records: 1000, StreamTime: 1000 * time.Hour, Then: projection.FailFast,
 	})}
 }
