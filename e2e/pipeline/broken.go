@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/onceward/onceward/processors/effect"
 	"github.com/onceward/onceward/processors/inbox"
@@ -25,6 +26,8 @@ const (
 	MarksBefore Broken = "marks-before"
 	// MarksInFloats takes two amounts for the same that a float64 does not tell apart.
 	MarksInFloats Broken = "marks-in-floats"
+	// DelaysInMemory keeps what is not let in yet in memory, and moves on.
+	DelaysInMemory Broken = "delays-in-memory"
 	// DropsInOutage leaves out the events that come while its marks cannot be read.
 	DropsInOutage Broken = "drops-in-outage"
 	// AcceptsGaps does not wait for versions that are missing.
@@ -48,6 +51,8 @@ const (
 type memory struct {
 	mu    sync.Mutex
 	marks map[string]string
+	// kept are records that wait, by their partitions.
+	kept map[int32][]event
 	// out says that the marks cannot be read now.
 	out bool
 }
@@ -78,6 +83,45 @@ func (m *memory) outage(out bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.out = out
+}
+
+// keep has a record wait.
+func (m *memory) keep(partition int32, r event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.kept == nil {
+		m.kept = map[int32][]event{}
+	}
+	m.kept[partition] = append(m.kept[partition], r)
+}
+
+// release returns the records of a partition that wait, which do so no more.
+func (m *memory) release(partition int32) []event {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	kept := m.kept[partition]
+	delete(m.kept, partition)
+	return kept
+}
+
+// keepOutside returns a door behind which those wait in memory that are not let in.
+func (s Settings) keepOutside(t *topology.Setup, pass topology.Emit[string, Event]) topology.Handler[string, Event] {
+	partition := t.Task().Partition
+	t.OnWallClock(delays[0], func(c *topology.Context, _ time.Time) error {
+		for _, r := range s.seen.release(partition) {
+			if err := pass(c, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return func(c *topology.Context, r event) error {
+		if refusals(r.Value.ID) == 0 {
+			return pass(c, r)
+		}
+		s.seen.keep(partition, event{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp, Headers: r.Headers})
+		return nil
+	}
 }
 
 // breakInbox looks at what comes to the inbox.

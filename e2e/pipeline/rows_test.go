@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -199,7 +200,24 @@ func failing(s *scene) {
 	s.finish(l.Alive)
 	s.check(l)
 	s.end(l)
+	s.wantDelayed()
 	s.whole()
+}
+
+// wantDelayed wants events to have waited at the door, once and twice.
+func (s *scene) wantDelayed() {
+	s.t.Helper()
+	source := topology.Source{Topic: s.settings.Prefix + TopicEvents}
+	for _, delay := range delays {
+		topic := source.RetryTopic(s.settings.Application, delay)
+		ends, err := s.cluster.EndOffsets(s.t.Context(), topic)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if slices.Max(ends) == 0 {
+			s.t.Errorf("nothing was delayed in %s: nothing is shown", topic)
+		}
+	}
 }
 
 // redriven lets facts die, puts the world right and redrives them: what was dead, and what has waited behind it, comes in order.

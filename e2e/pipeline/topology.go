@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"hash/fnv"
 	"io/fs"
 	"os"
 	"strings"
@@ -82,6 +83,7 @@ const Retention = time.Hour
 
 // The names of the nodes.
 const (
+	nodeDoor      = "door"
 	nodeInbox     = "inbox"
 	nodeAccounts  = "accounts"
 	nodeLifecycle = "lifecycle"
@@ -127,8 +129,8 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	var p parts
 
 	// By id: the copies of an event come in any partition.
-	in := topology.From(b, topicOf[Event](s, s.in()))
-	p.inbox = inbox.Dedupe(s.breakInbox(in), nodeInbox, s.id, inbox.Globally(schemas.String(), schemas.JSON[Event]()), inbox.StayByID(),
+	in := s.breakInbox(s.enter(topology.From(b, topicOf[Event](s, s.in()), topology.RetryTopics(delays...))))
+	p.inbox = inbox.Dedupe(in, nodeInbox, s.id, inbox.Globally(schemas.String(), schemas.JSON[Event]()), inbox.StayByID(),
 		inbox.Retain(Retention), inbox.TolerateLongerTopics())
 	p.inbox.Late().Into(topicOf[Event](s, TopicLate))
 	s.sendConflicts(p.inbox.Conflicts())
@@ -200,6 +202,45 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 
 // pause is how long a parked record waits.
 const pause = 20 * time.Millisecond
+
+// delays are how long a record waits that is not let in, the first time and after that.
+var delays = []time.Duration{10 * time.Millisecond, 30 * time.Millisecond}
+
+const errDoor = schemas.Reason("the door is not open yet")
+
+// enter lets each event in, some of them at a later attempt. Those of one id are refused equally often, so that they come in the order in
+// which they came.
+func (s Settings) enter(in topology.Stream[string, Event]) topology.Stream[string, Event] {
+	node := topology.Stateful(in, nodeDoor)
+	node.OnError(topology.Transient, topology.Policy{Action: topology.Delay, Attempts: 1 + len(delays), Then: topology.DeadLetter})
+	inside := topology.Outlet[string, Event](node, "inside")
+	node.Process(func(t *topology.Setup) (topology.Handler[string, Event], error) {
+		pass := inside.In(t)
+		if s.Broken == DelaysInMemory {
+			return s.keepOutside(t, pass), nil
+		}
+		return func(c *topology.Context, r event) error {
+			if c.Attempt() <= refusals(r.Value.ID) {
+				return topology.Fail(topology.Transient, errDoor)
+			}
+			return pass(c, r)
+		}, nil
+	})
+	return inside.Stream()
+}
+
+// refusals is how often the events of an id are not let in.
+func refusals(id string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(id))
+	switch (h.Sum32() >> 8) % 8 {
+	case 3:
+		return len(delays)
+	case 6:
+		return 1
+	}
+	return 0
+}
 
 func (s Settings) pay(p *parts, payouts topology.Stream[string, Event]) {
 	pays := s.provider
