@@ -39,6 +39,8 @@ const (
 	KeepsUndone Broken = "keeps-undone"
 	// CallsAtOnce calls the gateway in the handler of the request.
 	CallsAtOnce Broken = "calls-at-once"
+	// ShowsOnce notes the standings that it has passed on, in memory and before they are written, and leaves out what it has noted.
+	ShowsOnce Broken = "shows-once"
 	// PaysAgain pays an order as often as it comes under another id.
 	PaysAgain Broken = "pays-again"
 	// CountsByArrival counts movements of money for the time of their records.
@@ -155,6 +157,17 @@ func (s Settings) breakOrders(orders inbox.Inbox[string, Event]) topology.Stream
 		return orders.Accepted()
 	}
 	return orders.Accepted().Merge("broken-orders", orders.Duplicates())
+}
+
+// breakChoice looks at what is passed on of the standings.
+func (s Settings) breakChoice(rows topology.Stream[string, projection.Row[string]]) topology.Stream[string, projection.Row[string]] {
+	if s.Broken != ShowsOnce {
+		return rows
+	}
+	return rows.Filter("broken-show", func(r topology.Record[string, projection.Row[string]]) (bool, error) {
+		_, seen, _ := s.seen.mark(fmt.Sprint("standing ", r.Key, r.Value.Version, r.Value.Value), "")
+		return !seen, nil
+	})
 }
 
 // breakEffects looks at what comes to the rest.

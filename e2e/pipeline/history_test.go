@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/onceward/onceward/processors/projection"
 )
 
 // history makes inputs: facts, and what can happen to them on the way.
@@ -21,6 +23,8 @@ type history struct {
 	made  int
 	// lost are those that were lost on their way, in the order in which that has happened.
 	lost []fact
+	// commands is how many were given.
+	commands int
 }
 
 type fact struct {
@@ -156,13 +160,28 @@ func (c *course) detail(details *rand.Rand, e Event) Event {
 	return e
 }
 
-// deliver is the delivery of a fact as it is.
-func deliver(f fact) delivery {
-	value, err := json.Marshal(f.Event)
+// now is the time of the newest fact.
+func (h *history) now() int64 { return h.began.UnixMilli() + int64(h.made)*100 }
+
+// command switches from one definition of the standings to the other one.
+func (h *history) command() projection.Command {
+	from, to := uint16(1+h.commands%2), uint16(2-h.commands%2)
+	h.commands++
+	return projection.Command{ID: fmt.Sprint("command-", h.commands), Action: projection.Switch, From: from, To: to}
+}
+
+// encode returns v as JSON.
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // it has nothing that JSON has no form for
 	}
-	return delivery{int32(f.Version % Partitions), f.account, string(value), f.at}
+	return b
+}
+
+// deliver is the delivery of a fact as it is.
+func deliver(f fact) delivery {
+	return delivery{int32(f.Version % Partitions), f.account, string(encode(f.Event)), f.at}
 }
 
 // clean delivers facts once, in order.

@@ -29,9 +29,10 @@ type memoryRun struct {
 	wrong  string
 	worlds []string
 	got    outcome
-	// history has what was lost, fed is all that was delivered.
-	history *history
-	fed     []delivery
+	// history has what was lost, fed is all that was delivered, and commands what each partition was told.
+	history  *history
+	fed      []delivery
+	commands []projection.Command
 	// takenBack counts what was abandoned and has come back.
 	takenBack int
 }
@@ -159,6 +160,7 @@ func (m *memoryRun) compare() error {
 		return err
 	}
 	outputsWant, storesWant := recount(m.fed, noExpiry)
+	recountCommands(m.commands, outputsWant, storesWant)
 	return errors.Join(outputsWant.difference(outputsGot), storesWant.difference(storesGot), m.got.askedOnce(),
 		paidOnce(outputsWant, m.gateway))
 }
@@ -227,6 +229,16 @@ func (m *memoryRun) run(deliveries []delivery, random *rand.Rand) error {
 			if err := m.Advance(100 * time.Millisecond); err != nil {
 				return err
 			}
+		case 4:
+			if err := m.command(m.history.command()); err != nil {
+				return err
+			}
+		case 5:
+			if n := len(m.commands); n > 0 {
+				if err := m.command(m.commands[n-1]); err != nil {
+					return err
+				}
+			}
 		default:
 			m.settings.seen.outage(false)
 		}
@@ -255,6 +267,18 @@ func (m *memoryRun) run(deliveries []delivery, random *rand.Rand) error {
 			return errors.Join(err, m.history.foundAll())
 		}
 	}
+}
+
+// command writes a command to every partition.
+func (m *memoryRun) command(c projection.Command) error {
+	m.commands = append(m.commands, c)
+	at := topologytest.At(time.UnixMilli(m.history.now()))
+	for p := range int32(Partitions) {
+		if err := m.PipeRaw(TopicCommands, []byte(c.ID), encode(c), topologytest.ToPartition(p), at); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // answer sends what was lost and is asked for by now. It reports whether anything was.
@@ -414,6 +438,7 @@ func replayConverges(seed uint64) error {
 		return err
 	}
 	outputsWant, storesWant := recount(deliveries, noExpiry)
+	recountCommands(nil, outputsWant, storesWant)
 	if err := errors.Join(suppressed(outputsWant).difference(outputsGot), suppressed(storesWant).difference(storesGot)); err != nil {
 		return fmt.Errorf("from nothing: %w", err)
 	}
@@ -508,7 +533,7 @@ func TestBroken(t *testing.T) {
 	t.Parallel()
 	const seeds = 30
 	for _, broken := range []Broken{
-		NoInbox, MarksBefore, MarksInFloats, DelaysInMemory, DropsInOutage, AcceptsGaps, AsksOnce, KeepsUndone, CallsAtOnce, PaysAgain,
+		NoInbox, MarksBefore, MarksInFloats, DelaysInMemory, DropsInOutage, AcceptsGaps, AsksOnce, KeepsUndone, CallsAtOnce, ShowsOnce, PaysAgain,
 		CountsByArrival, OverlooksConflicts,
 	} {
 		found := false

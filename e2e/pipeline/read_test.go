@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/onceward/onceward/e2e/instance"
@@ -55,6 +56,14 @@ func (o outcome) written(topic string, key, value []byte, headers []topology.Hea
 	case TopicStandings:
 		row, err := decode[projection.Row[string]](value)
 		o.add(topic+account, "%d %s", row.Version, row.Value)
+		return err
+	case TopicChosen:
+		row, err := decode[projection.Row[string]](value)
+		o.add(topic+account, "%d %s", row.Version, row.Value)
+		return err
+	case TopicAnswers:
+		a, err := decode[projection.Answer](value)
+		o.add(topic, "%s %s %d", a.Command.ID, a.Outcome, a.Active)
 		return err
 	case TopicBalances:
 		return o.balanced(topic+account, value)
@@ -114,7 +123,7 @@ func (o outcome) audited(key, value []byte) error {
 	switch {
 	case e.Node == nodeAccounts && e.Outcome != "applied": // parked, or stale, or a copy of what waits
 		o.add(placeAside, "%s %s", e.Outcome, row)
-	case e.Node == nodeAccounts, e.Node == nodeStandings:
+	case e.Node == nodeAccounts, e.Node == nodeStandings, e.Node == nodeNext:
 		if e.After == nil {
 			return fmt.Errorf("the evidence of %s has no version: %s", e.Node, value)
 		}
@@ -135,6 +144,29 @@ const (
 	// placeAsked has what the source was asked for.
 	placeAsked = "asked"
 )
+
+// placeDefinitions has by which definition the standing of each account was told last.
+const placeDefinitions = "definitions"
+
+// chosen adds the standings of an account as they were told, without what depends on when a command has switched: each is there once, and
+// once more for a switch behind it. Anything else has a line that no recount has.
+func (o outcome) chosen(account string, lines []string) {
+	before, definition := "", 0
+	for i, line := range lines {
+		standing, _, second := strings.Cut(line, " by ")
+		by := 1
+		if second {
+			by = 2
+		}
+		if again := standing == before; i > 0 && again != (by != definition) {
+			o.add(TopicChosen+"/"+account, "%s behind %s by definition %d", line, before, definition)
+		} else if !again {
+			o.add(TopicChosen+"/"+account, "%s", standing)
+		}
+		before, definition = standing, by
+	}
+	o.add(placeDefinitions, "%s %d", account, definition)
+}
 
 // asked calls f for each range of versions that the source was asked for, from some line on.
 func (o outcome) asked(from int, f func(account string, first, last int64)) error {
@@ -168,7 +200,12 @@ func (o outcome) askedOnce() error {
 func (o outcome) known() outcome {
 	c := outcome{}
 	for place, lines := range o {
-		if place != placeWorld && place != placeAside && place != placeAsked {
+		account, chosen := strings.CutPrefix(place, TopicChosen+"/")
+		switch {
+		case place == placeWorld, place == placeAside, place == placeAsked:
+		case chosen:
+			c.chosen(account, lines)
+		default:
 			c[place] = lines
 		}
 	}
@@ -213,6 +250,15 @@ var claimsStore = topology.Store(nodeOrders+"-business", schemas.String(), schem
 
 const claimBytes = 1 + 8 + 32
 
+// rowsStore has the rows of both definitions of the standings. Behind the account its keys have so many bytes, the last two of which are
+// the definition, and before the standing its values have so many, the last eight of which are the version.
+var rowsStore = topology.Store(nodeChoice+"-rows", schemas.Bytes(), schemas.Bytes())
+
+const (
+	definedBytes = 2 + 2
+	rowBytes     = 1 + 2 + 1 + 8
+)
+
 // waitingOf reads what waits, by the form in which package projection says that it is stored.
 func waitingOf(open opener, o outcome) []reading {
 	return []reading{
@@ -256,6 +302,25 @@ func stored(p parts, open opener) (o outcome, err error) {
 			eachRow(open, p.orders.Store(), func(id string, e inbox.Entry) { o.add(nodeOrders, "%s %s", id, e.Outcome) }),
 			eachRow(open, claimsStore, func(order string, claim []byte) {
 				o.add(claimsStore.Name(), "%s %s", order, claim[claimBytes:])
+			}),
+			eachRow(open, p.standings.Store(), func(account string, r projection.Row[string]) {
+				o.add(nodeStandings, "%s %d %s", account, r.Version, r.Value)
+			}),
+			eachRow(open, p.next.Store(), func(account string, r projection.Row[string]) {
+				o.add(nodeNext, "%s %d %s", account, r.Version, r.Value)
+			}),
+			eachRow(open, rowsStore, func(key, row []byte) {
+				account, definition := key[:len(key)-definedBytes], binary.BigEndian.Uint16(key[len(key)-2:])
+				o.add(rowsStore.Name(), "%s %d %d %s", account, definition, binary.BigEndian.Uint64(row[rowBytes-8:rowBytes]), row[rowBytes:])
+			}),
+			eachRow(open, p.choice.AnswerStore(), func(id string, a projection.Answer) {
+				o.add(nodeChoice+"-answers", "%s %s %d", id, a.Outcome, a.Active)
+			}),
+			eachRow(open, p.choice.ActiveStore(), func(_ string, definition int64) {
+				// One partition says it for all of them: those that have had no record yet say nothing.
+				if line := fmt.Sprint(definition); !slices.Contains(o[nodeChoice+"-active"], line) {
+					o.add(nodeChoice+"-active", "%s", line)
+				}
 			}),
 			eachRow(open, p.balances.BalanceStore(), func(account string, s ledger.Sum) {
 				o.add(nodeBalances, "%s %d %d", account, s.Count, s.Amounts[0])

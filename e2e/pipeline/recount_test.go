@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/processors/effect"
+	"github.com/onceward/onceward/processors/projection"
 )
 
 // delivery is one record of the input topic.
@@ -137,6 +138,8 @@ type tally struct {
 	flows map[int64]book
 	// orders has of each order what was asked for first.
 	orders map[string]Event
+	// stands is the fact that the standing follows from.
+	stands Event
 }
 
 func recountAccount(account string, facts map[int64]Event, outputs, stores outcome) {
@@ -165,6 +168,12 @@ func recountAccount(account string, facts map[int64]Event, outputs, stores outco
 	}
 	if t.state != "" {
 		stores.add(nodeLifecycle, "%s %s %d", account, t.state, t.accepted)
+	}
+	if e := t.stands; e.ID != "" {
+		for definition, node := range map[uint16]string{1: nodeStandings, 2: nodeNext} {
+			stores.add(node, "%s %d %s", account, e.Version, standingText(e, definition))
+			stores.add(nodeChoice+"-rows", "%s %d %d %s", account, definition, e.Version, standingText(e, definition))
+		}
 	}
 	t.balance.close(account, nodeBalances, stores)
 	for start, b := range t.flows {
@@ -256,7 +265,10 @@ func (t *tally) step(account string, e Event, outputs, stores outcome) {
 		return
 	}
 	outputs.add(TopicStandings+"/"+account, "%d %s", e.Version, to)
-	outputs.add(TopicAudit, "standings applied %s %d", account, e.Version)
+	outputs.add(TopicChosen+"/"+account, "%d %s", e.Version, to)
+	t.stands = e
+	outputs.add(TopicAudit, "%s applied %s %d", nodeStandings, account, e.Version)
+	outputs.add(TopicAudit, "%s applied %s %d", nodeNext, account, e.Version)
 	if !e.Kind.moves() {
 		return
 	}
@@ -301,6 +313,34 @@ func (t *tally) asks(account string, e Event, outputs, stores outcome) bool {
 	outputs.add(TopicAudit, "orders accepted %s", e.ID)
 	stores.add(nodeOrders, "%s accepted", e.ID)
 	return true
+}
+
+// recountCommands adds what comes of commands that switch from one definition of the standings to the other one. Each was written to every
+// partition, and some of them twice. Definition 1 is the first.
+func recountCommands(commands []projection.Command, outputs, stores outcome) {
+	active, obeyed := uint16(1), map[string]bool{}
+	for _, c := range commands {
+		did := projection.Repeated
+		if !obeyed[c.ID] {
+			did, active, obeyed[c.ID] = projection.Switched, c.To, true
+		}
+		for range Partitions {
+			outputs.add(TopicAnswers, "%s %s %d", c.ID, did, active)
+			if did == projection.Switched {
+				stores.add(nodeChoice+"-answers", "%s %s %d", c.ID, did, active)
+			}
+		}
+	}
+	for place := range outputs {
+		if account, stands := strings.CutPrefix(place, TopicStandings+"/"); stands {
+			outputs.add(placeDefinitions, "%s %d", account, active)
+		}
+	}
+	if len(commands) > 0 || len(outputs[placeDefinitions]) > 0 {
+		stores.add(nodeChoice+"-active", "%d", active)
+	}
+	outputs.sorted()
+	stores.sorted()
 }
 
 // suppressed is an outcome in which no effect was made.

@@ -20,6 +20,7 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/e2e/instance/program"
+	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -33,8 +34,10 @@ type scene struct {
 	parts    parts
 	gateway  *Gateway
 	history  *history
-	// fed are all deliveries, in the order of their partitions, expiry when the inbox has forgotten what, and expected what they come to.
+	// fed are all deliveries, in the order of their partitions, and commands what each partition was told. expiry says when the inbox has
+	// forgotten what, and expected is what all that comes to.
 	fed      []delivery
+	commands []projection.Command
 	expiry   expiry
 	expected expected
 	// seen is what the reader has read so far. As many of the ranges in it that the source was asked for are answered.
@@ -44,7 +47,7 @@ type scene struct {
 
 // expected is a recount, made again only when more was fed.
 type expected struct {
-	of              int
+	of, commands    int
 	outputs, stores outcome
 }
 
@@ -67,14 +70,27 @@ func newScene(t *testing.T, c *cluster.Cluster, seed uint64) *scene {
 	if _, s.parts, err = s.settings.build(); err != nil {
 		t.Fatal(err)
 	}
-	topics := []string{prefix + TopicEvents}
-	for _, name := range outputs {
-		topics = append(topics, prefix+name)
-	}
-	c.CreateTopics(t, Partitions, topics...)
-	s.reader = c.Client(t, kgo.ConsumeTopics(topics[1:]...), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))
+	c.CreateTopics(t, Partitions, named(prefix, inputs)...)
+	s.reader = s.readerOf(prefix)
 	return s
+}
+
+// named returns names of topics with their prefix.
+func named(prefix string, names []string) []string {
+	topics := make([]string, len(names))
+	for i, name := range names {
+		topics[i] = prefix + name
+	}
+	return topics
+}
+
+// readerOf makes topics for outputs, and reads them.
+func (s *scene) readerOf(prefix string) *kgo.Client {
+	s.t.Helper()
+	topics := named(prefix, outputs)
+	s.cluster.CreateTopics(s.t, Partitions, topics...)
+	return s.cluster.Client(s.t, kgo.ConsumeTopics(topics...), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))
 }
 
 // second returns the settings of another instance.
@@ -87,10 +103,33 @@ func (s *scene) second() Settings {
 // The accounts of the scenes.
 var accounts = []string{"anna", "bert", frail + "-carl"}
 
-// more lets the accounts live on, and feeds what becomes of that on the way.
+// more lets the accounts live on, feeds what becomes of that on the way, and has the standings told by the other definition.
 func (s *scene) more(m mischief) {
 	s.t.Helper()
 	s.feed(s.history.disturb(s.history.grow(6, accounts...), m)...)
+	s.command(s.history.command())
+}
+
+// command writes a command to every partition, and then the one before it once more.
+func (s *scene) command(c projection.Command) {
+	s.t.Helper()
+	commands := []projection.Command{c}
+	if n := len(s.commands); n > 0 {
+		commands = append(commands, s.commands[n-1])
+	}
+	var records []*kgo.Record
+	for _, c := range commands {
+		for p := range int32(Partitions) {
+			records = append(records, &kgo.Record{
+				Topic: s.settings.Prefix + TopicCommands, Partition: p, Key: []byte(c.ID), Value: encode(c),
+				Timestamp: time.UnixMilli(s.history.now()),
+			})
+		}
+	}
+	if err := s.producer.ProduceSync(s.t.Context(), records...).FirstErr(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.commands = append(s.commands, commands...)
 }
 
 // feed writes deliveries.
@@ -111,9 +150,10 @@ func (s *scene) feed(deliveries ...delivery) {
 
 // want returns what has to come of everything that was fed.
 func (s *scene) want() expected {
-	if s.expected.of != len(s.fed) {
-		s.expected.of = len(s.fed)
+	if s.expected.of != len(s.fed) || s.expected.commands != len(s.commands) {
+		s.expected.of, s.expected.commands = len(s.fed), len(s.commands)
 		s.expected.outputs, s.expected.stores = recount(s.fed, s.expiry)
+		recountCommands(s.commands, s.expected.outputs, s.expected.stores)
 	}
 	return s.expected
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,8 +32,8 @@ type Settings struct {
 	StateDir    string
 	// Prefix is that of the names of the topics.
 	Prefix string
-	// In is the topic of the events, behind the prefix or, if it begins with a slash, without it.
-	In string
+	// Inputs is the prefix of the names of the topics that are read, if that is another one.
+	Inputs string
 	// Mode is LIVE if it is empty.
 	Mode string
 	// Gateway is the URL of the provider of payouts, World the path of a file that says what is wrong with the world: down or closed.
@@ -52,6 +53,7 @@ type Settings struct {
 // The names of the topics behind the prefix.
 const (
 	TopicEvents    = "events"
+	TopicCommands  = "commands"
 	TopicLate      = "late"
 	TopicAccounts  = "accounts"
 	TopicAbandoned = "abandoned"
@@ -60,6 +62,8 @@ const (
 	TopicRefused   = "refused"
 	TopicAgain     = "again"
 	TopicStandings = "standings"
+	TopicChosen    = "chosen"
+	TopicAnswers   = "answers"
 	TopicBalances  = "balances"
 	TopicFlows     = "flows"
 	TopicDisputed  = "disputed"
@@ -69,11 +73,14 @@ const (
 	TopicDead      = "dead"
 )
 
-// outputs are all topics that are written to.
-var outputs = []string{
-	TopicLate, TopicAccounts, TopicAbandoned, TopicRepairs, TopicFacts, TopicRefused, TopicAgain, TopicStandings, TopicBalances, TopicFlows,
-	TopicDisputed, TopicPaid, TopicHeld, TopicAudit, TopicDead,
-}
+// inputs are all topics that are read, and outputs those that are written to.
+var (
+	inputs  = []string{TopicEvents, TopicCommands}
+	outputs = []string{
+		TopicLate, TopicAccounts, TopicAbandoned, TopicRepairs, TopicFacts, TopicRefused, TopicAgain, TopicStandings, TopicChosen, TopicAnswers,
+		TopicBalances, TopicFlows, TopicDisputed, TopicPaid, TopicHeld, TopicAudit, TopicDead,
+	}
+)
 
 // Partitions is how many every topic has.
 const Partitions = 2
@@ -89,6 +96,8 @@ const (
 	nodeLifecycle = "lifecycle"
 	nodeOrders    = "orders"
 	nodeStandings = "standings"
+	nodeNext      = "standings-next"
+	nodeChoice    = "choice"
 	nodeBalances  = "balances"
 	nodeFlows     = "flows"
 	nodePayouts   = "payouts"
@@ -107,6 +116,8 @@ type parts struct {
 	lifecycle transition.Guarded[string, Event, Standing]
 	orders    inbox.Inbox[string, Event]
 	standings projection.Projection[string, Event, string]
+	next      projection.Projection[string, Event, string]
+	choice    projection.Choice[string, string]
 	balances  ledger.Ledger[string, Event]
 	flows     ledger.Ledger[ledger.Window[string], Event]
 	payouts   effect.Effects[string, Event]
@@ -129,7 +140,8 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	var p parts
 
 	// By id: the copies of an event come in any partition.
-	in := s.breakInbox(s.enter(topology.From(b, topicOf[Event](s, s.in()), topology.RetryTopics(delays...))))
+	events := topology.Topic(s.inputs()+TopicEvents, schemas.String(), schemas.JSON[Event]())
+	in := s.breakInbox(s.enter(topology.From(b, events, topology.RetryTopics(delays...))))
 	p.inbox = inbox.Dedupe(in, nodeInbox, s.id, inbox.Globally(schemas.String(), schemas.JSON[Event]()), inbox.StayByID(),
 		inbox.Retain(Retention), inbox.TolerateLongerTopics())
 	p.inbox.Late().Into(topicOf[Event](s, TopicLate))
@@ -169,10 +181,11 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	record(nodeOrders, p.orders.Decisions())
 	fresh := s.breakOrders(p.orders)
 
-	p.standings = projection.Latest(fresh, nodeStandings, func(r event) (int64, error) { return r.Value.Version, nil },
-		func(_ string, _ bool, r event) (string, error) { return string(steps[r.Value.Kind][1]), nil }, schemas.String(), projection.Sparse())
-	p.standings.Changes().Into(topicOf[projection.Row[string]](s, TopicStandings))
+	s.stand(&p, fresh)
 	record(nodeStandings, p.standings.Decisions())
+	record(nodeNext, p.next.Decisions())
+	commands := topology.From(b, topology.Topic(s.inputs()+TopicCommands, schemas.Bytes(), schemas.JSON[projection.Command]()))
+	s.choose(&p, commands)
 
 	money := fresh.Filter("money", func(r event) (bool, error) { return r.Value.Kind.moves(), nil })
 	p.balances = ledger.Post(money, nodeBalances, contribution)
@@ -262,18 +275,39 @@ func (s Settings) pay(p *parts, payouts topology.Stream[string, Event]) {
 	p.payouts.Suppressed().Into(topicOf[effect.Result](s, TopicHeld))
 }
 
-func (s Settings) in() string {
-	if s.In == "" {
-		return TopicEvents
-	}
-	return s.In
+// stand declares two definitions of the standings.
+func (s Settings) stand(p *parts, fresh topology.Stream[string, Event]) {
+	version := func(r event) (int64, error) { return r.Value.Version, nil }
+	standing := func(_ string, _ bool, r event) (string, error) { return standingText(r.Value, 1), nil }
+	next := func(_ string, _ bool, r event) (string, error) { return standingText(r.Value, 2), nil }
+	p.standings = projection.Latest(fresh, nodeStandings, version, standing, schemas.String(), projection.Sparse())
+	p.standings.Changes().Into(topicOf[projection.Row[string]](s, TopicStandings))
+	p.next = projection.Latest(fresh, nodeNext, version, next, schemas.String(), projection.Sparse(), projection.DefinitionVersion(2))
 }
+
+// standingText is the standing after a fact, by one of two definitions.
+func standingText(e Event, definition uint16) string {
+	standing := string(steps[e.Kind][1])
+	if definition == 1 {
+		return standing
+	}
+	return standing + " by " + string(e.Kind)
+}
+
+// choose passes on the standings of one definition, which commands can change.
+func (s Settings) choose(p *parts, commands topology.Stream[[]byte, projection.Command]) {
+	p.choice = projection.Choose(commands, nodeChoice, schemas.String(), []projection.Defined[string, string]{
+		projection.Define(1, p.standings.Changes()), projection.Define(2, p.next.Changes()),
+	})
+	s.breakChoice(p.choice.Changes()).Into(topicOf[projection.Row[string]](s, TopicChosen))
+	p.choice.Answers().Into(topology.Topic(s.Prefix+TopicAnswers, schemas.Bytes(), schemas.JSON[projection.Answer]()))
+}
+
+// inputs is the prefix of what is read.
+func (s Settings) inputs() string { return cmp.Or(s.Inputs, s.Prefix) }
 
 // topicOf describes a topic of JSON.
 func topicOf[V any](s Settings, name string) topology.TopicOf[string, V] {
-	if full, ok := strings.CutPrefix(name, "/"); ok {
-		return topology.Topic(full, schemas.String(), schemas.JSON[V]())
-	}
 	return topology.Topic(s.Prefix+name, schemas.String(), schemas.JSON[V]())
 }
 
