@@ -74,7 +74,9 @@ func (o outcome) written(topic string, key, value []byte, headers []topology.Hea
 		e, err := decode[Event](value)
 		o.add(topic+account, "%s", e.ID)
 		return err
-	case TopicPaid, TopicHeld:
+	case TopicDoubted:
+		return nil // on the way to an end
+	case TopicPaid, TopicHeld, TopicNoticed:
 		r, err := decode[effect.Result](value)
 		o.add(topic, "%s %s", r.Status, r.ID)
 		return err
@@ -232,6 +234,16 @@ func (o outcome) died(value []byte, headers []topology.Header) error {
 	return nil
 }
 
+// findOut is how a person finds out what has become of a call: whether there is what it was to make.
+func findOut(doubted []byte, post *Gateway) (effect.Resolution, error) {
+	r, err := decode[effect.Result](doubted)
+	found := effect.Resolution{ID: r.ID, Attempts: r.Attempts, Status: effect.FailedRetryable, By: "clerk"}
+	if post.times(r.IdempotencyKey) > 0 {
+		found.Status = effect.Completed
+	}
+	return found, err
+}
+
 // reading adds what one partition of a store has.
 type reading func(partition int32) error
 
@@ -335,6 +347,7 @@ func stored(p parts, open opener) (o outcome, err error) {
 				o.add(nodeFlows+"-contributions", "%s %s %d %q", windowText(k.Ledger.Key, k.Ledger.Start), k.ID, c.Amounts[0], c.ReversedBy)
 			}),
 			eachRow(open, p.payouts.Store(), func(id string, e effect.Effect) { o.add(nodePayouts, "%s %s", e.Status, id) }),
+			eachRow(open, p.notices.Store(), func(id string, e effect.Effect) { o.add(nodeNotices, "%s %s", e.Status, id) }),
 		}...) {
 			if err := read(partition); err != nil {
 				return nil, err

@@ -269,6 +269,9 @@ func (t *tally) step(account string, e Event, outputs, stores outcome) {
 	t.stands = e
 	outputs.add(TopicAudit, "%s applied %s %d", nodeStandings, account, e.Version)
 	outputs.add(TopicAudit, "%s applied %s %d", nodeNext, account, e.Version)
+	if e.Kind == Freeze {
+		performed(e, nodeNotices, TopicNoticed, outputs, stores)
+	}
 	if !e.Kind.moves() {
 		return
 	}
@@ -285,11 +288,16 @@ func (t *tally) step(account string, e Event, outputs, stores outcome) {
 		t.flows[start].write(e, account, nodeFlows, TopicFlows+"/"+windowText(account, start), outputs)
 	}
 	if e.Kind == Payout {
-		outputs.add(TopicPaid, "COMPLETED %s", e.ID)
-		outputs.add(TopicAudit, "payouts requested %s", e.ID)
-		outputs.add(TopicAudit, "payouts-outcomes COMPLETED %s", e.ID)
-		stores.add(nodePayouts, "COMPLETED %s", e.ID)
+		performed(e, nodePayouts, TopicPaid, outputs, stores)
 	}
+}
+
+// performed is a call that was made.
+func performed(e Event, node, place string, outputs, stores outcome) {
+	outputs.add(place, "COMPLETED %s", e.ID)
+	outputs.add(TopicAudit, "%s requested %s", node, e.ID)
+	outputs.add(TopicAudit, "%s-outcomes COMPLETED %s", node, e.ID)
+	stores.add(node, "COMPLETED %s", e.ID)
 }
 
 // asks reports whether a fact asks for anything that was not asked for before, under another id.
@@ -343,19 +351,34 @@ func recountCommands(commands []projection.Command, outputs, stores outcome) {
 	stores.sorted()
 }
 
+// recountFindings adds what comes of what people have found out, which they say of an attempt once or several times.
+func recountFindings(findings []effect.Resolution, outputs outcome) {
+	taken := map[string]bool{}
+	for _, f := range findings {
+		did, attempt := "resolved", fmt.Sprint(f.ID, "/", f.Attempts)
+		if taken[attempt] {
+			did = "duplicates"
+		}
+		taken[attempt] = true
+		outputs.add(TopicAudit, "%s %s %s", nodeFindings, did, f.ID)
+	}
+	outputs.sorted()
+}
+
 // suppressed is an outcome in which no effect was made.
 func suppressed(o outcome) outcome {
+	made := []string{TopicPaid, TopicNoticed, nodePayouts, nodeNotices, TopicAudit}
 	out := outcome{}
 	for place, lines := range o {
+		to := place
+		if place == TopicPaid {
+			to = TopicHeld
+		}
 		for _, line := range lines {
-			to := place
-			switch {
-			case place == TopicPaid:
-				to = TopicHeld
-			case place == TopicAudit && strings.HasPrefix(line, "payouts requested"):
-				line = strings.Replace(line, "requested", "suppressed", 1)
+			for _, node := range []string{nodePayouts, nodeNotices} {
+				line = strings.Replace(line, node+" requested ", node+" suppressed ", 1)
 			}
-			if place == TopicPaid || place == nodePayouts || place == TopicAudit {
+			if slices.Contains(made, place) {
 				line = strings.Replace(line, effect.Completed.String(), effect.Suppressed.String(), 1)
 			}
 			out[to] = append(out[to], line)

@@ -289,10 +289,12 @@ func replayed(s *scene) {
 	replay.settings.Application += "-replay"
 	replay.settings.Inputs, replay.settings.Mode = s.settings.Prefix, "REPLAY"
 	replay.settings.Prefix += "replay-"
-	replay.seen, replay.answered = outcome{}, 0
+	replay.seen, replay.answered, replay.expected = outcome{}, 0, expected{}
+	s.cluster.CreateTopics(s.t, Partitions, replay.settings.Prefix+TopicFindings)
 	replay.reader = s.readerOf(replay.settings.Prefix)
-	want := s.want()
-	replay.expected = expected{of: len(s.fed), commands: len(s.commands), outputs: suppressed(want.outputs), stores: suppressed(want.stores)}
+	replay.findings = nil
+	want := replay.want()
+	replay.expected = expected{of: replay.inputs(), outputs: suppressed(want.outputs), stores: suppressed(want.stores)}
 	r := replay.start(replay.settings)
 	replay.finish(r.Alive)
 	replay.check(r)
@@ -328,7 +330,8 @@ func (s *scene) converges() {
 	rows := int64(0)
 	for _, store := range report.Stores {
 		// An answer also says how many rows there were when it was given.
-		if strings.HasPrefix(store.Store, nodePayouts) || store.Store == nodeChoice+"-answers" {
+		if strings.HasPrefix(store.Store, nodePayouts) || strings.HasPrefix(store.Store, nodeNotices) ||
+			store.Store == nodeChoice+"-answers" {
 			continue
 		}
 		if rows += store.Rows; store.Differences > 0 {
@@ -359,7 +362,7 @@ func expired(s *scene) {
 	}
 	s.feed(markers...)
 	s.expiry = expiry{from: len(s.fed), before: clock.Add(-Retention).UnixMilli()}
-	s.expected.of = 0 // the ids are gone
+	s.expected = expected{} // the ids are gone
 	s.finish(l.Alive)
 	s.feed(old...)
 	s.finish(l.Alive)

@@ -20,6 +20,7 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/e2e/instance/program"
+	"github.com/onceward/onceward/processors/effect"
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/topology"
 )
@@ -33,11 +34,13 @@ type scene struct {
 	settings Settings
 	parts    parts
 	gateway  *Gateway
+	post     *Gateway
 	history  *history
-	// fed are all deliveries, in the order of their partitions, and commands what each partition was told. expiry says when the inbox has
-	// forgotten what, and expected is what all that comes to.
+	// fed are all deliveries, in the order of their partitions, commands what each partition was told, and findings what people have found
+	// out. expiry says when the inbox has forgotten what, and expected is what all that comes to.
 	fed      []delivery
 	commands []projection.Command
+	findings []effect.Resolution
 	expiry   expiry
 	expected expected
 	// seen is what the reader has read so far. As many of the ranges in it that the source was asked for are answered.
@@ -47,7 +50,7 @@ type scene struct {
 
 // expected is a recount, made again only when more was fed.
 type expected struct {
-	of, commands    int
+	of              [3]int
 	outputs, stores outcome
 }
 
@@ -57,14 +60,16 @@ func newScene(t *testing.T, c *cluster.Cluster, seed uint64) *scene {
 	prefix := c.Name(t, "") + "-"
 	dir := t.TempDir()
 	s := &scene{
-		t: t, cluster: c, producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())), gateway: NewGateway(),
+		t: t, cluster: c, producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
+		gateway: NewGateway(gatewayLoses), post: NewGateway(postLoses),
 		history: newHistory(seed, time.Now().Add(-3*time.Hour).Truncate(time.Minute)), seen: outcome{},
 	}
-	server := httptest.NewServer(s.gateway)
-	t.Cleanup(server.Close)
+	gateway, post := httptest.NewServer(s.gateway), httptest.NewServer(s.post)
+	t.Cleanup(gateway.Close)
+	t.Cleanup(post.Close)
 	s.settings = Settings{
 		Brokers: c.Brokers(), Application: prefix + "app", Instance: "first", StateDir: filepath.Join(dir, "first"), Prefix: prefix,
-		Gateway: server.URL, World: filepath.Join(dir, "world"),
+		Gateway: gateway.URL, Post: post.URL, World: filepath.Join(dir, "world"),
 	}
 	var err error
 	if _, s.parts, err = s.settings.build(); err != nil {
@@ -148,22 +153,31 @@ func (s *scene) feed(deliveries ...delivery) {
 	s.fed = append(s.fed, deliveries...)
 }
 
+// inputs is how much was fed of everything.
+func (s *scene) inputs() [3]int { return [...]int{len(s.fed), len(s.commands), len(s.findings)} }
+
 // want returns what has to come of everything that was fed.
 func (s *scene) want() expected {
-	if s.expected.of != len(s.fed) || s.expected.commands != len(s.commands) {
-		s.expected.of, s.expected.commands = len(s.fed), len(s.commands)
+	if of := s.inputs(); s.expected.of != of {
+		s.expected.of = of
 		s.expected.outputs, s.expected.stores = recount(s.fed, s.expiry)
 		recountCommands(s.commands, s.expected.outputs, s.expected.stores)
+		recountFindings(s.findings, s.expected.outputs)
 	}
 	return s.expected
 }
 
-// look reads outputs for a moment, and sends what was lost and is asked for.
+// look reads outputs for a moment, sends what was lost and is asked for, and finds out what nobody knows.
 func (s *scene) look() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Millisecond)
 	defer cancel()
-	s.reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) { s.take(s.seen, r) })
+	s.reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+		s.take(s.seen, r)
+		if r.Topic == s.settings.Prefix+TopicDoubted {
+			s.resolve(r)
+		}
+	})
 	err := s.seen.asked(s.answered, func(account string, first, last int64) {
 		if found := s.history.send(func(f fact) bool { return f.account == account && first <= f.Version && f.Version <= last }); len(found) > 0 {
 			s.feed(found...)
@@ -173,6 +187,25 @@ func (s *scene) look() {
 		s.t.Fatal(err)
 	}
 	s.answered = len(s.seen[placeAsked])
+}
+
+// resolve writes what a person finds out, twice, to the partition of the request.
+func (s *scene) resolve(doubted *kgo.Record) {
+	s.t.Helper()
+	found, err := findOut(doubted.Value, s.post)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for range 2 {
+		r := &kgo.Record{
+			Topic: s.settings.Prefix + TopicFindings, Partition: doubted.Partition, Key: doubted.Key, Value: encode(found),
+			Timestamp: doubted.Timestamp,
+		}
+		if err := s.producer.ProduceSync(s.t.Context(), r).FirstErr(); err != nil {
+			s.t.Fatal(err)
+		}
+		s.findings = append(s.findings, found)
+	}
 }
 
 func (s *scene) take(into outcome, r *kgo.Record) {
@@ -326,7 +359,7 @@ func (s *scene) judged() error {
 			s.take(all, r)
 		}
 	}
-	return errors.Join(s.want().outputs.difference(all.known()), all.askedOnce(), paidOnce(s.want().outputs, s.gateway))
+	return errors.Join(s.want().outputs.difference(all.known()), all.askedOnce(), paidOnce(s.want().outputs, s.gateway, s.post))
 }
 
 // whole is how a scene ends: a life finishes what is left, and another one restores everything from the changelogs.

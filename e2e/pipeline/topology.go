@@ -36,16 +36,17 @@ type Settings struct {
 	Inputs string
 	// Mode is LIVE if it is empty.
 	Mode string
-	// Gateway is the URL of the provider of payouts, World the path of a file that says what is wrong with the world: down or closed.
-	Gateway, World string
+	// Gateway is the URL of the provider of payouts, Post that of the one of notices, and World the path of a file that says what is wrong
+	// with the world: down or closed.
+	Gateway, Post, World string
 	// Patient is for an instance that must stay a member while its process is frozen.
 	Patient bool
 	// Broken breaks the pipeline on purpose.
 	Broken Broken
 
-	// provider and world replace Gateway and World within one process.
-	provider provider
-	world    func() string
+	// provider, post and world replace Gateway, Post and World within one process.
+	provider, post provider
+	world          func() string
 	// seen is what a broken pipeline keeps beside its state.
 	seen *memory
 }
@@ -54,6 +55,7 @@ type Settings struct {
 const (
 	TopicEvents    = "events"
 	TopicCommands  = "commands"
+	TopicFindings  = "findings"
 	TopicLate      = "late"
 	TopicAccounts  = "accounts"
 	TopicAbandoned = "abandoned"
@@ -69,16 +71,18 @@ const (
 	TopicDisputed  = "disputed"
 	TopicPaid      = "paid"
 	TopicHeld      = "held"
+	TopicNoticed   = "noticed"
+	TopicDoubted   = "doubted"
 	TopicAudit     = "audit"
 	TopicDead      = "dead"
 )
 
 // inputs are all topics that are read, and outputs those that are written to.
 var (
-	inputs  = []string{TopicEvents, TopicCommands}
+	inputs  = []string{TopicEvents, TopicCommands, TopicFindings}
 	outputs = []string{
 		TopicLate, TopicAccounts, TopicAbandoned, TopicRepairs, TopicFacts, TopicRefused, TopicAgain, TopicStandings, TopicChosen, TopicAnswers,
-		TopicBalances, TopicFlows, TopicDisputed, TopicPaid, TopicHeld, TopicAudit, TopicDead,
+		TopicBalances, TopicFlows, TopicDisputed, TopicPaid, TopicHeld, TopicNoticed, TopicDoubted, TopicAudit, TopicDead,
 	}
 )
 
@@ -101,6 +105,8 @@ const (
 	nodeBalances  = "balances"
 	nodeFlows     = "flows"
 	nodePayouts   = "payouts"
+	nodeNotices   = "notices"
+	nodeFindings  = "findings"
 	nodeWorld     = "world"
 )
 
@@ -121,6 +127,7 @@ type parts struct {
 	balances  ledger.Ledger[string, Event]
 	flows     ledger.Ledger[ledger.Window[string], Event]
 	payouts   effect.Effects[string, Event]
+	notices   effect.Effects[string, Event]
 }
 
 type event = topology.Record[string, Event]
@@ -205,6 +212,13 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	record(nodePayouts+"-requests", p.payouts.Requests())
 	record(nodePayouts+"-outcomes", p.payouts.Outcomes())
 
+	s.notify(&p, fresh.Filter("notice", func(r event) (bool, error) { return r.Value.Kind == Freeze, nil }))
+	record(nodeNotices+"-requests", p.notices.Requests())
+	record(nodeNotices+"-outcomes", p.notices.Outcomes())
+	// What people have found out is about the calls of one application: a replay makes none, and reads none of it.
+	findings := topology.From(b, topicOf[effect.Resolution](s, TopicFindings))
+	record(nodeFindings, effect.Resolve(p.notices, findings, nodeFindings).Decisions())
+
 	// Behind everything, so that what a failed record has written and emitted shows if it stays.
 	accepted.Peek(nodeWorld, s.ask,
 		topology.OnError(topology.Transient, topology.Policy{Action: topology.Park, Backoff: pause, BackoffMax: pause}))
@@ -273,6 +287,27 @@ func (s Settings) pay(p *parts, payouts topology.Stream[string, Event]) {
 		effect.Retry(10, pause, 5*pause))
 	p.payouts.Completed().Into(topicOf[effect.Result](s, TopicPaid))
 	p.payouts.Suppressed().Into(topicOf[effect.Result](s, TopicHeld))
+}
+
+// notify tells people by a provider that cannot be asked what has become of a call, so that a person has to find out.
+func (s Settings) notify(p *parts, freezes topology.Stream[string, Event]) {
+	posts := s.post
+	if posts == nil {
+		posts = client{s.Post}
+	}
+	options := []effect.Option{
+		effect.Timeout(400 * time.Millisecond), effect.Claims(1800*time.Millisecond, 200*time.Millisecond), effect.Retry(10, pause, 5*pause),
+	}
+	if s.Broken == RepeatsUnknown {
+		options = append(options, effect.Repeatable())
+	}
+	p.notices = effect.Perform(freezes, nodeNotices, func(r event) (effect.Request, error) {
+		return effect.Request{ID: r.Value.ID, Type: "notice", Target: "post"}, nil
+	}, func(ctx context.Context, c effect.Call) ([]byte, error) { return posts.pay(ctx, c.IdempotencyKey) }, options...)
+	noticed := topicOf[effect.Result](s, TopicNoticed)
+	p.notices.Completed().IntoNamed(nodeNotices+"-completed-sink", noticed)
+	p.notices.Suppressed().IntoNamed(nodeNotices+"-suppressed-sink", noticed)
+	p.notices.Unknown().Into(topicOf[effect.Result](s, TopicDoubted))
 }
 
 // stand declares two definitions of the standings.
