@@ -26,6 +26,8 @@ const (
 	MarksBefore Broken = "marks-before"
 	// MarksInFloats takes two amounts for the same that a float64 does not tell apart.
 	MarksInFloats Broken = "marks-in-floats"
+	// ArchivesInMemory keeps in memory what is to be archived.
+	ArchivesInMemory Broken = "archives-in-memory"
 	// DelaysInMemory keeps what is not let in yet in memory, and moves on.
 	DelaysInMemory Broken = "delays-in-memory"
 	// DropsInOutage leaves out the events that come while its marks cannot be read.
@@ -57,6 +59,8 @@ type memory struct {
 	marks map[string]string
 	// kept are records that wait, by their partitions.
 	kept map[int32][]event
+	// queue are those whose ids are to be archived.
+	queue []event
 	// out says that the marks cannot be read now.
 	out bool
 }
@@ -106,6 +110,54 @@ func (m *memory) release(partition int32) []event {
 	kept := m.kept[partition]
 	delete(m.kept, partition)
 	return kept
+}
+
+// expire returns what is to be archived at a time, and is not any more.
+func (m *memory) expire(before int64) []event {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := 0
+	for n < len(m.queue) && m.queue[n].Timestamp <= before {
+		n++
+	}
+	expired := m.queue[:n:n]
+	m.queue = m.queue[n:]
+	return expired
+}
+
+// enter has a record archived once its id is forgotten.
+func (m *memory) enter(r event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.queue = append(m.queue, r)
+}
+
+// waiting returns the ids that are to be archived.
+func (m *memory) waiting() (ids []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.queue {
+		ids = append(ids, r.Value.ID)
+	}
+	return ids
+}
+
+// archiveInMemory archives what an inbox forgets, when the next record comes.
+func (s Settings) archiveInMemory(in inbox.Inbox[string, Event], archive topology.TopicOf[string, inbox.Entry]) {
+	type entry = topology.Record[string, inbox.Entry]
+	all := in.Accepted().Merge("broken-all", in.Duplicates())
+	topology.FlatMap(all, "broken-archive", func(r event, emit func(entry) error) error {
+		for _, old := range s.seen.expire(r.Timestamp - Retention.Milliseconds()) {
+			e := inbox.Entry{Outcome: inbox.Accepted, FirstSeen: old.Timestamp}
+			if err := emit(entry{Key: old.Value.ID, Value: e, Timestamp: r.Timestamp, Headers: []topology.Header{}}); err != nil {
+				return err
+			}
+		}
+		if _, again := r.Header(inbox.HeaderFirstSeen); !again {
+			s.seen.enter(r)
+		}
+		return nil
+	}).IntoNamed("broken-archive-sink", archive)
 }
 
 // keepOutside returns a door behind which those wait in memory that are not let in.

@@ -36,6 +36,8 @@ type memoryRun struct {
 	fed      []delivery
 	commands []projection.Command
 	findings []effect.Resolution
+	// expiries say when the inbox has forgotten what.
+	expiries []expiry
 	// takenBack counts what was abandoned and has come back.
 	takenBack int
 }
@@ -185,9 +187,10 @@ func (m *memoryRun) compare() error {
 	if err != nil {
 		return err
 	}
-	outputsWant, storesWant := recount(m.fed, noExpiry)
+	outputsWant, storesWant := recount(m.fed, m.expiries)
 	recountCommands(m.commands, outputsWant, storesWant)
 	recountFindings(m.findings, outputsWant)
+	storesGot = storesGot.archived(m.got[TopicArchive])
 	return errors.Join(outputsWant.difference(outputsGot), storesWant.difference(storesGot), m.got.askedOnce(),
 		paidOnce(outputsWant, m.gateway, m.post))
 }
@@ -236,10 +239,29 @@ func anyInterleaving(seed uint64, broken Broken) (err error) {
 	if err := m.run(deliveries, h.random); err != nil {
 		return err
 	}
+	if h.details.IntN(8) == 0 {
+		if err := m.age(h.random); err != nil {
+			return err
+		}
+	}
 	if err := m.compare(); err != nil {
 		return err
 	}
 	return sameAsClean(m.fed, h.facts)
+}
+
+// age lets the inbox forget all that was delivered, and then delivers some of it again between new facts.
+func (m *memoryRun) age(random *rand.Rand) error {
+	old := slices.Clone(m.fed)
+	m.expiries = append(m.expiries, expiry{len(m.fed), m.history.age()})
+	if err := m.run(m.history.ticks(m.fed), random); err != nil {
+		return err
+	}
+	deliveries := m.history.disturb(m.history.grow(2, "anna", "bert", frail+"-carl"), everything)
+	for range 5 {
+		deliveries = slices.Insert(deliveries, random.IntN(len(deliveries)+1), old[random.IntN(len(old))])
+	}
+	return m.run(deliveries, random)
 }
 
 // run delivers with mischief around it, and ends with a world that is fine and everything redriven.
@@ -393,8 +415,8 @@ func (m *memoryRun) redrive() error {
 
 // sameAsClean: what has come of the deliveries is what comes of the clean sequence.
 func sameAsClean(deliveries []delivery, facts []fact) error {
-	outputsOf, storesOf := recount(deliveries, noExpiry)
-	outputsClean, storesClean := recount(clean(facts), noExpiry)
+	outputsOf, storesOf := recount(deliveries, nil)
+	outputsClean, storesClean := recount(clean(facts), nil)
 	for _, o := range []outcome{outputsOf, outputsClean} {
 		delete(o, TopicAudit) // says how often something came
 		delete(o, TopicDead)
@@ -468,7 +490,7 @@ func replayConverges(seed uint64) error {
 	if err != nil {
 		return err
 	}
-	outputsWant, storesWant := recount(deliveries, noExpiry)
+	outputsWant, storesWant := recount(deliveries, nil)
 	recountCommands(nil, outputsWant, storesWant)
 	if err := errors.Join(suppressed(outputsWant).difference(outputsGot), suppressed(storesWant).difference(storesGot)); err != nil {
 		return fmt.Errorf("from nothing: %w", err)
@@ -564,8 +586,8 @@ func TestBroken(t *testing.T) {
 	t.Parallel()
 	const seeds = 30
 	for _, broken := range []Broken{
-		NoInbox, MarksBefore, MarksInFloats, DelaysInMemory, DropsInOutage, AcceptsGaps, AsksOnce, KeepsUndone, CallsAtOnce, RepeatsUnknown,
-		ShowsOnce, PaysAgain, CountsByArrival, OverlooksConflicts,
+		NoInbox, MarksBefore, MarksInFloats, OverlooksConflicts, ArchivesInMemory, DelaysInMemory, DropsInOutage, AcceptsGaps, AsksOnce,
+		KeepsUndone, PaysAgain, ShowsOnce, CountsByArrival, CallsAtOnce, RepeatsUnknown,
 	} {
 		found := false
 		for seed := uint64(1); seed <= seeds && !found; seed++ {
@@ -591,10 +613,10 @@ func TestBrokenOutcome(t *testing.T) {
 		func(lines []string) []string { return append(lines, lines[len(lines)-1]) },
 		func(lines []string) []string { return append([]string{lines[0] + "0"}, lines[1:]...) },
 	} {
-		outputsWant, storesWant := recount(deliveries, noExpiry)
+		outputsWant, storesWant := recount(deliveries, nil)
 		for _, want := range []outcome{outputsWant, storesWant} {
 			for place := range want {
-				a, b := recount(deliveries, noExpiry)
+				a, b := recount(deliveries, nil)
 				for _, got := range []outcome{a, b} {
 					if _, there := got[place]; !there {
 						continue

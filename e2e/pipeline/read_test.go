@@ -32,6 +32,10 @@ func (o outcome) written(topic string, key, value []byte, headers []topology.Hea
 		e, err := decode[Event](value)
 		o.add(topic, "%s", e.ID)
 		return err
+	case TopicArchive:
+		e, err := decode[inbox.Entry](value)
+		o.add(topic, "%s %s %d", key, e.Outcome, e.FirstSeen)
+		return err
 	case TopicAccounts:
 		row, err := decode[projection.Row[Account]](value)
 		o.add(topic+account, "%d %d %d %+v", row.Version, row.Value.Facts, row.Value.Total, row.Value.Last)
@@ -147,6 +151,18 @@ const (
 	placeAsked = "asked"
 )
 
+// placeEntered has the ids that were accepted, from the archive or the queue of what is to be archived.
+const placeEntered = "entered"
+
+// archived adds the ids of an archive to those of its queue. How far the two are apart depends on the order of the partitions.
+func (o outcome) archived(lines []string) outcome {
+	for _, line := range lines {
+		id, _, _ := strings.Cut(line, " ")
+		o.add(placeEntered, "%s", id)
+	}
+	return o.sorted()
+}
+
 // placeDefinitions has by which definition the standing of each account was told last.
 const placeDefinitions = "definitions"
 
@@ -256,6 +272,31 @@ var (
 // positionBytes is how a key of parkedStore ends: with a separator, an incarnation and a version.
 const positionBytes = 2 + 8 + 8
 
+// archiveStore has the ids that are to be archived: rows that begin with a byte, and have so many before the id.
+var archiveStore = topology.Store(nodeInbox+"-archive", schemas.Int64(), schemas.Bytes())
+
+const (
+	archiveEntry      = 2
+	archiveEntryBytes = 1 + 42
+)
+
+// queueOf reads what is to be archived.
+func queueOf(p parts, open opener, o outcome) reading {
+	if p.queue == nil {
+		return eachRow(open, archiveStore, func(_ int64, row []byte) {
+			if row[0] == archiveEntry {
+				o.add(placeEntered, "%s", row[archiveEntryBytes:])
+			}
+		})
+	}
+	return func(partition int32) error {
+		if partition == 0 { // it is one for all
+			o[placeEntered] = append(o[placeEntered], p.queue.waiting()...)
+		}
+		return nil
+	}
+}
+
 // claimsStore has who was the first to ask for an order, in the form in which package inbox says that it is stored: behind so many bytes
 // comes the id.
 var claimsStore = topology.Store(nodeOrders+"-business", schemas.String(), schemas.Bytes())
@@ -293,6 +334,7 @@ func stored(p parts, open opener) (o outcome, err error) {
 	}
 	for partition := range int32(Partitions) {
 		for _, read := range append(waiting, []reading{
+			queueOf(p, open, o),
 			each(open, p.inbox.RetainedStore(), func(s state.Dedupe[string, inbox.Entry]) error {
 				for pair, err := range s.All() {
 					if err != nil {

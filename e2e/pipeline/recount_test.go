@@ -37,6 +37,13 @@ func (o outcome) sorted() outcome {
 	return o
 }
 
+// without is the outcome without a place.
+func (o outcome) without(place string) outcome {
+	c := maps.Clone(o)
+	delete(c, place)
+	return c
+}
+
 // difference names the first line of each place at which the two differ.
 func (o outcome) difference(got outcome) error {
 	var texts []string
@@ -75,15 +82,22 @@ type expiry struct {
 	before int64
 }
 
-// noExpiry: nothing is forgotten.
-var noExpiry = expiry{}
+// forgotten returns the time of which everything before is forgotten when the delivery of an index comes, 0 if nothing is.
+func forgotten(expiries []expiry, i int) (before int64) {
+	for _, x := range expiries {
+		if x.from <= i {
+			before = x.before
+		}
+	}
+	return before
+}
 
 // recount computes, from nothing but the deliveries, what the pipeline has to have come to: outputs and stores. It is written down on
 // purpose without the processors: maps, a sort, and a loop over each account.
 //
 // Of two facts under one id, or under one version, the one that was delivered first counts. What waits for a version that is missing has
 // no effect yet.
-func recount(deliveries []delivery, x expiry) (outputs, stores outcome) {
+func recount(deliveries []delivery, expiries []expiry) (outputs, stores outcome) {
 	outputs, stores = outcome{}, outcome{}
 	first := map[string]Event{}
 	accounts := map[string]map[int64]Event{}
@@ -99,7 +113,7 @@ func recount(deliveries []delivery, x expiry) (outputs, stores outcome) {
 		}
 		before, seen := first[e.ID]
 		switch {
-		case i >= x.from && d.at < x.before:
+		case d.at < forgotten(expiries, i):
 			outputs.add(TopicLate, "%s", e.ID)
 			outputs.add(TopicAudit, "inbox late %s", e.ID)
 		case !seen:
@@ -111,8 +125,11 @@ func recount(deliveries []delivery, x expiry) (outputs, stores outcome) {
 				accounts[d.account][e.Version] = e
 			}
 			outputs.add(TopicAudit, "inbox accepted %s", e.ID)
-			if d.at >= x.before {
+			stores.add(placeEntered, "%s", e.ID)
+			if d.at >= forgotten(expiries, len(deliveries)) {
 				stores.add(nodeInbox, "%s", e.ID)
+			} else {
+				outputs.add(TopicArchive, "%s accepted %d", e.ID, d.at)
 			}
 		case before == e:
 			outputs.add(TopicAudit, "inbox duplicates %s", e.ID)

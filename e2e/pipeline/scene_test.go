@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,11 +38,11 @@ type scene struct {
 	post     *Gateway
 	history  *history
 	// fed are all deliveries, in the order of their partitions, commands what each partition was told, and findings what people have found
-	// out. expiry says when the inbox has forgotten what, and expected is what all that comes to.
+	// out. expiries say when the inbox has forgotten what, and expected is what all that comes to.
 	fed      []delivery
 	commands []projection.Command
 	findings []effect.Resolution
-	expiry   expiry
+	expiries []expiry
 	expected expected
 	// seen is what the reader has read so far. As many of the ranges in it that the source was asked for are answered.
 	seen     outcome
@@ -160,7 +161,7 @@ func (s *scene) inputs() [3]int { return [...]int{len(s.fed), len(s.commands), l
 func (s *scene) want() expected {
 	if of := s.inputs(); s.expected.of != of {
 		s.expected.of = of
-		s.expected.outputs, s.expected.stores = recount(s.fed, s.expiry)
+		s.expected.outputs, s.expected.stores = recount(s.fed, s.expiries)
 		recountCommands(s.commands, s.expected.outputs, s.expected.stores)
 		recountFindings(s.findings, s.expected.outputs)
 	}
@@ -252,8 +253,17 @@ func (s *scene) finished() error {
 	if err := s.history.foundAll(); err != nil {
 		return err
 	}
-	want := s.want().outputs
-	return want.difference(s.seen.known())
+	return s.want().outputs.without(TopicArchive).difference(s.seen.known().without(TopicArchive))
+}
+
+// age lets the inbox forget all that was fed, when nothing of that is under way any more, and waits until it is archived.
+func (s *scene) age(lives alive) {
+	s.t.Helper()
+	s.finish(lives)
+	s.expiries = append(s.expiries, expiry{len(s.fed), s.history.age()})
+	s.expected = expected{} // the ids are gone
+	s.feed(s.history.ticks(s.fed)...)
+	s.until("the archive", lives, func() error { return s.want().outputs.difference(s.seen.known()) })
 }
 
 // start begins a life in this process.
@@ -327,7 +337,7 @@ func (s *scene) check(lives ...*instance.App) {
 		if err != nil {
 			return err
 		}
-		return s.want().stores.difference(got)
+		return s.want().stores.difference(got.archived(s.seen[TopicArchive]))
 	})
 }
 
@@ -362,17 +372,20 @@ func (s *scene) judged() error {
 	return errors.Join(s.want().outputs.difference(all.known()), all.askedOnce(), paidOnce(s.want().outputs, s.gateway, s.post))
 }
 
-// whole is how a scene ends: a life finishes what is left, and another one restores everything from the changelogs.
+// whole is how a scene ends: a life finishes what is left and forgets it, and another one restores everything from the changelogs.
 func (s *scene) whole() {
 	s.t.Helper()
 	l := s.start(s.settings)
 	s.more(everything)
 	s.finish(l.Alive)
 	s.check(l)
+	copies := slices.Clone(s.fed[len(s.fed)-8:])
+	s.age(l.Alive)
+	s.check(l)
 	s.end(l)
 	s.lose()
 	l = s.start(s.settings)
-	s.feed(s.fed[len(s.fed)-8:]...) // copies
+	s.feed(append(copies, s.fed[len(s.fed)-8:]...)...) // of what is forgotten, and of what is not
 	s.finish(l.Alive)
 	s.check(l)
 	s.end(l)

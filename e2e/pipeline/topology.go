@@ -57,6 +57,7 @@ const (
 	TopicCommands  = "commands"
 	TopicFindings  = "findings"
 	TopicLate      = "late"
+	TopicArchive   = "archive"
 	TopicAccounts  = "accounts"
 	TopicAbandoned = "abandoned"
 	TopicRepairs   = "repairs"
@@ -81,8 +82,8 @@ const (
 var (
 	inputs  = []string{TopicEvents, TopicCommands, TopicFindings}
 	outputs = []string{
-		TopicLate, TopicAccounts, TopicAbandoned, TopicRepairs, TopicFacts, TopicRefused, TopicAgain, TopicStandings, TopicChosen, TopicAnswers,
-		TopicBalances, TopicFlows, TopicDisputed, TopicPaid, TopicHeld, TopicNoticed, TopicDoubted, TopicAudit, TopicDead,
+		TopicLate, TopicArchive, TopicAccounts, TopicAbandoned, TopicRepairs, TopicFacts, TopicRefused, TopicAgain, TopicStandings, TopicChosen,
+		TopicAnswers, TopicBalances, TopicFlows, TopicDisputed, TopicPaid, TopicHeld, TopicNoticed, TopicDoubted, TopicAudit, TopicDead,
 	}
 )
 
@@ -115,7 +116,9 @@ const frail = "frail"
 
 // parts are the processors of a pipeline, whose stores tests read.
 type parts struct {
-	inbox    inbox.Inbox[string, Event]
+	inbox inbox.Inbox[string, Event]
+	// queue is what a broken pipeline has in the place of the queue of the archive.
+	queue    *memory
 	accounts projection.Projection[string, Event, Account]
 	// waits says that facts wait in accounts for those before them.
 	waits     bool
@@ -149,8 +152,7 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	// By id: the copies of an event come in any partition.
 	events := topology.Topic(s.inputs()+TopicEvents, schemas.String(), schemas.JSON[Event]())
 	in := s.breakInbox(s.enter(topology.From(b, events, topology.RetryTopics(delays...))))
-	p.inbox = inbox.Dedupe(in, nodeInbox, s.id, inbox.Globally(schemas.String(), schemas.JSON[Event]()), inbox.StayByID(),
-		inbox.Retain(Retention), inbox.TolerateLongerTopics())
+	s.dedupe(&p, in)
 	p.inbox.Late().Into(topicOf[Event](s, TopicLate))
 	s.sendConflicts(p.inbox.Conflicts())
 	record(nodeInbox, p.inbox.Decisions())
@@ -254,6 +256,22 @@ func (s Settings) enter(in topology.Stream[string, Event]) topology.Stream[strin
 		}, nil
 	})
 	return inside.Stream()
+}
+
+// dedupe lets each event in once, and archives the ids that it forgets.
+func (s Settings) dedupe(p *parts, in topology.Stream[string, Event]) {
+	archive := topicOf[inbox.Entry](s, TopicArchive)
+	options := []inbox.Option{
+		inbox.Globally(schemas.String(), schemas.JSON[Event]()), inbox.StayByID(), inbox.Retain(Retention), inbox.TolerateLongerTopics(),
+	}
+	if s.Broken != ArchivesInMemory {
+		options = append(options, inbox.Archive(archive))
+	}
+	p.inbox = inbox.Dedupe(in, nodeInbox, s.id, options...)
+	if s.Broken == ArchivesInMemory {
+		p.queue = s.seen
+		s.archiveInMemory(p.inbox, archive)
+	}
 }
 
 // refusals is how often the events of an id are not let in.
