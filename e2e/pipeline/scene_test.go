@@ -63,7 +63,7 @@ func newScene(t *testing.T, c *cluster.Cluster, seed uint64) *scene {
 	s := &scene{
 		t: t, cluster: c, producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
 		gateway: NewGateway(gatewayLoses), post: NewGateway(postLoses),
-		history: newHistory(seed, time.Now().Add(-3*time.Hour).Truncate(time.Minute)), seen: outcome{},
+		history: newHistory(seed, time.Now().Add(-6*time.Hour).Truncate(time.Minute)), seen: outcome{},
 	}
 	gateway, post := httptest.NewServer(s.gateway), httptest.NewServer(s.post)
 	t.Cleanup(gateway.Close)
@@ -256,12 +256,27 @@ func (s *scene) finished() error {
 	return s.want().outputs.without(TopicArchive).difference(s.seen.known().without(TopicArchive))
 }
 
-// age lets the inbox forget all that was fed, when nothing of that is under way any more, and waits until it is archived.
-func (s *scene) age(lives alive) {
+// forget lets so much time pass that the inbox forgets all that was fed, of which nothing is under way any more, when the next facts come.
+func (s *scene) forget(lives alive) {
 	s.t.Helper()
 	s.finish(lives)
 	s.expiries = append(s.expiries, expiry{len(s.fed), s.history.age()})
 	s.expected = expected{} // the ids are gone
+}
+
+// past is a life before that which a row is about, and leaves it ids to archive.
+func (s *scene) past() {
+	s.t.Helper()
+	l := s.start(s.settings)
+	s.more(everything)
+	s.forget(l.Alive)
+	s.end(l)
+}
+
+// age lets the inbox forget all that was fed, and waits until it is archived.
+func (s *scene) age(lives alive) {
+	s.t.Helper()
+	s.forget(lives)
 	s.feed(s.history.ticks(s.fed)...)
 	s.until("the archive", lives, func() error { return s.want().outputs.difference(s.seen.known()) })
 }
