@@ -12,6 +12,11 @@ type Event struct {
 	Amount int64 `json:"amount,omitzero"`
 	// About is the id of the fact that is corrected or reversed.
 	About string `json:"about,omitzero"`
+	// Valued is the day that a movement of money counts for, in milliseconds since the epoch. What corrects or reverses has that of the
+	// fact that it is about.
+	Valued int64 `json:"valued,omitzero"`
+	// Order is what a payout is made for, under whatever id it comes.
+	Order string `json:"order,omitzero"`
 }
 
 // Kind is what has happened.

@@ -18,22 +18,29 @@ type provider interface {
 
 const headerKey = "Idempotency-Key"
 
-// Gateway is a provider that does not honour idempotency keys, so that every call that should not have been made shows. Of one key in
-// seven the first reply is lost. It is safe for concurrent use.
+// Gateway is a provider that does not honour idempotency keys, so that every call that should not have been made shows. Of one key in so
+// many the first reply is lost. It is safe for concurrent use.
 type Gateway struct {
-	mu   sync.Mutex
-	paid map[string]int
+	mu     sync.Mutex
+	paid   map[string]int
+	losing byte
 }
 
-// NewGateway returns a gateway that has paid nothing.
-func NewGateway() *Gateway { return &Gateway{paid: map[string]int{}} }
+// Of how many keys the providers lose the first reply to one.
+const (
+	gatewayLoses = 7
+	postLoses    = 2
+)
+
+// NewGateway returns a gateway that has paid nothing, and loses the first reply of one key in so many.
+func NewGateway(losing byte) *Gateway { return &Gateway{paid: map[string]int{}, losing: losing} }
 
 // payment makes the payment, and reports whether anybody is told.
 func (g *Gateway) payment(key string) (told bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.paid[key]++
-	return g.paid[key] > 1 || key[0]%7 != 0
+	return g.paid[key] > 1 || key[0]%g.losing != 0
 }
 
 func (g *Gateway) times(key string) int {

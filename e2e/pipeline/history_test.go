@@ -7,16 +7,25 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/onceward/onceward/processors/projection"
+	"github.com/onceward/onceward/topology"
 )
 
 // history makes inputs: facts, and what can happen to them on the way.
 type history struct {
 	random *rand.Rand
+	// details is what the facts are drawn from that have taken place, so that what they say does not change the course of their accounts.
+	details *rand.Rand
 	// began is the time of the first fact.
 	began time.Time
 	// facts are all, in a clean order: for each account that of its versions.
 	facts []fact
 	made  int
+	// lost are those that were lost on their way, in the order in which that has happened.
+	lost []fact
+	// commands is how many were given.
+	commands int
 }
 
 type fact struct {
@@ -26,7 +35,7 @@ type fact struct {
 }
 
 func newHistory(seed uint64, began time.Time) *history {
-	return &history{random: rand.New(rand.NewPCG(seed, 8)), began: began}
+	return &history{random: rand.New(rand.NewPCG(seed, 8)), details: rand.New(rand.NewPCG(seed, 9)), began: began}
 }
 
 // beyond is an amount that a float64 does not tell from the one below it.
@@ -46,6 +55,7 @@ func (h *history) grow(n int, accounts ...string) []fact {
 		for range n {
 			h.made++
 			e := course.next(h.random, fmt.Sprintf("%s-%d", account, course.version+1))
+			e = course.detail(h.details, e)
 			course.follow(e)
 			lives[account] = append(lives[account], fact{account, e, h.began.UnixMilli() + int64(h.made)*100})
 		}
@@ -67,16 +77,20 @@ func (h *history) grow(n int, accounts ...string) []fact {
 type course struct {
 	version int64
 	state   Standing
-	// deposits are those that were accepted.
-	deposits []string
+	// deposits and payouts are those that were accepted.
+	deposits, payouts []Event
 }
 
 func (c *course) follow(e Event) {
 	c.version = e.Version
 	if step := steps[e.Kind]; step[0] == c.state {
 		c.state = step[1]
-		if e.Kind == Deposit {
-			c.deposits = append(c.deposits, e.ID)
+		switch e.Kind {
+		case Deposit:
+			c.deposits = append(c.deposits, e)
+		case Payout:
+			c.payouts = append(c.payouts, e)
+		default:
 		}
 	}
 }
@@ -108,7 +122,8 @@ func (c *course) next(random *rand.Rand, id string) Event {
 			e.Amount = beyond
 		}
 	case Correct, Reverse:
-		e.About = c.deposits[random.IntN(len(c.deposits))]
+		about := c.deposits[random.IntN(len(c.deposits))]
+		e.About, e.Valued = about.ID, about.Valued
 		if e.Kind == Reverse {
 			e.Amount = 0
 		}
@@ -119,13 +134,98 @@ func (c *course) next(random *rand.Rand, id string) Event {
 	return e
 }
 
-// deliver is the delivery of a fact as it is.
-func deliver(f fact) delivery {
-	value, err := json.Marshal(f.Event)
+// The days that money moves for: hours from that one on.
+const (
+	firstHour = 20_000 * 24
+	hours     = 4 * 24
+)
+
+// detail says the rest of a fact. A payout may be for an order that there was one for: it is the same one under another id, or says
+// something else.
+func (c *course) detail(details *rand.Rand, e Event) Event {
+	if e.Kind == Deposit || e.Kind == Payout {
+		e.Valued = int64(firstHour+details.IntN(hours)) * time.Hour.Milliseconds()
+	}
+	if e.Kind != Payout {
+		return e
+	}
+	e.Order = "order-" + e.ID
+	if len(c.payouts) == 0 || details.IntN(2) == 0 {
+		return e
+	}
+	before := c.payouts[details.IntN(len(c.payouts))]
+	e.Order, e.Valued = before.Order, before.Valued
+	if details.IntN(3) > 0 {
+		e.Amount = before.Amount
+	}
+	return e
+}
+
+// now is the time of the newest fact.
+func (h *history) now() int64 { return h.began.UnixMilli() + int64(h.made)*100 }
+
+// age lets so much time pass that the inbox forgets all facts so far, and returns from which time on it does not.
+func (h *history) age() (before int64) {
+	h.began = h.began.Add(2 * Retention)
+	return h.began.Add(-Retention).UnixMilli()
+}
+
+// clock is the account whose facts tell that time has passed.
+const clock = "clock"
+
+// ticks are facts of the clock, of which each partition of the inbox gets one at least, and enough copies to archive what it has forgotten
+// of some deliveries: it does that for two ids in the turn of a record.
+func (h *history) ticks(of []delivery) (out []delivery) {
+	forgotten, seen := map[int32]int{}, map[string]bool{}
+	for _, d := range of {
+		if e, err := decode[Event]([]byte(d.value)); err == nil && !seen[e.ID] {
+			seen[e.ID] = true
+			forgotten[topology.PartitionOf([]byte(e.ID), Partitions)]++
+		}
+	}
+	version := int64(0)
+	for _, f := range h.facts {
+		if f.account == clock {
+			version = f.Version
+		}
+	}
+	for served := map[int32]bool{}; len(served) < Partitions; {
+		h.made++
+		version++
+		f := fact{clock, Event{ID: fmt.Sprint(clock, "-", version), Version: version, Kind: Deposit, Amount: 1}, h.now()}
+		if version == 1 {
+			f.Kind, f.Amount = Open, 0
+		}
+		h.facts = append(h.facts, f)
+		p := topology.PartitionOf([]byte(f.ID), Partitions)
+		out = append(out, deliver(f))
+		for range forgotten[p] / 2 {
+			out = append(out, deliver(f))
+		}
+		forgotten[p], served[p] = 0, true
+	}
+	return out
+}
+
+// command switches from one definition of the standings to the other one.
+func (h *history) command() projection.Command {
+	from, to := uint16(1+h.commands%2), uint16(2-h.commands%2)
+	h.commands++
+	return projection.Command{ID: fmt.Sprint("command-", h.commands), Action: projection.Switch, From: from, To: to}
+}
+
+// encode returns v as JSON.
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // it has nothing that JSON has no form for
 	}
-	return delivery{int32(f.Version % Partitions), f.account, string(value), f.at}
+	return b
+}
+
+// deliver is the delivery of a fact as it is.
+func deliver(f fact) delivery {
+	return delivery{int32(f.Version % Partitions), f.account, string(encode(f.Event)), f.at}
 }
 
 // clean delivers facts once, in order.
@@ -137,24 +237,62 @@ func clean(facts []fact) (out []delivery) {
 }
 
 // mischief is what may happen to facts on their way, each for so many of a hundred.
-type mischief struct{ late, duplicate, conflict, poison int }
+type mischief struct{ late, duplicate, conflict, poison, lost int }
 
-var everything = mischief{late: 25, duplicate: 30, conflict: 8, poison: 5}
+var everything = mischief{late: 25, duplicate: 30, conflict: 8, poison: 5, lost: 10}
 
-// disturb delivers facts in another order, several times, with others under their ids and with what is no fact. What contradicts a fact
-// comes behind it, in its partition, so that it is known which of the two is first.
+// lose notes what is lost of facts, and returns it by id. The last fact of an account arrives, or nobody would miss those before it.
+func (h *history) lose(facts []fact, m mischief) map[string]bool {
+	lost, last := map[string]bool{}, map[string]int64{}
+	for _, f := range facts {
+		last[f.account] = f.Version
+	}
+	for _, f := range facts {
+		if h.details.IntN(100) < m.lost && f.Version < last[f.account] {
+			lost[f.ID] = true
+			h.lost = append(h.lost, f)
+		}
+	}
+	return lost
+}
+
+// send returns the deliveries of those of the lost facts that hold, which are lost no more.
+func (h *history) send(holds func(f fact) bool) (out []delivery) {
+	h.lost = slices.DeleteFunc(h.lost, func(f fact) bool {
+		if !holds(f) {
+			return false
+		}
+		out = append(out, deliver(f))
+		return true
+	})
+	return out
+}
+
+// foundAll wants nothing to be lost any more.
+func (h *history) foundAll() error {
+	if len(h.lost) > 0 {
+		return fmt.Errorf("%d facts were lost, and nobody has asked for them", len(h.lost))
+	}
+	return nil
+}
+
+// disturb delivers facts in another order, several times, with others under their ids and with what is no fact, and loses some. What
+// contradicts a fact comes behind it, in its partition, so that it is known which of the two is first.
 func (h *history) disturb(facts []fact, m mischief) []delivery {
 	type placed struct {
 		delivery
 		place float64
+		// id is that of the fact of which the delivery tells, if it does.
+		id string
 	}
 	var out []placed
+	lost := h.lose(facts, m)
 	for i, f := range facts {
 		d, place := deliver(f), float64(i)
 		if h.random.IntN(100) < m.late {
 			place += float64(h.random.IntN(len(facts)))
 		}
-		out = append(out, placed{d, place})
+		out = append(out, placed{d, place, f.ID})
 		for h.random.IntN(100) < m.duplicate {
 			again := d
 			again.partition = int32(h.random.IntN(Partitions))
@@ -163,14 +301,14 @@ func (h *history) disturb(facts []fact, m mischief) []delivery {
 			if m.conflict > 0 {
 				at = max(at, place) // before the fact it would be the first
 			}
-			out = append(out, placed{again, at + 0.1})
+			out = append(out, placed{again, at + 0.1, f.ID})
 		}
 		if h.random.IntN(100) < m.conflict {
-			out = append(out, placed{h.contradiction(f), place + float64(h.random.IntN(10)) + 0.2})
+			out = append(out, placed{h.contradiction(f), place + float64(h.random.IntN(10)) + 0.2, f.ID})
 		}
 		if h.random.IntN(100) < m.poison {
 			d.value = []string{"{", `{"id":7}`, `"` + f.ID + `"`, `{"version":1,"kind":"open"}`}[h.random.IntN(4)]
-			out = append(out, placed{d, place + 0.3})
+			out = append(out, placed{d, place + 0.3, ""})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b placed) int {
@@ -182,9 +320,11 @@ func (h *history) disturb(facts []fact, m mischief) []delivery {
 		}
 		return 0
 	})
-	deliveries := make([]delivery, len(out))
-	for i, p := range out {
-		deliveries[i] = p.delivery
+	var deliveries []delivery
+	for _, p := range out {
+		if !lost[p.id] {
+			deliveries = append(deliveries, p.delivery)
+		}
 	}
 	return deliveries
 }

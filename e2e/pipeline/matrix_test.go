@@ -117,6 +117,7 @@ func TestBrokenOnBroker(t *testing.T) {
 // killedAt is a crash at a point of the commit.
 func killedAt(point string, skip int) func(*scene) {
 	return func(s *scene) {
+		s.past()
 		p := s.launch(point, "kill", skip)
 		s.feedUntil(p)
 		p.Killed()
@@ -126,6 +127,7 @@ func killedAt(point string, skip int) func(*scene) {
 
 // lost is a kill with the state directory gone.
 func lost(s *scene) {
+	s.past()
 	p := s.launch("end-after", "kill", 8)
 	s.feedUntil(p)
 	p.Killed()
@@ -137,7 +139,7 @@ func lost(s *scene) {
 func rebalanced(s *scene) {
 	one := s.start(s.settings)
 	s.more(everything)
-	s.finish(one.Alive)
+	s.forget(one.Alive)
 	two := s.start(s.second())
 	for len(two.Status().Tasks) == 0 {
 		s.more(everything)
@@ -159,6 +161,7 @@ func rebalanced(s *scene) {
 
 // frozen stops a whole process until another instance has its tasks and its work. Back again it is a zombie, and has to find that out.
 func frozen(s *scene) {
+	s.past()
 	p := s.launch("end-before", "freeze", 5)
 	s.feedUntil(p)
 	other := s.start(s.second())

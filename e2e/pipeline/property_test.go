@@ -25,10 +25,19 @@ type memoryRun struct {
 	parts    parts
 	settings Settings
 	gateway  *Gateway
+	post     *Gateway
 	// wrong is what is wrong with the world, worlds what it becomes in a run.
 	wrong  string
 	worlds []string
 	got    outcome
+	// history has what was lost, fed is all that was delivered, commands what each partition was told, and findings what people have found
+	// out.
+	history  *history
+	fed      []delivery
+	commands []projection.Command
+	findings []effect.Resolution
+	// expiries say when the inbox has forgotten what.
+	expiries []expiry
 	// takenBack counts what was abandoned and has come back.
 	takenBack int
 }
@@ -37,9 +46,11 @@ type memoryRun struct {
 const topicByAccount = "pipeline-by-account-repartition"
 
 func newMemoryRun(broken Broken, opts ...topologytest.Option) (*memoryRun, error) {
-	m := &memoryRun{gateway: NewGateway(), got: outcome{}}
+	m := &memoryRun{
+		gateway: NewGateway(gatewayLoses), post: NewGateway(postLoses), got: outcome{}, history: newHistory(0, epoch),
+	}
 	m.settings = Settings{
-		provider: m.gateway, world: func() string { return m.wrong }, Broken: broken, seen: &memory{marks: map[string]string{}},
+		provider: m.gateway, post: m.post, world: func() string { return m.wrong }, Broken: broken, seen: &memory{marks: map[string]string{}},
 	}
 	t, p, err := m.settings.build()
 	if err != nil {
@@ -52,6 +63,7 @@ func newMemoryRun(broken Broken, opts ...topologytest.Option) (*memoryRun, error
 }
 
 func (m *memoryRun) pipe(d delivery) error {
+	m.fed = append(m.fed, d)
 	at := topologytest.At(time.UnixMilli(d.at))
 	return m.PipeRaw(TopicEvents, []byte(d.account), []byte(d.value), topologytest.ToPartition(d.partition), at)
 }
@@ -60,6 +72,7 @@ func (m *memoryRun) pipe(d delivery) error {
 func (m *memoryRun) settle() error {
 	by := time.Second // a parked record is through by then
 	for range 100 {
+		delayed := m.Count(nodeDoor, "delayed-transient")
 		if err := m.commit(); err != nil {
 			return err
 		}
@@ -69,10 +82,17 @@ func (m *memoryRun) settle() error {
 		if err := m.commit(); err != nil {
 			return err
 		}
+		by = 100 * time.Millisecond // and a delayed one
+		found, err := m.findOut()
+		if err != nil {
+			return err
+		}
+		if found || m.Count(nodeDoor, "delayed-transient") > delayed {
+			continue
+		}
 		if open, err := m.openEffects(); err != nil || !open {
 			return err
 		}
-		by = 100 * time.Millisecond
 	}
 	return errOpen
 }
@@ -81,18 +101,35 @@ const errOpen = schemas.Reason("there are effects without an end")
 
 // openEffects reports whether there are effects without an end.
 func (m *memoryRun) openEffects() (bool, error) {
-	for p := range int32(Partitions) {
-		effects, err := topologytest.Store(m.Driver, m.parts.payouts.Store(), p)
-		if err != nil {
-			return false, err
-		}
-		for e, err := range effects.All() {
-			if err != nil || e.Value.Status != effect.Completed && e.Value.Status != effect.Suppressed {
-				return true, err
+	for _, store := range []topology.StoreOf[string, effect.Effect]{m.parts.payouts.Store(), m.parts.notices.Store()} {
+		for p := range int32(Partitions) {
+			effects, err := topologytest.Store(m.Driver, store, p)
+			if err != nil {
+				return false, err
+			}
+			for e, err := range effects.All() {
+				if err != nil || e.Value.Status != effect.Completed && e.Value.Status != effect.Suppressed {
+					return true, err
+				}
 			}
 		}
 	}
 	return false, nil
+}
+
+// findOut finds out what nobody knows, and says it twice. It reports whether there was anything.
+func (m *memoryRun) findOut() (found bool, err error) {
+	doubted, err := m.OutputRaw(TopicDoubted)
+	for _, d := range doubted {
+		r, failed := findOut(d.Value, m.post)
+		err = errors.Join(err, failed)
+		at := topologytest.At(time.UnixMilli(d.Timestamp))
+		for range 2 {
+			m.findings = append(m.findings, r)
+			err = errors.Join(err, m.PipeRaw(TopicFindings, d.Key, encode(r), topologytest.ToPartition(d.Partition), at))
+		}
+	}
+	return len(doubted) > 0, err
 }
 
 // commit commits all that follows from what was delivered.
@@ -144,32 +181,40 @@ func (m *memoryRun) read() (outputsSoFar, stores outcome, err error) {
 	return m.got.known(), stores, err
 }
 
-// compare compares outputs, stores and payments with the recount of the deliveries.
-func (m *memoryRun) compare(deliveries []delivery) error {
+// compare compares outputs, stores and payments with the recount of what was delivered.
+func (m *memoryRun) compare() error {
 	outputsGot, storesGot, err := m.read()
 	if err != nil {
 		return err
 	}
-	outputsWant, storesWant := recount(deliveries, noExpiry)
-	return errors.Join(outputsWant.difference(outputsGot), storesWant.difference(storesGot), paidOnce(outputsWant, m.gateway))
+	outputsWant, storesWant := recount(m.fed, m.expiries)
+	recountCommands(m.commands, outputsWant, storesWant)
+	recountFindings(m.findings, outputsWant)
+	storesGot = storesGot.archived(m.got[TopicArchive])
+	return errors.Join(outputsWant.difference(outputsGot), storesWant.difference(storesGot), m.got.askedOnce(),
+		paidOnce(outputsWant, m.gateway, m.post))
 }
 
-// paidOnce wants one payment for each payout that was accepted, and no other.
-func paidOnce(want outcome, g *Gateway) error {
+// paidOnce wants one payment for each payout that was accepted, one letter for each notice, and no other.
+func paidOnce(want outcome, gateway, post *Gateway) error {
+	return errors.Join(calledOnce(want[TopicPaid], nodePayouts, gateway), calledOnce(want[TopicNoticed], nodeNotices, post))
+}
+
+func calledOnce(want []string, node string, g *Gateway) error {
 	paid := g.all()
-	for _, line := range want[TopicPaid] {
+	for _, line := range want {
 		var id string
 		if _, err := fmt.Sscanf(line, "COMPLETED %s", &id); err != nil {
 			return err
 		}
-		key := effect.IdempotencyKey(nodePayouts, id)
+		key := effect.IdempotencyKey(node, id)
 		if paid[key] != 1 {
-			return fmt.Errorf("payout %s was paid %d times", id, paid[key])
+			return fmt.Errorf("%s: %s was paid %d times", node, id, paid[key])
 		}
 		delete(paid, key)
 	}
 	if len(paid) > 0 {
-		return fmt.Errorf("%d payments were made that nobody has asked for", len(paid))
+		return fmt.Errorf("%s: %d payments were made that nobody has asked for", node, len(paid))
 	}
 	return nil
 }
@@ -190,14 +235,33 @@ func anyInterleaving(seed uint64, broken Broken) (err error) {
 	if err != nil {
 		return err
 	}
-	m.worlds = []string{worldFine, worldDown, worldClosed}
+	m.history, m.worlds = h, []string{worldFine, worldDown, worldClosed}
 	if err := m.run(deliveries, h.random); err != nil {
 		return err
 	}
-	if err := m.compare(deliveries); err != nil {
+	if h.details.IntN(8) == 0 {
+		if err := m.age(h.random); err != nil {
+			return err
+		}
+	}
+	if err := m.compare(); err != nil {
 		return err
 	}
-	return sameAsClean(deliveries, h.facts)
+	return sameAsClean(m.fed, h.facts)
+}
+
+// age lets the inbox forget all that was delivered, and then delivers some of it again between new facts.
+func (m *memoryRun) age(random *rand.Rand) error {
+	old := slices.Clone(m.fed)
+	m.expiries = append(m.expiries, expiry{len(m.fed), m.history.age()})
+	if err := m.run(m.history.ticks(m.fed), random); err != nil {
+		return err
+	}
+	deliveries := m.history.disturb(m.history.grow(2, "anna", "bert", frail+"-carl"), everything)
+	for range 5 {
+		deliveries = slices.Insert(deliveries, random.IntN(len(deliveries)+1), old[random.IntN(len(old))])
+	}
+	return m.run(deliveries, random)
 }
 
 // run delivers with mischief around it, and ends with a world that is fine and everything redriven.
@@ -218,6 +282,16 @@ func (m *memoryRun) run(deliveries []delivery, random *rand.Rand) error {
 			if err := m.Advance(100 * time.Millisecond); err != nil {
 				return err
 			}
+		case 4:
+			if err := m.command(m.history.command()); err != nil {
+				return err
+			}
+		case 5:
+			if n := len(m.commands); n > 0 {
+				if err := m.command(m.commands[n-1]); err != nil {
+					return err
+				}
+			}
 		default:
 			m.settings.seen.outage(false)
 		}
@@ -225,6 +299,9 @@ func (m *memoryRun) run(deliveries []delivery, random *rand.Rand) error {
 			return err
 		}
 		if err := m.interrupt(random); err != nil {
+			return err
+		}
+		if _, err := m.answer(); err != nil {
 			return err
 		}
 	}
@@ -235,7 +312,53 @@ func (m *memoryRun) run(deliveries []delivery, random *rand.Rand) error {
 	if err := errors.Join(m.redrive(), m.takeBack()); err != nil {
 		return err
 	}
-	return m.settle()
+	for {
+		if err := m.settle(); err != nil {
+			return err
+		}
+		if sent, err := m.answer(); err != nil || !sent {
+			return errors.Join(err, m.history.foundAll())
+		}
+	}
+}
+
+// command writes a command to every partition.
+func (m *memoryRun) command(c projection.Command) error {
+	m.commands = append(m.commands, c)
+	at := topologytest.At(time.UnixMilli(m.history.now()))
+	for p := range int32(Partitions) {
+		if err := m.PipeRaw(TopicCommands, []byte(c.ID), encode(c), topologytest.ToPartition(p), at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer sends what was lost and is asked for by now. It reports whether anything was.
+func (m *memoryRun) answer() (sent bool, err error) {
+	if !slices.Contains(m.Topics(), TopicRepairs) {
+		return false, nil // a broken pipeline has none
+	}
+	records, err := m.OutputRaw(TopicRepairs)
+	if err != nil || len(records) == 0 {
+		return false, err
+	}
+	answered := len(m.got[placeAsked])
+	for _, r := range records {
+		if err := m.got.written(TopicRepairs, r.Key, r.Value, r.Headers); err != nil {
+			return false, err
+		}
+	}
+	var found []delivery
+	err = m.got.asked(answered, func(account string, first, last int64) {
+		found = append(found, m.history.send(func(f fact) bool {
+			return f.account == account && first <= f.Version && f.Version <= last
+		})...)
+	})
+	for _, d := range found {
+		err = errors.Join(err, m.pipe(d))
+	}
+	return len(found) > 0, err
 }
 
 // takeBack writes what has waited behind a gap, and was abandoned because the world was closed when its turn came, back in front of the
@@ -292,8 +415,8 @@ func (m *memoryRun) redrive() error {
 
 // sameAsClean: what has come of the deliveries is what comes of the clean sequence.
 func sameAsClean(deliveries []delivery, facts []fact) error {
-	outputsOf, storesOf := recount(deliveries, noExpiry)
-	outputsClean, storesClean := recount(clean(facts), noExpiry)
+	outputsOf, storesOf := recount(deliveries, nil)
+	outputsClean, storesClean := recount(clean(facts), nil)
 	for _, o := range []outcome{outputsOf, outputsClean} {
 		delete(o, TopicAudit) // says how often something came
 		delete(o, TopicDead)
@@ -341,6 +464,7 @@ func replayConverges(seed uint64) error {
 	h := newHistory(seed, epoch)
 	h.grow(10, "anna", "bert", "carl")
 	deliveries := h.disturb(h.facts, everything)
+	deliveries = append(deliveries, h.send(func(fact) bool { return true })...) // the log has what was asked for
 	replay, err := newMemoryRun(Whole, topologytest.Mode(topology.Replay))
 	if err != nil {
 		return err
@@ -366,12 +490,13 @@ func replayConverges(seed uint64) error {
 	if err != nil {
 		return err
 	}
-	outputsWant, storesWant := recount(deliveries, noExpiry)
+	outputsWant, storesWant := recount(deliveries, nil)
+	recountCommands(nil, outputsWant, storesWant)
 	if err := errors.Join(suppressed(outputsWant).difference(outputsGot), suppressed(storesWant).difference(storesGot)); err != nil {
 		return fmt.Errorf("from nothing: %w", err)
 	}
-	if paid := replay.gateway.all(); len(paid) > 0 {
-		return fmt.Errorf("a replay has paid %d times", len(paid))
+	if paid := len(replay.gateway.all()) + len(replay.post.all()); paid > 0 {
+		return fmt.Errorf("a replay has paid %d times", paid)
 	}
 	m, err := newMemoryRun(Whole)
 	if err != nil {
@@ -381,7 +506,7 @@ func replayConverges(seed uint64) error {
 	if err := m.run(twice, h.random); err != nil {
 		return err
 	}
-	if err := m.compare(twice); err != nil {
+	if err := m.compare(); err != nil {
 		return fmt.Errorf("over what is kept: %w", err)
 	}
 	return nil
@@ -412,7 +537,7 @@ func TestAbandonedComesBack(t *testing.T) {
 	if err := m.run(nil, rand.New(rand.NewPCG(1, 1))); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.compare(deliveries); err != nil {
+	if err := m.compare(); err != nil {
 		t.Error(err)
 	}
 	if m.takenBack != 1 {
@@ -443,7 +568,7 @@ func TestExactAmounts(t *testing.T) {
 	if err := m.run(deliveries, rand.New(rand.NewPCG(1, 1))); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.compare(deliveries); err != nil {
+	if err := m.compare(); err != nil {
 		t.Error(err)
 	}
 	if got := fmt.Sprint(m.got[TopicBalances+"/anna"]); got != "[1 9007199254740993 a 2 18014398509481986 b]" {
@@ -460,7 +585,10 @@ func TestExactAmounts(t *testing.T) {
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	const seeds = 30
-	for _, broken := range []Broken{NoInbox, MarksBefore, MarksInFloats, DropsInOutage, AcceptsGaps, KeepsUndone, CallsAtOnce} {
+	for _, broken := range []Broken{
+		NoInbox, MarksBefore, MarksInFloats, OverlooksConflicts, ArchivesInMemory, DelaysInMemory, DropsInOutage, AcceptsGaps, AsksOnce,
+		KeepsUndone, PaysAgain, ShowsOnce, CountsByArrival, CallsAtOnce, RepeatsUnknown,
+	} {
 		found := false
 		for seed := uint64(1); seed <= seeds && !found; seed++ {
 			err := anyInterleaving(seed, broken)
@@ -485,10 +613,10 @@ func TestBrokenOutcome(t *testing.T) {
 		func(lines []string) []string { return append(lines, lines[len(lines)-1]) },
 		func(lines []string) []string { return append([]string{lines[0] + "0"}, lines[1:]...) },
 	} {
-		outputsWant, storesWant := recount(deliveries, noExpiry)
+		outputsWant, storesWant := recount(deliveries, nil)
 		for _, want := range []outcome{outputsWant, storesWant} {
 			for place := range want {
-				a, b := recount(deliveries, noExpiry)
+				a, b := recount(deliveries, nil)
 				for _, got := range []outcome{a, b} {
 					if _, there := got[place]; !there {
 						continue

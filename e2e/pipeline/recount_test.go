@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/processors/effect"
+	"github.com/onceward/onceward/processors/projection"
 )
 
 // delivery is one record of the input topic.
@@ -34,6 +35,13 @@ func (o outcome) sorted() outcome {
 		}
 	}
 	return o
+}
+
+// without is the outcome without a place.
+func (o outcome) without(place string) outcome {
+	c := maps.Clone(o)
+	delete(c, place)
+	return c
 }
 
 // difference names the first line of each place at which the two differ.
@@ -74,15 +82,22 @@ type expiry struct {
 	before int64
 }
 
-// noExpiry: nothing is forgotten.
-var noExpiry = expiry{}
+// forgotten returns the time of which everything before is forgotten when the delivery of an index comes, 0 if nothing is.
+func forgotten(expiries []expiry, i int) (before int64) {
+	for _, x := range expiries {
+		if x.from <= i {
+			before = x.before
+		}
+	}
+	return before
+}
 
 // recount computes, from nothing but the deliveries, what the pipeline has to have come to: outputs and stores. It is written down on
 // purpose without the processors: maps, a sort, and a loop over each account.
 //
 // Of two facts under one id, or under one version, the one that was delivered first counts. What waits for a version that is missing has
 // no effect yet.
-func recount(deliveries []delivery, x expiry) (outputs, stores outcome) {
+func recount(deliveries []delivery, expiries []expiry) (outputs, stores outcome) {
 	outputs, stores = outcome{}, outcome{}
 	first := map[string]Event{}
 	accounts := map[string]map[int64]Event{}
@@ -98,7 +113,7 @@ func recount(deliveries []delivery, x expiry) (outputs, stores outcome) {
 		}
 		before, seen := first[e.ID]
 		switch {
-		case i >= x.from && d.at < x.before:
+		case d.at < forgotten(expiries, i):
 			outputs.add(TopicLate, "%s", e.ID)
 			outputs.add(TopicAudit, "inbox late %s", e.ID)
 		case !seen:
@@ -110,8 +125,11 @@ func recount(deliveries []delivery, x expiry) (outputs, stores outcome) {
 				accounts[d.account][e.Version] = e
 			}
 			outputs.add(TopicAudit, "inbox accepted %s", e.ID)
-			if d.at >= x.before {
+			stores.add(placeEntered, "%s", e.ID)
+			if d.at >= forgotten(expiries, len(deliveries)) {
 				stores.add(nodeInbox, "%s", e.ID)
+			} else {
+				outputs.add(TopicArchive, "%s accepted %d", e.ID, d.at)
 			}
 		case before == e:
 			outputs.add(TopicAudit, "inbox duplicates %s", e.ID)
@@ -132,13 +150,17 @@ type tally struct {
 	accepted int
 	facts    int64
 	total    int64
-	balance  int64
-	postings map[string]int64
-	reversed map[string]string
+	balance  book
+	// flows are the books of days, by their beginnings.
+	flows map[int64]book
+	// orders has of each order what was asked for first.
+	orders map[string]Event
+	// stands is the fact that the standing follows from.
+	stands Event
 }
 
 func recountAccount(account string, facts map[int64]Event, outputs, stores outcome) {
-	t := tally{was: map[Standing]bool{}, postings: map[string]int64{}, reversed: map[string]string{}}
+	t := tally{was: map[Standing]bool{}, balance: newBook(), flows: map[int64]book{}, orders: map[string]Event{}}
 	var last Event
 	for version := int64(1); ; version++ {
 		e, there := facts[version]
@@ -164,11 +186,72 @@ func recountAccount(account string, facts map[int64]Event, outputs, stores outco
 	if t.state != "" {
 		stores.add(nodeLifecycle, "%s %s %d", account, t.state, t.accepted)
 	}
-	if len(t.postings) > 0 {
-		stores.add(nodeBalances, "%s %d %d", account, len(t.postings), t.balance)
+	if e := t.stands; e.ID != "" {
+		for definition, node := range map[uint16]string{1: nodeStandings, 2: nodeNext} {
+			stores.add(node, "%s %d %s", account, e.Version, standingText(e, definition))
+			stores.add(nodeChoice+"-rows", "%s %d %d %s", account, definition, e.Version, standingText(e, definition))
+		}
 	}
-	for id, amount := range t.postings {
-		stores.add("contributions", "%s %s %d %q", account, id, amount, t.reversed[id])
+	t.balance.close(account, nodeBalances, stores)
+	for start, b := range t.flows {
+		b.close(windowText(account, start), nodeFlows, stores)
+	}
+}
+
+// windowText is how the outcome has the name of a window.
+func windowText(account string, start int64) string { return fmt.Sprint(account, "@", start) }
+
+// book is what was posted.
+type book struct {
+	postings map[string]int64
+	reversed map[string]string
+}
+
+func newBook() book { return book{postings: map[string]int64{}, reversed: map[string]string{}} }
+
+// post posts a movement, unless it reverses what was reversed.
+func (b book) post(e Event) bool {
+	amount := e.Amount
+	switch e.Kind {
+	case Payout:
+		amount = -e.Amount
+	case Reverse:
+		if b.reversed[e.About] != "" {
+			return false
+		}
+		amount = -b.postings[e.About]
+		b.reversed[e.About] = e.ID
+	default:
+	}
+	b.postings[e.ID] = amount
+	return true
+}
+
+// write posts a movement, and says what comes out.
+func (b book) write(e Event, account, node, place string, outputs outcome) {
+	if !b.post(e) {
+		outputs.add(TopicDisputed+"/"+account, "%s", e.ID)
+		outputs.add(TopicAudit, "%s conflicts %s", node, e.ID)
+		return
+	}
+	outputs.add(place, "%d %d %s", len(b.postings), b.sum(), e.ID)
+	outputs.add(TopicAudit, "%s accepted %s", node, e.ID)
+}
+
+func (b book) sum() (sum int64) {
+	for _, amount := range b.postings {
+		sum += amount
+	}
+	return sum
+}
+
+// close says what is stored.
+func (b book) close(name, node string, stores outcome) {
+	if len(b.postings) > 0 {
+		stores.add(node, "%s %d %d", name, len(b.postings), b.sum())
+	}
+	for id, amount := range b.postings {
+		stores.add(node+"-contributions", "%s %s %d %q", name, id, amount, b.reversed[id])
 	}
 }
 
@@ -193,51 +276,126 @@ func (t *tally) step(account string, e Event, outputs, stores outcome) {
 	t.was[t.state], t.state = true, to
 	t.accepted++
 	outputs.add(TopicFacts+"/"+account, "%s %q %q %d", e.ID, from, to, t.accepted)
-	outputs.add(TopicStandings+"/"+account, "%d %s", e.Version, to)
 	outputs.add(TopicAudit, "lifecycle accepted %s", e.ID)
-	outputs.add(TopicAudit, "standings applied %s %d", account, e.Version)
 	stores.add("facts", "%s %s", account, e.ID)
+	if !t.asks(account, e, outputs, stores) {
+		return
+	}
+	outputs.add(TopicStandings+"/"+account, "%d %s", e.Version, to)
+	outputs.add(TopicChosen+"/"+account, "%d %s", e.Version, to)
+	t.stands = e
+	outputs.add(TopicAudit, "%s applied %s %d", nodeStandings, account, e.Version)
+	outputs.add(TopicAudit, "%s applied %s %d", nodeNext, account, e.Version)
+	if e.Kind == Freeze {
+		performed(e, nodeNotices, TopicNoticed, outputs, stores)
+	}
 	if !e.Kind.moves() {
 		return
 	}
-	amount := e.Amount
-	switch e.Kind {
-	case Payout:
-		amount = -e.Amount
-	case Reverse:
-		if t.reversed[e.About] != "" {
-			outputs.add(TopicDisputed+"/"+account, "%s", e.ID)
-			outputs.add(TopicAudit, "balances conflicts %s", e.ID)
-			return
+	t.balance.write(e, account, nodeBalances, TopicBalances+"/"+account, outputs)
+	// Windows of two days begin every day.
+	today := e.Valued - e.Valued%day.Milliseconds()
+	for _, start := range []int64{today - day.Milliseconds(), today} {
+		if start < 0 {
+			continue // nothing was before the epoch
 		}
-		amount = -t.postings[e.About]
-		t.reversed[e.About] = e.ID
+		if _, there := t.flows[start]; !there {
+			t.flows[start] = newBook()
+		}
+		t.flows[start].write(e, account, nodeFlows, TopicFlows+"/"+windowText(account, start), outputs)
 	}
-	t.postings[e.ID] = amount
-	t.balance += amount
-	outputs.add(TopicBalances+"/"+account, "%d %d %s", len(t.postings), t.balance, e.ID)
-	outputs.add(TopicAudit, "balances accepted %s", e.ID)
 	if e.Kind == Payout {
-		outputs.add(TopicPaid, "COMPLETED %s", e.ID)
-		outputs.add(TopicAudit, "payouts requested %s", e.ID)
-		outputs.add(TopicAudit, "payouts-outcomes COMPLETED %s", e.ID)
-		stores.add(nodePayouts, "COMPLETED %s", e.ID)
+		performed(e, nodePayouts, TopicPaid, outputs, stores)
 	}
+}
+
+// performed is a call that was made.
+func performed(e Event, node, place string, outputs, stores outcome) {
+	outputs.add(place, "COMPLETED %s", e.ID)
+	outputs.add(TopicAudit, "%s requested %s", node, e.ID)
+	outputs.add(TopicAudit, "%s-outcomes COMPLETED %s", node, e.ID)
+	stores.add(node, "COMPLETED %s", e.ID)
+}
+
+// asks reports whether a fact asks for anything that was not asked for before, under another id.
+func (t *tally) asks(account string, e Event, outputs, stores outcome) bool {
+	first, ordered := t.orders[e.Order]
+	switch {
+	case e.Order == "":
+	case !ordered:
+		t.orders[e.Order] = e
+		stores.add(nodeOrders+"-business", "%s/%s %s", account, e.Order, e.ID)
+	default:
+		did, is := "conflicts", "disputed"
+		if first.Amount == e.Amount {
+			did, is = "duplicates", "repeated"
+		}
+		outputs.add(TopicAgain+"/"+account, "%s of %s", e.ID, first.ID)
+		outputs.add(TopicAudit, "orders %s %s", did, e.ID)
+		stores.add(nodeOrders, "%s %s", e.ID, is)
+		return false
+	}
+	outputs.add(TopicAudit, "orders accepted %s", e.ID)
+	stores.add(nodeOrders, "%s accepted", e.ID)
+	return true
+}
+
+// recountCommands adds what comes of commands that switch from one definition of the standings to the other one. Each was written to every
+// partition, and some of them twice. Definition 1 is the first.
+func recountCommands(commands []projection.Command, outputs, stores outcome) {
+	active, obeyed := uint16(1), map[string]bool{}
+	for _, c := range commands {
+		did := projection.Repeated
+		if !obeyed[c.ID] {
+			did, active, obeyed[c.ID] = projection.Switched, c.To, true
+		}
+		for range Partitions {
+			outputs.add(TopicAnswers, "%s %s %d", c.ID, did, active)
+			if did == projection.Switched {
+				stores.add(nodeChoice+"-answers", "%s %s %d", c.ID, did, active)
+			}
+		}
+	}
+	for place := range outputs {
+		if account, stands := strings.CutPrefix(place, TopicStandings+"/"); stands {
+			outputs.add(placeDefinitions, "%s %d", account, active)
+		}
+	}
+	if len(commands) > 0 || len(outputs[placeDefinitions]) > 0 {
+		stores.add(nodeChoice+"-active", "%d", active)
+	}
+	outputs.sorted()
+	stores.sorted()
+}
+
+// recountFindings adds what comes of what people have found out, which they say of an attempt once or several times.
+func recountFindings(findings []effect.Resolution, outputs outcome) {
+	taken := map[string]bool{}
+	for _, f := range findings {
+		did, attempt := "resolved", fmt.Sprint(f.ID, "/", f.Attempts)
+		if taken[attempt] {
+			did = "duplicates"
+		}
+		taken[attempt] = true
+		outputs.add(TopicAudit, "%s %s %s", nodeFindings, did, f.ID)
+	}
+	outputs.sorted()
 }
 
 // suppressed is an outcome in which no effect was made.
 func suppressed(o outcome) outcome {
+	made := []string{TopicPaid, TopicNoticed, nodePayouts, nodeNotices, TopicAudit}
 	out := outcome{}
 	for place, lines := range o {
+		to := place
+		if place == TopicPaid {
+			to = TopicHeld
+		}
 		for _, line := range lines {
-			to := place
-			switch {
-			case place == TopicPaid:
-				to = TopicHeld
-			case place == TopicAudit && strings.HasPrefix(line, "payouts requested"):
-				line = strings.Replace(line, "requested", "suppressed", 1)
+			for _, node := range []string{nodePayouts, nodeNotices} {
+				line = strings.Replace(line, node+" requested ", node+" suppressed ", 1)
 			}
-			if place == TopicPaid || place == nodePayouts || place == TopicAudit {
+			if slices.Contains(made, place) {
 				line = strings.Replace(line, effect.Completed.String(), effect.Suppressed.String(), 1)
 			}
 			out[to] = append(out[to], line)

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,8 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/e2e/instance/program"
+	"github.com/onceward/onceward/processors/effect"
+	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -32,18 +35,23 @@ type scene struct {
 	settings Settings
 	parts    parts
 	gateway  *Gateway
+	post     *Gateway
 	history  *history
-	// fed are all deliveries, in the order of their partitions, expiry when the inbox has forgotten what, and expected what they come to.
+	// fed are all deliveries, in the order of their partitions, commands what each partition was told, and findings what people have found
+	// out. expiries say when the inbox has forgotten what, and expected is what all that comes to.
 	fed      []delivery
-	expiry   expiry
+	commands []projection.Command
+	findings []effect.Resolution
+	expiries []expiry
 	expected expected
-	// seen is what the reader has read so far.
-	seen outcome
+	// seen is what the reader has read so far. As many of the ranges in it that the source was asked for are answered.
+	seen     outcome
+	answered int
 }
 
 // expected is a recount, made again only when more was fed.
 type expected struct {
-	of              int
+	of              [3]int
 	outputs, stores outcome
 }
 
@@ -53,27 +61,42 @@ func newScene(t *testing.T, c *cluster.Cluster, seed uint64) *scene {
 	prefix := c.Name(t, "") + "-"
 	dir := t.TempDir()
 	s := &scene{
-		t: t, cluster: c, producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())), gateway: NewGateway(),
-		history: newHistory(seed, time.Now().Add(-3*time.Hour).Truncate(time.Minute)), seen: outcome{},
+		t: t, cluster: c, producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
+		gateway: NewGateway(gatewayLoses), post: NewGateway(postLoses),
+		history: newHistory(seed, time.Now().Add(-6*time.Hour).Truncate(time.Minute)), seen: outcome{},
 	}
-	server := httptest.NewServer(s.gateway)
-	t.Cleanup(server.Close)
+	gateway, post := httptest.NewServer(s.gateway), httptest.NewServer(s.post)
+	t.Cleanup(gateway.Close)
+	t.Cleanup(post.Close)
 	s.settings = Settings{
 		Brokers: c.Brokers(), Application: prefix + "app", Instance: "first", StateDir: filepath.Join(dir, "first"), Prefix: prefix,
-		Gateway: server.URL, World: filepath.Join(dir, "world"),
+		Gateway: gateway.URL, Post: post.URL, World: filepath.Join(dir, "world"),
 	}
 	var err error
 	if _, s.parts, err = s.settings.build(); err != nil {
 		t.Fatal(err)
 	}
-	topics := []string{prefix + TopicEvents}
-	for _, name := range outputs {
-		topics = append(topics, prefix+name)
-	}
-	c.CreateTopics(t, Partitions, topics...)
-	s.reader = c.Client(t, kgo.ConsumeTopics(topics[1:]...), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))
+	c.CreateTopics(t, Partitions, named(prefix, inputs)...)
+	s.reader = s.readerOf(prefix)
 	return s
+}
+
+// named returns names of topics with their prefix.
+func named(prefix string, names []string) []string {
+	topics := make([]string, len(names))
+	for i, name := range names {
+		topics[i] = prefix + name
+	}
+	return topics
+}
+
+// readerOf makes topics for outputs, and reads them.
+func (s *scene) readerOf(prefix string) *kgo.Client {
+	s.t.Helper()
+	topics := named(prefix, outputs)
+	s.cluster.CreateTopics(s.t, Partitions, topics...)
+	return s.cluster.Client(s.t, kgo.ConsumeTopics(topics...), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))
 }
 
 // second returns the settings of another instance.
@@ -86,10 +109,33 @@ func (s *scene) second() Settings {
 // The accounts of the scenes.
 var accounts = []string{"anna", "bert", frail + "-carl"}
 
-// more lets the accounts live on, and feeds what becomes of that on the way.
+// more lets the accounts live on, feeds what becomes of that on the way, and has the standings told by the other definition.
 func (s *scene) more(m mischief) {
 	s.t.Helper()
 	s.feed(s.history.disturb(s.history.grow(6, accounts...), m)...)
+	s.command(s.history.command())
+}
+
+// command writes a command to every partition, and then the one before it once more.
+func (s *scene) command(c projection.Command) {
+	s.t.Helper()
+	commands := []projection.Command{c}
+	if n := len(s.commands); n > 0 {
+		commands = append(commands, s.commands[n-1])
+	}
+	var records []*kgo.Record
+	for _, c := range commands {
+		for p := range int32(Partitions) {
+			records = append(records, &kgo.Record{
+				Topic: s.settings.Prefix + TopicCommands, Partition: p, Key: []byte(c.ID), Value: encode(c),
+				Timestamp: time.UnixMilli(s.history.now()),
+			})
+		}
+	}
+	if err := s.producer.ProduceSync(s.t.Context(), records...).FirstErr(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.commands = append(s.commands, commands...)
 }
 
 // feed writes deliveries.
@@ -108,21 +154,59 @@ func (s *scene) feed(deliveries ...delivery) {
 	s.fed = append(s.fed, deliveries...)
 }
 
+// inputs is how much was fed of everything.
+func (s *scene) inputs() [3]int { return [...]int{len(s.fed), len(s.commands), len(s.findings)} }
+
 // want returns what has to come of everything that was fed.
 func (s *scene) want() expected {
-	if s.expected.of != len(s.fed) {
-		s.expected.of = len(s.fed)
-		s.expected.outputs, s.expected.stores = recount(s.fed, s.expiry)
+	if of := s.inputs(); s.expected.of != of {
+		s.expected.of = of
+		s.expected.outputs, s.expected.stores = recount(s.fed, s.expiries)
+		recountCommands(s.commands, s.expected.outputs, s.expected.stores)
+		recountFindings(s.findings, s.expected.outputs)
 	}
 	return s.expected
 }
 
-// look reads outputs for a moment.
+// look reads outputs for a moment, sends what was lost and is asked for, and finds out what nobody knows.
 func (s *scene) look() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Millisecond)
 	defer cancel()
-	s.reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) { s.take(s.seen, r) })
+	s.reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+		s.take(s.seen, r)
+		if r.Topic == s.settings.Prefix+TopicDoubted {
+			s.resolve(r)
+		}
+	})
+	err := s.seen.asked(s.answered, func(account string, first, last int64) {
+		if found := s.history.send(func(f fact) bool { return f.account == account && first <= f.Version && f.Version <= last }); len(found) > 0 {
+			s.feed(found...)
+		}
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.answered = len(s.seen[placeAsked])
+}
+
+// resolve writes what a person finds out, twice, to the partition of the request.
+func (s *scene) resolve(doubted *kgo.Record) {
+	s.t.Helper()
+	found, err := findOut(doubted.Value, s.post)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for range 2 {
+		r := &kgo.Record{
+			Topic: s.settings.Prefix + TopicFindings, Partition: doubted.Partition, Key: doubted.Key, Value: encode(found),
+			Timestamp: doubted.Timestamp,
+		}
+		if err := s.producer.ProduceSync(s.t.Context(), r).FirstErr(); err != nil {
+			s.t.Fatal(err)
+		}
+		s.findings = append(s.findings, found)
+	}
 }
 
 func (s *scene) take(into outcome, r *kgo.Record) {
@@ -166,8 +250,35 @@ func (s *scene) finish(lives alive) {
 }
 
 func (s *scene) finished() error {
-	want := s.want().outputs
-	return want.difference(s.seen.known())
+	if err := s.history.foundAll(); err != nil {
+		return err
+	}
+	return s.want().outputs.without(TopicArchive).difference(s.seen.known().without(TopicArchive))
+}
+
+// forget lets so much time pass that the inbox forgets all that was fed, of which nothing is under way any more, when the next facts come.
+func (s *scene) forget(lives alive) {
+	s.t.Helper()
+	s.finish(lives)
+	s.expiries = append(s.expiries, expiry{len(s.fed), s.history.age()})
+	s.expected = expected{} // the ids are gone
+}
+
+// past is a life before that which a row is about, and leaves it ids to archive.
+func (s *scene) past() {
+	s.t.Helper()
+	l := s.start(s.settings)
+	s.more(everything)
+	s.forget(l.Alive)
+	s.end(l)
+}
+
+// age lets the inbox forget all that was fed, and waits until it is archived.
+func (s *scene) age(lives alive) {
+	s.t.Helper()
+	s.forget(lives)
+	s.feed(s.history.ticks(s.fed)...)
+	s.until("the archive", lives, func() error { return s.want().outputs.difference(s.seen.known()) })
 }
 
 // start begins a life in this process.
@@ -241,7 +352,7 @@ func (s *scene) check(lives ...*instance.App) {
 		if err != nil {
 			return err
 		}
-		return s.want().stores.difference(got)
+		return s.want().stores.difference(got.archived(s.seen[TopicArchive]))
 	})
 }
 
@@ -273,20 +384,23 @@ func (s *scene) judged() error {
 			s.take(all, r)
 		}
 	}
-	return errors.Join(s.want().outputs.difference(all.known()), paidOnce(s.want().outputs, s.gateway))
+	return errors.Join(s.want().outputs.difference(all.known()), all.askedOnce(), paidOnce(s.want().outputs, s.gateway, s.post))
 }
 
-// whole is how a scene ends: a life finishes what is left, and another one restores everything from the changelogs.
+// whole is how a scene ends: a life finishes what is left and forgets it, and another one restores everything from the changelogs.
 func (s *scene) whole() {
 	s.t.Helper()
 	l := s.start(s.settings)
 	s.more(everything)
 	s.finish(l.Alive)
 	s.check(l)
+	copies := slices.Clone(s.fed[len(s.fed)-8:])
+	s.age(l.Alive)
+	s.check(l)
 	s.end(l)
 	s.lose()
 	l = s.start(s.settings)
-	s.feed(s.fed[len(s.fed)-8:]...) // copies
+	s.feed(append(copies, s.fed[len(s.fed)-8:]...)...) // of what is forgotten, and of what is not
 	s.finish(l.Alive)
 	s.check(l)
 	s.end(l)
