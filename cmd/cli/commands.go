@@ -23,6 +23,8 @@ type commands struct {
 	Tasks    tasksCommand    `cmd:"" help:"Act on the tasks of a running instance on this machine."`
 
 	State      stateCommand      `cmd:"" help:"Read the state of an instance on this machine, running or not."`
+	Inbox      inboxCommand      `cmd:"" help:"Show which ids an inbox knows, and their statuses."`
+	Effects    effectsCommand    `cmd:"" help:"Show the calls to other systems and their statuses, and resolve what nobody knows."`
 	Explain    explainCommand    `cmd:"" help:"Show why a row is as it is, from the evidence of the decisions about it."`
 	Verify     verifyCommand     `cmd:"" help:"Compare the state of an instance on this machine with a fresh replay of its changelogs."`
 	Forensic   forensicCommand   `cmd:"" help:"Show what a pipeline would do with what its inputs hold, and change nothing."`

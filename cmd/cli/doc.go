@@ -116,6 +116,20 @@
 // principal needs to read and write the dead-letter topic, to write the topics in which records died, and the
 // transactional id TOPIC~redrive.
 //
+// # Statuses
+//
+// inbox list shows the ids that an inbox (processors/inbox) knows, with their statuses, and effects list the calls to other systems
+// (processors/effect): how old they are, how often they were tried, what they wait for, the expiry of a claim included, and their idempotency
+// keys, and of what was sent and answered nothing; effects show --payload has that. Both read the rows that state scan reads, and nothing
+// else, but know without a topology what they say, count them by status, and leave out what is forgotten. What an operator asks of one id,
+// inbox show and effects show tell. To ask for a status that no row can have is a mistake, which says where else to look.
+//
+// effects resolve says what has become of an effect that nobody knows about. It finds the topic of resolutions and the partition from the state
+// and the description of what runs, says beforehand what the ledger would refuse, and waits until the instance has come past what it wrote: the
+// row of the effect is the answer, so that nothing need be declared for it. It ends with 0 only if it is taken, or was taken before. After
+// an answer that did not come the same may be said again, which is taken once. The principal needs to write the resolutions. The instance
+// that has the effect has to run on this machine.
+//
 // # Definitions of a projection
 //
 // projection verify and projection switch ask a running application that chooses between definitions (projection.Choose): a command goes to

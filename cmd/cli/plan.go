@@ -87,22 +87,27 @@ func (c *planCommand) before() (*topology.Description, error) {
 	case c.StateDir == "":
 		return nil, nil //nolint:nilnil // the plan says that it is not known
 	}
-	identity, err := state.Identify(c.StateDir)
+	return lastDescription(c.StateDir)
+}
+
+// lastDescription returns the description of the topology that runs on a state directory, or ran last, nil if nothing says what it is.
+func lastDescription(dir string) (*topology.Description, error) {
+	identity, err := state.Identify(dir)
 	if err != nil {
 		return nil, err
 	}
-	text, err := state.ReadDescription(c.StateDir)
+	text, err := state.ReadDescription(dir)
 	if err != nil || text == nil {
 		return nil, err
 	}
-	before, err := descriptionIn(text)
+	last, err := descriptionIn(text)
 	if err != nil {
-		return nil, fmt.Errorf("the description in %s: %w", c.StateDir, err)
+		return nil, fmt.Errorf("the description in %s: %w", dir, err)
 	}
-	if before.Fingerprint != identity.Fingerprint {
+	if last.Fingerprint != identity.Fingerprint {
 		return nil, nil //nolint:nilnil // a build that keeps no description has run since
 	}
-	return before, nil
+	return last, nil
 }
 
 func descriptionIn(text []byte) (*topology.Description, error) {

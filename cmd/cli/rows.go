@@ -201,9 +201,14 @@ func (r shownRow) valueText() string {
 func timesText(times []shownTime) string {
 	text := ""
 	for _, t := range times {
-		text += " " + t.name + "=" + time.UnixMilli(t.ms).UTC().Format("2006-01-02T15:04:05.000Z07:00")
+		text += " " + t.name + "=" + momentText(t.ms)
 	}
 	return text
+}
+
+// momentText is a time in milliseconds since the epoch, for people.
+func momentText(ms int64) string {
+	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }
 
 // rowJSON is the JSON form of a row. Its fields are for programs and stay. Times are in milliseconds since the epoch; those that the kind of

@@ -48,6 +48,8 @@ func TestMain(m *testing.M) {
 		"chooser":  func() { run(chooserTopology()) },
 		"deciding": func() { run(decidingTopology()) },
 		"office":   func() { run(officeTopology()) },
+		"payer":    func() { run(payerTopology()) },
+		"mailroom": func() { run(mailroomTopology()) },
 		"hangar":   func() { run(hangarTopology()) },
 	})
 }

@@ -111,6 +111,20 @@ func (o opened) places(ctx context.Context) (map[string]place, error) {
 	return all, nil
 }
 
+// declarations returns the stores of all tasks of the instance, each as often as it is there.
+func (o opened) declarations(ctx context.Context) (stores []state.Declaration, err error) {
+	tasks, err := o.Tasks(ctx, admin.Names)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tasks {
+		for _, store := range t.Stores {
+			stores = append(stores, state.Declaration{Name: store.Name, Layout: store.Layout})
+		}
+	}
+	return stores, nil
+}
+
 // here finds a store of the instance.
 func (o opened) here(ctx context.Context, store string, only *int32) (place, error) {
 	all, err := o.places(ctx)
@@ -131,6 +145,14 @@ func (o opened) here(ctx context.Context, store string, only *int32) (place, err
 	}
 	here.partitions = []int32{*only}
 	return here, nil
+}
+
+// others says of how many partitions these are, if there are more.
+func (h place) others() string {
+	if h.of > int32(len(h.partitions)) {
+		return fmt.Sprintf("; there are %d partitions, and the instance that has another one has to be asked for it", h.of)
+	}
+	return ""
 }
 
 func numbers(partitions []int32) string {

@@ -11,7 +11,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/onceward/onceward/processors/ledger"
-	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -74,15 +73,9 @@ func (c *stateCheckCommand) Run(p *process) (err error) {
 
 // refuseOthers refuses what is no ledger of the instance.
 func (c *stateCheckCommand) refuseOthers(ctx context.Context, s opened) error {
-	tasks, err := s.Tasks(ctx, admin.Names)
+	stores, err := s.declarations(ctx)
 	if err != nil {
 		return err
-	}
-	var stores []state.Declaration
-	for _, t := range tasks {
-		for _, store := range t.Stores {
-			stores = append(stores, state.Declaration{Name: store.Name, Layout: store.Layout})
-		}
 	}
 	ledgers := ledger.Among(stores)
 	if slices.Contains(ledgers, c.Ledger) {

@@ -22,7 +22,7 @@ type caller[K any] struct {
 func declareCaller[K any](
 	claims topology.Stream[[]byte, claim], name string, p parts, keys schemas.Codec[K], call Func,
 ) topology.Stream[K, Result] {
-	node := topology.Stateful(claims, name+"-caller", p.stores()...)
+	node := topology.Stateful(claims, name+callerSuffix, p.stores()...)
 	// A claim that became a dead letter would leave its effects open for ever.
 	for _, class := range []topology.Class{
 		topology.Transient, topology.Overload, topology.Conflict, topology.Validation, topology.Poison,

@@ -115,6 +115,10 @@
 // not release a call of which they know nothing. Who has said it, and why, is kept with the effect until the program finds
 // out more, and is a decision for evidence ([Resolutions.Decisions]).
 //
+// `onceward effects list` shows effects, with --status UNKNOWN those that may wait for a person, and `effects show` all
+// that is known of one. `effects resolve` writes a resolution: it finds topic and partition, says beforehand what Resolve
+// would refuse ([Effect.Takes]), and waits until it is taken.
+//
 // # Scope
 //
 // The ledger is per partition: the copies of a request need the same record key, as copies of one message have, or

@@ -89,30 +89,48 @@ func Resolve[K, V any](e Effects[K, V], s topology.Stream[K, Resolution], name s
 	return Resolutions{decisions}
 }
 
-// resolve takes a resolution, and reports false for a copy of one that was taken before.
-func (a *agent) resolve(v Resolution) (taken bool, err error) {
+// Check returns a Validation failure for what is no resolution of any effect.
+func (v *Resolution) Check() error {
 	if err := identity.CheckID(v.ID); err != nil {
-		return false, err
+		return err
 	}
 	if !v.Status.ended() && v.Status != FailedRetryable || v.By == "" || len(v.By) > identity.IDBytesMax {
-		return false, topology.Fail(topology.Validation, errResolution)
+		return topology.Fail(topology.Validation, errResolution)
 	}
 	if len(v.Note) > NoteBytesMax {
-		return false, topology.Fail(topology.Validation, errNote)
+		return topology.Fail(topology.Validation, errNote)
 	}
-	hash := v.hash()
+	return nil
+}
+
+// Takes says what [Resolve] makes of a resolution while the effect is as it is: it has taken it before, or refuses it
+// with a Conflict failure, or takes it. Whether a lookup is claimed, during which it refuses all, is not in the row.
+func (e *Effect) Takes(v *Resolution) (before bool, err error) {
+	switch {
+	case slices.Contains(e.Resolutions, v.hash()):
+		return true, nil
+	case e.Due != 0 || e.Status != Unknown && e.Status != Suppressed:
+		return false, topology.Fail(topology.Conflict, errNotOpen)
+	case e.Attempts != v.Attempts:
+		return false, topology.Fail(topology.Conflict, errAttempts)
+	}
+	return false, nil
+}
+
+// resolve takes a resolution, and reports false for a copy of one that was taken before.
+func (a *agent) resolve(v Resolution) (taken bool, err error) {
+	if err := v.Check(); err != nil {
+		return false, err
+	}
 	effect, has, err := a.effects.Get(v.ID)
 	switch {
 	case err != nil:
 		return false, err
 	case !has:
 		return false, topology.Fail(topology.Validation, errNoEffect)
-	case slices.Contains(effect.Resolutions, hash):
-		return false, nil
-	case effect.Due != 0 || effect.Status != Unknown && effect.Status != Suppressed:
-		return false, topology.Fail(topology.Conflict, errNotOpen)
-	case effect.Attempts != v.Attempts:
-		return false, topology.Fail(topology.Conflict, errAttempts)
+	}
+	if before, err := effect.Takes(&v); before || err != nil {
+		return false, err
 	}
 	for pair, err := range a.claims.All() {
 		switch {
@@ -126,7 +144,7 @@ func (a *agent) resolve(v Resolution) (taken bool, err error) {
 	}
 	effect.Status, effect.Reason, effect.Doubt = v.Status, "a person has said so", false
 	effect.ResolvedBy, effect.ResolvedNote = v.By, v.Note
-	effect.Resolutions, effect.Lookups = append(effect.Resolutions, hash), 0
+	effect.Resolutions, effect.Lookups = append(effect.Resolutions, v.hash()), 0
 	effect.answer(v.Response)
 	return true, a.put(v.ID, effect, a.soon()) // the next tick tells it, or claims the call
 }

@@ -84,6 +84,55 @@ func TestResolutionsNameTheirAttempt(t *testing.T) {
 	}
 }
 
+// TestTakes is requirement H3 for those who ask before they say anything: the row tells what Resolve will make of it.
+func TestTakes(t *testing.T) {
+	d := newDriver(t, topology.Live, func(b *topology.Builder) {
+		effect.Resolve(declare(b, newGateway(lost, fine)), topology.From(b, resolutionsTopic), "people")
+	})
+	d.request(oneOfTen)
+	said := effect.Resolution{ID: "c1", Attempts: 1, Status: effect.FailedRetryable, By: "ada", Note: "not in their books"}
+	takes := func(v effect.Resolution, before bool, class topology.Class) {
+		t.Helper()
+		e := d.row("c1")
+		if got, err := e.Takes(&v); got != before || topology.ClassOf(err) != class {
+			t.Errorf("%+v: taken before %v, %v", v, got, err)
+		}
+	}
+	takes(said, false, 0)
+	other := said
+	other.Attempts = 2
+	takes(other, false, topology.Conflict)
+	d.Pipe("resolutions", "k", `{"id":"c1","attempts":1,"status":"FAILED_RETRYABLE","by":"ada","note":"not in their books"}`)
+	takes(said, true, 0)
+	d.pass(time.Second)
+	d.one("completed")
+	takes(said, true, 0) // a copy stays one
+	for _, v := range []effect.Resolution{{ID: "c1", Attempts: 2, Status: effect.FailedTerminal, By: "ada"}, other} {
+		takes(v, false, topology.Conflict)
+	}
+
+	valid := func(change func(v *effect.Resolution)) error {
+		v := said
+		change(&v)
+		return v.Check()
+	}
+	if err := valid(func(*effect.Resolution) {}); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(v *effect.Resolution){
+		"no id":           func(v *effect.Resolution) { v.ID = "" },
+		"no status":       func(v *effect.Resolution) { v.Status = 0 },
+		"unknown":         func(v *effect.Resolution) { v.Status = effect.Unknown },
+		"nobody":          func(v *effect.Resolution) { v.By = "" },
+		"a long nobody":   func(v *effect.Resolution) { v.By = strings.Repeat("x", 1025) },
+		"too much to say": func(v *effect.Resolution) { v.Note = strings.Repeat("x", effect.NoteBytesMax+1) },
+	} {
+		if err := valid(change); topology.ClassOf(err) != topology.Validation {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestDecisionsOfPeople is requirement J1 for what people decide: it is told with who has said it, and why.
 func TestDecisionsOfPeople(t *testing.T) {
 	auditTopic := evidence.Topic("audit")

@@ -103,7 +103,7 @@ type dueKey struct {
 }
 
 func agendaOf(name string) topology.StoreOf[dueKey, string] {
-	return topology.Store(name+"-due", schemas.Codec[dueKey](dueCodec{}), schemas.String())
+	return topology.Store(name+agendaSuffix, schemas.Codec[dueKey](dueCodec{}), schemas.String())
 }
 
 // dueCodec writes the time in eight bytes, big-endian, and the id behind it.
@@ -152,5 +152,5 @@ type step struct {
 
 // claimsOf returns the store of claims by the names of their openings.
 func claimsOf(name string) topology.StoreOf[string, claim] {
-	return topology.Store(name+"-claim", schemas.String(), schemas.JSON[claim]())
+	return topology.Store(name+claimsSuffix, schemas.String(), schemas.JSON[claim]())
 }

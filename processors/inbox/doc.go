@@ -123,10 +123,11 @@
 //
 // # Statuses
 //
-// The words of an inbox table, and where an operator finds them. RECEIVED and CLAIMED exist for external effects only:
-// package effect has them as RECEIVED and STARTED.
+// The words of an inbox table, and where an operator finds them: `onceward inbox list` has those of rows, and `inbox
+// show` that of one id. RECEIVED and CLAIMED exist for external effects only: package effect has them as RECEIVED and
+// STARTED, and `onceward effects list` shows them.
 //
-//	PROCESSED         a row that is accepted: onceward state scan <name>
+//	PROCESSED         a row that is accepted
 //	DUPLICATE         a row that is repeated (business key); of copies of one id the counter duplicates, and Duplicates
 //	QUARANTINED       a row that is disputed (business key); the counters missing and malformed, and Missing and Malformed; what has
 //	                  failed is in the dead-letter topic

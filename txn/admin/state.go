@@ -205,6 +205,31 @@ func (s *State) Get(ctx context.Context, store string, partition int32, key []by
 	return row, nil
 }
 
+// GetBehind waits until the state contains what came of the record at an offset of an input, in the partition of that number, and returns
+// the row of a key as it is then: for those who have written the record, and want to know what has become of it. It fails as Get does, but
+// for a task that is being restored or in doubt, which is waited for; and when ctx ends. The state of an instance that does not run stays
+// where it is.
+func (s *State) GetBehind(ctx context.Context, store string, partition int32, key []byte, topic string, offset int64) (Row, error) {
+	pause := backoff.Backoff{Next: 20 * time.Millisecond, Max: 500 * time.Millisecond}
+	for {
+		row, err := s.Get(ctx, store, partition, key, false)
+		at, named := row.Positions.Input(topic, partition)
+		switch {
+		case err == nil && named && at.Offset > offset:
+			return row, nil
+		case err != nil && ctx.Err() == nil && !errors.Is(err, txn.ErrRestoring) && !errors.Is(err, txn.ErrInDoubt):
+			return Row{}, err
+		}
+		if pause.Wait(ctx) != nil {
+			why := context.Cause(ctx)
+			if err != nil {
+				why = fmt.Errorf("%w: %w", why, err)
+			}
+			return Row{}, fmt.Errorf("waiting until store %s[%d] is behind offset %d of %s: %w", store, partition, offset, topic, why)
+		}
+	}
+}
+
 // Scan begins to read a range of rows. It needs the same memory whatever the number of rows. It fails as Get does. A running instance
 // gives the scan up if nothing of it is read for a minute.
 func (s *State) Scan(ctx context.Context, q ScanRequest) (*Scan, error) {
