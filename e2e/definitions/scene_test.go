@@ -1,0 +1,507 @@
+//go:build unix
+
+package definitions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/bench/measure"
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
+	"github.com/onceward/onceward/e2e/instance/program"
+	"github.com/onceward/onceward/processors/projection"
+	"github.com/onceward/onceward/txn"
+	"github.com/onceward/onceward/txn/admin"
+)
+
+// scene is the two applications on a cluster, with everything that was fed to them.
+type scene struct {
+	t        *testing.T
+	cluster  *cluster.Cluster
+	admin    *admin.Client
+	producer *kgo.Client
+	reader   *kgo.Client
+	settings Settings
+	// second is the application of the second definition, once it was built.
+	second *instance.App
+	facts  facts
+	fed    int
+	// served is the highest version of each key that the reader has seen, whoever has answered.
+	served map[string]int64
+	// commands counts those that were given.
+	commands int
+}
+
+// newScene makes the topics.
+func newScene(t *testing.T, c *cluster.Cluster) *scene {
+	t.Helper()
+	prefix := c.Name(t, "") + "-"
+	s := &scene{
+		t: t, cluster: c, producer: c.Client(t), facts: facts{}, served: map[string]int64{},
+		settings: Settings{
+			Brokers: c.Brokers(), Application: prefix + "app", Instance: "one", StateDir: filepath.Join(t.TempDir(), "one"), Prefix: prefix,
+			Definition: First,
+		},
+	}
+	topics := []string{TopicEvents, TopicRows, TopicCommands, TopicAnswers, TopicServed, TopicDead}
+	for i, name := range topics {
+		topics[i] = prefix + name
+	}
+	c.CreateTopics(t, Partitions, topics...)
+	s.reader = c.Client(t, kgo.ConsumeTopics(prefix+TopicServed), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))
+	var err error
+	if s.admin, err = admin.Connect(t.Context(), c.Brokers()...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.admin.Close)
+	return s
+}
+
+// beside returns the settings of the application of the second definition.
+func (s *scene) beside() Settings {
+	o := s.settings
+	o.Application += "-2"
+	o.StateDir = filepath.Join(filepath.Dir(s.settings.StateDir), "beside")
+	o.Definition = Second
+	return o
+}
+
+const (
+	// keys are in both partitions.
+	keys = 12
+	// batch is how many events are fed at once: two of each key.
+	batch = 2 * keys
+)
+
+// feed writes one batch more.
+func (s *scene) feed() {
+	s.t.Helper()
+	var records []*kgo.Record
+	for range batch {
+		key := fmt.Sprintf("key-%d", s.fed%keys)
+		amount := int64(s.fed%7 + 2) // not 1, which is its square
+		s.fed++
+		s.facts[key] = append(s.facts[key], amount)
+		value, err := json.Marshal(Event{Version: int64(len(s.facts[key])), Amount: amount})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		records = append(records, &kgo.Record{
+			Topic: s.settings.Prefix + TopicEvents, Key: []byte(key), Value: value, Headers: []kgo.RecordHeader{{Key: headerEvent}},
+		})
+	}
+	if err := s.producer.ProduceSync(s.t.Context(), records...).FirstErr(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// until waits until something holds of what was served. lives returns an error if nobody is left who could serve it.
+func (s *scene) until(what string, lives, holds func() error) {
+	s.t.Helper()
+	deadline := time.Now().Add(instance.Patience)
+	for {
+		err := lives() // before the look: what it has come to counts
+		s.look()
+		why := holds()
+		if why == nil {
+			return
+		}
+		if err != nil {
+			s.t.Fatalf("before %s: %v\n%v", what, err, why)
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s: not within %s: %v", what, instance.Patience, why)
+		}
+	}
+}
+
+// look reads for a moment what was served.
+func (s *scene) look() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Millisecond)
+	defer cancel()
+	s.reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+		var v row
+		if err := json.Unmarshal(r.Value, &v); err != nil {
+			s.t.Fatalf("%s[%d]@%d: %v", r.Topic, r.Partition, r.Offset, err)
+		}
+		s.served[string(r.Key)] = max(s.served[string(r.Key)], v.Version)
+	})
+}
+
+// finished returns an error unless everything that was fed was served.
+func (s *scene) finished() error {
+	for key, amounts := range s.facts {
+		if n := s.served[key]; n < int64(len(amounts)) {
+			return fmt.Errorf("key %s was served up to version %d of %d", key, n, len(amounts))
+		}
+	}
+	return nil
+}
+
+// finish waits until everything that was fed was served.
+func (s *scene) finish(lives func() error) {
+	s.t.Helper()
+	s.until("the end of everything that was fed", lives, s.finished)
+}
+
+// feedUntil feeds batch after batch, each when the one before was served, until stop is closed.
+func (s *scene) feedUntil(stop <-chan struct{}, what string, lives func() error) {
+	s.t.Helper()
+	for deadline := time.Now().Add(instance.Patience); !closed(stop); {
+		s.feed()
+		s.until(what+", or the end of what was fed", func() error {
+			if err := lives(); err != nil && !closed(stop) {
+				return err
+			}
+			return nil
+		}, func() error {
+			if closed(stop) {
+				return nil
+			}
+			return s.finished()
+		})
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s: not within %s", what, instance.Patience)
+		}
+	}
+}
+
+// closed reports whether a channel is, on which nothing is sent.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// start begins a life in this process.
+func (s *scene) start(settings Settings) *instance.App {
+	s.t.Helper()
+	t, err := settings.Topology()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cfg := settings.Config()
+	cfg.Logger = slog.New(slog.NewTextHandler(instance.NewLog(s.t, settings.Application), nil))
+	return instance.Start(s.t, t, cfg)
+}
+
+// end stops a life in order.
+func (s *scene) end(a *instance.App) {
+	s.t.Helper()
+	if err := a.Stop(); err != nil {
+		s.t.Fatalf("the orderly end gave %v", err)
+	}
+}
+
+// launch begins a life outside of this process with points armed. The channels are closed, one after the other, when the lines have been
+// said.
+func (s *scene) launch(settings Settings, arm string, lines ...string) (p *instance.Process, said []chan struct{}) {
+	s.t.Helper()
+	path := instance.Build(s.t, "github.com/onceward/onceward/e2e/definitions/app", "onceward_failpoints")
+	cmd, err := measure.Command(context.Background(), path, program.Variable, settings)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd.Env = append(cmd.Env, "ONCEWARD_FAILPOINT="+arm)
+	log := instance.NewLog(s.t, "the armed process of "+settings.Application)
+	said = log.Await(lines...)
+	return instance.Launch(s.t, cmd, log), said
+}
+
+// working waits until all tasks of a process run.
+func (s *scene) working(p *instance.Process, settings Settings) {
+	s.t.Helper()
+	p.Await("its tasks at work", func() bool {
+		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
+		defer cancel()
+		status, err := txn.InstanceStatus(ctx, settings.StateDir)
+		return err == nil && len(status.Tasks) == Partitions && // one that does not answer yet is not there yet
+			!slices.ContainsFunc(status.Tasks, func(t txn.TaskStatus) bool { return t.State != txn.TaskRunning })
+	})
+}
+
+// given is a command that every partition has to answer.
+type given struct {
+	projection.Command
+	// done is closed when all have answered, or it is too late; the others are valid then.
+	done    chan struct{}
+	answers map[int32]projection.Answer
+	err     error
+}
+
+// command makes a command, under an id of its own.
+func (s *scene) command(action projection.Action, from, to uint16) projection.Command {
+	s.commands++
+	return projection.Command{ID: fmt.Sprintf("command-%d", s.commands), Action: action, From: from, To: to}
+}
+
+// give writes a command to every partition, and returns when it is there.
+func (s *scene) give(c projection.Command) *given {
+	s.t.Helper()
+	topic := s.settings.Prefix + TopicCommands
+	before, err := s.cluster.EndOffsets(s.t.Context(), topic)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	value, err := json.Marshal(c)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	g := &given{Command: c, done: make(chan struct{}), answers: map[int32]projection.Answer{}}
+	go func() {
+		defer close(g.done)
+		ctx, cancel := context.WithTimeout(s.t.Context(), instance.Patience)
+		defer cancel()
+		var answers map[int32]admin.Record
+		answers, g.err = s.admin.Ask(ctx, admin.Question{
+			Topic: topic, Answers: s.settings.Prefix + TopicAnswers, ID: c.ID, Value: value,
+		})
+		for p, r := range answers {
+			var a projection.Answer
+			g.err = errors.Join(g.err, json.Unmarshal(r.Value, &a))
+			g.answers[p] = a
+		}
+	}()
+	s.until("the command in its topic", func() error {
+		if closed(g.done) {
+			return errors.Join(errors.New("it is over"), g.err)
+		}
+		return nil
+	}, func() error {
+		now, err := s.cluster.EndOffsets(s.t.Context(), topic)
+		for p := range now {
+			if now[p] == before[p] {
+				return fmt.Errorf("partition %d does not have it", p)
+			}
+		}
+		return err
+	})
+	return g
+}
+
+// wait returns the answers of all partitions.
+func (s *scene) wait(g *given) map[int32]projection.Answer {
+	s.t.Helper()
+	<-g.done
+	if g.err != nil {
+		s.t.Fatalf("command %+v: %v", g.Command, g.err)
+	}
+	return g.answers
+}
+
+// alive returns what tells whether a life, and the application of the second definition, go on.
+func (s *scene) alive(life func() error) func() error {
+	return func() error {
+		if s.second == nil {
+			return life()
+		}
+		return errors.Join(life(), s.second.Alive())
+	}
+}
+
+// follow asks until every partition answers that a definition could follow the active one, or is that already. It returns in how many it is.
+func (s *scene) follow(lives func() error, from, to uint16) (done int) {
+	s.t.Helper()
+	s.until(fmt.Sprintf("definition %d being able to follow %d", to, from), lives, func() error {
+		done = 0
+		for p, a := range s.wait(s.give(s.command(projection.Verify, from, to))) {
+			switch {
+			case a.Active == to:
+				done++
+			case a.Outcome != projection.Verified:
+				return fmt.Errorf("partition %d: %s", p, a.Reason)
+			}
+		}
+		return nil
+	})
+	return done
+}
+
+// verify waits until both definitions have all that was fed, so that nobody has anything to do. The definition from has to be the active one.
+func (s *scene) verify(l *instance.App, from, to uint16) {
+	s.t.Helper()
+	s.finish(s.alive(l.Alive))
+	if done := s.follow(s.alive(l.Alive), from, to); done > 0 {
+		s.t.Fatalf("definition %d is the active one in %d partitions, want %d in all", to, done, from)
+	}
+}
+
+// build begins the application of the second definition, in a process that is killed at the point, and goes on with it in a life in this
+// one.
+func (s *scene) build(first *instance.App, point string) {
+	s.t.Helper()
+	p, said := s.launch(s.beside(), point+"=kill,skip=2", "failpoint "+point+" kill")
+	s.feedUntil(said[0], point, func() error { return errors.Join(first.Alive(), p.Alive()) })
+	p.Killed()
+	s.second = s.start(s.beside())
+}
+
+// points are those of a commit.
+var points = []string{
+	"flush-before", "flush-after", "offsets-before", "offsets-after", "end-before", "end-after", "apply-before", "apply-after",
+}
+
+// isCommitted reports whether a transaction is, when its round has come to the point.
+func isCommitted(point string) bool {
+	return slices.Index(points, point) > slices.Index(points, "end-before")
+}
+
+// switches has the application switch in a process that is killed at the point while it does so, and returns the life that has finished it,
+// and the command. Nobody of the application works before, and nobody has anything to do.
+func (s *scene) switches(point string, from, to uint16) (*instance.App, projection.Command) {
+	s.t.Helper()
+	// The first record of the process is the command, and its first round that of the switch. The delay lets events join it.
+	p, said := s.launch(s.settings, "process-before=delay:50ms;"+point+"=kill", "failpoint process-before delay", "failpoint "+point+" kill")
+	s.working(p, s.settings)
+	g := s.give(s.command(projection.Switch, from, to))
+	p.Await("the process being at work on the command", func() bool { return closed(said[0]) })
+	s.feed()
+	s.feedUntil(said[1], point, s.alive(p.Alive))
+	p.Killed()
+	s.met(point, g)
+	s.feed() // nobody serves that yet
+	l := s.start(s.settings)
+	s.feedUntil(g.done, "the answers", s.alive(l.Alive))
+	s.complete(l, g, to)
+	return l, g.Command
+}
+
+// complete does what an operator does who is told that some partitions have not switched: under load the next definition can be behind for
+// a moment.
+func (s *scene) complete(l *instance.App, g *given, to uint16) {
+	s.t.Helper()
+	for range Partitions + 1 {
+		refused := 0
+		for _, a := range s.wait(g) {
+			if a.Active != to {
+				refused++
+			}
+		}
+		if refused == 0 {
+			return
+		}
+		s.finish(s.alive(l.Alive))
+		s.follow(s.alive(l.Alive), g.From, to)
+		g = s.give(s.command(projection.Switch, g.From, to))
+	}
+	s.t.Fatalf("not all partitions have switched to definition %d, although it could follow", to)
+}
+
+// met fails the test unless the kill has met the round of the command: an answer can be read if, and only if, that round was committed.
+func (s *scene) met(point string, g *given) {
+	s.t.Helper()
+	if !isCommitted(point) {
+		if n := s.switched(g.Command); n > 0 {
+			s.t.Fatalf("the process was killed at %s, and %d partitions have switched before", point, n)
+		}
+		return
+	}
+	s.until("an answer of the round that was killed at "+point, func() error { return nil }, func() error {
+		if s.switched(g.Command) == 0 {
+			return errors.New("no partition has switched")
+		}
+		return nil
+	})
+}
+
+// switched returns how many partitions have switched for a command, by what can be read now.
+func (s *scene) switched(c projection.Command) (n int) {
+	s.t.Helper()
+	partitions, err := s.cluster.ReadStable(s.t.Context(), s.settings.Prefix+TopicAnswers)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, a := range s.read(slices.Concat(partitions...)) {
+		if a.Command == c && a.Outcome == projection.Switched {
+			n++
+		}
+	}
+	return n
+}
+
+// read reads answers.
+func (s *scene) read(records []*kgo.Record) []projection.Answer {
+	s.t.Helper()
+	answers := make([]projection.Answer, len(records))
+	for i, r := range records {
+		if err := json.Unmarshal(r.Value, &answers[i]); err != nil {
+			s.t.Fatalf("%s[%d]@%d: %v", r.Topic, r.Partition, r.Offset, err)
+		}
+	}
+	return answers
+}
+
+// repeated gives a command again that was decided.
+func (s *scene) repeated(c projection.Command, active uint16) {
+	s.t.Helper()
+	for p, a := range s.wait(s.give(c)) {
+		if a.Outcome != projection.Repeated || a.Active != active {
+			s.t.Errorf("partition %d: the command is %s the second time, and definition %d active, want %d", p, a.Outcome, a.Active, active)
+		}
+	}
+}
+
+// lose takes the directory of the application away.
+func (s *scene) lose() {
+	s.t.Helper()
+	if err := os.RemoveAll(s.settings.StateDir); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// judged holds all that was served against the recount.
+func (s *scene) judged(topic string, definitions ...uint16) error {
+	s.t.Helper()
+	records, err := s.cluster.ReadAll(s.t.Context(), s.settings.Prefix+topic)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	rows, err := readRows(records)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.facts.check(rows, definitions...)
+}
+
+// judge is the end of a scene that has switched there and back.
+func (s *scene) judge() {
+	s.t.Helper()
+	if err := s.judged(TopicServed, First, Second, First); err != nil {
+		s.t.Errorf("what was served: %v", err)
+	}
+	if err := s.judged(TopicRows, Second); err != nil {
+		s.t.Errorf("the rows of definition 2: %v", err)
+	}
+	times := map[uint16]int{}
+	for _, a := range s.read(s.cluster.Records(s.t, s.settings.Prefix+TopicAnswers)) {
+		if a.Outcome == projection.Switched {
+			times[a.Active]++
+		}
+	}
+	if times[First] != Partitions || times[Second] != Partitions {
+		s.t.Errorf("%d partitions have switched to definition 2 and %d to definition 1, want %d each way", times[Second], times[First], Partitions)
+	}
+	if n := len(s.cluster.Records(s.t, s.settings.Prefix+TopicDead)); n > 0 {
+		s.t.Errorf("there are %d dead letters", n)
+	}
+	if open, err := s.cluster.OpenTransactions(s.t.Context(), s.settings.Application); err != nil || len(open) > 0 {
+		s.t.Errorf("open transactions in the end: %s (%v)", strings.Join(open, ", "), err)
+	}
+}
