@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,12 +26,16 @@ func TestConcurrentCopies(t *testing.T) {
 		const payments = 600
 		e := newEnv(t, c, inbox.Globally(schemas.String(), schemas.JSON[payment]()))
 		dirs := []string{t.TempDir(), t.TempDir()}
+		worked := func(s txn.Status) bool { return s.Totals.Records > 0 }
 		one := e.start(dirs[0])
 		e.feed(copiesOf(0, payments/4))
+		one.Until("work at the first instance", worked) // before a second one can take all of it
 		two := e.start(dirs[1])
-		both := func(s txn.Status) bool { return s.Totals.Records > 0 }
-		e.feed(copiesOf(payments/4, payments/2))
-		one.Until("work at the first instance", both)
+		e.feed(copiesOf(payments/4, 3*payments/8))
+		two.Until("tasks at the second instance", func(s txn.Status) bool {
+			return slices.ContainsFunc(s.Tasks, func(t txn.TaskStatus) bool { return t.State == txn.TaskRunning })
+		})
+		e.feed(copiesOf(3*payments/8, payments/2))
 		e.until(3 * payments / 2)
 		if err := one.Stop(); err != nil {
 			t.Fatal(err)
@@ -43,7 +48,7 @@ func TestConcurrentCopies(t *testing.T) {
 		// Copies of what was accepted long ago, and of what nobody has seen.
 		e.feed(copiesOf(0, payments/4))
 		e.feed(copiesOf(3*payments/4, payments))
-		two.Until("work at the second instance", both)
+		two.Until("work at the second instance", worked)
 		out := e.until(3*payments + 3*payments/4)
 
 		accepted := map[string]payment{}
