@@ -211,7 +211,7 @@ func (s *scene) thaw(c cell, p *process, hit <-chan struct{}, other *life) {
 }
 
 // thaws bounds how often a process is frozen until it learns of its loss.
-const thaws = 5
+const thaws = 12
 
 // overtake starts another instance, which has finished when it returns.
 func (s *scene) overtake() *life {
