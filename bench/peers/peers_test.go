@@ -69,7 +69,8 @@ func TestMeasure(t *testing.T) {
 	if first := r.Comparisons[0].Rounds[1].Runs[0]; first.Contestant != Loop {
 		t.Errorf("the second round is begun by %s", first.Contestant)
 	}
-	if len(r.Latency) != 1 || r.Latency[0].Latency.Count != 200 || len(r.Scaling) != 7 || len(r.Scaling[6].Runs) != 1 {
+	if len(r.Latency) != 1 || r.Latency[0].Latency.Count != 200 || len(r.Scaling) != 7 || len(r.Scaling[6].Runs) != 1 ||
+		r.Scaling[3].Name != scaleRows || r.Scaling[3].Runs[0].Records != 500 || r.Scaling[3].CacheBytes != cacheMin {
 		t.Errorf("latency %+v, scaling %+v", r.Latency, r.Scaling)
 	}
 	if len(r.Recovery) != 1 || r.Recovery[0].All < r.Recovery[0].First || r.Recovery[0].First <= 0 || r.Recovery[0].Events == 0 {
@@ -91,7 +92,7 @@ func TestMeasure(t *testing.T) {
 	}
 	text, err := os.ReadFile(dir + "/RESULTS.md")
 	for _, part := range []string{
-		"Made by `make this`", "**Some steady states were so short", "| pass, records/s | loop | at least 1.5 |", "| two processes on one core each |", "not measured",
+		"Made by `make this`", "**Some steady states were so short", "pass of loop (", "| 500, cache 16 MiB |", "| pass, records/s | loop | at least 1.5 |", "| two processes on one core each |", "not measured",
 	} {
 		if err != nil || !strings.Contains(string(text), part) {
 			t.Errorf("%q is missing, %v:\n%s", part, err, text)

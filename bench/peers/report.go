@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -54,8 +55,8 @@ func (r Result) Markdown() string {
 	p.line("\nWhat is compared, and by which rules, is in the documentation of package `bench/peers`. Every output of every run was")
 	p.line("compared with what its input leads to, and so were the stores. Figures are medians, with the least and the greatest in")
 	p.line("parentheses; ratios are of runs of one round. Rates are of the steady state, from a quarter of the records on.\n")
-	if r.brief() {
-		p.line("**Some steady states were so short that their rates say nothing: more records are needed.**\n")
+	if brief := r.brief(); len(brief) > 0 {
+		p.line("**Some steady states were so short that their rates say little: %s. More records are needed.**\n", strings.Join(brief, ", "))
 	}
 	p.targets(r.Targets())
 	if len(r.Comparisons) > 0 {
@@ -101,18 +102,30 @@ func (p *page) occasions(measured map[string]Occasion) bool {
 	return true
 }
 
-// brief says whether there is a run that was too short for its rate to say anything.
-func (r Result) brief() bool {
-	var runs []Run
+// brief lists whose runs were too short for their rates to say anything, with the shortest: of a workload, and of what was scaled.
+func (r Result) brief() (all []string) {
+	shortest := map[string]float64{}
+	note := func(who string, runs []Run) {
+		for _, run := range runs {
+			if of := who + " of " + run.Contestant; run.Brief() {
+				if least, there := shortest[of]; !there || run.Steady.Seconds < least {
+					shortest[of] = run.Steady.Seconds
+				}
+			}
+		}
+	}
 	for _, c := range r.Comparisons {
 		for _, round := range c.Rounds {
-			runs = append(runs, round.Runs...)
+			note(c.Workload, round.Runs)
 		}
 	}
 	for _, s := range r.Scaling {
-		runs = append(runs, s.Runs...)
+		note(s.Name, s.Runs)
 	}
-	return slices.ContainsFunc(runs, func(run Run) bool { return run.Brief() })
+	for _, of := range slices.Sorted(maps.Keys(shortest)) {
+		all = append(all, fmt.Sprintf("%s (%.1f s)", of, shortest[of]))
+	}
+	return all
 }
 
 func (p *page) targets(targets []Target) {
@@ -226,7 +239,7 @@ func (p *page) scaling(all []Scaling) {
 		return
 	}
 	p.line("## Scaling\n\nOnceward alone, ledger. A process on one core has GOMAXPROCS=1.\n")
-	p.line("| | k records/s | every run | CPU s per million | peak RSS, MiB |\n|---|---|---|---|---|")
+	p.line("| | records | k records/s | every run | CPU s per million | peak RSS, MiB |\n|---|---|---|---|---|---|")
 	for _, s := range all {
 		of := func(figure func(Run) float64) (values []float64) {
 			for _, run := range s.Runs {
@@ -234,10 +247,21 @@ func (p *page) scaling(all []Scaling) {
 			}
 			return values
 		}
-		p.line("| %s | %s | %.0f | %s | %s |", s.Name, measure.SpreadOf(of(rateK)).Text(0), of(rateK),
+		p.line("| %s | %s | %s | %.0f | %s | %s |", s.Name, records(s), measure.SpreadOf(of(rateK)).Text(0), of(rateK),
 			measure.SpreadOf(of(Run.AppCPU)).Text(2), measure.SpreadOf(of(peakMiB)).Text(0))
 	}
 	p.line("")
+}
+
+// records are how many the variant reads.
+func records(s Scaling) string {
+	if s.Records == 0 {
+		return "" // of an older build
+	}
+	if s.CacheBytes == 0 {
+		return strconv.FormatInt(s.Records, 10)
+	}
+	return fmt.Sprintf("%d, cache %d MiB", s.Records, s.CacheBytes>>20)
 }
 
 // settings are those of Kafka Streams, with everything that was tried.

@@ -223,7 +223,7 @@ func (m *measurement) search(ctx context.Context) (err error) {
 		return nil
 	}
 	m.result.Choice, err = streams.Search{
-		Tunings: m.cfg.Tunings, Heaps: m.cfg.Heaps, Runs: m.cfg.SearchRuns,
+		Tunings: m.cfg.Tunings, Heaps: m.cfg.Heaps, Runs: m.cfg.SearchRuns, Dir: m.cfg.Dir,
 		Run: func(ctx context.Context, tuning streams.Tuning, heap string) (float64, error) {
 			r, err := m.peer(ctx, peer{tuning, heap}, false)
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/bench/measure"
@@ -48,6 +49,8 @@ type Search struct {
 	Runs, HeapRuns int
 	// Run tries a setting and returns records per second.
 	Run func(ctx context.Context, tuning Tuning, heap string) (rate float64, err error)
+	// Dir is where Run has its files. What is kept of a failure is for others too, and has a dot in its place.
+	Dir string
 	// Failed is told of a setting that did not get through, which is no failure of the search.
 	Failed func(err error)
 }
@@ -97,6 +100,9 @@ func (s Search) try(ctx context.Context, tuning Tuning, heap string, runs int) (
 		if err != nil {
 			s.Failed(err)
 			t.Failed = err.Error()
+			if s.Dir != "" {
+				t.Failed = strings.ReplaceAll(t.Failed, s.Dir, ".")
+			}
 			return t, nil
 		}
 		t.Rates = append(t.Rates, rate)

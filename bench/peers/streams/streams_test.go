@@ -53,11 +53,11 @@ func TestCommand(t *testing.T) {
 
 // TestSearch: the fastest setting, and with it the smallest heap before the first that costs too much.
 func TestSearch(t *testing.T) {
-	broken := errors.New("broken")
+	broken := errors.New("broken in /some/where/state")
 	rates := map[string]float64{"2g": 1000, "1g": 980, "512m": 960, "256m": 950, "128m": 1000}
 	failures, tried := 0, 0
 	s := Search{
-		Heaps: []string{"2g", "1g", "512m", "256m", "128m"}, Runs: 1, HeapRuns: 3, Failed: func(error) { failures++ },
+		Heaps: []string{"2g", "1g", "512m", "256m", "128m"}, Runs: 1, HeapRuns: 3, Dir: "/some/where", Failed: func(error) { failures++ },
 		Tunings: []Tuning{{Name: "slow", Threads: 1}, {Name: "fast", Threads: 2}, {Name: "broken", Threads: 4}},
 		Run: func(_ context.Context, tuning Tuning, heap string) (float64, error) {
 			switch tuning.Name {
@@ -79,7 +79,7 @@ func TestSearch(t *testing.T) {
 	if c.Tuning.Name != "fast" || c.Heap != "2g" || c.SmallHeap != "512m" || len(c.Heaps) != 4 || len(c.Heaps[0].Rates) != 3 || len(c.Tunings[1].Rates) != 1 {
 		t.Errorf("chosen are %+v", c)
 	}
-	if c.Tunings[2].Failed != "broken" || failures != 1 || !strings.Contains(c.Table(), "| broken | 2g | 0 | did not get through |") {
+	if c.Tunings[2].Failed != "broken in ./state" || failures != 1 || !strings.Contains(c.Table(), "| broken | 2g | 0 | did not get through |") {
 		t.Errorf("of what failed there is %+v, told %d times\n%s", c.Tunings[2], failures, c.Table())
 	}
 	s.Tunings = s.Tunings[2:]
