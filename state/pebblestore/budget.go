@@ -42,8 +42,8 @@ const (
 // back for memory.
 //
 // Memtables are taken out of the cache whole, however little is in them, and Pebble gives a database two that it keeps: one that takes rounds,
-// and one that is being flushed or waits for its turn. So their size is what bounds them, and a database gets it when it is opened: by the number of
-// databases, which all of them are to fit into half of the budget with (Expect). Otherwise nothing is left of the cache where the budget is small or
+// and one that is being flushed or waits for its turn. So their size is what bounds them, and a database gets it when it is opened, by the
+// number of databases (Expect): all of them fit into half of the budget. Otherwise nothing is left of the cache where the budget is small or
 // databases are many, and a lookup that comes to Pebble reads the filter and the index of each table that it asks.
 //
 // All methods may be called by any number of goroutines.
@@ -102,8 +102,9 @@ func (s *Shared) held() int64 {
 }
 
 // Expect says how many databases will be open at the same time. Those that are opened from then on have memtables for so many, or for as many
-// as are open by then, if those are more: without it the first ones take what the last ones need. A database that is open keeps the size of its
-// memtables, so a process whose databases double has less left for the cache until they are opened again: a quarter of the budget instead of half.
+// as are open by then, if those are more: without it the first ones take what the last ones need. A database that is open keeps the size of
+// its memtables, so a process whose databases double has less left for the cache until they are opened again: a quarter of the budget
+// instead of half.
 func (s *Shared) Expect(databases int) {
 	if s != nil {
 		s.expected.Store(int64(databases))
