@@ -45,8 +45,9 @@ func newAdopting(t *testing.T) *adopting {
 	}
 	s.ctx, s.cancel = context.WithCancelCause(t.Context())
 	s.poll, s.endPoll = context.WithCancelCause(s.ctx)
-	w := worker.New(worker.Config{Logger: log, Stopped: s.stoppedByWorker, Resume: s.resume, Budget: worker.NewBudget(0, nil)},
-		[2]*broker.Producer{broker.NewProducer(broker.Config{}, "a", 0), broker.NewProducer(broker.Config{}, "b", 0)})
+	w := worker.New(worker.Config{
+		Logger: log, Stopped: s.stoppedByWorker, Resume: s.resume, QueueBytesLow: s.intake.low, Budget: worker.NewBudget(0, nil),
+	}, [2]*broker.Producer{broker.NewProducer(broker.Config{}, "a", 0), broker.NewProducer(broker.Config{}, "b", 0)})
 	s.workers = []*worker.Worker{w}
 	id := s.ownership.Add(map[string][]int32{"in": {0}})[0]
 	s.pauses.set("in", 0, restoring)

@@ -29,10 +29,10 @@ func (s *session) dispatch(b broker.Batch) {
 	if !ok {
 		return
 	}
-	if waiting > s.in.app.cfg.QueueBytesMax {
+	if waiting > s.intake.high() {
 		// In this order: a resume that comes between the two finds no reason to clear, and the reading below sees the drained queue.
 		s.pauses.set(b.Topic, b.Partition, queueFull)
-		if r.task.Waiting(r.input) < s.in.app.cfg.QueueBytesMax/4 {
+		if r.task.Waiting(r.input) < s.intake.low() {
 			s.resume(b.Topic, b.Partition)
 		}
 	}

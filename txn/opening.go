@@ -118,7 +118,7 @@ func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, me
 	spec := task.Spec{
 		ID: id, Inputs: r.Positions.Inputs, Committed: r.Positions, Metadata: r.Metadata, Retry: r.Retry,
 		Epoch: epoch, Member: member, Mode: s.in.app.cfg.Mode,
-		OrderWaitMax: max(s.in.app.cfg.OrderWaitMax, 0),
+		OrderWaitMax: max(s.in.app.cfg.OrderWaitMax, 0), Held: &s.intake.held,
 	}
 	for _, src := range sub.Sources {
 		if src.Delay > 0 {

@@ -44,6 +44,7 @@ type session struct {
 	opening  sync.WaitGroup
 	openings openings
 	pauses   *pauses
+	intake   intake
 	// rebuilds are what was asked of the process; nil in tests that ask for nothing.
 	rebuilds *rebuilds
 	// failFast ends the session with the first task that stops.
@@ -73,7 +74,6 @@ const (
 	// leaveWait is how long a stop tries to leave the group while its coordinator is away. The client tries again by itself.
 	leaveWait    = 10 * time.Second
 	fetchWaitMax = 250 * time.Millisecond
-	fetchBytes   = 4 << 20
 	pollRecords  = 8192
 	// stuckMargin beyond the transaction timeout an open transaction is reported.
 	stuckMargin = 15 * time.Second
@@ -171,6 +171,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 		dispatcher: health.Loop{Name: "dispatcher"}, planned: make(chan struct{}, 1), full: make(chan struct{}, 1),
 	}
 	s.mu.cancels = map[topology.TaskID]context.CancelFunc{}
+	s.intake.queueBytesMax = a.cfg.QueueBytesMax
 	s.pauses = newPauses(
 		func(topic string, partition int32) { s.client().Pause(topic, partition) },
 		func(topic string, partition int32) { s.client().Resume(topic, partition) },
@@ -197,9 +198,9 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 			MembershipWait: a.cfg.membershipWait,
 			Cadence: worker.Cadence{
 				IntervalMin: commitIntervalMin, IntervalMax: a.cfg.CommitIntervalMax, BytesMax: a.cfg.RoundBytesMax,
-				HeldBytesMax: a.cfg.QueueBytesMax / 4, EmptyMax: a.cfg.emptyMax,
+				HeldBytesMax: s.intake.journal, EmptyMax: a.cfg.emptyMax,
 			},
-			QueueBytesLow: a.cfg.QueueBytesMax / 4, Stopped: s.stoppedByWorker, Retrying: s.retrying, Logger: a.log,
+			QueueBytesLow: s.intake.low, Stopped: s.stoppedByWorker, Retrying: s.retrying, Logger: a.log,
 			Metrics: a.metrics.Worker(i),
 		}, producers[i]))
 	}
@@ -245,7 +246,7 @@ func (s *session) work(ctx context.Context) error {
 	gc := broker.GroupConfig{
 		Group: s.in.app.topology.Application(), Instance: s.in.dir.Instance(), Starts: s.in.starts,
 		SessionTimeout: s.in.app.cfg.SessionTimeout, RebalanceTimeout: rebalanceTimeout,
-		FetchWaitMax: fetchWaitMax, FetchBytesMax: fetchBytes,
+		FetchWaitMax: fetchWaitMax, FetchBytesMax: s.intake.fetch(),
 	}
 	for _, sub := range s.subs {
 		for _, src := range sub.Sources {

@@ -120,7 +120,9 @@ func (c *callbacks) Assigned(partitions map[string][]int32) {
 		}
 	}
 	s.in.app.metrics.Assigned(partitions)
-	for _, id := range s.ownership.Add(partitions) {
+	complete := s.ownership.Add(partitions)
+	s.divide()
+	for _, id := range complete {
 		ctx, cancel := context.WithCancel(s.ctx)
 		s.mu.Lock()
 		s.mu.cancels[id] = cancel
@@ -190,6 +192,30 @@ func (s *session) giveUp(ctx context.Context, partitions map[string][]int32) {
 	for topic, ps := range partitions {
 		for _, p := range ps {
 			s.pauses.forget(topic, p)
+		}
+	}
+	s.divide()
+}
+
+// divide divides what the process may hold in memory among what it is assigned now; what is new is not opened or fetched before.
+func (s *session) divide() {
+	s.intake.divide(s.ownership.Partitions())
+	if g := s.client(); g != nil { // a test may have none
+		g.FetchAtMost(fetchAllBytes, s.intake.fetch())
+	}
+	databases := 0
+	for _, id := range s.ownership.Owned() {
+		if len(s.subs[id.Subtopology].Stores) > 0 {
+			databases++
+		}
+	}
+	s.in.shared.Expect(databases)
+	// Where shares are larger now, nobody else may ask again for what has stopped.
+	s.tasks.RLock()
+	defer s.tasks.RUnlock()
+	for key, r := range s.tasks.routes {
+		if r.task.Waiting(r.input) < s.intake.low() {
+			s.resume(key.topic, key.partition)
 		}
 	}
 }

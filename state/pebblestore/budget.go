@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,10 @@ const (
 	writesShare = 2
 	// flushShare is the part of the budget that one flush of one database may be at most.
 	flushShare = 16
+	// memTablesShare is the part of the budget that the memtables of all databases may be, full or not: one half. memTablesOfOne is how many
+	// each database has.
+	memTablesShare = 2
+	memTablesOfOne = 2
 	// reserveStep is the unit in which buffers and loads take memory out of the block cache. Less than one is
 	// not counted, for the sake of many idle databases.
 	reserveStep = 64 << 10
@@ -36,6 +41,11 @@ const (
 // alone: one that has its share gets on at least at the speed of its own disk, one that has not is never held
 // back for memory.
 //
+// Memtables are taken out of the cache whole, however little is in them, and Pebble gives a database two that it keeps: one that takes rounds,
+// and one that is being flushed or waits for its turn. So their size is what bounds them, and a database gets it when it is opened, by the
+// number of databases (Expect): all of them fit into half of the budget. Otherwise nothing is left of the cache where the budget is small or
+// databases are many, and a lookup that comes to Pebble reads the filter and the index of each table that it asks.
+//
 // All methods may be called by any number of goroutines.
 type Shared struct {
 	blocks *pebble.Cache
@@ -52,8 +62,8 @@ type Shared struct {
 	// seekers are the iterators that databases keep, at most seekersMax.
 	seekers    atomic.Int64
 	seekersMax int64
-	// databases is len(mu.open).
-	databases atomic.Int64
+	// databases is len(mu.open), expected what Expect was told.
+	databases, expected atomic.Int64
 
 	// mu is a leaf: nothing is called and nothing else is locked while it is held.
 	mu struct {
@@ -89,6 +99,25 @@ func (s *Shared) Close() {
 // they are as much as the rest, which is too much while there is little of both.
 func (s *Shared) held() int64 {
 	return min(2*(s.blocks.Metrics().Size+s.buffers.Load()+s.loads.Load()+s.kept()), s.budget)
+}
+
+// Expect says how many databases will be open at the same time. Those that are opened from then on have memtables for so many, or for as many
+// as are open by then, if those are more: without it the first ones take what the last ones need. A database that is open keeps the size of
+// its memtables, so a process whose databases double has less left for the cache until they are opened again: a quarter of the budget
+// instead of half.
+func (s *Shared) Expect(databases int) {
+	if s != nil {
+		s.expected.Store(int64(databases))
+	}
+}
+
+// flushMax is how much a database that is opened now may flush together, for its memtables.
+func (s *Shared) flushMax() int64 {
+	if s == nil {
+		return math.MaxInt64
+	}
+	n := max(s.expected.Load(), s.databases.Load()+1)
+	return max(s.budget/memTablesShare/memTablesOfOne/n, memTableBytesMin) / memTableFactor
 }
 
 // Reserve takes memory of a caller out of the budget until release is called, which is done once and before

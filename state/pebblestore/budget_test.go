@@ -127,24 +127,66 @@ func TestTheBudgetHoldsBack(t *testing.T) {
 	})
 }
 
+// TestMemTablesLeaveRoomForBlocks: however many databases there are, what Pebble takes for their memtables, which is the whole of each, leaves half of
+// the budget. Without a block cache a lookup reads the index and the filter of every table that it looks at.
+func TestMemTablesLeaveRoomForBlocks(t *testing.T) {
+	const budget, databases, round = 64 << 20, 16, 100 << 10
+	for name, expect := range map[string]func(*Shared){
+		"expected":   func(s *Shared) { s.Expect(databases) },
+		"unexpected": func(*Shared) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shared := NewShared(budget, 64)
+			defer shared.Close()
+			expect(shared)
+			most := int64(budget / memTablesShare)
+			if name == "unexpected" {
+				most *= 3 // each as if it were the last one: 1 + 1/2 + ... + 1/16
+			}
+			dbs := make([]*database, databases)
+			for i := range dbs {
+				dbs[i] = openForTest(t, Options{FS: vfs.NewMem(), Shared: shared, FlushInterval: 24 * time.Hour})
+			}
+			for n := range int64(4 * budget / databases / round) { // memtables grow to their size in some flushes
+				for _, db := range dbs {
+					if err := applyBytes(db, n, round); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for _, db := range dbs {
+				if err := db.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if spent := shared.Spent(); spent.MemTables > most || spent.MemTables < budget/8 {
+				t.Errorf("of %d bytes memtables take %d, want %d at most", int64(budget), spent.MemTables, most)
+			}
+			for _, db := range dbs {
+				closeForTest(t, db)
+			}
+		})
+	}
+}
+
 // TestPressureFlushesIdleDatabases: what an idle database holds goes down when others need the room.
 func TestPressureFlushesIdleDatabases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, 8) // a share is 64 KiB
-		c.write(7, 5)
+		c.write(0, 5)       // the first one, whose memtable is for few databases
 		synctest.Wait()
-		if n := c.dbs[7].flusher.backlog(); n < 40<<10 {
+		if n := c.dbs[0].flusher.backlog(); n < 40<<10 {
 			t.Fatalf("%d bytes are waiting for the interval", n)
 		}
-		for i := range 7 {
+		for i := 1; i < 8; i++ {
 			c.disks[i].hold()
 			c.write(i, 100)
 		}
 		synctest.Wait()
-		if n := c.dbs[7].flusher.backlog(); n != 0 {
+		if n := c.dbs[0].flusher.backlog(); n != 0 {
 			t.Errorf("the idle database still holds %d bytes, with %+v", n, c.shared.Spent())
 		}
-		for i := range 7 {
+		for i := 1; i < 8; i++ {
 			c.disks[i].release()
 		}
 		c.close(t)

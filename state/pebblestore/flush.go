@@ -18,8 +18,9 @@ const levelsPoll = 50 * time.Millisecond
 // flusher bounds what is in memory only. It is one goroutine for each database, which starts a flush when
 // enough was applied or enough time has passed, and which lets Apply go on when the flush is done.
 type flusher struct {
-	bytes    int64
-	interval time.Duration
+	// bytes is how much is flushed together, backlogMax how much may wait for that.
+	bytes, backlogMax int64
+	interval          time.Duration
 
 	// shared is the budget, nil for none.
 	shared *Shared
@@ -41,7 +42,7 @@ type flusher struct {
 
 func newFlusher(o Options) flusher {
 	return flusher{
-		bytes: o.FlushBytes, interval: o.FlushInterval, shared: o.Shared,
+		bytes: o.flushAt, backlogMax: backlogFactor * o.FlushBytes, interval: o.FlushInterval, shared: o.Shared,
 		work: make(chan struct{}, 1), room: make(chan struct{}, 1),
 		stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -68,7 +69,7 @@ func (f *flusher) due(backlog int64) bool {
 
 // roomFor reports whether more may be applied on top of that much.
 func (f *flusher) roomFor(backlog int64) bool {
-	return !f.crowded.Load() && backlog < backlogFactor*f.bytes && !f.shared.full(backlog)
+	return !f.crowded.Load() && backlog < f.backlogMax && !f.shared.full(backlog)
 }
 
 // reached records that everything up to target is on the disk.

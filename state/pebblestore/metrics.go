@@ -10,7 +10,8 @@ import (
 type Metrics struct {
 	// DiskBytes is the space of the directory's files, obsolete ones included.
 	DiskBytes uint64
-	// BufferBytes and MemTableBytes are the memory of what is not in a table yet: above Pebble, where each key is kept once, and in it.
+	// BufferBytes and MemTableBytes are the memory for what is not in a table yet: above Pebble, where each key is kept once, and in it,
+	// where it is memtables of a fixed size and one that is kept for later.
 	// UnflushedBytes is how much of what was applied is not on the disk.
 	BufferBytes    int64
 	MemTableBytes  uint64
@@ -44,7 +45,7 @@ func MetricsOf(db state.Database) (m Metrics, ok bool) {
 	p := d.db.Metrics()
 	waited, waitTime := d.flusher.waits.read()
 	return Metrics{
-		DiskBytes: p.DiskSpaceUsage(), BufferBytes: d.committed.bytes(), MemTableBytes: p.MemTable.Size, UnflushedBytes: d.flusher.backlog(),
+		DiskBytes: p.DiskSpaceUsage(), BufferBytes: d.committed.bytes(), MemTableBytes: p.MemTable.Size + p.MemTable.ZombieSize, UnflushedBytes: d.flusher.backlog(),
 		L0Sublevels: p.Levels[0].Sublevels, ReadAmplification: p.ReadAmp(), CompactionDebtBytes: p.Compact.EstimatedDebt,
 		Compactions: p.Compact.Count, Flushes: p.Flush.Count,
 		Waits: waited, WaitTime: waitTime,

@@ -26,6 +26,8 @@ const (
 
 	// compactionTables is how many overlapping tables L0 has before they are compacted.
 	compactionTables = 16
+	// memTableFactor times what is flushed together is the size of a memtable. A row takes more in it than in a batch.
+	memTableFactor = 2
 	// memTableBytesMin is what Pebble can work with; tests use a smaller FlushBytes.
 	memTableBytesMin = 64 << 10
 )
@@ -42,7 +44,7 @@ type Options struct {
 	Logger *slog.Logger
 	// FlushBytes is how much may be applied before a flush is started in the background, DefaultFlushBytes by
 	// default. When three times as much is waiting, Apply waits for the disk. It is lowered to a sixteenth of
-	// the budget of Shared.
+	// the budget of Shared, and a flush is started sooner where many databases have to share that (Shared.Expect).
 	FlushBytes int64
 	// FlushInterval is the longest time that something applied waits for a flush, DefaultFlushInterval by
 	// default.
@@ -50,6 +52,8 @@ type Options struct {
 
 	// compactionTables is how many overlapping tables L0 has before they are compacted. Tests lower it.
 	compactionTables int
+	// flushAt is FlushBytes, or less where there are so many databases that their memtables would take too much of the budget of Shared.
+	flushAt int64
 }
 
 func (o *Options) setDefaults() {
@@ -65,6 +69,7 @@ func (o *Options) setDefaults() {
 	if o.Shared != nil {
 		o.FlushBytes = min(o.FlushBytes, o.Shared.budget/flushShare)
 	}
+	o.flushAt = min(o.FlushBytes, o.Shared.flushMax())
 	if o.compactionTables <= 0 {
 		o.compactionTables = compactionTables
 	}
@@ -88,10 +93,10 @@ func pebbleOptions(o Options, f *fault) *pebble.Options {
 		// Pebble refuses it then. Whoever raises this makes a new major version (FORMAT.md).
 		FormatMajorVersion: pebble.FormatValueSeparation,
 
-		// The flusher rotates the memtable at FlushBytes, so twice as much leaves room for the batch that
+		// The flusher rotates the memtable at flushAt, so twice as much leaves room for the batch that
 		// crosses the line. Pebble begins with 256 KiB and doubles only under load: an idle task is small. A
 		// batch of more than half of this skips the memtable and goes down as a sorted table of its own.
-		MemTableSize: uint64(max(2*o.FlushBytes, memTableBytesMin)),
+		MemTableSize: uint64(max(memTableFactor*o.flushAt, memTableBytesMin)),
 
 		// Pebble's own write stalls cannot be interrupted: a writer that waits for a flush which fails for
 		// ever hangs, with the lock that Close needs. So they are put out of reach, and the flusher holds

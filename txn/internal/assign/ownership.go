@@ -3,6 +3,7 @@ package assign
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -121,6 +122,24 @@ func (o *Ownership) Partial(id topology.TaskID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.ContainsFunc(o.subtopologies[id.Subtopology].Sources, func(topic string) bool { return o.mu.assigned[topic][id.Partition] })
+}
+
+// Partitions returns how many inputs are assigned, also of tasks that are not complete.
+func (o *Ownership) Partitions() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := 0
+	for _, of := range o.mu.assigned {
+		n += len(of)
+	}
+	return n
+}
+
+// Owned returns the tasks that are owned now, in no order.
+func (o *Ownership) Owned() []topology.TaskID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Collect(maps.Keys(o.mu.owned))
 }
 
 // Epoch returns a task's epoch now; ok is false when the task is not owned.

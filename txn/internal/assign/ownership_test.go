@@ -17,6 +17,9 @@ func TestTaskOpensWhenAllInputsAreAssigned(t *testing.T) {
 	if got := o.Add(map[string][]int32{"left": {0, 1}, "plain": {0}}); !reflect.DeepEqual(got, []topology.TaskID{{Subtopology: "copy"}}) {
 		t.Fatalf("opened %v, want copy/0 only", got)
 	}
+	if n, owned := o.Partitions(), o.Owned(); n != 3 || len(owned) != 1 {
+		t.Errorf("%d partitions and the tasks %v, want 3 and copy/0", n, owned)
+	}
 	if got := o.Add(map[string][]int32{"right": {1}}); !reflect.DeepEqual(got, []topology.TaskID{{Subtopology: "join", Partition: 1}}) {
 		t.Fatalf("opened %v, want join/1", got)
 	}

@@ -183,5 +183,8 @@ func (g *Group) Resume(topic string, partition int32) {
 	g.cl.ResumeFetchPartitions(map[string][]int32{topic: {partition}})
 }
 
+// FetchAtMost changes how much the fetches after this bring of all partitions together, and of each.
+func (g *Group) FetchAtMost(all, each int32) { g.cl.UpdateFetchMaxBytes(all, each) }
+
 // Close ends the client. As a static member it stays in the group until its session ends or LeaveGroup is called.
 func (g *Group) Close() { g.cl.CloseAllowingRebalance() }

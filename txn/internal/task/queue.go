@@ -2,6 +2,7 @@ package task
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward/state"
@@ -19,7 +20,16 @@ type inbound struct {
 	bytes   []int64            // per input, everything that the worker has not consumed yet
 	ends    []int64            // per input, the last stable offset, -1 while it is not known
 	read    []reach            // per input, how far the dispatcher has come
+	held    *atomic.Int64      // of all tasks, see Spec; nil counts nothing
 	closed  bool
+}
+
+// hold counts bytes of an input, or gives them back. The caller holds the lock.
+func (in *inbound) hold(input int, bytes int64) {
+	in.bytes[input] += bytes
+	if in.held != nil && !in.closed {
+		in.held.Add(bytes)
+	}
 }
 
 // reach is the end of what was handed over: the offset after the last record and that record's leader epoch. The zero value is nothing.
@@ -142,7 +152,7 @@ func (q *queue) enqueue(input int, records []*broker.Record) (waiting int64, ok 
 		return 0, false
 	}
 	q.in.batches[input] = append(q.in.batches[input], records...)
-	q.in.bytes[input] += n
+	q.in.hold(input, n)
 	last := records[len(records)-1]
 	q.in.read[input] = reach{last.Offset + 1, last.LeaderEpoch}
 	return q.in.bytes[input], true
@@ -187,7 +197,7 @@ func (q *queue) pull() {
 func (q *queue) consumed(input int, bytes int64) {
 	q.in.Lock()
 	defer q.in.Unlock()
-	q.in.bytes[input] -= bytes
+	q.in.hold(input, -bytes)
 }
 
 func (q *queue) waiting(input int) int64 {
@@ -277,6 +287,11 @@ func (q *queue) putBack(entries []Entry) {
 func (q *queue) close() {
 	q.in.Lock()
 	defer q.in.Unlock()
+	if q.in.held != nil && !q.in.closed {
+		for _, bytes := range q.in.bytes {
+			q.in.held.Add(-bytes)
+		}
+	}
 	q.in.closed = true
 	for i := range q.in.batches {
 		q.in.batches[i] = nil

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,4 +39,42 @@ func TestQueueThatNeverDrainsKeepsItsSize(t *testing.T) {
 	if n := cap(q.inputs[0].records); n > 16*batch {
 		t.Errorf("the queue keeps room for %d records, and never held more than %d", n, 2*batch)
 	}
+}
+
+// What the queues of all tasks hold is counted once, and not any more when they are closed, whatever is still in flight then.
+func TestHeldByAllTasks(t *testing.T) {
+	var held atomic.Int64
+	tasks := make([]*Task, 2)
+	for i := range tasks {
+		tasks[i] = New(Spec{Inputs: []state.Input{{Topic: "in"}, {Topic: "too"}}, Held: &held})
+	}
+	records := []*broker.Record{{Topic: "in", Value: make([]byte, 1000)}, {Topic: "in", Offset: 1, Value: make([]byte, 500)}}
+	expect := func(what string) {
+		t.Helper()
+		var sum int64
+		for _, of := range tasks {
+			sum += of.Waiting(0) + of.Waiting(1)
+		}
+		if got := held.Load(); got != sum || got < 0 {
+			t.Fatalf("%s: %d bytes are counted, and held are %d", what, got, sum)
+		}
+	}
+	for input := range 2 {
+		for _, of := range tasks {
+			if _, ok := of.Enqueue(input, records); !ok {
+				t.Fatal("a task is closed")
+			}
+		}
+	}
+	expect("after records came")
+	tasks[0].Release(0, recordBytes(records[0]))
+	expect("after a round")
+	for range 2 { // closed twice is closed once
+		if err := tasks[0].Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tasks[0].Release(1, recordBytes(records[0]))
+	tasks = tasks[1:]
+	expect("after a task was closed")
 }

@@ -54,6 +54,8 @@ type Spec struct {
 	Mode topology.Mode
 	// OrderWaitMax bounds the wait for an input that lags while others have records; 0 is no wait. See [OrderWaitDefault].
 	OrderWaitMax time.Duration
+	// Held counts what the queues of all tasks hold until they are closed, as Waiting does for one input; nil counts nothing.
+	Held *atomic.Int64
 }
 
 // Task is one open task. Enqueue, Read, SetEnd, Waiting, Release and InDoubtSince may be called from any goroutine; everything else belongs to
@@ -125,6 +127,7 @@ func resumed(b BlobRetry, inputs []state.Input) retry {
 // New returns a task that starts at the spec's positions.
 func New(s Spec) *Task {
 	t := &Task{Spec: s, queue: newQueue(s.Inputs, s.OrderWaitMax)}
+	t.queue.in.held = s.Held
 	for i := range s.Inputs {
 		if s.Graph != nil && s.Graph.HasEventTime(s.Inputs[i].Topic) {
 			t.queue.inputs[i].eventTime = t.eventTime

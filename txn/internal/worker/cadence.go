@@ -11,8 +11,8 @@ type Cadence struct {
 	// BytesMax bounds a round's output, and separately its state writes.
 	BytesMax int64
 	// HeldBytesMax bounds the input of a round that sends nothing: it is not held back any longer, because its journal takes the room
-	// that new input needs.
-	HeldBytesMax int64
+	// that new input needs. It is asked for each time, because that room changes with the assignment, and must not block.
+	HeldBytesMax func() int64
 	// EmptyMax is how long a round that would send no record is held back; EmptyMaxDefault is what it should be.
 	EmptyMax time.Duration
 }
@@ -36,7 +36,7 @@ type cadence struct {
 
 // dueIn returns how long the round may still wait, zero or less when it is due. idle says that there is nothing more to process.
 func (c *cadence) dueIn(now time.Time, r *round, idle bool, budget *Budget) time.Duration {
-	if r.held < c.HeldBytesMax && (!r.worked || !r.sends()) {
+	if r.held < c.HeldBytesMax() && (!r.worked || !r.sends()) {
 		return r.started.Add(c.EmptyMax).Sub(now)
 	}
 	latest := r.started.Add(c.IntervalMax).Sub(now)

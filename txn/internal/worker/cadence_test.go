@@ -47,7 +47,10 @@ func TestDueIn(t *testing.T) {
 				budget.spend(now, perSecond+tc.spent) // a second's worth is there in advance
 			}
 			c := cadence{
-				Cadence:  Cadence{EmptyMax: EmptyMaxDefault, IntervalMin: 5 * ms, IntervalMax: 100 * ms, BytesMax: 1 << 20, HeldBytesMax: 1 << 10},
+				Cadence: Cadence{
+					EmptyMax: EmptyMaxDefault, IntervalMin: 5 * ms, IntervalMax: 100 * ms, BytesMax: 1 << 20,
+					HeldBytesMax: func() int64 { return 1 << 10 },
+				},
 				lastSeal: now.Add(-tc.sinceSeal), smoothed: tc.smoothed,
 			}
 			r := newRound(0)
@@ -56,7 +59,7 @@ func TestDueIn(t *testing.T) {
 				r.outputs = []*broker.Record{{}}
 			}
 			if tc.big {
-				r.held = c.HeldBytesMax
+				r.held = c.HeldBytesMax()
 			}
 			if got := c.dueIn(now, r, tc.idle, budget); got != tc.want {
 				t.Errorf("due in %s, want %s", got, tc.want)

@@ -25,6 +25,7 @@ func TestDoubtIsTold(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			w := New(Config{
 				Logger: slog.New(slog.DiscardHandler), Budget: NewBudget(0, nil), Resume: func(string, int32) {},
+				QueueBytesLow: func() int64 { return 1 << 20 },
 			}, [2]*broker.Producer{broker.NewProducer(broker.Config{}, "a", 0), broker.NewProducer(broker.Config{}, "b", 0)})
 			tk := quietTask(t, func() {})
 			bystander := quietTask(t, func() {})

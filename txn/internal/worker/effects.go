@@ -183,8 +183,9 @@ func (w *Worker) giveBack(c *task.Contribution) tally {
 
 // resumeDrained asks for more records of the inputs whose queue has room.
 func (w *Worker) resumeDrained(t *task.Task) {
+	low := w.cfg.QueueBytesLow()
 	for i, in := range t.Spec.Inputs {
-		if t.Waiting(i) < w.cfg.QueueBytesLow {
+		if t.Waiting(i) < low {
 			w.cfg.Resume(in.Topic, in.Partition)
 		}
 	}

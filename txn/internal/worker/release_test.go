@@ -37,8 +37,8 @@ func quietTask(t *testing.T, f func()) *task.Task {
 func quietWorker(t *testing.T) *Worker {
 	t.Helper()
 	w := New(Config{
-		Logger: slog.New(slog.DiscardHandler), Resume: func(string, int32) {}, QueueBytesLow: 1 << 20,
-		Cadence: Cadence{IntervalMax: time.Second, BytesMax: 1 << 20, HeldBytesMax: 1 << 20, EmptyMax: EmptyMaxDefault},
+		Logger: slog.New(slog.DiscardHandler), Resume: func(string, int32) {}, QueueBytesLow: func() int64 { return 1 << 20 },
+		Cadence: Cadence{IntervalMax: time.Second, BytesMax: 1 << 20, HeldBytesMax: func() int64 { return 1 << 20 }, EmptyMax: EmptyMaxDefault},
 		Budget:  NewBudget(0, nil),
 	}, [2]*broker.Producer{broker.NewProducer(broker.Config{}, "a", 0), broker.NewProducer(broker.Config{}, "b", 0)})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -41,8 +41,8 @@ type Config struct {
 	Cadence        Cadence
 	// Budget is shared by the workers of the process.
 	Budget *Budget
-	// QueueBytesLow is where a paused input is resumed.
-	QueueBytesLow int64
+	// QueueBytesLow is where a paused input is resumed, now; it must not block.
+	QueueBytesLow func() int64
 	// Stopped is told of a task that stops by itself, which may have been given up meanwhile; it must not block.
 	Stopped func(t *task.Task, why error)
 	// Retrying is told when a task begins to wait long for the next attempt of a record, and when it goes on; it must not block.
