@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/schemas"
@@ -39,9 +41,9 @@ type replaced struct {
 
 const replacedPartitions = 2
 
-func newReplaced(t *testing.T) *replaced {
+func newReplaced(t *testing.T, opts ...kfake.Opt) *replaced {
 	t.Helper()
-	b := newBroker(t, replacedPartitions, "alpha", "in", "side", "zeta", "out", "other", "dead")
+	b := newBrokerWith(t, replacedPartitions, opts, "alpha", "in", "side", "zeta", "out", "other", "dead")
 	office, err := admin.Connect(t.Context(), b.ListenAddrs()...)
 	if err != nil {
 		t.Fatal(err)
@@ -747,5 +749,47 @@ func TestRepartitionTopicThatIsGone(t *testing.T) {
 	r.lives(after, len(r.input), nil)
 	if n := asked.Load(); n != 1 {
 		t.Errorf("the topic was asked for %d times", n)
+	}
+}
+
+// TestRebuildCreatesAsConfigured: what a topology has gained is created as its start would, with the replicas that the application is configured
+// with and not as many as the cluster gives, so that the start takes it.
+func TestRebuildCreatesAsConfigured(t *testing.T) {
+	r := newReplaced(t, kfake.NumBrokers(5)) // which give a topic three replicas
+	r.cfg.InternalReplicas, r.cfg.InternalMinInSync = 4, 2
+	r.feed()
+	r.lives(countsOnce, len(r.input), nil)
+	r.rebuild(countsTwice)
+	r.lives(countsTwice, r.written+len(r.input), nil)
+	if !r.right(countsTwice) {
+		t.Error("after the rebuild the state is not right")
+	}
+}
+
+// TestRebuildIntoANewRepartitionTopic: a rebuild before the start of a topology that has gained a repartition topic says in a dry run what it
+// would do, as if the topic were there, and does it.
+func TestRebuildIntoANewRepartitionTopic(t *testing.T) {
+	r := newReplaced(t)
+	r.feed()
+	r.lives(countsOnce, len(r.input), nil)
+	after := countsMoved(schemas.String(), replacedCounts)
+	op := r.office.Application(r.topology(after))
+	would, err := op.RebuildFromInput(t.Context(), admin.Options{DryRun: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there := r.topics(); slices.Contains(there, "counting-words-repartition") {
+		t.Errorf("a dry run has made the topics %v", there)
+	}
+	did, err := op.RebuildFromInput(t.Context(), admin.Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if would.DryRun = false; !reflect.DeepEqual(would, did) {
+		t.Errorf("the dry run said\n%+v, and this was done:\n%+v", would, did)
+	}
+	r.lives(after, r.written+len(r.input), nil)
+	if !r.right(after) {
+		t.Error("after the rebuild the state is not right")
 	}
 }
