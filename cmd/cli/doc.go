@@ -41,7 +41,9 @@
 //
 // plan says what the next start of a topology would make of the topics, stores and offsets that there are, and touches nothing. What ran is
 // described in the state directory of each instance, which --state-dir names; --before takes the description from a file instead, as
-// describe --output json has written it. See admin.Plan for what it looks at and admin.Judgement for what it says.
+// describe --output json has written it; with ONCEWARD_STATE_DIR set, --state-dir= goes with that. See admin.Plan for what it looks at and
+// admin.Judgement for what it says. Where a repartition topic goes, a rolling update is refused while old instances have input, whether or not it
+// is planned: package txn says what to do.
 //
 // # Progress
 //

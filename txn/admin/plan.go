@@ -64,8 +64,8 @@ type prospect struct {
 	// mismatches are the topics that do not fit, missing the internal ones that the start creates.
 	mismatches []*topics.Mismatch
 	missing    []string
-	// unread counts the records that wait in repartition topics whose format changes or that are read no more.
-	unread map[string]int64
+	// unread is what waits in repartition topics whose format changes or that are read no more.
+	unread map[string]restore.Unread
 	// parked counts the parked records that wait in stores that the topology does not have any more.
 	parked map[string]int64
 	// parkedUnknown are those of which it is not known, because a commit leaves it to a changelog that is gone.
@@ -192,7 +192,7 @@ func (p prospect) judgeLeft() []Finding {
 		switch {
 		case l.Store != "" && p.parked[l.Store] == 0 && !p.parkedUnknown[l.Store]:
 			findings = append(findings, Finding{Refused, topology.SubjectStore, l.Store, l.String(), l.WayOut()})
-		case l.Store == "" && p.unread[l.Topic] == 0:
+		case l.Store == "" && !p.unread[l.Topic].Any():
 			findings = append(findings, Finding{Refused, topology.SubjectSource, l.Topic, l.String(), l.WayOut()})
 		default:
 		}
@@ -295,23 +295,26 @@ func fromSource(d *topology.Description, store string) bool {
 }
 
 func (p prospect) judgeSource(d topology.Difference, f *Finding) {
-	waiting := p.unread[d.Name]
-	switch d.Attribute {
-	case topology.AttributeExistence:
-		if d.After == "" && waiting > 0 {
-			f.Judgement = Refused
-			f.What += fmt.Sprintf(": %d records wait in it that nobody would process", waiting)
-			f.Remedy = "let the topology that runs process them, with no new input, before it is replaced"
-		}
-	case topology.AttributeFormats:
-		if waiting > 0 {
-			f.Judgement = Refused
-			f.What += fmt.Sprintf(": %d records wait in it that were written by the codecs before", waiting)
-			f.Remedy = "let the topology that runs process them, with no new input, before it is replaced"
-		}
-	case topology.AttributeStart:
+	why := ""
+	switch {
+	case d.Attribute == topology.AttributeExistence && d.After == "":
+		why = "that nobody would process"
+	case d.Attribute == topology.AttributeFormats:
+		why = "that were written by the codecs before"
+	case d.Attribute == topology.AttributeStart:
 		f.What += ": it counts only where no offset is committed"
 	default:
+	}
+	waiting := p.unread[d.Name]
+	if why == "" || !waiting.Any() {
+		return
+	}
+	f.Judgement = Refused
+	f.What += fmt.Sprintf(": %s wait in it %s", waiting, why)
+	f.Remedy = "let the topology that runs process them, with no new input, before it is replaced"
+	if waiting.Hidden {
+		f.What += ", as it may be described and not read"
+		f.Remedy = "allow to read that topic, so that it is known; or " + f.Remedy
 	}
 }
 

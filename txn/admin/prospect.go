@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 
@@ -38,8 +39,8 @@ func (a *Application) Plan(ctx context.Context, before *topology.Description) (P
 func (a *Application) look(ctx context.Context, before *topology.Description) (_ prospect, err error) {
 	cfg := a.client.cfg
 	cfg.StuckAfter, cfg.GroupMayBeAbsent = stuckAfter, true
-	p := prospect{before: before, after: a.topology.Description(), unread: map[string]int64{}, parked: map[string]int64{},
-		parkedUnknown: map[string]bool{}}
+	p := prospect{before: before, after: a.topology.Description(), unread: map[string]restore.Unread{},
+		parked: map[string]int64{}, parkedUnknown: map[string]bool{}}
 	if before != nil && before.Application != p.after.Application {
 		return p, fmt.Errorf("the topology that ran is described as application %s, and this one is application %s", before.Application,
 			p.after.Application)
@@ -65,7 +66,7 @@ func (a *Application) look(ctx context.Context, before *topology.Description) (_
 			p.missing = append(p.missing, name)
 		}
 	}
-	if err := p.countUnread(ctx, a.client, cluster); err != nil {
+	if err := p.countUnread(ctx, cluster, cfg.Logger); err != nil {
 		return p, err
 	}
 	restorer := restore.New(restore.Restorer{
@@ -108,26 +109,31 @@ func mismatchesIn(err error) ([]*topics.Mismatch, error) {
 	return mismatches, errors.Join(others...)
 }
 
-// countUnread counts what waits in the repartition topics of the topology that ran whose codecs change or that are read no more.
-func (p *prospect) countUnread(ctx context.Context, client *Client, cluster *broker.Cluster) error {
+// countUnread finds what waits in the repartition topics of the topology that ran whose codecs change or that are read no more.
+func (p *prospect) countUnread(ctx context.Context, cluster *broker.Cluster, log *slog.Logger) error {
 	if p.before == nil {
 		return nil
 	}
-	concerned := map[string]bool{}
+	concerned, stays := map[string]bool{}, map[string]bool{}
 	for _, d := range topology.Compare(*p.before, p.after) {
 		gone := d.Attribute == topology.AttributeExistence && d.After == ""
 		concerned[d.Name] = concerned[d.Name] || d.Subject == topology.SubjectSource && (gone || d.Attribute == topology.AttributeFormats)
+	}
+	for _, sub := range p.after.Subtopologies {
+		for _, source := range sub.Sources {
+			stays[source.Topic] = true
+		}
 	}
 	for _, sub := range p.before.Subtopologies {
 		for _, source := range sub.Sources {
 			if !source.Repartition || !concerned[source.Topic] {
 				continue
 			}
-			n, err := unread(ctx, client, cluster, source.Topic)
+			waits, err := unread(ctx, cluster, log, source.Topic, stays[source.Topic])
 			if err != nil {
 				return err
 			}
-			p.unread[source.Topic] = n
+			p.unread[source.Topic] = waits
 		}
 	}
 	return nil
@@ -227,26 +233,25 @@ func (c *Client) describe(ctx context.Context, topic string) (described kadm.Top
 	return described, true, nil
 }
 
-// unread counts the committed records of a topic that are behind the committed offsets; 0 if the topic does not exist.
-func unread(ctx context.Context, client *Client, cluster *broker.Cluster, topic string) (int64, error) {
-	described, there, err := client.describe(ctx, topic)
-	if err != nil || !there {
-		return 0, err
+// unread finds what waits in a topic behind the committed offsets; nothing if it does not exist. Brokers say of such a topic, to who may not
+// see it, that he may not.
+func unread(ctx context.Context, cluster *broker.Cluster, log *slog.Logger, topic string, read bool) (waits restore.Unread, err error) {
+	found, hidden, err := cluster.Topics(ctx, []string{topic})
+	if len(hidden) > 0 {
+		log.Warn("it is not known whether records wait in a repartition topic, which is not there or may not be described", "topic", topic)
 	}
-	partitions := map[string][]int32{topic: described.Partitions.Numbers()}
-	committed, err := cluster.StableOffsets(ctx, partitions)
+	if err != nil || found[topic].Partitions == 0 {
+		return waits, err
+	}
+	partitions := make([]int32, found[topic].Partitions)
+	for p := range partitions {
+		partitions[p] = int32(p)
+	}
+	committed, err := cluster.StableOffsets(ctx, map[string][]int32{topic: partitions})
 	if err != nil {
-		return 0, err
+		return waits, err
 	}
-	n := int64(0)
-	for _, o := range committed {
-		waiting, err := restore.Unread(ctx, cluster, described.ID, o)
-		if err != nil {
-			return 0, err
-		}
-		n += waiting
-	}
-	return n, nil
+	return restore.FindUnread(ctx, cluster, found[topic], committed, read)
 }
 
 // taskLooker looks at the tasks of a topology some of whose topics may not exist yet.
