@@ -90,6 +90,10 @@ type taskProspect struct {
 	// topology does not have.
 	empty []string
 	gone  int
+	// holds are its stores of whose changelog a restore would read records.
+	holds []string
+	// current says that its last commit is of this very topology.
+	current bool
 }
 
 // judge makes the plan. It reads nothing but its argument.
@@ -251,9 +255,7 @@ func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 		switch {
 		case !p.started():
 		case errBefore != nil || errAfter != nil || !after.Reads(before):
-			f.Judgement = Refused
-			f.What += ": its changelog has records of another kind of store"
-			f.Remedy = "give the store another name"
+			p.judgeKind(d.Name, f)
 		case before.Kind != after.Kind && after.Kind == state.TimestampedKind:
 			f.Judgement = Rebuild
 			f.What += ": it is restored in full from its changelog, and the times of its values are the stream times at which they were written"
@@ -280,6 +282,45 @@ func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 		f.What += ": its tasks have other names, and their databases are restored once in full from the changelogs"
 	default:
 	}
+}
+
+// judgeKind judges a store that becomes one of another kind, which cannot read the records of the one before. A start goes by the changelog too:
+// where that holds nothing, as after the topic was deleted, there is nothing to misread, and rows that a directory has of it are left behind.
+func (p prospect) judgeKind(store string, f *Finding) {
+	looked := len(p.mismatches) == 0 // otherwise nothing is known of the changelogs
+	holds, ours := false, true
+	for _, t := range p.tasksWith(store) {
+		holds = holds || slices.Contains(t.holds, store)
+		ours = ours && (t.current || !t.committed)
+	}
+	switch {
+	case !looked || holds:
+		f.Judgement = Refused
+		f.What += ": its changelog has records of another kind of store"
+		f.Remedy = "give the store another name, or delete the topic while nothing of the application runs and empty the state with " +
+			"`onceward rebuild from-input` before the start"
+	case ours:
+		f.What += ": its changelog holds nothing, and what was committed last is of this topology"
+	default:
+		f.Judgement = Rebuild
+		f.What += ": its changelog holds nothing, and its tasks have processed input: it will know only what comes from now on"
+		f.Remedy = "`onceward rebuild from-input` before the start fills it, and writes outputs again; if it needs no past, nothing is to be done"
+	}
+}
+
+// tasksWith returns the tasks that have a store.
+func (p prospect) tasksWith(store string) (tasks []taskProspect) {
+	for _, sub := range p.after.Subtopologies {
+		if !slices.ContainsFunc(sub.Stores, func(s topology.StoreDescription) bool { return s.Name == store }) {
+			continue
+		}
+		for _, t := range p.tasks {
+			if t.id.Subtopology == sub.Name {
+				tasks = append(tasks, t)
+			}
+		}
+	}
+	return tasks
 }
 
 // fromSource reports whether a store has no changelog, because it is restored from its source.

@@ -123,7 +123,21 @@ func TestPlanJudges(t *testing.T) {
 			change: func(d *planned) {
 				d.counts = topology.WindowStore("counts", schemas.String(), schemas.Int64(), time.Hour)
 			},
-			want: Refused, texts: []string{"refused store counts: layout keyvalue becomes window", "another name"},
+			cluster: func(p *prospect) { p.tasks[0].holds = []string{"counts"} },
+			want:    Refused, texts: []string{"refused store counts: layout keyvalue becomes window", "another name"},
+		},
+		"kind of a store that holds nothing": {
+			change: func(d *planned) {
+				d.counts = topology.WindowStore("counts", schemas.String(), schemas.Int64(), time.Hour)
+			},
+			want: Rebuild, texts: []string{"rebuild store counts: layout keyvalue becomes window", "its changelog holds nothing", "rebuild from-input"},
+		},
+		"kind of a store that was emptied for it": {
+			change: func(d *planned) {
+				d.counts = topology.WindowStore("counts", schemas.String(), schemas.Int64(), time.Hour)
+			},
+			cluster: func(p *prospect) { p.tasks[0].current = true },
+			want:    Safe, texts: []string{"safe store counts: layout keyvalue becomes window", "what was committed last is of this topology"},
 		},
 		"a repartition topic that is gone, and cannot be read": {
 			cluster: func(p *prospect) {

@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
@@ -75,7 +76,7 @@ func (a *Application) look(ctx context.Context, before *topology.Description) (_
 	})
 	defer restorer.Close()
 	l := taskLooker{restorer: restorer, layout: layout, starts: broker.NewStarts(cluster, restore.StartsOf(a.topology)),
-		quiet: len(p.members) == 0}
+		quiet: len(p.members) == 0, fingerprint: fingerprint(a.topology)}
 	p.unassigned = l.unassigned(a.topology)
 	if p.tasks, err = l.lookAll(ctx, a.topology); err != nil {
 		return p, err
@@ -151,15 +152,22 @@ func (p *prospect) countParked(ctx context.Context, client *Client, cluster *bro
 			gone[d.Name] = true
 		}
 	}
+	asked := map[string]bool{} // by the task of which the commit is with that topic, whether that store is there
+	for _, sub := range p.after.Subtopologies {
+		for _, source := range sub.Sources {
+			asked[sub.Sources[0].Topic+"/"+source.ParkStore(p.after.Application)] = true
+		}
+	}
 	for _, sub := range p.before.Subtopologies {
-		var parking []restore.ParkStore
+		var parking []goneParkStore
 		for _, s := range sub.Stores {
 			// A store of somebody's own can have a name that ends alike.
 			parks := slices.ContainsFunc(sub.Sources, func(source topology.SourceDescription) bool {
 				return source.ParkStore(p.before.Application) == s.Name
 			})
 			if gone[s.Name] && parks {
-				parking = append(parking, restore.ParkStore{Name: s.Name, ChangelogTopic: s.ChangelogTopic})
+				parking = append(parking, goneParkStore{restore.ParkStore{Name: s.Name, ChangelogTopic: s.ChangelogTopic},
+					asked[sub.Sources[0].Topic+"/"+s.Name]})
 			}
 		}
 		if parking == nil {
@@ -195,9 +203,18 @@ func (p *prospect) countParked(ctx context.Context, client *Client, cluster *bro
 	return nil
 }
 
-// waitingIn returns how many records of a task wait in stores that are there no more, by store; -1 is not known.
+// goneParkStore is a store of parked keys that is there no more.
+type goneParkStore struct {
+	restore.ParkStore
+	// asked says that the source is still there, with the same task: that looks into the changelog where no commit is known.
+	asked bool
+}
+
+// waitingIn returns how many records of a task wait in stores that are there no more, by store; -1 is not known. Where the start asks no changelog
+// it is not asked here either: where the commit names it at 0, because nothing was ever in it; and where no commit is known of a task that is
+// gone, because its offsets were deleted, or committed anew from outside, which is how what waits is given up (restore.Left.WayOut).
 func waitingIn(
-	ctx context.Context, restorer *restore.Restorer, id topology.TaskID, metadata string, parking []restore.ParkStore,
+	ctx context.Context, restorer *restore.Restorer, id topology.TaskID, metadata string, parking []goneParkStore,
 ) (map[string]int64, error) {
 	blob, err := restorer.Parse(ctx, restore.Request{Task: id}, metadata)
 	if err != nil {
@@ -205,7 +222,12 @@ func waitingIn(
 	}
 	out := map[string]int64{}
 	for _, store := range parking {
-		n, untold, err := restorer.Waiting(ctx, blob, store, id.Partition)
+		at, named := blob.Target(store.Name)
+		said := slices.ContainsFunc(blob.WhereParked(), func(p task.BlobParked) bool { return p.Store == store.Name })
+		if !said && (named && at == 0 || blob == nil && !store.asked) {
+			continue
+		}
+		n, untold, err := restorer.Waiting(ctx, blob, store.ParkStore, id.Partition)
 		if err != nil {
 			return nil, err
 		}
@@ -261,6 +283,8 @@ type taskLooker struct {
 	starts   *broker.Starts
 	// quiet says that no instance runs, so that commits and changelogs stay what they are between two looks.
 	quiet bool
+	// fingerprint is what commits of the topology carry.
+	fingerprint [8]byte
 }
 
 func (l taskLooker) lookAll(ctx context.Context, t *topology.Topology) ([]taskProspect, error) {
@@ -331,6 +355,7 @@ func (l taskLooker) look(ctx context.Context, id topology.TaskID, sub topology.S
 		p.stop = seen.NotLast()
 	}
 	p.describe(seen.Found)
+	p.current = seen.Blob != nil && seen.Blob.Fingerprint == l.fingerprint
 	return p, nil
 }
 
@@ -341,10 +366,14 @@ func (p *taskProspect) describe(found restore.Found) {
 	}
 	named := 0
 	for _, c := range found.Changelogs {
-		if _, known := found.Blob.Target(c.Store); known {
+		target, known := found.Blob.Target(c.Store)
+		if known {
 			named++
 		} else {
 			p.empty = append(p.empty, c.Store)
+		}
+		if c.FromSource == nil && c.HighWatermark > 0 && (target > 0 || !known && !c.Empty) {
+			p.holds = append(p.holds, c.Store)
 		}
 	}
 	if found.Blob != nil {
