@@ -114,7 +114,8 @@
 // topic in which it died read it; edit keeps another edition of it in the topic; redrive writes records to where they
 // died. A redrive is exactly once: every batch is a transaction with the marks that say what was redriven, so it may be
 // killed and done again. A letter is named by the id that is in the header onceward.id, which a record keeps when it dies
-// again. Records that died three times are left, unless --deaths-max says otherwise: they would come back for ever. The
+// again. --from chooses letters by the topic in which the record died first, and by the topic of the input that it came from, where a
+// repartition topic keeps that (topology.KeepOrigin). Records that died three times are left, unless --deaths-max says otherwise: they would come back for ever. The
 // principal needs to read and write the dead-letter topic, to write the topics in which records died, and the
 // transactional id TOPIC~redrive.
 //
