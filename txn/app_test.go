@@ -42,7 +42,7 @@ func newBroker(t *testing.T, partitions int32, topics ...string) *testBroker {
 
 func newBrokerWith(t *testing.T, partitions int32, opts []kfake.Opt, topics ...string) *testBroker {
 	t.Helper()
-	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1), kfake.SeedTopics(partitions, topics...))...)
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(partitions, topics...)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

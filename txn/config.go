@@ -79,7 +79,8 @@ type Config struct {
 	// ConnectTimeout bounds the wait for brokers and for the initialisation of producers at start. Default 60 s.
 	ConnectTimeout time.Duration
 	// InternalReplicas and InternalMinInSync are the replication factor and the min.insync.replicas that changelogs, repartition
-	// topics and the rounds topic are created with, and have to have at least when they exist. By default both are the cluster's.
+	// topics and the rounds topic are created with, and have to have at least when they exist. By default both are the cluster's. A tool that
+	// creates what a topology has gained (RebuildFromInput of package txn/admin) goes by the rounds topic.
 	InternalReplicas  int16
 	InternalMinInSync int
 	// Remain keeps the membership when Run ends, for a restart of the same instance within the session timeout. By default the

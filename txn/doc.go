@@ -102,6 +102,22 @@
 // nothing is changed. Run returns it when the state directory or the members of the group are a newer build's. A task whose last commit
 // is a newer build's stops alone, as the commits of different tasks can be of different builds.
 //
+// # Another topology
+//
+// Members of a group may run different topologies, as while instances are replaced one after the other. What the start of a new one makes of what
+// there is, `onceward plan` says before. Run refuses one that has no place for what waits, before the state directory and the group know of it:
+// parked records of a task that is gone, or records of a repartition topic that the topology does not read any more. Nothing is lost by that,
+// and the others go on.
+//
+// Instances that work have nearly always records in their repartition topics. So a rolling update cannot take such a topic away: the new
+// instances are refused for as long as old ones have input, and so are they once all old ones have stopped, if records were left. Hold up what
+// writes to the inputs until the plan refuses the new topology no more, then stop all old instances and start new ones. (Lag does not tell it: it
+// counts what transactions leave in a log beside records.) Where the inputs cannot be held up, run the new topology under an application id of its
+// own, which reads them from where its sources begin.
+//
+// A start knows a repartition topic by the offsets that the group has committed in it. Of one in which it has never committed anything, and of what
+// was written by other codecs, the plan alone can tell, from the description of the topology that ran.
+//
 // # Concurrency
 //
 // An [App] may be used from any goroutine. Its goroutines are named in ARCHITECTURE.md; all of them have ended when Run returns.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/schemas"
@@ -39,9 +42,9 @@ type replaced struct {
 
 const replacedPartitions = 2
 
-func newReplaced(t *testing.T) *replaced {
+func newReplaced(t *testing.T, opts ...kfake.Opt) *replaced {
 	t.Helper()
-	b := newBroker(t, replacedPartitions, "alpha", "in", "side", "zeta", "out", "other", "dead")
+	b := newBrokerWith(t, replacedPartitions, opts, "alpha", "in", "side", "zeta", "out", "other", "dead")
 	office, err := admin.Connect(t.Context(), b.ListenAddrs()...)
 	if err != nil {
 		t.Fatal(err)
@@ -294,6 +297,23 @@ func countsWindows(size, retention time.Duration) declares {
 	}
 }
 
+// countsOtherwise counts in a store of windows that has the name of the one in which countsOnce does.
+func countsOtherwise(b *topology.Builder) {
+	windows := topology.WindowStore("counts", schemas.String(), schemas.Int64(), 6*time.Hour)
+	topology.CountWindows(topology.From(b, replacedIn), topology.Tumbling(time.Hour), windows).
+		Into(topology.Topic("out", topology.WindowedCodec(schemas.String(), time.Hour), schemas.Int64()))
+}
+
+// passesSessions has a store of sessions that has the name of the one in which countsWindows counts, and puts nothing into it.
+func passesSessions(b *topology.Builder) {
+	sessions := topology.SessionStore("windows", schemas.String(), schemas.Int64(), 6*time.Hour)
+	topology.Process(topology.From(b, replacedIn), "pass", sessions, func(
+		c *topology.Context, _ state.Session[string, int64], r topology.Record[string, string], emit topology.Emit[string, int64],
+	) error {
+		return emit(c, topology.WithValue(r, int64(1)))
+	}).Into(replacedOut)
+}
+
 // countsTable counts in a store that has the time of each value.
 func countsTable(b *topology.Builder) {
 	topology.Count(topology.From(b, replacedIn), topology.TimestampedStore("counts", schemas.String(), schemas.Int64())).Into(replacedOut)
@@ -330,13 +350,27 @@ func countsAside(broken *atomic.Bool) declares {
 	}
 }
 
+// parkThree writes the records that countsAside parks while it is broken.
+func parkThree(r *replaced) {
+	r.t.Helper()
+	for range 3 {
+		r.put("side", []byte("bad"), []byte("v"), r.began)
+	}
+}
+
 // TestPlanIsWhatHappens is what plan promises: each change is planned, and then really started. What is safe starts and goes on with its state.
 // What needs a rebuild stops, or goes on with a state that is not what the input makes, and is that after the rebuild. What is refused
 // touches nothing, and goes on once the way out has been taken.
 func TestPlanIsWhatHappens(t *testing.T) {
 	t.Parallel()
-	var broken atomic.Bool
+	var broken, tried, never atomic.Bool
+	tried.Store(true)
 	var earlier kadm.Offsets
+	parked := func(app *txn.App) bool {
+		return slices.ContainsFunc(app.Status().Tasks, func(task txn.TaskStatus) bool {
+			return len(task.Parked) == 1 && task.Parked[0].Records == 3
+		})
+	}
 	back := func(*replaced) declares { return nil }
 	for name, test := range map[string]struct {
 		before, after declares
@@ -415,23 +449,27 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		},
 
 		"a store of another kind": {
-			before: countsOnce, after: func(b *topology.Builder) {
-				windows := topology.WindowStore("counts", schemas.String(), schemas.Int64(), 6*time.Hour)
-				topology.CountWindows(topology.From(b, replacedIn), topology.Tumbling(time.Hour), windows).
-					Into(topology.Topic("out", topology.WindowedCodec(schemas.String(), time.Hour), schemas.Int64()))
-			}, judgement: admin.Refused, finding: "topic counting-counts-changelog: changelog counting-counts-changelog: cleanup.policy",
+			before: countsOnce, after: countsOtherwise, judgement: admin.Refused, finding: "topic counting-counts-changelog: changelog counting-counts-changelog: cleanup.policy",
 			stops: "cleanup.policy is compact", leads: back,
 		},
 		"a store of another kind that forgets too": {
-			before: countsWindows(time.Hour, 6*time.Hour), after: func(b *topology.Builder) {
-				sessions := topology.SessionStore("windows", schemas.String(), schemas.Int64(), 6*time.Hour)
-				topology.Process(topology.From(b, replacedIn), "pass", sessions, func(
-					c *topology.Context, _ state.Session[string, int64], r topology.Record[string, string], emit topology.Emit[string, int64],
-				) error {
-					return emit(c, topology.WithValue(r, int64(1)))
-				}).Into(replacedOut)
-			}, judgement: admin.Refused, finding: "store windows: layout window/21600000 becomes session/21600000: its changelog has records of another",
+			before: countsWindows(time.Hour, 6*time.Hour), after: passesSessions,
+			judgement: admin.Refused, finding: "store windows: layout window/21600000 becomes session/21600000: its changelog has records of another",
 			stops: "store windows is declared as session/21600000, and was window/21600000", leads: back,
+		},
+		"a store of another kind, once its changelog is deleted": {
+			before: countsOnce, after: countsOtherwise,
+			happens: func(_ *testing.T, r *replaced) { r.deleteTopic("counting-counts-changelog") }, judgement: admin.Refused,
+			finding: "task in_0: would not be opened, because state and offsets do not name each other", alone: true,
+			stops: "the cluster lost records", leads: func(r *replaced) declares {
+				r.deleteTopic("counting-counts-changelog") // which the start has created again: the way out does not need it
+				r.rebuild(countsOtherwise)
+				return countsOtherwise
+			}, reads: true,
+		},
+		"a store of another kind that never held anything": {
+			before: passesSessions, after: countsWindows(time.Hour, 6*time.Hour), judgement: admin.Rebuild,
+			finding: "store windows: layout session/21600000 becomes window/21600000: its changelog holds nothing",
 		},
 		"the retention is longer": {
 			before: countsWindows(time.Hour, 6*time.Hour), after: countsWindows(time.Hour, 7*time.Hour),
@@ -503,22 +541,37 @@ func TestPlanIsWhatHappens(t *testing.T) {
 			before: countsAside(&broken), after: countsOnce,
 			prepares: func(r *replaced) {
 				broken.Store(true)
-				for range 3 {
-					r.put("side", []byte("bad"), []byte("v"), r.began)
-				}
+				parkThree(r)
 			},
-			more: func(app *txn.App) bool {
-				return slices.ContainsFunc(app.Status().Tasks, func(task txn.TaskStatus) bool {
-					return len(task.Parked) == 1 && task.Parked[0].Records == 3
-				})
-			},
-			judgement: admin.Refused, finding: "store side.parked: is gone", alone: true,
+			more: parked, judgement: admin.Refused, finding: "store side.parked: is gone", alone: true,
 			stops: "3 parked records wait in store side.parked", leads: func(r *replaced) declares {
 				broken.Store(false)
 				r.lives(countsAside(&broken), len(r.input), func(*txn.App) bool { return len(r.records("other")) == 3 })
 				r.feed()
 				return countsOnce
 			},
+		},
+		"a source with parked records is gone, and they are given up": {
+			before: countsAside(&tried), after: countsOnce, prepares: parkThree, more: parked,
+			judgement: admin.Refused, finding: "store side.parked: is gone", alone: true,
+			stops: "to delete the offsets of side from the group gives up what waits", leads: func(r *replaced) declares {
+				gone := kadm.TopicsSet{}
+				gone.Add("side", 0, 1)
+				if _, err := r.adm.DeleteOffsets(r.t.Context(), "counting", gone); err != nil {
+					r.t.Fatal(err)
+				}
+				return countsOnce
+			},
+		},
+		"a store in which nothing was ever parked is gone, and its changelog may not be seen": {
+			before: countsAside(&never), after: countsOnce, prepares: parkThree,
+			more: func(app *txn.App) bool { return app.Status().Totals.Outputs >= 40+3 },
+			happens: func(t *testing.T, r *replaced) {
+				hidden := r.absence(t, "counting-side.parked-changelog")
+				hidden.code = kerr.TopicAuthorizationFailed.Code
+				hidden.answer.Store(1 << 30)
+			},
+			judgement: admin.Safe, finding: "store side.parked: is gone",
 		},
 		"a repartition topic with records is gone": {
 			before: countsMoved(schemas.String(), replacedCounts), after: countsOnce,
@@ -686,7 +739,10 @@ func TestParkedOfATopicThatIsStillRead(t *testing.T) {
 			return len(task.Parked) == 1 && task.Parked[0].Records == 3
 		})
 	})
-	after := countsMerged("side")
+	after, ran := countsMerged("side"), r.topology(countsAside(&broken)).Description()
+	if plan := r.plan(&ran, after); !planFinds(plan, admin.Refused, "store side.parked: is gone") {
+		t.Errorf("the plan is %+v", plan)
+	}
 	err := r.life(after, len(r.input), nil)
 	for _, text := range []string{"3 parked records wait in store side.parked", "let the topology that ran process them", "--to-current"} {
 		if err == nil || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "delete") {
@@ -700,6 +756,9 @@ func TestParkedOfATopicThatIsStillRead(t *testing.T) {
 	})
 	if err := r.adm.CommitAllOffsets(t.Context(), "counting", anew); err != nil {
 		t.Fatal(err)
+	}
+	if plan := r.plan(&ran, after); plan.Judgement == admin.Refused {
+		t.Errorf("what waits was given up, and the plan is %+v", plan)
 	}
 	r.feed()
 	r.lives(after, len(r.input), nil)
@@ -747,5 +806,47 @@ func TestRepartitionTopicThatIsGone(t *testing.T) {
 	r.lives(after, len(r.input), nil)
 	if n := asked.Load(); n != 1 {
 		t.Errorf("the topic was asked for %d times", n)
+	}
+}
+
+// TestRebuildCreatesAsConfigured: what a topology has gained is created as its start would, with the replicas that the application is configured
+// with and not as many as the cluster gives, so that the start takes it.
+func TestRebuildCreatesAsConfigured(t *testing.T) {
+	r := newReplaced(t, kfake.NumBrokers(5)) // which give a topic three replicas
+	r.cfg.InternalReplicas, r.cfg.InternalMinInSync = 4, 2
+	r.feed()
+	r.lives(countsOnce, len(r.input), nil)
+	r.rebuild(countsTwice)
+	r.lives(countsTwice, r.written+len(r.input), nil)
+	if !r.right(countsTwice) {
+		t.Error("after the rebuild the state is not right")
+	}
+}
+
+// TestRebuildIntoANewRepartitionTopic: a rebuild before the start of a topology that has gained a repartition topic says in a dry run what it
+// would do, as if the topic were there, and does it.
+func TestRebuildIntoANewRepartitionTopic(t *testing.T) {
+	r := newReplaced(t)
+	r.feed()
+	r.lives(countsOnce, len(r.input), nil)
+	after := countsMoved(schemas.String(), replacedCounts)
+	op := r.office.Application(r.topology(after))
+	would, err := op.RebuildFromInput(t.Context(), admin.Options{DryRun: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there := r.topics(); slices.Contains(there, "counting-words-repartition") {
+		t.Errorf("a dry run has made the topics %v", there)
+	}
+	did, err := op.RebuildFromInput(t.Context(), admin.Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if would.DryRun = false; !reflect.DeepEqual(would, did) {
+		t.Errorf("the dry run said\n%+v, and this was done:\n%+v", would, did)
+	}
+	r.lives(after, r.written+len(r.input), nil)
+	if !r.right(after) {
+		t.Error("after the rebuild the state is not right")
 	}
 }

@@ -75,7 +75,7 @@ type letterFlags struct {
 	KeyEncoding string   `enum:"text,hex,base64" default:"text" placeholder:"ENCODING" env:"ONCEWARD_KEY_ENCODING" help:"How keys are given: text, hex or base64; default ${default}."`
 	Class       []string `placeholder:"CLASS" help:"Letters of this error class, such as poison or validation."`
 	Node        []string `placeholder:"NAME" help:"Letters of records that failed in this node."`
-	From        []string `placeholder:"TOPIC" help:"Letters of records that died first in this topic."`
+	From        []string `placeholder:"TOPIC" help:"Letters of records that died first in this topic, or come from it where an internal topic keeps that (topology.KeepOrigin)."`
 	Of          []string `placeholder:"ID" help:"Letters of this application."`
 	Since       string   `placeholder:"TIME" help:"Letters that failed last at this time or later: a time such as 2026-01-31T08:00:00Z, or how long ago, such as 2h."`
 	Until       string   `placeholder:"TIME" help:"Letters that failed last before this time."`

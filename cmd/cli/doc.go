@@ -41,7 +41,9 @@
 //
 // plan says what the next start of a topology would make of the topics, stores and offsets that there are, and touches nothing. What ran is
 // described in the state directory of each instance, which --state-dir names; --before takes the description from a file instead, as
-// describe --output json has written it. See admin.Plan for what it looks at and admin.Judgement for what it says.
+// describe --output json has written it; with ONCEWARD_STATE_DIR set, --state-dir= goes with that. See admin.Plan for what it looks at and
+// admin.Judgement for what it says. Where a repartition topic goes, a rolling update is refused while old instances have input, whether or not it
+// is planned: package txn says what to do.
 //
 // # Progress
 //
@@ -98,7 +100,8 @@
 // it ends with 1. With --follow it reads all partitions, and shows behind each decision those of other rows that are about the same
 // record or the same id: why a contribution counts once is in the inbox, whose rows are ids. With --state-dir it shows what each store
 // holds in the row now, and beside each decision of a ledger or a transition what a store holds of its subject: that has the amounts, which
-// no evidence has. Named with -f, the pipeline's codecs read them.
+// no evidence has. Named with -f, the pipeline's codecs read them. ONCEWARD_STATE_DIR and state-dir in the configuration file name the directory
+// for explain as for all commands, so that on the machine of an instance it is shown unasked; --state-dir= leaves it out.
 //
 // forensic runs a topology over what its inputs hold and leaves nothing on the cluster; it ends with 1 if a task would
 // have stopped, and with --compare with 3 if the state of a stopped instance is not what the inputs make of nothing, or
@@ -112,7 +115,8 @@
 // topic in which it died read it; edit keeps another edition of it in the topic; redrive writes records to where they
 // died. A redrive is exactly once: every batch is a transaction with the marks that say what was redriven, so it may be
 // killed and done again. A letter is named by the id that is in the header onceward.id, which a record keeps when it dies
-// again. Records that died three times are left, unless --deaths-max says otherwise: they would come back for ever. The
+// again. --from chooses letters by the topic in which the record died first, and by the topic of the input that it came from, where a
+// repartition topic keeps that (topology.KeepOrigin). Records that died three times are left, unless --deaths-max says otherwise: they would come back for ever. The
 // principal needs to read and write the dead-letter topic, to write the topics in which records died, and the
 // transactional id TOPIC~redrive.
 //
@@ -128,7 +132,10 @@
 // and the description of what runs, says beforehand what the ledger would refuse, and waits until the instance has come past what it wrote: the
 // row of the effect is the answer, so that nothing need be declared for it. It ends with 0 only if it is taken, or was taken before. After
 // an answer that did not come the same may be said again, which is taken once. The principal needs to write the resolutions. The instance
-// that has the effect has to run on this machine.
+// that has the effect has to run on this machine: what there is to resolve, and after how many attempts, is in its state, and nobody else would
+// say what becomes of it. The topic has to be one that people write to and the ledger's own task reads. Resolutions that go through a
+// repartition topic on their way to effect.Resolve are written by other means: the partition in which they arrive, and when they are past, does not
+// follow from where they are written.
 //
 // # Definitions of a projection
 //

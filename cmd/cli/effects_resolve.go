@@ -38,7 +38,8 @@ func (c *effectsResolveCommand) Help() string {
 	return "What is said is written to the topic that the ledger's application reads resolutions from (effect.Resolve), with who says it and why, " +
 		"and the instance is waited for until it has taken it. It is refused, and nothing is written, where the effect is not UNKNOWN or " +
 		"SUPPRESSED, has another step before it, or had another attempt meanwhile: what is said of one attempt must not be taken for the next. " +
-		"The same said again is taken once."
+		"The same said again is taken once. The instance that has the effect has to run on this machine, and to read the topic itself: " +
+		"resolutions that go through a repartition topic before effect.Resolve are written by other means."
 }
 
 func (c *effectsResolveCommand) Run(p *process) (err error) {
@@ -204,7 +205,7 @@ func (c *effectsResolveCommand) to(o openEffects) (topology.SourceDescription, e
 	}
 	if len(topics) == 0 {
 		return topology.SourceDescription{}, usage("the application reads no topic of people's own from which it would take resolutions of %s "+
-			"(effect.Resolve)", o.name)
+			"(effect.Resolve); those that go through a repartition topic before it are written by other means", o.name)
 	}
 	topic, err := chosen("topic with resolutions of "+o.name, "--resolutions", c.Resolutions, topics)
 	return sources[topic], err

@@ -37,7 +37,7 @@ func (c *explainCommand) Help() string {
 		"record. Evidence is written for processors that are recorded (processors/evidence). A record that failed has " +
 		"no decision; its dead letter says why. With --follow each decision has behind it those of other processors " +
 		"about the same record, or under the same id: ids that are equal are taken for the same. No amount is in the " +
-		"evidence; --state-dir shows what has become of it. When it was decided is known where the topic of evidence has " +
+		"evidence; --state-dir shows what has become of it, and --state-dir= leaves out what ONCEWARD_STATE_DIR names. When it was decided is known where the topic of evidence has " +
 		"message.timestamp.type=LogAppendTime."
 }
 

@@ -117,6 +117,7 @@ type fromInputCommand struct {
 // Help is for --help.
 func (c *fromInputCommand) Help() string {
 	return "Stores are emptied by tombstones in their changelogs, which all instances follow. What the tasks write is written again. " +
+		"Internal topics that the pipeline has gained are created, with the replicas and the min.insync.replicas of APPLICATION-rounds. " +
 		"Refused for tasks that read or write a repartition topic, unless all that write and read it are rebuilt together, or none that " +
 		"write it and nothing of it was deleted. All instances must be stopped. Done again if it was interrupted."
 }

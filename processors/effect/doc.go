@@ -109,6 +109,12 @@
 // because nobody knows whether the call was made when the event was new; [Resolve] can release it. What was requested
 // live and is due while the application runs in another mode waits.
 //
+// # Origin
+//
+// Calls are made in the turns of claims, which a clock makes and no record of an input. So the internal topics of a ledger do not keep origins
+// (topology.KeepOrigin): of what is decided there, and of the results of calls, there is none, and they are known by the ids of the effect. Answers
+// to duplicates, which have one, go the same way. A dead letter from there says where the record died, and nothing else.
+//
 // # People
 //
 // What people say ([Resolution]) names the attempt that they have judged. So a copy of it, or one that comes late, does
@@ -117,7 +123,8 @@
 //
 // `onceward effects list` shows effects, with --status UNKNOWN those that may wait for a person, and `effects show` all
 // that is known of one. `effects resolve` writes a resolution: it finds topic and partition, says beforehand what Resolve
-// would refuse ([Effect.Takes]), and waits until it is taken.
+// would refuse ([Effect.Takes]), and waits until it is taken. It runs beside the instance that has the effect, and needs a topic that this reads
+// itself: what goes through topology.Repartition before [Resolve] has to be written by other means.
 //
 // # Scope
 //

@@ -151,7 +151,8 @@ type LetterFilter struct {
 	Classes      []topology.Class
 	Nodes        []string
 	Applications []string
-	// Topics are those in which the record died first.
+	// Topics are those in which the record died first, or from which it came there, where an internal topic keeps that (topology.KeepOrigin):
+	// who looks for what became of an input need not know through which topics its records go.
 	Topics []string
 	// Since and Until bound the time of the last failure: at or after Since, before Until.
 	Since, Until time.Time
@@ -164,7 +165,7 @@ func (f *LetterFilter) Chooses(l *DeadLetter) bool {
 	among := func(texts []string, text string) bool { return len(texts) == 0 || slices.Contains(texts, text) }
 	switch {
 	case !f.Redriven && !l.Redriven.IsZero(), !among(f.IDs, l.ID), !among(f.Nodes, l.Node), !among(f.Applications, l.Application),
-		!among(f.Topics, l.Origin.Topic), len(f.Classes) > 0 && !slices.Contains(f.Classes, l.Class):
+		!among(f.Topics, l.Origin.Topic) && (l.Source.Topic == "" || !among(f.Topics, l.Source.Topic)), len(f.Classes) > 0 && !slices.Contains(f.Classes, l.Class):
 		return false
 	case !f.Since.IsZero() && l.LastFailure.Before(f.Since), !f.Until.IsZero() && !l.LastFailure.Before(f.Until):
 		return false

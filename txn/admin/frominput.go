@@ -27,8 +27,10 @@ import (
 // A table that is restored from its topic (topology.RestoreFromTopic) has no changelog, and that topic is not touched. Databases see by the
 // commit that they are from before. The topic is read from offset 0, and any other offset is refused.
 //
-// A store that the topology has gained since the application ran gets its changelog, with the cluster's own number of replicas, so that it is
-// filled before the topology starts, which would go on with an empty one.
+// A store that the topology has gained since the application ran gets its changelog, so that it is filled before the topology starts, which
+// would go on with an empty one; and so do the repartition topics that it has gained. They are created as a start would, with as many replicas as
+// the rounds topic has, and the min.insync.replicas that this sets: how the application is configured (txn.Config.InternalReplicas) nobody else
+// says here, and what its starts have made, or have found to be enough, is enough for the next one.
 //
 // It is refused for a task with a store that keeps histories (topology.VersionedStore), unless its changelog is empty: a record without a
 // value ends a version there, and empties nothing. The refusal says what to do.

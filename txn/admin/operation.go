@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,8 @@ type operation struct {
 	restorer *restore.Restorer
 	starts   *broker.Starts
 	tasks    []target
+	// coming are the inputs among the internal topics that a dry run does not create. They are in the layout, and hold nothing.
+	coming topics.Layout
 	// withoutParked and mode are those of the options.
 	withoutParked bool
 	mode          *topology.Mode
@@ -71,7 +74,7 @@ func (a *Application) open(ctx context.Context, o Options) (_ *operation, err er
 			op.close()
 		}
 	}()
-	plan, err := topics.Check(ctx, op.cluster, a.topology, topics.Options{})
+	plan, err := topics.Check(ctx, op.cluster, a.topology, topics.Options{AsRounds: true})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +94,7 @@ func (a *Application) open(ctx context.Context, o Options) (_ *operation, err er
 }
 
 // completeTopics refuses an application of which internal topics are not there, or creates those that its topology has gained since it ran,
-// where the action fills them. A dry run goes on without the changelogs, which would be empty.
+// where the action fills them. A dry run goes on without the changelogs, which would be empty, and as if the inputs were there.
 func (op *operation) completeTopics(ctx context.Context, plan *topics.Plan, o Options) error {
 	rounds := topics.RoundsTopic(op.topology.Application())
 	missing := slices.DeleteFunc(append(op.topology.InternalTopics(), rounds), func(name string) bool {
@@ -107,10 +110,12 @@ func (op *operation) completeTopics(ctx context.Context, plan *topics.Plan, o Op
 	case !o.creates || slices.Contains(missing, rounds):
 		return absent(missing[0])
 	case o.DryRun:
+		op.layout, op.coming = maps.Clone(op.layout), topics.Layout{}
+		wouldBe := plan.Missing()
 		for _, sub := range op.topology.Subtopologies() {
 			for _, source := range sub.Sources {
-				if slices.Contains(missing, source.Topic) {
-					return absent(source.Topic)
+				if t, comes := wouldBe[source.Topic]; comes {
+					op.layout[t.Name], op.coming[t.Name] = t, t
 				}
 			}
 		}
@@ -171,7 +176,13 @@ func selectTasks(t *topology.Topology, layout topics.Layout, names []string) ([]
 
 // request describes a task to the restorer, without its database.
 func (op *operation) request(t target) restore.Request {
-	return restore.RequestOf(t.id, t.sub, op.starts)
+	req := restore.RequestOf(t.id, t.sub, op.starts)
+	for i, source := range req.Sources {
+		if _, comes := op.coming[source.Topic]; comes {
+			req.Sources[i].Start = func(context.Context, int32) (int64, error) { return 0, nil }
+		}
+	}
+	return req
 }
 
 func (op *operation) changelogTopic(store string) string {
@@ -221,6 +232,10 @@ func (op *operation) look(ctx context.Context, t target) (sight, error) {
 	s.Now = time.Time{} // two sights of the same thing are equal
 	for _, in := range s.Inputs {
 		var b bounds
+		if _, comes := op.coming[in.Topic]; comes {
+			s.bounds = append(s.bounds, b)
+			continue
+		}
 		if b.start, _, err = op.cluster.LogBounds(ctx, in.Topic, in.Partition); err != nil {
 			return sight{}, err
 		}

@@ -64,8 +64,8 @@ type prospect struct {
 	// mismatches are the topics that do not fit, missing the internal ones that the start creates.
 	mismatches []*topics.Mismatch
 	missing    []string
-	// unread counts the records that wait in repartition topics whose format changes or that are read no more.
-	unread map[string]int64
+	// unread is what waits in repartition topics whose format changes or that are read no more.
+	unread map[string]restore.Unread
 	// parked counts the parked records that wait in stores that the topology does not have any more.
 	parked map[string]int64
 	// parkedUnknown are those of which it is not known, because a commit leaves it to a changelog that is gone.
@@ -90,6 +90,10 @@ type taskProspect struct {
 	// topology does not have.
 	empty []string
 	gone  int
+	// holds are its stores of whose changelog a restore would read records.
+	holds []string
+	// current says that its last commit is of this very topology.
+	current bool
 }
 
 // judge makes the plan. It reads nothing but its argument.
@@ -192,7 +196,7 @@ func (p prospect) judgeLeft() []Finding {
 		switch {
 		case l.Store != "" && p.parked[l.Store] == 0 && !p.parkedUnknown[l.Store]:
 			findings = append(findings, Finding{Refused, topology.SubjectStore, l.Store, l.String(), l.WayOut()})
-		case l.Store == "" && p.unread[l.Topic] == 0:
+		case l.Store == "" && !p.unread[l.Topic].Any():
 			findings = append(findings, Finding{Refused, topology.SubjectSource, l.Topic, l.String(), l.WayOut()})
 		default:
 		}
@@ -251,9 +255,7 @@ func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 		switch {
 		case !p.started():
 		case errBefore != nil || errAfter != nil || !after.Reads(before):
-			f.Judgement = Refused
-			f.What += ": its changelog has records of another kind of store"
-			f.Remedy = "give the store another name"
+			p.judgeKind(d.Name, f)
 		case before.Kind != after.Kind && after.Kind == state.TimestampedKind:
 			f.Judgement = Rebuild
 			f.What += ": it is restored in full from its changelog, and the times of its values are the stream times at which they were written"
@@ -282,6 +284,45 @@ func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 	}
 }
 
+// judgeKind judges a store that becomes one of another kind, which cannot read the records of the one before. A start goes by the changelog too:
+// where that holds nothing, as after the topic was deleted, there is nothing to misread, and rows that a directory has of it are left behind.
+func (p prospect) judgeKind(store string, f *Finding) {
+	looked := len(p.mismatches) == 0 // otherwise nothing is known of the changelogs
+	holds, ours := false, true
+	for _, t := range p.tasksWith(store) {
+		holds = holds || slices.Contains(t.holds, store)
+		ours = ours && (t.current || !t.committed)
+	}
+	switch {
+	case !looked || holds:
+		f.Judgement = Refused
+		f.What += ": its changelog has records of another kind of store"
+		f.Remedy = "give the store another name, or delete the topic while nothing of the application runs and empty the state with " +
+			"`onceward rebuild from-input` before the start"
+	case ours:
+		f.What += ": its changelog holds nothing, and what was committed last is of this topology"
+	default:
+		f.Judgement = Rebuild
+		f.What += ": its changelog holds nothing, and its tasks have processed input: it will know only what comes from now on"
+		f.Remedy = "`onceward rebuild from-input` before the start fills it, and writes outputs again; if it needs no past, nothing is to be done"
+	}
+}
+
+// tasksWith returns the tasks that have a store.
+func (p prospect) tasksWith(store string) (tasks []taskProspect) {
+	for _, sub := range p.after.Subtopologies {
+		if !slices.ContainsFunc(sub.Stores, func(s topology.StoreDescription) bool { return s.Name == store }) {
+			continue
+		}
+		for _, t := range p.tasks {
+			if t.id.Subtopology == sub.Name {
+				tasks = append(tasks, t)
+			}
+		}
+	}
+	return tasks
+}
+
 // fromSource reports whether a store has no changelog, because it is restored from its source.
 func fromSource(d *topology.Description, store string) bool {
 	for _, sub := range d.Subtopologies {
@@ -295,23 +336,26 @@ func fromSource(d *topology.Description, store string) bool {
 }
 
 func (p prospect) judgeSource(d topology.Difference, f *Finding) {
-	waiting := p.unread[d.Name]
-	switch d.Attribute {
-	case topology.AttributeExistence:
-		if d.After == "" && waiting > 0 {
-			f.Judgement = Refused
-			f.What += fmt.Sprintf(": %d records wait in it that nobody would process", waiting)
-			f.Remedy = "let the topology that runs process them, with no new input, before it is replaced"
-		}
-	case topology.AttributeFormats:
-		if waiting > 0 {
-			f.Judgement = Refused
-			f.What += fmt.Sprintf(": %d records wait in it that were written by the codecs before", waiting)
-			f.Remedy = "let the topology that runs process them, with no new input, before it is replaced"
-		}
-	case topology.AttributeStart:
+	why := ""
+	switch {
+	case d.Attribute == topology.AttributeExistence && d.After == "":
+		why = "that nobody would process"
+	case d.Attribute == topology.AttributeFormats:
+		why = "that were written by the codecs before"
+	case d.Attribute == topology.AttributeStart:
 		f.What += ": it counts only where no offset is committed"
 	default:
+	}
+	waiting := p.unread[d.Name]
+	if why == "" || !waiting.Any() {
+		return
+	}
+	f.Judgement = Refused
+	f.What += fmt.Sprintf(": %s wait in it %s", waiting, why)
+	f.Remedy = "let the topology that runs process them, with no new input, before it is replaced"
+	if waiting.Hidden {
+		f.What += ", as it may be described and not read"
+		f.Remedy = "allow to read that topic, so that it is known; or " + f.Remedy
 	}
 }
 

@@ -45,7 +45,7 @@ func TestPlanRestoredTable(t *testing.T) {
 		"gone, with a changelog":        {describe(), without(describe()), Safe, "its changelog stays"},
 	} {
 		task := taskProspect{id: topology.TaskID{Subtopology: "prices"}, committed: true}
-		plan := prospect{before: &test.before, after: test.after, unread: map[string]int64{}, tasks: []taskProspect{task}}.judge()
+		plan := prospect{before: &test.before, after: test.after, unread: map[string]restore.Unread{}, tasks: []taskProspect{task}}.judge()
 		if plan.Judgement != test.want || !strings.Contains(plan.text(), test.text) {
 			t.Errorf("%s: the plan is %s:\n%s", name, plan.Judgement, plan.text())
 		}
@@ -123,7 +123,29 @@ func TestPlanJudges(t *testing.T) {
 			change: func(d *planned) {
 				d.counts = topology.WindowStore("counts", schemas.String(), schemas.Int64(), time.Hour)
 			},
-			want: Refused, texts: []string{"refused store counts: layout keyvalue becomes window", "another name"},
+			cluster: func(p *prospect) { p.tasks[0].holds = []string{"counts"} },
+			want:    Refused, texts: []string{"refused store counts: layout keyvalue becomes window", "another name"},
+		},
+		"kind of a store that holds nothing": {
+			change: func(d *planned) {
+				d.counts = topology.WindowStore("counts", schemas.String(), schemas.Int64(), time.Hour)
+			},
+			want: Rebuild, texts: []string{"rebuild store counts: layout keyvalue becomes window", "its changelog holds nothing", "rebuild from-input"},
+		},
+		"kind of a store that was emptied for it": {
+			change: func(d *planned) {
+				d.counts = topology.WindowStore("counts", schemas.String(), schemas.Int64(), time.Hour)
+			},
+			cluster: func(p *prospect) { p.tasks[0].current = true },
+			want:    Safe, texts: []string{"safe store counts: layout keyvalue becomes window", "what was committed last is of this topology"},
+		},
+		"a repartition topic that is gone, and cannot be read": {
+			cluster: func(p *prospect) {
+				p.left = []restore.Left{{Topic: "app-old-repartition", Unread: restore.Unread{Hidden: true}}}
+			},
+			want: Refused, texts: []string{
+				"refused source app-old-repartition: it is not known whether records wait", "allow the application to read that topic",
+			},
 		},
 		"kind of a store whose records are the same": {
 			change: func(d *planned) { d.counts = topology.TimestampedStore("counts", schemas.String(), schemas.Int64()) },
@@ -131,7 +153,10 @@ func TestPlanJudges(t *testing.T) {
 		},
 		"parked records of a task that is gone": {
 			cluster: func(p *prospect) {
-				p.left = []restore.Left{{Topic: "side", Store: "side.parked", Records: 3}, {Topic: "app-old-repartition", Records: 2}}
+				p.left = []restore.Left{
+					{Topic: "side", Store: "side.parked", Unread: restore.Unread{Records: 3}},
+					{Topic: "app-old-repartition", Unread: restore.Unread{Records: 2}},
+				}
 			},
 			want: Refused, texts: []string{
 				"refused source app-old-repartition: 2 records wait in the repartition topic", "refused store side.parked: 3 parked records wait",
@@ -161,12 +186,12 @@ func TestPlanJudges(t *testing.T) {
 		},
 		"codec of a repartition topic in which records wait": {
 			change:  func(d *planned) { d.lines = schemas.JSON[string]() },
-			cluster: func(p *prospect) { p.unread["app-words-repartition"] = 7 },
+			cluster: func(p *prospect) { p.unread["app-words-repartition"] = restore.Unread{Records: 7} },
 			want:    Refused, texts: []string{"refused source app-words-repartition: formats", "7 records wait in it that were written by"},
 		},
 		"a repartition topic that is gone, and records wait in it": {
 			change:  func(d *planned) { d.moved = "others" },
-			cluster: func(p *prospect) { p.unread["app-words-repartition"] = 7 },
+			cluster: func(p *prospect) { p.unread["app-words-repartition"] = restore.Unread{Records: 7} },
 			want:    Refused, texts: []string{
 				"refused source app-words-repartition: is gone", "7 records wait in it that nobody", "its tasks have other names",
 			},
@@ -201,7 +226,7 @@ func TestPlanJudges(t *testing.T) {
 			if test.change != nil {
 				test.change(&d)
 			}
-			p := prospect{before: &before, after: d.describe(t), unread: map[string]int64{}, tasks: []taskProspect{running}}
+			p := prospect{before: &before, after: d.describe(t), unread: map[string]restore.Unread{}, tasks: []taskProspect{running}}
 			if test.cluster != nil {
 				test.cluster(&p)
 			}

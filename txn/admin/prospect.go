@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
@@ -38,8 +40,8 @@ func (a *Application) Plan(ctx context.Context, before *topology.Description) (P
 func (a *Application) look(ctx context.Context, before *topology.Description) (_ prospect, err error) {
 	cfg := a.client.cfg
 	cfg.StuckAfter, cfg.GroupMayBeAbsent = stuckAfter, true
-	p := prospect{before: before, after: a.topology.Description(), unread: map[string]int64{}, parked: map[string]int64{},
-		parkedUnknown: map[string]bool{}}
+	p := prospect{before: before, after: a.topology.Description(), unread: map[string]restore.Unread{},
+		parked: map[string]int64{}, parkedUnknown: map[string]bool{}}
 	if before != nil && before.Application != p.after.Application {
 		return p, fmt.Errorf("the topology that ran is described as application %s, and this one is application %s", before.Application,
 			p.after.Application)
@@ -65,7 +67,7 @@ func (a *Application) look(ctx context.Context, before *topology.Description) (_
 			p.missing = append(p.missing, name)
 		}
 	}
-	if err := p.countUnread(ctx, a.client, cluster); err != nil {
+	if err := p.countUnread(ctx, cluster, cfg.Logger); err != nil {
 		return p, err
 	}
 	restorer := restore.New(restore.Restorer{
@@ -74,7 +76,7 @@ func (a *Application) look(ctx context.Context, before *topology.Description) (_
 	})
 	defer restorer.Close()
 	l := taskLooker{restorer: restorer, layout: layout, starts: broker.NewStarts(cluster, restore.StartsOf(a.topology)),
-		quiet: len(p.members) == 0}
+		quiet: len(p.members) == 0, fingerprint: fingerprint(a.topology)}
 	p.unassigned = l.unassigned(a.topology)
 	if p.tasks, err = l.lookAll(ctx, a.topology); err != nil {
 		return p, err
@@ -108,26 +110,31 @@ func mismatchesIn(err error) ([]*topics.Mismatch, error) {
 	return mismatches, errors.Join(others...)
 }
 
-// countUnread counts what waits in the repartition topics of the topology that ran whose codecs change or that are read no more.
-func (p *prospect) countUnread(ctx context.Context, client *Client, cluster *broker.Cluster) error {
+// countUnread finds what waits in the repartition topics of the topology that ran whose codecs change or that are read no more.
+func (p *prospect) countUnread(ctx context.Context, cluster *broker.Cluster, log *slog.Logger) error {
 	if p.before == nil {
 		return nil
 	}
-	concerned := map[string]bool{}
+	concerned, stays := map[string]bool{}, map[string]bool{}
 	for _, d := range topology.Compare(*p.before, p.after) {
 		gone := d.Attribute == topology.AttributeExistence && d.After == ""
 		concerned[d.Name] = concerned[d.Name] || d.Subject == topology.SubjectSource && (gone || d.Attribute == topology.AttributeFormats)
+	}
+	for _, sub := range p.after.Subtopologies {
+		for _, source := range sub.Sources {
+			stays[source.Topic] = true
+		}
 	}
 	for _, sub := range p.before.Subtopologies {
 		for _, source := range sub.Sources {
 			if !source.Repartition || !concerned[source.Topic] {
 				continue
 			}
-			n, err := unread(ctx, client, cluster, source.Topic)
+			waits, err := unread(ctx, cluster, log, source.Topic, stays[source.Topic])
 			if err != nil {
 				return err
 			}
-			p.unread[source.Topic] = n
+			p.unread[source.Topic] = waits
 		}
 	}
 	return nil
@@ -145,15 +152,22 @@ func (p *prospect) countParked(ctx context.Context, client *Client, cluster *bro
 			gone[d.Name] = true
 		}
 	}
+	asked := map[string]bool{} // by the task of which the commit is with that topic, whether that store is there
+	for _, sub := range p.after.Subtopologies {
+		for _, source := range sub.Sources {
+			asked[sub.Sources[0].Topic+"/"+source.ParkStore(p.after.Application)] = true
+		}
+	}
 	for _, sub := range p.before.Subtopologies {
-		var parking []restore.ParkStore
+		var parking []goneParkStore
 		for _, s := range sub.Stores {
 			// A store of somebody's own can have a name that ends alike.
 			parks := slices.ContainsFunc(sub.Sources, func(source topology.SourceDescription) bool {
 				return source.ParkStore(p.before.Application) == s.Name
 			})
 			if gone[s.Name] && parks {
-				parking = append(parking, restore.ParkStore{Name: s.Name, ChangelogTopic: s.ChangelogTopic})
+				parking = append(parking, goneParkStore{restore.ParkStore{Name: s.Name, ChangelogTopic: s.ChangelogTopic},
+					asked[sub.Sources[0].Topic+"/"+s.Name]})
 			}
 		}
 		if parking == nil {
@@ -189,9 +203,18 @@ func (p *prospect) countParked(ctx context.Context, client *Client, cluster *bro
 	return nil
 }
 
-// waitingIn returns how many records of a task wait in stores that are there no more, by store; -1 is not known.
+// goneParkStore is a store of parked keys that is there no more.
+type goneParkStore struct {
+	restore.ParkStore
+	// asked says that the source is still there, with the same task: that looks into the changelog where no commit is known.
+	asked bool
+}
+
+// waitingIn returns how many records of a task wait in stores that are there no more, by store; -1 is not known. Where the start asks no changelog
+// it is not asked here either: where the commit names it at 0, because nothing was ever in it; and where no commit is known of a task that is
+// gone, because its offsets were deleted, or committed anew from outside, which is how what waits is given up (restore.Left.WayOut).
 func waitingIn(
-	ctx context.Context, restorer *restore.Restorer, id topology.TaskID, metadata string, parking []restore.ParkStore,
+	ctx context.Context, restorer *restore.Restorer, id topology.TaskID, metadata string, parking []goneParkStore,
 ) (map[string]int64, error) {
 	blob, err := restorer.Parse(ctx, restore.Request{Task: id}, metadata)
 	if err != nil {
@@ -199,7 +222,12 @@ func waitingIn(
 	}
 	out := map[string]int64{}
 	for _, store := range parking {
-		n, untold, err := restorer.Waiting(ctx, blob, store, id.Partition)
+		at, named := blob.Target(store.Name)
+		said := slices.ContainsFunc(blob.WhereParked(), func(p task.BlobParked) bool { return p.Store == store.Name })
+		if !said && (named && at == 0 || blob == nil && !store.asked) {
+			continue
+		}
+		n, untold, err := restorer.Waiting(ctx, blob, store.ParkStore, id.Partition)
 		if err != nil {
 			return nil, err
 		}
@@ -227,26 +255,25 @@ func (c *Client) describe(ctx context.Context, topic string) (described kadm.Top
 	return described, true, nil
 }
 
-// unread counts the committed records of a topic that are behind the committed offsets; 0 if the topic does not exist.
-func unread(ctx context.Context, client *Client, cluster *broker.Cluster, topic string) (int64, error) {
-	described, there, err := client.describe(ctx, topic)
-	if err != nil || !there {
-		return 0, err
+// unread finds what waits in a topic behind the committed offsets; nothing if it does not exist. Brokers say of such a topic, to who may not
+// see it, that he may not.
+func unread(ctx context.Context, cluster *broker.Cluster, log *slog.Logger, topic string, read bool) (waits restore.Unread, err error) {
+	found, hidden, err := cluster.Topics(ctx, []string{topic})
+	if len(hidden) > 0 {
+		log.Warn("it is not known whether records wait in a repartition topic, which is not there or may not be described", "topic", topic)
 	}
-	partitions := map[string][]int32{topic: described.Partitions.Numbers()}
-	committed, err := cluster.StableOffsets(ctx, partitions)
+	if err != nil || found[topic].Partitions == 0 {
+		return waits, err
+	}
+	partitions := make([]int32, found[topic].Partitions)
+	for p := range partitions {
+		partitions[p] = int32(p)
+	}
+	committed, err := cluster.StableOffsets(ctx, map[string][]int32{topic: partitions})
 	if err != nil {
-		return 0, err
+		return waits, err
 	}
-	n := int64(0)
-	for _, o := range committed {
-		waiting, err := restore.Unread(ctx, cluster, described.ID, o)
-		if err != nil {
-			return 0, err
-		}
-		n += waiting
-	}
-	return n, nil
+	return restore.FindUnread(ctx, cluster, found[topic], committed, read)
 }
 
 // taskLooker looks at the tasks of a topology some of whose topics may not exist yet.
@@ -256,6 +283,8 @@ type taskLooker struct {
 	starts   *broker.Starts
 	// quiet says that no instance runs, so that commits and changelogs stay what they are between two looks.
 	quiet bool
+	// fingerprint is what commits of the topology carry.
+	fingerprint [8]byte
 }
 
 func (l taskLooker) lookAll(ctx context.Context, t *topology.Topology) ([]taskProspect, error) {
@@ -326,6 +355,7 @@ func (l taskLooker) look(ctx context.Context, id topology.TaskID, sub topology.S
 		p.stop = seen.NotLast()
 	}
 	p.describe(seen.Found)
+	p.current = seen.Blob != nil && seen.Blob.Fingerprint == l.fingerprint
 	return p, nil
 }
 
@@ -336,10 +366,14 @@ func (p *taskProspect) describe(found restore.Found) {
 	}
 	named := 0
 	for _, c := range found.Changelogs {
-		if _, known := found.Blob.Target(c.Store); known {
+		target, known := found.Blob.Target(c.Store)
+		if known {
 			named++
 		} else {
 			p.empty = append(p.empty, c.Store)
+		}
+		if c.FromSource == nil && c.HighWatermark > 0 && (target > 0 || !known && !c.Empty) {
+			p.holds = append(p.holds, c.Store)
 		}
 	}
 	if found.Blob != nil {

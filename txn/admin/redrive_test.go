@@ -478,3 +478,17 @@ func TestG5Rate(t *testing.T) {
 		t.Error("a negative rate is taken")
 	}
 }
+
+// TestLettersOfAnInput: a letter is chosen by the topic in which the record died, and by the input that it came from, where the topic keeps that.
+func TestLettersOfAnInput(t *testing.T) {
+	var kept, direct, other DeadLetter
+	kept.Origin.Topic, kept.Source.Topic = "app-words-repartition", "in"
+	direct.Origin.Topic = "in"
+	other.Origin.Topic = "app-words-repartition"
+	for topic, want := range map[string][3]bool{"in": {true, true, false}, "app-words-repartition": {true, false, true}, "": {}} {
+		f := LetterFilter{Topics: []string{topic}}
+		if got := [3]bool{f.Chooses(&kept), f.Chooses(&direct), f.Chooses(&other)}; got != want {
+			t.Errorf("%q chooses %v, want %v", topic, got, want)
+		}
+	}
+}

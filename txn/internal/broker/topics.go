@@ -31,6 +31,8 @@ type Setting struct {
 	Value string
 	// Default is what the cluster gives to topics that do not set it, empty if it is not known.
 	Default string
+	// Own says that the topic sets it itself.
+	Own bool
 }
 
 // Topics describes the topics of those names that are there. One that this process may not even see is in hidden.
@@ -103,8 +105,8 @@ func (c *Cluster) addSettings(ctx context.Context, topics map[string]TopicInfo) 
 		info := topics[rc.Name]
 		info.Settings = map[string]Setting{}
 		for _, cfg := range rc.Configs {
-			s := Setting{Value: cfg.MaybeValue()}
-			if cfg.Source != kmsg.ConfigSourceDynamicTopicConfig {
+			s := Setting{Value: cfg.MaybeValue(), Own: cfg.Source == kmsg.ConfigSourceDynamicTopicConfig}
+			if !s.Own {
 				s.Default = s.Value
 			}
 			for _, syn := range cfg.Synonyms {

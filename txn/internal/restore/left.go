@@ -19,7 +19,7 @@ type Left struct {
 	// Topic is the input with whose offset the task has committed in whose store of parked keys the records wait; or Store is empty, and Topic
 	// is the repartition topic that holds them.
 	Topic, Store string
-	Records      int64
+	Unread
 	// Read says that the topic is an input of another task now.
 	Read bool
 }
@@ -30,7 +30,11 @@ func (l Left) String() string {
 		return fmt.Sprintf("%d parked records wait in store %s, of a task that has committed with topic %s and is not there any more",
 			l.Records, l.Store, l.Topic)
 	}
-	return fmt.Sprintf("%d records wait in the repartition topic %s that nobody would process", l.Records, l.Topic)
+	if l.Hidden {
+		return fmt.Sprintf("it is not known whether records wait in the repartition topic %s, which nobody would process: it may be described and "+
+			"not read", l.Topic)
+	}
+	return fmt.Sprintf("%s wait in the repartition topic %s that nobody would process", l.Unread, l.Topic)
 }
 
 // WayOut is what to do. What takes the word away that records wait must not take the offsets of a topic that is still read.
@@ -43,6 +47,8 @@ func (l Left) WayOut() string {
 	case l.Store != "":
 		return "keep the source with its ParkKeys, without the policies that park, until nothing waits; to delete the offsets of " + l.Topic +
 			" from the group gives up what waits"
+	case l.Hidden:
+		return "allow the application to read that topic, so that it is known; to delete the topic, or its offsets from the group, gives up what waits"
 	}
 	return "let the topology that ran process them, with no new input, before it is replaced; to delete the topic gives them up"
 }
@@ -107,7 +113,7 @@ func (r *Restorer) Left(ctx context.Context, t *topology.Topology, unlooked []br
 		}
 		for _, parked := range blob.WhereParked() {
 			if !has[parked.Store] {
-				add(Left{Topic: c.Topic, Store: parked.Store, Records: parked.Records, Read: read[c.Topic]})
+				add(Left{Topic: c.Topic, Store: parked.Store, Unread: Unread{Records: parked.Records}, Read: read[c.Topic]})
 			}
 		}
 		if repartition && !read[c.Topic] {
@@ -115,71 +121,121 @@ func (r *Restorer) Left(ctx context.Context, t *topology.Topology, unlooked []br
 		}
 	}
 	for _, topic := range slices.Sorted(maps.Keys(behind)) {
-		n, err := r.unread(ctx, topic, behind[topic])
+		waits, err := r.unread(ctx, topic, behind[topic])
 		if err != nil {
 			return nil, fmt.Errorf("looking for what waits in %s: %w", topic, err)
 		}
-		if n > 0 {
-			add(Left{Topic: topic, Records: n})
+		if waits.Any() {
+			add(Left{Topic: topic, Unread: waits})
 		}
 	}
 	return all, nil
 }
 
-// unread counts what waits in a topic behind these commits. Brokers keep them for days, so that each start until then asks: partitions are
-// looked at at the same time.
-func (r *Restorer) unread(ctx context.Context, topic string, commits []broker.Offset) (n int64, err error) {
+// unread finds what waits in a topic that is not read any more, behind these commits. Brokers keep them for days, so that each start until then
+// asks.
+func (r *Restorer) unread(ctx context.Context, topic string, commits []broker.Offset) (Unread, error) {
 	found, hidden, err := r.Cluster.Topics(ctx, []string{topic})
 	if err != nil {
-		return 0, err
+		return Unread{}, err
 	}
 	if len(hidden) > 0 {
 		r.Logger.Warn("it is not known whether records wait in a repartition topic that the topology does not read any more", "topic", topic,
 			"remedy", "allow to describe and to read it, or delete its offsets from the group")
 	}
-	counts, errs := make([]int64, len(commits)), make([]error, len(commits))
+	return FindUnread(ctx, r.Cluster, found[topic], commits, false)
+}
+
+// Unread is what waits in a topic behind the committed offsets of a group.
+type Unread struct {
+	Records int64
+	// More says that they were not all counted, as one is enough to refuse, and there can be any number.
+	More bool
+	// Hidden says that the topic may be described and not read: its log goes on behind a commit, and it is not known with what.
+	Hidden bool
+}
+
+// Any reports whether records wait, or may.
+func (u Unread) Any() bool { return u.Records > 0 || u.Hidden }
+
+// String is how many records that are.
+func (u Unread) String() string {
+	switch {
+	case u.Hidden:
+		return "an unknown number of records"
+	case u.More:
+		return fmt.Sprintf("%d records or more", u.Records)
+	}
+	return fmt.Sprintf("%d records", u.Records)
+}
+
+// FindUnread finds the committed records of a topic that are behind these commits of a group; nothing of a topic that is not there. What is
+// behind an open transaction is left out. Partitions are looked at at the same time, and in each no more are counted than it takes to know
+// that there are many.
+//
+// A partition without a commit is read from its start by a topology that reads the topic. Of one that it does not read any more, that is where
+// nobody has come to it yet; if records were ever deleted of it, which is done behind commits, its commit has expired.
+func FindUnread(ctx context.Context, cluster *broker.Cluster, topic broker.TopicInfo, commits []broker.Offset, read bool) (Unread, error) {
+	at := make([]int64, topic.Partitions)
+	for p := range at {
+		at[p] = noCommit
+	}
+	for _, c := range commits {
+		if c.Partition < topic.Partitions && c.At >= 0 {
+			at[c.Partition] = c.At
+		}
+	}
+	found, errs := make([]Unread, len(at)), make([]error, len(at))
 	free := make(chan struct{}, unreadParallel)
 	var all sync.WaitGroup
-	for i, c := range commits {
-		if c.Partition >= found[topic].Partitions { // none where the topic is not there
-			continue
-		}
+	for p := range at {
 		free <- struct{}{}
 		all.Go(func() {
 			defer func() { <-free }()
-			counts[i], errs[i] = Unread(ctx, r.Cluster, found[topic].ID, c)
+			found[p], errs[p] = unreadIn(ctx, cluster, topic, int32(p), at[p], read)
 		})
 	}
 	all.Wait()
-	for _, waiting := range counts {
-		n += waiting
+	var sum Unread
+	for _, one := range found {
+		sum.Records += one.Records
+		sum.More, sum.Hidden = sum.More || one.More, sum.Hidden || one.Hidden
 	}
-	return n, cmp.Or(errs...)
+	return sum, cmp.Or(errs...)
 }
 
-// unreadParallel bounds how many partitions are looked at together.
-const unreadParallel = 8
+const (
+	noCommit = -1
+	// unreadParallel bounds how many partitions are looked at together, unreadBytes an answer, and unreadCounted after how many records it is
+	// enough of a partition.
+	unreadParallel = 8
+	unreadBytes    = 4 << 20
+	unreadCounted  = 1000
+)
 
-// Unread counts the committed records of a partition at or after a committed offset. What is behind an open transaction is left out.
-func Unread(ctx context.Context, cluster *broker.Cluster, topic [16]byte, o broker.Offset) (n int64, err error) {
-	start, end, err := cluster.LogBounds(ctx, o.Topic, o.Partition)
-	if err != nil {
-		return 0, err
+// unreadIn is FindUnread for a partition.
+func unreadIn(ctx context.Context, cluster *broker.Cluster, topic broker.TopicInfo, partition int32, at int64, read bool) (u Unread, err error) {
+	start, end, err := cluster.LogBounds(ctx, topic.Name, partition)
+	if err != nil || at == noCommit && start > 0 && !read {
+		return u, err
 	}
-	reader := cluster.NewReader(o.Topic, topic, o.Partition, true, unreadBytes)
-	for at := max(o.At, start); at < end; {
+	if at = max(at, start); at < end && !slices.Contains(topic.Allowed, broker.Read) {
+		return Unread{Hidden: true}, nil
+	}
+	reader := cluster.NewReader(topic.Name, topic.ID, partition, true, unreadBytes)
+	for at < end {
+		if u.More = u.Records >= unreadCounted; u.More {
+			break
+		}
 		fetched, err := reader.Fetch(ctx, at, fetchWait)
 		if err != nil {
-			return 0, err
+			return u, err
 		}
-		n += int64(len(fetched.Records))
+		u.Records += int64(len(fetched.Records))
 		if fetched.Next == at {
 			break // what is behind is not stable
 		}
 		at = fetched.Next
 	}
-	return n, nil
+	return u, nil
 }
-
-// unreadBytes bounds an answer of Unread.
-const unreadBytes = 4 << 20

@@ -46,6 +46,21 @@ type Options struct {
 	Replicas int16
 	// InSyncMin is the min.insync.replicas that they are created with and have at least; 0 leaves it to the cluster.
 	InSyncMin int
+	// AsRounds creates them with what the rounds topic has of both, and compares what is there with neither. It is for tools, which do not know how
+	// the application is configured: its starts have made the rounds topic, or have found it to be good enough.
+	AsRounds bool
+}
+
+// create are the options that internal topics are created with, where these are given and the rounds topic is what was found of it.
+func (o Options) create(rounds broker.TopicInfo) Options {
+	if !o.AsRounds {
+		return o
+	}
+	out := Options{Replicas: int16(rounds.Replicas)}
+	if rounds.Settings["min.insync.replicas"].Own { // otherwise it follows the cluster's
+		out.InSyncMin = int(number(rounds, "min.insync.replicas", 0))
+	}
+	return out
 }
 
 // Plan is what Check has found to be needed. It is not safe for concurrent use.
@@ -54,8 +69,9 @@ type Plan struct {
 	opts     Options
 	external []string
 	internal map[string]internalTopic
-	// missing are the internal topics that Ensure has to create.
+	// missing are the internal topics that Ensure has to create, and create what it creates them with.
 	missing []string
+	create  Options
 	// tolerated is what the last look has found and a horizon tolerates.
 	tolerated []*Mismatch
 }
@@ -81,8 +97,8 @@ func (p *Plan) Ensure(ctx context.Context, c *broker.Cluster) (Layout, error) {
 	for _, name := range p.missing {
 		w := p.internal[name]
 		replicas := int16(-1)
-		if p.opts.Replicas > 0 {
-			replicas = p.opts.Replicas
+		if p.create.Replicas > 0 {
+			replicas = p.create.Replicas
 		}
 		if err := c.CreateTopic(ctx, name, w.partitions, replicas, w.configs); err != nil {
 			return nil, fmt.Errorf("creating the %s %s: %w", w.use, name, err)
@@ -96,6 +112,15 @@ func (p *Plan) Ensure(ctx context.Context, c *broker.Cluster) (Layout, error) {
 		return nil, err
 	}
 	return layoutOf(found), nil
+}
+
+// Missing are the internal topics that Check has missed, as Ensure would create them. They have no id yet.
+func (p *Plan) Missing() Layout {
+	layout := Layout{}
+	for _, name := range p.missing {
+		layout[name] = Topic{Name: name, Partitions: p.internal[name].partitions}
+	}
+	return layout
 }
 
 // Verify does again what Check and Ensure have done, and creates nothing: a topic that was there in before and is gone, or is another
@@ -153,7 +178,8 @@ func (p *Plan) look(ctx context.Context, c *broker.Cluster) (map[string]broker.T
 	if err != nil {
 		return nil, &Mismatch{err: err}
 	}
-	p.internal = internalTopics(p.topology, counts, repartition, found, p.opts)
+	p.create = p.opts.create(found[RoundsTopic(p.topology.Application())])
+	p.internal = internalTopics(p.topology, counts, repartition, found, p.create)
 	return found, nil
 }
 

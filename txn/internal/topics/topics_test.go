@@ -77,11 +77,16 @@ func newCluster(t *testing.T, opts ...kfake.Opt) *cluster {
 
 func (c *cluster) create(name string, partitions int32, configs map[string]string) {
 	c.t.Helper()
+	c.createWith(name, partitions, 1, configs)
+}
+
+func (c *cluster) createWith(name string, partitions int32, replicas int16, configs map[string]string) {
+	c.t.Helper()
 	all := map[string]*string{}
 	for k, v := range configs {
 		all[k] = &v
 	}
-	if _, err := c.adm.CreateTopic(c.t.Context(), partitions, 1, all, name); err != nil {
+	if _, err := c.adm.CreateTopic(c.t.Context(), partitions, replicas, all, name); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -153,6 +158,34 @@ func TestCreate(t *testing.T) {
 	}
 	if _, _, err := c.open(topics.Options{}); err != nil {
 		t.Errorf("what was created is refused: %v", err)
+	}
+}
+
+// TestCreateAsRounds: a tool creates what is missing with the replicas of the rounds topic, and what that sets, so that a start takes it. With what
+// is there it compares nothing of it: of that, the application alone knows how much is enough.
+func TestCreateAsRounds(t *testing.T) {
+	for set, inSync := range map[string]int{"2": 2, "": 0} {
+		c := newCluster(t, kfake.NumBrokers(5))
+		configs := map[string]string{"cleanup.policy": "compact"}
+		if set != "" {
+			configs["min.insync.replicas"] = set
+		}
+		c.createWith(rounds, 1, 4, configs)
+		c.create(changelog, 3, map[string]string{"cleanup.policy": "compact"})
+		if _, _, err := c.open(topics.Options{AsRounds: true}); err != nil {
+			t.Fatal(err)
+		}
+		found, _, err := c.Topics(t.Context(), []string{repartition})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now := found[repartition]; now.Replicas != 4 || now.Settings["min.insync.replicas"].Own != (set != "") {
+			t.Errorf("with min.insync.replicas %q of the rounds topic it is %+v", set, now)
+		}
+		_, _, err = c.open(topics.Options{Replicas: 4, InSyncMin: inSync})
+		if err == nil || !strings.Contains(err.Error(), changelog) || strings.Contains(err.Error(), repartition) {
+			t.Errorf("the start says %v, want something of the changelog alone", err)
+		}
 	}
 }
 
