@@ -280,6 +280,37 @@ func TestD3ParkedBehindLimit(t *testing.T) {
 	}
 }
 
+// TestUnmeasuredAtLimit: a codec that refuses what it has read is no reason for a look at the limits to fail.
+func TestUnmeasuredAtLimit(t *testing.T) {
+	refuses := false
+	d := processortest.New(t, func(b *topology.Builder) {
+		p := projection.Latest(topology.From(b, eventsTopic), "texts", version, appendText, listCodec, projection.FirstVersion(1),
+			projection.ParkGaps[text](refusing{textCodec, &refuses}, limits(projection.AcceptLatest)))
+		p.Abandoned().Peek("end", func(topology.Record[string, projection.Abandoned[text]]) error { return nil })
+	})
+	sendAt(d, 10, "1:a", "3:c")
+	refuses = true
+	d.Pipe("events", "other", `"tick"`, topologytest.Header("version", "1"), second(18))
+	d.Want("dead")
+	if got := d.Rows("texts", 0)["k"][12:]; got != `["a","c"]` {
+		t.Errorf("the row is %s", got)
+	}
+	noneWaits(t, d)
+}
+
+// refusing is a codec that writes nothing as long as *refuses is set.
+type refusing struct {
+	schemas.Codec[text]
+	refuses *bool
+}
+
+func (m refusing) Append(dst []byte, v text) ([]byte, error) {
+	if *m.refuses {
+		return dst, schemas.Reason("asked to")
+	}
+	return m.Codec.Append(dst, v)
+}
+
 // TestFoldChangesInPlace: what a fold has made of a row in memory before it was refused is not in the row that the next one gets.
 func TestFoldChangesInPlace(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
