@@ -229,11 +229,8 @@ func (s *sink) cutToFit(out *Output, original int) {
 // repetition would pass for the event, and its own key. Where one is there several times, the last one counts.
 func essential(headers []Header) (out []Header) {
 	for _, name := range []string{HeaderMode, HeaderOwnKey} {
-		for i := len(headers) - 1; i >= 0; i-- {
-			if headers[i].Key == name {
-				out = append(out, headers[i])
-				break
-			}
+		if i := lastHeader(headers, name); i >= 0 {
+			out = append(out, headers[i])
 		}
 	}
 	return out

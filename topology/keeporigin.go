@@ -44,30 +44,6 @@ func (g *Graph) withSource(headers []Header, o *origin, keep bool) []Header {
 	return out
 }
 
-// withoutHeader returns headers itself if there is nothing to leave out.
-func withoutHeader(headers []Header, key string) []Header {
-	if lastHeader(headers, key) < 0 {
-		return headers
-	}
-	kept := make([]Header, 0, len(headers)-1)
-	for _, h := range headers {
-		if h.Key != key {
-			kept = append(kept, h)
-		}
-	}
-	return kept
-}
-
-// lastHeader returns the index of the header with that key that counts, the last one, or -1.
-func lastHeader(headers []Header, key string) int {
-	for i := len(headers) - 1; i >= 0; i-- {
-		if headers[i].Key == key {
-			return i
-		}
-	}
-	return -1
-}
-
 // appendSource writes the header: topic, partition and offset, and the time at which the broker appended the record if it is known. It is
 // empty for a record that comes from none.
 func appendSource(b []byte, o *origin) []byte {

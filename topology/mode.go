@@ -90,17 +90,15 @@ const errMode = schemas.Reason("the header " + HeaderMode + " has no mode that a
 // ModeOf returns the mode that headers tell: that of the last [HeaderMode], and Live where there is none. What is no mode
 // that a record can have is an error, of class Validation: it must not pass for Live, which lets effects happen.
 func ModeOf(headers []Header) (Mode, error) {
-	for i := len(headers) - 1; i >= 0; i-- {
-		if headers[i].Key != HeaderMode {
-			continue
-		}
-		m, err := ParseMode(string(headers[i].Value))
-		if err != nil || m == Forensic {
-			return Live, Fail(Validation, errMode)
-		}
-		return m, nil
+	i := lastHeader(headers, HeaderMode)
+	if i < 0 {
+		return Live, nil
 	}
-	return Live, nil
+	m, err := ParseMode(string(headers[i].Value))
+	if err != nil || m == Forensic {
+		return Live, Fail(Validation, errMode)
+	}
+	return m, nil
 }
 
 // setMode takes the mode of the unit at work from the headers of its record. One that is not known fails in every mode of
@@ -134,11 +132,5 @@ func withMode(headers []Header, m Mode) []Header {
 	if m == Live {
 		return headers
 	}
-	out := make([]Header, 0, len(headers)+1)
-	for _, h := range headers {
-		if h.Key != HeaderMode {
-			out = append(out, h)
-		}
-	}
-	return append(out, Header{Key: HeaderMode, Value: []byte(m.String())})
+	return withHeader(withoutHeader(headers, HeaderMode), HeaderMode, []byte(m.String()))
 }

@@ -82,20 +82,16 @@ const HeaderOwnKey = "onceward.inbox.key"
 
 // Header returns the value of the last header with that key, as Kafka's lastHeader does.
 func (r Record[K, V]) Header(key string) (value []byte, ok bool) {
-	for i := len(r.Headers) - 1; i >= 0; i-- {
-		if r.Headers[i].Key == key {
-			return r.Headers[i].Value, true
-		}
+	i := lastHeader(r.Headers, key)
+	if i < 0 {
+		return nil, false
 	}
-	return nil, false
+	return r.Headers[i].Value, true
 }
 
 // WithHeader returns r with one more header.
 func (r Record[K, V]) WithHeader(key string, value []byte) Record[K, V] {
-	headers := make([]Header, len(r.Headers)+1)
-	copy(headers, r.Headers)
-	headers[len(r.Headers)] = Header{Key: key, Value: value}
-	r.Headers = headers
+	r.Headers = withHeader(r.Headers, key, value)
 	return r
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 )
 
 // scenes is in how many scenes an application is broken at most until it shows: the round that the kill meets can be one of groups alone, in
@@ -36,7 +37,7 @@ func TestTheCheckFindsLossAndDuplicates(t *testing.T) {
 		l := s.start("the life after", s.settings)
 		s.feed(batch)
 		s.committed(l)
-		l.stop()
+		l.End()
 		return s.difference()
 	}
 	cluster.Cells(t, len(all), all, name, func(t *testing.T, broken Broken) {
@@ -63,7 +64,7 @@ func TestTheCheckFindsLossAndDuplicates(t *testing.T) {
 }
 
 // committed waits until every input is behind a committed position, whatever became of it, and so are the groups' records.
-func (s *scene) committed(l *life) {
+func (s *scene) committed(l *instance.App) {
 	s.t.Helper()
 	in, again := s.settings.Prefix+In, s.settings.Application+"-groups-repartition"
 	deadline := time.Now().Add(patience)

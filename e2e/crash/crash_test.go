@@ -93,7 +93,7 @@ func (s *scene) before(c cell) {
 	l := s.start("the life before", s.settings)
 	s.feed(4 * batch)
 	s.finish(l.Alive)
-	l.stop()
+	l.End()
 	if c.lost {
 		s.lose()
 	}
@@ -108,7 +108,7 @@ func (s *scene) lose() {
 }
 
 // armedLife brings the armed process to the point and through what follows. It returns the lives that it leaves running.
-func (s *scene) armedLife(c cell) (others []*life) {
+func (s *scene) armedLife(c cell) (others []*instance.App) {
 	s.t.Helper()
 	armed, lines := c.arm()
 	settings := s.settings
@@ -144,7 +144,7 @@ func (s *scene) armedLife(c cell) (others []*life) {
 		p.Tell(syscall.SIGCONT)
 		s.feed(batch)
 		s.finish(others[0].Alive)
-		others[0].stop()
+		others[0].End()
 		others = nil
 		if !c.stops {
 			s.feed(batch)
@@ -157,13 +157,13 @@ func (s *scene) armedLife(c cell) (others []*life) {
 		p.Tell(syscall.SIGCONT)
 		s.feed(batch)
 		s.finish(l.Alive)
-		l.stop()
+		l.End()
 		s.feed(batch)
 		s.finish(p.Alive)
 		s.ends(c, p)
 	default:
 		if len(p.hits) > 1 {
-			others[0].stop()
+			others[0].End()
 			others = nil
 		}
 		s.feed(batch)
@@ -185,7 +185,7 @@ func (s *scene) reach(c cell, p *process, hit <-chan struct{}) {
 	select {
 	case <-hit:
 	case <-p.Ended():
-		if !closed(hit) {
+		if !instance.Closed(hit) {
 			s.t.Fatalf("point %s was not hit; the process ended with %v", c.point, p.Err())
 		}
 	}
@@ -195,13 +195,13 @@ func (s *scene) reach(c cell, p *process, hit <-chan struct{}) {
 //
 // It need not learn of its loss: if a heartbeat was on its way when it froze and is answered with a rebalance, the client joins anew
 // without a word, and takes tasks back. Then it is frozen again.
-func (s *scene) thaw(c cell, p *process, hit <-chan struct{}, other *life) {
+func (s *scene) thaw(c cell, p *process, hit <-chan struct{}, other *instance.App) {
 	s.t.Helper()
 	for range thaws {
 		p.Tell(syscall.SIGCONT)
-		s.feedUntil(s.becomes(func() bool { return closed(hit) || len(other.Status().Tasks) < allTasks }),
+		s.feedUntil(s.becomes(func() bool { return instance.Closed(hit) || len(other.Status().Tasks) < allTasks }),
 			c.point+", or the process having tasks again", p.aliveUntil(hit))
-		if closed(hit) {
+		if instance.Closed(hit) {
 			return
 		}
 		p.Tell(syscall.SIGSTOP)
@@ -214,7 +214,7 @@ func (s *scene) thaw(c cell, p *process, hit <-chan struct{}, other *life) {
 const thaws = 12
 
 // overtake starts another instance, which has finished when it returns.
-func (s *scene) overtake() *life {
+func (s *scene) overtake() *instance.App {
 	s.t.Helper()
 	l := s.start("the second instance", s.other())
 	s.feed(batch)
@@ -240,9 +240,9 @@ func (s *scene) ends(c cell, p *process) {
 }
 
 // finishing is the life that finishes what the armed one has left.
-func (s *scene) finishing(c cell, others []*life) {
+func (s *scene) finishing(c cell, others []*instance.App) {
 	s.t.Helper()
-	var l *life
+	var l *instance.App
 	if c.takeover {
 		if len(others) == 0 {
 			others = append(others, s.start("the second instance", s.other()))
@@ -256,9 +256,9 @@ func (s *scene) finishing(c cell, others []*life) {
 	s.feed(2 * batch)
 	s.finish(l.Alive)
 	s.checkState(append(others, l)...)
-	l.stop()
+	l.End()
 	for _, o := range others {
-		o.stop()
+		o.End()
 	}
 }
 
@@ -270,5 +270,5 @@ func (s *scene) fromNothing() {
 	s.feed(batch)
 	s.finish(l.Alive)
 	s.checkState(l)
-	l.stop()
+	l.End()
 }

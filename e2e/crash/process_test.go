@@ -55,19 +55,9 @@ func (s *scene) startArmed(settings Settings, arm string, lines ...string) *proc
 // aliveUntil returns an error if the process has ended without a hit. What comes after the hit is looked at later.
 func (p *process) aliveUntil(hit <-chan struct{}) func() error {
 	return func() error {
-		if err := p.Alive(); err != nil && !closed(hit) {
+		if err := p.Alive(); err != nil && !instance.Closed(hit) {
 			return err
 		}
 		return nil
-	}
-}
-
-// closed reports whether a channel is, on which nothing is sent.
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }

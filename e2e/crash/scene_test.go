@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -158,29 +157,17 @@ func (s *scene) feedUntil(stop <-chan struct{}, what string, alive func() error)
 	}
 }
 
-// life is the application in this process, without failpoints.
-type life struct {
-	*instance.App
-	s *scene
-}
-
-// start begins a life in this process.
-func (s *scene) start(name string, settings Settings) *life {
+// start begins a life in this process, without failpoints.
+func (s *scene) start(name string, settings Settings) *instance.App {
 	s.t.Helper()
-	t, err := settings.Topology()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	cfg := settings.Config()
-	cfg.Logger = slog.New(slog.NewTextHandler(instance.NewLog(s.t, name), nil))
-	return &life{instance.Start(s.t, t, cfg), s}
+	return instance.StartProgram(s.t, settings, name)
 }
 
 // allTasks is how many tasks the application has: two subtopologies.
 const allTasks = 2 * Partitions
 
 // has is closed once the life has at least so many tasks, open or not.
-func (s *scene) has(l *life, tasks int) <-chan struct{} {
+func (s *scene) has(l *instance.App, tasks int) <-chan struct{} {
 	return s.becomes(func() bool { return len(l.Status().Tasks) >= tasks })
 }
 
@@ -196,16 +183,8 @@ func (s *scene) becomes(so func() bool) <-chan struct{} {
 	return done
 }
 
-// stop ends the life in order.
-func (l *life) stop() {
-	l.s.t.Helper()
-	if err := l.Stop(); err != nil {
-		l.s.t.Fatalf("the orderly end gave %v", err)
-	}
-}
-
 // checkState compares the stores of the lives that run with the fold of the inputs. A store follows its commit by a moment.
-func (s *scene) checkState(lives ...*life) {
+func (s *scene) checkState(lives ...*instance.App) {
 	s.t.Helper()
 	f := foldOf(s.inputs)
 	deadline := time.Now().Add(patience)
@@ -229,12 +208,12 @@ func (s *scene) checkState(lives ...*life) {
 }
 
 // readStore returns what a store holds in all partitions, each from the life that serves it.
-func readStore(store topology.StoreOf[string, Tally], lives []*life) (map[string]Tally, error) {
+func readStore(store topology.StoreOf[string, Tally], lives []*instance.App) (map[string]Tally, error) {
 	all := map[string]Tally{}
 	for p := range int32(Partitions) {
 		served := false
 		for _, l := range lives {
-			err := readPartition(l.App.App, store, p, all)
+			err := readPartition(l.App, store, p, all)
 			if err != nil && !errors.Is(err, txn.ErrNotServing) {
 				return nil, err
 			}

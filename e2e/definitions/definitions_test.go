@@ -62,18 +62,18 @@ func (s *scene) run(c cell) {
 		from, to uint16
 	}{{c.there, First, Second}, {c.back, Second, First}} {
 		s.verify(l, way.from, way.to)
-		s.end(l)
+		l.End()
 		var c projection.Command
 		l, c = s.switches(way.point, way.from, way.to)
 		s.repeated(c, way.to)
 	}
 	s.verify(l, First, Second)
-	s.end(l)
+	l.End()
 	s.lose()
 	l = s.start(s.settings)
 	s.feed()
 	s.verify(l, First, Second)
-	s.end(l)
-	s.end(s.second)
+	l.End()
+	s.second.End()
 	s.judge()
 }

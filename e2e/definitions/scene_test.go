@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,21 +110,7 @@ func (s *scene) feed() {
 // until waits until something holds of what was served. lives returns an error if nobody is left who could serve it.
 func (s *scene) until(what string, lives, holds func() error) {
 	s.t.Helper()
-	deadline := time.Now().Add(instance.Patience)
-	for {
-		err := lives() // before the look: what it has come to counts
-		s.look()
-		why := holds()
-		if why == nil {
-			return
-		}
-		if err != nil {
-			s.t.Fatalf("before %s: %v\n%v", what, err, why)
-		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("%s: not within %s: %v", what, instance.Patience, why)
-		}
-	}
+	instance.Await(s.t, what, lives, func() error { s.look(); return holds() })
 }
 
 // look reads for a moment what was served.
@@ -161,15 +146,15 @@ func (s *scene) finish(lives func() error) {
 // feedUntil feeds batch after batch, each when the one before was served, until stop is closed.
 func (s *scene) feedUntil(stop <-chan struct{}, what string, lives func() error) {
 	s.t.Helper()
-	for deadline := time.Now().Add(instance.Patience); !closed(stop); {
+	for deadline := time.Now().Add(instance.Patience); !instance.Closed(stop); {
 		s.feed()
 		s.until(what+", or the end of what was fed", func() error {
-			if err := lives(); err != nil && !closed(stop) {
+			if err := lives(); err != nil && !instance.Closed(stop) {
 				return err
 			}
 			return nil
 		}, func() error {
-			if closed(stop) {
+			if instance.Closed(stop) {
 				return nil
 			}
 			return s.finished()
@@ -180,34 +165,10 @@ func (s *scene) feedUntil(stop <-chan struct{}, what string, lives func() error)
 	}
 }
 
-// closed reports whether a channel is, on which nothing is sent.
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 // start begins a life in this process.
 func (s *scene) start(settings Settings) *instance.App {
 	s.t.Helper()
-	t, err := settings.Topology()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	cfg := settings.Config()
-	cfg.Logger = slog.New(slog.NewTextHandler(instance.NewLog(s.t, settings.Application), nil))
-	return instance.Start(s.t, t, cfg)
-}
-
-// end stops a life in order.
-func (s *scene) end(a *instance.App) {
-	s.t.Helper()
-	if err := a.Stop(); err != nil {
-		s.t.Fatalf("the orderly end gave %v", err)
-	}
+	return instance.StartProgram(s.t, settings, settings.Application)
 }
 
 // launch begins a life outside of this process with points armed. The channels are closed, one after the other, when the lines have been
@@ -280,7 +241,7 @@ func (s *scene) give(c projection.Command) *given {
 		}
 	}()
 	s.until("the command in its topic", func() error {
-		if closed(g.done) {
+		if instance.Closed(g.done) {
 			return errors.Join(errors.New("it is over"), g.err)
 		}
 		return nil
@@ -371,7 +332,7 @@ func (s *scene) switches(point string, from, to uint16) (*instance.App, projecti
 	p, said := s.launch(s.settings, "process-before=delay:50ms;"+point+"=kill", "failpoint process-before delay", "failpoint "+point+" kill")
 	s.working(p, s.settings)
 	g := s.give(s.command(projection.Switch, from, to))
-	p.Await("the process being at work on the command", func() bool { return closed(said[0]) })
+	p.Await("the process being at work on the command", func() bool { return instance.Closed(said[0]) })
 	s.feed()
 	s.feedUntil(said[1], point, s.alive(p.Alive))
 	p.Killed()

@@ -28,7 +28,8 @@
 //	go run ./e2e/drill/app run --brokers localhost:9092 --state-dir ./replay --application drill-replay --mode replay
 //
 // captures a payment, tells why, and builds the state anew without calling anybody. A replay into the same topics tells there what it holds
-// back; DRILL_PREFIX gives it topics of its own. DRILL_REQUESTS and DRILL_GATEWAY are the other settings.
+// back; DRILL_PREFIX gives it topics of its own. DRILL_REQUESTS, DRILL_GATEWAY and DRILL_TIMEOUT, how long a call may take, are the other
+// settings.
 //
 // # The drill
 //
@@ -40,7 +41,9 @@
 //     right behind their originals, under keys of their own, so that both are on their way at the same time, in different partitions
 //     and at different instances.
 //  2. A life that nobody ends before its time takes a tenth more, and copies. Its metrics count exactly what the generator and the gateway
-//     know of it: acceptances, duplicates, conflicts, calls, lookups, and what came of them.
+//     know of it: acceptances, duplicates, conflicts, calls, lookups, and what came of them. What the gateway has answered is what the
+//     application knows only if it waits for the answer, so this life waits as long as the drill does: on a slow machine too the two
+//     are the same. The lives that are killed give calls up sooner, because what they leave behind is waited for.
 //  3. A replay of everything calls nobody. Its metrics are exact as well, and every row of its inbox and its ledger is compared with
 //     the live one and with the requests that it can come from. Which of two messages about one capture was first is not compared where
 //     they have come in different partitions, because nobody knows.

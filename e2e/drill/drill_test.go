@@ -97,12 +97,25 @@ func (s *scene) begin(name string) {
 	s.follower, s.answered = follow(s.t, s.cluster, s.settings.Prefix), 0
 }
 
+// pace is how long a life waits for an answer to a call, and how long its group and its transactions wait for the life.
+type pace struct{ call, session, transaction time.Duration }
+
+var (
+	// hurried is for lives that are killed, because claims, memberships and transactions that they leave behind are waited for.
+	hurried = pace{timeout, 10 * time.Second, 10 * time.Second}
+	// patient is for lives whose metrics are compared. An answer that nobody waits for any more is in the books of the gateway, and for the
+	// application it is none; a life that brokers take for gone leaves its claims to expire. Neither is to follow from a slow machine.
+	patient = pace{instance.Patience, instance.Patience, 2 * instance.Patience}
+)
+
 // launch begins a life of an instance.
-func (s *scene) launch(name, mode string) *instance.Process {
+func (s *scene) launch(name, mode string, waits pace) *instance.Process {
 	s.t.Helper()
 	cmd := exec.Command(s.program, "run", "--brokers", strings.Join(s.cluster.Brokers(), ","), "--application", s.application,
-		"--instance", name, "--state-dir", s.stateDir(name), "--mode", mode, "--session-timeout", "10s", "--http", "unix:"+s.socket(name))
-	cmd.Env = append(os.Environ(), EnvRequests+"="+s.settings.Requests, EnvPrefix+"="+s.settings.Prefix, EnvGateway+"="+s.settings.Gateway)
+		"--instance", name, "--state-dir", s.stateDir(name), "--mode", mode, "--session-timeout", waits.session.String(),
+		"--transaction-timeout", waits.transaction.String(), "--http", "unix:"+s.socket(name))
+	cmd.Env = append(os.Environ(), EnvRequests+"="+s.settings.Requests, EnvPrefix+"="+s.settings.Prefix, EnvGateway+"="+s.settings.Gateway,
+		EnvTimeout+"="+waits.call.String())
 	return instance.Launch(s.t, cmd, instance.NewLog(s.t, "instance "+name))
 }
 
@@ -160,13 +173,13 @@ func (s *scene) underKills(n, kills int) {
 	s.requests.more(n)
 	s.feed(s.requests.all)
 	names := [2]string{"one", "two"}
-	p := [2]*instance.Process{s.launch(names[0], "live"), s.launch(names[1], "live")}
+	p := [2]*instance.Process{s.launch(names[0], "live", hurried), s.launch(names[1], "live", hurried)}
 	for kill := range kills {
 		victim := kill % 2
 		s.reach(p[1-victim], (kill+1)*n/(kills+2))
 		p[victim].Tell(syscall.SIGKILL)
 		p[victim].Killed()
-		p[victim] = s.launch(names[victim], "live")
+		p[victim] = s.launch(names[victim], "live", hurried)
 	}
 	s.finish(p[0], true)
 	p[0].Stop()
@@ -203,7 +216,7 @@ func (s *scene) countedLife(n int) {
 	s.requests.again(100)
 	s.requests.more(n)
 	more := s.requests.all[from:]
-	p := s.launch("one", "live")
+	p := s.launch("one", "live", patient)
 	s.feed(more)
 	s.finish(p, true)
 	s.wantMetrics("one", outcomesOf(more, s.gateway.Books().since(before), len(s.asked)-asked), len(more))
@@ -216,7 +229,7 @@ func (s *scene) replay() {
 	s.t.Helper()
 	before, live := s.gateway.Books(), readRows(s.t, s.stateDir("one"))
 	s.begin("replay")
-	p := s.launch("replay", "replay")
+	p := s.launch("replay", "replay", patient)
 	s.finish(p, false)
 	s.wantMetrics("replay", outcomesOfReplay(s.requests.all), len(s.requests.all))
 	p.Stop()
@@ -231,15 +244,13 @@ func (s *scene) replay() {
 	}
 }
 
-// settles is how long metrics may be behind what has been told: they count a round once it is applied.
-const settles = 15 * time.Second
-
-// wantMetrics wants the metrics of an instance to come to this.
+// wantMetrics wants the metrics of an instance to come to this. They may be behind what has been told: they count a round once it is
+// applied.
 func (s *scene) wantMetrics(name string, outcomes map[string]int, records int) {
 	s.t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(settles)
+	late := time.After(instance.Patience)
 	for {
 		err := scrape(s.t, s.socket(name), s.settings.Requests).difference(outcomes, records)
 		if err == nil {

@@ -3,6 +3,7 @@ package drill
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"os"
 	"time"
 
@@ -21,6 +22,8 @@ type Settings struct {
 	Requests, Prefix string
 	// Gateway is the URL of the gateway.
 	Gateway string
+	// Timeout is how long a call may take; 0 is 4 s.
+	Timeout time.Duration
 }
 
 // The variables that [FromEnvironment] reads.
@@ -28,15 +31,23 @@ const (
 	EnvRequests = "DRILL_REQUESTS"
 	EnvPrefix   = "DRILL_PREFIX"
 	EnvGateway  = "DRILL_GATEWAY"
+	EnvTimeout  = "DRILL_TIMEOUT"
 )
 
 // FromEnvironment returns the settings that are in the environment, with defaults for those that are not.
-func FromEnvironment() Settings {
-	return Settings{
+func FromEnvironment() (Settings, error) {
+	s := Settings{
 		Requests: cmp.Or(os.Getenv(EnvRequests), "capture-requests"),
 		Prefix:   cmp.Or(os.Getenv(EnvPrefix), "capture-"),
 		Gateway:  cmp.Or(os.Getenv(EnvGateway), "http://127.0.0.1:8089"),
 	}
+	var err error
+	if text := os.Getenv(EnvTimeout); text != "" {
+		if s.Timeout, err = time.ParseDuration(text); err != nil {
+			err = fmt.Errorf("%s: %w", EnvTimeout, err)
+		}
+	}
+	return s, err
 }
 
 // The names of the topics behind the prefix.
@@ -66,8 +77,7 @@ const (
 
 // How calls are made. A call that was claimed by a process that was killed is looked up after the claim and the grace.
 const (
-	timeout     = 2 * time.Second
-	claim       = 5 * time.Second
+	timeout     = 4 * time.Second
 	grace       = time.Second
 	attempts    = 6
 	pauseFirst  = 50 * time.Millisecond
@@ -105,6 +115,8 @@ func byCapture(messages topology.Stream[string, Capture]) topology.Stream[string
 // perform has the gateway called once for each capture. Who asks again is answered; who asks for something else under the same id has a dead
 // letter. unknown says how to find out about a call that was not answered.
 func (s Settings) perform(b *topology.Builder, requests topology.Stream[string, Capture], gateway provider, unknown effect.Option) {
+	timeout := cmp.Or(s.Timeout, timeout)
+	claim := 2*timeout + time.Second // as short as it may be
 	e := effect.Perform(requests, nodeCapture, func(r topology.Record[string, Capture]) (effect.Request, error) {
 		payload, err := json.Marshal(r.Value)
 		return effect.Request{ID: r.Value.ID, Type: "capture", Target: "gateway", Payload: payload}, err

@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/e2e/instance/program"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
-
-// Patience bounds every wait. It only decides how long a failure takes to show.
-const Patience = 90 * time.Second
 
 // ErrGoesOn is what waiting for an end returns that does not come within [Patience].
 var ErrGoesOn = errors.New("instance: the application does not end")
@@ -52,6 +51,18 @@ func Start(t testing.TB, top *topology.Topology, cfg txn.Config) *App {
 	return a
 }
 
+// StartProgram begins a life of what is else a program of its own (package program). Its log is shown under the name.
+func StartProgram(t testing.TB, s program.Settings, name string) *App {
+	t.Helper()
+	top, err := s.Topology()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := s.Config()
+	cfg.Logger = slog.New(slog.NewTextHandler(NewLog(t, name), nil))
+	return Start(t, top, cfg)
+}
+
 // Ended is closed once the life is over.
 func (a *App) Ended() <-chan struct{} { return a.ended }
 
@@ -84,33 +95,16 @@ func (a *App) Stop() error {
 	return a.Wait()
 }
 
+// End ends the life in order. It fails the test if that is not how it ends.
+func (a *App) End() {
+	a.t.Helper()
+	if err := a.Stop(); err != nil {
+		a.t.Fatalf("the orderly end gave %v", err)
+	}
+}
+
 // Until waits until the status is as wanted. It fails the test if the life ends before, or if that takes longer than [Patience].
 func (a *App) Until(what string, is func(txn.Status) bool) {
 	a.t.Helper()
 	await(a.t, what, a.Alive, func() bool { return is(a.Status()) }, func() string { return fmt.Sprintf("%+v", a.Status()) })
-}
-
-// pollInterval is how often something is looked at that is waited for.
-const pollInterval = 20 * time.Millisecond
-
-// await waits for something that a life has to come to, and says else what there is.
-func await(t testing.TB, what string, alive func() error, is func() bool, now func() string) {
-	t.Helper()
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	late := time.After(Patience)
-	for {
-		err := alive() // before the look: what it has come to counts
-		if is() {
-			return
-		}
-		if err != nil {
-			t.Fatalf("before %s: %v", what, err)
-		}
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("%s: not within %s; there is %s", what, Patience, now())
-		}
-	}
 }

@@ -7,6 +7,11 @@
 // stopped, or killed. A test that wants to know how a life ended asks it; the end of an App that nobody has asked about must have been in
 // order.
 //
+// # Waits
+//
+// What a life has to come to is waited for by its own methods; [Await] is for what shows elsewhere, such as in what it has written. All of
+// them end with [Patience], and when nobody is left who could bring it about.
+//
 // # Logs
 //
 // What an application says goes to a [Log], which is shown if the test fails, and at once where ONCEWARD_TEST_LOG is set. A test may

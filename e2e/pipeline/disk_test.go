@@ -16,7 +16,7 @@ func corrupted(s *scene) {
 		s.more(everything)
 		s.finish(l.Alive)
 	}
-	s.end(l)
+	l.End()
 	damaged := 0
 	err := filepath.WalkDir(filepath.Join(s.settings.StateDir, "tasks"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -108,7 +108,7 @@ func TestBrokenOnBroker(t *testing.T) {
 	})
 	s.be(worldFine)
 	s.finish(l.Alive)
-	s.end(l)
+	l.End()
 	if err := s.judged(); err == nil || !strings.Contains(err.Error(), "was paid") {
 		t.Errorf("the payments that were made twice are not found: %v", err)
 	}
@@ -155,7 +155,7 @@ func rebalanced(s *scene) {
 	s.more(everything)
 	s.finish(two.Alive)
 	s.check(two)
-	s.end(two)
+	two.End()
 	s.whole()
 }
 
@@ -170,7 +170,7 @@ func frozen(s *scene) {
 	p.Tell(syscall.SIGCONT)
 	s.more(everything)
 	s.finish(other.Alive)
-	s.end(other)
+	other.End()
 	s.more(everything)
 	s.finish(p.Alive) // the former zombie works again
 	p.Stop()
@@ -191,6 +191,6 @@ func brokerRestarted(s *scene) {
 		s.finish(l.Alive)
 	}
 	s.check(l)
-	s.end(l)
+	l.End()
 	s.whole()
 }

@@ -24,7 +24,7 @@ func duplicated(s *scene) {
 	}
 	s.wantLines(TopicAudit, "inbox duplicates ", 36)
 	s.check(l)
-	s.end(l)
+	l.End()
 	s.whole()
 }
 
@@ -73,8 +73,8 @@ func concurrent(s *scene) {
 		s.t.Error("one of the instances had nothing to do: nothing is shown")
 	}
 	s.check(one, two)
-	s.end(two)
-	s.end(one)
+	two.End()
+	one.End()
 	s.whole()
 }
 
@@ -93,7 +93,7 @@ func older(s *scene) {
 	s.until("what is older", l.Alive, func() error { return s.lines(placeAside, "stale ", 9) })
 	s.wantLines(placeAside, "parked ", 9)
 	s.check(l)
-	s.end(l)
+	l.End()
 	s.whole()
 }
 
@@ -128,12 +128,12 @@ func gap(s *scene) {
 		}
 	}
 	s.check(l)
-	s.end(l)
+	l.End()
 	l = s.start(s.settings)
 	s.feed(missing...)
 	s.finish(l.Alive)
 	s.check(l)
-	s.end(l)
+	l.End()
 	s.whole()
 }
 
@@ -145,7 +145,7 @@ func poisoned(s *scene) {
 	s.wantLines(TopicDead, "poison ", 5)
 	s.wantLines(TopicDead, "validation ", 1)
 	s.check(l)
-	s.end(l)
+	l.End()
 	s.whole()
 }
 
@@ -188,7 +188,7 @@ func failing(s *scene) {
 	s.more(everything)
 	s.finishSturdy(l.Alive)
 	s.wantNothingFrail()
-	s.end(l)
+	l.End()
 	l = s.start(s.settings) // what waits does so over a restart
 	s.more(everything)
 	s.finishSturdy(l.Alive)
@@ -196,7 +196,7 @@ func failing(s *scene) {
 	s.be(worldFine)
 	s.finish(l.Alive)
 	s.check(l)
-	s.end(l)
+	l.End()
 	s.wantDelayed()
 	s.whole()
 }
@@ -239,7 +239,7 @@ func redriven(s *scene) {
 	}
 	s.finish(l.Alive)
 	s.check(l)
-	s.end(l)
+	l.End()
 	s.whole()
 }
 
@@ -270,7 +270,7 @@ func redelivered(s *scene) {
 		s.t.Errorf("%d facts became %d", before, after)
 	}
 	s.check(l)
-	s.end(l)
+	l.End()
 	s.whole()
 }
 
@@ -281,7 +281,7 @@ func replayed(s *scene) {
 		s.more(everything)
 		s.finish(l.Alive)
 	}
-	s.end(l)
+	l.End()
 	s.converges()
 
 	replay := *s
@@ -298,7 +298,7 @@ func replayed(s *scene) {
 	r := replay.start(replay.settings)
 	replay.finish(r.Alive)
 	replay.check(r)
-	replay.end(r)
+	r.End()
 	replay.lose()
 	s.whole()
 }
@@ -357,13 +357,13 @@ func expired(s *scene) {
 	s.finish(l.Alive)
 	s.wantLines(TopicLate, "", len(old)/2)
 	s.check(l)
-	s.end(l)
+	l.End()
 	s.lose()
 	l = s.start(s.settings)
 	s.feed(old...)
 	s.feed(ticks...)
 	s.finish(l.Alive)
 	s.check(l)
-	s.end(l)
+	l.End()
 	s.judge()
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -226,21 +225,7 @@ type alive = func() error
 // until waits until something holds of what was seen.
 func (s *scene) until(what string, lives alive, holds func() error) {
 	s.t.Helper()
-	deadline := time.Now().Add(instance.Patience)
-	for {
-		err := lives() // before the look: what it has come to counts
-		s.look()
-		why := holds()
-		if why == nil {
-			return
-		}
-		if err != nil {
-			s.t.Fatalf("before %s: %v\n%v", what, err, why)
-		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("%s: not within %s:\n%v", what, instance.Patience, why)
-		}
-	}
+	instance.Await(s.t, what, lives, func() error { s.look(); return holds() })
 }
 
 // finish waits until everything that was fed has come to what it has to.
@@ -270,7 +255,7 @@ func (s *scene) past() {
 	l := s.start(s.settings)
 	s.more(everything)
 	s.forget(l.Alive)
-	s.end(l)
+	l.End()
 }
 
 // age lets the inbox forget all that was fed, and waits until it is archived.
@@ -284,13 +269,7 @@ func (s *scene) age(lives alive) {
 // start begins a life in this process.
 func (s *scene) start(settings Settings) *instance.App {
 	s.t.Helper()
-	t, err := settings.Topology()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	cfg := settings.Config()
-	cfg.Logger = slog.New(slog.NewTextHandler(instance.NewLog(s.t, settings.Instance), nil))
-	return instance.Start(s.t, t, cfg)
+	return instance.StartProgram(s.t, settings, settings.Instance)
 }
 
 // process is a life of the pipeline outside of this process, with failpoints.
@@ -320,14 +299,7 @@ func (s *scene) launch(point, action string, skip int) process {
 // feedUntil feeds until the point of the process is hit.
 func (s *scene) feedUntil(p process) {
 	s.t.Helper()
-	isHit := func() bool {
-		select {
-		case <-p.hit:
-			return true
-		default:
-			return false
-		}
-	}
+	isHit := func() bool { return instance.Closed(p.hit) }
 	for !isHit() {
 		s.more(everything)
 		s.until("the point, or the end of what was fed", func() error {
@@ -354,14 +326,6 @@ func (s *scene) check(lives ...*instance.App) {
 		}
 		return s.want().stores.difference(got.archived(s.seen[TopicArchive]))
 	})
-}
-
-// end stops a life in order.
-func (s *scene) end(a *instance.App) {
-	s.t.Helper()
-	if err := a.Stop(); err != nil {
-		s.t.Fatalf("the orderly end gave %v", err)
-	}
 }
 
 // judge is the end of each scene: nothing is wrong with it, and nothing was left open.
@@ -397,13 +361,13 @@ func (s *scene) whole() {
 	copies := slices.Clone(s.fed[len(s.fed)-8:])
 	s.age(l.Alive)
 	s.check(l)
-	s.end(l)
+	l.End()
 	s.lose()
 	l = s.start(s.settings)
 	s.feed(append(copies, s.fed[len(s.fed)-8:]...)...) // of what is forgotten, and of what is not
 	s.finish(l.Alive)
 	s.check(l)
-	s.end(l)
+	l.End()
 	s.judge()
 }
 

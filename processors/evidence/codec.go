@@ -14,11 +14,12 @@ func newEntryCodec() entryCodec { return entryCodec{schemas.JSON[Entry]()} }
 
 // Append implements schemas.Codec.
 func (c entryCodec) Append(dst []byte, e Entry) ([]byte, error) {
-	w := entryWriter{b: append(dst, `{"application":`...)}
-	w.quote(e.Application)
-	w.text(`,"version":`, e.Version)
-	w.text(`,"node":`, e.Node)
-	w.text(`,"task":`, e.Task)
+	w := entryWriter{b: dst}
+	if e.head != "" {
+		w.b = append(w.b, e.head...)
+	} else {
+		w.head(&e)
+	}
 	w.text(`,"outcome":`, e.Outcome)
 	w.some(`,"reason":`, e.Reason)
 	w.some(`,"store":`, e.Store)
@@ -66,6 +67,22 @@ type entryWriter struct {
 	odd bool
 }
 
+// headOf returns how e begins in JSON, up to its task, and is empty if that cannot be written as it is.
+func headOf(e *Entry) string {
+	var w entryWriter
+	if w.head(e); w.odd {
+		return ""
+	}
+	return string(w.b)
+}
+
+func (w *entryWriter) head(e *Entry) {
+	w.text(`{"application":`, e.Application)
+	w.text(`,"version":`, e.Version)
+	w.text(`,"node":`, e.Node)
+	w.text(`,"task":`, e.Task)
+}
+
 func (w *entryWriter) text(member, s string) {
 	w.b = append(w.b, member...)
 	w.quote(s)
@@ -80,7 +97,7 @@ func (w *entryWriter) some(member, s string) {
 
 func (w *entryWriter) quote(s string) {
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+		if c := s[i]; c-' ' > '~'-' ' || c == '"' || c == '\\' {
 			w.odd = true
 			return
 		}

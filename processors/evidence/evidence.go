@@ -1,7 +1,7 @@
 package evidence
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/onceward/onceward/processors/decision"
@@ -66,6 +66,9 @@ type Entry struct {
 	AggregateID    string `json:"aggregate_id,omitzero"`
 	CorrelationID  string `json:"correlation_id,omitzero"`
 	CausationID    string `json:"causation_id,omitzero"`
+
+	// head is how the entry begins in JSON, up to Task, for who writes many that begin alike; empty if that is not known.
+	head string
 }
 
 // The headers that tell the type of an event and the version of its schema. Where they are missing, the attributes of
@@ -99,18 +102,25 @@ func Record(s topology.Stream[[]byte, decision.Decision], name string, t topolog
 		emit := out.In(t)
 		from := Entry{Application: t.Application(), Version: t.Fingerprint(), Task: t.Task().String()}
 		return func(c *topology.Context, r topology.Record[[]byte, decision.Decision]) error {
-			return emit(c, topology.WithValue(r, entryOf(from, c, r)))
+			if r.Value.Node != from.Node { // the first decision, unless those of several nodes come
+				from.Node = r.Value.Node
+				from.head = headOf(&from)
+			}
+			entry := topology.WithValue(r, from)
+			fill(&entry.Value, c, &r)
+			return emit(c, entry)
 		}, nil
 	})
 	out.Stream().IntoNamed(name+"-sink", t)
 }
 
-func entryOf(e Entry, c *topology.Context, r topology.Record[[]byte, decision.Decision]) Entry {
-	d := r.Value
+// fill fills e in, which has what is the same for all decisions of a node in a task.
+func fill(e *Entry, c *topology.Context, r *topology.Record[[]byte, decision.Decision]) {
+	d := &r.Value
 	e.Row = d.Row
-	e.Node, e.Outcome, e.Reason, e.Store, e.Subject = d.Node, d.Outcome, d.Reason, d.Store, d.Subject
+	e.Outcome, e.Reason, e.Store, e.Subject = d.Outcome, d.Reason, d.Store, d.Subject
 	e.Names, e.By, e.Note = d.Names, d.By, d.Note
-	e.Before, e.After, e.Given = pointer(d.Before), pointer(d.After), pointer(d.Given)
+	e.Before, e.After, e.Given = pointers(d.Before, d.After, d.Given)
 	e.Time, e.StreamTime = r.Timestamp, r.StreamTime()
 	if topic, partition, offset := r.Source(); topic != "" && !isInternal(e.Application, topic) {
 		e.Topic, e.Partition, e.Offset = topic, partition, offset
@@ -119,22 +129,21 @@ func entryOf(e Entry, c *topology.Context, r topology.Record[[]byte, decision.De
 	e.Kept = d.Kept
 	topic, partition, offset := c.Source()
 	if own := topic == e.Topic && partition == e.Partition && offset == e.Offset; topic != "" && (e.Kept || !own) {
-		e.Turn = fmt.Sprintf("%s[%d]@%d", topic, partition, offset)
+		e.Turn = topic + "[" + strconv.Itoa(int(partition)) + "]@" + strconv.FormatInt(offset, 10)
 	}
 	e.Mode, e.Attempt = modeOf(c, r).String(), c.Attempt()
 	if len(r.Headers) == 0 {
-		return e
+		return
 	}
 	e.EventType = text(r, HeaderEventType, cloudEventType)
 	e.EventVersion = text(r, HeaderEventVersion, cloudEventSchema)
-	ids := envelope.Of(r)
+	ids := envelope.Of(*r)
 	e.MessageID, e.EventID, e.IdempotencyKey = ids.MessageID, ids.EventID, ids.IdempotencyKey
 	e.AggregateID, e.CorrelationID, e.CausationID = ids.AggregateID, ids.CorrelationID, ids.CausationID
-	return e
 }
 
 // modeOf returns the mode of the record that was decided about, which may be another one than is at work.
-func modeOf[K, V any](c *topology.Context, r topology.Record[K, V]) topology.Mode {
+func modeOf[K, V any](c *topology.Context, r *topology.Record[K, V]) topology.Mode {
 	if c.Mode() != topology.Live || len(r.Headers) == 0 {
 		return c.Mode()
 	}
@@ -153,7 +162,7 @@ func isInternal(application, topic string) bool {
 }
 
 // text returns the header of that key, or the other one where it is missing.
-func text[K, V any](r topology.Record[K, V], key, other string) string {
+func text[K, V any](r *topology.Record[K, V], key, other string) string {
 	value, _ := r.Header(key)
 	if len(value) == 0 {
 		value, _ = r.Header(other)
@@ -161,9 +170,19 @@ func text[K, V any](r topology.Record[K, V], key, other string) string {
 	return string(value)
 }
 
-func pointer(o topology.Option[int64]) *int64 {
-	if v, ok := o.Get(); ok {
-		return &v
+// pointers returns where the versions are that are there, all of them in one piece of memory.
+func pointers(before, after, given topology.Option[int64]) (_, _, _ *int64) {
+	var memory *[3]int64
+	at := func(i int, o topology.Option[int64]) *int64 {
+		v, ok := o.Get()
+		if !ok {
+			return nil
+		}
+		if memory == nil {
+			memory = new([3]int64)
+		}
+		memory[i] = v
+		return &memory[i]
 	}
-	return nil
+	return at(0, before), at(1, after), at(2, given)
 }

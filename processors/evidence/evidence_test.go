@@ -1,6 +1,7 @@
 package evidence_test
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"slices"
@@ -59,12 +60,16 @@ func newDriver(t *testing.T, mode topology.Mode) *processortest.Driver {
 		topologytest.Mode(mode))
 }
 
+// entries returns what was recorded, which is JSON as package schemas writes it.
 func entries(t *testing.T, d *processortest.Driver) (list []evidence.Entry) {
 	t.Helper()
 	for _, r := range d.Take("audit") {
 		e, err := evidence.Decode(r.Key, r.Value)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if plain, err := schemas.JSON[evidence.Entry]().Append(nil, e); err != nil || !bytes.Equal(r.Value, plain) {
+			t.Errorf("an entry is written as\n%s, want\n%s (%v)", r.Value, plain, err)
 		}
 		list = append(list, e)
 	}

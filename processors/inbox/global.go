@@ -163,18 +163,3 @@ func (d detour[K, V]) handler(h *handler[K, V]) topology.Handler[topology.Option
 func (d detour[K, V]) back(s topology.Stream[K, V], name string) topology.Stream[K, V] {
 	return topology.Repartition(s, name+"-back", d.keys, d.values, d.topics...)
 }
-
-// withoutHeader returns r without the headers of that key.
-func withoutHeader[K, V any](r topology.Record[K, V], key string) topology.Record[K, V] {
-	if _, ok := r.Header(key); !ok {
-		return r
-	}
-	headers := make([]topology.Header, 0, len(r.Headers))
-	for _, h := range r.Headers {
-		if h.Key != key {
-			headers = append(headers, h)
-		}
-	}
-	r.Headers = headers[:len(headers):len(headers)]
-	return r
-}

@@ -1,7 +1,6 @@
 package inbox
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/onceward/onceward/processors/decision"
@@ -337,17 +336,4 @@ func (h *handler[K, V]) tooLate(c *topology.Context, r *topology.Record[K, V], i
 // withFirstSeen returns r with the header, in place of one that an inbox before this one may have added.
 func withFirstSeen[K, V any](r topology.Record[K, V], millis int64) topology.Record[K, V] {
 	return withHeader(r, HeaderFirstSeen, strconv.AppendInt(nil, millis, 10))
-}
-
-// withHeader returns r with one header of that key.
-func withHeader[K, V any](r topology.Record[K, V], key string, value []byte) topology.Record[K, V] {
-	headers := make([]topology.Header, 0, len(r.Headers)+1)
-	for _, h := range r.Headers {
-		if h.Key != key {
-			headers = append(headers, h)
-		}
-	}
-	headers = append(headers, topology.Header{Key: key, Value: value})
-	r.Headers = slices.Clip(headers)
-	return r
 }

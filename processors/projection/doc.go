@@ -58,14 +58,17 @@
 // What uses Abandoned should take every record: a topic with a larger max.message.bytes than the source, a node that does not
 // fail. deadletter.Send there is a mistake that Build reports, because no record is at work that could die. A record that is
 // refused there, or whose evidence is, waits on, and its key with it, as if they had begun to: it is tried again when the key
-// reaches a limit the next time, and has no effect any more when a copy of it has come and was applied.
+// reaches a limit the next time, and has no effect any more when a copy of it has come and was applied. One that has no effect any
+// more, and that neither Stale nor Abandoned takes, holds nothing up: whenever a record of its key is applied, and when the key
+// reaches a limit, it is tried again, the first one of several.
 //
 // An abandoned record that is to have another chance has to come in front of the projection, but behind an inbox before it, which
 // has accepted it and would take it for a copy; see the example of [Projection.Abandoned].
 //
 // With [RepairGaps] every range of missing versions is asked for once, when it is first seen, in the same
-// transaction. What the source sends then comes like any other record. After the waiting was given up with
-// FailFast, the next record that comes asks again.
+// transaction. What the source sends then comes like any other record. A version is asked for again only once nothing of its
+// key waits any more: after the waiting was given up with FailFast and Abandoned has taken all of it, the next record before which
+// it is missing does so. One that is missing again because its record was refused in its turn is not asked for before that.
 //
 // A record whose turn has come is what it was: it has its own position (topology.Record.Source), timestamp and headers,
 // and is handled in its own mode (topology.Context.Mode), and so is what is made of it, whatever the record is that has

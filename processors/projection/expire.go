@@ -47,15 +47,25 @@ func (p *portion) full() bool { return p.records >= portionRecordsMax || p.bytes
 
 // takeUp calls f with a record as it came. In a look it counts.
 func (h *handler[K, V, S]) takeUp(c *topology.Context, key K, p parked[V], f func(r topology.Record[K, V]) error) error {
-	if look := h.parking.look; look != nil {
-		b, err := h.parking.codec.Append(nil, p)
-		if err != nil {
+	if h.parking.look != nil {
+		if err := h.count(c, p); err != nil {
 			return err
 		}
-		look.records++
-		look.bytes += len(b)
 	}
 	return takeUp(c, key, p, f)
+}
+
+// count counts p in the look at work. If the codec of its value refuses it, its bytes count for nothing, and what becomes of it
+// is decided where it goes to: that nobody can say how large it is is no reason for a look to fail.
+func (h *handler[K, V, S]) count(c *topology.Context, p parked[V]) error {
+	look := h.parking.look
+	look.records++
+	_, err := c.Try(func() error {
+		b, err := h.parking.codec.Append(nil, p)
+		look.bytes += len(b)
+		return err
+	})
+	return err
 }
 
 // expire gives up the waiting of the keys for which due says so, in their order, as many as one look may. What is left is due at

@@ -134,8 +134,8 @@ func ParkGaps[V any](codec schemas.Codec[V], limits Limits) Option {
 	return func(s *settings) error { return s.setParking("ParkGaps", codec, codec == nil, limits) }
 }
 
-// RepairGaps is [ParkGaps], and asks the source for what is missing: something has to use [Projection.Repairs]
-// too.
+// RepairGaps is [ParkGaps], and asks the source for what is missing: each range of versions once, when the first record behind it comes,
+// and again only once nothing of the key waits any more. Something has to use [Projection.Repairs] too, or the task does not open.
 func RepairGaps[V any](codec schemas.Codec[V], limits Limits) Option {
 	return func(s *settings) error {
 		s.repairs = true

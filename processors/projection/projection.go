@@ -203,7 +203,7 @@ func (p Projection[K, V, S]) Abandoned() topology.Stream[K, Abandoned[V]] {
 }
 
 // Repairs returns the stream of the requests for missing versions, one for each range of them when it is
-// first seen. It takes [RepairGaps].
+// first seen; which are asked for again is said with [RepairGaps], which it takes.
 func (p Projection[K, V, S]) Repairs() topology.Stream[K, Repair] {
 	if !p.set.repairs {
 		p.node.Mistake(errors.New("Repairs is used, but nothing is asked for; RepairGaps does it"))

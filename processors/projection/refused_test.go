@@ -183,13 +183,57 @@ func TestPassedAndRefused(t *testing.T) {
 	d.Want("changes", `{"version":1,"incarnation":1,"value":["a"]}`, `{"version":1,"incarnation":2,"value":["A"]}`,
 		`{"version":2,"incarnation":2,"value":["A","B"]}`, `{"version":3,"incarnation":2,"value":["A","B","C"]}`)
 	wantWaiting(t, d, 1)
+	sendLives(d, "2.5:E")
+	tick(d, 10) // what is ahead of the row is given up all the same
+	d.Want("gaps", `{"expected":4,"actual":5,"value":"E"}`)
+	wantWaiting(t, d, 1)
 	refuses = false
-	tick(d, 10)
+	tick(d, 18)
 	noneWaits(t, d)
 	d.Want("abandoned")
 	d.Want("gaps")
 	if got := d.Count("texts", "stale"); got != 1 {
 		t.Errorf("%d records are stale", got)
+	}
+}
+
+// TestD3TwinInBusyKey: a record whose copy has come, and that neither Stale nor Abandoned takes, goes in a later turn of its key, whether that
+// ever reaches a limit or not; and what has been applied meanwhile is not asked for.
+func TestD3TwinInBusyKey(t *testing.T) {
+	for name, test := range map[string]struct {
+		opts                []projection.Option
+		stuck, behind, last []string
+		waits               int
+		repair              string
+	}{
+		"one life": {
+			stuck: []string{"1.1:a", "1.3:fail", "1.2:b", "1.3:c"}, behind: []string{"1.4:d", "1.6:f"}, waits: 2,
+			repair: `{"from":5,"to":5}`, last: []string{"1.5:e"},
+		},
+		"a next life waits": {
+			opts:  []projection.Option{projection.Incarnation(life)},
+			stuck: []string{"2.1:a", "2.3:fail", "2.2:b", "2.3:c"}, behind: []string{"3.2:B", "2.4:d", "2.6:f"}, waits: 3,
+			repair: `{"from":5,"to":5,"incarnation":2}`, last: []string{"2.5:e", "3.1:A"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refuses := true
+			d := processortest.New(t, func(b *topology.Builder) {
+				p := stubborn(b, wide, &refuses, test.opts...)
+				p.Stale().Peek("fragile", refuseIf[projection.Skipped[text]](&refuses))
+			})
+			sendLives(d, test.stuck...)
+			wantWaiting(t, d, 1)
+			sendLives(d, test.behind...)
+			wantWaiting(t, d, test.waits)
+			repairs := d.Take("repairs")
+			if got := string(repairs[len(repairs)-1].Value); got != test.repair {
+				t.Errorf("at last %s was asked for, want %s", got, test.repair)
+			}
+			refuses = false
+			sendLives(d, test.last...)
+			noneWaits(t, d)
+		})
 	}
 }
 
@@ -234,6 +278,37 @@ func TestD3ParkedBehindLimit(t *testing.T) {
 			d.Want("dead")
 		})
 	}
+}
+
+// TestUnmeasuredAtLimit: a codec that refuses what it has read is no reason for a look at the limits to fail.
+func TestUnmeasuredAtLimit(t *testing.T) {
+	refuses := false
+	d := processortest.New(t, func(b *topology.Builder) {
+		p := projection.Latest(topology.From(b, eventsTopic), "texts", version, appendText, listCodec, projection.FirstVersion(1),
+			projection.ParkGaps[text](refusing{textCodec, &refuses}, limits(projection.AcceptLatest)))
+		p.Abandoned().Peek("end", func(topology.Record[string, projection.Abandoned[text]]) error { return nil })
+	})
+	sendAt(d, 10, "1:a", "3:c")
+	refuses = true
+	d.Pipe("events", "other", `"tick"`, topologytest.Header("version", "1"), second(18))
+	d.Want("dead")
+	if got := d.Rows("texts", 0)["k"][12:]; got != `["a","c"]` {
+		t.Errorf("the row is %s", got)
+	}
+	noneWaits(t, d)
+}
+
+// refusing is a codec that writes nothing as long as *refuses is set.
+type refusing struct {
+	schemas.Codec[text]
+	refuses *bool
+}
+
+func (m refusing) Append(dst []byte, v text) ([]byte, error) {
+	if *m.refuses {
+		return dst, schemas.Reason("asked to")
+	}
+	return m.Codec.Append(dst, v)
 }
 
 // TestFoldChangesInPlace: what a fold has made of a row in memory before it was refused is not in the row that the next one gets.

@@ -57,7 +57,7 @@ func (h *handler[K, V, S]) park(
 		case at.compare(q.Highest) < 0:
 			missing.From = missing.To + 1 // asked for when the highest came
 		case at.Incarnation == q.Highest.Incarnation:
-			missing.From = q.Highest.Version + 1
+			missing.From = max(q.Highest.Version+1, expected)
 			q.Highest = at
 		default:
 			q.Highest = at
@@ -92,8 +92,8 @@ func (h *handler[K, V, S]) park(
 }
 
 // askFrom returns the first version that is missing before key and was not asked for yet, where a record of a higher
-// incarnation waits: what was asked for before those of its own incarnation that wait, the last one says. The highest
-// of all of them spares this look to a key without such incarnations.
+// incarnation waits: what was asked for before those of its own incarnation that wait, the last one says, unless the row has
+// passed it. The highest of all of them spares this look to a key without such incarnations.
 func (h *handler[K, V, S]) askFrom(key parkedKey[K], expected int64) (int64, error) {
 	b, err := h.parking.records.EncodeKey(key)
 	if err != nil {
@@ -102,23 +102,19 @@ func (h *handler[K, V, S]) askFrom(key parkedKey[K], expected int64) (int64, err
 	waiting := state.Prefix(b[:len(b)-versionBytes])
 	waiting.Reverse = true
 	for pair, err := range h.parking.records.Scan(waiting) {
-		return pair.Key.At.Version + 1, err
+		return max(pair.Key.At.Version+1, expected), err
 	}
 	return expected, nil
 }
 
-// settle does what the row, which a record has just moved there, has been waited for.
-func (h *handler[K, V, S]) settle(c *topology.Context, key K, old Row[S], has bool, row Row[S]) error {
+// settle does what the row, which a record has just moved there, has been waited for. What the row has passed is looked for in
+// every turn of the key, because what stays of that has to go some time: a key whose row goes on moving reaches no limit in time.
+func (h *handler[K, V, S]) settle(c *topology.Context, key K, row Row[S]) error {
 	q, waits, err := h.parking.queues.Get(key)
 	if err != nil || !waits {
 		return err
 	}
-	if has && row.Incarnation == old.Incarnation {
-		q, err = h.dropTwin(c, key, row, q)
-	} else {
-		q, _, err = h.dropPassed(c, key, row, q)
-	}
-	if err == nil {
+	if q, err = h.dropPassed(c, key, row, q); err == nil {
 		_, err = h.release(c, key, row, q)
 	}
 	return err
@@ -163,13 +159,19 @@ func (h *handler[K, V, S]) waitAnew(c *topology.Context, key K, q queue) error {
 	return h.parking.queues.Put(key, q)
 }
 
-// waitingOf returns the range of the records of key that wait.
-func (h *handler[K, V, S]) waitingOf(key K) (state.Range, error) {
-	b, err := h.parking.records.EncodeKey(parkedKey[K]{Key: key})
+// waitingOf returns the ranges of the records of key that wait: of those that its row has passed, if it has one, and of those ahead of it.
+func (h *handler[K, V, S]) waitingOf(key K, row Row[S], has bool) (passed, ahead state.Range, err error) {
+	b, err := h.parking.records.EncodeKey(parkedKey[K]{Key: key, At: row.position()})
 	if err != nil {
-		return state.Range{}, err
+		return passed, ahead, err
 	}
-	return state.Prefix(b[:len(b)-positionBytes]), nil
+	ahead = state.Prefix(b[: len(b)-positionBytes : len(b)-positionBytes])
+	if !has {
+		return state.Range{From: ahead.From, To: ahead.From}, ahead, nil
+	}
+	passed = state.Range{From: ahead.From, To: append(b, 0)} // the position of row is one of them
+	ahead.From = passed.To
+	return passed, ahead, nil
 }
 
 // fate is what has become of a record that waited.
@@ -234,41 +236,25 @@ func (h *handler[K, V, S]) message(refused *topology.Failure) string {
 	return message
 }
 
-// dropPassed drops the records that have waited for row or for what comes before it, up to one that stays: then it is false.
-func (h *handler[K, V, S]) dropPassed(c *topology.Context, key K, row Row[S], q queue) (queue, bool, error) {
-	waiting, err := h.waitingOf(key)
+// dropPassed drops the records that have waited for row or for what comes before it: those of earlier lives, and those that could neither
+// be applied nor be abandoned, and of which a copy has come since. It ends at the first one that stays, which is the first one of the next
+// turn again: each turn would else try as many as may wait, while what they go to is down.
+func (h *handler[K, V, S]) dropPassed(c *topology.Context, key K, row Row[S], q queue) (queue, error) {
+	passed, _, err := h.waitingOf(key, row, true)
 	if err != nil {
-		return q, false, err
+		return q, err
 	}
-	for pair, err := range h.parking.records.Scan(waiting) {
+	for pair, err := range h.parking.records.Scan(passed) {
 		if err != nil {
-			return q, false, err
-		}
-		if pair.Key.At.compare(row.position()) > 0 {
-			break
+			return q, err
 		}
 		f, err := h.drop(c, pair.Key, pair.Value, row)
 		if err != nil || f == stays {
-			return q, false, err
+			return q, err
 		}
 		q.Records--
 	}
-	return q, true, nil
-}
-
-// dropTwin drops the record that waits under the version of row: it could neither be applied nor be abandoned, and a copy of it
-// has come since.
-func (h *handler[K, V, S]) dropTwin(c *topology.Context, key K, row Row[S], q queue) (queue, error) {
-	twin := parkedKey[K]{Key: key, At: row.position()}
-	p, found, err := h.parking.records.Get(twin)
-	if err != nil || !found {
-		return q, err
-	}
-	f, err := h.drop(c, twin, p, row)
-	if err == nil && f != stays {
-		q.Records--
-	}
-	return q, err
+	return q, nil
 }
 
 // drop takes a record out of the queue that has no effect any more. It is abandoned if Stale does not take it.
@@ -323,25 +309,22 @@ func (h *handler[K, V, S]) abandon(
 	return gone, nil
 }
 
-// giveUp does what the limits say is to follow, up to a record that stays, and returns the queue as it has stored it.
+// giveUp does what the limits say is to follow, up to a record that stays, and returns the queue as it has stored it. One that the row has
+// passed has no effect any more, so that nothing waits for it where it stays.
 func (h *handler[K, V, S]) giveUp(
 	c *topology.Context, key K, old Row[S], has bool, q queue, reason Reason,
 ) (queue, error) {
 	if has {
-		var all bool
 		var err error
-		if q, all, err = h.dropPassed(c, key, old, q); err != nil {
+		if q, err = h.dropPassed(c, key, old, q); err != nil {
 			return q, err
 		}
-		if !all {
-			return q, h.waitAnew(c, key, q)
-		}
 	}
-	waiting, err := h.waitingOf(key)
+	_, ahead, err := h.waitingOf(key, old, has)
 	if err != nil {
 		return q, err
 	}
-	for pair, err := range h.parking.records.Scan(waiting) {
+	for pair, err := range h.parking.records.Scan(ahead) {
 		if err != nil {
 			return q, err
 		}

@@ -15,10 +15,18 @@ import (
 )
 
 func main() {
-	t, err := drill.FromEnvironment().Topology()
+	settings, err := drill.FromEnvironment()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "app:", err)
-		os.Exit(2)
+		fail(err)
+	}
+	t, err := settings.Topology()
+	if err != nil {
+		fail(err)
 	}
 	os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, t))
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "app:", err)
+	os.Exit(2)
 }
