@@ -479,7 +479,8 @@ func TestG5Rate(t *testing.T) {
 	}
 }
 
-// TestLettersOfAnInput: a letter is chosen by the topic in which the record died, and by the input that it came from, where the topic keeps that.
+// TestLettersOfAnInput: a letter is chosen by the topic in which the record died, and by the input that it came from, where the topic keeps
+// that (G5).
 func TestLettersOfAnInput(t *testing.T) {
 	var kept, direct, other DeadLetter
 	kept.Origin.Topic, kept.Source.Topic = "app-words-repartition", "in"
