@@ -16,8 +16,10 @@ const (
 	// within half of the memory of all filters, and for as many as there are from there on (grow).
 	filterKeys = 1 << 16
 	partFactor = 3
-	// filterShare is the part of the budget that all filters of a process may take, filtersAlone is what one without a budget may take.
-	filterShare  = 8
+	// filterShare is the part of the budget that all filters of a process may take, filtersAlone is what one without a budget may take. With an
+	// eighth the filters of a ledger were given up before its state was four times the budget; those of Pebble, which are asked instead, take
+	// as much of the block cache.
+	filterShare  = 4
 	filtersAlone = 4 << 20
 	// filterStep is the number of keys that are added in one step. While a filter is made, a Close waits for one step at most.
 	filterStep = 1 << 10
