@@ -131,3 +131,21 @@ func TestAllocations(t *testing.T) {
 		}
 	}
 }
+
+// TestPairsInReverse: what it costs that a record waits for one other does not grow with how many of its key have done so before.
+func TestPairsInReverse(t *testing.T) {
+	g := benchGraph(t, parkOption(10))
+	process(t, g, versionInput("k", 0))
+	version := 1
+	pairs := func(n int) float64 {
+		return testing.AllocsPerRun(n, func() {
+			process(t, g, versionInput("k", version+1))
+			process(t, g, versionInput("k", version))
+			version += 2
+		})
+	}
+	first := pairs(100)
+	if later := pairs(10_000); later > first+3 {
+		t.Errorf("a pair costs %v allocations at first, and %v later", first, later)
+	}
+}

@@ -65,7 +65,7 @@ func (h *handler[K, V, S]) handle(c *topology.Context, r topology.Record[K, V]) 
 	if err := h.write(c, r, old, has, row, expected); err != nil || h.parking == nil {
 		return err
 	}
-	return h.settle(c, r.Key, row)
+	return h.settle(c, r.Key, old, has, row)
 }
 
 // position reads where r stands.

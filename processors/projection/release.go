@@ -107,34 +107,62 @@ func (h *handler[K, V, S]) askFrom(key parkedKey[K], expected int64) (int64, err
 	return expected, nil
 }
 
-// settle does what the row, which a record has just moved there, has been waited for. What the row has passed is looked for in
-// every turn of the key, because what stays of that has to go some time: a key whose row goes on moving reaches no limit in time.
-func (h *handler[K, V, S]) settle(c *topology.Context, key K, row Row[S]) error {
+// settle does what the row, which a record has just moved there, has been waited for. What the row has passed is looked for where a new life
+// begins, and where nothing is left that waits for the row: only then are there records of that kind for certain. Rejected: to look in every
+// turn, which goes over the deletions of all that this key has had parked before.
+func (h *handler[K, V, S]) settle(c *topology.Context, key K, old Row[S], has bool, row Row[S]) error {
 	q, waits, err := h.parking.queues.Get(key)
 	if err != nil || !waits {
 		return err
 	}
-	if q, err = h.dropPassed(c, key, row, q); err == nil {
-		_, err = h.release(c, key, row, q)
+	if has && row.Incarnation == old.Incarnation {
+		q, err = h.dropTwin(c, key, row, q)
+	} else {
+		q, err = h.dropPassed(c, key, row, q)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	if row, q, err = h.release(c, key, row, q); err != nil || q.Records == 0 {
+		return err
+	}
+	if waits, err = h.waitsFor(key, row); err != nil || waits {
+		return err
+	}
+	left := q.Records
+	if q, err = h.dropPassed(c, key, row, q); err != nil || q.Records == left {
+		return err
+	}
+	return h.waitAnew(c, key, q)
+}
+
+// waitsFor reports whether a record of key is ahead of row.
+func (h *handler[K, V, S]) waitsFor(key K, row Row[S]) (bool, error) {
+	_, ahead, err := h.waitingOf(key, row, true)
+	if err != nil {
+		return false, err
+	}
+	for _, err := range h.parking.records.Scan(ahead) {
+		return true, err
+	}
+	return false, nil
 }
 
 // release applies the records that have waited for row, in the order of their versions, and stores the queue, whose wait
-// begins anew.
-func (h *handler[K, V, S]) release(c *topology.Context, key K, row Row[S], q queue) (queue, error) {
+// begins anew. It returns the row and the queue as they are then.
+func (h *handler[K, V, S]) release(c *topology.Context, key K, row Row[S], q queue) (Row[S], queue, error) {
 	for q.Records > 0 && row.Version < math.MaxInt64 {
 		next := parkedKey[K]{Key: key, At: position{row.Incarnation, row.Version + 1}}
 		p, found, err := h.parking.records.Get(next)
 		if err != nil {
-			return q, err
+			return row, q, err
 		}
 		if !found {
 			break
 		}
 		moved, f, err := h.applyParked(c, next, p, row, true)
 		if err != nil {
-			return q, err
+			return row, q, err
 		}
 		if f != stays {
 			q.Records--
@@ -144,7 +172,7 @@ func (h *handler[K, V, S]) release(c *topology.Context, key K, row Row[S], q que
 		}
 		row = moved
 	}
-	return q, h.waitAnew(c, key, q)
+	return row, q, h.waitAnew(c, key, q)
 }
 
 // waitAnew stores the queue as one whose wait begins now, if anything waits.
@@ -257,6 +285,21 @@ func (h *handler[K, V, S]) dropPassed(c *topology.Context, key K, row Row[S], q 
 	return q, nil
 }
 
+// dropTwin drops the record that waits under the version of row: it could neither be applied nor be abandoned, and a copy of it
+// has come since.
+func (h *handler[K, V, S]) dropTwin(c *topology.Context, key K, row Row[S], q queue) (queue, error) {
+	twin := parkedKey[K]{Key: key, At: row.position()}
+	p, found, err := h.parking.records.Get(twin)
+	if err != nil || !found {
+		return q, err
+	}
+	f, err := h.drop(c, twin, p, row)
+	if err == nil && f != stays {
+		q.Records--
+	}
+	return q, err
+}
+
 // drop takes a record out of the queue that has no effect any more. It is abandoned if Stale does not take it.
 func (h *handler[K, V, S]) drop(c *topology.Context, key parkedKey[K], p parked[V], row Row[S]) (f fate, err error) {
 	outcome := Stale
@@ -337,7 +380,8 @@ func (h *handler[K, V, S]) giveUp(
 		}
 		q.Records--
 		if f == applied {
-			return h.release(c, key, row, q)
+			_, q, err = h.release(c, key, row, q)
+			return q, err
 		}
 		old = row
 	}
