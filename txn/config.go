@@ -52,7 +52,8 @@ type Config struct {
 	// RoundBytesMax bounds a round's output, and separately its state writes, per worker. Default 16 MiB.
 	RoundBytesMax int64
 	// QueueBytesMax bounds the records per input partition that are fetched and not committed; one fetch of up to 4 MiB may come on top.
-	// All input partitions of the process together hold eight times that, and each has its share of it, at least 64 KiB. Default 8 MiB.
+	// All input partitions of the process together hold eight times that before each has its share of it alone, at least 64 KiB: twice as
+	// much at the worst. Default 8 MiB.
 	QueueBytesMax int64
 	// Compression is that of the batches that the application writes, of outputs, changelogs and internal topics. Default Uncompressed,
 	// as that of Kafka's own producers: it pays where the network or the disks are dearer than processor time.

@@ -79,8 +79,11 @@ func (c Config) WithClock(now func() time.Time, wait func(context.Context, time.
 	return c
 }
 
-// FetchBytes is the most that one fetch brings of a partition.
-const FetchBytes = fetchBytes
+// FetchBytes is the most that one fetch brings of a partition, FetchBytesMin of one of many.
+const (
+	FetchBytes    = fetchBytes
+	FetchBytesMin = fetchBytesMin
+)
 
 // NotReady is what /readyz says.
 func (a *App) NotReady() []string { return a.notReady() }

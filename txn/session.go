@@ -171,7 +171,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 		dispatcher: health.Loop{Name: "dispatcher"}, planned: make(chan struct{}, 1), full: make(chan struct{}, 1),
 	}
 	s.mu.cancels = map[topology.TaskID]context.CancelFunc{}
-	s.intake.queueBytesMax = a.cfg.QueueBytesMax
+	s.intake.queueBytesMax = min(a.cfg.QueueBytesMax, queueBytesMost)
 	s.pauses = newPauses(
 		func(topic string, partition int32) { s.client().Pause(topic, partition) },
 		func(topic string, partition int32) { s.client().Resume(topic, partition) },

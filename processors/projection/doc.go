@@ -59,8 +59,8 @@
 // fail. deadletter.Send there is a mistake that Build reports, because no record is at work that could die. A record that is
 // refused there, or whose evidence is, waits on, and its key with it, as if they had begun to: it is tried again when the key
 // reaches a limit the next time, and has no effect any more when a copy of it has come and was applied. One that has no effect any
-// more, and that neither Stale nor Abandoned takes, holds nothing up. It is tried again when nothing waits for the row any more, when a later
-// life begins, and when the key reaches a limit; of several, the first one that stays ends it.
+// more, and that neither Stale nor Abandoned takes, keeps nothing waiting, and has its place among those that wait. It is tried again when the row
+// is past all of them, when a later life begins, and when the key reaches a limit; of several, the first one that stays ends it.
 //
 // An abandoned record that is to have another chance has to come in front of the projection, but behind an inbox before it, which
 // has accepted it and would take it for a copy; see the example of [Projection.Abandoned].

@@ -56,7 +56,7 @@ func (h *handler[K, V, S]) takeUp(c *topology.Context, key K, p parked[V], f fun
 }
 
 // count counts p in the look at work. If the codec of its value refuses it, its bytes count for nothing, and what becomes of it
-// is decided where it goes to: that nobody can say how large it is is no reason for a look to fail.
+// is decided where it goes to: that nobody can say how large it is is no reason for a look to fail, unless the policy of that class stops the task or tries again.
 func (h *handler[K, V, S]) count(c *topology.Context, p parked[V]) error {
 	look := h.parking.look
 	look.records++

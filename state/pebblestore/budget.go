@@ -104,7 +104,7 @@ func (s *Shared) held() int64 {
 // Expect says how many databases will be open at the same time. Those that are opened from then on have memtables for so many, or for as many
 // as are open by then, if those are more: without it the first ones take what the last ones need. A database that is open keeps the size of
 // its memtables, so a process whose databases double has less left for the cache until they are opened again: a quarter of the budget
-// instead of half.
+// instead of half, and nothing where they come one at a time.
 func (s *Shared) Expect(databases int) {
 	if s != nil {
 		s.expected.Store(int64(databases))

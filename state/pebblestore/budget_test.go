@@ -169,6 +169,20 @@ func TestMemTablesLeaveRoomForBlocks(t *testing.T) {
 	}
 }
 
+// TestSmallTablesWait: where there are so many databases that each flushes little together, L0 takes more tables before they are compacted.
+func TestSmallTablesWait(t *testing.T) {
+	for databases, want := range map[int]int{1: 16, 4: 16, 16: 16, 32: 16, 40: 20, 64: 24, 1000: 24} {
+		shared := NewShared(256<<20, 64)
+		shared.Expect(databases)
+		o := Options{Shared: shared}
+		o.setDefaults()
+		if o.compactionTables != want {
+			t.Errorf("with %d databases %d tables of %d bytes are compacted together, want %d", databases, o.compactionTables, o.flushAt, want)
+		}
+		shared.Close()
+	}
+}
+
 // TestPressureFlushesIdleDatabases: what an idle database holds goes down when others need the room.
 func TestPressureFlushesIdleDatabases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
