@@ -3,14 +3,12 @@ package evidence_test
 import (
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/onceward/onceward/processors/evidence"
 	"github.com/onceward/onceward/processors/inbox"
+	"github.com/onceward/onceward/processors/internal/processortest"
 	"github.com/onceward/onceward/processors/ledger"
 	"github.com/onceward/onceward/schemas"
-	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/state/memstore"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -28,21 +26,7 @@ func benchGraph(tb testing.TB, recorded bool) *topology.Graph {
 		evidence.Record(once.Decisions(), "inbox-audit", audit)
 		evidence.Record(posted.Decisions(), "balances-audit", audit)
 	}
-	t, err := b.Build()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	st, err := state.NewTask(memstore.New(), t.Subtopologies()[0].Declarations())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	g, err := t.NewGraph(topology.TaskID{Subtopology: "payments-in"}, st, topology.GraphConfig{
-		Partitions: func(string) int32 { return 4 }, Now: time.Now,
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return g
+	return processortest.OpenGraph(tb, b, 4)
 }
 
 // process passes the record i, which is new for every i, to one of 64 accounts.

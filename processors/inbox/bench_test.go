@@ -6,9 +6,8 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/processors/inbox"
+	"github.com/onceward/onceward/processors/internal/processortest"
 	"github.com/onceward/onceward/schemas"
-	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/state/memstore"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -29,21 +28,7 @@ func benchGraphOf[V any](
 	if dedupe {
 		inbox.Dedupe(s, "inbox", id, opts...)
 	}
-	t, err := b.Build()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	st, err := state.NewTask(memstore.New(), t.Subtopologies()[0].Declarations())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	g, err := t.NewGraph(topology.TaskID{Subtopology: "in"}, st, topology.GraphConfig{
-		Partitions: func(string) int32 { return 1 }, Now: time.Now,
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return g
+	return processortest.OpenGraph(tb, b, 1)
 }
 
 // benchInput returns a record whose value, which is also its id, is new for every i.

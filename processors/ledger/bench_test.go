@@ -4,12 +4,10 @@ import (
 	"encoding/binary"
 	"strconv"
 	"testing"
-	"time"
 
+	"github.com/onceward/onceward/processors/internal/processortest"
 	"github.com/onceward/onceward/processors/ledger"
 	"github.com/onceward/onceward/schemas"
-	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/state/memstore"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -29,21 +27,7 @@ func benchGraph(tb testing.TB, post bool) *topology.Graph {
 			return nil
 		})
 	}
-	t, err := b.Build()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	st, err := state.NewTask(memstore.New(), state.KeyValues("ledger-contributions", "ledger-balances"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	g, err := t.NewGraph(topology.TaskID{Subtopology: "in"}, st, topology.GraphConfig{
-		Partitions: func(string) int32 { return 1 }, Now: time.Now,
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return g
+	return processortest.OpenGraph(tb, b, 1)
 }
 
 // kept keeps the compiler from leaving out a contribution that nobody reads.

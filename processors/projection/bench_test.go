@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/processors/internal/processortest"
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/schemas"
-	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/state/memstore"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -23,26 +22,10 @@ func benchGraph(tb testing.TB, opts ...projection.Option) *topology.Graph {
 		func(r topology.Record[string, int64]) (int64, error) { return r.Value, nil },
 		func(old int64, _ bool, r topology.Record[string, int64]) (int64, error) { return old + r.Value, nil },
 		schemas.Int64(), opts...)
-	stores := []string{"numbers"}
 	if len(opts) > 0 {
 		p.Abandoned().Peek("end", func(topology.Record[string, projection.Abandoned[int64]]) error { return nil })
-		stores = append(stores, "numbers-parked", "numbers-queues")
 	}
-	t, err := b.Build()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	st, err := state.NewTask(memstore.New(), state.KeyValues(stores...))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	g, err := t.NewGraph(topology.TaskID{Subtopology: "in"}, st, topology.GraphConfig{
-		Partitions: func(string) int32 { return 1 }, Now: time.Now,
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return g
+	return processortest.OpenGraph(tb, b, 1)
 }
 
 // benchKeys is how many keys take turns.
