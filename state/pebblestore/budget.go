@@ -64,6 +64,8 @@ type Shared struct {
 	seekersMax int64
 	// databases is len(mu.open), expected what Expect was told.
 	databases, expected atomic.Int64
+	// turns has a token for each flush that others wait for, see takeTurn.
+	turns chan struct{}
 
 	// mu is a leaf: nothing is called and nothing else is locked while it is held.
 	mu struct {
@@ -78,7 +80,7 @@ type Shared struct {
 // the databases of a smaller one flush sooner than they would. Values below BudgetMin and 64 files are raised to
 // these.
 func NewShared(budget int64, maxOpenFiles int) *Shared {
-	s := &Shared{budget: max(budget, BudgetMin)}
+	s := &Shared{budget: max(budget, BudgetMin), turns: make(chan struct{}, flushTurns())}
 	s.seekersMax = int64(max(maxOpenFiles, openFilesMin) / seekersShare)
 	s.blocks = pebble.NewCache(s.budget)
 	s.files = pebble.NewFileCache(runtime.GOMAXPROCS(0), max(maxOpenFiles, openFilesMin))

@@ -14,7 +14,8 @@
 //
 // A round goes into a buffer above Pebble, a hash table with the last write of each key (type committed), and
 // from there with its neighbours into Pebble as one batch: when FlushBytes are waiting, after FlushInterval,
-// and whenever something has to see more than one key. Rounds for which that is a detour go into Pebble
+// and whenever something has to see more than one key. Databases of one process take turns to flush in the background, unless one is in
+// a hurry (takeTurn). Rounds for which that is a detour go into Pebble
 // directly. Apply holds back when the disk does not keep up, when L0 is too deep, and when the memory budget of
 // the process (type Shared) is used up.
 //

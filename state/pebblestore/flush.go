@@ -141,22 +141,36 @@ func (d *database) runFlusher() {
 // flushInBackground flushes once, and waits until L0 has room for more. It returns false when the goroutine
 // should end.
 func (d *database) flushInBackground() bool {
-	target := d.flusher.written.Load()
-	done, err := d.startFlush("flush")
-	if err != nil {
-		return false
-	}
-	select {
-	case <-done:
-	case <-d.fault.failed:
-		return false
-	case <-d.flusher.stop:
+	target, ok := d.flushInTurn()
+	if !ok {
 		return false
 	}
 	// Before anybody hears that there is memory again: L0 may be what is short now.
 	d.flusher.crowded.Store(true)
 	d.flusher.reached(target)
 	return d.waitForLevels()
+}
+
+// flushInTurn flushes when it is the database's turn, and returns how far. It returns false when the goroutine should end.
+func (d *database) flushInTurn() (target int64, ok bool) {
+	giveBack, ok := d.takeTurn()
+	if !ok {
+		return 0, false
+	}
+	defer giveBack()
+	target = d.flusher.written.Load()
+	done, err := d.startFlush("flush")
+	if err != nil {
+		return 0, false
+	}
+	select {
+	case <-done:
+		return target, true
+	case <-d.fault.failed:
+		return 0, false
+	case <-d.flusher.stop:
+		return 0, false
+	}
 }
 
 // waitForLevels waits until L0 has room for more, and says so. It returns false when the goroutine should

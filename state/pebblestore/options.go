@@ -47,11 +47,12 @@ type Options struct {
 	// values. Nil discards it.
 	Logger *slog.Logger
 	// FlushBytes is how much may be applied before a flush is started in the background, DefaultFlushBytes by
-	// default. When three times as much is waiting, Apply waits for the disk. It is lowered to a sixteenth of
+	// default; where others of Shared flush at that moment, it waits for its turn while not half as much again comes. When three times as much
+	// is waiting, Apply waits for the disk. It is lowered to a sixteenth of
 	// the budget of Shared, and a flush is started sooner where many databases have to share that (Shared.Expect).
 	FlushBytes int64
 	// FlushInterval is the longest time that something applied waits for a flush, DefaultFlushInterval by
-	// default.
+	// default, and two seconds where it is the turn of others.
 	FlushInterval time.Duration
 
 	// compactionTables is how many overlapping tables L0 has before they are compacted. Tests lower it.
