@@ -295,12 +295,13 @@ func (s *Shared) filtersMayGrow(from, to, of int64) bool {
 	return s.filters.Load()+to-from <= s.budget/filterShare/of
 }
 
-// rowsMax is what the rows of one database may take.
+// rowsMax is what the rows of one database may take: all that filters leave of what both may, and some of the budget in any case.
 func (s *Shared) rowsMax() int64 {
 	if s == nil {
 		return rowsAlone
 	}
-	return max(s.budget/rowsShare/max(s.databases.Load(), 1), rowsMin)
+	all := max(s.budget/keptOf*keptShare-s.filters.Load(), s.budget/rowsShare)
+	return max(all/max(s.databases.Load(), 1), rowsMin)
 }
 
 // reservation is the memory of one buffer or load, which grows. The zero value with a nil Shared counts

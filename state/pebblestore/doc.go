@@ -34,7 +34,7 @@
 //
 // What the databases of a process take is bounded by the budget of type Shared, and the process's memory by that and what is beside it in
 // the program: boundMemory sees to the allocators. On Linux with cgo it bounds the arenas of glibc for the whole process, unless
-// MALLOC_ARENA_MAX is set; without cgo it lowers GOGC while a Shared is open, by what is in the budget.
+// MALLOC_ARENA_MAX is set, or arena_max in GLIBC_TUNABLES; without cgo it lowers GOGC while a Shared is open, by what is in the budget.
 //
 // # Layout
 //

@@ -41,6 +41,9 @@ type flusher struct {
 }
 
 func newFlusher(o Options) flusher {
+	if o.Shared != nil { // the wait for a turn is in it
+		o.FlushInterval = max(o.FlushInterval-flushTurnMax, o.FlushInterval/2)
+	}
 	return flusher{
 		bytes: o.flushAt, backlogMax: backlogFactor * o.FlushBytes, interval: o.FlushInterval, shared: o.Shared,
 		work: make(chan struct{}, 1), room: make(chan struct{}, 1),
@@ -159,6 +162,9 @@ func (d *database) flushInTurn() (target int64, ok bool) {
 	}
 	defer giveBack()
 	target = d.flusher.written.Load()
+	if d.flusher.backlog() == 0 { // a Flush came first
+		return target, true
+	}
 	done, err := d.startFlush("flush")
 	if err != nil {
 		return 0, false

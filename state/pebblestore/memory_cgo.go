@@ -9,7 +9,7 @@ package pebblestore
 
 // With cgo Pebble takes blocks and memtables from C's allocator, and glibc gives threads arenas of their own, up to eight for each processor.
 // Blocks are taken by one thread and given back by another, and what is free in one arena is of no use in the next: with a cache of 256 MiB
-// a process came to 900 MiB, with one arena to 370. The bound is for all C code of the process, and has to be set before the first thread has
+// a process came to 903 MiB, with one arena to 355. The bound is for all C code of the process, and has to be set before the first thread has
 // an arena, hence before main. Whoever sets MALLOC_ARENA_MAX, or arena_max in GLIBC_TUNABLES, is not overruled.
 __attribute__((constructor)) static void onceward_one_arena(void) {
 #ifdef __GLIBC__

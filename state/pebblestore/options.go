@@ -52,7 +52,7 @@ type Options struct {
 	// the budget of Shared, and a flush is started sooner where many databases have to share that (Shared.Expect).
 	FlushBytes int64
 	// FlushInterval is the longest time that something applied waits for a flush, DefaultFlushInterval by
-	// default, and two seconds where it is the turn of others.
+	// default. With less than four seconds a wait for the turn of others comes on top, two seconds at most.
 	FlushInterval time.Duration
 
 	// compactionTables is how many overlapping tables L0 has before they are compacted. Tests lower it.
@@ -101,8 +101,9 @@ func pebbleOptions(o Options, f *fault) *pebble.Options {
 		// Pebble refuses it then. Whoever raises this makes a new major version (FORMAT.md).
 		FormatMajorVersion: pebble.FormatValueSeparation,
 
-		// The flusher rotates the memtable at flushAt, so twice as much leaves room for the batch that
-		// crosses the line. Pebble begins with 256 KiB and doubles only under load: an idle task is small. A
+		// The flusher rotates the memtable at flushAt, or at half as much again where others flush, so twice as much leaves room for the batch
+		// that crosses the line. Rows of less than about 100 bytes, which take half as much more in a memtable as in a batch, do not fit then while
+		// they wait for the turn: Pebble rotates by itself. It begins with 256 KiB and doubles only under load: an idle task is small. A
 		// batch of more than half of this skips the memtable and goes down as a sorted table of its own.
 		MemTableSize: uint64(max(memTableFactor*o.flushAt, memTableBytesMin)),
 

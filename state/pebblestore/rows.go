@@ -9,38 +9,45 @@ import (
 )
 
 const (
-	// rowsShare is the part of the budget that the rows of all databases may take, rowsAlone what those of a database without one may.
-	rowsShare = 8
-	rowsAlone = 1 << 20
+	// keptOf is the part of the budget that filters and rows of all databases may take together, keptShare of keptOf parts, and rowsShare what rows
+	// may take in any case. rowsAlone is for those of a database without a budget.
+	keptShare, keptOf = 3, 8
+	rowsShare         = 8
+	rowsAlone         = 1 << 20
 	// rowsMin is the least that they work with.
-	rowsMin = 64 << 10
-	// rowBytesMax is the size of the largest row that is taken in. One that grows later may be so many times as large.
-	rowBytesMax, rowGrowthMax = 4 << 10, 16
-	// rowsRest is for how many times what was kept in vain nothing is kept.
-	rowsRest = 16
+	rowsMin = 4 * segmentBytes
+	// rowBytesMax is the size of the largest row that is taken in.
+	rowBytesMax = 4 << 10
+	// rowsWorth is for how many that are kept in all of the memory one has to be asked for again. With eight, five million accounts in four tasks
+	// had a fifth of the lookups from rows, and the others read twice as many blocks, for which there was little memory left.
+	rowsWorth = 2
+	// rowsTrial is the part of the memory that is left to them where they were in vain.
+	rowsTrial = 16
+	// rowsLook is how many are found between two looks at the limit.
+	rowsLook = 64
 )
 
 // rows are the last ones that were looked up in Pebble and found, with their values: for stores that are asked for the same keys again and
 // again, such as balances. A block cache saves the disk in this case and not the search in each level, which takes microseconds.
 //
-// It is two hash tables. A row goes into the young one; when that is full it becomes the old one, and the rows of the old one that nobody
-// has asked for since are forgotten. Where that is nearly all of them, the keys are too many, and rows rest for a while.
+// Where nearly all of them are forgotten before somebody asks again, the keys are too many, and they get a small part of the memory, until they would be
+// worth all of it.
 //
 // What is in here is what Pebble has, or what the buffer above it has: every change passes here. Any number of goroutines may call it.
 type rows struct {
-	mu         sync.Mutex
-	shared     *Shared
-	young, old *buffer
+	mu     sync.Mutex
+	shared *Shared
+	table  rowTable
 	// stores are those of which rows were kept.
 	stores map[state.StoreID]struct{}
 	// changes goes up, and changing is set, while something else than this is about to have another value. What was read meanwhile
 	// may be either, and is not kept.
 	changes  uint64
 	changing bool
-	// hits counts since the young ones were begun.
-	hits int
-	// rest is the number of rows that are not kept, after those that were kept in vain.
-	rest   int
+	// hits and kept count since the first segment was reclaimed, after which judge looks at them once all were.
+	hits, kept int
+	// trial is set while they have a small part of the memory.
+	trial  bool
 	memory reservation
 }
 
@@ -51,31 +58,18 @@ func (r *rows) get(hash uint64, key []byte) (value []byte, found, known bool, at
 	if r.changing {
 		return nil, false, false, r.changes
 	}
-	if b, i := r.find(hash, key); b != nil {
-		e := &b.entries[i]
-		r.hits++
-		if e.deleted {
-			return nil, false, true, 0
-		}
-		value = append(make([]byte, 0, e.valueLen), b.value(e)...)
-		if b == r.old {
-			r.add(hash, key, value, false)
-		}
-		return value, true, true, 0
+	kept := r.table.get(hash, key)
+	if kept == nil {
+		return nil, false, false, r.changes
 	}
-	return nil, false, false, r.changes
-}
-
-// find returns where a key is.
-func (r *rows) find(hash uint64, key []byte) (*buffer, int) {
-	for _, b := range [...]*buffer{r.young, r.old} {
-		if b != nil {
-			if i := b.find(hash, key); i >= 0 {
-				return b, i
-			}
-		}
+	r.hits++
+	if r.hits%rowsLook == 0 {
+		defer r.fit()
 	}
-	return nil, -1
+	if kept.is(rowDeleted) {
+		return nil, false, true, 0
+	}
+	return append(make([]byte, 0, kept.valueLen()), kept.value()...), true, true, 0
 }
 
 // keep takes in what was read from Pebble after get returned at.
@@ -84,44 +78,56 @@ func (r *rows) keep(store state.StoreID, hash uint64, key, value []byte, at uint
 	defer r.mu.Unlock()
 	switch {
 	case r.changing || r.changes != at || len(key)+len(value) > rowBytesMax:
-	case r.rest > 0:
-		r.rest--
+	case r.table.find(hash, key) >= 0: // another reader was faster
 	default:
 		r.stores[store] = struct{}{}
-		r.add(hash, key, value, false)
+		filling := r.table.reclaimed == 0
+		r.table.put(hash, key, value, r.limit())
+		r.kept++
+		if filling {
+			r.hits, r.kept = 0, 0
+		}
+		r.judge()
+		r.account()
 	}
 }
 
-// add puts a row among the young ones.
-func (r *rows) add(hash uint64, key, value []byte, deleted bool) {
-	limit := min(r.shared.rowsMax()/2, bufferDataMax)
-	if r.young != nil && r.young.held() > limit {
-		r.turn()
+// limit is the memory that they may take.
+func (r *rows) limit() int64 {
+	limit := r.shared.rowsMax()
+	if r.trial {
+		return max(limit/rowsTrial, 2*segmentBytes)
 	}
-	if r.young == nil {
-		r.young = newBuffer(0)
-	}
-	r.young.put(hash, key, value, deleted)
+	return limit
+}
+
+// fit is a step towards the limit, which others may have lowered.
+func (r *rows) fit() {
+	r.table.shrink(r.limit())
 	r.account()
 }
 
-// turn makes the young ones old.
-func (r *rows) turn() {
-	r.young, r.old = nil, r.young
-	if kept := len(r.old.entries); r.hits < kept/4 {
-		r.old, r.rest = nil, kept*rowsRest
+// judge says, once all of the memory was used, whether it was worth it. A part of the memory finds so much less of keys that are all alike, so of it
+// as much less is expected: few hot keys get all of it back, and so do many that all of it has room for.
+func (r *rows) judge() {
+	if r.table.reclaimed < r.table.live {
+		return
 	}
-	r.hits = 0
+	part := 1
+	if r.trial {
+		part = rowsTrial
+	}
+	worth := r.hits*part >= r.kept/rowsWorth
+	if !worth && !r.trial {
+		r.table.clear()
+	}
+	r.trial, r.table.reclaimed = !worth, 0
 }
 
+// account makes the reservation follow what the table holds, up at once and down by a sixteenth.
 func (r *rows) account() {
-	var held int64
-	for _, b := range [...]*buffer{r.young, r.old} {
-		if b != nil {
-			held += b.held()
-		}
-	}
-	if held < r.memory.bytes/2 {
+	held := r.table.held()
+	if unused := r.memory.bytes - held; unused > 4*reserveStep && unused > r.memory.bytes/16 {
 		r.memory.end()
 	}
 	r.memory.grow(held)
@@ -136,13 +142,15 @@ func (r *rows) begin() {
 	r.mu.Unlock()
 }
 
-// update gives those rows that are here their new values, and forgets all where a batch has a range or a row that is too large.
+// update gives those rows that are here their new values, and forgets all where a batch has a range.
 func (r *rows) update(b *pebble.Batch) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.young == nil && r.old == nil {
+	if r.table.count == 0 {
 		return nil
 	}
+	limit := r.limit()
+	defer r.fit()
 	last, kept := state.StoreID(0), false
 	for reader, first := b.Reader(), true; ; {
 		kind, key, value, ok, err := reader.Next()
@@ -164,15 +172,7 @@ func (r *rows) update(b *pebble.Batch) error {
 		if !kept {
 			continue
 		}
-		hash := hashOf(key)
-		if b, _ := r.find(hash, key); b == nil {
-			continue
-		}
-		if len(key)+len(value) > rowGrowthMax*rowBytesMax {
-			r.forget() // it alone could not be taken out
-			return nil
-		}
-		r.add(hash, key, value, kind == pebble.InternalKeyKindDelete)
+		r.table.update(hashOf(key), key, value, kind == pebble.InternalKeyKindDelete, limit)
 	}
 }
 
@@ -192,6 +192,7 @@ func (r *rows) clear() {
 }
 
 func (r *rows) forget() {
-	r.young, r.old = nil, nil
+	r.table.clear()
+	r.hits, r.kept = 0, 0
 	r.memory.end()
 }

@@ -32,32 +32,35 @@ func TestRowsFollowEveryChange(t *testing.T) {
 					t.Fatalf("key %s: got %.20q, %t, %v, want %.20q, %t", key, value, found, err, want, there)
 				}
 			}
-			turns, known := 0, 0
-			for round := range 1500 {
-				old := d.rows.old
-				key := func() string { return fmt.Sprintf("%03d", rng.IntN(300)) }
+			turns, known, rounds := 0, 0, 1500
+			if testing.Short() {
+				rounds = 500
+			}
+			for round := range rounds {
+				before := d.rows.table.reclaimed
+				key := func() string { return fmt.Sprintf("%03d", rng.IntN(600)) }
 				var err error
-				switch kind := rng.IntN(20); {
-				case kind < 15:
+				switch kind := rng.IntN(200); {
+				case kind < 160:
 					var writes []state.Write
 					for range 1 + rng.IntN(8) {
 						w := state.Write{Store: store, Key: []byte(key()), Delete: rng.IntN(8) == 0}
 						delete(model, string(w.Key))
 						if !w.Delete {
-							w.Value = fmt.Appendf(nil, "%d %s", round, strings.Repeat("v", rng.IntN(600)))
+							w.Value = fmt.Appendf(nil, "%d %s", round, strings.Repeat("v", rng.IntN(3000)))
 							model[string(w.Key)] = string(w.Value)
 						}
 						writes = append(writes, w)
 					}
 					err = d.Apply(at(next), at(next+1), slices.Values(writes))
 					next++
-				case kind < 16:
+				case kind < 164:
 					from := key()
 					to := from + "~"
 					maps.DeleteFunc(model, func(k, _ string) bool { return k >= from[:2] && k < to })
 					err = d.Remove(at(next), at(next+1), store, state.Range{From: []byte(from[:2]), To: []byte(to)})
 					next++
-				case kind < 17:
+				case kind < 168:
 					k := key()
 					model[k] = fmt.Sprint("loaded ", round)
 					err = d.Load(at(next), at(next+1), store, slices.Values([]state.Write{{Store: store, Key: []byte(k), Value: []byte(model[k])}}))
@@ -71,12 +74,12 @@ func TestRowsFollowEveryChange(t *testing.T) {
 				for range 40 {
 					read(key())
 				}
-				if d.rows.old != old {
+				if d.rows.table.reclaimed > before {
 					turns++
 				}
 				known += d.rows.hits
 			}
-			for n := range 300 {
+			for n := range 600 {
 				read(fmt.Sprintf("%03d", n))
 			}
 			if turns < 3 || known == 0 {
@@ -149,33 +152,135 @@ func TestRowsShowWholeRounds(t *testing.T) {
 	}
 	close(done)
 	readers.Wait()
-	if d.rows.young == nil {
+	if d.rows.table.count == 0 {
 		t.Error("no row was kept: this was not about rows")
 	}
 	closeForTest(t, d)
 }
 
-// TestRowsOfTooManyKeysRest: where hardly any row is asked for again, none are kept for a while.
-func TestRowsOfTooManyKeysRest(t *testing.T) {
-	shared := NewShared(BudgetMin, 100)
+// TestRowsOfTooManyKeysAreFew: where hardly any row is asked for again, they have little of the memory, until they are worth more.
+func TestRowsOfTooManyKeysAreFew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("looks up 540,000 rows, in one goroutine")
+	}
+	shared := NewShared(4*BudgetMin, 100)
 	defer shared.Close()
 	store := state.IDOf("s")
 	d := openForTest(t, Options{FS: vfs.NewMem(), Shared: shared})
-	const keys = 20_000
+	const keys = 100_000
 	applyKeys(t, d, store, 0, 0, keys)
 	if err := d.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	mustHave(t, d, store, 0, keys)
-	if d.rows.rest == 0 || d.rows.young != nil && len(d.rows.young.entries) > keys/4 {
-		t.Errorf("rows go on keeping what nobody asks for again: %d to rest", d.rows.rest)
+	for range 3 {
+		mustHave(t, d, store, 0, keys)
+		if held := d.rows.table.held(); held > shared.rowsMax()/rowsTrial+segmentBytes || d.rows.limit() == shared.rowsMax() {
+			t.Errorf("rows that nobody asks for again have %d of %d bytes", held, shared.rowsMax())
+		}
 	}
-	d.rows.rest = 0
 	for range 20 {
 		mustHave(t, d, store, 0, 50)
 	}
 	if d.rows.hits < 900 {
 		t.Errorf("%d of 950 lookups found a row", d.rows.hits)
+	}
+	rng, hits := rand.New(rand.NewPCG(5, 5)), 0
+	const fit = 12_000
+	for range 20 * fit {
+		before, n := d.rows.hits, rng.IntN(fit)
+		mustHave(t, d, store, n, n+1)
+		if d.rows.hits == before+1 {
+			hits++
+		}
+	}
+	if hits < 15*fit {
+		t.Errorf("%d of %d lookups found a row; there is room for %d bytes", hits, 20*fit, d.rows.limit())
+	}
+	closeForTest(t, d)
+}
+
+// TestRowsFollowTheirLimit: what filters take, or other databases, rows give back, also where none is added.
+func TestRowsFollowTheirLimit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("looks up 200,000 rows, in one goroutine")
+	}
+	const keys = 50_000
+	store := state.IDOf("s")
+	for name, use := range map[string]func(d *database) error{
+		"found": func(d *database) error {
+			for n := range keys {
+				key := appendDataKey(nil, store, numbered(n))
+				d.inMemory(hashOf(key), key)
+			}
+			return nil
+		},
+		"written": func(d *database) error {
+			at := d.Positions()
+			return d.Apply(at, at, slices.Values([]state.Write{{Store: store, Key: []byte("other"), Value: []byte("v")}}))
+		},
+		"kept": func(d *database) error {
+			for range keys {
+				if _, _, err := d.Get(store, numbered(rand.IntN(keys))); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shared := NewShared(8*BudgetMin, 100)
+			defer shared.Close()
+			d := openForTest(t, Options{FS: vfs.NewMem(), Shared: shared})
+			applyKeys(t, d, store, 0, 0, keys)
+			if err := d.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			mustHave(t, d, store, 0, keys)
+			all := d.rows.table.held()
+			if d.rows.table.count != keys || all > d.rows.limit() {
+				t.Fatalf("%d rows in %d bytes of %d", d.rows.table.count, all, d.rows.limit())
+			}
+			shared.filters.Add(shared.budget / filterShare)
+			defer shared.filters.Add(-shared.budget / filterShare)
+			limit := shared.budget / rowsShare
+			if got := shared.rowsMax(); got != limit || limit > all/4*3 {
+				t.Fatalf("rows may take %d bytes, want %d, and have %d", got, limit, all)
+			}
+			for range 500 {
+				if err := use(d); err != nil {
+					t.Fatal(err)
+				}
+				if d.rows.table.held() <= limit {
+					break
+				}
+			}
+			held, kept := d.rows.table.held(), shared.rows.Load()
+			if held > limit || held < limit/4*3 || kept > limit+limit/8 {
+				t.Errorf("%d bytes are held and %d reserved of %d", held, kept, limit)
+			}
+			closeForTest(t, d)
+			if kept := shared.rows.Load(); kept != 0 {
+				t.Errorf("%d bytes are reserved for a closed database", kept)
+			}
+		})
+	}
+}
+
+// TestTwoReadersKeepARowOnce: a key that had two rows would show the older one some day.
+func TestTwoReadersKeepARowOnce(t *testing.T) {
+	store := state.IDOf("s")
+	d := openForTest(t, Options{FS: vfs.NewMem()})
+	applyTo(t, d, 0, "k", "v")
+	if err := d.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	key := appendDataKey(nil, store, []byte("k"))
+	_, _, _, first := d.inMemory(hashOf(key), key)
+	_, _, _, second := d.inMemory(hashOf(key), key)
+	d.rows.keep(store, hashOf(key), key, []byte("v"), first)
+	d.rows.keep(store, hashOf(key), key, []byte("v"), second)
+	if n := d.rows.table.count; n != 1 {
+		t.Errorf("there are %d rows of a key", n)
 	}
 	closeForTest(t, d)
 }
@@ -194,7 +299,7 @@ func TestLargeRowsAreNotKept(t *testing.T) {
 	if _, found, err := d.Get(store, large.Key); !found || err != nil {
 		t.Fatal(found, err)
 	}
-	if d.rows.young != nil {
+	if d.rows.table.count > 0 {
 		t.Error("it is kept")
 	}
 	closeForTest(t, d)
@@ -231,13 +336,13 @@ func TestRowsKeepNothingOlderThanTheBuffer(t *testing.T) {
 // TestRowThatGrows: a row that was kept while it was small is right, and takes no memory to speak of, when it is not any more.
 func TestRowThatGrows(t *testing.T) {
 	store := state.IDOf("s")
-	for _, size := range []int{2 * rowBytesMax, 2 * rowGrowthMax * rowBytesMax} {
+	for _, size := range []int{rowBytesMax / 2, 2 * rowBytesMax, 32 * rowBytesMax} {
 		d := openForTest(t, Options{FS: vfs.NewMem()})
 		applyTo(t, d, 0, "k", "small")
 		if err := d.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := d.Get(store, []byte("k")); err != nil || d.rows.young == nil {
+		if _, _, err := d.Get(store, []byte("k")); err != nil || d.rows.table.count == 0 {
 			t.Fatal("the row is not kept", err)
 		}
 		applyTo(t, d, 1, "k", strings.Repeat("v", size))
@@ -247,8 +352,12 @@ func TestRowThatGrows(t *testing.T) {
 		if value, _, err := d.Get(store, []byte("k")); err != nil || len(value) != size {
 			t.Errorf("%d bytes, %v, want %d", len(value), err, size)
 		}
-		if d.rows.young != nil && d.rows.young.held() > 4*rowGrowthMax*rowBytesMax {
-			t.Errorf("%d bytes are held", d.rows.young.held())
+		want := 0
+		if size < rowBytesMax {
+			want = 1
+		}
+		if held := d.rows.table.held(); d.rows.table.count != want || held > segmentBytes+8*slotsMin {
+			t.Errorf("%d rows in %d bytes", d.rows.table.count, held)
 		}
 		closeForTest(t, d)
 	}
@@ -258,7 +367,11 @@ func TestRowThatGrows(t *testing.T) {
 func TestRemoveAndRowsAreOneStep(t *testing.T) {
 	store := state.IDOf("s")
 	d := openForTest(t, Options{FS: vfs.NewMem()})
-	for round := int64(0); round < 2000; round += 2 {
+	rounds := int64(2000)
+	if testing.Short() {
+		rounds = 500
+	}
+	for round := int64(0); round < rounds; round += 2 {
 		applyTo(t, d, round, "a", "1", "b", "1")
 		if err := d.Flush(); err != nil {
 			t.Fatal(err)

@@ -16,9 +16,11 @@ const flushTurnMax = 2 * time.Second
 // made no difference to that.
 func flushTurns() int { return max(runtime.GOMAXPROCS(0)/2, 1) }
 
-// hurried reports whether the flush cannot wait for others: enough has come meanwhile, or the process needs the memory. It comes long before Apply
-// waits.
-func (f *flusher) hurried() bool { return f.backlog() >= f.bytes+f.bytes/2 || f.shared.pressed() }
+// hurried reports whether the flush cannot wait for others: enough has come meanwhile, the process needs the memory, or somebody may wait for this
+// goroutine to look at the levels.
+func (f *flusher) hurried() bool {
+	return f.backlog() >= f.bytes+f.bytes/2 || f.shared.pressed() || f.crowded.Load()
+}
 
 // takeTurn waits until the database may flush in the background, and returns how the turn is given back. It returns false when the goroutine
 // should end.
@@ -34,7 +36,7 @@ func (d *database) takeTurn() (giveBack func(), ok bool) {
 		select {
 		case f.shared.turns <- struct{}{}:
 			return func() { <-f.shared.turns }, true
-		case <-f.work: // there is more, or less memory
+		case <-f.work: // there is more, or less memory, or a load
 		case <-d.fault.replaced:
 			d.renewSeekers()
 		case <-longest.C:
