@@ -19,7 +19,7 @@ type Judgement string
 const (
 	// Safe: it goes on as it is, or becomes what the topology wants by itself.
 	Safe Judgement = "safe"
-	// Unknown: it cannot be told, because what ran before is not known.
+	// Unknown: it cannot be told, because what ran before is not known, or where.
 	Unknown Judgement = "unknown"
 	// Rebuild: the topology starts, and its state is not what it would be had it run from the beginning, or cannot be read, until it is
 	// made anew.
@@ -286,19 +286,26 @@ func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 
 // judgeKind judges a store that becomes one of another kind, which cannot read the records of the one before. A start goes by the changelog too:
 // where that holds nothing, as after the topic was deleted, there is nothing to misread, and rows that a directory has of it are left behind.
+// Where this topology has committed what it holds, the description is that of a directory that it has not run in: a start there is refused if
+// its rows came from the same topic, and goes on if that was created again since. Only the directory tells.
 func (p prospect) judgeKind(store string, f *Finding) {
 	looked := len(p.mismatches) == 0 // otherwise nothing is known of the changelogs
 	holds, ours := false, true
 	for _, t := range p.tasksWith(store) {
-		holds = holds || slices.Contains(t.holds, store)
-		ours = ours && (t.current || !t.committed)
+		fills := slices.Contains(t.holds, store)
+		holds, ours = holds || fills, ours && (t.current || !t.committed && !fills)
 	}
 	switch {
-	case !looked || holds:
+	case !looked || holds && !ours:
 		f.Judgement = Refused
 		f.What += ": its changelog has records of another kind of store"
 		f.Remedy = "give the store another name, or delete the topic while nothing of the application runs and empty the state with " +
 			"`onceward rebuild from-input` before the start"
+	case holds:
+		f.Judgement = Unknown
+		f.What += ": what was committed last is of this topology, and the changelog has records: whether of this kind of store alone is not known"
+		f.Remedy = "nothing is to be done if the topic was deleted and created again since that topology ran in the directory; if not, start with an " +
+			"empty directory where this topology has begun with an empty changelog"
 	case ours:
 		f.What += ": its changelog holds nothing, and what was committed last is of this topology"
 	default:

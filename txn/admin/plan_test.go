@@ -93,6 +93,9 @@ func (p Plan) text() string {
 func TestPlanJudges(t *testing.T) {
 	words := topology.TaskID{Subtopology: "words", Partition: 1}
 	running := taskProspect{id: words, committed: true}
+	windowed := func(d *planned) {
+		d.counts = topology.WindowStore("counts", schemas.String(), schemas.Int64(), time.Hour)
+	}
 	for name, test := range map[string]struct {
 		change  func(d *planned)
 		cluster func(p *prospect)
@@ -120,22 +123,31 @@ func TestPlanJudges(t *testing.T) {
 			want:    Safe, texts: []string{"safe store counts: formats"},
 		},
 		"kind of a store": {
-			change: func(d *planned) {
-				d.counts = topology.WindowStore("counts", schemas.String(), schemas.Int64(), time.Hour)
-			},
+			change:  windowed,
 			cluster: func(p *prospect) { p.tasks[0].holds = []string{"counts"} },
 			want:    Refused, texts: []string{"refused store counts: layout keyvalue becomes window", "another name"},
 		},
-		"kind of a store that holds nothing": {
-			change: func(d *planned) {
-				d.counts = topology.WindowStore("counts", schemas.String(), schemas.Int64(), time.Hour)
+		"kind of a store that this topology has filled, by the description of a directory elsewhere": {
+			change:  windowed,
+			cluster: func(p *prospect) { p.tasks[0].holds, p.tasks[0].current = []string{"counts"}, true },
+			want:    Unknown, texts: []string{
+				"unknown store counts: layout keyvalue becomes window", "the changelog has records", "created again since",
 			},
-			want: Rebuild, texts: []string{"rebuild store counts: layout keyvalue becomes window", "its changelog holds nothing", "rebuild from-input"},
+		},
+		"kind of a store that holds records of nobody's commit": {
+			change: windowed,
+			cluster: func(p *prospect) {
+				p.tasks = append(p.tasks, taskProspect{id: p.tasks[0].id, committed: true, current: true})
+				p.tasks[0].holds, p.tasks[0].committed = []string{"counts"}, false
+			},
+			want: Refused, texts: []string{"refused store counts: layout keyvalue becomes window", "another name"},
+		},
+		"kind of a store that holds nothing": {
+			change: windowed,
+			want:   Rebuild, texts: []string{"rebuild store counts: layout keyvalue becomes window", "its changelog holds nothing", "rebuild from-input"},
 		},
 		"kind of a store that was emptied for it": {
-			change: func(d *planned) {
-				d.counts = topology.WindowStore("counts", schemas.String(), schemas.Int64(), time.Hour)
-			},
+			change:  windowed,
 			cluster: func(p *prospect) { p.tasks[0].current = true },
 			want:    Safe, texts: []string{"safe store counts: layout keyvalue becomes window", "what was committed last is of this topology"},
 		},
