@@ -158,8 +158,9 @@ func (f *tlsFiles) load() error {
 // current returns the configuration as of the files now, or the last good one while they cannot be used: a rotation writes its files
 // one after the other.
 func (f *tlsFiles) current() *tls.Config {
+	stamp := f.stamp() // which asks the file system, and nobody waits for that
 	f.mu.Lock()
-	changed := f.stamps != f.stamp()
+	changed := f.stamps != stamp
 	f.mu.Unlock()
 	if changed {
 		if err := f.load(); err != nil {
