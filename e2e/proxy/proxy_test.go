@@ -173,6 +173,7 @@ func TestHoldRequest(t *testing.T) {
 	}
 	r.Lift()
 	f.must(f.answered(done))
+	f.must(r.AwaitDelivered(f.ctx, 1)) // which is counted behind the write, and the answer can be faster
 	if n := f.seen.Load(); n != 1 || r.Counts() != (Counts{1, 1}) {
 		t.Errorf("%d requests reached the broker, want 1; %+v", n, r.Counts())
 	}
@@ -285,6 +286,7 @@ func TestMatch(t *testing.T) {
 			t.Errorf("%s: matched %d frames, want %d", r, got, want)
 		}
 	}
+	f.must(all.AwaitDelivered(f.ctx, all.Counts().Matched-2))
 	if c := all.Counts(); c.Matched <= 6 || c.Delivered != c.Matched-2 {
 		t.Errorf("%s: %+v, want every request matched and all but two delivered", all, c)
 	}
