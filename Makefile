@@ -5,8 +5,8 @@ RACE_PKGS ?= ./...
 LINT_VERSION ?= v2.15.0
 FIGURES   ?= $(CURDIR)/bin/figures
 REPORT    ?= $(CURDIR)/bench
-# REVISION is what a report says that it is of.
-REVISION  ?= $(shell git describe --always --dirty --abbrev=12 2>/dev/null)
+# REVISION is what a report says that it is of; a report that was written a moment ago is no change of it.
+REVISION  ?= $(shell git describe --always --abbrev=12 2>/dev/null)$(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && { git diff --quiet HEAD -- . ':!bench/RESULTS.*' || echo -dirty; })
 
 .DEFAULT_GOAL := help
 .PHONY: help demo drill test race e2e verify-eos lint tidy-check cross build negative bench bench-go bench-compare bench-baseline bench-latency
