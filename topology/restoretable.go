@@ -16,9 +16,10 @@ import (
 // What is asked for in exchange:
 //
 //   - Of the topic: all its records from offset 0 on, in the format of Kafka 0.11 and later. With cleanup.policy delete, retention.ms and
-//     retention.bytes of -1; with compact, a min.compaction.lag.ms of an hour at least. While an application is behind by more than four
-//     fifths of that, a disk that is lost cannot be restored. Start and every restore look at it. It keeps its number of partitions: one
-//     that is added gets keys whose rows are in the table of another, and there is no changelog that would show that it is new.
+//     retention.bytes of -1; with compact, a min.compaction.lag.ms and a delete.retention.ms of an hour at least. While an application is
+//     behind by more than four fifths of the lag, a disk that is lost cannot be restored. Start and every restore look at it. It keeps its
+//     number of partitions: one that is added gets keys whose rows are in the table of another, and there is no changelog that would show
+//     that it is new.
 //   - Of failures: a record of the topic that cannot be decoded can be a dead letter, as ever; in a compacted topic it takes the place of
 //     the value before it, so that a disk that is lost cannot be restored until its key is written again. One that fails behind its source
 //     stops the task, whatever the policy: a dead letter leaves nothing in the table, and the topic has the record. So does one with a

@@ -33,9 +33,11 @@
 //	                 any other code
 //	                 record too large, invalid record or timestamp       one record   abort, run less and less until it is found;
 //	                                                                                  it goes to its error policy
-//	                 topic gone, no permission on it                     one topic    abort; the tasks that write to it stop, the
-//	                                                                                  others run again
-//	                 no permission on the transactional id               permanent    abort, then Run returns the error
+//	                 topic gone, no permission on it, its policy or      one topic    abort; the tasks that write to it stop, the
+//	                 format refuses what is written                                   others run again
+//	                 no permission on the transactional id or the        permanent    abort, then Run returns the error
+//	                 cluster, a version or timeout that the broker
+//	                 does not take
 //	offsets          a task of the round was given up                    refused      abort, run again without it
 //	                 ILLEGAL_GENERATION                                  refused      wait for the newer generation at most 1 s, once
 //	                 UNKNOWN_MEMBER_ID, a changed member id              refused      abort; all tasks close, join anew
@@ -43,8 +45,8 @@
 //	                                                                                  others run again
 //	                 no permission on the group, FENCED_INSTANCE_ID,     permanent    abort, then Run returns the error
 //	                 metadata too large for the broker
-//	                 NOT_COORDINATOR, COORDINATOR_*, a connection that   refused      abort, find the coordinator, run again
-//	                 fails
+//	                 NOT_COORDINATOR, COORDINATOR_*, any other refusal   refused      abort, find the coordinator, run again
+//	                 that may pass, a connection that fails
 //	                 a topic that the coordinator does not know yet      refused      abort, run again
 //	                 PRODUCER_FENCED, INVALID_PRODUCER_EPOCH, deadline,  lost         settle, run half of it again
 //	                 any other code of any partition
@@ -120,7 +122,7 @@
 //
 // # Concurrency
 //
-// An [App] may be used from any goroutine. Its goroutines are named in ARCHITECTURE.md; all of them have ended when Run returns.
+// An [App] may be used from any goroutine. Its lasting goroutines are named in ARCHITECTURE.md; all of them have ended when Run returns.
 //
 // # What it is not
 //

@@ -25,9 +25,10 @@
 //
 // # Configuration
 //
-// A setting comes from the first of these that has it: the flag, the environment variable ONCEWARD_<FLAG>
-// with underscores, the YAML file that --config or ONCEWARD_CONFIG names, whose keys are the names of the
-// flags, the default. A setting that no command has is a mistake, so that a misspelt one is not ignored.
+// A setting comes from the first of these that has it: the flag, the environment variable that the help names
+// beside it, the YAML file that --config or ONCEWARD_CONFIG names, whose keys are the names of such flags, the
+// default. A flag without a variable is no setting: it says what one call does, such as --dry-run. A setting that no
+// command has is a mistake, so that a misspelt one is not ignored.
 //
 // A password or token is given in a file that a setting names, or the password in ONCEWARD_SASL_PASSWORD; it is
 // no flag and no key of the configuration file.

@@ -42,7 +42,7 @@ func TestDecisions(t *testing.T) {
 	d.pass(30 * time.Second)
 	want := []string{
 		"capture: requested c1 capture c1: ", "capture: in-progress c1 capture c1: ", "capture: replayed c1 capture c1: ",
-		"capture: conflicts c1 capture c1: the effect was requested before with another payload, type, target or business key",
+		"capture: conflicts c1 capture c1: the effect was requested before with another payload, type, target, business or idempotency key",
 		"capture: requested c2 capture c2: ",
 	}
 	if !slices.Equal(requests, want) {

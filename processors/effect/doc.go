@@ -34,7 +34,8 @@
 //	in-progress   the same request, whose effect has no end          InProgress             it ends
 //	replayed      the same request, whose effect has an end          Completed, Failed      it ends
 //	conflicts     another request under the id                       Conflicts              the record fails (Conflict)
-//	(failure)     no key, no usable id, or more than 256 KiB                                the record fails (Validation)
+//	(failure)     no key, an id or other text that is unusable,                             the record fails (Validation)
+//	              more than 256 KiB, or no JSON ([PayloadJSON])
 //
 // Every effect then comes to an end, which is told once, with the key, the time and the headers of its request:
 //

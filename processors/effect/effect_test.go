@@ -87,7 +87,7 @@ func TestConflictFails(t *testing.T) {
 	d.request(oneOfTen)
 	d.request(oneOfSix)
 	d.WantDeadLetter("capture", topology.Conflict,
-		"the effect was requested before with another payload, type, target or business key")
+		"the effect was requested before with another payload, type, target, business or idempotency key")
 }
 
 // TestOutcomesOfCalls is requirement H3: what nobody knows is looked up; what has certainly not happened is tried

@@ -16,7 +16,7 @@ const PayloadBytesMax = 256 << 10
 
 const (
 	errPayload  = schemas.Reason("payload and headers of the request have more than 256 KiB")
-	errConflict = schemas.Reason("the effect was requested before with another payload, type, target or business key")
+	errConflict = schemas.Reason("the effect was requested before with another payload, type, target, business or idempotency key")
 )
 
 // Request is what a record asks for.

@@ -21,7 +21,7 @@
 // what is emitted a message id of its own, the id of the cause, and an event id and idempotency key that follow from those of the
 // record. They are made of those, and of the name of the operator, and of nothing else ([DerivedID]), so that an output
 // that is made again, by a replay or by another instance, has the same ones, and a consumer behind us can dedupe by any
-// of them. Aggregate id and correlation id stay.
+// of them. Aggregate id and correlation id stay; where there is no correlation id, it is the id of the cause.
 //
 // [MessageID], [EventID] and [IdempotencyKey] are id functions for package inbox. Which of them is right depends on the
 // effect that must happen once; correlation id and aggregate id never are, because many messages share one.

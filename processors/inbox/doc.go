@@ -39,7 +39,7 @@
 // has functions for ids in headers. [IngestionID] is the position of a record, which is the id of a delivery
 // and not of the fact, and only of use where the source has no other; positions of copies are refused. A time
 // of processing or a random number is no id, because the second copy has another one: a function that returns
-// two ids for one record stops the task (Config).
+// two ids for one of the first 16 records, of which it is asked twice, stops the task (Config).
 //
 // A correction is a new fact with an id of its own.
 //

@@ -21,8 +21,9 @@
 //
 // A duplicate is an outcome and never an error; a conflict is never taken for a duplicate. These fail with
 // class Validation: a record with a null key, a contribution without a usable id (valid UTF-8 of 1 to 1024
-// bytes), a correction or reversal of a contribution that the ledger does not have, a reversal with other amounts, a
-// decimal that does not fit into the scale of its column, and a balance that would leave the range of 64 bits. What
+// bytes) or that names itself, or both corrects and reverses, a correction or reversal of a contribution that the
+// ledger does not have, a reversal with other amounts, amounts both as integers and as decimals, a decimal that does not
+// fit into the scale of its column, a balance that would leave the range of 64 bits, and a negative event time. What
 // fails becomes a dead letter, unless a policy says otherwise ([OnError]), and leaves neither a contribution nor a
 // balance.
 //

@@ -41,8 +41,9 @@
 // The six refusals are never one: each can be routed on its own ([Guarded.Refused]), and is told apart in the
 // message of the dead letter where it is not. A refusal is routed if anything uses a stream that has it. A
 // refused transition changes nothing, so that it can come again: one that was out of order is accepted once
-// those before it have been. Two things stop the task, because no record is to blame: rows that cannot be
-// what was written (class Corruption), and an aggregate in a state that the machine has not (class Config).
+// those before it have been. Three things stop the task, because no record is to blame: rows that cannot be
+// what was written (class Corruption), an aggregate in a state that the machine has not, and a transition with a
+// version where the guard is not [Versioned] (both class Config).
 //
 // A record with a null key, without a usable id (valid UTF-8 of 1 to 1024 bytes), without the state that it
 // enters, or without its version fails with class Validation, before all of that. What fails becomes a dead
