@@ -194,13 +194,18 @@ func (s *scene) reach(c cell, p *process, hit <-chan struct{}) {
 // thaw lets the armed process go on, whose tasks the other life has taken, until it has told of the hit.
 //
 // It need not learn of its loss: if a heartbeat was on its way when it froze and is answered with a rebalance, the client joins anew
-// without a word, and takes tasks back. Then it is frozen again.
+// without a word, and takes tasks back. Then it is frozen again, once it has worked: what is frozen while the other one still hands the tasks over
+// has nothing to lose, and its join ends unanswered, again and again.
 func (s *scene) thaw(c cell, p *process, hit <-chan struct{}, other *instance.App) {
 	s.t.Helper()
 	for range thaws {
 		p.Tell(syscall.SIGCONT)
 		s.feedUntil(s.becomes(func() bool { return instance.Closed(hit) || len(other.Status().Tasks) < allTasks }),
 			c.point+", or the process having tasks again", p.aliveUntil(hit))
+		if !instance.Closed(hit) {
+			s.feed(batch)
+			s.finish(p.aliveUntil(hit))
+		}
 		if instance.Closed(hit) {
 			return
 		}
