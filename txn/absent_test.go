@@ -105,7 +105,7 @@ func TestTopicAbsentForGood(t *testing.T) {
 			}
 			app, err := txn.New(countTopology(t), txn.Config{
 				Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, Logger: testLogger(t),
-			}.WithAbsentMax(2*time.Second)) // for more than one question, however slow the machine is
+			}.WithAbsentMax(10*time.Second)) // for more than one question, however slow the machine is
 			if err != nil {
 				t.Fatal(err)
 			}

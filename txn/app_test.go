@@ -175,6 +175,7 @@ func TestCountSurvivesRestart(t *testing.T) {
 	b.produce(t, records...)
 	app, _ := start(t, countTopology(t), cfg)
 	check(t, b.read(t, "out", 2000), 200)
+	waitFor(t, "the totals, which follow the commit", func() bool { return app.Status().Totals.Records >= 1000 })
 	if got := app.Status().Totals.Records; got != 1000 {
 		t.Errorf("the second life processed %d records, want 1000", got)
 	}

@@ -38,6 +38,16 @@ func feed(t *testing.T, b *testBroker, n int) {
 	}
 }
 
+// feedPartition writes to one partition what a feed of 2n records has for it.
+func feedPartition(t *testing.T, b *testBroker, p int32, n int) {
+	t.Helper()
+	records := make([]*kgo.Record, n)
+	for i := range records {
+		records[i] = &kgo.Record{Topic: "in", Partition: p, Key: fmt.Appendf(nil, "k%d", (2*i+int(p))%20), Value: []byte("v")}
+	}
+	b.produce(t, records...)
+}
+
 // TestRefusedAnswers makes the broker refuse one request of a round after the other. Every refusal aborts, and the round runs again
 // from its journal: the counts must have no hole and no repetition.
 func TestRefusedAnswers(t *testing.T) {

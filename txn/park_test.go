@@ -239,14 +239,14 @@ func TestG1DelayedRetry(t *testing.T) {
 	s := newShop(t, topology.Policy{Action: topology.Delay, Attempts: 3, Then: topology.DeadLetter})
 	s.broken.Store("bad", true)
 	dir := t.TempDir()
-	delays := topology.RetryTopics(300*time.Millisecond, 600*time.Millisecond)
+	delays := topology.RetryTopics(300*time.Millisecond, 3*time.Second) // the second one is long enough to stop in
 	_, stop := start(t, s.topology(delays), s.config(dir))
 	began := time.Now()
 	s.send("good", 50)
 	s.send("bad", 1)
 	s.send("good", 50)
 	check(t, s.read(t, "out", 100), 100)
-	waitFor(t, "the second try", func() bool { return s.tries.Load() == 2 })
+	waitFor(t, "the second try", func() bool { return s.tries.Load() >= 2 })
 	if took := time.Since(began); took < 300*time.Millisecond {
 		t.Errorf("it was tried again after %s", took)
 	}
@@ -255,7 +255,7 @@ func TestG1DelayedRetry(t *testing.T) {
 	}
 	_, stop = start(t, s.topology(delays), s.config(dir))
 	letter := s.read(t, "dead", 1)[0]
-	if took := time.Since(began); took < 900*time.Millisecond {
+	if took := time.Since(began); took < 3300*time.Millisecond {
 		t.Errorf("it died after %s", took)
 	}
 	var headers []topology.Header

@@ -68,7 +68,7 @@ func TestReadInDoubt(t *testing.T) {
 	defer before.Close()
 
 	armed.Store(true)
-	feed(t, b, 200)
+	feedPartition(t, b, 0, 100) // first: it is the one that is to be in doubt
 	later.Store(int64(time.Hour))
 	waitFor(t, "a commit to be in doubt", func() bool {
 		_, view, err := count(t, app)
@@ -79,6 +79,7 @@ func TestReadInDoubt(t *testing.T) {
 		}
 		return err != nil
 	})
+	feedPartition(t, b, 1, 100)
 	n, stale, err := count(t, app, txn.Stale())
 	if err != nil {
 		t.Fatal(err)

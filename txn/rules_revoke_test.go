@@ -124,13 +124,14 @@ func TestRevokeWithRoundInFlight(t *testing.T) {
 	feed(t, b, 200)
 	b.read(t, "out", 200)
 	armed.Store(true)
-	feed(t, b, 200)
+	feedPartition(t, b, 0, 100) // first: the round that is held has to be one of the partition that moves
 	var round identity
 	select {
 	case round = <-held:
 	case <-time.After(patience):
 		t.Fatal("no round was sent")
 	}
+	feedPartition(t, b, 1, 100)
 	began := time.Now()
 	k.moveFirst(true)
 	waitFor(t, "the partition to move although the round is in flight", k.holds)

@@ -263,8 +263,9 @@ func TestEmptyRoundIsCommitted(t *testing.T) {
 					fillers++
 				}
 			}
-			if rounds == 0 || fillers != rounds || w.of(keyProduce) != rounds {
-				t.Errorf("%d rounds have %d fillers and %d produces, want one of each", rounds, fillers, w.of(keyProduce))
+			produces := w.of(keyProduce) // what a round buffers may leave in two requests, if the second record is late
+			if rounds == 0 || fillers != rounds || produces < rounds || produces > rounds+others {
+				t.Errorf("%d rounds have %d fillers and %d produces, want one of each", rounds, fillers, produces)
 			}
 			w.noPlainCommit(t)
 		})

@@ -94,7 +94,7 @@ func TestProducerThatNeverComes(t *testing.T) {
 	})
 	w := b.watch(int16(kmsg.JoinGroup))
 	app, err := txn.New(countTopology(t), txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 2, Instance: "one", Logger: testLogger(t), ConnectTimeout: 3 * time.Second,
+		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 2, Instance: "one", Logger: testLogger(t), ConnectTimeout: 15 * time.Second, // which all that is answered needs less than
 	})
 	if err != nil {
 		t.Fatal(err)

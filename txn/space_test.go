@@ -226,7 +226,7 @@ func TestFullDiskAndFailFast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := app.Run(ctx); err == nil || !strings.Contains(err.Error(), "the disk is full") {
 		t.Errorf("Run returns %v", err)

@@ -11,18 +11,18 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
-	"go.uber.org/goleak"
 
 	"github.com/onceward/onceward/bench/peers/streams"
 	"github.com/onceward/onceward/bench/throughput"
 	"github.com/onceward/onceward/bench/workload"
+	"github.com/onceward/onceward/e2e/leaktest"
 )
 
 // TestMain lets the test binary be a contestant too, and a double of Java.
 func TestMain(m *testing.M) {
 	RunInstance()
 	runJava()
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 func broker(t *testing.T) []string {

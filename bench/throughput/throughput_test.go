@@ -15,15 +15,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"go.uber.org/goleak"
 
 	"github.com/onceward/onceward/bench/workload"
+	"github.com/onceward/onceward/e2e/leaktest"
 )
 
 // TestMain lets the test binary run a workload in a process of its own, too.
 func TestMain(m *testing.M) {
 	RunInstance()
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 const testRecords = 4000

@@ -53,7 +53,7 @@ func TestAsk(t *testing.T) {
 		}
 	}
 
-	ctx, cancel := context.WithTimeout(o.ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(o.ctx, 10*time.Second)
 	defer cancel()
 	answers, err = o.client.Ask(ctx, Question{Topic: "in", Answers: "other", ID: "half", Value: []byte("well")})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the answers of partitions [1] of in in other") {

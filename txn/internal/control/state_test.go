@@ -185,7 +185,7 @@ func TestAbandonedRows(t *testing.T) {
 func TestStalledRows(t *testing.T) {
 	before := stallMax
 	defer func() { stallMax = before }()
-	stallMax = 50 * time.Millisecond
+	stallMax = time.Second // which the head of an answer needs less than
 	dir, s := serve(t)
 	rows, err := OpenRows(t.Context(), dir, RowsRequest{Store: "rows"})
 	if err != nil {
