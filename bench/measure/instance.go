@@ -73,6 +73,14 @@ func (i *Instance) Kill() error {
 	return err
 }
 
+// Tell sends a signal to the process, which is up.
+func (i *Instance) Tell(s os.Signal) error {
+	if err := i.cmd.Process.Signal(s); err != nil {
+		return fmt.Errorf("sending %s to %s: %w", s, i.Name, err)
+	}
+	return nil
+}
+
 // Stop asks the process to end in order and returns once it is gone. It does nothing to one that is down.
 func (i *Instance) Stop(ctx context.Context) error {
 	if i.cmd == nil {

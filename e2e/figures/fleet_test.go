@@ -112,6 +112,21 @@ func (f *fleet) allLanes() []int32 {
 	return lanes
 }
 
+// running waits until an instance runs something, which it answers as [running] does: a status can be late on a busy machine.
+func (f *fleet) running(i *latency.Instance) (lanes []int32, restored int64) {
+	f.t.Helper()
+	ctx, cancel := f.wait()
+	defer cancel()
+	for lanes, restored = running(ctx, i); len(lanes) == 0; lanes, restored = running(ctx, i) {
+		f.must(i.Ended())
+		if ctx.Err() != nil {
+			f.t.Fatalf("%s runs nothing: %v", i.Settings.Instance, context.Cause(ctx))
+		}
+		time.Sleep(statusPoll) // polls
+	}
+	return lanes, restored
+}
+
 // running returns the partitions whose tasks run on an instance, and how many changelog records their restores have read.
 func running(ctx context.Context, i *latency.Instance) (lanes []int32, restored int64) {
 	status, err := i.Status(ctx)

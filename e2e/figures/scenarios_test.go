@@ -55,7 +55,7 @@ func measureRestarts(t *testing.T, c *cluster.Cluster, p plan) []Restart {
 		killed := time.Now()
 		f.must(app.Start())
 		first, last := bounds(f.flowing(f.allLanes(), killed))
-		_, restored := running(t.Context(), app)
+		_, restored := f.running(app)
 		r := Restart{
 			First: first.Sub(app.Started), All: last.Sub(app.Started), Restored: restored, Load: latency.LoadAverage(),
 		}
@@ -100,14 +100,14 @@ func measureTakeovers(t *testing.T, c *cluster.Cluster, p plan, session, transac
 	for i := range n {
 		f.run(p.between)
 		victim, survivor := f.instances[i%2], f.instances[(i+1)%2]
-		lanes, _ := running(t.Context(), victim)
-		_, before := running(t.Context(), survivor)
+		lanes, _ := f.running(victim)
+		_, before := f.running(survivor)
 		f.must(victim.Kill())
 		killed := time.Now()
 		r := Takeover{Session: session, Transaction: transaction}
 		r.Assigned, r.Restore = f.watchTakeover(survivor, killed)
 		first, last := bounds(f.flowing(lanes, killed))
-		_, after := running(t.Context(), survivor)
+		_, after := f.running(survivor)
 		r.First, r.All, r.Restored, r.Load = first.Sub(killed), last.Sub(killed), after-before, latency.LoadAverage()
 		f.flowing(f.allLanes(), killed)
 		_, r.Others = f.pauses(lanes, killed)
@@ -130,10 +130,10 @@ func (f *fleet) watchTakeover(survivor *latency.Instance, killed time.Time) (ass
 	tick := time.NewTicker(statusPoll)
 	defer tick.Stop()
 	for {
+		f.must(survivor.Ended())
 		status, err := survivor.Status(ctx)
-		f.must(err)
 		since := time.Since(killed)
-		if assigned == 0 && len(status.Tasks) == int(f.topics.Partitions) {
+		if err == nil && assigned == 0 && len(status.Tasks) == int(f.topics.Partitions) {
 			assigned = since
 		}
 		if lanes, _ := running(ctx, survivor); len(lanes) == int(f.topics.Partitions) {
@@ -173,7 +173,7 @@ func measureRolls(t *testing.T, c *cluster.Cluster, p plan) []Roll {
 
 func (f *fleet) roll(i *latency.Instance) Roll {
 	f.t.Helper()
-	lanes, _ := running(f.t.Context(), i)
+	lanes, _ := f.running(i)
 	ctx, cancel := f.wait()
 	defer cancel()
 	began := time.Now()

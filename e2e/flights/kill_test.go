@@ -1,8 +1,12 @@
+//go:build unix
+
 package flights
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/onceward/onceward/state"
@@ -18,6 +22,22 @@ const (
 
 func (s *scenario) openTransactions(ctx context.Context) ([]string, error) {
 	return s.cluster.OpenTransactions(ctx, s.application+"~")
+}
+
+// catch freezes the process while it has an open transaction, and leaves it frozen if there is one. Transactions last for milliseconds: one that is
+// seen while the process goes on is over before a signal is there.
+func (s *scenario) catch(ctx context.Context) (caught bool, err error) {
+	if err := s.process.Tell(syscall.SIGSTOP); err != nil {
+		return false, err
+	}
+	open, err := s.openTransactions(ctx)
+	if err == nil && len(open) > 0 {
+		open, err = s.openTransactions(ctx) // again: what ends it may have been on its way
+	}
+	if err != nil || len(open) == 0 {
+		return false, errors.Join(err, s.process.Tell(syscall.SIGCONT))
+	}
+	return true, nil
 }
 
 // strike kills the process and reports whether that counts: whether the broker lists an open transaction of
@@ -49,8 +69,7 @@ func (s *scenario) killAt(ctx context.Context, share float64) error {
 			case at < share:
 				return false, nil
 			}
-			open, err := s.openTransactions(ctx)
-			return len(open) > 0, err
+			return s.catch(ctx)
 		})
 		if err != nil {
 			return err
@@ -106,14 +125,17 @@ func (s *scenario) meetRestore(ctx context.Context, task state.TaskDirectory) (r
 		if err != nil || len(open) == 0 {
 			return false, err
 		}
-		// Once more, since the question for transactions took its time.
-		status, err = s.process.status(ctx)
-		if err != nil {
-			return false, err
+		// Once more, since the question for transactions took its time, and before it is frozen, when it does not answer.
+		status, unanswered := s.process.status(ctx)
+		if unanswered != nil {
+			return false, nil //nolint:nilerr // watch looks again, and at whether the process has ended
 		}
 		remaining, _ = remainingOf(status, task)
 		restoring = remaining > 0
-		return true, nil
+		if !restoring {
+			return true, nil
+		}
+		return s.catch(ctx)
 	})
 	return restoring, err
 }

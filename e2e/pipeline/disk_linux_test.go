@@ -22,6 +22,7 @@ func full(s *scene) {
 	if err := os.MkdirAll(s.settings.StateDir, 0o700); err != nil {
 		s.t.Fatal(err)
 	}
+	s.settings.Patient = true // the wait that is looked for is one within a session
 	self := instance.Build(s.t, "github.com/onceward/onceward/e2e/pipeline/app", "onceward_failpoints")
 	cmd, err := measure.Command(context.Background(), "/bin/sh", program.Variable, s.settings)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/onceward/onceward/processors/effect"
 	"github.com/onceward/onceward/schemas"
@@ -16,7 +17,12 @@ type provider interface {
 	find(ctx context.Context, c effect.Call) (effect.Answer, error)
 }
 
-const headerKey = "Idempotency-Key"
+const (
+	headerKey = "Idempotency-Key"
+	// headerUntil is until when the caller waits. What comes later is not paid: a caller that was frozen between its decision to call and the
+	// call itself is beyond what the ledger promises (package effect), and would show here now and then.
+	headerUntil = "Wanted-Until"
+)
 
 // Gateway is a provider that does not honour idempotency keys, so that every call that should not have been made shows. Of one key in so
 // many the first reply is lost. It is safe for concurrent use.
@@ -63,11 +69,15 @@ func (g *Gateway) all() map[string]int {
 // ServeHTTP makes it a server for pipelines in other processes.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := r.Header.Get(headerKey)
+	until, err := time.Parse(time.RFC3339Nano, r.Header.Get(headerUntil))
+	late := err == nil && time.Now().After(until)
 	switch {
 	case key == "":
 		w.WriteHeader(http.StatusBadRequest)
 	case r.Method == http.MethodGet && g.times(key) == 0:
 		w.WriteHeader(http.StatusNotFound)
+	case late && r.Method == http.MethodPost:
+		panic(http.ErrAbortHandler)
 	case r.Method == http.MethodGet || g.payment(key):
 		_, _ = io.WriteString(w, receipt)
 	default:
@@ -119,6 +129,9 @@ func (c client) do(ctx context.Context, method, key string) (body []byte, status
 	// which would be a call of which the ledger knows nothing.
 	r.Close = true
 	r.Header.Set(headerKey, key)
+	if until, ok := ctx.Deadline(); ok {
+		r.Header.Set(headerUntil, until.Format(time.RFC3339Nano))
+	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return nil, 0, err

@@ -162,9 +162,11 @@ func (e *env) stop(a *instance.App) {
 
 // view is the group as the coordinator describes it. While it has none, the state is the error.
 type view struct {
-	state    string
-	assigned map[string][]string // by instance: topic[partition], sorted
-	plan     map[string]string   // by instance: the plan that it was given
+	state string // or why there is none
+	// unanswered says that nothing is known.
+	unanswered bool
+	assigned   map[string][]string // by instance: topic[partition], sorted
+	plan       map[string]string   // by instance: the plan that it was given
 }
 
 func (v view) total() int {
@@ -180,7 +182,7 @@ func (e *env) view() view {
 	groups, err := e.Admin().DescribeGroups(e.t.Context(), e.application)
 	v := view{state: groups[e.application].State, assigned: map[string][]string{}, plan: map[string]string{}}
 	if err = errors.Join(err, groups[e.application].Err); err != nil {
-		v.state = err.Error()
+		v.state, v.unanswered = err.Error(), true
 		return v
 	}
 	for _, m := range groups[e.application].Members {

@@ -94,13 +94,7 @@ func newManyInputs(e *env) *manyInputs {
 	topology.Process(streams[0].Merge("all", streams[1:]...), "count", counts, countRecord).
 		Into(topology.Topic(e.out, schemas.String(), schemas.Int64()))
 	m.topology = e.build(b)
-	created, err := e.Admin().CreateTopics(e.t.Context(), 1, -1, nil, m.inputs...)
-	if err == nil {
-		err = created.Error()
-	}
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.CreateTopics(e.t, 1, m.inputs...)
 	return m
 }
 
