@@ -21,8 +21,8 @@ func TestBackpressure(t *testing.T) {
 		// of one is the most that an input holds before it is paused, of all what all of them do; fetch is the most that comes on top for each.
 		ofOne, ofAll, fetch int
 	}{
-		{partitions: 2, records: 400, size: 100 << 10, ofOne: queueMax, ofAll: 2 * queueMax, fetch: txn.FetchBytes},                          // 40 MB
-		{partitions: 64, records: 64 * 44, size: 50 << 10, ofOne: queueMax / 8, ofAll: 8*queueMax + 64*queueMax/8, fetch: txn.FetchBytesMin}, // 144 MB
+		{partitions: 2, records: 400, size: 100 << 10, ofOne: queueMax, ofAll: 2 * queueMax, fetch: txn.FetchBytes},                        // 40 MB
+		{partitions: 64, records: 64 * 44, size: 50 << 10, ofOne: queueMax / 4, ofAll: 16*queueMax + 64*queueMax/4, fetch: txn.FetchBytes}, // 144 MB
 	} {
 		t.Run(fmt.Sprint(c.partitions), func(t *testing.T) {
 			b := newBroker(t, int32(c.partitions), "in", "out")

@@ -51,9 +51,9 @@ type Config struct {
 	MarkersPerSecondMax int
 	// RoundBytesMax bounds a round's output, and separately its state writes, per worker. Default 16 MiB.
 	RoundBytesMax int64
-	// QueueBytesMax bounds the records per input partition that are fetched and not committed; one fetch of up to 4 MiB may come on top.
-	// All input partitions of the process together hold eight times that before each has its share of it alone, at least 64 KiB: twice as
-	// much at the worst. Default 8 MiB.
+	// QueueBytesMax bounds the records per input partition that are fetched and not committed; one fetch of up to 1 MiB may come on top.
+	// All input partitions of the process together hold sixteen times that before each has its share of it alone, at least 64 KiB: twice as
+	// much at the worst. Default 4 MiB.
 	QueueBytesMax int64
 	// Compression is that of the batches that the application writes, of outputs, changelogs and internal topics. Default Uncompressed,
 	// as that of Kafka's own producers: it pays where the network or the disks are dearer than processor time.
@@ -150,7 +150,7 @@ func (c Config) withDefaults() Config {
 	set(&c.CommitIntervalMax, 100*time.Millisecond)
 	set(&c.MarkersPerSecondMax, 4000)
 	set(&c.RoundBytesMax, 16<<20)
-	set(&c.QueueBytesMax, 8<<20)
+	set(&c.QueueBytesMax, 4<<20)
 	set(&c.Compression, Uncompressed)
 	set(&c.OrderWaitMax, task.OrderWaitDefault)
 	set(&c.CacheBytes, 256<<20)

@@ -79,10 +79,9 @@ func (c Config) WithClock(now func() time.Time, wait func(context.Context, time.
 	return c
 }
 
-// FetchBytes is the most that one fetch brings of a partition, FetchBytesMin of one of many.
+// FetchBytes is the most that one fetch brings of a partition.
 const (
-	FetchBytes    = fetchBytes
-	FetchBytesMin = fetchBytesMin
+	FetchBytes = fetchBytes
 )
 
 // NotReady is what /readyz says.

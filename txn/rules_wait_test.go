@@ -134,7 +134,7 @@ func TestNoOpenTransactionWhileAnInputLags(t *testing.T) {
 	t.Cleanup(cl.Close)
 	b := &testBroker{c, cl, kadm.NewClient(cl)}
 	const ofB = 8
-	const size = txn.FetchBytes / 5 // one fetch brings some of the records of "b" and not all
+	const size = 3 * txn.FetchBytes / 10 // one fetch brings some of the records of "b" and not all, and one is enough to be sent ahead
 	var random noise
 	for i := range ofB {
 		b.produce(t, &kgo.Record{Topic: "b", Key: fmt.Appendf(nil, "b%d", i), Value: random.bytes(size), Timestamp: time.UnixMilli(1000)})

@@ -246,7 +246,7 @@ func (s *session) work(ctx context.Context) error {
 	gc := broker.GroupConfig{
 		Group: s.in.app.topology.Application(), Instance: s.in.dir.Instance(), Starts: s.in.starts,
 		SessionTimeout: s.in.app.cfg.SessionTimeout, RebalanceTimeout: rebalanceTimeout,
-		FetchWaitMax: fetchWaitMax, FetchBytesMax: s.intake.fetch(),
+		FetchWaitMax: fetchWaitMax, FetchBytesMax: fetchBytes, FetchAllBytesMax: fetchAllBytes,
 	}
 	for _, sub := range s.subs {
 		for _, src := range sub.Sources {

@@ -200,9 +200,6 @@ func (s *session) giveUp(ctx context.Context, partitions map[string][]int32) {
 // divide divides what the process may hold in memory among what it is assigned now; what is new is not opened or fetched before.
 func (s *session) divide() {
 	s.intake.divide(s.ownership.Partitions())
-	if g := s.client(); g != nil { // a test may have none
-		g.FetchAtMost(fetchAllBytes, s.intake.fetch())
-	}
 	databases := 0
 	for _, id := range s.ownership.Owned() {
 		if len(s.subs[id.Subtopology].Stores) > 0 {

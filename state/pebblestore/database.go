@@ -108,7 +108,7 @@ func (d *database) Get(store state.StoreID, key []byte) ([]byte, bool, error) {
 	*buffer = appendDataKey((*buffer)[:0], store, key)
 	hash, h := hashOf(*buffer), d.habits.of(store)
 	// Before anything else: a key is in the filter before it is anywhere.
-	if f := h.filter.Load(); f != nil && f.ready.Load() && !f.mayHave(hash) {
+	if f := h.filter.Load(); f != nil && f.ready.Load() && h.asks(f) && !f.mayHave(hash) {
 		h.saw(false)
 		return nil, false, nil
 	}

@@ -98,6 +98,15 @@ func (f *keyFilter) mayHave(hash uint64) bool {
 	return false
 }
 
+// size is how many keys its parts were made for.
+func (f *keyFilter) size() int64 {
+	var blocks int
+	for _, p := range *f.parts.Load() {
+		blocks += len(p.blocks)
+	}
+	return int64(blocks) * 512 / filterBits
+}
+
 // add makes mayHave true for keys. It returns false when the filter is full.
 func (f *keyFilter) add(hashes ...uint64) bool {
 	f.mu.Lock()

@@ -160,6 +160,7 @@ func TestLookupsNeedTheFilterComplete(t *testing.T) {
 		f.add(hashOf(appendDataKey(nil, store, numbered(n))))
 	}
 	applyKeys(t, d, store, 0, 0, 100)
+	expectAbsent(t, d, store)
 	f.ready.Store(true)
 	d.habits.of(store).filter.Store(f)
 	lost := 0
@@ -321,4 +322,45 @@ func TestFiltersAreMadeOneAtATime(t *testing.T) {
 	shared.filling.Store(false)
 	awaitFilter(t, d, store)
 	closeForTest(t, d)
+}
+
+// TestFilterThatNobodyAsksIsGivenUp: a store whose lookups come to find something does without its filter, and gives it up in the end; one whose
+// lookups find nothing once in a while keeps it.
+func TestFilterThatNobodyAsksIsGivenUp(t *testing.T) {
+	var h habit
+	f := &keyFilter{}
+	f.add(1)
+	f.ready.Store(true)
+	h.filter.Store(f)
+	look := func(found bool) bool {
+		asked := h.filter.Load() != nil && h.asks(h.filter.Load())
+		h.saw(found)
+		return asked
+	}
+	for range habitShare * 4 {
+		look(false)
+	}
+	if !look(false) {
+		t.Fatal("lookups that find nothing do not ask the filter")
+	}
+	for range 3 {
+		for range unaskedMin - 10 {
+			look(true)
+		}
+		if look(true) || h.filter.Load() != f {
+			t.Fatal("lookups that find something ask the filter, or have given it up too early")
+		}
+		for range habitShare * 4 {
+			look(false)
+		}
+		if !look(false) {
+			t.Fatal("lookups that find nothing again do not ask the filter again")
+		}
+	}
+	for range 2 * unaskedMin {
+		look(true)
+	}
+	if h.filter.Load() != nil || h.rest.Load() < f.keys {
+		t.Errorf("a filter that was not asked for %d lookups is kept, or is made anew after %d", 2*unaskedMin, h.rest.Load())
+	}
 }

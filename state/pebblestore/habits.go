@@ -14,6 +14,8 @@ type habit struct {
 	absent atomic.Int32
 	// filter knows the keys of the store, or is nil.
 	filter atomic.Pointer[keyFilter]
+	// unasked is how many lookups in a row did not ask the filter, because those before had mostly found something.
+	unasked atomic.Int64
 	// rest is how many lookups pass before another filter is made, filling is set while one is.
 	rest    atomic.Int64
 	filling atomic.Bool
@@ -22,6 +24,8 @@ type habit struct {
 const (
 	habitMax   = 1 << 16
 	habitShare = 32
+	// unaskedMin is for how many lookups a filter is kept at least that none of them asks.
+	unaskedMin = 4 * filterKeys
 )
 
 func (h *habit) expectsAbsent() bool { return h.absent.Load() > habitMax/2 }
@@ -43,6 +47,23 @@ func (h *habit) wantsFilter() bool {
 		return false
 	}
 	return h.rest.Add(-1) < 0 && h.filling.CompareAndSwap(false, true)
+}
+
+// asks reports whether a lookup is worth asking the filter, which it is while lookups mostly find nothing. A filter that was not asked for as
+// many lookups as it has room for keys, which is what the next one would cost to make, is given up: its memory is of more use elsewhere, and
+// keys need not be added to it.
+func (h *habit) asks(f *keyFilter) bool {
+	if h.expectsAbsent() {
+		if h.unasked.Load() != 0 {
+			h.unasked.Store(0)
+		}
+		return true
+	}
+	if n := h.unasked.Add(1); n > unaskedMin && n > f.size() {
+		h.unasked.Store(0)
+		h.drop(f)
+	}
+	return false
 }
 
 // drop gives a filter up. Making the next one costs a look at each key: that is for after as many lookups.

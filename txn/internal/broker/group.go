@@ -40,7 +40,8 @@ type GroupConfig struct {
 	SessionTimeout   time.Duration
 	RebalanceTimeout time.Duration
 	FetchWaitMax     time.Duration
-	FetchBytesMax    int32
+	// FetchBytesMax is the most that one fetch brings of a partition, FetchAllBytesMax of all partitions of a broker.
+	FetchBytesMax, FetchAllBytesMax int32
 }
 
 // Group is the one group member of the process.
@@ -75,6 +76,7 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchMaxWait(gc.FetchWaitMax),
 		kgo.FetchMaxPartitionBytes(gc.FetchBytesMax),
+		kgo.FetchMaxBytes(gc.FetchAllBytesMax),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
 			if len(ps) > 0 {
 				a.Assigned(ps)
@@ -182,9 +184,6 @@ func (g *Group) Pause(topic string, partition int32) {
 func (g *Group) Resume(topic string, partition int32) {
 	g.cl.ResumeFetchPartitions(map[string][]int32{topic: {partition}})
 }
-
-// FetchAtMost changes how much the fetches after this bring of all partitions together, and of each.
-func (g *Group) FetchAtMost(all, each int32) { g.cl.UpdateFetchMaxBytes(all, each) }
 
 // Close ends the client. As a static member it stays in the group until its session ends or LeaveGroup is called.
 func (g *Group) Close() { g.cl.CloseAllowingRebalance() }

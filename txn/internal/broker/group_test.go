@@ -41,7 +41,7 @@ func TestHeartbeatsAreBounded(t *testing.T) {
 	})
 	g, err := Join(Config{Brokers: cluster.ListenAddrs(), Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}, GroupConfig{
 		Group: "app", Instance: "a", Topics: []string{"in"}, SessionTimeout: 45 * time.Second, RebalanceTimeout: time.Minute,
-		FetchWaitMax: 100 * time.Millisecond, FetchBytesMax: 1 << 20,
+		FetchWaitMax: 100 * time.Millisecond, FetchBytesMax: 1 << 20, FetchAllBytesMax: 8 << 20,
 	}, noAssignment{})
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ type Letter struct {
 
 // Begin starts the task's contribution to a round.
 func (t *Task) Begin() *Contribution {
-	return &Contribution{Task: t, before: t.WorkingInputs(), parkedBefore: t.parked, Counts: map[topology.Tally]int64{}}
+	return &Contribution{Task: t, Journal: t.spare.take(), before: t.WorkingInputs(), parkedBefore: t.parked, Counts: map[topology.Tally]int64{}}
 }
 
 // Took notes a record or a punctuation that joined.
@@ -227,6 +227,13 @@ func (c *Contribution) Retire() {
 	default:
 		c.Task.State.Retire(c.Layer)
 	}
+}
+
+// Reuse keeps the journal's memory for a later contribution of the task. It is for a contribution that is committed and whose journal nobody
+// reads any more.
+func (c *Contribution) Reuse() {
+	c.Task.spare.put(c.Journal)
+	c.Journal = nil
 }
 
 // PutBack ends an aborted contribution: the working positions return to where it began and its journal is what comes next. The

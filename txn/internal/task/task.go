@@ -73,6 +73,8 @@ type Task struct {
 	dropped bool
 	// refused are the records whose output the cluster will never take, with the reason, until they are committed as dead letters.
 	refused map[place]string
+	// spare are the journals of rounds that are over.
+	spare spare
 	// timers are punctuations that are due, in order.
 	timers []Entry
 	// yielded says that the last release has let a record go first.

@@ -53,7 +53,7 @@ func TestDueIn(t *testing.T) {
 				},
 				lastSeal: now.Add(-tc.sinceSeal), smoothed: tc.smoothed,
 			}
-			r := newRound(0)
+			r := newRound(0, lists{})
 			r.started, r.worked = now.Add(-tc.age), !tc.nothing
 			if tc.outputs {
 				r.outputs = []*broker.Record{{}}
@@ -98,7 +98,7 @@ func TestSmoothedCommitTime(t *testing.T) {
 // TestStreamsEarlyAfterLargeRound: output of the round after one that the byte bound has ended is sent ahead sooner (rule 2.1).
 func TestStreamsEarlyAfterLargeRound(t *testing.T) {
 	var c cadence
-	large, small := newRound(0), newRound(1)
+	large, small := newRound(0, lists{}), newRound(1, lists{})
 	large.full = true
 	c.sealed(time.Now(), large)
 	if c.streamAt() >= streamBytes {

@@ -26,17 +26,23 @@ type slice struct {
 	left  int
 }
 
+// most is how long the slice may take: not beyond the end of the open round's interval, or of that of a round that begins with it. A round
+// whose interval is over is due already, or has nothing to send.
+func (s *slice) most() time.Duration {
+	left := s.w.cfg.Cadence.IntervalMax
+	if s.w.open != nil {
+		left -= s.began.Sub(s.w.open.started)
+	}
+	if left <= 0 {
+		return sliceTime
+	}
+	return min(left, sliceTime)
+}
+
 // over reports whether something else is due. It is asked after every entry: user code may take any time.
 func (s *slice) over() bool {
 	s.left--
-	if s.left == 0 || len(s.w.answers) > 0 {
-		return true
-	}
-	now := time.Now()
-	if s.w.open != nil && now.Sub(s.w.open.started) >= s.w.cfg.Cadence.IntervalMax && s.w.open.sends() {
-		s.w.due()
-	}
-	return now.Sub(s.began) >= sliceTime
+	return s.left == 0 || len(s.w.answers) > 0 || s.w.alarm.rang()
 }
 
 // mayCompute reports whether entries may join the open round now.
@@ -56,6 +62,8 @@ func (w *Worker) compute(now time.Time) bool {
 		return false
 	}
 	s := slice{w: w, began: now, left: sliceRecords}
+	w.alarm.set(s.most())
+	defer w.alarm.stop()
 	for range w.tasks {
 		w.rotate = (w.rotate + 1) % len(w.tasks)
 		t := w.tasks[w.rotate]
@@ -182,7 +190,7 @@ func (w *Worker) joinedBy(e task.Entry, now time.Time) *round {
 // opened returns the open round, which there is from then on.
 func (w *Worker) opened(now time.Time) *round {
 	if w.open == nil {
-		w.open = newRound(w.state.BackRound)
+		w.open = newRound(w.state.BackRound, w.spare.take())
 		w.open.started = now
 		w.rounds[w.open.n] = w.open
 	}

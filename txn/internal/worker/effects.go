@@ -161,6 +161,17 @@ func (w *Worker) retire(r *round) {
 	w.stats.Outputs.Add(int64(len(r.outputs)))
 	w.countApplied(r, total)
 	w.stats.Records.Add(total.records) // last: who sees the records counted finds everything else of their round
+	w.reuse(r)
+}
+
+// reuse keeps the memory of a committed round for those that come. Nothing of it is read from here on.
+func (w *Worker) reuse(r *round) {
+	w.slab.takeBack(&r.records)
+	w.spare.put(lists{r.outputs, r.origins})
+	r.outputs, r.origins = nil, nil
+	for _, c := range r.contributions {
+		c.Reuse()
+	}
 }
 
 // giveBack gives the journal's memory back, asks for more where a queue has drained, and returns what the journal held.

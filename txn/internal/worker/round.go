@@ -20,6 +20,8 @@ type round struct {
 	handed  int
 	// origins says for each output which journal entry it comes from.
 	origins []origin
+	// records is what outputs were lent.
+	records lent
 	// waiting and total count the bytes of outputs: those not handed over, and all.
 	waiting, total int64
 	entries        int
@@ -54,6 +56,8 @@ type turnState struct {
 	markers int
 	id      state.RoundID
 	records int
+	// changelog is what the changelog records were lent.
+	changelog lent
 	// err is the first failure before the flush, and answered by it; unusable says that the producer has to be settled.
 	err      error
 	unusable bool
@@ -65,8 +69,8 @@ type origin struct {
 	entry        int
 }
 
-func newRound(n uint64) *round {
-	return &round{n: n, byTask: map[*task.Task]*task.Contribution{}}
+func newRound(n uint64, l lists) *round {
+	return &round{n: n, byTask: map[*task.Task]*task.Contribution{}, outputs: l.outputs, origins: l.origins}
 }
 
 func (r *round) contribution(t *task.Task) *task.Contribution {
@@ -95,7 +99,7 @@ func (r *round) add(c *task.Contribution, outputs []topology.Output, slab *slab)
 	from := origin{c, len(c.Journal) - 1}
 	for i := range outputs {
 		o := &outputs[i]
-		rec := slab.next()
+		rec := slab.next(&r.records)
 		rec.Topic, rec.Partition, rec.Key, rec.Value = o.Topic, o.Partition, o.Key, o.Value
 		rec.Timestamp = time.UnixMilli(o.Timestamp)
 		n := int64(outputOverhead + len(o.Key) + len(o.Value))
@@ -130,17 +134,3 @@ func (r *round) countState(c *task.Contribution) {
 
 // sends reports whether committing the round would send any record.
 func (r *round) sends() bool { return len(r.outputs) > 0 || r.state > 0 }
-
-// slab allocates records in chunks: one allocation for many of them.
-type slab struct{ free []broker.Record }
-
-const slabRecords = 256
-
-func (s *slab) next() *broker.Record {
-	if len(s.free) == 0 {
-		s.free = make([]broker.Record, slabRecords)
-	}
-	r := &s.free[0]
-	s.free = s.free[1:]
-	return r
-}

@@ -9,7 +9,7 @@ import (
 
 // The byte bound of a round covers everything that its outputs hold: a header may be larger than the value (rule 9.6).
 func TestRoundCountsHeaders(t *testing.T) {
-	r, c := newRound(0), &task.Contribution{Journal: make([]task.Entry, 1)}
+	r, c := newRound(0, lists{}), &task.Contribution{Journal: make([]task.Entry, 1)}
 	var slab slab
 	r.add(c, []topology.Output{{
 		Topic: "out", Key: make([]byte, 10), Value: make([]byte, 20),

@@ -57,6 +57,7 @@ type turn struct {
 	commands chan command
 	log      *slog.Logger
 	observed turnObserved
+	slab     slab
 }
 
 // run carries out commands until the channel is closed. ctx ends the waits of a worker that gives up.
@@ -228,7 +229,6 @@ func (t *turn) waitAcknowledged(ctx context.Context, began broker.Identity) (pro
 // one. The maps are complete once the producer is flushed.
 func (t *turn) sendChangelogs(ctx context.Context, r *round) ([]map[string]int64, error) {
 	applied := make([]map[string]int64, len(r.contributions))
-	var slab slab
 	for i, contribution := range r.contributions {
 		if contribution.Layer == nil {
 			continue
@@ -254,7 +254,7 @@ func (t *turn) sendChangelogs(ctx context.Context, r *round) ([]map[string]int64
 			if err != nil {
 				return nil, fmt.Errorf("changelog record of store %08x: %w", uint32(w.Store), err)
 			}
-			rec := slab.next()
+			rec := t.slab.next(&r.turnState.changelog)
 			rec.Topic, rec.Partition, rec.Key, rec.Value, rec.Timestamp = l.topic, contribution.Task.ID.Partition, entry.Key, entry.Value, at
 			if entry.Timestamp != state.NoTime {
 				rec.Timestamp = time.UnixMilli(entry.Timestamp)

@@ -78,6 +78,8 @@ type Worker struct {
 	stopping bool
 	clock    cadence
 	slab     slab
+	spare    spare
+	alarm    alarm
 	failed   error
 	// permanent is a failure that would come back with every new run of the round.
 	permanent error
