@@ -16,6 +16,7 @@ import (
 type drill struct {
 	o        Options
 	adm      *admin.Client
+	feed     *feed
 	pipeline *process
 	started  time.Time
 	said     time.Time
@@ -30,7 +31,7 @@ type drill struct {
 // start starts the pipeline and notes where it begins: a transaction that is listed before it has moved on may still be one of the
 // life before.
 func (d *drill) start(ctx context.Context) (err error) {
-	if d.base, err = d.progress(ctx); err != nil {
+	if d.base, err = d.progress(ctx, 0); err != nil {
 		return err
 	}
 	return d.pipeline.start()
@@ -44,7 +45,7 @@ func (d *drill) run(ctx context.Context) error {
 		return err
 	}
 	for i := range d.o.Kills {
-		// Spread over 12 to 72 % of the input, so that the last one falls below 90 % on a fast machine too; after the second one the
+		// Spread over 12 to 72 % of the input: what is left is for tries that do not count. After the second one the
 		// restore is hit.
 		at := 0.12 + 0.60*float64(i)/float64(max(d.o.Kills-1, 1))
 		if err := d.killAt(ctx, at); err != nil {
@@ -179,6 +180,9 @@ func (d *drill) waitRestore(ctx context.Context, withOpen bool) (string, error) 
 		if err := d.pipeline.alive(); err != nil {
 			return "", false, err
 		}
+		if _, err := d.progress(ctx, 0); err != nil { // the tasks beside it are fed
+			return "", false, err
+		}
 		s, err := txn.InstanceStatus(ctx, d.pipeline.stateDir)
 		if err != nil || len(s.Tasks) < partitions {
 			return "", false, nil //nolint:nilerr // not up yet: asked again until the deadline
@@ -212,7 +216,7 @@ func (d *drill) waitFor(ctx context.Context, share float64) (float64, error) {
 		if err := d.pipeline.alive(); err != nil {
 			return 0, false, err
 		}
-		committed, err := d.progress(ctx)
+		committed, err := d.progress(ctx, share)
 		if err != nil || committed < share || committed <= d.base {
 			return committed, false, err
 		}
@@ -238,18 +242,23 @@ func poll[T any](ctx context.Context, f func() (T, bool, error)) (T, error) {
 	}
 }
 
-// progress returns the share of the input that is committed, and shows it from time to time.
-func (d *drill) progress(ctx context.Context) (float64, error) {
-	committed, end, err := d.adm.Progress(ctx, application, eventsTopic)
+// progress returns the share of the input that is committed, shows it from time to time, and feeds the pipeline up to the given share, or
+// behind what is committed.
+func (d *drill) progress(ctx context.Context, share float64) (float64, error) {
+	committed, _, err := d.adm.Progress(ctx, application, eventsTopic)
 	if err != nil {
 		return 0, err
 	}
-	share := float64(committed) / float64(max(end, 1))
+	all := len(d.feed.facts)
+	if err := d.feed.beyond(ctx, max(int(committed), int(share*float64(all)))); err != nil {
+		return 0, err
+	}
+	have := float64(committed) / float64(max(all, 1))
 	if time.Since(d.said) > time.Second {
 		d.said = time.Now()
-		say(d.o.Out, "%6.1f s  %4.1f %%  %d of %d events committed, %d kills", time.Since(d.started).Seconds(), 100*share, committed, end, d.counted)
+		say(d.o.Out, "%6.1f s  %4.1f %%  %d of %d events committed, %d kills", time.Since(d.started).Seconds(), 100*have, committed, all, d.counted)
 	}
-	return share, nil
+	return have, nil
 }
 
 // finish lets the pipeline process the rest and stops it in order.
@@ -260,7 +269,7 @@ func (d *drill) finish(ctx context.Context) error {
 		if err := d.pipeline.alive(); err != nil {
 			return 0, false, err
 		}
-		share, err := d.progress(ctx)
+		share, err := d.progress(ctx, 1)
 		return share, share >= 1, err
 	})
 	if err != nil {

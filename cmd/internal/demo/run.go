@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/onceward/onceward/bench/load"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -72,12 +70,18 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer adm.Close()
 	say(o.Out, "embedded broker on %s, data in %s", broker.ListenAddrs()[0], dir)
-	facts, err := prepare(ctx, o, broker.ListenAddrs(), adm)
+	if err := createTopics(ctx, adm); err != nil {
+		return err
+	}
+	facts := generate(o.Events, o.Seed)
+	in, err := newFeed(broker.ListenAddrs(), facts)
 	if err != nil {
 		return err
 	}
+	defer in.writer.Close()
+	say(o.Out, "%d payment events over %d partitions", len(facts), partitions)
 	d := &drill{
-		o: o, adm: adm, started: time.Now(),
+		o: o, adm: adm, feed: in, started: time.Now(),
 		pipeline: &process{brokers: broker.ListenAddrs(), stateDir: filepath.Join(dir, "state"), log: filepath.Join(dir, "pipeline.log")},
 	}
 	if err := d.run(ctx); err != nil {
@@ -86,30 +90,13 @@ func Run(ctx context.Context, o Options) (err error) {
 	return d.report(ctx, facts, time.Since(started))
 }
 
-// prepare creates the topics and writes the events.
-func prepare(ctx context.Context, o Options, brokers []string, adm *admin.Client) ([]fact, error) {
+func createTopics(ctx context.Context, adm *admin.Client) error {
 	for _, topic := range append([]string{eventsTopic}, outputTopics...) {
 		if err := adm.CreateTopic(ctx, topic, partitions); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	facts := generate(o.Events, o.Seed)
-	n, err := load.Write(ctx, brokers, eventsTopic, records(facts))
-	if err != nil {
-		return nil, err
-	}
-	say(o.Out, "%d payment events written over %d partitions", n, partitions)
-	return facts, nil
-}
-
-func records(facts []fact) iter.Seq[load.Record] {
-	return func(yield func(load.Record) bool) {
-		for i, f := range facts {
-			if !yield(f.record(i)) {
-				return
-			}
-		}
-	}
+	return nil
 }
 
 func say(w io.Writer, format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
