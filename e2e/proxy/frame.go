@@ -92,6 +92,32 @@ func appendFrame(dst, raw []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, uint32(len(raw))), raw...)
 }
 
+// ReadRequest reads the next request of a client's stream. The error is io.EOF where the stream ends between two frames.
+func ReadRequest(r io.Reader) (*Frame, error) {
+	raw, err := readFrame(r)
+	if err != nil {
+		return nil, err
+	}
+	return parseRequest(raw)
+}
+
+// ReadReply reads the next reply of a broker's stream. The function takes the request with a correlation id from the outstanding ones, and
+// returns nil where there is none.
+func ReadReply(r io.Reader, take func(correlation int32) *Frame) (*Frame, error) {
+	raw, err := readFrame(r)
+	if err != nil {
+		return nil, err
+	}
+	request := take(correlation(raw))
+	if request == nil {
+		return nil, fmt.Errorf("%w: a reply to correlation id %d, which is not outstanding", errMalformed, correlation(raw))
+	}
+	return parseReply(raw, request), nil
+}
+
+// Bytes returns the frame as it is sent, with its length.
+func (f *Frame) Bytes() []byte { return appendFrame(nil, f.raw) }
+
 // parseRequest reads the header of a request: key, version, correlation id, client id and, in newer versions, tags.
 func parseRequest(raw []byte) (*Frame, error) {
 	if len(raw) < 10 {
@@ -247,8 +273,8 @@ func (f *Frame) TransactionalID() string {
 	return *id
 }
 
-// answered says whether the broker will answer a request: a produce request may ask for no acknowledgement.
-func (f *Frame) answered() bool {
+// Answered says whether the broker will answer a request: a produce request may ask for no acknowledgement.
+func (f *Frame) Answered() bool {
 	if f.Key != KeyProduce {
 		return true
 	}

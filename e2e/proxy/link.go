@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"time"
 )
 
 // link is a client's connection and the one to the broker that belongs to it.
@@ -74,7 +73,7 @@ func (l *link) requests() {
 			l.end()
 			return
 		}
-		if f.answered() {
+		if f.Answered() {
 			l.expect(f)
 		}
 		if !l.carry(f, l.broker) {
@@ -145,32 +144,23 @@ func (l *link) hangUp() {
 
 // carry does what the rules say and writes the frame to its receiver. It returns false when its direction is over.
 func (l *link) carry(f *Frame, to net.Conn) bool {
-	counting, rule := l.p.decide(f)
-	if rule != nil {
-		switch rule.action.what {
-		case drop:
-			if f.Direction == ToBroker {
-				l.settle(f.Correlation)
-			}
-			return true
-		case cut:
-			l.end()
-			return false
-		case hold:
-			if !l.wait(rule.lifted) {
-				return false
-			}
-		case delay:
-			if !l.delay(rule) {
-				return false
-			}
-		case pass:
+	decision := l.p.rules.Decide(f)
+	switch {
+	case decision.Drops():
+		if f.Direction == ToBroker {
+			l.settle(f.Correlation)
 		}
+		return true
+	case decision.Cuts():
+		l.end()
+		return false
+	case !decision.Wait(l.done):
+		return false
 	}
 	if !l.wait(l.p.passage(f.Direction)) {
 		return false
 	}
-	if _, err := to.Write(appendFrame(nil, f.raw)); err != nil {
+	if _, err := to.Write(f.Bytes()); err != nil {
 		// A broker that is gone ends the link. A client that is gone does not: its requests are still to reach the broker, and
 		// the other direction will find its end.
 		if f.Direction == ToBroker {
@@ -179,9 +169,7 @@ func (l *link) carry(f *Frame, to net.Conn) bool {
 		}
 		return true
 	}
-	for _, r := range counting {
-		r.delivered()
-	}
+	decision.Delivered()
 	return true
 }
 
@@ -194,19 +182,6 @@ func (l *link) wait(c <-chan struct{}) bool {
 	}
 	select {
 	case <-c:
-		return true
-	case <-l.done:
-		return false
-	}
-}
-
-func (l *link) delay(r *Rule) bool {
-	t := time.NewTimer(r.action.delay)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-r.lifted:
 		return true
 	case <-l.done:
 		return false

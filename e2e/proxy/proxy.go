@@ -16,11 +16,11 @@ type Proxy struct {
 	cancel context.CancelFunc
 	seeds  []string
 	wg     sync.WaitGroup // listeners and connections
+	rules  Rules
 
 	mu        sync.Mutex
 	listeners map[string]*net.TCPListener // by the broker's address, host:port
 	links     map[*link]struct{}
-	rules     []*Rule
 	open      [2]chan struct{} // by direction; closed while frames may pass
 	failures  []error
 	closed    bool
@@ -52,13 +52,7 @@ func Start(brokers ...string) (*Proxy, error) {
 func (p *Proxy) Brokers() []string { return slices.Clone(p.seeds) }
 
 // Add installs a rule behind those that are there.
-func (p *Proxy) Add(m Match, a Action) *Rule {
-	r := newRule(m, a)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.rules = append(p.rules, r)
-	return r
-}
+func (p *Proxy) Add(m Match, a Action) *Rule { return p.rules.Add(m, a) }
 
 // Partition stops every frame of the given directions, or of both if none is given, as a network does that swallows packets:
 // connections stay, new ones are accepted, and nothing arrives. What was stopped goes on after [Proxy.Heal], as TCP sends it again.
@@ -125,7 +119,7 @@ func (p *Proxy) Close() error {
 	p.mu.Unlock()
 	p.wg.Wait()
 	errs := p.failures
-	for _, r := range p.rules {
+	for _, r := range p.rules.All() {
 		if r.Counts().Matched == 0 {
 			errs = append(errs, fmt.Errorf("proxy: rule %q: %w", r, ErrUnmatched))
 		}
@@ -192,23 +186,6 @@ func (p *Proxy) advertised(host string, port int32) (string, int32, error) {
 	}
 	a := l.Addr().(*net.TCPAddr)
 	return a.IP.String(), int32(a.Port), nil
-}
-
-// decide returns the rules that count the frame, and of them the one that decides, or nil.
-func (p *Proxy) decide(f *Frame) (counting []*Rule, decisive *Rule) {
-	p.mu.Lock()
-	rules := p.rules[:len(p.rules):len(p.rules)]
-	p.mu.Unlock()
-	for _, r := range rules {
-		if !r.claim(f) {
-			continue
-		}
-		counting = append(counting, r)
-		if r.action.what != pass {
-			return counting, r
-		}
-	}
-	return counting, nil
 }
 
 // passage is closed while frames of the direction may pass.

@@ -180,6 +180,95 @@ func (r *Rule) await(ctx context.Context, what string, enough func(Counts) bool)
 	}
 }
 
+// Rules is an ordered list of rules. The zero value is empty. It may be used from any goroutine.
+type Rules struct {
+	mu  sync.Mutex
+	all []*Rule
+}
+
+// Add installs a rule behind the others.
+func (s *Rules) Add(m Match, a Action) *Rule {
+	r := newRule(m, a)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, r)
+	return r
+}
+
+// All returns the rules in their order.
+func (s *Rules) All() []*Rule {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[:len(s.all):len(s.all)]
+}
+
+// Decide returns what the rules say about a frame, and counts it in every rule that it matched.
+func (s *Rules) Decide(f *Frame) (d Decision) {
+	for _, r := range s.All() {
+		if !r.claim(f) {
+			continue
+		}
+		d.counting = append(d.counting, r)
+		if r.action.what != pass {
+			d.rule = r
+			return d
+		}
+	}
+	return d
+}
+
+// Decision is what rules say about one frame.
+type Decision struct {
+	counting []*Rule
+	rule     *Rule // the one that decides, or nil
+}
+
+// Drops reports whether the frame is swallowed.
+func (d Decision) Drops() bool { return d.rule != nil && d.rule.action.what == drop }
+
+// Cuts reports whether the frame is swallowed and its connection closed.
+func (d Decision) Cuts() bool { return d.rule != nil && d.rule.action.what == cut }
+
+// Wait returns when the frame may go on. It returns false if done is closed before.
+func (d Decision) Wait(done <-chan struct{}) bool {
+	if d.rule == nil {
+		return true
+	}
+	var over <-chan time.Time
+	switch d.rule.action.what {
+	case hold:
+	case delay:
+		t := time.NewTimer(d.rule.action.delay)
+		defer t.Stop()
+		over = t.C
+	case pass, drop, cut:
+		return true
+	}
+	select {
+	case <-over:
+		return true
+	case <-d.rule.lifted:
+		return true
+	case <-done:
+		return false
+	}
+}
+
+// Delivered counts the frame as written to its receiver.
+func (d Decision) Delivered() {
+	for _, r := range d.counting {
+		r.delivered()
+	}
+}
+
+// String names the rule that decides, or is empty.
+func (d Decision) String() string {
+	if d.rule == nil {
+		return ""
+	}
+	return d.rule.String()
+}
+
 // claim says whether the rule decides about the frame, and counts it.
 func (r *Rule) claim(f *Frame) bool {
 	if r.over() || !r.match.covers(f) {
