@@ -18,7 +18,6 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
-	"github.com/onceward/onceward/txn/internal/control"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/restore"
@@ -129,14 +128,8 @@ func (a *App) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.close()) }()
-	server, err := control.Serve(in.dir.Path(), control.Instance{
-		Status: func() any { return a.Status() }, Resume: a.resume, Rebuild: a.rebuildNamed, State: (*states)(a), Rest: a.handler(),
-	})
-	if err != nil {
-		a.log.Warn("this instance has no control socket", "error", err)
-	} else {
-		defer func() { err = errors.Join(err, server.Close()) }()
-	}
+	closeControl := a.serveControl(in.dir.Path())
+	defer func() { err = errors.Join(err, closeControl()) }()
 	if err := in.waitFence(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil // ended before anything had begun

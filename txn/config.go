@@ -110,6 +110,10 @@ type Config struct {
 	// HTTP is where /metrics, /healthz and /readyz are served: host:port with a loopback host, or unix:/path. By default they are
 	// not. Other addresses are refused, because there is no authentication: put a reverse proxy in front for other machines.
 	HTTP string
+	// NoControl runs the instance without its control socket. [InstanceStatus], [ResumeTask], [RebuildTasks] and package txn/admin then
+	// cannot ask it anything. It is for systems that allow no Unix domain socket, and for tests in a bubble of testing/synctest: a
+	// goroutine that waits on a socket stops the bubble's clock.
+	NoControl bool
 	// Logger receives the logs of the runtime, of the Kafka clients and of the databases. Default slog.Default.
 	Logger *slog.Logger
 

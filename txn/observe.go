@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/control"
 	"github.com/onceward/onceward/txn/internal/endpoint"
 	"github.com/onceward/onceward/txn/internal/health"
 	"github.com/onceward/onceward/txn/internal/metrics"
@@ -85,6 +86,23 @@ func (a *App) serveHTTP() (closeServer func() error, err error) {
 	a.mu.http = server.Addr()
 	a.mu.Unlock()
 	return server.Close, nil
+}
+
+// serveControl listens in the state directory unless the configuration says otherwise. An instance works without the socket, so a failure
+// is only logged. close may be called in any case.
+func (a *App) serveControl(dir string) (closeServer func() error) {
+	nothing := func() error { return nil }
+	if a.cfg.NoControl {
+		return nothing
+	}
+	server, err := control.Serve(dir, control.Instance{
+		Status: func() any { return a.Status() }, Resume: a.resume, Rebuild: a.rebuildNamed, State: (*states)(a), Rest: a.handler(),
+	})
+	if err != nil {
+		a.log.Warn("this instance has no control socket", "error", err)
+		return nothing
+	}
+	return server.Close
 }
 
 // current returns the session, nil while there is none.
