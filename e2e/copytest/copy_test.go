@@ -18,6 +18,7 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/soak"
 	"github.com/onceward/onceward/e2e/soak/app"
+	"github.com/onceward/onceward/e2e/workload"
 )
 
 func TestMain(m *testing.M) {
@@ -70,7 +71,7 @@ func copyOnce(t *testing.T, s size) {
 	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{ShortLived: true, SeparateController: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	for topic, partitions := range map[string]int32{app.In: s.in, app.Copied: s.out} {
+	for topic, partitions := range map[string]int32{workload.In: s.in, workload.Copied: s.out} {
 		if err := c.CreateTopic(ctx, topic, partitions, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +181,7 @@ func awaitOpen(ctx context.Context, c *cluster.Cluster) bool {
 
 // history is the record of one copy.
 type history struct {
-	*soak.Recorder
+	*workload.Recorder
 	path string
 }
 
@@ -192,7 +193,7 @@ func newHistory(t *testing.T) *history {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { file.Close() })
-	return &history{soak.NewRecorder(file), path}
+	return &history{workload.NewRecorder(file), path}
 }
 
 // seed produces the inputs, all before the copy begins, as TransactionsTest does.
@@ -202,12 +203,12 @@ func (h *history) seed(ctx context.Context, t *testing.T, c *cluster.Cluster, s 
 	records := make([]*kgo.Record, s.records)
 	for i := range records {
 		id := uint32(i) + 1
-		value, err := json.Marshal(app.Input{ID: id, Message: id, Key: id % 1000})
+		value, err := json.Marshal(workload.Input{ID: id, Message: id, Key: id % 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
 		value = append(value, strings.Repeat(" ", valueBytes-len(value))...)
-		records[i] = &kgo.Record{Topic: app.In, Key: fmt.Appendf(nil, "%0*d", keyBytes, id%1000), Value: value}
+		records[i] = &kgo.Record{Topic: workload.In, Key: fmt.Appendf(nil, "%0*d", keyBytes, id%1000), Value: value}
 		sent.Message, sent.Key = append(sent.Message, id), append(sent.Key, id%1000)
 	}
 	if err := c.Client(t).ProduceSync(ctx, records...).FirstErr(); err != nil {
@@ -217,16 +218,16 @@ func (h *history) seed(ctx context.Context, t *testing.T, c *cluster.Cluster, s 
 }
 
 // follower is a reader at work.
-type follower struct{ *soak.Reader }
+type follower struct{ *workload.Reader }
 
 // follow starts a reader that ends with the test, or with the function that it returns.
 func (h *history) follow(t *testing.T, c *cluster.Cluster, name string) (f follower, stop func()) {
 	t.Helper()
-	topics := map[string]soak.Kind{app.Copied: soak.Inputs}
+	topics := map[string]workload.Kind{workload.Copied: workload.Inputs}
 	if name == check.LogReader {
-		topics[app.In], topics[check.OffsetsTopic] = soak.Inputs, soak.Positions
+		topics[workload.In], topics[check.OffsetsTopic] = workload.Inputs, workload.Positions
 	}
-	r, err := soak.NewReader(name, c.Brokers(), h.Recorder, topics, application)
+	r, err := workload.NewReader(name, h.Recorder, topics, application, kgo.SeedBrokers(c.Brokers()...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,14 +251,14 @@ func (h *history) follow(t *testing.T, c *cluster.Cluster, name string) (f follo
 func (f follower) await(ctx context.Context, t *testing.T, p *soak.Process, n int64) {
 	t.Helper()
 	poll(ctx, t, func() (bool, error) {
-		return f.Count(app.Copied) >= n, p.Alive()
+		return f.Count(workload.Copied) >= n, p.Alive()
 	})
 }
 
 // awaitLog waits until the reader of the log has got everything.
 func (f follower) awaitLog(ctx context.Context, t *testing.T, c *cluster.Cluster) {
 	t.Helper()
-	for _, topic := range []string{app.In, app.Copied, check.OffsetsTopic} {
+	for _, topic := range []string{workload.In, workload.Copied, check.OffsetsTopic} {
 		ends, err := c.EndOffsets(ctx, topic)
 		if err != nil {
 			t.Fatal(err)
@@ -292,8 +293,8 @@ func (h *history) judge(t *testing.T) *check.Report {
 	if err := h.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	spec := check.Spec{Input: app.In, OpenMax: 25 * time.Second, Outputs: []check.Output{
-		{Topic: app.Copied, From: app.In, Which: check.Deliveries, By: check.ByPartition},
+	spec := check.Spec{Input: workload.In, OpenMax: 25 * time.Second, Outputs: []check.Output{
+		{Topic: workload.Copied, From: workload.In, Which: check.Deliveries, By: check.ByPartition},
 	}}
 	report, err := check.Run(spec, func() iter.Seq2[check.Event, error] { return check.ReadFile(h.path) })
 	if err != nil {

@@ -61,8 +61,8 @@ func (r *run) measure(ctx context.Context) error {
 		}
 		for _, p := range r.processes {
 			if resident, files := p.Usage(); resident > 0 {
-				r.figures.add(usageSample{time.Since(r.history.began), p.Flags.Instance, "resident", resident})
-				r.figures.add(usageSample{time.Since(r.history.began), p.Flags.Instance, "files", int64(files)})
+				r.figures.add(usageSample{time.Since(r.history.Began()), p.Flags.Instance, "resident", resident})
+				r.figures.add(usageSample{time.Since(r.history.Began()), p.Flags.Instance, "files", int64(files)})
 			}
 		}
 	}

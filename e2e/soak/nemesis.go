@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/soak/app"
+	"github.com/onceward/onceward/e2e/workload"
 )
 
 // nemesis does one or two things in most periods, and nothing in some. Every victim has at most one thing done to it at a time.
 type nemesis struct {
 	cluster   *cluster.Cluster
 	processes []*Process
-	history   *Recorder
-	soak      app.Soak
+	history   *workload.Recorder
+	accounts  workload.Accounts
 	session   time.Duration
 	faults    []string
 	dumpShare float64
@@ -124,7 +124,7 @@ const lateExit = 5 * time.Second
 
 // unasked starts an instance again that has ended by itself, after a second, as supervisors do.
 func (n *nemesis) unasked(ctx context.Context, p *Process, err error) {
-	n.history.fault("ended by itself", p.Flags.Instance)
+	n.history.Fault("ended by itself", p.Flags.Instance)
 	n.mu.Lock()
 	away := n.mu.down > n.mu.bounced || time.Since(n.mu.back) < lateExit
 	n.mu.Unlock()
@@ -158,7 +158,7 @@ func (n *nemesis) strike(ctx context.Context, fault string) {
 	if !n.take(victim.Flags.Instance) {
 		return
 	}
-	n.history.fault(fault, victim.Flags.Instance)
+	n.history.Fault(fault, victim.Flags.Instance)
 	n.log("%s %s", fault, victim.Flags.Instance)
 	n.work.Go(func() {
 		defer n.release(victim.Flags.Instance)
@@ -179,7 +179,7 @@ func (n *nemesis) carryOut(ctx context.Context, fault string, p *Process, delay 
 			return err
 		}
 		if dumped {
-			stores, err := dump(n.history, n.soak, p.Flags, "after kill")
+			stores, err := workload.Dump(n.history, n.accounts, p.Flags.StateDir, "after kill of "+p.Flags.Instance)
 			n.count(func(f *Faults) { f.Dumps += stores })
 			if err != nil {
 				n.fail(err)
@@ -253,7 +253,7 @@ func (n *nemesis) bounce(ctx context.Context, fault string, delay time.Duration)
 	if !quiet {
 		return
 	}
-	n.history.fault(fault, broker)
+	n.history.Fault(fault, broker)
 	n.log("%s", fault)
 	n.mu.Lock()
 	n.mu.down++
@@ -274,7 +274,7 @@ func (n *nemesis) bounce(ctx context.Context, fault string, delay time.Duration)
 	if err := n.cluster.Resume(context.WithoutCancel(ctx)); err != nil {
 		n.fail(err)
 	}
-	n.history.fault("broker back", broker)
+	n.history.Fault("broker back", broker)
 	n.mu.Lock()
 	n.mu.bounced++
 	n.mu.back = time.Now()

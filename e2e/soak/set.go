@@ -7,57 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/onceward/onceward/e2e/check"
 	"github.com/onceward/onceward/e2e/soak/app"
+	"github.com/onceward/onceward/e2e/workload"
 )
-
-// repartitionTopic is the topic between the two halves.
-const repartitionTopic = application + "-" + app.ByOther + "-repartition"
-
-// topicsOf returns the topics that are read, and how.
-func topicsOf(soak app.Soak) map[string]Kind {
-	topics := map[string]Kind{
-		app.In: Inputs, app.Copied: Inputs, app.Repeated: Inputs, app.Dead: Inputs, app.Balances: Totals, app.Counts: Totals,
-		repartitionTopic: Inputs, check.OffsetsTopic: Positions,
-	}
-	for _, sub := range soak.Topology.Subtopologies() {
-		for _, st := range sub.Stores {
-			topics[st.ChangelogTopic] = Changelog
-		}
-	}
-	return topics
-}
-
-// spec says to the checker what the topology does.
-func spec(soak app.Soak) check.Spec {
-	s := check.Spec{
-		Input: app.In, Repartition: repartitionTopic, OpenMax: openMax,
-		Outputs: []check.Output{
-			{Topic: app.Copied, From: app.In, Which: check.Deliveries, By: check.ByPartition},
-			{Topic: app.Repeated, From: app.In, Which: check.Repeats, By: check.ByPartition},
-			{Topic: app.Dead, From: app.In, Which: check.Poison, By: check.ByPartition},
-			{Topic: app.Balances, From: app.In, Which: check.Messages, By: check.ByKey, Totals: true, Store: soak.Balances.Name()},
-			{Topic: repartitionTopic, From: app.In, Which: check.Messages, By: check.ByOther, Store: app.Inbox},
-			{Topic: app.Counts, From: repartitionTopic, Which: check.Messages, By: check.ByOther, Totals: true, Store: app.CountsStore},
-		},
-	}
-	for _, sub := range soak.Topology.Subtopologies() {
-		for _, st := range sub.Stores {
-			d := check.Store{Name: st.Name, Changelog: st.ChangelogTopic, From: app.In, By: check.ByKey}
-			switch st.Name {
-			case app.Inbox:
-				d.IDs = true
-			case app.CountsStore:
-				d.From, d.By = repartitionTopic, check.ByOther
-			case soak.Balances.Name():
-			default:
-				d.Opaque = true
-			}
-			s.Stores = append(s.Stores, d)
-		}
-	}
-	return s
-}
 
 func (r *run) createTopics(ctx context.Context) error {
 	for topic := range r.topics {
@@ -127,16 +82,16 @@ func (r *run) newProcesses() []*Process {
 }
 
 func (r *run) startReader(name string, background func(func(context.Context) error)) error {
-	topics := map[string]Kind{}
+	topics := map[string]workload.Kind{}
 	for topic, k := range r.topics {
 		// The repartition topic may be purged behind the application, and so is followed and not read again.
-		again := name == final && (strings.HasPrefix(topic, application+"-") || topic == app.In)
-		if k == Positions && name != check.LogReader || again {
+		again := name == final && (strings.HasPrefix(topic, application+"-") || topic == workload.In)
+		if k == workload.Positions && name != check.LogReader || again {
 			continue
 		}
 		topics[topic] = k
 	}
-	rd, err := NewReader(name, r.cluster.Brokers(), r.history, topics, application)
+	rd, err := workload.NewReader(name, r.history, topics, application, kgo.SeedBrokers(r.cluster.Brokers()...))
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/check"
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/soak/app"
+	"github.com/onceward/onceward/e2e/workload"
 )
 
 // Config is a run.
@@ -59,20 +59,22 @@ const (
 	quiesceMax = 3 * time.Minute
 	// openMax is the transaction timeout of 10 s and a margin of 15 s.
 	openMax = 25 * time.Second
-	follow  = "follower"
-	final   = "final"
+	// repeatShare and poisonShare are those of the inputs.
+	repeatShare, poisonShare = 0.05, 0.0005
+	follow                   = "follower"
+	final                    = "final"
 )
 
 // run is one run with everything that it has started.
 type run struct {
 	Config
 	cluster   *cluster.Cluster
-	soak      app.Soak
-	history   *Recorder
+	accounts  workload.Accounts
+	history   *workload.Recorder
 	processes []*Process
-	readers   map[string]*Reader
+	readers   map[string]*workload.Reader
 	figures   *figures
-	topics    map[string]Kind
+	topics    map[string]workload.Kind
 }
 
 // ClusterOptions are those of the real Kafka that a run of all faults wants.
@@ -92,7 +94,7 @@ func ClusterOptions() cluster.Options {
 // Run runs on a cluster that may be taken down, started with [ClusterOptions], and returns what came of it. The error is one of the
 // harness itself; what was found is in the summary.
 func Run(ctx context.Context, c *cluster.Cluster, cfg Config) (*Summary, error) {
-	soak, err := app.NewSoak("")
+	accounts, err := workload.NewAccounts(application, "", workload.Everything)
 	if err != nil {
 		return nil, err
 	}
@@ -102,10 +104,11 @@ func Run(ctx context.Context, c *cluster.Cluster, cfg Config) (*Summary, error) 
 	}
 	defer file.Close() // flushed and checked below
 	r := &run{
-		Config: cfg, cluster: c, soak: soak, readers: map[string]*Reader{}, figures: newFigures(),
-		history: NewRecorder(file),
+		Config: cfg, cluster: c, accounts: accounts, readers: map[string]*workload.Reader{}, figures: newFigures(),
+		history: workload.NewRecorder(file),
 	}
-	r.topics = topicsOf(soak)
+	r.topics = accounts.Topics()
+	r.topics[check.OffsetsTopic] = workload.Positions
 	if err := r.createTopics(ctx); err != nil {
 		return nil, err
 	}
@@ -117,7 +120,7 @@ func Run(ctx context.Context, c *cluster.Cluster, cfg Config) (*Summary, error) 
 		return nil, fmt.Errorf("writing the history: %w", err)
 	}
 	cfg.Log("judging the history")
-	s.Report, err = check.Run(spec(soak), func() iter.Seq2[check.Event, error] { return check.ReadFile(file.Name()) })
+	s.Report, err = check.Run(accounts.Spec(openMax), func() iter.Seq2[check.Event, error] { return check.ReadFile(file.Name()) })
 	return s, err
 }
 
@@ -189,19 +192,20 @@ func (r *run) load(ctx context.Context, summary *Summary) error {
 	defer client.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f := &feeder{
-		client: client, history: r.history, topic: app.In, rng: rand.New(rand.NewPCG(r.Seed, 1)), rate: r.Rate, keys: 300, others: 200,
+	f := &workload.Feeder{
+		Client: client, History: r.history, Topic: workload.In, Rng: rand.New(rand.NewPCG(r.Seed, 1)), Rate: r.Rate, Keys: 300, Others: 200,
+		RepeatShare: repeatShare, PoisonShare: poisonShare,
 	}
 	fed := make(chan error, 1)
 	go func() {
-		n, err := f.run(ctx)
+		n, err := f.Run(ctx)
 		summary.Inputs = n
 		fed <- err
 	}()
 	faulty, heal := context.WithTimeout(ctx, r.Duration)
 	defer heal()
 	n := &nemesis{
-		cluster: r.cluster, processes: r.processes, history: r.history, soak: r.soak, session: r.Session, faults: r.Faults,
+		cluster: r.cluster, processes: r.processes, history: r.history, accounts: r.accounts, session: r.Session, faults: r.Faults,
 		dumpShare: r.DumpShare, rng: rand.New(rand.NewPCG(r.Seed, 2)), log: r.Log,
 	}
 	if n.faults == nil {
@@ -249,22 +253,22 @@ func (r *run) quiesce(ctx context.Context) error {
 
 // inFlight returns what is not done yet, "" if nothing.
 func (r *run) inFlight(ctx context.Context) (string, error) {
-	ends, err := r.cluster.EndOffsets(ctx, app.In)
+	ends, err := r.cluster.EndOffsets(ctx, workload.In)
 	if err != nil {
 		return "", err
 	}
-	commits, err := r.cluster.CommittedOffsets(ctx, application, app.In)
+	commits, err := r.cluster.CommittedOffsets(ctx, application, workload.In)
 	if err != nil {
 		return "", err
 	}
 	for p, end := range ends {
-		if at := commits[app.In][p].Offset; at < end && end > 0 {
-			return fmt.Sprintf("%s[%d] is at %d of %d", app.In, p, at, end), nil
+		if at := commits[workload.In][p].Offset; at < end && end > 0 {
+			return fmt.Sprintf("%s[%d] is at %d of %d", workload.In, p, at, end), nil
 		}
 	}
 	topics := make([]string, 0, len(r.topics))
 	for topic, kind := range r.topics {
-		if kind != Positions {
+		if kind != workload.Positions {
 			topics = append(topics, topic)
 		}
 	}
@@ -282,11 +286,11 @@ func (r *run) inFlight(ctx context.Context) (string, error) {
 			}
 		}
 	}
-	half, whole := r.readers[follow].Count(repartitionTopic), r.readers[follow].Count(app.Counts)
+	half, whole := r.readers[follow].Count(r.accounts.RepartitionTopic()), r.readers[follow].Count(workload.Counts)
 	if half != whole {
 		return fmt.Sprintf("%d of %d repartitioned records are counted", whole, half), nil
 	}
-	for _, topic := range []string{app.Copied, app.Balances, repartitionTopic} {
+	for _, topic := range []string{workload.Copied, workload.Balances, r.accounts.RepartitionTopic()} {
 		if want, got := r.readers[check.LogReader].Count(topic), r.readers[follow].Count(topic); got == 0 || got > want {
 			return fmt.Sprintf("%d of at most %d records of %s are followed", got, want, topic), nil
 		}
@@ -301,7 +305,7 @@ func (r *run) finish(ctx context.Context, summary *Summary, background func(func
 		if _, err := os.Stat(p.Flags.StateDir); err != nil {
 			continue // the spare was never started
 		}
-		if _, err := dump(r.history, r.soak, p.Flags, "at the end"); err != nil {
+		if _, err := workload.Dump(r.history, r.accounts, p.Flags.StateDir, "at the end of "+p.Flags.Instance); err != nil {
 			summary.Findings = append(summary.Findings, err)
 		}
 	}
@@ -318,7 +322,7 @@ func (r *run) finish(ctx context.Context, summary *Summary, background func(func
 	if err := r.awaitReaders(ctx); err != nil {
 		return err
 	}
-	summary.Rebalances = r.readers[check.LogReader].rebalances()
+	summary.Rebalances = r.readers[check.LogReader].Generation()
 	summary.Usage = r.figures.usage()
 	summary.Totals = r.figures.totals()
 	summary.Restores, err = restores(r.processes)
@@ -344,7 +348,7 @@ func (r *run) awaitReaders(ctx context.Context) error {
 			}
 		}
 	}
-	for _, topic := range []string{app.Copied, app.Repeated, app.Balances, app.Counts, app.Dead} {
+	for _, topic := range []string{workload.Copied, workload.Repeated, workload.Balances, workload.Counts, workload.Dead} {
 		for r.readers[final].Count(topic) < r.readers[follow].Count(topic) {
 			select {
 			case <-ctx.Done():

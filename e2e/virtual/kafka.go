@@ -20,6 +20,7 @@ type Kafka struct {
 	network *Network
 	addrs   []string
 	markers *markers
+	journal *journal
 }
 
 // NewKafka starts brokers on the network, which end with the test. Their names in rules of the network and in the trace are
@@ -45,6 +46,7 @@ func NewKafka(t testing.TB, n *Network, brokers int, opts ...kfake.Opt) *Kafka {
 	}
 	k.Cluster = c
 	t.Cleanup(c.Close)
+	k.journal, k.markers = newJournal(k), newMarkers(k)
 	return k
 }
 

@@ -24,7 +24,7 @@ type markers struct {
 	work  sync.WaitGroup
 	ended <-chan struct{}
 
-	mu sync.Mutex
+	mu sync.Mutex // not held over requests and waits
 	// byID and byProducer are the transactions whose markers are held back; completing are the ones whose end is being sent.
 	byID       map[string]bool
 	byProducer map[int64]bool
@@ -34,23 +34,27 @@ type markers struct {
 // coordinator is the host of the requests that complete transactions.
 const coordinator = "coordinator"
 
+func newMarkers(k *Kafka) *markers {
+	m := &markers{k: k, byID: map[string]bool{}, byProducer: map[int64]bool{}, completing: map[int64]bool{}}
+	k.ControlKey(int16(kmsg.EndTxn), m.endTxn)
+	k.ControlKey(int16(kmsg.InitProducerID), m.initProducerID)
+	k.ControlKey(int16(kmsg.Produce), m.produce)
+	k.ControlKey(int16(kmsg.TxnOffsetCommit), m.txnOffsetCommit)
+	return m
+}
+
 // DelayMarkers holds back the markers of committed transactions for as long as delay says, from now until the test ends. Call
 // it once. A delay of 0, and one that the transaction timeout would interrupt, is none.
 func (k *Kafka) DelayMarkers(t testing.TB, delay func(transactionalID string) time.Duration) {
 	t.Helper()
 	ended := make(chan struct{})
-	m := &markers{
-		k: k, delay: delay, byID: map[string]bool{}, byProducer: map[int64]bool{}, completing: map[int64]bool{}, ended: ended,
-	}
 	k.network.Host(coordinator).Steady()
-	m.cl = k.Client(t, coordinator, kgo.RetryBackoffFn(func(int) time.Duration { return time.Millisecond }))
-	m.adm = kadm.NewClient(m.cl)
-	k.markers = m
+	cl := k.Client(t, coordinator, kgo.RetryBackoffFn(func(int) time.Duration { return time.Millisecond }))
+	m := k.markers
+	m.mu.Lock()
+	m.delay, m.ended, m.cl, m.adm = delay, ended, cl, kadm.NewClient(cl)
+	m.mu.Unlock()
 	t.Cleanup(func() { close(ended); m.work.Wait() })
-	k.ControlKey(int16(kmsg.EndTxn), m.endTxn)
-	k.ControlKey(int16(kmsg.InitProducerID), m.initProducerID)
-	k.ControlKey(int16(kmsg.Produce), m.produce)
-	k.ControlKey(int16(kmsg.TxnOffsetCommit), m.txnOffsetCommit)
 }
 
 // endTxn answers a commit and completes it later.
@@ -63,15 +67,20 @@ func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	case m.completing[req.ProducerID]:
 		delete(m.completing, req.ProducerID)
 		m.mu.Unlock()
+		m.k.journal.end(req)
 		return nil, nil, false // our own
 	case m.byID[req.TransactionalID]:
 		m.mu.Unlock()
 		resp.ErrorCode = kerr.ConcurrentTransactions.Code
 		return resp, nil, true
 	}
-	delay := m.delay(req.TransactionalID)
-	if !req.Commit || delay <= 0 {
+	var delay time.Duration
+	if m.delay != nil && req.Commit {
+		delay = m.delay(req.TransactionalID)
+	}
+	if delay <= 0 {
 		m.mu.Unlock()
+		m.k.journal.end(req)
 		return nil, nil, false
 	}
 	m.byID[req.TransactionalID], m.byProducer[req.ProducerID] = true, true
@@ -80,6 +89,7 @@ func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	m.k.SleepControl(func() { held = m.ongoing(req, delay) })
 	if !held {
 		m.forget(req)
+		m.k.journal.end(req)
 		return nil, nil, false
 	}
 	m.k.network.trace.Logf(coordinator, "%s producer %d/%d: committed, markers follow in %s", req.TransactionalID,

@@ -2,5 +2,7 @@
 
 package app
 
-// brokenMessageID leaves the id as it is.
-func brokenMessageID(_ inputRecord, id string) string { return id }
+import "github.com/onceward/onceward/e2e/workload"
+
+// parts are those of the soak's topology.
+func parts() workload.Parts { return workload.Everything }

@@ -4,13 +4,13 @@ package app
 
 import (
 	"os"
-	"strconv"
+
+	"github.com/onceward/onceward/e2e/workload"
 )
 
-// brokenMessageID is broken on purpose if ONCEWARD_BROKEN is "dedupe": every delivery gets an id of its own.
-func brokenMessageID(r inputRecord, id string) string {
-	if os.Getenv("ONCEWARD_BROKEN") == "dedupe" {
-		return strconv.FormatUint(uint64(r.Value.ID), 10)
-	}
-	return id
+// parts are those of the soak's topology. Its inbox is broken on purpose if ONCEWARD_BROKEN is "dedupe".
+func parts() workload.Parts {
+	p := workload.Everything
+	p.LeakDuplicates = os.Getenv("ONCEWARD_BROKEN") == "dedupe"
+	return p
 }

@@ -1,3 +1,5 @@
+// Package app is an instance of the applications that the long tests run (package workload), as a process of its own that can be killed
+// and frozen.
 package app
 
 import (
@@ -12,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/check"
+	"github.com/onceward/onceward/e2e/workload"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
@@ -50,7 +53,7 @@ type Line struct {
 func (f Flags) Run() error {
 	ctx, stop := measure.UntilTold()
 	defer stop()
-	t, soak, err := f.topology()
+	t, accounts, err := f.topology()
 	if err != nil {
 		return err
 	}
@@ -64,26 +67,26 @@ func (f Flags) Run() error {
 	}
 	ended := make(chan struct{})
 	reported := make(chan error, 1)
-	go func() { reported <- f.report(app, soak, ended) }()
+	go func() { reported <- f.report(app, accounts, ended) }()
 	err = app.Run(ctx)
 	close(ended)
 	return errors.Join(err, <-reported)
 }
 
-func (f Flags) topology() (*topology.Topology, Soak, error) {
+func (f Flags) topology() (*topology.Topology, workload.Accounts, error) {
 	switch f.Topology {
 	case "soak":
-		s, err := NewSoak(f.Prefix)
-		return s.Topology, s, err
+		a, err := workload.NewAccounts("soak", f.Prefix, parts())
+		return a.Topology, a, err
 	case "copy":
-		t, err := NewCopy(f.Prefix, f.Pace)
-		return t, Soak{}, err
+		t, err := workload.NewCopy(f.Prefix, f.Pace)
+		return t, workload.Accounts{}, err
 	}
-	return nil, Soak{}, fmt.Errorf("there is no topology %q", f.Topology)
+	return nil, workload.Accounts{}, fmt.Errorf("there is no topology %q", f.Topology)
 }
 
 // report prints lines until ended is closed, and then a last one.
-func (f Flags) report(app *txn.App, soak Soak, ended <-chan struct{}) error {
+func (f Flags) report(app *txn.App, accounts workload.Accounts, ended <-chan struct{}) error {
 	tick := time.NewTicker(f.Report)
 	defer tick.Stop()
 	out := json.NewEncoder(os.Stdout)
@@ -98,7 +101,7 @@ func (f Flags) report(app *txn.App, soak Soak, ended <-chan struct{}) error {
 		l := Line{Goroutines: runtime.NumGoroutine(), Heap: mem.HeapInuse, Totals: app.Status().Totals}
 		if f.Query && !last {
 			var err error
-			if l.States, err = soak.query(app, f.Prefix); err != nil {
+			if l.States, err = accounts.Query(app); err != nil {
 				return fmt.Errorf("query: %w", err)
 			}
 		}

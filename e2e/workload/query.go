@@ -1,4 +1,4 @@
-package app
+package workload
 
 import (
 	"errors"
@@ -11,17 +11,20 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// query reads the totals of all partitions that this process serves. Their bytes are not known here, so only what they mean is compared.
-func (s Soak) query(app *txn.App, prefix string) ([]check.State, error) {
+// Query reads the totals of all partitions that this process serves. Their bytes are not known here, so only what they mean is compared.
+func (a Accounts) Query(app *txn.App) ([]check.State, error) {
 	var states []check.State
 	for _, task := range app.Status().Tasks {
 		partition := task.ID.Partition
 		var st *check.State
 		var err error
-		if task.ID.Subtopology == ByOther {
-			st, err = queryStore(app, s.Counts, partition, app.Status().Application+"-"+ByOther+"-repartition", TotalOfCount)
-		} else {
-			st, err = queryStore(app, s.Balances, partition, prefix+In, TotalOfSum)
+		switch {
+		case task.ID.Subtopology == ByOther:
+			st, err = queryStore(app, a.Counts, partition, a.RepartitionTopic(), TotalOfCount)
+		case a.Parts.Ledger:
+			st, err = queryStore(app, a.Balances, partition, a.prefix+In, TotalOfSum)
+		default:
+			continue
 		}
 		switch {
 		case errors.Is(err, txn.ErrNotServing):

@@ -1,4 +1,4 @@
-package soak_test
+package workload_test
 
 import (
 	"bufio"
@@ -10,29 +10,29 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/onceward/onceward/e2e/soak"
+	"github.com/onceward/onceward/e2e/leaktest"
+	"github.com/onceward/onceward/e2e/virtual"
+	"github.com/onceward/onceward/e2e/workload"
 )
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // TestMarkerFirstInAnEpoch: a transaction that is begun under one leader and ended under the next leaves a marker as the first entry of an
 // epoch. A reader that has passed it and then meets a third leader has lost nothing and goes on.
 func TestMarkerFirstInAnEpoch(t *testing.T) {
-	broker, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.SeedTopics(1, "t"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer broker.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	virtual.Test(t, testMarkerFirstInAnEpoch)
+}
+
+func testMarkerFirstInAnEpoch(t *testing.T) {
+	network := virtual.NewNetwork(t, 1)
+	broker := virtual.NewKafka(t, network, 2, kfake.SeedTopics(1, "t"))
+	ctx := t.Context()
 	move := func() {
 		if err := broker.MoveTopicPartition("t", 0, 1-broker.LeaderFor("t", 0)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	producer, err := kgo.NewClient(kgo.SeedBrokers(broker.ListenAddrs()...), kgo.TransactionalID("p"), kgo.DefaultProduceTopic("t"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer producer.Close()
+	producer := broker.Client(t, "producer", kgo.TransactionalID("p"), kgo.DefaultProduceTopic("t"))
 	transaction := func(between func()) {
 		if err := producer.BeginTransaction(); err != nil {
 			t.Fatal(err)
@@ -47,8 +47,9 @@ func TestMarkerFirstInAnEpoch(t *testing.T) {
 	}
 
 	var history bytes.Buffer
-	reader, err := soak.NewReader("follower", broker.ListenAddrs(), soak.NewRecorder(bufio.NewWriter(&history)),
-		map[string]soak.Kind{"t": soak.Changelog}, "")
+	reader, err := workload.NewReader("follower", workload.NewRecorder(bufio.NewWriter(&history)),
+		map[string]workload.Kind{"t": workload.Changelog}, "", kgo.SeedBrokers(broker.Brokers()...),
+		kgo.Dialer(network.Host("follower").Dial))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,15 +58,14 @@ func TestMarkerFirstInAnEpoch(t *testing.T) {
 	go func() { ended <- reader.Run(running) }()
 	reached := func(records int64, end int64) {
 		t.Helper()
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for reader.Count("t") < records || !reader.Reached("t", []int64{end}) {
+		for until := time.Now().Add(time.Hour); reader.Count("t") < records || !reader.Reached("t", []int64{end}); {
 			select {
 			case err := <-ended:
 				t.Fatalf("the reader has ended: %v", err)
-			case <-ctx.Done():
+			case <-time.After(10 * time.Millisecond):
+			}
+			if time.Now().After(until) {
 				t.Fatalf("%d records read", reader.Count("t"))
-			case <-tick.C:
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package soak
+package workload
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/e2e/check"
-	"github.com/onceward/onceward/e2e/soak/app"
 )
 
 // Kind says how the records of a topic are read.
@@ -19,8 +18,8 @@ type Kind uint8
 
 // The kinds.
 const (
-	Inputs    Kind = iota // values are app.Input, also those of dead letters
-	Totals                // values are app.Total
+	Inputs    Kind = iota // values are Input, also those of dead letters
+	Totals                // values are Total
 	Changelog             // bytes
 	Positions             // __consumer_offsets
 )
@@ -39,17 +38,21 @@ type Reader struct {
 	// records counts by topic; generation is the group's highest one.
 	records    map[string]int64
 	generation int32
+	// ends are the transactions that have ended, and how.
+	ends map[check.Txn]bool
 }
 
 // NewReader returns a reader of the topics from their start, which have to be there; it joins no group. The one that is called
-// [check.LogReader] also gets what is not committed, and records markers. The positions that it records are those of the group.
+// [check.LogReader] also gets what is not committed, and records markers. The positions that it records are those of the group. The options
+// say where the brokers are.
 //
 // Every reader has the client keep markers. Without them the client knows the leader epoch of the last record only, and where a marker
 // is the first entry of an epoch it takes the next change of leaders for a loss of that marker.
-func NewReader(name string, brokers []string, history *Recorder, topics map[string]Kind, group string) (*Reader, error) {
-	opts := []kgo.Opt{
-		kgo.SeedBrokers(brokers...), kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxBytes(16 << 20), kgo.KeepControlRecords(),
-	}
+func NewReader(name string, history *Recorder, topics map[string]Kind, group string, opts ...kgo.Opt) (*Reader, error) {
+	opts = append([]kgo.Opt{kgo.ClientID(name)}, opts...)
+	opts = append(opts,
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxBytes(16<<20), kgo.KeepControlRecords(),
+	)
 	if name == check.LogReader {
 		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadUncommitted()))
 	} else {
@@ -66,7 +69,7 @@ func NewReader(name string, brokers []string, history *Recorder, topics map[stri
 	}
 	return &Reader{
 		name: name, client: client, history: history, topics: topics, group: group, next: map[string]map[int32]int64{},
-		records: map[string]int64{},
+		records: map[string]int64{}, ends: map[check.Txn]bool{},
 	}, nil
 }
 
@@ -165,14 +168,14 @@ func (r *Reader) takeRecord(run *check.Records, rec *kgo.Record) error {
 		run.Values = append(run.Values, value)
 		return nil
 	case Totals:
-		var t app.Total
+		var t Total
 		if err := json.Unmarshal(rec.Value, &t); err != nil {
 			return fmt.Errorf("%s[%d] offset %d is no total: %w", rec.Topic, rec.Partition, rec.Offset, err)
 		}
 		run.IDs, run.Counts, run.Sums = append(run.IDs, t.ID), append(run.Counts, t.Count), append(run.Sums, t.Sum)
 		return nil
 	default:
-		var in app.Input
+		var in Input
 		if err := json.Unmarshal(rec.Value, &in); err != nil {
 			return fmt.Errorf("%s[%d] offset %d is no input: %w", rec.Topic, rec.Partition, rec.Offset, err)
 		}
@@ -190,6 +193,9 @@ func (r *Reader) takeMarker(rec *kgo.Record) error {
 	if !commit && key.Type != kmsg.ControlRecordKeyTypeAbort {
 		return nil // not of a transaction
 	}
+	r.mu.Lock()
+	r.ends[check.Txn{Producer: rec.ProducerID, Epoch: rec.ProducerEpoch}] = commit
+	r.mu.Unlock()
 	r.history.Write(check.Event{Marker: &check.Marker{
 		Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Producer: rec.ProducerID, Commit: commit,
 	}})
@@ -232,8 +238,15 @@ func (r *Reader) Count(topic string) int64 {
 	return r.records[topic]
 }
 
-// rebalances returns the generation that the group has reached.
-func (r *Reader) rebalances() int32 {
+// Committed says whether a marker was read that commits the transaction.
+func (r *Reader) Committed(t check.Txn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ends[t]
+}
+
+// Generation returns the generation that the group has reached.
+func (r *Reader) Generation() int32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.generation

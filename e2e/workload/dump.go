@@ -1,4 +1,4 @@
-package soak
+package workload
 
 import (
 	"fmt"
@@ -6,41 +6,40 @@ import (
 	"strconv"
 
 	"github.com/onceward/onceward/e2e/check"
-	"github.com/onceward/onceward/e2e/soak/app"
 	"github.com/onceward/onceward/processors/ledger"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
 )
 
-// dump reads the databases of a process that is down, as they are on the disk, and records what is in them. A database that was being
-// restored when its process was killed is left out: it is at no position yet. It returns the number of stores that were read.
-func dump(history *Recorder, soak app.Soak, flags app.Flags, source string) (stores int, err error) {
-	dir, err := state.OpenDirectory(flags.StateDir, state.DirectoryOptions{Application: flags.Application})
+// Dump reads the databases in the state directory of an instance that is down, and records what is in them. A database that was
+// being restored when its instance was killed is left out: it is at no position yet. It returns the number of stores that were read.
+func Dump(history *Recorder, accounts Accounts, stateDir, source string) (stores int, err error) {
+	dir, err := state.OpenDirectory(stateDir, state.DirectoryOptions{Application: accounts.Topology.Application()})
 	if err != nil {
-		return 0, fmt.Errorf("reading the state of %s: %w", flags.Instance, err)
+		return 0, fmt.Errorf("reading the state %s: %w", source, err)
 	}
 	defer func() { _ = dir.Close() }() // reading is over; its error can say nothing new
 	tasks, err := dir.Tasks()
 	if err != nil {
-		return 0, fmt.Errorf("reading the state of %s: %w", flags.Instance, err)
+		return 0, fmt.Errorf("reading the state %s: %w", source, err)
 	}
 	for _, task := range tasks {
-		n, err := dumpTask(history, soak, dir, task, source+" of "+flags.Instance)
+		n, err := dumpTask(history, accounts, dir, task, source)
 		if err != nil {
-			return stores, fmt.Errorf("reading the state of task %s/%d of %s: %w", task.Subtopology, task.Partition, flags.Instance, err)
+			return stores, fmt.Errorf("reading the state of task %s/%d %s: %w", task.Subtopology, task.Partition, source, err)
 		}
 		stores += n
 	}
 	return stores, nil
 }
 
-func dumpTask(history *Recorder, soak app.Soak, dir *state.Directory, id state.TaskDirectory, source string) (int, error) {
-	i := slices.IndexFunc(soak.Topology.Subtopologies(), func(s topology.Subtopology) bool { return s.Name == id.Subtopology })
+func dumpTask(history *Recorder, accounts Accounts, dir *state.Directory, id state.TaskDirectory, source string) (int, error) {
+	i := slices.IndexFunc(accounts.Topology.Subtopologies(), func(s topology.Subtopology) bool { return s.Name == id.Subtopology })
 	if i < 0 {
 		return 0, nil
 	}
-	sub := soak.Topology.Subtopologies()[i]
+	sub := accounts.Topology.Subtopologies()[i]
 	path, err := dir.TaskPath(id.Subtopology, id.Partition)
 	if err != nil {
 		return 0, err
@@ -63,7 +62,7 @@ func dumpTask(history *Recorder, soak app.Soak, dir *state.Directory, id state.T
 		return 0, nil
 	}
 	for _, name := range names {
-		st, err := dumpStore(soak, task, name)
+		st, err := dumpStore(accounts, task, name)
 		if err != nil {
 			return 0, fmt.Errorf("store %s: %w", name, err)
 		}
@@ -71,13 +70,13 @@ func dumpTask(history *Recorder, soak app.Soak, dir *state.Directory, id state.T
 		st.Partition, st.Source, st.Next, st.Applied = id.Partition, source, at.Inputs[0].Offset, cl.Applied
 		history.Write(check.Event{State: st})
 	}
-	if id.Subtopology != app.ByOther {
-		return len(names), ledger.Check(db, app.Ledger)
+	if accounts.Parts.Ledger && id.Subtopology != ByOther {
+		return len(names), ledger.Check(db, Ledger)
 	}
 	return len(names), nil
 }
 
-func dumpStore(soak app.Soak, task *state.Task, name string) (*check.State, error) {
+func dumpStore(accounts Accounts, task *state.Task, name string) (*check.State, error) {
 	st := &check.State{Store: name}
 	raw := task.Store(name)
 	for e, err := range raw.Scan(state.Range{}) {
@@ -86,7 +85,7 @@ func dumpStore(soak app.Soak, task *state.Task, name string) (*check.State, erro
 		}
 		st.Rows++
 		st.Digest ^= check.HashEntry(check.Hash(e.Key), check.Hash(e.Value))
-		if name == app.Inbox {
+		if name == Inbox {
 			message, err := strconv.ParseUint(string(e.Key), 10, 32)
 			if err != nil {
 				return nil, err
@@ -95,11 +94,11 @@ func dumpStore(soak app.Soak, task *state.Task, name string) (*check.State, erro
 		}
 	}
 	var err error
-	switch name {
-	case soak.Balances.Name():
-		st.Totals, err = totalsOf(soak.Balances.Open(raw), app.TotalOfSum)
-	case soak.Counts.Name():
-		st.Totals, err = totalsOf(soak.Counts.Open(raw), app.TotalOfCount)
+	switch {
+	case accounts.Parts.Ledger && name == accounts.Balances.Name():
+		st.Totals, err = totalsOf(accounts.Balances.Open(raw), TotalOfSum)
+	case accounts.Parts.Repartition && name == accounts.Counts.Name():
+		st.Totals, err = totalsOf(accounts.Counts.Open(raw), TotalOfCount)
 	}
 	return st, err
 }

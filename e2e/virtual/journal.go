@@ -1,0 +1,97 @@
+package virtual
+
+import (
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Commit is a set of positions that a request asked the coordinator to commit, in the order in which kfake takes them up. kfake has
+// no log of positions that a client could read, as __consumer_offsets is, so this stands for it.
+type Commit struct {
+	Group string
+	// Producer and Epoch name the transaction, -1 for positions that were committed outside of one. Whether the transaction was
+	// committed is what its markers in the logs say.
+	Producer  int64
+	Epoch     int16
+	Positions []Position
+}
+
+// Position is the offset of the next record to read.
+type Position struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+}
+
+// journal collects the commits. A request that came to the wrong coordinator counts for nothing.
+type journal struct {
+	k  *Kafka
+	mu sync.Mutex
+	// staged are the positions of transactions that have not been asked to commit.
+	staged  map[[2]int64][]Commit
+	commits []Commit
+}
+
+func newJournal(k *Kafka) *journal {
+	j := &journal{k: k, staged: map[[2]int64][]Commit{}}
+	k.ControlKey(int16(kmsg.TxnOffsetCommit), j.stage)
+	k.ControlKey(int16(kmsg.OffsetCommit), j.plain)
+	return j
+}
+
+// Commits returns the commits so far, each transaction's at its first request to commit.
+func (k *Kafka) Commits() []Commit {
+	k.journal.mu.Lock()
+	defer k.journal.mu.Unlock()
+	return k.journal.commits[:len(k.journal.commits):len(k.journal.commits)]
+}
+
+func (j *journal) stage(kreq kmsg.Request) (kmsg.Response, error, bool) {
+	j.k.KeepControl()
+	req := kreq.(*kmsg.TxnOffsetCommitRequest)
+	if j.k.CurrentNode() != j.k.CoordinatorFor(req.Group) {
+		return nil, nil, false
+	}
+	c := Commit{Group: req.Group, Producer: req.ProducerID, Epoch: req.ProducerEpoch}
+	for _, t := range req.Topics {
+		for _, p := range t.Partitions {
+			c.Positions = append(c.Positions, Position{t.Topic, p.Partition, p.Offset})
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	key := [2]int64{req.ProducerID, int64(req.ProducerEpoch)}
+	j.staged[key] = append(j.staged[key], c)
+	return nil, nil, false
+}
+
+func (j *journal) plain(kreq kmsg.Request) (kmsg.Response, error, bool) {
+	j.k.KeepControl()
+	req := kreq.(*kmsg.OffsetCommitRequest)
+	if j.k.CurrentNode() != j.k.CoordinatorFor(req.Group) {
+		return nil, nil, false
+	}
+	c := Commit{Group: req.Group, Producer: -1, Epoch: -1}
+	for _, t := range req.Topics {
+		for _, p := range t.Partitions {
+			c.Positions = append(c.Positions, Position{t.Topic, p.Partition, p.Offset})
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.commits = append(j.commits, c)
+	return nil, nil, false
+}
+
+// end takes up the staged positions of a transaction that is asked to commit, in the moment in which kfake does.
+func (j *journal) end(req *kmsg.EndTxnRequest) {
+	if !req.Commit || j.k.CurrentNode() != j.k.CoordinatorFor(req.TransactionalID) {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	key := [2]int64{req.ProducerID, int64(req.ProducerEpoch)}
+	j.commits = append(j.commits, j.staged[key]...)
+	delete(j.staged, key)
+}
