@@ -24,6 +24,7 @@ drill: ## 100,000 captures through a fake gateway that loses replies, with kills
 test: ## every test; those on real Kafka need a JDK 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
 	$(GO) vet ./...
 	$(GO) test -timeout 20m ./...
+	$(GO) test -short -tags onceward_failpoints ./txn/internal/failpoint ./e2e/failpoints # whose release test has run without the tag
 	CGO_ENABLED=0 $(GO) test -timeout 20m -run 'Memory|GCPercent' ./state/pebblestore # whose allocator is another one then
 	@$(GO) test -v -run '^TestKafkaIsFound$$' ./e2e/cluster | { grep '^NOT RUN' || true; } # go test is silent about what passes
 

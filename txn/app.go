@@ -227,6 +227,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	in.brokerCfg = broker.Config{
 		Brokers: a.cfg.Brokers, ClientID: a.topology.Application(), Dialer: a.cfg.Dialer, Secure: secure, Logger: a.log,
 		StuckAfter: a.cfg.TransactionTimeout + stuckMargin, RequestTimeout: broker.RequestTimeoutFor(a.cfg.TransactionTimeout),
+		Failpoints: a.cfg.failpoints,
 	}
 	in.brokerCfg.Compression, _ = broker.Compression(string(a.cfg.Compression)) // New has refused what is none
 	if in.cluster, err = broker.Connect(ctx, in.brokerCfg, a.topology.Application()); err != nil {
@@ -387,7 +388,7 @@ func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error
 				out[w][turn] = p
 			}
 			wg.Go(func() {
-				errs[2*w+turn] = settle(ctx, p)
+				errs[2*w+turn] = settle(ctx, p, in.app.cfg.failpoints)
 				if w >= workers {
 					p.Close()
 				}
@@ -413,15 +414,15 @@ func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error
 }
 
 // settle tries until ctx ends: coordinators may still be loading.
-func settle(ctx context.Context, p *broker.Producer) error {
+func settle(ctx context.Context, p *broker.Producer, points failpoint.Set) error {
 	pause := backoff.Backoff{Next: 20 * time.Millisecond, Max: time.Second}
 	for {
-		err := failpoint.Hit(ctx, failpoint.InitBefore)
+		err := points.Hit(ctx, failpoint.InitBefore)
 		if err == nil {
 			err = p.Settle(ctx)
 		}
 		if err == nil {
-			err = failpoint.Hit(ctx, failpoint.InitAfter)
+			err = points.Hit(ctx, failpoint.InitAfter)
 		}
 		if err == nil || broker.Permanent(err) || ctx.Err() != nil {
 			return err

@@ -39,6 +39,7 @@ func (in *instance) checkLeft(ctx context.Context, unlooked []broker.Offset) err
 	}
 	restorer := restore.New(restore.Restorer{
 		Cluster: in.cluster, Layout: layout, Logger: in.app.log, RoundsTopic: topics.RoundsTopic(in.app.topology.Application()),
+		Failpoints: in.app.cfg.failpoints,
 	})
 	defer restorer.Close()
 	left, err := restorer.Left(ctx, in.app.topology, unlooked)

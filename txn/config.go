@@ -137,6 +137,8 @@ type Config struct {
 	// too; tests replace them.
 	now  func() time.Time
 	wait func(context.Context, time.Duration) error
+	// failpoints are set by tests, in builds with the tag onceward_failpoints.
+	failpoints failpoint.Set
 }
 
 // ConfigError is a setting that cannot be used. Nothing was changed.
@@ -146,7 +148,7 @@ type ConfigError struct {
 
 func (e *ConfigError) Error() string { return fmt.Sprintf("configuration: %s: %s", e.Field, e.Reason) }
 
-// emptyMaxFailpoints is [worker.EmptyMaxDefault] in a build with failpoints: they are to be reached soon in such a round too.
+// emptyMaxFailpoints is [worker.EmptyMaxDefault] of an application with failpoints: they are to be reached soon in such a round too.
 const emptyMaxFailpoints = time.Second
 
 func (c Config) withDefaults() Config {
@@ -163,7 +165,7 @@ func (c Config) withDefaults() Config {
 	set(&c.SessionTimeout, 45*time.Second)
 	set(&c.ConnectTimeout, 60*time.Second)
 	set(&c.metadataMax, task.MetadataMax)
-	if failpoint.Enabled {
+	if c.failpoints.Armed() {
 		set(&c.emptyMax, emptyMaxFailpoints)
 		set(&c.purgeInterval, purgeIntervalFailpoints)
 	}
@@ -255,6 +257,9 @@ func (c Config) validate() error {
 	if c.InternalReplicas > 0 && c.InternalMinInSync > int(c.InternalReplicas) {
 		wrong("InternalMinInSync", fmt.Sprintf("%d is more than the %d replicas, so nothing could be written",
 			c.InternalMinInSync, c.InternalReplicas))
+	}
+	if err := c.failpoints.Check(); err != nil {
+		wrong("WithFailpoints", err.Error())
 	}
 	return errors.Join(append(errs, securityErrors(c.Security.Validate()))...)
 }

@@ -68,7 +68,7 @@ func (s *session) findEnds(ctx context.Context, t *task.Task) error {
 	return nil
 }
 
-// flushBytesFailpoints makes databases write often in a build with failpoints: otherwise nothing would be on the disk when a short life
+// flushBytesFailpoints makes the databases of an application with failpoints write often: otherwise nothing would be on the disk when a short life
 // is killed, and every restore would begin at the start.
 const flushBytesFailpoints = 256
 
@@ -82,7 +82,7 @@ func (s *session) databaseOptions(id topology.TaskID) pebblestore.Options {
 // commonOptions are what all databases of the process have in common.
 func (s *session) commonOptions() pebblestore.Options {
 	o := pebblestore.Options{Shared: s.in.shared}
-	if failpoint.Enabled {
+	if s.in.app.cfg.failpoints.Armed() {
 		o.FlushBytes = flushBytesFailpoints
 	}
 	if change := s.in.app.cfg.databases; change != nil {
@@ -197,7 +197,7 @@ func (s *session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch u
 	if err := w.Adopt(ctx, t); err != nil {
 		return err
 	}
-	_ = failpoint.Hit(ctx, failpoint.AdoptAfter) // the task is the worker's now
+	_ = s.in.app.cfg.failpoints.Hit(ctx, failpoint.AdoptAfter) // the task is the worker's now
 	// Under the table's lock: a partition that was revoked and assigned again meanwhile must stay paused until its new task is ready.
 	s.tasks.RLock()
 	given, stopped := s.tasks.entries[t.ID] != e, e.stopped

@@ -12,7 +12,7 @@ import (
 // purgeInterval is how often repartition topics are purged, and what lies between a commit and the deletion of what it has moved past.
 const purgeInterval = 30 * time.Second
 
-// purgeIntervalFailpoints is purgeInterval in a build with failpoints, so that they are reached.
+// purgeIntervalFailpoints is purgeInterval of an application with failpoints, so that they are reached.
 const purgeIntervalFailpoints = 200 * time.Millisecond
 
 // purge deletes what the tasks of this process have read of repartition topics: nobody else reads them, and they keep everything.
@@ -57,7 +57,7 @@ func (s *session) purge() {
 		if len(before) == 0 {
 			continue
 		}
-		err := failpoint.Hit(s.ctx, failpoint.PurgeBefore)
+		err := s.in.app.cfg.failpoints.Hit(s.ctx, failpoint.PurgeBefore)
 		if err == nil {
 			err = s.in.cluster.DeleteBefore(s.ctx, before)
 		}

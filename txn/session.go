@@ -186,7 +186,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	s.restorer = restore.New(restore.Restorer{
 		Cluster: in.cluster, Layout: *in.layout.Load(), Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
 		RoundsTopic: topics.RoundsTopic(a.topology.Application()), Metrics: a.metrics, Now: a.cfg.now,
-		BytesMax: a.cfg.RestoreBytesMax,
+		BytesMax: a.cfg.RestoreBytesMax, Failpoints: a.cfg.failpoints,
 	})
 	coordinator := broker.NewCoordinator(in.cluster)
 	for i := range a.cfg.Workers {
@@ -201,7 +201,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 				HeldBytesMax: s.intake.journal, EmptyMax: a.cfg.emptyMax,
 			},
 			QueueBytesLow: s.intake.low, Stopped: s.stoppedByWorker, Retrying: s.retrying, Logger: a.log,
-			Metrics: a.metrics.Worker(i),
+			Metrics: a.metrics.Worker(i), Failpoints: a.cfg.failpoints,
 		}, producers[i]))
 	}
 	return s, nil
@@ -253,7 +253,7 @@ func (s *session) work(ctx context.Context) error {
 			gc.Topics = append(gc.Topics, src.Topic)
 		}
 	}
-	if err := failpoint.Hit(ctx, failpoint.JoinBefore); err != nil {
+	if err := s.in.app.cfg.failpoints.Hit(ctx, failpoint.JoinBefore); err != nil {
 		return fmt.Errorf("%w: %w", errGroupSession, err)
 	}
 	// Callbacks can come before Join returns; they need the group only from another goroutine.
@@ -345,14 +345,14 @@ func (s *session) stop(orderly, leave bool) error {
 		return errors.Join(errs...)
 	}
 	member, _ := g.Member()
-	_ = failpoint.Hit(s.ctx, failpoint.LeaveBefore) // leaving goes on
+	_ = s.in.app.cfg.failpoints.Hit(s.ctx, failpoint.LeaveBefore) // leaving goes on
 	g.Close()
 	s.in.membership.left() // after the last callback
 	if leave {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), leaveWait)
 		defer cancel()
 		errs = append(errs, s.in.cluster.LeaveGroup(ctx, member, s.in.dir.Instance()))
-		_ = failpoint.Hit(ctx, failpoint.LeaveAfter)
+		_ = s.in.app.cfg.failpoints.Hit(ctx, failpoint.LeaveAfter)
 	}
 	return errors.Join(errs...)
 }
@@ -378,7 +378,7 @@ func (s *session) writeRounds(ctx context.Context) error {
 			if t.Metadata == "" {
 				continue
 			}
-			if err := failpoint.Hit(ctx, failpoint.PositionsWrite); err != nil {
+			if err := s.in.app.cfg.failpoints.Hit(ctx, failpoint.PositionsWrite); err != nil {
 				return err
 			}
 			err := s.in.cluster.Write(ctx, &broker.Record{

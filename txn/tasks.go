@@ -113,7 +113,7 @@ type callbacks session
 
 func (c *callbacks) Assigned(partitions map[string][]int32) {
 	s := (*session)(c)
-	_ = failpoint.Hit(s.ctx, failpoint.Assigned) // a callback cannot fail
+	_ = s.in.app.cfg.failpoints.Hit(s.ctx, failpoint.Assigned) // a callback cannot fail
 	for topic, ps := range partitions {
 		for _, p := range ps {
 			s.pauses.set(topic, p, restoring) // until the task is open
@@ -143,10 +143,10 @@ func (c *callbacks) Assigned(partitions map[string][]int32) {
 func (c *callbacks) Revoked(ctx context.Context, partitions map[string][]int32) {
 	ctx, cancel := context.WithTimeout(ctx, c.in.app.cfg.revokeWait)
 	defer cancel()
-	_ = failpoint.Hit(ctx, failpoint.RevokedBefore) // a callback cannot fail
+	_ = c.in.app.cfg.failpoints.Hit(ctx, failpoint.RevokedBefore) // a callback cannot fail
 	c.in.app.metrics.Revoked(partitions)
 	(*session)(c).giveUp(ctx, partitions)
-	_ = failpoint.Hit(ctx, failpoint.RevokedAfter)
+	_ = c.in.app.cfg.failpoints.Hit(ctx, failpoint.RevokedAfter)
 }
 
 func (c *callbacks) Lost(partitions map[string][]int32) {
@@ -154,7 +154,7 @@ func (c *callbacks) Lost(partitions map[string][]int32) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.in.app.cfg.revokeWait)
 	defer cancel()
 	s.in.app.metrics.Lost(partitions)
-	_ = failpoint.Hit(ctx, failpoint.LostBefore) // a callback cannot fail
+	_ = s.in.app.cfg.failpoints.Hit(ctx, failpoint.LostBefore) // a callback cannot fail
 	s.giveUp(ctx, partitions)
 }
 

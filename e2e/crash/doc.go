@@ -2,9 +2,9 @@
 //
 // # A cell
 //
-// A cell of the matrix is a failpoint and an action. The application in app is built with the tag onceward_failpoints and runs as a
-// process of its own. It counts the records of each key and, through a repartition topic, of each group of keys: two subtopologies,
-// two stores, dead letters and a topic that is purged.
+// A cell of the matrix is a failpoint and an action of package failpoints. The application in app is built with the tag
+// onceward_failpoints and runs as a process of its own. It counts the records of each key and, through a repartition topic, of each group
+// of keys: two subtopologies, two stores, dead letters and a topic that is purged.
 //
 //	life 0   in this process, without failpoints: some records, an orderly end. Left out where the first round ever is meant.
 //	life 1   the process with the point armed, fed until the point is hit. After a kill it is gone. After an error or a delay it
@@ -30,8 +30,8 @@
 // A cell whose point was not hit fails. A point without cells, a row without a point, and a combination that is neither run nor listed
 // with its reason fail too.
 //
-// In a build with failpoints databases go to the disk after every few rounds: what a kill leaves behind is some prefix of what was
-// applied, and not always nothing.
+// In a process with failpoints, also with none armed, databases go to the disk after every few rounds: what a kill leaves behind is some
+// prefix of what was applied, and not always nothing.
 //
 // # What it is not
 //

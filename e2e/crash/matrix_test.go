@@ -12,7 +12,7 @@ import (
 // action is a column of the matrix.
 type action string
 
-// The columns. What they do at a point stands in the package doc of txn/internal/failpoint.
+// The columns. What they do at a point stands in the package doc of e2e/failpoints.
 const (
 	kill  action = "kill"
 	fail  action = "error"

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/onceward/onceward/bench/measure"
+	"github.com/onceward/onceward/e2e/failpoints"
 	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/e2e/instance/program"
 )
@@ -24,7 +25,7 @@ func build(t *testing.T) (path string) {
 func points(t *testing.T, path string) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), path)
-	cmd.Env = append(os.Environ(), "ONCEWARD_FAILPOINT=list")
+	cmd.Env = append(os.Environ(), failpoints.Variable+"=list")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +47,7 @@ func (s *scene) startArmed(settings Settings, arm string, lines ...string) *proc
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cmd.Env = append(cmd.Env, "ONCEWARD_FAILPOINT="+arm)
+	cmd.Env = append(cmd.Env, failpoints.Variable+"="+arm)
 	log := instance.NewLog(s.t, "the armed process")
 	hits := log.Await(lines...)
 	return &process{instance.Launch(s.t, cmd, log), hits}

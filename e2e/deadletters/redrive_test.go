@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/failpoints"
 	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
@@ -110,7 +111,7 @@ func newRedrives(t *testing.T, c *cluster.Cluster, broken string) *redrives {
 	t.Helper()
 	r := &redrives{scene: newScene(t, c, topology.DeadLetter), broken: broken, sent: map[string]int{}}
 	// One program for what is broken and what is not.
-	r.program = instance.Build(t, "github.com/onceward/onceward/cmd/onceward", "onceward_failpoints,onceward_broken")
+	r.program = instance.Build(t, "github.com/onceward/onceward/e2e/deadletters/command", "onceward_failpoints")
 	for p := range int32(partitions) {
 		i := 0
 		for topology.PartitionOf(fmt.Append(nil, "closed-", i), partitions) != p {
@@ -159,7 +160,7 @@ func payment(account string, id int) string { return fmt.Sprintf("%s-%d 1", acco
 func (r *redrives) redrive(arm string) *instance.Process {
 	r.t.Helper()
 	cmd := exec.Command(r.program, "deadletters", "redrive", "--all", "--topic", r.Dead, "--brokers", strings.Join(r.Settings.Brokers, ","))
-	cmd.Env = append(os.Environ(), "ONCEWARD_FAILPOINT="+arm, "ONCEWARD_BROKEN="+r.broken)
+	cmd.Env = append(os.Environ(), failpoints.Variable+"="+arm, failpoints.BrokenVariable+"="+r.broken)
 	return instance.Launch(r.t, cmd, instance.NewLog(r.t, "the redrive with "+arm))
 }
 
@@ -172,7 +173,7 @@ func (r *redrives) kill(arm string) {
 func (r *redrives) wantSteps() {
 	r.t.Helper()
 	cmd := exec.CommandContext(r.t.Context(), r.program)
-	cmd.Env = append(os.Environ(), "ONCEWARD_FAILPOINT=list-letters")
+	cmd.Env = append(os.Environ(), failpoints.Variable+"=list")
 	out, err := cmd.Output()
 	if err != nil {
 		r.t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/failpoints"
 	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/e2e/instance/program"
 	"github.com/onceward/onceward/processors/projection"
@@ -180,7 +181,7 @@ func (s *scene) launch(settings Settings, arm string, lines ...string) (p *insta
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cmd.Env = append(cmd.Env, "ONCEWARD_FAILPOINT="+arm)
+	cmd.Env = append(cmd.Env, failpoints.Variable+"="+arm)
 	log := instance.NewLog(s.t, "the armed process of "+settings.Application)
 	said = log.Await(lines...)
 	return instance.Launch(s.t, cmd, log), said

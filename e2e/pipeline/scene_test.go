@@ -18,6 +18,7 @@ import (
 
 	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/failpoints"
 	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/e2e/instance/program"
 	"github.com/onceward/onceward/processors/effect"
@@ -290,7 +291,7 @@ func (s *scene) launch(point, action string, skip int) process {
 	log := instance.NewLog(s.t, "the armed process")
 	hit := make(chan struct{})
 	if point != "" {
-		cmd.Env = append(cmd.Env, fmt.Sprintf("ONCEWARD_FAILPOINT=%s=%s,skip=%d", point, action, skip))
+		cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%s=%s,skip=%d", failpoints.Variable, point, action, skip))
 		return process{instance.Launch(s.t, cmd, log), log.Await("failpoint " + point + " " + action)[0]}
 	}
 	return process{instance.Launch(s.t, cmd, log), hit}

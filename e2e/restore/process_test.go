@@ -14,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/failpoints"
 	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/e2e/instance/program"
 	"github.com/onceward/onceward/txn"
@@ -137,7 +138,7 @@ func (s *scene) start(arm string, change ...func(*exec.Cmd)) *instance.Process {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cmd.Env = append(cmd.Env, "ONCEWARD_FAILPOINT="+arm)
+	cmd.Env = append(cmd.Env, failpoints.Variable+"="+arm)
 	for _, f := range change {
 		f(cmd)
 	}

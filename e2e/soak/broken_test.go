@@ -1,4 +1,4 @@
-//go:build onceward_broken
+//go:build onceward_failpoints
 
 package soak_test
 
@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/e2e/check"
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/soak"
+	"github.com/onceward/onceward/e2e/soak/app"
 )
 
 // The seeds of a mechanism. The next one is for the case that the kills of the one before have met nothing.
@@ -18,8 +19,7 @@ const (
 	seeds     = 3
 )
 
-// TestBroken runs small soaks with one mechanism broken each, and with none. The build tag puts the breaks into the runtime, the
-// environment of the instances chooses. A soak that does not find what is broken has judged nothing. What a kill meets is a matter of
+// TestBroken runs small soaks with one mechanism broken each, and with none. Instances need the build tag for it. A soak that does not find what is broken has judged nothing. What a kill meets is a matter of
 // chance, so that a mechanism is missed only if no seed finds it broken.
 func TestBroken(t *testing.T) {
 	for _, c := range []struct {
@@ -32,7 +32,7 @@ func TestBroken(t *testing.T) {
 		{"offsets", check.Torn},          // positions are committed outside of the transaction
 		{"uncommitted", check.Duplicate}, // the group reads what is not committed
 		{"restore", check.StateDiffers},  // a restore ends before the position that the offsets name
-		{"dedupe", check.DedupeLeak},     // no id is ever seen twice
+		{app.Dedupe, check.DedupeLeak},   // no id is ever seen twice
 	} {
 		t.Run("broken="+c.broken, func(t *testing.T) {
 			if c.broken == "" {
@@ -60,7 +60,7 @@ func brokenSoak(t *testing.T, broken string, seed uint64) *soak.Summary {
 	t.Helper()
 	cfg := soak.DefaultConfig()
 	cfg.Duration, cfg.Seed, cfg.Rate, cfg.Dir, cfg.Log = 25*time.Second, seed, 150, t.TempDir(), t.Logf
-	cfg.Faults, cfg.DumpShare, cfg.Quiesce, cfg.Env = []string{"kill"}, 1, 20*time.Second, []string{"ONCEWARD_BROKEN=" + broken}
+	cfg.Faults, cfg.DumpShare, cfg.Quiesce, cfg.Broken = []string{"kill"}, 1, 20*time.Second, broken
 	if broken == "" {
 		cfg.Quiesce = 3 * time.Minute
 	}

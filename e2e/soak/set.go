@@ -66,8 +66,9 @@ func (r *run) newProcesses() []*Process {
 			Flags: app.Flags{
 				Topology: "soak", Brokers: strings.Join(r.cluster.Brokers(), ","), Application: application, Instance: name,
 				StateDir: filepath.Join(r.Dir, name), Workers: 1 + i%2, Session: r.Session, Report: 2 * time.Second, Query: true,
+				Broken: r.Broken,
 			},
-			Env: append([]string{"GOMAXPROCS=1"}, r.Env...), LogPath: filepath.Join(r.Dir, name+".log"),
+			Env: []string{"GOMAXPROCS=1"}, LogPath: filepath.Join(r.Dir, name+".log"),
 		}
 		p.Lines = func(l app.Line) {
 			r.figures.line(name, l)

@@ -38,8 +38,8 @@ type Config struct {
 	DumpShare float64
 	// Quiesce is how long the application may take to work off what the faults have left.
 	Quiesce time.Duration
-	// Env is added to the environment of the instances.
-	Env []string
+	// Broken is what does not work in the instances, "" for nothing: see app.Flags.
+	Broken string
 	// Log gets what happens, as it happens.
 	Log func(format string, args ...any)
 }

@@ -43,6 +43,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/security"
 )
 
@@ -79,7 +80,13 @@ func ConnectWith(ctx context.Context, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: broker.Config{Brokers: cfg.Brokers, ClientID: "onceward-admin", Secure: secure, Logger: log}}
+	points := failpoint.From(ctx)
+	if err := points.Check(); err != nil {
+		return nil, err
+	}
+	c := &Client{cfg: broker.Config{
+		Brokers: cfg.Brokers, ClientID: "onceward-admin", Secure: secure, Logger: log, Failpoints: points,
+	}}
 	if c.cl, err = kgo.NewClient(c.cfg.Options()...); err != nil {
 		return nil, fmt.Errorf("admin client: %w", err)
 	}

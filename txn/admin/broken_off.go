@@ -1,6 +1,8 @@
-//go:build !onceward_broken
+//go:build !onceward_failpoints
 
 package admin
 
-// brokenMarks is the seam of a negative control, which does nothing here: see broken_on.go.
-func brokenMarks(all written) []written { return []written{all} }
+import "github.com/onceward/onceward/txn/internal/failpoint"
+
+// brokenMarks is the seam of negative controls, which does nothing here: see broken_on.go.
+func brokenMarks(_ failpoint.Set, all written) []written { return []written{all} }

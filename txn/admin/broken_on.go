@@ -1,20 +1,16 @@
-//go:build onceward_broken
+//go:build onceward_failpoints
 
 package admin
 
-import "os"
+import "github.com/onceward/onceward/txn/internal/failpoint"
 
-// broken names the one mechanism that does not work. It only exists with the build tag.
-var broken = os.Getenv("ONCEWARD_BROKEN")
-
-// brokenMarks has the marks written in a transaction of their own: behind that of the records if ONCEWARD_BROKEN is "marks-late", and
-// before it if it is "marks-early".
-func brokenMarks(all written) []written {
+// brokenMarks has the marks written in a transaction of their own if that mechanism is broken: behind that of the records, or before it.
+func brokenMarks(s failpoint.Set, all written) []written {
 	records, marks := written{records: all.records}, written{marks: all.marks}
-	switch broken {
-	case "marks-late":
+	switch {
+	case s.Broken(failpoint.MarksLate):
 		return []written{records, marks}
-	case "marks-early":
+	case s.Broken(failpoint.MarksEarly):
 		return []written{marks, records}
 	}
 	return []written{all}

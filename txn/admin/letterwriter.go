@@ -26,6 +26,7 @@ var ErrRedriveFenced = errors.New("another redrive or edit of the topic has begu
 // from the topic, so that there is never more than one. It belongs to one goroutine.
 type letterWriter struct {
 	producer *broker.Producer
+	points   failpoint.Set
 	// session is in all that it writes about letters, and in nothing else.
 	session string
 }
@@ -35,7 +36,7 @@ func (t *letterTopic) newWriter(ctx context.Context, d *DeadLetters, batchBytes 
 	cfg := d.client.cfg
 	cfg.StuckAfter, cfg.BatchMaxBytes = stuckAfter, batchBytes
 	producer := broker.NewProducer(cfg, d.topic+broker.IDSeparator+"redrive", redriveTimeout)
-	w := &letterWriter{producer: producer, session: rand.Text()}
+	w := &letterWriter{producer: producer, points: cfg.Failpoints, session: rand.Text()}
 	if err := w.settle(ctx); err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func (w *letterWriter) settle(ctx context.Context) error {
 		err := w.producer.Settle(attempt)
 		cancel()
 		if err == nil {
-			err = failpoint.Hit(ctx, failpoint.LettersSettled)
+			err = w.points.Hit(ctx, failpoint.LettersSettled)
 		}
 		if err == nil || broker.Permanent(err) || ctx.Err() != nil {
 			return err
@@ -114,7 +115,7 @@ const (
 func (w *letterWriter) try(ctx context.Context, all written, crash func(string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, redriveTimeout)
 	defer cancel()
-	for _, one := range brokenMarks(all) {
+	for _, one := range brokenMarks(w.points, all) {
 		if err := w.transaction(ctx, one, crash); err != nil {
 			return err
 		}
@@ -133,15 +134,15 @@ func (w *letterWriter) transaction(ctx context.Context, all written, crash func(
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(failpoint.Hit(ctx, failpoint.LettersBegun), hit(crashBegun)); err != nil {
+	if err := errors.Join(w.points.Hit(ctx, failpoint.LettersBegun), hit(crashBegun)); err != nil {
 		return err
 	}
 	w.produce(ctx, all.records)
-	if crash != nil || failpoint.Enabled { // a test can end it between the two; otherwise one flush is enough
+	if crash != nil || w.points.Armed() { // a test can end it between the two; otherwise one flush is enough
 		if _, err := w.producer.Flush(ctx, began); err != nil {
 			return err
 		}
-		if err := errors.Join(failpoint.Hit(ctx, failpoint.LettersRecords), hit(crashRecords)); err != nil {
+		if err := errors.Join(w.points.Hit(ctx, failpoint.LettersRecords), hit(crashRecords)); err != nil {
 			return err
 		}
 	}
@@ -149,13 +150,13 @@ func (w *letterWriter) transaction(ctx context.Context, all written, crash func(
 	if _, err := w.producer.Flush(ctx, began); err != nil {
 		return err
 	}
-	if err := errors.Join(failpoint.Hit(ctx, failpoint.LettersMarks), hit(crashFlushed)); err != nil {
+	if err := errors.Join(w.points.Hit(ctx, failpoint.LettersMarks), hit(crashFlushed)); err != nil {
 		return err
 	}
 	if _, err := w.producer.Commit(ctx); err != nil {
 		return err
 	}
-	return errors.Join(failpoint.Hit(ctx, failpoint.LettersEnded), hit(crashAnswered))
+	return errors.Join(w.points.Hit(ctx, failpoint.LettersEnded), hit(crashAnswered))
 }
 
 func (w *letterWriter) produce(ctx context.Context, records []*broker.Record) {

@@ -3,6 +3,7 @@
 // A program gets its settings, as JSON, in the environment variable [Variable]; bench/measure's Command puts them there. It logs on its
 // standard error, where the last line tells what has ended it, begun with "instance: ". SIGTERM ends it in order; when its standard
 // input ends it dies at once: whoever has started it is gone.
+// Built with the tag onceward_failpoints it fails as [failpoints.Variable] says.
 //
 // It is apart from package instance so that what is built has neither brokers nor tests in it.
 package program
@@ -13,6 +14,7 @@ import (
 	"os"
 
 	"github.com/onceward/onceward/bench/measure"
+	"github.com/onceward/onceward/e2e/failpoints"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
@@ -28,6 +30,9 @@ type Settings interface {
 
 // Main runs the instance that the settings in [Variable] are, and exits.
 func Main[S Settings]() {
+	if failpoints.List() {
+		os.Exit(0)
+	}
 	measure.Run(Variable, run[S])
 	fmt.Fprintln(os.Stderr, "instance: there are no settings in", Variable)
 	os.Exit(2)
@@ -38,7 +43,10 @@ func run[S Settings](s S) error {
 	if err != nil {
 		return err
 	}
-	cfg := s.Config()
+	cfg, err := failpoints.Config(s.Config())
+	if err != nil {
+		return err
+	}
 	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	app, err := txn.New(t, cfg)
 	if err != nil {

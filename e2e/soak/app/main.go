@@ -14,10 +14,14 @@ import (
 
 	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/check"
+	"github.com/onceward/onceward/e2e/failpoints"
 	"github.com/onceward/onceward/e2e/workload"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
+
+// Dedupe is the one mechanism of the topology itself that can be broken: see [workload.Parts].
+const Dedupe = "dedupe"
 
 // Flags are what an instance is told.
 type Flags struct {
@@ -39,6 +43,8 @@ type Flags struct {
 	Report time.Duration
 	// Query adds the content of the stores to the lines, read as the application's queries read it.
 	Query bool
+	// Broken is what does not work, "" for nothing: [Dedupe], or a mechanism of txn.Config.WithFailpoints.
+	Broken string
 }
 
 // Line is what an instance prints, as JSON.
@@ -57,11 +63,17 @@ func (f Flags) Run() error {
 	if err != nil {
 		return err
 	}
-	app, err := txn.New(t, txn.Config{
+	cfg := txn.Config{
 		Brokers: strings.Split(f.Brokers, ","), StateDir: f.StateDir, Application: f.Application, Instance: f.Instance, Workers: f.Workers,
 		SessionTimeout: f.Session, Remain: f.Remain, RoundBytesMax: f.RoundBytes, CommitIntervalMax: f.Interval, CacheBytes: 16 << 20,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-	})
+	}
+	if f.Broken != "" && f.Broken != Dedupe {
+		if cfg, err = failpoints.Break(cfg, f.Broken); err != nil {
+			return err
+		}
+	}
+	app, err := txn.New(t, cfg)
 	if err != nil {
 		return err
 	}
@@ -76,7 +88,9 @@ func (f Flags) Run() error {
 func (f Flags) topology() (*topology.Topology, workload.Accounts, error) {
 	switch f.Topology {
 	case "soak":
-		a, err := workload.NewAccounts("soak", f.Prefix, parts())
+		parts := workload.Everything
+		parts.LeakDuplicates = f.Broken == Dedupe
+		a, err := workload.NewAccounts("soak", f.Prefix, parts)
 		return a.Topology, a, err
 	case "copy":
 		t, err := workload.NewCopy(f.Prefix, f.Pace)

@@ -1,4 +1,4 @@
-//go:build !onceward_broken
+//go:build !onceward_failpoints
 
 package broker
 
@@ -6,15 +6,20 @@ import (
 	"context"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/txn/internal/failpoint"
 )
 
 // The seams of the negative controls, which do nothing here: see broken_on.go.
 
-func brokenIsolation(level kgo.IsolationLevel) kgo.IsolationLevel { return level }
+func brokenIsolation(_ failpoint.Set, level kgo.IsolationLevel) kgo.IsolationLevel { return level }
 
-func brokenOffsets(context.Context, *Coordinator, int32, Membership, []Offset) (broken bool, err error) {
+func brokenOffsets(context.Context, failpoint.Set, *Coordinator, int32, Membership, []Offset) (broken bool, err error) {
 	return false, nil
 }
+
+// early is the part of a Producer for brokenCommit.
+type early struct{}
 
 func brokenCommit(*Producer) bool { return false }
 

@@ -1,41 +1,41 @@
-//go:build onceward_broken
+//go:build onceward_failpoints
 
 package broker
 
 import (
 	"context"
-	"os"
 	"strings"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/onceward/onceward/txn/internal/failpoint"
 )
 
-// The negative controls of the soak and of scenarios: the environment names the one mechanism that does not work. They only exist with
-// the build tag.
-var broken = os.Getenv("ONCEWARD_BROKEN")
-
-// brokenIsolation lets the group read what is not committed if ONCEWARD_BROKEN is "uncommitted".
-func brokenIsolation(level kgo.IsolationLevel) kgo.IsolationLevel {
-	if broken == "uncommitted" {
+// brokenIsolation lets the group read what is not committed if that mechanism is broken.
+func brokenIsolation(s failpoint.Set, level kgo.IsolationLevel) kgo.IsolationLevel {
+	if s.Broken(failpoint.Uncommitted) {
 		return kgo.ReadUncommitted()
 	}
 	return level
 }
 
-// brokenOffsets commits offsets outside of the transaction if ONCEWARD_BROKEN is "offsets".
-func brokenOffsets(ctx context.Context, c *Coordinator, node int32, m Membership, offsets []Offset) (bool, error) {
-	if broken != "offsets" {
+// brokenOffsets commits offsets outside of the transaction if that mechanism is broken.
+func brokenOffsets(ctx context.Context, s failpoint.Set, c *Coordinator, node int32, m Membership, offsets []Offset) (bool, error) {
+	if !s.Broken(failpoint.Offsets) {
 		return false, nil
 	}
+	return true, commitOutside(ctx, c, node, m, offsets)
+}
+
+func commitOutside(ctx context.Context, c *Coordinator, node int32, m Membership, offsets []Offset) error {
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.MemberID, req.Generation, req.InstanceID = c.cluster.group, m.member, m.generation, kmsg.StringPtr(m.instance)
 	for _, o := range offsets {
 		md, err := c.cluster.adm.Metadata(ctx, o.Topic) // this request names topics by id
 		if err != nil {
-			return true, err
+			return err
 		}
 		t := kmsg.NewOffsetCommitRequestTopic()
 		t.Topic, t.TopicID = o.Topic, md.Topics[o.Topic].ID
@@ -46,29 +46,32 @@ func brokenOffsets(ctx context.Context, c *Coordinator, node int32, m Membership
 	}
 	resp, err := c.cluster.cl.Broker(int(node)).Request(ctx, req)
 	if err != nil {
-		return true, err
+		return err
 	}
 	for _, t := range resp.(*kmsg.OffsetCommitResponse).Topics {
 		for _, p := range t.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return true, err
+				return err
 			}
 		}
 	}
-	return true, nil
+	return nil
 }
 
-// early has the commits that were reported and not answered yet: a channel by *Producer, closed with the answer.
-var early sync.Map
+// early is the part of a Producer for brokenCommit.
+type early struct {
+	// answered is closed with the answer to a commit that was reported before it; nil if there is none.
+	answered chan struct{}
+}
 
-// brokenCommit reports the commits of every other round before they are answered, if ONCEWARD_BROKEN is "early", so that the offsets and
-// the commit of the next round do not wait for this one's.
+// brokenCommit reports the commits of every other round before they are answered if that mechanism is broken, so that the offsets and the
+// commit of the next round do not wait for this one's.
 func brokenCommit(p *Producer) bool {
-	if broken != "early" || !strings.HasSuffix(p.id, IDSeparator+"0") { // the first of a worker's two producers
+	if !p.cfg.Failpoints.Broken(failpoint.Early) || !strings.HasSuffix(p.id, IDSeparator+"0") { // the first of a worker's two producers
 		return false
 	}
 	cl, answered := p.cl, make(chan struct{})
-	early.Store(p, answered)
+	p.early.answered = answered
 	go func() {
 		defer close(answered)
 		ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
@@ -80,7 +83,8 @@ func brokenCommit(p *Producer) bool {
 
 // brokenAwait waits for the end of what brokenCommit has begun. A producer has one transaction at a time even so.
 func brokenAwait(p *Producer) {
-	if answered, ok := early.LoadAndDelete(p); ok {
-		<-answered.(chan struct{})
+	if p.early.answered != nil {
+		<-p.early.answered
+		p.early.answered = nil
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/onceward/onceward/txn/internal/backoff"
+	"github.com/onceward/onceward/txn/internal/failpoint"
 )
 
 // Record is a consumed or produced record; an alias, so that the rest of the runtime needs no franz-go import and no copy.
@@ -49,6 +50,8 @@ type Config struct {
 	// GroupMayBeAbsent takes the answer that there is no such group for one: it has no offsets. It is for tools. A member's group exists,
 	// and a broker can answer so while the first commit ever of a group is pending.
 	GroupMayBeAbsent bool
+	// Failpoints has what negative controls break; the zero value is nothing.
+	Failpoints failpoint.Set
 }
 
 const (

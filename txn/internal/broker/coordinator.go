@@ -104,7 +104,7 @@ func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Iden
 	if !known {
 		return Refused, fmt.Errorf("committing offsets: %w", errForgotten)
 	}
-	if broken, err := brokenOffsets(ctx, c, node, m, offsets); broken {
+	if broken, err := brokenOffsets(ctx, p.cfg.Failpoints, c, node, m, offsets); broken {
 		return Decide(Committing, err), err
 	}
 	req := kmsg.NewPtrTxnOffsetCommitRequest()

@@ -70,7 +70,7 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 		kgo.RebalanceTimeout(gc.RebalanceTimeout),
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),
-		kgo.FetchIsolationLevel(brokenIsolation(kgo.ReadCommitted())),
+		kgo.FetchIsolationLevel(brokenIsolation(cfg.Failpoints, kgo.ReadCommitted())),
 		kgo.KeepControlRecords(),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),

@@ -25,6 +25,7 @@ type Producer struct {
 	timeout time.Duration
 	cl      *kgo.Client
 	touched touched
+	early   early
 
 	mu struct {
 		sync.Mutex

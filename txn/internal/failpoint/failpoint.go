@@ -1,33 +1,16 @@
-// Package failpoint names the points of the runtime at which the crash matrix makes it fail: before and after everything that a broker or
-// the disk is asked to do. Those of who writes to dead-letter topics beside the applications are here too.
+// Package failpoint names the points of the runtime at which tests make it fail: before and after everything that it asks a broker or the
+// disk to do. It also names the points of the writer to dead-letter topics, and the mechanisms that negative controls break.
 //
-// Without the build tag onceward_failpoints [Hit] does nothing, is inlined away, and the names are not in the binary; a test of the
-// release binary proves it. With the tag, the environment variable ONCEWARD_FAILPOINT arms points:
+// A [Set] has the faults of one application, or of one client of package txn/admin. Its zero value does nothing. Without the build tag
+// onceward_failpoints there is no other value: Set is empty, its methods are inlined away, and no name is in the binary. A test of the
+// release binary proves it. With the tag, tests make one by Config.WithFailpoints of package txn or by WithFailpoints of package txn/admin.
 //
-//	point=action[,skip=N][,times=N][;point=action...]
-//
-// where action is
-//
-//	kill             SIGKILL to the own process
-//	freeze           SIGSTOP to the own process: whoever has armed it sends SIGCONT
-//	error            what was to be done or was done has no known outcome
-//	refuse           it has one: the broker refused. The same as error where the difference means nothing
-//	delay:DURATION   the goroutine waits until DURATION is over or the context of the caller ends
-//	stall:DURATION   the goroutine waits, whatever the context does
-//
-// skip lets the first N hits pass, times (default 1) ends the mischief after so many. A hit is told on standard error as
-// "failpoint POINT ACTION", before it acts, so that a test can count what it has caused. The values "list" and "list-letters" print the
-// names of the runtime's points, or of those of dead letters, on standard output and end the process.
-//
-// It is safe for concurrent use.
+// A Set is safe for concurrent use if the function in it is.
 package failpoint
 
-import (
-	"errors"
-	"slices"
-)
+import "errors"
 
-// Point is a place in the runtime, or in what an operator does.
+// Point is a place in the runtime, or in the writer to dead-letter topics.
 type Point string
 
 // The points of the runtime, in the order of a life. "Before" is the moment before a request is sent (or a file is touched), "after" the one after its
@@ -76,8 +59,8 @@ const (
 	LeaveAfter     Point = "leave-after"
 )
 
-// The points of who redrives or edits dead letters, in the order of a batch. Each is behind what it names. In a build with failpoints the
-// records are acknowledged before the marks are sent, so that there is a moment between the two.
+// The points of the writer to dead-letter topics, in the order of a batch. Each is behind what it names. A writer that is armed waits for
+// the acknowledgement of the records before it sends the marks, so that there is a moment between the two.
 const (
 	LettersSettled Point = "letters-settled"
 	LettersBegun   Point = "letters-begun"
@@ -97,11 +80,11 @@ var Points = []Point{
 // LetterPoints are all of those of dead letters.
 var LetterPoints = []Point{LettersSettled, LettersBegun, LettersRecords, LettersMarks, LettersEnded}
 
-// ErrInjected is what an armed point returns for the actions error and refuse.
+// ErrInjected is what a point returns after which the outcome of the request is not known.
 var ErrInjected = errors.New("injected by a failpoint")
 
-// ErrRefused is ErrInjected with an outcome that is known, for the action refuse. It needs no code that runs at start, which would keep
-// its text in binaries that do not use it.
+// ErrRefused is ErrInjected with a known outcome: the broker refused. It needs no code that runs at start, which would keep its text in
+// binaries that do not use it.
 var ErrRefused error = refused{}
 
 type refused struct{}
@@ -110,6 +93,3 @@ func (refused) Error() string { return "refused" }
 
 // Is makes it an ErrInjected.
 func (refused) Is(target error) bool { return target == ErrInjected }
-
-// Known reports whether p is one of Points or LetterPoints.
-func Known(p Point) bool { return slices.Contains(Points, p) || slices.Contains(LetterPoints, p) }

@@ -4,8 +4,17 @@ package failpoint
 
 import "context"
 
-// Enabled says whether the points are compiled in.
-const Enabled = false
+// Set does nothing in this build.
+type Set struct{}
 
-// Hit does nothing in this build.
-func Hit(context.Context, Point) error { return nil }
+// From returns the only Set.
+func From(context.Context) Set { return Set{} }
+
+// Armed is false.
+func (Set) Armed() bool { return false }
+
+// Hit does nothing.
+func (Set) Hit(context.Context, Point) error { return nil }
+
+// Check finds nothing.
+func (Set) Check() error { return nil }

@@ -5,157 +5,83 @@ package failpoint
 import (
 	"context"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
-	"sync"
-	"time"
+	"slices"
 )
 
-// Enabled says whether the points are compiled in.
-const Enabled = true
+// Mechanism is a part of the runtime that a negative control breaks. Each package keeps what it breaks in a file broken_on.go.
+type Mechanism string
 
-// Variable arms a point.
-const Variable = "ONCEWARD_FAILPOINT"
+// The mechanisms, and what an application does in which one is broken.
+const (
+	// Uncommitted reads inputs that are not committed.
+	Uncommitted Mechanism = "uncommitted"
+	// Offsets commits offsets outside of the transaction.
+	Offsets Mechanism = "offsets"
+	// Early reports the commits of every other round before they are answered.
+	Early Mechanism = "early"
+	// Apply writes a round to the databases before its transaction has ended.
+	Apply Mechanism = "apply"
+	// Restore leaves out the last record below the target of a changelog.
+	Restore Mechanism = "restore"
+	// Age restores a table from its topic whatever compaction has taken out of it.
+	Age Mechanism = "age"
+	// MarksLate and MarksEarly write the marks of redriven letters in a transaction of their own, behind that of the records or before it.
+	MarksLate  Mechanism = "marks-late"
+	MarksEarly Mechanism = "marks-early"
+)
 
-// arming is what the environment asks for at one point.
-type arming struct {
-	point       Point
-	action      string
-	wait        time.Duration
-	skip, times int
+var mechanisms = []Mechanism{Uncommitted, Offsets, Early, Apply, Restore, Age, MarksLate, MarksEarly}
+
+// Set has the faults of one application, or of one client of package txn/admin.
+type Set struct {
+	hit    func(ctx context.Context, point string) error
+	broken []Mechanism
 }
 
-func init() {
-	points, asked := map[string][]Point{"list": Points, "list-letters": LetterPoints}[os.Getenv(Variable)]
-	if !asked {
-		return
+// New returns a set that calls hit at each point, unless it is nil, and in which the named mechanisms are broken. [Set.Check] finds unknown
+// names.
+func New(hit func(ctx context.Context, point string) error, broken []string) Set {
+	s := Set{hit: hit}
+	for _, name := range broken {
+		s.broken = append(s.broken, Mechanism(name))
 	}
-	for _, p := range points {
-		fmt.Println(p)
-	}
-	os.Exit(0)
+	return s
 }
 
-var armed = sync.OnceValue(func() plans {
-	all, err := parseAll(os.Getenv(Variable))
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2) // a test that arms nothing would look green
-	}
-	return all
-})
+type contextKey struct{}
 
-type plans map[Point]*plan
+// In returns a context that carries a set to whatever is called with it.
+func In(ctx context.Context, s Set) context.Context { return context.WithValue(ctx, contextKey{}, s) }
 
-type plan struct {
-	arming
-	mu   sync.Mutex
-	hits int
+// From returns the set that ctx carries, the zero value if there is none.
+func From(ctx context.Context) Set {
+	s, _ := ctx.Value(contextKey{}).(Set)
+	return s
 }
 
-func parseAll(text string) (plans, error) {
-	all := plans{}
-	if text == "" {
-		return all, nil
-	}
-	for one := range strings.SplitSeq(text, ";") {
-		a, err := parse(one)
-		if err != nil {
-			return nil, err
+// Check returns an error that has the first broken mechanism of an unknown name.
+func (s Set) Check() error {
+	for _, m := range s.broken {
+		if !slices.Contains(mechanisms, m) {
+			return fmt.Errorf("no mechanism that can be broken is named %q: there are %q", m, mechanisms)
 		}
-		if all[a.point] != nil {
-			return nil, fmt.Errorf("%s=%q: %s is armed twice", Variable, text, a.point)
-		}
-		all[a.point] = &plan{arming: a}
-	}
-	return all, nil
-}
-
-func parse(text string) (a arming, err error) {
-	wrong := func(why string) (arming, error) {
-		return arming{}, fmt.Errorf("%s=%q: %s", Variable, text, why)
-	}
-	parts := strings.Split(text, ",")
-	point, action, ok := strings.Cut(parts[0], "=")
-	if !ok || !Known(Point(point)) {
-		return wrong("want point=action with a point that exists")
-	}
-	action, wait, _ := strings.Cut(action, ":")
-	a = arming{point: Point(point), action: action, times: 1}
-	switch action {
-	case "kill", "freeze", "error", "refuse":
-	case "delay", "stall":
-		if a.wait, err = time.ParseDuration(wait); err != nil {
-			return wrong(err.Error())
-		}
-	default:
-		return wrong("the action is kill, freeze, error, refuse, delay:DURATION or stall:DURATION")
-	}
-	for _, option := range parts[1:] {
-		name, value, _ := strings.Cut(option, "=")
-		n, err := strconv.Atoi(value)
-		switch {
-		case err != nil:
-			return wrong(err.Error())
-		case name == "skip":
-			a.skip = n
-		case name == "times":
-			a.times = n
-		default:
-			return wrong("the options are skip and times")
-		}
-	}
-	return a, nil
-}
-
-// Hit acts if the point is armed. It returns ErrInjected for the actions error and refuse, and otherwise nil.
-func Hit(ctx context.Context, p Point) error {
-	a := armed()[p]
-	if a == nil || !a.take() {
-		return nil
-	}
-	fmt.Fprintf(os.Stderr, "failpoint %s %s\n", p, a.action)
-	switch a.action {
-	case "kill":
-		if err := signal(os.Kill); err != nil {
-			return err
-		}
-		select {} // the signal may take a moment, and nothing must follow it
-	case "freeze":
-		if err := signal(stopSignal); err != nil {
-			return err
-		}
-		time.Sleep(freezeGrace) // over by the time the process goes on
-	case "error":
-		return fmt.Errorf("%s: %w", p, ErrInjected)
-	case "refuse":
-		return fmt.Errorf("%s: %w", p, ErrRefused)
-	case "delay":
-		select {
-		case <-ctx.Done():
-		case <-time.After(a.wait):
-		}
-	case "stall":
-		time.Sleep(a.wait)
 	}
 	return nil
 }
 
-// freezeGrace is how long the process may take to stop: nothing must follow the point meanwhile.
-const freezeGrace = 200 * time.Millisecond
+// Armed reports whether points are hit. What is changed so that a short test reaches all of them depends on it.
+func (s Set) Armed() bool { return s.hit != nil }
 
-func signal(s os.Signal) error {
-	self, err := os.FindProcess(os.Getpid())
-	if err != nil {
-		return err
+// Hit lets the test act at a point. An error is what became of the request that the point is about.
+func (s Set) Hit(ctx context.Context, p Point) error {
+	if s.hit == nil {
+		return nil
 	}
-	return self.Signal(s)
+	return s.hit(ctx, string(p))
 }
 
-func (p *plan) take() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.hits++
-	return p.hits > p.skip && p.hits <= p.skip+p.times
-}
+// Broken reports whether a mechanism is broken.
+func (s Set) Broken(m Mechanism) bool { return slices.Contains(s.broken, m) }
+
+// AnyBroken reports whether any mechanism is broken.
+func (s Set) AnyBroken() bool { return len(s.broken) > 0 }

@@ -3,28 +3,35 @@
 package failpoint
 
 import (
+	"context"
+	"errors"
 	"testing"
-	"time"
 )
 
-func TestParse(t *testing.T) {
-	all, err := parseAll("end-after=error;ask-before=stall:3s,skip=2,times=4")
-	if err != nil {
-		t.Fatal(err)
+func TestHitCallsTheFunctionOfItsSet(t *testing.T) {
+	var points []string
+	s := New(func(_ context.Context, point string) error {
+		points = append(points, point)
+		return ErrRefused
+	}, nil)
+	if err := s.Hit(t.Context(), EndAfter); !s.Armed() || !errors.Is(err, ErrRefused) || !errors.Is(err, ErrInjected) {
+		t.Errorf("armed: %t, hit: %v", s.Armed(), err)
 	}
-	if a := all[EndAfter]; a == nil || a.arming != (arming{point: EndAfter, action: "error", times: 1}) {
-		t.Errorf("end-after is %+v", a)
+	other := New(nil, nil)
+	if err := other.Hit(t.Context(), EndAfter); err != nil || other.Armed() {
+		t.Errorf("armed without a function: %t, hit: %v", other.Armed(), err)
 	}
-	want := arming{point: AskBefore, action: "stall", wait: 3 * time.Second, skip: 2, times: 4}
-	if a := all[AskBefore]; a == nil || a.arming != want {
-		t.Errorf("ask-before is %+v", a)
+	if len(points) != 1 || points[0] != "end-after" {
+		t.Errorf("the function was called at %q", points)
 	}
-	for _, wrong := range []string{
-		"nowhere=kill", "end-after", "end-after=explode", "end-after=delay:x", "end-after=kill,skip=x", "end-after=kill,often=1",
-		"end-after=kill;end-after=error", "end-after=kill;",
-	} {
-		if _, err := parseAll(wrong); err == nil {
-			t.Errorf("%q was taken", wrong)
-		}
+}
+
+func TestBrokenMechanisms(t *testing.T) {
+	s := New(nil, []string{"early", "age"})
+	if s.Armed() || !s.AnyBroken() || !s.Broken(Early) || !s.Broken(Age) || s.Broken(Apply) || s.Check() != nil {
+		t.Errorf("%+v: %v", s, s.Check())
+	}
+	if err := New(nil, []string{"early", "late"}).Check(); err == nil {
+		t.Error("a mechanism that does not exist is taken")
 	}
 }

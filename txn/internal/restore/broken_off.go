@@ -1,8 +1,11 @@
-//go:build !onceward_broken
+//go:build !onceward_failpoints
 
 package restore
 
-// brokenSkip is the seam of a negative control, which does nothing here: see broken_on.go.
-func brokenSkip(_, _ int64) bool { return false }
+import "github.com/onceward/onceward/txn/internal/failpoint"
 
-func brokenAge() bool { return false }
+// The seams of the negative controls, which do nothing here: see broken_on.go.
+
+func brokenSkip(failpoint.Set, int64, int64) bool { return false }
+
+func brokenAge(failpoint.Set) bool { return false }

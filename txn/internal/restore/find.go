@@ -83,12 +83,12 @@ func (r *Restorer) findInputs(ctx context.Context, req Request) (found Found, me
 	for _, s := range req.Sources {
 		partitions[s.Topic] = []int32{req.Task.Partition}
 	}
-	if err := failpoint.Hit(ctx, failpoint.StableBefore); err != nil {
+	if err := r.Failpoints.Hit(ctx, failpoint.StableBefore); err != nil {
 		return Found{}, "", err
 	}
 	offsets, err := r.Cluster.StableOffsets(ctx, partitions)
 	if err == nil {
-		err = failpoint.Hit(ctx, failpoint.StableAfter)
+		err = r.Failpoints.Hit(ctx, failpoint.StableAfter)
 	}
 	if err != nil {
 		return Found{}, "", err

@@ -213,7 +213,7 @@ func (x *changelog) fill(ctx context.Context, answers <-chan broker.Answer, full
 
 // add copies a record into the chunk.
 func (f *filler) add(r batch.Record) error {
-	if r.Offset >= f.Target || brokenSkip(r.Offset, f.Target) {
+	if r.Offset >= f.Target || brokenSkip(f.r.Failpoints, r.Offset, f.Target) {
 		return nil
 	}
 	var err error

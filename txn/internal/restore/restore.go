@@ -124,6 +124,8 @@ type Restorer struct {
 	// BytesMax bounds the memory of all restores together, as far as it is theirs: fetched answers, and what is collected for the
 	// databases. Less than BytesMin is raised to it. A record that is larger alone is read none the less.
 	BytesMax int64
+	// Failpoints are hit by restores; the zero value is none.
+	Failpoints failpoint.Set
 
 	fetcher *broker.Fetcher
 	// stream opens a changelog partition for reading, by the fetcher.
@@ -318,7 +320,7 @@ func (o *opening) open(ctx context.Context, found Found) (Plan, error) {
 	case <-ctx.Done():
 		return Plan{}, ctx.Err()
 	}
-	if err := failpoint.Hit(ctx, failpoint.OpenBefore); err != nil {
+	if err := o.r.Failpoints.Hit(ctx, failpoint.OpenBefore); err != nil {
 		return Plan{}, err
 	}
 	err := o.openDatabase(found.Changelogs)
@@ -373,7 +375,7 @@ func (o *opening) restore(ctx context.Context, found Found, plan Plan) error {
 			return fmt.Errorf("restoring task %s: %w", o.req.Task, &writeError{err})
 		}
 	}
-	if err := failpoint.Hit(ctx, failpoint.RestoreAfter); err != nil {
+	if err := o.r.Failpoints.Hit(ctx, failpoint.RestoreAfter); err != nil {
 		return err
 	}
 	if now := o.progress.Read(time.Now()); now.Records > before.Records {

@@ -108,7 +108,7 @@ func (x *changelog) checkAge(ctx context.Context, began time.Time) error {
 	if !x.Compacted { // but somebody must have taken them out
 		return x.notExact("it has not the records any more that the store has taken, although it is not compacted")
 	}
-	if task.HasOtherForms(x.StreamTime) && !brokenAge() {
+	if task.HasOtherForms(x.StreamTime) && !brokenAge(x.r.Failpoints) {
 		return x.notExact("it was compacted, and has had keys in other bytes than their codec writes, which compaction takes for other keys")
 	}
 	if took := time.Since(began); took > time.Duration(tombstoneMargin*float64(x.DeleteRetention)) {
@@ -116,7 +116,7 @@ func (x *changelog) checkAge(ctx context.Context, began time.Time) error {
 			x.DeleteRetention))
 	}
 	old := func(timestamp int64) bool { return !x.young(x.r.Now().Sub(time.UnixMilli(timestamp))) }
-	if n := x.hidden.count(old); n > 0 && !brokenAge() {
+	if n := x.hidden.count(old); n > 0 && !brokenAge(x.r.Failpoints) {
 		return x.notExact(fmt.Sprintf("%d of its keys at least end with a record that its codecs do not take, for which compaction may have taken out "+
 			"the value before", n))
 	}
@@ -138,7 +138,7 @@ func (x *changelog) compactedBehind(ctx context.Context) (why string, err error)
 		if err != nil {
 			return "", err
 		}
-		if stable <= x.Target || brokenAge() {
+		if stable <= x.Target || brokenAge(x.r.Failpoints) {
 			return "", nil
 		}
 		a, err := s.Fetch(ctx, x.Target, probeBytes)

@@ -43,7 +43,7 @@ func (x *changelog) write(ctx context.Context, f filled) error {
 	if err != nil {
 		return &writeError{err}
 	}
-	return failpoint.Hit(ctx, failpoint.RestoreBatch)
+	return x.r.Failpoints.Hit(ctx, failpoint.RestoreBatch)
 }
 
 // empty removes the stores that are to be restored in full, each in one step with its position. The age of the database is that of the

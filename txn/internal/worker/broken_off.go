@@ -1,9 +1,11 @@
-//go:build !onceward_broken
+//go:build !onceward_failpoints
 
 package worker
 
+import "github.com/onceward/onceward/txn/internal/failpoint"
+
 // The seams of the negative controls, which do nothing here: see broken_on.go.
 
-func brokenBeforeEnd(*round) error { return nil }
+func brokenBeforeEnd(failpoint.Set, *round) error { return nil }
 
-func brokenApplied(*round) bool { return false }
+func brokenApplied(failpoint.Set) bool { return false }

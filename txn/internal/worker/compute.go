@@ -113,9 +113,9 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		w.joined()
 		return w.afterEntry(r)
 	}
-	_ = failpoint.Hit(context.Background(), failpoint.ProcessBefore) // an error of user code is no crash point
+	_ = w.cfg.Failpoints.Hit(context.Background(), failpoint.ProcessBefore) // an error of user code is no crash point
 	v := t.Process(e)
-	_ = failpoint.Hit(context.Background(), failpoint.ProcessAfter)
+	_ = w.cfg.Failpoints.Hit(context.Background(), failpoint.ProcessAfter)
 	w.observed.processed++
 	if e.Record == nil && v.Action == topology.Accept && !v.Wrote && len(v.Outputs) == 0 && len(v.Counts) == 0 {
 		t.Advance(e, v.EventTime)

@@ -139,7 +139,7 @@ func (w *Worker) seal(r *round) {
 
 // retire ends an applied round: only now its counts exist for anybody.
 func (w *Worker) retire(r *round) {
-	_ = failpoint.Hit(context.Background(), failpoint.RetireBefore) // there is nothing that could fail
+	_ = w.cfg.Failpoints.Hit(context.Background(), failpoint.RetireBefore) // there is nothing that could fail
 	delete(w.rounds, r.n)
 	w.clock.committed(time.Since(r.sealed))
 	w.hold, w.permanent = 0, nil
@@ -211,7 +211,7 @@ const (
 // rerun drops an aborted round and puts its journal back. The protocol asks for it for the back round first, so that journals end
 // up in the order front, back, queue.
 func (w *Worker) rerun(r *round) {
-	_ = failpoint.Hit(context.Background(), failpoint.RerunBefore) // there is nothing that could fail
+	_ = w.cfg.Failpoints.Hit(context.Background(), failpoint.RerunBefore) // there is nothing that could fail
 	w.countAborted(r)
 	if w.state.Back == protocol.Aborting && w.state.BackRound == r.n {
 		r.dropped = true // its transaction is still to be aborted, and forgotten with the answer

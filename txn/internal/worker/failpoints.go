@@ -45,20 +45,20 @@ func (f failure) answer(err error) protocol.EventKind {
 	return f.unknown
 }
 
-// doOrFail is do in a build with failpoints.
+// doOrFail is do with failpoints.
 func (t *turn) doOrFail(ctx context.Context, c command) (protocol.EventKind, error) {
 	f, ok := failures[c.kind]
 	if !ok {
 		return t.do(ctx, c)
 	}
-	if err := failpoint.Hit(ctx, f.before); err != nil {
+	if err := t.w.cfg.Failpoints.Hit(ctx, f.before); err != nil {
 		return f.answer(err), err
 	}
 	kind, err := t.do(ctx, c)
 	if err != nil {
 		return kind, err
 	}
-	err = failpoint.Hit(ctx, f.after)
+	err = t.w.cfg.Failpoints.Hit(ctx, f.after)
 	switch {
 	case err == nil:
 		return kind, nil

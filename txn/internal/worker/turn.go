@@ -65,7 +65,7 @@ func (t *turn) run(ctx context.Context) {
 	defer t.producer.Close()
 	for c := range t.commands {
 		do := t.do
-		if failpoint.Enabled {
+		if t.w.cfg.Failpoints.Armed() {
 			do = t.doOrFail
 		}
 		began := t.observed.commandBegan(c)
@@ -95,7 +95,7 @@ func (t *turn) do(ctx context.Context, c command) (protocol.EventKind, error) {
 	case protocol.End:
 		ctx, cancel := context.WithDeadline(ctx, c.round.sealed.Add(t.w.cfg.Deadlines.End))
 		defer cancel()
-		if err := brokenBeforeEnd(c.round); err != nil {
+		if err := brokenBeforeEnd(t.w.cfg.Failpoints, c.round); err != nil {
 			return protocol.CommitUnknown, err
 		}
 		if outcome, err := t.producer.Commit(ctx); outcome != broker.Accepted {
@@ -109,7 +109,7 @@ func (t *turn) do(ctx context.Context, c command) (protocol.EventKind, error) {
 	case protocol.Ask:
 		return t.ask(ctx, c.round)
 	case protocol.Apply:
-		if brokenApplied(c.round) {
+		if brokenApplied(t.w.cfg.Failpoints) {
 			return protocol.Applied, nil
 		}
 		return t.apply(c.round)
@@ -131,13 +131,13 @@ func (t *turn) begin(ctx context.Context, r *round) error {
 		s.err = err
 		return err
 	}
-	err := failpoint.Hit(ctx, failpoint.BeginBefore)
+	err := t.w.cfg.Failpoints.Hit(ctx, failpoint.BeginBefore)
 	var identity broker.Identity
 	if err == nil {
 		identity, err = t.producer.Begin(ctx)
 	}
 	if err == nil {
-		err = failpoint.Hit(ctx, failpoint.BeginAfter)
+		err = t.w.cfg.Failpoints.Hit(ctx, failpoint.BeginAfter)
 	}
 	if err != nil {
 		s.err, s.unusable = err, true
@@ -347,12 +347,12 @@ func (t *turn) settle(ctx context.Context) error {
 	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: 5 * time.Second}
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 30*time.Second)
-		err := failpoint.Hit(attempt, failpoint.SettleBefore)
+		err := t.w.cfg.Failpoints.Hit(attempt, failpoint.SettleBefore)
 		if err == nil {
 			err = t.producer.Settle(attempt)
 		}
 		if err == nil {
-			err = failpoint.Hit(attempt, failpoint.SettleAfter)
+			err = t.w.cfg.Failpoints.Hit(attempt, failpoint.SettleAfter)
 		}
 		cancel()
 		if err == nil {

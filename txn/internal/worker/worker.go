@@ -50,6 +50,8 @@ type Config struct {
 	// Metrics counts what the worker does; nil counts nothing.
 	Metrics *metrics.Worker
 	Logger  *slog.Logger
+	// Failpoints are hit by the worker; the zero value is none.
+	Failpoints failpoint.Set
 }
 
 // Worker runs tasks. Its methods may be called from any goroutine; Run is called once.
@@ -359,7 +361,7 @@ func (w *Worker) releaseIdle() {
 		w.status.Lock()
 		delete(w.status.tasks, t.ID)
 		w.status.Unlock()
-		_ = failpoint.Hit(context.Background(), failpoint.ReleaseBefore) // the task is closed whatever happens
+		_ = w.cfg.Failpoints.Hit(context.Background(), failpoint.ReleaseBefore) // the task is closed whatever happens
 		r.done <- w.closeTask(t)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build onceward_failpoints && !unix
 
-package failpoint
+package failpoints
 
 import "os"
 

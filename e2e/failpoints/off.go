@@ -1,0 +1,40 @@
+//go:build !onceward_failpoints
+
+package failpoints
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/onceward/onceward/txn"
+)
+
+// Config refuses to run without the points that the environment asks for: the test would prove nothing.
+func Config(cfg txn.Config) (txn.Config, error) { return cfg, unarmed() }
+
+// Context is [Config] for what is called with a context.
+func Context(ctx context.Context) (context.Context, error) { return ctx, unarmed() }
+
+// Break refuses to run with mechanisms that work.
+func Break(cfg txn.Config, broken ...string) (txn.Config, error) {
+	if len(broken) > 0 {
+		return cfg, fmt.Errorf("breaking %q: the program is built without the tag onceward_failpoints", broken)
+	}
+	return cfg, nil
+}
+
+// List returns false: this build has no points.
+func List() bool { return false }
+
+// ListLetters returns false: this build has no points.
+func ListLetters() bool { return false }
+
+func unarmed() error {
+	for _, name := range []string{Variable, BrokenVariable} {
+		if value := os.Getenv(name); value != "" {
+			return fmt.Errorf("%s=%q: the program is built without the tag onceward_failpoints", name, value)
+		}
+	}
+	return nil
+}

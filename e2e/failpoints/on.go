@@ -1,0 +1,57 @@
+//go:build onceward_failpoints
+
+package failpoints
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/onceward/onceward/txn"
+	"github.com/onceward/onceward/txn/admin"
+)
+
+// Config returns the configuration of an application that fails as the environment says.
+func Config(cfg txn.Config) (txn.Config, error) {
+	all, err := parseAll(os.Getenv(Variable), txn.Failpoints())
+	if err != nil {
+		return cfg, err
+	}
+	return cfg.WithFailpoints(all.hit, broken()...), nil
+}
+
+// Context returns a context with which package admin redrives and edits letters, and fails as the environment says.
+func Context(ctx context.Context) (context.Context, error) {
+	all, err := parseAll(os.Getenv(Variable), admin.Failpoints())
+	if err != nil {
+		return ctx, err
+	}
+	return admin.WithFailpoints(ctx, all.hit, broken()...), nil
+}
+
+// Break returns the configuration of an application in which the mechanisms do not work.
+func Break(cfg txn.Config, broken ...string) (txn.Config, error) {
+	return cfg.WithFailpoints(nil, broken...), nil
+}
+
+func broken() []string {
+	return strings.FieldsFunc(os.Getenv(BrokenVariable), func(r rune) bool { return r == ',' })
+}
+
+// List prints the points of an application if the environment asks for it, and reports whether it does. The program then has nothing else
+// to do.
+func List() bool { return list(txn.Failpoints()) }
+
+// ListLetters is List for the points of a redrive.
+func ListLetters() bool { return list(admin.Failpoints()) }
+
+func list(points []string) bool {
+	if os.Getenv(Variable) != "list" {
+		return false
+	}
+	for _, p := range points {
+		fmt.Println(p)
+	}
+	return true
+}

@@ -1,5 +1,0 @@
-//go:build !onceward_broken
-
-package txn_test
-
-const restoresAtAnyAge = false

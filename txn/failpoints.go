@@ -1,0 +1,40 @@
+//go:build onceward_failpoints
+
+package txn
+
+import (
+	"context"
+
+	"github.com/onceward/onceward/txn/internal/failpoint"
+)
+
+// ErrInjected is what the function of [Config.WithFailpoints] returns where the outcome of a request is not to be known. It only exists with
+// the build tag onceward_failpoints.
+var ErrInjected = failpoint.ErrInjected
+
+// ErrRefused is ErrInjected with a known outcome: the broker refused. It means the same where the difference means nothing. It only exists
+// with the build tag onceward_failpoints.
+var ErrRefused = failpoint.ErrRefused
+
+// WithFailpoints returns a configuration for tests. The application calls hit at each point of [Failpoints] that it comes to, from the
+// goroutine that comes there; hit may wait, return ErrInjected or ErrRefused, or end the process. With hit set, databases go to the disk
+// after every few rounds, empty rounds are committed and repartition topics purged early, so that short tests reach all points. Nil is no
+// function.
+//
+// broken names the mechanisms of the runtime that do not work, for negative controls: uncommitted, offsets, early, apply, restore or age.
+// With any of them transactions stay open 200 ms longer, so that a kill meets them. [New] refuses other names.
+//
+// It only exists with the build tag onceward_failpoints.
+func (c Config) WithFailpoints(hit func(ctx context.Context, point string) error, broken ...string) Config {
+	c.failpoints = failpoint.New(hit, broken)
+	return c
+}
+
+// Failpoints returns the names of all points, in the order of a life. It only exists with the build tag onceward_failpoints.
+func Failpoints() []string {
+	var names []string
+	for _, p := range failpoint.Points {
+		names = append(names, string(p))
+	}
+	return names
+}
