@@ -223,6 +223,9 @@ type Decision struct {
 	rule     *Rule // the one that decides, or nil
 }
 
+// Decides reports whether a rule decides about the frame. Without one it goes on.
+func (d Decision) Decides() bool { return d.rule != nil }
+
 // Drops reports whether the frame is swallowed.
 func (d Decision) Drops() bool { return d.rule != nil && d.rule.action.what == drop }
 

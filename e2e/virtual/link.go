@@ -113,7 +113,10 @@ func (l *link) deliver(from <-chan parcel, to net.Conn) {
 		if !l.until(p.arrives) || !l.n.passable(l.host, l.broker, l.done) {
 			return
 		}
-		d := l.n.rules.Decide(p.frame)
+		d := l.host.rules.Decide(p.frame)
+		if !d.Decides() {
+			d = l.n.rules.Decide(p.frame)
+		}
 		switch {
 		case p.cut || d.Cuts():
 			l.log(p.frame, "lost, connection cut "+d.String())

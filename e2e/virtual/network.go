@@ -170,8 +170,9 @@ func (n *Network) close() {
 
 // Host is where a client runs.
 type Host struct {
-	n    *Network
-	name string
+	n     *Network
+	name  string
+	rules proxy.Rules
 	// guarded by Network.mu
 	stalled, down, killed, steady bool
 }
@@ -263,6 +264,12 @@ func sleep(ctx context.Context, d time.Duration) error {
 var errRefused = dialError(os.NewSyscallError("connect", syscall.ECONNREFUSED))
 
 func dialError(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+
+// Add installs a rule for frames of this host, behind the rules that are there.
+func (h *Host) Add(match proxy.Match, action proxy.Action) *proxy.Rule {
+	h.n.trace.Logf(h.name, "rule %s: %s", match, action)
+	return h.rules.Add(match, action)
+}
 
 // Cut resets the connections that the host has.
 func (h *Host) Cut() {

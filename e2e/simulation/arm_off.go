@@ -1,0 +1,19 @@
+//go:build !onceward_failpoints
+
+package simulation
+
+import (
+	"context"
+	"errors"
+
+	"github.com/onceward/onceward/txn"
+)
+
+func points() []string { return nil }
+
+var errUnknown, errRefused error
+
+// arm fails: a simulation without the faults that were asked for would prove nothing.
+func arm(cfg txn.Config, _ func(context.Context, string) error, _ []string) (txn.Config, error) {
+	return cfg, errors.New("the simulation needs failpoints: go test -tags synctests,onceward_failpoints (make test sets both)")
+}

@@ -1,0 +1,40 @@
+// Package simulation runs whole applications on virtual time, under faults that a seed chooses, and judges what they leave.
+//
+// # What it is for
+//
+// A run ([Run]) is a few minutes of virtual time in less than a second of real time: one to three instances of an application
+// (the real txn, real databases of Pebble on real files), embedded brokers on a network of package virtual, a feeder, observers
+// of the topics, and a nemesis. The nemesis kills instances at any moment and at any failpoint, freezes them, stops them in
+// order, loses their state directories, cuts and blocks their connections, loses and delays requests and replies by API key,
+// stops brokers, delays markers, and moves leaders and coordinators. At the end all faults are healed, the application has to
+// work off its input, and the observers' history is judged by package check, with the content of databases at the end and
+// after kills. A [Subject] may add a judgement of its own.
+//
+// # Seeds
+//
+// One seed names a schedule: the faults, their times and victims, the latency of every frame, the inputs. It does not replay
+// bit for bit, because goroutines, select and maps are free. A failed run prints its seed, its faults, what was found, and the
+// end of the trace: which host sent what to which broker, what was lost, who was killed. Repeat a seed with
+//
+//	go test -tags synctests,onceward_failpoints ./e2e/simulation -run TestSeeds -seed 17 -tries 20
+//
+// # A kill
+//
+// A killed instance loses the network first. What it has sent arrives or not, as the seed says. When all goroutines wait, the
+// state directory is copied as it is; the next life begins on the copy. Whatever the killed application still does, it does
+// alone: it can reach neither a broker nor the next life's directory.
+//
+// # Broken builds
+//
+// With [Config].Broken a mechanism of the runtime does not work. A simulation that does not find it proves nothing, so the
+// tests run every one of them (negative controls).
+//
+// # What only real Kafka can show
+//
+//   - the order of markers and of records in __consumer_offsets: kfake applies the positions of a transaction when it ends;
+//   - transactions in PrepareCommit over a broker's restart, hanging transactions, replication, log truncation;
+//   - compaction and retention while a restore reads;
+//   - throttling, limits of metadata and of requests, versions of brokers.
+//
+// The tests that need these run on real Kafka: `make test-kafka`.
+package simulation

@@ -1,0 +1,242 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"github.com/onceward/onceward/e2e/virtual"
+	"github.com/onceward/onceward/txn"
+)
+
+// instance is an identity of the application that lives again and again. Its methods are called by the nemesis alone, one at a
+// time.
+type instance struct {
+	r       *run
+	name    string
+	workers int
+	dir     string // of the life that goes on, or of the next one
+	lives   int
+	life    *life // nil while it is down
+}
+
+// life is an application that runs, on a host of its own.
+type life struct {
+	instance *instance
+	name     string
+	app      *txn.App
+	host     *virtual.Host
+	cancel   context.CancelFunc
+	ended    chan struct{}
+	err      error // valid once ended is closed
+	// released lets what waits at a failpoint go on: the life is over for everybody else.
+	released chan struct{}
+	release  func()
+	// armed is what happens at the next hit of a failpoint, nil for nothing.
+	armed atomic.Pointer[strike]
+}
+
+// strike is what happens at a failpoint.
+type strike struct {
+	point  string
+	skip   int // hits that pass before
+	action string
+	wait   time.Duration
+	mu     sync.Mutex
+	hits   int
+}
+
+// The actions at a failpoint.
+const (
+	actKill   = "kill"
+	actError  = "error"
+	actRefuse = "refuse"
+	actDelay  = "delay"
+	actStall  = "stall"
+)
+
+// start begins a life.
+func (i *instance) start() error {
+	i.lives++
+	l := &life{
+		instance: i, name: fmt.Sprintf("%s.%d", i.name, i.lives), ended: make(chan struct{}), released: make(chan struct{}),
+	}
+	l.release = sync.OnceFunc(func() { close(l.released) })
+	l.host = i.r.network.Host(l.name)
+	cfg := txn.Config{
+		Brokers: i.r.kafka.Brokers(), StateDir: i.dir, Instance: i.name, Workers: i.workers, CacheBytes: 8 << 20,
+		Dialer: l.host.Dial, NoControl: true, Logger: slog.New(&traceHandler{trace: i.r.network.Trace(), who: l.name}),
+	}
+	var hit func(context.Context, string) error
+	if i.r.cfg.Failpoints {
+		hit = l.hit
+	}
+	if hit != nil || len(i.r.cfg.Broken) > 0 {
+		var err error
+		if cfg, err = arm(cfg, hit, i.r.cfg.Broken); err != nil {
+			return err
+		}
+	}
+	app, err := txn.New(i.r.subject.Topology(), cfg)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l.app, l.cancel = app, cancel
+	i.r.event("started", l.name)
+	i.life = l
+	go func() {
+		defer close(l.ended)
+		l.err = app.Run(ctx)
+	}()
+	return nil
+}
+
+// stop ends the life in order, and returns what Run returned.
+func (i *instance) stop() error {
+	l := i.life
+	i.life = nil
+	i.r.event("stopped", l.name)
+	l.cancel()
+	l.release()
+	<-l.ended
+	if l.err != nil {
+		return fmt.Errorf("%s was stopped and ended with %w", l.name, l.err)
+	}
+	return nil
+}
+
+// alive returns an error if the life has ended by itself.
+func (l *life) alive() error {
+	select {
+	case <-l.ended:
+		return fmt.Errorf("%s has ended by itself: %w", l.name, errors.Join(errUnasked, l.err))
+	default:
+		return nil
+	}
+}
+
+var errUnasked = errors.New("nobody asked it to")
+
+// kill ends the life as SIGKILL does. The directory of the next life is a copy of the state as it is then. It returns a second
+// copy for a look at the databases, if dumped.
+func (i *instance) kill(dumped bool) (copied string, err error) {
+	l := i.life
+	i.life = nil
+	i.r.event("killed", l.name)
+	l.host.Kill()
+	synctest.Wait()
+	next := i.r.newDir()
+	if err := copyState(next, i.dir); err != nil {
+		return "", err
+	}
+	if dumped {
+		copied = i.r.newDir()
+		if err := copyState(copied, i.dir); err != nil {
+			return "", err
+		}
+	}
+	i.dir = next
+	l.cancel()
+	l.release()
+	i.r.dead.Go(func() { <-l.ended }) // what it does from here on, it does alone
+	return copied, nil
+}
+
+// lose empties the directory of the next life.
+func (i *instance) lose() {
+	i.r.event("lost its state directory", i.name)
+	i.dir = i.r.newDir()
+}
+
+func copyState(to, from string) error {
+	if _, err := os.Stat(from); errors.Is(err, os.ErrNotExist) {
+		return nil // killed before it made the directory
+	}
+	return os.CopyFS(to, os.DirFS(from))
+}
+
+// newDir returns the path of a directory that does not exist yet.
+func (r *run) newDir() string {
+	r.dirs++
+	return filepath.Join(r.dir, fmt.Sprint("state-", r.dirs))
+}
+
+// hit acts at a failpoint.
+func (l *life) hit(ctx context.Context, point string) error {
+	s := l.armed.Load()
+	if s == nil || s.point != point {
+		return nil
+	}
+	s.mu.Lock()
+	s.hits++
+	now := s.hits == s.skip+1
+	s.mu.Unlock()
+	if !now {
+		return nil
+	}
+	l.armed.CompareAndSwap(s, nil)
+	l.instance.r.event("failpoint "+point+" "+s.action, l.name)
+	switch s.action {
+	case actKill:
+		select {
+		case l.instance.r.strikes <- l:
+		case <-l.released:
+		}
+		<-l.released // nothing follows this point before the process is gone
+		return errUnknown
+	case actError:
+		return errUnknown
+	case actRefuse:
+		return errRefused
+	case actDelay:
+		select {
+		case <-time.After(s.wait):
+		case <-ctx.Done():
+		case <-l.released:
+		}
+	case actStall:
+		select {
+		case <-time.After(s.wait):
+		case <-l.released:
+		}
+	}
+	return nil
+}
+
+// traceHandler writes the warnings and errors of an application into the trace.
+type traceHandler struct {
+	trace *virtual.Trace
+	who   string
+	attrs []slog.Attr
+}
+
+func (h *traceHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo
+}
+
+func (h *traceHandler) Handle(_ context.Context, r slog.Record) error {
+	text := r.Level.String() + " " + r.Message
+	for _, a := range h.attrs {
+		text += " " + a.String()
+	}
+	r.Attrs(func(a slog.Attr) bool {
+		text += " " + a.String()
+		return true
+	})
+	h.trace.Logf(h.who, "%s", text)
+	return nil
+}
+
+func (h *traceHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &traceHandler{h.trace, h.who, append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+}
+
+func (h *traceHandler) WithGroup(string) slog.Handler { return h }

@@ -1,0 +1,360 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/onceward/onceward/e2e/proxy"
+	"github.com/onceward/onceward/e2e/virtual"
+)
+
+// The faults. A victim has at most one thing done to it at a time.
+const (
+	Kill        = "kill"         // SIGKILL, comes back on what the disk has
+	KillLost    = "kill lost"    // SIGKILL, comes back with an empty directory
+	KillAt      = "kill at"      // SIGKILL at a failpoint
+	Fail        = "fail"         // a failpoint gives a request an unknown outcome or a refusal
+	Hang        = "hang"         // a failpoint takes its time
+	Freeze      = "freeze"       // nothing arrives for longer than the session, then everything
+	Stop        = "stop"         // leaves the group, comes back
+	Cut         = "cut"          // its connections are reset
+	NetworkDown = "network down" // and no new one is made for a while
+	Block       = "block"        // one broker is out of reach for a while
+	LoseReply   = "lose reply"   // of one request: the broker has acted
+	LoseRequest = "lose request" // one request, with its connection
+	LateRequest = "late request" // one request arrives when its sender has given up
+	Weather     = "weather"      // latency, and connections that break
+	BrokerStop  = "broker stop"  // a broker is away for a while
+	Leaders     = "leaders"      // move to other brokers
+	Coordinator = "coordinators" // move to other brokers
+)
+
+// weighted lists the faults as often as they are to come.
+var weighted = []string{
+	Kill, Kill, Kill, Kill, KillLost, Freeze, Freeze, Stop, Stop, Cut, Cut, NetworkDown, Block, LoseReply, LoseReply, LoseReply,
+	LoseRequest, LateRequest, LateRequest, Weather, Weather, BrokerStop, Leaders, Coordinator,
+}
+
+// atFailpoints are the faults that need them, as often as they are to come.
+var atFailpoints = []string{KillAt, KillAt, KillAt, KillAt, KillAt, Fail, Fail, Fail, Hang}
+
+// AllFaults returns the names of all faults.
+func AllFaults() []string {
+	all := slices.Concat(weighted, atFailpoints)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+const (
+	calmShare = 0.2
+	periodMax = 8 * time.Second
+	// session is txn's default session timeout.
+	session = 45 * time.Second
+)
+
+// nemesis acts in one goroutine. What is to follow later, such as the end of a fault, is on its agenda.
+type nemesis struct {
+	r      *run
+	rng    *rand.Rand
+	faults []string
+	agenda []appointment
+	busy   map[string]bool
+	// away counts the brokers that are stopped, back is when the last one came back.
+	away int
+	back time.Time
+}
+
+// appointment is something that is due.
+type appointment struct {
+	at time.Time
+	do func() error
+}
+
+func newNemesis(r *run) *nemesis {
+	n := &nemesis{r: r, rng: rand.New(rand.NewPCG(r.cfg.Seed, 2)), faults: r.cfg.Faults, busy: map[string]bool{}}
+	if n.faults == nil {
+		n.faults = weighted
+		if r.cfg.Failpoints {
+			n.faults = slices.Concat(weighted, atFailpoints)
+		}
+	}
+	return n
+}
+
+// run acts for a while, and returns when everything is healed.
+func (n *nemesis) run(ctx context.Context, d time.Duration) {
+	until := time.Now().Add(d)
+	for ctx.Err() == nil && time.Now().Before(until) {
+		if len(n.faults) > 0 && n.rng.Float64() >= calmShare {
+			for range 1 + n.rng.IntN(2) {
+				n.act(n.faults[n.rng.IntN(len(n.faults))])
+			}
+		}
+		n.pass(ctx, time.Now().Add(time.Duration(n.rng.Int64N(int64(periodMax)))))
+	}
+	for _, i := range n.r.instances {
+		if i.life != nil {
+			i.life.armed.Store(nil)
+		}
+	}
+	for len(n.agenda) > 0 && ctx.Err() == nil {
+		n.pass(ctx, n.agenda[0].at)
+	}
+	n.r.network.SetWeather(virtual.Weather{})
+}
+
+// later puts something on the agenda.
+func (n *nemesis) later(after time.Duration, do func() error) {
+	n.agenda = append(n.agenda, appointment{time.Now().Add(after), do})
+	slices.SortStableFunc(n.agenda, func(a, b appointment) int { return a.at.Compare(b.at) })
+}
+
+// pass waits until a moment, and does what is due before it.
+func (n *nemesis) pass(ctx context.Context, until time.Time) {
+	for ctx.Err() == nil {
+		n.watch()
+		next := until
+		if len(n.agenda) > 0 && n.agenda[0].at.Before(next) {
+			next = n.agenda[0].at
+		}
+		next = earlier(next, time.Now().Add(time.Second)) // to look after the instances
+		select {
+		case <-ctx.Done():
+			return
+		case l := <-n.r.strikes:
+			n.struck(l)
+			continue
+		case <-time.After(time.Until(next)):
+		}
+		for len(n.agenda) > 0 && !n.agenda[0].at.After(time.Now()) {
+			due := n.agenda[0]
+			n.agenda = n.agenda[1:]
+			n.check(due.do())
+		}
+		if !time.Now().Before(until) {
+			return
+		}
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// watch starts instances again that have ended by themselves, as a supervisor does.
+func (n *nemesis) watch() {
+	for _, i := range n.r.instances {
+		if i.life == nil || n.busy[i.name] {
+			continue
+		}
+		if err := i.life.alive(); err != nil {
+			n.r.unasked(i, err)
+		}
+	}
+}
+
+// lateExit is how long after a broker is back an instance may end because of its absence: txn waits a minute for brokers at its
+// start.
+const lateExit = 2 * time.Minute
+
+// unasked starts an instance again that has ended by itself. That is a finding unless the cluster was out of reach.
+func (r *run) unasked(i *instance, err error) {
+	l := i.life
+	i.life = nil
+	r.network.Trace().Logf(l.name, "%v", err)
+	l.cancel()
+	l.release()
+	n := r.nemesis
+	if n.away == 0 && time.Since(n.back) > lateExit {
+		r.found("%v", err)
+	} else {
+		r.count("gave up")
+	}
+	n.check(i.start())
+}
+
+func (n *nemesis) check(err error) {
+	if err != nil {
+		n.r.found("the nemesis: %v", err)
+	}
+}
+
+// victim returns an instance that runs and is not busy, nil if there is none.
+func (n *nemesis) victim() *instance {
+	var free []*instance
+	for _, i := range n.r.instances {
+		if i.life != nil && !n.busy[i.name] && i.life.alive() == nil {
+			free = append(free, i)
+		}
+	}
+	if len(free) == 0 {
+		return nil
+	}
+	return free[n.rng.IntN(len(free))]
+}
+
+// between draws a time, most of them short.
+func (n *nemesis) between(low, high time.Duration) time.Duration {
+	f := n.rng.Float64()
+	return low + time.Duration(f*f*float64(high-low))
+}
+
+// act does one fault, if there is a victim for it.
+func (n *nemesis) act(fault string) {
+	switch fault {
+	case Weather, BrokerStop, Leaders, Coordinator:
+		n.actOnBrokers(fault)
+		return
+	}
+	i := n.victim()
+	if i == nil {
+		return
+	}
+	n.r.count(fault)
+	host := i.life.host
+	switch fault {
+	case Kill, KillLost:
+		n.kill(i, fault == KillLost)
+	case Freeze:
+		n.busy[i.name] = true
+		host.Stall()
+		n.later(n.between(time.Second, 2*session), func() error { n.busy[i.name] = false; host.Resume(); return nil })
+	case Stop:
+		if err := i.stop(); err != nil {
+			n.r.found("%v", err)
+		}
+		n.later(n.between(0, session), i.start)
+	case Cut:
+		host.Cut()
+	case NetworkDown:
+		n.busy[i.name] = true
+		host.Down()
+		n.later(n.between(0, 2*session), func() error { n.busy[i.name] = false; host.Up(); return nil })
+	case Block:
+		broker := n.r.kafka.Brokers()[n.rng.IntN(n.r.brokers)]
+		name := i.life.name
+		n.r.network.Block(name, broker)
+		n.later(n.between(0, session), func() error { n.r.network.Unblock(name, broker); return nil })
+	case LoseReply, LoseRequest, LateRequest:
+		n.rule(i, fault)
+	case KillAt, Fail, Hang:
+		n.strike(i, fault)
+	default:
+		n.check(fmt.Errorf("there is no fault %q", fault))
+	}
+}
+
+// kill ends a life, looks at what it has left, and begins the next one: at once, or after others have taken its tasks.
+func (n *nemesis) kill(i *instance, lost bool) {
+	copied, err := i.kill(n.rng.IntN(2) == 0)
+	if err != nil {
+		n.check(err)
+		return
+	}
+	if copied != "" {
+		n.r.dump(copied, "of "+i.name+" after a kill")
+	}
+	if lost {
+		i.lose()
+	}
+	after := n.between(0, 2*session)
+	if n.rng.IntN(2) == 0 {
+		after = 0
+	}
+	n.later(after, i.start)
+}
+
+// struck kills an instance that waits at a failpoint for it.
+func (n *nemesis) struck(l *life) {
+	if l.instance.life != l {
+		return // it was ended otherwise meanwhile, and released
+	}
+	n.kill(l.instance, n.rng.IntN(6) == 0)
+}
+
+// keys are the requests that are lost and delayed, as often as they are to be.
+var keys = []kmsg.Key{
+	kmsg.EndTxn, kmsg.EndTxn, kmsg.EndTxn, kmsg.TxnOffsetCommit, kmsg.TxnOffsetCommit, kmsg.Produce, kmsg.Produce,
+	kmsg.InitProducerID, kmsg.OffsetFetch, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat, kmsg.FindCoordinator, kmsg.Fetch,
+	kmsg.ListOffsets, kmsg.DeleteRecords, kmsg.LeaveGroup,
+}
+
+// rule loses or delays one frame of an instance.
+func (n *nemesis) rule(i *instance, fault string) {
+	key := keys[n.rng.IntN(len(keys))]
+	m := proxy.Match{Key: int16(key), Direction: proxy.ToBroker, Skip: n.rng.IntN(5), Limit: 1}
+	action := proxy.Cut()
+	switch fault {
+	case LoseReply:
+		m.Direction = proxy.ToClient
+		if n.rng.IntN(3) == 0 {
+			action = proxy.Drop()
+		}
+	case LateRequest:
+		action = proxy.Delay(n.between(time.Second, time.Minute))
+	}
+	rule := i.life.host.Add(m, action)
+	n.later(session, func() error { rule.Lift(); return nil })
+}
+
+// strike arms a failpoint.
+func (n *nemesis) strike(i *instance, fault string) {
+	all := points()
+	if len(all) == 0 {
+		n.check(errors.New("there are no failpoints in this build"))
+		return
+	}
+	s := &strike{point: all[n.rng.IntN(len(all))], skip: n.rng.IntN(4)}
+	switch fault {
+	case KillAt:
+		s.action = actKill
+	case Fail:
+		s.action = []string{actError, actRefuse}[n.rng.IntN(2)]
+	case Hang:
+		s.action, s.wait = []string{actDelay, actStall}[n.rng.IntN(2)], n.between(time.Second, 2*time.Minute)
+	}
+	i.life.armed.Store(s)
+}
+
+// actOnBrokers does what is not about an instance.
+func (n *nemesis) actOnBrokers(fault string) {
+	if n.busy[fault] {
+		return
+	}
+	n.r.count(fault)
+	switch fault {
+	case Weather:
+		n.busy[fault] = true
+		n.r.network.SetWeather(virtual.Weather{LatencyMax: n.between(0, 300*time.Millisecond), CutShare: 0.005 * n.rng.Float64()})
+		n.later(n.between(time.Second, time.Minute), func() error {
+			n.busy[fault] = false
+			n.r.network.SetWeather(virtual.Weather{})
+			return nil
+		})
+	case BrokerStop:
+		n.busy[fault] = true
+		broker := n.rng.IntN(n.r.brokers)
+		n.away++
+		n.r.kafka.Stop(broker)
+		n.later(n.between(time.Second, 2*time.Minute), func() error {
+			n.busy[fault] = false
+			n.away--
+			n.back = time.Now()
+			n.r.kafka.Start(broker)
+			return nil
+		})
+	case Leaders:
+		n.r.kafka.MoveLeaders()
+	case Coordinator:
+		n.r.kafka.MoveCoordinators()
+	}
+}

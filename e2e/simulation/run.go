@@ -1,0 +1,304 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/e2e/check"
+	"github.com/onceward/onceward/e2e/virtual"
+	"github.com/onceward/onceward/e2e/workload"
+)
+
+// Config is one run.
+type Config struct {
+	Seed uint64
+	// Faults limits the nemesis to these. By default it has all of them; an empty list, not nil, leaves it out.
+	Faults []string
+	// Failpoints lets the nemesis act at the failpoints of the runtime too. Databases then go to the disk after every few rounds.
+	Failpoints bool
+	// Broken names mechanisms of the runtime that do not work: see txn.Config.WithFailpoints.
+	Broken []string
+	// Duration is how long the nemesis works. The default is two to four minutes, by the seed.
+	Duration time.Duration
+	// Rate is the number of inputs a second. The default is 20.
+	Rate int
+	// AbortShare is the share of inputs that are produced in transactions that abort. With more than 0 all inputs are
+	// produced in transactions.
+	AbortShare float64
+	// MarkersMax is the longest time that the markers of a commit are held back. By default the seed decides: none, or 200 ms.
+	MarkersMax time.Duration
+}
+
+// Result is what came of a run.
+type Result struct {
+	Seed     uint64
+	Virtual  time.Duration
+	Report   *check.Report
+	Findings []string
+	Faults   map[string]int
+	Dumps    int
+	// Trace is the end of what happened.
+	Trace string
+}
+
+// OK says whether nothing was found.
+func (r *Result) OK() bool { return r.Report.Anomalies() == 0 && len(r.Findings) == 0 }
+
+// Found returns how many anomalies of a kind there are.
+func (r *Result) Found(k check.Kind) int64 { return r.Report.Counts[k] }
+
+func (r *Result) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: %s of virtual time, faults %v, %d stores dumped\n", r.Seed, r.Virtual.Round(time.Second), r.Faults, r.Dumps)
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "  finding: %s\n", f)
+	}
+	b.WriteString(r.Report.String())
+	return b.String()
+}
+
+const (
+	partitions = 2
+	// openMax is the transaction timeout of 10 s and a margin of 15 s.
+	openMax = 25 * time.Second
+	// quiesceMax is how long the application may take to work off what the faults have left: sessions, transaction timeouts and
+	// backoffs one after the other. It is virtual time, so it costs nothing to be generous.
+	quiesceMax = 30 * time.Minute
+	// traceLines is how much of the trace a result keeps.
+	traceLines = 400
+
+	follower = "follower"
+	final    = "final"
+)
+
+// run is one run with everything that it has started.
+type run struct {
+	cfg     Config
+	subject Subject
+	rng     *rand.Rand // of the one goroutine that runs it
+	network *virtual.Network
+	kafka   *virtual.Kafka
+	brokers int
+	adm     *kadm.Client
+	history *workload.Recorder
+	topics  map[string]workload.Kind
+	readers map[string]*workload.Reader
+	dir     string
+	dirs    int
+
+	instances []*instance
+	dead      sync.WaitGroup // lives that were killed
+	strikes   chan *life     // those that a failpoint kills
+	nemesis   *nemesis
+
+	mu       sync.Mutex
+	findings []string
+	faults   map[string]int
+	dumps    int
+}
+
+// Run simulates the subject once. It is called in a bubble: see virtual.Test. Errors of the simulation itself fail the test; what
+// was found is in the result.
+func Run(t *testing.T, subject Subject, cfg Config) *Result {
+	t.Helper()
+	r := &run{
+		cfg: cfg, subject: subject, rng: rand.New(rand.NewPCG(cfg.Seed, 0)), dir: t.TempDir(), strikes: make(chan *life),
+		readers: map[string]*workload.Reader{}, topics: subject.Topics(), faults: map[string]int{},
+	}
+	if r.cfg.Rate == 0 {
+		r.cfg.Rate = 20
+	}
+	if r.cfg.Duration == 0 {
+		r.cfg.Duration = 2*time.Minute + time.Duration(r.rng.Int64N(int64(2*time.Minute)))
+	}
+	r.network = virtual.NewNetwork(t, cfg.Seed)
+	r.brokers = 1 + 2*r.rng.IntN(2)
+	r.kafka = virtual.NewKafka(t, r.network, r.brokers, kfake.SeedTopics(partitions, subject.UserTopics()...))
+	r.history = workload.NewMemory()
+	r.delayMarkers(t)
+	for _, host := range []string{check.LogReader, follower, final, "admin", "feeder"} {
+		r.network.Host(host).Steady()
+	}
+	r.adm = r.kafka.Admin(t, "admin")
+	result, err := r.all(t)
+	if err != nil {
+		t.Fatalf("seed %d: the simulation itself has failed: %v\n%s", cfg.Seed, err, r.network.Trace().Last(traceLines))
+	}
+	return result
+}
+
+// delayMarkers has the coordinator write markers late in half of all runs.
+func (r *run) delayMarkers(t *testing.T) {
+	longest := r.cfg.MarkersMax
+	if longest == 0 && r.rng.IntN(2) == 0 {
+		longest = 200 * time.Millisecond
+	}
+	if longest == 0 {
+		return
+	}
+	rng := rand.New(rand.NewPCG(r.cfg.Seed, 3))
+	var mu sync.Mutex
+	r.kafka.DelayMarkers(t, func(string) time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		if rng.IntN(3) > 0 {
+			return 0
+		}
+		return time.Duration(rng.Int64N(int64(longest)))
+	})
+}
+
+func (r *run) all(t *testing.T) (*Result, error) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var background sync.WaitGroup
+	defer func() {
+		for _, i := range r.instances {
+			if i.life != nil {
+				i.life.host.Kill()
+				i.life.cancel()
+				i.life.release()
+				<-i.life.ended
+			}
+		}
+		r.dead.Wait()
+		cancel(nil)
+		background.Wait()
+	}()
+	watch := func(f func(context.Context) error) {
+		background.Go(func() {
+			if err := f(ctx); err != nil && ctx.Err() == nil {
+				cancel(err) // what is not watched proves nothing
+			}
+		})
+	}
+	count := 1 + r.rng.IntN(3)
+	for n := range count {
+		r.instances = append(r.instances, &instance{r: r, name: string(rune('a' + n)), workers: 1 + r.rng.IntN(2), dir: r.newDir()})
+	}
+	for _, i := range r.instances {
+		if err := i.start(); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.awaitTopics(ctx); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{check.LogReader, follower} {
+		if err := r.startReader(name, watch); err != nil {
+			return nil, err
+		}
+	}
+	watch(r.sample)
+	began := time.Now()
+	if err := r.load(ctx, t); err != nil {
+		return nil, err
+	}
+	r.quiesce(ctx)
+	r.history.Write(check.Event{Quiesced: &struct{}{}})
+	for _, i := range r.instances {
+		if i.life == nil {
+			continue
+		}
+		if err := errors.Join(i.life.alive(), i.stop()); err != nil {
+			r.found("%v", err)
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.finish(ctx, watch); err != nil {
+		return nil, err
+	}
+	result := &Result{Seed: r.cfg.Seed, Virtual: time.Since(began), Findings: r.findings, Faults: r.faults, Dumps: r.dumps}
+	var err error
+	if result.Report, err = check.Run(r.subject.Spec(), r.history.History); err != nil {
+		return nil, err
+	}
+	if !result.OK() {
+		result.Trace = r.network.Trace().Last(traceLines)
+	}
+	return result, nil
+}
+
+// load feeds and lets the nemesis work. All faults are healed when it returns.
+func (r *run) load(ctx context.Context, t *testing.T) error {
+	var inflight sync.WaitGroup
+	f := &Feed{
+		Context: ctx, History: r.history, Rng: rand.New(rand.NewPCG(r.cfg.Seed, 1)), Partitions: partitions,
+		Client: r.kafka.Client(t, "feeder", kgo.MaxBufferedRecords(20_000)),
+	}
+	feeding, stop := context.WithCancel(ctx)
+	fed := make(chan struct{})
+	go func() {
+		defer close(fed)
+		r.feed(feeding, f, &inflight)
+	}()
+	r.nemesis = newNemesis(r)
+	r.nemesis.run(ctx, r.cfg.Duration)
+	stop()
+	<-fed
+	r.subject.Finish(f, &inflight)
+	inflight.Wait()
+	return context.Cause(ctx)
+}
+
+// feedEvery is the time between two batches of inputs.
+const feedEvery = 500 * time.Millisecond
+
+func (r *run) feed(ctx context.Context, f *Feed, inflight *sync.WaitGroup) {
+	tick := time.NewTicker(feedEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		n := int(float64(r.cfg.Rate) * feedEvery.Seconds())
+		r.subject.Feed(f, 1+f.Rng.IntN(2*n), inflight)
+	}
+}
+
+// event records something that was done to an instance.
+func (r *run) event(what, who string) {
+	r.network.Trace().Logf(who, "%s", what)
+	r.history.Fault(what, who)
+}
+
+func (r *run) found(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	text := fmt.Sprintf(format, args...)
+	if !slices.Contains(r.findings, text) {
+		r.findings = append(r.findings, text)
+	}
+	r.network.Trace().Logf("simulation", "finding: %s", text)
+}
+
+func (r *run) count(fault string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.faults[fault]++
+}
+
+// dump records the databases in a directory that nothing else uses.
+func (r *run) dump(dir, source string) {
+	stores, err := r.subject.Dump(r.history, dir, source)
+	if err != nil {
+		r.found("dump %s: %v", source, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dumps += stores
+}

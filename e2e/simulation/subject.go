@@ -1,0 +1,110 @@
+package simulation
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/e2e/check"
+	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/topology"
+)
+
+// Subject is an application that is simulated, with what is known about it. One value serves one run.
+type Subject interface {
+	// Topology returns the topology, the same at every call.
+	Topology() *topology.Topology
+	// UserTopics are those that exist before the application starts, Sources the ones that it reads, its own included.
+	UserTopics() []string
+	Sources() []string
+	// Topics are those that observers read, and how.
+	Topics() map[string]workload.Kind
+	// Spec says to package check what the application does.
+	Spec() check.Spec
+	// Feed produces n inputs. It does not wait: inflight is done when all are answered, and recorded in the history. The client
+	// partitions by key.
+	Feed(f *Feed, n int, inflight *sync.WaitGroup)
+	// Finish produces what closes the input, such as records that close windows.
+	Finish(f *Feed, inflight *sync.WaitGroup)
+	// Dump records the databases in a state directory, and returns how many stores it has read.
+	Dump(history *workload.Recorder, stateDir, source string) (stores int, err error)
+	// Judge looks at the committed records of all topics in the end, by topic and partition, in their order. It returns what
+	// is wrong, in one line each.
+	Judge(log map[string][][]*kgo.Record) []string
+}
+
+// Feed is what a subject needs to produce its inputs.
+type Feed struct {
+	Context context.Context
+	Client  *kgo.Client
+	History *workload.Recorder
+	Rng     *rand.Rand
+	// Partitions is the number of each topic's.
+	Partitions int32
+}
+
+// accounts is the subject that package check judges alone: see package workload.
+type accounts struct {
+	workload.Accounts
+	feeder *workload.Feeder
+}
+
+// Copy copies its input, and writes dead letters.
+func Copy() (Subject, error) { return newAccounts("copy", workload.Parts{}) }
+
+// Ledger has an inbox, a ledger and dead letters in one subtopology.
+func Ledger() (Subject, error) { return newAccounts("ledger", workload.Parts{Ledger: true}) }
+
+// Repartition has two subtopologies with a repartition topic between them, and a store behind it.
+func Repartition() (Subject, error) {
+	return newAccounts("repartition", workload.Parts{Repartition: true})
+}
+
+// Accounts are all of these in one topology.
+func Accounts() (Subject, error) { return newAccounts("accounts", workload.Everything) }
+
+// LeakyInbox is Accounts with an inbox that knows no message again, for a negative control.
+func LeakyInbox() (Subject, error) {
+	parts := workload.Everything
+	parts.LeakDuplicates = true
+	return newAccounts("accounts", parts)
+}
+
+func newAccounts(name string, parts workload.Parts) (Subject, error) {
+	a, err := workload.NewAccounts(name, "", parts)
+	if err != nil {
+		return nil, err
+	}
+	return &accounts{Accounts: a}, nil
+}
+
+func (a *accounts) Topology() *topology.Topology { return a.Accounts.Topology }
+
+func (a *accounts) Spec() check.Spec { return a.Accounts.Spec(openMax) }
+
+func (a *accounts) Sources() []string {
+	sources := []string{workload.In}
+	if a.Parts.Repartition {
+		sources = append(sources, a.RepartitionTopic())
+	}
+	return sources
+}
+
+func (a *accounts) Feed(f *Feed, n int, inflight *sync.WaitGroup) {
+	if a.feeder == nil {
+		a.feeder = &workload.Feeder{
+			Client: f.Client, History: f.History, Topic: workload.In, Rng: f.Rng, Keys: 40, Others: 30, RepeatShare: 0.1, PoisonShare: 0.01,
+		}
+	}
+	a.feeder.Batch(n, inflight)
+}
+
+func (a *accounts) Finish(*Feed, *sync.WaitGroup) {}
+
+func (a *accounts) Dump(history *workload.Recorder, stateDir, source string) (int, error) {
+	return workload.Dump(history, a.Accounts, stateDir, source)
+}
+
+func (a *accounts) Judge(map[string][][]*kgo.Record) []string { return nil }
