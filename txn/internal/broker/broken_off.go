@@ -18,9 +18,6 @@ func brokenOffsets(context.Context, failpoint.Set, *Coordinator, int32, Membersh
 	return false, nil
 }
 
-// early is the part of a Producer for brokenCommit.
-type early struct{}
-
 func brokenCommit(*Producer) bool { return false }
 
 func brokenAwait(*Producer) {}

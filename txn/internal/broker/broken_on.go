@@ -5,6 +5,7 @@ package broker
 import (
 	"context"
 	"strings"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -58,11 +59,8 @@ func commitOutside(ctx context.Context, c *Coordinator, node int32, m Membership
 	return nil
 }
 
-// early is the part of a Producer for brokenCommit.
-type early struct {
-	// answered is closed with the answer to a commit that was reported before it; nil if there is none.
-	answered chan struct{}
-}
+// early has the commits that were reported and not answered yet: a channel by *Producer, closed with the answer.
+var early sync.Map
 
 // brokenCommit reports the commits of every other round before they are answered if that mechanism is broken, so that the offsets and the
 // commit of the next round do not wait for this one's.
@@ -71,7 +69,7 @@ func brokenCommit(p *Producer) bool {
 		return false
 	}
 	cl, answered := p.cl, make(chan struct{})
-	p.early.answered = answered
+	early.Store(p, answered)
 	go func() {
 		defer close(answered)
 		ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
@@ -83,8 +81,7 @@ func brokenCommit(p *Producer) bool {
 
 // brokenAwait waits for the end of what brokenCommit has begun. A producer has one transaction at a time even so.
 func brokenAwait(p *Producer) {
-	if p.early.answered != nil {
-		<-p.early.answered
-		p.early.answered = nil
+	if answered, ok := early.LoadAndDelete(p); ok {
+		<-answered.(chan struct{})
 	}
 }

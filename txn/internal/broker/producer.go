@@ -25,7 +25,6 @@ type Producer struct {
 	timeout time.Duration
 	cl      *kgo.Client
 	touched touched
-	early   early
 
 	mu struct {
 		sync.Mutex
