@@ -64,6 +64,8 @@ type Store struct {
 	// By is what its totals are kept by. IDs says that it holds the ids of messages instead.
 	By  Grouping
 	IDs bool
+	// Deliveries says that every delivery counts, because there is no inbox before the store.
+	Deliveries bool
 	// Opaque says that only the changelog is compared: what its rows mean is not known here.
 	Opaque bool
 }

@@ -125,7 +125,7 @@ func (s *states) compareInputs(d *Store, partition int32, of []*State) {
 	for _, st := range of {
 		for ; offset < st.Next; offset++ {
 			id := s.index.at(d.From, partition, offset)
-			if !s.known(id) || !s.inputs[id].first || s.inputs[id].poison {
+			if !s.known(id) || !d.Deliveries && !s.inputs[id].first || s.inputs[id].poison {
 				continue
 			}
 			if d.IDs {

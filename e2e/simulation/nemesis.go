@@ -166,6 +166,9 @@ func (n *nemesis) watch() {
 // start.
 const lateExit = 2 * time.Minute
 
+// reachable says whether the cluster has been whole for so long that no end of an instance can be because of it.
+func (n *nemesis) reachable() bool { return n.away == 0 && time.Since(n.back) > lateExit }
+
 // unasked starts an instance again that has ended by itself. That is a finding unless the cluster was out of reach.
 func (r *run) unasked(i *instance, err error) {
 	l := i.life
@@ -174,7 +177,7 @@ func (r *run) unasked(i *instance, err error) {
 	l.cancel()
 	l.release()
 	n := r.nemesis
-	if n.away == 0 && time.Since(n.back) > lateExit {
+	if n.reachable() {
 		r.found("%v", err)
 	} else {
 		r.count("gave up")
@@ -229,7 +232,7 @@ func (n *nemesis) act(fault string) {
 		host.Stall()
 		n.later(n.between(time.Second, 2*session), func() error { n.busy[i.name] = false; host.Resume(); return nil })
 	case Stop:
-		if err := i.stop(); err != nil {
+		if err := i.stop(); err != nil && n.reachable() {
 			n.r.found("%v", err)
 		}
 		n.later(n.between(0, session), i.start)

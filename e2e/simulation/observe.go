@@ -67,6 +67,9 @@ func (r *run) startReader(name string, watch func(func(context.Context) error)) 
 		return err
 	}
 	r.readers[name] = rd
+	if name == check.LogReader {
+		r.observed.Store(rd)
+	}
 	watch(rd.Run)
 	return nil
 }

@@ -8,12 +8,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/e2e/check"
 	"github.com/onceward/onceward/e2e/virtual"
@@ -94,8 +97,10 @@ type run struct {
 	history *workload.Recorder
 	topics  map[string]workload.Kind
 	readers map[string]*workload.Reader
-	dir     string
-	dirs    int
+	// observed is the reader of the log, for the goroutines of the brokers.
+	observed atomic.Pointer[workload.Reader]
+	dir      string
+	dirs     int
 
 	instances []*instance
 	dead      sync.WaitGroup // lives that were killed
@@ -127,6 +132,7 @@ func Run(t *testing.T, subject Subject, cfg Config) *Result {
 	r.kafka = virtual.NewKafka(t, r.network, r.brokers, kfake.SeedTopics(partitions, subject.UserTopics()...))
 	r.history = workload.NewMemory()
 	r.delayMarkers(t)
+	r.kafka.ControlKey(int16(kmsg.DeleteRecords), r.purge)
 	for _, host := range []string{check.LogReader, follower, final, "admin", "feeder"} {
 		r.network.Host(host).Steady()
 	}
@@ -157,6 +163,26 @@ func (r *run) delayMarkers(t *testing.T) {
 		}
 		return time.Duration(rng.Int64N(int64(longest)))
 	})
+}
+
+// purge refuses to delete what the reader of the log has not seen: nothing would be known of it.
+func (r *run) purge(kreq kmsg.Request) (kmsg.Response, error, bool) {
+	r.kafka.KeepControl()
+	req := kreq.(*kmsg.DeleteRecordsRequest)
+	resp := req.ResponseKind().(*kmsg.DeleteRecordsResponse)
+	reader, early := r.observed.Load(), false
+	for _, t := range req.Topics {
+		rt := kmsg.NewDeleteRecordsResponseTopic()
+		rt.Topic = t.Topic
+		for _, p := range t.Partitions {
+			early = early || reader == nil || p.Offset > reader.Next(t.Topic, p.Partition)
+			rp := kmsg.NewDeleteRecordsResponseTopicPartition()
+			rp.Partition, rp.ErrorCode, rp.LowWatermark = p.Partition, kerr.PolicyViolation.Code, -1
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		resp.Topics = append(resp.Topics, rt)
+	}
+	return resp, nil, early
 }
 
 func (r *run) all(t *testing.T) (*Result, error) {

@@ -84,9 +84,9 @@ func (j *journal) plain(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	return nil, nil, false
 }
 
-// end takes up the staged positions of a transaction that is asked to commit, in the moment in which kfake does.
+// end takes up the staged positions of a transaction whose coordinator is asked to commit, in the moment in which kfake does.
 func (j *journal) end(req *kmsg.EndTxnRequest) {
-	if !req.Commit || j.k.CurrentNode() != j.k.CoordinatorFor(req.TransactionalID) {
+	if !req.Commit {
 		return
 	}
 	j.mu.Lock()

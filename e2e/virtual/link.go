@@ -23,8 +23,7 @@ type link struct {
 	client *conn  // what the client has
 	near   net.Conn
 	far    net.Conn
-	rng    *rand.Rand
-	rngMu  sync.Mutex
+	rng    *rand.Rand // guarded by Network.mu
 	done   chan struct{} // closed by end
 
 	mu      sync.Mutex
@@ -91,9 +90,7 @@ func (l *link) collect(to chan<- parcel, read func() (*proxy.Frame, error)) {
 		if err != nil {
 			return
 		}
-		l.rngMu.Lock()
 		latency, cut := l.n.fate(l.host, l.rng)
-		l.rngMu.Unlock()
 		arrives := time.Now().Add(latency)
 		if arrives.Before(last) {
 			arrives = last
@@ -221,12 +218,9 @@ func (l *link) hangUp() {
 // reset ends both sides. What is under way is lost. It does not wait, and may be called with Network.mu held.
 func (l *link) reset() { l.end() }
 
-// kill ends the client's side. The seed decides whether what it has sent arrives.
+// kill ends the client's side. The seed decides whether what it has sent arrives. The caller holds Network.mu.
 func (l *link) kill() {
-	l.rngMu.Lock()
-	lost := l.rng.IntN(2) == 0
-	l.rngMu.Unlock()
-	if lost {
+	if l.rng.IntN(2) == 0 {
 		l.end()
 		return
 	}

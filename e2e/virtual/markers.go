@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"context"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 // not stable, and requests of the producer's next transaction get CONCURRENT_TRANSACTIONS. kfake does all of it at once.
 type markers struct {
 	k   *Kafka
+	t   testing.TB
 	cl  *kgo.Client
 	adm *kadm.Client
 	// delay says how long the markers of a commit are held back.
@@ -25,17 +27,22 @@ type markers struct {
 	ended <-chan struct{}
 
 	mu sync.Mutex // not held over requests and waits
-	// byID and byProducer are the transactions whose markers are held back; completing are the ones whose end is being sent.
+	// byID and byProducer are the transactions whose markers are held back; completing are the ones whose end is being sent, with
+	// their epochs.
 	byID       map[string]bool
 	byProducer map[int64]bool
-	completing map[int64]bool
+	completing map[int64]int16
+	// last is closed when the markers of the transaction that was held back last are written. kfake lets the positions of the
+	// transaction that ends last win, where a real broker goes by the order in its log; so transactions end in the order in which
+	// they were committed.
+	last chan struct{}
 }
 
 // coordinator is the host of the requests that complete transactions.
 const coordinator = "coordinator"
 
 func newMarkers(k *Kafka) *markers {
-	m := &markers{k: k, byID: map[string]bool{}, byProducer: map[int64]bool{}, completing: map[int64]bool{}}
+	m := &markers{k: k, byID: map[string]bool{}, byProducer: map[int64]bool{}, completing: map[int64]int16{}}
 	k.ControlKey(int16(kmsg.EndTxn), m.endTxn)
 	k.ControlKey(int16(kmsg.InitProducerID), m.initProducerID)
 	k.ControlKey(int16(kmsg.Produce), m.produce)
@@ -48,11 +55,13 @@ func newMarkers(k *Kafka) *markers {
 func (k *Kafka) DelayMarkers(t testing.TB, delay func(transactionalID string) time.Duration) {
 	t.Helper()
 	ended := make(chan struct{})
-	k.network.Host(coordinator).Steady()
-	cl := k.Client(t, coordinator, kgo.RetryBackoffFn(func(int) time.Duration { return time.Millisecond }))
+	// What a broker does by itself needs no network, and goes on while no client reaches it.
+	cl := k.Client(t, coordinator, kgo.Dialer(k.network.pipes.DialContext), kgo.RetryBackoffFn(func(int) time.Duration {
+		return time.Millisecond
+	}))
 	m := k.markers
 	m.mu.Lock()
-	m.delay, m.ended, m.cl, m.adm = delay, ended, cl, kadm.NewClient(cl)
+	m.t, m.delay, m.ended, m.cl, m.adm = t, delay, ended, cl, kadm.NewClient(cl)
 	m.mu.Unlock()
 	t.Cleanup(func() { close(ended); m.work.Wait() })
 }
@@ -62,9 +71,13 @@ func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	m.k.KeepControl()
 	req := kreq.(*kmsg.EndTxnRequest)
 	resp := req.ResponseKind().(*kmsg.EndTxnResponse)
+	if m.k.CurrentNode() != m.k.CoordinatorFor(req.TransactionalID) {
+		return nil, nil, false // refused
+	}
 	m.mu.Lock()
+	epoch, completing := m.completing[req.ProducerID]
 	switch {
-	case m.completing[req.ProducerID]:
+	case completing && req.Commit && req.ProducerEpoch == epoch:
 		delete(m.completing, req.ProducerID)
 		m.mu.Unlock()
 		m.k.journal.end(req)
@@ -78,57 +91,80 @@ func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	if m.delay != nil && req.Commit {
 		delay = m.delay(req.TransactionalID)
 	}
-	if delay <= 0 {
+	if delay <= 0 && (len(m.byID) == 0 || !req.Commit) {
 		m.mu.Unlock()
 		m.k.journal.end(req)
 		return nil, nil, false
 	}
-	m.byID[req.TransactionalID], m.byProducer[req.ProducerID] = true, true
+	before, done := m.last, make(chan struct{})
+	m.byID[req.TransactionalID], m.byProducer[req.ProducerID], m.last = true, true, done
 	m.mu.Unlock()
-	held := false
-	m.k.SleepControl(func() { held = m.ongoing(req, delay) })
-	if !held {
+	open := false
+	m.k.SleepControl(func() { open, delay = m.ongoing(req, delay) })
+	if !open {
+		close(done)
 		m.forget(req)
 		m.k.journal.end(req)
 		return nil, nil, false
 	}
 	m.k.network.trace.Logf(coordinator, "%s producer %d/%d: committed, markers follow in %s", req.TransactionalID,
 		req.ProducerID, req.ProducerEpoch, delay)
-	m.work.Go(func() { m.complete(req, delay) })
+	m.work.Go(func() {
+		defer close(done)
+		m.complete(req, delay, before)
+	})
 	resp.ProducerID, resp.ProducerEpoch = req.ProducerID, req.ProducerEpoch+1
 	return resp, nil, true
 }
 
-// ongoing says whether the transaction that a commit names is open, and stays so until its markers are to be written.
-func (m *markers) ongoing(req *kmsg.EndTxnRequest, delay time.Duration) bool {
+// ongoing says whether the transaction that a commit names is open, and how long its markers can wait before it would time out.
+func (m *markers) ongoing(req *kmsg.EndTxnRequest, delay time.Duration) (open bool, possible time.Duration) {
 	all, err := m.adm.DescribeTransactions(context.Background(), req.TransactionalID)
 	if err != nil {
-		return false
+		return false, 0
 	}
 	tx := all[req.TransactionalID]
+	open = tx.Err == nil && tx.State == "Ongoing" && tx.ProducerID == req.ProducerID && tx.ProducerEpoch == req.ProducerEpoch &&
+		req.ProducerEpoch < math.MaxInt16-1 // the next epoch would be that of another producer id
 	timeout := time.UnixMilli(tx.StartTimestamp).Add(time.Duration(tx.TimeoutMillis) * time.Millisecond)
-	return tx.Err == nil && tx.State == "Ongoing" && tx.ProducerID == req.ProducerID && tx.ProducerEpoch == req.ProducerEpoch &&
-		req.ProducerEpoch < 32_000 && time.Until(timeout) > delay+time.Second
+	return open, min(delay, time.Until(timeout)/2)
 }
 
-// complete ends the transaction in earnest. Whatever happens to the connection, it is the coordinator's duty.
-func (m *markers) complete(req *kmsg.EndTxnRequest, delay time.Duration) {
+// complete ends the transaction in earnest, once the one before it has ended. Whatever happens to the connection, it is the
+// coordinator's duty.
+func (m *markers) complete(req *kmsg.EndTxnRequest, delay time.Duration, before <-chan struct{}) {
 	defer m.forget(req)
 	select {
 	case <-time.After(delay):
 	case <-m.ended:
 		return
 	}
+	if before != nil {
+		select {
+		case <-before:
+		case <-m.ended:
+			return
+		}
+	}
 	again := kmsg.NewPtrEndTxnRequest()
 	again.TransactionalID, again.ProducerID, again.ProducerEpoch, again.Commit = req.TransactionalID, req.ProducerID, req.ProducerEpoch, true
 	for {
 		m.mu.Lock()
-		m.completing[req.ProducerID] = true
+		m.completing[req.ProducerID] = req.ProducerEpoch
 		m.mu.Unlock()
-		resp, err := m.cl.Request(context.Background(), again)
-		if err == nil && resp.(*kmsg.EndTxnResponse).ErrorCode == 0 {
-			m.k.network.trace.Logf(coordinator, "%s producer %d/%d: markers written", req.TransactionalID, req.ProducerID, req.ProducerEpoch)
-			return
+		resp, err := again.RequestWith(context.Background(), m.cl)
+		if err == nil {
+			switch err = kerr.ErrorForCode(resp.ErrorCode); err {
+			case nil:
+				m.k.network.trace.Logf(coordinator, "%s producer %d/%d: markers written", req.TransactionalID, req.ProducerID,
+					req.ProducerEpoch)
+				return
+			case kerr.NotCoordinator, kerr.ConcurrentTransactions: // it has moved, or the client's own request was faster
+			default:
+				m.t.Errorf("virtual: a transaction of %s was answered as committed, and its markers cannot be written: %v",
+					req.TransactionalID, err)
+				return
+			}
 		}
 		select {
 		case <-time.After(5 * time.Millisecond):

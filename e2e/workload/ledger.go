@@ -166,7 +166,7 @@ func (a Accounts) Spec(openMax time.Duration) check.Spec {
 			case st.Name == Inbox:
 				d.IDs = true
 			case st.Name == CountsStore:
-				d.From, d.By = s.Repartition, check.ByOther
+				d.From, d.By, d.Deliveries = s.Repartition, check.ByOther, !a.Parts.Ledger
 			case a.Parts.Ledger && st.Name == a.Balances.Name():
 			default:
 				d.Opaque = true

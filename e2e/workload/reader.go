@@ -42,7 +42,7 @@ type Reader struct {
 	ends map[check.Txn]bool
 }
 
-// NewReader returns a reader of the topics from their start, which have to be there; it joins no group. The one that is called
+// NewReader returns a reader of the topics from offset 0, which have to be there; it joins no group. The one that is called
 // [check.LogReader] also gets what is not committed, and records markers. The positions that it records are those of the group. The options
 // say where the brokers are.
 //
@@ -62,7 +62,7 @@ func NewReader(name string, history *Recorder, topics map[string]Kind, group str
 	for topic := range topics {
 		names = append(names, topic)
 	}
-	opts = append(opts, kgo.ConsumeTopics(names...), kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()))
+	opts = append(opts, kgo.ConsumeTopics(names...), kgo.ConsumeStartOffset(kgo.NewOffset().At(0)))
 	client, err := kgo.NewClient(opts...)
 	if err != nil {
 		return nil, fmt.Errorf("reader %s: %w", name, err)
@@ -250,6 +250,13 @@ func (r *Reader) Generation() int32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.generation
+}
+
+// Next returns the offset behind the last record of a partition that was recorded.
+func (r *Reader) Next(topic string, partition int32) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.next[topic][partition]
 }
 
 // Reached reports whether the reader has got everything below the ends of a topic.
