@@ -16,13 +16,16 @@ TEST_TAGS  ?= synctests
 TEST_FLAGS ?=
 # The gate leaves the long scenarios to nightly, and tries the same cases each time: rapid takes its seed from the environment. In short runs it
 # makes a fifth of RAPID_CHECKS.
-GATE        = RAPID_SEED=1 RAPID_CHECKS=$(or $(CHECKS),500)
-GATE_FLAGS  = -short -tags $(TEST_TAGS) $(TEST_FLAGS)
-GO_ALONE    = env -u ONCEWARD_KAFKA_BROKERS -u ONCEWARD_REQUIRE_KAFKA
+CHECKS       = 500
+GATE         = RAPID_SEED=1 RAPID_CHECKS=$(CHECKS)
+GATE_FLAGS   = -short -tags $(TEST_TAGS) $(TEST_FLAGS)
+# Packages wait for time-outs and processes more than they compute, so more of them run at a time than a small machine has processors.
+WAITING      = -p 3
+GO_ALONE     = env -u ONCEWARD_KAFKA_BROKERS -u ONCEWARD_REQUIRE_KAFKA
 # PACKAGES are those that test and race take, the slowest first: go test starts them in this order.
 PACKAGES   ?= ./txn ./...
 # KAFKA_PACKAGES are those with tests on real Kafka, found by what these call. The slowest come first.
-KAFKA_FIRST     = ./e2e/verifyeos ./e2e/cluster ./e2e/faults ./e2e/crash ./e2e/runtime
+KAFKA_FIRST     = ./e2e/pipeline ./e2e/versions ./e2e/faults ./e2e/verifyeos ./e2e/flights ./e2e/cluster ./e2e/runtime
 KAFKA_PACKAGES ?= $(KAFKA_FIRST) $(filter-out $(KAFKA_FIRST),$(sort $(patsubst %/,./%,$(dir $(shell \
 	grep -rlE 'cluster\.(Kafka|Each|EachKind|Own|OwnWith|Java)\>' --include='*_test.go' e2e)))))
 
@@ -41,16 +44,17 @@ drill: ## 100,000 captures through a fake gateway that loses replies, with kills
 
 test: ## vet and every test but the long ones and those on real Kafka; Go alone
 	$(GO) vet -tags $(TEST_TAGS) ./...
-	$(GATE) $(GO_ALONE) $(GO) test $(GATE_FLAGS) -vet off -timeout 20m $(PACKAGES)
+	$(GATE) $(GO_ALONE) $(GO) test $(WAITING) $(GATE_FLAGS) -vet off -timeout 20m $(PACKAGES)
 	CGO_ENABLED=0 $(GATE) $(GO_ALONE) $(GO) test $(GATE_FLAGS) -vet off -run 'Memory|GCPercent' ./state/pebblestore # whose allocator is another one then
 	@echo "not in make test: real Kafka (make test-kafka), the race detector (make race), the long tests (make nightly)"
 
 test-kafka: ## the tests that only real Kafka can pass or fail; needs a JDK 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
-	ONCEWARD_REQUIRE_KAFKA=1 $(GATE) $(GO) test $(GATE_FLAGS) -count=1 -timeout 20m $(KAFKA_PACKAGES)
+	ONCEWARD_REQUIRE_KAFKA=1 $(GATE) $(GO) test $(WAITING) $(GATE_FLAGS) -count=1 -vet off -timeout 20m $(KAFKA_PACKAGES)
 
 race: TEST_TAGS := $(TEST_TAGS),invariants
+race: CHECKS = 100
 race: ## make test under the race detector, with invariants asserted
-	$(GATE) $(GO_ALONE) $(GO) test -race $(GATE_FLAGS) -timeout 30m $(PACKAGES)
+	$(GATE) $(GO_ALONE) $(GO) test -race $(GATE_FLAGS) -vet off -timeout 30m $(PACKAGES)
 
 nightly: ## everything that the gate leaves out, for hours; a step that has passed for this revision is not run again; needs a JDK 17 and Maven
 	./.ci/nightly
