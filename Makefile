@@ -23,7 +23,7 @@ GATE_FLAGS   = -short -tags $(TEST_TAGS) $(TEST_FLAGS)
 WAITING      = -p 3
 GO_ALONE     = env -u ONCEWARD_KAFKA_BROKERS -u ONCEWARD_REQUIRE_KAFKA
 # PACKAGES are those that test and race take, the slowest first: go test starts them in this order.
-PACKAGES   ?= ./txn ./...
+PACKAGES   ?= ./txn ./state/pebblestore ./...
 # KAFKA_PACKAGES are those with tests on real Kafka, found by what these call. The slowest come first.
 KAFKA_FIRST     = ./e2e/pipeline ./e2e/versions ./e2e/faults ./e2e/verifyeos ./e2e/flights ./e2e/cluster ./e2e/runtime
 KAFKA_PACKAGES ?= $(KAFKA_FIRST) $(filter-out $(KAFKA_FIRST),$(sort $(patsubst %/,./%,$(dir $(shell \
@@ -54,7 +54,7 @@ test-kafka: ## the tests that only real Kafka can pass or fail; needs a JDK 17 a
 race: TEST_TAGS := $(TEST_TAGS),invariants
 race: CHECKS = 100
 race: ## make test under the race detector, with invariants asserted
-	$(GATE) $(GO_ALONE) $(GO) test -race $(GATE_FLAGS) -vet off -timeout 30m $(PACKAGES)
+	$(GATE) $(GO_ALONE) $(GO) test -race $(WAITING) $(GATE_FLAGS) -vet off -timeout 30m $(PACKAGES)
 
 nightly: ## everything that the gate leaves out, for hours; a step that has passed for this revision is not run again; needs a JDK 17 and Maven
 	./.ci/nightly
