@@ -1,15 +1,37 @@
 # Every target runs on a machine with Go alone; what needs more says so.
 
 GO        ?= go
-RACE_PKGS ?= ./...
 LINT_VERSION ?= v2.15.0
 FIGURES   ?= $(CURDIR)/bin/figures
 REPORT    ?= $(CURDIR)/bench
 # REVISION is what a report says that it is of; a report that was written a moment ago is no change of it.
 REVISION  ?= $(shell git describe --always --abbrev=12 2>/dev/null)$(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && { git diff --quiet HEAD -- . ':!bench/RESULTS.*' || echo -dirty; })
 
+# Builds do not hold the path of the checkout: checkouts at different paths share the build cache.
+export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
+
+# TEST_TAGS are the build tags, by commas, of every test. With synctests the Kafka client works inside testing/synctest; with
+# onceward_failpoints a test can fail one application at a point, or break a mechanism of it.
+TEST_TAGS  ?= synctests,onceward_failpoints
+# TEST_FLAGS are further flags of go test, such as -count=1.
+TEST_FLAGS ?=
+# The gate leaves the long scenarios to nightly, and tries the same cases each time: rapid takes its seed from the environment. In short runs it
+# makes a fifth of RAPID_CHECKS.
+CHECKS       = 500
+GATE         = RAPID_SEED=1 RAPID_CHECKS=$(CHECKS)
+GATE_FLAGS   = -short -tags $(TEST_TAGS) $(TEST_FLAGS)
+# Packages wait for time-outs and processes more than they compute, so more of them run at a time than a small machine has processors.
+WAITING      = -p 3
+GO_ALONE     = env -u ONCEWARD_KAFKA_BROKERS -u ONCEWARD_REQUIRE_KAFKA
+# PACKAGES are those that test and race take, the slowest first: go test starts them in this order.
+PACKAGES   ?= ./txn ./state/pebblestore ./...
+# KAFKA_PACKAGES are those with tests on real Kafka, found by what these call. The slowest come first.
+KAFKA_FIRST     = ./e2e/pipeline ./e2e/versions ./e2e/faults ./e2e/verifyeos ./e2e/flights ./e2e/cluster ./e2e/runtime
+KAFKA_PACKAGES ?= $(KAFKA_FIRST) $(filter-out $(KAFKA_FIRST),$(sort $(patsubst %/,./%,$(dir $(shell \
+	grep -rlE 'cluster\.(Kafka|Each|EachKind|Own|OwnWith|Java)\>' --include='*_test.go' e2e)))))
+
 .DEFAULT_GOAL := help
-.PHONY: help demo drill test race e2e verify-eos lint tidy-check cross build negative bench bench-go bench-compare bench-baseline bench-latency
+.PHONY: help demo drill test test-kafka race nightly long long-kafka verify-eos lint tidy-check cross build negative bench bench-go bench-compare bench-baseline bench-latency
 .PHONY: bench-processors bench-restore bench-peers bench-sweep bench-state figures soak soak-state verify-copy verify-smoke verify-differential clean
 
 help: ## show this list
@@ -18,21 +40,31 @@ help: ## show this list
 demo: ## payment events on the embedded broker, with kills; ends with a table
 	$(GO) run ./cmd/onceward demo
 
-drill: ## 100,000 captures through a fake gateway that loses replies, with kills and a replay; also on real Kafka where there are Java 17 and Maven
-	ONCEWARD_DRILL=1 $(GO) test -count=1 -v -timeout 30m -run '^TestDrill$$' ./e2e/drill
+drill: ## 100,000 captures through a fake gateway that loses replies, with kills and a replay; KAFKA=1 does so on real Kafka
+	ONCEWARD_DRILL=1 ONCEWARD_REQUIRE_KAFKA=$(KAFKA) $(GO) test -count=1 -v -timeout 30m -run '^TestDrill$$' ./e2e/drill
 
-test: ## every test; those on real Kafka need a JDK 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
-	$(GO) vet ./...
-	$(GO) test -timeout 20m ./...
-	$(GO) test -short -tags onceward_failpoints ./txn/internal/failpoint ./e2e/failpoints # whose release test has run without the tag
-	CGO_ENABLED=0 $(GO) test -timeout 20m -run 'Memory|GCPercent' ./state/pebblestore # whose allocator is another one then
-	@$(GO) test -v -run '^TestKafkaIsFound$$' ./e2e/cluster | { grep '^NOT RUN' || true; } # go test is silent about what passes
+test: ## vet and every test but the long ones and those on real Kafka; Go alone
+	$(GO) vet -tags $(TEST_TAGS) ./...
+	$(GATE) $(GO_ALONE) $(GO) test $(WAITING) $(GATE_FLAGS) -vet off -timeout 20m $(PACKAGES)
+	CGO_ENABLED=0 $(GATE) $(GO_ALONE) $(GO) test $(GATE_FLAGS) -vet off -run 'Memory|GCPercent' ./state/pebblestore # whose allocator is another one then
+	@echo "not in make test: real Kafka (make test-kafka), the race detector (make race), the long tests (make nightly)"
 
-race: ## every test but the long scenarios, under the race detector, with invariants
-	$(GO) test -race -tags invariants -short -timeout 30m $(RACE_PKGS)
+test-kafka: ## the tests that only real Kafka can pass or fail; needs a JDK 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
+	ONCEWARD_REQUIRE_KAFKA=1 $(GATE) $(GO) test $(WAITING) $(GATE_FLAGS) -count=1 -vet off -timeout 20m $(KAFKA_PACKAGES)
 
-e2e: ## the end-to-end scenarios on the embedded broker, and on real Kafka where there are Java 17 and Maven
-	$(GO) test -count=1 -v -timeout 30m ./e2e/...
+race: TEST_TAGS := $(TEST_TAGS),invariants
+race: CHECKS = 100
+race: ## make test under the race detector, with invariants asserted
+	$(GATE) $(GO_ALONE) $(GO) test -race $(WAITING) $(GATE_FLAGS) -vet off -timeout 30m $(PACKAGES)
+
+nightly: ## everything that the gate leaves out, for hours; a step that has passed for this revision is not run again; needs a JDK 17 and Maven
+	./.ci/nightly
+
+long: ## every test that needs Go alone, the long ones too
+	$(GO_ALONE) $(GO) test -tags $(TEST_TAGS) $(TEST_FLAGS) -timeout 60m $(PACKAGES)
+
+long-kafka: ## every test on real Kafka, the long ones too; needs a JDK 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
+	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -tags $(TEST_TAGS) $(TEST_FLAGS) -count=1 -timeout 90m $(KAFKA_PACKAGES)
 
 verify-eos: ## Kafka's own StreamsEosTest judges the runtime under many kills; needs Java 17 and Maven
 	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 30m -run '^TestVerify$$' ./e2e/verifyeos -full
@@ -64,14 +96,15 @@ tidy-check: ## go.mod and formatting are clean
 	$(GO) mod tidy -diff
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 
-cross: ## compile the command for Linux, macOS and Windows
+cross: ## compile the command for Linux, macOS and Windows; no mechanism of the tests is in it
 	@for target in linux/amd64 darwin/arm64 windows/amd64; do \
 		echo "  $$target"; \
-		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -trimpath -o /dev/null ./cmd/onceward || exit 1; \
+		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -o /dev/null ./cmd/onceward || exit 1; \
 	done
+	$(GO) test -count=1 -run '^TestReleaseHasNone$$' ./txn/internal/failpoint
 
 build: ## the command, in bin/
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/onceward ./cmd/onceward
+	CGO_ENABLED=0 $(GO) build -o bin/onceward ./cmd/onceward
 
 bench: ## every workload on real Kafka, 8 million records each, outputs and state checked; results in FIGURES; needs Java 17 and Maven
 	mkdir -p $(FIGURES)
@@ -83,7 +116,7 @@ bench-processors: ## a ledger with and without inbox and evidence, and keys besi
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestG6FullSpeed$$' ./e2e/deadletters
 
 bench-go: ## the Go benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(GO) test -run '^$$' -bench . -benchmem $(BENCH_FLAGS) ./...
 
 bench-compare: ## the Go benchmarks of the hot parts against bench/baseline.txt; fails if one is over 10 % slower or misses its target by far. BASELINE=file is another one
 	mkdir -p bin

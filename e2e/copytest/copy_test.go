@@ -49,9 +49,6 @@ type size struct {
 // TestCopy copies a topic while its broker and the client are killed in turn, and judges the copy.
 // Row of the failure matrix: broker restart.
 func TestCopy(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it bounces a real broker: -short leaves it out, the gate does not")
-	}
 	if os.Getenv(envFull) != "" {
 		t.Run("several partitions", func(t *testing.T) {
 			copyOnce(t, size{records: 100_000, in: 2, out: 3, bounces: 3, pace: 250 * time.Microsecond})

@@ -12,5 +12,5 @@
 //   - Order is judged with several partitions too: within each pair of input and output partition.
 //   - The history is judged by package check, so that also a torn transaction is found.
 //
-// The full size is 100,000 records (make verify-copy); the gate runs a tenth of it with one bounce of each.
+// The full size is 100,000 records (make verify-copy); make test-kafka runs a tenth of it with one bounce of each.
 package copytest

@@ -21,7 +21,8 @@ const scenes = 5
 
 // TestTheCheckFindsLossAndDuplicates breaks the application: it works outside of its transactions, and a kill has to show.
 func TestTheCheckFindsLossAndDuplicates(t *testing.T) {
-	binary, c := build(t), cluster.Embedded(t)
+	c := cluster.Embedded(t)
+	binary := build(t)
 	says := map[Broken]string{
 		CountInMemory: `is "1 i`, // instead of a higher number
 		DedupeInFile:  "want",    // the input that follows the lost ones

@@ -84,7 +84,7 @@ func TestG6FullSpeed(t *testing.T) {
 	switch {
 	case os.Getenv(envFigures) != "":
 		load, rounds = 300_000, 5
-	case testing.Short(): // under the race detector everything takes ten times as long
+	case testing.Short():
 		waiting, load = 10_000, 5000
 	}
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {

@@ -42,9 +42,6 @@ func TestD5KilledInMidSwitch(t *testing.T) {
 // TestD5KilledInMidSwitchOnKafka does so on a real Kafka, where the end of a transaction and its markers are two things.
 func TestD5KilledInMidSwitchOnKafka(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("the scenes on the embedded broker are the short ones")
-	}
 	c := cluster.Kafka(t)
 	some := []cell{{"flush-after", "end-after"}, {"offsets-after", "apply-before"}, {"end-after", "end-before"}}
 	cluster.Cells(t, inParallelOnKafka, some, cell.name, func(t *testing.T, cell cell) { newScene(t, c).run(cell) })

@@ -107,17 +107,12 @@ func (k kind) commitKind() bool {
 	return k.phase == running && k.key != proxy.KeyHeartbeat || k == kind{proxy.KeyInitProducerID, doubting}
 }
 
-// shortKind says whether the kind is part of the short run.
-func (k kind) shortKind() bool {
-	return k == kind{proxy.KeyEndTxn, running} || k == kind{proxy.KeyInitProducerID, doubting}
-}
-
 func TestCells(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		var run []cell
 		for _, cell := range cells() {
-			if (!testing.Short() || cell.shortKind()) && (c.Kind() != cluster.KindEmbedded || cell.commitKind()) {
+			if c.Kind() != cluster.KindEmbedded || cell.commitKind() {
 				run = append(run, cell)
 			}
 		}

@@ -76,9 +76,6 @@ const inParallelOnKafka = 3
 // TestMatrixOnKafka runs the rows on a real Kafka that are about what only that can show.
 func TestMatrixOnKafka(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("the matrix on the embedded broker is the short one")
-	}
 	c := cluster.Kafka(t)
 	some := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !r.kafka })
 	cluster.Cells(t, inParallelOnKafka, some, func(r row) string { return r.name }, func(t *testing.T, r row) { r.run(newScene(t, c, 1)) })

@@ -151,9 +151,6 @@ func TestRestartTakesItsTasksBack(t *testing.T) {
 // TestOrphan: a member that is killed inside its revoke and comes back within the session leaves a task without an owner in a stable
 // group. The leader asks for it.
 func TestOrphan(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for the longest revoke, half a minute")
-	}
 	t.Parallel()
 	e := newEnv(t, cluster.Kafka(t)) // the embedded broker makes a new generation, which heals it
 	marker := filepath.Join(t.TempDir(), "blocked")

@@ -24,9 +24,6 @@ const looksShortened = "a log looked shortened"
 // log. The task that reads it stops for data integrity. Its neighbours are the negative control: their partitions have changed leaders as
 // well and lost nothing, and they go on, suspected of nothing. Only a real broker has a log that can be cut.
 func TestInputLosesItsEnd(t *testing.T) {
-	if testing.Short() {
-		t.Skip("this waits for the end of a broker's session, and -short leaves it out")
-	}
 	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{ShortLived: true, SeparateController: true})
 	e := newEnv(t, c)
 	b := topology.NewBuilder("copy")

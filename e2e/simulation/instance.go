@@ -39,6 +39,8 @@ type life struct {
 	// released lets what waits at a failpoint go on: the life is over for everybody else.
 	released chan struct{}
 	release  func()
+	// disturbed is when the last fault of its network was healed. Its end in order may fail until then.
+	disturbed time.Time
 	// armed is what happens at the next hit of a failpoint, nil for nothing.
 	armed atomic.Pointer[strike]
 }

@@ -177,9 +177,12 @@ func (r *run) unasked(i *instance, err error) {
 	l.cancel()
 	l.release()
 	n := r.nemesis
-	if n.reachable() {
+	switch {
+	case errUnknown != nil && errors.Is(err, errUnknown):
+		r.count("ended by a failpoint")
+	case n.reachable():
 		r.found("%v", err)
-	} else {
+	default:
 		r.count("gave up")
 	}
 	n.check(i.start())
@@ -225,6 +228,10 @@ func (n *nemesis) act(fault string) {
 	n.r.count(fault)
 	host := i.life.host
 	switch fault {
+	case Freeze, Cut, NetworkDown, Block, LoseReply, LoseRequest, LateRequest, Fail, Hang:
+		i.life.disturbed = time.Now().Add(session) // until it is healed
+	}
+	switch fault {
 	case Kill, KillLost:
 		n.kill(i, fault == KillLost)
 	case Freeze:
@@ -232,7 +239,8 @@ func (n *nemesis) act(fault string) {
 		host.Stall()
 		n.later(n.between(time.Second, 2*session), func() error { n.busy[i.name] = false; host.Resume(); return nil })
 	case Stop:
-		if err := i.stop(); err != nil && n.reachable() {
+		disturbed := time.Since(i.life.disturbed) < lateExit || n.busy[Weather]
+		if err := i.stop(); err != nil && n.reachable() && !disturbed {
 			n.r.found("%v", err)
 		}
 		n.later(n.between(0, session), i.start)

@@ -14,11 +14,11 @@ func TestMain(m *testing.M) {
 	cluster.Main(m)
 }
 
-// TestShort is a soak of half a minute, with a freeze, kills and restarts. Its seed is fixed: the gate is to be as much the same every time
-// as it can be. The broker's bounces are with the copy test.
+// TestShort is a soak of half a minute, with a freeze, kills and restarts. Its seed is fixed: make soak
+// draws one. The broker's bounces are with the copy test.
 func TestShort(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes a minute: -short leaves it out, the gate does not")
+		t.Skip("it takes a minute")
 	}
 	cfg := soak.DefaultConfig()
 	cfg.Duration, cfg.Seed, cfg.Rate, cfg.Dir, cfg.Log = 30*time.Second, 11, 200, t.TempDir(), t.Logf

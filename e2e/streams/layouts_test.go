@@ -110,9 +110,6 @@ func input(topic string, began time.Time) (out []*kgo.Record) {
 // with all times, what we see in ours. A changelog of which start and end of the sessions are swapped is the negative
 // control: that one it cannot read.
 func TestLayoutsOfChangelogs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("this starts Kafka Streams, and -short leaves it out")
-	}
 	c := cluster.Kafka(t)
 	java, classes := cluster.Java(t, cluster.Library{Name: streams.Library, POM: streams.POM, Jar: streams.Jar})
 	app, in, idle := c.Name(t, "app"), c.Name(t, "in"), c.Name(t, "idle")

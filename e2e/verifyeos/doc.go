@@ -38,7 +38,7 @@
 // # Running it
 //
 // "make verify-eos" kills and stops every instance several times. As a part of all tests each of the three
-// things is done once; -short leaves it out. Java 17 and Maven are needed, as package cluster says: Maven
+// things is done once; with -short, as in make test-kafka, with the simple variant only. Java 17 and Maven are needed, as package cluster says: Maven
 // copies the jars that pom.xml names into the user's cache directory once. A broker of its own is started even
 // where ONCEWARD_KAFKA_BROKERS names one, because Kafka's test gives the names of topics and group. Unix only:
 // processes are frozen and stopped by signals.

@@ -29,10 +29,6 @@ func TestVersions(t *testing.T) {
 		name := func(s scenario) string { return s.name }
 		cluster.Cells(t, inParallel, scenarios, name, func(t *testing.T, s scenario) { s.run(t, newEnv(t, c, b)) })
 	}
-	if testing.Short() { // without the rolling upgrade and the shared group, and on the embedded broker alone
-		t.Run(string(cluster.KindEmbedded), func(t *testing.T) { run(t, cluster.Embedded(t), all[2:]) })
-		return
-	}
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) { run(t, c, all) })
 }
 

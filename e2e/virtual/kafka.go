@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // firstPort is that of the first broker.
@@ -47,6 +49,7 @@ func NewKafka(t testing.TB, n *Network, brokers int, opts ...kfake.Opt) *Kafka {
 	k.Cluster = c
 	t.Cleanup(c.Close)
 	k.journal, k.markers = newJournal(k), newMarkers(k)
+	newRejoins(k)
 	return k
 }
 
@@ -70,6 +73,14 @@ func (k *Kafka) Client(t testing.TB, host string, opts ...kgo.Opt) *kgo.Client {
 func (k *Kafka) Admin(t testing.TB, host string) *kadm.Client {
 	t.Helper()
 	return kadm.NewClient(k.Client(t, host))
+}
+
+// NoTruncation is an option for observers of logs. Where records of an old leader epoch are deleted, kfake answers
+// OffsetForLeaderEpoch as if the log had been truncated, and a client that asks reports data loss. No log is truncated here.
+func NoTruncation() kgo.Opt {
+	versions := kversion.Stable()
+	versions.SetMaxKeyVersion(int16(kmsg.OffsetForLeaderEpoch), -1)
+	return kgo.MaxVersions(versions)
 }
 
 // Stop makes a broker unreachable: its connections are reset and new ones refused. Its data stay, and so do the leaderships,

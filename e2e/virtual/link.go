@@ -23,7 +23,7 @@ type link struct {
 	client *conn  // what the client has
 	near   net.Conn
 	far    net.Conn
-	rng    *rand.Rand // guarded by Network.mu
+	rng    *rand.Rand    // guarded by Network.mu
 	done   chan struct{} // closed by end
 
 	mu      sync.Mutex
