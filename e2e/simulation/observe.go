@@ -62,7 +62,7 @@ func (r *run) startReader(name string, watch func(func(context.Context) error)) 
 		}
 	}
 	rd, err := workload.NewReader(name, r.history, topics, r.application(), kgo.SeedBrokers(r.kafka.Brokers()...),
-		kgo.Dialer(r.network.Host(name).Dial), kgo.FetchMaxWait(time.Second), virtual.NoTruncation())
+		kgo.Dialer(r.network.Host(name).Dial), kgo.FetchMaxWait(time.Second))
 	if err != nil {
 		return err
 	}

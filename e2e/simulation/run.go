@@ -130,6 +130,7 @@ func Run(t *testing.T, subject Subject, cfg Config) *Result {
 	r.network = virtual.NewNetwork(t, cfg.Seed)
 	r.brokers = 1 + 2*r.rng.IntN(2)
 	r.kafka = virtual.NewKafka(t, r.network, r.brokers, kfake.SeedTopics(partitions, subject.UserTopics()...))
+	r.kafka.NeverTruncated()
 	r.history = workload.NewMemory()
 	r.delayMarkers(t)
 	r.kafka.ControlKey(int16(kmsg.DeleteRecords), r.purge)

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // firstPort is that of the first broker.
@@ -75,12 +75,28 @@ func (k *Kafka) Admin(t testing.TB, host string) *kadm.Client {
 	return kadm.NewClient(k.Client(t, host))
 }
 
-// NoTruncation is an option for observers of logs. Where records of an old leader epoch are deleted, kfake answers
-// OffsetForLeaderEpoch as if the log had been truncated, and a client that asks reports data loss. No log is truncated here.
-func NoTruncation() kgo.Opt {
-	versions := kversion.Stable()
-	versions.SetMaxKeyVersion(int16(kmsg.OffsetForLeaderEpoch), -1)
-	return kgo.MaxVersions(versions)
+// NeverTruncated has the brokers answer OffsetForLeaderEpoch as if every epoch reached to the end of the log. kfake truncates no
+// log; but where all records of an old epoch were deleted, its own answer lets clients report data loss.
+func (k *Kafka) NeverTruncated() {
+	k.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		k.KeepControl()
+		req := kreq.(*kmsg.OffsetForLeaderEpochRequest)
+		resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+		for _, t := range req.Topics {
+			rt := kmsg.NewOffsetForLeaderEpochResponseTopic()
+			rt.Topic = t.Topic
+			for _, p := range t.Partitions {
+				if k.LeaderFor(t.Topic, p.Partition) != k.CurrentNode() {
+					return nil, nil, false
+				}
+				rp := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+				rp.Partition, rp.LeaderEpoch, rp.EndOffset = p.Partition, p.LeaderEpoch, math.MaxInt64
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			resp.Topics = append(resp.Topics, rt)
+		}
+		return resp, nil, true
+	})
 }
 
 // Stop makes a broker unreachable: its connections are reset and new ones refused. Its data stay, and so do the leaderships,
