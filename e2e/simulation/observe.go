@@ -21,7 +21,7 @@ func (r *run) application() string { return r.subject.Topology().Application() }
 
 // awaitTopics waits until the application has made its topics: a reader needs them.
 func (r *run) awaitTopics(ctx context.Context) error {
-	return r.await(ctx, "the application's topics", func() string {
+	return r.await(ctx, startMax, "the application's topics", func() string {
 		listed, err := r.adm.ListTopicsWithInternal(ctx)
 		if err != nil {
 			return err.Error()
@@ -36,14 +36,14 @@ func (r *run) awaitTopics(ctx context.Context) error {
 }
 
 // await polls until waiting returns "".
-func (r *run) await(ctx context.Context, what string, waiting func() string) error {
-	for until := time.Now().Add(quiesceMax); ; {
+func (r *run) await(ctx context.Context, longest time.Duration, what string, waiting func() string) error {
+	for until := time.Now().Add(longest); ; {
 		why := waiting()
 		switch {
 		case why == "":
 			return nil
 		case time.Now().After(until):
-			return fmt.Errorf("waited %s for %s: %s", quiesceMax, what, why)
+			return fmt.Errorf("waited %s for %s: %s", longest, what, why)
 		}
 		select {
 		case <-ctx.Done():
@@ -119,12 +119,7 @@ func (r *run) readTopics() []string {
 // quiesce waits until every input is processed, every output is visible and has been followed.
 func (r *run) quiesce(ctx context.Context) {
 	r.network.Trace().Logf("simulation", "all faults are healed")
-	err := r.await(ctx, "the application to work off its input", func() string {
-		if now := r.inFlight(ctx); now != "" {
-			return now
-		}
-		return ""
-	})
+	err := r.await(ctx, r.cfg.Quiesce, "the application to work off its input", func() string { return r.inFlight(ctx) })
 	if err != nil && context.Cause(ctx) == nil {
 		for _, i := range r.instances {
 			if i.life != nil {
@@ -202,7 +197,7 @@ func (r *run) finish(ctx context.Context, watch func(func(context.Context) error
 		return err
 	}
 	topics := r.readTopics()
-	if err := r.await(ctx, "the readers", func() string {
+	if err := r.await(ctx, startMax, "the readers", func() string {
 		ends, err := r.adm.ListEndOffsets(ctx, topics...)
 		if err != nil {
 			return err.Error()

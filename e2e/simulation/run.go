@@ -37,8 +37,11 @@ type Config struct {
 	// Rate is the number of inputs a second. The default is 20.
 	Rate int
 	// AbortShare is the share of inputs that are produced in transactions that abort. With more than 0 all inputs are
-	// produced in transactions.
+	// produced in transactions, and no fault may concern the brokers: the feeder bears none.
 	AbortShare float64
+	// Quiesce bounds the virtual time in which the application has to work off what the faults have left. The default is half
+	// an hour.
+	Quiesce time.Duration
 	// MarkersMax is the longest time that the markers of a commit are held back. By default the seed decides: none, or 200 ms.
 	MarkersMax time.Duration
 }
@@ -78,6 +81,8 @@ const (
 	// quiesceMax is how long the application may take to work off what the faults have left: sessions, transaction timeouts and
 	// backoffs one after the other. It is virtual time, so it costs nothing to be generous.
 	quiesceMax = 30 * time.Minute
+	// startMax bounds the waits for topics and readers.
+	startMax = 30 * time.Minute
 	// traceLines is how much of the trace a result keeps.
 	traceLines = 400
 
@@ -126,6 +131,9 @@ func Run(t *testing.T, subject Subject, cfg Config) *Result {
 	}
 	if r.cfg.Duration == 0 {
 		r.cfg.Duration = 2*time.Minute + time.Duration(r.rng.Int64N(int64(2*time.Minute)))
+	}
+	if r.cfg.Quiesce == 0 {
+		r.cfg.Quiesce = quiesceMax
 	}
 	r.network = virtual.NewNetwork(t, cfg.Seed)
 	r.brokers = 1 + 2*r.rng.IntN(2)
@@ -261,39 +269,42 @@ func (r *run) all(t *testing.T) (*Result, error) {
 // load feeds and lets the nemesis work. All faults are healed when it returns.
 func (r *run) load(ctx context.Context, t *testing.T) error {
 	var inflight sync.WaitGroup
+	opts := []kgo.Opt{kgo.MaxBufferedRecords(20_000)}
+	if r.cfg.AbortShare > 0 {
+		opts = append(opts, kgo.TransactionalID("feeder"))
+	}
 	f := &Feed{
 		Context: ctx, History: r.history, Rng: rand.New(rand.NewPCG(r.cfg.Seed, 1)), Partitions: partitions,
-		Client: r.kafka.Client(t, "feeder", kgo.MaxBufferedRecords(20_000)),
+		Client: r.kafka.Client(t, "feeder", opts...), AbortShare: r.cfg.AbortShare,
 	}
 	feeding, stop := context.WithCancel(ctx)
-	fed := make(chan struct{})
-	go func() {
-		defer close(fed)
-		r.feed(feeding, f, &inflight)
-	}()
+	fed := make(chan error, 1)
+	go func() { fed <- r.feed(feeding, f, &inflight) }()
 	r.nemesis = newNemesis(r)
 	r.nemesis.run(ctx, r.cfg.Duration)
 	stop()
-	<-fed
+	err := <-fed
 	r.subject.Finish(f, &inflight)
 	inflight.Wait()
-	return context.Cause(ctx)
+	return errors.Join(err, context.Cause(ctx))
 }
 
 // feedEvery is the time between two batches of inputs.
 const feedEvery = 500 * time.Millisecond
 
-func (r *run) feed(ctx context.Context, f *Feed, inflight *sync.WaitGroup) {
+func (r *run) feed(ctx context.Context, f *Feed, inflight *sync.WaitGroup) error {
 	tick := time.NewTicker(feedEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-tick.C:
 		}
 		n := int(float64(r.cfg.Rate) * feedEvery.Seconds())
-		r.subject.Feed(f, 1+f.Rng.IntN(2*n), inflight)
+		if err := r.subject.Feed(f, 1+f.Rng.IntN(2*n), inflight); err != nil {
+			return fmt.Errorf("feeding: %w", err)
+		}
 	}
 }
 

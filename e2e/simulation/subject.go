@@ -23,9 +23,9 @@ type Subject interface {
 	Topics() map[string]workload.Kind
 	// Spec says to package check what the application does.
 	Spec() check.Spec
-	// Feed produces n inputs. It does not wait: inflight is done when all are answered, and recorded in the history. The client
+	// Feed produces n inputs. It need not wait: inflight is done when all are answered, and recorded in the history. The client
 	// partitions by key.
-	Feed(f *Feed, n int, inflight *sync.WaitGroup)
+	Feed(f *Feed, n int, inflight *sync.WaitGroup) error
 	// Finish produces what closes the input, such as records that close windows.
 	Finish(f *Feed, inflight *sync.WaitGroup)
 	// Dump records the databases in a state directory, and returns how many stores it has read.
@@ -43,6 +43,8 @@ type Feed struct {
 	Rng     *rand.Rand
 	// Partitions is the number of each topic's.
 	Partitions int32
+	// AbortShare is the share of transactions to abort. With 0 the client has no transactions.
+	AbortShare float64
 }
 
 // accounts is the subject that package check judges alone: see package workload.
@@ -92,13 +94,17 @@ func (a *accounts) Sources() []string {
 	return sources
 }
 
-func (a *accounts) Feed(f *Feed, n int, inflight *sync.WaitGroup) {
+func (a *accounts) Feed(f *Feed, n int, inflight *sync.WaitGroup) error {
 	if a.feeder == nil {
 		a.feeder = &workload.Feeder{
 			Client: f.Client, History: f.History, Topic: workload.In, Rng: f.Rng, Keys: 40, Others: 30, RepeatShare: 0.1, PoisonShare: 0.01,
 		}
 	}
+	if f.AbortShare > 0 {
+		return a.feeder.Transaction(f.Context, n, f.Rng.Float64() >= f.AbortShare)
+	}
 	a.feeder.Batch(n, inflight)
+	return nil
 }
 
 func (a *accounts) Finish(*Feed, *sync.WaitGroup) {}

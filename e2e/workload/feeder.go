@@ -62,21 +62,7 @@ func (f *Feeder) Batch(n int, inflight *sync.WaitGroup) {
 	if n == 0 {
 		return
 	}
-	sent := &check.Sent{First: f.next + 1, Outcome: check.OK}
-	records := make([]*kgo.Record, n)
-	for i := range records {
-		in := f.input()
-		value, err := json.Marshal(in)
-		if err != nil {
-			panic(fmt.Sprintf("an Input has a JSON form: %v", err)) // five integers and a flag
-		}
-		records[i] = &kgo.Record{Topic: f.Topic, Key: strconv.AppendUint(nil, uint64(in.Key), 10), Value: value}
-		sent.Message, sent.Key = append(sent.Message, in.Message), append(sent.Key, in.Key)
-		sent.Other, sent.Amount = append(sent.Other, in.Other), append(sent.Amount, in.Amount)
-		if in.Poison {
-			sent.Poison = append(sent.Poison, in.ID)
-		}
-	}
+	records, sent := f.records(n)
 	var mu sync.Mutex
 	left := n
 	inflight.Add(1)
@@ -93,6 +79,44 @@ func (f *Feeder) Batch(n int, inflight *sync.WaitGroup) {
 			}
 		})
 	}
+}
+
+// Transaction produces n inputs in one transaction, commits or aborts it, and records them. The client needs a transactional id. Messages of
+// an aborted transaction are not delivered again.
+func (f *Feeder) Transaction(ctx context.Context, n int, commit bool) error {
+	known := len(f.recent)
+	records, sent := f.records(n)
+	if err := f.Client.BeginTransaction(); err != nil {
+		return err
+	}
+	if err := f.Client.ProduceSync(ctx, records...).FirstErr(); err != nil {
+		return err
+	}
+	if !commit {
+		sent.Outcome, f.recent = check.Fail, f.recent[:min(known, len(f.recent))]
+	}
+	f.History.Write(check.Event{Sent: sent})
+	return f.Client.EndTransaction(ctx, kgo.TransactionEndTry(commit))
+}
+
+// records makes up n inputs, and what the history says about them if they are acknowledged.
+func (f *Feeder) records(n int) ([]*kgo.Record, *check.Sent) {
+	sent := &check.Sent{First: f.next + 1, Outcome: check.OK}
+	records := make([]*kgo.Record, n)
+	for i := range records {
+		in := f.input()
+		value, err := json.Marshal(in)
+		if err != nil {
+			panic(fmt.Sprintf("an Input has a JSON form: %v", err)) // five integers and a flag
+		}
+		records[i] = &kgo.Record{Topic: f.Topic, Key: strconv.AppendUint(nil, uint64(in.Key), 10), Value: value}
+		sent.Message, sent.Key = append(sent.Message, in.Message), append(sent.Key, in.Key)
+		sent.Other, sent.Amount = append(sent.Other, in.Other), append(sent.Amount, in.Amount)
+		if in.Poison {
+			sent.Poison = append(sent.Poison, in.ID)
+		}
+	}
+	return records, sent
 }
 
 // input makes the next one up.

@@ -1,0 +1,82 @@
+package simulation_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/e2e/check"
+	"github.com/onceward/onceward/e2e/simulation"
+)
+
+// brokenSeeds is how many seeds may miss a mechanism that does not work. What a kill meets is a matter of chance.
+const brokenSeeds = 8
+
+// clientFaults concern the instances alone.
+var clientFaults = []string{
+	simulation.Kill, simulation.Kill, simulation.Kill, simulation.KillLost, simulation.Stop, simulation.Freeze, simulation.Cut, simulation.LoseReply,
+}
+
+// TestBrokenMechanismsAreFound is the negative control of the simulation: with one mechanism of the runtime, or of the application,
+// broken at a time, it finds what is broken. With none broken, the same faults leave nothing to find.
+func TestBrokenMechanismsAreFound(t *testing.T) {
+	for _, c := range []struct {
+		broken  string
+		subject func() (simulation.Subject, error)
+		// found has the anomalies of which one has to be found; whatever else follows from it may be found too.
+		found []check.Kind
+		cfg   simulation.Config
+	}{
+		// The round goes to the databases before its transaction has ended.
+		{"apply", simulation.Accounts, []check.Kind{check.StateDiffers}, simulation.Config{Faults: clientFaults}},
+		// Positions are committed outside of the transaction.
+		{"offsets", simulation.Accounts, []check.Kind{check.Torn}, simulation.Config{Faults: clientFaults}},
+		// The group reads what is not committed: here what the feeder aborts.
+		{"uncommitted", simulation.Accounts, []check.Kind{check.Phantom}, simulation.Config{Faults: clientFaults, AbortShare: 0.3}},
+		// A commit is reported before it is answered, and the next round does not wait for it.
+		{"early", simulation.Accounts, []check.Kind{check.Lost, check.Duplicate, check.Torn, check.StateDiffers, check.Unseen},
+			simulation.Config{Faults: clientFaults, MarkersMax: time.Second}},
+		// A restore ends before the position that the offsets name.
+		{"restore", simulation.Accounts, []check.Kind{check.StateDiffers}, simulation.Config{Faults: clientFaults}},
+		// No id is ever seen twice.
+		{"dedupe", simulation.LeakyInbox, []check.Kind{check.DedupeLeak}, simulation.Config{Faults: clientFaults}},
+	} {
+		t.Run(c.broken, func(t *testing.T) {
+			cfg := c.cfg
+			if c.broken != "dedupe" {
+				cfg.Broken = []string{c.broken}
+			}
+			cfg.Duration, cfg.Quiesce = time.Minute, 5*time.Minute
+			began := time.Now()
+			for seed := uint64(1); seed <= brokenSeeds; seed++ {
+				found := false
+				t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+					cfg.Seed = seed
+					result := simulate(t, c.subject, cfg)
+					found = slices.ContainsFunc(c.found, func(k check.Kind) bool { return result.Found(k) > 0 })
+					t.Logf("%s", result)
+				})
+				if found {
+					t.Logf("found with seed %d after %s", seed, time.Since(began).Round(time.Millisecond))
+					return
+				}
+			}
+			t.Errorf("%s is broken, and none of %d seeds finds any of %v", c.broken, brokenSeeds, c.found)
+		})
+	}
+	t.Run("none", func(t *testing.T) {
+		for seed := uint64(1); seed <= 2; seed++ {
+			for _, cfg := range []simulation.Config{
+				{Faults: clientFaults, AbortShare: 0.3}, {Faults: clientFaults, MarkersMax: time.Second},
+			} {
+				cfg.Seed, cfg.Duration = seed, time.Minute
+				t.Run(fmt.Sprintf("seed=%d/aborts=%v", seed, cfg.AbortShare), func(t *testing.T) {
+					if result := simulate(t, simulation.Accounts, cfg); !result.OK() {
+						t.Errorf("%s\n%s", result.Trace, result)
+					}
+				})
+			}
+		}
+	})
+}
