@@ -42,7 +42,7 @@ func (v *visible) seeInput(r *Records) {
 		case !v.known(id):
 			a.Detail = "nobody has sent it"
 			v.found(a)
-		case v.inputs[id].failed:
+		case v.inputs[id].failed && v.committed(r, n):
 			a.Detail = "it is there although producing it has failed for good"
 			v.found(a)
 		}

@@ -29,6 +29,7 @@ const (
 	LoseReply   = "lose reply"   // of one request: the broker has acted
 	LoseRequest = "lose request" // one request, with its connection
 	LateRequest = "late request" // one request arrives when its sender has given up
+	LateCommit  = "late commit"  // several EndTxn requests arrive late
 	Weather     = "weather"      // latency, and connections that break
 	BrokerStop  = "broker stop"  // a broker is away for a while
 	Leaders     = "leaders"      // move to other brokers
@@ -38,7 +39,7 @@ const (
 // weighted lists the faults as often as they are to come.
 var weighted = []string{
 	Kill, Kill, Kill, Kill, KillLost, Freeze, Freeze, Stop, Stop, Cut, Cut, NetworkDown, Block, LoseReply, LoseReply, LoseReply,
-	LoseRequest, LateRequest, LateRequest, Weather, Weather, BrokerStop, Leaders, Coordinator,
+	LoseRequest, LateRequest, LateRequest, LateCommit, Weather, Weather, BrokerStop, Leaders, Coordinator,
 }
 
 // atFailpoints are the faults that need them, as often as they are to come.
@@ -228,7 +229,7 @@ func (n *nemesis) act(fault string) {
 	n.r.count(fault)
 	host := i.life.host
 	switch fault {
-	case Freeze, Cut, NetworkDown, Block, LoseReply, LoseRequest, LateRequest, Fail, Hang:
+	case Freeze, Cut, NetworkDown, Block, LoseReply, LoseRequest, LateRequest, LateCommit, Fail, Hang:
 		i.life.disturbed = time.Now().Add(session) // until it is healed
 	}
 	switch fault {
@@ -255,7 +256,7 @@ func (n *nemesis) act(fault string) {
 		name := i.life.name
 		n.r.network.Block(name, broker)
 		n.later(n.between(0, session), func() error { n.r.network.Unblock(name, broker); return nil })
-	case LoseReply, LoseRequest, LateRequest:
+	case LoseReply, LoseRequest, LateRequest, LateCommit:
 		n.rule(i, fault)
 	case KillAt, Fail, Hang:
 		n.strike(i, fault)
@@ -312,6 +313,8 @@ func (n *nemesis) rule(i *instance, fault string) {
 		}
 	case LateRequest:
 		action = proxy.Delay(n.between(time.Second, time.Minute))
+	case LateCommit:
+		m.Key, m.Limit, action = proxy.KeyEndTxn, 1+n.rng.IntN(20), proxy.Delay(n.between(100*time.Millisecond, 30*time.Second))
 	}
 	rule := i.life.host.Add(m, action)
 	n.later(session, func() error { rule.Lift(); return nil })
