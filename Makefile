@@ -31,7 +31,7 @@ KAFKA_PACKAGES ?= $(KAFKA_FIRST) $(filter-out $(KAFKA_FIRST),$(sort $(patsubst %
 	grep -rlE 'cluster\.(Kafka|Each|EachKind|Own|OwnWith|Java)\>' --include='*_test.go' e2e)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo drill test test-kafka race nightly long long-kafka verify-eos lint tidy-check cross build negative bench bench-go bench-compare bench-baseline bench-latency
+.PHONY: help demo drill test test-kafka race nightly long long-kafka simulate verify-eos lint tidy-check cross build negative bench bench-go bench-compare bench-baseline bench-latency
 .PHONY: bench-processors bench-restore bench-peers bench-sweep bench-state figures soak soak-state verify-copy verify-smoke verify-differential clean
 
 help: ## show this list
@@ -65,6 +65,10 @@ long: ## every test that needs Go alone, the long ones too
 
 long-kafka: ## every test on real Kafka, the long ones too; needs a JDK 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
 	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -tags $(TEST_TAGS) $(TEST_FLAGS) -count=1 -timeout 90m $(KAFKA_PACKAGES)
+
+simulate: ## SEEDS (1000) simulations of each application on virtual time from SEED (1) on; SUBJECT and FAULTS choose some
+	$(GO_ALONE) $(GO) test -count=1 -tags $(TEST_TAGS) -timeout 10h -run '^TestSeeds$$' ./e2e/simulation -seed $(or $(SEED),1) -seeds $(or $(SEEDS),1000) \
+		-subject "$(SUBJECT)" -faults "$(FAULTS)"
 
 verify-eos: ## Kafka's own StreamsEosTest judges the runtime under many kills; needs Java 17 and Maven
 	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 30m -run '^TestVerify$$' ./e2e/verifyeos -full

@@ -5,6 +5,7 @@ package txn
 import (
 	"context"
 
+	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 )
 
@@ -27,6 +28,13 @@ var ErrRefused = failpoint.ErrRefused
 // It only exists with the build tag onceward_failpoints.
 func (c Config) WithFailpoints(hit func(ctx context.Context, point string) error, broken ...string) Config {
 	c.failpoints = failpoint.New(hit, broken)
+	return c
+}
+
+// WithDisk returns a configuration for tests whose databases lie on a file system of the test's: use changes the options of each. It only
+// exists with the build tag onceward_failpoints.
+func (c Config) WithDisk(use func(*pebblestore.Options)) Config {
+	c.databases = use
 	return c
 }
 

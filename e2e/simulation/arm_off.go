@@ -6,12 +6,15 @@ import (
 	"context"
 	"errors"
 
+	"github.com/onceward/onceward/state/pebblestore/disktest"
 	"github.com/onceward/onceward/txn"
 )
 
 func points() []string { return nil }
 
 var errUnknown, errRefused error
+
+func onDisk(cfg txn.Config, _ *disktest.Disk) txn.Config { return cfg }
 
 // arm fails: a simulation without the faults that were asked for would prove nothing.
 func arm(cfg txn.Config, _ func(context.Context, string) error, _ []string) (txn.Config, error) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/e2e/virtual"
+	"github.com/onceward/onceward/state/pebblestore/disktest"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -23,6 +24,7 @@ type instance struct {
 	name    string
 	workers int
 	dir     string // of the life that goes on, or of the next one
+	disk    *disktest.Disk
 	lives   int
 	life    *life // nil while it is down
 }
@@ -76,6 +78,7 @@ func (i *instance) start() error {
 		Brokers: i.r.kafka.Brokers(), StateDir: i.dir, Instance: i.name, Workers: i.workers, CacheBytes: 8 << 20,
 		Dialer: l.host.Dial, NoControl: true, Logger: slog.New(&traceHandler{trace: i.r.network.Trace(), who: l.name}),
 	}
+	cfg = onDisk(cfg, i.disk)
 	var hit func(context.Context, string) error
 	if i.r.cfg.Failpoints {
 		hit = l.hit

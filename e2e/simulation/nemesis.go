@@ -23,6 +23,7 @@ const (
 	Hang        = "hang"         // a failpoint takes its time
 	Freeze      = "freeze"       // nothing arrives for longer than the session, then everything
 	Stop        = "stop"         // leaves the group, comes back
+	DiskFull    = "disk full"    // for a while
 	Cut         = "cut"          // its connections are reset
 	NetworkDown = "network down" // and no new one is made for a while
 	Block       = "block"        // one broker is out of reach for a while
@@ -36,9 +37,12 @@ const (
 	Coordinator = "coordinators" // move to other brokers
 )
 
+// Refused counts the writes that a full disk has refused, among the faults of a [Result].
+const Refused = "write refused"
+
 // weighted lists the faults as often as they are to come.
 var weighted = []string{
-	Kill, Kill, Kill, Kill, KillLost, Freeze, Freeze, Stop, Stop, Cut, Cut, NetworkDown, Block, LoseReply, LoseReply, LoseReply,
+	Kill, Kill, Kill, Kill, KillLost, Freeze, Freeze, Stop, Stop, DiskFull, Cut, Cut, NetworkDown, Block, LoseReply, LoseReply, LoseReply,
 	LoseRequest, LateRequest, LateRequest, LateCommit, Weather, Weather, BrokerStop, Leaders, Coordinator,
 }
 
@@ -245,6 +249,14 @@ func (n *nemesis) act(fault string) {
 			n.r.found("%v", err)
 		}
 		n.later(n.between(0, session), i.start)
+	case DiskFull:
+		n.r.event("disk full", i.name)
+		i.disk.SetFree(0)
+		n.later(n.between(time.Second, 2*time.Minute), func() error {
+			n.r.event("disk has space", i.name)
+			i.disk.SetFree(diskBytes)
+			return nil
+		})
 	case Cut:
 		host.Cut()
 	case NetworkDown:

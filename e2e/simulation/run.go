@@ -21,6 +21,7 @@ import (
 	"github.com/onceward/onceward/e2e/check"
 	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/state/pebblestore/disktest"
 )
 
 // Config is one run.
@@ -85,6 +86,9 @@ const (
 	startMax = 30 * time.Minute
 	// traceLines is how much of the trace a result keeps.
 	traceLines = 400
+
+	// diskBytes is what no run fills.
+	diskBytes = 1 << 40
 
 	follower = "follower"
 	final    = "final"
@@ -219,7 +223,9 @@ func (r *run) all(t *testing.T) (*Result, error) {
 	}
 	count := 1 + r.rng.IntN(3)
 	for n := range count {
-		r.instances = append(r.instances, &instance{r: r, name: string(rune('a' + n)), workers: 1 + r.rng.IntN(2), dir: r.newDir()})
+		r.instances = append(r.instances, &instance{
+			r: r, name: string(rune('a' + n)), workers: 1 + r.rng.IntN(2), dir: r.newDir(), disk: disktest.New(diskBytes),
+		})
 	}
 	for _, i := range r.instances {
 		if err := i.start(); err != nil {
@@ -254,6 +260,9 @@ func (r *run) all(t *testing.T) (*Result, error) {
 	}
 	if err := r.finish(ctx, watch); err != nil {
 		return nil, err
+	}
+	for _, i := range r.instances {
+		r.faults[Refused] += int(i.disk.Refused())
 	}
 	result := &Result{Seed: r.cfg.Seed, Virtual: time.Since(began), Findings: r.findings, Faults: r.faults, Dumps: r.dumps}
 	var err error
