@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/onceward/onceward/state/pebblestore"
@@ -83,6 +84,9 @@ func (c Config) WithClock(now func() time.Time, wait func(context.Context, time.
 const (
 	FetchBytes = fetchBytes
 )
+
+// Handler answers what the HTTP endpoint is asked.
+func (a *App) Handler() http.Handler { return a.handler() }
 
 // NotReady is what /readyz says.
 func (a *App) NotReady() []string { return a.notReady() }

@@ -112,87 +112,91 @@ func (c turns) next(t *testing.T) {
 // TestPurgeLagsByOneTurn: rule 11.3. A turn deletes what was applied at the turn before it, and not what was applied since; nothing is
 // asked for twice.
 func TestPurgeLagsByOneTurn(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	d := b.deletions()
-	turn := newTurns()
-	app, _ := start(t, repartitionTopology(t, func(string) {}), txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1,
-	}.WithPurgeTurn(turn.wait).WithEmptyMax(time.Hour)) // a marker alone moves nothing while the test looks
-	applied := func(n int) map[int32]int64 {
-		t.Helper()
-		feed(t, b, 200)
-		waitFor(t, "the records to be applied behind the repartition topic", func() bool { return app.Status().Totals.Records == int64(2*n) })
-		return b.committedIn(t, repartitioned)
-	}
-	turn.ready(t)
-	first := applied(200)
-	turn.next(t)
-	d.want(t, "after the first turn")
-	second := applied(400)
-	turn.next(t)
-	d.want(t, "after the second turn", first)
-	third := applied(600)
-	turn.next(t)
-	d.want(t, "after the third turn", first, second)
-	turn.next(t)
-	turn.next(t) // has nothing to delete
-	d.want(t, "after the last turn", first, second, third)
-	if first[0] == 0 || first[1] == 0 || second[0] <= first[0] || third[1] <= second[1] {
-		t.Errorf("the committed offsets are %v, %v and %v: the test tests nothing", first, second, third)
-	}
-	check(t, b.read(t, "out", 600), 30)
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		d := b.deletions()
+		turn := newTurns()
+		app, _ := start(t, repartitionTopology(t, func(string) {}), b.config(txn.Config{
+			StateDir: t.TempDir(), Workers: 1,
+		}).WithPurgeTurn(turn.wait).WithEmptyMax(time.Hour)) // a marker alone moves nothing while the test looks
+		applied := func(n int) map[int32]int64 {
+			t.Helper()
+			feed(t, b, 200)
+			waitFor(t, "the records to be applied behind the repartition topic", func() bool { return app.Status().Totals.Records == int64(2*n) })
+			return b.committedIn(t, repartitioned)
+		}
+		turn.ready(t)
+		first := applied(200)
+		turn.next(t)
+		d.want(t, "after the first turn")
+		second := applied(400)
+		turn.next(t)
+		d.want(t, "after the second turn", first)
+		third := applied(600)
+		turn.next(t)
+		d.want(t, "after the third turn", first, second)
+		turn.next(t)
+		turn.next(t) // has nothing to delete
+		d.want(t, "after the last turn", first, second, third)
+		if first[0] == 0 || first[1] == 0 || second[0] <= first[0] || third[1] <= second[1] {
+			t.Errorf("the committed offsets are %v, %v and %v: the test tests nothing", first, second, third)
+		}
+		check(t, b.read(t, "out", 600), 30)
+	})
 }
 
 // TestPurgeByOwnerOnly: rule 11.3. A task moves to another process between two turns, while its former worker is still busy with a
 // record and has not let go of it. The former owner deletes what it has read for the tasks that it keeps, and nothing for that one.
 func TestPurgeByOwnerOnly(t *testing.T) {
-	b := newBroker(t, 4, "in", "out")
-	d := b.deletions()
-	turn := newTurns()
-	inside, gate := make(chan struct{}), make(chan struct{})
-	open := sync.OnceFunc(func() { close(gate) })
-	defer open()
-	var armed atomic.Bool
-	former, _ := start(t, repartitionTopology(t, func(string) {
-		if armed.CompareAndSwap(true, false) {
-			close(inside)
-			<-gate
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 4, "in", "out")
+		d := b.deletions()
+		turn := newTurns()
+		inside, gate := make(chan struct{}), make(chan struct{})
+		open := sync.OnceFunc(func() { close(gate) })
+		defer open()
+		var armed atomic.Bool
+		former, _ := start(t, repartitionTopology(t, func(string) {
+			if armed.CompareAndSwap(true, false) {
+				close(inside)
+				<-gate
+			}
+		}), b.config(txn.Config{
+			StateDir: t.TempDir(), Instance: "former", Workers: 1, TransactionTimeout: time.Minute,
+		}).WithPurgeTurn(turn.wait).WithRevokeWait(50*time.Millisecond).WithEmptyMax(time.Hour))
+		feed(t, b, 200)
+		waitFor(t, "the records to be applied", func() bool { return former.Status().Totals.Records == 400 })
+		committed := b.committedIn(t, repartitioned)
+		turn.ready(t)
+		turn.next(t)
+		armed.Store(true)
+		feed(t, b, 200)
+		<-inside
+		next, _ := start(t, repartitionTopology(t, func(string) {}), b.config(txn.Config{
+			StateDir: t.TempDir(), Instance: "next", Workers: 1,
+		}).WithPurgeTurn(newTurns().wait))
+		behind := func(app *txn.App) (partitions []int32) {
+			for _, task := range app.Status().Tasks {
+				if task.State == txn.TaskRunning && task.ID.Subtopology == "again" {
+					partitions = append(partitions, task.ID.Partition)
+				}
+			}
+			return partitions
 		}
-	}), txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Instance: "former", Workers: 1, TransactionTimeout: time.Minute,
-	}.WithPurgeTurn(turn.wait).WithRevokeWait(50*time.Millisecond).WithEmptyMax(time.Hour))
-	feed(t, b, 200)
-	waitFor(t, "the records to be applied", func() bool { return former.Status().Totals.Records == 400 })
-	committed := b.committedIn(t, repartitioned)
-	turn.ready(t)
-	turn.next(t)
-	armed.Store(true)
-	feed(t, b, 200)
-	<-inside
-	next, _ := start(t, repartitionTopology(t, func(string) {}), txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Instance: "next", Workers: 1,
-	}.WithPurgeTurn(newTurns().wait))
-	behind := func(app *txn.App) (partitions []int32) {
-		for _, task := range app.Status().Tasks {
-			if task.State == txn.TaskRunning && task.ID.Subtopology == "again" {
-				partitions = append(partitions, task.ID.Partition)
+		waitFor(t, "two of the four tasks to move", func() bool { return len(behind(former)) == 2 && len(behind(next)) == 2 })
+		kept := map[int32]int64{}
+		for _, p := range behind(former) {
+			kept[p] = committed[p]
+		}
+		for _, p := range behind(next) {
+			if committed[p] == 0 {
+				t.Fatalf("nothing of partition %d was committed: the test tests nothing", p)
 			}
 		}
-		return partitions
-	}
-	waitFor(t, "two of the four tasks to move", func() bool { return len(behind(former)) == 2 && len(behind(next)) == 2 })
-	kept := map[int32]int64{}
-	for _, p := range behind(former) {
-		kept[p] = committed[p]
-	}
-	for _, p := range behind(next) {
-		if committed[p] == 0 {
-			t.Fatalf("nothing of partition %d was committed: the test tests nothing", p)
-		}
-	}
-	turn.next(t)
-	turn.next(t)
-	d.want(t, "after the move", kept)
-	open()
-	check(t, b.read(t, "out", 400), 20)
+		turn.next(t)
+		turn.next(t)
+		d.want(t, "after the move", kept)
+		open()
+		check(t, b.read(t, "out", 400), 20)
+	})
 }

@@ -100,32 +100,34 @@ func never(t *testing.T, what string, cond func() bool) {
 // TestIncarnation: rule 1.4. Two lives of one instance, with the same state directory, name their rounds differently whatever the
 // broker's producer ids and epochs are; within one life every task has the same incarnation.
 func TestIncarnation(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 2}
-	lives := map[uint32]bool{}
-	for life := range 3 {
-		app, stop := start(t, countTopology(t), cfg)
-		feed(t, b, 200)
-		waitFor(t, "the records to be committed", func() bool { return app.Status().Totals.Records == 200 })
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
-		found := map[uint32]int{}
-		b.offsetsOf(t, "in").Each(func(o kadm.OffsetResponse) {
-			blob, err := task.ParseBlob(o.Metadata)
-			if err != nil {
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 2})
+		lives := map[uint32]bool{}
+		for life := range 3 {
+			app, stop := start(t, countTopology(t), cfg)
+			feed(t, b, 200)
+			waitFor(t, "the records to be committed", func() bool { return app.Status().Totals.Records == 200 })
+			if err := stop(); err != nil {
 				t.Fatal(err)
 			}
-			found[blob.Round.Incarnation]++
-			lives[blob.Round.Incarnation] = true
-		})
-		if len(found) != 1 || found[0] > 0 {
-			t.Errorf("life %d has the incarnations %v, want one that is not 0", life, found)
+			found := map[uint32]int{}
+			b.offsetsOf(t, "in").Each(func(o kadm.OffsetResponse) {
+				blob, err := task.ParseBlob(o.Metadata)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found[blob.Round.Incarnation]++
+				lives[blob.Round.Incarnation] = true
+			})
+			if len(found) != 1 || found[0] > 0 {
+				t.Errorf("life %d has the incarnations %v, want one that is not 0", life, found)
+			}
 		}
-	}
-	if len(lives) != 3 {
-		t.Errorf("three lives have the incarnations %v", lives)
-	}
+		if len(lives) != 3 {
+			t.Errorf("three lives have the incarnations %v", lives)
+		}
+	})
 }
 
 // gatedTopology counts records per key and passes their values on. The last of n records waits inside user code until the gate opens.
@@ -170,7 +172,7 @@ func TestSmallRoundSendsNothingBeforeItsSeal(t *testing.T) {
 		{"small", 100, 10, false},
 		{"control: large", 8, 100 << 10, true},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		bubble(t, tc.name, func(t *testing.T) {
 			b := newBroker(t, 1, "in", "out")
 			var random noise
 			var records []*kgo.Record
@@ -180,9 +182,9 @@ func TestSmallRoundSendsNothingBeforeItsSeal(t *testing.T) {
 			b.produce(t, records...)
 			w := b.watch(keyProduce, keyTxnOffsetCommit, keyOffsetCommit)
 			inside, gate := make(chan struct{}), make(chan struct{})
-			app, stop := start(t, gatedTopology(t, int64(tc.n), inside, gate), txn.Config{
-				Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, TransactionTimeout: 2 * slowCadence, CommitIntervalMax: slowCadence,
-			})
+			app, stop := start(t, gatedTopology(t, int64(tc.n), inside, gate), b.config(txn.Config{
+				StateDir: t.TempDir(), Workers: 1, TransactionTimeout: 2 * slowCadence, CommitIntervalMax: slowCadence,
+			}))
 			opened := false
 			open := func() {
 				if !opened {
@@ -224,7 +226,7 @@ func TestSmallRoundSendsNothingBeforeItsSeal(t *testing.T) {
 // the application running, and not before. Nothing is ever committed outside of a transaction.
 func TestEmptyRoundIsCommitted(t *testing.T) {
 	for _, bounded := range []bool{true, false} {
-		t.Run(fmt.Sprintf("bounded=%t", bounded), func(t *testing.T) {
+		bubble(t, fmt.Sprintf("bounded=%t", bounded), func(t *testing.T) {
 			b := newBroker(t, 2, "in", "out")
 			w := b.watch(keyProduce, keyTxnOffsetCommit, keyOffsetCommit)
 			var seen atomic.Int64
@@ -241,7 +243,7 @@ func TestEmptyRoundIsCommitted(t *testing.T) {
 				bound = neverFor / 3
 			}
 			feed(t, b, 400)
-			app, stop := start(t, top, txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1}.WithEmptyMax(bound))
+			app, stop := start(t, top, b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}).WithEmptyMax(bound))
 			waitFor(t, "the records to be processed", func() bool { return seen.Load() == 400 })
 			committed := func() bool { at := b.committed(t); return at[0] == 200 && at[1] == 200 }
 			others := 2 // records of the rounds topic that are no fillers: each task's positions, forgotten by its first commit and kept by a stop

@@ -19,9 +19,9 @@ import (
 func TestStuckRestoreIsReported(t *testing.T) {
 	const transactionTimeout, limit = 7 * time.Second, 22 * time.Second
 	for _, lives := range []bool{true, false} {
-		t.Run(fmt.Sprintf("lives before: %t", lives), func(t *testing.T) {
+		bubble(t, fmt.Sprintf("lives before: %t", lives), func(t *testing.T) {
 			b := newBroker(t, 1, "in", "out")
-			cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, TransactionTimeout: transactionTimeout}
+			cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, TransactionTimeout: transactionTimeout})
 			sent := 0
 			life := func() {
 				app, stop := start(t, countTopology(t), cfg)
@@ -85,11 +85,7 @@ func TestStuckRestoreIsReported(t *testing.T) {
 // openTransaction writes a record of a transaction that stays open until end is called, and says how a report names it.
 func (b *testBroker) openTransaction(t *testing.T, topic string) (holder string, end func()) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(b.ListenAddrs()...), kgo.TransactionalID("foreign"), kgo.TransactionTimeout(10*time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
+	cl := b.client(t, kgo.TransactionalID("foreign"), kgo.TransactionTimeout(10*time.Minute))
 	if err := cl.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func besideTopology(t *testing.T) *topology.Topology {
 
 // spaceConfig flushes often, so that a full disk is met soon.
 func spaceConfig(b *testBroker, d smallDisk, clock *spaceClock) txn.Config {
-	return txn.Config{Brokers: b.ListenAddrs(), StateDir: d.stateDir, Workers: 1}.WithClock(time.Now, clock.wait).
+	return b.config(txn.Config{StateDir: d.stateDir, Workers: 1}).WithClock(time.Now, clock.wait).
 		WithDatabases(func(o *pebblestore.Options) {
 			o.FlushBytes, o.FlushInterval = 8<<10, 20*time.Millisecond
 			d.use(o)
@@ -108,7 +108,9 @@ func stoppedFor(app *txn.App, n int, words ...string) bool {
 // TestFullDisk: a full disk stops the tasks that write to it, and no other; they keep their offsets, lose nothing, and go on by themselves
 // (rule 10.5).
 // Row of the failure matrix: disk full.
-func TestFullDisk(t *testing.T) { testFullDisk(t, budgetDisk(t)) }
+func TestFullDisk(t *testing.T) {
+	inBubble(t, func(t *testing.T) { testFullDisk(t, budgetDisk(t)) })
+}
 
 func testFullDisk(t *testing.T, d smallDisk) {
 	b := newBroker(t, 2, "in", "out", "plain", "copied")
@@ -161,74 +163,80 @@ func testFullDisk(t *testing.T, d smallDisk) {
 // upon them. Their tasks stop, and what the stores did not take is replayed.
 // Row of the failure matrix: disk full.
 func TestFullDiskMeetsCommittedRounds(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	top, last := keepTopology(t)
-	d, clock := budgetDisk(t), &spaceClock{turns: make(chan struct{})}
-	cfg := spaceConfig(b, d, clock)
-	cfg.CommitIntervalMax, cfg.RoundBytesMax = time.Millisecond, 64<<10
-	app, _ := start(t, top, cfg)
-	waitFor(t, "the tasks", running(app, 2))
-	d.fill()
-	feed := keepFeed{last: map[string]string{}}
-	for feed.sent < 40_000 && !stoppedFor(app, 2) {
-		feed.send(t, b, 4000)
-	}
-	waitFor(t, "the tasks to stop", func() bool { return stoppedFor(app, 2, "the disk is full", "did not take a committed round") })
-	d.free()
-	clock.turns <- struct{}{}
-	feed.check(t, b, app, last)
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		top, last := keepTopology(t)
+		d, clock := budgetDisk(t), &spaceClock{turns: make(chan struct{})}
+		cfg := spaceConfig(b, d, clock)
+		cfg.CommitIntervalMax, cfg.RoundBytesMax = time.Millisecond, 64<<10
+		app, _ := start(t, top, cfg)
+		waitFor(t, "the tasks", running(app, 2))
+		d.fill()
+		feed := keepFeed{last: map[string]string{}}
+		for feed.sent < 40_000 && !stoppedFor(app, 2) {
+			feed.send(t, b, 4000)
+		}
+		waitFor(t, "the tasks to stop", func() bool { return stoppedFor(app, 2, "the disk is full", "did not take a committed round") })
+		d.free()
+		clock.turns <- struct{}{}
+		feed.check(t, b, app, last)
+	})
 }
 
 // TestFullDiskWhileRestoring: a disk that is full when a task is opened, and one that fills up while it is restored, stop it until there
 // is space.
 func TestFullDiskWhileRestoring(t *testing.T) {
-	b := newBroker(t, 1, "in", "out")
-	clock := &spaceClock{turns: make(chan struct{})}
-	_, stop := start(t, countTopology(t), spaceConfig(b, smallDisk{stateDir: t.TempDir(), use: func(*pebblestore.Options) {}}, clock))
-	const keys = 4000
-	records := make([]*kgo.Record, keys)
-	for i := range records {
-		records[i] = &kgo.Record{Topic: "in", Key: fmt.Appendf(nil, "key %d %x", i, uint32(i)*2654435761), Value: []byte("v")}
-	}
-	b.produce(t, records...)
-	b.read(t, "out", keys)
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		clock := &spaceClock{turns: make(chan struct{})}
+		_, stop := start(t, countTopology(t), spaceConfig(b, smallDisk{stateDir: t.TempDir(), use: func(*pebblestore.Options) {}}, clock))
+		const keys = 4000
+		records := make([]*kgo.Record, keys)
+		for i := range records {
+			records[i] = &kgo.Record{Topic: "in", Key: fmt.Appendf(nil, "key %d %x", i, uint32(i)*2654435761), Value: []byte("v")}
+		}
+		b.produce(t, records...)
+		b.read(t, "out", keys)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
 
-	disk := disktest.New(0)
-	d := smallDisk{stateDir: t.TempDir(), use: disk.Use}
-	app, _ := start(t, countTopology(t), spaceConfig(b, d, clock))
-	waitFor(t, "the task that cannot be opened", func() bool {
-		return stoppedFor(app, 1, "the disk is full", d.stateDir, "by itself")
+		disk := disktest.New(0)
+		d := smallDisk{stateDir: t.TempDir(), use: disk.Use}
+		app, _ := start(t, countTopology(t), spaceConfig(b, d, clock))
+		waitFor(t, "the task that cannot be opened", func() bool {
+			return stoppedFor(app, 1, "the disk is full", d.stateDir, "by itself")
+		})
+		// Enough to open the database, and for the check: not for the restore.
+		disk.SetFree(120 << 10)
+		clock.turns <- struct{}{}
+		waitFor(t, "the task that cannot be restored", func() bool {
+			return stoppedFor(app, 1, "the disk is full", "restoring task in_0")
+		})
+		disk.SetFree(1 << 30)
+		clock.turns <- struct{}{}
+		waitFor(t, "the task", running(app, 1))
+		b.produce(t, records...)
+		check(t, b.read(t, "out", 2*keys), 2)
 	})
-	// Enough to open the database, and for the check: not for the restore.
-	disk.SetFree(120 << 10)
-	clock.turns <- struct{}{}
-	waitFor(t, "the task that cannot be restored", func() bool {
-		return stoppedFor(app, 1, "the disk is full", "restoring task in_0")
-	})
-	disk.SetFree(1 << 30)
-	clock.turns <- struct{}{}
-	waitFor(t, "the task", running(app, 1))
-	b.produce(t, records...)
-	check(t, b.read(t, "out", 2*keys), 2)
 }
 
 // TestFullDiskAndFailFast: an instance that is to end with the first task that stops ends with this one too.
 func TestFullDiskAndFailFast(t *testing.T) {
-	b := newBroker(t, 2, "in", "out", "plain", "copied")
-	d, clock := budgetDisk(t), &spaceClock{turns: make(chan struct{})}
-	d.fill()
-	cfg := spaceConfig(b, d, clock)
-	cfg.FailFast, cfg.Logger = true, testLogger(t)
-	app, err := txn.New(besideTopology(t), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := app.Run(ctx); err == nil || !strings.Contains(err.Error(), "the disk is full") {
-		t.Errorf("Run returns %v", err)
-	}
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out", "plain", "copied")
+		d, clock := budgetDisk(t), &spaceClock{turns: make(chan struct{})}
+		d.fill()
+		cfg := spaceConfig(b, d, clock)
+		cfg.FailFast, cfg.Logger = true, testLogger(t)
+		app, err := txn.New(besideTopology(t), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if err := app.Run(ctx); err == nil || !strings.Contains(err.Error(), "the disk is full") {
+			t.Errorf("Run returns %v", err)
+		}
+	})
 }
