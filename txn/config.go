@@ -129,8 +129,6 @@ type Config struct {
 	memberWatch time.Duration
 	// membershipWait is how long a refusal by the group is waited out.
 	membershipWait time.Duration
-	// absentMax is how long a topic that was there is asked for again.
-	absentMax time.Duration
 	// databases changes the options of the databases, for tests.
 	databases func(*pebblestore.Options)
 	// now and wait are the clock of the waits after a fence and for a full disk, now that of queries and of the reports of a restore
@@ -171,7 +169,6 @@ func (c Config) withDefaults() Config {
 	set(&c.purgeInterval, purgeInterval)
 	set(&c.revokeWait, revokeWait)
 	set(&c.loopBound, loopBound)
-	set(&c.absentMax, absentMax)
 	set(&c.endsEvery, endsEvery)
 	set(&c.memberWatch, memberWatch)
 	set(&c.membershipWait, worker.MembershipWaitDefault)

@@ -62,12 +62,6 @@ func (c Config) WithMembershipWait(d time.Duration) Config {
 	return c
 }
 
-// WithAbsentMax lowers how long a topic that was there is asked for again.
-func (c Config) WithAbsentMax(d time.Duration) Config {
-	c.absentMax = d
-	return c
-}
-
 // WithDatabases changes the options of the databases.
 func (c Config) WithDatabases(change func(*pebblestore.Options)) Config {
 	c.databases = change
