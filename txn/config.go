@@ -117,9 +117,9 @@ type Config struct {
 	// Logger receives the logs of the runtime, of the Kafka clients and of the databases. Default slog.Default.
 	Logger *slog.Logger
 
-	// metadataMax, emptyMax, loopBound and endsEvery are lowered by tests.
-	metadataMax                    int
-	emptyMax, loopBound, endsEvery time.Duration
+	// metadataMax and emptyMax are lowered by tests.
+	metadataMax int
+	emptyMax    time.Duration
 	// purgeInterval is how often repartition topics are purged. Tests set purgeTurn instead, which waits for the next turn.
 	purgeInterval time.Duration
 	purgeTurn     func(context.Context) error
@@ -168,8 +168,6 @@ func (c Config) withDefaults() Config {
 	set(&c.emptyMax, worker.EmptyMaxDefault)
 	set(&c.purgeInterval, purgeInterval)
 	set(&c.revokeWait, revokeWait)
-	set(&c.loopBound, loopBound)
-	set(&c.endsEvery, endsEvery)
 	set(&c.memberWatch, memberWatch)
 	set(&c.membershipWait, worker.MembershipWaitDefault)
 	if c.now == nil {

@@ -32,18 +32,6 @@ func (c Config) WithPurgeTurn(turn func(context.Context) error) Config {
 	return c
 }
 
-// WithLoopBound lowers the time after which a loop counts as stuck.
-func (c Config) WithLoopBound(d time.Duration) Config {
-	c.loopBound = d
-	return c
-}
-
-// WithEndsEvery raises the rate at which the ends of the inputs are listed.
-func (c Config) WithEndsEvery(d time.Duration) Config {
-	c.endsEvery = d
-	return c
-}
-
 // WithRevokeWait lowers how long a revoke waits for the round in flight.
 func (c Config) WithRevokeWait(d time.Duration) Config {
 	c.revokeWait = d

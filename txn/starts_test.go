@@ -45,8 +45,8 @@ func startsAtEnd(t *testing.T, seen *sync.Map) *topology.Topology {
 }
 
 // startQuestions hands every request for the end of "in" that is about the start to question, with its number from 1 on. Those that the
-// lag is made of come at the beginning of a membership, in a pair, and the join is held until they are over; with endsOnce there are no
-// more of them.
+// lag is made of come at the beginning of a membership, in a pair, and the join is held until they are over; the next pair comes 5 s
+// later.
 func (b *testBroker) startQuestions(question func(n int64, req *kmsg.ListOffsetsRequest) kmsg.Response) {
 	var lag, asked atomic.Int64
 	b.ControlKey(keyListOffsets, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
@@ -69,9 +69,6 @@ func (b *testBroker) startQuestions(question func(n int64, req *kmsg.ListOffsets
 	})
 }
 
-// endsOnce lists ends for the lag once and not again.
-const endsOnce = time.Hour
-
 // TestStartIsResolvedOnce: the start of an input means one number, for its task and for the consumer. With a number each, a record that
 // arrives between the two questions would be skipped by the one or dropped by the other (rule 7.3).
 func TestStartIsResolvedOnce(t *testing.T) {
@@ -87,7 +84,7 @@ func TestStartIsResolvedOnce(t *testing.T) {
 		})
 		var seen sync.Map
 		app, _ := start(t, startsAtEnd(t, &seen),
-			b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}).WithEndsEvery(endsOnce))
+			b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
 		waitFor(t, "the task to run", running(app, 1))
 		b.send(t, "in", "after", 1)
 		waitFor(t, "the record that came after", func() bool { _, ok := seen.Load("after0"); return ok })
@@ -155,7 +152,7 @@ func TestStartNotKnown(t *testing.T) {
 		})
 		var seen sync.Map
 		app, _ := start(t, startsAtEnd(t, &seen),
-			b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}).WithEndsEvery(endsOnce))
+			b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
 		waitFor(t, "the task whose start is known", running(app, 1))
 		b.produce(t, &kgo.Record{Topic: "in", Partition: 1, Key: []byte("k"), Value: []byte("other")})
 		waitFor(t, "its record", func() bool { _, ok := seen.Load("other"); return ok })
