@@ -227,37 +227,43 @@ func TestSilentRejoinWithRound(t *testing.T) {
 }
 
 // TestSilentRejoinOfQuietMember: rule 6.2, of a process that has nothing to commit: the member id is watched. It begins its membership
-// anew before it is given a record, and goes on where the other owner has left its tasks.
+// anew before it is given a record, and goes on where the other owner has left its tasks. It is the same when the id changes before the
+// watch has looked for the first time.
 func TestSilentRejoinOfQuietMember(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		b := newBroker(t, 2, "in", "out")
-		f := b.forget(t, "one")
-		var seen atomic.Int64
-		why := newRestarts(t)
-		app, _ := start(t, hooked(t, func(string) { seen.Add(1) }), b.config(txn.Config{
-			StateDir: t.TempDir(), Instance: "one", Workers: 1, Logger: slog.New(why),
-		}).WithMemberWatch(20*time.Millisecond))
-		feed(t, b, 200)
-		b.read(t, "out", 200)
-		waitFor(t, "the first records", func() bool { return app.Status().Totals.Records == 200 })
-		before := b.memberID()
-		fetches := b.network.Add(proxy.Match{Key: proxy.KeyFetch, Direction: proxy.ToBroker, ClientID: "counting-one"}, proxy.Cut())
-		waitFor(t, "no record to be fetched any more", matched(fetches))
-		f.begin(t)
-		b.owner(t, 200)
-		if all := why.all(); len(all) > 0 || len(app.Status().Tasks) != 2 {
-			t.Fatalf("the process was told: %q. The test tests nothing", all)
-		}
-		f.letGo()
-		why.because(t, "")
-		fetches.Lift()
-		waitFor(t, "another member id", func() bool { now := b.memberID(); return now != "" && now != before })
-		feed(t, b, 200)
-		check(t, b.read(t, "out", 600), 30)
-		if n := seen.Load(); n != 400 {
-			t.Errorf("the process has seen %d records, want its own 400 and none of the other owner's", n)
-		}
-	})
+	for name, age := range map[string]time.Duration{"after a minute": time.Minute, "at once": 0} {
+		bubble(t, name, func(t *testing.T) { testSilentRejoinOfQuietMember(t, age) })
+	}
+}
+
+func testSilentRejoinOfQuietMember(t *testing.T, age time.Duration) {
+	b := newBroker(t, 2, "in", "out")
+	f := b.forget(t, "one")
+	var seen atomic.Int64
+	why := newRestarts(t)
+	app, _ := start(t, hooked(t, func(string) { seen.Add(1) }), b.config(txn.Config{
+		StateDir: t.TempDir(), Instance: "one", Workers: 1, Logger: slog.New(why),
+	}))
+	feed(t, b, 200)
+	b.read(t, "out", 200)
+	waitFor(t, "the first records", func() bool { return app.Status().Totals.Records == 200 })
+	time.Sleep(age)
+	before := b.memberID()
+	fetches := b.network.Add(proxy.Match{Key: proxy.KeyFetch, Direction: proxy.ToBroker, ClientID: "counting-one"}, proxy.Cut())
+	waitFor(t, "no record to be fetched any more", matched(fetches))
+	f.begin(t)
+	b.owner(t, 200)
+	if all := why.all(); len(all) > 0 || len(app.Status().Tasks) != 2 {
+		t.Fatalf("the process was told: %q. The test tests nothing", all)
+	}
+	f.letGo()
+	why.because(t, "")
+	fetches.Lift()
+	waitFor(t, "another member id", func() bool { now := b.memberID(); return now != "" && now != before })
+	feed(t, b, 200)
+	check(t, b.read(t, "out", 600), 30)
+	if n := seen.Load(); n != 400 {
+		t.Errorf("the process has seen %d records, want its own 400 and none of the other owner's", n)
+	}
 }
 
 // TestSilentRejoinWhileRestoring: rule 7.1. The member id changes between the reading of the offsets and the end of the restore, and

@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,11 +149,11 @@ func (s *session) watchMember() {
 		case <-tick.C:
 		}
 		id, _ := s.member()
-		switch {
-		case id == "" || id == first:
-		case first == "":
-			first = id
-		default:
+		if id == "" {
+			continue
+		}
+		first = cmp.Or(first, id)
+		if id != first || !s.tasks.openedAs(id) { // it may have changed before the first look
 			s.cancel(assign.ErrMemberChanged)
 			return
 		}

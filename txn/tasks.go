@@ -108,6 +108,18 @@ func (s *TaskStatus) fill(r worker.TaskStatus) {
 	}
 }
 
+// openedAs reports whether every open task was opened under a member id.
+func (t *taskTable) openedAs(member string) bool {
+	t.RLock()
+	defer t.RUnlock()
+	for _, e := range t.entries {
+		if e.task != nil && e.task.Member != member {
+			return false
+		}
+	}
+	return true
+}
+
 // callbacks are the session as the group sees it.
 type callbacks session
 
