@@ -123,12 +123,8 @@ type Config struct {
 	// purgeInterval is how often repartition topics are purged. Tests set purgeTurn instead, which waits for the next turn.
 	purgeInterval time.Duration
 	purgeTurn     func(context.Context) error
-	// revokeWait is how long a revoke waits for the round in flight.
-	revokeWait time.Duration
 	// memberWatch is how often the member id is compared while nothing is committed.
 	memberWatch time.Duration
-	// membershipWait is how long a refusal by the group is waited out.
-	membershipWait time.Duration
 	// databases changes the options of the databases, for tests.
 	databases func(*pebblestore.Options)
 	// now and wait are the clock of the waits after a fence and for a full disk, now that of queries and of the reports of a restore
@@ -167,9 +163,7 @@ func (c Config) withDefaults() Config {
 	}
 	set(&c.emptyMax, worker.EmptyMaxDefault)
 	set(&c.purgeInterval, purgeInterval)
-	set(&c.revokeWait, revokeWait)
 	set(&c.memberWatch, memberWatch)
-	set(&c.membershipWait, worker.MembershipWaitDefault)
 	if c.now == nil {
 		c.now, c.wait = time.Now, backoff.Sleep
 	}

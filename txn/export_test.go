@@ -32,21 +32,9 @@ func (c Config) WithPurgeTurn(turn func(context.Context) error) Config {
 	return c
 }
 
-// WithRevokeWait lowers how long a revoke waits for the round in flight.
-func (c Config) WithRevokeWait(d time.Duration) Config {
-	c.revokeWait = d
-	return c
-}
-
 // WithMemberWatch changes how often the member id is compared while nothing is committed.
 func (c Config) WithMemberWatch(d time.Duration) Config {
 	c.memberWatch = d
-	return c
-}
-
-// WithMembershipWait changes how long a refusal by the group is waited out.
-func (c Config) WithMembershipWait(d time.Duration) Config {
-	c.membershipWait = d
 	return c
 }
 
@@ -62,9 +50,11 @@ func (c Config) WithClock(now func() time.Time, wait func(context.Context, time.
 	return c
 }
 
-// FetchBytes is the most that one fetch brings of a partition.
 const (
+	// FetchBytes is the most that one fetch brings of a partition.
 	FetchBytes = fetchBytes
+	// RevokeWait is how long a revoke waits for the round in flight.
+	RevokeWait = revokeWait
 )
 
 // Handler answers what the HTTP endpoint is asked.

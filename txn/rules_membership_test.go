@@ -105,7 +105,7 @@ func TestNewerGenerationWithinTransaction(t *testing.T) {
 		})
 		app, _ := start(t, countTopology(t), b.config(txn.Config{
 			StateDir: t.TempDir(), Workers: 1, CommitIntervalMax: 10 * time.Millisecond,
-		}).WithMembershipWait(patience))
+		}))
 		feed(t, b, 200)
 		b.read(t, "out", 200)
 		aborts := app.Status().Totals.Aborts

@@ -69,7 +69,6 @@ func TestClientPauseSurvivesRevoke(t *testing.T) {
 		var assigned atomic.Int64
 		cl := b.client(t, kgo.ConsumerGroup("counting"), kgo.ConsumeTopics("in"),
 			kgo.InstanceID("member"), kgo.Balancers(&taker{GroupBalancer: kgo.CooperativeStickyBalancer()}), kgo.DisableAutoCommit(),
-			kgo.HeartbeatInterval(100*time.Millisecond), kgo.FetchMaxWait(50*time.Millisecond),
 			kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) { assigned.Add(int64(len(ps["in"]))) }),
 		)
 		waitFor(t, "both partitions", func() bool { return assigned.Load() == 2 })

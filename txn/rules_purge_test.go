@@ -163,7 +163,7 @@ func TestPurgeByOwnerOnly(t *testing.T) {
 			}
 		}), b.config(txn.Config{
 			StateDir: t.TempDir(), Instance: "former", Workers: 1, TransactionTimeout: time.Minute,
-		}).WithPurgeTurn(turn.wait).WithRevokeWait(50*time.Millisecond).WithEmptyMax(time.Hour))
+		}).WithPurgeTurn(turn.wait).WithEmptyMax(time.Hour))
 		feed(t, b, 200)
 		waitFor(t, "the records to be applied", func() bool { return former.Status().Totals.Records == 400 })
 		committed := b.committedIn(t, repartitioned)

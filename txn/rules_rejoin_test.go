@@ -352,7 +352,7 @@ func TestOwnRejoinIsNoFence(t *testing.T) {
 		why, dir := newRestarts(t), t.TempDir()
 		app, stop := start(t, countTopology(t), b.config(txn.Config{
 			StateDir: dir, Instance: "one", Workers: 1, Logger: slog.New(why),
-		}).WithMemberWatch(rarely).WithMembershipWait(patience))
+		}).WithMemberWatch(rarely))
 		feed(t, b, 200)
 		waitFor(t, "the first records", func() bool { return app.Status().Totals.Records == 200 })
 		before := b.memberID()

@@ -196,7 +196,6 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 			Instance: in.dir.Instance(), Incarnation: in.incarnation, Fingerprint: in.fingerprint,
 			RoundsTopic: topics.RoundsTopic(a.topology.Application()),
 			MetadataMax: a.cfg.metadataMax, Deadlines: worker.DeadlinesFor(a.cfg.TransactionTimeout), Budget: in.budget,
-			MembershipWait: a.cfg.membershipWait,
 			Cadence: worker.Cadence{
 				IntervalMin: commitIntervalMin, IntervalMax: a.cfg.CommitIntervalMax, BytesMax: a.cfg.RoundBytesMax,
 				HeldBytesMax: s.intake.journal, EmptyMax: a.cfg.emptyMax,

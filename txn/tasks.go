@@ -153,7 +153,7 @@ func (c *callbacks) Assigned(partitions map[string][]int32) {
 }
 
 func (c *callbacks) Revoked(ctx context.Context, partitions map[string][]int32) {
-	ctx, cancel := context.WithTimeout(ctx, c.in.app.cfg.revokeWait)
+	ctx, cancel := context.WithTimeout(ctx, revokeWait)
 	defer cancel()
 	_ = failpoint.Hit(ctx, failpoint.RevokedBefore) // a callback cannot fail
 	c.in.app.metrics.Revoked(partitions)
@@ -163,7 +163,7 @@ func (c *callbacks) Revoked(ctx context.Context, partitions map[string][]int32) 
 
 func (c *callbacks) Lost(partitions map[string][]int32) {
 	s := (*session)(c)
-	ctx, cancel := context.WithTimeout(s.ctx, s.in.app.cfg.revokeWait)
+	ctx, cancel := context.WithTimeout(s.ctx, revokeWait)
 	defer cancel()
 	s.in.app.metrics.Lost(partitions)
 	_ = failpoint.Hit(ctx, failpoint.LostBefore) // a callback cannot fail
