@@ -16,7 +16,6 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
-	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/endpoint"
 	"github.com/onceward/onceward/txn/internal/failpoint"
@@ -127,10 +126,6 @@ type Config struct {
 	memberWatch time.Duration
 	// databases changes the options of the databases, for tests.
 	databases func(*pebblestore.Options)
-	// now and wait are the clock of the waits after a fence and for a full disk, now that of queries and of the reports of a restore
-	// too; tests replace them.
-	now  func() time.Time
-	wait func(context.Context, time.Duration) error
 }
 
 // ConfigError is a setting that cannot be used. Nothing was changed.
@@ -164,9 +159,6 @@ func (c Config) withDefaults() Config {
 	set(&c.emptyMax, worker.EmptyMaxDefault)
 	set(&c.purgeInterval, purgeInterval)
 	set(&c.memberWatch, memberWatch)
-	if c.now == nil {
-		c.now, c.wait = time.Now, backoff.Sleep
-	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

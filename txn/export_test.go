@@ -44,12 +44,6 @@ func (c Config) WithDatabases(change func(*pebblestore.Options)) Config {
 	return c
 }
 
-// WithClock replaces the clock of the waits after a fence and for a full disk, of queries, and of the reports of a restore.
-func (c Config) WithClock(now func() time.Time, wait func(context.Context, time.Duration) error) Config {
-	c.now, c.wait = now, wait
-	return c
-}
-
 const (
 	// FetchBytes is the most that one fetch brings of a partition.
 	FetchBytes = fetchBytes

@@ -186,7 +186,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	s.ownership = assign.New(in.membership.constant.Subtopologies)
 	s.restorer = restore.New(restore.Restorer{
 		Cluster: in.cluster, Layout: *in.layout.Load(), Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
-		RoundsTopic: topics.RoundsTopic(a.topology.Application()), Metrics: a.metrics, Now: a.cfg.now,
+		RoundsTopic: topics.RoundsTopic(a.topology.Application()), Metrics: a.metrics,
 		BytesMax: a.cfg.RestoreBytesMax,
 	})
 	coordinator := broker.NewCoordinator(in.cluster)
