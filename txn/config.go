@@ -116,12 +116,11 @@ type Config struct {
 	// Logger receives the logs of the runtime, of the Kafka clients and of the databases. Default slog.Default.
 	Logger *slog.Logger
 
-	// metadataMax and emptyMax are lowered by tests.
+	// metadataMax is lowered by tests.
 	metadataMax int
-	emptyMax    time.Duration
-	// purgeInterval is how often repartition topics are purged. Tests set purgeTurn instead, which waits for the next turn.
-	purgeInterval time.Duration
-	purgeTurn     func(context.Context) error
+	// emptyMax is how long a round that sends no record is held back, purgeInterval how often repartition topics are purged. A build with
+	// failpoints lowers them.
+	emptyMax, purgeInterval time.Duration
 	// memberWatch is how often the member id is compared while nothing is committed.
 	memberWatch time.Duration
 	// databases changes the options of the databases, for tests.

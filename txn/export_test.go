@@ -1,7 +1,6 @@
 package txn
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -11,24 +10,6 @@ import (
 // WithMetadataMax lowers the length from which on a commit's metadata becomes a record.
 func (c Config) WithMetadataMax(n int) Config {
 	c.metadataMax = n
-	return c
-}
-
-// WithEmptyMax changes how long a round that sends no record is held back.
-func (c Config) WithEmptyMax(d time.Duration) Config {
-	c.emptyMax = d
-	return c
-}
-
-// WithPurgeInterval makes repartition topics be purged more often.
-func (c Config) WithPurgeInterval(d time.Duration) Config {
-	c.purgeInterval = d
-	return c
-}
-
-// WithPurgeTurn makes repartition topics be purged whenever turn returns nil. It is called again when that is done.
-func (c Config) WithPurgeTurn(turn func(context.Context) error) Config {
-	c.purgeTurn = turn
 	return c
 }
 
@@ -47,6 +28,8 @@ func (c Config) WithDatabases(change func(*pebblestore.Options)) Config {
 const (
 	// FetchBytes is the most that one fetch brings of a partition.
 	FetchBytes = fetchBytes
+	// PurgeInterval is how often repartition topics are purged.
+	PurgeInterval = purgeInterval
 	// RevokeWait is how long a revoke waits for the round in flight.
 	RevokeWait = revokeWait
 )

@@ -317,7 +317,7 @@ func TestPurge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}).WithPurgeInterval(50 * time.Millisecond)
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1})
 		_, _ = start(t, top, cfg)
 		const repartition = "counting-again-repartition"
 		starts := func() (out [2]int64) {
@@ -333,6 +333,7 @@ func TestPurge(t *testing.T) {
 			feed(t, b, 400)
 			check(t, b.read(t, "out", 400*(i+1)), int64(20*(i+1)))
 			waitFor(t, "the topic to be purged up to what is committed", func() bool {
+				time.Sleep(5 * time.Second)
 				now, done := starts(), true // before the offsets, which only grow
 				committed := b.committedIn(t, repartition)
 				for p, at := range now {

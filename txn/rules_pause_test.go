@@ -90,7 +90,7 @@ func TestClientPauseSurvivesRevoke(t *testing.T) {
 			before = append(before, poll()...)
 			return slices.Contains(before, 1)
 		})
-		never(t, "the paused partition is fetched", func() bool {
+		never(t, time.Minute, "the paused partition is fetched", func() bool {
 			before = append(before, poll()...)
 			return slices.Contains(before, 0)
 		})

@@ -64,7 +64,7 @@ func TestNoOpenTransactionWhileRetrying(t *testing.T) {
 		close(gate)
 		waitFor(t, "what came before to be committed", func() bool { return app.Status().Totals.Records == before })
 		b.read(t, "out", before)
-		never(t, "a transaction is open while a retry is waited for", func() bool { return len(b.ongoing(t)) > 0 })
+		never(t, time.Minute, "a transaction is open while a retry is waited for", func() bool { return len(b.ongoing(t)) > 0 })
 		if n := attempts.Load(); n != 1 || app.Status().Totals.Aborts > 0 {
 			t.Errorf("%d attempts and %d aborts, want one attempt and no abort", n, app.Status().Totals.Aborts)
 		}
@@ -178,7 +178,7 @@ func TestNoOpenTransactionWhileAnInputLags(t *testing.T) {
 		waitFor(t, "the transaction to be open: the test needs that", func() bool { return len(b.ongoing(t)) == 1 })
 		close(gate)
 		waitFor(t, "what came before to be committed", func() bool { return app.Status().Totals.Records > 1 && len(b.ongoing(t)) == 0 })
-		never(t, "a transaction is open while an input is waited for", func() bool { return len(b.ongoing(t)) > 0 })
+		never(t, time.Minute, "a transaction is open while an input is waited for", func() bool { return len(b.ongoing(t)) > 0 })
 		if n := app.Status().Totals.Records; n >= ofB || seenA.Load() > 0 {
 			t.Errorf("%d records were committed and %d of the input that has to wait: nothing was waited for", n, seenA.Load())
 		}
