@@ -98,16 +98,14 @@ func (r *replaced) life(declare declares, n int, more func(app *txn.App) bool) e
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- app.Run(ctx) }()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		select {
 		case err := <-ended:
 			if err == nil {
 				r.t.Fatalf("out has %d records after %s, want %d", len(r.records("out")), patience, n)
 			}
 			return err
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 		stopped := slices.ContainsFunc(app.Status().Tasks, func(task txn.TaskStatus) bool { return task.State == txn.TaskStopped })
 		if stopped || len(r.records("out")) >= n && (more == nil || more(app)) {
