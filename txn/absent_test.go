@@ -79,40 +79,42 @@ func (b *testBroker) endMembership() {
 // TestTopicAbsentForAMoment: topics that are missing in one answer and the next are asked for again, and the application goes on
 // (rule 11.1).
 func TestTopicAbsentForAMoment(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	a := b.absence(t)
-	app, _ := start(t, countTopology(t), txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1})
-	feed(t, b, 200)
-	waitFor(t, "the first records", func() bool { return app.Status().Totals.Records == 200 })
-	a.answer.Store(2)
-	b.endMembership()
-	waitFor(t, "the topics to be missing twice", func() bool { return a.given.Load() == 2 })
-	feed(t, b, 200)
-	check(t, b.read(t, "out", 400), 20)
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		a := b.absence(t)
+		app, _ := start(t, countTopology(t), b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
+		feed(t, b, 200)
+		waitFor(t, "the first records", func() bool { return app.Status().Totals.Records == 200 })
+		a.answer.Store(2)
+		b.endMembership()
+		waitFor(t, "the topics to be missing twice", func() bool { return a.given.Load() == 2 })
+		feed(t, b, 200)
+		check(t, b.read(t, "out", 400), 20)
+	})
 }
 
 // TestTopicAbsentForGood: a topic that was there and stays away ends Run, with its name. At the first start one answer is believed.
 func TestTopicAbsentForGood(t *testing.T) {
-	t.Parallel()
 	const all = 1 << 30
 	for _, first := range []bool{true, false} {
-		t.Run("first="+strconv.FormatBool(first), func(t *testing.T) {
-			t.Parallel()
+		bubble(t, "first="+strconv.FormatBool(first), func(t *testing.T) {
 			b := newBroker(t, 2, "in", "out")
 			a := b.absence(t)
 			if first {
 				a.answer.Store(all)
 			}
-			app, err := txn.New(countTopology(t), txn.Config{
-				Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, Logger: testLogger(t),
-			}.WithAbsentMax(10*time.Second)) // for more than one question, however slow the machine is
+			app, err := txn.New(countTopology(t), b.config(txn.Config{
+				StateDir: t.TempDir(), Workers: 1, Logger: testLogger(t),
+			}))
 			if err != nil {
 				t.Fatal(err)
 			}
 			done := make(chan error, 1)
 			go func() { done <- app.Run(t.Context()) }()
+			began := time.Now()
 			if !first {
 				waitFor(t, "the tasks to run", running(app, 2))
+				began = time.Now()
 				a.answer.Store(all)
 				b.endMembership()
 			}
@@ -126,6 +128,9 @@ func TestTopicAbsentForGood(t *testing.T) {
 			}
 			if given := a.given.Load(); first != (given == 1) {
 				t.Errorf("the topics were asked for %d times, want once at the first start and more later", given)
+			}
+			if took := time.Since(began); !first && took < 15*time.Second {
+				t.Errorf("the absence of topics that were there was believed after %s", took)
 			}
 		})
 	}

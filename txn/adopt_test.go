@@ -5,8 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -26,6 +28,7 @@ type adopting struct {
 	run  func()
 }
 
+// newAdopting must be called in a bubble.
 func newAdopting(t *testing.T) *adopting {
 	t.Helper()
 	b := topology.NewBuilder("adopting")
@@ -61,11 +64,10 @@ func newAdopting(t *testing.T) *adopting {
 	epoch, _ := s.ownership.Epoch(id)
 	// The context of the adoption does not end here: an adoption may be sent at the same moment as its context ends.
 	go func() { a.done <- s.adopt(t.Context(), a.task, a.e, epoch) }()
-	await(t, "the task getting a route", func() bool {
-		s.tasks.RLock()
-		defer s.tasks.RUnlock()
-		return len(s.tasks.routes) > 0
-	})
+	synctest.Wait()
+	if len(s.tasks.routes) == 0 {
+		t.Fatal("the task has no route")
+	}
 	ended := make(chan error, 1)
 	a.run = func() { go func() { ended <- w.Run(s.ctx) }() }
 	t.Cleanup(func() {
@@ -77,49 +79,46 @@ func newAdopting(t *testing.T) *adopting {
 	return a
 }
 
-// await polls until done, and fails the test after a time in which it should have happened many times over.
-func await(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s did not happen", what)
-		}
-	}
-}
-
 // TestStoppedWhileAdopted: a task that cannot be fetched, and is just on its way to its worker, is stopped there as well. Otherwise it would
 // count as stopped and go on with its punctuations.
 func TestStoppedWhileAdopted(t *testing.T) {
 	for range 20 { // what the worker takes first is left to chance
-		a := newAdopting(t)
-		a.s.haltTask(a.task.ID, errors.New("out of range"))
-		a.run()
-		if err := <-a.done; err != nil {
-			t.Fatal(err)
-		}
-		await(t, "the worker knowing that the task is stopped", func() bool {
-			return a.s.workers[0].Tasks()[a.task.ID].Stopped != nil
+		virtual.Test(t, func(t *testing.T) {
+			a := newAdopting(t)
+			a.s.haltTask(a.task.ID, errors.New("out of range"))
+			a.run()
+			if err := <-a.done; err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if a.s.workers[0].Tasks()[a.task.ID].Stopped == nil {
+				t.Fatal("the worker does not know that the task is stopped")
+			}
+			if status := a.s.tasks.status(a.s.workers)[0]; status.State != TaskStopped || status.Reason != "out of range" {
+				t.Fatalf("the task is %s: %q", status.State, status.Reason)
+			}
 		})
-		if status := a.s.tasks.status(a.s.workers)[0]; status.State != TaskStopped || status.Reason != "out of range" {
-			t.Fatalf("the task is %s: %q", status.State, status.Reason)
-		}
 	}
 }
 
 // TestGivenUpWhileAdopted: a task that is given up while it is on its way to its worker does not stay there.
 func TestGivenUpWhileAdopted(t *testing.T) {
 	for range 20 {
-		a := newAdopting(t)
-		gone := make(chan struct{})
-		go func() { a.s.giveUp(t.Context(), map[string][]int32{"in": {0}}); close(gone) }()
-		await(t, "the task being given up", func() bool {
-			a.s.tasks.RLock()
-			defer a.s.tasks.RUnlock()
-			return len(a.s.tasks.entries) == 0
+		virtual.Test(t, func(t *testing.T) {
+			a := newAdopting(t)
+			gone := make(chan struct{})
+			go func() { a.s.giveUp(t.Context(), map[string][]int32{"in": {0}}); close(gone) }()
+			synctest.Wait()
+			if n := len(a.s.tasks.entries); n != 0 {
+				t.Fatalf("%d tasks are not given up", n)
+			}
+			a.run()
+			<-gone
+			<-a.done // an error is as good as none
+			synctest.Wait()
+			if n := len(a.s.workers[0].Tasks()); n != 0 {
+				t.Errorf("the worker has %d tasks that were given up", n)
+			}
 		})
-		a.run()
-		<-gone
-		<-a.done // an error is as good as none
-		await(t, "the worker forgetting a task that was given up", func() bool { return len(a.s.workers[0].Tasks()) == 0 })
 	}
 }

@@ -183,7 +183,7 @@ func (in *instance) verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, in.app.cfg.ConnectTimeout)
 	defer cancel()
 	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: time.Second}
-	for until := time.Now().Add(min(in.app.cfg.absentMax, in.app.cfg.ConnectTimeout/2)); ; {
+	for until := time.Now().Add(min(absentMax, in.app.cfg.ConnectTimeout/2)); ; {
 		layout, err := in.plan.Verify(ctx, in.cluster, *in.layout.Load())
 		_, wrong := errors.AsType[*topics.Mismatch](err)
 		switch {

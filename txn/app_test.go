@@ -16,43 +16,119 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/leaktest"
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
+	"github.com/onceward/onceward/txn/admin"
 )
 
 func TestMain(m *testing.M) {
-	// What calls t.Parallel has a broker of its own and waits for deadlines most of the time. Whoever gives -parallel says otherwise.
+	// A test waits for the disk for most of its real time. Whoever gives -parallel says otherwise.
 	_ = flag.Set("test.parallel", "6") // a test binary has that flag
 	leaktest.Main(m)
 }
 
-// broker is an embedded broker with a plain client.
+// inBubble runs a test on virtual time, beside others.
+func inBubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	virtual.Test(t, f)
+}
+
+// bubble is inBubble for a subtest.
+func bubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inBubble(t, f) })
+}
+
+// testBroker is an embedded broker with a plain client.
 type testBroker struct {
 	*kfake.Cluster
-	cl  *kgo.Client
-	adm *kadm.Client
+	network *virtual.Network // nil with real sockets
+	cl      *kgo.Client
+	adm     *kadm.Client
 }
 
+// latencyMax is the longest that a request or an answer is under way.
+const latencyMax = time.Millisecond
+
+// newBroker starts a broker on a virtual network, for a test on virtual time.
 func newBroker(t *testing.T, partitions int32, topics ...string) *testBroker {
 	t.Helper()
-	return newBrokerWith(t, partitions, nil, topics...)
+	return newBrokers(t, 1, kfake.SeedTopics(partitions, topics...))
 }
 
-func newBrokerWith(t *testing.T, partitions int32, opts []kfake.Opt, topics ...string) *testBroker {
+// newBrokers is newBroker for several brokers, and with options.
+func newBrokers(t *testing.T, n int, opts ...kfake.Opt) *testBroker {
 	t.Helper()
-	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(partitions, topics...)}, opts...)...)
+	network := virtual.NewNetwork(t, 1)
+	network.SetWeather(virtual.Weather{LatencyMax: latencyMax})
+	b := &testBroker{Cluster: virtual.NewKafka(t, network, n, opts...).Cluster, network: network}
+	b.connect(t)
+	return b
+}
+
+// newRealBroker is newBroker with real sockets, for what is not possible on virtual time.
+func newRealBroker(t *testing.T, partitions int32, topics ...string) *testBroker {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topics...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	b := &testBroker{Cluster: c}
+	b.connect(t)
+	return b
+}
+
+func (b *testBroker) connect(t *testing.T, opts ...kgo.Opt) {
+	t.Helper()
+	b.cl = b.client(t, append([]kgo.Opt{kgo.RecordPartitioner(kgo.ManualPartitioner())}, opts...)...)
+	b.adm = kadm.NewClient(b.cl)
+}
+
+// client returns a client that is closed at the end of the test.
+func (b *testBroker) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	own := []kgo.Opt{kgo.SeedBrokers(b.ListenAddrs()...)}
+	if b.network != nil {
+		own = append(own, kgo.Dialer(b.network.Host("client").Dial))
+	}
+	cl, err := kgo.NewClient(append(own, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(cl.Close)
-	return &testBroker{c, cl, kadm.NewClient(cl)}
+	t.Cleanup(cl.CloseAllowingRebalance)
+	return cl
+}
+
+// office returns the client of an operator, which is closed at the end of the test.
+func (b *testBroker) office(t *testing.T) *admin.Client {
+	t.Helper()
+	cfg := admin.Config{Brokers: b.ListenAddrs()}
+	if b.network != nil {
+		cfg.Dialer = b.network.Host("office").Dial
+	}
+	client, err := admin.ConnectWith(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+// config adds to a configuration how the broker is reached.
+func (b *testBroker) config(cfg txn.Config) txn.Config {
+	cfg.Brokers = b.ListenAddrs()
+	if b.network != nil {
+		cfg.NoControl = true // which needs a real socket
+		if cfg.Dialer == nil {
+			cfg.Dialer = b.network.Host("app").Dial
+		}
+	}
+	return cfg
 }
 
 func (b *testBroker) produce(t *testing.T, records ...*kgo.Record) {
@@ -65,11 +141,8 @@ func (b *testBroker) produce(t *testing.T, records ...*kgo.Record) {
 // read returns the committed records of a topic once it has n of them, and fails when there are more.
 func (b *testBroker) read(t *testing.T, topic string, n int) []*kgo.Record {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(b.ListenAddrs()...), kgo.ConsumeTopics(topic),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(50*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := b.client(t, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -157,28 +230,29 @@ func countRecord(
 }
 
 func TestCountSurvivesRestart(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	dir := t.TempDir()
-	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: dir, Workers: 2}
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 2})
 
-	var records []*kgo.Record
-	for i := range 1000 {
-		records = append(records, &kgo.Record{Topic: "in", Partition: int32(i % 2), Key: []byte(fmt.Sprint("k", i%10)), Value: []byte("v")})
-	}
-	b.produce(t, records...)
-	_, stop := start(t, countTopology(t), cfg)
-	check(t, b.read(t, "out", 1000), 100)
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+		var records []*kgo.Record
+		for i := range 1000 {
+			records = append(records, &kgo.Record{Topic: "in", Partition: int32(i % 2), Key: []byte(fmt.Sprint("k", i%10)), Value: []byte("v")})
+		}
+		b.produce(t, records...)
+		_, stop := start(t, countTopology(t), cfg)
+		check(t, b.read(t, "out", 1000), 100)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
 
-	b.produce(t, records...)
-	app, _ := start(t, countTopology(t), cfg)
-	check(t, b.read(t, "out", 2000), 200)
-	waitFor(t, "the totals, which follow the commit", func() bool { return app.Status().Totals.Records >= 1000 })
-	if got := app.Status().Totals.Records; got != 1000 {
-		t.Errorf("the second life processed %d records, want 1000", got)
-	}
+		b.produce(t, records...)
+		app, _ := start(t, countTopology(t), cfg)
+		check(t, b.read(t, "out", 2000), 200)
+		waitFor(t, "the totals, which follow the commit", func() bool { return app.Status().Totals.Records >= 1000 })
+		if got := app.Status().Totals.Records; got != 1000 {
+			t.Errorf("the second life processed %d records, want 1000", got)
+		}
+	})
 }
 
 // check asserts that every key counts up by one to last, without a hole or a repetition.

@@ -61,7 +61,7 @@ func (s *shop) topology(opts ...topology.SourceOption) *topology.Topology {
 }
 
 func (s *shop) config(dir string) txn.Config {
-	return txn.Config{Brokers: s.ListenAddrs(), StateDir: dir, Workers: 1, CommitIntervalMax: 10 * time.Millisecond}
+	return s.testBroker.config(txn.Config{StateDir: dir, Workers: 1, CommitIntervalMax: 10 * time.Millisecond})
 }
 
 // send writes n records of a key, all into partition 0.
@@ -88,46 +88,48 @@ func (s *shop) retried() int {
 // TestG1AttemptsSurviveRestart: how often a record was tried in place is kept by the commit: restarts do not make it live for
 // ever.
 func TestG1AttemptsSurviveRestart(t *testing.T) {
-	s := newShop(t, topology.Policy{
-		Action: topology.Retry, Attempts: 4, Backoff: time.Hour, BackoffMax: time.Hour, Then: topology.DeadLetter,
-	})
-	s.broken.Store("bad", true)
-	s.send("good", 10)
-	s.send("bad", 1)
-	s.send("good", 10)
-	dir := t.TempDir()
-	for life := 1; life <= 3; life++ {
+	inBubble(t, func(t *testing.T) {
+		s := newShop(t, topology.Policy{
+			Action: topology.Retry, Attempts: 4, Backoff: time.Hour, BackoffMax: time.Hour, Then: topology.DeadLetter,
+		})
+		s.broken.Store("bad", true)
+		s.send("good", 10)
+		s.send("bad", 1)
+		s.send("good", 10)
+		dir := t.TempDir()
+		for life := 1; life <= 3; life++ {
+			_, stop := start(t, s.topology(), s.config(dir))
+			waitFor(t, "the next try", func() bool { return s.tries.Load() == int64(life) })
+			waitFor(t, "the commit that counts it", func() bool { return s.retried() == life })
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			if life == 2 {
+				dir = t.TempDir() // another instance counts on as well
+			}
+		}
 		_, stop := start(t, s.topology(), s.config(dir))
-		waitFor(t, "the next try", func() bool { return s.tries.Load() == int64(life) })
-		waitFor(t, "the commit that counts it", func() bool { return s.retried() == life })
+		letter := s.read(t, "dead", 1)[0]
+		var headers []topology.Header
+		for _, h := range letter.Headers {
+			headers = append(headers, topology.Header{Key: h.Key, Value: h.Value})
+		}
+		info, err := topology.ParseDeadLetter(headers)
+		if err != nil || info.Attempts != 4 || !info.FirstFailure.Before(info.LastFailure) {
+			t.Errorf("the letter says %+v, %v", info, err)
+		}
+		check(t, s.read(t, "out", 20), 20)
+		var tried []int
+		s.attempts.Range(func(n, _ any) bool {
+			tried = append(tried, n.(int))
+			return true
+		})
+		slices.Sort(tried)
+		if !slices.Equal(tried, []int{1, 2, 3, 4}) || s.tries.Load() != 4 {
+			t.Errorf("attempts %v in %d tries", tried, s.tries.Load())
+		}
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
-		if life == 2 {
-			dir = t.TempDir() // another instance counts on as well
-		}
-	}
-	_, stop := start(t, s.topology(), s.config(dir))
-	letter := s.read(t, "dead", 1)[0]
-	var headers []topology.Header
-	for _, h := range letter.Headers {
-		headers = append(headers, topology.Header{Key: h.Key, Value: h.Value})
-	}
-	info, err := topology.ParseDeadLetter(headers)
-	if err != nil || info.Attempts != 4 || !info.FirstFailure.Before(info.LastFailure) {
-		t.Errorf("the letter says %+v, %v", info, err)
-	}
-	check(t, s.read(t, "out", 20), 20)
-	var tried []int
-	s.attempts.Range(func(n, _ any) bool {
-		tried = append(tried, n.(int))
-		return true
 	})
-	slices.Sort(tried)
-	if !slices.Equal(tried, []int{1, 2, 3, 4}) || s.tries.Load() != 4 {
-		t.Errorf("attempts %v in %d tries", tried, s.tries.Load())
-	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
 }

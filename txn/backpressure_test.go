@@ -24,7 +24,7 @@ func TestBackpressure(t *testing.T) {
 		{partitions: 2, records: 400, size: 100 << 10, ofOne: queueMax, ofAll: 2 * queueMax, fetch: txn.FetchBytes},                        // 40 MB
 		{partitions: 64, records: 64 * 44, size: 50 << 10, ofOne: queueMax / 4, ofAll: 16*queueMax + 64*queueMax/4, fetch: txn.FetchBytes}, // 144 MB
 	} {
-		t.Run(fmt.Sprint(c.partitions), func(t *testing.T) {
+		bubble(t, fmt.Sprint(c.partitions), func(t *testing.T) {
 			b := newBroker(t, int32(c.partitions), "in", "out")
 			blocked := make(chan struct{})
 			builder := topology.NewBuilder("counting")
@@ -37,16 +37,16 @@ func TestBackpressure(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			app, _ := start(t, top, txn.Config{
-				Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, QueueBytesMax: queueMax, HTTP: "127.0.0.1:0",
-			})
+			app, _ := start(t, top, b.config(txn.Config{
+				StateDir: t.TempDir(), Workers: 1, QueueBytesMax: queueMax,
+			}))
 			waitFor(t, "all tasks", running(app, c.partitions)) // a worker in user code takes no task over
 			var random noise
 			for i := range c.records {
 				b.produce(t, &kgo.Record{Topic: "in", Partition: int32(i % c.partitions), Value: random.bytes(c.size)})
 			}
 			waitFor(t, "all inputs to be paused", func() bool {
-				return app.Status().HTTP != "" && scrape(t, app)[`onceward_partitions_paused{reason="queue_full"}`] == float64(c.partitions)
+				return scrape(t, app)[`onceward_partitions_paused{reason="queue_full"}`] == float64(c.partitions)
 			})
 			held, all := 0, 0
 			for name, value := range scrape(t, app) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -89,9 +90,9 @@ func spilling(t *testing.T) *topology.Topology {
 
 // TestNoPayloadIsTold lets records with a canary fail in every way, at debug level, with refused requests, a restart and a restore, and
 // looks for it in everything that the process tells: logs of the runtime, of the Kafka clients and of the databases, metrics, status,
-// health and readiness, over TCP and the control socket, and the error that Run returns.
+// health and readiness, over TCP and the control socket, and the error that Run returns. It runs on real sockets because of these two.
 func TestNoPayloadIsTold(t *testing.T) {
-	b := newBroker(t, 2, "in", "out", "dead")
+	b := newRealBroker(t, 2, "in", "out", "dead")
 	var requests atomic.Int64
 	for _, key := range []int16{keyProduce, keyTxnOffsetCommit} {
 		b.ControlKey(key, func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -103,10 +104,10 @@ func TestNoPayloadIsTold(t *testing.T) {
 		})
 	}
 	var log safeBuffer
-	cfg := txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, HTTP: "127.0.0.1:0", CommitIntervalMax: 10 * time.Millisecond,
+	cfg := b.config(txn.Config{
+		StateDir: t.TempDir(), Workers: 1, HTTP: "127.0.0.1:0", CommitIntervalMax: 10 * time.Millisecond,
 		Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	}
+	})
 	say := func(partition int32, do string) {
 		value, err := json.Marshal(map[string]string{"Do": do, "Text": canary + "-value"})
 		if err != nil {
@@ -120,8 +121,7 @@ func TestNoPayloadIsTold(t *testing.T) {
 	told := &strings.Builder{}
 	listen := func(app *txn.App) {
 		for _, page := range []string{"/metrics", "/healthz", "/readyz", "/nothing"} {
-			_, body := get(t, app, page)
-			told.WriteString(body)
+			told.WriteString(overHTTP(t, app, page))
 		}
 		status, err := json.Marshal(app.Status())
 		if err != nil {
@@ -136,6 +136,7 @@ func TestNoPayloadIsTold(t *testing.T) {
 	}
 
 	app, stop := start(t, spilling(t), cfg)
+	waitFor(t, "the endpoint", func() bool { return app.Status().HTTP != "" })
 	failing := []string{"panic", "panic with text", "plain", "validation", "conflict", "retry"}
 	for _, do := range append(failing, "keep", "keep more") {
 		say(1, do)
@@ -155,8 +156,8 @@ func TestNoPayloadIsTold(t *testing.T) {
 	again, stopAgain := start(t, spilling(t), cfg)
 	say(0, "stop")
 	waitFor(t, "the task to stop", func() bool {
-		status, _, err := ask(again, "/readyz")
-		return err == nil && status == http.StatusServiceUnavailable && scrape(t, again)[`onceward_tasks{state="stopped"}`] == 1
+		status, _ := get(again, "/readyz")
+		return status == http.StatusServiceUnavailable && scrape(t, again)[`onceward_tasks{state="stopped"}`] == 1
 	})
 	listen(again)
 	err := stopAgain()
@@ -181,4 +182,20 @@ func TestNoPayloadIsTold(t *testing.T) {
 	if strings.Contains(fmt.Sprint(err), canary) {
 		t.Errorf("the canary is in the error of Run: %v", err)
 	}
+}
+
+// overHTTP asks the endpoint of an application for a page.
+func overHTTP(t *testing.T, app *txn.App, page string) string {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get("http://" + app.Status().HTTP + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }

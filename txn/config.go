@@ -16,7 +16,6 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
-	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/endpoint"
 	"github.com/onceward/onceward/txn/internal/failpoint"
@@ -117,26 +116,15 @@ type Config struct {
 	// Logger receives the logs of the runtime, of the Kafka clients and of the databases. Default slog.Default.
 	Logger *slog.Logger
 
-	// metadataMax, emptyMax, loopBound and endsEvery are lowered by tests.
-	metadataMax                    int
-	emptyMax, loopBound, endsEvery time.Duration
-	// purgeInterval is how often repartition topics are purged. Tests set purgeTurn instead, which waits for the next turn.
-	purgeInterval time.Duration
-	purgeTurn     func(context.Context) error
-	// revokeWait is how long a revoke waits for the round in flight.
-	revokeWait time.Duration
+	// metadataMax is lowered by tests.
+	metadataMax int
+	// emptyMax is how long a round that sends no record is held back, purgeInterval how often repartition topics are purged. A build with
+	// failpoints lowers them.
+	emptyMax, purgeInterval time.Duration
 	// memberWatch is how often the member id is compared while nothing is committed.
 	memberWatch time.Duration
-	// membershipWait is how long a refusal by the group is waited out.
-	membershipWait time.Duration
-	// absentMax is how long a topic that was there is asked for again.
-	absentMax time.Duration
 	// databases changes the options of the databases, for tests.
 	databases func(*pebblestore.Options)
-	// now and wait are the clock of the waits after a fence and for a full disk, now that of queries and of the reports of a restore
-	// too; tests replace them.
-	now  func() time.Time
-	wait func(context.Context, time.Duration) error
 	// failpoints are set by tests, in builds with the tag onceward_failpoints.
 	failpoints failpoint.Set
 }
@@ -171,15 +159,7 @@ func (c Config) withDefaults() Config {
 	}
 	set(&c.emptyMax, worker.EmptyMaxDefault)
 	set(&c.purgeInterval, purgeInterval)
-	set(&c.revokeWait, revokeWait)
-	set(&c.loopBound, loopBound)
-	set(&c.absentMax, absentMax)
-	set(&c.endsEvery, endsEvery)
 	set(&c.memberWatch, memberWatch)
-	set(&c.membershipWait, worker.MembershipWaitDefault)
-	if c.now == nil {
-		c.now, c.wait = time.Now, backoff.Sleep
-	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

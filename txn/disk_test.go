@@ -50,10 +50,10 @@ func brokenDisk(t *testing.T, b *testBroker) (txn.Config, *disktest.Disk) {
 			t.Error("the disk has refused nothing: the test tested nothing")
 		}
 	})
-	return txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: filepath.Join(t.TempDir(), "state"), Workers: 1,
+	return b.config(txn.Config{
+		StateDir: filepath.Join(t.TempDir(), "state"), Workers: 1,
 		CommitIntervalMax: time.Millisecond, RoundBytesMax: 64 << 10,
-	}.WithDatabases(func(o *pebblestore.Options) {
+	}).WithDatabases(func(o *pebblestore.Options) {
 		o.FlushBytes, o.FlushInterval = 8<<10, 20*time.Millisecond
 		d.Use(o)
 	}), d
@@ -112,58 +112,62 @@ func (f *keepFeed) check(t *testing.T, b *testBroker, app *txn.App, last topolog
 // TestBrokenDisk: an I/O error stops the task whose database met it, and no other. Nothing is lost: once the disk is repaired and the task
 // resumed, what its database did not take is replayed (rule 10.5).
 func TestBrokenDisk(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	top, last := keepTopology(t)
-	cfg, disk := brokenDisk(t, b)
-	app, stop := start(t, top, cfg)
-	waitFor(t, "the tasks", running(app, 2))
-	broken, healthy := app.Status().Tasks[0], app.Status().Tasks[1]
-	disk.Break(filepath.Join(cfg.StateDir, "tasks", broken.ID.Subtopology, fmt.Sprint(broken.ID.Partition)))
-	feed := keepFeed{last: map[string]string{}}
-	const words = "stopped after an I/O error"
-	for feed.sent < 40_000 && !stoppedFor(app, 1, words) {
-		feed.send(t, b, 4000)
-	}
-	waitFor(t, "the task to stop", func() bool { return stoppedFor(app, 1, words, "did not take a committed round") })
-	feed.send(t, b, 1000)
-	half := int64(feed.sent / 2)
-	waitFor(t, "the neighbour to go on", func() bool { return b.committed(t)[healthy.ID.Partition] == half })
-	if at := b.committed(t)[broken.ID.Partition]; at >= half {
-		t.Errorf("the offset of the stopped task is %d of %d", at, half)
-	}
-	disk.Break("")
-	if err := app.Resume(broken.ID); err != nil {
-		t.Fatal(err)
-	}
-	feed.check(t, b, app, last)
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		top, last := keepTopology(t)
+		cfg, disk := brokenDisk(t, b)
+		app, stop := start(t, top, cfg)
+		waitFor(t, "the tasks", running(app, 2))
+		broken, healthy := app.Status().Tasks[0], app.Status().Tasks[1]
+		disk.Break(filepath.Join(cfg.StateDir, "tasks", broken.ID.Subtopology, fmt.Sprint(broken.ID.Partition)))
+		feed := keepFeed{last: map[string]string{}}
+		const words = "stopped after an I/O error"
+		for feed.sent < 40_000 && !stoppedFor(app, 1, words) {
+			feed.send(t, b, 4000)
+		}
+		waitFor(t, "the task to stop", func() bool { return stoppedFor(app, 1, words, "did not take a committed round") })
+		feed.send(t, b, 1000)
+		half := int64(feed.sent / 2)
+		waitFor(t, "the neighbour to go on", func() bool { return b.committed(t)[healthy.ID.Partition] == half })
+		if at := b.committed(t)[broken.ID.Partition]; at >= half {
+			t.Errorf("the offset of the stopped task is %d of %d", at, half)
+		}
+		disk.Break("")
+		if err := app.Resume(broken.ID); err != nil {
+			t.Fatal(err)
+		}
+		feed.check(t, b, app, last)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestEveryDiskBroken: where I/O errors stop all tasks, Run ends because of the disk, which is no contradiction in what is stored.
 func TestEveryDiskBroken(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	top, _ := keepTopology(t)
-	cfg, disk := brokenDisk(t, b)
-	cfg.Logger = testLogger(t)
-	app, err := txn.New(top, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- app.Run(ctx) }()
-	waitFor(t, "the tasks", running(app, 2))
-	disk.Break(cfg.StateDir)
-	feed := keepFeed{last: map[string]string{}}
-	for feed.sent < 40_000 && len(ended) == 0 {
-		feed.send(t, b, 4000)
-	}
-	err = <-ended
-	if !errors.Is(err, txn.ErrAllStopped) || !errors.Is(err, state.ErrFailed) || errors.Is(err, txn.ErrIntegrity) ||
-		errors.Is(err, state.ErrCorrupt) || !strings.Contains(err.Error(), "input/output error") {
-		t.Errorf("Run returns %v", err)
-	}
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		top, _ := keepTopology(t)
+		cfg, disk := brokenDisk(t, b)
+		cfg.Logger = testLogger(t)
+		app, err := txn.New(top, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- app.Run(ctx) }()
+		waitFor(t, "the tasks", running(app, 2))
+		disk.Break(cfg.StateDir)
+		feed := keepFeed{last: map[string]string{}}
+		for feed.sent < 40_000 && len(ended) == 0 {
+			feed.send(t, b, 4000)
+		}
+		err = <-ended
+		if !errors.Is(err, txn.ErrAllStopped) || !errors.Is(err, state.ErrFailed) || errors.Is(err, txn.ErrIntegrity) ||
+			errors.Is(err, state.ErrCorrupt) || !strings.Contains(err.Error(), "input/output error") {
+			t.Errorf("Run returns %v", err)
+		}
+	})
 }

@@ -1,7 +1,7 @@
 package txn
 
 import (
-	"context"
+	"net/http"
 	"time"
 
 	"github.com/onceward/onceward/state/pebblestore"
@@ -13,57 +13,9 @@ func (c Config) WithMetadataMax(n int) Config {
 	return c
 }
 
-// WithEmptyMax changes how long a round that sends no record is held back.
-func (c Config) WithEmptyMax(d time.Duration) Config {
-	c.emptyMax = d
-	return c
-}
-
-// WithPurgeInterval makes repartition topics be purged more often.
-func (c Config) WithPurgeInterval(d time.Duration) Config {
-	c.purgeInterval = d
-	return c
-}
-
-// WithPurgeTurn makes repartition topics be purged whenever turn returns nil. It is called again when that is done.
-func (c Config) WithPurgeTurn(turn func(context.Context) error) Config {
-	c.purgeTurn = turn
-	return c
-}
-
-// WithLoopBound lowers the time after which a loop counts as stuck.
-func (c Config) WithLoopBound(d time.Duration) Config {
-	c.loopBound = d
-	return c
-}
-
-// WithEndsEvery raises the rate at which the ends of the inputs are listed.
-func (c Config) WithEndsEvery(d time.Duration) Config {
-	c.endsEvery = d
-	return c
-}
-
-// WithRevokeWait lowers how long a revoke waits for the round in flight.
-func (c Config) WithRevokeWait(d time.Duration) Config {
-	c.revokeWait = d
-	return c
-}
-
 // WithMemberWatch changes how often the member id is compared while nothing is committed.
 func (c Config) WithMemberWatch(d time.Duration) Config {
 	c.memberWatch = d
-	return c
-}
-
-// WithMembershipWait changes how long a refusal by the group is waited out.
-func (c Config) WithMembershipWait(d time.Duration) Config {
-	c.membershipWait = d
-	return c
-}
-
-// WithAbsentMax lowers how long a topic that was there is asked for again.
-func (c Config) WithAbsentMax(d time.Duration) Config {
-	c.absentMax = d
 	return c
 }
 
@@ -73,16 +25,17 @@ func (c Config) WithDatabases(change func(*pebblestore.Options)) Config {
 	return c
 }
 
-// WithClock replaces the clock of the waits after a fence and for a full disk, of queries, and of the reports of a restore.
-func (c Config) WithClock(now func() time.Time, wait func(context.Context, time.Duration) error) Config {
-	c.now, c.wait = now, wait
-	return c
-}
-
-// FetchBytes is the most that one fetch brings of a partition.
 const (
+	// FetchBytes is the most that one fetch brings of a partition.
 	FetchBytes = fetchBytes
+	// PurgeInterval is how often repartition topics are purged.
+	PurgeInterval = purgeInterval
+	// RevokeWait is how long a revoke waits for the round in flight.
+	RevokeWait = revokeWait
 )
+
+// Handler answers what the HTTP endpoint is asked.
+func (a *App) Handler() http.Handler { return a.handler() }
 
 // NotReady is what /readyz says.
 func (a *App) NotReady() []string { return a.notReady() }

@@ -1,12 +1,7 @@
 package txn_test
 
 import (
-	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/onceward/onceward/e2e/proxy"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -51,7 +47,6 @@ func feedPartition(t *testing.T, b *testBroker, p int32, n int) {
 // TestRefusedAnswers makes the broker refuse one request of a round after the other. Every refusal aborts, and the round runs again
 // from its journal: the counts must have no hole and no repetition.
 func TestRefusedAnswers(t *testing.T) {
-	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		key  int16
@@ -69,8 +64,7 @@ func TestRefusedAnswers(t *testing.T) {
 		{"end: fenced", keyEndTxn, kerr.ProducerFenced},
 		{"end: concurrent", keyEndTxn, kerr.ConcurrentTransactions},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
+		bubble(t, tc.name, func(t *testing.T) {
 			b := newBroker(t, 2, "in", "out")
 			var seen, refused atomic.Int64
 			b.ControlKey(tc.key, func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -81,9 +75,9 @@ func TestRefusedAnswers(t *testing.T) {
 				refused.Add(1)
 				return refuse(req, tc.code.Code), nil, true
 			})
-			app, _ := start(t, countTopology(t), txn.Config{
-				Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, CommitIntervalMax: 10 * time.Millisecond,
-			})
+			app, _ := start(t, countTopology(t), b.config(txn.Config{
+				StateDir: t.TempDir(), Workers: 1, CommitIntervalMax: 10 * time.Millisecond,
+			}))
 			for i := range 10 { // at least ten rounds
 				feed(t, b, 400)
 				waitFor(t, "the records to be committed", func() bool { return app.Status().Totals.Records == int64(400*(i+1)) })
@@ -145,26 +139,24 @@ func refuse(req kmsg.Request, code int16) kmsg.Response {
 // TestUnansweredCommit loses the reply to commits: sometimes after the broker has committed, sometimes together with the request. The
 // client itself tries again on other connections, so all of them lose it for a while.
 func TestUnansweredCommit(t *testing.T) {
-	t.Parallel()
 	for _, arrives := range []bool{true, false} {
-		t.Run(fmt.Sprintf("arrives=%t", arrives), func(t *testing.T) {
-			t.Parallel()
+		bubble(t, fmt.Sprintf("arrives=%t", arrives), func(t *testing.T) {
 			b := newBroker(t, 2, "in", "out")
-			f := &lossy{lose: keyEndTxn, arrives: arrives}
-			app, _ := start(t, countTopology(t), txn.Config{
-				Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, CommitIntervalMax: 10 * time.Millisecond,
-				Dialer: f.dial,
-			})
+			lost := proxy.Match{Key: proxy.KeyEndTxn, Direction: proxy.ToBroker}
+			if arrives {
+				lost.Direction = proxy.ToClient
+			}
+			app, _ := start(t, countTopology(t), b.config(txn.Config{
+				StateDir: t.TempDir(), Workers: 1, CommitIntervalMax: 10 * time.Millisecond,
+			}))
 			feed(t, b, 1000)
 			b.read(t, "out", 1000)
 			for range 3 {
-				f.armed.Store(true)
-				lost := f.lost.Load()
+				rule := b.network.Add(lost, proxy.Cut())
 				feed(t, b, 200)
-				waitFor(t, "a reply to be lost", func() bool { return f.lost.Load() > lost })
-				// kgo repeats an unanswered EndTxn; keep losing until it has given up.
-				time.AfterFunc(2*time.Second, func() { f.armed.Store(false) })
-				waitFor(t, "the connection to be whole again", func() bool { return !f.armed.Load() })
+				waitFor(t, "a reply to be lost", matched(rule))
+				time.Sleep(10 * time.Second) // kgo repeats an unanswered EndTxn; keep losing until it has given up
+				rule.Lift()
 			}
 			check(t, b.read(t, "out", 1600), 80)
 			waitFor(t, "the totals to show every record", func() bool { return app.Status().Totals.Records == 1600 })
@@ -172,72 +164,25 @@ func TestUnansweredCommit(t *testing.T) {
 	}
 }
 
-// lossy makes connections on which requests of one kind get no reply.
-type lossy struct {
-	lose    int16
-	arrives bool
-	armed   atomic.Bool
-	lost    atomic.Int64
+// matched reports whether a rule of the network has met a frame.
+func matched(rule *proxy.Rule) func() bool {
+	return func() bool { return rule.Counts().Matched > 0 }
 }
 
-func (f *lossy) dial(ctx context.Context, network, host string) (net.Conn, error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, network, host)
-	if err != nil {
-		return nil, err
-	}
-	return &lossyConn{Conn: c, f: f}, nil
-}
+// patience bounds every wait for what is certain to come, on virtual time. On real sockets it is longer than a test may take.
+const patience = 10 * time.Minute
 
-type lossyConn struct {
-	net.Conn
-	f    *lossy
-	mu   sync.Mutex
-	gone bool
-}
-
-var errLost = errors.New("connection lost by the test")
-
-// Write sees whole requests: the client writes each one at once, and the kind is behind the length.
-func (c *lossyConn) Write(p []byte) (int, error) {
-	if len(p) >= 6 && int16(binary.BigEndian.Uint16(p[4:6])) == c.f.lose && c.f.armed.Load() {
-		c.f.lost.Add(1)
-		c.mu.Lock()
-		c.gone = true
-		c.mu.Unlock()
-		if !c.f.arrives {
-			_ = c.Conn.Close()
-			return 0, errLost
-		}
-	}
-	return c.Conn.Write(p)
-}
-
-func (c *lossyConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.gone {
-		_ = c.Conn.Close()
-		return 0, errLost
-	}
-	return n, err
-}
-
-// patience bounds every wait for what is certain to come. It only decides how long a failure takes to show.
-const patience = 90 * time.Second
+// pollMax is the longest pause between two looks at a condition.
+const pollMax = 100 * time.Millisecond
 
 // waitFor polls a condition that other goroutines make true.
 func waitFor(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(patience)
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-deadline:
+	deadline := time.Now().Add(patience)
+	for pause := time.Millisecond; !cond(); pause = min(2*pause, pollMax) {
+		if time.Now().After(deadline) {
 			t.Fatalf("waited %s for %s", patience, what)
 		}
+		<-time.After(pause)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/onceward/onceward/txn/internal/backoff"
 )
 
 // fenceWait is how long a process that was ended by another one with its identity stays away from the transactional ids. A supervisor
@@ -22,7 +24,7 @@ func (in *instance) fencedInstance(err error) error {
 	name := in.dir.Instance()
 	err = fmt.Errorf("another process runs as instance %q: give each process its own state directory or instance name; a restart waits "+
 		"%s before it takes the identity back: %w", name, fenceWait, err)
-	return errors.Join(err, in.dir.RecordFence(in.app.cfg.now()))
+	return errors.Join(err, in.dir.RecordFence(time.Now()))
 }
 
 // errTwin says that the group has given this member's place to another process.
@@ -59,10 +61,10 @@ func (in *instance) waitFence(ctx context.Context) error {
 	if err != nil || at.IsZero() {
 		return err
 	}
-	if left := min(fenceWait-in.app.cfg.now().Sub(at), fenceWait); left > 0 {
+	if left := min(fenceWait-time.Since(at), fenceWait); left > 0 {
 		in.app.log.Warn("another process ended the last life of this one by running as the same instance; waiting before the identity is "+
 			"taken back", "instance", in.dir.Instance(), "fenced_at", at, "wait", left)
-		if err := in.app.cfg.wait(ctx, left); err != nil {
+		if err := backoff.Sleep(ctx, left); err != nil {
 			return err
 		}
 	}

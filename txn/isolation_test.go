@@ -108,7 +108,6 @@ func (b *testBroker) sendNumbered(t *testing.T, n, partitions int, poison ...int
 // TestOneRefusedRecord: of thousands of records of several tasks that write to one partition, the cluster refuses some. Exactly those end
 // as dead letters, all others are written once, and in the order of their task (protocol rule 9.3).
 func TestOneRefusedRecord(t *testing.T) {
-	t.Parallel()
 	const n, partitions = 2000, 3
 	for _, tc := range []struct {
 		name   string
@@ -120,14 +119,13 @@ func TestOneRefusedRecord(t *testing.T) {
 		{"neighbours in one task", []int{900, 903, 906}},
 		{"every task", []int{3, 400, 1001, 1999}},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
+		bubble(t, tc.name, func(t *testing.T) {
 			b := newBroker(t, partitions, "in", "out", "dead")
 			b.sendNumbered(t, n, partitions, tc.poison...)
 			refused := b.refuseProduce(t, "out", kerr.InvalidRecord, func(records []byte, _ int) bool {
 				return bytes.Contains(records, []byte("-poison"))
 			})
-			app, _ := start(t, mirror(t), txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1})
+			app, _ := start(t, mirror(t), b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
 			waitFor(t, "all records to be committed", func() bool { return app.Status().Totals.Records == n })
 			next := map[int]int{0: 0, 1: 1, 2: 2}
 			for _, r := range b.read(t, "out", n-len(tc.poison)) {
@@ -159,82 +157,87 @@ func TestOneRefusedRecord(t *testing.T) {
 
 // TestRefusedTopic: a topic that takes nothing stops the tasks that write to it, and only those (protocol rule 9.3, topic-wide).
 func TestRefusedTopic(t *testing.T) {
-	b := newBroker(t, 2, "in", "out", "side")
-	refused := b.refuseProduce(t, "side", kerr.TopicAuthorizationFailed, func([]byte, int) bool { return true })
-	builder := topology.NewBuilder("counting")
-	in := topology.From(builder, topology.Topic("in", schemas.Bytes(), schemas.Bytes()))
-	odd := func(r topology.Record[[]byte, []byte]) (bool, error) {
-		_, partition, _ := r.Source()
-		return partition == 1, nil
-	}
-	in.Filter("odd", odd).Into(topology.Topic("side", schemas.Bytes(), schemas.Bytes()))
-	in.Into(topology.Topic("out", schemas.Bytes(), schemas.Bytes()))
-	top, err := builder.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	app, stop := start(t, top, txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1})
-	b.sendNumbered(t, 200, 2)
-	waitFor(t, "one task to stop and the other one to finish", func() bool {
-		stopped, records := 0, int64(0)
-		for _, task := range app.Status().Tasks {
-			if task.State == txn.TaskStopped && task.ID.Partition == 1 && strings.Contains(task.Reason, "side") {
-				stopped++
-			}
-			records += task.Records
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out", "side")
+		refused := b.refuseProduce(t, "side", kerr.TopicAuthorizationFailed, func([]byte, int) bool { return true })
+		builder := topology.NewBuilder("counting")
+		in := topology.From(builder, topology.Topic("in", schemas.Bytes(), schemas.Bytes()))
+		odd := func(r topology.Record[[]byte, []byte]) (bool, error) {
+			_, partition, _ := r.Source()
+			return partition == 1, nil
 		}
-		return stopped == 1 && records == 100
+		in.Filter("odd", odd).Into(topology.Topic("side", schemas.Bytes(), schemas.Bytes()))
+		in.Into(topology.Topic("out", schemas.Bytes(), schemas.Bytes()))
+		top, err := builder.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		app, stop := start(t, top, b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
+		b.sendNumbered(t, 200, 2)
+		waitFor(t, "one task to stop and the other one to finish", func() bool {
+			stopped, records := 0, int64(0)
+			for _, task := range app.Status().Tasks {
+				if task.State == txn.TaskStopped && task.ID.Partition == 1 && strings.Contains(task.Reason, "side") {
+					stopped++
+				}
+				records += task.Records
+			}
+			return stopped == 1 && records == 100
+		})
+		b.sendNumbered(t, 100, 1)
+		b.read(t, "out", 200) // all of partition 0, nothing of partition 1
+		if refused.Load() == 0 {
+			t.Error("nothing was refused: the test tested nothing")
+		}
+		if at := b.committed(t); at[0] != 200 || at[1] > 0 {
+			t.Errorf("committed offsets are %v, want 200 and none", at)
+		}
+		if err := stop(); !errors.Is(err, txn.ErrStopped) || !errors.Is(err, kerr.TopicAuthorizationFailed) {
+			t.Errorf("Run returned %v, want that a task is stopped and why", err)
+		}
 	})
-	b.sendNumbered(t, 100, 1)
-	b.read(t, "out", 200) // all of partition 0, nothing of partition 1
-	if refused.Load() == 0 {
-		t.Error("nothing was refused: the test tested nothing")
-	}
-	if at := b.committed(t); at[0] != 200 || at[1] > 0 {
-		t.Errorf("committed offsets are %v, want 200 and none", at)
-	}
-	if err := stop(); !errors.Is(err, txn.ErrStopped) || !errors.Is(err, kerr.TopicAuthorizationFailed) {
-		t.Errorf("Run returned %v, want that a task is stopped and why", err)
-	}
 }
 
 // TestFailFast: with that setting the first task that stops ends Run, in order.
 func TestFailFast(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	app, err := txn.New(stopTopology(t), txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, Logger: testLogger(t), FailFast: true,
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		app, err := txn.New(stopTopology(t), b.config(txn.Config{
+			StateDir: t.TempDir(), Workers: 1, Logger: testLogger(t), FailFast: true,
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.produce(t, &kgo.Record{Topic: "in", Key: []byte("k0"), Value: []byte("v")}, &kgo.Record{Topic: "in", Key: []byte("k0"), Value: []byte("stop")})
+		if err := app.Run(t.Context()); !errors.Is(err, txn.ErrStopped) || errors.Is(err, txn.ErrAllStopped) {
+			t.Errorf("Run returned %v, want ErrStopped", err)
+		}
+		if at := b.committed(t); at[0] != 1 {
+			t.Errorf("the committed offset is %d, want 1: what came before the record is committed", at[0])
+		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.produce(t, &kgo.Record{Topic: "in", Key: []byte("k0"), Value: []byte("v")}, &kgo.Record{Topic: "in", Key: []byte("k0"), Value: []byte("stop")})
-	if err := app.Run(t.Context()); !errors.Is(err, txn.ErrStopped) || errors.Is(err, txn.ErrAllStopped) {
-		t.Errorf("Run returned %v, want ErrStopped", err)
-	}
-	if at := b.committed(t); at[0] != 1 {
-		t.Errorf("the committed offset is %d, want 1: what came before the record is committed", at[0])
-	}
 }
 
 // TestLargeRoundsShrink: a producer that the broker gives up whenever a round is large gets smaller rounds, until they fit (protocol
 // rule 9.5). Run again as it was, the round would fail for ever.
 func TestLargeRoundsShrink(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, 1, "in", "out")
-	b.sendNumbered(t, 1000, 1)
-	var largest atomic.Int64
-	refused := b.refuseProduce(t, "out", kerr.InvalidProducerEpoch, func(_ []byte, n int) bool {
-		if n > 7 {
-			return true
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		b.sendNumbered(t, 1000, 1)
+		var largest atomic.Int64
+		refused := b.refuseProduce(t, "out", kerr.InvalidProducerEpoch, func(_ []byte, n int) bool {
+			if n > 7 {
+				return true
+			}
+			largest.Store(max(largest.Load(), int64(n))) // the broker calls one at a time
+			return false
+		})
+		app, _ := start(t, mirrorWithoutDeadLetters(t), b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
+		waitFor(t, "200 records", func() bool { return app.Status().Totals.Records >= 200 })
+		if refused.Load() == 0 || largest.Load() < 2 {
+			t.Errorf("%d rounds were refused and the largest that was not has %d records: the limit never came back up", refused.Load(), largest.Load())
 		}
-		largest.Store(max(largest.Load(), int64(n))) // the broker calls one at a time
-		return false
 	})
-	app, _ := start(t, mirrorWithoutDeadLetters(t), txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1})
-	waitFor(t, "200 records", func() bool { return app.Status().Totals.Records >= 200 })
-	if refused.Load() == 0 || largest.Load() < 2 {
-		t.Errorf("%d rounds were refused and the largest that was not has %d records: the limit never came back up", refused.Load(), largest.Load())
-	}
 }
 
 func mirrorWithoutDeadLetters(t *testing.T) *topology.Topology {
@@ -243,117 +246,107 @@ func mirrorWithoutDeadLetters(t *testing.T) *topology.Topology {
 }
 
 // TestSlowRecords: user code that needs longer for a handful of records than a transaction may take does not cost a single abort: a
-// round commits between two records. A machine that stands still for a second costs one too, so that the times are doubled until none
-// is seen: a round that does not commit between two records is aborted whatever the times are.
+// round commits between two records.
 func TestSlowRecords(t *testing.T) {
-	const most = 8
-	for times := time.Duration(1); times <= most; times *= 2 {
-		aborts := int64(0)
-		t.Run(fmt.Sprintf("times=%d", times), func(t *testing.T) { aborts = slowRecords(t, times*150*time.Millisecond, times*2*time.Second) })
-		switch {
-		case aborts == 0:
-			return
-		case times == most:
-			t.Errorf("%d rounds were aborted", aborts)
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		builder := topology.NewBuilder("counting")
+		topology.From(builder, topology.Topic("in", schemas.Bytes(), schemas.Bytes())).
+			Peek("slow", func(topology.Record[[]byte, []byte]) error {
+				time.Sleep(time.Second) // what the test is about: 10 s is the transaction timeout
+				return nil
+			}).Into(topology.Topic("out", schemas.Bytes(), schemas.Bytes()))
+		top, err := builder.Build()
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-}
-
-// slowRecords returns how many rounds were aborted.
-func slowRecords(t *testing.T, pause, transactionTimeout time.Duration) (aborts int64) {
-	t.Helper()
-	b := newBroker(t, 1, "in", "out")
-	builder := topology.NewBuilder("counting")
-	topology.From(builder, topology.Topic("in", schemas.Bytes(), schemas.Bytes())).
-		Peek("slow", func(topology.Record[[]byte, []byte]) error {
-			time.Sleep(pause) // what the test is about
-			return nil
-		}).Into(topology.Topic("out", schemas.Bytes(), schemas.Bytes()))
-	top, err := builder.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var random noise
-	for range 24 { // large enough that each round streams
-		b.produce(t, &kgo.Record{Topic: "in", Value: random.bytes(200 << 10)})
-	}
-	app, _ := start(t, top, txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, TransactionTimeout: transactionTimeout,
+		var random noise
+		for range 24 { // large enough that each round streams
+			b.produce(t, &kgo.Record{Topic: "in", Value: random.bytes(200 << 10)})
+		}
+		app, _ := start(t, top, b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
+		waitFor(t, "all records", func() bool { return app.Status().Totals.Records == 24 })
+		b.read(t, "out", 24)
+		if n := app.Status().Totals.Aborts; n > 0 {
+			t.Errorf("%d rounds were aborted", n)
+		}
 	})
-	waitFor(t, "all records", func() bool { return app.Status().Totals.Records == 24 })
-	b.read(t, "out", 24)
-	return app.Status().Totals.Aborts
 }
 
 // TestOneInputOutOfRange: a partition whose records were deleted before they were read stops its task with both numbers; the neighbour
 // goes on.
 func TestOneInputOutOfRange(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1}
-	app, stop := start(t, countTopology(t), cfg)
-	feed(t, b, 200)
-	waitFor(t, "the first records", func() bool { return app.Status().Totals.Records == 200 })
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-	feed(t, b, 200)
-	if err := b.DeleteRecords("in", 0, 150); err != nil {
-		t.Fatal(err)
-	}
-	app, stop = start(t, countTopology(t), cfg)
-	waitFor(t, "one task to stop and one to go on", func() bool {
-		s := map[int32]txn.TaskStatus{}
-		for _, task := range app.Status().Tasks {
-			s[task.ID.Partition] = task
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1})
+		app, stop := start(t, countTopology(t), cfg)
+		feed(t, b, 200)
+		waitFor(t, "the first records", func() bool { return app.Status().Totals.Records == 200 })
+		if err := stop(); err != nil {
+			t.Fatal(err)
 		}
-		return s[0].State == txn.TaskStopped && strings.Contains(s[0].Reason, "150 to 200") && strings.Contains(s[0].Reason, "100") &&
-			s[1].Records == 100
+		feed(t, b, 200)
+		if err := b.DeleteRecords("in", 0, 150); err != nil {
+			t.Fatal(err)
+		}
+		app, stop = start(t, countTopology(t), cfg)
+		waitFor(t, "one task to stop and one to go on", func() bool {
+			s := map[int32]txn.TaskStatus{}
+			for _, task := range app.Status().Tasks {
+				s[task.ID.Partition] = task
+			}
+			return s[0].State == txn.TaskStopped && strings.Contains(s[0].Reason, "150 to 200") && strings.Contains(s[0].Reason, "100") &&
+				s[1].Records == 100
+		})
+		if err := stop(); !errors.Is(err, txn.ErrStopped) || !errors.Is(err, txn.ErrIntegrity) {
+			t.Errorf("Run returned %v, want ErrStopped because of ErrIntegrity", err)
+		}
 	})
-	if err := stop(); !errors.Is(err, txn.ErrStopped) || !errors.Is(err, txn.ErrIntegrity) {
-		t.Errorf("Run returned %v, want ErrStopped because of ErrIntegrity", err)
-	}
 }
 
 // TestPurge: what was read of a repartition topic and is committed is deleted, and nothing else (protocol rule 11.3).
 func TestPurge(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	builder := topology.NewBuilder("counting")
-	in := topology.From(builder, topology.Topic("in", schemas.String(), schemas.String()))
-	keyed := topology.Repartition(in, "again", schemas.String(), schemas.String())
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
-	topology.Process(keyed, "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
-	top, err := builder.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1}.WithPurgeInterval(50 * time.Millisecond)
-	_, _ = start(t, top, cfg)
-	const repartition = "counting-again-repartition"
-	starts := func() (out [2]int64) {
-		listed, err := b.adm.ListStartOffsets(t.Context(), repartition)
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		builder := topology.NewBuilder("counting")
+		in := topology.From(builder, topology.Topic("in", schemas.String(), schemas.String()))
+		keyed := topology.Repartition(in, "again", schemas.String(), schemas.String())
+		counts := topology.Store("counts", schemas.String(), schemas.Int64())
+		topology.Process(keyed, "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
+		top, err := builder.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		listed.Each(func(o kadm.ListedOffset) { out[o.Partition] = o.Offset })
-		return out
-	}
-	var last [2]int64
-	for i := range 3 {
-		feed(t, b, 400)
-		check(t, b.read(t, "out", 400*(i+1)), int64(20*(i+1)))
-		waitFor(t, "the topic to be purged up to what is committed", func() bool {
-			now, done := starts(), true // before the offsets, which only grow
-			committed := b.committedIn(t, repartition)
-			for p, at := range now {
-				if at > committed[int32(p)] {
-					t.Fatalf("partition %d starts at %d and is committed up to %d", p, at, committed[int32(p)])
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1})
+		_, _ = start(t, top, cfg)
+		const repartition = "counting-again-repartition"
+		starts := func() (out [2]int64) {
+			listed, err := b.adm.ListStartOffsets(t.Context(), repartition)
+			if err != nil {
+				t.Fatal(err)
+			}
+			listed.Each(func(o kadm.ListedOffset) { out[o.Partition] = o.Offset })
+			return out
+		}
+		var last [2]int64
+		for i := range 3 {
+			feed(t, b, 400)
+			check(t, b.read(t, "out", 400*(i+1)), int64(20*(i+1)))
+			waitFor(t, "the topic to be purged up to what is committed", func() bool {
+				time.Sleep(5 * time.Second)
+				now, done := starts(), true // before the offsets, which only grow
+				committed := b.committedIn(t, repartition)
+				for p, at := range now {
+					if at > committed[int32(p)] {
+						t.Fatalf("partition %d starts at %d and is committed up to %d", p, at, committed[int32(p)])
+					}
+					done = done && at == committed[int32(p)] && at > last[p]
 				}
-				done = done && at == committed[int32(p)] && at > last[p]
-			}
-			if done {
-				last = now
-			}
-			return done
-		})
-	}
+				if done {
+					last = now
+				}
+				return done
+			})
+		}
+	})
 }

@@ -16,105 +16,103 @@ import (
 // TestKeepOrigin is requirement G3, and J1: behind a repartition topic that keeps the origin, records and dead letters name the record of the
 // input, also where a record was redriven to where it died, and while the option is given to an application or taken away.
 func TestKeepOrigin(t *testing.T) {
-	const internal = "app-again-repartition"
-	b := newBroker(t, 2, "in", "out", "dead")
-	text := schemas.String()
-	var broken atomic.Bool
-	topologyOf := func(opts ...topology.RepartitionOption) *topology.Topology {
-		t.Helper()
-		builder := topology.NewBuilder("app", topology.DeadLetters("dead"))
-		again := topology.Repartition(topology.From(builder, topology.Topic("in", text, text)), "again", text, text, opts...)
-		topology.MapValues(again, "place", func(r topology.Record[string, string]) (string, error) {
-			if broken.Load() {
-				return "", topology.Fail(topology.Validation, schemas.Reason("not now"))
+	inBubble(t, func(t *testing.T) {
+		const internal = "app-again-repartition"
+		b := newBroker(t, 2, "in", "out", "dead")
+		text := schemas.String()
+		var broken atomic.Bool
+		topologyOf := func(opts ...topology.RepartitionOption) *topology.Topology {
+			t.Helper()
+			builder := topology.NewBuilder("app", topology.DeadLetters("dead"))
+			again := topology.Repartition(topology.From(builder, topology.Topic("in", text, text)), "again", text, text, opts...)
+			topology.MapValues(again, "place", func(r topology.Record[string, string]) (string, error) {
+				if broken.Load() {
+					return "", topology.Fail(topology.Validation, schemas.Reason("not now"))
+				}
+				topic, partition, offset := r.Source()
+				return fmt.Sprintf("%s of %s[%d]@%d", r.Value, topic, partition, offset), nil
+			}).Into(topology.Topic("out", text, text))
+			top, err := builder.Build()
+			if err != nil {
+				t.Fatal(err)
 			}
-			topic, partition, offset := r.Source()
-			return fmt.Sprintf("%s of %s[%d]@%d", r.Value, topic, partition, offset), nil
-		}).Into(topology.Topic("out", text, text))
-		top, err := builder.Build()
-		if err != nil {
-			t.Fatal(err)
+			return top
 		}
-		return top
-	}
-	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1}
-	outputs := 0
-	wantOutput := func(value string) {
-		t.Helper()
-		outputs++
-		found := false
-		for _, r := range b.read(t, "out", outputs) {
-			found = found || string(r.Value) == value
-			if len(r.Headers) != 1 || r.Headers[0].Key != "trace" {
-				t.Errorf("the output %s has the headers %v", r.Value, r.Headers)
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1})
+		outputs := 0
+		wantOutput := func(value string) {
+			t.Helper()
+			outputs++
+			found := false
+			for _, r := range b.read(t, "out", outputs) {
+				found = found || string(r.Value) == value
+				if len(r.Headers) != 1 || r.Headers[0].Key != "trace" {
+					t.Errorf("the output %s has the headers %v", r.Value, r.Headers)
+				}
+			}
+			if !found {
+				t.Errorf("there is no output %q", value)
 			}
 		}
-		if !found {
-			t.Errorf("there is no output %q", value)
+		trace := kgo.RecordHeader{Key: "trace", Value: []byte("1")}
+		send := func(value string) {
+			t.Helper()
+			b.produce(t, &kgo.Record{Topic: "in", Partition: 1, Key: []byte("key"), Value: []byte(value),
+				Headers: []kgo.RecordHeader{trace, {Key: topology.HeaderSource, Value: []byte("foreign 8 8")}}})
 		}
-	}
-	trace := kgo.RecordHeader{Key: "trace", Value: []byte("1")}
-	send := func(value string) {
-		t.Helper()
-		b.produce(t, &kgo.Record{Topic: "in", Partition: 1, Key: []byte("key"), Value: []byte(value),
-			Headers: []kgo.RecordHeader{trace, {Key: topology.HeaderSource, Value: []byte("foreign 8 8")}}})
-	}
 
-	_, stop := start(t, topologyOf(topology.KeepOrigin()), cfg)
-	send("a")
-	wantOutput("a of in[1]@0")
-	broken.Store(true)
-	send("b")
-	var headers []topology.Header
-	for _, h := range b.read(t, "dead", 1)[0].Headers {
-		headers = append(headers, topology.Header{Key: h.Key, Value: h.Value})
-	}
-	info, err := topology.ParseDeadLetter(headers)
-	if want := (topology.DeadLetterSource{Topic: "in", Partition: 1, Offset: 1}); err != nil || info.Source != want ||
-		info.Origin.Topic != internal || info.Node != "place" {
-		t.Errorf("the letter says %+v, %v", info, err)
-	}
+		_, stop := start(t, topologyOf(topology.KeepOrigin()), cfg)
+		send("a")
+		wantOutput("a of in[1]@0")
+		broken.Store(true)
+		send("b")
+		var headers []topology.Header
+		for _, h := range b.read(t, "dead", 1)[0].Headers {
+			headers = append(headers, topology.Header{Key: h.Key, Value: h.Value})
+		}
+		info, err := topology.ParseDeadLetter(headers)
+		if want := (topology.DeadLetterSource{Topic: "in", Partition: 1, Offset: 1}); err != nil || info.Source != want ||
+			info.Origin.Topic != internal || info.Node != "place" {
+			t.Errorf("the letter says %+v, %v", info, err)
+		}
 
-	broken.Store(false)
-	client, err := admin.Connect(t.Context(), b.ListenAddrs()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	report, err := client.DeadLetters("dead").Redrive(t.Context(), admin.RedriveOptions{
-		Step: func(l admin.DeadLetter, outcome admin.RedriveOutcome) error {
-			if outcome != admin.Redriven || l.To.Topic != internal || len(l.Headers) != 1 {
-				t.Errorf("the letter is to go to %s, with its headers %v: %s", l.To, l.Headers, outcome)
+		broken.Store(false)
+		client := b.office(t)
+		report, err := client.DeadLetters("dead").Redrive(t.Context(), admin.RedriveOptions{
+			Step: func(l admin.DeadLetter, outcome admin.RedriveOutcome) error {
+				if outcome != admin.Redriven || l.To.Topic != internal || len(l.Headers) != 1 {
+					t.Errorf("the letter is to go to %s, with its headers %v: %s", l.To, l.Headers, outcome)
+				}
+				return nil
+			},
+		})
+		if err != nil || report.Outcomes[admin.Redriven] != 1 {
+			t.Fatalf("%+v, %v", report, err)
+		}
+		wantOutput("b of in[1]@1")
+
+		// What was written with the option is read without it, and the other way round.
+		for i, opts := range [][]topology.RepartitionOption{nil, {topology.KeepOrigin()}} {
+			if err := stop(); err != nil {
+				t.Fatal(err)
 			}
-			return nil
-		},
-	})
-	if err != nil || report.Outcomes[admin.Redriven] != 1 {
-		t.Fatalf("%+v, %v", report, err)
-	}
-	wantOutput("b of in[1]@1")
-
-	// What was written with the option is read without it, and the other way round.
-	for i, opts := range [][]topology.RepartitionOption{nil, {topology.KeepOrigin()}} {
+			ends, err := b.adm.ListEndOffsets(t.Context(), internal)
+			if err != nil {
+				t.Fatal(err)
+			}
+			end, _ := ends.Lookup(internal, 0)
+			flying := &kgo.Record{Topic: internal, Key: []byte("k"), Value: fmt.Append(nil, "flying ", i), Headers: []kgo.RecordHeader{trace}}
+			place := fmt.Sprintf("%s[0]@%d", internal, end.Offset)
+			if opts == nil {
+				flying.Headers = append(flying.Headers, kgo.RecordHeader{Key: topology.HeaderSource, Value: []byte("in 1 77")})
+				place = "in[1]@77"
+			}
+			b.produce(t, flying)
+			_, stop = start(t, topologyOf(opts...), cfg)
+			wantOutput(fmt.Sprintf("flying %d of %s", i, place))
+		}
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
-		ends, err := b.adm.ListEndOffsets(t.Context(), internal)
-		if err != nil {
-			t.Fatal(err)
-		}
-		end, _ := ends.Lookup(internal, 0)
-		flying := &kgo.Record{Topic: internal, Key: []byte("k"), Value: fmt.Append(nil, "flying ", i), Headers: []kgo.RecordHeader{trace}}
-		place := fmt.Sprintf("%s[0]@%d", internal, end.Offset)
-		if opts == nil {
-			flying.Headers = append(flying.Headers, kgo.RecordHeader{Key: topology.HeaderSource, Value: []byte("in 1 77")})
-			place = "in[1]@77"
-		}
-		b.produce(t, flying)
-		_, stop = start(t, topologyOf(opts...), cfg)
-		wantOutput(fmt.Sprintf("flying %d of %s", i, place))
-	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	})
 }

@@ -53,70 +53,76 @@ func (r *replaced) refuses(reason string) {
 // TestFirstRecordsOfAPartition: records wait in a partition of a repartition topic to which nobody has come yet, so that it has no commit. Where
 // records of such a partition were deleted, it had one, which has expired.
 func TestFirstRecordsOfAPartition(t *testing.T) {
-	r := newReplaced(t)
-	other := 1 - r.feedOne()
-	r.lives(leftBefore, len(r.input), nil)
-	first := &kgo.Record{Topic: leftTopic, Partition: other, Key: []byte("other"), Value: []byte("1"), Timestamp: r.began}
-	r.produce(t, first)
-	if o, _ := r.offsetsOf(t, leftTopic).Lookup(leftTopic, other); o.At >= 0 {
-		t.Fatalf("the partition has a commit, at %d", o.At)
-	}
-	r.refuses("1 records wait in the repartition topic " + leftTopic)
-	r.produce(t, &kgo.Record{Topic: leftTopic, Partition: other, Key: []byte("other"), Value: []byte("1"), Timestamp: r.began})
-	if err := r.DeleteRecords(leftTopic, other, 1); err != nil {
-		t.Fatal(err)
-	}
-	r.lives(leftAfter, len(r.input), nil)
+	inBubble(t, func(t *testing.T) {
+		r := newReplaced(t)
+		other := 1 - r.feedOne()
+		r.lives(leftBefore, len(r.input), nil)
+		first := &kgo.Record{Topic: leftTopic, Partition: other, Key: []byte("other"), Value: []byte("1"), Timestamp: r.began}
+		r.produce(t, first)
+		if o, _ := r.offsetsOf(t, leftTopic).Lookup(leftTopic, other); o.At >= 0 {
+			t.Fatalf("the partition has a commit, at %d", o.At)
+		}
+		r.refuses("1 records wait in the repartition topic " + leftTopic)
+		r.produce(t, &kgo.Record{Topic: leftTopic, Partition: other, Key: []byte("other"), Value: []byte("1"), Timestamp: r.began})
+		if err := r.DeleteRecords(leftTopic, other, 1); err != nil {
+			t.Fatal(err)
+		}
+		r.lives(leftAfter, len(r.input), nil)
+	})
 }
 
 // TestManyRecordsWait: it is refused as soon as it is known that many records wait, however many there are.
 func TestManyRecordsWait(t *testing.T) {
-	r := newReplaced(t)
-	p := r.feedOne()
-	r.lives(leftBefore, len(r.input), nil)
-	const records = 3000
-	source := rand.NewChaCha8([32]byte{}) // what cannot be compressed, so that it takes many answers
-	var many []*kgo.Record
-	for range records {
-		value := make([]byte, 8<<10)
-		_, _ = source.Read(value)
-		many = append(many, &kgo.Record{Topic: leftTopic, Partition: p, Key: []byte("k0"), Value: value, Timestamp: r.began})
-	}
-	r.produce(t, many...)
-	r.feedOne()
-	err := r.life(leftAfter, len(r.input), nil)
-	if err == nil || !strings.Contains(err.Error(), "records or more wait in the repartition topic "+leftTopic) {
-		t.Fatalf("it ends with %v", err)
-	}
-	_, text, _ := strings.Cut(err.Error(), "not started: ")
-	text, _, _ = strings.Cut(text, " ")
-	if n, err := strconv.Atoi(text); err != nil || n >= records {
-		t.Errorf("%s records were counted", text)
-	}
+	inBubble(t, func(t *testing.T) {
+		r := newReplaced(t)
+		p := r.feedOne()
+		r.lives(leftBefore, len(r.input), nil)
+		const records = 3000
+		source := rand.NewChaCha8([32]byte{}) // what cannot be compressed, so that it takes many answers
+		var many []*kgo.Record
+		for range records {
+			value := make([]byte, 8<<10)
+			_, _ = source.Read(value)
+			many = append(many, &kgo.Record{Topic: leftTopic, Partition: p, Key: []byte("k0"), Value: value, Timestamp: r.began})
+		}
+		r.produce(t, many...)
+		r.feedOne()
+		err := r.life(leftAfter, len(r.input), nil)
+		if err == nil || !strings.Contains(err.Error(), "records or more wait in the repartition topic "+leftTopic) {
+			t.Fatalf("it ends with %v", err)
+		}
+		_, text, _ := strings.Cut(err.Error(), "not started: ")
+		text, _, _ = strings.Cut(text, " ")
+		if n, err := strconv.Atoi(text); err != nil || n >= records {
+			t.Errorf("%s records were counted", text)
+		}
+	})
 }
 
 // TestWhatWaitsCannotBeRead: a topic that the topology does not read any more may be described and not read. That is refused, as records can wait
 // in it, and says what to do; the plan says the same, and does not fail.
 func TestWhatWaitsCannotBeRead(t *testing.T) {
-	r := newReplaced(t)
-	p := r.feedOne()
-	r.lives(leftBefore, len(r.input), nil)
-	r.produce(t, &kgo.Record{Topic: leftTopic, Partition: p, Key: []byte("k0"), Value: []byte("1"), Timestamp: r.began})
-	r.unreadable(leftTopic)
-	r.refuses("it is not known whether records wait in the repartition topic " + leftTopic)
-	ran := r.topology(leftBefore).Description()
-	if plan := r.plan(&ran, leftAfter); !planFinds(plan, admin.Refused, "source "+leftTopic+": is gone: a repartition topic: an unknown number") {
-		t.Errorf("with what ran the plan is %+v", plan)
-	}
-	if err := r.life(leftAfter, len(r.input), nil); err == nil || !strings.Contains(err.Error(), "allow the application to read that topic") {
-		t.Errorf("it ends with %v, want what to do", err)
-	}
-	gone := kadm.TopicsSet{}
-	gone.Add(leftTopic, 0, 1)
-	if _, err := r.adm.DeleteOffsets(t.Context(), "counting", gone); err != nil {
-		t.Fatal(err)
-	}
-	r.lives(leftAfter, len(r.input), nil)
+	inBubble(t, func(t *testing.T) {
+		r := newReplaced(t)
+		p := r.feedOne()
+		r.lives(leftBefore, len(r.input), nil)
+		r.produce(t, &kgo.Record{Topic: leftTopic, Partition: p, Key: []byte("k0"), Value: []byte("1"), Timestamp: r.began})
+		r.unreadable(leftTopic)
+		r.refuses("it is not known whether records wait in the repartition topic " + leftTopic)
+		ran := r.topology(leftBefore).Description()
+		if plan := r.plan(&ran, leftAfter); !planFinds(plan, admin.Refused, "source "+leftTopic+": is gone: a repartition topic: an unknown number") {
+			t.Errorf("with what ran the plan is %+v", plan)
+		}
+		if err := r.life(leftAfter, len(r.input), nil); err == nil || !strings.Contains(err.Error(), "allow the application to read that topic") {
+			t.Errorf("it ends with %v, want what to do", err)
+		}
+		gone := kadm.TopicsSet{}
+		gone.Add(leftTopic, 0, 1)
+		if _, err := r.adm.DeleteOffsets(t.Context(), "counting", gone); err != nil {
+			t.Fatal(err)
+		}
+		r.lives(leftAfter, len(r.input), nil)
+	})
 }
 
 // unreadable takes away the permission to read a topic, and leaves that to describe it.

@@ -27,10 +27,10 @@ func TestTimeoutsThatBrokersRefuse(t *testing.T) {
 		{"transaction", func(c *txn.Config) { c.TransactionTimeout = time.Minute }, kerr.InvalidTransactionTimeout,
 			"the brokers refuse the transaction timeout of 1m0s; set one up to their transaction.max.timeout.ms"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		bubble(t, tc.name, func(t *testing.T) {
 			limit := kfake.BrokerConfigs(map[string]string{"transaction.max.timeout.ms": "30000"})
-			b := newBrokerWith(t, 1, []kfake.Opt{limit}, "in", "out")
-			cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, Logger: testLogger(t)}
+			b := newBrokers(t, 1, limit, kfake.SeedTopics(1, "in", "out"))
+			cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, Logger: testLogger(t)})
 			tc.change(&cfg)
 			app, err := txn.New(countTopology(t), cfg)
 			if err != nil {

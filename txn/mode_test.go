@@ -68,14 +68,14 @@ func TestModesAreNotMixed(t *testing.T) {
 		"repairs, at the start":  {topology.Repair, topology.Backfill, 0},
 		"repairs, with the task": {topology.Repair, topology.Backfill, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
+		bubble(t, name, func(t *testing.T) {
 			metadataMax := test.metadataMax
 			b := newBroker(t, 1, "in", "out")
 			top, dir, written := copyTopology(t, "out"), t.TempDir(), 0
 			config := func(mode topology.Mode, before ...topology.Mode) txn.Config {
-				cfg := txn.Config{
-					Brokers: b.ListenAddrs(), StateDir: dir, Workers: 1, Mode: mode, ModesBefore: before, Logger: testLogger(t),
-				}
+				cfg := b.config(txn.Config{
+					StateDir: dir, Workers: 1, Mode: mode, ModesBefore: before, Logger: testLogger(t),
+				})
 				if metadataMax > 0 {
 					cfg = cfg.WithMetadataMax(metadataMax)
 				}
@@ -122,18 +122,18 @@ func TestModesAreNotMixed(t *testing.T) {
 // TestModeOfAnOperatorsCommit is requirement I2: what an operator commits for a task of which no commit is known, and without state, says
 // nothing of the mode. The application goes on in the one that its other tasks name, in which the task then commits, and in no other one.
 func TestModeOfAnOperatorsCommit(t *testing.T) {
-	for name, act := range map[string]func(*admin.Application) (admin.Report, error){
-		"reset": func(a *admin.Application) (admin.Report, error) {
-			return a.Reset(t.Context(), admin.Options{Tasks: []string{"in_1"}}, admin.Offsets{"in": admin.End})
+	for name, act := range map[string]func(context.Context, *admin.Application) (admin.Report, error){
+		"reset": func(ctx context.Context, a *admin.Application) (admin.Report, error) {
+			return a.Reset(ctx, admin.Options{Tasks: []string{"in_1"}}, admin.Offsets{"in": admin.End})
 		},
-		"rebuild from-input": func(a *admin.Application) (admin.Report, error) {
-			return a.RebuildFromInput(t.Context(), admin.Options{Tasks: []string{"in_1"}}, nil)
+		"rebuild from-input": func(ctx context.Context, a *admin.Application) (admin.Report, error) {
+			return a.RebuildFromInput(ctx, admin.Options{Tasks: []string{"in_1"}}, nil)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		bubble(t, name, func(t *testing.T) {
 			b := newBroker(t, 2, "in", "out")
 			top := copyTopology(t, "out")
-			cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, Mode: topology.Backfill, Logger: testLogger(t)}
+			cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, Mode: topology.Backfill, Logger: testLogger(t)})
 			written := 0
 			works := func(partition int32) {
 				t.Helper()
@@ -146,12 +146,8 @@ func TestModeOfAnOperatorsCommit(t *testing.T) {
 				}
 			}
 			works(0)
-			client, err := admin.Connect(t.Context(), b.ListenAddrs()...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer client.Close()
-			if report, err := act(client.Application(top)); err != nil || !report.Tasks[0].Changed {
+			client := b.office(t)
+			if report, err := act(t.Context(), client.Application(top)); err != nil || !report.Tasks[0].Changed {
 				t.Fatalf("the report is %+v, %v", report, err)
 			}
 			cfg.Mode = topology.Live
@@ -195,9 +191,9 @@ func TestModeOfAdoptedState(t *testing.T) {
 		"all of a backfill, and said":   {topology.Backfill, 2, new(topology.Backfill), ""},
 		"all of a backfill, said wrong": {topology.Backfill, 2, new(topology.Forensic), "no application has run in mode FORENSIC"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		bubble(t, name, func(t *testing.T) {
 			b := newBroker(t, 2, "in", "out")
-			cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, Mode: test.mode, Logger: testLogger(t)}
+			cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, Mode: test.mode, Logger: testLogger(t)})
 			_, stop := start(t, countTopology(t), cfg)
 			feed(t, b, 100)
 			b.read(t, "out", 100)
@@ -217,11 +213,7 @@ func TestModeOfAdoptedState(t *testing.T) {
 			if err := b.adm.CommitAllOffsets(t.Context(), "counting", lost); err != nil {
 				t.Fatal(err)
 			}
-			client, err := admin.Connect(t.Context(), b.ListenAddrs()...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer client.Close()
+			client := b.office(t)
 			report, err := client.Application(countTopology(t)).Adopt(t.Context(), acted)
 			if test.refused != "" {
 				if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), test.refused) {

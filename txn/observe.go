@@ -35,7 +35,7 @@ func (a *App) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", a.metrics.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		stuck := health.Check(a.loops(), time.Now(), a.cfg.loopBound)
+		stuck := health.Check(a.loops(), time.Now(), loopBound)
 		answer(w, len(stuck) == 0, struct {
 			Status string         `json:"status"`
 			Stuck  []health.Stuck `json:"stuck,omitempty"`
@@ -188,7 +188,7 @@ func (s *session) snapshot(snap *metrics.Snapshot) {
 			ID: i, OverlayBytes: g.OverlayBytes, RoundBytes: g.RoundBytes, CommitTime: g.CommitTime, TransactionSince: g.TransactionSince,
 		})
 	}
-	ends := s.ends.read(snap.Now, s.in.app.cfg.endsEvery*endsKept)
+	ends := s.ends.read(snap.Now, endsEvery*endsKept)
 	databases := map[int]state.Database{}
 	s.tasks.RLock()
 	running := s.tasks.running(s.workers)
@@ -289,7 +289,6 @@ func (e *inputEnds) read(now time.Time, kept time.Duration) partitionEnds {
 // watchEnds lists the ends of all inputs again and again, until the session ends. Fetches would tell them too, but not of partitions
 // that are paused, restored or stopped, nor while an open transaction keeps a fetch from returning: exactly when lag is looked at.
 func (s *session) watchEnds() {
-	every := s.in.app.cfg.endsEvery
 	var topics []string
 	for _, sub := range s.subs {
 		for _, src := range sub.Sources {
@@ -298,10 +297,10 @@ func (s *session) watchEnds() {
 	}
 	slices.Sort(topics)
 	topics = slices.Compact(topics)
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(endsEvery)
 	defer tick.Stop()
 	for {
-		ctx, cancel := context.WithTimeout(s.ctx, every)
+		ctx, cancel := context.WithTimeout(s.ctx, endsEvery)
 		ends, err := s.in.cluster.Ends(ctx, topics...)
 		cancel()
 		if err == nil {

@@ -15,13 +15,13 @@ import (
 // the right one comes, whether its database shows what is wrong or, where that is lost, the changelog.
 func TestOlderCommitForAWhile(t *testing.T) {
 	for name, lost := range map[string]bool{"with its database": false, "without a database": true} {
-		t.Run(name, func(t *testing.T) {
+		bubble(t, name, func(t *testing.T) {
 			b := newBroker(t, 1, "in", "out")
 			var asked atomic.Int64
-			cfg := txn.Config{
-				Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1,
+			cfg := b.config(txn.Config{
+				StateDir: t.TempDir(), Workers: 1,
 				Logger: countLogs("the last commit is older than the state, and is asked for again: a coordinator that loads can answer so", &asked),
-			}
+			})
 			sent := 0
 			life := func() {
 				t.Helper()

@@ -29,7 +29,6 @@ func (s *shop) hides(t *testing.T, answers int64) *atomic.Int64 {
 // TestG6ParkedOfAnUnknownCommit: where no commit is known, and the store of the records that wait was all that a task had, nothing but its
 // changelog says that they do. The task is not opened without it, and no way out takes its offsets without a word, until what waits is given up.
 func TestG6ParkedOfAnUnknownCommit(t *testing.T) {
-	t.Parallel()
 	for name, test := range map[string]struct {
 		happens func(*testing.T, *shop)
 		way     string
@@ -46,8 +45,7 @@ func TestG6ParkedOfAnUnknownCommit(t *testing.T) {
 			}, "`onceward adopt --from-rounds --without-parked in_0`", (*admin.Application).AdoptFromRounds,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		bubble(t, name, func(t *testing.T) {
 			s, dir := newShop(t, topology.Policy{}), t.TempDir()
 			var broken atomic.Bool
 			broken.Store(true)
@@ -62,7 +60,7 @@ func TestG6ParkedOfAnUnknownCommit(t *testing.T) {
 			test.happens(t, s)
 			next := copyTopology(t, "out")
 			s.stopsAs(next, dir, "3 records wait in store in.parked", "ParkKeys", test.way)
-			op := s.office().Application(next)
+			op := s.office(t).Application(next)
 			plan, err := op.Plan(t.Context(), nil)
 			if err != nil || !slices.ContainsFunc(plan.Findings, func(f admin.Finding) bool {
 				return f.Judgement == admin.Refused && f.Name == "in_0" && strings.Contains(f.What, "3 records wait in store in.parked")
@@ -98,7 +96,6 @@ func TestG6ParkedOfAnUnknownCommit(t *testing.T) {
 // TestG6ParkedChangelogLost: where the last commit leaves it to the changelog what waits, and that has lost records, an operator has to give up
 // what waited, whether the topology has a place for it or not. Stop and refusal name the option.
 func TestG6ParkedChangelogLost(t *testing.T) {
-	t.Parallel() // some looks wait for an end of a log that might still come
 	remade := func(_ *testing.T, s *shop) { s.remake() }
 	deleted := func(t *testing.T, s *shop) {
 		ends, err := s.adm.ListEndOffsets(t.Context(), parkedChangelog)
@@ -123,8 +120,7 @@ func TestG6ParkedChangelogLost(t *testing.T) {
 			"as records were deleted, so that it is not known what waits", "`onceward adopt --without-parked in_0`",
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		bubble(t, name, func(t *testing.T) {
 			s, dir := parkedShop(t)
 			s.unsayParked()
 			test.happens(t, s)
@@ -133,7 +129,7 @@ func TestG6ParkedChangelogLost(t *testing.T) {
 				top = s.topology(topology.ParkKeys())
 			}
 			s.stopsAs(top, dir, test.stop...)
-			op := s.office().Application(top)
+			op := s.office(t).Application(top)
 			if _, err := op.Adopt(t.Context(), admin.Options{}); !errors.Is(err, admin.ErrRefused) ||
 				!strings.Contains(err.Error(), "in.parked") || !strings.Contains(err.Error(), "--without-parked") {
 				t.Errorf("adopt returned %v, want a refusal that says how what waits is given up", err)
@@ -149,36 +145,36 @@ func TestG6ParkedChangelogLost(t *testing.T) {
 // TestG6ParkedHidden: brokers say of a topic that is not there, to who may not see it, that he may not. An application that never parked
 // anything starts with such permissions, and its operator is told what to do.
 func TestG6ParkedHidden(t *testing.T) {
-	t.Parallel()
-	s, dir := newShop(t, topology.Policy{Action: topology.DeadLetter}), t.TempDir()
-	s.hides(t, 1<<30)
-	lives := func(written int) {
-		t.Helper()
-		_, stop := start(t, s.topology(), s.config(dir))
-		s.send("good", 1)
-		s.read(t, "out", written)
-		if err := stop(); err != nil {
+	inBubble(t, func(t *testing.T) {
+		s, dir := newShop(t, topology.Policy{Action: topology.DeadLetter}), t.TempDir()
+		s.hides(t, 1<<30)
+		lives := func(written int) {
+			t.Helper()
+			_, stop := start(t, s.topology(), s.config(dir))
+			s.send("good", 1)
+			s.read(t, "out", written)
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lives(1)
+		s.loseCommit()
+		op := s.office(t).Application(s.topology())
+		_, err := op.Adopt(t.Context(), admin.Options{Mode: new(topology.Live)})
+		if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "may not be described, or is not there") ||
+			!strings.Contains(err.Error(), "--without-parked") {
+			t.Errorf("adopt returned %v, want a refusal that says what to do", err)
+		}
+		if _, err := op.Adopt(t.Context(), admin.Options{Mode: new(topology.Live), WithoutParked: true}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	lives(1)
-	s.loseCommit()
-	op := s.office().Application(s.topology())
-	_, err := op.Adopt(t.Context(), admin.Options{Mode: new(topology.Live)})
-	if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "may not be described, or is not there") ||
-		!strings.Contains(err.Error(), "--without-parked") {
-		t.Errorf("adopt returned %v, want a refusal that says what to do", err)
-	}
-	if _, err := op.Adopt(t.Context(), admin.Options{Mode: new(topology.Live), WithoutParked: true}); err != nil {
-		t.Fatal(err)
-	}
-	lives(2)
+		lives(2)
+	})
 }
 
 // TestG6OlderCommitThatParks: that records wait for which there is no place, or that nobody knows of, is not believed at once: a coordinator
 // that loads can answer with a commit from before they were processed.
 func TestG6OlderCommitThatParks(t *testing.T) {
-	t.Parallel() // what is not there is asked for again for some seconds
 	for name, test := range map[string]struct {
 		said bool
 		then func(*testing.T, *shop)
@@ -191,8 +187,7 @@ func TestG6OlderCommitThatParks(t *testing.T) {
 		}},
 		"not said, short": {false, func(_ *testing.T, s *shop) { s.remake() }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		bubble(t, name, func(t *testing.T) {
 			s, dir := parkedShop(t)
 			if !test.said {
 				s.unsayParked()
@@ -236,10 +231,8 @@ func TestG6OlderCommitThatParks(t *testing.T) {
 // TestG6PlanKnowsThePlace: a plan for a topology that has a place for parked records says that their changelog is lost, and not that there is no
 // place for them.
 func TestG6PlanKnowsThePlace(t *testing.T) {
-	t.Parallel()
 	for name, said := range map[string]bool{"said": true, "not said": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		bubble(t, name, func(t *testing.T) {
 			s, _ := parkedShop(t)
 			if !said {
 				s.unsayParked()
@@ -247,7 +240,7 @@ func TestG6PlanKnowsThePlace(t *testing.T) {
 			if _, err := s.adm.DeleteTopics(t.Context(), parkedChangelog); err != nil {
 				t.Fatal(err)
 			}
-			plan, err := s.office().Application(s.topology(topology.ParkKeys())).Plan(t.Context(), nil)
+			plan, err := s.office(t).Application(s.topology(topology.ParkKeys())).Plan(t.Context(), nil)
 			i := slices.IndexFunc(plan.Findings, func(f admin.Finding) bool { return f.Name == "in_0" && f.Judgement == admin.Refused })
 			if err != nil || i < 0 {
 				t.Fatalf("the plan is %+v, %v, want that it refuses the task", plan, err)
@@ -263,44 +256,45 @@ func TestG6PlanKnowsThePlace(t *testing.T) {
 // TestG6WaysNameTheOption: what sends an operator on to another way, of a task with which records wait that have no place or are lost, names the
 // option that this will need, and nothing that would lead back.
 func TestG6WaysNameTheOption(t *testing.T) {
-	t.Parallel()
-	s, _ := parkedShop(t)
-	_, err := s.office().Application(s.without()).Reset(t.Context(), admin.Options{WithoutParked: true}, admin.Offsets{"in": admin.End})
-	if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "see to that first") ||
-		!strings.Contains(err.Error(), "`onceward adopt --without-parked in_0`") {
-		t.Errorf("reset returned %v", err)
-	}
-	if err := deleteGroup(t, s.testBroker); err != nil {
-		t.Fatal(err)
-	}
-	s.remake()
-	_, err = s.office().Application(s.topology(topology.ParkKeys())).AdoptFromRounds(t.Context(), admin.Options{})
-	if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "commit offsets and `onceward adopt --without-parked in_0`") {
-		t.Errorf("adopt --from-rounds returned %v", err)
-	}
+	inBubble(t, func(t *testing.T) {
+		s, _ := parkedShop(t)
+		_, err := s.office(t).Application(s.without()).Reset(t.Context(), admin.Options{WithoutParked: true}, admin.Offsets{"in": admin.End})
+		if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "see to that first") ||
+			!strings.Contains(err.Error(), "`onceward adopt --without-parked in_0`") {
+			t.Errorf("reset returned %v", err)
+		}
+		if err := deleteGroup(t, s.testBroker); err != nil {
+			t.Fatal(err)
+		}
+		s.remake()
+		_, err = s.office(t).Application(s.topology(topology.ParkKeys())).AdoptFromRounds(t.Context(), admin.Options{})
+		if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "commit offsets and `onceward adopt --without-parked in_0`") {
+			t.Errorf("adopt --from-rounds returned %v", err)
+		}
+	})
 }
 
 // TestG6BelievedOnce: an end of a log that might still come is waited for once by one action, however often the changelog is asked.
 func TestG6BelievedOnce(t *testing.T) {
-	t.Parallel()
-	const forEver = 1 << 30
-	s, _ := parkedShop(t)
-	s.unsayParked()
-	left := s.shortens(parkedChangelog, forEver)
-	report, err := s.office().Application(s.without()).Adopt(t.Context(), admin.Options{Tasks: []string{"in_0"}, WithoutParked: true})
-	if err != nil || !slices.Equal(report.Tasks[0].GivenUp, []admin.GivenUpReport{{Store: "in.parked", Records: -1}}) {
-		t.Fatalf("giving up returned %+v, %v", report, err)
-	}
-	// Two looks and two plans, and the two further readings of the first look.
-	if asked := forEver - left.Load(); asked != 6 {
-		t.Errorf("the end was asked for %d times, want 6", asked)
-	}
+	inBubble(t, func(t *testing.T) {
+		const forEver = 1 << 30
+		s, _ := parkedShop(t)
+		s.unsayParked()
+		left := s.shortens(parkedChangelog, forEver)
+		report, err := s.office(t).Application(s.without()).Adopt(t.Context(), admin.Options{Tasks: []string{"in_0"}, WithoutParked: true})
+		if err != nil || !slices.Equal(report.Tasks[0].GivenUp, []admin.GivenUpReport{{Store: "in.parked", Records: -1}}) {
+			t.Fatalf("giving up returned %+v, %v", report, err)
+		}
+		// Two looks and two plans, and the two further readings of the first look.
+		if asked := forEver - left.Load(); asked != 6 {
+			t.Errorf("the end was asked for %d times, want 6", asked)
+		}
+	})
 }
 
 // TestG6NothingEverParked: a changelog in which nothing ever was, as the last commit has it, need not be there, nor be seen, by a topology that
 // has no place for parked records any more.
 func TestG6NothingEverParked(t *testing.T) {
-	t.Parallel()
 	for name, happens := range map[string]func(*testing.T, *shop){
 		"no topic": func(t *testing.T, s *shop) {
 			if _, err := s.adm.DeleteTopics(t.Context(), parkedChangelog); err != nil {
@@ -309,8 +303,7 @@ func TestG6NothingEverParked(t *testing.T) {
 		},
 		"hidden": func(t *testing.T, s *shop) { s.hides(t, 1<<30) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		bubble(t, name, func(t *testing.T) {
 			policy := topology.Policy{Action: topology.Park, Backoff: 20 * time.Millisecond, BackoffMax: 50 * time.Millisecond}
 			s, dir := newShop(t, policy), t.TempDir()
 			ran := s.topology(topology.ParkKeys())

@@ -44,17 +44,6 @@ func (s *shop) without() *topology.Topology {
 	return s.topology()
 }
 
-// office is the tool of the shop's operator.
-func (s *shop) office() *admin.Client {
-	s.t.Helper()
-	client, err := admin.Connect(s.t.Context(), s.ListenAddrs()...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(client.Close)
-	return client
-}
-
 // commit sets the offsets of partition 0, as change makes them of what they are.
 func (s *shop) commit(change func(o *kadm.OffsetResponse)) {
 	s.t.Helper()
@@ -81,36 +70,38 @@ func (s *shop) loseCommit() {
 // forget where they are, and with the option again their store would be one that nobody knows. It is refused, and with the option
 // they are still there.
 func TestG6OperatorsKeepWhatIsParked(t *testing.T) {
-	s, dir := parkedShop(t)
-	gone := s.office().Application(s.without())
-	refused := func(name string, act func(context.Context, admin.Options) (admin.Report, error)) {
-		t.Helper()
-		_, err := act(t.Context(), admin.Options{})
-		if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "3 records wait in store in.parked") ||
-			!strings.Contains(err.Error(), "ParkKeys") {
-			t.Errorf("%s returned %v, want a refusal that says what waits", name, err)
+	inBubble(t, func(t *testing.T) {
+		s, dir := parkedShop(t)
+		gone := s.office(t).Application(s.without())
+		refused := func(name string, act func(context.Context, admin.Options) (admin.Report, error)) {
+			t.Helper()
+			_, err := act(t.Context(), admin.Options{})
+			if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "3 records wait in store in.parked") ||
+				!strings.Contains(err.Error(), "ParkKeys") {
+				t.Errorf("%s returned %v, want a refusal that says what waits", name, err)
+			}
 		}
-	}
-	refused("adopt", gone.Adopt)
-	refused("accept-skip", gone.AcceptSkip)
-	refused("reset", func(ctx context.Context, o admin.Options) (admin.Report, error) {
-		return gone.Reset(ctx, o, admin.Offsets{"in": admin.End})
+		refused("adopt", gone.Adopt)
+		refused("accept-skip", gone.AcceptSkip)
+		refused("reset", func(ctx context.Context, o admin.Options) (admin.Report, error) {
+			return gone.Reset(ctx, o, admin.Offsets{"in": admin.End})
+		})
+		if err := deleteGroup(t, s.testBroker); err != nil {
+			t.Fatal(err)
+		}
+		refused("adopt --from-rounds", gone.AdoptFromRounds)
+		if _, err := s.office(t).Application(s.topology(topology.ParkKeys())).AdoptFromRounds(t.Context(), admin.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		s.broken.Delete("bad")
+		_, stop := start(t, s.topology(topology.ParkKeys()), s.config(dir))
+		if got := consecutive(t, s.read(t, "out", 13)); got["good"] != 10 || got["bad"] != 3 {
+			t.Errorf("counted %v", got)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
 	})
-	if err := deleteGroup(t, s.testBroker); err != nil {
-		t.Fatal(err)
-	}
-	refused("adopt --from-rounds", gone.AdoptFromRounds)
-	if _, err := s.office().Application(s.topology(topology.ParkKeys())).AdoptFromRounds(t.Context(), admin.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	s.broken.Delete("bad")
-	_, stop := start(t, s.topology(topology.ParkKeys()), s.config(dir))
-	if got := consecutive(t, s.read(t, "out", 13)); got["good"] != 10 || got["bad"] != 3 {
-		t.Errorf("counted %v", got)
-	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // deleteGroup takes the offsets away, as their expiry does.
@@ -123,64 +114,67 @@ func deleteGroup(t *testing.T, b *testBroker) error {
 // TestG6AdoptCountsWhatIsParked: what adopt commits says what waits in the changelog, also where no commit did, so that the store is missed
 // if the topology loses it afterwards.
 func TestG6AdoptCountsWhatIsParked(t *testing.T) {
-	s, dir := parkedShop(t)
-	s.loseCommit()
-	live := admin.Options{Mode: new(topology.Live)}
-	if _, err := s.office().Application(s.topology(topology.ParkKeys())).Adopt(t.Context(), live); err != nil {
-		t.Fatal(err)
-	}
-	s.commit(func(o *kadm.OffsetResponse) {
-		blob, err := task.ParseBlob(o.Metadata)
-		if err != nil || len(blob.Parked) != 1 || blob.Parked[0] != (task.BlobParked{Store: "in.parked", Records: 3}) {
-			t.Errorf("the commit says %+v, %v", blob.Parked, err)
+	inBubble(t, func(t *testing.T) {
+		s, dir := parkedShop(t)
+		s.loseCommit()
+		live := admin.Options{Mode: new(topology.Live)}
+		if _, err := s.office(t).Application(s.topology(topology.ParkKeys())).Adopt(t.Context(), live); err != nil {
+			t.Fatal(err)
+		}
+		s.commit(func(o *kadm.OffsetResponse) {
+			blob, err := task.ParseBlob(o.Metadata)
+			if err != nil || len(blob.Parked) != 1 || blob.Parked[0] != (task.BlobParked{Store: "in.parked", Records: 3}) {
+				t.Errorf("the commit says %+v, %v", blob.Parked, err)
+			}
+		})
+		s.broken.Delete("bad")
+		_, stop := start(t, s.topology(topology.ParkKeys()), s.config(dir))
+		if got := consecutive(t, s.read(t, "out", 13)); got["good"] != 10 || got["bad"] != 3 {
+			t.Errorf("counted %v", got)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
 		}
 	})
-	s.broken.Delete("bad")
-	_, stop := start(t, s.topology(topology.ParkKeys()), s.config(dir))
-	if got := consecutive(t, s.read(t, "out", 13)); got["good"] != 10 || got["bad"] != 3 {
-		t.Errorf("counted %v", got)
-	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestG6AdoptFindsWhatIsParked: where no commit is known, and the topology has no place for the records that wait, their changelog says that
 // they do: the state is not adopted without them, and the plan refuses the topology. Nobody is told to delete the topic, where records of other
 // tasks can wait too. Where it is not there, as with most applications, nothing waits.
 func TestG6AdoptFindsWhatIsParked(t *testing.T) {
-	t.Parallel() // what is not there is asked for again for some seconds
-	s, dir := parkedShop(t)
-	s.loseCommit()
-	ran, gone := s.topology(topology.ParkKeys()).Description(), s.office().Application(s.without())
-	_, err := gone.Adopt(t.Context(), admin.Options{})
-	for _, text := range []string{
-		"3 records wait in store in.parked", "ParkKeys", "rebuild from-input in_0", "--without-parked", "if they were processed since",
-	} {
-		if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "delete") {
-			t.Errorf("adopt returned %v, want a refusal with %q", err, text)
+	inBubble(t, func(t *testing.T) {
+		s, dir := parkedShop(t)
+		s.loseCommit()
+		ran, gone := s.topology(topology.ParkKeys()).Description(), s.office(t).Application(s.without())
+		_, err := gone.Adopt(t.Context(), admin.Options{})
+		for _, text := range []string{
+			"3 records wait in store in.parked", "ParkKeys", "rebuild from-input in_0", "--without-parked", "if they were processed since",
+		} {
+			if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "delete") {
+				t.Errorf("adopt returned %v, want a refusal with %q", err, text)
+			}
 		}
-	}
-	plan, err := gone.Plan(t.Context(), &ran)
-	if err != nil || !slices.ContainsFunc(plan.Findings, func(f admin.Finding) bool {
-		return f.Judgement == admin.Refused && f.Subject == topology.SubjectStore && f.Name == "in.parked" && strings.Contains(f.What, "3 parked")
-	}) {
-		t.Errorf("the plan is %+v, %v, want that it refuses the store", plan, err)
-	}
-	if _, err := s.adm.DeleteTopics(t.Context(), parkedChangelog); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := gone.Adopt(t.Context(), admin.Options{Mode: new(topology.Live)}); err != nil {
-		t.Fatal(err)
-	}
-	_, stop := start(t, s.without(), s.config(dir))
-	s.send("good", 1)
-	if got := consecutive(t, s.read(t, "out", 11)); got["good"] != 11 {
-		t.Errorf("counted %v", got)
-	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+		plan, err := gone.Plan(t.Context(), &ran)
+		if err != nil || !slices.ContainsFunc(plan.Findings, func(f admin.Finding) bool {
+			return f.Judgement == admin.Refused && f.Subject == topology.SubjectStore && f.Name == "in.parked" && strings.Contains(f.What, "3 parked")
+		}) {
+			t.Errorf("the plan is %+v, %v, want that it refuses the store", plan, err)
+		}
+		if _, err := s.adm.DeleteTopics(t.Context(), parkedChangelog); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := gone.Adopt(t.Context(), admin.Options{Mode: new(topology.Live)}); err != nil {
+			t.Fatal(err)
+		}
+		_, stop := start(t, s.without(), s.config(dir))
+		s.send("good", 1)
+		if got := consecutive(t, s.read(t, "out", 11)); got["good"] != 11 {
+			t.Errorf("counted %v", got)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // parkedChangelog is the changelog of the records that wait.
@@ -202,7 +196,6 @@ func (s *shop) remake() {
 // TestG6ParkedGivenUp: what no way out keeps by itself, because the topology has no place for it or its changelog has lost it, an operator
 // can give up. The report says how much that is, the state stays, and the task goes on.
 func TestG6ParkedGivenUp(t *testing.T) {
-	t.Parallel() // some looks wait for an end of a log that might still come
 	nothing := func(*testing.T, *shop) {}
 	remade := func(_ *testing.T, s *shop) { s.remake() }
 	for name, test := range map[string]struct {
@@ -238,15 +231,14 @@ func TestG6ParkedGivenUp(t *testing.T) {
 			},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		bubble(t, name, func(t *testing.T) {
 			s, dir := parkedShop(t)
 			test.happens(t, s)
 			top := s.without()
 			if test.parks {
 				top = s.topology(topology.ParkKeys())
 			}
-			office := s.office().Application(top)
+			office := s.office(t).Application(top)
 			if _, err := test.act(office, t.Context(), admin.Options{}); !errors.Is(err, admin.ErrRefused) ||
 				!strings.Contains(err.Error(), "3 records wait in store in.parked") || !strings.Contains(err.Error(), "--without-parked") {
 				t.Errorf("without the option it returned %v, want a refusal that names it", err)
@@ -332,7 +324,6 @@ func (b *testBroker) shortens(topic string, answers int64) *atomic.Int64 {
 // TestG6ParkedNotSeen: where the last commit leaves it to a changelog what waits, a broker that does not know the topic, or not its end, is
 // not believed that nothing does, because the task would go on without for good. When the brokers know it, everything is still there.
 func TestG6ParkedNotSeen(t *testing.T) {
-	t.Parallel() // what is not there is asked for again for some seconds
 	const forEver = 1 << 30
 	unknown := func(t *testing.T, s *shop, answers int64) *atomic.Int64 {
 		a := s.absence(t, parkedChangelog)
@@ -352,8 +343,7 @@ func TestG6ParkedNotSeen(t *testing.T) {
 		"short":                 {short, forEver, "ends at 0"},
 		"hidden":                {hidden, forEver, "allow the application to read that topic"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		bubble(t, name, func(t *testing.T) {
 			s, dir := parkedShop(t)
 			s.unsayParked()
 			left := test.hides(t, s, test.answers)
@@ -374,10 +364,8 @@ func TestG6ParkedNotSeen(t *testing.T) {
 // TestG6ParkedChangelogDeleted: who deletes the changelog has not said that nothing waits, whether the last commit says it or leaves it to
 // the changelog. The task is not opened, and the plan and adopt refuse, until an operator gives up what waited.
 func TestG6ParkedChangelogDeleted(t *testing.T) {
-	t.Parallel() // what is not there is asked for again for some seconds
 	for name, records := range map[string]int64{"said": 3, "not said": -1} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		bubble(t, name, func(t *testing.T) {
 			s, dir := parkedShop(t)
 			if records < 0 {
 				s.unsayParked()
@@ -386,7 +374,7 @@ func TestG6ParkedChangelogDeleted(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.stopsWithout(dir, "in.parked", "`onceward adopt --without-parked in_0`")
-			ran, gone := s.topology(topology.ParkKeys()).Description(), s.office().Application(s.without())
+			ran, gone := s.topology(topology.ParkKeys()).Description(), s.office(t).Application(s.without())
 			plan, err := gone.Plan(t.Context(), &ran)
 			if err != nil || !slices.ContainsFunc(plan.Findings, func(f admin.Finding) bool {
 				return f.Judgement == admin.Refused && f.Subject == topology.SubjectStore && f.Name == "in.parked"
@@ -419,28 +407,29 @@ func TestG6ParkedChangelogDeleted(t *testing.T) {
 // TestG6AdoptWithoutWhatIsParked: a state is not adopted of which the changelog has lost the records that wait: nobody would ever process
 // them. Read again with their input, they are processed.
 func TestG6AdoptWithoutWhatIsParked(t *testing.T) {
-	t.Parallel() // each look waits for an end of the log that might still come
-	s, dir := parkedShop(t)
-	s.remake()
-	op := s.office().Application(s.topology(topology.ParkKeys()))
-	_, err := op.Adopt(t.Context(), admin.Options{})
-	if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "3 records wait in store in.parked") ||
-		!strings.Contains(err.Error(), "holds 0 of them") || !strings.Contains(err.Error(), "rebuild from-input in_0") {
-		t.Errorf("adopt returned %v, want a refusal that says what is lost", err)
-	}
-	if _, err := op.RebuildFromInput(t.Context(), admin.Options{}, nil); err != nil {
-		t.Fatal(err)
-	}
-	s.broken.Delete("bad")
-	_, stop := start(t, s.topology(topology.ParkKeys()), s.config(dir))
-	of := map[string]int{}
-	for _, r := range s.read(t, "out", 23) {
-		of[string(r.Key)]++
-	}
-	if of["bad"] != 3 || of["good"] != 20 {
-		t.Errorf("the outputs are %v, want the good ones twice, and the bad ones", of)
-	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	inBubble(t, func(t *testing.T) {
+		s, dir := parkedShop(t)
+		s.remake()
+		op := s.office(t).Application(s.topology(topology.ParkKeys()))
+		_, err := op.Adopt(t.Context(), admin.Options{})
+		if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "3 records wait in store in.parked") ||
+			!strings.Contains(err.Error(), "holds 0 of them") || !strings.Contains(err.Error(), "rebuild from-input in_0") {
+			t.Errorf("adopt returned %v, want a refusal that says what is lost", err)
+		}
+		if _, err := op.RebuildFromInput(t.Context(), admin.Options{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		s.broken.Delete("bad")
+		_, stop := start(t, s.topology(topology.ParkKeys()), s.config(dir))
+		of := map[string]int{}
+		for _, r := range s.read(t, "out", 23) {
+			of[string(r.Key)]++
+		}
+		if of["bad"] != 3 || of["good"] != 20 {
+			t.Errorf("the outputs are %v, want the good ones twice, and the bad ones", of)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

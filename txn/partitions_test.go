@@ -14,42 +14,44 @@ import (
 // TestInputGainsPartitions: the changelogs say how many tasks a stateful subtopology has. Partitions that its input gains are not
 // processed, because their keys have their state elsewhere, and that is told; a stateless one takes them from the start (rule 11.2).
 func TestInputGainsPartitions(t *testing.T) {
-	b := newBroker(t, 2, "in", "plain", "out", "copy")
-	builder := topology.NewBuilder("counting")
-	in := topology.From(builder, topology.Topic("in", schemas.String(), schemas.String()))
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
-	topology.Process(in, "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
-	topology.From(builder, topology.Topic("plain", schemas.String(), schemas.String())).
-		Into(topology.Topic("copy", schemas.String(), schemas.String()))
-	top, err := builder.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, HTTP: "127.0.0.1:0"}
-	app, stop := start(t, top, cfg)
-	feed(t, b, 200)
-	b.read(t, "out", 200)
-	if got := scrape(t, app).sum("onceward_input_partitions_unassigned"); got != 0 {
-		t.Errorf("%g partitions are told as not processed", got)
-	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.adm.CreatePartitions(t.Context(), 2, "in", "plain"); err != nil {
-		t.Fatal(err)
-	}
-	for p := range int32(4) {
-		for i := range 5 {
-			key := fmt.Appendf(nil, "new-%d", i)
-			b.produce(t, &kgo.Record{Topic: "in", Partition: p, Key: key, Value: []byte("v")},
-				&kgo.Record{Topic: "plain", Partition: p, Key: key, Value: []byte("v")})
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "plain", "out", "copy")
+		builder := topology.NewBuilder("counting")
+		in := topology.From(builder, topology.Topic("in", schemas.String(), schemas.String()))
+		counts := topology.Store("counts", schemas.String(), schemas.Int64())
+		topology.Process(in, "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
+		topology.From(builder, topology.Topic("plain", schemas.String(), schemas.String())).
+			Into(topology.Topic("copy", schemas.String(), schemas.String()))
+		top, err := builder.Build()
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	app, _ = start(t, top, cfg)
-	b.read(t, "copy", 20)
-	b.read(t, "out", 210) // those of the two old partitions
-	waitFor(t, "six tasks", running(app, 2+4))
-	scrape(t, app).expect(t, series{
-		`onceward_input_partitions_unassigned{topic="in"}`: 2, `onceward_input_partitions_unassigned{topic="plain"}`: -1,
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1})
+		app, stop := start(t, top, cfg)
+		feed(t, b, 200)
+		b.read(t, "out", 200)
+		if got := scrape(t, app).sum("onceward_input_partitions_unassigned"); got != 0 {
+			t.Errorf("%g partitions are told as not processed", got)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.adm.CreatePartitions(t.Context(), 2, "in", "plain"); err != nil {
+			t.Fatal(err)
+		}
+		for p := range int32(4) {
+			for i := range 5 {
+				key := fmt.Appendf(nil, "new-%d", i)
+				b.produce(t, &kgo.Record{Topic: "in", Partition: p, Key: key, Value: []byte("v")},
+					&kgo.Record{Topic: "plain", Partition: p, Key: key, Value: []byte("v")})
+			}
+		}
+		app, _ = start(t, top, cfg)
+		b.read(t, "copy", 20)
+		b.read(t, "out", 210) // those of the two old partitions
+		waitFor(t, "six tasks", running(app, 2+4))
+		scrape(t, app).expect(t, series{
+			`onceward_input_partitions_unassigned{topic="in"}`: 2, `onceward_input_partitions_unassigned{topic="plain"}`: -1,
+		})
 	})
 }

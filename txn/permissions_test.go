@@ -73,13 +73,13 @@ func TestTooOldBroker(t *testing.T) {
 		{"transaction.version 1", nil, 1, 1},
 		{"transaction.version 0", nil, 0, 0},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			b := newBrokerWith(t, 1, test.opts, "in", "out")
+		bubble(t, test.name, func(t *testing.T) {
+			b := newBrokers(t, 1, append(test.opts, kfake.SeedTopics(1, "in", "out"))...)
 			if test.level >= 0 {
 				b.setFeature(t, "transaction.version", test.level)
 			}
 			dir := filepath.Join(t.TempDir(), "state")
-			app, err := txn.New(countTopology(t), txn.Config{Brokers: b.ListenAddrs(), StateDir: dir, Logger: testLogger(t)})
+			app, err := txn.New(countTopology(t), b.config(txn.Config{StateDir: dir, Logger: testLogger(t)}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -42,17 +42,18 @@ type replaced struct {
 
 const replacedPartitions = 2
 
-func newReplaced(t *testing.T, opts ...kfake.Opt) *replaced {
+func newReplaced(t *testing.T) *replaced {
 	t.Helper()
-	b := newBrokerWith(t, replacedPartitions, opts, "alpha", "in", "side", "zeta", "out", "other", "dead")
-	office, err := admin.Connect(t.Context(), b.ListenAddrs()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(office.Close)
+	return newReplacedOn(t, 1)
+}
+
+// newReplacedOn is newReplaced with several brokers.
+func newReplacedOn(t *testing.T, brokers int) *replaced {
+	t.Helper()
+	b := newBrokers(t, brokers, kfake.SeedTopics(replacedPartitions, "alpha", "in", "side", "zeta", "out", "other", "dead"))
 	return &replaced{
-		t: t, testBroker: b, office: office, began: time.Now().Truncate(2 * time.Hour).Add(-4 * time.Hour),
-		cfg: txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, CommitIntervalMax: 10 * time.Millisecond, Logger: testLogger(t)},
+		t: t, testBroker: b, office: b.office(t), began: time.Now().Truncate(2 * time.Hour).Add(-4 * time.Hour),
+		cfg: b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, CommitIntervalMax: 10 * time.Millisecond, Logger: testLogger(t)}),
 	}
 }
 
@@ -97,16 +98,14 @@ func (r *replaced) life(declare declares, n int, more func(app *txn.App) bool) e
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- app.Run(ctx) }()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		select {
 		case err := <-ended:
 			if err == nil {
 				r.t.Fatalf("out has %d records after %s, want %d", len(r.records("out")), patience, n)
 			}
 			return err
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 		stopped := slices.ContainsFunc(app.Status().Tasks, func(task txn.TaskStatus) bool { return task.State == txn.TaskStopped })
 		if stopped || len(r.records("out")) >= n && (more == nil || more(app)) {
@@ -362,7 +361,6 @@ func parkThree(r *replaced) {
 // What needs a rebuild stops, or goes on with a state that is not what the input makes, and is that after the rebuild. What is refused
 // touches nothing, and goes on once the way out has been taken.
 func TestPlanIsWhatHappens(t *testing.T) {
-	t.Parallel()
 	var broken, tried, never atomic.Bool
 	tried.Store(true)
 	var earlier kadm.Offsets
@@ -582,8 +580,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 			stops: "1 records wait in the repartition topic counting-words-repartition",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel() // each has a broker of its own, and waits for the group most of the time
+		bubble(t, name, func(t *testing.T) {
 			happened := func(t *testing.T) (*replaced, topology.Description) {
 				t.Helper()
 				r := newReplaced(t)
@@ -670,183 +667,197 @@ func planFinds(plan admin.Plan, judgement admin.Judgement, beginning string) boo
 // TestPlanOfAnInputThatHasGrown: the partitions that an input has gained are not processed, as the plan says, until the topology runs under
 // another application id.
 func TestPlanOfAnInputThatHasGrown(t *testing.T) {
-	r := newReplaced(t)
-	r.feed()
-	r.lives(countsOnce, len(r.input), nil)
-	if _, err := r.adm.CreatePartitions(t.Context(), 2, "in"); err != nil {
-		t.Fatal(err)
-	}
-	r.cl.PurgeTopicsFromClient("in") // it would remember two
-	ran := r.topology(countsOnce).Description()
-	plan := r.plan(&ran, countsOnce)
-	if plan.Judgement != admin.Rebuild || !planFinds(plan, admin.Rebuild, "topic in: has 2 partitions more than the state was made for") {
-		t.Fatalf("the plan is %+v", plan)
-	}
-	r.produce(t, &kgo.Record{Topic: "in", Partition: 3, Key: []byte("new"), Value: []byte("1")})
-	r.feed()
-	r.lives(countsOnce, len(r.input), nil)
-	if !r.right(countsOnce) {
-		t.Error("the tasks that were there have not gone on")
-	}
-	other, err := r.topology(countsOnce).WithApplication("counting-2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err = r.office.Application(other).Plan(t.Context(), nil)
-	if err != nil || plan.Judgement != admin.Safe {
-		t.Fatalf("under another id the plan is %+v, %v", plan, err)
-	}
-	cfg := r.cfg
-	cfg.StateDir = t.TempDir()
-	_, stop := start(t, other, cfg)
-	r.read(t, "out", 2*len(r.input)+1)
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	inBubble(t, func(t *testing.T) {
+		r := newReplaced(t)
+		r.feed()
+		r.lives(countsOnce, len(r.input), nil)
+		if _, err := r.adm.CreatePartitions(t.Context(), 2, "in"); err != nil {
+			t.Fatal(err)
+		}
+		r.cl.PurgeTopicsFromClient("in") // it would remember two
+		ran := r.topology(countsOnce).Description()
+		plan := r.plan(&ran, countsOnce)
+		if plan.Judgement != admin.Rebuild || !planFinds(plan, admin.Rebuild, "topic in: has 2 partitions more than the state was made for") {
+			t.Fatalf("the plan is %+v", plan)
+		}
+		r.produce(t, &kgo.Record{Topic: "in", Partition: 3, Key: []byte("new"), Value: []byte("1")})
+		r.feed()
+		r.lives(countsOnce, len(r.input), nil)
+		if !r.right(countsOnce) {
+			t.Error("the tasks that were there have not gone on")
+		}
+		other, err := r.topology(countsOnce).WithApplication("counting-2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err = r.office.Application(other).Plan(t.Context(), nil)
+		if err != nil || plan.Judgement != admin.Safe {
+			t.Fatalf("under another id the plan is %+v, %v", plan, err)
+		}
+		cfg := r.cfg
+		cfg.StateDir = t.TempDir()
+		_, stop := start(t, other, cfg)
+		r.read(t, "out", 2*len(r.input)+1)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // TestPlanOfRecordsThatWouldBeMisread: what waits in a repartition topic is read by the new codecs, and a start does not see that. The plan
 // does.
 func TestPlanOfRecordsThatWouldBeMisread(t *testing.T) {
-	r := newReplaced(t)
-	r.feed()
-	before, after := countsMoved(schemas.String(), replacedCounts), countsMoved(schemas.JSON[string](), replacedCounts)
-	r.lives(before, len(r.input), nil)
-	r.put("counting-words-repartition", []byte("k0"), []byte("no JSON"), r.began)
-	ran := r.topology(before).Description()
-	plan := r.plan(&ran, after)
-	if !planFinds(plan, admin.Refused, "source counting-words-repartition: formats (string, string) becomes (string, json): 1 records wait") {
-		t.Fatalf("the plan is %+v", plan)
-	}
-	r.lives(after, len(r.input), func(*txn.App) bool { return len(r.records("dead")) > 0 })
-	if letters := len(r.records("dead")); letters != 1 {
-		t.Errorf("there are %d dead letters, want that of the record that has waited", letters)
-	}
+	inBubble(t, func(t *testing.T) {
+		r := newReplaced(t)
+		r.feed()
+		before, after := countsMoved(schemas.String(), replacedCounts), countsMoved(schemas.JSON[string](), replacedCounts)
+		r.lives(before, len(r.input), nil)
+		r.put("counting-words-repartition", []byte("k0"), []byte("no JSON"), r.began)
+		ran := r.topology(before).Description()
+		plan := r.plan(&ran, after)
+		if !planFinds(plan, admin.Refused, "source counting-words-repartition: formats (string, string) becomes (string, json): 1 records wait") {
+			t.Fatalf("the plan is %+v", plan)
+		}
+		r.lives(after, len(r.input), func(*txn.App) bool { return len(r.records("dead")) > 0 })
+		if letters := len(r.records("dead")); letters != 1 {
+			t.Errorf("there are %d dead letters, want that of the record that has waited", letters)
+		}
+	})
 }
 
 // TestParkedOfATopicThatIsStillRead: records wait in the store of a source that is an input of another task now, whose own commit does not say
 // it. The way out must not have the topic read from its start.
 func TestParkedOfATopicThatIsStillRead(t *testing.T) {
-	r := newReplaced(t)
-	var broken atomic.Bool
-	broken.Store(true)
-	for range 3 {
-		r.put("side", []byte("bad"), []byte("v"), r.began)
-	}
-	r.feed()
-	r.lives(countsAside(&broken), len(r.input), func(app *txn.App) bool {
-		return slices.ContainsFunc(app.Status().Tasks, func(task txn.TaskStatus) bool {
-			return len(task.Parked) == 1 && task.Parked[0].Records == 3
-		})
-	})
-	after, ran := countsMerged("side"), r.topology(countsAside(&broken)).Description()
-	if plan := r.plan(&ran, after); !planFinds(plan, admin.Refused, "store side.parked: is gone") {
-		t.Errorf("the plan is %+v", plan)
-	}
-	err := r.life(after, len(r.input), nil)
-	for _, text := range []string{"3 parked records wait in store side.parked", "let the topology that ran process them", "--to-current"} {
-		if err == nil || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "delete") {
-			t.Fatalf("it ends with %v, want %q, and nothing that deletes offsets", err, text)
+	inBubble(t, func(t *testing.T) {
+		r := newReplaced(t)
+		var broken atomic.Bool
+		broken.Store(true)
+		for range 3 {
+			r.put("side", []byte("bad"), []byte("v"), r.began)
 		}
-	}
-	anew := kadm.Offsets{}
-	r.offsetsOf(t, "side").Each(func(o kadm.OffsetResponse) {
-		o.Metadata = ""
-		anew.Add(o.Offset)
+		r.feed()
+		r.lives(countsAside(&broken), len(r.input), func(app *txn.App) bool {
+			return slices.ContainsFunc(app.Status().Tasks, func(task txn.TaskStatus) bool {
+				return len(task.Parked) == 1 && task.Parked[0].Records == 3
+			})
+		})
+		after, ran := countsMerged("side"), r.topology(countsAside(&broken)).Description()
+		if plan := r.plan(&ran, after); !planFinds(plan, admin.Refused, "store side.parked: is gone") {
+			t.Errorf("the plan is %+v", plan)
+		}
+		err := r.life(after, len(r.input), nil)
+		for _, text := range []string{"3 parked records wait in store side.parked", "let the topology that ran process them", "--to-current"} {
+			if err == nil || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "delete") {
+				t.Fatalf("it ends with %v, want %q, and nothing that deletes offsets", err, text)
+			}
+		}
+		anew := kadm.Offsets{}
+		r.offsetsOf(t, "side").Each(func(o kadm.OffsetResponse) {
+			o.Metadata = ""
+			anew.Add(o.Offset)
+		})
+		if err := r.adm.CommitAllOffsets(t.Context(), "counting", anew); err != nil {
+			t.Fatal(err)
+		}
+		if plan := r.plan(&ran, after); plan.Judgement == admin.Refused {
+			t.Errorf("what waits was given up, and the plan is %+v", plan)
+		}
+		r.feed()
+		r.lives(after, len(r.input), nil)
+		if !r.right(after) {
+			t.Error("it has not gone on with its state")
+		}
 	})
-	if err := r.adm.CommitAllOffsets(t.Context(), "counting", anew); err != nil {
-		t.Fatal(err)
-	}
-	if plan := r.plan(&ran, after); plan.Judgement == admin.Refused {
-		t.Errorf("what waits was given up, and the plan is %+v", plan)
-	}
-	r.feed()
-	r.lives(after, len(r.input), nil)
-	if !r.right(after) {
-		t.Error("it has not gone on with its state")
-	}
 }
 
 // TestStoreComesBackAsAnotherKind: a store that was gone comes back as one of another kind, once its changelog was deleted. The rows that the
 // directory has of it from before are no reason to stop.
 func TestStoreComesBackAsAnotherKind(t *testing.T) {
-	r := newReplaced(t)
-	for _, declare := range []declares{countsTwice, countsOnce} {
+	inBubble(t, func(t *testing.T) {
+		r := newReplaced(t)
+		for _, declare := range []declares{countsTwice, countsOnce} {
+			r.feed()
+			r.lives(declare, len(r.input), nil)
+		}
+		r.deleteTopic("counting-sizes-changelog")
+		windows := topology.WindowStore("sizes", schemas.String(), schemas.Int64(), 6*time.Hour)
+		again := func(b *topology.Builder) {
+			topology.Process(countedBy(topology.From(b, replacedIn), "count", replacedCounts), "size", windows, func(
+				c *topology.Context, sizes state.Window[string, int64], r topology.Record[string, int64], emit topology.Emit[string, int64],
+			) error {
+				if _, err := sizes.Put(r.Key, r.Timestamp, r.Value, r.Timestamp); err != nil {
+					return err
+				}
+				return emit(c, r)
+			}).Into(replacedOut)
+		}
 		r.feed()
-		r.lives(declare, len(r.input), nil)
-	}
-	r.deleteTopic("counting-sizes-changelog")
-	windows := topology.WindowStore("sizes", schemas.String(), schemas.Int64(), 6*time.Hour)
-	again := func(b *topology.Builder) {
-		topology.Process(countedBy(topology.From(b, replacedIn), "count", replacedCounts), "size", windows, func(
-			c *topology.Context, sizes state.Window[string, int64], r topology.Record[string, int64], emit topology.Emit[string, int64],
-		) error {
-			if _, err := sizes.Put(r.Key, r.Timestamp, r.Value, r.Timestamp); err != nil {
-				return err
-			}
-			return emit(c, r)
-		}).Into(replacedOut)
-	}
-	r.feed()
-	r.lives(again, len(r.input), nil)
-	if !r.right(again) {
-		t.Error("it has not gone on with the other store")
-	}
+		r.lives(again, len(r.input), nil)
+		if !r.right(again) {
+			t.Error("it has not gone on with the other store")
+		}
+	})
 }
 
 // TestRepartitionTopicThatIsGone: a repartition topic that was read to its end and is gone from the topology is asked for once by a start, however
 // many partitions it has, and holds nothing up.
 func TestRepartitionTopicThatIsGone(t *testing.T) {
-	r := newReplaced(t)
-	r.feed()
-	r.lives(countsMoved(schemas.String(), replacedCounts), len(r.input), nil)
-	asked := &r.absence(t, "counting-words-repartition").asked
-	after := countsIn("count", topology.Store("totals", schemas.String(), schemas.Int64()))
-	r.feed()
-	r.lives(after, len(r.input), nil)
-	if n := asked.Load(); n != 1 {
-		t.Errorf("the topic was asked for %d times", n)
-	}
+	inBubble(t, func(t *testing.T) {
+		r := newReplaced(t)
+		r.feed()
+		r.lives(countsMoved(schemas.String(), replacedCounts), len(r.input), nil)
+		asked := &r.absence(t, "counting-words-repartition").asked
+		after := countsIn("count", topology.Store("totals", schemas.String(), schemas.Int64()))
+		r.feed()
+		r.lives(after, len(r.input), nil)
+		if n := asked.Load(); n != 1 {
+			t.Errorf("the topic was asked for %d times", n)
+		}
+	})
 }
 
 // TestRebuildCreatesAsConfigured: what a topology has gained is created as its start would, with the replicas that the application is configured
 // with and not as many as the cluster gives, so that the start takes it.
 func TestRebuildCreatesAsConfigured(t *testing.T) {
-	r := newReplaced(t, kfake.NumBrokers(5)) // which give a topic three replicas
-	r.cfg.InternalReplicas, r.cfg.InternalMinInSync = 4, 2
-	r.feed()
-	r.lives(countsOnce, len(r.input), nil)
-	r.rebuild(countsTwice)
-	r.lives(countsTwice, r.written+len(r.input), nil)
-	if !r.right(countsTwice) {
-		t.Error("after the rebuild the state is not right")
-	}
+	inBubble(t, func(t *testing.T) {
+		r := newReplacedOn(t, 5) // which give a topic three replicas
+		r.cfg.InternalReplicas, r.cfg.InternalMinInSync = 4, 2
+		r.feed()
+		r.lives(countsOnce, len(r.input), nil)
+		r.rebuild(countsTwice)
+		r.lives(countsTwice, r.written+len(r.input), nil)
+		if !r.right(countsTwice) {
+			t.Error("after the rebuild the state is not right")
+		}
+	})
 }
 
 // TestRebuildIntoANewRepartitionTopic: a rebuild before the start of a topology that has gained a repartition topic says in a dry run what it
 // would do, as if the topic were there, and does it.
 func TestRebuildIntoANewRepartitionTopic(t *testing.T) {
-	r := newReplaced(t)
-	r.feed()
-	r.lives(countsOnce, len(r.input), nil)
-	after := countsMoved(schemas.String(), replacedCounts)
-	op := r.office.Application(r.topology(after))
-	would, err := op.RebuildFromInput(t.Context(), admin.Options{DryRun: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if there := r.topics(); slices.Contains(there, "counting-words-repartition") {
-		t.Errorf("a dry run has made the topics %v", there)
-	}
-	did, err := op.RebuildFromInput(t.Context(), admin.Options{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if would.DryRun = false; !reflect.DeepEqual(would, did) {
-		t.Errorf("the dry run said\n%+v, and this was done:\n%+v", would, did)
-	}
-	r.lives(after, r.written+len(r.input), nil)
-	if !r.right(after) {
-		t.Error("after the rebuild the state is not right")
-	}
+	inBubble(t, func(t *testing.T) {
+		r := newReplaced(t)
+		r.feed()
+		r.lives(countsOnce, len(r.input), nil)
+		after := countsMoved(schemas.String(), replacedCounts)
+		op := r.office.Application(r.topology(after))
+		would, err := op.RebuildFromInput(t.Context(), admin.Options{DryRun: true}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if there := r.topics(); slices.Contains(there, "counting-words-repartition") {
+			t.Errorf("a dry run has made the topics %v", there)
+		}
+		did, err := op.RebuildFromInput(t.Context(), admin.Options{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if would.DryRun = false; !reflect.DeepEqual(would, did) {
+			t.Errorf("the dry run said\n%+v, and this was done:\n%+v", would, did)
+		}
+		r.lives(after, r.written+len(r.input), nil)
+		if !r.right(after) {
+			t.Error("after the rebuild the state is not right")
+		}
+	})
 }

@@ -1,7 +1,6 @@
 package txn
 
 import (
-	"context"
 	"time"
 
 	"github.com/onceward/onceward/topology"
@@ -22,21 +21,15 @@ const purgeIntervalFailpoints = 200 * time.Millisecond
 // because a committed offset never goes back, unless an operator moves it; then the task stops with an offset out of range instead of
 // leaving records out.
 func (s *session) purge() {
-	turn := s.in.app.cfg.purgeTurn
-	if turn == nil {
-		tick := time.NewTicker(s.in.app.cfg.purgeInterval)
-		defer tick.Stop()
-		turn = func(ctx context.Context) error {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-tick.C:
-				return nil
-			}
-		}
-	}
+	tick := time.NewTicker(s.in.app.cfg.purgeInterval)
+	defer tick.Stop()
 	seen := map[partitionKey]purgeable{}
-	for turn(s.ctx) == nil {
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
 		now := s.purgeable()
 		before := map[string]map[int32]int64{}
 		for key, p := range now {

@@ -152,7 +152,7 @@ func (a *App) read(store string, partition int32, stale bool) (served, error) {
 	out := served{view: view}
 	if t != nil {
 		out.epoch = Epoch{Member: t.Member, Revokes: t.Epoch}
-		why = cmp.Or(why, s.withheld(t, sent, a.cfg.now()))
+		why = cmp.Or(why, s.withheld(t, sent, time.Now()))
 	}
 	if why != nil && !stale {
 		return served{}, errors.Join(why, view.Close())

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/memstore"
@@ -22,7 +23,6 @@ type reading struct {
 	e     *taskEntry
 	store topology.StoreOf[string, string]
 	round state.RoundID
-	now   time.Time
 }
 
 func newReading(t *testing.T) *reading {
@@ -30,7 +30,6 @@ func newReading(t *testing.T) *reading {
 	b := topology.NewBuilder("reading")
 	r := &reading{
 		store: topology.Store("rows", schemas.String(), schemas.String()), round: state.RoundID{ProducerID: 7, Epoch: 3, Incarnation: 1},
-		now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
 	topology.Process(in, "keep", r.store, func(_ *topology.Context, rows state.KeyValue[string, string],
@@ -41,7 +40,7 @@ func newReading(t *testing.T) *reading {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.app = &App{topology: top, cfg: Config{now: func() time.Time { return r.now }}, log: slog.New(slog.DiscardHandler)}
+	r.app = &App{topology: top, log: slog.New(slog.DiscardHandler)}
 	sub := top.Subtopologies()[0]
 	r.s = &session{
 		in: &instance{app: r.app}, tasks: newTaskTable(), subs: map[string]topology.Subtopology{sub.Name: sub},
@@ -76,7 +75,7 @@ func database(t *testing.T, round state.RoundID, value string) state.Database {
 func TestReadRefusals(t *testing.T) {
 	doubt := func(age time.Duration) func(*testing.T, *reading) {
 		return func(_ *testing.T, r *reading) {
-			sent := r.now.Add(-age)
+			sent := time.Now().Add(-age)
 			r.e.task.SetDoubt(&sent)
 		}
 	}
@@ -120,40 +119,42 @@ func TestReadRefusals(t *testing.T) {
 		{"the membership is over", func(_ *testing.T, r *reading) { r.s.cancel(assign.ErrMemberChanged) }, ErrOwnershipLost, "new"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newReading(t)
-			tc.change(t, r)
-			view, err := Read(r.app, r.store, 0)
-			switch {
-			case !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil):
-				t.Errorf("Read returned %v, want %v", err, tc.want)
-			case err == nil:
-				r.check(t, view, "new")
-				if why := view.WhyStale(); why != nil {
-					t.Errorf("a current view is stale: %v", why)
-				}
-			case !errors.Is(err, ErrNotServing):
-				t.Errorf("%v is not ErrNotServing", err)
-			default:
-				for _, other := range []error{ErrRestoring, ErrTaskStopped, ErrInDoubt, ErrOwnershipLost} {
-					if !errors.Is(tc.want, other) && errors.Is(err, other) {
-						t.Errorf("%v is also %v", err, other)
+			virtual.Test(t, func(t *testing.T) { // so that no time passes
+				r := newReading(t)
+				tc.change(t, r)
+				view, err := Read(r.app, r.store, 0)
+				switch {
+				case !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil):
+					t.Errorf("Read returned %v, want %v", err, tc.want)
+				case err == nil:
+					r.check(t, view, "new")
+					if why := view.WhyStale(); why != nil {
+						t.Errorf("a current view is stale: %v", why)
+					}
+				case !errors.Is(err, ErrNotServing):
+					t.Errorf("%v is not ErrNotServing", err)
+				default:
+					for _, other := range []error{ErrRestoring, ErrTaskStopped, ErrInDoubt, ErrOwnershipLost} {
+						if !errors.Is(tc.want, other) && errors.Is(err, other) {
+							t.Errorf("%v is also %v", err, other)
+						}
 					}
 				}
-			}
-			view, err = Read(r.app, r.store, 0, Stale())
-			if tc.stale == "" {
-				if !errors.Is(err, tc.want) {
-					t.Errorf("a stale read returned %v, want %v", err, tc.want)
+				view, err = Read(r.app, r.store, 0, Stale())
+				if tc.stale == "" {
+					if !errors.Is(err, tc.want) {
+						t.Errorf("a stale read returned %v, want %v", err, tc.want)
+					}
+					return
 				}
-				return
-			}
-			if err != nil {
-				t.Fatalf("a stale read returned %v", err)
-			}
-			r.check(t, view, tc.stale)
-			if why := view.WhyStale(); !errors.Is(why, tc.want) || (why == nil) != (tc.want == nil) {
-				t.Errorf("the view is stale because of %v, want %v", why, tc.want)
-			}
+				if err != nil {
+					t.Fatalf("a stale read returned %v", err)
+				}
+				r.check(t, view, tc.stale)
+				if why := view.WhyStale(); !errors.Is(why, tc.want) || (why == nil) != (tc.want == nil) {
+					t.Errorf("the view is stale because of %v, want %v", why, tc.want)
+				}
+			})
 		})
 	}
 }
@@ -195,7 +196,7 @@ func (d slowView) View() (state.View, error) {
 // nothing is in doubt any more when it is there.
 func TestReadWhileDoubtEnds(t *testing.T) {
 	r := newReading(t)
-	sent := r.now.Add(-time.Minute)
+	sent := time.Now().Add(-time.Minute)
 	r.e.task.SetDoubt(&sent)
 	r.e.database = slowView{r.e.database, func() { r.e.task.SetDoubt(nil) }}
 	if view, err := Read(r.app, r.store, 0); !errors.Is(err, ErrInDoubt) {

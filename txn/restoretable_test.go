@@ -76,7 +76,13 @@ var (
 // newPrices makes a topic, which nothing but the test compacts.
 func newPrices(t *testing.T, configs map[string]string) *prices {
 	t.Helper()
-	p := &prices{testBroker: newBroker(t, 1, "changes", "dead"), t: t, want: map[string]int{}}
+	return newPricesOn(t, newBroker(t, 1, "changes", "dead"), configs)
+}
+
+// newPricesOn is newPrices with a broker that has the topics "changes" and "dead".
+func newPricesOn(t *testing.T, b *testBroker, configs map[string]string) *prices {
+	t.Helper()
+	p := &prices{testBroker: b, t: t, want: map[string]int{}}
 	set := map[string]*string{}
 	for k, v := range configs {
 		set[k] = &v
@@ -84,7 +90,7 @@ func newPrices(t *testing.T, configs map[string]string) *prices {
 	if _, err := p.adm.CreateTopic(t.Context(), 1, 1, set, "prices"); err != nil {
 		t.Fatal(err)
 	}
-	p.cfg = txn.Config{Brokers: p.ListenAddrs(), StateDir: filepath.Join(t.TempDir(), "state"), Workers: 1}
+	p.cfg = p.config(txn.Config{StateDir: filepath.Join(t.TempDir(), "state"), Workers: 1})
 	// A key that is never written again: compaction of the embedded broker moves the start of the log to the first record that is left, which
 	// that of Kafka does not.
 	p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("first"), Value: []byte("0"), Timestamp: time.Now().Add(-2 * time.Hour)})
@@ -136,11 +142,7 @@ func (p *prices) feed(n, keys int, age time.Duration) {
 // transactional returns a client with transactions of somebody else.
 func (p *prices) transactional() *kgo.Client {
 	p.t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(p.ListenAddrs()...), kgo.TransactionalID(p.t.Name()), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return cl
+	return p.client(p.t, kgo.TransactionalID(p.t.Name()), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 }
 
 // end is where the topic ends.
@@ -225,7 +227,7 @@ func (p *prices) loseState() {
 // behind it with newer values; there is no second topic.
 func TestTableFromItsTopic(t *testing.T) {
 	for name, configs := range map[string]map[string]string{"compacted": compacted, "kept": kept} {
-		t.Run(name, func(t *testing.T) {
+		bubble(t, name, func(t *testing.T) {
 			p := newPrices(t, configs)
 			p.bad = true
 			for range 3 {
@@ -251,96 +253,102 @@ func TestTableFromItsTopic(t *testing.T) {
 // TestOlderTable: a directory that is behind the commit takes the records between them and no others; once some of these are gone it begins
 // again from the start of the topic. Deletions are among those.
 func TestOlderTable(t *testing.T) {
-	p := newPrices(t, compacted)
-	p.feed(200, 20, 2*time.Hour) // all of it is old enough to be compacted
-	p.lives(restorable(t))
-	old := p.cfg.StateDir
-	for _, compact := range []bool{false, true} {
-		p.cfg.StateDir = filepath.Join(t.TempDir(), "other")
-		p.feed(100, 20, 2*time.Hour)
+	inBubble(t, func(t *testing.T) {
+		p := newPrices(t, compacted)
+		p.feed(200, 20, 2*time.Hour) // all of it is old enough to be compacted
 		p.lives(restorable(t))
-		if compact {
-			before := len(p.logged(t, "prices"))
-			p.Compact()
-			if after := len(p.logged(t, "prices")); after > before/2 {
-				t.Fatalf("compaction has left %d of %d records", after, before)
+		old := p.cfg.StateDir
+		for _, compact := range []bool{false, true} {
+			p.cfg.StateDir = filepath.Join(t.TempDir(), "other")
+			p.feed(100, 20, 2*time.Hour)
+			p.lives(restorable(t))
+			if compact {
+				before := len(p.logged(t, "prices"))
+				p.Compact()
+				if after := len(p.logged(t, "prices")); after > before/2 {
+					t.Fatalf("compaction has left %d of %d records", after, before)
+				}
 			}
+			p.cfg.StateDir = old
+			log := &safeBuffer{}
+			p.cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
+			n := p.lives(restorable(t))
+			if again := strings.Contains(log.text(), "source_incomplete"); again != compact {
+				t.Errorf("with compaction %t the store began again: %t\n%s", compact, again, log.text())
+			}
+			if tail := int64(100); !compact && (n < tail*8/10 || n > tail) {
+				t.Errorf("%d records were restored of a tail of %d", n, tail)
+			}
+			p.cfg.Logger = nil
 		}
-		p.cfg.StateDir = old
-		log := &safeBuffer{}
-		p.cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
-		n := p.lives(restorable(t))
-		if again := strings.Contains(log.text(), "source_incomplete"); again != compact {
-			t.Errorf("with compaction %t the store began again: %t\n%s", compact, again, log.text())
-		}
-		if tail := int64(100); !compact && (n < tail*8/10 || n > tail) {
-			t.Errorf("%d records were restored of a tail of %d", n, tail)
-		}
-		p.cfg.Logger = nil
-	}
+	})
 }
 
 // TestHiddenValue: a record that cannot be decoded is the last of its key. Compaction takes it for the newest value, and the table has the one
 // before: an empty disk is refused, until the key is written again.
 func TestHiddenValue(t *testing.T) {
-	p := newPrices(t, compacted)
-	p.feed(40, 5, 2*time.Hour)
-	old := time.Now().Add(-2 * time.Hour)
-	p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("k1"), Value: []byte("1"), Timestamp: old})
-	p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("k1"), Value: []byte("{"), Timestamp: old})
-	// A key that cannot be decoded has no value that could be hidden.
-	p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("\xff"), Value: []byte("1"), Timestamp: old})
-	p.want["k1"] = 1
-	p.dead += 2
-	p.feed(20, 1, 2*time.Hour) // k0 alone
-	p.lives(restorable(t))
-	p.Compact()
-	p.lives(restorable(t)) // its directory has the value
-	p.stops("1 of its keys at least end with a record that its codecs do not take")
-	p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("k1"), Value: []byte("2"), Timestamp: old})
-	p.want["k1"] = 2
-	p.lives(restorable(t))
-	p.loseState()
-	p.lives(restorable(t))
+	inBubble(t, func(t *testing.T) {
+		p := newPrices(t, compacted)
+		p.feed(40, 5, 2*time.Hour)
+		old := time.Now().Add(-2 * time.Hour)
+		p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("k1"), Value: []byte("1"), Timestamp: old})
+		p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("k1"), Value: []byte("{"), Timestamp: old})
+		// A key that cannot be decoded has no value that could be hidden.
+		p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("\xff"), Value: []byte("1"), Timestamp: old})
+		p.want["k1"] = 1
+		p.dead += 2
+		p.feed(20, 1, 2*time.Hour) // k0 alone
+		p.lives(restorable(t))
+		p.Compact()
+		p.lives(restorable(t)) // its directory has the value
+		p.stops("1 of its keys at least end with a record that its codecs do not take")
+		p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("k1"), Value: []byte("2"), Timestamp: old})
+		p.want["k1"] = 2
+		p.lives(restorable(t))
+		p.loseState()
+		p.lives(restorable(t))
+	})
 }
 
 // TestKeyInOtherForm: a key was deleted in another byte form than the value before has it. Compaction takes out the deletion and leaves the
 // value, which the table has not: an empty disk is refused, although nothing follows the commit.
 func TestKeyInOtherForm(t *testing.T) {
-	b := topology.NewBuilder("pricing", topology.DeadLetters("dead"))
-	in := topology.Topic("prices", schemas.JSON[string](), schemas.JSON[int]())
-	topology.TableFrom(b, in, pricesStore, topology.RestoreFromTopic())
-	top, err := b.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := newPrices(t, compacted)
-	write := func(key, value string) {
-		r := &kgo.Record{Topic: "prices", Key: []byte(key), Timestamp: time.Now().Add(-2 * time.Hour)}
-		if value != "" {
-			r.Value = []byte(value)
+	inBubble(t, func(t *testing.T) {
+		b := topology.NewBuilder("pricing", topology.DeadLetters("dead"))
+		in := topology.Topic("prices", schemas.JSON[string](), schemas.JSON[int]())
+		topology.TableFrom(b, in, pricesStore, topology.RestoreFromTopic())
+		top, err := b.Build()
+		if err != nil {
+			t.Fatal(err)
 		}
-		p.produce(t, r)
-	}
-	table := func(want string) {
-		t.Helper()
-		if got, _ := p.process(top); got != want {
-			t.Fatalf("the table is %s and should be %s", got, want)
+		p := newPrices(t, compacted)
+		write := func(key, value string) {
+			r := &kgo.Record{Topic: "prices", Key: []byte(key), Timestamp: time.Now().Add(-2 * time.Hour)}
+			if value != "" {
+				r.Value = []byte(value)
+			}
+			p.produce(t, r)
 		}
-	}
-	write(`"a"`, "1")
-	write(`"b"`, "1")
-	write(`"b"`, "2")
-	table("map[a:1 b:2]")
-	p.Compact()
-	p.loseState()
-	table("map[a:1 b:2]") // with one form of each key
-	write(` "a"`, "2")
-	write(` "a"`, "")
-	table("map[b:2]")
-	p.Compact()
-	p.stopsWith(top, "keys in other bytes than their codec writes")
-	table("map[b:2]")
+		table := func(want string) {
+			t.Helper()
+			if got, _ := p.process(top); got != want {
+				t.Fatalf("the table is %s and should be %s", got, want)
+			}
+		}
+		write(`"a"`, "1")
+		write(`"b"`, "1")
+		write(`"b"`, "2")
+		table("map[a:1 b:2]")
+		p.Compact()
+		p.loseState()
+		table("map[a:1 b:2]") // with one form of each key
+		write(` "a"`, "2")
+		write(` "a"`, "")
+		table("map[b:2]")
+		p.Compact()
+		p.stopsWith(top, "keys in other bytes than their codec writes")
+		table("map[b:2]")
+	})
 }
 
 // TestSettingsOfNow: what a topic keeps is asked for when it has been read. What the session has found at its beginning is old.
@@ -356,7 +364,7 @@ func TestSettingsOfNow(t *testing.T) {
 		{"the lag was lowered, and a value is hidden", "min.compaction.lag.ms", "3600000", "1 of its keys at least end with a record", 0, true},
 		{"deletions are forgotten at once", "delete.retention.ms", "0", "it keeps deletions for 0s", 0, false},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		bubble(t, tc.name, func(t *testing.T) {
 			p := newPrices(t, day)
 			p.feed(100, 10, 2*time.Hour)
 			if tc.bad {
@@ -391,27 +399,29 @@ func TestSettingsOfNow(t *testing.T) {
 // TestOpenBehindCommit: what follows the commit is old and belongs to a transaction that is still open. Compaction ends before it, so that it
 // has not taken anything out.
 func TestOpenBehindCommit(t *testing.T) {
-	p := newPrices(t, compacted)
-	p.feed(100, 5, 2*time.Hour)
-	p.lives(restorable(t))
-	p.Compact() // the digest does not show it
-	open := p.transactional()
-	defer open.Close()
-	if err := open.BeginTransaction(); err != nil {
-		t.Fatal(err)
-	}
-	old := time.Now().Add(-2 * time.Hour)
-	if err := open.ProduceSync(t.Context(), &kgo.Record{Topic: "prices", Key: []byte("k1"), Value: []byte("1"), Timestamp: old}).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
-	p.loseState()
-	p.lives(restorable(t))
-	if err := open.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
-		t.Fatal(err)
-	}
-	p.stops("and what follows offset", "min.compaction.lag.ms holds off for 1h0m0s")
-	p.want["k1"] = 1
-	p.lives(restorable(t))
+	inBubble(t, func(t *testing.T) {
+		p := newPrices(t, compacted)
+		p.feed(100, 5, 2*time.Hour)
+		p.lives(restorable(t))
+		p.Compact() // the digest does not show it
+		open := p.transactional()
+		defer open.Close()
+		if err := open.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		old := time.Now().Add(-2 * time.Hour)
+		if err := open.ProduceSync(t.Context(), &kgo.Record{Topic: "prices", Key: []byte("k1"), Value: []byte("1"), Timestamp: old}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		p.loseState()
+		p.lives(restorable(t))
+		if err := open.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+			t.Fatal(err)
+		}
+		p.stops("and what follows offset", "min.compaction.lag.ms holds off for 1h0m0s")
+		p.want["k1"] = 1
+		p.lives(restorable(t))
+	})
 }
 
 // stops loses the disk, and the task must stop for a reason with these words.
@@ -443,31 +453,29 @@ func (p *prices) stopsWith(top *topology.Topology, words ...string) {
 // commit. An empty disk is not filled with what is left, whose wrong values are shown first; the task stops, offsets cannot be moved, and a
 // rebuild from input goes on.
 func TestTableThatIsGone(t *testing.T) {
-	p := newPrices(t, compacted)
-	at := p.compactBehindCommit()
-	p.stops("and what follow", "compacted")
-	client, err := admin.Connect(t.Context(), p.ListenAddrs()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	op := client.Application(restorable(t))
-	if _, err := op.Reset(t.Context(), admin.Options{}, admin.Offsets{"prices": admin.End}); !errors.Is(err, admin.ErrRefused) ||
-		!strings.Contains(err.Error(), "RestoreFromTopic") {
-		t.Errorf("reset returned %v", err)
-	}
-	if _, err := op.RebuildFromInput(t.Context(), admin.Options{}, admin.Offsets{"prices": at}); !errors.Is(err, admin.ErrRefused) ||
-		!strings.Contains(err.Error(), "from offset 0") {
-		t.Errorf("a rebuild from the middle returned %v", err)
-	}
-	if _, err := op.RebuildFromInput(t.Context(), admin.Options{}, nil); err != nil {
-		t.Fatal(err)
-	}
-	before := len(p.logged(t, "prices"))
-	newChain(p).lives(restorable(t))
-	if after := len(p.logged(t, "prices")); after != before {
-		t.Errorf("the topic had %d records and has %d", before, after)
-	}
+	inBubble(t, func(t *testing.T) {
+		p := newPrices(t, compacted)
+		at := p.compactBehindCommit()
+		p.stops("and what follow", "compacted")
+		client := p.office(t)
+		op := client.Application(restorable(t))
+		if _, err := op.Reset(t.Context(), admin.Options{}, admin.Offsets{"prices": admin.End}); !errors.Is(err, admin.ErrRefused) ||
+			!strings.Contains(err.Error(), "RestoreFromTopic") {
+			t.Errorf("reset returned %v", err)
+		}
+		if _, err := op.RebuildFromInput(t.Context(), admin.Options{}, admin.Offsets{"prices": at}); !errors.Is(err, admin.ErrRefused) ||
+			!strings.Contains(err.Error(), "from offset 0") {
+			t.Errorf("a rebuild from the middle returned %v", err)
+		}
+		if _, err := op.RebuildFromInput(t.Context(), admin.Options{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		before := len(p.logged(t, "prices"))
+		newChain(p).lives(restorable(t))
+		if after := len(p.logged(t, "prices")); after != before {
+			t.Errorf("the topic had %d records and has %d", before, after)
+		}
+	})
 }
 
 // compactBehindCommit lets compaction take values out of the topic that the table had at the commit, and returns the commit.
@@ -515,75 +523,76 @@ func newChain(p *prices) *prices {
 // TestOptionOfUsedStore: a store that had a changelog is not taken for one that is restored from its topic, nor the other way round, until
 // its input is read again.
 func TestOptionOfUsedStore(t *testing.T) {
-	t.Parallel()
-	p := newPrices(t, kept)
-	p.feed(60, 10, 0)
-	p.lives(pricesTopology(t))
-	client, err := admin.Connect(t.Context(), p.ListenAddrs()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	for _, next := range []*topology.Topology{restorable(t), pricesTopology(t)} {
-		p.cfg.Logger = testLogger(t)
-		app, err := txn.New(next, p.cfg)
-		if err != nil {
-			t.Fatal(err)
+	inBubble(t, func(t *testing.T) {
+		p := newPrices(t, kept)
+		p.feed(60, 10, 0)
+		p.lives(pricesTopology(t))
+		client := p.office(t)
+		for _, next := range []*topology.Topology{restorable(t), pricesTopology(t)} {
+			p.cfg.Logger = testLogger(t)
+			app, err := txn.New(next, p.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := app.Run(context.Background()); !errors.Is(err, txn.ErrIntegrity) || !strings.Contains(err.Error(), "rebuild from-input") {
+				t.Fatalf("Run returned %v", err)
+			}
+			if _, err := client.Application(next).RebuildFromInput(t.Context(), admin.Options{}, nil); err != nil {
+				t.Fatal(err)
+			}
+			p.feed(10, 10, 0)
+			newChain(p).lives(next)
 		}
-		if err := app.Run(context.Background()); !errors.Is(err, txn.ErrIntegrity) || !strings.Contains(err.Error(), "rebuild from-input") {
-			t.Fatalf("Run returned %v", err)
-		}
-		if _, err := client.Application(next).RebuildFromInput(t.Context(), admin.Options{}, nil); err != nil {
-			t.Fatal(err)
-		}
-		p.feed(10, 10, 0)
-		newChain(p).lives(next)
-	}
+	})
 }
 
 // TestCutTopic: a topic that somebody has cut gives back no table, and a directory needs none of what is gone.
 func TestCutTopic(t *testing.T) {
-	p := newPrices(t, kept)
-	p.feed(60, 5, 0)
-	p.lives(restorable(t))
-	if err := p.DeleteRecords("prices", 0, 5); err != nil {
-		t.Fatal(err)
-	}
-	p.stops("its log begins at 5")
-	p.feed(20, 5, 0)
-	p.lives(restorable(t))
+	inBubble(t, func(t *testing.T) {
+		p := newPrices(t, kept)
+		p.feed(60, 5, 0)
+		p.lives(restorable(t))
+		if err := p.DeleteRecords("prices", 0, 5); err != nil {
+			t.Fatal(err)
+		}
+		p.stops("its log begins at 5")
+		p.feed(20, 5, 0)
+		p.lives(restorable(t))
+	})
 }
 
 // TestUnfitTopic: what could not be restored is refused at start.
 func TestUnfitTopic(t *testing.T) {
-	for want, configs := range map[string]map[string]string{
-		"min.compaction.lag.ms is 0 and has to be at least 3600000: a table is restored from the topic": {"cleanup.policy": "compact"},
-		"delete.retention.ms is 0 and has to be at least 3600000: a table is restored from the topic": {
-			"cleanup.policy": "compact", "min.compaction.lag.ms": "3600000", "delete.retention.ms": "0",
-		},
-		"retention.ms is 604800000 and has to be -1, or cleanup.policy compact": {"cleanup.policy": "delete", "retention.ms": "604800000"},
-	} {
-		p := newPrices(t, configs)
+	inBubble(t, func(t *testing.T) {
+		for want, configs := range map[string]map[string]string{
+			"min.compaction.lag.ms is 0 and has to be at least 3600000: a table is restored from the topic": {"cleanup.policy": "compact"},
+			"delete.retention.ms is 0 and has to be at least 3600000: a table is restored from the topic": {
+				"cleanup.policy": "compact", "min.compaction.lag.ms": "3600000", "delete.retention.ms": "0",
+			},
+			"retention.ms is 604800000 and has to be -1, or cleanup.policy compact": {"cleanup.policy": "delete", "retention.ms": "604800000"},
+		} {
+			p := newPrices(t, configs)
+			p.cfg.Logger = testLogger(t)
+			app, err := txn.New(restorable(t), p.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := app.Run(context.Background()); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Run returned %v, want %q", err, want)
+			}
+		}
+		p := newPrices(t, kept)
+		p.feed(20, 5, 0)
+		if err := p.DeleteRecords("prices", 0, 5); err != nil {
+			t.Fatal(err)
+		}
 		p.cfg.Logger = testLogger(t)
 		app, err := txn.New(restorable(t), p.cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := app.Run(context.Background()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Run returned %v, want %q", err, want)
+		if err := app.Run(context.Background()); !errors.Is(err, txn.ErrIntegrity) || !strings.Contains(err.Error(), "whose log begins at 5") {
+			t.Errorf("Run returned %v", err)
 		}
-	}
-	p := newPrices(t, kept)
-	p.feed(20, 5, 0)
-	if err := p.DeleteRecords("prices", 0, 5); err != nil {
-		t.Fatal(err)
-	}
-	p.cfg.Logger = testLogger(t)
-	app, err := txn.New(restorable(t), p.cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := app.Run(context.Background()); !errors.Is(err, txn.ErrIntegrity) || !strings.Contains(err.Error(), "whose log begins at 5") {
-		t.Errorf("Run returned %v", err)
-	}
+	})
 }

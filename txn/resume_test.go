@@ -11,10 +11,10 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestResume: a task that stopped because its topic took nothing goes on where it stopped, over the control socket, and nothing that was
-// fetched meanwhile is missing.
+// TestResume: a task that stopped because its topic took nothing goes on where it stopped, over the control socket, which is a real one, and
+// nothing that was fetched meanwhile is missing.
 func TestResume(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
+	b := newRealBroker(t, 2, "in", "out")
 	var closed bool // the control function runs on the broker's goroutine only
 	open := make(chan struct{})
 	refused := b.refuseProduce(t, "out", kerr.TopicAuthorizationFailed, func(records []byte, _ int) bool {
@@ -27,7 +27,7 @@ func TestResume(t *testing.T) {
 		}
 	})
 	dir := t.TempDir()
-	app, _ := start(t, copyTopology(t, "out"), txn.Config{Brokers: b.ListenAddrs(), StateDir: dir, Workers: 1})
+	app, _ := start(t, copyTopology(t, "out"), b.config(txn.Config{StateDir: dir, Workers: 1}))
 	task := topology.TaskID{Subtopology: "in", Partition: 0}
 	stoppedTask := func(id topology.TaskID) bool {
 		for _, s := range app.Status().Tasks {

@@ -20,9 +20,9 @@ func TestMaxFutureTimestamp(t *testing.T) {
 		"a minute":            {time.Minute, 2},
 		"no limit":            {-1, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
+		bubble(t, name, func(t *testing.T) {
 			b := newBroker(t, 1, "in", "out", "dead")
-			start(t, mirror(t), txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, MaxFutureTimestamp: tc.limit})
+			start(t, mirror(t), b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, MaxFutureTimestamp: tc.limit}))
 			now := time.Now()
 			for _, ahead := range []time.Duration{0, 30 * time.Minute, 2 * time.Hour} {
 				b.produce(t, &kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte("v"), Timestamp: now.Add(ahead)})

@@ -67,111 +67,109 @@ func (c *commits) watch(b *testBroker, refuseIf func(*kmsg.TxnOffsetCommitReques
 // TestNewerGenerationWithinTransaction: offsets that are refused because a rebalance has begun a new generation are sent a second time
 // in the same transaction, under the newer one, and it commits: nothing is aborted and nothing is computed twice (rule 6.3).
 func TestNewerGenerationWithinTransaction(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	c := newCommits()
-	// The leader is made to join again, which begins a generation, and its request is held until offsets came under the old one.
-	var rebalance, joining, armed bool // under c.mu
-	refused := make(chan struct{})
-	c.watch(b, func(*kmsg.TxnOffsetCommitRequest) bool {
-		if !joining || c.refusedGen >= 0 {
-			return false
-		}
-		close(refused)
-		return true
-	})
-	b.ControlKey(keyHeartbeat, func(req kmsg.Request) (kmsg.Response, error, bool) {
-		b.KeepControl()
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		c := newCommits()
+		// The leader is made to join again, which begins a generation, and its request is held until offsets came under the old one.
+		var rebalance, joining, armed bool // under c.mu
+		refused := make(chan struct{})
+		c.watch(b, func(*kmsg.TxnOffsetCommitRequest) bool {
+			if !joining || c.refusedGen >= 0 {
+				return false
+			}
+			close(refused)
+			return true
+		})
+		b.ControlKey(keyHeartbeat, func(req kmsg.Request) (kmsg.Response, error, bool) {
+			b.KeepControl()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if !rebalance {
+				return nil, nil, false
+			}
+			rebalance = false
+			resp := req.ResponseKind().(*kmsg.HeartbeatResponse)
+			resp.ErrorCode = kerr.RebalanceInProgress.Code
+			return resp, nil, true
+		})
+		b.ControlKey(keyJoinGroup, func(kmsg.Request) (kmsg.Response, error, bool) {
+			b.KeepControl()
+			c.mu.Lock()
+			held := armed
+			joining, armed = armed, false
+			c.mu.Unlock()
+			if held {
+				b.SleepControl(func() { <-refused })
+			}
+			return nil, nil, false
+		})
+		app, _ := start(t, countTopology(t), b.config(txn.Config{
+			StateDir: t.TempDir(), Workers: 1, CommitIntervalMax: 10 * time.Millisecond,
+		}))
+		feed(t, b, 200)
+		b.read(t, "out", 200)
+		aborts := app.Status().Totals.Aborts
+		c.mu.Lock()
+		rebalance, armed = true, true
+		c.mu.Unlock()
+		sent := 200
+		waitFor(t, "offsets under the old generation", func() bool {
+			select {
+			case <-refused:
+				return true
+			default:
+				feed(t, b, 200)
+				sent += 200
+				return false
+			}
+		})
+		feed(t, b, 200)
+		sent += 200
+		check(t, b.read(t, "out", sent), int64(sent/20))
+		waitFor(t, "the totals", func() bool { return app.Status().Totals.Records == int64(sent) })
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if !rebalance {
-			return nil, nil, false
+		generations := c.of[c.refused]
+		if len(generations) != 2 || generations[0] != c.refusedGen || generations[1] <= c.refusedGen {
+			t.Errorf("generation %d was refused, and the transaction has sent its offsets under the generations %v, want that and a newer one",
+				c.refusedGen, generations)
 		}
-		rebalance = false
-		resp := req.ResponseKind().(*kmsg.HeartbeatResponse)
-		resp.ErrorCode = kerr.RebalanceInProgress.Code
-		return resp, nil, true
-	})
-	b.ControlKey(keyJoinGroup, func(kmsg.Request) (kmsg.Response, error, bool) {
-		b.KeepControl()
-		c.mu.Lock()
-		held := armed
-		joining, armed = armed, false
-		c.mu.Unlock()
-		if held {
-			b.SleepControl(func() {
-				select {
-				case <-refused:
-				case <-time.After(patience):
-				}
-			})
+		if committed, ok := c.ended[c.refused]; !ok || !committed {
+			t.Errorf("the transaction whose offsets were refused once has ended with commit=%t (%t)", committed, ok)
 		}
-		return nil, nil, false
-	})
-	// The newer generation may take its time to get to the client: no deadline ends the round.
-	app, _ := start(t, countTopology(t), txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, CommitIntervalMax: 10 * time.Millisecond, TransactionTimeout: 2 * patience,
-	}.WithMembershipWait(patience))
-	feed(t, b, 200)
-	b.read(t, "out", 200)
-	aborts := app.Status().Totals.Aborts
-	c.mu.Lock()
-	rebalance, armed = true, true
-	c.mu.Unlock()
-	sent := 200
-	waitFor(t, "offsets under the old generation", func() bool {
-		select {
-		case <-refused:
-			return true
-		default:
-			feed(t, b, 200)
-			sent += 200
-			return false
+		if got := app.Status().Totals.Aborts; got != aborts {
+			t.Errorf("%d rounds were aborted", got-aborts)
 		}
 	})
-	feed(t, b, 200)
-	sent += 200
-	check(t, b.read(t, "out", sent), int64(sent/20))
-	waitFor(t, "the totals", func() bool { return app.Status().Totals.Records == int64(sent) })
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	generations := c.of[c.refused]
-	if len(generations) != 2 || generations[0] != c.refusedGen || generations[1] <= c.refusedGen {
-		t.Errorf("generation %d was refused, and the transaction has sent its offsets under the generations %v, want that and a newer one",
-			c.refusedGen, generations)
-	}
-	if committed, ok := c.ended[c.refused]; !ok || !committed {
-		t.Errorf("the transaction whose offsets were refused once has ended with commit=%t (%t)", committed, ok)
-	}
-	if got := app.Status().Totals.Aborts; got != aborts {
-		t.Errorf("%d rounds were aborted", got-aborts)
-	}
 }
 
 // TestLeaderEpochIsCommitted: offsets are committed with the leader epoch of the record before them, so that a consumer of the group can
 // tell a log that was truncated (rule 11.4).
 func TestLeaderEpochIsCommitted(t *testing.T) {
-	b := newBroker(t, 1, "in", "out")
-	const moves = 3
-	for range moves { // each gives the partition a higher epoch
-		if err := b.MoveTopicPartition("in", 0, 0); err != nil {
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		const moves = 3
+		for range moves { // each gives the partition a higher epoch
+			if err := b.MoveTopicPartition("in", 0, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := b.PartitionInfo("in", 0).Epoch
+		if want < 1 {
+			t.Fatalf("the leader epoch of the input is %d: nothing could be told from it", want)
+		}
+		c := newCommits()
+		c.watch(b, func(*kmsg.TxnOffsetCommitRequest) bool { return false })
+		_, stop := start(t, copyTopology(t, "out"), b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
+		b.sendNumbered(t, 100, 1)
+		b.read(t, "out", 100)
+		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
-	}
-	want := b.PartitionInfo("in", 0).Epoch
-	if want < 1 {
-		t.Fatalf("the leader epoch of the input is %d: nothing could be told from it", want)
-	}
-	c := newCommits()
-	c.watch(b, func(*kmsg.TxnOffsetCommitRequest) bool { return false })
-	_, stop := start(t, copyTopology(t, "out"), txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1})
-	b.sendNumbered(t, 100, 1)
-	b.read(t, "out", 100)
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.leaders) == 0 || slices.ContainsFunc(c.leaders, func(e int32) bool { return e != want }) {
-		t.Errorf("offsets were committed with the leader epochs %v, want %d in each", c.leaders, want)
-	}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if len(c.leaders) == 0 || slices.ContainsFunc(c.leaders, func(e int32) bool { return e != want }) {
+			t.Errorf("offsets were committed with the leader epochs %v, want %d in each", c.leaders, want)
+		}
+	})
 }

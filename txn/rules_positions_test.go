@@ -14,40 +14,38 @@ import (
 // TestCleanStopKeepsPositions: a clean stop writes the blob of each task's last commit to the rounds topic, as the group has it in its
 // offsets (rule 7.6).
 func TestCleanStopKeepsPositions(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	_, stop := start(t, countTopology(t), txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 2})
-	feed(t, b, 400)
-	b.read(t, "out", 400)
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-	committed := map[string]bool{}
-	b.offsetsOf(t, "in").Each(func(o kadm.OffsetResponse) { committed[o.Metadata] = true })
-	cl, err := kgo.NewClient(kgo.SeedBrokers(b.ListenAddrs()...), kgo.ConsumeTopics("counting-rounds"),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	kept := map[string]string{}
-	for len(kept) < 2 && ctx.Err() == nil {
-		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) { kept[string(r.Key)] = string(r.Value) })
-	}
-	for _, key := range []string{"positions in_0", "positions in_1"} {
-		blob, err := task.ParseBlob(kept[key])
-		if err != nil || !committed[kept[key]] {
-			t.Errorf("%q is kept as %q (%v), want the metadata of a commit", key, kept[key], err)
-			continue
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		_, stop := start(t, countTopology(t), b.config(txn.Config{StateDir: t.TempDir(), Workers: 2}))
+		feed(t, b, 400)
+		b.read(t, "out", 400)
+		if err := stop(); err != nil {
+			t.Fatal(err)
 		}
-		if at, known := blob.Input("in"); !known || at.Offset != 200 {
-			t.Errorf("%q is kept at offset %d (%t), want 200", key, at.Offset, known)
+		committed := map[string]bool{}
+		b.offsetsOf(t, "in").Each(func(o kadm.OffsetResponse) { committed[o.Metadata] = true })
+		cl := b.client(t, kgo.ConsumeTopics("counting-rounds"),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		kept := map[string]string{}
+		for len(kept) < 2 && ctx.Err() == nil {
+			cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) { kept[string(r.Key)] = string(r.Value) })
 		}
-	}
-	if t.Failed() {
-		for key := range kept {
-			t.Logf("there is a record with the key %q", key)
+		for _, key := range []string{"positions in_0", "positions in_1"} {
+			blob, err := task.ParseBlob(kept[key])
+			if err != nil || !committed[kept[key]] {
+				t.Errorf("%q is kept as %q (%v), want the metadata of a commit", key, kept[key], err)
+				continue
+			}
+			if at, known := blob.Input("in"); !known || at.Offset != 200 {
+				t.Errorf("%q is kept at offset %d (%t), want 200", key, at.Offset, known)
+			}
 		}
-	}
+		if t.Failed() {
+			for key := range kept {
+				t.Logf("there is a record with the key %q", key)
+			}
+		}
+	})
 }

@@ -1,7 +1,6 @@
 package txn_test
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -68,131 +67,110 @@ func (d *deletions) want(t *testing.T, what string, want ...map[int32]int64) {
 	}
 }
 
-// turns are the turns of a purge, which come when the test says so.
-type turns struct{ begin, over chan struct{} }
+// turns are the turns of a purge. The first one comes an interval after the beginning of the session, which is less than a second after
+// that of the application.
+type turns struct{ began time.Time }
 
-func newTurns() turns { return turns{make(chan struct{}), make(chan struct{})} }
+// before waits until shortly before a turn, the first of which is 1.
+func (p turns) before(n int) { p.until(n, -2*time.Second) }
 
-// wait is the purge's side of it.
-func (c turns) wait(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case c.over <- struct{}{}: // at first nothing is over: the purge is ready
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.begin:
-		return nil
-	}
-}
+// after waits until shortly after a turn.
+func (p turns) after(n int) { p.until(n, 2*time.Second) }
 
-// ready waits for the purge to be between two turns.
-func (c turns) ready(t *testing.T) {
-	t.Helper()
-	select {
-	case <-c.over:
-	case <-time.After(patience):
-		t.Fatalf("waited %s for a turn of the purge to be over", patience)
-	}
-}
-
-// next makes a turn, and returns when it is over.
-func (c turns) next(t *testing.T) {
-	t.Helper()
-	select {
-	case c.begin <- struct{}{}:
-	case <-time.After(patience):
-		t.Fatalf("waited %s for the purge to take a turn", patience)
-	}
-	c.ready(t)
+func (p turns) until(n int, and time.Duration) {
+	time.Sleep(time.Until(p.began.Add(time.Duration(n)*txn.PurgeInterval + and)))
 }
 
 // TestPurgeLagsByOneTurn: rule 11.3. A turn deletes what was applied at the turn before it, and not what was applied since; nothing is
 // asked for twice.
 func TestPurgeLagsByOneTurn(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	d := b.deletions()
-	turn := newTurns()
-	app, _ := start(t, repartitionTopology(t, func(string) {}), txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1,
-	}.WithPurgeTurn(turn.wait).WithEmptyMax(time.Hour)) // a marker alone moves nothing while the test looks
-	applied := func(n int) map[int32]int64 {
-		t.Helper()
-		feed(t, b, 200)
-		waitFor(t, "the records to be applied behind the repartition topic", func() bool { return app.Status().Totals.Records == int64(2*n) })
-		return b.committedIn(t, repartitioned)
-	}
-	turn.ready(t)
-	first := applied(200)
-	turn.next(t)
-	d.want(t, "after the first turn")
-	second := applied(400)
-	turn.next(t)
-	d.want(t, "after the second turn", first)
-	third := applied(600)
-	turn.next(t)
-	d.want(t, "after the third turn", first, second)
-	turn.next(t)
-	turn.next(t) // has nothing to delete
-	d.want(t, "after the last turn", first, second, third)
-	if first[0] == 0 || first[1] == 0 || second[0] <= first[0] || third[1] <= second[1] {
-		t.Errorf("the committed offsets are %v, %v and %v: the test tests nothing", first, second, third)
-	}
-	check(t, b.read(t, "out", 600), 30)
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		d := b.deletions()
+		turn := turns{time.Now()}
+		app, _ := start(t, repartitionTopology(t, func(string) {}), b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
+		// applied feeds, and returns what is committed at a turn: until then the markers behind the records are committed as well.
+		applied := func(n int) map[int32]int64 {
+			t.Helper()
+			feed(t, b, 200)
+			waitFor(t, "the records to be applied behind the repartition topic", func() bool { return app.Status().Totals.Records == int64(400*n) })
+			turn.before(n)
+			return b.committedIn(t, repartitioned)
+		}
+		first := applied(1)
+		turn.after(1)
+		d.want(t, "after the first turn")
+		second := applied(2)
+		turn.after(2)
+		d.want(t, "after the second turn", first)
+		third := applied(3)
+		turn.after(3)
+		d.want(t, "after the third turn", first, second)
+		turn.after(5) // which has nothing to delete
+		d.want(t, "after the last turn", first, second, third)
+		if first[0] == 0 || first[1] == 0 || second[0] <= first[0] || third[1] <= second[1] {
+			t.Errorf("the committed offsets are %v, %v and %v: the test tests nothing", first, second, third)
+		}
+		check(t, b.read(t, "out", 600), 30)
+	})
 }
 
 // TestPurgeByOwnerOnly: rule 11.3. A task moves to another process between two turns, while its former worker is still busy with a
 // record and has not let go of it. The former owner deletes what it has read for the tasks that it keeps, and nothing for that one.
 func TestPurgeByOwnerOnly(t *testing.T) {
-	b := newBroker(t, 4, "in", "out")
-	d := b.deletions()
-	turn := newTurns()
-	inside, gate := make(chan struct{}), make(chan struct{})
-	open := sync.OnceFunc(func() { close(gate) })
-	defer open()
-	var armed atomic.Bool
-	former, _ := start(t, repartitionTopology(t, func(string) {
-		if armed.CompareAndSwap(true, false) {
-			close(inside)
-			<-gate
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 4, "in", "out")
+		d := b.deletions()
+		inside, gate := make(chan struct{}), make(chan struct{})
+		open := sync.OnceFunc(func() { close(gate) })
+		defer open()
+		var armed atomic.Bool
+		turn := turns{time.Now()}
+		former, _ := start(t, repartitionTopology(t, func(string) {
+			if armed.CompareAndSwap(true, false) {
+				close(inside)
+				<-gate
+			}
+		}), b.config(txn.Config{
+			StateDir: t.TempDir(), Instance: "former", Workers: 1, TransactionTimeout: 10 * time.Minute,
+		}))
+		feed(t, b, 200)
+		waitFor(t, "the records to be applied", func() bool { return former.Status().Totals.Records == 400 })
+		turn.before(1)
+		committed := b.committedIn(t, repartitioned)
+		turn.after(1)
+		armed.Store(true)
+		feed(t, b, 200)
+		<-inside
+		next, _ := start(t, repartitionTopology(t, func(string) {}), b.config(txn.Config{
+			StateDir: t.TempDir(), Instance: "next", Workers: 1,
+		}))
+		behind := func(app *txn.App) (partitions []int32) {
+			for _, task := range app.Status().Tasks {
+				if task.State == txn.TaskRunning && task.ID.Subtopology == "again" {
+					partitions = append(partitions, task.ID.Partition)
+				}
+			}
+			return partitions
 		}
-	}), txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Instance: "former", Workers: 1, TransactionTimeout: time.Minute,
-	}.WithPurgeTurn(turn.wait).WithRevokeWait(50*time.Millisecond).WithEmptyMax(time.Hour))
-	feed(t, b, 200)
-	waitFor(t, "the records to be applied", func() bool { return former.Status().Totals.Records == 400 })
-	committed := b.committedIn(t, repartitioned)
-	turn.ready(t)
-	turn.next(t)
-	armed.Store(true)
-	feed(t, b, 200)
-	<-inside
-	next, _ := start(t, repartitionTopology(t, func(string) {}), txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Instance: "next", Workers: 1,
-	}.WithPurgeTurn(newTurns().wait))
-	behind := func(app *txn.App) (partitions []int32) {
-		for _, task := range app.Status().Tasks {
-			if task.State == txn.TaskRunning && task.ID.Subtopology == "again" {
-				partitions = append(partitions, task.ID.Partition)
+		waitFor(t, "two of the four tasks to move", func() bool { return len(behind(former)) == 2 && len(behind(next)) == 2 })
+		kept := map[int32]int64{}
+		for _, p := range behind(former) {
+			kept[p] = committed[p]
+		}
+		for _, p := range behind(next) {
+			if committed[p] == 0 {
+				t.Fatalf("nothing of partition %d was committed: the test tests nothing", p)
 			}
 		}
-		return partitions
-	}
-	waitFor(t, "two of the four tasks to move", func() bool { return len(behind(former)) == 2 && len(behind(next)) == 2 })
-	kept := map[int32]int64{}
-	for _, p := range behind(former) {
-		kept[p] = committed[p]
-	}
-	for _, p := range behind(next) {
-		if committed[p] == 0 {
-			t.Fatalf("nothing of partition %d was committed: the test tests nothing", p)
+		if time.Until(turn.began.Add(2*txn.PurgeInterval)) < 0 {
+			t.Fatal("the tasks have moved after the second turn: the test tests nothing")
 		}
-	}
-	turn.next(t)
-	turn.next(t)
-	d.want(t, "after the move", kept)
-	open()
-	check(t, b.read(t, "out", 400), 20)
+		turn.after(2)
+		d.want(t, "after the move", kept)
+		turn.until(3, time.Second) // before the second one of the next owner
+		d.want(t, "a turn later", kept)
+		open()
+		check(t, b.read(t, "out", 400), 20)
+	})
 }

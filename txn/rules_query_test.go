@@ -1,7 +1,6 @@
 package txn_test
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -36,142 +35,138 @@ func count(t *testing.T, app *txn.App, options ...txn.ReadOption) (n int64, view
 // TestReadInDoubt: while a commit is in doubt for more than 5 s a query is refused, unless it asks for stale data (rule 8.3). Once the commit
 // is resolved, and the round has run again, the same owner serves the next round.
 func TestReadInDoubt(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	var armed atomic.Bool
-	hold := make(chan struct{})
-	letGo := sync.OnceFunc(func() { close(hold) })
-	defer letGo()
-	b.ControlKey(keyEndTxn, func(req kmsg.Request) (kmsg.Response, error, bool) {
-		b.KeepControl()
-		if !armed.Load() {
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		var armed atomic.Bool
+		var doubts atomic.Int64
+		hold := make(chan struct{})
+		letGo := sync.OnceFunc(func() { close(hold) })
+		defer letGo()
+		b.ControlKey(keyEndTxn, func(req kmsg.Request) (kmsg.Response, error, bool) {
+			b.KeepControl()
+			if !armed.Load() {
+				return nil, nil, false
+			}
+			return refuse(req, kerr.UnknownServerError.Code), nil, true
+		})
+		b.ControlKey(int16(kmsg.InitProducerID), func(kmsg.Request) (kmsg.Response, error, bool) {
+			b.KeepControl()
+			if armed.Load() {
+				doubts.Add(1)
+				b.SleepControl(func() { <-hold })
+			}
 			return nil, nil, false
+		})
+		app, _ := start(t, countTopology(t), b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
+		feed(t, b, 200)
+		waitFor(t, "the first records", func() bool { return app.Status().Totals.Records == 200 })
+		_, before, err := count(t, app)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return refuse(req, kerr.UnknownServerError.Code), nil, true
-	})
-	b.ControlKey(int16(kmsg.InitProducerID), func(kmsg.Request) (kmsg.Response, error, bool) {
-		b.KeepControl()
-		if armed.Load() {
-			b.SleepControl(func() { <-hold })
-		}
-		return nil, nil, false
-	})
-	var later atomic.Int64 // how far ahead the queries' clock is
-	clock := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
-	app, _ := start(t, countTopology(t), txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1}.WithClock(
-		clock, func(context.Context, time.Duration) error { return nil }))
-	feed(t, b, 200)
-	waitFor(t, "the first records", func() bool { return app.Status().Totals.Records == 200 })
-	_, before, err := count(t, app)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer before.Close()
+		defer before.Close()
 
-	armed.Store(true)
-	feedPartition(t, b, 0, 100) // first: it is the one that is to be in doubt
-	later.Store(int64(time.Hour))
-	waitFor(t, "a commit to be in doubt", func() bool {
-		_, view, err := count(t, app)
-		if err == nil {
+		armed.Store(true)
+		feedPartition(t, b, 0, 100) // first: it is the one that is to be in doubt
+		waitFor(t, "a commit to be in doubt", func() bool { return doubts.Load() > 0 })
+		time.Sleep(4 * time.Second)
+		if n, view, err := count(t, app); err != nil || n != 10 {
+			t.Errorf("a task that is in doubt for a moment is read as %d (%v), want 10", n, err)
+		} else {
 			_ = view.Close()
-		} else if !errors.Is(err, txn.ErrInDoubt) {
+		}
+		time.Sleep(time.Second)
+		if _, _, err := count(t, app); !errors.Is(err, txn.ErrInDoubt) {
 			t.Fatalf("Read returned %v", err)
 		}
-		return err != nil
+		feedPartition(t, b, 1, 100)
+		n, stale, err := count(t, app, txn.Stale())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n != 10 || stale.Round() != before.Round() || stale.Epoch() != before.Epoch() || !errors.Is(stale.WhyStale(), txn.ErrInDoubt) {
+			t.Errorf("the stale view has count %d, round %s, epoch %s, because of %v; want 10, %s, %s and the doubt", n, stale.Round(),
+				stale.Epoch(), stale.WhyStale(), before.Round(), before.Epoch())
+		}
+		_ = stale.Close()
+		armed.Store(false)
+		letGo()
+		waitFor(t, "the commit to be resolved", func() bool { return app.Status().Totals.Records == 400 })
+		n, after, err := count(t, app)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer after.Close()
+		if n != 20 || after.Round() == before.Round() || after.Epoch() != before.Epoch() {
+			t.Errorf("afterwards the view has count %d, round %s (before: %s), epoch %s (before: %s)", n, after.Round(), before.Round(),
+				after.Epoch(), before.Epoch())
+		}
+		check(t, b.read(t, "out", 400), 20)
 	})
-	feedPartition(t, b, 1, 100)
-	n, stale, err := count(t, app, txn.Stale())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n != 10 || stale.Round() != before.Round() || stale.Epoch() != before.Epoch() || !errors.Is(stale.WhyStale(), txn.ErrInDoubt) {
-		t.Errorf("the stale view has count %d, round %s, epoch %s, because of %v; want 10, %s, %s and the doubt", n, stale.Round(),
-			stale.Epoch(), stale.WhyStale(), before.Round(), before.Epoch())
-	}
-	_ = stale.Close()
-	later.Store(-int64(time.Hour)) // however slow the machine is, the doubt is young
-	if n, view, err := count(t, app); err != nil || n != 10 {
-		t.Errorf("a task that is in doubt for a moment is read as %d (%v), want 10", n, err)
-	} else {
-		_ = view.Close()
-	}
-
-	later.Store(int64(time.Hour))
-	armed.Store(false)
-	letGo()
-	waitFor(t, "the commit to be resolved", func() bool { return app.Status().Totals.Records == 400 })
-	n, after, err := count(t, app)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer after.Close()
-	if n != 20 || after.Round() == before.Round() || after.Epoch() != before.Epoch() {
-		t.Errorf("afterwards the view has count %d, round %s (before: %s), epoch %s (before: %s)", n, after.Round(), before.Round(),
-			after.Epoch(), before.Epoch())
-	}
-	check(t, b.read(t, "out", 400), 20)
 }
 
 // TestReadWhileRestoring: a task that is being restored is not served, unless stale data are asked for; the next owner says that it is
 // another one, and serves the round that the last one has committed (rule 8.3).
 func TestReadWhileRestoring(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1}
-	first, stop := start(t, countTopology(t), cfg)
-	feed(t, b, 200)
-	waitFor(t, "the first records", func() bool { return first.Status().Totals.Records == 200 })
-	_, before, err := count(t, first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	round, epoch := before.Round(), before.Epoch()
-	_ = before.Close()
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1})
+		first, stop := start(t, countTopology(t), cfg)
+		feed(t, b, 200)
+		waitFor(t, "the first records", func() bool { return first.Status().Totals.Records == 200 })
+		_, before, err := count(t, first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		round, epoch := before.Round(), before.Epoch()
+		_ = before.Close()
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
 
-	changelog := b.TopicInfo("counting-counts-changelog")
-	hold := make(chan struct{})
-	letGo := sync.OnceFunc(func() { close(hold) })
-	defer letGo()
-	b.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		b.KeepControl()
-		for _, topic := range req.(*kmsg.FetchRequest).Topics {
-			if topic.Topic == changelog.Topic || topic.TopicID == changelog.TopicID {
-				b.SleepControl(func() { <-hold })
+		changelog := b.TopicInfo("counting-counts-changelog")
+		hold := make(chan struct{})
+		letGo := sync.OnceFunc(func() { close(hold) })
+		defer letGo()
+		b.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			b.KeepControl()
+			for _, topic := range req.(*kmsg.FetchRequest).Topics {
+				if topic.Topic == changelog.Topic || topic.TopicID == changelog.TopicID {
+					b.SleepControl(func() { <-hold })
+				}
 			}
+			return nil, nil, false
+		})
+		cfg.StateDir = t.TempDir() // nothing is there: all of it comes from the changelog
+		app, _ := start(t, countTopology(t), cfg)
+		var stale *txn.View[state.KeyValue[string, int64]]
+		waitFor(t, "the restore", func() bool {
+			_, stale, err = count(t, app, txn.Stale())
+			if err != nil && !errors.Is(err, txn.ErrNotServing) {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
+		if !errors.Is(stale.WhyStale(), txn.ErrRestoring) || stale.Epoch() != (txn.Epoch{}) || !stale.Round().IsZero() {
+			t.Errorf("the stale view has epoch %s and round %s, because of %v", stale.Epoch(), stale.Round(), stale.WhyStale())
 		}
-		return nil, nil, false
-	})
-	cfg.StateDir = t.TempDir() // nothing is there: all of it comes from the changelog
-	app, _ := start(t, countTopology(t), cfg)
-	var stale *txn.View[state.KeyValue[string, int64]]
-	waitFor(t, "the restore", func() bool {
-		_, stale, err = count(t, app, txn.Stale())
-		if err != nil && !errors.Is(err, txn.ErrNotServing) {
-			t.Fatal(err)
+		_ = stale.Close()
+		if _, _, err := count(t, app); !errors.Is(err, txn.ErrRestoring) {
+			t.Errorf("Read returned %v, want %v", err, txn.ErrRestoring)
 		}
-		return err == nil
-	})
-	if !errors.Is(stale.WhyStale(), txn.ErrRestoring) || stale.Epoch() != (txn.Epoch{}) || !stale.Round().IsZero() {
-		t.Errorf("the stale view has epoch %s and round %s, because of %v", stale.Epoch(), stale.Round(), stale.WhyStale())
-	}
-	_ = stale.Close()
-	if _, _, err := count(t, app); !errors.Is(err, txn.ErrRestoring) {
-		t.Errorf("Read returned %v, want %v", err, txn.ErrRestoring)
-	}
-	letGo()
-	var after *txn.View[state.KeyValue[string, int64]]
-	var n int64
-	waitFor(t, "the task to be served", func() bool {
-		n, after, err = count(t, app)
-		if err != nil && !errors.Is(err, txn.ErrNotServing) {
-			t.Fatal(err)
+		letGo()
+		var after *txn.View[state.KeyValue[string, int64]]
+		var n int64
+		waitFor(t, "the task to be served", func() bool {
+			n, after, err = count(t, app)
+			if err != nil && !errors.Is(err, txn.ErrNotServing) {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
+		defer after.Close()
+		if n != 10 || after.Round() != round || after.Epoch() == epoch || after.WhyStale() != nil {
+			t.Errorf("the next owner has count %d, round %s, epoch %s; the last one had 10, %s, %s", n, after.Round(), after.Epoch(), round, epoch)
 		}
-		return err == nil
 	})
-	defer after.Close()
-	if n != 10 || after.Round() != round || after.Epoch() == epoch || after.WhyStale() != nil {
-		t.Errorf("the next owner has count %d, round %s, epoch %s; the last one had 10, %s, %s", n, after.Round(), after.Epoch(), round, epoch)
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/onceward/onceward/e2e/proxy"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
@@ -111,9 +112,9 @@ func (b *testBroker) memberID() string {
 // owner lets another process own the tasks for n more records, and leave.
 func (b *testBroker) owner(t *testing.T, n int) {
 	t.Helper()
-	app, stop := start(t, hooked(t, func(string) {}), txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Instance: "another", Workers: 1,
-	})
+	app, stop := start(t, hooked(t, func(string) {}), b.config(txn.Config{
+		StateDir: t.TempDir(), Instance: "another", Workers: 1,
+	}))
 	feed(t, b, n)
 	waitFor(t, "another owner to commit", func() bool { return app.Status().Totals.Records == int64(n) })
 	if err := stop(); err != nil {
@@ -190,56 +191,65 @@ func hooked(t *testing.T, see func(value string)) *topology.Topology {
 // same records and commits them, and the process is back as a new member without having been told. The broker would accept its round
 // under the new membership. It must be aborted, and every task begins anew where the other owner has left it.
 func TestSilentRejoinWithRound(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	f := b.forget(t, "one")
-	inside, gate := make(chan struct{}), make(chan struct{})
-	open := sync.OnceFunc(func() { close(gate) })
-	defer open()
-	var armed atomic.Bool
-	why := newRestarts(t)
-	app, _ := start(t, hooked(t, func(string) {
-		if armed.CompareAndSwap(true, false) {
-			close(inside)
-			<-gate
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		f := b.forget(t, "one")
+		inside, gate := make(chan struct{}), make(chan struct{})
+		open := sync.OnceFunc(func() { close(gate) })
+		defer open()
+		var armed atomic.Bool
+		why := newRestarts(t)
+		app, _ := start(t, hooked(t, func(string) {
+			if armed.CompareAndSwap(true, false) {
+				close(inside)
+				<-gate
+			}
+		}), b.config(txn.Config{
+			StateDir: t.TempDir(), Instance: "one", Workers: 1, Logger: slog.New(why),
+		}).WithMemberWatch(rarely))
+		feed(t, b, 200)
+		b.read(t, "out", 200)
+		waitFor(t, "the first records", func() bool { return app.Status().Totals.Records == 200 })
+		before := b.memberID()
+		armed.Store(true)
+		f.begin(t)
+		b.owner(t, 200)
+		<-inside
+		f.end(t, before)
+		if all := why.all(); len(all) > 0 {
+			t.Fatalf("the process was told: %q. The test tests nothing", all)
 		}
-	}), txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Instance: "one", Workers: 1, Logger: slog.New(why),
-	}.WithMemberWatch(rarely))
-	feed(t, b, 200)
-	b.read(t, "out", 200)
-	waitFor(t, "the first records", func() bool { return app.Status().Totals.Records == 200 })
-	before := b.memberID()
-	armed.Store(true)
-	f.begin(t)
-	b.owner(t, 200)
-	<-inside
-	f.end(t, before)
-	if all := why.all(); len(all) > 0 {
-		t.Fatalf("the process was told: %q. The test tests nothing", all)
-	}
-	open()
-	feed(t, b, 200)
-	check(t, b.read(t, "out", 600), 30)
-	why.because(t, "a round cannot be committed")
+		open()
+		feed(t, b, 200)
+		check(t, b.read(t, "out", 600), 30)
+		why.because(t, "a round cannot be committed")
+	})
 }
 
 // TestSilentRejoinOfQuietMember: rule 6.2, of a process that has nothing to commit: the member id is watched. It begins its membership
-// anew before it is given a record, and goes on where the other owner has left its tasks.
+// anew before it is given a record, and goes on where the other owner has left its tasks. It is the same when the id changes before the
+// watch has looked for the first time.
 func TestSilentRejoinOfQuietMember(t *testing.T) {
+	for name, age := range map[string]time.Duration{"after a minute": time.Minute, "at once": 0} {
+		bubble(t, name, func(t *testing.T) { testSilentRejoinOfQuietMember(t, age) })
+	}
+}
+
+func testSilentRejoinOfQuietMember(t *testing.T, age time.Duration) {
 	b := newBroker(t, 2, "in", "out")
 	f := b.forget(t, "one")
-	fetches := &lossy{lose: keyFetch}
 	var seen atomic.Int64
 	why := newRestarts(t)
-	app, _ := start(t, hooked(t, func(string) { seen.Add(1) }), txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Instance: "one", Workers: 1, Logger: slog.New(why), Dialer: fetches.dial,
-	}.WithMemberWatch(20*time.Millisecond))
+	app, _ := start(t, hooked(t, func(string) { seen.Add(1) }), b.config(txn.Config{
+		StateDir: t.TempDir(), Instance: "one", Workers: 1, Logger: slog.New(why),
+	}))
 	feed(t, b, 200)
 	b.read(t, "out", 200)
 	waitFor(t, "the first records", func() bool { return app.Status().Totals.Records == 200 })
+	time.Sleep(age)
 	before := b.memberID()
-	fetches.armed.Store(true)
-	waitFor(t, "no record to be fetched any more", func() bool { return fetches.lost.Load() > 0 })
+	fetches := b.network.Add(proxy.Match{Key: proxy.KeyFetch, Direction: proxy.ToBroker, ClientID: "counting-one"}, proxy.Cut())
+	waitFor(t, "no record to be fetched any more", matched(fetches))
 	f.begin(t)
 	b.owner(t, 200)
 	if all := why.all(); len(all) > 0 || len(app.Status().Tasks) != 2 {
@@ -247,7 +257,7 @@ func TestSilentRejoinOfQuietMember(t *testing.T) {
 	}
 	f.letGo()
 	why.because(t, "")
-	fetches.armed.Store(false)
+	fetches.Lift()
 	waitFor(t, "another member id", func() bool { now := b.memberID(); return now != "" && now != before })
 	feed(t, b, 200)
 	check(t, b.read(t, "out", 600), 30)
@@ -260,97 +270,105 @@ func TestSilentRejoinOfQuietMember(t *testing.T) {
 // another process has moved the tasks on in between. The second comparison finds it: no task is opened at the old positions, although
 // there is nothing to commit and nobody watches.
 func TestSilentRejoinWhileRestoring(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Instance: "one", Workers: 1}
-	_, stop := start(t, hooked(t, func(string) {}), cfg)
-	feed(t, b, 200)
-	b.read(t, "out", 200)
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-	f := b.forget(t, "one")
-	fetches := &lossy{lose: keyFetch}
-	fetches.armed.Store(true)
-	why := newRestarts(t)
-	cfg.StateDir, cfg.Dialer, cfg.Logger = t.TempDir(), fetches.dial, slog.New(why)
-	var seen atomic.Int64
-	app, _ := start(t, hooked(t, func(string) { seen.Add(1) }), cfg.WithMemberWatch(rarely))
-	waitFor(t, "both tasks to know where they are, and to restore", func() bool {
-		tasks := app.Status().Tasks
-		return len(tasks) == 2 && tasks[0].Remaining > 0 && tasks[1].Remaining > 0
-	})
-	before := b.memberID()
-	f.begin(t)
-	b.owner(t, 200)
-	f.end(t, before)
-	if all := why.all(); len(all) > 0 {
-		t.Fatalf("the process was told: %q. The test tests nothing", all)
-	}
-	fetches.armed.Store(false)
-	why.because(t, "opening task")
-	waitFor(t, "both tasks", running(app, 2))
-	for _, task := range app.Status().Tasks {
-		if at := task.Inputs[0].Offset; at < 200 {
-			t.Errorf("task %s was opened at offset %d, want at least the 200 of the other owner", task.ID, at)
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Instance: "one", Workers: 1})
+		_, stop := start(t, hooked(t, func(string) {}), cfg)
+		feed(t, b, 200)
+		b.read(t, "out", 200)
+		if err := stop(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	feed(t, b, 200)
-	check(t, b.read(t, "out", 600), 30)
-	if n := seen.Load(); n != 200 {
-		t.Errorf("the process has seen %d records, want its own 200 and none of the other owner's", n)
-	}
+		f := b.forget(t, "one")
+		// The fetches of the restore are held. Those of the other process, which come later, are not.
+		var alone atomic.Bool
+		alone.Store(true)
+		fetches := b.network.Add(proxy.Match{
+			Key: proxy.KeyFetch, Direction: proxy.ToBroker, ClientID: "counting", Where: func(*proxy.Frame) bool { return alone.Load() },
+		}, proxy.Hold())
+		why := newRestarts(t)
+		cfg.StateDir, cfg.Logger = t.TempDir(), slog.New(why)
+		var seen atomic.Int64
+		app, _ := start(t, hooked(t, func(string) { seen.Add(1) }), cfg.WithMemberWatch(rarely))
+		waitFor(t, "both tasks to know where they are, and to restore", func() bool {
+			tasks := app.Status().Tasks
+			return len(tasks) == 2 && tasks[0].Remaining > 0 && tasks[1].Remaining > 0 && matched(fetches)()
+		})
+		alone.Store(false)
+		before := b.memberID()
+		f.begin(t)
+		b.owner(t, 200)
+		f.end(t, before)
+		if all := why.all(); len(all) > 0 {
+			t.Fatalf("the process was told: %q. The test tests nothing", all)
+		}
+		fetches.Lift()
+		why.because(t, "opening task")
+		waitFor(t, "both tasks", running(app, 2))
+		for _, task := range app.Status().Tasks {
+			if at := task.Inputs[0].Offset; at < 200 {
+				t.Errorf("task %s was opened at offset %d, want at least the 200 of the other owner", task.ID, at)
+			}
+		}
+		feed(t, b, 200)
+		check(t, b.read(t, "out", 600), 30)
+		if n := seen.Load(); n != 200 {
+			t.Errorf("the process has seen %d records, want its own 200 and none of the other owner's", n)
+		}
+	})
 }
 
 // TestOwnRejoinIsNoFence: rule 6.8. The answer FENCED_INSTANCE_ID to offsets says that the group has a newer member with this instance id.
 // If that is this process, which has joined again while the offsets were on their way, its tasks are lost (rule 6.2), but nobody else has
 // its identity: it begins its membership anew, and does not end with the advice to look for a second process.
 func TestOwnRejoinIsNoFence(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	f := b.forget(t, "one")
-	var armed atomic.Bool
-	sent, answer := make(chan struct{}), make(chan struct{})
-	letGo := sync.OnceFunc(func() { close(answer) })
-	defer letGo()
-	b.ControlKey(keyTxnOffsetCommit, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-		b.KeepControl()
-		if !armed.CompareAndSwap(true, false) {
-			return nil, nil, false
-		}
-		close(sent)
-		b.SleepControl(func() { <-answer })
-		req, resp := kreq.(*kmsg.TxnOffsetCommitRequest), kreq.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
-		for _, topic := range req.Topics {
-			rt := kmsg.NewTxnOffsetCommitResponseTopic()
-			rt.Topic = topic.Topic
-			for _, p := range topic.Partitions {
-				rp := kmsg.NewTxnOffsetCommitResponseTopicPartition()
-				rp.Partition, rp.ErrorCode = p.Partition, kerr.FencedInstanceID.Code
-				rt.Partitions = append(rt.Partitions, rp)
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		f := b.forget(t, "one")
+		var armed atomic.Bool
+		sent, answer := make(chan struct{}), make(chan struct{})
+		letGo := sync.OnceFunc(func() { close(answer) })
+		defer letGo()
+		b.ControlKey(keyTxnOffsetCommit, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			b.KeepControl()
+			if !armed.CompareAndSwap(true, false) {
+				return nil, nil, false
 			}
-			resp.Topics = append(resp.Topics, rt)
+			close(sent)
+			b.SleepControl(func() { <-answer })
+			req, resp := kreq.(*kmsg.TxnOffsetCommitRequest), kreq.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
+			for _, topic := range req.Topics {
+				rt := kmsg.NewTxnOffsetCommitResponseTopic()
+				rt.Topic = topic.Topic
+				for _, p := range topic.Partitions {
+					rp := kmsg.NewTxnOffsetCommitResponseTopicPartition()
+					rp.Partition, rp.ErrorCode = p.Partition, kerr.FencedInstanceID.Code
+					rt.Partitions = append(rt.Partitions, rp)
+				}
+				resp.Topics = append(resp.Topics, rt)
+			}
+			return resp, nil, true
+		})
+		why, dir := newRestarts(t), t.TempDir()
+		app, stop := start(t, countTopology(t), b.config(txn.Config{
+			StateDir: dir, Instance: "one", Workers: 1, Logger: slog.New(why),
+		}).WithMemberWatch(rarely))
+		feed(t, b, 200)
+		waitFor(t, "the first records", func() bool { return app.Status().Totals.Records == 200 })
+		before := b.memberID()
+		armed.Store(true)
+		feed(t, b, 200)
+		<-sent
+		f.begin(t)
+		f.end(t, before)
+		letGo()
+		why.because(t, "while it was committing")
+		check(t, b.read(t, "out", 400), 20)
+		if err := stop(); err != nil {
+			t.Fatal(err)
 		}
-		return resp, nil, true
+		if _, err := os.Stat(filepath.Join(dir, "FENCED")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("a fence is recorded: %v", err)
+		}
 	})
-	why, dir := newRestarts(t), t.TempDir()
-	// No deadline ends the round while its offsets are held, and the client may take its time to learn of its own new id.
-	app, stop := start(t, countTopology(t), txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: dir, Instance: "one", Workers: 1, Logger: slog.New(why), TransactionTimeout: 2 * patience,
-	}.WithMemberWatch(rarely).WithMembershipWait(patience))
-	feed(t, b, 200)
-	waitFor(t, "the first records", func() bool { return app.Status().Totals.Records == 200 })
-	before := b.memberID()
-	armed.Store(true)
-	feed(t, b, 200)
-	<-sent
-	f.begin(t)
-	f.end(t, before)
-	letGo()
-	why.because(t, "while it was committing")
-	check(t, b.read(t, "out", 400), 20)
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "FENCED")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a fence is recorded: %v", err)
-	}
 }

@@ -24,7 +24,8 @@ import (
 )
 
 // TestEveryClientIsSecured runs an application at a broker that only speaks TLS with client certificates and SCRAM: a client of the
-// process that was made without them would hang. Nothing that the process leaves behind shows the password.
+// process that was made without them would hang. Nothing that the process leaves behind shows the password. It runs on real sockets,
+// because a virtual network carries frames that it can read.
 func TestEveryClientIsSecured(t *testing.T) {
 	const password = "canary-k2Jq"
 	ca := pkitest.NewAuthority(t, "ca")
@@ -46,19 +47,19 @@ func TestEveryClientIsSecured(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	b := &testBroker{c, cl, kadm.NewClient(cl)}
+	b := &testBroker{Cluster: c, cl: cl, adm: kadm.NewClient(cl)}
 	feed(t, b, 200)
 
 	var log syncBuffer
 	dir := t.TempDir()
-	cfg := txn.Config{
-		Brokers: c.ListenAddrs(), StateDir: dir, Workers: 1, ConnectTimeout: 20 * time.Second,
+	cfg := b.config(txn.Config{
+		StateDir: dir, Workers: 1,
 		Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Security: security.Config{
 			TLS:  security.TLS{CAFile: ca.File, CertFile: client.CertFile, KeyFile: client.KeyFile},
 			SASL: security.SASL{Mechanism: security.ScramSHA512, User: "app", Password: security.NewSecret(password)},
 		},
-	}
+	})
 	for life := range 2 {
 		app, stop := start(t, countTopology(t), cfg)
 		if life > 0 {
@@ -89,29 +90,31 @@ func TestEveryClientIsSecured(t *testing.T) {
 
 // TestSecurityMistakes: what is wrong with the settings is a ConfigError, and neither the disk nor the cluster is touched.
 func TestSecurityMistakes(t *testing.T) {
-	b := newBroker(t, 1, "in", "out")
-	for field, s := range map[string]security.Config{
-		"Security.SASL.Mechanism": {SASL: security.SASL{Mechanism: "PLAIN", User: "u", Password: security.NewSecret("p")}},
-		"Security.TLS.KeyFile":    {TLS: security.TLS{CertFile: "c"}},
-		"Security.TLS.CAFile":     {TLS: security.TLS{CAFile: "nosuch.pem"}},
-		"Security.SASL.User":      {SASL: security.SASL{Mechanism: "SCRAM-SHA-256", PasswordFile: "nosuch"}},
-		"Security.SASL.TokenFile": {TLS: security.TLS{Enabled: true}, SASL: security.SASL{Mechanism: "OAUTHBEARER", TokenFile: "nosuch"}},
-	} {
-		dir := filepath.Join(t.TempDir(), "state")
-		app, err := txn.New(countTopology(t), txn.Config{Brokers: b.ListenAddrs(), StateDir: dir, Security: s, Logger: testLogger(t)})
-		if err == nil {
-			err = app.Run(context.Background())
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		for field, s := range map[string]security.Config{
+			"Security.SASL.Mechanism": {SASL: security.SASL{Mechanism: "PLAIN", User: "u", Password: security.NewSecret("p")}},
+			"Security.TLS.KeyFile":    {TLS: security.TLS{CertFile: "c"}},
+			"Security.TLS.CAFile":     {TLS: security.TLS{CAFile: "nosuch.pem"}},
+			"Security.SASL.User":      {SASL: security.SASL{Mechanism: "SCRAM-SHA-256", PasswordFile: "nosuch"}},
+			"Security.SASL.TokenFile": {TLS: security.TLS{Enabled: true}, SASL: security.SASL{Mechanism: "OAUTHBEARER", TokenFile: "nosuch"}},
+		} {
+			dir := filepath.Join(t.TempDir(), "state")
+			app, err := txn.New(countTopology(t), b.config(txn.Config{StateDir: dir, Security: s, Logger: testLogger(t)}))
+			if err == nil {
+				err = app.Run(context.Background())
+			}
+			if mistake, ok := errors.AsType[*txn.ConfigError](err); !ok || mistake.Field != field {
+				t.Errorf("%s: the error is %v", field, err)
+			}
+			if _, err := os.Stat(dir); !os.IsNotExist(err) {
+				t.Errorf("%s: the state directory was touched", field)
+			}
 		}
-		if mistake, ok := errors.AsType[*txn.ConfigError](err); !ok || mistake.Field != field {
-			t.Errorf("%s: the error is %v", field, err)
+		if details, err := b.adm.ListTopics(t.Context()); err != nil || len(details) != 2 {
+			t.Errorf("the cluster was touched: %v %v", details.Names(), err)
 		}
-		if _, err := os.Stat(dir); !os.IsNotExist(err) {
-			t.Errorf("%s: the state directory was touched", field)
-		}
-	}
-	if details, err := b.adm.ListTopics(t.Context()); err != nil || len(details) != 2 {
-		t.Errorf("the cluster was touched: %v %v", details.Names(), err)
-	}
+	})
 }
 
 // syncBuffer is a buffer that several goroutines write.

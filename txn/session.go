@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,11 +149,11 @@ func (s *session) watchMember() {
 		case <-tick.C:
 		}
 		id, _ := s.member()
-		switch {
-		case id == "" || id == first:
-		case first == "":
-			first = id
-		default:
+		if id == "" {
+			continue
+		}
+		first = cmp.Or(first, id)
+		if id != first || !s.tasks.openedAs(id) { // it may have changed before the first look
 			s.cancel(assign.ErrMemberChanged)
 			return
 		}
@@ -185,7 +186,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	s.ownership = assign.New(in.membership.constant.Subtopologies)
 	s.restorer = restore.New(restore.Restorer{
 		Cluster: in.cluster, Layout: *in.layout.Load(), Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
-		RoundsTopic: topics.RoundsTopic(a.topology.Application()), Metrics: a.metrics, Now: a.cfg.now,
+		RoundsTopic: topics.RoundsTopic(a.topology.Application()), Metrics: a.metrics,
 		BytesMax: a.cfg.RestoreBytesMax, Failpoints: a.cfg.failpoints,
 	})
 	coordinator := broker.NewCoordinator(in.cluster)
@@ -195,7 +196,6 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 			Instance: in.dir.Instance(), Incarnation: in.incarnation, Fingerprint: in.fingerprint,
 			RoundsTopic: topics.RoundsTopic(a.topology.Application()),
 			MetadataMax: a.cfg.metadataMax, Deadlines: worker.DeadlinesFor(a.cfg.TransactionTimeout), Budget: in.budget,
-			MembershipWait: a.cfg.membershipWait,
 			Cadence: worker.Cadence{
 				IntervalMin: commitIntervalMin, IntervalMax: a.cfg.CommitIntervalMax, BytesMax: a.cfg.RoundBytesMax,
 				HeldBytesMax: s.intake.journal, EmptyMax: a.cfg.emptyMax,

@@ -59,32 +59,34 @@ func fencedFetch(req *kmsg.FetchRequest, t kmsg.FetchRequestTopic, p kmsg.FetchR
 // before it, takes the log for shortened when it has to look. The log has everything that was read: nothing stops, nothing is processed twice
 // and nothing is left out.
 func TestLogLooksShortened(t *testing.T) {
-	b := newBroker(t, 1, "in", "out")
-	var anew atomic.Int64
-	app, stop := start(t, countTopology(t), txn.Config{
-		Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, Logger: countLogs(fetchesAnew, &anew),
-	})
-	feedOne(t, b, 100)
-	b.read(t, "out", 100)
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		var anew atomic.Int64
+		app, stop := start(t, countTopology(t), b.config(txn.Config{
+			StateDir: t.TempDir(), Workers: 1, Logger: countLogs(fetchesAnew, &anew),
+		}))
+		feedOne(t, b, 100)
+		b.read(t, "out", 100)
 
-	// More is aborted, in leader epoch 1, than one fetch takes: the first one moves the client past records that it gives to nobody. At its
-	// end the client is between them and the marker.
-	fenced := b.fenceOnce(func(offset int64) bool { return offset > 100 })
-	if err := b.MoveTopicPartition("in", 0, b.PartitionInfo("in", 0).Leader); err != nil {
-		t.Fatal(err)
-	}
-	abortLarge(t, b)
-	feedOne(t, b, 100)
-	check(t, b.read(t, "out", 200), 10)
-	if !fenced() || anew.Load() != 1 {
-		t.Errorf("a fetch was refused: %t; the log looked shortened %d times, want once", fenced(), anew.Load())
-	}
-	if s := app.Status().Tasks; len(s) != 1 || s[0].State != txn.TaskRunning {
-		t.Errorf("the tasks are %+v", s)
-	}
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+		// More is aborted, in leader epoch 1, than one fetch takes: the first one moves the client past records that it gives to nobody. At its
+		// end the client is between them and the marker.
+		fenced := b.fenceOnce(func(offset int64) bool { return offset > 100 })
+		if err := b.MoveTopicPartition("in", 0, b.PartitionInfo("in", 0).Leader); err != nil {
+			t.Fatal(err)
+		}
+		abortLarge(t, b)
+		feedOne(t, b, 100)
+		check(t, b.read(t, "out", 200), 10)
+		if !fenced() || anew.Load() != 1 {
+			t.Errorf("a fetch was refused: %t; the log looked shortened %d times, want once", fenced(), anew.Load())
+		}
+		if s := app.Status().Tasks; len(s) != 1 || s[0].State != txn.TaskRunning {
+			t.Errorf("the tasks are %+v", s)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // feedOne sends records of 20 keys to the one partition of "in".
@@ -100,12 +102,8 @@ func feedOne(t *testing.T, b *testBroker, n int) {
 // abortLarge aborts a transaction of some megabytes on "in".
 func abortLarge(t *testing.T, b *testBroker) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(b.ListenAddrs()...), kgo.TransactionalID("upstream"),
+	cl := b.client(t, kgo.TransactionalID("upstream"),
 		kgo.ProducerBatchCompression(kgo.NoCompression()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
 	if err := cl.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
@@ -123,42 +121,44 @@ func abortLarge(t *testing.T, b *testBroker) {
 // TestShortenedLog: where the leader leaves an epoch before the last record of it that was read, records are lost. The task stops, and what
 // it says is about stored data; so does a task that has read nothing yet, by the position that it has committed.
 func TestShortenedLog(t *testing.T) {
-	b := newBroker(t, 1, "in", "out")
-	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, Logger: testLogger(t)}
-	run := func() chan error {
-		app, err := txn.New(countTopology(t), cfg)
-		if err != nil {
-			t.Fatal(err)
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, Logger: testLogger(t)})
+		run := func() chan error {
+			app, err := txn.New(countTopology(t), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			t.Cleanup(cancel)
+			ended := make(chan error, 1)
+			go func() { ended <- app.Run(ctx) }()
+			return ended
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		t.Cleanup(cancel)
-		ended := make(chan error, 1)
-		go func() { ended <- app.Run(ctx) }()
-		return ended
-	}
-	first := run()
-	feedOne(t, b, 100)
-	b.read(t, "out", 100)
-	waitFor(t, "the last round", func() bool { return b.committed(t)[0] == 100 })
-	b.ControlKey(keyEpochEnd, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-		b.KeepControl()
-		return epochEnds(kreq.(*kmsg.OffsetForLeaderEpochRequest), 95), nil, true
+		first := run()
+		feedOne(t, b, 100)
+		b.read(t, "out", 100)
+		waitFor(t, "the last round", func() bool { return b.committed(t)[0] == 100 })
+		b.ControlKey(keyEpochEnd, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			b.KeepControl()
+			return epochEnds(kreq.(*kmsg.OffsetForLeaderEpochRequest), 95), nil, true
+		})
+		b.fenceOnce(func(offset int64) bool { return offset == 100 })
+		for life, ended := range []chan error{first, nil} {
+			if ended == nil {
+				ended = run()
+			}
+			err := <-ended
+			if !errors.Is(err, txn.ErrAllStopped) || !errors.Is(err, txn.ErrIntegrity) ||
+				!strings.Contains(err.Error(), "records up to offset 99, the last of them of leader epoch 0, were read") ||
+				!strings.Contains(err.Error(), "leaves that epoch at offset 95 and holds offsets 0 to 100") {
+				t.Errorf("life %d: Run returns %v", life, err)
+			}
+		}
+		if got := b.committed(t)[0]; got != 100 {
+			t.Errorf("the position is %d", got)
+		}
 	})
-	b.fenceOnce(func(offset int64) bool { return offset == 100 })
-	for life, ended := range []chan error{first, nil} {
-		if ended == nil {
-			ended = run()
-		}
-		err := <-ended
-		if !errors.Is(err, txn.ErrAllStopped) || !errors.Is(err, txn.ErrIntegrity) ||
-			!strings.Contains(err.Error(), "records up to offset 99, the last of them of leader epoch 0, were read") ||
-			!strings.Contains(err.Error(), "leaves that epoch at offset 95 and holds offsets 0 to 100") {
-			t.Errorf("life %d: Run returns %v", life, err)
-		}
-	}
-	if got := b.committed(t)[0]; got != 100 {
-		t.Errorf("the position is %d", got)
-	}
 }
 
 // epochEnds answers that every partition leaves the epoch that is asked for at an offset.

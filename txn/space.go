@@ -8,6 +8,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/backoff"
 )
 
 // A task whose disk is full stops like any other (rule 10.5): it keeps its offsets and is in no round. But nobody has to resume it. Its
@@ -36,7 +37,7 @@ func (s *session) newSpaceWait() spaceWait { return spaceWait{s, spaceWaitMin} }
 // the disk whenever there is a little space is not opened all the time.
 func (w *spaceWait) wait(ctx context.Context) error {
 	for {
-		if err := w.s.in.app.cfg.wait(ctx, w.next); err != nil {
+		if err := backoff.Sleep(ctx, w.next); err != nil {
 			return err
 		}
 		w.next = min(2*w.next, spaceWaitMax)

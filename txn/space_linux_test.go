@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 )
@@ -22,7 +23,7 @@ const tmpfsEnv = "ONCEWARD_TEST_OWN_MOUNTS"
 // left mounted. Where no process may mount anything, TestFullDisk alone has to do, and this test says so.
 func TestFullFileSystem(t *testing.T) {
 	if os.Getenv(tmpfsEnv) != "" {
-		testFullDisk(t, tmpfsDisk(t))
+		virtual.Test(t, func(t *testing.T) { testFullDisk(t, tmpfsDisk(t)) })
 		return
 	}
 	again(t, "TestFullDisk is what there is")

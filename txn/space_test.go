@@ -3,10 +3,10 @@ package txn_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -38,31 +38,6 @@ func budgetDisk(t *testing.T) smallDisk {
 	return smallDisk{filepath.Join(t.TempDir(), "state"), func() { d.SetFree(0) }, func() { d.SetFree(1 << 30) }, d.Use}
 }
 
-// spaceClock is the clock of the waits for space: a wait ends when the test gives it a turn.
-type spaceClock struct {
-	turns chan struct{}
-	mu    sync.Mutex
-	waits []time.Duration
-}
-
-func (c *spaceClock) wait(ctx context.Context, d time.Duration) error {
-	c.mu.Lock()
-	c.waits = append(c.waits, d)
-	c.mu.Unlock()
-	select {
-	case <-c.turns:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (c *spaceClock) seen() []time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.waits)
-}
-
 // besideTopology counts the records of "in", and copies those of "plain" with tasks that have no store.
 func besideTopology(t *testing.T) *topology.Topology {
 	t.Helper()
@@ -80,12 +55,11 @@ func besideTopology(t *testing.T) *topology.Topology {
 }
 
 // spaceConfig flushes often, so that a full disk is met soon.
-func spaceConfig(b *testBroker, d smallDisk, clock *spaceClock) txn.Config {
-	return txn.Config{Brokers: b.ListenAddrs(), StateDir: d.stateDir, Workers: 1}.WithClock(time.Now, clock.wait).
-		WithDatabases(func(o *pebblestore.Options) {
-			o.FlushBytes, o.FlushInterval = 8<<10, 20*time.Millisecond
-			d.use(o)
-		})
+func spaceConfig(b *testBroker, d smallDisk) txn.Config {
+	return b.config(txn.Config{StateDir: d.stateDir, Workers: 1}).WithDatabases(func(o *pebblestore.Options) {
+		o.FlushBytes, o.FlushInterval = 8<<10, 20*time.Millisecond
+		d.use(o)
+	})
 }
 
 // stoppedFor reports whether n tasks are stopped, each with these words in its reason.
@@ -108,12 +82,15 @@ func stoppedFor(app *txn.App, n int, words ...string) bool {
 // TestFullDisk: a full disk stops the tasks that write to it, and no other; they keep their offsets, lose nothing, and go on by themselves
 // (rule 10.5).
 // Row of the failure matrix: disk full.
-func TestFullDisk(t *testing.T) { testFullDisk(t, budgetDisk(t)) }
+func TestFullDisk(t *testing.T) {
+	inBubble(t, func(t *testing.T) { testFullDisk(t, budgetDisk(t)) })
+}
 
 func testFullDisk(t *testing.T, d smallDisk) {
 	b := newBroker(t, 2, "in", "out", "plain", "copied")
-	clock := &spaceClock{turns: make(chan struct{})}
-	app, stop := start(t, besideTopology(t), spaceConfig(b, d, clock))
+	cfg, looks := spaceConfig(b, d), newLogged(t, "tasks wait for space on the disk", "again_in")
+	cfg.Logger = slog.New(looks)
+	app, stop := start(t, besideTopology(t), cfg)
 	feed(t, b, 400)
 	b.read(t, "out", 400)
 	d.fill()
@@ -132,27 +109,29 @@ func testFullDisk(t *testing.T, d smallDisk) {
 	b.produce(t, plain...)
 	b.read(t, "copied", 50)
 	before := b.committed(t)
+	var at []time.Time
 	for turn := range 3 { // the disk is looked at, and still full
-		clock.turns <- struct{}{}
-		waitFor(t, "the next wait", func() bool { return len(clock.seen()) == turn+2 })
+		waitFor(t, "the next look", func() bool { return len(looks.all()) > turn })
+		at = append(at, time.Now())
 		if !stoppedFor(app, 2) {
 			t.Fatal("a task goes on although its disk is full")
 		}
 	}
-	if got, want := clock.seen(), []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}; !slices.Equal(got, want) {
-		t.Errorf("the waits are %v, want %v", got, want)
+	if got, want := looks.all(), []string{"2s", "4s", "8s"}; !slices.Equal(got, want) {
+		t.Errorf("the waits after the first one are %v, want %v", got, want)
+	}
+	if took := at[2].Sub(at[1]); took < 4*time.Second-pollMax || took > 4*time.Second+pollMax {
+		t.Errorf("the third look came %s after the second, want 4 s", took)
 	}
 	if after := b.committed(t); fmt.Sprint(before) != fmt.Sprint(after) || after[0]+after[1] >= int64(fed) {
 		t.Errorf("the offsets of stopped tasks went from %v to %v, of %d records", before, after, fed)
 	}
 	d.free()
-	clock.turns <- struct{}{}
 	check(t, b.read(t, "out", fed), int64(fed/20))
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	again := &spaceClock{turns: make(chan struct{})}
-	start(t, besideTopology(t), spaceConfig(b, d, again))
+	start(t, besideTopology(t), spaceConfig(b, d))
 	feed(t, b, 100)
 	check(t, b.read(t, "out", fed+100), int64(fed/20)+5)
 }
@@ -161,74 +140,76 @@ func testFullDisk(t *testing.T, d smallDisk) {
 // upon them. Their tasks stop, and what the stores did not take is replayed.
 // Row of the failure matrix: disk full.
 func TestFullDiskMeetsCommittedRounds(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	top, last := keepTopology(t)
-	d, clock := budgetDisk(t), &spaceClock{turns: make(chan struct{})}
-	cfg := spaceConfig(b, d, clock)
-	cfg.CommitIntervalMax, cfg.RoundBytesMax = time.Millisecond, 64<<10
-	app, _ := start(t, top, cfg)
-	waitFor(t, "the tasks", running(app, 2))
-	d.fill()
-	feed := keepFeed{last: map[string]string{}}
-	for feed.sent < 40_000 && !stoppedFor(app, 2) {
-		feed.send(t, b, 4000)
-	}
-	waitFor(t, "the tasks to stop", func() bool { return stoppedFor(app, 2, "the disk is full", "did not take a committed round") })
-	d.free()
-	clock.turns <- struct{}{}
-	feed.check(t, b, app, last)
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		top, last := keepTopology(t)
+		d := budgetDisk(t)
+		cfg := spaceConfig(b, d)
+		cfg.CommitIntervalMax, cfg.RoundBytesMax = time.Millisecond, 64<<10
+		app, _ := start(t, top, cfg)
+		waitFor(t, "the tasks", running(app, 2))
+		d.fill()
+		feed := keepFeed{last: map[string]string{}}
+		for feed.sent < 40_000 && !stoppedFor(app, 2) {
+			feed.send(t, b, 4000)
+		}
+		waitFor(t, "the tasks to stop", func() bool { return stoppedFor(app, 2, "the disk is full", "did not take a committed round") })
+		d.free()
+		feed.check(t, b, app, last)
+	})
 }
 
 // TestFullDiskWhileRestoring: a disk that is full when a task is opened, and one that fills up while it is restored, stop it until there
 // is space.
 func TestFullDiskWhileRestoring(t *testing.T) {
-	b := newBroker(t, 1, "in", "out")
-	clock := &spaceClock{turns: make(chan struct{})}
-	_, stop := start(t, countTopology(t), spaceConfig(b, smallDisk{stateDir: t.TempDir(), use: func(*pebblestore.Options) {}}, clock))
-	const keys = 4000
-	records := make([]*kgo.Record, keys)
-	for i := range records {
-		records[i] = &kgo.Record{Topic: "in", Key: fmt.Appendf(nil, "key %d %x", i, uint32(i)*2654435761), Value: []byte("v")}
-	}
-	b.produce(t, records...)
-	b.read(t, "out", keys)
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		_, stop := start(t, countTopology(t), spaceConfig(b, smallDisk{stateDir: t.TempDir(), use: func(*pebblestore.Options) {}}))
+		const keys = 4000
+		records := make([]*kgo.Record, keys)
+		for i := range records {
+			records[i] = &kgo.Record{Topic: "in", Key: fmt.Appendf(nil, "key %d %x", i, uint32(i)*2654435761), Value: []byte("v")}
+		}
+		b.produce(t, records...)
+		b.read(t, "out", keys)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
 
-	disk := disktest.New(0)
-	d := smallDisk{stateDir: t.TempDir(), use: disk.Use}
-	app, _ := start(t, countTopology(t), spaceConfig(b, d, clock))
-	waitFor(t, "the task that cannot be opened", func() bool {
-		return stoppedFor(app, 1, "the disk is full", d.stateDir, "by itself")
+		disk := disktest.New(0)
+		d := smallDisk{stateDir: t.TempDir(), use: disk.Use}
+		app, _ := start(t, countTopology(t), spaceConfig(b, d))
+		waitFor(t, "the task that cannot be opened", func() bool {
+			return stoppedFor(app, 1, "the disk is full", d.stateDir, "by itself")
+		})
+		// Enough to open the database, and for the check: not for the restore.
+		disk.SetFree(120 << 10)
+		waitFor(t, "the task that cannot be restored", func() bool {
+			return stoppedFor(app, 1, "the disk is full", "restoring task in_0")
+		})
+		disk.SetFree(1 << 30)
+		waitFor(t, "the task", running(app, 1))
+		b.produce(t, records...)
+		check(t, b.read(t, "out", 2*keys), 2)
 	})
-	// Enough to open the database, and for the check: not for the restore.
-	disk.SetFree(120 << 10)
-	clock.turns <- struct{}{}
-	waitFor(t, "the task that cannot be restored", func() bool {
-		return stoppedFor(app, 1, "the disk is full", "restoring task in_0")
-	})
-	disk.SetFree(1 << 30)
-	clock.turns <- struct{}{}
-	waitFor(t, "the task", running(app, 1))
-	b.produce(t, records...)
-	check(t, b.read(t, "out", 2*keys), 2)
 }
 
 // TestFullDiskAndFailFast: an instance that is to end with the first task that stops ends with this one too.
 func TestFullDiskAndFailFast(t *testing.T) {
-	b := newBroker(t, 2, "in", "out", "plain", "copied")
-	d, clock := budgetDisk(t), &spaceClock{turns: make(chan struct{})}
-	d.fill()
-	cfg := spaceConfig(b, d, clock)
-	cfg.FailFast, cfg.Logger = true, testLogger(t)
-	app, err := txn.New(besideTopology(t), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := app.Run(ctx); err == nil || !strings.Contains(err.Error(), "the disk is full") {
-		t.Errorf("Run returns %v", err)
-	}
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out", "plain", "copied")
+		d := budgetDisk(t)
+		d.fill()
+		cfg := spaceConfig(b, d)
+		cfg.FailFast, cfg.Logger = true, testLogger(t)
+		app, err := txn.New(besideTopology(t), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if err := app.Run(ctx); err == nil || !strings.Contains(err.Error(), "the disk is full") {
+			t.Errorf("Run returns %v", err)
+		}
+	})
 }

@@ -45,8 +45,8 @@ func startsAtEnd(t *testing.T, seen *sync.Map) *topology.Topology {
 }
 
 // startQuestions hands every request for the end of "in" that is about the start to question, with its number from 1 on. Those that the
-// lag is made of come at the beginning of a membership, in a pair, and the join is held until they are over; with endsOnce there are no
-// more of them.
+// lag is made of come at the beginning of a membership, in a pair, and the join is held until they are over; the next pair comes 5 s
+// later.
 func (b *testBroker) startQuestions(question func(n int64, req *kmsg.ListOffsetsRequest) kmsg.Response) {
 	var lag, asked atomic.Int64
 	b.ControlKey(keyListOffsets, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
@@ -69,93 +69,96 @@ func (b *testBroker) startQuestions(question func(n int64, req *kmsg.ListOffsets
 	})
 }
 
-// endsOnce lists ends for the lag once and not again.
-const endsOnce = time.Hour
-
 // TestStartIsResolvedOnce: the start of an input means one number, for its task and for the consumer. With a number each, a record that
 // arrives between the two questions would be skipped by the one or dropped by the other (rule 7.3).
 func TestStartIsResolvedOnce(t *testing.T) {
-	b := newBroker(t, 1, "in", "out")
-	b.send(t, "in", "before", 1)
-	var asked atomic.Int64
-	b.startQuestions(func(n int64, _ *kmsg.ListOffsetsRequest) kmsg.Response {
-		if asked.Store(n); n == 2 { // the first one has its answer
-			b.SleepControl(func() { b.send(t, "in", "between", 1) })
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		b.send(t, "in", "before", 1)
+		var asked atomic.Int64
+		b.startQuestions(func(n int64, _ *kmsg.ListOffsetsRequest) kmsg.Response {
+			if asked.Store(n); n == 2 { // the first one has its answer
+				b.SleepControl(func() { b.send(t, "in", "between", 1) })
+			}
+			return nil
+		})
+		var seen sync.Map
+		app, _ := start(t, startsAtEnd(t, &seen),
+			b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
+		waitFor(t, "the task to run", running(app, 1))
+		b.send(t, "in", "after", 1)
+		waitFor(t, "the record that came after", func() bool { _, ok := seen.Load("after0"); return ok })
+		if _, ok := seen.Load("between0"); asked.Load() > 1 && !ok {
+			t.Errorf("the start was asked for %d times, and what arrived in between was skipped", asked.Load())
 		}
-		return nil
+		if _, ok := seen.Load("before0"); ok || asked.Load() == 0 {
+			t.Errorf("%d questions for the start, and what came before it was processed: %t", asked.Load(), ok)
+		}
 	})
-	var seen sync.Map
-	app, _ := start(t, startsAtEnd(t, &seen),
-		txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1}.WithEndsEvery(endsOnce))
-	waitFor(t, "the task to run", running(app, 1))
-	b.send(t, "in", "after", 1)
-	waitFor(t, "the record that came after", func() bool { _, ok := seen.Load("after0"); return ok })
-	if _, ok := seen.Load("between0"); asked.Load() > 1 && !ok {
-		t.Errorf("the start was asked for %d times, and what arrived in between was skipped", asked.Load())
-	}
-	if _, ok := seen.Load("before0"); ok || asked.Load() == 0 {
-		t.Errorf("%d questions for the start, and what came before it was processed: %t", asked.Load(), ok)
-	}
 }
 
 // TestStartOutlivesTheMembership: what arrives between two memberships of a process, before its first commit, is not skipped (rule 7.3).
 func TestStartOutlivesTheMembership(t *testing.T) {
-	b := newBroker(t, 1, "in", "out")
-	var seen sync.Map
-	app, _ := start(t, startsAtEnd(t, &seen), txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1})
-	waitFor(t, "the task to run", running(app, 1))
-	var lost, joins atomic.Int64
-	b.ControlKey(keyHeartbeat, func(req kmsg.Request) (kmsg.Response, error, bool) {
-		b.KeepControl()
-		if !lost.CompareAndSwap(0, 1) {
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		var seen sync.Map
+		app, _ := start(t, startsAtEnd(t, &seen), b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
+		waitFor(t, "the task to run", running(app, 1))
+		var lost, joins atomic.Int64
+		b.ControlKey(keyHeartbeat, func(req kmsg.Request) (kmsg.Response, error, bool) {
+			b.KeepControl()
+			if !lost.CompareAndSwap(0, 1) {
+				return nil, nil, false
+			}
+			resp := req.ResponseKind().(*kmsg.HeartbeatResponse)
+			resp.ErrorCode = kerr.UnknownMemberID.Code
+			return resp, nil, true
+		})
+		b.ControlKey(keyJoinGroup, func(kmsg.Request) (kmsg.Response, error, bool) {
+			b.KeepControl()
+			if joins.Add(1) == 1 {
+				b.SleepControl(func() { b.send(t, "in", "away", 1) })
+			}
 			return nil, nil, false
-		}
-		resp := req.ResponseKind().(*kmsg.HeartbeatResponse)
-		resp.ErrorCode = kerr.UnknownMemberID.Code
-		return resp, nil, true
+		})
+		waitFor(t, "the record that came in between", func() bool { _, ok := seen.Load("away0"); return ok })
 	})
-	b.ControlKey(keyJoinGroup, func(kmsg.Request) (kmsg.Response, error, bool) {
-		b.KeepControl()
-		if joins.Add(1) == 1 {
-			b.SleepControl(func() { b.send(t, "in", "away", 1) })
-		}
-		return nil, nil, false
-	})
-	waitFor(t, "the record that came in between", func() bool { _, ok := seen.Load("away0"); return ok })
 }
 
 // TestStartNotKnown: an input whose start cannot be told is not fetched, and the others are. When it can be told, its task runs.
 func TestStartNotKnown(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	var known atomic.Bool
-	b.startQuestions(func(_ int64, req *kmsg.ListOffsetsRequest) kmsg.Response {
-		if known.Load() {
-			return nil
-		}
-		resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
-		for _, topic := range req.Topics {
-			rt := kmsg.NewListOffsetsResponseTopic()
-			rt.Topic = topic.Topic
-			for _, p := range topic.Partitions {
-				rp := kmsg.NewListOffsetsResponseTopicPartition()
-				rp.Partition, rp.Offset = p.Partition, 0
-				if p.Partition == 0 {
-					rp.Offset, rp.ErrorCode = -1, kerr.UnknownServerError.Code
-				}
-				rt.Partitions = append(rt.Partitions, rp)
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		var known atomic.Bool
+		b.startQuestions(func(_ int64, req *kmsg.ListOffsetsRequest) kmsg.Response {
+			if known.Load() {
+				return nil
 			}
-			resp.Topics = append(resp.Topics, rt)
-		}
-		return resp
+			resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+			for _, topic := range req.Topics {
+				rt := kmsg.NewListOffsetsResponseTopic()
+				rt.Topic = topic.Topic
+				for _, p := range topic.Partitions {
+					rp := kmsg.NewListOffsetsResponseTopicPartition()
+					rp.Partition, rp.Offset = p.Partition, 0
+					if p.Partition == 0 {
+						rp.Offset, rp.ErrorCode = -1, kerr.UnknownServerError.Code
+					}
+					rt.Partitions = append(rt.Partitions, rp)
+				}
+				resp.Topics = append(resp.Topics, rt)
+			}
+			return resp
+		})
+		var seen sync.Map
+		app, _ := start(t, startsAtEnd(t, &seen),
+			b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
+		waitFor(t, "the task whose start is known", running(app, 1))
+		b.produce(t, &kgo.Record{Topic: "in", Partition: 1, Key: []byte("k"), Value: []byte("other")})
+		waitFor(t, "its record", func() bool { _, ok := seen.Load("other"); return ok })
+		known.Store(true)
+		waitFor(t, "both tasks", running(app, 2))
+		b.send(t, "in", "own", 1)
+		waitFor(t, "the record of the other input", func() bool { _, ok := seen.Load("own0"); return ok })
 	})
-	var seen sync.Map
-	app, _ := start(t, startsAtEnd(t, &seen),
-		txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1}.WithEndsEvery(endsOnce))
-	waitFor(t, "the task whose start is known", running(app, 1))
-	b.produce(t, &kgo.Record{Topic: "in", Partition: 1, Key: []byte("k"), Value: []byte("other")})
-	waitFor(t, "its record", func() bool { _, ok := seen.Load("other"); return ok })
-	known.Store(true)
-	waitFor(t, "both tasks", running(app, 2))
-	b.send(t, "in", "own", 1)
-	waitFor(t, "the record of the other input", func() bool { _, ok := seen.Load("own0"); return ok })
 }

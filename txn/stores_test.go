@@ -128,9 +128,9 @@ func TestStoresAreRestored(t *testing.T) {
 		}, false},
 		{"old records deleted", deleteForgotten, true},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		bubble(t, test.name, func(t *testing.T) {
 			b := newBroker(t, 1, "in")
-			first, stop := start(t, kindsTopology(t), txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1})
+			first, stop := start(t, kindsTopology(t), b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
 			feedKinds(t, b, first, time.Now().Add(-4*time.Hour))
 			want := readKinds(t, first)
 			if err := stop(); err != nil {
@@ -142,7 +142,7 @@ func TestStoresAreRestored(t *testing.T) {
 				}
 			}
 			test.meddle(t, b)
-			again, stop := start(t, kindsTopology(t), txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1})
+			again, stop := start(t, kindsTopology(t), b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
 			waitFor(t, "the task", running(again, 1))
 			got := readKinds(t, again)
 			if !test.history {
@@ -197,12 +197,8 @@ func (b *testBroker) logged(t *testing.T, topic string) []*kgo.Record {
 		t.Fatal(err)
 	}
 	end, _ := ends.Lookup(topic, 0)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(b.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.KeepControlRecords(),
+	cl := b.client(t, kgo.ConsumeTopics(topic), kgo.KeepControlRecords(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(50*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
 	var out []*kgo.Record
 	for next := int64(0); next < end.Offset; {
 		for _, r := range cl.PollFetches(t.Context()).Records() {

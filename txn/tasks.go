@@ -108,6 +108,18 @@ func (s *TaskStatus) fill(r worker.TaskStatus) {
 	}
 }
 
+// openedAs reports whether every open task was opened under a member id.
+func (t *taskTable) openedAs(member string) bool {
+	t.RLock()
+	defer t.RUnlock()
+	for _, e := range t.entries {
+		if e.task != nil && e.task.Member != member {
+			return false
+		}
+	}
+	return true
+}
+
 // callbacks are the session as the group sees it.
 type callbacks session
 
@@ -141,7 +153,7 @@ func (c *callbacks) Assigned(partitions map[string][]int32) {
 }
 
 func (c *callbacks) Revoked(ctx context.Context, partitions map[string][]int32) {
-	ctx, cancel := context.WithTimeout(ctx, c.in.app.cfg.revokeWait)
+	ctx, cancel := context.WithTimeout(ctx, revokeWait)
 	defer cancel()
 	_ = c.in.app.cfg.failpoints.Hit(ctx, failpoint.RevokedBefore) // a callback cannot fail
 	c.in.app.metrics.Revoked(partitions)
@@ -151,7 +163,7 @@ func (c *callbacks) Revoked(ctx context.Context, partitions map[string][]int32) 
 
 func (c *callbacks) Lost(partitions map[string][]int32) {
 	s := (*session)(c)
-	ctx, cancel := context.WithTimeout(s.ctx, s.in.app.cfg.revokeWait)
+	ctx, cancel := context.WithTimeout(s.ctx, revokeWait)
 	defer cancel()
 	s.in.app.metrics.Lost(partitions)
 	_ = s.in.app.cfg.failpoints.Hit(ctx, failpoint.LostBefore) // a callback cannot fail

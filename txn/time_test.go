@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -74,44 +73,46 @@ func consecutive(t *testing.T, records []*kgo.Record) map[string]int64 {
 // TestWallClockWithoutRecords: a task without a single record fires, its rounds carry an offset commit under its membership (or nothing
 // would fence them), an abort loses and repeats no firing, and a restart goes on counting (rules 2.3, 9.4).
 func TestWallClockWithoutRecords(t *testing.T) {
-	b := newBroker(t, 2, "in", "out")
-	var commits, refused atomic.Int64
-	b.ControlKey(keyTxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error, bool) {
-		b.KeepControl()
-		commit := req.(*kmsg.TxnOffsetCommitRequest)
-		if commit.MemberID == "" || commit.Generation < 0 || len(commit.Topics) == 0 {
-			t.Errorf("an offset commit that fences nothing: member %q, generation %d", commit.MemberID, commit.Generation)
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		var commits, refused atomic.Int64
+		b.ControlKey(keyTxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error, bool) {
+			b.KeepControl()
+			commit := req.(*kmsg.TxnOffsetCommitRequest)
+			if commit.MemberID == "" || commit.Generation < 0 || len(commit.Topics) == 0 {
+				t.Errorf("an offset commit that fences nothing: member %q, generation %d", commit.MemberID, commit.Generation)
+			}
+			if commits.Add(1)%4 == 2 {
+				refused.Add(1)
+				return refuse(req, kerr.UnknownServerError.Code), nil, true
+			}
+			return nil, nil, false
+		})
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1})
+		total := int64(0)
+		for life := range 2 {
+			app, stop := start(t, ticking(t, 20*time.Millisecond, false), cfg)
+			waitFor(t, "both tasks to fire", func() bool { return app.Status().Totals.Punctuations >= 20 })
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			fired := app.Status().Totals
+			if fired.Commits > commits.Load()-refused.Load() {
+				t.Errorf("%d rounds were committed with %d accepted offset commits", fired.Commits, commits.Load()-refused.Load())
+			}
+			total += fired.Punctuations
+			var sum int64
+			for _, n := range consecutive(t, b.read(t, "out", int(total))) {
+				sum += n
+			}
+			if sum != total {
+				t.Errorf("life %d: the outputs add up to %d firings and %d were committed", life, sum, total)
+			}
 		}
-		if commits.Add(1)%4 == 2 {
-			refused.Add(1)
-			return refuse(req, kerr.UnknownServerError.Code), nil, true
+		if refused.Load() == 0 {
+			t.Error("nothing was refused: the test tested nothing")
 		}
-		return nil, nil, false
 	})
-	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1}
-	total := int64(0)
-	for life := range 2 {
-		app, stop := start(t, ticking(t, 20*time.Millisecond, false), cfg)
-		waitFor(t, "both tasks to fire", func() bool { return app.Status().Totals.Punctuations >= 20 })
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
-		fired := app.Status().Totals
-		if fired.Commits > commits.Load()-refused.Load() {
-			t.Errorf("%d rounds were committed with %d accepted offset commits", fired.Commits, commits.Load()-refused.Load())
-		}
-		total += fired.Punctuations
-		var sum int64
-		for _, n := range consecutive(t, b.read(t, "out", int(total))) {
-			sum += n
-		}
-		if sum != total {
-			t.Errorf("life %d: the outputs add up to %d firings and %d were committed", life, sum, total)
-		}
-	}
-	if refused.Load() == 0 {
-		t.Error("nothing was refused: the test tested nothing")
-	}
 }
 
 // emitting emits at every firing by the wall clock, and keeps nothing.
@@ -138,63 +139,66 @@ func emitting(t *testing.T, every time.Duration) *topology.Topology {
 
 // TestWallClockThatOnlyEmits: a firing that emits and writes no store is committed as any other (rule 2.3).
 func TestWallClockThatOnlyEmits(t *testing.T) {
-	b := newBroker(t, 1, "in", "out")
-	app, stop := start(t, emitting(t, 20*time.Millisecond), txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1})
-	waitFor(t, "outputs of punctuations", func() bool { return app.Status().Totals.Outputs >= 5 })
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-	totals := app.Status().Totals
-	if totals.Punctuations != totals.Outputs {
-		t.Errorf("%d punctuations were committed with %d outputs", totals.Punctuations, totals.Outputs)
-	}
-	before := time.Time{}
-	for _, r := range b.read(t, "out", int(totals.Outputs)) {
-		at, err := time.Parse(time.RFC3339Nano, string(r.Value))
-		if err != nil {
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		app, stop := start(t, emitting(t, 20*time.Millisecond), b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
+		waitFor(t, "outputs of punctuations", func() bool { return app.Status().Totals.Outputs >= 5 })
+		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
-		if !at.After(before) {
-			t.Errorf("firing at %s follows one at %s", at, before)
+		totals := app.Status().Totals
+		if totals.Punctuations != totals.Outputs {
+			t.Errorf("%d punctuations were committed with %d outputs", totals.Punctuations, totals.Outputs)
 		}
-		before = at
-	}
+		before := time.Time{}
+		for _, r := range b.read(t, "out", int(totals.Outputs)) {
+			at, err := time.Parse(time.RFC3339Nano, string(r.Value))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !at.After(before) {
+				t.Errorf("firing at %s follows one at %s", at, before)
+			}
+			before = at
+		}
+	})
 }
 
 // TestStreamTimeAcrossAborts: a boundary of stream time that is passed fires once, whatever is aborted and restarted in between.
 func TestStreamTimeAcrossAborts(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, 1, "in", "out")
-	var commits, refused atomic.Int64
-	b.ControlKey(keyTxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error, bool) {
-		b.KeepControl()
-		if commits.Add(1)%3 == 2 {
-			refused.Add(1)
-			return refuse(req, kerr.UnknownServerError.Code), nil, true
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		var commits, refused atomic.Int64
+		b.ControlKey(keyTxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error, bool) {
+			b.KeepControl()
+			if commits.Add(1)%3 == 2 {
+				refused.Add(1)
+				return refuse(req, kerr.UnknownServerError.Code), nil, true
+			}
+			return nil, nil, false
+		})
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, CommitIntervalMax: 5 * time.Millisecond})
+		const lives, perLife = 3, 600
+		begin := time.Now().Truncate(time.Minute).Add(-24 * time.Hour)
+		for life := range lives {
+			app, stop := start(t, ticking(t, time.Minute, true), cfg)
+			for i := range perLife {
+				at := begin.Add(time.Duration(life*perLife+i) * time.Second)
+				b.produce(t, &kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte("v"), Timestamp: at})
+			}
+			waitFor(t, "the records", func() bool { return app.Status().Totals.Records == perLife })
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			fired := ((life+1)*perLife - 1) / 60 // boundaries passed; the first record only sets the time
+			if got := consecutive(t, b.read(t, "out", fired)); got["in_0"] != int64(fired) {
+				t.Errorf("life %d: %v, want %d firings", life, got, fired)
+			}
 		}
-		return nil, nil, false
+		if refused.Load() == 0 {
+			t.Error("nothing was refused: the test tested nothing")
+		}
 	})
-	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, CommitIntervalMax: 5 * time.Millisecond}
-	const lives, perLife = 3, 600
-	begin := time.UnixMilli(1_700_000_000_000).Truncate(time.Minute)
-	for life := range lives {
-		app, stop := start(t, ticking(t, time.Minute, true), cfg)
-		for i := range perLife {
-			at := begin.Add(time.Duration(life*perLife+i) * time.Second)
-			b.produce(t, &kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte("v"), Timestamp: at})
-		}
-		waitFor(t, "the records", func() bool { return app.Status().Totals.Records == perLife })
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
-		fired := ((life+1)*perLife - 1) / 60 // boundaries passed; the first record only sets the time
-		if got := consecutive(t, b.read(t, "out", fired)); got["in_0"] != int64(fired) {
-			t.Errorf("life %d: %v, want %d firings", life, got, fired)
-		}
-	}
-	if refused.Load() == 0 {
-		t.Error("nothing was refused: the test tested nothing")
-	}
 }
 
 // TestOrderOfInputs: the records of two inputs are processed in the order of their timestamps although one of them comes from a broker
@@ -208,23 +212,13 @@ func TestOrderOfInputs(t *testing.T) {
 		{"with the wait", patience, true},
 		{"control: without it", -1, false},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			c, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.SeedTopics(1, "a", "b", "out"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(c.Close)
+		bubble(t, tc.name, func(t *testing.T) {
+			b := newBrokers(t, 2, kfake.SeedTopics(1, "a", "b", "out"))
 			for topic, node := range map[string]int32{"a": 0, "b": 1} {
-				if err := c.MoveTopicPartition(topic, 0, node); err != nil {
+				if err := b.MoveTopicPartition(topic, 0, node); err != nil {
 					t.Fatal(err)
 				}
 			}
-			cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(cl.Close)
-			b := &testBroker{c, cl, kadm.NewClient(cl)}
 			const n = 200
 			for i := range n {
 				b.produce(t, &kgo.Record{
@@ -246,10 +240,10 @@ func TestOrderOfInputs(t *testing.T) {
 					}
 				}
 			}
-			c.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
-				c.KeepControl()
-				if c.CurrentNode() == 1 {
-					c.SleepControl(late)
+			b.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+				b.KeepControl()
+				if b.CurrentNode() == 1 {
+					b.SleepControl(late)
 				}
 				return nil, nil, false
 			})
@@ -266,7 +260,7 @@ func TestOrderOfInputs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			app, _ := start(t, top, txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, OrderWaitMax: tc.wait})
+			app, _ := start(t, top, b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, OrderWaitMax: tc.wait}))
 			waitFor(t, "all records", func() bool { return app.Status().Totals.Records == n })
 			ordered := true
 			mu.Lock()

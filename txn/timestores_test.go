@@ -112,79 +112,81 @@ func timesOf(t *testing.T, app *txn.App, base time.Time) string {
 // TestTimeStores: windows and sessions go to their changelogs in the records of Kafka Streams, byte by byte, and come back from them
 // as they were, with the time by which they expire.
 func TestTimeStores(t *testing.T) {
-	b := newBroker(t, 1, "in", "out")
-	cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1}
-	base := time.Now().Truncate(time.Hour).Add(-5 * time.Hour)
-	at := func(minute int) time.Time { return base.Add(time.Duration(minute)*time.Minute + 7*time.Second) }
-	fed := 0
-	// feed gives one record at a time, so that each is a round.
-	feed := func(app *txn.App, key string, minute int) {
-		b.produce(t, &kgo.Record{Topic: "in", Key: []byte(key), Value: []byte("v"), Timestamp: at(minute)})
-		fed++
-		waitFor(t, "the record to be committed", func() bool { return app.Status().Tasks[0].Inputs[0].Offset == int64(fed) })
-	}
-	app, stop := start(t, timesTopology(t), cfg)
-	waitFor(t, "the task", running(app, 1))
-	feed(app, "a", 0)
-	feed(app, "a", 3) // joins the first
-	feed(app, "b", 1)
-	feed(app, "a", 20)
-	feed(app, "a", 12)
-	feed(app, "a", 16) // joins two
-	feed(app, "b", 40) // everything up to 10 minutes expires
-	feed(app, "a", 5)  // which makes this one late
-	const want = "a@12m0s=1(12m7s) a@16m0s=1(16m7s) a@20m0s=1(20m7s) b@40m0s=1(40m7s) a@12m7s-20m7s=3 b@40m7s-40m7s=1"
-	if got := timesOf(t, app, base); got != want {
-		t.Errorf("the stores hold %q, want %q", got, want)
-	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-
-	window := func(key string, minute int, n uint64) string {
-		k := binary.BigEndian.AppendUint64([]byte(key), uint64(at(minute).Truncate(time.Minute).UnixMilli()))
-		return changelogLine(append(k, 0, 0, 0, 0), binary.BigEndian.AppendUint64(nil, n), at(minute))
-	}
-	session := func(key string, from, to int, n uint64) string {
-		k := binary.BigEndian.AppendUint64([]byte(key), uint64(at(to).UnixMilli()))
-		var value []byte
-		if n > 0 {
-			value = binary.BigEndian.AppendUint64(nil, n)
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1})
+		base := time.Now().Truncate(time.Hour).Add(-5 * time.Hour)
+		at := func(minute int) time.Time { return base.Add(time.Duration(minute)*time.Minute + 7*time.Second) }
+		fed := 0
+		// feed gives one record at a time, so that each is a round.
+		feed := func(app *txn.App, key string, minute int) {
+			b.produce(t, &kgo.Record{Topic: "in", Key: []byte(key), Value: []byte("v"), Timestamp: at(minute)})
+			fed++
+			waitFor(t, "the record to be committed", func() bool { return app.Status().Tasks[0].Inputs[0].Offset == int64(fed) })
 		}
-		return changelogLine(binary.BigEndian.AppendUint64(k, uint64(at(from).UnixMilli())), value, at(to))
-	}
-	for topic, want := range map[string][]string{
-		"times-minutes-changelog": {window("a", 0, 1), window("a", 3, 1), window("b", 1, 1), window("a", 20, 1), window("a", 12, 1),
-			window("a", 16, 1), window("b", 40, 1)},
-		"times-visits-changelog": {session("a", 0, 0, 1), session("a", 0, 0, 0), session("a", 0, 3, 2), session("b", 1, 1, 1),
-			session("a", 20, 20, 1), session("a", 12, 12, 1), session("a", 12, 12, 0), session("a", 20, 20, 0), session("a", 12, 20, 3),
-			session("b", 40, 40, 1)},
-	} {
-		var got []string
-		for _, r := range b.read(t, topic, len(want)) {
-			got = append(got, changelogLine(r.Key, r.Value, r.Timestamp))
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s holds\n%s\nwant\n%s", topic, strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
-	}
-
-	// Once more from the directory, and then from nothing but the changelogs.
-	for _, dir := range []string{cfg.StateDir, t.TempDir()} {
-		cfg.StateDir = dir
-		app, stop = start(t, timesTopology(t), cfg)
+		app, stop := start(t, timesTopology(t), cfg)
 		waitFor(t, "the task", running(app, 1))
+		feed(app, "a", 0)
+		feed(app, "a", 3) // joins the first
+		feed(app, "b", 1)
+		feed(app, "a", 20)
+		feed(app, "a", 12)
+		feed(app, "a", 16) // joins two
+		feed(app, "b", 40) // everything up to 10 minutes expires
+		feed(app, "a", 5)  // which makes this one late
+		const want = "a@12m0s=1(12m7s) a@16m0s=1(16m7s) a@20m0s=1(20m7s) b@40m0s=1(40m7s) a@12m7s-20m7s=3 b@40m7s-40m7s=1"
 		if got := timesOf(t, app, base); got != want {
-			t.Errorf("after a restart the stores hold %q, want %q", got, want)
-		}
-		feed(app, "a", 5) // late, still
-		if got := timesOf(t, app, base); got != want {
-			t.Errorf("after a late record the stores hold %q, want %q", got, want)
+			t.Errorf("the stores hold %q, want %q", got, want)
 		}
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
-	}
+
+		window := func(key string, minute int, n uint64) string {
+			k := binary.BigEndian.AppendUint64([]byte(key), uint64(at(minute).Truncate(time.Minute).UnixMilli()))
+			return changelogLine(append(k, 0, 0, 0, 0), binary.BigEndian.AppendUint64(nil, n), at(minute))
+		}
+		session := func(key string, from, to int, n uint64) string {
+			k := binary.BigEndian.AppendUint64([]byte(key), uint64(at(to).UnixMilli()))
+			var value []byte
+			if n > 0 {
+				value = binary.BigEndian.AppendUint64(nil, n)
+			}
+			return changelogLine(binary.BigEndian.AppendUint64(k, uint64(at(from).UnixMilli())), value, at(to))
+		}
+		for topic, want := range map[string][]string{
+			"times-minutes-changelog": {window("a", 0, 1), window("a", 3, 1), window("b", 1, 1), window("a", 20, 1), window("a", 12, 1),
+				window("a", 16, 1), window("b", 40, 1)},
+			"times-visits-changelog": {session("a", 0, 0, 1), session("a", 0, 0, 0), session("a", 0, 3, 2), session("b", 1, 1, 1),
+				session("a", 20, 20, 1), session("a", 12, 12, 1), session("a", 12, 12, 0), session("a", 20, 20, 0), session("a", 12, 20, 3),
+				session("b", 40, 40, 1)},
+		} {
+			var got []string
+			for _, r := range b.read(t, topic, len(want)) {
+				got = append(got, changelogLine(r.Key, r.Value, r.Timestamp))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s holds\n%s\nwant\n%s", topic, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		}
+
+		// Once more from the directory, and then from nothing but the changelogs.
+		for _, dir := range []string{cfg.StateDir, t.TempDir()} {
+			cfg.StateDir = dir
+			app, stop = start(t, timesTopology(t), cfg)
+			waitFor(t, "the task", running(app, 1))
+			if got := timesOf(t, app, base); got != want {
+				t.Errorf("after a restart the stores hold %q, want %q", got, want)
+			}
+			feed(app, "a", 5) // late, still
+			if got := timesOf(t, app, base); got != want {
+				t.Errorf("after a late record the stores hold %q, want %q", got, want)
+			}
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }
 
 func changelogLine(key, value []byte, at time.Time) string {

@@ -66,30 +66,32 @@ func twoInputs(t *testing.T) *topology.Topology {
 // TestUnreadableInput: the permission to read an input is taken away while fetches still bring records, and shows when its offset is
 // committed. The tasks that read it stop, and only those (rules 9.3 and 10.5).
 func TestUnreadableInput(t *testing.T) {
-	b := newBroker(t, 1, "in", "open", "out")
-	refused := b.refuseOffsets("in", kerr.TopicAuthorizationFailed)
-	app, stop := start(t, twoInputs(t), txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1})
-	waitFor(t, "both tasks", running(app, 2))
-	const n = 50
-	for i := range n {
-		b.produce(t, &kgo.Record{Topic: "in", Value: []byte{byte(i)}}, &kgo.Record{Topic: "open", Value: []byte{byte(i)}})
-	}
-	waitFor(t, "one task to stop and the other one to finish", func() bool {
-		stopped, done := false, false
-		for _, task := range app.Status().Tasks {
-			reads := task.Inputs[0].Topic
-			stopped = stopped || reads == "in" && task.State == txn.TaskStopped && strings.Contains(task.Reason, `Read on Topic "in"`)
-			done = done || reads == "open" && task.State == txn.TaskRunning && task.Records == n
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "open", "out")
+		refused := b.refuseOffsets("in", kerr.TopicAuthorizationFailed)
+		app, stop := start(t, twoInputs(t), b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
+		waitFor(t, "both tasks", running(app, 2))
+		const n = 50
+		for i := range n {
+			b.produce(t, &kgo.Record{Topic: "in", Value: []byte{byte(i)}}, &kgo.Record{Topic: "open", Value: []byte{byte(i)}})
 		}
-		return stopped && done
+		waitFor(t, "one task to stop and the other one to finish", func() bool {
+			stopped, done := false, false
+			for _, task := range app.Status().Tasks {
+				reads := task.Inputs[0].Topic
+				stopped = stopped || reads == "in" && task.State == txn.TaskStopped && strings.Contains(task.Reason, `Read on Topic "in"`)
+				done = done || reads == "open" && task.State == txn.TaskRunning && task.Records == n
+			}
+			return stopped && done
+		})
+		if refused.Load() != 1 {
+			t.Errorf("offsets were refused %d times, want once: the task had to stop with the first one", refused.Load())
+		}
+		b.read(t, "out", n)
+		if err := stop(); !errors.Is(err, txn.ErrStopped) || !errors.Is(err, kerr.TopicAuthorizationFailed) {
+			t.Errorf("Run returned %v, want that a task is stopped and why", err)
+		}
 	})
-	if refused.Load() != 1 {
-		t.Errorf("offsets were refused %d times, want once: the task had to stop with the first one", refused.Load())
-	}
-	b.read(t, "out", n)
-	if err := stop(); !errors.Is(err, txn.ErrStopped) || !errors.Is(err, kerr.TopicAuthorizationFailed) {
-		t.Errorf("Run returned %v, want that a task is stopped and why", err)
-	}
 }
 
 // TestRefusedOffsetsEndRun: with FailFast the task that cannot commit ends Run; a permission on the group that is missing ends it always,
@@ -105,12 +107,12 @@ func TestRefusedOffsetsEndRun(t *testing.T) {
 		{"an input with FailFast", "in", kerr.TopicAuthorizationFailed, true, true},
 		{"the group", "", kerr.GroupAuthorizationFailed, false, false},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		bubble(t, tc.name, func(t *testing.T) {
 			b := newBroker(t, 1, "in", "open", "out")
 			b.refuseOffsets(tc.topic, tc.code)
-			app, err := txn.New(twoInputs(t), txn.Config{
-				Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, Logger: testLogger(t), FailFast: tc.failFast,
-			})
+			app, err := txn.New(twoInputs(t), b.config(txn.Config{
+				StateDir: t.TempDir(), Workers: 1, Logger: testLogger(t), FailFast: tc.failFast,
+			}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -34,6 +34,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -53,6 +54,8 @@ type Config struct {
 	Brokers []string
 	// Security is TLS and authentication; the zero value is neither.
 	Security security.Config
+	// Dialer replaces the way connections are made. TLS goes over its connections.
+	Dialer func(ctx context.Context, network, host string) (net.Conn, error)
 	// Logger receives the client's logs. By default there are none.
 	Logger *slog.Logger
 }
@@ -85,7 +88,7 @@ func ConnectWith(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{cfg: broker.Config{
-		Brokers: cfg.Brokers, ClientID: "onceward-admin", Secure: secure, Logger: log, Failpoints: points,
+		Brokers: cfg.Brokers, ClientID: "onceward-admin", Dialer: cfg.Dialer, Secure: secure, Logger: log, Failpoints: points,
 	}}
 	if c.cl, err = kgo.NewClient(c.cfg.Options()...); err != nil {
 		return nil, fmt.Errorf("admin client: %w", err)

@@ -128,12 +128,12 @@ func (r *Restorer) waitStable(ctx context.Context, topic string, partition int32
 		return err
 	}
 	pause := backoff.Backoff{Next: 20 * time.Millisecond, Max: time.Second}
-	for reported := r.Now(); ; {
+	for reported := time.Now(); ; {
 		stable, err := r.Cluster.StableEnd(ctx, topic, partition)
 		if err != nil || stable >= highWatermark {
 			return err
 		}
-		if now := r.Now(); now.Sub(reported) > r.StuckAfter {
+		if now := time.Now(); now.Sub(reported) > r.StuckAfter {
 			r.Logger.Warn("a transaction is open on a changelog and is waited for", "topic", topic, "partition", partition,
 				"last_stable_offset", stable, "high_watermark", highWatermark, "held_by", r.Cluster.Holder(ctx, topic, partition))
 			reported = now

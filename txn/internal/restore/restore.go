@@ -115,10 +115,8 @@ type Restorer struct {
 	Logger  *slog.Logger
 	// RoundsTopic holds the blobs that were too large for the metadata.
 	RoundsTopic string
-	// StuckAfter is how long a wait for the last stable offset may take before it is reported, and then again. Now is the clock of
-	// these reports; nil is the machine's.
+	// StuckAfter is how long a wait for the last stable offset may take before it is reported, and then again.
 	StuckAfter time.Duration
-	Now        func() time.Time
 	// Metrics counts the restores.
 	Metrics *metrics.Metrics
 	// BytesMax bounds the memory of all restores together, as far as it is theirs: fetched answers, and what is collected for the
@@ -148,9 +146,6 @@ const BytesMin = pagesMin * pageSize
 
 // New returns a restorer.
 func New(r Restorer) *Restorer {
-	if r.Now == nil {
-		r.Now = time.Now
-	}
 	r.fetcher = r.Cluster.NewFetcher()
 	r.stream = func(c Changelog, partition int32) stream { return r.fetcher.Open(c.Topic, c.TopicID, partition) }
 	// As many changelogs as cores: while their last chunks are sorted and written, the next ones are fetched. More would share the

@@ -115,7 +115,7 @@ func (x *changelog) checkAge(ctx context.Context, began time.Time) error {
 		return x.notExact(fmt.Sprintf("reading it took %s, and it keeps deletions for %s (delete.retention.ms)", took.Round(time.Second),
 			x.DeleteRetention))
 	}
-	old := func(timestamp int64) bool { return !x.young(x.r.Now().Sub(time.UnixMilli(timestamp))) }
+	old := func(timestamp int64) bool { return !x.young(time.Since(time.UnixMilli(timestamp))) }
 	if n := x.hidden.count(old); n > 0 && !brokenAge(x.r.Failpoints) {
 		return x.notExact(fmt.Sprintf("%d of its keys at least end with a record that its codecs do not take, for which compaction may have taken out "+
 			"the value before", n))
@@ -147,7 +147,7 @@ func (x *changelog) compactedBehind(ctx context.Context) (why string, err error)
 		}
 		if a.Next > x.Target {
 			newest, there := a.NewestAt(x.Target)
-			age := x.r.Now().Sub(time.UnixMilli(newest))
+			age := time.Since(time.UnixMilli(newest))
 			switch {
 			case !there:
 				return fmt.Sprintf("what followed offset %d was compacted", x.Target), nil

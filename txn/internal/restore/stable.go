@@ -25,7 +25,7 @@ func (r *Restorer) watchStable(log *slog.Logger, topic string, partition int32, 
 // fetched takes the answer to a fetch at an offset below the target: where the next one goes on, and the last stable offset. An answer that
 // leads no further after StuckAfter is reported with the producers whose transactions are open.
 func (w *stableWait) fetched(ctx context.Context, at, next, lastStable int64) {
-	now := w.r.Now()
+	now := time.Now()
 	switch {
 	case next > at:
 		w.since = time.Time{}

@@ -30,9 +30,9 @@ func DeadlinesFor(transactionTimeout time.Duration) Deadlines {
 	return Deadlines{Flush: t * 60 / 100, Offsets: t * 75 / 100, End: t * 95 / 100, Abort: t * 60 / 100}
 }
 
-// MembershipWaitDefault is how long a refusal by the group is waited out: in a cooperative rebalance, and when it has joined again, the
+// membershipWait is how long a refusal by the group is waited out: in a cooperative rebalance, and when it has joined again, the
 // member learns of its newer generation or its new id within a moment.
-const MembershipWaitDefault = time.Second
+const membershipWait = time.Second
 
 // command is one effect for a turn.
 type command struct {
@@ -317,10 +317,10 @@ func (t *turn) sendOffsets(ctx context.Context, r *round) (protocol.EventKind, e
 	}
 }
 
-// waitMember waits until what the client knows of its membership is as it should be, at most for Config.MembershipWait, and reports
+// waitMember waits until what the client knows of its membership is as it should be, at most for membershipWait, and reports
 // whether it is.
 func (t *turn) waitMember(ctx context.Context, is func(id string, generation int32) bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, t.w.cfg.MembershipWait)
+	ctx, cancel := context.WithTimeout(ctx, membershipWait)
 	defer cancel()
 	for !is(t.w.cfg.Member()) {
 		if backoff.Sleep(ctx, 10*time.Millisecond) != nil {

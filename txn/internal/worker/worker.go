@@ -36,9 +36,7 @@ type Config struct {
 	// MetadataMax is the longest metadata text that goes into an offset commit.
 	MetadataMax int
 	Deadlines   Deadlines
-	// MembershipWait is how long a refusal by the group is waited out; MembershipWaitDefault is what it should be.
-	MembershipWait time.Duration
-	Cadence        Cadence
+	Cadence     Cadence
 	// Budget is shared by the workers of the process.
 	Budget *Budget
 	// QueueBytesLow is where a paused input is resumed, now; it must not block.
