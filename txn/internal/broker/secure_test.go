@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -83,23 +85,40 @@ func checkRefusal(t *testing.T, err error, want string) {
 	}
 }
 
-// TestSilentPortMaySpeakNoTLS: a plain broker takes the handshake for the size of a request and waits for the rest. The client gives
-// the handshake up, twice in each of two tries, and says what may be wrong.
-func TestSilentPortMaySpeakNoTLS(t *testing.T) {
-	for name, sasl := range map[string]security.SASL{
-		"TLS": {}, "SASL over TLS": {Mechanism: "PLAIN", User: "app", Password: security.NewSecret(password)},
+// TestPortWithoutTLS: a plain broker takes a handshake for the size of a request. It waits for the rest, or closes the connection because
+// that is too large. Where it waits, the client gives the handshake up, twice in each of two tries. Either way the client says what may be
+// wrong.
+func TestPortWithoutTLS(t *testing.T) {
+	silent := func(c net.Conn) { _, _ = io.Copy(io.Discard, c) } // until the client closes it
+	closing := func(c net.Conn) { _, _ = c.Read(make([]byte, 64<<10)) }
+	for name, c := range map[string]struct {
+		answer   func(net.Conn)
+		sasl     security.SASL
+		from, to time.Duration
+	}{
+		"silent": {silent, security.SASL{}, 40 * time.Second, 41 * time.Second},
+		"silent, with SASL": {silent, security.SASL{Mechanism: "PLAIN", User: "app", Password: security.NewSecret(password)},
+			40 * time.Second, 41 * time.Second},
+		"closing": {closing, security.SASL{}, time.Second, 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual.Test(t, func(t *testing.T) {
-				var pipes kfake.VirtualNetwork // a virtual.Network understands plain frames only
-				open := listen(t, kfake.Ports(9092), kfake.ListenFn(pipes.Listen))
-				began := time.Now()
-				cfg := security.Config{TLS: security.TLS{CAFile: pkitest.NewAuthority(t, "ca").File}, SASL: sasl}
-				err := connect(t, open, pipes.DialContext, cfg)
-				checkRefusal(t, err, "check that this port speaks TLS")
-				if took := time.Since(began); took < 40*time.Second || took > 41*time.Second {
-					t.Errorf("four handshakes of 10 s are given up after %s", took)
+				var conns sync.WaitGroup
+				dial := func(context.Context, string, string) (net.Conn, error) {
+					client, port := net.Pipe()
+					conns.Go(func() {
+						c.answer(port)
+						_ = port.Close() // never fails
+					})
+					return client, nil
 				}
+				began := time.Now()
+				cfg := security.Config{TLS: security.TLS{CAFile: pkitest.NewAuthority(t, "ca").File}, SASL: c.sasl}
+				checkRefusal(t, connect(t, []string{"localhost:9092"}, dial, cfg), "check that this port speaks TLS")
+				if took := time.Since(began); took < c.from || took > c.to {
+					t.Errorf("the port is given up after %s, want %s to %s", took, c.from, c.to)
+				}
+				conns.Wait()
 			})
 		})
 	}
