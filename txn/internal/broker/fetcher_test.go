@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/onceward/onceward/e2e/proxy"
 	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/broker/batch"
@@ -23,6 +24,7 @@ import (
 // fetchScene is a cluster of two brokers on virtual time, with two topics of four partitions.
 type fetchScene struct {
 	*virtual.Kafka
+	network  *virtual.Network
 	t        *testing.T
 	fetcher  *broker.Fetcher
 	cluster  *broker.Cluster
@@ -36,7 +38,7 @@ func newFetchScene(t *testing.T) *fetchScene {
 	t.Helper()
 	network := virtual.NewNetwork(t, 1)
 	c := virtual.NewKafka(t, network, 2, kfake.SeedTopics(4, "one", "two"))
-	s := &fetchScene{Kafka: c, t: t, ids: map[string][16]byte{}}
+	s := &fetchScene{Kafka: c, network: network, t: t, ids: map[string][16]byte{}}
 	var err error
 	s.cluster, err = broker.Connect(t.Context(), broker.Config{
 		Brokers: c.Brokers(), Dialer: network.Host("app").Dial, Logger: slog.New(slog.DiscardHandler), StuckAfter: time.Minute}, "app")
@@ -121,6 +123,8 @@ func TestFetcherReadsManyPartitions(t *testing.T) {
 				s.write(topic, p, 500)
 			}
 		}
+		// Each broker has one request for a second, and every stream asks meanwhile.
+		s.network.Add(proxy.Match{Key: proxy.KeyFetch, Direction: proxy.ToBroker}, proxy.Delay(time.Second))
 		for _, topic := range []string{"one", "two"} {
 			for p := range int32(4) {
 				all.Go(func() {
