@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/onceward/onceward/topology"
@@ -17,40 +18,42 @@ var progressTask = topology.TaskID{Subtopology: "in", Partition: 3}
 // TestMeter: lines that stay are few, and the end is said; a terminal has one line, which is short enough to be written anew and is gone
 // in the end.
 func TestMeter(t *testing.T) {
-	half := admin.Progress{
-		Task: progressTask, Store: "rows", Records: 400, Bytes: 3 << 20, Left: 600, Rate: 200, Remaining: 3 * time.Second,
-	}
-	ended := admin.Progress{Task: progressTask, Records: 900, Bytes: 6 << 20}
-	const halfLine = "verifying store rows of task in_3: 400 records, 3.0 MiB, 600 left, 200/s, 3s to go"
-	const endLine = "rebuilding task in_3: 900 records, 6.0 MiB"
+	synctest.Test(t, func(t *testing.T) {
+		half := admin.Progress{
+			Task: progressTask, Store: "rows", Records: 400, Bytes: 3 << 20, Left: 600, Rate: 200, Remaining: 3 * time.Second,
+		}
+		ended := admin.Progress{Task: progressTask, Records: 900, Bytes: 6 << 20}
+		const halfLine = "verifying store rows of task in_3: 400 records, 3.0 MiB, 600 left, 200/s, 3s to go"
+		const endLine = "rebuilding task in_3: 900 records, 6.0 MiB"
 
-	var out bytes.Buffer
-	m := progressFlag{Progress: true}.meter(&process{err: &out})
-	verifying := m.callback("verifying")
-	verifying(half)
-	if out.Len() > 0 {
-		t.Errorf("said at once: %q", out.String())
-	}
-	m.said = m.said.Add(-progressEvery)
-	verifying(half)
-	verifying(half)
-	rebuilding := m.callback("rebuilding")
-	rebuilding(ended)
-	rebuilding(ended)
-	m.end()
-	if want := halfLine + "\n" + endLine + "\n"; out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
-	}
+		var out bytes.Buffer
+		m := progressFlag{Progress: true}.meter(&process{err: &out})
+		verifying := m.callback("verifying")
+		verifying(half)
+		if out.Len() > 0 {
+			t.Errorf("said at once: %q", out.String())
+		}
+		time.Sleep(progressEvery)
+		verifying(half)
+		verifying(half)
+		rebuilding := m.callback("rebuilding")
+		rebuilding(ended)
+		rebuilding(ended)
+		m.end()
+		if want := halfLine + "\n" + endLine + "\n"; out.String() != want {
+			t.Errorf("got %q, want %q", out.String(), want)
+		}
 
-	out.Reset()
-	m = &meter{out: &out, terminal: true}
-	m.callback("verifying")(half)
-	m.callback("rebuilding")(ended)
-	m.end()
-	const anew = "\r\x1b[K"
-	if want := anew + halfLine[:lineMax] + anew + endLine + anew; out.String() != want {
-		t.Errorf("on a terminal: got %q, want %q", out.String(), want)
-	}
+		out.Reset()
+		m = &meter{out: &out, terminal: true}
+		m.callback("verifying")(half)
+		m.callback("rebuilding")(ended)
+		m.end()
+		const anew = "\r\x1b[K"
+		if want := anew + halfLine[:lineMax] + anew + endLine + anew; out.String() != want {
+			t.Errorf("on a terminal: got %q, want %q", out.String(), want)
+		}
+	})
 }
 
 // TestMeterIsQuiet: who has not asked, and does not look at a terminal, is told nothing.

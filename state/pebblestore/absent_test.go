@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -172,38 +173,39 @@ func TestSeekersInUse(t *testing.T) {
 
 // TestSeekersLetGo: an iterator that is kept holds the memtable that a flush has replaced, and the tables that a compaction has.
 func TestSeekersLetGo(t *testing.T) {
-	d := openForTest(t, Options{FS: vfs.NewMem()})
-	store := state.IDOf("s")
-	write := state.Write{Store: store, Key: []byte("k"), Value: []byte("v")}
-	if err := d.Apply(at(0), at(1), slices.Values([]state.Write{write})); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.drain("test"); err != nil {
-		t.Fatal(err)
-	}
-	expectAbsent(t, d, store)
-	kept := func() int {
-		d.seekers.mu.Lock()
-		defer d.seekers.mu.Unlock()
-		if d.seekers.idle != nil {
-			return 1
+	synctest.Test(t, func(t *testing.T) {
+		d := openForTest(t, Options{FS: vfs.NewMem()})
+		store := state.IDOf("s")
+		write := state.Write{Store: store, Key: []byte("k"), Value: []byte("v")}
+		if err := d.Apply(at(0), at(1), slices.Values([]state.Write{write})); err != nil {
+			t.Fatal(err)
 		}
-		return 0
-	}
-	if kept() != 1 {
-		t.Fatalf("%d iterators are kept after lookups one by one", kept())
-	}
-	if err := d.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(time.Minute); kept() != 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the iterator is kept after the flush")
+		if err := d.drain("test"); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
+		expectAbsent(t, d, store)
+		kept := func() int {
+			d.seekers.mu.Lock()
+			defer d.seekers.mu.Unlock()
+			if d.seekers.idle != nil {
+				return 1
+			}
+			return 0
+		}
+		if kept() != 1 {
+			t.Fatalf("%d iterators are kept after lookups one by one", kept())
+		}
+		if err := d.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if kept() != 0 {
+			t.Error("the iterator is kept after the flush")
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestHabit: a store is asked in the way that suits what was found lately.

@@ -326,20 +326,22 @@ func TestLoadsOfDifferentStoresDoNotOverlap(t *testing.T) {
 // TestLoadsThatOverlapTheirNeighbours: tables of which each overlaps only the one before it are so many levels of L0, and no compaction comes for
 // them. Nobody waits for one.
 func TestLoadsThatOverlapTheirNeighbours(t *testing.T) {
-	db := openForTest(t, Options{FS: vfs.NewMem()})
-	store := state.IDOf("s")
-	timer := time.AfterFunc(time.Minute, func() { _ = db.Close() }) // lets a load go that waits
-	for n := range int64(4 * sublevelsMax) {
-		var writes []state.Write
-		for k := range 15 {
-			writes = append(writes, state.Write{Store: store, Key: numbered(int(n)*10 + k), Value: []byte("v")})
+	synctest.Test(t, func(t *testing.T) {
+		db := openForTest(t, Options{FS: vfs.NewMem()})
+		store := state.IDOf("s")
+		timer := time.AfterFunc(time.Hour, func() { _ = db.Close() }) // lets a load go that waits
+		for n := range int64(4 * sublevelsMax) {
+			var writes []state.Write
+			for k := range 15 {
+				writes = append(writes, state.Write{Store: store, Key: numbered(int(n)*10 + k), Value: []byte("v")})
+			}
+			if err := db.Load(at(n), at(n+1), store, slices.Values(writes)); err != nil {
+				t.Fatalf("load %d, with %d sublevels: %v", n, db.sublevels(), err)
+			}
 		}
-		if err := db.Load(at(n), at(n+1), store, slices.Values(writes)); err != nil {
-			t.Fatalf("load %d, with %d sublevels: %v", n, db.sublevels(), err)
+		if !timer.Stop() {
+			t.Error("a load has waited")
 		}
-	}
-	if !timer.Stop() {
-		t.Error("it took too long")
-	}
-	closeForTest(t, db)
+		closeForTest(t, db)
+	})
 }

@@ -39,7 +39,7 @@ func TestGCPercentIsGivenBack(t *testing.T) {
 	defer debug.SetGCPercent(was)
 	collectUntil := func(what string, ok func(*pacer) bool) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
 			runtime.GC()
 			pacing.Lock()
 			done := ok(&pacing)

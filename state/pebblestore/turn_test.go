@@ -28,21 +28,22 @@ func TestFlushesTakeTurns(t *testing.T) {
 	}
 	cases := map[string]struct {
 		then    func(t *testing.T, waiting *database, disk *slowDisk, from int64)
+		wait    time.Duration // after then
 		flushes bool
 	}{
-		"nothing more": {func(*testing.T, *database, *slowDisk, int64) {}, false},
-		"the turn":     {func(_ *testing.T, _ *database, disk *slowDisk, _ int64) { disk.release() }, true},
+		"nothing more": {func(*testing.T, *database, *slowDisk, int64) {}, 0, false},
+		"the turn":     {func(_ *testing.T, _ *database, disk *slowDisk, _ int64) { disk.release() }, 0, true},
 		"a little more": {func(t *testing.T, waiting *database, _ *slowDisk, from int64) {
 			apply(t, waiting, from, flushAt/4)
-		}, false},
+		}, 0, false},
 		"half as much again": {func(t *testing.T, waiting *database, _ *slowDisk, from int64) {
 			apply(t, waiting, from, flushAt/2)
-		}, true},
+		}, 0, true},
 		"memory runs short": {func(_ *testing.T, waiting *database, _ *slowDisk, _ int64) {
 			waiting.flusher.shared.add(waiting.flusher.shared.flushAt())
-		}, true},
-		"not long": {func(*testing.T, *database, *slowDisk, int64) { time.Sleep(flushTurnMax - time.Millisecond) }, false},
-		"long":     {func(*testing.T, *database, *slowDisk, int64) { time.Sleep(flushTurnMax + time.Millisecond) }, true},
+		}, 0, true},
+		"not long": {func(*testing.T, *database, *slowDisk, int64) {}, flushTurnMax - time.Millisecond, false},
+		"long":     {func(*testing.T, *database, *slowDisk, int64) {}, flushTurnMax + time.Millisecond, true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -64,6 +65,7 @@ func TestFlushesTakeTurns(t *testing.T) {
 					t.Fatalf("the second one has flushed beside the first: %d bytes wait", n)
 				}
 				c.then(t, second, disk, from)
+				time.Sleep(c.wait)
 				synctest.Wait()
 				// What comes while it flushes waits for the next one.
 				if n := second.flusher.backlog(); (n < flushAt) != c.flushes {

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -42,61 +43,65 @@ func (o *office) appendTime(topic string) {
 // edited it, when it dies again with a time that a redrive has given it, and where its letter does not say it because an older build
 // has written it.
 func TestG5RedriveAppendTime(t *testing.T) {
-	o := newOffice(t)
-	o.appendTime("dead")
-	began := time.Now()
-	o.die("a=1", "a=2", "a=3")
-	died := map[string]time.Time{}
-	for value, l := range o.all(LetterFilter{}) {
-		if l.Timestamp.Before(began.Truncate(time.Millisecond)) {
-			t.Fatalf("the control: the letter of %s has the timestamp %s, which is not the broker's", value, l.Timestamp)
+	virtual.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		o.appendTime("dead")
+		began := time.Now()
+		o.die("a=1", "a=2", "a=3")
+		died := map[string]time.Time{}
+		for value, l := range o.all(LetterFilter{}) {
+			if l.Timestamp.Before(began.Truncate(time.Millisecond)) {
+				t.Fatalf("the control: the letter of %s has the timestamp %s, which is not the broker's", value, l.Timestamp)
+			}
+			died[value] = time.UnixMilli(l.Origin.Timestamp)
 		}
-		died[value] = time.UnixMilli(l.Origin.Timestamp)
-	}
-	edited := o.all(LetterFilter{})["2"]
-	edited.Value = []byte("two")
-	if err := o.letters.Edit(o.ctx, edited); err != nil {
-		t.Fatal(err)
-	}
-	died["two"] = died["2"]
+		edited := o.all(LetterFilter{})["2"]
+		edited.Value = []byte("two")
+		if err := o.letters.Edit(o.ctx, edited); err != nil {
+			t.Fatal(err)
+		}
+		died["two"] = died["2"]
 
-	o.redrive(RedriveOptions{Filter: LetterFilter{IDs: []string{edited.ID, o.all(LetterFilter{})["1"].ID}}})
-	o.redrive(RedriveOptions{TimestampNow: true})
-	again := o.read("in")
-	if len(again) != 3 {
-		t.Fatalf("%d records are redriven", len(again))
-	}
-	for _, r := range again {
-		if value := string(r.Value); value == "3" {
-			died[value] = r.Timestamp // the operator's choice is the record's time from here on
-		} else if !r.Timestamp.Equal(died[value]) {
-			t.Errorf("%s is redriven with %s, it had %s", value, r.Timestamp, died[value])
+		o.redrive(RedriveOptions{Filter: LetterFilter{IDs: []string{edited.ID, o.all(LetterFilter{})["1"].ID}}})
+		o.redrive(RedriveOptions{TimestampNow: true})
+		again := o.read("in")
+		if len(again) != 3 {
+			t.Fatalf("%d records are redriven", len(again))
 		}
-	}
-	o.dieAgain(again...)
-	o.redrive(RedriveOptions{})
-	twice := o.read("in")[len(again):]
-	if len(twice) != 3 {
-		t.Fatalf("%d records are redriven again", len(twice))
-	}
-	for _, r := range twice {
-		if !r.Timestamp.Equal(died[string(r.Value)]) {
-			t.Errorf("%s is redriven again with %s, it had %s", r.Value, r.Timestamp, died[string(r.Value)])
+		for _, r := range again {
+			if value := string(r.Value); value == "3" {
+				died[value] = r.Timestamp // the operator's choice is the record's time from here on
+			} else if !r.Timestamp.Equal(died[value]) {
+				t.Errorf("%s is redriven with %s, it had %s", value, r.Timestamp, died[value])
+			}
 		}
-	}
+		o.dieAgain(again...)
+		o.redrive(RedriveOptions{})
+		twice := o.read("in")[len(again):]
+		if len(twice) != 3 {
+			t.Fatalf("%d records are redriven again", len(twice))
+		}
+		for _, r := range twice {
+			if !r.Timestamp.Equal(died[string(r.Value)]) {
+				t.Errorf("%s is redriven again with %s, it had %s", r.Value, r.Timestamp, died[string(r.Value)])
+			}
+		}
+	})
 }
 
 // TestG5RedriveOlder: the letters of older builds do not say which time the record had when it died last. It is the letter's then,
 // unless that is the time of the failure.
 func TestG5RedriveOlder(t *testing.T) {
-	o := newOffice(t)
-	o.dieOlder("a=1")
-	o.redrive(RedriveOptions{})
-	first := o.read("in")
-	o.want("in", "a=1")
-	if want := time.UnixMilli(o.all(LetterFilter{Redriven: true})["1"].Origin.Timestamp); !first[0].Timestamp.Equal(want) {
-		t.Errorf("the record is redriven with %s, it had %s", first[0].Timestamp, want)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		o.dieOlder("a=1")
+		o.redrive(RedriveOptions{})
+		first := o.read("in")
+		o.want("in", "a=1")
+		if want := time.UnixMilli(o.all(LetterFilter{Redriven: true})["1"].Origin.Timestamp); !first[0].Timestamp.Equal(want) {
+			t.Errorf("the record is redriven with %s, it had %s", first[0].Timestamp, want)
+		}
+	})
 }
 
 // dieOlder is die in an older build.

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn/admin"
 )
@@ -148,7 +149,9 @@ func TestVerifyForgets(t *testing.T) {
 			differences: 1, first: "missing b"}, 4 * week},
 		{clockCase{name: "out of sight", settings: settings(), log: log, rows: append(slices.Clone(log), timed{"old=1", 2 * time.Hour})}, 4 * week},
 	} {
-		t.Run(tc.name, func(t *testing.T) { tc.check(t, layout, time.Now().Add(-tc.age)) })
+		t.Run(tc.name, func(t *testing.T) {
+			virtual.Test(t, func(t *testing.T) { tc.check(t, layout, time.Now().Add(-tc.age)) })
+		})
 	}
 }
 
@@ -156,7 +159,8 @@ func TestVerifyForgets(t *testing.T) {
 func TestVerifyHistories(t *testing.T) {
 	layout := state.Layout{Kind: state.VersionedKind, Retention: time.Hour.Milliseconds()}
 	const minute = time.Minute
-	epoch := time.Duration(time.Now().UnixMilli()-1000) * time.Millisecond // before the moment, one second after 1970
+	// The moment is when a bubble begins. One second after 1970 is that long before it.
+	epoch := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Sub(time.UnixMilli(1000))
 	for _, c := range []clockCase{
 		{name: "superseded long ago, and forgotten by the store", log: []timed{{"k=1", 180 * minute}, {"k=2", 120 * minute}, {"k=3", 0}},
 			rows: []timed{{"k=2", 120 * minute}, {"k=3", 0}}},
@@ -178,6 +182,8 @@ func TestVerifyHistories(t *testing.T) {
 		{name: "a longer key behind", log: []timed{{"k\x00\x00=1", 0}}, rows: []timed{{"k=0", epoch}, {"k\x00\x00=1", 0}},
 			differences: 1, first: "extra k"},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.check(t, layout, time.Now()) })
+		t.Run(c.name, func(t *testing.T) {
+			virtual.Test(t, func(t *testing.T) { c.check(t, layout, time.Now()) })
+		})
 	}
 }

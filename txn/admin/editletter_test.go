@@ -10,52 +10,55 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
 // TestG5Edit: an edition takes the place of the letter, in its order, and the letter as it died stays in the topic.
 func TestG5Edit(t *testing.T) {
-	o := newOffice(t)
-	o.die("a=1", "a=2", "b=3")
-	first := o.all(LetterFilter{})["1"]
-	stale := first
-	first.Value, first.Headers = []byte("one"), append(first.Headers, Header{"fixed", []byte("yes")})
-	if err := o.letters.Edit(o.ctx, first); err != nil {
-		t.Fatal(err)
-	}
-	if err := o.letters.Edit(o.ctx, stale); !errors.Is(err, ErrLetterEdited) {
-		t.Errorf("editing what somebody else has edited returned %v", err)
-	}
-	found, err := o.letters.Find(o.ctx, first.ID)
-	if err != nil || string(found.Value) != "one" || found.Edition != 1 || found.Deaths != 1 {
-		t.Fatalf("found %v, %v", found, err)
-	}
-	found.Value = []byte("eins")
-	if err := o.letters.Edit(o.ctx, found); err != nil {
-		t.Fatal(err)
-	}
-	third := o.all(LetterFilter{})["3"]
-	third.Key = []byte("c")
-	if err := o.letters.Edit(o.ctx, third); err != nil {
-		t.Fatal(err)
-	}
-	o.redrive(RedriveOptions{})
-	o.want("in", "a=eins", "a=2", "c=3")
-	for _, r := range o.read("in") {
-		if string(r.Key) == "c" && r.Partition != topology.PartitionOf(r.Key, officePartitions) {
-			t.Errorf("the new key is in partition %d", r.Partition)
+	virtual.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		o.die("a=1", "a=2", "b=3")
+		first := o.all(LetterFilter{})["1"]
+		stale := first
+		first.Value, first.Headers = []byte("one"), append(first.Headers, Header{"fixed", []byte("yes")})
+		if err := o.letters.Edit(o.ctx, first); err != nil {
+			t.Fatal(err)
 		}
-		if string(r.Value) == "eins" && string(r.Headers[2].Value) != "yes" {
-			t.Errorf("the headers are %v", r.Headers)
+		if err := o.letters.Edit(o.ctx, stale); !errors.Is(err, ErrLetterEdited) {
+			t.Errorf("editing what somebody else has edited returned %v", err)
 		}
-	}
-	if err := o.letters.Edit(o.ctx, found); !errors.Is(err, ErrLetterRedriven) {
-		t.Errorf("editing what was redriven returned %v", err)
-	}
-	if _, err := o.letters.Find(o.ctx, "x"); !errors.Is(err, ErrNoLetter) {
-		t.Errorf("Find returned %v", err)
-	}
+		found, err := o.letters.Find(o.ctx, first.ID)
+		if err != nil || string(found.Value) != "one" || found.Edition != 1 || found.Deaths != 1 {
+			t.Fatalf("found %v, %v", found, err)
+		}
+		found.Value = []byte("eins")
+		if err := o.letters.Edit(o.ctx, found); err != nil {
+			t.Fatal(err)
+		}
+		third := o.all(LetterFilter{})["3"]
+		third.Key = []byte("c")
+		if err := o.letters.Edit(o.ctx, third); err != nil {
+			t.Fatal(err)
+		}
+		o.redrive(RedriveOptions{})
+		o.want("in", "a=eins", "a=2", "c=3")
+		for _, r := range o.read("in") {
+			if string(r.Key) == "c" && r.Partition != topology.PartitionOf(r.Key, officePartitions) {
+				t.Errorf("the new key is in partition %d", r.Partition)
+			}
+			if string(r.Value) == "eins" && string(r.Headers[2].Value) != "yes" {
+				t.Errorf("the headers are %v", r.Headers)
+			}
+		}
+		if err := o.letters.Edit(o.ctx, found); !errors.Is(err, ErrLetterRedriven) {
+			t.Errorf("editing what was redriven returned %v", err)
+		}
+		if _, err := o.letters.Find(o.ctx, "x"); !errors.Is(err, ErrNoLetter) {
+			t.Errorf("Find returned %v", err)
+		}
+	})
 }
 
 // TestG5EditCut: a letter that was cut is whole again once all that was cut was written anew, in one edition or in several.
@@ -79,81 +82,85 @@ func TestG5EditCut(t *testing.T) {
 		"nothing that was cut": {"key=1 value=9 headers=2", []int{headers | key}, "value=9"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := newOffice(t)
-			o.die("a=1")
-			cut := letterRecord(o.read("dead")[0])
-			for i, h := range cut.Headers {
-				if h.Key == topology.HeaderID {
-					cut.Headers[i].Value = []byte("cut")
+			virtual.Test(t, func(t *testing.T) {
+				o := newOffice(t)
+				o.die("a=1")
+				cut := letterRecord(o.read("dead")[0])
+				for i, h := range cut.Headers {
+					if h.Key == topology.HeaderID {
+						cut.Headers[i].Value = []byte("cut")
+					}
 				}
-			}
-			cut.Headers = append(cut.Headers, kgo.RecordHeader{Key: topology.HeaderCut, Value: []byte(test.cut)})
-			o.write(cut)
-			var left []string
-			for n, parts := range test.editions {
-				l, err := o.letters.Find(o.ctx, "cut")
-				if err != nil {
-					t.Fatal(err)
+				cut.Headers = append(cut.Headers, kgo.RecordHeader{Key: topology.HeaderCut, Value: []byte(test.cut)})
+				o.write(cut)
+				var left []string
+				for n, parts := range test.editions {
+					l, err := o.letters.Find(o.ctx, "cut")
+					if err != nil {
+						t.Fatal(err)
+					}
+					if parts&value != 0 {
+						l.Value = fmt.Append(nil, "v", n)
+					}
+					if parts&key != 0 {
+						l.Key = append([]byte("k"), l.Key...)
+					}
+					if parts&headers != 0 {
+						l.Headers = append(l.Headers[:len(l.Headers):len(l.Headers)], Header{Key: "more"})
+					}
+					if err := o.letters.Edit(o.ctx, l); err != nil {
+						t.Fatal(err)
+					}
+					if l, err = o.letters.Find(o.ctx, "cut"); err != nil {
+						t.Fatal(err)
+					}
+					left = append(left, l.Cut)
 				}
-				if parts&value != 0 {
-					l.Value = fmt.Append(nil, "v", n)
+				if got := strings.Join(left, ";"); got != test.want {
+					t.Errorf("still cut are %q, want %q", got, test.want)
 				}
-				if parts&key != 0 {
-					l.Key = append([]byte("k"), l.Key...)
+				want := map[RedriveOutcome]int64{Redriven: 2}
+				if left[len(left)-1] != "" {
+					want = map[RedriveOutcome]int64{Redriven: 1, LeftCut: 1}
 				}
-				if parts&headers != 0 {
-					l.Headers = append(l.Headers[:len(l.Headers):len(l.Headers)], Header{Key: "more"})
-				}
-				if err := o.letters.Edit(o.ctx, l); err != nil {
-					t.Fatal(err)
-				}
-				if l, err = o.letters.Find(o.ctx, "cut"); err != nil {
-					t.Fatal(err)
-				}
-				left = append(left, l.Cut)
-			}
-			if got := strings.Join(left, ";"); got != test.want {
-				t.Errorf("still cut are %q, want %q", got, test.want)
-			}
-			want := map[RedriveOutcome]int64{Redriven: 2}
-			if left[len(left)-1] != "" {
-				want = map[RedriveOutcome]int64{Redriven: 1, LeftCut: 1}
-			}
-			o.wantOutcomes(o.redrive(RedriveOptions{}), want)
+				o.wantOutcomes(o.redrive(RedriveOptions{}), want)
+			})
 		})
 	}
 }
 
 // TestG5EditOwnKey: a record that travels under another key than its own has its own changed, wherever it is redriven to.
 func TestG5EditOwnKey(t *testing.T) {
-	for to, want := range map[string]string{"": "id own=new", "other": "new"} {
-		o := newOffice(t)
-		if err := o.driver.PipeRaw("in", []byte("id"), []byte("v"), topologytest.Header(topology.HeaderOwnKey, "old")); err != nil {
-			t.Fatal(err)
-		}
-		o.post()
-		l := o.all(LetterFilter{})["v"]
-		before := l
-		l.SetOwnKey([]byte("new"))
-		if string(before.OwnKey()) != "old" || string(l.OwnKey()) != "new" {
-			t.Errorf("the own keys are %s and %s", before.OwnKey(), l.OwnKey())
-		}
-		if err := o.letters.Edit(o.ctx, l); err != nil {
-			t.Fatal(err)
-		}
-		o.wantOutcomes(o.redrive(RedriveOptions{To: to, Filter: LetterFilter{Keys: [][]byte{[]byte("new")}}}),
-			map[RedriveOutcome]int64{Redriven: 1})
-		r := o.read(cmp.Or(to, "in"))[0]
-		got := string(r.Key)
-		for _, h := range r.Headers {
-			if h.Key == topology.HeaderOwnKey {
-				got += " own=" + string(h.Value)
+	virtual.Test(t, func(t *testing.T) {
+		for to, want := range map[string]string{"": "id own=new", "other": "new"} {
+			o := newOffice(t)
+			if err := o.driver.PipeRaw("in", []byte("id"), []byte("v"), topologytest.Header(topology.HeaderOwnKey, "old")); err != nil {
+				t.Fatal(err)
+			}
+			o.post()
+			l := o.all(LetterFilter{})["v"]
+			before := l
+			l.SetOwnKey([]byte("new"))
+			if string(before.OwnKey()) != "old" || string(l.OwnKey()) != "new" {
+				t.Errorf("the own keys are %s and %s", before.OwnKey(), l.OwnKey())
+			}
+			if err := o.letters.Edit(o.ctx, l); err != nil {
+				t.Fatal(err)
+			}
+			o.wantOutcomes(o.redrive(RedriveOptions{To: to, Filter: LetterFilter{Keys: [][]byte{[]byte("new")}}}),
+				map[RedriveOutcome]int64{Redriven: 1})
+			r := o.read(cmp.Or(to, "in"))[0]
+			got := string(r.Key)
+			for _, h := range r.Headers {
+				if h.Key == topology.HeaderOwnKey {
+					got += " own=" + string(h.Value)
+				}
+			}
+			if got != want || r.Partition != topology.PartitionOf(r.Key, officePartitions) {
+				t.Errorf("%q[%d] has the key %s, want %s", to, r.Partition, got, want)
 			}
 		}
-		if got != want || r.Partition != topology.PartitionOf(r.Key, officePartitions) {
-			t.Errorf("%q[%d] has the key %s, want %s", to, r.Partition, got, want)
-		}
-	}
+	})
 }
 
 // letterRecord returns a record of a dead-letter topic as it can be written there again.
@@ -168,57 +175,65 @@ func letterRecord(r Record) *kgo.Record {
 // TestG5Identities: letters of different records are different letters, though they agree in what says which record it was.
 func TestG5Identities(t *testing.T) {
 	t.Run("a topic that was created again", func(t *testing.T) {
-		o := newOffice(t)
-		o.die("a=1")
-		o.redrive(RedriveOptions{})
-		o.driver = officeApplication(t, "app", time.Now().Add(-time.Minute))
-		o.die("a=2") // at the offset of the first
-		o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{Redriven: 1})
-		o.want("in", "a=1", "a=2")
+		virtual.Test(t, func(t *testing.T) {
+			o := newOffice(t)
+			o.die("a=1")
+			o.redrive(RedriveOptions{})
+			o.driver = officeApplication(t, "app", time.Now().Add(-time.Minute))
+			o.die("a=2") // at the offset of the first
+			o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{Redriven: 1})
+			o.want("in", "a=1", "a=2")
+		})
 	})
 	t.Run("headers that were copied", func(t *testing.T) {
-		o := newOffice(t)
-		o.die("a=1")
-		o.redrive(RedriveOptions{})
-		copied := o.read("in")[0]
-		for _, value := range []string{"2", "3"} {
-			copied.Value = []byte(value)
-			o.dieAgain(copied)
-		}
-		o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{Redriven: 2})
-		o.want("in", "a=1", "a=2", "a=3")
+		virtual.Test(t, func(t *testing.T) {
+			o := newOffice(t)
+			o.die("a=1")
+			o.redrive(RedriveOptions{})
+			copied := o.read("in")[0]
+			for _, value := range []string{"2", "3"} {
+				copied.Value = []byte(value)
+				o.dieAgain(copied)
+			}
+			o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{Redriven: 2})
+			o.want("in", "a=1", "a=2", "a=3")
+		})
 	})
 	t.Run("two applications", func(t *testing.T) {
-		o := newOffice(t)
-		o.die("a=1")
-		o.redrive(RedriveOptions{})
-		again := o.read("in")
-		o.dieAgain(again...)
-		o.driver = officeApplication(t, "other", time.Now().Add(-time.Minute))
-		o.dieAgain(again...)
-		ids := map[string]string{}
-		counts, err := o.letters.Each(o.ctx, LetterFilter{}, func(l DeadLetter) error {
-			ids[l.Application] = l.ID
-			if l.Deaths != 2 {
-				t.Errorf("in %s it has died %d times", l.Application, l.Deaths)
+		virtual.Test(t, func(t *testing.T) {
+			o := newOffice(t)
+			o.die("a=1")
+			o.redrive(RedriveOptions{})
+			again := o.read("in")
+			o.dieAgain(again...)
+			o.driver = officeApplication(t, "other", time.Now().Add(-time.Minute))
+			o.dieAgain(again...)
+			ids := map[string]string{}
+			counts, err := o.letters.Each(o.ctx, LetterFilter{}, func(l DeadLetter) error {
+				ids[l.Application] = l.ID
+				if l.Deaths != 2 {
+					t.Errorf("in %s it has died %d times", l.Application, l.Deaths)
+				}
+				return nil
+			})
+			if err != nil || counts.Letters != 3 || len(ids) != 2 || ids["app"] == ids["other"] {
+				t.Errorf("%+v, waiting are %v, %v", counts, ids, err)
 			}
-			return nil
 		})
-		if err != nil || counts.Letters != 3 || len(ids) != 2 || ids["app"] == ids["other"] {
-			t.Errorf("%+v, waiting are %v, %v", counts, ids, err)
-		}
 	})
 }
 
 // TestG5Copies: a letter that is in the topic twice, because its input was read again, is one letter.
 func TestG5Copies(t *testing.T) {
-	o := newOffice(t)
-	o.die("a=1")
-	died := o.read("dead")[0]
-	again := func() { o.write(letterRecord(died)) }
-	again()
-	o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{Redriven: 1})
-	again()
-	o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{})
-	o.want("in", "a=1")
+	virtual.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		o.die("a=1")
+		died := o.read("dead")[0]
+		again := func() { o.write(letterRecord(died)) }
+		again()
+		o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{Redriven: 1})
+		again()
+		o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{})
+		o.want("in", "a=1")
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -68,45 +69,47 @@ func TestForensicNotComparable(t *testing.T) {
 		}, nil, "schedules of the wall clock"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := newOffice(t)
-			if _, err := kadm.NewClient(o.cl).CreateTopics(o.ctx, officePartitions, 1, nil, delays, again); err != nil {
-				t.Fatal(err)
-			}
-			if test.change != nil {
-				test.change(o)
-			}
-			b := topology.NewBuilder("app")
-			test.declare(b)
-			top, err := b.Build()
-			if err != nil {
-				t.Fatal(err)
-			}
-			cluster, err := broker.Connect(o.ctx, o.client.cfg, "app")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer cluster.Close()
-			f := &forensic{
-				client: o.client, cluster: cluster, topology: top, dir: t.TempDir(), partitions: map[string]int32{},
-				queues: map[partitionOf]*forensicQueue{}, report: ForensicReport{Outputs: map[string]int64{}},
-			}
-			defer func() {
-				if err := f.close(); err != nil {
-					t.Error(err)
+			virtual.Test(t, func(t *testing.T) {
+				o := newOffice(t)
+				if _, err := kadm.NewClient(o.cl).CreateTopics(o.ctx, officePartitions, 1, nil, delays, again); err != nil {
+					t.Fatal(err)
 				}
-			}()
-			if err := f.open(o.ctx); err != nil {
-				t.Fatal(err)
-			}
-			for _, task := range f.tasks {
-				if len(task.stores) == 0 || task.id.Partition > 0 {
-					continue
+				if test.change != nil {
+					test.change(o)
 				}
-				got, err := f.notComparable(o.ctx, task)
-				if err != nil || !strings.Contains(got, test.reason) || (got == "") != (test.reason == "") {
-					t.Errorf("the reason is %q, %v, want %q", got, err, test.reason)
+				b := topology.NewBuilder("app")
+				test.declare(b)
+				top, err := b.Build()
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
+				cluster, err := broker.Connect(o.ctx, o.client.cfg, "app")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer cluster.Close()
+				f := &forensic{
+					client: o.client, cluster: cluster, topology: top, dir: t.TempDir(), partitions: map[string]int32{},
+					queues: map[partitionOf]*forensicQueue{}, report: ForensicReport{Outputs: map[string]int64{}},
+				}
+				defer func() {
+					if err := f.close(); err != nil {
+						t.Error(err)
+					}
+				}()
+				if err := f.open(o.ctx); err != nil {
+					t.Fatal(err)
+				}
+				for _, task := range f.tasks {
+					if len(task.stores) == 0 || task.id.Partition > 0 {
+						continue
+					}
+					got, err := f.notComparable(o.ctx, task)
+					if err != nil || !strings.Contains(got, test.reason) || (got == "") != (test.reason == "") {
+						t.Errorf("the reason is %q, %v, want %q", got, err, test.reason)
+					}
+				}
+			})
 		})
 	}
 }

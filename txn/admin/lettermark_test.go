@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -30,38 +31,42 @@ func (o *office) olderMark(l DeadLetter, session string) (at time.Time) {
 
 // TestG5MarkOfAnOlderBuild: what an older build has redriven is neither redriven nor edited again.
 func TestG5MarkOfAnOlderBuild(t *testing.T) {
-	for _, session := range []string{"", "session"} {
-		o := newOffice(t)
-		o.die("a=1", "b=2", "a=3")
-		letter := o.all(LetterFilter{})["1"]
-		at := o.olderMark(letter, session)
-		o.wantOutcomes(o.redrive(RedriveOptions{DryRun: true}), map[RedriveOutcome]int64{Redriven: 2})
-		report := o.redrive(RedriveOptions{})
-		o.wantOutcomes(report, map[RedriveOutcome]int64{Redriven: 2})
-		if want := (LetterCounts{Letters: 3, Redriven: 1}); report.Counts != want {
-			t.Errorf("the counts are %+v, want %+v", report.Counts, want)
+	virtual.Test(t, func(t *testing.T) {
+		for _, session := range []string{"", "session"} {
+			o := newOffice(t)
+			o.die("a=1", "b=2", "a=3")
+			letter := o.all(LetterFilter{})["1"]
+			at := o.olderMark(letter, session)
+			o.wantOutcomes(o.redrive(RedriveOptions{DryRun: true}), map[RedriveOutcome]int64{Redriven: 2})
+			report := o.redrive(RedriveOptions{})
+			o.wantOutcomes(report, map[RedriveOutcome]int64{Redriven: 2})
+			if want := (LetterCounts{Letters: 3, Redriven: 1}); report.Counts != want {
+				t.Errorf("the counts are %+v, want %+v", report.Counts, want)
+			}
+			o.want("in", "b=2", "a=3")
+			if marked := o.all(LetterFilter{Redriven: true})["1"]; !marked.Redriven.Equal(at) {
+				t.Errorf("it was redriven at %s, want %s", marked.Redriven, at)
+			}
+			if err := o.letters.Edit(o.ctx, letter); !errors.Is(err, ErrLetterRedriven) {
+				t.Errorf("editing what was redriven returned %v", err)
+			}
 		}
-		o.want("in", "b=2", "a=3")
-		if marked := o.all(LetterFilter{Redriven: true})["1"]; !marked.Redriven.Equal(at) {
-			t.Errorf("it was redriven at %s, want %s", marked.Redriven, at)
-		}
-		if err := o.letters.Edit(o.ctx, letter); !errors.Is(err, ErrLetterRedriven) {
-			t.Errorf("editing what was redriven returned %v", err)
-		}
-	}
+	})
 }
 
 // TestG5MarkOfAnOlderBuildIsOfOne: of several letters that an older build took for one it has redriven the first, and the others wait.
 func TestG5MarkOfAnOlderBuildIsOfOne(t *testing.T) {
-	o := newOffice(t)
-	o.die("a=1")
-	o.redrive(RedriveOptions{})
-	copied := o.read("in")[0]
-	for _, value := range []string{"2", "3"} {
-		copied.Value = []byte(value)
-		o.dieAgain(copied)
-	}
-	o.olderMark(o.all(LetterFilter{})["2"], "")
-	o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{Redriven: 1})
-	o.want("in", "a=1", "a=3")
+	virtual.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		o.die("a=1")
+		o.redrive(RedriveOptions{})
+		copied := o.read("in")[0]
+		for _, value := range []string{"2", "3"} {
+			copied.Value = []byte(value)
+			o.dieAgain(copied)
+		}
+		o.olderMark(o.all(LetterFilter{})["2"], "")
+		o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{Redriven: 1})
+		o.want("in", "a=1", "a=3")
+	})
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// office is a dead-letter topic on an embedded broker, with the topic that its letters come from.
+// office is a dead-letter topic on a broker on virtual time, with the topic that its letters come from.
 type office struct {
 	t       *testing.T
 	ctx     context.Context
-	broker  *kfake.Cluster
-	brokers []string
+	broker  *virtual.Kafka
 	cl      *kgo.Client
 	client  *Client
 	letters *DeadLetters
@@ -33,19 +33,13 @@ const officePartitions = 2
 
 func newOffice(t *testing.T) *office {
 	t.Helper()
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(officePartitions, "in", "dead", "other"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(broker.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	network := virtual.NewNetwork(t, 1)
+	broker := virtual.NewKafka(t, network, 1, kfake.SeedTopics(officePartitions, "in", "dead", "other"))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	t.Cleanup(cancel)
-	o := &office{t: t, ctx: ctx, broker: broker, brokers: broker.ListenAddrs()}
-	if o.cl, err = kgo.NewClient(kgo.SeedBrokers(o.brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner())); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(o.cl.Close)
-	if o.client, err = Connect(ctx, o.brokers...); err != nil {
+	o := &office{t: t, ctx: ctx, broker: broker, cl: broker.Client(t, "office", kgo.RecordPartitioner(kgo.ManualPartitioner()))}
+	var err error
+	if o.client, err = ConnectWith(ctx, Config{Brokers: broker.Brokers(), Dialer: network.Host("admin").Dial}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(o.client.Close)

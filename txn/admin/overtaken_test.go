@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/topologytest"
 )
@@ -42,20 +43,22 @@ func TestG5RedriveOvertaken(t *testing.T) {
 	for name, others := range map[string]LetterFilter{"all": {}, "some": {Keys: keys[:2]}, "one": {Keys: keys[2:]}} {
 		for _, point := range crashPoints {
 			t.Run(name+"-"+point, func(t *testing.T) {
-				o := newOffice(t)
-				o.die(records...)
-				var other RedriveReport
-				report, err := o.letters.Redrive(o.ctx, RedriveOptions{batchMax: 4, crash: overtaken(point, func() {
-					other = o.redrive(RedriveOptions{Filter: others})
-				})})
-				if !errors.Is(err, ErrRedriveFenced) {
-					t.Errorf("the redrive that was overtaken returned %v", err)
-				}
-				if n := int64(len(o.read("in"))); report.Outcomes[Redriven]+other.Outcomes[Redriven] != n {
-					t.Errorf("%d and %d are reported, %d are there", report.Outcomes[Redriven], other.Outcomes[Redriven], n)
-				}
-				o.redrive(RedriveOptions{})
-				o.want("in", records...)
+				virtual.Test(t, func(t *testing.T) {
+					o := newOffice(t)
+					o.die(records...)
+					var other RedriveReport
+					report, err := o.letters.Redrive(o.ctx, RedriveOptions{batchMax: 4, crash: overtaken(point, func() {
+						other = o.redrive(RedriveOptions{Filter: others})
+					})})
+					if !errors.Is(err, ErrRedriveFenced) {
+						t.Errorf("the redrive that was overtaken returned %v", err)
+					}
+					if n := int64(len(o.read("in"))); report.Outcomes[Redriven]+other.Outcomes[Redriven] != n {
+						t.Errorf("%d and %d are reported, %d are there", report.Outcomes[Redriven], other.Outcomes[Redriven], n)
+					}
+					o.redrive(RedriveOptions{})
+					o.want("in", records...)
+				})
 			})
 		}
 	}
@@ -63,31 +66,35 @@ func TestG5RedriveOvertaken(t *testing.T) {
 
 // TestG5RedriveEditedMeanwhile: a batch that has hung while a letter was edited is not written as it was before.
 func TestG5RedriveEditedMeanwhile(t *testing.T) {
-	o := newOffice(t)
-	o.die("a=1", "a=2")
-	letter := o.all(LetterFilter{})["2"]
-	letter.Value = []byte("two")
-	_, err := o.letters.Redrive(o.ctx, RedriveOptions{crash: overtaken(crashFlushed, func() {
-		if err := o.letters.Edit(o.ctx, letter); err != nil {
-			t.Error(err)
+	virtual.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		o.die("a=1", "a=2")
+		letter := o.all(LetterFilter{})["2"]
+		letter.Value = []byte("two")
+		_, err := o.letters.Redrive(o.ctx, RedriveOptions{crash: overtaken(crashFlushed, func() {
+			if err := o.letters.Edit(o.ctx, letter); err != nil {
+				t.Error(err)
+			}
+		})})
+		if !errors.Is(err, ErrRedriveFenced) {
+			t.Errorf("the redrive that was overtaken returned %v", err)
 		}
-	})})
-	if !errors.Is(err, ErrRedriveFenced) {
-		t.Errorf("the redrive that was overtaken returned %v", err)
-	}
-	o.redrive(RedriveOptions{})
-	o.want("in", "a=1", "a=two")
+		o.redrive(RedriveOptions{})
+		o.want("in", "a=1", "a=two")
+	})
 }
 
 // TestG5RedriveAlone: with nobody else a batch that fails with a timeout is written once, by this redrive.
 func TestG5RedriveAlone(t *testing.T) {
 	for _, point := range crashPoints {
 		t.Run(point, func(t *testing.T) {
-			o := newOffice(t)
-			o.die("a=1", "b=2", "a=3", "a=4")
-			report := o.redrive(RedriveOptions{batchMax: 2, crash: overtaken(point, func() {})})
-			o.wantOutcomes(report, map[RedriveOutcome]int64{Redriven: 4})
-			o.want("in", "a=1", "b=2", "a=3", "a=4")
+			virtual.Test(t, func(t *testing.T) {
+				o := newOffice(t)
+				o.die("a=1", "b=2", "a=3", "a=4")
+				report := o.redrive(RedriveOptions{batchMax: 2, crash: overtaken(point, func() {})})
+				o.wantOutcomes(report, map[RedriveOutcome]int64{Redriven: 4})
+				o.want("in", "a=1", "b=2", "a=3", "a=4")
+			})
 		})
 	}
 }
@@ -95,87 +102,91 @@ func TestG5RedriveAlone(t *testing.T) {
 // TestG5MarkHeaders: a record that brings the headers of a mark dies as any other, and makes no mark: neither hides its letter nor
 // marks another one. The headers do not outlive it. The same holds for a letter that has them, from a runtime that let them pass.
 func TestG5MarkHeaders(t *testing.T) {
-	o := newOffice(t)
-	o.die("a=1")
-	victim := o.all(LetterFilter{})["1"]
-	forged := string(victim.identity)
-	err := o.driver.PipeRaw("in", []byte("a"), []byte("2"), topologytest.Header(HeaderRedriven, forged),
-		topologytest.Header(HeaderRedrivenAt, "2020-01-01T00:00:00Z"), topologytest.Header(topology.HeaderSession, "x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.post()
-	died := o.read("dead")
-	for _, r := range died {
-		for _, h := range r.Headers {
-			if isMarkHeader(h.Key) || h.Key == topology.HeaderSession {
-				t.Errorf("letter %s has brought the header %s along", r.Value, h.Key)
+	virtual.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		o.die("a=1")
+		victim := o.all(LetterFilter{})["1"]
+		forged := string(victim.identity)
+		err := o.driver.PipeRaw("in", []byte("a"), []byte("2"), topologytest.Header(HeaderRedriven, forged),
+			topologytest.Header(HeaderRedrivenAt, "2020-01-01T00:00:00Z"), topologytest.Header(topology.HeaderSession, "x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.post()
+		died := o.read("dead")
+		for _, r := range died {
+			for _, h := range r.Headers {
+				if isMarkHeader(h.Key) || h.Key == topology.HeaderSession {
+					t.Errorf("letter %s has brought the header %s along", r.Value, h.Key)
+				}
 			}
 		}
-	}
-	// A letter of a tombstone without a key is as near to a mark as a letter can be.
-	old := &kgo.Record{Topic: "dead", Partition: victim.Partition, Timestamp: died[0].Timestamp}
-	for _, h := range died[0].Headers {
-		if h.Key == topology.HeaderID {
-			h.Value = []byte("tombstone")
+		// A letter of a tombstone without a key is as near to a mark as a letter can be.
+		old := &kgo.Record{Topic: "dead", Partition: victim.Partition, Timestamp: died[0].Timestamp}
+		for _, h := range died[0].Headers {
+			if h.Key == topology.HeaderID {
+				h.Value = []byte("tombstone")
+			}
+			old.Headers = append(old.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 		}
-		old.Headers = append(old.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
-	}
-	old.Headers = append(old.Headers, kgo.RecordHeader{Key: HeaderRedriven, Value: []byte(forged)})
-	o.write(old)
-	// What is neither a letter nor a mark says nothing.
-	for _, r := range []kgo.Record{{Key: []byte("k")}, {Value: []byte("v")}, {Key: []byte{}}, {Value: []byte{}}} {
-		r.Topic, r.Partition = "dead", victim.Partition
-		r.Headers = []kgo.RecordHeader{{Key: HeaderRedriven, Value: []byte(forged)}}
-		o.write(&r)
-	}
-	report := o.redrive(RedriveOptions{})
-	o.wantOutcomes(report, map[RedriveOutcome]int64{Redriven: 3})
-	if want := (LetterCounts{Letters: 3, Foreign: 4}); report.Counts != want {
-		t.Errorf("the counts are %+v, want %+v", report.Counts, want)
-	}
-	for _, r := range o.read("in") {
-		for _, h := range r.Headers {
-			if isMarkHeader(h.Key) {
-				t.Errorf("record %s is redriven with the header %s", r.Value, h.Key)
+		old.Headers = append(old.Headers, kgo.RecordHeader{Key: HeaderRedriven, Value: []byte(forged)})
+		o.write(old)
+		// What is neither a letter nor a mark says nothing.
+		for _, r := range []kgo.Record{{Key: []byte("k")}, {Value: []byte("v")}, {Key: []byte{}}, {Value: []byte{}}} {
+			r.Topic, r.Partition = "dead", victim.Partition
+			r.Headers = []kgo.RecordHeader{{Key: HeaderRedriven, Value: []byte(forged)}}
+			o.write(&r)
+		}
+		report := o.redrive(RedriveOptions{})
+		o.wantOutcomes(report, map[RedriveOutcome]int64{Redriven: 3})
+		if want := (LetterCounts{Letters: 3, Foreign: 4}); report.Counts != want {
+			t.Errorf("the counts are %+v, want %+v", report.Counts, want)
+		}
+		for _, r := range o.read("in") {
+			for _, h := range r.Headers {
+				if isMarkHeader(h.Key) {
+					t.Errorf("record %s is redriven with the header %s", r.Value, h.Key)
+				}
 			}
 		}
-	}
-	o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{})
+		o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{})
+	})
 }
 
 // TestTargetsConcurrent: the client asks for the limits of topics while the redrive looks for more of them.
 func TestTargetsConcurrent(t *testing.T) {
-	o := newOffice(t)
-	topic, err := o.letters.open(o.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer topic.close()
-	r := &redrive{letterTopic: topic}
-	o.setting("in", "max.message.bytes", "10000")
-	stop, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				r.batchBytes("in")
+	virtual.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		topic, err := o.letters.open(o.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer topic.close()
+		r := &redrive{letterTopic: topic}
+		o.setting("in", "max.message.bytes", "10000")
+		stop, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					r.batchBytes("in")
+				}
+			}
+		}()
+		for _, name := range []string{"in", "other", "absent"} {
+			if _, err := r.targetTopic(o.ctx, name); err != nil {
+				t.Error(err)
 			}
 		}
-	}()
-	for _, name := range []string{"in", "other", "absent"} {
-		if _, err := r.targetTopic(o.ctx, name); err != nil {
-			t.Error(err)
+		close(stop)
+		<-ended
+		if got := r.batchBytes("in"); got != 10_000 {
+			t.Errorf("the limit of in is %d", got)
 		}
-	}
-	close(stop)
-	<-ended
-	if got := r.batchBytes("in"); got != 10_000 {
-		t.Errorf("the limit of in is %d", got)
-	}
+	})
 }
 
 // TestG5EditOvertaken: an edit that hangs and comes back with a timeout looks at the letter again.
@@ -198,26 +209,28 @@ func TestG5EditOvertaken(t *testing.T) {
 		"redriven, unanswered": {crashAnswered, func(o *office, _ DeadLetter) { o.redrive(RedriveOptions{}) }, nil, "a=mine"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := newOffice(t)
-			o.die("a=1")
-			seen := o.all(LetterFilter{})["1"]
-			mine := seen
-			mine.Value = []byte("mine")
-			err := o.letters.edit(o.ctx, mine, overtaken(c.point, func() { c.meanwhile(o, seen) }))
-			if !errors.Is(err, c.want) {
-				t.Errorf("Edit returned %v, want %v", err, c.want)
-			}
-			o.redrive(RedriveOptions{})
-			o.want("in", c.in)
-			editions := 0
-			for _, r := range o.read("dead") {
-				if info, err := topology.ParseDeadLetter(headersFrom(r.Headers)); err == nil && info.Edition > 0 {
-					editions++
+			virtual.Test(t, func(t *testing.T) {
+				o := newOffice(t)
+				o.die("a=1")
+				seen := o.all(LetterFilter{})["1"]
+				mine := seen
+				mine.Value = []byte("mine")
+				err := o.letters.edit(o.ctx, mine, overtaken(c.point, func() { c.meanwhile(o, seen) }))
+				if !errors.Is(err, c.want) {
+					t.Errorf("Edit returned %v, want %v", err, c.want)
 				}
-			}
-			if want := strings.Count(c.in, "mine") + strings.Count(c.in, "theirs"); editions != want {
-				t.Errorf("there are %d editions, want %d", editions, want)
-			}
+				o.redrive(RedriveOptions{})
+				o.want("in", c.in)
+				editions := 0
+				for _, r := range o.read("dead") {
+					if info, err := topology.ParseDeadLetter(headersFrom(r.Headers)); err == nil && info.Edition > 0 {
+						editions++
+					}
+				}
+				if want := strings.Count(c.in, "mine") + strings.Count(c.in, "theirs"); editions != want {
+					t.Errorf("there are %d editions, want %d", editions, want)
+				}
+			})
 		})
 	}
 }

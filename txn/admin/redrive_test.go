@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/topologytest"
 	"github.com/onceward/onceward/txn/internal/broker"
@@ -18,51 +19,53 @@ import (
 
 // TestG5Redrive: what is redriven is the record as it was, once; the marks keep it from being redriven again.
 func TestG5Redrive(t *testing.T) {
-	o := newOffice(t)
-	o.die("a=1", "b=2", "a=3", "c=poison")
-	o.write(&kgo.Record{Topic: "dead", Value: []byte("of another program")})
-	o.write(&kgo.Record{Topic: "dead", Headers: []kgo.RecordHeader{{Key: topology.HeaderID, Value: []byte("x")}}})
-	dry := o.redrive(RedriveOptions{DryRun: true})
-	o.wantOutcomes(dry, map[RedriveOutcome]int64{Redriven: 4})
-	o.want("in")
-	report := o.redrive(RedriveOptions{})
-	o.wantOutcomes(report, map[RedriveOutcome]int64{Redriven: 4})
-	if want := (LetterCounts{Letters: 4, Foreign: 1, Malformed: 1}); report.Counts != want {
-		t.Errorf("the counts are %+v, want %+v", report.Counts, want)
-	}
-	o.want("in", "a=1", "b=2", "a=3", "c=poison")
-	o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{})
-	o.want("in", "a=1", "b=2", "a=3", "c=poison")
+	virtual.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		o.die("a=1", "b=2", "a=3", "c=poison")
+		o.write(&kgo.Record{Topic: "dead", Value: []byte("of another program")})
+		o.write(&kgo.Record{Topic: "dead", Headers: []kgo.RecordHeader{{Key: topology.HeaderID, Value: []byte("x")}}})
+		dry := o.redrive(RedriveOptions{DryRun: true})
+		o.wantOutcomes(dry, map[RedriveOutcome]int64{Redriven: 4})
+		o.want("in")
+		report := o.redrive(RedriveOptions{})
+		o.wantOutcomes(report, map[RedriveOutcome]int64{Redriven: 4})
+		if want := (LetterCounts{Letters: 4, Foreign: 1, Malformed: 1}); report.Counts != want {
+			t.Errorf("the counts are %+v, want %+v", report.Counts, want)
+		}
+		o.want("in", "a=1", "b=2", "a=3", "c=poison")
+		o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{})
+		o.want("in", "a=1", "b=2", "a=3", "c=poison")
 
-	for _, r := range o.read("in") {
-		info, err := topology.ParseDeadLetter(headersFrom(r.Headers))
-		if err != nil || info.Deaths != 1 || info.Origin.Partition != r.Partition ||
-			info.Origin.Timestamp != r.Timestamp.UnixMilli() {
-			t.Errorf("%s=%s in partition %d of %s: %+v, %v", r.Key, r.Value, r.Partition, r.Timestamp, info, err)
-		}
-		var own []string
-		for _, h := range r.Headers {
-			if !topology.IsDeadLetterHeader(h.Key) {
-				own = append(own, h.Key+"="+string(h.Value))
+		for _, r := range o.read("in") {
+			info, err := topology.ParseDeadLetter(headersFrom(r.Headers))
+			if err != nil || info.Deaths != 1 || info.Origin.Partition != r.Partition ||
+				info.Origin.Timestamp != r.Timestamp.UnixMilli() {
+				t.Errorf("%s=%s in partition %d of %s: %+v, %v", r.Key, r.Value, r.Partition, r.Timestamp, info, err)
 			}
-			if strings.HasPrefix(h.Key, streamsHeaders) {
-				t.Errorf("the header %s goes along", h.Key)
+			var own []string
+			for _, h := range r.Headers {
+				if !topology.IsDeadLetterHeader(h.Key) {
+					own = append(own, h.Key+"="+string(h.Value))
+				}
+				if strings.HasPrefix(h.Key, streamsHeaders) {
+					t.Errorf("the header %s goes along", h.Key)
+				}
+			}
+			if want := []string{"trace=" + string(r.Value), "trace=2"}; !slices.Equal(own, want) {
+				t.Errorf("its own headers are %q, want %q", own, want)
 			}
 		}
-		if want := []string{"trace=" + string(r.Value), "trace=2"}; !slices.Equal(own, want) {
-			t.Errorf("its own headers are %q, want %q", own, want)
+		var redriven int
+		counts, err := o.letters.Each(o.ctx, LetterFilter{Redriven: true}, func(l DeadLetter) error {
+			if redriven++; time.Since(l.Redriven) > time.Minute {
+				t.Errorf("%s was redriven %s", l.ID, l.Redriven)
+			}
+			return nil
+		})
+		if err != nil || redriven != 4 || counts.Redriven != 4 {
+			t.Errorf("%d letters were redriven, %+v, %v", redriven, counts, err)
 		}
-	}
-	var redriven int
-	counts, err := o.letters.Each(o.ctx, LetterFilter{Redriven: true}, func(l DeadLetter) error {
-		if redriven++; time.Since(l.Redriven) > time.Minute {
-			t.Errorf("%s was redriven %s", l.ID, l.Redriven)
-		}
-		return nil
 	})
-	if err != nil || redriven != 4 || counts.Redriven != 4 {
-		t.Errorf("%d letters were redriven, %+v, %v", redriven, counts, err)
-	}
 }
 
 func headersFrom(hs []Header) (out []topology.Header) {
@@ -74,50 +77,52 @@ func headersFrom(hs []Header) (out []topology.Header) {
 
 // TestG5Filter chooses by everything that a letter can be chosen by.
 func TestG5Filter(t *testing.T) {
-	o := newOffice(t)
-	o.die("a=1", "b=poison", "a=3")
-	all := o.all(LetterFilter{})
-	first := all["1"]
-	for name, f := range map[string]LetterFilter{
-		"id":          {IDs: []string{first.ID}},
-		"key":         {Keys: [][]byte{[]byte("a")}, Until: first.LastFailure.Add(time.Nanosecond)},
-		"class":       {Classes: []topology.Class{topology.Validation}, IDs: []string{first.ID}},
-		"node":        {Nodes: []string{"judge"}, IDs: []string{first.ID}},
-		"application": {Applications: []string{"app"}, Topics: []string{"in"}, IDs: []string{first.ID}},
-		"until": {
-			Until: first.LastFailure.Add(time.Nanosecond), Classes: []topology.Class{topology.Validation},
-			Keys: [][]byte{[]byte("a")}, IDs: []string{first.ID},
-		},
-	} {
-		got := o.all(f)
-		for value := range got {
-			if value != "1" && name != "key" {
-				t.Errorf("%s chooses %s", name, value)
+	virtual.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		o.die("a=1", "b=poison", "a=3")
+		all := o.all(LetterFilter{})
+		first := all["1"]
+		for name, f := range map[string]LetterFilter{
+			"id":          {IDs: []string{first.ID}},
+			"key":         {Keys: [][]byte{[]byte("a")}, Until: first.LastFailure.Add(time.Nanosecond)},
+			"class":       {Classes: []topology.Class{topology.Validation}, IDs: []string{first.ID}},
+			"node":        {Nodes: []string{"judge"}, IDs: []string{first.ID}},
+			"application": {Applications: []string{"app"}, Topics: []string{"in"}, IDs: []string{first.ID}},
+			"until": {
+				Until: first.LastFailure.Add(time.Nanosecond), Classes: []topology.Class{topology.Validation},
+				Keys: [][]byte{[]byte("a")}, IDs: []string{first.ID},
+			},
+		} {
+			got := o.all(f)
+			for value := range got {
+				if value != "1" && name != "key" {
+					t.Errorf("%s chooses %s", name, value)
+				}
+			}
+			if _, ok := got["1"]; !ok {
+				t.Errorf("%s does not choose the letter", name)
 			}
 		}
-		if _, ok := got["1"]; !ok {
-			t.Errorf("%s does not choose the letter", name)
+		for name, f := range map[string]LetterFilter{
+			"id": {IDs: []string{"x"}}, "key": {Keys: [][]byte{nil}}, "class": {Classes: []topology.Class{topology.Conflict}},
+			"node": {Nodes: []string{"x"}}, "application": {Applications: []string{"x"}}, "topic": {Topics: []string{"x"}},
+			"since": {Since: time.Now()}, "until": {Until: first.LastFailure.Add(-time.Hour)},
+		} {
+			if got := o.all(f); len(got) > 0 {
+				t.Errorf("%s chooses %d letters", name, len(got))
+			}
 		}
-	}
-	for name, f := range map[string]LetterFilter{
-		"id": {IDs: []string{"x"}}, "key": {Keys: [][]byte{nil}}, "class": {Classes: []topology.Class{topology.Conflict}},
-		"node": {Nodes: []string{"x"}}, "application": {Applications: []string{"x"}}, "topic": {Topics: []string{"x"}},
-		"since": {Since: time.Now()}, "until": {Until: first.LastFailure.Add(-time.Hour)},
-	} {
-		if got := o.all(f); len(got) > 0 {
-			t.Errorf("%s chooses %d letters", name, len(got))
+		o.wantOutcomes(o.redrive(RedriveOptions{Filter: LetterFilter{Classes: []topology.Class{topology.Poison}}}),
+			map[RedriveOutcome]int64{Redriven: 1})
+		o.want("in", "b=poison")
+		o.redrive(RedriveOptions{Filter: LetterFilter{Keys: [][]byte{[]byte("a")}}, To: "other"})
+		o.want("other", "a=1", "a=3")
+		for _, r := range o.read("other") {
+			if want := topology.PartitionOf(r.Key, officePartitions); r.Partition != want {
+				t.Errorf("another topic has key %s in partition %d, want %d", r.Key, r.Partition, want)
+			}
 		}
-	}
-	o.wantOutcomes(o.redrive(RedriveOptions{Filter: LetterFilter{Classes: []topology.Class{topology.Poison}}}),
-		map[RedriveOutcome]int64{Redriven: 1})
-	o.want("in", "b=poison")
-	o.redrive(RedriveOptions{Filter: LetterFilter{Keys: [][]byte{[]byte("a")}}, To: "other"})
-	o.want("other", "a=1", "a=3")
-	for _, r := range o.read("other") {
-		if want := topology.PartitionOf(r.Key, officePartitions); r.Partition != want {
-			t.Errorf("another topic has key %s in partition %d, want %d", r.Key, r.Partition, want)
-		}
-	}
+	})
 }
 
 // all returns the letters by their values.
@@ -143,35 +148,37 @@ func TestG5RedriveKilled(t *testing.T) {
 	for _, point := range crashPoints {
 		for batch := range 3 {
 			t.Run(fmt.Sprintf("%s-%d", point, batch), func(t *testing.T) {
-				o := newOffice(t)
-				var records []string
-				for i := range 10 {
-					records = append(records, fmt.Sprintf("k%d=%d", i%3, i))
-				}
-				o.die(records...)
-				n := 0
-				_, err := o.letters.Redrive(o.ctx, RedriveOptions{batchMax: 2, crash: func(at string) error {
-					if at != point {
-						return nil
+				virtual.Test(t, func(t *testing.T) {
+					o := newOffice(t)
+					var records []string
+					for i := range 10 {
+						records = append(records, fmt.Sprintf("k%d=%d", i%3, i))
 					}
-					if n++; n <= batch {
-						return nil
+					o.die(records...)
+					n := 0
+					_, err := o.letters.Redrive(o.ctx, RedriveOptions{batchMax: 2, crash: func(at string) error {
+						if at != point {
+							return nil
+						}
+						if n++; n <= batch {
+							return nil
+						}
+						return errCrash
+					}})
+					if !errors.Is(err, errCrash) {
+						t.Fatalf("Redrive returned %v", err)
 					}
-					return errCrash
-				}})
-				if !errors.Is(err, errCrash) {
-					t.Fatalf("Redrive returned %v", err)
-				}
-				o.redrive(RedriveOptions{batchMax: 3})
-				o.want("in", records...)
-				o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{})
-				left := 0
-				if point == crashRecords || point == crashFlushed {
-					left = 2
-				}
-				if dirty := o.uncommitted("in"); dirty != len(records)+left {
-					t.Errorf("the control: a reader of everything sees %d records, want %d more than %d", dirty, left, len(records))
-				}
+					o.redrive(RedriveOptions{batchMax: 3})
+					o.want("in", records...)
+					o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{})
+					left := 0
+					if point == crashRecords || point == crashFlushed {
+						left = 2
+					}
+					if dirty := o.uncommitted("in"); dirty != len(records)+left {
+						t.Errorf("the control: a reader of everything sees %d records, want %d more than %d", dirty, left, len(records))
+					}
+				})
 			})
 		}
 	}
@@ -190,11 +197,7 @@ func (o *office) uncommitted(topic string) (n int) {
 			left[e.Partition] = e.Offset
 		}
 	})
-	cl, err := kgo.NewClient(kgo.SeedBrokers(o.brokers...), kgo.ConsumeTopics(topic), kgo.KeepControlRecords())
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	defer cl.Close()
+	cl := o.broker.Client(o.t, "dirty reader", kgo.ConsumeTopics(topic), kgo.KeepControlRecords())
 	for len(left) > 0 {
 		fetches := cl.PollFetches(o.ctx)
 		if err := fetches.Err0(); err != nil {
@@ -215,237 +218,244 @@ func (o *office) uncommitted(topic string) (n int) {
 // TestG5MarksBehindOpenTransaction: a mark that is committed behind a transaction of somebody else, who has not ended it, counts.
 // The control is what a reader up to the last stable offset knows: nothing of it.
 func TestG5MarksBehindOpenTransaction(t *testing.T) {
-	o := newOffice(t)
-	o.die("a=1")
-	p := topology.PartitionOf([]byte("a"), officePartitions)
-	application, err := kgo.NewClient(kgo.SeedBrokers(o.brokers...), kgo.TransactionalID("app~one~0~0"),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer application.Close()
-	// The first redrive is at its end when the application begins: its commit comes behind what is open.
-	_, err = o.letters.Redrive(o.ctx, RedriveOptions{crash: func(point string) error {
-		if point != crashBegun {
-			return nil
+	virtual.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		o.die("a=1")
+		p := topology.PartitionOf([]byte("a"), officePartitions)
+		application := o.broker.Client(t, "application", kgo.TransactionalID("app~one~0~0"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		// The first redrive is at its end when the application begins: its commit comes behind what is open.
+		_, err := o.letters.Redrive(o.ctx, RedriveOptions{crash: func(point string) error {
+			if point != crashBegun {
+				return nil
+			}
+			if err := application.BeginTransaction(); err != nil {
+				return err
+			}
+			return application.ProduceSync(o.ctx, &kgo.Record{Topic: "dead", Partition: p, Value: []byte("open")}).FirstErr()
+		}})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if err := application.BeginTransaction(); err != nil {
-			return err
+		if l := o.all(LetterFilter{})["1"]; l.ID == "" {
+			t.Fatal("the control: the mark is in front of the open transaction, and this test shows nothing")
 		}
-		return application.ProduceSync(o.ctx, &kgo.Record{Topic: "dead", Partition: p, Value: []byte("open")}).FirstErr()
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if l := o.all(LetterFilter{})["1"]; l.ID == "" {
-		t.Fatal("the control: the mark is in front of the open transaction, and this test shows nothing")
-	}
-	ended := make(chan error, 1)
-	second := make(chan RedriveReport, 1)
-	go func() {
-		report, err := o.letters.Redrive(o.ctx, RedriveOptions{})
-		second <- report
-		ended <- err
-	}()
-	select {
-	case report := <-second:
-		t.Errorf("the second redrive did not wait: %+v", report)
-	case <-time.After(500 * time.Millisecond): // it has to wait for the transaction; less waiting can only hide a failure
-	}
-	if err := application.EndTransaction(o.ctx, kgo.TryAbort); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	o.want("in", "a=1")
+		ended := make(chan error, 1)
+		second := make(chan RedriveReport, 1)
+		go func() {
+			report, err := o.letters.Redrive(o.ctx, RedriveOptions{})
+			second <- report
+			ended <- err
+		}()
+		select {
+		case report := <-second:
+			t.Errorf("the second redrive did not wait: %+v", report)
+		case <-time.After(30 * time.Second): // the transaction ends by itself after 40 s
+		}
+		if err := application.EndTransaction(o.ctx, kgo.TryAbort); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		o.want("in", "a=1")
+	})
 }
 
 // TestG5TwoRedrives: of two at a time the older one ends, between two batches at the latest, and nothing is written twice.
 func TestG5TwoRedrives(t *testing.T) {
-	o := newOffice(t)
-	var records []string
-	for i := range 20 {
-		records = append(records, fmt.Sprintf("k%d=%d", i%3, i))
-	}
-	o.die(records...)
-	done := 0
-	_, err := o.letters.Redrive(o.ctx, RedriveOptions{batchMax: 2, Step: func(DeadLetter, RedriveOutcome) error {
-		if done++; done == 3 {
-			o.redrive(RedriveOptions{Filter: LetterFilter{Keys: [][]byte{[]byte("k1"), []byte("k2")}}})
+	virtual.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		var records []string
+		for i := range 20 {
+			records = append(records, fmt.Sprintf("k%d=%d", i%3, i))
 		}
-		return nil
-	}})
-	if !errors.Is(err, ErrRedriveFenced) {
-		t.Errorf("the older redrive returned %v", err)
-	}
-	o.redrive(RedriveOptions{})
-	o.want("in", records...)
+		o.die(records...)
+		done := 0
+		_, err := o.letters.Redrive(o.ctx, RedriveOptions{batchMax: 2, Step: func(DeadLetter, RedriveOutcome) error {
+			if done++; done == 3 {
+				o.redrive(RedriveOptions{Filter: LetterFilter{Keys: [][]byte{[]byte("k1"), []byte("k2")}}})
+			}
+			return nil
+		}})
+		if !errors.Is(err, ErrRedriveFenced) {
+			t.Errorf("the older redrive returned %v", err)
+		}
+		o.redrive(RedriveOptions{})
+		o.want("in", records...)
+	})
 }
 
 // TestG5LoopGuard: what dies again and again is left alone at some point, keeps its id and its first origin, and does not grow.
 func TestG5LoopGuard(t *testing.T) {
-	o := newOffice(t)
-	o.die("a=1")
-	sizes := map[int]int{}
-	var id string
-	for death := 1; death <= 3; death++ {
-		l := o.all(LetterFilter{})["1"]
-		if id == "" {
-			id = l.ID
-		}
-		if l.Deaths != death || l.ID != id || l.Origin.Offset != 0 {
-			t.Fatalf("death %d: %+v", death, l.DeadLetterInfo)
-		}
-		for _, r := range o.read("dead") {
-			if info, err := topology.ParseDeadLetter(headersFrom(r.Headers)); err == nil {
-				sizes[info.Deaths] = len(r.Headers)
+	virtual.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		o.die("a=1")
+		sizes := map[int]int{}
+		var id string
+		for death := 1; death <= 3; death++ {
+			l := o.all(LetterFilter{})["1"]
+			if id == "" {
+				id = l.ID
 			}
+			if l.Deaths != death || l.ID != id || l.Origin.Offset != 0 {
+				t.Fatalf("death %d: %+v", death, l.DeadLetterInfo)
+			}
+			for _, r := range o.read("dead") {
+				if info, err := topology.ParseDeadLetter(headersFrom(r.Headers)); err == nil {
+					sizes[info.Deaths] = len(r.Headers)
+				}
+			}
+			before := len(o.read("in"))
+			report := o.redrive(RedriveOptions{})
+			if death == 3 {
+				o.wantOutcomes(report, map[RedriveOutcome]int64{LeftDeaths: 1})
+				break
+			}
+			o.wantOutcomes(report, map[RedriveOutcome]int64{Redriven: 1})
+			o.dieAgain(o.read("in")[before:]...)
 		}
-		before := len(o.read("in"))
-		report := o.redrive(RedriveOptions{})
-		if death == 3 {
-			o.wantOutcomes(report, map[RedriveOutcome]int64{LeftDeaths: 1})
-			break
+		if sizes[1] != sizes[2] || sizes[2] != sizes[3] {
+			t.Errorf("the letters have %v headers", sizes)
 		}
-		o.wantOutcomes(report, map[RedriveOutcome]int64{Redriven: 1})
-		o.dieAgain(o.read("in")[before:]...)
-	}
-	if sizes[1] != sizes[2] || sizes[2] != sizes[3] {
-		t.Errorf("the letters have %v headers", sizes)
-	}
-	o.wantOutcomes(o.redrive(RedriveOptions{DeathsMax: -1}), map[RedriveOutcome]int64{Redriven: 1})
+		o.wantOutcomes(o.redrive(RedriveOptions{DeathsMax: -1}), map[RedriveOutcome]int64{Redriven: 1})
+	})
 }
 
 // TestG5OwnKey: a record that died under another key than its own is chosen by its own, written back as it died, and to
 // another topic as the application knows it. On demand it says that it comes again.
 func TestG5OwnKey(t *testing.T) {
-	o := newOffice(t)
-	for _, value := range []string{"1", "2"} {
-		own, mode := topologytest.Header(topology.HeaderOwnKey, "owner"), topologytest.Header(topology.HeaderMode, "BACKFILL")
-		if err := o.driver.PipeRaw("in", []byte("id"), []byte(value), own, mode); err != nil {
-			t.Fatal(err)
+	virtual.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		for _, value := range []string{"1", "2"} {
+			own, mode := topologytest.Header(topology.HeaderOwnKey, "owner"), topologytest.Header(topology.HeaderMode, "BACKFILL")
+			if err := o.driver.PipeRaw("in", []byte("id"), []byte(value), own, mode); err != nil {
+				t.Fatal(err)
+			}
+			o.post()
+			only := LetterFilter{Keys: [][]byte{[]byte("owner")}}
+			o.wantOutcomes(o.redrive(RedriveOptions{Filter: LetterFilter{Keys: [][]byte{[]byte("id")}}}), map[RedriveOutcome]int64{})
+			options := RedriveOptions{Filter: only}
+			if value == "2" {
+				options.To, options.Repair = "other", true
+			}
+			o.wantOutcomes(o.redrive(options), map[RedriveOutcome]int64{Redriven: 1})
 		}
-		o.post()
-		only := LetterFilter{Keys: [][]byte{[]byte("owner")}}
-		o.wantOutcomes(o.redrive(RedriveOptions{Filter: LetterFilter{Keys: [][]byte{[]byte("id")}}}), map[RedriveOutcome]int64{})
-		options := RedriveOptions{Filter: only}
-		if value == "2" {
-			options.To, options.Repair = "other", true
-		}
-		o.wantOutcomes(o.redrive(options), map[RedriveOutcome]int64{Redriven: 1})
-	}
-	for topic, want := range map[string]string{
-		"in": "id=1 onceward.inbox.key=owner onceward.mode=BACKFILL", "other": "owner=2 onceward.mode=REPAIR",
-	} {
-		for _, r := range o.read(topic) {
-			got := string(r.Key) + "=" + string(r.Value)
-			for _, h := range r.Headers {
-				if !topology.IsDeadLetterHeader(h.Key) {
-					got += " " + h.Key + "=" + string(h.Value)
+		for topic, want := range map[string]string{
+			"in": "id=1 onceward.inbox.key=owner onceward.mode=BACKFILL", "other": "owner=2 onceward.mode=REPAIR",
+		} {
+			for _, r := range o.read(topic) {
+				got := string(r.Key) + "=" + string(r.Value)
+				for _, h := range r.Headers {
+					if !topology.IsDeadLetterHeader(h.Key) {
+						got += " " + h.Key + "=" + string(h.Value)
+					}
+				}
+				if got != want || r.Partition != topology.PartitionOf(r.Key, officePartitions) {
+					t.Errorf("%s[%d] has %q, want %q", topic, r.Partition, got, want)
 				}
 			}
-			if got != want || r.Partition != topology.PartitionOf(r.Key, officePartitions) {
-				t.Errorf("%s[%d] has %q, want %q", topic, r.Partition, got, want)
-			}
 		}
-	}
-	if len(o.read("in")) != 1 || len(o.read("other")) != 1 {
-		t.Errorf("in has %d records, other %d", len(o.read("in")), len(o.read("other")))
-	}
+		if len(o.read("in")) != 1 || len(o.read("other")) != 1 {
+			t.Errorf("in has %d records, other %d", len(o.read("in")), len(o.read("other")))
+		}
+	})
 }
 
 // TestG5Left: what cannot be redriven as it was stays where it is, with the reason.
 func TestG5Left(t *testing.T) {
-	o := newOffice(t)
-	o.die("a=1")
-	died := o.read("dead")[0]
-	forge := func(name, header, value string, change func(*kgo.Record)) {
-		r := &kgo.Record{Topic: "dead", Partition: died.Partition, Key: died.Key, Value: []byte(name), Timestamp: died.Timestamp}
-		for _, h := range died.Headers {
-			switch h.Key {
-			case topology.HeaderID:
-				h.Value = []byte(name)
-			case header:
-				h.Value = []byte(value)
+	virtual.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		o.die("a=1")
+		died := o.read("dead")[0]
+		forge := func(name, header, value string, change func(*kgo.Record)) {
+			r := &kgo.Record{Topic: "dead", Partition: died.Partition, Key: died.Key, Value: []byte(name), Timestamp: died.Timestamp}
+			for _, h := range died.Headers {
+				switch h.Key {
+				case topology.HeaderID:
+					h.Value = []byte(name)
+				case header:
+					h.Value = []byte(value)
+				}
+				r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 			}
-			r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
-		}
-		if change != nil {
-			change(r)
-		}
-		o.write(r)
-	}
-	forge("cut", "", "", func(r *kgo.Record) {
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: topology.HeaderCut, Value: []byte("key=1 value=9 headers=0")})
-	})
-	forge("absent", topology.HeaderStreamsTopic, "absent", nil)
-	forge("partition", topology.HeaderStreamsPartition, "7", nil)
-	forge("loop", topology.HeaderStreamsTopic, "dead", nil)
-	at := func(after time.Duration) string { return fmt.Sprint(time.Now().Add(after).UnixMilli()) }
-	forge("old", topology.HeaderLastTimestamp, at(-2*time.Hour), nil)
-	forge("large", "", "", func(r *kgo.Record) { r.Value = append([]byte("large"), make([]byte, 20_000)...) })
-	forge("future", topology.HeaderLastTimestamp, at(24*time.Hour), nil)
-	forge("negative", topology.HeaderLastTimestamp, "-1", nil)
-	forge("future in an older build", topology.HeaderTimestamp, at(24*time.Hour), func(r *kgo.Record) {
-		r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == topology.HeaderLastTimestamp })
-		for i, h := range r.Headers {
-			if h.Key == topology.HeaderLastFailure {
-				r.Headers[i].Value = time.UnixMilli(r.Timestamp.UnixMilli()).UTC().AppendFormat(nil, markTime)
+			if change != nil {
+				change(r)
 			}
+			o.write(r)
 		}
-	})
-	o.setting("in", "retention.ms", fmt.Sprint((90 * time.Minute).Milliseconds()))
-	o.setting("in", "max.message.bytes", "10000")
-	want := map[RedriveOutcome]int64{
-		Redriven: 1, LeftCut: 1, LeftNoTopic: 2, LeftLoop: 1, LeftTooOld: 1, LeftTooLarge: 1, LeftTimestamp: 3,
-	}
-	o.wantOutcomes(o.redrive(RedriveOptions{DryRun: true}), want)
-	o.wantOutcomes(o.redrive(RedriveOptions{}), want)
-	o.want("in", "a=1")
-	delete(want, Redriven)
-	o.wantOutcomes(o.redrive(RedriveOptions{}), want)
-	o.wantOutcomes(o.redrive(RedriveOptions{TimestampNow: true}), map[RedriveOutcome]int64{
-		Redriven: 4, LeftCut: 1, LeftNoTopic: 2, LeftLoop: 1, LeftTooLarge: 1,
+		forge("cut", "", "", func(r *kgo.Record) {
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: topology.HeaderCut, Value: []byte("key=1 value=9 headers=0")})
+		})
+		forge("absent", topology.HeaderStreamsTopic, "absent", nil)
+		forge("partition", topology.HeaderStreamsPartition, "7", nil)
+		forge("loop", topology.HeaderStreamsTopic, "dead", nil)
+		at := func(after time.Duration) string { return fmt.Sprint(time.Now().Add(after).UnixMilli()) }
+		forge("old", topology.HeaderLastTimestamp, at(-2*time.Hour), nil)
+		forge("large", "", "", func(r *kgo.Record) { r.Value = append([]byte("large"), make([]byte, 20_000)...) })
+		forge("future", topology.HeaderLastTimestamp, at(24*time.Hour), nil)
+		forge("negative", topology.HeaderLastTimestamp, "-1", nil)
+		forge("future in an older build", topology.HeaderTimestamp, at(24*time.Hour), func(r *kgo.Record) {
+			r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == topology.HeaderLastTimestamp })
+			for i, h := range r.Headers {
+				if h.Key == topology.HeaderLastFailure {
+					r.Headers[i].Value = time.UnixMilli(r.Timestamp.UnixMilli()).UTC().AppendFormat(nil, markTime)
+				}
+			}
+		})
+		o.setting("in", "retention.ms", fmt.Sprint((90 * time.Minute).Milliseconds()))
+		o.setting("in", "max.message.bytes", "10000")
+		want := map[RedriveOutcome]int64{
+			Redriven: 1, LeftCut: 1, LeftNoTopic: 2, LeftLoop: 1, LeftTooOld: 1, LeftTooLarge: 1, LeftTimestamp: 3,
+		}
+		o.wantOutcomes(o.redrive(RedriveOptions{DryRun: true}), want)
+		o.wantOutcomes(o.redrive(RedriveOptions{}), want)
+		o.want("in", "a=1")
+		delete(want, Redriven)
+		o.wantOutcomes(o.redrive(RedriveOptions{}), want)
+		o.wantOutcomes(o.redrive(RedriveOptions{TimestampNow: true}), map[RedriveOutcome]int64{
+			Redriven: 4, LeftCut: 1, LeftNoTopic: 2, LeftLoop: 1, LeftTooLarge: 1,
+		})
 	})
 }
 
 // TestG5RedriveAhead: a record that was somewhat ahead of the clock when it died is redriven as far as the topic takes it, also where its letter
 // has the broker's time.
 func TestG5RedriveAhead(t *testing.T) {
-	const unlimited = "9223372036854775807"
-	for _, c := range []struct {
-		takes string
-		ahead time.Duration
-		clock string
-		want  RedriveOutcome
-	}{
-		{"600000", 5 * time.Minute, "CreateTime", Redriven}, {"600000", 15 * time.Minute, "CreateTime", LeftTimestamp},
-		{"600000", -5 * time.Minute, "CreateTime", Redriven}, {unlimited, 50 * time.Minute, "CreateTime", Redriven},
-		{unlimited, 2 * time.Hour, "CreateTime", LeftTimestamp}, {"", time.Minute, "CreateTime", LeftTimestamp},
-		{"600000", 24 * time.Hour, "LogAppendTime", Redriven}, {"", 24 * time.Hour, "LogAppendTime", Redriven},
-	} {
-		o := newOffice(t)
-		o.die("a=1")
-		topic, err := o.letters.open(o.ctx)
-		if err != nil {
-			t.Fatal(err)
+	virtual.Test(t, func(t *testing.T) {
+		const unlimited = "9223372036854775807"
+		for _, c := range []struct {
+			takes string
+			ahead time.Duration
+			clock string
+			want  RedriveOutcome
+		}{
+			{"600000", 5 * time.Minute, "CreateTime", Redriven}, {"600000", 15 * time.Minute, "CreateTime", LeftTimestamp},
+			{"600000", -5 * time.Minute, "CreateTime", Redriven}, {unlimited, 50 * time.Minute, "CreateTime", Redriven},
+			{unlimited, 2 * time.Hour, "CreateTime", LeftTimestamp}, {"", time.Minute, "CreateTime", LeftTimestamp},
+			{"600000", 24 * time.Hour, "LogAppendTime", Redriven}, {"", 24 * time.Hour, "LogAppendTime", Redriven},
+		} {
+			o := newOffice(t)
+			o.die("a=1")
+			topic, err := o.letters.open(o.ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer topic.close()
+			r := &redrive{letterTopic: topic}
+			info, err := r.targetTopic(o.ctx, "in")
+			if err != nil {
+				t.Fatal(err)
+			}
+			info.Settings["message.timestamp.after.max.ms"] = broker.Setting{Value: c.takes} // the embedded broker does not know it
+			info.Settings["message.timestamp.type"] = broker.Setting{Value: c.clock}
+			l := o.all(LetterFilter{})["1"]
+			l.LastTimestamp = time.Now().Add(c.ahead).UnixMilli()
+			rec, outcome, err := r.target(o.ctx, &l)
+			if err != nil || outcome != c.want || outcome == Redriven && rec.Timestamp.UnixMilli() != l.LastTimestamp {
+				t.Errorf("%s ahead of the clock, where a topic takes %q: %v, %s, %v", c.ahead, c.takes, rec, outcome, err)
+			}
 		}
-		defer topic.close()
-		r := &redrive{letterTopic: topic}
-		info, err := r.targetTopic(o.ctx, "in")
-		if err != nil {
-			t.Fatal(err)
-		}
-		info.Settings["message.timestamp.after.max.ms"] = broker.Setting{Value: c.takes} // the embedded broker does not know it
-		info.Settings["message.timestamp.type"] = broker.Setting{Value: c.clock}
-		l := o.all(LetterFilter{})["1"]
-		l.LastTimestamp = time.Now().Add(c.ahead).UnixMilli()
-		rec, outcome, err := r.target(o.ctx, &l)
-		if err != nil || outcome != c.want || outcome == Redriven && rec.Timestamp.UnixMilli() != l.LastTimestamp {
-			t.Errorf("%s ahead of the clock, where a topic takes %q: %v, %s, %v", c.ahead, c.takes, rec, outcome, err)
-		}
-	}
+	})
 }
 
 func (o *office) setting(topic, name, value string) {
@@ -461,22 +471,24 @@ func (o *office) setting(topic, name, value string) {
 
 // TestG5Rate: the records come no faster than they may.
 func TestG5Rate(t *testing.T) {
-	o := newOffice(t)
-	var records []string
-	for i := range 12 {
-		records = append(records, fmt.Sprintf("k=%d", i))
-	}
-	o.die(records...)
-	start := time.Now()
-	o.redrive(RedriveOptions{Rate: 10})
-	// Ten at once, the next two when the ten have used their second up.
-	if took := time.Since(start); took < time.Second {
-		t.Errorf("12 records at 10 a second took %s", took)
-	}
-	o.want("in", records...)
-	if _, err := o.letters.Redrive(o.ctx, RedriveOptions{Rate: -1}); err == nil {
-		t.Error("a negative rate is taken")
-	}
+	virtual.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		var records []string
+		for i := range 12 {
+			records = append(records, fmt.Sprintf("k=%d", i))
+		}
+		o.die(records...)
+		start := time.Now()
+		o.redrive(RedriveOptions{Rate: 10})
+		// Ten at once, the next two when the ten have used their second up.
+		if took := time.Since(start); took < time.Second || took > 2*time.Second {
+			t.Errorf("12 records at 10 a second took %s", took)
+		}
+		o.want("in", records...)
+		if _, err := o.letters.Redrive(o.ctx, RedriveOptions{Rate: -1}); err == nil {
+			t.Error("a negative rate is taken")
+		}
+	})
 }
 
 // TestLettersOfAnInput: a letter is chosen by the topic in which the record died, and by the input that it came from, where the topic keeps

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
@@ -30,7 +31,6 @@ const changelog = "app-rows-changelog"
 type scene struct {
 	ctx     context.Context
 	dir     string
-	brokers []string
 	cl      *kgo.Client
 	adm     *kadm.Client
 	client  *admin.Client
@@ -39,24 +39,10 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, changelog))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(broker.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	s := &scene{ctx: ctx, dir: filepath.Join(t.TempDir(), "state"), brokers: broker.ListenAddrs()}
-	if s.cl, err = kgo.NewClient(kgo.SeedBrokers(s.brokers...)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.cl.Close)
+	client, broker := connect(t, kfake.SeedTopics(1, changelog))
+	s := &scene{ctx: t.Context(), dir: filepath.Join(t.TempDir(), "state"), cl: broker.Client(t, "writer"), client: client}
 	s.adm = kadm.NewClient(s.cl)
-	if s.client, err = admin.Connect(ctx, s.brokers...); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.client.Close)
-	listed, err := s.adm.ListTopics(ctx, changelog)
+	listed, err := s.adm.ListTopics(s.ctx, changelog)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,93 +125,99 @@ func (s *scene) open(t *testing.T) *admin.State {
 
 // TestStoppedState reads the directory of an instance that does not run.
 func TestStoppedState(t *testing.T) {
-	s := newScene(t)
-	s.write(t, "a=1", "b=2", "c=3", "c=4")
-	s.store(t, 3, time.Hour, "a=1", "b=2", "c=3")
-	st := s.open(t)
-	if st.Running() || st.Identity().Application != "app" {
-		t.Errorf("running %t, %+v", st.Running(), st.Identity())
-	}
-	row, err := st.Get(s.ctx, "rows", 0, []byte("b"), false)
-	if err != nil || !row.Found || string(row.Value) != "2" || row.Task.String() != "in_0" || row.Epoch != (txn.Epoch{}) || row.Stale != nil {
-		t.Errorf("%+v, %v", row, err)
-	}
-	if row, err := st.Get(s.ctx, "rows", 0, []byte("x"), false); err != nil || row.Found {
-		t.Errorf("an absent key: %+v, %v", row, err)
-	}
-	if _, err := st.Get(s.ctx, "rows", 1, nil, false); !errors.Is(err, txn.ErrNotServing) {
-		t.Errorf("a partition that is elsewhere gave %v", err)
-	}
-	if _, err := st.Get(s.ctx, "other", 0, nil, false); !errors.Is(err, state.ErrUnknownStore) {
-		t.Errorf("a store that is not there gave %v", err)
-	}
-	scan, err := st.Scan(s.ctx, admin.ScanRequest{Store: "rows", Limit: 2, Range: state.Range{Reverse: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var keys string
-	for e, err := range scan.Rows() {
+	virtual.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.write(t, "a=1", "b=2", "c=3", "c=4")
+		s.store(t, 3, time.Hour, "a=1", "b=2", "c=3")
+		st := s.open(t)
+		if st.Running() || st.Identity().Application != "app" {
+			t.Errorf("running %t, %+v", st.Running(), st.Identity())
+		}
+		row, err := st.Get(s.ctx, "rows", 0, []byte("b"), false)
+		if err != nil || !row.Found || string(row.Value) != "2" || row.Task.String() != "in_0" || row.Epoch != (txn.Epoch{}) || row.Stale != nil {
+			t.Errorf("%+v, %v", row, err)
+		}
+		if row, err := st.Get(s.ctx, "rows", 0, []byte("x"), false); err != nil || row.Found {
+			t.Errorf("an absent key: %+v, %v", row, err)
+		}
+		if _, err := st.Get(s.ctx, "rows", 1, nil, false); !errors.Is(err, txn.ErrNotServing) {
+			t.Errorf("a partition that is elsewhere gave %v", err)
+		}
+		if _, err := st.Get(s.ctx, "other", 0, nil, false); !errors.Is(err, state.ErrUnknownStore) {
+			t.Errorf("a store that is not there gave %v", err)
+		}
+		scan, err := st.Scan(s.ctx, admin.ScanRequest{Store: "rows", Limit: 2, Range: state.Range{Reverse: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		keys += string(e.Key)
-	}
-	if err := scan.Close(); keys != "cb" || err != nil {
-		t.Errorf("the scan found %q, %v", keys, err)
-	}
-	tasks, err := st.Tasks(s.ctx, admin.Estimates)
-	if err == nil {
-		err = s.client.FillEnds(s.ctx, tasks)
-	}
-	if err != nil || len(tasks) != 1 || len(tasks[0].Stores) != 1 || tasks[0].DirectoryBytes < 100 {
-		t.Fatalf("%+v, %v", tasks, err)
-	}
-	store := tasks[0].Stores[0]
-	if lag, ok := store.Lag(tasks[0].Positions); lag != 1 || !ok || store.Keys != 3 || !store.Counted || store.Partitions != 1 {
-		t.Errorf("lag %d, %t: %+v", lag, ok, store)
-	}
+		var keys string
+		for e, err := range scan.Rows() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys += string(e.Key)
+		}
+		if err := scan.Close(); keys != "cb" || err != nil {
+			t.Errorf("the scan found %q, %v", keys, err)
+		}
+		tasks, err := st.Tasks(s.ctx, admin.Estimates)
+		if err == nil {
+			err = s.client.FillEnds(s.ctx, tasks)
+		}
+		if err != nil || len(tasks) != 1 || len(tasks[0].Stores) != 1 || tasks[0].DirectoryBytes < 100 {
+			t.Fatalf("%+v, %v", tasks, err)
+		}
+		store := tasks[0].Stores[0]
+		if lag, ok := store.Lag(tasks[0].Positions); lag != 1 || !ok || store.Keys != 3 || !store.Counted || store.Partitions != 1 {
+			t.Errorf("lag %d, %t: %+v", lag, ok, store)
+		}
+	})
 }
 
 // TestUnfinishedRestore: what a restore left in the middle is read only by who asks for it.
 func TestUnfinishedRestore(t *testing.T) {
-	s := newScene(t)
-	inputs := []state.Input{{Topic: "in", Offset: 1, StreamTime: state.NoTime}}
-	for _, at := range []state.Positions{
-		{Changelogs: []state.Changelog{{Store: "rows", TopicID: s.topicID, Applied: 1, Scanned: 1}}},
-		{Inputs: inputs, Changelogs: []state.Changelog{{Store: "rows", TopicID: s.topicID, Applied: 1, Scanned: 2}}},
-	} {
-		s.storeAt(t, at, "a=1")
-		st, err := admin.OpenState(s.ctx, s.dir)
-		if err != nil {
-			t.Fatal(err)
+	virtual.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		inputs := []state.Input{{Topic: "in", Offset: 1, StreamTime: state.NoTime}}
+		for _, at := range []state.Positions{
+			{Changelogs: []state.Changelog{{Store: "rows", TopicID: s.topicID, Applied: 1, Scanned: 1}}},
+			{Inputs: inputs, Changelogs: []state.Changelog{{Store: "rows", TopicID: s.topicID, Applied: 1, Scanned: 2}}},
+		} {
+			s.storeAt(t, at, "a=1")
+			st, err := admin.OpenState(s.ctx, s.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := st.Get(s.ctx, "rows", 0, []byte("a"), false); !errors.Is(err, txn.ErrRestoring) {
+				t.Errorf("at %v it is read: %v", at, err)
+			}
+			if row, err := st.Get(s.ctx, "rows", 0, []byte("a"), true); err != nil || !row.Found || !errors.Is(row.Stale, txn.ErrRestoring) {
+				t.Errorf("%+v, %v", row, err)
+			}
+			if got, err := s.client.Verify(s.ctx, st, admin.VerifyOptions{}); err != nil || !errors.Is(got[0].Err, txn.ErrRestoring) {
+				t.Errorf("it is verified: %+v, %v", got, err)
+			}
+			if err := st.Close(); err != nil {
+				t.Error(err)
+			}
 		}
-		if _, err := st.Get(s.ctx, "rows", 0, []byte("a"), false); !errors.Is(err, txn.ErrRestoring) {
-			t.Errorf("at %v it is read: %v", at, err)
-		}
-		if row, err := st.Get(s.ctx, "rows", 0, []byte("a"), true); err != nil || !row.Found || !errors.Is(row.Stale, txn.ErrRestoring) {
-			t.Errorf("%+v, %v", row, err)
-		}
-		if got, err := s.client.Verify(s.ctx, st, admin.VerifyOptions{}); err != nil || !errors.Is(got[0].Err, txn.ErrRestoring) {
-			t.Errorf("it is verified: %+v, %v", got, err)
-		}
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-	}
+	})
 }
 
 // TestSilentOwner: a directory whose process does not answer is told from one that is free.
 func TestSilentOwner(t *testing.T) {
-	dir, err := state.OpenDirectory(filepath.Join(t.TempDir(), "state"), state.DirectoryOptions{Application: "app"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if _, err := admin.OpenState(ctx, dir.Path()); !errors.Is(err, state.ErrLocked) || !strings.Contains(err.Error(), "does not answer") {
-		t.Errorf("it is %v", err)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		dir, err := state.OpenDirectory(filepath.Join(t.TempDir(), "state"), state.DirectoryOptions{Application: "app"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := admin.OpenState(ctx, dir.Path()); !errors.Is(err, state.ErrLocked) || !strings.Contains(err.Error(), "does not answer") {
+			t.Errorf("it is %v", err)
+		}
+	})
 }
 
 // answering is a running instance that gives one error to everything.
@@ -328,18 +320,20 @@ func TestVerify(t *testing.T) {
 		{"old, and missing", []string{"a=1", "b=2", "z=9"}, 2, 2 * day, []string{"a=1"}, 1, 0, "missing b"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := newScene(t)
-			s.write(t, tc.log...)
-			s.store(t, tc.position, tc.age, tc.rows...)
-			v := s.verify(t, admin.VerifyOptions{DifferencesMax: 2})
-			var first []string
-			for _, d := range v.First {
-				first = append(first, string(d.Kind)+" "+string(d.Key))
-			}
-			if v.Err != nil || v.Differences != tc.differences || v.Unjudged != tc.unjudged || strings.Join(first, ", ") != tc.first ||
-				v.Rows != int64(len(tc.rows)) || v.Position != tc.position || v.Equal() != (tc.differences+tc.unjudged == 0) {
-				t.Errorf("%+v", v)
-			}
+			virtual.Test(t, func(t *testing.T) {
+				s := newScene(t)
+				s.write(t, tc.log...)
+				s.store(t, tc.position, tc.age, tc.rows...)
+				v := s.verify(t, admin.VerifyOptions{DifferencesMax: 2})
+				var first []string
+				for _, d := range v.First {
+					first = append(first, string(d.Kind)+" "+string(d.Key))
+				}
+				if v.Err != nil || v.Differences != tc.differences || v.Unjudged != tc.unjudged || strings.Join(first, ", ") != tc.first ||
+					v.Rows != int64(len(tc.rows)) || v.Position != tc.position || v.Equal() != (tc.differences+tc.unjudged == 0) {
+					t.Errorf("%+v", v)
+				}
+			})
 		})
 	}
 }
@@ -371,84 +365,90 @@ func TestVerifyWithoutChangelog(t *testing.T) {
 		}, "does not exist"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := newScene(t)
-			s.write(t, "a=1", "b=2")
-			s.store(t, 2, 0, "a=1", "b=2")
-			tc.spoil(t, s)
-			v := s.verify(t, admin.VerifyOptions{})
-			if !errors.Is(v.Err, admin.ErrChangelog) || !errors.Is(v.Err, txn.ErrIntegrity) || !strings.Contains(v.Err.Error(), tc.says) {
-				t.Errorf("%v", v.Err)
-			}
+			virtual.Test(t, func(t *testing.T) {
+				s := newScene(t)
+				s.write(t, "a=1", "b=2")
+				s.store(t, 2, 0, "a=1", "b=2")
+				tc.spoil(t, s)
+				v := s.verify(t, admin.VerifyOptions{})
+				if !errors.Is(v.Err, admin.ErrChangelog) || !errors.Is(v.Err, txn.ErrIntegrity) || !strings.Contains(v.Err.Error(), tc.says) {
+					t.Errorf("%v", v.Err)
+				}
+			})
 		})
 	}
 }
 
 // TestVerifyMany replays more than is kept in memory at a time, with many writes of each key.
 func TestVerifyMany(t *testing.T) {
-	s := newScene(t)
-	const keys, rounds = 20_000, 4
-	var records []*kgo.Record
-	var rows []string
-	for round := range rounds {
-		for i := range keys {
-			row := fmt.Sprintf("k%05d=%d", i, round)
-			key, value, _ := strings.Cut(row, "=")
-			records = append(records, &kgo.Record{Topic: changelog, Key: []byte(key), Value: []byte(value)})
-			if round == rounds-1 {
-				rows = append(rows, row)
+	virtual.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		const keys, rounds = 20_000, 4
+		var records []*kgo.Record
+		var rows []string
+		for round := range rounds {
+			for i := range keys {
+				row := fmt.Sprintf("k%05d=%d", i, round)
+				key, value, _ := strings.Cut(row, "=")
+				records = append(records, &kgo.Record{Topic: changelog, Key: []byte(key), Value: []byte(value)})
+				if round == rounds-1 {
+					rows = append(rows, row)
+				}
 			}
 		}
-	}
-	if err := s.cl.ProduceSync(s.ctx, records...).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
-	rows[keys/2] = strings.Replace(rows[keys/2], "=3", "=2", 1)
-	s.store(t, keys*rounds, 0, rows...)
-	told := 0
-	var last admin.Progress
-	v := s.verify(t, admin.VerifyOptions{Progress: func(p admin.Progress) {
-		if told++; p.Task != inTask || p.Store != "rows" || p.Records+p.Left > keys*rounds || p.Records < last.Records {
-			t.Errorf("%+v", p)
+		if err := s.cl.ProduceSync(s.ctx, records...).FirstErr(); err != nil {
+			t.Fatal(err)
 		}
-		last = p
-	}})
-	if last.Records != keys*rounds || last.Bytes != keys*rounds*7 || last.Left != 0 || last.Remaining != 0 {
-		t.Errorf("at the end it is told %+v", last)
-	}
-	if v.Rows != keys || v.Differences != 1 || string(v.First[0].Key) != "k10000" || string(v.First[0].Changelog) != "3" || told == 0 {
-		t.Errorf("%+v, told %d times", v, told)
-	}
+		rows[keys/2] = strings.Replace(rows[keys/2], "=3", "=2", 1)
+		s.store(t, keys*rounds, 0, rows...)
+		told := 0
+		var last admin.Progress
+		v := s.verify(t, admin.VerifyOptions{Progress: func(p admin.Progress) {
+			if told++; p.Task != inTask || p.Store != "rows" || p.Records+p.Left > keys*rounds || p.Records < last.Records {
+				t.Errorf("%+v", p)
+			}
+			last = p
+		}})
+		if last.Records != keys*rounds || last.Bytes != keys*rounds*7 || last.Left != 0 || last.Remaining != 0 {
+			t.Errorf("at the end it is told %+v", last)
+		}
+		if v.Rows != keys || v.Differences != 1 || string(v.First[0].Key) != "k10000" || string(v.First[0].Changelog) != "3" || told == 0 {
+			t.Errorf("%+v, told %d times", v, told)
+		}
+	})
 }
 
 // TestVerifyScratch: what a killed process left is taken over, what another one uses or what is none of ours is not touched.
 func TestVerifyScratch(t *testing.T) {
-	s := newScene(t)
-	s.write(t, "a=1")
-	s.store(t, 1, 0, "a=1")
-	if err := os.MkdirAll(filepath.Join(s.dir+".verify", "replayed", "left"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if v := s.verify(t, admin.VerifyOptions{}); !v.Equal() {
-		t.Errorf("%+v", v)
-	}
-	st := s.open(t)
-	foreign := t.TempDir()
-	file := filepath.Join(foreign, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.client.Verify(s.ctx, st, admin.VerifyOptions{Scratch: foreign}); err == nil {
-		t.Error("a directory with a file in it is used")
-	}
-	if _, err := os.Stat(file); err != nil {
-		t.Error(err)
-	}
-	ctx, cancel := context.WithCancel(s.ctx)
-	cancel()
-	if _, err := s.client.Verify(ctx, st, admin.VerifyOptions{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a verification that was ended returned %v", err)
-	}
-	if _, err := os.Stat(s.dir + ".verify"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the scratch directory is left: %v", err)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.write(t, "a=1")
+		s.store(t, 1, 0, "a=1")
+		if err := os.MkdirAll(filepath.Join(s.dir+".verify", "replayed", "left"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if v := s.verify(t, admin.VerifyOptions{}); !v.Equal() {
+			t.Errorf("%+v", v)
+		}
+		st := s.open(t)
+		foreign := t.TempDir()
+		file := filepath.Join(foreign, "file")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.client.Verify(s.ctx, st, admin.VerifyOptions{Scratch: foreign}); err == nil {
+			t.Error("a directory with a file in it is used")
+		}
+		if _, err := os.Stat(file); err != nil {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithCancel(s.ctx)
+		cancel()
+		if _, err := s.client.Verify(ctx, st, admin.VerifyOptions{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("a verification that was ended returned %v", err)
+		}
+		if _, err := os.Stat(s.dir + ".verify"); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the scratch directory is left: %v", err)
+		}
+	})
 }

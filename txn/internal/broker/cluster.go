@@ -116,7 +116,8 @@ func Connect(ctx context.Context, cfg Config, group string) (*Cluster, error) {
 }
 
 // closedTries is how often a connection has to be closed without a word before that counts as a refusal: about two seconds, in which
-// a broker that restarts ends to do so or refuses connections. silentTries is the same for silence, which takes dialTimeout each.
+// a broker that restarts ends to do so or refuses connections. silentTries is the same for silence. A try takes dialTimeout twice then,
+// because the client dials again once a dial has timed out.
 const (
 	closedTries = 5
 	silentTries = 2

@@ -14,11 +14,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/onceward/onceward/e2e/virtual"
 )
 
-// commitScene is a producer with a cluster of one embedded broker.
+// commitScene is a producer with a cluster of one broker on virtual time.
 type commitScene struct {
-	*kfake.Cluster
+	*virtual.Kafka
 	cfg      Config
 	cluster  *Cluster
 	producer *Producer
@@ -26,12 +28,11 @@ type commitScene struct {
 
 func newCommitScene(t *testing.T, topics ...string) *commitScene {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, topics...))
-	if err != nil {
-		t.Fatal(err)
+	network := virtual.NewNetwork(t, 1)
+	c := virtual.NewKafka(t, network, 1, kfake.SeedTopics(2, topics...))
+	cfg := Config{
+		Brokers: c.Brokers(), Dialer: network.Host("a").Dial, Logger: slog.New(slog.DiscardHandler), StuckAfter: time.Minute,
 	}
-	t.Cleanup(c.Close)
-	cfg := Config{Brokers: c.ListenAddrs(), Logger: slog.New(slog.DiscardHandler), StuckAfter: time.Minute}
 	cluster, err := Connect(t.Context(), cfg, "app")
 	if err != nil {
 		t.Fatal(err)
@@ -102,39 +103,41 @@ func TestCommitOffsetsIsSentOnce(t *testing.T) {
 		{"connection closed", nil, Refused, nil, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := newCommitScene(t, "in", "out")
-			coordinator := NewCoordinator(s.cluster)
-			if _, err := coordinator.Find(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			began := s.begun(t)
-			var sent, wrongVersion atomic.Int64
-			s.ControlKey(keyTxnOffsetCommit, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-				s.KeepControl()
-				sent.Add(1)
-				if kreq.GetVersion() != 5 {
-					wrongVersion.Add(1)
+			virtual.Test(t, func(t *testing.T) {
+				s := newCommitScene(t, "in", "out")
+				coordinator := NewCoordinator(s.cluster)
+				if _, err := coordinator.Find(t.Context()); err != nil {
+					t.Fatal(err)
 				}
-				if tc.codeOf == nil {
-					return nil, io.ErrClosedPipe, true
+				began := s.begun(t)
+				var sent, wrongVersion atomic.Int64
+				s.ControlKey(keyTxnOffsetCommit, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+					s.KeepControl()
+					sent.Add(1)
+					if kreq.GetVersion() != 5 {
+						wrongVersion.Add(1)
+					}
+					if tc.codeOf == nil {
+						return nil, io.ErrClosedPipe, true
+					}
+					return answers(kreq.(*kmsg.TxnOffsetCommitRequest), tc.codeOf), nil, true
+				})
+				outcome, err := s.producer.CommitOffsets(t.Context(), coordinator, began, Membership{"member", 1, "a"}, []Offset{
+					{Topic: "in", Partition: 0, At: 1}, {Topic: "in", Partition: 1, At: 2},
+				})
+				if outcome != tc.outcome || (outcome == Accepted) != (err == nil) || tc.cause != nil && !errors.Is(err, tc.cause) {
+					t.Errorf("the outcome is %s (%v), want %s", outcome, err, tc.outcome)
 				}
-				return answers(kreq.(*kmsg.TxnOffsetCommitRequest), tc.codeOf), nil, true
+				if n := sent.Load(); n != 1 {
+					t.Errorf("the request was sent %d times, want once", n)
+				}
+				if wrongVersion.Load() != 0 {
+					t.Error("the request has another version than 5")
+				}
+				if _, known := coordinator.known(); known == tc.forgets {
+					t.Errorf("the coordinator is known: %t, want %t", known, !tc.forgets)
+				}
 			})
-			outcome, err := s.producer.CommitOffsets(t.Context(), coordinator, began, Membership{"member", 1, "a"}, []Offset{
-				{Topic: "in", Partition: 0, At: 1}, {Topic: "in", Partition: 1, At: 2},
-			})
-			if outcome != tc.outcome || (outcome == Accepted) != (err == nil) || tc.cause != nil && !errors.Is(err, tc.cause) {
-				t.Errorf("the outcome is %s (%v), want %s", outcome, err, tc.outcome)
-			}
-			if n := sent.Load(); n != 1 {
-				t.Errorf("the request was sent %d times, want once", n)
-			}
-			if wrongVersion.Load() != 0 {
-				t.Error("the request has another version than 5")
-			}
-			if _, known := coordinator.known(); known == tc.forgets {
-				t.Errorf("the coordinator is known: %t, want %t", known, !tc.forgets)
-			}
 		})
 	}
 }
@@ -142,154 +145,160 @@ func TestCommitOffsetsIsSentOnce(t *testing.T) {
 // TestCommitOffsetsNeverLooksUp: rule 2.3. When another worker has forgotten the coordinator since the transaction began, the round is
 // refused and its transaction can be aborted. Nothing is looked up and nothing is sent; the next round finds the coordinator again.
 func TestCommitOffsetsNeverLooksUp(t *testing.T) {
-	s := newCommitScene(t, "in", "out")
-	coordinator := NewCoordinator(s.cluster)
-	var lookups, sent atomic.Int64
-	s.ControlKey(int16(kmsg.FindCoordinator), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-		s.KeepControl()
-		if kreq.(*kmsg.FindCoordinatorRequest).CoordinatorType == 0 {
-			lookups.Add(1)
+	virtual.Test(t, func(t *testing.T) {
+		s := newCommitScene(t, "in", "out")
+		coordinator := NewCoordinator(s.cluster)
+		var lookups, sent atomic.Int64
+		s.ControlKey(int16(kmsg.FindCoordinator), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			s.KeepControl()
+			if kreq.(*kmsg.FindCoordinatorRequest).CoordinatorType == 0 {
+				lookups.Add(1)
+			}
+			return nil, nil, false
+		})
+		s.ControlKey(keyTxnOffsetCommit, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			s.KeepControl()
+			sent.Add(1)
+			return answers(kreq.(*kmsg.TxnOffsetCommitRequest), func(int32) int16 { return 0 }), nil, true
+		})
+		find := func() {
+			t.Helper()
+			if _, err := coordinator.Find(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
-		return nil, nil, false
-	})
-	s.ControlKey(keyTxnOffsetCommit, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-		s.KeepControl()
-		sent.Add(1)
-		return answers(kreq.(*kmsg.TxnOffsetCommitRequest), func(int32) int16 { return 0 }), nil, true
-	})
-	find := func() {
-		t.Helper()
-		if _, err := coordinator.Find(t.Context()); err != nil {
-			t.Fatal(err)
+		commit := func(began Identity) (Outcome, error) {
+			return s.producer.CommitOffsets(t.Context(), coordinator, began, Membership{"member", 1, "a"}, []Offset{{Topic: "in", At: 1}})
 		}
-	}
-	commit := func(began Identity) (Outcome, error) {
-		return s.producer.CommitOffsets(t.Context(), coordinator, began, Membership{"member", 1, "a"}, []Offset{{Topic: "in", At: 1}})
-	}
-	find()
-	if n := lookups.Load(); n != 1 {
-		t.Fatalf("%d lookups were counted, want 1: the test would see none", n)
-	}
-	began := s.begun(t)
-	coordinator.Forget() // as another worker does
-	outcome, err := commit(began)
-	if outcome != Refused || !errors.Is(err, errForgotten) || ScopeOf(err) != ScopeRound || NewerGeneration(err) {
-		t.Errorf("the outcome is %s (%v), want refused for this round alone", outcome, err)
-	}
-	if lookups.Load() != 1 || sent.Load() != 0 {
-		t.Errorf("%d lookups and %d offset commits inside the open transaction, want none", lookups.Load()-1, sent.Load())
-	}
-	if outcome, err := s.producer.Abort(t.Context()); outcome != Accepted {
-		t.Fatalf("aborting is %s: %v", outcome, err)
-	}
-	find()
-	if outcome, err := commit(s.begun(t)); outcome != Accepted || lookups.Load() != 2 || sent.Load() != 1 {
-		t.Errorf("the next round is %s (%v) after %d lookups", outcome, err, lookups.Load())
-	}
+		find()
+		if n := lookups.Load(); n != 1 {
+			t.Fatalf("%d lookups were counted, want 1: the test would see none", n)
+		}
+		began := s.begun(t)
+		coordinator.Forget() // as another worker does
+		outcome, err := commit(began)
+		if outcome != Refused || !errors.Is(err, errForgotten) || ScopeOf(err) != ScopeRound || NewerGeneration(err) {
+			t.Errorf("the outcome is %s (%v), want refused for this round alone", outcome, err)
+		}
+		if lookups.Load() != 1 || sent.Load() != 0 {
+			t.Errorf("%d lookups and %d offset commits inside the open transaction, want none", lookups.Load()-1, sent.Load())
+		}
+		if outcome, err := s.producer.Abort(t.Context()); outcome != Accepted {
+			t.Fatalf("aborting is %s: %v", outcome, err)
+		}
+		find()
+		if outcome, err := commit(s.begun(t)); outcome != Accepted || lookups.Load() != 2 || sent.Load() != 1 {
+			t.Errorf("the next round is %s (%v) after %d lookups", outcome, err, lookups.Load())
+		}
+	})
 }
 
 // TestChangedIdentity: rule 2.2. The client initialises itself anew in the middle of a transaction, every record is acknowledged, and
 // committing would commit the second half only. Flush notices.
 func TestChangedIdentity(t *testing.T) {
-	for _, changes := range []bool{false, true} {
-		s := newCommitScene(t, "A", "B", "out")
-		send := func(topic string) {
-			s.producer.Produce(t.Context(), &Record{Topic: topic, Value: []byte("v")}, nil)
-			if err := s.producer.cl.Flush(t.Context()); err != nil {
-				t.Fatal(err)
+	virtual.Test(t, func(t *testing.T) {
+		for _, changes := range []bool{false, true} {
+			s := newCommitScene(t, "A", "B", "out")
+			send := func(topic string) {
+				s.producer.Produce(t.Context(), &Record{Topic: topic, Value: []byte("v")}, nil)
+				if err := s.producer.cl.Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			begin := func() Identity {
+				began, err := s.producer.Begin(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return began
+			}
+			begin()
+			send("A")
+			send("B")
+			if outcome, err := s.producer.Commit(t.Context()); outcome != Accepted {
+				t.Fatalf("committing is %s: %v", outcome, err)
+			}
+			began := begin()
+			send("A")
+			if changes {
+				s.loseProducer(t, "B")
+			}
+			send("B")
+			outcome, err := s.producer.Flush(t.Context(), began)
+			s.producer.mu.Lock()
+			failed := s.producer.mu.err
+			s.producer.mu.Unlock()
+			switch {
+			case failed != nil:
+				t.Errorf("a record has failed (%v): the silent case was not met", failed)
+			case !changes && outcome != Accepted:
+				t.Errorf("without a change the outcome is %s: %v", outcome, err)
+			case changes && (outcome != Lost || !strings.Contains(err.Error(), "changed its identity")):
+				t.Errorf("the outcome is %s (%v), want lost", outcome, err)
 			}
 		}
-		begin := func() Identity {
-			began, err := s.producer.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return began
-		}
-		begin()
-		send("A")
-		send("B")
-		if outcome, err := s.producer.Commit(t.Context()); outcome != Accepted {
-			t.Fatalf("committing is %s: %v", outcome, err)
-		}
-		began := begin()
-		send("A")
-		if changes {
-			s.loseProducer(t, "B")
-		}
-		send("B")
-		outcome, err := s.producer.Flush(t.Context(), began)
-		s.producer.mu.Lock()
-		failed := s.producer.mu.err
-		s.producer.mu.Unlock()
-		switch {
-		case failed != nil:
-			t.Errorf("a record has failed (%v): the silent case was not met", failed)
-		case !changes && outcome != Accepted:
-			t.Errorf("without a change the outcome is %s: %v", outcome, err)
-		case changes && (outcome != Lost || !strings.Contains(err.Error(), "changed its identity")):
-			t.Errorf("the outcome is %s (%v), want lost", outcome, err)
-		}
-	}
+	})
 }
 
 // TestPartitionsNotHeld: rule 2.5. The client ends a transaction by the partitions it holds. Without those that were produced to, however that has
 // come about, it aborts and says that it has committed; Flush lets no such transaction get that far, and waits for what is on its way.
 func TestPartitionsNotHeld(t *testing.T) {
-	s := newCommitScene(t, "out")
-	ends := make(chan bool, 1)
-	s.ControlKey(int16(kmsg.EndTxn), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-		s.KeepControl()
-		ends <- kreq.(*kmsg.EndTxnRequest).Commit
-		return nil, nil, false
+	virtual.Test(t, func(t *testing.T) {
+		s := newCommitScene(t, "out")
+		ends := make(chan bool, 1)
+		s.ControlKey(int16(kmsg.EndTxn), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			s.KeepControl()
+			ends <- kreq.(*kmsg.EndTxnRequest).Commit
+			return nil, nil, false
+		})
+		acknowledged := func() Identity {
+			t.Helper()
+			began, err := s.producer.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.producer.Produce(t.Context(), &Record{Topic: "out", Value: []byte("v")}, nil)
+			if err := s.producer.cl.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.producer.cl.PurgeTopicsFromProducing("out")
+			return began
+		}
+
+		acknowledged()
+		outcome, err := s.producer.Commit(t.Context())
+		if commits := <-ends; outcome != Accepted || commits {
+			t.Fatalf("a commit was sent: %t, and the outcome is %s (%v): the silent case was not met", commits, outcome, err)
+		}
+
+		began := acknowledged()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		outcome, err = s.producer.Flush(ctx, began)
+		if outcome != Lost || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the outcome is %s (%v), want lost", outcome, err)
+		}
+		if err := s.producer.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+
+		began = acknowledged()
+		loaded := make(chan error, 1)
+		go func() { // with this record the client loads the topic again
+			loaded <- s.producer.cl.ProduceSync(t.Context(), &Record{Topic: "out", Partition: 1, Value: []byte("v")}).FirstErr()
+		}()
+		outcome, err = s.producer.Flush(t.Context(), began)
+		if outcome != Accepted {
+			t.Errorf("once the partitions are held the outcome is %s: %v", outcome, err)
+		}
+		if err := <-loaded; err != nil {
+			t.Fatal(err)
+		}
+		outcome, err = s.producer.Commit(t.Context())
+		if commits := <-ends; outcome != Accepted || !commits {
+			t.Errorf("a commit was sent: %t, and the outcome is %s: %v", commits, outcome, err)
+		}
 	})
-	acknowledged := func() Identity {
-		t.Helper()
-		began, err := s.producer.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.producer.Produce(t.Context(), &Record{Topic: "out", Value: []byte("v")}, nil)
-		if err := s.producer.cl.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		s.producer.cl.PurgeTopicsFromProducing("out")
-		return began
-	}
-
-	acknowledged()
-	outcome, err := s.producer.Commit(t.Context())
-	if commits := <-ends; outcome != Accepted || commits {
-		t.Fatalf("a commit was sent: %t, and the outcome is %s (%v): the silent case was not met", commits, outcome, err)
-	}
-
-	began := acknowledged()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	outcome, err = s.producer.Flush(ctx, began)
-	if outcome != Lost || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the outcome is %s (%v), want lost", outcome, err)
-	}
-	if err := s.producer.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-
-	began = acknowledged()
-	loaded := make(chan error, 1)
-	go func() { // with this record the client loads the topic again
-		loaded <- s.producer.cl.ProduceSync(t.Context(), &Record{Topic: "out", Partition: 1, Value: []byte("v")}).FirstErr()
-	}()
-	outcome, err = s.producer.Flush(t.Context(), began)
-	if outcome != Accepted {
-		t.Errorf("once the partitions are held the outcome is %s: %v", outcome, err)
-	}
-	if err := <-loaded; err != nil {
-		t.Fatal(err)
-	}
-	outcome, err = s.producer.Commit(t.Context())
-	if commits := <-ends; outcome != Accepted || !commits {
-		t.Errorf("a commit was sent: %t, and the outcome is %s: %v", commits, outcome, err)
-	}
 }
 
 // loseProducer deletes the records of a topic and answers one produce to it as a broker does that has forgotten the producer with them.
@@ -322,60 +331,60 @@ func (s *commitScene) loseProducer(t *testing.T, topic string) {
 // TestStableOffsetsOfFirstCommit: rule 5.2. The first commit ever of a partition is pending: the answer is waited for and is neither
 // "none" nor missing, every question names the partition and wants stability, and the wait is reported.
 func TestStableOffsetsOfFirstCommit(t *testing.T) {
-	s := newCommitScene(t, "in", "out")
-	var out bytes.Buffer
-	s.cluster.cfg.Logger = slog.New(slog.NewTextHandler(&out, nil)) // used by this goroutine's StableOffsets only, read after it
-	s.cluster.cfg.StuckAfter = time.Millisecond
-	coordinator := NewCoordinator(s.cluster)
-	if _, err := coordinator.Find(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	began := s.begun(t)
-	outside := Membership{member: "", generation: -1} // NewMembership refuses it; here there is no group
-	outcome, err := s.producer.CommitOffsets(t.Context(), coordinator, began, outside, []Offset{{Topic: "in", At: 7, Metadata: "ours"}})
-	if outcome != Accepted {
-		t.Fatalf("committing offsets is %s: %v", outcome, err)
-	}
-	var asked, wrong atomic.Int64
-	several := make(chan struct{})
-	s.ControlKey(keyOffsetFetch, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-		s.KeepControl()
-		req := kreq.(*kmsg.OffsetFetchRequest)
-		if !req.RequireStable || len(req.Groups) != 1 || len(req.Groups[0].Topics) != 1 || len(req.Groups[0].Topics[0].Partitions) != 1 {
-			wrong.Add(1)
+	virtual.Test(t, func(t *testing.T) {
+		s := newCommitScene(t, "in", "out")
+		var out bytes.Buffer
+		s.cluster.cfg.Logger = slog.New(slog.NewTextHandler(&out, nil)) // used by this goroutine's StableOffsets only, read after it
+		s.cluster.cfg.StuckAfter = time.Millisecond
+		coordinator := NewCoordinator(s.cluster)
+		if _, err := coordinator.Find(t.Context()); err != nil {
+			t.Fatal(err)
 		}
-		if asked.Add(1) == 4 {
-			close(several)
+		began := s.begun(t)
+		outside := Membership{member: "", generation: -1} // NewMembership refuses it; here there is no group
+		outcome, err := s.producer.CommitOffsets(t.Context(), coordinator, began, outside, []Offset{{Topic: "in", At: 7, Metadata: "ours"}})
+		if outcome != Accepted {
+			t.Fatalf("committing offsets is %s: %v", outcome, err)
 		}
-		return nil, nil, false
+		var asked, wrong atomic.Int64
+		several := make(chan struct{})
+		s.ControlKey(keyOffsetFetch, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			s.KeepControl()
+			req := kreq.(*kmsg.OffsetFetchRequest)
+			if !req.RequireStable || len(req.Groups) != 1 || len(req.Groups[0].Topics) != 1 || len(req.Groups[0].Topics[0].Partitions) != 1 {
+				wrong.Add(1)
+			}
+			if asked.Add(1) == 4 {
+				close(several)
+			}
+			return nil, nil, false
+		})
+		type result struct {
+			offsets []Offset
+			err     error
+		}
+		got := make(chan result, 1)
+		go func() {
+			offsets, err := s.cluster.StableOffsets(t.Context(), map[string][]int32{"in": {0}})
+			got <- result{offsets, err}
+		}()
+		select {
+		case r := <-got:
+			t.Fatalf("while the commit is pending the answer is %v (%v)", r.offsets, r.err)
+		case <-several:
+		}
+		if outcome, err := s.producer.Commit(t.Context()); outcome != Accepted {
+			t.Fatalf("committing is %s: %v", outcome, err)
+		}
+		r := <-got
+		if r.err != nil || len(r.offsets) != 1 || r.offsets[0].At != 7 || r.offsets[0].Metadata != "ours" {
+			t.Errorf("the answer is %v (%v), want the offset 7", r.offsets, r.err)
+		}
+		if wrong.Load() != 0 {
+			t.Errorf("%d of %d questions do not name the partition or do not want stability", wrong.Load(), asked.Load())
+		}
+		if !strings.Contains(out.String(), "offsets are still not stable") {
+			t.Errorf("the wait was not reported: %q", out.String())
+		}
 	})
-	type result struct {
-		offsets []Offset
-		err     error
-	}
-	got := make(chan result, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	go func() {
-		offsets, err := s.cluster.StableOffsets(ctx, map[string][]int32{"in": {0}})
-		got <- result{offsets, err}
-	}()
-	select {
-	case r := <-got:
-		t.Fatalf("while the commit is pending the answer is %v (%v)", r.offsets, r.err)
-	case <-several:
-	}
-	if outcome, err := s.producer.Commit(t.Context()); outcome != Accepted {
-		t.Fatalf("committing is %s: %v", outcome, err)
-	}
-	r := <-got
-	if r.err != nil || len(r.offsets) != 1 || r.offsets[0].At != 7 || r.offsets[0].Metadata != "ours" {
-		t.Errorf("the answer is %v (%v), want the offset 7", r.offsets, r.err)
-	}
-	if wrong.Load() != 0 {
-		t.Errorf("%d of %d questions do not name the partition or do not want stability", wrong.Load(), asked.Load())
-	}
-	if !strings.Contains(out.String(), "offsets are still not stable") {
-		t.Errorf("the wait was not reported: %q", out.String())
-	}
 }

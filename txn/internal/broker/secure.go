@@ -27,8 +27,6 @@ type Secure struct {
 	cfg       security.Config
 	files     *tlsFiles // nil without TLS
 	mechanism sasl.Mechanism
-	// handshake bounds a TLS handshake; tests shorten it.
-	handshake time.Duration
 }
 
 // NewSecure checks the settings and reads every file that they name once, so that a mistake shows before anything is touched. Each
@@ -40,7 +38,7 @@ func NewSecure(cfg security.Config, log *slog.Logger) (*Secure, error) {
 	if !cfg.TLS.On() && cfg.SASL.Mechanism == "" {
 		return nil, nil
 	}
-	s := &Secure{cfg: cfg, handshake: dialTimeout}
+	s := &Secure{cfg: cfg}
 	var errs []error
 	if cfg.TLS.On() {
 		s.files = &tlsFiles{cfg: cfg.TLS, log: log}
@@ -95,7 +93,7 @@ func (s *Secure) encrypt(dial dialFunc) dialFunc {
 			return nil, err
 		}
 		conn := tls.Client(raw, cfg)
-		ctx, cancel := context.WithTimeout(ctx, s.handshake)
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 		defer cancel()
 		if err := conn.HandshakeContext(ctx); err != nil {
 			_ = raw.Close() // the handshake's error says it all

@@ -101,8 +101,8 @@ type Source interface {
 	Reason(err error) string
 }
 
-// stallMax is how long a reader of a stream may read nothing, until it is taken for gone and its view is released. Tests lower it.
-var stallMax = time.Minute
+// stallMax is how long a reader of a stream may read nothing, until it is taken for gone and its view is released.
+const stallMax = time.Minute
 
 // streamBytes is the memory of a stream.
 const streamBytes = 64 << 10

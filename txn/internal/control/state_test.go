@@ -10,7 +10,10 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/onceward/onceward/e2e/leaktest"
 	"github.com/onceward/onceward/state"
@@ -22,9 +25,28 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 // source is a running instance with one store and one task.
 type source struct {
 	db state.Database
-	// views counts those that are open.
-	views atomic.Int64
-	err   error
+	// views counts those that are open, and released has an entry for each that was closed.
+	views    atomic.Int64
+	released chan struct{}
+	err      error
+}
+
+func newSource(t *testing.T) *source {
+	t.Helper()
+	s := &source{db: memstore.New(), released: make(chan struct{}, 100)}
+	next := state.Positions{Round: state.RoundID{ProducerID: 7, Epoch: 3, Incarnation: 1}, Inputs: []state.Input{{Topic: "in", Offset: 5}}}
+	err := s.db.Apply(state.Positions{}, next, func(yield func(state.Write) bool) {
+		for i := range rowsWritten {
+			w := state.Write{Store: state.IDOf("rows"), Key: fmt.Appendf(nil, "k%04d", i), Value: bytes.Repeat([]byte{byte(i)}, 1<<10)}
+			if !yield(w) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 var errBusy = errors.New("the task is busy")
@@ -61,6 +83,7 @@ type countedView struct {
 
 func (v countedView) Close() error {
 	v.s.views.Add(-1)
+	v.s.released <- struct{}{}
 	return v.View.Close()
 }
 
@@ -69,19 +92,7 @@ const rowsWritten = 5000
 // serve starts a server with 5000 rows of 1 KiB: more than all buffers of a stream hold.
 func serve(t *testing.T) (dir string, s *source) {
 	t.Helper()
-	s = &source{db: memstore.New()}
-	next := state.Positions{Round: state.RoundID{ProducerID: 7, Epoch: 3, Incarnation: 1}, Inputs: []state.Input{{Topic: "in", Offset: 5}}}
-	err := s.db.Apply(state.Positions{}, next, func(yield func(state.Write) bool) {
-		for i := range rowsWritten {
-			w := state.Write{Store: state.IDOf("rows"), Key: fmt.Appendf(nil, "k%04d", i), Value: bytes.Repeat([]byte{byte(i)}, 1<<10)}
-			if !yield(w) {
-				return
-			}
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s = newSource(t)
 	dir = t.TempDir()
 	server, err := Serve(dir, Instance{State: s, Rest: http.NotFoundHandler()})
 	if err != nil {
@@ -171,10 +182,10 @@ func TestAbandonedRows(t *testing.T) {
 			t.Error("the view is not open while it is read: the test tests nothing")
 		}
 		leave(rows)
-		for deadline := time.Now().Add(30 * time.Second); s.views.Load() != 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("client %d: the view is still open", i)
-			}
+		select {
+		case <-s.released:
+		case <-time.After(time.Minute):
+			t.Fatalf("client %d: the view is still open", i)
 		}
 		stop()
 		_ = rows.Close()
@@ -183,27 +194,48 @@ func TestAbandonedRows(t *testing.T) {
 
 // TestStalledRows: a client that stays and reads nothing is taken for gone.
 func TestStalledRows(t *testing.T) {
-	before := stallMax
-	defer func() { stallMax = before }()
-	stallMax = time.Second // which the head of an answer needs less than
-	dir, s := serve(t)
-	rows, err := OpenRows(t.Context(), dir, RowsRequest{Store: "rows"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for deadline := time.Now().Add(30 * time.Second); s.views.Load() != 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the view is still open")
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(t)
+		var pipes kfake.VirtualNetwork
+		l, err := pipes.Listen("tcp", "localhost:80")
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	n := 0
-	for _, err = range rows.All() {
-		n++
-	}
-	if err == nil || n >= rowsWritten {
-		t.Errorf("a stream that was given up ends after %d rows with %v", n, err)
-	}
+		server := &http.Server{Handler: stateHandler(s), WriteTimeout: 5 * time.Second}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = server.Serve(l)
+		}()
+		defer func() {
+			if err := server.Close(); err != nil {
+				t.Error(err)
+			}
+			<-ended
+		}()
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: pipes.DialContext}}
+		resp, err := client.Get("http://localhost:80/state/rows?store=rows&partition=0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		rows := bufio.NewReader(resp.Body)
+		if _, err := readHead(rows); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		<-s.released
+		if waited := time.Since(began); waited != stallMax {
+			t.Errorf("the view is released after %s, want %s", waited, stallMax)
+		}
+		n := 0
+		for _, err = range readRows(rows) {
+			n++
+		}
+		if err == nil || n >= rowsWritten {
+			t.Errorf("a stream that was given up ends after %d rows with %v", n, err)
+		}
+	})
 }
 
 // TestRefusal: an error keeps its name and its text across the socket, also in the middle of a stream.

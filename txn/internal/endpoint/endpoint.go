@@ -93,21 +93,27 @@ func Serve(a Address, h http.Handler, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("HTTP endpoint: %w", err)
 	}
+	s := start(l, guard(a.Network, h), log)
+	if a.Network == "unix" {
+		s.addr = socketPrefix + a.Path
+	}
+	return s, nil
+}
+
+// start answers the connections of l.
+func start(l net.Listener, h http.Handler, log *slog.Logger) *Server {
 	s := &Server{
 		http: &http.Server{
-			Handler: guard(a.Network, h), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+			Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		},
 		done: make(chan struct{}), addr: l.Addr().String(),
-	}
-	if a.Network == "unix" {
-		s.addr = socketPrefix + a.Path
 	}
 	go func() {
 		defer close(s.done)
 		_ = s.http.Serve(l) // always ends with ErrServerClosed or because the listener is gone
 	}()
-	return s, nil
+	return s
 }
 
 // Addr is where the server listens, with the port that was taken.

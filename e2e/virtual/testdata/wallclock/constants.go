@@ -1,0 +1,5 @@
+package wallclock
+
+import "time"
+
+const interval = 2 * time.Second

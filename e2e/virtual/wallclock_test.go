@@ -1,0 +1,107 @@
+package virtual_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// exception is a directory or a file below the module that may depend on the wall clock.
+type exception struct{ path, why string }
+
+// exceptions stay.
+var exceptions = []exception{
+	{"bench/measure/instance_test.go", "polls a child process"},
+	{"bench/throughput/throughput_test.go", "has to end a wait for an open transaction; a shorter one can only hide a failure"},
+	{"cmd/cli/script_test.go", "polls child processes"},
+	{"e2e/leaktest/leaktest_test.go", "judges the goroutines of the process, which no bubble has"},
+	{"e2e/proxy/proxy_test.go", "looks for a frame that must not come over TCP; a shorter wait can only hide a failure"},
+	{"txn/admin/example_test.go", "an example has no *testing.T for a bubble; it polls without a bound"},
+	{"txn/internal/restore/replay_test.go", "its fake broker holds an answer without records back, in bubbles and outside"},
+}
+
+// unported are to be put into bubbles, or to get a deadline that no machine misses. The list only gets shorter.
+var unported = []string{
+	"e2e/access", "e2e/cluster", "e2e/copytest", "e2e/crash", "e2e/deadletters", "e2e/definitions", "e2e/drill", "e2e/faults",
+	"e2e/figures", "e2e/flights", "e2e/pipeline", "e2e/rebalance", "e2e/streams", "e2e/verifysmoke", "e2e/versions", "e2e/ways",
+	"txn",
+}
+
+// TestNoTestDependsOnTheWallClock: a test that is in no bubble neither sleeps nor has a deadline or an upper bound of a duration below
+// 30 s. wallClock says what it does not see. An exception that nothing needs is an error too.
+func TestNoTestDependsOnTheWallClock(t *testing.T) {
+	const module = "../.."
+	dirs, err := testDirectories(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if here := filepath.Join(module, "e2e", "virtual"); !slices.Contains(dirs, here) || len(dirs) < 50 {
+		t.Fatalf("the search has seen %d directories only, or not this one", len(dirs))
+	}
+	needed := map[string]bool{}
+	for _, dir := range dirs {
+		found, err := wallClock(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			f.file = strings.TrimPrefix(f.file, module+"/")
+			if path, ok := excepted(f.file); ok {
+				needed[path] = true
+			} else {
+				t.Error(f)
+			}
+		}
+	}
+	for _, e := range exceptions {
+		if !needed[e.path] {
+			t.Errorf("the exception of %s is not needed any more (%s)", e.path, e.why)
+		}
+	}
+	for _, path := range unported {
+		if !needed[path] {
+			t.Errorf("%s is ported: take it from the list", path)
+		}
+	}
+}
+
+// excepted returns the exception of a file.
+func excepted(file string) (path string, ok bool) {
+	for _, e := range exceptions {
+		if e.path == file {
+			return e.path, true
+		}
+	}
+	dir := file[:strings.LastIndex(file, "/")]
+	return dir, slices.Contains(unported, dir)
+}
+
+// TestWallClockIsFound is the negative control: the search finds the lines of testdata that say so, and no others.
+func TestWallClockIsFound(t *testing.T) {
+	const dir = "testdata/wallclock"
+	found, err := wallClock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const file = dir + "/wallclock_test.go"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for i, line := range strings.Split(string(text), "\n") {
+		want := strings.HasSuffix(line, "// found")
+		got := slices.ContainsFunc(found, func(f finding) bool { return f.file == file && f.line == i+1 })
+		if got != want {
+			t.Errorf("line %d is found: %t, want %t: %s", i+1, got, want, strings.TrimSpace(line))
+		}
+		if want {
+			n++
+		}
+	}
+	if n < 10 || n != len(found) {
+		t.Errorf("%d lines are to be found, and there are %v", n, found)
+	}
+}
