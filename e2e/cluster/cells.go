@@ -45,10 +45,20 @@ func Cells[C any](t *testing.T, inParallel int, cells []C, name func(C) string, 
 	workers.Wait()
 }
 
-// EachKind runs f as the subtests "kafka" and "embedded", at the same time, and returns when both have ended. f must not call t.Parallel.
+// EachKind runs f as a subtest on the kind of broker that this process tests on: "embedded", or "kafka" where the environment asks for real
+// Kafka. So each half of the test runs once in `make test` and `make test-kafka`. f must not call t.Parallel.
 func EachKind(t *testing.T, f func(t *testing.T, k Kind)) {
 	t.Helper()
-	Cells(t, 2, []Kind{KindKafka, KindEmbedded}, func(k Kind) string { return string(k) }, f)
+	kind := KindEmbedded
+	switch wanted, _, err := onKafka(); {
+	case err != nil:
+		t.Fatal(err)
+	case wanted:
+		kind = KindKafka
+	default:
+		processBroker.say(notWanted)
+	}
+	t.Run(string(kind), func(t *testing.T) { f(t, kind) })
 }
 
 // Each is [EachKind] with a broker of the kind: the real one is [Kafka], the embedded one belongs to the subtest.

@@ -196,9 +196,10 @@ func processExists(pid int) bool {
 	return err == nil && !strings.Contains(string(status), ") Z ")
 }
 
-// requireKafka ends a test that starts a real Kafka by hand, where there is none to start.
+// requireKafka ends a test that starts a real Kafka by hand, where there is none to start or none is wanted.
 func requireKafka(t *testing.T) {
 	t.Helper()
+	processBroker.expect(t, KindKafka)
 	_, err := findJava(t.Context())
 	if err == nil {
 		_, err = findJars(t.Context())
@@ -211,8 +212,7 @@ func requireKafka(t *testing.T) {
 	}
 }
 
-// TestKafkaIsFound starts nothing. It says on standard error, as every test on real Kafka does, if there is none to be had: make test
-// shows that, because go test shows nothing of what passes.
+// TestKafkaIsFound starts nothing. It tells at once, before tests wait for brokers, that there is no real Kafka to be had.
 func TestKafkaIsFound(t *testing.T) {
 	if os.Getenv(envBrokers) == "" {
 		requireKafka(t)

@@ -5,8 +5,9 @@
 //
 // The embedded broker (kfake, in process, with its data on disk) is fast and needs nothing but Go, but it has
 // no replication, no delay between the answer to EndTxn and the transaction markers, and never answers
-// CONCURRENT_TRANSACTIONS. What it cannot show has to be shown on the real one. [Each] therefore runs a
-// scenario on both, at the same time, and the observations ([Cluster.ReadAll], [Cluster.OpenTransactions],
+// CONCURRENT_TRANSACTIONS. What it cannot show has to be shown on the real one. A process tests on one kind: on the embedded broker, or,
+// where the environment asks for it, on real Kafka. [Each] runs a scenario on the kind of the process, so `make test` has its one half and
+// `make test-kafka` the other, and nothing runs twice. The observations ([Cluster.ReadAll], [Cluster.OpenTransactions],
 // [Cluster.CommittedOffsets] and so on) ask the broker by protocol requests only, never the broker's memory
 // and never the code under test.
 //
@@ -17,13 +18,15 @@
 // taken down. Java 17 or newer runs it; Maven copies the jars that pom.xml names into the user's cache
 // directory once. Environment variables:
 //
-//   - ONCEWARD_KAFKA_BROKERS=host:port,... uses that cluster instead of starting one (plain text, no
-//     authentication). It must allow topics to be created and deleted; whatever starts with a name that
+//   - ONCEWARD_REQUIRE_KAFKA=1 has the process test on real Kafka. A missing Java, or missing jars without a Maven to get them, is a
+//     failure then.
+//   - ONCEWARD_KAFKA_BROKERS=host:port,... has it do so too, on that cluster instead of one that it starts (plain text, no
+//     authentication). Only tests that want a broker of their own start one, and are skipped where there is no Java. The cluster must allow topics to be created and deleted; whatever starts with a name that
 //     [Cluster.Name] gave out is deleted at the end of its test.
 //   - ONCEWARD_KAFKA_JARS=directory is a directory that has the jars already; Maven is not used.
-//   - ONCEWARD_REQUIRE_KAFKA=1 makes a missing Java, or missing jars without a Maven to get them, a failure.
-//     Without it such tests are skipped, and one line per package on standard error says what was not run and
-//     why.
+//
+// Without the first two nothing starts a JVM, wherever Java is installed: tests on real Kafka are skipped, and one line per package on
+// standard error says so. With one of them, tests on the embedded broker are skipped.
 //
 // Java formats the storage of the first broker of a kind, and the next ones in the process get a copy of it under ids of their own. What
 // is not measured takes [Options].ShortLived.

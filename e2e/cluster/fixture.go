@@ -26,15 +26,27 @@ import (
 
 const envRequire = "ONCEWARD_REQUIRE_KAFKA"
 
-// Embedded starts an embedded broker for the test and stops it at the test's end.
+// Embedded starts an embedded broker for the test and stops it at the test's end. Where the process tests on real Kafka it skips the test,
+// which runs without.
 func Embedded(t testing.TB) *Cluster {
 	t.Helper()
 	return Own(t, KindEmbedded)
 }
 
+// onKafka says whether this process tests on real Kafka, and whether a missing Kafka is a failure then. Neither is so unless the environment
+// asks for it: a JVM is never started because there happens to be one.
+func onKafka() (wanted, required bool, err error) {
+	if v := os.Getenv(envRequire); v != "" {
+		if required, err = strconv.ParseBool(v); err != nil {
+			return false, false, fmt.Errorf("cluster: %s must be 0 or 1, not %q", envRequire, v)
+		}
+	}
+	return required || os.Getenv(envBrokers) != "", required, nil
+}
+
 // Kafka returns the real Kafka that all tests of this process share, and starts it if this is the first to
-// ask. The package's TestMain must call [Main]. Where there is no real Kafka to be had, it skips the test or
-// fails it, as the package documentation says.
+// ask. The package's TestMain must call [Main]. Where the process does not test on real Kafka, it skips the test; where it does and there is
+// none to be had, it fails the test or skips it, as the package documentation says.
 func Kafka(t testing.TB) *Cluster {
 	t.Helper()
 	return processBroker.get(t)
@@ -42,7 +54,7 @@ func Kafka(t testing.TB) *Cluster {
 
 // Own starts a [Options].ShortLived broker for this test alone, which it may take down, and stops it at the test's end. It starts
 // a real Kafka even where ONCEWARD_KAFKA_BROKERS names another, and skips or fails like [Kafka] where it
-// cannot. That takes seconds: prefer [Kafka].
+// cannot. That takes seconds: prefer [Kafka]. An embedded one is for the processes that [Embedded] is for.
 func Own(t testing.TB, kind Kind) *Cluster {
 	t.Helper()
 	return OwnWith(t, kind, Options{ShortLived: true})
@@ -51,6 +63,7 @@ func Own(t testing.TB, kind Kind) *Cluster {
 // OwnWith is [Own] with options.
 func OwnWith(t testing.TB, kind Kind, o Options) *Cluster {
 	t.Helper()
+	processBroker.expect(t, kind)
 	o.Own = true
 	c, err := Start(t.Context(), kind, o)
 	if errors.Is(err, ErrUnavailable) {
@@ -72,6 +85,7 @@ func OwnWith(t testing.TB, kind Kind, o Options) *Cluster {
 // the library if it is not there yet, and skips or fails like [Kafka] where it cannot.
 func Java(t testing.TB, l Library) (java, classes string) {
 	t.Helper()
+	processBroker.expect(t, KindKafka)
 	java, err := findJava(t.Context())
 	if err == nil {
 		classes, err = l.find(t.Context())
@@ -237,6 +251,7 @@ func (s *sharedBroker) get(t testing.TB) *Cluster {
 	if !s.running.Load() {
 		t.Fatal("cluster: TestMain must call cluster.Main, or nothing would stop the broker that the tests share")
 	}
+	s.expect(t, KindKafka)
 	// Not the test's context: the broker is to outlive it.
 	s.start.Do(func() {
 		s.cluster, s.err = Start(context.Background(), KindKafka, s.options)
@@ -266,27 +281,41 @@ func (s *sharedBroker) stop() error {
 	return s.cluster.shutdown()
 }
 
-// unavailable ends the test: as skipped, with one line for the whole package, or as failed where real Kafka
-// is required.
-func (s *sharedBroker) unavailable(t testing.TB, reason error) {
+// expect skips the test unless this process tests on brokers of the kind.
+func (s *sharedBroker) expect(t testing.TB, kind Kind) {
 	t.Helper()
-	required := false
-	if v := os.Getenv(envRequire); v != "" {
-		var err error
-		if required, err = strconv.ParseBool(v); err != nil {
-			t.Fatalf("cluster: %s must be 0 or 1, not %q", envRequire, v)
-		}
+	switch wanted, _, err := onKafka(); {
+	case err != nil:
+		t.Fatal(err)
+	case wanted && kind == KindEmbedded:
+		t.Skip("this process tests on real Kafka only: make test runs the test")
+	case !wanted && kind == KindKafka:
+		s.say(notWanted)
+		t.Skip(notWanted)
 	}
-	if required {
-		t.Fatalf("%v; %s is set", reason, envRequire)
-	}
+}
+
+// notWanted is what a package says whose tests on real Kafka are not to run.
+const notWanted = "tests on real Kafka: make test-kafka runs them, and so does " + envRequire + "=1"
+
+// say says once what is not run.
+func (s *sharedBroker) say(what string) {
 	s.notice.Do(func() {
 		w := s.stderr
 		if w == nil {
 			w = os.Stderr
 		}
-		_, _ = fmt.Fprintf(w, "NOT RUN: tests on real Kafka: %v; install Java %d and Maven, or set %s\n",
-			reason, minJava, envBrokers)
+		_, _ = fmt.Fprintln(w, "NOT RUN:", what)
 	})
+}
+
+// unavailable ends a test that wants a real Kafka of its own where there is none: as failed where real Kafka is required. Where the
+// environment only names a cluster it is skipped, with one line for the whole package.
+func (s *sharedBroker) unavailable(t testing.TB, reason error) {
+	t.Helper()
+	if _, required, err := onKafka(); err != nil || required {
+		t.Fatal(errors.Join(err, fmt.Errorf("%w; %s is set", reason, envRequire)))
+	}
+	s.say(fmt.Sprintf("tests that start a real Kafka: %v; install Java %d and Maven", reason, minJava))
 	t.Skip(reason)
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -57,27 +59,44 @@ func noKafka(t *testing.T) {
 	t.Setenv(envRequire, "")
 }
 
-func TestMissingKafkaIsSkippedAndSaidOnce(t *testing.T) {
+// saidOnce fails unless what was said is one line that begins with NOT RUN and has the text.
+func saidOnce(t *testing.T, said, text string) {
+	t.Helper()
+	if strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "NOT RUN: ") || !strings.Contains(said, text) {
+		t.Errorf("said is %q, want one line with %q", said, text)
+	}
+}
+
+// TestKafkaIsSkippedUnlessAskedFor: a Java that is installed is not started without a word in the environment.
+func TestKafkaIsSkippedUnlessAskedFor(t *testing.T) {
 	noKafka(t)
-	var s sharedBroker
-	var stderr bytes.Buffer
-	code := s.run(testRun(func() int {
-		for range 3 {
-			got := outcome(t, func(t testing.TB) { s.get(t) })
-			if !strings.HasPrefix(got, "skip: ") || !strings.Contains(got, "no Java 17") {
-				t.Errorf("a test without Kafka ended in %q", got)
+	t.Setenv("PATH", filepath.Dir(script(t, "java", `touch "$(dirname "$0")/started"`)))
+	for _, value := range []string{"", "0"} {
+		t.Setenv(envRequire, value)
+		var s sharedBroker
+		var stderr bytes.Buffer
+		code := s.run(testRun(func() int {
+			for range 3 {
+				got := outcome(t, func(t testing.TB) { s.get(t) })
+				if !strings.HasPrefix(got, "skip: ") || !strings.Contains(got, "make test-kafka") {
+					t.Errorf("with %s=%s a test on real Kafka ended in %q", envRequire, value, got)
+				}
+			}
+			return 0
+		}), &stderr, goleak.IgnoreCurrent())
+		if code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		saidOnce(t, stderr.String(), "make test-kafka")
+		for what, f := range map[string]func(testing.TB){
+			"Own": func(t testing.TB) { Own(t, KindKafka) }, "Java": func(t testing.TB) { Java(t, kafkaLibrary) },
+		} {
+			if got := outcome(t, f); !strings.HasPrefix(got, "skip: ") {
+				t.Errorf("with %s=%s %s ended in %q", envRequire, value, what, got)
 			}
 		}
-		return 0
-	}), &stderr, goleak.IgnoreCurrent())
-	if code != 0 {
-		t.Errorf("exit code %d", code)
 	}
-	said := stderr.String()
-	if strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "NOT RUN: ") ||
-		!strings.Contains(said, envBrokers) {
-		t.Errorf("not one line with what, why and what to do: %q", said)
-	}
+	expectExists(t, false, filepath.Join(os.Getenv("PATH"), "started"))
 }
 
 func TestMissingKafkaFailsWhereRequired(t *testing.T) {
@@ -85,7 +104,6 @@ func TestMissingKafkaFailsWhereRequired(t *testing.T) {
 	for value, want := range map[string]string{
 		"1":     "fatal: cluster: no real Kafka here: no Java 17",
 		"maybe": "fatal: cluster: " + envRequire + ` must be 0 or 1, not "maybe"`,
-		"0":     "skip: ",
 	} {
 		t.Setenv(envRequire, value)
 		var s sharedBroker
@@ -96,8 +114,51 @@ func TestMissingKafkaFailsWhereRequired(t *testing.T) {
 			}
 			return 0
 		}), &stderr, goleak.IgnoreCurrent())
-		if skipped := strings.HasPrefix(want, "skip"); skipped != (stderr.Len() > 0) {
+		if stderr.Len() > 0 {
 			t.Errorf("with %s=%s it said %q", envRequire, value, stderr.String())
+		}
+	}
+}
+
+// TestMissingJavaIsSkippedBesideACluster: where the environment names a cluster, tests that start a broker of their own are skipped for want
+// of Java, and the package says so once.
+func TestMissingJavaIsSkippedBesideACluster(t *testing.T) {
+	noKafka(t)
+	t.Setenv(envBrokers, "127.0.0.1:1")
+	_, missing := findJava(t.Context())
+	if !errors.Is(missing, ErrUnavailable) {
+		t.Fatalf("without Java: %v", missing)
+	}
+	var s sharedBroker
+	var stderr bytes.Buffer
+	s.run(testRun(func() int {
+		for range 3 {
+			got := outcome(t, func(t testing.TB) { s.unavailable(t, missing) })
+			if !strings.HasPrefix(got, "skip: ") || !strings.Contains(got, "no Java 17") {
+				t.Errorf("a test that starts a broker ended in %q", got)
+			}
+		}
+		return 0
+	}), &stderr, goleak.IgnoreCurrent())
+	saidOnce(t, stderr.String(), "install Java 17")
+}
+
+// TestOneKindPerProcess: each half of a test runs in the process that tests on its kind of broker, and in no other.
+func TestOneKindPerProcess(t *testing.T) {
+	for _, c := range []struct {
+		require, brokers string
+		want             Kind
+	}{{"", "", KindEmbedded}, {"0", "", KindEmbedded}, {"1", "", KindKafka}, {"", "127.0.0.1:1", KindKafka}} {
+		t.Setenv(envRequire, c.require)
+		t.Setenv(envBrokers, c.brokers)
+		var kinds []Kind
+		EachKind(t, func(_ *testing.T, k Kind) { kinds = append(kinds, k) })
+		if !slices.Equal(kinds, []Kind{c.want}) {
+			t.Errorf("with %s=%s and %s=%s the kinds are %v, want %s", envRequire, c.require, envBrokers, c.brokers, kinds, c.want)
+		}
+		got := outcome(t, func(tb testing.TB) { processBroker.expect(tb, KindEmbedded) })
+		if skipped := strings.HasPrefix(got, "skip: "); skipped != (c.want == KindKafka) {
+			t.Errorf("with %s=%s and %s=%s a test on the embedded broker ended in %q", envRequire, c.require, envBrokers, c.brokers, got)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
-// onEach runs f with a scene of its own on a broker of either kind.
+// onEach runs f with a scene of its own on a broker of the kind that the process tests on.
 func onEach(t *testing.T, f func(s *scene)) {
 	t.Helper()
 	binary := build(t)

@@ -42,9 +42,10 @@ type scenario struct {
 }
 
 // newScenario starts a broker with all topics, and makes the instances, which are down.
-func newScenario(t *testing.T, binary string, names []string, args ...string) *scenario {
+func newScenario(t *testing.T, names []string, args ...string) *scenario {
 	t.Helper()
 	s := &scenario{t: t, cluster: cluster.Own(t, cluster.KindKafka)}
+	binary := build(t)
 	for _, topic := range topics {
 		if err := s.cluster.CreateTopic(t.Context(), topic, partitions, nil); err != nil {
 			t.Fatal(err)

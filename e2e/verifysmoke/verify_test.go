@@ -76,9 +76,8 @@ func TestVerify(t *testing.T) {
 	if *full {
 		f = fullForm
 	}
-	binary := build(t)
+	s := newScenario(t, []string{"p1", "p2", "p3"}, f.args...)
 	awaitMidnight(t, f.most)
-	s := newScenario(t, binary, []string{"p1", "p2", "p3"}, f.args...)
 	if output, wrong := s.judged(t, f); wrong != nil {
 		t.Fatalf("%v:\n%s", wrong, output)
 	}
@@ -97,11 +96,10 @@ func TestControls(t *testing.T) {
 	if *full {
 		mistakes = append(mistakes, "forget", "early")
 	}
-	binary := build(t)
 	for _, mistake := range mistakes {
 		t.Run(mistake, func(t *testing.T) {
+			s := newScenario(t, []string{"broken"}, "--broken", mistake)
 			awaitMidnight(t, broken.most)
-			s := newScenario(t, binary, []string{"broken"}, "--broken", mistake)
 			output, wrong := s.judged(t, broken)
 			if wrong == nil {
 				t.Fatalf("the verifier finds nothing wrong:\n%s", output)

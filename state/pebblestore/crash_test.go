@@ -132,12 +132,15 @@ func (r *crashRun) recover(fs *vfs.MemFS, rng *rand.Rand, durable, applied, cras
 }
 
 // crashOperations is how many writes the crash test makes: as many as the environment says (make soak-state), 100,000 otherwise, fewer
-// where each is slow. The seeds begin with the one that the environment names.
+// with -short and where each is slow. The seeds begin with the one that the environment names.
 func crashOperations(t *testing.T) (operations int, seed uint64) {
 	t.Helper()
 	operations = 100_000
-	if raceDetector || testing.Short() {
+	switch {
+	case pebblestore.RaceDetector:
 		operations = 2000
+	case testing.Short():
+		operations = 20_000
 	}
 	for name, set := range map[string]func(n uint64){
 		"ONCEWARD_STATE_OPERATIONS": func(n uint64) { operations = int(n) }, "ONCEWARD_STATE_SEED": func(n uint64) { seed = n },

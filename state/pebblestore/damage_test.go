@@ -49,8 +49,11 @@ var damages = []damage{
 // Row of the failure matrix: corrupt state directory.
 func TestDamageIsNeverServed(t *testing.T) {
 	each := 40
-	if raceDetector || testing.Short() {
+	switch {
+	case pebblestore.RaceDetector:
 		each = 4
+	case testing.Short():
+		each = 10
 	}
 	w := newWorkload(7)
 	fs := vfs.NewMem()

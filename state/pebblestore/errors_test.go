@@ -162,7 +162,7 @@ func (i *injector) MaybeError(op errorfs.Op) error {
 	defer i.mu.Unlock()
 	// An error of the MANIFEST is the end of the process for Pebble. With the race detector it checks afterwards
 	// what it has in memory, and panics over what it has not put back.
-	if raceDetector && strings.Contains(op.Path, "MANIFEST") {
+	if pebblestore.RaceDetector && strings.Contains(op.Path, "MANIFEST") {
 		return nil
 	}
 	n := i.n.Add(1) - 1
@@ -207,8 +207,11 @@ func TestErrorAtEveryOperation(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
 			step := mode.step
-			if raceDetector || testing.Short() {
+			switch {
+			case pebblestore.RaceDetector:
 				step *= 17
+			case testing.Short():
+				step *= 5
 			}
 			surfaced, tried := 0, 0
 			for index := 0; ; index += step {
@@ -318,7 +321,7 @@ func (c *crashes) MaybeError(op errorfs.Op) error {
 
 func TestCrashBeforeEveryOperation(t *testing.T) {
 	seeds := uint64(3)
-	if raceDetector || testing.Short() {
+	if pebblestore.RaceDetector {
 		seeds = 1
 	}
 	for seed := range seeds {

@@ -105,11 +105,11 @@ func applyKeys(t *testing.T, d *database, store state.StoreID, round int64, from
 	}
 }
 
-// mustHave looks up the keys from one number on to another; a few of many in a short run, in which Pebble notes the stack of each lookup.
+// mustHave looks up the keys from one number on to another; a few of many under the race detector, where Pebble notes the stack of each lookup.
 func mustHave(t *testing.T, d *database, store state.StoreID, from, to int) {
 	t.Helper()
 	step := 1
-	if testing.Short() {
+	if RaceDetector {
 		step = 1 + (to-from)/5000
 	}
 	for n := from; n < to; n += step {

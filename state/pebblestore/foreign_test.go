@@ -126,7 +126,7 @@ func TestFilesOfAnotherDatabase(t *testing.T) {
 // later has newer files beside older ones.
 func TestHalfCopiedDirectory(t *testing.T) {
 	each := 300
-	if raceDetector || testing.Short() {
+	if pebblestore.RaceDetector {
 		each = 30
 	}
 	w := newWorkload(9)

@@ -27,7 +27,7 @@ func TestMemoryStaysNearTheBudget(t *testing.T) {
 		useMemory(t, dir)
 		return
 	}
-	if testing.Short() {
+	if RaceDetector {
 		t.Skip("the race detector has memory of its own")
 	}
 	self, err := os.Executable()

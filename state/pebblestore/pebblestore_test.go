@@ -44,7 +44,7 @@ func TestConformance(t *testing.T) {
 		return func() (state.Database, error) { return pebblestore.Open("task", o) }
 	}
 	statetest.RunStores(t, opener)
-	if raceDetector {
+	if pebblestore.RaceDetector {
 		return // The next one makes the same calls, only slower: what races, races above.
 	}
 	// Tables of a few kilobytes: reads go through flushed and compacted tables instead of the memtable.

@@ -1,6 +1,6 @@
 //go:build !race
 
-package pebblestore_test
+package pebblestore
 
-// raceDetector says that tests run about ten times slower (Pebble checks its invariants as well then).
-const raceDetector = false
+// RaceDetector says that tests run about ten times slower (Pebble checks its invariants as well then).
+const RaceDetector = false

@@ -33,7 +33,7 @@ func TestRowsFollowEveryChange(t *testing.T) {
 				}
 			}
 			turns, known, rounds := 0, 0, 1500
-			if testing.Short() {
+			if RaceDetector {
 				rounds = 500
 			}
 			for round := range rounds {
@@ -160,7 +160,7 @@ func TestRowsShowWholeRounds(t *testing.T) {
 
 // TestRowsOfTooManyKeysAreFew: where hardly any row is asked for again, they have little of the memory, until they are worth more.
 func TestRowsOfTooManyKeysAreFew(t *testing.T) {
-	if testing.Short() {
+	if RaceDetector {
 		t.Skip("looks up 540,000 rows, in one goroutine")
 	}
 	shared := NewShared(4*BudgetMin, 100)
@@ -201,7 +201,7 @@ func TestRowsOfTooManyKeysAreFew(t *testing.T) {
 
 // TestRowsFollowTheirLimit: what filters take, or other databases, rows give back, also where none is added.
 func TestRowsFollowTheirLimit(t *testing.T) {
-	if testing.Short() {
+	if RaceDetector {
 		t.Skip("looks up 200,000 rows, in one goroutine")
 	}
 	const keys = 50_000
@@ -219,8 +219,9 @@ func TestRowsFollowTheirLimit(t *testing.T) {
 			return d.Apply(at, at, slices.Values([]state.Write{{Store: store, Key: []byte("other"), Value: []byte("v")}}))
 		},
 		"kept": func(d *database) error {
+			rng := rand.New(rand.NewPCG(6, 6))
 			for range keys {
-				if _, _, err := d.Get(store, numbered(rand.IntN(keys))); err != nil {
+				if _, _, err := d.Get(store, numbered(rng.IntN(keys))); err != nil {
 					return err
 				}
 			}
@@ -368,7 +369,7 @@ func TestRemoveAndRowsAreOneStep(t *testing.T) {
 	store := state.IDOf("s")
 	d := openForTest(t, Options{FS: vfs.NewMem()})
 	rounds := int64(2000)
-	if testing.Short() {
+	if RaceDetector {
 		rounds = 500
 	}
 	for round := int64(0); round < rounds; round += 2 {
