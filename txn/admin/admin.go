@@ -34,6 +34,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -52,6 +53,8 @@ type Config struct {
 	Brokers []string
 	// Security is TLS and authentication; the zero value is neither.
 	Security security.Config
+	// Dialer replaces the way connections are made. TLS goes over its connections.
+	Dialer func(ctx context.Context, network, host string) (net.Conn, error)
 	// Logger receives the client's logs. By default there are none.
 	Logger *slog.Logger
 }
@@ -79,7 +82,9 @@ func ConnectWith(ctx context.Context, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: broker.Config{Brokers: cfg.Brokers, ClientID: "onceward-admin", Secure: secure, Logger: log}}
+	c := &Client{cfg: broker.Config{
+		Brokers: cfg.Brokers, ClientID: "onceward-admin", Dialer: cfg.Dialer, Secure: secure, Logger: log,
+	}}
 	if c.cl, err = kgo.NewClient(c.cfg.Options()...); err != nil {
 		return nil, fmt.Errorf("admin client: %w", err)
 	}
