@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kfake"
+
 	"github.com/onceward/onceward/e2e/virtual"
 )
 
@@ -98,18 +100,18 @@ func Scenario(t *testing.T, f func(t *testing.T, c *Cluster)) {
 }
 
 // OnVirtual runs f on virtual time alone, as [Scenario] does, for what real Kafka adds nothing to. Where the process tests on real Kafka it skips
-// the test.
-func OnVirtual(t *testing.T, f func(t *testing.T, c *Cluster)) {
+// the test. The options are those of the brokers.
+func OnVirtual(t *testing.T, f func(t *testing.T, c *Cluster), opts ...kfake.Opt) {
 	t.Helper()
 	processBroker.expect(t, KindVirtual)
-	virtual.Test(t, func(t *testing.T) { f(t, virtualOwn(t)) })
+	virtual.Test(t, func(t *testing.T) { f(t, virtualOwn(t, opts...)) })
 }
 
 // virtualBrokers is how many brokers a virtual cluster has: a coordinator or a leader is mostly elsewhere.
 const virtualBrokers = 3
 
-func virtualOwn(t *testing.T) *Cluster {
+func virtualOwn(t *testing.T, opts ...kfake.Opt) *Cluster {
 	t.Helper()
 	network := virtual.NewNetwork(t, 1)
-	return Virtual(t, network, virtual.NewKafka(t, network, virtualBrokers))
+	return Virtual(t, network, virtual.NewKafka(t, network, virtualBrokers, opts...))
 }

@@ -16,7 +16,7 @@ import (
 // first round is lost.
 func TestCommitThatNeverArrives(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		p := e.throughProxy(func(c *txn.Config) { c.Instance, c.Workers, c.TransactionTimeout = "one", 1, 10*time.Second })
 		r := e.start(e.count())
