@@ -96,7 +96,8 @@ func (d *Directory) open(o DirectoryOptions) error {
 	if _, err := d.identify(o); err != nil {
 		return err
 	}
-	d.lock = flock.New(filepath.Join(d.path, lockFile), flock.SetPermissions(0o600))
+	// For writing, so that a directory that cannot be written to is refused here and not by every task again and again.
+	d.lock = flock.New(filepath.Join(d.path, lockFile), flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
 	switch locked, err := d.lockAlone(); {
 	case err != nil:
 		return fmt.Errorf("lock: %w", err)

@@ -22,7 +22,7 @@ import (
 // called what it is, and the balances are those of what was accepted.
 // Rows of the failure matrix: concurrent duplicate on two instances; lost state directory.
 func TestConcurrentCopies(t *testing.T) {
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		const payments = 600
 		e := newEnv(t, c, inbox.Globally(schemas.String(), schemas.JSON[payment]()))
 		dirs := []string{t.TempDir(), t.TempDir()}
@@ -99,7 +99,7 @@ func (e *env) checkBalances(want map[string]int64) {
 // TestRetentionIsCompared_C8: an inbox that forgets before its topic does keeps the application from starting, and nothing is
 // created; where that is tolerated, the log says so.
 func TestRetentionIsCompared_C8(t *testing.T) {
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c, inbox.Retain(time.Hour), inbox.Globally(schemas.String(), schemas.JSON[payment]()))
 		const finding = "retention.ms is 604800000 and has to be at most 3600000: node inbox knows a record again for 1h0m0s"
 		err := e.start(t.TempDir()).Wait()

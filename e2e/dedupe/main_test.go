@@ -3,11 +3,9 @@
 package dedupe_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,7 +37,8 @@ type env struct {
 	application                                   string
 	in, accepted, duplicates, conflicts, balances string
 	producer                                      *kgo.Client
-	log                                           *logged
+	log                                           *instance.Log
+	lives                                         int
 	options                                       []inbox.Option
 }
 
@@ -49,7 +48,7 @@ func newEnv(t *testing.T, c *cluster.Cluster, options ...inbox.Option) *env {
 		Cluster: c, t: t, application: c.Name(t, "app"), in: c.Name(t, "in"), accepted: c.Name(t, "accepted"),
 		duplicates: c.Name(t, "duplicates"), conflicts: c.Name(t, "conflicts"), balances: c.Name(t, "balances"),
 		producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
-		log:      &logged{},
+		log:      instance.NewLog(t, "the instances"),
 		options:  options,
 	}
 	c.CreateTopics(t, partitions, e.in, e.accepted, e.duplicates, e.conflicts, e.balances)
@@ -73,9 +72,10 @@ func (e *env) start(stateDir string) *instance.App {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	return instance.Start(e.t, top, txn.Config{
-		Brokers: e.Brokers(), StateDir: stateDir, Application: e.application, Logger: slog.New(slog.NewTextHandler(e.log, nil)),
-	})
+	e.lives++
+	return instance.Start(e.t, top, instance.On(e.Cluster, fmt.Sprint("life-", e.lives), txn.Config{
+		StateDir: stateDir, Application: e.application, Logger: slog.New(slog.NewTextHandler(e.log, nil)),
+	}))
 }
 
 // feed writes payments, each to a partition and with a key of its own choice.
@@ -119,27 +119,9 @@ func (e *env) until(n int) map[string][]*kgo.Record {
 		select {
 		case <-tick.C:
 		case <-late:
-			e.t.Fatalf("%d of %d payments have come out within %s\n%s", total, n, instance.Patience, e.log)
+			e.t.Fatalf("%d of %d payments have come out within %s", total, n, instance.Patience)
 		}
 	}
-}
-
-// logged keeps what is logged. It is safe for concurrent use.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // decode returns the payment of a record.

@@ -4,12 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance/program"
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
@@ -49,6 +55,30 @@ func Start(t testing.TB, top *topology.Topology, cfg txn.Config) *App {
 		}
 	})
 	return a
+}
+
+// On returns the configuration of an instance on a host of a cluster: where the brokers are, and how they are reached.
+func On(c *cluster.Cluster, host string, cfg txn.Config) txn.Config {
+	cfg.Brokers = c.Brokers()
+	if dial := c.Dialer(host); dial != nil {
+		cfg.Dialer, cfg.NoControl = dial, true
+	}
+	return cfg
+}
+
+// Kill ends a life on virtual time as SIGKILL ends a process, and returns a copy of its state directory from that moment. The next life begins
+// on the copy and on another host: the old one does whatever it still does in the old directory, and reaches no broker.
+func (a *App) Kill(host *virtual.Host, stateDir string) (copied string) {
+	a.t.Helper()
+	host.Kill()
+	synctest.Wait()
+	copied = filepath.Join(a.t.TempDir(), "state")
+	if err := os.CopyFS(copied, os.DirFS(stateDir)); err != nil && !errors.Is(err, fs.ErrNotExist) { // it was killed before it made one
+		a.t.Fatal(err)
+	}
+	a.asked.Store(true) // how it ends means nothing
+	a.cancel()
+	return copied
 }
 
 // StartProgram begins a life of what is else a program of its own (package program). Its log is shown under the name.
@@ -103,8 +133,14 @@ func (a *App) End() {
 	}
 }
 
+// Await waits for something that the life has to come to. It fails the test if the life ends before, or if that takes longer than [Patience].
+func (a *App) Await(what string, is func() bool) {
+	a.t.Helper()
+	await(a.t, what, a.Alive, is, func() string { return fmt.Sprintf("%+v", a.Status()) })
+}
+
 // Until waits until the status is as wanted. It fails the test if the life ends before, or if that takes longer than [Patience].
 func (a *App) Until(what string, is func(txn.Status) bool) {
 	a.t.Helper()
-	await(a.t, what, a.Alive, func() bool { return is(a.Status()) }, func() string { return fmt.Sprintf("%+v", a.Status()) })
+	a.Await(what, func() bool { return is(a.Status()) })
 }

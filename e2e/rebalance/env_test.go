@@ -118,10 +118,9 @@ func (e *env) start(name, stateDir string, version int, remain bool) *instance.A
 	}
 	log := instance.NewLog(e.t, name)
 	e.logs = append(e.logs, log)
-	return instance.Start(e.t, t, txn.Config{
-		Brokers: e.Brokers(), Application: e.application, Instance: name, StateDir: stateDir, Remain: remain,
-		Logger: slog.New(slog.NewTextHandler(log, nil)),
-	})
+	return instance.Start(e.t, t, instance.On(e.Cluster, name, txn.Config{
+		Application: e.application, Instance: name, StateDir: stateDir, Remain: remain, Logger: slog.New(slog.NewTextHandler(log, nil)),
+	}))
 }
 
 // said counts how often an instance of this process has said the words.
@@ -143,12 +142,34 @@ func (e *env) feedWhileStopping(a *instance.App) {
 	e.t.Helper()
 	stopped := make(chan struct{})
 	go func() { e.stop(a); close(stopped) }()
+	tick := time.NewTicker(feedInterval)
+	defer tick.Stop()
 	for {
 		e.feed(1)
 		select {
 		case <-stopped:
 			return
-		default:
+		case <-tick.C:
+		}
+	}
+}
+
+// feedInterval is between two records of a key that are fed while something happens.
+const feedInterval = 10 * time.Millisecond
+
+// feedUntil feeds until ok accepts the group, so that the input goes on for as long as the group moves.
+func (e *env) feedUntil(what string, ok func(view) bool) view {
+	e.t.Helper()
+	tick := time.NewTicker(feedInterval)
+	defer tick.Stop()
+	for deadline := time.Now().Add(settleLimit); ; <-tick.C {
+		e.feed(1)
+		v := e.view()
+		if v.state == "Stable" && ok(v) {
+			return v
+		}
+		if time.Now().After(deadline) {
+			e.t.Fatalf("%s: not within %s: %+v", what, settleLimit, v.assigned)
 		}
 	}
 }
@@ -245,8 +266,9 @@ func (e *env) checkExact() {
 		wanted[fmt.Sprint("parity-", key[len(key)-1]%2)] += n
 	}
 	got := map[string]int64{}
-	deadline := time.Now().Add(60 * time.Second)
-	for {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(settleLimit); ; <-tick.C {
 		clear(got)
 		for _, topic := range []string{e.names.Out, e.names.ByParity} {
 			for _, r := range e.Records(e.t, topic) {
@@ -266,7 +288,6 @@ func (e *env) checkExact() {
 		if time.Now().After(deadline) {
 			e.t.Fatalf("counts are %v, want %v", got, wanted)
 		}
-		time.Sleep(100 * time.Millisecond) // between two polls of the deadline above
 	}
 }
 

@@ -12,6 +12,6 @@ import (
 // TestMain lets the test binary be an instance too: a process of its own, which a scenario can kill.
 func TestMain(m *testing.M) {
 	measure.Run(envInstance, settings.run)
-	cluster.InParallel(3) // they wait for sessions, or watch a group at rest
+	cluster.InParallel(3) // on real Kafka they wait for sessions
 	cluster.Main(m)
 }

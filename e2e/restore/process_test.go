@@ -5,6 +5,7 @@ package restore
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -23,7 +24,7 @@ import (
 const partitions = 4
 
 func TestMain(m *testing.M) {
-	cluster.InParallel(3) // one waits for a transaction of somebody else, one for the broker's compaction
+	cluster.InParallel(3) // on real Kafka one waits for a transaction of somebody else, one for the broker's compaction
 	instance.Main(m)
 }
 
@@ -35,6 +36,7 @@ type scene struct {
 	producer *kgo.Client
 	rounds   int // each key has had so many records
 	keys     int
+	lives    int // in this process
 }
 
 func newScene(t *testing.T, c *cluster.Cluster, keys int) *scene {
@@ -66,8 +68,13 @@ func (s *scene) feed(rounds int) {
 // want is the output of the n-th record of a key.
 func want(n int) string { return fmt.Sprintf("%d/%d", (n-1)%Cycle+1, n) }
 
+// waiting is a life of the application, in this process or in one of its own.
+type waiting interface {
+	Await(what string, is func() bool)
+}
+
 // check waits until every input has its output, and compares them, key by key and in their order.
-func (s *scene) check(p *instance.Process) {
+func (s *scene) check(p waiting) {
 	s.t.Helper()
 	p.Await("the outputs", func() bool {
 		ends, err := s.EndOffsets(s.t.Context(), s.Out)
@@ -100,38 +107,58 @@ func (s *scene) outputs() (n int) {
 	return n
 }
 
-// status asks the process, and returns nothing while it does not answer.
-func (s *scene) status() txn.Status {
-	status, err := txn.InstanceStatus(s.t.Context(), s.StateDir)
-	if err != nil {
-		return txn.Status{}
+// running counts the tasks that are.
+func running(s txn.Status) (n int) {
+	for _, task := range s.Tasks {
+		if task.State == txn.TaskRunning {
+			n++
+		}
 	}
-	return status
+	return n
 }
 
-// running reports whether at least n tasks are.
-func (s *scene) running(n int) func() bool {
-	return func() bool {
-		running := 0
-		for _, task := range s.status().Tasks {
-			if task.State == txn.TaskRunning {
-				running++
-			}
-		}
-		return running >= n
-	}
-}
+// allRunning reports whether every task is.
+func allRunning(s txn.Status) bool { return running(s) >= partitions }
 
 // restored is how many records were restored in this life.
-func (s *scene) restored() (n int64) {
-	for _, task := range s.status().Tasks {
+func restored(s txn.Status) (n int64) {
+	for _, task := range s.Tasks {
 		n += task.Restored
 	}
 	return n
 }
 
-// start begins a life with points armed.
-func (s *scene) start(arm string, change ...func(*exec.Cmd)) *instance.Process {
+// life is one in this process, on a host of its own.
+type life struct {
+	*instance.App
+	host string
+	log  *instance.Log
+}
+
+// start begins a life in this process.
+func (s *scene) start() life {
+	s.t.Helper()
+	s.lives++
+	l := life{host: fmt.Sprint("life-", s.lives)}
+	l.log = instance.NewLog(s.t, l.host)
+	top, err := s.Topology()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cfg := instance.On(s.Cluster, l.host, s.Config())
+	cfg.Logger = slog.New(slog.NewTextHandler(l.log, nil))
+	l.App = instance.Start(s.t, top, cfg)
+	return l
+}
+
+// kill ends a life on virtual time at once. The next one begins with what is on the disk now.
+func (s *scene) kill(l life) {
+	s.t.Helper()
+	s.StateDir = l.Kill(s.Network().Host(l.host), s.StateDir)
+}
+
+// launch begins a life in a process of its own, with points armed.
+func (s *scene) launch(arm string, change ...func(*exec.Cmd)) *instance.Process {
 	s.t.Helper()
 	path := instance.Build(s.t, "github.com/onceward/onceward/e2e/restore/app", "onceward_failpoints")
 	cmd, err := measure.Command(context.Background(), path, program.Variable, s.Settings)
@@ -143,4 +170,13 @@ func (s *scene) start(arm string, change ...func(*exec.Cmd)) *instance.Process {
 		f(cmd)
 	}
 	return instance.Launch(s.t, cmd, instance.NewLog(s.t, "a process with "+arm))
+}
+
+// status asks the process, and returns nothing while it does not answer.
+func (s *scene) status() txn.Status {
+	status, err := txn.InstanceStatus(s.t.Context(), s.StateDir)
+	if err != nil {
+		return txn.Status{}
+	}
+	return status
 }

@@ -9,20 +9,21 @@
 //
 // # What is done to it
 //
-//	killed           at every point of a restore, again and again on one directory: each life goes on where the last one was
+//	killed           at every point of a restore, again and again on one directory: each life goes on where the last one was. On virtual
+//	                 time that is after any number of frames, on real Kafka at each failpoint
 //	a transaction    of somebody else is open on the changelog: the restore waits, says whose it is, and goes on after its end
 //	compaction       of the changelogs, while the instance was away
 //	the directory    is deleted, replaced by an older copy of itself, and made read-only
 //
 // # What it is not
 //
-// It measures nothing, and it is not about rounds: package crash kills those. It needs Unix signals.
+// It measures nothing, and it is not about rounds: package crash kills those. Processes of their own are left to what needs one, a kill on real
+// Kafka and the rights of another user, and need Unix signals.
 package restore
 
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
@@ -38,15 +39,9 @@ type Settings struct {
 	In, Out     string
 }
 
-// TransactionTimeout is as short as a busy machine bears: a restore that waits for a transaction is reported 15 s after it.
-const TransactionTimeout = 3 * time.Second
-
 // Config returns the configuration, with the least memory for restores that there is.
 func (s Settings) Config() txn.Config {
-	return txn.Config{
-		Brokers: s.Brokers, Application: s.Application, StateDir: s.StateDir, TransactionTimeout: TransactionTimeout,
-		SessionTimeout: 6 * time.Second, RestoreBytesMax: 8 << 20,
-	}
+	return txn.Config{Brokers: s.Brokers, Application: s.Application, StateDir: s.StateDir, RestoreBytesMax: 8 << 20}
 }
 
 // Cycle is how many records of a key it takes until the first store deletes it.

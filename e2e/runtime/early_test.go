@@ -15,7 +15,7 @@ import (
 // record counts once.
 func TestCommitThatNeverArrives(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		fed := e.dropCommit(func(*txn.Config) {})
 		out := e.Records(t, e.out)

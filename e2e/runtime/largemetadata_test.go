@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -21,10 +20,10 @@ import (
 // lost state directory is restored to it.
 func TestLargeMetadata(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		m := newManyInputs(e)
-		p := e.throughProxy(func(c *txn.Config) { c.TransactionTimeout = 4 * time.Second })
+		p := e.throughProxy(func(*txn.Config) {})
 		r := e.start(m.topology)
 		m.feed(200)
 		e.until(r, 200)

@@ -1,9 +1,10 @@
-// Package runtime_test runs the same small scenarios of the runtime on the embedded broker and on real Kafka.
+// Package runtime_test runs small scenarios of the runtime on virtual time, and those on real Kafka whose outcome depends on the broker.
 package runtime_test
 
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/e2e/proxy"
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -19,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	cluster.InParallel(3) // beside the one that uses up epochs
+	cluster.InParallel(3) // on real Kafka they wait for transactions to end
 	cluster.Main(m)
 }
 
@@ -48,9 +50,39 @@ func newEnv(t *testing.T, c *cluster.Cluster, topics ...string) *env {
 	return e
 }
 
-// throughProxy puts a proxy between the applications and the broker.
-func (e *env) throughProxy(change func(*txn.Config)) *proxy.Proxy {
+// rules are faults between applications and brokers: a proxy's, or those of a virtual network.
+type rules interface {
+	Add(match proxy.Match, action proxy.Action) *proxy.Rule
+}
+
+// ofApplication are rules of a virtual network for the frames of one application. Each has to match one by the end of the test, as the
+// rules of a proxy have to.
+type ofApplication struct {
+	*env
+	network *virtual.Network
+}
+
+func (o ofApplication) Add(match proxy.Match, action proxy.Action) *proxy.Rule {
+	also := match.Where
+	match.Where = func(f *proxy.Frame) bool {
+		return strings.HasPrefix(f.ClientID, o.application) && (also == nil || also(f))
+	}
+	r := o.network.Add(match, action)
+	o.t.Cleanup(func() {
+		if r.Counts().Matched == 0 {
+			o.t.Errorf("rule %q: %v", r, proxy.ErrUnmatched)
+		}
+	})
+	return r
+}
+
+// throughProxy changes the configuration and returns what stands between the applications and the brokers.
+func (e *env) throughProxy(change func(*txn.Config)) rules {
 	e.t.Helper()
+	if n := e.Network(); n != nil {
+		e.configure = change
+		return ofApplication{e, n}
+	}
 	p, err := proxy.Start(e.Brokers()...)
 	if err != nil {
 		e.t.Fatal(err)
@@ -69,7 +101,7 @@ func (e *env) throughProxy(change func(*txn.Config)) *proxy.Proxy {
 
 func (e *env) config() txn.Config {
 	log := slog.New(slog.NewTextHandler(e.log, nil)).With("test", e.t.Name())
-	cfg := txn.Config{Brokers: e.Brokers(), StateDir: e.stateDir, Application: e.application, Logger: log}
+	cfg := instance.On(e.Cluster, "application", txn.Config{StateDir: e.stateDir, Application: e.application, Logger: log})
 	if e.configure != nil {
 		e.configure(&cfg)
 	}

@@ -21,7 +21,7 @@ import (
 // TestCopy: every record arrives once, in order, with key, value and headers, null keys included; an orderly stop leaves nothing open.
 func TestCopy(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		b := topology.NewBuilder("copy")
 		topology.From(b, topology.Topic(e.in, schemas.Bytes(), schemas.Bytes())).
@@ -54,7 +54,7 @@ func (e *env) checkClosed() {
 // TestRestart: state and positions survive an orderly stop, and the second life processes only what is new.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		for life := range 3 {
 			r := e.start(e.count())
@@ -80,7 +80,7 @@ func TestRestart(t *testing.T) {
 // Row of the failure matrix: lost state directory.
 func TestLostStateDirectory(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		r := e.start(e.count())
 		e.feed(2000, plain)
@@ -114,7 +114,7 @@ func TestLostStateDirectory(t *testing.T) {
 // Row of the failure matrix: poison payload.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		dead := c.Name(t, "dead")
 		e := newEnv(t, c, dead)
 		r := e.start(e.count(topology.DeadLetters(dead)))
@@ -158,7 +158,7 @@ func TestDeadLetters(t *testing.T) {
 // TestRepartition: counting by another key through a repartition topic is exact.
 func TestRepartition(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		b := topology.NewBuilder("repartitioning")
 		in := topology.From(b, topology.Topic(e.in, schemas.String(), schemas.String()))
@@ -184,7 +184,7 @@ func TestRepartition(t *testing.T) {
 // TestOffsetsMovedFromOutside: state that was written for other offsets is not used; the task says so and nothing is changed.
 func TestOffsetsMovedFromOutside(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		r := e.start(e.count())
 		e.feed(1000, plain)
@@ -214,7 +214,7 @@ func TestOffsetsMovedFromOutside(t *testing.T) {
 // TestBadSurroundings: each mistake gets one error that says what, and changes nothing.
 func TestBadSurroundings(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		run := func(top *topology.Topology, change func(*txn.Config)) error {
 			cfg := e.config()

@@ -3,13 +3,12 @@ package ways_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
@@ -84,7 +83,7 @@ func (e *env) values(store string, by int64) (right, wrong int) {
 // all of them.
 func TestRebuildStopped(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := begun(t, c)
 		op := e.operator()
 		e.damage("counts")
@@ -115,7 +114,11 @@ func TestRebuildStopped(t *testing.T) {
 // the rest.
 func TestRebuildInterrupted(t *testing.T) {
 	t.Parallel()
-	e := begun(t, cluster.Embedded(t))
+	cluster.OnVirtual(t, rebuildInterrupted)
+}
+
+func rebuildInterrupted(t *testing.T, c *cluster.Cluster) {
+	e := begun(t, c)
 	op := e.operator()
 	e.damage("counts")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -146,7 +149,7 @@ func TestRebuildInterrupted(t *testing.T) {
 }
 
 // TestRebuildRunning: an instance rebuilds its own databases while records come, asked through its socket or by its program, and nothing is
-// lost or twice. The directory that it has is nobody else's meanwhile.
+// lost or twice. The directory that it has is nobody else's meanwhile. It is on real time because an instance on virtual time has no socket.
 func TestRebuildRunning(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
@@ -161,11 +164,9 @@ func TestRebuildRunning(t *testing.T) {
 		if _, err := e.fromChangelog(e.operator())(t.Context(), admin.Options{}); !errors.Is(err, state.ErrLocked) {
 			t.Errorf("rebuilding under a running instance gave %v, want ErrLocked", err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 2*instance.Patience)
-		defer cancel()
 		done := 0
 		for turn, stores := range [][]string{nil, {"sizes"}, {"counts"}} {
-			names, err := txn.RebuildTasks(ctx, e.stateDir, nil, stores, true)
+			names, err := txn.RebuildTasks(t.Context(), e.stateDir, nil, stores, true)
 			if err != nil || len(names) != 2 || names[0] != e.in+"_0" || names[1] != e.in+"_1" {
 				t.Fatalf("the dry run says %v (%v), want both tasks", names, err)
 			}
@@ -174,7 +175,7 @@ func TestRebuildRunning(t *testing.T) {
 				err = r.Rebuild([]topology.TaskID{{Subtopology: e.in, Partition: 1}}, stores...)
 			} else {
 				done += 2
-				_, err = txn.RebuildTasks(ctx, e.stateDir, nil, stores, false)
+				_, err = txn.RebuildTasks(t.Context(), e.stateDir, nil, stores, false)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -182,12 +183,7 @@ func TestRebuildRunning(t *testing.T) {
 			if turn > 0 {
 				e.feed(50) // while it is rebuilt
 			}
-			for e.rebuilt() < done {
-				if ctx.Err() != nil {
-					t.Fatalf("%d rebuilds are done, want %d: %+v", e.rebuilt(), done, r.Status())
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
+			r.Until(fmt.Sprint(done, " rebuilds"), func(txn.Status) bool { return e.rebuilt() >= done })
 			e.feed(50)
 			e.until(r, len(e.fed[0]))
 		}
@@ -215,7 +211,7 @@ func TestRebuildRunning(t *testing.T) {
 // the task is restored in full as it would be at any start; it does not stay away.
 func TestRebuildStoreOfDamaged(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		e := begun(t, c)
 		r := e.start()
 		e.until(r, 200)

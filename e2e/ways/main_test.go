@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -29,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	cluster.InParallel(3) // they wait for transactions to end, and look at watermarks for ten seconds
+	cluster.InParallel(3) // on real Kafka they wait for transactions to end, and look at watermarks for ten seconds
 	cluster.Main(m)
 }
 
@@ -200,9 +199,9 @@ func (e *env) start() *instance.App {
 
 func (e *env) startOf(t *topology.Topology) *instance.App {
 	e.t.Helper()
-	return instance.Start(e.t, t, txn.Config{
-		Brokers: e.Brokers(), StateDir: e.stateDir, Application: e.application, Logger: e.logger(), Workers: 1,
-	})
+	return instance.Start(e.t, t, instance.On(e.Cluster, "application", txn.Config{
+		StateDir: e.stateDir, Application: e.application, Logger: e.logger(), Workers: 1,
+	}))
 }
 
 // life runs the application until the offsets of every partition are at to, and stops it.
@@ -251,9 +250,9 @@ func (e *env) operator() *admin.Application {
 
 func (e *env) operatorOf(t *topology.Topology) *admin.Application {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeout(e.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(e.t.Context(), instance.Patience)
 	defer cancel()
-	c, err := admin.ConnectWith(ctx, admin.Config{Brokers: e.Brokers(), Logger: e.logger()})
+	c, err := admin.ConnectWith(ctx, admin.Config{Brokers: e.Brokers(), Dialer: e.Dialer("operator"), Logger: e.logger()})
 	if err != nil {
 		e.t.Fatal(err)
 	}

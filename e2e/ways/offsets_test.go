@@ -3,6 +3,7 @@ package ways_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func begun(t *testing.T, c *cluster.Cluster) *env {
 // makes good too.
 func TestMovedForward(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := begun(t, c)
 		e.commit(150, "")
 		e.stops("carry no metadata", "`onceward accept-skip "+e.in+"_0`")
@@ -56,47 +57,47 @@ func TestMovedForward(t *testing.T) {
 // TestMovedBack: an outside reset would apply input twice, and accept-skip is no way to get that.
 func TestMovedBack(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
-		for name, take := range map[string]func(e *env){
-			"set back": func(e *env) {
-				e.commit(100, "")
-				e.does(e.operator().AcceptSkip)
-				e.goesOn(100, 20)
-			},
-			"adopt": func(e *env) { // the operator insists: the state counts twice what is read twice
-				e.does(e.operator().Adopt)
-				e.goesOn(40, 20)
-			},
-			"rebuild from input": func(e *env) {
-				report := e.does(named(e.operator().RebuildFromInput, nil))
-				if cl := report.Tasks[0].Changelogs[0]; cl.Tombstones != keys {
-					e.t.Errorf("%d tombstones for %d keys", cl.Tombstones, keys)
-				}
-				e.empty()
-				e.goesOn(0, 20)
-			},
-			"rebuild from an offset": func(e *env) {
-				e.does(named(e.operator().RebuildFromInput, admin.Offsets{e.in: 60}))
-				e.empty()
-				e.goesOn(60, 20)
-			},
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
+	for name, take := range map[string]func(e *env){
+		"set back": func(e *env) {
+			e.commit(100, "")
+			e.does(e.operator().AcceptSkip)
+			e.goesOn(100, 20)
+		},
+		"adopt": func(e *env) { // the operator insists: the state counts twice what is read twice
+			e.does(e.operator().Adopt)
+			e.goesOn(40, 20)
+		},
+		"rebuild from input": func(e *env) {
+			report := e.does(named(e.operator().RebuildFromInput, nil))
+			if cl := report.Tasks[0].Changelogs[0]; cl.Tombstones != keys {
+				e.t.Errorf("%d tombstones for %d keys", cl.Tombstones, keys)
+			}
+			e.empty()
+			e.goesOn(0, 20)
+		},
+		"rebuild from an offset": func(e *env) {
+			e.does(named(e.operator().RebuildFromInput, admin.Offsets{e.in: 60}))
+			e.empty()
+			e.goesOn(60, 20)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 				e := begun(t, c)
 				e.commit(40, "")
 				e.stops("carry no metadata")
 				e.refuses(e.operator().AcceptSkip, "goes back from 100 to 40", "set it to 100 or more", "rebuild from-input")
 				take(e)
 			})
-		}
-	})
+		})
+	}
 }
 
 // TestForeignMetadata: another program has committed the very offsets of the state, and is taken at its word by adopt.
 func TestForeignMetadata(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := begun(t, c)
 		e.commit(100, "of another program")
 		e.stops("carry no metadata")
@@ -116,7 +117,7 @@ func TestForeignMetadata(t *testing.T) {
 // TestAdoptTwice: a second adoption of what databases hold already does not take them for another round's.
 func TestAdoptTwice(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		e.feed(50)
 		e.life(50)
@@ -133,7 +134,7 @@ func TestAdoptTwice(t *testing.T) {
 // TestExpiredOffsets: the group is gone, and a clean stop has kept what it knew.
 func TestExpiredOffsets(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := begun(t, c)
 		e.expire()
 		e.stops("the group has no offset", "`onceward adopt --from-rounds "+e.in+"_0`")
@@ -177,7 +178,7 @@ func (e *env) expire() {
 // are ahead, and so are the changelogs.
 func TestOldCommit(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := begun(t, c)
 		old, err := e.Admin().FetchOffsets(t.Context(), e.application)
 		if err != nil {
@@ -206,26 +207,22 @@ func (e *env) lose(topic string) {
 	if _, err := e.Admin().DeleteTopic(e.t.Context(), topic); err != nil {
 		e.t.Fatal(err)
 	}
-	deadline := time.Now().Add(instance.Patience)
-	for {
+	instance.Await(e.t, "the end of "+topic, func() error { return nil }, func() error {
 		topics, err := e.Admin().ListTopics(e.t.Context(), topic)
 		if err != nil {
 			e.t.Fatal(err)
 		}
 		if errors.Is(topics[topic].Err, kerr.UnknownTopicOrPartition) {
-			return
+			return nil
 		}
-		if time.Now().After(deadline) {
-			e.t.Fatalf("topic %s is still there: %v", topic, topics[topic].Err)
-		}
-		time.Sleep(10 * time.Millisecond) // polls
-	}
+		return fmt.Errorf("it is still there: %w", topics[topic].Err)
+	})
 }
 
 // TestRecreatedChangelog: a changelog was deleted and is another topic now. Nothing can bring the state back but the input.
 func TestRecreatedChangelog(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		for _, long := range []bool{false, true} {
 			e := begun(t, c)
 			topic := e.application + "-counts-changelog"
@@ -264,7 +261,7 @@ func TestRecreatedChangelog(t *testing.T) {
 // TestGroupAndTransactions: nothing is done while an instance runs, and a transaction that is open on a changelog is waited for.
 func TestGroupAndTransactions(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := begun(t, c)
 		r := e.start()
 		e.until(r, 200)
@@ -320,7 +317,7 @@ func TestGroupAndTransactions(t *testing.T) {
 // TestReset moves offsets together with the state: forward, and back only where there is no state.
 func TestReset(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := begun(t, c)
 		op := e.operator()
 		e.refuses(named(op.Reset, admin.Offsets{e.in: 99}), "goes back from 100 to 99")
@@ -341,7 +338,7 @@ func TestReset(t *testing.T) {
 // TestFirstCommitForgets: what a clean stop has kept is no word to go by once a later life has committed anything, even without state.
 func TestFirstCommitForgets(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		e := begun(t, c)
 		r := e.start()
 		e.until(r, 200)
@@ -363,7 +360,7 @@ func TestFirstCommitForgets(t *testing.T) {
 // TestHalfEmptied: what a rebuild from input has begun to empty belongs to no offsets, whatever is said.
 func TestHalfEmptied(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		e := begun(t, c)
 		e.commit(0, "rebuild from input is not complete")
 		e.stops("was interrupted")

@@ -37,7 +37,7 @@ func (e *env) repartitioned() *topology.Topology {
 // TestRepartition: what reads a repartition topic is rebuilt together with what writes to it, or while nothing of it is deleted.
 func TestRepartition(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newEnv(t, c)
 		total := 0
 		// life feeds 50 records to each partition and waits until as many are written as there were to write.

@@ -131,28 +131,28 @@ func (e *timed) begins() {
 // TestWaysKeepTime: what a store has forgotten stays forgotten, whichever way out is taken: its stream time is part of the state.
 func TestWaysKeepTime(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
-		for name, take := range map[string]func(e *timed){
-			"accept-skip": func(e *timed) {
-				e.feedAt("skipped", 41, "")
-				e.commit(5, "")
-				e.does(e.operator().AcceptSkip)
-			},
-			"adopt": func(e *timed) {
-				e.commit(4, "")
-				e.does(e.operator().Adopt)
-			},
-			"reset": func(e *timed) {
-				e.feedAt("skipped", 41, "")
-				e.does(named(e.operator().Reset, admin.Offsets{e.in: 5}))
-			},
-			"adopt from rounds": func(e *timed) {
-				e.expire()
-				e.does(e.operator().AdoptFromRounds)
-			},
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
+	for name, take := range map[string]func(e *timed){
+		"accept-skip": func(e *timed) {
+			e.feedAt("skipped", 41, "")
+			e.commit(5, "")
+			e.does(e.operator().AcceptSkip)
+		},
+		"adopt": func(e *timed) {
+			e.commit(4, "")
+			e.does(e.operator().Adopt)
+		},
+		"reset": func(e *timed) {
+			e.feedAt("skipped", 41, "")
+			e.does(named(e.operator().Reset, admin.Offsets{e.in: 5}))
+		},
+		"adopt from rounds": func(e *timed) {
+			e.expire()
+			e.does(e.operator().AdoptFromRounds)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 				e := newTimed(t, c, true)
 				e.begins()
 				take(e)
@@ -164,14 +164,14 @@ func TestWaysKeepTime(t *testing.T) {
 				e.feedAt("d", 5, "d late too late")
 				e.lives()
 			})
-		}
-	})
+		})
+	}
 }
 
 // TestAdoptKnowsTime: where nothing says what the stream time was, it is that of the state which is adopted.
 func TestAdoptKnowsTime(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newTimed(t, c, true)
 		e.begins()
 		e.forgetKept()
@@ -214,7 +214,7 @@ func (e *env) rows(store string) (rows []string) {
 // TestRebuildStoppedTimes: rows that are not the records of their changelogs come back as they were.
 func TestRebuildStoppedTimes(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newTimed(t, c, true)
 		e.begins()
 		stores := []string{"windows", "ids", "histories"}
@@ -237,7 +237,7 @@ func TestRebuildStoppedTimes(t *testing.T) {
 // TestFromInputTimes: state with times is empty after a rebuild from input, in the databases that there are too.
 func TestFromInputTimes(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newTimed(t, c, false)
 		e.begins()
 		e.does(named(e.operator().RebuildFromInput, nil))
@@ -254,7 +254,7 @@ func TestFromInputTimes(t *testing.T) {
 // TestFromInputHistory: a record without a value ends a version of a history, and does not take it away.
 func TestFromInputHistory(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newTimed(t, c, true)
 		e.begins()
 		e.refuses(named(e.operator().RebuildFromInput, nil), "histories", "delete the topic")
