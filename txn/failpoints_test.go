@@ -21,7 +21,7 @@ func TestFailpointsOfOneApplication(t *testing.T) {
 		var apps []*txn.App
 		for i, fault := range []error{nil, txn.ErrRefused} {
 			var once sync.Once
-			cfg := txn.Config{Brokers: b.ListenAddrs(), StateDir: t.TempDir(), Workers: 1, Application: fmt.Sprint("copy-", i)}
+			cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, Application: fmt.Sprint("copy-", i)})
 			app, _ := start(t, copyTopology(t, "out"), cfg.WithFailpoints(func(_ context.Context, point string) (err error) {
 				if point == "offsets-before" {
 					once.Do(func() { err = fault })
