@@ -169,6 +169,8 @@ func newNode(ctx context.Context, kind Kind, o Options) (node, error) {
 			}
 		}
 		return newKafkaNode(ctx, o)
+	case KindVirtual:
+		return nil, errors.New("brokers on virtual time begin with their test: use Virtual")
 	}
 	return nil, fmt.Errorf("there is no kind %q", kind)
 }

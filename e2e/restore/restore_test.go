@@ -48,7 +48,7 @@ func (s *scene) changelog(store string) string { return s.Application + "-" + st
 func TestKilledDuringRestore(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
-		const keys, rounds, kills = 8000, 6, 12 // a changelog is more than a chunk
+		const keys, rounds, kills = 8000, 6, 8 // a changelog is more than a chunk
 		s := newScene(t, c, keys)
 		s.lived(rounds)
 		all := s.records()
