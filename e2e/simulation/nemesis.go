@@ -185,7 +185,7 @@ func (r *run) unasked(i *instance, err error) {
 	switch {
 	case errUnknown != nil && errors.Is(err, errUnknown):
 		r.count("ended by a failpoint")
-	case n.reachable():
+	case n.reachable() && time.Since(l.disturbed) > lateExit:
 		r.found("%v", err)
 	default:
 		r.count("gave up")
@@ -234,7 +234,7 @@ func (n *nemesis) act(fault string) {
 	host := i.life.host
 	switch fault {
 	case Freeze, Cut, NetworkDown, Block, LoseReply, LoseRequest, LateRequest, LateCommit, Fail, Hang:
-		i.life.disturbed = time.Now().Add(session) // until it is healed
+		i.life.disturbed = time.Now().Add(2 * session) // it is healed by then
 	}
 	switch fault {
 	case Kill, KillLost:

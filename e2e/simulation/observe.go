@@ -67,8 +67,11 @@ func (r *run) startReader(name string, watch func(func(context.Context) error)) 
 		return err
 	}
 	r.readers[name] = rd
-	if name == check.LogReader {
-		r.observed.Store(rd)
+	switch name {
+	case check.LogReader:
+		r.observed[0].Store(rd)
+	case follower:
+		r.observed[1].Store(rd)
 	}
 	watch(rd.Run)
 	return nil

@@ -106,8 +106,8 @@ type run struct {
 	history *workload.Recorder
 	topics  map[string]workload.Kind
 	readers map[string]*workload.Reader
-	// observed is the reader of the log, for the goroutines of the brokers.
-	observed atomic.Pointer[workload.Reader]
+	// observed are the reader of the log and the follower, for the goroutines of the brokers.
+	observed [2]atomic.Pointer[workload.Reader]
 	dir      string
 	dirs     int
 
@@ -178,17 +178,20 @@ func (r *run) delayMarkers(t *testing.T) {
 	})
 }
 
-// purge refuses to delete what the reader of the log has not seen: nothing would be known of it.
+// purge refuses to delete what a reader has not seen: nothing would be known of it.
 func (r *run) purge(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	r.kafka.KeepControl()
 	req := kreq.(*kmsg.DeleteRecordsRequest)
 	resp := req.ResponseKind().(*kmsg.DeleteRecordsResponse)
-	reader, early := r.observed.Load(), false
+	early := false
 	for _, t := range req.Topics {
 		rt := kmsg.NewDeleteRecordsResponseTopic()
 		rt.Topic = t.Topic
 		for _, p := range t.Partitions {
-			early = early || reader == nil || p.Offset > reader.Next(t.Topic, p.Partition)
+			for i := range r.observed {
+				reader := r.observed[i].Load()
+				early = early || reader == nil || p.Offset > reader.Next(t.Topic, p.Partition)
+			}
 			rp := kmsg.NewDeleteRecordsResponseTopicPartition()
 			rp.Partition, rp.ErrorCode, rp.LowWatermark = p.Partition, kerr.PolicyViolation.Code, -1
 			rt.Partitions = append(rt.Partitions, rp)
