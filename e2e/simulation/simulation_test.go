@@ -30,6 +30,8 @@ var subjects = []struct {
 	{"ledger", simulation.Ledger, 20},
 	{"repartition", simulation.Repartition, 20},
 	{"accounts", simulation.Accounts, 20},
+	{"tables", simulation.Tables, 10},
+	{"windows", simulation.Windows, 10},
 }
 
 // TestSeeds simulates every subject with every fault.
