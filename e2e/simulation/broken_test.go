@@ -3,6 +3,7 @@ package simulation_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +25,8 @@ func TestBrokenMechanismsAreFound(t *testing.T) {
 	for _, c := range []struct {
 		broken  string
 		subject func() (simulation.Subject, error)
-		// found has the anomalies of which one has to be found; whatever else follows from it may be found too.
+		// found has the anomalies of which one has to be found; whatever else follows from it may be found too. With none it is the
+		// judgement of the subject that has to find something.
 		found []check.Kind
 		cfg   simulation.Config
 	}{
@@ -42,8 +44,19 @@ func TestBrokenMechanismsAreFound(t *testing.T) {
 		{"restore", simulation.Accounts, []check.Kind{check.StateDiffers}, simulation.Config{Faults: clientFaults}},
 		// No id is ever seen twice.
 		{"dedupe", simulation.LeakyInbox, []check.Kind{check.DedupeLeak}, simulation.Config{Faults: clientFaults}},
+		// The other subjects find what is broken as well: in the databases, and by their own judgement.
+		{"apply", simulation.Tables, []check.Kind{check.StateDiffers}, simulation.Config{Faults: clientFaults}},
+		{"restore", simulation.Tables, nil, simulation.Config{Faults: clientFaults}},
+		{"offsets", simulation.Tables, nil, simulation.Config{Faults: clientFaults}},
+		{"restore", simulation.Windows, []check.Kind{check.StateDiffers}, simulation.Config{Faults: clientFaults}},
+		{"offsets", simulation.Windows, nil, simulation.Config{Faults: clientFaults}},
 	} {
-		t.Run(c.broken, func(t *testing.T) {
+		subject, err := c.subject()
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := subject.Topology().Application()
+		t.Run(c.broken+"/"+name, func(t *testing.T) {
 			cfg := c.cfg
 			if c.broken != "dedupe" {
 				cfg.Broken = []string{c.broken}
@@ -56,6 +69,9 @@ func TestBrokenMechanismsAreFound(t *testing.T) {
 					cfg.Seed = seed
 					result := simulate(t, c.subject, cfg)
 					found = slices.ContainsFunc(c.found, func(k check.Kind) bool { return result.Found(k) > 0 })
+					if c.found == nil {
+						found = slices.ContainsFunc(result.Findings, func(f string) bool { return strings.HasPrefix(f, name+": ") })
+					}
 					t.Logf("%s", result)
 				})
 				if found {

@@ -10,6 +10,15 @@
 // work off its input, and the observers' history is judged by package check, with the content of databases at the end and
 // after kills. A [Subject] may add a judgement of its own.
 //
+// # Subjects
+//
+//   - [Copy], [Ledger], [Repartition], [Accounts]: the applications of package workload. Package check follows each input.
+//   - [Tables]: two tables and their joins. What is joined is a path through the versions of both inputs.
+//   - [Windows]: sums in windows, written when a window closes. They are computed again from the inputs in the order of the log.
+//
+// What the last ones have to write is computed by the subject from the committed inputs, without package topology. Package check
+// compares the bytes of their databases with the changelogs.
+//
 // # Seeds
 //
 // One seed names a schedule: the faults, their times and victims, the latency of every frame, the inputs. It does not replay

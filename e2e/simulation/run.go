@@ -295,8 +295,7 @@ func (r *run) load(ctx context.Context, t *testing.T) error {
 	r.nemesis = newNemesis(r)
 	r.nemesis.run(ctx, r.cfg.Duration)
 	stop()
-	err := <-fed
-	r.subject.Finish(f, &inflight)
+	err := errors.Join(<-fed, r.subject.Finish(f, &inflight))
 	inflight.Wait()
 	return errors.Join(err, context.Cause(ctx))
 }

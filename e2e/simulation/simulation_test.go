@@ -33,6 +33,8 @@ var subjects = []struct {
 	{"ledger", simulation.Ledger, 8},
 	{"repartition", simulation.Repartition, 8},
 	{"accounts", simulation.Accounts, 12},
+	{"tables", simulation.Tables, 6},
+	{"windows", simulation.Windows, 6},
 }
 
 // TestSeeds simulates every subject with every fault. The seeds are fixed; flags choose others. Among the fixed ones every fault has

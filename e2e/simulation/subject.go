@@ -27,7 +27,7 @@ type Subject interface {
 	// partitions by key.
 	Feed(f *Feed, n int, inflight *sync.WaitGroup) error
 	// Finish produces what closes the input, such as records that close windows.
-	Finish(f *Feed, inflight *sync.WaitGroup)
+	Finish(f *Feed, inflight *sync.WaitGroup) error
 	// Dump records the databases in a state directory, and returns how many stores it has read.
 	Dump(history *workload.Recorder, stateDir, source string) (stores int, err error)
 	// Judge looks at the committed records of all topics in the end, by topic and partition, in their order. It returns what
@@ -107,7 +107,7 @@ func (a *accounts) Feed(f *Feed, n int, inflight *sync.WaitGroup) error {
 	return nil
 }
 
-func (a *accounts) Finish(*Feed, *sync.WaitGroup) {}
+func (a *accounts) Finish(*Feed, *sync.WaitGroup) error { return nil }
 
 func (a *accounts) Dump(history *workload.Recorder, stateDir, source string) (int, error) {
 	return workload.Dump(history, a.Accounts, stateDir, source)

@@ -12,10 +12,21 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Dump reads the databases in the state directory of an instance that is down, and records what is in them. A database that was
-// being restored when its instance was killed is left out: it is at no position yet. It returns the number of stores that were read.
+// Dump reads the databases in the state directory of an instance that is down, and records what is in them, as [DumpStores] does. It adds
+// what package check knows of the rows.
 func Dump(history *Recorder, accounts Accounts, stateDir, source string) (stores int, err error) {
-	dir, err := state.OpenDirectory(stateDir, state.DirectoryOptions{Application: accounts.Topology.Application()})
+	return DumpStores(history, accounts.Topology, stateDir, source, accounts.describe)
+}
+
+// DumpStores reads the databases of any topology in the state directory of an instance that is down, and records their content in the form
+// of their changelogs: see [check.Store.Opaque]. A database that was being restored when its instance was killed is left out: it is at no
+// position yet. describe, which may be nil, adds to a state what its rows mean. It returns the number of stores that were read.
+//
+// A row that has expired may be gone from a database or not, and its changelog still has it. Let no row of a store that forgets expire.
+func DumpStores(
+	history *Recorder, t *topology.Topology, stateDir, source string, describe func(*state.Task, *check.State) error,
+) (stores int, err error) {
+	dir, err := state.OpenDirectory(stateDir, state.DirectoryOptions{Application: t.Application()})
 	if err != nil {
 		return 0, fmt.Errorf("reading the state %s: %w", source, err)
 	}
@@ -24,83 +35,107 @@ func Dump(history *Recorder, accounts Accounts, stateDir, source string) (stores
 	if err != nil {
 		return 0, fmt.Errorf("reading the state %s: %w", source, err)
 	}
+	subs := t.Subtopologies()
 	for _, task := range tasks {
-		n, err := dumpTask(history, accounts, dir, task, source)
+		i := slices.IndexFunc(subs, func(s topology.Subtopology) bool { return s.Name == task.Subtopology })
+		if i < 0 {
+			continue
+		}
+		states, err := dumpTask(dir, task, subs[i], describe)
 		if err != nil {
 			return stores, fmt.Errorf("reading the state of task %s/%d %s: %w", task.Subtopology, task.Partition, source, err)
 		}
-		stores += n
+		for _, st := range states {
+			st.Source = source
+			history.Write(check.Event{State: st})
+		}
+		stores += len(states)
 	}
 	return stores, nil
 }
 
-func dumpTask(history *Recorder, accounts Accounts, dir *state.Directory, id state.TaskDirectory, source string) (int, error) {
-	i := slices.IndexFunc(accounts.Topology.Subtopologies(), func(s topology.Subtopology) bool { return s.Name == id.Subtopology })
-	if i < 0 {
-		return 0, nil
-	}
-	sub := accounts.Topology.Subtopologies()[i]
+func dumpTask(
+	dir *state.Directory, id state.TaskDirectory, sub topology.Subtopology, describe func(*state.Task, *check.State) error,
+) ([]*check.State, error) {
 	path, err := dir.TaskPath(id.Subtopology, id.Partition)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	db, err := pebblestore.Open(path, pebblestore.Options{})
 	if err != nil {
-		return 0, err
-	}
-	names := make([]string, 0, len(sub.Stores))
-	for _, s := range sub.Stores {
-		names = append(names, s.Name)
+		return nil, err
 	}
 	task, err := state.NewTask(db, sub.Declarations())
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer func() { _ = task.Close() }() // reading is over; its error can say nothing new
 	at := task.Positions()
 	if len(at.Inputs) == 0 || slices.ContainsFunc(at.Changelogs, func(c state.Changelog) bool { return c.Applied != c.Scanned }) {
-		return 0, nil
+		return nil, nil
 	}
-	for _, name := range names {
-		st, err := dumpStore(accounts, task, name)
-		if err != nil {
-			return 0, fmt.Errorf("store %s: %w", name, err)
+	var states []*check.State
+	for _, store := range sub.Stores {
+		if store.ChangelogTopic == "" {
+			continue // there is nothing to compare it with
 		}
-		cl, _ := at.Changelog(name)
-		st.Partition, st.Source, st.Next, st.Applied = id.Partition, source, at.Inputs[0].Offset, cl.Applied
-		history.Write(check.Event{State: st})
+		st, err := dumpStore(task, store)
+		if err == nil && describe != nil {
+			err = describe(task, st)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("store %s: %w", store.Name, err)
+		}
+		cl, _ := at.Changelog(store.Name)
+		st.Partition, st.Next, st.Applied = id.Partition, at.Inputs[0].Offset, cl.Applied
+		states = append(states, st)
 	}
-	if accounts.Parts.Ledger && id.Subtopology != ByOther {
-		return len(names), ledger.Check(db, Ledger)
-	}
-	return len(names), nil
+	return states, nil
 }
 
-func dumpStore(accounts Accounts, task *state.Task, name string) (*check.State, error) {
-	st := &check.State{Store: name}
-	raw := task.Store(name)
-	for e, err := range raw.Scan(state.Range{}) {
+func dumpStore(task *state.Task, store topology.StoreInfo) (*check.State, error) {
+	if store.Layout.Kind == state.VersionedKind {
+		return nil, fmt.Errorf("the records of a %s store do not replace each other by their keys", store.Layout.Kind)
+	}
+	st := &check.State{Store: store.Name}
+	for e, err := range task.Store(store.Name).Scan(state.Range{}) {
+		if err != nil {
+			return nil, err
+		}
+		r, err := store.Layout.Record(state.Write{Key: e.Key, Value: e.Value})
 		if err != nil {
 			return nil, err
 		}
 		st.Rows++
-		st.Digest ^= check.HashEntry(check.Hash(e.Key), check.Hash(e.Value))
-		if name == Inbox {
+		st.Digest ^= check.HashEntry(check.Hash(r.Key), check.Hash(r.Value))
+	}
+	return st, nil
+}
+
+// describe adds the ids of the inbox, and the totals of the balances and the counts.
+func (a Accounts) describe(task *state.Task, st *check.State) (err error) {
+	raw := task.Store(st.Store)
+	switch {
+	case st.Store == Inbox:
+		for e, err := range raw.Scan(state.Range{}) {
+			if err != nil {
+				return err
+			}
 			message, err := strconv.ParseUint(string(e.Key), 10, 32)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			st.IDs ^= check.HashID(uint32(message))
 		}
+	case a.Parts.Ledger && st.Store == a.Balances.Name():
+		if err := ledger.Check(task.Database(), Ledger); err != nil {
+			return err
+		}
+		st.Totals, err = totalsOf(a.Balances.Open(raw), TotalOfSum)
+	case a.Parts.Repartition && st.Store == a.Counts.Name():
+		st.Totals, err = totalsOf(a.Counts.Open(raw), TotalOfCount)
 	}
-	var err error
-	switch {
-	case accounts.Parts.Ledger && name == accounts.Balances.Name():
-		st.Totals, err = totalsOf(accounts.Balances.Open(raw), TotalOfSum)
-	case accounts.Parts.Repartition && name == accounts.Counts.Name():
-		st.Totals, err = totalsOf(accounts.Counts.Open(raw), TotalOfCount)
-	}
-	return st, err
+	return err
 }
 
 func totalsOf[V any](store state.KeyValue[string, V], total func(string, V) (check.Total, error)) ([]check.Total, error) {
