@@ -52,7 +52,7 @@ func wallClock(dir string) ([]finding, error) {
 	}
 	d := &directory{
 		fset: token.NewFileSet(), constants: map[string]ast.Expr{},
-		starters: map[string]bool{"virtual.Test": true, "synctest.Test": true}, bubbled: map[string]bool{},
+		starters: map[string]bool{"virtual.Test": true, "synctest.Test": true, "cluster.OnVirtual": true}, bubbled: map[string]bool{},
 	}
 	for _, name := range names {
 		f, err := parser.ParseFile(d.fset, name, nil, parser.SkipObjectResolution)
