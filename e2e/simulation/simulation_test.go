@@ -32,6 +32,7 @@ var subjects = []struct {
 	{"accounts", simulation.Accounts, 20},
 	{"tables", simulation.Tables, 10},
 	{"windows", simulation.Windows, 10},
+	{"processors", simulation.Processors, 4},
 }
 
 // TestSeeds simulates every subject with every fault.
