@@ -24,11 +24,14 @@
 //
 // TestMatrix has a test for every row of the failure matrix: crashes at each arrow of the commit, duplicates, re-orderings, gaps, poison, a
 // failing dependency, rebalances, replays, a broker that restarts, a zombie, and directories that are lost, damaged or full. After each
-// of them all outputs, dead letters, evidence, payments and stores are compared with a recount: a loop over maps that is written down in
-// the tests and shares no code with the processors. The tests are the source, which sends what was lost on its way when it is asked for it,
-// the operator, who switches between the definitions, and the person who finds out what nobody knows. At the end of a row the inbox forgets
-// what it has had, the state directory is taken away, and what is restored from the changelogs is compared again. TestMatrixOnKafka runs
-// the crash, rebalance and replay rows on a real Kafka.
+// of them all outputs, dead letters, evidence, payments and stores are compared with a recount: a loop over maps that shares no code with the
+// processors. The tests are the source, which sends what was lost on its way when it is asked for it, the operator, who switches between
+// the definitions, and the person who finds out what nobody knows. At the end of a row the inbox forgets what it has had, the state
+// directory is taken away, and what is restored from the changelogs is compared again. TestMatrixOnKafka runs the crash, rebalance and
+// replay rows on a real Kafka.
+//
+// Package simulation runs the pipeline under faults of every kind, with [Surroundings] that need no network. They compare the outputs and
+// the payments with the same recount.
 //
 // TestAnyInterleaving runs random histories in memory (package topologytest), a thousand of them: duplicates, losses, re-orderings,
 // contradictions, corrections, poison, failures, restarts, crashes and aborts of the same facts come to what the clean sequence comes to.

@@ -89,7 +89,10 @@ const receipt = "receipt"
 
 const errLost = schemas.Reason("the reply is lost")
 
-func (g *Gateway) pay(_ context.Context, key string) ([]byte, error) {
+func (g *Gateway) pay(ctx context.Context, key string) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err // as what comes later than wanted is not paid
+	}
 	if !g.payment(key) {
 		return nil, errLost
 	}

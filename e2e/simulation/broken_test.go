@@ -50,12 +50,17 @@ func TestBrokenMechanismsAreFound(t *testing.T) {
 		{"offsets", simulation.Tables, nil, simulation.Config{Faults: clientFaults}},
 		{"restore", simulation.Windows, []check.Kind{check.StateDiffers}, simulation.Config{Faults: clientFaults}},
 		{"offsets", simulation.Windows, nil, simulation.Config{Faults: clientFaults}},
+		{"apply", simulation.Processors, []check.Kind{check.StateDiffers}, simulation.Config{Faults: clientFaults}},
+		{"offsets", simulation.Processors, nil, simulation.Config{Faults: clientFaults}},
 	} {
 		subject, err := c.subject()
 		if err != nil {
 			t.Fatal(err)
 		}
 		name := subject.Topology().Application()
+		if _, all := subject.(simulation.Follower); all {
+			name = "processors"
+		}
 		t.Run(c.broken+"/"+name, func(t *testing.T) {
 			cfg := c.cfg
 			if c.broken != "dedupe" {

@@ -15,9 +15,10 @@
 //   - [Copy], [Ledger], [Repartition], [Accounts]: the applications of package workload. Package check follows each input.
 //   - [Tables]: two tables and their joins. What is joined is a path through the versions of both inputs.
 //   - [Windows]: sums in windows, written when a window closes. They are computed again from the inputs in the order of the log.
+//   - [Processors]: all processors, with the source, the providers and the people around them. Package pipeline recounts them.
 //
-// What the last ones have to write is computed by the subject from the committed inputs, without package topology. Package check
-// compares the bytes of their databases with the changelogs.
+// What the last three have to write is computed from their committed inputs, without package topology and the processors.
+// Package check compares the bytes of their databases with the changelogs.
 //
 // # Seeds
 //

@@ -180,7 +180,37 @@ func (r *run) inFlight(ctx context.Context) string {
 			}
 		}
 	}
+	if s, ok := r.subject.(Follower); ok {
+		return s.Waiting()
+	}
 	return ""
+}
+
+// follow has the users of a subject read what it writes.
+func (r *run) follow(s Follower, f *Feed, watch func(func(context.Context) error)) error {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(r.kafka.Brokers()...), kgo.Dialer(r.network.Host("feeder").Dial), kgo.ClientID("users"),
+		kgo.ConsumeTopics(s.Follows()...), kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.ConsumeStartOffset(kgo.NewOffset().At(0)),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(time.Second), kgo.KeepControlRecords())
+	if err != nil {
+		return err
+	}
+	watch(func(ctx context.Context) error {
+		defer cl.Close()
+		for {
+			fetches := cl.PollFetches(ctx)
+			if ctx.Err() != nil {
+				return nil
+			}
+			for it := fetches.RecordIter(); !it.Done(); {
+				if rec := it.Next(); !rec.Attrs.IsControl() {
+					if err := s.Take(f, rec); err != nil {
+						return fmt.Errorf("following: %w", err)
+					}
+				}
+			}
+		}
+	})
+	return nil
 }
 
 // finish records what the stopped application has left: databases, open transactions, the outputs once more from the start, and

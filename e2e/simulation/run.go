@@ -245,7 +245,7 @@ func (r *run) all(t *testing.T) (*Result, error) {
 	}
 	watch(r.sample)
 	began := time.Now()
-	if err := r.load(ctx, t); err != nil {
+	if err := r.load(ctx, t, watch); err != nil {
 		return nil, err
 	}
 	r.quiesce(ctx)
@@ -279,15 +279,23 @@ func (r *run) all(t *testing.T) (*Result, error) {
 }
 
 // load feeds and lets the nemesis work. All faults are healed when it returns.
-func (r *run) load(ctx context.Context, t *testing.T) error {
+func (r *run) load(ctx context.Context, t *testing.T, watch func(func(context.Context) error)) error {
 	var inflight sync.WaitGroup
 	opts := []kgo.Opt{kgo.MaxBufferedRecords(20_000)}
 	if r.cfg.AbortShare > 0 {
 		opts = append(opts, kgo.TransactionalID("feeder"))
 	}
+	if s, ok := r.subject.(Partitioner); ok {
+		opts = append(opts, kgo.RecordPartitioner(s.Partitioner()))
+	}
 	f := &Feed{
 		Context: ctx, History: r.history, Rng: rand.New(rand.NewPCG(r.cfg.Seed, 1)), Partitions: partitions,
 		Client: r.kafka.Client(t, "feeder", opts...), AbortShare: r.cfg.AbortShare,
+	}
+	if s, ok := r.subject.(Follower); ok {
+		if err := r.follow(s, f, watch); err != nil {
+			return err
+		}
 	}
 	feeding, stop := context.WithCancel(ctx)
 	fed := make(chan error, 1)

@@ -35,6 +35,7 @@ var subjects = []struct {
 	{"accounts", simulation.Accounts, 12},
 	{"tables", simulation.Tables, 6},
 	{"windows", simulation.Windows, 6},
+	{"processors", simulation.Processors, 4},
 }
 
 // TestSeeds simulates every subject with every fault. The seeds are fixed; flags choose others. Among the fixed ones every fault has

@@ -35,6 +35,22 @@ type Subject interface {
 	Judge(log map[string][][]*kgo.Record) []string
 }
 
+// Follower is a Subject with users who read what it writes, and answer.
+type Follower interface {
+	Subject
+	// Follows are the topics whose committed records Take gets, those of a partition in their order. It is called by one goroutine, and
+	// not by that of Feed and Finish.
+	Follows() []string
+	Take(f *Feed, r *kgo.Record) error
+	// Waiting says what is still to come of the inputs so far, "" if nothing.
+	Waiting() string
+}
+
+// Partitioner is a Subject that chooses the partitions of its inputs in another way than by key.
+type Partitioner interface {
+	Partitioner() kgo.Partitioner
+}
+
 // Feed is what a subject needs to produce its inputs.
 type Feed struct {
 	Context context.Context

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -382,24 +383,26 @@ func recountFindings(findings []effect.Resolution, outputs outcome) {
 	outputs.sorted()
 }
 
-// suppressed is an outcome in which no effect was made.
-func suppressed(o outcome) outcome {
-	made := []string{TopicPaid, TopicNoticed, nodePayouts, nodeNotices, TopicAudit}
-	out := outcome{}
-	for place, lines := range o {
-		to := place
-		if place == TopicPaid {
-			to = TopicHeld
+// paidOnce wants one payment for each payout that was accepted, one letter for each notice, and no other.
+func paidOnce(want outcome, gateway, post *Gateway) error {
+	return errors.Join(calledOnce(want[TopicPaid], nodePayouts, gateway), calledOnce(want[TopicNoticed], nodeNotices, post))
+}
+
+func calledOnce(want []string, node string, g *Gateway) error {
+	paid := g.all()
+	for _, line := range want {
+		var id string
+		if _, err := fmt.Sscanf(line, "COMPLETED %s", &id); err != nil {
+			return err
 		}
-		for _, line := range lines {
-			for _, node := range []string{nodePayouts, nodeNotices} {
-				line = strings.Replace(line, node+" requested ", node+" suppressed ", 1)
-			}
-			if slices.Contains(made, place) {
-				line = strings.Replace(line, effect.Completed.String(), effect.Suppressed.String(), 1)
-			}
-			out[to] = append(out[to], line)
+		key := effect.IdempotencyKey(node, id)
+		if paid[key] != 1 {
+			return fmt.Errorf("%s: %s was paid %d times", node, id, paid[key])
 		}
+		delete(paid, key)
 	}
-	return out.sorted()
+	if len(paid) > 0 {
+		return fmt.Errorf("%s: %d payments were made that nobody has asked for", node, len(paid))
+	}
+	return nil
 }

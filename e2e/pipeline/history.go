@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/processors/projection"
-	"github.com/onceward/onceward/topology"
 )
 
 // history makes inputs: facts, and what can happen to them on the way.
@@ -164,49 +163,6 @@ func (c *course) detail(details *rand.Rand, e Event) Event {
 // now is the time of the newest fact.
 func (h *history) now() int64 { return h.began.UnixMilli() + int64(h.made)*100 }
 
-// age lets so much time pass that the inbox forgets all facts so far, and returns from which time on it does not.
-func (h *history) age() (before int64) {
-	h.began = h.began.Add(2 * Retention)
-	return h.began.Add(-Retention).UnixMilli()
-}
-
-// clock is the account whose facts tell that time has passed.
-const clock = "clock"
-
-// ticks are facts of the clock, of which each partition of the inbox gets one at least, and enough copies to archive what it has forgotten
-// of some deliveries: it does that for two ids in the turn of a record.
-func (h *history) ticks(of []delivery) (out []delivery) {
-	forgotten, seen := map[int32]int{}, map[string]bool{}
-	for _, d := range of {
-		if e, err := decode[Event]([]byte(d.value)); err == nil && !seen[e.ID] {
-			seen[e.ID] = true
-			forgotten[topology.PartitionOf([]byte(e.ID), Partitions)]++
-		}
-	}
-	version := int64(0)
-	for _, f := range h.facts {
-		if f.account == clock {
-			version = f.Version
-		}
-	}
-	for served := map[int32]bool{}; len(served) < Partitions; {
-		h.made++
-		version++
-		f := fact{clock, Event{ID: fmt.Sprint(clock, "-", version), Version: version, Kind: Deposit, Amount: 1}, h.now()}
-		if version == 1 {
-			f.Kind, f.Amount = Open, 0
-		}
-		h.facts = append(h.facts, f)
-		p := topology.PartitionOf([]byte(f.ID), Partitions)
-		out = append(out, deliver(f))
-		for range forgotten[p] / 2 {
-			out = append(out, deliver(f))
-		}
-		forgotten[p], served[p] = 0, true
-	}
-	return out
-}
-
 // command switches from one definition of the standings to the other one.
 func (h *history) command() projection.Command {
 	from, to := uint16(1+h.commands%2), uint16(2-h.commands%2)
@@ -226,14 +182,6 @@ func encode(v any) []byte {
 // deliver is the delivery of a fact as it is.
 func deliver(f fact) delivery {
 	return delivery{int32(f.Version % Partitions), f.account, string(encode(f.Event)), f.at}
-}
-
-// clean delivers facts once, in order.
-func clean(facts []fact) (out []delivery) {
-	for _, f := range facts {
-		out = append(out, deliver(f))
-	}
-	return out
 }
 
 // mischief is what may happen to facts on their way, each for so many of a hundred.
