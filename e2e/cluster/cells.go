@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/onceward/onceward/e2e/virtual"
 )
 
 // byPackage is what InParallel has set the flag -parallel to, which is no word of whoever runs the tests.
@@ -49,16 +51,21 @@ func Cells[C any](t *testing.T, inParallel int, cells []C, name func(C) string, 
 // Kafka. So each half of the test runs once in `make test` and `make test-kafka`. f must not call t.Parallel.
 func EachKind(t *testing.T, f func(t *testing.T, k Kind)) {
 	t.Helper()
-	kind := KindEmbedded
+	kind := kindWanted(t, KindEmbedded)
+	t.Run(string(kind), func(t *testing.T) { f(t, kind) })
+}
+
+// kindWanted returns KindKafka where the environment asks for real Kafka, else the given kind.
+func kindWanted(t *testing.T, without Kind) Kind {
+	t.Helper()
 	switch wanted, _, err := onKafka(); {
 	case err != nil:
 		t.Fatal(err)
 	case wanted:
-		kind = KindKafka
-	default:
-		processBroker.say(notWanted)
+		return KindKafka
 	}
-	t.Run(string(kind), func(t *testing.T) { f(t, kind) })
+	processBroker.say(notWanted)
+	return without
 }
 
 // Each is [EachKind] with a broker of the kind: the real one is [Kafka], the embedded one belongs to the subtest.
@@ -72,4 +79,37 @@ func Each(t *testing.T, f func(t *testing.T, c *Cluster)) {
 			f(t, Kafka(t))
 		}
 	})
+}
+
+// Scenario runs f as a subtest: "virtual", on brokers of its own on virtual time (package virtual), or "kafka", on [Kafka], where the
+// environment asks for real Kafka. f is to make no subtests and must not call t.Parallel: a bubble has neither.
+//
+// On virtual time applications need the [Cluster.Dialer] of their host, and txn.Config.NoControl. [Cluster.Network] has the faults.
+func Scenario(t *testing.T, f func(t *testing.T, c *Cluster)) {
+	t.Helper()
+	kind := kindWanted(t, KindVirtual)
+	t.Run(string(kind), func(t *testing.T) {
+		if kind == KindKafka {
+			f(t, Kafka(t))
+			return
+		}
+		virtual.Test(t, func(t *testing.T) { f(t, virtualOwn(t)) })
+	})
+}
+
+// OnVirtual runs f on virtual time alone, as [Scenario] does, for what real Kafka adds nothing to. Where the process tests on real Kafka it skips
+// the test.
+func OnVirtual(t *testing.T, f func(t *testing.T, c *Cluster)) {
+	t.Helper()
+	processBroker.expect(t, KindVirtual)
+	virtual.Test(t, func(t *testing.T) { f(t, virtualOwn(t)) })
+}
+
+// virtualBrokers is how many brokers a virtual cluster has: a coordinator or a leader is mostly elsewhere.
+const virtualBrokers = 3
+
+func virtualOwn(t *testing.T) *Cluster {
+	t.Helper()
+	network := virtual.NewNetwork(t, 1)
+	return Virtual(t, network, virtual.NewKafka(t, network, virtualBrokers))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -15,9 +16,10 @@ import (
 // Kind says which broker is behind a [Cluster].
 type Kind string
 
-// The two kinds.
+// The kinds.
 const (
 	KindEmbedded Kind = "embedded" // kfake, in this process
+	KindVirtual  Kind = "virtual"  // kfake on virtual time, on a network with faults: see package virtual
 	KindKafka    Kind = "kafka"    // Apache Kafka, in a process of its own or elsewhere
 )
 
@@ -100,7 +102,7 @@ type node interface {
 	logTail() string
 }
 
-// Cluster is a running Kafka cluster. Get one from [Embedded], [Kafka], [Each], [Own] or [Start].
+// Cluster is a running Kafka cluster. Get one from [Embedded], [Virtual], [Kafka], [Each], [Scenario], [Own] or [Start].
 type Cluster struct {
 	kind   Kind
 	node   node
@@ -111,6 +113,8 @@ type Cluster struct {
 	shared bool
 	// anyFeatures is set where the caller has chosen feature levels.
 	anyFeatures bool
+	// named counts the names given out on a virtual network.
+	named atomic.Uint32
 
 	mu     sync.Mutex // guards node and what follows
 	down   bool
@@ -176,15 +180,19 @@ func (c *Cluster) open(ctx context.Context) error {
 	if err := c.node.launch(ctx); err != nil {
 		return err
 	}
-	client, err := kgo.NewClient(
+	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.node.addrs()...),
 		// The default backoff (250 ms, doubling) suits a production network, not a broker on loopback that
 		// will listen any moment now.
 		kgo.RetryBackoffFn(func(int) time.Duration { return pollInterval }),
 		// The admin client answers from metadata up to this age, and 5 s is the default: a topic that was
 		// missing a moment ago would stay so.
-		kgo.MetadataMinAge(10*time.Millisecond),
-	)
+		kgo.MetadataMinAge(10 * time.Millisecond),
+	}
+	if dial := c.Dialer(observer); dial != nil {
+		opts = append(opts, kgo.Dialer(dial))
+	}
+	client, err := kgo.NewClient(opts...)
 	if err != nil {
 		return err
 	}

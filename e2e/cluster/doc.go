@@ -1,5 +1,5 @@
-// Package cluster gives tests a Kafka cluster: the embedded broker or a real Apache Kafka, behind one type,
-// so that one scenario runs on both.
+// Package cluster gives tests a Kafka cluster: the embedded broker, brokers on virtual time, or a real Apache Kafka, behind one type,
+// so that one scenario runs on all of them.
 //
 // # What it is for
 //
@@ -10,6 +10,13 @@
 // `make test-kafka` the other, and nothing runs twice. The observations ([Cluster.ReadAll], [Cluster.OpenTransactions],
 // [Cluster.CommittedOffsets] and so on) ask the broker by protocol requests only, never the broker's memory
 // and never the code under test.
+//
+// # Virtual time
+//
+// [Scenario] runs a scenario on the embedded brokers of package virtual, in a bubble of testing/synctest, and on real Kafka in a process that
+// tests on it; [OnVirtual] only does the former. Waits cost nothing there, so that scenarios keep the time-outs of production.
+// Applications need the [Cluster.Dialer] of a host and no control socket: package instance sees to both. [Virtual] is for tests that
+// choose the seed, the number of brokers or their settings.
 //
 // # Real Kafka
 //

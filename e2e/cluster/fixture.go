@@ -130,10 +130,15 @@ func Run(m *testing.M, leaks ...goleak.Option) (exitCode int) {
 	return processBroker.run(m, os.Stderr, leaks...)
 }
 
-// Client returns a client of the cluster with the given options, closed at the end of the test.
+// Client returns a client of the cluster with the given options, closed at the end of the test. On a virtual network it is on the host of
+// the observers: give it a [kgo.Dialer] of another one to have it bear faults.
 func (c *Cluster) Client(t testing.TB, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.Brokers()...)}, opts...)...)
+	first := []kgo.Opt{kgo.SeedBrokers(c.Brokers()...)}
+	if dial := c.Dialer(observer); dial != nil {
+		first = append(first, kgo.Dialer(dial))
+	}
+	client, err := kgo.NewClient(append(first, opts...)...)
 	if err != nil {
 		t.Fatalf("cluster: new client: %v", err)
 	}
@@ -161,13 +166,18 @@ func (c *Cluster) Records(t testing.TB, topic string) []*kgo.Record {
 
 // Name returns a name for a topic, a group or an application, or the start of several: readable, valid for
 // all of them, made of the test's name and suffix, different at every call. On a cluster that was not started
-// here, topics and groups whose names start with it are deleted at the end of the test.
+// here, topics and groups whose names start with it are deleted at the end of the test. On a virtual network a test gets the same names in
+// every run, because brokers place groups and transactional ids by them.
 func (c *Cluster) Name(t testing.TB, suffix string) string {
 	t.Helper()
 	test := strings.TrimPrefix(plain(t.Name()), "test")
 	// Topic names end at 249 characters, and an application adds store names and more to its own.
 	test = strings.Trim(test[:min(len(test), 60)], "-")
-	name := uniqueName(strings.Trim(test+"-"+plain(suffix), "-"))
+	base := strings.Trim(test+"-"+plain(suffix), "-")
+	if c.kind == KindVirtual {
+		return fmt.Sprintf("%s-%08x", base, c.named.Add(1))
+	}
+	name := uniqueName(base)
 	if c.external() {
 		t.Cleanup(func() {
 			if err := c.deleteNamed(context.Background(), name); err != nil {
@@ -287,7 +297,7 @@ func (s *sharedBroker) expect(t testing.TB, kind Kind) {
 	switch wanted, _, err := onKafka(); {
 	case err != nil:
 		t.Fatal(err)
-	case wanted && kind == KindEmbedded:
+	case wanted && kind != KindKafka:
 		t.Skip("this process tests on real Kafka only: make test runs the test")
 	case !wanted && kind == KindKafka:
 		s.say(notWanted)

@@ -97,7 +97,7 @@ func expectAll(t *testing.T, c *Cluster, topic string, want ...string) {
 }
 
 func TestReadAllHasWhatWasCommitted(t *testing.T) {
-	Each(t, func(t *testing.T, c *Cluster) {
+	Scenario(t, func(t *testing.T, c *Cluster) {
 		topic := newTopic(t, c, 3)
 		p := newProducer(t, c, c.Name(t, "txn"))
 		p.write(true, topic, 0, "a", "b")
@@ -125,7 +125,7 @@ func TestReadAllHasWhatWasCommitted(t *testing.T) {
 }
 
 func TestReadAllReadsManyBatches(t *testing.T) {
-	Each(t, func(t *testing.T, c *Cluster) {
+	Scenario(t, func(t *testing.T, c *Cluster) {
 		topic := newTopic(t, c, 2)
 		client := c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()),
 			kgo.ProducerBatchCompression(kgo.NoCompression()))
@@ -155,7 +155,7 @@ func TestReadAllReadsManyBatches(t *testing.T) {
 
 // TestReadAllReadsManyAbortedBatches: what was aborted stays away if it is more than one answer brings.
 func TestReadAllReadsManyAbortedBatches(t *testing.T) {
-	Each(t, func(t *testing.T, c *Cluster) {
+	Scenario(t, func(t *testing.T, c *Cluster) {
 		topic := newTopic(t, c, 1)
 		p := newProducer(t, c, c.Name(t, "txn"))
 		var large []string
@@ -197,7 +197,7 @@ func TestReadStopsAtItsEnd(t *testing.T) {
 
 // TestOpenTransaction follows one transaction through all the observations.
 func TestOpenTransaction(t *testing.T) {
-	Each(t, func(t *testing.T, c *Cluster) {
+	Scenario(t, func(t *testing.T, c *Cluster) {
 		topic := newTopic(t, c, 2)
 		app, other := c.Name(t, "app"), c.Name(t, "other")
 		done := newProducer(t, c, app+"-done")
@@ -270,7 +270,7 @@ func expectOpen(t *testing.T, c *Cluster, prefix string, want ...string) {
 }
 
 func TestCommittedOffsets(t *testing.T) {
-	Each(t, func(t *testing.T, c *Cluster) {
+	Scenario(t, func(t *testing.T, c *Cluster) {
 		topic, group := newTopic(t, c, 3), c.Name(t, "group")
 		expectCommits(t, c, group, topic, Commit{Offset: -1}, Commit{Offset: -1}, Commit{Offset: -1})
 
@@ -339,7 +339,7 @@ func commitInTransaction(
 }
 
 func TestObservationsOfAMissingTopicFail(t *testing.T) {
-	Each(t, func(t *testing.T, c *Cluster) {
+	Scenario(t, func(t *testing.T, c *Cluster) {
 		ctx, missing := t.Context(), c.Name(t, "missing")
 		if got, err := c.EndOffsets(ctx, missing); err == nil {
 			t.Errorf("EndOffsets: %v", got)

@@ -5,11 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance/program"
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
@@ -49,6 +54,30 @@ func Start(t testing.TB, top *topology.Topology, cfg txn.Config) *App {
 		}
 	})
 	return a
+}
+
+// On returns the configuration of an instance on a host of a cluster: where the brokers are, and how they are reached.
+func On(c *cluster.Cluster, host string, cfg txn.Config) txn.Config {
+	cfg.Brokers = c.Brokers()
+	if dial := c.Dialer(host); dial != nil {
+		cfg.Dialer, cfg.NoControl = dial, true
+	}
+	return cfg
+}
+
+// Kill ends a life on virtual time as SIGKILL ends a process, and returns a copy of its state directory from that moment. The next life begins
+// on the copy and on another host: the old one does whatever it still does in the old directory, and reaches no broker.
+func (a *App) Kill(host *virtual.Host, stateDir string) (copied string) {
+	a.t.Helper()
+	host.Kill()
+	synctest.Wait()
+	copied = filepath.Join(a.t.TempDir(), "state")
+	if err := os.CopyFS(copied, os.DirFS(stateDir)); err != nil {
+		a.t.Fatal(err)
+	}
+	a.asked.Store(true) // how it ends means nothing
+	a.cancel()
+	return copied
 }
 
 // StartProgram begins a life of what is else a program of its own (package program). Its log is shown under the name.

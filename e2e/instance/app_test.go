@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -60,4 +61,45 @@ func TestApp(t *testing.T) {
 	if err := a.Alive(); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("after that: %v", err)
 	}
+}
+
+// TestKill: a life that is killed reaches no broker any more, although it is not told to end in order; the next one goes on with a copy of
+// its directory, under its identity.
+func TestKill(t *testing.T) {
+	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
+		in, out, dir := c.Name(t, "in"), c.Name(t, "out"), t.TempDir()
+		c.CreateTopics(t, 2, in, out)
+		b := topology.NewBuilder("copying")
+		topology.From(b, topology.Topic(in, schemas.Bytes(), schemas.Bytes())).Into(topology.Topic(out, schemas.Bytes(), schemas.Bytes()))
+		top, err := b.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		life := func(host string) *App {
+			return Start(t, top, On(c, host, txn.Config{
+				Application: "app", Instance: "one", StateDir: dir, Logger: slog.New(slog.NewTextHandler(NewLog(t, host), nil)),
+			}))
+		}
+		feed := func() {
+			t.Helper()
+			if err := c.Client(t).ProduceSync(t.Context(), &kgo.Record{Topic: in, Value: []byte("v")}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a := life("first")
+		feed()
+		a.Until("the copy", func(s txn.Status) bool { return s.Totals.Records == 1 })
+		dir = a.Kill(c.Network().Host("first"), dir)
+		feed()
+		time.Sleep(10 * time.Minute) // virtual
+		if got := c.Records(t, out); len(got) != 1 {
+			t.Errorf("%d records were copied, want that of the life that was killed", len(got))
+		}
+		a = life("second")
+		a.Until("the copy", func(s txn.Status) bool { return s.Totals.Records == 1 })
+		a.End()
+		if got := c.Records(t, out); len(got) != 2 {
+			t.Errorf("%d records were copied, want 2", len(got))
+		}
+	})
 }

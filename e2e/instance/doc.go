@@ -1,5 +1,5 @@
 // Package instance lets tests run applications: in the test's process ([Start]), and in one of their own ([Launch]), which can be
-// killed and frozen.
+// killed and frozen. On virtual time an application in the test's process can be killed too ([App.Kill]), and frozen by a stall of its host.
 //
 // # Ends
 //
