@@ -326,12 +326,16 @@ func (h *Host) Up() {
 func (h *Host) Kill() {
 	h.n.trace.Logf(h.name, "killed")
 	h.n.mu.Lock()
-	defer h.n.mu.Unlock()
 	h.killed, h.stalled = true, false
 	h.n.tell()
+	var links []*link
 	for l := range h.n.links {
 		if l.host == h {
-			l.kill()
+			links = append(links, l)
 		}
+	}
+	h.n.mu.Unlock() // a link asks its generator, which it may hold while it waits for mu
+	for _, l := range links {
+		l.kill()
 	}
 }
