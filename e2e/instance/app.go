@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -72,7 +73,7 @@ func (a *App) Kill(host *virtual.Host, stateDir string) (copied string) {
 	host.Kill()
 	synctest.Wait()
 	copied = filepath.Join(a.t.TempDir(), "state")
-	if err := os.CopyFS(copied, os.DirFS(stateDir)); err != nil {
+	if err := os.CopyFS(copied, os.DirFS(stateDir)); err != nil && !errors.Is(err, fs.ErrNotExist) { // it was killed before it made one
 		a.t.Fatal(err)
 	}
 	a.asked.Store(true) // how it ends means nothing
@@ -132,8 +133,14 @@ func (a *App) End() {
 	}
 }
 
+// Await waits for something that the life has to come to. It fails the test if the life ends before, or if that takes longer than [Patience].
+func (a *App) Await(what string, is func() bool) {
+	a.t.Helper()
+	await(a.t, what, a.Alive, is, func() string { return fmt.Sprintf("%+v", a.Status()) })
+}
+
 // Until waits until the status is as wanted. It fails the test if the life ends before, or if that takes longer than [Patience].
 func (a *App) Until(what string, is func(txn.Status) bool) {
 	a.t.Helper()
-	await(a.t, what, a.Alive, func() bool { return is(a.Status()) }, func() string { return fmt.Sprintf("%+v", a.Status()) })
+	a.Await(what, func() bool { return is(a.Status()) })
 }
