@@ -21,25 +21,26 @@ const scenes = 5
 
 // TestTheCheckFindsLossAndDuplicates breaks the application: it works outside of its transactions, and a kill has to show.
 func TestTheCheckFindsLossAndDuplicates(t *testing.T) {
-	c := cluster.Embedded(t)
-	binary := build(t)
 	says := map[Broken]string{
 		CountInMemory: `is "1 i`, // instead of a higher number
 		DedupeInFile:  "want",    // the input that follows the lost ones
 	}
 	all := []Broken{Whole, CountInMemory, DedupeInFile}
 	name := func(broken Broken) string { return "broken=" + string(broken) }
-	killed := func(t *testing.T, broken Broken) error {
-		s := newScene(t, c, c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())), binary)
-		s.settings.Broken = broken
-		p := s.startArmed(s.settings, "offsets-before=kill,skip=5", "failpoint offsets-before kill")
-		s.feedUntil(p.hits[0], "offsets-before", p.Alive)
-		p.Killed()
-		l := s.start("the life after", s.settings)
-		s.feed(batch)
-		s.committed(l)
-		l.End()
-		return s.difference()
+	killed := func(t *testing.T, broken Broken) (found error) {
+		cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
+			s := newScene(t, c, c.Client(t, manual()))
+			s.settings.Broken = broken
+			p := s.startArmed(s.settings, "offsets-before=kill,skip=5", "failpoint offsets-before kill")
+			s.feedUntil(closed(p.hit(0)), "offsets-before", p.Alive)
+			s.settings.StateDir = p.killed()
+			l := s.start("the life after", s.settings)
+			s.feed(batch)
+			s.committed(l)
+			l.End()
+			found = s.difference()
+		})
+		return found
 	}
 	cluster.Cells(t, len(all), all, name, func(t *testing.T, broken Broken) {
 		if broken == Whole {
@@ -68,7 +69,7 @@ func TestTheCheckFindsLossAndDuplicates(t *testing.T) {
 func (s *scene) committed(l *instance.App) {
 	s.t.Helper()
 	in, again := s.settings.Prefix+In, s.settings.Application+"-groups-repartition"
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(s.patience)
 	for {
 		behind := false
 		for _, topic := range []string{in, again} {

@@ -3,29 +3,24 @@
 package crash
 
 import (
-	"errors"
 	"os"
-	"os/exec"
+	"runtime"
 	"slices"
-	"syscall"
 	"testing"
-
-	"github.com/twmb/franz-go/pkg/kgo"
+	"time"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/failpoints"
 	"github.com/onceward/onceward/e2e/instance"
 )
 
-// How many cells run at a time, unless -parallel says otherwise: they wait most of the time.
-const (
-	inParallel        = 12
-	inParallelOnKafka = 6
-)
+// inParallelOnKafka is how many cells run at a time, unless -parallel says otherwise: they wait most of the time.
+const inParallelOnKafka = 6
 
 func TestMain(m *testing.M) { instance.Main(m) }
 
 func TestEveryPointHasItsCells(t *testing.T) {
-	all := points(t, build(t))
+	all := failpoints.Points()
 	if err := coverage(all); err != nil {
 		t.Fatal(err)
 	}
@@ -34,16 +29,16 @@ func TestEveryPointHasItsCells(t *testing.T) {
 	}
 }
 
-// TestMatrix runs the cells on the embedded broker.
+// TestMatrix runs the cells on virtual time.
 // Rows of the failure matrix: crash before processing; crash after processing before flush; crash after flush before offsets; crash after
 // offsets before end; crash after end before the local apply; crash after the apply; worker frozen past its session and back.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
-	cells := matrix(kill)
-	if !testing.Short() {
-		cells = append(matrix(actions...), variants()...)
-	}
-	runCells(t, cluster.Embedded(t), inParallel, cells)
+	cells := append(matrix(actions...), variants()...)
+	cluster.Cells(t, runtime.GOMAXPROCS(0), cells, cell.name, func(t *testing.T, cell cell) {
+		cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) { newScene(t, c, c.Client(t, manual())).run(cell) })
+	})
+	t.Logf("%d cells", len(cells))
 }
 
 // TestMatrixOnKafka kills at every point, and freezes where a zombie could do harm. With -short it takes the points of the commit only: on
@@ -61,15 +56,9 @@ func TestMatrixOnKafka(t *testing.T) {
 			cells = append(cells, cell{row: r, action: stall}, cell{row: r, action: nap})
 		}
 	}
-	runCells(t, cluster.Kafka(t), inParallelOnKafka, cells)
-}
-
-func runCells(t *testing.T, c *cluster.Cluster, inParallel int, cells []cell) {
-	binary := build(t)
-	producer := c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	cluster.Cells(t, inParallel, cells, cell.name, func(t *testing.T, cell cell) {
-		newScene(t, c, producer, binary).run(cell)
-	})
+	c := cluster.Kafka(t)
+	producer := c.Client(t, manual())
+	cluster.Cells(t, inParallelOnKafka, cells, cell.name, func(t *testing.T, cell cell) { newScene(t, c, producer).run(cell) })
 	t.Logf("%d cells", len(cells))
 }
 
@@ -109,12 +98,18 @@ func (s *scene) lose() {
 	}
 }
 
+// outlivesSession is a transaction timeout that lets a frozen application commit after its session has ended.
+const outlivesSession = 5 * time.Minute
+
 // armedLife brings the armed process to the point and through what follows. It returns the lives that it leaves running.
 func (s *scene) armedLife(c cell) (others []*instance.App) {
 	s.t.Helper()
 	armed, lines := c.arm()
 	settings := s.settings
 	settings.Workers = c.workers[0]
+	if c.action == nap && s.virtual() {
+		settings.TransactionTimeout = outlivesSession
+	}
 	p := s.startArmed(settings, armed, lines...)
 	if c.joins || c.stops {
 		s.feed(4 * batch)
@@ -124,9 +119,10 @@ func (s *scene) armedLife(c cell) (others []*instance.App) {
 		others = append(others, s.start("the second instance", s.other()))
 	}
 	if c.stops {
-		p.Tell(syscall.SIGTERM)
+		p.stop()
 	}
-	for i, hit := range p.hits {
+	for i := range p.hits() {
+		hit := p.hit(i)
 		if i > 0 { // frozen at the first
 			others = append(others, s.overtake())
 			s.thaw(c, p, hit, others[0])
@@ -136,14 +132,14 @@ func (s *scene) armedLife(c cell) (others []*instance.App) {
 	}
 	switch c.action {
 	case kill:
-		p.Killed()
+		s.settings.StateDir = p.killed()
 	case stall:
 		if len(others) == 0 {
 			others = append(others, s.overtake())
 		}
 		s.feed(batch)
 		s.finish(others[0].Alive)
-		p.Tell(syscall.SIGCONT)
+		p.thaw()
 		s.feed(batch)
 		s.finish(others[0].Alive)
 		others[0].End()
@@ -155,8 +151,8 @@ func (s *scene) armedLife(c cell) (others []*instance.App) {
 		s.ends(c, p)
 	case nap:
 		l := s.start("the second instance", s.other())
-		s.feedUntil(s.has(l, allTasks), "the second instance having the tasks", l.Alive)
-		p.Tell(syscall.SIGCONT)
+		s.feedUntil(has(l, allTasks), "the second instance having the tasks", l.Alive)
+		p.thaw()
 		s.feed(batch)
 		s.finish(l.Alive)
 		l.End()
@@ -164,12 +160,12 @@ func (s *scene) armedLife(c cell) (others []*instance.App) {
 		s.finish(p.Alive)
 		s.ends(c, p)
 	default:
-		if len(p.hits) > 1 {
+		if p.hits() > 1 {
 			others[0].End()
 			others = nil
 		}
 		s.feed(batch)
-		if !c.stops && (c.action != fail || !c.fatal) {
+		if !c.stops && !c.row.ends(c.action) {
 			s.finish(p.Alive)
 		}
 		s.ends(c, p)
@@ -178,17 +174,17 @@ func (s *scene) armedLife(c cell) (others []*instance.App) {
 }
 
 // reach feeds until the armed process has told of a hit; one that is stopping has its inputs.
-func (s *scene) reach(c cell, p *process, hit <-chan struct{}) {
+func (s *scene) reach(c cell, p victim, hit <-chan struct{}) {
 	s.t.Helper()
 	if !c.stops {
-		s.feedUntil(hit, c.point, p.aliveUntil(hit))
+		s.feedUntil(closed(hit), c.point, p.Alive)
 		return
 	}
 	select {
 	case <-hit:
 	case <-p.Ended():
 		if !instance.Closed(hit) {
-			s.t.Fatalf("point %s was not hit; the process ended with %v", c.point, p.Err())
+			s.t.Fatalf("point %s was not hit; the armed life ended with %v", c.point, p.Wait())
 		}
 	}
 }
@@ -198,23 +194,33 @@ func (s *scene) reach(c cell, p *process, hit <-chan struct{}) {
 // It need not learn of its loss: if a heartbeat was on its way when it froze and is answered with a rebalance, the client joins anew
 // without a word, and takes tasks back. Then it is frozen again, once it has worked: what is frozen while the other one still hands the tasks over
 // has nothing to lose, and its join ends unanswered, again and again.
-func (s *scene) thaw(c cell, p *process, hit <-chan struct{}, other *instance.App) {
+func (s *scene) thaw(c cell, p victim, hit <-chan struct{}, other *instance.App) {
 	s.t.Helper()
 	for range thaws {
-		p.Tell(syscall.SIGCONT)
-		s.feedUntil(s.becomes(func() bool { return instance.Closed(hit) || len(other.Status().Tasks) < allTasks }),
-			c.point+", or the process having tasks again", p.aliveUntil(hit))
+		p.thaw()
+		s.feedUntil(func() bool { return instance.Closed(hit) || len(other.Status().Tasks) < allTasks },
+			c.point+", or the armed life having tasks again", p.Alive)
 		if !instance.Closed(hit) {
 			s.feed(batch)
-			s.finish(p.aliveUntil(hit))
+			s.finish(aliveUntil(p, hit))
 		}
 		if instance.Closed(hit) {
 			return
 		}
-		p.Tell(syscall.SIGSTOP)
-		s.feedUntil(s.has(other, allTasks), "the second instance having the tasks again", other.Alive)
+		p.freeze()
+		s.feedUntil(has(other, allTasks), "the second instance having the tasks again", other.Alive)
 	}
 	s.t.Fatalf("%s was not hit, although the process was frozen %d times until another one had its tasks", c.point, thaws)
+}
+
+// aliveUntil returns an error if the life has ended without a hit. What comes after the hit is looked at later.
+func aliveUntil(p victim, hit <-chan struct{}) func() error {
+	return func() error {
+		if err := p.Alive(); err != nil && !instance.Closed(hit) {
+			return err
+		}
+		return nil
+	}
 }
 
 // thaws bounds how often a process is frozen until it learns of its loss.
@@ -230,19 +236,18 @@ func (s *scene) overtake() *instance.App {
 }
 
 // ends brings the armed process to its end, if it has not ended, and compares how it does.
-func (s *scene) ends(c cell, p *process) {
+func (s *scene) ends(c cell, p victim) {
 	s.t.Helper()
-	fatal := c.action == fail && c.fatal
+	fatal := c.row.ends(c.action)
 	if !fatal {
-		p.Tell(syscall.SIGTERM)
+		p.stop()
 	}
 	err := p.Wait()
-	var exit *exec.ExitError
 	switch {
-	case fatal && (!errors.As(err, &exit) || exit.ExitCode() != 1):
-		s.t.Fatalf("the process was to end with an error, and ended with %v", err)
+	case fatal && !p.failed(err):
+		s.t.Fatalf("the armed life was to end with an error, and ended with %v", err)
 	case !fatal && err != nil:
-		s.t.Fatalf("the process was to end in order, and ended with %v", err)
+		s.t.Fatalf("the armed life was to end in order, and ended with %v", err)
 	}
 }
 

@@ -3,24 +3,19 @@
 package crash
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
-// onEach runs f with a scene of its own on a broker of the kind that the process tests on.
+// onEach runs f with a scene of its own on virtual time, or on real Kafka in a process that tests on it.
 func onEach(t *testing.T, f func(s *scene)) {
 	t.Helper()
-	binary := build(t)
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
-		f(newScene(t, c, c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())), binary))
-	})
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) { f(newScene(t, c, c.Client(t, manual()))) })
 }
 
 // TestGivenBack: tasks go to another instance and come back to the same member, first in order, then because the other one was
@@ -32,14 +27,14 @@ func TestGivenBack(t *testing.T) {
 			s.feed(2 * batch)
 			s.finish(l.Alive)
 			other := s.start("the second instance", s.other())
-			s.feedUntil(s.has(other, 1), "the second instance having a task", l.Alive)
+			s.feedUntil(has(other, 1), "the second instance having a task", l.Alive)
 			other.End()
 		}
 		s.feed(batch)
 		s.finish(l.Alive)
 		p := s.startArmed(s.other(), "offsets-after=kill,skip=2", "failpoint offsets-after kill")
-		s.feedUntil(p.hits[0], "offsets-after", l.Alive)
-		p.Killed()
+		s.feedUntil(closed(p.hit(0)), "offsets-after", l.Alive)
+		p.killed()
 		s.feed(batch)
 		s.finish(l.Alive)
 		s.checkState(l)
@@ -56,8 +51,8 @@ func TestOneDirectoryTwice(t *testing.T) {
 		s.feed(batch)
 		s.finish(l.Alive)
 		p := s.startArmed(s.settings, "")
-		if err := p.Wait(); err == nil || !strings.Contains(p.Log.String(), "the state directory is in use") {
-			s.t.Errorf("the second process ended with %v and said:\n%s", err, p.Log)
+		if err := p.Wait(); err == nil || !strings.Contains(fmt.Sprint(p.logged(), err), "the state directory is in use") {
+			s.t.Errorf("the second process ended with %v and said:\n%s", err, p.logged())
 		}
 		s.feed(batch)
 		s.finish(l.Alive)
@@ -77,9 +72,9 @@ func TestOneInstanceTwice(t *testing.T) {
 		twin := s.settings
 		twin.StateDir = filepath.Join(filepath.Dir(twin.StateDir), "twin")
 		l := s.start("the twin", twin)
-		s.feedUntil(p.Ended(), "the end of the first", l.Alive)
-		if p.Err() == nil || !strings.Contains(p.Log.String(), `another process runs as instance "first"`) {
-			s.t.Errorf("the first process ended with %v and does not say why", p.Err())
+		s.feedUntil(closed(p.Ended()), "the end of the first", l.Alive)
+		if err := p.Wait(); err == nil || !strings.Contains(fmt.Sprint(p.logged(), err), `another process runs as instance "first"`) {
+			s.t.Errorf("the first process ended with %v and does not say why", err)
 		}
 		s.feed(batch)
 		s.finish(l.Alive)
@@ -94,15 +89,17 @@ func TestOneInstanceTwice(t *testing.T) {
 // Row of the failure matrix: rebalance in mid-batch.
 func TestFreezeInsideRebalance(t *testing.T) {
 	onEach(t, func(s *scene) {
-		s.settings.Patient = true
+		if !s.virtual() { // how long the process is frozen is the machine's business
+			s.settings.SessionTimeout, s.settings.TransactionTimeout = time.Minute, time.Minute
+		}
 		p := s.startArmed(s.settings, "offsets-after=freeze,skip=5", "failpoint offsets-after freeze")
-		s.feedUntil(p.hits[0], "offsets-after", p.Alive)
+		s.feedUntil(closed(p.hit(0)), "offsets-after", p.Alive)
 		other := s.start("the second instance", s.other())
 		s.rebalancing()
-		p.Tell(syscall.SIGCONT)
+		p.thaw()
 		s.feed(batch)
 		s.finish(p.Alive)
-		p.Tell(syscall.SIGTERM)
+		p.stop()
 		if err := p.Wait(); err != nil {
 			s.t.Errorf("the process that was frozen ended with %v", err)
 		}
@@ -118,7 +115,7 @@ func TestFreezeInsideRebalance(t *testing.T) {
 // rebalancing waits until the group wants its members to join again.
 func (s *scene) rebalancing() {
 	s.t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(s.patience)
 	for {
 		groups, err := s.cluster.Admin().DescribeGroups(s.t.Context(), s.settings.Application)
 		if err != nil {

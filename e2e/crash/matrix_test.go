@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // action is a column of the matrix.
@@ -14,22 +13,26 @@ type action string
 
 // The columns. What they do at a point stands in the package doc of e2e/failpoints.
 const (
-	kill  action = "kill"
-	fail  action = "error"
-	delay action = "delay"
+	kill   action = "kill"
+	fail   action = "error"
+	refuse action = "refuse"
+	delay  action = "delay"
+	// hang stops only the goroutine, past the transaction timeout: the membership goes on.
+	hang action = "hang"
 	// stall freezes the whole process past its session: another instance takes the tasks, and then the process goes on.
 	stall action = "stall"
-	// hang stops only the goroutine, past the transaction timeout: the membership goes on. It is no column.
-	hang action = "hang"
 	// nap freezes the process until another instance has its tasks, and no longer: what was about to be committed still can be, by
 	// somebody who is no member any more. It is no column.
 	nap action = "nap"
 )
 
-var actions = []action{kill, fail, delay, stall}
+var actions = []action{kill, fail, refuse, delay, hang, stall}
 
 // delayed is long for a round and short for everything that has a deadline in seconds.
 const delayed = "delay:700ms"
+
+// hung is longer than the transaction timeout and than the session, which goes on, and shorter than the wait for brokers at a start.
+const hung = "stall:50s"
 
 // arm returns what the application is armed with for the action, without options.
 func (a action) arm() string {
@@ -39,7 +42,7 @@ func (a action) arm() string {
 	case stall, nap:
 		return "freeze"
 	case hang:
-		return fmt.Sprintf("stall:%s", TransactionTimeout+time.Second)
+		return hung
 	default:
 		return string(a)
 	}
@@ -61,9 +64,11 @@ type row struct {
 	first string
 	// skip is how many hits pass before it counts: the middle of the work. It counts for first, if there is one.
 	skip int
-	// fatal says that the action error ends the process with an error: it cannot know what to do.
+	// fatal says that the actions error and refuse end the process with an error: it cannot know what to do.
 	fatal bool
-	// nofail says why the action error has no meaning here.
+	// outlasts says that the actions hang and stall end the process with an error: the time is over that a stop has.
+	outlasts bool
+	// nofail says why the actions error and refuse have no meaning here.
 	nofail string
 }
 
@@ -114,7 +119,7 @@ var rows = []row{
 	{point: "lost-before", first: "offsets-after=freeze", skip: 5, nofail: callback},
 	{point: "release-before", joins: true, nofail: closing},
 	{point: "purge-before"},
-	{point: "positions-write", stops: true, fatal: true},
+	{point: "positions-write", stops: true, fatal: true, outlasts: true},
 	{point: "leave-before", stops: true, nofail: leaving},
 	{point: "leave-after", stops: true, nofail: leaving},
 }
@@ -161,10 +166,21 @@ func (c cell) arm() (armed string, lines []string) {
 
 // reason returns why an action has no meaning at a point, and nothing if it has one.
 func (r row) reason(a action) string {
-	if a == fail {
+	if a == fail || a == refuse {
 		return r.nofail
 	}
 	return ""
+}
+
+// ends reports whether the action ends the process with an error.
+func (r row) ends(a action) bool {
+	switch a {
+	case fail, refuse:
+		return r.fatal
+	case hang, stall:
+		return r.outlasts
+	}
+	return false
 }
 
 // commits reports whether the point is between the last record of a round and its arrival in the store.
@@ -197,7 +213,7 @@ func variants() (cells []cell) {
 		}
 		switch {
 		case r.commits():
-			cells = append(cells, cell{row: r, action: hang}, cell{row: r, action: nap})
+			cells = append(cells, cell{row: r, action: nap})
 			cells = append(cells, cell{row: r, action: kill, variant: "fewer-workers", workers: [2]int{3, 1}})
 			cells = append(cells, cell{row: r, action: kill, variant: "more-workers", workers: [2]int{1, 3}})
 			// Rounds without changelog records: the state keeps the name of an earlier round.

@@ -4,9 +4,9 @@ package crash
 
 import (
 	"context"
-	"os"
+	"errors"
 	"os/exec"
-	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/onceward/onceward/bench/measure"
@@ -21,44 +21,39 @@ func build(t *testing.T) (path string) {
 	return instance.Build(t, "github.com/onceward/onceward/e2e/crash/app", "onceward_failpoints")
 }
 
-// points asks the application for the names of its failpoints.
-func points(t *testing.T, path string) []string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), path)
-	cmd.Env = append(os.Environ(), failpoints.Variable+"=list")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Fields(string(out))
-}
-
-// process is a life of the application outside of this process, with failpoints.
+// process is a victim outside of this process.
 type process struct {
 	*instance.Process
-	// hits are closed, one after the other, when the lines that are waited for have appeared.
-	hits []chan struct{}
+	lines []chan struct{}
+	dir   string
 }
 
-// startArmed begins a life outside of this process with points armed. The lines tell of hits.
-func (s *scene) startArmed(settings Settings, arm string, lines ...string) *process {
+func (s *scene) startProcess(settings Settings, arm string, lines ...string) *process {
 	s.t.Helper()
-	cmd, err := measure.Command(context.Background(), s.binary, program.Variable, settings)
+	cmd, err := measure.Command(context.Background(), build(s.t), program.Variable, settings)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	cmd.Env = append(cmd.Env, failpoints.Variable+"="+arm)
-	log := instance.NewLog(s.t, "the armed process")
-	hits := log.Await(lines...)
-	return &process{instance.Launch(s.t, cmd, log), hits}
+	log := instance.NewLog(s.t, "the armed life")
+	said := log.Await(lines...)
+	return &process{instance.Launch(s.t, cmd, log), said, settings.StateDir}
 }
 
-// aliveUntil returns an error if the process has ended without a hit. What comes after the hit is looked at later.
-func (p *process) aliveUntil(hit <-chan struct{}) func() error {
-	return func() error {
-		if err := p.Alive(); err != nil && !instance.Closed(hit) {
-			return err
-		}
-		return nil
-	}
+func (p *process) hit(n int) <-chan struct{} { return p.lines[n] }
+func (p *process) hits() int                 { return len(p.lines) }
+func (p *process) logged() string            { return p.Log.String() }
+func (p *process) stop()                     { p.Tell(syscall.SIGTERM) }
+func (p *process) freeze()                   { p.Tell(syscall.SIGSTOP) }
+func (p *process) thaw()                     { p.Tell(syscall.SIGCONT) }
+
+func (p *process) killed() string {
+	p.Killed()
+	return p.dir
+}
+
+// failed reports whether the program has ended as it does when the application returns an error.
+func (p *process) failed(err error) bool {
+	var exit *exec.ExitError
+	return errors.As(err, &exit) && exit.ExitCode() == 1
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,8 +21,19 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// patience bounds every wait. It only decides how long a failure takes to show.
-const patience = instance.Patience
+// Bounds of the waits. They only decide how long a failure takes to show. On virtual time waits cost nothing, and the time-outs of
+// production are far longer than those on real Kafka.
+const (
+	patience        = instance.Patience
+	virtualPatience = 10 * time.Minute
+)
+
+// On real Kafka time-outs are as short as a busy machine bears: the cells wait for both, often. A transaction outlives the session, so that a
+// frozen process can still commit.
+const (
+	sessionOnKafka     = 2 * time.Second
+	transactionOnKafka = 4 * time.Second
+)
 
 // scene is one application on a broker with everything that was fed to it.
 type scene struct {
@@ -29,36 +41,58 @@ type scene struct {
 	cluster  *cluster.Cluster
 	producer *kgo.Client
 	reader   *kgo.Client
-	// binary is the application with failpoints.
-	binary   string
 	settings Settings
+	dir      string // the directories of the instances are in it
 	inputs   []input
 	keyOf    map[string]string
-	// read counts the committed outputs that the reader has seen.
-	read int
+	// outputs is how many outputs the inputs have in the end, read counts the committed ones that the reader has seen.
+	outputs, read int
 	// says returns what an input says behind its id.
 	says func(number int) string
+	// lives counts those that have begun.
+	lives int
+	// poll is how long the reader waits for outputs at a time, patience bounds every wait.
+	poll, patience time.Duration
 }
 
 // newScene makes the topics. The producer partitions by hand and may be shared.
-func newScene(t *testing.T, c *cluster.Cluster, producer *kgo.Client, binary string) *scene {
+func newScene(t *testing.T, c *cluster.Cluster, producer *kgo.Client) *scene {
 	t.Helper()
 	prefix := c.Name(t, "") + "-"
-	s := &scene{t: t, cluster: c, producer: producer, binary: binary, keyOf: map[string]string{}, says: plain, settings: Settings{
-		Brokers: c.Brokers(), Application: prefix + "app", Instance: "first", StateDir: filepath.Join(t.TempDir(), "first"),
-		Prefix: prefix,
+	dir := t.TempDir()
+	s := &scene{t: t, cluster: c, producer: producer, dir: dir, keyOf: map[string]string{}, says: plain, settings: Settings{
+		Brokers: c.Brokers(), Application: prefix + "app", Instance: "first", StateDir: filepath.Join(dir, "first"),
+		Prefix: prefix, Noted: filepath.Join(dir, "noted"),
 	}}
+	fetchWait := time.Second
+	s.patience = virtualPatience
+	if !s.virtual() {
+		s.settings.SessionTimeout, s.settings.TransactionTimeout = sessionOnKafka, transactionOnKafka
+		fetchWait, s.patience = 100*time.Millisecond, patience
+	}
+	s.poll = fetchWait / 5
 	c.CreateTopics(t, Partitions, prefix+In, prefix+Out, prefix+Totals, prefix+Dead)
 	s.reader = c.Client(t, kgo.ConsumeTopics(prefix+Out, prefix+Totals, prefix+Dead), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(fetchWait))
 	return s
 }
+
+func (s *scene) virtual() bool { return s.cluster.Kind() == cluster.KindVirtual }
+
+// manual is the option of the producer of a scene.
+func manual() kgo.Opt { return kgo.RecordPartitioner(kgo.ManualPartitioner()) }
 
 // other returns the settings of a second instance with a directory of its own.
 func (s *scene) other() Settings {
 	o := s.settings
-	o.Instance, o.StateDir = "second", filepath.Join(filepath.Dir(s.settings.StateDir), "second")
+	o.Instance, o.StateDir = "second", filepath.Join(s.dir, "second")
 	return o
+}
+
+// hostName returns the host of another life.
+func (s *scene) hostName(settings Settings) string {
+	s.lives++
+	return fmt.Sprintf("%s.%d", settings.Instance, s.lives)
 }
 
 // The keys: three groups, each with keys in both partitions.
@@ -94,6 +128,7 @@ func (s *scene) feed(n int) {
 		s.inputs = append(s.inputs, in)
 		s.keyOf[in.value] = in.key
 	}
+	s.outputs = foldOf(s.inputs).outputs()
 	if err := s.producer.ProduceSync(s.t.Context(), records...).FirstErr(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -101,11 +136,11 @@ func (s *scene) feed(n int) {
 
 // caughtUp reads outputs for a moment and reports whether at most lag of them are missing.
 func (s *scene) caughtUp(lag int) bool {
-	want := foldOf(s.inputs).outputs() - lag
+	want := s.outputs - lag
 	if s.read >= want {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(s.t.Context(), s.poll)
 	defer cancel()
 	s.read += s.reader.PollFetches(ctx).NumRecords()
 	return s.read >= want
@@ -114,13 +149,13 @@ func (s *scene) caughtUp(lag int) bool {
 // finish waits until every input has its outputs. alive returns an error if nobody is left who could write them.
 func (s *scene) finish(alive func() error) {
 	s.t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(s.patience)
 	for !s.caughtUp(0) {
 		if err := alive(); err != nil && !s.caughtUp(0) {
-			s.t.Fatalf("%d of %d outputs, and then %v", s.read, foldOf(s.inputs).outputs(), err)
+			s.t.Fatalf("%d of %d outputs, and then %v", s.read, s.outputs, err)
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatalf("%d of %d outputs after %s", s.read, foldOf(s.inputs).outputs(), patience)
+			s.t.Fatalf("%d of %d outputs after %s", s.read, s.outputs, s.patience)
 		}
 	}
 }
@@ -128,66 +163,61 @@ func (s *scene) finish(alive func() error) {
 // batch is how many inputs are fed at once.
 const batch = 24
 
-// feedUntil feeds batch after batch, each when most of the one before is through, until stop is closed.
-func (s *scene) feedUntil(stop <-chan struct{}, what string, alive func() error) {
+// feedUntil feeds batch after batch, each when most of the one before is through, until something is so.
+func (s *scene) feedUntil(so func() bool, what string, alive func() error) {
 	s.t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(s.patience)
 	for {
-		before := foldOf(s.inputs).outputs()
+		before := s.outputs
 		s.feed(batch)
-		visible := foldOf(s.inputs).outputs() > before // nothing tells how far silent inputs are
-		for {
-			select {
-			case <-stop:
+		visible := s.outputs > before // nothing tells how far silent inputs are
+		for through := false; !through; {
+			if so() {
 				return
-			default:
 			}
-			if err := alive(); err != nil {
+			if err := alive(); err != nil && !so() {
 				s.t.Fatalf("%s did not happen: %v", what, err)
 			}
 			if time.Now().After(deadline) {
-				s.t.Fatalf("%s did not happen in %s", what, patience)
+				s.t.Fatalf("%s did not happen in %s, with %d inputs", what, s.patience, len(s.inputs))
 			}
-			if !visible {
+			if visible {
+				through = s.caughtUp(batch)
+			} else {
 				time.Sleep(5 * time.Millisecond) // polls
-			} else if s.caughtUp(batch) {
-				break
 			}
 		}
 	}
 }
 
+// closed is what feedUntil waits for if a channel has to be closed.
+func closed(c <-chan struct{}) func() bool { return func() bool { return instance.Closed(c) } }
+
 // start begins a life in this process, without failpoints.
 func (s *scene) start(name string, settings Settings) *instance.App {
 	s.t.Helper()
-	return instance.StartProgram(s.t, settings, name)
+	top, err := settings.Topology()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cfg := instance.On(s.cluster, s.hostName(settings), settings.Config())
+	cfg.Logger = slog.New(slog.NewTextHandler(instance.NewLog(s.t, name), nil))
+	return instance.Start(s.t, top, cfg)
 }
 
 // allTasks is how many tasks the application has: two subtopologies.
 const allTasks = 2 * Partitions
 
-// has is closed once the life has at least so many tasks, open or not.
-func (s *scene) has(l *instance.App, tasks int) <-chan struct{} {
-	return s.becomes(func() bool { return len(l.Status().Tasks) >= tasks })
-}
-
-// becomes is closed once something is so.
-func (s *scene) becomes(so func() bool) <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for s.t.Context().Err() == nil && !so() {
-			time.Sleep(5 * time.Millisecond) // polls
-		}
-	}()
-	return done
+// has reports whether the life has at least so many tasks, open or not.
+func has(l *instance.App, tasks int) func() bool {
+	return func() bool { return len(l.Status().Tasks) >= tasks }
 }
 
 // checkState compares the stores of the lives that run with the fold of the inputs. A store follows its commit by a moment.
 func (s *scene) checkState(lives ...*instance.App) {
 	s.t.Helper()
 	f := foldOf(s.inputs)
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(s.patience)
 	for {
 		counts, err := readStore(Counts, lives)
 		var groups map[string]Tally

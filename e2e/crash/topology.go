@@ -22,9 +22,10 @@ type Settings struct {
 	// Prefix is that of the names of the topics.
 	Prefix  string
 	Workers int
-	// Patient is for an instance that must stay a member, with its transaction, while something is done to its process: how long that
-	// takes is the machine's business.
-	Patient bool
+	// SessionTimeout and TransactionTimeout are those of txn, by default the ones of production.
+	SessionTimeout, TransactionTimeout time.Duration
+	// Noted is the file of DedupeInFile.
+	Noted string
 	// Broken breaks the application on purpose: it works outside of its transactions.
 	Broken Broken
 }
@@ -53,14 +54,6 @@ const (
 
 // The partitions of every topic. Two of them make four tasks.
 const Partitions = 2
-
-// SessionTimeout and TransactionTimeout are as short as a busy machine bears: the matrix waits for both, often. Nothing waits for those
-// of a patient instance.
-const (
-	SessionTimeout     = 2 * time.Second
-	TransactionTimeout = 4 * time.Second
-	patientTimeout     = time.Minute
-)
 
 // What an input says behind its id.
 const (
@@ -120,7 +113,7 @@ func (s Settings) count() processing {
 		}
 	case DedupeInFile:
 		return func(c *topology.Context, tallies state.KeyValue[string, Tally], r text, emit topology.Emit[string, string]) error {
-			seen, err := note(s.StateDir+"-seen", id(r.Value))
+			seen, err := note(s.Noted, id(r.Value))
 			if seen || err != nil {
 				return err
 			}
@@ -196,13 +189,8 @@ func note(path, id string) (seen bool, err error) {
 
 // Config is how an instance runs.
 func (s Settings) Config() txn.Config {
-	c := txn.Config{
+	return txn.Config{
 		Brokers: s.Brokers, Application: s.Application, Instance: s.Instance, StateDir: s.StateDir, Workers: max(s.Workers, 1),
-		SessionTimeout: SessionTimeout, TransactionTimeout: TransactionTimeout, CommitIntervalMax: 20 * time.Millisecond,
-		CacheBytes: 8 << 20,
+		SessionTimeout: s.SessionTimeout, TransactionTimeout: s.TransactionTimeout, CacheBytes: 8 << 20,
 	}
-	if s.Patient {
-		c.SessionTimeout, c.TransactionTimeout = patientTimeout, patientTimeout
-	}
-	return c
 }

@@ -18,6 +18,8 @@
 // as "failpoint POINT ACTION", before it acts, so that a test can count what it has caused. [BrokenVariable] names mechanisms that do not
 // work, separated by commas, for negative controls.
 //
+// [Arm] does the same to an application in the process of a test, where the test says what a kill and a freeze are.
+//
 // Programs need the build tag onceward_failpoints. Without it they run as long as both variables are empty.
 package failpoints
 

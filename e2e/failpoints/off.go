@@ -13,6 +13,14 @@ import (
 // Config refuses to run without the points that the environment asks for: the test would prove nothing.
 func Config(cfg txn.Config) (txn.Config, error) { return cfg, unarmed() }
 
+// Arm refuses to run without failpoints.
+func Arm(cfg txn.Config, text string, _ func(point, action string)) (txn.Config, error) {
+	return cfg, fmt.Errorf("arming %q: the test is built without the tag onceward_failpoints (make test sets it)", text)
+}
+
+// Points returns no points: this build has none.
+func Points() []string { return nil }
+
 // Context is [Config] for what is called with a context.
 func Context(ctx context.Context) (context.Context, error) { return ctx, unarmed() }
 

@@ -18,8 +18,30 @@ func Config(cfg txn.Config) (txn.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
-	return cfg.WithFailpoints(all.hit, broken()...), nil
+	return cfg.WithFailpoints(all.hitProcess, broken()...), nil
 }
+
+// Arm returns the configuration of an application in this process that fails as the text says, in the form of [Variable]. stop is called
+// with each hit that acts, before it acts, from the goroutine that has come to the point. What kills and freezes is up to stop: it returns
+// when the application is released or thawed. A kill then returns an error whose outcome is not known.
+func Arm(cfg txn.Config, text string, stop func(point, action string)) (txn.Config, error) {
+	all, err := parseAll(text, txn.Failpoints())
+	if err != nil {
+		return cfg, err
+	}
+	return cfg.WithFailpoints(func(ctx context.Context, p string) error {
+		return all.hit(ctx, p, func(point, action string) error {
+			stop(point, action)
+			if action == "kill" {
+				return txn.ErrInjected
+			}
+			return nil
+		})
+	}), nil
+}
+
+// Points returns the names of all points of an application.
+func Points() []string { return txn.Failpoints() }
 
 // Context returns a context with which package admin redrives and edits letters, and fails as the environment says.
 func Context(ctx context.Context) (context.Context, error) {
@@ -27,7 +49,7 @@ func Context(ctx context.Context) (context.Context, error) {
 	if err != nil {
 		return ctx, err
 	}
-	return admin.WithFailpoints(ctx, all.hit, broken()...), nil
+	return admin.WithFailpoints(ctx, all.hitProcess, broken()...), nil
 }
 
 // Break returns the configuration of an application in which the mechanisms do not work.

@@ -87,24 +87,16 @@ func parse(text string, known []string) (a arming, err error) {
 	return a, nil
 }
 
-// hit acts if the point is armed.
-func (all plans) hit(ctx context.Context, p string) error {
+// hit acts if the point is armed. stop is called with each hit that acts, before it acts; it kills or freezes whatever fails.
+func (all plans) hit(ctx context.Context, p string, stop func(point, action string) error) error {
 	a := all[p]
 	if a == nil || !a.take() {
 		return nil
 	}
-	fmt.Fprintf(os.Stderr, "failpoint %s %s\n", p, a.action)
+	if err := stop(p, a.action); err != nil {
+		return err
+	}
 	switch a.action {
-	case "kill":
-		if err := signal(os.Kill); err != nil {
-			return err
-		}
-		select {} // the signal may take a moment, and nothing must follow it
-	case "freeze":
-		if err := signal(stopSignal); err != nil {
-			return err
-		}
-		time.Sleep(freezeGrace) // over by the time the process goes on
 	case "error":
 		return fmt.Errorf("%s: %w", p, txn.ErrInjected)
 	case "refuse":
@@ -116,6 +108,26 @@ func (all plans) hit(ctx context.Context, p string) error {
 		}
 	case "stall":
 		time.Sleep(a.wait)
+	}
+	return nil
+}
+
+// hitProcess is hit in a program that fails as the environment says.
+func (all plans) hitProcess(ctx context.Context, p string) error { return all.hit(ctx, p, stopProcess) }
+
+func stopProcess(point, action string) error {
+	fmt.Fprintf(os.Stderr, "failpoint %s %s\n", point, action)
+	switch action {
+	case "kill":
+		if err := signal(os.Kill); err != nil {
+			return err
+		}
+		select {} // the signal may take a moment, and nothing must follow it
+	case "freeze":
+		if err := signal(stopSignal); err != nil {
+			return err
+		}
+		time.Sleep(freezeGrace) // over by the time the process goes on
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func setTransactionVersion(t *testing.T, c *cluster.Cluster, level int16) {
 // delayedEndTxn returns the values that a reader of committed records sees.
 func delayedEndTxn(t *testing.T, c *cluster.Cluster) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), onKafka.patience)
 	defer cancel()
 	must := func(err error) {
 		t.Helper()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/proxy"
 	"github.com/onceward/onceward/txn"
 )
@@ -101,36 +100,29 @@ func (c cell) limits() []int {
 	return []int{1, 0}
 }
 
-// commitKind says whether the kind is one of the commit protocol: those are also tried on the embedded broker, which answers the others
-// like any broker.
+// commitKind says whether the kind is one of the commit protocol, in which real Kafka has what the embedded brokers have not: an end of
+// transactions apart from its markers.
 func (k kind) commitKind() bool {
 	return k.phase == running && k.key != proxy.KeyHeartbeat || k == kind{proxy.KeyInitProducerID, doubting}
 }
 
+// TestCells runs all cells on virtual time.
 func TestCells(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
-		var run []cell
-		for _, cell := range cells() {
-			if c.Kind() != cluster.KindEmbedded || cell.commitKind() {
-				run = append(run, cell)
-			}
-		}
-		pace := c.Pace(t)
-		cluster.Cells(t, inParallel(c.Kind()), run, cell.String, func(t *testing.T, cell cell) {
-			s := newScenario(t, c)
-			s.pace = pace
-			cell.run(s)
-		})
-	})
+	eachVirtual(t, cells(), cell.String, func(s *scenario, c cell) { c.run(s) })
 }
 
-// Bounds in time.
+// TestCellsOnKafka runs all cells, with -short those of the commit protocol.
+func TestCellsOnKafka(t *testing.T) {
+	t.Parallel()
+	run := cells()
+	if testing.Short() {
+		run = slices.DeleteFunc(run, func(c cell) bool { return !c.commitKind() })
+	}
+	eachOnKafka(t, run, cell.String, func(s *scenario, c cell) { c.run(s) })
+}
+
 const (
-	// span is how long a fault that lasts for a while does.
-	span = 3 * time.Second
-	// resolveMax is how long a round may be in doubt once the fault is over, on a machine that takes no time.
-	resolveMax = 2 * transactionTimeout
 	// allowance is how many transactions of the machine's pace the resolution of a round may come to in work: a producer made anew, the
 	// stable offsets, the round again and the next one, and what the other applications of the table have the broker do meanwhile.
 	allowance = 20
@@ -165,7 +157,7 @@ func (c cell) run(s *scenario) {
 	for _, limit := range c.limits() {
 		var doubt *proxy.Rule
 		if c.phase == doubting {
-			doubt = s.proxy.Add(unanswered(s), proxy.Cut())
+			doubt = s.link.Add(unanswered(s), proxy.Cut())
 			s.must(doubt.AwaitMatched(s.ctx, 1))
 		}
 		st := c.strike(s, i, limit)
@@ -189,7 +181,7 @@ func (c cell) runStart(s *scenario, dir string) {
 	for _, limit := range c.limits() {
 		stop := s.feeding()
 		defer stop()
-		rule := s.proxy.Add(c.match(s, limit), c.action())
+		rule := s.link.Add(c.match(s, limit), c.action())
 		i := s.start(dir)
 		st := c.struck(s, i, rule, limit)
 		st.end(i)
@@ -218,7 +210,7 @@ type stroke struct {
 // strike installs the fault and waits until it has struck.
 func (c cell) strike(s *scenario, i *life, limit int) *stroke {
 	s.t.Helper()
-	return c.struck(s, i, s.proxy.Add(c.match(s, limit), c.action()), limit)
+	return c.struck(s, i, s.link.Add(c.match(s, limit), c.action()), limit)
 }
 
 func (c cell) struck(s *scenario, i *life, r *proxy.Rule, limit int) *stroke {
@@ -235,7 +227,7 @@ func (st *stroke) free(i *life) { st.commits, st.began = i.Status().Totals.Commi
 // end ends the fault: after its span, or, for a single late frame, when the application has gone on without it, if it can.
 func (st *stroke) end(i *life) {
 	st.s.t.Helper()
-	ctx, cancel := context.WithTimeout(st.s.ctx, span)
+	ctx, cancel := context.WithTimeout(st.s.ctx, st.s.timing.span)
 	defer cancel()
 	switch {
 	case st.limit == 0:
@@ -259,9 +251,12 @@ func (st *stroke) resolve(i *life) {
 		i.Until("the resolution of the round that was struck", func(now txn.Status) bool {
 			return now.Totals.Commits >= st.commits+resolvedBy
 		})
-		took, slow := time.Since(st.began).Round(time.Millisecond), (allowance * st.s.pace.Worst(st.began)).Round(time.Millisecond)
+		took, slow := time.Since(st.began).Round(time.Millisecond), time.Duration(0)
+		if st.s.pace != nil {
+			slow = (allowance * st.s.pace.Worst(st.began)).Round(time.Millisecond)
+		}
 		t.Logf("limit %d: resolved after %s, allowance for the machine %s", st.limit, took, slow)
-		if took > resolveMax+slow {
+		if resolveMax := st.s.timing.resolveMax; took > resolveMax+slow {
 			t.Errorf("the round that was struck is resolved %s after the end of the fault, want %s at most, and %s for the machine",
 				took, resolveMax, slow)
 		}

@@ -7,50 +7,58 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/proxy"
 )
 
 // TestLateCommit: an offset commit or a commit that reaches the broker when its transaction is over is refused, and changes nothing:
 // neither while the same producer is many transactions further, nor when the tasks have moved to another instance.
 func TestLateCommit(t *testing.T) {
-	type request struct {
-		key   int16
-		moved bool // the tasks, by the time that it arrives
-	}
-	var requests []request
-	for _, key := range []int16{proxy.KeyTxnOffsetCommit, proxy.KeyEndTxn} {
-		requests = append(requests, request{key, true}, request{key, false})
-	}
-	name := func(r request) string {
-		if r.moved {
-			return kmsg.NameForKey(r.key) + "/the tasks have moved"
-		}
-		return kmsg.NameForKey(r.key) + "/the producer goes on"
-	}
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
-		cluster.Cells(t, len(requests), requests, name, func(t *testing.T, r request) { late(newScenario(t, c), r.key, r.moved) })
-	})
+	eachVirtual(t, lateRequests(), lateRequest.name, late)
 }
 
-func late(s *scenario, key int16, moved bool) {
+// TestLateCommitOnKafka is TestLateCommit where a real coordinator refuses.
+func TestLateCommitOnKafka(t *testing.T) {
+	t.Parallel()
+	eachOnKafka(t, lateRequests(), lateRequest.name, late)
+}
+
+type lateRequest struct {
+	key   int16
+	moved bool // the tasks, by the time that it arrives
+}
+
+func lateRequests() (all []lateRequest) {
+	for _, key := range []int16{proxy.KeyTxnOffsetCommit, proxy.KeyEndTxn} {
+		all = append(all, lateRequest{key, true}, lateRequest{key, false})
+	}
+	return all
+}
+
+func (r lateRequest) name() string {
+	if r.moved {
+		return kmsg.NameForKey(r.key) + "/the tasks have moved"
+	}
+	return kmsg.NameForKey(r.key) + "/the producer goes on"
+}
+
+func late(s *scenario, r lateRequest) {
 	i := s.start(s.t.TempDir())
 	stop := s.feeding()
 	defer stop()
 	s.must(s.until(s.ctx, 50, i))
-	m := cell{kind{key, running}, fault{direction: proxy.ToBroker}}.match(s, 1)
-	if key == proxy.KeyEndTxn {
+	m := cell{kind{r.key, running}, fault{direction: proxy.ToBroker}}.match(s, 1)
+	if r.key == proxy.KeyEndTxn {
 		// The client sends a commit again that is not answered, and rightly so: the transaction is the same one. All of its commits have
 		// to be late.
 		m = ofOneTransaction(m)
 	}
-	held := s.proxy.Add(m, proxy.Hold())
-	reply := s.proxy.Add(proxy.Match{Key: key, Direction: proxy.ToClient, Where: func(f *proxy.Frame) bool {
+	held := s.link.Add(m, proxy.Hold())
+	reply := s.link.Add(proxy.Match{Key: r.key, Direction: proxy.ToClient, Where: func(f *proxy.Frame) bool {
 		return f.Answers() == held.First()
 	}}, proxy.Pass())
 	s.must(held.AwaitMatched(s.ctx, 1))
-	if moved {
+	if r.moved {
 		next := s.start(s.t.TempDir())
 		i.stop()
 		i = next

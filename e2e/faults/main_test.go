@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/onceward/onceward/e2e/cluster"
@@ -11,11 +12,25 @@ func TestMain(m *testing.M) {
 	cluster.Main(m)
 }
 
-// inParallel is how many cells of a kind of broker run at once, unless -parallel says otherwise: they wait for timeouts, not for
-// processors.
-func inParallel(k cluster.Kind) int {
-	if k == cluster.KindEmbedded {
-		return 4 // there are few, and beside them run those on real Kafka
-	}
-	return 12
+// eachVirtual runs the cells on virtual time, each on brokers of its own.
+func eachVirtual[C any](t *testing.T, cells []C, name func(C) string, run func(s *scenario, c C)) {
+	t.Helper()
+	cluster.Cells(t, runtime.GOMAXPROCS(0), cells, name, func(t *testing.T, cell C) {
+		cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) { run(newScenario(t, c), cell) })
+	})
+}
+
+// inParallel is how many cells run at once on real Kafka, unless -parallel says otherwise: they wait for timeouts, not for processors.
+const inParallel = 12
+
+// eachOnKafka runs the cells on real Kafka.
+func eachOnKafka[C any](t *testing.T, cells []C, name func(C) string, run func(s *scenario, c C)) {
+	t.Helper()
+	c := cluster.Kafka(t)
+	pace := c.Pace(t)
+	cluster.Cells(t, inParallel, cells, name, func(t *testing.T, cell C) {
+		s := newScenario(t, c)
+		s.pace = pace
+		run(s, cell)
+	})
 }

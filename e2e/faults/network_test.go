@@ -2,71 +2,71 @@ package faults
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"testing"
 	"time"
 
-	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/proxy"
 )
 
 // TestNetwork: the whole network fails, in one direction or in both, or loses its connections, and nothing is lost or repeated.
 func TestNetwork(t *testing.T) {
-	partition := func(directions ...proxy.Direction) func(*scenario) {
-		return func(s *scenario) {
-			s.proxy.Partition(directions...)
-			during(s, span)
-			s.proxy.Heal()
-		}
-	}
-	failures := map[string]func(*scenario){
-		"no requests arrive": partition(proxy.ToBroker),
-		"no replies arrive":  partition(proxy.ToClient),
-		"nothing arrives":    partition(),
-		// Beyond the session and the transaction timeout: the group and the coordinator have given the instance up.
-		"nothing arrives for long": func(s *scenario) {
-			s.proxy.Partition()
-			during(s, sessionTimeout+transactionTimeout)
-			s.proxy.Heal()
-		},
-		"connections are reset": func(s *scenario) {
-			for range 10 {
-				s.reset()
-				during(s, span/10)
-			}
-		},
-	}
-	names := slices.Sorted(maps.Keys(failures))
-	named := func(name string) string { return name }
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
-		cluster.Cells(t, len(names), names, named, func(t *testing.T, name string) {
-			s := newScenario(t, c)
-			i := s.start(t.TempDir())
-			stop := s.feeding()
-			defer stop()
-			s.must(s.until(s.ctx, 50, i))
-			failures[name](s)
-			s.must(s.until(s.ctx, s.total()+50, i))
-			stop()
-			s.check(i)
-		})
-	})
+	eachVirtual(t, failures(), failure.named, runFailure)
 }
 
-// reset resets what connections there are, as soon as there are any: after a reset the client backs off, and on a busy machine it may be
-// that none is open again when the next one is due.
-func (s *scenario) reset() {
-	again := time.NewTicker(time.Millisecond)
-	defer again.Stop()
-	for s.proxy.ResetAll() == 0 {
-		select {
-		case <-again.C:
-		case <-s.ctx.Done():
-			s.t.Fatal("the application has opened no connection that could be reset")
-		}
+// TestNetworkOnKafka is TestNetwork where the coordinator is a real one.
+func TestNetworkOnKafka(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("the network fails before the brokers see anything: make test has it on virtual time, make nightly here")
 	}
+	eachOnKafka(t, failures(), failure.named, runFailure)
+}
+
+// failure is one of the whole network.
+type failure struct {
+	name string
+	do   func(*scenario)
+}
+
+func (f failure) named() string { return f.name }
+
+func failures() []failure {
+	partition := func(name string, directions ...proxy.Direction) failure {
+		return failure{name, func(s *scenario) {
+			s.link.Partition(directions...)
+			during(s, s.timing.span)
+			s.link.Heal()
+		}}
+	}
+	return []failure{
+		partition("no requests arrive", proxy.ToBroker),
+		partition("no replies arrive", proxy.ToClient),
+		partition("nothing arrives"),
+		// Beyond the session and the transaction timeout: the group and the coordinator have given the instance up.
+		{"nothing arrives for long", func(s *scenario) {
+			s.link.Partition()
+			during(s, s.timing.outage)
+			s.link.Heal()
+		}},
+		{"connections are reset", func(s *scenario) {
+			for range 10 {
+				s.must(s.link.reset(s.ctx))
+				during(s, s.timing.span/10)
+			}
+		}},
+	}
+}
+
+func runFailure(s *scenario, f failure) {
+	i := s.start(s.t.TempDir())
+	stop := s.feeding()
+	defer stop()
+	s.must(s.until(s.ctx, 50, i))
+	f.do(s)
+	s.must(s.until(s.ctx, s.total()+50, i))
+	stop()
+	s.check(i)
 }
 
 // during lets a failure last.

@@ -14,35 +14,53 @@ import (
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
-	"github.com/onceward/onceward/e2e/proxy"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
 
-const (
-	partitions         = 2
-	transactionTimeout = 4 * time.Second
-	// sessionTimeout is short, so that a lost heartbeat has consequences.
-	sessionTimeout = 6 * time.Second
+const partitions = 2
+
+// timing is how long things take on a kind of broker.
+type timing struct {
+	session, transaction time.Duration // 0 is the default of production
 	// patience bounds waits for what is certain to come. The longest is for the reply to a lost JoinGroup, which the client waits for
 	// as long as a rebalance may take, 60 s, and 10 s more.
-	patience = 150 * time.Second
-)
+	patience time.Duration
+	// span is how long a fault that lasts for a while does, outage one that outlasts the session and the transaction timeout.
+	span, outage time.Duration
+	// resolveMax is how long a round may be in doubt once the fault is over, on a machine that takes no time.
+	resolveMax time.Duration
+	// feed is between two batches of input, poll between two looks at what is committed.
+	feed, poll time.Duration
+}
 
-// scenario is one application on a cluster, behind a proxy, with names and an input of its own.
+// onKafka is real time: a short session, so that a lost heartbeat has consequences, and a short transaction timeout.
+var onKafka = timing{
+	session: 6 * time.Second, transaction: 4 * time.Second, patience: 150 * time.Second, span: 3 * time.Second, outage: 10 * time.Second,
+	resolveMax: 8 * time.Second, feed: 25 * time.Millisecond, poll: 50 * time.Millisecond,
+}
+
+// onVirtual has the time-outs of production.
+var onVirtual = timing{
+	patience: 10 * time.Minute, span: 3 * time.Second, outage: time.Minute, resolveMax: 20 * time.Second,
+	feed: 100 * time.Millisecond, poll: 200 * time.Millisecond,
+}
+
+// scenario is one application on a cluster, behind a link, with names and an input of its own.
 type scenario struct {
 	t           *testing.T
 	ctx         context.Context // ends after patience
 	cluster     *cluster.Cluster
-	proxy       *proxy.Proxy
+	link        link
 	application string
 	in, out     string
 	topology    *topology.Topology
-	producer    *kgo.Client // not behind the proxy
+	producer    *kgo.Client // not behind the link
 	log         *instance.Log
-	pace        *cluster.Pace // set where time is judged
+	timing      timing
+	pace        *cluster.Pace // nil on virtual time, where the machine takes no time
 
 	mu  sync.Mutex
 	fed int
@@ -52,21 +70,17 @@ var counts = topology.Store("counts", schemas.String(), schemas.Int64())
 
 func newScenario(t *testing.T, c *cluster.Cluster) *scenario {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	timing := onKafka
+	if c.Kind() == cluster.KindVirtual {
+		timing = onVirtual
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), timing.patience)
 	t.Cleanup(cancel)
 	s := &scenario{
-		t: t, ctx: ctx, cluster: c, application: c.Name(t, "app"), in: c.Name(t, "in"), out: c.Name(t, "out"),
+		t: t, ctx: ctx, cluster: c, timing: timing, link: newLink(t, c), application: c.Name(t, "app"), in: c.Name(t, "in"), out: c.Name(t, "out"),
 		log: instance.NewLog(t, "the application"), producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
 	}
 	c.CreateTopics(t, partitions, s.in, s.out)
-	p, err := proxy.Start(c.Brokers()...)
-	s.must(err)
-	s.proxy = p
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	b := topology.NewBuilder("counting")
 	in := topology.From(b, topology.Topic(s.in, schemas.String(), schemas.String()))
 	topology.Process(in, "count", counts, count).Into(topology.Topic(s.out, schemas.String(), schemas.String()))
@@ -106,11 +120,11 @@ type life struct {
 
 func (s *scenario) start(stateDir string) *life {
 	s.t.Helper()
-	return &life{s: s, App: instance.Start(s.t, s.topology, txn.Config{
-		Brokers: s.proxy.Brokers(), StateDir: stateDir, Workers: 1, CacheBytes: 8 << 20,
-		TransactionTimeout: transactionTimeout, SessionTimeout: sessionTimeout,
+	return &life{s: s, App: instance.Start(s.t, s.topology, s.link.through(txn.Config{
+		StateDir: stateDir, Workers: 1, CacheBytes: 8 << 20,
+		TransactionTimeout: s.timing.transaction, SessionTimeout: s.timing.session,
 		Logger: slog.New(slog.NewTextHandler(s.log, nil)),
-	})}
+	}))}
 }
 
 // stop ends the life in order.
@@ -121,18 +135,19 @@ func (l *life) stop() {
 	}
 }
 
-// feed writes n records of input.
+// feed writes n records of input. One goroutine feeds at a time.
 func (s *scenario) feed(n int) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	first := s.fed
+	s.fed += n
+	s.mu.Unlock() // a wait for it would stop virtual time
 	records := make([]*kgo.Record, n)
 	for i := range records {
-		id := s.fed + i
+		id := first + i
 		records[i] = &kgo.Record{
 			Topic: s.in, Partition: int32(id % keys % partitions), Key: []byte(keyOf(id)), Value: fmt.Append(nil, id),
 		}
 	}
-	s.fed += n
 	return s.producer.ProduceSync(s.ctx, records...).FirstErr()
 }
 
@@ -147,7 +162,7 @@ func (s *scenario) feeding() (stop func()) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	ended := make(chan error, 1)
 	go func() {
-		tick := time.NewTicker(25 * time.Millisecond)
+		tick := time.NewTicker(s.timing.feed)
 		defer tick.Stop()
 		for {
 			if err := s.feed(2); err != nil {
@@ -183,7 +198,7 @@ func (s *scenario) committed(ctx context.Context) (int, error) {
 // until waits until n records of input are committed. The error is that ctx ended first.
 func (s *scenario) until(ctx context.Context, n int, running ...*life) error {
 	s.t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(s.timing.poll)
 	defer tick.Stop()
 	for {
 		done, err := s.committed(ctx)

@@ -119,6 +119,9 @@ func (a *App) Wait() error {
 	}
 }
 
+// Cancel asks for an orderly end, and does not wait for it.
+func (a *App) Cancel() { a.cancel() }
+
 // Stop ends the life in order, if it has not ended, and returns what Run returned.
 func (a *App) Stop() error {
 	a.cancel()
