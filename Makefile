@@ -31,7 +31,7 @@ KAFKA_PACKAGES ?= $(KAFKA_FIRST) $(filter-out $(KAFKA_FIRST),$(sort $(patsubst %
 	grep -rlE 'cluster\.(Kafka|Each|EachKind|Own|OwnWith|Java)\>' --include='*_test.go' e2e)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo drill test test-kafka race nightly long long-kafka simulate verify-eos lint tidy-check cross build negative bench bench-go bench-compare bench-baseline bench-latency
+.PHONY: help demo drill test test-kafka race nightly long long-kafka simulate verify-eos lint tidy-check cross build negative negative-soak bench bench-go bench-compare bench-baseline bench-latency
 .PHONY: bench-processors bench-restore bench-peers bench-sweep bench-state figures soak soak-state verify-copy verify-smoke verify-differential clean
 
 help: ## show this list
@@ -79,8 +79,10 @@ verify-smoke: ## Kafka's own StreamsSmokeTest judges windows, tables and joins w
 verify-differential: ## every operator beside Kafka Streams on CASES (1000) random inputs each, and the named ones; needs a JDK 17 and Maven
 	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 30m ./e2e/differential -cases $(or $(CASES),1000) $(if $(SEED),-seed $(SEED))
 
-negative: ## with mechanisms broken on purpose, the demo and the soak have to find them; needs Java 17 and Maven
+negative: ## with dedupe broken on purpose, the demo has to find it; make test has the other negative controls
 	./.ci/negative
+
+negative-soak: ## with mechanisms broken on purpose, the soak on real Kafka has to find them; needs a JDK 17 and Maven
 	./.ci/negative-soak
 
 soak: ## kills, freezes and bounces on real Kafka for MINUTES (60), judged at the end; SEED repeats the choice of faults; needs Java 17 and Maven

@@ -19,9 +19,14 @@ const (
 	seeds     = 3
 )
 
-// TestBroken runs small soaks with one mechanism broken each, and with none. Instances need the build tag for it. A soak that does not find what is broken has judged nothing. What a kill meets is a matter of
-// chance, so that a mechanism is missed only if no seed finds it broken.
+// TestBroken runs small soaks with one mechanism broken each, and with none. Instances need the build tag for it. A soak that does not find
+// what is broken has judged nothing. What a kill meets is a matter of chance: a mechanism is missed only if no seed finds it broken.
+//
+// In the gate the simulation finds the same mechanisms (e2e/simulation, TestBrokenMechanismsAreFound).
 func TestBroken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes")
+	}
 	for _, c := range []struct {
 		broken string
 		// found is what has to be found; whatever else follows from it may be found too.
