@@ -41,14 +41,25 @@ type life struct {
 	// released lets what waits at a failpoint go on: the life is over for everybody else.
 	released chan struct{}
 	release  func()
-	// disturbed is when the last fault of its network was healed. Its end in order may fail until then.
+	// ran says that it was seen running. disturbed is when the last fault of its network is healed: a start, or an end in order, may
+	// fail until a while after that.
+	ran       bool
 	disturbed time.Time
+	// struckAt is the last failpoint that acted.
+	struckAt atomic.Value
 	// armed is what happens at the next hit of a failpoint, nil for nothing.
 	armed atomic.Pointer[strike]
 }
 
+// struck returns the last failpoint that acted, "" if there is none.
+func (l *life) struck() string {
+	point, _ := l.struckAt.Load().(string)
+	return point
+}
+
 // strike is what happens at a failpoint.
 type strike struct {
+	fault  string
 	point  string
 	skip   int // hits that pass before
 	action string
@@ -138,6 +149,11 @@ func (i *instance) kill(dumped bool) (copied string, err error) {
 	i.r.event("killed", l.name)
 	l.host.Kill()
 	synctest.Wait()
+	defer func() {
+		l.cancel()
+		l.release()
+		i.r.dead.Go(func() { <-l.ended }) // what it does from here on, it does alone
+	}()
 	next := i.r.newDir()
 	if err := copyState(next, i.dir); err != nil {
 		return "", err
@@ -149,9 +165,6 @@ func (i *instance) kill(dumped bool) (copied string, err error) {
 		}
 	}
 	i.dir = next
-	l.cancel()
-	l.release()
-	i.r.dead.Go(func() { <-l.ended }) // what it does from here on, it does alone
 	return copied, nil
 }
 
@@ -189,6 +202,8 @@ func (l *life) hit(ctx context.Context, point string) error {
 	}
 	l.armed.CompareAndSwap(s, nil)
 	l.instance.r.event("failpoint "+point+" "+s.action, l.name)
+	l.instance.r.count(s.fault)
+	l.struckAt.Store(point)
 	switch s.action {
 	case actKill:
 		select {

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/e2e/proxy"
 	"github.com/onceward/onceward/e2e/virtual"
+	"github.com/onceward/onceward/txn"
 )
 
 // The faults. A victim has at most one thing done to it at a time.
@@ -163,13 +166,35 @@ func (n *nemesis) watch() {
 		}
 		if err := i.life.alive(); err != nil {
 			n.r.unasked(i, err)
+			continue
 		}
+		n.r.look(i.life)
+	}
+}
+
+// look finds tasks that have stopped. A full disk stops one until there is space; nothing else may, but a failpoint.
+func (r *run) look(l *life) {
+	status := l.app.Status()
+	l.ran = l.ran || status.State == txn.Running
+	for _, task := range status.Tasks {
+		if task.State != txn.TaskStopped || strings.Contains(task.Reason, "disk") && strings.Contains(task.Reason, "full") {
+			continue
+		}
+		if mayEnd[l.struck()] && strings.Contains(task.Reason, errUnknown.Error()) {
+			continue
+		}
+		r.found("task %s of %s has stopped: %s", task.ID, l.name, task.Reason)
 	}
 }
 
 // lateExit is how long after a broker is back an instance may end because of its absence: txn waits a minute for brokers at its
 // start.
 const lateExit = 2 * time.Minute
+
+// mayEnd are the failpoints where an error ends an application: what is asked for at a start, and what a database did not take.
+var mayEnd = map[string]bool{
+	"init-before": true, "init-after": true, "join-before": true, "apply-before": true, "apply-after": true, "positions-write": true,
+}
 
 // reachable says whether the cluster has been whole for so long that no end of an instance can be because of it.
 func (n *nemesis) reachable() bool { return n.away == 0 && time.Since(n.back) > lateExit }
@@ -182,13 +207,16 @@ func (r *run) unasked(i *instance, err error) {
 	l.cancel()
 	l.release()
 	n := r.nemesis
+	disturbed := !n.reachable() || time.Since(l.disturbed) < lateExit
 	switch {
-	case errUnknown != nil && errors.Is(err, errUnknown):
+	case errUnknown != nil && errors.Is(err, errUnknown) && mayEnd[l.struck()]:
 		r.count("ended by a failpoint")
-	case n.reachable() && time.Since(l.disturbed) > lateExit:
-		r.found("%v", err)
+	case errors.Is(err, kerr.FencedInstanceID):
+		r.count("fenced") // a request to join that its former self had sent arrived late
+	case !l.ran && disturbed:
+		r.count("gave up") // no broker answered it at its start
 	default:
-		r.count("gave up")
+		r.found("%v", err)
 	}
 	n.check(i.start())
 }
@@ -230,7 +258,11 @@ func (n *nemesis) act(fault string) {
 	if i == nil {
 		return
 	}
-	n.r.count(fault)
+	switch fault {
+	case LoseReply, LoseRequest, LateRequest, LateCommit, KillAt, Fail, Hang: // counted when they have happened
+	default:
+		n.r.count(fault)
+	}
 	host := i.life.host
 	switch fault {
 	case Freeze, Cut, NetworkDown, Block, LoseReply, LoseRequest, LateRequest, LateCommit, Fail, Hang:
@@ -315,7 +347,7 @@ var keys = []kmsg.Key{
 // rule loses or delays one frame of an instance.
 func (n *nemesis) rule(i *instance, fault string) {
 	key := keys[n.rng.IntN(len(keys))]
-	m := proxy.Match{Key: int16(key), Direction: proxy.ToBroker, Skip: n.rng.IntN(5), Limit: 1}
+	m := proxy.Match{Key: int16(key), Direction: proxy.ToBroker, Skip: n.rng.IntN(2), Limit: 1}
 	action := proxy.Cut()
 	switch fault {
 	case LoseReply:
@@ -329,7 +361,13 @@ func (n *nemesis) rule(i *instance, fault string) {
 		m.Key, m.Limit, action = proxy.KeyEndTxn, 1+n.rng.IntN(20), proxy.Delay(n.between(100*time.Millisecond, 30*time.Second))
 	}
 	rule := i.life.host.Add(m, action)
-	n.later(session, func() error { rule.Lift(); return nil })
+	n.later(session, func() error {
+		rule.Lift()
+		if rule.Counts().Matched > 0 {
+			n.r.count(fault)
+		}
+		return nil
+	})
 }
 
 // strike arms a failpoint.
@@ -339,7 +377,7 @@ func (n *nemesis) strike(i *instance, fault string) {
 		n.check(errors.New("there are no failpoints in this build"))
 		return
 	}
-	s := &strike{point: all[n.rng.IntN(len(all))], skip: n.rng.IntN(4)}
+	s := &strike{fault: fault, point: all[n.rng.IntN(len(all))], skip: n.rng.IntN(4)}
 	switch fault {
 	case KillAt:
 		s.action = actKill

@@ -272,10 +272,24 @@ func (r *run) all(t *testing.T) (*Result, error) {
 	if result.Report, err = check.Run(r.subject.Spec(), r.history.History); err != nil {
 		return nil, err
 	}
+	result.Findings = append(result.Findings, unjudged(result)...)
 	if !result.OK() {
 		result.Trace = r.network.Trace().Last(traceLines)
 	}
 	return result, nil
+}
+
+// unjudged says what a run did not have: a judgement without any of it has judged nothing.
+func unjudged(r *Result) []string {
+	var missing []string
+	for what, n := range map[string]int64{
+		"inputs": r.Report.Inputs, "committed transactions": r.Report.Committed, "records that were followed": r.Report.Reads,
+	} {
+		if n == 0 {
+			missing = append(missing, "the run has no "+what)
+		}
+	}
+	return missing
 }
 
 // load feeds and lets the nemesis work. All faults are healed when it returns.

@@ -119,7 +119,7 @@ func (a *accounts) Feed(f *Feed, n int, inflight *sync.WaitGroup) error {
 	if f.AbortShare > 0 {
 		return a.feeder.Transaction(f.Context, n, f.Rng.Float64() >= f.AbortShare)
 	}
-	a.feeder.Batch(n, inflight)
+	a.feeder.Batch(f.Context, n, inflight)
 	return nil
 }
 

@@ -55,8 +55,9 @@ func (j *journal) stage(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	}
 	c := Commit{Group: req.Group, Producer: req.ProducerID, Epoch: req.ProducerEpoch}
 	for _, t := range req.Topics {
+		topic := j.topic(t.Topic, t.TopicID)
 		for _, p := range t.Partitions {
-			c.Positions = append(c.Positions, Position{t.Topic, p.Partition, p.Offset})
+			c.Positions = append(c.Positions, Position{topic, p.Partition, p.Offset})
 		}
 	}
 	j.mu.Lock()
@@ -74,14 +75,26 @@ func (j *journal) plain(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	}
 	c := Commit{Group: req.Group, Producer: -1, Epoch: -1}
 	for _, t := range req.Topics {
+		topic := j.topic(t.Topic, t.TopicID)
 		for _, p := range t.Partitions {
-			c.Positions = append(c.Positions, Position{t.Topic, p.Partition, p.Offset})
+			c.Positions = append(c.Positions, Position{topic, p.Partition, p.Offset})
 		}
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.commits = append(j.commits, c)
 	return nil, nil, false
+}
+
+// topic returns the name of a topic that a request names, or that it names by its id.
+func (j *journal) topic(name string, id [16]byte) string {
+	if name != "" {
+		return name
+	}
+	if info := j.k.TopicIDInfo(id); info != nil {
+		return info.Topic
+	}
+	return name
 }
 
 // end takes up the staged positions of a transaction whose coordinator is asked to commit, in the moment in which kfake does.

@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"testing"
@@ -99,10 +100,20 @@ func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	before, done := m.last, make(chan struct{})
 	m.byID[req.TransactionalID], m.byProducer[req.ProducerID], m.last = true, true, done
 	m.mu.Unlock()
-	open := false
-	m.k.SleepControl(func() { open, delay = m.ongoing(req, delay) })
-	if !open {
-		close(done)
+	var open bool
+	var left time.Duration
+	var err error
+	m.k.SleepControl(func() { open, left, err = m.ongoing(req) })
+	delay = min(delay, left/2)
+	switch {
+	case err != nil, open && before != nil && left < closeToTimeout:
+		// The coordinator is not there yet, or the transaction would time out behind the ones before it: the client asks again.
+		m.release(done, before)
+		m.forget(req)
+		resp.ErrorCode = kerr.ConcurrentTransactions.Code
+		return resp, nil, true
+	case !open:
+		m.release(done, before)
 		m.forget(req)
 		m.k.journal.end(req)
 		return nil, nil, false
@@ -117,17 +128,38 @@ func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	return resp, nil, true
 }
 
-// ongoing says whether the transaction that a commit names is open, and how long its markers can wait before it would time out.
-func (m *markers) ongoing(req *kmsg.EndTxnRequest, delay time.Duration) (open bool, possible time.Duration) {
+// closeToTimeout is the rest of a transaction's timeout with which it is not queued behind others.
+const closeToTimeout = 2 * time.Second
+
+// ongoing says whether the transaction that a commit names is open, and how much of its timeout is left.
+func (m *markers) ongoing(req *kmsg.EndTxnRequest) (open bool, left time.Duration, err error) {
 	all, err := m.adm.DescribeTransactions(context.Background(), req.TransactionalID)
 	if err != nil {
-		return false, 0
+		return false, 0, err
 	}
 	tx := all[req.TransactionalID]
+	if errors.Is(tx.Err, kerr.NotCoordinator) {
+		return false, 0, tx.Err
+	}
 	open = tx.Err == nil && tx.State == "Ongoing" && tx.ProducerID == req.ProducerID && tx.ProducerEpoch == req.ProducerEpoch &&
 		req.ProducerEpoch < math.MaxInt16-1 // the next epoch would be that of another producer id
 	timeout := time.UnixMilli(tx.StartTimestamp).Add(time.Duration(tx.TimeoutMillis) * time.Millisecond)
-	return open, min(delay, time.Until(timeout)/2)
+	return open, max(time.Until(timeout), 0), nil
+}
+
+// release lets the next transaction go on when the one before has ended: the one between them has nothing to wait for.
+func (m *markers) release(done chan struct{}, before <-chan struct{}) {
+	if before == nil {
+		close(done)
+		return
+	}
+	m.work.Go(func() {
+		defer close(done)
+		select {
+		case <-before:
+		case <-m.ended:
+		}
+	})
 }
 
 // complete ends the transaction in earnest, once the one before it has ended. Whatever happens to the connection, it is the

@@ -52,13 +52,14 @@ func (f *Feeder) Run(ctx context.Context) (uint32, error) {
 		}
 		// A broker that is down makes the Feeder late. It makes up for a second of that at most, or every bounce would end in a flood.
 		total := int(time.Since(began).Seconds() * float64(f.Rate))
-		f.Batch(min(total-sent, f.Rate), &inflight)
+		f.Batch(context.WithoutCancel(ctx), min(total-sent, f.Rate), &inflight)
 		sent = total
 	}
 }
 
 // Batch produces n inputs and records them when the last one is answered, which inflight waits for. It blocks while too much is under way.
-func (f *Feeder) Batch(n int, inflight *sync.WaitGroup) {
+// What is not answered when ctx ends is recorded as unknown.
+func (f *Feeder) Batch(ctx context.Context, n int, inflight *sync.WaitGroup) {
 	if n == 0 {
 		return
 	}
@@ -67,7 +68,7 @@ func (f *Feeder) Batch(n int, inflight *sync.WaitGroup) {
 	left := n
 	inflight.Add(1)
 	for _, r := range records {
-		f.Client.Produce(context.Background(), r, func(_ *kgo.Record, err error) {
+		f.Client.Produce(ctx, r, func(_ *kgo.Record, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
