@@ -272,7 +272,7 @@ func (r *run) all(t *testing.T) (*Result, error) {
 	if result.Report, err = check.Run(r.subject.Spec(), r.history.History); err != nil {
 		return nil, err
 	}
-	result.Findings = append(result.Findings, unjudged(result)...)
+	result.Findings = append(result.Findings, r.unjudged(result)...)
 	if !result.OK() {
 		result.Trace = r.network.Trace().Last(traceLines)
 	}
@@ -280,11 +280,13 @@ func (r *run) all(t *testing.T) (*Result, error) {
 }
 
 // unjudged says what a run did not have: a judgement without any of it has judged nothing.
-func unjudged(r *Result) []string {
+func (r *run) unjudged(result *Result) []string {
 	var missing []string
-	for what, n := range map[string]int64{
-		"inputs": r.Report.Inputs, "committed transactions": r.Report.Committed, "records that were followed": r.Report.Reads,
-	} {
+	counts := map[string]int64{"committed transactions": result.Report.Committed, "records that were followed": result.Report.Reads}
+	if kind, ok := r.topics[r.subject.Spec().Input]; ok && kind == workload.Inputs { // others are judged by their subject
+		counts["inputs"] = result.Report.Inputs
+	}
+	for what, n := range counts {
 		if n == 0 {
 			missing = append(missing, "the run has no "+what)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -171,7 +172,7 @@ func TestTargetsConcurrent(t *testing.T) {
 				select {
 				case <-stop:
 					return
-				default:
+				case <-time.After(100 * time.Microsecond): // a loop without a wait would keep virtual time from passing
 					r.batchBytes("in")
 				}
 			}
