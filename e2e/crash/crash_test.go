@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/failpoints"
 	"github.com/onceward/onceward/e2e/instance"
+	"github.com/onceward/onceward/e2e/virtual"
 )
 
 // inParallelOnKafka is how many cells run at a time, unless -parallel says otherwise: they wait most of the time.
@@ -35,6 +36,10 @@ func TestEveryPointHasItsCells(t *testing.T) {
 func TestMatrix(t *testing.T) {
 	t.Parallel()
 	cells := append(matrix(actions...), variants()...)
+	if virtual.RaceDetector { // under which the whole matrix takes minutes: every fifth cell
+		every := 0
+		cells = slices.DeleteFunc(cells, func(cell) bool { every++; return every%5 != 1 })
+	}
 	cluster.Cells(t, runtime.GOMAXPROCS(0), cells, cell.name, func(t *testing.T, cell cell) {
 		cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) { newScene(t, c, c.Client(t, manual())).run(cell) })
 	})

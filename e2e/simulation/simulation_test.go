@@ -48,6 +48,9 @@ func TestSeeds(t *testing.T) {
 		}
 		t.Run(s.name, func(t *testing.T) {
 			n := s.seeds
+			if virtual.RaceDetector {
+				n = max(n/4, 1)
+			}
 			if *seedCount > 0 {
 				n = *seedCount
 			}
@@ -61,7 +64,7 @@ func TestSeeds(t *testing.T) {
 			}
 		})
 	}
-	if *seedCount > 0 || *only != "" || *faults != "" {
+	if *seedCount > 0 || *only != "" || *faults != "" || virtual.RaceDetector {
 		return
 	}
 	for _, fault := range append(simulation.AllFaults(), simulation.Refused) {

@@ -111,7 +111,7 @@ func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		m.release(done, before)
 		m.forget(req)
 		resp.ErrorCode = kerr.ConcurrentTransactions.Code
-		return resp, nil, true
+		return resp, nil, true //nolint:nilerr // the answer tells the client
 	case !open:
 		m.release(done, before)
 		m.forget(req)
@@ -186,12 +186,13 @@ func (m *markers) complete(req *kmsg.EndTxnRequest, delay time.Duration, before 
 		m.mu.Unlock()
 		resp, err := again.RequestWith(context.Background(), m.cl)
 		if err == nil {
-			switch err = kerr.ErrorForCode(resp.ErrorCode); err {
-			case nil:
+			err = kerr.ErrorForCode(resp.ErrorCode)
+			switch {
+			case err == nil:
 				m.k.network.trace.Logf(coordinator, "%s producer %d/%d: markers written", req.TransactionalID, req.ProducerID,
 					req.ProducerEpoch)
 				return
-			case kerr.NotCoordinator, kerr.ConcurrentTransactions: // it has moved, or the client's own request was faster
+			case errors.Is(err, kerr.NotCoordinator), errors.Is(err, kerr.ConcurrentTransactions): // it has moved, or the client's own request was faster
 			default:
 				m.t.Errorf("virtual: a transaction of %s was answered as committed, and its markers cannot be written: %v",
 					req.TransactionalID, err)
