@@ -130,6 +130,13 @@ func Run(m *testing.M, leaks ...goleak.Option) (exitCode int) {
 	return processBroker.run(m, os.Stderr, leaks...)
 }
 
+// SkipWithout skips the test where this process does not test on brokers of the kind, for a test that looks at what several scenes of that
+// kind have found.
+func SkipWithout(t testing.TB, kind Kind) {
+	t.Helper()
+	processBroker.expect(t, kind)
+}
+
 // Client returns a client of the cluster with the given options, closed at the end of the test. On a virtual network it is on the host of
 // the observers: give it a [kgo.Dialer] of another one to have it bear faults.
 func (c *Cluster) Client(t testing.TB, opts ...kgo.Opt) *kgo.Client {

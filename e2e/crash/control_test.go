@@ -21,6 +21,7 @@ const scenes = 5
 
 // TestTheCheckFindsLossAndDuplicates breaks the application: it works outside of its transactions, and a kill has to show.
 func TestTheCheckFindsLossAndDuplicates(t *testing.T) {
+	cluster.SkipWithout(t, cluster.KindVirtual)
 	says := map[Broken]string{
 		CountInMemory: `is "1 i`, // instead of a higher number
 		DedupeInFile:  "want",    // the input that follows the lost ones
