@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/check"
 	"github.com/onceward/onceward/e2e/simulation"
+	"github.com/onceward/onceward/e2e/virtual"
 )
 
 // brokenSeeds is how many seeds may miss a mechanism that does not work. What a kill meets is a matter of chance.
@@ -22,6 +23,9 @@ var clientFaults = []string{
 // TestBrokenMechanismsAreFound is the negative control of the simulation: with one mechanism of the runtime, or of the application,
 // broken at a time, it finds what is broken. With none broken, the same faults leave nothing to find.
 func TestBrokenMechanismsAreFound(t *testing.T) {
+	if virtual.RaceDetector {
+		t.Skip("takes minutes under the race detector, which TestSeeds runs under; make test has it")
+	}
 	for _, c := range []struct {
 		broken  string
 		subject func() (simulation.Subject, error)
