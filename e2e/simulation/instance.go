@@ -139,7 +139,7 @@ func (l *life) alive() error {
 	}
 }
 
-var errUnasked = errors.New("nobody asked it to")
+var errUnasked = errors.New("it was not stopped")
 
 // kill ends the life as SIGKILL does. The directory of the next life is a copy of the state as it is then. It returns a second
 // copy for a look at the databases, if dumped.

@@ -38,7 +38,7 @@ func newLink(h *Host, broker string, far net.Conn, rng *rand.Rand) *link {
 		n: h.n, host: h, broker: broker, near: near, far: far, rng: rng, done: make(chan struct{}),
 		pending: map[int32]*proxy.Frame{},
 	}
-	l.client = &conn{Conn: client, link: l}
+	l.client = &conn{client}
 	return l
 }
 
@@ -117,7 +117,7 @@ func (l *link) deliver(from <-chan parcel, to net.Conn) {
 		switch {
 		case p.cut || d.Cuts():
 			l.log(p.frame, "lost, connection cut "+d.String())
-			l.reset()
+			l.end()
 			return
 		case d.Drops():
 			l.log(p.frame, "dropped "+d.String())
@@ -131,7 +131,7 @@ func (l *link) deliver(from <-chan parcel, to net.Conn) {
 		l.log(p.frame, d.String())
 		if _, err := to.Write(p.frame.Bytes()); err != nil {
 			if p.frame.Direction == proxy.ToBroker {
-				l.reset() // the broker is gone
+				l.end() // the broker is gone
 				return
 			}
 			continue // the client is gone: what it has sent is still to reach the broker
@@ -215,9 +215,6 @@ func (l *link) hangUp() {
 	}
 }
 
-// reset ends both sides. What is under way is lost. It does not wait, and may be called with Network.mu held.
-func (l *link) reset() { l.end() }
-
 // kill ends the client's side. The seed decides whether what it has sent arrives. The caller holds Network.mu.
 func (l *link) kill() {
 	if l.rng.IntN(2) == 0 {
@@ -227,6 +224,7 @@ func (l *link) kill() {
 	_ = l.near.Close() // no more requests are read, and no reply is delivered
 }
 
+// end ends both sides. What is under way is lost. It does not wait, and may be called with Network.mu held.
 func (l *link) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -242,7 +240,6 @@ func (l *link) end() {
 // conn is the client's end of a link. Its errors are those of a TCP connection.
 type conn struct {
 	net.Conn
-	link *link
 }
 
 func (c *conn) Read(b []byte) (int, error) {

@@ -110,7 +110,7 @@ func (n *Network) setDown(broker string, down bool) {
 	}
 	for l := range n.links {
 		if l.broker == broker {
-			l.reset()
+			l.end()
 		}
 	}
 }
@@ -162,7 +162,7 @@ func (n *Network) close() {
 	n.mu.Lock()
 	n.closed = true
 	for l := range n.links {
-		l.reset()
+		l.end()
 	}
 	n.mu.Unlock()
 	n.work.Wait()
@@ -283,7 +283,7 @@ func (h *Host) Cut() {
 func (h *Host) reset() {
 	for l := range h.n.links {
 		if l.host == h {
-			l.reset()
+			l.end()
 		}
 	}
 }

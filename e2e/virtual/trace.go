@@ -15,7 +15,7 @@ type Trace struct {
 	lost  int
 }
 
-// line is formatted when it is read: most runs succeed, and nobody reads their frames.
+// line is formatted when it is read: most runs succeed, and their traces are not read.
 type line struct {
 	at   time.Duration
 	who  string
