@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/instance/program"
 	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
@@ -81,8 +80,8 @@ func (a *App) Kill(host *virtual.Host, stateDir string) (copied string) {
 	return copied
 }
 
-// StartProgram begins a life of what is else a program of its own (package program). Its log is shown under the name.
-func StartProgram(t testing.TB, s program.Settings, name string) *App {
+// StartProgram begins a life of what is otherwise an [Application] in a process of its own. Its log is shown under the name.
+func StartProgram(t testing.TB, s Settings, name string) *App {
 	t.Helper()
 	top, err := s.Topology()
 	if err != nil {

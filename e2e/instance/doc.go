@@ -19,8 +19,29 @@
 //
 // # Programs
 //
-// A process is a program that [Build] has made, once for all tests of a package, or the test binary itself (see bench/measure, whose Run
-// and UntilTold are the other side of both: a process that ends in order at SIGTERM, and at once when the test is gone).
+// A process runs a program that is in the test binary: TestMain gives the [Programs] of its package to [Main], and [Program] returns a path
+// under which the binary is that program. So a program is built with what the tests are built with, and costs no further build. [Application]
+// is the program that runs one instance of an application.
+//
+// # Failpoints
+//
+// An [Application] in a process of its own fails where [ArmingVariable] says, and [Arm] does the same to an application in the test's
+// process, where the test says what a kill and a freeze are. Package txn knows nothing of the variable. Its form is
+//
+//	point=action[,skip=N][,times=N][;point=action...]
+//
+// where action is
+//
+//	kill             SIGKILL to the own process
+//	freeze           SIGSTOP to the own process, which the test ends with SIGCONT
+//	error            the outcome of the request is not known
+//	refuse           the broker refused. The same as error where the difference means nothing
+//	delay:DURATION   the goroutine waits until DURATION is over or the context of the caller ends
+//	stall:DURATION   the goroutine waits, whatever the context does
+//
+// skip lets the first N hits pass. After times (default 1) more the point does nothing. Each hit that acts is written to standard error
+// as "failpoint POINT ACTION" before it acts, so that a test can count what it has caused. Failpoints need the build tag
+// onceward_failpoints. Without it a program runs as long as both variables are empty.
 //
 // # What it is not
 //

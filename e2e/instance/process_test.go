@@ -8,35 +8,41 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/onceward/onceward/bench/measure"
 )
 
-const envChild = "ONCEWARD_INSTANCE_TEST_CHILD"
-
 type childSettings struct{ Fails bool }
 
-// TestMain lets the test binary be a process too.
+// TestMain has two programs.
 func TestMain(m *testing.M) {
-	measure.Run(envChild, func(s childSettings) error {
-		ctx, stop := measure.UntilTold()
-		defer stop()
-		fmt.Fprintln(os.Stderr, "up")
-		if s.Fails {
-			return errors.New("it has to")
-		}
-		<-ctx.Done()
-		return nil
+	Main(m, Programs{
+		"child": func() {
+			measure.Run(SettingsVariable, func(s childSettings) error {
+				ctx, stop := measure.UntilTold()
+				defer stop()
+				fmt.Fprintln(os.Stderr, "up")
+				if s.Fails {
+					return errors.New("it has to")
+				}
+				<-ctx.Done()
+				return nil
+			})
+		},
+		"echo": func() {
+			fmt.Println(os.Args[1:])
+			os.Exit(3)
+		},
 	})
-	Main(m)
 }
 
 // child starts a process and waits until it can be told something.
 func child(t *testing.T, s childSettings) *Process {
 	t.Helper()
-	cmd, err := measure.Self(context.WithoutCancel(t.Context()), envChild, s)
+	cmd, err := measure.Command(context.WithoutCancel(t.Context()), Program(t, "child"), SettingsVariable, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,5 +80,22 @@ func TestProcess(t *testing.T) {
 	}
 	if got := p.Log.Lines("instance: it has to"); len(got) != 1 {
 		t.Errorf("it has not said why, but\n%s", p.Log)
+	}
+}
+
+// TestProgram: a program gets its arguments, says with which code it exits, and is one file however often it is asked for. A name that
+// TestMain has not given is refused.
+func TestProgram(t *testing.T) {
+	path := Program(t, "echo")
+	if again := Program(t, "echo"); again != path {
+		t.Errorf("the program is in %s and in %s", path, again)
+	}
+	out, err := exec.Command(path, "-test.v", "two").Output()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 3 || string(out) != "[-test.v two]\n" {
+		t.Errorf("it ended with %v and wrote %q", err, out)
+	}
+	if _, err := binaries.get("missing", "", linkSelf); err == nil || !strings.Contains(err.Error(), `no program "missing"`) {
+		t.Errorf("a program that does not exist gave %v", err)
 	}
 }

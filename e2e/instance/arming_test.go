@@ -1,6 +1,6 @@
 //go:build onceward_failpoints
 
-package failpoints
+package instance
 
 import (
 	"testing"

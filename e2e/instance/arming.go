@@ -1,6 +1,6 @@
 //go:build onceward_failpoints
 
-package failpoints
+package instance
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func parseAll(text string, known []string) (plans, error) {
 			return nil, err
 		}
 		if all[a.point] != nil {
-			return nil, fmt.Errorf("%s=%q: %s is armed twice", Variable, text, a.point)
+			return nil, fmt.Errorf("%s=%q: %s is armed twice", ArmingVariable, text, a.point)
 		}
 		all[a.point] = &plan{arming: a}
 	}
@@ -52,7 +52,7 @@ func parseAll(text string, known []string) (plans, error) {
 
 func parse(text string, known []string) (a arming, err error) {
 	wrong := func(why string) (arming, error) {
-		return arming{}, fmt.Errorf("%s=%q: %s", Variable, text, why)
+		return arming{}, fmt.Errorf("%s=%q: %s", ArmingVariable, text, why)
 	}
 	parts := strings.Split(text, ",")
 	point, action, ok := strings.Cut(parts[0], "=")

@@ -1,6 +1,6 @@
 //go:build onceward_failpoints && !unix
 
-package failpoints
+package instance
 
 import "os"
 

@@ -1,6 +1,6 @@
 //go:build !onceward_failpoints
 
-package failpoints
+package instance
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// Config refuses to run without the points that the environment asks for: the test would prove nothing.
-func Config(cfg txn.Config) (txn.Config, error) { return cfg, unarmed() }
+// armedByEnvironment refuses to run without the points that the environment asks for: the test would prove nothing.
+func armedByEnvironment(cfg txn.Config) (txn.Config, error) { return cfg, unarmed() }
 
 // Arm refuses to run without failpoints.
 func Arm(cfg txn.Config, text string, _ func(point, action string)) (txn.Config, error) {
@@ -21,8 +21,11 @@ func Arm(cfg txn.Config, text string, _ func(point, action string)) (txn.Config,
 // Points returns no points: this build has none.
 func Points() []string { return nil }
 
-// Context is [Config] for what is called with a context.
-func Context(ctx context.Context) (context.Context, error) { return ctx, unarmed() }
+// RedrivePoints returns no points: this build has none.
+func RedrivePoints() []string { return nil }
+
+// RedriveContext refuses to run without the points that the environment asks for.
+func RedriveContext(ctx context.Context) (context.Context, error) { return ctx, unarmed() }
 
 // Break refuses to run with mechanisms that work.
 func Break(cfg txn.Config, broken ...string) (txn.Config, error) {
@@ -32,14 +35,8 @@ func Break(cfg txn.Config, broken ...string) (txn.Config, error) {
 	return cfg, nil
 }
 
-// List returns false: this build has no points.
-func List() bool { return false }
-
-// ListLetters returns false: this build has no points.
-func ListLetters() bool { return false }
-
 func unarmed() error {
-	for _, name := range []string{Variable, BrokenVariable} {
+	for _, name := range []string{ArmingVariable, BrokenVariable} {
 		if value := os.Getenv(name); value != "" {
 			return fmt.Errorf("%s=%q: the program is built without the tag onceward_failpoints", name, value)
 		}
