@@ -87,8 +87,10 @@ func RequestTimeoutFor(transactionTimeout time.Duration) time.Duration {
 	return min(transactionTimeout/2, requestTimeoutMax)
 }
 
-// Options are those of every client of the process, for clients outside of this package. Logger is required.
-func (c Config) Options() []kgo.Opt { return c.options() }
+// Options are those of every client of the process that writes outside of transactions. Logger is required. What such a client writes ends
+// with its context, though the client cannot know then whether the broker has it. Without that a write whose reply was lost would wait for
+// the brokers for as long as they are away, and the end of the process with it.
+func (c Config) Options() []kgo.Opt { return append(c.options(), kgo.AllowIdempotentProduceCancellation()) }
 
 // Cluster is one plain client: requests that belong to no group membership and to no transaction.
 type Cluster struct {
@@ -104,7 +106,7 @@ func Connect(ctx context.Context, cfg Config, group string) (*Cluster, error) {
 	if len(cfg.Brokers) == 0 {
 		return nil, errors.New("no broker address is configured: set at least one host:port")
 	}
-	cl, err := kgo.NewClient(cfg.options()...)
+	cl, err := kgo.NewClient(cfg.Options()...)
 	if err != nil {
 		return nil, fmt.Errorf("broker client: %w", err)
 	}
@@ -357,7 +359,7 @@ func (c *Cluster) DeleteBefore(ctx context.Context, offsets map[string]map[int32
 	return fmt.Errorf("deleting records: %w", c.cfg.denied(err, what))
 }
 
-// Write produces one record outside of any transaction and waits for its acknowledgement.
+// Write produces one record outside of any transaction and waits for its acknowledgement. After an error it may have been written or not.
 func (c *Cluster) Write(ctx context.Context, r *Record) error {
 	return c.cfg.denied(c.cl.ProduceSync(ctx, r).FirstErr(), attempt{operation: Write, topic: r.Topic})
 }
