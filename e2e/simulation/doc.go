@@ -4,11 +4,16 @@
 //
 // A run ([Run]) is a few minutes of virtual time in less than a second of real time: one to three instances of an application
 // (the real txn, real databases of Pebble on real files), embedded brokers on a network of package virtual, a feeder, observers
-// of the topics, and a nemesis. The nemesis kills instances at any moment and at any failpoint, freezes them, stops them in
-// order, loses their state directories, cuts and blocks their connections, loses and delays requests and replies by API key,
-// stops brokers, delays markers, and moves leaders and coordinators. At the end all faults are healed, the application has to
-// work off its input, and the observers' history is judged by package check, with the content of databases at the end and
-// after kills. A [Subject] may add a judgement of its own.
+// of the topics, and a nemesis. The nemesis
+//
+//   - kills instances: while they process, while they stop, and at failpoints; freezes them; stops them in order;
+//   - takes their state directories away and fills their disks;
+//   - cuts and blocks their connections, and loses and delays requests and replies by API key;
+//   - makes brokers unreachable, delays the markers of commits, and moves leaders and coordinators.
+//
+// At the end all faults are healed and the application has to work off its input, with every task at exactly one instance. Package check
+// judges the history that the observers have recorded, with the content of databases at the end and after kills. The run itself judges
+// purges: none may reach beyond a committed position. A [Subject] may add a judgement of its own.
 //
 // # Subjects
 //
@@ -37,7 +42,14 @@
 // # Broken builds
 //
 // With [Config].Broken a mechanism of the runtime does not work. A simulation that does not find it proves nothing, so the
-// tests run every one of them (negative controls).
+// tests run apply, offsets, uncommitted, early, restore and dedupe (negative controls). Other mechanisms have theirs where a test is
+// about them: age in package txn, marks-late and marks-early in package e2e/pipeline.
+//
+// # What it does not do
+//
+// A kill copies the files when every goroutine waits, so that a file operation is never interrupted: the crash tests of
+// state/pebblestore do that. Disks are not slow: a wait inside the file system holds mutexes of Pebble, and a goroutine that waits for a
+// mutex stops virtual time. A broker that is away loses its connections, and its timers go on. Aborts are not delayed.
 //
 // # What only real Kafka can show
 //

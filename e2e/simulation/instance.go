@@ -115,6 +115,9 @@ func (i *instance) start() error {
 	return nil
 }
 
+// stopMax is how long an orderly end may take. Each of its steps has a time-out below that.
+const stopMax = 10 * time.Minute
+
 // stop ends the life in order, and returns what Run returned.
 func (i *instance) stop() error {
 	l := i.life
@@ -122,7 +125,11 @@ func (i *instance) stop() error {
 	i.r.event("stopped", l.name)
 	l.cancel()
 	l.release()
-	<-l.ended
+	select {
+	case <-l.ended:
+	case <-time.After(stopMax):
+		return fmt.Errorf("%s was stopped and has not ended within %s", l.name, stopMax)
+	}
 	if l.err != nil {
 		return fmt.Errorf("%s was stopped and ended with %w", l.name, l.err)
 	}
@@ -202,7 +209,7 @@ func (l *life) hit(ctx context.Context, point string) error {
 	}
 	l.armed.CompareAndSwap(s, nil)
 	l.instance.r.event("failpoint "+point+" "+s.action, l.name)
-	l.instance.r.count(s.fault)
+	l.instance.r.acted(s)
 	l.struckAt.Store(point)
 	switch s.action {
 	case actKill:

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -26,6 +27,7 @@ const (
 	Hang        = "hang"         // a failpoint takes its time
 	Freeze      = "freeze"       // nothing arrives for longer than the session, then everything
 	Stop        = "stop"         // leaves the group, comes back
+	KillStop    = "kill in stop" // SIGKILL while it leaves the group
 	DiskFull    = "disk full"    // for a while
 	Cut         = "cut"          // its connections are reset
 	NetworkDown = "network down" // and no new one is made for a while
@@ -45,7 +47,7 @@ const Refused = "write refused"
 
 // weighted lists the faults as often as they are to come.
 var weighted = []string{
-	Kill, Kill, Kill, Kill, KillLost, Freeze, Freeze, Stop, Stop, DiskFull, Cut, Cut, NetworkDown, Block, LoseReply, LoseReply, LoseReply,
+	Kill, Kill, Kill, Kill, KillLost, Freeze, Freeze, Stop, Stop, KillStop, DiskFull, Cut, Cut, NetworkDown, Block, LoseReply, LoseReply, LoseReply,
 	LoseRequest, LateRequest, LateRequest, LateCommit, Weather, Weather, BrokerStop, Leaders, Coordinator,
 }
 
@@ -111,10 +113,22 @@ func (n *nemesis) run(ctx context.Context, d time.Duration) {
 			i.life.armed.Store(nil)
 		}
 	}
-	for len(n.agenda) > 0 && ctx.Err() == nil {
+	for ctx.Err() == nil && (len(n.agenda) > 0 || n.waiting()) {
 		n.pass(ctx, n.agenda[0].at)
 	}
 	n.r.network.SetWeather(virtual.Weather{})
+}
+
+// waiting kills an instance that still waits at a failpoint for it, and reports whether there was one.
+func (n *nemesis) waiting() bool {
+	synctest.Wait()
+	select {
+	case l := <-n.r.strikes:
+		n.struck(l)
+		return len(n.agenda) > 0
+	default:
+		return false
+	}
 }
 
 // later puts something on the agenda.
@@ -177,7 +191,7 @@ func (r *run) look(l *life) {
 	status := l.app.Status()
 	l.ran = l.ran || status.State == txn.Running
 	for _, task := range status.Tasks {
-		if task.State != txn.TaskStopped || strings.Contains(task.Reason, "disk") && strings.Contains(task.Reason, "full") {
+		if task.State != txn.TaskStopped || diskFull(task.Reason) {
 			continue
 		}
 		if mayEnd[l.struck()] && strings.Contains(task.Reason, errUnknown.Error()) {
@@ -186,6 +200,9 @@ func (r *run) look(l *life) {
 		r.found("task %s of %s has stopped: %s", task.ID, l.name, task.Reason)
 	}
 }
+
+// diskFull says whether a full disk is the reason of a stopped task.
+func diskFull(reason string) bool { return strings.Contains(reason, "the disk is full") }
 
 // lateExit is how long after a broker is back an instance may end because of its absence: txn waits a minute for brokers at its
 // start.
@@ -259,7 +276,7 @@ func (n *nemesis) act(fault string) {
 		return
 	}
 	switch fault {
-	case LoseReply, LoseRequest, LateRequest, LateCommit, KillAt, Fail, Hang: // counted when they have happened
+	case LoseReply, LoseRequest, LateRequest, LateCommit, KillAt, Fail, Hang, KillStop: // counted when they have happened
 	default:
 		n.r.count(fault)
 	}
@@ -277,10 +294,15 @@ func (n *nemesis) act(fault string) {
 		n.later(n.between(time.Second, 2*session), func() error { n.busy[i.name] = false; host.Resume(); return nil })
 	case Stop:
 		disturbed := time.Since(i.life.disturbed) < lateExit || n.busy[Weather]
-		if err := i.stop(); err != nil && n.reachable() && !disturbed {
+		if err := i.stop(); err != nil && n.reachable() && !disturbed && !diskFull(err.Error()) {
 			n.r.found("%v", err)
 		}
 		n.later(n.between(0, session), i.start)
+	case KillStop:
+		disturbed := time.Since(i.life.disturbed) < lateExit || n.busy[Weather]
+		if err := n.killInStop(i); err != nil && n.reachable() && !disturbed && !diskFull(err.Error()) {
+			n.r.found("%v", err)
+		}
 	case DiskFull:
 		n.r.event("disk full", i.name)
 		i.disk.SetFree(0)
@@ -327,6 +349,21 @@ func (n *nemesis) kill(i *instance, lost bool) {
 		after = 0
 	}
 	n.later(after, i.start)
+}
+
+// killInStop ends a life in order, and kills it before it has ended. It returns an error if the end came first and was not in order.
+func (n *nemesis) killInStop(i *instance) error {
+	l := i.life
+	l.cancel()
+	select {
+	case <-l.ended:
+		n.later(0, i.start)
+		return i.stop()
+	case <-time.After(n.between(0, time.Second)):
+	}
+	n.r.count(KillStop)
+	n.kill(i, false)
+	return nil
 }
 
 // struck kills an instance that waits at a failpoint for it.

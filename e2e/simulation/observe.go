@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/onceward/onceward/e2e/check"
 	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/txn"
 )
 
 const pollEvery = 200 * time.Millisecond
@@ -69,7 +71,7 @@ func (r *run) startReader(name string, watch func(func(context.Context) error)) 
 		topics[r.roundsTopic()] = workload.Changelog // a transaction may have no other record than one of these
 	}
 	rd, err := workload.NewReader(name, r.history, topics, r.application(), kgo.SeedBrokers(r.kafka.Brokers()...),
-		kgo.Dialer(r.network.Host(name).Dial), kgo.FetchMaxWait(time.Second))
+		kgo.Dialer(r.network.Host(name).Dial), kgo.FetchMaxWait(time.Second), kgo.DisableClientMetrics())
 	if err != nil {
 		return err
 	}
@@ -177,19 +179,27 @@ func (r *run) inFlight(ctx context.Context) string {
 		}
 	}
 	for topic, of := range ends {
-		all := make([]int64, len(of))
 		for _, end := range of {
 			at, _ := stable.Lookup(topic, end.Partition)
 			if at.Offset != end.Offset {
 				return fmt.Sprintf("the last stable offset of %s[%d] is %d of %d", topic, end.Partition, at.Offset, end.Offset)
 			}
-			all[end.Partition] = end.Offset
 		}
+		all := offsets(of)
 		for _, name := range []string{check.LogReader, follower} {
 			if !r.readers[name].Reached(topic, all) {
 				return "reader " + name + " is still reading " + topic
 			}
 		}
+	}
+	var statuses []txn.Status
+	for _, i := range r.instances {
+		if i.life != nil {
+			statuses = append(statuses, i.life.app.Status())
+		}
+	}
+	if why := runningOnce(statuses); why != "" {
+		return why
 	}
 	if s, ok := r.subject.(Follower); ok {
 		return s.Waiting()
@@ -197,9 +207,41 @@ func (r *run) inFlight(ctx context.Context) string {
 	return ""
 }
 
+// offsets returns the offsets by partition.
+func offsets(of map[int32]kadm.ListedOffset) []int64 {
+	all := make([]int64, len(of))
+	for _, o := range of {
+		all[o.Partition] = o.Offset
+	}
+	return all
+}
+
+// runningOnce says which task does not run at exactly one instance, "" if all do. Every partition has at least one task.
+func runningOnce(statuses []txn.Status) string {
+	running := map[string]int{}
+	for _, s := range statuses {
+		for _, task := range s.Tasks {
+			n := 0
+			if task.State == txn.TaskRunning {
+				n = 1
+			}
+			running[task.ID.String()] += n
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(running)) {
+		if n := running[id]; n != 1 {
+			return fmt.Sprintf("task %s runs at %d instances", id, n)
+		}
+	}
+	if len(running) < partitions {
+		return fmt.Sprintf("%d tasks run", len(running))
+	}
+	return ""
+}
+
 // follow has the users of a subject read what it writes.
 func (r *run) follow(s Follower, f *Feed, watch func(func(context.Context) error)) error {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(r.kafka.Brokers()...), kgo.Dialer(r.network.Host("feeder").Dial), kgo.ClientID("users"),
+	cl, err := kgo.NewClient(kgo.SeedBrokers(r.kafka.Brokers()...), kgo.Dialer(r.network.Host("feeder").Dial), kgo.ClientID("users"), kgo.DisableClientMetrics(),
 		kgo.ConsumeTopics(s.Follows()...), kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.ConsumeStartOffset(kgo.NewOffset().At(0)),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(time.Second), kgo.KeepControlRecords())
 	if err != nil {
@@ -247,11 +289,7 @@ func (r *run) finish(ctx context.Context, watch func(func(context.Context) error
 			return err.Error()
 		}
 		for topic, of := range ends {
-			all := make([]int64, len(of))
-			for _, end := range of {
-				all[end.Partition] = end.Offset
-			}
-			if !r.readers[check.LogReader].Reached(topic, all) {
+			if !r.readers[check.LogReader].Reached(topic, offsets(of)) {
 				return "the log of " + topic + " is not read to its end"
 			}
 			again := !strings.HasPrefix(topic, r.application()+"-")
@@ -264,7 +302,26 @@ func (r *run) finish(ctx context.Context, watch func(func(context.Context) error
 		r.found("%v", err)
 	}
 	r.writePositions()
+	if err := r.comparePositions(ctx); err != nil {
+		return err
+	}
 	return r.judge(ctx)
+}
+
+// comparePositions compares the last position of each source that the coordinator was asked to commit with the one that it tells. The
+// predicates of package check go by the former.
+func (r *run) comparePositions(ctx context.Context) error {
+	//nolint:forbidigo // no commit is pending any more
+	told, err := r.adm.FetchOffsetsForTopics(ctx, r.application(), r.subject.Sources()...)
+	if err := errors.Join(err, told.Error()); err != nil {
+		return err
+	}
+	told.Each(func(o kadm.OffsetResponse) {
+		if asked := r.kafka.Committed(r.application(), o.Topic, o.Partition); max(o.At, 0) != asked {
+			r.found("%s[%d]: the coordinator was asked to commit %d and tells %d", o.Topic, o.Partition, asked, o.At)
+		}
+	})
+	return nil
 }
 
 // writePositions records the committed positions, in the order in which the coordinator took them up.
@@ -330,7 +387,7 @@ func (r *run) committed(ctx context.Context, topic string) ([][]*kgo.Record, err
 	}
 	cl, err := kgo.NewClient(kgo.SeedBrokers(r.kafka.Brokers()...), kgo.Dialer(r.network.Host("admin").Dial),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: assign}), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords())
+		kgo.KeepControlRecords(), kgo.DisableClientMetrics())
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,9 @@ type Result struct {
 	Report   *check.Report
 	Findings []string
 	Faults   map[string]int
-	Dumps    int
+	// Points counts the hits of failpoints that acted, as "action point".
+	Points map[string]int
+	Dumps  int
 	// Trace is the end of what happened.
 	Trace string
 }
@@ -119,6 +121,7 @@ type run struct {
 	mu       sync.Mutex
 	findings []string
 	faults   map[string]int
+	points   map[string]int
 	dumps    int
 }
 
@@ -129,6 +132,7 @@ func Run(t *testing.T, subject Subject, cfg Config) *Result {
 	r := &run{
 		cfg: cfg, subject: subject, rng: rand.New(rand.NewPCG(cfg.Seed, 0)), dir: t.TempDir(), strikes: make(chan *life),
 		readers: map[string]*workload.Reader{}, topics: subject.Topics(), faults: map[string]int{},
+		points: map[string]int{},
 	}
 	if r.cfg.Rate == 0 {
 		r.cfg.Rate = 20
@@ -178,12 +182,18 @@ func (r *run) delayMarkers(t *testing.T) {
 	})
 }
 
-// purge refuses to delete what a reader has not seen: nothing would be known of it.
+// purge refuses to delete what a reader has not seen: nothing would be known of it. To delete what the application has not committed is a
+// finding.
 func (r *run) purge(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	r.kafka.KeepControl()
 	req := kreq.(*kmsg.DeleteRecordsRequest)
 	resp := req.ResponseKind().(*kmsg.DeleteRecordsResponse)
 	early := false
+	for _, wrong := range purgedEarly(req, func(topic string, partition int32) int64 {
+		return r.kafka.Committed(r.application(), topic, partition)
+	}) {
+		r.found("%s", wrong)
+	}
 	for _, t := range req.Topics {
 		rt := kmsg.NewDeleteRecordsResponseTopic()
 		rt.Topic = t.Topic
@@ -199,6 +209,19 @@ func (r *run) purge(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		resp.Topics = append(resp.Topics, rt)
 	}
 	return resp, nil, early
+}
+
+// purgedEarly says which records a request deletes that the application may still have to read.
+func purgedEarly(req *kmsg.DeleteRecordsRequest, committed func(topic string, partition int32) int64) []string {
+	var wrong []string
+	for _, t := range req.Topics {
+		for _, p := range t.Partitions {
+			if at := committed(t.Topic, p.Partition); p.Offset > at {
+				wrong = append(wrong, fmt.Sprintf("%s[%d] is purged up to %d, and %d is committed", t.Topic, p.Partition, p.Offset, at))
+			}
+		}
+	}
+	return wrong
 }
 
 func (r *run) all(t *testing.T) (*Result, error) {
@@ -267,7 +290,7 @@ func (r *run) all(t *testing.T) (*Result, error) {
 	for _, i := range r.instances {
 		r.faults[Refused] += int(i.disk.Refused())
 	}
-	result := &Result{Seed: r.cfg.Seed, Virtual: time.Since(began), Findings: r.findings, Faults: r.faults, Dumps: r.dumps}
+	result := &Result{Seed: r.cfg.Seed, Virtual: time.Since(began), Findings: r.findings, Faults: r.faults, Points: r.points, Dumps: r.dumps}
 	var err error
 	if result.Report, err = check.Run(r.subject.Spec(), r.history.History); err != nil {
 		return nil, err
@@ -336,7 +359,7 @@ func (r *run) feed(ctx context.Context, f *Feed, inflight *sync.WaitGroup) error
 			return nil
 		case <-tick.C:
 		}
-		n := int(float64(r.cfg.Rate) * feedEvery.Seconds())
+		n := max(1, int(float64(r.cfg.Rate)*feedEvery.Seconds()))
 		if err := r.subject.Feed(f, 1+f.Rng.IntN(2*n), inflight); err != nil {
 			return fmt.Errorf("feeding: %w", err)
 		}
@@ -363,6 +386,14 @@ func (r *run) count(fault string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.faults[fault]++
+}
+
+// acted counts what a failpoint did.
+func (r *run) acted(s *strike) {
+	r.count(s.fault)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.points[s.action+" "+s.point]++
 }
 
 // dump records the databases in a directory that nothing else uses.

@@ -32,7 +32,7 @@ var subjects = []struct {
 	{"copy", simulation.Copy, 4},
 	{"ledger", simulation.Ledger, 8},
 	{"repartition", simulation.Repartition, 8},
-	{"accounts", simulation.Accounts, 12},
+	{"accounts", simulation.Accounts, 14},
 	{"tables", simulation.Tables, 6},
 	{"windows", simulation.Windows, 6},
 	{"processors", simulation.Processors, 4},
@@ -58,13 +58,14 @@ func TestSeeds(t *testing.T) {
 				for try := range *tries {
 					t.Run(fmt.Sprintf("seed=%d/try=%d", seed, try), func(t *testing.T) {
 						t.Parallel()
-						happened.add(simulateSeed(t, s.name, s.make, seed))
+						happened.add(s.name, simulateSeed(t, s.name, s.make, seed))
 					})
 				}
 			}
 		})
 	}
-	if *seedCount > 0 || *only != "" || *faults != "" || virtual.RaceDetector {
+	happened.log(t)
+	if *seedCount > 0 || *only != "" || *faults != "" || virtual.RaceDetector || len(happened.subjects) < len(subjects) {
 		return
 	}
 	for _, fault := range append(simulation.AllFaults(), simulation.Refused) {
@@ -76,19 +77,36 @@ func TestSeeds(t *testing.T) {
 
 // tally counts the faults of parallel runs.
 type tally struct {
-	mu     sync.Mutex
-	counts map[string]int
+	mu             sync.Mutex
+	subjects       map[string]bool // that have run: -run may choose some
+	counts, points map[string]int
+	seeds          int
+	virtual        time.Duration
 }
 
-func (c *tally) add(r *simulation.Result) {
+func (c *tally) add(subject string, r *simulation.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.counts == nil {
-		c.counts = map[string]int{}
+		c.subjects, c.counts, c.points = map[string]bool{}, map[string]int{}, map[string]int{}
 	}
+	c.subjects[subject] = true
 	for fault, n := range r.Faults {
 		c.counts[fault] += n
 	}
+	for point, n := range r.Points {
+		c.points[point] += n
+	}
+	c.seeds++
+	c.virtual += r.Virtual
+}
+
+// log writes what all runs had together.
+func (c *tally) log(t *testing.T) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.Logf("%d runs, %s of virtual time, faults %v, failpoints %v", c.seeds, c.virtual.Round(time.Second), c.counts, c.points)
 }
 
 func simulateSeed(t *testing.T, name string, subject func() (simulation.Subject, error), seed uint64) *simulation.Result {

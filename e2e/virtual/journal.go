@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -47,6 +48,21 @@ func (k *Kafka) Commits() []Commit {
 	return k.journal.commits[:len(k.journal.commits):len(k.journal.commits)]
 }
 
+// Committed returns the position that a group was last asked to commit in a partition, 0 if there is none.
+func (k *Kafka) Committed(group, topic string, partition int32) int64 {
+	for _, c := range slices.Backward(k.Commits()) {
+		if c.Group != group {
+			continue
+		}
+		for _, p := range slices.Backward(c.Positions) {
+			if p.Topic == topic && p.Partition == partition {
+				return p.Offset
+			}
+		}
+	}
+	return 0
+}
+
 func (j *journal) stage(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	j.k.KeepControl()
 	req := kreq.(*kmsg.TxnOffsetCommitRequest)
@@ -55,9 +71,8 @@ func (j *journal) stage(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	}
 	c := Commit{Group: req.Group, Producer: req.ProducerID, Epoch: req.ProducerEpoch}
 	for _, t := range req.Topics {
-		topic := j.topic(t.Topic, t.TopicID)
 		for _, p := range t.Partitions {
-			c.Positions = append(c.Positions, Position{topic, p.Partition, p.Offset})
+			c.add(j.topic(t.Topic, t.TopicID), p.Partition, p.Offset)
 		}
 	}
 	j.mu.Lock()
@@ -75,15 +90,18 @@ func (j *journal) plain(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	}
 	c := Commit{Group: req.Group, Producer: -1, Epoch: -1}
 	for _, t := range req.Topics {
-		topic := j.topic(t.Topic, t.TopicID)
 		for _, p := range t.Partitions {
-			c.Positions = append(c.Positions, Position{topic, p.Partition, p.Offset})
+			c.add(j.topic(t.Topic, t.TopicID), p.Partition, p.Offset)
 		}
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.commits = append(j.commits, c)
 	return nil, nil, false
+}
+
+func (c *Commit) add(topic string, partition int32, offset int64) {
+	c.Positions = append(c.Positions, Position{topic, partition, offset})
 }
 
 // topic returns the name of a topic that a request names, or that it names by its id.

@@ -56,11 +56,11 @@ func NewKafka(t testing.TB, n *Network, brokers int, opts ...kfake.Opt) *Kafka {
 // Brokers returns the addresses to start from.
 func (k *Kafka) Brokers() []string { return k.addrs }
 
-// Client returns a client on a host of its own, closed at the end of the test.
+// Client returns a client on a host of its own, closed at the end of the test. It pushes no metrics: they fill the trace.
 func (k *Kafka) Client(t testing.TB, host string, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(k.addrs...), kgo.Dialer(k.network.Host(host).Dial), kgo.ClientID(host),
+		kgo.SeedBrokers(k.addrs...), kgo.Dialer(k.network.Host(host).Dial), kgo.ClientID(host), kgo.DisableClientMetrics(),
 	}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
