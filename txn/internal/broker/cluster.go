@@ -90,7 +90,9 @@ func RequestTimeoutFor(transactionTimeout time.Duration) time.Duration {
 // Options are those of every client of the process that writes outside of transactions. Logger is required. What such a client writes ends
 // with its context, though the client cannot know then whether the broker has it. Without that a write whose reply was lost would wait for
 // the brokers for as long as they are away, and the end of the process with it.
-func (c Config) Options() []kgo.Opt { return append(c.options(), kgo.AllowIdempotentProduceCancellation()) }
+func (c Config) Options() []kgo.Opt {
+	return append(c.options(), kgo.AllowIdempotentProduceCancellation())
+}
 
 // Cluster is one plain client: requests that belong to no group membership and to no transaction.
 type Cluster struct {
