@@ -190,7 +190,7 @@ func (r *run) purge(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	resp := req.ResponseKind().(*kmsg.DeleteRecordsResponse)
 	early := false
 	for _, wrong := range purgedEarly(req, func(topic string, partition int32) int64 {
-		return r.kafka.Committed(r.application(), topic, partition)
+		return r.kafka.AskedToCommit(r.application(), topic, partition)
 	}) {
 		r.found("%s", wrong)
 	}

@@ -1,7 +1,6 @@
 package virtual
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -29,13 +28,15 @@ type Position struct {
 type journal struct {
 	k  *Kafka
 	mu sync.Mutex
-	// staged are the positions of transactions that have not been asked to commit.
+	// staged are the positions of transactions that have not been asked to commit, by producer id and epoch. ended are those that have: a
+	// request that arrives later adds nothing to them.
 	staged  map[[2]int64][]Commit
+	ended   map[[2]int64]bool
 	commits []Commit
 }
 
 func newJournal(k *Kafka) *journal {
-	j := &journal{k: k, staged: map[[2]int64][]Commit{}}
+	j := &journal{k: k, staged: map[[2]int64][]Commit{}, ended: map[[2]int64]bool{}}
 	k.ControlKey(int16(kmsg.TxnOffsetCommit), j.stage)
 	k.ControlKey(int16(kmsg.OffsetCommit), j.plain)
 	return j
@@ -48,19 +49,16 @@ func (k *Kafka) Commits() []Commit {
 	return k.journal.commits[:len(k.journal.commits):len(k.journal.commits)]
 }
 
-// Committed returns the position that a group was last asked to commit in a partition, 0 if there is none.
-func (k *Kafka) Committed(group, topic string, partition int32) int64 {
-	for _, c := range slices.Backward(k.Commits()) {
-		if c.Group != group {
-			continue
-		}
-		for _, p := range slices.Backward(c.Positions) {
-			if p.Topic == topic && p.Partition == partition {
-				return p.Offset
+// AskedToCommit returns the highest position that a group was asked to commit in a partition, 0 if there is none.
+func (k *Kafka) AskedToCommit(group, topic string, partition int32) (highest int64) {
+	for _, c := range k.Commits() {
+		for _, p := range c.Positions {
+			if c.Group == group && p.Topic == topic && p.Partition == partition {
+				highest = max(highest, p.Offset)
 			}
 		}
 	}
-	return 0
+	return highest
 }
 
 func (j *journal) stage(kreq kmsg.Request) (kmsg.Response, error, bool) {
@@ -78,7 +76,9 @@ func (j *journal) stage(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	key := [2]int64{req.ProducerID, int64(req.ProducerEpoch)}
-	j.staged[key] = append(j.staged[key], c)
+	if !j.ended[key] {
+		j.staged[key] = append(j.staged[key], c)
+	}
 	return nil, nil, false
 }
 
@@ -125,4 +125,5 @@ func (j *journal) end(req *kmsg.EndTxnRequest) {
 	key := [2]int64{req.ProducerID, int64(req.ProducerEpoch)}
 	j.commits = append(j.commits, j.staged[key]...)
 	delete(j.staged, key)
+	j.ended[key] = true
 }
