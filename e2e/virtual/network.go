@@ -36,20 +36,23 @@ type Network struct {
 	mu      sync.Mutex
 	weather Weather
 	hosts   map[string]*Host
-	down    map[string]bool      // brokers' addresses that refuse connections
-	blocked map[[2]string]bool   // host and broker's address
-	links   map[*link]bool       // those that have not ended
-	dialed  map[[2]string]uint64 // connections so far, by host and broker's address
-	names   map[string]string    // brokers' addresses to names in the trace
-	changed chan struct{}        // closed and replaced when something above lets more through
-	closed  bool
+	down    map[string]bool    // brokers' addresses that refuse connections
+	blocked map[[2]string]bool // host and broker's address
+	links   map[*link]bool     // those that have not ended
+	streams map[*stream]bool   // likewise
+	// listeners are those of hosts, by address.
+	listeners map[string]*listener
+	dialed    map[[2]string]uint64 // connections so far, by host and broker's address
+	names     map[string]string    // brokers' addresses to names in the trace
+	changed   chan struct{}        // closed and replaced when something above lets more through
+	closed    bool
 }
 
 // NewNetwork returns a network that ends with the test. All its random decisions come from the seed.
 func NewNetwork(t testing.TB, seed uint64) *Network {
 	n := &Network{
 		seed: seed, trace: NewTrace(), hosts: map[string]*Host{}, down: map[string]bool{}, blocked: map[[2]string]bool{},
-		links: map[*link]bool{}, dialed: map[[2]string]uint64{}, names: map[string]string{}, changed: make(chan struct{}),
+		links: map[*link]bool{}, streams: map[*stream]bool{}, listeners: map[string]*listener{}, dialed: map[[2]string]uint64{}, names: map[string]string{}, changed: make(chan struct{}),
 	}
 	t.Cleanup(n.close)
 	return n
@@ -85,7 +88,8 @@ func (n *Network) Host(name string) *Host {
 	return h
 }
 
-// Block separates a host from a broker: nothing arrives, and nothing fails at once. Unblock ends it.
+// Block separates a host from a broker: nothing arrives, and nothing fails at once. With the name of another host instead of the broker's
+// address, nothing arrives from the first one at the second one. Unblock ends it.
 func (n *Network) Block(host, broker string) { n.block(host, broker, true) }
 
 // Unblock ends what Block has begun.
@@ -164,6 +168,9 @@ func (n *Network) close() {
 	for l := range n.links {
 		l.end()
 	}
+	for s := range n.streams {
+		s.cut()
+	}
 	n.mu.Unlock()
 	n.work.Wait()
 }
@@ -188,13 +195,17 @@ func (h *Host) Steady() *Host {
 // dialTimeout is how long a connection may take to be made: the default of franz-go's own dialer.
 const dialTimeout = 10 * time.Second
 
-// Dial makes a connection to a broker. Its signature is that of kgo.Dialer and of txn.Config.Dialer.
+// Dial makes a connection to a broker, or a stream to a [Host.Listen] address. Its signature is that of kgo.Dialer and of txn.Config.Dialer.
 func (h *Host) Dial(ctx context.Context, _, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	n := h.n
 	n.mu.Lock()
-	refused := n.closed || h.down || h.killed || n.down[address]
+	to, refused := n.listeners[address], n.closed || h.gone() || n.down[address]
+	if to != nil && !refused {
+		n.mu.Unlock()
+		return h.dialHost(ctx, to)
+	}
 	rng := n.generator(h.name, address)
 	wait := n.latency(h, rng)
 	n.mu.Unlock()
@@ -213,7 +224,7 @@ func (h *Host) Dial(ctx context.Context, _, address string) (net.Conn, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed || h.down || h.killed || n.down[address] {
+	if n.closed || h.gone() || n.down[address] {
 		_ = broker.Close() // nothing was sent on it
 		return nil, errRefused
 	}
@@ -286,6 +297,16 @@ func (h *Host) reset() {
 			l.end()
 		}
 	}
+	h.resetStreams()
+}
+
+// resetStreams ends the host's streams; the caller holds mu.
+func (h *Host) resetStreams() {
+	for s := range h.n.streams {
+		if s.hosts[0] == h || s.hosts[1] == h {
+			s.cut()
+		}
+	}
 }
 
 // Stall lets nothing arrive in either direction, and nothing fails: that is what a stopped process and a network that
@@ -334,4 +355,5 @@ func (h *Host) Kill() {
 			l.kill()
 		}
 	}
+	h.resetStreams()
 }
