@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
@@ -177,36 +175,6 @@ func TestRepartition(t *testing.T) {
 		last := lastCounts(t, e.Records(t, e.out))
 		if last["a"] != 2000 || last["b"] != 2000 || len(last) != 2 {
 			t.Errorf("counts are %v, want 2000 each", last)
-		}
-	})
-}
-
-// TestOffsetsMovedFromOutside: state that was written for other offsets is not used; the task says so and nothing is changed.
-func TestOffsetsMovedFromOutside(t *testing.T) {
-	t.Parallel()
-	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
-		e := newAppScene(t, c)
-		r := e.start(e.count())
-		e.feed(1000, plain)
-		e.until(r, 1000)
-		if err := r.Stop(); err != nil {
-			t.Fatal(err)
-		}
-		before := len(e.Records(t, e.out))
-		offsets := kadm.Offsets{}
-		for p := range int32(partitions) {
-			offsets.AddOffset(e.in, p, 5, -1)
-		}
-		if err := e.Admin().CommitAllOffsets(t.Context(), e.application, offsets); err != nil {
-			t.Fatal(err)
-		}
-		r = e.start(e.count())
-		err := r.Wait()
-		if !errors.Is(err, txn.ErrAllStopped) || !strings.Contains(err.Error(), "Way out") {
-			t.Errorf("Run returned %v, want ErrAllStopped with a way out", err)
-		}
-		if after := len(e.Records(t, e.out)); after != before {
-			t.Errorf("%d records were written after the offsets had been moved", after-before)
 		}
 	})
 }
