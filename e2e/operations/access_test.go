@@ -52,8 +52,8 @@ func (e *accessScene) refused(p txn.Permission) {
 	}
 }
 
-// TestSecuredCluster: an old broker is refused and then upgraded, each permission is needed, all of them are enough, and wrong credentials are
-// refused. One broker has SASL and ACLs for all of that; the applications have names of their own.
+// TestSecuredCluster: an old broker is refused and then upgraded, each permission is needed, all of them are enough, and wrong credentials
+// are refused. One broker has SASL and ACLs for all of that; the applications have names of their own.
 func TestSecuredCluster(t *testing.T) {
 	t.Parallel()
 	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{
@@ -94,7 +94,8 @@ func testTooOldBroker(t *testing.T, c *cluster.Cluster) {
 // upgradeTransactions gives a broker transaction.version 2, as the refusal says.
 func upgradeTransactions(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
-	updated, err := c.Admin().UpdateFeatures(t.Context(), false, kadm.FeatureUpdate{Feature: transactionFeature, MaxVersionLevel: 2, UpgradeType: 1})
+	updated, err := c.Admin().UpdateFeatures(t.Context(), false,
+		kadm.FeatureUpdate{Feature: transactionFeature, MaxVersionLevel: 2, UpgradeType: 1})
 	if err == nil {
 		err = updated.Error()
 	}

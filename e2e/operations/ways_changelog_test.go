@@ -186,7 +186,7 @@ func TestRebuildRunning(t *testing.T) {
 			e.feed(50)
 			e.until(r, len(e.fed[0]))
 		}
-		for _, tasks := range [][]topology.TaskID{{{Subtopology: "nobody"}}, {{Subtopology: e.in, Partition: 7}}} {
+		for _, tasks := range [][]topology.TaskID{{{Subtopology: "absent"}}, {{Subtopology: e.in, Partition: 7}}} {
 			if err := r.Rebuild(tasks); !errors.Is(err, txn.ErrNoSuchTask) {
 				t.Errorf("rebuilding %v gave %v, want ErrNoSuchTask", tasks, err)
 			}

@@ -331,9 +331,9 @@ func TestReset(t *testing.T) {
 		e.refuses(withOffsets(op.Reset, admin.Offsets{e.in: 201}), "not in the log")
 		e.refuses(withOffsets(op.Reset, admin.Offsets{"other": 1}), "none of the tasks reads the topic other")
 		e.refuses(func(ctx context.Context, o admin.Options) (admin.Report, error) {
-			o.Tasks = []string{"nobody_0"}
+			o.Tasks = []string{"absent_0"}
 			return op.Reset(ctx, o, admin.Offsets{e.in: 120})
-		}, "there is no task \"nobody_0\"")
+		}, "there is no task \"absent_0\"")
 		e.does(withOffsets(op.Reset, admin.Offsets{e.in: 120}))
 		e.goesOn(120, 10)
 		e.feed(30)

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// looksShortened is what a log line says where the client has suspected a loss that is none.
+// looksShortened is part of the log line about a loss that the client suspected, and that did not happen.
 const looksShortened = "a log looked shortened"
 
 // TestInputLosesItsEnd: a broker comes back without the last batch of an input that was read and committed, as an unclean election leaves a
