@@ -1,8 +1,5 @@
 package runtime_test
 
-// This file's test comes first in the package and so before the broker that the others share is started: two at a time are too
-// many for a small machine.
-
 import (
 	"context"
 	"fmt"
@@ -20,9 +17,10 @@ import (
 // TestExpiredTransactionalIDs: the broker forgets a transactional id that no transaction has used for a while, 7 days by default, and
 // the logs forget its producer. An instance that was away for longer, or ran and had nothing to do, goes on as if nothing had been.
 func TestExpiredTransactionalIDs(t *testing.T) {
+	t.Parallel()
 	t.Run("virtual", func(t *testing.T) {
-		cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) { expiredTransactionalIDs(t, c, 3*time.Hour) },
-			kfake.BrokerConfigs(map[string]string{"transactional.id.expiration.ms": "3600000"}))
+		cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) { expiredTransactionalIDs(t, c, time.Hour) },
+			kfake.BrokerConfigs(map[string]string{"transactional.id.expiration.ms": "600000"}))
 	})
 	t.Run("kafka", func(t *testing.T) {
 		c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{ShortLived: true, Settings: map[string]string{
@@ -36,7 +34,7 @@ func TestExpiredTransactionalIDs(t *testing.T) {
 }
 
 func expiredTransactionalIDs(t *testing.T, c *cluster.Cluster, patience time.Duration) {
-	e := newEnv(t, c)
+	e := newAppScene(t, c)
 	const perPart = 300
 	seen := false // or it is not known that they were forgotten
 	r := e.start(e.count())
@@ -63,7 +61,7 @@ func expiredTransactionalIDs(t *testing.T, c *cluster.Cluster, patience time.Dur
 	if got := r.Status().Totals.Records; got != perPart {
 		t.Errorf("after the return %d records were processed, want %d", got, perPart)
 	}
-	for k, n := range e.checkCounts(e.Records(t, e.out)) {
+	for k, n := range lastCounts(t, e.Records(t, e.out)) {
 		if n != 4*perPart/10 {
 			t.Errorf("%s was counted to %d, want %d", k, n, 4*perPart/10)
 		}
@@ -73,7 +71,7 @@ func expiredTransactionalIDs(t *testing.T, c *cluster.Cluster, patience time.Dur
 
 // awaitForgotten waits until the broker knows none of the application's transactional ids, and returns whether it has seen any
 // before.
-func (e *env) awaitForgotten(patience time.Duration) (seen bool) {
+func (e *appScene) awaitForgotten(patience time.Duration) (seen bool) {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
 	defer cancel()

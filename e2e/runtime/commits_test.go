@@ -123,6 +123,7 @@ func (c *commits) committed() []cluster.Commit {
 // Among commits that are pending together the last one in the log of offsets wins, in whatever order their transactions end.
 // Row of the failure matrix: out-of-order completion.
 func TestOrderOfRounds(t *testing.T) {
+	t.Parallel()
 	const perRound = 10
 	for _, tc := range []struct {
 		name string
@@ -203,6 +204,7 @@ func TestOrderOfRounds(t *testing.T) {
 // name says so for just that one. The answer for "all partitions" leaves it out without an error, as if nothing were about to be
 // committed.
 func TestFirstCommitIsPending(t *testing.T) {
+	t.Parallel()
 	c := newCommits(t)
 	c.begin(0, "v")
 	c.must(errors.Join(c.offsets(0, cluster.Commit{Offset: 7, Metadata: "ours"})...))
@@ -269,6 +271,7 @@ func (c *commits) stable(partitions ...int32) map[int32]string {
 // TestMetadataLimit: rule 4.2, and the reason why in 2.3 any partition's error aborts. Metadata above the broker's limit is
 // refused for its partition, while the others of the request are accepted and would be committed.
 func TestMetadataLimit(t *testing.T) {
+	t.Parallel()
 	const limit = 4096 // offset.metadata.max.bytes, the broker's default
 	c := newCommits(t)
 	c.begin(0, "v")

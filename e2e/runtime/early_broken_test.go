@@ -13,8 +13,8 @@ import (
 // committed, and the input of the first round is lost.
 func TestCommitThatNeverArrivesBroken(t *testing.T) {
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
-		e := newEnv(t, c)
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
+		e := newAppScene(t, c)
 		fed := e.dropCommit(func(c *txn.Config) { *c = c.WithFailpoints(nil, "early") })
 		if out := e.Records(t, e.out); len(out) >= fed {
 			t.Errorf("%d records of %d are in the output: rounds do not wait for each other, and nothing is lost", len(out), fed)

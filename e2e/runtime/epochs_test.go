@@ -30,7 +30,7 @@ func TestEpochRollsOver(t *testing.T) {
 		if c.Kind() == cluster.KindKafka && testing.Short() {
 			t.Skip("a real broker takes minutes to use up the epochs of two producer ids")
 		}
-		e := newEnv(t, c)
+		e := newAppScene(t, c)
 		clean, doubted := e.application+"~one~0~0", e.application+"~one~0~1"
 		e.age(map[string]int16{clean: lastEpoch - 20, doubted: lastEpoch - 60})
 		p := e.throughProxy(func(c *txn.Config) { c.Instance, c.Workers = "one", 1 })
@@ -56,7 +56,7 @@ func TestEpochRollsOver(t *testing.T) {
 		}
 		seen.check(clean, true)
 		seen.check(doubted, false)
-		for k, n := range e.checkCounts(e.Records(t, e.out)) {
+		for k, n := range lastCounts(t, e.Records(t, e.out)) {
 			if n != int64(fed/10) {
 				t.Errorf("%s was counted to %d, want %d", k, n, fed/10)
 			}
@@ -66,7 +66,7 @@ func TestEpochRollsOver(t *testing.T) {
 }
 
 // age initialises transactional ids, all of them at once, until each one's epoch is the given one.
-func (e *env) age(to map[string]int16) {
+func (e *appScene) age(to map[string]int16) {
 	e.t.Helper()
 	began := time.Now()
 	var wg sync.WaitGroup
@@ -84,7 +84,7 @@ func (e *env) age(to map[string]int16) {
 	e.t.Logf("aged %d transactional ids in %v", len(to), time.Since(began).Round(time.Millisecond))
 }
 
-func (e *env) ageOne(id string, to int16) error {
+func (e *appScene) ageOne(id string, to int16) error {
 	ctx, cl := e.t.Context(), e.Client(e.t)
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionalID, req.TransactionTimeoutMillis = kmsg.StringPtr(id), 10_000

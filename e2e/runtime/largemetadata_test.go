@@ -21,7 +21,7 @@ import (
 func TestLargeMetadata(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
-		e := newEnv(t, c)
+		e := newAppScene(t, c)
 		m := newManyInputs(e)
 		p := e.throughProxy(func(*txn.Config) {})
 		r := e.start(m.topology)
@@ -53,7 +53,7 @@ func TestLargeMetadata(t *testing.T) {
 		if restored == 0 {
 			t.Error("nothing was restored")
 		}
-		for k, n := range e.checkCounts(e.Records(t, e.out)) {
+		for k, n := range lastCounts(t, e.Records(t, e.out)) {
 			if n != 40 {
 				t.Errorf("%s was counted to %d, want 40", k, n)
 			}
@@ -65,7 +65,7 @@ func TestLargeMetadata(t *testing.T) {
 
 // manyInputs is an application with one task, whose inputs are inputTopics topics of one partition.
 type manyInputs struct {
-	*env
+	*appScene
 	inputs   []string
 	topology *topology.Topology
 	fed      int
@@ -79,9 +79,9 @@ const (
 	metadataLimit = 4096
 )
 
-func newManyInputs(e *env) *manyInputs {
+func newManyInputs(e *appScene) *manyInputs {
 	e.t.Helper()
-	m := &manyInputs{env: e}
+	m := &manyInputs{appScene: e}
 	b := topology.NewBuilder("merging")
 	var streams []topology.Stream[string, string]
 	for i := range inputTopics {

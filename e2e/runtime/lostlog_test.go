@@ -17,15 +17,16 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// looksShortened is what a log line says where the client has suspected a loss that is none.
+// looksShortened is part of the log line about a loss that the client suspected, and that did not happen.
 const looksShortened = "a log looked shortened"
 
 // TestInputLosesItsEnd: a broker comes back without the last batch of an input that was read and committed, as an unclean election leaves a
 // log. The task that reads it stops for data integrity. Its neighbours are the negative control: their partitions have changed leaders as
 // well and lost nothing, and they go on, suspected of nothing. Only a real broker has a log that can be cut.
 func TestInputLosesItsEnd(t *testing.T) {
+	t.Parallel()
 	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{ShortLived: true, SeparateController: true})
-	e := newEnv(t, c)
+	e := newAppScene(t, c)
 	b := topology.NewBuilder("copy")
 	topology.From(b, topology.Topic(e.in, schemas.Bytes(), schemas.Bytes())).
 		Into(topology.Topic(e.out, schemas.Bytes(), schemas.Bytes()))
@@ -63,7 +64,7 @@ func TestInputLosesItsEnd(t *testing.T) {
 }
 
 // feedOne writes n records as one batch to partition 0.
-func (e *env) feedOne(n int) {
+func (e *appScene) feedOne(n int) {
 	e.t.Helper()
 	records := make([]*kgo.Record, n)
 	for i := range records {
@@ -75,7 +76,7 @@ func (e *env) feedOne(n int) {
 }
 
 // logOf returns the path of the first segment of a partition of "in".
-func (e *env) logOf(partition int) string {
+func (e *appScene) logOf(partition int) string {
 	e.t.Helper()
 	dirs, err := e.Admin().DescribeAllLogDirs(e.t.Context(), nil)
 	if err != nil {

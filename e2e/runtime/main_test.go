@@ -1,4 +1,3 @@
-// Package runtime_test runs small scenarios of the runtime on virtual time, and those on real Kafka whose outcome depends on the broker.
 package runtime_test
 
 import (
@@ -21,12 +20,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	cluster.InParallel(3) // on real Kafka they wait for transactions to end
-	cluster.Main(m)
+	cluster.InParallel(4) // on real Kafka they wait for transactions and sessions to end
+	instance.Main(m, instance.Programs{"member": instance.Application[memberSettings]})
 }
 
-// env is one scenario on one cluster: names of its own, and an application that can be started again and again.
-type env struct {
+// appScene is one scenario on one cluster: names of its own, and an application that can be started again and again.
+type appScene struct {
 	*cluster.Cluster
 	t           *testing.T
 	application string
@@ -39,9 +38,9 @@ type env struct {
 
 const partitions = 3
 
-func newEnv(t *testing.T, c *cluster.Cluster, topics ...string) *env {
+func newAppScene(t *testing.T, c *cluster.Cluster, topics ...string) *appScene {
 	t.Helper()
-	e := &env{
+	e := &appScene{
 		Cluster: c, t: t, application: c.Name(t, "app"), in: c.Name(t, "in"), out: c.Name(t, "out"), stateDir: t.TempDir(),
 		producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
 		log:      instance.NewLog(t, "the application"),
@@ -58,7 +57,7 @@ type rules interface {
 // ofApplication are rules of a virtual network for the frames of one application. Each has to match one by the end of the test, as the
 // rules of a proxy have to.
 type ofApplication struct {
-	*env
+	*appScene
 	network *virtual.Network
 }
 
@@ -77,7 +76,7 @@ func (o ofApplication) Add(match proxy.Match, action proxy.Action) *proxy.Rule {
 }
 
 // throughProxy changes the configuration and returns what stands between the applications and the brokers.
-func (e *env) throughProxy(change func(*txn.Config)) rules {
+func (e *appScene) throughProxy(change func(*txn.Config)) rules {
 	e.t.Helper()
 	if n := e.Network(); n != nil {
 		e.configure = change
@@ -99,7 +98,7 @@ func (e *env) throughProxy(change func(*txn.Config)) rules {
 	return p
 }
 
-func (e *env) config() txn.Config {
+func (e *appScene) config() txn.Config {
 	log := slog.New(slog.NewTextHandler(e.log, nil)).With("test", e.t.Name())
 	cfg := instance.On(e.Cluster, "application", txn.Config{StateDir: e.stateDir, Application: e.application, Logger: log})
 	if e.configure != nil {
@@ -109,7 +108,7 @@ func (e *env) config() txn.Config {
 }
 
 // feed writes n records with 10 keys over the partitions; a key stays in its partition.
-func (e *env) feed(n int, value func(i int) []byte) {
+func (e *appScene) feed(n int, value func(i int) []byte) {
 	e.t.Helper()
 	records := make([]*kgo.Record, n)
 	now := time.Now().Truncate(time.Millisecond).Add(-time.Hour) // the past that retention leaves alone
@@ -128,19 +127,19 @@ func (e *env) feed(n int, value func(i int) []byte) {
 func plain(int) []byte { return []byte("v") }
 
 // start begins a life of the application.
-func (e *env) start(t *topology.Topology) *instance.App {
+func (e *appScene) start(t *topology.Topology) *instance.App {
 	e.t.Helper()
 	return instance.Start(e.t, t, e.config())
 }
 
 // until waits until the application has committed n records in this life.
-func (e *env) until(a *instance.App, n int64) {
+func (e *appScene) until(a *instance.App, n int64) {
 	e.t.Helper()
 	a.Until(fmt.Sprint(n, " records"), func(s txn.Status) bool { return s.Totals.Records >= n })
 }
 
 // count is a topology that counts records per key. A record with the value "poison" fails after it has written and emitted.
-func (e *env) count(opts ...topology.BuilderOption) *topology.Topology {
+func (e *appScene) count(opts ...topology.BuilderOption) *topology.Topology {
 	b := topology.NewBuilder("counting", opts...)
 	in := topology.From(b, topology.Topic(e.in, schemas.String(), schemas.String()))
 	counts := topology.Store("counts", schemas.String(), schemas.Int64())
@@ -148,7 +147,7 @@ func (e *env) count(opts ...topology.BuilderOption) *topology.Topology {
 	return e.build(b)
 }
 
-func (e *env) build(b *topology.Builder) *topology.Topology {
+func (e *appScene) build(b *topology.Builder) *topology.Topology {
 	e.t.Helper()
 	t, err := b.Build()
 	if err != nil {
@@ -176,17 +175,17 @@ func countRecord(
 	return nil
 }
 
-// checkCounts asserts that the counts of every key go up by one, and returns the last ones.
-func (e *env) checkCounts(records []*kgo.Record) map[string]int64 {
-	e.t.Helper()
+// lastCounts returns the last count of every key, and fails the test unless counts go up by one.
+func lastCounts(t testing.TB, records []*kgo.Record) map[string]int64 {
+	t.Helper()
 	last := map[string]int64{}
 	for _, r := range records {
 		n, err := schemas.Int64().Decode(r.Value)
 		if err != nil {
-			e.t.Fatal(err)
+			t.Fatal(err)
 		}
 		if n != last[string(r.Key)]+1 {
-			e.t.Fatalf("key %s: count %d follows %d", r.Key, n, last[string(r.Key)])
+			t.Fatalf("key %s: count %d follows %d", r.Key, n, last[string(r.Key)])
 		}
 		last[string(r.Key)] = n
 	}

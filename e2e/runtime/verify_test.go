@@ -18,7 +18,7 @@ import (
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
-		e := newEnv(t, c)
+		e := newAppScene(t, c)
 		client, err := admin.Connect(t.Context(), c.Brokers()...)
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +63,7 @@ type feeding struct {
 	fed  int64
 }
 
-func (e *env) keepFeeding() *feeding {
+func (e *appScene) keepFeeding() *feeding {
 	f := &feeding{end: make(chan struct{}), done: make(chan error, 1)}
 	go func() {
 		for {

@@ -1,6 +1,7 @@
-package access_test
+package operations_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -11,14 +12,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
+	"github.com/onceward/onceward/e2e/proxy"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/security"
 )
 
-// named is how an error names a permission.
-func named(p txn.Permission) string {
+// permissionText is how an error names a permission.
+func permissionText(p txn.Permission) string {
 	if p.Prefix {
 		return fmt.Sprintf("%s on every %s that begins with %q", p.Operation, p.Resource, p.Name)
 	}
@@ -27,31 +32,36 @@ func named(p txn.Permission) string {
 
 // refused runs the application without one permission: the error is one line that names it and the user, shows no secret, and the
 // cluster holds what it held before.
-func (e *env) refused(p txn.Permission) {
+func (e *accessScene) refused(p txn.Permission) {
 	e.t.Helper()
 	before := ""
 	if p.Operation != "Create" { // without it other internal topics are made
 		before = e.snapshot()
 	}
 	err := e.start(scramAs(security.ScramSHA512)).Wait()
-	if err == nil || !strings.Contains(err.Error(), named(p)) || !strings.Contains(err.Error(), `user "app" has no permission to`) {
-		e.t.Errorf("without %s the error is %v", named(p), err)
+	if err == nil || !strings.Contains(err.Error(), permissionText(p)) || !strings.Contains(err.Error(), `user "app" has no permission to`) {
+		e.t.Errorf("without %s the error is %v", permissionText(p), err)
 	} else if text := err.Error(); strings.Contains(text, "\n") || strings.Contains(text, password) {
-		e.t.Errorf("without %s the error is more than a line, or shows the secret: %s", named(p), text)
+		e.t.Errorf("without %s the error is more than a line, or shows the secret: %s", permissionText(p), text)
 	}
 	if p.Operation == "Create" {
 		return
 	}
 	if after := e.snapshot(); after != before {
-		e.t.Errorf("without %s the cluster changed from\n%sto\n%s", named(p), before, after)
+		e.t.Errorf("without %s the cluster changed from\n%sto\n%s", permissionText(p), before, after)
 	}
 }
 
-// TestSecuredCluster has one broker for everything that needs SASL and ACLs; the applications have names of their own.
+// TestSecuredCluster: an old broker is refused and then upgraded, each permission is needed, all of them are enough, and wrong credentials
+// are refused. One broker has SASL and ACLs for all of that; the applications have names of their own.
 func TestSecuredCluster(t *testing.T) {
-	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{ShortLived: true, SASL: true, Settings: map[string]string{
-		"listener.name.client.oauthbearer.connections.max.reauth.ms": "4000",
-	}})
+	t.Parallel()
+	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{
+		ShortLived: true, SASL: true, Features: map[string]int16{transactionFeature: 1},
+		Settings: map[string]string{"listener.name.client.oauthbearer.connections.max.reauth.ms": "4000"},
+	})
+	t.Run("too old", func(t *testing.T) { testTooOldBroker(t, c) })
+	upgradeTransactions(t, c)
 	addUser(t, c)
 	for name, test := range map[string]func(*testing.T, *cluster.Cluster){
 		"permissions": testPermissions, "taken away": testPermissionTakenAway, "credentials": testCredentials,
@@ -63,9 +73,54 @@ func TestSecuredCluster(t *testing.T) {
 	}
 }
 
+const transactionFeature = "transaction.version"
+
+// testTooOldBroker: a broker without transaction.version 2 is refused in one line, and nothing is created.
+func testTooOldBroker(t *testing.T, c *cluster.Cluster) {
+	e := newAccessScene(t, c, "old")
+	e.brokers = c.Brokers() // which ask for no authentication
+	before := e.ends()
+	err := e.start(security.Config{}).Wait()
+	want := "broker 1 has transaction.version 1, and 2 is required: use Kafka 4.0 or newer with that feature enabled " +
+		"(kafka-features.sh upgrade --feature transaction.version=2)"
+	if err == nil || err.Error() != want {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
+	if after := e.ends(); after != before {
+		t.Errorf("the cluster changed from\n%sto\n%s", before, after)
+	}
+}
+
+// upgradeTransactions gives a broker transaction.version 2, as the refusal says.
+func upgradeTransactions(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	updated, err := c.Admin().UpdateFeatures(t.Context(), false,
+		kadm.FeatureUpdate{Feature: transactionFeature, MaxVersionLevel: 2, UpgradeType: 1})
+	if err == nil {
+		err = updated.Error()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	instance.Await(t, "the upgrade", func() error { return nil }, func() error { // the controller answers before the broker has heard of it
+		versions, err := c.Admin().ApiVersions(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range versions {
+			for _, f := range v.Raw().FinalizedFeatures {
+				if f.Name == transactionFeature && f.MaxVersionLevel != 2 {
+					return fmt.Errorf("%s is %d", f.Name, f.MaxVersionLevel)
+				}
+			}
+		}
+		return nil
+	})
+}
+
 // testPermissions shows that the list is enough, and that every entry is asked for.
 func testPermissions(t *testing.T, c *cluster.Cluster) {
-	e := newEnv(t, c, "perm")
+	e := newAccessScene(t, c, "perm")
 	all := txn.Permissions(e.top)
 	e.feed(20)
 
@@ -73,8 +128,8 @@ func testPermissions(t *testing.T, c *cluster.Cluster) {
 	before := e.ends()
 	err := e.start(scramAs(security.ScramSHA256)).Wait()
 	for _, p := range all {
-		if p.Resource == "Topic" && p.Operation != "Create" && (err == nil || !strings.Contains(err.Error(), named(p))) {
-			t.Errorf("the first error does not name %s: %v", named(p), err)
+		if p.Resource == "Topic" && p.Operation != "Create" && (err == nil || !strings.Contains(err.Error(), permissionText(p))) {
+			t.Errorf("the first error does not name %s: %v", permissionText(p), err)
 		}
 	}
 	if after := e.ends(); after != before {
@@ -129,7 +184,7 @@ func testPermissions(t *testing.T, c *cluster.Cluster) {
 // testPermissionTakenAway takes permissions from a running application, where no check at start helps: what cannot go on ends with
 // an error that names it. That it ends at all shows that the entry is needed, and not only asked for.
 func testPermissionTakenAway(t *testing.T, c *cluster.Cluster) {
-	e := newEnv(t, c, "taken")
+	e := newAccessScene(t, c, "taken")
 	all := txn.Permissions(e.top)
 	e.grant(all...)
 	for _, p := range all {
@@ -153,8 +208,8 @@ func testPermissionTakenAway(t *testing.T, c *cluster.Cluster) {
 			e.revoke(p)
 			e.feed(5)
 			err := r.Wait()
-			if err == nil || errors.Is(err, instance.ErrGoesOn) || !strings.Contains(err.Error(), named(p)) {
-				t.Errorf("the application ended with %v, want an error that names %s", err, named(p))
+			if err == nil || errors.Is(err, instance.ErrGoesOn) || !strings.Contains(err.Error(), permissionText(p)) {
+				t.Errorf("the application ended with %v, want an error that names %s", err, permissionText(p))
 			}
 			e.grant(p)
 			r = e.start(scramAs(security.ScramSHA512))
@@ -169,7 +224,7 @@ func testPermissionTakenAway(t *testing.T, c *cluster.Cluster) {
 
 // testCredentials: a real broker says what it does not accept, and so does the error.
 func testCredentials(t *testing.T, c *cluster.Cluster) {
-	e := newEnv(t, c, "cred")
+	e := newAccessScene(t, c, "cred")
 	wrong := scramAs(security.ScramSHA512)
 	wrong.SASL.Password = security.NewSecret(password + "x")
 	for name, test := range map[string]struct {
@@ -196,26 +251,48 @@ func testCredentials(t *testing.T, c *cluster.Cluster) {
 	t.Run("token", func(t *testing.T) {
 		e.t = t
 		e.grant(txn.Permissions(e.top)...)
-		file := e.token("token", time.Hour)
-		r := e.start(security.Config{SASL: security.SASL{Mechanism: security.OAuthBearer, TokenFile: file, InsecureWithoutTLS: true}})
-		e.feed(20)
-		e.await(r)
-		// Sessions end after 4 s, and the connections authenticate anew with what the file holds then.
-		for range 6 {
-			e.token("token", time.Hour)
-			time.Sleep(time.Second) // the broker's clock is what passes here
-			e.feed(20)
-			e.await(r)
-		}
-		if err := r.Stop(); err != nil {
+		p, err := proxy.Start(c.SASLBrokers()...)
+		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() {
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		e.brokers = p.Brokers()
+		file := e.token("token", time.Hour)
+		first, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := p.Add(authenticationsAgain(first), proxy.Pass())
+		r := e.start(security.Config{SASL: security.SASL{Mechanism: security.OAuthBearer, TokenFile: file, InsecureWithoutTLS: true}})
+		// Sessions end after 4 s, and the connections authenticate again with what the file holds then.
+		r.Await("many connections to authenticate again", func() bool {
+			e.token("token", time.Hour)
+			e.feed(20)
+			e.await(r)
+			return again.Counts().Matched > 10
+		})
+		r.End()
 		e.check()
 	})
 }
 
+// authenticationsAgain match authentications that are not among the first requests of their connection, with another token than the first.
+func authenticationsAgain(first []byte) proxy.Match {
+	return proxy.Match{Key: int16(kmsg.SASLAuthenticate), Direction: proxy.ToBroker, Where: func(f *proxy.Frame) bool {
+		req, err := f.Request()
+		if err != nil || f.Correlation < 10 {
+			return false
+		}
+		return !bytes.Contains(req.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes, bytes.TrimSpace(first))
+	}}
+}
+
 // token writes an unsigned token of the user, as Kafka's development mode takes it, that is valid for some time from now on.
-func (e *env) token(name string, valid time.Duration) string {
+func (e *accessScene) token(name string, valid time.Duration) string {
 	e.t.Helper()
 	part := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 	now := time.Now()
@@ -230,24 +307,4 @@ func (e *env) token(name string, valid time.Duration) string {
 		e.t.Fatal(err)
 	}
 	return file
-}
-
-// TestTooOldBroker: a broker without transaction.version 2 is refused in one line, and nothing is created.
-func TestTooOldBroker(t *testing.T) {
-	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{ShortLived: true, Features: map[string]int16{"transaction.version": 1}})
-	e := newEnv(t, c, "old")
-	before := e.ends()
-	app, err := txn.New(e.top, txn.Config{Brokers: c.Brokers(), StateDir: filepath.Join(e.stateDir, "new")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = app.Run(t.Context())
-	want := "broker 1 has transaction.version 1, and 2 is required: use Kafka 4.0 or newer with that feature enabled " +
-		"(kafka-features.sh upgrade --feature transaction.version=2)"
-	if err == nil || err.Error() != want {
-		t.Errorf("the error is %v, want %s", err, want)
-	}
-	if after := e.ends(); after != before {
-		t.Errorf("the cluster changed from\n%sto\n%s", before, after)
-	}
 }

@@ -1,4 +1,4 @@
-package ways_test
+package operations_test
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 )
 
 // repartitioned counts the records by the partition that they come from, behind a repartition topic.
-func (e *env) repartitioned() *topology.Topology {
+func (e *waysScene) repartitioned() *topology.Topology {
 	b := topology.NewBuilder("repartitioning")
 	in := topology.From(b, topology.Topic(e.in, schemas.String(), schemas.String()))
 	byPartition := topology.SelectKey(in, "partition", func(r topology.Record[string, string]) (string, error) {
@@ -38,13 +38,13 @@ func (e *env) repartitioned() *topology.Topology {
 func TestRepartition(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
-		e := newEnv(t, c)
+		e := newWaysScene(t, c)
 		total := 0
 		// life feeds 50 records to each partition and waits until as many are written as there were to write.
 		life := func(rewritten int) {
 			t.Helper()
 			e.feed(50)
-			total += 50*partitions + rewritten
+			total += 50*waysPartitions + rewritten
 			a := e.startOf(e.repartitioned())
 			a.Until(fmt.Sprint(total, " records of output"), func(txn.Status) bool { return e.written() >= total })
 			if err := a.Stop(); err != nil {
@@ -67,7 +67,7 @@ func TestRepartition(t *testing.T) {
 		e.refuses(fromInput(e.in+"_0"), repartition+" would be written again", "rebuild all tasks of")
 		e.refuses(fromInput(append(downstream, e.in+"_1")...), repartition+" would be written again")
 		e.does(fromInput(downstream...)) // nothing of it is deleted yet
-		life(50 * partitions)
+		life(50 * waysPartitions)
 		e.last(100)
 
 		purged, err := e.EndOffsets(t.Context(), repartition)
@@ -86,19 +86,19 @@ func TestRepartition(t *testing.T) {
 			t.Errorf("an offset of a topic that is written again gave %v, want a refusal", err)
 		}
 		e.does(fromInput())
-		life(100 * partitions)
+		life(100 * waysPartitions)
 		e.last(150)
 	})
 }
 
 // written is the number of committed outputs.
-func (e *env) written() int {
+func (e *waysScene) written() int {
 	e.t.Helper()
 	return len(e.Records(e.t, e.out))
 }
 
 // last asserts that the counts of each key go up by one or begin again at one, and end at n.
-func (e *env) last(n int) {
+func (e *waysScene) last(n int) {
 	e.t.Helper()
 	counts := map[string]int{}
 	for _, r := range e.Records(e.t, e.out) {

@@ -1,6 +1,4 @@
-// Package ways_test breaks what holds the state of an application and its offsets together, in every way that the rules name, sees each
-// task stop and say why, and takes each way out: afterwards state and outputs are exactly a fold of the input that was to be processed.
-package ways_test
+package operations_test
 
 import (
 	"context"
@@ -27,24 +25,19 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-func TestMain(m *testing.M) {
-	cluster.InParallel(3) // on real Kafka they wait for transactions to end, and look at watermarks for ten seconds
-	cluster.Main(m)
-}
-
 const (
-	partitions = 2
-	keys       = 5 // in each partition
+	waysPartitions = 2
+	keys           = 5 // in each partition
 )
 
-// env is an application that counts its records per key, with what it must have written by now.
-type env struct {
+// waysScene is an application that counts its records per key, with what it must have written by now.
+type waysScene struct {
 	*cluster.Cluster
 	t                    *testing.T
 	application, in, out string
 	stateDir             string
 	producer             *kgo.Client
-	fed                  [partitions][]string // the keys of the input
+	fed                  [waysPartitions][]string // the keys of the input
 	model                model
 	log                  *instance.Log
 	// other makes another topology than the one that counts.
@@ -57,20 +50,20 @@ type model struct {
 	out    map[string][]string
 }
 
-func newEnv(t *testing.T, c *cluster.Cluster) *env {
+func newWaysScene(t *testing.T, c *cluster.Cluster) *waysScene {
 	t.Helper()
-	e := &env{
+	e := &waysScene{
 		Cluster: c, t: t, application: c.Name(t, "app"), in: c.Name(t, "in"), out: c.Name(t, "out"), stateDir: t.TempDir(),
 		producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
 		log:      instance.NewLog(t, "the application"),
 		model:    model{map[string]int64{}, map[string][]string{}},
 	}
-	c.CreateTopics(t, partitions, e.in, e.out)
+	c.CreateTopics(t, waysPartitions, e.in, e.out)
 	return e
 }
 
 // topology counts records per key in one store and their bytes in another, and writes both with the record's value.
-func (e *env) topology() *topology.Topology {
+func (e *waysScene) topology() *topology.Topology {
 	e.t.Helper()
 	b := e.counting()
 	if e.other != nil {
@@ -80,7 +73,7 @@ func (e *env) topology() *topology.Topology {
 }
 
 // built makes the application's topology.
-func (e *env) built(b *topology.Builder) *topology.Topology {
+func (e *waysScene) built(b *topology.Builder) *topology.Topology {
 	e.t.Helper()
 	t, err := b.Build()
 	if err != nil {
@@ -92,7 +85,7 @@ func (e *env) built(b *topology.Builder) *topology.Topology {
 	return t
 }
 
-func (e *env) counting() *topology.Builder {
+func (e *waysScene) counting() *topology.Builder {
 	b := topology.NewBuilder("counting")
 	in := topology.From(b, topology.Topic(e.in, schemas.String(), schemas.String()))
 	counts := topology.Store("counts", schemas.String(), schemas.Int64())
@@ -125,10 +118,10 @@ func bump(
 }
 
 // feed writes n records into each partition.
-func (e *env) feed(n int) {
+func (e *waysScene) feed(n int) {
 	e.t.Helper()
 	var records []*kgo.Record
-	for p := range partitions {
+	for p := range waysPartitions {
 		for range n {
 			i := len(e.fed[p])
 			key := fmt.Sprintf("p%d-k%d", p, i%keys)
@@ -142,8 +135,8 @@ func (e *env) feed(n int) {
 }
 
 // process folds the offsets from up to to of every partition.
-func (e *env) process(from, to int) {
-	for p := range partitions {
+func (e *waysScene) process(from, to int) {
+	for p := range waysPartitions {
 		for i := from; i < to; i++ {
 			key := e.fed[p][i]
 			e.model.counts[key]++
@@ -154,10 +147,10 @@ func (e *env) process(from, to int) {
 }
 
 // empty forgets the state, and not what was written.
-func (e *env) empty() { clear(e.model.counts) }
+func (e *waysScene) empty() { clear(e.model.counts) }
 
 // check compares what was written with the model.
-func (e *env) check() {
+func (e *waysScene) check() {
 	e.t.Helper()
 	got := map[string][]string{}
 	for _, r := range e.Records(e.t, e.out) {
@@ -184,20 +177,22 @@ func at(s []string, i int) string {
 	return "nothing"
 }
 
-func (e *env) logger() *slog.Logger {
+func (e *waysScene) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(e.log, nil)).With("test", e.t.Name())
 }
 
 // rebuilt is how many rebuilds the log tells of.
-func (e *env) rebuilt() int { return len(e.log.Lines("a database was rebuilt from its changelogs")) }
+func (e *waysScene) rebuilt() int {
+	return len(e.log.Lines("a database was rebuilt from its changelogs"))
+}
 
 // start begins a life of the application.
-func (e *env) start() *instance.App {
+func (e *waysScene) start() *instance.App {
 	e.t.Helper()
 	return e.startOf(e.topology())
 }
 
-func (e *env) startOf(t *topology.Topology) *instance.App {
+func (e *waysScene) startOf(t *topology.Topology) *instance.App {
 	e.t.Helper()
 	return instance.Start(e.t, t, instance.On(e.Cluster, "application", txn.Config{
 		StateDir: e.stateDir, Application: e.application, Logger: e.logger(), Workers: 1,
@@ -205,7 +200,7 @@ func (e *env) startOf(t *topology.Topology) *instance.App {
 }
 
 // life runs the application until the offsets of every partition are at to, and stops it.
-func (e *env) life(to int) {
+func (e *waysScene) life(to int) {
 	e.t.Helper()
 	a := e.start()
 	e.until(a, to)
@@ -215,7 +210,7 @@ func (e *env) life(to int) {
 }
 
 // until waits until the offsets of every partition are at to.
-func (e *env) until(a *instance.App, to int) {
+func (e *waysScene) until(a *instance.App, to int) {
 	e.t.Helper()
 	a.Until(fmt.Sprint("offset ", to), func(s txn.Status) bool {
 		done := 0
@@ -224,12 +219,12 @@ func (e *env) until(a *instance.App, to int) {
 				done++
 			}
 		}
-		return done == partitions
+		return done == waysPartitions
 	})
 }
 
 // stops runs the application and asserts that its tasks stop with a reason that has these words, and name ways out.
-func (e *env) stops(words ...string) {
+func (e *waysScene) stops(words ...string) {
 	e.t.Helper()
 	err := e.start().Wait()
 	if !errors.Is(err, txn.ErrAllStopped) || !errors.Is(err, txn.ErrIntegrity) {
@@ -243,12 +238,12 @@ func (e *env) stops(words ...string) {
 }
 
 // operator returns the application as an operator has it.
-func (e *env) operator() *admin.Application {
+func (e *waysScene) operator() *admin.Application {
 	e.t.Helper()
 	return e.operatorOf(e.topology())
 }
 
-func (e *env) operatorOf(t *topology.Topology) *admin.Application {
+func (e *waysScene) operatorOf(t *topology.Topology) *admin.Application {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(e.t.Context(), instance.Patience)
 	defer cancel()
@@ -261,10 +256,10 @@ func (e *env) operatorOf(t *topology.Topology) *admin.Application {
 }
 
 // commit sets the offset of every partition from outside.
-func (e *env) commit(at int64, metadata string) {
+func (e *waysScene) commit(at int64, metadata string) {
 	e.t.Helper()
 	offsets := kadm.Offsets{}
-	for p := range int32(partitions) {
+	for p := range int32(waysPartitions) {
 		offsets.Add(kadm.Offset{Topic: e.in, Partition: p, At: at, LeaderEpoch: -1, Metadata: metadata})
 	}
 	if err := e.Admin().CommitAllOffsets(e.t.Context(), e.application, offsets); err != nil {
@@ -273,7 +268,7 @@ func (e *env) commit(at int64, metadata string) {
 }
 
 // snapshot is what an action could have changed.
-func (e *env) snapshot() map[string]any {
+func (e *waysScene) snapshot() map[string]any {
 	e.t.Helper()
 	if err := e.WaitEnded(e.t.Context(), e.application+"~"); err != nil {
 		e.t.Fatal(err)
@@ -303,7 +298,7 @@ func (e *env) snapshot() map[string]any {
 type action func(context.Context, admin.Options) (admin.Report, error)
 
 // refuses asserts that an action is refused with these words, in one line, and changes nothing.
-func (e *env) refuses(do action, words ...string) {
+func (e *waysScene) refuses(do action, words ...string) {
 	e.t.Helper()
 	before := e.snapshot()
 	report, err := do(e.t.Context(), admin.Options{})
@@ -322,7 +317,7 @@ func (e *env) refuses(do action, words ...string) {
 }
 
 // does asserts that an action works, after a dry run that changes nothing and says the same.
-func (e *env) does(do action) admin.Report {
+func (e *waysScene) does(do action) admin.Report {
 	e.t.Helper()
 	before := e.snapshot()
 	dry, err := do(e.t.Context(), admin.Options{DryRun: true})
@@ -349,7 +344,7 @@ func (e *env) does(do action) admin.Report {
 
 // goesOn feeds n more records, lets the application process everything from an offset on, and checks all that was ever written; then with
 // an empty state directory once more, which restores from the changelogs.
-func (e *env) goesOn(from, n int) {
+func (e *waysScene) goesOn(from, n int) {
 	e.t.Helper()
 	for range 2 {
 		e.feed(n)
@@ -364,8 +359,8 @@ func (e *env) goesOn(from, n int) {
 	}
 }
 
-// named gives an action its wanted offsets.
-func named(do func(context.Context, admin.Options, admin.Offsets) (admin.Report, error), offsets admin.Offsets) action {
+// withOffsets gives an action its wanted offsets.
+func withOffsets(do func(context.Context, admin.Options, admin.Offsets) (admin.Report, error), offsets admin.Offsets) action {
 	return func(ctx context.Context, o admin.Options) (admin.Report, error) { return do(ctx, o, offsets) }
 }
 

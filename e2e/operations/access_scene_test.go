@@ -1,4 +1,4 @@
-package access_test
+package operations_test
 
 import (
 	"fmt"
@@ -13,36 +13,31 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/schemas"
-	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/security"
 )
-
-func TestMain(m *testing.M) {
-	cluster.InParallel(3) // the applications on the secured broker
-	cluster.Main(m)
-}
 
 const (
 	user     = "app"
 	password = "canary-k2Jq"
 )
 
-// env is a secured broker with the user topics of one application.
-type env struct {
+// accessScene is one application on a secured broker, with its topics.
+type accessScene struct {
 	*cluster.Cluster
 	t        *testing.T
+	brokers  []string // where the application finds them
 	producer *kgo.Client
 	top      *topology.Topology
 	stateDir string
 	fed      int
 }
 
-// newEnv uses one broker for several applications: names are told apart by app.
-func newEnv(t *testing.T, c *cluster.Cluster, app string) *env {
+// newAccessScene uses one broker for several applications: names are told apart by app.
+func newAccessScene(t *testing.T, c *cluster.Cluster, app string) *accessScene {
 	t.Helper()
-	e := &env{Cluster: c, t: t, producer: c.Client(t), stateDir: t.TempDir()}
+	e := &accessScene{Cluster: c, t: t, brokers: c.SASLBrokers(), producer: c.Client(t), stateDir: t.TempDir()}
 	c.CreateTopics(t, 2, app+"in", app+"out", app+"dead")
 	b := topology.NewBuilder(app, topology.DeadLetters(app+"dead"))
 	in := topology.From(b, topology.Topic(app+"in", schemas.String(), schemas.String()))
@@ -56,27 +51,10 @@ func newEnv(t *testing.T, c *cluster.Cluster, app string) *env {
 	return e
 }
 
-// countRecord counts records per key and writes every count. A record with the value "poison" fails.
-func countRecord(
-	c *topology.Context, counts state.KeyValue[string, int64], r topology.Record[string, string], emit topology.Emit[string, int64],
-) error {
-	if r.Value == "poison" {
-		return topology.Fail(topology.Validation, schemas.Reason("poison"))
-	}
-	n, _, err := counts.Get(r.Key)
-	if err != nil {
-		return err
-	}
-	if err := counts.Put(r.Key, n+1); err != nil {
-		return err
-	}
-	return emit(c, topology.Record[string, int64]{Key: r.Key, Value: n + 1, Timestamp: r.Timestamp})
-}
-
-func (e *env) topic(suffix string) string { return e.top.Application() + suffix }
+func (e *accessScene) topic(suffix string) string { return e.top.Application() + suffix }
 
 // feed writes n records and one that fails.
-func (e *env) feed(n int) {
+func (e *accessScene) feed(n int) {
 	e.t.Helper()
 	for i := range n + 1 {
 		r := &kgo.Record{Topic: e.topic("in"), Key: []byte{'a' + byte(i%5)}, Value: []byte("v")}
@@ -94,41 +72,33 @@ func scramAs(mechanism security.Mechanism) security.Config {
 	return security.Config{SASL: security.SASL{Mechanism: mechanism, User: user, Password: security.NewSecret(password)}}
 }
 
-func (e *env) start(s security.Config) *instance.App {
+func (e *accessScene) start(s security.Config) *instance.App {
 	e.t.Helper()
 	log := instance.NewLog(e.t, "the application")
 	return instance.Start(e.t, e.top, txn.Config{
-		Brokers: e.SASLBrokers(), StateDir: e.stateDir, Workers: 1, Security: s, ConnectTimeout: 60 * time.Second,
+		Brokers: e.brokers, StateDir: e.stateDir, Workers: 1, Security: s, ConnectTimeout: 60 * time.Second,
 		Logger:   slog.New(slog.NewTextHandler(log, nil)).With("test", e.t.Name()),
 		FailFast: true, // what one task cannot do without shows at once
 	})
 }
 
 // await waits until everything that was fed is counted.
-func (e *env) await(a *instance.App) {
+func (e *accessScene) await(a *instance.App) {
 	e.t.Helper()
 	a.Until(fmt.Sprint(e.fed, " counts"), func(txn.Status) bool { return e.count(e.topic("out")) >= e.fed })
 }
 
-func (e *env) count(topic string) int {
+func (e *accessScene) count(topic string) int {
 	e.t.Helper()
 	return len(e.Records(e.t, topic))
 }
 
 // check asserts that the counts of every key go up by one and that they are all there.
-func (e *env) check() {
+func (e *accessScene) check() {
 	e.t.Helper()
-	last, n := map[string]int64{}, 0
-	for _, r := range e.Records(e.t, e.topic("out")) {
-		count, err := schemas.Int64().Decode(r.Value)
-		if err != nil {
-			e.t.Fatal(err)
-		}
-		if count != last[string(r.Key)]+1 {
-			e.t.Errorf("key %s: count %d follows %d", r.Key, count, last[string(r.Key)])
-		}
-		last[string(r.Key)] = count
-		n++
+	n := 0
+	for _, count := range lastCounts(e.t, e.Records(e.t, e.topic("out"))) {
+		n += int(count)
 	}
 	if n != e.fed {
 		e.t.Errorf("%d counts, want %d", n, e.fed)
@@ -137,7 +107,7 @@ func (e *env) check() {
 
 // snapshot is everything that a run without a permission must not change: the ends of all topics and the committed offsets. The group
 // has to exist.
-func (e *env) snapshot() string {
+func (e *accessScene) snapshot() string {
 	e.t.Helper()
 	offsets, err := e.Admin().FetchOffsets(e.t.Context(), e.top.Application())
 	if err != nil {
@@ -151,7 +121,7 @@ func (e *env) snapshot() string {
 }
 
 // ends are the topics of the application with their ends.
-func (e *env) ends() string {
+func (e *accessScene) ends() string {
 	e.t.Helper()
 	if err := e.WaitEnded(e.t.Context(), e.top.Application()+"~"); err != nil {
 		e.t.Fatal(err)
@@ -198,7 +168,7 @@ func acl(p txn.Permission) *kadm.ACLBuilder {
 	return b.Operations(operations[p.Operation]).ResourcePatternType(pattern)
 }
 
-func (e *env) grant(ps ...txn.Permission) {
+func (e *accessScene) grant(ps ...txn.Permission) {
 	e.t.Helper()
 	for _, p := range ps {
 		created, err := e.Admin().CreateACLs(e.t.Context(), acl(p))
@@ -211,7 +181,7 @@ func (e *env) grant(ps ...txn.Permission) {
 	}
 }
 
-func (e *env) revoke(p txn.Permission) {
+func (e *accessScene) revoke(p txn.Permission) {
 	e.t.Helper()
 	deleted, err := e.Admin().DeleteACLs(e.t.Context(), acl(p))
 	if err != nil || len(deleted) != 1 || deleted[0].Err != nil || len(deleted[0].Deleted) != 1 {
@@ -221,22 +191,18 @@ func (e *env) revoke(p txn.Permission) {
 }
 
 // untilGiven waits until the broker knows so many ACLs for a permission: the controller answers before the broker has heard of a change.
-func (e *env) untilGiven(p txn.Permission, acls int) {
+func (e *accessScene) untilGiven(p txn.Permission, acls int) {
 	e.t.Helper()
-	deadline := time.Now().Add(instance.Patience)
-	for {
+	instance.Await(e.t, fmt.Sprintf("%d ACLs for %+v", acls, p), func() error { return nil }, func() error {
 		described, err := e.Admin().DescribeACLs(e.t.Context(), acl(p))
 		if err != nil || len(described) != 1 || described[0].Err != nil {
 			e.t.Fatalf("describing %+v: %v %+v", p, err, described)
 		}
-		if len(described[0].Described) == acls {
-			return
+		if len(described[0].Described) != acls {
+			return fmt.Errorf("the broker has %+v", described[0].Described)
 		}
-		if time.Now().After(deadline) {
-			e.t.Fatalf("the broker has %+v for %+v, want %d", described[0].Described, p, acls)
-		}
-		time.Sleep(10 * time.Millisecond) // polls
-	}
+		return nil
+	})
 }
 
 // addUser makes the user for both SCRAM mechanisms.

@@ -1,4 +1,4 @@
-package ways_test
+package operations_test
 
 import (
 	"context"
@@ -17,16 +17,16 @@ import (
 )
 
 // fromChangelog rebuilds the databases of a directory.
-func (e *env) fromChangelog(op *admin.Application, stores ...string) action {
+func (e *waysScene) fromChangelog(op *admin.Application, stores ...string) action {
 	return func(ctx context.Context, o admin.Options) (admin.Report, error) {
 		return op.RebuildFromChangelog(ctx, e.stateDir, stores, o)
 	}
 }
 
 // damage puts another value under every key of a store, at the same positions, as no round has written it.
-func (e *env) damage(store string) {
+func (e *waysScene) damage(store string) {
 	e.t.Helper()
-	for p := range partitions {
+	for p := range waysPartitions {
 		db := e.open(p)
 		at := db.Positions()
 		for entry, err := range db.Scan(state.IDOf(store), state.Range{}) {
@@ -44,7 +44,7 @@ func (e *env) damage(store string) {
 	}
 }
 
-func (e *env) open(partition int) state.Database {
+func (e *waysScene) open(partition int) state.Database {
 	e.t.Helper()
 	db, err := pebblestore.Open(filepath.Join(e.stateDir, "tasks", e.in, string(rune('0'+partition))), pebblestore.Options{})
 	if err != nil {
@@ -54,9 +54,9 @@ func (e *env) open(partition int) state.Database {
 }
 
 // values counts the keys of a store that have the value that the model has, times by, and those that have another.
-func (e *env) values(store string, by int64) (right, wrong int) {
+func (e *waysScene) values(store string, by int64) (right, wrong int) {
 	e.t.Helper()
-	for p := range partitions {
+	for p := range waysPartitions {
 		db := e.open(p)
 		for entry, err := range db.Scan(state.IDOf(store), state.Range{}) {
 			if err != nil {
@@ -79,8 +79,8 @@ func (e *env) values(store string, by int64) (right, wrong int) {
 	return right, wrong
 }
 
-// TestRebuildStopped: databases that are not what their changelogs hold are made anew in the directory of a stopped instance, a store or
-// all of them.
+// TestRebuildStopped: databases that differ from their changelogs are rebuilt in the directory of a stopped instance, one store or all of
+// them.
 func TestRebuildStopped(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
@@ -88,19 +88,19 @@ func TestRebuildStopped(t *testing.T) {
 		op := e.operator()
 		e.damage("counts")
 		e.damage("sizes")
-		if right, wrong := e.values("sizes", 10); right != 0 || wrong != partitions*keys {
+		if right, wrong := e.values("sizes", 10); right != 0 || wrong != waysPartitions*keys {
 			t.Fatalf("%d keys are right and %d wrong: nothing is damaged", right, wrong)
 		}
 		e.refuses(e.fromChangelog(op, "other"), "other")
 		e.does(e.fromChangelog(op, "counts"))
-		if right, wrong := e.values("counts", 1); right != partitions*keys || wrong != 0 {
+		if right, wrong := e.values("counts", 1); right != waysPartitions*keys || wrong != 0 {
 			t.Errorf("%d keys of the rebuilt store are right and %d wrong", right, wrong)
 		}
-		if right, wrong := e.values("sizes", 10); right != 0 || wrong != partitions*keys {
+		if right, wrong := e.values("sizes", 10); right != 0 || wrong != waysPartitions*keys {
 			t.Errorf("%d keys of the other store have changed, %d are as they were", right, wrong)
 		}
 		e.does(e.fromChangelog(op))
-		if right, wrong := e.values("sizes", 10); right != partitions*keys || wrong != 0 {
+		if right, wrong := e.values("sizes", 10); right != waysPartitions*keys || wrong != 0 {
 			t.Errorf("%d keys of the rebuilt store are right and %d wrong", right, wrong)
 		}
 		if entries, err := os.ReadDir(filepath.Join(e.stateDir, "trash", "rebuild", e.in)); err == nil && len(entries) > 0 {
@@ -110,8 +110,7 @@ func TestRebuildStopped(t *testing.T) {
 	})
 }
 
-// TestRebuildInterrupted: whoever is told how far a rebuild is, and ends it, finds every task either rebuilt or as it was, and another call does
-// the rest.
+// TestRebuildInterrupted: a rebuild that its caller cancels leaves every task either rebuilt or as it was, and another call does the rest.
 func TestRebuildInterrupted(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, rebuildInterrupted)
@@ -138,22 +137,22 @@ func rebuildInterrupted(t *testing.T, c *cluster.Cluster) {
 		t.Errorf("told is %+v", told)
 	}
 	right, wrong := e.values("counts", 1)
-	if right%keys != 0 || right == partitions*keys || right+wrong != partitions*keys {
+	if right%keys != 0 || right == waysPartitions*keys || right+wrong != waysPartitions*keys {
 		t.Errorf("%d keys are right and %d wrong, of %d in a task", right, wrong, keys)
 	}
 	e.does(e.fromChangelog(op))
-	if right, wrong := e.values("counts", 1); right != partitions*keys || wrong != 0 {
+	if right, wrong := e.values("counts", 1); right != waysPartitions*keys || wrong != 0 {
 		t.Errorf("after the second call %d keys are right and %d wrong", right, wrong)
 	}
 	e.goesOn(100, 20)
 }
 
-// TestRebuildRunning: an instance rebuilds its own databases while records come, asked through its socket or by its program, and nothing is
-// lost or twice. The directory that it has is nobody else's meanwhile. It is on real time because an instance on virtual time has no socket.
+// TestRebuildRunning: an instance rebuilds its own databases while records come, asked through its socket or by its program. Nothing is lost
+// or counted twice, and no other process gets its directory. It is on real time because an instance on virtual time has no socket.
 func TestRebuildRunning(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
-		e := newEnv(t, c)
+		e := newWaysScene(t, c)
 		e.feed(100)
 		e.life(100)
 		e.process(0, 100)
@@ -187,7 +186,7 @@ func TestRebuildRunning(t *testing.T) {
 			e.feed(50)
 			e.until(r, len(e.fed[0]))
 		}
-		for _, tasks := range [][]topology.TaskID{{{Subtopology: "nobody"}}, {{Subtopology: e.in, Partition: 7}}} {
+		for _, tasks := range [][]topology.TaskID{{{Subtopology: "absent"}}, {{Subtopology: e.in, Partition: 7}}} {
 			if err := r.Rebuild(tasks); !errors.Is(err, txn.ErrNoSuchTask) {
 				t.Errorf("rebuilding %v gave %v, want ErrNoSuchTask", tasks, err)
 			}
@@ -200,7 +199,7 @@ func TestRebuildRunning(t *testing.T) {
 		}
 		e.process(100, len(e.fed[0]))
 		e.check()
-		if right, wrong := e.values("counts", 1); right != partitions*keys || wrong != 0 {
+		if right, wrong := e.values("counts", 1); right != waysPartitions*keys || wrong != 0 {
 			t.Errorf("%d keys are right and %d wrong", right, wrong)
 		}
 		e.goesOn(len(e.fed[0]), 10)

@@ -1,4 +1,4 @@
-package ways_test
+package operations_test
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 )
 
 // begun returns an application that has processed 100 records of each partition and stopped, and 100 more that wait.
-func begun(t *testing.T, c *cluster.Cluster) *env {
+func begun(t *testing.T, c *cluster.Cluster) *waysScene {
 	t.Helper()
-	e := newEnv(t, c)
+	e := newWaysScene(t, c)
 	e.feed(100)
 	e.life(100)
 	e.process(0, 100)
@@ -38,7 +38,7 @@ func TestMovedForward(t *testing.T) {
 		e.stops("carry no metadata", "`onceward accept-skip "+e.in+"_0`")
 		op := e.operator()
 		e.refuses(op.AdoptFromRounds, "it has committed offsets")
-		e.refuses(named(op.Reset, admin.Offsets{e.in: 120}), "see to that first")
+		e.refuses(withOffsets(op.Reset, admin.Offsets{e.in: 120}), "see to that first")
 		e.commit(1000, "")
 		e.refuses(op.AcceptSkip, "1000", "not in the log")
 		e.refuses(op.Adopt, "1000", "not in the log")
@@ -57,26 +57,26 @@ func TestMovedForward(t *testing.T) {
 // TestMovedBack: an outside reset would apply input twice, and accept-skip is no way to get that.
 func TestMovedBack(t *testing.T) {
 	t.Parallel()
-	for name, take := range map[string]func(e *env){
-		"set back": func(e *env) {
+	for name, take := range map[string]func(e *waysScene){
+		"set back": func(e *waysScene) {
 			e.commit(100, "")
 			e.does(e.operator().AcceptSkip)
 			e.goesOn(100, 20)
 		},
-		"adopt": func(e *env) { // the operator insists: the state counts twice what is read twice
+		"adopt": func(e *waysScene) { // the operator insists: the state counts twice what is read twice
 			e.does(e.operator().Adopt)
 			e.goesOn(40, 20)
 		},
-		"rebuild from input": func(e *env) {
-			report := e.does(named(e.operator().RebuildFromInput, nil))
+		"rebuild from input": func(e *waysScene) {
+			report := e.does(withOffsets(e.operator().RebuildFromInput, nil))
 			if cl := report.Tasks[0].Changelogs[0]; cl.Tombstones != keys {
 				e.t.Errorf("%d tombstones for %d keys", cl.Tombstones, keys)
 			}
 			e.empty()
 			e.goesOn(0, 20)
 		},
-		"rebuild from an offset": func(e *env) {
-			e.does(named(e.operator().RebuildFromInput, admin.Offsets{e.in: 60}))
+		"rebuild from an offset": func(e *waysScene) {
+			e.does(withOffsets(e.operator().RebuildFromInput, admin.Offsets{e.in: 60}))
 			e.empty()
 			e.goesOn(60, 20)
 		},
@@ -118,7 +118,7 @@ func TestForeignMetadata(t *testing.T) {
 func TestAdoptTwice(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
-		e := newEnv(t, c)
+		e := newWaysScene(t, c)
 		e.feed(50)
 		e.life(50)
 		e.process(0, 50)
@@ -146,7 +146,7 @@ func TestExpiredOffsets(t *testing.T) {
 		e.process(100, 200)
 		e.check()
 		// Without the record of a clean stop there is nothing to go by.
-		for p := range partitions {
+		for p := range waysPartitions {
 			r := &kgo.Record{Topic: e.application + "-rounds", Key: []byte("positions " + e.in + "_" + string(rune('0'+p)))}
 			if err := e.producer.ProduceSync(t.Context(), r).FirstErr(); err != nil {
 				t.Fatal(err)
@@ -163,7 +163,7 @@ func TestExpiredOffsets(t *testing.T) {
 }
 
 // expire removes the group with its offsets, as the brokers do after offsets.retention.minutes.
-func (e *env) expire() {
+func (e *waysScene) expire() {
 	e.t.Helper()
 	deleted, err := e.Admin().DeleteGroups(e.t.Context(), e.application)
 	if err == nil {
@@ -195,14 +195,14 @@ func TestOldCommit(t *testing.T) {
 		e.refuses(func(ctx context.Context, o admin.Options) (admin.Report, error) {
 			return op.RebuildFromChangelog(ctx, e.stateDir, nil, o)
 		}, "committed records behind offset")
-		e.does(named(op.RebuildFromInput, admin.Offsets{e.in: admin.Start}))
+		e.does(withOffsets(op.RebuildFromInput, admin.Offsets{e.in: admin.Start}))
 		e.empty()
 		e.goesOn(0, 20)
 	})
 }
 
 // lose deletes a topic, and waits until the broker does not know it any more: the controller answers before.
-func (e *env) lose(topic string) {
+func (e *waysScene) lose(topic string) {
 	e.t.Helper()
 	if _, err := e.Admin().DeleteTopic(e.t.Context(), topic); err != nil {
 		e.t.Fatal(err)
@@ -222,40 +222,47 @@ func (e *env) lose(topic string) {
 // TestRecreatedChangelog: a changelog was deleted and is another topic now. Nothing can bring the state back but the input.
 func TestRecreatedChangelog(t *testing.T) {
 	t.Parallel()
-	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
-		for _, long := range []bool{false, true} {
-			e := begun(t, c)
-			topic := e.application + "-counts-changelog"
-			e.lose(topic)
-			e.refuses(e.operator().Adopt, topic, "does not exist")
-			reason := "the cluster lost records"
-			if long { // as many records as before, of whoever
-				if err := c.CreateTopic(t.Context(), topic, partitions, map[string]*string{"cleanup.policy": new("compact")}); err != nil {
+	for name, long := range map[string]bool{"shorter": false, "longer": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
+				e := begun(t, c)
+				topic := e.application + "-counts-changelog"
+				e.lose(topic)
+				e.refuses(e.operator().Adopt, topic, "does not exist")
+				reason := "the cluster lost records"
+				if long {
+					e.recreateLonger(topic)
+					reason = "deleted and created again"
+				}
+				e.stops(reason)
+				op := e.operator()
+				if long { // a high watermark that is too low is believed after ten seconds, in each look
+					e.refuses(withOffsets(op.Reset, admin.Offsets{e.in: 150}), "see to that first")
+					e.does(withOffsets(op.RebuildFromInput, nil))
+				} else if _, err := op.RebuildFromInput(t.Context(), admin.Options{}, nil); err != nil {
 					t.Fatal(err)
 				}
-				var records []*kgo.Record
-				for i := range 1000 {
-					records = append(records, &kgo.Record{Topic: topic, Partition: int32(i % partitions), Key: []byte("stray"), Value: make([]byte, 8)})
-				}
-				if err := e.producer.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
-					t.Fatal(err)
-				}
-				reason = "deleted and created again"
-			}
-			e.stops(reason)
-			op := e.operator()
-			if long { // a high watermark that is too low is believed after ten seconds, in each look
-				e.refuses(named(op.Reset, admin.Offsets{e.in: 150}), "see to that first")
-			}
-			if long {
-				e.does(named(op.RebuildFromInput, nil))
-			} else if _, err := op.RebuildFromInput(t.Context(), admin.Options{}, nil); err != nil {
-				t.Fatal(err)
-			}
-			e.empty()
-			e.goesOn(0, 20)
-		}
-	})
+				e.empty()
+				e.goesOn(0, 20)
+			})
+		})
+	}
+}
+
+// recreateLonger creates a changelog that was deleted, with more records than it had, of another writer.
+func (e *waysScene) recreateLonger(topic string) {
+	e.t.Helper()
+	if err := e.CreateTopic(e.t.Context(), topic, waysPartitions, map[string]*string{"cleanup.policy": new("compact")}); err != nil {
+		e.t.Fatal(err)
+	}
+	var records []*kgo.Record
+	for i := range 1000 {
+		records = append(records, &kgo.Record{Topic: topic, Partition: int32(i % waysPartitions), Key: []byte("stray"), Value: make([]byte, 8)})
+	}
+	if err := e.producer.ProduceSync(e.t.Context(), records...).FirstErr(); err != nil {
+		e.t.Fatal(err)
+	}
 }
 
 // TestGroupAndTransactions: nothing is done while an instance runs, and a transaction that is open on a changelog is waited for.
@@ -268,7 +275,7 @@ func TestGroupAndTransactions(t *testing.T) {
 		e.process(100, 200)
 		op := e.operator()
 		for _, do := range []action{
-			op.Adopt, op.AdoptFromRounds, op.AcceptSkip, named(op.Reset, admin.Offsets{e.in: admin.End}), named(op.RebuildFromInput, nil),
+			op.Adopt, op.AdoptFromRounds, op.AcceptSkip, withOffsets(op.Reset, admin.Offsets{e.in: admin.End}), withOffsets(op.RebuildFromInput, nil),
 		} {
 			e.refuses(do, "has members", "stop every instance")
 		}
@@ -320,17 +327,17 @@ func TestReset(t *testing.T) {
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := begun(t, c)
 		op := e.operator()
-		e.refuses(named(op.Reset, admin.Offsets{e.in: 99}), "goes back from 100 to 99")
-		e.refuses(named(op.Reset, admin.Offsets{e.in: 201}), "not in the log")
-		e.refuses(named(op.Reset, admin.Offsets{"other": 1}), "none of the tasks reads the topic other")
+		e.refuses(withOffsets(op.Reset, admin.Offsets{e.in: 99}), "goes back from 100 to 99")
+		e.refuses(withOffsets(op.Reset, admin.Offsets{e.in: 201}), "not in the log")
+		e.refuses(withOffsets(op.Reset, admin.Offsets{"other": 1}), "none of the tasks reads the topic other")
 		e.refuses(func(ctx context.Context, o admin.Options) (admin.Report, error) {
-			o.Tasks = []string{"nobody_0"}
+			o.Tasks = []string{"absent_0"}
 			return op.Reset(ctx, o, admin.Offsets{e.in: 120})
-		}, "there is no task \"nobody_0\"")
-		e.does(named(op.Reset, admin.Offsets{e.in: 120}))
+		}, "there is no task \"absent_0\"")
+		e.does(withOffsets(op.Reset, admin.Offsets{e.in: 120}))
 		e.goesOn(120, 10)
 		e.feed(30)
-		e.does(named(op.Reset, admin.Offsets{e.in: admin.End}))
+		e.does(withOffsets(op.Reset, admin.Offsets{e.in: admin.End}))
 		e.goesOn(len(e.fed[0]), 10)
 	})
 }

@@ -1,4 +1,4 @@
-package ways_test
+package operations_test
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 
 // timed is an application with stores that have a time of their own. It writes of every record what its stores make of it.
 type timed struct {
-	*env
+	*waysScene
 	base time.Time
 	want []string
 }
@@ -30,7 +30,7 @@ var (
 )
 
 func newTimed(t *testing.T, c *cluster.Cluster, history bool) *timed {
-	e := &timed{env: newEnv(t, c), base: time.Now().Truncate(time.Hour).Add(-5 * time.Hour)}
+	e := &timed{waysScene: newWaysScene(t, c), base: time.Now().Truncate(time.Hour).Add(-5 * time.Hour)}
 	e.other = func() *topology.Builder {
 		b := topology.NewBuilder("times")
 		in := topology.From(b, topology.Topic(e.in, schemas.String(), schemas.String()))
@@ -86,7 +86,7 @@ func note(
 // feedAt writes one record into each partition, which is to become want.
 func (e *timed) feedAt(key string, minute int, want string) {
 	e.t.Helper()
-	for p := range int32(partitions) {
+	for p := range int32(waysPartitions) {
 		e.fed[p] = append(e.fed[p], key)
 		r := &kgo.Record{
 			Topic: e.in, Partition: p, Key: []byte(key), Timestamp: e.base.Add(time.Duration(minute) * time.Minute),
@@ -109,7 +109,7 @@ func (e *timed) lives() {
 	for _, r := range e.Records(e.t, e.out) {
 		got = append(got, string(r.Key)+" "+string(r.Value))
 	}
-	for range partitions {
+	for range waysPartitions {
 		want = append(want, e.want...)
 	}
 	slices.Sort(got)
@@ -143,7 +143,7 @@ func TestWaysKeepTime(t *testing.T) {
 		},
 		"reset": func(e *timed) {
 			e.feedAt("skipped", 41, "")
-			e.does(named(e.operator().Reset, admin.Offsets{e.in: 5}))
+			e.does(withOffsets(e.operator().Reset, admin.Offsets{e.in: 5}))
 		},
 		"adopt from rounds": func(e *timed) {
 			e.expire()
@@ -183,9 +183,9 @@ func TestAdoptKnowsTime(t *testing.T) {
 }
 
 // forgetKept deletes what the last clean stop has kept.
-func (e *env) forgetKept() {
+func (e *waysScene) forgetKept() {
 	e.t.Helper()
-	for p := range partitions {
+	for p := range waysPartitions {
 		r := &kgo.Record{Topic: e.application + "-rounds", Key: fmt.Appendf(nil, "positions %s_%d", e.in, p)}
 		if err := e.producer.ProduceSync(e.t.Context(), r).FirstErr(); err != nil {
 			e.t.Fatal(err)
@@ -194,9 +194,9 @@ func (e *env) forgetKept() {
 }
 
 // rows are the rows of a store as they are in the databases.
-func (e *env) rows(store string) (rows []string) {
+func (e *waysScene) rows(store string) (rows []string) {
 	e.t.Helper()
-	for p := range partitions {
+	for p := range waysPartitions {
 		db := e.open(p)
 		for entry, err := range db.Scan(state.IDOf(store), state.Range{}) {
 			if err != nil {
@@ -240,7 +240,7 @@ func TestFromInputTimes(t *testing.T) {
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newTimed(t, c, false)
 		e.begins()
-		e.does(named(e.operator().RebuildFromInput, nil))
+		e.does(withOffsets(e.operator().RebuildFromInput, nil))
 		e.want = append(e.want, e.want...)
 		e.lives()
 		if err := os.RemoveAll(e.stateDir); err != nil {
@@ -257,6 +257,6 @@ func TestFromInputHistory(t *testing.T) {
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newTimed(t, c, true)
 		e.begins()
-		e.refuses(named(e.operator().RebuildFromInput, nil), "histories", "delete the topic")
+		e.refuses(withOffsets(e.operator().RebuildFromInput, nil), "histories", "delete the topic")
 	})
 }
