@@ -226,7 +226,7 @@ func (r *run) unasked(i *instance, err error) {
 	n := r.nemesis
 	disturbed := !n.reachable() || time.Since(l.disturbed) < lateExit
 	switch {
-	case errUnknown != nil && errors.Is(err, errUnknown) && mayEnd[l.struck()]:
+	case l.failedAt(err):
 		r.count("ended by a failpoint")
 	case errors.Is(err, kerr.FencedInstanceID):
 		r.count("fenced") // a request to join that its former self had sent arrived late
@@ -293,16 +293,10 @@ func (n *nemesis) act(fault string) {
 		host.Stall()
 		n.later(n.between(time.Second, 2*session), func() error { n.busy[i.name] = false; host.Resume(); return nil })
 	case Stop:
-		disturbed := time.Since(i.life.disturbed) < lateExit || n.busy[Weather]
-		if err := i.stop(); err != nil && n.reachable() && !disturbed && !diskFull(err.Error()) {
-			n.r.found("%v", err)
-		}
+		n.judgeStop(i.life, i.stop)
 		n.later(n.between(0, session), i.start)
 	case KillStop:
-		disturbed := time.Since(i.life.disturbed) < lateExit || n.busy[Weather]
-		if err := n.killInStop(i); err != nil && n.reachable() && !disturbed && !diskFull(err.Error()) {
-			n.r.found("%v", err)
-		}
+		n.judgeStop(i.life, func() error { return n.killInStop(i) })
 	case DiskFull:
 		n.r.event("disk full", i.name)
 		i.disk.SetFree(0)
@@ -349,6 +343,19 @@ func (n *nemesis) kill(i *instance, lost bool) {
 		after = 0
 	}
 	n.later(after, i.start)
+}
+
+// judgeStop ends a life with stop. It is a finding if that gives an error, unless a fault explains it.
+func (n *nemesis) judgeStop(l *life, stop func() error) {
+	disturbed := !n.reachable() || time.Since(l.disturbed) < lateExit || n.busy[Weather]
+	if err := stop(); err != nil && !disturbed && !diskFull(err.Error()) && !l.failedAt(err) {
+		n.r.found("%v", err)
+	}
+}
+
+// failedAt says whether an error is that of a failpoint where errors end an application.
+func (l *life) failedAt(err error) bool {
+	return errUnknown != nil && errors.Is(err, errUnknown) && mayEnd[l.struck()]
 }
 
 // killInStop ends a life in order, and kills it before it has ended. It returns an error if the end came first and was not in order.

@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -33,6 +34,8 @@ type journal struct {
 	staged  map[[2]int64][]Commit
 	ended   map[[2]int64]bool
 	commits []Commit
+	// answered are those whose end was answered before their markers are written. They follow in commits.
+	answered []Commit
 }
 
 func newJournal(k *Kafka) *journal {
@@ -49,9 +52,11 @@ func (k *Kafka) Commits() []Commit {
 	return k.journal.commits[:len(k.journal.commits):len(k.journal.commits)]
 }
 
-// AskedToCommit returns the highest position that a group was asked to commit in a partition, 0 if there is none.
+// AskedToCommit returns the highest position that the coordinator was asked to commit in a partition, 0 if there is none.
 func (k *Kafka) AskedToCommit(group, topic string, partition int32) (highest int64) {
-	for _, c := range k.Commits() {
+	k.journal.mu.Lock()
+	defer k.journal.mu.Unlock()
+	for _, c := range slices.Concat(k.journal.commits, k.journal.answered) {
 		for _, p := range c.Positions {
 			if c.Group == group && p.Topic == topic && p.Partition == partition {
 				highest = max(highest, p.Offset)
@@ -113,6 +118,13 @@ func (j *journal) topic(name string, id [16]byte) string {
 		return info.Topic
 	}
 	return name
+}
+
+// answer notes a transaction whose commit is decided, and whose positions are taken up when its markers are written.
+func (j *journal) answer(req *kmsg.EndTxnRequest) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.answered = append(j.answered, j.staged[[2]int64{req.ProducerID, int64(req.ProducerEpoch)}]...)
 }
 
 // end takes up the staged positions of a transaction whose coordinator is asked to commit, in the moment in which kfake does.

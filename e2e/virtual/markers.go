@@ -120,6 +120,7 @@ func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	}
 	m.k.network.trace.Logf(coordinator, "%s producer %d/%d: committed, markers follow in %s", req.TransactionalID,
 		req.ProducerID, req.ProducerEpoch, delay)
+	m.k.journal.answer(req)
 	m.work.Go(func() {
 		defer close(done)
 		m.complete(req, delay, before)
