@@ -28,7 +28,7 @@ PACKAGES   ?= ./txn ./state/pebblestore ./...
 # KAFKA_PACKAGES are those with tests on real Kafka, found by what these call. The slowest come first.
 KAFKA_FIRST     = ./e2e/pipeline ./e2e/versions ./e2e/faults ./e2e/verifyeos ./e2e/flights ./e2e/cluster ./e2e/runtime
 KAFKA_PACKAGES ?= $(KAFKA_FIRST) $(filter-out $(KAFKA_FIRST),$(sort $(patsubst %/,./%,$(dir $(shell \
-	grep -rlE 'cluster\.(Kafka|Each|EachKind|Own|OwnWith|Java)\>' --include='*_test.go' e2e)))))
+	grep -rlE 'cluster\.(Kafka|Each|EachKind|Own|OwnWith|Java)\>' --include='*_test.go' e2e examples)))))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo drill test test-kafka race nightly long long-kafka simulate verify-eos lint tidy-check cross build negative negative-soak bench bench-go bench-compare bench-baseline bench-latency
@@ -41,7 +41,7 @@ demo: ## payment events on the embedded broker, with kills; ends with a table
 	$(GO) run ./cmd/onceward demo
 
 drill: ## 100,000 captures through a fake gateway that loses replies, with kills and a replay; KAFKA=1 does so on real Kafka
-	ONCEWARD_DRILL=1 ONCEWARD_REQUIRE_KAFKA=$(KAFKA) $(GO) test -count=1 -v -timeout 30m -run '^TestDrill$$' ./e2e/drill
+	ONCEWARD_REQUIRE_KAFKA=$(KAFKA) $(GO) test -count=1 -v -timeout 30m -run '^TestDrill$$' ./examples/capture -full
 
 test: ## vet and every test but the long ones and those on real Kafka; Go alone
 	$(GO) vet -tags $(TEST_TAGS) ./...
