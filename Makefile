@@ -86,7 +86,7 @@ negative-soak: ## with mechanisms broken on purpose, the soak on real Kafka has 
 	./.ci/negative-soak
 
 soak: ## kills, freezes and bounces on real Kafka for MINUTES (60), judged at the end; SEED repeats the choice of faults; needs Java 17 and Maven
-	$(GO) run ./e2e/soak/run -minutes $(or $(MINUTES),60) $(if $(SEED),-seed $(SEED))
+	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 0 -run '^TestSoak$$' ./e2e/soak -minutes $(or $(MINUTES),60) $(if $(SEED),-seed $(SEED))
 
 soak-state: ## a database under a million writes with crashes, on a file system that loses what is not synced; SEED is where the seeds begin
 	ONCEWARD_STATE_OPERATIONS=$(or $(OPERATIONS),1000000) ONCEWARD_STATE_SEED=$(or $(SEED),$(shell date +%s)) \

@@ -18,6 +18,8 @@ var exceptions = []exception{
 	{"cmd/cli/script_test.go", "polls child processes"},
 	{"e2e/leaktest/leaktest_test.go", "judges the goroutines of the process, which no bubble has"},
 	{"e2e/proxy/proxy_test.go", "looks for a frame that must not come over TCP; a shorter wait can only hide a failure"},
+	{"e2e/soak/figures_test.go", "samples real processes and takes a late answer for none; a longer wait would blur the sample"},
+	{"e2e/soak/nemesis_test.go", "bounces a broker only when it sees no open transaction; a shorter wait can only leave a bounce out"},
 	{"txn/admin/example_test.go", "an example has no *testing.T for a bubble; it polls without a bound"},
 	{"txn/internal/restore/replay_test.go", "its fake broker holds an answer without records back, in bubbles and outside"},
 }
