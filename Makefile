@@ -28,7 +28,7 @@ PACKAGES   ?= ./txn ./state/pebblestore ./...
 # KAFKA_PACKAGES are those with tests on real Kafka, found by what these call. The slowest come first.
 KAFKA_FIRST     = ./e2e/pipeline ./e2e/operations ./e2e/faults ./e2e/verifyeos ./e2e/flights ./e2e/cluster ./e2e/runtime
 KAFKA_PACKAGES ?= $(KAFKA_FIRST) $(filter-out $(KAFKA_FIRST),$(sort $(patsubst %/,./%,$(dir $(shell \
-	grep -rlE 'cluster\.(Kafka|Each|EachKind|Own|OwnWith|Java)\>' --include='*_test.go' e2e)))))
+	grep -rlE 'cluster\.(Kafka|Each|EachKind|Own|OwnWith|Java)\>' --include='*_test.go' e2e examples)))))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo drill test test-kafka race nightly long long-kafka simulate verify-eos lint tidy-check cross build negative negative-soak bench bench-go bench-compare bench-baseline bench-latency
@@ -41,7 +41,7 @@ demo: ## payment events on the embedded broker, with kills; ends with a table
 	$(GO) run ./cmd/onceward demo
 
 drill: ## 100,000 captures through a fake gateway that loses replies, with kills and a replay; KAFKA=1 does so on real Kafka
-	ONCEWARD_DRILL=1 ONCEWARD_REQUIRE_KAFKA=$(KAFKA) $(GO) test -count=1 -v -timeout 30m -run '^TestDrill$$' ./e2e/drill
+	ONCEWARD_REQUIRE_KAFKA=$(KAFKA) $(GO) test -count=1 -v -timeout 30m -run '^TestDrill$$' ./examples/capture -full
 
 test: ## vet and every test but the long ones and those on real Kafka; Go alone
 	$(GO) vet -tags $(TEST_TAGS) ./...
@@ -86,7 +86,7 @@ negative-soak: ## with mechanisms broken on purpose, the soak on real Kafka has 
 	./.ci/negative-soak
 
 soak: ## kills, freezes and bounces on real Kafka for MINUTES (60), judged at the end; SEED repeats the choice of faults; needs Java 17 and Maven
-	$(GO) run ./e2e/soak/run -minutes $(or $(MINUTES),60) $(if $(SEED),-seed $(SEED))
+	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 0 -run '^TestSoak$$' ./e2e/soak -minutes $(or $(MINUTES),60) $(if $(SEED),-seed $(SEED))
 
 soak-state: ## a database under a million writes with crashes, on a file system that loses what is not synced; SEED is where the seeds begin
 	ONCEWARD_STATE_OPERATIONS=$(or $(OPERATIONS),1000000) ONCEWARD_STATE_SEED=$(or $(SEED),$(shell date +%s)) \

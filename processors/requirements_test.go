@@ -80,7 +80,7 @@ func TestWrongClaims(t *testing.T) {
 		"a row of a table that is not run":    {"../e2e/pipeline", "TestBroken", "gap"},
 		"no row of the table":                 {"../e2e/pipeline", "TestMatrix", "drought"},
 		"a row that does not run on Kafka":    {"../e2e/pipeline", "TestMatrixOnKafka", "disk full"},
-		"two instances with one partition":    {"../e2e/drill", "TestDrill", "concurrent duplicate on two instances"},
+		"two instances with one partition":    {"../examples/capture", "TestDrill", "concurrent duplicate on two instances"},
 		"a table that has points and no rows": {"../e2e/crash", "TestMatrix", "disk full"},
 	} {
 		if err := shows(filepath.FromSlash(c.dir), c.name, c.id); err == nil {
@@ -100,7 +100,7 @@ func named(t *testing.T, id, tests string) map[string][]string {
 			continue
 		}
 		dir := filepath.FromSlash(pkg)
-		if first, _, _ := strings.Cut(pkg, "/"); slices.Contains([]string{"topology", "txn", "e2e", "cmd", "state"}, first) {
+		if first, _, _ := strings.Cut(pkg, "/"); slices.Contains([]string{"topology", "txn", "e2e", "examples", "cmd", "state"}, first) {
 			dir = filepath.Join("..", dir)
 		}
 		all[dir] = append(all[dir], strings.Split(names, ", ")...)

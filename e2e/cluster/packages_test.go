@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,7 +17,7 @@ var asksForKafka = regexp.MustCompile(`cluster\.(Kafka|Each|EachKind|Own|OwnWith
 // packages that call it.
 func TestKafkaIsAskedForInTests(t *testing.T) {
 	found := 0
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+	look := func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && d.Name() == "cluster" {
 			return fs.SkipDir // this package, which the Makefile names
 		}
@@ -31,7 +32,8 @@ func TestKafkaIsAskedForInTests(t *testing.T) {
 			t.Errorf("%s asks for a broker of a test, and make test-kafka does not look there", path)
 		}
 		return nil
-	})
+	}
+	err := errors.Join(filepath.WalkDir("..", look), filepath.WalkDir("../../examples", look))
 	if err != nil || found < 10 {
 		t.Errorf("%d files ask for a broker, %v", found, err)
 	}

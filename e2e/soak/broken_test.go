@@ -1,6 +1,6 @@
 //go:build onceward_failpoints
 
-package soak_test
+package soak
 
 import (
 	"fmt"
@@ -9,8 +9,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/check"
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/soak"
-	"github.com/onceward/onceward/e2e/soak/app"
+	"github.com/onceward/onceward/e2e/workload"
 )
 
 // The seeds of a mechanism. The next one is for the case that the kills of the one before have met nothing.
@@ -33,15 +32,15 @@ func TestBroken(t *testing.T) {
 		found check.Kind
 	}{
 		{"", ""},
-		{"apply", check.StateDiffers},    // the round goes to the databases before its transaction has ended
-		{"offsets", check.Torn},          // positions are committed outside of the transaction
-		{"uncommitted", check.Duplicate}, // the group reads what is not committed
-		{"restore", check.StateDiffers},  // a restore ends before the position that the offsets name
-		{app.Dedupe, check.DedupeLeak},   // no id is ever seen twice
+		{"apply", check.StateDiffers},             // the round goes to the databases before its transaction has ended
+		{"offsets", check.Torn},                   // positions are committed outside of the transaction
+		{"uncommitted", check.Duplicate},          // the group reads what is not committed
+		{"restore", check.StateDiffers},           // a restore ends before the position that the offsets name
+		{workload.BrokenDedupe, check.DedupeLeak}, // no id is ever seen twice
 	} {
 		t.Run("broken="+c.broken, func(t *testing.T) {
 			if c.broken == "" {
-				if summary := brokenSoak(t, c.broken, firstSeed); !summary.OK() {
+				if !brokenSoak(t, c.broken, firstSeed).OK() {
 					t.Error("nothing is broken, and something was found")
 				}
 				return
@@ -61,18 +60,13 @@ func TestBroken(t *testing.T) {
 }
 
 // brokenSoak is a small soak with one mechanism broken, or none.
-func brokenSoak(t *testing.T, broken string, seed uint64) *soak.Summary {
+func brokenSoak(t *testing.T, broken string, seed uint64) *outcome {
 	t.Helper()
-	cfg := soak.DefaultConfig()
+	cfg := defaultConfig()
 	cfg.Duration, cfg.Seed, cfg.Rate, cfg.Dir, cfg.Log = 25*time.Second, seed, 150, t.TempDir(), t.Logf
 	cfg.Faults, cfg.DumpShare, cfg.Quiesce, cfg.Broken = []string{"kill"}, 1, 20*time.Second, broken
 	if broken == "" {
 		cfg.Quiesce = 3 * time.Minute
 	}
-	summary, err := soak.Run(t.Context(), cluster.Own(t, cluster.KindKafka), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Log(summary)
-	return summary
+	return soak(t.Context(), t, cluster.Own(t, cluster.KindKafka), cfg)
 }

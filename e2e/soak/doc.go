@@ -3,6 +3,9 @@
 //
 //	make soak MINUTES=60
 //
+// runs TestSoak for an hour under faults. TestShortSoakFindsNothing is the same for half a minute. TestBroken is the negative control
+// (.ci/negative-soak): it breaks one mechanism at a time, and the judge has to find what is broken.
+//
 // # A run
 //
 // A feeder produces inputs at a steady rate: some messages are delivered again, a few inputs are poison. Two readers follow all topics
@@ -16,8 +19,8 @@
 //
 // # Processes
 //
-// Instances are processes of their own, so that SIGKILL and SIGSTOP are what they are anywhere else. They are this same program, told by
-// an environment variable (see [Instance]). They end when the run's process does.
+// Instances are processes of their own, so that SIGKILL and SIGSTOP are what they are anywhere else: package workload has them and their
+// program. They end when the test process does.
 //
 // # What it is not
 //

@@ -12,6 +12,9 @@
 //
 // [NewCopy] is the last line alone, with a pace.
 //
+// [Program] runs an instance of either application, and [Process] is such an instance in a process of its own, which a test kills, freezes
+// and starts again.
+//
 // A [Recorder], a [Reader] and a [Feeder] may run in goroutines of their own. Nothing here knows which brokers it talks to: clients
 // get their options from the caller.
 package workload

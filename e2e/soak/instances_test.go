@@ -10,7 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/check"
-	"github.com/onceward/onceward/e2e/soak/app"
 	"github.com/onceward/onceward/e2e/workload"
 )
 
@@ -58,19 +57,20 @@ func (r *run) awaitInternalTopics(ctx context.Context) error {
 }
 
 // newProcesses returns the instances and the spare, all of them down.
-func (r *run) newProcesses() []*Process {
-	processes := make([]*Process, 0, r.Instances+1)
+func (r *run) newProcesses() []*workload.Process {
+	processes := make([]*workload.Process, 0, r.Instances+1)
 	for i := range r.Instances + 1 {
 		name := fmt.Sprintf("i%d", i+1)
-		p := &Process{
-			Flags: app.Flags{
-				Topology: "soak", Brokers: strings.Join(r.cluster.Brokers(), ","), Application: application, Instance: name,
+		p := &workload.Process{
+			Program: r.program,
+			Flags: workload.Flags{
+				Topology: workload.AccountsTopology, Brokers: strings.Join(r.cluster.Brokers(), ","), Application: application, Instance: name,
 				StateDir: filepath.Join(r.Dir, name), Workers: 1 + i%2, Session: r.Session, Report: 2 * time.Second, Query: true,
 				Broken: r.Broken,
 			},
 			Env: []string{"GOMAXPROCS=1"}, LogPath: filepath.Join(r.Dir, name+".log"),
 		}
-		p.Lines = func(l app.Line) {
+		p.Lines = func(l workload.Line) {
 			r.figures.line(name, l)
 			for i := range l.States {
 				l.States[i].Source = "query of " + name

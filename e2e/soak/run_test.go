@@ -18,8 +18,8 @@ import (
 	"github.com/onceward/onceward/e2e/workload"
 )
 
-// Config is a run.
-type Config struct {
+// config is a run.
+type config struct {
 	// Duration is how long the nemesis works. What comes before and after takes a minute or two.
 	Duration time.Duration
 	Seed     uint64
@@ -38,15 +38,15 @@ type Config struct {
 	DumpShare float64
 	// Quiesce is how long the application may take to work off what the faults have left.
 	Quiesce time.Duration
-	// Broken is what does not work in the instances, "" for nothing: see app.Flags.
+	// Broken is what does not work in the instances, "" for nothing: see workload.Flags.
 	Broken string
 	// Log gets what happens, as it happens.
 	Log func(format string, args ...any)
 }
 
-// DefaultConfig is what a small machine bears.
-func DefaultConfig() Config {
-	return Config{
+// defaultConfig is what a small machine bears.
+func defaultConfig() config {
+	return config{
 		Duration: time.Hour, Rate: 400, Partitions: 6, Instances: 3, Session: 6 * time.Second, DumpShare: 0.25, Quiesce: quiesceMax,
 		Log: func(string, ...any) {},
 	}
@@ -67,18 +67,19 @@ const (
 
 // run is one run with everything that it has started.
 type run struct {
-	Config
+	config
+	program   string
 	cluster   *cluster.Cluster
 	accounts  workload.Accounts
 	history   *workload.Recorder
-	processes []*Process
+	processes []*workload.Process
 	readers   map[string]*workload.Reader
 	figures   *figures
 	topics    map[string]workload.Kind
 }
 
-// ClusterOptions are those of the real Kafka that a run of all faults wants.
-func ClusterOptions() cluster.Options {
+// clusterOptions are those of the real Kafka that a run of all faults wants.
+func clusterOptions() cluster.Options {
 	return cluster.Options{
 		Own: true,
 		// A broker that is its own controller loads __consumer_offsets twice when it comes back, and can mistake the end of the first load
@@ -91,9 +92,9 @@ func ClusterOptions() cluster.Options {
 	}
 }
 
-// Run runs on a cluster that may be taken down, started with [ClusterOptions], and returns what came of it. The error is one of the
-// harness itself; what was found is in the summary.
-func Run(ctx context.Context, c *cluster.Cluster, cfg Config) (*Summary, error) {
+// runOn runs on a cluster and returns what that has led to. program is that of the instances. The error is one of the harness itself; what
+// was found is in the outcome.
+func runOn(ctx context.Context, c *cluster.Cluster, cfg config, program string) (*outcome, error) {
 	accounts, err := workload.NewAccounts(application, "", workload.Everything)
 	if err != nil {
 		return nil, err
@@ -104,7 +105,7 @@ func Run(ctx context.Context, c *cluster.Cluster, cfg Config) (*Summary, error) 
 	}
 	defer file.Close() // flushed and checked below
 	r := &run{
-		Config: cfg, cluster: c, accounts: accounts, readers: map[string]*workload.Reader{}, figures: newFigures(),
+		config: cfg, program: program, cluster: c, accounts: accounts, readers: map[string]*workload.Reader{}, figures: newFigures(),
 		history: workload.NewRecorder(file),
 	}
 	r.topics = accounts.Topics()
@@ -125,7 +126,7 @@ func Run(ctx context.Context, c *cluster.Cluster, cfg Config) (*Summary, error) 
 }
 
 // all runs everything up to the end of the recording.
-func (r *run) all(ctx context.Context) (_ *Summary, err error) {
+func (r *run) all(ctx context.Context) (_ *outcome, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var readers sync.WaitGroup
 	failures := make(chan error, 8)
@@ -165,26 +166,26 @@ func (r *run) all(ctx context.Context) (_ *Summary, err error) {
 	background(r.sample)
 	background(r.measure)
 
-	summary := &Summary{Seed: r.Seed, Duration: r.Duration}
-	if err := r.load(ctx, summary); err != nil {
+	o := &outcome{Seed: r.Seed, Duration: r.Duration}
+	if err := r.load(ctx, o); err != nil {
 		return nil, err
 	}
 	if err := r.quiesce(ctx); err != nil {
-		summary.Findings = append(summary.Findings, err)
+		o.Findings = append(o.Findings, err)
 	}
 	for _, p := range r.processes {
 		if err := errors.Join(p.Alive(), p.Stop()); err != nil {
-			summary.Findings = append(summary.Findings, err)
+			o.Findings = append(o.Findings, err)
 		}
 	}
-	if err := r.finish(ctx, summary, background); err != nil {
+	if err := r.finish(ctx, o, background); err != nil {
 		return nil, err
 	}
-	return summary, nil
+	return o, nil
 }
 
 // load feeds and lets the nemesis work for the duration. All faults are healed when it returns.
-func (r *run) load(ctx context.Context, summary *Summary) error {
+func (r *run) load(ctx context.Context, o *outcome) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers()...), kgo.MaxBufferedRecords(20_000))
 	if err != nil {
 		return err
@@ -199,7 +200,7 @@ func (r *run) load(ctx context.Context, summary *Summary) error {
 	fed := make(chan error, 1)
 	go func() {
 		n, err := f.Run(ctx)
-		summary.Inputs = n
+		o.Inputs = n
 		fed <- err
 	}()
 	faulty, heal := context.WithTimeout(ctx, r.Duration)
@@ -214,7 +215,7 @@ func (r *run) load(ctx context.Context, summary *Summary) error {
 	n.run(faulty)
 	cancel()
 	r.Log("healed, working off what is left")
-	summary.Faults, summary.Findings = n.result()
+	o.Faults, o.Findings = n.result()
 	return <-fed
 }
 
@@ -300,13 +301,13 @@ func (r *run) inFlight(ctx context.Context) (string, error) {
 
 // finish reads what the stopped application has left: databases, open transactions, the outputs once more from the start, and the rest
 // of the log.
-func (r *run) finish(ctx context.Context, summary *Summary, background func(func(context.Context) error)) error {
+func (r *run) finish(ctx context.Context, o *outcome, background func(func(context.Context) error)) error {
 	for _, p := range r.processes {
 		if _, err := os.Stat(p.Flags.StateDir); err != nil {
 			continue // the spare was never started
 		}
 		if _, err := workload.Dump(r.history, r.accounts, p.Flags.StateDir, "at the end of "+p.Flags.Instance); err != nil {
-			summary.Findings = append(summary.Findings, err)
+			o.Findings = append(o.Findings, err)
 		}
 	}
 	open, err := r.cluster.OpenTransactions(ctx, application+"~")
@@ -314,7 +315,7 @@ func (r *run) finish(ctx context.Context, summary *Summary, background func(func
 		return err
 	}
 	if len(open) > 0 {
-		summary.Findings = append(summary.Findings, fmt.Errorf("after an orderly stop these transactions are open: %v", open))
+		o.Findings = append(o.Findings, fmt.Errorf("after an orderly stop these transactions are open: %v", open))
 	}
 	if err := r.startReader(final, background); err != nil {
 		return err
@@ -322,10 +323,10 @@ func (r *run) finish(ctx context.Context, summary *Summary, background func(func
 	if err := r.awaitReaders(ctx); err != nil {
 		return err
 	}
-	summary.Rebalances = r.readers[check.LogReader].Generation()
-	summary.Usage = r.figures.usage()
-	summary.Totals = r.figures.totals()
-	summary.Restores, err = restores(r.processes)
+	o.Rebalances = r.readers[check.LogReader].Generation()
+	o.Usage = r.figures.usage()
+	o.Totals = r.figures.totals()
+	o.Restores, err = restores(r.processes)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/onceward/onceward/e2e/cluster"
@@ -14,7 +15,7 @@ import (
 // nemesis does one or two things in most periods, and nothing in some. Every victim has at most one thing done to it at a time.
 type nemesis struct {
 	cluster   *cluster.Cluster
-	processes []*Process
+	processes []*workload.Process
 	history   *workload.Recorder
 	accounts  workload.Accounts
 	session   time.Duration
@@ -28,17 +29,17 @@ type nemesis struct {
 		sync.Mutex
 		busy map[string]bool
 		// frozen are those that a freeze of their own holds.
-		frozen  map[*Process]bool
+		frozen  map[*workload.Process]bool
 		down    int // bounces that have begun
 		bounced int // and ended
 		back    time.Time
-		counts  Faults
+		counts  faultCounts
 		failed  []error
 	}
 }
 
-// Faults counts what the nemesis did.
-type Faults struct {
+// faultCounts are the numbers of what the nemesis did.
+type faultCounts struct {
 	Kills, Freezes, Stops, Remains, Joins, BrokerKills, BrokerStops int
 	// Dumps are the stores that were read after kills; Unasked are instances that ended by themselves, GaveUp those that did so while
 	// the broker was away, which is no finding: a supervisor starts them again, as is done here.
@@ -123,15 +124,15 @@ func (n *nemesis) watch(ctx context.Context, period time.Duration) {
 const lateExit = 5 * time.Second
 
 // unasked starts an instance again that has ended by itself, after a second, as supervisors do.
-func (n *nemesis) unasked(ctx context.Context, p *Process, err error) {
+func (n *nemesis) unasked(ctx context.Context, p *workload.Process, err error) {
 	n.history.Fault("ended by itself", p.Flags.Instance)
 	n.mu.Lock()
 	away := n.mu.down > n.mu.bounced || time.Since(n.mu.back) < lateExit
 	n.mu.Unlock()
 	if away {
-		n.count(func(f *Faults) { f.GaveUp++ })
+		n.count(func(f *faultCounts) { f.GaveUp++ })
 	} else {
-		n.count(func(f *Faults) { f.Unasked++ })
+		n.count(func(f *faultCounts) { f.Unasked++ })
 		n.fail(err)
 	}
 	sleep(ctx, time.Second)
@@ -171,16 +172,16 @@ func (n *nemesis) strike(ctx context.Context, fault string) {
 	})
 }
 
-func (n *nemesis) carryOut(ctx context.Context, fault string, p *Process, delay time.Duration, dumped bool) error {
+func (n *nemesis) carryOut(ctx context.Context, fault string, p *workload.Process, delay time.Duration, dumped bool) error {
 	switch fault {
 	case killFault:
-		n.count(func(f *Faults) { f.Kills++ })
+		n.count(func(f *faultCounts) { f.Kills++ })
 		if err := p.Kill(); err != nil {
 			return err
 		}
 		if dumped {
 			stores, err := workload.Dump(n.history, n.accounts, p.Flags.StateDir, "after kill of "+p.Flags.Instance)
-			n.count(func(f *Faults) { f.Dumps += stores })
+			n.count(func(f *faultCounts) { f.Dumps += stores })
 			if err != nil {
 				n.fail(err)
 			}
@@ -188,7 +189,7 @@ func (n *nemesis) carryOut(ctx context.Context, fault string, p *Process, delay 
 		sleep(ctx, delay)
 		return p.Start()
 	case freezeFault:
-		n.count(func(f *Faults) { f.Freezes++ })
+		n.count(func(f *faultCounts) { f.Freezes++ })
 		n.markFrozen(p, true)
 		defer n.markFrozen(p, false)
 		if err := p.Freeze(); err != nil {
@@ -197,7 +198,7 @@ func (n *nemesis) carryOut(ctx context.Context, fault string, p *Process, delay 
 		sleep(ctx, n.session+delay)
 		return p.Thaw()
 	case joinFault:
-		n.count(func(f *Faults) { f.Joins++ })
+		n.count(func(f *faultCounts) { f.Joins++ })
 		if !p.Up() {
 			return p.Start()
 		}
@@ -209,13 +210,13 @@ func (n *nemesis) carryOut(ctx context.Context, fault string, p *Process, delay 
 
 // restart stops an instance in order and starts it again. Whether it keeps its membership is told at its start, so the life after a
 // restart has the setting of the next one.
-func (n *nemesis) restart(ctx context.Context, fault string, p *Process, delay time.Duration) error {
+func (n *nemesis) restart(ctx context.Context, fault string, p *workload.Process, delay time.Duration) error {
 	remains := p.Flags.Remain
 	if remains {
-		n.count(func(f *Faults) { f.Remains++ })
+		n.count(func(f *faultCounts) { f.Remains++ })
 		delay /= 6 // within the session
 	} else {
-		n.count(func(f *Faults) { f.Stops++ })
+		n.count(func(f *faultCounts) { f.Stops++ })
 	}
 	if err := n.stop(p); err != nil {
 		n.fail(err)
@@ -226,7 +227,7 @@ func (n *nemesis) restart(ctx context.Context, fault string, p *Process, delay t
 }
 
 // stop ends an instance in order. While the broker is away nothing can be committed, so that then it may say that it failed to.
-func (n *nemesis) stop(p *Process) error {
+func (n *nemesis) stop(p *workload.Process) error {
 	n.mu.Lock()
 	before := n.mu.down
 	away := n.mu.down > n.mu.bounced
@@ -244,7 +245,7 @@ func (n *nemesis) stop(p *Process) error {
 // leader again. A transaction that a single broker of Kafka 4.3.1 ends while no partition has a leader loses its markers ("likely deleted
 // already and hence can be skipped") and is complete for its coordinator all the same: its records stay open, until the next transaction of
 // the same producer takes them along. Nothing a client does can help. A broker that starts before its old session has ended has such a
-// moment. With [ClusterOptions] it starts later, and gets the partitions of its coordinators in one step with all others; the care stays,
+// moment. With clusterOptions it starts later, and gets the partitions of its coordinators in one step with all others; the care stays,
 // because a lost marker looks like a fault of Onceward's. Brokers that go down in the middle of everything are what package faults and the
 // copy test are about.
 func (n *nemesis) bounce(ctx context.Context, fault string, delay time.Duration) {
@@ -260,10 +261,10 @@ func (n *nemesis) bounce(ctx context.Context, fault string, delay time.Duration)
 	n.mu.Unlock()
 	down := n.cluster.Kill
 	if fault == brokerStopFault {
-		n.count(func(f *Faults) { f.BrokerStops++ })
+		n.count(func(f *faultCounts) { f.BrokerStops++ })
 		down = n.cluster.Stop
 	} else {
-		n.count(func(f *Faults) { f.BrokerKills++ })
+		n.count(func(f *faultCounts) { f.BrokerKills++ })
 	}
 	if err := down(); err != nil {
 		n.fail(err)
@@ -298,18 +299,18 @@ func (n *nemesis) hush(ctx context.Context) (thaw func(), quiet bool) {
 const hushTries = 40
 
 func (n *nemesis) freezeAll() (thaw func()) {
-	var frozen []*Process
+	var frozen []*workload.Process
 	for _, p := range n.processes {
 		n.mu.Lock()
 		already := n.mu.frozen[p]
 		n.mu.Unlock()
-		if !already && p.hold() {
+		if !already && p.Signal(syscall.SIGSTOP) {
 			frozen = append(frozen, p)
 		}
 	}
 	return sync.OnceFunc(func() {
 		for _, p := range frozen {
-			p.let()
+			p.Signal(syscall.SIGCONT) // one that is gone meanwhile needs no thaw
 		}
 	})
 }
@@ -354,16 +355,16 @@ func (n *nemesis) release(victim string) {
 	n.mu.Unlock()
 }
 
-func (n *nemesis) markFrozen(p *Process, frozen bool) {
+func (n *nemesis) markFrozen(p *workload.Process, frozen bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.mu.frozen == nil {
-		n.mu.frozen = map[*Process]bool{}
+		n.mu.frozen = map[*workload.Process]bool{}
 	}
 	n.mu.frozen[p] = frozen
 }
 
-func (n *nemesis) count(add func(*Faults)) {
+func (n *nemesis) count(add func(*faultCounts)) {
 	n.mu.Lock()
 	add(&n.mu.counts)
 	n.mu.Unlock()
@@ -378,7 +379,7 @@ func (n *nemesis) fail(err error) {
 }
 
 // result is called when run has returned.
-func (n *nemesis) result() (Faults, []error) {
+func (n *nemesis) result() (faultCounts, []error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.mu.counts, n.mu.failed

@@ -1,6 +1,7 @@
-package drill
+package capture
 
 import (
+	"flag"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -21,22 +22,25 @@ import (
 // partitions is how many every topic has.
 const partitions = 4
 
-// envFull asks for the full size, as make drill does.
-const envFull = "ONCEWARD_DRILL"
+var full = flag.Bool("full", false, "100,000 captures and 10 kills, as make drill does")
 
-func TestMain(m *testing.M) { instance.Main(m) }
+// programApp is the application as a process.
+const programApp = "app"
+
+func TestMain(m *testing.M) {
+	instance.Main(m, instance.Programs{programApp: func() { os.Exit(Command(os.Args[1:])) }})
+}
 
 // TestDrill is what the package says. It is requirement C2 for messages and for requests, H3 where a gateway does not know what it has done,
 // I2 and I3. Row of the failure matrix: duplicate delivery.
 func TestDrill(t *testing.T) {
 	n, kills := 3000, 3
-	if os.Getenv(envFull) != "" {
+	if *full {
 		n, kills = 100_000, 10
 	}
-	program := instance.Build(t, "github.com/onceward/onceward/e2e/drill/app", "")
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		began := time.Now()
-		s := newScene(t, c, program)
+		s := newScene(t, c)
 		s.underKills(n, kills)
 		s.countedLife(n / 10)
 		s.replay()
@@ -49,7 +53,6 @@ type scene struct {
 	*follower
 	t           *testing.T
 	cluster     *cluster.Cluster
-	program     string
 	settings    Settings
 	application string
 	// dir has the state of every instance, and sockets their metrics: the directory of a test has a path that can be too long for one.
@@ -61,9 +64,9 @@ type scene struct {
 	answered int
 }
 
-func newScene(t *testing.T, c *cluster.Cluster, program string) *scene {
+func newScene(t *testing.T, c *cluster.Cluster) *scene {
 	t.Helper()
-	sockets, err := os.MkdirTemp("", "drill")
+	sockets, err := os.MkdirTemp("", "capture")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +76,7 @@ func newScene(t *testing.T, c *cluster.Cluster, program string) *scene {
 		}
 	})
 	s := &scene{
-		t: t, cluster: c, program: program, settings: Settings{Requests: c.Name(t, "requests")},
+		t: t, cluster: c, settings: Settings{Requests: c.Name(t, "requests")},
 		dir: t.TempDir(), sockets: sockets, gateway: NewGateway(), requests: newRequests(),
 	}
 	server := httptest.NewServer(s.gateway)
@@ -111,7 +114,7 @@ var (
 // launch begins a life of an instance.
 func (s *scene) launch(name, mode string, waits pace) *instance.Process {
 	s.t.Helper()
-	cmd := exec.Command(s.program, "run", "--brokers", strings.Join(s.cluster.Brokers(), ","), "--application", s.application,
+	cmd := exec.Command(instance.Program(s.t, programApp), "run", "--brokers", strings.Join(s.cluster.Brokers(), ","), "--application", s.application,
 		"--instance", name, "--state-dir", s.stateDir(name), "--mode", mode, "--session-timeout", waits.session.String(),
 		"--transaction-timeout", waits.transaction.String(), "--http", "unix:"+s.socket(name))
 	cmd.Env = append(os.Environ(), EnvRequests+"="+s.settings.Requests, EnvPrefix+"="+s.settings.Prefix, EnvGateway+"="+s.settings.Gateway,

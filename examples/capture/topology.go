@@ -1,4 +1,4 @@
-package drill
+package capture
 
 import (
 	"cmp"
@@ -28,10 +28,10 @@ type Settings struct {
 
 // The variables that [FromEnvironment] reads.
 const (
-	EnvRequests = "DRILL_REQUESTS"
-	EnvPrefix   = "DRILL_PREFIX"
-	EnvGateway  = "DRILL_GATEWAY"
-	EnvTimeout  = "DRILL_TIMEOUT"
+	EnvRequests = "CAPTURE_REQUESTS"
+	EnvPrefix   = "CAPTURE_PREFIX"
+	EnvGateway  = "CAPTURE_GATEWAY"
+	EnvTimeout  = "CAPTURE_TIMEOUT"
 )
 
 // FromEnvironment returns the settings that are in the environment, with defaults for those that are not.
@@ -86,7 +86,7 @@ const (
 
 // Topology returns the application.
 func (s Settings) Topology() (*topology.Topology, error) {
-	b, gateway := topology.NewBuilder("drill", topology.DeadLetters(s.Prefix+TopicDead)), newProvider(s.Gateway)
+	b, gateway := topology.NewBuilder("capture", topology.DeadLetters(s.Prefix+TopicDead)), newProvider(s.Gateway)
 	s.perform(b, byCapture(s.once(s.valid(b))), gateway, effect.Lookup(gateway.find))
 	return b.Build()
 }

@@ -1,4 +1,4 @@
-package drill
+package capture
 
 import (
 	"context"
@@ -42,7 +42,7 @@ func TestControls(t *testing.T) {
 		"apart": func(p parts) { p.perform(p.Builder, p.valid(p.Builder), p.gateway, effect.Lookup(p.gateway.find)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, cluster.Embedded(t), "")
+			s := newScene(t, cluster.Embedded(t))
 			s.requests.more(300)
 			s.feed(s.requests.all)
 			b := topology.NewBuilder(name, topology.DeadLetters(s.settings.Prefix+TopicDead))

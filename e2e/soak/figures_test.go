@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/onceward/onceward/e2e/check"
-	"github.com/onceward/onceward/e2e/soak/app"
+	"github.com/onceward/onceward/e2e/workload"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -93,7 +93,7 @@ func (f *figures) add(s usageSample) {
 }
 
 // line takes what an instance printed. Totals start anew with each life.
-func (f *figures) line(instance string, l app.Line) {
+func (f *figures) line(instance string, l workload.Line) {
 	f.add(usageSample{time.Since(f.began), instance, "goroutines", int64(l.Goroutines)})
 	f.add(usageSample{time.Since(f.began), instance, "heap", int64(l.Heap)})
 	f.mu.Lock()
@@ -122,24 +122,24 @@ func plus(a, b txn.Totals) txn.Totals {
 	}
 }
 
-// Usage is what all instances used of something: the medians of the second and of the last quarter of the run (the first one is the
+// usage is what all instances used of something: the medians of the second and of the last quarter of the run (the first one is the
 // start), and the maximum. What grows without end shows as a difference of the two.
-type Usage struct {
+type usage struct {
 	What               string
 	Second, Last, Most int64
 }
 
-func (f *figures) usage() []Usage {
+func (f *figures) usage() []usage {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var end time.Duration
 	for _, s := range f.samples {
 		end = max(end, s.at)
 	}
-	var out []Usage
+	var out []usage
 	for _, what := range []string{"resident", "heap", "goroutines", "files"} {
 		var second, last []int64
-		u := Usage{What: what}
+		u := usage{What: what}
 		for _, s := range f.samples {
 			if s.what != what {
 				continue
@@ -167,7 +167,7 @@ func median(values []int64) int64 {
 }
 
 // restores counts the restores that the logs tell of.
-func restores(processes []*Process) (int, error) {
+func restores(processes []*workload.Process) (int, error) {
 	n := 0
 	for _, p := range processes {
 		log, err := os.ReadFile(p.LogPath)
@@ -182,27 +182,27 @@ func restores(processes []*Process) (int, error) {
 	return n, nil
 }
 
-// Summary is what came of a run.
-type Summary struct {
+// outcome is what a run has led to.
+type outcome struct {
 	Seed     uint64
 	Duration time.Duration
 	Inputs   uint32
-	Faults   Faults
+	Faults   faultCounts
 	// Rebalances is the group's last generation. Totals are those of the instances, without what they had not printed when they died.
 	Rebalances int32
 	Totals     txn.Totals
 	Restores   int
-	Usage      []Usage
+	Usage      []usage
 	// Findings are what went wrong beside the history: instances that ended by themselves, or did not stop in order.
 	Findings []error
 	Report   *check.Report
 }
 
 // OK says that nothing was found.
-func (s *Summary) OK() bool { return len(s.Findings) == 0 && s.Report.Anomalies() == 0 }
+func (s *outcome) OK() bool { return len(s.Findings) == 0 && s.Report.Anomalies() == 0 }
 
 // String is the summary as a text of some lines.
-func (s *Summary) String() string {
+func (s *outcome) String() string {
 	var b strings.Builder
 	f := s.Faults
 	outputs := int64(0)

@@ -1,6 +1,4 @@
-// Package app is an instance of the applications that the long tests run (package workload), as a process of its own that can be killed
-// and frozen.
-package app
+package workload
 
 import (
 	"encoding/json"
@@ -14,18 +12,23 @@ import (
 
 	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/check"
-	"github.com/onceward/onceward/e2e/failpoints"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
 
-// Dedupe is the one mechanism of the topology itself that can be broken: see [workload.Parts].
-const Dedupe = "dedupe"
+// BrokenDedupe is the one mechanism of the topology itself that can be broken: see [Parts].
+const BrokenDedupe = "dedupe"
 
-// Flags are what an instance is told.
+// The values of [Flags].Topology.
+const (
+	AccountsTopology = "accounts"
+	CopyTopology     = "copy"
+)
+
+// Flags are the settings of an instance that is a process of its own.
 type Flags struct {
-	Topology    string // "soak" or "copy"
+	Topology    string // [AccountsTopology] or [CopyTopology]
 	Brokers     string
 	Application string
 	Prefix      string
@@ -43,7 +46,7 @@ type Flags struct {
 	Report time.Duration
 	// Query adds the content of the stores to the lines, read as the application's queries read it.
 	Query bool
-	// Broken is what does not work, "" for nothing: [Dedupe], or a mechanism of txn.Config.WithFailpoints.
+	// Broken is what does not work, "" for nothing: [BrokenDedupe], or a mechanism of txn.Config.WithFailpoints.
 	Broken string
 }
 
@@ -55,8 +58,15 @@ type Line struct {
 	States     []check.State `json:"states,omitempty"`
 }
 
-// Run runs an instance, until it is told to end: see bench/measure.
-func (f Flags) Run() error {
+// Program is the program of a [Process], for package instance's Programs. Its [Flags] are in [instance.SettingsVariable].
+func Program() {
+	measure.Run(instance.SettingsVariable, Flags.run)
+	fmt.Fprintln(os.Stderr, "instance: there are no settings in", instance.SettingsVariable)
+	os.Exit(2)
+}
+
+// run runs an instance until it is told to end: see bench/measure.
+func (f Flags) run() error {
 	ctx, stop := measure.UntilTold()
 	defer stop()
 	t, accounts, err := f.topology()
@@ -68,8 +78,8 @@ func (f Flags) Run() error {
 		SessionTimeout: f.Session, Remain: f.Remain, RoundBytesMax: f.RoundBytes, CommitIntervalMax: f.Interval, CacheBytes: 16 << 20,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
-	if f.Broken != "" && f.Broken != Dedupe {
-		if cfg, err = failpoints.Break(cfg, f.Broken); err != nil {
+	if f.Broken != "" && f.Broken != BrokenDedupe {
+		if cfg, err = instance.Break(cfg, f.Broken); err != nil {
 			return err
 		}
 	}
@@ -85,22 +95,22 @@ func (f Flags) Run() error {
 	return errors.Join(err, <-reported)
 }
 
-func (f Flags) topology() (*topology.Topology, workload.Accounts, error) {
+func (f Flags) topology() (*topology.Topology, Accounts, error) {
 	switch f.Topology {
-	case "soak":
-		parts := workload.Everything
-		parts.LeakDuplicates = f.Broken == Dedupe
-		a, err := workload.NewAccounts("soak", f.Prefix, parts)
+	case AccountsTopology:
+		parts := Everything
+		parts.LeakDuplicates = f.Broken == BrokenDedupe
+		a, err := NewAccounts(f.Application, f.Prefix, parts)
 		return a.Topology, a, err
-	case "copy":
-		t, err := workload.NewCopy(f.Prefix, f.Pace)
-		return t, workload.Accounts{}, err
+	case CopyTopology:
+		t, err := NewCopy(f.Prefix, f.Pace)
+		return t, Accounts{}, err
 	}
-	return nil, workload.Accounts{}, fmt.Errorf("there is no topology %q", f.Topology)
+	return nil, Accounts{}, fmt.Errorf("there is no topology %q", f.Topology)
 }
 
 // report prints lines until ended is closed, and then a last one.
-func (f Flags) report(app *txn.App, accounts workload.Accounts, ended <-chan struct{}) error {
+func (f Flags) report(app *txn.App, accounts Accounts, ended <-chan struct{}) error {
 	tick := time.NewTicker(f.Report)
 	defer tick.Stop()
 	out := json.NewEncoder(os.Stdout)
