@@ -26,7 +26,7 @@ GO_ALONE     = env -u ONCEWARD_KAFKA_BROKERS -u ONCEWARD_REQUIRE_KAFKA
 # PACKAGES are those that test and race take, the slowest first: go test starts them in this order.
 PACKAGES   ?= ./txn ./state/pebblestore ./...
 # KAFKA_PACKAGES are those with tests on real Kafka, found by what these call. The slowest come first.
-KAFKA_FIRST     = ./e2e/pipeline ./e2e/operations ./e2e/faults ./e2e/verifyeos ./e2e/flights ./e2e/cluster ./e2e/runtime
+KAFKA_FIRST     = ./e2e/conformance ./e2e/pipeline ./e2e/operations ./e2e/faults ./e2e/flights ./e2e/cluster ./e2e/runtime
 KAFKA_PACKAGES ?= $(KAFKA_FIRST) $(filter-out $(KAFKA_FIRST),$(sort $(patsubst %/,./%,$(dir $(shell \
 	grep -rlE 'cluster\.(Kafka|Each|EachKind|Own|OwnWith|Java)\>' --include='*_test.go' e2e examples)))))
 
@@ -71,13 +71,13 @@ simulate: ## SEEDS (1000) simulations of each application on virtual time from S
 		-subject "$(SUBJECT)" -faults "$(FAULTS)"
 
 verify-eos: ## Kafka's own StreamsEosTest judges the runtime under many kills; needs Java 17 and Maven
-	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 30m -run '^TestVerify$$' ./e2e/verifyeos -full
+	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 30m -run '^TestEos' ./e2e/conformance -full
 
 verify-smoke: ## Kafka's own StreamsSmokeTest judges windows, tables and joins while instances join, die and leave; needs a JDK 17 and Maven
-	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 60m ./e2e/verifysmoke -full
+	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 60m -run '^TestSmoke' ./e2e/conformance -full
 
 verify-differential: ## every operator beside Kafka Streams on CASES (1000) random inputs each, and the named ones; needs a JDK 17 and Maven
-	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 30m ./e2e/differential -cases $(or $(CASES),1000) $(if $(SEED),-seed $(SEED))
+	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 30m -run '^TestOperator' ./e2e/conformance -cases $(or $(CASES),1000) $(if $(SEED),-seed $(SEED))
 
 negative: ## with dedupe broken on purpose, the demo has to find it; make test has the other negative controls
 	./.ci/negative
@@ -93,7 +93,7 @@ soak-state: ## a database under a million writes with crashes, on a file system 
 		$(GO) test -count=1 -v -timeout 60m -run '^TestCrashLeavesAPrefixOfWholeRounds$$' ./state/pebblestore
 
 verify-copy: ## Kafka's own TransactionsTest on real Kafka: 100,000 records, 750 a transaction, client and broker bounced; needs Java 17 and Maven
-	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_VERIFY_COPY=1 $(GO) test -count=1 -v -timeout 30m -run '^TestCopy$$' ./e2e/copytest
+	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 30m -run '^TestCopy' ./e2e/conformance -full
 
 lint: ## static analysis with the import rules
 	$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) run

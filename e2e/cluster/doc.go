@@ -43,8 +43,8 @@
 //
 // # Other programs
 //
-// Tests that run more of Kafka's programs get them with [Java], which treats what is missing like a missing
-// broker; programs of their own against Kafka's libraries are compiled with [CompileJava]. [Launch] ties a child process to the test process as the broker is tied.
+// Tests that run more of Kafka's programs, or programs of their own against Kafka's libraries, get them with [Java], which treats what is
+// missing like a missing broker. [Launch] ties a child process to the test process as the broker is tied.
 //
 // # Lifetimes
 //

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,8 +79,8 @@ func OwnWith(t testing.TB, kind Kind, o Options) *Cluster {
 	return c
 }
 
-// Java returns the Java program, version 17 or newer, and the class path to run a library with. It downloads
-// the library if it is not there yet, and skips or fails like [Kafka] where it cannot.
+// Java returns the Java program, version 17 or newer, and the class path to run a library and its programs with. It downloads the library if
+// it is not there yet, and skips or fails like [Kafka] where it cannot.
 func Java(t testing.TB, l Library) (java, classes string) {
 	t.Helper()
 	processBroker.expect(t, KindKafka)
@@ -93,31 +91,16 @@ func Java(t testing.TB, l Library) (java, classes string) {
 	if errors.Is(err, ErrUnavailable) {
 		processBroker.unavailable(t, err)
 	}
+	if err == nil {
+		classes = classPath(classes)
+		if l.Programs != nil {
+			classes, err = compiled.get(t.Context(), java, classes, l)
+		}
+	}
 	if err != nil {
 		t.Fatalf("cluster: %v", err)
 	}
-	return java, classPath(classes)
-}
-
-// CompileJava compiles the Java program of that name against a class path from [Java], and returns the class path to run it with. The
-// compiler is that of the Java, which has to be a JDK's; it fails the test if there is none.
-func CompileJava(t testing.TB, java, classes, name string, source []byte) (withProgram string) {
-	t.Helper()
-	dir := t.TempDir()
-	path := filepath.Join(dir, name+".java")
-	if err := os.WriteFile(path, source, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	jars, err := filepath.Glob(classes + ".jar") // only Java's launcher knows what a * is
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), java, "-m", "jdk.compiler/com.sun.tools.javac.Main",
-		"-cp", strings.Join(jars, string(os.PathListSeparator)), "-d", dir, path)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("cluster: compile %s (it takes a JDK, not only a JRE): %v\n%s", name, err, out)
-	}
-	return dir + string(os.PathListSeparator) + classes
+	return java, classes
 }
 
 // Main runs a package's tests, stops the broker that they shared, looks for leaked goroutines and exits the
@@ -127,7 +110,12 @@ func Main(m *testing.M, leaks ...goleak.Option) { os.Exit(Run(m, leaks...)) }
 
 // Run is [Main] for a TestMain that has something to do afterwards: it returns the code to exit with.
 func Run(m *testing.M, leaks ...goleak.Option) (exitCode int) {
-	return processBroker.run(m, os.Stderr, leaks...)
+	exitCode = processBroker.run(m, os.Stderr, leaks...)
+	if err := compiled.remove(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		exitCode = max(exitCode, 1)
+	}
+	return exitCode
 }
 
 // SkipWithout skips the test where this process does not test on brokers of the kind, for a test that looks at what several scenes of that

@@ -5,6 +5,7 @@ import (
 	_ "embed" // the pom
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,6 +44,8 @@ type Library struct {
 	POM []byte
 	// Jar is the file name of the archive that stands for all: Maven copies it with the rest or fails.
 	Jar string
+	// Programs are sources in Java that need the archives, nil for none. [Java] compiles them once in a process.
+	Programs fs.FS
 }
 
 // kafkaLibrary is what the broker runs from.
@@ -209,4 +212,66 @@ func javaPath(path string) string {
 		return filepath.ToSlash(path)
 	}
 	return path
+}
+
+// compiled are the programs of libraries that this process has compiled. [Run] removes them.
+var compiled programs
+
+type programs struct {
+	mu   sync.Mutex        // held while one library's are compiled
+	dirs map[string]string // by the names of the libraries
+}
+
+// get returns the class path of a library with its compiled programs. The compiler is that of the Java, which has to be a JDK's.
+func (p *programs) get(ctx context.Context, java, classes string, l Library) (withPrograms string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	dir := p.dirs[l.Name]
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "onceward-java-"); err != nil {
+			return "", err
+		}
+		if err := compileJava(ctx, java, classes, l.Programs, dir); err != nil {
+			return "", errors.Join(fmt.Errorf("compile the programs of %s: %w", l.Name, err), os.RemoveAll(dir))
+		}
+		if p.dirs == nil {
+			p.dirs = map[string]string{}
+		}
+		p.dirs[l.Name] = dir
+	}
+	return dir + string(os.PathListSeparator) + classes, nil
+}
+
+// compileJava compiles sources into dir.
+func compileJava(ctx context.Context, java, classes string, sources fs.FS, dir string) error {
+	if err := os.CopyFS(dir, sources); err != nil {
+		return err
+	}
+	jars, err := filepath.Glob(classes + ".jar") // only Java's launcher knows what a * is
+	if err != nil {
+		return err
+	}
+	args := []string{"-m", "jdk.compiler/com.sun.tools.javac.Main", "-cp", strings.Join(jars, string(os.PathListSeparator)), "-d", dir}
+	err = fs.WalkDir(sources, ".", func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			args = append(args, filepath.Join(dir, filepath.FromSlash(path)))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if out, err := exec.CommandContext(ctx, java, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("it takes a JDK, not only a JRE: %w\n%s", err, out)
+	}
+	return nil
+}
+
+func (p *programs) remove() (err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, dir := range p.dirs {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
 }

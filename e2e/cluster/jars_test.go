@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 )
 
 func TestPomHasTheVersion(t *testing.T) {
@@ -139,5 +141,32 @@ func TestFindJars(t *testing.T) {
 	_, err := findJars(t.Context())
 	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "Maven") {
 		t.Errorf("neither jars nor Maven: %v", err)
+	}
+}
+
+// TestProgramsAreCompiledOnce: a library's programs run with the class path from Java, which is the same at each call, and a program that does
+// not compile is an error that leaves nothing.
+func TestProgramsAreCompiledOnce(t *testing.T) {
+	l := Library{Name: kafkaLibrary.Name, POM: pom, Jar: brokerJar, Programs: fstest.MapFS{
+		"programs/Hello.java": {Data: []byte(`public final class Hello {
+			public static void main(String[] args) throws Exception {
+				System.out.print(Class.forName("kafka.Kafka").getName());
+			}
+		}`)},
+	}}
+	java, classes := Java(t, l)
+	if _, again := Java(t, l); again != classes {
+		t.Errorf("the class path is %s and then %s", classes, again)
+	}
+	if out, err := exec.CommandContext(t.Context(), java, "-cp", classes, "Hello").Output(); err != nil || string(out) != "kafka.Kafka" {
+		t.Errorf("the program printed %q, %v", out, err)
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	wrong := Library{Name: "wrong", Programs: fstest.MapFS{"Wrong.java": {Data: []byte("class Wrong {")}}}
+	if _, err := compiled.get(t.Context(), java, classes, wrong); err == nil || !strings.Contains(err.Error(), "Wrong.java") {
+		t.Errorf("a program that does not compile: %v", err)
+	}
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

@@ -45,6 +45,5 @@
 //
 // # What it is not
 //
-// A process that is started again and again under one name is bench/measure's Instance, or, of the applications that Kafka's tests judge,
-// that of e2e/clients/process. Nothing here knows what an application computes.
+// A process that is started again and again under one name is bench/measure's Instance. Nothing here knows what an application computes.
 package instance

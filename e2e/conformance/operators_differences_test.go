@@ -1,0 +1,148 @@
+package conformance
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/onceward/onceward/topology"
+)
+
+// difference is a case of which the two sides make different things, on purpose.
+type difference struct {
+	// why says what differs, and why that is so.
+	why     string
+	records []caseRecord
+	// leaps is that of a testCase.
+	leaps       bool
+	declare     func(b *topology.Builder)
+	here, there caseOutputs
+}
+
+// wrote is a line of outputs, of the topic out.
+func wrote(at int64, key string, value int64) string {
+	return fmt.Sprintf("out %d %s %s", at, hexOf([]byte(key)), hexOf(binary.BigEndian.AppendUint64(nil, uint64(value))))
+}
+
+// closedWindow is the line of a window of a key that begins at 1000 and has counted n, and of the header id if it is not 0.
+func closedWindow(key string, n int64, id byte) string {
+	line := wrote(1001, string(binary.BigEndian.AppendUint64([]byte(key), 1000)), n)
+	if id != 0 {
+		line += headersText([]topology.Header{{Key: "id", Value: []byte{id}}})
+	}
+	return line
+}
+
+// closedWindowRecords are two records in one window, and one that closes it.
+var closedWindowRecords = []caseRecord{
+	keyValue("in", 1001, "a", 1).with("id", []byte{1}), keyValue("in", 1000, "a", 2).with("id", []byte{2}),
+	keyValue("in", 2000, "b", 3).with("id", []byte{3}),
+}
+
+// streamsStops is what the program writes where the task has stopped.
+const streamsStops = "error org.apache.kafka.streams.errors.StreamsException"
+
+// differences are by the operators of the Java program.
+var differences = map[string]difference{
+	"punctuate-stream-time-as-it-is": {
+		why: "there the first record of a task fires as well, although no time has passed, and punctuators get the stream time, which " +
+			"depends on what record has moved it; here they get the multiple of the interval that was passed",
+		records: []caseRecord{keyValue("in", 1000, "a", 1), keyValue("in", 1003, "b", 2), keyValue("in", 1010, "a", 4)},
+		declare: processorOperators["punctuate-stream-time"].declare,
+		here: caseOutputs{
+			wrote(1000, "a", 1), wrote(1003, "b", 2), wrote(1001, "rows", 2), wrote(1001, "a", 1), wrote(1001, "b", 2),
+			wrote(1010, "a", 4), wrote(1008, "rows", 2), wrote(1008, "a", 4), wrote(1008, "b", 2),
+		},
+		there: caseOutputs{
+			wrote(1000, "a", 1), wrote(1000, "rows", 1), wrote(1000, "a", 1), wrote(1003, "b", 2), wrote(1003, "rows", 1), wrote(1003, "b", 2),
+			wrote(1010, "a", 4), wrote(1010, "rows", 2), wrote(1010, "a", 4), wrote(1010, "b", 2),
+		},
+	},
+	"punctuate-wall-clock": {
+		why: "a leap of the wall clock fires once there, as after a stall; our driver fires whatever is due on the way, as where nothing " +
+			"stalls, so that a test need not go step by step",
+		records: []caseRecord{keyValue("in", 1000, "a", 2), clockMoves(3 * punctuateEvery)}, leaps: true,
+		declare: processorOperators["punctuate-wall-clock"].declare,
+		here: caseOutputs{
+			wrote(1000, "a", 2), wrote(clockStart+punctuateEvery, "rows", 1), wrote(clockStart+punctuateEvery, "a", 2), wrote(clockStart+2*punctuateEvery, "rows", 1),
+			wrote(clockStart+2*punctuateEvery, "a", 2), wrote(clockStart+3*punctuateEvery, "rows", 1), wrote(clockStart+3*punctuateEvery, "a", 2),
+		},
+		there: caseOutputs{wrote(1000, "a", 2), wrote(clockStart+3*punctuateEvery, "rows", 1), wrote(clockStart+3*punctuateEvery, "a", 2)},
+	},
+	"peek": {
+		why:     "a timestamp that is invalid stops the application there; here it costs the record, which is a dead letter",
+		records: []caseRecord{keyValue("in", 1000, "a", 1), keyValue("in", -1, "a", 2), keyValue("in", 1001, "a", 3)},
+		declare: statelessOperators["peek"].declare,
+		here:    caseOutputs{wrote(1000, "a", 1), wrote(1001, "a", 3)},
+		there:   caseOutputs{streamsStops},
+	},
+	"partition-time-for-invalid": {
+		why:     "so does one before there is any other time to give to the record",
+		records: []caseRecord{keyValue("in", -1, "a", 1), keyValue("in", 1000, "a", 2)},
+		declare: timeOperators["partition-time-for-invalid"].declare,
+		here:    caseOutputs{wrote(1000, "a", 2)},
+		there:   caseOutputs{streamsStops},
+	},
+	"partition-time-merge": {
+		why: "the time that an invalid one gives way to is that of its partition there, and that of the task here: it is the one by which " +
+			"windows close and punctuations fire",
+		records: []caseRecord{keyValue("in", 1000, "a", 1), keyValue("other", 500, "b", 2), keyValue("other", -1, "b", 3)},
+		declare: func(b *topology.Builder) {
+			anyInput(b, streamTimeForInvalid).Merge("both", topology.From(b, anything("other"), streamTimeForInvalid)).Into(outTopic)
+		},
+		here:  caseOutputs{wrote(1000, "a", 1), wrote(500, "b", 2), wrote(1000, "b", 3)},
+		there: caseOutputs{wrote(1000, "a", 1), wrote(500, "b", 2), wrote(500, "b", 3)},
+	},
+	"count-tumbling-suppressed": {
+		why: "what a suppression lets go has the headers of the last record of its window there; ours has none, since it is made of all of " +
+			"them",
+		records: closedWindowRecords,
+		declare: closingOperators["count-tumbling-suppressed"].declare,
+		here:    caseOutputs{closedWindow("a", 2, 0)},
+		there:   caseOutputs{closedWindow("a", 2, 2)},
+	},
+	"count-tumbling-on-close": {
+		why: "what an aggregation emits on close has the headers of the record there that has closed the window, which may be of another " +
+			"key and years later; ours has none",
+		records: closedWindowRecords,
+		declare: closingOperators["count-tumbling-on-close"].declare,
+		here:    caseOutputs{closedWindow("a", 2, 0)},
+		there:   caseOutputs{closedWindow("a", 2, 3)},
+	},
+	"aggregate-grouped": {
+		why: "the first change of a key has the initial aggregate for its old value there, and none here, so that there a second " +
+			"aggregation subtracts what was never added to it",
+		records: []caseRecord{keyValue("in", 1000, "a", 1), keyValue("in", 1001, "b", 2)},
+		declare: func(b *topology.Builder) {
+			sums := topology.Aggregate(topology.From(b, numbers("in")), stored("aggregate"), hundred, addValue)
+			all := topology.GroupTable(sums, "moved", strCodec, longCodec, func(_ string, v int64) (string, int64, error) { return "all", v, nil })
+			topology.ReduceTable(all, stored("reduce"), addToGroup, takeFromGroup).Into(numbers("out"))
+		},
+		here:  caseOutputs{wrote(1000, "all", 101), wrote(1001, "all", 203)},
+		there: caseOutputs{wrote(1000, "all", 101), wrote(1001, "all", 103)},
+	},
+}
+
+// TestOperatorsDifferOnPurpose pins what differs on purpose, on both sides: one that goes away, here or with another version there, is no difference
+// any more.
+func TestOperatorsDifferOnPurpose(t *testing.T) {
+	t.Parallel()
+	var cases []operatorCase
+	for _, name := range slices.Sorted(maps.Keys(differences)) {
+		d := differences[name]
+		cases = append(cases, operatorCase{
+			operator: name, name: "a difference", caseTraits: caseTraits{uncounted: true}, records: d.records, leaps: d.leaps,
+		})
+	}
+	there := streamsRun(t, cases)
+	for i, c := range cases {
+		d := differences[c.operator]
+		here := runHere(t, buildOperator(t, d.declare), c)
+		if !slices.Equal(here, d.here) || !slices.Equal(there[i], d.there) {
+			t.Errorf("%s: %s:\n%swritten here:\n%swanted:\n%sby Kafka Streams:\n%swanted:\n%s",
+				c.operator, d.why, c.people(), here.people(), d.here.people(), there[i].people(), d.there.people())
+		}
+	}
+}

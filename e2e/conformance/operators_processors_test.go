@@ -1,0 +1,147 @@
+package conformance
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+)
+
+// processorOperators are nodes with code, a store and schedules of their own. Records with a null key end there.
+var processorOperators = map[string]operator{
+	"process":               {declare: func(b *topology.Builder) { pairs(b, remember) }},
+	"punctuate-stream-time": {declare: func(b *topology.Builder) { punctuated(b, onStreamTime(punctuateEvery)) }},
+	"punctuate-wall-clock": {caseTraits: caseTraits{wallClock: true}, declare: func(b *topology.Builder) {
+		punctuated(b, onWallClock(punctuateEvery))
+	}},
+	// Both in one node, so that it shows which of them comes first.
+	"punctuate-both": {caseTraits: caseTraits{wallClock: true}, declare: func(b *topology.Builder) {
+		punctuated(b, onStreamTime(punctuateEvery), onWallClock(punctuateEvery))
+	}},
+}
+
+type lastRows = state.KeyValue[string, int64]
+
+// lastValues is the store of the last value of each key.
+var lastValues = topology.Store("last", strCodec, longCodec)
+
+// pairsOut is where values go together with the ones before.
+var pairsOut = topology.Topic("out", topology.Nullable(strCodec), schemas.String())
+
+// pairs is a node that emits each value together with the one before.
+func pairs(b *topology.Builder, remember func(last lastRows, key string, v maybeValue) error) {
+	topology.Process(anyInput(b), "last", lastValues, func(
+		c *topology.Context, last lastRows, r inRecord, emit topology.Emit[maybeKey, string],
+	) error {
+		key, ok := r.Key.Get()
+		if !ok {
+			return nil
+		}
+		before := topology.None[int64]()
+		switch n, had, err := last.Get(key); {
+		case err != nil:
+			return err
+		case had:
+			before = topology.Some(n)
+		}
+		if err := remember(last, key, r.Value); err != nil {
+			return err
+		}
+		return emit(c, topology.WithValue(r, textOf(before)+">"+textOf(r.Value)))
+	}).Into(pairsOut)
+}
+
+func textOf(v maybeValue) string {
+	if n, ok := v.Get(); ok {
+		return strconv.FormatInt(n, 10)
+	}
+	return "none"
+}
+
+// remember makes v the last value of key; without a value there is none.
+func remember(last lastRows, key string, v maybeValue) error {
+	if n, ok := v.Get(); ok {
+		return last.Put(key, n)
+	}
+	return last.Delete(key)
+}
+
+// punctuationSchedule declares a punctuation.
+type punctuationSchedule func(t *topology.Setup, f topology.Punctuator)
+
+func onStreamTime(millis int64) punctuationSchedule {
+	return func(t *topology.Setup, f topology.Punctuator) { t.OnStreamTime(time.Duration(millis)*ms, f) }
+}
+
+func onWallClock(millis int64) punctuationSchedule {
+	return func(t *topology.Setup, f topology.Punctuator) { t.OnWallClock(time.Duration(millis)*ms, f) }
+}
+
+// punctuated is a node that passes records on and remembers the last value of each key. Each firing of a schedule emits how many there
+// are, and then all of them, and forgets the odd ones.
+func punctuated(b *topology.Builder, schedules ...punctuationSchedule) {
+	n := topology.Stateful(anyInput(b), "last", lastValues)
+	outlet := topology.Outlet[string, maybeValue](n, "out")
+	n.Process(func(t *topology.Setup) (topology.Handler[maybeKey, maybeValue], error) {
+		last, emit := lastValues.In(t), outlet.In(t)
+		for _, s := range schedules {
+			s(t, func(c *topology.Context, _ time.Time) error { return emitAll(c, last, emit) })
+		}
+		return func(c *topology.Context, r inRecord) error {
+			key, ok := r.Key.Get()
+			if !ok {
+				return nil
+			}
+			if err := remember(last, key, r.Value); err != nil {
+				return err
+			}
+			return emit(c, topology.WithKey(r, key))
+		}, nil
+	})
+	outlet.Stream().Into(keyed("out"))
+}
+
+func emitAll(c *topology.Context, last lastRows, emit topology.Emit[string, maybeValue]) error {
+	var rows []state.Pair[string, int64]
+	for row, err := range last.All() {
+		if err != nil {
+			return err
+		}
+		rows = append(rows, row)
+	}
+	type built = topology.Record[string, maybeValue]
+	if err := emit(c, built{Key: "rows", Value: topology.Some(int64(len(rows)))}); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if err := emit(c, built{Key: row.Key, Value: topology.Some(row.Value)}); err != nil {
+			return err
+		}
+		if row.Value%2 != 0 {
+			if err := last.Delete(row.Key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var processorControls = map[string]control{
+	"a null that forgets nothing": {"process", func(b *topology.Builder) {
+		pairs(b, func(last lastRows, key string, v maybeValue) error {
+			if _, ok := v.Get(); !ok {
+				return nil
+			}
+			return remember(last, key, v)
+		})
+	}},
+	"an interval of stream time that is longer": {"punctuate-stream-time", func(b *topology.Builder) {
+		punctuated(b, onStreamTime(punctuateEvery+1))
+	}},
+	"the wall clock for stream time": {"punctuate-stream-time", func(b *topology.Builder) { punctuated(b, onWallClock(punctuateEvery)) }},
+	"an interval of the wall clock that is longer": {"punctuate-wall-clock", func(b *topology.Builder) {
+		punctuated(b, onWallClock(punctuateEvery+1))
+	}},
+}

@@ -1,0 +1,141 @@
+package conformance
+
+import (
+	"strconv"
+
+	"github.com/onceward/onceward/topology"
+)
+
+type (
+	maybeKey   = topology.Option[string]
+	maybeValue = topology.Option[int64]
+	inRecord   = topology.Record[maybeKey, maybeValue]
+)
+
+// operatorGroups and controlGroups are what the files of this package declare.
+var (
+	operatorGroups = []map[string]operator{
+		statelessOperators, dynamicOperators, headerOperators, processorOperators, aggregationOperators, tableOperators, windowOperators, closingOperators, timeOperators, invalidTimeOperators,
+	}
+	controlGroups = []map[string]control{
+		statelessControls, headerControls, processorControls, tableControls, windowControls, countControls, closingControls,
+		invalidControls,
+	}
+)
+
+// anything is a topic of keys and values that may be null.
+func anything(name string) topology.TopicOf[maybeKey, maybeValue] {
+	return topology.Topic(name, topology.Nullable(strCodec), topology.Nullable(longCodec))
+}
+
+func anyInput(b *topology.Builder, opts ...topology.SourceOption) topology.Stream[maybeKey, maybeValue] {
+	return topology.From(b, anything("in"), opts...)
+}
+
+var outTopic = anything("out")
+
+// statelessOperators are the operators without state. Null keys and values go through them.
+var statelessOperators = map[string]operator{
+	"map": {declare: func(b *topology.Builder) {
+		topology.Map(anyInput(b), "map", func(r inRecord) (inRecord, error) {
+			key, value := "none", r.Value.Or(-1)+1
+			if k, ok := r.Key.Get(); ok {
+				key = k + "x"
+			}
+			return topology.WithValue(topology.WithKey(r, topology.Some(key)), topology.Some(value)), nil
+		}).Into(outTopic)
+	}},
+	"map-values": {declare: func(b *topology.Builder) {
+		topology.MapValues(anyInput(b), "double", func(r inRecord) (maybeValue, error) {
+			if v, ok := r.Value.Get(); ok {
+				return topology.Some(2 * v), nil
+			}
+			return r.Value, nil
+		}).Into(outTopic)
+	}},
+	"flat-map": {declare: func(b *topology.Builder) {
+		topology.FlatMap(anyInput(b), "copies", func(r inRecord, emit func(inRecord) error) error {
+			for i := range max(r.Value.Or(1)%4, 0) {
+				key := r.Key
+				if k, ok := key.Get(); ok {
+					key = topology.Some(k + strconv.FormatInt(i, 10))
+				}
+				if err := emit(topology.WithValue(topology.WithKey(r, key), topology.Some(i))); err != nil {
+					return err
+				}
+			}
+			return nil
+		}).Into(outTopic)
+	}},
+	"filter": {declare: func(b *topology.Builder) { anyInput(b).Filter("even", even).Into(outTopic) }},
+	"select-key": {declare: func(b *topology.Builder) {
+		topology.SelectKey(anyInput(b), "by-group", func(r inRecord) (maybeKey, error) {
+			if _, ok := r.Value.Get(); !ok {
+				return topology.None[string](), nil
+			}
+			return topology.Some(groupName(r.Value)), nil
+		}).Into(outTopic)
+	}},
+	"peek": {declare: func(b *topology.Builder) {
+		anyInput(b).Peek("look", func(inRecord) error { return nil }).Into(outTopic)
+	}},
+	"merge": {caseTraits: caseTraits{topics: []string{"in", "other"}}, declare: func(b *topology.Builder) {
+		anyInput(b).Merge("both", topology.From(b, anything("other"))).Into(outTopic)
+	}},
+	"split": {declare: func(b *topology.Builder) {
+		split := anyInput(b).Split("split")
+		split.Case("even", even).Into(anything("out-even"))
+		split.Case("small", func(r inRecord) (bool, error) {
+			v, ok := r.Value.Get()
+			return ok && v < 10, nil
+		}).Into(anything("out-small"))
+		split.Otherwise("rest").Into(anything("out-rest"))
+	}},
+	"fan-out": {declare: func(b *topology.Builder) {
+		s := anyInput(b)
+		s.Filter("values", func(r inRecord) (bool, error) {
+			_, ok := r.Value.Get()
+			return ok, nil
+		}).Into(anything("out-values"))
+		s.Into(anything("out-all"))
+	}},
+	"repartition": {declare: func(b *topology.Builder) {
+		moved := topology.SelectKey(anyInput(b), "by-group", func(r inRecord) (string, error) { return groupName(r.Value), nil })
+		topology.MapValues(topology.Repartition(moved, "moved", strCodec, topology.Nullable(longCodec)), "same",
+			func(r topology.Record[string, maybeValue]) (maybeValue, error) { return r.Value, nil }).
+			Into(topology.Topic("out", strCodec, topology.Nullable(longCodec)))
+	}},
+}
+
+func even(r inRecord) (bool, error) {
+	v, ok := r.Value.Get()
+	return ok && v%2 == 0, nil
+}
+
+// groupName is the groupName of a value.
+func groupName(v maybeValue) string {
+	if n, ok := v.Get(); ok {
+		return "g" + strconv.FormatInt(n%3, 10)
+	}
+	return "none"
+}
+
+var statelessControls = map[string]control{
+	"a filter that takes null for a value": {"filter", func(b *topology.Builder) {
+		anyInput(b).Filter("even", func(r inRecord) (bool, error) { return r.Value.Or(0)%2 == 0, nil }).Into(outTopic)
+	}},
+	"copies in reverse": {"flat-map", func(b *topology.Builder) {
+		topology.FlatMap(anyInput(b), "copies", func(r inRecord, emit func(inRecord) error) error {
+			for i := r.Value.Or(1)%4 - 1; i >= 0; i-- {
+				key := r.Key
+				if k, ok := key.Get(); ok {
+					key = topology.Some(k + strconv.FormatInt(i, 10))
+				}
+				if err := emit(topology.WithValue(topology.WithKey(r, key), topology.Some(i))); err != nil {
+					return err
+				}
+			}
+			return nil
+		}).Into(outTopic)
+	}},
+}
