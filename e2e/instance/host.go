@@ -26,7 +26,7 @@ func StartOn(t testing.TB, c *cluster.Cluster, host string, s Settings, arm stri
 	}
 	cfg := On(c, host, s.Config())
 	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
-	h := &hosted{stateDir: cfg.StateDir, log: log}
+	h := &hosted{stateDir: cfg.StateDir, Log: log}
 	if n := c.Network(); n != nil {
 		h.host = n.Host(host)
 	}
@@ -48,7 +48,7 @@ func StartOn(t testing.TB, c *cluster.Cluster, host string, s Settings, arm stri
 type hosted struct {
 	host     *virtual.Host // nil if the network is not virtual
 	stateDir string
-	log      *Log
+	Log      *Log // what the application says
 
 	mu   sync.Mutex
 	held chan struct{} // what is killed or frozen at a failpoint waits until it is closed; nil if there is nothing
@@ -65,7 +65,7 @@ func (h *hosted) stop(point, action string) {
 		h.host.Stall()
 		held = h.hold()
 	}
-	fmt.Fprintf(h.log, "failpoint %s %s\n", point, action)
+	fmt.Fprintf(h.Log, "failpoint %s %s\n", point, action)
 	if held != nil {
 		<-held
 	}
