@@ -49,7 +49,7 @@ func TestTheCheckFindsLossAndDuplicates(t *testing.T) {
 		}
 		found := false
 		for n := 1; n <= scenes && !found; n++ {
-			t.Run("crashScene="+strconv.Itoa(n), func(t *testing.T) {
+			t.Run("scene="+strconv.Itoa(n), func(t *testing.T) {
 				err := killed(t, broken)
 				found = err != nil
 				if found && !strings.Contains(err.Error(), says[broken]) {

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
-// onEach runs f with a crashScene of its own on virtual time, or on real Kafka in a process that tests on it.
+// onEach runs f with a scene of its own on virtual time, or on real Kafka in a process that tests on it.
 func onEach(t *testing.T, f func(s *crashScene)) {
 	t.Helper()
 	t.Parallel()

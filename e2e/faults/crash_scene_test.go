@@ -109,7 +109,7 @@ func (s *crashScene) caughtUp(lag int) bool {
 	return s.read >= want
 }
 
-// finish waits until every input has its outputs. alive returns an error if nobody is left who could write them.
+// finish waits until every input has its outputs. alive returns an error if there is no life that could write them.
 func (s *crashScene) finish(alive func() error) {
 	s.t.Helper()
 	deadline := time.Now().Add(s.patience)

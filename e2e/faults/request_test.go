@@ -86,7 +86,7 @@ func requestCells() []requestCell {
 	return out
 }
 
-// notOnce says why a requestCell has no run with a single loss, or "".
+// notOnce says why a cell has no run with a single loss, or "".
 func (c requestCell) notOnce() string {
 	if (c.key == proxy.KeyJoinGroup || c.key == proxy.KeySyncGroup) && (c.name == "request dropped" || c.name == "reply dropped") {
 		return "the client waits for the reply as long as a rebalance may take, 60 s: a fault of 3 s strikes a single frame anyway"
@@ -94,7 +94,7 @@ func (c requestCell) notOnce() string {
 	return ""
 }
 
-// limits are the runs of a requestCell: how many frames the fault strikes, 0 is for a while.
+// limits are the runs of a cell: how many frames the fault strikes, 0 is for a while.
 func (c requestCell) limits() []int {
 	if c.notOnce() != "" {
 		return []int{0}
@@ -132,7 +132,7 @@ func TestEveryRequestOnKafka(t *testing.T) {
 }
 
 const (
-	// allowance is how many transactions of the machine's pace the resolution of a round may come to in work: a producer made anew, the
+	// allowance is how many transactions of the machine's pace the resolution of a round may come to in work: a new producer, the
 	// stable offsets, the round again and the next one, and what the other applications of the table have the broker do meanwhile.
 	allowance = 20
 	// resolvedBy is how many rounds the application has to have committed since a fault for the one that the fault struck to be among
@@ -140,7 +140,7 @@ const (
 	resolvedBy = 2
 )
 
-// match is what the requestCell is about: of transactional requests only the application's.
+// match is what the cell is about: of transactional requests only the application's.
 func (c requestCell) match(s *requestScene, limit int) proxy.Match {
 	m := proxy.Match{Key: c.key, Direction: c.direction, Limit: limit}
 	if c.kind == (kind{proxy.KeyMetadata, starting}) {

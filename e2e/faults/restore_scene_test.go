@@ -97,7 +97,7 @@ func (s *restoreScene) outputs() (n int) {
 	return n
 }
 
-// running counts the tasks that are.
+// runningTasks counts the tasks that run.
 func runningTasks(s txn.Status) (n int) {
 	for _, task := range s.Tasks {
 		if task.State == txn.TaskRunning {
@@ -107,7 +107,7 @@ func runningTasks(s txn.Status) (n int) {
 	return n
 }
 
-// allRunning reports whether every task is.
+// allRunning reports whether every task runs.
 func allRunning(s txn.Status) bool { return runningTasks(s) >= restorePartitions }
 
 // restored is how many records were restored in this life.

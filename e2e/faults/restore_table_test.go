@@ -48,7 +48,7 @@ func newTableScene(t *testing.T, c *cluster.Cluster) *tableScene {
 	} {
 		configs[name] = &value
 	}
-	if _, err := c.Admin().CreateTopic(t.Context(), 1, 1, configs, s.topic.Name()); err != nil {
+	if err := c.CreateTopic(t.Context(), s.topic.Name(), 1, configs); err != nil {
 		t.Fatal(err)
 	}
 	b := topology.NewBuilder(c.Name(t, "app"))

@@ -157,7 +157,7 @@ func TestKilledInEveryPhase(t *testing.T) {
 	p.Stop()
 }
 
-// TestForeignTransaction: somebody else's transaction is open on a changelog that has to be read past it. That task waits, the
+// TestForeignTransaction: another producer's transaction is open on a changelog that has to be read past it. That task waits, the
 // others work, the log names the producer, and the task goes on when the transaction ends, without what it wrote.
 func TestForeignTransaction(t *testing.T) {
 	t.Parallel()

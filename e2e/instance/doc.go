@@ -4,13 +4,13 @@
 // # Ends
 //
 // Each life is one [App] or one [Process]. It belongs to its test and is over when the test is, passed or failed: what still runs then is
-// stopped, or killed. A test that wants to know how a life ended asks it; the end of an App that nobody has asked about must have been in
+// stopped, or killed. A test that wants to know how a life ended asks it; the end of an App that no test has asked about must have been in
 // order.
 //
 // # Waits
 //
 // What a life has to come to is waited for by its own methods; [Await] is for what shows elsewhere, such as in what it has written. All of
-// them end with [Patience], and when nobody is left who could bring it about.
+// them end with [Patience], and when no life is left that could bring it about.
 //
 // # Logs
 //
