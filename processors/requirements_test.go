@@ -75,13 +75,13 @@ func TestWrongClaims(t *testing.T) {
 		"another requirement":                 {"inbox", "TestOutcomes_C2", "C3"},
 		"another row":                         {"projection", "TestD3Park", "poison payload"},
 		"no row at all":                       {"inbox", "TestOutcomes_C2", "duplicate delivery"},
-		"a part of a row's name":              {"../e2e/crash", "TestMatrix", "crash after"},
+		"a part of a row's name":              {"../e2e/faults", "TestEveryPoint", "crash after"},
 		"another row of a script":             {"../cmd/cli", "TestScripts/forensic_state", "gap"},
 		"a row of a table that is not run":    {"../e2e/pipeline", "TestBroken", "gap"},
 		"no row of the table":                 {"../e2e/pipeline", "TestMatrix", "drought"},
 		"a row that does not run on Kafka":    {"../e2e/pipeline", "TestMatrixOnKafka", "disk full"},
 		"two instances with one partition":    {"../examples/capture", "TestDrill", "concurrent duplicate on two instances"},
-		"a table that has points and no rows": {"../e2e/crash", "TestMatrix", "disk full"},
+		"a table that has points and no rows": {"../e2e/faults", "TestEveryPoint", "disk full"},
 	} {
 		if err := shows(filepath.FromSlash(c.dir), c.name, c.id); err == nil {
 			t.Errorf("%s: %s of %s is taken to show %q", claim, c.name, c.dir, c.id)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/proxy"
 )
 
@@ -20,20 +21,20 @@ func TestNetworkOnKafka(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the network fails before the brokers see anything: make test has it on virtual time, make nightly here")
 	}
-	eachOnKafka(t, failures(), failure.named, runFailure)
+	eachOnKafka(t, requestsOnKafka, failures(), failure.named, runFailure)
 }
 
 // failure is one of the whole network.
 type failure struct {
 	name string
-	do   func(*scenario)
+	do   func(*requestScene)
 }
 
 func (f failure) named() string { return f.name }
 
 func failures() []failure {
 	partition := func(name string, directions ...proxy.Direction) failure {
-		return failure{name, func(s *scenario) {
+		return failure{name, func(s *requestScene) {
 			s.link.Partition(directions...)
 			during(s, s.timing.span)
 			s.link.Heal()
@@ -44,12 +45,12 @@ func failures() []failure {
 		partition("no replies arrive", proxy.ToClient),
 		partition("nothing arrives"),
 		// Beyond the session and the transaction timeout: the group and the coordinator have given the instance up.
-		{"nothing arrives for long", func(s *scenario) {
+		{"nothing arrives for long", func(s *requestScene) {
 			s.link.Partition()
 			during(s, s.timing.outage)
 			s.link.Heal()
 		}},
-		{"connections are reset", func(s *scenario) {
+		{"connections are reset", func(s *requestScene) {
 			for range 10 {
 				s.must(s.link.reset(s.ctx))
 				during(s, s.timing.span/10)
@@ -58,7 +59,8 @@ func failures() []failure {
 	}
 }
 
-func runFailure(s *scenario, f failure) {
+func runFailure(t *testing.T, c *cluster.Cluster, f failure) {
+	s := newRequestScene(t, c)
 	i := s.start(s.t.TempDir())
 	stop := s.feeding()
 	defer stop()
@@ -70,7 +72,7 @@ func runFailure(s *scenario, f failure) {
 }
 
 // during lets a failure last.
-func during(s *scenario, d time.Duration) {
+func during(s *requestScene, d time.Duration) {
 	ctx, cancel := context.WithTimeout(s.ctx, d)
 	defer cancel()
 	<-ctx.Done()

@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
@@ -27,11 +22,12 @@ var errEnded = errors.New("it has ended by itself")
 // App is one life of an application in this process. Its methods may be called from any goroutine.
 type App struct {
 	*txn.App
-	t      testing.TB
-	cancel context.CancelFunc
-	ended  chan struct{}
-	err    error       // valid once ended is closed
-	asked  atomic.Bool // somebody wants to know how it ended
+	*hosted // nil unless StartOn has begun it
+	t       testing.TB
+	cancel  context.CancelFunc
+	ended   chan struct{}
+	err     error       // valid once ended is closed
+	asked   atomic.Bool // a test wants to know how it ended
 }
 
 // Start begins a life. It fails the test if the configuration is refused.
@@ -63,21 +59,6 @@ func On(c *cluster.Cluster, host string, cfg txn.Config) txn.Config {
 		cfg.Dialer, cfg.NoControl = dial, true
 	}
 	return cfg
-}
-
-// Kill ends a life on virtual time as SIGKILL ends a process, and returns a copy of its state directory from that moment. The next life begins
-// on the copy and on another host: the old one does whatever it still does in the old directory, and reaches no broker.
-func (a *App) Kill(host *virtual.Host, stateDir string) (copied string) {
-	a.t.Helper()
-	host.Kill()
-	synctest.Wait()
-	copied = filepath.Join(a.t.TempDir(), "state")
-	if err := os.CopyFS(copied, os.DirFS(stateDir)); err != nil && !errors.Is(err, fs.ErrNotExist) { // it was killed before it made one
-		a.t.Fatal(err)
-	}
-	a.asked.Store(true) // how it ends means nothing
-	a.cancel()
-	return copied
 }
 
 // StartProgram begins a life of what is otherwise an [Application] in a process of its own. Its log is shown under the name.

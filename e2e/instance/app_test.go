@@ -1,7 +1,6 @@
 package instance
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -14,31 +13,54 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// copying is an application that copies a topic, on the broker.
-func copying(t *testing.T, c *cluster.Cluster, in, out string) *App {
-	t.Helper()
+// copying is an application that copies a topic.
+type copying struct {
+	cfg     txn.Config
+	in, out string
+}
+
+func (c copying) Topology() (*topology.Topology, error) {
 	b := topology.NewBuilder("copying")
-	topology.From(b, topology.Topic(in, schemas.Bytes(), schemas.Bytes())).Into(topology.Topic(out, schemas.Bytes(), schemas.Bytes()))
-	top, err := b.Build()
-	if err != nil {
+	topology.From(b, topology.Topic(c.in, schemas.Bytes(), schemas.Bytes())).Into(topology.Topic(c.out, schemas.Bytes(), schemas.Bytes()))
+	return b.Build()
+}
+
+func (c copying) Config() txn.Config { return c.cfg }
+
+// newCopying returns one with topics of its own.
+func newCopying(t *testing.T, c *cluster.Cluster) copying {
+	t.Helper()
+	a := copying{cfg: txn.Config{Application: c.Name(t, "app"), StateDir: t.TempDir()}, in: c.Name(t, "in"), out: c.Name(t, "out")}
+	c.CreateTopics(t, 2, a.in, a.out)
+	return a
+}
+
+// feed writes a record to be copied.
+func (c copying) feed(t *testing.T, cluster *cluster.Cluster) {
+	t.Helper()
+	if err := cluster.Client(t).ProduceSync(t.Context(), &kgo.Record{Topic: c.in, Value: []byte("v")}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	return Start(t, top, txn.Config{
-		Brokers: c.Brokers(), Application: c.Name(t, "app"), StateDir: t.TempDir(),
-		Logger: slog.New(slog.NewTextHandler(NewLog(t, "the application"), nil)),
-	})
+}
+
+// copied is that a life has copied a record.
+func copied(s txn.Status) bool { return s.Totals.Records == 1 }
+
+// checkCopies wants so many copies.
+func (c copying) checkCopies(t *testing.T, cluster *cluster.Cluster, want int) {
+	t.Helper()
+	if got := cluster.Records(t, c.out); len(got) != want || string(got[0].Value) != "v" {
+		t.Errorf("%d records were copied, want %d", len(got), want)
+	}
 }
 
 // TestApp: one life works and is stopped, one ends by itself.
 func TestApp(t *testing.T) {
 	c := cluster.Embedded(t)
-	in, out := c.Name(t, "in"), c.Name(t, "out")
-	c.CreateTopics(t, 2, in, out)
-	a := copying(t, c, in, out)
-	if err := c.Client(t).ProduceSync(t.Context(), &kgo.Record{Topic: in, Value: []byte("v")}).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
-	a.Until("the copy", func(s txn.Status) bool { return s.Totals.Records == 1 })
+	app := newCopying(t, c)
+	a := StartOn(t, c, "", app, "", NewLog(t, "the application"))
+	app.feed(t, c)
+	a.Until("the copy", copied)
 	if err := a.Alive(); err != nil {
 		t.Errorf("at work: %v", err)
 	}
@@ -50,11 +72,10 @@ func TestApp(t *testing.T) {
 	if a.Alive() == nil {
 		t.Error("it is stopped and alive")
 	}
-	if got := c.Records(t, out); len(got) != 1 || string(got[0].Value) != "v" {
-		t.Errorf("%d records were copied", len(got))
-	}
+	app.checkCopies(t, c, 1)
 
-	a = copying(t, c, in, c.Name(t, "missing"))
+	app.out = c.Name(t, "missing")
+	a = StartOn(t, c, "", app, "", NewLog(t, "the application"))
 	if err := a.Wait(); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("without its topic it ended with %v", err)
 	}
@@ -67,39 +88,36 @@ func TestApp(t *testing.T) {
 // its directory, under its identity.
 func TestKill(t *testing.T) {
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
-		in, out, dir := c.Name(t, "in"), c.Name(t, "out"), t.TempDir()
-		c.CreateTopics(t, 2, in, out)
-		b := topology.NewBuilder("copying")
-		topology.From(b, topology.Topic(in, schemas.Bytes(), schemas.Bytes())).Into(topology.Topic(out, schemas.Bytes(), schemas.Bytes()))
-		top, err := b.Build()
-		if err != nil {
-			t.Fatal(err)
-		}
-		life := func(host string) *App {
-			return Start(t, top, On(c, host, txn.Config{
-				Application: "app", Instance: "one", StateDir: dir, Logger: slog.New(slog.NewTextHandler(NewLog(t, host), nil)),
-			}))
-		}
-		feed := func() {
-			t.Helper()
-			if err := c.Client(t).ProduceSync(t.Context(), &kgo.Record{Topic: in, Value: []byte("v")}).FirstErr(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		a := life("first")
-		feed()
-		a.Until("the copy", func(s txn.Status) bool { return s.Totals.Records == 1 })
-		dir = a.Kill(c.Network().Host("first"), dir)
-		feed()
+		app := newCopying(t, c)
+		a := StartOn(t, c, "first", app, "", NewLog(t, "the first life"))
+		app.feed(t, c)
+		a.Until("the copy", copied)
+		app.cfg.StateDir = a.Kill()
+		app.feed(t, c)
 		time.Sleep(10 * time.Minute) // virtual
-		if got := c.Records(t, out); len(got) != 1 {
-			t.Errorf("%d records were copied, want that of the life that was killed", len(got))
-		}
-		a = life("second")
-		a.Until("the copy", func(s txn.Status) bool { return s.Totals.Records == 1 })
+		app.checkCopies(t, c, 1)
+		a = StartOn(t, c, "second", app, "", NewLog(t, "the second life"))
+		a.Until("the copy", copied)
 		a.End()
-		if got := c.Records(t, out); len(got) != 2 {
-			t.Errorf("%d records were copied, want 2", len(got))
+		app.checkCopies(t, c, 2)
+	})
+}
+
+// TestFreeze: a life that is frozen reaches no broker, and goes on when it is thawed.
+func TestFreeze(t *testing.T) {
+	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
+		app := newCopying(t, c)
+		a := StartOn(t, c, "first", app, "", NewLog(t, "the application"))
+		a.Until("the tasks", func(s txn.Status) bool { return len(s.Tasks) == 2 })
+		a.Freeze()
+		app.feed(t, c)
+		time.Sleep(10 * time.Minute) // virtual
+		if got := c.Records(t, app.out); len(got) > 0 {
+			t.Errorf("%d records were copied by a life that is frozen", len(got))
 		}
+		a.Thaw()
+		a.Until("the copy", copied)
+		a.End()
+		app.checkCopies(t, c, 1)
 	})
 }

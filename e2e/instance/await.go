@@ -10,7 +10,7 @@ import (
 const Patience = 90 * time.Second
 
 // Await waits until missing returns no error any more. That is called again at once, so it has to take a moment by itself. alive returns an
-// error if nobody is left who could still bring it about; Await fails the test then, and after [Patience].
+// error if there is no life that could still bring it about; Await fails the test then, and after [Patience].
 func Await(t testing.TB, what string, alive, missing func() error) {
 	t.Helper()
 	deadline := time.Now().Add(Patience)

@@ -13,8 +13,8 @@ import (
 // armedByEnvironment refuses to run without the points that the environment asks for: the test would prove nothing.
 func armedByEnvironment(cfg txn.Config) (txn.Config, error) { return cfg, unarmed() }
 
-// Arm refuses to run without failpoints.
-func Arm(cfg txn.Config, text string, _ func(point, action string)) (txn.Config, error) {
+// armed refuses to run without failpoints.
+func armed(cfg txn.Config, text string, _ func(point, action string)) (txn.Config, error) {
 	return cfg, fmt.Errorf("arming %q: the test is built without the tag onceward_failpoints (make test sets it)", text)
 }
 

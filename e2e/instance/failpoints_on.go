@@ -20,10 +20,10 @@ func armedByEnvironment(cfg txn.Config) (txn.Config, error) {
 	return cfg.WithFailpoints(all.hitProcess, broken()...), nil
 }
 
-// Arm returns the configuration of an application in this process that fails as the text says, in the form of [ArmingVariable]. stop is
-// called with each hit that acts, before it acts, from the goroutine that has come to the point. What kills and freezes is up to stop: it
-// returns when the application is released or thawed. A kill then returns an error whose outcome is not known.
-func Arm(cfg txn.Config, text string, stop func(point, action string)) (txn.Config, error) {
+// armed returns the configuration of an application in this process that fails as the text says. stop is called with each hit that acts,
+// before it acts, from the goroutine that has come to the point. It returns when the application is released or thawed. A kill then returns
+// an error whose outcome is not known.
+func armed(cfg txn.Config, text string, stop func(point, action string)) (txn.Config, error) {
 	all, err := parseAll(text, txn.Failpoints())
 	if err != nil {
 		return cfg, err

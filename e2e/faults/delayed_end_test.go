@@ -1,8 +1,5 @@
 package faults
 
-// This file's test comes first in the package and so before the broker that the others share is started: two at a time are too many
-// for a small machine.
-
 import (
 	"context"
 	"fmt"
@@ -20,6 +17,8 @@ import (
 // TestDelayedEndTxn is the negative control of TestLateCommit. A client's commit is delayed, the client tries again with success, and
 // the delayed one arrives inside its next transaction, which the client aborts. With transaction.version 2 the abort stands. Without
 // it the late commit commits records that the client then believes aborted, which is why the runtime refuses such a cluster.
+//
+// It is not parallel, so that its broker is gone before that of the others starts: two at a time are too many for a small machine.
 func TestDelayedEndTxn(t *testing.T) {
 	c := cluster.Own(t, cluster.KindKafka)
 	for _, level := range []int16{2, 1, 0} {

@@ -1,20 +1,22 @@
-package crash
+package faults
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
 
-// Settings are one instance of the application.
-type Settings struct {
+// crashSettings are one instance of the application.
+type crashSettings struct {
 	Brokers     []string
 	Application string
 	Instance    string
@@ -24,36 +26,36 @@ type Settings struct {
 	Workers int
 	// SessionTimeout and TransactionTimeout are those of txn, by default the ones of production.
 	SessionTimeout, TransactionTimeout time.Duration
-	// Noted is the file of DedupeInFile.
+	// Noted is the file of dedupeInFile.
 	Noted string
 	// Broken breaks the application on purpose: it works outside of its transactions.
-	Broken Broken
+	Broken broken
 }
 
-// Broken is a way to lose or to double records that the check must find.
-type Broken string
+// broken is a way to lose or to double records that the check must find.
+type broken string
 
 // The ways. Each of them is right as long as nothing crashes.
 const (
-	// Whole is not broken.
-	Whole Broken = ""
-	// CountInMemory keeps the counts beside the store: a new life counts from 1 again.
-	CountInMemory Broken = "count-in-memory"
-	// DedupeInFile notes the records that it has seen in a file, and leaves out what it has noted: what was noted and not committed is
+	// whole is not broken.
+	whole broken = ""
+	// countInMemory keeps the counts beside the store: a new life counts from 1 again.
+	countInMemory broken = "count-in-memory"
+	// dedupeInFile notes the records that it has seen in a file, and leaves out what it has noted: what was noted and not committed is
 	// lost.
-	DedupeInFile Broken = "dedupe-in-file"
+	dedupeInFile broken = "dedupe-in-file"
 )
 
 // The names of the topics behind the prefix.
 const (
-	In     = "in"
-	Out    = "out"
-	Totals = "totals"
-	Dead   = "dead"
+	inTopic     = "in"
+	outTopic    = "out"
+	totalsTopic = "totals"
+	deadTopic   = "dead"
 )
 
-// The partitions of every topic. Two of them make four tasks.
-const Partitions = 2
+// partitions is how many every topic has.
+const partitions = 2
 
 // What an input says behind its id.
 const (
@@ -63,56 +65,56 @@ const (
 	silent = "silent"
 )
 
-// Tally is what the stores hold for a key: how many records there were, and the last one.
-type Tally struct {
+// tally is what the stores hold for a key: how many records there were, and the last one.
+type tally struct {
 	Count int64  `json:"count"`
 	Last  string `json:"last"`
 }
 
 // The stores: one tally for each key, and one for each group of keys.
 var (
-	Counts = topology.Store("counts", schemas.String(), schemas.JSON[Tally]())
-	Groups = topology.Store("groups", schemas.String(), schemas.JSON[Tally]())
+	countStore = topology.Store("counts", schemas.String(), schemas.JSON[tally]())
+	groupStore = topology.Store("groups", schemas.String(), schemas.JSON[tally]())
 )
 
 type text = topology.Record[string, string]
 
 // Topology returns the topology. A value of the input is an id, behind it padding after a space. A value of the outputs is the number of
 // the record in its key or group, a space, and the input's value.
-func (s Settings) Topology() (*topology.Topology, error) {
+func (s crashSettings) Topology() (*topology.Topology, error) {
 	stringTopic := func(name string) topology.TopicOf[string, string] {
 		return topology.Topic(s.Prefix+name, schemas.String(), schemas.String())
 	}
-	b := topology.NewBuilder("crash", topology.DeadLetters(s.Prefix+Dead))
-	in := topology.From(b, stringTopic(In))
-	counted := topology.Process(in, "count", Counts, s.count())
-	counted.Into(stringTopic(Out))
+	b := topology.NewBuilder("crash", topology.DeadLetters(s.Prefix+deadTopic))
+	in := topology.From(b, stringTopic(inTopic))
+	counted := topology.Process(in, "count", countStore, s.count())
+	counted.Into(stringTopic(outTopic))
 	grouped := topology.Map(counted, "group", func(r text) (text, error) {
 		return topology.WithKey(r, groupOf(r.Key)), nil
 	})
 	again := topology.Repartition(grouped, "groups", schemas.String(), schemas.String())
-	topology.Process(again, "total", Groups, total).Into(stringTopic(Totals))
+	topology.Process(again, "total", groupStore, total).Into(stringTopic(totalsTopic))
 	return b.Build()
 }
 
 // groupOf makes groups of keys that are in different partitions.
 func groupOf(key string) string { return "g" + key[len(key)-1:] }
 
-type processing = func(*topology.Context, state.KeyValue[string, Tally], text, topology.Emit[string, string]) error
+type processing = func(*topology.Context, state.KeyValue[string, tally], text, topology.Emit[string, string]) error
 
-func (s Settings) count() processing {
+func (s crashSettings) count() processing {
 	switch s.Broken {
-	case CountInMemory:
+	case countInMemory:
 		counts := map[string]int64{} // one worker
-		return func(c *topology.Context, tallies state.KeyValue[string, Tally], r text, emit topology.Emit[string, string]) error {
+		return func(c *topology.Context, tallies state.KeyValue[string, tally], r text, emit topology.Emit[string, string]) error {
 			if isPoison(r.Value) {
 				return topology.Fail(topology.Validation, schemas.Reason(poison))
 			}
 			counts[r.Key]++
-			return put(c, tallies, r, Tally{counts[r.Key], id(r.Value)}, r.Value, emit)
+			return put(c, tallies, r, tally{counts[r.Key], id(r.Value)}, r.Value, emit)
 		}
-	case DedupeInFile:
-		return func(c *topology.Context, tallies state.KeyValue[string, Tally], r text, emit topology.Emit[string, string]) error {
+	case dedupeInFile:
+		return func(c *topology.Context, tallies state.KeyValue[string, tally], r text, emit topology.Emit[string, string]) error {
 			seen, err := note(s.Noted, id(r.Value))
 			if seen || err != nil {
 				return err
@@ -125,7 +127,7 @@ func (s Settings) count() processing {
 }
 
 // count writes and emits before it fails, so that both have to be undone.
-func count(c *topology.Context, tallies state.KeyValue[string, Tally], r text, emit topology.Emit[string, string]) error {
+func count(c *topology.Context, tallies state.KeyValue[string, tally], r text, emit topology.Emit[string, string]) error {
 	if isSilent(r.Value) {
 		return nil
 	}
@@ -133,7 +135,7 @@ func count(c *topology.Context, tallies state.KeyValue[string, Tally], r text, e
 	if err != nil {
 		return err
 	}
-	if err := put(c, tallies, r, Tally{was.Count + 1, id(r.Value)}, r.Value, emit); err != nil {
+	if err := put(c, tallies, r, tally{was.Count + 1, id(r.Value)}, r.Value, emit); err != nil {
 		return err
 	}
 	if isPoison(r.Value) {
@@ -142,17 +144,17 @@ func count(c *topology.Context, tallies state.KeyValue[string, Tally], r text, e
 	return nil
 }
 
-func total(c *topology.Context, tallies state.KeyValue[string, Tally], r text, emit topology.Emit[string, string]) error {
+func total(c *topology.Context, tallies state.KeyValue[string, tally], r text, emit topology.Emit[string, string]) error {
 	was, _, err := tallies.Get(r.Key)
 	if err != nil {
 		return err
 	}
 	_, input, _ := strings.Cut(r.Value, " ")
-	return put(c, tallies, r, Tally{was.Count + 1, id(input)}, input, emit)
+	return put(c, tallies, r, tally{was.Count + 1, id(input)}, input, emit)
 }
 
 func put(
-	c *topology.Context, tallies state.KeyValue[string, Tally], r text, now Tally, input string, emit topology.Emit[string, string],
+	c *topology.Context, tallies state.KeyValue[string, tally], r text, now tally, input string, emit topology.Emit[string, string],
 ) error {
 	if err := tallies.Put(r.Key, now); err != nil {
 		return err
@@ -188,9 +190,44 @@ func note(path, id string) (seen bool, err error) {
 }
 
 // Config is how an instance runs.
-func (s Settings) Config() txn.Config {
+func (s crashSettings) Config() txn.Config {
 	return txn.Config{
 		Brokers: s.Brokers, Application: s.Application, Instance: s.Instance, StateDir: s.StateDir, Workers: max(s.Workers, 1),
 		SessionTimeout: s.SessionTimeout, TransactionTimeout: s.TransactionTimeout, CacheBytes: 8 << 20,
 	}
+}
+
+// readStore returns what a store holds in all partitions, each from the life that serves it.
+func readStore(store topology.StoreOf[string, tally], lives []*instance.App) (map[string]tally, error) {
+	all := map[string]tally{}
+	for p := range int32(partitions) {
+		served := false
+		for _, l := range lives {
+			err := readPartition(l.App, store, p, all)
+			if err != nil && !errors.Is(err, txn.ErrNotServing) {
+				return nil, err
+			}
+			served = served || err == nil
+		}
+		if !served {
+			return nil, fmt.Errorf("no life serves partition %d of store %s", p, store.Name())
+		}
+	}
+	return all, nil
+}
+
+func readPartition(app *txn.App, store topology.StoreOf[string, tally], partition int32, into map[string]tally) error {
+	view, err := txn.Read(app, store, partition)
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	var pair state.Pair[string, tally]
+	for pair, err = range view.Store().All() {
+		if err != nil {
+			return err
+		}
+		into[pair.Key] = pair.Value
+	}
+	return nil
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/e2e/proxy"
 	"github.com/onceward/onceward/txn"
 )
@@ -64,28 +66,28 @@ var kinds = []kind{
 	{proxy.KeyOffsetFetch, starting},
 }
 
-type cell struct {
+type requestCell struct {
 	kind
 	fault
 }
 
-func (c cell) String() string {
+func (c requestCell) String() string {
 	return fmt.Sprintf("%s %s/%s", c.phase, kmsg.NameForKey(c.key), c.name)
 }
 
-// cells are all of the table.
-func cells() []cell {
-	var out []cell
+// requestCells are all of the table.
+func requestCells() []requestCell {
+	var out []requestCell
 	for _, k := range kinds {
 		for _, f := range faults {
-			out = append(out, cell{k, f})
+			out = append(out, requestCell{k, f})
 		}
 	}
 	return out
 }
 
 // notOnce says why a cell has no run with a single loss, or "".
-func (c cell) notOnce() string {
+func (c requestCell) notOnce() string {
 	if (c.key == proxy.KeyJoinGroup || c.key == proxy.KeySyncGroup) && (c.name == "request dropped" || c.name == "reply dropped") {
 		return "the client waits for the reply as long as a rebalance may take, 60 s: a fault of 3 s strikes a single frame anyway"
 	}
@@ -93,7 +95,7 @@ func (c cell) notOnce() string {
 }
 
 // limits are the runs of a cell: how many frames the fault strikes, 0 is for a while.
-func (c cell) limits() []int {
+func (c requestCell) limits() []int {
 	if c.notOnce() != "" {
 		return []int{0}
 	}
@@ -106,24 +108,31 @@ func (k kind) commitKind() bool {
 	return k.phase == running && k.key != proxy.KeyHeartbeat || k == kind{proxy.KeyInitProducerID, doubting}
 }
 
-// TestCells runs all cells on virtual time.
-func TestCells(t *testing.T) {
+// TestEveryRequest runs all cells on virtual time.
+func TestEveryRequest(t *testing.T) {
 	t.Parallel()
-	eachVirtual(t, cells(), cell.String, func(s *scenario, c cell) { c.run(s) })
+	eachVirtual(t, requestCells(), requestCell.String, func(t *testing.T, c *cluster.Cluster, cell requestCell) {
+		cell.run(newRequestScene(t, c))
+	})
 }
 
-// TestCellsOnKafka runs all cells, with -short those of the commit protocol.
-func TestCellsOnKafka(t *testing.T) {
+// TestEveryRequestOnKafka runs all cells, with -short those of the commit protocol.
+func TestEveryRequestOnKafka(t *testing.T) {
 	t.Parallel()
-	run := cells()
+	run := requestCells()
 	if testing.Short() {
-		run = slices.DeleteFunc(run, func(c cell) bool { return !c.commitKind() })
+		run = slices.DeleteFunc(run, func(c requestCell) bool { return !c.commitKind() })
 	}
-	eachOnKafka(t, run, cell.String, func(s *scenario, c cell) { c.run(s) })
+	pace := cluster.Kafka(t).Pace(t)
+	eachOnKafka(t, requestsOnKafka, run, requestCell.String, func(t *testing.T, c *cluster.Cluster, cell requestCell) {
+		s := newRequestScene(t, c)
+		s.pace = pace
+		cell.run(s)
+	})
 }
 
 const (
-	// allowance is how many transactions of the machine's pace the resolution of a round may come to in work: a producer made anew, the
+	// allowance is how many transactions of the machine's pace the resolution of a round may come to in work: a new producer, the
 	// stable offsets, the round again and the next one, and what the other applications of the table have the broker do meanwhile.
 	allowance = 20
 	// resolvedBy is how many rounds the application has to have committed since a fault for the one that the fault struck to be among
@@ -132,7 +141,7 @@ const (
 )
 
 // match is what the cell is about: of transactional requests only the application's.
-func (c cell) match(s *scenario, limit int) proxy.Match {
+func (c requestCell) match(s *requestScene, limit int) proxy.Match {
 	m := proxy.Match{Key: c.key, Direction: c.direction, Limit: limit}
 	if c.kind == (kind{proxy.KeyMetadata, starting}) {
 		m.Skip = 1 // the very first request of an instance is how it finds the cluster: nothing has begun, and Run says that it cannot
@@ -144,7 +153,7 @@ func (c cell) match(s *scenario, limit int) proxy.Match {
 	return m
 }
 
-func (c cell) run(s *scenario) {
+func (c requestCell) run(s *requestScene) {
 	dir := s.t.TempDir()
 	if c.phase == starting {
 		c.runStart(s, dir)
@@ -172,12 +181,12 @@ func (c cell) run(s *scenario) {
 }
 
 // unanswered matches the replies to commits.
-func unanswered(s *scenario) proxy.Match {
-	return cell{kind{proxy.KeyEndTxn, running}, fault{direction: proxy.ToClient}}.match(s, 0)
+func unanswered(s *requestScene) proxy.Match {
+	return requestCell{kind{proxy.KeyEndTxn, running}, fault{direction: proxy.ToClient}}.match(s, 0)
 }
 
 // runStart strikes at the start of one instance after the other, on the same state directory.
-func (c cell) runStart(s *scenario, dir string) {
+func (c requestCell) runStart(s *requestScene, dir string) {
 	for _, limit := range c.limits() {
 		stop := s.feeding()
 		defer stop()
@@ -191,15 +200,15 @@ func (c cell) runStart(s *scenario, dir string) {
 		if limit == 0 {
 			s.check(i)
 		} else {
-			i.stop()
+			i.End()
 		}
 	}
 }
 
 // stroke is a fault that has struck.
 type stroke struct {
-	cell
-	s       *scenario
+	requestCell
+	s       *requestScene
 	rule    *proxy.Rule
 	limit   int
 	waiting int       // records of input that were there by then
@@ -208,24 +217,24 @@ type stroke struct {
 }
 
 // strike installs the fault and waits until it has struck.
-func (c cell) strike(s *scenario, i *life, limit int) *stroke {
+func (c requestCell) strike(s *requestScene, i *instance.App, limit int) *stroke {
 	s.t.Helper()
 	return c.struck(s, i, s.link.Add(c.match(s, limit), c.action()), limit)
 }
 
-func (c cell) struck(s *scenario, i *life, r *proxy.Rule, limit int) *stroke {
+func (c requestCell) struck(s *requestScene, i *instance.App, r *proxy.Rule, limit int) *stroke {
 	s.t.Helper()
 	s.must(r.AwaitMatched(s.ctx, 1))
-	st := &stroke{cell: c, s: s, rule: r, limit: limit, waiting: s.total()}
+	st := &stroke{requestCell: c, s: s, rule: r, limit: limit, waiting: s.total()}
 	st.free(i)
 	return st
 }
 
 // free notes that nothing stands in the way any more.
-func (st *stroke) free(i *life) { st.commits, st.began = i.Status().Totals.Commits, time.Now() }
+func (st *stroke) free(i *instance.App) { st.commits, st.began = i.Status().Totals.Commits, time.Now() }
 
 // end ends the fault: after its span, or, for a single late frame, when the application has gone on without it, if it can.
-func (st *stroke) end(i *life) {
+func (st *stroke) end(i *instance.App) {
 	st.s.t.Helper()
 	ctx, cancel := context.WithTimeout(st.s.ctx, st.s.timing.span)
 	defer cancel()
@@ -244,7 +253,7 @@ func (st *stroke) end(i *life) {
 // resolve waits until the round that the fault struck is resolved, which is judged, and then until all that was waiting by then is
 // committed. How long that takes is not judged: after a loss rounds are small, and only ten that are committed make the next ones twice
 // as large, so that it is a matter of many rounds, and of the machine.
-func (st *stroke) resolve(i *life) {
+func (st *stroke) resolve(i *instance.App) {
 	t := st.s.t
 	t.Helper()
 	if st.phase != starting {
@@ -270,11 +279,11 @@ func (st *stroke) resolve(i *life) {
 	}
 }
 
-// TestTable counts the cells: each kind of request that a round and a membership consist of has each fault, once and for a while, or a
+// TestEveryRequestHasCells counts the cells: each kind of request that a round and a membership consist of has each fault, once and for a while, or a
 // reason.
-func TestTable(t *testing.T) {
+func TestEveryRequestHasCells(t *testing.T) {
 	runs, reasons := 0, 0
-	for _, c := range cells() {
+	for _, c := range requestCells() {
 		runs += len(c.limits())
 		if c.notOnce() != "" {
 			reasons++
@@ -288,8 +297,8 @@ func TestTable(t *testing.T) {
 		proxy.KeyOffsetFetch, proxy.KeyHeartbeat, proxy.KeyJoinGroup, proxy.KeySyncGroup, proxy.KeyMetadata,
 	} {
 		for _, f := range faults {
-			if !slices.ContainsFunc(cells(), func(c cell) bool { return c.key == key && c.name == f.name }) {
-				t.Errorf("%s, %s: there is no cell", kmsg.NameForKey(key), f.name)
+			if !slices.ContainsFunc(requestCells(), func(c requestCell) bool { return c.key == key && c.name == f.name }) {
+				t.Errorf("%s, %s: there is no requestCell", kmsg.NameForKey(key), f.name)
 			}
 		}
 	}

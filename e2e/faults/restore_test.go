@@ -1,6 +1,6 @@
 //go:build unix
 
-package restore
+package faults
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ import (
 )
 
 // lived feeds the application, lets it work, and ends it.
-func (s *scene) lived(rounds int) {
+func (s *restoreScene) lived(rounds int) {
 	s.t.Helper()
 	l := s.start()
 	for range rounds { // a round of the application writes a key once, however often it was changed
@@ -33,7 +33,7 @@ func (s *scene) lived(rounds int) {
 	l.End()
 }
 
-func (s *scene) lose() {
+func (s *restoreScene) lose() {
 	s.t.Helper()
 	if err := os.RemoveAll(s.StateDir); err != nil {
 		s.t.Fatal(err)
@@ -41,7 +41,9 @@ func (s *scene) lose() {
 }
 
 // changelog is the topic of a store.
-func (s *scene) changelog(store string) string { return s.Application + "-" + store + "-changelog" }
+func (s *restoreScene) changelog(store string) string {
+	return s.Application + "-" + store + "-changelog"
+}
 
 // TestKilledDuringRestore: one directory, killed after more and more frames of its restore. Each life goes on where the one before it was: the last
 // one reads less than everything, and the state is whole.
@@ -49,7 +51,7 @@ func TestKilledDuringRestore(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		const keys, rounds, kills = 8000, 6, 8 // a changelog is more than a chunk
-		s := newScene(t, c, keys)
+		s := newRestoreScene(t, c, keys)
 		s.lived(rounds)
 		all := s.records()
 		c.Network().SetWeather(virtual.Weather{LatencyMax: 10 * time.Millisecond})
@@ -75,7 +77,7 @@ func TestKilledDuringRestore(t *testing.T) {
 				t.Logf("%d lives were killed within the %d frames of a restore", killed, whole)
 				break
 			}
-			s.kill(l)
+			s.StateDir = l.Kill()
 			at.Lift()
 		}
 		if n := restored(l.Status()); n >= int64(all) {
@@ -93,7 +95,7 @@ func TestKilledDuringRestore(t *testing.T) {
 		if n := restored(l.Status()); n >= int64(all) {
 			t.Errorf("%d of %d records are restored: that is no middle", n, all)
 		}
-		s.kill(l)
+		s.StateDir = l.Kill()
 		slow.Lift()
 		l = s.start()
 		s.feed(1)
@@ -103,10 +105,10 @@ func TestKilledDuringRestore(t *testing.T) {
 }
 
 // ours says whether a frame is of the application.
-func (s *scene) ours(f *proxy.Frame) bool { return strings.HasPrefix(f.ClientID, s.Application) }
+func (s *restoreScene) ours(f *proxy.Frame) bool { return strings.HasPrefix(f.ClientID, s.Application) }
 
 // frames adds a rule for frames of the application in both directions.
-func (s *scene) frames(action proxy.Action, skip, limit int) *proxy.Rule {
+func (s *restoreScene) frames(action proxy.Action, skip, limit int) *proxy.Rule {
 	direction := proxy.ToBroker
 	if skip%2 == 1 {
 		direction = proxy.ToClient
@@ -114,13 +116,13 @@ func (s *scene) frames(action proxy.Action, skip, limit int) *proxy.Rule {
 	return s.Network().Add(proxy.Match{Key: proxy.AnyKey, Direction: direction, Where: s.ours, Skip: skip, Limit: limit}, action)
 }
 
-// TestKilledInEveryPhase is TestKilledDuringRestore for a process that is killed at failpoints, on real Kafka. Without Kafka package crash has
+// TestKilledInEveryPhase is TestKilledDuringRestore for a process that is killed at failpoints, on real Kafka. Without Kafka TestEveryPoint has
 // the points one by one.
 func TestKilledInEveryPhase(t *testing.T) {
 	t.Parallel()
 	c := cluster.Kafka(t)
 	const keys, rounds = 4000, 6
-	s := newScene(t, c, keys)
+	s := newRestoreScene(t, c, keys)
 	s.lived(rounds)
 	all := s.records()
 	s.lose()
@@ -155,12 +157,12 @@ func TestKilledInEveryPhase(t *testing.T) {
 	p.Stop()
 }
 
-// TestForeignTransaction: somebody else's transaction is open on a changelog that has to be read past it. That task waits, the
+// TestForeignTransaction: another producer's transaction is open on a changelog that has to be read past it. That task waits, the
 // others work, the log names the producer, and the task goes on when the transaction ends, without what it wrote.
 func TestForeignTransaction(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
-		s := newScene(t, c, 200)
+		s := newRestoreScene(t, c, 200)
 		s.lived(2)
 		foreign := c.Client(t, kgo.TransactionalID(s.Application+"-foreign"), kgo.TransactionTimeout(5*time.Minute),
 			kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -174,10 +176,10 @@ func TestForeignTransaction(t *testing.T) {
 		s.lived(1)
 		s.lose()
 		l := s.start()
-		l.Until("the other tasks", func(status txn.Status) bool { return running(status) == partitions-1 })
+		l.Until("the other tasks", func(status txn.Status) bool { return runningTasks(status) == restorePartitions-1 })
 		producer := fmt.Sprintf("producer id %d epoch %d", r.ProducerID, r.ProducerEpoch)
 		l.Await("a report of the producer", func() bool {
-			return len(l.log.Lines("a restore waits for an open transaction", producer)) > 0
+			return len(l.Log.Lines("a restore waits for an open transaction", producer)) > 0
 		})
 		waiting := 0
 		for _, task := range l.Status().Tasks {
@@ -202,7 +204,7 @@ func TestForeignTransaction(t *testing.T) {
 func TestCompactedMeanwhile(t *testing.T) {
 	t.Parallel()
 	c := cluster.Kafka(t) // the embedded broker does not compact
-	s := newScene(t, c, 500)
+	s := newRestoreScene(t, c, 500)
 	s.lived(2)
 	old := s.StateDir + "-old"
 	copyDirectory(t, s.StateDir, old)
@@ -223,14 +225,14 @@ func TestCompactedMeanwhile(t *testing.T) {
 	for _, directory := range []string{old, "none"} {
 		s.StateDir = filepath.Join(filepath.Dir(s.StateDir), filepath.Base(directory))
 		l := s.start()
-		s.feed(Cycle + 1)
+		s.feed(cycleLength + 1)
 		s.check(l)
 		l.End()
 	}
 }
 
 // thin reports whether more than half of the offsets of a changelog are empty.
-func (s *scene) thin(store string) bool {
+func (s *restoreScene) thin(store string) bool {
 	ends, err := s.EndOffsets(s.t.Context(), s.changelog(store))
 	if err != nil {
 		s.t.Fatal(err)
@@ -243,9 +245,9 @@ func (s *scene) thin(store string) bool {
 }
 
 // records counts what the changelogs have. A round writes a key once, however often it was changed in it.
-func (s *scene) records() int { return s.recordsOf("cycles") + s.recordsOf("totals") }
+func (s *restoreScene) records() int { return s.recordsOf("cycles") + s.recordsOf("totals") }
 
-func (s *scene) recordsOf(store string) int {
+func (s *restoreScene) recordsOf(store string) int {
 	s.t.Helper()
 	return len(s.Records(s.t, s.changelog(store)))
 }
@@ -255,7 +257,7 @@ func TestOlderDirectory(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		const keys = 500
-		s := newScene(t, c, keys)
+		s := newRestoreScene(t, c, keys)
 		s.lived(6)
 		old := s.StateDir + "-old"
 		copyDirectory(t, s.StateDir, old)
@@ -278,7 +280,7 @@ func TestOlderDirectory(t *testing.T) {
 // may write anywhere.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, cluster.Embedded(t), 200)
+	s := newRestoreScene(t, cluster.Embedded(t), 200)
 	s.lived(2)
 	modes(t, s.StateDir, 0o555, 0o444)
 	temp := filepath.Dir(s.StateDir)

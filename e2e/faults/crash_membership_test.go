@@ -1,6 +1,6 @@
 //go:build unix
 
-package crash
+package faults
 
 import (
 	"fmt"
@@ -13,15 +13,16 @@ import (
 )
 
 // onEach runs f with a scene of its own on virtual time, or on real Kafka in a process that tests on it.
-func onEach(t *testing.T, f func(s *scene)) {
+func onEach(t *testing.T, f func(s *crashScene)) {
 	t.Helper()
-	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) { f(newScene(t, c, c.Client(t, manual()))) })
+	t.Parallel()
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) { f(newCrashScene(t, c)) })
 }
 
 // TestGivenBack: tasks go to another instance and come back to the same member, first in order, then because the other one was
 // killed with a transaction open.
 func TestGivenBack(t *testing.T) {
-	onEach(t, func(s *scene) {
+	onEach(t, func(s *crashScene) {
 		l := s.start("the first instance", s.settings)
 		for range 2 {
 			s.feed(2 * batch)
@@ -33,7 +34,7 @@ func TestGivenBack(t *testing.T) {
 		s.feed(batch)
 		s.finish(l.Alive)
 		p := s.startArmed(s.other(), "offsets-after=kill,skip=2", "failpoint offsets-after kill")
-		s.feedUntil(closed(p.hit(0)), "offsets-after", l.Alive)
+		s.feedUntil(closed(p.hits[0]), "offsets-after", l.Alive)
 		p.killed()
 		s.feed(batch)
 		s.finish(l.Alive)
@@ -46,13 +47,13 @@ func TestGivenBack(t *testing.T) {
 
 // TestOneDirectoryTwice: a second process on the same state directory ends at once and says why; the first does not notice.
 func TestOneDirectoryTwice(t *testing.T) {
-	onEach(t, func(s *scene) {
+	onEach(t, func(s *crashScene) {
 		l := s.start("the first process", s.settings)
 		s.feed(batch)
 		s.finish(l.Alive)
 		p := s.startArmed(s.settings, "")
-		if err := p.Wait(); err == nil || !strings.Contains(fmt.Sprint(p.logged(), err), "the state directory is in use") {
-			s.t.Errorf("the second process ended with %v and said:\n%s", err, p.logged())
+		if err := p.Wait(); err == nil || !strings.Contains(fmt.Sprint(p.log, err), "the state directory is in use") {
+			s.t.Errorf("the second process ended with %v and said:\n%s", err, p.log)
 		}
 		s.feed(batch)
 		s.finish(l.Alive)
@@ -65,7 +66,7 @@ func TestOneDirectoryTwice(t *testing.T) {
 // TestOneInstanceTwice: a second process with the same instance name and a directory of its own fences the first, which ends and
 // says why. Nothing is lost or doubled, and the second one finishes.
 func TestOneInstanceTwice(t *testing.T) {
-	onEach(t, func(s *scene) {
+	onEach(t, func(s *crashScene) {
 		p := s.startArmed(s.settings, "")
 		s.feed(2 * batch)
 		s.finish(p.Alive)
@@ -73,7 +74,7 @@ func TestOneInstanceTwice(t *testing.T) {
 		twin.StateDir = filepath.Join(filepath.Dir(twin.StateDir), "twin")
 		l := s.start("the twin", twin)
 		s.feedUntil(closed(p.Ended()), "the end of the first", l.Alive)
-		if err := p.Wait(); err == nil || !strings.Contains(fmt.Sprint(p.logged(), err), `another process runs as instance "first"`) {
+		if err := p.Wait(); err == nil || !strings.Contains(fmt.Sprint(p.log, err), `another process runs as instance "first"`) {
 			s.t.Errorf("the first process ended with %v and does not say why", err)
 		}
 		s.feed(batch)
@@ -88,12 +89,12 @@ func TestOneInstanceTwice(t *testing.T) {
 // TestFreezeInsideRebalance freezes a member with a transaction open, starts a rebalance, and thaws it before its session is over.
 // Row of the failure matrix: rebalance in mid-batch.
 func TestFreezeInsideRebalance(t *testing.T) {
-	onEach(t, func(s *scene) {
+	onEach(t, func(s *crashScene) {
 		if !s.virtual() { // how long the process is frozen is the machine's business
 			s.settings.SessionTimeout, s.settings.TransactionTimeout = time.Minute, time.Minute
 		}
 		p := s.startArmed(s.settings, "offsets-after=freeze,skip=5", "failpoint offsets-after freeze")
-		s.feedUntil(closed(p.hit(0)), "offsets-after", p.Alive)
+		s.feedUntil(closed(p.hits[0]), "offsets-after", p.Alive)
 		other := s.start("the second instance", s.other())
 		s.rebalancing()
 		p.thaw()
@@ -113,20 +114,16 @@ func TestFreezeInsideRebalance(t *testing.T) {
 }
 
 // rebalancing waits until the group wants its members to join again.
-func (s *scene) rebalancing() {
+func (s *crashScene) rebalancing() {
 	s.t.Helper()
-	deadline := time.Now().Add(s.patience)
-	for {
+	await(s.t, s.patience, "the rebalance", func() error {
 		groups, err := s.cluster.Admin().DescribeGroups(s.t.Context(), s.settings.Application)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if groups[s.settings.Application].State == "PreparingRebalance" {
-			return
+		if state := groups[s.settings.Application].State; state != "PreparingRebalance" {
+			return fmt.Errorf("the group is %s", state)
 		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("the group is %s", groups[s.settings.Application].State)
-		}
-		time.Sleep(5 * time.Millisecond) // polls
-	}
+		return nil
+	})
 }

@@ -1,6 +1,4 @@
-//go:build unix
-
-package crash
+package faults
 
 import (
 	"errors"
@@ -13,8 +11,41 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
+// keys is how many keys inputs have: three groups, each with keys in both partitions.
+const keys = 9
+
 // input is a record that was fed.
-type input struct{ id, key, value string }
+type input struct {
+	id, key, value string
+	partition      int32
+}
+
+// inputOf returns the input with a number. says stands in its value behind the id.
+func inputOf(number int, says string) input {
+	k := number % keys
+	in := input{id: fmt.Sprintf("i%d", number), key: fmt.Sprintf("%c%d", 'a'+k/3, k%3), partition: int32(k % partitions)}
+	in.value = strings.TrimSpace(in.id + " " + says)
+	return in
+}
+
+// plain has an input say nothing, or has it be one of the poisoned.
+func plain(number int) string {
+	if number%11 == 10 {
+		return poison
+	}
+	return ""
+}
+
+// bulky inputs are, with the outputs and the repartition records of a batch, several times what a round keeps back.
+func bulky(number int) string { return strings.Repeat("x", 16<<10) + " " + plain(number) }
+
+func poisonous(int) string { return poison }
+
+func quiet(int) string { return silent }
+
+func (in input) record(topic string) *kgo.Record {
+	return &kgo.Record{Topic: topic, Partition: in.partition, Key: []byte(in.key), Value: []byte(in.value)}
+}
 
 // fold is what a correct application makes of inputs.
 type fold struct {
@@ -22,22 +53,22 @@ type fold struct {
 	out map[string][]string
 	// groups has for each group the inputs of each key, in order: keys of one group come from two partitions and may meet anyhow.
 	groups map[string]map[string][]string
-	// dead has the poisoned values.
+	// dead has the keys and values of what is poisoned.
 	dead   []string
-	counts map[string]Tally
+	counts map[string]tally
 }
 
 func foldOf(inputs []input) fold {
-	f := fold{out: map[string][]string{}, groups: map[string]map[string][]string{}, counts: map[string]Tally{}}
+	f := fold{out: map[string][]string{}, groups: map[string]map[string][]string{}, counts: map[string]tally{}}
 	for _, in := range inputs {
 		if isPoison(in.value) {
-			f.dead = append(f.dead, in.value)
+			f.dead = append(f.dead, in.key+" "+in.value)
 			continue
 		}
 		if isSilent(in.value) {
 			continue
 		}
-		t := Tally{f.counts[in.key].Count + 1, in.id}
+		t := tally{f.counts[in.key].Count + 1, in.id}
 		f.counts[in.key] = t
 		f.out[in.key] = append(f.out[in.key], strconv.FormatInt(t.Count, 10)+" "+in.value)
 		g := groupOf(in.key)
@@ -115,7 +146,7 @@ func (f fold) checkDead(partitions [][]*kgo.Record) error {
 	var got []string
 	for _, records := range partitions {
 		for _, r := range records {
-			got = append(got, string(r.Value))
+			got = append(got, string(r.Key)+" "+string(r.Value))
 		}
 	}
 	want := slices.Sorted(slices.Values(f.dead))
@@ -126,14 +157,20 @@ func (f fold) checkDead(partitions [][]*kgo.Record) error {
 	return nil
 }
 
-// checkState compares what the stores hold.
-func (f fold) checkState(counts, groups map[string]Tally) error {
+// checkCounts compares what a store, or the changelog of it, holds for each key.
+func (f fold) checkCounts(counts map[string]tally) error {
 	var errs []error
 	for _, key := range union(f.counts, counts) {
 		if f.counts[key] != counts[key] {
 			errs = append(errs, fmt.Errorf("the store has %+v for key %s, want %+v", counts[key], key, f.counts[key]))
 		}
 	}
+	return errors.Join(errs...)
+}
+
+// checkState compares what the stores hold.
+func (f fold) checkState(counts, groups map[string]tally) error {
+	errs := []error{f.checkCounts(counts)}
 	for _, group := range union(f.groups, groups) {
 		want, last := int64(0), false
 		for _, values := range f.groups[group] {

@@ -1,12 +1,10 @@
 //go:build unix
 
-package crash
+package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,16 +14,6 @@ import (
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
-	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
-	"github.com/onceward/onceward/txn"
-)
-
-// Bounds of the waits. They only decide how long a failure takes to show. On virtual time waits cost nothing, and the time-outs of
-// production are far longer than those on real Kafka.
-const (
-	patience        = instance.Patience
-	virtualPatience = 10 * time.Minute
 )
 
 // On real Kafka time-outs are as short as a busy machine bears: the cells wait for both, often. A transaction outlives the session, so that a
@@ -35,13 +23,13 @@ const (
 	transactionOnKafka = 4 * time.Second
 )
 
-// scene is one application on a broker with everything that was fed to it.
-type scene struct {
+// crashScene is one application on a broker with everything that was fed to it.
+type crashScene struct {
 	t        *testing.T
 	cluster  *cluster.Cluster
 	producer *kgo.Client
 	reader   *kgo.Client
-	settings Settings
+	settings crashSettings
 	dir      string // the directories of the instances are in it
 	inputs   []input
 	keyOf    map[string]string
@@ -55,12 +43,12 @@ type scene struct {
 	poll, patience time.Duration
 }
 
-// newScene makes the topics. The producer partitions by hand and may be shared.
-func newScene(t *testing.T, c *cluster.Cluster, producer *kgo.Client) *scene {
+// newCrashScene makes the topics.
+func newCrashScene(t *testing.T, c *cluster.Cluster) *crashScene {
 	t.Helper()
 	prefix := c.Name(t, "") + "-"
 	dir := t.TempDir()
-	s := &scene{t: t, cluster: c, producer: producer, dir: dir, keyOf: map[string]string{}, says: plain, settings: Settings{
+	s := &crashScene{t: t, cluster: c, producer: newProducer(t, c), dir: dir, keyOf: map[string]string{}, says: plain, settings: crashSettings{
 		Brokers: c.Brokers(), Application: prefix + "app", Instance: "first", StateDir: filepath.Join(dir, "first"),
 		Prefix: prefix, Noted: filepath.Join(dir, "noted"),
 	}}
@@ -68,63 +56,38 @@ func newScene(t *testing.T, c *cluster.Cluster, producer *kgo.Client) *scene {
 	s.patience = virtualPatience
 	if !s.virtual() {
 		s.settings.SessionTimeout, s.settings.TransactionTimeout = sessionOnKafka, transactionOnKafka
-		fetchWait, s.patience = 100*time.Millisecond, patience
+		fetchWait, s.patience = 100*time.Millisecond, instance.Patience
 	}
 	s.poll = fetchWait / 5
-	c.CreateTopics(t, Partitions, prefix+In, prefix+Out, prefix+Totals, prefix+Dead)
-	s.reader = c.Client(t, kgo.ConsumeTopics(prefix+Out, prefix+Totals, prefix+Dead), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	c.CreateTopics(t, partitions, prefix+inTopic, prefix+outTopic, prefix+totalsTopic, prefix+deadTopic)
+	s.reader = c.Client(t, kgo.ConsumeTopics(prefix+outTopic, prefix+totalsTopic, prefix+deadTopic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(fetchWait))
 	return s
 }
 
-func (s *scene) virtual() bool { return s.cluster.Kind() == cluster.KindVirtual }
-
-// manual is the option of the producer of a scene.
-func manual() kgo.Opt { return kgo.RecordPartitioner(kgo.ManualPartitioner()) }
+func (s *crashScene) virtual() bool { return s.cluster.Kind() == cluster.KindVirtual }
 
 // other returns the settings of a second instance with a directory of its own.
-func (s *scene) other() Settings {
+func (s *crashScene) other() crashSettings {
 	o := s.settings
 	o.Instance, o.StateDir = "second", filepath.Join(s.dir, "second")
 	return o
 }
 
 // hostName returns the host of another life.
-func (s *scene) hostName(settings Settings) string {
+func (s *crashScene) hostName(settings crashSettings) string {
 	s.lives++
 	return fmt.Sprintf("%s.%d", settings.Instance, s.lives)
 }
 
-// The keys: three groups, each with keys in both partitions.
-const keys = 9
-
-// What inputs say.
-func plain(number int) string {
-	if number%11 == 10 {
-		return poison
-	}
-	return ""
-}
-
-// bulky inputs are, with the outputs and the repartition records of a batch, several times what a round keeps back.
-func bulky(number int) string { return strings.Repeat("x", 16<<10) + " " + plain(number) }
-
-func poisonous(int) string { return poison }
-
-func quiet(int) string { return silent }
-
 // feed writes n more inputs.
-func (s *scene) feed(n int) {
+func (s *crashScene) feed(n int) {
 	s.t.Helper()
 	records := make([]*kgo.Record, n)
 	for i := range records {
 		number := len(s.inputs)
-		k := number % keys
-		in := input{id: fmt.Sprintf("i%d", number), key: fmt.Sprintf("%c%d", 'a'+k/3, k%3)}
-		in.value = strings.TrimSpace(in.id + " " + s.says(number))
-		records[i] = &kgo.Record{
-			Topic: s.settings.Prefix + In, Partition: int32(k % Partitions), Key: []byte(in.key), Value: []byte(in.value),
-		}
+		in := inputOf(number, s.says(number))
+		records[i] = in.record(s.settings.Prefix + inTopic)
 		s.inputs = append(s.inputs, in)
 		s.keyOf[in.value] = in.key
 	}
@@ -135,7 +98,7 @@ func (s *scene) feed(n int) {
 }
 
 // caughtUp reads outputs for a moment and reports whether at most lag of them are missing.
-func (s *scene) caughtUp(lag int) bool {
+func (s *crashScene) caughtUp(lag int) bool {
 	want := s.outputs - lag
 	if s.read >= want {
 		return true
@@ -146,8 +109,8 @@ func (s *scene) caughtUp(lag int) bool {
 	return s.read >= want
 }
 
-// finish waits until every input has its outputs. alive returns an error if nobody is left who could write them.
-func (s *scene) finish(alive func() error) {
+// finish waits until every input has its outputs. alive returns an error if there is no life that could write them.
+func (s *crashScene) finish(alive func() error) {
 	s.t.Helper()
 	deadline := time.Now().Add(s.patience)
 	for !s.caughtUp(0) {
@@ -164,9 +127,11 @@ func (s *scene) finish(alive func() error) {
 const batch = 24
 
 // feedUntil feeds batch after batch, each when most of the one before is through, until something is so.
-func (s *scene) feedUntil(so func() bool, what string, alive func() error) {
+func (s *crashScene) feedUntil(so func() bool, what string, alive func() error) {
 	s.t.Helper()
 	deadline := time.Now().Add(s.patience)
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
 	for {
 		before := s.outputs
 		s.feed(batch)
@@ -184,7 +149,7 @@ func (s *scene) feedUntil(so func() bool, what string, alive func() error) {
 			if visible {
 				through = s.caughtUp(batch)
 			} else {
-				time.Sleep(5 * time.Millisecond) // polls
+				<-tick.C
 			}
 		}
 	}
@@ -194,19 +159,13 @@ func (s *scene) feedUntil(so func() bool, what string, alive func() error) {
 func closed(c <-chan struct{}) func() bool { return func() bool { return instance.Closed(c) } }
 
 // start begins a life in this process, without failpoints.
-func (s *scene) start(name string, settings Settings) *instance.App {
+func (s *crashScene) start(name string, settings crashSettings) *instance.App {
 	s.t.Helper()
-	top, err := settings.Topology()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	cfg := instance.On(s.cluster, s.hostName(settings), settings.Config())
-	cfg.Logger = slog.New(slog.NewTextHandler(instance.NewLog(s.t, name), nil))
-	return instance.Start(s.t, top, cfg)
+	return instance.StartOn(s.t, s.cluster, s.hostName(settings), settings, "", instance.NewLog(s.t, name))
 }
 
 // allTasks is how many tasks the application has: two subtopologies.
-const allTasks = 2 * Partitions
+const allTasks = 2 * partitions
 
 // has reports whether the life has at least so many tasks, open or not.
 func has(l *instance.App, tasks int) func() bool {
@@ -214,66 +173,24 @@ func has(l *instance.App, tasks int) func() bool {
 }
 
 // checkState compares the stores of the lives that run with the fold of the inputs. A store follows its commit by a moment.
-func (s *scene) checkState(lives ...*instance.App) {
+func (s *crashScene) checkState(lives ...*instance.App) {
 	s.t.Helper()
 	f := foldOf(s.inputs)
-	deadline := time.Now().Add(s.patience)
-	for {
-		counts, err := readStore(Counts, lives)
-		var groups map[string]Tally
-		if err == nil {
-			groups, err = readStore(Groups, lives)
-		}
-		if err == nil {
-			err = f.checkState(counts, groups)
-		}
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("the state after all outputs: %v", err)
-		}
-		time.Sleep(10 * time.Millisecond) // polls
-	}
-}
-
-// readStore returns what a store holds in all partitions, each from the life that serves it.
-func readStore(store topology.StoreOf[string, Tally], lives []*instance.App) (map[string]Tally, error) {
-	all := map[string]Tally{}
-	for p := range int32(Partitions) {
-		served := false
-		for _, l := range lives {
-			err := readPartition(l.App, store, p, all)
-			if err != nil && !errors.Is(err, txn.ErrNotServing) {
-				return nil, err
-			}
-			served = served || err == nil
-		}
-		if !served {
-			return nil, fmt.Errorf("nobody serves partition %d of store %s", p, store.Name())
-		}
-	}
-	return all, nil
-}
-
-func readPartition(app *txn.App, store topology.StoreOf[string, Tally], partition int32, into map[string]Tally) error {
-	view, err := txn.Read(app, store, partition)
-	if err != nil {
-		return err
-	}
-	defer view.Close()
-	var pair state.Pair[string, Tally]
-	for pair, err = range view.Store().All() {
+	await(s.t, s.patience, "the state after all outputs", func() error {
+		counts, err := readStore(countStore, lives)
 		if err != nil {
 			return err
 		}
-		into[pair.Key] = pair.Value
-	}
-	return nil
+		groups, err := readStore(groupStore, lives)
+		if err != nil {
+			return err
+		}
+		return f.checkState(counts, groups)
+	})
 }
 
 // checkTopics compares everything that was written with the fold of the inputs.
-func (s *scene) checkTopics() {
+func (s *crashScene) checkTopics() {
 	s.t.Helper()
 	if err := s.difference(); err != nil {
 		s.t.Fatal(err)
@@ -283,9 +200,9 @@ func (s *scene) checkTopics() {
 	}
 }
 
-func (s *scene) difference() error {
+func (s *crashScene) difference() error {
 	var got topics
-	for name, to := range map[string]*[][]*kgo.Record{Out: &got.out, Totals: &got.totals, Dead: &got.dead} {
+	for name, to := range map[string]*[][]*kgo.Record{outTopic: &got.out, totalsTopic: &got.totals, deadTopic: &got.dead} {
 		var err error
 		if *to, err = s.cluster.ReadAll(s.t.Context(), s.settings.Prefix+name); err != nil {
 			s.t.Fatal(err)

@@ -1,11 +1,9 @@
 //go:build unix
 
-package restore
+package faults
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -13,45 +11,37 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/failpoints"
 	"github.com/onceward/onceward/e2e/instance"
-	"github.com/onceward/onceward/e2e/instance/program"
 	"github.com/onceward/onceward/txn"
 )
 
-const partitions = 4
+const restorePartitions = 4
 
-func TestMain(m *testing.M) {
-	cluster.InParallel(3) // on real Kafka one waits for a transaction of somebody else, one for the broker's compaction
-	instance.Main(m)
-}
-
-// scene is one application on one cluster, and what was fed to it.
-type scene struct {
+// restoreScene is one application on one cluster, and what was fed to it.
+type restoreScene struct {
 	*cluster.Cluster
 	t *testing.T
-	Settings
+	restoreSettings
 	producer *kgo.Client
 	rounds   int // each key has had so many records
 	keys     int
 	lives    int // in this process
 }
 
-func newScene(t *testing.T, c *cluster.Cluster, keys int) *scene {
+func newRestoreScene(t *testing.T, c *cluster.Cluster, keys int) *restoreScene {
 	t.Helper()
-	s := &scene{Cluster: c, t: t, keys: keys, producer: c.Client(t)}
-	s.Settings = Settings{
+	s := &restoreScene{Cluster: c, t: t, keys: keys, producer: c.Client(t)}
+	s.restoreSettings = restoreSettings{
 		Brokers: c.Brokers(), Application: c.Name(t, "app"), In: c.Name(t, "in"), Out: c.Name(t, "out"),
 		StateDir: filepath.Join(t.TempDir(), "state"),
 	}
-	c.CreateTopics(t, partitions, s.In, s.Out)
+	c.CreateTopics(t, restorePartitions, s.In, s.Out)
 	return s
 }
 
 // feed writes a record of every key, so often.
-func (s *scene) feed(rounds int) {
+func (s *restoreScene) feed(rounds int) {
 	s.t.Helper()
 	for range rounds {
 		s.rounds++
@@ -65,16 +55,16 @@ func (s *scene) feed(rounds int) {
 	}
 }
 
-// want is the output of the n-th record of a key.
-func want(n int) string { return fmt.Sprintf("%d/%d", (n-1)%Cycle+1, n) }
+// cycleOutput is the output of the n-th record of a key.
+func cycleOutput(n int) string { return fmt.Sprintf("%d/%d", (n-1)%cycleLength+1, n) }
 
-// waiting is a life of the application, in this process or in one of its own.
-type waiting interface {
+// awaiting is a life of the application, in this process or in one of its own.
+type awaiting interface {
 	Await(what string, is func() bool)
 }
 
 // check waits until every input has its output, and compares them, key by key and in their order.
-func (s *scene) check(p waiting) {
+func (s *restoreScene) check(p awaiting) {
 	s.t.Helper()
 	p.Await("the outputs", func() bool {
 		ends, err := s.EndOffsets(s.t.Context(), s.Out)
@@ -93,22 +83,22 @@ func (s *scene) check(p waiting) {
 }
 
 // outputs counts the committed outputs. Each has to be the successor of the one before it of its key.
-func (s *scene) outputs() (n int) {
+func (s *restoreScene) outputs() (n int) {
 	s.t.Helper()
 	had := map[string]int{}
 	for _, r := range s.Records(s.t, s.Out) {
 		key := string(r.Key)
 		had[key]++
 		n++
-		if got := string(r.Value); got != want(had[key]) {
-			s.t.Fatalf("output %d of %s is %s, want %s", had[key], key, got, want(had[key]))
+		if got := string(r.Value); got != cycleOutput(had[key]) {
+			s.t.Fatalf("output %d of %s is %s, want %s", had[key], key, got, cycleOutput(had[key]))
 		}
 	}
 	return n
 }
 
-// running counts the tasks that are.
-func running(s txn.Status) (n int) {
+// runningTasks counts the tasks that run.
+func runningTasks(s txn.Status) (n int) {
 	for _, task := range s.Tasks {
 		if task.State == txn.TaskRunning {
 			n++
@@ -117,8 +107,8 @@ func running(s txn.Status) (n int) {
 	return n
 }
 
-// allRunning reports whether every task is.
-func allRunning(s txn.Status) bool { return running(s) >= partitions }
+// allRunning reports whether every task runs.
+func allRunning(s txn.Status) bool { return runningTasks(s) >= restorePartitions }
 
 // restored is how many records were restored in this life.
 func restored(s txn.Status) (n int64) {
@@ -128,44 +118,18 @@ func restored(s txn.Status) (n int64) {
 	return n
 }
 
-// life is one in this process, on a host of its own.
-type life struct {
-	*instance.App
-	host string
-	log  *instance.Log
-}
-
 // start begins a life in this process.
-func (s *scene) start() life {
+func (s *restoreScene) start() *instance.App {
 	s.t.Helper()
 	s.lives++
-	l := life{host: fmt.Sprint("life-", s.lives)}
-	l.log = instance.NewLog(s.t, l.host)
-	top, err := s.Topology()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	cfg := instance.On(s.Cluster, l.host, s.Config())
-	cfg.Logger = slog.New(slog.NewTextHandler(l.log, nil))
-	l.App = instance.Start(s.t, top, cfg)
-	return l
-}
-
-// kill ends a life on virtual time at once. The next one begins with what is on the disk now.
-func (s *scene) kill(l life) {
-	s.t.Helper()
-	s.StateDir = l.Kill(s.Network().Host(l.host), s.StateDir)
+	name := fmt.Sprint("life-", s.lives)
+	return instance.StartOn(s.t, s.Cluster, name, s.restoreSettings, "", instance.NewLog(s.t, name))
 }
 
 // launch begins a life in a process of its own, with points armed.
-func (s *scene) launch(arm string, change ...func(*exec.Cmd)) *instance.Process {
+func (s *restoreScene) launch(arm string, change ...func(*exec.Cmd)) *instance.Process {
 	s.t.Helper()
-	path := instance.Build(s.t, "github.com/onceward/onceward/e2e/restore/app", "onceward_failpoints")
-	cmd, err := measure.Command(context.Background(), path, program.Variable, s.Settings)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	cmd.Env = append(cmd.Env, failpoints.Variable+"="+arm)
+	cmd := instance.Command(s.t, restoreProgram, s.restoreSettings, arm)
 	for _, f := range change {
 		f(cmd)
 	}
@@ -173,7 +137,7 @@ func (s *scene) launch(arm string, change ...func(*exec.Cmd)) *instance.Process 
 }
 
 // status asks the process, and returns nothing while it does not answer.
-func (s *scene) status() txn.Status {
+func (s *restoreScene) status() txn.Status {
 	status, err := txn.InstanceStatus(s.t.Context(), s.StateDir)
 	if err != nil {
 		return txn.Status{}

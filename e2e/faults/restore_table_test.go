@@ -1,9 +1,8 @@
 //go:build unix
 
-package restore
+package faults
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,14 +16,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
 
-// tables is an application with a table that is restored from its topic, which Kafka compacts as soon as it may.
-type tables struct {
+// tableScene is an application with a table that is restored from its topic, which Kafka compacts as soon as it may.
+type tableScene struct {
 	*cluster.Cluster
 	t        *testing.T
 	cfg      txn.Config
@@ -36,9 +36,9 @@ type tables struct {
 	want     map[string]int
 }
 
-func newTables(t *testing.T, c *cluster.Cluster) *tables {
+func newTableScene(t *testing.T, c *cluster.Cluster) *tableScene {
 	t.Helper()
-	s := &tables{Cluster: c, t: t, producer: c.Client(t), want: map[string]int{}}
+	s := &tableScene{Cluster: c, t: t, producer: c.Client(t), want: map[string]int{}}
 	s.topic = topology.Topic(c.Name(t, "prices"), schemas.String(), schemas.JSON[int]())
 	s.store = topology.TimestampedStore("latest", schemas.String(), schemas.JSON[int]())
 	configs := map[string]*string{}
@@ -48,7 +48,7 @@ func newTables(t *testing.T, c *cluster.Cluster) *tables {
 	} {
 		configs[name] = &value
 	}
-	if _, err := c.Admin().CreateTopic(t.Context(), 1, 1, configs, s.topic.Name()); err != nil {
+	if err := c.CreateTopic(t.Context(), s.topic.Name(), 1, configs); err != nil {
 		t.Fatal(err)
 	}
 	b := topology.NewBuilder(c.Name(t, "app"))
@@ -57,12 +57,13 @@ func newTables(t *testing.T, c *cluster.Cluster) *tables {
 	if s.topology, err = b.Build(); err != nil {
 		t.Fatal(err)
 	}
-	s.cfg = txn.Config{Brokers: c.Brokers(), StateDir: filepath.Join(t.TempDir(), "state"), Workers: 1, Logger: slog.New(slog.DiscardHandler)}
+	s.cfg = txn.Config{Brokers: c.Brokers(), StateDir: filepath.Join(t.TempDir(), "state"), Workers: 1}
+	s.cfg.Logger = slog.New(slog.NewTextHandler(instance.NewLog(t, "the application"), nil))
 	return s
 }
 
 // feed writes values of ten keys, some of them deletions, the first of them of that age and each a second younger than the one before.
-func (s *tables) feed(n int, age time.Duration) {
+func (s *tableScene) feed(n int, age time.Duration) {
 	s.t.Helper()
 	at := time.Now().Add(-age)
 	for i := range n {
@@ -79,37 +80,14 @@ func (s *tables) feed(n int, age time.Duration) {
 	}
 }
 
-// run starts the application and calls until again and again until it returns true, or the application ends.
-func (s *tables) run(until func(app *txn.App) bool) error {
+// start begins a life of the application.
+func (s *tableScene) start() *instance.App {
 	s.t.Helper()
-	app, err := txn.New(s.topology, s.cfg)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- app.Run(ctx) }()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-done:
-			if err == nil {
-				err = errors.New("it has ended by itself, or did not do what it was waited for")
-			}
-			return err
-		case <-tick.C:
-			if until(app) {
-				cancel()
-				return <-done
-			}
-		}
-	}
+	return instance.Start(s.t, s.topology, s.cfg)
 }
 
 // table returns the table of a running application once it is at the end of the topic.
-func (s *tables) table(app *txn.App) (table map[string]int, ok bool) {
+func (s *tableScene) table(app *txn.App) (table map[string]int, ok bool) {
 	view, err := txn.Read(app, s.store, 0)
 	if err != nil {
 		return nil, false
@@ -137,41 +115,37 @@ func (s *tables) table(app *txn.App) (table map[string]int, ok bool) {
 }
 
 // lives processes everything and compares the table.
-func (s *tables) lives() {
+func (s *tableScene) lives() {
 	s.t.Helper()
-	if err := s.run(func(app *txn.App) bool {
-		table, ok := s.table(app)
+	app := s.start()
+	app.Await("the end of the topic", func() bool {
+		table, ok := s.table(app.App)
 		if ok && !maps.Equal(table, s.want) {
 			s.t.Errorf("the table is %v and should be %v", table, s.want)
 		}
 		return ok
-	}); err != nil {
-		s.t.Fatal(err)
-	}
+	})
+	app.End()
 }
 
-// compacted waits until the topic has so many records below an offset.
-func (s *tables) compacted(below int64, atMost int) {
+// compacted waits until the topic has at most so many records below an offset.
+func (s *tableScene) compacted(below int64, atMost int) {
 	s.t.Helper()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(3 * time.Minute); ; <-tick.C {
+	await(s.t, instance.Patience, "the compaction", func() error {
 		left := 0
 		for _, r := range s.Records(s.t, s.topic.Name()) {
 			if r.Offset < below {
 				left++
 			}
 		}
-		if left <= atMost {
-			return
+		if left > atMost {
+			return fmt.Errorf("%d records are left below offset %d, and not %d", left, below, atMost)
 		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("%d records are left below offset %d, and not %d", left, below, atMost)
-		}
-	}
+		return nil
+	})
 }
 
-func (s *tables) end() int64 {
+func (s *tableScene) end() int64 {
 	s.t.Helper()
 	ends, err := s.EndOffsets(s.t.Context(), s.topic.Name())
 	if err != nil {
@@ -180,7 +154,7 @@ func (s *tables) end() int64 {
 	return ends[0]
 }
 
-func (s *tables) lose() {
+func (s *tableScene) lose() {
 	s.t.Helper()
 	if err := os.RemoveAll(s.cfg.StateDir); err != nil {
 		s.t.Fatal(err)
@@ -188,7 +162,7 @@ func (s *tables) lose() {
 }
 
 // asOf returns the table that the topic holds below an offset as it is now.
-func (s *tables) asOf(offset int64) map[string]int {
+func (s *tableScene) asOf(offset int64) map[string]int {
 	s.t.Helper()
 	read := s.topology.Subtopologies()[0].Stores[0].FromSource.Reader()
 	bytes := map[string]state.Write{}
@@ -215,13 +189,13 @@ func (s *tables) asOf(offset int64) map[string]int {
 	return table
 }
 
-// TestTableOfCompactedTopic: Kafka compacts what is old, and keeps its hands off what is younger than the lag, so that an empty disk is filled
-// with the table of the commit. Where the application was behind for longer the topic has lost what the table had, and the task stops.
+// TestTableOfCompactedTopic: Kafka compacts what is old, and nothing that is younger than the lag, so that an empty disk is filled with the table
+// of the commit. Where the application was behind for longer the topic has lost what the table had, and the task stops.
 func TestTableOfCompactedTopic(t *testing.T) {
 	t.Parallel()
 	c := cluster.Kafka(t) // the embedded broker does not know the lag
 	t.Run("the lag is kept", func(t *testing.T) {
-		s := newTables(t, c)
+		s := newTableScene(t, c)
 		s.feed(100, 3*time.Hour)
 		s.feed(20, time.Minute)
 		s.lives()
@@ -235,7 +209,7 @@ func TestTableOfCompactedTopic(t *testing.T) {
 		s.lives()
 	})
 	t.Run("it was behind for longer", func(t *testing.T) {
-		s := newTables(t, c)
+		s := newTableScene(t, c)
 		s.feed(100, 3*time.Hour)
 		s.lives()
 		committed, was := s.end(), maps.Clone(s.want)
@@ -249,10 +223,7 @@ func TestTableOfCompactedTopic(t *testing.T) {
 		s.lives() // and at the end of the topic neither
 		s.feed(50, 2*time.Hour)
 		s.lose()
-		err := s.run(func(app *txn.App) bool {
-			_, ok := s.table(app)
-			return ok
-		})
+		err := s.start().Wait()
 		if !errors.Is(err, txn.ErrIntegrity) || !strings.Contains(err.Error(), "what follow") {
 			t.Errorf("Run returned %v", err)
 		}

@@ -2,10 +2,8 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -15,12 +13,9 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/schemas"
-	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
-
-const partitions = 2
 
 // timing is how long things take on a kind of broker.
 type timing struct {
@@ -44,12 +39,13 @@ var onKafka = timing{
 
 // onVirtual has the time-outs of production.
 var onVirtual = timing{
-	patience: 10 * time.Minute, span: 3 * time.Second, outage: time.Minute, resolveMax: 20 * time.Second,
+	patience: virtualPatience, span: 3 * time.Second, outage: time.Minute, resolveMax: 20 * time.Second,
 	feed: 100 * time.Millisecond, poll: 200 * time.Millisecond,
 }
 
-// scenario is one application on a cluster, behind a link, with names and an input of its own.
-type scenario struct {
+// requestScene is the first half of the application of the crash matrix on a cluster, behind a link: it has no repartition topic, and nothing
+// is poisoned or silent.
+type requestScene struct {
 	t           *testing.T
 	ctx         context.Context // ends after patience
 	cluster     *cluster.Cluster
@@ -66,9 +62,7 @@ type scenario struct {
 	fed int
 }
 
-var counts = topology.Store("counts", schemas.String(), schemas.Int64())
-
-func newScenario(t *testing.T, c *cluster.Cluster) *scenario {
+func newRequestScene(t *testing.T, c *cluster.Cluster) *requestScene {
 	t.Helper()
 	timing := onKafka
 	if c.Kind() == cluster.KindVirtual {
@@ -76,14 +70,14 @@ func newScenario(t *testing.T, c *cluster.Cluster) *scenario {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), timing.patience)
 	t.Cleanup(cancel)
-	s := &scenario{
+	s := &requestScene{
 		t: t, ctx: ctx, cluster: c, timing: timing, link: newLink(t, c), application: c.Name(t, "app"), in: c.Name(t, "in"), out: c.Name(t, "out"),
-		log: instance.NewLog(t, "the application"), producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
+		log: instance.NewLog(t, "the application"), producer: newProducer(t, c),
 	}
 	c.CreateTopics(t, partitions, s.in, s.out)
 	b := topology.NewBuilder("counting")
 	in := topology.From(b, topology.Topic(s.in, schemas.String(), schemas.String()))
-	topology.Process(in, "count", counts, count).Into(topology.Topic(s.out, schemas.String(), schemas.String()))
+	topology.Process(in, "count", countStore, count).Into(topology.Topic(s.out, schemas.String(), schemas.String()))
 	built, err := b.Build()
 	s.must(err)
 	s.topology, err = built.WithApplication(s.application)
@@ -91,74 +85,44 @@ func newScenario(t *testing.T, c *cluster.Cluster) *scenario {
 	return s
 }
 
-// count numbers the records of each key.
-func count(
-	c *topology.Context, counts state.KeyValue[string, int64], r topology.Record[string, string], emit topology.Emit[string, string],
-) error {
-	n, _, err := counts.Get(r.Key)
-	if err != nil {
-		return err
-	}
-	if err := counts.Put(r.Key, n+1); err != nil {
-		return err
-	}
-	return emit(c, topology.Record[string, string]{Key: r.Key, Value: counted(n+1, r.Value), Timestamp: r.Timestamp})
-}
-
-func (s *scenario) must(err error) {
+func (s *requestScene) must(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// life is one life of one instance of the application.
-type life struct {
-	*instance.App
-	s *scenario
-}
-
-func (s *scenario) start(stateDir string) *life {
+// start begins a life of the application.
+func (s *requestScene) start(stateDir string) *instance.App {
 	s.t.Helper()
-	return &life{s: s, App: instance.Start(s.t, s.topology, s.link.through(txn.Config{
+	return instance.Start(s.t, s.topology, s.link.through(txn.Config{
 		StateDir: stateDir, Workers: 1, CacheBytes: 8 << 20,
 		TransactionTimeout: s.timing.transaction, SessionTimeout: s.timing.session,
 		Logger: slog.New(slog.NewTextHandler(s.log, nil)),
-	}))}
-}
-
-// stop ends the life in order.
-func (l *life) stop() {
-	l.s.t.Helper()
-	if err := l.Stop(); err != nil {
-		l.s.t.Errorf("the application ended with %v", err)
-	}
+	}))
 }
 
 // feed writes n records of input. One goroutine feeds at a time.
-func (s *scenario) feed(n int) error {
+func (s *requestScene) feed(n int) error {
 	s.mu.Lock()
 	first := s.fed
 	s.fed += n
 	s.mu.Unlock() // a wait for it would stop virtual time
 	records := make([]*kgo.Record, n)
 	for i := range records {
-		id := first + i
-		records[i] = &kgo.Record{
-			Topic: s.in, Partition: int32(id % keys % partitions), Key: []byte(keyOf(id)), Value: fmt.Append(nil, id),
-		}
+		records[i] = inputOf(first+i, "").record(s.in)
 	}
 	return s.producer.ProduceSync(s.ctx, records...).FirstErr()
 }
 
-func (s *scenario) total() int {
+func (s *requestScene) total() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fed
 }
 
 // feeding writes input all the time, until the function that it returns is called.
-func (s *scenario) feeding() (stop func()) {
+func (s *requestScene) feeding() (stop func()) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	ended := make(chan error, 1)
 	go func() {
@@ -186,7 +150,7 @@ func (s *scenario) feeding() (stop func()) {
 }
 
 // committed returns how many records of input the group has committed, once no transaction is about to change it.
-func (s *scenario) committed(ctx context.Context) (int, error) {
+func (s *requestScene) committed(ctx context.Context) (int, error) {
 	commits, err := s.cluster.CommittedOffsets(ctx, s.application, s.in)
 	n := 0
 	for _, c := range commits[s.in] {
@@ -196,7 +160,7 @@ func (s *scenario) committed(ctx context.Context) (int, error) {
 }
 
 // until waits until n records of input are committed. The error is that ctx ended first.
-func (s *scenario) until(ctx context.Context, n int, running ...*life) error {
+func (s *requestScene) until(ctx context.Context, n int, running ...*instance.App) error {
 	s.t.Helper()
 	tick := time.NewTicker(s.timing.poll)
 	defer tick.Stop()
@@ -221,28 +185,34 @@ func (s *scenario) until(ctx context.Context, n int, running ...*life) error {
 	}
 }
 
-// check judges the end: everything that was fed has been processed exactly once, and nothing is left behind. The instances are stopped
-// on the way.
-func (s *scenario) check(running ...*life) {
+// check judges the end: everything that was fed has been processed exactly once, and nothing is left behind. It stops the instance on the
+// way.
+func (s *requestScene) check(app *instance.App) {
 	t := s.t
 	t.Helper()
-	s.must(s.until(s.ctx, s.total(), running...))
-	want := fold(s.total())
-	for _, i := range running {
-		if len(running) == 1 {
-			if got := i.store(); !maps.Equal(got, want) {
-				t.Errorf("the store holds %v, want %v", got, want)
-			}
+	s.must(s.until(s.ctx, s.total(), app))
+	var inputs []input
+	for n := range s.total() {
+		inputs = append(inputs, inputOf(n, ""))
+	}
+	want := foldOf(inputs)
+	await(t, s.timing.patience, "the store after all inputs", func() error { // it follows its commit by a moment
+		got, err := readStore(countStore, []*instance.App{app})
+		if err != nil {
+			return err
 		}
-		i.stop()
-	}
+		return want.checkCounts(got)
+	})
+	app.End()
 	changelog := s.topology.Subtopologies()[0].Stores[0].ChangelogTopic
-	got, err := folded(s.cluster.Records(s.t, changelog))
+	got, err := lastValues(s.cluster.Records(s.t, changelog))
 	s.must(err)
-	if !maps.Equal(got, want) {
-		t.Errorf("the changelog comes to %v, want %v", got, want)
+	if err := want.checkCounts(got); err != nil {
+		t.Errorf("the changelog: %v", err)
 	}
-	if err := exactlyOnce(s.total(), s.cluster.Records(s.t, s.out)); err != nil {
+	out, err := s.cluster.ReadAll(s.ctx, s.out)
+	s.must(err)
+	if err := want.checkOut(out); err != nil {
 		t.Error(err)
 	}
 	if n, err := s.committed(s.ctx); n != s.total() || err != nil {
@@ -257,48 +227,15 @@ func (s *scenario) check(running ...*life) {
 	}
 }
 
-// store reads the whole store. The last round may be committed and not applied yet, so it asks again until the store is where the
-// group is.
-func (i *life) store() map[string]int64 {
-	s := i.s
-	s.t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		got, at, err := i.tryStore()
-		if err == nil && at == s.total() {
-			return got
-		}
-		if err != nil && !errors.Is(err, txn.ErrNotServing) {
-			s.t.Fatal(err)
-		}
-		select {
-		case <-tick.C:
-		case <-s.ctx.Done():
-			s.t.Fatalf("the store is at record %d of %d: %v", at, s.total(), err)
-		}
-	}
-}
-
-func (i *life) tryStore() (got map[string]int64, at int, err error) {
-	got = map[string]int64{}
-	for p := range int32(partitions) {
-		v, err := txn.Read(i.App.App, counts, p)
+// lastValues returns the last value of each key of a changelog.
+func lastValues(changelog []*kgo.Record) (map[string]tally, error) {
+	last := map[string]tally{}
+	for _, r := range changelog {
+		t, err := schemas.JSON[tally]().Decode(r.Value)
 		if err != nil {
-			return nil, 0, err
+			return nil, fmt.Errorf("%s[%d] offset %d: %w", r.Topic, r.Partition, r.Offset, err)
 		}
-		for pair, err := range v.Store().All() {
-			if err != nil {
-				return nil, 0, errors.Join(err, v.Close())
-			}
-			got[pair.Key] = pair.Value
-		}
-		for _, in := range v.Positions().Inputs {
-			at += int(in.Offset)
-		}
-		if err := v.Close(); err != nil {
-			return nil, 0, err
-		}
+		last[string(r.Key)] = t
 	}
-	return got, at, nil
+	return last, nil
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package crash
+package faults
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 // action is a column of the matrix.
 type action string
 
-// The columns. What they do at a point stands in the package doc of e2e/failpoints.
+// The columns. What they do at a point stands in the documentation of package instance.
 const (
 	kill   action = "kill"
 	fail   action = "error"
@@ -21,8 +21,8 @@ const (
 	hang action = "hang"
 	// stall freezes the whole process past its session: another instance takes the tasks, and then the process goes on.
 	stall action = "stall"
-	// nap freezes the process until another instance has its tasks, and no longer: what was about to be committed still can be, by
-	// somebody who is no member any more. It is no column.
+	// nap freezes the process until another instance has its tasks, and no longer: what was about to be committed still can be, by a
+	// process that is no member any more. It is no column.
 	nap action = "nap"
 )
 
@@ -124,8 +124,8 @@ var rows = []row{
 	{point: "leave-after", stops: true, nofail: leaving},
 }
 
-// cell is a combination that is run.
-type cell struct {
+// crashCell is a combination of a row and an action that is run.
+type crashCell struct {
 	row
 	action action
 	// variant names a cell beside those of the matrix.
@@ -138,7 +138,7 @@ type cell struct {
 	workers [2]int
 }
 
-func (c cell) name() string {
+func (c crashCell) name() string {
 	name := c.point + "/" + string(c.action)
 	if c.variant != "" {
 		name += "/" + c.variant
@@ -146,8 +146,8 @@ func (c cell) name() string {
 	return name
 }
 
-// arm returns the value that arms the application, and the lines that tell of the hits that somebody has to react to.
-func (c cell) arm() (armed string, lines []string) {
+// arm returns the value that arms the application, and the lines that tell of the hits that the scene reacts to.
+func (c crashCell) arm() (armed string, lines []string) {
 	skip := ""
 	if c.skip > 0 && !c.fresh {
 		skip = fmt.Sprintf(",skip=%d", c.skip)
@@ -193,11 +193,11 @@ func (r row) commits() bool {
 }
 
 // matrix returns the cells of the actions.
-func matrix(as ...action) (cells []cell) {
+func matrix(as ...action) (cells []crashCell) {
 	for _, r := range rows {
 		for _, a := range as {
 			if r.reason(a) == "" {
-				cells = append(cells, cell{row: r, action: a})
+				cells = append(cells, crashCell{row: r, action: a})
 			}
 		}
 	}
@@ -205,22 +205,22 @@ func matrix(as ...action) (cells []cell) {
 }
 
 // variants returns cells beside those of the matrix.
-func variants() (cells []cell) {
+func variants() (cells []crashCell) {
 	for _, r := range rows {
-		cells = append(cells, cell{row: r, action: kill, variant: "takeover", takeover: true})
+		cells = append(cells, crashCell{row: r, action: kill, variant: "takeover", takeover: true})
 		if !r.lost { // it needs something to restore
-			cells = append(cells, cell{row: r, action: kill, variant: "fresh", fresh: true})
+			cells = append(cells, crashCell{row: r, action: kill, variant: "fresh", fresh: true})
 		}
 		switch {
 		case r.commits():
-			cells = append(cells, cell{row: r, action: nap})
-			cells = append(cells, cell{row: r, action: kill, variant: "fewer-workers", workers: [2]int{3, 1}})
-			cells = append(cells, cell{row: r, action: kill, variant: "more-workers", workers: [2]int{1, 3}})
+			cells = append(cells, crashCell{row: r, action: nap})
+			cells = append(cells, crashCell{row: r, action: kill, variant: "fewer-workers", workers: [2]int{3, 1}})
+			cells = append(cells, crashCell{row: r, action: kill, variant: "more-workers", workers: [2]int{1, 3}})
 			// Rounds without changelog records: the state keeps the name of an earlier round.
 			for variant, says := range map[string]func(int) string{"only-dead-letters": poisonous, "only-positions": quiet} {
 				r := r
 				r.skip, r.says = 0, says
-				cells = append(cells, cell{row: r, action: kill, variant: variant})
+				cells = append(cells, crashCell{row: r, action: kill, variant: variant})
 			}
 		case strings.HasPrefix(r.point, "ask-"):
 			cells = append(cells, doubts(r)...)
@@ -230,13 +230,13 @@ func variants() (cells []cell) {
 }
 
 // doubts are rounds in doubt, in the middle and as the first commit ever, that were committed and that were not.
-func doubts(r row) (cells []cell) {
+func doubts(r row) (cells []crashCell) {
 	for _, truth := range []string{"end-before", "end-after"} {
 		r.first = truth + "=error"
 		for _, a := range []action{kill, delay} {
 			cells = append(cells,
-				cell{row: r, action: a, variant: truth},
-				cell{row: r, action: a, variant: truth + "-of-the-first-commit", fresh: true})
+				crashCell{row: r, action: a, variant: truth},
+				crashCell{row: r, action: a, variant: truth + "-of-the-first-commit", fresh: true})
 		}
 	}
 	return cells

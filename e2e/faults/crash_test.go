@@ -1,27 +1,21 @@
 //go:build unix
 
-package crash
+package faults
 
 import (
 	"os"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/failpoints"
 	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/e2e/virtual"
 )
 
-// inParallelOnKafka is how many cells run at a time, unless -parallel says otherwise: they wait most of the time.
-const inParallelOnKafka = 6
-
-func TestMain(m *testing.M) { instance.Main(m) }
-
-func TestEveryPointHasItsCells(t *testing.T) {
-	all := failpoints.Points()
+// TestEveryPointHasCells: a point without cells, and a row without a point, are found.
+func TestEveryPointHasCells(t *testing.T) {
+	all := instance.Points()
 	if err := coverage(all); err != nil {
 		t.Fatal(err)
 	}
@@ -30,45 +24,41 @@ func TestEveryPointHasItsCells(t *testing.T) {
 	}
 }
 
-// TestMatrix runs the cells on virtual time.
+// TestEveryPoint runs the crash matrix and its variants on virtual time.
 // Rows of the failure matrix: crash before processing; crash after processing before flush; crash after flush before offsets; crash after
 // offsets before end; crash after end before the local apply; crash after the apply; worker frozen past its session and back.
-func TestMatrix(t *testing.T) {
+func TestEveryPoint(t *testing.T) {
 	t.Parallel()
 	cells := append(matrix(actions...), variants()...)
 	if virtual.RaceDetector { // under which the whole matrix takes minutes: every fifth cell
 		every := 0
-		cells = slices.DeleteFunc(cells, func(cell) bool { every++; return every%5 != 1 })
+		cells = slices.DeleteFunc(cells, func(crashCell) bool { every++; return every%5 != 1 })
 	}
-	cluster.Cells(t, runtime.GOMAXPROCS(0), cells, cell.name, func(t *testing.T, cell cell) {
-		cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) { newScene(t, c, c.Client(t, manual())).run(cell) })
-	})
-	t.Logf("%d cells", len(cells))
+	eachVirtual(t, cells, crashCell.name, runCrash)
 }
 
-// TestMatrixOnKafka kills at every point, and freezes where a zombie could do harm. With -short it takes the points of the commit only: on
+// TestEveryPointOnKafka kills at every point, and freezes where a zombie could do harm. With -short it takes the points of the commit only: on
 // real Kafka its end and its markers are two things.
 // Rows of the failure matrix: crash before processing; crash after processing before flush; crash after flush before offsets; crash after
 // offsets before end; crash after end before the local apply; crash after the apply; worker frozen past its session and back.
-func TestMatrixOnKafka(t *testing.T) {
+func TestEveryPointOnKafka(t *testing.T) {
 	t.Parallel()
 	cells := matrix(kill)
 	if testing.Short() {
-		cells = slices.DeleteFunc(cells, func(c cell) bool { return !c.commits() })
+		cells = slices.DeleteFunc(cells, func(c crashCell) bool { return !c.commits() })
 	}
 	for _, r := range rows {
 		if r.commits() {
-			cells = append(cells, cell{row: r, action: stall}, cell{row: r, action: nap})
+			cells = append(cells, crashCell{row: r, action: stall}, crashCell{row: r, action: nap})
 		}
 	}
-	c := cluster.Kafka(t)
-	producer := c.Client(t, manual())
-	cluster.Cells(t, inParallelOnKafka, cells, cell.name, func(t *testing.T, cell cell) { newScene(t, c, producer).run(cell) })
-	t.Logf("%d cells", len(cells))
+	eachOnKafka(t, crashesOnKafka, cells, crashCell.name, runCrash)
 }
 
-// run is one cell.
-func (s *scene) run(c cell) {
+func runCrash(t *testing.T, c *cluster.Cluster, cell crashCell) { newCrashScene(t, c).run(cell) }
+
+// run runs one cell.
+func (s *crashScene) run(c crashCell) {
 	s.t.Helper()
 	if !c.fresh {
 		s.before(c)
@@ -84,7 +74,7 @@ func (s *scene) run(c cell) {
 }
 
 // before is the life before the armed one.
-func (s *scene) before(c cell) {
+func (s *crashScene) before(c crashCell) {
 	s.t.Helper()
 	l := s.start("the life before", s.settings)
 	s.feed(4 * batch)
@@ -96,7 +86,7 @@ func (s *scene) before(c cell) {
 }
 
 // lose takes the first instance's directory away.
-func (s *scene) lose() {
+func (s *crashScene) lose() {
 	s.t.Helper()
 	if err := os.RemoveAll(s.settings.StateDir); err != nil {
 		s.t.Fatal(err)
@@ -107,7 +97,7 @@ func (s *scene) lose() {
 const outlivesSession = 5 * time.Minute
 
 // armedLife brings the armed process to the point and through what follows. It returns the lives that it leaves running.
-func (s *scene) armedLife(c cell) (others []*instance.App) {
+func (s *crashScene) armedLife(c crashCell) (others []*instance.App) {
 	s.t.Helper()
 	armed, lines := c.arm()
 	settings := s.settings
@@ -126,8 +116,7 @@ func (s *scene) armedLife(c cell) (others []*instance.App) {
 	if c.stops {
 		p.stop()
 	}
-	for i := range p.hits() {
-		hit := p.hit(i)
+	for i, hit := range p.hits {
 		if i > 0 { // frozen at the first
 			others = append(others, s.overtake())
 			s.thaw(c, p, hit, others[0])
@@ -165,7 +154,7 @@ func (s *scene) armedLife(c cell) (others []*instance.App) {
 		s.finish(p.Alive)
 		s.ends(c, p)
 	default:
-		if p.hits() > 1 {
+		if len(p.hits) > 1 {
 			others[0].End()
 			others = nil
 		}
@@ -179,7 +168,7 @@ func (s *scene) armedLife(c cell) (others []*instance.App) {
 }
 
 // reach feeds until the armed process has told of a hit; one that is stopping has its inputs.
-func (s *scene) reach(c cell, p victim, hit <-chan struct{}) {
+func (s *crashScene) reach(c crashCell, p *victim, hit <-chan struct{}) {
 	s.t.Helper()
 	if !c.stops {
 		s.feedUntil(closed(hit), c.point, p.Alive)
@@ -196,10 +185,10 @@ func (s *scene) reach(c cell, p victim, hit <-chan struct{}) {
 
 // thaw lets the armed process go on, whose tasks the other life has taken, until it has told of the hit.
 //
-// It need not learn of its loss: if a heartbeat was on its way when it froze and is answered with a rebalance, the client joins anew
-// without a word, and takes tasks back. Then it is frozen again, once it has worked: what is frozen while the other one still hands the tasks over
-// has nothing to lose, and its join ends unanswered, again and again.
-func (s *scene) thaw(c cell, p victim, hit <-chan struct{}, other *instance.App) {
+// It need not learn of its loss: if a heartbeat was on its way when it froze and is answered with a rebalance, the client joins again
+// without telling it, and takes tasks back. Then it is frozen again, once it has worked. A process that is frozen while the other one still
+// hands the tasks over has nothing to lose, and its join would end unanswered each time.
+func (s *crashScene) thaw(c crashCell, p *victim, hit <-chan struct{}, other *instance.App) {
 	s.t.Helper()
 	for range thaws {
 		p.thaw()
@@ -219,7 +208,7 @@ func (s *scene) thaw(c cell, p victim, hit <-chan struct{}, other *instance.App)
 }
 
 // aliveUntil returns an error if the life has ended without a hit. What comes after the hit is looked at later.
-func aliveUntil(p victim, hit <-chan struct{}) func() error {
+func aliveUntil(p *victim, hit <-chan struct{}) func() error {
 	return func() error {
 		if err := p.Alive(); err != nil && !instance.Closed(hit) {
 			return err
@@ -232,7 +221,7 @@ func aliveUntil(p victim, hit <-chan struct{}) func() error {
 const thaws = 12
 
 // overtake starts another instance, which has finished when it returns.
-func (s *scene) overtake() *instance.App {
+func (s *crashScene) overtake() *instance.App {
 	s.t.Helper()
 	l := s.start("the second instance", s.other())
 	s.feed(batch)
@@ -241,7 +230,7 @@ func (s *scene) overtake() *instance.App {
 }
 
 // ends brings the armed process to its end, if it has not ended, and compares how it does.
-func (s *scene) ends(c cell, p victim) {
+func (s *crashScene) ends(c crashCell, p *victim) {
 	s.t.Helper()
 	fatal := c.row.ends(c.action)
 	if !fatal {
@@ -257,7 +246,7 @@ func (s *scene) ends(c cell, p victim) {
 }
 
 // finishing is the life that finishes what the armed one has left.
-func (s *scene) finishing(c cell, others []*instance.App) {
+func (s *crashScene) finishing(c crashCell, others []*instance.App) {
 	s.t.Helper()
 	var l *instance.App
 	if c.takeover {
@@ -280,7 +269,7 @@ func (s *scene) finishing(c cell, others []*instance.App) {
 }
 
 // fromNothing is a life that has to restore everything.
-func (s *scene) fromNothing() {
+func (s *crashScene) fromNothing() {
 	s.t.Helper()
 	s.lose()
 	l := s.start("the life from nothing", s.settings)

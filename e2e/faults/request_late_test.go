@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/proxy"
 )
 
@@ -20,7 +21,7 @@ func TestLateCommit(t *testing.T) {
 // TestLateCommitOnKafka is TestLateCommit where a real coordinator refuses.
 func TestLateCommitOnKafka(t *testing.T) {
 	t.Parallel()
-	eachOnKafka(t, lateRequests(), lateRequest.name, late)
+	eachOnKafka(t, requestsOnKafka, lateRequests(), lateRequest.name, late)
 }
 
 type lateRequest struct {
@@ -42,12 +43,13 @@ func (r lateRequest) name() string {
 	return kmsg.NameForKey(r.key) + "/the producer goes on"
 }
 
-func late(s *scenario, r lateRequest) {
+func late(t *testing.T, c *cluster.Cluster, r lateRequest) {
+	s := newRequestScene(t, c)
 	i := s.start(s.t.TempDir())
 	stop := s.feeding()
 	defer stop()
 	s.must(s.until(s.ctx, 50, i))
-	m := cell{kind{r.key, running}, fault{direction: proxy.ToBroker}}.match(s, 1)
+	m := requestCell{kind{r.key, running}, fault{direction: proxy.ToBroker}}.match(s, 1)
 	if r.key == proxy.KeyEndTxn {
 		// The client sends a commit again that is not answered, and rightly so: the transaction is the same one. All of its commits have
 		// to be late.
@@ -60,7 +62,7 @@ func late(s *scenario, r lateRequest) {
 	s.must(held.AwaitMatched(s.ctx, 1))
 	if r.moved {
 		next := s.start(s.t.TempDir())
-		i.stop()
+		i.End()
 		i = next
 	}
 	s.must(s.until(s.ctx, s.total()+50, i))
