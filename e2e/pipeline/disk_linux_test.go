@@ -13,7 +13,6 @@ import (
 
 	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/instance"
-	"github.com/onceward/onceward/e2e/instance/program"
 )
 
 // full fills the disk of a process up, and makes room again: its tasks wait for it, and go on by themselves. The process has a file system
@@ -23,12 +22,12 @@ func full(s *scene) {
 		s.t.Fatal(err)
 	}
 	s.settings.Patient = true // the wait that is looked for is one within a session
-	self := instance.Build(s.t, "github.com/onceward/onceward/e2e/pipeline/app", "onceward_failpoints")
-	cmd, err := measure.Command(context.Background(), "/bin/sh", program.Variable, s.settings)
+	cmd, err := measure.Command(context.Background(), "/bin/sh", instance.SettingsVariable, s.settings)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cmd.Args = append(cmd.Args, "-c", `mount -t tmpfs -o size=64m none "$0" && exec "$1"`, s.settings.StateDir, self)
+	cmd.Args = append(cmd.Args, "-c", `mount -t tmpfs -o size=64m none "$0" && exec "$1"`, s.settings.StateDir,
+		instance.Program(s.t, pipelineProgram))
 	ownMounts(cmd)
 	p := instance.Launch(s.t, cmd, instance.NewLog(s.t, "the process with a small disk"))
 	s.more(everything)

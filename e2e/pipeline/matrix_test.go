@@ -10,11 +10,8 @@ import (
 	"testing"
 
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/processors/effect"
 )
-
-func TestMain(m *testing.M) { instance.Main(m) }
 
 // row is a row of the failure matrix: something happens to the pipeline, and it comes to the same.
 type row struct {

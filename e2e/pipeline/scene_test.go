@@ -16,11 +16,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/failpoints"
 	"github.com/onceward/onceward/e2e/instance"
-	"github.com/onceward/onceward/e2e/instance/program"
 	"github.com/onceward/onceward/processors/effect"
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/topology"
@@ -283,18 +280,13 @@ type process struct {
 // launch begins a life outside of this process, armed to do something at a point.
 func (s *scene) launch(point, action string, skip int) process {
 	s.t.Helper()
-	path := instance.Build(s.t, "github.com/onceward/onceward/e2e/pipeline/app", "onceward_failpoints")
-	cmd, err := measure.Command(context.Background(), path, program.Variable, s.settings)
-	if err != nil {
-		s.t.Fatal(err)
-	}
 	log := instance.NewLog(s.t, "the armed process")
-	hit := make(chan struct{})
+	arm, hit := "", make(chan struct{})
 	if point != "" {
-		cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%s=%s,skip=%d", failpoints.Variable, point, action, skip))
-		return process{instance.Launch(s.t, cmd, log), log.Await("failpoint " + point + " " + action)[0]}
+		arm = fmt.Sprintf("%s=%s,skip=%d", point, action, skip)
+		hit = log.Await("failpoint " + point + " " + action)[0]
 	}
-	return process{instance.Launch(s.t, cmd, log), hit}
+	return process{instance.Launch(s.t, instance.Command(s.t, pipelineProgram, s.settings, arm), log), hit}
 }
 
 // feedUntil feeds until the point of the process is hit.
