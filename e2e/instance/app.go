@@ -80,15 +80,16 @@ func (a *App) Kill(host *virtual.Host, stateDir string) (copied string) {
 	return copied
 }
 
-// StartProgram begins a life of what is otherwise an [Application] in a process of its own. Its log is shown under the name.
-func StartProgram(t testing.TB, s Settings, name string) *App {
+// StartProgram begins a life of what is otherwise an [Application] in a process of its own, on a host of a cluster. Its log is shown under
+// the name of the host.
+func StartProgram(t testing.TB, c *cluster.Cluster, host string, s Settings) *App {
 	t.Helper()
 	top, err := s.Topology()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := s.Config()
-	cfg.Logger = slog.New(slog.NewTextHandler(NewLog(t, name), nil))
+	cfg := On(c, host, s.Config())
+	cfg.Logger = slog.New(slog.NewTextHandler(NewLog(t, host), nil))
 	return Start(t, top, cfg)
 }
 

@@ -1,7 +1,6 @@
 package instance
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -14,31 +13,48 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// copying is an application that copies a topic, on the broker.
-func copying(t *testing.T, c *cluster.Cluster, in, out string) *App {
+// copySettings are an application that copies a topic.
+type copySettings struct {
+	Brokers                        []string
+	Application, StateDir, In, Out string
+}
+
+// copying makes the topics.
+func copying(t *testing.T, c *cluster.Cluster) copySettings {
 	t.Helper()
+	s := copySettings{c.Brokers(), c.Name(t, "app"), t.TempDir(), c.Name(t, "in"), c.Name(t, "out")}
+	c.CreateTopics(t, 2, s.In, s.Out)
+	return s
+}
+
+func (s copySettings) Topology() (*topology.Topology, error) {
 	b := topology.NewBuilder("copying")
-	topology.From(b, topology.Topic(in, schemas.Bytes(), schemas.Bytes())).Into(topology.Topic(out, schemas.Bytes(), schemas.Bytes()))
-	top, err := b.Build()
-	if err != nil {
+	topology.From(b, topology.Topic(s.In, schemas.Bytes(), schemas.Bytes())).Into(topology.Topic(s.Out, schemas.Bytes(), schemas.Bytes()))
+	return b.Build()
+}
+
+func (s copySettings) Config() txn.Config {
+	return txn.Config{Brokers: s.Brokers, Application: s.Application, Instance: "one", StateDir: s.StateDir}
+}
+
+// feed writes a record to the input.
+func (s copySettings) feed(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	if err := c.Client(t).ProduceSync(t.Context(), &kgo.Record{Topic: s.In, Value: []byte("v")}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	return Start(t, top, txn.Config{
-		Brokers: c.Brokers(), Application: c.Name(t, "app"), StateDir: t.TempDir(),
-		Logger: slog.New(slog.NewTextHandler(NewLog(t, "the application"), nil)),
-	})
 }
+
+// copied reports whether a life has copied one record.
+func copied(s txn.Status) bool { return s.Totals.Records == 1 }
 
 // TestApp: one life works and is stopped, one ends by itself.
 func TestApp(t *testing.T) {
 	c := cluster.Embedded(t)
-	in, out := c.Name(t, "in"), c.Name(t, "out")
-	c.CreateTopics(t, 2, in, out)
-	a := copying(t, c, in, out)
-	if err := c.Client(t).ProduceSync(t.Context(), &kgo.Record{Topic: in, Value: []byte("v")}).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
-	a.Until("the copy", func(s txn.Status) bool { return s.Totals.Records == 1 })
+	s := copying(t, c)
+	a := StartProgram(t, c, "one", s)
+	s.feed(t, c)
+	a.Until("the copy", copied)
 	if err := a.Alive(); err != nil {
 		t.Errorf("at work: %v", err)
 	}
@@ -50,11 +66,12 @@ func TestApp(t *testing.T) {
 	if a.Alive() == nil {
 		t.Error("it is stopped and alive")
 	}
-	if got := c.Records(t, out); len(got) != 1 || string(got[0].Value) != "v" {
+	if got := c.Records(t, s.Out); len(got) != 1 || string(got[0].Value) != "v" {
 		t.Errorf("%d records were copied", len(got))
 	}
 
-	a = copying(t, c, in, c.Name(t, "missing"))
+	s.Application, s.Out = c.Name(t, "app"), c.Name(t, "missing")
+	a = StartProgram(t, c, "one", s)
 	if err := a.Wait(); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("without its topic it ended with %v", err)
 	}
@@ -67,38 +84,20 @@ func TestApp(t *testing.T) {
 // its directory, under its identity.
 func TestKill(t *testing.T) {
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
-		in, out, dir := c.Name(t, "in"), c.Name(t, "out"), t.TempDir()
-		c.CreateTopics(t, 2, in, out)
-		b := topology.NewBuilder("copying")
-		topology.From(b, topology.Topic(in, schemas.Bytes(), schemas.Bytes())).Into(topology.Topic(out, schemas.Bytes(), schemas.Bytes()))
-		top, err := b.Build()
-		if err != nil {
-			t.Fatal(err)
-		}
-		life := func(host string) *App {
-			return Start(t, top, On(c, host, txn.Config{
-				Application: "app", Instance: "one", StateDir: dir, Logger: slog.New(slog.NewTextHandler(NewLog(t, host), nil)),
-			}))
-		}
-		feed := func() {
-			t.Helper()
-			if err := c.Client(t).ProduceSync(t.Context(), &kgo.Record{Topic: in, Value: []byte("v")}).FirstErr(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		a := life("first")
-		feed()
-		a.Until("the copy", func(s txn.Status) bool { return s.Totals.Records == 1 })
-		dir = a.Kill(c.Network().Host("first"), dir)
-		feed()
+		s := copying(t, c)
+		a := StartProgram(t, c, "first", s)
+		s.feed(t, c)
+		a.Until("the copy", copied)
+		s.StateDir = a.Kill(c.Network().Host("first"), s.StateDir)
+		s.feed(t, c)
 		time.Sleep(10 * time.Minute) // virtual
-		if got := c.Records(t, out); len(got) != 1 {
+		if got := c.Records(t, s.Out); len(got) != 1 {
 			t.Errorf("%d records were copied, want that of the life that was killed", len(got))
 		}
-		a = life("second")
-		a.Until("the copy", func(s txn.Status) bool { return s.Totals.Records == 1 })
+		a = StartProgram(t, c, "second", s)
+		a.Until("the copy", copied)
 		a.End()
-		if got := c.Records(t, out); len(got) != 2 {
+		if got := c.Records(t, s.Out); len(got) != 2 {
 			t.Errorf("%d records were copied, want 2", len(got))
 		}
 	})
