@@ -48,7 +48,7 @@ func TestConcurrentCopies(t *testing.T) {
 		}
 		e.feed(copiesOf(payments/2, 3*payments/4))
 		one = e.start(dirs[0])
-		// Copies of what was accepted long ago, and of what nobody has seen.
+		// Copies of what was accepted long ago, and of new payments.
 		e.feed(copiesOf(0, payments/4))
 		e.feed(copiesOf(3*payments/4, payments))
 		two.Until("work at the second instance", worked)

@@ -11,16 +11,21 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
-// TestChoiceInMemoryIsFound is the negative control: a choice that keeps in memory what belongs into the transaction has switched for as long as its
-// process lives. The kill shows it.
+// TestChoiceInMemoryIsFound is the negative control: a choice that keeps in memory what belongs into the transaction has switched for as long
+// as its application lives. The kill shows it.
 func TestChoiceInMemoryIsFound(t *testing.T) {
 	t.Parallel()
-	s := newDefinitionScene(t, cluster.Embedded(t))
+	cluster.OnVirtual(t, choosesInMemory)
+}
+
+func choosesInMemory(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	s := newDefinitionScene(t, c)
 	s.settings.ChoosesInMemory = true
 	l := s.start(s.settings)
 	s.feed()
 	s.finish(l.Alive)
-	s.second = s.start(s.beside())
+	s.second = s.start(s.beside)
 	s.verify(l, firstDefinition, secondDefinition)
 	l.End()
 	l, _ = s.switches("end-after", firstDefinition, secondDefinition)
@@ -37,6 +42,7 @@ func TestChoiceInMemoryIsFound(t *testing.T) {
 
 // TestDamagedAnswersAreFound damages what was served in every way that has a name.
 func TestDamagedAnswersAreFound(t *testing.T) {
+	cluster.SkipWithout(t, cluster.KindVirtual)
 	t.Parallel()
 	f := amounts{"a": {2, 3, 4, 5, 6, 7}, "b": {7, 6, 5, 4, 3, 2}}
 	at := func(definition uint16, key string, version int64) servedRow {

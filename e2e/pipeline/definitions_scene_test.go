@@ -31,49 +31,39 @@ type definitionScene struct {
 	producer *kgo.Client
 	reader   *kgo.Client
 	settings definitionSettings
-	// second is the application of the second definition, once it was built.
+	// beside are the settings of the application of the second definition, which is second once it was built.
+	beside definitionSettings
 	second *instance.App
 	facts  amounts
 	fed    int
 	// served is the highest version of each key that the reader has seen, whoever has answered.
 	served map[string]int64
-	// commands counts those that were given.
-	commands int
+	// commands counts those that were given, lives those that have begun.
+	commands, lives int
 }
 
 // newDefinitionScene makes the topics.
 func newDefinitionScene(t *testing.T, c *cluster.Cluster) *definitionScene {
 	t.Helper()
-	prefix := c.Name(t, "") + "-"
+	prefix, dir := c.Name(t, "")+"-", t.TempDir()
 	s := &definitionScene{
 		t: t, cluster: c, producer: c.Client(t), facts: amounts{}, served: map[string]int64{},
 		settings: definitionSettings{
-			Brokers: c.Brokers(), Application: prefix + "app", Instance: "one", StateDir: filepath.Join(t.TempDir(), "one"), Prefix: prefix,
+			Brokers: c.Brokers(), Application: prefix + "app", Instance: "one", StateDir: filepath.Join(dir, "one"), Prefix: prefix,
 			Definition: firstDefinition,
 		},
 	}
+	s.beside = s.settings
+	s.beside.Application, s.beside.StateDir, s.beside.Definition = prefix+"app-2", filepath.Join(dir, "beside"), secondDefinition
 	topics := []string{TopicEvents, topicRows, TopicCommands, TopicAnswers, topicServed, TopicDead}
 	for i, name := range topics {
 		topics[i] = prefix + name
 	}
 	c.CreateTopics(t, Partitions, topics...)
 	s.reader = c.Client(t, kgo.ConsumeTopics(prefix+topicServed), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))
-	var err error
-	if s.admin, err = admin.Connect(t.Context(), c.Brokers()...); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.admin.Close)
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(5*pollOf(c)))
+	s.admin = connect(t, c)
 	return s
-}
-
-// beside returns the settings of the application of the second definition.
-func (s *definitionScene) beside() definitionSettings {
-	o := s.settings
-	o.Application += "-2"
-	o.StateDir = filepath.Join(filepath.Dir(s.settings.StateDir), "beside")
-	o.Definition = secondDefinition
-	return o
 }
 
 const (
@@ -105,7 +95,7 @@ func (s *definitionScene) feed() {
 	}
 }
 
-// until waits until something holds of what was served. lives returns an error if nobody is left who could serve it.
+// until waits until something holds of what was served. lives returns an error if no life is left that could serve it.
 func (s *definitionScene) until(what string, lives, holds func() error) {
 	s.t.Helper()
 	instance.Await(s.t, what, lives, func() error { s.look(); return holds() })
@@ -114,7 +104,7 @@ func (s *definitionScene) until(what string, lives, holds func() error) {
 // look reads for a moment what was served.
 func (s *definitionScene) look() {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(s.t.Context(), pollOf(s.cluster))
 	defer cancel()
 	s.reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
 		var v sumRow
@@ -163,30 +153,32 @@ func (s *definitionScene) feedUntil(stop <-chan struct{}, what string, lives fun
 	}
 }
 
-// start begins a life in this process.
+// start begins a life in this process, without failpoints.
 func (s *definitionScene) start(settings definitionSettings) *instance.App {
 	s.t.Helper()
-	return instance.StartProgram(s.t, settings, settings.Application)
+	return instance.StartProgram(s.t, s.cluster, s.hostName(settings), settings)
 }
 
-// launch begins a life outside of this process with points armed. The channels are closed, one after the other, when the lines have been
-// said.
-func (s *definitionScene) launch(settings definitionSettings, arm string, lines ...string) (p *instance.Process, said []chan struct{}) {
+// hostName returns the host of another life.
+func (s *definitionScene) hostName(settings definitionSettings) string {
+	s.lives++
+	return fmt.Sprintf("definition-%d.%d", settings.Definition, s.lives)
+}
+
+// startArmed begins a life with points armed. The channels are closed, one after the other, when the lines have been said.
+func (s *definitionScene) startArmed(settings definitionSettings, arm string, lines ...string) (v instance.Victim, said []chan struct{}) {
 	s.t.Helper()
-	log := instance.NewLog(s.t, "the armed process of "+settings.Application)
+	log := instance.NewLog(s.t, "the armed life of "+settings.Application)
 	said = log.Await(lines...)
-	return instance.Launch(s.t, instance.Command(s.t, definitionProgram, settings, arm), log), said
+	return instance.StartVictim(s.t, s.cluster, definitionProgram, s.hostName(settings), settings, arm, log), said
 }
 
-// working waits until all tasks of a process run.
-func (s *definitionScene) working(p *instance.Process, settings definitionSettings) {
+// working waits until all tasks of a life run.
+func (s *definitionScene) working(v instance.Victim) {
 	s.t.Helper()
-	p.Await("its tasks at work", func() bool {
-		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
-		defer cancel()
-		status, err := txn.InstanceStatus(ctx, settings.StateDir)
-		return err == nil && len(status.Tasks) == Partitions && // one that does not answer yet is not there yet
-			!slices.ContainsFunc(status.Tasks, func(t txn.TaskStatus) bool { return t.State != txn.TaskRunning })
+	v.Await("its tasks at work", func() bool {
+		tasks := v.Status().Tasks
+		return len(tasks) == Partitions && !slices.ContainsFunc(tasks, func(t txn.TaskStatus) bool { return t.State != txn.TaskRunning })
 	})
 }
 
@@ -287,7 +279,7 @@ func (s *definitionScene) follow(lives func() error, from, to uint16) (done int)
 	return done
 }
 
-// verify waits until both definitions have all that was fed, so that nobody has anything to do. The definition from has to be the active one.
+// verify waits until both definitions have everything that was fed. The definition from has to be the active one.
 func (s *definitionScene) verify(l *instance.App, from, to uint16) {
 	s.t.Helper()
 	s.finish(s.alive(l.Alive))
@@ -296,14 +288,13 @@ func (s *definitionScene) verify(l *instance.App, from, to uint16) {
 	}
 }
 
-// build begins the application of the second definition, in a process that is killed at the point, and goes on with it in a life in this
-// one.
+// build begins the application of the second definition, in a life that is killed at the point, and goes on with it in another one.
 func (s *definitionScene) build(first *instance.App, point string) {
 	s.t.Helper()
-	p, said := s.launch(s.beside(), point+"=kill,skip=2", "failpoint "+point+" kill")
-	s.feedUntil(said[0], point, func() error { return errors.Join(first.Alive(), p.Alive()) })
-	p.Killed()
-	s.second = s.start(s.beside())
+	v, said := s.startArmed(s.beside, point+"=kill,skip=2", "failpoint "+point+" kill")
+	s.feedUntil(said[0], point, func() error { return errors.Join(first.Alive(), v.Alive()) })
+	s.beside.StateDir = v.Killed()
+	s.second = s.start(s.beside)
 }
 
 // commitPoints are those of a commit.
@@ -316,20 +307,20 @@ func isCommitted(point string) bool {
 	return slices.Index(commitPoints, point) > slices.Index(commitPoints, "end-before")
 }
 
-// switches has the application switch in a process that is killed at the point while it does so, and returns the life that has finished it,
-// and the command. Nobody of the application works before, and nobody has anything to do.
+// switches has the application switch in a life that is killed at the point while it does so, and returns the life that has finished it, and
+// the command. Before, the application is down, and both definitions have everything that was fed.
 func (s *definitionScene) switches(point string, from, to uint16) (*instance.App, projection.Command) {
 	s.t.Helper()
-	// The first record of the process is the command, and its first round that of the switch. The delay lets events join it.
-	p, said := s.launch(s.settings, "process-before=delay:50ms;"+point+"=kill", "failpoint process-before delay", "failpoint "+point+" kill")
-	s.working(p, s.settings)
+	// The first record of the life is the command, and its first round that of the switch. The delay lets events join it.
+	v, said := s.startArmed(s.settings, "process-before=delay:50ms;"+point+"=kill", "failpoint process-before delay", "failpoint "+point+" kill")
+	s.working(v)
 	g := s.give(s.command(projection.Switch, from, to))
-	p.Await("the process being at work on the command", func() bool { return instance.Closed(said[0]) })
+	v.Await("work on the command", func() bool { return instance.Closed(said[0]) })
 	s.feed()
-	s.feedUntil(said[1], point, s.alive(p.Alive))
-	p.Killed()
+	s.feedUntil(said[1], point, s.alive(v.Alive))
+	s.settings.StateDir = v.Killed()
 	s.met(point, g)
-	s.feed() // nobody serves that yet
+	s.feed() // while the application is down
 	l := s.start(s.settings)
 	s.feedUntil(g.done, "the answers", s.alive(l.Alive))
 	s.complete(l, g, to)

@@ -3,6 +3,7 @@
 package pipeline
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/onceward/onceward/e2e/cluster"
@@ -22,19 +23,12 @@ func switchCells() (all []switchCell) {
 	return all
 }
 
-// How many scenes run at a time: they wait most of the time, and a broker is slower than none.
-const (
-	switchesInParallel        = 4
-	switchesInParallelOnKafka = 3
-)
-
 // TestD5KilledInMidSwitch builds a definition beside another one, switches to it and rolls back, under load, and kills what is at work on
 // each of that.
 func TestD5KilledInMidSwitch(t *testing.T) {
 	t.Parallel()
-	c := cluster.Embedded(t)
-	cluster.Cells(t, switchesInParallel, switchCells(), switchCell.name, func(t *testing.T, cell switchCell) {
-		newDefinitionScene(t, c).run(cell)
+	cluster.Cells(t, runtime.GOMAXPROCS(0), switchCells(), switchCell.name, func(t *testing.T, cell switchCell) {
+		cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) { newDefinitionScene(t, c).run(cell) })
 	})
 }
 
@@ -43,7 +37,7 @@ func TestD5KilledInMidSwitchOnKafka(t *testing.T) {
 	t.Parallel()
 	c := cluster.Kafka(t)
 	some := []switchCell{{"flush-after", "end-after"}, {"offsets-after", "apply-before"}, {"end-after", "end-before"}}
-	cluster.Cells(t, switchesInParallelOnKafka, some, switchCell.name, func(t *testing.T, cell switchCell) {
+	cluster.Cells(t, inParallelOnKafka, some, switchCell.name, func(t *testing.T, cell switchCell) {
 		newDefinitionScene(t, c).run(cell)
 	})
 }

@@ -117,7 +117,7 @@ func explainTimes(t *testing.T, c *cluster.Cluster, program, source, audit strin
 		}
 	}
 	if audit == createTime && d.Written != nil {
-		t.Errorf("it was processed %s, which nobody has written down", d.Written)
+		t.Errorf("it was processed %s, which no record says", d.Written)
 	}
 	if audit == logAppendTime && (d.Written == nil || !meanwhile(*d.Written)) {
 		t.Errorf("it was processed %v, want a time between %s and %s", d.Written, began, ended)

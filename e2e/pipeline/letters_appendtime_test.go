@@ -61,11 +61,7 @@ func TestG5RedriveAppendTime(t *testing.T) {
 	}
 
 	s.openAccounts()
-	client, err := admin.Connect(t.Context(), s.letterSettings.Brokers...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := connect(t, c)
 	for _, topic := range []string{s.Dead, older} {
 		before := len(s.Records(t, s.In))
 		report, err := client.DeadLetters(topic).Redrive(t.Context(), admin.RedriveOptions{})

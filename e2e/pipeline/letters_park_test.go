@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,15 +20,15 @@ import (
 
 // TestG6Killed: an application is killed again and again while accounts are closed, held, opened and released. The payments of an
 // account are summed in their order.
-func TestG6Killed(t *testing.T) { killedAtAccounts(t, topology.Park) }
+func TestG6Killed(t *testing.T) { killedAgainAndAgain(t, topology.Park) }
 
-// TestG1DelayedKilled: the same with payments that go through delayed retry topics, which gives their order up and nothing else.
-func TestG1DelayedKilled(t *testing.T) { killedAtAccounts(t, topology.Delay) }
+// TestG1DelayedKilled: the same with payments that go through delayed retry topics, which lose their order and nothing else.
+func TestG1DelayedKilled(t *testing.T) { killedAgainAndAgain(t, topology.Delay) }
 
-func killedAtAccounts(t *testing.T, action topology.Action) {
+func killedAgainAndAgain(t *testing.T, action topology.Action) {
 	t.Helper()
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		const lives, payments = 7, 40 // the last one that is killed leaves something to release
 		s := newLetterScene(t, c, action)
 		want := map[string]int64{}
@@ -39,7 +38,7 @@ func killedAtAccounts(t *testing.T, action topology.Action) {
 			} else {
 				s.openAccounts()
 			}
-			p := s.launch(fmt.Sprint("life ", life))
+			p := s.startVictim(fmt.Sprint("life-", life))
 			open := map[string]int64{}
 			for i := range 6 {
 				account := fmt.Sprint([]string{"closed-", "open-"}[i%2], i)
@@ -49,7 +48,7 @@ func killedAtAccounts(t *testing.T, action topology.Action) {
 					open[account] = want[account]
 				}
 			}
-			// What is open goes on whatever is closed. Then it dies at some moment of what it does about those that wait.
+			// Open accounts go on while others are closed. Then the life is killed while it holds, tries or releases payments.
 			p.Await("the open accounts", func() bool {
 				sums := s.sums(action == topology.Park)
 				for account, n := range open {
@@ -59,15 +58,16 @@ func killedAtAccounts(t *testing.T, action topology.Action) {
 				}
 				return true
 			})
-			time.Sleep(time.Duration(life) * 17 * time.Millisecond) // another moment each time
-			p.Tell(syscall.SIGKILL)
-			p.Killed()
+			polls := 0
+			p.Await("another moment each time", func() bool { polls++; return polls > life })
+			p.Kill()
+			s.StateDir = p.Killed()
 		}
 		s.openAccounts()
-		p := s.launch("the last life")
+		p := s.startVictim("the-last-life")
 		p.Await("all payments", func() bool { return s.reached(want) })
 		s.want(want, action == topology.Park)
-		p.Stop()
+		p.End()
 		s.want(want, action == topology.Park)
 	})
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// redriveStep is a failpoint of the command at which it is killed, and what there has to be of it then.
+// redriveStep is a failpoint of the command at which it is killed, and what it has to have left then.
 type redriveStep struct {
 	point string
 	// batches are committed, the one of the kill included where it is.
@@ -178,8 +178,8 @@ func (r *redrives) wantSteps() {
 	}
 }
 
-// leftovers is what there is of redrives: transactions that are open, records of the input that everybody sees, and records of the input and of
-// the dead-letter topic that nobody sees yet.
+// leftovers are what redrives have left: open transactions, committed records of the input, and records of the input and of the dead-letter
+// topic behind the last stable offset.
 type leftovers struct {
 	open                              []string
 	committed, openRecords, openMarks int
@@ -267,12 +267,7 @@ func (r *redrives) applied() {
 // wantMarks: every letter is redriven, by the word of the topic.
 func (s *letterScene) wantMarks(n int64) {
 	s.t.Helper()
-	client, err := admin.Connect(s.t.Context(), s.letterSettings.Brokers...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer client.Close()
-	counts, err := client.DeadLetters(s.Dead).Each(s.t.Context(), admin.LetterFilter{}, func(l admin.DeadLetter) error {
+	counts, err := connect(s.t, s.Cluster).DeadLetters(s.Dead).Each(s.t.Context(), admin.LetterFilter{}, func(l admin.DeadLetter) error {
 		return fmt.Errorf("letter %s is not redriven", l.ID)
 	})
 	if err != nil || counts.Letters != n || counts.Redriven != n {

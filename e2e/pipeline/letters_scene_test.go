@@ -52,16 +52,16 @@ func (s *letterScene) start() *instance.App {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cfg := s.Config()
+	cfg := instance.On(s.Cluster, "here", s.Config())
 	cfg.Logger = slog.New(slog.NewTextHandler(instance.NewLog(s.t, "the application"),
 		&slog.HandlerOptions{Level: slog.LevelError}))
 	return instance.Start(s.t, top, cfg)
 }
 
-// launch begins a life in a process of its own.
-func (s *letterScene) launch(name string) *instance.Process {
+// startVictim begins a life that can be killed.
+func (s *letterScene) startVictim(name string) instance.Victim {
 	s.t.Helper()
-	return instance.Launch(s.t, instance.Command(s.t, lettersProgram, s.letterSettings, ""), instance.NewLog(s.t, name))
+	return instance.StartVictim(s.t, s.Cluster, lettersProgram, name, s.letterSettings, "", instance.NewLog(s.t, name))
 }
 
 // closeAccounts and openAccounts change the world.

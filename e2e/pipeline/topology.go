@@ -39,8 +39,8 @@ type Settings struct {
 	// Gateway is the URL of the provider of payouts, Post that of the one of notices, and World the path of a file that says what is wrong
 	// with the world: down or closed.
 	Gateway, Post, World string
-	// Patient is for an instance that must stay a member while its process is frozen.
-	Patient bool
+	// SessionTimeout and TransactionTimeout are those of txn.Config.
+	SessionTimeout, TransactionTimeout time.Duration
 	// Broken breaks the pipeline on purpose.
 	Broken Broken
 
@@ -466,21 +466,11 @@ func (s Settings) wrong() (string, error) {
 	return string(text), err
 }
 
-// Timeouts that are as short as a busy machine bears; nothing waits for those of a patient instance.
-const (
-	sessionTimeout     = 2 * time.Second
-	transactionTimeout = 4 * time.Second
-	patientTimeout     = time.Minute
-)
-
 // Config is how an instance runs.
 func (s Settings) Config() txn.Config {
 	c := txn.Config{
 		Brokers: s.Brokers, Application: s.Application, Instance: s.Instance, StateDir: s.StateDir, Workers: 1,
-		SessionTimeout: sessionTimeout, TransactionTimeout: transactionTimeout, CommitIntervalMax: 20 * time.Millisecond, CacheBytes: 8 << 20,
-	}
-	if s.Patient {
-		c.SessionTimeout, c.TransactionTimeout = patientTimeout, patientTimeout
+		SessionTimeout: s.SessionTimeout, TransactionTimeout: s.TransactionTimeout, CommitIntervalMax: 20 * time.Millisecond, CacheBytes: 8 << 20,
 	}
 	if mode, err := topology.ParseMode(s.Mode); s.Mode != "" && err == nil {
 		c.Mode = mode

@@ -25,7 +25,7 @@ var exceptions = []exception{
 // unported are to be put into bubbles, or to get a deadline that no machine misses. The list only gets shorter.
 var unported = []string{
 	"e2e/access", "e2e/cluster", "e2e/copytest", "e2e/crash", "e2e/drill", "e2e/figures", "e2e/flights",
-	"e2e/pipeline", "e2e/rebalance", "e2e/streams", "e2e/verifysmoke", "e2e/versions", "txn",
+	"e2e/rebalance", "e2e/streams", "e2e/verifysmoke", "e2e/versions", "txn",
 }
 
 // TestNoTestDependsOnTheWallClock: a test that is in no bubble neither sleeps nor has a deadline or an upper bound of a duration below
