@@ -31,7 +31,7 @@ func TestTheCheckFindsLossAndDuplicates(t *testing.T) {
 			s.settings.Broken = broken
 			p := s.startArmed(s.settings, "offsets-before=kill,skip=5", "failpoint offsets-before kill")
 			s.feedUntil(closed(p.hits[0]), "offsets-before", p.Alive)
-			s.settings.StateDir = p.killed()
+			s.settings.StateDir = p.Killed()
 			l := s.start("the life after", s.settings)
 			s.feed(batch)
 			s.committed(l)

@@ -35,7 +35,7 @@ func TestGivenBack(t *testing.T) {
 		s.finish(l.Alive)
 		p := s.startArmed(s.other(), "offsets-after=kill,skip=2", "failpoint offsets-after kill")
 		s.feedUntil(closed(p.hits[0]), "offsets-after", l.Alive)
-		p.killed()
+		p.Killed()
 		s.feed(batch)
 		s.finish(l.Alive)
 		s.checkState(l)
@@ -97,10 +97,10 @@ func TestFreezeInsideRebalance(t *testing.T) {
 		s.feedUntil(closed(p.hits[0]), "offsets-after", p.Alive)
 		other := s.start("the second instance", s.other())
 		s.rebalancing()
-		p.thaw()
+		p.Thaw()
 		s.feed(batch)
 		s.finish(p.Alive)
-		p.stop()
+		p.Cancel()
 		if err := p.Wait(); err != nil {
 			s.t.Errorf("the process that was frozen ended with %v", err)
 		}

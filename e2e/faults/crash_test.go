@@ -114,7 +114,7 @@ func (s *crashScene) armedLife(c crashCell) (others []*instance.App) {
 		others = append(others, s.start("the second instance", s.other()))
 	}
 	if c.stops {
-		p.stop()
+		p.Cancel()
 	}
 	for i, hit := range p.hits {
 		if i > 0 { // frozen at the first
@@ -126,14 +126,14 @@ func (s *crashScene) armedLife(c crashCell) (others []*instance.App) {
 	}
 	switch c.action {
 	case kill:
-		s.settings.StateDir = p.killed()
+		s.settings.StateDir = p.Killed()
 	case stall:
 		if len(others) == 0 {
 			others = append(others, s.overtake())
 		}
 		s.feed(batch)
 		s.finish(others[0].Alive)
-		p.thaw()
+		p.Thaw()
 		s.feed(batch)
 		s.finish(others[0].Alive)
 		others[0].End()
@@ -146,7 +146,7 @@ func (s *crashScene) armedLife(c crashCell) (others []*instance.App) {
 	case nap:
 		l := s.start("the second instance", s.other())
 		s.feedUntil(has(l, allTasks), "the second instance having the tasks", l.Alive)
-		p.thaw()
+		p.Thaw()
 		s.feed(batch)
 		s.finish(l.Alive)
 		l.End()
@@ -191,7 +191,7 @@ func (s *crashScene) reach(c crashCell, p *victim, hit <-chan struct{}) {
 func (s *crashScene) thaw(c crashCell, p *victim, hit <-chan struct{}, other *instance.App) {
 	s.t.Helper()
 	for range thaws {
-		p.thaw()
+		p.Thaw()
 		s.feedUntil(func() bool { return instance.Closed(hit) || len(other.Status().Tasks) < allTasks },
 			c.point+", or the armed life having tasks again", p.Alive)
 		if !instance.Closed(hit) {
@@ -201,7 +201,7 @@ func (s *crashScene) thaw(c crashCell, p *victim, hit <-chan struct{}, other *in
 		if instance.Closed(hit) {
 			return
 		}
-		p.freeze()
+		p.Freeze()
 		s.feedUntil(has(other, allTasks), "the second instance having the tasks again", other.Alive)
 	}
 	s.t.Fatalf("%s was not hit, although the process was frozen %d times until another one had its tasks", c.point, thaws)
@@ -234,11 +234,11 @@ func (s *crashScene) ends(c crashCell, p *victim) {
 	s.t.Helper()
 	fatal := c.row.ends(c.action)
 	if !fatal {
-		p.stop()
+		p.Cancel()
 	}
 	err := p.Wait()
 	switch {
-	case fatal && !p.failed(err):
+	case fatal && !p.Failed(err):
 		s.t.Fatalf("the armed life was to end with an error, and ended with %v", err)
 	case !fatal && err != nil:
 		s.t.Fatalf("the armed life was to end in order, and ended with %v", err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -59,18 +58,6 @@ func On(c *cluster.Cluster, host string, cfg txn.Config) txn.Config {
 		cfg.Dialer, cfg.NoControl = dial, true
 	}
 	return cfg
-}
-
-// StartProgram begins a life of what is otherwise an [Application] in a process of its own. Its log is shown under the name.
-func StartProgram(t testing.TB, s Settings, name string) *App {
-	t.Helper()
-	top, err := s.Topology()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := s.Config()
-	cfg.Logger = slog.New(slog.NewTextHandler(NewLog(t, name), nil))
-	return Start(t, top, cfg)
 }
 
 // Ended is closed once the life is over.

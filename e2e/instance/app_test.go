@@ -13,32 +13,34 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// copying is an application that copies a topic.
-type copying struct {
-	cfg     txn.Config
-	in, out string
+// copySettings are an application that copies a topic.
+type copySettings struct {
+	Brokers                        []string
+	Application, StateDir, In, Out string
 }
 
-func (c copying) Topology() (*topology.Topology, error) {
+// copying makes the topics.
+func copying(t *testing.T, c *cluster.Cluster) copySettings {
+	t.Helper()
+	s := copySettings{c.Brokers(), c.Name(t, "app"), t.TempDir(), c.Name(t, "in"), c.Name(t, "out")}
+	c.CreateTopics(t, 2, s.In, s.Out)
+	return s
+}
+
+func (s copySettings) Topology() (*topology.Topology, error) {
 	b := topology.NewBuilder("copying")
-	topology.From(b, topology.Topic(c.in, schemas.Bytes(), schemas.Bytes())).Into(topology.Topic(c.out, schemas.Bytes(), schemas.Bytes()))
+	topology.From(b, topology.Topic(s.In, schemas.Bytes(), schemas.Bytes())).Into(topology.Topic(s.Out, schemas.Bytes(), schemas.Bytes()))
 	return b.Build()
 }
 
-func (c copying) Config() txn.Config { return c.cfg }
-
-// newCopying returns one with topics of its own.
-func newCopying(t *testing.T, c *cluster.Cluster) copying {
-	t.Helper()
-	a := copying{cfg: txn.Config{Application: c.Name(t, "app"), StateDir: t.TempDir()}, in: c.Name(t, "in"), out: c.Name(t, "out")}
-	c.CreateTopics(t, 2, a.in, a.out)
-	return a
+func (s copySettings) Config() txn.Config {
+	return txn.Config{Brokers: s.Brokers, Application: s.Application, Instance: "one", StateDir: s.StateDir}
 }
 
-// feed writes a record to be copied.
-func (c copying) feed(t *testing.T, cluster *cluster.Cluster) {
+// feed writes a record to the input.
+func (s copySettings) feed(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
-	if err := cluster.Client(t).ProduceSync(t.Context(), &kgo.Record{Topic: c.in, Value: []byte("v")}).FirstErr(); err != nil {
+	if err := c.Client(t).ProduceSync(t.Context(), &kgo.Record{Topic: s.In, Value: []byte("v")}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -47,9 +49,9 @@ func (c copying) feed(t *testing.T, cluster *cluster.Cluster) {
 func copied(s txn.Status) bool { return s.Totals.Records == 1 }
 
 // checkCopies wants so many copies.
-func (c copying) checkCopies(t *testing.T, cluster *cluster.Cluster, want int) {
+func (s copySettings) checkCopies(t *testing.T, c *cluster.Cluster, want int) {
 	t.Helper()
-	if got := cluster.Records(t, c.out); len(got) != want || string(got[0].Value) != "v" {
+	if got := c.Records(t, s.Out); len(got) != want || string(got[0].Value) != "v" {
 		t.Errorf("%d records were copied, want %d", len(got), want)
 	}
 }
@@ -57,7 +59,7 @@ func (c copying) checkCopies(t *testing.T, cluster *cluster.Cluster, want int) {
 // TestApp: one life works and is stopped, one ends by itself.
 func TestApp(t *testing.T) {
 	c := cluster.Embedded(t)
-	app := newCopying(t, c)
+	app := copying(t, c)
 	a := StartOn(t, c, "", app, "", NewLog(t, "the application"))
 	app.feed(t, c)
 	a.Until("the copy", copied)
@@ -74,7 +76,7 @@ func TestApp(t *testing.T) {
 	}
 	app.checkCopies(t, c, 1)
 
-	app.out = c.Name(t, "missing")
+	app.Application, app.Out = c.Name(t, "app"), c.Name(t, "missing")
 	a = StartOn(t, c, "", app, "", NewLog(t, "the application"))
 	if err := a.Wait(); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("without its topic it ended with %v", err)
@@ -88,11 +90,11 @@ func TestApp(t *testing.T) {
 // its directory, under its identity.
 func TestKill(t *testing.T) {
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
-		app := newCopying(t, c)
+		app := copying(t, c)
 		a := StartOn(t, c, "first", app, "", NewLog(t, "the first life"))
 		app.feed(t, c)
 		a.Until("the copy", copied)
-		app.cfg.StateDir = a.Kill()
+		app.StateDir = a.Kill()
 		app.feed(t, c)
 		time.Sleep(10 * time.Minute) // virtual
 		app.checkCopies(t, c, 1)
@@ -106,13 +108,13 @@ func TestKill(t *testing.T) {
 // TestFreeze: a life that is frozen reaches no broker, and goes on when it is thawed.
 func TestFreeze(t *testing.T) {
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
-		app := newCopying(t, c)
+		app := copying(t, c)
 		a := StartOn(t, c, "first", app, "", NewLog(t, "the application"))
 		a.Until("the tasks", func(s txn.Status) bool { return len(s.Tasks) == 2 })
 		a.Freeze()
 		app.feed(t, c)
 		time.Sleep(10 * time.Minute) // virtual
-		if got := c.Records(t, app.out); len(got) > 0 {
+		if got := c.Records(t, app.Out); len(got) > 0 {
 			t.Errorf("%d records were copied by a life that is frozen", len(got))
 		}
 		a.Thaw()

@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 // TestArmedOnHost: a point that kills or freezes holds what has come to it, each time, until the life is killed or thawed.
 func TestArmedOnHost(t *testing.T) {
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
-		app := newCopying(t, c)
+		app := copying(t, c)
 		log := NewLog(t, "the application")
 		hits := log.Await("failpoint end-before freeze", "failpoint end-after freeze")
 		a := StartOn(t, c, "first", app, "end-before=freeze;end-after=freeze", log)
@@ -43,7 +43,7 @@ func TestArmedOnHost(t *testing.T) {
 		for i, hit := range hits {
 			<-hit
 			time.Sleep(10 * time.Second) // virtual, and shorter than the session
-			if got := len(c.Records(t, app.out)); got != i {
+			if got := len(c.Records(t, app.Out)); got != i {
 				t.Errorf("%d records were copied at point %d", got, i)
 			}
 			if n := a.Status().Totals.Commits; n > 0 {
@@ -60,7 +60,7 @@ func TestArmedOnHost(t *testing.T) {
 		app.feed(t, c)
 		<-hits[0]
 		time.Sleep(10 * time.Minute) // virtual
-		app.cfg.StateDir = a.Kill()
+		app.StateDir = a.Kill()
 		app.checkCopies(t, c, 1)
 		a = StartOn(t, c, "third", app, "", NewLog(t, "the last life"))
 		a.Until("the copy", copied)

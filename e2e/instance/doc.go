@@ -7,6 +7,8 @@
 // stopped, or killed. A test that wants to know how a life ended asks it; the end of an App that no test has asked about must have been in
 // order.
 //
+// A [Victim] is a life to which faults happen: an App on virtual time, a Process elsewhere.
+//
 // # Waits
 //
 // What a life has to come to is waited for by its own methods; [Await] is for what shows elsewhere, such as in what it has written. All of

@@ -4,9 +4,11 @@ package instance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
+	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -26,6 +28,11 @@ func RedrivePoints() []string { return nil }
 
 // RedriveContext refuses to run without the points that the environment asks for.
 func RedriveContext(ctx context.Context) (context.Context, error) { return ctx, unarmed() }
+
+// OnDisk refuses to run on another disk.
+func OnDisk(cfg txn.Config, _ func(*pebblestore.Options)) (txn.Config, error) {
+	return cfg, errors.New("the test is built without the tag onceward_failpoints (make test sets it)")
+}
 
 // Break refuses to run with mechanisms that work.
 func Break(cfg txn.Config, broken ...string) (txn.Config, error) {

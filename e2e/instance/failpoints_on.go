@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
 )
@@ -52,6 +53,11 @@ func RedriveContext(ctx context.Context) (context.Context, error) {
 		return ctx, err
 	}
 	return admin.WithFailpoints(ctx, all.hitProcess, broken()...), nil
+}
+
+// OnDisk returns the configuration of an application whose databases lie on a file system of the test's: use changes the options of each.
+func OnDisk(cfg txn.Config, use func(*pebblestore.Options)) (txn.Config, error) {
+	return cfg.WithDisk(use), nil
 }
 
 // Break returns the configuration of an application in which the mechanisms do not work.

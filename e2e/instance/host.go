@@ -26,7 +26,7 @@ func StartOn(t testing.TB, c *cluster.Cluster, host string, s Settings, arm stri
 	}
 	cfg := On(c, host, s.Config())
 	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
-	h := &hosted{stateDir: cfg.StateDir, Log: log}
+	h := &hosted{stateDir: cfg.StateDir, Log: log, killed: make(chan struct{})}
 	if n := c.Network(); n != nil {
 		h.host = n.Host(host)
 	}
@@ -49,6 +49,8 @@ type hosted struct {
 	host     *virtual.Host // nil if the network is not virtual
 	stateDir string
 	Log      *Log // what the application says
+	once     sync.Once
+	killed   chan struct{} // closed with the kill of the host
 
 	mu   sync.Mutex
 	held chan struct{} // what is killed or frozen at a failpoint waits until it is closed; nil if there is nothing
@@ -59,7 +61,7 @@ func (h *hosted) stop(point, action string) {
 	var held chan struct{}
 	switch action {
 	case "kill":
-		h.host.Kill()
+		h.kill()
 		held = h.hold()
 	case "freeze":
 		h.host.Stall()
@@ -69,6 +71,14 @@ func (h *hosted) stop(point, action string) {
 	if held != nil {
 		<-held
 	}
+}
+
+// kill ends the host.
+func (h *hosted) kill() {
+	h.once.Do(func() {
+		h.host.Kill()
+		close(h.killed)
+	})
 }
 
 func (h *hosted) hold() chan struct{} {
@@ -94,7 +104,7 @@ func (h *hosted) release() {
 // directory, and reaches no broker.
 func (a *App) Kill() (copied string) {
 	a.t.Helper()
-	a.host.Kill()
+	a.kill()
 	synctest.Wait()
 	copied = filepath.Join(a.t.TempDir(), "state")
 	if err := os.CopyFS(copied, os.DirFS(a.stateDir)); err != nil && !errors.Is(err, fs.ErrNotExist) { // it was killed before it made one

@@ -17,7 +17,7 @@ import (
 
 type childSettings struct{ Fails bool }
 
-// TestMain has two programs.
+// TestMain has three programs.
 func TestMain(m *testing.M) {
 	Main(m, Programs{
 		"child": func() {
@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 			fmt.Println(os.Args[1:])
 			os.Exit(3)
 		},
+		"copy": Application[copySettings],
 	})
 }
 

@@ -1,8 +1,8 @@
-//go:build onceward_failpoints && !unix
+//go:build !unix
 
 package instance
 
 import "os"
 
-// stopSignal cannot be sent here, and sending it says so.
-var stopSignal os.Signal = os.Interrupt
+// The signals that freeze a process, and end that, cannot be sent here, and sending them says so.
+var stopSignal, continueSignal os.Signal = os.Interrupt, os.Interrupt

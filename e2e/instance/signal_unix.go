@@ -1,7 +1,11 @@
-//go:build onceward_failpoints && unix
+//go:build unix
 
 package instance
 
 import "syscall"
 
-const stopSignal = syscall.SIGSTOP
+// The signals that freeze a process, and end that.
+const (
+	stopSignal     = syscall.SIGSTOP
+	continueSignal = syscall.SIGCONT
+)

@@ -4,26 +4,21 @@ package pipeline
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/processors/effect"
 )
-
-func TestMain(m *testing.M) { instance.Main(m) }
 
 // row is a row of the failure matrix: something happens to the pipeline, and it comes to the same.
 type row struct {
 	name string
 	// kafka says that the row is run on a real Kafka too.
 	kafka bool
-	// own says that the row needs a broker of its own.
-	own bool
-	run func(s *scene)
+	run   func(s *scene)
 }
 
 // rows are those of the matrix, all of them.
@@ -46,31 +41,22 @@ var rows = []row{
 	{name: "replay from earliest", kafka: true, run: redelivered},
 	{name: "replay from earliest, beside", kafka: true, run: replayed},
 	{name: "replay after expiry", kafka: true, run: expired},
-	{name: "broker restart", own: true, run: brokerRestarted},
+	{name: "broker restart", run: brokerRestarted},
 	{name: "worker frozen past its session and back", kafka: true, run: frozen},
 	{name: "lost state directory", run: lost},
 	{name: "corrupt state directory", run: corrupted},
 	{name: "disk full", run: full},
 }
 
-// inParallel is how many rows run at a time: they wait most of the time.
-const inParallel = 4
-
-// TestMatrix runs every row on the embedded broker.
+// TestMatrix runs every row on virtual time.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
-	c := cluster.Embedded(t)
-	cluster.Cells(t, inParallel, rows, func(r row) string { return r.name }, func(t *testing.T, r row) {
-		if r.own {
-			c := cluster.Own(t, cluster.KindEmbedded)
-			r.run(newScene(t, c, 1))
-			return
-		}
-		r.run(newScene(t, c, 1))
+	cluster.Cells(t, runtime.GOMAXPROCS(0), rows, func(r row) string { return r.name }, func(t *testing.T, r row) {
+		cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) { r.run(newScene(t, c, 1)) })
 	})
 }
 
-// inParallelOnKafka is less: a broker is slower than none.
+// inParallelOnKafka is how many cells of a test run at a time: they wait most of the time.
 const inParallelOnKafka = 3
 
 // TestMatrixOnKafka runs the rows on a real Kafka that are about what only that can show.
@@ -85,7 +71,12 @@ func TestMatrixOnKafka(t *testing.T) {
 // work is undone, and is found by its payments.
 func TestBrokenOnBroker(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, cluster.Embedded(t), 1)
+	cluster.OnVirtual(t, callsAtOnce)
+}
+
+func callsAtOnce(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	s := newScene(t, c, 1)
 	s.settings.Broken = CallsAtOnce
 	l := s.start(s.settings)
 	var facts []fact
@@ -115,9 +106,9 @@ func TestBrokenOnBroker(t *testing.T) {
 func killedAt(point string, skip int) func(*scene) {
 	return func(s *scene) {
 		s.past()
-		p := s.launch(point, "kill", skip)
+		p := s.startArmed(point, "kill", skip)
 		s.feedUntil(p)
-		p.Killed()
+		s.settings.StateDir = p.Killed()
 		s.whole()
 	}
 }
@@ -125,9 +116,9 @@ func killedAt(point string, skip int) func(*scene) {
 // lost is a kill with the state directory gone.
 func lost(s *scene) {
 	s.past()
-	p := s.launch("end-after", "kill", 8)
+	p := s.startArmed("end-after", "kill", 8)
 	s.feedUntil(p)
-	p.Killed()
+	s.settings.StateDir = p.Killed()
 	s.lose()
 	s.whole()
 }
@@ -156,21 +147,21 @@ func rebalanced(s *scene) {
 	s.whole()
 }
 
-// frozen stops a whole process until another instance has its tasks and its work. Back again it is a zombie, and has to find that out.
+// frozen freezes an instance until another instance has its tasks and its work. Back again it is a zombie, and has to find that out.
 func frozen(s *scene) {
 	s.past()
-	p := s.launch("end-before", "freeze", 5)
+	p := s.startArmed("end-before", "freeze", 5)
 	s.feedUntil(p)
 	other := s.start(s.second())
 	s.more(everything)
 	s.finish(other.Alive)
-	p.Tell(syscall.SIGCONT)
+	p.Thaw()
 	s.more(everything)
 	s.finish(other.Alive)
 	other.End()
 	s.more(everything)
 	s.finish(p.Alive) // the former zombie works again
-	p.Stop()
+	p.End()
 	s.whole()
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/processors/effect"
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/schemas"
@@ -421,6 +422,7 @@ func firstSeed() uint64 {
 // crashes and aborts that undo what is not committed between them, the outcome is that of the clean sequence.
 // Rows of the failure matrix: crash after processing before flush; duplicate delivery; older version after newer.
 func TestAnyInterleaving(t *testing.T) {
+	cluster.SkipWithout(t, cluster.KindVirtual)
 	t.Parallel()
 	first := firstSeed()
 	for seed := first; seed < first+cases(); seed++ {
@@ -433,6 +435,7 @@ func TestAnyInterleaving(t *testing.T) {
 // TestI3ReplayConverges: the inputs read again from the beginning, with empty stores and the partitions in another turn, come to the same
 // outputs and stores, but for the effects, which are suppressed; delivered again over the stores that are kept, they change nothing.
 func TestI3ReplayConverges(t *testing.T) {
+	cluster.SkipWithout(t, cluster.KindVirtual)
 	t.Parallel()
 	first := firstSeed()
 	for seed := first; seed < first+cases()/5; seed++ {
@@ -497,6 +500,7 @@ func replayConverges(seed uint64) error {
 // TestAbandonedComesBack: what has waited and is abandoned, since the world is closed when its turn comes, has no effect until it is
 // written back, and then that of the clean sequence. Row of the failure matrix: gap.
 func TestAbandonedComesBack(t *testing.T) {
+	cluster.SkipWithout(t, cluster.KindVirtual)
 	t.Parallel()
 	at, account := epoch.UnixMilli(), frail+"-carl"
 	// The first fact is refused, and asks nothing of the world.
@@ -530,6 +534,7 @@ func TestAbandonedComesBack(t *testing.T) {
 // TestExactAmounts: two amounts that a float64 does not tell apart are a conflict, in the inbox and in everything behind it, and the
 // balance is exact.
 func TestExactAmounts(t *testing.T) {
+	cluster.SkipWithout(t, cluster.KindVirtual)
 	t.Parallel()
 	at := epoch.UnixMilli()
 	facts := []fact{
@@ -565,6 +570,7 @@ func TestExactAmounts(t *testing.T) {
 // the effect and that drop while their marks cannot be read are the traps that others fell into. One that keeps effects in memory is found
 // by nothing but what undoes work that was done to its end.
 func TestBroken(t *testing.T) {
+	cluster.SkipWithout(t, cluster.KindVirtual)
 	t.Parallel()
 	const seeds = 30
 	for _, broken := range []Broken{
@@ -586,6 +592,7 @@ func TestBroken(t *testing.T) {
 
 // TestBrokenOutcome is the negative control of the comparison: whatever line is missing, there twice or another one is found.
 func TestBrokenOutcome(t *testing.T) {
+	cluster.SkipWithout(t, cluster.KindVirtual)
 	t.Parallel()
 	h := newHistory(1, epoch)
 	h.grow(12, "anna", "bert")

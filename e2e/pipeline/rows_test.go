@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/admin"
 )
@@ -226,11 +226,7 @@ func redriven(s *scene) {
 	s.until("a dead letter", l.Alive, func() error { return s.lines(placeWorld, "", 1) })
 	s.wantNothingFrail()
 	s.be(worldFine)
-	client, err := admin.Connect(s.t.Context(), s.settings.Brokers...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer client.Close()
+	client := connect(s.t, s.cluster)
 	letters := client.DeadLetters(s.settings.Prefix + TopicDead)
 	for range 2 { // a second redrive finds nothing
 		if _, err := letters.Redrive(s.t.Context(), admin.RedriveOptions{Filter: admin.LetterFilter{Nodes: []string{nodeWorld}}}); err != nil {
@@ -246,12 +242,13 @@ func redriven(s *scene) {
 // outOfOrder: later records of a partition are done, and committed, while earlier ones are not. A kill then loses none of them.
 func outOfOrder(s *scene) {
 	s.be(worldDown)
-	p := s.launch("", "", 0)
+	log := instance.NewLog(s.t, "the life to be killed")
+	p := instance.StartVictim(s.t, s.cluster, pipelineProgram, s.hostName(s.settings), s.settings, "", log)
 	s.more(everything)
 	s.finishSturdy(p.Alive)
 	s.wantNothingFrail()
-	p.Tell(syscall.SIGKILL)
-	p.Killed()
+	p.Kill()
+	s.settings.StateDir = p.Killed()
 	s.be(worldFine)
 	s.whole()
 }
@@ -315,11 +312,7 @@ func (s *scene) converges() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	client, err := admin.Connect(s.t.Context(), s.settings.Brokers...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer client.Close()
+	client := connect(s.t, s.cluster)
 	local, err := admin.OpenState(s.t.Context(), s.settings.StateDir)
 	if err != nil {
 		s.t.Fatal(err)

@@ -16,14 +16,12 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/failpoints"
 	"github.com/onceward/onceward/e2e/instance"
-	"github.com/onceward/onceward/e2e/instance/program"
 	"github.com/onceward/onceward/processors/effect"
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/admin"
 )
 
 // scene is the pipeline on a cluster, with everything that was fed to it and all that was seen of it.
@@ -47,6 +45,8 @@ type scene struct {
 	// seen is what the reader has read so far. As many of the ranges in it that the source was asked for are answered.
 	seen     outcome
 	answered int
+	// lives counts those that have begun.
+	lives int
 }
 
 // expected is a recount, made again only when more was fed.
@@ -65,12 +65,18 @@ func newScene(t *testing.T, c *cluster.Cluster, seed uint64) *scene {
 		gateway: NewGateway(gatewayLoses), post: NewGateway(postLoses),
 		history: newHistory(seed, time.Now().Add(-6*time.Hour).Truncate(time.Minute)), seen: outcome{},
 	}
-	gateway, post := httptest.NewServer(s.gateway), httptest.NewServer(s.post)
-	t.Cleanup(gateway.Close)
-	t.Cleanup(post.Close)
 	s.settings = Settings{
 		Brokers: c.Brokers(), Application: prefix + "app", Instance: "first", StateDir: filepath.Join(dir, "first"), Prefix: prefix,
-		Gateway: gateway.URL, Post: post.URL, World: filepath.Join(dir, "world"),
+		World: filepath.Join(dir, "world"),
+	}
+	if c.Kind() == cluster.KindVirtual {
+		s.settings.provider, s.settings.post = s.gateway, s.post
+	} else { // some lives are processes
+		gateway, post := httptest.NewServer(s.gateway), httptest.NewServer(s.post)
+		t.Cleanup(gateway.Close)
+		t.Cleanup(post.Close)
+		s.settings.Gateway, s.settings.Post = gateway.URL, post.URL
+		s.settings.SessionTimeout, s.settings.TransactionTimeout = sessionOnKafka, transactionOnKafka
 	}
 	var err error
 	if _, s.parts, err = s.settings.build(); err != nil {
@@ -79,6 +85,20 @@ func newScene(t *testing.T, c *cluster.Cluster, seed uint64) *scene {
 	c.CreateTopics(t, Partitions, named(prefix, inputs)...)
 	s.reader = s.readerOf(prefix)
 	return s
+}
+
+// On real Kafka time-outs are as short as a busy machine bears: rows wait for both.
+const (
+	sessionOnKafka     = 2 * time.Second
+	transactionOnKafka = 4 * time.Second
+)
+
+// pollOf returns how long a reader of outputs waits for some at a time. On virtual time a longer wait costs nothing.
+func pollOf(c *cluster.Cluster) time.Duration {
+	if c.Kind() == cluster.KindVirtual {
+		return 200 * time.Millisecond
+	}
+	return 20 * time.Millisecond
 }
 
 // named returns names of topics with their prefix.
@@ -96,7 +116,7 @@ func (s *scene) readerOf(prefix string) *kgo.Client {
 	topics := named(prefix, outputs)
 	s.cluster.CreateTopics(s.t, Partitions, topics...)
 	return s.cluster.Client(s.t, kgo.ConsumeTopics(topics...), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(5*pollOf(s.cluster)))
 }
 
 // second returns the settings of another instance.
@@ -171,7 +191,7 @@ func (s *scene) want() expected {
 // look reads outputs for a moment, sends what was lost and is asked for, and finds out what nobody knows.
 func (s *scene) look() {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(s.t.Context(), pollOf(s.cluster))
 	defer cancel()
 	s.reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
 		s.take(s.seen, r)
@@ -220,7 +240,7 @@ func (s *scene) take(into outcome, r *kgo.Record) {
 	}
 }
 
-// alive returns an error if nobody is left.
+// alive returns an error if no life is left.
 type alive = func() error
 
 // until waits until something holds of what was seen.
@@ -267,38 +287,37 @@ func (s *scene) age(lives alive) {
 	s.until("the archive", lives, func() error { return s.want().outputs.difference(s.seen.known()) })
 }
 
-// start begins a life in this process.
+// start begins a life in this process, without failpoints.
 func (s *scene) start(settings Settings) *instance.App {
 	s.t.Helper()
-	return instance.StartProgram(s.t, settings, settings.Instance)
+	host := s.hostName(settings)
+	return instance.StartOn(s.t, s.cluster, host, settings, "", instance.NewLog(s.t, host))
 }
 
-// process is a life of the pipeline outside of this process, with failpoints.
-type process struct {
-	*instance.Process
+// hostName returns the host of another life.
+func (s *scene) hostName(settings Settings) string {
+	s.lives++
+	return fmt.Sprintf("%s.%d", settings.Instance, s.lives)
+}
+
+// victim is a life with a failpoint armed.
+type victim struct {
+	instance.Victim
 	// hit is closed when the armed point has been hit.
 	hit <-chan struct{}
 }
 
-// launch begins a life outside of this process, armed to do something at a point.
-func (s *scene) launch(point, action string, skip int) process {
+// startArmed begins a life that does something at a point.
+func (s *scene) startArmed(point, action string, skip int) victim {
 	s.t.Helper()
-	path := instance.Build(s.t, "github.com/onceward/onceward/e2e/pipeline/app", "onceward_failpoints")
-	cmd, err := measure.Command(context.Background(), path, program.Variable, s.settings)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	log := instance.NewLog(s.t, "the armed process")
-	hit := make(chan struct{})
-	if point != "" {
-		cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%s=%s,skip=%d", failpoints.Variable, point, action, skip))
-		return process{instance.Launch(s.t, cmd, log), log.Await("failpoint " + point + " " + action)[0]}
-	}
-	return process{instance.Launch(s.t, cmd, log), hit}
+	log := instance.NewLog(s.t, "the armed life")
+	hit := log.Await("failpoint " + point + " " + action)[0]
+	arm := fmt.Sprintf("%s=%s,skip=%d", point, action, skip)
+	return victim{instance.StartVictim(s.t, s.cluster, pipelineProgram, s.hostName(s.settings), s.settings, arm, log), hit}
 }
 
-// feedUntil feeds until the point of the process is hit.
-func (s *scene) feedUntil(p process) {
+// feedUntil feeds until the point of the life is hit.
+func (s *scene) feedUntil(p victim) {
 	s.t.Helper()
 	isHit := func() bool { return instance.Closed(p.hit) }
 	for !isHit() {
@@ -386,4 +405,15 @@ func (s *scene) be(wrong string) {
 	if err := os.WriteFile(s.settings.World, []byte(wrong), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// connect returns a client of package admin, closed at the end of the test.
+func connect(t *testing.T, c *cluster.Cluster) *admin.Client {
+	t.Helper()
+	client, err := admin.ConnectWith(t.Context(), admin.Config{Brokers: c.Brokers(), Dialer: c.Dialer("operator")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
 }

@@ -185,7 +185,7 @@ func each[S any](o opener, store topology.TypedStore[S], f func(S) error) readin
 			}
 			return errors.Join(f(view.Store()), view.Close())
 		}
-		return fmt.Errorf("nobody serves partition %d of store %s", partition, store.Name())
+		return fmt.Errorf("no life serves partition %d of store %s", partition, store.Name())
 	}
 }
 

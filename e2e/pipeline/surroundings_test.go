@@ -6,11 +6,14 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/e2e/cluster"
 )
 
 // TestBrokenLog is the negative control of [Surroundings.Judge]: in the log of a pipeline in memory it finds nothing wrong, and every record
 // that is missing or there twice.
 func TestBrokenLog(t *testing.T) {
+	cluster.SkipWithout(t, cluster.KindVirtual)
 	t.Parallel()
 	m, err := newMemoryRun(Whole)
 	if err != nil {

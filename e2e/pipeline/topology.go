@@ -39,8 +39,8 @@ type Settings struct {
 	// Gateway is the URL of the provider of payouts, Post that of the one of notices, and World the path of a file that says what is wrong
 	// with the world: down or closed.
 	Gateway, Post, World string
-	// Patient is for an instance that must stay a member while its process is frozen.
-	Patient bool
+	// SessionTimeout and TransactionTimeout are those of txn.Config.
+	SessionTimeout, TransactionTimeout time.Duration
 	// Broken breaks the pipeline on purpose.
 	Broken Broken
 
@@ -150,10 +150,10 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	var p parts
 
 	// By id: the copies of an event come in any partition.
-	events := topology.Topic(s.inputs()+TopicEvents, schemas.String(), schemas.JSON[Event]())
+	events := topicOf[Event](s.inputs(), TopicEvents)
 	in := s.breakInbox(s.enter(topology.From(b, events, topology.RetryTopics(delays...))))
 	s.dedupe(&p, in)
-	p.inbox.Late().Into(topicOf[Event](s, TopicLate))
+	p.inbox.Late().Into(topicOf[Event](s.Prefix, TopicLate))
 	s.sendConflicts(p.inbox.Conflicts())
 	record(nodeInbox, p.inbox.Decisions())
 
@@ -161,10 +161,10 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	byAccount := topology.Repartition(p.inbox.Accepted(), "by-account", schemas.String(), schemas.JSON[Event](), topology.ParkKeys())
 	p.accounts = projection.Latest(s.breakEffects(byAccount), nodeAccounts, func(r event) (int64, error) { return r.Value.Version, nil }, s.fold,
 		schemas.JSON[Account](), s.gaps()...)
-	p.accounts.Changes().Into(topicOf[projection.Row[Account]](s, TopicAccounts))
+	p.accounts.Changes().Into(topicOf[projection.Row[Account]](s.Prefix, TopicAccounts))
 	if p.waits = s.Broken != AcceptsGaps; p.waits {
-		p.accounts.Abandoned().Into(topicOf[projection.Abandoned[Event]](s, TopicAbandoned))
-		s.breakRepairs(p.accounts.Repairs()).Into(topicOf[projection.Repair](s, TopicRepairs))
+		p.accounts.Abandoned().Into(topicOf[projection.Abandoned[Event]](s.Prefix, TopicAbandoned))
+		s.breakRepairs(p.accounts.Repairs()).Into(topicOf[projection.Repair](s.Prefix, TopicRepairs))
 	}
 	record(nodeAccounts, p.accounts.Decisions())
 	ordered := topology.MapValues(p.accounts.Changes(), "ordered",
@@ -176,15 +176,15 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 		step := steps[r.Value.Kind]
 		return transition.Transition[Standing]{ID: r.Value.ID, From: step[0], To: step[1]}, nil
 	})
-	p.lifecycle.Facts().Into(topicOf[transition.Fact[Standing]](s, TopicFacts))
-	p.lifecycle.Refused().Into(topicOf[transition.Refused[Standing, Event]](s, TopicRefused))
+	p.lifecycle.Facts().Into(topicOf[transition.Fact[Standing]](s.Prefix, TopicFacts))
+	p.lifecycle.Refused().Into(topicOf[transition.Refused[Standing, Event]](s.Prefix, TopicRefused))
 	record(nodeLifecycle, p.lifecycle.Decisions())
 	accepted := p.lifecycle.Accepted()
 
 	// An order is paid once, under however many ids it comes. In the order of the versions, so that it is known which of them is the first.
 	p.orders = inbox.Dedupe(accepted, nodeOrders, func(r event) (string, error) { return r.Value.ID, nil }, inbox.BusinessKey(order),
 		inbox.PayloadWithout("id", "version"))
-	again := topicOf[Event](s, TopicAgain)
+	again := topicOf[Event](s.Prefix, TopicAgain)
 	p.orders.Duplicates().IntoNamed(nodeOrders+"-repeated-sink", again)
 	p.orders.Conflicts().IntoNamed(nodeOrders+"-disputed-sink", again)
 	record(nodeOrders, p.orders.Decisions())
@@ -198,8 +198,8 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 
 	money := fresh.Filter("money", func(r event) (bool, error) { return r.Value.Kind.moves(), nil })
 	p.balances = ledger.Post(money, nodeBalances, contribution)
-	p.balances.Changes().Into(topicOf[ledger.Balance](s, TopicBalances))
-	p.balances.Conflicts().Into(topicOf[Event](s, TopicDisputed))
+	p.balances.Changes().Into(topicOf[ledger.Balance](s.Prefix, TopicBalances))
+	p.balances.Conflicts().Into(topicOf[Event](s.Prefix, TopicDisputed))
 	record(nodeBalances, p.balances.Decisions())
 
 	// Each movement counts for the windows of its own day, however late it comes.
@@ -207,7 +207,7 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	p.flows.Changes().Into(topology.Topic(s.Prefix+TopicFlows, ledger.WindowCodec(schemas.String()), schemas.JSON[ledger.Balance]()))
 	topology.SelectKey(p.flows.Conflicts(), nodeFlows+"-account", func(r topology.Record[ledger.Window[string], Event]) (string, error) {
 		return r.Key.Key, nil
-	}).IntoNamed(nodeFlows+"-disputed-sink", topicOf[Event](s, TopicDisputed))
+	}).IntoNamed(nodeFlows+"-disputed-sink", topicOf[Event](s.Prefix, TopicDisputed))
 	record(nodeFlows, p.flows.Decisions())
 
 	s.pay(&p, fresh.Filter("payout", func(r event) (bool, error) { return r.Value.Kind == Payout, nil }))
@@ -218,7 +218,7 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	record(nodeNotices+"-requests", p.notices.Requests())
 	record(nodeNotices+"-outcomes", p.notices.Outcomes())
 	// What people have found out is about the calls of one application: a replay makes none, and reads none of it.
-	findings := topology.From(b, topicOf[effect.Resolution](s, TopicFindings))
+	findings := topology.From(b, topicOf[effect.Resolution](s.Prefix, TopicFindings))
 	record(nodeFindings, effect.Resolve(p.notices, findings, nodeFindings).Decisions())
 
 	// Behind everything, so that what a failed record has written and emitted shows if it stays.
@@ -260,7 +260,7 @@ func (s Settings) enter(in topology.Stream[string, Event]) topology.Stream[strin
 
 // dedupe lets each event in once, and archives the ids that it forgets.
 func (s Settings) dedupe(p *parts, in topology.Stream[string, Event]) {
-	archive := topicOf[inbox.Entry](s, TopicArchive)
+	archive := topicOf[inbox.Entry](s.Prefix, TopicArchive)
 	options := []inbox.Option{
 		inbox.Globally(schemas.String(), schemas.JSON[Event]()), inbox.StayByID(), inbox.Retain(Retention), inbox.TolerateLongerTopics(),
 	}
@@ -303,8 +303,8 @@ func (s Settings) pay(p *parts, payouts topology.Stream[string, Event]) {
 		return effect.Request{ID: r.Value.ID, Type: "payout", Target: "gateway", Payload: payload}, err
 	}, call, effect.Lookup(pays.find), effect.Timeout(400*time.Millisecond), effect.Claims(1800*time.Millisecond, 200*time.Millisecond),
 		effect.Retry(10, pause, 5*pause))
-	p.payouts.Completed().Into(topicOf[effect.Result](s, TopicPaid))
-	p.payouts.Suppressed().Into(topicOf[effect.Result](s, TopicHeld))
+	p.payouts.Completed().Into(topicOf[effect.Result](s.Prefix, TopicPaid))
+	p.payouts.Suppressed().Into(topicOf[effect.Result](s.Prefix, TopicHeld))
 }
 
 // notify tells people by a provider that cannot be asked what has become of a call, so that a person has to find out.
@@ -322,10 +322,10 @@ func (s Settings) notify(p *parts, freezes topology.Stream[string, Event]) {
 	p.notices = effect.Perform(freezes, nodeNotices, func(r event) (effect.Request, error) {
 		return effect.Request{ID: r.Value.ID, Type: "notice", Target: "post"}, nil
 	}, func(ctx context.Context, c effect.Call) ([]byte, error) { return posts.pay(ctx, c.IdempotencyKey) }, options...)
-	noticed := topicOf[effect.Result](s, TopicNoticed)
+	noticed := topicOf[effect.Result](s.Prefix, TopicNoticed)
 	p.notices.Completed().IntoNamed(nodeNotices+"-completed-sink", noticed)
 	p.notices.Suppressed().IntoNamed(nodeNotices+"-suppressed-sink", noticed)
-	p.notices.Unknown().Into(topicOf[effect.Result](s, TopicDoubted))
+	p.notices.Unknown().Into(topicOf[effect.Result](s.Prefix, TopicDoubted))
 }
 
 // stand declares two definitions of the standings.
@@ -334,7 +334,7 @@ func (s Settings) stand(p *parts, fresh topology.Stream[string, Event]) {
 	standing := func(_ string, _ bool, r event) (string, error) { return standingText(r.Value, 1), nil }
 	next := func(_ string, _ bool, r event) (string, error) { return standingText(r.Value, 2), nil }
 	p.standings = projection.Latest(fresh, nodeStandings, version, standing, schemas.String(), projection.Sparse())
-	p.standings.Changes().Into(topicOf[projection.Row[string]](s, TopicStandings))
+	p.standings.Changes().Into(topicOf[projection.Row[string]](s.Prefix, TopicStandings))
 	p.next = projection.Latest(fresh, nodeNext, version, next, schemas.String(), projection.Sparse(), projection.DefinitionVersion(2))
 }
 
@@ -352,7 +352,7 @@ func (s Settings) choose(p *parts, commands topology.Stream[[]byte, projection.C
 	p.choice = projection.Choose(commands, nodeChoice, schemas.String(), []projection.Defined[string, string]{
 		projection.Define(1, p.standings.Changes()), projection.Define(2, p.next.Changes()),
 	})
-	s.breakChoice(p.choice.Changes()).Into(topicOf[projection.Row[string]](s, TopicChosen))
+	s.breakChoice(p.choice.Changes()).Into(topicOf[projection.Row[string]](s.Prefix, TopicChosen))
 	p.choice.Answers().Into(topology.Topic(s.Prefix+TopicAnswers, schemas.Bytes(), schemas.JSON[projection.Answer]()))
 }
 
@@ -360,8 +360,8 @@ func (s Settings) choose(p *parts, commands topology.Stream[[]byte, projection.C
 func (s Settings) inputs() string { return cmp.Or(s.Inputs, s.Prefix) }
 
 // topicOf describes a topic of JSON.
-func topicOf[V any](s Settings, name string) topology.TopicOf[string, V] {
-	return topology.Topic(s.Prefix+name, schemas.String(), schemas.JSON[V]())
+func topicOf[V any](prefix, name string) topology.TopicOf[string, V] {
+	return topology.Topic(prefix+name, schemas.String(), schemas.JSON[V]())
 }
 
 func (s Settings) id(r event) (string, error) {
@@ -466,21 +466,11 @@ func (s Settings) wrong() (string, error) {
 	return string(text), err
 }
 
-// Timeouts that are as short as a busy machine bears; nothing waits for those of a patient instance.
-const (
-	sessionTimeout     = 2 * time.Second
-	transactionTimeout = 4 * time.Second
-	patientTimeout     = time.Minute
-)
-
 // Config is how an instance runs.
 func (s Settings) Config() txn.Config {
 	c := txn.Config{
 		Brokers: s.Brokers, Application: s.Application, Instance: s.Instance, StateDir: s.StateDir, Workers: 1,
-		SessionTimeout: sessionTimeout, TransactionTimeout: transactionTimeout, CommitIntervalMax: 20 * time.Millisecond, CacheBytes: 8 << 20,
-	}
-	if s.Patient {
-		c.SessionTimeout, c.TransactionTimeout = patientTimeout, patientTimeout
+		SessionTimeout: s.SessionTimeout, TransactionTimeout: s.TransactionTimeout, CommitIntervalMax: 20 * time.Millisecond, CacheBytes: 8 << 20,
 	}
 	if mode, err := topology.ParseMode(s.Mode); s.Mode != "" && err == nil {
 		c.Mode = mode

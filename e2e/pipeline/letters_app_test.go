@@ -1,13 +1,6 @@
-// Package deadletters lets records die, kills what writes them again at every step, and parks and delays them under load and kills,
-// on a real broker and on the embedded one: afterwards every payment has had its effect once, and those of an account in order where keys
-// are parked.
-//
-// # The application
-//
-// It dedupes payments by their id and sums them per account. An account whose name begins with "closed" fails while a file
-// exists, which stands for whatever is wrong with the world. Every payment has the amount 1, so that each sum that is written has
-// to be one more than the one before it of the account: what was lost, doubled, or has left a part of itself behind shows there.
-package deadletters
+//go:build unix
+
+package pipeline
 
 import (
 	"errors"
@@ -25,8 +18,10 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// Settings are one instance of the application.
-type Settings struct {
+// letterSettings are one instance of an application that dedupes payments by their id and sums them per account. An account whose name begins
+// with "closed" fails while a file exists. Every payment has the amount 1, so that each sum that is written has to be one more than the one
+// before it of the account: a payment that is lost or has its effect twice, and an effect that is undone in part, shows there.
+type letterSettings struct {
 	Brokers       []string
 	Application   string
 	Instance      string
@@ -41,27 +36,26 @@ type Settings struct {
 	tried func()
 }
 
-// Pause is how long a payment that was parked or delayed waits.
-const Pause = 20 * time.Millisecond
+// letterPause is how long a payment that was parked or delayed waits.
+const letterPause = 20 * time.Millisecond
 
-// Config returns the configuration, with timeouts that are short enough for lives that are killed.
-func (s Settings) Config() txn.Config {
+// Config returns the configuration. Nothing waits for its time-outs: the next life of one that is killed has the same identity.
+func (s letterSettings) Config() txn.Config {
 	return txn.Config{
 		Brokers: s.Brokers, Application: s.Application, Instance: s.Instance, StateDir: s.StateDir, Workers: 2,
-		TransactionTimeout: 4 * time.Second, SessionTimeout: 6 * time.Second,
 	}
 }
 
 // Topology returns the topology. A value is an id and an amount.
-func (s Settings) Topology() (*topology.Topology, error) {
+func (s letterSettings) Topology() (*topology.Topology, error) {
 	policy, options := topology.Policy{Action: s.Action}, []topology.SourceOption(nil)
 	switch s.Action {
 	case topology.Park:
-		policy.Backoff, policy.BackoffMax = Pause, Pause
+		policy.Backoff, policy.BackoffMax = letterPause, letterPause
 		options = append(options, topology.ParkKeys())
 	case topology.Delay:
 		policy.Attempts, policy.Then = 1_000_000, topology.Stop
-		options = append(options, topology.RetryTopics(Pause, 10*Pause))
+		options = append(options, topology.RetryTopics(letterPause, 10*letterPause))
 	default: // the policy is the action alone
 	}
 	b := topology.NewBuilder("payments", topology.DeadLetters(s.Dead), topology.OnError(topology.Transient, policy))
@@ -71,14 +65,14 @@ func (s Settings) Topology() (*topology.Topology, error) {
 		return id, nil
 	})
 	sums := topology.Store("sums", schemas.String(), schemas.Int64())
-	summed := topology.Process(once.Accepted(), "sum", sums, sum)
+	summed := topology.Process(once.Accepted(), "sum", sums, sumPayment)
 	// Behind the stores, so that what a failed record has written shows if it stays.
 	summed.Peek("accounts", s.open).Into(topology.Topic(s.Out, schemas.String(), schemas.String()))
 	return b.Build()
 }
 
 // open fails for accounts that are closed.
-func (s Settings) open(r topology.Record[string, string]) error {
+func (s letterSettings) open(r topology.Record[string, string]) error {
 	if !strings.HasPrefix(r.Key, "closed") {
 		return nil
 	}
@@ -92,8 +86,8 @@ func (s Settings) open(r topology.Record[string, string]) error {
 	return topology.Fail(topology.Transient, schemas.Reason("the account is closed"))
 }
 
-// sum adds a payment up, and passes its id and the sum on.
-func sum(
+// sumPayment adds a payment up, and passes its id and the sum on.
+func sumPayment(
 	c *topology.Context, rows state.KeyValue[string, int64], r topology.Record[string, string],
 	emit topology.Emit[string, string],
 ) error {

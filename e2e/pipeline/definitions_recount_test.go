@@ -1,6 +1,6 @@
 //go:build unix
 
-package definitions
+package pipeline
 
 import (
 	"encoding/json"
@@ -14,46 +14,46 @@ import (
 // headerEvent is on every event, and so on whatever is made of one.
 const headerEvent = "event"
 
-// answered is a row of a key, as it was read from a topic.
-type answered struct {
+// servedRow is a row of a key, as it was read from a topic.
+type servedRow struct {
 	key     string
 	version int64
-	sum     Sum
+	sum     definedSum
 	// command says that a command has passed it on, and no event.
 	command bool
 }
 
-func (a answered) String() string {
+func (a servedRow) String() string {
 	return fmt.Sprintf("%s@%d=%d of definition %d", a.key, a.version, a.sum.Sum, a.sum.Definition)
 }
 
 // readRows reads the rows of each partition.
-func readRows(partitions [][]*kgo.Record) ([][]answered, error) {
-	all := make([][]answered, len(partitions))
+func readRows(partitions [][]*kgo.Record) ([][]servedRow, error) {
+	all := make([][]servedRow, len(partitions))
 	for p, records := range partitions {
 		for _, r := range records {
-			var v row
+			var v sumRow
 			if err := json.Unmarshal(r.Value, &v); err != nil {
 				return nil, fmt.Errorf("%s[%d]@%d: %w", r.Topic, p, r.Offset, err)
 			}
 			event := slices.ContainsFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == headerEvent })
-			all[p] = append(all[p], answered{string(r.Key), v.Version, v.Value, !event})
+			all[p] = append(all[p], servedRow{string(r.Key), v.Version, v.Value, !event})
 		}
 	}
 	return all, nil
 }
 
-// facts are the amounts of each key, in the order of their versions.
-type facts map[string][]int64
+// amounts are the amounts of each key, in the order of their versions.
+type amounts map[string][]int64
 
 // sum is what a definition comes to with the first amounts of a key.
-func (f facts) sum(definition uint16, key string, version int64) (Sum, bool) {
+func (f amounts) sum(definition uint16, key string, version int64) (definedSum, bool) {
 	if version < 1 || version > int64(len(f[key])) {
-		return Sum{}, false
+		return definedSum{}, false
 	}
-	s := Sum{Definition: definition}
+	s := definedSum{Definition: definition}
 	for _, amount := range f[key][:version] {
-		if definition == Second {
+		if definition == secondDefinition {
 			amount *= amount
 		}
 		s.Sum += amount
@@ -63,7 +63,7 @@ func (f facts) sum(definition uint16, key string, version int64) (Sum, bool) {
 
 // check holds what was served against the facts: in each partition the definitions have answered one after the other, each of them for all
 // keys, and in the end everything was.
-func (f facts) check(served [][]answered, definitions ...uint16) error {
+func (f amounts) check(served [][]servedRow, definitions ...uint16) error {
 	last := map[string]int64{}
 	for p, rows := range served {
 		at, err := f.follow(rows, definitions)
@@ -81,7 +81,7 @@ func (f facts) check(served [][]answered, definitions ...uint16) error {
 }
 
 // follow goes through the rows of one partition, and returns how far each key has come.
-func (f facts) follow(rows []answered, definitions []uint16) (at map[string]int64, err error) {
+func (f amounts) follow(rows []servedRow, definitions []uint16) (at map[string]int64, err error) {
 	at = map[string]int64{}
 	owed := map[string]bool{} // by the definition that has just begun
 	turn := 0

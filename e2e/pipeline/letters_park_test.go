@@ -1,12 +1,11 @@
 //go:build unix
 
-package deadletters
+package pipeline
 
 import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,17 +20,17 @@ import (
 
 // TestG6Killed: an application is killed again and again while accounts are closed, held, opened and released. The payments of an
 // account are summed in their order.
-func TestG6Killed(t *testing.T) { killed(t, topology.Park) }
+func TestG6Killed(t *testing.T) { killedAgainAndAgain(t, topology.Park) }
 
-// TestG1DelayedKilled: the same with payments that go through delayed retry topics, which gives their order up and nothing else.
-func TestG1DelayedKilled(t *testing.T) { killed(t, topology.Delay) }
+// TestG1DelayedKilled: the same with payments that go through delayed retry topics, which lose their order and nothing else.
+func TestG1DelayedKilled(t *testing.T) { killedAgainAndAgain(t, topology.Delay) }
 
-func killed(t *testing.T, action topology.Action) {
+func killedAgainAndAgain(t *testing.T, action topology.Action) {
 	t.Helper()
 	t.Parallel()
-	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
+	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		const lives, payments = 7, 40 // the last one that is killed leaves something to release
-		s := newScene(t, c, action)
+		s := newLetterScene(t, c, action)
 		want := map[string]int64{}
 		for life := range lives {
 			if life%2 == 0 {
@@ -39,7 +38,7 @@ func killed(t *testing.T, action topology.Action) {
 			} else {
 				s.openAccounts()
 			}
-			p := s.launch(fmt.Sprint("life ", life))
+			p := s.startVictim(fmt.Sprint("life-", life))
 			open := map[string]int64{}
 			for i := range 6 {
 				account := fmt.Sprint([]string{"closed-", "open-"}[i%2], i)
@@ -49,7 +48,7 @@ func killed(t *testing.T, action topology.Action) {
 					open[account] = want[account]
 				}
 			}
-			// What is open goes on whatever is closed. Then it dies at some moment of what it does about those that wait.
+			// Open accounts go on while others are closed. Then the life is killed while it holds, tries or releases payments.
 			p.Await("the open accounts", func() bool {
 				sums := s.sums(action == topology.Park)
 				for account, n := range open {
@@ -59,15 +58,16 @@ func killed(t *testing.T, action topology.Action) {
 				}
 				return true
 			})
-			time.Sleep(time.Duration(life) * 17 * time.Millisecond) // another moment each time
-			p.Tell(syscall.SIGKILL)
-			p.Killed()
+			polls := 0
+			p.Await("another moment each time", func() bool { polls++; return polls > life })
+			p.Kill()
+			s.StateDir = p.Killed()
 		}
 		s.openAccounts()
-		p := s.launch("the last life")
+		p := s.startVictim("the-last-life")
 		p.Await("all payments", func() bool { return s.reached(want) })
 		s.want(want, action == topology.Park)
-		p.Stop()
+		p.End()
 		s.want(want, action == topology.Park)
 	})
 }
@@ -79,6 +79,7 @@ const envFigures = "ONCEWARD_FIGURES"
 // tried more often because of them. How long they take beside it and without it, in turns, is told and not judged: that is for
 // a machine that does nothing else.
 func TestG6FullSpeed(t *testing.T) {
+	t.Parallel()
 	const accounts = 50
 	waiting, load, rounds := 100_000, 50_000, 1
 	switch {
@@ -88,7 +89,7 @@ func TestG6FullSpeed(t *testing.T) {
 		waiting, load = 10_000, 5000
 	}
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
-		s := newScene(t, c, topology.Park)
+		s := newLetterScene(t, c, topology.Park)
 		app := s.start()
 		want := map[string]int64{}
 		open := func(name string) span {
@@ -112,7 +113,7 @@ func TestG6FullSpeed(t *testing.T) {
 				t.Error("the key was not tried meanwhile: nothing is shown")
 			}
 			// Twice, because a round that is played again tries again.
-			if most := 2*int64(beside.wall/Pause) + 10; tries > most {
+			if most := 2*int64(beside.wall/letterPause) + 10; tries > most {
 				t.Errorf("the key was tried %d times in %s, want %d at most", tries, beside.wall, most)
 			}
 			s.openAccounts()
@@ -139,7 +140,7 @@ type span struct{ wall, cpu time.Duration }
 func (s span) String() string { return fmt.Sprintf("%s (%s of processor time)", s.wall, s.cpu) }
 
 // timed returns how long it takes to write so many payments to so many accounts and to commit them all.
-func (s *scene) timed(app *instance.App, name string, payments, accounts int) span {
+func (s *letterScene) timed(app *instance.App, name string, payments, accounts int) span {
 	s.t.Helper()
 	records := app.Status().Totals.Records
 	cpu, began := s.cpu(), time.Now()
@@ -159,7 +160,7 @@ func (s *scene) timed(app *instance.App, name string, payments, accounts int) sp
 	return span{time.Since(began), s.cpu() - cpu}
 }
 
-func (s *scene) cpu() time.Duration {
+func (s *letterScene) cpu() time.Duration {
 	s.t.Helper()
 	used, err := measure.SelfCPU()
 	if err != nil {

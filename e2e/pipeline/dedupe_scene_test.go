@@ -1,6 +1,6 @@
-// Package dedupe_test runs an inbox on brokers, where copies of a message are in several partitions and at several instances at
-// once.
-package dedupe_test
+//go:build unix
+
+package pipeline
 
 import (
 	"encoding/json"
@@ -20,9 +20,7 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-func TestMain(m *testing.M) { cluster.Main(m) }
-
-const partitions = 4
+const paymentPartitions = 4
 
 // payment is what is deduped.
 type payment struct {
@@ -30,8 +28,8 @@ type payment struct {
 	Amount int64  `json:"amount"`
 }
 
-// env is an application with an inbox and a ledger behind it, all of whose outcomes have topics.
-type env struct {
+// copiesScene is an application with an inbox and a ledger behind it, all of whose outcomes have topics.
+type copiesScene struct {
 	*cluster.Cluster
 	t                                             *testing.T
 	application                                   string
@@ -42,21 +40,21 @@ type env struct {
 	options                                       []inbox.Option
 }
 
-func newEnv(t *testing.T, c *cluster.Cluster, options ...inbox.Option) *env {
+func newCopiesScene(t *testing.T, c *cluster.Cluster, options ...inbox.Option) *copiesScene {
 	t.Helper()
-	e := &env{
+	e := &copiesScene{
 		Cluster: c, t: t, application: c.Name(t, "app"), in: c.Name(t, "in"), accepted: c.Name(t, "accepted"),
 		duplicates: c.Name(t, "duplicates"), conflicts: c.Name(t, "conflicts"), balances: c.Name(t, "balances"),
 		producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
 		log:      instance.NewLog(t, "the instances"),
 		options:  options,
 	}
-	c.CreateTopics(t, partitions, e.in, e.accepted, e.duplicates, e.conflicts, e.balances)
+	c.CreateTopics(t, paymentPartitions, e.in, e.accepted, e.duplicates, e.conflicts, e.balances)
 	return e
 }
 
 // start begins a life of an instance.
-func (e *env) start(stateDir string) *instance.App {
+func (e *copiesScene) start(stateDir string) *instance.App {
 	e.t.Helper()
 	b := topology.NewBuilder("payments")
 	payments := schemas.JSON[payment]()
@@ -79,7 +77,7 @@ func (e *env) start(stateDir string) *instance.App {
 }
 
 // feed writes payments, each to a partition and with a key of its own choice.
-func (e *env) feed(copies []delivery) {
+func (e *copiesScene) feed(copies []paymentCopy) {
 	e.t.Helper()
 	records := make([]*kgo.Record, len(copies))
 	for i, c := range copies {
@@ -94,15 +92,15 @@ func (e *env) feed(copies []delivery) {
 	}
 }
 
-// delivery is one copy of a payment.
-type delivery struct {
+// paymentCopy is one copy of a payment.
+type paymentCopy struct {
 	payment
 	partition int32
 	key       string
 }
 
 // until waits until n payments have come out, with any outcome, and returns those of each outcome.
-func (e *env) until(n int) map[string][]*kgo.Record {
+func (e *copiesScene) until(n int) map[string][]*kgo.Record {
 	e.t.Helper()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -125,7 +123,7 @@ func (e *env) until(n int) map[string][]*kgo.Record {
 }
 
 // decode returns the payment of a record.
-func (e *env) decode(r *kgo.Record) payment {
+func (e *copiesScene) decode(r *kgo.Record) payment {
 	e.t.Helper()
 	var p payment
 	if err := json.Unmarshal(r.Value, &p); err != nil {
@@ -136,10 +134,10 @@ func (e *env) decode(r *kgo.Record) payment {
 
 // copiesOf returns three copies of each payment from..to, in three partitions and under three keys. Of every tenth payment
 // the third copy says something else.
-func copiesOf(from, to int) (copies []delivery) {
+func copiesOf(from, to int) (copies []paymentCopy) {
 	for i := from; i < to; i++ {
 		for n := range 3 {
-			c := delivery{payment: payment{ID: fmt.Sprint("payment-", i), Amount: 1}, partition: int32((i + n) % partitions),
+			c := paymentCopy{payment: payment{ID: fmt.Sprint("payment-", i), Amount: 1}, partition: int32((i + n) % paymentPartitions),
 				key: fmt.Sprint("account-", (i+5*n)%7)}
 			if i%10 == 0 && n == 2 {
 				c.Amount = 2

@@ -1,6 +1,6 @@
 //go:build unix
 
-package deadletters
+package pipeline
 
 import (
 	"fmt"
@@ -23,12 +23,12 @@ func TestG5RedriveAppendTime(t *testing.T) {
 	t.Parallel()
 	c := cluster.Kafka(t) // the embedded broker does not give records its own time
 	const payments = 6
-	s := newScene(t, c, topology.DeadLetter)
+	s := newLetterScene(t, c, topology.DeadLetter)
 	older := c.Name(t, "older")
 	appendTime := topology.LogAppendTime.String()
 	s.Dead = c.Name(t, "appended")
 	for _, topic := range []string{s.Dead, older} {
-		err := c.CreateTopic(t.Context(), topic, partitions, map[string]*string{"message.timestamp.type": &appendTime})
+		err := c.CreateTopic(t.Context(), topic, paymentPartitions, map[string]*string{"message.timestamp.type": &appendTime})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,11 +61,7 @@ func TestG5RedriveAppendTime(t *testing.T) {
 	}
 
 	s.openAccounts()
-	client, err := admin.Connect(t.Context(), s.Settings.Brokers...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := connect(t, c)
 	for _, topic := range []string{s.Dead, older} {
 		before := len(s.Records(t, s.In))
 		report, err := client.DeadLetters(topic).Redrive(t.Context(), admin.RedriveOptions{})

@@ -1,6 +1,6 @@
 //go:build unix
 
-package definitions
+package pipeline
 
 import (
 	"context"
@@ -16,86 +16,73 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/failpoints"
 	"github.com/onceward/onceward/e2e/instance"
-	"github.com/onceward/onceward/e2e/instance/program"
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// scene is the two applications on a cluster, with everything that was fed to them.
-type scene struct {
+// definitionScene is the two applications on a cluster, with everything that was fed to them.
+type definitionScene struct {
 	t        *testing.T
 	cluster  *cluster.Cluster
 	admin    *admin.Client
 	producer *kgo.Client
 	reader   *kgo.Client
-	settings Settings
-	// second is the application of the second definition, once it was built.
+	settings definitionSettings
+	// beside are the settings of the application of the second definition, which is second once it was built.
+	beside definitionSettings
 	second *instance.App
-	facts  facts
+	facts  amounts
 	fed    int
 	// served is the highest version of each key that the reader has seen, whoever has answered.
 	served map[string]int64
-	// commands counts those that were given.
-	commands int
+	// commands counts those that were given, lives those that have begun.
+	commands, lives int
 }
 
-// newScene makes the topics.
-func newScene(t *testing.T, c *cluster.Cluster) *scene {
+// newDefinitionScene makes the topics.
+func newDefinitionScene(t *testing.T, c *cluster.Cluster) *definitionScene {
 	t.Helper()
-	prefix := c.Name(t, "") + "-"
-	s := &scene{
-		t: t, cluster: c, producer: c.Client(t), facts: facts{}, served: map[string]int64{},
-		settings: Settings{
-			Brokers: c.Brokers(), Application: prefix + "app", Instance: "one", StateDir: filepath.Join(t.TempDir(), "one"), Prefix: prefix,
-			Definition: First,
+	prefix, dir := c.Name(t, "")+"-", t.TempDir()
+	s := &definitionScene{
+		t: t, cluster: c, producer: c.Client(t), facts: amounts{}, served: map[string]int64{},
+		settings: definitionSettings{
+			Brokers: c.Brokers(), Application: prefix + "app", Instance: "one", StateDir: filepath.Join(dir, "one"), Prefix: prefix,
+			Definition: firstDefinition,
 		},
 	}
-	topics := []string{TopicEvents, TopicRows, TopicCommands, TopicAnswers, TopicServed, TopicDead}
+	s.beside = s.settings
+	s.beside.Application, s.beside.StateDir, s.beside.Definition = prefix+"app-2", filepath.Join(dir, "beside"), secondDefinition
+	topics := []string{TopicEvents, topicRows, TopicCommands, TopicAnswers, topicServed, TopicDead}
 	for i, name := range topics {
 		topics[i] = prefix + name
 	}
 	c.CreateTopics(t, Partitions, topics...)
-	s.reader = c.Client(t, kgo.ConsumeTopics(prefix+TopicServed), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))
-	var err error
-	if s.admin, err = admin.Connect(t.Context(), c.Brokers()...); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.admin.Close)
+	s.reader = c.Client(t, kgo.ConsumeTopics(prefix+topicServed), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(5*pollOf(c)))
+	s.admin = connect(t, c)
 	return s
 }
 
-// beside returns the settings of the application of the second definition.
-func (s *scene) beside() Settings {
-	o := s.settings
-	o.Application += "-2"
-	o.StateDir = filepath.Join(filepath.Dir(s.settings.StateDir), "beside")
-	o.Definition = Second
-	return o
-}
-
 const (
-	// keys are in both partitions.
-	keys = 12
-	// batch is how many events are fed at once: two of each key.
-	batch = 2 * keys
+	// definitionKeys are in both partitions.
+	definitionKeys = 12
+	// eventsAtATime is how many events are fed at once: two of each key.
+	eventsAtATime = 2 * definitionKeys
 )
 
 // feed writes one batch more.
-func (s *scene) feed() {
+func (s *definitionScene) feed() {
 	s.t.Helper()
 	var records []*kgo.Record
-	for range batch {
-		key := fmt.Sprintf("key-%d", s.fed%keys)
+	for range eventsAtATime {
+		key := fmt.Sprintf("key-%d", s.fed%definitionKeys)
 		amount := int64(s.fed%7 + 2) // not 1, which is its square
 		s.fed++
 		s.facts[key] = append(s.facts[key], amount)
-		value, err := json.Marshal(Event{Version: int64(len(s.facts[key])), Amount: amount})
+		value, err := json.Marshal(amountEvent{Version: int64(len(s.facts[key])), Amount: amount})
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -108,19 +95,19 @@ func (s *scene) feed() {
 	}
 }
 
-// until waits until something holds of what was served. lives returns an error if nobody is left who could serve it.
-func (s *scene) until(what string, lives, holds func() error) {
+// until waits until something holds of what was served. lives returns an error if no life is left that could serve it.
+func (s *definitionScene) until(what string, lives, holds func() error) {
 	s.t.Helper()
 	instance.Await(s.t, what, lives, func() error { s.look(); return holds() })
 }
 
 // look reads for a moment what was served.
-func (s *scene) look() {
+func (s *definitionScene) look() {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(s.t.Context(), pollOf(s.cluster))
 	defer cancel()
 	s.reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
-		var v row
+		var v sumRow
 		if err := json.Unmarshal(r.Value, &v); err != nil {
 			s.t.Fatalf("%s[%d]@%d: %v", r.Topic, r.Partition, r.Offset, err)
 		}
@@ -129,7 +116,7 @@ func (s *scene) look() {
 }
 
 // finished returns an error unless everything that was fed was served.
-func (s *scene) finished() error {
+func (s *definitionScene) finished() error {
 	for key, amounts := range s.facts {
 		if n := s.served[key]; n < int64(len(amounts)) {
 			return fmt.Errorf("key %s was served up to version %d of %d", key, n, len(amounts))
@@ -139,13 +126,13 @@ func (s *scene) finished() error {
 }
 
 // finish waits until everything that was fed was served.
-func (s *scene) finish(lives func() error) {
+func (s *definitionScene) finish(lives func() error) {
 	s.t.Helper()
 	s.until("the end of everything that was fed", lives, s.finished)
 }
 
 // feedUntil feeds batch after batch, each when the one before was served, until stop is closed.
-func (s *scene) feedUntil(stop <-chan struct{}, what string, lives func() error) {
+func (s *definitionScene) feedUntil(stop <-chan struct{}, what string, lives func() error) {
 	s.t.Helper()
 	for deadline := time.Now().Add(instance.Patience); !instance.Closed(stop); {
 		s.feed()
@@ -166,41 +153,38 @@ func (s *scene) feedUntil(stop <-chan struct{}, what string, lives func() error)
 	}
 }
 
-// start begins a life in this process.
-func (s *scene) start(settings Settings) *instance.App {
+// start begins a life in this process, without failpoints.
+func (s *definitionScene) start(settings definitionSettings) *instance.App {
 	s.t.Helper()
-	return instance.StartProgram(s.t, settings, settings.Application)
+	host := s.hostName(settings)
+	return instance.StartOn(s.t, s.cluster, host, settings, "", instance.NewLog(s.t, host))
 }
 
-// launch begins a life outside of this process with points armed. The channels are closed, one after the other, when the lines have been
-// said.
-func (s *scene) launch(settings Settings, arm string, lines ...string) (p *instance.Process, said []chan struct{}) {
+// hostName returns the host of another life.
+func (s *definitionScene) hostName(settings definitionSettings) string {
+	s.lives++
+	return fmt.Sprintf("definition-%d.%d", settings.Definition, s.lives)
+}
+
+// startArmed begins a life with points armed. The channels are closed, one after the other, when the lines have been said.
+func (s *definitionScene) startArmed(settings definitionSettings, arm string, lines ...string) (v instance.Victim, said []chan struct{}) {
 	s.t.Helper()
-	path := instance.Build(s.t, "github.com/onceward/onceward/e2e/definitions/app", "onceward_failpoints")
-	cmd, err := measure.Command(context.Background(), path, program.Variable, settings)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	cmd.Env = append(cmd.Env, failpoints.Variable+"="+arm)
-	log := instance.NewLog(s.t, "the armed process of "+settings.Application)
+	log := instance.NewLog(s.t, "the armed life of "+settings.Application)
 	said = log.Await(lines...)
-	return instance.Launch(s.t, cmd, log), said
+	return instance.StartVictim(s.t, s.cluster, definitionProgram, s.hostName(settings), settings, arm, log), said
 }
 
-// working waits until all tasks of a process run.
-func (s *scene) working(p *instance.Process, settings Settings) {
+// working waits until all tasks of a life run.
+func (s *definitionScene) working(v instance.Victim) {
 	s.t.Helper()
-	p.Await("its tasks at work", func() bool {
-		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
-		defer cancel()
-		status, err := txn.InstanceStatus(ctx, settings.StateDir)
-		return err == nil && len(status.Tasks) == Partitions && // one that does not answer yet is not there yet
-			!slices.ContainsFunc(status.Tasks, func(t txn.TaskStatus) bool { return t.State != txn.TaskRunning })
+	v.Await("its tasks at work", func() bool {
+		tasks := v.Status().Tasks
+		return len(tasks) == Partitions && !slices.ContainsFunc(tasks, func(t txn.TaskStatus) bool { return t.State != txn.TaskRunning })
 	})
 }
 
-// given is a command that every partition has to answer.
-type given struct {
+// givenCommand is a command that every partition has to answer.
+type givenCommand struct {
 	projection.Command
 	// done is closed when all have answered, or it is too late; the others are valid then.
 	done    chan struct{}
@@ -209,13 +193,13 @@ type given struct {
 }
 
 // command makes a command, under an id of its own.
-func (s *scene) command(action projection.Action, from, to uint16) projection.Command {
+func (s *definitionScene) command(action projection.Action, from, to uint16) projection.Command {
 	s.commands++
 	return projection.Command{ID: fmt.Sprintf("command-%d", s.commands), Action: action, From: from, To: to}
 }
 
 // give writes a command to every partition, and returns when it is there.
-func (s *scene) give(c projection.Command) *given {
+func (s *definitionScene) give(c projection.Command) *givenCommand {
 	s.t.Helper()
 	topic := s.settings.Prefix + TopicCommands
 	before, err := s.cluster.EndOffsets(s.t.Context(), topic)
@@ -226,7 +210,7 @@ func (s *scene) give(c projection.Command) *given {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	g := &given{Command: c, done: make(chan struct{}), answers: map[int32]projection.Answer{}}
+	g := &givenCommand{Command: c, done: make(chan struct{}), answers: map[int32]projection.Answer{}}
 	go func() {
 		defer close(g.done)
 		ctx, cancel := context.WithTimeout(s.t.Context(), instance.Patience)
@@ -259,7 +243,7 @@ func (s *scene) give(c projection.Command) *given {
 }
 
 // wait returns the answers of all partitions.
-func (s *scene) wait(g *given) map[int32]projection.Answer {
+func (s *definitionScene) wait(g *givenCommand) map[int32]projection.Answer {
 	s.t.Helper()
 	<-g.done
 	if g.err != nil {
@@ -269,7 +253,7 @@ func (s *scene) wait(g *given) map[int32]projection.Answer {
 }
 
 // alive returns what tells whether a life, and the application of the second definition, go on.
-func (s *scene) alive(life func() error) func() error {
+func (s *definitionScene) alive(life func() error) func() error {
 	return func() error {
 		if s.second == nil {
 			return life()
@@ -279,7 +263,7 @@ func (s *scene) alive(life func() error) func() error {
 }
 
 // follow asks until every partition answers that a definition could follow the active one, or is that already. It returns in how many it is.
-func (s *scene) follow(lives func() error, from, to uint16) (done int) {
+func (s *definitionScene) follow(lives func() error, from, to uint16) (done int) {
 	s.t.Helper()
 	s.until(fmt.Sprintf("definition %d being able to follow %d", to, from), lives, func() error {
 		done = 0
@@ -296,8 +280,8 @@ func (s *scene) follow(lives func() error, from, to uint16) (done int) {
 	return done
 }
 
-// verify waits until both definitions have all that was fed, so that nobody has anything to do. The definition from has to be the active one.
-func (s *scene) verify(l *instance.App, from, to uint16) {
+// verify waits until both definitions have everything that was fed. The definition from has to be the active one.
+func (s *definitionScene) verify(l *instance.App, from, to uint16) {
 	s.t.Helper()
 	s.finish(s.alive(l.Alive))
 	if done := s.follow(s.alive(l.Alive), from, to); done > 0 {
@@ -305,40 +289,39 @@ func (s *scene) verify(l *instance.App, from, to uint16) {
 	}
 }
 
-// build begins the application of the second definition, in a process that is killed at the point, and goes on with it in a life in this
-// one.
-func (s *scene) build(first *instance.App, point string) {
+// build begins the application of the second definition, in a life that is killed at the point, and goes on with it in another one.
+func (s *definitionScene) build(first *instance.App, point string) {
 	s.t.Helper()
-	p, said := s.launch(s.beside(), point+"=kill,skip=2", "failpoint "+point+" kill")
-	s.feedUntil(said[0], point, func() error { return errors.Join(first.Alive(), p.Alive()) })
-	p.Killed()
-	s.second = s.start(s.beside())
+	v, said := s.startArmed(s.beside, point+"=kill,skip=2", "failpoint "+point+" kill")
+	s.feedUntil(said[0], point, func() error { return errors.Join(first.Alive(), v.Alive()) })
+	s.beside.StateDir = v.Killed()
+	s.second = s.start(s.beside)
 }
 
-// points are those of a commit.
-var points = []string{
+// commitPoints are those of a commit.
+var commitPoints = []string{
 	"flush-before", "flush-after", "offsets-before", "offsets-after", "end-before", "end-after", "apply-before", "apply-after",
 }
 
 // isCommitted reports whether a transaction is, when its round has come to the point.
 func isCommitted(point string) bool {
-	return slices.Index(points, point) > slices.Index(points, "end-before")
+	return slices.Index(commitPoints, point) > slices.Index(commitPoints, "end-before")
 }
 
-// switches has the application switch in a process that is killed at the point while it does so, and returns the life that has finished it,
-// and the command. Nobody of the application works before, and nobody has anything to do.
-func (s *scene) switches(point string, from, to uint16) (*instance.App, projection.Command) {
+// switches has the application switch in a life that is killed at the point while it does so, and returns the life that has finished it, and
+// the command. Before, the application is down, and both definitions have everything that was fed.
+func (s *definitionScene) switches(point string, from, to uint16) (*instance.App, projection.Command) {
 	s.t.Helper()
-	// The first record of the process is the command, and its first round that of the switch. The delay lets events join it.
-	p, said := s.launch(s.settings, "process-before=delay:50ms;"+point+"=kill", "failpoint process-before delay", "failpoint "+point+" kill")
-	s.working(p, s.settings)
+	// The first record of the life is the command, and its first round that of the switch. The delay lets events join it.
+	v, said := s.startArmed(s.settings, "process-before=delay:50ms;"+point+"=kill", "failpoint process-before delay", "failpoint "+point+" kill")
+	s.working(v)
 	g := s.give(s.command(projection.Switch, from, to))
-	p.Await("the process being at work on the command", func() bool { return instance.Closed(said[0]) })
+	v.Await("work on the command", func() bool { return instance.Closed(said[0]) })
 	s.feed()
-	s.feedUntil(said[1], point, s.alive(p.Alive))
-	p.Killed()
+	s.feedUntil(said[1], point, s.alive(v.Alive))
+	s.settings.StateDir = v.Killed()
 	s.met(point, g)
-	s.feed() // nobody serves that yet
+	s.feed() // while the application is down
 	l := s.start(s.settings)
 	s.feedUntil(g.done, "the answers", s.alive(l.Alive))
 	s.complete(l, g, to)
@@ -347,7 +330,7 @@ func (s *scene) switches(point string, from, to uint16) (*instance.App, projecti
 
 // complete does what an operator does who is told that some partitions have not switched: under load the next definition can be behind for
 // a moment.
-func (s *scene) complete(l *instance.App, g *given, to uint16) {
+func (s *definitionScene) complete(l *instance.App, g *givenCommand, to uint16) {
 	s.t.Helper()
 	for range Partitions + 1 {
 		refused := 0
@@ -367,7 +350,7 @@ func (s *scene) complete(l *instance.App, g *given, to uint16) {
 }
 
 // met fails the test unless the kill has met the round of the command: an answer can be read if, and only if, that round was committed.
-func (s *scene) met(point string, g *given) {
+func (s *definitionScene) met(point string, g *givenCommand) {
 	s.t.Helper()
 	if !isCommitted(point) {
 		if n := s.switched(g.Command); n > 0 {
@@ -384,7 +367,7 @@ func (s *scene) met(point string, g *given) {
 }
 
 // switched returns how many partitions have switched for a command, by what can be read now.
-func (s *scene) switched(c projection.Command) (n int) {
+func (s *definitionScene) switched(c projection.Command) (n int) {
 	s.t.Helper()
 	partitions, err := s.cluster.ReadStable(s.t.Context(), s.settings.Prefix+TopicAnswers)
 	if err != nil {
@@ -399,7 +382,7 @@ func (s *scene) switched(c projection.Command) (n int) {
 }
 
 // read reads answers.
-func (s *scene) read(records []*kgo.Record) []projection.Answer {
+func (s *definitionScene) read(records []*kgo.Record) []projection.Answer {
 	s.t.Helper()
 	answers := make([]projection.Answer, len(records))
 	for i, r := range records {
@@ -411,7 +394,7 @@ func (s *scene) read(records []*kgo.Record) []projection.Answer {
 }
 
 // repeated gives a command again that was decided.
-func (s *scene) repeated(c projection.Command, active uint16) {
+func (s *definitionScene) repeated(c projection.Command, active uint16) {
 	s.t.Helper()
 	for p, a := range s.wait(s.give(c)) {
 		if a.Outcome != projection.Repeated || a.Active != active {
@@ -421,7 +404,7 @@ func (s *scene) repeated(c projection.Command, active uint16) {
 }
 
 // lose takes the directory of the application away.
-func (s *scene) lose() {
+func (s *definitionScene) lose() {
 	s.t.Helper()
 	if err := os.RemoveAll(s.settings.StateDir); err != nil {
 		s.t.Fatal(err)
@@ -429,7 +412,7 @@ func (s *scene) lose() {
 }
 
 // judged holds all that was served against the recount.
-func (s *scene) judged(topic string, definitions ...uint16) error {
+func (s *definitionScene) judged(topic string, definitions ...uint16) error {
 	s.t.Helper()
 	records, err := s.cluster.ReadAll(s.t.Context(), s.settings.Prefix+topic)
 	if err != nil {
@@ -443,12 +426,12 @@ func (s *scene) judged(topic string, definitions ...uint16) error {
 }
 
 // judge is the end of a scene that has switched there and back.
-func (s *scene) judge() {
+func (s *definitionScene) judge() {
 	s.t.Helper()
-	if err := s.judged(TopicServed, First, Second, First); err != nil {
+	if err := s.judged(topicServed, firstDefinition, secondDefinition, firstDefinition); err != nil {
 		s.t.Errorf("what was served: %v", err)
 	}
-	if err := s.judged(TopicRows, Second); err != nil {
+	if err := s.judged(topicRows, secondDefinition); err != nil {
 		s.t.Errorf("the rows of definition 2: %v", err)
 	}
 	times := map[uint16]int{}
@@ -457,8 +440,9 @@ func (s *scene) judge() {
 			times[a.Active]++
 		}
 	}
-	if times[First] != Partitions || times[Second] != Partitions {
-		s.t.Errorf("%d partitions have switched to definition 2 and %d to definition 1, want %d each way", times[Second], times[First], Partitions)
+	if times[firstDefinition] != Partitions || times[secondDefinition] != Partitions {
+		s.t.Errorf("%d partitions have switched to definition 2 and %d to definition 1, want %d each way", times[secondDefinition],
+			times[firstDefinition], Partitions)
 	}
 	if n := len(s.cluster.Records(s.t, s.settings.Prefix+TopicDead)); n > 0 {
 		s.t.Errorf("there are %d dead letters", n)

@@ -1,4 +1,6 @@
-package definitions
+//go:build unix
+
+package pipeline
 
 import (
 	"fmt"
@@ -10,48 +12,37 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Broken is a way to break what the check looks at.
-type Broken string
-
-// The ways.
-const (
-	// Whole is not broken.
-	Whole Broken = ""
-	// KeepsInMemory chooses by what the process has met: right, until it is killed.
-	KeepsInMemory Broken = "keeps-in-memory"
-)
-
-// memory is what a broken choice keeps beside its stores, by partition. It is safe for concurrent use.
-type memory struct {
+// choiceMemory is what a broken choice keeps beside its stores, by partition. It is safe for concurrent use.
+type choiceMemory struct {
 	mu     sync.Mutex
 	active map[int32]uint16
-	rows   map[place]map[string]row
+	rows   map[definedAt]map[string]sumRow
 }
 
-// place is where the rows of a definition are.
-type place struct {
+// definedAt is where the rows of a definition are.
+type definedAt struct {
 	partition  int32
 	definition uint16
 }
 
 // keep notes a row, and reports whether its definition is the active one.
-func (m *memory) keep(at place, key string, r row) bool {
+func (m *choiceMemory) keep(at definedAt, key string, r sumRow) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.rows[at] == nil {
-		m.rows[at] = map[string]row{}
+		m.rows[at] = map[string]sumRow{}
 	}
 	m.rows[at][key] = r
 	active, switched := m.active[at.partition]
-	return switched && at.definition == active || !switched && at.definition == First
+	return switched && at.definition == active || !switched && at.definition == firstDefinition
 }
 
 // ready reports whether a definition has all that another one has.
-func (m *memory) ready(partition int32, from, to uint16) bool {
+func (m *choiceMemory) ready(partition int32, from, to uint16) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for key, r := range m.rows[place{partition, from}] {
-		if m.rows[place{partition, to}][key].Version < r.Version {
+	for key, r := range m.rows[definedAt{partition, from}] {
+		if m.rows[definedAt{partition, to}][key].Version < r.Version {
 			return false
 		}
 	}
@@ -59,7 +50,7 @@ func (m *memory) ready(partition int32, from, to uint16) bool {
 }
 
 // turn makes a definition the active one, and returns its rows.
-func (m *memory) turn(to place) map[string]row {
+func (m *choiceMemory) turn(to definedAt) map[string]sumRow {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.active[to.partition] = to.definition
@@ -67,20 +58,20 @@ func (m *memory) turn(to place) map[string]row {
 }
 
 // chooseInMemory is a choice that forgets with its process which definition is the active one, and what the others have.
-func chooseInMemory(commands topology.Stream[[]byte, projection.Command], first, second rows) (
-	served rows, answers topology.Stream[[]byte, projection.Answer],
+func chooseInMemory(commands topology.Stream[[]byte, projection.Command], first, second sumRows) (
+	served sumRows, answers topology.Stream[[]byte, projection.Answer],
 ) {
-	m := &memory{active: map[int32]uint16{}, rows: map[place]map[string]row{}}
-	passed := make([]rows, 2)
-	for i, of := range []rows{first, second} {
+	m := &choiceMemory{active: map[int32]uint16{}, rows: map[definedAt]map[string]sumRow{}}
+	passed := make([]sumRows, 2)
+	for i, of := range []sumRows{first, second} {
 		definition := uint16(i + 1)
-		passed[i] = of.Filter(fmt.Sprint("broken-", definition), func(r topology.Record[string, row]) (bool, error) {
+		passed[i] = of.Filter(fmt.Sprint("broken-", definition), func(r topology.Record[string, sumRow]) (bool, error) {
 			_, partition, _ := r.Source()
-			return m.keep(place{partition, definition}, r.Key, r.Value), nil
+			return m.keep(definedAt{partition, definition}, r.Key, r.Value), nil
 		})
 	}
 	node := topology.Stateful(commands, "broken")
-	switched := topology.Outlet[string, row](node, "changes")
+	switched := topology.Outlet[string, sumRow](node, "changes")
 	answered := topology.Outlet[[]byte, projection.Answer](node, "answers")
 	node.Process(func(t *topology.Setup) (topology.Handler[[]byte, projection.Command], error) {
 		change, answer := switched.In(t), answered.In(t)
@@ -93,7 +84,7 @@ func chooseInMemory(commands topology.Stream[[]byte, projection.Command], first,
 				a.Outcome = projection.Verified
 			default:
 				a.Outcome, a.Active = projection.Switched, r.Value.To
-				all := m.turn(place{partition, r.Value.To})
+				all := m.turn(definedAt{partition, r.Value.To})
 				for _, key := range slices.Sorted(maps.Keys(all)) {
 					if err := change(c, topology.WithValue(topology.WithKey(r, key), all[key])); err != nil {
 						return err

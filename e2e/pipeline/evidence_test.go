@@ -1,6 +1,6 @@
 //go:build unix
 
-package evidence
+package pipeline
 
 import (
 	"encoding/json"
@@ -19,10 +19,8 @@ import (
 	"github.com/onceward/onceward/e2e/instance"
 )
 
-func TestMain(m *testing.M) { instance.Main(m) }
-
-// pipeline counts the payments of an account, each once. The names of its topics are put in.
-const pipeline = `
+// paymentsFile counts the payments of an account, each once. The names of its topics are put in.
+const paymentsFile = `
 name: payments
 dead_letters: %s
 evidence: %s
@@ -40,16 +38,17 @@ const (
 // TestJ1Times is requirement J1: the time of the source is always known, when a record came if its topic has the broker's time, and when it
 // was decided about if the topic of evidence has. What is not known is not shown, and no other time in its place.
 func TestJ1Times(t *testing.T) {
+	t.Parallel()
 	c := cluster.Kafka(t) // the embedded broker does not give records its own time
-	program := instance.Build(t, "github.com/onceward/onceward/cmd/onceward", "")
+	program := instance.Program(t, commandProgram)
 	for _, source := range []string{createTime, logAppendTime} {
 		for _, audit := range []string{createTime, logAppendTime} {
-			t.Run("source="+source+",audit="+audit, func(t *testing.T) { times(t, c, program, source, audit) })
+			t.Run("source="+source+",audit="+audit, func(t *testing.T) { explainTimes(t, c, program, source, audit) })
 		}
 	}
 }
 
-func times(t *testing.T, c *cluster.Cluster, program, source, audit string) {
+func explainTimes(t *testing.T, c *cluster.Cluster, program, source, audit string) {
 	t.Helper()
 	in, evidence, dead, out := c.Name(t, "in"), c.Name(t, "audit"), c.Name(t, "dead"), c.Name(t, "out")
 	for topic, kind := range map[string]string{in: source, evidence: audit, dead: createTime, out: createTime} {
@@ -64,7 +63,7 @@ func times(t *testing.T, c *cluster.Cluster, program, source, audit string) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "payments.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, pipeline, dead, evidence, in, out), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, paymentsFile, dead, evidence, in, out), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	brokers := strings.Join(c.Brokers(), ",")
@@ -77,7 +76,8 @@ func times(t *testing.T, c *cluster.Cluster, program, source, audit string) {
 
 	explain := func(output string) []byte {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), program, "explain", "--row", "acct-1", "--audit", evidence, "--brokers", brokers, "--output", output)
+		cmd := exec.CommandContext(t.Context(), program, "explain", "--row", "acct-1", "--audit", evidence, "--brokers", brokers,
+			"--output", output)
 		shown, err := cmd.Output()
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			t.Fatalf("explain ended with %v: %s", err, exit.Stderr)
@@ -117,7 +117,7 @@ func times(t *testing.T, c *cluster.Cluster, program, source, audit string) {
 		}
 	}
 	if audit == createTime && d.Written != nil {
-		t.Errorf("it was processed %s, which nobody has written down", d.Written)
+		t.Errorf("it was processed %s, which no record says", d.Written)
 	}
 	if audit == logAppendTime && (d.Written == nil || !meanwhile(*d.Written)) {
 		t.Errorf("it was processed %v, want a time between %s and %s", d.Written, began, ended)

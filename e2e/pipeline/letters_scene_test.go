@@ -1,9 +1,8 @@
 //go:build unix
 
-package deadletters
+package pipeline
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,77 +16,63 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
-	"github.com/onceward/onceward/e2e/instance/program"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
 
-func TestMain(m *testing.M) {
-	cluster.InParallel(3) // those that kill, beside each other: they wait for processes most of the time
-	instance.Main(m)
-}
-
-const partitions = 4
-
-// scene is the application on one cluster, and what was fed to it.
-type scene struct {
+// letterScene is the application on one cluster, and what was fed to it.
+type letterScene struct {
 	*cluster.Cluster
 	t *testing.T
-	Settings
+	letterSettings
 	producer *kgo.Client
 	tries    atomic.Int64
 }
 
-func newScene(t *testing.T, c *cluster.Cluster, action topology.Action) *scene {
+func newLetterScene(t *testing.T, c *cluster.Cluster, action topology.Action) *letterScene {
 	t.Helper()
 	dir := t.TempDir()
-	s := &scene{Cluster: c, t: t, producer: c.Client(t)}
-	s.Settings = Settings{
+	s := &letterScene{Cluster: c, t: t, producer: c.Client(t)}
+	s.letterSettings = letterSettings{
 		Brokers: c.Brokers(), Application: c.Name(t, "app"), Instance: "one", StateDir: filepath.Join(dir, "state"),
 		In: c.Name(t, "in"), Out: c.Name(t, "out"), Dead: c.Name(t, "dead"),
 		ClosedFile: filepath.Join(dir, "closed"), Action: action,
 		tried: func() { s.tries.Add(1) },
 	}
-	c.CreateTopics(t, partitions, s.In, s.Out, s.Dead)
+	c.CreateTopics(t, paymentPartitions, s.In, s.Out, s.Dead)
 	return s
 }
 
 // start begins a life in this process.
-func (s *scene) start() *instance.App {
+func (s *letterScene) start() *instance.App {
 	s.t.Helper()
 	top, err := s.Topology()
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cfg := s.Config()
+	cfg := instance.On(s.Cluster, "here", s.Config())
 	cfg.Logger = slog.New(slog.NewTextHandler(instance.NewLog(s.t, "the application"),
 		&slog.HandlerOptions{Level: slog.LevelError}))
 	return instance.Start(s.t, top, cfg)
 }
 
-// launch begins a life in a process of its own.
-func (s *scene) launch(name string) *instance.Process {
+// startVictim begins a life that can be killed.
+func (s *letterScene) startVictim(name string) instance.Victim {
 	s.t.Helper()
-	path := instance.Build(s.t, "github.com/onceward/onceward/e2e/deadletters/app", "")
-	cmd, err := measure.Command(context.Background(), path, program.Variable, s.Settings)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return instance.Launch(s.t, cmd, instance.NewLog(s.t, name))
+	return instance.StartVictim(s.t, s.Cluster, lettersProgram, name, s.letterSettings, "", instance.NewLog(s.t, name))
 }
 
 // closeAccounts and openAccounts change the world.
-func (s *scene) closeAccounts() {
+func (s *letterScene) closeAccounts() {
 	s.t.Helper()
 	if err := os.WriteFile(s.ClosedFile, nil, 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *scene) openAccounts() {
+func (s *letterScene) openAccounts() {
 	s.t.Helper()
 	if err := os.Remove(s.ClosedFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.t.Fatal(err)
@@ -95,7 +80,7 @@ func (s *scene) openAccounts() {
 }
 
 // send writes payments: one to the account for each of the ids.
-func (s *scene) send(account string, ids ...int) {
+func (s *letterScene) send(account string, ids ...int) {
 	s.t.Helper()
 	records := make([]*kgo.Record, len(ids))
 	for i, id := range ids {
@@ -108,7 +93,7 @@ func (s *scene) send(account string, ids ...int) {
 
 // sums returns how far each account has come. It fails the test unless each sum is one more than the one before it, and if
 // ordered unless the payments come in the order of their ids.
-func (s *scene) sums(ordered bool) map[string]int64 {
+func (s *letterScene) sums(ordered bool) map[string]int64 {
 	s.t.Helper()
 	sums := map[string]int64{}
 	for _, r := range s.Records(s.t, s.Out) {
@@ -126,7 +111,7 @@ func (s *scene) sums(ordered bool) map[string]int64 {
 }
 
 // reached reports whether the accounts have come as far as they are to.
-func (s *scene) reached(want map[string]int64) bool {
+func (s *letterScene) reached(want map[string]int64) bool {
 	s.t.Helper()
 	// Control records count too, so that the topic is read only when it can be complete.
 	ends, err := s.EndOffsets(s.t.Context(), s.Out)
@@ -144,7 +129,7 @@ func (s *scene) reached(want map[string]int64) bool {
 }
 
 // want fails the test unless the accounts are exactly there.
-func (s *scene) want(want map[string]int64, ordered bool) {
+func (s *letterScene) want(want map[string]int64, ordered bool) {
 	s.t.Helper()
 	sums := s.sums(ordered)
 	for account, n := range sums {
@@ -158,7 +143,7 @@ func (s *scene) want(want map[string]int64, ordered bool) {
 }
 
 // until waits until an application in this process has brought the accounts there.
-func (s *scene) until(app *instance.App, want map[string]int64, ordered bool) {
+func (s *letterScene) until(app *instance.App, want map[string]int64, ordered bool) {
 	s.t.Helper()
 	app.Until("all payments", func(txn.Status) bool { return s.reached(want) })
 	s.want(want, ordered)

@@ -1,4 +1,6 @@
-package dedupe_test
+//go:build unix
+
+package pipeline
 
 import (
 	"encoding/json"
@@ -22,9 +24,10 @@ import (
 // called what it is, and the balances are those of what was accepted.
 // Rows of the failure matrix: concurrent duplicate on two instances; lost state directory.
 func TestConcurrentCopies(t *testing.T) {
+	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		const payments = 600
-		e := newEnv(t, c, inbox.Globally(schemas.String(), schemas.JSON[payment]()))
+		e := newCopiesScene(t, c, inbox.Globally(schemas.String(), schemas.JSON[payment]()))
 		dirs := []string{t.TempDir(), t.TempDir()}
 		worked := func(s txn.Status) bool { return s.Totals.Records > 0 }
 		one := e.start(dirs[0])
@@ -45,7 +48,7 @@ func TestConcurrentCopies(t *testing.T) {
 		}
 		e.feed(copiesOf(payments/2, 3*payments/4))
 		one = e.start(dirs[0])
-		// Copies of what was accepted long ago, and of what nobody has seen.
+		// Copies of what was accepted long ago, and of new payments.
 		e.feed(copiesOf(0, payments/4))
 		e.feed(copiesOf(3*payments/4, payments))
 		two.Until("work at the second instance", worked)
@@ -81,7 +84,7 @@ func TestConcurrentCopies(t *testing.T) {
 }
 
 // checkBalances compares the last balance of each account. A balance is written in the transaction of what was accepted.
-func (e *env) checkBalances(want map[string]int64) {
+func (e *copiesScene) checkBalances(want map[string]int64) {
 	e.t.Helper()
 	got := map[string]int64{}
 	for _, r := range e.Records(e.t, e.balances) {
@@ -99,8 +102,9 @@ func (e *env) checkBalances(want map[string]int64) {
 // TestRetentionIsCompared_C8: an inbox that forgets before its topic does keeps the application from starting, and nothing is
 // created; where that is tolerated, the log says so.
 func TestRetentionIsCompared_C8(t *testing.T) {
+	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
-		e := newEnv(t, c, inbox.Retain(time.Hour), inbox.Globally(schemas.String(), schemas.JSON[payment]()))
+		e := newCopiesScene(t, c, inbox.Retain(time.Hour), inbox.Globally(schemas.String(), schemas.JSON[payment]()))
 		const finding = "retention.ms is 604800000 and has to be at most 3600000: node inbox knows a record again for 1h0m0s"
 		err := e.start(t.TempDir()).Wait()
 		if err == nil || !strings.Contains(err.Error(), "topic "+e.in+": "+finding) {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package deadletters
+package pipeline
 
 import (
 	"errors"
@@ -12,15 +12,14 @@ import (
 	"testing"
 
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/failpoints"
 	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// step is a failpoint of the command at which it is killed, and what there has to be of it then.
-type step struct {
+// redriveStep is a failpoint of the command at which it is killed, and what it has to have left then.
+type redriveStep struct {
 	point string
 	// batches are committed, the one of the kill included where it is.
 	batches int
@@ -28,8 +27,8 @@ type step struct {
 	open, records, marks bool
 }
 
-// steps are those of the second batch, but for the first one, which no batch has.
-var steps = []step{
+// redriveSteps are those of the second batch, but for the first one, which no batch has.
+var redriveSteps = []redriveStep{
 	{point: "letters-settled"},
 	{point: "letters-begun", batches: 1}, // the broker learns of it with the first record
 	{point: "letters-records", batches: 1, open: true, records: true},
@@ -38,7 +37,7 @@ var steps = []step{
 }
 
 // arm arms the step with an action, in the second batch if there is more than one.
-func (s step) arm(action string) string {
+func (s redriveStep) arm(action string) string {
 	if s.batches > 0 {
 		return s.point + "=" + action + ",skip=1"
 	}
@@ -53,7 +52,7 @@ func TestG5RedriveKilled(t *testing.T) {
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		r := newRedrives(t, c, "")
 		r.wantSteps()
-		for _, s := range steps {
+		for _, s := range redriveSteps {
 			r.die()
 			before := r.look()
 			r.kill(s.arm("kill"))
@@ -90,14 +89,13 @@ func TestG5MarksApart(t *testing.T) {
 	}
 }
 
-// batch is how many payments to an account die at a time. Each account has a partition, and a partition is a batch.
-const batch = 10
+// redriveBatch is how many payments to an account die at a time. Each account has a partition, and a partition is a batch.
+const redriveBatch = 10
 
 // redrives are redrives of what dies in one scene.
 type redrives struct {
-	*scene
-	app     *instance.App
-	program string
+	*letterScene
+	app *instance.App
 	// broken is the mechanism of the program that does not work, "" for none.
 	broken   string
 	accounts []string
@@ -109,12 +107,10 @@ type redrives struct {
 
 func newRedrives(t *testing.T, c *cluster.Cluster, broken string) *redrives {
 	t.Helper()
-	r := &redrives{scene: newScene(t, c, topology.DeadLetter), broken: broken, sent: map[string]int{}}
-	// One program for what is broken and what is not.
-	r.program = instance.Build(t, "github.com/onceward/onceward/e2e/deadletters/command", "onceward_failpoints")
-	for p := range int32(partitions) {
+	r := &redrives{letterScene: newLetterScene(t, c, topology.DeadLetter), broken: broken, sent: map[string]int{}}
+	for p := range int32(paymentPartitions) {
 		i := 0
-		for topology.PartitionOf(fmt.Append(nil, "closed-", i), partitions) != p {
+		for topology.PartitionOf(fmt.Append(nil, "closed-", i), paymentPartitions) != p {
 			i++
 		}
 		r.accounts = append(r.accounts, fmt.Sprint("closed-", i))
@@ -128,15 +124,15 @@ func (r *redrives) die() {
 	r.t.Helper()
 	r.closeAccounts()
 	from := r.died
-	r.died += batch
+	r.died += redriveBatch
 	for _, account := range r.accounts {
 		r.pay(account, from, r.died)
 	}
 	letters := int64(len(r.accounts) * r.died)
 	r.app.Until("the dead letters", func(now txn.Status) bool { return now.Totals.DeadLetters == letters })
 	r.openAccounts()
-	r.pay(r.accounts[0], from, from+batch/2)
-	want := map[string]int64{r.accounts[0]: int64(from + batch/2)}
+	r.pay(r.accounts[0], from, from+redriveBatch/2)
+	want := map[string]int64{r.accounts[0]: int64(from + redriveBatch/2)}
 	for _, account := range r.accounts[1:] {
 		if from > 0 {
 			want[account] = int64(from)
@@ -150,17 +146,18 @@ func (r *redrives) pay(account string, from, to int) {
 	r.t.Helper()
 	r.send(account, numbers(from, to)...)
 	for id := from; id < to; id++ {
-		r.sent[payment(account, id)]++
+		r.sent[paymentText(account, id)]++
 	}
 }
 
-func payment(account string, id int) string { return fmt.Sprintf("%s-%d 1", account, id) }
+func paymentText(account string, id int) string { return fmt.Sprintf("%s-%d 1", account, id) }
 
 // redrive starts the command, for everything that is there, with points armed.
 func (r *redrives) redrive(arm string) *instance.Process {
 	r.t.Helper()
-	cmd := exec.Command(r.program, "deadletters", "redrive", "--all", "--topic", r.Dead, "--brokers", strings.Join(r.Settings.Brokers, ","))
-	cmd.Env = append(os.Environ(), failpoints.Variable+"="+arm, failpoints.BrokenVariable+"="+r.broken)
+	cmd := exec.Command(instance.Program(r.t, commandProgram), "deadletters", "redrive", "--all", "--topic", r.Dead, "--brokers",
+		strings.Join(r.letterSettings.Brokers, ","))
+	cmd.Env = append(os.Environ(), instance.ArmingVariable+"="+arm, instance.BrokenVariable+"="+r.broken)
 	return instance.Launch(r.t, cmd, instance.NewLog(r.t, "the redrive with "+arm))
 }
 
@@ -172,30 +169,24 @@ func (r *redrives) kill(arm string) {
 // wantSteps fails the test unless the steps are all points of the program.
 func (r *redrives) wantSteps() {
 	r.t.Helper()
-	cmd := exec.CommandContext(r.t.Context(), r.program)
-	cmd.Env = append(os.Environ(), failpoints.Variable+"=list")
-	out, err := cmd.Output()
-	if err != nil {
-		r.t.Fatal(err)
-	}
 	var names []string
-	for _, s := range steps {
+	for _, s := range redriveSteps {
 		names = append(names, s.point)
 	}
-	if points := strings.Fields(string(out)); !slices.Equal(points, names) {
+	if points := instance.RedrivePoints(); !slices.Equal(points, names) {
 		r.t.Fatalf("the program has the points %q, and there are steps for %q", points, names)
 	}
 }
 
-// left is what there is of redrives: transactions that are open, records of the input that everybody sees, and records of the input and of
-// the dead-letter topic that nobody sees yet.
-type left struct {
+// leftovers are what redrives have left: open transactions, committed records of the input, and records of the input and of the dead-letter
+// topic behind the last stable offset.
+type leftovers struct {
 	open                              []string
 	committed, openRecords, openMarks int
 }
 
 // look waits for no transaction that is open, only for those that are ended already.
-func (r *redrives) look() (now left) {
+func (r *redrives) look() (now leftovers) {
 	r.t.Helper()
 	for _, whose := range []string{r.Dead, r.Application} {
 		if err := r.WaitEnded(r.t.Context(), whose); err != nil {
@@ -207,7 +198,7 @@ func (r *redrives) look() (now left) {
 	if err := errors.Join(err1, err2); err != nil {
 		r.t.Fatal(err)
 	}
-	return left{open, len(slices.Concat(committed...)), r.behind(r.In), r.behind(r.Dead)}
+	return leftovers{open, len(slices.Concat(committed...)), r.behind(r.In), r.behind(r.Dead)}
 }
 
 // behind counts what is behind the last stable offsets of a topic.
@@ -225,17 +216,17 @@ func (r *redrives) behind(topic string) (records int) {
 }
 
 // wantLeft fails the test unless a kill has left behind what its step says.
-func (r *redrives) wantLeft(s step, before, now left) {
+func (r *redrives) wantLeft(s redriveStep, before, now leftovers) {
 	r.t.Helper()
-	want := left{committed: before.committed + s.batches*batch}
+	want := leftovers{committed: before.committed + s.batches*redriveBatch}
 	if s.open {
 		want.open = []string{r.Dead + "~redrive"}
 	}
 	if s.records {
-		want.openRecords = batch
+		want.openRecords = redriveBatch
 	}
 	if s.marks {
-		want.openMarks = batch
+		want.openMarks = redriveBatch
 	}
 	if !slices.Equal(now.open, want.open) || now.committed != want.committed || now.openRecords != want.openRecords ||
 		now.openMarks != want.openMarks {
@@ -252,7 +243,7 @@ func (r *redrives) once() error {
 	}
 	for _, account := range r.accounts {
 		for id := range r.died {
-			p := payment(account, id)
+			p := paymentText(account, id)
 			if n := there[p] - r.sent[p]; n != 1 {
 				return fmt.Errorf("payment %s is redriven %d times", p, n)
 			}
@@ -274,14 +265,9 @@ func (r *redrives) applied() {
 }
 
 // wantMarks: every letter is redriven, by the word of the topic.
-func (s *scene) wantMarks(n int64) {
+func (s *letterScene) wantMarks(n int64) {
 	s.t.Helper()
-	client, err := admin.Connect(s.t.Context(), s.Settings.Brokers...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer client.Close()
-	counts, err := client.DeadLetters(s.Dead).Each(s.t.Context(), admin.LetterFilter{}, func(l admin.DeadLetter) error {
+	counts, err := connect(s.t, s.Cluster).DeadLetters(s.Dead).Each(s.t.Context(), admin.LetterFilter{}, func(l admin.DeadLetter) error {
 		return fmt.Errorf("letter %s is not redriven", l.ID)
 	})
 	if err != nil || counts.Letters != n || counts.Redriven != n {
