@@ -13,7 +13,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/onceward/onceward/e2e/flights/recompute"
 	"github.com/onceward/onceward/processors/ledger"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
@@ -23,13 +22,13 @@ import (
 
 // compare reads everything that the stopped pipeline has left behind, on the cluster and on disk, and reports
 // what is not as expected.
-func (s *scenario) compare(ctx context.Context, want *recompute.Expected) {
+func (s *scenario) compare(ctx context.Context, want *expected) {
 	s.t.Helper()
 	s.checkQuiet(ctx)
 	o := s.readState(ctx)
-	o.latest, o.stale = s.read(ctx, s.prefix+Latest), s.read(ctx, s.prefix+Stale)
-	o.totals, o.twice = s.read(ctx, s.prefix+Totals), s.read(ctx, s.prefix+Twice)
-	o.byCarrier, o.dead = s.read(ctx, s.repartitionTopic()), s.read(ctx, s.prefix+Dead)
+	o.latest, o.stale = s.read(ctx, s.prefix+latestTopic), s.read(ctx, s.prefix+staleTopic)
+	o.totals, o.twice = s.read(ctx, s.prefix+totalsTopic), s.read(ctx, s.prefix+twiceTopic)
+	o.byCarrier, o.dead = s.read(ctx, s.repartitionTopic()), s.read(ctx, s.prefix+deadTopic)
 	for subject, err := range o.check(want, s.origin()) {
 		if err != nil {
 			s.t.Errorf("%s: %v", subject, err)
@@ -39,15 +38,13 @@ func (s *scenario) compare(ctx context.Context, want *recompute.Expected) {
 
 // compareRestored starts the pipeline once more on an empty state directory, until all tasks are restored
 // from their changelogs. The state has to be what it was, and no topic may have grown.
-func (s *scenario) compareRestored(ctx context.Context, want *recompute.Expected) {
+func (s *scenario) compareRestored(ctx context.Context, want *expected) {
 	s.t.Helper()
 	ends := s.endOffsets(ctx)
-	if err := os.RemoveAll(s.process.settings.StateDir); err != nil {
+	if err := os.RemoveAll(s.settings.StateDir); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := s.start(); err != nil {
-		s.t.Fatal(err)
-	}
+	s.start()
 	err := s.watch(ctx, "the restore of all tasks", func(status txn.Status) (bool, error) {
 		running := func(task txn.TaskStatus) bool { return task.State == txn.TaskRunning }
 		return len(status.Tasks) == 2*partitions && !slices.ContainsFunc(status.Tasks, not(running)), nil
@@ -55,9 +52,7 @@ func (s *scenario) compareRestored(ctx context.Context, want *recompute.Expected
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if err := s.terminate(ctx); err != nil {
-		s.t.Fatal(err)
-	}
+	s.process.Stop()
 	s.checkQuiet(ctx)
 	for subject, err := range s.readState(ctx).checkState(want) {
 		if err != nil {
@@ -74,8 +69,8 @@ func (s *scenario) compareRestored(ctx context.Context, want *recompute.Expected
 func not[T any](holds func(T) bool) func(T) bool { return func(v T) bool { return !holds(v) } }
 
 // origin is what the dead letters have to say of this pipeline.
-func (s *scenario) origin() recompute.Origin {
-	return recompute.Origin{Application: s.application, Topic: s.prefix + Source}
+func (s *scenario) origin() deadOrigin {
+	return deadOrigin{Application: s.application, Topic: s.prefix + sourceTopic}
 }
 
 // read returns the committed records of a topic, by partition.
@@ -162,8 +157,8 @@ func (s *scenario) readState(ctx context.Context) *observed {
 					t.Errorf("store %s, partition %d: %s", store.Name, partition, difference)
 				}
 			}
-			if sub.Name == ByCarrier {
-				if err := ledger.Check(task.Database(), Carriers); err != nil {
+			if sub.Name == byCarrierNode {
+				if err := ledger.Check(task.Database(), carriersNode); err != nil {
 					t.Errorf("partition %d: %v", partition, err)
 				}
 			}

@@ -1,5 +1,3 @@
-//go:build unix
-
 package flights
 
 import (
@@ -12,8 +10,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/onceward/onceward/e2e/flights/recompute"
 )
 
 // clone returns a copy whose lists and maps can be changed. Records are replaced, not changed.
@@ -169,7 +165,7 @@ func alter[V any](tasks []map[string]V, f func(v *V)) {
 // TestControls breaks, one at a time, what a correct run has left behind. Each has to be found, where it is.
 func TestControls(t *testing.T) {
 	inputs := inputsOf(t, readRows(t)[:3000], 25)
-	want := recompute.Compute(inputs, partitions)
+	want := recompute(inputs, partitions)
 	correct := drive(t, inputs)
 	for subject, err := range correct.check(want, inMemory) {
 		if err != nil {
@@ -182,25 +178,25 @@ func TestControls(t *testing.T) {
 		from[strconv.Itoa(in.Row.Line)] = in.Partition
 	}
 	for topic, breakages := range map[string]map[string]func([][]*kgo.Record){
-		Latest: {
+		latestTopic: {
 			"version": replace(`"version":2`, `"version":3`), "value": replace(`"carrier":"`, `"carrier":"Z`),
 		},
-		Stale: {
+		staleTopic: {
 			"outcome": replace(`"stale"`, `"duplicate"`), "applied": replace(`"applied":2`, `"applied":3`),
 		},
-		Dead: {
+		deadTopic: {
 			"class": setHeader("onceward.class", "conflict"), "offset": setHeader("onceward.offset", "0"),
 			"partition": setHeader("onceward.partition", "9"), "deaths": setHeader("onceward.deaths", "2"),
 			"empty id": setHeader("onceward.id", ""), "node": setHeader("onceward.node", "planes"),
 			"header twice": change(func(r *kgo.Record) { r.Headers = append(r.Headers, r.Headers[0]) }),
 		},
-		ByCarrier: {
+		byCarrierNode: {
 			"swap":   swapLike(func(a, b *kgo.Record) bool { return from[line(a)] == from[line(b)] }),
 			"schema": change(func(r *kgo.Record) { r.Value[5]++ }),
 			"line":   change(func(r *kgo.Record) { r.Value[10] ^= 2 }),
 			"short":  change(func(r *kgo.Record) { r.Value = r.Value[:len(r.Value)-3] }),
 		},
-		Totals: {
+		totalsTopic: {
 			"swap":  swapLike(sameKey),
 			"count": replace(`"count":`, `"count":1`), "sum": replace(`"amounts":[`, `"amounts":[1`),
 			"other id": replace(`"contribution":"`, `"contribution":"X`),
@@ -217,7 +213,7 @@ func TestControls(t *testing.T) {
 				breakages[name] = f
 			}
 		}
-		if topic != Dead {
+		if topic != deadTopic {
 			breakages["more headers"] = moreHeaders
 		}
 		for name, f := range breakages {
@@ -234,7 +230,7 @@ func TestControls(t *testing.T) {
 // that of the input.
 func TestOrderControl(t *testing.T) {
 	inputs := inputsOf(t, readRows(t)[:3000], 25)
-	want := recompute.Compute(inputs, partitions)
+	want := recompute(inputs, partitions)
 	o := drive(t, inputs)
 	i := len(o.totals[longest(o.totals)]) / 2
 	for sameKey(o.totals[longest(o.totals)][i], o.totals[longest(o.totals)][i+1]) {
@@ -249,11 +245,11 @@ func TestOrderControl(t *testing.T) {
 // found nevertheless, in each of the topics that show it.
 func TestTwiceControl(t *testing.T) {
 	inputs := inputsOf(t, readRows(t)[:3000], 0)
-	want := recompute.Compute(inputs, partitions)
-	again := slices.IndexFunc(inputs, func(in recompute.Input) bool { return in.Key != nil })
+	want := recompute(inputs, partitions)
+	again := slices.IndexFunc(inputs, func(in input) bool { return in.Key != nil })
 	o := drive(t, append(slices.Clone(inputs), inputs[again]))
 	for subject, err := range o.check(want, inMemory) {
-		wrong := subject == Stale || subject == ByCarrier || subject == Twice || subject == "order"
+		wrong := subject == staleTopic || subject == byCarrierNode || subject == twiceTopic || subject == "order"
 		if wrong != (err != nil) {
 			t.Errorf("%s: %v", subject, err)
 		}
@@ -263,7 +259,7 @@ func TestTwiceControl(t *testing.T) {
 // TestStateControls is [TestControls] for the stores.
 func TestStateControls(t *testing.T) {
 	inputs := inputsOf(t, readRows(t)[:3000], 25)
-	want := recompute.Compute(inputs, partitions)
+	want := recompute(inputs, partitions)
 	correct := drive(t, inputs)
 	for name, test := range map[string]struct {
 		subject  string
@@ -278,10 +274,10 @@ func TestStateControls(t *testing.T) {
 		}},
 		"sum lost":      {"sums", func(o *observed) { lose(o.sums) }},
 		"sum misplaced": {"sums", func(o *observed) { misplace(o.sums) }},
-		"minute":        {"sums", func(o *observed) { alter(o.sums, func(v *recompute.Totals) { v.Minutes++ }) }},
-		"flight":        {"sums", func(o *observed) { alter(o.sums, func(v *recompute.Totals) { v.Flights++ }) }},
+		"minute":        {"sums", func(o *observed) { alter(o.sums, func(v *carrierTotals) { v.Minutes++ }) }},
+		"flight":        {"sums", func(o *observed) { alter(o.sums, func(v *carrierTotals) { v.Flights++ }) }},
 		"cancelled": {"sums", func(o *observed) {
-			alter(o.sums, func(v *recompute.Totals) { v.Cancelled++; v.Diverted-- })
+			alter(o.sums, func(v *carrierTotals) { v.Cancelled++; v.Diverted-- })
 		}},
 		"posting lost":      {"contributions", func(o *observed) { lose(o.contributions) }},
 		"posting misplaced": {"contributions", func(o *observed) { misplace(o.contributions) }},
@@ -290,10 +286,10 @@ func TestStateControls(t *testing.T) {
 			o.contributions[p][id+"0"] = o.contributions[p][id]
 		}},
 		"posting's time": {"contributions", func(o *observed) {
-			alter(o.contributions, func(v *recompute.Posting) { v.Timestamp++ })
+			alter(o.contributions, func(v *posting) { v.Timestamp++ })
 		}},
 		"posting's amount": {"contributions", func(o *observed) {
-			alter(o.contributions, func(v *recompute.Posting) { v.Amounts.Minutes++ })
+			alter(o.contributions, func(v *posting) { v.Amounts.Minutes++ })
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -314,7 +310,7 @@ func finds(t *testing.T, found map[string]error, subject string) {
 			t.Errorf("%s: nothing was found", s)
 		case s == subject:
 			t.Log(strings.SplitN(err.Error(), "\n", 3)[:2])
-		case err != nil && (s != "order" || subject != ByCarrier && subject != Totals):
+		case err != nil && (s != "order" || subject != byCarrierNode && subject != totalsTopic):
 			t.Errorf("%s was not broken: %v", s, err)
 		}
 	}
@@ -325,6 +321,6 @@ func line(r *kgo.Record) string { return string(r.Headers[0].Value) }
 
 func (o *observed) topic(name string) [][]*kgo.Record {
 	return map[string][][]*kgo.Record{
-		Latest: o.latest, Stale: o.stale, Dead: o.dead, ByCarrier: o.byCarrier, Totals: o.totals,
+		latestTopic: o.latest, staleTopic: o.stale, deadTopic: o.dead, byCarrierNode: o.byCarrier, totalsTopic: o.totals,
 	}[name]
 }

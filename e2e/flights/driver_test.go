@@ -1,5 +1,3 @@
-//go:build unix
-
 package flights
 
 import (
@@ -11,7 +9,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/onceward/onceward/e2e/flights/recompute"
 	"github.com/onceward/onceward/processors/ledger"
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/state"
@@ -20,18 +17,21 @@ import (
 
 const partitions = 6
 
+// dataFileName is the data file.
+const dataFileName = "testdata/flights.csv.gz"
+
 // dataFile reads the rows of the data file once for all tests, which do not change them.
-var dataFile = sync.OnceValues(func() ([]recompute.Row, error) {
-	file, err := os.Open("testdata/flights.csv.gz")
+var dataFile = sync.OnceValues(func() ([]dataRow, error) {
+	file, err := os.Open(dataFileName)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return recompute.ReadRows(file)
+	return readDataFile(file)
 })
 
 // readRows returns the rows of the data file.
-func readRows(t testing.TB) []recompute.Row {
+func readRows(t testing.TB) []dataRow {
 	t.Helper()
 	rows, err := dataFile()
 	if err != nil {
@@ -41,9 +41,9 @@ func readRows(t testing.TB) []recompute.Row {
 }
 
 // inputsOf returns the source topic's records for the rows, with n malformed ones among them.
-func inputsOf(t testing.TB, rows []recompute.Row, n int) []recompute.Input {
+func inputsOf(t testing.TB, rows []dataRow, n int) []input {
 	t.Helper()
-	inputs, err := recompute.Inputs(rows, malformedAmong(rows, n), partitions)
+	inputs, err := inputsOfRows(rows, malformedAmong(rows, n), partitions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,39 +55,39 @@ type observed struct {
 	latest, stale, dead, byCarrier, totals, twice [][]*kgo.Record
 
 	planes        []map[string]int
-	sums          []map[string]recompute.Totals
-	contributions []map[string]recompute.Posting
+	sums          []map[string]carrierTotals
+	contributions []map[string]posting
 }
 
 // check compares all of it. The errors are by what they are about.
-func (o *observed) check(want *recompute.Expected, origin recompute.Origin) map[string]error {
+func (o *observed) check(want *expected, origin deadOrigin) map[string]error {
 	found := o.checkState(want)
-	found[Latest] = want.CheckLatest(o.latest)
-	found[Stale] = want.CheckStale(o.stale)
-	found[Dead] = want.CheckDead(o.dead, origin)
-	found[ByCarrier] = want.CheckByCarrier(o.byCarrier)
-	found[Totals] = want.CheckTotals(o.totals)
-	found[Twice] = want.CheckTwice(o.twice)
-	found["order"] = want.CheckOrder(o.byCarrier, o.totals)
+	found[latestTopic] = want.checkLatest(o.latest)
+	found[staleTopic] = want.checkStale(o.stale)
+	found[deadTopic] = want.checkDead(o.dead, origin)
+	found[byCarrierNode] = want.checkByCarrier(o.byCarrier)
+	found[totalsTopic] = want.checkTotals(o.totals)
+	found[twiceTopic] = want.checkTwice(o.twice)
+	found["order"] = want.checkOrder(o.byCarrier, o.totals)
 	return found
 }
 
 // checkState compares the stores.
-func (o *observed) checkState(want *recompute.Expected) map[string]error {
+func (o *observed) checkState(want *expected) map[string]error {
 	return map[string]error{
-		"planes":        want.CheckPlanes(o.planes),
-		"sums":          want.CheckSums(o.sums),
-		"contributions": want.CheckContributions(o.contributions),
+		"planes":        want.checkPlanes(o.planes),
+		"sums":          want.checkSums(o.sums),
+		"contributions": want.checkContributions(o.contributions),
 	}
 }
 
 // inMemory is the pipeline that drive runs.
-var inMemory = recompute.Origin{Application: "flights", Topic: Source}
+var inMemory = deadOrigin{Application: "flights", Topic: sourceTopic}
 
 // drive runs the pipeline over the inputs in memory.
-func drive(t testing.TB, inputs []recompute.Input) *observed {
+func drive(t testing.TB, inputs []input) *observed {
 	t.Helper()
-	p, err := New("")
+	p, err := newPipeline("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,16 +97,16 @@ func drive(t testing.TB, inputs []recompute.Input) *observed {
 	}
 	for i := range inputs {
 		in := &inputs[i]
-		if err := d.PipeRaw(Source, in.Key, in.Value, topologytest.ToPartition(in.Partition),
+		if err := d.PipeRaw(sourceTopic, in.Key, in.Value, topologytest.ToPartition(in.Partition),
 			topologytest.At(time.UnixMilli(in.Timestamp)),
-			topologytest.Header(recompute.LineHeader, strconv.Itoa(in.Row.Line))); err != nil {
+			topologytest.Header(lineHeader, strconv.Itoa(in.Row.Line))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	o := &observed{
-		latest: written(t, d, Latest), stale: written(t, d, Stale), dead: written(t, d, Dead),
-		byCarrier: written(t, d, p.Topology.Application()+"-"+ByCarrier+"-repartition"),
-		totals:    written(t, d, Totals), twice: written(t, d, Twice),
+		latest: written(t, d, latestTopic), stale: written(t, d, staleTopic), dead: written(t, d, deadTopic),
+		byCarrier: written(t, d, p.Topology.Application()+"-"+byCarrierNode+"-repartition"),
+		totals:    written(t, d, totalsTopic), twice: written(t, d, twiceTopic),
 	}
 	for partition := range int32(partitions) {
 		planes, err := topologytest.Store(d, p.Planes, partition)
@@ -149,7 +149,7 @@ func written(t testing.TB, d *topologytest.Driver, topic string) [][]*kgo.Record
 
 // addState adds the state of the tasks of the next partition.
 func (o *observed) addState(
-	t testing.TB, planes state.KeyValue[string, projection.Row[Departure]],
+	t testing.TB, planes state.KeyValue[string, projection.Row[departure]],
 	sums state.KeyValue[string, ledger.Sum],
 	contributions state.KeyValue[ledger.ContributionKey[string], ledger.Posting],
 ) {
@@ -166,7 +166,7 @@ func (o *observed) addState(
 	}
 	o.planes = append(o.planes, lines)
 
-	balances := map[string]recompute.Totals{}
+	balances := map[string]carrierTotals{}
 	for pair, err := range sums.All() {
 		if err != nil {
 			t.Fatal(err)
@@ -179,21 +179,21 @@ func (o *observed) addState(
 	}
 	o.sums = append(o.sums, balances)
 
-	postings := map[string]recompute.Posting{}
+	postings := map[string]posting{}
 	for pair, err := range contributions.All() {
 		if err != nil {
 			t.Fatal(err)
 		}
-		postings[pair.Key.ID] = recompute.Posting{
+		postings[pair.Key.ID] = posting{
 			Carrier: pair.Key.Ledger, Amounts: totalsOf(t, pair.Value.Amounts), Timestamp: pair.Value.Timestamp,
 		}
 	}
 	o.contributions = append(o.contributions, postings)
 }
 
-func totalsOf(t testing.TB, amounts []int64) recompute.Totals {
+func totalsOf(t testing.TB, amounts []int64) carrierTotals {
 	t.Helper()
-	totals, ok := recompute.TotalsOf(amounts)
+	totals, ok := totalsIn(amounts)
 	if !ok {
 		t.Errorf("the ledger has %d columns", len(amounts))
 	}
@@ -208,7 +208,7 @@ func TestPipelineInMemory(t *testing.T) {
 		rows = rows[:10_000]
 	}
 	inputs := inputsOf(t, rows, malformedCount)
-	want := recompute.Compute(inputs, partitions)
+	want := recompute(inputs, partitions)
 	for subject, err := range drive(t, inputs).check(want, inMemory) {
 		if err != nil {
 			t.Errorf("%s: %v", subject, err)

@@ -4,7 +4,6 @@ package flights
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"syscall"
 	"time"
@@ -27,15 +26,14 @@ func (s *scenario) openTransactions(ctx context.Context) ([]string, error) {
 // catch freezes the process while it has an open transaction, and leaves it frozen if there is one. Transactions last for milliseconds: one that is
 // seen while the process goes on is over before a signal is there.
 func (s *scenario) catch(ctx context.Context) (caught bool, err error) {
-	if err := s.process.Tell(syscall.SIGSTOP); err != nil {
-		return false, err
-	}
+	s.process.Tell(syscall.SIGSTOP)
 	open, err := s.openTransactions(ctx)
 	if err == nil && len(open) > 0 {
 		open, err = s.openTransactions(ctx) // again: what ends it may have been on its way
 	}
 	if err != nil || len(open) == 0 {
-		return false, errors.Join(err, s.process.Tell(syscall.SIGCONT))
+		s.process.Tell(syscall.SIGCONT)
+		return false, err
 	}
 	return true, nil
 }
@@ -44,9 +42,8 @@ func (s *scenario) catch(ctx context.Context) (caught bool, err error) {
 // the application when the process is gone.
 func (s *scenario) strike(ctx context.Context) (counts bool, err error) {
 	s.kills.tried++
-	if err := s.process.Kill(); err != nil {
-		return false, err
-	}
+	s.process.Tell(syscall.SIGKILL)
+	s.process.Killed()
 	open, err := s.openTransactions(ctx)
 	if err != nil || len(open) == 0 {
 		return false, err
@@ -77,9 +74,7 @@ func (s *scenario) killAt(ctx context.Context, share float64) error {
 		if counts, err := s.strike(ctx); counts || err != nil {
 			return err
 		}
-		if err := s.start(); err != nil {
-			return err
-		}
+		s.start()
 	}
 	return fmt.Errorf("none of %d kills met an open transaction", triesMax)
 }
@@ -91,9 +86,7 @@ func (s *scenario) killRestore(ctx context.Context, task state.TaskDirectory) er
 		if err := s.loseTask(task); err != nil {
 			return err
 		}
-		if err := s.start(); err != nil {
-			return err
-		}
+		s.start()
 		restoring, err := s.meetRestore(ctx, task)
 		if err != nil {
 			return err
@@ -126,7 +119,7 @@ func (s *scenario) meetRestore(ctx context.Context, task state.TaskDirectory) (r
 			return false, err
 		}
 		// Once more, since the question for transactions took its time, and before it is frozen, when it does not answer.
-		status, unanswered := s.process.status(ctx)
+		status, unanswered := txn.InstanceStatus(ctx, s.settings.StateDir)
 		if unanswered != nil {
 			return false, nil //nolint:nilerr // watch looks again, and at whether the process has ended
 		}

@@ -1,13 +1,9 @@
-//go:build unix
-
 package flights
 
 import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-
-	"github.com/onceward/onceward/e2e/flights/recompute"
 )
 
 const (
@@ -17,31 +13,31 @@ const (
 )
 
 // malformedAmong returns n malformed records of all kinds in turn, behind rows that the seed chooses.
-func malformedAmong(rows []recompute.Row, n int) []recompute.Malformed {
+func malformedAmong(rows []dataRow, n int) []malformedRecord {
 	random := rand.New(rand.NewPCG(malformedSeed, uint64(len(rows))))
-	out := make([]recompute.Malformed, n)
+	out := make([]malformedRecord, n)
 	for i := range out {
 		row := &rows[random.IntN(len(rows))]
-		kind := recompute.Kind(i) % recompute.Kinds
-		out[i] = recompute.Malformed{Kind: kind, After: row.Line, Value: spoil(kind, row, random)}
+		kind := malformation(i) % malformations
+		out[i] = malformedRecord{Kind: kind, After: row.Line, Value: spoil(kind, row, random)}
 	}
 	return out
 }
 
 // spoil returns the record of a row with one thing wrong.
-func spoil(kind recompute.Kind, row *recompute.Row, random *rand.Rand) []byte {
+func spoil(kind malformation, row *dataRow, random *rand.Rand) []byte {
 	v := strings.Split(strconv.Itoa(row.Line)+","+row.Text, ",")
 	pick := func(texts ...string) string { return texts[random.IntN(len(texts))] }
 	switch kind {
-	case recompute.FewColumns:
+	case fewColumns:
 		v = v[:1+random.IntN(columns-1)]
-	case recompute.DelayNotNumber:
+	case delayNotNumber:
 		v[columnDelay] = pick("late", "1e2", "0x10", "12 ", "99999999999")
-	case recompute.ScheduledNotMinutes:
+	case scheduledNotMinutes:
 		v[columnScheduled] = pick("2013-07-04T12:00:00Z", "", "-1", "1372939200000", "22617255.5")
-	case recompute.NotUTF8:
+	case notUTF8:
 		v[columnDestination] = pick("\xff", "M\xc3\x28X", "\xed\xa0\x80")
-	case recompute.NoCarrier:
+	case noCarrier:
 		v[columnCarrier] = ""
 	}
 	return []byte(strings.Join(v, ","))

@@ -1,26 +1,25 @@
-//go:build unix
-
 package flights
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
-	"time"
+	"os/exec"
+	"testing"
 
 	"github.com/onceward/onceward/bench/measure"
-	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/txn"
 )
 
-// envPipeline makes the test binary the pipeline, with the settings that it holds.
-const envPipeline = "ONCEWARD_FLIGHTS_PIPELINE"
+// programPipeline is the pipeline as a process, which the scenario can kill.
+const programPipeline = "pipeline"
 
-// envLog is the level of the pipeline's log, such as DEBUG. The default is INFO.
-const envLog = "ONCEWARD_TEST_LOG"
+func TestMain(m *testing.M) {
+	instance.Main(m, instance.Programs{programPipeline: func() { measure.Run(instance.SettingsVariable, settings.run) }})
+}
 
-// settings are what the pipeline process is told.
+// settings are those of a pipeline process.
 type settings struct {
 	Brokers     []string
 	Prefix      string
@@ -28,46 +27,30 @@ type settings struct {
 	StateDir    string
 }
 
-// run is the pipeline process.
+// command returns the command of a life.
+func (s settings) command(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd, err := measure.Command(context.Background(), instance.Program(t, programPipeline), instance.SettingsVariable, s) // the test ends it
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// run is the pipeline process. It is no instance.Application: one with failpoints purges repartition topics early, and the scenario reads
+// such a topic in the end.
 func (s settings) run() error {
 	ctx, stop := measure.UntilTold()
 	defer stop()
-	p, err := New(s.Prefix)
+	p, err := newPipeline(s.Prefix)
 	if err != nil {
 		return err
 	}
-	var level slog.Level
-	if text := os.Getenv(envLog); text != "" {
-		if err := level.UnmarshalText([]byte(text)); err != nil {
-			return fmt.Errorf("%s: %w", envLog, err)
-		}
-	}
 	app, err := txn.New(p.Topology, txn.Config{
-		Brokers: s.Brokers, StateDir: s.StateDir, Application: s.Application,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
+		Brokers: s.Brokers, StateDir: s.StateDir, Application: s.Application, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		return err
 	}
 	return app.Run(ctx)
 }
-
-// process is the pipeline as the scenario sees it. It is started and ended any number of times.
-type process struct {
-	settings settings
-	measure.Instance
-}
-
-func newProcess(s settings, logPath string) *process {
-	return &process{s, measure.Instance{Name: "the pipeline", Variable: envPipeline, Told: s, LogPath: logPath}}
-}
-
-// status asks the process; it fails while the process is not up yet.
-func (p *process) status(ctx context.Context) (txn.Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	return txn.InstanceStatus(ctx, p.settings.StateDir)
-}
-
-// logTail returns the end of the log of all lives.
-func (p *process) logTail() string { return cluster.Tail(p.LogPath, 16<<10) }

@@ -19,7 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/flights/recompute"
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
@@ -37,10 +37,12 @@ type scenario struct {
 	cluster     *cluster.Cluster
 	application string
 	prefix      string
-	pipeline    Pipeline
+	pipeline    pipeline
 	topology    *topology.Topology // the pipeline's, under the application id of this run
-	process     *process
-	inputs      []recompute.Input
+	settings    settings
+	log         *instance.Log     // of all lives
+	process     *instance.Process // the life that there is, nil before the first
+	inputs      []input
 	ends        []int64 // of the source partitions
 
 	committed []int64 // the highest position seen, by source partition
@@ -56,7 +58,7 @@ type kills struct {
 	open int
 }
 
-func newScenario(t *testing.T, c *cluster.Cluster, inputs []recompute.Input) *scenario {
+func newScenario(t *testing.T, c *cluster.Cluster, inputs []input) *scenario {
 	t.Helper()
 	application := c.Name(t, "")
 	// Not the test's directory, whose path can be too long for the control socket.
@@ -64,7 +66,7 @@ func newScenario(t *testing.T, c *cluster.Cluster, inputs []recompute.Input) *sc
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(application + ".")
+	p, err := newPipeline(application + ".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,24 +77,18 @@ func newScenario(t *testing.T, c *cluster.Cluster, inputs []recompute.Input) *sc
 	s := &scenario{
 		t: t, cluster: c, application: application, prefix: application + ".", pipeline: p, topology: top,
 		inputs: inputs, ends: make([]int64, partitions), committed: make([]int64, partitions),
-		process: newProcess(settings{
-			Brokers: c.Brokers(), Prefix: application + ".", Application: application,
-			StateDir: filepath.Join(dir, "state"),
-		}, filepath.Join(dir, "pipeline.log")),
+		settings: settings{
+			Brokers: c.Brokers(), Prefix: application + ".", Application: application, StateDir: filepath.Join(dir, "state"),
+		},
+		log: instance.NewLog(t, "the pipeline"),
 	}
 	for _, in := range inputs {
 		s.ends[in.Partition] = in.Offset + 1
 	}
 	t.Cleanup(func() {
-		if err := s.process.Kill(); err != nil {
-			t.Error(err)
-		}
 		if t.Failed() {
-			t.Logf("end of the pipeline's log:\n%s", s.process.logTail())
-			t.Logf("the pipeline's log and state stay in %s", dir)
-			return
-		}
-		if err := os.RemoveAll(dir); err != nil {
+			t.Logf("the pipeline's state stays in %s", dir)
+		} else if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 	})
@@ -119,9 +115,9 @@ func (s *scenario) produce(ctx context.Context) error {
 	for i := range s.inputs {
 		in := &s.inputs[i]
 		record := &kgo.Record{
-			Topic: s.prefix + Source, Partition: in.Partition, Key: in.Key, Value: in.Value,
+			Topic: s.prefix + sourceTopic, Partition: in.Partition, Key: in.Key, Value: in.Value,
 			Timestamp: time.UnixMilli(in.Timestamp),
-			Headers:   []kgo.RecordHeader{{Key: recompute.LineHeader, Value: []byte(strconv.Itoa(in.Row.Line))}},
+			Headers:   []kgo.RecordHeader{{Key: lineHeader, Value: []byte(strconv.Itoa(in.Row.Line))}},
 		}
 		client.Produce(ctx, record, func(r *kgo.Record, err error) {
 			switch {
@@ -178,7 +174,7 @@ func (s *scenario) progress() float64 {
 func (s *scenario) note(status txn.Status) {
 	for _, task := range status.Tasks {
 		for _, in := range task.Inputs {
-			if in.Topic == s.prefix+Source {
+			if in.Topic == s.prefix+sourceTopic {
 				s.committed[in.Partition] = max(s.committed[in.Partition], in.Offset)
 			}
 		}
@@ -193,14 +189,14 @@ func (s *scenario) watch(ctx context.Context, waitFor string, done func(txn.Stat
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
-		status, unanswered := s.process.status(ctx)
+		status, unanswered := txn.InstanceStatus(ctx, s.settings.StateDir)
 		if unanswered == nil {
 			s.note(status)
 			if ok, err := done(status); ok || err != nil {
 				return err
 			}
 		}
-		if err := s.process.Ended(); err != nil {
+		if err := s.process.Alive(); err != nil {
 			return err
 		}
 		select {
@@ -213,10 +209,11 @@ func (s *scenario) watch(ctx context.Context, waitFor string, done func(txn.Stat
 }
 
 // start begins another life of the pipeline.
-func (s *scenario) start() error {
+func (s *scenario) start() {
+	s.t.Helper()
 	s.aborts += s.lifeAborts
 	s.lifeAborts = 0
-	return s.process.Start()
+	s.process = instance.Launch(s.t, s.settings.command(s.t), s.log)
 }
 
 // finish waits until everything is processed, and stops the pipeline in order.
@@ -239,7 +236,7 @@ func (s *scenario) finish(ctx context.Context) error {
 			last[int32(p)] = of[len(of)-1].Offset
 		}
 	}
-	err = s.watch(ctx, "the end of "+ByCarrier, func(status txn.Status) (bool, error) {
+	err = s.watch(ctx, "the end of "+byCarrierNode, func(status txn.Status) (bool, error) {
 		behind := maps.Clone(last)
 		for _, task := range status.Tasks {
 			for _, in := range task.Inputs {
@@ -253,18 +250,14 @@ func (s *scenario) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.terminate(ctx)
+	s.process.Stop()
+	return nil
 }
 
-// terminate ends the pipeline in order.
-func (s *scenario) terminate(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
-	defer cancel()
-	return s.process.Stop(ctx)
+func (s *scenario) repartitionTopic() string {
+	return s.application + "-" + byCarrierNode + "-repartition"
 }
-
-func (s *scenario) repartitionTopic() string { return s.application + "-" + ByCarrier + "-repartition" }
 
 func (s *scenario) stateDirectory() (*state.Directory, error) {
-	return state.OpenDirectory(s.process.settings.StateDir, state.DirectoryOptions{Application: s.application})
+	return state.OpenDirectory(s.settings.StateDir, state.DirectoryOptions{Application: s.application})
 }

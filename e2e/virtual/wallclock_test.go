@@ -26,7 +26,7 @@ var exceptions = []exception{
 
 // unported are to be put into bubbles, or to get a deadline that no machine misses. The list only gets shorter.
 var unported = []string{
-	"e2e/cluster", "e2e/figures", "e2e/flights", "txn",
+	"e2e/cluster", "e2e/figures", "txn",
 }
 
 // TestNoTestDependsOnTheWallClock: a test that is in no bubble neither sleeps nor has a deadline or an upper bound of a duration below

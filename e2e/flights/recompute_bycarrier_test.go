@@ -1,4 +1,4 @@
-package recompute
+package flights
 
 import (
 	"fmt"
@@ -6,9 +6,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// CheckByCarrier compares the records of the repartition topic, by partition: each row once, in the partition
+// checkByCarrier compares the records of the repartition topic, by partition: each row once, in the partition
 // of its carrier, and those that come from one source partition in the order they have there.
-func (e *Expected) CheckByCarrier(got [][]*kgo.Record) error {
+func (e *expected) checkByCarrier(got [][]*kgo.Record) error {
 	r := report{subject: "by-carrier"}
 	if len(got) != int(e.partitions) {
 		r.add("%d partitions, not %d", len(got), e.partitions)
@@ -46,7 +46,7 @@ func (e *Expected) CheckByCarrier(got [][]*kgo.Record) error {
 }
 
 // byCarrier compares one record with its row.
-func (e *Expected) byCarrier(partition int32, record *kgo.Record) (from source, difference string) {
+func (e *expected) byCarrier(partition int32, record *kgo.Record) (from rowSource, difference string) {
 	decoded, err := decodeFlight(record.Value)
 	if err != nil {
 		return from, err.Error()

@@ -1,31 +1,31 @@
-package recompute
+package flights
 
 import (
 	"fmt"
 	"strconv"
 )
 
-// Kind is a way in which a record of the source topic can be malformed.
-type Kind int
+// malformation is a way in which a record of the source topic can be malformed.
+type malformation int
 
 // The kinds. Each is refused by another rule of the pipeline.
 const (
 	// FewColumns: columns are missing at the end.
-	FewColumns Kind = iota
+	fewColumns malformation = iota
 	// DelayNotNumber: the arrival delay is there and is not a number.
-	DelayNotNumber
+	delayNotNumber
 	// ScheduledNotMinutes: the scheduled departure is not a number of minutes.
-	ScheduledNotMinutes
+	scheduledNotMinutes
 	// NotUTF8: the value is not text at all.
-	NotUTF8
+	notUTF8
 	// NoCarrier: the carrier is empty.
-	NoCarrier
-	// Kinds is the number of kinds.
-	Kinds
+	noCarrier
+	// malformations is the number of kinds.
+	malformations
 )
 
 // String returns the name of the kind.
-func (k Kind) String() string {
+func (k malformation) String() string {
 	names := [...]string{
 		"few columns", "delay not a number", "scheduled not minutes", "not UTF-8", "no carrier",
 	}
@@ -33,17 +33,17 @@ func (k Kind) String() string {
 }
 
 // fate is how a malformed record dies: which node of the pipeline refuses it, and the class that it gives.
-func (k Kind) fate() (node, class string) {
-	if k == NotUTF8 {
+func (k malformation) fate() (node, class string) {
+	if k == notUTF8 {
 		// The codec of the topic refuses it, before any node has seen it.
 		return "source", "poison"
 	}
 	return "parse", "validation"
 }
 
-// Malformed is a record that the scenario adds to the source topic.
-type Malformed struct {
-	Kind Kind
+// malformedRecord is a record that the scenario adds to the source topic.
+type malformedRecord struct {
+	Kind malformation
 	// After is the line of the row behind which the record stands. The record has that row's key, timestamp and
 	// line header.
 	After int
@@ -51,8 +51,8 @@ type Malformed struct {
 	Value []byte
 }
 
-// Input is a record of the source topic.
-type Input struct {
+// input is a record of the source topic.
+type input struct {
 	// Partition and Offset say where it is. Keys decide by murmur2, the n-th null key goes to partition n modulo
 	// their number; each partition has its records in the order of Inputs, from offset 0 without a gap.
 	Partition int32
@@ -62,28 +62,28 @@ type Input struct {
 	Value []byte
 	// Timestamp is in milliseconds since the epoch.
 	Timestamp int64
-	// Row is the row in the record, or that behind which a malformed one stands.
-	Row *Row
-	// Malformed is nil for a row.
-	Malformed *Malformed
+	// dataRow is the row in the record, or that behind which a malformed one stands.
+	Row *dataRow
+	// malformedRecord is nil for a row.
+	Malformed *malformedRecord
 }
 
-// LineHeader is the key of the one header of each input: the line of its Row in decimal digits. The pipeline
+// lineHeader is the key of the one header of each input: the line of its Row in decimal digits. The pipeline
 // does not know it and has to carry it on to whatever it makes of the record.
-const LineHeader = "line"
+const lineHeader = "line"
 
-// Inputs returns the records of the source topic in the order in which they are to be produced: the rows,
+// inputsOfRows returns the records of the source topic in the order in which they are to be produced: the rows,
 // each followed by the malformed records that stand behind it.
-func Inputs(rows []Row, malformed []Malformed, partitions int32) ([]Input, error) {
-	behind := map[int][]*Malformed{}
+func inputsOfRows(rows []dataRow, malformed []malformedRecord, partitions int32) ([]input, error) {
+	behind := map[int][]*malformedRecord{}
 	for i := range malformed {
 		behind[malformed[i].After] = append(behind[malformed[i].After], &malformed[i])
 	}
-	inputs := make([]Input, 0, len(rows)+len(malformed))
+	inputs := make([]input, 0, len(rows)+len(malformed))
 	next := make([]int64, partitions)
 	nulls := int32(0)
-	add := func(row *Row, value []byte, m *Malformed) {
-		in := Input{Value: value, Timestamp: row.Timestamp(), Row: row, Malformed: m}
+	add := func(row *dataRow, value []byte, m *malformedRecord) {
+		in := input{Value: value, Timestamp: row.Timestamp(), Row: row, Malformed: m}
 		if row.Tail == "" {
 			in.Partition = nulls % partitions
 			nulls++

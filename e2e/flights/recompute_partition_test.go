@@ -1,4 +1,4 @@
-package recompute
+package flights
 
 // partitionOf returns the partition, of n, of a record with that key: Kafka's default partitioner, written
 // here from the definition of 32-bit MurmurHash2 (Austin Appleby, public domain) with Kafka's seed.

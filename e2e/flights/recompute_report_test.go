@@ -1,4 +1,4 @@
-package recompute
+package flights
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package recompute
+package flights
 
 import (
 	"bytes"
@@ -8,18 +8,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Origin is what dead letters say of the pipeline that wrote them.
-type Origin struct {
+// deadOrigin is what dead letters say of the pipeline that wrote them.
+type deadOrigin struct {
 	// Application is its id, Topic its source topic.
 	Application, Topic string
 }
 
-// CheckDead compares the dead letters, by partition: key, value, timestamp and own header as they were, and
+// checkDead compares the dead letters, by partition: key, value, timestamp and own header as they were, and
 // the headers that say where and why the record died. Dead letters are partitioned like the source topic.
-func (e *Expected) CheckDead(got [][]*kgo.Record, origin Origin) error {
+func (e *expected) checkDead(got [][]*kgo.Record, origin deadOrigin) error {
 	r := report{subject: "flights-dead"}
 	ids := map[string]int64{}
-	sequence(&r, e.Dead, got, func(p int32, want *Input, got *kgo.Record) string {
+	sequence(&r, e.Dead, got, func(p int32, want *input, got *kgo.Record) string {
 		headers := map[string]string{}
 		for _, h := range got.Headers {
 			if _, twice := headers[h.Key]; twice {
@@ -41,7 +41,7 @@ func (e *Expected) CheckDead(got [][]*kgo.Record, origin Origin) error {
 	return r.err()
 }
 
-func differsFromDead(headers map[string]string, want *Input, got *kgo.Record, origin Origin) string {
+func differsFromDead(headers map[string]string, want *input, got *kgo.Record, origin deadOrigin) string {
 	kind := want.Malformed.Kind
 	at := fmt.Sprintf("dead letter of offset %d (%s)", want.Offset, kind)
 	node, class := kind.fate()
@@ -49,7 +49,7 @@ func differsFromDead(headers map[string]string, want *Input, got *kgo.Record, or
 		node = origin.Topic + "-source"
 	}
 	for key, value := range map[string]string{
-		LineHeader:                   strconv.Itoa(want.Row.Line),
+		lineHeader:                   strconv.Itoa(want.Row.Line),
 		"onceward.application":       origin.Application,
 		"onceward.task":              origin.Topic + "_" + strconv.Itoa(int(want.Partition)),
 		"onceward.node":              node,

@@ -1,4 +1,4 @@
-package recompute
+package flights
 
 import (
 	"bytes"
@@ -13,16 +13,16 @@ import (
 const flightSchema = "c3019d6156b42ab8bf69"
 
 // decodeFlight reads a value of by-carrier. Text is not part of it.
-func decodeFlight(b []byte) (Row, error) {
+func decodeFlight(b []byte) (dataRow, error) {
 	head, err := hex.DecodeString(flightSchema)
 	if err != nil {
-		return Row{}, err
+		return dataRow{}, err
 	}
 	if !bytes.HasPrefix(b, head) {
-		return Row{}, errors.New("the value does not begin as one of the schema")
+		return dataRow{}, errors.New("the value does not begin as one of the schema")
 	}
 	d := avroReader{rest: b[len(head):]}
-	r := Row{Line: int(d.long()), Carrier: d.text(), Flight: int(d.long())}
+	r := dataRow{Line: int(d.long()), Carrier: d.text(), Flight: int(d.long())}
 	if d.branch() {
 		r.Tail = d.text()
 	}

@@ -1,4 +1,4 @@
-package recompute
+package flights
 
 import (
 	"bufio"
@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// header is line 1 of the data file.
-const header = "scheduled,carrier,flight,origin,destination,tail,departed,arrival_delay"
+// dataHeader is line 1 of the data file.
+const dataHeader = "scheduled,carrier,flight,origin,destination,tail,departed,arrival_delay"
 
-// Row is one scheduled departure. Rows are comparable.
-type Row struct {
+// dataRow is one scheduled departure. Rows are comparable.
+type dataRow struct {
 	// Line is the number of the row's line in the data file, whose first line is the header.
 	Line int
 	// Text is the line as it stands there, without its end.
@@ -36,63 +36,63 @@ type Row struct {
 }
 
 // Cancelled reports whether the flight did not take place.
-func (r *Row) Cancelled() bool { return !r.Departed }
+func (r *dataRow) Cancelled() bool { return !r.Departed }
 
 // Diverted reports whether the flight departed and did not arrive where it should.
-func (r *Row) Diverted() bool { return r.Departed && !r.Arrived }
+func (r *dataRow) Diverted() bool { return r.Departed && !r.Arrived }
 
 // Contribution identifies the row in the ledger: carrier, flight number, origin and scheduled hour.
-func (r *Row) Contribution() string {
+func (r *dataRow) Contribution() string {
 	return fmt.Sprintf("%s|%d|%s|%d", r.Carrier, r.Flight, r.Origin, r.Scheduled/60)
 }
 
 // Timestamp is the event time of the row's record, in milliseconds since the epoch.
-func (r *Row) Timestamp() int64 { return r.Scheduled * 60_000 }
+func (r *dataRow) Timestamp() int64 { return r.Scheduled * 60_000 }
 
-// ReadRows reads the compressed data file.
-func ReadRows(file io.Reader) ([]Row, error) {
+// readDataFile reads the compressed data file.
+func readDataFile(file io.Reader) ([]dataRow, error) {
 	unzipped, err := gzip.NewReader(file)
 	if err != nil {
-		return nil, fmt.Errorf("recompute: data file: %w", err)
+		return nil, fmt.Errorf("data file: %w", err)
 	}
 	lines := bufio.NewScanner(unzipped)
-	if lines.Scan() && lines.Text() != header {
-		return nil, fmt.Errorf("recompute: data file: line 1 is not the header %s", header)
+	if lines.Scan() && lines.Text() != dataHeader {
+		return nil, fmt.Errorf("data file: line 1 is not the header %s", dataHeader)
 	}
-	var rows []Row
+	var rows []dataRow
 	for n := 2; lines.Scan(); n++ {
-		row, err := parseRow(n, lines.Text())
+		row, err := readRow(n, lines.Text())
 		if err != nil {
-			return nil, fmt.Errorf("recompute: data file: line %d: %w", n, err)
+			return nil, fmt.Errorf("data file: line %d: %w", n, err)
 		}
 		rows = append(rows, row)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("recompute: data file: %w", err)
+		return nil, fmt.Errorf("data file: %w", err)
 	}
 	return rows, nil
 }
 
-func parseRow(line int, text string) (Row, error) {
+func readRow(line int, text string) (dataRow, error) {
 	v := strings.Split(text, ",")
 	if len(v) != 8 {
-		return Row{}, fmt.Errorf("%d columns, not 8", len(v))
+		return dataRow{}, fmt.Errorf("%d columns, not 8", len(v))
 	}
-	r := Row{Line: line, Text: text, Carrier: v[1], Origin: v[3], Destination: v[4], Tail: v[5]}
+	r := dataRow{Line: line, Text: text, Carrier: v[1], Origin: v[3], Destination: v[4], Tail: v[5]}
 	var err error
 	if r.Scheduled, err = strconv.ParseInt(v[0], 10, 64); err != nil {
-		return Row{}, err
+		return dataRow{}, err
 	}
 	if r.Flight, err = strconv.Atoi(v[2]); err != nil {
-		return Row{}, err
+		return dataRow{}, err
 	}
 	if r.Departed, err = strconv.ParseBool(v[6]); err != nil {
-		return Row{}, err
+		return dataRow{}, err
 	}
 	if v[7] != "" {
 		r.Arrived = true
 		if r.Delay, err = strconv.Atoi(v[7]); err != nil {
-			return Row{}, err
+			return dataRow{}, err
 		}
 	}
 	return r, nil

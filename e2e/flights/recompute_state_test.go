@@ -1,15 +1,15 @@
-package recompute
+package flights
 
-// Posting is a contribution as the ledger keeps it.
-type Posting struct {
+// posting is a contribution as the ledger keeps it.
+type posting struct {
 	Carrier string
-	Amounts Totals
+	Amounts carrierTotals
 	// Timestamp is that of the row's record.
 	Timestamp int64
 }
 
-// CheckPlanes compares the rows of the projection, given as lines by tail number, in the tasks by partition.
-func (e *Expected) CheckPlanes(got []map[string]int) error {
+// checkPlanes compares the rows of the projection, given as lines by tail number, in the tasks by partition.
+func (e *expected) checkPlanes(got []map[string]int) error {
 	r := report{subject: "rows of the projection"}
 	want := make(map[string]int, len(e.Planes))
 	for tail, row := range e.Planes {
@@ -19,21 +19,21 @@ func (e *Expected) CheckPlanes(got []map[string]int) error {
 	return r.err()
 }
 
-// CheckSums compares the balances of the ledger by carrier, in the tasks by partition.
-func (e *Expected) CheckSums(got []map[string]Totals) error {
+// checkSums compares the balances of the ledger by carrier, in the tasks by partition.
+func (e *expected) checkSums(got []map[string]carrierTotals) error {
 	r := report{subject: "balances of the ledger"}
-	checkTasks(&r, e.partitions, e.Carriers, got, func(carrier string, _ Totals) string { return carrier })
+	checkTasks(&r, e.partitions, e.Carriers, got, func(carrier string, _ carrierTotals) string { return carrier })
 	return r.err()
 }
 
-// CheckContributions compares the contributions of the ledger by id, in the tasks by partition.
-func (e *Expected) CheckContributions(got []map[string]Posting) error {
+// checkContributions compares the contributions of the ledger by id, in the tasks by partition.
+func (e *expected) checkContributions(got []map[string]posting) error {
 	r := report{subject: "contributions of the ledger"}
-	want := make(map[string]Posting, len(e.Contributions))
+	want := make(map[string]posting, len(e.Contributions))
 	for id, row := range e.Contributions {
-		want[id] = Posting{row.Carrier, Totals{}.plus(row), row.Timestamp()}
+		want[id] = posting{row.Carrier, carrierTotals{}.plus(row), row.Timestamp()}
 	}
-	checkTasks(&r, e.partitions, want, got, func(_ string, p Posting) string { return p.Carrier })
+	checkTasks(&r, e.partitions, want, got, func(_ string, p posting) string { return p.Carrier })
 	return r.err()
 }
 

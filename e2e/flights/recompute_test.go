@@ -1,39 +1,31 @@
-package recompute
+package flights
 
 import (
 	"encoding/hex"
-	"go/build"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"math"
-	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-func readFile(t *testing.T) []Row {
-	t.Helper()
-	file, err := os.Open("../testdata/flights.csv.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	rows, err := ReadRows(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rows
-}
-
 // TestKnownFigures holds data file and computation to figures that were counted apart from this code, with
 // another language, in the source of the data.
 func TestKnownFigures(t *testing.T) {
-	rows := readFile(t)
-	inputs, err := Inputs(rows, nil, 6)
+	rows := readRows(t)
+	inputs, err := inputsOfRows(rows, nil, 6)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := Compute(inputs, 6)
+	e := recompute(inputs, 6)
 	withoutPlane, withoutDeparture, withoutDelay := 0, 0, 0
-	var all Totals
+	var all carrierTotals
 	for i := range rows {
 		r := &rows[i]
 		all = all.plus(r)
@@ -57,10 +49,10 @@ func TestKnownFigures(t *testing.T) {
 		"rows without a plane":     {withoutPlane, 2_512},
 		"rows without a departure": {withoutDeparture, 8_255},
 		"rows without a delay":     {withoutDelay, 9_430},
-		"rows that became latest":  {count(e.Latest), 118_115},
-		"stale rows":               {count(e.Stale), 216_149},
+		"rows that became latest":  {countAll(e.Latest), 118_115},
+		"stale rows":               {countAll(e.Stale), 216_149},
 		"contributions":            {len(e.Contributions), 336_776},
-		"dead letters without any": {count(e.Dead), 0},
+		"dead letters without any": {countAll(e.Dead), 0},
 		"line of the first row":    {rows[0].Line, 2},
 		"line of the last row":     {rows[len(rows)-1].Line, 336_777},
 		"minute of the first row":  {int(rows[0].Scheduled), 22_617_255},
@@ -70,10 +62,10 @@ func TestKnownFigures(t *testing.T) {
 			t.Errorf("%s: %d, want %d", what, figure[0], figure[1])
 		}
 	}
-	if want := (Totals{Flights: 336_776, Minutes: 2_257_174, Cancelled: 8_255, Diverted: 1_175}); all != want {
+	if want := (carrierTotals{Flights: 336_776, Minutes: 2_257_174, Cancelled: 8_255, Diverted: 1_175}); all != want {
 		t.Errorf("all carriers: %+v, want %+v", all, want)
 	}
-	for carrier, want := range map[string]Totals{
+	for carrier, want := range map[string]carrierTotals{
 		"UA": {58_665, 205_589, 686, 197}, "EV": {54_173, 807_324, 2_817, 248},
 		"AS": {714, -7_041, 2, 3}, "OO": {32, 346, 3, 0},
 	} {
@@ -96,24 +88,67 @@ func TestPartitionOf(t *testing.T) {
 	}
 }
 
-// TestIndependence keeps the pipeline's code out of its oracle.
-func TestIndependence(t *testing.T) {
-	pkg, err := build.ImportDir(".", 0)
-	if err != nil {
-		t.Fatal(err)
+// TestRecomputationIsIndependent: the files of the recomputation refer to no other file of the package, and import the standard library
+// and the client's records alone. A file that uses the pipeline does both.
+func TestRecomputationIsIndependent(t *testing.T) {
+	files, err := filepath.Glob("recompute_*_test.go")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d files are the recomputation's, %v", len(files), err)
 	}
-	for _, path := range pkg.Imports {
-		standard := !strings.Contains(strings.SplitN(path, "/", 2)[0], ".")
-		if !standard && path != "github.com/twmb/franz-go/pkg/kgo" {
-			t.Errorf("package %s is imported: the recomputation stands on its own", path)
-		}
+	imports, references := dependencies(t, files)
+	if len(imports) > 0 || len(references) > 0 {
+		t.Errorf("the recomputation imports %q and refers to other files: %v", imports, references)
+	}
+	imports, references = dependencies(t, append(files, "driver_test.go"))
+	if !slices.Contains(imports, "github.com/onceward/onceward/topology/topologytest") ||
+		!slices.ContainsFunc(references, func(err error) bool { return strings.Contains(err.Error(), "newPipeline") }) {
+		t.Errorf("a file that uses the pipeline seems to import %q and to refer to %v", imports, references)
 	}
 }
+
+// dependencies returns what files import beyond what the recomputation may, and errors for what they refer to in other files of the package.
+func dependencies(t *testing.T, files []string) (imports []string, references []error) {
+	t.Helper()
+	set := token.NewFileSet()
+	var parsed []*ast.File
+	for _, name := range files {
+		file, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, file)
+		for _, spec := range file.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			host, _, _ := strings.Cut(path, "/")
+			if strings.Contains(host, ".") && path != "github.com/twmb/franz-go/pkg/kgo" {
+				imports = append(imports, path)
+			}
+		}
+	}
+	check := types.Config{Importer: noImports{}, Error: func(err error) {
+		if !strings.Contains(err.Error(), errNotImported.Error()) {
+			references = append(references, err)
+		}
+	}}
+	_, _ = check.Check("flights", set, parsed, nil) // its error is the first of those above
+	return imports, references
+}
+
+// noImports has the type checker look at these files alone: it takes for granted whatever is selected from a package that is not imported.
+type noImports struct{}
+
+var errNotImported = errors.New("not imported")
+
+// Import implements [types.Importer].
+func (noImports) Import(string) (*types.Package, error) { return nil, errNotImported }
 
 // TestDecodeFlight reads bytes that were put together by hand from Avro's specification.
 func TestDecodeFlight(t *testing.T) {
 	const head = "c3019d6156b42ab8bf69"
-	for text, want := range map[string]Row{
+	for text, want := range map[string]dataRow{
 		head + "040455419218020c4e31343232380645575206494148cef2c815010216": {
 			Line: 2, Carrier: "UA", Flight: 1545, Tail: "N14228", Origin: "EWR", Destination: "IAH",
 			Scheduled: 22617255, Departed: true, Delay: 11, Arrived: true,
@@ -142,12 +177,12 @@ func TestDecodeFlight(t *testing.T) {
 
 // TestInputs looks at the order and the places of the source topic's records.
 func TestInputs(t *testing.T) {
-	rows := []Row{
+	rows := []dataRow{
 		{Line: 2, Text: "a", Tail: "N14228"}, {Line: 3, Text: "b"}, {Line: 4, Text: "c"},
 		{Line: 5, Text: "d", Tail: "N14228"},
 	}
 	home := partitionOf("N14228", 2)
-	inputs, err := Inputs(rows, []Malformed{
+	inputs, err := inputsOfRows(rows, []malformedRecord{
 		{After: 3, Value: []byte("bad 1")}, {After: 5, Value: []byte("bad 2")}, {After: 3, Value: []byte("bad 3")},
 	}, 2)
 	if err != nil {
@@ -173,7 +208,7 @@ func TestInputs(t *testing.T) {
 		}
 		next[in.Partition]++
 	}
-	if _, err := Inputs(rows, []Malformed{{After: 9}}, 2); err == nil {
+	if _, err := inputsOfRows(rows, []malformedRecord{{After: 9}}, 2); err == nil {
 		t.Error("a malformed record behind no row is not refused")
 	}
 }
@@ -183,11 +218,11 @@ func TestReadRowsRefuses(t *testing.T) {
 		"22617255,UA,1545,EWR,IAH,N14228,1", "x,UA,1545,EWR,IAH,N14228,1,11", "22617255,UA,x,EWR,IAH,N14228,1,11",
 		"22617255,UA,1545,EWR,IAH,N14228,x,11", "22617255,UA,1545,EWR,IAH,N14228,1,x",
 	} {
-		if row, err := parseRow(2, text); err == nil {
+		if row, err := readRow(2, text); err == nil {
 			t.Errorf("%s is read as %+v", text, row)
 		}
 	}
-	if _, err := ReadRows(strings.NewReader("not compressed")); err == nil {
+	if _, err := readDataFile(strings.NewReader("not compressed")); err == nil {
 		t.Error("a file that is not compressed is read")
 	}
 }

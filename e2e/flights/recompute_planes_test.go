@@ -1,4 +1,4 @@
-package recompute
+package flights
 
 import (
 	"bytes"
@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// departure is a flight in the JSON of plane-latest and plane-stale.
-type departure struct {
+// departureValue is a flight in the JSON of plane-latest and plane-stale.
+type departureValue struct {
 	Line        int    `json:"line"`
 	Carrier     string `json:"carrier"`
 	Flight      int    `json:"flight"`
@@ -19,46 +19,46 @@ type departure struct {
 	Scheduled   int64  `json:"scheduled"`
 }
 
-func departureOf(r *Row) departure {
-	return departure{r.Line, r.Carrier, r.Flight, r.Origin, r.Destination, r.Scheduled}
+func departureValueOf(r *dataRow) departureValue {
+	return departureValue{r.Line, r.Carrier, r.Flight, r.Origin, r.Destination, r.Scheduled}
 }
 
 // latestValue is a value of plane-latest.
 type latestValue struct {
-	Version int64     `json:"version"`
-	Value   departure `json:"value"`
+	Version int64          `json:"version"`
+	Value   departureValue `json:"value"`
 }
 
 // staleValue is a value of plane-stale.
 type staleValue struct {
-	Outcome string    `json:"outcome"`
-	Version int64     `json:"version"`
-	Applied int64     `json:"applied"`
-	Value   departure `json:"value"`
+	Outcome string         `json:"outcome"`
+	Version int64          `json:"version"`
+	Applied int64          `json:"applied"`
+	Value   departureValue `json:"value"`
 }
 
-// CheckLatest compares the records of plane-latest, by partition.
-func (e *Expected) CheckLatest(got [][]*kgo.Record) error {
+// checkLatest compares the records of plane-latest, by partition.
+func (e *expected) checkLatest(got [][]*kgo.Record) error {
 	r := report{subject: "plane-latest"}
-	sequence(&r, e.Latest, got, func(_ int32, want *Row, got *kgo.Record) string {
-		value := latestValue{want.version(), departureOf(want)}
+	sequence(&r, e.Latest, got, func(_ int32, want *dataRow, got *kgo.Record) string {
+		value := latestValue{want.version(), departureValueOf(want)}
 		return differsFrom(got, want, want.Tail, value)
 	})
 	return r.err()
 }
 
-// CheckStale compares the records of plane-stale, by partition.
-func (e *Expected) CheckStale(got [][]*kgo.Record) error {
+// checkStale compares the records of plane-stale, by partition.
+func (e *expected) checkStale(got [][]*kgo.Record) error {
 	r := report{subject: "plane-stale"}
-	sequence(&r, e.Stale, got, func(_ int32, want Stale, got *kgo.Record) string {
-		value := staleValue{"stale", want.Row.version(), want.Latest.version(), departureOf(want.Row)}
+	sequence(&r, e.Stale, got, func(_ int32, want staleRow, got *kgo.Record) string {
+		value := staleValue{"stale", want.Row.version(), want.Latest.version(), departureValueOf(want.Row)}
 		return differsFrom(got, want.Row, want.Row.Tail, value)
 	})
 	return r.err()
 }
 
 // differsFrom compares a record that follows from a row, and whose value is JSON.
-func differsFrom[V comparable](got *kgo.Record, row *Row, key string, value V) string {
+func differsFrom[V comparable](got *kgo.Record, row *dataRow, key string, value V) string {
 	if difference := envelope(got, row, key); difference != "" {
 		return difference
 	}
@@ -73,7 +73,7 @@ func differsFrom[V comparable](got *kgo.Record, row *Row, key string, value V) s
 }
 
 // envelope compares everything but the value of a record that follows from a row.
-func envelope(got *kgo.Record, row *Row, key string) string {
+func envelope(got *kgo.Record, row *dataRow, key string) string {
 	switch line := lineOf(got); {
 	case line != strconv.Itoa(row.Line):
 		return fmt.Sprintf("line %d is expected, and this is line %s", row.Line, line)
@@ -88,7 +88,7 @@ func envelope(got *kgo.Record, row *Row, key string) string {
 
 // lineOf returns the line that a record names in its only header.
 func lineOf(r *kgo.Record) string {
-	if len(r.Headers) != 1 || r.Headers[0].Key != LineHeader {
+	if len(r.Headers) != 1 || r.Headers[0].Key != lineHeader {
 		return fmt.Sprintf("(unknown, %d headers)", len(r.Headers))
 	}
 	return string(r.Headers[0].Value)

@@ -1,39 +1,39 @@
-package recompute
+package flights
 
-// Expected is what the pipeline has to make of its source topic. Indexes are partitions. It is read-only.
-type Expected struct {
+// expected is what the pipeline has to make of its source topic. Indexes are partitions. It is read-only.
+type expected struct {
 	// Latest and Stale are the flights with a known plane, in the order of their partition: those that were
 	// the latest of their plane when they came, and the others.
-	Latest [][]*Row
-	Stale  [][]Stale
+	Latest [][]*dataRow
+	Stale  [][]staleRow
 	// Dead are the malformed records, in the order of their partition.
-	Dead [][]*Input
+	Dead [][]*input
 	// Planes are the latest flights of all planes, by tail number.
-	Planes map[string]*Row
+	Planes map[string]*dataRow
 	// Carriers are the sums of all carriers.
-	Carriers map[string]Totals
-	// Contributions are the rows by [Row.Contribution].
-	Contributions map[string]*Row
+	Carriers map[string]carrierTotals
+	// Contributions are the rows by [dataRow.Contribution].
+	Contributions map[string]*dataRow
 
 	partitions int32
 	// sources says where the row of each line comes from.
-	sources map[int]source
+	sources map[int]rowSource
 }
 
-// Stale is a flight that came after a later one of its plane.
-type Stale struct {
-	Row *Row
+// staleRow is a flight that came after a later one of its plane.
+type staleRow struct {
+	Row *dataRow
 	// Latest is the plane's latest flight at that time.
-	Latest *Row
+	Latest *dataRow
 }
 
-type source struct {
-	input *Input
-	row   *Row
+type rowSource struct {
+	input *input
+	row   *dataRow
 }
 
-// Totals are the sums of a carrier.
-type Totals struct {
+// carrierTotals are the sums of a carrier.
+type carrierTotals struct {
 	// Flights counts all rows.
 	Flights int64
 	// Minutes is the sum of the arrival delays of the flights that arrived.
@@ -42,7 +42,7 @@ type Totals struct {
 	Cancelled, Diverted int64
 }
 
-func (t Totals) plus(r *Row) Totals {
+func (t carrierTotals) plus(r *dataRow) carrierTotals {
 	t.Flights++
 	switch {
 	case r.Cancelled():
@@ -57,19 +57,19 @@ func (t Totals) plus(r *Row) Totals {
 
 // version orders the flights of a plane: by the scheduled departure, and by the line where two are scheduled
 // for one minute.
-func (r *Row) version() int64 { return r.Scheduled*1_000_000 + int64(r.Line) }
+func (r *dataRow) version() int64 { return r.Scheduled*1_000_000 + int64(r.Line) }
 
-// Compute computes what the inputs lead to, when all topics have the given number of partitions.
-func Compute(inputs []Input, partitions int32) *Expected {
-	e := &Expected{
-		Latest:        make([][]*Row, partitions),
-		Stale:         make([][]Stale, partitions),
-		Dead:          make([][]*Input, partitions),
-		Planes:        map[string]*Row{},
-		Carriers:      map[string]Totals{},
-		Contributions: map[string]*Row{},
+// recompute computes what the inputs lead to, when all topics have the given number of partitions.
+func recompute(inputs []input, partitions int32) *expected {
+	e := &expected{
+		Latest:        make([][]*dataRow, partitions),
+		Stale:         make([][]staleRow, partitions),
+		Dead:          make([][]*input, partitions),
+		Planes:        map[string]*dataRow{},
+		Carriers:      map[string]carrierTotals{},
+		Contributions: map[string]*dataRow{},
 		partitions:    partitions,
-		sources:       map[int]source{},
+		sources:       map[int]rowSource{},
 	}
 	for i := range inputs {
 		in := &inputs[i]
@@ -78,7 +78,7 @@ func Compute(inputs []Input, partitions int32) *Expected {
 			continue
 		}
 		row := in.Row
-		e.sources[row.Line] = source{in, row}
+		e.sources[row.Line] = rowSource{in, row}
 		e.Carriers[row.Carrier] = e.Carriers[row.Carrier].plus(row)
 		e.Contributions[row.Contribution()] = row
 		if row.Tail == "" {
@@ -86,7 +86,7 @@ func Compute(inputs []Input, partitions int32) *Expected {
 		}
 		// All flights of a plane are in one partition, so the order of the inputs is the plane's.
 		if latest, ok := e.Planes[row.Tail]; ok && row.version() < latest.version() {
-			e.Stale[in.Partition] = append(e.Stale[in.Partition], Stale{row, latest})
+			e.Stale[in.Partition] = append(e.Stale[in.Partition], staleRow{row, latest})
 			continue
 		}
 		e.Planes[row.Tail] = row
@@ -95,8 +95,8 @@ func Compute(inputs []Input, partitions int32) *Expected {
 	return e
 }
 
-// count returns the number of all elements.
-func count[T any](lists [][]T) int {
+// countAll returns the number of all elements.
+func countAll[T any](lists [][]T) int {
 	n := 0
 	for _, list := range lists {
 		n += len(list)

@@ -1,4 +1,4 @@
-package recompute
+package flights
 
 import (
 	"fmt"
@@ -13,24 +13,24 @@ type balanceValue struct {
 	Contribution string  `json:"contribution"`
 }
 
-// TotalsOf returns the sums that stand in the columns of the ledger; ok is false if there are not four.
-func TotalsOf(amounts []int64) (t Totals, ok bool) {
+// totalsIn returns the sums that stand in the columns of the ledger; ok is false if there are not four.
+func totalsIn(amounts []int64) (t carrierTotals, ok bool) {
 	if len(amounts) != 4 {
 		return t, false
 	}
-	return Totals{Flights: amounts[0], Minutes: amounts[1], Cancelled: amounts[2], Diverted: amounts[3]}, true
+	return carrierTotals{Flights: amounts[0], Minutes: amounts[1], Cancelled: amounts[2], Diverted: amounts[3]}, true
 }
 
-// CheckTotals compares the records of carrier-totals, by partition: each contribution once, and each record
+// checkTotals compares the records of carrier-totals, by partition: each contribution once, and each record
 // with the sums of all records before it of the same carrier, and its own.
-func (e *Expected) CheckTotals(got [][]*kgo.Record) error {
+func (e *expected) checkTotals(got [][]*kgo.Record) error {
 	r := report{subject: "carrier-totals"}
 	if len(got) != int(e.partitions) {
 		r.add("%d partitions, not %d", len(got), e.partitions)
 		return r.err()
 	}
 	seen := map[string]bool{}
-	sums := map[string]Totals{}
+	sums := map[string]carrierTotals{}
 	for p, records := range got {
 		for i, record := range records {
 			row, value, difference := e.balance(int32(p), record)
@@ -43,7 +43,7 @@ func (e *Expected) CheckTotals(got [][]*kgo.Record) error {
 			}
 			seen[value.Contribution] = true
 			want := sums[row.Carrier].plus(row)
-			found, ok := TotalsOf(value.Amounts)
+			found, ok := totalsIn(value.Amounts)
 			if !ok || found != want || value.Count != want.Flights {
 				r.add("partition %d, record %d: after contribution %s, number %d, the sums are %v; "+
 					"the records before it lead to %+v", p, i, value.Contribution, value.Count, value.Amounts, want)
@@ -60,9 +60,9 @@ func (e *Expected) CheckTotals(got [][]*kgo.Record) error {
 	return r.err()
 }
 
-// CheckOrder compares the order of carrier-totals with that of by-carrier, which it follows from: each
+// checkOrder compares the order of carrier-totals with that of by-carrier, which it follows from: each
 // partition has one record for each record there, in the same order.
-func (e *Expected) CheckOrder(byCarrier, totals [][]*kgo.Record) error {
+func (e *expected) checkOrder(byCarrier, totals [][]*kgo.Record) error {
 	r := report{subject: "order of carrier-totals"}
 	sequence(&r, byCarrier, totals, func(_ int32, want, got *kgo.Record) string {
 		if from, to := lineOf(want), lineOf(got); from != to {
@@ -73,8 +73,8 @@ func (e *Expected) CheckOrder(byCarrier, totals [][]*kgo.Record) error {
 	return r.err()
 }
 
-// CheckTwice reports every record of carrier-twice: no contribution is in the file twice.
-func (e *Expected) CheckTwice(got [][]*kgo.Record) error {
+// checkTwice reports every record of carrier-twice: no contribution is in the file twice.
+func (e *expected) checkTwice(got [][]*kgo.Record) error {
 	r := report{subject: "carrier-twice"}
 	for p, records := range got {
 		for i, record := range records {
@@ -85,7 +85,7 @@ func (e *Expected) CheckTwice(got [][]*kgo.Record) error {
 }
 
 // balance compares one record with the row that it names, but for the sums.
-func (e *Expected) balance(partition int32, record *kgo.Record) (*Row, balanceValue, string) {
+func (e *expected) balance(partition int32, record *kgo.Record) (*dataRow, balanceValue, string) {
 	value, err := decodeJSON[balanceValue](record.Value)
 	if err != nil {
 		return nil, value, err.Error()
