@@ -20,6 +20,6 @@ const judgedProgram = "judged"
 
 func TestMain(m *testing.M) {
 	soak.Instance()
-	cluster.InParallel(4) // they wait for sessions and Java programs most of the time
+	cluster.InParallel(6) // they wait for sessions and Java programs most of the time
 	instance.Main(m, instance.Programs{judgedProgram: instance.Application[judgedSettings]})
 }
