@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -231,8 +232,8 @@ func (c *Cluster) PID() int {
 func (c *Cluster) Admin() *kadm.Client { return c.admin }
 
 // CreateTopic creates a topic with the broker's default replication and waits until every partition has a
-// leader, so that the first client to use it does not start with a retry. A nil value in configs is the
-// broker's default.
+// leader that answers, so that the first client to use it does not start with a retry. A nil value in configs
+// is the broker's default.
 func (c *Cluster) CreateTopic(
 	ctx context.Context, topic string, partitions int32, configs map[string]*string,
 ) error {
@@ -257,7 +258,7 @@ func (c *Cluster) createTopics(ctx context.Context, partitions int32, configs ma
 	return nil
 }
 
-// topicPending returns what the topic still lacks, or "" once each of its partitions has a leader.
+// topicPending returns what the topic still lacks, or "" once each of its partitions has a leader that answers.
 func (c *Cluster) topicPending(ctx context.Context, topic string, partitions int) (string, error) {
 	md, err := c.admin.Metadata(ctx, topic)
 	if err != nil {
@@ -276,7 +277,18 @@ func (c *Cluster) topicPending(ctx context.Context, topic string, partitions int
 	if led < partitions {
 		return fmt.Sprintf("%d of %d partitions have a leader", led, partitions), nil
 	}
-	return "", nil
+	if c.kind != KindKafka {
+		return "", nil
+	}
+	// Kafka tells of a leader before that one knows it.
+	listed, err := c.admin.ListEndOffsets(ctx, topic)
+	if err == nil {
+		err = listed.Error()
+	}
+	if kerr.IsRetriable(err) {
+		return err.Error(), nil
+	}
+	return "", err
 }
 
 // Kill takes the broker down and keeps its data and its address. A real broker gets SIGKILL, so what it had

@@ -87,6 +87,8 @@ func (s *eosScene) rotate(ctx context.Context, p eosPlan) error {
 	return nil
 }
 
+var errUncounted = errors.New("the generator does not say how many records it has written")
+
 var eosClosedLine = regexp.MustCompile(`(?m)^Producer closed: (\d+) records produced$`)
 
 // stopGenerator ends the generator in order and checks that the topic has what it says to have written.
@@ -100,7 +102,7 @@ func (s *eosScene) stopGenerator(ctx context.Context) error {
 	}
 	m := eosClosedLine.FindStringSubmatch(out)
 	if m == nil {
-		return fmt.Errorf("the generator does not say how many records it has written (%v); it has printed:\n%s", s.generator.Err(), out)
+		return fmt.Errorf("%w; it has printed:\n%s", errors.Join(errUncounted, s.generator.Err()), out)
 	}
 	s.generator = nil
 	if s.records, err = strconv.ParseInt(m[1], 10, 64); err != nil {

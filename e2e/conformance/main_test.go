@@ -23,6 +23,6 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	cluster.InParallel(4) // they wait for sessions and Java programs most of the time
+	cluster.InParallel(6) // they wait for sessions and Java programs most of the time
 	instance.Main(m, instance.Programs{judgedProgram: instance.Application[judgedSettings], copyProgram: workload.Program})
 }
