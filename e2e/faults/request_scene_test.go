@@ -25,7 +25,7 @@ type timing struct {
 	patience time.Duration
 	// span is how long a fault that lasts for a while does, outage one that outlasts the session and the transaction timeout.
 	span, outage time.Duration
-	// resolveMax is how long a round may be in doubt once the fault is over, on a machine that takes no time.
+	// resolveMax is how long a round may be in doubt once the fault is over. 0 does not judge it: that is up to the machine.
 	resolveMax time.Duration
 	// feed is between two batches of input, poll between two looks at what is committed.
 	feed, poll time.Duration
@@ -34,7 +34,7 @@ type timing struct {
 // onKafka is real time: a short session, so that a lost heartbeat has consequences, and a short transaction timeout.
 var onKafka = timing{
 	session: 6 * time.Second, transaction: 4 * time.Second, patience: 150 * time.Second, span: 3 * time.Second, outage: 10 * time.Second,
-	resolveMax: 8 * time.Second, feed: 25 * time.Millisecond, poll: 50 * time.Millisecond,
+	feed: 25 * time.Millisecond, poll: 50 * time.Millisecond,
 }
 
 // onVirtual has the time-outs of production.
@@ -56,7 +56,6 @@ type requestScene struct {
 	producer    *kgo.Client // not behind the link
 	log         *instance.Log
 	timing      timing
-	pace        *cluster.Pace // nil on virtual time, where the machine takes no time
 
 	mu  sync.Mutex
 	fed int
