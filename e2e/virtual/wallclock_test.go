@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// exception is a directory or a file below the module that may depend on the wall clock.
+// exception is a file below the module that may depend on the wall clock.
 type exception struct{ path, why string }
 
 // exceptions stay.
@@ -16,17 +16,16 @@ var exceptions = []exception{
 	{"bench/measure/instance_test.go", "polls a child process"},
 	{"bench/throughput/throughput_test.go", "has to end a wait for an open transaction; a shorter one can only hide a failure"},
 	{"cmd/cli/script_test.go", "polls child processes"},
+	{"e2e/cluster/cluster_test.go", "polls a process of the operating system"},
+	{"e2e/figures/fleet_test.go", "polls child processes; figures are for nightly"},
 	{"e2e/leaktest/leaktest_test.go", "judges the goroutines of the process, which no bubble has"},
 	{"e2e/proxy/proxy_test.go", "looks for a frame that must not come over TCP; a shorter wait can only hide a failure"},
 	{"e2e/soak/figures_test.go", "samples real processes and takes a late answer for none; a longer wait would blur the sample"},
 	{"e2e/soak/nemesis_test.go", "bounces a broker only when it sees no open transaction; a shorter wait can only leave a bounce out"},
 	{"txn/admin/example_test.go", "an example has no *testing.T for a bubble; it polls without a bound"},
+	{"txn/rules_purge_test.go", "its wait is a method that only bubbles call, which the search does not see"},
+	{"txn/rules_round_test.go", "its wait is a method that only bubbles call, which the search does not see"},
 	{"txn/internal/restore/replay_test.go", "its fake broker holds an answer without records back, in bubbles and outside"},
-}
-
-// unported are to be put into bubbles, or to get a deadline that no machine misses. The list only gets shorter.
-var unported = []string{
-	"e2e/cluster", "e2e/figures", "txn",
 }
 
 // TestNoTestDependsOnTheWallClock: a test that is in no bubble neither sleeps nor has a deadline or an upper bound of a duration below
@@ -48,8 +47,8 @@ func TestNoTestDependsOnTheWallClock(t *testing.T) {
 		}
 		for _, f := range found {
 			f.file = strings.TrimPrefix(f.file, module+"/")
-			if path, ok := excepted(f.file); ok {
-				needed[path] = true
+			if slices.ContainsFunc(exceptions, func(e exception) bool { return e.path == f.file }) {
+				needed[f.file] = true
 			} else {
 				t.Error(f)
 			}
@@ -60,22 +59,6 @@ func TestNoTestDependsOnTheWallClock(t *testing.T) {
 			t.Errorf("the exception of %s is not needed any more (%s)", e.path, e.why)
 		}
 	}
-	for _, path := range unported {
-		if !needed[path] {
-			t.Errorf("%s is ported: take it from the list", path)
-		}
-	}
-}
-
-// excepted returns the exception of a file.
-func excepted(file string) (path string, ok bool) {
-	for _, e := range exceptions {
-		if e.path == file {
-			return e.path, true
-		}
-	}
-	dir := file[:strings.LastIndex(file, "/")]
-	return dir, slices.Contains(unported, dir)
 }
 
 // TestWallClockIsFound is the negative control: the search finds the lines of testdata that say so, and no others.
