@@ -3,6 +3,7 @@ package virtual
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -29,19 +30,23 @@ type Position struct {
 type journal struct {
 	k  *Kafka
 	mu sync.Mutex
-	// staged are the positions of transactions that have not been asked to commit, by producer id and epoch. ended are those that have: a
-	// request that arrives later adds nothing to them.
-	staged  map[[2]int64][]Commit
-	ended   map[[2]int64]bool
+	// staged are the positions of transactions that have not been asked to commit, by producer id and epoch. ended are those that
+	// were asked to end: a request that arrives later adds nothing to them.
+	staged map[[2]int64][]Commit
+	ended  map[[2]int64]bool
+	// epochs are the highest that a request has had, by producer id, and seen is when the last one came.
+	epochs  map[int64]int16
+	seen    map[int64]time.Time
 	commits []Commit
 	// answered are those whose end was answered before their markers are written. They follow in commits.
 	answered []Commit
 }
 
 func newJournal(k *Kafka) *journal {
-	j := &journal{k: k, staged: map[[2]int64][]Commit{}, ended: map[[2]int64]bool{}}
+	j := &journal{k: k, staged: map[[2]int64][]Commit{}, ended: map[[2]int64]bool{}, epochs: map[int64]int16{}, seen: map[int64]time.Time{}}
 	k.ControlKey(int16(kmsg.TxnOffsetCommit), j.stage)
 	k.ControlKey(int16(kmsg.OffsetCommit), j.plain)
+	k.ControlKey(int16(kmsg.Produce), j.refuseStale)
 	return j
 }
 
@@ -80,6 +85,7 @@ func (j *journal) stage(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.note(req.ProducerID, req.ProducerEpoch)
 	key := [2]int64{req.ProducerID, int64(req.ProducerEpoch)}
 	if !j.ended[key] {
 		j.staged[key] = append(j.staged[key], c)
@@ -127,15 +133,19 @@ func (j *journal) answer(req *kmsg.EndTxnRequest) {
 	j.answered = append(j.answered, j.staged[[2]int64{req.ProducerID, int64(req.ProducerEpoch)}]...)
 }
 
-// end takes up the staged positions of a transaction whose coordinator is asked to commit, in the moment in which kfake does.
+// end takes up the staged positions of a transaction whose coordinator is asked to end it, in the moment in which kfake does.
 func (j *journal) end(req *kmsg.EndTxnRequest) {
-	if !req.Commit {
-		return
-	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	key := [2]int64{req.ProducerID, int64(req.ProducerEpoch)}
-	j.commits = append(j.commits, j.staged[key]...)
+	if req.Commit {
+		j.commits = append(j.commits, j.staged[key]...)
+	}
 	delete(j.staged, key)
-	j.ended[key] = true
+	if req.Version >= epochPerTransaction {
+		j.ended[key] = true
+	}
 }
+
+// epochPerTransaction is the version of EndTxn from which on each transaction has a producer epoch of its own (KIP-890).
+const epochPerTransaction = 5

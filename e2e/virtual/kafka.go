@@ -48,7 +48,7 @@ func NewKafka(t testing.TB, n *Network, brokers int, opts ...kfake.Opt) *Kafka {
 	}
 	k.Cluster = c
 	t.Cleanup(c.Close)
-	k.journal, k.markers = newJournal(k), newMarkers(k)
+	k.journal, k.markers = newJournal(k), newMarkers(t, k)
 	newRejoins(k)
 	return k
 }

@@ -42,8 +42,14 @@ type markers struct {
 // coordinator is the host of the requests that complete transactions.
 const coordinator = "coordinator"
 
-func newMarkers(k *Kafka) *markers {
-	m := &markers{k: k, byID: map[string]bool{}, byProducer: map[int64]bool{}, completing: map[int64]int16{}}
+func newMarkers(t testing.TB, k *Kafka) *markers {
+	// What a broker does by itself needs no network, and goes on while no client reaches it.
+	cl := k.Client(t, coordinator, kgo.Dialer(k.network.pipes.DialContext), kgo.RetryBackoffFn(func(int) time.Duration {
+		return time.Millisecond
+	}))
+	m := &markers{
+		k: k, cl: cl, adm: kadm.NewClient(cl), byID: map[string]bool{}, byProducer: map[int64]bool{}, completing: map[int64]int16{},
+	}
 	k.ControlKey(int16(kmsg.EndTxn), m.endTxn)
 	k.ControlKey(int16(kmsg.InitProducerID), m.initProducerID)
 	k.ControlKey(int16(kmsg.Produce), m.produce)
@@ -56,13 +62,9 @@ func newMarkers(k *Kafka) *markers {
 func (k *Kafka) DelayMarkers(t testing.TB, delay func(transactionalID string) time.Duration) {
 	t.Helper()
 	ended := make(chan struct{})
-	// What a broker does by itself needs no network, and goes on while no client reaches it.
-	cl := k.Client(t, coordinator, kgo.Dialer(k.network.pipes.DialContext), kgo.RetryBackoffFn(func(int) time.Duration {
-		return time.Millisecond
-	}))
 	m := k.markers
 	m.mu.Lock()
-	m.t, m.delay, m.ended, m.cl, m.adm = t, delay, ended, cl, kadm.NewClient(cl)
+	m.t, m.delay, m.ended = t, delay, ended
 	m.mu.Unlock()
 	t.Cleanup(func() { close(ended); m.work.Wait() })
 }
@@ -146,6 +148,14 @@ func (m *markers) ongoing(req *kmsg.EndTxnRequest) (open bool, left time.Duratio
 		req.ProducerEpoch < math.MaxInt16-1 // the next epoch would be that of another producer id
 	timeout := time.UnixMilli(tx.StartTimestamp).Add(time.Duration(tx.TimeoutMillis) * time.Millisecond)
 	return open, max(time.Until(timeout), 0), nil
+}
+
+// isOver reports whether the coordinator has another producer id or epoch for a transactional id. It reports false when the coordinator cannot
+// be asked.
+func (m *markers) isOver(transactionalID string, producerID int64, epoch int16) bool {
+	all, err := m.adm.DescribeTransactions(context.Background(), transactionalID)
+	tx := all[transactionalID]
+	return err == nil && tx.Err == nil && (tx.ProducerID != producerID || tx.ProducerEpoch > epoch)
 }
 
 // release lets the next transaction go on when the one before has ended: the one between them has nothing to wait for.
@@ -244,18 +254,7 @@ func (m *markers) produce(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	if req.TransactionID == nil || !m.pendingID(*req.TransactionID) {
 		return nil, nil, false
 	}
-	resp := req.ResponseKind().(*kmsg.ProduceResponse)
-	for _, t := range req.Topics {
-		rt := kmsg.NewProduceResponseTopic()
-		rt.Topic, rt.TopicID = t.Topic, t.TopicID
-		for _, p := range t.Partitions {
-			rp := kmsg.NewProduceResponseTopicPartition()
-			rp.Partition, rp.ErrorCode, rp.BaseOffset = p.Partition, kerr.ConcurrentTransactions.Code, -1
-			rt.Partitions = append(rt.Partitions, rp)
-		}
-		resp.Topics = append(resp.Topics, rt)
-	}
-	return resp, nil, true
+	return produceRefused(req, kerr.ConcurrentTransactions), nil, true
 }
 
 func (m *markers) txnOffsetCommit(kreq kmsg.Request) (kmsg.Response, error, bool) {
