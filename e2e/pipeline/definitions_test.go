@@ -3,10 +3,12 @@
 package pipeline
 
 import (
+	"math/bits"
 	"runtime"
 	"testing"
 
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/processors/projection"
 )
 
@@ -15,9 +17,12 @@ type switchCell struct{ there, back string }
 
 func (c switchCell) name() string { return c.there + ", back " + c.back }
 
-// switchCells have every point of a commit, on the way there and on the way back.
+// switchCells have every point of a commit, on the way there and on the way back. Under the race detector they have each of them once.
 func switchCells() (all []switchCell) {
 	for i, point := range commitPoints {
+		if virtual.RaceDetector && bits.OnesCount(uint(i))%2 == 1 {
+			continue // the cell that goes back at this point, half of the points away, is another one
+		}
 		all = append(all, switchCell{point, commitPoints[(i+len(commitPoints)/2)%len(commitPoints)]})
 	}
 	return all
