@@ -3,7 +3,6 @@ package virtual
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -34,19 +33,19 @@ type journal struct {
 	// were asked to end: a request that arrives later adds nothing to them.
 	staged map[[2]int64][]Commit
 	ended  map[[2]int64]bool
-	// epochs are the highest that a request has had, by producer id, and seen is when the last one came.
-	epochs  map[int64]int16
-	seen    map[int64]time.Time
-	commits []Commit
+	// producers are those of transactional ids, since their last InitProducerID.
+	producers map[string]*producer
+	commits   []Commit
 	// answered are those whose end was answered before their markers are written. They follow in commits.
 	answered []Commit
 }
 
 func newJournal(k *Kafka) *journal {
-	j := &journal{k: k, staged: map[[2]int64][]Commit{}, ended: map[[2]int64]bool{}, epochs: map[int64]int16{}, seen: map[int64]time.Time{}}
+	j := &journal{k: k, staged: map[[2]int64][]Commit{}, ended: map[[2]int64]bool{}, producers: map[string]*producer{}}
 	k.ControlKey(int16(kmsg.TxnOffsetCommit), j.stage)
 	k.ControlKey(int16(kmsg.OffsetCommit), j.plain)
 	k.ControlKey(int16(kmsg.Produce), j.refuseStale)
+	k.ControlKey(int16(kmsg.InitProducerID), j.initialise)
 	return j
 }
 
@@ -85,7 +84,7 @@ func (j *journal) stage(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.note(req.ProducerID, req.ProducerEpoch)
+	j.note(req.TransactionalID, req.ProducerID, req.ProducerEpoch)
 	key := [2]int64{req.ProducerID, int64(req.ProducerEpoch)}
 	if !j.ended[key] {
 		j.staged[key] = append(j.staged[key], c)

@@ -1,11 +1,36 @@
 package virtual
 
 import (
+	"maps"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
+
+// producer is what the requests of a transactional id have said of its producer.
+type producer struct {
+	id    int64
+	epoch int16 // the highest
+	seen  time.Time
+}
+
+// initialise forgets the producer of a transactional id. The next one may have the same producer id with lower epochs, where the
+// transactional id has expired.
+func (j *journal) initialise(kreq kmsg.Request) (kmsg.Response, error, bool) {
+	j.k.KeepControl()
+	req := kreq.(*kmsg.InitProducerIDRequest)
+	if req.TransactionalID == nil {
+		return nil, nil, false
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if p := j.producers[*req.TransactionalID]; p != nil {
+		delete(j.producers, *req.TransactionalID)
+		maps.DeleteFunc(j.ended, func(key [2]int64, _ bool) bool { return key[0] == p.id })
+	}
+	return nil, nil, false
+}
 
 // refuseStale refuses batches of transactions that are over, as a broker does. kfake adds the partition of a late batch to the producer's
 // transaction before it looks at the epoch of the batch: it refuses the batch, and has opened a transaction that nothing will end.
@@ -19,9 +44,8 @@ func (j *journal) refuseStale(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	if !ok {
 		return nil, nil, false
 	}
-	stale, late := j.isStale(id, epoch)
-	if late && !stale {
-		// The coordinator may have ended the transaction by itself since the last request.
+	stale, unsure := j.isStale(*req.TransactionID, id, epoch)
+	if unsure {
 		j.k.SleepControl(func() { stale = j.k.markers.isOver(*req.TransactionID, id, epoch) })
 	}
 	if stale {
@@ -46,23 +70,32 @@ func producerOf(req *kmsg.ProduceRequest) (id int64, epoch int16, ok bool) {
 // lateAfter is less than any transaction timeout of the tests.
 const lateAfter = 900 * time.Millisecond
 
-// isStale reports whether the requests so far say that an epoch is over, and whether the last of them was so long ago that its transaction may
-// have timed out.
-func (j *journal) isStale(id int64, epoch int16) (stale, late bool) {
+// isStale reports whether the requests so far say that an epoch is over. It is unsure if there was none since the producer was initialised, and
+// if the last one was so long ago that the coordinator may have ended its transaction by itself.
+func (j *journal) isStale(transactionalID string, id int64, epoch int16) (stale, unsure bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	stale = epoch < j.epochs[id] || j.ended[[2]int64{id, int64(epoch)}]
-	seen, known := j.seen[id]
-	late = known && time.Since(seen) > lateAfter
-	if !stale {
-		j.note(id, epoch)
+	p := j.producers[transactionalID]
+	if p == nil || p.id != id {
+		j.note(transactionalID, id, epoch)
+		return false, true
 	}
-	return stale, late
+	if epoch < p.epoch || j.ended[[2]int64{id, int64(epoch)}] {
+		return true, false
+	}
+	unsure = time.Since(p.seen) > lateAfter
+	j.note(transactionalID, id, epoch)
+	return false, unsure
 }
 
 // note keeps what a request says of its producer; the caller holds mu.
-func (j *journal) note(id int64, epoch int16) {
-	j.epochs[id], j.seen[id] = max(j.epochs[id], epoch), time.Now()
+func (j *journal) note(transactionalID string, id int64, epoch int16) {
+	p := j.producers[transactionalID]
+	if p == nil || p.id != id {
+		p = &producer{id: id}
+		j.producers[transactionalID] = p
+	}
+	p.epoch, p.seen = max(p.epoch, epoch), time.Now()
 }
 
 // produceRefused answers every partition of a request with an error.
