@@ -24,7 +24,7 @@ GATE_FLAGS   = -short -tags $(TEST_TAGS) $(TEST_FLAGS)
 WAITING      = -p 3
 GO_ALONE     = env -u ONCEWARD_KAFKA_BROKERS -u ONCEWARD_REQUIRE_KAFKA
 # PACKAGES are those that test and race take, the slowest first: go test starts them in this order.
-PACKAGES   ?= ./txn ./state/pebblestore ./...
+PACKAGES   ?= ./e2e/faults ./e2e/simulation ./txn ./state/pebblestore ./cmd/cli ./...
 # KAFKA_PACKAGES are those with tests on real Kafka, found by what these call. The slowest come first.
 KAFKA_FIRST     = ./e2e/conformance ./e2e/faults ./e2e/pipeline ./e2e/operations ./e2e/flights ./e2e/cluster ./e2e/runtime
 KAFKA_PACKAGES ?= $(KAFKA_FIRST) $(filter-out $(KAFKA_FIRST),$(sort $(patsubst %/,./%,$(dir $(shell \
