@@ -34,7 +34,7 @@ type plan struct {
 // parseAll refuses points that are not known: a test that arms nothing would look green.
 func parseAll(text string, known []string) (plans, error) {
 	all := plans{}
-	if text == "" {
+	if text == "" || text == ArmNothing {
 		return all, nil
 	}
 	for one := range strings.SplitSeq(text, ";") {

@@ -44,7 +44,8 @@
 //
 // skip lets the first N hits pass. After times (default 1) more the point does nothing. Each hit that acts is logged as "failpoint POINT
 // ACTION", by a process on its standard error, so that a test can count what it has caused. Failpoints need the build tag
-// onceward_failpoints. Without it a program runs as long as both variables are empty.
+// onceward_failpoints. Without it a program runs as long as both variables are empty. With both empty it runs as in production also with the
+// tag; [ArmNothing] is for a test that wants databases flushed early.
 //
 // # What it is not
 //

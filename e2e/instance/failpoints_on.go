@@ -14,6 +14,9 @@ import (
 
 // armedByEnvironment returns the configuration of an application that fails as the environment says.
 func armedByEnvironment(cfg txn.Config) (txn.Config, error) {
+	if os.Getenv(ArmingVariable) == "" && os.Getenv(BrokenVariable) == "" {
+		return cfg, nil // as it runs in production: failpoints have databases flushed and topics purged early
+	}
 	all, err := parseAll(os.Getenv(ArmingVariable), txn.Failpoints())
 	if err != nil {
 		return cfg, err

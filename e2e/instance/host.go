@@ -40,7 +40,7 @@ func StartOn(t testing.TB, c *cluster.Cluster, host string, s Settings, arm stri
 	}
 	a := Start(t, top, cfg)
 	a.hosted = h
-	t.Cleanup(h.release) // before the application is stopped
+	t.Cleanup(h.releaseForGood) // before the application is stopped
 	return a
 }
 
@@ -54,6 +54,7 @@ type hosted struct {
 
 	mu   sync.Mutex
 	held chan struct{} // what is killed or frozen at a failpoint waits until it is closed; nil if there is nothing
+	over bool          // nothing is held any more
 }
 
 // stop is called at a failpoint that acts. After a kill or a freeze it holds the goroutine.
@@ -87,14 +88,27 @@ func (h *hosted) hold() chan struct{} {
 	if h.held == nil {
 		h.held = make(chan struct{})
 	}
+	if h.over && !Closed(h.held) {
+		close(h.held)
+	}
 	return h.held
+}
+
+// releaseForGood releases what is held, and what comes to a failpoint later, such as in the end of an application that its test has given up.
+func (h *hosted) releaseForGood() {
+	h.mu.Lock()
+	h.over = true
+	h.mu.Unlock()
+	h.release()
 }
 
 func (h *hosted) release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.held != nil {
+	if h.held != nil && !Closed(h.held) {
 		close(h.held)
+	}
+	if !h.over {
 		h.held = nil
 	}
 }
@@ -112,7 +126,7 @@ func (a *App) Kill() (copied string) {
 	}
 	a.asked.Store(true) // how it ends means nothing
 	a.cancel()
-	a.release()
+	a.releaseForGood()
 	return copied
 }
 

@@ -243,7 +243,7 @@ func redriven(s *scene) {
 func outOfOrder(s *scene) {
 	s.be(worldDown)
 	log := instance.NewLog(s.t, "the life to be killed")
-	p := instance.StartVictim(s.t, s.cluster, pipelineProgram, s.hostName(s.settings), s.settings, "", log)
+	p := instance.StartVictim(s.t, s.cluster, pipelineProgram, s.hostName(s.settings), s.settings, instance.ArmNothing, log)
 	s.more(everything)
 	s.finishSturdy(p.Alive)
 	s.wantNothingFrail()

@@ -30,12 +30,12 @@ var subjects = []struct {
 	seeds int
 }{
 	{"copy", simulation.Copy, 4},
-	{"ledger", simulation.Ledger, 8},
-	{"repartition", simulation.Repartition, 8},
+	{"ledger", simulation.Ledger, 6},
+	{"repartition", simulation.Repartition, 6},
 	{"accounts", simulation.Accounts, 14},
-	{"tables", simulation.Tables, 6},
-	{"windows", simulation.Windows, 6},
-	{"processors", simulation.Processors, 4},
+	{"tables", simulation.Tables, 4},
+	{"windows", simulation.Windows, 4},
+	{"processors", simulation.Processors, 3},
 }
 
 // TestSeeds simulates every subject with every fault. The seeds are fixed; flags choose others. Among the fixed ones every fault has

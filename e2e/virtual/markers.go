@@ -90,6 +90,15 @@ func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		resp.ErrorCode = kerr.ConcurrentTransactions.Code
 		return resp, nil, true
 	}
+	m.mu.Unlock()
+	stale, unsure := m.k.journal.isStale(req.TransactionalID, req.ProducerID, req.ProducerEpoch)
+	if unsure {
+		m.k.SleepControl(func() { stale = m.isOver(req.TransactionalID, req.ProducerID, req.ProducerEpoch) })
+	}
+	if stale {
+		return nil, nil, false // refused, or answered as before
+	}
+	m.mu.Lock()
 	var delay time.Duration
 	if m.delay != nil && req.Commit {
 		delay = m.delay(req.TransactionalID)
