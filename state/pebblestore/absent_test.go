@@ -183,6 +183,7 @@ func TestSeekersLetGo(t *testing.T) {
 		if err := d.drain("test"); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // for what the flush lets go of
 		expectAbsent(t, d, store)
 		kept := func() int {
 			d.seekers.mu.Lock()
