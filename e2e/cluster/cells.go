@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/e2e/virtual"
 )
 
-// byPackage is what InParallel has set the flag -parallel to, which is no word of whoever runs the tests.
+// byPackage is what InParallel has set the flag -parallel to, which is not the choice of the user who runs the tests.
 var byPackage string
 
 // InParallel lets n tests that call t.Parallel run at a time, unless the flag -parallel says otherwise. The default is the number of

@@ -292,30 +292,32 @@ func TestStartRefusesAnUnknownKind(t *testing.T) {
 func TestSweepRemovesOnlyAbandonedDirectories(t *testing.T) {
 	root := t.TempDir()
 	t.Setenv("TMPDIR", root)
-	live, err := newDataDir()
+	live, err := NewTempDir(dataKind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	abandoned, err := newDataDir()
+	abandoned, err := NewTempDir(dataKind)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := abandoned.lock.Close(); err != nil { // as the death of its process does
 		t.Fatal(err)
 	}
-	unlocked := filepath.Join(root, dirPrefix+"unlocked")
+	unlocked := filepath.Join(root, dirPrefix+dataKind+"-unlocked")
 	foreign := filepath.Join(root, "other")
 	for _, dir := range []string{unlocked, foreign} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	sweep(root, time.Now())
+	sweep(root, dirPrefix+dataKind, time.Now())
 	expectExists(t, true, live.path, abandoned.path, unlocked, foreign) // too young
-	sweep(root, time.Now().Add(2*staleAfter))
+	sweep(root, dirPrefix+"another", time.Now().Add(2*staleAfter))
+	expectExists(t, true, abandoned.path)
+	sweep(root, dirPrefix+dataKind, time.Now().Add(2*staleAfter))
 	expectExists(t, true, live.path, unlocked, foreign)
 	expectExists(t, false, abandoned.path)
-	if err := live.remove(); err != nil {
+	if err := live.Remove(); err != nil {
 		t.Fatal(err)
 	}
 	expectExists(t, false, live.path)

@@ -15,7 +15,7 @@ import (
 // broker that is its own controller has a nil one, which needs no starting and never ends.
 type controller struct {
 	addr string
-	dir  *dataDir
+	dir  *TempDir
 	proc *Process // nil before the launch
 }
 
@@ -47,9 +47,9 @@ func brokerProperties(broker, controller string) []string {
 	}
 }
 
-func (c *controller) configPath() string  { return c.dir.file("controller.properties") }
-func (c *controller) logPath() string     { return c.dir.file("controller.log") }
-func (c *controller) consolePath() string { return c.dir.file("controller-console.log") }
+func (c *controller) configPath() string  { return c.dir.File("controller.properties") }
+func (c *controller) logPath() string     { return c.dir.File("controller.log") }
+func (c *controller) consolePath() string { return c.dir.File("controller-console.log") }
 
 // prepare does what has to come before a launch of the broker. Before the first it starts the controller. Before the others it waits until
 // the controller has fenced the life before: a broker that starts earlier believes what it finds, that it is the leader of everything. A

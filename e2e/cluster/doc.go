@@ -27,9 +27,9 @@
 //
 //   - ONCEWARD_REQUIRE_KAFKA=1 has the process test on real Kafka. A missing Java, or missing jars without a Maven to get them, is a
 //     failure then.
-//   - ONCEWARD_KAFKA_BROKERS=host:port,... has it do so too, on that cluster instead of one that it starts (plain text, no
-//     authentication). Only tests that want a broker of their own start one, and are skipped where there is no Java. The cluster must allow topics to be created and deleted; whatever starts with a name that
-//     [Cluster.Name] gave out is deleted at the end of its test.
+//   - ONCEWARD_KAFKA_BROKERS=host:port,... has it do so too, on that cluster instead of one that it starts (plain text, no authentication).
+//     Only tests that want a broker of their own start one, and are skipped where there is no Java. The cluster must allow topics to be
+//     created and deleted; whatever starts with a name that [Cluster.Name] gave out is deleted at the end of its test.
 //   - ONCEWARD_KAFKA_JARS=directory is a directory that has the jars already; Maven is not used.
 //
 // Without the first two nothing starts a JVM, wherever Java is installed: tests on real Kafka are skipped, and one line per package on
@@ -48,16 +48,15 @@
 //
 // # Lifetimes
 //
-// A package that calls [Kafka] or [Each] has one real broker for all its tests, because starting one takes
-// seconds: its TestMain calls [Main], which stops the broker after the last test, passed or failed. Tests
-// keep apart by names from [Cluster.Name]. A test that kills or restarts its broker takes one of its own from
-// [Own]. Every [Embedded] broker belongs to its test alone. Programs that are not tests use [Start] and
-// [Cluster.Close].
+// A package that calls [Kafka] or [Each] has one real broker for all its tests, because starting one takes seconds: its TestMain calls
+// [Main], which stops the broker after the last test, passed or failed. Tests keep apart by names from [Cluster.Name]. A test that kills or
+// restarts its broker takes one of its own from [Own]. Every [Embedded] broker belongs to its test alone. [Start] and [Cluster.Close] are
+// for a broker that no other test may use, such as one that is measured.
 //
-// Close asks a real broker to stop and kills it if it does not, and a controller of its own after it. On Linux
-// the kernel also kills them together with the process that started them, whatever ended that one. Elsewhere a
-// test process that ends without Main's end (SIGKILL, a panic, a test timeout) leaves its broker running. Data
-// directories that such a process left behind are removed by a start that comes at least an hour later.
+// Close asks a real broker to stop and kills it if it does not, and a controller of its own after it. On Linux the kernel also kills them
+// together with the process that started them, whatever ended that one. Elsewhere a test process that ends without Main's end (SIGKILL, a
+// panic, a test timeout) leaves its broker running. The temporary directories ([TempDir]) of such a process are removed by a process that
+// makes one of the same kind at least an hour later.
 //
 // # Concurrency
 //
@@ -66,7 +65,6 @@
 //
 // # What it is not
 //
-// It is not a client library, its security set-up ([Options].SASL) is for tests of clients, and it does not
-// measure: the waits here poll.
-// Nothing outside the end-to-end tests may import it.
+// It is not a client library, its security set-up ([Options].SASL) is for tests of clients, and it does not measure: the waits here poll.
+// Only the end-to-end tests and the tests of examples may import it.
 package cluster

@@ -15,7 +15,7 @@ import (
 type embeddedNode struct {
 	settings map[string]string
 	id       string // cluster id
-	dir      *dataDir
+	dir      *TempDir
 	port     int
 	log      *os.File
 	broker   *kfake.Cluster // nil while it is down
@@ -26,13 +26,13 @@ func newEmbeddedNode(settings map[string]string) (*embeddedNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := newDataDir()
+	dir, err := NewTempDir(dataKind)
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(dir.file("broker.log"))
+	log, err := os.Create(dir.File("broker.log"))
 	if err != nil {
-		return nil, errors.Join(err, dir.remove())
+		return nil, errors.Join(err, dir.Remove())
 	}
 	return &embeddedNode{settings: settings, id: newID(), dir: dir, port: ports[0], log: log}, nil
 }
@@ -48,7 +48,7 @@ func (n *embeddedNode) launch(context.Context) error {
 	broker, err := kfake.NewCluster(
 		kfake.Ports(n.port), // one port is one broker
 		kfake.ClusterID(n.id),
-		kfake.DataDir(n.dir.file("data")),
+		kfake.DataDir(n.dir.File("data")),
 		kfake.DefaultNumPartitions(1),
 		kfake.GroupMinSessionTimeout(minSessionTimeout),
 		kfake.BrokerConfigs(n.settings),
@@ -77,7 +77,7 @@ func (n *embeddedNode) close() error {
 		n.broker.Close()
 		n.broker = nil
 	}
-	return errors.Join(n.log.Close(), n.dir.remove())
+	return errors.Join(n.log.Close(), n.dir.Remove())
 }
 
 func (n *embeddedNode) logTail() string { return Tail(n.log.Name(), logLimit) }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/sha256"
 	_ "embed" // the pom
 	"errors"
 	"fmt"
@@ -218,29 +219,57 @@ func javaPath(path string) string {
 var compiled programs
 
 type programs struct {
-	mu   sync.Mutex        // held while one library's are compiled
-	dirs map[string]string // by the names of the libraries
+	mu   sync.Mutex // held while one library's are compiled
+	dirs map[compiledKey]*TempDir
+}
+
+// compiledKey tells the programs of libraries apart. Libraries of one name may have different programs.
+type compiledKey struct {
+	library string
+	sources [sha256.Size]byte
+}
+
+// hashFiles returns a hash of the names and the contents of all files.
+func hashFiles(files fs.FS) (sum [sha256.Size]byte, err error) {
+	h := sha256.New()
+	err = fs.WalkDir(files, ".", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(files, path)
+		fmt.Fprintf(h, "%q %d\n", path, len(content)) // never fails
+		_, _ = h.Write(content)                       // likewise
+		return err
+	})
+	return [sha256.Size]byte(h.Sum(nil)), err
 }
 
 // get returns the class path of a library with its compiled programs. The compiler is that of the Java, which has to be a JDK's.
 func (p *programs) get(ctx context.Context, java, classes string, l Library) (withPrograms string, err error) {
+	key := compiledKey{library: l.Name}
+	if key.sources, err = hashFiles(l.Programs); err != nil {
+		return "", err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	dir := p.dirs[l.Name]
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "onceward-java-"); err != nil {
+	dir := p.dirs[key]
+	if dir == nil {
+		if dir, err = NewTempDir("java"); err != nil {
 			return "", err
 		}
-		if err := compileJava(ctx, java, classes, l.Programs, dir); err != nil {
-			return "", errors.Join(fmt.Errorf("compile the programs of %s: %w", l.Name, err), os.RemoveAll(dir))
+		if err := compileJava(ctx, java, classes, l.Programs, dir.File(compiledName)); err != nil {
+			return "", errors.Join(fmt.Errorf("compile the programs of %s: %w", l.Name, err), dir.Remove())
 		}
 		if p.dirs == nil {
-			p.dirs = map[string]string{}
+			p.dirs = map[compiledKey]*TempDir{}
 		}
-		p.dirs[l.Name] = dir
+		p.dirs[key] = dir
 	}
-	return dir + string(os.PathListSeparator) + classes, nil
+	return dir.File(compiledName) + string(os.PathListSeparator) + classes, nil
 }
+
+// compiledName is the directory in a [TempDir] that has the sources of programs and their classes.
+const compiledName = "classes"
 
 // compileJava compiles sources into dir.
 func compileJava(ctx context.Context, java, classes string, sources fs.FS, dir string) error {
@@ -271,7 +300,7 @@ func (p *programs) remove() (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, dir := range p.dirs {
-		err = errors.Join(err, os.RemoveAll(dir))
+		err = errors.Join(err, dir.Remove())
 	}
 	return err
 }

@@ -161,6 +161,11 @@ func TestProgramsAreCompiledOnce(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), java, "-cp", classes, "Hello").Output(); err != nil || string(out) != "kafka.Kafka" {
 		t.Errorf("the program printed %q, %v", out, err)
 	}
+	other := l
+	other.Programs = fstest.MapFS{"programs/Other.java": {Data: []byte("public final class Other {}")}}
+	if _, others := Java(t, other); others == classes {
+		t.Errorf("a library of the same name with other programs gets the class path %s too", others)
+	}
 	t.Setenv("TMPDIR", t.TempDir())
 	wrong := Library{Name: "wrong", Programs: fstest.MapFS{"Wrong.java": {Data: []byte("class Wrong {")}}}
 	if _, err := compiled.get(t.Context(), java, classes, wrong); err == nil || !strings.Contains(err.Error(), "Wrong.java") {

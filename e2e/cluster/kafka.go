@@ -37,7 +37,7 @@ type kafkaNode struct {
 	java string
 	jars string
 	id   string // cluster id
-	dir  *dataDir
+	dir  *TempDir
 	addr string
 	// saslAddr is the second listener, empty without one.
 	saslAddr string
@@ -66,7 +66,7 @@ func newKafkaNode(ctx context.Context, o Options) (*kafkaNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := newDataDir()
+	dir, err := NewTempDir(dataKind)
 	if err != nil {
 		return nil, err
 	}
@@ -84,14 +84,14 @@ func newKafkaNode(ctx context.Context, o Options) (*kafkaNode, error) {
 	if o.SeparateController {
 		n.controller = &controller{addr: hostPort(ports[1]), dir: dir}
 		config = brokerProperties(n.addr, n.controller.addr)
-		err = n.format(ctx, n.controller.configPath(), controllerProperties(n.controller.addr), dir.file("metadata"), o)
+		err = n.format(ctx, n.controller.configPath(), controllerProperties(n.controller.addr), dir.File("metadata"), o)
 	}
 	if err == nil {
 		o.Settings = settings
-		err = n.format(ctx, n.configPath(), config, dir.file("data"), o)
+		err = n.format(ctx, n.configPath(), config, dir.File("data"), o)
 	}
 	if err != nil {
-		return nil, errors.Join(err, dir.remove())
+		return nil, errors.Join(err, dir.Remove())
 	}
 	return n, nil
 }
@@ -176,9 +176,9 @@ func saslSettings(open, controller, sasl string) map[string]string {
 	}
 }
 
-func (n *kafkaNode) configPath() string  { return n.dir.file("server.properties") }
-func (n *kafkaNode) logPath() string     { return n.dir.file(fmt.Sprintf("broker-%d.log", n.life)) }
-func (n *kafkaNode) consolePath() string { return n.dir.file(fmt.Sprintf("console-%d.log", n.life)) }
+func (n *kafkaNode) configPath() string  { return n.dir.File("server.properties") }
+func (n *kafkaNode) logPath() string     { return n.dir.File(fmt.Sprintf("broker-%d.log", n.life)) }
+func (n *kafkaNode) consolePath() string { return n.dir.File(fmt.Sprintf("console-%d.log", n.life)) }
 
 func (n *kafkaNode) addrs() []string   { return []string{n.addr} }
 func (n *kafkaNode) clusterID() string { return n.id }
@@ -251,7 +251,7 @@ func (n *kafkaNode) close() error {
 	if err := errors.Join(err, n.controller.close()); err != nil {
 		return err // and keep the directory: its owner is still alive
 	}
-	return n.dir.remove()
+	return n.dir.Remove()
 }
 
 func (n *kafkaNode) logTail() string {

@@ -96,6 +96,8 @@ func (j *judged) status(ctx context.Context) (s txn.Status, pending string, err 
 	if err := j.process.Alive(); err != nil {
 		return s, "", fmt.Errorf("%s: %w", j.name(), err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, instance.Patience)
+	defer cancel()
 	s, err = txn.InstanceStatus(ctx, j.settings.StateDir)
 	if err == nil {
 		pending, err = pendingOf(s)

@@ -66,7 +66,7 @@ func groupedTable(b *topology.Builder) topology.TableGroup[string, int64] {
 
 var twoTopics = caseTraits{topics: []string{"in", "other"}}
 
-// tableOperators are the operators of tableOperators.
+// tableOperators are the operators of tables.
 var tableOperators = map[string]operator{
 	"table": {declare: func(b *topology.Builder) { tableOf(b, "in").Into(numbers("out")) }},
 	"to-table": {declare: func(b *topology.Builder) {

@@ -172,7 +172,7 @@ func (s subtopology) walk(n *describedNode, follow func(n *describedNode) []stri
 	return fmt.Sprintf("%s%v{%s}", n.kind, has, strings.Join(others, " "))
 }
 
-// topicChoosers are the operators whose sink topicChoosers its topic.
+// topicChoosers are the operators whose sink chooses its topic.
 var topicChoosers = []string{"dynamic"}
 
 // describedControls are topologies that are wrong in one detail of their description.

@@ -2,7 +2,7 @@ package conformance
 
 import "github.com/onceward/onceward/topology"
 
-// headerOperators are the operators that change headerOperators. All others keep those of the record that they have at hand, which their cases show.
+// headerOperators are the operators that change headers. All others keep those of the record that they have at hand, which their cases show.
 var headerOperators = map[string]operator{
 	"map-headers": {declare: func(b *topology.Builder) {
 		topology.MapHeaders(anyInput(b), "seen", func(r inRecord) ([]topology.Header, error) {

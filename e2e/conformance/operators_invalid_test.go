@@ -6,8 +6,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// invalidTimeOperators are what becomes of invalidTimeOperators timestamps, in front of state. Of records with a null key, which are left out, the timestamp counts
-// all the same.
+// invalidTimeOperators have state behind records with invalid timestamps. A record with a null key is left out, and its timestamp counts all
+// the same.
 var invalidTimeOperators = map[string]operator{
 	"skip-invalid-count": {caseTraits: caseTraits{negative: true}, declare: func(b *topology.Builder) { countOf(b, skipInvalid) }},
 	"skip-invalid-count-tumbling": {caseTraits: caseTraits{negative: true}, declare: func(b *topology.Builder) {

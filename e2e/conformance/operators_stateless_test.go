@@ -15,7 +15,8 @@ type (
 // operatorGroups and controlGroups are what the files of this package declare.
 var (
 	operatorGroups = []map[string]operator{
-		statelessOperators, dynamicOperators, headerOperators, processorOperators, aggregationOperators, tableOperators, windowOperators, closingOperators, timeOperators, invalidTimeOperators,
+		statelessOperators, dynamicOperators, headerOperators, processorOperators, aggregationOperators, tableOperators, windowOperators,
+		closingOperators, timeOperators, invalidTimeOperators,
 	}
 	controlGroups = []map[string]control{
 		statelessControls, headerControls, processorControls, tableControls, windowControls, countControls, closingControls,
@@ -112,7 +113,7 @@ func even(r inRecord) (bool, error) {
 	return ok && v%2 == 0, nil
 }
 
-// groupName is the groupName of a value.
+// groupName returns the name of the group of a value.
 func groupName(v maybeValue) string {
 	if n, ok := v.Get(); ok {
 		return "g" + strconv.FormatInt(n%3, 10)

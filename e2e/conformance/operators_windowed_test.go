@@ -80,9 +80,9 @@ var windowControls = map[string]control{
 	}},
 }
 
-// countControls write what they should, and leave records out that nobody counts.
+// countControls write what they should, and leave out records without counting them.
 var countControls = map[string]control{
-	"late records that nobody counts": {"count-tumbling", func(b *topology.Builder) {
+	"late records that are not counted": {"count-tumbling", func(b *topology.Builder) {
 		inTime := topology.From(b, keyed("in")).Filter("in-time", func(r topology.Record[string, maybeValue]) (bool, error) {
 			end := r.Timestamp - r.Timestamp%windowSize + windowSize
 			return end > r.StreamTime()-windowGrace, nil

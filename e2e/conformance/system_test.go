@@ -33,7 +33,7 @@ type systemTest struct {
 	application string
 	inputs      []string // topics that the application reads
 	instances   []*judged
-	// generator writes until it is stopped; nil if there is none that does.
+	// generator writes until it is stopped; nil if no such generator runs.
 	generator *javaProcess
 	began     time.Time
 	kills     struct{ all, met, open int }
@@ -211,9 +211,9 @@ func (s *systemTest) openTransactions(ctx context.Context, i *judged) (int, erro
 	return len(ids), err
 }
 
-// settled waits until every input that there was at the call is committed in every partition, whoever had it before, and until all tasks of
-// every instance that is up run. As long as there is certainly something to process, each instance has to process more, and each partition
-// to have a commit.
+// settled waits until every input that there was at the call is committed in every partition, whichever instance had the partition before,
+// and until all tasks of every instance that is up run. As long as there is certainly something to process, each instance has to process
+// more, and each partition to have a commit.
 func (s *systemTest) settled(ctx context.Context) error {
 	before := map[*judged]int64{}
 	least := int64(0)

@@ -1,9 +1,10 @@
 // Package faults makes the runtime fail at every point, loses and delays every request and reply, and kills restores, and looks for the damage.
 //
-// On virtual time (package virtual) each cell of a table has brokers of its own, the time-outs of production, and an application on a host of
-// its own, which is cut off, stalled or copied as package instance does it. On real Kafka all cells share a broker, time-outs are short, and
-// what is killed or frozen is a process: [instance.Application], in the test binary. There run the cells in which a real coordinator, its
-// markers or its compaction can make a difference, with -short those of the commit only.
+// On virtual time (package virtual) each cell of a table has brokers of its own, the time-outs of production, and an application on a host
+// of its own, which is cut off, stalled or copied as package instance does it. On real Kafka all cells share a broker, time-outs are short,
+// and what is killed or frozen is a process: [instance.Application], in the test binary. On real Kafka only those cells run in which a real
+// coordinator, its markers or its compaction can make a difference, with -short those of the commit only. On virtual time TestEveryPoint
+// runs all cells, with -short every kill and two of five other cells, and under the race detector every fifth cell.
 //
 // # Points
 //
@@ -33,10 +34,10 @@
 // # Requests and replies
 //
 // A cell is a kind of request and a fault. The first half of the same application runs behind a link, which drops, delays or cuts a single
-// frame, and then every frame for a while. On real Kafka the link is a proxy (package proxy). The kinds are those that a round, its resolution
-// and a membership consist of. The end is checked as above, and on the way how long the round that was struck stays in doubt. Other tests
-// fail the whole network, and have commits arrive when their transaction is over or their task has moved. The negative control of these shows
-// the anomaly on a real broker with the older transaction protocol.
+// frame, and then every frame for a while. On real Kafka the link is a proxy (package proxy). The kinds are those that a round, its
+// resolution and a membership consist of. The end is checked as above. On virtual time the test also checks how long the round that was
+// struck stays in doubt. Other tests fail the whole network, and have commits arrive when their transaction is over or their task has
+// moved. The negative control of these shows the anomaly on a real broker with the older transaction protocol.
 //
 // # Restores
 //

@@ -286,7 +286,7 @@ func TestEveryRequestHasCells(t *testing.T) {
 	} {
 		for _, f := range faults {
 			if !slices.ContainsFunc(requestCells(), func(c requestCell) bool { return c.key == key && c.name == f.name }) {
-				t.Errorf("%s, %s: there is no requestCell", kmsg.NameForKey(key), f.name)
+				t.Errorf("%s, %s: there is no cell", kmsg.NameForKey(key), f.name)
 			}
 		}
 	}

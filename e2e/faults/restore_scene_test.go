@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -138,7 +139,9 @@ func (s *restoreScene) launch(arm string, change ...func(*exec.Cmd)) *instance.P
 
 // status asks the process, and returns nothing while it does not answer.
 func (s *restoreScene) status() txn.Status {
-	status, err := txn.InstanceStatus(s.t.Context(), s.StateDir)
+	ctx, cancel := context.WithTimeout(s.t.Context(), instance.Patience)
+	defer cancel()
+	status, err := txn.InstanceStatus(ctx, s.StateDir)
 	if err != nil {
 		return txn.Status{}
 	}

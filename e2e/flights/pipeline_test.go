@@ -49,7 +49,7 @@ type departure struct {
 // pipeline is the topology with the stores that queries and tests read.
 type pipeline struct {
 	Topology *topology.Topology
-	// planesNode are the latest flights by tail number.
+	// Planes are the latest flights by tail number.
 	Planes topology.StoreOf[string, projection.Row[departure]]
 	// Sums and Contributions are the ledger of the carriers. The columns are the flights, the minutes of
 	// arrival delay, the cancelled flights and the diverted ones.
@@ -143,9 +143,9 @@ func contributionOf(r topology.Record[string, avro.Flight]) (ledger.Contribution
 	return ledger.Contribution{ID: string(id), Amounts: amounts}, nil
 }
 
-var rewrite = flag.Bool("rewrite", false, "write the golden file anew")
+var rewrite = flag.Bool("rewrite", false, "write the golden file again")
 
-// TestDescribe compares the description with testdata/flights.describe.txt; -rewrite writes the file anew.
+// TestDescribe compares the description with testdata/flights.describe.txt; -rewrite writes the file again.
 func TestDescribe(t *testing.T) {
 	p, err := newPipeline("")
 	if err != nil {

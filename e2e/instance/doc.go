@@ -49,5 +49,6 @@
 //
 // # What it is not
 //
-// A process that is started again and again under one name is bench/measure's Instance. Nothing here knows what an application computes.
+// A process that is started again and again under one name is bench/measure's Instance, or package workload's Process. Nothing here knows
+// what an application computes.
 package instance

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -124,8 +125,8 @@ var binaries files
 type files struct {
 	programs Programs
 
-	mu    sync.Mutex // held while one is made
-	dir   string     // "" before the first
+	mu    sync.Mutex       // held while one is made
+	dir   *cluster.TempDir // nil before the first
 	paths map[[2]string]string
 }
 
@@ -139,14 +140,14 @@ func (f *files) get(name, tags string, create func(path string) error) (path str
 	if f.programs[name] == nil {
 		return "", fmt.Errorf("instance: TestMain has given no program %q to instance.Main", name)
 	}
-	if f.dir == "" {
-		if f.dir, err = os.MkdirTemp("", "onceward-programs-"); err != nil {
+	if f.dir == nil {
+		if f.dir, err = cluster.NewTempDir("programs"); err != nil {
 			return "", err
 		}
 		f.paths = map[[2]string]string{}
 	}
-	dir := filepath.Join(f.dir, fmt.Sprint(len(f.paths)))
-	for _, d := range []string{f.dir, dir} { // for other users
+	dir := f.dir.File(fmt.Sprint(len(f.paths)))
+	for _, d := range []string{f.dir.Path(), dir} { // for other users
 		if err := os.MkdirAll(d, 0o755); err != nil { //nolint:gosec // see above
 			return "", err
 		}
@@ -165,10 +166,10 @@ func (f *files) get(name, tags string, create func(path string) error) (path str
 func (f *files) remove() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.dir == "" {
+	if f.dir == nil {
 		return nil
 	}
-	return os.RemoveAll(f.dir)
+	return f.dir.Remove()
 }
 
 // linkSelf makes the path another name of the running binary. A symbolic link would not do: other users may not look into the directory of
@@ -186,6 +187,10 @@ func linkSelf(path string) (err error) {
 		return err
 	}
 	defer from.Close()
+	// No process is started while the copy is open for writing. A child would hold the file open until its exec, and until then the system
+	// would refuse to run the program ("text file busy").
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	to, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755) //nolint:gosec // for other users
 	if err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
-// TestVictim: a life that is frozen at a point goes on when it is thawed, one that is killed at a point or by the test does nothing more, and
-// the next one goes on with its directory. It is the same on virtual time and for a process.
+// TestVictim: a life that is frozen at a point or by the test does nothing until it is thawed, and goes on then. One that is killed at a
+// point or by the test does nothing more, and the next one goes on with its directory. It is the same on virtual time and for a process.
 func TestVictim(t *testing.T) {
 	t.Run("virtual", func(t *testing.T) { cluster.OnVirtual(t, testVictim) })
 	t.Run("process", func(t *testing.T) { testVictim(t, cluster.Embedded(t)) })
@@ -39,9 +39,15 @@ func testVictim(t *testing.T, c *cluster.Cluster) {
 
 	v, _ = start("second", "")
 	s.feed(t, c)
-	v.Await("the copy", func() bool { return copied(v.Status()) })
+	v.Await("the copy", func() bool { return copied(v.Status()) && stable(t, c, s.Out) == 3 })
 	v.Freeze()
+	s.feed(t, c)
+	copyElsewhere(t, c, s, 4)
+	if got := stable(t, c, s.Out); got != 3 {
+		t.Errorf("%d records are copied, want the 3 from before the freeze", got)
+	}
 	v.Thaw()
+	v.Await("the copy after the freeze", func() bool { return v.Status().Totals.Records == 2 })
 	v.Kill()
 	s.StateDir = v.Killed()
 
@@ -52,8 +58,8 @@ func testVictim(t *testing.T, c *cluster.Cluster) {
 	if err := v.Wait(); err != nil || v.Failed(err) {
 		t.Errorf("it has ended with %v", err)
 	}
-	if got := len(c.Records(t, s.Out)); got != 4 {
-		t.Errorf("%d records were copied, want 4", got)
+	if got := len(c.Records(t, s.Out)); got != 5 {
+		t.Errorf("%d records were copied, want 5", got)
 	}
 
 	s.Out = c.Name(t, "missing")
@@ -61,6 +67,17 @@ func testVictim(t *testing.T, c *cluster.Cluster) {
 	if err := v.Wait(); !v.Failed(err) {
 		t.Errorf("without its topic it has ended with %v", err)
 	}
+}
+
+// copyElsewhere copies the input from its beginning with another application, and returns when it has copied n records. A life that is not
+// frozen copies the last one meanwhile.
+func copyElsewhere(t *testing.T, c *cluster.Cluster, s copySettings, n int) {
+	t.Helper()
+	s.Application, s.StateDir, s.Out = c.Name(t, "other"), t.TempDir(), c.Name(t, "other-out")
+	c.CreateTopics(t, 2, s.Out)
+	v := StartVictim(t, c, "copy", "other", s, "", NewLog(t, "the other application"))
+	v.Await("the copies of the other application", func() bool { return stable(t, c, s.Out) == n })
+	v.End()
 }
 
 // stable counts what can be read of a topic now.

@@ -2,7 +2,7 @@
 //
 // # Ways out
 //
-// What holds the state of an application and its offsets together is broken: offsets are moved, lost, or committed by another program; a
+// The test breaks the link between the state of an application and its offsets: offsets are moved, lost, or committed by another program; a
 // changelog is deleted; a database is damaged. Each task stops and names its ways out. Each way out is taken: adopt, accept-skip, reset,
 // rebuild from the changelogs or from the input. Before, it is tried where it must be refused, and as a dry run; neither changes anything.
 // Afterwards state and outputs are exactly a fold of the input that was to be processed, also with an empty state directory. Stores with a

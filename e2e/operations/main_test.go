@@ -3,8 +3,6 @@ package operations_test
 import (
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/schemas"
@@ -32,21 +30,4 @@ func countRecord(
 		return err
 	}
 	return emit(c, topology.WithValue(r, n+1))
-}
-
-// lastCounts returns the last count of every key, and fails the test unless counts go up by one.
-func lastCounts(t testing.TB, records []*kgo.Record) map[string]int64 {
-	t.Helper()
-	last := map[string]int64{}
-	for _, r := range records {
-		n, err := schemas.Int64().Decode(r.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n != last[string(r.Key)]+1 {
-			t.Fatalf("key %s: count %d follows %d", r.Key, n, last[string(r.Key)])
-		}
-		last[string(r.Key)] = n
-	}
-	return last
 }

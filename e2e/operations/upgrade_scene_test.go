@@ -23,6 +23,7 @@ import (
 	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
+	"github.com/onceward/onceward/e2e/workload"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
@@ -46,7 +47,7 @@ type upgradeSettings struct {
 func (s upgradeSettings) Config() txn.Config {
 	return txn.Config{
 		Brokers: s.Brokers, Application: s.Application, Instance: s.Instance, StateDir: s.StateDir, Workers: 1,
-		SessionTimeout: 15 * time.Second, CacheBytes: 8 << 20,
+		SessionTimeout: time.Minute, CacheBytes: 8 << 20,
 	}
 }
 
@@ -296,7 +297,7 @@ func (s *upgradeScene) checkExact() {
 	for p := range upgradePartitions {
 		want[fmt.Sprint("key", p)] = s.fed
 	}
-	if got := lastCounts(s.t, s.Records(s.t, s.out)); !maps.Equal(got, want) {
+	if got := workload.LastCounts(s.t, s.Records(s.t, s.out)); !maps.Equal(got, want) {
 		s.t.Fatalf("the counts are %v, want %v", got, want)
 	}
 }

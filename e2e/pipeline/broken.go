@@ -41,7 +41,7 @@ const (
 	KeepsUndone Broken = "keeps-undone"
 	// CallsAtOnce calls the gateway in the handler of the request.
 	CallsAtOnce Broken = "calls-at-once"
-	// RepeatsUnknown makes a call again of which nobody knows what has become.
+	// RepeatsUnknown repeats a call whose outcome is not known.
 	RepeatsUnknown Broken = "repeats-unknown"
 	// ShowsOnce notes the standings that it has passed on, in memory and before they are written, and leaves out what it has noted.
 	ShowsOnce Broken = "shows-once"

@@ -1,6 +1,6 @@
-// Package pipeline tests the processors (packages processors/...) on brokers: in one application that has all of them, and in small ones for
-// what needs another shape. The applications are killed, frozen, cut off and fed with duplicates. Afterwards everything they wrote is
-// compared with a recount that shares no code with the processors.
+// Package pipeline tests the processors (packages processors/...) on brokers. One application has all of them; small applications have
+// those whose tests need another shape. The applications are killed, frozen, cut off and fed with duplicates. Afterwards everything they
+// wrote is compared with a recount that shares no code with the processors.
 //
 // # The pipeline
 //
@@ -22,10 +22,10 @@
 // world may be down, which parks the account, or closed, which makes a dead letter that an operator redrives. All decisions are in a topic of
 // evidence.
 //
-// TestMatrix has a test for each row of the failure matrix, on virtual time. After each of them, outputs, dead letters, evidence, payments and stores are
-// compared with the recount. Then the inbox forgets what it has had, the state directory is removed, and what is restored from the changelogs
-// is compared again. TestMatrixOnKafka runs the rows for which a real broker makes a difference, and kills and freezes processes. The test
-// plays the source, the operator and the person.
+// TestMatrix has a test for each row of the failure matrix, on virtual time. After each of them, outputs, dead letters, evidence, payments
+// and stores are compared with the recount. Then the inbox forgets what it has had, the state directory is removed, and what is restored
+// from the changelogs is compared again. TestMatrixOnKafka runs the rows for which a real broker makes a difference, and kills and freezes
+// processes. The test plays the source, the operator and the person.
 //
 // TestAnyInterleaving runs random histories in memory (package topologytest): duplicates, losses, re-orderings, contradictions, corrections,
 // poison, failures, restarts, crashes and aborts of the same facts come to what the clean sequence comes to. TestI3ReplayConverges replays
@@ -41,7 +41,8 @@
 //
 // The tests named for requirements G1, G5 and G6 run an application that dedupes payments and sums them per account, and can close
 // accounts. It parks, delays or rejects payments to closed accounts under load and kills. The command that redrives dead letters runs as a
-// process, also against the embedded broker, and is killed at each of its steps. Afterwards every payment has had its effect once, and in order where keys are parked.
+// process, also against the embedded broker, and is killed at each of its steps. Afterwards every payment has had its effect once, and in
+// order where keys are parked.
 //
 // # Definitions
 //

@@ -2,7 +2,7 @@
 //
 // # Processing
 //
-// One instance processes an input, stops and comes back: each record counts once, in order, with a repartition topic between too; a failed
+// One instance processes an input, stops and comes back. Each record counts once and in order, also behind a repartition topic; a failed
 // record leaves its dead letter alone; a lost state directory is restored; what is missing or wrong around the application is one error.
 // admin.Verify finds the state equal to its changelogs.
 //
@@ -20,6 +20,6 @@
 //
 // # What is not here
 //
-// Package faults has lost requests and answers of every kind, package crash kills at every point, package simulation searches. Most scenarios
-// run on virtual time, and on real Kafka where the environment asks for it (cluster.Scenario); each that does not says why.
+// Package faults loses requests and replies of every kind and kills at every point; package simulation searches. Most scenarios run on
+// virtual time, and on real Kafka where the environment asks for it (cluster.Scenario); each that does not says why.
 package runtime

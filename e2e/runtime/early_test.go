@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/proxy"
+	"github.com/onceward/onceward/e2e/workload"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -22,7 +23,7 @@ func TestCommitThatNeverArrives(t *testing.T) {
 		if len(out) != fed {
 			t.Errorf("%d records of %d are in the output", len(out), fed)
 		}
-		lastCounts(t, out)
+		workload.LastCounts(t, out)
 		e.checkClosed()
 	})
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
+	"github.com/onceward/onceward/e2e/workload"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -160,9 +161,14 @@ func (s *groupScene) endFed(a *instance.App) {
 	a.Cancel()
 	tick := time.NewTicker(groupInterval)
 	defer tick.Stop()
-	for s.feed(1); !instance.Closed(a.Ended()); s.feed(1) {
+	instance.Await(s.t, "an instance to end", func() error { return nil }, func() error {
+		s.feed(1)
+		if instance.Closed(a.Ended()) {
+			return nil
+		}
 		<-tick.C
-	}
+		return errors.New("it is still there")
+	})
 	a.End()
 }
 
@@ -247,7 +253,7 @@ func (s *groupScene) checkExact() {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	instance.Await(s.t, "the counts of everything that was fed", func() error { return nil }, func() error {
-		got := lastCounts(s.t, slices.Concat(s.Records(s.t, s.topics.Out), s.Records(s.t, s.topics.ByParity)))
+		got := workload.LastCounts(s.t, slices.Concat(s.Records(s.t, s.topics.Out), s.Records(s.t, s.topics.ByParity)))
 		if maps.Equal(got, wanted) {
 			return nil
 		}

@@ -174,20 +174,3 @@ func countRecord(
 	}
 	return nil
 }
-
-// lastCounts returns the last count of every key, and fails the test unless counts go up by one.
-func lastCounts(t testing.TB, records []*kgo.Record) map[string]int64 {
-	t.Helper()
-	last := map[string]int64{}
-	for _, r := range records {
-		n, err := schemas.Int64().Decode(r.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n != last[string(r.Key)]+1 {
-			t.Fatalf("key %s: count %d follows %d", r.Key, n, last[string(r.Key)])
-		}
-		last[string(r.Key)] = n
-	}
-	return last
-}

@@ -11,6 +11,9 @@
 //   - cuts and blocks their connections, and loses and delays requests and replies by API key;
 //   - makes brokers unreachable, delays the markers of commits, and moves leaders and coordinators.
 //
+// The nemesis of package soak is another one: it acts on processes and a broker in real time, with a goroutine for each fault. This one acts
+// in one goroutine, with an agenda in virtual time. They share no code.
+//
 // At the end all faults are healed and the application has to work off its input, with every task at exactly one instance. Package check
 // judges the history that the observers have recorded, with the content of databases at the end and after kills. The run itself judges
 // purges: none may reach beyond a committed position. A [Subject] may add a judgement of its own.

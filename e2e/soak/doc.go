@@ -22,6 +22,10 @@
 // Instances are processes of their own, so that SIGKILL and SIGSTOP are what they are anywhere else: package workload has them and their
 // program. They end when the test process does.
 //
+// The nemesis of package simulation is another one. It acts on virtual time in one goroutine, on hosts and brokers of package virtual, and
+// has faults that processes on a real network cannot be given. This one waits for real processes, several at a time, and takes the broker
+// down only when no transaction is open. They share no code.
+//
 // # What it is not
 //
 // It does not measure speed: the load is what a small machine bears beside the broker and all readers.

@@ -27,6 +27,10 @@
 //   - [Kafka.DelayMarkers] lets the coordinator answer EndTxn before the markers are written, as a real broker does.
 //     [Kafka.Stop] makes a broker unreachable, its data kept; [Kafka.MoveLeaders] and [Kafka.MoveCoordinators] move
 //     partitions and coordinators.
+//   - The brokers refuse a batch whose transaction is over, as a real broker does. kfake alone would open a transaction for
+//     it that nothing ends.
+//   - [Host.Listen] returns a listener for streams from other hosts, such as calls of HTTP, and [Host.Dial] makes them. The
+//     weather, [Network.Block] and the faults of both hosts apply to a stream. Rules do not, because a stream has no frames.
 //   - All random decisions come from the seed. Each connection has a generator of its own, so that one more frame on a
 //     connection does not change the decisions on the others. The scheduler of Go, select and maps are still free: a seed
 //     names a schedule and does not replay it bit for bit. Repeat a seed to see a failure again.
@@ -34,8 +38,8 @@
 //
 // # Concurrency
 //
-// Methods may be called from any goroutine of the bubble. Each connection has four goroutines; all of them end when the
-// test ends, because the cleanup of [NewNetwork] ends the connections and waits.
+// Methods may be called from any goroutine of the bubble. Each connection and each stream has goroutines of its own. All of
+// them end when the test ends, because the cleanup of [NewNetwork] ends the connections and the streams, and waits.
 //
 // # Limits
 //

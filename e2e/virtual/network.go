@@ -52,7 +52,8 @@ type Network struct {
 func NewNetwork(t testing.TB, seed uint64) *Network {
 	n := &Network{
 		seed: seed, trace: NewTrace(), hosts: map[string]*Host{}, down: map[string]bool{}, blocked: map[[2]string]bool{},
-		links: map[*link]bool{}, streams: map[*stream]bool{}, listeners: map[string]*listener{}, dialed: map[[2]string]uint64{}, names: map[string]string{}, changed: make(chan struct{}),
+		links: map[*link]bool{}, streams: map[*stream]bool{}, listeners: map[string]*listener{}, dialed: map[[2]string]uint64{},
+		names: map[string]string{}, changed: make(chan struct{}),
 	}
 	t.Cleanup(n.close)
 	return n

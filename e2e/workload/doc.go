@@ -13,8 +13,8 @@
 // [NewCopy] is the last line alone, with a pace.
 //
 // [Program] runs an instance of either application, and [Process] is such an instance in a process of its own, which a test kills, freezes
-// and starts again.
+// and starts again. [LastCounts] judges the output of an application of the test that counts records.
 //
-// A [Recorder], a [Reader] and a [Feeder] may run in goroutines of their own. Nothing here knows which brokers it talks to: clients
-// get their options from the caller.
+// A [Recorder], a [Reader] and a [Feeder] may run in goroutines of their own. They do not know which brokers they talk to: their clients
+// get their options from the caller. Only [Flags] name brokers.
 package workload

@@ -106,7 +106,7 @@ type pace struct{ call, session, transaction time.Duration }
 var (
 	// hurried is for lives that are killed, because claims, memberships and transactions that they leave behind are waited for.
 	hurried = pace{timeout, 10 * time.Second, 10 * time.Second}
-	// patient is for lives whose metrics are compared. An answer that nobody waits for any more is in the books of the gateway, and for the
+	// patient is for lives whose metrics are compared. An answer that comes after its timeout is in the books of the gateway, and for the
 	// application it is none; a life that brokers take for gone leaves its claims to expire. Neither is to follow from a slow machine.
 	patient = pace{instance.Patience, instance.Patience, 2 * instance.Patience}
 )
@@ -212,7 +212,7 @@ func (s *scene) judge() {
 		"and people %d times", len(all), len(told.ends), apart(all), told.decisions.totals, told.letters, b, s.answered)
 }
 
-// countedLife is a life that nobody ends before its time, so that its metrics count all that it was fed.
+// countedLife is a life that is not ended before its time, so that its metrics count all that it was fed.
 func (s *scene) countedLife(n int) {
 	s.t.Helper()
 	before, asked, from := s.gateway.Books(), len(s.asked), len(s.requests.all)
@@ -227,7 +227,7 @@ func (s *scene) countedLife(n int) {
 	s.judge()
 }
 
-// replay reads everything again, in an application of its own: it builds the same state, and calls nobody.
+// replay reads everything again, in an application of its own: it builds the same state, and makes no calls.
 func (s *scene) replay() {
 	s.t.Helper()
 	before, live := s.gateway.Books(), readRows(s.t, s.stateDir("one"))

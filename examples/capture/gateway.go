@@ -24,7 +24,7 @@ type Gateway struct {
 
 // Books count what a gateway has answered.
 type Books struct {
-	// Captured, Lost, Busy and Declined are its answers to calls. Lost ones were captured, and nobody was told.
+	// Captured, Lost, Busy and Declined are its answers to calls. A lost one was captured, and its answer did not arrive.
 	Captured int `json:"captured"`
 	Lost     int `json:"lost"`
 	Busy     int `json:"busy"`

@@ -63,7 +63,7 @@ func scan[V any](t *testing.T, state *admin.State, store string, codec schemas.C
 }
 
 // compareRows compares the rows that a replay has built with those of the live run, each with the other, and both with the requests that they
-// can come from: one, unless copies have come in several partitions, whose order nobody knows.
+// can come from: one, unless copies have come in several partitions, whose order is not known.
 func compareRows(all []request, live, replay rows) error {
 	var differ differences
 	messages, asked := map[string][]request{}, map[string][]request{}
@@ -96,7 +96,7 @@ func compareRows(all []request, live, replay rows) error {
 		}
 		if e := is; e.Status != effect.Suppressed || e.Attempts+e.Lookups != 0 || e.Due != 0 || e.Response != "" || e.ResponseBody != nil ||
 			e.Doubt || e.ResolvedBy != "" || e.Resolutions != nil {
-			differ.add("capture %s is no one that nobody was called for: %+v", id, e)
+			differ.add("capture %s is not one that was held without a call: %+v", id, e)
 		}
 	}
 	for _, r := range []rows{live, replay} {

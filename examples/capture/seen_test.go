@@ -18,7 +18,7 @@ import (
 // told are the topics that say what has become of requests.
 var told = []string{TopicCaptured, TopicRefused, TopicHeld, TopicPeople, TopicAudit, TopicDead}
 
-// seen is what the application has told, as somebody sees it who reads committed records only.
+// seen is what the application has told, as a reader of committed records sees it.
 type seen struct {
 	prefix string
 	// decisions are those of the evidence.

@@ -55,7 +55,7 @@ const (
 	// TopicCaptured and TopicRefused have the end of each capture, and the answers to those who have asked for it again.
 	TopicCaptured = "captured"
 	TopicRefused  = "refused"
-	// TopicHeld has what was asked for in a mode in which nobody is called.
+	// TopicHeld has what was asked for in a mode without calls.
 	TopicHeld = "held"
 	// TopicPeople has what only people can find out, and TopicResolutions what they have found out.
 	TopicPeople      = "people"
@@ -105,8 +105,8 @@ func (s Settings) once(messages topology.Stream[string, Capture]) topology.Strea
 	return once.Accepted()
 }
 
-// byCapture brings together what is about one capture, whoever asks for it: the ledger of calls is per partition, and knows there what was
-// asked before.
+// byCapture brings together the requests for one capture from all callers. The ledger of calls is per partition, and finds the earlier
+// requests there.
 func byCapture(messages topology.Stream[string, Capture]) topology.Stream[string, Capture] {
 	keyed := topology.SelectKey(messages, "capture-id", func(r topology.Record[string, Capture]) (string, error) { return r.Value.ID, nil })
 	return topology.Repartition(keyed, "captures", schemas.String(), schemas.JSON[Capture]())
