@@ -66,7 +66,7 @@
 //	proof      the HMAC of a side
 //	update     member id, transactional ids
 //	heartbeat  nothing; sent every 200 ms
-//	goodbye    code (stopping, duplicate, refused), reason; the receiver closes the connection
+//	goodbye    code (stopping, duplicate, refused, silent), reason; the receiver closes the connection
 //	question   instance, incarnation: the sender has lost it, does the receiver see it?
 //	report     instance, incarnation, state, milliseconds since it was heard
 //
@@ -76,17 +76,17 @@
 //
 // # A suspicion
 //
-//	            closed without goodbye, or silent for the bound
-//	 connected ------------------------------------------------> asking <---------- 1 s later, as long as it lasts
-//	     ^                                                     |        |                                 |
-//	     | hello of the same incarnation                       |        | answers, or 500 ms              |
-//	     +-----------------------------------------------------+        v                                 |
-//	                                                                  judged --- alive for others --------+
-//	 over: hello of another incarnation, stopped, not in the plan       |    --- this side is cut off ----+
-//	                                                                    |    --- evidence too weak -------+
-//	 over: fenced by a peer, given up <------- turn, limits ------------+
-//	                                                |
-//	                                             fencing ---> over, or failed: tried again
+//	           closed without goodbye, or silent for the bound
+//	connected ------------------------------------------------> asking <---------- 1 s later, as long as it lasts
+//	    ^                                                     |        |                                 |
+//	    | hello of the same incarnation                       |        | answers, or 500 ms              |
+//	    +-----------------------------------------------------+        v                                 |
+//	                                                                 judged --- alive for others --------+
+//	over: hello of another incarnation, stopped, not in the plan       |    --- this side is cut off ----+
+//	                                                                   |    --- evidence too weak -------+
+//	over: fenced by a peer, given up <------- turn, limits ------------+
+//	                                               |
+//	                                            fencing ---> over, or failed: tried again
 //
 // A round of evidence dials the suspect and asks every connected peer that watches it. It ends with all answers or after 500 ms, and is good for
 // one second; then a new round begins. A round is judged in this order:
