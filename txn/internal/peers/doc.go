@@ -68,7 +68,7 @@
 //	heartbeat  nothing; sent every 200 ms
 //	goodbye    code (stopping, duplicate, refused, silent), reason; the receiver closes the connection
 //	question   instance, incarnation: the sender has lost it, does the receiver see it?
-//	report     instance, incarnation, state, milliseconds since it was heard
+//	report     instance, incarnation, state, its age in milliseconds, who fences
 //
 // A question is answered by a report. The states of a report are heard, lost, never, stopped (it said goodbye), restarted (another
 // incarnation is connected), fencing and fenced. The last two are also sent unasked: fencing with every heartbeat while a fencing is at

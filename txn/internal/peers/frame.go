@@ -83,7 +83,8 @@ type frame struct {
 	code                           byte
 	reason                         string
 	state                          state
-	age                            time.Duration // since it was heard
+	age                            time.Duration // of the state
+	by                             string        // the instance that fences
 }
 
 // Tags of the fields.
@@ -102,6 +103,7 @@ const (
 	tagReason      = 12
 	tagState       = 13
 	tagAge         = 14
+	tagBy          = 15
 )
 
 // body returns the head and the fields. A field that is zero is left out.
@@ -138,6 +140,7 @@ func (f frame) body() []byte {
 	text(tagReason, f.reason)
 	number(tagState, uint64(f.state))
 	number(tagAge, uint64(max(f.age.Milliseconds(), 0)))
+	text(tagBy, f.by)
 	return out
 }
 
@@ -174,7 +177,7 @@ func (f *frame) set(tag uint64, value []byte) error {
 			return fmt.Errorf("%w: the number with tag %d has %d bytes", errFrame, tag, len(value))
 		}
 		number = binary.BigEndian.Uint64(value)
-	case tagApplication, tagCluster, tagInstance, tagAddress, tagMemberID, tagID, tagReason:
+	case tagApplication, tagCluster, tagInstance, tagAddress, tagMemberID, tagID, tagReason, tagBy:
 		if !utf8.Valid(value) {
 			return fmt.Errorf("%w: the text with tag %d is not UTF-8", errFrame, tag)
 		}
@@ -209,6 +212,8 @@ func (f *frame) set(tag uint64, value []byte) error {
 	case tagAge:
 		// A longer time would overflow, and says the same.
 		f.age = time.Duration(min(number, uint64(24*time.Hour/time.Millisecond))) * time.Millisecond
+	case tagBy:
+		f.by = string(value)
 	}
 	return nil
 }

@@ -167,6 +167,7 @@ func (p *Peers) judge(s *suspicion, claimed bool, now time.Time) (again time.Tim
 		}
 	}
 	if at := s.asked.Add(opinionMax); now.Before(at) && (s.dialling || len(s.waiting) > 0) {
+		s.claims = claimed
 		return at, "collecting evidence"
 	}
 	if again, status := p.weigh(s, lost, now); status != "" {
@@ -289,12 +290,8 @@ func (p *Peers) allowed(now time.Time) time.Time {
 
 // claim reports to all peers that this instance fences, or is about to.
 func (p *Peers) claim(s *suspicion) {
-	p.broadcast(frame{kind: kindReport, instance: s.suspect.Instance, incarnation: s.suspect.Incarnation, state: stateFencing})
-}
-
-// beingFenced says that this instance or a peer fences, or is about to.
-func (s *suspicion) beingFenced(now time.Time) bool {
-	return s.claims || s.cancel != nil || now.Before(s.claimed.Add(turnTime))
+	p.broadcast(frame{kind: kindReport, instance: s.suspect.Instance, incarnation: s.suspect.Incarnation, state: stateFencing,
+		by: p.cfg.Self.Instance})
 }
 
 // fencing is a call of Config.Fence.
@@ -371,8 +368,10 @@ func (p *Peers) report(instance string, incarnation uint64, now time.Time) frame
 	case q.incarnation != incarnation:
 	case q.fenced == incarnation:
 		f.state, f.age = stateFenced, now.Sub(q.fencedAt)
-	case q.suspicion != nil && q.suspicion.beingFenced(now):
-		f.state = stateFencing
+	case q.suspicion != nil && (q.suspicion.claims || q.suspicion.cancel != nil):
+		f.state, f.by = stateFencing, p.cfg.Self.Instance
+	case q.suspicion != nil && now.Before(q.suspicion.claimed.Add(turnTime)):
+		f.state, f.by, f.age = stateFencing, q.suspicion.claimedBy, now.Sub(q.suspicion.claimed)
 	default:
 		f.state = stateLost
 	}
@@ -419,7 +418,9 @@ func (p *Peers) reported(from *peer, f frame, now time.Time) {
 		s.opinions[from.name] = stateLost
 	case stateFencing:
 		s.opinions[from.name] = stateLost
-		s.claimed, s.claimedBy = now, from.name
+		if at := now.Add(-f.age); f.by != p.cfg.Self.Instance && at.After(s.claimed) {
+			s.claimed, s.claimedBy = at, f.by
+		}
 	default:
 		delete(s.opinions, from.name)
 	}
