@@ -247,7 +247,12 @@ func (p *Peers) turn(s *suspicion, claimed bool, now time.Time) (again time.Time
 			before = append(before, name)
 		}
 	}
-	if at := s.enough.Add(time.Duration(len(before)) * turnTime); now.Before(at) {
+	// If a peer was fencing and has not finished, the turns begin again.
+	from := s.enough
+	if lapsed := s.claimed.Add(turnTime); lapsed.After(from) {
+		from = lapsed
+	}
+	if at := from.Add(time.Duration(len(before)) * turnTime); now.Before(at) {
 		return at, "it is the turn of " + strings.Join(before, ", ")
 	}
 	return time.Time{}, ""
@@ -259,8 +264,8 @@ func (p *Peers) begin(s *suspicion, now time.Time) (again time.Time, status stri
 	if s.retry.After(at) {
 		at = s.retry
 	}
-	// Others wait for this instance, but not long.
-	s.claims = at.Sub(now) <= turnTime
+	// Others wait for this instance, but not long, and not again after a failure.
+	s.claims = s.failures == 0 && at.Sub(now) <= turnTime
 	switch {
 	case p.fencing != nil:
 		return time.Time{}, "another fencing is at work"
@@ -268,7 +273,7 @@ func (p *Peers) begin(s *suspicion, now time.Time) (again time.Time, status stri
 		return at, "the limits of fencings, or the pause after a failure"
 	}
 	ctx, cancel := context.WithTimeout(p.running, FenceTimeout)
-	s.cancel, p.fencing = cancel, s
+	s.cancel, p.fencing, s.claims = cancel, s, true
 	p.fencings = append(p.fencings, now)
 	p.work <- fencing{ctx, s} // it has room: no other fencing is at work
 	p.cfg.Logger.Warn("a peer is fenced", "instance", s.suspect.Instance, "incarnation", s.suspect.Incarnation, "why", s.suspect.Why)
