@@ -186,11 +186,11 @@ func TestRestartRuleIsNeeded(t *testing.T) {
 func TestRestartEndsTheFencingAtWork(t *testing.T) {
 	inWorld(t, names(3), nil, func(w *world) {
 		var cause error
-		w.fence = func(ctx context.Context, _ string, _ Suspect) (Verdict, error) {
+		w.onFence(func(ctx context.Context, _ string, _ Suspect) (Verdict, error) {
 			<-ctx.Done()
 			cause = ctx.Err()
 			return Fenced, cause
-		}
+		})
 		w.kill("b")
 		w.after(time.Second)
 		w.start("b").SetMembers([]Member{{"a", w.nodes["a"].address}, {"c", w.nodes["c"].address}})

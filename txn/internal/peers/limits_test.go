@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -14,12 +15,12 @@ import (
 func TestNextWatcherFencesIfTheFencerDies(t *testing.T) {
 	inWorld(t, names(4), nil, func(w *world) {
 		hang := make(chan struct{})
-		w.fence = func(ctx context.Context, fencer string, s Suspect) (Verdict, error) {
+		w.onFence(func(ctx context.Context, fencer string, s Suspect) (Verdict, error) {
 			if fencer == "c" {
 				<-hang
 			}
 			return Fenced, ctx.Err()
-		}
+		})
 		w.kill("b")
 		w.after(1500 * time.Millisecond)
 		w.wantFencings(0, 10*time.Millisecond, "b") // c goes on for longer than the turn of the next one
@@ -42,7 +43,7 @@ func TestNextWatcherFencesIfTheFencerDies(t *testing.T) {
 // TestFailedFencingIsTriedAgain with growing pauses, and then given up. The others take their turn.
 func TestFailedFencingIsTriedAgain(t *testing.T) {
 	inWorld(t, names(2), nil, func(w *world) {
-		w.fence = func(context.Context, string, Suspect) (Verdict, error) { return 0, errFence }
+		w.onFence(func(context.Context, string, Suspect) (Verdict, error) { return 0, errFence })
 		w.kill("b")
 		w.after(time.Hour)
 		var pauses []time.Duration
@@ -58,12 +59,12 @@ func TestFailedFencingIsTriedAgain(t *testing.T) {
 		}
 	})
 	inWorld(t, names(3), nil, func(w *world) {
-		w.fence = func(_ context.Context, fencer string, _ Suspect) (Verdict, error) {
+		w.onFence(func(_ context.Context, fencer string, _ Suspect) (Verdict, error) {
 			if fencer == "c" {
 				return 0, errFence
 			}
 			return Fenced, nil
-		}
+		})
 		w.kill("b")
 		w.after(time.Minute)
 		if calls := w.fencings(); calls[len(calls)-1].fencer != "a" || calls[len(calls)-1].at > 5*time.Second {
@@ -110,7 +111,7 @@ func TestIncarnationFencedInVainIsLeft(t *testing.T) {
 // TestVerdictAliveCountsAsInVain.
 func TestVerdictAliveCountsAsInVain(t *testing.T) {
 	inWorld(t, names(2), nil, func(w *world) {
-		w.fence = func(context.Context, string, Suspect) (Verdict, error) { return Alive, nil }
+		w.onFence(func(context.Context, string, Suspect) (Verdict, error) { return Alive, nil })
 		w.kill("b")
 		w.after(10 * time.Minute)
 		w.wantFencings(0, time.Minute, "b", "b", "b")
@@ -179,37 +180,45 @@ func TestFlappingLinks(t *testing.T) {
 	}
 	inWorld(t, names(4), nil, func(w *world) {
 		all := names(4)
-		healed := map[[2]string]time.Time{} // when a link was last healed; in the future while it is cut
-		later := time.Now().Add(10 * duration)
 		pair := func(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
-		w.fence = func(ctx context.Context, fencer string, s Suspect) (Verdict, error) {
-			if at := healed[pair(fencer, s.Instance)]; time.Since(at) > roundAge+opinionMax {
-				t.Errorf("%s fences %s, whose link was healed %s ago", fencer, s.Instance, time.Since(at))
+		var mu sync.Mutex
+		cut, healed := map[[2]string]bool{}, map[[2]string]time.Time{}
+		w.onFence(func(ctx context.Context, fencer string, s Suspect) (Verdict, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			p := pair(fencer, s.Instance)
+			if ago := time.Since(healed[p]); !cut[p] && ago > roundAge+opinionMax {
+				t.Errorf("%s fences %s, whose link was healed %s ago", fencer, s.Instance, ago)
 			}
 			return Fenced, nil
-		}
+		})
 		random := rand.New(rand.NewPCG(1, 2))
-		for time.Since(w.began) < duration {
-			i, j := random.IntN(4), random.IntN(4)
-			if a, b := all[i], all[j]; a != b {
-				p := pair(a, b)
-				switch {
-				case healed[p] == later:
-					w.net.cut(a, b, false)
-					healed[p] = time.Now()
-				case random.IntN(4) == 0:
-					w.net.reset(a, func(other string) bool { return other == b })
-				default:
-					healed[p] = later
-					if w.net.block(a, b, true); random.IntN(2) == 0 {
-						w.net.block(b, a, true)
-					}
+		flap := func(a, b string) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch p := pair(a, b); {
+			case cut[p]:
+				w.net.cut(a, b, false)
+				cut[p], healed[p] = false, time.Now()
+			case random.IntN(4) == 0:
+				w.net.reset(a, func(other string) bool { return other == b })
+			default:
+				cut[p] = true
+				if w.net.block(a, b, true); random.IntN(2) == 0 {
+					w.net.block(b, a, true)
 				}
+			}
+		}
+		for time.Since(w.began) < duration {
+			if i, j := random.IntN(4), random.IntN(4); i != j {
+				flap(all[i], all[j])
 			}
 			time.Sleep(time.Duration(random.Int64N(int64(4 * time.Second))))
 		}
-		for p := range healed {
-			w.net.cut(p[0], p[1], false)
+		for i, a := range all {
+			for _, b := range all[:i] {
+				w.net.cut(a, b, false)
+			}
 		}
 		time.Sleep(time.Minute)
 		w.wantConnected()

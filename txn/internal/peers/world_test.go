@@ -25,16 +25,25 @@ type world struct {
 	t     *testing.T
 	net   *network
 	nodes map[string]*node
-	began time.Time
 	next  uint64 // incarnation
 	// configure changes the configuration of an instance before it starts.
 	configure func(*Config)
-	// fence decides what a fencing finds. Default is Fenced after 20 ms.
-	fence func(ctx context.Context, fencer string, s Suspect) (Verdict, error)
 
 	mu    sync.Mutex
+	began time.Time // when all were connected
+	fence fence
 	calls []call
 	logs  bytes.Buffer
+}
+
+// fence decides what a fencing finds.
+type fence func(ctx context.Context, fencer string, s Suspect) (Verdict, error)
+
+// onFence replaces what fencings find, which is Fenced after 20 ms.
+func (w *world) onFence(f fence) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fence = f
 }
 
 // call is a call of Config.Fence.
@@ -74,7 +83,9 @@ func inWorld(t *testing.T, names []string, configure func(*Config), f func(w *wo
 		}
 		w.plan(names...)
 		time.Sleep(3 * time.Second)
+		w.mu.Lock()
 		w.began = time.Now()
+		w.mu.Unlock()
 		f(w)
 	})
 }
@@ -92,9 +103,10 @@ func (w *world) start(name string) *node {
 		Fence: func(ctx context.Context, s Suspect) (Verdict, error) {
 			w.mu.Lock()
 			w.calls = append(w.calls, call{time.Since(w.began), name, s})
+			fence := w.fence
 			w.mu.Unlock()
-			if w.fence != nil {
-				return w.fence(ctx, name, s)
+			if fence != nil {
+				return fence(ctx, name, s)
 			}
 			time.Sleep(20 * time.Millisecond)
 			return Fenced, ctx.Err()
