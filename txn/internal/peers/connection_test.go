@@ -8,7 +8,9 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"log/slog"
 	"net"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -342,6 +344,64 @@ func TestSecondProcessOfAnInstanceWaits(t *testing.T) {
 			t.Errorf("incarnation %d is fenced", got)
 		}
 	})
+}
+
+// TestKeysDependOnEverything: the secret, both hellos, the direction and the use.
+func TestKeysDependOnEverything(t *testing.T) {
+	s, other := Security{Secret: secret}, Security{Secret: security.NewSecret("another secret")}
+	d, a, x := []byte("d"), []byte("a"), []byte("x")
+	seen := map[string]string{}
+	for name, k := range map[string]keys{
+		"these": s.derive(d, a), "other dialler": s.derive(x, a), "other acceptor": s.derive(d, x), "swapped": s.derive(a, d), "other secret": other.derive(d, a),
+	} {
+		for use, key := range map[string][]byte{"proof d": k.dialler, "proof a": k.acceptor, "from d": k.fromDialler.key, "from a": k.fromAcceptor.key} {
+			if before, ok := seen[string(key)]; ok {
+				t.Errorf("%s, %s has the key of %s", name, use, before)
+			}
+			seen[string(key)] = name + ", " + use
+		}
+	}
+	if bytes.Equal(s.nonce(), s.nonce()) {
+		t.Error("two nonces are the same")
+	}
+}
+
+// TestOverTCP: what the system says of a process that is gone is understood. Nothing here depends on how long it takes.
+func TestOverTCP(t *testing.T) {
+	fenced := make(chan Suspect, 1)
+	start := func(ctx context.Context, name string, incarnation uint64) (p *Peers, address string, done chan struct{}) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err = New(Config{
+			Self: Identity{Instance: name, Incarnation: incarnation}, Listener: l, Address: l.Addr().String(), Security: Security{Secret: secret},
+			Logger: slog.New(slog.DiscardHandler),
+			Fence:  func(_ context.Context, s Suspect) (Verdict, error) { fenced <- s; return Fenced, nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done = make(chan struct{})
+		go func() { defer close(done); p.Run(ctx) }()
+		return p, l.Addr().String(), done
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	bCtx, kill := context.WithCancel(ctx)
+	a, _, aDone := start(ctx, "a", 1)
+	_, address, bDone := start(bCtx, "b", 2)
+	a.SetMembers([]Member{{"b", address}})
+	for !slices.ContainsFunc(a.Status().Peers, func(s PeerStatus) bool { return s.Connected }) {
+		runtime.Gosched()
+	}
+	kill()
+	<-bDone
+	if s := <-fenced; s.Instance != "b" || s.Incarnation != 2 {
+		t.Errorf("the suspect is %+v", s)
+	}
+	cancel()
+	<-aDone
 }
 
 // TestNew refuses what cannot work, and closes the listener.

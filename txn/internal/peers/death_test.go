@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -25,6 +26,16 @@ func TestKilledProcessIsFencedOnce(t *testing.T) {
 			}
 			w.after(time.Second)
 			w.kill("b")
+			w.after(1100 * time.Millisecond)
+			told := 0
+			for _, n := range w.nodes {
+				if n.ring.watches(n.name, "b") && strings.HasPrefix(w.status("b", n.name).Suspicion, "fenced") {
+					told++
+				}
+			}
+			if want := len(all) - 1; told != want && want < fullMax {
+				t.Errorf("%d of %d know of the fencing", told, want)
+			}
 			w.after(time.Minute)
 			w.wantFencings(time.Second, time.Second+10*time.Millisecond, "b")
 			got := w.fencings()[0].s
@@ -47,9 +58,34 @@ func TestKilledProcessIsFencedOnce(t *testing.T) {
 func TestKilledProcessesAreFencedOnceEach(t *testing.T) {
 	inWorld(t, names(5), nil, func(w *world) {
 		w.kill("b")
+		time.Sleep(w.net.latency) // c was asked about b
 		w.kill("c")
 		w.after(time.Minute)
-		w.wantFencings(0, 2*time.Second, "b", "c")
+		w.wantFencings(0, fencingPause+20*time.Millisecond, "b", "c")
+	})
+}
+
+// TestInstanceThatHearsNobodyIsFenced after the silence bound, although it says itself that it does not hear the others.
+func TestInstanceThatHearsNobodyIsFenced(t *testing.T) {
+	inWorld(t, names(3), nil, func(w *world) {
+		w.net.block("a", "b", true)
+		w.net.block("c", "b", true)
+		w.after(time.Minute)
+		w.wantFencings(3500*time.Millisecond, 4500*time.Millisecond, "b")
+	})
+}
+
+// TestInstanceThatWasCutOffWaits with its suspicions until the others had time to connect again. It hears one of them first.
+func TestInstanceThatWasCutOffWaits(t *testing.T) {
+	inWorld(t, names(8), nil, func(w *world) {
+		w.cutOff("b", true)
+		w.after(time.Minute)
+		w.net.cut("a", "b", false)
+		w.after(time.Minute + 3*time.Second)
+		w.cutOff("b", false)
+		w.after(2 * time.Minute)
+		w.wantFencings(0, 3*time.Second, "b")
+		w.wantConnected()
 	})
 }
 

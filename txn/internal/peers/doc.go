@@ -32,9 +32,8 @@
 // another incarnation of the same instance was heard within two heartbeats: then two processes use one identity, and the second one has
 // to wait for the end of the first.
 //
-// Two instances may dial each other at the same time. Each hello tells how many connections with the other side the sender has lost; the larger
-// of both numbers is the epoch of the connection. Of two connections the one with the higher epoch stays, then the one that the smaller
-// instance name dialled, then the newer. Both sides know all of this, so they close the same one.
+// Two instances may dial each other at the same time. Of two connections between the same incarnations the one that the smaller instance name
+// dialled stays; if one side dialled both, the newer. Both sides know this, so they close the same one.
 //
 // # Security
 //
@@ -62,7 +61,7 @@
 // Every major version keeps the length, the major and the check. Numbers of fixed width are big endian; a list is one field for each element.
 // A reader skips types and tags that it does not know. The CRC finds damage and bugs; only the mac stops an attacker.
 //
-//	hello      application, cluster, instance, incarnation, address, member id, transactional ids, lost connections, nonce
+//	hello      application, cluster, instance, incarnation, address, member id, transactional ids, nonce
 //	proof      the HMAC of a side
 //	update     member id, transactional ids
 //	heartbeat  nothing; sent every 200 ms
@@ -71,8 +70,12 @@
 //	report     instance, incarnation, state, its age in milliseconds, who fences
 //
 // A question is answered by a report. The states of a report are heard, lost, never, stopped (it said goodbye), restarted (another
-// incarnation is connected), fencing and fenced. The last two are also sent unasked: fencing with every heartbeat while a fencing is at
-// work, fenced when it has succeeded.
+// incarnation is connected), fencing and fenced. The last two are also sent unasked: fencing with every heartbeat while the sender has the
+// turn, fenced when it has succeeded. In a large ring not all watchers of an instance are connected with each other, so an answer also tells of
+// the fencing of a third instance.
+//
+// An instance that hears nothing of a peer says so with a goodbye before it closes the connection, because the peer may hear this side: it must
+// not take a closed connection for a dead process.
 //
 // # A suspicion
 //

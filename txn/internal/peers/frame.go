@@ -77,7 +77,6 @@ type frame struct {
 	incarnation                    uint64
 	address, memberID              string
 	ids                            []string
-	lost                           uint64 // connections
 	nonce                          []byte
 	proof                          []byte
 	code                           byte
@@ -96,14 +95,13 @@ const (
 	tagAddress     = 5
 	tagMemberID    = 6
 	tagID          = 7
-	tagLost        = 8
-	tagNonce       = 9
-	tagProof       = 10
-	tagCode        = 11
-	tagReason      = 12
-	tagState       = 13
-	tagAge         = 14
-	tagBy          = 15
+	tagNonce       = 8
+	tagProof       = 9
+	tagCode        = 10
+	tagReason      = 11
+	tagState       = 12
+	tagAge         = 13
+	tagBy          = 14
 )
 
 // body returns the head and the fields. A field that is zero is left out.
@@ -133,7 +131,6 @@ func (f frame) body() []byte {
 	for _, id := range f.ids {
 		text(tagID, id)
 	}
-	number(tagLost, f.lost)
 	text(tagNonce, string(f.nonce))
 	text(tagProof, string(f.proof))
 	number(tagCode, uint64(f.code))
@@ -172,7 +169,7 @@ func decode(body []byte) (frame, error) {
 func (f *frame) set(tag uint64, value []byte) error {
 	var number uint64
 	switch tag {
-	case tagIncarnation, tagLost, tagCode, tagState, tagAge:
+	case tagIncarnation, tagCode, tagState, tagAge:
 		if len(value) < 8 { // a newer minor version may append
 			return fmt.Errorf("%w: the number with tag %d has %d bytes", errFrame, tag, len(value))
 		}
@@ -197,8 +194,6 @@ func (f *frame) set(tag uint64, value []byte) error {
 		f.memberID = string(value)
 	case tagID:
 		f.ids = append(f.ids, string(value))
-	case tagLost:
-		f.lost = number
 	case tagNonce:
 		f.nonce = value
 	case tagProof:

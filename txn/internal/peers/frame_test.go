@@ -16,7 +16,7 @@ import (
 
 var full = frame{
 	kind: kindHello, application: "app", cluster: "c", instance: "i", incarnation: 1 << 63, address: "127.0.0.1:1", memberID: "m",
-	ids: []string{"x", "y"}, lost: 3, nonce: bytes.Repeat([]byte{7}, nonceSize), proof: bytes.Repeat([]byte{8}, macSize), code: codeRefused,
+	ids: []string{"x", "y"}, nonce: bytes.Repeat([]byte{7}, nonceSize), proof: bytes.Repeat([]byte{8}, macSize), code: codeRefused,
 	reason: "because", state: stateFenced, age: 1500 * time.Millisecond, by: "z",
 }
 
@@ -51,9 +51,9 @@ func TestNewerMinorVersionIsRead(t *testing.T) {
 	body[1] = 9
 	body = binary.AppendUvarint(body, 1000)
 	body = append(body, 2, 'x', 'y')
-	body = append(body, tagLost, 9, 0, 0, 0, 0, 0, 0, 0, 4, 'z')
+	body = append(body, tagIncarnation, 9, 0, 0, 0, 0, 0, 0, 0, 4, 'z')
 	want := full
-	want.lost = 4
+	want.incarnation = 4
 	if got, err := decode(body); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("read as %+v, %v", got, err)
 	}

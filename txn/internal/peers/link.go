@@ -22,8 +22,7 @@ const queueMax = 64
 type link struct {
 	conn, raw net.Conn // conn is raw, or TLS over it
 	dialled   bool
-	hello     frame  // the peer's
-	epoch     uint64 // see Connections in the package documentation
+	hello     frame // the peer's
 	in, out   *macKey
 	queue     chan []byte // bodies of frames
 	done      chan struct{}
@@ -118,10 +117,10 @@ func (r *refusal) Error() string {
 	return "refused: " + r.reason
 }
 
-// handshake exchanges hellos and proofs. The instance is that which was dialled, and empty for an accepted connection. The connection's
+// handshake exchanges hellos and proofs. The address is that which was dialled, and empty for an accepted connection. The connection's
 // deadline has to be set.
-func (p *Peers) handshake(raw net.Conn, instance, address string) (*link, error) {
-	dialled := instance != ""
+func (p *Peers) handshake(raw net.Conn, address string) (*link, error) {
+	dialled := address != ""
 	if p.cfg.Security.none() && !isLoopback(raw.RemoteAddr()) {
 		return nil, &refusal{kind: "address", reason: fmt.Sprintf("%s is no loopback address, and there is neither TLS nor a secret", raw.RemoteAddr())}
 	}
@@ -129,7 +128,7 @@ func (p *Peers) handshake(raw net.Conn, instance, address string) (*link, error)
 		conn: p.cfg.Security.encrypt(raw, dialled, address), raw: raw, dialled: dialled,
 		queue: make(chan []byte, queueMax), done: make(chan struct{}),
 	}
-	err := p.greet(l, instance)
+	err := p.greet(l)
 	var refused *refusal
 	switch {
 	case errors.Is(err, errVersion):
@@ -149,16 +148,10 @@ func (p *Peers) handshake(raw net.Conn, instance, address string) (*link, error)
 }
 
 // greet is the handshake without its errors' treatment.
-func (p *Peers) greet(l *link, instance string) error {
-	var own frame
-	var mine []byte
-	hello := func(to string) error {
-		own = p.hello(to)
-		mine = own.body()
-		return send(l.conn, mine, nil)
-	}
+func (p *Peers) greet(l *link) error {
+	mine := p.hello().body()
 	if l.dialled {
-		if err := hello(instance); err != nil {
+		if err := send(l.conn, mine, nil); err != nil {
 			return err
 		}
 	}
@@ -167,11 +160,10 @@ func (p *Peers) greet(l *link, instance string) error {
 		return err
 	}
 	if !l.dialled {
-		if err := hello(l.hello.instance); err != nil {
+		if err := send(l.conn, mine, nil); err != nil {
 			return err
 		}
 	}
-	l.epoch = max(own.lost, l.hello.lost)
 	if !p.cfg.Security.Secret.IsSet() {
 		return nil
 	}
@@ -277,7 +269,7 @@ func (p *Peers) serve(ctx context.Context, conn net.Conn, shaken func()) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	_ = conn.SetDeadline(time.Now().Add(p.cfg.Silence)) // it fails only if the connection is closed
-	l, err := p.handshake(conn, "", "")
+	l, err := p.handshake(conn, "")
 	if err == nil {
 		err = p.join(l)
 	}
@@ -291,7 +283,7 @@ func (p *Peers) serve(ctx context.Context, conn net.Conn, shaken func()) {
 
 // dial does the same for a connection that it makes, and reports how that went.
 func (p *Peers) dial(ctx context.Context, instance, address string, began time.Time) {
-	conn, l, err := p.connect(ctx, instance, address)
+	conn, l, err := p.connect(ctx, address)
 	if conn != nil {
 		defer conn.Close()
 		defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -308,7 +300,7 @@ func (p *Peers) dial(ctx context.Context, instance, address string, began time.T
 	}
 }
 
-func (p *Peers) connect(ctx context.Context, instance, address string) (net.Conn, *link, error) {
+func (p *Peers) connect(ctx context.Context, address string) (net.Conn, *link, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Silence)
 	defer cancel()
 	conn, err := p.cfg.Dial(ctx, address)
@@ -320,7 +312,7 @@ func (p *Peers) connect(ctx context.Context, instance, address string) (net.Conn
 	if err := conn.SetDeadline(deadline); err != nil {
 		return conn, nil, err
 	}
-	l, err := p.handshake(conn, instance, address)
+	l, err := p.handshake(conn, address)
 	return conn, l, err
 }
 

@@ -130,7 +130,6 @@ type peer struct {
 	since time.Time // connected or not
 	heard time.Time // the incarnation, over an earlier link
 	why   string    // it is not connected
-	lost  uint64    // connections
 
 	dialling  bool
 	dialBegan time.Time     // the last one
@@ -272,7 +271,7 @@ func (p *Peers) SetSelf(memberID string, transactionalIDs []string) error {
 	}
 	p.enter()
 	defer p.leave()
-	hello := p.helloLocked("")
+	hello := p.helloLocked()
 	hello.memberID, hello.ids = memberID, transactionalIDs
 	if _, err := seal(hello.body(), &macKey{}); err != nil {
 		return fmt.Errorf("peers: %w", err)
@@ -448,23 +447,19 @@ func (p *Peers) dialled(instance string, began time.Time, err error) {
 	}
 }
 
-// hello returns the hello to a peer.
-func (p *Peers) hello(to string) frame {
+// hello returns the hello of this instance.
+func (p *Peers) hello() frame {
 	p.enter()
 	defer p.mu.Unlock()
-	return p.helloLocked(to)
+	return p.helloLocked()
 }
 
-func (p *Peers) helloLocked(to string) frame {
+func (p *Peers) helloLocked() frame {
 	id := p.cfg.Self
-	f := frame{
+	return frame{
 		kind: kindHello, application: id.Application, cluster: id.Cluster, instance: id.Instance, incarnation: id.Incarnation,
 		address: p.cfg.Address, memberID: p.memberID, ids: p.ids, nonce: p.cfg.Security.nonce(),
 	}
-	if q := p.peers[to]; q != nil {
-		f.lost = q.lost
-	}
-	return f
 }
 
 // join makes a link that of its peer, or returns why not.
@@ -523,9 +518,6 @@ func (p *Peers) joinLocked(l *link) error {
 
 // better says whether a link stays although there is a newer one with the same incarnation.
 func (p *Peers) better(old, l *link) bool {
-	if old.epoch != l.epoch {
-		return old.epoch > l.epoch
-	}
 	// The dialler with the smaller name wins.
 	mine := p.cfg.Self.Instance < l.hello.instance
 	return old.dialled != l.dialled && old.dialled == mine
@@ -545,7 +537,6 @@ func (q *peer) tell(f frame) {
 func (q *peer) disconnect(now time.Time, why string) {
 	q.heard = q.link.heard
 	q.link, q.since, q.why = nil, now, cut(why)
-	q.lost++
 }
 
 // received handles a frame.
@@ -568,7 +559,6 @@ func (p *Peers) received(l *link, f frame) {
 	case kindUpdate:
 		q.tell(f)
 	case kindGoodbye:
-		q.dialAt = now.Add(q.pause)
 		if f.code == codeSilent {
 			p.lose(q, now, errUnheard)
 			return

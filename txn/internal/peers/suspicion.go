@@ -167,7 +167,6 @@ func (p *Peers) judge(s *suspicion, claimed bool, now time.Time) (again time.Tim
 		}
 	}
 	if at := s.asked.Add(opinionMax); now.Before(at) && (s.dialling || len(s.waiting) > 0) {
-		s.claims = claimed
 		return at, "collecting evidence"
 	}
 	if again, status := p.weigh(s, lost, now); status != "" {
@@ -335,7 +334,7 @@ func (p *Peers) fenced(s *suspicion, verdict Verdict, err error) {
 			q.fenced, q.fencedAt = q.incarnation, now
 		}
 		p.broadcast(frame{kind: kindReport, instance: s.suspect.Instance, incarnation: s.suspect.Incarnation, state: stateFenced})
-	case s.over || q.suspicion != s: // it does not matter any more
+	case q.suspicion != s: // it does not matter any more
 	case err == nil:
 		p.inVain(q, now)
 		s.asked, s.retry = time.Time{}, now.Add(vainPause)
@@ -395,10 +394,7 @@ func (p *Peers) reported(from *peer, f frame, now time.Time) {
 	}
 	// An answer may tell of a fencing after which the incarnation was heard here: it came back.
 	if at := now.Add(-f.age); f.state == stateFenced && at.After(heard) {
-		if q.fenced != f.incarnation {
-			q.fenced, q.fencedAt = f.incarnation, at
-			p.broadcast(f) // in a large ring not all watchers are connected with each other
-		}
+		q.fenced, q.fencedAt = f.incarnation, at
 		if s != nil {
 			s.end(fmt.Sprintf("fenced by %q", from.name))
 		}
