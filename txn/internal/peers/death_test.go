@@ -54,6 +54,28 @@ func TestKilledProcessIsFencedOnce(t *testing.T) {
 	}, 2, 3, 5, 8)
 }
 
+// TestChangeDuringTheHandshakeIsTold: b says hello, then its member id changes, then a is connected.
+func TestChangeDuringTheHandshakeIsTold(t *testing.T) {
+	inWorld(t, nil, nil, func(w *world) {
+		a, b := w.start("a"), w.start("b")
+		b.SetMembers([]Member{{"a", a.address}})
+		time.Sleep(3*w.net.latency + w.net.latency/2)
+		if len(b.Status().Peers) != 1 || b.Status().Peers[0].Connected {
+			t.Fatalf("b sees %+v: the test tests nothing", b.Status())
+		}
+		if err := b.SetSelf("changed", nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		a.SetMembers([]Member{{"b", b.address}})
+		w.kill("b")
+		time.Sleep(time.Second)
+		if calls := w.fencings(); len(calls) != 1 || calls[0].s.MemberID != "changed" {
+			t.Errorf("%+v, want the member id that was told last", calls)
+		}
+	})
+}
+
 // TestKilledProcessesAreFencedOnceEach: the limits put the fencings of several dead processes behind each other.
 func TestKilledProcessesAreFencedOnceEach(t *testing.T) {
 	inWorld(t, names(5), nil, func(w *world) {

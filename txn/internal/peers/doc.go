@@ -79,17 +79,17 @@
 //
 // # A suspicion
 //
-//	           closed without goodbye, or silent for the bound
-//	connected ------------------------------------------------> asking <---------- 1 s later, as long as it lasts
-//	    ^                                                     |        |                                 |
-//	    | hello of the same incarnation                       |        | answers, or 500 ms              |
-//	    +-----------------------------------------------------+        v                                 |
-//	                                                                 judged --- alive for others --------+
-//	over: hello of another incarnation, stopped, not in the plan       |    --- this side is cut off ----+
-//	                                                                   |    --- evidence too weak -------+
-//	over: fenced by a peer, given up <------- turn, limits ------------+
-//	                                               |
-//	                                            fencing ---> over, or failed: tried again
+//	connected --- closed without goodbye, or silent for the bound ---> asking
+//	asking    --- all answers, or 500 ms ----------------------------> judged
+//	judged    --- alive for another, cut off, or too weak -----------> asking, 1 s after the round began
+//	judged    --- the evidence is enough ----------------------------> waiting for the turn and the limits
+//	waiting   --- 1 s after the round began -------------------------> asking
+//	waiting   --- turn and limits -----------------------------------> fencing
+//	fencing   --- failed, or the suspect was found alive ------------> asking, after a pause
+//	fencing   --- succeeded -----------------------------------------> over
+//	any       --- hello of the same incarnation ---------------------> connected
+//	any       --- hello of another incarnation, stopped, not in plan > forgotten
+//	any       --- fenced by a peer, restarted for it, given up ------> over
 //
 // A round of evidence dials the suspect and asks every connected peer that watches it. It ends with all answers or after 500 ms, and is good for
 // one second; then a new round begins. A round is judged in this order:
