@@ -108,6 +108,22 @@ func TestIncarnationFencedInVainIsLeft(t *testing.T) {
 	})
 }
 
+// TestDeathAfterAFencingInVainIsFenced, although a peer that has not heard of the return reports the fencing.
+func TestDeathAfterAFencingInVainIsFenced(t *testing.T) {
+	inWorld(t, names(3), nil, func(w *world) {
+		w.cutOff("b", true)
+		w.after(10 * time.Second)
+		w.net.cut("b", "c", false)
+		w.after(20 * time.Second)
+		if s := w.status("b", "a").Suspicion; w.status("b", "c").FencedInVain != 1 || !strings.HasPrefix(s, "fenced") {
+			t.Fatalf("a says %q, and c sees %+v: the test tests nothing", s, w.status("b", "c"))
+		}
+		w.kill("b")
+		w.after(time.Minute)
+		w.wantFencings(0, 21*time.Second, "b", "b")
+	})
+}
+
 // TestVerdictAliveCountsAsInVain.
 func TestVerdictAliveCountsAsInVain(t *testing.T) {
 	inWorld(t, names(2), nil, func(w *world) {
@@ -174,10 +190,16 @@ func (w *world) checkLimits() {
 
 // TestFlappingLinks cuts and heals links at random for an hour. Whoever is fenced could not be reached by its fencer.
 func TestFlappingLinks(t *testing.T) {
-	duration := time.Hour
+	duration, seeds := time.Hour, uint64(3)
 	if testing.Short() {
-		duration = 10 * time.Minute
+		duration, seeds = 10*time.Minute, 1
 	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { flapping(t, seed, duration) })
+	}
+}
+
+func flapping(t *testing.T, seed uint64, duration time.Duration) {
 	inWorld(t, names(4), nil, func(w *world) {
 		all := names(4)
 		pair := func(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
@@ -192,7 +214,7 @@ func TestFlappingLinks(t *testing.T) {
 			}
 			return Fenced, nil
 		})
-		random := rand.New(rand.NewPCG(1, 2))
+		random := rand.New(rand.NewPCG(1, seed))
 		flap := func(a, b string) {
 			mu.Lock()
 			defer mu.Unlock()

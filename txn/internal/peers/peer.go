@@ -201,11 +201,6 @@ func (p *Peers) ended(l *link) {
 // lose begins a suspicion, if the instance is watched.
 func (p *Peers) lose(q *peer, now time.Time, err error) {
 	q.disconnect(now, err.Error())
-	for _, other := range p.peers {
-		if s := other.suspicion; s != nil {
-			delete(s.waiting, q.name) // no answer comes any more
-		}
-	}
 	if q.watched && !p.stopping && p.running.Err() == nil {
 		p.suspect(q, isClosed(err))
 	}
