@@ -91,7 +91,7 @@
 //	any       --- hello of another incarnation, stopped, not in plan > forgotten
 //	any       --- fenced by a peer, restarted for it, given up ------> over
 //
-// A round of evidence dials the suspect and asks every connected peer that watches it. It ends with all answers or after 500 ms, and is good for
+// A round of evidence dials the suspect (for 500 ms; the handshake has the silence bound) and asks every connected peer that watches it. It ends with all answers or after 500 ms, and is good for
 // one second; then a new round begins. A round is judged in this order:
 //
 //  1. Somebody heard the incarnation within two heartbeats: the network between the two of us is at fault. Stopped or restarted: over.

@@ -190,11 +190,12 @@ func (w *world) checkLimits() {
 
 // TestFlappingLinks cuts and heals links at random for an hour. Whoever is fenced could not be reached by its fencer.
 func TestFlappingLinks(t *testing.T) {
-	duration, seeds := time.Hour, uint64(3)
+	// With these seeds, dials that began before a link was healed hang for long.
+	duration, seeds := time.Hour, []uint64{18, 31}
 	if testing.Short() {
-		duration, seeds = 10*time.Minute, 1
+		duration, seeds = 10*time.Minute, []uint64{1}
 	}
-	for seed := range seeds {
+	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { flapping(t, seed, duration) })
 	}
 }

@@ -44,7 +44,7 @@ var (
 func (l *link) fail(err error) {
 	l.once.Do(func() {
 		l.err = err
-		l.raw.Close()
+		hangUp(l.raw)
 		close(l.done)
 	})
 }
@@ -244,7 +244,7 @@ func (p *Peers) accept(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
 			if conn != nil {
-				conn.Close()
+				hangUp(conn)
 			}
 			return
 		case err != nil:
@@ -258,7 +258,7 @@ func (p *Peers) accept(ctx context.Context) {
 		case slots <- struct{}{}:
 			p.routines.Go(func() { p.serve(ctx, conn, func() { <-slots }) })
 		default:
-			conn.Close()
+			hangUp(conn)
 			p.note(&refusal{kind: "busy", reason: fmt.Sprintf("%d handshakes are at work", handshakesMax)}, conn.RemoteAddr().String())
 		}
 	}
@@ -266,8 +266,8 @@ func (p *Peers) accept(ctx context.Context) {
 
 // serve makes an accepted connection a link, and reads it until it ends.
 func (p *Peers) serve(ctx context.Context, conn net.Conn, shaken func()) {
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	defer hangUp(conn)
+	defer context.AfterFunc(ctx, func() { hangUp(conn) })()
 	_ = conn.SetDeadline(time.Now().Add(p.cfg.Silence)) // it fails only if the connection is closed
 	l, err := p.handshake(conn, "")
 	if err == nil {
@@ -282,11 +282,11 @@ func (p *Peers) serve(ctx context.Context, conn net.Conn, shaken func()) {
 }
 
 // dial does the same for a connection that it makes, and reports how that went.
-func (p *Peers) dial(ctx context.Context, instance, address string, began time.Time) {
-	conn, l, err := p.connect(ctx, address)
+func (p *Peers) dial(ctx context.Context, instance, address string, began time.Time, bound time.Duration) {
+	conn, l, err := p.connect(ctx, address, bound)
 	if conn != nil {
-		defer conn.Close()
-		defer context.AfterFunc(ctx, func() { conn.Close() })()
+		defer hangUp(conn)
+		defer context.AfterFunc(ctx, func() { hangUp(conn) })()
 	}
 	if err == nil {
 		err = p.join(l)
@@ -300,21 +300,23 @@ func (p *Peers) dial(ctx context.Context, instance, address string, began time.T
 	}
 }
 
-func (p *Peers) connect(ctx context.Context, address string) (net.Conn, *link, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.cfg.Silence)
+func (p *Peers) connect(ctx context.Context, address string, bound time.Duration) (net.Conn, *link, error) {
+	dialCtx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	conn, err := p.cfg.Dial(ctx, address)
+	conn, err := p.cfg.Dial(dialCtx, address)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	deadline, _ := ctx.Deadline()
-	if err := conn.SetDeadline(deadline); err != nil {
+	defer context.AfterFunc(ctx, func() { hangUp(conn) })()
+	if err := conn.SetDeadline(time.Now().Add(p.cfg.Silence)); err != nil {
 		return conn, nil, err
 	}
 	l, err := p.handshake(conn, address)
 	return conn, l, err
 }
+
+// hangUp closes a connection on which nothing more is sent: an error does not matter.
+func hangUp(c net.Conn) { _ = c.Close() }
 
 // read handles the frames of a link that has joined, until it ends. The writer ends with it.
 func (p *Peers) read(l *link) {

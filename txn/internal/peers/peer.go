@@ -54,8 +54,11 @@ func (p *Peers) peer(name string, now time.Time) *peer {
 func (p *Peers) startDial(q *peer, now time.Time) {
 	q.dialling, q.dialBegan, q.dialAt = true, now, now.Add(q.pause)
 	q.pause = min(2*q.pause, dialPauseMax)
-	address, ctx := q.address, p.running
-	p.routines.Go(func() { p.dial(ctx, q.name, address, now) })
+	address, ctx, bound := q.address, p.running, p.cfg.Silence
+	if q.suspicion != nil && !q.suspicion.over {
+		bound = opinionMax // each round makes a dial of its own
+	}
+	p.routines.Go(func() { p.dial(ctx, q.name, address, now, bound) })
 }
 
 // dialled notes how a dial went.
@@ -186,6 +189,7 @@ func (p *Peers) received(l *link, f frame) {
 		p.asked(q, f, now)
 	case kindReport:
 		p.reported(q, f, now)
+	default: // of a newer minor version
 	}
 }
 

@@ -41,7 +41,7 @@ func (p *Peers) Run(ctx context.Context) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer p.routines.Wait()
-	defer p.cfg.Listener.Close()
+	defer func() { _ = p.cfg.Listener.Close() }() // it ends accept; there is nothing else to do about an error
 	defer cancel()
 	p.mu.Lock()
 	p.running, p.entered = ctx, time.Now()

@@ -164,6 +164,7 @@ func (p *Peers) judge(s *suspicion, claimed bool, now time.Time) (again time.Tim
 			return time.Time{}, fmt.Sprintf("alive for %q", name)
 		case stateLost:
 			lost++
+		default: // is no opinion
 		}
 	}
 	if at := s.asked.Add(opinionMax); now.Before(at) && (s.dialling || len(s.waiting) > 0) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/e2e/leaktest"
+	"github.com/onceward/onceward/txn/internal/backoff"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
@@ -108,8 +109,7 @@ func (w *world) start(name string) *node {
 			if fence != nil {
 				return fence(ctx, name, s)
 			}
-			time.Sleep(20 * time.Millisecond)
-			return Fenced, ctx.Err()
+			return Fenced, backoff.Sleep(ctx, 20*time.Millisecond)
 		},
 	}
 	if w.configure != nil {
