@@ -352,9 +352,12 @@ func TestKeysDependOnEverything(t *testing.T) {
 	d, a, x := []byte("d"), []byte("a"), []byte("x")
 	seen := map[string]string{}
 	for name, k := range map[string]keys{
-		"these": s.derive(d, a), "other dialler": s.derive(x, a), "other acceptor": s.derive(d, x), "swapped": s.derive(a, d), "other secret": other.derive(d, a),
+		"these": s.derive(d, a), "other dialler": s.derive(x, a), "other acceptor": s.derive(d, x), "swapped": s.derive(a, d),
+		"other secret": other.derive(d, a),
 	} {
-		for use, key := range map[string][]byte{"proof d": k.dialler, "proof a": k.acceptor, "from d": k.fromDialler.key, "from a": k.fromAcceptor.key} {
+		for use, key := range map[string][]byte{
+			"proof d": k.dialler, "proof a": k.acceptor, "from d": k.fromDialler.key, "from a": k.fromAcceptor.key,
+		} {
 			if before, ok := seen[string(key)]; ok {
 				t.Errorf("%s, %s has the key of %s", name, use, before)
 			}

@@ -91,13 +91,13 @@
 //	any       --- hello of another incarnation, stopped, not in plan > forgotten
 //	any       --- fenced by a peer, restarted for it, given up ------> over
 //
-// A round of evidence dials the suspect (for 500 ms; the handshake has the silence bound) and asks every connected peer that watches it. It ends with all answers or after 500 ms, and is good for
-// one second; then a new round begins. A round is judged in this order:
+// A round of evidence dials the suspect, and asks every connected peer that watches it. It ends with all answers or after 500 ms, and is good
+// for one second; then a new round begins. A round is judged in this order:
 //
 //  1. Somebody heard the incarnation within two heartbeats: the network between the two of us is at fault. Stopped or restarted: over.
 //  2. This instance has heard from nobody for the silence bound: it is the one that is cut off. The exception is the only other
 //     member, if its connection was closed or dialling was refused.
-//  3. At least one peer has lost the suspect too: the evidence is enough.
+//  3. At least one peer has lost the suspect too, or has not heard it for two heartbeats: the evidence is enough.
 //  4. No peer has an opinion: a closed connection or a refused dial is enough. Silence is enough after twice the bound. An instance that has
 //     lost all of several others needs a refused dial, because a refusal shows that the network works.
 //  5. Turn: watchers that have lost the suspect are ordered by their place in the ring behind it. The first begins, each of the others
@@ -114,7 +114,8 @@
 //
 // # Invariants
 //
-//   - An incarnation is fenced only if this instance was connected with it, lost it, and has no connection with any incarnation of its instance.
+//   - An incarnation is fenced only if this instance was connected with it, lost it, and has no connection with any incarnation of
+//     its instance.
 //   - No fencing begins on evidence that is older than one second, or that a reachable watcher contradicts.
 //   - No fencing begins while this instance hears from nobody, but for the exception above.
 //   - After a goodbye, or when a new incarnation has said hello, the old one is not fenced.
@@ -124,14 +125,15 @@
 //
 // # Concurrency
 //
-// One mutex guards all state. It is never held over I/O, a wait, or a call of Fence. Goroutines: one for ticks, one that accepts, one that fences,
-// one for each dial, two for each connection (reader and writer). Run owns them and returns when all have ended. Every method may be called
-// from any goroutine, before, during and after Run.
+// One mutex guards all state. It is never held over network I/O, a wait, or a call of Fence. Goroutines: one for ticks, one that accepts, one
+// that fences, one for each dial, two for each connection (reader and writer). Run owns them and returns when all have ended. Every method may
+// be called from any goroutine, before, during and after Run.
 //
 // # Failure
 //
-// A damaged frame, a wrong mac or a full send queue closes the connection. That is evidence of a bad network and not of a dead process, so it counts
-// as silence. A listener that fails is tried again; without it, connections that others dial are missing.
+// A damaged frame, a wrong mac or a full send queue closes the connection. It is evidence of a bad network and not of a dead process, so on
+// this side it counts as silence. The peer sees a closed connection, and its dial finds this side alive. A listener that fails is tried again;
+// without it, connections that others dial are missing.
 //
 // # What it is not
 //

@@ -122,7 +122,8 @@ func (r *refusal) Error() string {
 func (p *Peers) handshake(raw net.Conn, address string) (*link, error) {
 	dialled := address != ""
 	if p.cfg.Security.none() && !isLoopback(raw.RemoteAddr()) {
-		return nil, &refusal{kind: "address", reason: fmt.Sprintf("%s is no loopback address, and there is neither TLS nor a secret", raw.RemoteAddr())}
+		reason := fmt.Sprintf("%s is no loopback address, and there is neither TLS nor a secret", raw.RemoteAddr())
+		return nil, &refusal{kind: "address", reason: reason}
 	}
 	l := &link{
 		conn: p.cfg.Security.encrypt(raw, dialled, address), raw: raw, dialled: dialled,

@@ -91,7 +91,9 @@ func (n *network) listen(owner, host string) *listener {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.port++
-	l := &listener{net: n, owner: owner, addr: address(fmt.Sprintf("%s:%d", host, n.port)), accepted: make(chan *conn, 100), closed: make(chan struct{})}
+	l := &listener{
+		net: n, owner: owner, addr: address(fmt.Sprintf("%s:%d", host, n.port)), accepted: make(chan *conn, 100), closed: make(chan struct{}),
+	}
 	n.owners[string(l.addr)], n.listeners[string(l.addr)] = owner, l
 	return l
 }
