@@ -1,0 +1,133 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// Bounds that are no settings.
+const (
+	// FenceTimeout bounds a call of Config.Fence.
+	FenceTimeout = 30 * time.Second
+
+	// opinionMax is how long a round of evidence waits for answers.
+	opinionMax = 500 * time.Millisecond
+	// roundAge is how long a round's evidence is good.
+	roundAge = time.Second
+	// handshakesMax is how many accepted connections may be in their handshake.
+	handshakesMax = 64
+	// dialPauseMax is the longest pause between two dials of a peer.
+	dialPauseMax = 5 * time.Second
+	// unneededAfter is when a connection with an instance that is not watched is closed. The other side may have an older plan.
+	unneededAfter = 10 * time.Second
+	// logPause is the least time between two log lines of the same kind of refusal.
+	logPause = time.Minute
+)
+
+// Identity is who a process is.
+type Identity struct {
+	Application, Cluster, Instance string
+	// Incarnation is a random number of this process, not zero.
+	Incarnation uint64
+}
+
+// Config is how an instance watches its peers.
+type Config struct {
+	Self Identity
+	// Listener accepts peers. It belongs to the package as soon as New is called. Nil: there are no peers.
+	Listener net.Listener
+	// Address is what others dial to reach the listener.
+	Address string
+	// Dial makes a connection. Default is TCP.
+	Dial     func(ctx context.Context, address string) (net.Conn, error)
+	Security Security
+	// Heartbeat is the pause between two heartbeats, by default 200 ms, and Silence the time after which a peer that is not heard is a suspect,
+	// by default 2 s and at least five heartbeats.
+	Heartbeat, Silence time.Duration
+	Logger             *slog.Logger
+	// Fence ends the transactions of a suspect and removes its member. An error means that this may not have succeeded; it is called again.
+	Fence func(context.Context, Suspect) (Verdict, error)
+
+	// hold is called by every goroutine that comes back from a wait; a test freezes the process with it.
+	hold func()
+	// withoutOpinions and withoutRestarts leave a rule out, for negative controls.
+	withoutOpinions, withoutRestarts bool
+}
+
+// Member is an instance of the group's plan.
+type Member struct {
+	Instance string
+	// Address is where it listens for peers; empty if it does not.
+	Address string
+}
+
+// Suspect is an incarnation of an instance that is taken for dead.
+type Suspect struct {
+	Instance    string
+	Incarnation uint64
+	MemberID    string
+	// TransactionalIDs are all that this incarnation has told.
+	TransactionalIDs []string
+	// Why says what the evidence is.
+	Why string
+}
+
+// Verdict is what a fencing found.
+type Verdict int
+
+const (
+	// Fenced: the transactional ids and the member of the suspect are fenced.
+	Fenced Verdict = iota
+	// Alive: the suspect was found to be at work.
+	Alive
+)
+
+// New checks the configuration.
+func New(cfg Config) (*Peers, error) {
+	p := &Peers{
+		cfg: cfg, off: cfg.Listener == nil, kick: make(chan struct{}, 1), work: make(chan fencing, 1),
+		peers: map[string]*peer{}, ring: newRing(cfg.Self.Instance), logged: map[string]time.Time{},
+	}
+	if p.off {
+		return p, nil
+	}
+	set(&p.cfg.Heartbeat, 200*time.Millisecond)
+	set(&p.cfg.Silence, 10*p.cfg.Heartbeat)
+	if p.cfg.Logger == nil {
+		p.cfg.Logger = slog.Default()
+	}
+	if p.cfg.Dial == nil {
+		p.cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", address)
+		}
+	}
+	if err := p.cfg.check(); err != nil {
+		return nil, errors.Join(fmt.Errorf("peers: %w", err), cfg.Listener.Close())
+	}
+	return p, nil
+}
+
+func set(field *time.Duration, value time.Duration) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+func (c Config) check() error {
+	switch {
+	case c.Self.Instance == "" || c.Self.Incarnation == 0:
+		return errors.New("an instance needs a name and an incarnation")
+	case c.Fence == nil:
+		return errors.New("there is no function that fences")
+	case c.Heartbeat <= 0 || c.Silence < 5*c.Heartbeat:
+		return fmt.Errorf("the silence bound of %s is less than five heartbeats of %s", c.Silence, c.Heartbeat)
+	case c.Security.none() && !isLoopback(c.Listener.Addr()):
+		return fmt.Errorf("%s is no loopback address: give TLS or a secret", c.Listener.Addr())
+	}
+	return c.Security.check()
+}

@@ -1,0 +1,294 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// opinions is the longest time of a round of evidence.
+const opinions = opinionMax
+
+// TestKilledProcessIsFencedOnce: sockets close, dials are refused, and one of the others fences at once.
+func TestKilledProcessIsFencedOnce(t *testing.T) {
+	sizes(t, func(t *testing.T, all []string) {
+		inWorld(t, all, nil, func(w *world) {
+			w.wantConnected()
+			victim := w.nodes["b"]
+			if err := victim.SetSelf("member-2", []string{"app~b~0", "app~b~1"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := victim.SetSelf("member-3", []string{"app~b~1", "app~b~2"}); err != nil {
+				t.Fatal(err)
+			}
+			w.after(time.Second)
+			w.kill("b")
+			w.after(1100 * time.Millisecond)
+			told := 0
+			for _, n := range w.nodes {
+				if n.ring.watches(n.name, "b") && strings.HasPrefix(w.status("b", n.name).Suspicion, "fenced") {
+					told++
+				}
+			}
+			if want := len(all) - 1; told != want && want < fullMax {
+				t.Errorf("%d of %d know of the fencing", told, want)
+			}
+			w.after(time.Minute)
+			w.wantFencings(time.Second, time.Second+10*time.Millisecond, "b")
+			got := w.fencings()[0].s
+			if ids := []string{"app~b~0", "app~b~1", "app~b~2"}; got.MemberID != "member-3" || !slices.Equal(got.TransactionalIDs, ids) ||
+				got.Incarnation != victim.cfg.Self.Incarnation {
+				t.Errorf("the suspect is %+v, want all ids that it told and the last member id", got)
+			}
+			for _, name := range all {
+				if name != "b" && w.nodes[name].ring.watches(name, "b") {
+					if s := w.status("b", name); s.Suspicion == "" || s.Connected || s.Why == "" || s.Suspicions != 1 {
+						t.Errorf("%s sees %+v", name, s)
+					}
+				}
+			}
+		})
+	}, 2, 3, 5, 8)
+}
+
+// TestChangeDuringTheHandshakeIsTold: b says hello, then its member id changes, then a is connected.
+func TestChangeDuringTheHandshakeIsTold(t *testing.T) {
+	inWorld(t, nil, nil, func(w *world) {
+		a, b := w.start("a"), w.start("b")
+		b.SetMembers([]Member{{"a", a.address}})
+		time.Sleep(3*w.net.latency + w.net.latency/2)
+		if len(b.Status().Peers) != 1 || b.Status().Peers[0].Connected {
+			t.Fatalf("b sees %+v: the test tests nothing", b.Status())
+		}
+		if err := b.SetSelf("changed", nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		a.SetMembers([]Member{{"b", b.address}})
+		w.kill("b")
+		time.Sleep(time.Second)
+		if calls := w.fencings(); len(calls) != 1 || calls[0].s.MemberID != "changed" {
+			t.Errorf("%+v, want the member id that was told last", calls)
+		}
+	})
+}
+
+// TestKilledProcessesAreFencedOnceEach: the limits put the fencings of several dead processes behind each other.
+func TestKilledProcessesAreFencedOnceEach(t *testing.T) {
+	inWorld(t, names(5), nil, func(w *world) {
+		w.kill("b")
+		time.Sleep(w.net.latency) // c was asked about b
+		w.kill("c")
+		w.after(time.Minute)
+		w.wantFencings(0, fencingPause+20*time.Millisecond, "b", "c")
+	})
+}
+
+// TestInstanceThatHearsNobodyIsFenced after the silence bound, although it says itself that it does not hear the others.
+func TestInstanceThatHearsNobodyIsFenced(t *testing.T) {
+	inWorld(t, names(3), nil, func(w *world) {
+		w.net.block("a", "b", true)
+		w.net.block("c", "b", true)
+		w.after(time.Minute)
+		w.wantFencings(3500*time.Millisecond, 4500*time.Millisecond, "b")
+	})
+}
+
+// TestInstanceThatWasCutOffWaits with its suspicions until the others had time to connect again. It hears one of them first.
+func TestInstanceThatWasCutOffWaits(t *testing.T) {
+	inWorld(t, names(8), nil, func(w *world) {
+		w.cutOff("b", true)
+		w.after(time.Minute)
+		w.net.cut("a", "b", false)
+		w.after(time.Minute + 3*time.Second)
+		w.cutOff("b", false)
+		w.after(2 * time.Minute)
+		w.wantFencings(0, 3*time.Second, "b")
+		w.wantConnected()
+	})
+}
+
+// TestSilentHostIsFencedWithinThreeSeconds: nothing closes when a host vanishes. The vanished instance itself fences nobody.
+func TestSilentHostIsFencedWithinThreeSeconds(t *testing.T) {
+	sizes(t, func(t *testing.T, all []string) {
+		inWorld(t, all, nil, func(w *world) {
+			w.cutOff("b", true)
+			w.after(time.Minute)
+			w.wantFencings(2*time.Second-2*w.nodes["a"].cfg.Heartbeat, 2*time.Second+opinions, "b")
+			for _, c := range w.fencings() {
+				if c.fencer == "b" {
+					t.Error("the instance that is cut off has fenced another one")
+				}
+			}
+			if !w.nodes["b"].Status().CutOff || w.nodes["a"].Status().CutOff {
+				t.Error("status does not say who is cut off")
+			}
+			w.cutOff("b", false)
+			w.after(2 * time.Minute)
+			w.wantConnected()
+			if n := len(w.fencings()); n != 1 {
+				t.Errorf("%d fencings when the network works again", n)
+			}
+		})
+	}, 3, 5, 8)
+}
+
+// TestTwoThatHearNothingOfEachOther fence nobody, because neither knows which of them is cut off.
+func TestTwoThatHearNothingOfEachOther(t *testing.T) {
+	inWorld(t, names(2), nil, func(w *world) {
+		w.net.cut("a", "b", true)
+		w.after(time.Minute)
+		w.net.cut("a", "b", false)
+		w.after(2 * time.Minute)
+		w.wantFencings(0, 0)
+		w.wantConnected()
+	})
+}
+
+// TestInstanceThatLosesAllConnectionsFencesNobody: connections are closed, and dials get no answer. The others agree about it.
+func TestInstanceThatLosesAllConnectionsFencesNobody(t *testing.T) {
+	inWorld(t, names(3), nil, func(w *world) {
+		w.cutOff("b", true)
+		w.net.reset("b", func(string) bool { return true })
+		w.after(time.Minute)
+		w.wantFencings(0, 2*opinions, "b")
+	})
+}
+
+// TestPartitionBetweenTwoFencesNobody: the third instance still hears both.
+func TestPartitionBetweenTwoFencesNobody(t *testing.T) {
+	for name, cut := range map[string]func(*network){
+		"cut":     func(n *network) { n.cut("a", "b", true) },
+		"one way": func(n *network) { n.block("a", "b", true) },
+		"other way, and connections are reset": func(n *network) {
+			n.block("b", "a", true)
+			n.reset("a", func(other string) bool { return other == "b" })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, names(3), nil, func(w *world) {
+				cut(w.net)
+				w.after(10*time.Minute + 300*time.Millisecond) // not at the begin of a round
+				if s := w.status("b", "a"); s.Connected || s.Suspicion != `alive for "c"` {
+					t.Errorf("a sees %+v: the test tested nothing", s)
+				}
+				w.net.cut("a", "b", false)
+				w.after(11 * time.Minute)
+				w.wantFencings(0, 0)
+				w.wantConnected()
+			})
+		})
+	}
+}
+
+// TestOneWayPartitionOfTwoFencesNobody: one of the two hears the other.
+func TestOneWayPartitionOfTwoFencesNobody(t *testing.T) {
+	inWorld(t, names(2), nil, func(w *world) {
+		w.net.block("a", "b", true)
+		w.after(time.Minute)
+		w.wantFencings(0, 0)
+	})
+}
+
+// TestSecondOpinionIsNeeded is the negative control: without it, a partition between two of three fences instances that live.
+func TestSecondOpinionIsNeeded(t *testing.T) {
+	inWorld(t, names(3), func(c *Config) { c.withoutOpinions = true }, func(w *world) {
+		w.net.cut("a", "b", true)
+		w.after(time.Minute)
+		if len(w.fencings()) == 0 {
+			t.Error("nobody was fenced: the second opinion prevents nothing")
+		}
+	})
+}
+
+// restart kills b and starts it at another address, which no plan tells; the old address does not answer.
+func restart(w *world) {
+	old := w.nodes["b"]
+	w.kill("b")
+	for _, other := range []string{"a", "c"} {
+		w.net.owners[old.address] = "gone"
+		w.net.cut(other, "gone", true)
+	}
+	members := []Member{{"a", w.nodes["a"].address}, {"b", old.address}, {"c", w.nodes["c"].address}}
+	w.start("b").SetMembers(members)
+}
+
+// TestRestartedInstanceIsNotFenced, whether its new process is there before the opinions are, or when the fencing is already at work.
+func TestRestartedInstanceIsNotFenced(t *testing.T) {
+	inWorld(t, names(3), nil, func(w *world) {
+		restart(w)
+		w.after(time.Minute)
+		w.wantFencings(0, 0)
+		w.wantConnected()
+		if a := w.status("b", "a").Address; a != w.nodes["b"].address {
+			t.Errorf("a dials b at %s, which listens on %s", a, w.nodes["b"].address)
+		}
+	})
+}
+
+// TestRestartRuleIsNeeded is the negative control: without the rule, the incarnation before the restart is fenced.
+func TestRestartRuleIsNeeded(t *testing.T) {
+	inWorld(t, names(3), func(c *Config) { c.withoutRestarts = true }, func(w *world) {
+		restart(w)
+		w.after(time.Minute)
+		if len(w.fencings()) == 0 {
+			t.Error("nothing was fenced: the rule prevents nothing")
+		}
+	})
+}
+
+// TestRestartEndsTheFencingAtWork: the context of the fencing ends when the new process says hello.
+func TestRestartEndsTheFencingAtWork(t *testing.T) {
+	inWorld(t, names(3), nil, func(w *world) {
+		var cause error
+		w.onFence(func(ctx context.Context, _ string, _ Suspect) (Verdict, error) {
+			<-ctx.Done()
+			cause = ctx.Err()
+			return Fenced, cause
+		})
+		w.kill("b")
+		w.after(time.Second)
+		w.start("b").SetMembers([]Member{{"a", w.nodes["a"].address}, {"c", w.nodes["c"].address}})
+		w.after(2 * time.Second)
+		if !errors.Is(cause, context.Canceled) {
+			t.Errorf("the fencing has ended with %v", cause)
+		}
+		w.after(time.Minute)
+		w.wantFencings(0, time.Second, "b")
+	})
+}
+
+// TestStoppedInstanceIsNotFenced: peers that heard the goodbye tell it to one that did not.
+func TestStoppedInstanceIsNotFenced(t *testing.T) {
+	inWorld(t, names(3), nil, func(w *world) {
+		w.net.cut("a", "b", true)
+		w.after(time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := w.nodes["b"].Goodbye(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Goodbye returns %v although a cannot hear it", err)
+		}
+		w.kill("b")
+		w.after(time.Minute)
+		w.wantFencings(0, 0)
+	})
+}
+
+// TestGoodbyeReturnsWhenAllHaveHeardIt in a round trip.
+func TestGoodbyeReturnsWhenAllHaveHeardIt(t *testing.T) {
+	inWorld(t, names(5), nil, func(w *world) {
+		if err := w.nodes["b"].Goodbye(context.Background()); err != nil || time.Since(w.began) > 2*w.net.latency {
+			t.Errorf("Goodbye returns %v after %s", err, time.Since(w.began))
+		}
+		w.after(10 * time.Second) // it is dialled, and refuses
+		if s := w.status("b", "a"); s.Connected || s.Suspicions != 0 {
+			t.Errorf("a sees %+v", s)
+		}
+		w.kill("b")
+		w.after(time.Minute)
+		w.wantFencings(0, 0)
+	})
+}

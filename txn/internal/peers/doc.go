@@ -1,0 +1,142 @@
+// Package peers lets the instances of one application watch each other, so that the death of a process is noticed when its sockets close
+// and not when the session of its group member times out. It knows no Kafka. The runtime gives it the members of the group's plan and
+// does the fencing that it asks for: ending the transactions of a dead instance and removing its member from the group.
+//
+// Fencing is safe against an instance that lives: it aborts and joins again. It is not free: every wrong fencing costs a rebalance. This
+// package therefore collects evidence before it fences, and limits how often it does so.
+//
+// # Contract
+//
+// The runtime creates a [Peers] with [New], calls [Peers.Run], and reports changes: [Peers.SetMembers] for each new plan,
+// [Peers.SetSelf] when the member id or the transactional ids of its own change. [Peers.Goodbye] announces an orderly stop. Config.Fence is
+// called by one goroutine, for one suspect at a time. Its context ends after [FenceTimeout], when Run ends, and when the suspect turns out
+// to be alive or restarted.
+//
+// Without a listener every method does nothing. A peer that cannot be reached is not an error: its death is noticed by the group's session
+// time-out, and [Peers.Status] says why.
+//
+// # Who watches whom
+//
+// The instance names, sorted, form a ring. An instance watches its two successors and its two predecessors, or all others if the ring has at
+// most five members. So everybody has at least two watchers if there are three instances, and A watches B exactly if B watches A. One
+// connection serves both directions. An instance dials everybody that it watches and has no connection with, at the address from the last
+// hello, else from the plan. After a restart the address in the plan can be stale: the new process dials its watchers and tells its
+// address.
+//
+// An incarnation is a random number that a process draws at its start. It tells a restarted process from the one before.
+//
+// # Connections
+//
+// Both sides send a hello; the dialler begins. A hello is refused, with a reason that both sides log, if the application, the cluster or the
+// major version differs, if only one side has a secret, if it names the receiver's own instance, if the receiver is stopping, or if
+// another incarnation of the same instance was heard within two heartbeats: then two processes use one identity, and the second one has
+// to wait for the end of the first.
+//
+// Two instances may dial each other at the same time. Of two connections between the same incarnations the one that the smaller instance name
+// dialled stays; if one side dialled both, the newer. Both sides know this, so they close the same one.
+//
+// # Security
+//
+// With Security.Server and Security.Client the connections are mutual TLS 1.3. With Security.Secret both sides prove that they know the
+// secret: each sends an HMAC-SHA-256 under the secret over its role and the hash of both hellos, which hold a random nonce of 32 bytes each.
+// The dialler proves first. Nothing but a refusal is accepted before. Each direction then has a key of its own: an HMAC under the secret over a
+// label and the same hash. Every later frame carries an HMAC under that key over a counter and the frame; the counter is not sent. So no frame
+// can be changed, replayed, left out, reordered or reflected. Frames are not encrypted: whoever reads the network sees the names. Who takes
+// over an address can collect one proof and try secrets against it, so a secret has at least [SecretMin] bytes and should be random. TLS and a
+// secret can be combined. With neither, both the listener and every remote address have to be loopback addresses.
+//
+// All instances that pass are trusted with the name that they tell. An unfinished handshake ends after the silence bound, and at most 64 are
+// at work. Failures are counted, and logged once a minute for each kind.
+//
+// # Frames
+//
+//	length   4 bytes, of everything that follows; at most 64 KiB
+//	major    1 byte, 1
+//	minor    1 byte, told and never judged
+//	type     1 byte
+//	fields   each a tag and a length as uvarints and then so many bytes
+//	mac      32 bytes, after the proofs of a connection with a secret
+//	check    4 bytes, CRC-32C of everything before, the length included
+//
+// Every major version keeps the length, the major and the check. Numbers of fixed width are big endian; a list is one field for each element.
+// A reader skips types and tags that it does not know. The CRC finds damage and bugs; only the mac stops an attacker.
+//
+//	hello      application, cluster, instance, incarnation, address, member id, transactional ids, nonce
+//	proof      the HMAC of a side
+//	update     member id, transactional ids
+//	heartbeat  nothing; sent every 200 ms
+//	goodbye    code (stopping, duplicate, refused, silent), reason; the receiver closes the connection
+//	question   instance, incarnation: the sender has lost it, does the receiver see it?
+//	report     instance, incarnation, state, its age in milliseconds, who fences
+//
+// A question is answered by a report. The states of a report are heard, lost, never, stopped (it said goodbye), restarted (another
+// incarnation is connected), fencing and fenced. The last two are also sent unasked: fencing with every heartbeat while the sender has the
+// turn, fenced when it has succeeded. In a large ring not all watchers of an instance are connected with each other, so an answer also tells of
+// the fencing of a third instance.
+//
+// An instance that hears nothing of a peer says so with a goodbye before it closes the connection, because the peer may hear this side: it must
+// not take a closed connection for a dead process.
+//
+// # A suspicion
+//
+//	connected --- closed without goodbye, or silent for the bound ---> asking
+//	asking    --- all answers, or 500 ms ----------------------------> judged
+//	judged    --- alive for another, cut off, or too weak -----------> asking, 1 s after the round began
+//	judged    --- the evidence is enough ----------------------------> waiting for the turn and the limits
+//	waiting   --- 1 s after the round began -------------------------> asking
+//	waiting   --- turn and limits -----------------------------------> fencing
+//	fencing   --- failed, or the suspect was found alive ------------> asking, after a pause
+//	fencing   --- succeeded -----------------------------------------> over
+//	any       --- hello of the same incarnation ---------------------> connected
+//	any       --- hello of another incarnation, stopped, not in plan > forgotten
+//	any       --- fenced by a peer, restarted for it, given up ------> over
+//
+// A round of evidence dials the suspect, and asks every connected peer that watches it. It ends with all answers or after 500 ms, and is good
+// for one second; then a new round begins. A round is judged in this order:
+//
+//  1. Somebody heard the incarnation within two heartbeats: the network between the two of us is at fault. Stopped or restarted: over.
+//  2. This instance has heard from nobody for the silence bound: it is the one that is cut off. The exception is the only other
+//     member, if its connection was closed or dialling was refused.
+//  3. At least one peer has lost the suspect too, or has not heard it for two heartbeats: the evidence is enough.
+//  4. No peer has an opinion: a closed connection or a refused dial is enough. Silence is enough after twice the bound. An instance that has
+//     lost all of several others needs a refused dial, because a refusal shows that the network works.
+//  5. Turn: watchers that have lost the suspect are ordered by their place in the ring behind it. The first begins, each of the others
+//     one second after the one before. A peer that reports that it is fencing has the turn for one second from its last report.
+//  6. Limits: one fencing per second, ten per minute.
+//
+// A fencing that fails is tried again after 1, 2, 4 and 8 s, each time with fresh evidence, and then given up. A hello of an incarnation
+// after it was fenced means that it was fenced in vain, and so does the verdict [Alive]. The third time within an hour the incarnation is
+// left to the session time-out, with a warning.
+//
+// A process that was frozen must not fence everybody when it wakes up. If an event or a tick comes later than two heartbeats after the one
+// before, the process had a gap: all silences begin again, and no suspicion is judged for two heartbeats. Time in which the monotonic clock
+// stands still (a suspended machine, on Linux) is no gap, and no silence either.
+//
+// # Invariants
+//
+//   - An incarnation is fenced only if this instance was connected with it, lost it, and has no connection with any incarnation of
+//     its instance.
+//   - No fencing begins on evidence that is older than one second, or that a reachable watcher contradicts.
+//   - No fencing begins while this instance hears from nobody, but for the exception above.
+//   - After a goodbye, or when a new incarnation has said hello, the old one is not fenced.
+//   - Fencings of an instance keep the limits, whatever the network does.
+//
+// That a suspect is fenced by one peer only is no invariant: watchers that cannot reach each other both do it, which is safe.
+//
+// # Concurrency
+//
+// One mutex guards all state. It is never held over network I/O, a wait, or a call of Fence. Goroutines: one for ticks, one that accepts, one
+// that fences, one for each dial, two for each connection (reader and writer). Run owns them and returns when all have ended. Every method may
+// be called from any goroutine, before, during and after Run.
+//
+// # Failure
+//
+// A damaged frame, a wrong mac or a full send queue closes the connection. It is evidence of a bad network and not of a dead process, so on
+// this side it counts as silence. The peer sees a closed connection, and its dial finds this side alive. A listener that fails is tried again;
+// without it, connections that others dial are missing.
+//
+// # What it is not
+//
+// It is no membership protocol and no consensus: the group's plan says who is a member, and Kafka decides what fencing means. Two instances
+// that hear nothing of each other and have no third one do not fence each other: neither can know which of them is cut off.
+package peers

@@ -1,0 +1,271 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Peers watches the other instances.
+type Peers struct {
+	cfg      Config
+	off      bool
+	kick     chan struct{} // something has changed
+	work     chan fencing
+	routines sync.WaitGroup
+
+	mu       sync.Mutex
+	memberID string
+	ids      []string
+	peers    map[string]*peer
+	ring     ring
+	running  context.Context // nil unless Run is at work
+	stopping bool
+	entered  time.Time            // when the mutex was last taken
+	gap      time.Time            // the end of the last time in which the process did not run
+	heard    time.Time            // from any peer
+	fencing  *suspicion           // the one at work
+	fencings []time.Time          // begun in the last minute
+	refused  int                  // connections
+	logged   map[string]time.Time // by kind of refusal
+}
+
+// Run watches until the context ends, and returns when all of its goroutines have ended. It is called once.
+func (p *Peers) Run(ctx context.Context) {
+	if p.off {
+		<-ctx.Done()
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer p.routines.Wait()
+	defer func() { _ = p.cfg.Listener.Close() }() // it ends accept; there is nothing else to do about an error
+	defer cancel()
+	p.mu.Lock()
+	p.running, p.entered = ctx, time.Now()
+	p.mu.Unlock()
+	p.routines.Go(func() { p.accept(ctx) })
+	p.routines.Go(func() { p.fence(ctx) })
+	tick := time.NewTicker(p.cfg.Heartbeat)
+	defer tick.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			p.beat()
+		case <-timer.C:
+		case <-p.kick:
+		}
+		now := p.enter()
+		if next := p.step(now); !next.IsZero() {
+			timer.Reset(next.Sub(now))
+		}
+		p.mu.Unlock()
+	}
+}
+
+// SetMembers tells the members of a new plan. It may name this instance or not.
+func (p *Peers) SetMembers(members []Member) {
+	if p.off {
+		return
+	}
+	now := p.enter()
+	defer p.leave()
+	names := []string{p.cfg.Self.Instance}
+	for _, m := range members {
+		names = append(names, m.Instance)
+		if m.Instance == p.cfg.Self.Instance {
+			continue
+		}
+		q := p.peer(m.Instance, now)
+		if m.Address != q.planned {
+			q.planned, q.address, q.dialAt = m.Address, m.Address, now
+		}
+	}
+	p.ring = newRing(names...)
+	for name, q := range p.peers {
+		q.watched = p.ring.watches(p.cfg.Self.Instance, name)
+		// What is known of an instance that has left is kept for as long as its fencings in vain count.
+		if !slices.Contains(names, name) && q.link == nil && !q.dialling && now.Sub(q.since) > vainFor {
+			delete(p.peers, name)
+		}
+	}
+}
+
+// SetSelf tells the group member id and the transactional ids of this instance. It fails if they do not fit into a frame.
+func (p *Peers) SetSelf(memberID string, transactionalIDs []string) error {
+	if p.off {
+		return nil
+	}
+	p.enter()
+	defer p.leave()
+	hello := p.helloLocked()
+	hello.memberID, hello.ids = memberID, transactionalIDs
+	if _, err := seal(hello.body(), &macKey{}); err != nil {
+		return fmt.Errorf("peers: %w", err)
+	}
+	if len(transactionalIDs) > idsMax {
+		return fmt.Errorf("peers: %d transactional ids are more than %d", len(transactionalIDs), idsMax)
+	}
+	if memberID == p.memberID && slices.Equal(transactionalIDs, p.ids) {
+		return nil
+	}
+	p.memberID, p.ids = memberID, slices.Clone(transactionalIDs)
+	p.broadcast(frame{kind: kindUpdate, memberID: memberID, ids: p.ids})
+	return nil
+}
+
+// Goodbye tells all peers that this instance stops, and waits until they have heard it. From then on it suspects and dials nobody. Run goes
+// on until its context ends.
+func (p *Peers) Goodbye(ctx context.Context) error {
+	if p.off {
+		return nil
+	}
+	now := p.enter()
+	p.stopping = true
+	var links []*link
+	for _, q := range p.peers {
+		p.forget(q)
+		if l := q.link; l != nil {
+			links = append(links, l)
+			l.dismiss(codeStopping, "it stops", p.cfg.Silence)
+			q.disconnect(now, "this instance stops")
+		}
+	}
+	p.leave()
+	for _, l := range links {
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return fmt.Errorf("peers: not all have heard the goodbye: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+// enter locks the state and returns the time. It notices when the process has not run for a while.
+func (p *Peers) enter() time.Time {
+	if p.cfg.hold != nil {
+		p.cfg.hold()
+	}
+	p.mu.Lock()
+	now := time.Now()
+	if p.running != nil && now.Sub(p.entered) > 2*p.cfg.Heartbeat {
+		p.gap = now
+		p.beginAgain(now)
+	}
+	p.entered = now
+	return now
+}
+
+// leave unlocks the state and has Run look at what has changed.
+func (p *Peers) leave() {
+	p.mu.Unlock()
+	select {
+	case p.kick <- struct{}{}:
+	default:
+	}
+}
+
+// beginAgain makes all silences begin now.
+func (p *Peers) beginAgain(now time.Time) {
+	p.heard = now
+	for _, q := range p.peers {
+		if q.link != nil {
+			q.link.heard = now
+		}
+		if s := q.suspicion; s != nil {
+			s.silent, s.enough, s.asked = now, time.Time{}, time.Time{}
+		}
+	}
+}
+
+// hear notes that a peer was heard. Silences that were measured while nobody was heard say nothing about the others.
+func (p *Peers) hear(now time.Time) {
+	if p.cutOff(now) {
+		p.beginAgain(now)
+	}
+	p.heard = now
+}
+
+// cutOff says that nobody was heard for the silence bound.
+func (p *Peers) cutOff(now time.Time) bool { return now.Sub(p.heard) >= p.cfg.Silence }
+
+// beat sends what is sent with every heartbeat.
+func (p *Peers) beat() {
+	p.enter()
+	defer p.mu.Unlock()
+	p.broadcast(frame{kind: kindHeartbeat})
+	for _, q := range p.peers {
+		if s := q.suspicion; s != nil && (s.claims || s.cancel != nil) {
+			p.claim(s)
+		}
+	}
+}
+
+func (p *Peers) broadcast(f frame) {
+	for _, q := range p.peers {
+		if q.link != nil {
+			q.link.send(f)
+		}
+	}
+}
+
+// step does what is due and returns when the next is.
+func (p *Peers) step(now time.Time) time.Time {
+	var next time.Time
+	due := func(at time.Time) {
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.peers)) {
+		q := p.peers[name]
+		if l := q.link; l != nil {
+			switch {
+			case now.Sub(l.heard) >= p.cfg.Silence:
+				// A peer that hears this side must not take the end of the connection for the end of the process.
+				l.dismiss(codeSilent, "it does not hear this side", p.cfg.Silence)
+				p.lose(q, now, errSilent)
+			case !q.watched && now.Sub(l.made) >= unneededAfter:
+				l.dismiss(codeDuplicate, "the two do not watch each other", p.cfg.Silence)
+				q.disconnect(now, "not watched")
+			default:
+				due(l.heard.Add(p.cfg.Silence))
+			}
+		}
+		if q.suspicion != nil && !p.stopping {
+			if at := p.consider(q, now); !at.IsZero() {
+				due(at)
+			}
+		}
+		if q.watched && q.link == nil && q.address != "" && !q.dialling && !p.stopping {
+			if now.Before(q.dialAt) {
+				due(q.dialAt)
+			} else {
+				p.startDial(q, now)
+			}
+		}
+	}
+	return next
+}
+
+// hello returns the hello of this instance.
+func (p *Peers) hello() frame {
+	p.enter()
+	defer p.mu.Unlock()
+	return p.helloLocked()
+}
+
+func (p *Peers) helloLocked() frame {
+	id := p.cfg.Self
+	return frame{
+		kind: kindHello, application: id.Application, cluster: id.Cluster, instance: id.Instance, incarnation: id.Incarnation,
+		address: p.cfg.Address, memberID: p.memberID, ids: p.ids, nonce: p.cfg.Security.nonce(),
+	}
+}
