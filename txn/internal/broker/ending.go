@@ -1,0 +1,88 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/onceward/onceward/txn/internal/backoff"
+)
+
+// endRetry is the time between two requests for the end of one transaction. Its markers are written meanwhile.
+const endRetry = 5 * time.Millisecond
+
+// EndTransactions ends the open transactions of transactional ids whose process is gone (protocol rule 13.4). A transaction that was being
+// committed is committed, every other one is aborted. A process that lives after all is fenced: its next request gets
+// INVALID_PRODUCER_EPOCH or PRODUCER_FENCED. The producer ids and epochs that the coordinators answer with are not used. The timeout is that
+// of the transactions of the application. Ids are independent of each other: the error joins what became of those that did not end.
+func (c *Cluster) EndTransactions(ctx context.Context, timeout time.Duration, ids ...string) error {
+	errs := make([]error, len(ids))
+	var all sync.WaitGroup
+	for i, id := range ids {
+		all.Go(func() { errs[i] = c.endTransaction(ctx, timeout, id) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func (c *Cluster) endTransaction(ctx context.Context, timeout time.Duration, id string) error {
+	for {
+		req := kmsg.NewPtrInitProducerIDRequest()
+		req.TransactionalID, req.TransactionTimeoutMillis = &id, int32(timeout.Milliseconds())
+		req.ProducerID, req.ProducerEpoch = -1, -1 // none of ours: the coordinator goes by the id alone
+		resp, err := req.RequestWith(ctx, c.cl)
+		if err == nil {
+			err = kerr.ErrorForCode(resp.ErrorCode)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, kerr.ConcurrentTransactions): // the client repeats what is about the coordinator itself
+			return fmt.Errorf("ending the transaction of %s: %w", id, c.cfg.denied(err, attempt{operation: Write, transactionalID: id}))
+		}
+		if err := backoff.Sleep(ctx, endRetry); err != nil {
+			return fmt.Errorf("ending the transaction of %s: %w", id, err)
+		}
+	}
+}
+
+// Transaction is what a coordinator knows of a transactional id.
+type Transaction struct {
+	// State is that of the coordinator, such as Empty, Ongoing and CompleteCommit.
+	State      string
+	ProducerID int64
+	Epoch      int16
+	// Started is when the transaction began, zero if none is open.
+	Started time.Time
+}
+
+// Transactions returns what the coordinators know of transactional ids. One that no coordinator knows is missing.
+func (c *Cluster) Transactions(ctx context.Context, ids ...string) (map[string]Transaction, error) {
+	described, err := c.adm.DescribeTransactions(ctx, ids...)
+	if err != nil {
+		return nil, fmt.Errorf("describing transactions: %w", err)
+	}
+	out := map[string]Transaction{}
+	for _, id := range slices.Sorted(maps.Keys(described)) {
+		d := described[id]
+		switch {
+		case errors.Is(d.Err, kerr.TransactionalIDNotFound):
+			continue
+		case d.Err != nil:
+			return nil, fmt.Errorf("describing the transaction of %s: %w", id, d.Err)
+		}
+		t := Transaction{State: d.State, ProducerID: d.ProducerID, Epoch: d.ProducerEpoch}
+		if d.StartTimestamp > 0 {
+			t.Started = time.UnixMilli(d.StartTimestamp)
+		}
+		out[id] = t
+	}
+	return out, nil
+}

@@ -1,0 +1,97 @@
+package broker_test
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/e2e/virtual"
+	"github.com/onceward/onceward/txn/internal/broker"
+)
+
+// TestEndTransactions: the transactions of a process that is gone end long before their time-out, and those whose commit was answered are
+// committed. A process that lives is fenced, and an id that was never used is no error.
+func TestEndTransactions(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		ctx, network := t.Context(), virtual.NewNetwork(t, 1)
+		kafka := virtual.NewKafka(t, network, 3, kfake.SeedTopics(1, "open", "committing"))
+		kafka.DelayMarkers(t, func(string) time.Duration { return time.Second })
+		cluster, err := broker.Connect(ctx, broker.Config{
+			Brokers: kafka.Brokers(), Dialer: network.Host("watcher").Dial, Logger: slog.New(slog.DiscardHandler),
+		}, "group")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cluster.Close()
+		produce := func(id string) *kgo.Client {
+			t.Helper()
+			cl := kafka.Client(t, id, kgo.TransactionalID(id), kgo.TransactionTimeout(time.Minute))
+			if err := cl.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			if err := cl.ProduceSync(ctx, &kgo.Record{Topic: id, Value: []byte("v")}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+			return cl
+		}
+		open, committing := produce("open"), produce("committing")
+		if err := committing.EndTransaction(ctx, kgo.TryCommit); err != nil { // answered; the markers come later
+			t.Fatal(err)
+		}
+		before, err := cluster.Transactions(ctx, "open", "committing", "never")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, known := before["never"]; known || before["open"].State != "Ongoing" || before["open"].Started.IsZero() {
+			t.Errorf("before: %+v", before)
+		}
+		began := time.Now()
+		if err := cluster.EndTransactions(ctx, time.Minute, "open", "committing", "never"); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("ending them took %s", took)
+		}
+		after, err := cluster.Transactions(ctx, "open")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tx := after["open"]; tx.State == "Ongoing" || tx.Epoch == before["open"].Epoch && tx.ProducerID == before["open"].ProducerID {
+			t.Errorf("before: %+v, after: %+v", before["open"], tx)
+		}
+		adm := kafka.Admin(t, "observer")
+		for topic, records := range map[string]int{"open": 0, "committing": 1} {
+			stable, err := adm.ListCommittedOffsets(ctx, topic)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at, _ := stable.Lookup(topic, 0); at.Offset != 2 { // the record and its marker
+				t.Errorf("%s is stable up to %d", topic, at.Offset)
+			}
+			if got := committedRecords(t, kafka, topic); got != records {
+				t.Errorf("%s has %d committed records, want %d", topic, got, records)
+			}
+		}
+		if err := open.EndTransaction(ctx, kgo.TryCommit); err == nil {
+			t.Error("the process that was fenced has committed")
+		}
+	})
+}
+
+// committedRecords counts the committed records of the partition 0 of a topic that ends with a marker.
+func committedRecords(t *testing.T, kafka *virtual.Kafka, topic string) (n int) {
+	t.Helper()
+	cl := kafka.Client(t, "reader", kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(0)}}),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	for marker := false; !marker; {
+		cl.PollFetches(t.Context()).EachRecord(func(r *kgo.Record) {
+			if marker = marker || r.Attrs.IsControl(); !r.Attrs.IsControl() {
+				n++
+			}
+		})
+	}
+	return n
+}
