@@ -57,10 +57,11 @@
 //	      3 subtopology    name, most partitions (0: no bound), number of sources, sources; once for each
 //	      4 local state    subtopology, number of tasks, partition and position of each; once for each subtopology
 //	      5 stopped task   subtopology, partition, reason; once for each
+//	      6 address        where other members reach the process, since minor version 1
 //	Plan  1 id             8 bytes
 //	      2 owed move      subtopology, partition, from, to; once for each
-//	      3 member         instance id (else member id), fingerprint 8 bytes, subscription 8 bytes, number of its stopped tasks;
-//	                       once for each
+//	      3 member         instance id (else member id), fingerprint 8 bytes, subscription 8 bytes, number of its stopped tasks,
+//	                       address (since minor version 1); once for each
 //
 // A minor version may add tags and may append to a field. A reader skips tags that it does not know and what follows in a field after
 // what it knows; what an older writer left out is zero. So versions N and N+1 share a group in both directions. The build that brings a

@@ -22,6 +22,7 @@ const (
 	joinDefinition  = 3
 	joinLocal       = 4
 	joinStopped     = 5
+	joinAddress     = 6
 
 	planID    = 1
 	planOwed  = 2
@@ -65,6 +66,9 @@ func (j Join) Encode() []byte {
 		f := appendTask(nil, s.Task)
 		out = appendField(out, joinStopped, appendString(f, cut(s.Reason, reasonMax)))
 	}
+	if j.Address != "" {
+		out = appendField(out, joinAddress, []byte(j.Address))
+	}
 	return appendCheck(appendNext(out))
 }
 
@@ -91,6 +95,8 @@ func DecodeJoin(data []byte) (Join, error) {
 			}
 		case joinStopped:
 			j.Stopped = append(j.Stopped, StoppedTask{Task: f.task(), Reason: f.string()})
+		case joinAddress:
+			j.Address = string(f.rest)
 		}
 	})
 	if err != nil {
@@ -112,7 +118,8 @@ func (p Plan) Encode() []byte {
 		f := appendString(nil, e.Member)
 		f = append(f, e.Fingerprint[:]...)
 		f = binary.BigEndian.AppendUint64(f, e.Subscription)
-		out = appendField(out, planEntry, binary.AppendUvarint(f, uint64(max(e.Stopped, 0))))
+		f = binary.AppendUvarint(f, uint64(max(e.Stopped, 0)))
+		out = appendField(out, planEntry, appendString(f, e.Address))
 	}
 	return appendCheck(appendNext(out))
 }
@@ -132,6 +139,9 @@ func DecodePlan(data []byte) (Plan, error) {
 			e.Subscription = f.uint64()
 			if len(f.rest) > 0 { // else of a build that did not count them
 				e.Stopped = f.int32()
+			}
+			if len(f.rest) > 0 { // as above
+				e.Address = f.string()
 			}
 			p.Entries = append(p.Entries, e)
 		}

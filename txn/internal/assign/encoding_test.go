@@ -21,23 +21,28 @@ func exampleJoin() Join {
 			{topology.TaskID{Subtopology: "c", Partition: 1}, 1},
 		},
 		Stopped: []StoppedTask{{topology.TaskID{Subtopology: "a", Partition: 5}, "lost its log"}},
+		Address: "10.0.0.1:7000",
 	}
 }
 
 func examplePlan() Plan {
 	return Plan{
-		ID:      1<<32 | 9,
-		Owed:    []Move{{topology.TaskID{Subtopology: "a", Partition: 2}, "one", "two"}},
-		Entries: []Entry{{Member: "one", Fingerprint: [8]byte{9}, Subscription: 3}, {Member: "two", Subscription: 4, Stopped: 300}},
+		ID:   1<<32 | 9,
+		Owed: []Move{{topology.TaskID{Subtopology: "a", Partition: 2}, "one", "two"}},
+		Entries: []Entry{
+			{Member: "one", Fingerprint: [8]byte{9}, Subscription: 3},
+			{Member: "two", Subscription: 4, Stopped: 300, Address: "10.0.0.2:7000"},
+		},
 	}
 }
 
 // The golden texts are what other builds send and read. A change of one is a change of the format.
 const (
-	goldenJoin = "0100" + "01080000000000000007" + "02080102030405060708" + "03090161ac02020161" + "0162" + "0306016300010163" +
-		"040801610200e8070500" + "04050163010101" + "05100161050c6c6f737420697473206c6f67"
-	goldenPlan = "010001080000000100000009020b016102036f6e650374776f0315036f6e650900000000000000000000000000000300" +
-		"03160374776f00000000000000000000000000000004ac02"
+	goldenJoin = "0101" + "01080000000000000007" + "02080102030405060708" + "03090161ac02020161" + "0162" + "0306016300010163" +
+		"040801610200e8070500" + "04050163010101" + "05100161050c6c6f737420697473206c6f67" +
+		"060d31302e302e302e313a37303030"
+	goldenPlan = "010101080000000100000009020b016102036f6e650374776f0316036f6e65090000000000000000000000000000030000" +
+		"03240374776f00000000000000000000000000000004ac020d31302e302e302e323a37303030"
 )
 
 func TestGolden(t *testing.T) {
@@ -63,8 +68,8 @@ func TestNextVersion(t *testing.T) {
 	newer = appendField(newer, 99, []byte("a field of the future"))
 	newer = appendField(newer, planID, append(binary.BigEndian.AppendUint64(nil, 4), "and more"...))
 	entry := append(appendString(nil, "one"), make([]byte, 16)...)
-	newer = appendField(newer, planEntry, append(append(entry, 2), "and more"...))
-	want := []Entry{{Member: "one", Stopped: 2}}
+	newer = appendField(newer, planEntry, append(appendString(append(entry, 2), "a:1"), "and more"...))
+	want := []Entry{{Member: "one", Stopped: 2, Address: "a:1"}}
 	if p, err := DecodePlan(appendCheck(newer)); err != nil || p.ID != 4 || !reflect.DeepEqual(p.Entries, want) {
 		t.Errorf("a newer plan is read as %+v, %v", p, err)
 	}

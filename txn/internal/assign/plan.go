@@ -22,6 +22,8 @@ type Join struct {
 	Local []LocalTask
 	// Stopped are the tasks that it holds and that do not work any more.
 	Stopped []StoppedTask
+	// Address is where other members reach the process (package peers), "" if they do not.
+	Address string
 }
 
 // LocalTask is a task with state on a member's disk.
@@ -75,11 +77,13 @@ type Entry struct {
 	Subscription uint64
 	// Stopped is how many tasks the plan left where they were, at this member, without counting them: they were stopped.
 	Stopped int32
+	// Address is the member's, as of its join. A static member that has come back since may have another one.
+	Address string
 }
 
 // Entry describes the member with that key. How many of its tasks are left out because they are stopped is up to the plan.
 func (j Join) Entry(key string) Entry {
-	return Entry{Member: key, Fingerprint: j.Fingerprint, Subscription: Subscription(j.Subtopologies)}
+	return Entry{Member: key, Fingerprint: j.Fingerprint, Subscription: Subscription(j.Subtopologies), Address: j.Address}
 }
 
 // Subscription stands for what a member subscribes to: names, sources and bounds, whatever their order.
