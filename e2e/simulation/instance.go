@@ -87,9 +87,12 @@ func (i *instance) start() error {
 	l.host = i.r.network.Host(l.name)
 	cfg := txn.Config{
 		Brokers: i.r.kafka.Brokers(), StateDir: i.dir, Instance: i.name, Workers: i.workers, CacheBytes: 8 << 20,
-		Dialer: l.host.Dial, NoControl: true, Logger: slog.New(&traceHandler{trace: i.r.network.Trace(), who: l.name}),
+		Dialer: l.host.Dial, NoControl: true, Logger: slog.New(&traceHandler{run: i.r, who: l.name}),
 	}
 	cfg = onDisk(cfg, i.disk)
+	if i.r.cfg.Peers {
+		cfg = onNetwork(cfg, l.host, i.r.address())
+	}
 	var hit func(context.Context, string) error
 	if i.r.cfg.Failpoints {
 		hit = l.hit
@@ -240,7 +243,7 @@ func (l *life) hit(ctx context.Context, point string) error {
 
 // traceHandler writes the warnings and errors of an application into the trace.
 type traceHandler struct {
-	trace *virtual.Trace
+	run   *run
 	who   string
 	attrs []slog.Attr
 }
@@ -258,12 +261,18 @@ func (h *traceHandler) Handle(_ context.Context, r slog.Record) error {
 		text += " " + a.String()
 		return true
 	})
-	h.trace.Logf(h.who, "%s", text)
+	h.run.network.Trace().Logf(h.who, "%s", text)
+	switch r.Message {
+	case "a peer was fenced":
+		h.run.count(FencedByPeer)
+	case "a peer was fenced in vain: it is alive":
+		h.run.count(FencedInVain)
+	}
 	return nil
 }
 
 func (h *traceHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &traceHandler{h.trace, h.who, append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+	return &traceHandler{h.run, h.who, append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
 }
 
 func (h *traceHandler) WithGroup(string) slog.Handler { return h }

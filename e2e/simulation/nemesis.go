@@ -42,6 +42,12 @@ const (
 	Coordinator = "coordinators" // move to other brokers
 )
 
+// FencedByPeer counts the instances that a peer took for dead, and FencedInVain those of them that were not, among the faults of a [Result].
+const (
+	FencedByPeer = "fenced by a peer"
+	FencedInVain = "fenced in vain"
+)
+
 // Refused counts the writes that a full disk has refused, among the faults of a [Result].
 const Refused = "write refused"
 

@@ -43,6 +43,8 @@ type Config struct {
 	// Quiesce bounds the virtual time in which the application has to work off what the faults have left. The default is half
 	// an hour.
 	Quiesce time.Duration
+	// Peers lets the instances watch each other over the network.
+	Peers bool
 	// MarkersMax is the longest time that the markers of a commit are held back. By default the seed decides: none, or 200 ms.
 	MarkersMax time.Duration
 }
@@ -113,6 +115,7 @@ type run struct {
 	dir      string
 	dirs     int
 
+	addresses int
 	instances []*instance
 	dead      sync.WaitGroup // lives that were killed
 	strikes   chan *life     // those that a failpoint kills
@@ -364,6 +367,12 @@ func (r *run) feed(ctx context.Context, f *Feed, inflight *sync.WaitGroup) error
 			return fmt.Errorf("feeding: %w", err)
 		}
 	}
+}
+
+// address returns an address for the peers of a life that no other life has: a port is not taken again soon.
+func (r *run) address() string {
+	r.addresses++
+	return fmt.Sprintf("127.0.0.1:%d", 20_000+r.addresses)
 }
 
 // event records something that was done to an instance.

@@ -77,7 +77,7 @@ func (h *Host) dialHost(ctx context.Context, to *listener) (net.Conn, error) {
 	if !n.passable(h, to.host.name, ctx.Done()) || !n.passable(to.host, h.name, ctx.Done()) {
 		return nil, dialError(os.ErrDeadlineExceeded)
 	}
-	s, near, far := newStream(h, to.host, rng)
+	s, near, far := newStream(h, to, rng)
 	n.mu.Lock()
 	if n.closed || h.gone() || to.host.gone() {
 		n.mu.Unlock()
@@ -117,14 +117,17 @@ type stream struct {
 	once   sync.Once
 }
 
-func newStream(from, to *Host, rng *rand.Rand) (s *stream, near, far net.Conn) {
-	s = &stream{n: from.n, hosts: [2]*Host{from, to}, rng: rng, done: make(chan struct{})}
+func newStream(from *Host, to *listener, rng *rand.Rand) (s *stream, near, far net.Conn) {
+	s = &stream{n: from.n, hosts: [2]*Host{from, to.host}, rng: rng, done: make(chan struct{})}
 	outside := [2]net.Conn{}
 	for i := range outside {
 		outside[i], s.inside[i] = net.Pipe()
 	}
-	return s, &streamEnd{outside[0], s}, &streamEnd{outside[1], s}
+	return s, &streamEnd{outside[0], s, dialler, address(to.address)}, &streamEnd{outside[1], s, address(to.address), dialler}
 }
+
+// dialler is the address of every end that has dialled: this network runs on one machine.
+const dialler = address("127.0.0.1:1")
 
 // cut resets the stream. It does not wait, and may be called with Network.mu held.
 func (s *stream) cut() {
@@ -209,8 +212,12 @@ func (s *stream) until(at time.Time) bool {
 // streamEnd is what a host has of a stream.
 type streamEnd struct {
 	net.Conn
-	s *stream
+	s             *stream
+	local, remote net.Addr
 }
+
+func (e *streamEnd) LocalAddr() net.Addr  { return e.local }
+func (e *streamEnd) RemoteAddr() net.Addr { return e.remote }
 
 func (e *streamEnd) Read(b []byte) (int, error) {
 	n, err := e.Conn.Read(b)
