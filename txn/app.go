@@ -105,6 +105,7 @@ type instance struct {
 	// space is held while space is looked for on the disk.
 	space      sync.Mutex
 	membership *membership
+	watch      *watch
 }
 
 // Run processes until ctx ends, and then stops in order: what is open is committed, databases are flushed, and unless Remain is set the
@@ -136,7 +137,11 @@ func (a *App) Run(ctx context.Context) (err error) {
 		}
 		return err
 	}
-	return a.cfg.refused(a.sessions(ctx, in))
+	err = a.cfg.refused(a.sessions(ctx, in))
+	if err == nil || errors.Is(err, ErrStopped) || errors.Is(err, ErrAllStopped) {
+		in.watch.goodbye()
+	}
+	return err
 }
 
 // sessions runs one membership after the other.
@@ -233,8 +238,13 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if in.cluster, err = broker.Connect(ctx, in.brokerCfg, a.topology.Application()); err != nil {
 		return nil, err
 	}
+	var cluster string
 	err = a.reach(ctx, func() error {
 		if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
+			return err
+		}
+		var err error
+		if cluster, err = in.cluster.ID(ctx); err != nil {
 			return err
 		}
 		in.plan, err = topics.Check(ctx, in.cluster, a.topology, topics.Options{
@@ -285,6 +295,9 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	in.shared = pebblestore.NewShared(a.cfg.CacheBytes, openFilesMax)
 	a.setShared(in.shared)
 	if in.membership, err = in.newMembership(); err != nil {
+		return nil, err
+	}
+	if in.watch, err = in.newWatch(cluster); err != nil {
 		return nil, err
 	}
 	return in, nil
@@ -354,6 +367,9 @@ func (in *instance) checkGroup(ctx context.Context) error {
 const openFilesMax = 1000
 
 func (in *instance) close() error {
+	if in.watch != nil {
+		in.watch.close() // before the clients with which it fences
+	}
 	if in.cluster != nil {
 		in.cluster.Close()
 	}
@@ -380,10 +396,12 @@ func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error
 	out := make([][2]*broker.Producer, workers)
 	var wg sync.WaitGroup
 	errs := make([]error, 2*highest)
+	var ids []string
 	for w := range highest {
 		for turn := range 2 {
-			p := broker.NewProducer(in.brokerCfg,
-				broker.TransactionalID(in.app.topology.Application(), in.dir.Instance(), w, turn), in.app.cfg.TransactionTimeout)
+			id := broker.TransactionalID(in.app.topology.Application(), in.dir.Instance(), w, turn)
+			ids = append(ids, id)
+			p := broker.NewProducer(in.brokerCfg, id, in.app.cfg.TransactionTimeout)
 			if w < workers {
 				out[w][turn] = p
 			}
@@ -395,6 +413,7 @@ func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error
 			})
 		}
 	}
+	in.watch.used(ids)
 	wg.Wait()
 	err := errors.Join(errs...)
 	for _, one := range errs {

@@ -106,6 +106,8 @@ type Config struct {
 	Security security.Config
 	// Dialer replaces the way connections are made. TLS goes over its connections.
 	Dialer func(ctx context.Context, network, host string) (net.Conn, error)
+	// Peers is how the instances of the application watch each other, so that the partitions of one that dies go on at once.
+	Peers Peers
 	// HTTP is where /metrics, /healthz and /readyz are served: host:port with a loopback host, or unix:/path. By default they are
 	// not. Other addresses are refused, because there is no authentication: put a reverse proxy in front for other machines.
 	HTTP string
@@ -125,6 +127,11 @@ type Config struct {
 	memberWatch time.Duration
 	// databases changes the options of the databases, for tests.
 	databases func(*pebblestore.Options)
+	// peerNetwork replaces TCP between instances, for tests.
+	peerNetwork struct {
+		listen func() (net.Listener, error)
+		dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	}
 	// failpoints are set by tests, in builds with the tag onceward_failpoints.
 	failpoints failpoint.Set
 }
@@ -210,6 +217,7 @@ func (c Config) validate() error {
 			wrong("HTTP", err.Error())
 		}
 	}
+	c.Peers.validate(wrong)
 	if c.SessionTimeout < 0 {
 		wrong("SessionTimeout", fmt.Sprintf("%s is negative", c.SessionTimeout))
 	}

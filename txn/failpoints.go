@@ -4,6 +4,7 @@ package txn
 
 import (
 	"context"
+	"net"
 
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/txn/internal/failpoint"
@@ -35,6 +36,15 @@ func (c Config) WithFailpoints(hit func(ctx context.Context, point string) error
 // exists with the build tag onceward_failpoints.
 func (c Config) WithDisk(use func(*pebblestore.Options)) Config {
 	c.databases = use
+	return c
+}
+
+// WithPeerNetwork returns a configuration for tests whose instances reach each other over a network of the test's. It only exists with the
+// build tag onceward_failpoints.
+func (c Config) WithPeerNetwork(
+	listen func() (net.Listener, error), dial func(ctx context.Context, network, address string) (net.Conn, error),
+) Config {
+	c.peerNetwork.listen, c.peerNetwork.dial = listen, dial
 	return c
 }
 

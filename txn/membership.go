@@ -140,6 +140,7 @@ func (c *callbacks) Planned(plan assign.Plan, leader bool) {
 	s.in.membership.forcing.Stopped(stopped)
 	s.in.membership.forcing.Planned(time.Now(), plan, leader)
 	s.in.membership.mu.Unlock()
+	s.in.watch.planned(plan)
 	s.promised.Store(slices.ContainsFunc(plan.Owed, func(m assign.Move) bool { return m.To == s.in.dir.Instance() }))
 	if len(plan.Owed) > 0 {
 		s.in.app.log.Info("tasks are moving", "owed", len(plan.Owed), "plan", plan.ID, "leader", leader)

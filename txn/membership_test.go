@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/peers"
 )
 
 // TestMembershipRemembersState: how far a task's state is stays known when the task is given up, and unknown is less than anything known.
@@ -41,8 +42,12 @@ func TestMembershipRemembersState(t *testing.T) {
 // still is or stops again does not.
 func TestStoppedTasksAreTold(t *testing.T) {
 	own := assign.Entry{Member: "me"}
+	none, err := peers.New(peers.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := &session{
-		in:    &instance{membership: &membership{forcing: assign.NewForcing(own, revokeWait)}},
+		in:    &instance{membership: &membership{forcing: assign.NewForcing(own, revokeWait)}, watch: &watch{peers: none}},
 		tasks: newTaskTable(), planned: make(chan struct{}, 1),
 	}
 	e := &taskEntry{stopped: errors.New("poison")}

@@ -11,7 +11,7 @@ import (
 )
 
 // rulesPerSection is how many rules each section of the commit protocol has.
-var rulesPerSection = []int{1: 4, 2: 8, 3: 5, 4: 2, 5: 3, 6: 9, 7: 6, 8: 6, 9: 6, 10: 5, 11: 4}
+var rulesPerSection = []int{1: 4, 2: 8, 3: 5, 4: 2, 5: 3, 6: 9, 7: 6, 8: 6, 9: 6, 10: 5, 11: 4, 13: 7}
 
 var (
 	ruleLine  = regexp.MustCompile(`(?m)^\| (\d+)\.(\d+) \| .*$`)

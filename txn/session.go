@@ -152,6 +152,7 @@ func (s *session) watchMember() {
 		if id == "" {
 			continue
 		}
+		s.in.watch.joined(id)
 		first = cmp.Or(first, id)
 		if id != first || !s.tasks.openedAs(id) { // it may have changed before the first look
 			s.cancel(assign.ErrMemberChanged)

@@ -44,6 +44,8 @@ type Status struct {
 	HTTP   string       `json:"http,omitempty"`
 	Tasks  []TaskStatus `json:"tasks"`
 	Totals Totals       `json:"totals"`
+	// Peers are the other instances that this one watches ([Config].Peers).
+	Peers []PeerStatus `json:"peers,omitempty"`
 }
 
 // TaskStatus is one task of the process.
@@ -120,6 +122,7 @@ func (a *App) Status() Status {
 	if current != nil {
 		s.Tasks = current.tasks.status(current.workers)
 		s.Totals.add(current.totals())
+		s.Peers = current.in.watch.status()
 	}
 	return s
 }

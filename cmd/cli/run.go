@@ -38,6 +38,13 @@ type runCommand struct {
 	SessionTimeout     time.Duration `default:"45s" placeholder:"DURATION" env:"ONCEWARD_SESSION_TIMEOUT" help:"How long the group waits for an instance that is gone before others take its tasks; default ${default}."`
 	TransactionTimeout time.Duration `default:"10s" placeholder:"DURATION" env:"ONCEWARD_TRANSACTION_TIMEOUT" help:"How long a broker waits for an instance that is gone before it aborts its transactions; default ${default}."`
 
+	Peers           string `placeholder:"ADDRESS" env:"ONCEWARD_PEERS" help:"HOST:PORT where other instances of the application connect. Instances that watch each other take over at once from one that dies. Default is nowhere."`
+	PeersAdvertise  string `placeholder:"ADDRESS" env:"ONCEWARD_PEERS_ADVERTISE" help:"HOST:PORT at which other instances reach --peers; default is the same."`
+	PeersSecretFile string `placeholder:"FILE" env:"ONCEWARD_PEERS_SECRET_FILE" help:"Secret that all instances share, of at least 16 bytes."`
+	PeersCert       string `placeholder:"FILE" env:"ONCEWARD_PEERS_CERT" help:"Certificate of this instance for its peers (PEM)."`
+	PeersKey        string `placeholder:"FILE" env:"ONCEWARD_PEERS_KEY" help:"Key of --peers-cert (PEM)."`
+	PeersCA         string `name:"peers-ca" placeholder:"FILE" env:"ONCEWARD_PEERS_CA" help:"Authorities that sign the certificates of peers (PEM)."`
+
 	Remain   bool   `env:"ONCEWARD_REMAIN" help:"Keep the membership at the end, for a restart within the session timeout; by default the instance leaves."`
 	FailFast bool   `env:"ONCEWARD_FAIL_FAST" help:"End with the first task that stops, instead of when all have."`
 	HTTP     string `name:"http" placeholder:"ADDRESS" env:"ONCEWARD_HTTP" help:"Where to serve /metrics, /healthz and /readyz: 127.0.0.1:PORT or unix:/PATH; default is nowhere."`
@@ -75,6 +82,10 @@ func (c *runCommand) Run(p *process) error {
 		CacheBytes: int64(c.StateMemory), RestoreBytesMax: int64(c.RestoreMemory), Compression: txn.Compression(c.Compression),
 		SessionTimeout: c.SessionTimeout, TransactionTimeout: c.TransactionTimeout,
 		FailFast: c.FailFast, Remain: c.Remain, Logger: log, HTTP: c.HTTP, Security: c.security(),
+		Peers: txn.Peers{
+			Listen: c.Peers, Advertise: c.PeersAdvertise, SecretFile: c.PeersSecretFile,
+			CertFile: c.PeersCert, KeyFile: c.PeersKey, CAFile: c.PeersCA,
+		},
 	})
 	if err != nil {
 		return wrongSettings(err)
@@ -145,6 +156,12 @@ var flagOf = map[string]string{
 	"SessionTimeout":     "--session-timeout",
 	"TransactionTimeout": "--transaction-timeout",
 	"HTTP":               "--http",
+	"Peers":              "--peers",
+	"Peers.Listen":       "--peers",
+	"Peers.Advertise":    "--peers-advertise",
+	"Peers.SecretFile":   "--peers-secret-file",
+	"Peers.CertFile":     "--peers-cert",
+	"Peers.CAFile":       "--peers-ca",
 	"Mode":               "--mode",
 	"ModesBefore":        "--mode-before",
 }

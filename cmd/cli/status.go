@@ -39,6 +39,8 @@ type instanceStatus struct {
 	State       txn.State    `json:"state"`
 	Totals      txn.Totals   `json:"totals"`
 	Tasks       []taskStatus `json:"tasks"`
+	// Peers are the other instances that this one watches.
+	Peers []txn.PeerStatus `json:"peers"`
 }
 
 type taskStatus struct {
@@ -64,6 +66,10 @@ type taskStatus struct {
 func statusOf(s txn.Status) instanceStatus {
 	out := instanceStatus{
 		Application: s.Application, Instance: s.Instance, State: s.State, Totals: s.Totals, Tasks: []taskStatus{},
+		Peers: s.Peers,
+	}
+	if out.Peers == nil {
+		out.Peers = []txn.PeerStatus{}
 	}
 	for _, t := range s.Tasks {
 		task := taskStatus{
@@ -102,11 +108,35 @@ func writeStatus(out io.Writer, s txn.Status) error {
 		fmt.Fprintf(&text, "%s\t%s\t%d\t%d\t%s\t%s\n", task.ID, stateOf(task), task.Records, task.DeadLetters,
 			positions(task.Inputs), task.Reason)
 	}
+	if len(s.Peers) > 0 {
+		text.WriteString("\nPEER\tADDRESS\tSTATE\n")
+	}
+	for _, p := range s.Peers {
+		fmt.Fprintf(&text, "%s\t%s\t%s\n", p.Instance, p.Address, peerState(p))
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if _, err := io.WriteString(w, text.String()); err != nil {
 		return err
 	}
 	return w.Flush()
+}
+
+// peerState says whether a peer is connected, and else why not and how far its suspicion is.
+func peerState(p txn.PeerStatus) string {
+	text := "connected"
+	if !p.Connected {
+		text = "not connected"
+		if p.Why != "" {
+			text += ": " + p.Why
+		}
+	}
+	if p.Suspicion != "" {
+		text += "; suspected: " + p.Suspicion
+	}
+	if p.FencedInVain > 0 {
+		text += fmt.Sprintf("; fenced in vain %d times", p.FencedInVain)
+	}
+	return text
 }
 
 func stateOf(task txn.TaskStatus) string {

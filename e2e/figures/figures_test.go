@@ -91,11 +91,11 @@ func TestFigures(t *testing.T) {
 		}
 	})
 	t.Run("takeover", func(t *testing.T) {
-		found.Takeovers = measureTakeovers(t, c, p, p.session, p.transaction, p.takeovers)
+		found.Takeovers = measureTakeovers(t, c, p, latency.Settings{SessionTimeout: p.session, TransactionTimeout: p.transaction}, p.takeovers)
 		if p.takeoversAtDefault > 0 {
 			t.Run("default", func(t *testing.T) {
 				found.Takeovers = append(found.Takeovers,
-					measureTakeovers(t, c, p, sessionDefault, transactionDefault, p.takeoversAtDefault)...)
+					measureTakeovers(t, c, p, latency.Settings{SessionTimeout: sessionDefault, TransactionTimeout: transactionDefault}, p.takeoversAtDefault)...)
 			})
 		}
 		for _, r := range found.Takeovers {

@@ -94,8 +94,9 @@ type Takeover struct {
 // beyond is what the target bounds: the time after the session timeout that was not restore.
 func (r Takeover) beyond() time.Duration { return r.All - r.Session - r.Restore }
 
-func measureTakeovers(t *testing.T, c *cluster.Cluster, p plan, session, transaction time.Duration, n int) []Takeover {
-	f := newFleet(t, c, 2, partitions, p.rate, latency.Settings{SessionTimeout: session, TransactionTimeout: transaction})
+func measureTakeovers(t *testing.T, c *cluster.Cluster, p plan, s latency.Settings, n int) []Takeover {
+	session, transaction := s.SessionTimeout, s.TransactionTimeout
+	f := newFleet(t, c, 2, partitions, p.rate, s)
 	var results []Takeover
 	for i := range n {
 		f.run(p.between)

@@ -195,6 +195,9 @@ type member struct {
 	assigned []int32
 }
 
+// The minor versions of the user data (package assign) that the two builds write.
+const thisMinor, nextMinor = 1, 2
+
 // upgradeView is the group as the coordinator describes it.
 type upgradeView struct {
 	state      string

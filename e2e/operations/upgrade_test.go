@@ -37,7 +37,7 @@ func TestRollingUpgradeAndRollback(t *testing.T) {
 			build string
 			minor byte
 			order []string
-		}{{s.next, 1, instances}, {s.this, 0, []string{"b", "a", "c"}}} {
+		}{{s.next, nextMinor, instances}, {s.this, thisMinor, []string{"b", "a", "c"}}} {
 			for _, instance := range step.order {
 				s.endFed(processes[instance])
 				processes[instance] = s.start(step.build, instance, dirs[instance], "")
@@ -87,7 +87,7 @@ func (s *upgradeScene) writers(v upgradeView) (out [upgradePartitions]bool) {
 	for p, c := range s.commits() {
 		out[p] = byNext(s.t, c)
 		for instance, m := range v.members {
-			if slices.Contains(m.assigned, int32(p)) && out[p] != (m.minor == 1) {
+			if slices.Contains(m.assigned, int32(p)) && out[p] != (m.minor == nextMinor) {
 				s.t.Errorf("partition %d of instance %s has the commit %q of the other build", p, instance, c.Metadata)
 			}
 		}

@@ -162,6 +162,15 @@ func (c *Cluster) Admin() *kadm.Client { return c.adm }
 // that arrives late is then refused instead of joining the next one.
 const transactionVersion = "transaction.version"
 
+// ID returns the id of the cluster, which tells it from every other one.
+func (c *Cluster) ID(ctx context.Context) (string, error) {
+	m, err := c.adm.BrokerMetadata(ctx)
+	if err != nil {
+		return "", fmt.Errorf("asking for the cluster's id: %w", err)
+	}
+	return m.Cluster, nil
+}
+
 // RequireTransactionVersion2 returns an error unless every broker runs with transaction.version 2 or newer.
 func (c *Cluster) RequireTransactionVersion2(ctx context.Context) error {
 	all, err := c.adm.ApiVersions(ctx)

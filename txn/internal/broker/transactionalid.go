@@ -8,7 +8,12 @@ const IDSeparator = "~"
 
 // TransactionalID names the producer of a worker's turn.
 func TransactionalID(application, instance string, worker, turn int) string {
-	return fmt.Sprintf("%s%s%s%d%s%d", TransactionalPrefix(application), instance, IDSeparator, worker, IDSeparator, turn)
+	return fmt.Sprintf("%s%d%s%d", InstancePrefix(application, instance), worker, IDSeparator, turn)
+}
+
+// InstancePrefix is what the transactional ids of an instance, and of no other, begin with.
+func InstancePrefix(application, instance string) string {
+	return TransactionalPrefix(application) + instance + IDSeparator
 }
 
 // TransactionalPrefix is what the transactional ids of an application, and of no other, begin with.

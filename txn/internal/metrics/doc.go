@@ -29,6 +29,7 @@
 //	onceward_control_markers_total{worker}               partitions touched by transactions that ended: markers the brokers write
 //	onceward_partitions_moved_total{event}               partitions assigned, revoked, lost
 //	onceward_memberships_total                           memberships begun by this process
+//	onceward_peers_fenced_total                          instances that this process took for dead and fenced
 //	onceward_restores_total{task,extent,reason}          restores done: nothing, tail, or full and why
 //	onceward_restore_records_total{task}                 changelog records read by restores, failed ones included
 //	onceward_restore_bytes_total{task}                   their keys and values

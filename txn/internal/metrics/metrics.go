@@ -20,7 +20,7 @@ type Metrics struct {
 	polled, processed, committed, outputs, changelog, deadLetters, outcomes         *prometheus.CounterVec
 	rounds, aborted, rerun, retries, failures, inDoubt, resolutions, markers, moved *prometheus.CounterVec
 	restores, restoreRecords, restoreBytes                                          *prometheus.CounterVec
-	memberships                                                                     prometheus.Counter
+	memberships, peersFenced                                                        prometheus.Counter
 	unassigned                                                                      *prometheus.GaugeVec
 	slice, roundRecords, commit, transactionOpen, recordAge, restore                prometheus.Histogram
 	phase                                                                           *prometheus.HistogramVec
@@ -71,7 +71,10 @@ func (m *Metrics) makeCounters() {
 		Namespace: namespace, Name: "input_partitions_unassigned",
 		Help: "Partitions of an input that the state was not made for, and that nobody processes.",
 	}, []string{"topic"})
-	m.registry.MustRegister(m.memberships, m.unassigned)
+	m.peersFenced = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: namespace, Name: "peers_fenced_total", Help: "Instances that this process took for dead, and whose transactions and membership it ended.",
+	})
+	m.registry.MustRegister(m.memberships, m.peersFenced, m.unassigned)
 	for _, event := range []string{assigned, revoked, lost} {
 		m.moved.WithLabelValues(event)
 	}
@@ -167,6 +170,9 @@ func (m *Metrics) Unassigned(topics map[string]int32) {
 
 // Membership counts a membership that begins.
 func (m *Metrics) Membership() { m.memberships.Inc() }
+
+// PeerFenced counts an instance that this process has taken for dead.
+func (m *Metrics) PeerFenced() { m.peersFenced.Inc() }
 
 // Restore is what a try to restore a task has done.
 type Restore struct {

@@ -74,6 +74,9 @@ type Suspect struct {
 	TransactionalIDs []string
 	// Why says what the evidence is.
 	Why string
+	// Alone says that the two are the only members and that silence is all the evidence. Then Fence first finds out whether this process reaches
+	// the brokers, and fails if not, and whether the suspect makes progress there: it is AtWork if so.
+	Alone bool
 }
 
 // Verdict is what a fencing found.
@@ -82,8 +85,10 @@ type Verdict int
 const (
 	// Fenced: the transactional ids and the member of the suspect are fenced.
 	Fenced Verdict = iota
-	// Alive: the suspect was found to be at work.
+	// Alive: the suspect was fenced and then found to be alive.
 	Alive
+	// AtWork: the suspect makes progress, and was not fenced.
+	AtWork
 )
 
 // New checks the configuration.

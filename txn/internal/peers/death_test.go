@@ -136,15 +136,60 @@ func TestSilentHostIsFencedWithinThreeSeconds(t *testing.T) {
 	}, 3, 5, 8)
 }
 
-// TestTwoThatHearNothingOfEachOther fence nobody, because neither knows which of them is cut off.
-func TestTwoThatHearNothingOfEachOther(t *testing.T) {
+// brokersSee has the brokers see progress of every suspect that only they can know about.
+func (w *world) brokersSee(verdict Verdict) {
+	w.onFence(func(_ context.Context, _ string, s Suspect) (Verdict, error) {
+		if !s.Alone {
+			w.t.Errorf("%s is fenced on other evidence than silence: %s", s.Instance, s.Why)
+		}
+		return verdict, nil
+	})
+}
+
+// TestTwoThatHearNothingOfEachOtherAskTheBrokers, again and again, and do not count that as fencings.
+func TestTwoThatHearNothingOfEachOtherAskTheBrokers(t *testing.T) {
 	inWorld(t, names(2), nil, func(w *world) {
+		w.brokersSee(AtWork)
 		w.net.cut("a", "b", true)
 		w.after(time.Minute)
+		if calls := len(w.fencings()); calls < 16 || calls > 26 { // every five to seven seconds, by both
+			t.Errorf("the brokers were asked %d times in a minute", calls)
+		}
 		w.net.cut("a", "b", false)
 		w.after(2 * time.Minute)
-		w.wantFencings(0, 0)
 		w.wantConnected()
+		for _, self := range names(2) {
+			for _, s := range w.nodes[self].Status().Peers {
+				if s.FencedInVain > 0 || s.Suspicion != "" {
+					t.Errorf("%s sees %+v", self, s)
+				}
+			}
+		}
+	})
+}
+
+// TestSilentHostOfTwoIsFenced: the brokers see no progress of it.
+func TestSilentHostOfTwoIsFenced(t *testing.T) {
+	inWorld(t, names(2), nil, func(w *world) {
+		w.onFence(func(_ context.Context, fencer string, s Suspect) (Verdict, error) {
+			if !s.Alone {
+				t.Errorf("%s does not know that it is alone with its evidence", fencer)
+			}
+			if fencer == "b" {
+				return 0, errors.New("no broker answers")
+			}
+			return Fenced, nil
+		})
+		w.cutOff("b", true)
+		w.after(time.Minute)
+		for _, c := range w.fencings() {
+			if bound := 2*time.Second + opinions; c.fencer == "a" && c.at > bound {
+				t.Errorf("it is fenced after %s, want at most %s", c.at, bound)
+			}
+		}
+		if s := w.status("b", "a"); s.Suspicion != "fenced" {
+			t.Errorf("a sees %+v", s)
+		}
 	})
 }
 
@@ -184,12 +229,12 @@ func TestPartitionBetweenTwoFencesNobody(t *testing.T) {
 	}
 }
 
-// TestOneWayPartitionOfTwoFencesNobody: one of the two hears the other.
+// TestOneWayPartitionOfTwoFencesNobody: one of the two hears the other, and the brokers see progress.
 func TestOneWayPartitionOfTwoFencesNobody(t *testing.T) {
 	inWorld(t, names(2), nil, func(w *world) {
+		w.brokersSee(AtWork)
 		w.net.block("a", "b", true)
 		w.after(time.Minute)
-		w.wantFencings(0, 0)
 	})
 }
 

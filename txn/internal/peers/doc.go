@@ -95,8 +95,9 @@
 // for one second; then a new round begins. A round is judged in this order:
 //
 //  1. Somebody heard the incarnation within two heartbeats: the network between the two of us is at fault. Stopped or restarted: over.
-//  2. This instance has heard from nobody for the silence bound: it is the one that is cut off. The exception is the only other
-//     member, if its connection was closed or dialling was refused.
+//  2. Two members only, and silence is all the evidence: neither can know which of them is cut off. Then the brokers are asked: Fence fails if
+//     this process does not reach them, and does not fence a suspect that makes progress. With more members, an instance that has heard from
+//     nobody for the silence bound is the one that is cut off.
 //  3. At least one peer has lost the suspect too, or has not heard it for two heartbeats: the evidence is enough.
 //  4. No peer has an opinion: a closed connection or a refused dial is enough. Silence is enough after twice the bound. An instance that has
 //     lost all of several others needs a refused dial, because a refusal shows that the network works.
@@ -104,7 +105,7 @@
 //     one second after the one before. A peer that reports that it is fencing has the turn for one second from its last report.
 //  6. Limits: one fencing per second, ten per minute.
 //
-// A fencing that fails is tried again after 1, 2, 4 and 8 s, each time with fresh evidence, and then given up. A hello of an incarnation
+// A suspect that is at work is asked about again after 5 s. A fencing that fails is tried again after 1, 2, 4 and 8 s, each time with fresh evidence, and then given up. A hello of an incarnation
 // after it was fenced means that it was fenced in vain, and so does the verdict [Alive]. The third time within an hour the incarnation is
 // left to the session time-out, with a warning.
 //
@@ -117,7 +118,7 @@
 //   - An incarnation is fenced only if this instance was connected with it, lost it, and has no connection with any incarnation of
 //     its instance.
 //   - No fencing begins on evidence that is older than one second, or that a reachable watcher contradicts.
-//   - No fencing begins while this instance hears from nobody, but for the exception above.
+//   - No fencing begins while this instance hears from nobody, unless there are two members.
 //   - After a goodbye, or when a new incarnation has said hello, the old one is not fenced.
 //   - Fencings of an instance keep the limits, whatever the network does.
 //
@@ -137,6 +138,7 @@
 //
 // # What it is not
 //
-// It is no membership protocol and no consensus: the group's plan says who is a member, and Kafka decides what fencing means. Two instances
-// that hear nothing of each other and have no third one do not fence each other: neither can know which of them is cut off.
+// It is no membership protocol and no consensus: the group's plan says who is a member, and Kafka decides what fencing means. Two instances that
+// are idle and hear nothing of each other, while both reach the brokers, fence each other: the brokers see no progress of either. The limit
+// of fencings in vain ends that.
 package peers

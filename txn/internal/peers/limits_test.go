@@ -255,6 +255,9 @@ func TestFrozenProcessFencesNobody(t *testing.T) {
 	sizes(t, func(t *testing.T, all []string) {
 		for _, frozen := range []time.Duration{time.Second, 5 * time.Second, time.Minute} {
 			inWorld(t, all, nil, func(w *world) {
+				if len(all) == 2 {
+					w.brokersSee(AtWork) // as they do after the freeze
+				}
 				w.nodes["b"].freeze()
 				w.after(frozen)
 				w.nodes["b"].thaw()
@@ -263,7 +266,14 @@ func TestFrozenProcessFencesNobody(t *testing.T) {
 				if frozen > 2*time.Second && len(all) > 2 {
 					want = []string{"b"}
 				}
-				w.wantFencings(0, 3*time.Second, want...)
+				if len(all) > 2 {
+					w.wantFencings(0, 3*time.Second, want...)
+				}
+				for _, c := range w.fencings() {
+					if c.fencer == "b" {
+						t.Errorf("the frozen process has fenced %s", c.s.Instance)
+					}
+				}
 				w.wantConnected()
 			})
 		}
@@ -273,13 +283,23 @@ func TestFrozenProcessFencesNobody(t *testing.T) {
 // TestResetIsJudgedTwoHeartbeatsAfterAFreeze: a process that died in the meantime is fenced, but not at once.
 func TestResetIsJudgedTwoHeartbeatsAfterAFreeze(t *testing.T) {
 	inWorld(t, names(2), nil, func(w *world) {
+		w.onFence(func(_ context.Context, _ string, s Suspect) (Verdict, error) {
+			if s.Alone {
+				return AtWork, nil // b asks about a
+			}
+			return Fenced, nil
+		})
 		a := w.nodes["a"]
 		a.freeze()
 		w.after(5 * time.Second)
 		w.kill("b")
 		a.thaw()
 		w.after(time.Minute)
-		w.wantFencings(5*time.Second+2*a.cfg.Heartbeat, 5*time.Second+2*a.cfg.Heartbeat+10*time.Millisecond, "b")
+		calls := slices.DeleteFunc(w.fencings(), func(c call) bool { return c.s.Alone })
+		low := 5*time.Second + 2*a.cfg.Heartbeat
+		if len(calls) != 1 || calls[0].s.Instance != "b" || calls[0].at < low || calls[0].at > low+10*time.Millisecond {
+			t.Errorf("%+v, want b after %s", calls, low)
+		}
 	})
 }
 

@@ -207,8 +207,11 @@ func (p *Peers) ask(s *suspicion, now time.Time) {
 func (p *Peers) weigh(s *suspicion, lost int, now time.Time) (again time.Time, status string) {
 	pair := len(p.ring) == 2
 	gone := s.closed || s.refused
+	s.suspect.Alone = pair && !gone
 	switch {
-	case p.cutOff(now) && !(pair && gone):
+	case s.suspect.Alone: // the brokers know more than this instance
+		return time.Time{}, ""
+	case p.cutOff(now) && !pair:
 		return time.Time{}, "this instance hears from nobody: it may be the one that is cut off"
 	case lost > 0 || s.refused:
 		return time.Time{}, ""
@@ -336,6 +339,9 @@ func (p *Peers) fenced(s *suspicion, verdict Verdict, err error) {
 		}
 		p.broadcast(frame{kind: kindReport, instance: s.suspect.Instance, incarnation: s.suspect.Incarnation, state: stateFenced})
 	case q.suspicion != s: // it does not matter any more
+	case err == nil && verdict == AtWork:
+		log.Info("a silent peer is at work: the connection between the two is at fault")
+		s.asked, s.retry = time.Time{}, now.Add(vainPause)
 	case err == nil:
 		p.inVain(q, now)
 		s.asked, s.retry = time.Time{}, now.Add(vainPause)

@@ -1,0 +1,277 @@
+package txn
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/backoff"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/peers"
+	"github.com/onceward/onceward/txn/security"
+)
+
+// Peers is how the instances of an application watch each other. When an instance dies, its peers see its connections close, end its open
+// transactions and remove its member from the group. Its partitions go on within a second, and not after the session timeout. An instance
+// that lives after all is fenced: it aborts, and joins the group again. Nothing is lost or doubled then.
+//
+// Instances that cannot reach each other notice a death by the session timeout and the transaction timeout, as without peers.
+type Peers struct {
+	// Listen is host:port where other instances connect; port 0 takes a free one. Without it there are no peers.
+	Listen string
+	// Advertise is host:port that other instances dial. Default is the address that is listened at. It is required where that is no address
+	// of a host, as with 0.0.0.0.
+	Advertise string
+	// SecretFile holds a secret of at least 16 bytes that all instances share. A line break at its end is not part of it.
+	SecretFile string
+	// CertFile and KeyFile have the certificate of the instance and its key, CAFile the authorities that sign those of the others (PEM). The
+	// certificate has to be for the host of Advertise, and for both sides of a connection. Without these files and without SecretFile only
+	// loopback addresses are allowed.
+	CertFile, KeyFile, CAFile string
+}
+
+func (p Peers) validate(wrong func(field, reason string)) {
+	for field, address := range map[string]string{"Peers.Listen": p.Listen, "Peers.Advertise": p.Advertise} {
+		if _, _, err := net.SplitHostPort(address); address != "" && err != nil {
+			wrong(field, fmt.Sprintf("%q is not host:port", address))
+		}
+	}
+	if files := []string{p.CertFile, p.KeyFile, p.CAFile}; strings.Join(files, "") != "" && (p.CertFile == "" || p.KeyFile == "" || p.CAFile == "") {
+		wrong("Peers.CertFile", "CertFile, KeyFile and CAFile are needed together")
+	}
+	if p.Listen == "" && p != (Peers{}) {
+		wrong("Peers.Listen", "there are settings for peers, and no address to listen at")
+	}
+}
+
+// watch is this process's part in the watching of instances. It outlives memberships.
+type watch struct {
+	in    *instance
+	peers *peers.Peers
+	stop  context.CancelFunc
+	ended chan struct{}
+
+	mu     sync.Mutex
+	member string
+	ids    []string // of all transactions of this instance
+}
+
+// newWatch begins to watch, and sets the address that this instance tells others.
+func (in *instance) newWatch(cluster string) (*watch, error) {
+	cfg, log := in.app.cfg, in.app.log
+	w := &watch{in: in, ended: make(chan struct{})}
+	pc := peers.Config{
+		Self: peers.Identity{
+			Application: in.app.topology.Application(), Cluster: cluster, Instance: in.dir.Instance(), Incarnation: uint64(in.incarnation),
+		},
+		Logger: log, Fence: w.fence,
+	}
+	var err error
+	if pc.Security, err = cfg.Peers.security(); err != nil {
+		return nil, err
+	}
+	if listen, dial := cfg.peerNetwork.listen, cfg.peerNetwork.dial; listen != nil {
+		pc.Dial = func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, "tcp", address) }
+		pc.Listener, err = listen()
+	} else if cfg.Peers.Listen != "" {
+		pc.Listener, err = net.Listen("tcp", cfg.Peers.Listen)
+	}
+	if err != nil {
+		return nil, &ConfigError{"Peers.Listen", err.Error()}
+	}
+	if pc.Listener != nil {
+		if pc.Address, err = advertised(cfg.Peers.Advertise, pc.Listener.Addr()); err != nil {
+			return nil, errors.Join(err, pc.Listener.Close())
+		}
+		in.membership.constant.Address = pc.Address
+	}
+	if w.peers, err = peers.New(pc); err != nil {
+		return nil, &ConfigError{"Peers", err.Error()}
+	}
+	var ctx context.Context
+	ctx, w.stop = context.WithCancel(context.Background())
+	go func() {
+		defer close(w.ended)
+		w.peers.Run(ctx)
+	}()
+	return w, nil
+}
+
+// advertised returns the address that others dial.
+func advertised(set string, listened net.Addr) (string, error) {
+	address := cmp.Or(set, listened.String())
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", &ConfigError{"Peers.Advertise", fmt.Sprintf("%q is not host:port", address)}
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		return "", &ConfigError{"Peers.Advertise", fmt.Sprintf("%s is no address that others can dial: set the one of this host", address)}
+	}
+	if _, own, err := net.SplitHostPort(listened.String()); err == nil && port == "0" {
+		address = net.JoinHostPort(host, own)
+	}
+	return address, nil
+}
+
+// security reads the files.
+func (p Peers) security() (peers.Security, error) {
+	var s peers.Security
+	if p.SecretFile != "" {
+		text, err := os.ReadFile(p.SecretFile)
+		if err != nil {
+			return s, &ConfigError{"Peers.SecretFile", err.Error()}
+		}
+		s.Secret = security.NewSecret(strings.TrimRight(string(text), "\r\n"))
+	}
+	if p.CertFile == "" {
+		return s, nil
+	}
+	own, err := tls.LoadX509KeyPair(p.CertFile, p.KeyFile)
+	if err != nil {
+		return s, &ConfigError{"Peers.CertFile", err.Error()}
+	}
+	authorities, err := os.ReadFile(p.CAFile)
+	if err != nil {
+		return s, &ConfigError{"Peers.CAFile", err.Error()}
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(authorities) {
+		return s, &ConfigError{"Peers.CAFile", fmt.Sprintf("%s has no certificate (PEM)", p.CAFile)}
+	}
+	s.Server = &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+	}
+	s.Client = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, RootCAs: pool}
+	return s, nil
+}
+
+// close ends the watching.
+func (w *watch) close() {
+	w.stop()
+	<-w.ended
+}
+
+// goodbyeMax bounds the wait for peers that do not hear a goodbye.
+const goodbyeMax = time.Second
+
+// goodbye tells the peers that this process ends in order.
+func (w *watch) goodbye() {
+	ctx, cancel := context.WithTimeout(context.Background(), goodbyeMax)
+	defer cancel()
+	if err := w.peers.Goodbye(ctx); err != nil {
+		w.in.app.log.Info("a peer may take the end of this instance for a death", "error", err)
+	}
+}
+
+// planned tells the members of a new plan.
+func (w *watch) planned(plan assign.Plan) {
+	var members []peers.Member
+	for _, e := range plan.Entries {
+		members = append(members, peers.Member{Instance: e.Member, Address: e.Address})
+	}
+	if len(members) > 0 { // else the plan could not be read
+		w.peers.SetMembers(members)
+	}
+}
+
+// used tells the peers the transactional ids of this process.
+func (w *watch) used(ids []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ids = ids
+	w.tell()
+}
+
+// joined tells the peers the member id of this process. It does nothing if they know it.
+func (w *watch) joined(member string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if member != w.member {
+		w.member = member
+		w.tell()
+	}
+}
+
+// tell tells the peers who this process is; the caller holds mu.
+func (w *watch) tell() {
+	if err := w.peers.SetSelf(w.member, w.ids); err != nil {
+		w.in.app.log.Warn("peers are not told the identity of this instance, and cannot fence it", "error", err)
+	}
+}
+
+// fence ends the transactions of an instance that is taken for dead, and removes its member, so that the group gives its tasks to others
+// (protocol rules 13.4 to 13.6). It is called on a goroutine of package peers.
+func (w *watch) fence(ctx context.Context, s peers.Suspect) (peers.Verdict, error) {
+	prefix := broker.InstancePrefix(w.in.app.topology.Application(), s.Instance)
+	for _, id := range s.TransactionalIDs {
+		if !strings.HasPrefix(id, prefix) {
+			return 0, fmt.Errorf("instance %q has told a transactional id that does not begin with %s", s.Instance, prefix)
+		}
+	}
+	if s.Alone {
+		if atWork, err := w.atWork(ctx, s.TransactionalIDs); err != nil || atWork {
+			return peers.AtWork, err
+		}
+	}
+	if err := w.in.cluster.EndTransactions(ctx, w.in.app.cfg.TransactionTimeout, s.TransactionalIDs...); err != nil {
+		return 0, err
+	}
+	if s.MemberID != "" {
+		if err := w.in.cluster.LeaveGroup(ctx, s.MemberID, s.Instance); err != nil {
+			return 0, err
+		}
+	}
+	w.in.app.metrics.PeerFenced()
+	return peers.Fenced, nil
+}
+
+// progressWait is the time in which an instance under load begins several transactions.
+const progressWait = 300 * time.Millisecond
+
+// atWork reports whether the coordinators see one of the transactional ids make progress.
+func (w *watch) atWork(ctx context.Context, ids []string) (bool, error) {
+	before, err := w.in.cluster.Transactions(ctx, ids...)
+	if err != nil {
+		return false, err
+	}
+	if err := backoff.Sleep(ctx, progressWait); err != nil {
+		return false, err
+	}
+	after, err := w.in.cluster.Transactions(ctx, ids...)
+	return !reflect.DeepEqual(before, after), err
+}
+
+// PeerStatus is another instance of the application, as this one sees it.
+type PeerStatus struct {
+	Instance string `json:"instance"`
+	// Address is where it is dialled, empty if it has told none.
+	Address   string `json:"address,omitempty"`
+	Connected bool   `json:"connected"`
+	// Why says why it is not connected.
+	Why string `json:"why,omitempty"`
+	// Suspicion says how far the suspicion has come that it is dead; empty if there is none.
+	Suspicion string `json:"suspicion,omitempty"`
+	// FencedInVain is how often it was fenced lately although it lived.
+	FencedInVain int `json:"fenced_in_vain,omitempty"`
+}
+
+// status returns the peers that this instance watches.
+func (w *watch) status() []PeerStatus {
+	var out []PeerStatus
+	for _, p := range w.peers.Status().Peers {
+		if p.Watched {
+			out = append(out, PeerStatus{p.Instance, p.Address, p.Connected, p.Why, p.Suspicion, p.FencedInVain})
+		}
+	}
+	return out
+}

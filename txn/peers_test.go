@@ -1,0 +1,108 @@
+//go:build onceward_failpoints
+
+package txn_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/txn"
+)
+
+// TestPeerSettings: each wrong setting is one ConfigError, which names it.
+func TestPeerSettings(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("short\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for field, peers := range map[string]txn.Peers{
+		"Peers.Listen: \"somewhere\"":  {Listen: "somewhere"},
+		"Peers.Advertise: \"somewhere": {Listen: "127.0.0.1:0", Advertise: "somewhere"},
+		"Peers.CertFile":               {Listen: "127.0.0.1:0", CertFile: "cert.pem"},
+		"Peers.Listen: there are":      {SecretFile: secret},
+	} {
+		_, err := txn.New(countTopology(t), txn.Config{Brokers: []string{"localhost:9092"}, StateDir: t.TempDir(), Peers: peers})
+		if err == nil || !strings.HasPrefix(err.Error(), "configuration: "+field) {
+			t.Errorf("%+v: %v, want a mistake of %s", peers, err, field)
+		}
+	}
+}
+
+// TestPeerFilesAreChecked: what the files and addresses of peers lack is told before anything is processed.
+func TestPeerFilesAreChecked(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("short\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		for field, peers := range map[string]txn.Peers{
+			"Peers.SecretFile": {Listen: "127.0.0.1:0", SecretFile: secret + ".missing"},
+			"Peers":            {Listen: "127.0.0.1:0", SecretFile: secret},
+			"Peers.Advertise":  {Listen: "0.0.0.0:0"},
+			"Peers.CertFile":   {Listen: "127.0.0.1:0", CertFile: secret, KeyFile: secret, CAFile: secret},
+		} {
+			app, err := txn.New(countTopology(t), b.config(txn.Config{StateDir: t.TempDir(), Peers: peers}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = app.Run(t.Context())
+			if wrong, ok := errors.AsType[*txn.ConfigError](err); !ok || wrong.Field != field {
+				t.Errorf("%+v: %v, want a mistake of %s", peers, err, field)
+			}
+		}
+	})
+}
+
+// TestKilledInstanceIsReplacedAtOnce: rules 13.4 to 13.6. One of two instances loses its connections as a process that is killed does. Its
+// peer ends its transactions and removes its member, long before the session timeout. The negative control has no peers.
+func TestKilledInstanceIsReplacedAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		peers bool
+		low   time.Duration
+		high  time.Duration
+	}{"peers": {true, 0, 3 * time.Second}, "no peers": {false, 30 * time.Second, 2 * time.Minute}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				b := newBroker(t, 4, "in", "out")
+				apps := map[string]*txn.App{}
+				for i, instance := range []string{"one", "two"} {
+					host := b.network.Host(instance)
+					cfg := b.config(txn.Config{StateDir: t.TempDir(), Instance: instance, Workers: 1})
+					cfg.Dialer = host.Dial
+					if c.peers {
+						cfg = cfg.WithPeerNetwork(func() (net.Listener, error) { return host.Listen(fmt.Sprintf("127.0.0.1:%d", 7001+i)) }, host.Dial)
+					}
+					app, stop := start(t, countTopology(t), cfg)
+					t.Cleanup(func() { _ = stop() }) // the one that is killed reaches no broker
+					apps[instance] = app
+				}
+				t.Cleanup(func() {
+					if t.Failed() {
+						t.Logf("one: %+v\ntwo: %+v", apps["one"].Status().Peers, apps["two"].Status().Peers)
+					}
+				})
+				waitFor(t, "two tasks at each instance", func() bool {
+					return running(apps["one"], 2)() && running(apps["two"], 2)() && (!c.peers || connected(apps["two"]))
+				})
+				began := time.Now()
+				b.network.Host("one").Kill()
+				waitFor(t, "all tasks at the instance that is left", func() bool { return running(apps["two"], 4)() })
+				if took := time.Since(began); took < c.low || took > c.high {
+					t.Errorf("it took %s, want %s to %s", took, c.low, c.high)
+				}
+			})
+		})
+	}
+}
+
+func connected(app *txn.App) bool {
+	peers := app.Status().Peers
+	return len(peers) == 1 && peers[0].Connected && !strings.Contains(peers[0].Suspicion, "fenced")
+}
