@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
@@ -106,6 +108,9 @@ type instance struct {
 	space      sync.Mutex
 	membership *membership
 	watch      *watch
+	clusterID  string
+	// leftNothing says that the last session has left neither an open transaction nor a member that others have to wait for.
+	leftNothing bool
 }
 
 // Run processes until ctx ends, and then stops in order: what is open is committed, databases are flushed, and unless Remain is set the
@@ -137,8 +142,11 @@ func (a *App) Run(ctx context.Context) (err error) {
 		}
 		return err
 	}
+	if in.watch, err = in.newWatch(); err != nil {
+		return err
+	}
 	err = a.cfg.refused(a.sessions(ctx, in))
-	if err == nil || errors.Is(err, ErrStopped) || errors.Is(err, ErrAllStopped) {
+	if in.leftNothing || errors.Is(err, kerr.FencedInstanceID) { // else the peers are to end what is left
 		in.watch.goodbye()
 	}
 	return err
@@ -238,13 +246,12 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if in.cluster, err = broker.Connect(ctx, in.brokerCfg, a.topology.Application()); err != nil {
 		return nil, err
 	}
-	var cluster string
 	err = a.reach(ctx, func() error {
 		if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
 			return err
 		}
 		var err error
-		if cluster, err = in.cluster.ID(ctx); err != nil {
+		if in.clusterID, err = in.cluster.ID(ctx); err != nil {
 			return err
 		}
 		in.plan, err = topics.Check(ctx, in.cluster, a.topology, topics.Options{
@@ -295,9 +302,6 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	in.shared = pebblestore.NewShared(a.cfg.CacheBytes, openFilesMax)
 	a.setShared(in.shared)
 	if in.membership, err = in.newMembership(); err != nil {
-		return nil, err
-	}
-	if in.watch, err = in.newWatch(cluster); err != nil {
 		return nil, err
 	}
 	return in, nil

@@ -141,6 +141,9 @@ func (c *callbacks) Planned(plan assign.Plan, leader bool) {
 	s.in.membership.forcing.Planned(time.Now(), plan, leader)
 	s.in.membership.mu.Unlock()
 	s.in.watch.planned(plan)
+	if member, _ := s.member(); member != "" {
+		s.in.watch.joined(member) // before the assignment: a process may die in the rebalance
+	}
 	s.promised.Store(slices.ContainsFunc(plan.Owed, func(m assign.Move) bool { return m.To == s.in.dir.Instance() }))
 	if len(plan.Owed) > 0 {
 		s.in.app.log.Info("tasks are moving", "owed", len(plan.Owed), "plan", plan.ID, "leader", leader)

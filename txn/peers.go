@@ -30,7 +30,7 @@ type Peers struct {
 	// Listen is host:port where other instances connect; port 0 takes a free one. Without it there are no peers.
 	Listen string
 	// Advertise is host:port that other instances dial. Default is the address that is listened at. It is required where that is no address
-	// of a host, as with 0.0.0.0.
+	// of a host, as with 0.0.0.0. Port 0 stands for the port that is listened at.
 	Advertise string
 	// SecretFile holds a secret of at least 16 bytes that all instances share. A line break at its end is not part of it.
 	SecretFile string
@@ -41,9 +41,9 @@ type Peers struct {
 }
 
 func (p Peers) validate(wrong func(field, reason string)) {
-	for field, address := range map[string]string{"Peers.Listen": p.Listen, "Peers.Advertise": p.Advertise} {
-		if _, _, err := net.SplitHostPort(address); address != "" && err != nil {
-			wrong(field, fmt.Sprintf("%q is not host:port", address))
+	for _, of := range [][2]string{{"Peers.Listen", p.Listen}, {"Peers.Advertise", p.Advertise}} {
+		if _, _, err := net.SplitHostPort(of[1]); of[1] != "" && err != nil {
+			wrong(of[0], fmt.Sprintf("%q is not host:port", of[1]))
 		}
 	}
 	if files := []string{p.CertFile, p.KeyFile, p.CAFile}; strings.Join(files, "") != "" && (p.CertFile == "" || p.KeyFile == "" || p.CAFile == "") {
@@ -67,12 +67,12 @@ type watch struct {
 }
 
 // newWatch begins to watch, and sets the address that this instance tells others.
-func (in *instance) newWatch(cluster string) (*watch, error) {
+func (in *instance) newWatch() (*watch, error) {
 	cfg, log := in.app.cfg, in.app.log
 	w := &watch{in: in, ended: make(chan struct{})}
 	pc := peers.Config{
 		Self: peers.Identity{
-			Application: in.app.topology.Application(), Cluster: cluster, Instance: in.dir.Instance(), Incarnation: uint64(in.incarnation),
+			Application: in.app.topology.Application(), Cluster: in.clusterID, Instance: in.dir.Instance(), Incarnation: uint64(in.incarnation),
 		},
 		Logger: log, Fence: w.fence,
 	}
@@ -223,32 +223,52 @@ func (w *watch) fence(ctx context.Context, s peers.Suspect) (peers.Verdict, erro
 			return peers.AtWork, err
 		}
 	}
-	if err := w.in.cluster.EndTransactions(ctx, w.in.app.cfg.TransactionTimeout, s.TransactionalIDs...); err != nil {
+	// Neither waits for the other: one transaction whose markers cannot be written must not keep the group waiting.
+	var ended error
+	var ending sync.WaitGroup
+	ending.Go(func() {
+		ended = w.in.cluster.EndTransactions(ctx, w.in.app.cfg.TransactionTimeout, s.TransactionalIDs...)
+	})
+	var removed bool
+	var err error
+	if s.MemberID != "" {
+		removed, err = w.in.cluster.LeaveGroup(ctx, s.MemberID, s.Instance)
+	}
+	ending.Wait()
+	if err = errors.Join(ended, err); err != nil {
 		return 0, err
 	}
-	if s.MemberID != "" {
-		if err := w.in.cluster.LeaveGroup(ctx, s.MemberID, s.Instance); err != nil {
-			return 0, err
-		}
+	if !removed {
+		w.in.app.log.Info("the member of a fenced peer is not in the group any more, or is another process's", "instance", s.Instance)
 	}
 	w.in.app.metrics.PeerFenced()
 	return peers.Fenced, nil
 }
 
-// progressWait is the time in which an instance under load begins several transactions.
-const progressWait = 300 * time.Millisecond
+const (
+	// progressPoll is the time between two looks for progress.
+	progressPoll = 50 * time.Millisecond
+	// progressMax bounds the looks, whatever the commit interval is.
+	progressMax = 15 * time.Second
+)
 
-// atWork reports whether the coordinators see one of the transactional ids make progress.
+// atWork reports whether the coordinators see one of the transactional ids make progress, in the time of two rounds under load.
 func (w *watch) atWork(ctx context.Context, ids []string) (bool, error) {
 	before, err := w.in.cluster.Transactions(ctx, ids...)
 	if err != nil {
 		return false, err
 	}
-	if err := backoff.Sleep(ctx, progressWait); err != nil {
-		return false, err
+	end := time.Now().Add(min(2*w.in.app.cfg.CommitIntervalMax+4*progressPoll, progressMax))
+	for time.Now().Before(end) {
+		if err := backoff.Sleep(ctx, progressPoll); err != nil {
+			return false, err
+		}
+		now, err := w.in.cluster.Transactions(ctx, ids...)
+		if err != nil || !reflect.DeepEqual(before, now) {
+			return err == nil, err
+		}
 	}
-	after, err := w.in.cluster.Transactions(ctx, ids...)
-	return !reflect.DeepEqual(before, after), err
+	return false, nil
 }
 
 // PeerStatus is another instance of the application, as this one sees it.

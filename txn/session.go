@@ -85,6 +85,7 @@ var errGroupSession = errors.New("the group session failed")
 
 // session joins, works until ctx ends or something fails, and takes everything down.
 func (a *App) session(ctx context.Context, in *instance) error {
+	in.leftNothing = false
 	s, err := a.newSession(ctx, in)
 	if err != nil {
 		return err
@@ -115,6 +116,7 @@ func (a *App) session(ctx context.Context, in *instance) error {
 	ends := ctx.Err() != nil || errors.Is(err, ErrAllStopped) || errors.Is(err, ErrStopped)
 	orderly := ends || errors.Is(err, errResumed) || errors.Is(err, errRebuilt) || errors.Is(err, errNothingLost)
 	stopErr := s.stop(orderly, ends && !a.cfg.Remain)
+	in.leftNothing = ends && orderly && stopErr == nil
 	s.cancel(errSessionOver)
 	s.opening.Wait()
 	s.restorer.Close()
@@ -352,7 +354,8 @@ func (s *session) stop(orderly, leave bool) error {
 	if leave {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), leaveWait)
 		defer cancel()
-		errs = append(errs, s.in.cluster.LeaveGroup(ctx, member, s.in.dir.Instance()))
+		_, err := s.in.cluster.LeaveGroup(ctx, member, s.in.dir.Instance())
+		errs = append(errs, err)
 		_ = s.in.app.cfg.failpoints.Hit(ctx, failpoint.LeaveAfter)
 	}
 	return errors.Join(errs...)

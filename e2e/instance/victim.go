@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -71,7 +72,9 @@ func (victimProcess) Failed(err error) bool {
 }
 
 func (p victimProcess) Status() txn.Status {
-	status, err := txn.InstanceStatus(p.t.Context(), p.stateDir)
+	ctx, cancel := context.WithTimeout(p.t.Context(), Patience)
+	defer cancel()
+	status, err := txn.InstanceStatus(ctx, p.stateDir)
 	if err != nil {
 		return txn.Status{}
 	}

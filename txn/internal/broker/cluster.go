@@ -316,8 +316,8 @@ func (c *Cluster) Holder(ctx context.Context, topic string, partition int32) str
 }
 
 // LeaveGroup takes a static member out of the group at once, so that others need not wait for its session to end. It names the member
-// id too: a process that has taken the instance over meanwhile is not thrown out.
-func (c *Cluster) LeaveGroup(ctx context.Context, member, instance string) error {
+// id too: a process that has taken the instance over meanwhile is not thrown out, and left is false.
+func (c *Cluster) LeaveGroup(ctx context.Context, member, instance string) (left bool, err error) {
 	req := kmsg.NewPtrLeaveGroupRequest()
 	req.Group = c.group
 	m := kmsg.NewLeaveGroupRequestMember()
@@ -330,10 +330,13 @@ func (c *Cluster) LeaveGroup(ctx context.Context, member, instance string) error
 	if err == nil && len(resp.Members) > 0 {
 		err = kerr.ErrorForCode(resp.Members[0].ErrorCode)
 	}
-	if err != nil && !errors.Is(err, kerr.UnknownMemberID) && !errors.Is(err, kerr.FencedInstanceID) {
-		return fmt.Errorf("leaving group %q: %w", c.group, err)
+	if errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.FencedInstanceID) {
+		return false, nil
 	}
-	return nil
+	if err != nil {
+		return false, fmt.Errorf("leaving group %q: %w", c.group, err)
+	}
+	return true, nil
 }
 
 // Fenced asks the group whether another process has taken the place of a static member. Nothing comes of the question otherwise: it is one

@@ -15,8 +15,12 @@ import (
 	"github.com/onceward/onceward/txn/internal/backoff"
 )
 
-// endRetry is the time between two requests for the end of one transaction. Its markers are written meanwhile.
-const endRetry = 5 * time.Millisecond
+const (
+	// endRetryFirst and endRetryMax are the pauses between two requests for the end of one transaction. Its markers are written meanwhile.
+	endRetryFirst, endRetryMax = 5 * time.Millisecond, 500 * time.Millisecond
+	// endAtOnce is how many transactions are ended at a time.
+	endAtOnce = 16
+)
 
 // EndTransactions ends the open transactions of transactional ids whose process is gone (protocol rule 13.4). A transaction that was being
 // committed is committed, every other one is aborted. A process that lives after all is fenced: its next request gets
@@ -25,14 +29,20 @@ const endRetry = 5 * time.Millisecond
 func (c *Cluster) EndTransactions(ctx context.Context, timeout time.Duration, ids ...string) error {
 	errs := make([]error, len(ids))
 	var all sync.WaitGroup
+	free := make(chan struct{}, endAtOnce)
 	for i, id := range ids {
-		all.Go(func() { errs[i] = c.endTransaction(ctx, timeout, id) })
+		free <- struct{}{}
+		all.Go(func() {
+			errs[i] = c.endTransaction(ctx, timeout, id)
+			<-free
+		})
 	}
 	all.Wait()
 	return errors.Join(errs...)
 }
 
 func (c *Cluster) endTransaction(ctx context.Context, timeout time.Duration, id string) error {
+	pause := backoff.Backoff{Next: endRetryFirst, Max: endRetryMax}
 	for {
 		req := kmsg.NewPtrInitProducerIDRequest()
 		req.TransactionalID, req.TransactionTimeoutMillis = &id, int32(timeout.Milliseconds())
@@ -47,7 +57,7 @@ func (c *Cluster) endTransaction(ctx context.Context, timeout time.Duration, id 
 		case !errors.Is(err, kerr.ConcurrentTransactions): // the client repeats what is about the coordinator itself
 			return fmt.Errorf("ending the transaction of %s: %w", id, c.cfg.denied(err, attempt{operation: Write, transactionalID: id}))
 		}
-		if err := backoff.Sleep(ctx, endRetry); err != nil {
+		if err := pause.Wait(ctx); err != nil {
 			return fmt.Errorf("ending the transaction of %s: %w", id, err)
 		}
 	}
@@ -65,6 +75,9 @@ type Transaction struct {
 
 // Transactions returns what the coordinators know of transactional ids. One that no coordinator knows is missing.
 func (c *Cluster) Transactions(ctx context.Context, ids ...string) (map[string]Transaction, error) {
+	if len(ids) == 0 {
+		return nil, nil // none would stand for all of the cluster
+	}
 	described, err := c.adm.DescribeTransactions(ctx, ids...)
 	if err != nil {
 		return nil, fmt.Errorf("describing transactions: %w", err)
@@ -76,7 +89,7 @@ func (c *Cluster) Transactions(ctx context.Context, ids ...string) (map[string]T
 		case errors.Is(d.Err, kerr.TransactionalIDNotFound):
 			continue
 		case d.Err != nil:
-			return nil, fmt.Errorf("describing the transaction of %s: %w", id, d.Err)
+			return nil, fmt.Errorf("describing the transaction of %s: %w", id, c.cfg.denied(d.Err, attempt{operation: Describe, transactionalID: id}))
 		}
 		t := Transaction{State: d.State, ProducerID: d.ProducerID, Epoch: d.ProducerEpoch}
 		if d.StartTimestamp > 0 {

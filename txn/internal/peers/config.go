@@ -74,7 +74,7 @@ type Suspect struct {
 	TransactionalIDs []string
 	// Why says what the evidence is.
 	Why string
-	// Alone says that the two are the only members and that silence is all the evidence. Then Fence first finds out whether this process reaches
+	// Alone says that the two are the only members and that dialling was not refused. Then Fence first finds out whether this process reaches
 	// the brokers, and fails if not, and whether the suspect makes progress there: it is AtWork if so.
 	Alone bool
 }

@@ -95,7 +95,7 @@
 // for one second; then a new round begins. A round is judged in this order:
 //
 //  1. Somebody heard the incarnation within two heartbeats: the network between the two of us is at fault. Stopped or restarted: over.
-//  2. Two members only, and silence is all the evidence: neither can know which of them is cut off. Then the brokers are asked: Fence fails if
+//  2. Two members only, and dialling was not refused: neither can know which of them is cut off. Then the brokers are asked: Fence fails if
 //     this process does not reach them, and does not fence a suspect that makes progress. With more members, an instance that has heard from
 //     nobody for the silence bound is the one that is cut off.
 //  3. At least one peer has lost the suspect too, or has not heard it for two heartbeats: the evidence is enough.

@@ -44,7 +44,7 @@ type peer struct {
 func (p *Peers) peer(name string, now time.Time) *peer {
 	q := p.peers[name]
 	if q == nil {
-		q = &peer{name: name, since: now, pause: p.cfg.Heartbeat, why: "not dialled yet"}
+		q = &peer{name: name, since: now, pause: p.cfg.Heartbeat, why: "it has told no address: it runs without peers, or is of an older build"}
 		p.peers[name] = q
 	}
 	return q
@@ -143,7 +143,9 @@ func (p *Peers) better(old, l *link) bool {
 
 // tell takes over what a hello or an update says.
 func (q *peer) tell(f frame) {
-	q.memberID = f.memberID
+	if f.memberID != "" {
+		q.memberID = f.memberID
+	}
 	for _, id := range f.ids {
 		if !slices.Contains(q.ids, id) && len(q.ids) < idsMax {
 			q.ids = append(q.ids, id)

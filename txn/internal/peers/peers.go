@@ -83,7 +83,7 @@ func (p *Peers) SetMembers(members []Member) {
 			continue
 		}
 		q := p.peer(m.Instance, now)
-		if m.Address != q.planned {
+		if m.Address != "" && m.Address != q.planned { // a plan of an older build has none
 			q.planned, q.address, q.dialAt = m.Address, m.Address, now
 		}
 	}

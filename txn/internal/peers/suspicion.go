@@ -20,7 +20,7 @@ const (
 	// An incarnation that was fenced in vain vainMax times within vainFor is not fenced any more.
 	vainMax = 3
 	vainFor = time.Hour
-	// vainPause is the pause after a fencing that has found the suspect alive.
+	// vainPause is the pause after a fencing that has found the suspect alive or at work.
 	vainPause = 5 * time.Second
 )
 
@@ -89,7 +89,8 @@ func (p *Peers) restarted(q *peer, incarnation uint64) {
 	if !p.cfg.withoutRestarts {
 		p.forget(q)
 	}
-	q.incarnation, q.memberID, q.ids, q.vain, q.fenced = incarnation, "", nil, nil, 0
+	// Its member and its ids are the instance's, until the new process tells its own: it may die before.
+	q.incarnation, q.vain, q.fenced = incarnation, nil, 0
 }
 
 // inVain counts a fencing of an incarnation that lives.
@@ -207,7 +208,7 @@ func (p *Peers) ask(s *suspicion, now time.Time) {
 func (p *Peers) weigh(s *suspicion, lost int, now time.Time) (again time.Time, status string) {
 	pair := len(p.ring) == 2
 	gone := s.closed || s.refused
-	s.suspect.Alone = pair && !gone
+	s.suspect.Alone = pair && !s.refused
 	switch {
 	case s.suspect.Alone: // the brokers know more than this instance
 		return time.Time{}, ""
