@@ -62,11 +62,11 @@ func TestRollingUpgradeAndRollback(t *testing.T) {
 		v := s.view()
 		took := v.generation - began
 		t.Logf("%d exchanges took %d generations; plans by this build %d, by the next %d; tasks went %d times to the next build and %d times back",
-			exchanges, took, leaders[0], leaders[1], upgraded, rolledBack)
+			exchanges, took, leaders[thisMinor], leaders[nextMinor], upgraded, rolledBack)
 		if took > uint32(exchanges*generationsMax) {
 			t.Errorf("%d exchanges took %d generations", exchanges, took)
 		}
-		if upgraded == 0 || rolledBack == 0 || leaders[0] == 0 || leaders[1] == 0 {
+		if upgraded == 0 || rolledBack == 0 || leaders[thisMinor] == 0 || leaders[nextMinor] == 0 {
 			t.Error("both builds have to take tasks over from the other, and to lead")
 		}
 		for range 20 {
