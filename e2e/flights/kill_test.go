@@ -124,7 +124,7 @@ func (s *scenario) meetRestore(ctx context.Context, task state.TaskDirectory) (r
 		defer cancel()
 		status, unanswered := txn.InstanceStatus(ask, s.settings.StateDir)
 		if unanswered != nil {
-			return false, nil //nolint:nilerr // watch looks again, and at whether the process has ended
+			return false, nil // watch looks again, and at whether the process has ended
 		}
 		remaining, _ = remainingOf(status, task)
 		restoring = remaining > 0
