@@ -116,7 +116,7 @@ func (a *App) session(ctx context.Context, in *instance) error {
 	ends := ctx.Err() != nil || errors.Is(err, ErrAllStopped) || errors.Is(err, ErrStopped)
 	orderly := ends || errors.Is(err, errResumed) || errors.Is(err, errRebuilt) || errors.Is(err, errNothingLost)
 	stopErr := s.stop(orderly, ends && !a.cfg.Remain)
-	in.leftNothing = ends && orderly && stopErr == nil
+	in.leftNothing = ends && stopErr == nil
 	s.cancel(errSessionOver)
 	s.opening.Wait()
 	s.restorer.Close()

@@ -45,9 +45,6 @@ func (s *session) taskStopped(id topology.TaskID, e *taskEntry, err error) {
 // Settled is part of broker.Assignment. Tasks may have moved away: what was asked for them is over, and what is left may all be stopped.
 func (c *callbacks) Settled() {
 	s := (*session)(c)
-	if member, _ := s.member(); member != "" {
-		s.in.watch.joined(member)
-	}
 	s.tasks.Lock()
 	defer s.tasks.Unlock()
 	s.forgetRebuilds()

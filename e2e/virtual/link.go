@@ -107,7 +107,7 @@ func (l *link) collect(to chan<- parcel, read func() (*proxy.Frame, error)) {
 // deliver hands over frames when they arrive.
 func (l *link) deliver(from <-chan parcel, to net.Conn) {
 	for p := range from {
-		if !l.until(p.arrives) || !l.n.passable(l.host, l.broker, l.done) {
+		if !until(p.arrives, l.done) || !l.n.passable(l.host, l.broker, l.done) {
 			return
 		}
 		d := l.host.rules.Decide(p.frame)
@@ -167,11 +167,12 @@ func (p passed) String() string {
 	return arrow + " " + p.broker + " " + describe(p.frame) + " " + p.what
 }
 
-func (l *link) until(at time.Time) bool {
+// until waits for a moment. It returns false if done is closed before.
+func until(at time.Time, done <-chan struct{}) bool {
 	wait := time.Until(at)
 	if wait <= 0 {
 		select {
-		case <-l.done:
+		case <-done:
 			return false
 		default:
 			return true
@@ -182,7 +183,7 @@ func (l *link) until(at time.Time) bool {
 	select {
 	case <-t.C:
 		return true
-	case <-l.done:
+	case <-done:
 		return false
 	}
 }

@@ -91,11 +91,7 @@ func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		return resp, nil, true
 	}
 	m.mu.Unlock()
-	stale, unsure := m.k.journal.isStale(req.TransactionalID, req.ProducerID, req.ProducerEpoch)
-	if unsure {
-		m.k.SleepControl(func() { stale = m.isOver(req.TransactionalID, req.ProducerID, req.ProducerEpoch) })
-	}
-	if stale {
+	if m.k.journal.isOver(req.TransactionalID, req.ProducerID, req.ProducerEpoch) {
 		return nil, nil, false // refused, or answered as before
 	}
 	m.mu.Lock()

@@ -44,14 +44,20 @@ func (j *journal) refuseStale(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	if !ok {
 		return nil, nil, false
 	}
-	stale, unsure := j.isStale(*req.TransactionID, id, epoch)
-	if unsure {
-		j.k.SleepControl(func() { stale = j.k.markers.isOver(*req.TransactionID, id, epoch) })
-	}
-	if stale {
+	if j.isOver(*req.TransactionID, id, epoch) {
 		return produceRefused(req, kerr.InvalidProducerEpoch), nil, true
 	}
 	return nil, nil, false
+}
+
+// isOver reports whether the transaction of an epoch is over. It asks the coordinator where the requests so far do not say. Only a control
+// function may call it.
+func (j *journal) isOver(transactionalID string, id int64, epoch int16) bool {
+	stale, unsure := j.isStale(transactionalID, id, epoch)
+	if unsure {
+		j.k.SleepControl(func() { stale = j.k.markers.isOver(transactionalID, id, epoch) })
+	}
+	return stale
 }
 
 // producerOf returns the producer of a request, whose batches all have the same.

@@ -189,7 +189,7 @@ func (s *stream) carry(from, to int) {
 	})
 	defer reading.Wait()
 	for p := range pieces {
-		if !s.until(p.arrives) || !s.n.passable(s.hosts[from], s.hosts[to].name, s.done) || !s.n.passable(s.hosts[to], "", s.done) {
+		if !until(p.arrives, s.done) || !s.n.passable(s.hosts[from], s.hosts[to].name, s.done) || !s.n.passable(s.hosts[to], "", s.done) {
 			return
 		}
 		if _, err := s.inside[to].Write(p.bytes); err != nil {
@@ -198,15 +198,6 @@ func (s *stream) carry(from, to int) {
 		}
 	}
 	_ = s.inside[to].Close() // the other side reads an end
-}
-
-func (s *stream) until(at time.Time) bool {
-	select {
-	case <-s.done:
-		return false
-	case <-time.After(time.Until(at)):
-		return true
-	}
 }
 
 // streamEnd is what a host has of a stream.
