@@ -118,7 +118,7 @@
 //   - An incarnation is fenced only if this instance was connected with it, lost it, and has no connection with any incarnation of
 //     its instance.
 //   - No fencing begins on evidence that is older than one second, or that a reachable watcher contradicts.
-//   - No fencing begins while this instance hears from nobody, unless there are two members.
+//   - No fencing begins while this instance hears from no peer, unless there are two members.
 //   - After a goodbye, or when a new incarnation has said hello, the old one is not fenced.
 //   - Fencings of an instance keep the limits, whatever the network does.
 //

@@ -34,7 +34,7 @@ type link struct {
 	made  time.Time
 }
 
-// Why a link is lost that nobody closed.
+// Why a link is lost that neither side has closed.
 var (
 	errSilent  = errors.New("nothing was heard for the silence bound")
 	errUnheard = errors.New("the peer does not hear this instance")
@@ -104,7 +104,7 @@ func isClosed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// refusal is why a connection was not made although somebody answered.
+// refusal is why a connection was not made although a process answered.
 type refusal struct {
 	kind, reason string // kind is one of few words, for the logs
 	byPeer       bool

@@ -120,7 +120,7 @@ func (p *Peers) SetSelf(memberID string, transactionalIDs []string) error {
 	return nil
 }
 
-// Goodbye tells all peers that this instance stops, and waits until they have heard it. From then on it suspects and dials nobody. Run goes
+// Goodbye tells all peers that this instance stops, and waits until they have heard it. From then on it neither suspects nor dials a peer. Run goes
 // on until its context ends.
 func (p *Peers) Goodbye(ctx context.Context) error {
 	if p.off {
@@ -185,7 +185,7 @@ func (p *Peers) beginAgain(now time.Time) {
 	}
 }
 
-// hear notes that a peer was heard. Silences that were measured while nobody was heard say nothing about the others.
+// hear notes that a peer was heard. Silences that were measured while no peer was heard say nothing about the others.
 func (p *Peers) hear(now time.Time) {
 	if p.cutOff(now) {
 		p.beginAgain(now)
@@ -193,7 +193,7 @@ func (p *Peers) hear(now time.Time) {
 	p.heard = now
 }
 
-// cutOff says that nobody was heard for the silence bound.
+// cutOff says that no peer was heard for the silence bound.
 func (p *Peers) cutOff(now time.Time) bool { return now.Sub(p.heard) >= p.cfg.Silence }
 
 // beat sends what is sent with every heartbeat.
