@@ -247,7 +247,7 @@ func (s *session) member() (string, int32) {
 // work joins the group and dispatches records until ctx ends or the session fails.
 func (s *session) work(ctx context.Context) error {
 	gc := broker.GroupConfig{
-		Group: s.in.app.topology.Application(), Instance: s.in.dir.Instance(), Starts: s.in.starts,
+		Group: s.in.app.topology.Application(), Instance: s.in.dir.Instance(), Cluster: s.in.cluster, Starts: s.in.starts,
 		SessionTimeout: s.in.app.cfg.SessionTimeout, RebalanceTimeout: rebalanceTimeout,
 		FetchWaitMax: fetchWaitMax, FetchBytesMax: fetchBytes, FetchAllBytesMax: fetchAllBytes,
 	}
