@@ -38,8 +38,6 @@ type Config struct {
 	Secure *Secure
 	// Logger receives the clients' own logs, and alerts.
 	Logger *slog.Logger
-	// StuckAfter is how long a wait for somebody's transaction may take before it is reported; then it is reported again and again.
-	StuckAfter time.Duration
 	// RequestTimeout is how long a reply is waited for, on top of what the request itself lets the broker take. The default is the
 	// client's.
 	RequestTimeout time.Duration
@@ -221,9 +219,9 @@ type Offset struct {
 
 // StableOffsets returns the committed offsets of exactly the partitions that are named, once every one of them is stable. Asking
 // for partitions by name is what makes it an oracle: an answer for "all partitions" leaves out those whose first commit is still
-// pending. It retries until ctx ends.
-func (c *Cluster) StableOffsets(ctx context.Context, partitions map[string][]int32) ([]Offset, error) {
-	pause, alert := backoff.Backoff{Next: 20 * time.Millisecond, Max: 500 * time.Millisecond}, time.Now().Add(c.cfg.StuckAfter)
+// pending. It retries until ctx ends, and calls waiting, if it is not nil, whenever a transaction may be what it waits for.
+func (c *Cluster) StableOffsets(ctx context.Context, partitions map[string][]int32, waiting func(context.Context)) ([]Offset, error) {
+	pause := backoff.Backoff{Next: 20 * time.Millisecond, Max: 500 * time.Millisecond}
 	for {
 		offsets, pending, err := c.stableOffsetsOnce(ctx, partitions)
 		if err == nil && len(pending) == 0 {
@@ -232,13 +230,15 @@ func (c *Cluster) StableOffsets(ctx context.Context, partitions map[string][]int
 		if c.cfg.GroupMayBeAbsent && errors.Is(err, kerr.GroupIDNotFound) {
 			return noOffsets(partitions), nil
 		}
-		err = cmp.Or(c.cfg.denied(err, attempt{group: c.group}), error(kerr.UnstableOffsetCommit))
+		if err == nil {
+			err = kerr.UnstableOffsetCommit
+		}
+		err = c.cfg.denied(err, attempt{group: c.group})
 		if Permanent(err) || ctx.Err() != nil {
 			return nil, fmt.Errorf("reading the stable offsets of group %q: %w", c.group, err)
 		}
-		if now := time.Now(); now.After(alert) {
-			c.cfg.Logger.Warn("offsets are still not stable: a transaction holds them", "group", c.group, "error", err)
-			alert = now.Add(c.cfg.StuckAfter)
+		if waiting != nil && (errors.Is(err, kerr.UnstableOffsetCommit) || errors.Is(err, kerr.GroupIDNotFound)) {
+			waiting(ctx)
 		}
 		if ended := pause.Wait(ctx); ended != nil {
 			return nil, fmt.Errorf("reading the stable offsets of group %q: %w (last answer: %w)", c.group, ended, err)
@@ -300,29 +300,6 @@ func (c *Cluster) stableOffsetsOnce(ctx context.Context, partitions map[string][
 		return nil, nil, fmt.Errorf("%d partitions were asked for and %d answered", asked, got)
 	}
 	return stable, pending, nil
-}
-
-// Holder describes the producers whose open transactions hold the last stable offset of a partition.
-func (c *Cluster) Holder(ctx context.Context, topic string, partition int32) string {
-	described, err := c.adm.DescribeProducers(ctx, kadm.TopicsSet{topic: {partition: {}}})
-	if err != nil {
-		return "unknown: " + err.Error()
-	}
-	var holders []string
-	for _, t := range described {
-		for _, p := range t.Partitions {
-			for _, producer := range p.ActiveProducers {
-				if producer.CurrentTxnStartOffset >= 0 {
-					holders = append(holders, fmt.Sprintf("producer id %d epoch %d since offset %d", producer.ProducerID,
-						producer.ProducerEpoch, producer.CurrentTxnStartOffset))
-				}
-			}
-		}
-	}
-	if len(holders) == 0 {
-		return "none"
-	}
-	return strings.Join(holders, ", ")
 }
 
 // LeaveGroup takes a static member out of the group at once, so that others need not wait for its session to end. It names the member

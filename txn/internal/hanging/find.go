@@ -41,10 +41,9 @@ type Finding struct {
 // Hanging reports whether the transaction is one that nothing will end.
 func (f Finding) Hanging() bool { return !f.Ongoing() }
 
-// Find returns the transactions that the partitions hold open, sorted by producer id and epoch. Logs are read only if one hangs, from a
-// while before its records on. Topics that may not be read are named in the error, and the findings of the others are returned with it;
-// after any other error there are none.
-func Find(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
+// Look returns the transactions that the partitions hold open, sorted by producer id and epoch, without evidence of how they ended. Topics that
+// may not be read are named in the error, and the findings of the others are returned with it; after any other error there are none.
+func Look(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
 	first, unasked := c.OpenTransactions(ctx, s.Partitions)
 	if unasked != nil && !onlyDenied(unasked) {
 		return nil, unasked
@@ -69,7 +68,15 @@ func Find(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	findings := s.group(first, again, named)
+	return s.group(first, again, named), unasked
+}
+
+// Find is Look with evidence and decisions. Logs are read only if a transaction hangs, from a while before its records on.
+func Find(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
+	findings, unasked := Look(ctx, c, s)
+	if unasked != nil && !onlyDenied(unasked) {
+		return nil, unasked
+	}
 	var hanging []*Finding
 	for i := range findings {
 		if findings[i].Hanging() {
