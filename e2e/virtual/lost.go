@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -61,6 +61,7 @@ type topicPartition struct {
 type hung struct {
 	End
 	name  string // in kfake
+	at    time.Time
 	group string // whose offsets hang, "" for none
 	ended map[topicPartition]bool
 	// shown says that the coordinator still names the producer id.
@@ -75,7 +76,7 @@ const (
 	offsetsPartitions = 4
 )
 
-// inner marks a request of LostMarkers itself, which is not changed.
+// inner is the topic by which a request of LostMarkers itself is known, which is not changed.
 const inner = "virtual-inner"
 
 // transactionTimeoutMax is the longest that kfake takes by default.
@@ -208,13 +209,20 @@ func (l *LostMarkers) leave(end End, name string, written Loss) (*kmsg.InitProdu
 	if tx.Err != nil || tx.State != "Ongoing" || tx.ProducerID != end.ProducerID || tx.ProducerEpoch != end.Epoch {
 		return nil, kerr.InvalidTxnState
 	}
-	h := &hung{End: end, name: name, ended: map[topicPartition]bool{}, shown: true}
-	marked := kadm.TopicsSet{}
+	h := &hung{End: end, name: name, at: time.Now(), ended: map[topicPartition]bool{}, shown: true}
+	marker := kmsg.NewWriteTxnMarkersRequestMarker()
+	marker.ProducerID, marker.ProducerEpoch, marker.Committed = end.ProducerID, end.Epoch+1, end.Commit
 	for topic, partitions := range tx.Topics {
+		rt := kmsg.NewWriteTxnMarkersRequestMarkerTopic()
+		rt.Topic = topic
 		for p := range partitions {
 			if written(topic, p) {
-				marked.Add(topic, p)
+				rt.Partitions = append(rt.Partitions, p)
+				h.ended[topicPartition{topic, p}] = true
 			}
+		}
+		if len(rt.Partitions) > 0 {
+			marker.Topics = append(marker.Topics, rt)
 		}
 	}
 	l.mu.Lock()
@@ -226,14 +234,8 @@ func (l *LostMarkers) leave(end End, name string, written Loss) (*kmsg.InitProdu
 	h.group = l.groups[end.ProducerID]
 	l.names[end.TransactionalID], l.hung[end.ProducerID] = next, h
 	l.mu.Unlock()
-	if len(marked) > 0 {
-		responses, err := l.adm.WriteTxnMarkers(ctx, kadm.TxnMarkers{
-			ProducerID: end.ProducerID, ProducerEpoch: end.Epoch + 1, Commit: end.Commit, Topics: marked,
-		})
-		if err == nil {
-			responses.EachPartition(func(p kadm.TxnMarkersPartitionResponse) { err = errors.Join(err, p.Err) })
-		}
-		if err != nil {
+	if len(marker.Topics) > 0 {
+		if err := l.mark(ctx, marker); err != nil {
 			return nil, err
 		}
 	}
@@ -249,6 +251,40 @@ func (l *LostMarkers) leave(end End, name string, written Loss) (*kmsg.InitProdu
 		l.mu.Unlock()
 	}
 	return resp, err
+}
+
+// mark writes markers, before anybody knows that the transaction hangs.
+func (l *LostMarkers) mark(ctx context.Context, marker kmsg.WriteTxnMarkersRequestMarker) error {
+	byLeader := map[int32]*kmsg.WriteTxnMarkersRequest{}
+	for _, t := range marker.Topics {
+		for _, p := range t.Partitions {
+			leader := l.c.LeaderFor(t.Topic, p)
+			req := byLeader[leader]
+			if req == nil {
+				ours := kmsg.NewWriteTxnMarkersRequestMarker()
+				ours.ProducerID = outside
+				req = kmsg.NewPtrWriteTxnMarkersRequest()
+				req.Markers = []kmsg.WriteTxnMarkersRequestMarker{marker, ours}
+				req.Markers[0].Topics = nil
+				byLeader[leader] = req
+			}
+			rt := kmsg.NewWriteTxnMarkersRequestMarkerTopic()
+			rt.Topic, rt.Partitions = t.Topic, []int32{p}
+			req.Markers[0].Topics = append(req.Markers[0].Topics, rt)
+		}
+	}
+	for leader, req := range byLeader {
+		resp, err := l.cl.Broker(int(leader)).Request(ctx, req)
+		if err != nil {
+			return err
+		}
+		for _, t := range resp.(*kmsg.WriteTxnMarkersResponse).Markers[0].Topics {
+			if err := kerr.ErrorForCode(t.Partitions[0].ErrorCode); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // follows reports whether a producer id is the next one of a transactional id, although the coordinator does not name it yet.
@@ -371,6 +407,7 @@ func (l *LostMarkers) describeProducers(kreq kmsg.Request) (kmsg.Response, bool)
 				}
 				a := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
 				a.ProducerID, a.ProducerEpoch, a.CoordinatorEpoch, a.CurrentTxnStartOffset = h.ProducerID, int32(h.Epoch), -1, 0
+				a.LastTimestamp = h.at.UnixMilli()
 				p.ActiveProducers = append(p.ActiveProducers, a)
 			}
 		}
@@ -387,37 +424,55 @@ func groupPartition(group string) int32 {
 	return max(hash, -hash) % offsetsPartitions
 }
 
+// outside is the producer of a marker by which a request of LostMarkers itself is known. It is for no partition.
+const outside = -1
+
 // writeMarkers takes note of the markers that end what hangs. That of the offsets ends the transaction in kfake.
 func (l *LostMarkers) writeMarkers(kreq kmsg.Request) (kmsg.Response, bool) {
 	req := kreq.(*kmsg.WriteTxnMarkersRequest)
-	var done []*hung
+	ours := func(m kmsg.WriteTxnMarkersRequestMarker) bool { return m.ProducerID == outside }
 	l.mu.Lock()
-	for _, m := range req.Markers {
+	none := len(l.hung) == 0
+	l.mu.Unlock()
+	if none || slices.ContainsFunc(req.Markers, ours) {
+		return nil, false
+	}
+	ask := kmsg.NewPtrWriteTxnMarkersRequest()
+	mark := kmsg.NewWriteTxnMarkersRequestMarker()
+	mark.ProducerID = outside
+	ask.Markers = append(slices.Clone(req.Markers), mark)
+	resp := l.ask(ask).(*kmsg.WriteTxnMarkersResponse)
+	if len(resp.Markers) == 0 {
+		return resp, true
+	}
+	resp.Markers = resp.Markers[:len(req.Markers)]
+	var over []End
+	l.mu.Lock()
+	for i, m := range resp.Markers {
 		h := l.hung[m.ProducerID]
 		if h == nil {
 			continue
 		}
 		for _, t := range m.Topics {
 			for _, p := range t.Partitions {
-				if l.c.LeaderFor(t.Topic, p) != l.c.CurrentNode() {
+				if p.ErrorCode != 0 {
 					continue
 				}
-				h.ended[topicPartition{t.Topic, p}] = true
+				h.ended[topicPartition{t.Topic, p.Partition}] = true
 				if t.Topic == offsetsTopic && h.group != "" {
-					end := *h
-					end.Commit, h.group = m.Committed, ""
-					done = append(done, &end)
+					h.group = ""
+					over = append(over, End{h.name, h.ProducerID, h.Epoch, req.Markers[i].Committed})
 				}
 			}
 		}
 	}
 	l.mu.Unlock()
-	for _, h := range done {
+	for _, e := range over {
 		end := kmsg.NewPtrEndTxnRequest()
-		end.TransactionalID, end.ProducerID, end.ProducerEpoch, end.Commit = h.name, h.ProducerID, h.Epoch, h.Commit
+		end.TransactionalID, end.ProducerID, end.ProducerEpoch, end.Commit = e.TransactionalID, e.ProducerID, e.Epoch, e.Commit
 		l.c.SleepControl(func() { _, _ = end.RequestWith(context.Background(), l.cl) }) // the offsets stay unstable where it fails, which shows
 	}
-	return nil, false
+	return resp, true
 }
 
 // ask sends a request to the broker that has it in hand.
@@ -430,16 +485,4 @@ func (l *LostMarkers) ask(req kmsg.Request) (resp kmsg.Response) {
 		}
 	})
 	return resp
-}
-
-// Hanging returns how many transactions have lost markers, of the transactional ids that begin with a prefix.
-func (l *LostMarkers) Hanging(prefix string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, h := range l.hung {
-		if strings.HasPrefix(h.TransactionalID, prefix) {
-			n++
-		}
-	}
-	return n
 }

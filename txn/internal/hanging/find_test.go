@@ -330,3 +330,47 @@ func TestRepairLooksAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestEndsMeanwhile: a transaction that ends between the two questions, to the leaders and to the coordinators, is not taken for hanging.
+func TestEndsMeanwhile(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.begin(own, record("out", 0))
+		ended := false
+		w.kafka.ControlKey(int16(kmsg.ListTransactions), func(kmsg.Request) (kmsg.Response, error, bool) {
+			w.kafka.KeepControl()
+			if !ended {
+				ended = true
+				w.kafka.SleepControl(func() { w.end(own, true) })
+			}
+			return nil, nil, false
+		})
+		if found := w.find(); len(found) > 0 || !ended {
+			t.Errorf("found %+v, ended %t", found, ended)
+		}
+	})
+}
+
+// TestDenied: what may not be read is named as a missing permission, and what may is looked at all the same; without the permission to
+// write markers a repair names that.
+func TestDenied(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.lose = but("out")
+		w.begin(own, record("out", 0), record("app-s-changelog", 0))
+		w.end(own, true)
+		w.kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.WriteTxnMarkers}, Topic: "out", Err: kerr.ClusterAuthorizationFailed})
+		f := w.one()
+		_, err := hanging.Repair(t.Context(), w.cluster, f, hanging.Commit, nil)
+		denied, ok := errors.AsType[*broker.PermissionError](err)
+		if !ok || denied.Missing[0].String() != `ClusterAction on Cluster "kafka-cluster"` {
+			t.Errorf("without ClusterAction the repair returned %v", err)
+		}
+		w.kafka.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.DescribeProducers}, Topic: "app-s-changelog", Err: kerr.TopicAuthorizationFailed, Count: -1,
+		})
+		found, err := hanging.Find(t.Context(), w.cluster, w.search)
+		denied, ok = errors.AsType[*broker.PermissionError](err)
+		if !ok || denied.Missing[0].String() != `Read on Topic "app-s-changelog"` || len(found) != 1 || found[0].Decision.Verdict != hanging.Commit {
+			t.Errorf("without Read on a topic found %+v, %v", found, err)
+		}
+	})
+}
