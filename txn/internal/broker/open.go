@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -173,13 +174,19 @@ func (c *Cluster) OffsetsPartition(ctx context.Context) (int32, error) {
 	return offsetsPartition(c.group, t.Partitions), nil
 }
 
-// offsetsPartition is how group coordinators are placed: by the hash code of Java's strings.
+// offsetsPartition is how group coordinators are placed: by the absolute value of the hash code of a Java string, 0 for the smallest.
 func offsetsPartition(group string, partitions int32) int32 {
 	hash := int32(0)
 	for _, unit := range utf16.Encode([]rune(group)) {
 		hash = 31*hash + int32(unit)
 	}
-	return hash & 0x7fffffff % partitions
+	switch {
+	case hash == math.MinInt32:
+		hash = 0
+	case hash < 0:
+		hash = -hash
+	}
+	return hash % partitions
 }
 
 // WriteMarker ends an open transaction in its partition, with the epochs of t: the leader refuses the marker if the producer has a newer
