@@ -25,6 +25,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
+	"github.com/onceward/onceward/txn/internal/waits"
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
@@ -106,6 +107,7 @@ type instance struct {
 	budget      *worker.Budget
 	// space is held while space is looked for on the disk.
 	space      sync.Mutex
+	waits      *waits.Waits
 	membership *membership
 	watch      *watch
 	clusterID  string
@@ -239,13 +241,14 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	}
 	in.brokerCfg = broker.Config{
 		Brokers: a.cfg.Brokers, ClientID: a.topology.Application(), Dialer: a.cfg.Dialer, Secure: secure, Logger: a.log,
-		StuckAfter: a.cfg.TransactionTimeout + stuckMargin, RequestTimeout: broker.RequestTimeoutFor(a.cfg.TransactionTimeout),
-		Failpoints: a.cfg.failpoints,
+		RequestTimeout: broker.RequestTimeoutFor(a.cfg.TransactionTimeout),
+		Failpoints:     a.cfg.failpoints,
 	}
 	in.brokerCfg.Compression, _ = broker.Compression(string(a.cfg.Compression)) // New has refused what is none
 	if in.cluster, err = broker.Connect(ctx, in.brokerCfg, a.topology.Application()); err != nil {
 		return nil, err
 	}
+	in.waits = waits.New(in.cluster, reportAfter(a.cfg.TransactionTimeout), a.log)
 	err = a.reach(ctx, func() error {
 		if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
 			return err

@@ -38,7 +38,7 @@ func (in *instance) checkLeft(ctx context.Context, unlooked []broker.Offset) err
 		return err
 	}
 	restorer := restore.New(restore.Restorer{
-		Cluster: in.cluster, Layout: layout, Logger: in.app.log, RoundsTopic: topics.RoundsTopic(in.app.topology.Application()),
+		Cluster: in.cluster, Layout: layout, Logger: in.app.log, Waits: in.waits, RoundsTopic: topics.RoundsTopic(in.app.topology.Application()),
 		Failpoints: in.app.cfg.failpoints,
 	})
 	defer restorer.Close()

@@ -46,7 +46,9 @@ func (a *App) handler() http.Handler {
 		answer(w, len(reasons) == 0, struct {
 			Status  string   `json:"status"`
 			Reasons []string `json:"reasons,omitempty"`
-		}{word(len(reasons) == 0, "ready", "not ready"), reasons})
+			// Waits are no reason: what holds an input up is not of this process.
+			Waits []string `json:"waits,omitempty"`
+		}{word(len(reasons) == 0, "ready", "not ready"), reasons, a.waiting()})
 	})
 	return mux
 }
@@ -143,12 +145,29 @@ func (a *App) notReady() []string {
 		switch t.State {
 		case TaskRunning:
 		case TaskRestoring:
-			reasons = append(reasons, fmt.Sprintf("task %s is restoring: %d records read, %d offsets left", t.ID, t.Restored, t.Remaining))
+			reason := fmt.Sprintf("task %s is restoring: %d records read, %d offsets left", t.ID, t.Restored, t.Remaining)
+			for _, w := range t.Waits {
+				reason += "; " + w.String()
+			}
+			reasons = append(reasons, reason)
 		default:
 			reasons = append(reasons, fmt.Sprintf("task %s is %s: %s", t.ID, t.State, t.Reason))
 		}
 	}
 	return reasons
+}
+
+// waiting says for which open transactions tasks that work have waited for long.
+func (a *App) waiting() []string {
+	var out []string
+	for _, t := range a.Status().Tasks {
+		for _, w := range t.Waits {
+			if t.State == TaskRunning && w.HeldBy != "" {
+				out = append(out, fmt.Sprintf("task %s: %s", t.ID, w))
+			}
+		}
+	}
+	return out
 }
 
 // snapshot is what the gauges show.
@@ -182,6 +201,16 @@ func (a *App) setShared(shared *pebblestore.Shared) {
 }
 
 func (s *session) snapshot(snap *metrics.Snapshot) {
+	for _, h := range s.in.waits.All() {
+		w := metrics.Wait{Kind: string(h.Kind), Holder: metrics.HeldByUnknown, Since: h.Since}
+		switch {
+		case h.Hanging():
+			w.Holder = metrics.HeldByHanging
+		case len(h.Holders) > 0:
+			w.Holder = metrics.HeldByOngoing
+		}
+		snap.Waits = append(snap.Waits, w)
+	}
 	for i, w := range s.workers {
 		g := w.Gauges()
 		snap.Workers = append(snap.Workers, metrics.WorkerGauges{
@@ -299,12 +328,15 @@ func (s *session) watchEnds() {
 	topics = slices.Compact(topics)
 	tick := time.NewTicker(endsEvery)
 	defer tick.Stop()
+	waiting := inputWaits{}
+	defer waiting.over(nil)
 	for {
 		ctx, cancel := context.WithTimeout(s.ctx, endsEvery)
 		ends, err := s.in.cluster.Ends(ctx, topics...)
 		cancel()
 		if err == nil {
 			s.ends.last.Store(&listedEnds{time.Now(), ends})
+			waiting.look(s, ends)
 		} else if s.ctx.Err() == nil {
 			s.in.app.log.Debug("the lag is not known", "error", err)
 		}

@@ -44,6 +44,11 @@ func (s *session) tryOpen(ctx context.Context, id topology.TaskID, e *taskEntry)
 	if err := s.findEnds(ctx, t); err != nil {
 		return errors.Join(err, t.Close())
 	}
+	for _, in := range t.Spec.Inputs {
+		if err := s.client().Begin(ctx, in.Topic, in.Partition, in.Offset); err != nil {
+			return errors.Join(fmt.Errorf("opening task %s: %w", id, err), t.Close())
+		}
+	}
 	if now, _ := s.member(); now != member {
 		return errors.Join(fmt.Errorf("opening task %s: %w", id, assign.ErrMemberChanged), t.Close())
 	}

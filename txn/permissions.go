@@ -7,9 +7,9 @@ import (
 
 // Permission is one thing that the principal of an application has to be allowed, in the words of Kafka's ACLs.
 type Permission struct {
-	// Operation is that of the ACL: Read, Write, Create, Delete or DescribeConfigs. Describe is implied by Read and Write.
+	// Operation is that of the ACL: Read, Write, Create, Delete, DescribeConfigs or ClusterAction. Describe is implied by Read and Write.
 	Operation string
-	// Resource is its type: Topic, Group or TransactionalId.
+	// Resource is its type: Topic, Group, TransactionalId or Cluster.
 	Resource string
 	Name     string
 	// Prefix says that Name is a prefix (--resource-pattern-type prefixed), and not a whole name.
@@ -26,7 +26,18 @@ type Permission struct {
 // One is not among them, because the topology does not say that it needs it: where a source has lost its ParkKeys, and records were ever parked,
 // Read on the changelog of its parked records, until every task has committed without the option ([topology.ParkKeys]).
 func Permissions(t *topology.Topology) []Permission {
-	needs := topics.Needs(t)
+	return permissionsOf(topics.Needs(t))
+}
+
+// RepairPermissions returns what it takes beyond Permissions to find hanging transactions in the topics of the topology and to repair them. The
+// principal that repairs can be another one than that of the instances. Where it may not read a topic, what hangs there is not found; where it
+// has no ClusterAction, it is found and not repaired. Transactions of other applications are named by their transactional ids where the
+// principal may describe those (Describe on TransactionalId).
+func RepairPermissions(t *topology.Topology) []Permission {
+	return permissionsOf(topics.RepairNeeds(t))
+}
+
+func permissionsOf(needs []topics.Need) []Permission {
 	out := make([]Permission, len(needs))
 	for i, n := range needs {
 		out[i] = Permission{string(n.Operation), string(n.Resource), n.Name, n.Prefix, n.Why}

@@ -12,7 +12,10 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-const keyHeartbeat = 12
+const (
+	keyOffsetFetch = 9
+	keyHeartbeat   = 12
+)
 
 // identity is what a request of a transaction says who sends it.
 type identity struct {

@@ -40,7 +40,7 @@ func TestStuckRestoreIsReported(t *testing.T) {
 				life() // what it writes is behind the open transaction
 				cfg.StateDir = t.TempDir()
 			}
-			reports := newLogged(t, "a restore waits for an open transaction on its changelog", "held_by")
+			reports := newLogged(t, "a changelog cannot be read on, because a transaction is open", "held_by")
 			cfg.Logger = slog.New(reports)
 			app, _ := start(t, countTopology(t), cfg)
 			for i := range 2 {
@@ -78,7 +78,7 @@ func (b *testBroker) openTransaction(t *testing.T, topic string) (holder string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	holder = fmt.Sprintf("producer id %d epoch %d since offset %d", written.ProducerID, written.ProducerEpoch, written.Offset)
+	holder = fmt.Sprintf("producer id %d epoch %d since offset %d (foreign is Ongoing)", written.ProducerID, written.ProducerEpoch, written.Offset)
 	return holder, func() {
 		t.Helper()
 		if err := cl.EndTransaction(t.Context(), kgo.TryAbort); err != nil {

@@ -76,9 +76,15 @@ const (
 	leaveWait    = 10 * time.Second
 	fetchWaitMax = 250 * time.Millisecond
 	pollRecords  = 8192
-	// stuckMargin beyond the transaction timeout an open transaction is reported.
-	stuckMargin = 15 * time.Second
+	// reportMargin beyond the transaction timeout an open transaction is reported, but after reportMax in any case.
+	reportMargin = 15 * time.Second
+	reportMax    = time.Minute
 )
+
+// reportAfter returns when a wait for an open transaction is reported. One of the application itself has ended by then, unless it hangs.
+func reportAfter(transactionTimeout time.Duration) time.Duration {
+	return min(transactionTimeout+reportMargin, reportMax)
+}
 
 // errGroupSession says that the membership is over and may be begun again.
 var errGroupSession = errors.New("the group session failed")
@@ -188,14 +194,14 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	}
 	s.ownership = assign.New(in.membership.constant.Subtopologies)
 	s.restorer = restore.New(restore.Restorer{
-		Cluster: in.cluster, Layout: *in.layout.Load(), Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
+		Cluster: in.cluster, Layout: *in.layout.Load(), Logger: a.log, Waits: in.waits,
 		RoundsTopic: topics.RoundsTopic(a.topology.Application()), Metrics: a.metrics,
 		BytesMax: a.cfg.RestoreBytesMax, Failpoints: a.cfg.failpoints,
 	})
 	coordinator := broker.NewCoordinator(in.cluster)
 	for i := range a.cfg.Workers {
 		s.workers = append(s.workers, worker.New(worker.Config{
-			ID: i, Cluster: in.cluster, Coordinator: coordinator, Ownership: s.ownership, Member: s.member, Resume: s.resume,
+			ID: i, Cluster: in.cluster, Coordinator: coordinator, Ownership: s.ownership, Member: s.member, Resume: s.resume, Waits: in.waits,
 			Instance: in.dir.Instance(), Incarnation: in.incarnation, Fingerprint: in.fingerprint,
 			RoundsTopic: topics.RoundsTopic(a.topology.Application()),
 			MetadataMax: a.cfg.metadataMax, Deadlines: worker.DeadlinesFor(a.cfg.TransactionTimeout), Budget: in.budget,
@@ -247,7 +253,7 @@ func (s *session) member() (string, int32) {
 // work joins the group and dispatches records until ctx ends or the session fails.
 func (s *session) work(ctx context.Context) error {
 	gc := broker.GroupConfig{
-		Group: s.in.app.topology.Application(), Instance: s.in.dir.Instance(), Starts: s.in.starts,
+		Group: s.in.app.topology.Application(), Instance: s.in.dir.Instance(), Cluster: s.in.cluster, Starts: s.in.starts,
 		SessionTimeout: s.in.app.cfg.SessionTimeout, RebalanceTimeout: rebalanceTimeout,
 		FetchWaitMax: fetchWaitMax, FetchBytesMax: fetchBytes, FetchAllBytesMax: fetchAllBytes,
 	}

@@ -2,10 +2,13 @@ package txn
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/control"
+	"github.com/onceward/onceward/txn/internal/waits"
 )
 
 // State is what an App is doing.
@@ -65,6 +68,8 @@ type TaskStatus struct {
 	// are zero for a task that does not restore, and as long as nobody can tell: it waits for memory or for an open transaction.
 	RestoreRate float64       `json:"restore_rate,omitempty"`
 	RestoreLeft time.Duration `json:"restore_left_ns,omitempty"`
+	// Waits are the open transactions that the task waits for.
+	Waits []WaitStatus `json:"waits,omitempty"`
 	// Records and DeadLetters count since the task was opened.
 	Records     int64 `json:"records"`
 	DeadLetters int64 `json:"dead_letters"`
@@ -80,6 +85,33 @@ type ParkedStatus struct {
 	// Keys is how many keys are parked, Records how many records wait, those that have failed included.
 	Keys    int64 `json:"keys"`
 	Records int64 `json:"records"`
+}
+
+// WaitStatus is a partition that a task cannot read, or whose offsets it cannot read, before a transaction has ended.
+type WaitStatus struct {
+	// For is what waits: the committed "offsets" of the task, a "changelog" that is restored, or an "input".
+	For string `json:"for"`
+	// Topic and Partition hold the transaction. The partition of offsets is -1 until it is known.
+	Topic     string    `json:"topic"`
+	Partition int32     `json:"partition"`
+	Since     time.Time `json:"since"`
+	// HeldBy names the producers whose transactions are open, and what their coordinators say of them. It is empty before the wait has
+	// become long enough to ask.
+	HeldBy string `json:"held_by,omitempty"`
+	// Hanging says that one of them is known not to be ongoing: nothing ends it by itself. `onceward transactions list` shows it.
+	Hanging bool `json:"hanging,omitempty"`
+}
+
+func (w WaitStatus) String() string {
+	text := fmt.Sprintf("waits since %s for the end of a transaction on %s[%d] (%s)", w.Since.UTC().Format(time.RFC3339), w.Topic, w.Partition,
+		w.For)
+	if w.HeldBy != "" {
+		text += ", which is held by " + w.HeldBy
+	}
+	if w.Hanging {
+		text += "; see `" + waits.Remedy + "`"
+	}
+	return text
 }
 
 // InputStatus is the committed position in one input partition.
@@ -121,10 +153,21 @@ func (a *App) Status() Status {
 	a.mu.Unlock()
 	if current != nil {
 		s.Tasks = current.tasks.status(current.workers)
+		addWaits(s.Tasks, current.in.waits.All())
 		s.Totals.add(current.totals())
 		s.Peers = current.in.watch.status()
 	}
 	return s
+}
+
+func addWaits(tasks []TaskStatus, held []waits.Held) {
+	for i := range tasks {
+		for _, h := range held {
+			if slices.Contains(h.Tasks, tasks[i].ID.String()) {
+				tasks[i].Waits = append(tasks[i].Waits, WaitStatus{string(h.Kind), h.Topic, h.Partition, h.Since, h.HeldBy(), h.Hanging()})
+			}
+		}
+	}
 }
 
 // InstanceStatus asks the instance that runs on a state directory of this machine, through its control socket.

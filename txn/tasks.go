@@ -276,9 +276,6 @@ func (s *session) open(ctx context.Context, id topology.TaskID, e *taskEntry) {
 		case errors.Is(err, assign.ErrMemberChanged):
 			s.cancel(err)
 			return
-		case errors.Is(err, broker.ErrNotConsumed):
-			s.endPoll(fmt.Errorf("%w: %w", errResumed, err))
-			return
 		}
 		s.in.app.log.Warn("opening a task failed and is tried again", "task", id.String(), "error", err, "after", pause.Next)
 		if pause.Wait(ctx) != nil {

@@ -33,6 +33,8 @@ type commands struct {
 	AcceptSkip acceptSkipCommand `cmd:"" help:"Take offsets that were moved forward on purpose."`
 	Reset      resetCommand      `cmd:"" help:"Move the offsets of an application, together with its state."`
 
+	Transactions transactionsCommand `cmd:"" help:"List, show and repair the transactions that partitions of an application hold open."`
+
 	DeadLetters deadLettersCommand `cmd:"" name:"deadletters" help:"List, show, edit and redrive dead letters."`
 
 	Projection projectionCommand `cmd:"" help:"Build beside, verify, switch and roll back: choose between definitions of a projection."`

@@ -186,6 +186,10 @@ func TestStatusForPeople(t *testing.T) {
 			{
 				ID: topology.TaskID{Subtopology: "in", Partition: 1}, State: txn.TaskRestoring,
 				Restored: 5, Remaining: 7,
+				Waits: []txn.WaitStatus{
+					{For: "changelog", Topic: "log", Partition: 1, Since: time.Unix(0, 0), HeldBy: "producer id 5"},
+					{For: "offsets", Topic: "__consumer_offsets", Partition: -1, Since: time.Unix(0, 0)}, // not long yet
+				},
 			},
 			{ID: topology.TaskID{Subtopology: "in", Partition: 2}, State: txn.TaskStopped, Reason: "why"},
 			{
@@ -209,6 +213,9 @@ in_0  running                                                  10       1       
 in_1  restoring (5 records read, 7 left)                       0        0                                  
 in_2  stopped                                                  0        0                                  why
 in_3  restoring (5 records read, 7000 left, 2000/s, 3s to go)  0        0                                  
+
+TASK  WAITS FOR  PARTITION  SINCE                 HELD BY
+in_1  changelog  log[1]     1970-01-01T00:00:00Z  producer id 5
 `
 	if err != nil || out.String() != want {
 		t.Errorf("%v, got\n%s\nwant\n%s", err, out.String(), want)

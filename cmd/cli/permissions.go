@@ -13,6 +13,7 @@ import (
 type permissionsCommand struct {
 	selection
 	Application string `placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; default is the name of the pipeline."`
+	Repair      bool   `help:"Show also what finding and repairing hanging transactions takes (onceward transactions)."`
 	outputFlag
 }
 
@@ -26,10 +27,14 @@ func (c *permissionsCommand) Run(p *process) error {
 			return &usageError{err}
 		}
 	}
-	if c.Output == "json" {
-		return writeJSON(p.out, permissionsOf(txn.Permissions(t)))
+	ps := txn.Permissions(t)
+	if c.Repair {
+		ps = append(ps, txn.RepairPermissions(t)...)
 	}
-	return writePermissions(p.out, txn.Permissions(t))
+	if c.Output == "json" {
+		return writeJSON(p.out, permissionsOf(ps))
+	}
+	return writePermissions(p.out, ps)
 }
 
 // permission is the JSON form of a permission. Its fields are for programs and stay.

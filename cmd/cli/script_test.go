@@ -25,6 +25,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/cmd/cli"
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
@@ -135,6 +136,7 @@ func TestScripts(t *testing.T) {
 			"drop":      drop,
 			"letters":   letters,
 			"airplane":  writeAirplane,
+			"hang":      hang,
 		},
 	})
 }
@@ -166,7 +168,11 @@ func kafka(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // broker is the embedded broker of a script.
-type broker struct{ *kfake.Cluster }
+type broker struct {
+	*kfake.Cluster
+	// loses has the markers that hang loses, as topic[partition].
+	loses map[string]bool
+}
 
 type brokerKey struct{}
 
@@ -185,6 +191,44 @@ func topics(ts *testscript.TestScript, _ bool, _ []string) {
 			ts.Check(err)
 		}
 	})
+}
+
+// hang writes a transaction that ends, and of which markers are lost: hang id commit|abort topic/partition... A partition with a + before it
+// gets its marker. It sets $TRANSACTION.
+func hang(ts *testscript.TestScript, _ bool, args []string) {
+	b := ts.Value(brokerKey{}).(*broker)
+	cl := func(opts ...kgo.Opt) *kgo.Client {
+		cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(ts.Getenv("BROKERS")), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+		ts.Check(err)
+		return cl
+	}
+	if b.loses == nil {
+		b.loses = map[string]bool{}
+		loser := cl()
+		ts.Defer(loser.Close)
+		_, err := virtual.LoseMarkers(b.Cluster, loser, func(virtual.End) virtual.Loss {
+			return func(topic string, partition int32) bool { return !b.loses[fmt.Sprintf("%s/%d", topic, partition)] }
+		})
+		ts.Check(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	producer := cl(kgo.TransactionalID(args[0]))
+	defer producer.Close()
+	ts.Check(producer.BeginTransaction())
+	for _, at := range args[2:] {
+		at, written := strings.CutPrefix(at, "+")
+		b.loses[at] = !written
+		topic, number, _ := strings.Cut(at, "/")
+		partition, err := strconv.ParseInt(number, 10, 32)
+		ts.Check(err)
+		r := &kgo.Record{Topic: topic, Partition: int32(partition), Key: []byte("k"), Value: []byte(args[1])}
+		ts.Check(producer.ProduceSync(ctx, r).FirstErr())
+	}
+	id, epoch, err := producer.ProducerID(ctx)
+	ts.Check(err)
+	ts.Check(producer.EndTransaction(ctx, kgo.TransactionEndTry(args[1] == "commit")))
+	ts.Setenv("TRANSACTION", fmt.Sprintf("%d/%d", id, epoch))
 }
 
 // forget deletes a consumer group with its offsets: forget group.

@@ -58,6 +58,8 @@ type taskStatus struct {
 	RestoreLeft   float64 `json:"restore_left_seconds"`
 	Records       int64   `json:"records"`
 	DeadLetters   int64   `json:"dead_letters"`
+	// Waits are the open transactions that the task waits for.
+	Waits []txn.WaitStatus `json:"waits"`
 	// Parked are the sources of which records wait behind a failed one.
 	Parked   []txn.ParkedStatus `json:"parked"`
 	Outcomes map[string]int64   `json:"outcomes"`
@@ -76,11 +78,14 @@ func statusOf(s txn.Status) instanceStatus {
 			Task: t.ID.String(), Subtopology: t.ID.Subtopology, Partition: t.ID.Partition, State: t.State,
 			Reason: t.Reason, Inputs: t.Inputs, Restored: t.Restored, RestoredBytes: t.RestoredBytes,
 			Remaining: t.Remaining, RestoreRate: t.RestoreRate, RestoreLeft: t.RestoreLeft.Seconds(), Records: t.Records,
-			DeadLetters: t.DeadLetters, Parked: t.Parked, Outcomes: t.Outcomes,
+			DeadLetters: t.DeadLetters, Waits: t.Waits, Parked: t.Parked, Outcomes: t.Outcomes,
 		}
 		// Empty and not null, so that programs need no special case.
 		if task.Inputs == nil {
 			task.Inputs = []txn.InputStatus{}
+		}
+		if task.Waits == nil {
+			task.Waits = []txn.WaitStatus{}
 		}
 		if task.Parked == nil {
 			task.Parked = []txn.ParkedStatus{}
@@ -108,6 +113,7 @@ func writeStatus(out io.Writer, s txn.Status) error {
 		fmt.Fprintf(&text, "%s\t%s\t%d\t%d\t%s\t%s\n", task.ID, stateOf(task), task.Records, task.DeadLetters,
 			positions(task.Inputs), task.Reason)
 	}
+	writeWaits(&text, s.Tasks)
 	if len(s.Peers) > 0 {
 		text.WriteString("\nPEER\tADDRESS\tSTATE\n")
 	}
@@ -119,6 +125,21 @@ func writeStatus(out io.Writer, s txn.Status) error {
 		return err
 	}
 	return w.Flush()
+}
+
+// writeWaits writes for which open transactions tasks have waited long enough to know whose they are.
+func writeWaits(text *strings.Builder, tasks []txn.TaskStatus) {
+	heading := "\nTASK\tWAITS FOR\tPARTITION\tSINCE\tHELD BY\n"
+	for _, task := range tasks {
+		for _, w := range task.Waits {
+			if w.HeldBy == "" {
+				continue
+			}
+			text.WriteString(heading)
+			heading = ""
+			fmt.Fprintf(text, "%s\t%s\t%s[%d]\t%s\t%s\n", task.ID, w.For, w.Topic, w.Partition, w.Since.UTC().Format(time.RFC3339), w.HeldBy)
+		}
+	}
 }
 
 // peerState says whether a peer is connected, and else why not and how far its suspicion is.

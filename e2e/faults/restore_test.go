@@ -179,7 +179,7 @@ func TestForeignTransaction(t *testing.T) {
 		l.Until("the other tasks", func(status txn.Status) bool { return runningTasks(status) == restorePartitions-1 })
 		producer := fmt.Sprintf("producer id %d epoch %d", r.ProducerID, r.ProducerEpoch)
 		l.Await("a report of the producer", func() bool {
-			return len(l.Log.Lines("a restore waits for an open transaction", producer)) > 0
+			return len(l.Log.Lines("a changelog cannot be read on, because a transaction is open", producer)) > 0
 		})
 		waiting := 0
 		for _, task := range l.Status().Tasks {

@@ -158,9 +158,12 @@ func acl(p txn.Permission) *kadm.ACLBuilder {
 		b = b.Groups(p.Name)
 	case "TransactionalId":
 		b = b.TransactionalIDs(p.Name)
+	case "Cluster":
+		b = b.Clusters()
 	}
 	operations := map[string]kadm.ACLOperation{
 		"Read": kadm.OpRead, "Write": kadm.OpWrite, "Create": kadm.OpCreate, "Delete": kadm.OpDelete, "DescribeConfigs": kadm.OpDescribeConfigs,
+		"ClusterAction": kadm.OpClusterAction,
 	}
 	pattern := kadm.ACLPatternLiteral
 	if p.Prefix {

@@ -23,6 +23,7 @@ type Kafka struct {
 	addrs   []string
 	markers *markers
 	journal *journal
+	lost    *LostMarkers // nil if none are lost
 }
 
 // NewKafka starts brokers on the network, which end with the test. Their names in rules of the network and in the trace are

@@ -158,6 +158,9 @@ func (m *markers) ongoing(req *kmsg.EndTxnRequest) (open bool, left time.Duratio
 // isOver reports whether the coordinator has another producer id or epoch for a transactional id. It reports false when the coordinator cannot
 // be asked.
 func (m *markers) isOver(transactionalID string, producerID int64, epoch int16) bool {
+	if m.k.lost.follows(transactionalID, producerID) {
+		return false
+	}
 	all, err := m.adm.DescribeTransactions(context.Background(), transactionalID)
 	tx := all[transactionalID]
 	return err == nil && tx.Err == nil && (tx.ProducerID != producerID || tx.ProducerEpoch > epoch)

@@ -167,7 +167,7 @@ func (op *operation) describesState(ctx context.Context, s sight, b *task.Blob) 
 				"`onceward rebuild from-input %s`, or to accept the loss, %s", c.Topic, s.id.Partition, c.HighWatermark, at, s.id,
 				s.adoptLost(c.Parks))
 		}
-		more, err := op.restorer.Beyond(ctx, c, s.id.Partition, at)
+		more, err := op.restorer.Beyond(ctx, c, s.id, at)
 		if err != nil {
 			return err
 		}

@@ -226,7 +226,6 @@ type letterTopic struct {
 
 func (d *DeadLetters) open(ctx context.Context) (*letterTopic, error) {
 	cfg := d.client.cfg
-	cfg.StuckAfter = stuckAfter
 	cluster, err := broker.Connect(ctx, cfg, "")
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ type letterWriter struct {
 // newWriter returns a writer once everything is over that an earlier one has left open, and late requests of it are refused.
 func (t *letterTopic) newWriter(ctx context.Context, d *DeadLetters, batchBytes func(topic string) int32) (*letterWriter, error) {
 	cfg := d.client.cfg
-	cfg.StuckAfter, cfg.BatchMaxBytes = stuckAfter, batchBytes
+	cfg.BatchMaxBytes = batchBytes
 	producer := broker.NewProducer(cfg, d.topic+broker.IDSeparator+"redrive", redriveTimeout)
 	w := &letterWriter{producer: producer, points: cfg.Failpoints, session: rand.Text()}
 	if err := w.settle(ctx); err != nil {

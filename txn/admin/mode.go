@@ -95,7 +95,7 @@ func (op *operation) knownModes(ctx context.Context) ([]topology.Mode, error) {
 		first[partition{topic, t.id.Partition}] = t
 		partitions[topic] = append(partitions[topic], t.id.Partition)
 	}
-	offsets, err := op.cluster.StableOffsets(ctx, partitions)
+	offsets, err := stableOffsets(ctx, op.cluster, op.client.cfg.Logger, partitions)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
+	"github.com/onceward/onceward/txn/internal/waits"
 )
 
 // operation is one action under way. It belongs to one goroutine.
@@ -59,12 +61,26 @@ type sight struct {
 
 type bounds struct{ start, end int64 }
 
-// stuckAfter is when a wait for somebody's transaction is reported, and then again: the runtime's transaction timeout and a margin.
-const stuckAfter = 25 * time.Second
+// reportAfter is when a wait for somebody's transaction is reported, and then again: the runtime's transaction timeout and a margin.
+const reportAfter = 25 * time.Second
+
+// newWaits returns what reports the waits of a tool.
+func newWaits(c *broker.Cluster, log *slog.Logger) *waits.Waits {
+	return waits.New(c, reportAfter, log)
+}
+
+// stableOffsets returns the offsets of partitions once all of them are stable.
+func stableOffsets(
+	ctx context.Context, c *broker.Cluster, log *slog.Logger, partitions map[string][]int32,
+) ([]broker.Offset, error) {
+	waiting := newWaits(c, log).Offsets()
+	defer waiting.Over()
+	return c.StableOffsets(ctx, partitions, waiting.Still)
+}
 
 func (a *Application) open(ctx context.Context, o Options) (_ *operation, err error) {
 	cfg := a.client.cfg
-	cfg.StuckAfter, cfg.GroupMayBeAbsent = stuckAfter, true
+	cfg.GroupMayBeAbsent = true
 	op := &operation{client: a.client, topology: a.topology, withoutParked: o.WithoutParked, mode: o.Mode}
 	if op.cluster, err = broker.Connect(ctx, cfg, a.topology.Application()); err != nil {
 		return nil, err
@@ -85,7 +101,7 @@ func (a *Application) open(ctx context.Context, o Options) (_ *operation, err er
 		return nil, err
 	}
 	op.restorer = restore.New(restore.Restorer{
-		Cluster: op.cluster, Layout: op.layout, Logger: cfg.Logger, StuckAfter: stuckAfter,
+		Cluster: op.cluster, Layout: op.layout, Logger: cfg.Logger, Waits: newWaits(op.cluster, cfg.Logger),
 		RoundsTopic: topics.RoundsTopic(a.topology.Application()), BytesMax: restoreBytes,
 	})
 	op.starts = broker.NewStarts(op.cluster, restore.StartsOf(a.topology))
@@ -281,7 +297,6 @@ func (op *operation) transactionalIDs(ctx context.Context) ([]string, error) {
 // refused from then on. After it no offset can be pending any more.
 func (op *operation) fence(ctx context.Context, ids []string) error {
 	cfg := op.client.cfg
-	cfg.StuckAfter = stuckAfter
 	for _, id := range ids {
 		p := broker.NewProducer(cfg, id, 10*time.Second)
 		err := p.Settle(ctx)
@@ -387,7 +402,7 @@ func (op *operation) commitOffsets(ctx context.Context, offsets kadm.Offsets) er
 			partitions[topic] = append(partitions[topic], p)
 		}
 	}
-	stored, err := op.cluster.StableOffsets(ctx, partitions)
+	stored, err := stableOffsets(ctx, op.cluster, op.client.cfg.Logger, partitions)
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func (op *operation) parkedElsewhere(
 	ctx context.Context, s sight, last *task.Blob, src topology.Source, giveUp func(task.BlobParked, error) error,
 ) error {
 	p := restore.ParkStore{Name: src.ParkStore, ChangelogTopic: src.ParkChangelog}
-	n, untold, err := op.restorer.Waiting(ctx, last, p, s.id.Partition)
+	n, untold, err := op.restorer.Waiting(ctx, last, p, s.id)
 	waits := task.BlobParked{Store: src.ParkStore, Records: n}
 	switch {
 	case err != nil:
@@ -122,7 +122,7 @@ func (op *operation) parkedElsewhere(
 func (op *operation) parkedHere(
 	ctx context.Context, s sight, c *change, changelog restore.Changelog, giveUp func(task.BlobParked, error) error,
 ) error {
-	n, err := op.restorer.CountParked(ctx, changelog, s.id.Partition)
+	n, err := op.restorer.CountParked(ctx, changelog, s.id)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (op *operation) parkedHere(
 	said := slices.IndexFunc(c.keeps.WhereParked(), func(p task.BlobParked) bool { return p.Store == changelog.Store })
 	switch why := changelog.Lost(at); {
 	case said >= 0 && n < c.keeps.Parked[said].Records:
-		later, err := op.restorer.Beyond(ctx, changelog, s.id.Partition, at)
+		later, err := op.restorer.Beyond(ctx, changelog, s.id, at)
 		if err == nil && !later {
 			lost := task.BlobParked{Store: changelog.Store, Records: c.keeps.Parked[said].Records - n}
 			err = giveUp(lost, s.lostParked(c.keeps.Parked[said], changelog, n))

@@ -39,7 +39,7 @@ func (a *Application) Plan(ctx context.Context, before *topology.Description) (P
 // look gathers what the plan is made of.
 func (a *Application) look(ctx context.Context, before *topology.Description) (_ prospect, err error) {
 	cfg := a.client.cfg
-	cfg.StuckAfter, cfg.GroupMayBeAbsent = stuckAfter, true
+	cfg.GroupMayBeAbsent = true
 	p := prospect{before: before, after: a.topology.Description(), unread: map[string]restore.Unread{},
 		parked: map[string]int64{}, parkedUnknown: map[string]bool{}}
 	if before != nil && before.Application != p.after.Application {
@@ -71,7 +71,7 @@ func (a *Application) look(ctx context.Context, before *topology.Description) (_
 		return p, err
 	}
 	restorer := restore.New(restore.Restorer{
-		Cluster: cluster, Layout: layout, Logger: cfg.Logger, StuckAfter: stuckAfter,
+		Cluster: cluster, Layout: layout, Logger: cfg.Logger, Waits: newWaits(cluster, cfg.Logger),
 		RoundsTopic: topics.RoundsTopic(p.after.Application), BytesMax: restoreBytes,
 	})
 	defer restorer.Close()
@@ -181,7 +181,7 @@ func (p *prospect) countParked(ctx context.Context, client *Client, cluster *bro
 		case !there:
 			continue
 		}
-		offsets, err := cluster.StableOffsets(ctx, map[string][]int32{described.Topic: described.Partitions.Numbers()})
+		offsets, err := stableOffsets(ctx, cluster, client.cfg.Logger, map[string][]int32{described.Topic: described.Partitions.Numbers()})
 		if err != nil {
 			return err
 		}
@@ -227,7 +227,7 @@ func waitingIn(
 		if !said && (named && at == 0 || blob == nil && !store.asked) {
 			continue
 		}
-		n, untold, err := restorer.Waiting(ctx, blob, store.ParkStore, id.Partition)
+		n, untold, err := restorer.Waiting(ctx, blob, store.ParkStore, id)
 		if err != nil {
 			return nil, err
 		}
@@ -269,7 +269,7 @@ func unread(ctx context.Context, cluster *broker.Cluster, log *slog.Logger, topi
 	for p := range partitions {
 		partitions[p] = int32(p)
 	}
-	committed, err := cluster.StableOffsets(ctx, map[string][]int32{topic: partitions})
+	committed, err := stableOffsets(ctx, cluster, log, map[string][]int32{topic: partitions})
 	if err != nil {
 		return waits, err
 	}

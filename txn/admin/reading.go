@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/waits"
 )
 
 const (
@@ -51,7 +52,7 @@ func (r *reading) each(ctx context.Context, from, to int64, take func(*broker.Re
 			moved = time.Now()
 		} else if time.Since(moved) > heldMax {
 			return fmt.Errorf("an open transaction holds %s[%d] at %d: %s; try again when it has ended", r.topic, r.partition, at,
-				r.cluster.Holder(ctx, r.topic, r.partition))
+				waits.Look(ctx, r.cluster, r.topic, r.partition).HeldBy())
 		}
 		at = min(f.Next, to)
 		if step == nil {

@@ -38,8 +38,6 @@ type Config struct {
 	Secure *Secure
 	// Logger receives the clients' own logs, and alerts.
 	Logger *slog.Logger
-	// StuckAfter is how long a wait for somebody's transaction may take before it is reported; then it is reported again and again.
-	StuckAfter time.Duration
 	// RequestTimeout is how long a reply is waited for, on top of what the request itself lets the broker take. The default is the
 	// client's.
 	RequestTimeout time.Duration
@@ -59,16 +57,21 @@ const (
 	keyTxnOffsetCommit = 28
 )
 
+// versions are those of requests.
+func versions() *kversion.Versions {
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(keyTxnOffsetCommit, 5) // version 6 takes topic ids instead of names
+	v.SetMaxKeyVersion(keyOffsetFetch, 8)     // the first version with several groups; later ones take topic ids
+	return v
+}
+
 // options are what every client of the process has in common.
 func (c Config) options() []kgo.Opt {
-	versions := kversion.Stable()
-	versions.SetMaxKeyVersion(keyTxnOffsetCommit, 5) // version 6 takes topic ids instead of names
-	versions.SetMaxKeyVersion(keyOffsetFetch, 8)     // the first version with several groups; later ones take topic ids
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.Brokers...),
 		kgo.ClientID(c.ClientID),
 		kgo.RequestTimeoutOverhead(cmp.Or(c.RequestTimeout, requestTimeoutMax)),
-		kgo.MaxVersions(versions),
+		kgo.MaxVersions(versions()),
 		// The default of 5 s would hold up the first produce to a topic that was created a moment ago.
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.MaxDecompressBatchBytes(256 << 20),
@@ -216,24 +219,26 @@ type Offset struct {
 
 // StableOffsets returns the committed offsets of exactly the partitions that are named, once every one of them is stable. Asking
 // for partitions by name is what makes it an oracle: an answer for "all partitions" leaves out those whose first commit is still
-// pending. It retries until ctx ends.
-func (c *Cluster) StableOffsets(ctx context.Context, partitions map[string][]int32) ([]Offset, error) {
-	pause, alert := backoff.Backoff{Next: 20 * time.Millisecond, Max: 500 * time.Millisecond}, time.Now().Add(c.cfg.StuckAfter)
+// pending. It retries until ctx ends, and calls waiting, if it is not nil, whenever a transaction may be what it waits for.
+func (c *Cluster) StableOffsets(ctx context.Context, partitions map[string][]int32, waiting func(context.Context)) ([]Offset, error) {
+	pause := backoff.Backoff{Next: 20 * time.Millisecond, Max: 500 * time.Millisecond}
 	for {
-		offsets, err := c.stableOffsetsOnce(ctx, partitions)
-		if err == nil {
+		offsets, pending, err := c.stableOffsetsOnce(ctx, partitions)
+		if err == nil && len(pending) == 0 {
 			return offsets, nil
 		}
 		if c.cfg.GroupMayBeAbsent && errors.Is(err, kerr.GroupIDNotFound) {
 			return noOffsets(partitions), nil
 		}
+		if err == nil {
+			err = kerr.UnstableOffsetCommit
+		}
 		err = c.cfg.denied(err, attempt{group: c.group})
 		if Permanent(err) || ctx.Err() != nil {
 			return nil, fmt.Errorf("reading the stable offsets of group %q: %w", c.group, err)
 		}
-		if now := time.Now(); now.After(alert) {
-			c.cfg.Logger.Warn("offsets are still not stable: a transaction holds them", "group", c.group, "error", err)
-			alert = now.Add(c.cfg.StuckAfter)
+		if waiting != nil && (errors.Is(err, kerr.UnstableOffsetCommit) || errors.Is(err, kerr.GroupIDNotFound)) {
+			waiting(ctx)
 		}
 		if ended := pause.Wait(ctx); ended != nil {
 			return nil, fmt.Errorf("reading the stable offsets of group %q: %w (last answer: %w)", c.group, ended, err)
@@ -251,7 +256,9 @@ func noOffsets(partitions map[string][]int32) (out []Offset) {
 	return out
 }
 
-func (c *Cluster) stableOffsetsOnce(ctx context.Context, partitions map[string][]int32) ([]Offset, error) {
+// stableOffsetsOnce asks once. Partitions whose offsets are not stable are in pending and not in stable; every other one that is named is in
+// stable, or there is an error.
+func (c *Cluster) stableOffsetsOnce(ctx context.Context, partitions map[string][]int32) (stable []Offset, pending []topicPartition, err error) {
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.RequireStable = true
 	group := kmsg.NewOffsetFetchRequestGroup()
@@ -266,53 +273,33 @@ func (c *Cluster) stableOffsetsOnce(ctx context.Context, partitions map[string][
 	req.Groups = append(req.Groups, group)
 	resp, err := req.RequestWith(ctx, c.cl)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var out []Offset
 	for _, g := range resp.Groups {
 		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, t := range g.Topics {
 			for _, p := range t.Partitions {
-				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-					return nil, c.cfg.denied(err, attempt{operation: Read, topic: t.Topic})
+				switch err := kerr.ErrorForCode(p.ErrorCode); {
+				case errors.Is(err, kerr.UnstableOffsetCommit):
+					pending = append(pending, topicPartition{t.Topic, p.Partition})
+					continue
+				case err != nil:
+					return nil, nil, c.cfg.denied(err, attempt{operation: Read, topic: t.Topic})
 				}
 				o := Offset{Topic: t.Topic, Partition: p.Partition, At: p.Offset, LeaderEpoch: p.LeaderEpoch}
 				if p.Metadata != nil {
 					o.Metadata = *p.Metadata
 				}
-				out = append(out, o)
+				stable = append(stable, o)
 			}
 		}
 	}
-	if len(out) != asked {
-		return nil, fmt.Errorf("%d partitions were asked for and %d answered", asked, len(out))
+	if got := len(stable) + len(pending); got != asked {
+		return nil, nil, fmt.Errorf("%d partitions were asked for and %d answered", asked, got)
 	}
-	return out, nil
-}
-
-// Holder describes the producers whose open transactions hold the last stable offset of a partition.
-func (c *Cluster) Holder(ctx context.Context, topic string, partition int32) string {
-	described, err := c.adm.DescribeProducers(ctx, kadm.TopicsSet{topic: {partition: {}}})
-	if err != nil {
-		return "unknown: " + err.Error()
-	}
-	var holders []string
-	for _, t := range described {
-		for _, p := range t.Partitions {
-			for _, producer := range p.ActiveProducers {
-				if producer.CurrentTxnStartOffset >= 0 {
-					holders = append(holders, fmt.Sprintf("producer id %d epoch %d since offset %d", producer.ProducerID,
-						producer.ProducerEpoch, producer.CurrentTxnStartOffset))
-				}
-			}
-		}
-	}
-	if len(holders) == 0 {
-		return "none"
-	}
-	return strings.Join(holders, ", ")
+	return stable, pending, nil
 }
 
 // LeaveGroup takes a static member out of the group at once, so that others need not wait for its session to end. It names the member

@@ -145,7 +145,7 @@ func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Iden
 				errors.Is(err, kerr.CoordinatorNotAvailable):
 				c.Forget()
 			}
-			err = p.cfg.denied(err, attempt{Read, t.Topic, c.cluster.group, p.id})
+			err = p.cfg.denied(err, attempt{operation: Read, topic: t.Topic, group: c.cluster.group, transactionalID: p.id})
 			return Decide(Committing, err), &OffsetError{Topic: t.Topic, Partition: part.Partition, Err: err}
 		}
 	}

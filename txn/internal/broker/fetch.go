@@ -55,19 +55,40 @@ var ErrOffsetOutOfRange = kerr.OffsetOutOfRange
 // Fetch asks for records from offset on and waits at most wait for some to appear. It retries while the leader moves, until ctx
 // ends.
 func (r *Reader) Fetch(ctx context.Context, offset int64, wait time.Duration) (Fetched, error) {
+	var f Fetched
+	err := r.retry(ctx, offset, func() (err error) {
+		f, err = r.fetchOnce(ctx, offset, wait)
+		return err
+	})
+	return f, err
+}
+
+// fetchPartition is Fetch without looking at the records.
+func (r *Reader) fetchPartition(ctx context.Context, offset int64, wait time.Duration) (p *kmsg.FetchResponseTopicPartition, err error) {
+	err = r.retry(ctx, offset, func() (err error) {
+		if p, err = r.ask(ctx, offset, wait); err == nil {
+			err = kerr.ErrorForCode(p.ErrorCode)
+		}
+		return err
+	})
+	return p, err
+}
+
+// retry repeats a fetch while the leader moves, until ctx ends.
+func (r *Reader) retry(ctx context.Context, offset int64, fetch func() error) error {
 	pause := backoff.Backoff{Next: 20 * time.Millisecond, Max: time.Second}
 	for {
-		f, err := r.fetchOnce(ctx, offset, wait)
+		err := fetch()
 		if err == nil {
-			return f, nil
+			return nil
 		}
 		err = r.c.cfg.denied(err, attempt{operation: Read, topic: r.topic})
 		if errors.Is(err, kerr.OffsetOutOfRange) || Permanent(err) || ctx.Err() != nil {
-			return Fetched{}, fmt.Errorf("fetching %s[%d] from offset %d: %w", r.topic, r.partition, offset, err)
+			return fmt.Errorf("fetching %s[%d] from offset %d: %w", r.topic, r.partition, offset, err)
 		}
 		r.leader = -1
 		if ended := pause.Wait(ctx); ended != nil {
-			return Fetched{}, fmt.Errorf("fetching %s[%d] from offset %d: %w (last answer: %w)", r.topic, r.partition, offset, ended, err)
+			return fmt.Errorf("fetching %s[%d] from offset %d: %w (last answer: %w)", r.topic, r.partition, offset, ended, err)
 		}
 	}
 }
@@ -77,9 +98,25 @@ func (r *Reader) Fetch(ctx context.Context, offset int64, wait time.Duration) (F
 const answerMax = math.MaxInt32
 
 func (r *Reader) fetchOnce(ctx context.Context, offset int64, wait time.Duration) (Fetched, error) {
+	rp, err := r.ask(ctx, offset, wait)
+	if err != nil {
+		return Fetched{}, err
+	}
+	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
+		Offset: offset, IsolationLevel: r.isolation, Topic: r.topic, Partition: r.partition,
+	}, rp, r.decomp, nil)
+	if fp.Err != nil {
+		return Fetched{}, fp.Err
+	}
+	return Fetched{Records: fp.Records, Next: next, HighWatermark: fp.HighWatermark, LastStableOffset: fp.LastStableOffset,
+		LogStart: fp.LogStartOffset}, nil
+}
+
+// ask sends one request and returns the answer for the partition, whose own error code is the caller's.
+func (r *Reader) ask(ctx context.Context, offset int64, wait time.Duration) (*kmsg.FetchResponseTopicPartition, error) {
 	if r.leader < 0 {
 		if err := r.findLeader(ctx); err != nil {
-			return Fetched{}, err
+			return nil, err
 		}
 	}
 	req := kmsg.NewPtrFetchRequest()
@@ -93,24 +130,16 @@ func (r *Reader) fetchOnce(ctx context.Context, offset int64, wait time.Duration
 	req.Topics = append(req.Topics, t)
 	kresp, err := r.c.cl.Broker(int(r.leader)).Request(ctx, req)
 	if err != nil {
-		return Fetched{}, err
+		return nil, err
 	}
 	resp := kresp.(*kmsg.FetchResponse)
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-		return Fetched{}, err
+		return nil, err
 	}
 	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return Fetched{}, errors.New("the answer is not about the one partition that was asked for")
+		return nil, errors.New("the answer is not about the one partition that was asked for")
 	}
-	rp := &resp.Topics[0].Partitions[0]
-	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		Offset: offset, IsolationLevel: r.isolation, Topic: r.topic, Partition: r.partition,
-	}, rp, r.decomp, nil)
-	if fp.Err != nil {
-		return Fetched{}, fp.Err
-	}
-	return Fetched{Records: fp.Records, Next: next, HighWatermark: fp.HighWatermark, LastStableOffset: fp.LastStableOffset,
-		LogStart: fp.LogStartOffset}, nil
+	return &resp.Topics[0].Partitions[0], nil
 }
 
 func (r *Reader) findLeader(ctx context.Context) (err error) {

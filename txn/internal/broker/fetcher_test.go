@@ -41,7 +41,7 @@ func newFetchScene(t *testing.T) *fetchScene {
 	s := &fetchScene{Kafka: c, network: network, t: t, ids: map[string][16]byte{}}
 	var err error
 	s.cluster, err = broker.Connect(t.Context(), broker.Config{
-		Brokers: c.Brokers(), Dialer: network.Host("app").Dial, Logger: slog.New(slog.DiscardHandler), StuckAfter: time.Minute}, "app")
+		Brokers: c.Brokers(), Dialer: network.Host("app").Dial, Logger: slog.New(slog.DiscardHandler)}, "app")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,8 @@ type GroupConfig struct {
 	// Instance is the stable identity of the process (static membership, KIP-345).
 	Instance string
 	Topics   []string
+	// Cluster is asked for stable offsets.
+	Cluster *Cluster
 	// Starts are where inputs without a committed offset begin, where that is not the start of the log; nil for none.
 	Starts           *Starts
 	SessionTimeout   time.Duration
@@ -50,6 +52,7 @@ type Group struct {
 	cfg      GroupConfig
 	conn     Config
 	balancer *balancer
+	begins   *begins
 	assigned atomic.Bool
 }
 
@@ -57,10 +60,14 @@ type Group struct {
 //
 // Balancing is cooperative: only the partitions of tasks that move are revoked. Control records are kept, because a position that stays below a
 // trailing marker turns into an out-of-range error once retention removes the marker. A position out of range is an error, never a
-// jump: an offset is either committed or resolved explicitly.
+// jump: an offset is either committed or resolved explicitly. A partition is not fetched before Begin says where its task begins.
 func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
-	g := &Group{cfg: gc, conn: cfg, balancer: newBalancer(a, cfg.Logger)}
+	g := &Group{cfg: gc, conn: cfg, balancer: newBalancer(a, cfg.Logger), begins: newBegins(gc.Cluster, gc.Starts)}
+	versions := versions()
+	versions.SetMaxKeyVersion(keyOffsetFetch, 6) // the last version that answers without waiting for offsets to be stable
 	opts := append(cfg.options(),
+		kgo.MaxVersions(versions),
+		kgo.AdjustFetchOffsetsFn(g.begins.adjust),
 		kgo.ConsumerGroup(gc.Group),
 		kgo.InstanceID(gc.Instance),
 		kgo.ConsumeTopics(gc.Topics...),
@@ -89,18 +96,16 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 				return
 			}
 			a.Revoked(ctx, ps)
+			g.begins.forget(ps)
 		}),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
 			if len(ps) == 0 {
 				return
 			}
 			a.Lost(ps)
+			g.begins.forget(ps)
 		}),
 	)
-	if gc.Starts != nil {
-		gc.Starts.joining()
-		opts = append(opts, kgo.AdjustFetchOffsetsFn(gc.Starts.adjust))
-	}
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {
 		return nil, fmt.Errorf("joining group %q: %w", gc.Group, err)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -69,7 +68,7 @@ func TestClientsLogThroughSlog(t *testing.T) {
 	defer c.Close()
 	var out lockedBuffer // goroutines of the client may end, and say so, after Close
 	cluster, err := Connect(t.Context(), Config{
-		Brokers: c.ListenAddrs(), ClientID: "test", StuckAfter: time.Minute,
+		Brokers: c.ListenAddrs(), ClientID: "test",
 		Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}, "group")
 	if err != nil {

@@ -31,6 +31,8 @@ const (
 	DescribeConfigs Operation = "DescribeConfigs"
 	// Describe is implied by Read, Write and Delete.
 	Describe Operation = "Describe"
+	// ClusterAction is for writing markers. Running a topology does not take it.
+	ClusterAction Operation = "ClusterAction"
 )
 
 // ResourceType is a type of resource of an ACL.
@@ -41,7 +43,11 @@ const (
 	TopicResource           ResourceType = "Topic"
 	GroupResource           ResourceType = "Group"
 	TransactionalIDResource ResourceType = "TransactionalId"
+	ClusterResource         ResourceType = "Cluster"
 )
+
+// ClusterName is the name of the only resource of the type Cluster.
+const ClusterName = "kafka-cluster"
 
 func (p Permission) String() string {
 	if p.Prefix {
@@ -82,6 +88,7 @@ type attempt struct {
 	topic           string
 	group           string
 	transactionalID string
+	cluster         Operation // on the cluster
 }
 
 // denied explains an answer that says that a permission is missing, and returns any other error as it is.
@@ -99,6 +106,8 @@ func (c Config) denied(err error, a attempt) error {
 	case errors.Is(err, kerr.TransactionalIDAuthorizationFailed) && a.transactionalID != "":
 		application, _, _ := strings.Cut(a.transactionalID, IDSeparator)
 		missing = Permission{Write, TransactionalIDResource, TransactionalPrefix(application), true}
+	case errors.Is(err, kerr.ClusterAuthorizationFailed) && a.cluster != "":
+		missing = Permission{a.cluster, ClusterResource, ClusterName, false}
 	default:
 		return err
 	}

@@ -28,17 +28,37 @@ type Snapshot struct {
 	Memory *pebblestore.Spent
 	// Restoring is nil without a session.
 	Restoring *RestoreMemory
+	// Waits are the partitions with open transactions that tasks wait for.
+	Waits []Wait
 }
+
+// Wait is a partition with an open transaction that tasks wait for.
+type Wait struct {
+	// Kind is one of offsets, changelog and input.
+	Kind string
+	// Holder is one of hanging, ongoing and unknown.
+	Holder string
+	Since  time.Time
+}
+
+// What is known of the transaction that is waited for.
+const (
+	HeldByHanging = "hanging"
+	HeldByOngoing = "ongoing"
+	HeldByUnknown = "unknown"
+)
 
 // RestoreMemory is what restores hold of what they read, and the most that they may.
 type RestoreMemory struct {
 	Bytes, BytesMax int64
 }
 
-// The states of tasks, and the reasons of pauses, that are always shown.
+// The states of tasks, the reasons of pauses, and the waits, that are always shown.
 var (
 	taskStates   = []string{"restoring", "running", "stopped"}
 	pauseReasons = []string{PausedQueueFull, PausedRestoring, PausedRetrying, PausedStopped}
+	waitKinds    = []string{"offsets", "changelog", "input"}
+	waitHolders  = []string{HeldByHanging, HeldByOngoing, HeldByUnknown}
 )
 
 // Why an input partition is not fetched.
@@ -106,6 +126,8 @@ var (
 	tasksDesc  = desc("tasks", "Tasks of the process by state.", "state")
 	pausedDesc = desc("partitions_paused", "Input partitions that are not fetched, by reason.", "reason")
 
+	heldDesc      = desc("transaction_waits", "Partitions with an open transaction that tasks wait for.", "kind", "holder")
+	waitedDesc    = desc("transaction_wait_seconds", "The longest of these waits.", "kind")
 	committedDesc = desc("input_committed_offset", "Committed position in an input partition.", "task", "topic", "partition")
 	lagDesc       = desc("input_lag_offsets", "Offsets from the committed position to the high watermark.", "task", "topic", "partition")
 	stableLagDesc = desc("input_lag_stable_offsets", "Offsets from the committed position to the last stable offset.",
@@ -158,7 +180,7 @@ var (
 // Describe implements prometheus.Collector.
 func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		infoDesc, tasksDesc, pausedDesc, committedDesc, lagDesc, stableLagDesc, pendingDesc, queueDesc, nodeValueDesc, streamTimeDesc,
+		infoDesc, tasksDesc, pausedDesc, heldDesc, waitedDesc, committedDesc, lagDesc, stableLagDesc, pendingDesc, queueDesc, nodeValueDesc, streamTimeDesc,
 		parkedKeysDesc, parkedRecordsDesc,
 		overlayDesc, roundDesc, commitTimeDesc, openDesc,
 		diskDesc, bufferDesc, memTableDesc, unflushedDesc, sublevelsDesc, readAmpDesc, debtDesc, compactionsDesc, flushesDesc,
@@ -187,6 +209,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for _, reason := range pauseReasons {
 		out.gauge(pausedDesc, float64(s.Paused[reason]), reason)
 	}
+	out.waits(s.Waits, s.Now)
 	for _, w := range s.Workers {
 		out.worker(w, s.Now)
 	}
@@ -213,6 +236,22 @@ func (s sink) gauge(d *prometheus.Desc, v float64, labels ...string) {
 
 func (s sink) counter(d *prometheus.Desc, v float64, labels ...string) {
 	s.ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+}
+
+func (s sink) waits(waits []Wait, now time.Time) {
+	for _, kind := range waitKinds {
+		partitions, longest := map[string]int{}, time.Duration(0)
+		for _, w := range waits {
+			if w.Kind == kind {
+				partitions[w.Holder]++
+				longest = max(longest, now.Sub(w.Since))
+			}
+		}
+		for _, holder := range waitHolders {
+			s.gauge(heldDesc, float64(partitions[holder]), kind, holder)
+		}
+		s.gauge(waitedDesc, longest.Seconds(), kind)
+	}
 }
 
 func (s sink) task(t Task, now time.Time) {

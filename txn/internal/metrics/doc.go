@@ -8,7 +8,7 @@
 // runtime at the moment of the scrape, and what is not known is absent rather than 0.
 //
 // Labels are names of the program and of the cluster (task, node, outcome, gauge, topic, partition, worker, class) or words of a set
-// (kind, cause, phase, state, reason, extent, resolution, event, use). Keys, values, ids and error texts are never labels.
+// (kind, holder, cause, phase, state, reason, extent, resolution, event, use). Keys, values, ids and error texts are never labels.
 //
 // # Counters
 //
@@ -43,6 +43,8 @@
 //	onceward_tasks{state}                                tasks that are restoring, running, stopped
 //	onceward_partitions_paused{reason}                   input partitions not fetched: queue_full, restoring, retrying, stopped
 //	onceward_input_partitions_unassigned{topic}          partitions of an input that the state was not made for
+//	onceward_transaction_waits{kind,holder}              partitions with an open transaction that tasks wait for, see below
+//	onceward_transaction_wait_seconds{kind}              the longest of these waits
 //	onceward_input_committed_offset{task,topic,partition}
 //	onceward_input_lag_offsets{task,topic,partition}     from the committed position to the high watermark
 //	onceward_input_lag_stable_offsets{...}               from the committed position to the last stable offset
@@ -72,6 +74,11 @@
 //	onceward_memory_share_bytes                          the share
 //	onceward_databases_open                              databases of the process
 //	onceward_databases_held                              those that hold back now
+//
+// A task waits for the end of a transaction that keeps its committed offsets from being stable, that is open on a changelog which is
+// restored, or on an input (the kinds are offsets, changelog and input). The holder is unknown until the wait has lasted for the transaction
+// timeout and 15 s, or for a minute if that is less; then brokers and coordinators are asked whether the transaction is ongoing or
+// hanging, which means that nothing ends it by itself.
 //
 // The two lags differ by what open transactions of producers before us hold. Both are distances in offsets and count control records,
 // so that behind a transactional producer an idle input shows 1 until the next commit. High watermark and last stable offset are

@@ -57,7 +57,7 @@ func BenchmarkRestore(b *testing.B) {
 func restoreTasks(b *testing.B, dir string, tasks int, bytesMax int64, logs map[string]*fakeLog) {
 	shared := pebblestore.NewShared(32<<20, 500)
 	defer shared.Close()
-	r := &Restorer{Logger: slog.New(slog.DiscardHandler), StuckAfter: time.Hour}
+	r := &Restorer{Logger: slog.New(slog.DiscardHandler)}
 	r.budget = newBudget(bytesMax, max(runtime.GOMAXPROCS(0), 2))
 	r.stream = func(c Changelog, _ int32) stream { return logs[c.Store] }
 	var all sync.WaitGroup

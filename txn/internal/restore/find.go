@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -21,7 +20,7 @@ import (
 const fetchWait = 250 * time.Millisecond
 
 // find reads in the order that the package comment demands: offsets before changelogs. It also returns the metadata text itself.
-func (r *Restorer) find(ctx context.Context, req Request, log *slog.Logger) (found Found, metadata string, err error) {
+func (r *Restorer) find(ctx context.Context, req Request) (found Found, metadata string, err error) {
 	if found, metadata, err = r.findInputs(ctx, req); err != nil {
 		return Found{}, "", err
 	}
@@ -29,7 +28,7 @@ func (r *Restorer) find(ctx context.Context, req Request, log *slog.Logger) (fou
 		return Found{}, "", err
 	}
 	for _, s := range req.Stores {
-		c, err := r.findChangelog(ctx, s, req.Task.Partition, found, log)
+		c, err := r.findChangelog(ctx, s, found)
 		if err != nil {
 			return Found{}, "", err
 		}
@@ -86,7 +85,9 @@ func (r *Restorer) findInputs(ctx context.Context, req Request) (found Found, me
 	if err := r.Failpoints.Hit(ctx, failpoint.StableBefore); err != nil {
 		return Found{}, "", err
 	}
-	offsets, err := r.Cluster.StableOffsets(ctx, partitions)
+	waiting := r.Waits.Offsets(req.Task.String())
+	offsets, err := r.Cluster.StableOffsets(ctx, partitions, waiting.Still)
+	waiting.Over()
 	if err == nil {
 		err = r.Failpoints.Hit(ctx, failpoint.StableAfter)
 	}
@@ -209,10 +210,8 @@ func (r *Restorer) logBounds(
 	}
 }
 
-func (r *Restorer) findChangelog(
-	ctx context.Context, s Store, partition int32, found Found, log *slog.Logger,
-) (Changelog, error) {
-	t, blob := r.Layout[s.ChangelogTopic], found.Blob
+func (r *Restorer) findChangelog(ctx context.Context, s Store, found Found) (Changelog, error) {
+	t, blob, partition := r.Layout[s.ChangelogTopic], found.Blob, found.Task.Partition
 	c := Changelog{Store: s.Name, Topic: s.ChangelogTopic, TopicID: t.ID, DeleteRetention: t.DeleteRetention, Deletes: t.Deletes,
 		Retention: t.Retention, Layout: s.Layout, Parks: s.Parks}
 	if s.FromSource != nil {
@@ -228,7 +227,7 @@ func (r *Restorer) findChangelog(
 	if known || s.FromSource != nil {
 		return c, nil // what the log holds beyond the commit does not matter
 	}
-	c.Empty, err = r.empty(ctx, t, partition, c.LogStart, c.HighWatermark, log)
+	c.Empty, err = r.empty(ctx, t, found.Task, c.LogStart, c.HighWatermark)
 	return c, err
 }
 
@@ -243,12 +242,11 @@ func (r *Restorer) committedNow(ctx context.Context, c Changelog, partition int3
 }
 
 // empty reports whether no committed record is in the log. It waits for transactions that are open below the high watermark.
-func (r *Restorer) empty(
-	ctx context.Context, t topics.Topic, partition int32, from, highWatermark int64, log *slog.Logger,
-) (bool, error) {
-	waiting := r.watchStable(log, t.Name, partition, highWatermark)
-	committed, err := r.committed(ctx, t, partition, from, highWatermark, func(at int64, f broker.Fetched) {
-		waiting.fetched(ctx, at, f.Next, f.LastStableOffset)
+func (r *Restorer) empty(ctx context.Context, t topics.Topic, id topology.TaskID, from, highWatermark int64) (bool, error) {
+	waiting := r.watchStable(t.Name, id)
+	defer waiting.Over()
+	committed, err := r.committed(ctx, t, id.Partition, from, highWatermark, func(at int64, f broker.Fetched) {
+		waiting.fetched(ctx, at, f.Next)
 	})
 	return !committed, err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -50,7 +51,6 @@ func (s Sight) NotLast() *StopError {
 // Look finds what Judge needs without a database, and judges it. Other than Restore it looks at changelogs only once no transaction is
 // open on them: it waits, and reports what holds it as Restore does. The group is to be empty, or what it returns is old at once.
 func (r *Restorer) Look(ctx context.Context, req Request) (Sight, error) {
-	log := r.Logger.With("task", req.Task.String())
 	fail := func(err error) (Sight, error) { return Sight{}, fmt.Errorf("looking at task %s: %w", req.Task, err) }
 	found, metadata, err := r.findInputs(ctx, req)
 	if err != nil {
@@ -69,11 +69,11 @@ func (r *Restorer) Look(ctx context.Context, req Request) (Sight, error) {
 			continue
 		}
 		if store.FromSource == nil {
-			if err := r.waitStable(ctx, store.ChangelogTopic, req.Task.Partition); err != nil {
+			if err := r.waitStable(ctx, store.ChangelogTopic, req.Task); err != nil {
 				return fail(err)
 			}
 		}
-		c, err := r.findChangelog(ctx, store, req.Task.Partition, s.Found, log)
+		c, err := r.findChangelog(ctx, store, s.Found)
 		if err != nil {
 			return fail(err)
 		}
@@ -83,7 +83,7 @@ func (r *Restorer) Look(ctx context.Context, req Request) (Sight, error) {
 			continue
 		}
 		target, _ := s.Blob.Target(store.Name)
-		beyond, err := r.Beyond(ctx, c, req.Task.Partition, target)
+		beyond, err := r.Beyond(ctx, c, req.Task, target)
 		if err != nil {
 			return fail(err)
 		}
@@ -102,11 +102,11 @@ func (r *Restorer) Look(ctx context.Context, req Request) (Sight, error) {
 }
 
 // Beyond reports whether a changelog holds a committed record at or after an offset.
-func (r *Restorer) Beyond(ctx context.Context, c Changelog, partition int32, from int64) (bool, error) {
+func (r *Restorer) Beyond(ctx context.Context, c Changelog, id topology.TaskID, from int64) (bool, error) {
 	if c.FromSource != nil {
 		return false, nil
 	}
-	empty, err := r.empty(ctx, r.Layout[c.Topic], partition, max(from, c.LogStart), c.HighWatermark, r.Logger)
+	empty, err := r.empty(ctx, r.Layout[c.Topic], id, max(from, c.LogStart), c.HighWatermark)
 	return !empty, err
 }
 
@@ -122,22 +122,21 @@ func (r *Restorer) Parse(ctx context.Context, req Request, metadata string) (*ta
 }
 
 // waitStable waits until no transaction is open below the high watermark of now.
-func (r *Restorer) waitStable(ctx context.Context, topic string, partition int32) error {
+func (r *Restorer) waitStable(ctx context.Context, topic string, id topology.TaskID) error {
+	partition := id.Partition
 	_, highWatermark, err := r.Cluster.LogBounds(ctx, topic, partition)
 	if err != nil {
 		return err
 	}
+	waiting := r.watchStable(topic, id)
+	defer waiting.Over()
 	pause := backoff.Backoff{Next: 20 * time.Millisecond, Max: time.Second}
-	for reported := time.Now(); ; {
+	for {
 		stable, err := r.Cluster.StableEnd(ctx, topic, partition)
 		if err != nil || stable >= highWatermark {
 			return err
 		}
-		if now := time.Now(); now.Sub(reported) > r.StuckAfter {
-			r.Logger.Warn("a transaction is open on a changelog and is waited for", "topic", topic, "partition", partition,
-				"last_stable_offset", stable, "high_watermark", highWatermark, "held_by", r.Cluster.Holder(ctx, topic, partition))
-			reported = now
-		}
+		waiting.Still(ctx)
 		if pause.Wait(ctx) != nil {
 			return fmt.Errorf("a transaction is open on %s[%d] at offset %d: %w", topic, partition, stable, ctx.Err())
 		}

@@ -75,7 +75,7 @@ func (r *Restorer) findParked(ctx context.Context, req Request, b *task.Blob) er
 			return parked(req.Task, cause, req.waysOut(ways...), "the last commit names the changelog %s[%d], which %s, so that it is not known "+
 				"what waits in store %s, which the topology does not have", p.ChangelogTopic, req.Task.Partition, why, p.Name)
 		}
-		n, err := r.countParked(ctx, c.Changelog, req.Task.Partition, at)
+		n, err := r.countParked(ctx, c.Changelog, req.Task, at)
 		if err != nil {
 			return looking(p, err)
 		}
@@ -94,7 +94,7 @@ func (r *Restorer) findForgotten(ctx context.Context, req Request, found Found) 
 		c, err := r.findParkChangelog(ctx, p, req.Task.Partition, 0, false)
 		n := int64(0)
 		if err == nil && c.there {
-			n, err = r.countParked(ctx, c.Changelog, req.Task.Partition, c.HighWatermark)
+			n, err = r.countParked(ctx, c.Changelog, req.Task, c.HighWatermark)
 		}
 		switch {
 		case err != nil:
@@ -120,7 +120,7 @@ func looking(p ParkStore, err error) error {
 // Waiting returns how many records wait in a store of parked keys that the topology does not have: as many as the last known commit of the
 // task says, or else as the changelog holds, all of it, where the commit names that (see findParked) or is nil. Where that does not tell it,
 // untold says why, of the changelog: the commit has something in it and it is not there, it may not be seen, or it has lost records.
-func (r *Restorer) Waiting(ctx context.Context, last *task.Blob, p ParkStore, partition int32) (n int64, untold string, err error) {
+func (r *Restorer) Waiting(ctx context.Context, last *task.Blob, p ParkStore, id topology.TaskID) (n int64, untold string, err error) {
 	for _, said := range last.WhereParked() {
 		if said.Store == p.Name {
 			return said.Records, "", nil
@@ -130,7 +130,7 @@ func (r *Restorer) Waiting(ctx context.Context, last *task.Blob, p ParkStore, pa
 	if last != nil && !named {
 		return 0, "", nil
 	}
-	c, err := r.findParkChangelog(ctx, p, partition, at, true)
+	c, err := r.findParkChangelog(ctx, p, id.Partition, at, true)
 	switch {
 	case err != nil:
 		return 0, "", looking(p, err)
@@ -142,14 +142,14 @@ func (r *Restorer) Waiting(ctx context.Context, last *task.Blob, p ParkStore, pa
 	if why := c.untold(at); why != "" {
 		return 0, why, nil
 	}
-	n, err = r.countParked(ctx, c.Changelog, partition, c.HighWatermark)
+	n, err = r.countParked(ctx, c.Changelog, id, c.HighWatermark)
 	return n, "", err
 }
 
 // CountParked returns how many records wait in a store of parked keys that the topology has, as its changelog was found: all of it. It waits
 // for transactions that are open on it.
-func (r *Restorer) CountParked(ctx context.Context, c Changelog, partition int32) (int64, error) {
-	return r.countParked(ctx, c, partition, c.HighWatermark)
+func (r *Restorer) CountParked(ctx context.Context, c Changelog, id topology.TaskID) (int64, error) {
+	return r.countParked(ctx, c, id, c.HighWatermark)
 }
 
 // absentMax is how long a changelog is asked for before its absence is believed: what one broker knows can be old for a moment.
@@ -250,16 +250,17 @@ func (r *Restorer) parkLogBounds(ctx context.Context, topic string, partition in
 
 // countParked returns how many records wait in a store of parked keys, as its changelog has it below an offset. It waits for transactions
 // that are open below that.
-func (r *Restorer) countParked(ctx context.Context, c Changelog, partition int32, to int64) (int64, error) {
+func (r *Restorer) countParked(ctx context.Context, c Changelog, id topology.TaskID, to int64) (int64, error) {
 	waiting := map[string]struct{}{}
-	reader := r.Cluster.NewReader(c.Topic, c.TopicID, partition, true, 1<<20)
-	stable := r.watchStable(r.Logger, c.Topic, partition, to)
+	reader := r.Cluster.NewReader(c.Topic, c.TopicID, id.Partition, true, 1<<20)
+	stable := r.watchStable(c.Topic, id)
+	defer stable.Over()
 	for at := c.LogStart; at < to; {
 		f, err := reader.Fetch(ctx, at, fetchWait)
 		if err != nil {
 			return 0, err
 		}
-		stable.fetched(ctx, at, f.Next, f.LastStableOffset)
+		stable.fetched(ctx, at, f.Next)
 		for _, row := range f.Records {
 			switch {
 			case row.Offset >= to || !topology.IsParkedRecord(row.Key):

@@ -129,7 +129,8 @@ func (x *changelog) fetch(ctx context.Context, answers chan<- broker.Answer) err
 		seated = false
 	}
 	defer stand()
-	waiting := x.r.watchStable(x.log, x.Topic, x.req.Task.Partition, x.Target)
+	waiting := x.r.watchStable(x.Topic, x.req.Task)
+	defer waiting.Over()
 	blocked := false
 	for at := x.From; at < x.Target; {
 		bytesMax := int32(probeBytes)
@@ -149,7 +150,7 @@ func (x *changelog) fetch(ctx context.Context, answers chan<- broker.Answer) err
 		if x.FromSource != nil && a.HasOldFormat() { // others may have written it long ago
 			return x.notExact("it holds records in a format from before Kafka 0.11, which a restore does not read")
 		}
-		waiting.fetched(ctx, at, a.Next, a.LastStableOffset)
+		waiting.fetched(ctx, at, a.Next)
 		if blocked = a.Next == at; blocked {
 			stand()
 			continue

@@ -111,7 +111,7 @@ type testBench struct {
 
 func newBench(t *testing.T, bytesMax int64, seats int, logs map[string]*fakeLog) *testBench {
 	b := &testBench{t: t, logs: logs, db: memstore.New()}
-	b.r = &Restorer{Logger: slog.New(slog.DiscardHandler), StuckAfter: time.Hour, budget: newBudget(bytesMax, seats)}
+	b.r = &Restorer{Logger: slog.New(slog.DiscardHandler), budget: newBudget(bytesMax, seats)}
 	b.r.stream = func(c Changelog, _ int32) stream { return logs[c.Store] }
 	return b
 }

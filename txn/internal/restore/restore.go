@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
+	"github.com/onceward/onceward/txn/internal/waits"
 )
 
 // Source is one input topic of a task.
@@ -115,8 +116,8 @@ type Restorer struct {
 	Logger  *slog.Logger
 	// RoundsTopic holds the blobs that were too large for the metadata.
 	RoundsTopic string
-	// StuckAfter is how long a wait for the last stable offset may take before it is reported, and then again.
-	StuckAfter time.Duration
+	// Waits reports for which open transactions a restore waits; nil reports nothing.
+	Waits *waits.Waits
 	// Metrics counts the restores.
 	Metrics *metrics.Metrics
 	// BytesMax bounds the memory of all restores together, as far as it is theirs: fetched answers, and what is collected for the
@@ -249,7 +250,7 @@ func (o *opening) checkLast(ctx context.Context, found Found) error {
 // restore is one try.
 func (r *Restorer) restore(ctx context.Context, req Request, p *Progress) (result Result, err error) {
 	o := &opening{r: r, req: req, progress: p, log: r.Logger.With("task", req.Task.String()), came: p.begin(time.Now())}
-	found, metadata, err := r.find(ctx, req, o.log)
+	found, metadata, err := r.find(ctx, req)
 	if err != nil {
 		return Result{}, fmt.Errorf("opening task %s: %w", req.Task, err)
 	}

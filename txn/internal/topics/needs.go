@@ -70,3 +70,21 @@ func Needs(t *topology.Topology) []Need {
 	add(RoundsTopic(app), "rounds topic", own...)
 	return needs
 }
+
+// RepairNeeds lists what finding and repairing hanging transactions takes beyond Needs.
+func RepairNeeds(t *topology.Topology) []Need {
+	running := map[broker.Permission]bool{}
+	for _, n := range Needs(t) {
+		running[n.Permission] = true
+	}
+	var needs []Need
+	for _, topic := range append(t.Topics(), broker.OffsetsTopic) {
+		p := broker.Permission{Operation: broker.Read, Resource: broker.TopicResource, Name: topic}
+		if !running[p] {
+			needs = append(needs, Need{p, "to see what it holds open, and its markers"})
+		}
+	}
+	return append(needs, Need{
+		broker.Permission{Operation: broker.ClusterAction, Resource: broker.ClusterResource, Name: broker.ClusterName}, "to write markers",
+	})
+}

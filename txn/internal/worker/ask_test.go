@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -73,7 +72,7 @@ func TestAsk(t *testing.T) {
 			}
 			defer c.Close()
 			cluster, err := broker.Connect(t.Context(), broker.Config{
-				Brokers: c.ListenAddrs(), Logger: slog.New(slog.DiscardHandler), StuckAfter: time.Minute,
+				Brokers: c.ListenAddrs(), Logger: slog.New(slog.DiscardHandler),
 			}, "app")
 			if err != nil {
 				t.Fatal(err)

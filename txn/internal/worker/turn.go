@@ -377,7 +377,13 @@ func (t *turn) ask(ctx context.Context, r *round) (protocol.EventKind, error) {
 		in := c.Next.Inputs[0]
 		partitions[in.Topic] = append(partitions[in.Topic], in.Partition)
 	}
-	offsets, err := t.w.cfg.Cluster.StableOffsets(ctx, partitions)
+	tasks := make([]string, len(r.contributions))
+	for i, c := range r.contributions {
+		tasks[i] = c.Task.ID.String()
+	}
+	waiting := t.w.cfg.Waits.Offsets(tasks...)
+	defer waiting.Over()
+	offsets, err := t.w.cfg.Cluster.StableOffsets(ctx, partitions, waiting.Still)
 	if err != nil {
 		return protocol.FoundOurs, err // not answered, see run
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/protocol"
 	"github.com/onceward/onceward/txn/internal/task"
+	"github.com/onceward/onceward/txn/internal/waits"
 )
 
 // Config is what a worker needs of its surroundings.
@@ -48,6 +49,8 @@ type Config struct {
 	// Metrics counts what the worker does; nil counts nothing.
 	Metrics *metrics.Worker
 	Logger  *slog.Logger
+	// Waits reports for which open transactions the worker waits; nil reports nothing.
+	Waits *waits.Waits
 	// Failpoints are hit by the worker; the zero value is none.
 	Failpoints failpoint.Set
 }

@@ -1,0 +1,54 @@
+package txn
+
+import (
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/waits"
+)
+
+// inputWaits follows the last stable offsets of the inputs of tasks that are open: one that stays below the high watermark from one listing
+// to the next is held by a transaction. It belongs to the goroutine that lists them.
+type inputWaits map[partitionKey]*inputWait
+
+type inputWait struct {
+	stable int64
+	wait   *waits.Wait
+}
+
+// look takes what was listed.
+func (w inputWaits) look(s *session, ends map[string]map[int32]broker.End) {
+	open := map[partitionKey]topology.TaskID{}
+	s.tasks.RLock()
+	for at, r := range s.tasks.routes {
+		open[at] = r.task.ID
+	}
+	s.tasks.RUnlock()
+	w.over(open)
+	for at, id := range open {
+		end, listed := ends[at.topic][at.partition]
+		if !listed {
+			continue
+		}
+		in := w[at]
+		if in == nil {
+			in = &inputWait{stable: -1, wait: s.in.waits.On(waits.Input, at.topic, at.partition, id.String())}
+			w[at] = in
+		}
+		if end.LastStable < end.HighWatermark && end.LastStable == in.stable {
+			in.wait.Still(s.ctx)
+		} else {
+			in.wait.Over()
+		}
+		in.stable = end.LastStable
+	}
+}
+
+// over ends the waits of inputs that are not open.
+func (w inputWaits) over(open map[partitionKey]topology.TaskID) {
+	for at, in := range w {
+		if _, is := open[at]; !is {
+			in.wait.Over()
+			delete(w, at)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package hanging
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/onceward/onceward/txn/internal/broker"
+)
+
+// Verdict is how a hanging transaction ended.
+type Verdict uint8
+
+const (
+	// Unknown: the evidence does not say, or contradicts itself.
+	Unknown Verdict = iota
+	// Commit: it was committed.
+	Commit
+	// Abort: it was aborted.
+	Abort
+)
+
+func (v Verdict) String() string {
+	switch v {
+	case Unknown:
+		return "unknown"
+	case Commit:
+		return "commit"
+	case Abort:
+		return "abort"
+	}
+	return fmt.Sprintf("Verdict(%d)", uint8(v))
+}
+
+// Transaction is a transaction that partitions hold open.
+type Transaction struct {
+	ProducerID int64
+	Epoch      int16
+	// Named is what a coordinator says of the producer id now, nil if none says anything.
+	Named *broker.Named
+	// Own says that the producer is known to be one of the application's.
+	Own bool
+	// Open are the partitions that hold it open, in the order of a repair: those of committed offsets are the last.
+	Open []broker.OpenTransaction
+}
+
+// Ongoing reports whether the coordinator knows the transaction as ongoing, or is about to write its markers.
+func (t Transaction) Ongoing() bool {
+	if t.Named == nil {
+		return false
+	}
+	ahead := int32(t.Named.Epoch) - int32(t.Epoch)
+	switch t.Named.State {
+	case "Ongoing":
+		return ahead == 0
+	case "PrepareCommit", "PrepareAbort", "PrepareEpochFence":
+		return ahead >= 0 && ahead <= 2 // the epoch goes up by one for the end, and by one for a fence
+	}
+	return false
+}
+
+// AtWork reports whether the producer has any transaction under way.
+func (t Transaction) AtWork() bool { return t.Named != nil && underWay(t.Named.State) }
+
+func underWay(state string) bool {
+	return state == "Ongoing" || strings.HasPrefix(state, "Prepare")
+}
+
+// Marker is the end of a transaction of the producer in some partition.
+type Marker struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+	Epoch     int16
+	Commit    bool
+	// Of is the epoch of the producer's last records before the marker in its partition, -1 if none were seen. They are what it ended.
+	Of int16
+}
+
+// Evidence is what is known of how a transaction ended.
+type Evidence struct {
+	// Before is what the coordinator said of the producer before this process initialised its transactional id, which replaces the state of the
+	// last transaction by Empty. Nil if it was not asked, or knew another producer id.
+	Before *broker.Transaction
+	// Markers are those of the producer that may be about this transaction.
+	Markers []Marker
+	// Mixed are partitions in which the open transaction begins with records of an older epoch: the older transaction hangs there, and this one
+	// has gone on with it.
+	Mixed []broker.OpenTransaction
+	// Applied are the tasks whose databases contain the round. NotApplied are those of the writer whose databases do not, although they contain
+	// all that the logs of their changelogs cover.
+	Applied, NotApplied []string
+	// Searched are the partitions that were read for markers, Unread those that could not be read, with the reason.
+	Searched int
+	Unread   []string
+}
+
+// Decision is a verdict with its reasons, each a sentence without a full stop.
+type Decision struct {
+	Verdict Verdict
+	Reasons []string
+}
+
+// Decide says how a transaction that is not ongoing ended. With transaction.version 2 a marker carries the epoch after the transaction's, and
+// no two transactions of a producer share an epoch. A marker of a repair carries the transaction's own epoch. So does each marker of a
+// producer that does not change its epoch with every transaction, and it says nothing about a single one: that counts only for producers of
+// the application, which are none of those.
+func Decide(t Transaction, e Evidence) Decision {
+	var commit, abort, neither []string
+	said := func(to *[]string, format string, args ...any) { *to = append(*to, fmt.Sprintf(format, args...)) }
+	coordinator := func(when string, tx broker.Transaction) {
+		if tx.ProducerID != t.ProducerID {
+			return
+		}
+		ended := int32(tx.Epoch) == int32(t.Epoch)+1
+		switch {
+		case (tx.State == "CompleteCommit" || tx.State == "PrepareCommit") && ended:
+			said(&commit, "the coordinator %s %s at epoch %d, which is the end of epoch %d", when, tx.State, tx.Epoch, t.Epoch)
+		case (tx.State == "CompleteAbort" || tx.State == "PrepareAbort") && ended:
+			said(&abort, "the coordinator %s %s at epoch %d, which is the end of epoch %d", when, tx.State, tx.Epoch, t.Epoch)
+		}
+	}
+	if t.Named != nil {
+		coordinator("says", t.Named.Transaction)
+	}
+	if e.Before != nil {
+		coordinator("said before the id was initialised", *e.Before)
+		if e.Before.ProducerID == t.ProducerID && e.Before.State == "Ongoing" && e.Before.Epoch == t.Epoch {
+			said(&abort, "the coordinator knew it as ongoing right before the id was initialised, which aborts it")
+		}
+	}
+	shared := false
+	for _, m := range e.Markers {
+		if !m.ends(t.Epoch) {
+			continue
+		}
+		if m.Epoch == t.Epoch && !t.Own {
+			shared = true
+			continue
+		}
+		kind, to := "an abort", &abort
+		if m.Commit {
+			kind, to = "a commit", &commit
+		}
+		said(to, "%s[%d] has %s marker of it at offset %d (epoch %d)", m.Topic, m.Partition, kind, m.Offset, m.Epoch)
+	}
+	for _, task := range e.Applied {
+		said(&commit, "the database of task %s has applied the round", task)
+	}
+	for _, task := range e.NotApplied {
+		said(&abort, "the database of task %s, which wrote the round, has all that its changelogs cover and not the round", task)
+	}
+	if len(e.Mixed) > 0 {
+		for _, open := range e.Mixed {
+			said(&neither, "%s[%d] holds records of an older transaction open together with it, from offset %d on", open.Topic, open.Partition,
+				open.FirstOffset)
+		}
+	}
+	if shared {
+		said(&neither, "the producer does not change its epoch with every transaction, so its markers do not tell them apart")
+	}
+	switch {
+	case len(neither) > 0:
+		return Decision{Unknown, slices.Concat(neither, commit, abort)}
+	case len(commit) > 0 && len(abort) > 0:
+		return Decision{Unknown, slices.Concat([]string{"the evidence contradicts itself"}, commit, abort)}
+	case len(commit) > 0:
+		return Decision{Commit, commit}
+	case len(abort) > 0:
+		return Decision{Abort, abort}
+	}
+	said(&neither, "%d partitions were read, and none has a marker of it", e.Searched)
+	for _, what := range e.Unread {
+		said(&neither, "not read: %s", what)
+	}
+	switch {
+	case t.Named == nil:
+		said(&neither, "no coordinator names a transactional id for the producer")
+	default:
+		said(&neither, "the coordinator says %s at epoch %d, which does not tell", t.Named.State, t.Named.Epoch)
+	}
+	return Decision{Unknown, neither}
+}
+
+// ends reports whether the marker may have ended a transaction of that epoch.
+func (m Marker) ends(epoch int16) bool {
+	if m.Of >= 0 {
+		return m.Of == epoch
+	}
+	return int32(m.Epoch) == int32(epoch)+1
+}

@@ -1,0 +1,153 @@
+package hanging
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/onceward/onceward/txn/internal/broker"
+)
+
+const (
+	producer = int64(7)
+	epoch    = int16(5) // that of the open transaction
+)
+
+func says(state string, e int16) *broker.Transaction {
+	return &broker.Transaction{State: state, ProducerID: producer, Epoch: e}
+}
+
+// marker ends records of an epoch, -1 for none seen, and carries another or the same one.
+func marker(commit bool, of, e int16) Marker {
+	return Marker{Topic: "out", Partition: 1, Offset: 10, Epoch: e, Commit: commit, Of: of}
+}
+
+// TestDecide: each piece of evidence of the rule decides, the opposite kinds together do not, and neither does anything else.
+func TestDecide(t *testing.T) {
+	changed := says("CompleteCommit", epoch+1)
+	changed.ProducerID++
+	tests := []struct {
+		name     string
+		named    *broker.Transaction
+		foreign  bool
+		evidence Evidence
+		want     Verdict
+		reason   string // part of one
+	}{
+		{name: "a commit marker with the next epoch", evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch+1)}}, want: Commit, reason: "out[1] has a commit marker of it at offset 10"},
+		{name: "an abort marker with the next epoch", evidence: Evidence{Markers: []Marker{marker(false, epoch, epoch+1)}}, want: Abort, reason: "an abort marker"},
+		{name: "a commit marker whose records are gone", evidence: Evidence{Markers: []Marker{marker(true, -1, epoch+1)}}, want: Commit},
+		{name: "an abort marker of a fence, two epochs on", evidence: Evidence{Markers: []Marker{marker(false, epoch, epoch+2)}}, want: Abort},
+		{name: "a marker two epochs on whose records are gone", evidence: Evidence{Markers: []Marker{marker(false, -1, epoch+2)}}, want: Unknown},
+		{name: "the marker of a repair", evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch)}}, want: Commit},
+		{name: "the marker of the transaction before", evidence: Evidence{Markers: []Marker{marker(true, epoch-1, epoch)}}, want: Unknown, reason: "none has a marker"},
+		{name: "a marker with the own epoch whose records are gone", evidence: Evidence{Markers: []Marker{marker(true, -1, epoch)}}, want: Unknown},
+		{name: "the marker of a repair of the next transaction", evidence: Evidence{Markers: []Marker{marker(false, epoch+1, epoch+1)}}, want: Unknown},
+		{name: "the marker of the next transaction", evidence: Evidence{Markers: []Marker{marker(false, epoch+1, epoch+2)}}, want: Unknown},
+		{name: "both kinds of markers", evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch+1), marker(false, epoch, epoch)}}, want: Unknown, reason: "contradicts itself"},
+		{name: "two commit markers", evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch+1), marker(true, epoch, epoch)}}, want: Commit},
+		{name: "a foreign producer's marker with the next epoch", foreign: true, evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch+1)}}, want: Commit},
+		{name: "a foreign producer that keeps its epoch", foreign: true, evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch)}}, want: Unknown, reason: "do not tell them apart"},
+		{name: "a foreign producer that keeps its epoch, and was fenced", foreign: true, evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch), marker(false, epoch, epoch+1)}}, want: Unknown},
+
+		{name: "the coordinator says CompleteCommit", named: says("CompleteCommit", epoch+1), want: Commit, reason: "the coordinator says CompleteCommit"},
+		{name: "the coordinator says CompleteAbort", named: says("CompleteAbort", epoch+1), want: Abort},
+		{name: "CompleteCommit of the transaction before", named: says("CompleteCommit", epoch), want: Unknown},
+		{name: "CompleteCommit of the next transaction", named: says("CompleteCommit", epoch+2), want: Unknown},
+		{name: "CompleteAbort of a later one", named: says("CompleteAbort", epoch+2), want: Unknown},
+		{name: "Empty", named: says("Empty", epoch+1), want: Unknown, reason: "says Empty"},
+		{name: "Dead", named: says("Dead", epoch+1), want: Unknown},
+		{name: "no coordinator knows the producer id", want: Unknown, reason: "no coordinator names"},
+
+		{name: "CompleteCommit before the id was initialised", named: says("Empty", epoch+2), evidence: Evidence{Before: says("CompleteCommit", epoch+1)}, want: Commit, reason: "before the id was initialised"},
+		{name: "PrepareCommit before the id was initialised", named: says("Empty", epoch+2), evidence: Evidence{Before: says("PrepareCommit", epoch+1)}, want: Commit},
+		{name: "CompleteAbort before the id was initialised", named: says("Empty", epoch+2), evidence: Evidence{Before: says("CompleteAbort", epoch+1)}, want: Abort},
+		{name: "Ongoing right before the id was initialised", named: says("Empty", epoch+2), evidence: Evidence{Before: says("Ongoing", epoch)}, want: Abort, reason: "which aborts it"},
+		{name: "another epoch ongoing before", named: says("Empty", epoch+3), evidence: Evidence{Before: says("Ongoing", epoch+1)}, want: Unknown},
+		{name: "Empty before", named: says("Empty", epoch+2), evidence: Evidence{Before: says("Empty", epoch+1)}, want: Unknown},
+		{name: "an answer about another producer id", evidence: Evidence{Before: changed}, want: Unknown},
+
+		{name: "a database has applied the round", evidence: Evidence{Applied: []string{"in_0"}}, want: Commit, reason: "task in_0 has applied"},
+		{name: "the writer's database has not", evidence: Evidence{NotApplied: []string{"in_0"}}, want: Abort},
+		{name: "one has and one has not", evidence: Evidence{Applied: []string{"in_0"}, NotApplied: []string{"in_1"}}, want: Unknown, reason: "contradicts itself"},
+		{name: "a marker and a database that agree", evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch+1)}, Applied: []string{"in_0"}}, want: Commit},
+		{name: "a marker against the coordinator", named: says("CompleteAbort", epoch+1), evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch+1)}}, want: Unknown},
+		{name: "records of two epochs in one open transaction", evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch+1)}, Mixed: []broker.OpenTransaction{{Topic: "out"}}}, want: Unknown, reason: "older transaction"},
+		{name: "a log that may not be read", evidence: Evidence{Unread: []string{"no permission"}}, want: Unknown, reason: "not read: no permission"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			tx := Transaction{ProducerID: producer, Epoch: epoch, Own: !test.foreign}
+			if test.named != nil {
+				tx.Named = &broker.Named{TransactionalID: "app~i~0~0", Transaction: *test.named}
+			}
+			got := Decide(tx, test.evidence)
+			if got.Verdict != test.want || len(got.Reasons) == 0 || !strings.Contains(strings.Join(got.Reasons, "\n"), test.reason) {
+				t.Errorf("the decision is %s: %q, want %s with %q", got.Verdict, got.Reasons, test.want, test.reason)
+			}
+		})
+	}
+}
+
+// TestOngoing: what the coordinator still works on is not hanging, and an older transaction of a producer at work is, but is left alone.
+func TestOngoing(t *testing.T) {
+	tests := []struct {
+		named           *broker.Transaction
+		ongoing, atWork bool
+	}{
+		{nil, false, false},
+		{says("Ongoing", epoch), true, true},
+		{says("PrepareCommit", epoch), true, true}, // of a producer that keeps its epoch
+		{says("PrepareCommit", epoch+1), true, true},
+		{says("PrepareAbort", epoch+2), true, true},
+		{says("PrepareEpochFence", epoch+1), true, true},
+		{says("Ongoing", epoch+1), false, true},
+		{says("Ongoing", epoch-1), false, true},
+		{says("PrepareCommit", epoch+3), false, true},
+		{says("Empty", epoch+1), false, false},
+		{says("CompleteCommit", epoch+1), false, false},
+		{says("Dead", epoch), false, false},
+	}
+	for _, test := range tests {
+		tx := Transaction{ProducerID: producer, Epoch: epoch}
+		if test.named != nil {
+			tx.Named = &broker.Named{Transaction: *test.named}
+		}
+		if tx.Ongoing() != test.ongoing || tx.AtWork() != test.atWork {
+			t.Errorf("%+v: ongoing %t, at work %t", test.named, tx.Ongoing(), tx.AtWork())
+		}
+	}
+}
+
+// TestPermitted: a repair needs a decision, never the opposite of the evidence, and never a producer at work.
+func TestPermitted(t *testing.T) {
+	idle := Transaction{ProducerID: producer, Epoch: epoch}
+	busy := idle
+	busy.Named = &broker.Named{Transaction: *says("Ongoing", epoch+4)}
+	decided := func(v Verdict) Decision { return Decision{Verdict: v} }
+	tests := []struct {
+		finding Finding
+		verdict Verdict
+		want    error
+	}{
+		{Finding{Transaction: idle, Decision: decided(Commit)}, Commit, nil},
+		{Finding{Transaction: idle, Decision: decided(Abort)}, Abort, nil},
+		{Finding{Transaction: idle}, Abort, nil}, // an operator has decided
+		{Finding{Transaction: idle}, Unknown, ErrUndecided},
+		{Finding{Transaction: idle, Decision: decided(Commit)}, Abort, ErrContradicted},
+		{Finding{Transaction: idle, Decision: decided(Abort)}, Commit, ErrContradicted},
+		{Finding{Transaction: busy, Decision: decided(Commit)}, Commit, ErrAtWork},
+	}
+	for i, test := range tests {
+		if err := permitted(test.finding, test.verdict); !isOrNil(err, test.want) {
+			t.Errorf("%d: %v, want %v", i, err, test.want)
+		}
+	}
+}
+
+func isOrNil(err, want error) bool {
+	if want == nil {
+		return err == nil
+	}
+	return errors.Is(err, want)
+}

@@ -1,0 +1,268 @@
+package hanging
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/broker/batch"
+)
+
+// Search says where to look for open transactions, and what is known of them already.
+type Search struct {
+	// Application names the transactional ids that are the application's own.
+	Application string
+	// Partitions are asked for what they hold open.
+	Partitions map[string][]int32
+	// Logs are read for markers of what hangs, beside Partitions. They are not asked.
+	Logs map[string][]int32
+	// Internal are topics to which only the application writes: a producer of an open transaction there is one of its own, also if no
+	// coordinator knows it any more.
+	Internal map[string]bool
+	// Before are the coordinators' answers from before the ids were initialised, by transactional id; nil if they were not asked.
+	Before map[string]broker.Transaction
+	// Databases returns the tasks whose databases have applied the round of a transaction, and those that wrote it and show that it was not
+	// committed (see Evidence). Nil knows none.
+	Databases func(producerID int64, epoch int16) (applied, notApplied []string)
+}
+
+// Finding is a transaction that partitions hold open. Evidence and Decision are empty while it is ongoing.
+type Finding struct {
+	Transaction
+	Evidence Evidence
+	Decision Decision
+}
+
+// Hanging reports whether the transaction is one that nothing will end.
+func (f Finding) Hanging() bool { return !f.Ongoing() }
+
+// Look returns the transactions that the partitions hold open, sorted by producer id and epoch, without evidence of how they ended. Topics that
+// may not be read are named in the error, and the findings of the others are returned with it; after any other error there are none.
+func Look(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
+	first, unasked := c.OpenTransactions(ctx, s.Partitions)
+	if unasked != nil && !onlyDenied(unasked) {
+		return nil, unasked
+	}
+	if len(first) == 0 {
+		return nil, unasked
+	}
+	var ids []int64
+	held := map[string][]int32{}
+	for _, t := range first {
+		ids = append(ids, t.ProducerID)
+		if !slices.Contains(held[t.Topic], t.Partition) {
+			held[t.Topic] = append(held[t.Topic], t.Partition)
+		}
+	}
+	slices.Sort(ids)
+	named, err := c.NamedProducers(ctx, slices.Compact(ids)...)
+	if err != nil {
+		return nil, err
+	}
+	again, err := c.OpenTransactions(ctx, held)
+	if err != nil {
+		return nil, err
+	}
+	return s.group(first, again, named), unasked
+}
+
+// Find is Look with evidence and decisions. Logs are read only if a transaction hangs, from a while before its records on.
+func Find(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
+	findings, unasked := Look(ctx, c, s)
+	if unasked != nil && !onlyDenied(unasked) {
+		return nil, unasked
+	}
+	var hanging []*Finding
+	for i := range findings {
+		if findings[i].Hanging() {
+			hanging = append(hanging, &findings[i])
+		}
+	}
+	if len(hanging) > 0 {
+		if err := s.collect(ctx, c, hanging); err != nil {
+			return nil, err
+		}
+	}
+	return findings, unasked
+}
+
+// onlyDenied reports whether every part of an error is a missing permission.
+func onlyDenied(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !onlyDenied(e) })
+	}
+	_, denied := errors.AsType[*broker.PermissionError](err)
+	return denied
+}
+
+// group makes transactions of what both looks have seen open.
+func (s Search) group(first, again []broker.OpenTransaction, named map[int64]broker.Named) []Finding {
+	type key struct {
+		producerID int64
+		epoch      int16
+	}
+	found := map[key]*Finding{}
+	for _, open := range first {
+		if !slices.ContainsFunc(again, open.Same) {
+			continue // it has ended, or another one has begun
+		}
+		k := key{open.ProducerID, open.Epoch}
+		f := found[k]
+		if f == nil {
+			f = &Finding{Transaction: Transaction{ProducerID: open.ProducerID, Epoch: open.Epoch}}
+			if n, known := named[open.ProducerID]; known {
+				f.Named = &n
+				f.Own = strings.HasPrefix(n.TransactionalID, broker.TransactionalPrefix(s.Application))
+			}
+			for _, before := range s.Before {
+				if before.ProducerID == open.ProducerID {
+					f.Evidence.Before, f.Own = &before, true
+				}
+			}
+			found[k] = f
+		}
+		f.Own = f.Own || s.Internal[open.Topic]
+		f.Open = append(f.Open, open)
+	}
+	var out []Finding
+	for _, f := range found {
+		slices.SortStableFunc(f.Open, func(a, b broker.OpenTransaction) int { return stage(a) - stage(b) })
+		out = append(out, *f)
+	}
+	slices.SortFunc(out, func(a, b Finding) int {
+		if a.ProducerID != b.ProducerID {
+			if a.ProducerID < b.ProducerID {
+				return -1
+			}
+			return 1
+		}
+		return int(a.Epoch) - int(b.Epoch)
+	})
+	return out
+}
+
+// stage orders a repair: committed offsets are the last.
+func stage(t broker.OpenTransaction) int {
+	if t.Topic == broker.OffsetsTopic {
+		return 1
+	}
+	return 0
+}
+
+// slack is how long before the last record of a hanging transaction its markers and the records in front of them are looked for. It is
+// the longest transaction that brokers allow by default.
+const slack = 15 * time.Minute
+
+// collect reads the logs for what tells how the transactions ended, and decides.
+func (s Search) collect(ctx context.Context, c *broker.Cluster, hanging []*Finding) error {
+	logs := map[string]map[int32]bool{}
+	for _, from := range []map[string][]int32{s.Partitions, s.Logs} {
+		for topic, partitions := range from {
+			for _, p := range partitions {
+				if logs[topic] == nil {
+					logs[topic] = map[int32]bool{}
+				}
+				logs[topic][p] = true
+			}
+		}
+	}
+	since := hanging[0].Open[0].LastRecord
+	wanted := map[int64]bool{}
+	for _, f := range hanging {
+		wanted[f.ProducerID] = true
+		for _, open := range f.Open {
+			if open.LastRecord.Before(since) {
+				since = open.LastRecord
+			}
+		}
+	}
+	starts, err := c.OffsetsAt(ctx, since.Add(-slack), slices.Sorted(maps.Keys(logs))...)
+	if err != nil {
+		return err
+	}
+	for _, topic := range slices.Sorted(maps.Keys(logs)) {
+		for _, p := range slices.Sorted(maps.Keys(logs[topic])) {
+			from := starts[topic][p] // the start of the log where it is not known
+			for _, f := range hanging {
+				for _, open := range f.Open {
+					if open.Topic == topic && open.Partition == p {
+						from = min(from, open.FirstOffset)
+					}
+				}
+			}
+			if err := read(ctx, c, topic, p, from, wanted, hanging); err != nil {
+				if !onlyDenied(err) {
+					return err
+				}
+				for _, f := range hanging {
+					f.Evidence.Unread = append(f.Evidence.Unread, err.Error())
+				}
+			}
+		}
+	}
+	for _, f := range hanging {
+		if s.Databases != nil {
+			f.Evidence.Applied, f.Evidence.NotApplied = s.Databases(f.ProducerID, f.Epoch)
+		}
+		f.Decision = Decide(f.Transaction, f.Evidence)
+	}
+	return nil
+}
+
+// read adds to the evidence what one partition says.
+func read(
+	ctx context.Context, c *broker.Cluster, topic string, partition int32, from int64, wanted map[int64]bool, hanging []*Finding,
+) error {
+	last := map[int64]int16{} // the epoch of the records that a marker would end, by producer
+	markers := map[int64][]Marker{}
+	began := map[int64]map[int64]int16{} // the epochs of records by producer and offset of the batch, of those at which a transaction begins
+	for _, f := range hanging {
+		for _, open := range f.Open {
+			if open.Topic == topic && open.Partition == partition {
+				began[f.ProducerID] = map[int64]int16{open.FirstOffset: f.Epoch}
+			}
+		}
+	}
+	err := c.Traces(ctx, topic, partition, from, func(t broker.Trace) {
+		if !wanted[t.ProducerID] {
+			return
+		}
+		if t.Ending == batch.None {
+			last[t.ProducerID] = t.Epoch
+			for first := range began[t.ProducerID] {
+				if t.First <= first && first <= t.Last {
+					began[t.ProducerID][first] = t.Epoch
+				}
+			}
+			return
+		}
+		m := Marker{Topic: topic, Partition: partition, Offset: t.First, Epoch: t.Epoch, Commit: t.Ending == batch.Committed, Of: -1}
+		if epoch, seen := last[t.ProducerID]; seen {
+			m.Of = epoch
+			delete(last, t.ProducerID)
+		}
+		markers[t.ProducerID] = append(markers[t.ProducerID], m)
+	})
+	if err != nil {
+		return fmt.Errorf("looking for markers: %w", err)
+	}
+	for _, f := range hanging {
+		f.Evidence.Searched++
+		for _, m := range markers[f.ProducerID] {
+			if m.ends(f.Epoch) {
+				f.Evidence.Markers = append(f.Evidence.Markers, m)
+			}
+		}
+		for _, open := range f.Open {
+			if open.Topic == topic && open.Partition == partition && began[f.ProducerID][open.FirstOffset] != f.Epoch {
+				f.Evidence.Mixed = append(f.Evidence.Mixed, open)
+			}
+		}
+	}
+	return nil
+}

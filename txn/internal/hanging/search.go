@@ -1,0 +1,49 @@
+package hanging
+
+import (
+	"context"
+	"slices"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/topics"
+)
+
+// SearchOf returns a search of all that an application reads and writes, and of the partition with its offsets. c has to be of its group.
+// Topics that do not exist are left out. Those that this process may not see are left out too, and the error names them; the search is good
+// for the others then.
+func SearchOf(ctx context.Context, c *broker.Cluster, t *topology.Topology) (Search, error) {
+	s := Search{Application: t.Application(), Partitions: map[string][]int32{}, Internal: map[string]bool{}}
+	internal := append(t.InternalTopics(), topics.RoundsTopic(t.Application()))
+	for _, topic := range internal {
+		s.Internal[topic] = true
+	}
+	names := slices.Concat(t.Topics(), internal)
+	found, hidden, err := c.Topics(ctx, names)
+	if err != nil {
+		return Search{}, err
+	}
+	for _, topic := range found {
+		for p := range topic.Partitions {
+			s.Partitions[topic.Name] = append(s.Partitions[topic.Name], p)
+		}
+	}
+	offsets, err := c.OffsetsPartition(ctx)
+	switch {
+	case err == nil:
+		s.Partitions[broker.OffsetsTopic] = []int32{offsets}
+	case broker.NotYetKnown(err): // no group has ever committed
+	case onlyDenied(err):
+		hidden = append(hidden, broker.OffsetsTopic)
+	default:
+		return Search{}, err
+	}
+	var missing []broker.Permission
+	for _, topic := range hidden {
+		missing = append(missing, broker.Permission{Operation: broker.Read, Resource: broker.TopicResource, Name: topic})
+	}
+	if len(missing) > 0 {
+		return s, c.Denied(missing)
+	}
+	return s, nil
+}

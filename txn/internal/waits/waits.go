@@ -1,0 +1,332 @@
+// Package waits reports for which open transactions a process waits: those that keep committed offsets from being stable, and those that hold
+// the last stable offset of a changelog or of an input.
+//
+// # Contract
+//
+// A [Wait] belongs to one goroutine, which calls Still whenever it has looked and has to go on waiting, and Over when it has not. Once a wait
+// has lasted for the bound of its [Waits], Still asks the leader of the partition what it holds open and the coordinators whose that is, and
+// logs the answer. It asks again after as long again; the lines become fewer, unless the answer is a worse one. Waits for one partition share
+// the question and the line. [Waits.All] has what is waited for now, for status and metrics.
+//
+// Nothing is given up, whatever the wait: an ongoing transaction ends with its producer or by its time-out. One that hangs ends by an
+// operator or by the process that finds it at its own start (package hanging); the line names the command.
+//
+// # Concurrency and failure
+//
+// Waits is safe for concurrent use and has no goroutines. A question that fails is part of the line, and ends no wait.
+//
+// # What it is not
+//
+// It is no measure of latency: most waits are over before the bound, and nobody is told of them.
+package waits
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/hanging"
+)
+
+// Kind is what cannot be read before the transaction has ended.
+type Kind string
+
+const (
+	// Offsets are the committed offsets of the group.
+	Offsets Kind = "offsets"
+	// Changelog is the log of a store, or a topic that a store is restored from.
+	Changelog Kind = "changelog"
+	// Input is an input of a task that works.
+	Input Kind = "input"
+)
+
+// Kinds are all kinds.
+func Kinds() []Kind { return []Kind{Offsets, Changelog, Input} }
+
+// message is the line of a report.
+func (k Kind) message() string {
+	switch k {
+	case Offsets:
+		return "the committed offsets are not stable, because a transaction is open"
+	case Changelog:
+		return "a changelog cannot be read on, because a transaction is open"
+	case Input:
+		return "an input cannot be read on, because a transaction is open"
+	}
+	return string(k)
+}
+
+// Holder is a transaction that a partition holds open.
+type Holder struct {
+	ProducerID  int64
+	Epoch       int16
+	FirstOffset int64
+	// TransactionalID and State are what a coordinator says of the producer id now, empty if none knows it.
+	TransactionalID, State string
+	// Hanging says that the transaction is not ongoing: nothing will end it by itself.
+	Hanging bool
+}
+
+func (h Holder) String() string {
+	text := fmt.Sprintf("producer id %d epoch %d since offset %d (", h.ProducerID, h.Epoch, h.FirstOffset)
+	if h.Hanging {
+		text += "hanging, "
+	}
+	if h.TransactionalID == "" {
+		return text + "no coordinator knows it)"
+	}
+	return text + fmt.Sprintf("%s is %s)", h.TransactionalID, h.State)
+}
+
+// Held is a partition with a transaction that is waited for.
+type Held struct {
+	Kind      Kind
+	Topic     string
+	Partition int32 // -1 until it is known
+	// Since is when the oldest of the waits began.
+	Since time.Time
+	// Tasks are those that wait, sorted.
+	Tasks []string
+	// Looked is when the partition was last asked, zero before the first time.
+	Looked time.Time
+	// Holders are what holds it, those that hang first; Others is how many more there are. Unknown is why they are not known, empty if they are.
+	Holders []Holder
+	Others  int
+	Unknown string
+}
+
+// Hanging reports whether some transaction on the partition is known to hang.
+func (h Held) Hanging() bool { return len(h.Holders) > 0 && h.Holders[0].Hanging }
+
+// HeldBy says what holds the partition, empty before that was asked.
+func (h Held) HeldBy() string {
+	switch {
+	case h.Looked.IsZero():
+		return ""
+	case h.Unknown != "":
+		return "unknown: " + h.Unknown
+	case len(h.Holders) == 0:
+		return "none any more"
+	}
+	texts := make([]string, 0, len(h.Holders)+1)
+	for _, holder := range h.Holders {
+		texts = append(texts, holder.String())
+	}
+	if h.Others > 0 {
+		texts = append(texts, fmt.Sprintf("%d more", h.Others))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// holdersMax bounds how many transactions are named.
+const holdersMax = 5
+
+const (
+	// lookMax is how long a look may take.
+	lookMax = 10 * time.Second
+	// tellMax bounds the pause between two lines about a partition, which is twice as long each time.
+	tellMax = 10 * time.Minute
+)
+
+// Remedy names the command that helps.
+const Remedy = "onceward transactions list"
+
+type partition struct {
+	kind      Kind
+	topic     string
+	partition int32
+}
+
+// Waits are those of a process. A nil one reports nothing.
+type Waits struct {
+	cluster *broker.Cluster
+	after   time.Duration
+	log     *slog.Logger
+
+	mu   sync.Mutex
+	held map[partition]*held
+}
+
+// held is a partition and those who wait for it.
+type held struct {
+	Held
+	waits   map[*Wait]bool
+	looking bool
+	// tell is when the next line is due, pause how long it is put off then.
+	tell  time.Time
+	pause time.Duration
+}
+
+// New returns waits that are reported when they have lasted for after. The group whose offsets are waited for is that of c.
+func New(c *broker.Cluster, after time.Duration, log *slog.Logger) *Waits {
+	return &Waits{cluster: c, after: after, log: log, held: map[partition]*held{}}
+}
+
+// Wait is one wait. A nil one does nothing.
+type Wait struct {
+	of    *Waits
+	at    partition
+	tasks []string
+	since time.Time // zero while there is no wait
+}
+
+// Offsets returns the wait of tasks for stable offsets, which has not begun.
+func (w *Waits) Offsets(tasks ...string) *Wait {
+	return w.On(Offsets, broker.OffsetsTopic, -1, tasks...)
+}
+
+// On returns a wait of tasks for the last stable offset of a partition, which has not begun.
+func (w *Waits) On(kind Kind, topic string, number int32, tasks ...string) *Wait {
+	if w == nil {
+		return nil
+	}
+	return &Wait{of: w, at: partition{kind, topic, number}, tasks: tasks}
+}
+
+// Still begins the wait, or goes on with it, and reports it when that is due.
+func (x *Wait) Still(ctx context.Context) {
+	if x == nil {
+		return
+	}
+	now := time.Now()
+	x.of.mu.Lock()
+	h := x.of.held[x.at]
+	if h == nil {
+		h = &held{Held: Held{Kind: x.at.kind, Topic: x.at.topic, Partition: x.at.partition}, waits: map[*Wait]bool{}, pause: x.of.after}
+		x.of.held[x.at] = h
+	}
+	if x.since.IsZero() {
+		x.since = now
+	}
+	h.waits[x] = true
+	due := !h.looking && now.Sub(x.since) >= x.of.after && now.Sub(h.Looked) >= x.of.after
+	h.looking = h.looking || due
+	x.of.mu.Unlock()
+	if !due {
+		return
+	}
+	seen := Look(ctx, x.of.cluster, h.Topic, h.Partition)
+	if held, tell := x.of.seen(h, seen); tell && ctx.Err() == nil {
+		x.of.log.Log(ctx, held.level(), held.Kind.message(), "topic", held.Topic, "partition", held.Partition,
+			"waited", time.Since(held.Since).Round(time.Second), "tasks", held.Tasks, "held_by", held.HeldBy(), "hanging", held.Hanging(),
+			"remedy", Remedy)
+	}
+}
+
+// seen takes the answer to a look, and says whether a line is due.
+func (w *Waits) seen(h *held, seen Held) (now Held, tell bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was := h.Hanging()
+	h.looking = false
+	h.Looked, h.Partition, h.Holders, h.Others, h.Unknown = time.Now(), seen.Partition, seen.Holders, seen.Others, seen.Unknown
+	if tell = !h.Looked.Before(h.tell) || h.Hanging() && !was; tell {
+		h.tell = h.Looked.Add(h.pause)
+		h.pause = min(2*h.pause, max(tellMax, w.after))
+	}
+	return h.told(), tell
+}
+
+// level is that of the line. Producers of an input may have long transactions.
+func (h Held) level() slog.Level {
+	if h.Kind == Input && h.Unknown == "" && !h.Hanging() {
+		return slog.LevelInfo
+	}
+	return slog.LevelWarn
+}
+
+// Over ends the wait. Still may begin another one.
+func (x *Wait) Over() {
+	if x == nil || x.since.IsZero() {
+		return
+	}
+	x.of.mu.Lock()
+	defer x.of.mu.Unlock()
+	x.since = time.Time{}
+	h := x.of.held[x.at]
+	delete(h.waits, x)
+	if len(h.waits) > 0 {
+		return
+	}
+	delete(x.of.held, x.at)
+	if !h.Looked.IsZero() {
+		x.of.log.Info("a transaction that was waited for has ended", "topic", h.Topic, "partition", h.Partition)
+	}
+}
+
+// told is what the waits come to. The caller holds the lock.
+func (h *held) told() Held {
+	out := h.Held
+	for x := range h.waits {
+		if out.Since.IsZero() || x.since.Before(out.Since) {
+			out.Since = x.since
+		}
+		out.Tasks = append(out.Tasks, x.tasks...)
+	}
+	slices.Sort(out.Tasks)
+	out.Tasks = slices.Compact(out.Tasks)
+	return out
+}
+
+// All returns what is waited for now, sorted.
+func (w *Waits) All() []Held {
+	if w == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make([]Held, 0, len(w.held))
+	for _, h := range w.held {
+		out = append(out, h.told())
+	}
+	slices.SortFunc(out, func(a, b Held) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return out
+}
+
+// Look asks what a partition holds open. A negative number is the partition of the offsets of the group of c.
+func Look(ctx context.Context, c *broker.Cluster, topic string, number int32) Held {
+	ctx, cancel := context.WithTimeout(ctx, lookMax)
+	defer cancel()
+	seen := Held{Topic: topic, Partition: number, Looked: time.Now()}
+	if number < 0 {
+		found, err := c.OffsetsPartition(ctx)
+		if err != nil {
+			seen.Unknown = err.Error()
+			return seen
+		}
+		seen.Partition = found
+	}
+	findings, err := hanging.Look(ctx, c, hanging.Search{Partitions: map[string][]int32{topic: {seen.Partition}}})
+	if err != nil {
+		seen.Unknown = err.Error()
+		return seen
+	}
+	for _, f := range findings {
+		h := Holder{ProducerID: f.ProducerID, Epoch: f.Epoch, FirstOffset: f.Open[0].FirstOffset, Hanging: f.Hanging()}
+		if f.Named != nil {
+			h.TransactionalID, h.State = f.Named.TransactionalID, f.Named.State
+		}
+		seen.Holders = append(seen.Holders, h)
+	}
+	slices.SortStableFunc(seen.Holders, func(a, b Holder) int {
+		if a.Hanging != b.Hanging {
+			if a.Hanging {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.FirstOffset, b.FirstOffset)
+	})
+	if n := len(seen.Holders); n > holdersMax {
+		seen.Holders, seen.Others = seen.Holders[:holdersMax], n-holdersMax
+	}
+	return seen
+}
