@@ -39,3 +39,6 @@ func (a *App) Handler() http.Handler { return a.handler() }
 
 // NotReady is what /readyz says.
 func (a *App) NotReady() []string { return a.notReady() }
+
+// PeersListen returns where an application listens for peers.
+func PeersListen(c Config) string { return c.peersListen() }
