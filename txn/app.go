@@ -47,6 +47,8 @@ type App struct {
 		// http is where the endpoint listens, shared the caches while there are some.
 		http   string
 		shared *pebblestore.Shared
+		// peersAddress is where other instances dial this one.
+		peersAddress string
 	}
 }
 

@@ -106,7 +106,8 @@ type Config struct {
 	Security security.Config
 	// Dialer replaces the way connections are made. TLS goes over its connections.
 	Dialer func(ctx context.Context, network, host string) (net.Conn, error)
-	// Peers is how the instances of the application watch each other, so that the partitions of one that dies go on at once.
+	// Peers is how the instances of the application watch each other, so that the partitions of one that dies go on at once. By default
+	// they do so if the brokers are on loopback.
 	Peers Peers
 	// HTTP is where /metrics, /healthz and /readyz are served: host:port with a loopback host, or unix:/path. By default they are
 	// not. Other addresses are refused, because there is no authentication: put a reverse proxy in front for other machines.
@@ -217,7 +218,7 @@ func (c Config) validate() error {
 			wrong("HTTP", err.Error())
 		}
 	}
-	c.Peers.validate(wrong)
+	c.validatePeers(wrong)
 	if c.SessionTimeout < 0 {
 		wrong("SessionTimeout", fmt.Sprintf("%s is negative", c.SessionTimeout))
 	}

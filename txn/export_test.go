@@ -1,10 +1,12 @@
 package txn
 
 import (
+	"context"
 	"net/http"
 	"time"
 
 	"github.com/onceward/onceward/state/pebblestore"
+	"github.com/onceward/onceward/txn/internal/peers"
 )
 
 // WithMetadataMax lowers the length from which on a commit's metadata becomes a record.
@@ -39,3 +41,14 @@ func (a *App) Handler() http.Handler { return a.handler() }
 
 // NotReady is what /readyz says.
 func (a *App) NotReady() []string { return a.notReady() }
+
+// PeersListen returns where an application listens for peers.
+func PeersListen(c Config) string { return c.peersListen() }
+
+// FencePeer fences an instance of the group as its peers do.
+func (a *App) FencePeer(ctx context.Context, s peers.Suspect) (peers.Verdict, error) {
+	a.mu.Lock()
+	w := a.mu.session.in.watch
+	a.mu.Unlock()
+	return w.fence(ctx, s)
+}

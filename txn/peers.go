@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,7 +28,8 @@ import (
 //
 // Instances that cannot reach each other notice a death by the session timeout and the transaction timeout, as without peers.
 type Peers struct {
-	// Listen is host:port where other instances connect; port 0 takes a free one. Without it there are no peers.
+	// Listen is host:port where other instances connect; port 0 takes a free one. [PeersOff] is nowhere. Default is 127.0.0.1:0 if every
+	// address of Config.Brokers is a loopback address and Config.Dialer is not set, else PeersOff.
 	Listen string
 	// Advertise is host:port that other instances dial. Default is the address that is listened at. It is required where that is no address
 	// of a host, as with 0.0.0.0. Port 0 stands for the port that is listened at.
@@ -40,7 +42,37 @@ type Peers struct {
 	CertFile, KeyFile, CAFile string
 }
 
-func (p Peers) validate(wrong func(field, reason string)) {
+// PeersOff as Peers.Listen turns peers off. The other settings of peers are then not used.
+const PeersOff = "off"
+
+// peersLoopback is where an instance listens for peers if its brokers are on loopback.
+const peersLoopback = "127.0.0.1:0"
+
+// peersListen returns where peers connect, PeersOff for nowhere.
+func (c Config) peersListen() string {
+	switch {
+	case c.Peers.Listen != "":
+		return c.Peers.Listen
+	case c.peerNetwork.listen != nil:
+		return peersLoopback
+	case c.Dialer == nil && len(c.Brokers) > 0 && !slices.ContainsFunc(c.Brokers, func(b string) bool { return !isLoopback(b) }):
+		return peersLoopback
+	}
+	return PeersOff
+}
+
+// isLoopback says whether host:port is on this machine, as far as its form tells.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+func (c Config) validatePeers(wrong func(field, reason string)) {
+	p, listen := c.Peers, c.peersListen()
+	if p.Listen == PeersOff {
+		return
+	}
 	for _, of := range [][2]string{{"Peers.Listen", p.Listen}, {"Peers.Advertise", p.Advertise}} {
 		if _, _, err := net.SplitHostPort(of[1]); of[1] != "" && err != nil {
 			wrong(of[0], fmt.Sprintf("%q is not host:port", of[1]))
@@ -49,8 +81,8 @@ func (p Peers) validate(wrong func(field, reason string)) {
 	if files := []string{p.CertFile, p.KeyFile, p.CAFile}; strings.Join(files, "") != "" && (p.CertFile == "" || p.KeyFile == "" || p.CAFile == "") {
 		wrong("Peers.CertFile", "CertFile, KeyFile and CAFile are needed together")
 	}
-	if p.Listen == "" && p != (Peers{}) {
-		wrong("Peers.Listen", "there are settings for peers, and no address to listen at")
+	if listen == PeersOff && p != (Peers{}) {
+		wrong("Peers.Listen", "there are settings for peers, and no address to listen at; give one, or turn peers off")
 	}
 }
 
@@ -77,27 +109,27 @@ func (in *instance) newWatch() (*watch, error) {
 		Logger: log, Fence: w.fence,
 	}
 	var err error
-	if pc.Security, err = cfg.Peers.security(); err != nil {
+	if pc.Listener, err = in.listenForPeers(); err != nil {
 		return nil, err
 	}
-	if listen, dial := cfg.peerNetwork.listen, cfg.peerNetwork.dial; listen != nil {
-		pc.Dial = func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, "tcp", address) }
-		pc.Listener, err = listen()
-	} else if cfg.Peers.Listen != "" {
-		pc.Listener, err = net.Listen("tcp", cfg.Peers.Listen)
-	}
-	if err != nil {
-		return nil, &ConfigError{"Peers.Listen", err.Error()}
+	if network := cfg.peerNetwork; network.dial != nil {
+		pc.Dial = func(ctx context.Context, address string) (net.Conn, error) { return network.dial(ctx, "tcp", address) }
 	}
 	if pc.Listener != nil {
-		if pc.Address, err = advertised(cfg.Peers.Advertise, pc.Listener.Addr()); err != nil {
+		pc.Address, err = advertised(cfg.Peers.Advertise, pc.Listener.Addr())
+		if err == nil {
+			pc.Security, err = cfg.Peers.security()
+		}
+		if err != nil {
 			return nil, errors.Join(err, pc.Listener.Close())
 		}
 		in.membership.constant.Address = pc.Address
+		log.Info("peers connect with this instance", "address", pc.Address)
 	}
 	if w.peers, err = peers.New(pc); err != nil {
 		return nil, &ConfigError{"Peers", err.Error()}
 	}
+	in.app.setPeersAddress(pc.Address)
 	var ctx context.Context
 	ctx, w.stop = context.WithCancel(context.Background())
 	go func() {
@@ -105,6 +137,28 @@ func (in *instance) newWatch() (*watch, error) {
 		w.peers.Run(ctx)
 	}()
 	return w, nil
+}
+
+// listenForPeers returns nil without peers.
+func (in *instance) listenForPeers() (l net.Listener, err error) {
+	cfg, log := in.app.cfg, in.app.log
+	switch listen := cfg.peersListen(); {
+	case listen == PeersOff:
+		log.Info("no peers: the death of this instance will be noticed by the session timeout", "session_timeout", cfg.SessionTimeout)
+		return nil, nil
+	case cfg.peerNetwork.listen != nil:
+		l, err = cfg.peerNetwork.listen()
+	default:
+		l, err = net.Listen("tcp", listen)
+	}
+	switch {
+	case err == nil:
+		return l, nil
+	case cfg.Peers.Listen == "": // a default must not keep an instance from its work
+		log.Warn("no peers: listening for them has failed; the death of this instance will be noticed by the session timeout", "error", err)
+		return nil, nil
+	}
+	return nil, &ConfigError{"Peers.Listen", err.Error()}
 }
 
 // advertised returns the address that others dial.

@@ -27,10 +27,72 @@ func TestPeerSettings(t *testing.T) {
 		"Peers.CertFile":               {Listen: "127.0.0.1:0", CertFile: "cert.pem"},
 		"Peers.Listen: there are":      {SecretFile: secret},
 	} {
-		_, err := txn.New(countTopology(t), txn.Config{Brokers: []string{"localhost:9092"}, StateDir: t.TempDir(), Peers: peers})
+		_, err := txn.New(countTopology(t), txn.Config{Brokers: []string{"kafka:9092"}, StateDir: t.TempDir(), Peers: peers})
 		if err == nil || !strings.HasPrefix(err.Error(), "configuration: "+field) {
 			t.Errorf("%+v: %v, want a mistake of %s", peers, err, field)
 		}
+	}
+}
+
+// TestPeersAreOnWhereBrokersAreOnLoopback: the default goes by the addresses that are given. A Dialer may reach any other machine.
+func TestPeersAreOnWhereBrokersAreOnLoopback(t *testing.T) {
+	const loopback = "127.0.0.1:0"
+	dial := (&net.Dialer{}).DialContext
+	for name, c := range map[string]struct {
+		cfg  txn.Config
+		want string
+	}{
+		"IPv4":              {txn.Config{Brokers: []string{"127.0.0.1:9092", "127.1.2.3:9092"}}, loopback},
+		"IPv6":              {txn.Config{Brokers: []string{"[::1]:9092"}}, loopback},
+		"by name":           {txn.Config{Brokers: []string{"localhost:9092"}}, loopback},
+		"one elsewhere":     {txn.Config{Brokers: []string{"localhost:9092", "kafka:9092"}}, txn.PeersOff},
+		"all elsewhere":     {txn.Config{Brokers: []string{"10.0.0.1:9092"}}, txn.PeersOff},
+		"with a dialer":     {txn.Config{Brokers: []string{"localhost:9092"}, Dialer: dial}, txn.PeersOff},
+		"turned off":        {txn.Config{Brokers: []string{"localhost:9092"}, Peers: txn.Peers{Listen: txn.PeersOff}}, txn.PeersOff},
+		"address elsewhere": {txn.Config{Brokers: []string{"kafka:9092"}, Peers: txn.Peers{Listen: "0.0.0.0:7000"}}, "0.0.0.0:7000"},
+	} {
+		if got := txn.PeersListen(c.cfg); got != c.want {
+			t.Errorf("%s: peers connect at %s, want %s", name, got, c.want)
+		}
+	}
+	// What is turned off needs no settings to be taken away.
+	off := txn.Peers{Listen: txn.PeersOff, SecretFile: "missing", CertFile: "missing"}
+	if _, err := txn.New(countTopology(t), txn.Config{Brokers: []string{"localhost:9092"}, StateDir: t.TempDir(), Peers: off}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestInstancesOnLoopbackWatchEachOther: without any setting, over real sockets. One that has turned peers off is a member like any other,
+// and the status of the others says why they do not watch it.
+func TestInstancesOnLoopbackWatchEachOther(t *testing.T) {
+	t.Parallel()
+	b := newRealBroker(t, 3, "in", "out")
+	apps := map[string]*txn.App{}
+	for _, instance := range []string{"one", "two", "off"} {
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Instance: instance, Workers: 1})
+		if instance == "off" {
+			cfg.Peers.Listen = txn.PeersOff
+		}
+		apps[instance], _ = start(t, countTopology(t), cfg)
+	}
+	see := func(from, to string) txn.PeerStatus {
+		for _, p := range apps[from].Status().Peers {
+			if p.Instance == to {
+				return p
+			}
+		}
+		return txn.PeerStatus{}
+	}
+	waitFor(t, "both to be connected", func() bool { return see("one", "two").Connected && see("two", "one").Connected })
+	waitFor(t, "the third one to be seen", func() bool { return see("one", "off").Instance != "" })
+	if p := see("one", "off"); p.Connected || !strings.Contains(p.Why, "runs without peers") {
+		t.Errorf("the status of the one without peers is %+v", p)
+	}
+	if s := apps["off"].Status(); s.PeersAddress != "" || len(s.Peers) > 0 {
+		t.Errorf("the one without peers has the address %q and the peers %v", s.PeersAddress, s.Peers)
+	}
+	if s := apps["one"].Status(); s.PeersAddress != see("two", "one").Address || s.PeersAddress == "" {
+		t.Errorf("the address is %q, and the other one dials %q", s.PeersAddress, see("two", "one").Address)
 	}
 }
 

@@ -47,7 +47,9 @@ type Status struct {
 	HTTP   string       `json:"http,omitempty"`
 	Tasks  []TaskStatus `json:"tasks"`
 	Totals Totals       `json:"totals"`
-	// Peers are the other instances that this one watches ([Config].Peers).
+	// PeersAddress is where other instances dial this one ([Config].Peers); empty without peers.
+	PeersAddress string `json:"peers_address,omitempty"`
+	// Peers are the other instances that this one watches.
 	Peers []PeerStatus `json:"peers,omitempty"`
 }
 
@@ -148,7 +150,8 @@ func (t *Totals) add(o Totals) {
 // Status returns a picture of the process.
 func (a *App) Status() Status {
 	a.mu.Lock()
-	s := Status{Application: a.topology.Application(), Instance: a.mu.instance, State: a.mu.state, HTTP: a.mu.http, Totals: a.mu.totals}
+	s := Status{Application: a.topology.Application(), Instance: a.mu.instance, State: a.mu.state, HTTP: a.mu.http, Totals: a.mu.totals,
+		PeersAddress: a.mu.peersAddress}
 	current := a.mu.session
 	a.mu.Unlock()
 	if current != nil {
@@ -191,4 +194,10 @@ func (a *App) setState(s State) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.state = s
+}
+
+func (a *App) setPeersAddress(address string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.peersAddress = address
 }

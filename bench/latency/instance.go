@@ -29,7 +29,7 @@ type Settings struct {
 	SessionTimeout     time.Duration
 	TransactionTimeout time.Duration
 	CommitIntervalMax  time.Duration
-	// Peers is where the instance listens for its peers, "" for nowhere.
+	// Peers is where the instance listens for its peers, as Peers.Listen of package txn.
 	Peers string
 	// Log is the file that the instance appends its log to.
 	Log string

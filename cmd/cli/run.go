@@ -38,7 +38,7 @@ type runCommand struct {
 	SessionTimeout     time.Duration `default:"45s" placeholder:"DURATION" env:"ONCEWARD_SESSION_TIMEOUT" help:"How long the group waits for an instance that is gone before others take its tasks; default ${default}."`
 	TransactionTimeout time.Duration `default:"10s" placeholder:"DURATION" env:"ONCEWARD_TRANSACTION_TIMEOUT" help:"How long a broker waits for an instance that is gone before it aborts its transactions; default ${default}."`
 
-	Peers           string `placeholder:"ADDRESS" env:"ONCEWARD_PEERS" help:"HOST:PORT where other instances of the application connect. Instances that watch each other take over at once from one that dies. Default is nowhere."`
+	Peers           string `placeholder:"ADDRESS" env:"ONCEWARD_PEERS" help:"HOST:PORT where other instances of the application connect, or off. Instances that watch each other take over at once from one that dies. Default is a free port of 127.0.0.1 if all brokers are at loopback addresses, else off."`
 	PeersAdvertise  string `placeholder:"ADDRESS" env:"ONCEWARD_PEERS_ADVERTISE" help:"HOST:PORT at which other instances reach --peers; default is the same."`
 	PeersSecretFile string `placeholder:"FILE" env:"ONCEWARD_PEERS_SECRET_FILE" help:"Secret that all instances share, of at least 16 bytes."`
 	PeersCert       string `placeholder:"FILE" env:"ONCEWARD_PEERS_CERT" help:"Certificate of this instance for its peers (PEM)."`

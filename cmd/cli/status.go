@@ -39,8 +39,9 @@ type instanceStatus struct {
 	State       txn.State    `json:"state"`
 	Totals      txn.Totals   `json:"totals"`
 	Tasks       []taskStatus `json:"tasks"`
-	// Peers are the other instances that this one watches.
-	Peers []txn.PeerStatus `json:"peers"`
+	// PeersAddress is where other instances dial this one, empty without peers. Peers are those that it watches.
+	PeersAddress string           `json:"peers_address"`
+	Peers        []txn.PeerStatus `json:"peers"`
 }
 
 type taskStatus struct {
@@ -68,7 +69,7 @@ type taskStatus struct {
 func statusOf(s txn.Status) instanceStatus {
 	out := instanceStatus{
 		Application: s.Application, Instance: s.Instance, State: s.State, Totals: s.Totals, Tasks: []taskStatus{},
-		Peers: s.Peers,
+		PeersAddress: s.PeersAddress, Peers: s.Peers,
 	}
 	if out.Peers == nil {
 		out.Peers = []txn.PeerStatus{}
@@ -105,6 +106,11 @@ func writeStatus(out io.Writer, s txn.Status) error {
 	fmt.Fprintf(&text, "application\t%s\ninstance\t%s\nstate\t%s\n", s.Application, s.Instance, s.State)
 	fmt.Fprintf(&text, "records\t%d\noutputs\t%d\ndead letters\t%d\n", t.Records, t.Outputs, t.DeadLetters)
 	fmt.Fprintf(&text, "commits\t%d\naborts\t%d\nretries\t%d\n", t.Commits, t.Aborts, t.Retries)
+	if s.PeersAddress != "" {
+		fmt.Fprintf(&text, "peers\tconnect at %s\n", s.PeersAddress)
+	} else if s.State == txn.Running {
+		text.WriteString("peers\toff\n")
+	}
 	if len(s.Tasks) > 0 {
 		// The empty line makes the columns of the table independent of those above.
 		text.WriteString("\nTASK\tSTATE\tRECORDS\tDEAD LETTERS\tCOMMITTED\tREASON\n")

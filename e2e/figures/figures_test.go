@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward/bench/latency"
 	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/txn"
 )
 
 // envFigures is the directory for the results of a full measurement; without it the tests run their short form.
@@ -91,11 +92,13 @@ func TestFigures(t *testing.T) {
 		}
 	})
 	t.Run("takeover", func(t *testing.T) {
-		found.Takeovers = measureTakeovers(t, c, p, latency.Settings{SessionTimeout: p.session, TransactionTimeout: p.transaction}, p.takeovers)
+		// What follows the timeouts is measured: peers would not wait for them. TestPeersTakeOver measures what they make of it.
+		s := latency.Settings{SessionTimeout: p.session, TransactionTimeout: p.transaction, Peers: txn.PeersOff}
+		found.Takeovers = measureTakeovers(t, c, p, s, p.takeovers)
 		if p.takeoversAtDefault > 0 {
 			t.Run("default", func(t *testing.T) {
-				found.Takeovers = append(found.Takeovers,
-					measureTakeovers(t, c, p, latency.Settings{SessionTimeout: sessionDefault, TransactionTimeout: transactionDefault}, p.takeoversAtDefault)...)
+				s.SessionTimeout, s.TransactionTimeout = sessionDefault, transactionDefault
+				found.Takeovers = append(found.Takeovers, measureTakeovers(t, c, p, s, p.takeoversAtDefault)...)
 			})
 		}
 		for _, r := range found.Takeovers {

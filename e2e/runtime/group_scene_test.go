@@ -76,8 +76,12 @@ type memberSettings struct {
 
 func (s memberSettings) Topology() (*topology.Topology, error) { return s.Topics.build(1, s.Marker) }
 
+// Config has no peers: they would remove the member as soon as it is killed, and it could not come back within the session.
 func (s memberSettings) Config() txn.Config {
-	return txn.Config{Brokers: s.Brokers, Application: s.Application, Instance: s.Instance, StateDir: s.StateDir, Workers: 1}
+	return txn.Config{
+		Brokers: s.Brokers, Application: s.Application, Instance: s.Instance, StateDir: s.StateDir, Workers: 1,
+		Peers: txn.Peers{Listen: txn.PeersOff},
+	}
 }
 
 func startMember(t *testing.T, s memberSettings) *instance.Process {

@@ -28,7 +28,8 @@
 //     [Kafka.Stop] makes a broker unreachable, its data kept; [Kafka.MoveLeaders] and [Kafka.MoveCoordinators] move
 //     partitions and coordinators.
 //   - The brokers refuse a batch whose transaction is over, as a real broker does. kfake alone would open a transaction for
-//     it that nothing ends.
+//     it that nothing ends. They refuse to remove a static member under a member id that it does not have; kfake alone would
+//     remove it.
 //   - [Host.Listen] returns a listener for streams from other hosts, such as calls of HTTP, and [Host.Dial] makes them. The
 //     weather, [Network.Block] and the faults of both hosts apply to a stream. Rules do not, because a stream has no frames.
 //   - All random decisions come from the seed. Each connection has a generator of its own, so that one more frame on a

@@ -51,6 +51,7 @@ func NewKafka(t testing.TB, n *Network, brokers int, opts ...kfake.Opt) *Kafka {
 	t.Cleanup(c.Close)
 	k.journal, k.markers = newJournal(k), newMarkers(t, k)
 	newRejoins(k)
+	newLeaves(k)
 	return k
 }
 

@@ -322,7 +322,7 @@ func TestStoppedInstanceIsNotFenced(t *testing.T) {
 	})
 }
 
-// TestGoodbyeReturnsWhenAllHaveHeardIt in a round trip.
+// TestGoodbyeReturnsWhenAllHaveHeardIt in a round trip. The refusals that follow are part of an orderly stop: nobody is warned of them.
 func TestGoodbyeReturnsWhenAllHaveHeardIt(t *testing.T) {
 	inWorld(t, names(5), nil, func(w *world) {
 		if err := w.nodes["b"].Goodbye(context.Background()); err != nil || time.Since(w.began) > 2*w.net.latency {
@@ -331,6 +331,11 @@ func TestGoodbyeReturnsWhenAllHaveHeardIt(t *testing.T) {
 		w.after(10 * time.Second) // it is dialled, and refuses
 		if s := w.status("b", "a"); s.Connected || s.Suspicions != 0 {
 			t.Errorf("a sees %+v", s)
+		}
+		for _, name := range []string{"a", "b"} {
+			if n := w.nodes[name].Status().Refused; n != 0 || w.loggedBy(name, "no connection with a peer") > 0 {
+				t.Errorf("%s counts %d refusals of an instance that stops", name, n)
+			}
 		}
 		w.kill("b")
 		w.after(time.Minute)

@@ -199,6 +199,8 @@ func (p *Peers) expect(l *link, want kind, check func(frame) error) ([]byte, err
 	switch {
 	case err != nil:
 		return nil, err
+	case f.kind == kindGoodbye && f.code == codeStopping:
+		return nil, &refusal{kind: kindStopping, reason: f.reason, byPeer: true}
 	case f.kind == kindGoodbye:
 		return nil, &refusal{kind: "peer", reason: f.reason, byPeer: true}
 	case f.kind != want:

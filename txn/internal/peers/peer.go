@@ -85,8 +85,11 @@ func (p *Peers) join(l *link) error {
 	var refused *refusal
 	if errors.As(err, &refused) {
 		code := byte(codeRefused)
-		if refused.kind == kindDuplicate {
+		switch refused.kind {
+		case kindDuplicate:
 			code = codeDuplicate
+		case kindStopping:
+			code = codeStopping
 		}
 		_ = l.raw.SetDeadline(time.Now().Add(opinionMax)) // it fails only if the connection is closed
 		if send(l.conn, frame{kind: kindGoodbye, code: code, reason: cut(refused.reason)}.body(), l.out) == nil {
@@ -96,15 +99,18 @@ func (p *Peers) join(l *link) error {
 	return err
 }
 
-// kindDuplicate is the refusal that is part of normal work.
-const kindDuplicate = "duplicate"
+// The refusals that are part of normal work.
+const (
+	kindDuplicate = "duplicate"
+	kindStopping  = "stopping"
+)
 
 func (p *Peers) joinLocked(l *link) error {
 	now := p.enter()
 	defer p.leave()
 	h := l.hello
 	if p.stopping {
-		return &refusal{kind: "stopping", reason: fmt.Sprintf("instance %q stops", p.cfg.Self.Instance)}
+		return &refusal{kind: kindStopping, reason: fmt.Sprintf("instance %q stops", p.cfg.Self.Instance)}
 	}
 	q := p.peer(h.instance, now)
 	same := q.incarnation == h.incarnation
@@ -221,7 +227,7 @@ func (p *Peers) note(err error, address string) {
 		}
 		r = &refusal{kind: "connection", reason: err.Error()}
 	}
-	if r.kind == kindDuplicate {
+	if r.kind == kindDuplicate || r.kind == kindStopping {
 		return
 	}
 	now := p.enter()

@@ -280,7 +280,12 @@ func (p *Peers) begin(s *suspicion, now time.Time) (again time.Time, status stri
 	s.cancel, p.fencing, s.claims = cancel, s, true
 	p.fencings = append(p.fencings, now)
 	p.work <- fencing{ctx, s} // it has room: no other fencing is at work
-	p.cfg.Logger.Warn("a peer is fenced", "instance", s.suspect.Instance, "incarnation", s.suspect.Incarnation, "why", s.suspect.Why)
+	log := p.cfg.Logger.With("instance", s.suspect.Instance, "incarnation", s.suspect.Incarnation, "why", s.suspect.Why)
+	if s.suspect.Alone {
+		log.Info("a peer is fenced unless it makes progress at the brokers")
+	} else {
+		log.Warn("a peer is fenced")
+	}
 	return time.Time{}, "fencing"
 }
 
