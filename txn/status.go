@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/topology"
@@ -21,6 +22,8 @@ const (
 	Starting State = "starting"
 	// Running: a member of the group, or joining it.
 	Running State = "running"
+	// Reconnecting: a membership has ended and the next one is begun, as when brokers were away or a task is resumed. Reason says why.
+	Reconnecting State = "reconnecting"
 	// Stopping: committing what is open.
 	Stopping State = "stopping"
 	Stopped  State = "stopped"
@@ -43,10 +46,14 @@ type Status struct {
 	Application string `json:"application"`
 	Instance    string `json:"instance"`
 	State       State  `json:"state"`
+	// Reason is set while the state is Reconnecting.
+	Reason string `json:"reason,omitempty"`
 	// HTTP is where the endpoint of Config.HTTP listens, with the port that was taken; empty without one.
 	HTTP   string       `json:"http,omitempty"`
 	Tasks  []TaskStatus `json:"tasks"`
 	Totals Totals       `json:"totals"`
+	// Alerts are what is wrong with topics of the application, within a minute after it has begun.
+	Alerts []Alert `json:"alerts,omitempty"`
 	// PeersAddress is where other instances dial this one ([Config].Peers); empty without peers.
 	PeersAddress string `json:"peers_address,omitempty"`
 	// Peers are the other instances that this one watches.
@@ -150,8 +157,10 @@ func (t *Totals) add(o Totals) {
 // Status returns a picture of the process.
 func (a *App) Status() Status {
 	a.mu.Lock()
-	s := Status{Application: a.topology.Application(), Instance: a.mu.instance, State: a.mu.state, HTTP: a.mu.http, Totals: a.mu.totals,
-		PeersAddress: a.mu.peersAddress}
+	s := Status{
+		Application: a.topology.Application(), Instance: a.mu.instance, State: a.mu.state, Reason: a.mu.reason, HTTP: a.mu.http,
+		Totals: a.mu.totals, PeersAddress: a.mu.peersAddress,
+	}
 	current := a.mu.session
 	a.mu.Unlock()
 	if current != nil {
@@ -160,6 +169,7 @@ func (a *App) Status() Status {
 		s.Totals.add(current.totals())
 		s.Peers = current.in.watch.status()
 	}
+	s.Alerts = a.alerts.list()
 	return s
 }
 
@@ -193,7 +203,14 @@ func (a *App) start() bool {
 func (a *App) setState(s State) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.mu.state = s
+	a.mu.state, a.mu.reason = s, ""
+}
+
+// reconnecting says that another membership follows, and why.
+func (a *App) reconnecting(why error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.state, a.mu.reason = Reconnecting, strings.ReplaceAll(why.Error(), "\n", "; ")
 }
 
 func (a *App) setPeersAddress(address string) {

@@ -197,6 +197,7 @@ func TestStatusForPeople(t *testing.T) {
 				Restored: 5, Remaining: 7000, RestoreRate: 2000.4, RestoreLeft: 3499 * time.Millisecond,
 			},
 		},
+		Alerts: []txn.Alert{{Topic: "in", Problem: "deleted", Text: "input in was deleted"}},
 	})
 	want := `application   payments
 instance      i1
@@ -216,6 +217,9 @@ in_3  restoring (5 records read, 7000 left, 2000/s, 3s to go)  0        0
 
 TASK  WAITS FOR  PARTITION  SINCE                 HELD BY
 in_1  changelog  log[1]     1970-01-01T00:00:00Z  producer id 5
+
+TOPIC  PROBLEM  ALERT
+in     deleted  input in was deleted
 `
 	if err != nil || out.String() != want {
 		t.Errorf("%v, got\n%s\nwant\n%s", err, out.String(), want)

@@ -34,14 +34,18 @@ func (c *statusCommand) Run(p *process) error {
 
 // instanceStatus is the JSON form of a status. Its fields are for programs and stay.
 type instanceStatus struct {
-	Application string       `json:"application"`
-	Instance    string       `json:"instance"`
-	State       txn.State    `json:"state"`
-	Totals      txn.Totals   `json:"totals"`
-	Tasks       []taskStatus `json:"tasks"`
+	Application string    `json:"application"`
+	Instance    string    `json:"instance"`
+	State       txn.State `json:"state"`
+	// Reason says why it is reconnecting.
+	Reason string       `json:"reason,omitempty"`
+	Totals txn.Totals   `json:"totals"`
+	Tasks  []taskStatus `json:"tasks"`
 	// PeersAddress is where other instances dial this one, empty without peers. Peers are those that it watches.
 	PeersAddress string           `json:"peers_address"`
 	Peers        []txn.PeerStatus `json:"peers"`
+	// Alerts are what is wrong with topics of the application.
+	Alerts []txn.Alert `json:"alerts"`
 }
 
 type taskStatus struct {
@@ -68,8 +72,11 @@ type taskStatus struct {
 
 func statusOf(s txn.Status) instanceStatus {
 	out := instanceStatus{
-		Application: s.Application, Instance: s.Instance, State: s.State, Totals: s.Totals, Tasks: []taskStatus{},
-		PeersAddress: s.PeersAddress, Peers: s.Peers,
+		Application: s.Application, Instance: s.Instance, State: s.State, Reason: s.Reason, Totals: s.Totals, Tasks: []taskStatus{},
+		PeersAddress: s.PeersAddress, Peers: s.Peers, Alerts: s.Alerts,
+	}
+	if out.Alerts == nil {
+		out.Alerts = []txn.Alert{}
 	}
 	if out.Peers == nil {
 		out.Peers = []txn.PeerStatus{}
@@ -103,7 +110,11 @@ func statusOf(s txn.Status) instanceStatus {
 func writeStatus(out io.Writer, s txn.Status) error {
 	var text strings.Builder
 	t := s.Totals
-	fmt.Fprintf(&text, "application\t%s\ninstance\t%s\nstate\t%s\n", s.Application, s.Instance, s.State)
+	state := string(s.State)
+	if s.Reason != "" {
+		state += ": " + s.Reason
+	}
+	fmt.Fprintf(&text, "application\t%s\ninstance\t%s\nstate\t%s\n", s.Application, s.Instance, state)
 	fmt.Fprintf(&text, "records\t%d\noutputs\t%d\ndead letters\t%d\n", t.Records, t.Outputs, t.DeadLetters)
 	fmt.Fprintf(&text, "commits\t%d\naborts\t%d\nretries\t%d\n", t.Commits, t.Aborts, t.Retries)
 	if s.PeersAddress != "" {
@@ -120,6 +131,12 @@ func writeStatus(out io.Writer, s txn.Status) error {
 			positions(task.Inputs), task.Reason)
 	}
 	writeWaits(&text, s.Tasks)
+	if len(s.Alerts) > 0 {
+		text.WriteString("\nTOPIC\tPROBLEM\tALERT\n")
+	}
+	for _, a := range s.Alerts {
+		fmt.Fprintf(&text, "%s\t%s\t%s\n", a.Topic, a.Problem, a.Text)
+	}
 	if len(s.Peers) > 0 {
 		text.WriteString("\nPEER\tADDRESS\tSTATE\n")
 	}

@@ -30,6 +30,17 @@ type Snapshot struct {
 	Restoring *RestoreMemory
 	// Waits are the partitions with open transactions that tasks wait for.
 	Waits []Wait
+	// Problems are what is wrong with topics.
+	Problems []TopicProblem
+}
+
+// TopicProblem is something that is wrong with a topic.
+type TopicProblem struct {
+	Topic string
+	// Problem is a word of a closed set.
+	Problem string
+	// Unread is how many partitions of an input no task reads.
+	Unread int32
 }
 
 // Wait is a partition with an open transaction that tasks wait for.
@@ -122,9 +133,11 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	infoDesc   = desc("info", "The process; always 1.", "application", "instance", "mode")
-	tasksDesc  = desc("tasks", "Tasks of the process by state.", "state")
-	pausedDesc = desc("partitions_paused", "Input partitions that are not fetched, by reason.", "reason")
+	infoDesc    = desc("info", "The process; always 1.", "application", "instance", "mode")
+	tasksDesc   = desc("tasks", "Tasks of the process by state.", "state")
+	problemDesc = desc("topic_problems", "Something that is wrong with a topic; 1 as long as it is.", "topic", "problem")
+	unreadDesc  = desc("input_partitions_unassigned", "Partitions of an input that no task reads.", "topic")
+	pausedDesc  = desc("partitions_paused", "Input partitions that are not fetched, by reason.", "reason")
 
 	heldDesc      = desc("transaction_waits", "Partitions with an open transaction that tasks wait for.", "kind", "holder")
 	waitedDesc    = desc("transaction_wait_seconds", "The longest of these waits.", "kind")
@@ -180,7 +193,8 @@ var (
 // Describe implements prometheus.Collector.
 func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		infoDesc, tasksDesc, pausedDesc, heldDesc, waitedDesc, committedDesc, lagDesc, stableLagDesc, pendingDesc, queueDesc, nodeValueDesc, streamTimeDesc,
+		infoDesc, tasksDesc, pausedDesc, problemDesc, unreadDesc, heldDesc, waitedDesc, committedDesc, lagDesc, stableLagDesc, pendingDesc, queueDesc,
+		nodeValueDesc, streamTimeDesc,
 		parkedKeysDesc, parkedRecordsDesc,
 		overlayDesc, roundDesc, commitTimeDesc, openDesc,
 		diskDesc, bufferDesc, memTableDesc, unflushedDesc, sublevelsDesc, readAmpDesc, debtDesc, compactionsDesc, flushesDesc,
@@ -210,6 +224,12 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		out.gauge(pausedDesc, float64(s.Paused[reason]), reason)
 	}
 	out.waits(s.Waits, s.Now)
+	for _, p := range s.Problems {
+		out.gauge(problemDesc, 1, p.Topic, p.Problem)
+		if p.Unread > 0 {
+			out.gauge(unreadDesc, float64(p.Unread), p.Topic)
+		}
+	}
 	for _, w := range s.Workers {
 		out.worker(w, s.Now)
 	}

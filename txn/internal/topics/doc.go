@@ -8,9 +8,9 @@
 //
 //	every topic       exists; the process has every permission on it that [Needs] lists
 //	written topics    as many replicas as min.insync.replicas, or nothing could be written
-//	internal topics   partitions (of a changelog at most those of its inputs: Layout.Unassigned); min.insync.replicas not below the
-//	                  cluster's default nor the setting, replicas not below the setting; message.timestamp.type CreateTime, because
-//	                  stream time is kept in the timestamps
+//	internal topics   partitions (a changelog or repartition topic may have fewer than an input that has grown: Layout.Unassigned);
+//	                  min.insync.replicas not below the cluster's default nor the setting, replicas not below the setting;
+//	                  message.timestamp.type CreateTime, because stream time is kept in the timestamps
 //	changelog, rounds cleanup.policy compact alone: with delete, state would be lost. Changelogs of stores that forget windows, sessions
 //	                  or ids have compact,delete and a retention.ms of a day more than the store's, those of histories a
 //	                  min.compaction.lag.ms of as much
@@ -21,7 +21,8 @@
 //	inputs            retention.ms not above the horizon of a node that they feed (topology.Horizon), unless the node tolerates
 //	                  it; see [Plan.Tolerated]
 //
-// [Check] and [Plan.Ensure] do it at start, [Plan.Verify] before each further membership: two requests. Every finding is a [Mismatch]
+// [Check] and [Plan.Ensure] do it at start, [Plan.Verify] before each further membership: two requests. [Watch] looks at existence, identity,
+// permissions and partitions while the application runs, with one request. Every finding is a [Mismatch]
 // or a missing permission, one line each, and all of them are told at once. One broker answers, and it may lack a topic for a moment:
 // see [ErrAbsent].
 package topics
