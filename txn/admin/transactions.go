@@ -93,7 +93,7 @@ func (a *Application) Transactions(ctx context.Context) (OpenTransactions, error
 
 func (a *Application) cluster(ctx context.Context) (*broker.Cluster, error) {
 	cfg := a.client.cfg
-	cfg.StuckAfter, cfg.GroupMayBeAbsent = stuckAfter, true
+	cfg.GroupMayBeAbsent = true
 	return broker.Connect(ctx, cfg, a.topology.Application())
 }
 
