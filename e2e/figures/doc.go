@@ -17,6 +17,9 @@
 //     of the start plus the replay of the tail.
 //   - takeover: one of two instances is killed and stays away. Target: its partitions go on within the session timeout plus 2 s plus
 //     the restore. The transactions that it left open end by their own timeout, which therefore has to be the shorter one.
+//   - failover: an instance fails again and again while others watch it, and without. It is killed, its host vanishes, it is frozen and comes
+//     back, or a broker is killed with it. Targets after kill -9: readers of the output see nothing for at most 0.5 s, and all partitions
+//     go on within 2 s. `make failover` has its own report, which also says where the time goes.
 //   - rolling: three instances that remain members over a restart are restarted one after the other. Target: no partition pauses for
 //     more than 2 s.
 //
