@@ -105,11 +105,11 @@ func newKafkaNode(ctx context.Context, o Options) (*kafkaNode, error) {
 		settings = saslSettings(n.addr, control, n.saslAddr)
 	}
 	maps.Copy(settings, o.Settings)
+	o.Settings = settings
 	if separate {
 		n.controller = &controller{addr: control, dir: dir}
 		err = n.format(ctx, n.controller.configPath(), controllerProperties(control), dir.File("metadata"), o)
 	}
-	o.Settings = settings
 	for _, s := range n.servers() {
 		config := combinedProperties(s.addr, control)
 		if separate {
@@ -125,7 +125,8 @@ func newKafkaNode(ctx context.Context, o Options) (*kafkaNode, error) {
 	return n, nil
 }
 
-// replicated are the settings of several brokers: everything is on all of them, and one may be missing.
+// replicated are the settings of several brokers: everything is on all of them, and one may be missing. It is the controller that asks for some
+// of them.
 func replicated(brokers int) map[string]string {
 	all, least := strconv.Itoa(brokers), strconv.Itoa(brokers-1)
 	return map[string]string{

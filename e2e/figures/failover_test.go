@@ -243,10 +243,19 @@ func killWithBroker(f *fleet, victim int) (back func()) {
 	f.must(f.instances[victim].Kill())
 	killing.Wait()
 	f.must(broker)
+	resumed := false
+	f.t.Cleanup(func() {
+		if !resumed { // the load ends when all that was sent is acknowledged
+			if err := f.cluster.Resume(context.Background()); err != nil {
+				f.t.Error(err)
+			}
+		}
+	})
 	return func() {
 		ctx, cancel := f.wait()
 		defer cancel()
 		f.must(f.cluster.Resume(ctx))
+		resumed = true
 		f.must(f.cluster.AwaitReplicas(ctx))
 		f.replace(victim)
 	}
