@@ -55,6 +55,7 @@ func newFleet(t *testing.T, c *cluster.Cluster, p fleetPlan) *fleet {
 	name := c.Name(t, "app")
 	var err error
 	f.topics = latency.TopicsOf(name, p.partitions)
+	c.CreateTopics(t, p.partitions, f.topics.In, f.topics.Out, f.topics.Dead)
 	if err := f.topics.Create(t.Context(), c.Brokers()); err != nil {
 		t.Fatal(err)
 	}
