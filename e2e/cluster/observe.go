@@ -62,12 +62,12 @@ func (c *Cluster) AwaitReplicas(ctx context.Context) error {
 	err := await(ctx, func(ctx context.Context) (string, error) {
 		md, err := c.admin.Metadata(ctx)
 		if err != nil {
-			return err.Error(), nil // a broker that has just come back
+			return err.Error(), nil //nolint:nilerr // a broker that has just come back
 		}
 		for _, topic := range md.Topics {
 			for _, p := range topic.Partitions {
 				if p.Err != nil || len(p.ISR) < len(p.Replicas) {
-					return fmt.Sprintf("%s-%d has %d of %d replicas in sync", topic.Topic, p.Partition, len(p.ISR), len(p.Replicas)), nil
+					return fmt.Sprintf("%s-%d has %d of %d replicas in sync", topic.Topic, p.Partition, len(p.ISR), len(p.Replicas)), nil //nolint:nilerr // what is waited for
 				}
 			}
 		}
