@@ -9,6 +9,8 @@
 // TestWorkloads and TestEvidence give package bench/throughput a broker, TestRestore, TestPeers and TestSweep give one to packages
 // bench/restore and bench/peers, for comparisons with Kafka Streams. Of those only the answers are asserted, and no times.
 //
+// TestFailover and TestCopyWithKills make processes fail many times and have reports of their own: see `make failover` and `make copy`.
+//
 // # Scenarios
 //
 //   - latency: one instance under steady load, on a broker that has run it for two minutes. Target at 10,000 events/s: p50 8 ms,
