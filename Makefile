@@ -32,7 +32,7 @@ KAFKA_PACKAGES ?= $(KAFKA_FIRST) $(filter-out $(KAFKA_FIRST),$(sort $(patsubst %
 
 .DEFAULT_GOAL := help
 .PHONY: help demo drill test test-kafka race nightly long long-kafka simulate verify-eos lint tidy-check cross build negative negative-soak bench bench-go bench-compare bench-baseline bench-latency
-.PHONY: bench-processors bench-restore bench-peers bench-sweep bench-state figures soak soak-state verify-copy verify-smoke verify-differential clean
+.PHONY: bench-processors bench-restore bench-peers bench-sweep bench-state figures failover copy soak soak-state verify-copy verify-smoke verify-differential clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -163,6 +163,16 @@ bench-state: ## cost of state at 1, 10 and 50 million keys, and a reopen after k
 figures: ## latency, restart, takeover and rolling restart on real Kafka, at length; results in FIGURES; needs Java 17 and Maven
 	mkdir -p $(FIGURES)
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestFigures$$' ./e2e/figures
+
+failover: ## KILLS (30) failures of an instance of each kind at RATE (10000) events/s, after STATE (500000) events; SCENARIO=two measures that one anew; results in FIGURES; needs a JDK 17 and Maven, and root for hosts that vanish
+	mkdir -p $(FIGURES)
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 12h -run '^TestFailover$$/$(if $(SCENARIO),^$(SCENARIO)$$)' ./e2e/figures \
+		-kills $(or $(KILLS),30) -rate $(or $(RATE),10000) -state $(or $(STATE),500000)
+
+copy: ## RUNS (30) copies of RECORDS (3000000) while a broker with one replica and the instance are killed in turn; results in FIGURES; needs a JDK 17 and Maven
+	mkdir -p $(FIGURES)
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 12h -run '^TestCopyWithKills$$' ./e2e/figures \
+		-copies $(or $(RUNS),30) -records $(or $(RECORDS),3000000)
 
 clean: ## remove what make made
 	rm -rf bin

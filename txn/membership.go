@@ -20,6 +20,9 @@ type membership struct {
 	mu        sync.Mutex
 	positions map[topology.TaskID]int64 // of the tasks with state on disk; 0 where it is not known
 	forcing   *assign.Forcing
+
+	// removed has room for one word that a member was removed.
+	removed chan struct{}
 }
 
 // newMembership reads which tasks have state on disk. It opens no database: how old the state of an earlier life is stays unknown.
@@ -28,6 +31,7 @@ func (in *instance) newMembership() (*membership, error) {
 		constant:  assign.Join{Fingerprint: in.fingerprint},
 		stateful:  map[string]bool{},
 		positions: map[topology.TaskID]int64{},
+		removed:   make(chan struct{}, 1),
 	}
 	for _, sub := range in.app.topology.Subtopologies() {
 		as := assign.Subtopology{Name: sub.Name}
@@ -119,6 +123,17 @@ func (t *taskTable) stopped() int32 {
 	return n
 }
 
+// gone says that an instance is gone and that its member was removed from the group.
+func (m *membership) gone(instance string) {
+	m.mu.Lock()
+	m.forcing.Gone(instance)
+	m.mu.Unlock()
+	select {
+	case m.removed <- struct{}{}:
+	default:
+	}
+}
+
 // left says that the session is over.
 func (m *membership) left() {
 	m.mu.Lock()
@@ -179,6 +194,7 @@ func (s *session) forceRebalances() {
 		case <-s.poll.Done():
 			return
 		case <-s.planned:
+		case <-s.in.membership.removed:
 		case <-timer.C:
 		}
 	}

@@ -106,7 +106,7 @@ func (in *instance) newWatch() (*watch, error) {
 		Self: peers.Identity{
 			Application: in.app.topology.Application(), Cluster: in.clusterID, Instance: in.dir.Instance(), Incarnation: uint64(in.incarnation),
 		},
-		Logger: log, Fence: w.fence,
+		Logger: log, Fence: w.fence, Fenced: in.membership.gone,
 	}
 	var err error
 	if pc.Listener, err = in.listenForPeers(); err != nil {
@@ -287,6 +287,9 @@ func (w *watch) fence(ctx context.Context, s peers.Suspect) (peers.Verdict, erro
 	var err error
 	if s.MemberID != "" {
 		removed, err = w.in.cluster.LeaveGroup(ctx, s.MemberID, s.Instance)
+	}
+	if removed {
+		w.in.membership.gone(s.Instance)
 	}
 	ending.Wait()
 	if err = errors.Join(ended, err); err != nil {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -162,6 +163,60 @@ func TestKilledInstanceIsReplacedAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTakeoverWaitsForNoHeartbeat: the group begins a rebalance when the member of the dead instance is removed. The others hear of it from the peer
+// that has removed it, and not with their next heartbeat.
+func TestTakeoverWaitsForNoHeartbeat(t *testing.T) {
+	for _, others := range []int{1, 2} {
+		for phase := range 5 {
+			t.Run(fmt.Sprint(others, " others, phase ", phase), func(t *testing.T) {
+				inBubble(t, func(t *testing.T) {
+					b := newBroker(t, 6, "in", "out")
+					var apps []*txn.App
+					for i := range 1 + others {
+						host := b.network.Host(fmt.Sprint(i))
+						cfg := b.config(txn.Config{StateDir: t.TempDir(), Instance: fmt.Sprint(i), Workers: 1})
+						cfg.Dialer = host.Dial
+						cfg = cfg.WithPeerNetwork(func() (net.Listener, error) { return host.Listen(fmt.Sprintf("127.0.0.1:%d", 7001+i)) }, host.Dial)
+						app, stop := start(t, countTopology(t), cfg)
+						t.Cleanup(func() { _ = stop() }) // the one that is killed reaches no broker
+						apps = append(apps, app)
+					}
+					waitFor(t, "even shares and connections", func() bool {
+						for _, app := range apps {
+							if !running(app, 6/(1+others))() || !allConnected(app, others) {
+								return false
+							}
+						}
+						return true
+					})
+					time.Sleep(time.Minute + time.Duration(phase)*100*time.Millisecond)
+					b.network.Host("0").Kill()
+					began := time.Now()
+					waitFor(t, "all tasks at those that are left", func() bool {
+						n := 0
+						for _, app := range apps[1:] {
+							for _, task := range app.Status().Tasks {
+								if task.State == txn.TaskRunning {
+									n++
+								}
+							}
+						}
+						return n == 6
+					})
+					if took := time.Since(began); took > 100*time.Millisecond { // heartbeats are 500 ms apart
+						t.Errorf("the takeover took %s", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+func allConnected(app *txn.App, n int) bool {
+	peers := app.Status().Peers
+	return len(peers) == n && !slices.ContainsFunc(peers, func(p txn.PeerStatus) bool { return !p.Connected })
 }
 
 func connected(app *txn.App) bool {

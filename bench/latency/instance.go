@@ -29,8 +29,8 @@ type Settings struct {
 	SessionTimeout     time.Duration
 	TransactionTimeout time.Duration
 	CommitIntervalMax  time.Duration
-	// Peers is where the instance listens for its peers, as Peers.Listen of package txn.
-	Peers string
+	// Peers is where the instance listens for its peers, as Peers.Listen of package txn. PeersSecret is the file with their secret.
+	Peers, PeersSecret string
 	// Log is the file that the instance appends its log to.
 	Log string
 	// CPUProfile is a file for a CPU profile of ProfileFor, begun ProfileAfter the start.
@@ -52,7 +52,8 @@ func (s Settings) run() (err error) {
 	}
 	app, err := txn.New(t, txn.Config{
 		Brokers: s.Brokers, StateDir: s.StateDir, Instance: s.Instance, Remain: s.Remain, SessionTimeout: s.SessionTimeout,
-		TransactionTimeout: s.TransactionTimeout, CommitIntervalMax: s.CommitIntervalMax, Peers: txn.Peers{Listen: s.Peers},
+		TransactionTimeout: s.TransactionTimeout, CommitIntervalMax: s.CommitIntervalMax,
+		Peers:  txn.Peers{Listen: s.Peers, SecretFile: s.PeersSecret},
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {

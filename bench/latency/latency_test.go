@@ -119,15 +119,59 @@ func TestReaderFindsLossAndDoubles(t *testing.T) {
 func TestPauses(t *testing.T) {
 	r := newTestReader(t)
 	// Even events are lane 0, odd ones lane 1.
-	for at, events := range map[time.Duration][]uint64{10: {0, 1}, 20: {2, 3}, 55: {4}, 60: {6}} {
-		if err := r.note(output(r.schedule, events...), at*time.Millisecond); err != nil {
+	for _, poll := range []struct {
+		at        time.Duration
+		partition int32
+		events    []uint64
+	}{{2, 0, []uint64{8}}, {10, 0, []uint64{0, 1}}, {20, 1, []uint64{2, 3}}, {55, 1, []uint64{4}}, {60, 1, []uint64{6}}, {80, 0, []uint64{5}}} {
+		fetches := output(r.schedule, poll.events...)
+		for _, rec := range fetches.Records() {
+			rec.Partition = poll.partition
+		}
+		if err := r.note(fetches, poll.at*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
 	}
-	start := r.schedule.Start
-	got := r.Pauses(start.Add(5*time.Millisecond), start.Add(70*time.Millisecond))
-	if got[0] != 35*time.Millisecond || got[1] != 50*time.Millisecond {
+	from, to := r.schedule.Start.Add(5*time.Millisecond), r.schedule.Start.Add(70*time.Millisecond)
+	if got := r.Pauses(from, to); got[0] != 35*time.Millisecond || got[1] != 50*time.Millisecond {
 		t.Errorf("pauses %v, want 35ms and 50ms", got)
+	}
+	if got := r.Silences(from, to); got[0] != 60*time.Millisecond || got[1] != 35*time.Millisecond {
+		t.Errorf("silences of the partitions %v, want 60ms and 35ms", got)
+	}
+	if got := r.Pauses(to, to.Add(time.Hour)); got[0] != time.Hour || got[1] != time.Hour-10*time.Millisecond {
+		t.Errorf("pauses %v, want an hour and 10ms less", got)
+	}
+}
+
+// TestReaderFindsWrongSums: an output that is there says what the state has come to.
+func TestReaderFindsWrongSums(t *testing.T) {
+	r := newTestReader(t)
+	const account = 7
+	post := func(nth int, count, balance uint64) {
+		t.Helper()
+		fetches := output(r.schedule, account+uint64(nth)*accounts)
+		value := fetches.Records()[0].Value
+		binary.BigEndian.PutUint64(value, count)
+		binary.BigEndian.PutUint64(value[8:], balance)
+		if err := r.note(fetches, time.Duration(nth+1)*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	post(0, 1, 7)
+	post(1, 2, 14)
+	if got := r.Anomalies(account).Wrong; got != 0 {
+		t.Errorf("%d wrong sums, want none", got)
+	}
+	post(2, 4, 28) // an event was added up twice
+	post(3, 5, 35)
+	post(4, 6, 35) // the count alone
+	if got := r.Anomalies(account + 1); got != (Anomalies{Lost: account, Wrong: 2}) {
+		t.Errorf("found %+v, want 2 wrong sums and the events before lost", got)
+	}
+	post(4, 7, 42)
+	if got := r.Anomalies(0); got != (Anomalies{Doubled: 1, Wrong: 2}) {
+		t.Errorf("found %+v, want 2 wrong sums and one event doubled", got)
 	}
 }
 

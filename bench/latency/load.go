@@ -23,7 +23,12 @@ type Load struct {
 
 // StartLoad begins to send and to read. The load goes on until Stop, or until the producer or the reader fails, which Await tells.
 func StartLoad(ctx context.Context, brokers []string, topics Topics, rate int) (*Load, error) {
-	l := &Load{Schedule: Schedule{Start: time.Now(), Rate: rate}, producer: make(chan error, 1), reader: make(chan error, 1)}
+	return StartLoadAt(ctx, brokers, topics, Schedule{Start: time.Now(), Rate: rate})
+}
+
+// StartLoadAt is [StartLoad] with a schedule. If it began in the past, all events that were due since are sent at once: they become state.
+func StartLoadAt(ctx context.Context, brokers []string, topics Topics, s Schedule) (*Load, error) {
+	l := &Load{Schedule: s, producer: make(chan error, 1), reader: make(chan error, 1)}
 	var err error
 	if l.Producer, err = NewProducer(brokers, topics, l.Schedule); err != nil {
 		return nil, err

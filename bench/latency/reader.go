@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/bench/workload"
 )
 
 // Reader follows the output as a consumer with read_committed would, and notes when each event came.
@@ -21,11 +24,18 @@ type Reader struct {
 		sync.Mutex
 		// at is by event: when it came, counted from the schedule's start; 0 means not yet.
 		at []time.Duration
+		// partition is by event: the partition of the output that it came from.
+		partition []int32
 		// order has the events in the order in which they came.
 		order []uint64
 		// next is the lowest event that has not come.
 		next    uint64
 		doubled uint64
+		// offsets are by partition of the output: what is below them has been read.
+		offsets map[int32]int64
+		// sums are the last count and balance of each account, and wrong counts outputs that do not follow from the one before.
+		sums  map[uint64]workload.Sum
+		wrong uint64
 	}
 }
 
@@ -37,7 +47,7 @@ func NewReader(brokers []string, topics Topics, s Schedule) (*Reader, error) {
 	}
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topics.Out: partitions}),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
 		kgo.FetchMinBytes(1), kgo.FetchMaxWait(500*time.Millisecond))
 	if err != nil {
 		return nil, fmt.Errorf("the measurement's reader: %w", err)
@@ -76,23 +86,67 @@ func fetchErrors(fetches kgo.Fetches) []error {
 func (r *Reader) note(fetches kgo.Fetches, now time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.mu.offsets == nil {
+		r.mu.offsets, r.mu.sums = map[int32]int64{}, map[uint64]workload.Sum{}
+	}
 	for it := fetches.RecordIter(); !it.Done(); {
 		rec := it.Next()
+		r.mu.offsets[rec.Partition] = rec.Offset + 1
+		if rec.Attrs.IsControl() {
+			continue
+		}
 		event, err := eventOf(r.schedule, rec.Value)
 		if err != nil {
 			return fmt.Errorf("reading %s[%d] offset %d: %w", rec.Topic, rec.Partition, rec.Offset, err)
 		}
 		for uint64(len(r.mu.at)) <= event {
-			r.mu.at = append(r.mu.at, 0)
+			r.mu.at, r.mu.partition = append(r.mu.at, 0), append(r.mu.partition, 0)
 		}
+		r.add(event, rec.Value)
 		if r.mu.at[event] != 0 {
 			r.mu.doubled++
 			continue
 		}
-		r.mu.at[event] = now
+		r.mu.at[event], r.mu.partition[event] = now, rec.Partition
 		r.mu.order = append(r.mu.order, event)
 	}
 	return nil
+}
+
+// add judges the count and the balance of an output, if the workload has them: they are those of the account's output before, and the event.
+func (r *Reader) add(event uint64, output []byte) {
+	sum, ok := workload.SumIn(output)
+	if !ok {
+		return
+	}
+	account := event % accounts
+	if before := r.mu.sums[account]; sum != (workload.Sum{Count: before.Count + 1, Balance: before.Balance + amount(event)}) {
+		r.mu.wrong++
+	}
+	r.mu.sums[account] = sum
+}
+
+// Anomalies are what must not be.
+type Anomalies struct {
+	// Lost events have not come, and Doubled ones came more than once.
+	Lost    uint64 `json:"lost"`
+	Doubled uint64 `json:"doubled"`
+	// Wrong counts outputs whose count or balance does not follow from the account's output before. They come from a state that has lost
+	// an event or has it twice.
+	Wrong uint64 `json:"wrong_sums"`
+}
+
+// Anomalies returns what is wrong with the outputs of the first n events. All of them have had the time to come.
+func (r *Reader) Anomalies(n uint64) (a Anomalies) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a.Doubled, a.Wrong = r.mu.doubled, r.mu.wrong
+	for event := range n {
+		if event >= uint64(len(r.mu.at)) || r.mu.at[event] == 0 {
+			a.Lost++
+		}
+	}
+	return a
 }
 
 // readerPoll is how often the waits below look. What they return does not depend on it.
@@ -112,20 +166,53 @@ func (r *Reader) AwaitAll(ctx context.Context, n uint64) error {
 // returns per lane when the first of them came. Such an event was not even sent at that time, so a process that was killed before
 // cannot have had a part in it.
 func (r *Reader) AwaitLanes(ctx context.Context, lanes []int32, after time.Time) (map[int32]time.Time, error) {
+	return r.awaitEach(ctx, lanes, after, r.topics.lane)
+}
+
+// AwaitOutputs is AwaitLanes of every partition of the output.
+func (r *Reader) AwaitOutputs(ctx context.Context, after time.Time) (map[int32]time.Time, error) {
+	var all []int32
+	for p := range r.topics.Partitions {
+		all = append(all, p)
+	}
+	return r.awaitEach(ctx, all, after, r.output)
+}
+
+func (r *Reader) awaitEach(
+	ctx context.Context, wanted []int32, after time.Time, of func(event uint64) int32,
+) (map[int32]time.Time, error) {
 	from := r.schedule.DueAt(after)
-	first, looked := map[int32]time.Time{}, 0
+	first := map[int32]time.Time{}
+	r.mu.Lock()
+	looked := r.cameAfter(after.Sub(r.schedule.Start)) // an event does not come before it is due
+	r.mu.Unlock()
 	err := r.await(ctx, func() (string, bool) {
 		for ; looked < len(r.mu.order); looked++ {
 			event := r.mu.order[looked]
-			lane := r.topics.lane(event)
-			if _, known := first[lane]; !known && event >= from && slices.Contains(lanes, lane) {
-				first[lane] = r.schedule.Start.Add(r.mu.at[event])
+			p := of(event)
+			if _, known := first[p]; !known && event >= from && slices.Contains(wanted, p) {
+				first[p] = r.schedule.Start.Add(r.mu.at[event])
 			}
 		}
-		return fmt.Sprintf("%d of %d partitions go on", len(first), len(lanes)), len(first) == len(lanes)
+		return fmt.Sprintf("%d of %d partitions go on", len(first), len(wanted)), len(first) == len(wanted)
 	})
 	return first, err
 }
+
+// AwaitOffsets waits until everything below the offsets, by partition of the output, has been read.
+func (r *Reader) AwaitOffsets(ctx context.Context, offsets []int64) error {
+	return r.await(ctx, func() (string, bool) {
+		for p, end := range offsets {
+			if at := r.mu.offsets[int32(p)]; at < end {
+				return fmt.Sprintf("partition %d is read up to %d of %d", p, at, end), false
+			}
+		}
+		return "", true
+	})
+}
+
+// output returns the partition of the output that an event came from. The caller holds the lock.
+func (r *Reader) output(event uint64) int32 { return r.mu.partition[event] }
 
 // await waits until done, which is called with the lock held, says so.
 func (r *Reader) await(ctx context.Context, done func() (state string, ok bool)) error {
@@ -170,25 +257,35 @@ func (r *Reader) Latencies(from, to uint64) ([]time.Duration, error) {
 // Pauses returns per lane the longest time without any output between two moments. Both ends count as output, so a lane that was
 // silent all the time paused for all of it.
 func (r *Reader) Pauses(from, to time.Time) map[int32]time.Duration {
+	return r.pauses(from, to, r.topics.lane)
+}
+
+// Silences returns the same per partition of the output. Each of them has events of every lane if the output is partitioned by key.
+func (r *Reader) Silences(from, to time.Time) map[int32]time.Duration {
+	return r.pauses(from, to, r.output)
+}
+
+func (r *Reader) pauses(from, to time.Time, of func(event uint64) int32) map[int32]time.Duration {
 	begin, end := from.Sub(r.schedule.Start), to.Sub(r.schedule.Start)
-	times := map[int32][]time.Duration{}
-	for lane := range r.topics.Partitions {
-		times[lane] = []time.Duration{begin, end}
-	}
+	last, longest := map[int32]time.Duration{}, map[int32]time.Duration{}
 	r.mu.Lock()
-	for event, at := range r.mu.at {
-		if at > begin && at < end {
-			lane := r.topics.lane(uint64(event))
-			times[lane] = append(times[lane], at)
+	defer r.mu.Unlock()
+	for _, event := range r.mu.order[r.cameAfter(begin):] {
+		at := r.mu.at[event]
+		if at >= end {
+			break
 		}
+		p := of(event)
+		longest[p] = max(longest[p], at-max(last[p], begin))
+		last[p] = at
 	}
-	r.mu.Unlock()
-	longest := map[int32]time.Duration{}
-	for lane, ts := range times {
-		slices.Sort(ts)
-		for i := 1; i < len(ts); i++ {
-			longest[lane] = max(longest[lane], ts[i]-ts[i-1])
-		}
+	for p := range r.topics.Partitions {
+		longest[p] = max(longest[p], end-max(last[p], begin))
 	}
 	return longest
+}
+
+// cameAfter returns where the events that came after a moment begin in the order. The caller holds the lock.
+func (r *Reader) cameAfter(moment time.Duration) int {
+	return sort.Search(len(r.mu.order), func(i int) bool { return r.mu.at[r.mu.order[i]] > moment })
 }

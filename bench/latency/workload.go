@@ -17,12 +17,15 @@ const WorkloadDefault = "ledger"
 func encode(s Schedule, event uint64) (key, value []byte) {
 	account := workload.AccountOf(event % accounts)
 	e := workload.Event{
-		Account: account, Counterparty: account, ID: workload.EventID(event), Amount: int64(event % 1000), Clock: s.Due(event).UnixNano(),
+		Account: account, Counterparty: account, ID: workload.EventID(event), Amount: amount(event), Clock: s.Due(event).UnixNano(),
 		Padding: event,
 	}
 	buf := e.Append(append(make([]byte, 0, workload.KeyBytes+workload.ValueBytes), account[:]...))
 	return buf[:workload.KeyBytes:workload.KeyBytes], buf[workload.KeyBytes:]
 }
+
+// amount is what an event adds to the balance of its account.
+func amount(event uint64) int64 { return int64(event % 1000) }
 
 var errNotOurs = errors.New("the output does not name an event of this measurement")
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -20,6 +21,8 @@ type Instance struct {
 	Told     any
 	// Args are the arguments of the process, for a program that has to be told to call [Run].
 	Args []string
+	// Under is a program with its arguments that becomes the instance, such as one that enters a network namespace; none by default.
+	Under []string
 	// LogPath is the file that the logs of all lives are appended to.
 	LogPath string
 	// Started is when the process of the current life was started.
@@ -44,6 +47,10 @@ func (i *Instance) Start() error {
 	}
 	defer log.Close() // the process has its own
 	cmd.Args = append(cmd.Args, i.Args...)
+	if len(i.Under) > 0 {
+		under := exec.Command(i.Under[0], append(slices.Clone(i.Under[1:]), append([]string{cmd.Path}, cmd.Args[1:]...)...)...)
+		under.Env, cmd = cmd.Env, under
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	if i.stdin, err = cmd.StdinPipe(); err != nil {
 		return err

@@ -86,6 +86,14 @@ func Clock(output []byte) (clock int64, err error) {
 	return clockOf(output), nil
 }
 
+// SumIn returns the count and the balance in an output. It returns false for an output that has none.
+func SumIn(output []byte) (sum Sum, ok bool) {
+	if len(output) != sumBytes {
+		return sum, false
+	}
+	return Sum{Count: int64(binary.BigEndian.Uint64(output)), Balance: int64(binary.BigEndian.Uint64(output[8:]))}, true
+}
+
 // idDigits are the characters of an id: 32, in the order of their bytes.
 const idDigits = "0123456789abcdefghijklmnopqrstuv"
 

@@ -72,6 +72,13 @@ type Options struct {
 	// It does not go with SASL.
 	SeparateController bool
 
+	// Brokers is how many real brokers there are, one by default. Several have a controller of their own, as with SeparateController, and
+	// replicate every topic to all of them.
+	Brokers int
+
+	// Host is the address of this machine that real brokers listen on and advertise, loopback by default.
+	Host string
+
 	// ShortLived has the JVM of a real broker compile its code once and fast, instead of again and better while it works. A test has ended
 	// before that pays, and the compiler takes the processors from everything else meanwhile. What is measured has to do without it.
 	// [Kafka] and [Own] set it.
@@ -159,8 +166,8 @@ func startOnce(ctx context.Context, kind Kind, o Options) (*Cluster, error) {
 func newNode(ctx context.Context, kind Kind, o Options) (node, error) {
 	switch kind {
 	case KindEmbedded:
-		if o.SASL || o.SeparateController || len(o.Features) > 0 {
-			return nil, errors.New("only a real broker has SASL, a controller of its own and feature levels here")
+		if o.SASL || o.SeparateController || o.Brokers > 1 || o.Host != "" || len(o.Features) > 0 {
+			return nil, errors.New("only a real broker has SASL, a controller of its own, others beside it, another host and feature levels here")
 		}
 		return newEmbeddedNode(o.Settings)
 	case KindKafka:
@@ -302,6 +309,17 @@ func (c *Cluster) Kill() error { return c.takeDown("kill", node.kill) }
 // Stop is [Cluster.Kill] in order: a real broker gets SIGTERM and writes everything down, and is killed after 20 s if it has not ended.
 func (c *Cluster) Stop() error { return c.takeDown("stop", node.stop) }
 
+// KillBroker is [Cluster.Kill] of one of several real brokers, counted from 0. Resume brings it back.
+func (c *Cluster) KillBroker(number int) error {
+	return c.takeDown("kill a broker of", func(n node) error {
+		k, ok := n.(*kafkaNode)
+		if !ok || number >= len(k.servers()) {
+			return fmt.Errorf("there is no broker %d", number)
+		}
+		return k.servers()[number].proc.Kill()
+	})
+}
+
 func (c *Cluster) takeDown(verb string, down func(node) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -318,7 +336,7 @@ func (c *Cluster) takeDown(verb string, down func(node) error) error {
 	return nil
 }
 
-// Resume starts a broker that [Cluster.Kill] or [Cluster.Stop] took down, on the same data and address, and waits until it
+// Resume starts what [Cluster.Kill], [Cluster.KillBroker] or [Cluster.Stop] took down, on the same data and address, and waits until it
 // works.
 func (c *Cluster) Resume(ctx context.Context) error {
 	c.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -23,23 +24,26 @@ type controller struct {
 // default. Not shorter than this either: a broker that misses its heartbeats on a busy machine is fenced.
 const separateSession = "broker.session.timeout.ms=6000"
 
+// separateID is the number of a separate controller in the cluster.
+const separateID = 2
+
 // controllerProperties say that a process is a controller.
 func controllerProperties(addr string) []string {
 	return []string{
 		"process.roles=controller",
-		"node.id=2",
-		"controller.quorum.voters=2@" + addr,
+		fmt.Sprint("node.id=", separateID),
+		fmt.Sprintf("controller.quorum.voters=%d@%s", separateID, addr),
 		"listeners=CONTROLLER://" + addr,
 		separateSession,
 	}
 }
 
 // brokerProperties say that a process is a broker whose controller is elsewhere.
-func brokerProperties(broker, controller string) []string {
+func brokerProperties(id int, broker, controller string) []string {
 	return []string{
 		"process.roles=broker",
-		"node.id=1",
-		"controller.quorum.voters=2@" + controller,
+		fmt.Sprint("node.id=", id),
+		fmt.Sprintf("controller.quorum.voters=%d@%s", separateID, controller),
 		"inter.broker.listener.name=PLAINTEXT",
 		"listeners=PLAINTEXT://" + broker,
 		"advertised.listeners=PLAINTEXT://" + broker,
@@ -53,7 +57,8 @@ func (c *controller) consolePath() string { return c.dir.File("controller-consol
 
 // prepare does what has to come before a launch of the broker. Before the first it starts the controller. Before the others it waits until
 // the controller has fenced the life before: a broker that starts earlier believes what it finds, that it is the leader of everything. A
-// controller that has ended is not started again, because that would hide it.
+// controller that has ended is not started again, because that would hide it. Where there are several brokers the others lead meanwhile, and
+// the controller keeps one out until its last session has ended.
 func (c *controller) prepare(ctx context.Context, n *kafkaNode) (err error) {
 	if c == nil {
 		return nil
@@ -62,6 +67,9 @@ func (c *controller) prepare(ctx context.Context, n *kafkaNode) (err error) {
 		// The metadata of a test's few topics is small, and nobody waits for the pauses of a small heap.
 		c.proc, err = n.run([]string{"-Xms32m", "-Xmx256m", "-XX:+UseSerialGC"}, c.configPath(), c.logPath(), c.consolePath())
 		return err
+	}
+	if len(n.others) > 0 {
+		return c.cause()
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.addr))
 	if err != nil {
@@ -106,16 +114,19 @@ func (c *controller) unfenced(ctx context.Context, at *kgo.Broker) (waiting stri
 	}
 }
 
-// eitherEnds returns a channel that is closed once one of two processes is gone. Its goroutine lives no longer than the first of them.
-func eitherEnds(a, b *Process) <-chan struct{} {
+// anyEnds returns a channel that is closed once one of the processes is gone. Its goroutines live no longer than the first of them.
+func anyEnds(processes ...*Process) <-chan struct{} {
 	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		select {
-		case <-a.ended:
-		case <-b.ended:
-		}
-	}()
+	var once sync.Once
+	for _, p := range processes {
+		go func() {
+			select {
+			case <-p.ended:
+				once.Do(func() { close(ended) })
+			case <-ended:
+			}
+		}()
+	}
 	return ended
 }
 

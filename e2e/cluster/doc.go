@@ -22,7 +22,8 @@
 //
 // One node that is broker and controller, of exactly [KafkaVersion], on loopback only, with its data in a
 // temporary directory. [Options].SeparateController makes two processes of it, of which the broker's alone is
-// taken down. Java 17 or newer runs it; Maven copies the jars that pom.xml names into the user's cache
+// taken down, and [Options].Brokers several brokers of it, of which [Cluster.KillBroker] takes one down. [Options].Host has the brokers listen on
+// another address of this machine, which hosts in network namespaces reach. Java 17 or newer runs it; Maven copies the jars that pom.xml names into the user's cache
 // directory once. Environment variables:
 //
 //   - ONCEWARD_REQUIRE_KAFKA=1 has the process test on real Kafka. A missing Java, or missing jars without a Maven to get them, is a

@@ -22,7 +22,7 @@ type embeddedNode struct {
 }
 
 func newEmbeddedNode(settings map[string]string) (*embeddedNode, error) {
-	ports, err := freePorts(1)
+	ports, err := freePorts(loopback, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func newEmbeddedNode(settings map[string]string) (*embeddedNode, error) {
 	return &embeddedNode{settings: settings, id: newID(), dir: dir, port: ports[0], log: log}, nil
 }
 
-func (n *embeddedNode) addrs() []string   { return []string{hostPort(n.port)} }
+func (n *embeddedNode) addrs() []string   { return []string{hostPort(loopback, n.port)} }
 func (n *embeddedNode) clusterID() string { return n.id }
 
 // The embedded broker cannot end on its own: a panic in it is one of this process.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -32,26 +34,37 @@ var (
 	shortLived = []string{"-Xms256m", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
 )
 
-// kafkaNode is an Apache Kafka on loopback: one broker, which is the controller too or has one beside it.
+// kafkaNode is an Apache Kafka on this machine: one broker, which is the controller too or has one beside it, or several with a controller.
 type kafkaNode struct {
 	java string
 	jars string
 	id   string // cluster id
-	dir  *TempDir
-	addr string
+	// server is the first broker, or the only one.
+	server
+	others []*server
 	// saslAddr is the second listener, empty without one.
 	saslAddr string
 	jvm      []string // options of the JVM
-	life     int      // counts launches; each has log files of its own
-	proc     *Process // of the current life, nil before the first
 	// controller is nil where the broker is the controller too.
 	controller *controller
-	gone       <-chan struct{} // closed once the broker of the current life is gone, or its controller
+	gone       <-chan struct{} // closed once a broker of the current life is gone, or the controller
 }
 
-// newKafkaNode lays out a broker's directory and formats its storage.
+// server is a broker. It has one life after the other.
+type server struct {
+	// number is 0 for the first.
+	number int
+	dir    *TempDir // of the cluster
+	addr   string
+	life   int      // counts launches; each has log files of its own
+	proc   *Process // of the current life, nil before the first
+}
+
+// newKafkaNode lays out the brokers' directory and formats their storages.
 func newKafkaNode(ctx context.Context, o Options) (*kafkaNode, error) {
-	if o.SASL && o.SeparateController {
+	brokers := max(o.Brokers, 1)
+	separate := o.SeparateController || brokers > 1
+	if o.SASL && separate {
 		return nil, errors.New("SASL is for a broker that is its own controller")
 	}
 	java, err := findJava(ctx)
@@ -62,7 +75,12 @@ func newKafkaNode(ctx context.Context, o Options) (*kafkaNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(3)
+	host := cmp.Or(o.Host, loopback)
+	ports, err := freePorts(host, brokers)
+	if err != nil {
+		return nil, err
+	}
+	more, err := freePorts(loopback, 2)
 	if err != nil {
 		return nil, err
 	}
@@ -70,30 +88,54 @@ func newKafkaNode(ctx context.Context, o Options) (*kafkaNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &kafkaNode{java: java, jars: jars, id: newID(), dir: dir, addr: hostPort(ports[0]), jvm: asKafka}
+	control := hostPort(loopback, more[0])
+	n := &kafkaNode{java: java, jars: jars, id: newID(), server: server{dir: dir, addr: hostPort(host, ports[0])}, jvm: asKafka}
+	for i := 1; i < brokers; i++ {
+		n.others = append(n.others, &server{number: i, dir: dir, addr: hostPort(host, ports[i])})
+	}
 	if o.ShortLived {
 		n.jvm = shortLived
 	}
-	settings := o.Settings
+	settings := map[string]string{}
+	if brokers > 1 {
+		settings = replicated(brokers)
+	}
 	if o.SASL {
-		n.saslAddr = hostPort(ports[2])
-		settings = saslSettings(n.addr, hostPort(ports[1]), n.saslAddr)
-		maps.Copy(settings, o.Settings)
+		n.saslAddr = hostPort(loopback, more[1])
+		settings = saslSettings(n.addr, control, n.saslAddr)
 	}
-	config := combinedProperties(n.addr, hostPort(ports[1]))
-	if o.SeparateController {
-		n.controller = &controller{addr: hostPort(ports[1]), dir: dir}
-		config = brokerProperties(n.addr, n.controller.addr)
-		err = n.format(ctx, n.controller.configPath(), controllerProperties(n.controller.addr), dir.File("metadata"), o)
+	maps.Copy(settings, o.Settings)
+	o.Settings = settings
+	if separate {
+		n.controller = &controller{addr: control, dir: dir}
+		err = n.format(ctx, n.controller.configPath(), controllerProperties(control), dir.File("metadata"), o)
 	}
-	if err == nil {
-		o.Settings = settings
-		err = n.format(ctx, n.configPath(), config, dir.File("data"), o)
+	for _, s := range n.servers() {
+		config := combinedProperties(s.addr, control)
+		if separate {
+			config = brokerProperties(s.nodeID(), s.addr, control)
+		}
+		if err == nil {
+			err = n.format(ctx, s.configPath(), config, s.file("data"), o)
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, dir.Remove())
 	}
 	return n, nil
+}
+
+// replicated are the settings of several brokers: everything is on all of them, and one may be missing. It is the controller that asks for some
+// of them.
+func replicated(brokers int) map[string]string {
+	all, least := strconv.Itoa(brokers), strconv.Itoa(brokers-1)
+	return map[string]string{
+		"default.replication.factor":               all,
+		"min.insync.replicas":                      least,
+		"offsets.topic.replication.factor":         all,
+		"transaction.state.log.replication.factor": all,
+		"transaction.state.log.min.isr":            least,
+	}
 }
 
 // newID returns a random id of a cluster or a directory in Kafka's form: 16 bytes in the URL alphabet of base64.
@@ -176,25 +218,71 @@ func saslSettings(open, controller, sasl string) map[string]string {
 	}
 }
 
-func (n *kafkaNode) configPath() string  { return n.dir.File("server.properties") }
-func (n *kafkaNode) logPath() string     { return n.dir.File(fmt.Sprintf("broker-%d.log", n.life)) }
-func (n *kafkaNode) consolePath() string { return n.dir.File(fmt.Sprintf("console-%d.log", n.life)) }
+// nodeID is the number of the broker in the cluster; that of a separate controller is 2.
+func (s *server) nodeID() int {
+	if s.number == 0 {
+		return 1
+	}
+	return separateID + s.number
+}
 
-func (n *kafkaNode) addrs() []string   { return []string{n.addr} }
+// file returns the path of a file of this broker.
+func (s *server) file(name string) string {
+	if s.number == 0 {
+		return s.dir.File(name)
+	}
+	return s.dir.File(fmt.Sprintf("broker%d-%s", s.number, name))
+}
+
+func (s *server) configPath() string  { return s.file("server.properties") }
+func (s *server) logPath() string     { return s.file(fmt.Sprintf("broker-%d.log", s.life)) }
+func (s *server) consolePath() string { return s.file(fmt.Sprintf("console-%d.log", s.life)) }
+
+// up says whether the process has been started and has not ended.
+func (s *server) up() bool {
+	if s.proc == nil {
+		return false
+	}
+	select {
+	case <-s.proc.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// servers returns all brokers.
+func (n *kafkaNode) servers() []*server { return append([]*server{&n.server}, n.others...) }
+
+func (n *kafkaNode) addrs() (all []string) {
+	for _, s := range n.servers() {
+		all = append(all, s.addr)
+	}
+	return all
+}
+
 func (n *kafkaNode) clusterID() string { return n.id }
 
+// launch starts the brokers that are down.
 func (n *kafkaNode) launch(ctx context.Context) error {
 	if err := n.controller.prepare(ctx, n); err != nil {
 		return err
 	}
-	n.life++
-	proc, err := n.run(n.jvm, n.configPath(), n.logPath(), n.consolePath())
-	if err != nil {
-		return err
+	var procs []*Process
+	for _, s := range n.servers() {
+		if !s.up() {
+			s.life++
+			proc, err := n.run(n.jvm, s.configPath(), s.logPath(), s.consolePath())
+			if err != nil {
+				return err
+			}
+			s.proc = proc
+		}
+		procs = append(procs, s.proc)
 	}
-	n.proc, n.gone = proc, proc.ended
+	n.gone = procs[0].ended
 	if n.controller != nil {
-		n.gone = eitherEnds(proc, n.controller.proc)
+		n.gone = anyEnds(append(procs, n.controller.proc)...)
 	}
 	return nil
 }
@@ -224,6 +312,11 @@ func (n *kafkaNode) cause() error {
 	if err := n.controller.cause(); err != nil {
 		return err
 	}
+	for _, s := range n.others {
+		if !s.up() {
+			return fmt.Errorf("broker %d: %w", s.nodeID(), exitCause(s.proc, s.logTail()))
+		}
+	}
 	return exitCause(n.proc, n.logTail())
 }
 
@@ -239,23 +332,40 @@ func exitCause(p *Process, log string) error {
 	return err
 }
 
-func (n *kafkaNode) kill() error { return n.proc.Kill() }
-func (n *kafkaNode) stop() error { return n.proc.Terminate(stopGrace) }
+func (n *kafkaNode) kill() error { return n.all(func(p *Process) error { return p.Kill() }) }
+func (n *kafkaNode) stop() error {
+	return n.all(func(p *Process) error { return p.Terminate(stopGrace) })
+}
+
+// all does something to every broker that was started.
+func (n *kafkaNode) all(what func(*Process) error) error {
+	var errs []error
+	for _, s := range n.servers() {
+		if s.proc != nil {
+			errs = append(errs, what(s.proc))
+		}
+	}
+	return errors.Join(errs...)
+}
 
 func (n *kafkaNode) close() error {
-	var err error
-	if n.proc != nil {
-		err = n.proc.Terminate(stopGrace)
-	}
 	// In this order: a broker that ends without a controller waits for it.
-	if err := errors.Join(err, n.controller.close()); err != nil {
+	if err := errors.Join(n.stop(), n.controller.close()); err != nil {
 		return err // and keep the directory: its owner is still alive
 	}
 	return n.dir.Remove()
 }
 
 func (n *kafkaNode) logTail() string {
+	tail := n.controller.logTail()
+	for _, s := range n.servers() {
+		tail += s.logTail() + "\n"
+	}
+	return strings.TrimSpace(tail)
+}
+
+func (s *server) logTail() string {
 	// The console has what the logger cannot say: a JVM that does not start, a stack dump, an exit by the
 	// runtime.
-	return strings.TrimSpace(n.controller.logTail() + Tail(n.logPath(), logLimit) + "\n" + Tail(n.consolePath(), logLimit))
+	return strings.TrimSpace(Tail(s.logPath(), logLimit) + "\n" + Tail(s.consolePath(), logLimit))
 }

@@ -55,6 +55,30 @@ func (c *Cluster) EndOffsets(ctx context.Context, topic string) ([]int64, error)
 	return listOffsets(ctx, topic, "end", c.admin.ListEndOffsets)
 }
 
+// AwaitReplicas waits until every replica of every partition is in sync.
+func (c *Cluster) AwaitReplicas(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	err := await(ctx, func(ctx context.Context) (string, error) {
+		md, err := c.admin.Metadata(ctx)
+		if err != nil {
+			return err.Error(), nil //nolint:nilerr // a broker that has just come back
+		}
+		for _, topic := range md.Topics {
+			for _, p := range topic.Partitions {
+				if p.Err != nil || len(p.ISR) < len(p.Replicas) {
+					return fmt.Sprintf("%s-%d has %d of %d replicas in sync", topic.Topic, p.Partition, len(p.ISR), len(p.Replicas)), nil //nolint:nilerr // what is waited for
+				}
+			}
+		}
+		return "", nil
+	})
+	if err != nil {
+		return fmt.Errorf("cluster: wait for replicas: %w", err)
+	}
+	return nil
+}
+
 // StableOffsets returns the last stable offset of each partition of a topic: where a read_committed consumer stops for
 // now. What is between it and the end is of a transaction that is open, or behind one.
 func (c *Cluster) StableOffsets(ctx context.Context, topic string) ([]int64, error) {

@@ -17,9 +17,9 @@ const (
 
 const loopback = "127.0.0.1"
 
-// freePorts returns n different ports that nobody listened on a moment ago. Somebody else can be quicker to
+// freePorts returns n different ports of a host that nobody listened on a moment ago. Somebody else can be quicker to
 // take one; callers try again with others then.
-func freePorts(n int) ([]int, error) {
+func freePorts(host string, n int) ([]int, error) {
 	var ports []int
 	var lastErr error
 	for tries := 0; len(ports) < n; tries++ {
@@ -27,7 +27,7 @@ func freePorts(n int) ([]int, error) {
 			return nil, fmt.Errorf("find a free port from %d to %d: %w", firstPort, lastPort, lastErr)
 		}
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		l, err := net.Listen("tcp", hostPort(port))
+		l, err := net.Listen("tcp", hostPort(host, port))
 		if err != nil {
 			lastErr = err
 			continue
@@ -39,4 +39,4 @@ func freePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
-func hostPort(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
+func hostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

@@ -9,6 +9,8 @@
 // TestWorkloads and TestEvidence give package bench/throughput a broker, TestRestore, TestPeers and TestSweep give one to packages
 // bench/restore and bench/peers, for comparisons with Kafka Streams. Of those only the answers are asserted, and no times.
 //
+// TestFailover and TestCopyWithKills make processes fail many times and have reports of their own: see `make failover` and `make copy`.
+//
 // # Scenarios
 //
 //   - latency: one instance under steady load, on a broker that has run it for two minutes. Target at 10,000 events/s: p50 8 ms,
@@ -17,6 +19,9 @@
 //     of the start plus the replay of the tail.
 //   - takeover: one of two instances is killed and stays away. Target: its partitions go on within the session timeout plus 2 s plus
 //     the restore. The transactions that it left open end by their own timeout, which therefore has to be the shorter one.
+//   - failover: an instance fails again and again while others watch it, and without. It is killed, its host vanishes, it is frozen and comes
+//     back, or a broker is killed with it. Targets after kill -9: readers of the output see nothing for at most 0.5 s, and all partitions
+//     go on within 2 s. `make failover` has its own report, which also says where the time goes.
 //   - rolling: three instances that remain members over a restart are restarted one after the other. Target: no partition pauses for
 //     more than 2 s.
 //

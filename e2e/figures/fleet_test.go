@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,25 +31,47 @@ type fleet struct {
 	topics    latency.Topics
 	instances []*latency.Instance
 	load      *latency.Load
+	hosts     []*host // as in fleetPlan
+	patience  time.Duration
 }
 
-// newFleet starts n instances and the load, and returns when every partition is processed. At the end of the test the load is drained
+// fleetPlan is how a fleet is.
+type fleetPlan struct {
+	instances  int
+	partitions int32
+	rate       int
+	// state is how many events are processed before the load begins.
+	state  int
+	common latency.Settings
+	// hosts are the network namespaces of the instances; nil where all of them are in the namespace of the test.
+	hosts []*host
+}
+
+// newFleet starts the instances and the load, and returns when every partition is processed. At the end of the test the load is drained
 // and every event counted.
-func newFleet(t *testing.T, c *cluster.Cluster, n int, partitions int32, rate int, common latency.Settings) *fleet {
+func newFleet(t *testing.T, c *cluster.Cluster, p fleetPlan) *fleet {
 	t.Helper()
-	f := &fleet{t: t, cluster: c}
+	f := &fleet{t: t, cluster: c, hosts: p.hosts, patience: waitMax}
 	name := c.Name(t, "app")
 	var err error
-	f.topics = latency.TopicsOf(name, partitions)
+	f.topics = latency.TopicsOf(name, p.partitions)
+	c.CreateTopics(t, p.partitions, f.topics.In, f.topics.Out, f.topics.Dead)
 	if err := f.topics.Create(t.Context(), c.Brokers()); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for i := range n {
-		s := common
+	for i := range p.instances {
+		s := p.common
 		s.Brokers, s.Application, s.Topics, s.Instance = c.Brokers(), name, f.topics, fmt.Sprint("i", i)
 		s.StateDir, s.Log = filepath.Join(dir, s.Instance), filepath.Join(dir, s.Instance+".log")
-		f.instances = append(f.instances, latency.NewInstance(s))
+		if p.hosts != nil && s.Peers != "" {
+			s.Peers = net.JoinHostPort(p.hosts[i].address, "0")
+		}
+		instance := latency.NewInstance(s)
+		if p.hosts != nil {
+			instance.Under = p.hosts[i].enter()
+		}
+		f.instances = append(f.instances, instance)
 	}
 	t.Cleanup(func() {
 		for _, i := range f.instances {
@@ -63,14 +86,17 @@ func newFleet(t *testing.T, c *cluster.Cluster, n int, partitions int32, rate in
 	for _, i := range f.instances {
 		f.must(i.Start())
 	}
-	f.load, err = latency.StartLoad(t.Context(), c.Brokers(), f.topics, rate)
+	before := time.Duration(p.state) * time.Second / time.Duration(p.rate)
+	f.load, err = latency.StartLoadAt(t.Context(), c.Brokers(), f.topics, latency.Schedule{Start: time.Now().Add(-before), Rate: p.rate})
 	f.must(err)
 	t.Cleanup(func() {
 		if err := f.load.Close(); err != nil && !t.Failed() {
 			t.Error(err)
 		}
 	})
+	f.patience = waitMax + before
 	f.settle()
+	f.patience = waitMax
 	return f
 }
 
@@ -91,7 +117,7 @@ func (f *fleet) showLog(i *latency.Instance) {
 }
 
 func (f *fleet) wait() (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(f.t.Context(), waitMax, errors.New("the fleet takes too long"))
+	return context.WithTimeoutCause(f.t.Context(), f.patience, errors.New("the fleet takes too long"))
 }
 
 // flowing waits until each of the lanes shows an event that was due after the moment.
@@ -172,10 +198,12 @@ func (f *fleet) settle() {
 	f.flowing(f.allLanes(), time.Now())
 }
 
-// finish stops the load and asserts that every event came, once.
-func (f *fleet) finish() {
+// finish stops load and instances, and asserts that every event came, once, and that it is in the sums once. It returns how many there were.
+func (f *fleet) finish() (sent uint64, found latency.Anomalies) {
 	f.t.Helper()
-	f.drain()
+	f.must(f.load.StopSending())
+	sent = f.load.Producer.Sent()
+	came := f.load.Await(f.t.Context(), sent)
 	ctx, cancel := f.wait()
 	defer cancel()
 	leave := kadm.LeaveGroup(f.instances[0].Settings.Application)
@@ -188,16 +216,18 @@ func (f *fleet) finish() {
 		_, err := f.cluster.Admin().LeaveGroup(ctx, leave)
 		f.must(err)
 	}
-}
-
-func (f *fleet) drain() {
-	f.t.Helper()
-	f.must(f.load.StopSending())
-	sent := f.load.Producer.Sent()
-	f.must(f.load.Await(f.t.Context(), sent))
-	f.must(f.load.Stop())
-	_, err := f.load.Reader.Latencies(0, sent)
+	// Nothing is written any more: what would come twice has come.
+	ends, err := f.cluster.EndOffsets(ctx, f.topics.Out)
 	f.must(err)
+	f.must(f.load.Reader.AwaitOffsets(ctx, ends))
+	f.must(f.load.Stop())
+	if found = f.load.Reader.Anomalies(sent); found != (latency.Anomalies{}) {
+		f.t.Errorf("of %d events, %d are lost, %d outputs are doubled, and %d have a wrong sum (%v)", sent, found.Lost, found.Doubled,
+			found.Wrong, came)
+	} else {
+		f.must(came)
+	}
+	return sent, found
 }
 
 // bounds returns the earliest and the latest of moments by lane.

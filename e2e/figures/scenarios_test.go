@@ -46,7 +46,7 @@ type Restart struct {
 }
 
 func measureRestarts(t *testing.T, c *cluster.Cluster, p plan) []Restart {
-	f := newFleet(t, c, 1, partitions, p.rate, p.restart)
+	f := newFleet(t, c, fleetPlan{instances: 1, partitions: partitions, rate: p.rate, common: p.restart})
 	app := f.instances[0]
 	var results []Restart
 	for range p.restarts {
@@ -96,7 +96,7 @@ func (r Takeover) beyond() time.Duration { return r.All - r.Session - r.Restore 
 
 func measureTakeovers(t *testing.T, c *cluster.Cluster, p plan, s latency.Settings, n int) []Takeover {
 	session, transaction := s.SessionTimeout, s.TransactionTimeout
-	f := newFleet(t, c, 2, partitions, p.rate, s)
+	f := newFleet(t, c, fleetPlan{instances: 2, partitions: partitions, rate: p.rate, common: s})
 	var results []Takeover
 	for i := range n {
 		f.run(p.between)
@@ -160,7 +160,7 @@ type Roll struct {
 }
 
 func measureRolls(t *testing.T, c *cluster.Cluster, p plan) []Roll {
-	f := newFleet(t, c, 3, 2*3, p.rate, latency.Settings{Remain: true})
+	f := newFleet(t, c, fleetPlan{instances: 3, partitions: 2 * 3, rate: p.rate, common: latency.Settings{Remain: true}})
 	var results []Roll
 	for range p.rolls {
 		for _, i := range f.instances {

@@ -17,6 +17,9 @@ const (
 	Working Reason = "tasks of this instance that were stopped work again"
 	// OwedMoves: this member leads, and moves are owed for longer than a revoke can take.
 	OwedMoves Reason = "moves are owed although every revoke must be over"
+	// Gone: an instance of the plan is gone, and its member was removed from the group. The rebalance has begun; without force this member
+	// hears of it with its next heartbeat.
+	Gone Reason = "an instance is gone and its member was removed"
 )
 
 const (
@@ -42,6 +45,7 @@ type Forcing struct {
 	plan    Plan
 	leader  bool
 	since   time.Time // the plan is known since
+	gone    bool      // a member of the plan was removed
 
 	forcedFor   Entry // the own entry that a rebalance was forced for
 	describedAt time.Time
@@ -77,7 +81,7 @@ func (f *Forcing) Planned(now time.Time, p Plan, leader bool) {
 	if !f.planned || p.ID != f.plan.ID || leader && !f.leader {
 		f.since = now
 	}
-	f.planned, f.plan, f.leader = true, p, leader
+	f.planned, f.plan, f.leader, f.gone = true, p, leader, false
 	if len(p.Owed) == 0 {
 		f.owedForced = 0
 	}
@@ -85,12 +89,22 @@ func (f *Forcing) Planned(now time.Time, p Plan, leader bool) {
 }
 
 // Left says that there is no membership, so there is nothing to force until the next plan.
-func (f *Forcing) Left() { f.planned, f.plan = false, Plan{} }
+func (f *Forcing) Left() { f.planned, f.plan, f.gone = false, Plan{}, false }
+
+// Gone says that an instance is gone and that its member was removed. It does nothing if the plan is one without the instance.
+func (f *Forcing) Gone(instance string) {
+	if slices.ContainsFunc(f.plan.Entries, func(e Entry) bool { return e.Member == instance }) {
+		f.gone = true
+	}
+}
 
 // Due returns when a rebalance is to be forced, unless a new plan comes first or more tasks stop, and why; ok is false if none is.
 func (f *Forcing) Due() (at time.Time, why Reason, ok bool) {
 	if !f.planned {
 		return time.Time{}, "", false
+	}
+	if f.gone {
+		return f.since, Gone, true
 	}
 	if f.misdescribed() && f.forcedFor != f.own {
 		at, why, ok = later(f.since, f.describedAt.Add(describedEvery)), Described, true
@@ -117,6 +131,8 @@ func (f *Forcing) Forced(now time.Time, why Reason) {
 	case OwedMoves:
 		f.owedAt = now
 		f.owedForced++
+	case Gone:
+		f.gone = false
 	}
 }
 

@@ -36,6 +36,41 @@ func TestMemberForcesForItselfOnce(t *testing.T) {
 	}
 }
 
+// TestMemberForcesForOneThatIsGone: at once, once, and only while the plan has it.
+func TestMemberForcesForOneThatIsGone(t *testing.T) {
+	own, now := Entry{Member: "me"}, time.Unix(1000, 0)
+	f := NewForcing(own, 30*time.Second)
+	never := func(when string) {
+		t.Helper()
+		if at, why, ok := f.Due(); ok {
+			t.Errorf("%s: due %v %v", when, at, why)
+		}
+	}
+	f.Gone("other")
+	never("without a plan")
+	both := []Entry{own, {Member: "other"}}
+	f.Planned(now, Plan{ID: 1, Entries: both}, true)
+	never("before the plan")
+	f.Gone("third")
+	never("an instance that the plan does not have")
+	f.Gone("other")
+	at, why, ok := f.Due()
+	if !ok || why != Gone || at.After(now) {
+		t.Fatalf("due %v %v %v, want now", at, why, ok)
+	}
+	f.Forced(now, why)
+	never("a second time")
+	f.Gone("other")
+	f.Planned(now, Plan{ID: 2, Entries: both[:1]}, true)
+	never("the new plan is without it")
+	f.Gone("other")
+	never("after the new plan")
+	f.Planned(now, Plan{ID: 3, Entries: both}, true)
+	f.Gone("other")
+	f.Left()
+	never("without a membership")
+}
+
 // TestMemberForcesForWorkingTasks: once they had the time to stop again, and once for each fall of their number.
 func TestMemberForcesForWorkingTasks(t *testing.T) {
 	own := Entry{Member: "me", Fingerprint: [8]byte{2}}

@@ -51,6 +51,9 @@ type Config struct {
 	Logger             *slog.Logger
 	// Fence ends the transactions of a suspect and removes its member. An error means that this may not have succeeded; it is called again.
 	Fence func(context.Context, Suspect) (Verdict, error)
+	// Fenced is called when a peer reports that it has fenced an instance, once for each incarnation. It must not wait, nor call this package.
+	// Nil: nothing is called.
+	Fenced func(instance string)
 
 	// hold is called by every goroutine that comes back from a wait; a test freezes the process with it.
 	hold func()

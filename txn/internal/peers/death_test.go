@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -52,6 +53,36 @@ func TestKilledProcessIsFencedOnce(t *testing.T) {
 			}
 		})
 	}, 2, 3, 5, 8)
+}
+
+// TestFencingIsTold: everybody who watched the dead process is told once that a peer has fenced it.
+func TestFencingIsTold(t *testing.T) {
+	var mu sync.Mutex
+	told := map[string][]string{}
+	inWorld(t, []string{"a", "b", "c", "d"}, func(cfg *Config) {
+		name := cfg.Self.Instance
+		cfg.Fenced = func(instance string) {
+			mu.Lock()
+			defer mu.Unlock()
+			told[name] = append(told[name], instance)
+		}
+	}, func(w *world) {
+		w.wantConnected()
+		w.kill("b")
+		w.after(time.Minute)
+		w.wantFencings(0, 10*time.Millisecond, "b")
+		mu.Lock()
+		defer mu.Unlock()
+		for _, name := range []string{"a", "c", "d"} {
+			var want []string
+			if name != w.fencings()[0].fencer {
+				want = []string{"b"}
+			}
+			if !slices.Equal(told[name], want) {
+				t.Errorf("%s is told of %v, want %v", name, told[name], want)
+			}
+		}
+	})
 }
 
 // TestChangeDuringTheHandshakeIsTold: b says hello, then its member id changes, then a is connected.
@@ -302,7 +333,7 @@ func TestRestartEndsTheFencingAtWork(t *testing.T) {
 			t.Errorf("the fencing has ended with %v", cause)
 		}
 		w.after(time.Minute)
-		w.wantFencings(0, time.Second, "b")
+		w.wantFencings(0, 10*time.Millisecond, "b")
 	})
 }
 

@@ -10,7 +10,7 @@
 // The runtime creates a [Peers] with [New], calls [Peers.Run], and reports changes: [Peers.SetMembers] for each new plan,
 // [Peers.SetSelf] when the member id or the transactional ids of its own change. [Peers.Goodbye] announces an orderly stop. Config.Fence is
 // called by one goroutine, for one suspect at a time. Its context ends after [FenceTimeout], when Run ends, and when the suspect turns out
-// to be alive or restarted.
+// to be alive or restarted. Config.Fenced reports that a peer has fenced an instance.
 //
 // Without a listener every method does nothing. A peer that cannot be reached is not an error: its death is noticed by the group's session
 // time-out, and [Peers.Status] says why.

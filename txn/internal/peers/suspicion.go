@@ -407,6 +407,9 @@ func (p *Peers) reported(from *peer, f frame, now time.Time) {
 	}
 	// An answer may tell of a fencing after which the incarnation was heard here: it came back.
 	if at := now.Add(-f.age); f.state == stateFenced && at.After(heard) {
+		if q.fenced != f.incarnation && p.cfg.Fenced != nil {
+			p.cfg.Fenced(f.instance)
+		}
 		q.fenced, q.fencedAt = f.incarnation, at
 		if s != nil {
 			s.end(fmt.Sprintf("fenced by %q", from.name))
