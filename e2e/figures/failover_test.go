@@ -115,8 +115,9 @@ func TestFailover(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			r := measureFailures(t, s)
 			for _, k := range r.Failures {
-				if !s.without && k.All >= sessionDefault/2 {
-					t.Errorf("partitions went on after %s: peers did nothing", k.All)
+				// A restore may take its time, and while a broker is away it decides when the group goes on.
+				if !s.without && s.name != "broker-too" && k.Assigned >= sessionDefault/2 {
+					t.Errorf("the others had all tasks after %s: peers did nothing", k.Assigned)
 				}
 			}
 			report := failoverReport{r}
