@@ -92,9 +92,7 @@ func (a *Application) Transactions(ctx context.Context) (OpenTransactions, error
 }
 
 func (a *Application) cluster(ctx context.Context) (*broker.Cluster, error) {
-	cfg := a.client.cfg
-	cfg.StuckAfter, cfg.GroupMayBeAbsent = stuckAfter, true
-	return broker.Connect(ctx, cfg, a.topology.Application())
+	return broker.Connect(ctx, a.client.cfg, a.topology.Application())
 }
 
 // find returns what is open, and what could not be asked.
