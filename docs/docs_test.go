@@ -230,6 +230,20 @@ func TestPipelinesOfDocumentsLoad(t *testing.T) {
 	}
 }
 
+// TestPipelineOfReadmeIsRun: the pipeline of the README is the one that a script of the command runs.
+func TestPipelineOfReadmeIsRun(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join(root, "cmd", "cli", "testdata", "script", "readme.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range fence.FindAllStringSubmatch(documents(t)["README.md"], -1) {
+		if m[1] == "yaml" && bytes.Contains(script, []byte("-- pipeline.yaml --\n"+m[2]+"-- ")) {
+			return
+		}
+	}
+	t.Error("cmd/cli/testdata/script/readme.txtar does not run the pipeline of the README")
+}
+
 // TestProgramsOfDocumentsAreBuilt compares every block of Go in the README with the program that it is a part of.
 func TestProgramsOfDocumentsAreBuilt(t *testing.T) {
 	program, err := os.ReadFile(filepath.Join(root, "examples", "accounts", "main.go"))
