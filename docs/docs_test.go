@@ -244,24 +244,39 @@ func TestPipelineOfReadmeIsRun(t *testing.T) {
 	t.Error("cmd/cli/testdata/script/readme.txtar does not run the pipeline of the README")
 }
 
-// TestProgramsOfDocumentsAreBuilt compares every block of Go in the README with the program that it is a part of.
+// flush returns a text without the tabs at the beginnings of its lines.
+func flush(text string) string { return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(text, "") }
+
+// TestProgramsOfDocumentsAreBuilt: every block of Go in a document is a part of a program of the project, so that go vet and go test build it.
 func TestProgramsOfDocumentsAreBuilt(t *testing.T) {
-	program, err := os.ReadFile(filepath.Join(root, "examples", "accounts", "main.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := 0
-	for _, m := range fence.FindAllStringSubmatch(documents(t)["README.md"], -1) {
-		if m[1] != "go" {
-			continue
+	var programs strings.Builder
+	for _, pattern := range []string{"examples/*/*.go", "*/example*_test.go", "processors/*/example*_test.go", "schemas/*/example*_test.go"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s matches %d files: %v", pattern, len(files), err)
 		}
-		blocks++
-		if !bytes.Contains(program, []byte(m[2])) {
-			t.Errorf("examples/accounts/main.go does not contain\n%s", m[2])
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			programs.WriteString(flush(string(text)))
 		}
 	}
-	if blocks == 0 {
-		t.Error("the README has no Go program")
+	code, blocks := programs.String(), 0
+	for name, text := range documents(t) {
+		for _, m := range fence.FindAllStringSubmatch(text, -1) {
+			if m[1] != "go" {
+				continue
+			}
+			blocks++
+			if !strings.Contains(code, flush(m[2])) {
+				t.Errorf("%s: no example contains\n%s", name, m[2])
+			}
+		}
+	}
+	if blocks < 10 {
+		t.Errorf("%d blocks of Go, want at least 10", blocks)
 	}
 }
 
