@@ -18,8 +18,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestReadmePermissions compares the table of the README with what Permissions says of a topology with one of everything.
-func TestReadmePermissions(t *testing.T) {
+// TestDocumentedPermissions compares the table of docs/security.md with what Permissions says of a topology with one of everything.
+func TestDocumentedPermissions(t *testing.T) {
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
 	again := topology.Repartition(in, "name", schemas.String(), schemas.String())
@@ -51,12 +51,12 @@ func TestReadmePermissions(t *testing.T) {
 		operations = append(operations, p.Operation)
 	}
 	row()
-	readme, err := os.ReadFile(filepath.Join("..", "README.md"))
+	page, err := os.ReadFile(filepath.Join("..", "docs", "security.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(readme), "\n"+table.String()+"\n") {
-		t.Errorf("the README does not have this table:\n%s", table.String())
+	if !strings.Contains(string(page), "\n"+table.String()+"\n") {
+		t.Errorf("docs/security.md does not have this table:\n%s", table.String())
 	}
 }
 

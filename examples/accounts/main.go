@@ -1,0 +1,42 @@
+// Command accounts keeps the balance of each account and counts each payment once. It is the program of the README, with all commands of
+// onceward:
+//
+//	accounts run --brokers localhost:9092 --state-dir ./state
+//	accounts describe
+package main
+
+import (
+	"context"
+	"log"
+	"os"
+
+	"github.com/onceward/onceward/cmd/cli"
+	"github.com/onceward/onceward/processors/inbox"
+	"github.com/onceward/onceward/processors/ledger"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
+)
+
+type payment struct {
+	ID     string `json:"id"`
+	Amount int64  `json:"amount"`
+}
+
+func id(r topology.Record[string, payment]) (string, error) { return r.Value.ID, nil }
+
+func contribution(r topology.Record[string, payment]) (ledger.Contribution, error) {
+	return ledger.Contribution{ID: r.Value.ID, Amounts: []int64{r.Value.Amount}}, nil
+}
+
+func main() {
+	b := topology.NewBuilder("accounts", topology.DeadLetters("payments-dead"))
+	payments := topology.From(b, topology.Topic("payments", schemas.String(), schemas.JSON[payment]()))
+	once := inbox.Dedupe(payments, "inbox", id)
+	balances := ledger.Post(once.Accepted(), "balances", contribution)
+	balances.Changes().Into(topology.Topic("balances", schemas.String(), ledger.BalanceCodec()))
+	t, err := b.Build() // reports all mistakes at once, with file and line
+	if err != nil {
+		log.Fatal(err)
+	}
+	os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, t))
+}
