@@ -200,16 +200,18 @@ func TestConcurrentCopies(t *testing.T) {
 	}
 }
 
-// await waits for a condition, as long as the test may take.
+// await waits for a condition.
 func await(t testing.TB, what string, done func() bool) {
 	t.Helper()
+	patience, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {
 		select {
 		case <-tick.C:
-		case <-t.Context().Done():
-			t.Fatal("the test is over before " + what)
+		case <-patience.Done():
+			t.Fatal("it does not happen that " + what)
 		}
 	}
 }

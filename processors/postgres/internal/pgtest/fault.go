@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -75,7 +76,8 @@ func (c *Cutter) take() (f CommitFault) {
 	return f
 }
 
-var errCut = errors.New("the connection was cut by the test")
+// errCut is what the system says of a connection that the other side has reset.
+var errCut = &net.OpError{Op: "write", Net: "test", Err: syscall.ECONNRESET}
 
 // commitMessage is pgx's simple query of a COMMIT.
 var commitMessage = []byte("Q\x00\x00\x00\x0bcommit\x00")

@@ -69,8 +69,8 @@ var shared struct {
 // which has nothing to do afterwards.
 func Main(m *testing.M, leaks ...goleak.Option) { os.Exit(Run(m, leaks...)) }
 
-// Run is [Main] for a TestMain that has something to do afterwards: it returns the code to exit with.
-func Run(m *testing.M, leaks ...goleak.Option) int {
+// Run is [Main] for a TestMain that has more to do: it returns the code to exit with, and runs whatever runs tests.
+func Run(m interface{ Run() int }, leaks ...goleak.Option) int {
 	if err := skipExamples(); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest:", err)
 		return 1
