@@ -57,7 +57,7 @@ var errOtherTopic = errors.New("the topic was deleted and created again since th
 func (s *Sink) unknown(ctx context.Context, q interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }, topic string, n int) (unknown []int32, some bool, err error) {
-	rows, err := q.Query(ctx, knownPartitions, s.Name, topic)
+	rows, err := q.Query(ctx, knownPartitions, s.config.Name, topic)
 	if err != nil {
 		return nil, false, s.failed("read offsets", err)
 	}
@@ -73,9 +73,9 @@ func (s *Sink) unknown(ctx context.Context, q interface {
 // introduce stores where the partitions of a topic begin that the sink has no offset of: where begin says, or, if the topic is known already and
 // has got more partitions, at their earliest records.
 func (s *Sink) introduce(ctx context.Context, topic string, topicID [16]byte, earliest, begin map[int32]int64) error {
-	err := pgx.BeginFunc(ctx, s.Pool, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.config.Pool, func(tx pgx.Tx) error {
 		// Instances that start together agree on which of them is the first.
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('pgsink ' || $1 || ' ' || $2, 0))", s.Name, topic); err != nil {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('pgsink ' || $1 || ' ' || $2, 0))", s.config.Name, topic); err != nil {
 			return err
 		}
 		unknown, some, err := s.unknown(ctx, tx, topic, len(earliest))
@@ -86,7 +86,7 @@ func (s *Sink) introduce(ctx context.Context, topic string, topicID [16]byte, ea
 			begin = earliest
 		}
 		for _, p := range unknown {
-			if _, err := tx.Exec(ctx, introduceOffset, s.Name, topic, p, topicID, begin[p]); err != nil {
+			if _, err := tx.Exec(ctx, introduceOffset, s.config.Name, topic, p, topicID, begin[p]); err != nil {
 				return err
 			}
 		}
@@ -97,7 +97,7 @@ func (s *Sink) introduce(ctx context.Context, topic string, topicID [16]byte, ea
 
 // claim makes this instance the owner of a partition.
 func (s *Sink) claim(ctx context.Context, p partition, topicID [16]byte) (at position, err error) {
-	err = s.Pool.QueryRow(ctx, claimOffset, s.Name, p.topic, p.n, topicID, owner()).Scan(&at.next, &at.generation)
+	err = s.config.Pool.QueryRow(ctx, claimOffset, s.config.Name, p.topic, p.n, topicID, owner()).Scan(&at.next, &at.generation)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return at, fmt.Errorf("topic %s, partition %d: %w", p.topic, p.n, errOtherTopic)
 	}
@@ -129,7 +129,7 @@ func (w *worker) transact(ctx context.Context, next int64, f func(ctx context.Co
 	s := w.sink
 	began := time.Now()
 	defer func() { s.metrics.batch.Observe(time.Since(began).Seconds()) }()
-	t, err := s.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: s.begin()})
+	t, err := s.config.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: s.begin()})
 	if err != nil {
 		return s.failed("begin", err)
 	}
@@ -145,7 +145,7 @@ func (w *worker) transact(ctx context.Context, next int64, f func(ctx context.Co
 	if err := s.at(ctx, "applied", w); err != nil {
 		return err
 	}
-	moved, err := t.Exec(ctx, s.moveSQL, s.Name, w.topic, w.n, w.generation, w.next, next)
+	moved, err := t.Exec(ctx, s.moveSQL, s.config.Name, w.topic, w.n, w.generation, w.next, next)
 	if err != nil {
 		if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "25P02" {
 			return topology.Fail(topology.Poison, errSwallowed)
@@ -182,7 +182,7 @@ var errSwallowed = errors.New("Apply has returned no error, and a statement in i
 
 // begin is the statement that begins a transaction. The limit makes the server end the transaction of a process that has frozen in it.
 func (s *Sink) begin() string {
-	return fmt.Sprintf("begin isolation level %s; set local idle_in_transaction_session_timeout = %d", s.Isolation, s.IdleInTransaction.Milliseconds())
+	return fmt.Sprintf("begin isolation level %s; set local idle_in_transaction_session_timeout = %d", s.config.Isolation, s.config.IdleInTransaction.Milliseconds())
 }
 
 // resolve finds out what has become of a commit that has returned an error: nil if it has taken effect, and otherwise what has failed.
@@ -190,7 +190,7 @@ func (w *worker) resolve(ctx context.Context, next int64, commitErr error) error
 	s := w.sink
 	for attempt := 1; ; attempt++ {
 		var generation, at int64
-		err := s.Pool.QueryRow(ctx, lookAtOffset, s.Name, w.topic, w.n).Scan(&generation, &at)
+		err := s.config.Pool.QueryRow(ctx, lookAtOffset, s.config.Name, w.topic, w.n).Scan(&generation, &at)
 		switch {
 		case err == nil && generation == w.generation && at == next:
 			s.metrics.tookEffect.Inc()
@@ -205,7 +205,7 @@ func (w *worker) resolve(ctx context.Context, next int64, commitErr error) error
 		case !postgres.Unavailable(err) && postgres.ClassOf(err) != topology.Transient:
 			return s.failed("look at an offset", err)
 		}
-		s.Logger.Warn("a commit is in doubt, and the offset cannot be read yet", "topic", w.topic, "partition", w.n, "attempt", attempt,
+		s.config.Logger.Warn("a commit is in doubt, and the offset cannot be read yet", "topic", w.topic, "partition", w.n, "attempt", attempt,
 			"reason", reasonOf(s.failed("look at an offset", err)))
 		if !wait(ctx, w.stop, pause(attempt, pauseMin, pauseMax)) {
 			return errStopped // the next owner reads the row

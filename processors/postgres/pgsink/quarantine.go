@@ -49,15 +49,15 @@ func scanRefused(row pgx.CollectableRow) (f Refused, err error) {
 
 // Quarantined returns the records of the sink in quarantine, the oldest first and at most limit of them.
 func (s *Sink) Quarantined(ctx context.Context, limit int) ([]Refused, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT `+recordColumns+` FROM onceward.sink_quarantine WHERE sink = $1
-		ORDER BY quarantined_at, topic, partition, record_offset LIMIT $2`, s.Name, limit)
+	rows, err := s.config.Pool.Query(ctx, `SELECT `+recordColumns+` FROM onceward.sink_quarantine WHERE sink = $1
+		ORDER BY quarantined_at, topic, partition, record_offset LIMIT $2`, s.config.Name, limit)
 	if err == nil {
 		var all []Refused
 		if all, err = pgx.CollectRows(rows, scanRefused); err == nil {
 			return all, nil
 		}
 	}
-	return nil, fmt.Errorf("pgsink: %s: list the quarantine: %w", s.Name, err)
+	return nil, fmt.Errorf("pgsink: %s: list the quarantine: %w", s.config.Name, err)
 }
 
 // ErrNotQuarantined: the record is not in quarantine, or not any more.
@@ -67,9 +67,9 @@ var ErrNotQuarantined = errors.New("the record is not in quarantine")
 // for records whose order does not count any more. An error leaves it in quarantine, but for one of the COMMIT, which may have taken effect:
 // calling Requeue again tells, by ErrNotQuarantined. If the topic was created again and both records of one offset are there, both are applied.
 func (s *Sink) Requeue(ctx context.Context, topic string, partition int32, offset int64) error {
-	err := pgx.BeginTxFunc(ctx, s.Pool, pgx.TxOptions{BeginQuery: s.begin()}, func(t pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, s.config.Pool, pgx.TxOptions{BeginQuery: s.begin()}, func(t pgx.Tx) error {
 		rows, err := t.Query(ctx, `DELETE FROM onceward.sink_quarantine WHERE sink = $1 AND topic = $2 AND partition = $3 AND record_offset = $4
-			RETURNING `+recordColumns, s.Name, topic, partition, offset)
+			RETURNING `+recordColumns, s.config.Name, topic, partition, offset)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (s *Sink) Requeue(ctx context.Context, topic string, partition int32, offse
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("pgsink: %s: requeue topic %s, partition %d, offset %d: %w", s.Name, topic, partition, offset, err)
+		return fmt.Errorf("pgsink: %s: requeue topic %s, partition %d, offset %d: %w", s.config.Name, topic, partition, offset, err)
 	}
 	return nil
 }

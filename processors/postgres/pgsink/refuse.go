@@ -24,11 +24,11 @@ type refusal struct {
 // refuse moves past a record that cannot be applied, and keeps it elsewhere. It tries until that has succeeded.
 func (w *worker) refuse(r *kgo.Record, err error, attempts int, first time.Time) error {
 	why := refusal{class: postgres.ClassOf(err), err: err, attempts: attempts, first: first}
-	w.sink.Logger.Error("a record is refused", "topic", w.topic, "partition", w.n, "offset", r.Offset, "class", why.class, "attempts", attempts,
+	w.sink.config.Logger.Error("a record is refused", "topic", w.topic, "partition", w.n, "offset", r.Offset, "class", why.class, "attempts", attempts,
 		"reason", reasonOf(err), "to", w.sink.refuge())
 	for failures := 1; ; failures++ {
 		var err error
-		if w.sink.DeadLetterTopic != "" {
+		if w.sink.config.DeadLetterTopic != "" {
 			err = w.deadLetter(r, why)
 		} else {
 			err = w.quarantine(r, why)
@@ -50,8 +50,8 @@ func (w *worker) refuse(r *kgo.Record, err error, attempts int, first time.Time)
 
 // refuge is where refused records go, for people.
 func (s *Sink) refuge() string {
-	if s.DeadLetterTopic != "" {
-		return "topic " + s.DeadLetterTopic
+	if s.config.DeadLetterTopic != "" {
+		return "topic " + s.config.DeadLetterTopic
 	}
 	return "table onceward.sink_quarantine"
 }
@@ -69,7 +69,7 @@ func (w *worker) quarantine(r *kgo.Record, why refusal) error {
 		keys[i], values[i] = []byte(h.Key), h.Value
 	}
 	return w.pass([]*kgo.Record{r}, w.sink.metrics.quarantined.Add, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, insertQuarantine, w.sink.Name, w.topic, w.n, r.Offset, w.topicID, r.Timestamp.UnixMilli(), r.Key, r.Value, keys,
+		_, err := tx.Exec(ctx, insertQuarantine, w.sink.config.Name, w.topic, w.n, r.Offset, w.topicID, r.Timestamp.UnixMilli(), r.Key, r.Value, keys,
 			values, why.class.String(), reasonOf(why.err), why.attempts, why.first)
 		return w.sink.failed("quarantine a record", err)
 	})
@@ -78,10 +78,10 @@ func (w *worker) quarantine(r *kgo.Record, why refusal) error {
 // deadLetter writes the record to the dead-letter topic, and then moves past it.
 func (w *worker) deadLetter(r *kgo.Record, why refusal) error {
 	letter := &kgo.Record{
-		Topic: w.sink.DeadLetterTopic, Key: r.Key, Value: r.Value, Timestamp: r.Timestamp, Headers: w.letterHeaders(r, why, time.Now()),
+		Topic: w.sink.config.DeadLetterTopic, Key: r.Key, Value: r.Value, Timestamp: r.Timestamp, Headers: w.letterHeaders(r, why, time.Now()),
 	}
 	if err := w.session.client.ProduceSync(w.ctx, letter).FirstErr(); err != nil {
-		return fmt.Errorf("topic %s, partition %d, offset %d: write the dead letter to %s: %w", w.topic, w.n, r.Offset, w.sink.DeadLetterTopic, err)
+		return fmt.Errorf("topic %s, partition %d, offset %d: write the dead letter to %s: %w", w.topic, w.n, r.Offset, w.sink.config.DeadLetterTopic, err)
 	}
 	return w.pass([]*kgo.Record{r}, w.sink.metrics.deadLettered.Add, func(context.Context, pgx.Tx) error { return nil })
 }
@@ -104,15 +104,15 @@ func (w *worker) letterHeaders(r *kgo.Record, why refusal, now time.Time) []kgo.
 		origin.TimestampType = topology.LogAppendTime
 	}
 	life, err := topology.ParseDeadLetter(before)
-	if err != nil || life.Application != w.sink.Name { // it dies for the first time here; how often it died elsewhere counts
+	if err != nil || life.Application != w.sink.config.Name { // it dies for the first time here; how often it died elsewhere counts
 		life = topology.DeadLetterInfo{
-			ID: topology.DeadLetterID(w.sink.Name, origin), Origin: origin, FirstFailure: why.first, Deaths: life.Deaths,
+			ID: topology.DeadLetterID(w.sink.config.Name, origin), Origin: origin, FirstFailure: why.first, Deaths: life.Deaths,
 		}
 	}
 	all := own
 	add := func(key, value string) { all = append(all, kgo.RecordHeader{Key: key, Value: []byte(value)}) }
 	add(topology.HeaderID, life.ID)
-	add(topology.HeaderApplication, w.sink.Name)
+	add(topology.HeaderApplication, w.sink.config.Name)
 	add(topology.HeaderVersion, "pgsink")
 	add(topology.HeaderTask, "0_"+strconv.Itoa(int(w.n)))
 	add(topology.HeaderNode, "pgsink")

@@ -39,10 +39,10 @@ func (s *Sink) session(ctx context.Context) error {
 	options := append([]kgo.Opt{
 		// A partition that was paused is fetched again when the fetch that is on its way has ended.
 		kgo.FetchMaxWait(fetchWait),
-	}, s.Client...)
+	}, s.config.Client...)
 	client, err := kgo.NewClient(append(options,
-		kgo.ConsumerGroup(s.Name),
-		kgo.ConsumeTopics(s.Topics...),
+		kgo.ConsumerGroup(s.config.Name),
+		kgo.ConsumeTopics(s.config.Topics...),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
@@ -86,11 +86,11 @@ func (e *session) poll() {
 		case errors.Is(err, kerr.GroupAuthorizationFailed):
 			e.end(fmt.Errorf("join the group: %w", err))
 		case errors.As(err, new(*kgo.ErrGroupSession)):
-			e.sink.Logger.Warn("the membership in the group has ended; the client joins again", "error", err)
+			e.sink.config.Logger.Warn("the membership in the group has ended; the client joins again", "error", err)
 		case errors.As(err, &answer) && !answer.Retriable:
 			e.end(fmt.Errorf("fetch topic %s, partition %d: %w", topic, n, err))
 		default: // the network
-			e.sink.Logger.Warn("a fetch has failed and is tried again", "topic", topic, "partition", n, "error", err)
+			e.sink.config.Logger.Warn("a fetch has failed and is tried again", "topic", topic, "partition", n, "error", err)
 		}
 	})
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
@@ -152,13 +152,13 @@ func (e *session) claim(added map[string][]int32) error {
 
 // introduce stores where a topic begins, or those of its partitions that are new.
 func (e *session) introduce(admin *kadm.Client, topic string, detail kadm.TopicDetail) error {
-	unknown, _, err := e.sink.unknown(e.ctx, e.sink.Pool, topic, len(detail.Partitions))
+	unknown, _, err := e.sink.unknown(e.ctx, e.sink.config.Pool, topic, len(detail.Partitions))
 	if err != nil || len(unknown) == 0 {
 		return err
 	}
 	earliest, err := listed(e.ctx, topic, admin.ListStartOffsets)
 	begin := earliest
-	if err == nil && e.sink.Start == Latest {
+	if err == nil && e.sink.config.Start == Latest {
 		begin, err = listed(e.ctx, topic, admin.ListCommittedOffsets)
 	}
 	if err != nil {
@@ -190,7 +190,7 @@ func (e *session) start(w *worker) {
 	e.mu.Unlock()
 	e.client.ResumeFetchPartitions(w.asMap()) // an earlier worker may have left it paused
 	go w.run()
-	e.sink.Logger.Info("partition assigned", "topic", w.topic, "partition", w.n, "next", w.next, "generation", w.generation)
+	e.sink.config.Logger.Info("partition assigned", "topic", w.topic, "partition", w.n, "next", w.next, "generation", w.generation)
 }
 
 // offsets says where the client begins to fetch: where the table of offsets says.

@@ -9,7 +9,7 @@ import (
 
 // Sink is one instance of a sink.
 type Sink struct {
-	Config
+	config  Config
 	metrics metrics
 	slots   chan struct{} // one for each transaction that is at work
 
@@ -27,7 +27,7 @@ func New(c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pgsink: %w", err)
 	}
-	s := &Sink{Config: c, slots: make(chan struct{}, c.Parallel), moveSQL: moveOffset, queueMax: max(queueRecordsMax, 2*c.BatchRecords)}
+	s := &Sink{config: c, slots: make(chan struct{}, c.Parallel), moveSQL: moveOffset, queueMax: max(queueRecordsMax, 2*c.BatchRecords)}
 	s.at = func(context.Context, string, *worker) error { return nil }
 	s.resolve = (*worker).resolve
 	if s.metrics, err = newMetrics(c.Metrics, c.Name); err != nil {
@@ -46,13 +46,13 @@ func (s *Sink) Run(ctx context.Context) error {
 			return nil //nolint:nilerr // the caller has asked for this end
 		case errors.Is(err, errFenced):
 			s.metrics.fenced.Inc()
-			s.Logger.Warn("a partition has another owner; the sink joins the group again", "reason", err)
+			s.config.Logger.Warn("a partition has another owner; the sink joins the group again", "reason", err)
 		case unavailable(err):
-			s.Logger.Warn("the database cannot be used; the sink joins the group again after a pause", "reason", reasonOf(err))
+			s.config.Logger.Warn("the database cannot be used; the sink joins the group again after a pause", "reason", reasonOf(err))
 		case passes(err):
-			s.Logger.Warn("Kafka does not answer; the sink joins the group again after a pause", "error", err)
+			s.config.Logger.Warn("Kafka does not answer; the sink joins the group again after a pause", "error", err)
 		default:
-			return fmt.Errorf("pgsink: %s: %w", s.Name, err)
+			return fmt.Errorf("pgsink: %s: %w", s.config.Name, err)
 		}
 		if !wait(ctx, nil, pause(min(failures, 5), rejoinPause, pauseMax)) {
 			return nil

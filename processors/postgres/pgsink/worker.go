@@ -105,7 +105,7 @@ func (w *worker) take() (batch []*kgo.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, bytes := 0, 0
-	for n < len(w.mu.queue) && n < w.sink.BatchRecords && (n == 0 || bytes+size(w.mu.queue[n]) <= batchBytesMax) {
+	for n < len(w.mu.queue) && n < w.sink.config.BatchRecords && (n == 0 || bytes+size(w.mu.queue[n]) <= batchBytesMax) {
 		bytes += size(w.mu.queue[n])
 		n++
 	}
@@ -192,12 +192,12 @@ func (w *worker) apply(records []*kgo.Record) error {
 			return w.oneByOne(records)
 		default:
 			attempts++
-			if again := class == topology.Transient || class == topology.Overload; !again || attempts >= w.sink.Attempts {
+			if again := class == topology.Transient || class == topology.Overload; !again || attempts >= w.sink.config.Attempts {
 				return w.refuse(records[0], err, attempts, first)
 			}
 		}
-		w.sink.metrics.retries.WithLabelValues(w.sink.Name, class.String()).Inc()
-		w.sink.Logger.Warn("records could not be applied and are tried again", "topic", w.topic, "partition", w.n, "offset", records[0].Offset,
+		w.sink.metrics.retries.WithLabelValues(w.sink.config.Name, class.String()).Inc()
+		w.sink.config.Logger.Warn("records could not be applied and are tried again", "topic", w.topic, "partition", w.n, "offset", records[0].Offset,
 			"records", len(records), "class", class, "failures", failures, "reason", reasonOf(err))
 		if !wait(w.ctx, w.stop, d) {
 			return errStopped
@@ -254,5 +254,5 @@ func (s *Sink) call(ctx context.Context, tx pgx.Tx, records []*kgo.Record) (err 
 			err = topology.Fail(topology.Poison, &topology.PanicError{Type: fmt.Sprintf("%T", v)})
 		}
 	}()
-	return s.Apply(ctx, tx, records)
+	return s.config.Apply(ctx, tx, records)
 }
