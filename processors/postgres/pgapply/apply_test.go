@@ -35,7 +35,7 @@ var accounts = pgapply.Table{Name: "public.accounts", Key: []string{"bank", "id"
 const accountsTable = `CREATE TABLE accounts (bank int, id text, owner text, "Note" jsonb, v bigint, PRIMARY KEY (bank, id))`
 
 // TestVersions: the version of a row only moves forward, by one, and only what is applied changes it. Rows of the failure matrix: older version
-// after newer, gap, out-of-order completion.
+// after newer; gap.
 func TestVersions(t *testing.T) {
 	db := pgtest.Empty(t)
 	db.Exec(t, accountsTable)

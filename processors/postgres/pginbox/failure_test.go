@@ -85,7 +85,7 @@ func (c *consumer) deliver(b *pginbox.Inbox, id string) error {
 var errCrash = errors.New("crash")
 
 // TestFaultAtEveryPoint: whatever happens between receiving an event and acknowledging it, the event has one effect in the end. A crash cuts the
-// connection without a word. Rows of the failure matrix: crash before processing, crash after the apply, duplicate delivery.
+// connection without a word. Rows of the failure matrix: crash before processing; crash after the apply; duplicate delivery.
 func TestFaultAtEveryPoint(t *testing.T) {
 	c := newConsumer(t)
 	b := newInbox(t, c.pool)

@@ -59,11 +59,10 @@ func child() int {
 }
 
 // TestKilledAtEveryPoint: a process that is killed between receiving a batch and going on to the next one has applied each record once or not at
-// all, and its successor applies the rest. Rows of the failure matrix: crash before processing, crash after the apply, duplicate delivery, replay
-// from earliest.
+// all, and its successor applies the rest. Rows of the failure matrix: crash before processing; crash after the apply;
+// duplicate delivery.
 func TestKilledAtEveryPoint(t *testing.T) {
 	onStage(t, 2, func(s *stage) {
-		s.db.Pool.Config() // the URL below is of the same database
 		for _, point := range points {
 			s.produce(2, 30)
 			cmd := exec.Command(os.Args[0])

@@ -209,8 +209,8 @@ func zombie(s *stage, breakIt bool) {
 	s.produce(1, 10)
 	a := s.sink("a", func(c *Config) {
 		c.Apply = Each(effectWithoutTotals) // whose locks would have the other instance wait for the frozen one
-		// Its client is frozen as well: it does not ask whether it is still a member.
-		c.Client = append(c.Client, kgo.HeartbeatInterval(time.Minute), kgo.SessionTimeout(5*time.Minute))
+		// Its client is as good as frozen: it does not ask whether it is still a member. With a cooperative balancer it would, after half a second.
+		c.Client = append(c.Client, kgo.HeartbeatInterval(time.Minute), kgo.SessionTimeout(5*time.Minute), kgo.Balancers(kgo.RangeBalancer()))
 	})
 	if breakIt {
 		a.breakFence()
@@ -230,7 +230,10 @@ func zombie(s *stage, breakIt bool) {
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
 	<-frozen
-	b := s.sink("b", func(c *Config) { c.Apply = Each(effectWithoutTotals) })
+	b := s.sink("b", func(c *Config) {
+		c.Apply = Each(effectWithoutTotals)
+		c.Client = append(c.Client, kgo.Balancers(kgo.RangeBalancer()))
+	})
 	s.evict("a")
 	stop := s.start(b)
 	s.awaitEnd()
