@@ -25,13 +25,15 @@ WAITING      = -p 3
 GO_ALONE     = env -u ONCEWARD_KAFKA_BROKERS -u ONCEWARD_REQUIRE_KAFKA
 # PACKAGES are those that test and race take, the slowest first: go test starts them in this order.
 PACKAGES   ?= ./e2e/faults ./e2e/simulation ./txn ./state/pebblestore ./cmd/cli ./...
+# POSTGRES is a module of its own, which ./... does not reach.
+POSTGRES     = processors/postgres
 # KAFKA_PACKAGES are those with tests on real Kafka, found by what these call. The slowest come first.
 KAFKA_FIRST     = ./e2e/conformance ./e2e/faults ./e2e/pipeline ./e2e/operations ./e2e/flights ./e2e/cluster ./e2e/runtime
 KAFKA_PACKAGES ?= $(KAFKA_FIRST) $(filter-out $(KAFKA_FIRST),$(sort $(patsubst %/,./%,$(dir $(shell \
 	grep -rlE 'cluster\.(Kafka|Each|EachKind|Own|OwnWith|Java)\>' --include='*_test.go' e2e examples)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo drill test test-kafka race nightly long long-kafka simulate verify-eos lint tidy-check cross build negative negative-soak bench bench-go bench-compare bench-baseline bench-latency
+.PHONY: help demo drill test test-kafka test-postgres race nightly long long-kafka simulate verify-eos lint tidy-check cross build negative negative-soak bench bench-go bench-compare bench-baseline bench-latency
 .PHONY: bench-processors bench-restore bench-peers bench-sweep bench-state figures failover copy soak soak-state verify-copy verify-smoke verify-differential clean
 
 help: ## show this list
@@ -47,10 +49,16 @@ test: ## vet and every test but the long ones and those on real Kafka; Go alone
 	$(GO) vet -tags $(TEST_TAGS) ./...
 	$(GATE) $(GO_ALONE) $(GO) test $(WAITING) $(GATE_FLAGS) -vet off -timeout 20m $(PACKAGES)
 	CGO_ENABLED=0 $(GATE) $(GO_ALONE) $(GO) test $(GATE_FLAGS) -vet off -run 'Memory|GCPercent' ./state/pebblestore # whose allocator is another one then
-	@echo "not in make test: real Kafka (make test-kafka), the race detector (make race), the long tests (make nightly)"
+	$(GO) -C $(POSTGRES) vet -tags $(TEST_TAGS) ./...
+	ONCEWARD_POSTGRES_URL=none $(GATE) $(GO_ALONE) $(GO) -C $(POSTGRES) test $(GATE_FLAGS) -vet off -timeout 20m ./...
+	@echo "not in make test: real Kafka (make test-kafka), PostgreSQL (make test-postgres), the race detector (make race), the long tests (make nightly)"
 
 test-kafka: ## the tests that only real Kafka can pass or fail; needs a JDK 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
 	ONCEWARD_REQUIRE_KAFKA=1 $(GATE) $(GO) test $(WAITING) $(GATE_FLAGS) -count=1 -vet off -timeout 20m $(KAFKA_PACKAGES)
+	ONCEWARD_REQUIRE_KAFKA=1 $(GATE) $(GO) -C $(POSTGRES) test $(GATE_FLAGS) -count=1 -vet off -timeout 20m ./pgsink # if there is PostgreSQL
+
+test-postgres: ## the tests on PostgreSQL; needs an installed server (Debian package postgresql) or ONCEWARD_POSTGRES_URL
+	ONCEWARD_REQUIRE_POSTGRES=1 $(GATE) $(GO_ALONE) $(GO) -C $(POSTGRES) test $(GATE_FLAGS) -count=1 -vet off -timeout 20m ./...
 
 race: TEST_TAGS := $(TEST_TAGS),invariants
 race: CHECKS = 100
@@ -58,6 +66,7 @@ race: CHECKS = 100
 race: export GORACE = atexit_sleep_ms=20
 race: ## make test under the race detector, with invariants asserted
 	$(GATE) $(GO_ALONE) $(GO) test -race $(WAITING) $(GATE_FLAGS) -vet off -timeout 30m $(PACKAGES)
+	$(GATE) $(GO_ALONE) $(GO) -C $(POSTGRES) test -race $(GATE_FLAGS) -vet off -timeout 20m ./...
 
 nightly: ## everything that the gate leaves out, for hours; a step that has passed for this revision is not run again; needs a JDK 17 and Maven
 	./.ci/nightly
@@ -99,9 +108,11 @@ verify-copy: ## Kafka's own TransactionsTest on real Kafka: 100,000 records, 750
 
 lint: ## static analysis with the import rules
 	$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) run
+	cd $(POSTGRES) && $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) run
 
 tidy-check: ## go.mod and formatting are clean
 	$(GO) mod tidy -diff
+	$(GO) -C $(POSTGRES) mod tidy -diff
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 
 cross: ## compile the command for Linux, macOS and Windows; no mechanism of the tests is in it

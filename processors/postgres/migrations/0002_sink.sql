@@ -1,0 +1,31 @@
+CREATE TABLE onceward.sink_offsets (
+    sink        text COLLATE "C" NOT NULL,
+    topic       text COLLATE "C" NOT NULL,
+    partition   int NOT NULL,
+    topic_id    uuid NOT NULL,   -- the topic that the offset is of: one that is created again has another id
+    next_offset bigint NOT NULL, -- where to read next: everything before it was applied or refused
+    generation  bigint NOT NULL, -- counts owners; only the latest may move the offset
+    owner       text NOT NULL,   -- for people
+    claimed_at  timestamptz NOT NULL DEFAULT now(),
+    moved_at    timestamptz,
+    PRIMARY KEY (sink, topic, partition)
+) WITH (fillfactor = 50); -- every batch updates a row, in its page if there is room
+
+CREATE TABLE onceward.sink_quarantine (
+    sink           text COLLATE "C" NOT NULL,
+    topic          text COLLATE "C" NOT NULL,
+    partition      int NOT NULL,
+    record_offset  bigint NOT NULL,
+    topic_id       uuid NOT NULL,
+    record_time    bigint NOT NULL, -- milliseconds since the epoch
+    record_key     bytea,
+    record_value   bytea,
+    header_keys    bytea[] NOT NULL,
+    header_values  bytea[] NOT NULL,
+    class          text NOT NULL,
+    reason         text NOT NULL, -- quotes nothing of the record
+    attempts       int NOT NULL,
+    first_failure  timestamptz NOT NULL,
+    quarantined_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (sink, topic, partition, record_offset, topic_id)
+);

@@ -1,0 +1,77 @@
+// Package pgsink applies the records of Kafka topics to PostgreSQL, each one exactly once.
+//
+//	sink, err := pgsink.New(pgsink.Config{
+//		Name:   "balances",
+//		Topics: []string{"payments"},
+//		Pool:   pool,
+//		Client: []kgo.Opt{kgo.SeedBrokers("kafka:9092")},
+//		Apply: pgsink.Each(func(ctx context.Context, tx pgx.Tx, r *kgo.Record) error {
+//			_, err := tx.Exec(ctx, "INSERT INTO payments ...", ...)
+//			return err
+//		}),
+//	})
+//	...
+//	err = sink.Run(ctx)
+//
+// The tables are made by postgres.Migrate.
+//
+// # Contract
+//
+// Committed records (read_committed) of a partition are handed to Apply in batches, in the order of the partition. What Apply does in the
+// transaction that it is given, and the offset behind the batch, commit together. So a record has its effect once, and Apply needs no inbox of
+// its own: a batch that was handed out before is one whose transaction has not committed.
+//
+// Apply must do all of its work in that transaction, and must not end it. It may be called again with the same records, or with fewer of them at
+// a time. Partitions are applied in parallel, [Config.Parallel] at a time.
+//
+// A record that its producer has sent twice is two records. Where that can happen, Apply marks events with pginbox in the same transaction.
+//
+// # Invariants
+//
+//   - The row in onceward.sink_offsets decides where to read next. Offsets that Kafka has for the group are not read, and none are written.
+//   - An offset moves only under the generation that its owner was given, and only from where that owner has read on. Every assignment of a
+//     partition takes a new generation, so that an owner from before (a frozen process, one that lost its connection to Kafka) is fenced: its
+//     transaction finds another generation, and rolls back with all that Apply has done in it.
+//   - A batch is handed out when the one before it in the partition has committed.
+//   - A COMMIT without an answer is resolved by reading the row, under a lock that waits for the transaction in doubt. The batch is applied
+//     again only where the row says that it has not moved.
+//   - An offset belongs to one topic by its id. A topic that was deleted and created again stops the sink, instead of being read from an
+//     offset of its predecessor.
+//
+// # Failure
+//
+// What an error means is said by postgres.ClassOf. The transaction is rolled back, and then
+//
+//	what fails                               what follows
+//	the server or the connection             the batch is tried again until it succeeds, with pauses of up to 30 s
+//	serialization failure, deadlock          the same, with pauses of up to a second; after three times record by record
+//	transient, overload                      record by record, [Config.Attempts] times each; then the record is refused
+//	conflict, validation, poison, a panic    record by record; the record that fails alone is refused
+//	config, corruption, fatal                Run returns a [*Failure]
+//	the partition has another owner          what was done is rolled back, and the sink joins the group again
+//	records were deleted before they were    Run returns an error: somebody has to know
+//	read, or the log was cut
+//
+// A record that is refused goes to the table onceward.sink_quarantine, in the transaction that moves the offset past it. With
+// [Config.DeadLetterTopic] it goes to that topic instead, in the form of package topology, before the offset moves: a crash in between writes it
+// twice, with one id. The later records of its partition go on without it. [Sink.Requeue] applies a record from quarantine.
+//
+// While one partition waits to try again, the others go on.
+//
+// On a revoke the batch at work is finished, nothing further of the partition begins, and the next owner reads on behind it. When the context of Run
+// ends, what is at work is rolled back.
+//
+// # Frozen owners
+//
+// A process that freezes in its transaction holds the locks of the rows that it has changed, and those who want them wait. The server ends such
+// a transaction after [Config.IdleInTransaction]. It is a limit for Apply as well: of the time between two statements.
+//
+// # Concurrency
+//
+// Run starts one goroutine per assigned partition, and waits for them before it returns. Apply is called by several of them at once.
+// All instances of a sink have the same name, which is their consumer group.
+//
+// # What it is not
+//
+// Calls to other systems in Apply are not undone by a rollback, and are made again with the batch.
+package pgsink

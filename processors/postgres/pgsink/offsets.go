@@ -1,0 +1,228 @@
+package pgsink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/onceward/onceward/processors/postgres"
+	"github.com/onceward/onceward/topology"
+)
+
+// partition names one partition of a topic.
+type partition struct {
+	topic string
+	n     int32
+}
+
+// position is where an owner reads on, and the generation under which it may move the offset.
+type position struct {
+	next       int64
+	generation int64
+}
+
+const knownPartitions = `SELECT partition FROM onceward.sink_offsets WHERE sink = $1 AND topic = $2`
+
+// introduceOffset stores where a partition begins, before anybody owns it.
+const introduceOffset = `
+INSERT INTO onceward.sink_offsets (sink, topic, partition, topic_id, next_offset, generation, owner)
+VALUES ($1, $2, $3, $4, $5, 0, '') ON CONFLICT DO NOTHING`
+
+// claimOffset makes the caller the owner. It waits for a transaction that is moving the offset, and returns where that has left it. It finds no
+// row for an offset of another topic.
+const claimOffset = `
+UPDATE onceward.sink_offsets SET generation = generation + 1, owner = $5, claimed_at = now()
+WHERE sink = $1 AND topic = $2 AND partition = $3 AND topic_id = $4
+RETURNING next_offset, generation`
+
+// moveOffset moves the offset from where its owner has read on. It finds no row if there is another owner.
+const moveOffset = `
+UPDATE onceward.sink_offsets SET next_offset = $6, moved_at = now()
+WHERE sink = $1 AND topic = $2 AND partition = $3 AND generation = $4 AND next_offset = $5`
+
+// lookAtOffset waits for a transaction that has moved the offset and whose end is in doubt.
+const lookAtOffset = `
+SELECT generation, next_offset FROM onceward.sink_offsets WHERE sink = $1 AND topic = $2 AND partition = $3 FOR UPDATE`
+
+// errOtherTopic: the stored offset is of a topic that is not there any more.
+var errOtherTopic = errors.New("the topic was deleted and created again since the sink has read it: Reset makes the sink begin with the new one")
+
+// unknown returns those of n partitions of a topic that the sink has no offset of, and whether it has one of any.
+func (s *Sink) unknown(ctx context.Context, q interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, topic string, n int) (unknown []int32, some bool, err error) {
+	rows, err := q.Query(ctx, knownPartitions, s.config.Name, topic)
+	if err != nil {
+		return nil, false, s.failed("read offsets", err)
+	}
+	known, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	for p := range int32(n) {
+		if !slices.Contains(known, p) {
+			unknown = append(unknown, p)
+		}
+	}
+	return unknown, len(known) > 0, s.failed("read offsets", err)
+}
+
+// introduce stores where the partitions of a topic begin that the sink has no offset of: where begin says, or, if the topic is known already and
+// has got more partitions, at their earliest records.
+func (s *Sink) introduce(ctx context.Context, topic string, topicID [16]byte, earliest, begin map[int32]int64) error {
+	err := pgx.BeginFunc(ctx, s.config.Pool, func(tx pgx.Tx) error {
+		// Instances that start together agree on which of them is the first.
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('pgsink ' || $1 || ' ' || $2, 0))", s.config.Name, topic); err != nil {
+			return err
+		}
+		unknown, some, err := s.unknown(ctx, tx, topic, len(earliest))
+		if err != nil {
+			return err
+		}
+		if some {
+			begin = earliest
+		}
+		for _, p := range unknown {
+			if _, err := tx.Exec(ctx, introduceOffset, s.config.Name, topic, p, topicID, begin[p]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return s.failed("store where a topic begins", err)
+}
+
+// claim makes this instance the owner of a partition.
+func (s *Sink) claim(ctx context.Context, p partition, topicID [16]byte) (at position, err error) {
+	err = s.config.Pool.QueryRow(ctx, claimOffset, s.config.Name, p.topic, p.n, topicID, owner()).Scan(&at.next, &at.generation)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return at, fmt.Errorf("topic %s, partition %d: %w", p.topic, p.n, errOtherTopic)
+	}
+	return at, s.failed("claim an offset", err)
+}
+
+// failed returns the error of a statement of the sink, nil for nil.
+func (s *Sink) failed(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && (e.Code == "42P01" || e.Code == "3F000") {
+		op += " (postgres.Migrate creates the tables)"
+	}
+	return &databaseError{op, err}
+}
+
+// tx is a transaction as Apply has it: the sink ends it.
+type tx struct{ pgx.Tx }
+
+var errNotYours = topology.Fail(topology.Config, errors.New("Apply must not commit or roll back: the sink does, with the offset"))
+
+func (tx) Commit(context.Context) error   { return errNotYours }
+func (tx) Rollback(context.Context) error { return errNotYours }
+
+// transact runs f and moves the offset to next in one transaction. The error is errFenced if the partition has another owner. An error of f is
+// returned as it is.
+func (w *worker) transact(ctx context.Context, next int64, f func(ctx context.Context, tx pgx.Tx) error) error {
+	s := w.sink
+	began := time.Now()
+	defer func() { s.metrics.batch.Observe(time.Since(began).Seconds()) }()
+	t, err := s.config.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: s.begin()})
+	if err != nil {
+		return s.failed("begin", err)
+	}
+	// Behind a COMMIT, and on a connection that has ended, this does nothing. Its own failure ends the connection, and so the transaction.
+	defer func() { _ = t.Rollback(context.WithoutCancel(ctx)) }()
+	conn := t.Conn()
+	if err := s.at(ctx, "begun", w); err != nil {
+		return err
+	}
+	if err := f(ctx, tx{t}); err != nil {
+		return ofConnection(conn, err)
+	}
+	if err := s.at(ctx, "applied", w); err != nil {
+		return err
+	}
+	moved, err := t.Exec(ctx, s.moveSQL, s.config.Name, w.topic, w.n, w.generation, w.next, next)
+	if err != nil {
+		if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "25P02" {
+			return topology.Fail(topology.Poison, errSwallowed)
+		}
+		return ofConnection(conn, s.failed("move an offset", err))
+	}
+	if moved.RowsAffected() != 1 {
+		return w.fenced()
+	}
+	if err := s.at(ctx, "moved", w); err != nil {
+		return err
+	}
+	commit := time.Now()
+	if err := t.Commit(ctx); err != nil {
+		if err := s.resolve(w, ctx, next, ofConnection(conn, s.failed("commit", err))); err != nil {
+			s.metrics.commitFailures.Inc()
+			return err
+		}
+	}
+	s.metrics.commit.Observe(time.Since(commit).Seconds())
+	s.metrics.commits.Inc()
+	return s.at(ctx, "committed", w)
+}
+
+// ofConnection returns err, and says so if the connection has ended.
+func ofConnection(conn *pgx.Conn, err error) error {
+	if conn.IsClosed() {
+		return &lostError{err}
+	}
+	return err
+}
+
+var errSwallowed = errors.New("Apply has returned no error, and a statement in its transaction has failed")
+
+// begin is the statement that begins a transaction. The limit makes the server end the transaction of a process that has frozen in it.
+func (s *Sink) begin() string {
+	return fmt.Sprintf("begin isolation level %s; set local idle_in_transaction_session_timeout = %d", s.config.Isolation, s.config.IdleInTransaction.Milliseconds())
+}
+
+// resolve finds out what has become of a commit that has returned an error: nil if it has taken effect, and otherwise what has failed.
+func (w *worker) resolve(ctx context.Context, next int64, commitErr error) error {
+	s := w.sink
+	for attempt := 1; ; attempt++ {
+		var generation, at int64
+		err := s.config.Pool.QueryRow(ctx, lookAtOffset, s.config.Name, w.topic, w.n).Scan(&generation, &at)
+		switch {
+		case err == nil && generation == w.generation && at == next:
+			s.metrics.tookEffect.Inc()
+			return nil
+		case err == nil && generation == w.generation && at == w.next:
+			s.metrics.hadNoEffect.Inc()
+			return commitErr
+		case err == nil || errors.Is(err, pgx.ErrNoRows):
+			return w.fenced() // the next owner reads the row
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !postgres.Unavailable(err) && postgres.ClassOf(err) != topology.Transient:
+			return s.failed("look at an offset", err)
+		}
+		s.config.Logger.Warn("a commit is in doubt, and the offset cannot be read yet", "topic", w.topic, "partition", w.n, "attempt", attempt,
+			"reason", reasonOf(s.failed("look at an offset", err)))
+		if !wait(ctx, w.stop, pause(attempt, pauseMin, pauseMax)) {
+			return errStopped // the next owner reads the row
+		}
+	}
+}
+
+func (w *worker) fenced() error {
+	return fmt.Errorf("topic %s, partition %d, generation %d: %w", w.topic, w.n, w.generation, errFenced)
+}
+
+// Reset removes what a sink knows of a topic: its next owner begins where [Config.Start] says. It is for a topic that was deleted and created
+// again, and for an application that begins from scratch; records that were applied are applied again if they are still there. Stop the sink
+// before: an instance that runs is fenced.
+func Reset(ctx context.Context, pool *pgxpool.Pool, sink, topic string) error {
+	if _, err := pool.Exec(ctx, "DELETE FROM onceward.sink_offsets WHERE sink = $1 AND topic = $2", sink, topic); err != nil {
+		return fmt.Errorf("pgsink: reset topic %s of %s: %w", topic, sink, err)
+	}
+	return nil
+}
