@@ -45,8 +45,8 @@ func (a *App) NotReady() []string { return a.notReady() }
 // PeersListen returns where an application listens for peers.
 func PeersListen(c Config) string { return c.peersListen() }
 
-// FencePeer fences an instance of the group as its peers do.
-func (a *App) FencePeer(ctx context.Context, s peers.Suspect) (peers.Verdict, error) {
+// FenceSuspect fences an instance of the group as its peers do.
+func (a *App) FenceSuspect(ctx context.Context, s peers.Suspect) (peers.Verdict, error) {
 	a.mu.Lock()
 	w := a.mu.session.in.watch
 	a.mu.Unlock()

@@ -4,6 +4,7 @@ package txn
 
 import (
 	"context"
+	"errors"
 	"net"
 
 	"github.com/onceward/onceward/state/pebblestore"
@@ -23,7 +24,8 @@ var ErrRefused = failpoint.ErrRefused
 // after every few rounds, empty rounds are committed and repartition topics purged early, so that short tests reach all points. Nil is no
 // function.
 //
-// broken names the mechanisms of the runtime that do not work, for negative controls: uncommitted, offsets, early, apply, restore or age.
+// broken names the mechanisms of the runtime that do not work, for negative controls: uncommitted, offsets, early, apply, restore, age,
+// identity or removal.
 // With any of them transactions stay open 200 ms longer, so that a kill meets them. [New] refuses other names.
 //
 // It only exists with the build tag onceward_failpoints.
@@ -46,6 +48,23 @@ func (c Config) WithPeerNetwork(
 ) Config {
 	c.peerNetwork.listen, c.peerNetwork.dial = listen, dial
 	return c
+}
+
+// FencePeer has the application fence another instance as if it had taken it for dead. That instance may live. The error says that it was not
+// fenced, because the two have never been connected, or because a request failed. It only exists with the build tag onceward_failpoints.
+func (a *App) FencePeer(ctx context.Context, instance string) error {
+	a.mu.Lock()
+	s := a.mu.session
+	a.mu.Unlock()
+	if s == nil {
+		return errors.New("the application is not at work")
+	}
+	suspect, known := s.in.watch.peers.Known(instance)
+	if !known {
+		return errors.New("the two have never been connected")
+	}
+	_, err := s.in.watch.fence(ctx, suspect)
+	return err
 }
 
 // Failpoints returns the names of all points, in the order of a life. It only exists with the build tag onceward_failpoints.

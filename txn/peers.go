@@ -124,7 +124,7 @@ func (in *instance) newWatch() (*watch, error) {
 			return nil, errors.Join(err, pc.Listener.Close())
 		}
 		in.membership.constant.Address = pc.Address
-		log.Info("peers connect with this instance", "address", pc.Address)
+		log.Info("peers connect with this instance", "address", pc.Address, "incarnation", in.incarnation)
 	}
 	if w.peers, err = peers.New(pc); err != nil {
 		return nil, &ConfigError{"Peers", err.Error()}

@@ -19,6 +19,8 @@ func onDisk(cfg txn.Config, _ *disktest.Disk) txn.Config { return cfg }
 
 func onNetwork(cfg txn.Config, _ *virtual.Host, _ string) txn.Config { return cfg }
 
+func fence(context.Context, *txn.App, string) error { return errors.ErrUnsupported }
+
 // arm fails: a simulation without the faults that were asked for would prove nothing.
 func arm(cfg txn.Config, _ func(context.Context, string) error, _ []string) (txn.Config, error) {
 	return cfg, errors.New("the simulation needs failpoints: go test -tags synctests,onceward_failpoints (make test sets both)")

@@ -28,6 +28,11 @@ func onNetwork(cfg txn.Config, host *virtual.Host, address string) txn.Config {
 	return cfg.WithPeerNetwork(func() (net.Listener, error) { return host.Listen(address) }, host.Dial)
 }
 
+// fence has an application fence another instance.
+func fence(ctx context.Context, app *txn.App, instance string) error {
+	return app.FencePeer(ctx, instance)
+}
+
 // arm lets hit act at the failpoints of an application, and breaks mechanisms of it.
 func arm(cfg txn.Config, hit func(context.Context, string) error, broken []string) (txn.Config, error) {
 	return cfg.WithFailpoints(hit, broken...), nil

@@ -20,6 +20,12 @@ var clientFaults = []string{
 	simulation.Kill, simulation.Kill, simulation.Kill, simulation.KillLost, simulation.Stop, simulation.Freeze, simulation.Cut, simulation.LoseReply,
 }
 
+// peerFaults are those after which peers fence. removalFaults keep no instance that lives from its group.
+var (
+	peerFaults    = []string{simulation.Kill, simulation.Kill, simulation.FalseFence, simulation.KillFencer}
+	removalFaults = []string{simulation.Kill, simulation.LateRemoval}
+)
+
 // TestBrokenMechanismsAreFound is the negative control of the simulation: with one mechanism of the runtime, or of the application,
 // broken at a time, it finds what is broken. With none broken, the same faults leave nothing to find.
 func TestBrokenMechanismsAreFound(t *testing.T) {
@@ -56,6 +62,11 @@ func TestBrokenMechanismsAreFound(t *testing.T) {
 		{"offsets", simulation.Windows, nil, simulation.Config{Faults: clientFaults}},
 		{"apply", simulation.Processors, []check.Kind{check.StateDiffers}, simulation.Config{Faults: clientFaults}},
 		{"offsets", simulation.Processors, nil, simulation.Config{Faults: clientFaults}},
+		// A fencer goes on to use the identity of the instance that it has fenced.
+		{"identity", simulation.Accounts, []check.Kind{check.Lost, check.Duplicate, check.Torn, check.StateDiffers},
+			simulation.Config{Faults: peerFaults, Peers: true, Instances: 3}},
+		// A fencer removes a member that has rejoined.
+		{"removal", simulation.Accounts, nil, simulation.Config{Faults: removalFaults, Peers: true, Instances: 3, Removals: true}},
 	} {
 		subject, err := c.subject()
 		if err != nil {
@@ -78,7 +89,9 @@ func TestBrokenMechanismsAreFound(t *testing.T) {
 					cfg.Seed = seed
 					result := simulate(t, c.subject, cfg)
 					found = slices.ContainsFunc(c.found, func(k check.Kind) bool { return result.Found(k) > 0 })
-					if c.found == nil {
+					if c.cfg.Removals {
+						found = slices.ContainsFunc(result.Findings, func(f string) bool { return strings.Contains(f, "was removed from its group") })
+					} else if c.found == nil {
 						found = slices.ContainsFunc(result.Findings, func(f string) bool { return strings.HasPrefix(f, name+": ") })
 					}
 					t.Logf("%s", result)
@@ -95,9 +108,10 @@ func TestBrokenMechanismsAreFound(t *testing.T) {
 		for seed := uint64(1); seed <= 2; seed++ {
 			for _, cfg := range []simulation.Config{
 				{Faults: clientFaults, AbortShare: 0.3}, {Faults: clientFaults, MarkersMax: time.Second},
+				{Faults: peerFaults, Peers: true, Instances: 3}, {Faults: removalFaults, Peers: true, Instances: 3, Removals: true},
 			} {
 				cfg.Seed, cfg.Duration = seed, time.Minute
-				t.Run(fmt.Sprintf("seed=%d/aborts=%v", seed, cfg.AbortShare), func(t *testing.T) {
+				t.Run(fmt.Sprintf("seed=%d/aborts=%v/peers=%v", seed, cfg.AbortShare, cfg.Peers), func(t *testing.T) {
 					if result := simulate(t, simulation.Accounts, cfg); !result.OK() {
 						t.Errorf("%s\n%s", result.Trace, result)
 					}

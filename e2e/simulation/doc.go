@@ -9,6 +9,8 @@
 //   - kills instances: while they process, while they stop, and at failpoints; freezes them; stops them in order;
 //   - takes their state directories away and fills their disks;
 //   - cuts and blocks their connections, and loses and delays requests and replies by API key;
+//   - separates instances that watch each other, in one direction or both, once or again and again; has one fence another that lives;
+//     kills an instance and one that fences it; delays the removal of members;
 //   - makes brokers unreachable, delays the markers of commits, and moves leaders and coordinators.
 //
 // The nemesis of package soak is another one: it acts on processes and a broker in real time, with a goroutine for each fault. This one acts
@@ -45,7 +47,8 @@
 // # Broken builds
 //
 // With [Config].Broken a mechanism of the runtime does not work. A simulation that does not find it proves nothing, so the
-// tests run apply, offsets, uncommitted, early, restore and dedupe (negative controls). Other mechanisms have theirs where a test is
+// tests run apply, offsets, uncommitted, early, restore, identity, removal and dedupe (negative controls). Removal costs a rebalance and
+// loses nothing, so the run judges it by [Config].Removals. Other mechanisms have theirs where a test is
 // about them: age in package txn, marks-late and marks-early in package e2e/pipeline.
 //
 // # What it does not do

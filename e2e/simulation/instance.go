@@ -7,10 +7,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing/synctest"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/state/pebblestore/disktest"
@@ -262,6 +265,7 @@ func (h *traceHandler) Handle(_ context.Context, r slog.Record) error {
 		return true
 	})
 	h.run.network.Trace().Logf(h.who, "%s", text)
+	h.run.judgeRemoval(h.who, r)
 	switch r.Message {
 	case "a peer was fenced":
 		h.run.count(FencedByPeer)
@@ -269,6 +273,36 @@ func (h *traceHandler) Handle(_ context.Context, r slog.Record) error {
 		h.run.count(FencedInVain)
 	}
 	return nil
+}
+
+// judgeRemoval finds a membership that ended although nobody had a reason to end it.
+func (r *run) judgeRemoval(who string, record slog.Record) {
+	if !r.cfg.Removals {
+		return
+	}
+	attr := func(key string) (value string) {
+		record.Attrs(func(a slog.Attr) bool {
+			if a.Key == key {
+				value = a.Value.String()
+			}
+			return true
+		})
+		return value
+	}
+	r.mu.Lock()
+	wrong := false
+	switch record.Message {
+	case "peers connect with this instance":
+		r.incarnations[who] = attr("incarnation")
+	case "a peer is suspected":
+		r.suspected[attr("incarnation")] = true
+	case "the membership ended and is begun again":
+		wrong = strings.Contains(attr("error"), kerr.UnknownMemberID.Message) && !r.suspected[r.incarnations[who]]
+	}
+	r.mu.Unlock()
+	if wrong {
+		r.found("%s was removed from its group, and no peer has suspected it", who)
+	}
 }
 
 func (h *traceHandler) WithAttrs(attrs []slog.Attr) slog.Handler {

@@ -40,6 +40,12 @@ const (
 	BrokerStop  = "broker stop"  // a broker is away for a while
 	Leaders     = "leaders"      // move to other brokers
 	Coordinator = "coordinators" // move to other brokers
+
+	PeersApart  = "peers apart"  // nothing arrives from one instance at another one, or nor the other way round, for a while
+	PeersFlap   = "peers flap"   // the same again and again, every few seconds
+	FalseFence  = "false fence"  // an instance fences another one that lives
+	KillFencer  = "kill fencer"  // SIGKILL of an instance, and at nearly the same time of one that fences it
+	LateRemoval = "late removal" // a request to remove a member arrives late
 )
 
 // FencedByPeer counts the instances that a peer took for dead, and FencedInVain those of them that were not, among the faults of a [Result].
@@ -60,9 +66,12 @@ var weighted = []string{
 // atFailpoints are the faults that need them, as often as they are to come.
 var atFailpoints = []string{KillAt, KillAt, KillAt, KillAt, KillAt, Fail, Fail, Fail, Hang}
 
+// amongPeers are the faults that need peers, as often as they are to come.
+var amongPeers = []string{PeersApart, PeersApart, PeersFlap, FalseFence, FalseFence, KillFencer, LateRemoval}
+
 // AllFaults returns the names of all faults.
 func AllFaults() []string {
-	all := slices.Concat(weighted, atFailpoints)
+	all := slices.Concat(weighted, atFailpoints, amongPeers)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -97,7 +106,10 @@ func newNemesis(r *run) *nemesis {
 	if n.faults == nil {
 		n.faults = weighted
 		if r.cfg.Failpoints {
-			n.faults = slices.Concat(weighted, atFailpoints)
+			n.faults = slices.Concat(n.faults, atFailpoints)
+		}
+		if r.cfg.Peers {
+			n.faults = slices.Concat(n.faults, amongPeers)
 		}
 	}
 	return n
@@ -282,6 +294,11 @@ func (n *nemesis) act(fault string) {
 		return
 	}
 	switch fault {
+	case PeersApart, PeersFlap, FalseFence, KillFencer, LateRemoval:
+		n.actOnPeers(fault, i)
+		return
+	}
+	switch fault {
 	case LoseReply, LoseRequest, LateRequest, LateCommit, KillAt, Fail, Hang, KillStop: // counted when they have happened
 	default:
 		n.r.count(fault)
@@ -328,6 +345,67 @@ func (n *nemesis) act(fault string) {
 		n.strike(i, fault)
 	default:
 		n.check(fmt.Errorf("there is no fault %q", fault))
+	}
+}
+
+// flapMax is the longest time between two changes of a link that flaps.
+const flapMax = 5 * time.Second
+
+// actOnPeers does what is about an instance and another one.
+func (n *nemesis) actOnPeers(fault string, i *instance) {
+	n.busy[i.name] = true
+	other := n.victim()
+	delete(n.busy, i.name)
+	if other == nil {
+		return
+	}
+	from, to := i.life.name, other.life.name
+	oneWay := n.rng.IntN(2) == 0
+	apart := func(is bool) error {
+		change := n.r.network.Unblock
+		if is {
+			change = n.r.network.Block
+		}
+		change(from, to)
+		if !oneWay {
+			change(to, from)
+		}
+		return nil
+	}
+	n.r.count(fault)
+	switch fault {
+	case PeersApart:
+		n.check(apart(true))
+		n.later(n.between(time.Second, session), func() error { return apart(false) })
+	case PeersFlap:
+		for at := time.Duration(0); at < time.Minute; {
+			n.later(at, func() error { return apart(true) })
+			at += time.Duration(n.rng.Int64N(int64(flapMax)))
+			n.later(at, func() error { return apart(false) })
+			at += time.Duration(n.rng.Int64N(int64(flapMax)))
+		}
+	case FalseFence:
+		n.r.event("fences "+to, from)
+		fencer, app := i.life, i.life.app
+		n.r.dead.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), openMax)
+			defer cancel()
+			if err := fence(ctx, app, other.name); err != nil {
+				n.r.network.Trace().Logf(fencer.name, "fencing %s has failed: %v", to, err)
+			}
+		})
+	case KillFencer:
+		n.kill(i, false)
+		n.later(n.between(0, 200*time.Millisecond), func() error {
+			if other.life != nil && other.life.name == to && !n.busy[other.name] {
+				n.kill(other, false)
+			}
+			return nil
+		})
+	case LateRemoval:
+		rule := n.r.network.Add(proxy.Match{Key: int16(kmsg.LeaveGroup), Direction: proxy.ToBroker},
+			proxy.Delay(n.between(100*time.Millisecond, 20*time.Second)))
+		n.later(session, func() error { rule.Lift(); return nil })
 	}
 }
 

@@ -43,8 +43,13 @@ type Config struct {
 	// Quiesce bounds the virtual time in which the application has to work off what the faults have left. The default is half
 	// an hour.
 	Quiesce time.Duration
+	// Instances is their number, one to three by the seed if it is 0.
+	Instances int
 	// Peers lets the instances watch each other over the network.
 	Peers bool
+	// Removals has the run find instances that were removed from their group although no peer has suspected their incarnation. No fault may
+	// keep an instance from its group otherwise.
+	Removals bool
 	// MarkersMax is the longest time that the markers of a commit are held back. By default the seed decides: none, or 200 ms.
 	MarkersMax time.Duration
 }
@@ -123,9 +128,12 @@ type run struct {
 
 	mu       sync.Mutex
 	findings []string
-	faults   map[string]int
-	points   map[string]int
-	dumps    int
+	// incarnations are those of lives, suspected those that peers have suspected.
+	incarnations map[string]string
+	suspected    map[string]bool
+	faults       map[string]int
+	points       map[string]int
+	dumps        int
 }
 
 // Run simulates the subject once. It is called in a bubble: see virtual.Test. Errors of the simulation itself fail the test; what
@@ -135,7 +143,7 @@ func Run(t *testing.T, subject Subject, cfg Config) *Result {
 	r := &run{
 		cfg: cfg, subject: subject, rng: rand.New(rand.NewPCG(cfg.Seed, 0)), dir: t.TempDir(), strikes: make(chan *life),
 		readers: map[string]*workload.Reader{}, topics: subject.Topics(), faults: map[string]int{},
-		points: map[string]int{},
+		points: map[string]int{}, incarnations: map[string]string{}, suspected: map[string]bool{},
 	}
 	if r.cfg.Rate == 0 {
 		r.cfg.Rate = 20
@@ -251,6 +259,9 @@ func (r *run) all(t *testing.T) (*Result, error) {
 		})
 	}
 	count := 1 + r.rng.IntN(3)
+	if r.cfg.Instances > 0 {
+		count = r.cfg.Instances
+	}
 	for n := range count {
 		r.instances = append(r.instances, &instance{
 			r: r, name: string(rune('a' + n)), workers: 1 + r.rng.IntN(2), dir: r.newDir(), disk: disktest.New(diskBytes),

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/txn/internal/failpoint"
 )
@@ -17,6 +18,10 @@ func brokenIsolation(_ failpoint.Set, level kgo.IsolationLevel) kgo.IsolationLev
 func brokenOffsets(context.Context, failpoint.Set, *Coordinator, int32, Membership, []Offset) (broken bool, err error) {
 	return false, nil
 }
+
+func brokenIdentity(*Cluster, string, *kmsg.InitProducerIDResponse) {}
+
+func brokenRemoval(_ failpoint.Set, member string) string { return member }
 
 func brokenCommit(*Producer) bool { return false }
 

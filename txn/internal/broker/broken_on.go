@@ -6,6 +6,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -84,4 +85,64 @@ func brokenAwait(p *Producer) {
 	if answered, ok := early.LoadAndDelete(p); ok {
 		<-answered.(chan struct{})
 	}
+}
+
+// brokenIdentity uses the identity that a fencer got, if that mechanism is broken: a moment later it commits the ends of the inputs, as if it
+// had processed them.
+func brokenIdentity(c *Cluster, id string, got *kmsg.InitProducerIDResponse) {
+	if !c.cfg.Failpoints.Broken(failpoint.Identity) {
+		return
+	}
+	go func() { // it ends by itself
+		ctx, cancel := context.WithTimeout(context.Background(), identityAfter+10*time.Second)
+		defer cancel()
+		time.Sleep(identityAfter)
+		_ = c.commitEnds(ctx, id, got.ProducerID, got.ProducerEpoch) // the coordinator may refuse it: then nothing wrong is done
+	}()
+}
+
+// identityAfter is how long after a fencing its identity is used. The group has not given the partitions to others by then.
+const identityAfter = time.Second
+
+func (c *Cluster) commitEnds(ctx context.Context, id string, producer int64, epoch int16) error {
+	offsets, err := c.adm.FetchOffsets(ctx, c.group)
+	if err != nil {
+		return err
+	}
+	ends, err := c.adm.ListCommittedOffsets(ctx, offsets.Partitions().Topics()...)
+	if err != nil {
+		return err
+	}
+	commit := kmsg.NewPtrTxnOffsetCommitRequest()
+	commit.TransactionalID, commit.Group, commit.ProducerID, commit.ProducerEpoch, commit.Generation = id, c.group, producer, epoch, -1
+	topics := map[string][]kmsg.TxnOffsetCommitRequestTopicPartition{}
+	for _, o := range offsets.Sorted() {
+		end, ok := ends.Lookup(o.Topic, o.Partition)
+		if !ok || end.Err != nil {
+			return end.Err
+		}
+		p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+		p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = o.Partition, end.Offset, o.LeaderEpoch, kmsg.StringPtr(o.Metadata)
+		topics[o.Topic] = append(topics[o.Topic], p)
+	}
+	for topic, partitions := range topics {
+		t := kmsg.NewTxnOffsetCommitRequestTopic()
+		t.Topic, t.Partitions = topic, partitions
+		commit.Topics = append(commit.Topics, t)
+	}
+	if _, err := commit.RequestWith(ctx, c.cl); err != nil {
+		return err
+	}
+	end := kmsg.NewPtrEndTxnRequest()
+	end.TransactionalID, end.ProducerID, end.ProducerEpoch, end.Commit = id, producer, epoch, true
+	_, err = end.RequestWith(ctx, c.cl)
+	return err
+}
+
+// brokenRemoval names no member if that mechanism is broken.
+func brokenRemoval(s failpoint.Set, member string) string {
+	if s.Broken(failpoint.Removal) {
+		return ""
+	}
+	return member
 }

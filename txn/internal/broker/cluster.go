@@ -308,7 +308,7 @@ func (c *Cluster) LeaveGroup(ctx context.Context, member, instance string) (left
 	req := kmsg.NewPtrLeaveGroupRequest()
 	req.Group = c.group
 	m := kmsg.NewLeaveGroupRequestMember()
-	m.MemberID, m.InstanceID = member, kmsg.StringPtr(instance)
+	m.MemberID, m.InstanceID = brokenRemoval(c.cfg.Failpoints, member), kmsg.StringPtr(instance)
 	req.Members = append(req.Members, m)
 	resp, err := req.RequestWith(ctx, c.cl)
 	if err == nil {

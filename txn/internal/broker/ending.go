@@ -53,6 +53,7 @@ func (c *Cluster) endTransaction(ctx context.Context, timeout time.Duration, id 
 		}
 		switch {
 		case err == nil:
+			brokenIdentity(c, id, resp)
 			return nil
 		case !errors.Is(err, kerr.ConcurrentTransactions): // the client repeats what is about the coordinator itself
 			return fmt.Errorf("ending the transaction of %s: %w", id, c.cfg.denied(err, attempt{operation: Write, transactionalID: id}))

@@ -25,12 +25,16 @@ const (
 	Restore Mechanism = "restore"
 	// Age restores a table from its topic whatever compaction has taken out of it.
 	Age Mechanism = "age"
+	// Identity has a fencer go on to use the producer id and epoch that it got for a transactional id: it commits the ends of the inputs.
+	Identity Mechanism = "identity"
+	// Removal removes a fenced member by its instance id alone.
+	Removal Mechanism = "removal"
 	// MarksLate and MarksEarly write the marks of redriven letters in a transaction of their own, behind that of the records or before it.
 	MarksLate  Mechanism = "marks-late"
 	MarksEarly Mechanism = "marks-early"
 )
 
-var mechanisms = []Mechanism{Uncommitted, Offsets, Early, Apply, Restore, Age, MarksLate, MarksEarly}
+var mechanisms = []Mechanism{Uncommitted, Offsets, Early, Apply, Restore, Age, Identity, Removal, MarksLate, MarksEarly}
 
 // Set has the faults of one application, or of one client of package txn/admin.
 type Set struct {
