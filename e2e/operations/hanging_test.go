@@ -287,24 +287,25 @@ func testHangingMixed(t *testing.T, s *hangingScene) {
 func testHangingPermissions(t *testing.T, s *hangingScene) {
 	access := &accessScene{Cluster: s.Cluster, t: t}
 	ps := slices.DeleteFunc(slices.Concat(txn.Permissions(s.top), txn.RepairPermissions(s.top)), func(p txn.Permission) bool {
-		return p.Resource == "Cluster" || p.Name == "__consumer_offsets" || p.Operation == "Create" || p.Operation == "DescribeConfigs"
+		return p.Resource == "Cluster" || p.Name == "__consumer_offsets" || p.Name == s.out && p.Operation == "Read" || p.Operation == "Create" || p.Operation == "DescribeConfigs"
 	})
 	access.grant(ps...)
-	s.hang(s.own(0), "v", ending{commit: true, known: []int32{2}, lost: []int32{0}, offset: 5})
+	s.hang(s.own(0), "v", ending{commit: true, known: []int32{2}, lost: []int32{0}, changelog: true, offset: 5})
 	a := s.operator(s.SASLBrokers(), scramAs(security.ScramSHA512))
 	open, err := a.Transactions(t.Context())
-	if err != nil || len(open.Transactions) != 1 || !strings.Contains(open.Unasked, `Read on Topic "__consumer_offsets"`) {
-		t.Errorf("without Read on the offsets: %+v, %v", open, err)
+	if err != nil || len(open.Transactions) != 1 || !strings.Contains(open.Unasked, `Read on Topic "__consumer_offsets"`) ||
+		!strings.Contains(open.Unasked, fmt.Sprintf("Read on Topic %q", s.out)) || open.Transactions[0].Verdict != "commit" {
+		t.Errorf("without Read on output and offsets: %+v, %v", open, err)
 	}
 	read := txn.Permission{Operation: "Read", Resource: "Topic", Name: "__consumer_offsets"}
-	access.grant(read)
-	if open, err = a.Transactions(t.Context()); err != nil || open.Unasked != "" || len(open.Transactions[0].Partitions) != 2 {
-		t.Errorf("with Read on the offsets: %+v, %v", open, err)
+	access.grant(read, txn.Permission{Operation: "Read", Resource: "Topic", Name: s.out})
+	if open, err = a.Transactions(t.Context()); err != nil || open.Unasked != "" || len(open.Transactions[0].Partitions) != 3 {
+		t.Errorf("with Read on all of it: %+v, %v", open, err)
 	}
 	s.refused(a, admin.RepairOptions{}, `ClusterAction on Cluster "kafka-cluster"`)
 	action := txn.Permission{Operation: "ClusterAction", Resource: "Cluster", Name: "kafka-cluster"}
 	access.grant(action)
-	s.repaired(a, admin.RepairOptions{}, 2)
+	s.repaired(a, admin.RepairOptions{}, 3)
 	access.revoke(action)
 	access.revoke(read)
 }

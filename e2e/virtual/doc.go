@@ -27,6 +27,8 @@
 //   - [Kafka.DelayMarkers] lets the coordinator answer EndTxn before the markers are written, as a real broker does.
 //     [Kafka.Stop] makes a broker unreachable, its data kept; [Kafka.MoveLeaders] and [Kafka.MoveCoordinators] move
 //     partitions and coordinators.
+//   - [Kafka.LoseMarkers] lets markers be lost, so that transactions hang: their coordinators have ended them, and partitions hold
+//     them open.
 //   - The brokers refuse a batch whose transaction is over, as a real broker does. kfake alone would open a transaction for
 //     it that nothing ends.
 //   - [Host.Listen] returns a listener for streams from other hosts, such as calls of HTTP, and [Host.Dial] makes them. The

@@ -92,9 +92,7 @@ func (a *Application) Transactions(ctx context.Context) (OpenTransactions, error
 }
 
 func (a *Application) cluster(ctx context.Context) (*broker.Cluster, error) {
-	cfg := a.client.cfg
-	cfg.GroupMayBeAbsent = true
-	return broker.Connect(ctx, cfg, a.topology.Application())
+	return broker.Connect(ctx, a.client.cfg, a.topology.Application())
 }
 
 // find returns what is open, and what could not be asked.
@@ -244,7 +242,7 @@ func (o RepairOptions) choose(found []hanging.Finding) ([]hanging.Finding, error
 	case o.Outcome != "" && len(o.Transactions) != 1:
 		return nil, refuse("an outcome is for one transaction, which has to be named")
 	case len(o.Transactions) == 0:
-		return slices.DeleteFunc(found, func(f hanging.Finding) bool { return !f.Hanging() }), nil
+		return slices.DeleteFunc(found, func(f hanging.Finding) bool { return !f.Hanging() || !slices.ContainsFunc(f.Open, o.wants) }), nil
 	}
 	var chosen []hanging.Finding
 	for _, text := range o.Transactions {
@@ -256,9 +254,17 @@ func (o RepairOptions) choose(found []hanging.Finding) ([]hanging.Finding, error
 		if i < 0 {
 			return nil, refuse("no partition of the application holds transaction %s open", text)
 		}
+		if !slices.ContainsFunc(found[i].Open, o.wants) {
+			return nil, refuse("none of the partitions that are given holds transaction %s open", text)
+		}
 		chosen = append(chosen, found[i])
 	}
 	return chosen, nil
+}
+
+// wants reports whether a partition is one to repair.
+func (o RepairOptions) wants(open broker.OpenTransaction) bool {
+	return len(o.Partitions) == 0 || slices.Contains(o.Partitions, Partition{open.Topic, open.Partition})
 }
 
 // unnamedAge is how old a transaction has to be before an operator's word ends it although no coordinator names its producer: the longest
@@ -297,14 +303,11 @@ func (o RepairOptions) repair(ctx context.Context, c *broker.Cluster, f hanging.
 			verdict = hanging.Abort
 		}
 	}
-	wanted := func(open broker.OpenTransaction) bool {
-		return len(o.Partitions) == 0 || slices.Contains(o.Partitions, Partition{open.Topic, open.Partition})
-	}
 	out.Outcome = verdict.String()
 	if o.DryRun {
-		return o.plan(f, out, wanted)
+		return o.plan(f, out)
 	}
-	done, err := hanging.Repair(ctx, c, f, verdict, wanted)
+	done, err := hanging.Repair(ctx, c, f, verdict, o.wants)
 	for _, d := range done {
 		p := Partition{d.Topic, d.Partition}
 		if d.Written {
@@ -320,14 +323,12 @@ func (o RepairOptions) repair(ctx context.Context, c *broker.Cluster, f hanging.
 }
 
 // plan says what would be written.
-func (o RepairOptions) plan(
-	f hanging.Finding, out RepairedTransaction, wanted func(broker.OpenTransaction) bool,
-) (RepairedTransaction, error) {
+func (o RepairOptions) plan(f hanging.Finding, out RepairedTransaction) (RepairedTransaction, error) {
 	left := ""
 	for _, open := range f.Open {
 		p := Partition{open.Topic, open.Partition}
 		switch {
-		case !wanted(open):
+		case !o.wants(open):
 			left = cmp.Or(left, p.String())
 		case open.Topic == broker.OffsetsTopic && left != "":
 			return out, refuse("offsets are repaired after all other partitions, and %s is not among those that are given", left)

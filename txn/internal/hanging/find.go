@@ -246,7 +246,9 @@ func read(
 			m.Of = epoch
 			delete(last, t.ProducerID)
 		}
-		markers[t.ProducerID] = append(markers[t.ProducerID], m)
+		if t.Ending != batch.Forgotten {
+			markers[t.ProducerID] = append(markers[t.ProducerID], m)
+		}
 	})
 	if err != nil {
 		return fmt.Errorf("looking for markers: %w", err)
