@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/control"
+	"github.com/onceward/onceward/txn/internal/hanging"
 	"github.com/onceward/onceward/txn/internal/waits"
 )
 
@@ -47,6 +48,8 @@ type Status struct {
 	HTTP   string       `json:"http,omitempty"`
 	Tasks  []TaskStatus `json:"tasks"`
 	Totals Totals       `json:"totals"`
+	// Hanging are transactions of the application that nothing ends, as they were when they were last looked at.
+	Hanging []HangingStatus `json:"hanging,omitempty"`
 	// Peers are the other instances that this one watches ([Config].Peers).
 	Peers []PeerStatus `json:"peers,omitempty"`
 }
@@ -85,6 +88,19 @@ type ParkedStatus struct {
 	// Keys is how many keys are parked, Records how many records wait, those that have failed included.
 	Keys    int64 `json:"keys"`
 	Records int64 `json:"records"`
+}
+
+// HangingStatus is a transaction of the application that partitions hold open and its coordinator does not know as ongoing. Readers of
+// committed records stop in front of it. The instance does not produce under its id.
+type HangingStatus struct {
+	ProducerID int64 `json:"producer_id"`
+	Epoch      int16 `json:"epoch"`
+	// TransactionalID is empty if no coordinator names one for the producer id any more.
+	TransactionalID string `json:"transactional_id,omitempty"`
+	// Partitions hold it open, each as topic[partition].
+	Partitions []string `json:"partitions"`
+	// Verdict is how it ended, commit or abort, or unknown. It is empty where evidence was not looked for: `onceward transactions show` does.
+	Verdict string `json:"verdict,omitempty"`
 }
 
 // WaitStatus is a partition that a task cannot read, or whose offsets it cannot read, before a transaction has ended.
@@ -153,11 +169,25 @@ func (a *App) Status() Status {
 	a.mu.Unlock()
 	if current != nil {
 		s.Tasks = current.tasks.status(current.workers)
+		for _, f := range current.in.lookout.all() {
+			s.Hanging = append(s.Hanging, hangingStatus(f))
+		}
 		addWaits(s.Tasks, current.in.waits.All())
 		s.Totals.add(current.totals())
 		s.Peers = current.in.watch.status()
 	}
 	return s
+}
+
+func hangingStatus(f hanging.Finding) HangingStatus {
+	h := HangingStatus{ProducerID: f.ProducerID, Epoch: f.Epoch, Partitions: partitionsOf(f)}
+	if f.Named != nil {
+		h.TransactionalID = f.Named.TransactionalID
+	}
+	if len(f.Decision.Reasons) > 0 {
+		h.Verdict = f.Decision.Verdict.String()
+	}
+	return h
 }
 
 func addWaits(tasks []TaskStatus, held []waits.Held) {

@@ -41,6 +41,8 @@ type instanceStatus struct {
 	Tasks       []taskStatus `json:"tasks"`
 	// Peers are the other instances that this one watches.
 	Peers []txn.PeerStatus `json:"peers"`
+	// Hanging are transactions of the application that nothing ends.
+	Hanging []txn.HangingStatus `json:"hanging"`
 }
 
 type taskStatus struct {
@@ -68,7 +70,10 @@ type taskStatus struct {
 func statusOf(s txn.Status) instanceStatus {
 	out := instanceStatus{
 		Application: s.Application, Instance: s.Instance, State: s.State, Totals: s.Totals, Tasks: []taskStatus{},
-		Peers: s.Peers,
+		Peers: s.Peers, Hanging: s.Hanging,
+	}
+	if out.Hanging == nil {
+		out.Hanging = []txn.HangingStatus{}
 	}
 	if out.Peers == nil {
 		out.Peers = []txn.PeerStatus{}
@@ -114,6 +119,12 @@ func writeStatus(out io.Writer, s txn.Status) error {
 			positions(task.Inputs), task.Reason)
 	}
 	writeWaits(&text, s.Tasks)
+	if len(s.Hanging) > 0 {
+		text.WriteString("\nHANGING TRANSACTION\tTRANSACTIONAL ID\tPARTITIONS\n")
+	}
+	for _, h := range s.Hanging {
+		fmt.Fprintf(&text, "%d/%d\t%s\t%s\n", h.ProducerID, h.Epoch, h.TransactionalID, strings.Join(h.Partitions, " "))
+	}
 	if len(s.Peers) > 0 {
 		text.WriteString("\nPEER\tADDRESS\tSTATE\n")
 	}

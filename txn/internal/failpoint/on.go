@@ -25,12 +25,14 @@ const (
 	Restore Mechanism = "restore"
 	// Age restores a table from its topic whatever compaction has taken out of it.
 	Age Mechanism = "age"
+	// Look goes on producing without looking for transactions that hang.
+	Look Mechanism = "look"
 	// MarksLate and MarksEarly write the marks of redriven letters in a transaction of their own, behind that of the records or before it.
 	MarksLate  Mechanism = "marks-late"
 	MarksEarly Mechanism = "marks-early"
 )
 
-var mechanisms = []Mechanism{Uncommitted, Offsets, Early, Apply, Restore, Age, MarksLate, MarksEarly}
+var mechanisms = []Mechanism{Uncommitted, Offsets, Early, Apply, Restore, Age, Look, MarksLate, MarksEarly}
 
 // Set has the faults of one application, or of one client of package txn/admin.
 type Set struct {

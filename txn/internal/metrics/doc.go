@@ -30,6 +30,7 @@
 //	onceward_partitions_moved_total{event}               partitions assigned, revoked, lost
 //	onceward_memberships_total                           memberships begun by this process
 //	onceward_peers_fenced_total                          instances that this process took for dead and fenced
+//	onceward_transactions_repaired_total                 partitions in which this process has ended a transaction that hung
 //	onceward_restores_total{task,extent,reason}          restores done: nothing, tail, or full and why
 //	onceward_restore_records_total{task}                 changelog records read by restores, failed ones included
 //	onceward_restore_bytes_total{task}                   their keys and values
@@ -43,6 +44,7 @@
 //	onceward_tasks{state}                                tasks that are restoring, running, stopped
 //	onceward_partitions_paused{reason}                   input partitions not fetched: queue_full, restoring, retrying, stopped
 //	onceward_input_partitions_unassigned{topic}          partitions of an input that the state was not made for
+//	onceward_transactions_hanging                        transactions of the application that nothing ends, when it was last looked
 //	onceward_transaction_waits{kind,holder}              partitions with an open transaction that tasks wait for, see below
 //	onceward_transaction_wait_seconds{kind}              the longest of these waits
 //	onceward_input_committed_offset{task,topic,partition}
