@@ -54,6 +54,8 @@ test-kafka: ## the tests that only real Kafka can pass or fail; needs a JDK 17 a
 
 race: TEST_TAGS := $(TEST_TAGS),invariants
 race: CHECKS = 100
+# A program under the race detector waits a second when it exits, so that reports of other goroutines are written. The tests start hundreds of them.
+race: export GORACE = atexit_sleep_ms=20
 race: ## make test under the race detector, with invariants asserted
 	$(GATE) $(GO_ALONE) $(GO) test -race $(WAITING) $(GATE_FLAGS) -vet off -timeout 30m $(PACKAGES)
 

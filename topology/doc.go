@@ -194,6 +194,6 @@
 //
 // There is no clock for user code, except for the value that a punctuation by the wall clock is given; no I/O and
 // no broker. Joins of streams, with streams and with tables, joins by a foreign key, global tables, sliding and session
-// windows have no operators yet; nor have session and versioned stores. ARCHITECTURE.md says what each would reuse, and that what is stored
+// windows have no operators yet; nor have session and versioned stores. docs/decisions says what each would reuse, and that what is stored
 // stays as it is.
 package topology

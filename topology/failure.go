@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
 )
 
 // Failure is why a record failed. It is an error whose own text is safe to log: it quotes nothing of the
@@ -60,7 +61,7 @@ func (f *Failure) Error() string {
 func (f *Failure) Unwrap() error { return f.Err }
 
 // Reason returns what can be said of f.Err without a risk that it quotes the record: the text of the
-// [schemas.Reason] or [schemas.Error] in it, and otherwise the Go type of the error alone.
+// [schemas.Reason] or [schemas.Error] in it, or what an error of a store says of its database. Of any other error it is the Go type.
 func (f *Failure) Reason() string {
 	if reason, ok := safeText(f.Err); ok {
 		return reason
@@ -85,8 +86,16 @@ func safeText(err error) (string, bool) {
 	if p, ok := errors.AsType[*PanicError](err); ok {
 		return p.Error(), true
 	}
+	for _, condition := range storeConditions {
+		if errors.Is(err, condition) {
+			return condition.Error(), true
+		}
+	}
 	return "", false
 }
+
+// storeConditions are the states of a database that a store's error can name, the most specific first.
+var storeConditions = []error{state.ErrFull, state.ErrFailed, state.ErrCorrupt, state.ErrClosed}
 
 // typeOf returns the Go type of the error at the bottom of err, which says more than the types that wrap it.
 func typeOf(err error) string {

@@ -239,6 +239,19 @@ func TestStoreFailureStops(t *testing.T) {
 	}
 }
 
+// TestReasonNamesStateOfDatabase: the text of a store's error is not shown, and the reason names what the database is in.
+func TestReasonNamesStateOfDatabase(t *testing.T) {
+	for _, condition := range []error{state.ErrFull, state.ErrFailed, state.ErrCorrupt, state.ErrClosed} {
+		f := topology.Failure{Class: topology.Fatal, Err: fmt.Errorf("key secret: %w", condition)}
+		if got := f.Reason(); got != condition.Error() {
+			t.Errorf("the reason for %q is %q", condition, got)
+		}
+	}
+	if got := (&topology.Failure{Err: errors.New("key secret")}).Reason(); got != "error of type *errors.errorString" {
+		t.Errorf("the reason for another error is %q", got)
+	}
+}
+
 // TestUnreadableRowIsCorruption: bytes in a store that its codec refuses are not the record's fault.
 func TestUnreadableRowIsCorruption(t *testing.T) {
 	k := openTask(t, fanOut(t, topology.DeadLetters("dead")), fanTask, baseConfig())

@@ -178,7 +178,7 @@ func TestStreamTimeAcrossAborts(t *testing.T) {
 			return nil, nil, false
 		})
 		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, CommitIntervalMax: 5 * time.Millisecond})
-		const lives, perLife = 3, 600
+		const lives, perLife = 3, 240
 		begin := time.Now().Truncate(time.Minute).Add(-24 * time.Hour)
 		for life := range lives {
 			app, stop := start(t, ticking(t, time.Minute, true), cfg)

@@ -114,7 +114,7 @@ func combinedProperties(broker, controller string) []string {
 		"listeners=PLAINTEXT://" + broker + ",CONTROLLER://" + controller,
 		"advertised.listeners=PLAINTEXT://" + broker,
 		// A broker that misses its own heartbeats on a busy machine is fenced, and leads nothing for a while. What that does to its
-		// coordinators is not what a test is about (see ARCHITECTURE.md), and it is only whoever kills a broker who waits for the end of
+		// coordinators is not what a test is about (see docs/limits.md), and it is only whoever kills a broker who waits for the end of
 		// its session.
 		"broker.session.timeout.ms=30000",
 	}

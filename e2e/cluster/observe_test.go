@@ -63,7 +63,7 @@ func (p producer) end(how kgo.TransactionEndTry) {
 }
 
 // ended waits for the markers of what end has ended. Kafka 4.3.1 can lose those that are under way when its only broker goes down or
-// comes back: see ARCHITECTURE.md.
+// comes back: see docs/limits.md.
 func (p producer) ended(c *Cluster) {
 	p.t.Helper()
 	id, _ := p.client.OptValue(kgo.TransactionalID).(string)

@@ -58,7 +58,7 @@ func TestCopyHasEveryRecordOnce(t *testing.T) {
 // copyOnce seeds the input, copies it under bounces, and judges.
 func copyOnce(t *testing.T, s copySize) {
 	// A broker that is its own controller can lose markers when it is killed, and answer with offsets of long ago when it comes back (Kafka
-	// 4.3.1, see ARCHITECTURE.md). The checker would find it, and it is not Onceward's.
+	// 4.3.1, see docs/limits.md). The checker would find it, and it is not Onceward's.
 	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{ShortLived: true, SeparateController: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
