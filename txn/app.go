@@ -112,6 +112,7 @@ type instance struct {
 	// space is held while space is looked for on the disk.
 	space      sync.Mutex
 	waits      *waits.Waits
+	lookout    *lookout
 	membership *membership
 	watch      *watch
 	clusterID  string
@@ -253,6 +254,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if in.cluster, err = broker.Connect(ctx, in.brokerCfg, a.topology.Application()); err != nil {
 		return nil, err
 	}
+	in.lookout = newLookout(in)
 	in.waits = waits.New(in.cluster, reportAfter(a.cfg.TransactionTimeout), a.log)
 	err = a.reach(ctx, func() error {
 		if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
@@ -395,33 +397,72 @@ func (in *instance) close() error {
 }
 
 // producers initialises every transactional id that this instance has ever used, before the group is joined: that ends what the
-// previous life left open. Otherwise the first stable offsets would wait for transactions to time out.
+// previous life left open. Otherwise the first stable offsets would wait for transactions to time out. It returns those of the workers. An id
+// of which a transaction hangs is not among them.
 func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error) {
 	ctx, cancel := context.WithTimeout(ctx, in.app.cfg.ConnectTimeout)
 	defer cancel()
-	workers := in.app.cfg.Workers
-	highest := max(workers, in.dir.MaxWorkers())
-	if err := in.dir.RaiseMaxWorkers(highest); err != nil {
-		return nil, err
+	for highest := max(in.app.cfg.Workers, in.dir.MaxWorkers()); ; {
+		if err := in.dir.RaiseMaxWorkers(highest); err != nil {
+			return nil, err
+		}
+		all, err := in.settled(ctx, highest)
+		if err != nil {
+			return nil, err
+		}
+		out, missing := in.choose(all, in.lookout.atStart(ctx))
+		if missing == 0 {
+			return out, nil
+		}
+		highest += missing
 	}
-	out := make([][2]*broker.Producer, workers)
-	var wg sync.WaitGroup
-	errs := make([]error, 2*highest)
+}
+
+// choose returns the producers of the workers, of which no transaction hangs, and closes the others; or how many pairs are missing, and closes
+// all.
+func (in *instance) choose(all [][2]*broker.Producer, hangs map[string]bool) (out [][2]*broker.Producer, missing int) {
 	var ids []string
-	for w := range highest {
+	var rest [][2]*broker.Producer
+	for _, pair := range all {
+		if len(out) == in.app.cfg.Workers || hangs[pair[0].TransactionalID()] || hangs[pair[1].TransactionalID()] {
+			rest = append(rest, pair)
+			continue
+		}
+		out = append(out, pair)
+		ids = append(ids, pair[0].TransactionalID(), pair[1].TransactionalID())
+	}
+	if missing = in.app.cfg.Workers - len(out); missing > 0 {
+		rest, out, ids = all, nil, nil
+	}
+	closePairs(rest)
+	in.lookout.use(ids...)
+	return out, missing
+}
+
+func closePairs(pairs [][2]*broker.Producer) {
+	for _, pair := range pairs {
+		pair[0].Close()
+		pair[1].Close()
+	}
+}
+
+// settled returns the producers of so many workers once all of them are initialised.
+func (in *instance) settled(ctx context.Context, workers int) ([][2]*broker.Producer, error) {
+	out := make([][2]*broker.Producer, workers)
+	errs := make([]error, 2*workers)
+	var ids []string
+	for w := range out {
 		for turn := range 2 {
 			id := broker.TransactionalID(in.app.topology.Application(), in.dir.Instance(), w, turn)
 			ids = append(ids, id)
-			p := broker.NewProducer(in.brokerCfg, id, in.app.cfg.TransactionTimeout)
-			if w < workers {
-				out[w][turn] = p
-			}
-			wg.Go(func() {
-				errs[2*w+turn] = settle(ctx, p, in.app.cfg.failpoints)
-				if w >= workers {
-					p.Close()
-				}
-			})
+			out[w][turn] = broker.NewProducer(in.brokerCfg, id, in.app.cfg.TransactionTimeout)
+		}
+	}
+	in.lookout.note(ctx, ids...)
+	var wg sync.WaitGroup
+	for w, pair := range out {
+		for turn, p := range pair {
+			wg.Go(func() { errs[2*w+turn] = settle(ctx, p, in.app.cfg.failpoints) })
 		}
 	}
 	in.watch.used(ids)
@@ -433,12 +474,8 @@ func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("%w: %w", errNotBegun, err)
-		for _, pair := range out {
-			pair[0].Close()
-			pair[1].Close()
-		}
-		return nil, err
+		closePairs(out)
+		return nil, fmt.Errorf("%w: %w", errNotBegun, err)
 	}
 	return out, nil
 }

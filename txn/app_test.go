@@ -47,6 +47,7 @@ func bubble(t *testing.T, name string, f func(t *testing.T)) {
 type testBroker struct {
 	*kfake.Cluster
 	network *virtual.Network // nil with real sockets
+	kafka   *virtual.Kafka   // nil with real sockets
 	cl      *kgo.Client
 	adm     *kadm.Client
 }
@@ -65,7 +66,8 @@ func newBrokers(t *testing.T, n int, opts ...kfake.Opt) *testBroker {
 	t.Helper()
 	network := virtual.NewNetwork(t, 1)
 	network.SetWeather(virtual.Weather{LatencyMax: latencyMax})
-	b := &testBroker{Cluster: virtual.NewKafka(t, network, n, opts...).Cluster, network: network}
+	kafka := virtual.NewKafka(t, network, n, opts...)
+	b := &testBroker{Cluster: kafka.Cluster, network: network, kafka: kafka}
 	b.connect(t)
 	return b
 }

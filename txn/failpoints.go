@@ -24,7 +24,7 @@ var ErrRefused = failpoint.ErrRefused
 // after every few rounds, empty rounds are committed and repartition topics purged early, so that short tests reach all points. Nil is no
 // function.
 //
-// broken names the mechanisms of the runtime that do not work, for negative controls: uncommitted, offsets, early, apply, restore, age,
+// broken names the mechanisms of the runtime that do not work, for negative controls: uncommitted, offsets, early, apply, restore, age, look,
 // identity or removal.
 // With any of them transactions stay open 200 ms longer, so that a kill meets them. [New] refuses other names.
 //

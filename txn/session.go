@@ -111,6 +111,7 @@ func (a *App) session(ctx context.Context, in *instance) error {
 	workers.Go(s.watchTopics)
 	workers.Go(s.forceRebalances)
 	workers.Go(s.watchSpace)
+	workers.Go(s.watchHanging)
 	a.attach(s)
 	err = s.work(ctx)
 	if err == nil {
@@ -204,7 +205,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	coordinator := broker.NewCoordinator(in.cluster)
 	for i := range a.cfg.Workers {
 		s.workers = append(s.workers, worker.New(worker.Config{
-			ID: i, Cluster: in.cluster, Coordinator: coordinator, Ownership: s.ownership, Member: s.member, Resume: s.resume, Waits: in.waits,
+			ID: i, Cluster: in.cluster, Coordinator: coordinator, Ownership: s.ownership, Member: s.member, Resume: s.resume, Waits: in.waits, Settle: in.lookout.settle,
 			Instance: in.dir.Instance(), Incarnation: in.incarnation, Fingerprint: in.fingerprint,
 			RoundsTopic: topics.RoundsTopic(a.topology.Application()),
 			MetadataMax: a.cfg.metadataMax, Deadlines: worker.DeadlinesFor(a.cfg.TransactionTimeout), Budget: in.budget,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/control"
+	"github.com/onceward/onceward/txn/internal/hanging"
 	"github.com/onceward/onceward/txn/internal/waits"
 )
 
@@ -54,6 +55,8 @@ type Status struct {
 	Totals Totals       `json:"totals"`
 	// Alerts are what is wrong with topics of the application, within a minute after it has begun.
 	Alerts []Alert `json:"alerts,omitempty"`
+	// Hanging are transactions of the application that nothing ends, as they were when they were last looked at.
+	Hanging []HangingStatus `json:"hanging,omitempty"`
 	// PeersAddress is where other instances dial this one ([Config].Peers); empty without peers.
 	PeersAddress string `json:"peers_address,omitempty"`
 	// Peers are the other instances that this one watches.
@@ -94,6 +97,19 @@ type ParkedStatus struct {
 	// Keys is how many keys are parked, Records how many records wait, those that have failed included.
 	Keys    int64 `json:"keys"`
 	Records int64 `json:"records"`
+}
+
+// HangingStatus is a transaction of the application that partitions hold open and its coordinator does not know as ongoing. Readers of
+// committed records stop in front of it. The instance does not produce under its id.
+type HangingStatus struct {
+	ProducerID int64 `json:"producer_id"`
+	Epoch      int16 `json:"epoch"`
+	// TransactionalID is empty if no coordinator names one for the producer id any more.
+	TransactionalID string `json:"transactional_id,omitempty"`
+	// Partitions hold it open, each as topic[partition].
+	Partitions []string `json:"partitions"`
+	// Verdict is how it ended, commit or abort, or unknown. It is empty where evidence was not looked for: `onceward transactions show` does.
+	Verdict string `json:"verdict,omitempty"`
 }
 
 // WaitStatus is a partition that a task cannot read, or whose offsets it cannot read, before a transaction has ended.
@@ -165,12 +181,26 @@ func (a *App) Status() Status {
 	a.mu.Unlock()
 	if current != nil {
 		s.Tasks = current.tasks.status(current.workers)
+		for _, f := range current.in.lookout.all() {
+			s.Hanging = append(s.Hanging, hangingStatus(f))
+		}
 		addWaits(s.Tasks, current.in.waits.All())
 		s.Totals.add(current.totals())
 		s.Peers = current.in.watch.status()
 	}
 	s.Alerts = a.alerts.list()
 	return s
+}
+
+func hangingStatus(f hanging.Finding) HangingStatus {
+	h := HangingStatus{ProducerID: f.ProducerID, Epoch: f.Epoch, Partitions: partitionsOf(f)}
+	if f.Named != nil {
+		h.TransactionalID = f.Named.TransactionalID
+	}
+	if len(f.Decision.Reasons) > 0 {
+		h.Verdict = f.Decision.Verdict.String()
+	}
+	return h
 }
 
 func addWaits(tasks []TaskStatus, held []waits.Held) {

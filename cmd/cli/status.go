@@ -46,6 +46,8 @@ type instanceStatus struct {
 	Peers        []txn.PeerStatus `json:"peers"`
 	// Alerts are what is wrong with topics of the application.
 	Alerts []txn.Alert `json:"alerts"`
+	// Hanging are transactions of the application that nothing ends.
+	Hanging []txn.HangingStatus `json:"hanging"`
 }
 
 type taskStatus struct {
@@ -73,10 +75,13 @@ type taskStatus struct {
 func statusOf(s txn.Status) instanceStatus {
 	out := instanceStatus{
 		Application: s.Application, Instance: s.Instance, State: s.State, Reason: s.Reason, Totals: s.Totals, Tasks: []taskStatus{},
-		PeersAddress: s.PeersAddress, Peers: s.Peers, Alerts: s.Alerts,
+		PeersAddress: s.PeersAddress, Peers: s.Peers, Alerts: s.Alerts, Hanging: s.Hanging,
 	}
 	if out.Alerts == nil {
 		out.Alerts = []txn.Alert{}
+	}
+	if out.Hanging == nil {
+		out.Hanging = []txn.HangingStatus{}
 	}
 	if out.Peers == nil {
 		out.Peers = []txn.PeerStatus{}
@@ -136,6 +141,12 @@ func writeStatus(out io.Writer, s txn.Status) error {
 	}
 	for _, a := range s.Alerts {
 		fmt.Fprintf(&text, "%s\t%s\t%s\n", a.Topic, a.Problem, a.Text)
+	}
+	if len(s.Hanging) > 0 {
+		text.WriteString("\nHANGING TRANSACTION\tTRANSACTIONAL ID\tPARTITIONS\n")
+	}
+	for _, h := range s.Hanging {
+		fmt.Fprintf(&text, "%d/%d\t%s\t%s\n", h.ProducerID, h.Epoch, h.TransactionalID, strings.Join(h.Partitions, " "))
 	}
 	if len(s.Peers) > 0 {
 		text.WriteString("\nPEER\tADDRESS\tSTATE\n")

@@ -49,7 +49,7 @@ func newHangingScene(t *testing.T, c *cluster.Cluster) *hangingScene {
 		Cluster: c, t: t, app: c.Name(t, "app"), in: c.Name(t, "in"), out: c.Name(t, "out"), old: c.Client(t, kgo.MaxVersions(versions)),
 		coordinated: map[string]*kgo.Client{},
 	}
-	c.CreateTopics(t, 1, s.in, s.app+"-counts-changelog", s.app+"-rounds")
+	c.CreateTopics(t, 1, s.in)
 	c.CreateTopics(t, outPartitions, s.out)
 	b := topology.NewBuilder("hanging")
 	in := topology.From(b, topology.Topic(s.in, schemas.String(), schemas.String()))

@@ -25,7 +25,11 @@ func TestHangingTransactions(t *testing.T) {
 		"evidence": testHangingByEvidence, "unknown": testHangingUnknown, "refusals": testHangingRefusals, "fenced": testHangingFenced,
 		"mixed": testHangingMixed, "permissions": testHangingPermissions,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, newHangingScene(t, c)) })
+		t.Run(name, func(t *testing.T) {
+			s := newHangingScene(t, c)
+			c.CreateTopics(t, 1, s.app+"-counts-changelog", s.app+"-rounds")
+			test(t, s)
+		})
 	}
 }
 

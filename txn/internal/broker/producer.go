@@ -92,10 +92,11 @@ func (p *Producer) Begin(ctx context.Context) (Identity, error) {
 	if err := p.cl.BeginTransaction(); err != nil {
 		return Identity{}, fmt.Errorf("beginning a transaction of %q: %w", p.id, err)
 	}
-	return p.identity(ctx)
+	return p.Identity(ctx)
 }
 
-func (p *Producer) identity(ctx context.Context) (Identity, error) {
+// Identity returns what the broker knows the producer by now. The producer is settled.
+func (p *Producer) Identity(ctx context.Context) (Identity, error) {
 	id, epoch, err := p.cl.ProducerID(ctx)
 	if err != nil {
 		return Identity{}, fmt.Errorf("producer id of %q: %w", p.id, err)
@@ -151,7 +152,7 @@ func (p *Producer) Flush(ctx context.Context, began Identity) (Outcome, error) {
 	if err != nil {
 		return Decide(Producing, err), err
 	}
-	now, err := p.identity(ctx)
+	now, err := p.Identity(ctx)
 	if err != nil {
 		return Lost, err
 	}

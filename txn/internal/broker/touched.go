@@ -29,5 +29,14 @@ func (t *touched) add(topic string, partition int32) {
 	t.all[tp] = struct{}{}
 }
 
+// Partitions returns to which partitions the transaction that was begun last has produced, acknowledged or not.
+func (p *Producer) Partitions() map[string][]int32 {
+	out := map[string][]int32{}
+	for tp := range p.touched.all {
+		out[tp.topic] = append(out[tp.topic], tp.partition)
+	}
+	return out
+}
+
 // Touched returns to how many partitions the transaction that was begun last has produced, acknowledged or not.
 func (p *Producer) Touched() int { return len(p.touched.all) }

@@ -29,12 +29,14 @@ const (
 	Identity Mechanism = "identity"
 	// Removal removes a fenced member by its instance id alone.
 	Removal Mechanism = "removal"
+	// Look goes on producing without looking for transactions that hang.
+	Look Mechanism = "look"
 	// MarksLate and MarksEarly write the marks of redriven letters in a transaction of their own, behind that of the records or before it.
 	MarksLate  Mechanism = "marks-late"
 	MarksEarly Mechanism = "marks-early"
 )
 
-var mechanisms = []Mechanism{Uncommitted, Offsets, Early, Apply, Restore, Age, Identity, Removal, MarksLate, MarksEarly}
+var mechanisms = []Mechanism{Uncommitted, Offsets, Early, Apply, Restore, Age, Identity, Removal, Look, MarksLate, MarksEarly}
 
 // Set has the faults of one application, or of one client of package txn/admin.
 type Set struct {

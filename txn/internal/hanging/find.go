@@ -45,7 +45,7 @@ func (f Finding) Hanging() bool { return !f.Ongoing() }
 // may not be read are named in the error, and the findings of the others are returned with it; after any other error there are none.
 func Look(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
 	first, unasked := c.OpenTransactions(ctx, s.Partitions)
-	if unasked != nil && !onlyDenied(unasked) {
+	if unasked != nil && !OnlyDenied(unasked) {
 		return nil, unasked
 	}
 	if len(first) == 0 {
@@ -74,7 +74,7 @@ func Look(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
 // Find is Look with evidence and decisions. Logs are read only if a transaction hangs, from a while before its records on.
 func Find(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
 	findings, unasked := Look(ctx, c, s)
-	if unasked != nil && !onlyDenied(unasked) {
+	if unasked != nil && !OnlyDenied(unasked) {
 		return nil, unasked
 	}
 	var hanging []*Finding
@@ -91,10 +91,10 @@ func Find(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
 	return findings, unasked
 }
 
-// onlyDenied reports whether every part of an error is a missing permission.
-func onlyDenied(err error) bool {
+// OnlyDenied reports whether every part of an error is a missing permission: topics that may not be read.
+func OnlyDenied(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !onlyDenied(e) })
+		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !OnlyDenied(e) })
 	}
 	_, denied := errors.AsType[*broker.PermissionError](err)
 	return denied
@@ -196,7 +196,7 @@ func (s Search) collect(ctx context.Context, c *broker.Cluster, hanging []*Findi
 				}
 			}
 			if err := read(ctx, c, topic, p, from, wanted, hanging); err != nil {
-				if !onlyDenied(err) {
+				if !OnlyDenied(err) {
 					return err
 				}
 				for _, f := range hanging {

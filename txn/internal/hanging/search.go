@@ -33,7 +33,7 @@ func SearchOf(ctx context.Context, c *broker.Cluster, t *topology.Topology) (Sea
 	case err == nil:
 		s.Partitions[broker.OffsetsTopic] = []int32{offsets}
 	case broker.NotYetKnown(err): // no group has ever committed
-	case onlyDenied(err):
+	case OnlyDenied(err):
 		hidden = append(hidden, broker.OffsetsTopic)
 	default:
 		return Search{}, err

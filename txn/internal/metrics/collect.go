@@ -28,6 +28,8 @@ type Snapshot struct {
 	Memory *pebblestore.Spent
 	// Restoring is nil without a session.
 	Restoring *RestoreMemory
+	// Hanging is how many transactions of the application hang.
+	Hanging int
 	// Waits are the partitions with open transactions that tasks wait for.
 	Waits []Wait
 	// Problems are what is wrong with topics.
@@ -139,6 +141,7 @@ var (
 	unreadDesc  = desc("input_partitions_unassigned", "Partitions of an input that no task reads.", "topic")
 	pausedDesc  = desc("partitions_paused", "Input partitions that are not fetched, by reason.", "reason")
 
+	hangingDesc   = desc("transactions_hanging", "Transactions of the application that nothing ends.")
 	heldDesc      = desc("transaction_waits", "Partitions with an open transaction that tasks wait for.", "kind", "holder")
 	waitedDesc    = desc("transaction_wait_seconds", "The longest of these waits.", "kind")
 	committedDesc = desc("input_committed_offset", "Committed position in an input partition.", "task", "topic", "partition")
@@ -193,8 +196,8 @@ var (
 // Describe implements prometheus.Collector.
 func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		infoDesc, tasksDesc, pausedDesc, problemDesc, unreadDesc, heldDesc, waitedDesc, committedDesc, lagDesc, stableLagDesc, pendingDesc, queueDesc,
-		nodeValueDesc, streamTimeDesc,
+		infoDesc, tasksDesc, pausedDesc, problemDesc, unreadDesc, hangingDesc, heldDesc, waitedDesc, committedDesc, lagDesc, stableLagDesc,
+		pendingDesc, queueDesc, nodeValueDesc, streamTimeDesc,
 		parkedKeysDesc, parkedRecordsDesc,
 		overlayDesc, roundDesc, commitTimeDesc, openDesc,
 		diskDesc, bufferDesc, memTableDesc, unflushedDesc, sublevelsDesc, readAmpDesc, debtDesc, compactionsDesc, flushesDesc,
@@ -223,6 +226,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for _, reason := range pauseReasons {
 		out.gauge(pausedDesc, float64(s.Paused[reason]), reason)
 	}
+	out.gauge(hangingDesc, float64(s.Hanging))
 	out.waits(s.Waits, s.Now)
 	for _, p := range s.Problems {
 		out.gauge(problemDesc, 1, p.Topic, p.Problem)

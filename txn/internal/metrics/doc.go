@@ -30,6 +30,7 @@
 //	onceward_partitions_moved_total{event}               partitions assigned, revoked, lost
 //	onceward_memberships_total                           memberships begun by this process
 //	onceward_peers_fenced_total                          instances that this process took for dead and fenced
+//	onceward_transactions_repaired_total                 partitions in which this process has ended a transaction that hung
 //	onceward_restores_total{task,extent,reason}          restores done: nothing, tail, or full and why
 //	onceward_restore_records_total{task}                 changelog records read by restores, failed ones included
 //	onceward_restore_bytes_total{task}                   their keys and values
@@ -45,6 +46,7 @@
 //	onceward_topic_problems{topic,problem}               1 for what is wrong with a topic: deleted, recreated, not_permitted,
 //	                                                     partitions_not_read; absent for the others
 //	onceward_input_partitions_unassigned{topic}          partitions of an input that no task reads
+//	onceward_transactions_hanging                        transactions of the application that nothing ends, when it was last looked
 //	onceward_transaction_waits{kind,holder}              partitions with an open transaction that tasks wait for, see below
 //	onceward_transaction_wait_seconds{kind}              the longest of these waits
 //	onceward_input_committed_offset{task,topic,partition}

@@ -20,7 +20,7 @@ type Metrics struct {
 	polled, processed, committed, outputs, changelog, deadLetters, outcomes         *prometheus.CounterVec
 	rounds, aborted, rerun, retries, failures, inDoubt, resolutions, markers, moved *prometheus.CounterVec
 	restores, restoreRecords, restoreBytes                                          *prometheus.CounterVec
-	memberships, peersFenced                                                        prometheus.Counter
+	memberships, peersFenced, repaired                                              prometheus.Counter
 	slice, roundRecords, commit, transactionOpen, recordAge, restore                prometheus.Histogram
 	phase                                                                           *prometheus.HistogramVec
 }
@@ -69,7 +69,11 @@ func (m *Metrics) makeCounters() {
 	m.peersFenced = prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: namespace, Name: "peers_fenced_total", Help: "Instances that this process took for dead, and whose transactions and membership it ended.",
 	})
-	m.registry.MustRegister(m.memberships, m.peersFenced)
+	m.repaired = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: namespace, Name: "transactions_repaired_total",
+		Help: "Partitions in which this process has ended a transaction that hung.",
+	})
+	m.registry.MustRegister(m.memberships, m.peersFenced, m.repaired)
 	for _, event := range []string{assigned, revoked, lost} {
 		m.moved.WithLabelValues(event)
 	}
@@ -160,6 +164,9 @@ func (m *Metrics) Membership() { m.memberships.Inc() }
 
 // PeerFenced counts an instance that this process has taken for dead.
 func (m *Metrics) PeerFenced() { m.peersFenced.Inc() }
+
+// TransactionRepaired counts a partition in which this process has ended a transaction that hung.
+func (m *Metrics) TransactionRepaired() { m.repaired.Inc() }
 
 // Restore is what a try to restore a task has done.
 type Restore struct {

@@ -349,7 +349,7 @@ func (t *turn) settle(ctx context.Context) error {
 		attempt, cancel := context.WithTimeout(ctx, 30*time.Second)
 		err := t.w.cfg.Failpoints.Hit(attempt, failpoint.SettleBefore)
 		if err == nil {
-			err = t.producer.Settle(attempt)
+			err = t.w.cfg.Settle(attempt, t.producer)
 		}
 		if err == nil {
 			err = t.w.cfg.Failpoints.Hit(attempt, failpoint.SettleAfter)
@@ -358,7 +358,7 @@ func (t *turn) settle(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() != nil || broker.Permanent(err) {
+		if ctx.Err() != nil || broker.Permanent(err) || errors.Is(err, ErrReopen) {
 			return err
 		}
 		t.log.Warn("settling a transactional producer", "transactional_id", t.producer.TransactionalID(), "error", err,

@@ -49,6 +49,8 @@ type Config struct {
 	// Metrics counts what the worker does; nil counts nothing.
 	Metrics *metrics.Worker
 	Logger  *slog.Logger
+	// Settle settles a producer after a round has failed. ErrReopen in its error says that the worker must not go on with the producer.
+	Settle func(ctx context.Context, p *broker.Producer) error
 	// Waits reports for which open transactions the worker waits; nil reports nothing.
 	Waits *waits.Waits
 	// Failpoints are hit by the worker; the zero value is none.

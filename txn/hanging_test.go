@@ -1,0 +1,166 @@
+package txn_test
+
+import (
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/e2e/proxy"
+	"github.com/onceward/onceward/e2e/virtual"
+	"github.com/onceward/onceward/txn"
+)
+
+// loses has the broker lose the markers of the next commit of the application once lose is called, but for those of the topics that are
+// written.
+func (b *testBroker) loses(t *testing.T, written ...string) (lost func() bool, lose func()) {
+	t.Helper()
+	var armed, done atomic.Bool
+	b.kafka.LoseMarkers(t, func(end virtual.End) virtual.Loss {
+		if !end.Commit || !strings.HasPrefix(end.TransactionalID, "counting~") || !armed.CompareAndSwap(true, false) {
+			return nil
+		}
+		done.Store(true)
+		return func(topic string, _ int32) bool {
+			for _, w := range written {
+				if topic == w {
+					return true
+				}
+			}
+			return false
+		}
+	})
+	return done.Load, func() { armed.Store(true) }
+}
+
+// one sends a record to in[0].
+func (b *testBroker) one(t *testing.T) {
+	t.Helper()
+	b.produce(t, &kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte("v")})
+}
+
+// TestHangingTransaction: rule 13.7. The markers of a commit are lost. The next life finds the transaction that hangs, says so in log, status
+// and metrics, and does not produce under its id. If it may, it repairs what evidence decides: then the record appears, and what follows is
+// exact. What evidence does not decide stays as it is: the task waits for its offset.
+func TestHangingTransaction(t *testing.T) {
+	tests := []struct {
+		name    string
+		written []string // topics whose markers are written
+		forgets bool     // a life without the look takes away what the coordinator said
+		repairs bool     // Config.RepairTransactions
+		verdict string   // as the status says it, if the transaction still hangs then
+	}{
+		{"found", nil, false, false, ""},
+		{"the coordinator said that it was committed", nil, false, true, "repaired"},
+		{"another partition has a commit marker", []string{"out"}, true, true, "repaired"},
+		{"unknown", nil, true, true, "unknown"},
+	}
+	for _, tc := range tests {
+		bubble(t, tc.name, func(t *testing.T) {
+			b := newBroker(t, 1, "in", "out")
+			lost, lose := b.loses(t, tc.written...)
+			cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, Instance: "one", RepairTransactions: tc.repairs})
+			_, stop := start(t, countTopology(t), cfg)
+			for range 5 {
+				b.one(t)
+			}
+			b.read(t, "out", 5)
+			lose()
+			b.one(t)
+			waitFor(t, "the loss", lost)
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			if tc.forgets {
+				app, stop := start(t, countTopology(t), cfg.WithFailpoints(nil, "look"))
+				waitFor(t, "a member", func() bool { return len(app.Status().Tasks) == 1 })
+				if err := stop(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			reports := newLogged(t, "a transaction of the application hangs: nothing ends it, and readers of its partitions wait for it", "partitions")
+			cfg.Logger = slog.New(reports)
+			app, stop := start(t, countTopology(t), cfg)
+			if tc.verdict == "repaired" {
+				b.one(t)
+				check(t, b.read(t, "out", 7), 7)
+				status := app.Status()
+				if len(status.Hanging) > 0 || len(reports.all()) > 0 {
+					t.Errorf("what was repaired is told as hanging: %+v, %q", status.Hanging, reports.all())
+				}
+				if got := scrape(t, app).sum("onceward_transactions_repaired_total"); got < 2 {
+					t.Errorf("%g partitions were repaired, want those of the output and of the offsets at least", got)
+				}
+				return
+			}
+			waitFor(t, "the finding", func() bool { return len(app.Status().Hanging) == 1 })
+			time.Sleep(2 * time.Minute)
+			got := app.Status().Hanging[0]
+			if got.Verdict != tc.verdict || strings.Join(got.Partitions, " ") == "" {
+				t.Errorf("the status has %+v, want the verdict %q", got, tc.verdict)
+			}
+			if all := reports.all(); len(all) != 1 || !strings.Contains(all[0], "out[0]") {
+				t.Errorf("the reports are %q, want one of out[0]", all)
+			}
+			scrape(t, app).expect(t, series{"onceward_transactions_hanging": 1, "onceward_transactions_repaired_total": 0})
+			if w, is := waitOf(app); !is || !w.Hanging || running(app, 1)() {
+				t.Errorf("the task waits for %+v (%t), want its offset, which a transaction holds that hangs", w, is)
+			}
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			used := b.transactionalIDs(t)
+			if !tc.forgets && !used["counting~one~1~0"] {
+				t.Errorf("the transactional ids are %v, want others beside the one whose transaction hangs", used)
+			}
+		})
+	}
+}
+
+// transactionalIDs returns all that coordinators know.
+func (b *testBroker) transactionalIDs(t *testing.T) map[string]bool {
+	t.Helper()
+	listed, err := b.adm.ListTransactions(t.Context(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for id := range listed {
+		ids[id] = true
+	}
+	return ids
+}
+
+// TestHangingAfterSettle: a commit is not answered, and its markers are lost. The producer is not used again, although its round is in doubt:
+// a new session begins, which repairs the transaction by what its coordinator said before the producer was initialised.
+func TestHangingAfterSettle(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		lost, lose := b.loses(t)
+		ended := newLogged(t, "the membership ended and is begun again", "error")
+		app, _ := start(t, countTopology(t), b.config(txn.Config{
+			StateDir: t.TempDir(), Workers: 1, Instance: "one", RepairTransactions: true, Logger: slog.New(ended),
+		}))
+		for range 5 {
+			b.one(t)
+		}
+		b.read(t, "out", 5)
+		cut := b.network.Add(proxy.Match{Key: proxy.KeyEndTxn, Direction: proxy.ToClient}, proxy.Cut())
+		lose()
+		b.one(t)
+		waitFor(t, "the loss", lost)
+		waitFor(t, "the doubt", func() bool { return scrape(t, app).sum("onceward_rounds_in_doubt_total") > 0 })
+		cut.Lift()
+		b.one(t)
+		check(t, b.read(t, "out", 7), 7)
+		if all := ended.all(); len(all) != 1 || !strings.Contains(all[0], "a transaction hangs") {
+			t.Errorf("sessions ended because of %q, want one, for the transaction that hangs", all)
+		}
+		if got := app.Status().Hanging; len(got) > 0 {
+			t.Errorf("%+v are told as hanging", got)
+		}
+	})
+}
