@@ -52,12 +52,13 @@ func (t *Topology) checkCounts(s *subtopology, counts map[string]int32) error {
 }
 
 // ResolvePartitions returns the number of partitions that each repartition topic has to have, by its name
-// on the cluster. external has the numbers of the source topics that are not internal.
+// on the cluster. known has the numbers of the source topics that are not internal, and of those repartition
+// topics that keep the number that they have.
 //
-// A repartition topic has as many partitions as its Partitions option says; or else as the other sources of
-// the subtopology that reads it; or else as the largest subtopology that writes one of its sources. The
-// error is that of CheckPartitions for the result.
-func (t *Topology) ResolvePartitions(external map[string]int32) (map[string]int32, error) {
+// A repartition topic has as many partitions as its Partitions option says; or else as known says; or else as
+// the other sources of the subtopology that reads it; or else as the largest subtopology that writes one of
+// its sources. The error is that of CheckPartitions for the result.
+func (t *Topology) ResolvePartitions(known map[string]int32) (map[string]int32, error) {
 	counts := map[string]int32{}
 	writers := map[string][]*subtopology{}
 	for _, s := range t.subtopologies {
@@ -66,7 +67,7 @@ func (t *Topology) ResolvePartitions(external map[string]int32) (map[string]int3
 			case n.kind == sinkNode && n.topic.repartition:
 				writers[n.topic.name] = append(writers[n.topic.name], s)
 			case n.kind == sourceNode && !n.topic.repartition:
-				counts[n.topic.name] = external[n.topic.name]
+				counts[n.topic.name] = known[n.topic.name]
 			}
 		}
 	}
@@ -75,12 +76,12 @@ func (t *Topology) ResolvePartitions(external map[string]int32) (map[string]int3
 	// so the numbers grow to a least fixed point from there.
 	needed := map[*subtopology]int32{}
 	for _, s := range t.subtopologies {
-		needed[s] = s.fixedCount(external)
+		needed[s] = t.fixedCount(s, known)
 	}
 	for changed := true; changed; {
 		changed = false
 		for _, s := range t.subtopologies {
-			if s.fixedCount(external) > 0 {
+			if t.fixedCount(s, known) > 0 {
 				continue
 			}
 			for _, n := range s.sources {
@@ -99,8 +100,8 @@ func (t *Topology) ResolvePartitions(external map[string]int32) (map[string]int3
 			if n.topic.repartition {
 				topic := n.topic.on(t.application)
 				internal[topic] = needed[s]
-				if n.topic.partitions > 0 {
-					internal[topic] = n.topic.partitions
+				if fixed := t.fixed(n, known); fixed > 0 {
+					internal[topic] = fixed
 				}
 				counts[topic] = internal[topic]
 			}
@@ -112,16 +113,20 @@ func (t *Topology) ResolvePartitions(external map[string]int32) (map[string]int3
 	return internal, nil
 }
 
-// fixedCount returns the number of partitions that an external source or a Partitions option fixes, 0 if
-// nothing does. Where they disagree any of them will do, because CheckPartitions refuses the result.
-func (s *subtopology) fixedCount(external map[string]int32) int32 {
-	fixed := int32(0)
+// fixedCount returns the number of partitions that a source of a subtopology fixes, 0 if none does. Where they
+// disagree any of them will do, because CheckPartitions refuses the result.
+func (t *Topology) fixedCount(s *subtopology, known map[string]int32) int32 {
+	count := int32(0)
 	for _, n := range s.sources {
-		count := n.topic.partitions
-		if !n.topic.repartition {
-			count = external[n.topic.name]
-		}
-		fixed = max(fixed, count)
+		count = max(count, t.fixed(n, known))
 	}
-	return fixed
+	return count
+}
+
+// fixed returns the number of partitions of a source that does not follow from other topics, 0 if it does.
+func (t *Topology) fixed(source *node, known map[string]int32) int32 {
+	if source.topic.partitions > 0 {
+		return source.topic.partitions
+	}
+	return known[source.topic.on(t.application)]
 }

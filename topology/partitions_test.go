@@ -106,3 +106,19 @@ func TestCheckPartitions(t *testing.T) {
 		t.Errorf("no counts: %v", err)
 	}
 }
+
+// TestResolveKeptPartitions: a repartition topic whose number is known keeps it, and so does what follows from it. One that declares its
+// number has that.
+func TestResolveKeptPartitions(t *testing.T) {
+	b := topology.NewBuilder("app")
+	first := repartition(topology.From(b, wordsTopic), "first")
+	repartition(first, "second").Into(outTopic)
+	repartition(topology.From(b, otherTopic), "declared", topology.Partitions(20)).Peek("end", ignore)
+	got, err := mustBuild(t, b).ResolvePartitions(map[string]int32{
+		"words": 6, "other": 12, "app-first-repartition": 4, "app-declared-repartition": 5,
+	})
+	want := "map[app-declared-repartition:20 app-first-repartition:4 app-second-repartition:4]"
+	if fmt.Sprint(got) != want || err != nil {
+		t.Errorf("the numbers are %v, %v, want %s", got, err, want)
+	}
+}

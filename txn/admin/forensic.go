@@ -150,11 +150,9 @@ func (f *forensic) open(ctx context.Context) error {
 	for name, d := range details {
 		f.partitions[name] = int32(len(d.Partitions))
 	}
-	internal, err := f.topology.ResolvePartitions(f.partitions)
-	if err != nil {
+	if err := f.resolve(ctx); err != nil {
 		return err
 	}
-	maps.Copy(f.partitions, internal)
 	for _, sub := range f.topology.Subtopologies() {
 		for p := range f.partitions[sub.Sources[0].Topic] {
 			task, err := f.openTask(ctx, sub, p, details)
@@ -170,6 +168,27 @@ func (f *forensic) open(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// resolve adds the number of partitions of the repartition topics: of one that exists what it has, because the keys are divided by that.
+func (f *forensic) resolve(ctx context.Context) error {
+	found, _, err := f.cluster.Topics(ctx, f.topology.InternalTopics())
+	if err != nil {
+		return err
+	}
+	known := maps.Clone(f.partitions)
+	for _, sub := range f.topology.Subtopologies() {
+		for _, src := range sub.Sources {
+			if info, there := found[src.Topic]; src.Repartition && there {
+				known[src.Topic] = info.Partitions
+			}
+		}
+	}
+	internal, err := f.topology.ResolvePartitions(known)
+	if err == nil {
+		maps.Copy(f.partitions, internal)
+	}
+	return err
 }
 
 func (f *forensic) openTask(

@@ -8,9 +8,9 @@
 //
 //	every topic       exists; the process has every permission on it that [Needs] lists
 //	written topics    as many replicas as min.insync.replicas, or nothing could be written
-//	internal topics   partitions (of a changelog at most those of its inputs: Layout.Unassigned); min.insync.replicas not below the
-//	                  cluster's default nor the setting, replicas not below the setting; message.timestamp.type CreateTime, because
-//	                  stream time is kept in the timestamps
+//	internal topics   partitions (a changelog or repartition topic may have fewer than an input that has grown: Layout.Unassigned);
+//	                  min.insync.replicas not below the cluster's default nor the setting, replicas not below the setting;
+//	                  message.timestamp.type CreateTime, because stream time is kept in the timestamps
 //	changelog, rounds cleanup.policy compact alone: with delete, state would be lost. Changelogs of stores that forget windows, sessions
 //	                  or ids have compact,delete and a retention.ms of a day more than the store's, those of histories a
 //	                  min.compaction.lag.ms of as much

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -174,12 +173,12 @@ func (p *Plan) look(ctx context.Context, c *broker.Cluster) (map[string]broker.T
 	if len(missing) > 0 {
 		return nil, &Mismatch{Topic: strings.Join(missing, ", "), missing: true}
 	}
-	repartition, err := p.topology.ResolvePartitions(counts)
+	resolved, err := resolve(p.topology, counts, found)
 	if err != nil {
 		return nil, &Mismatch{err: err}
 	}
 	p.create = p.opts.create(found[RoundsTopic(p.topology.Application())])
-	p.internal = internalTopics(p.topology, counts, repartition, found, p.create)
+	p.internal = internalTopics(p.topology, counts, resolved, found, p.create)
 	return found, nil
 }
 
@@ -234,25 +233,6 @@ func (p *Plan) waitForLeaders(ctx context.Context, c *broker.Cluster) (map[strin
 		case <-tick.C:
 		}
 	}
-}
-
-// Unassigned returns for each input topic of a stateful subtopology how many of its partitions nobody processes: those that it has gained
-// since the changelogs were made. A key would be in another task than its state (protocol rule 11.2); the way out is another application
-// id, or a topic of the new size that the old one is copied to.
-func (l Layout) Unassigned(t *topology.Topology) map[string]int32 {
-	out := map[string]int32{}
-	for _, sub := range t.Subtopologies() {
-		tasks := int32(math.MaxInt32)
-		for _, store := range sub.Stores {
-			tasks = min(tasks, l[store.Topic()].Partitions)
-		}
-		for _, src := range sub.Sources {
-			if n := l[src.Topic].Partitions; n > tasks {
-				out[src.Topic] = n - tasks
-			}
-		}
-	}
-	return out
 }
 
 // Describe returns what the runtime has to know of one topic, as the cluster describes it now.

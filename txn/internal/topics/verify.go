@@ -51,6 +51,8 @@ func (e *Mismatch) Unwrap() error { return e.err }
 type internalTopic struct {
 	use        string
 	partitions int32
+	// partitionsMax is the largest number that a changelog may have: that of the inputs, read or not.
+	partitionsMax int32
 	// configs are what it is created with.
 	configs map[string]*string
 	// policy is the only cleanup.policy that does no harm; the order of its parts does not matter.
@@ -76,8 +78,10 @@ const deleteRetention = 7 * 24 * time.Hour
 // others follow the cluster's default.
 const kafkaMessageBytes = 1_048_588
 
+// internalTopics returns the internal topics by name. external are the partitions of the other source topics, resolved those of all source
+// topics as far as tasks read them.
 func internalTopics(
-	t *topology.Topology, external, repartition map[string]int32, found map[string]broker.TopicInfo, opts Options,
+	t *topology.Topology, external, resolved map[string]int32, found map[string]broker.TopicInfo, opts Options,
 ) map[string]internalTopic {
 	largest := int64(0)
 	for _, sub := range t.Subtopologies() {
@@ -107,11 +111,12 @@ func internalTopics(
 	}
 	add(RoundsTopic(t.Application()), internalTopic{use: useRounds, partitions: 1, policy: "compact"}, compact())
 	for _, sub := range t.Subtopologies() {
-		tasks := int32(0)
+		tasks, tasksMax := int32(0), int32(0)
 		for _, src := range sub.Sources {
-			tasks = max(tasks, external[src.Topic], repartition[src.Topic])
+			tasks = max(tasks, resolved[src.Topic])
+			tasksMax = max(tasksMax, resolved[src.Topic], external[src.Topic])
 			if src.Repartition {
-				add(src.Topic, internalTopic{use: useRepartition, partitions: repartition[src.Topic], policy: "delete", bytesMin: largest},
+				add(src.Topic, internalTopic{use: useRepartition, partitions: resolved[src.Topic], policy: "delete", bytesMin: largest},
 					map[string]string{"retention.ms": "-1", "retention.bytes": "-1"})
 			}
 		}
@@ -120,7 +125,7 @@ func internalTopics(
 				continue
 			}
 			w, settings := changelogOf(store.Layout), compact()
-			w.partitions, w.bytesMin = tasks, largest
+			w.partitions, w.partitionsMax, w.bytesMin = tasks, tasksMax, largest
 			if w.retentionMin > 0 {
 				settings["retention.ms"] = strconv.FormatInt(w.retentionMin.Milliseconds(), 10)
 				settings["retention.bytes"] = "-1" // a cluster can have another default, which would take what the store still has
@@ -234,11 +239,7 @@ func verifyRestorable(info broker.TopicInfo, wrong found) {
 const change = "change the topic's configuration (kafka-configs.sh --alter)"
 
 func (w internalTopic) verify(info broker.TopicInfo, wrong found) {
-	// A changelog with fewer partitions is the truth: see Layout.Unassigned.
-	if info.Partitions != w.partitions && (w.use != useChangelog || info.Partitions > w.partitions) {
-		wrong("the number of partitions", strconv.Itoa(int(info.Partitions)), strconv.Itoa(int(w.partitions)),
-			"the inputs were repartitioned, or another application uses the name; nothing was changed")
-	}
+	w.verifyPartitions(info, wrong)
 	exactly := func(setting, needed, remedy string) {
 		if s, ok := info.Settings[setting]; ok && s.Value != needed {
 			wrong(setting, s.Value, needed, remedy)
@@ -269,6 +270,27 @@ func (w internalTopic) verify(info broker.TopicInfo, wrong found) {
 	if n := number(info, "max.message.bytes", w.bytesMin); n < w.bytesMin {
 		wrong("max.message.bytes", strconv.FormatInt(n, 10), fmt.Sprintf("at least that of the inputs, %d", w.bytesMin),
 			"a record that comes in could not go on; "+change)
+	}
+}
+
+// verifyPartitions accepts a changelog with fewer partitions than the inputs: see resolve.
+func (w internalTopic) verifyPartitions(info broker.TopicInfo, wrong found) {
+	remedy := "another application uses the name; run this one under another application id"
+	needed := w.partitions
+	switch w.use {
+	case useChangelog:
+		if info.Partitions <= w.partitionsMax {
+			return
+		}
+		needed = w.partitionsMax
+		remedy = "the state was made for inputs with more partitions; give the inputs that many, or run the topology under another " +
+			"application id"
+	case useRepartition:
+		remedy = "the topology asks for another number than before, by Partitions or by a topic that is read together with this one; " +
+			"set that back to what it was, or run the topology under another application id"
+	}
+	if info.Partitions != needed {
+		wrong("the number of partitions", strconv.Itoa(int(info.Partitions)), strconv.Itoa(int(needed)), remedy)
 	}
 }
 
