@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +33,7 @@ type App struct {
 	log      *slog.Logger
 	metrics  *metrics.Metrics
 	rebuilds rebuilds
+	alerts   alerts
 
 	mu struct {
 		sync.Mutex
@@ -202,7 +201,7 @@ func (in *instance) verify(ctx context.Context) error {
 		switch {
 		case err == nil:
 			in.layout.Store(&layout)
-			in.tellUnassigned()
+			in.app.alert(layout.NotRead(in.app.topology))
 			in.tellTolerated()
 			return nil
 		case !wrong:
@@ -294,7 +293,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if err != nil {
 		return nil, err
 	}
-	in.tellUnassigned()
+	a.alert(in.layout.Load().NotRead(a.topology))
 	in.tellTolerated()
 	in.starts = broker.NewStarts(in.cluster, restore.StartsOf(a.topology))
 	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return (*in.layout.Load())[topic].MaxMessageBytes }
@@ -330,17 +329,6 @@ func (a *App) reach(ctx context.Context, ask func() error) error {
 			return err
 		}
 	}
-}
-
-// tellUnassigned says which partitions nobody processes.
-func (in *instance) tellUnassigned() {
-	unassigned := in.layout.Load().Unassigned(in.app.topology)
-	for _, topic := range slices.Sorted(maps.Keys(unassigned)) {
-		in.app.log.Error("an input has more partitions than the state was made for; the new ones are not processed",
-			"topic", topic, "partitions_not_processed", unassigned[topic],
-			"remedy", "run the topology under another application id, or copy the topic into one of the new size")
-	}
-	in.app.metrics.Unassigned(unassigned)
 }
 
 // tellTolerated says which inputs keep records for longer than a node knows them again. Who tolerates that has said so in

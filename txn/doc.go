@@ -74,6 +74,10 @@
 // A partition that cannot be fetched (its records were deleted, its topic is gone) stops the task that reads it. A task that stops keeps
 // its offsets, is not fetched, and says why in Status; its neighbours go on ([Config].FailFast ends Run instead). [App.Resume] opens it
 // again.
+// A session looks at all topics every few seconds. One that was deleted, was deleted and created anew, may not be used any more, or has
+// partitions that no task reads is an [Alert] within a minute: in the log, in Status, in the metric onceward_topic_problems, and /readyz
+// says that the process is not ready. The tasks that read such a topic, or keep their state in it, stop, partitions that are not read aside;
+// a task that writes to it stops when it does.
 // A log that after a change of leaders has not all the records that were read, as when a replica that was not in sync becomes the leader,
 // stops the task that reads it as well, for data integrity. A log that only looks so is fetched anew.
 // A task that stopped because the disk of the state directory is full goes on by itself: the process looks for space, first after a second

@@ -125,8 +125,18 @@ func (a *App) loops() []*health.Loop {
 	return loops
 }
 
-// notReady says why the process is not doing its share, nothing if it is: a member of the group with all its tasks open.
+// notReady says why the process is not doing its share, nothing if it is: a member of the group with all its tasks open, and nothing wrong with
+// a topic.
 func (a *App) notReady() []string {
+	reasons := a.notAtWork()
+	for _, alert := range a.alerts.list() {
+		reasons = append(reasons, alert.Text)
+	}
+	return reasons
+}
+
+// notAtWork says why not all tasks of the process are open.
+func (a *App) notAtWork() []string {
 	s := a.current()
 	if s != nil {
 		member, generation := s.member()
@@ -155,6 +165,7 @@ func (a *App) notReady() []string {
 func (a *App) snapshot() metrics.Snapshot {
 	snap := metrics.Snapshot{
 		Now: time.Now(), Application: a.topology.Application(), Mode: a.cfg.Mode.String(), Paused: map[string]int{},
+		Problems: a.topicProblems(),
 	}
 	a.mu.Lock()
 	snap.Instance = a.mu.instance

@@ -102,6 +102,7 @@ func (a *App) session(ctx context.Context, in *instance) error {
 	workers.Go(s.watchMember)
 	workers.Go(s.purge)
 	workers.Go(s.watchEnds)
+	workers.Go(s.watchTopics)
 	workers.Go(s.forceRebalances)
 	workers.Go(s.watchSpace)
 	a.attach(s)

@@ -44,6 +44,8 @@ type Status struct {
 	HTTP   string       `json:"http,omitempty"`
 	Tasks  []TaskStatus `json:"tasks"`
 	Totals Totals       `json:"totals"`
+	// Alerts are what is wrong with topics of the application, within a minute after it has begun.
+	Alerts []Alert `json:"alerts,omitempty"`
 	// Peers are the other instances that this one watches ([Config].Peers).
 	Peers []PeerStatus `json:"peers,omitempty"`
 }
@@ -124,6 +126,7 @@ func (a *App) Status() Status {
 		s.Totals.add(current.totals())
 		s.Peers = current.in.watch.status()
 	}
+	s.Alerts = a.alerts.list()
 	return s
 }
 

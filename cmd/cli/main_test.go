@@ -193,6 +193,7 @@ func TestStatusForPeople(t *testing.T) {
 				Restored: 5, Remaining: 7000, RestoreRate: 2000.4, RestoreLeft: 3499 * time.Millisecond,
 			},
 		},
+		Alerts: []txn.Alert{{Topic: "in", Problem: "deleted", Text: "input in was deleted"}},
 	})
 	want := `application   payments
 instance      i1
@@ -209,6 +210,9 @@ in_0  running                                                  10       1       
 in_1  restoring (5 records read, 7 left)                       0        0                                  
 in_2  stopped                                                  0        0                                  why
 in_3  restoring (5 records read, 7000 left, 2000/s, 3s to go)  0        0                                  
+
+TOPIC  PROBLEM  ALERT
+in     deleted  input in was deleted
 `
 	if err != nil || out.String() != want {
 		t.Errorf("%v, got\n%s\nwant\n%s", err, out.String(), want)

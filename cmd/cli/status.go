@@ -41,6 +41,8 @@ type instanceStatus struct {
 	Tasks       []taskStatus `json:"tasks"`
 	// Peers are the other instances that this one watches.
 	Peers []txn.PeerStatus `json:"peers"`
+	// Alerts are what is wrong with topics of the application.
+	Alerts []txn.Alert `json:"alerts"`
 }
 
 type taskStatus struct {
@@ -66,7 +68,10 @@ type taskStatus struct {
 func statusOf(s txn.Status) instanceStatus {
 	out := instanceStatus{
 		Application: s.Application, Instance: s.Instance, State: s.State, Totals: s.Totals, Tasks: []taskStatus{},
-		Peers: s.Peers,
+		Peers: s.Peers, Alerts: s.Alerts,
+	}
+	if out.Alerts == nil {
+		out.Alerts = []txn.Alert{}
 	}
 	if out.Peers == nil {
 		out.Peers = []txn.PeerStatus{}
@@ -107,6 +112,12 @@ func writeStatus(out io.Writer, s txn.Status) error {
 	for _, task := range s.Tasks {
 		fmt.Fprintf(&text, "%s\t%s\t%d\t%d\t%s\t%s\n", task.ID, stateOf(task), task.Records, task.DeadLetters,
 			positions(task.Inputs), task.Reason)
+	}
+	if len(s.Alerts) > 0 {
+		text.WriteString("\nTOPIC\tPROBLEM\tALERT\n")
+	}
+	for _, a := range s.Alerts {
+		fmt.Fprintf(&text, "%s\t%s\t%s\n", a.Topic, a.Problem, a.Text)
 	}
 	if len(s.Peers) > 0 {
 		text.WriteString("\nPEER\tADDRESS\tSTATE\n")

@@ -69,6 +69,7 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 		kgo.HeartbeatInterval(min(gc.SessionTimeout/10, heartbeatMax)),
 		kgo.RebalanceTimeout(gc.RebalanceTimeout),
 		kgo.DisableAutoCommit(),
+		kgo.MetadataMaxAge(metadataAge),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.FetchIsolationLevel(brokenIsolation(cfg.Failpoints, kgo.ReadCommitted())),
 		kgo.KeepControlRecords(),
@@ -108,6 +109,9 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 	g.cl = cl
 	return g, nil
 }
+
+// metadataAge is how late the group's leader plans for partitions that a topic has gained, at most.
+const metadataAge = 30 * time.Second
 
 // heartbeatMax is how late a member hears of a rebalance at most. What moves stands still until everybody has heard of it, twice.
 const heartbeatMax = 500 * time.Millisecond

@@ -37,6 +37,15 @@ type Setting struct {
 
 // Topics describes the topics of those names that are there. One that this process may not even see is in hidden.
 func (c *Cluster) Topics(ctx context.Context, names []string) (found map[string]TopicInfo, hidden []string, err error) {
+	found, hidden, err = c.TopicMetadata(ctx, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	return found, hidden, c.addSettings(ctx, found)
+}
+
+// TopicMetadata is Topics without the settings, in one request.
+func (c *Cluster) TopicMetadata(ctx context.Context, names []string) (found map[string]TopicInfo, hidden []string, err error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.AllowAutoTopicCreation, req.IncludeTopicAuthorizedOperations = false, true
 	req.Topics = []kmsg.MetadataRequestTopic{} // nil would mean all
@@ -76,7 +85,7 @@ func (c *Cluster) Topics(ctx context.Context, names []string) (found map[string]
 		found[info.Name] = info
 	}
 	slices.Sort(hidden)
-	return found, hidden, c.addSettings(ctx, found)
+	return found, hidden, nil
 }
 
 // addSettings asks for the configuration of the topics that may be asked about.

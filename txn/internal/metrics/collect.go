@@ -28,6 +28,16 @@ type Snapshot struct {
 	Memory *pebblestore.Spent
 	// Restoring is nil without a session.
 	Restoring *RestoreMemory
+	Problems  []TopicProblem
+}
+
+// TopicProblem is something that is wrong with a topic.
+type TopicProblem struct {
+	Topic string
+	// Problem is a word of a closed set.
+	Problem string
+	// Unread is how many partitions of an input no task reads.
+	Unread int32
 }
 
 // RestoreMemory is what restores hold of what they read, and the most that they may.
@@ -102,9 +112,11 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	infoDesc   = desc("info", "The process; always 1.", "application", "instance", "mode")
-	tasksDesc  = desc("tasks", "Tasks of the process by state.", "state")
-	pausedDesc = desc("partitions_paused", "Input partitions that are not fetched, by reason.", "reason")
+	infoDesc    = desc("info", "The process; always 1.", "application", "instance", "mode")
+	tasksDesc   = desc("tasks", "Tasks of the process by state.", "state")
+	problemDesc = desc("topic_problems", "Something that is wrong with a topic; 1 as long as it is.", "topic", "problem")
+	unreadDesc  = desc("input_partitions_unassigned", "Partitions of an input that no task reads.", "topic")
+	pausedDesc  = desc("partitions_paused", "Input partitions that are not fetched, by reason.", "reason")
 
 	committedDesc = desc("input_committed_offset", "Committed position in an input partition.", "task", "topic", "partition")
 	lagDesc       = desc("input_lag_offsets", "Offsets from the committed position to the high watermark.", "task", "topic", "partition")
@@ -158,7 +170,7 @@ var (
 // Describe implements prometheus.Collector.
 func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		infoDesc, tasksDesc, pausedDesc, committedDesc, lagDesc, stableLagDesc, pendingDesc, queueDesc, nodeValueDesc, streamTimeDesc,
+		infoDesc, tasksDesc, pausedDesc, problemDesc, unreadDesc, committedDesc, lagDesc, stableLagDesc, pendingDesc, queueDesc, nodeValueDesc, streamTimeDesc,
 		parkedKeysDesc, parkedRecordsDesc,
 		overlayDesc, roundDesc, commitTimeDesc, openDesc,
 		diskDesc, bufferDesc, memTableDesc, unflushedDesc, sublevelsDesc, readAmpDesc, debtDesc, compactionsDesc, flushesDesc,
@@ -186,6 +198,12 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, reason := range pauseReasons {
 		out.gauge(pausedDesc, float64(s.Paused[reason]), reason)
+	}
+	for _, p := range s.Problems {
+		out.gauge(problemDesc, 1, p.Topic, p.Problem)
+		if p.Unread > 0 {
+			out.gauge(unreadDesc, float64(p.Unread), p.Topic)
+		}
 	}
 	for _, w := range s.Workers {
 		out.worker(w, s.Now)

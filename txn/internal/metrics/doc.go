@@ -8,7 +8,7 @@
 // runtime at the moment of the scrape, and what is not known is absent rather than 0.
 //
 // Labels are names of the program and of the cluster (task, node, outcome, gauge, topic, partition, worker, class) or words of a set
-// (kind, cause, phase, state, reason, extent, resolution, event, use). Keys, values, ids and error texts are never labels.
+// (kind, cause, phase, state, reason, extent, resolution, event, use, problem). Keys, values, ids and error texts are never labels.
 //
 // # Counters
 //
@@ -42,7 +42,9 @@
 //	onceward_info{application,instance,mode}             1; the mode is LIVE, REPLAY, BACKFILL or REPAIR
 //	onceward_tasks{state}                                tasks that are restoring, running, stopped
 //	onceward_partitions_paused{reason}                   input partitions not fetched: queue_full, restoring, retrying, stopped
-//	onceward_input_partitions_unassigned{topic}          partitions of an input that the state was not made for
+//	onceward_topic_problems{topic,problem}               1 for what is wrong with a topic: deleted, recreated, not_permitted,
+//	                                                     partitions_not_read; absent for the others
+//	onceward_input_partitions_unassigned{topic}          partitions of an input that no task reads
 //	onceward_input_committed_offset{task,topic,partition}
 //	onceward_input_lag_offsets{task,topic,partition}     from the committed position to the high watermark
 //	onceward_input_lag_stable_offsets{...}               from the committed position to the last stable offset
@@ -94,7 +96,7 @@
 // Lag of an input is what has come and is not processed. The lag of effects is apart from it: what was requested is processed at once, and
 // overdue-milliseconds of the ledger's node says how long the oldest step that is due has not been taken.
 // A spike of the outcome duplicates is a signal; one conflict is an alert: it is counted as conflicts where something takes conflicts, and
-// as dead-letter-conflict where nothing does. Lag to the high watermark tells how far behind the process is; the pending age tells whether
+// as dead-letter-conflict where nothing does. Any onceward_topic_problems is an alert: the series of the lag of such a topic can be absent. Lag to the high watermark tells how far behind the process is; the pending age tells whether
 // what it has fetched gets through.
 // A budget that is too small shows as onceward_databases_held above 0 and onceward_state_wait_seconds_total that grows.
 //

@@ -21,7 +21,6 @@ type Metrics struct {
 	rounds, aborted, rerun, retries, failures, inDoubt, resolutions, markers, moved *prometheus.CounterVec
 	restores, restoreRecords, restoreBytes                                          *prometheus.CounterVec
 	memberships, peersFenced                                                        prometheus.Counter
-	unassigned                                                                      *prometheus.GaugeVec
 	slice, roundRecords, commit, transactionOpen, recordAge, restore                prometheus.Histogram
 	phase                                                                           *prometheus.HistogramVec
 }
@@ -67,14 +66,10 @@ func (m *Metrics) makeCounters() {
 	m.memberships = prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: namespace, Name: "memberships_total", Help: "Memberships of the group begun by this process.",
 	})
-	m.unassigned = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: namespace, Name: "input_partitions_unassigned",
-		Help: "Partitions of an input that the state was not made for, and that nobody processes.",
-	}, []string{"topic"})
 	m.peersFenced = prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: namespace, Name: "peers_fenced_total", Help: "Instances that this process took for dead, and whose transactions and membership it ended.",
 	})
-	m.registry.MustRegister(m.memberships, m.peersFenced, m.unassigned)
+	m.registry.MustRegister(m.memberships, m.peersFenced)
 	for _, event := range []string{assigned, revoked, lost} {
 		m.moved.WithLabelValues(event)
 	}
@@ -158,14 +153,6 @@ func (m *Metrics) move(event string, partitions map[string][]int32) {
 		n += len(ps)
 	}
 	m.moved.WithLabelValues(event).Add(float64(n))
-}
-
-// Unassigned notes per topic how many partitions nobody processes.
-func (m *Metrics) Unassigned(topics map[string]int32) {
-	m.unassigned.Reset()
-	for topic, n := range topics {
-		m.unassigned.WithLabelValues(topic).Set(float64(n))
-	}
 }
 
 // Membership counts a membership that begins.

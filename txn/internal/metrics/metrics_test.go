@@ -54,6 +54,7 @@ func everything() Snapshot {
 			Budget: 21, Blocks: 22, MemTables: 23, Buffers: 24, Loads: 25, Kept: 31, Unflushed: 26, UnflushedMax: 27, Share: 28, Databases: 29, Held: 30,
 		},
 		Restoring: &RestoreMemory{Bytes: 16, BytesMax: 17},
+		Problems:  []TopicProblem{{Topic: "in", Problem: "partitions_not_read", Unread: 2}, {Topic: "out", Problem: "deleted"}},
 	}
 }
 
@@ -61,7 +62,6 @@ func everything() Snapshot {
 func used() *Metrics {
 	m := New(everything)
 	m.Polled("in", 3, nil)
-	m.Unassigned(map[string]int32{"in": 2})
 	m.Restored(Restore{Task: testTask, Full: true, Reason: "damaged", Records: 5, Bytes: 50, Took: time.Second})
 	w := m.Worker(0)
 	w.Retried(testTask, topology.Transient)

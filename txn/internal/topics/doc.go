@@ -21,7 +21,8 @@
 //	inputs            retention.ms not above the horizon of a node that they feed (topology.Horizon), unless the node tolerates
 //	                  it; see [Plan.Tolerated]
 //
-// [Check] and [Plan.Ensure] do it at start, [Plan.Verify] before each further membership: two requests. Every finding is a [Mismatch]
+// [Check] and [Plan.Ensure] do it at start, [Plan.Verify] before each further membership: two requests. [Watch] looks at existence, identity,
+// permissions and partitions while the application runs, with one request. Every finding is a [Mismatch]
 // or a missing permission, one line each, and all of them are told at once. One broker answers, and it may lack a topic for a moment:
 // see [ErrAbsent].
 package topics

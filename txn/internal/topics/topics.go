@@ -190,8 +190,16 @@ func (p *Plan) names() []string {
 // permissions returns an error that names every permission on a topic that is missing. Of a topic that is not there nobody can tell
 // more than that it is not hidden.
 func (p *Plan) permissions(c *broker.Cluster, found map[string]broker.TopicInfo, hidden []string) error {
-	var missing []broker.Permission
-	for _, need := range Needs(p.topology) {
+	missing := missingPermissions(p.topology, found, hidden)
+	if len(missing) == 0 {
+		return nil
+	}
+	return c.Denied(missing)
+}
+
+// missingPermissions lists the permissions that a topology needs on topics and that are known to be missing.
+func missingPermissions(t *topology.Topology, found map[string]broker.TopicInfo, hidden []string) (missing []broker.Permission) {
+	for _, need := range Needs(t) {
 		info, ok := found[need.Name]
 		switch {
 		case need.Resource != broker.TopicResource || need.Operation == broker.Create:
@@ -199,10 +207,7 @@ func (p *Plan) permissions(c *broker.Cluster, found map[string]broker.TopicInfo,
 			missing = append(missing, need.Permission)
 		}
 	}
-	if len(missing) == 0 {
-		return nil
-	}
-	return c.Denied(missing)
+	return missing
 }
 
 // waitForLeaders returns once every topic is known with a leader for each partition and its configuration: a produce before that would
