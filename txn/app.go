@@ -39,6 +39,7 @@ type App struct {
 		sync.Mutex
 		ran      bool
 		state    State
+		reason   string
 		instance string
 		session  *session
 		totals   Totals
@@ -179,6 +180,7 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 		if time.Since(began) > time.Minute {
 			pause.Next = 100 * time.Millisecond
 		}
+		a.reconnecting(err)
 		a.log.Warn("the membership ended and is begun again", "error", err, "after", pause.Next)
 		if pause.Wait(ctx) != nil {
 			return nil //nolint:nilerr // ended between two memberships

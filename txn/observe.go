@@ -146,7 +146,11 @@ func (a *App) notAtWork() []string {
 	}
 	status := a.Status() // after the assignment, so that its tasks are seen
 	if s == nil || status.State != Running {
-		return []string{"the application is " + string(status.State)}
+		reason := "the application is " + string(status.State)
+		if status.Reason != "" {
+			reason += ": " + status.Reason
+		}
+		return []string{reason}
 	}
 	var reasons []string
 	for _, t := range status.Tasks {

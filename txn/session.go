@@ -107,12 +107,15 @@ func (a *App) session(ctx context.Context, in *instance) error {
 	workers.Go(s.watchSpace)
 	a.attach(s)
 	err = s.work(ctx)
-	a.setState(Stopping)
 	if err == nil {
 		err = s.stopped()
 	}
 	if ctx.Err() == nil && restartable(err) { // otherwise no other membership follows
+		a.reconnecting(err)
 		err = s.unlessFenced(err)
+	}
+	if ctx.Err() != nil || !restartable(err) {
+		a.setState(Stopping)
 	}
 	ends := ctx.Err() != nil || errors.Is(err, ErrAllStopped) || errors.Is(err, ErrStopped)
 	orderly := ends || errors.Is(err, errResumed) || errors.Is(err, errRebuilt) || errors.Is(err, errNothingLost)
@@ -165,7 +168,6 @@ func (s *session) watchMember() {
 }
 
 func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
-	a.setState(Starting)
 	producers, err := in.producers(ctx)
 	if err != nil {
 		return nil, err
@@ -217,7 +219,7 @@ const commitIntervalMin = 5 * time.Millisecond
 func (a *App) attach(s *session) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.mu.session, a.mu.state = s, Running
+	a.mu.session, a.mu.state, a.mu.reason = s, Running, ""
 }
 
 func (a *App) detach(s *session) {

@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/topology"
@@ -18,6 +19,8 @@ const (
 	Starting State = "starting"
 	// Running: a member of the group, or joining it.
 	Running State = "running"
+	// Reconnecting: a membership has ended and the next one is begun, as when brokers were away or a task is resumed. Reason says why.
+	Reconnecting State = "reconnecting"
 	// Stopping: committing what is open.
 	Stopping State = "stopping"
 	Stopped  State = "stopped"
@@ -40,6 +43,8 @@ type Status struct {
 	Application string `json:"application"`
 	Instance    string `json:"instance"`
 	State       State  `json:"state"`
+	// Reason is set while the state is Reconnecting.
+	Reason string `json:"reason,omitempty"`
 	// HTTP is where the endpoint of Config.HTTP listens, with the port that was taken; empty without one.
 	HTTP   string       `json:"http,omitempty"`
 	Tasks  []TaskStatus `json:"tasks"`
@@ -118,7 +123,7 @@ func (t *Totals) add(o Totals) {
 // Status returns a picture of the process.
 func (a *App) Status() Status {
 	a.mu.Lock()
-	s := Status{Application: a.topology.Application(), Instance: a.mu.instance, State: a.mu.state, HTTP: a.mu.http, Totals: a.mu.totals}
+	s := Status{Application: a.topology.Application(), Instance: a.mu.instance, State: a.mu.state, Reason: a.mu.reason, HTTP: a.mu.http, Totals: a.mu.totals}
 	current := a.mu.session
 	a.mu.Unlock()
 	if current != nil {
@@ -150,5 +155,12 @@ func (a *App) start() bool {
 func (a *App) setState(s State) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.mu.state = s
+	a.mu.state, a.mu.reason = s, ""
+}
+
+// reconnecting says that another membership follows, and why.
+func (a *App) reconnecting(why error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.state, a.mu.reason = Reconnecting, strings.ReplaceAll(why.Error(), "\n", "; ")
 }

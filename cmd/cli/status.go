@@ -34,11 +34,13 @@ func (c *statusCommand) Run(p *process) error {
 
 // instanceStatus is the JSON form of a status. Its fields are for programs and stay.
 type instanceStatus struct {
-	Application string       `json:"application"`
-	Instance    string       `json:"instance"`
-	State       txn.State    `json:"state"`
-	Totals      txn.Totals   `json:"totals"`
-	Tasks       []taskStatus `json:"tasks"`
+	Application string    `json:"application"`
+	Instance    string    `json:"instance"`
+	State       txn.State `json:"state"`
+	// Reason says why it is reconnecting.
+	Reason string       `json:"reason,omitempty"`
+	Totals txn.Totals   `json:"totals"`
+	Tasks  []taskStatus `json:"tasks"`
 	// Peers are the other instances that this one watches.
 	Peers []txn.PeerStatus `json:"peers"`
 	// Alerts are what is wrong with topics of the application.
@@ -67,7 +69,7 @@ type taskStatus struct {
 
 func statusOf(s txn.Status) instanceStatus {
 	out := instanceStatus{
-		Application: s.Application, Instance: s.Instance, State: s.State, Totals: s.Totals, Tasks: []taskStatus{},
+		Application: s.Application, Instance: s.Instance, State: s.State, Reason: s.Reason, Totals: s.Totals, Tasks: []taskStatus{},
 		Peers: s.Peers, Alerts: s.Alerts,
 	}
 	if out.Alerts == nil {
@@ -102,7 +104,11 @@ func statusOf(s txn.Status) instanceStatus {
 func writeStatus(out io.Writer, s txn.Status) error {
 	var text strings.Builder
 	t := s.Totals
-	fmt.Fprintf(&text, "application\t%s\ninstance\t%s\nstate\t%s\n", s.Application, s.Instance, s.State)
+	state := string(s.State)
+	if s.Reason != "" {
+		state += ": " + s.Reason
+	}
+	fmt.Fprintf(&text, "application\t%s\ninstance\t%s\nstate\t%s\n", s.Application, s.Instance, state)
 	fmt.Fprintf(&text, "records\t%d\noutputs\t%d\ndead letters\t%d\n", t.Records, t.Outputs, t.DeadLetters)
 	fmt.Fprintf(&text, "commits\t%d\naborts\t%d\nretries\t%d\n", t.Commits, t.Aborts, t.Retries)
 	if len(s.Tasks) > 0 {
