@@ -268,6 +268,19 @@ func (s *session) input(in state.Input, i int, t worker.TaskStatus, ends partiti
 	return out
 }
 
+// addLag fills in the lag of the inputs, as far as their ends are known.
+func (s *session) addLag(tasks []TaskStatus) {
+	ends := s.ends.read(time.Now(), endsEvery*endsKept)
+	for _, t := range tasks {
+		for i, in := range t.Inputs {
+			if end, ok := ends[in.Topic][in.Partition]; ok {
+				lag := max(end.HighWatermark-in.Offset, 0)
+				t.Inputs[i].Lag = &lag
+			}
+		}
+	}
+}
+
 // running collects what the workers know of their tasks.
 func (t *taskTable) running(workers []*worker.Worker) map[topology.TaskID]worker.TaskStatus {
 	running := map[topology.TaskID]worker.TaskStatus{}
