@@ -1,7 +1,6 @@
 package txn
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/onceward/onceward/state/pebblestore"
@@ -33,9 +32,6 @@ const (
 	// RevokeWait is how long a revoke waits for the round in flight.
 	RevokeWait = revokeWait
 )
-
-// Handler answers what the HTTP endpoint is asked.
-func (a *App) Handler() http.Handler { return a.handler() }
 
 // NotReady is what /readyz says.
 func (a *App) NotReady() []string { return a.notReady() }
