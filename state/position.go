@@ -28,10 +28,15 @@ type RoundID struct {
 // IsZero reports whether r names no round.
 func (r RoundID) IsZero() bool { return r == RoundID{} }
 
-// String returns "producer/epoch/incarnation", the incarnation in hexadecimal, or "none" for the zero value.
+// String returns "producer/epoch/incarnation", the incarnation in hexadecimal, or "none" for the zero value. Brokers give out producer ids
+// that are not negative: a negative one is made up where an operator has declared what a state belongs to, and is "declared/" with its
+// bits in hexadecimal.
 func (r RoundID) String() string {
 	if r.IsZero() {
 		return "none"
+	}
+	if r.ProducerID < 0 {
+		return fmt.Sprintf("declared/%016x", uint64(r.ProducerID))
 	}
 	return fmt.Sprintf("%d/%d/%08x", r.ProducerID, r.Epoch, r.Incarnation)
 }

@@ -154,6 +154,19 @@ func positions() *rapid.Generator[state.Positions] {
 	})
 }
 
+// TestRoundIDText: ids as brokers give them out are shown as Kafka's tools do, and those that are made up can be read.
+func TestRoundIDText(t *testing.T) {
+	for id, want := range map[state.RoundID]string{
+		{}: "none",
+		{ProducerID: 1004, Epoch: 7, Incarnation: 0xbeef}: "1004/7/0000beef",
+		{ProducerID: -4774196692624274843}:                "declared/bdbea56720490a65",
+	} {
+		if got := id.String(); got != want {
+			t.Errorf("a round is shown as %s, want %s", got, want)
+		}
+	}
+}
+
 func TestPositionsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := positions().Draw(t, "positions")

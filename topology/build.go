@@ -35,6 +35,7 @@ func (b *Builder) build() *Topology {
 	b.checkStores()
 	b.checkParkStores()
 	b.checkSources()
+	b.checkFeedback()
 	b.checkAgain()
 	b.checkDeadEnds()
 	b.checkRestoredTables()

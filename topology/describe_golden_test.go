@@ -73,7 +73,7 @@ var plainTopologies = map[string]func(b *topology.Builder){
 	},
 	"loop": func(b *topology.Builder) {
 		split := topology.From(b, wordsTopic).Split("again")
-		split.Case("once-more", pass).Into(wordsTopic)
+		split.Case("once-more", pass).Into(wordsTopic, topology.Feedback())
 		split.Otherwise("done").Into(outTopic)
 	},
 	"diamond": func(b *topology.Builder) {

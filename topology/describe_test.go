@@ -39,7 +39,7 @@ var described = map[string][]func(b *topology.Builder){
 		func(b *topology.Builder) {
 			loop := topology.Topic("loop", schemas.String(), schemas.String())
 			split := topology.From(b, loop).Split("again")
-			split.Case("once-more", pass).Into(loop)
+			split.Case("once-more", pass).Into(loop, topology.Feedback())
 			split.Otherwise("done")
 		},
 		func(b *topology.Builder) {

@@ -66,6 +66,8 @@ type node struct {
 	tables   []restoredTable
 	// looksOnly says that the node writes to none of its stores.
 	looksOnly bool
+	// feedback says that a sink writes to a source of the topology on purpose.
+	feedback bool
 	// deadEnd says that the node fails every record.
 	deadEnd bool
 	// read makes a source in g.

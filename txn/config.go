@@ -118,8 +118,13 @@ type Config struct {
 	// operator repairs them with `onceward transactions repair`.
 	RepairTransactions bool
 	// HTTP is where /metrics, /healthz and /readyz are served: host:port with a loopback host, or unix:/path. By default they are
-	// not. Other addresses are refused, because there is no authentication: put a reverse proxy in front for other machines.
+	// not. Other addresses are refused without HTTPExposed, because there is no authentication: put a reverse proxy in front for other
+	// machines, or serve [App.Handler] from a server of the program.
 	HTTP string
+	// HTTPExposed allows an HTTP address that other machines reach, as probes and Prometheus do in a cluster of containers. Everybody who
+	// reaches it can read the metrics, with the names of topics, tasks and nodes, and why tasks are stopped. Nothing that records hold is
+	// served, and nothing can be changed.
+	HTTPExposed bool
 	// NoControl runs the instance without its control socket. [InstanceStatus], [ResumeTask], [RebuildTasks] and package txn/admin then
 	// cannot ask it anything. It is for systems that allow no Unix domain socket, and for tests in a bubble of testing/synctest: a
 	// goroutine that waits on a socket stops the bubble's clock.
@@ -222,7 +227,7 @@ func (c Config) validate() error {
 			c.CommitIntervalMax, c.TransactionTimeout))
 	}
 	if c.HTTP != "" {
-		if _, err := endpoint.Parse(c.HTTP); err != nil {
+		if _, err := endpoint.Parse(c.HTTP, c.HTTPExposed); err != nil {
 			wrong("HTTP", err.Error())
 		}
 	}

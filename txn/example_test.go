@@ -102,7 +102,7 @@ func ExampleNew() {
 	// Output:
 	// true Brokers
 	// configuration: Brokers: "localhost" is not host:port
-	// configuration: HTTP: "0.0.0.0:9090" can be reached from other machines, and what is served there has no authentication: listen on 127.0.0.1 or on unix:/path, and put a reverse proxy with TLS and authentication in front for others
+	// configuration: HTTP: "0.0.0.0:9090" can be reached from other machines, and what is served there has no authentication: listen on 127.0.0.1 or on unix:/path, and put a reverse proxy with TLS and authentication in front for others; or state that everybody who reaches it may see the metrics, with the names of topics, tasks and nodes in them, and the reasons of stopped tasks (HTTPExposed, --http-exposed)
 	// configuration: Security.SASL.Mechanism: PLAIN sends the secret itself and the connection is not encrypted: turn TLS on, or use SCRAM
 }
 

@@ -2,7 +2,6 @@ package txn
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/onceward/onceward/state/pebblestore"
@@ -35,9 +34,6 @@ const (
 	// RevokeWait is how long a revoke waits for the round in flight.
 	RevokeWait = revokeWait
 )
-
-// Handler answers what the HTTP endpoint is asked.
-func (a *App) Handler() http.Handler { return a.handler() }
 
 // NotReady is what /readyz says.
 func (a *App) NotReady() []string { return a.notReady() }

@@ -30,8 +30,10 @@ const (
 	endsKept = 6
 )
 
-// handler serves what the process tells of itself: /metrics, /healthz and /readyz.
-func (a *App) handler() http.Handler {
+// Handler serves what the process tells of itself: GET /metrics for Prometheus, GET /healthz (503 if a loop is stuck) and GET /readyz (503 with
+// the reasons if the process does not do its share). It is for a server of the program's own, which decides who may ask; [Config].HTTP needs
+// none. It can be used before, during and after Run.
+func (a *App) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", a.metrics.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -75,15 +77,15 @@ func (a *App) serveHTTP() (closeServer func() error, err error) {
 	if a.cfg.HTTP == "" {
 		return nothing, nil
 	}
-	address, err := endpoint.Parse(a.cfg.HTTP)
+	address, err := endpoint.Parse(a.cfg.HTTP, a.cfg.HTTPExposed)
 	if err != nil {
 		return nothing, &ConfigError{"HTTP", err.Error()}
 	}
-	server, err := endpoint.Serve(address, a.handler(), a.log)
+	server, err := endpoint.Serve(address, a.Handler(), a.log)
 	if err != nil {
 		return nothing, err
 	}
-	a.log.Info("serving /metrics, /healthz and /readyz", "http", server.Addr())
+	a.log.Info("serving /metrics, /healthz and /readyz", "http", server.Addr(), "exposed", address.Exposed)
 	a.mu.Lock()
 	a.mu.http = server.Addr()
 	a.mu.Unlock()
@@ -98,7 +100,7 @@ func (a *App) serveControl(dir string) (closeServer func() error) {
 		return nothing
 	}
 	server, err := control.Serve(dir, control.Instance{
-		Status: func() any { return a.Status() }, Resume: a.resume, Rebuild: a.rebuildNamed, State: (*states)(a), Rest: a.handler(),
+		Status: func() any { return a.Status() }, Resume: a.resume, Rebuild: a.rebuildNamed, State: (*states)(a), Rest: a.Handler(),
 	})
 	if err != nil {
 		a.log.Warn("this instance has no control socket", "error", err)
@@ -296,6 +298,19 @@ func (s *session) input(in state.Input, i int, t worker.TaskStatus, ends partiti
 		out.QueueBytes = r.task.Waiting(r.input)
 	}
 	return out
+}
+
+// addLag fills in the lag of the inputs, as far as their ends are known.
+func (s *session) addLag(tasks []TaskStatus) {
+	ends := s.ends.read(time.Now(), endsEvery*endsKept)
+	for _, t := range tasks {
+		for i, in := range t.Inputs {
+			if end, ok := ends[in.Topic][in.Partition]; ok {
+				lag := max(end.HighWatermark-in.Offset, 0)
+				t.Inputs[i].Lag = &lag
+			}
+		}
+	}
 }
 
 // running collects what the workers know of their tasks.

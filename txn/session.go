@@ -50,6 +50,11 @@ type session struct {
 	rebuilds *rebuilds
 	// failFast ends the session with the first task that stops.
 	failFast bool
+	// told is which tasks were last said to be running.
+	told struct {
+		sync.Mutex
+		tasks string
+	}
 	// promised says that the group's plan owes this process a task that another member still has to give up.
 	promised atomic.Bool
 	// planned wakes who waits for the group's plan to change.

@@ -85,6 +85,8 @@ type TaskStatus struct {
 	// Records and DeadLetters count since the task was opened.
 	Records     int64 `json:"records"`
 	DeadLetters int64 `json:"dead_letters"`
+	// Retry is the record that the task tries again, nil if there is none.
+	Retry *RetryStatus `json:"retry,omitempty"`
 	// Parked are the sources of which records wait behind a failed one, by the last commit.
 	Parked []ParkedStatus `json:"parked,omitempty"`
 	// Outcomes are what the nodes counted since the task was opened, as "node/outcome".
@@ -139,11 +141,26 @@ func (w WaitStatus) String() string {
 	return text
 }
 
+// RetryStatus is a record that has failed and that is tried again, as its policy says. What is behind it waits.
+type RetryStatus struct {
+	// Record names the record, or the schedule, as the log does.
+	Record string `json:"record"`
+	// Attempts is how often it was tried, Since when it failed first, and Next when it is tried again.
+	Attempts int       `json:"attempts"`
+	Since    time.Time `json:"since"`
+	Next     time.Time `json:"next"`
+	// Failure is the last failure, without what the record holds.
+	Failure string `json:"failure"`
+}
+
 // InputStatus is the committed position in one input partition.
 type InputStatus struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
+	// Lag is how many offsets there are from the committed position to the high watermark, as of a few seconds ago; nil if that is not
+	// known. Control records count: behind a transactional producer an idle input can show 1.
+	Lag *int64 `json:"lag,omitempty"`
 	// StreamTime is zero when no record has moved it.
 	StreamTime time.Time `json:"stream_time,omitzero"`
 }
@@ -185,6 +202,7 @@ func (a *App) Status() Status {
 			s.Hanging = append(s.Hanging, hangingStatus(f))
 		}
 		addWaits(s.Tasks, current.in.waits.All())
+		current.addLag(s.Tasks)
 		s.Totals.add(current.totals())
 		s.Peers = current.in.watch.status()
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -45,10 +46,45 @@ func (s *session) taskStopped(id topology.TaskID, e *taskEntry, err error) {
 // Settled is part of broker.Assignment. Tasks may have moved away: what was asked for them is over, and what is left may all be stopped.
 func (c *callbacks) Settled() {
 	s := (*session)(c)
+	s.settle()
+	s.tellRunning()
+}
+
+func (s *session) settle() {
 	s.tasks.Lock()
 	defer s.tasks.Unlock()
 	s.forgetRebuilds()
 	s.endIfAllStopped()
+}
+
+// tellRunning logs which tasks run, once none is being opened any more and if they are others than before.
+func (s *session) tellRunning() {
+	if s.in == nil { // a session without an instance, in tests
+		return
+	}
+	var running, stopped []string
+	s.tasks.RLock()
+	for id, e := range s.tasks.entries {
+		switch {
+		case e.stopped != nil:
+			stopped = append(stopped, id.String())
+		case e.task != nil:
+			running = append(running, id.String())
+		default:
+			s.tasks.RUnlock()
+			return // the last one that is opened tells
+		}
+	}
+	s.tasks.RUnlock()
+	slices.Sort(running)
+	slices.Sort(stopped)
+	tasks := strings.Join(running, " ")
+	s.told.Lock()
+	defer s.told.Unlock()
+	if now := "tasks " + tasks; s.told.tasks != now && s.ctx.Err() == nil {
+		s.told.tasks = now
+		s.in.app.log.Info("running", "tasks", tasks, "stopped", strings.Join(stopped, " "))
+	}
 }
 
 // endIfAllStopped ends the session when it has tasks, none of them works and none is promised. A process without any task stays: it is there

@@ -95,6 +95,11 @@ func (s *TaskStatus) fill(r worker.TaskStatus) {
 		}
 		s.Inputs = append(s.Inputs, is)
 	}
+	if r.Retry != nil {
+		s.Retry = &RetryStatus{
+			Record: r.Retry.Entry, Attempts: r.Retry.Attempts, Since: r.Retry.Since, Next: r.Retry.Next, Failure: r.Retry.Failure.Error(),
+		}
+	}
 	for _, p := range r.Parked {
 		if p.Records > 0 {
 			s.Parked = append(s.Parked, ParkedStatus{Topic: p.Topic, Keys: p.Keys, Records: p.Records})
@@ -148,6 +153,7 @@ func (c *callbacks) Assigned(partitions map[string][]int32) {
 			defer leave()
 			<-before // whose context has ended, at the latest when the task was given up
 			s.open(ctx, id, e)
+			s.tellRunning()
 		})
 	}
 }

@@ -181,7 +181,9 @@ func TestStatusForPeople(t *testing.T) {
 			{
 				ID: topology.TaskID{Subtopology: "in", Partition: 0}, State: txn.TaskRunning,
 				Records: 10, DeadLetters: 1,
-				Inputs: []txn.InputStatus{{Topic: "in", Offset: 10}, {Topic: "other", Offset: 2}},
+				Inputs:   []txn.InputStatus{{Topic: "in", Offset: 10, Lag: new(int64(5))}, {Topic: "other", Offset: 2}},
+				Outcomes: map[string]int64{"windows/late": 444, "windows/duplicates": 1},
+				Retry:    &txn.RetryStatus{Record: "in[0]@10", Attempts: 3, Failure: "node call: transient: HTTP 503"},
 			},
 			{
 				ID: topology.TaskID{Subtopology: "in", Partition: 1}, State: txn.TaskRestoring,
@@ -209,11 +211,11 @@ commits       3
 aborts        0
 retries       0
 
-TASK  STATE                                                    RECORDS  DEAD LETTERS  COMMITTED            REASON
-in_0  running                                                  10       1             in[0]@10 other[0]@2  
-in_1  restoring (5 records read, 7 left)                       0        0                                  
-in_2  stopped                                                  0        0                                  why
-in_3  restoring (5 records read, 7000 left, 2000/s, 3s to go)  0        0                                  
+TASK  STATE                                                               RECORDS  DEAD LETTERS  COMMITTED                    REASON
+in_0  running (tries in[0]@10 again, 3 times so far; 444 times too late)  10       1             in[0]@10 (lag 5) other[0]@2  node call: transient: HTTP 503
+in_1  restoring (5 records read, 7 left)                                  0        0                                          
+in_2  stopped                                                             0        0                                          why
+in_3  restoring (5 records read, 7000 left, 2000/s, 3s to go)             0        0                                          
 
 TASK  WAITS FOR  PARTITION  SINCE                 HELD BY
 in_1  changelog  log[1]     1970-01-01T00:00:00Z  producer id 5

@@ -47,9 +47,10 @@ type runCommand struct {
 
 	AcceptLostRows bool `env:"ONCEWARD_ACCEPT_LOST_ROWS" help:"Open tasks whose windows, sessions or ids would be restored from a changelog that may have lost rows that are still needed; by default such a task stops."`
 
-	Remain   bool   `env:"ONCEWARD_REMAIN" help:"Keep the membership at the end, for a restart within the session timeout; by default the instance leaves."`
-	FailFast bool   `env:"ONCEWARD_FAIL_FAST" help:"End with the first task that stops, instead of when all have."`
-	HTTP     string `name:"http" placeholder:"ADDRESS" env:"ONCEWARD_HTTP" help:"Where to serve /metrics, /healthz and /readyz: 127.0.0.1:PORT or unix:/PATH; default is nowhere."`
+	Remain      bool   `env:"ONCEWARD_REMAIN" help:"Keep the membership at the end, for a restart within the session timeout; by default the instance leaves."`
+	FailFast    bool   `env:"ONCEWARD_FAIL_FAST" help:"End with the first task that stops, instead of when all have."`
+	HTTP        string `name:"http" placeholder:"ADDRESS" env:"ONCEWARD_HTTP" help:"Where to serve /metrics, /healthz and /readyz: 127.0.0.1:PORT or unix:/PATH; default is nowhere."`
+	HTTPExposed bool   `name:"http-exposed" env:"ONCEWARD_HTTP_EXPOSED" help:"Allow an address for --http that other machines reach, as :8080. Everybody who reaches it can read the metrics, with the names of topics, tasks and nodes, and why tasks are stopped."`
 
 	progressFlag
 	LogLevel  string `enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" env:"ONCEWARD_LOG_LEVEL" help:"Least level that is logged, of debug, info, warn and error; default ${default}."`
@@ -83,7 +84,7 @@ func (c *runCommand) Run(p *process) error {
 		Workers: c.Workers, CommitIntervalMax: c.CommitInterval, ConnectTimeout: c.ConnectTimeout,
 		CacheBytes: int64(c.StateMemory), RestoreBytesMax: int64(c.RestoreMemory), Compression: txn.Compression(c.Compression),
 		SessionTimeout: c.SessionTimeout, TransactionTimeout: c.TransactionTimeout,
-		AcceptLostRows: c.AcceptLostRows, FailFast: c.FailFast, Remain: c.Remain, Logger: log, HTTP: c.HTTP, Security: c.security(),
+		AcceptLostRows: c.AcceptLostRows, FailFast: c.FailFast, Remain: c.Remain, Logger: log, HTTP: c.HTTP, HTTPExposed: c.HTTPExposed, Security: c.security(),
 		Peers: txn.Peers{
 			Listen: c.Peers, Advertise: c.PeersAdvertise, SecretFile: c.PeersSecretFile,
 			CertFile: c.PeersCert, KeyFile: c.PeersKey, CAFile: c.PeersCA,

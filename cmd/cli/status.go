@@ -68,8 +68,10 @@ type taskStatus struct {
 	// Waits are the open transactions that the task waits for.
 	Waits []txn.WaitStatus `json:"waits"`
 	// Parked are the sources of which records wait behind a failed one.
-	Parked   []txn.ParkedStatus `json:"parked"`
-	Outcomes map[string]int64   `json:"outcomes"`
+	Parked []txn.ParkedStatus `json:"parked"`
+	// Retry is the record that is tried again.
+	Retry    *txn.RetryStatus `json:"retry,omitempty"`
+	Outcomes map[string]int64 `json:"outcomes"`
 }
 
 func statusOf(s txn.Status) instanceStatus {
@@ -133,7 +135,7 @@ func writeStatus(out io.Writer, s txn.Status) error {
 	}
 	for _, task := range s.Tasks {
 		fmt.Fprintf(&text, "%s\t%s\t%d\t%d\t%s\t%s\n", task.ID, stateOf(task), task.Records, task.DeadLetters,
-			positions(task.Inputs), task.Reason)
+			positions(task.Inputs), reasonOf(task))
 	}
 	writeWaits(&text, s.Tasks)
 	if len(s.Alerts) > 0 {
@@ -198,14 +200,37 @@ func stateOf(task txn.TaskStatus) string {
 	if task.State == txn.TaskRestoring {
 		return fmt.Sprintf("%s (%d records read, %d left%s)", task.State, task.Restored, task.Remaining, pace(task))
 	}
-	parked := int64(0)
+	var notes []string
+	if task.Retry != nil {
+		notes = append(notes, fmt.Sprintf("tries %s again, %d times so far", task.Retry.Record, task.Retry.Attempts))
+	}
+	parked, late := int64(0), int64(0)
 	for _, p := range task.Parked {
 		parked += p.Records
 	}
-	if parked > 0 {
-		return fmt.Sprintf("%s (%d records parked)", task.State, parked)
+	for outcome, n := range task.Outcomes {
+		if strings.HasSuffix(outcome, "/late") {
+			late += n
+		}
 	}
-	return string(task.State)
+	if parked > 0 {
+		notes = append(notes, fmt.Sprintf("%d records parked", parked))
+	}
+	if late > 0 {
+		notes = append(notes, fmt.Sprintf("%d times too late", late))
+	}
+	if len(notes) == 0 {
+		return string(task.State)
+	}
+	return fmt.Sprintf("%s (%s)", task.State, strings.Join(notes, "; "))
+}
+
+// reasonOf says why a task is stopped, or what the record has failed with that it tries again.
+func reasonOf(task txn.TaskStatus) string {
+	if task.Reason == "" && task.Retry != nil {
+		return task.Retry.Failure
+	}
+	return task.Reason
 }
 
 // pace says how fast a restore is, once that is known.
@@ -220,6 +245,9 @@ func positions(inputs []txn.InputStatus) string {
 	texts := make([]string, len(inputs))
 	for i, in := range inputs {
 		texts[i] = fmt.Sprintf("%s[%d]@%d", in.Topic, in.Partition, in.Offset)
+		if in.Lag != nil {
+			texts[i] += fmt.Sprintf(" (lag %d)", *in.Lag)
+		}
 	}
 	return strings.Join(texts, " ")
 }

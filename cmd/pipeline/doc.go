@@ -66,7 +66,7 @@
 //	rekey    name, key, keep_origin?
 //	         Records get another key and go to the partition of it, through a topic of their own; with
 //	         keep_origin: true evidence and dead letters behind it name the record of the source.
-//	sink     topic
+//	sink     topic; feedback, true if the pipeline reads the topic as well and something ends the way of what comes back
 //	         Records are written to a topic, as they are.
 //
 // project, ledger and sink are branches: the next step gets the records that came to them, unchanged. All

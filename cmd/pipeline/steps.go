@@ -212,11 +212,15 @@ func (c caused) declare(s stream) stream {
 	return envelope.Caused(s, c.name, func(r record) (string, error) { return c.cause.Text(&r) })
 }
 
-type sink struct{ topic string }
+type sink struct {
+	topic    string
+	feedback bool
+}
 
 func readSink(r *reader, v yamldoc.Value) step {
-	topic := v.Mapping("topic").Required("topic")
-	s := sink{topic.Text()}
+	m := v.Mapping("topic", "feedback")
+	topic := m.Required("topic")
+	s := sink{topic.Text(), m.Optional("feedback").Bool()}
 	if s.topic == "" {
 		return s
 	}
@@ -230,6 +234,10 @@ func readSink(r *reader, v yamldoc.Value) step {
 }
 
 func (k sink) declare(s stream) stream {
-	s.Into(topicOf(k.topic))
+	var opts []topology.NodeOption
+	if k.feedback {
+		opts = append(opts, topology.Feedback())
+	}
+	s.Into(topicOf(k.topic), opts...)
 	return s
 }

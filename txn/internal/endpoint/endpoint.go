@@ -2,13 +2,13 @@
 //
 // # Contract
 //
-// There is no authentication, so the endpoint is not reachable from other machines: it listens on a loopback address or on a Unix domain
-// socket that only its owner can open, and refuses every other address ([Parse]). Who needs it from elsewhere puts a reverse proxy with
-// TLS and authentication in front.
+// There is no authentication, so the endpoint is not reachable from other machines unless its owner says so: it listens on a loopback
+// address or on a Unix domain socket that only its owner can open, and [Parse] refuses every other address that is not stated to be
+// exposed. A reverse proxy with TLS and authentication is the other way to reach it from elsewhere.
 //
-// Only GET and HEAD are answered. A request over TCP must name a loopback host in its Host header: a page in a browser of this machine
-// could otherwise reach the endpoint through a name of its own that resolves to 127.0.0.1 (DNS rebinding). Headers, their time and the
-// time of an answer are bounded. Nothing that is served changes anything, and there is no profiling here.
+// Only GET and HEAD are answered. A request to a loopback address must name a loopback host in its Host header: a page in a browser of this
+// machine could otherwise reach the endpoint through a name of its own that resolves to 127.0.0.1 (DNS rebinding). Headers, their time and
+// the time of an answer are bounded. Nothing that is served changes anything, and there is no profiling here.
 //
 // # Concurrency
 //
@@ -32,6 +32,8 @@ import (
 type Address struct {
 	// Network is "tcp" or "unix".
 	Network, Path string
+	// Exposed allows a TCP address that other machines reach.
+	Exposed bool
 }
 
 // socketPrefix begins the address of a Unix domain socket.
@@ -40,9 +42,9 @@ const socketPrefix = "unix:"
 // socketPathMax is what the address of a Unix domain socket can hold on every supported system.
 const socketPathMax = 100
 
-// Parse reads an address: host:port with a loopback host (localhost, 127.0.0.1, [::1]; port 0 takes a free one), or unix:/path. The error
-// says what else could be done.
-func Parse(s string) (Address, error) {
+// Parse reads an address: host:port with a loopback host (localhost, 127.0.0.1, [::1]; port 0 takes a free one), or unix:/path. With exposed
+// the host may be any, or none for all addresses of the machine. The error says what else could be done.
+func Parse(s string, exposed bool) (Address, error) {
 	if path, ok := strings.CutPrefix(s, socketPrefix); ok {
 		switch {
 		case path == "":
@@ -50,17 +52,19 @@ func Parse(s string) (Address, error) {
 		case len(path) > socketPathMax:
 			return Address{}, fmt.Errorf("the path of the socket has %d bytes, %d are possible", len(path), socketPathMax)
 		}
-		return Address{"unix", path}, nil
+		return Address{Network: "unix", Path: path}, nil
 	}
 	host, _, err := net.SplitHostPort(s)
 	if err != nil {
 		return Address{}, fmt.Errorf("%q is neither host:port nor unix:/path", s)
 	}
-	if !isLoopback(host) {
+	if !isLoopback(host) && !exposed {
 		return Address{}, fmt.Errorf("%q can be reached from other machines, and what is served there has no authentication: "+
-			"listen on 127.0.0.1 or on unix:/path, and put a reverse proxy with TLS and authentication in front for others", s)
+			"listen on 127.0.0.1 or on unix:/path, and put a reverse proxy with TLS and authentication in front for others; or state that "+
+			"everybody who reaches it may see the metrics, with the names of topics, tasks and nodes in them, and the reasons of stopped tasks "+
+			"(HTTPExposed, --http-exposed)", s)
 	}
-	return Address{"tcp", s}, nil
+	return Address{Network: "tcp", Path: s, Exposed: exposed && !isLoopback(host)}, nil
 }
 
 func isLoopback(host string) bool {
@@ -93,7 +97,7 @@ func Serve(a Address, h http.Handler, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("HTTP endpoint: %w", err)
 	}
-	s := start(l, guard(a.Network, h), log)
+	s := start(l, guard(a, h), log)
 	if a.Network == "unix" {
 		s.addr = socketPrefix + a.Path
 	}
@@ -134,6 +138,9 @@ func listen(a Address) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.Exposed {
+		return l, nil
+	}
 	// A name is what the resolver says it is.
 	if tcp, ok := l.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
 		return nil, errors.Join(fmt.Errorf("%s is not a loopback address of this machine but %s", a.Path, l.Addr()), l.Close())
@@ -169,14 +176,14 @@ func listenSocket(path string) (net.Listener, error) {
 }
 
 // guard lets through what may be asked.
-func guard(network string, h http.Handler) http.Handler {
+func guard(a Address, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, "only GET is answered here", http.StatusMethodNotAllowed)
 			return
 		}
-		if network == "tcp" && !isLoopback(hostOf(r.Host)) {
+		if a.Network == "tcp" && !a.Exposed && !isLoopback(hostOf(r.Host)) {
 			http.Error(w, "the Host header must name a loopback address; a proxy in front has to set it so", http.StatusMisdirectedRequest)
 			return
 		}

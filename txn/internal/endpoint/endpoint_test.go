@@ -26,28 +26,34 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestParse(t *testing.T) {
 	for _, tc := range []struct {
-		in   string
-		want Address
+		in      string
+		want    Address
+		exposed bool
 		// refused is a part of the error.
 		refused string
 	}{
-		{in: "127.0.0.1:9090", want: Address{"tcp", "127.0.0.1:9090"}},
-		{in: "127.0.0.9:0", want: Address{"tcp", "127.0.0.9:0"}},
-		{in: "[::1]:9090", want: Address{"tcp", "[::1]:9090"}},
-		{in: "localhost:9090", want: Address{"tcp", "localhost:9090"}},
-		{in: "unix:/run/onceward.sock", want: Address{"unix", "/run/onceward.sock"}},
+		{in: "127.0.0.1:9090", want: Address{Network: "tcp", Path: "127.0.0.1:9090"}},
+		{in: "127.0.0.9:0", want: Address{Network: "tcp", Path: "127.0.0.9:0"}},
+		{in: "[::1]:9090", want: Address{Network: "tcp", Path: "[::1]:9090"}},
+		{in: "localhost:9090", want: Address{Network: "tcp", Path: "localhost:9090"}},
+		{in: "unix:/run/onceward.sock", want: Address{Network: "unix", Path: "/run/onceward.sock"}},
 		{in: ":9090", refused: "reverse proxy"},
 		{in: "0.0.0.0:9090", refused: "reverse proxy"},
 		{in: "[::]:9090", refused: "reverse proxy"},
 		{in: "10.0.0.1:9090", refused: "reverse proxy"},
 		{in: "localhost.example.org:9090", refused: "reverse proxy"},
 		{in: "127.0.0.1.example.org:9090", refused: "reverse proxy"},
+		{in: ":9090", exposed: true, want: Address{Network: "tcp", Path: ":9090", Exposed: true}},
+		{in: "10.0.0.1:9090", exposed: true, want: Address{Network: "tcp", Path: "10.0.0.1:9090", Exposed: true}},
+		{in: "127.0.0.1:9090", exposed: true, want: Address{Network: "tcp", Path: "127.0.0.1:9090"}},
+		{in: "unix:/run/onceward.sock", exposed: true, want: Address{Network: "unix", Path: "/run/onceward.sock"}},
+		{in: "9090", exposed: true, refused: "neither host:port"},
 		{in: "9090", refused: "neither host:port"},
 		{in: "", refused: "neither host:port"},
 		{in: "unix:", refused: "needs a path"},
 		{in: "unix:/" + strings.Repeat("a", 200), refused: "are possible"},
 	} {
-		got, err := Parse(tc.in)
+		got, err := Parse(tc.in, tc.exposed)
 		switch {
 		case tc.refused == "" && (err != nil || got != tc.want):
 			t.Errorf("Parse(%q) = %v, %v, want %v", tc.in, got, err, tc.want)
@@ -74,7 +80,7 @@ func serve(t *testing.T, a Address, h http.Handler) *Server {
 var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
 
 func TestRequests(t *testing.T) {
-	s := serve(t, Address{"tcp", "127.0.0.1:0"}, hello)
+	s := serve(t, Address{Network: "tcp", Path: "127.0.0.1:0"}, hello)
 	_, port, _ := net.SplitHostPort(s.Addr())
 	for _, tc := range []struct {
 		method, host string
@@ -125,7 +131,7 @@ func do(t *testing.T, rt http.RoundTripper, req *http.Request) (status int, head
 }
 
 func TestHeaderLimits(t *testing.T) {
-	s := serve(t, Address{"tcp", "127.0.0.1:0"}, hello)
+	s := serve(t, Address{Network: "tcp", Path: "127.0.0.1:0"}, hello)
 	conn, err := net.Dial("tcp", s.Addr())
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +183,7 @@ func TestSocket(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "http.sock")
-	a := Address{"unix", path}
+	a := Address{Network: "unix", Path: path}
 
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
@@ -231,7 +237,28 @@ func TestSocket(t *testing.T) {
 
 // TestNameThatIsNotLoopback: a resolver can call anything localhost.
 func TestNameThatIsNotLoopback(t *testing.T) {
-	if _, err := listen(Address{"tcp", "0.0.0.0:0"}); err == nil || !strings.Contains(err.Error(), "not a loopback address") {
+	if _, err := listen(Address{Network: "tcp", Path: "0.0.0.0:0"}); err == nil || !strings.Contains(err.Error(), "not a loopback address") {
 		t.Errorf("listening on all addresses is answered with %v", err)
 	}
+}
+
+// TestExposedEndpoint: an address that is stated to be exposed is listened on, and answers whatever host a request names.
+func TestExposedEndpoint(t *testing.T) {
+	a, err := Parse("0.0.0.0:0", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, a, hello)
+	_, port, _ := net.SplitHostPort(s.Addr())
+	for method, want := range map[string]int{"GET": 200, "POST": 405} {
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:"+port+"/x", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = "orders-7.example.org"
+		if status, _ := do(t, http.DefaultTransport, req); status != want {
+			t.Errorf("%s is answered with %d, want %d", method, status, want)
+		}
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }

@@ -136,6 +136,8 @@ type Restorer struct {
 	opens chan struct{}
 	// believed are questions whose answer was waited for long enough, and is believed at once from then on.
 	believed *sync.Map
+	// askedAgain are the lines of the log about commits that are asked for again, each of which was logged.
+	askedAgain *sync.Map
 }
 
 // stream is what is needed of a broker.Stream.
@@ -155,7 +157,7 @@ func New(r Restorer) *Restorer {
 	// memory, and make smaller chunks: tables that overlap and have to be compacted, which costs more than the wait for a broker.
 	r.budget = newBudget(r.BytesMax, max(runtime.GOMAXPROCS(0), seatsMin))
 	r.opens = make(chan struct{}, opensMax)
-	r.believed = &sync.Map{}
+	r.believed, r.askedAgain = &sync.Map{}, &sync.Map{}
 	return &r
 }
 
@@ -221,8 +223,12 @@ func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (resul
 		if stop.Parked {
 			what = "records wait, or may, for which there is no place, and the last commit"
 		}
-		r.Logger.Warn(what+" is asked for again: a coordinator that loads can answer so", "task", req.Task.String(), "reason", stop.Reason,
-			"again_in", pause)
+		level := slog.LevelDebug
+		if _, told := r.askedAgain.LoadOrStore(what, true); !told {
+			level = slog.LevelWarn // once for all tasks: each says by itself why it stops
+		}
+		r.Logger.Log(ctx, level, what+" is asked for again: a coordinator that loads can answer so", "task", req.Task.String(),
+			"reason", stop.Reason, "again_in", pause)
 		if err := backoff.Sleep(ctx, pause); err != nil {
 			return Result{}, err
 		}

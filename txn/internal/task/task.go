@@ -281,6 +281,12 @@ func (t *Task) WakeAt() time.Time {
 	return t.retry.wakeAt
 }
 
+// Attempts is how often the entry that is tried again was tried.
+func (t *Task) Attempts() int { return t.retry.attempts }
+
+// FailingSince is when the entry that is tried again failed first.
+func (t *Task) FailingSince() time.Time { return t.retry.firstFailure }
+
 // Halt ends the task's work, with the reason, between two records. It keeps its offsets.
 func (t *Task) Halt(why error) { t.stopped, t.retry = why, retry{} }
 

@@ -142,22 +142,21 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		w.joined()
 		switch {
 		case v.Action == topology.DeadLetter:
-			w.log.Warn("record dead-lettered", "task", t.ID.String(), "record", e.String(), "failure", v.Failure)
+			w.tellFailure(now, "record dead-lettered", t, e, v.Failure)
 		case v.Action == topology.Park && v.Failure != nil:
-			w.log.Warn("record parked with what follows of its key", "task", t.ID.String(), "record", e.String(),
-				"failure", v.Failure,
-				"after", v.Backoff)
+			w.tellFailure(now, "record parked with what follows of its key", t, e, v.Failure, "after", v.Backoff)
 		case v.Action == topology.Delay:
-			w.log.Warn("record delayed", "task", t.ID.String(), "record", e.String(), "failure", v.Failure, "for", v.Backoff)
+			w.tellFailure(now, "record delayed", t, e, v.Failure, "for", v.Backoff)
 		}
 		return w.afterEntry(r)
 	case topology.Retry:
 		w.stats.Retries.Add(1)
 		w.cfg.Metrics.Retried(t.ID, v.Failure.Class)
-		w.log.Warn("will be tried again", "task", t.ID.String(), "entry", e.String(), "failure", v.Failure, "after", v.Backoff)
+		w.tellFailure(now, "will be tried again", t, e, v.Failure, "after", v.Backoff)
 		if t.Postpone(e, now, v.Backoff) {
 			w.cfg.Retrying(t, true)
 		}
+		w.publishRetry(t, &Retry{Entry: e.String(), Attempts: t.Attempts(), Since: t.FailingSince(), Next: t.WakeAt(), Failure: v.Failure})
 		w.isolation.leave(t)
 		w.keepAttempts(t, e, now)
 		w.due() // never wait inside an open transaction
@@ -167,6 +166,12 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		w.halt(t, fmt.Errorf("stopped at %s: %w", e, v.Failure))
 		return false
 	}
+}
+
+// tellFailure logs what becomes of a record that has failed.
+func (w *Worker) tellFailure(now time.Time, what string, t *task.Task, e task.Entry, f *topology.Failure, attrs ...any) {
+	w.notices.tell(now, reason{what, f.Node, f.Class.String()}, 1,
+		append([]any{"task", t.ID.String(), "record", e.String(), "failure", f}, attrs...)...)
 }
 
 // keepAttempts makes the task part of the round, which is due, although the record is not: the commit says how often it

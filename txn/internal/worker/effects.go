@@ -156,12 +156,26 @@ func (w *Worker) retire(r *round) {
 		w.stats.DeadLetters.Add(c.DeadLetters)
 		w.stats.Punctuations.Add(c.Punctuations)
 		w.cfg.Metrics.Contributed(c, released.byInput)
+		w.tellLate(c)
 		w.publishRound(c, released.records)
 	}
 	w.stats.Outputs.Add(int64(len(r.outputs)))
 	w.countApplied(r, total)
 	w.stats.Records.Add(total.records) // last: who sees the records counted finds everything else of their round
 	w.reuse(r)
+}
+
+// outcomeLate is what windowed aggregations and inboxes count a record as that comes when its window or id is forgotten.
+const outcomeLate = "late"
+
+// tellLate logs how many records came too late for a node.
+func (w *Worker) tellLate(c *task.Contribution) {
+	for count, n := range c.Counts {
+		if count.Outcome == outcomeLate {
+			w.notices.tell(time.Now(), reason{"records were too late", count.Node, count.Outcome}, n,
+				"task", c.Task.ID.String(), "node", count.Node, "records", n)
+		}
+	}
 }
 
 // reuse keeps the memory of a committed round for those that come. Nothing of it is read from here on.
@@ -272,6 +286,16 @@ func (w *Worker) publish(t *task.Task) {
 	s.Inputs, s.Metadata, s.Parked = t.Committed.Inputs, t.Metadata, t.Parked
 	s.Stopped = t.Stopped()
 	w.status.tasks[t.ID] = s
+}
+
+// publishRetry tells what a task tries again; nil is nothing.
+func (w *Worker) publishRetry(t *task.Task, r *Retry) {
+	w.status.Lock()
+	defer w.status.Unlock()
+	if s, ok := w.status.tasks[t.ID]; ok {
+		s.Retry = r
+		w.status.tasks[t.ID] = s
+	}
 }
 
 func (w *Worker) publishRound(c *task.Contribution, records int64) {

@@ -84,6 +84,7 @@ func (w *Worker) note(now time.Time) {
 		return
 	}
 	o.notedAt = now
+	w.notices.flush(now)
 	var overlay, held int64
 	if w.open != nil {
 		overlay, held = w.open.state, w.open.held+w.open.total
@@ -92,14 +93,18 @@ func (w *Worker) note(now time.Time) {
 	o.roundBytes.Store(held)
 	o.commitNs.Store(int64(w.clock.smoothed))
 	oldest := make(map[topology.TaskID][]int64, len(w.tasks))
+	retrying := map[topology.TaskID]bool{}
 	for _, t := range w.tasks {
-		oldest[t.ID] = w.oldest(t)
+		oldest[t.ID], retrying[t.ID] = w.oldest(t), !t.WakeAt().IsZero()
 	}
 	w.status.Lock()
 	defer w.status.Unlock()
 	for id, at := range oldest {
 		if s, ok := w.status.tasks[id]; ok {
 			s.Oldest = at
+			if !retrying[id] {
+				s.Retry = nil
+			}
 			w.status.tasks[id] = s
 		}
 	}

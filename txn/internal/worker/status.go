@@ -3,6 +3,7 @@ package worker
 import (
 	"maps"
 	"sync/atomic"
+	"time"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -28,8 +29,23 @@ type TaskStatus struct {
 	// Oldest has for every input the timestamp of the oldest record that is fetched and not committed, state.NoTime for none. It is
 	// nil until it was first noted, and never changed in place.
 	Oldest []int64
+	// Retry is the record that the task tries again, nil if there is none.
+	Retry *Retry
 	// Stopped is why the task does not work any more.
 	Stopped error
+}
+
+// Retry is a record that has failed and is tried again. It is never changed in place.
+type Retry struct {
+	// Entry names the record, as in the log.
+	Entry string
+	// Attempts is how often it was tried, since when it failed first.
+	Attempts int
+	Since    time.Time
+	// Next is when it is tried next.
+	Next time.Time
+	// Failure is the last one.
+	Failure *topology.Failure
 }
 
 // Stats returns the worker's counters.

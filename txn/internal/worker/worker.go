@@ -93,6 +93,7 @@ type Worker struct {
 	rotate    int
 	isolation isolation
 	pace      pace
+	notices   notices
 
 	stats    Stats
 	observed observed
@@ -117,6 +118,7 @@ func New(cfg Config, producers [2]*broker.Producer) *Worker {
 		clock: cadence{Cadence: cfg.Cadence},
 	}
 	w.status.tasks = map[topology.TaskID]TaskStatus{}
+	w.notices = newNotices(w.log)
 	for i := range w.turns {
 		// A turn gets at most a chunk per stream of its round and one protocol effect at a time.
 		w.turns[i] = &turn{w: w, producer: producers[i], commands: make(chan command, 64), log: w.log.With("turn", i)}
@@ -240,6 +242,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		turns.Go(func() { t.run(ctx) })
 	}
 	stopped, err := w.loop(ctx)
+	w.notices.end()
 	cancel()
 	for _, t := range w.turns {
 		close(t.commands)
