@@ -36,8 +36,8 @@ var (
 	// ErrLayout: a store is declared with another layout than its rows have. Nothing was changed; the store has to be
 	// emptied, declared again and restored in full from its changelog.
 	ErrLayout = errors.New("the store has rows of another layout")
-	// ErrTime: a store was given a time that it cannot keep: one before 1970 or after the year 2262, or a session
-	// that ends before it starts. Nothing was written.
+	// ErrTime: a store was given a time that it cannot keep: one before 1970 or after the year 2262, a session
+	// that ends before it starts, or the value of a window that is older than it. Nothing was written.
 	ErrTime = errors.New("not a time that a store can keep")
 	// ErrLocked: another process holds the state directory.
 	ErrLocked = errors.New("the state directory is in use")

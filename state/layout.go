@@ -178,6 +178,16 @@ func (l Layout) firstSegment(streamTime int64) uint32 {
 // horizon is the smallest time that can be read at streamTime.
 func (l Layout) horizon(streamTime int64) int64 { return streamTime - l.Retention + 1 }
 
+// ChangelogHorizon returns a time, in milliseconds since the epoch: at streamTime nobody can read a row whose changelog record has an
+// earlier timestamp, and a delete with an earlier timestamp is one of such a row. It is 0 where the layout says nothing of the kind.
+// A record has the time of its row or a later one, except the delete of an id, which has the start of the row's segment.
+func (l Layout) ChangelogHorizon(streamTime int64) int64 {
+	if !l.Segmented() {
+		return 0
+	}
+	return max(l.horizon(streamTime)-l.segmentInterval(), 0)
+}
+
 // Live reports whether a row of that time can be read at streamTime, for the kinds that forget by the time of
 // a row.
 func (l Layout) Live(ms, streamTime int64) bool { return ms >= l.horizon(streamTime) }

@@ -40,7 +40,7 @@ func NewWindow[K, V any](b Bytes, k Codec[K], v Codec[V], l Layout) Window[K, V]
 
 // Put sets the value of the window of key that begins at start, and the time of the value, which becomes the
 // timestamp of the changelog record. It moves the stream time of the store to start. For a window that has expired
-// stored is false, and nothing happens. A time out of range is an ErrTime.
+// stored is false, and nothing happens. A time out of range, or a time of the value before start, is an ErrTime.
 func (s Window[K, V]) Put(key K, start int64, value V, ms int64) (stored bool, err error) {
 	if err := checkWindow(start, ms); err != nil || !s.rows.live(start) {
 		return false, err
@@ -192,7 +192,13 @@ func checkWindow(start, ms int64) error {
 	if err := checkTime("put window", start); err != nil {
 		return err
 	}
-	return checkTime("put window: time of the value", ms)
+	if err := checkTime("put window: time of the value", ms); err != nil {
+		return err
+	}
+	if ms < start { // see Layout.ChangelogHorizon
+		return fmt.Errorf("state: put window: %w: the time of the value is %d ms, before the window starts at %d ms", ErrTime, ms, start)
+	}
+	return nil
 }
 
 // errShortRow is returned for a row that cannot be taken apart. Neither a view nor a restore writes one.

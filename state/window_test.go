@@ -117,10 +117,10 @@ func TestWindowExpires(t *testing.T) {
 	if _, _, ok, err := w.Get("k", 5000); ok || err != nil {
 		t.Errorf("an expired window: %t, %v", ok, err)
 	}
-	if stored, err := w.Put("k", 5000, 4, 0); stored || err != nil {
+	if stored, err := w.Put("k", 5000, 4, 5000); stored || err != nil {
 		t.Errorf("a late put: %t, %v", stored, err)
 	}
-	if _, present, stored, err := w.PutIfAbsent("k", 5000, 4, 0); present || stored || err != nil {
+	if _, present, stored, err := w.PutIfAbsent("k", 5000, 4, 5000); present || stored || err != nil {
 		t.Errorf("a late put-if-absent: %t, %t, %v", present, stored, err)
 	}
 	if err := w.Delete("k", 5000); err != nil {
@@ -139,9 +139,9 @@ func TestWindowTimes(t *testing.T) {
 	putWindow(t, w, "k", 100, 1)
 	const limit = math.MaxInt64/1_000_000 + 1 // a client keeps the timestamps of records in nanoseconds
 	for _, at := range []int64{-1, limit, math.MinInt64, math.MaxInt64} {
-		_, put := w.Put("k", at, 1, 0)
+		_, put := w.Put("k", at, 1, max(at, 0))
 		_, stamp := w.Put("k", 100, 1, at)
-		_, _, _, absent := w.PutIfAbsent("k", at, 1, 0)
+		_, _, _, absent := w.PutIfAbsent("k", at, 1, max(at, 0))
 		_, _, _, get := w.Get("k", at)
 		for op, err := range map[string]error{
 			"put": put, "timestamp": stamp, "put-if-absent": absent, "get": get, "delete": w.Delete("k", at),

@@ -296,6 +296,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	}
 	in.tellUnassigned()
 	in.tellTolerated()
+	in.tellDeletedByClock()
 	in.starts = broker.NewStarts(in.cluster, restore.StartsOf(a.topology))
 	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return (*in.layout.Load())[topic].MaxMessageBytes }
 	in.budget = a.newBudget()
@@ -348,6 +349,15 @@ func (in *instance) tellUnassigned() {
 func (in *instance) tellTolerated() {
 	for _, m := range in.plan.Tolerated() {
 		in.app.log.Warn("an input keeps records for longer than they are known again", "topic", m.Topic, "finding", m.Error())
+	}
+}
+
+// tellDeletedByClock says of which changelogs the brokers may delete what their stores still need.
+func (in *instance) tellDeletedByClock() {
+	deleted := in.layout.Load().DeletedByClock(in.app.topology)
+	for _, topic := range slices.Sorted(maps.Keys(deleted)) {
+		in.app.log.Warn("brokers delete records of a changelog by their clock, and the store still needs them where its stream time is behind",
+			"topic", topic, "retention", deleted[topic], "remedy", topics.KeepChangelog)
 	}
 }
 

@@ -417,11 +417,8 @@ func TestPlanIsWhatHappens(t *testing.T) {
 			before: countsWindows(time.Hour, 7*time.Hour), after: countsWindows(time.Hour, 6*time.Hour),
 			judgement: admin.Safe, finding: "store windows: layout window/25200000 becomes window/21600000: it is restored in full",
 		},
-		"the retention is longer, and the changelog's": {
+		"the retention is longer": {
 			before: countsWindows(time.Hour, 6*time.Hour), after: countsWindows(time.Hour, 7*time.Hour),
-			happens: func(_ *testing.T, r *replaced) {
-				r.set("counting-windows-changelog", "retention.ms", fmt.Sprint((31 * time.Hour).Milliseconds()))
-			},
 			judgement: admin.Safe, finding: "store windows: layout window/21600000 becomes window/25200000: it is restored in full",
 		},
 		"the times of values are not kept": {
@@ -469,11 +466,14 @@ func TestPlanIsWhatHappens(t *testing.T) {
 			before: passesSessions, after: countsWindows(time.Hour, 6*time.Hour), judgement: admin.Rebuild,
 			finding: "store windows: layout session/21600000 becomes window/21600000: its changelog holds nothing",
 		},
-		"the retention is longer": {
+		"the retention is longer, and the changelog keeps records for the one before": {
 			before: countsWindows(time.Hour, 6*time.Hour), after: countsWindows(time.Hour, 7*time.Hour),
+			happens: func(_ *testing.T, r *replaced) {
+				r.set("counting-windows-changelog", "retention.ms", fmt.Sprint((30 * time.Hour).Milliseconds()))
+			},
 			judgement: admin.Refused, finding: "topic counting-windows-changelog: changelog counting-windows-changelog: retention.ms is 108000000",
 			stops: "retention.ms is 108000000", leads: func(r *replaced) declares {
-				r.set("counting-windows-changelog", "retention.ms", fmt.Sprint((31 * time.Hour).Milliseconds()))
+				r.set("counting-windows-changelog", "retention.ms", "-1")
 				return countsWindows(time.Hour, 7*time.Hour)
 			},
 		},

@@ -1,8 +1,11 @@
 package txn
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -14,21 +17,31 @@ const purgeInterval = 30 * time.Second
 // purgeIntervalFailpoints is purgeInterval of an application with failpoints, so that they are reached.
 const purgeIntervalFailpoints = 200 * time.Millisecond
 
-// purge deletes what the tasks of this process have read of repartition topics: nobody else reads them, and they keep everything.
+// changelogPurgeTurns is every how many turns changelogs are purged. Brokers look for segments to free every five minutes.
+const changelogPurgeTurns = 10
+
+// purge deletes what nobody reads any more, of repartition topics and of changelogs.
 //
-// Only offsets of applied rounds count, and of those only what was applied at the previous turn by a task that has been ours ever since:
+// Of repartition topics that is what the tasks of this process have read: nobody else reads them, and they keep everything. Only offsets of applied rounds count, and of those only what was applied at the previous turn by a task that has been ours ever since:
 // the lag leaves room for a look at what was processed last. It is a request to a broker outside of any transaction, which is safe
 // because a committed offset never goes back, unless an operator moves it; then the task stops with an offset out of range instead of
 // leaving records out.
+//
+// Of changelogs of stores that forget it is what has expired by the stream time of the store; see purgeChangelogs.
 func (s *session) purge() {
 	tick := time.NewTicker(s.in.app.cfg.purgeInterval)
 	defer tick.Stop()
-	seen := map[partitionKey]purgeable{}
-	for {
+	seen, deleted := map[partitionKey]purgeable{}, map[partitionKey]int64{}
+	for turn := 1; ; turn++ {
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if turn%changelogPurgeTurns == 0 {
+			if err := s.purgeChangelogs(deleted); err != nil && s.ctx.Err() == nil {
+				s.in.app.log.Warn("what has expired of changelogs could not be deleted, and they keep growing", "error", err)
+			}
 		}
 		now := s.purgeable()
 		before := map[string]map[int32]int64{}
@@ -39,10 +52,8 @@ func (s *session) purge() {
 			}
 			p.done = old.done
 			if old.offset > p.done {
-				if before[key.topic] == nil {
-					before[key.topic] = map[int32]int64{}
-				}
-				before[key.topic][key.partition], p.done = old.offset, old.offset
+				setIn(before, key, old.offset)
+				p.done = old.offset
 			}
 			now[key] = p
 		}
@@ -100,4 +111,113 @@ func (s *session) repartition(id topology.TaskID, topic string) bool {
 		}
 	}
 	return false
+}
+
+// expiring is a changelog partition of a store that forgets.
+type expiring struct {
+	// applied is up to where its committed records go, and no record that is older than horizon is needed.
+	applied, horizon int64
+}
+
+// expiring returns the changelog partitions of the stores that forget, of the tasks that are owned, as of their last applied round.
+func (s *session) expiring() (map[partitionKey]expiring, error) {
+	out := map[partitionKey]expiring{}
+	for id, db := range s.databases() {
+		if _, owned := s.ownership.Epoch(id); !owned {
+			continue
+		}
+		positions, err := committedPositions(db)
+		if errors.Is(err, state.ErrClosed) {
+			continue // given up meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the positions of task %s: %w", id, err)
+		}
+		for _, st := range s.subs[id.Subtopology].Stores {
+			at, ok := positions.Changelog(st.Name)
+			if horizon := st.Layout.ChangelogHorizon(at.StreamTime); ok && st.FromSource == nil && horizon > 0 {
+				out[partitionKey{st.ChangelogTopic, id.Partition}] = expiring{at.Applied, horizon}
+			}
+		}
+	}
+	return out, nil
+}
+
+// databases are those of the tasks that work.
+func (s *session) databases() map[topology.TaskID]state.Database {
+	s.tasks.RLock()
+	defer s.tasks.RUnlock()
+	out := map[topology.TaskID]state.Database{}
+	for id, e := range s.tasks.entries {
+		if e.database != nil && e.stopped == nil {
+			out[id] = e.database
+		}
+	}
+	return out
+}
+
+func committedPositions(db state.Database) (state.Positions, error) {
+	view, err := db.View()
+	if err != nil {
+		return state.Positions{}, err
+	}
+	positions := view.Positions().Clone()
+	return positions, view.Close()
+}
+
+// purgeChangelogs deletes the beginning of changelogs whose records have all expired by the stream time of their stores. Brokers cannot do
+// that: they go by the clock, which is ahead of the stream time by any amount. deleted is up to where that was done before.
+//
+// A broker finds the first record that has not expired by its timestamp. Markers of transactions have the time of the clock: where the stream
+// time is behind it, records stay until the stream time has passed the time at which they were written.
+//
+// Only the stream time of applied rounds counts, and it never goes back; a task that has moved away meanwhile needs no more than that.
+func (s *session) purgeChangelogs(deleted map[partitionKey]int64) error {
+	found, err := s.expiring()
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	times := map[string]map[int32]int64{}
+	for key, x := range found {
+		setIn(times, key, x.horizon)
+	}
+	firsts, err := s.in.cluster.FirstSince(s.ctx, times)
+	if err != nil {
+		return err
+	}
+	before := map[string]map[int32]int64{}
+	for key, x := range found {
+		first, known := firsts[key.topic][key.partition]
+		if !known {
+			continue
+		}
+		if first < 0 || first > x.applied {
+			first = x.applied
+		}
+		if first > deleted[key] {
+			setIn(before, key, first)
+		}
+	}
+	if len(before) == 0 {
+		return nil
+	}
+	if err := s.in.app.cfg.failpoints.Hit(s.ctx, failpoint.PurgeBefore); err != nil {
+		return err
+	}
+	if err := s.in.cluster.DeleteBefore(s.ctx, before); err != nil {
+		return err
+	}
+	for topic, partitions := range before {
+		for p, at := range partitions {
+			deleted[partitionKey{topic, p}] = at
+		}
+	}
+	return nil
+}
+
+func setIn(m map[string]map[int32]int64, key partitionKey, value int64) {
+	if m[key.topic] == nil {
+		m[key.topic] = map[int32]int64{}
+	}
+	m[key.topic][key.partition] = value
 }

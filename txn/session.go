@@ -190,7 +190,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	s.restorer = restore.New(restore.Restorer{
 		Cluster: in.cluster, Layout: *in.layout.Load(), Logger: a.log, StuckAfter: a.cfg.TransactionTimeout + stuckMargin,
 		RoundsTopic: topics.RoundsTopic(a.topology.Application()), Metrics: a.metrics,
-		BytesMax: a.cfg.RestoreBytesMax, Failpoints: a.cfg.failpoints,
+		BytesMax: a.cfg.RestoreBytesMax, AcceptLostRows: a.cfg.AcceptLostRows, Failpoints: a.cfg.failpoints,
 	})
 	coordinator := broker.NewCoordinator(in.cluster)
 	for i := range a.cfg.Workers {

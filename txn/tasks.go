@@ -264,7 +264,7 @@ func (s *session) open(ctx context.Context, id topology.TaskID, e *taskEntry) {
 			continue
 		case errors.As(err, &stop):
 			s.in.app.log.Error("task stopped", "task", id.String(), "error", err)
-			if stop.Cause == nil || errors.Is(err, restore.ErrNotExact) {
+			if stop.Cause == nil || errors.Is(err, restore.ErrNotExact) || errors.Is(err, restore.ErrLostRows) {
 				err = fmt.Errorf("%w: %w", ErrIntegrity, err)
 			}
 			s.taskStopped(id, e, err)

@@ -45,6 +45,8 @@ type runCommand struct {
 	PeersKey        string `placeholder:"FILE" env:"ONCEWARD_PEERS_KEY" help:"Key of --peers-cert (PEM)."`
 	PeersCA         string `name:"peers-ca" placeholder:"FILE" env:"ONCEWARD_PEERS_CA" help:"Authorities that sign the certificates of peers (PEM)."`
 
+	AcceptLostRows bool `env:"ONCEWARD_ACCEPT_LOST_ROWS" help:"Open tasks whose windows, sessions or ids would be restored from a changelog that may have lost rows that are still needed; by default such a task stops."`
+
 	Remain   bool   `env:"ONCEWARD_REMAIN" help:"Keep the membership at the end, for a restart within the session timeout; by default the instance leaves."`
 	FailFast bool   `env:"ONCEWARD_FAIL_FAST" help:"End with the first task that stops, instead of when all have."`
 	HTTP     string `name:"http" placeholder:"ADDRESS" env:"ONCEWARD_HTTP" help:"Where to serve /metrics, /healthz and /readyz: 127.0.0.1:PORT or unix:/PATH; default is nowhere."`
@@ -81,7 +83,7 @@ func (c *runCommand) Run(p *process) error {
 		Workers: c.Workers, CommitIntervalMax: c.CommitInterval, ConnectTimeout: c.ConnectTimeout,
 		CacheBytes: int64(c.StateMemory), RestoreBytesMax: int64(c.RestoreMemory), Compression: txn.Compression(c.Compression),
 		SessionTimeout: c.SessionTimeout, TransactionTimeout: c.TransactionTimeout,
-		FailFast: c.FailFast, Remain: c.Remain, Logger: log, HTTP: c.HTTP, Security: c.security(),
+		AcceptLostRows: c.AcceptLostRows, FailFast: c.FailFast, Remain: c.Remain, Logger: log, HTTP: c.HTTP, Security: c.security(),
 		Peers: txn.Peers{
 			Listen: c.Peers, Advertise: c.PeersAdvertise, SecretFile: c.PeersSecretFile,
 			CertFile: c.PeersCert, KeyFile: c.PeersKey, CAFile: c.PeersCA,

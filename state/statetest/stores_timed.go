@@ -262,7 +262,7 @@ func (s timedSubject) scan(view timedView, m *storeModel, op StoreOp) error {
 func (s timedSubject) writeBeside(view timedView, m *storeModel, f found, ahead bool) error {
 	row, v := rowTime{f.from, f.to}, held{value: "written during a scan"}
 	if s.layout.Kind == state.WindowKind {
-		row, v.time = moment(f.from), f.from
+		row, v.time = moment(f.from), max(f.from, m.now+5*storeUnit) // no value is older than its window
 	}
 	err := errors.Join(s.put(view, m, f.key, row, v), s.put(view, m, "b", moment(m.now), held{value: "behind", time: v.time}))
 	if ahead {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -75,6 +76,8 @@ type prospect struct {
 	left []restore.Left
 	// unassigned counts the partitions of inputs that are more than the state was made for.
 	unassigned map[string]int32
+	// deletedByClock are the changelogs whose records brokers delete after a time.
+	deletedByClock map[string]time.Duration
 	// members are the instances that run now.
 	members []string
 }
@@ -107,6 +110,10 @@ func (p prospect) judge() Plan {
 		add(Finding{Rebuild, "topic", topic,
 			fmt.Sprintf("has %d partitions more than the state was made for: they would not be processed", p.unassigned[topic]),
 			"run the topology under another application id, or copy the topic into one of the new size"})
+	}
+	for _, topic := range slices.Sorted(maps.Keys(p.deletedByClock)) {
+		add(Finding{Safe, "topic", topic, fmt.Sprintf("brokers delete its records after %s by their clock, and the store still needs them where its "+
+			"stream time is behind: it could not be restored on an empty disk", p.deletedByClock[topic]), topics.KeepChangelog})
 	}
 	for _, topic := range p.missing {
 		add(Finding{Safe, "topic", topic, "does not exist: the start creates it", ""})

@@ -77,7 +77,7 @@ func (a *Application) look(ctx context.Context, before *topology.Description) (_
 	defer restorer.Close()
 	l := taskLooker{restorer: restorer, layout: layout, starts: broker.NewStarts(cluster, restore.StartsOf(a.topology)),
 		quiet: len(p.members) == 0, fingerprint: fingerprint(a.topology)}
-	p.unassigned = l.unassigned(a.topology)
+	p.unassigned, p.deletedByClock = l.unassigned(a.topology), layout.DeletedByClock(a.topology)
 	if p.tasks, err = l.lookAll(ctx, a.topology); err != nil {
 		return p, err
 	}

@@ -33,10 +33,10 @@ type Changelog struct {
 	Empty bool
 	// DeleteRetention is how long the topic keeps tombstones.
 	DeleteRetention time.Duration
-	// Deletes says that the topic forgets old records by itself, as those of stores with a retention do. What is gone from it is expired
-	// in the store too, unless old input is processed: see expired.
+	// Deletes says that the beginning of the topic can be deleted, as of the changelogs of stores with a retention. Where Retention is 0,
+	// only the owner of the task deletes, and nothing but what has expired by the stream time of the store; see also expired.
 	Deletes bool
-	// Retention is how long such a topic keeps records, by the clock; 0 is for ever, or not known.
+	// Retention is how long the brokers keep records of such a topic, by their clock; 0 is for ever.
 	Retention time.Duration
 	// Layout is that of the store.
 	Layout state.Layout
@@ -102,7 +102,7 @@ type StopError struct {
 	Reason string
 	WayOut string
 	// Cause wraps state.ErrFormat where a newer build has been there, and state.ErrCorrupt where a changelog holds what the store cannot have.
-	// It is ErrNotExact for a table whose topic cannot give it back, ErrParked where parked records would be left behind, or may be, and nil where
+	// It is ErrLostRows for a changelog that may have lost rows, ErrNotExact for a table whose topic cannot give it back, ErrParked where parked records would be left behind, or may be, and nil where
 	// state and offsets do not name each other.
 	Cause error
 	// Parked says that records wait, or may, which a state is not kept with: a way that keeps it has to give them up.
@@ -407,11 +407,12 @@ func (f Found) judgeChangelog(c Changelog, committed task.BlobChangelog, plan *P
 	return nil
 }
 
-// expired reports whether all that the brokers delete of the changelog is out of sight of the store. Then a database goes on where the log
-// begins: what it has from before and what was deleted there meanwhile, nobody reads. Where old input is processed, the clock is ahead of the
-// stream time, and rows that can still be read may have lost the records that have changed or deleted them since.
+// expired reports whether all that was deleted of the changelog has expired in the store at a stream time. Then a database goes on where the
+// log begins: what it has from before and what was deleted there meanwhile, nobody reads. The owner of a task deletes nothing else. Brokers
+// delete by their clock: where that is ahead of the stream time, because input is old or there was none for a while, rows that can
+// still be read may have lost the records that have changed or deleted them since.
 func (c Changelog) expired(now time.Time, streamTime int64) bool {
-	return c.Deletes && c.Retention > 0 && !c.Layout.Live(now.Add(-c.Retention).UnixMilli(), streamTime)
+	return c.Deletes && (c.Retention == 0 || !c.Layout.Live(now.Add(-c.Retention).UnixMilli(), streamTime))
 }
 
 // have returns what the database has of a store.

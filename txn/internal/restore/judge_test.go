@@ -101,10 +101,15 @@ func TestJudge(t *testing.T) {
 			forgets(f, 20)
 			f.Changelogs[0].Retention = 30 * time.Minute
 		}, a: [2]int64{20, 50}, b: [2]int64{30, 30}, full: "starts at 20"},
-		{name: "a log that should forget nothing, cut", change: func(f *Found) {
+		{name: "a log of which only the owner deletes", change: func(f *Found) {
 			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 10, 10
 			forgets(f, 20)
 			f.Changelogs[0].Retention = 0
+		}, a: [2]int64{20, 50}, b: [2]int64{30, 30}},
+		{name: "a log that should forget nothing, cut", change: func(f *Found) {
+			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 10, 10
+			forgets(f, 20)
+			f.Changelogs[0].Deletes = false
 		}, a: [2]int64{20, 50}, b: [2]int64{30, 30}, full: "starts at 20"},
 		{name: "nothing but markers was read of another changelog", change: func(f *Found) {
 			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 0, 10

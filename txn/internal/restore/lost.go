@@ -1,22 +1,33 @@
 package restore
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"time"
+)
 
-// tellLost says which stores come out of their changelogs with less than they could have. Brokers delete by the clock, and stores forget by
-// their stream time: where old input is processed, the beginning of a changelog can be gone of which a store could still read the rows. Who
-// has had the task all the time has them, and a restore cannot bring them back.
-func (o *opening) tellLost(replays []Replay, now time.Time) {
+// ErrLostRows is the cause of a task's stop where a changelog may have lost rows that a store can still read.
+var ErrLostRows = errors.New("the changelog may have lost rows that the store can still read")
+
+// checkLost stops a task one of whose stores would come out of its changelog with less than it had. Brokers delete by the clock, and stores
+// forget by their stream time: the beginning of a changelog can be gone of which a store could still read the rows. A database that has been
+// there all the time has them, and a restore cannot bring them back. With AcceptLostRows it is only logged.
+func (o *opening) checkLost(found Found, replays []Replay) error {
 	for _, c := range replays {
 		at, _ := o.db.Positions().Changelog(c.Store)
-		complete := c.Full == "" && at.TopicID == c.TopicID && at.Scanned >= c.LogStart
-		if !c.Deletes || c.Retention == 0 || c.LogStart == 0 || complete || c.Target == 0 {
+		complete := c.Full == "" && at.TopicID == c.TopicID && (at.Scanned >= c.LogStart || at.Applied >= c.Target)
+		if !c.Deletes || c.LogStart == 0 || complete || c.Target == 0 || c.expired(found.Now, c.StreamTime) {
 			continue
 		}
-		if !c.expired(now, c.StreamTime) {
-			o.log.Warn("a changelog has lost rows by the clock that its store could still read by its stream time", "store", c.Store,
-				"changelog", c.Topic, "partition", o.req.Task.Partition, "log_start", c.LogStart, "retention", c.Retention,
-				"stream_time", time.UnixMilli(c.StreamTime).UTC(),
-				"remedy", "for input that is that old, raise retention.ms of the topic before it is processed")
+		if !o.r.AcceptLostRows {
+			return &StopError{Task: o.req.Task, Cause: ErrLostRows, WayOut: found.waysOut(directoryBack, fromInput, acceptLost), Reason: fmt.Sprintf(
+				"store %s would be restored from changelog %s[%d], which begins at offset %d: brokers delete its records after %s by their "+
+					"clock, and the stream time of the store is %s", c.Store, c.Topic, o.req.Task.Partition, c.LogStart, c.Retention,
+				time.UnixMilli(c.StreamTime).UTC().Format(time.RFC3339))}
 		}
+		o.log.Warn("a store is restored without rows that its changelog may have lost, as accepted", "store", c.Store, "changelog", c.Topic,
+			"partition", o.req.Task.Partition, "log_start", c.LogStart, "retention", c.Retention,
+			"stream_time", time.UnixMilli(c.StreamTime).UTC())
 	}
+	return nil
 }

@@ -122,6 +122,8 @@ type Restorer struct {
 	// BytesMax bounds the memory of all restores together, as far as it is theirs: fetched answers, and what is collected for the
 	// databases. Less than BytesMin is raised to it. A record that is larger alone is read none the less.
 	BytesMax int64
+	// AcceptLostRows restores stores from changelogs that may have lost rows which the stores can still read; see ErrLostRows.
+	AcceptLostRows bool
 	// Failpoints are hit by restores; the zero value is none.
 	Failpoints failpoint.Set
 
@@ -353,7 +355,9 @@ func (o *opening) restore(ctx context.Context, found Found, plan Plan) error {
 	for _, c := range plan.Replays {
 		o.full = cmp.Or(o.full, c.Full)
 	}
-	o.tellLost(plan.Replays, found.Now)
+	if err := o.checkLost(found, plan.Replays); err != nil {
+		return err
+	}
 	if err := o.empty(plan.Replays); err != nil {
 		return fmt.Errorf("restoring task %s: %w", o.req.Task, err)
 	}

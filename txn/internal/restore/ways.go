@@ -8,7 +8,7 @@ import (
 )
 
 // The ways out, as an operator types them; TASK stands for the task. Each has the flags of run that say which application is meant. All
-// but fromChangelog want every instance stopped.
+// but fromChangelog, directoryBack and acceptLost want every instance stopped.
 const (
 	offsetsBack = "set the group's offsets back to what they were"
 	acceptSkip  = "`onceward accept-skip TASK` if they were moved forward on purpose"
@@ -17,6 +17,8 @@ const (
 	fromInput   = "`onceward rebuild from-input TASK` empties its state and reads its inputs again"
 	// fromInputAgain is the only way on once it has begun.
 	fromInputAgain = "`onceward rebuild from-input TASK` once more, with the offsets that it was begun with"
+	directoryBack  = "start the instance with the state directory that has the task, if there is one"
+	acceptLost     = "start with --accept-lost-rows (txn.Config.AcceptLostRows) to go on without what is lost"
 	fromChangelog  = "`onceward rebuild from-changelog TASK` makes the database anew from the changelogs"
 	// withoutParked is adopt where records wait with which the state cannot be kept, fromRoundsWithoutParked where there are no offsets either.
 	withoutParked           = "`onceward adopt --without-parked TASK` gives up what waits and keeps the state"

@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// TestForgettingChangelog: the changelog of a store that forgets deletes by time, later than the store, and never by size, whatever the
-// cluster's default.
+// TestForgettingChangelog: brokers delete nothing of the changelog of a store that forgets, neither by their clock nor by size, whatever the
+// cluster's default; its owner may. One that was made otherwise keeps records longer than the store at least, and is known.
 func TestForgettingChangelog(t *testing.T) {
 	const name = "app-seen-changelog"
 	b := topology.NewBuilder("app")
@@ -33,7 +33,7 @@ func TestForgettingChangelog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := layout[name]; !l.Deletes || !l.Compacted || l.Retention != 25*time.Hour {
+	if l := layout[name]; !l.Deletes || !l.Compacted || l.Retention != 0 || len(layout.DeletedByClock(top)) != 0 {
 		t.Errorf("%+v", l)
 	}
 	found, _, err := c.Topics(t.Context(), []string{name})
@@ -43,6 +43,16 @@ func TestForgettingChangelog(t *testing.T) {
 	if got := found[name].Settings["retention.bytes"].Value; got != "-1" {
 		t.Errorf("it keeps %s bytes", got)
 	}
+	c.set(name, "retention.ms", "90000000")
+	if layout, err = plan.Verify(t.Context(), c.Cluster, layout); err != nil || layout.DeletedByClock(top)[name] != 25*time.Hour {
+		t.Errorf("a day longer than the store: %v, %v", layout.DeletedByClock(top), err)
+	}
+	c.set(name, "retention.ms", "89999999")
+	_, err = topics.Check(t.Context(), c.Cluster, top, topics.Options{})
+	if err == nil || !strings.Contains(err.Error(), "retention.ms is 89999999 and has to be -1, or at least 90000000: state would be lost") {
+		t.Errorf("a shorter time: %v", err)
+	}
+	c.set(name, "retention.ms", "-1")
 	c.set(name, "retention.bytes", "1000000")
 	_, err = topics.Check(t.Context(), c.Cluster, top, topics.Options{})
 	if err == nil || !strings.Contains(err.Error(), "retention.bytes is 1000000 and has to be -1: state would be lost") {

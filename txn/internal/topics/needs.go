@@ -59,6 +59,9 @@ func Needs(t *topology.Topology) []Need {
 				continue // an input
 			}
 			add(store.ChangelogTopic, "changelog", own...)
+			if store.Layout.Segmented() {
+				add(store.ChangelogTopic, "changelog, to delete what has expired", broker.Delete)
+			}
 		}
 		for _, src := range sub.Sources {
 			if src.Repartition {

@@ -255,6 +255,23 @@ func (l Layout) Unassigned(t *topology.Topology) map[string]int32 {
 	return out
 }
 
+// KeepChangelog is the remedy for a changelog of DeletedByClock.
+const KeepChangelog = "set retention.ms of the topic to -1 (kafka-configs.sh --alter): the application deletes what has expired"
+
+// DeletedByClock returns the changelogs whose records the brokers delete by their clock, with the time that they keep them. A store
+// forgets by its stream time: what the clock deletes, it can still need. The runtime creates no such changelog.
+func (l Layout) DeletedByClock(t *topology.Topology) map[string]time.Duration {
+	out := map[string]time.Duration{}
+	for _, sub := range t.Subtopologies() {
+		for _, store := range sub.Stores {
+			if c := l[store.Topic()]; store.FromSource == nil && c.Deletes && c.Retention > 0 {
+				out[c.Name] = c.Retention
+			}
+		}
+	}
+	return out
+}
+
 // Describe returns what the runtime has to know of one topic, as the cluster describes it now.
 func Describe(ctx context.Context, c *broker.Cluster, name string) (Topic, error) {
 	found, _, err := c.Topics(ctx, []string{name})

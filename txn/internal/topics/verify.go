@@ -55,8 +55,8 @@ type internalTopic struct {
 	configs map[string]*string
 	// policy is the only cleanup.policy that does no harm; the order of its parts does not matter.
 	policy string
-	// retentionMin is the least retention.ms of a changelog that deletes, compactionLagMin the least min.compaction.lag.ms of one that has
-	// a history; 0 for the others.
+	// retentionMin is the least retention.ms of a changelog that deletes, where it is not -1, compactionLagMin the least
+	// min.compaction.lag.ms of one that has a history; 0 for the others.
 	retentionMin, compactionLagMin time.Duration
 	// bytesMin is the least max.message.bytes.
 	bytesMin int64
@@ -122,8 +122,9 @@ func internalTopics(
 			w, settings := changelogOf(store.Layout), compact()
 			w.partitions, w.bytesMin = tasks, largest
 			if w.retentionMin > 0 {
-				settings["retention.ms"] = strconv.FormatInt(w.retentionMin.Milliseconds(), 10)
-				settings["retention.bytes"] = "-1" // a cluster can have another default, which would take what the store still has
+				// The brokers delete nothing by their clock, which can be ahead of the stream time by any amount: the owner does, by the
+				// stream time.
+				settings["retention.ms"], settings["retention.bytes"] = "-1", "-1"
 			}
 			if w.compactionLagMin > 0 {
 				settings["min.compaction.lag.ms"] = strconv.FormatInt(w.compactionLagMin.Milliseconds(), 10)
@@ -134,12 +135,12 @@ func internalTopics(
 	return topics
 }
 
-// changelogSlack is how much longer a changelog keeps what its store forgets. The store goes by stream time and the broker by the clock:
-// what the clock is ahead must not take anything that the store still has. Kafka Streams allows a day as well.
+// changelogSlack is how much longer than its store a changelog has to keep records where the brokers delete or compact by the clock: the
+// store goes by stream time, and the clock is ahead of it. Kafka Streams allows a day as well.
 const changelogSlack = 24 * time.Hour
 
-// changelogOf returns how the changelog of a store is kept. Stores that forget by time let the broker delete what is older than all of
-// them; a history needs every version of a key for as long as it can be read, not only the last record.
+// changelogOf returns how the changelog of a store is kept. The policy of stores that forget by time includes delete, without which a broker
+// refuses to delete records for the owner; a history needs every version of a key for as long as it can be read, not only the last record.
 func changelogOf(l state.Layout) internalTopic {
 	w := internalTopic{use: useChangelog, policy: "compact"}
 	retention := time.Duration(l.Retention)*time.Millisecond + changelogSlack
@@ -254,14 +255,14 @@ func (w internalTopic) verify(info broker.TopicInfo, wrong found) {
 		if s, ok := info.Settings["cleanup.policy"]; ok && !samePolicy(s.Value, w.policy) {
 			wrong("cleanup.policy", s.Value, w.policy, "state would be lost; "+change)
 		}
-		atLeast := func(setting string, least time.Duration) {
+		atLeast := func(setting, needed string, least time.Duration) {
 			n := number(info, setting, least.Milliseconds())
 			if n >= 0 && n < least.Milliseconds() {
-				wrong(setting, strconv.FormatInt(n, 10), fmt.Sprintf("at least %d", least.Milliseconds()), "state would be lost; "+change)
+				wrong(setting, strconv.FormatInt(n, 10), fmt.Sprintf(needed, least.Milliseconds()), "state would be lost; "+change)
 			}
 		}
-		atLeast("retention.ms", w.retentionMin)
-		atLeast("min.compaction.lag.ms", w.compactionLagMin)
+		atLeast("retention.ms", "-1, or at least %d", w.retentionMin)
+		atLeast("min.compaction.lag.ms", "at least %d", w.compactionLagMin)
 		if w.retentionMin > 0 {
 			exactly("retention.bytes", "-1", "state would be lost; "+change)
 		}
