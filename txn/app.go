@@ -269,7 +269,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		return nil, err
 	}
 	in.dir, err = state.OpenDirectory(a.cfg.StateDir, state.DirectoryOptions{
-		Application: a.topology.Application(), Fingerprint: a.topology.Fingerprint(), Instance: a.cfg.Instance,
+		Application: a.topology.Application(), Fingerprint: a.topology.Fingerprint(), Instance: a.cfg.Instance, Cluster: in.clusterID,
 		Open: func(path string) (state.Database, error) {
 			return pebblestore.Open(path, pebblestore.Options{Logger: a.log})
 		},

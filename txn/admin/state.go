@@ -158,6 +158,31 @@ func ping(ctx context.Context, dir string) error {
 	return control.Status(ctx, dir, &status)
 }
 
+// positions returns those of the databases; none while an instance runs on them, or one runs elsewhere.
+func (s *State) positions(ctx context.Context, quiet bool) (map[topology.TaskID]state.Positions, error) {
+	out := map[topology.TaskID]state.Positions{}
+	if s.running || !quiet {
+		return out, nil
+	}
+	tasks, err := s.Tasks(ctx, Names)
+	for _, t := range tasks {
+		out[t.Task] = t.Positions
+	}
+	return out, err
+}
+
+// checkCluster refuses state that belongs to another cluster.
+func (c *Client) checkCluster(ctx context.Context, s *State) error {
+	m, err := c.adm.BrokerMetadata(ctx)
+	if err != nil {
+		return fmt.Errorf("asking for the cluster's id: %w", err)
+	}
+	if err := state.CheckCluster(s.identity.Cluster, m.Cluster); err != nil {
+		return fmt.Errorf("state directory %s: %w", s.path, err)
+	}
+	return nil
+}
+
 // Identity returns what the state directory says about itself.
 func (s *State) Identity() state.Identity { return s.identity }
 

@@ -272,6 +272,16 @@ func (l Layout) DeletedByClock(t *topology.Topology) map[string]time.Duration {
 	return out
 }
 
+// Existing returns the topics of a topology that are there, whatever is wrong with them.
+func Existing(ctx context.Context, c *broker.Cluster, t *topology.Topology) (Layout, error) {
+	p := &Plan{topology: t, external: t.Topics()}
+	found, _, err := c.Topics(ctx, p.names())
+	if err != nil {
+		return nil, err
+	}
+	return layoutOf(found), nil
+}
+
 // Describe returns what the runtime has to know of one topic, as the cluster describes it now.
 func Describe(ctx context.Context, c *broker.Cluster, name string) (Topic, error) {
 	found, _, err := c.Topics(ctx, []string{name})
