@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -106,7 +107,11 @@ func (p prospect) judge() Plan {
 	plan := Plan{Application: p.after.Application, After: p.after.Fingerprint, Members: append([]string{}, p.members...), Judgement: Safe}
 	add := func(f ...Finding) { plan.Findings = append(plan.Findings, f...) }
 	for _, m := range p.mismatches {
-		add(Finding{Refused, "topic", m.Topic, m.Error(), ""})
+		what := m.Error()
+		if errors.Is(m, topics.ErrAbsent) { // the name is that of the finding
+			what = strings.Replace(what, "topics that do not exist: "+m.Topic+": ", "does not exist: ", 1)
+		}
+		add(Finding{Refused, "topic", m.Topic, what, ""})
 	}
 	for _, topic := range slices.Sorted(maps.Keys(p.unassigned)) {
 		add(Finding{Rebuild, "topic", topic,

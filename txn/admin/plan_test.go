@@ -242,6 +242,7 @@ func TestPlanJudges(t *testing.T) {
 			if test.cluster != nil {
 				test.cluster(&p)
 			}
+			p.looked = len(p.mismatches) == 0
 			plan := p.judge()
 			rest, ok := plan.text(), plan.Judgement == test.want
 			for _, text := range test.texts {

@@ -88,13 +88,17 @@ type StoreState struct {
 }
 
 // Lag returns how far the state at those positions is behind its changelog, in offsets; ok is false if that is not known. A running task
-// is behind by what its next rounds have written.
+// is behind by what its next rounds have written. A single offset behind the state is the marker of the transaction that wrote it, and none.
 func (s StoreState) Lag(p state.Positions) (lag int64, ok bool) {
 	c, named := p.Changelog(s.Name)
 	if !named || s.End < 0 {
 		return 0, false
 	}
-	return max(s.End-max(c.Applied, c.Scanned), 0), true
+	lag = max(s.End-max(c.Applied, c.Scanned), 0)
+	if lag == 1 { // a transaction has a record and a marker at least
+		lag = 0
+	}
+	return lag, true
 }
 
 // ScanRequest is a range of keys of one partition of a store.
