@@ -29,6 +29,9 @@ type DirectoryOptions struct {
 	// Fingerprint is that of the topology. A new directory stores it; of an old one Fingerprint returns the
 	// stored one.
 	Fingerprint string
+	// Cluster is the id of the Kafka cluster that the state belongs to. A directory that has none keeps it, and one that has another is
+	// refused. Empty is not known, and compares nothing.
+	Cluster string
 	// Instance is the wanted instance id, 1 to 200 of the characters A-Z a-z 0-9 . _ -. Empty takes the
 	// stored one, and for a new directory a random one.
 	Instance string
@@ -60,7 +63,7 @@ type Directory struct {
 // OpenDirectory opens the state directory at path, or creates it with mode 0700. Errors wrap
 //
 //   - ErrLocked if another process has it;
-//   - ErrForeign if it belongs to another application or instance, or is no state directory and not empty;
+//   - ErrForeign if it belongs to another application, instance or cluster, or is no state directory and not empty;
 //   - ErrFormat if a build with a newer major version of the format wrote it (FORMAT.md);
 //   - ErrCorrupt if meta.json is damaged or missing.
 //
@@ -121,6 +124,9 @@ func (d *Directory) open(o DirectoryOptions) error {
 		}
 	}
 	d.meta = *m
+	if err := d.keepCluster(o.Cluster); err != nil {
+		return err
+	}
 	if err := d.emptyTrash(); err != nil {
 		return fmt.Errorf("empty the trash: %w", err)
 	}
@@ -147,6 +153,13 @@ func (d *Directory) identify(o DirectoryOptions) (*meta, error) {
 		return nil, fmt.Errorf(
 			"%w: it belongs to instance %q, not %q: leave the instance out, or give each instance its own",
 			ErrForeign, m.Instance, o.Instance)
+	}
+	stored, err := readCluster(d.root)
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckCluster(stored, o.Cluster); err != nil {
+		return nil, err
 	}
 	return &m, nil
 }

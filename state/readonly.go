@@ -15,6 +15,8 @@ type Identity struct {
 	Application, Instance string
 	// Fingerprint is that of the topology when it was last stored.
 	Fingerprint string
+	// Cluster is the id of the Kafka cluster that the state belongs to, empty if an instance of this build has not started on it yet.
+	Cluster string
 	// Format is the version of everything in the directory, such as "1.0" (FORMAT.md).
 	Format string
 }
@@ -26,7 +28,8 @@ func Identify(path string) (Identity, error) {
 	if err != nil {
 		return Identity{}, fmt.Errorf("state: identify directory %s: %w", path, err)
 	}
-	return m.identity(), root.Close()
+	identity, err := identityOf(root, m)
+	return identity, errors.Join(err, root.Close())
 }
 
 // readersWait is how long an instance that starts waits for tools that read its directory. Tests lower it.
@@ -84,7 +87,11 @@ func OpenDirectoryReadOnly(path string) (_ *ReadOnlyDirectory, err error) {
 		return nil, errors.Join(err, d.release())
 	}
 	d.meta = m
-	return &ReadOnlyDirectory{dir: d, identity: m.identity()}, nil
+	identity, err := identityOf(root, m)
+	if err != nil {
+		return nil, errors.Join(err, d.release())
+	}
+	return &ReadOnlyDirectory{dir: d, identity: identity}, nil
 }
 
 // openToRead opens what has to be a state directory, and reads its meta data.
@@ -131,10 +138,12 @@ func (d *Directory) lockShared() error {
 	return nil
 }
 
-func (m meta) identity() Identity {
+func identityOf(root *os.Root, m meta) (Identity, error) {
+	cluster, err := readCluster(root)
 	return Identity{
-		Application: m.Application, Instance: m.Instance, Fingerprint: m.Fingerprint, Format: fmt.Sprintf("%d.%d", m.Format, m.Minor),
-	}
+		Application: m.Application, Instance: m.Instance, Fingerprint: m.Fingerprint, Cluster: cluster,
+		Format: fmt.Sprintf("%d.%d", m.Format, m.Minor),
+	}, err
 }
 
 // Identity returns what the directory says about itself.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,6 +104,7 @@ type instance struct {
 	cluster     *broker.Cluster
 	starts      *broker.Starts
 	plan        *topics.Plan
+	looking     sync.Mutex // held while plan is used
 	layout      atomic.Pointer[topics.Layout]
 	shared      *pebblestore.Shared
 	brokerCfg   broker.Config
@@ -205,7 +207,7 @@ func (in *instance) verify(ctx context.Context) error {
 	defer cancel()
 	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: time.Second}
 	for until := time.Now().Add(min(absentMax, in.app.cfg.ConnectTimeout/2)); ; {
-		layout, err := in.plan.Verify(ctx, in.cluster, *in.layout.Load())
+		layout, err := in.look(ctx)
 		_, wrong := errors.AsType[*topics.Mismatch](err)
 		switch {
 		case err == nil:
@@ -279,7 +281,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		return nil, err
 	}
 	in.dir, err = state.OpenDirectory(a.cfg.StateDir, state.DirectoryOptions{
-		Application: a.topology.Application(), Fingerprint: a.topology.Fingerprint(), Instance: a.cfg.Instance,
+		Application: a.topology.Application(), Fingerprint: a.topology.Fingerprint(), Instance: a.cfg.Instance, Cluster: in.clusterID,
 		Open: func(path string) (state.Database, error) {
 			return pebblestore.Open(path, pebblestore.Options{Logger: a.log})
 		},
@@ -307,6 +309,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	a.alert(in.layout.Load().NotRead(a.topology))
 	in.tellTolerated()
 	in.tellDeletedByClock()
+	in.tellUnreplicated(ctx)
 	in.starts = broker.NewStarts(in.cluster, restore.StartsOf(a.topology))
 	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return (*in.layout.Load())[topic].MaxMessageBytes }
 	in.budget = a.newBudget()
@@ -357,6 +360,20 @@ func (in *instance) tellDeletedByClock() {
 	for _, topic := range slices.Sorted(maps.Keys(deleted)) {
 		in.app.log.Warn("brokers delete records of a changelog by their clock, and the store still needs them where its stream time is behind",
 			"topic", topic, "retention", deleted[topic], "remedy", topics.KeepChangelog)
+	}
+}
+
+// tellUnreplicated says which internal topics would be lost with one broker. Where the brokers cannot be counted nothing is said.
+func (in *instance) tellUnreplicated(ctx context.Context) {
+	brokers, err := in.cluster.Brokers(ctx)
+	if err != nil {
+		in.app.log.Warn("it is not known whether the internal topics have enough replicas", "error", err)
+		return
+	}
+	if names := in.layout.Load().Unreplicated(in.app.topology, brokers); len(names) > 0 {
+		in.app.log.Warn("internal topics have one replica, and the cluster has brokers for more: state is lost with one of them",
+			"topics", strings.Join(names, ","), "brokers", brokers,
+			"remedy", "add replicas (kafka-reassign-partitions.sh); for topics that are created, set InternalReplicas (--internal-replicas)")
 	}
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/control"
+	"github.com/onceward/onceward/txn/internal/topics"
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
@@ -16,7 +18,8 @@ var ErrNotStopped = errors.New("is not stopped here")
 // errResumed ends a session so that another one opens the task again.
 var errResumed = fmt.Errorf("%w: a task is resumed", worker.ErrReopen)
 
-// Resume opens a stopped task again, once whatever stopped it has been put right. It fails with ErrNotStopped for any other task.
+// Resume opens a stopped task again, once whatever stopped it has been put right. It fails with ErrNotStopped for any other task, and
+// changes nothing where a topic is not as it has to be: the membership could not be begun again.
 //
 // The membership is begun anew, with the same identity: what was fetched and not processed would be missing otherwise. Nothing moves to
 // another instance by that, and the other tasks pause for a moment. If the instance has more than its share once the task works again,
@@ -35,9 +38,30 @@ func (a *App) Resume(id topology.TaskID) error {
 	if !stopped {
 		return fmt.Errorf("task %s %w", id, ErrNotStopped)
 	}
+	if err := s.in.checkTopics(s.ctx); err != nil {
+		return fmt.Errorf("task %s is not resumed, and the others go on: %w", id, err)
+	}
 	a.log.Info("task resumed", "task", id.String())
 	s.endPoll(fmt.Errorf("%w: %s", errResumed, id))
 	return nil
+}
+
+// checkTopicsMax is how long the look at the topics may take before a task is resumed.
+const checkTopicsMax = 10 * time.Second
+
+// checkTopics returns why no further membership could begin.
+func (in *instance) checkTopics(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTopicsMax)
+	defer cancel()
+	_, err := in.look(ctx)
+	return err
+}
+
+// look verifies the topics as they are now. The plan is used by one goroutine at a time.
+func (in *instance) look(ctx context.Context) (topics.Layout, error) {
+	in.looking.Lock()
+	defer in.looking.Unlock()
+	return in.plan.Verify(ctx, in.cluster, *in.layout.Load())
 }
 
 // resume is Resume for a task as operators name it.

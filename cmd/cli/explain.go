@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/cmd/pipeline"
 	"github.com/onceward/onceward/processors/evidence"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/admin"
@@ -20,7 +21,7 @@ type explainCommand struct {
 	selection
 	clusterFlags
 	Row         string `required:"" placeholder:"KEY" help:"The row, by its key in the store."`
-	Audit       string `required:"" placeholder:"TOPIC" env:"ONCEWARD_AUDIT" help:"Topic of evidence."`
+	Audit       string `placeholder:"TOPIC" env:"ONCEWARD_AUDIT" help:"Topic of evidence; default is that of the pipeline file."`
 	Store       string `placeholder:"STORE" help:"Show decisions about rows of this store only; its codec reads the key if the pipeline is named."`
 	Follow      bool   `help:"Show also what was decided elsewhere about the same records and ids, as an inbox has before a ledger; it reads the whole topic of evidence."`
 	StateDir    string `placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"State directory of an instance on this machine, running or not, to show what the row holds now, and contributions with their amounts."`
@@ -34,7 +35,7 @@ type explainCommand struct {
 // Help is for --help.
 func (c *explainCommand) Help() string {
 	return "Decisions are shown in the order in which they were made: what was decided, by which program, about which " +
-		"record. Evidence is written for processors that are recorded (processors/evidence). A record that failed has " +
+		"record. The version of a program is the fingerprint of its topology, which other code in the same nodes does not change. Evidence is written for processors that are recorded (processors/evidence). A record that failed has " +
 		"no decision; its dead letter says why. With --follow each decision has behind it those of other processors " +
 		"about the same record, or under the same id: ids that are equal are taken for the same. No amount is in the " +
 		"evidence; --state-dir shows what has become of it, and --state-dir= leaves out what ONCEWARD_STATE_DIR names. When it was decided is known where the topic of evidence has " +
@@ -98,6 +99,14 @@ func (c *explainCommand) Run(p *process) error {
 	if err != nil {
 		return err
 	}
+	if c.Audit == "" && c.File != "" && c.File != "-" {
+		if c.Audit, err = pipeline.EvidenceTopic(c.File); err != nil {
+			return err
+		}
+	}
+	if c.Audit == "" {
+		return usage("no topic of evidence is given, and no pipeline file names one (evidence); name it with --audit")
+	}
 	letters := c.DeadLetters
 	if top != nil {
 		letters = cmp.Or(letters, top.DeadLetterTopic())
@@ -115,11 +124,16 @@ func (c *explainCommand) Run(p *process) error {
 	}
 	found := explanation{Row: c.Row, Decisions: []decided{}, Letters: []explainedDead{}}
 	only := admin.EachOptions{Partitions: []int32{topology.PartitionOf(key, count)}}
+	looked := false
 	err = client.Each(ctx, c.Audit, only, func(r admin.Record) error {
-		if !bytes.Equal(r.Key, key) {
-			return nil
+		if looked && !bytes.Equal(r.Key, key) {
+			return nil // the first record shows whether this is a topic of evidence
 		}
+		looked = true
 		d, err := decisionOf(c.Audit, r)
+		if !bytes.Equal(r.Key, key) {
+			return err
+		}
 		if err == nil && (c.Store == "" || d.Store == c.Store) {
 			found.Decisions = append(found.Decisions, d)
 		}
@@ -168,7 +182,8 @@ func (c *explainCommand) rows(t *topology.Topology, store string) rowEncoder {
 func decisionOf(topic string, r admin.Record) (decided, error) {
 	e, err := evidence.Decode(r.Key, r.Value)
 	if err != nil {
-		return decided{}, fmt.Errorf("%s[%d] at offset %d is no evidence: %w", topic, r.Partition, r.Offset, err)
+		return decided{}, usage("--audit: %s is not a topic of evidence, or holds other records too: %s[%d] at offset %d: %w", topic, topic,
+			r.Partition, r.Offset, err)
 	}
 	d := decided{Partition: r.Partition, Offset: r.Offset, Entry: e}
 	if r.Appended {

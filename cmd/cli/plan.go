@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -35,7 +37,7 @@ func (c *planCommand) Help() string {
 // errNotSafe says that a plan has findings that somebody has to look at.
 var errNotSafe = errors.New("not everything is safe")
 
-func (c *planCommand) Run(p *process) error {
+func (c *planCommand) Run(p *process) (err error) {
 	if len(c.Brokers) == 0 {
 		return usage("no broker is given; name at least one with --brokers")
 	}
@@ -49,12 +51,19 @@ func (c *planCommand) Run(p *process) error {
 	}
 	ctx, release := untilSignal(p.ctx, slog.New(slog.DiscardHandler))
 	defer release()
+	local, err := c.local(ctx)
+	if err != nil {
+		return err
+	}
+	if local != nil {
+		defer func() { err = errors.Join(err, local.Close()) }()
+	}
 	client, err := c.connect(ctx, slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	plan, err := client.Application(t).Plan(ctx, before)
+	plan, err := client.Application(t).PlanWith(ctx, before, local)
 	if err != nil {
 		return err
 	}
@@ -67,6 +76,27 @@ func (c *planCommand) Run(p *process) error {
 		err = fmt.Errorf("%w: the worst of it is %s", errNotSafe, plan.Judgement)
 	}
 	return err
+}
+
+// local opens the state directory, nil if none is given, or it is one that the first start makes.
+func (c *planCommand) local(ctx context.Context) (*admin.State, error) {
+	if c.StateDir == "" {
+		return nil, nil //nolint:nilnil // the plan goes by the cluster alone
+	}
+	s, err := admin.OpenState(ctx, c.StateDir)
+	if isNewDirectory(c.StateDir, err) {
+		return nil, nil //nolint:nilnil // as above
+	}
+	return s, err
+}
+
+// isNewDirectory reports whether a state directory cannot be opened because no instance has started on it: it is not there, or is empty.
+func isNewDirectory(dir string, err error) bool {
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	entries, readErr := os.ReadDir(dir)
+	return errors.Is(err, state.ErrForeign) && readErr == nil && len(entries) == 0
 }
 
 // before returns the description of the topology that ran, nil if nothing says what it is.
@@ -93,6 +123,9 @@ func (c *planCommand) before() (*topology.Description, error) {
 // lastDescription returns the description of the topology that runs on a state directory, or ran last, nil if nothing says what it is.
 func lastDescription(dir string) (*topology.Description, error) {
 	identity, err := state.Identify(dir)
+	if isNewDirectory(dir, err) {
+		return nil, nil //nolint:nilnil // nothing has run there
+	}
 	if err != nil {
 		return nil, err
 	}

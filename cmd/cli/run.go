@@ -45,6 +45,9 @@ type runCommand struct {
 	PeersKey        string `placeholder:"FILE" env:"ONCEWARD_PEERS_KEY" help:"Key of --peers-cert (PEM)."`
 	PeersCA         string `name:"peers-ca" placeholder:"FILE" env:"ONCEWARD_PEERS_CA" help:"Authorities that sign the certificates of peers (PEM)."`
 
+	InternalReplicas int16 `placeholder:"N" env:"ONCEWARD_INTERNAL_REPLICAS" help:"Replicas of changelogs, repartition topics and the rounds topic, which are created with as many and have to have at least as many; default is the cluster's."`
+	InternalInSync   int   `name:"internal-min-in-sync" placeholder:"N" env:"ONCEWARD_INTERNAL_MIN_IN_SYNC" help:"Their min.insync.replicas, in the same way; default is the cluster's."`
+
 	AcceptLostRows bool `env:"ONCEWARD_ACCEPT_LOST_ROWS" help:"Open tasks whose windows, sessions or ids would be restored from a changelog that may have lost rows that are still needed; by default such a task stops."`
 
 	Remain      bool   `env:"ONCEWARD_REMAIN" help:"Keep the membership at the end, for a restart within the session timeout; by default the instance leaves."`
@@ -84,7 +87,8 @@ func (c *runCommand) Run(p *process) error {
 		Workers: c.Workers, CommitIntervalMax: c.CommitInterval, ConnectTimeout: c.ConnectTimeout,
 		CacheBytes: int64(c.StateMemory), RestoreBytesMax: int64(c.RestoreMemory), Compression: txn.Compression(c.Compression),
 		SessionTimeout: c.SessionTimeout, TransactionTimeout: c.TransactionTimeout,
-		AcceptLostRows: c.AcceptLostRows, FailFast: c.FailFast, Remain: c.Remain, Logger: log, HTTP: c.HTTP, HTTPExposed: c.HTTPExposed, Security: c.security(),
+		InternalReplicas: c.InternalReplicas, InternalMinInSync: c.InternalInSync, AcceptLostRows: c.AcceptLostRows,
+		FailFast: c.FailFast, Remain: c.Remain, Logger: log, HTTP: c.HTTP, HTTPExposed: c.HTTPExposed, Security: c.security(),
 		Peers: txn.Peers{
 			Listen: c.Peers, Advertise: c.PeersAdvertise, SecretFile: c.PeersSecretFile,
 			CertFile: c.PeersCert, KeyFile: c.PeersKey, CAFile: c.PeersCA,
@@ -158,6 +162,8 @@ var flagOf = map[string]string{
 	"RestoreBytesMax":    "--restore-memory",
 	"SessionTimeout":     "--session-timeout",
 	"TransactionTimeout": "--transaction-timeout",
+	"InternalReplicas":   "--internal-replicas",
+	"InternalMinInSync":  "--internal-min-in-sync",
 	"HTTP":               "--http",
 	"Peers":              "--peers",
 	"Peers.Listen":       "--peers",

@@ -145,9 +145,12 @@ func TestScripts(t *testing.T) {
 // to outlast the session of 45 s that an application has by default, and what comes after it.
 const patience = 3 * time.Minute
 
-// kafka starts an embedded broker with the given topics, each topic:partitions, and sets $BROKERS.
+// kafka starts an embedded broker with the given topics, each topic:partitions, and sets $BROKERS. The id of its cluster is cluster-1, and that of
+// the next one cluster-2.
 func kafka(ts *testscript.TestScript, _ bool, args []string) {
-	opts := []kfake.Opt{kfake.NumBrokers(1)}
+	b := ts.Value(brokerKey{}).(*broker)
+	b.started++
+	opts := []kfake.Opt{kfake.NumBrokers(1), kfake.ClusterID(fmt.Sprint("cluster-", b.started))}
 	for _, arg := range args {
 		name, partitions, _ := strings.Cut(arg, ":")
 		n, err := strconv.ParseInt(partitions, 10, 32)
@@ -156,7 +159,7 @@ func kafka(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	c, err := kfake.NewCluster(opts...)
 	ts.Check(err)
-	ts.Value(brokerKey{}).(*broker).Cluster = c
+	b.Cluster = c
 	ts.Defer(func() {
 		// A script that failed leaves processes behind, which would wait for a broker that is gone.
 		for _, cmd := range ts.BackgroundCmds() {
@@ -167,9 +170,10 @@ func kafka(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("BROKERS", strings.Join(c.ListenAddrs(), ","))
 }
 
-// broker is the embedded broker of a script.
+// broker is the embedded broker of a script, the last one that was started.
 type broker struct {
 	*kfake.Cluster
+	started int
 	// loses has the markers that hang loses, as topic[partition].
 	loses map[string]bool
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"syscall"
 	"time"
 
@@ -47,14 +48,25 @@ func (c *adoptCommand) Run(p *process) error {
 		}
 		mode = &said
 	}
-	return c.act(p, func(ctx context.Context, a *admin.Application, o admin.Options) (admin.Report, error) {
+	adopted := false
+	err := c.act(p, func(ctx context.Context, a *admin.Application, o admin.Options) (admin.Report, error) {
 		o.WithoutParked, o.Mode = c.WithoutParked, mode
 		if c.FromRounds {
-			return a.AdoptFromRounds(ctx, o)
+			report, err := a.AdoptFromRounds(ctx, o)
+			adopted = slices.ContainsFunc(report.Tasks, func(t admin.TaskReport) bool { return t.Changed })
+			return report, err
 		}
 		return a.Adopt(ctx, o)
 	}, c.Tasks)
+	if err == nil && c.FromRounds && !adopted {
+		return errNotAdopted
+	}
+	return err
 }
+
+// errNotAdopted says that offsets that were expected to be gone are not, or that none were kept.
+var errNotAdopted = errors.New("nothing was adopted: no task was without offsets that a clean stop has kept; check that brokers and application " +
+	"are those that the state belongs to")
 
 // acceptSkipCommand takes offsets that were moved forward on purpose.
 type acceptSkipCommand struct {

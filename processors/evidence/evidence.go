@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -16,7 +17,8 @@ type Entry struct {
 	// Row is the row that was decided about: the key of the record, and no part of its value.
 	Row []byte `json:"-"`
 
-	// Application, Version and Node say who has decided; Version is the fingerprint of the topology.
+	// Application, Version and Node say who has decided. Version is the fingerprint of the topology: it changes with nodes, stores, topics and
+	// formats, and not with the code of a function, a configuration or a library.
 	Application string `json:"application"`
 	Version     string `json:"version"`
 	Node        string `json:"node"`
@@ -86,10 +88,14 @@ func Topic(name string) topology.TopicOf[[]byte, Entry] {
 	return topology.Topic(name, schemas.Bytes(), schemas.Codec[Entry](newEntryCodec()))
 }
 
-// Decode returns the entry that a record of such a topic holds.
+// Decode returns the entry that a record of such a topic holds. A record that does not say what was decided, and by which node and task, is an
+// error: other records are JSON too.
 func Decode(key, value []byte) (Entry, error) {
 	row, e, err := Topic("").Decode(key, value)
 	e.Row = row
+	if err == nil && (e.Application == "" || e.Node == "" || e.Task == "" || e.Outcome == "") {
+		err = errors.New("it says no outcome, or no application, node or task")
+	}
 	return e, err
 }
 

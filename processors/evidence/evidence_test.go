@@ -339,7 +339,7 @@ func TestOneFactForAnIntent(t *testing.T) {
 // TestEntriesAreStrict: what is no entry is an error that does not quote it.
 func TestEntriesAreStrict(t *testing.T) {
 	codectest.Run(t, schemas.JSON[evidence.Entry](), evidence.Entry{}, evidence.Entry{Subject: codectest.Canary, Offset: 7})
-	for _, value := range [][]byte{nil, []byte(codectest.Canary)} {
+	for _, value := range [][]byte{nil, []byte(codectest.Canary), []byte(`{}`), []byte(`{"id":"1","amount":2}`)} {
 		if e, err := evidence.Decode([]byte("k"), value); err == nil {
 			t.Errorf("%q is read as %+v", value, e)
 		}

@@ -14,9 +14,9 @@ import (
 // Sum is the balance of a ledger as it is stored.
 type Sum struct {
 	// Count is the number of contributions, corrections included.
-	Count int64
+	Count int64 `json:"count"`
 	// Amounts has one sum for each column.
-	Amounts []int64
+	Amounts []int64 `json:"amounts"`
 }
 
 // Balance is the balance of a ledger after a contribution. It has a JSON form, so that

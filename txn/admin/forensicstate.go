@@ -51,6 +51,9 @@ func (f *forensic) remember(ctx context.Context) error {
 	case s.Identity().Application != f.topology.Application():
 		return fmt.Errorf("the state is that of application %s, and not of %s", s.Identity().Application, f.topology.Application())
 	}
+	if err := f.client.checkCluster(ctx, s); err != nil {
+		return err
+	}
 	tasks, err := s.Tasks(ctx, Names)
 	if err != nil {
 		return err

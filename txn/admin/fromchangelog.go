@@ -30,8 +30,12 @@ func (a *Application) RebuildFromChangelog(ctx context.Context, stateDir string,
 	if _, err := os.Stat(stateDir); err != nil { // opening it would make it
 		return Report{}, fmt.Errorf("%s: %w", name, refuse("there is no state directory: %v", err))
 	}
+	cluster, err := op.cluster.ID(ctx)
+	if err != nil {
+		return Report{}, fmt.Errorf("%s: %w", name, err)
+	}
 	dir, err := state.OpenDirectory(stateDir, state.DirectoryOptions{
-		Application: a.topology.Application(), Fingerprint: a.topology.Fingerprint(),
+		Application: a.topology.Application(), Fingerprint: a.topology.Fingerprint(), Cluster: cluster,
 	})
 	if err != nil {
 		return Report{}, fmt.Errorf("%s: %w", name, err)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,6 +63,8 @@ type prospect struct {
 	// before is nil if it is not known.
 	before *topology.Description
 	after  topology.Description
+	// looked says that tasks were looked at: the topics that are there are as they should be.
+	looked bool
 	// mismatches are the topics that do not fit, missing the internal ones that the start creates.
 	mismatches []*topics.Mismatch
 	missing    []string
@@ -104,7 +107,11 @@ func (p prospect) judge() Plan {
 	plan := Plan{Application: p.after.Application, After: p.after.Fingerprint, Members: append([]string{}, p.members...), Judgement: Safe}
 	add := func(f ...Finding) { plan.Findings = append(plan.Findings, f...) }
 	for _, m := range p.mismatches {
-		add(Finding{Refused, "topic", m.Topic, m.Error(), ""})
+		what := m.Error()
+		if errors.Is(m, topics.ErrAbsent) { // the name is that of the finding
+			what = strings.Replace(what, "topics that do not exist: "+m.Topic+": ", "does not exist: ", 1)
+		}
+		add(Finding{Refused, "topic", m.Topic, what, ""})
 	}
 	for _, topic := range slices.Sorted(maps.Keys(p.unassigned)) {
 		add(Finding{Rebuild, "topic", topic,
@@ -151,8 +158,8 @@ func (p prospect) judge() Plan {
 
 // started reports whether the application has ever committed anything.
 func (p prospect) started() bool {
-	if len(p.mismatches) > 0 {
-		return p.before != nil // the tasks were not looked at
+	if !p.looked {
+		return p.before != nil
 	}
 	return slices.ContainsFunc(p.tasks, func(t taskProspect) bool { return t.committed || t.stop != nil })
 }
@@ -234,6 +241,10 @@ func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 	switch d.Attribute {
 	case topology.AttributeExistence:
 		switch {
+		case d.After != "" && !p.looked:
+			f.Judgement = Unknown
+			f.What += ": whether it begins empty is not known, because the tasks were not looked at"
+			f.Remedy = "put the topics right that are refused, and plan again"
 		case d.After != "":
 		case p.parked[d.Name] > 0:
 			f.Judgement = Refused
@@ -296,14 +307,13 @@ func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 // Where this topology has committed what it holds, the description is that of a directory that it has not run in: a start there is refused if
 // its rows came from the same topic, and goes on if that was created again since. Only the directory tells.
 func (p prospect) judgeKind(store string, f *Finding) {
-	looked := len(p.mismatches) == 0 // otherwise nothing is known of the changelogs
 	holds, ours := false, true
 	for _, t := range p.tasksWith(store) {
 		fills := slices.Contains(t.holds, store)
 		holds, ours = holds || fills, ours && (t.current || !t.committed && !fills)
 	}
 	switch {
-	case !looked || holds && !ours:
+	case !p.looked || holds && !ours:
 		f.Judgement = Refused
 		f.What += ": its changelog has records of another kind of store"
 		f.Remedy = "give the store another name, or delete the topic while nothing of the application runs and empty the state with " +

@@ -45,7 +45,7 @@ func TestPlanRestoredTable(t *testing.T) {
 		"gone, with a changelog":        {describe(), without(describe()), Safe, "its changelog stays"},
 	} {
 		task := taskProspect{id: topology.TaskID{Subtopology: "prices"}, committed: true}
-		plan := prospect{before: &test.before, after: test.after, unread: map[string]restore.Unread{}, tasks: []taskProspect{task}}.judge()
+		plan := prospect{looked: true, before: &test.before, after: test.after, unread: map[string]restore.Unread{}, tasks: []taskProspect{task}}.judge()
 		if plan.Judgement != test.want || !strings.Contains(plan.text(), test.text) {
 			t.Errorf("%s: the plan is %s:\n%s", name, plan.Judgement, plan.text())
 		}
@@ -238,10 +238,11 @@ func TestPlanJudges(t *testing.T) {
 			if test.change != nil {
 				test.change(&d)
 			}
-			p := prospect{before: &before, after: d.describe(t), unread: map[string]restore.Unread{}, tasks: []taskProspect{running}}
+			p := prospect{looked: true, before: &before, after: d.describe(t), unread: map[string]restore.Unread{}, tasks: []taskProspect{running}}
 			if test.cluster != nil {
 				test.cluster(&p)
 			}
+			p.looked = len(p.mismatches) == 0
 			plan := p.judge()
 			rest, ok := plan.text(), plan.Judgement == test.want
 			for _, text := range test.texts {
@@ -262,7 +263,7 @@ func TestPlanJudgesWindows(t *testing.T) {
 		Subject: topology.SubjectNode, Name: "counts", Attribute: topology.AttributeWindows, Before: "size 1h0m0s", After: "size 2h0m0s",
 	}
 	for started, want := range map[bool]Judgement{true: Rebuild, false: Safe} {
-		p := prospect{tasks: []taskProspect{{committed: started}}}
+		p := prospect{looked: true, tasks: []taskProspect{{committed: started}}}
 		if f := p.judgeDifference(windows); f.Judgement != want || !strings.HasPrefix(f.What, "windows size 1h0m0s becomes size 2h0m0s") {
 			t.Errorf("started %t: %+v", started, f)
 		}

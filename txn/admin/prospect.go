@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/restore"
@@ -26,10 +27,17 @@ import (
 // (state.ReadDescription). It may be nil: then formats of stores and records are not compared, and the plan says so. What the cluster has
 // is looked at in any case: topics and their settings, committed offsets, and for each task whether state and offsets name each other for
 // the new topology, by the same rules by which an instance opens it. Local databases are not looked at; they follow the changelogs.
+// [Application.PlanWith] looks at those of a stopped instance.
 // For a table without one (topology.RestoreFromTopic) that is not all: whether a directory is there, and how much of the topic was compacted
 // while it was not, says a start alone.
 func (a *Application) Plan(ctx context.Context, before *topology.Description) (Plan, error) {
-	p, err := a.look(ctx, before)
+	return a.PlanWith(ctx, before, nil)
+}
+
+// PlanWith is Plan for an instance with that state: it has to be of this cluster, and its databases are judged together with the commits, as the
+// start judges them. That takes no instance of the application to be running; otherwise only the cluster is compared. local may be nil.
+func (a *Application) PlanWith(ctx context.Context, before *topology.Description, local *State) (Plan, error) {
+	p, err := a.look(ctx, before, local)
 	if err != nil {
 		return Plan{}, fmt.Errorf("plan: %w", err)
 	}
@@ -37,7 +45,7 @@ func (a *Application) Plan(ctx context.Context, before *topology.Description) (P
 }
 
 // look gathers what the plan is made of.
-func (a *Application) look(ctx context.Context, before *topology.Description) (_ prospect, err error) {
+func (a *Application) look(ctx context.Context, before *topology.Description, local *State) (_ prospect, err error) {
 	cfg := a.client.cfg
 	cfg.GroupMayBeAbsent = true
 	p := prospect{before: before, after: a.topology.Description(), unread: map[string]restore.Unread{},
@@ -54,11 +62,30 @@ func (a *Application) look(ctx context.Context, before *topology.Description) (_
 		return p, err
 	}
 	defer cluster.Close()
-	needed, err := topics.Check(ctx, cluster, a.topology, topics.Options{})
-	if p.mismatches, err = mismatchesIn(err); err != nil || len(p.mismatches) > 0 {
-		return p, err // what there is of tasks depends on topics that are as they should be
+	databases := map[topology.TaskID]state.Positions{}
+	if local != nil {
+		if err := a.client.checkCluster(ctx, local); err != nil {
+			return p, err
+		}
+		if databases, err = local.positions(ctx, len(p.members) == 0); err != nil {
+			return p, err
+		}
 	}
-	layout, err := needed.Verify(ctx, cluster, nil)
+	needed, err := topics.Check(ctx, cluster, a.topology, topics.Options{})
+	if p.mismatches, err = mismatchesIn(err); err != nil {
+		return p, err
+	}
+	for _, m := range p.mismatches {
+		if !errors.Is(m, topics.ErrAbsent) {
+			return p, nil // what there is of tasks depends on topics that are as they should be
+		}
+	}
+	var layout topics.Layout
+	if p.looked = true; len(p.mismatches) > 0 {
+		layout, err = topics.Existing(ctx, cluster, a.topology)
+	} else {
+		layout, err = needed.Verify(ctx, cluster, nil)
+	}
 	if err != nil {
 		return p, err
 	}
@@ -76,7 +103,7 @@ func (a *Application) look(ctx context.Context, before *topology.Description) (_
 	})
 	defer restorer.Close()
 	l := taskLooker{restorer: restorer, layout: layout, starts: broker.NewStarts(cluster, restore.StartsOf(a.topology)),
-		quiet: len(p.members) == 0, fingerprint: fingerprint(a.topology)}
+		quiet: len(p.members) == 0, fingerprint: fingerprint(a.topology), databases: databases}
 	p.unassigned, p.deletedByClock = l.unassigned(a.topology), layout.DeletedByClock(a.topology)
 	if p.tasks, err = l.lookAll(ctx, a.topology); err != nil {
 		return p, err
@@ -285,6 +312,8 @@ type taskLooker struct {
 	quiet bool
 	// fingerprint is what commits of the topology carry.
 	fingerprint [8]byte
+	// databases are the positions of the databases of an instance that is to start.
+	databases map[topology.TaskID]state.Positions
 }
 
 func (l taskLooker) lookAll(ctx context.Context, t *topology.Topology) ([]taskProspect, error) {
@@ -351,6 +380,13 @@ func (l taskLooker) look(ctx context.Context, id topology.TaskID, sub topology.S
 		return taskProspect{}, err
 	}
 	p := taskProspect{id: id, stop: seen.Stop}
+	if local, there := l.databases[id]; there && p.stop == nil {
+		with := seen.Found
+		with.Database = local
+		if _, err := restore.Judge(with); err != nil && !errors.As(err, &p.stop) {
+			return taskProspect{}, err
+		}
+	}
 	if p.stop == nil && l.quiet {
 		p.stop = seen.NotLast()
 	}

@@ -88,13 +88,17 @@ type StoreState struct {
 }
 
 // Lag returns how far the state at those positions is behind its changelog, in offsets; ok is false if that is not known. A running task
-// is behind by what its next rounds have written.
+// is behind by what its next rounds have written. A single offset behind the state is the marker of the transaction that wrote it, and none.
 func (s StoreState) Lag(p state.Positions) (lag int64, ok bool) {
 	c, named := p.Changelog(s.Name)
 	if !named || s.End < 0 {
 		return 0, false
 	}
-	return max(s.End-max(c.Applied, c.Scanned), 0), true
+	lag = max(s.End-max(c.Applied, c.Scanned), 0)
+	if lag == 1 { // a transaction has a record and a marker at least
+		lag = 0
+	}
+	return lag, true
 }
 
 // ScanRequest is a range of keys of one partition of a store.
@@ -156,6 +160,31 @@ func ping(ctx context.Context, dir string) error {
 	defer cancel()
 	var status struct{}
 	return control.Status(ctx, dir, &status)
+}
+
+// positions returns those of the databases; none while an instance runs on them, or one runs elsewhere.
+func (s *State) positions(ctx context.Context, quiet bool) (map[topology.TaskID]state.Positions, error) {
+	out := map[topology.TaskID]state.Positions{}
+	if s.running || !quiet {
+		return out, nil
+	}
+	tasks, err := s.Tasks(ctx, Names)
+	for _, t := range tasks {
+		out[t.Task] = t.Positions
+	}
+	return out, err
+}
+
+// checkCluster refuses state that belongs to another cluster.
+func (c *Client) checkCluster(ctx context.Context, s *State) error {
+	m, err := c.adm.BrokerMetadata(ctx)
+	if err != nil {
+		return fmt.Errorf("asking for the cluster's id: %w", err)
+	}
+	if err := state.CheckCluster(s.identity.Cluster, m.Cluster); err != nil {
+		return fmt.Errorf("state directory %s: %w", s.path, err)
+	}
+	return nil
 }
 
 // Identity returns what the state directory says about itself.

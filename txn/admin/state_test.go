@@ -168,7 +168,7 @@ func TestStoppedState(t *testing.T) {
 			t.Fatalf("%+v, %v", tasks, err)
 		}
 		store := tasks[0].Stores[0]
-		if lag, ok := store.Lag(tasks[0].Positions); lag != 1 || !ok || store.Keys != 3 || !store.Counted || store.Partitions != 1 {
+		if lag, ok := store.Lag(tasks[0].Positions); lag != 0 || !ok || store.Keys != 3 || !store.Counted || store.Partitions != 1 {
 			t.Errorf("lag %d, %t: %+v", lag, ok, store)
 		}
 	})

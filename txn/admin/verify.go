@@ -122,6 +122,9 @@ func (c *Client) Verify(ctx context.Context, s *State, o VerifyOptions) (_ []Ver
 		return nil, err
 	}
 	defer cluster.Close()
+	if err := c.checkCluster(ctx, s); err != nil {
+		return nil, err
+	}
 	v := &verifier{cluster: cluster, state: s, options: o, scratch: scratch}
 	return v.tasks(ctx, tasks)
 }

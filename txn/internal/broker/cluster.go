@@ -174,6 +174,15 @@ func (c *Cluster) ID(ctx context.Context) (string, error) {
 	return m.Cluster, nil
 }
 
+// Brokers returns how many brokers the cluster has.
+func (c *Cluster) Brokers(ctx context.Context) (int, error) {
+	m, err := c.adm.BrokerMetadata(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("asking for the brokers: %w", err)
+	}
+	return len(m.Brokers), nil
+}
+
 // RequireTransactionVersion2 returns an error unless every broker runs with transaction.version 2 or newer.
 func (c *Cluster) RequireTransactionVersion2(ctx context.Context) error {
 	all, err := c.adm.ApiVersions(ctx)

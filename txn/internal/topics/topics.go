@@ -19,6 +19,8 @@ type Topic struct {
 	Name       string
 	ID         [16]byte
 	Partitions int32
+	// Replicas is the least number of replicas of a partition.
+	Replicas int
 	// MaxMessageBytes is the largest record batch that the topic takes, 0 when the cluster did not say.
 	MaxMessageBytes int32
 	// Compacted says that the topic refuses records without a key.
@@ -123,7 +125,7 @@ func (p *Plan) Missing() Layout {
 }
 
 // Verify does again what Check and Ensure have done, and creates nothing: a topic that was there in before and is gone, or is another
-// one of that name, is an error. The answer is that of one broker, see ErrAbsent.
+// one of that name, is an error. A topic that is only written may be another one: neither state nor offsets depend on it. The answer is that of one broker, see ErrAbsent.
 func (p *Plan) Verify(ctx context.Context, c *broker.Cluster, before Layout) (Layout, error) {
 	found, err := p.look(ctx, c)
 	if err != nil {
@@ -140,7 +142,7 @@ func (p *Plan) Verify(ctx context.Context, c *broker.Cluster, before Layout) (La
 		case !ok:
 			errs = append(errs, &Mismatch{Topic: name, Use: p.use(name), Setting: "existence", Found: "deleted", Needed: "there",
 				deleted: true, Remedy: "it was deleted while the application ran; state and offsets may not fit the topics any more"})
-		case now.ID != before[name].ID:
+		case now.ID != before[name].ID && !p.written(name):
 			errs = append(errs, &Mismatch{Topic: name, Use: p.use(name), Setting: "topic id", Found: fmt.Sprintf("%x", now.ID),
 				Needed: fmt.Sprintf("%x", before[name].ID),
 				Remedy: "it was deleted and created anew while the application ran; state and offsets may not fit it any more"})
@@ -150,6 +152,19 @@ func (p *Plan) Verify(ctx context.Context, c *broker.Cluster, before Layout) (La
 		return nil, err
 	}
 	return layoutOf(found), nil
+}
+
+// written reports whether a topic is only written: an output, or that of dead letters.
+func (p *Plan) written(name string) bool {
+	if _, internal := p.internal[name]; internal || !slices.Contains(p.external, name) {
+		return false
+	}
+	for _, sub := range p.topology.Subtopologies() {
+		if slices.ContainsFunc(sub.Sources, func(s topology.Source) bool { return s.Topic == name }) {
+			return false
+		}
+	}
+	return true
 }
 
 // look describes every topic, checks permissions and the user's topics, and works out what the internal ones have to be.
@@ -171,7 +186,7 @@ func (p *Plan) look(ctx context.Context, c *broker.Cluster) (map[string]broker.T
 		}
 	}
 	if len(missing) > 0 {
-		return nil, &Mismatch{Topic: strings.Join(missing, ", "), missing: true}
+		return nil, &Mismatch{Topic: strings.Join(missing, ", "), missing: true, Remedy: suggested(counts)}
 	}
 	resolved, err := resolve(p.topology, counts, found)
 	if err != nil {
@@ -180,6 +195,15 @@ func (p *Plan) look(ctx context.Context, c *broker.Cluster) (map[string]broker.T
 	p.create = p.opts.create(found[RoundsTopic(p.topology.Application())])
 	p.internal = internalTopics(p.topology, counts, resolved, found, p.create)
 	return found, nil
+}
+
+// suggested says how many partitions missing topics could have, where other topics of the user are there.
+func suggested(counts map[string]int32) string {
+	if len(counts) == 0 {
+		return ""
+	}
+	most := slices.Max(slices.Collect(maps.Values(counts)))
+	return fmt.Sprintf(", for example each with --partitions %d, as the topics that are there", most)
 }
 
 func (p *Plan) names() []string {
@@ -240,6 +264,19 @@ func (p *Plan) waitForLeaders(ctx context.Context, c *broker.Cluster) (map[strin
 	}
 }
 
+// replicatedBrokers is how many brokers a cluster has whose topics are expected to have replicas.
+const replicatedBrokers = 3
+
+// Unreplicated returns the internal topics that have one replica on a cluster of that many brokers, sorted; none where it is too small for more.
+func (l Layout) Unreplicated(t *topology.Topology, brokers int) []string {
+	if brokers < replicatedBrokers {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Sorted(slices.Values(append(t.InternalTopics(), RoundsTopic(t.Application())))), func(name string) bool {
+		return l[name].Replicas != 1
+	})
+}
+
 // KeepChangelog is the remedy for a changelog of DeletedByClock.
 const KeepChangelog = "set retention.ms of the topic to -1 (kafka-configs.sh --alter): the application deletes what has expired"
 
@@ -255,6 +292,16 @@ func (l Layout) DeletedByClock(t *topology.Topology) map[string]time.Duration {
 		}
 	}
 	return out
+}
+
+// Existing returns the topics of a topology that are there, whatever is wrong with them.
+func Existing(ctx context.Context, c *broker.Cluster, t *topology.Topology) (Layout, error) {
+	p := &Plan{topology: t, external: t.Topics()}
+	found, _, err := c.Topics(ctx, p.names())
+	if err != nil {
+		return nil, err
+	}
+	return layoutOf(found), nil
 }
 
 // Describe returns what the runtime has to know of one topic, as the cluster describes it now.
@@ -273,7 +320,7 @@ func layoutOf(found map[string]broker.TopicInfo) Layout {
 	layout := Layout{}
 	for name, info := range found {
 		layout[name] = Topic{
-			Name: name, ID: info.ID, Partitions: info.Partitions,
+			Name: name, ID: info.ID, Partitions: info.Partitions, Replicas: info.Replicas,
 			MaxMessageBytes: int32(number(info, "max.message.bytes", 0)),
 			Compacted:       strings.Contains(info.Settings["cleanup.policy"].Value, "compact"),
 			Deletes:         strings.Contains(info.Settings["cleanup.policy"].Value, "delete"),

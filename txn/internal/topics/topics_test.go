@@ -329,6 +329,23 @@ func TestVerify(t *testing.T) {
 	refused("deleted and created anew while the application ran", false)
 	c.delete("out")
 	refused("topics that do not exist: out", true)
+	c.delete(changelog)
+	plan, layout, err = func() (*topics.Plan, topics.Layout, error) {
+		c.createWith("out", 3, 1, nil)
+		return c.open(topics.Options{})
+	}()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := layout["out"].ID
+	c.delete("out")
+	c.createWith("out", 3, 1, nil)
+	if again, err = plan.Verify(t.Context(), c.Cluster, layout); err != nil || again["out"].ID == before {
+		t.Errorf("an output that was created again is refused, or is the old one: %v", err)
+	}
+	c.delete("in")
+	c.createWith("in", 3, 1, nil)
+	refused("topic in: topic id is", false)
 }
 
 // TestUnansweredIsNoMismatch: a cluster that does not answer is no finding about a topic.

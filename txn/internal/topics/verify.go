@@ -39,7 +39,7 @@ func (e *Mismatch) Error() string {
 	case e.err != nil:
 		return e.err.Error()
 	case e.missing:
-		return fmt.Sprintf("topics that do not exist: %s: create them first (Onceward creates only its internal topics)", e.Topic)
+		return fmt.Sprintf("topics that do not exist: %s: create them first (Onceward creates only its internal topics)%s", e.Topic, e.Remedy)
 	}
 	return fmt.Sprintf("%s %s: %s is %s and has to be %s: %s", e.Use, e.Topic, e.Setting, e.Found, e.Needed, e.Remedy)
 }
@@ -270,7 +270,8 @@ func (w internalTopic) verify(info broker.TopicInfo, wrong found) {
 	}
 	if n := number(info, "max.message.bytes", w.bytesMin); n < w.bytesMin {
 		wrong("max.message.bytes", strconv.FormatInt(n, 10), fmt.Sprintf("at least that of the inputs, %d", w.bytesMin),
-			"a record that comes in could not go on; "+change)
+			fmt.Sprintf("a record that comes in could not go on; kafka-configs.sh --alter --entity-type topics --entity-name %s --add-config "+
+				"max.message.bytes=%d", info.Name, w.bytesMin))
 	}
 }
 
