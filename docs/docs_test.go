@@ -330,7 +330,7 @@ func TestMetricsOfDocumentsExist(t *testing.T) {
 	files := documents(t)
 	reference := files["docs/reference/metrics.md"]
 	for _, m := range name.FindAllString(string(comment), -1) {
-		if !isFamily(m) && !strings.Contains(reference, m) {
+		if !isFamily(m) && !strings.Contains(reference, strings.TrimSuffix(m, "*")) { // a family is listed name by name
 			t.Errorf("docs/reference/metrics.md does not have %s", m)
 		}
 	}

@@ -120,6 +120,8 @@ type instance struct {
 	clusterID  string
 	// leftNothing says that the last session has left neither an open transaction nor a member that others have to wait for.
 	leftNothing bool
+	// stays is the member id that the last session has left in the group for the next one; empty if there is none.
+	stays string
 }
 
 // Run processes until ctx ends, and then stops in order: what is open is committed, databases are flushed, and unless Remain is set the
@@ -182,7 +184,7 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 			// The cluster was there before. Inside a membership its absence is waited out as well.
 		case ctx.Err() != nil && onlyRestartable(err):
 			a.log.Warn("the membership ended together with the application", "error", err)
-			return nil // what was not committed will be run again, as after a crash
+			return in.leave(ctx) // what was not committed will be run again, as after a crash
 		case ctx.Err() != nil || !restartable(err):
 			return in.fencedInstance(err)
 		}
@@ -191,10 +193,22 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 		}
 		a.reconnecting(err)
 		a.log.Warn("the membership ended and is begun again", "error", err, "after", pause.Next)
-		if pause.Wait(ctx) != nil {
-			return nil //nolint:nilerr // ended between two memberships
+		if pause.Wait(ctx) != nil { // ended between two memberships
+			return in.leave(ctx)
 		}
 	}
+}
+
+// leave takes the member out of the group that a session has left there for the next one, if the application ends instead.
+func (in *instance) leave(ctx context.Context) error {
+	if in.stays == "" || in.app.cfg.Remain {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWait)
+	defer cancel()
+	_, err := in.cluster.LeaveGroup(ctx, in.stays, in.dir.Instance())
+	in.leftNothing = err == nil
+	return err
 }
 
 // errNotBegun says that a session failed before anything of it was running.

@@ -96,7 +96,7 @@ var errGroupSession = errors.New("the group session failed")
 
 // session joins, works until ctx ends or something fails, and takes everything down.
 func (a *App) session(ctx context.Context, in *instance) error {
-	in.leftNothing = false
+	in.leftNothing, in.stays = false, ""
 	s, err := a.newSession(ctx, in)
 	if err != nil {
 		return err
@@ -131,6 +131,9 @@ func (a *App) session(ctx context.Context, in *instance) error {
 	}
 	ends := ctx.Err() != nil || errors.Is(err, ErrAllStopped) || errors.Is(err, ErrStopped)
 	orderly := ends || errors.Is(err, errResumed) || errors.Is(err, errRebuilt) || errors.Is(err, errNothingLost)
+	if orderly && !ends {
+		in.stays, _ = s.member()
+	}
 	stopErr := s.stop(orderly, ends && !a.cfg.Remain)
 	in.leftNothing = ends && stopErr == nil
 	s.cancel(errSessionOver)

@@ -210,6 +210,7 @@ dead letters  1
 commits       3
 aborts        0
 retries       0
+peers         off
 
 TASK  STATE                                                               RECORDS  DEAD LETTERS  COMMITTED                    REASON
 in_0  running (tries in[0]@10 again, 3 times so far; 444 times too late)  10       1             in[0]@10 (lag 5) other[0]@2  node call: transient: HTTP 503

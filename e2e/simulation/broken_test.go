@@ -63,7 +63,7 @@ func TestBrokenMechanismsAreFound(t *testing.T) {
 		{"apply", simulation.Processors, []check.Kind{check.StateDiffers}, simulation.Config{Faults: clientFaults}},
 		{"offsets", simulation.Processors, nil, simulation.Config{Faults: clientFaults}},
 		// A fencer goes on to use the identity of the instance that it has fenced.
-		{"identity", simulation.Accounts, []check.Kind{check.Lost, check.Duplicate, check.Torn, check.StateDiffers},
+		{"identity", simulation.Accounts, []check.Kind{check.Lost, check.Duplicate, check.Torn, check.StateDiffers, check.Unseen},
 			simulation.Config{Faults: peerFaults, Peers: true, Instances: 3}},
 		// A fencer removes a member that has rejoined.
 		{"removal", simulation.Accounts, nil, simulation.Config{Faults: removalFaults, Peers: true, Instances: 3, Removals: true}},

@@ -17,6 +17,8 @@ var exceptions = []exception{
 	{"bench/throughput/throughput_test.go", "has to end a wait for an open transaction; a shorter one can only hide a failure"},
 	{"cmd/cli/script_test.go", "polls child processes"},
 	{"e2e/cluster/cluster_test.go", "polls a process of the operating system"},
+	{"e2e/figures/copy_test.go", "keeps broker and instance down for a given time, and polls them; figures are for nightly"},
+	{"e2e/figures/failover_test.go", "freezes a process for a given time; figures are for nightly"},
 	{"e2e/figures/fleet_test.go", "polls child processes; figures are for nightly"},
 	{"e2e/leaktest/leaktest_test.go", "judges the goroutines of the process, which no bubble has"},
 	{"e2e/proxy/proxy_test.go", "looks for a frame that must not come over TCP; a shorter wait can only hide a failure"},

@@ -11,7 +11,7 @@ import (
 )
 
 // reference is the list of metrics for those who operate an application.
-const reference = "../../../docs/metrics.md"
+const reference = "../../../docs/reference/metrics.md"
 
 // The tables of the reference are between these lines.
 const (
