@@ -39,7 +39,7 @@ func TestStoresRefuseTheFuture(t *testing.T) {
 				case "window timestamp":
 					_, err = windows.Put(r.Key, at, r.Value, ahead)
 				case "window":
-					_, err = windows.Put(r.Key, ahead, r.Value, at)
+					_, err = windows.Put(r.Key, ahead, r.Value, ahead) // a value is not older than its window
 				case "window delete":
 					err = windows.Delete(r.Key, ahead)
 				case "session":
