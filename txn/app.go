@@ -204,10 +204,17 @@ func (in *instance) leave(ctx context.Context) error {
 	if in.stays == "" || in.app.cfg.Remain {
 		return nil
 	}
+	err := in.leaveGroup(ctx, in.stays)
+	in.leftNothing = err == nil
+	return err
+}
+
+// leaveGroup takes a member of this instance out of the group, also after ctx has ended.
+func (in *instance) leaveGroup(ctx context.Context, member string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWait)
 	defer cancel()
-	_, err := in.cluster.LeaveGroup(ctx, in.stays, in.dir.Instance())
-	in.leftNothing = err == nil
+	_, err := in.cluster.LeaveGroup(ctx, member, in.dir.Instance())
+	_ = in.app.cfg.failpoints.Hit(ctx, failpoint.LeaveAfter)
 	return err
 }
 

@@ -370,11 +370,7 @@ func (s *session) stop(orderly, leave bool) error {
 	g.Close()
 	s.in.membership.left() // after the last callback
 	if leave {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), leaveWait)
-		defer cancel()
-		_, err := s.in.cluster.LeaveGroup(ctx, member, s.in.dir.Instance())
-		errs = append(errs, err)
-		_ = s.in.app.cfg.failpoints.Hit(ctx, failpoint.LeaveAfter)
+		errs = append(errs, s.in.leaveGroup(s.ctx, member))
 	}
 	return errors.Join(errs...)
 }
