@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,19 +106,7 @@ func (c *Cluster) OpenTransactions(ctx context.Context, partitions map[string][]
 }
 
 func compareOpen(a, b OpenTransaction) int {
-	if n := strings.Compare(a.Topic, b.Topic); n != 0 {
-		return n
-	}
-	if a.Partition != b.Partition {
-		return int(a.Partition - b.Partition)
-	}
-	switch {
-	case a.ProducerID < b.ProducerID:
-		return -1
-	case a.ProducerID > b.ProducerID:
-		return 1
-	}
-	return 0
+	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.ProducerID, b.ProducerID))
 }
 
 // Named is what a coordinator knows of a producer id.

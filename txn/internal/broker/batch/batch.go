@@ -91,21 +91,31 @@ type header struct {
 func (d *Decoder) Decode(p *kmsg.FetchResponseTopicPartition, offset int64, each func(Record) error) (next int64, err error) {
 	d.aborts.reset(p.AbortedTransactions)
 	next = offset
-	for in := p.RecordBatches; len(in) >= lengthSize; {
-		base := int64(binary.BigEndian.Uint64(in))
-		length := int64(int32(binary.BigEndian.Uint32(in[atLength:]))) + lengthSize
-		if length < headerSize {
-			return next, malformed(base, "its length is %d", length-lengthSize)
-		}
-		if length > int64(len(in)) {
-			return next, nil // cut off
-		}
-		if next, err = d.batch(in[:length], next, each); err != nil {
+	for in := p.RecordBatches; ; {
+		batch, rest, err := first(in)
+		if batch == nil || err != nil {
 			return next, err
 		}
-		in = in[length:]
+		if next, err = d.batch(batch, next, each); err != nil {
+			return next, err
+		}
+		in = rest
 	}
-	return next, nil
+}
+
+// first returns the first batch of in, and what is behind it. The batch is nil if in does not hold a whole one.
+func first(in []byte) (batch, rest []byte, err error) {
+	if len(in) < lengthSize {
+		return nil, nil, nil
+	}
+	length := int64(int32(binary.BigEndian.Uint32(in[atLength:]))) + lengthSize
+	if length < headerSize {
+		return nil, nil, malformed(int64(binary.BigEndian.Uint64(in)), "its length is %d", length-lengthSize)
+	}
+	if length > int64(len(in)) {
+		return nil, nil, nil
+	}
+	return in[:length], in[length:], nil
 }
 
 // batch decodes one whole batch, and returns the offset behind it if that is more than next.

@@ -36,16 +36,12 @@ const atProducerEpoch = 51
 // offset to fetch from, which is offset itself if p does not hold a whole batch.
 func Heads(p *kmsg.FetchResponseTopicPartition, offset int64, each func(Head)) (next int64, err error) {
 	next = offset
-	for in := p.RecordBatches; len(in) >= lengthSize; {
-		base := int64(binary.BigEndian.Uint64(in))
-		length := int64(int32(binary.BigEndian.Uint32(in[atLength:]))) + lengthSize
-		if length < headerSize {
-			return next, malformed(base, "its length is %d", length-lengthSize)
+	for in := p.RecordBatches; ; {
+		batch, rest, err := first(in)
+		if batch == nil || err != nil {
+			return next, err
 		}
-		if length > int64(len(in)) {
-			return next, nil // cut off
-		}
-		h, err := parseHeader(in[:length])
+		h, err := parseHeader(batch)
 		if err != nil {
 			return next, err
 		}
@@ -54,17 +50,16 @@ func Heads(p *kmsg.FetchResponseTopicPartition, offset int64, each func(Head)) (
 			if h.attributes&transactional != 0 {
 				head := Head{
 					First: h.base, Last: h.last, ProducerID: h.producerID,
-					Epoch: int16(binary.BigEndian.Uint16(in[atProducerEpoch:])),
+					Epoch: int16(binary.BigEndian.Uint16(batch[atProducerEpoch:])),
 				}
-				if head.Ending, err = ending(h, in[headerSize:length]); err != nil {
+				if head.Ending, err = ending(h, batch[headerSize:]); err != nil {
 					return next, err
 				}
 				each(head)
 			}
 		}
-		in = in[length:]
+		in = rest
 	}
-	return next, nil
 }
 
 // ending reads the type of a control batch from the key of its record: a version and a type, of two bytes each.
