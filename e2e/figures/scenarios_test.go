@@ -1,7 +1,6 @@
 package figures
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -106,7 +105,8 @@ func measureTakeovers(t *testing.T, c *cluster.Cluster, p plan, s latency.Settin
 		f.must(victim.Kill())
 		killed := time.Now()
 		r := Takeover{Session: session, Transaction: transaction}
-		r.Assigned, r.Restore = f.watchTakeover(survivor, killed)
+		assigned, run := f.watchTasks([]*latency.Instance{survivor}, killed)
+		r.Assigned, r.Restore = assigned, run-assigned
 		first, last := bounds(f.flowing(lanes, killed))
 		_, after := f.running(survivor)
 		r.First, r.All, r.Restored, r.Load = first.Sub(killed), last.Sub(killed), after-before, latency.LoadAverage()
@@ -121,31 +121,6 @@ func measureTakeovers(t *testing.T, c *cluster.Cluster, p plan, s latency.Settin
 	}
 	f.finish()
 	return results
-}
-
-// watchTakeover returns when all tasks were assigned to the survivor, counted from the kill, and how long it then took to open them.
-func (f *fleet) watchTakeover(survivor *latency.Instance, killed time.Time) (assigned, restore time.Duration) {
-	f.t.Helper()
-	ctx, cancel := f.wait()
-	defer cancel()
-	tick := time.NewTicker(statusPoll)
-	defer tick.Stop()
-	for {
-		f.must(survivor.Ended())
-		status, err := survivor.Status(ctx)
-		since := time.Since(killed)
-		if err == nil && assigned == 0 && len(status.Tasks) == int(f.topics.Partitions) {
-			assigned = since
-		}
-		if lanes, _ := running(ctx, survivor); len(lanes) == int(f.topics.Partitions) {
-			return assigned, since - assigned
-		}
-		select {
-		case <-ctx.Done():
-			f.t.Fatalf("the survivor does not take over: %v", context.Cause(ctx))
-		case <-tick.C:
-		}
-	}
 }
 
 // Roll is the restart of one instance of a rolling restart.
