@@ -161,7 +161,7 @@ func TestCommitComesLate(t *testing.T) {
 	}
 	again := make(chan error, 1)
 	go func() { again <- c.deliver(b, "e") }()
-	await(t, "the copy waits", func() bool { return c.db.Waiting(t) == 1 })
+	pgtest.Await(t, "the copy waits", func() bool { return c.db.Waiting(t) == 1 })
 	c.cut.Deliver()
 	if err := <-again; err != nil {
 		t.Fatal(err)

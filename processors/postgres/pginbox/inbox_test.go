@@ -190,29 +190,13 @@ func TestConcurrentCopies(t *testing.T) {
 					}
 				})
 			}
-			await(t, "all copies wait for the first", func() bool { return db.Waiting(t) == 19 })
+			pgtest.Await(t, "all copies wait for the first", func() bool { return db.Waiting(t) == 19 })
 			close(others)
 			wg.Wait()
 			if n := db.Int(t, "SELECT count(*) FROM effects"); n != 1 {
 				t.Errorf("the event has %d effects", n)
 			}
 		})
-	}
-}
-
-// await waits for a condition.
-func await(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	patience, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-patience.Done():
-			t.Fatal("it does not happen that " + what)
-		}
 	}
 }
 
@@ -474,7 +458,7 @@ func TestContextEnds(t *testing.T) {
 			return err
 		})
 	}()
-	await(t, "the copy waits", func() bool { return db.Waiting(t) == 1 })
+	pgtest.Await(t, "the copy waits", func() bool { return db.Waiting(t) == 1 })
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Error(err)

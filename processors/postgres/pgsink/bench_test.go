@@ -96,7 +96,7 @@ func (r *race) sink() {
 	go func() {
 		defer r.finish()
 		defer func() { r.took = time.Since(r.start) }()
-		await(r.b, "everything is applied", func() bool { return testutil.ToFloat64(s.metrics.applied) == float64(r.b.N) })
+		pgtest.Await(r.b, "everything is applied", func() bool { return testutil.ToFloat64(s.metrics.applied) == float64(r.b.N) })
 	}()
 	if err := s.Run(r.ctx); err != nil {
 		r.b.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
 )
 
 // TestMetrics: what happens is counted once it has committed, and the lag is that of the partition.
@@ -29,7 +31,7 @@ func TestMetrics(t *testing.T) {
 		stop := s.start(sink)
 		s.count--
 		s.awaitEnd()
-		await(s.t, "the last batch is counted", func() bool { return testutil.ToFloat64(sink.metrics.applied) == 19 })
+		pgtest.Await(s.t, "the last batch is counted", func() bool { return testutil.ToFloat64(sink.metrics.applied) == 19 })
 		expected := strings.ReplaceAll(`
 			# HELP onceward_postgres_sink_records_total Records whose offset was passed, by what became of them.
 			# TYPE onceward_postgres_sink_records_total counter

@@ -25,7 +25,7 @@ func TestAppliesOnce(t *testing.T) {
 	onStage(t, 3, func(s *stage) {
 		stop := s.start(s.sink("a", nil))
 		s.produce(3, 100)
-		await(s.t, "some are applied", func() bool { return s.effects() > 50 })
+		pgtest.Await(s.t, "some are applied", func() bool { return s.effects() > 50 })
 		stop()
 		s.produce(3, 50)
 		s.start(s.sink("b", nil))
@@ -72,9 +72,9 @@ func TestCommitInDoubt(t *testing.T) {
 				s.start(sink)
 				if fault == pgtest.CommitLate {
 					for range 3 {
-						await(s.t, "the sink waits for the transaction in doubt", func() bool { return s.db.Waiting(s.t) == 1 })
+						pgtest.Await(s.t, "the sink waits for the transaction in doubt", func() bool { return s.db.Waiting(s.t) == 1 })
 						cut.Deliver()
-						await(s.t, "it goes on", func() bool { return s.db.Waiting(s.t) == 0 })
+						pgtest.Await(s.t, "it goes on", func() bool { return s.db.Waiting(s.t) == 0 })
 					}
 				}
 				s.awaitEnd()
@@ -94,7 +94,7 @@ func TestDoubtfulCommitTakenForFailed(t *testing.T) {
 		sink.breakFence()                    // which would find that the offset is not where it was
 		cut.Next(0, pgtest.CommitUnanswered) // the first commit is the one that stores where the topic begins
 		s.start(sink)
-		await(s.t, "everything is applied, and more", func() bool { return s.effects() > s.count })
+		pgtest.Await(s.t, "everything is applied, and more", func() bool { return s.effects() > s.count })
 		if s.verdict() == nil {
 			s.t.Error("the verdict does not see it")
 		}
@@ -191,13 +191,13 @@ func TestRebalanceInMidBatch(t *testing.T) {
 		<-entered
 		<-entered // both partitions are at work
 		s.start(s.sink("b", nil))
-		await(s.t, "the group rebalances", func() bool {
+		pgtest.Await(s.t, "the group rebalances", func() bool {
 			groups, err := s.c.Admin().DescribeGroups(s.t.Context(), s.name)
 			return err == nil && groups[s.name].State == "PreparingRebalance" || len(groups[s.name].Members) == 2
 		})
 		close(release)
 		s.awaitEnd()
-		await(s.t, "the other instance has a partition", func() bool { return s.generation() >= 2 })
+		pgtest.Await(s.t, "the other instance has a partition", func() bool { return s.generation() >= 2 })
 		s.produce(2, 40)
 		s.awaitEnd()
 		s.judge()
@@ -239,9 +239,9 @@ func zombie(s *stage, breakIt bool) {
 	s.awaitEnd()
 	close(wake)
 	if breakIt {
-		await(s.t, "the zombie has applied its batch", func() bool { return s.effects() > s.count })
+		pgtest.Await(s.t, "the zombie has applied its batch", func() bool { return s.effects() > s.count })
 	} else {
-		await(s.t, "the zombie is fenced", func() bool { return testutil.ToFloat64(a.metrics.fenced) == 1 })
+		pgtest.Await(s.t, "the zombie is fenced", func() bool { return testutil.ToFloat64(a.metrics.fenced) == 1 })
 	}
 	stop()
 	cancel()
@@ -330,7 +330,7 @@ func TestQuarantine(t *testing.T) {
 		s.produce(1, 30)
 		s.count -= 3
 		s.awaitEnd()
-		await(s.t, "the offset is behind the last record", func() bool { return s.db.Int(s.t, "SELECT count(*) FROM onceward.sink_quarantine") == 3 })
+		pgtest.Await(s.t, "the offset is behind the last record", func() bool { return s.db.Int(s.t, "SELECT count(*) FROM onceward.sink_quarantine") == 3 })
 		s.judge()
 		all, err := sink.Quarantined(s.t.Context(), 10)
 		if err != nil || len(all) != 3 {
@@ -433,7 +433,7 @@ func TestOthersGoOn(t *testing.T) {
 			})
 		}))
 		s.produce(2, 50)
-		await(s.t, "the other partition is applied", func() bool { return s.effects() == 50 })
+		pgtest.Await(s.t, "the other partition is applied", func() bool { return s.effects() == 50 })
 		up.Store(true)
 		s.awaitEnd()
 		s.judge()
@@ -453,7 +453,7 @@ func TestAttemptsEnd(t *testing.T) {
 		})
 		s.produce(1, 1)
 		s.start(sink)
-		await(s.t, "it is refused", func() bool {
+		pgtest.Await(s.t, "it is refused", func() bool {
 			return s.db.Int(s.t, "SELECT count(*) FROM onceward.sink_quarantine WHERE attempts = 3") == 1
 		})
 		if calls.Load() != 3 {
@@ -501,7 +501,7 @@ func TestApplyEndsNothing(t *testing.T) {
 				return nil
 			}
 		}))
-		await(s.t, "it is refused", func() bool {
+		pgtest.Await(s.t, "it is refused", func() bool {
 			return s.db.Int(s.t, "SELECT count(*) FROM onceward.sink_quarantine WHERE class = 'poison'") == 1
 		})
 	})
@@ -537,7 +537,7 @@ func TestTopicCreatedAgain(t *testing.T) {
 		if _, err := s.c.Admin().DeleteTopics(s.t.Context(), s.topic); err != nil {
 			s.t.Fatal(err)
 		}
-		await(s.t, "the topic is gone", func() bool {
+		pgtest.Await(s.t, "the topic is gone", func() bool {
 			topics, err := s.c.Admin().ListTopics(s.t.Context())
 			return err == nil && !topics.Has(s.topic)
 		})
@@ -593,7 +593,7 @@ func TestStart(t *testing.T) {
 		s.count = 0
 		latest := func(c *Config) { c.Start = Latest }
 		stop := s.start(s.sink("a", latest))
-		await(s.t, "the partition is claimed", func() bool { return s.generation() == 1 })
+		pgtest.Await(s.t, "the partition is claimed", func() bool { return s.generation() == 1 })
 		stop()
 		s.produce(1, 5) // while nobody runs
 		s.start(s.sink("a", latest))
@@ -609,7 +609,7 @@ func TestMorePartitions(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		sink := s.sink("a", func(c *Config) { c.Start = Latest })
 		stop := s.start(sink)
-		await(s.t, "the partition is claimed", func() bool { return s.generation() == 1 })
+		pgtest.Await(s.t, "the partition is claimed", func() bool { return s.generation() == 1 })
 		stop()
 		if _, err := s.c.Admin().UpdatePartitions(s.t.Context(), 2, s.topic); err != nil {
 			s.t.Fatal(err)
@@ -653,12 +653,12 @@ func TestDoubledEvents(t *testing.T) {
 		for _, instance := range []string{"a", "b"} {
 			s.start(s.sink(instance, once))
 		}
-		await(s.t, "all copies are handled", func() bool { return s.db.Int(s.t, "SELECT count(*) FROM copies") == 20 })
+		pgtest.Await(s.t, "all copies are handled", func() bool { return s.db.Int(s.t, "SELECT count(*) FROM copies") == 20 })
 		if n := s.effects(); n != 1 {
 			s.t.Errorf("the event has %d effects", n)
 		}
 		s.start(s.sink("without-inbox", func(c *Config) { c.Name = s.name + "-plain" }))
-		await(s.t, "all copies have effects", func() bool { return s.effects() == 21 })
+		pgtest.Await(s.t, "all copies have effects", func() bool { return s.effects() == 21 })
 	})
 }
 
@@ -683,7 +683,7 @@ func TestServerRestarts(t *testing.T) {
 		<-half
 		server.Kill(s.t)
 		server.Resume(s.t)
-		await(s.t, "the pool of the test has new connections", func() bool { return db.Pool.Ping(s.t.Context()) == nil })
+		pgtest.Await(s.t, "the pool of the test has new connections", func() bool { return db.Pool.Ping(s.t.Context()) == nil })
 		db.Pool.Reset()
 		s.awaitEnd()
 		s.judge()

@@ -154,26 +154,10 @@ func (s *stage) produce(partitions int32, n int) {
 	producer.Close()
 }
 
-// await waits for a condition.
-func await(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	patience, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-patience.Done():
-			t.Fatal("it does not happen that " + what)
-		}
-	}
-}
-
 // awaitEnd waits until the offsets are behind all committed records.
 func (s *stage) awaitEnd() {
 	s.t.Helper()
-	await(s.t, "everything is applied", func() bool { return s.effects() >= s.count })
+	pgtest.Await(s.t, "everything is applied", func() bool { return s.effects() >= s.count })
 }
 
 func (s *stage) effects() int64 { return s.db.Int(s.t, "SELECT count(*) FROM effects") }
