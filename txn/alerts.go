@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// Alert is something that is wrong with a topic of the application and that somebody has to put right.
+// Alert is something that is wrong with a topic of the application and that an operator has to repair.
 type Alert struct {
 	Topic string `json:"topic"`
 	// Problem is a word of a closed set, as in the metric onceward_topic_problems: deleted, recreated, not_permitted or partitions_not_read.

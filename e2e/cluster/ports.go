@@ -17,7 +17,7 @@ const (
 
 const loopback = "127.0.0.1"
 
-// freePorts returns n different ports of a host that nobody listened on a moment ago. Somebody else can be quicker to
+// freePorts returns n different ports of a host on which no process listened a moment ago. Another process can be quicker to
 // take one; callers try again with others then.
 func freePorts(host string, n int) ([]int, error) {
 	var ports []int

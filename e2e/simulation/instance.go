@@ -275,7 +275,7 @@ func (h *traceHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// judgeRemoval finds a membership that ended although nobody had a reason to end it.
+// judgeRemoval finds a membership that ended although no peer and no fault had a reason to end it.
 func (r *run) judgeRemoval(who string, record slog.Record) {
 	if !r.cfg.Removals {
 		return

@@ -24,9 +24,9 @@
 //	claimed    the id was not seen before                            the caller's, in the same transaction
 //	duplicate  the id was seen, or its business key, with the same   none
 //	           payload or with none to compare
-//	conflict   the id was seen, or its business key, with another    none; somebody has to look at it
+//	conflict   the id was seen, or its business key, with another    none; an operator has to look at it
 //	           payload
-//	late       the event is older than what the inbox remembers      none; nobody knows whether it was handled
+//	late       the event is older than what the inbox remembers      none; it is unknown whether it was handled
 //
 // [Inbox.TryMark] knows the first two. [Inbox.Mark] has all of them, for events that have a payload hash, a business key or a time. A duplicate
 // is an outcome and never an error.

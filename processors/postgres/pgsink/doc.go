@@ -49,7 +49,7 @@
 //	conflict, validation, poison, a panic    record by record; the record that fails alone is refused
 //	config, corruption, fatal                Run returns a [*Failure]
 //	the partition has another owner          what was done is rolled back, and the sink joins the group again
-//	records were deleted before they were    Run returns an error: somebody has to know
+//	records were deleted before they were    Run returns an error: an operator has to decide
 //	read, or the log was cut
 //
 // A record that is refused goes to the table onceward.sink_quarantine, in the transaction that moves the offset past it. With
