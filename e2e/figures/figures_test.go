@@ -92,7 +92,7 @@ func TestFigures(t *testing.T) {
 		}
 	})
 	t.Run("takeover", func(t *testing.T) {
-		// What follows the timeouts is measured: peers would not wait for them. TestPeersTakeOver measures what they make of it.
+		// What follows the timeouts is measured: peers would not wait for them. TestFailover measures takeovers with peers.
 		s := latency.Settings{SessionTimeout: p.session, TransactionTimeout: p.transaction, Peers: txn.PeersOff}
 		found.Takeovers = measureTakeovers(t, c, p, s, p.takeovers)
 		if p.takeoversAtDefault > 0 {
