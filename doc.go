@@ -14,5 +14,5 @@
 //   - [github.com/onceward/onceward/schemas]: codecs; [github.com/onceward/onceward/schemas/avro] adds Avro;
 //   - [github.com/onceward/onceward/state]: stores and the task database.
 //
-// This package itself holds nothing but this overview and its example.
+// This package itself has [Run], the main function of a program with one topology, and an example.
 package onceward

@@ -91,5 +91,5 @@ func TestKeysAreInOneTask(t *testing.T) {
 }
 
 func moved(s records) records {
-	return topology.Repartition(s, "moved", schemas.String(), schemas.String())
+	return topology.RepartitionWith(s, "moved", schemas.String(), schemas.String())
 }

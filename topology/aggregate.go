@@ -11,7 +11,7 @@ import (
 // null key or a null value are left out, and counted as "null-key" and "null-value". The timestamp of an
 // aggregate is the largest of those of its records. Each record makes a change; nothing is held back to be
 // summed up, as the record caches of Kafka Streams do. A key that an operator has changed needs a
-// [Repartition] before it.
+// [Stream.Repartition] before it.
 func Count[K, V any](s Stream[K, V], store TimestampedStoreOf[K, int64], opts ...NodeOption) Table[K, int64] {
 	return aggregate(s, store, "Count", true, opts,
 		func(n int64, _ bool, _ Record[K, V]) (int64, error) { return n + 1, nil })

@@ -102,7 +102,7 @@ func TestMistakes(t *testing.T) {
 		}},
 		{`an option is nil`, func(b builder, s words) int {
 			line := next()
-			topology.Repartition(s, "option", schemas.String(), schemas.String(), nil)
+			topology.RepartitionWith(s, "option", schemas.String(), schemas.String(), nil)
 			return line
 		}},
 		{`the value codec is nil`, func(b builder, s words) int {
@@ -118,7 +118,7 @@ func TestMistakes(t *testing.T) {
 		}},
 		{`the key codec and the value codec are nil`, func(b builder, s words) int {
 			line := next()
-			topology.Repartition(s, "nil", nil, nil)
+			topology.RepartitionWith(s, "nil", nil, nil)
 			return line
 		}},
 		{`the name of store words.parked is kept for parked records of the source words (`, func(b builder, s words) int {
@@ -129,7 +129,7 @@ func TestMistakes(t *testing.T) {
 		}},
 		{`the name of store again.parked is kept for parked records of the source again (`, func(b builder, s words) int {
 			store := topology.Store("again.parked", schemas.String(), schemas.Int64())
-			topology.Repartition(s, "again", schemas.String(), schemas.String())
+			topology.RepartitionWith(s, "again", schemas.String(), schemas.String())
 			line := next()
 			topology.Process(s, "node", store, drop)
 			return line
@@ -298,16 +298,16 @@ func TestMistakes(t *testing.T) {
 		}},
 		{`name of the repartitioning: "a b" has characters`, func(b builder, s words) int {
 			line := next()
-			topology.Repartition(s, "a b", schemas.String(), schemas.String())
+			topology.RepartitionWith(s, "a b", schemas.String(), schemas.String())
 			return line
 		}},
 		{`Partitions(0): a topic has at least one partition`, func(b builder, s words) int {
 			line := next()
-			topology.Repartition(s, "by", schemas.String(), schemas.String(), topology.Partitions(0))
+			topology.RepartitionWith(s, "by", schemas.String(), schemas.String(), topology.Partitions(0))
 			return line
 		}},
 		{`a repartitioning has the name of the source topic words`, func(b builder, s words) int {
-			topology.Repartition(s, "words", schemas.String(), schemas.String())
+			topology.RepartitionWith(s, "words", schemas.String(), schemas.String())
 			return sourceLine
 		}},
 		{`the name test-x-changelog is reserved for internal topics of application test`,

@@ -114,7 +114,7 @@ func TestClosedBuilder(t *testing.T) {
 		func() { n.Process(idle) },
 		func() { n.OnError(topology.Poison, topology.Policy{Action: topology.Stop}) },
 		func() { topology.From(b, otherTopic).IntoNamed("later", outTopic) },
-		func() { topology.Repartition(s, "late", schemas.String(), schemas.String()).Peek("later", ignore) },
+		func() { topology.RepartitionWith(s, "late", schemas.String(), schemas.String()).Peek("later", ignore) },
 		func() { topology.Stateful(s, "late", countStore).Process(idle) },
 	}
 	noted := 0
@@ -151,7 +151,7 @@ func TestWithApplication(t *testing.T) {
 	b := topology.NewBuilder("payments", topology.DeadLetters("dead"))
 	s := topology.From(b, wordsTopic)
 	topology.Stateful(s, "node", countStore).Process(idle)
-	topology.Repartition(s, "by-key", schemas.String(), schemas.String()).Into(outTopic)
+	topology.RepartitionWith(s, "by-key", schemas.String(), schemas.String()).Into(outTopic)
 	built := mustBuild(t, b)
 	next, err := built.WithApplication("payments-v2")
 	if err != nil {

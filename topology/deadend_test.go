@@ -25,7 +25,7 @@ func TestDeadEnd(t *testing.T) {
 		}, true},
 		"another outlet": {func(_, other topology.Stream[string, string]) topology.Stream[string, string] { return other }, false},
 		"read again": {func(undying, _ topology.Stream[string, string]) topology.Stream[string, string] {
-			return topology.Repartition(undying, "again", schemas.String(), schemas.String())
+			return topology.RepartitionWith(undying, "again", schemas.String(), schemas.String())
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -52,18 +52,18 @@ var plainTopologies = map[string]func(b *topology.Builder){
 	},
 	"repartition": func(b *topology.Builder) {
 		s := topology.SelectKey(topology.From(b, wordsTopic), "by-word", upper)
-		topology.Repartition(s, "words-by-word", schemas.String(), schemas.String()).Into(outTopic)
+		topology.RepartitionWith(s, "words-by-word", schemas.String(), schemas.String()).Into(outTopic)
 	},
 	"repartition-twice": func(b *topology.Builder) {
-		s := topology.Repartition(topology.From(b, wordsTopic), "first", schemas.String(), schemas.String())
-		topology.Repartition(s, "second", schemas.String(), schemas.String()).Into(outTopic)
+		s := topology.RepartitionWith(topology.From(b, wordsTopic), "first", schemas.String(), schemas.String())
+		topology.RepartitionWith(s, "second", schemas.String(), schemas.String()).Into(outTopic)
 	},
 	"repartition-fixed": func(b *topology.Builder) {
-		topology.Repartition(topology.From(b, wordsTopic), "three", schemas.String(), schemas.String(),
+		topology.RepartitionWith(topology.From(b, wordsTopic), "three", schemas.String(), schemas.String(),
 			topology.Partitions(3)).Into(outTopic)
 	},
 	"repartition-joined": func(b *topology.Builder) {
-		moved := topology.Repartition(topology.From(b, otherTopic), "moved", schemas.String(), schemas.String())
+		moved := topology.RepartitionWith(topology.From(b, otherTopic), "moved", schemas.String(), schemas.String())
 		topology.From(b, wordsTopic).Merge("all", moved).Into(outTopic)
 	},
 	"named-sinks": func(b *topology.Builder) {

@@ -43,7 +43,7 @@ var tableTopologies = map[string]func(b *topology.Builder){
 	},
 	"regrouped-count": func(b *topology.Builder) {
 		s := topology.SelectKey(topology.From(b, wordsTopic), "by-word", upper)
-		moved := topology.Repartition(s, "words-by-word", schemas.String(), schemas.String())
+		moved := topology.RepartitionWith(s, "words-by-word", schemas.String(), schemas.String())
 		topology.Count(moved, amountStore("counts")).Into(resultsTopic)
 	},
 	"table": func(b *topology.Builder) {

@@ -20,7 +20,7 @@ var described = map[string][]func(b *topology.Builder){
 		lines := topology.From(b, wordsTopic)
 		split := topology.FlatMap(lines, "split", func(word, func(word) error) error { return nil })
 		keyed := topology.SelectKey(split, "by-word", upper)
-		moved := topology.Repartition(keyed, "words-by-word", schemas.String(), schemas.String())
+		moved := topology.RepartitionWith(keyed, "words-by-word", schemas.String(), schemas.String())
 		topology.Process(moved, "count", countStore, drop).Into(outTopic)
 	}},
 	// One part ends with three outlets and the dead letters of a node; the others are joined by a store, by
@@ -46,7 +46,7 @@ var described = map[string][]func(b *topology.Builder){
 			s := topology.From(b, topology.Topic("diamond", schemas.String(), schemas.String()))
 			left, right := s.Filter("left", pass), s.Filter("right", pass)
 			merged := left.Merge("together", right)
-			topology.Repartition(merged, "zz", schemas.String(), schemas.String(), topology.Partitions(3)).
+			topology.RepartitionWith(merged, "zz", schemas.String(), schemas.String(), topology.Partitions(3)).
 				Peek("end", ignore)
 		},
 	},
@@ -149,7 +149,7 @@ func TestFingerprint(t *testing.T) {
 		n := topology.Stateful(s, c.node, topology.Store(c.store, schemas.String(), c.counts))
 		n.Process(idle)
 		s = topology.Outlet[string, string](n, c.outlet).Stream()
-		topology.Repartition(s, "by", schemas.String(), schemas.String(), c.parts...).Into(outTopic)
+		topology.RepartitionWith(s, "by", schemas.String(), schemas.String(), c.parts...).Into(outTopic)
 		return mustBuild(t, b).Fingerprint()
 	}
 	base := fingerprint(func(*change) {})

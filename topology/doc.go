@@ -31,13 +31,7 @@
 // (example_sensors_test.go) has windows with late records, an event time and a dead-letter topic. There they run in memory. To run one on a
 // broker, copy its declarations and give the topology to the command, which makes a program of it with everything that onceward can do:
 //
-//	func main() {
-//		t, err := wordCount() // or sales(), or sensors()
-//		if err != nil {
-//			log.Fatal(err)
-//		}
-//		os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, t)) // of cmd/cli
-//	}
+//	func main() { os.Exit(cli.Run(wordCount)) } // of cmd/cli; or sales, or sensors
 //
 //	go run . run --brokers localhost:9092 --state-dir ./state
 //
@@ -55,7 +49,7 @@
 //
 // A subtopology is a connected component of the graph of nodes and shared stores. It is named after the
 // alphabetically first of its source topics and repartitionings. Between subtopologies records travel
-// through topics only ([Repartition] makes an internal one). A task is one partition of a subtopology: it
+// through topics only ([Stream.Repartition] makes an internal one). A task is one partition of a subtopology: it
 // reads the partition of that number of every source, hence all of them have equally many, and it has a
 // store of its own for every store that its nodes name: a [StoreOf] or one of the other kinds ([TypedStore]).
 //
@@ -86,7 +80,7 @@
 //
 // A record is in the partition of its key, and a task has the state of the keys in its partition. An operator
 // that may change the key ([Map], [SelectKey], [FlatMap]) leaves the record where it is. So the operators that
-// keep state by key, named below, do not take such a stream: [Repartition] moves its records first, through a
+// keep state by key, named below, do not take such a stream: [Stream.Repartition] moves its records first, through a
 // topic with a name of the user's. Build reports where it is missing.
 //
 // # Tables
@@ -168,7 +162,7 @@
 // record as they were, unless the broker would refuse them: what is too large is cut, a timestamp in the future gives way
 // to the time of the failure, and headers have the original sizes and time. A redrive takes the time from there, so that a
 // dead-letter topic may have the broker's (message.timestamp.type=LogAppendTime). Headers also tell where the record comes
-// from and why it died ([DeadLetterInfo]); where it died behind a [Repartition] with [KeepOrigin], they name the record of the input
+// from and why it died ([DeadLetterInfo]); where it died behind a [Stream.Repartition] with [KeepOrigin], they name the record of the input
 // too. No text in them, and none of [Failure.Error], quotes the record: errors are shown
 // by their text only if their author vouches for it ([schemas.Reason]), and by their Go type otherwise.
 //

@@ -153,7 +153,7 @@ func ExampleStream_IntoOneOf() {
 }
 
 // Repartition brings together what has a new key, through a topic of its own.
-func ExampleRepartition() {
+func ExampleStream_Repartition() {
 	counts := topology.Topic("counts", schemas.String(), schemas.Int64())
 	store := topology.TimestampedStore("text-counts", schemas.String(), schemas.Int64())
 
@@ -161,7 +161,7 @@ func ExampleRepartition() {
 	byText := topology.SelectKey(topology.From(b, said), "by-text", func(r topology.Record[string, string]) (string, error) {
 		return r.Value, nil
 	})
-	moved := topology.Repartition(byText, "texts", schemas.String(), schemas.String(), topology.Partitions(6))
+	moved := byText.Repartition("texts", topology.Partitions(6))
 	topology.Count(moved, store).Into(counts)
 	run(b, counts, send(said, "ann", "hello"), send(said, "bob", "hello"))
 	// Output:

@@ -19,20 +19,16 @@ var (
 
 // wordCount splits lines into words, brings equal words together in a repartition topic, and counts them.
 func wordCount() (*topology.Topology, error) {
-	type text = topology.Record[string, string]
 	b := topology.NewBuilder("word-count")
-	words := topology.FlatMap(topology.From(b, lineTopic), "split", func(r text, emit func(text) error) error {
-		for _, w := range strings.Fields(strings.ToLower(r.Value)) {
-			if err := emit(topology.WithKey(topology.WithValue(r, ""), w)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	byWord := topology.Repartition(words, "words", schemas.String(), schemas.String())
+	words := topology.FlatMapValues(topology.From(b, lineTopic), "split", split)
+	byWord := topology.GroupBy(words, "words", schemas.String(), itself)
 	topology.Count(byWord, wordStore).Into(wordTopic)
 	return b.Build()
 }
+
+func split(line string) ([]string, error) { return strings.Fields(strings.ToLower(line)), nil }
+
+func itself(_, word string) (string, error) { return word, nil }
 
 // Counting words.
 func Example_wordCount() {
@@ -62,10 +58,13 @@ func Example_wordCount() {
 	//     Source: lines-source (topics: [lines])
 	//       --> split
 	//     Processor: split (stores: [])
-	//       --> words-repartition-sink
+	//       --> words-key
 	//       <-- lines-source
-	//     Sink: words-repartition-sink (topic: words-repartition)
+	//     Processor: words-key (stores: [])
+	//       --> words-repartition-sink
 	//       <-- split
+	//     Sink: words-repartition-sink (topic: words-repartition)
+	//       <-- words-key
 	//
 	//    Sub-topology: words
 	//     Source: words-repartition-source (topics: [words-repartition])

@@ -27,7 +27,7 @@ func TestHorizons(t *testing.T) {
 			return topology.From(b, topology.Topic(name, schemas.String(), schemas.String()))
 		}
 		z, a, other := from("z"), from("a"), from("other")
-		far := remembering(topology.Repartition(z.Merge("both", a), "by-id", schemas.String(), schemas.String()), "far")
+		far := remembering(topology.RepartitionWith(z.Merge("both", a), "by-id", schemas.String(), schemas.String()), "far")
 		near := remembering(a, "near")
 		remembering(other, "elsewhere")
 		if horizons {

@@ -61,7 +61,7 @@ func keysOf(headers []topology.Header) (keys []string) {
 
 // again sends s through a repartition topic with one partition.
 func again(s words, name string, opts ...topology.RepartitionOption) words {
-	return topology.Repartition(s, name, schemas.String(), schemas.String(), append(opts, topology.Partitions(1))...)
+	return topology.RepartitionWith(s, name, schemas.String(), schemas.String(), append(opts, topology.Partitions(1))...)
 }
 
 func driveOrigins(tb testing.TB, b *topology.Builder, opts ...topologytest.Option) *topologytest.Driver {

@@ -52,6 +52,9 @@ type node struct {
 	keepDeadLetterHeaders bool
 	skipNullKeys          bool
 	invalid               InvalidTimestamp
+	// keyCodec and valueCodec are those of the topic that the records of the node come from, as schemas.Codec of some type;
+	// nil if they come from none.
+	keyCodec, valueCodec any
 	// rows are the codecs of a source.
 	rows Rows
 	// delay and of are for the source of a delayed retry topic: how long its records wait, and the source that they come
@@ -143,6 +146,9 @@ func connect[K, V any](b *Builder, p *port[K, V], n *node, entry func(g *Graph) 
 	n.instantiate = func(g *Graph) error {
 		_, err := entry(g)
 		return err
+	}
+	if n.keyCodec == nil && n.valueCodec == nil {
+		n.keyCodec, n.valueCodec = p.node.keyCodec, p.node.valueCodec
 	}
 	p.children = append(p.children, n)
 	n.parents = append(n.parents, &p.outlet)

@@ -37,9 +37,9 @@ var operators = []struct {
 	allocs  float64
 }{
 	{"MapFilterMap", mapFilterMap, 0},
-	{"Repartition", func(b *Builder) { Repartition(From(b, numbersIn), "again", schemas.Int64(), schemas.Int64()) }, 0},
+	{"Repartition", func(b *Builder) { RepartitionWith(From(b, numbersIn), "again", schemas.Int64(), schemas.Int64()) }, 0},
 	{"KeepOrigin", func(b *Builder) {
-		Repartition(From(b, numbersIn), "again", schemas.Int64(), schemas.Int64(), KeepOrigin())
+		RepartitionWith(From(b, numbersIn), "again", schemas.Int64(), schemas.Int64(), KeepOrigin())
 	}, 0},
 	{"TableFilterMap", func(b *Builder) {
 		positive := func(_, v int64) (bool, error) { return v >= 0, nil }
@@ -208,7 +208,7 @@ func BenchmarkOverhead(b *testing.B) {
 func copiedInputs(tb testing.TB, opts ...RepartitionOption) (*Graph, []Input) {
 	tb.Helper()
 	b := NewBuilder("operators")
-	Repartition(From(b, numbersIn), "again", schemas.Int64(), schemas.Int64(), opts...).Into(numbersOut)
+	RepartitionWith(From(b, numbersIn), "again", schemas.Int64(), schemas.Int64(), opts...).Into(numbersOut)
 	t, err := b.Build()
 	if err != nil {
 		tb.Fatal(err)

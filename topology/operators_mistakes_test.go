@@ -62,7 +62,7 @@ func TestRekeyed(t *testing.T) {
 	topology.Stateful(others, "keyed-too").Keyed().Process(end)
 
 	// These are right.
-	again := topology.Repartition(flat, "again", schemas.String(), schemas.String())
+	again := topology.RepartitionWith(flat, "again", schemas.String(), schemas.String())
 	topology.Reduce(again, topology.TimestampedStore("again-table", schemas.String(), schemas.String()), newest)
 	labelled := topology.MapHeaders(s, "label", func(word) ([]topology.Header, error) { return nil, nil })
 	topology.Stateful(labelled, "keyed-well").Keyed().Process(end)

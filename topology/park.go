@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// ParkOption is what [ParkKeys] returns: an option of [From] and of [Repartition].
+// ParkOption is what [ParkKeys] returns: an option of [From] and of [Stream.Repartition].
 type ParkOption struct{}
 
 // ParkKeys lets records of the source be parked: it gives the source a store of its own, <topic>.parked with its changelog,
@@ -22,7 +22,7 @@ type ParkOption struct{}
 // of its round; only the stream time can have moved on meanwhile, since a record that waits does not move it.
 //
 // A key is the record's key as it is read, in bytes. What nodes make of the record, another key for instance, does not
-// count; a stream whose order matters by another key goes through a [Repartition], which has this option too.
+// count; a stream whose order matters by another key goes through a [Stream.Repartition], which has this option too.
 //
 // No other store of the topology can have the name <topic>.parked, whether the source has the option or not: what is left of it would be taken
 // for records that wait.

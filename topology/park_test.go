@@ -395,7 +395,7 @@ func TestG6Repartition(t *testing.T) {
 	b := topology.NewBuilder("app")
 	broken := true
 	in := topology.From(b, parkIn)
-	again := topology.Repartition(in, "again", topology.Nullable(schemas.String()), schemas.String(), topology.ParkKeys())
+	again := topology.RepartitionWith(in, "again", topology.Nullable(schemas.String()), schemas.String(), topology.ParkKeys())
 	again.Peek("judge", func(topology.Record[topology.Option[string], string]) error {
 		if broken {
 			return errBroken

@@ -10,7 +10,7 @@ import (
 )
 
 func repartition(s words, name string, opts ...topology.RepartitionOption) words {
-	return topology.Repartition(s, name, schemas.String(), schemas.String(), opts...)
+	return topology.RepartitionWith(s, name, schemas.String(), schemas.String(), opts...)
 }
 
 func TestResolvePartitions(t *testing.T) {

@@ -46,7 +46,7 @@ func (r Record[K, V]) Time() time.Time { return time.UnixMilli(r.Timestamp).UTC(
 
 // Source returns the position of the input record that r comes from: its topic on the cluster, partition
 // and offset. They are zero for a record that no topology has passed on, and for one that comes from none: of a
-// punctuation, or of a window that has closed. Behind a [Repartition] it is the position in the internal topic, unless
+// punctuation, or of a window that has closed. Behind a [Stream.Repartition] it is the position in the internal topic, unless
 // that has [KeepOrigin].
 //
 // A position is an ingestion key at best: the same fact sent again has another one. It is not an identity.

@@ -7,7 +7,7 @@ import "fmt"
 // of the old one by which the topic is partitioned. Where state is kept by key, Build believes it. Where it
 // is not true, a key has its state in several tasks, each with a part of its records.
 //
-// Write [Repartition] if in doubt.
+// Write [Stream.Repartition] if in doubt.
 func (s Stream[K, V]) Copartitioned() Stream[K, V] {
 	s.builder("Copartitioned")
 	s.rekeyed = nil

@@ -1,12 +1,14 @@
 package topology
 
 import (
+	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/onceward/onceward/schemas"
 )
 
-// RepartitionOption is an option of [Repartition].
+// RepartitionOption is an option of [Stream.Repartition], [RepartitionWith] and [GroupBy].
 type RepartitionOption interface{ applyRepartition(ref *topicRef) error }
 
 type repartitionOption func(ref *topicRef) error
@@ -30,12 +32,68 @@ func Partitions(n int32) RepartitionOption {
 // records with one key meet in one task again after the key has changed. What follows is another
 // subtopology, unless a store or another source ties it to this one. There the records come from that topic
 // ([Record.Source]), unless they keep what they came from before ([KeepOrigin]).
-func Repartition[K, V any](
+//
+// Keys and values are written with the codecs of the topic that the stream comes from. If that topic has keys or
+// values of another Go type, Build reports a mistake: [RepartitionWith] takes the codecs.
+func (s Stream[K, V]) Repartition(name string, opts ...RepartitionOption) Stream[K, V] {
+	b, pos := s.builder("Repartition("+name+")"), caller()
+	key, keyErr := inheritedCodec[K](s.port.node.keyCodec, "keys")
+	value, valueErr := inheritedCodec[V](s.port.node.valueCodec, "values")
+	return repartition(s, b, pos, name, key, value, errors.Join(keyErr, valueErr), opts)
+}
+
+// RepartitionWith is [Stream.Repartition] with codecs for the topic.
+func RepartitionWith[K, V any](
 	s Stream[K, V], name string, key schemas.Codec[K], value schemas.Codec[V], opts ...RepartitionOption,
 ) Stream[K, V] {
-	b, pos := s.builder("Repartition("+name+")"), caller()
-	if err := checkName(name); err != nil {
-		b.mistakeAt(pos, name, fmt.Errorf("name of the repartitioning: %w", err))
+	b, pos := s.builder("RepartitionWith("+name+")"), caller()
+	return repartition(s, b, pos, name, key, value, nil, opts)
+}
+
+// GroupBy gives each record the key that f returns, and sends it through a repartition topic of that name, so that
+// aggregations of the new key see all its records: it is [SelectKey] and [Stream.Repartition] in one. The node that
+// selects is called <name>-key. Values are written with the codec of the topic that the stream comes from. If that
+// topic has values of another Go type, Build reports a mistake: write SelectKey and [RepartitionWith] then.
+func GroupBy[K, V, K2 any](
+	s Stream[K, V], name string, key schemas.Codec[K2], f func(key K, value V) (K2, error), opts ...RepartitionOption,
+) Stream[K2, V] {
+	b, pos := s.builder("GroupBy("+name+")"), caller()
+	selected := addStep(s, name+keySuffix, "GroupBy", f != nil, nil,
+		func(g *Graph, n *node, next Emit[K2, V]) Emit[K, V] {
+			return func(c *Context, r Record[K, V]) error {
+				caller := g.take(n)
+				k, err := f(r.Key, r.Value)
+				if err == nil {
+					err = next(c, WithKey(r, k))
+				}
+				return g.leave(n, caller, err)
+			}
+		})
+	value, err := inheritedCodec[V](s.port.node.valueCodec, "values")
+	return repartition(selected, b, pos, name, key, value, err, opts)
+}
+
+// inheritedCodec returns the codec of a source topic if it is one for T; what says what it encodes.
+func inheritedCodec[T any](codec any, what string) (schemas.Codec[T], error) {
+	if c, ok := codec.(schemas.Codec[T]); ok {
+		return c, nil
+	}
+	return nil, fmt.Errorf("the stream comes from no topic with %s of type %s, so their codec is not known; use RepartitionWith",
+		what, reflect.TypeFor[T]())
+}
+
+// repartition adds a repartitioning, or the mistake in it; err is what is known to be wrong with the codecs.
+func repartition[K, V any](
+	s Stream[K, V], b *Builder, pos position, name string, key schemas.Codec[K], value schemas.Codec[V], err error,
+	opts []RepartitionOption,
+) Stream[K, V] {
+	if nameErr := checkName(name); nameErr != nil {
+		b.mistakeAt(pos, name, fmt.Errorf("name of the repartitioning: %w", nameErr))
+	}
+	if err != nil {
+		b.mistakeAt(pos, name, err)
+		n := &node{kind: sourceNode, name: name + repartitionSuffix + sourceSuffix, pos: pos}
+		return Stream[K, V]{b: b, port: addPort[K, V](b, n, "")}
 	}
 	return addRepartition(s, Topic(name, key, value), pos, opts)
 }
@@ -70,5 +128,6 @@ const (
 	sinkSuffix        = "-sink"
 	repartitionSuffix = "-repartition"
 	changelogSuffix   = "-changelog"
+	keySuffix         = "-key"
 	roundsSuffix      = "-rounds"
 )

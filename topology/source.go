@@ -180,6 +180,7 @@ func addSource[K, V any](
 ) Stream[K, V] {
 	n := b.add(&node{kind: sourceNode, name: ref.local() + sourceSuffix, pos: pos, topic: ref}, nil)
 	n.rows = t.rows()
+	n.keyCodec, n.valueCodec = t.key.codec, t.value.codec
 	p := addPort[K, V](b, n, "")
 	n.read = func(g *Graph) (graphSource, error) {
 		next, err := link(g, p)

@@ -138,7 +138,7 @@ func (s Stream[K, V]) Merge(name string, others ...Stream[K, V]) Stream[K, V] {
 // Map passes on what f makes of each record. See [Record] for what a record built from nothing inherits, and
 // [MapValues] and [SelectKey] for the simpler cases.
 //
-// A changed key does not move the record to another task: use [Repartition] before state is kept by the new key.
+// A changed key does not move the record to another task: use [Stream.Repartition] or [GroupBy] before state is kept by the new key.
 // Where an operator of this package keeps state by key after Map without one, Build refuses, even if f keeps the
 // key: see [Stream.Copartitioned].
 func Map[K, V, K2, V2 any](
@@ -197,7 +197,7 @@ func MapHeaders[K, V any](
 }
 
 // SelectKey passes on each record with the key that f returns. It does not move the record to another task: use
-// [Repartition] before state is kept by the new key. Where an operator of this package keeps state by key after it
+// [Stream.Repartition] before state is kept by the new key. Where an operator of this package keeps state by key after it
 // without one, Build refuses: see [Stream.Copartitioned].
 func SelectKey[K, V, K2 any](
 	s Stream[K, V], name string, f func(r Record[K, V]) (K2, error), opts ...NodeOption,
@@ -231,6 +231,28 @@ func FlatMap[K, V, K2, V2 any](
 				return f(r, emit)
 			}
 		}).rekeys()
+}
+
+// FlatMapValues passes on, for each record, one record for each value that f returns, in that order and with the
+// record's key.
+func FlatMapValues[K, V, V2 any](
+	s Stream[K, V], name string, f func(value V) ([]V2, error), opts ...NodeOption,
+) Stream[K, V2] {
+	return addOperator(s, name, "FlatMapValues", f != nil, opts,
+		func(_ *Graph, _ *node, next Emit[K, V2]) Emit[K, V] {
+			return func(c *Context, r Record[K, V]) error {
+				values, err := f(r.Value)
+				if err != nil {
+					return err
+				}
+				for _, v := range values {
+					if err := next(c, WithValue(r, v)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+		})
 }
 
 // emitFrom returns next for the use of user code in node n: a record built from nothing is completed, and a

@@ -19,7 +19,7 @@ type TableGroup[K, V any] struct {
 // values again, and has to return the same for the same. A key or value of f that is null leaves the entry
 // out.
 //
-// The changes go through a topic, <application>-<name>-repartition, as in [Repartition]. Their format there is
+// The changes go through a topic, <application>-<name>-repartition, as in [Stream.Repartition]. Their format there is
 // that of Kafka Streams (KIP-904).
 func GroupTable[K, V, K2, V2 any](
 	t Table[K, V], name string, key schemas.Codec[K2], value schemas.Codec[V2],

@@ -29,7 +29,7 @@ func TableFrom[K, V any](
 // ToTable returns the table of a stream: each record is the newest value of its key. The node is named after
 // the store. [ToTableWithDeletes] is for streams with records that delete.
 //
-// A key that an operator has changed needs a [Repartition] before it becomes a table's.
+// A key that an operator has changed needs a [Stream.Repartition] before it becomes a table's.
 func ToTable[K, V any](s Stream[K, V], store TimestampedStoreOf[K, V], opts ...NodeOption) Table[K, V] {
 	null := nullOf[V]()
 	return collect(s, store, "ToTable", opts, func(v V) (V, bool) { return v, null == nil || !null(v) })

@@ -40,7 +40,7 @@ func TakeUp[K, V any](c *Context, r Record[K, V], k Kept, f func(r Record[K, V])
 }
 
 // Source returns the position of the record at work, as [Record.Source] does: its topic on the cluster, partition and offset.
-// Behind a [Repartition] it is that in the internal topic, also where the record keeps another one ([KeepOrigin]). Where a record is taken up
+// Behind a [Stream.Repartition] it is that in the internal topic, also where the record keeps another one ([KeepOrigin]). Where a record is taken up
 // that was kept back ([TakeUp]), it is that of the record in whose turn this is done. They are zero in a punctuation, also in one that a
 // record has fired.
 func (c *Context) Source() (topic string, partition int32, offset int64) {

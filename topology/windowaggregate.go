@@ -23,7 +23,7 @@ type WindowedTable[K, V any] struct {
 // the largest of those of its records. The store keeps windows for its own retention, at least
 // [Windows.Retention]: it forgets one when its beginning is that long behind the node's stream time.
 //
-// A key that an operator has changed needs a [Repartition] before it. Other windows are another aggregation:
+// A key that an operator has changed needs a [Stream.Repartition] before it. Other windows are another aggregation:
 // give the store another name.
 func CountWindows[K, V any](
 	s Stream[K, V], w Windows, store WindowStoreOf[K, int64], opts ...NodeOption,

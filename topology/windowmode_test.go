@@ -172,7 +172,7 @@ func TestStreamTimePunctuationIsLive(t *testing.T) {
 // of the application. A replay refuses the modes that the live application refuses.
 func TestModeInsideOfTheApplication(t *testing.T) {
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
-	topology.Repartition(topology.From(b, wordsTopic), "again", schemas.String(), schemas.String()).Into(outTopic)
+	topology.RepartitionWith(topology.From(b, wordsTopic), "again", schemas.String(), schemas.String()).Into(outTopic)
 	topo := mustBuild(t, b)
 	cfg := baseConfig()
 	cfg.Mode = topology.Replay

@@ -310,7 +310,7 @@ func TestPurge(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
 		builder := topology.NewBuilder("counting")
 		in := topology.From(builder, topology.Topic("in", schemas.String(), schemas.String()))
-		keyed := topology.Repartition(in, "again", schemas.String(), schemas.String())
+		keyed := topology.RepartitionWith(in, "again", schemas.String(), schemas.String())
 		counts := topology.Store("counts", schemas.String(), schemas.Int64())
 		topology.Process(keyed, "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
 		top, err := builder.Build()

@@ -24,7 +24,7 @@ func TestKeepOrigin(t *testing.T) {
 		topologyOf := func(opts ...topology.RepartitionOption) *topology.Topology {
 			t.Helper()
 			builder := topology.NewBuilder("app", topology.DeadLetters("dead"))
-			again := topology.Repartition(topology.From(builder, topology.Topic("in", text, text)), "again", text, text, opts...)
+			again := topology.RepartitionWith(topology.From(builder, topology.Topic("in", text, text)), "again", text, text, opts...)
 			topology.MapValues(again, "place", func(r topology.Record[string, string]) (string, error) {
 				if broken.Load() {
 					return "", topology.Fail(topology.Validation, schemas.Reason("not now"))

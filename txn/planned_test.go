@@ -321,7 +321,7 @@ func countsTable(b *topology.Builder) {
 // countsMoved counts behind a repartition topic.
 func countsMoved(value schemas.Codec[string], store topology.StoreOf[string, int64], opts ...topology.RepartitionOption) declares {
 	return func(b *topology.Builder) {
-		moved := topology.Repartition(topology.From(b, replacedIn), "words", schemas.String(), value, opts...)
+		moved := topology.RepartitionWith(topology.From(b, replacedIn), "words", schemas.String(), value, opts...)
 		countedBy(moved, "count", store).Into(replacedOut)
 	}
 }

@@ -22,7 +22,7 @@ func repartitionTopology(t *testing.T, see func(key string)) *topology.Topology 
 	t.Helper()
 	b := topology.NewBuilder("counting")
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
-	keyed := topology.Repartition(in, "again", schemas.String(), schemas.String()).
+	keyed := topology.RepartitionWith(in, "again", schemas.String(), schemas.String()).
 		Peek("hook", func(r topology.Record[string, string]) error { see(r.Key); return nil })
 	counts := topology.Store("counts", schemas.String(), schemas.Int64())
 	topology.Process(keyed, "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))

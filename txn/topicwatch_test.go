@@ -32,7 +32,7 @@ func countAndCopy(t *testing.T) *topology.Topology {
 	counts := topology.Store("counts", schemas.String(), schemas.Int64())
 	topology.Process(from("in"), "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
 	from("plain").IntoNamed("copy-plain", topology.Topic("copy", schemas.String(), schemas.String()))
-	topology.Repartition(from("moved"), "again", schemas.String(), schemas.String()).
+	topology.RepartitionWith(from("moved"), "again", schemas.String(), schemas.String()).
 		IntoNamed("copy-moved", topology.Topic("copy", schemas.String(), schemas.String()))
 	top, err := builder.Build()
 	if err != nil {

@@ -74,7 +74,7 @@ func together(s stream, by func(b bid) []byte) stream {
 		bid, err := decodeBid(r.Value)
 		return by(bid), err
 	})
-	return topology.Repartition(keyed, "by-key", schemas.Bytes(), schemas.Bytes())
+	return topology.RepartitionWith(keyed, "by-key", schemas.Bytes(), schemas.Bytes())
 }
 
 // dayMillis is a day, which is one of UTC here.

@@ -70,7 +70,7 @@ func byCounterparty(s stream) stream {
 		}
 		return r.Value[counterpartyAt:paddingAt], nil
 	})
-	return topology.Repartition(keyed, shuffleName, schemas.Bytes(), schemas.Bytes())
+	return topology.RepartitionWith(keyed, shuffleName, schemas.Bytes(), schemas.Bytes())
 }
 
 func post(b *topology.Builder, t Topics) { postAll(read(b, t), t) }

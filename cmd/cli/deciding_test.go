@@ -45,7 +45,7 @@ func decidingTopology() *topology.Topology {
 	once.Conflicts().Into(deeds("disputed"))
 	write("inbox", once.Decisions())
 
-	byAccount := topology.Repartition(once.Accepted(), "by-account", schemas.String(), schemas.JSON[deed]())
+	byAccount := topology.RepartitionWith(once.Accepted(), "by-account", schemas.String(), schemas.JSON[deed]())
 	last := func(_ deed, _ bool, r record) (deed, error) { return r.Value, nil }
 	accounts := projection.Latest(byAccount, "accounts", func(r record) (int64, error) { return r.Value.Version, nil }, last,
 		schemas.JSON[deed](), projection.FirstVersion(1), projection.ParkGaps(schemas.JSON[deed](), projection.Limits{

@@ -1,9 +1,7 @@
 // Package cli is the command line of Onceward, for the command onceward and for programs with topologies of
 // their own:
 //
-//	func main() {
-//		os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, payments))
-//	}
+//	func main() { os.Exit(cli.Run(payments)) }
 //
 // Such a program has all commands of onceward, and run and describe take its topologies beside pipelines in
 // files. state and verify show rows as the codecs of its topologies read them; without a topology or a pipeline

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/bench/throughput"
 	"github.com/onceward/onceward/cmd/internal/demo"
 	"github.com/onceward/onceward/cmd/internal/yamldoc"
@@ -16,10 +17,10 @@ import (
 
 // The exit codes. The package documentation says what they mean.
 const (
-	codeDone      = 0
-	codeFailed    = 1
-	codeUsage     = 2
-	codeIntegrity = 3
+	codeDone      = onceward.ExitDone
+	codeFailed    = onceward.ExitFailed
+	codeUsage     = onceward.ExitUsage
+	codeIntegrity = onceward.ExitIntegrity
 )
 
 // usageError is a mistake in flags, environment, configuration or files that they name.

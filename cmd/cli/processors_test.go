@@ -40,7 +40,7 @@ func officeTopology() *topology.Topology {
 		inbox.BusinessKey(func(r orderRecord) (string, error) { return r.Key, nil }))
 	deadletter.Send(requests.Conflicts(), "disputed", topology.Conflict, "two requests under one id")
 	once := inbox.Dedupe(requests.Accepted(), "once", orderID, inbox.Globally(schemas.String(), codec))
-	accepted := topology.Repartition(once.Accepted(), "by-key", schemas.String(), codec, topology.ParkKeys())
+	accepted := topology.RepartitionWith(once.Accepted(), "by-key", schemas.String(), codec, topology.ParkKeys())
 
 	pieces := func(r orderRecord) (ledger.Contribution, error) {
 		return ledger.Contribution{ID: r.Value.ID, Amounts: []int64{r.Value.Pieces}}, nil

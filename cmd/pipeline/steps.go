@@ -195,7 +195,7 @@ func (k rekey) declare(s stream) stream {
 		}
 		return topology.Some(text), nil
 	})
-	return topology.Repartition(rekeyed, k.name, nullableKeys(), nullableValues(), k.topic...)
+	return topology.RepartitionWith(rekeyed, k.name, nullableKeys(), nullableValues(), k.topic...)
 }
 
 type caused struct {

@@ -45,7 +45,7 @@ var aggregationOperators = map[string]operator{
 	// A value that is null has a group, and is not counted in it.
 	"group-by-count": {declare: func(b *topology.Builder) {
 		moved := topology.SelectKey(topology.From(b, anything("in")), "by-group", func(r inRecord) (string, error) { return groupName(r.Value), nil })
-		topology.Count(topology.Repartition(moved, "moved", strCodec, topology.Nullable(longCodec)), stored("count")).Into(numbers("out"))
+		topology.Count(topology.RepartitionWith(moved, "moved", strCodec, topology.Nullable(longCodec)), stored("count")).Into(numbers("out"))
 	}},
 }
 

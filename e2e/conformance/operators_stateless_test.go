@@ -102,7 +102,7 @@ var statelessOperators = map[string]operator{
 	}},
 	"repartition": {declare: func(b *topology.Builder) {
 		moved := topology.SelectKey(anyInput(b), "by-group", func(r inRecord) (string, error) { return groupName(r.Value), nil })
-		topology.MapValues(topology.Repartition(moved, "moved", strCodec, topology.Nullable(longCodec)), "same",
+		topology.MapValues(topology.RepartitionWith(moved, "moved", strCodec, topology.Nullable(longCodec)), "same",
 			func(r topology.Record[string, maybeValue]) (maybeValue, error) { return r.Value, nil }).
 			Into(topology.Topic("out", strCodec, topology.Nullable(longCodec)))
 	}},

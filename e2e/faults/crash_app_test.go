@@ -92,7 +92,7 @@ func (s crashSettings) Topology() (*topology.Topology, error) {
 	grouped := topology.Map(counted, "group", func(r text) (text, error) {
 		return topology.WithKey(r, groupOf(r.Key)), nil
 	})
-	again := topology.Repartition(grouped, "groups", schemas.String(), schemas.String())
+	again := topology.RepartitionWith(grouped, "groups", schemas.String(), schemas.String())
 	topology.Process(again, "total", groupStore, total).Into(stringTopic(totalsTopic))
 	return b.Build()
 }

@@ -78,7 +78,7 @@ func newPipeline(prefix string) (pipeline, error) {
 	planes.Stale().Into(topology.Topic(prefix+staleTopic, text, schemas.JSON[projection.Skipped[departure]]()))
 
 	byCarrier := topology.SelectKey(rows, "carrier", carrierOf)
-	carriers := topology.Repartition(byCarrier, byCarrierNode, text, avro.FlightCodec())
+	carriers := topology.RepartitionWith(byCarrier, byCarrierNode, text, avro.FlightCodec())
 	sums := ledger.Post(carriers, carriersNode, contributionOf,
 		ledger.Columns("flights", "minutes", "cancelled", "diverted"))
 	sums.Duplicates().Into(topology.Topic(prefix+twiceTopic, text, avro.FlightCodec()))

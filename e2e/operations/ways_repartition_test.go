@@ -26,7 +26,7 @@ func (e *waysScene) repartitioned() *topology.Topology {
 		return strings.SplitN(r.Key, "-", 2)[0], nil
 	})
 	counts := topology.Store("counts", schemas.String(), schemas.Int64())
-	topology.Process(topology.Repartition(byPartition, "by-partition", schemas.String(), schemas.String()), "count", counts, func(
+	topology.Process(topology.RepartitionWith(byPartition, "by-partition", schemas.String(), schemas.String()), "count", counts, func(
 		c *topology.Context, counts state.KeyValue[string, int64], r topology.Record[string, string], emit topology.Emit[string, string],
 	) error {
 		return bump(c, counts, r, 1, emit)

@@ -158,7 +158,7 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	record(nodeInbox, p.inbox.Decisions())
 
 	// By account: the facts in the order of their versions, whatever order they come in.
-	byAccount := topology.Repartition(p.inbox.Accepted(), "by-account", schemas.String(), schemas.JSON[Event](), topology.ParkKeys())
+	byAccount := topology.RepartitionWith(p.inbox.Accepted(), "by-account", schemas.String(), schemas.JSON[Event](), topology.ParkKeys())
 	p.accounts = projection.Latest(s.breakEffects(byAccount), nodeAccounts, func(r event) (int64, error) { return r.Value.Version, nil }, s.fold,
 		schemas.JSON[Account](), s.gaps()...)
 	p.accounts.Changes().Into(topicOf[projection.Row[Account]](s.Prefix, TopicAccounts))

@@ -61,7 +61,7 @@ func (n groupTopics) build(version int, marker string) (*topology.Topology, erro
 	parity := topology.SelectKey(both, "parity", func(r topology.Record[string, string]) (string, error) {
 		return fmt.Sprint("parity-", r.Key[len(r.Key)-1]%2), nil
 	})
-	topology.Process(topology.Repartition(parity, "by-parity", text, text), "count-parity", topology.Store("parities", text, number), count).
+	topology.Process(topology.RepartitionWith(parity, "by-parity", text, text), "count-parity", topology.Store("parities", text, number), count).
 		Into(topology.Topic(n.ByParity, text, number))
 	return b.Build()
 }

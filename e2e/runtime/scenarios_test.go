@@ -165,7 +165,7 @@ func TestRepartition(t *testing.T) {
 			return string('a' + rune(r.Key[1]-'0')%2), nil
 		})
 		counts := topology.Store("parities", schemas.String(), schemas.Int64())
-		topology.Process(topology.Repartition(parity, "by-parity", schemas.String(), schemas.String()), "count", counts, countRecord).
+		topology.Process(topology.RepartitionWith(parity, "by-parity", schemas.String(), schemas.String()), "count", counts, countRecord).
 			Into(topology.Topic(e.out, schemas.String(), schemas.Int64()))
 		r := e.start(e.build(b))
 		e.feed(4000, plain)

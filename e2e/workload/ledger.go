@@ -88,7 +88,7 @@ func NewAccounts(application, prefix string, parts Parts) (Accounts, error) {
 		a.Balances = sums.BalanceStore()
 	}
 	if parts.Repartition {
-		others := topology.Repartition(topology.SelectKey(messages, "other", otherOf), ByOther, text, input)
+		others := topology.RepartitionWith(topology.SelectKey(messages, "other", otherOf), ByOther, text, input)
 		a.Counts = topology.Store(CountsStore, text, total)
 		topology.Process(others, "count", a.Counts, count).Into(topology.Topic(prefix+Counts, text, total))
 	}

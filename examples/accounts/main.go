@@ -6,8 +6,6 @@
 package main
 
 import (
-	"context"
-	"log"
 	"os"
 
 	"github.com/onceward/onceward/cmd/cli"
@@ -28,15 +26,13 @@ func contribution(r topology.Record[string, payment]) (ledger.Contribution, erro
 	return ledger.Contribution{ID: r.Value.ID, Amounts: []int64{r.Value.Amount}}, nil
 }
 
-func main() {
+func accounts() (*topology.Topology, error) {
 	b := topology.NewBuilder("accounts", topology.DeadLetters("payments-dead"))
 	payments := topology.From(b, topology.Topic("payments", schemas.String(), schemas.JSON[payment]()))
 	once := inbox.Dedupe(payments, "inbox", id)
 	balances := ledger.Post(once.Accepted(), "balances", contribution)
 	balances.Changes().Into(topology.Topic("balances", schemas.String(), ledger.BalanceCodec()))
-	t, err := b.Build() // reports all mistakes at once, with file and line
-	if err != nil {
-		log.Fatal(err)
-	}
-	os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, t))
+	return b.Build() // reports all mistakes at once, with file and line
 }
+
+func main() { os.Exit(cli.Run(accounts)) }

@@ -109,7 +109,7 @@ func (s Settings) once(messages topology.Stream[string, Capture]) topology.Strea
 // requests there.
 func byCapture(messages topology.Stream[string, Capture]) topology.Stream[string, Capture] {
 	keyed := topology.SelectKey(messages, "capture-id", func(r topology.Record[string, Capture]) (string, error) { return r.Value.ID, nil })
-	return topology.Repartition(keyed, "captures", schemas.String(), schemas.JSON[Capture]())
+	return topology.RepartitionWith(keyed, "captures", schemas.String(), schemas.JSON[Capture]())
 }
 
 // perform has the gateway called once for each capture. Who asks again is answered; who asks for something else under the same id has a dead

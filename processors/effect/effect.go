@@ -94,11 +94,11 @@ func Perform[K, V any](
 	})
 	// A claim comes back to its task, which is the only way for it to know that the claim is committed: the key is
 	// null, and so the record goes to the partition with the number of the task.
-	back := topology.Repartition(claims.Stream(), name+"-claims", schemas.Bytes(), schemas.JSON[claim]())
+	back := topology.RepartitionWith(claims.Stream(), name+"-claims", schemas.Bytes(), schemas.JSON[claim]())
 	ended := declareCaller(back, name, p, keys, call)
 	// Results go through a topic of their own, so that what fails behind the effect cannot undo what is known of it.
 	results := known.Stream().Merge(name+"-known", ended)
-	arrived := topology.Repartition(results, name+"-results", keys, schemas.JSON[Result]())
+	arrived := topology.RepartitionWith(results, name+"-results", keys, schemas.JSON[Result]())
 	e.outcomes, e.answered = declareAnswers(arrived, name), declareEvidence(results, name)
 	return e
 }

@@ -88,7 +88,7 @@ func TestResolvedFrom(t *testing.T) {
 		captureRequest, newGateway().capture)
 	checked := topology.From(b, resolutionsTopic).Filter("checked", func(topology.Record[string, effect.Resolution]) (bool, error) { return true, nil })
 	effect.Resolve(e, checked, "people")
-	effect.Resolve(mails, topology.Repartition(
+	effect.Resolve(mails, topology.RepartitionWith(
 		topology.From(b, topology.Topic("unkeyed", schemas.String(), schemas.JSON[effect.Resolution]())), "keyed", schemas.String(),
 		schemas.JSON[effect.Resolution]()), "others")
 	topo, err := b.Build()

@@ -151,7 +151,7 @@ func TestModes(t *testing.T) {
 func TestPositions(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		evidence.Record(judge(b).Stream(), "judge-audit", audit)
-		again := topology.Repartition(topology.From(b, topology.Topic("others", schemas.String(), schemas.String())), "again",
+		again := topology.RepartitionWith(topology.From(b, topology.Topic("others", schemas.String(), schemas.String())), "again",
 			schemas.String(), schemas.String())
 		node := topology.Stateful(again, "kept")
 		out := decision.Declare(node)
@@ -162,7 +162,7 @@ func TestPositions(t *testing.T) {
 			}, nil
 		})
 		evidence.Record(out.Stream(), "kept-audit", audit)
-		told := topology.Repartition(topology.From(b, topology.Topic("tellers", schemas.String(), schemas.String())), "told",
+		told := topology.RepartitionWith(topology.From(b, topology.Topic("tellers", schemas.String(), schemas.String())), "told",
 			schemas.String(), schemas.String(), topology.KeepOrigin())
 		evidence.Record(judgeNamed(told, "judge-told").Stream(), "told-audit", audit)
 	})
@@ -218,7 +218,7 @@ func TestPositionsOfKept(t *testing.T) {
 			d := processortest.New(t, func(b *topology.Builder) {
 				s := topology.From(b, ordersTopic)
 				if test.inside != nil {
-					s = topology.Repartition(s, "again", schemas.String(), schemas.String(), test.inside...)
+					s = topology.RepartitionWith(s, "again", schemas.String(), schemas.String(), test.inside...)
 				}
 				p := projection.Latest(s, "rows",
 					func(r topology.Record[string, string]) (int64, error) { return strconv.ParseInt(r.Value, 10, 64) },
@@ -287,7 +287,7 @@ func TestTimes(t *testing.T) {
 // read from outside.
 func TestTimesBehind(t *testing.T) {
 	b := topology.NewBuilder("app")
-	told := topology.Repartition(topology.From(b, ordersTopic), "told", schemas.String(), schemas.String(), topology.KeepOrigin())
+	told := topology.RepartitionWith(topology.From(b, ordersTopic), "told", schemas.String(), schemas.String(), topology.KeepOrigin())
 	evidence.Record(judgeOf(told).Stream(), "judge-audit", audit)
 	top, err := b.Build()
 	if err != nil {

@@ -136,7 +136,7 @@ func (d detour[K, V]) there(
 		return along, nil
 	}
 	ids := topology.Nullable(schemas.String())
-	return topology.Repartition(topology.Map(s, name+"-by-id", identify, set.Reactions()...), name, ids, d.values, d.topics...)
+	return topology.RepartitionWith(topology.Map(s, name+"-by-id", identify, set.Reactions()...), name, ids, d.values, d.topics...)
 }
 
 // handler returns what the node at the end of the detour does: what h does, with the key that the record had.
@@ -161,5 +161,5 @@ func (d detour[K, V]) handler(h *handler[K, V]) topology.Handler[topology.Option
 
 // back returns s, partitioned by the key.
 func (d detour[K, V]) back(s topology.Stream[K, V], name string) topology.Stream[K, V] {
-	return topology.Repartition(s, name+"-back", d.keys, d.values, d.topics...)
+	return topology.RepartitionWith(s, name+"-back", d.keys, d.values, d.topics...)
 }

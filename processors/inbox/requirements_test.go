@@ -56,7 +56,7 @@ func TestIngestionID_B3(t *testing.T) {
 		s := topology.From(b, paymentsTopic)
 		inbox.Dedupe(s, "first", inbox.IngestionID)
 		inbox.Dedupe(s, "detour", inbox.IngestionID, globally()).Accepted().Into(acceptedTopic)
-		copied := topology.Repartition(s, "copy", schemas.String(), schemas.JSON[Payment]())
+		copied := topology.RepartitionWith(s, "copy", schemas.String(), schemas.JSON[Payment]())
 		inbox.Dedupe(copied, "second", inbox.IngestionID)
 	})
 	err := d.PipeRaw("payments", []byte("k"), []byte(`{}`))
@@ -75,7 +75,7 @@ func TestIngestionID_B3(t *testing.T) {
 // TestIngestionIDOfAnOrigin_B3: the position of a copy that says of which delivery it is is the id of that delivery.
 func TestIngestionIDOfAnOrigin_B3(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
-		copied := topology.Repartition(topology.From(b, paymentsTopic), "copy", schemas.String(), schemas.JSON[Payment](), topology.KeepOrigin())
+		copied := topology.RepartitionWith(topology.From(b, paymentsTopic), "copy", schemas.String(), schemas.JSON[Payment](), topology.KeepOrigin())
 		inbox.Dedupe(copied, "inbox", inbox.IngestionID)
 	})
 	d.Pipe("payments", "k", `{"amount":1}`)

@@ -78,7 +78,7 @@ func TestD3AbandonedCannotDie(t *testing.T) {
 	plain := topology.MapValues(declare(b), "plain", func(r topology.Record[string, projection.Abandoned[text]]) (string, error) {
 		return r.Value.Message, nil
 	})
-	deadletter.Send(topology.Repartition(plain, "lost", schemas.String(), schemas.String()), "lost", topology.Validation, "it was abandoned")
+	deadletter.Send(topology.RepartitionWith(plain, "lost", schemas.String(), schemas.String()), "lost", topology.Validation, "it was abandoned")
 	if _, err := b.Build(); err != nil {
 		t.Errorf("behind a repartition topic it is a mistake too: %v", err)
 	}

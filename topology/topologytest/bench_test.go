@@ -75,7 +75,7 @@ func BenchmarkDriver(b *testing.B) {
 // BenchmarkRepartition is a record through two subtopologies of eight tasks each, with a store in the second one.
 func BenchmarkRepartition(b *testing.B) {
 	builder := topology.NewBuilder("bench")
-	moved := topology.Repartition(topology.From(builder, benchIn), "moved", schemas.String(), schemas.Int64())
+	moved := topology.RepartitionWith(topology.From(builder, benchIn), "moved", schemas.String(), schemas.Int64())
 	topology.Process(moved, "sums", benchStore, func(
 		c *topology.Context, store state.KeyValue[string, int64], r topology.Record[string, int64],
 		emit topology.Emit[string, int64],

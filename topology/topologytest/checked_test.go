@@ -15,7 +15,7 @@ import (
 func shopTopology(tb testing.TB) *topology.Topology {
 	tb.Helper()
 	b := topology.NewBuilder("shop", topology.DeadLetters("dead"))
-	moved := topology.Repartition(topology.From(b, orders), "by-customer", schemas.String(), schemas.Int64())
+	moved := topology.RepartitionWith(topology.From(b, orders), "by-customer", schemas.String(), schemas.Int64())
 	topology.Process(moved, "total", totalsOf, total).Into(totals)
 	t, err := b.Build()
 	if err != nil {

@@ -56,7 +56,7 @@ func shop(tb testing.TB, opts ...topologytest.Option) *topologytest.Driver {
 		}
 		return r.Key[len(r.Key)-1:], nil
 	})
-	moved := topology.Repartition(byLetter, "letters", schemas.String(), schemas.Int64())
+	moved := topology.RepartitionWith(byLetter, "letters", schemas.String(), schemas.Int64())
 	topology.Process(moved, "total", totalsOf, total).Into(totals)
 	t, err := b.Build()
 	if err != nil {

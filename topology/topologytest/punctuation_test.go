@@ -46,7 +46,7 @@ func ticking(
 		}, nil
 	})
 	// What is emitted goes through another subtopology, so that a punctuation sets more than its own task to work.
-	topology.Repartition(out.Stream(), "on", schemas.String(), schemas.Int64()).Into(totals)
+	topology.RepartitionWith(out.Stream(), "on", schemas.String(), schemas.Int64()).Into(totals)
 	built, err := b.Build()
 	if err != nil {
 		tb.Fatal(err)

@@ -481,7 +481,7 @@ func TestKeepOriginThroughCrash(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := topology.NewBuilder("shop", topology.DeadLetters("dead"))
 			positive := topology.From(b, orders).Filter("positive", func(r order) (bool, error) { return r.Value > 0, nil })
-			topology.Repartition(positive, "again", schemas.String(), schemas.Int64(), opts...).Peek("judge", func(order) error {
+			topology.RepartitionWith(positive, "again", schemas.String(), schemas.Int64(), opts...).Peek("judge", func(order) error {
 				return topology.Fail(topology.Validation, schemas.Reason("not like this"))
 			})
 			top, err := b.Build()

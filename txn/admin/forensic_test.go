@@ -25,7 +25,7 @@ func lookedAt(t *testing.T) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder("looked-at", topology.DeadLetters("dead"))
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
-	byWord := topology.Repartition(topology.SelectKey(in, "word",
+	byWord := topology.RepartitionWith(topology.SelectKey(in, "word",
 		func(r topology.Record[string, string]) (string, error) { return r.Value, nil }),
 		"words", schemas.String(), schemas.String())
 	counts := topology.Store("counts", schemas.String(), schemas.Int64())

@@ -58,7 +58,7 @@ func TestForensicNotComparable(t *testing.T) {
 		"several": {func(b *topology.Builder) { keeping(read(b, "in").Merge("both", read(b, "other"))) }, nil, "several inputs"},
 		"parks":   {func(b *topology.Builder) { keeping(read(b, "in", topology.ParkKeys())) }, nil, "can be parked"},
 		"repartition": {func(b *topology.Builder) {
-			keeping(topology.Repartition(read(b, "in"), "again", schemas.String(), schemas.String()))
+			keeping(topology.RepartitionWith(read(b, "in"), "again", schemas.String(), schemas.String()))
 		}, nil, "repartition topic " + again},
 		"clock": {func(b *topology.Builder) {
 			node := topology.Stateful(read(b, "in"), "tick", topology.Store("kept", schemas.String(), schemas.String()))

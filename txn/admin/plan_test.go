@@ -67,7 +67,7 @@ func (d planned) describe(t *testing.T) topology.Description {
 	t.Helper()
 	b := topology.NewBuilder("app")
 	s := topology.From(b, topology.Topic("lines", schemas.String(), schemas.String()))
-	topology.Stateful(topology.Repartition(s, d.moved, schemas.String(), d.lines), "count", d.counts).
+	topology.Stateful(topology.RepartitionWith(s, d.moved, schemas.String(), d.lines), "count", d.counts).
 		Process(func(*topology.Setup) (topology.Handler[string, string], error) {
 			return func(*topology.Context, topology.Record[string, string]) error { return nil }, nil
 		})

@@ -19,7 +19,7 @@ func joined(t *testing.T) *topology.Topology {
 		return topology.From(b, topology.Topic(name, schemas.String(), schemas.String()))
 	}
 	counts := topology.Store("counts", schemas.String(), schemas.Int64())
-	both := topology.Repartition(from("other"), "by-value", schemas.String(), schemas.String()).Merge("both", from("in"))
+	both := topology.RepartitionWith(from("other"), "by-value", schemas.String(), schemas.String()).Merge("both", from("in"))
 	topology.Process(both, "count", counts, func(
 		*topology.Context, state.KeyValue[string, int64], topology.Record[string, string], topology.Emit[string, int64],
 	) error {

@@ -33,7 +33,7 @@ const (
 func app(t *testing.T) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
-	byValue := topology.Repartition(topology.From(b, topology.Topic("in", schemas.String(), schemas.String())), "by-value",
+	byValue := topology.RepartitionWith(topology.From(b, topology.Topic("in", schemas.String(), schemas.String())), "by-value",
 		schemas.String(), schemas.String())
 	counts := topology.Store("counts", schemas.String(), schemas.Int64())
 	topology.Process(byValue, "count", counts, func(
