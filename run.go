@@ -31,7 +31,7 @@ const (
 //	func main() { os.Exit(onceward.Run(wordCount, txn.Config{Brokers: []string{"localhost:9092"}, StateDir: "state"})) }
 //
 // The first signal stops the instance in order: what is in progress is committed, and the other instances take over at
-// once. A second signal ends the process. What is wrong goes to the standard error, one line each; the log goes to
+// once. A second signal ends the process. Run prints errors to the standard error, one line each; the log goes to
 // [txn.Config].Logger.
 //
 // Package cmd/cli makes a program that has the commands of onceward as well. [txn.New] and [txn.App.Run] are the parts

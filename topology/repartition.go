@@ -50,9 +50,9 @@ func RepartitionWith[K, V any](
 	return repartition(s, b, pos, name, key, value, nil, opts)
 }
 
-// GroupBy gives each record the key that f returns, and sends it through a repartition topic of that name, so that
-// aggregations of the new key see all its records: it is [SelectKey] and [Stream.Repartition] in one. The node that
-// selects is called <name>-key. Values are written with the codec of the topic that the stream comes from. If that
+// GroupBy gives each record the key that f returns, and sends it through a repartition topic of that name. So an
+// aggregation of the new key sees all records of the key. It is [SelectKey] and [Stream.Repartition] in one. The node
+// that selects is called <name>-key. Values are written with the codec of the topic that the stream comes from. If that
 // topic has values of another Go type, Build reports a mistake: write SelectKey and [RepartitionWith] then.
 func GroupBy[K, V, K2 any](
 	s Stream[K, V], name string, key schemas.Codec[K2], f func(key K, value V) (K2, error), opts ...RepartitionOption,
