@@ -33,7 +33,7 @@ KAFKA_PACKAGES ?= $(KAFKA_FIRST) $(filter-out $(KAFKA_FIRST),$(sort $(patsubst %
 	grep -rlE 'cluster\.(Kafka|Each|EachKind|Own|OwnWith|Java)\>' --include='*_test.go' e2e examples)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo drill test test-kafka test-postgres race nightly long long-kafka simulate verify-eos lint tidy-check cross build negative negative-soak bench bench-go bench-compare bench-baseline bench-latency
+.PHONY: help demo drill test test-kafka test-postgres race nightly long long-kafka simulate verify-eos lint prose prose-lower tidy-check cross build negative negative-soak bench bench-go bench-compare bench-baseline bench-latency
 .PHONY: bench-processors bench-restore bench-peers bench-sweep bench-state figures failover copy soak soak-state verify-copy verify-smoke verify-differential clean
 
 help: ## show this list
@@ -106,9 +106,16 @@ soak-state: ## a database under a million writes with crashes, on a file system 
 verify-copy: ## Kafka's own TransactionsTest on real Kafka: 100,000 records, 750 a transaction, client and broker bounced; needs Java 17 and Maven
 	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 30m -run '^TestCopy' ./e2e/conformance -full
 
-lint: ## static analysis with the import rules
+lint: prose ## static analysis with the import rules, and make prose
 	$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) run
 	cd $(POSTGRES) && $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) run
+
+prose: ## the language of documents, comments and messages; FILES="a.md b.go" lists every finding of these; needs a C compiler
+	ONCEWARD_REQUIRE_VALE=1 $(GO) test -count=1 -vet off -run '^TestPlantedSentencesAreFound$$' ./docs/prose
+	$(GO) run ./docs/prose $(FILES)
+
+prose-lower: ## lower the numbers of docs/prose/baseline.txt to the findings that are left
+	$(GO) run ./docs/prose -lower
 
 tidy-check: ## go.mod and formatting are clean
 	$(GO) mod tidy -diff
