@@ -33,7 +33,7 @@ KAFKA_PACKAGES ?= $(KAFKA_FIRST) $(filter-out $(KAFKA_FIRST),$(sort $(patsubst %
 	grep -rlE 'cluster\.(Kafka|Each|EachKind|Own|OwnWith|Java)\>' --include='*_test.go' e2e examples)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo drill test test-kafka test-postgres race nightly long long-kafka simulate verify-eos lint prose prose-lower tidy-check cross build negative negative-soak bench bench-go bench-compare bench-baseline bench-latency
+.PHONY: help demo drill test test-kafka test-postgres race nightly long long-kafka simulate verify-eos lint prose prose-lower docs tidy-check cross build negative negative-soak bench bench-go bench-compare bench-baseline bench-latency
 .PHONY: bench-processors bench-restore bench-peers bench-sweep bench-state figures failover copy soak soak-state verify-copy verify-smoke verify-differential clean
 
 help: ## show this list
@@ -116,6 +116,9 @@ prose: ## the language of documents, comments and messages; FILES="a.md b.go" li
 
 prose-lower: ## lower the numbers of docs/prose/baseline.txt to the findings that are left
 	$(GO) run ./docs/prose -lower
+
+docs: ## the documents as a site with search, in bin/site; a broken link is an error; needs Python 3.9 and npm
+	./.ci/docs
 
 tidy-check: ## go.mod and formatting are clean
 	$(GO) mod tidy -diff

@@ -102,6 +102,26 @@ func brokenLinks(files map[string]string, exists func(path string) bool) (broken
 	return broken
 }
 
+// TestPagesAreInTheNavigation: the navigation of the site has every document but the decisions, which their README lists.
+func TestPagesAreInTheNavigation(t *testing.T) {
+	config, err := os.ReadFile(filepath.Join(root, "docs", "site", "mkdocs.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, listed := documents(t), map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^ +- (?:[\w ]+: )?(\S+\.md)$`).FindAllStringSubmatch(string(config), -1) {
+		listed[m[1]] = true
+		if files[m[1]] == "" {
+			t.Errorf("docs/site/mkdocs.yml lists %s, which does not exist", m[1])
+		}
+	}
+	for name := range files {
+		if !listed[name] && !strings.HasPrefix(name, "docs/decisions/0") {
+			t.Errorf("docs/site/mkdocs.yml does not list %s", name)
+		}
+	}
+}
+
 func onDisk(path string) bool {
 	_, err := os.Stat(filepath.Join(root, path))
 	return err == nil
