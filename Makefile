@@ -2,6 +2,7 @@
 
 GO        ?= go
 LINT_VERSION ?= v2.15.0
+VULNCHECK_VERSION ?= v1.9.0
 FIGURES   ?= $(CURDIR)/bin/figures
 REPORT    ?= $(CURDIR)/bench
 # REVISION is what a report says that it is of; a report that was written a moment ago is no change of it.
@@ -33,7 +34,7 @@ KAFKA_PACKAGES ?= $(KAFKA_FIRST) $(filter-out $(KAFKA_FIRST),$(sort $(patsubst %
 	grep -rlE 'cluster\.(Kafka|Each|EachKind|Own|OwnWith|Java)\>' --include='*_test.go' e2e examples)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo drill test test-kafka test-postgres race nightly long long-kafka simulate verify-eos lint prose prose-lower docs tidy-check cross build negative negative-soak bench bench-go bench-compare bench-baseline bench-latency
+.PHONY: help demo drill test test-kafka test-postgres race nightly long long-kafka simulate verify-eos lint prose prose-lower docs vulnerabilities tidy-check cross build negative negative-soak bench bench-go bench-compare bench-baseline bench-latency
 .PHONY: bench-processors bench-restore bench-peers bench-sweep bench-state figures failover copy soak soak-state verify-copy verify-smoke verify-differential clean
 
 help: ## show this list
@@ -119,6 +120,10 @@ prose-lower: ## lower the numbers of docs/prose/baseline.txt to the findings tha
 
 docs: ## the documents as a site with search, in bin/site; a broken link is an error; needs Python 3.9 and npm
 	./.ci/docs
+
+vulnerabilities: ## known vulnerabilities of dependencies that the code calls; needs the internet (vuln.go.dev)
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@$(VULNCHECK_VERSION) ./...
+	$(GO) -C $(POSTGRES) run golang.org/x/vuln/cmd/govulncheck@$(VULNCHECK_VERSION) ./...
 
 tidy-check: ## go.mod and formatting are clean
 	$(GO) mod tidy -diff
