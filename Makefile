@@ -5,14 +5,14 @@ LINT_VERSION ?= v2.15.0
 VULNCHECK_VERSION ?= v1.9.0
 FIGURES   ?= $(CURDIR)/bin/figures
 REPORT    ?= $(CURDIR)/bench
-# REVISION is what a report says that it is of; a report that was written a moment ago is no change of it.
+# REVISION is the revision that a report names. A report that was just written does not make it dirty.
 REVISION  ?= $(shell git describe --always --abbrev=12 2>/dev/null)$(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && { git diff --quiet HEAD -- . ':!bench/RESULTS.*' || echo -dirty; })
 
 # Builds do not hold the path of the checkout: checkouts at different paths share the build cache.
 export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
 
-# TEST_TAGS are the build tags, by commas, of every test. With synctests the Kafka client works inside testing/synctest; with
-# onceward_failpoints a test can fail one application at a point, or break a mechanism of it.
+# TEST_TAGS are the build tags of every test, separated by commas. With synctests the Kafka client works inside testing/synctest.
+# With onceward_failpoints a test can fail one application at a point, or break one of its mechanisms.
 TEST_TAGS  ?= synctests,onceward_failpoints
 # TEST_FLAGS are further flags of go test, such as -count=1.
 TEST_FLAGS ?=
@@ -21,7 +21,7 @@ TEST_FLAGS ?=
 CHECKS       = 500
 GATE         = RAPID_SEED=1 RAPID_CHECKS=$(CHECKS)
 GATE_FLAGS   = -short -tags $(TEST_TAGS) $(TEST_FLAGS)
-# Packages wait for time-outs and processes more than they compute, so more of them run at a time than a small machine has processors.
+# Packages wait for timeouts and processes more than they compute, so more run at a time than a small machine has processors.
 WAITING      = -p 3
 GO_ALONE     = env -u ONCEWARD_KAFKA_BROKERS -u ONCEWARD_REQUIRE_KAFKA
 # PACKAGES are those that test and race take, the slowest first: go test starts them in this order.
@@ -63,7 +63,7 @@ test-postgres: ## the tests on PostgreSQL; needs an installed server (Debian pac
 
 race: TEST_TAGS := $(TEST_TAGS),invariants
 race: CHECKS = 100
-# A program under the race detector waits a second when it exits, so that reports of other goroutines are written. The tests start hundreds of them.
+# A program under the race detector waits a second when it exits, so that reports of other goroutines are written. The tests start hundreds of programs.
 race: export GORACE = atexit_sleep_ms=20
 race: ## make test under the race detector, with invariants asserted
 	$(GATE) $(GO_ALONE) $(GO) test -race $(WAITING) $(GATE_FLAGS) -vet off -timeout 30m $(PACKAGES)
@@ -157,7 +157,7 @@ bench-compare: ## the Go benchmarks of the hot parts against bench/baseline.txt;
 	./bench/hot > bin/bench.txt
 	./bench/compare "$(or $(BASELINE),bench/baseline.txt)" bin/bench.txt
 
-bench-baseline: ## make bench/baseline.txt anew, on a machine that does nothing else
+bench-baseline: ## replace bench/baseline.txt, on a machine that does nothing else
 	mkdir -p bin
 	./bench/hot > bin/bench.txt
 	mv bin/bench.txt bench/baseline.txt
@@ -173,14 +173,14 @@ else
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestRestore$$' ./e2e/figures
 endif
 
-bench-peers: ## Onceward beside Kafka Streams and a plain loop, on a broker of its own or BROKERS, about two hours; PARTS=ledger,latency measures these anew; needs a JDK 17 and Maven; results in REPORT (bench)
+bench-peers: ## Onceward beside Kafka Streams and a plain loop, on a broker of its own or BROKERS, about two hours; PARTS=ledger,latency measures these again; needs a JDK 17 and Maven; results in REPORT (bench)
 ifdef BROKERS
 	$(GO) run ./bench/peers/run -brokers "$(BROKERS)" -flights e2e/flights/testdata/flights.csv.gz -parts "$(PARTS)" -revision "$(REVISION)" -out "$(REPORT)"
 else
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(REPORT)) ONCEWARD_REVISION="$(REVISION)" $(GO) test -count=1 -v -timeout 8h -run '^TestPeers$$' ./e2e/figures -parts "$(PARTS)"
 endif
 
-bench-sweep: ## the fastest settings of Kafka Streams for bench-peers, about an hour; PARTS=pass,ledger finds those of these workloads anew; needs a JDK 17 and Maven; results in bench/peers/sweep.json
+bench-sweep: ## the fastest settings of Kafka Streams for bench-peers, about an hour; PARTS=pass,ledger finds those of these workloads again; needs a JDK 17 and Maven; results in bench/peers/sweep.json
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(CURDIR)/bench/peers $(GO) test -count=1 -v -timeout 8h -run '^TestSweep$$' ./e2e/figures -parts "$(PARTS)"
 
 bench-state: ## cost of state at 1, 10 and 50 million keys, and a reopen after kill -9; needs 15 GB of disk; results in FIGURES
@@ -190,7 +190,7 @@ figures: ## latency, restart, takeover and rolling restart on real Kafka, at len
 	mkdir -p $(FIGURES)
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestFigures$$' ./e2e/figures
 
-failover: ## KILLS (30) failures of an instance of each kind at RATE (10000) events/s, after STATE (500000) events; SCENARIO=two measures that one anew; results in FIGURES; needs a JDK 17 and Maven, and root for hosts that vanish
+failover: ## KILLS (30) failures of an instance of each kind at RATE (10000) events/s, after STATE (500000) events; SCENARIO=two measures that one again; results in FIGURES; needs a JDK 17 and Maven, and root for hosts that vanish
 	mkdir -p $(FIGURES)
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 12h -run '^TestFailover$$/$(if $(SCENARIO),^$(SCENARIO)$$)' ./e2e/figures \
 		-kills $(or $(KILLS),30) -rate $(or $(RATE),10000) -state $(or $(STATE),500000)

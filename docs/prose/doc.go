@@ -10,7 +10,8 @@
 // The linter is Vale, built from its Go module. The configuration is .vale.ini, the rules are in
 // styles/Onceward. Vale reads Markdown, so the command writes a Markdown file for each Go file. It
 // contains the comments and the strings that are sentences: errors, log messages and help texts.
-// Strings of tests are left out. A finding is reported at its line in the Go file.
+// Strings of tests are left out. Of the Makefile it takes comments and help texts. A finding is
+// reported at its line in the source file.
 //
 // # Baseline
 //

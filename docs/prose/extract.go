@@ -58,6 +58,24 @@ func extract(name string, src []byte, messages bool) (*page, error) {
 	return &page{text: w.text.String(), lines: w.lines}, nil
 }
 
+// extractMake returns the page of a Makefile: its comments and the help of its targets, whose parts
+// are separated by semicolons.
+func extractMake(src []byte) *page {
+	w := &pageWriter{lines: []int{}}
+	for i, line := range strings.Split(string(src), "\n") {
+		_, help, _ := strings.Cut(line, " ## ")
+		if comment, ok := strings.CutPrefix(line, "# "); ok {
+			w.line(unmarked.Replace(comment), i+1)
+		} else {
+			w.end(i + 1)
+			for part := range strings.SplitSeq(help, "; ") {
+				w.message(part, i+1)
+			}
+		}
+	}
+	return &page{text: w.text.String(), lines: w.lines}
+}
+
 var (
 	directive = regexp.MustCompile(`^//([a-z0-9]+:|nolint|export )`)
 	output    = regexp.MustCompile(`(?i)^\s*(unordered )?output:`)

@@ -43,7 +43,7 @@ func run(root string, lower bool, named []string) error {
 	for i, name := range named {
 		named[i] = filepath.ToSlash(filepath.Clean(name))
 		if pages[named[i]] == nil {
-			return fmt.Errorf("%s is not checked: name a Markdown or Go file by its path from the root", name)
+			return fmt.Errorf("%s is not checked: name a document or a Go file by its path from the root", name)
 		}
 	}
 	found, err := lint(root, pages)
@@ -92,18 +92,21 @@ func collect(root string) (map[string]*page, error) {
 			return nil
 		}
 		ext := filepath.Ext(rel)
-		if ext != ".md" && ext != ".go" {
+		if ext != ".md" && ext != ".go" && rel != "Makefile" {
 			return nil
 		}
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		if ext == ".md" {
+		switch ext {
+		case ".go":
+			pages[rel], err = extract(rel, text, !strings.HasSuffix(rel, "_test.go"))
+		case ".md":
 			pages[rel] = &page{text: string(text)}
-			return nil
+		default:
+			pages[rel] = extractMake(text)
 		}
-		pages[rel], err = extract(rel, text, !strings.HasSuffix(rel, "_test.go"))
 		return err
 	})
 	return pages, err

@@ -58,6 +58,16 @@ func TestProseOfGoFiles(t *testing.T) {
 	}
 }
 
+func TestProseOfMakefilesIsCommentsAndHelp(t *testing.T) {
+	p := extractMake([]byte("# A comment\n# of two lines.\nA = 1 # nobody\n\nrun: build ## run what was built before\n\tgo run . # nobody\n"))
+	if want := "A comment\nof two lines.\n\n\n\nrun what was built before\n"; !strings.HasPrefix(p.text, want) {
+		t.Errorf("prose is %q, want %q", p.text, want)
+	}
+	if got := p.source(6); got != 5 {
+		t.Errorf("the help is at line %d, want 5", got)
+	}
+}
+
 func TestProseOfTestsIsCommentsAlone(t *testing.T) {
 	p, err := extract("p_test.go", []byte("package p\n\n// A comment.\nvar a = \"a message of four words\"\n"), false)
 	if err != nil {
