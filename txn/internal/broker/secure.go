@@ -55,8 +55,8 @@ func NewSecure(cfg security.Config, log *slog.Logger) (*Secure, error) {
 // dialFunc makes a connection, as net.Dialer.DialContext does.
 type dialFunc = func(ctx context.Context, network, host string) (net.Conn, error)
 
-// dialTimeout bounds the making of a connection, and separately its TLS handshake.
-const dialTimeout = 10 * time.Second
+// dialTimeout bounds the making of a connection, and separately its TLS handshake. Requests to a broker whose host has vanished wait for it.
+const dialTimeout = 5 * time.Second
 
 // options returns what a client needs to connect over dial, the default dialer if nil.
 func (s *Secure) options(dial dialFunc) []kgo.Opt {
