@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,6 +17,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/keyfile"
+	"github.com/onceward/onceward/txn/internal/loopback"
 	"github.com/onceward/onceward/txn/internal/peers"
 	"github.com/onceward/onceward/txn/security"
 )
@@ -37,7 +38,7 @@ type Peers struct {
 	// SecretFile holds a secret of at least 16 bytes that all instances share. A line break at its end is not part of it.
 	SecretFile string
 	// CertFile and KeyFile have the certificate of the instance and its key, CAFile the authorities that sign those of the others (PEM). The
-	// certificate has to be for the host of Advertise, and for both sides of a connection. Without these files and without SecretFile only
+	// certificate has to be for the host of Advertise, and for both sides of a connection. Files that change count from the next connection on. Without these files and without SecretFile only
 	// loopback addresses are allowed.
 	CertFile, KeyFile, CAFile string
 }
@@ -55,17 +56,10 @@ func (c Config) peersListen() string {
 		return c.Peers.Listen
 	case c.peerNetwork.listen != nil:
 		return peersLoopback
-	case c.Dialer == nil && len(c.Brokers) > 0 && !slices.ContainsFunc(c.Brokers, func(b string) bool { return !isLoopback(b) }):
+	case c.Dialer == nil && len(c.Brokers) > 0 && !slices.ContainsFunc(c.Brokers, func(b string) bool { return !loopback.Address(b) }):
 		return peersLoopback
 	}
 	return PeersOff
-}
-
-// isLoopback says whether host:port is on this machine, as far as its form tells.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	ip := net.ParseIP(host)
-	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 func (c Config) validatePeers(wrong func(field, reason string)) {
@@ -118,7 +112,7 @@ func (in *instance) newWatch() (*watch, error) {
 	if pc.Listener != nil {
 		pc.Address, err = advertised(cfg.Peers.Advertise, pc.Listener.Addr())
 		if err == nil {
-			pc.Security, err = cfg.Peers.security()
+			pc.Security, err = cfg.Peers.watchSecurity(log)
 		}
 		if err != nil {
 			return nil, errors.Join(err, pc.Listener.Close())
@@ -177,35 +171,39 @@ func advertised(set string, listened net.Addr) (string, error) {
 	return address, nil
 }
 
+// watchSecurity reads the files, again whenever they change.
+func (p Peers) watchSecurity(log *slog.Logger) (func() peers.Security, error) {
+	w, err := keyfile.Watch(log, p.security, p.SecretFile, p.CertFile, p.KeyFile, p.CAFile)
+	if mistake, ok := errors.AsType[*security.Error](err); ok {
+		return nil, &ConfigError{mistake.Field, mistake.Reason}
+	}
+	return w.Current, err
+}
+
 // security reads the files.
-func (p Peers) security() (peers.Security, error) {
-	var s peers.Security
+func (p Peers) security() (s peers.Security, err error) {
 	if p.SecretFile != "" {
-		text, err := os.ReadFile(p.SecretFile)
-		if err != nil {
-			return s, &ConfigError{"Peers.SecretFile", err.Error()}
+		if s.Secret, err = keyfile.Secret("Peers.SecretFile", p.SecretFile); err != nil {
+			return s, err
 		}
-		s.Secret = security.NewSecret(strings.TrimRight(string(text), "\r\n"))
 	}
-	if p.CertFile == "" {
-		return s, nil
+	if p.CertFile != "" {
+		own, err := keyfile.Pair(keyfile.Setting{Field: "Peers.CertFile", Name: p.CertFile}, keyfile.Setting{Field: "Peers.KeyFile", Name: p.KeyFile})
+		if err != nil {
+			return s, err
+		}
+		pool, err := keyfile.Authorities("Peers.CAFile", p.CAFile)
+		if err != nil {
+			return s, err
+		}
+		s.Server = &tls.Config{
+			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+		}
+		s.Client = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, RootCAs: pool}
 	}
-	own, err := tls.LoadX509KeyPair(p.CertFile, p.KeyFile)
-	if err != nil {
-		return s, &ConfigError{"Peers.CertFile", err.Error()}
+	if err := s.Check(); err != nil {
+		return s, &security.Error{Field: "Peers.SecretFile", Reason: err.Error(), Err: err} // the rest is made here
 	}
-	authorities, err := os.ReadFile(p.CAFile)
-	if err != nil {
-		return s, &ConfigError{"Peers.CAFile", err.Error()}
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(authorities) {
-		return s, &ConfigError{"Peers.CAFile", fmt.Sprintf("%s has no certificate (PEM)", p.CAFile)}
-	}
-	s.Server = &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
-	}
-	s.Client = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, RootCAs: pool}
 	return s, nil
 }
 

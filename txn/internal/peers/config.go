@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"time"
+
+	"github.com/onceward/onceward/txn/internal/loopback"
 )
 
 // Bounds that are no settings.
@@ -43,8 +45,9 @@ type Config struct {
 	// Address is what others dial to reach the listener.
 	Address string
 	// Dial makes a connection. Default is TCP.
-	Dial     func(ctx context.Context, address string) (net.Conn, error)
-	Security Security
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Security is called for each connection, so that changed files count from the next one on. It may read files. Nil: neither TLS nor a secret.
+	Security func() Security
 	// Heartbeat is the pause between two heartbeats, by default 200 ms, and Silence the time after which a peer that is not heard is a suspect,
 	// by default 2 s and at least five heartbeats.
 	Heartbeat, Silence time.Duration
@@ -114,6 +117,9 @@ func New(cfg Config) (*Peers, error) {
 			return d.DialContext(ctx, "tcp", address)
 		}
 	}
+	if p.cfg.Security == nil {
+		p.cfg.Security = func() Security { return Security{} }
+	}
 	if err := p.cfg.check(); err != nil {
 		return nil, errors.Join(fmt.Errorf("peers: %w", err), cfg.Listener.Close())
 	}
@@ -127,6 +133,7 @@ func set(field *time.Duration, value time.Duration) {
 }
 
 func (c Config) check() error {
+	security := c.Security()
 	switch {
 	case c.Self.Instance == "" || c.Self.Incarnation == 0:
 		return errors.New("an instance needs a name and an incarnation")
@@ -134,8 +141,8 @@ func (c Config) check() error {
 		return errors.New("there is no function that fences")
 	case c.Heartbeat <= 0 || c.Silence < 5*c.Heartbeat:
 		return fmt.Errorf("the silence bound of %s is less than five heartbeats of %s", c.Silence, c.Heartbeat)
-	case c.Security.none() && !isLoopback(c.Listener.Addr()):
+	case security.none() && !loopback.Address(c.Listener.Addr().String()):
 		return fmt.Errorf("%s is no loopback address: give TLS or a secret", c.Listener.Addr())
 	}
-	return c.Security.check()
+	return security.Check()
 }

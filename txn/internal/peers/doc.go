@@ -37,7 +37,8 @@
 //
 // # Security
 //
-// With Security.Server and Security.Client the connections are mutual TLS 1.3. With Security.Secret both sides prove that they know the
+// Config.Security is called for each connection; those that are made stay as they are when it changes. With Security.Server and Security.Client
+// the connections are mutual TLS 1.3. With Security.Secret both sides prove that they know the
 // secret: each sends an HMAC-SHA-256 under the secret over its role and the hash of both hellos, which hold a random nonce of 32 bytes each.
 // The dialler proves first. Nothing but a refusal is accepted before. Each direction then has a key of its own: an HMAC under the secret over a
 // label and the same hash. Every later frame carries an HMAC under that key over a counter and the frame; the counter is not sent. So no frame

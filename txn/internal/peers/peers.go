@@ -104,7 +104,8 @@ func (p *Peers) SetSelf(memberID string, transactionalIDs []string) error {
 	}
 	p.enter()
 	defer p.leave()
-	hello := p.helloLocked()
+	hello := p.helloLocked(Security{})
+	hello.nonce = make([]byte, nonceSize)
 	hello.memberID, hello.ids = memberID, transactionalIDs
 	if _, err := seal(hello.body(), &macKey{}); err != nil {
 		return fmt.Errorf("peers: %w", err)
@@ -256,16 +257,16 @@ func (p *Peers) step(now time.Time) time.Time {
 }
 
 // hello returns the hello of this instance.
-func (p *Peers) hello() frame {
+func (p *Peers) hello(s Security) frame {
 	p.enter()
 	defer p.mu.Unlock()
-	return p.helloLocked()
+	return p.helloLocked(s)
 }
 
-func (p *Peers) helloLocked() frame {
+func (p *Peers) helloLocked(s Security) frame {
 	id := p.cfg.Self
 	return frame{
 		kind: kindHello, application: id.Application, cluster: id.Cluster, instance: id.Instance, incarnation: id.Incarnation,
-		address: p.cfg.Address, memberID: p.memberID, ids: p.ids, nonce: p.cfg.Security.nonce(),
+		address: p.cfg.Address, memberID: p.memberID, ids: p.ids, nonce: s.nonce(),
 	}
 }
