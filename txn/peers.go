@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -90,6 +90,8 @@ type watch struct {
 	mu     sync.Mutex
 	member string
 	ids    []string // of all transactions of this instance
+
+	mute bool // the last sign of life has failed; only live uses it
 }
 
 // newWatch begins to watch, and sets the address that this instance tells others.
@@ -100,7 +102,7 @@ func (in *instance) newWatch() (*watch, error) {
 		Self: peers.Identity{
 			Application: in.app.topology.Application(), Cluster: in.clusterID, Instance: in.dir.Instance(), Incarnation: uint64(in.incarnation),
 		},
-		Logger: log, Fence: w.fence, Fenced: in.membership.gone,
+		Logger: log, Fence: w.fence, Fenced: in.membership.gone, Progress: w.progress, Live: w.live,
 	}
 	var err error
 	if pc.Listener, err = in.listenForPeers(); err != nil {
@@ -270,11 +272,6 @@ func (w *watch) fence(ctx context.Context, s peers.Suspect) (peers.Verdict, erro
 			return 0, fmt.Errorf("instance %q has told a transactional id that does not begin with %s", s.Instance, prefix)
 		}
 	}
-	if s.Alone {
-		if atWork, err := w.atWork(ctx, s.TransactionalIDs); err != nil || atWork {
-			return peers.AtWork, err
-		}
-	}
 	// Neither waits for the other: one transaction whose markers cannot be written must not keep the group waiting.
 	var ended error
 	var ending sync.WaitGroup
@@ -301,29 +298,42 @@ func (w *watch) fence(ctx context.Context, s peers.Suspect) (peers.Verdict, erro
 }
 
 const (
-	// progressPoll is the time between two looks for progress.
-	progressPoll = 50 * time.Millisecond
-	// progressMax bounds the looks, whatever the commit interval is.
-	progressMax = 15 * time.Second
+	// lookTime is how long the brokers are watched for progress of a suspect. It gives a sign of life with each heartbeat of peers.
+	lookTime = time.Second
+	// lookPause is the time between two looks.
+	lookPause = 100 * time.Millisecond
 )
 
-// atWork reports whether the coordinators see one of the transactional ids make progress, in the time of two rounds under load.
-func (w *watch) atWork(ctx context.Context, ids []string) (bool, error) {
+// progress reports whether the coordinators see a suspect make progress: one of its transactional ids changes, or it gives a sign of life.
+func (w *watch) progress(ctx context.Context, s peers.Suspect) (bool, error) {
+	ids := append(slices.Clone(s.TransactionalIDs), broker.LiveID(w.in.app.topology.Application(), s.Instance))
 	before, err := w.in.cluster.Transactions(ctx, ids...)
 	if err != nil {
 		return false, err
 	}
-	end := time.Now().Add(min(2*w.in.app.cfg.CommitIntervalMax+4*progressPoll, progressMax))
-	for time.Now().Before(end) {
-		if err := backoff.Sleep(ctx, progressPoll); err != nil {
+	for end := time.Now().Add(lookTime); time.Now().Before(end); {
+		if err := backoff.Sleep(ctx, lookPause); err != nil {
 			return false, err
 		}
 		now, err := w.in.cluster.Transactions(ctx, ids...)
-		if err != nil || !reflect.DeepEqual(before, now) {
+		if err != nil || !maps.Equal(before, now) {
 			return err == nil, err
 		}
 	}
 	return false, nil
+}
+
+// live gives a sign of life: the epoch of a transactional id that is for nothing else changes. It is called on a goroutine of package peers.
+func (w *watch) live(ctx context.Context) {
+	cfg := w.in.app.cfg
+	if brokenLive(cfg.failpoints) {
+		return
+	}
+	err := w.in.cluster.EndTransactions(ctx, cfg.TransactionTimeout, broker.LiveID(w.in.app.topology.Application(), w.in.dir.Instance()))
+	if err != nil && !w.mute && ctx.Err() == nil {
+		w.in.app.log.Warn("the brokers cannot be shown that this instance lives; a peer that does not hear it may fence it", "error", err)
+	}
+	w.mute = err != nil
 }
 
 // PeerStatus is another instance of the application, as this one sees it.

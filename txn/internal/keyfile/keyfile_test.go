@@ -42,8 +42,11 @@ func TestMistakesNameFieldAndFile(t *testing.T) {
 	for name, read := range map[string]func() error{
 		"missing": func() error { _, err := keyfile.Secret("X.File", filepath.Join(dir, "missing")); return err },
 		"empty":   func() error { _, err := keyfile.Secret("X.File", at("empty", "\n").Name); return err },
-		"large":   func() error { _, err := keyfile.Secret("X.File", at("large", strings.Repeat(canary, 1<<18)).Name); return err },
-		"no PEM":  func() error { _, err := keyfile.Authorities("X.File", at("no PEM", canary).Name); return err },
+		"large": func() error {
+			_, err := keyfile.Secret("X.File", at("large", strings.Repeat(canary, 1<<18)).Name)
+			return err
+		},
+		"no PEM": func() error { _, err := keyfile.Authorities("X.File", at("no PEM", canary).Name); return err },
 		"no pair": func() error {
 			_, err := keyfile.Pair(keyfile.Setting{Field: "X.File", Name: one.CertFile}, keyfile.Setting{Field: "X.Key", Name: two.KeyFile})
 			return err

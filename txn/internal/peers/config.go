@@ -54,6 +54,12 @@ type Config struct {
 	Logger             *slog.Logger
 	// Fence ends the transactions of a suspect and removes its member. An error means that this may not have succeeded; it is called again.
 	Fence func(context.Context, Suspect) (Verdict, error)
+	// Progress looks for about half the silence bound whether the brokers see a suspect make progress. It fails if this process does not reach
+	// them. It is called where only the brokers can know, on a goroutine of its own; its context ends when the suspect is heard.
+	Progress func(context.Context, Suspect) (bool, error)
+	// Live shows the brokers that this instance lives, by what Progress of the others sees. It is called again and again while the only
+	// other member may not hear this instance, by one goroutine. Nil: nothing is called.
+	Live func(context.Context)
 	// Fenced is called when a peer reports that it has fenced an instance, once for each incarnation. It must not wait, nor call this package.
 	// Nil: nothing is called.
 	Fenced func(instance string)
@@ -80,9 +86,6 @@ type Suspect struct {
 	TransactionalIDs []string
 	// Why says what the evidence is.
 	Why string
-	// Alone says that the two are the only members and that dialling was not refused. Then Fence first finds out whether this process reaches
-	// the brokers, and fails if not, and whether the suspect makes progress there: it is AtWork if so.
-	Alone bool
 }
 
 // Verdict is what a fencing found.
@@ -93,14 +96,12 @@ const (
 	Fenced Verdict = iota
 	// Alive: the suspect was fenced and then found to be alive.
 	Alive
-	// AtWork: the suspect makes progress, and was not fenced.
-	AtWork
 )
 
 // New checks the configuration.
 func New(cfg Config) (*Peers, error) {
 	p := &Peers{
-		cfg: cfg, off: cfg.Listener == nil, kick: make(chan struct{}, 1), work: make(chan fencing, 1),
+		cfg: cfg, off: cfg.Listener == nil, kick: make(chan struct{}, 1), work: make(chan fencing, 1), unheard: make(chan struct{}, 1),
 		peers: map[string]*peer{}, ring: newRing(cfg.Self.Instance), logged: map[string]time.Time{},
 	}
 	if p.off {
@@ -137,8 +138,8 @@ func (c Config) check() error {
 	switch {
 	case c.Self.Instance == "" || c.Self.Incarnation == 0:
 		return errors.New("an instance needs a name and an incarnation")
-	case c.Fence == nil:
-		return errors.New("there is no function that fences")
+	case c.Fence == nil || c.Progress == nil:
+		return errors.New("there is no function that fences, or none that asks the brokers")
 	case c.Heartbeat <= 0 || c.Silence < 5*c.Heartbeat:
 		return fmt.Errorf("the silence bound of %s is less than five heartbeats of %s", c.Silence, c.Heartbeat)
 	case security.none() && !loopback.Address(c.Listener.Addr().String()):

@@ -32,6 +32,9 @@ type peer struct {
 	dialAt    time.Time     // the next one
 	pause     time.Duration // between the next two
 
+	look         *look     // whether it makes progress at the brokers
+	unheardUntil time.Time // it may not hear this instance
+
 	suspicion  *suspicion
 	suspicions int
 	stopped    uint64 // the incarnation that said goodbye
