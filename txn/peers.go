@@ -38,8 +38,8 @@ type Peers struct {
 	// SecretFile holds a secret of at least 16 bytes that all instances share. A line break at its end is not part of it.
 	SecretFile string
 	// CertFile and KeyFile have the certificate of the instance and its key, CAFile the authorities that sign those of the others (PEM). The
-	// certificate has to be for the host of Advertise, and for both sides of a connection. Files that change count from the next connection on. Without these files and without SecretFile only
-	// loopback addresses are allowed.
+	// certificate has to be for the host of Advertise, and for both sides of a connection. Without these files and without SecretFile only
+	// loopback addresses are allowed. All these files are read again when they change, and count from the next connection on.
 	CertFile, KeyFile, CAFile string
 }
 

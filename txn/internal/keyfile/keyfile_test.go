@@ -37,7 +37,8 @@ func TestMistakesNameFieldAndFile(t *testing.T) {
 		write(t, name, content)
 		return keyfile.Setting{Field: "X.File", Name: name}
 	}
-	one, two := pkitest.NewAuthority(t, "ca").Issue("one", time.Now().Add(time.Hour)), pkitest.NewAuthority(t, "ca").Issue("two", time.Now().Add(time.Hour))
+	ca, valid := pkitest.NewAuthority(t, "ca"), time.Now().Add(time.Hour)
+	one, two := ca.Issue("one", valid), ca.Issue("two", valid)
 	const canary = "canary"
 	for name, read := range map[string]func() error{
 		"missing": func() error { _, err := keyfile.Secret("X.File", filepath.Join(dir, "missing")); return err },

@@ -395,9 +395,9 @@ func TestOverTCP(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, err = New(Config{
-			Self: Identity{Instance: name, Incarnation: incarnation}, Listener: l, Address: l.Addr().String(), Security: func() Security { return Security{Secret: secret} },
-			Logger: slog.New(slog.DiscardHandler),
-			Fence:  func(_ context.Context, s Suspect) (Verdict, error) { fenced <- s; return Fenced, nil },
+			Self: Identity{Instance: name, Incarnation: incarnation}, Listener: l, Address: l.Addr().String(),
+			Security: func() Security { return Security{Secret: secret} }, Logger: slog.New(slog.DiscardHandler),
+			Fence: func(_ context.Context, s Suspect) (Verdict, error) { fenced <- s; return Fenced, nil },
 			// A closed connection and a refused dial need no answer.
 			Progress: noProgress,
 		})
@@ -444,7 +444,10 @@ func TestNew(t *testing.T) {
 		"short silence": {func(c *Config) { c.Silence = time.Second; c.Heartbeat = time.Second }, "less than five heartbeats"},
 	} {
 		l := w.net.listen("a", "127.0.0.1")
-		cfg := Config{Self: Identity{Instance: "a", Incarnation: 1}, Listener: l, Fence: func(context.Context, Suspect) (Verdict, error) { return 0, nil }, Progress: noProgress}
+		cfg := Config{
+			Self: Identity{Instance: "a", Incarnation: 1}, Listener: l,
+			Fence: func(context.Context, Suspect) (Verdict, error) { return 0, nil }, Progress: noProgress,
+		}
 		c.change(&cfg)
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: New returns %v", name, err)
@@ -454,8 +457,9 @@ func TestNew(t *testing.T) {
 		}
 	}
 	cfg := Config{
-		Self: Identity{Instance: "a", Incarnation: 1}, Listener: w.net.listen("a", "10.0.0.1"), Security: func() Security { return Security{Secret: secret} },
-		Fence: func(context.Context, Suspect) (Verdict, error) { return 0, nil }, Progress: noProgress,
+		Self: Identity{Instance: "a", Incarnation: 1}, Listener: w.net.listen("a", "10.0.0.1"),
+		Security: func() Security { return Security{Secret: secret} },
+		Fence:    func(context.Context, Suspect) (Verdict, error) { return 0, nil }, Progress: noProgress,
 	}
 	p, err := New(cfg)
 	if err != nil {

@@ -39,13 +39,13 @@
 // # Security
 //
 // Config.Security is called for each connection; those that are made stay as they are when it changes. With Security.Server and Security.Client
-// the connections are mutual TLS 1.3. With Security.Secret both sides prove that they know the
-// secret: each sends an HMAC-SHA-256 under the secret over its role and the hash of both hellos, which hold a random nonce of 32 bytes each.
-// The dialler proves first. Nothing but a refusal is accepted before. Each direction then has a key of its own: an HMAC under the secret over a
-// label and the same hash. Every later frame carries an HMAC under that key over a counter and the frame; the counter is not sent. So no frame
-// can be changed, replayed, left out, reordered or reflected. Frames are not encrypted: whoever reads the network sees the names. Who takes
-// over an address can collect one proof and try secrets against it, so a secret has at least [SecretMin] bytes and should be random. TLS and a
-// secret can be combined. With neither, both the listener and every remote address have to be loopback addresses.
+// the connections are mutual TLS 1.3. With Security.Secret both sides prove that they know the secret: each sends an HMAC-SHA-256 under the
+// secret over its role and the hash of both hellos, which hold a random nonce of 32 bytes each. The dialler proves first. Nothing but a refusal
+// is accepted before. Each direction then has a key of its own: an HMAC under the secret over a label and the same hash. Every later frame
+// carries an HMAC under that key over a counter and the frame; the counter is not sent. So no frame can be changed, replayed, left out,
+// reordered or reflected. Frames are not encrypted: whoever reads the network sees the names. Who takes over an address can collect one proof
+// and try secrets against it, so a secret has at least [SecretMin] bytes and should be random. TLS and a secret can be combined. With neither,
+// both the listener and every remote address have to be loopback addresses.
 //
 // All instances that pass are trusted with the name that they tell. An unfinished handshake ends after the silence bound, and at most 64 are
 // at work. Failures are counted, and logged once a minute for each kind.
@@ -71,10 +71,10 @@
 //	question   instance, incarnation: the sender has lost it, does the receiver see it?
 //	report     instance, incarnation, state, its age in milliseconds, who fences
 //
-// A question about the receiver itself says that the sender does not hear it. Any other one is answered by a report. The states of a report are heard, lost, never, stopped (it said goodbye), restarted (another
-// incarnation is connected), fencing and fenced. The last two are also sent unasked: fencing with every heartbeat while the sender has the
-// turn, fenced when it has succeeded. In a large ring not all watchers of an instance are connected with each other, so an answer also tells of
-// the fencing of a third instance.
+// A question about the receiver itself says that the sender does not hear it. Any other one is answered by a report. The states of a report are
+// heard, lost, never, stopped (it said goodbye), restarted (another incarnation is connected), fencing and fenced. The last two are also sent
+// unasked: fencing with every heartbeat while the sender has the turn, fenced when it has succeeded. In a large ring not all watchers of an
+// instance are connected with each other, so an answer also tells of the fencing of a third instance.
 //
 // An instance that hears nothing of a peer says so with a goodbye before it closes the connection, because the peer may hear this side: it must
 // not take a closed connection for a dead process.
@@ -112,9 +112,9 @@
 // the other one, or was told that the other one does not hear it. From the same moment on the other one looks at the brokers, so that it knows what
 // they have seen when the silence has reached the bound. An instance without traffic is so told from one that is gone.
 //
-// A suspect that is at work is asked about again after 5 s. A fencing that fails is tried again after 1, 2, 4 and 8 s, each time with fresh evidence, and then given up. A hello of an incarnation
-// after it was fenced means that it was fenced in vain, and so does the verdict [Alive]. The third time within an hour the incarnation is
-// left to the session time-out, with a warning.
+// A suspect that is at work is asked about again after 5 s. A fencing that fails is tried again after 1, 2, 4 and 8 s, each time with fresh
+// evidence, and then given up. A hello of an incarnation after it was fenced means that it was fenced in vain, and so does the verdict [Alive].
+// The third time within an hour the incarnation is left to the session time-out, with a warning.
 //
 // A process that was frozen must not fence everybody when it wakes up. If an event or a tick comes later than two heartbeats after the one
 // before, the process had a gap: all silences begin again, and no suspicion is judged for two heartbeats. Time in which the monotonic clock
@@ -133,9 +133,9 @@
 //
 // # Concurrency
 //
-// One mutex guards all state. It is never held over network I/O, a wait, or a call of Fence, Progress or Live. Goroutines: one for ticks, one that
-// accepts, one that fences, one that shows life, one for each look at the brokers, one for each dial, two for each connection (reader and writer). Run owns them and returns when all have ended. Every method may
-// be called from any goroutine, before, during and after Run.
+// One mutex guards all state. It is never held over network I/O, a wait, or a call of Fence, Progress or Live. Goroutines: one for ticks, one
+// that accepts, one that fences, one that shows life, one for each look at the brokers, one for each dial, two for each connection (reader and
+// writer). Run owns them and returns when all have ended. Every method may be called from any goroutine, before, during and after Run.
 //
 // # Failure
 //

@@ -167,7 +167,7 @@ func (p *Peers) judge(s *suspicion, claimed bool, now time.Time) (again time.Tim
 		default: // is no opinion
 		}
 	}
-	// A dial of a host that has vanished gets no answer. Where the silence has lasted for the bound, it is not waited for if somebody else knows.
+	// A dial of a host that has vanished gets no answer. After a silence of the bound it is not waited for where there is a second opinion.
 	dialling := s.dialling && (s.closed || lost == 0 && !p.pair())
 	if at := s.asked.Add(opinionMax); now.Before(at) && (dialling || len(s.waiting) > 0) {
 		return at, "collecting evidence"
