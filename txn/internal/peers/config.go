@@ -18,6 +18,8 @@ const (
 
 	// opinionMax is how long a round of evidence waits for answers.
 	opinionMax = 500 * time.Millisecond
+	// redialFirst is the pause before another dial of a suspect whose listener was closed under the first one. The pauses double.
+	redialFirst = 10 * time.Millisecond
 	// roundAge is how long a round's evidence is good.
 	roundAge = time.Second
 	// handshakesMax is how many accepted connections may be in their handshake.

@@ -3,9 +3,13 @@ package peers
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -53,6 +57,26 @@ func TestKilledProcessIsFencedOnce(t *testing.T) {
 			}
 		})
 	}, 2, 3, 5, 8)
+}
+
+// TestDialMeetsTheEndOfAProcess: its listener takes a connection and is closed then. With two members the next dial tells at once what the brokers
+// would take a second to show.
+func TestDialMeetsTheEndOfAProcess(t *testing.T) {
+	var dying atomic.Int64
+	inWorld(t, names(2), func(c *Config) {
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			if dying.Add(-1) >= 0 {
+				return nil, &net.OpError{Op: "read", Net: "memory", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
+			}
+			return dial(ctx, address)
+		}
+	}, func(w *world) {
+		dying.Store(2)
+		w.kill("b")
+		w.after(time.Minute)
+		w.wantFencings(0, 50*time.Millisecond, "b")
+	})
 }
 
 // TestFencingIsTold: everybody who watched the dead process is told once that a peer has fenced it.

@@ -95,7 +95,8 @@
 //
 // A round of evidence dials the suspect, and asks every connected peer that watches it. It ends with all answers or after 500 ms, and is good
 // for one second; then a new round begins. After a silence of the bound the dial is not waited for if a peer has lost the suspect too, or if there
-// are two members only: a host that has vanished does not answer it. A round is judged in this order:
+// are two members only: a host that has vanished does not answer it. After a closed connection, a dial that is closed as well is repeated within the
+// round: the process is about to end, and the next dial is refused. A round is judged in this order:
 //
 //  1. Somebody heard the incarnation within two heartbeats: the network between the two of us is at fault. Stopped or restarted: over.
 //  2. Two members only, and dialling was not refused: neither can know which of them is cut off. The suspicion fails if this process does not

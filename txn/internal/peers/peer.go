@@ -77,6 +77,11 @@ func (p *Peers) dialled(instance string, began time.Time, err error) {
 		q.why = cut(err.Error())
 	}
 	if s := q.suspicion; s != nil && s.dialling && !began.Before(s.asked) {
+		if now := time.Now(); s.closed && isClosed(err) {
+			// The process is about to end: its listener took the connection and was closed then. The next dial is refused.
+			q.dialAt = now.Add(max(redialFirst, now.Sub(s.asked)))
+			return
+		}
 		s.dialling = false
 		s.refused = errors.Is(err, syscall.ECONNREFUSED)
 	}
