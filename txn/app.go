@@ -191,6 +191,9 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 		if time.Since(began) > time.Minute {
 			pause.Next = 100 * time.Millisecond
 		}
+		if broker.Unreachable(err) {
+			pause.Next = min(pause.Next, unreachablePause)
+		}
 		a.reconnecting(err)
 		a.log.Warn("the membership ended and is begun again", "error", err, "after", pause.Next)
 		if pause.Wait(ctx) != nil { // ended between two memberships
@@ -198,6 +201,9 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 		}
 	}
 }
+
+// unreachablePause bounds the pause before the next membership while the brokers do not answer. It costs one question a try.
+const unreachablePause = time.Second
 
 // leave takes the member out of the group that a session has left there for the next one, if the application ends instead.
 func (in *instance) leave(ctx context.Context) error {

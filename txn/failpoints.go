@@ -25,8 +25,7 @@ var ErrRefused = failpoint.ErrRefused
 // function.
 //
 // broken names the mechanisms of the runtime that do not work, for negative controls: uncommitted, offsets, early, apply, restore, age, look,
-// identity or removal.
-// With any of them transactions stay open 200 ms longer, so that a kill meets them. [New] refuses other names.
+// identity, removal or live. With any of them transactions stay open 200 ms longer, so that a kill meets them. [New] refuses other names.
 //
 // It only exists with the build tag onceward_failpoints.
 func (c Config) WithFailpoints(hit func(ctx context.Context, point string) error, broken ...string) Config {

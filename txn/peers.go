@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"net"
-	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/keyfile"
+	"github.com/onceward/onceward/txn/internal/loopback"
 	"github.com/onceward/onceward/txn/internal/peers"
 	"github.com/onceward/onceward/txn/security"
 )
@@ -38,7 +39,7 @@ type Peers struct {
 	SecretFile string
 	// CertFile and KeyFile have the certificate of the instance and its key, CAFile the authorities that sign those of the others (PEM). The
 	// certificate has to be for the host of Advertise, and for both sides of a connection. Without these files and without SecretFile only
-	// loopback addresses are allowed.
+	// loopback addresses are allowed. All these files are read again when they change, and count from the next connection on.
 	CertFile, KeyFile, CAFile string
 }
 
@@ -55,17 +56,10 @@ func (c Config) peersListen() string {
 		return c.Peers.Listen
 	case c.peerNetwork.listen != nil:
 		return peersLoopback
-	case c.Dialer == nil && len(c.Brokers) > 0 && !slices.ContainsFunc(c.Brokers, func(b string) bool { return !isLoopback(b) }):
+	case c.Dialer == nil && len(c.Brokers) > 0 && !slices.ContainsFunc(c.Brokers, func(b string) bool { return !loopback.Address(b) }):
 		return peersLoopback
 	}
 	return PeersOff
-}
-
-// isLoopback says whether host:port is on this machine, as far as its form tells.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	ip := net.ParseIP(host)
-	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 func (c Config) validatePeers(wrong func(field, reason string)) {
@@ -96,6 +90,8 @@ type watch struct {
 	mu     sync.Mutex
 	member string
 	ids    []string // of all transactions of this instance
+
+	mute bool // the last sign of life has failed; only live uses it
 }
 
 // newWatch begins to watch, and sets the address that this instance tells others.
@@ -106,7 +102,7 @@ func (in *instance) newWatch() (*watch, error) {
 		Self: peers.Identity{
 			Application: in.app.topology.Application(), Cluster: in.clusterID, Instance: in.dir.Instance(), Incarnation: uint64(in.incarnation),
 		},
-		Logger: log, Fence: w.fence, Fenced: in.membership.gone,
+		Logger: log, Fence: w.fence, Fenced: in.membership.gone, Progress: w.progress, Live: w.live,
 	}
 	var err error
 	if pc.Listener, err = in.listenForPeers(); err != nil {
@@ -118,7 +114,7 @@ func (in *instance) newWatch() (*watch, error) {
 	if pc.Listener != nil {
 		pc.Address, err = advertised(cfg.Peers.Advertise, pc.Listener.Addr())
 		if err == nil {
-			pc.Security, err = cfg.Peers.security()
+			pc.Security, err = cfg.Peers.watchSecurity(log)
 		}
 		if err != nil {
 			return nil, errors.Join(err, pc.Listener.Close())
@@ -177,35 +173,39 @@ func advertised(set string, listened net.Addr) (string, error) {
 	return address, nil
 }
 
+// watchSecurity reads the files, again whenever they change.
+func (p Peers) watchSecurity(log *slog.Logger) (func() peers.Security, error) {
+	w, err := keyfile.Watch(log, p.security, p.SecretFile, p.CertFile, p.KeyFile, p.CAFile)
+	if mistake, ok := errors.AsType[*security.Error](err); ok {
+		return nil, &ConfigError{mistake.Field, mistake.Reason}
+	}
+	return w.Current, err
+}
+
 // security reads the files.
-func (p Peers) security() (peers.Security, error) {
-	var s peers.Security
+func (p Peers) security() (s peers.Security, err error) {
 	if p.SecretFile != "" {
-		text, err := os.ReadFile(p.SecretFile)
-		if err != nil {
-			return s, &ConfigError{"Peers.SecretFile", err.Error()}
+		if s.Secret, err = keyfile.Secret("Peers.SecretFile", p.SecretFile); err != nil {
+			return s, err
 		}
-		s.Secret = security.NewSecret(strings.TrimRight(string(text), "\r\n"))
 	}
-	if p.CertFile == "" {
-		return s, nil
+	if p.CertFile != "" {
+		own, err := keyfile.Pair(keyfile.Setting{Field: "Peers.CertFile", Name: p.CertFile}, keyfile.Setting{Field: "Peers.KeyFile", Name: p.KeyFile})
+		if err != nil {
+			return s, err
+		}
+		pool, err := keyfile.Authorities("Peers.CAFile", p.CAFile)
+		if err != nil {
+			return s, err
+		}
+		s.Server = &tls.Config{
+			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+		}
+		s.Client = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, RootCAs: pool}
 	}
-	own, err := tls.LoadX509KeyPair(p.CertFile, p.KeyFile)
-	if err != nil {
-		return s, &ConfigError{"Peers.CertFile", err.Error()}
+	if err := s.Check(); err != nil {
+		return s, &security.Error{Field: "Peers.SecretFile", Reason: err.Error(), Err: err} // the rest is made here
 	}
-	authorities, err := os.ReadFile(p.CAFile)
-	if err != nil {
-		return s, &ConfigError{"Peers.CAFile", err.Error()}
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(authorities) {
-		return s, &ConfigError{"Peers.CAFile", fmt.Sprintf("%s has no certificate (PEM)", p.CAFile)}
-	}
-	s.Server = &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
-	}
-	s.Client = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, RootCAs: pool}
 	return s, nil
 }
 
@@ -272,11 +272,6 @@ func (w *watch) fence(ctx context.Context, s peers.Suspect) (peers.Verdict, erro
 			return 0, fmt.Errorf("instance %q has told a transactional id that does not begin with %s", s.Instance, prefix)
 		}
 	}
-	if s.Alone {
-		if atWork, err := w.atWork(ctx, s.TransactionalIDs); err != nil || atWork {
-			return peers.AtWork, err
-		}
-	}
 	// Neither waits for the other: one transaction whose markers cannot be written must not keep the group waiting.
 	var ended error
 	var ending sync.WaitGroup
@@ -303,29 +298,42 @@ func (w *watch) fence(ctx context.Context, s peers.Suspect) (peers.Verdict, erro
 }
 
 const (
-	// progressPoll is the time between two looks for progress.
-	progressPoll = 50 * time.Millisecond
-	// progressMax bounds the looks, whatever the commit interval is.
-	progressMax = 15 * time.Second
+	// lookTime is how long the brokers are watched for progress of a suspect. It gives a sign of life with each heartbeat of peers.
+	lookTime = time.Second
+	// lookPause is the time between two looks.
+	lookPause = 100 * time.Millisecond
 )
 
-// atWork reports whether the coordinators see one of the transactional ids make progress, in the time of two rounds under load.
-func (w *watch) atWork(ctx context.Context, ids []string) (bool, error) {
+// progress reports whether the coordinators see a suspect make progress: one of its transactional ids changes, or it gives a sign of life.
+func (w *watch) progress(ctx context.Context, s peers.Suspect) (bool, error) {
+	ids := append(slices.Clone(s.TransactionalIDs), broker.LiveID(w.in.app.topology.Application(), s.Instance))
 	before, err := w.in.cluster.Transactions(ctx, ids...)
 	if err != nil {
 		return false, err
 	}
-	end := time.Now().Add(min(2*w.in.app.cfg.CommitIntervalMax+4*progressPoll, progressMax))
-	for time.Now().Before(end) {
-		if err := backoff.Sleep(ctx, progressPoll); err != nil {
+	for end := time.Now().Add(lookTime); time.Now().Before(end); {
+		if err := backoff.Sleep(ctx, lookPause); err != nil {
 			return false, err
 		}
 		now, err := w.in.cluster.Transactions(ctx, ids...)
-		if err != nil || !reflect.DeepEqual(before, now) {
+		if err != nil || !maps.Equal(before, now) {
 			return err == nil, err
 		}
 	}
 	return false, nil
+}
+
+// live gives a sign of life: the epoch of a transactional id that is for nothing else changes. It is called on a goroutine of package peers.
+func (w *watch) live(ctx context.Context) {
+	cfg := w.in.app.cfg
+	if brokenLive(cfg.failpoints) {
+		return
+	}
+	err := w.in.cluster.EndTransactions(ctx, cfg.TransactionTimeout, broker.LiveID(w.in.app.topology.Application(), w.in.dir.Instance()))
+	if err != nil && !w.mute && ctx.Err() == nil {
+		w.in.app.log.Warn("the brokers cannot be shown that this instance lives; a peer that does not hear it may fence it", "error", err)
+	}
+	w.mute = err != nil
 }
 
 // PeerStatus is another instance of the application, as this one sees it.

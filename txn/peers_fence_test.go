@@ -103,14 +103,28 @@ func TestPairWithoutSecondWatcher(t *testing.T) {
 		}
 		check(t, s.read(t, "out", 4*n), int64(n))
 	})
+	for name, broken := range map[string][]string{"idle it is left alone": nil, "idle without signs of life it is fenced": {"live"}} {
+		bubble(t, name, func(t *testing.T) {
+			s := pairOf(t, func(_ string, cfg *txn.Config) { *cfg = cfg.WithFailpoints(nil, broken...) })
+			s.cut()
+			time.Sleep(2 * time.Minute)
+			fencings := len(s.logged("one", wasFenced)) + len(s.logged("two", wasFenced))
+			if asked := len(s.logged("one", leftAtWork)); broken == nil && (fencings > 0 || asked == 0 || !s.balanced()) {
+				t.Errorf("%d fencings, and the brokers were asked with success %d times", fencings, asked)
+			}
+			if broken != nil && fencings == 0 {
+				t.Error("no instance was fenced: the signs of life prevent nothing")
+			}
+		})
+	}
 	bubble(t, "gone it is fenced", func(t *testing.T) {
 		s := pairOf(t, nil)
 		feed(t, s.testBroker, 200)
 		s.hosts["one"].Stall() // from the brokers as well
 		began := time.Now()
 		s.await("all tasks at the instance that is left", func() bool { return s.has("two", 4) })
-		if took := time.Since(began); took > sessionTimeout/2 {
-			t.Errorf("the tasks moved after %s", took)
+		if took := time.Since(began); took < 2*time.Second-400*time.Millisecond || took > 3*time.Second {
+			t.Errorf("the tasks moved after %s, want them at the bound of silence, or within a second after it", took)
 		}
 		if len(s.logged("two", wasFenced)) != 1 {
 			t.Errorf("fencings: %q", s.logged("two", wasFenced))

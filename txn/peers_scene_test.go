@@ -35,7 +35,13 @@ type peerScene struct {
 // pairOf starts two instances, "one" and "two", and waits until each has two tasks and they are connected.
 func pairOf(t *testing.T, change func(instance string, cfg *txn.Config)) *peerScene {
 	t.Helper()
-	s := newPeerScene(t)
+	return pairAt(t, newBroker(t, 4, "in", "out"), change)
+}
+
+// pairAt is pairOf at brokers that have the topics "in" and "out" with four partitions.
+func pairAt(t *testing.T, b *testBroker, change func(instance string, cfg *txn.Config)) *peerScene {
+	t.Helper()
+	s := newPeerSceneAt(t, b)
 	for _, instance := range []string{"one", "two"} {
 		s.start(instance, func(cfg *txn.Config) {
 			if change != nil {
@@ -49,8 +55,13 @@ func pairOf(t *testing.T, change func(instance string, cfg *txn.Config)) *peerSc
 
 func newPeerScene(t *testing.T) *peerScene {
 	t.Helper()
+	return newPeerSceneAt(t, newBroker(t, 4, "in", "out"))
+}
+
+func newPeerSceneAt(t *testing.T, b *testBroker) *peerScene {
+	t.Helper()
 	s := &peerScene{
-		testBroker: newBroker(t, 4, "in", "out"), t: t, apps: map[string]*txn.App{}, hosts: map[string]*virtual.Host{}, names: map[string]string{},
+		testBroker: b, t: t, apps: map[string]*txn.App{}, hosts: map[string]*virtual.Host{}, names: map[string]string{},
 		stops: map[string]func() error{}, dirs: map[string]string{}, logs: map[string][]string{},
 	}
 	t.Cleanup(func() {

@@ -149,3 +149,31 @@ func TestStrangersAreNoPeers(t *testing.T) {
 		})
 	}
 }
+
+// TestPeerFilesAreReadAgain: the secret of two instances is another one from now on. They stay connected, and connect with an instance that has
+// started with the new secret and that they have refused before.
+func TestPeerFilesAreReadAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const renewed = "the next secret of all instances"
+		file := secretFile(t, "a secret of all instances")
+		s := pairOf(t, func(_ string, cfg *txn.Config) { cfg.Peers.SecretFile = file })
+		s.start("three", func(cfg *txn.Config) { cfg.Peers.SecretFile = secretFile(t, renewed) })
+		s.await("the newcomer to be refused", func() bool {
+			for _, p := range s.apps["three"].Status().Peers {
+				if !strings.Contains(p.Why, "the shared secrets differ") {
+					return false
+				}
+			}
+			return len(s.apps["three"].Status().Peers) == 2
+		})
+		if err := os.WriteFile(file, []byte(renewed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.await("all three to be connected", func() bool {
+			return allConnected(s.apps["one"], 2) && allConnected(s.apps["two"], 2) && allConnected(s.apps["three"], 2)
+		})
+		for instance := range s.apps {
+			s.wantNone(instance, suspected)
+		}
+	})
+}

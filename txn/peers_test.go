@@ -105,12 +105,16 @@ func TestPeerFilesAreChecked(t *testing.T) {
 	}
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")
-		for field, peers := range map[string]txn.Peers{
-			"Peers.SecretFile": {Listen: "127.0.0.1:0", SecretFile: secret + ".missing"},
-			"Peers":            {Listen: "127.0.0.1:0", SecretFile: secret},
-			"Peers.Advertise":  {Listen: "0.0.0.0:0"},
-			"Peers.CertFile":   {Listen: "127.0.0.1:0", CertFile: secret, KeyFile: secret, CAFile: secret},
+		for _, c := range []struct {
+			field string
+			peers txn.Peers
+		}{
+			{"Peers.SecretFile", txn.Peers{Listen: "127.0.0.1:0", SecretFile: secret + ".missing"}},
+			{"Peers.SecretFile", txn.Peers{Listen: "127.0.0.1:0", SecretFile: secret}},
+			{"Peers.Advertise", txn.Peers{Listen: "0.0.0.0:0"}},
+			{"Peers.CertFile", txn.Peers{Listen: "127.0.0.1:0", CertFile: secret, KeyFile: secret, CAFile: secret}},
 		} {
+			field, peers := c.field, c.peers
 			app, err := txn.New(countTopology(t), b.config(txn.Config{StateDir: t.TempDir(), Peers: peers}))
 			if err != nil {
 				t.Fatal(err)

@@ -255,7 +255,7 @@ func (s *session) forget(id topology.TaskID) (*worker.Worker, *task.Task) {
 // open restores a task and gives it to a worker. Whatever goes wrong and is not the task's own fault is tried again for as long as
 // the task is ours.
 func (s *session) open(ctx context.Context, id topology.TaskID, e *taskEntry) {
-	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: 5 * time.Second}
+	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: time.Second}
 	space := s.newSpaceWait()
 	for {
 		err := s.tryOpen(ctx, id, e)

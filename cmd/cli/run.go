@@ -50,6 +50,8 @@ type runCommand struct {
 
 	AcceptLostRows bool `env:"ONCEWARD_ACCEPT_LOST_ROWS" help:"Open tasks whose windows, sessions or ids would be restored from a changelog that may have lost rows that are still needed; by default such a task stops."`
 
+	RepairTransactions bool `env:"ONCEWARD_REPAIR_TRANSACTIONS" help:"Write the lost markers of own transactions that hang, where evidence says how they ended; takes ClusterAction. By default they are reported, for onceward transactions repair."`
+
 	Remain      bool   `env:"ONCEWARD_REMAIN" help:"Keep the membership at the end, for a restart within the session timeout; by default the instance leaves."`
 	FailFast    bool   `env:"ONCEWARD_FAIL_FAST" help:"End with the first task that stops, instead of when all have."`
 	HTTP        string `name:"http" placeholder:"ADDRESS" env:"ONCEWARD_HTTP" help:"Where to serve /metrics, /healthz and /readyz: 127.0.0.1:PORT or unix:/PATH; default is nowhere."`
@@ -88,7 +90,8 @@ func (c *runCommand) Run(p *process) error {
 		CacheBytes: int64(c.StateMemory), RestoreBytesMax: int64(c.RestoreMemory), Compression: txn.Compression(c.Compression),
 		SessionTimeout: c.SessionTimeout, TransactionTimeout: c.TransactionTimeout,
 		InternalReplicas: c.InternalReplicas, InternalMinInSync: c.InternalInSync, AcceptLostRows: c.AcceptLostRows,
-		FailFast: c.FailFast, Remain: c.Remain, Logger: log, HTTP: c.HTTP, HTTPExposed: c.HTTPExposed, Security: c.security(),
+		RepairTransactions: c.RepairTransactions,
+		FailFast:           c.FailFast, Remain: c.Remain, Logger: log, HTTP: c.HTTP, HTTPExposed: c.HTTPExposed, Security: c.security(),
 		Peers: txn.Peers{
 			Listen: c.Peers, Advertise: c.PeersAdvertise, SecretFile: c.PeersSecretFile,
 			CertFile: c.PeersCert, KeyFile: c.PeersKey, CAFile: c.PeersCA,
@@ -170,6 +173,7 @@ var flagOf = map[string]string{
 	"Peers.Advertise":    "--peers-advertise",
 	"Peers.SecretFile":   "--peers-secret-file",
 	"Peers.CertFile":     "--peers-cert",
+	"Peers.KeyFile":      "--peers-key",
 	"Peers.CAFile":       "--peers-ca",
 	"Mode":               "--mode",
 	"ModesBefore":        "--mode-before",

@@ -44,6 +44,7 @@ const (
 	PeersApart  = "peers apart"  // nothing arrives from one instance at another one, or nor the other way round, for a while
 	PeersFlap   = "peers flap"   // the same again and again, every few seconds
 	FalseFence  = "false fence"  // an instance fences another one that lives
+	AllFence    = "all fence"    // all others fence an instance that lives, at the same moment
 	KillFencer  = "kill fencer"  // SIGKILL of an instance, and at nearly the same time of one that fences it
 	LateRemoval = "late removal" // a request to remove a member arrives late
 )
@@ -67,7 +68,7 @@ var weighted = []string{
 var atFailpoints = []string{KillAt, KillAt, KillAt, KillAt, KillAt, Fail, Fail, Fail, Hang}
 
 // amongPeers are the faults that need peers, as often as they are to come.
-var amongPeers = []string{PeersApart, PeersApart, PeersFlap, FalseFence, FalseFence, KillFencer, LateRemoval}
+var amongPeers = []string{PeersApart, PeersApart, PeersFlap, FalseFence, FalseFence, AllFence, KillFencer, LateRemoval}
 
 // AllFaults returns the names of all faults.
 func AllFaults() []string {
@@ -294,7 +295,7 @@ func (n *nemesis) act(fault string) {
 		return
 	}
 	switch fault {
-	case PeersApart, PeersFlap, FalseFence, KillFencer, LateRemoval:
+	case PeersApart, PeersFlap, FalseFence, AllFence, KillFencer, LateRemoval:
 		n.actOnPeers(fault, i)
 		return
 	}
@@ -385,15 +386,13 @@ func (n *nemesis) actOnPeers(fault string, i *instance) {
 			at += time.Duration(n.rng.Int64N(int64(flapMax)))
 		}
 	case FalseFence:
-		n.r.event("fences "+to, from)
-		fencer, app := i.life, i.life.app
-		n.r.dead.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), openMax)
-			defer cancel()
-			if err := fence(ctx, app, other.name); err != nil {
-				n.r.network.Trace().Logf(fencer.name, "fencing %s has failed: %v", to, err)
+		n.fence(i, other)
+	case AllFence:
+		for _, fencer := range n.r.instances {
+			if fencer != other && fencer.life != nil && fencer.life.alive() == nil {
+				n.fence(fencer, other)
 			}
-		})
+		}
 	case KillFencer:
 		n.kill(i, false)
 		n.later(n.between(0, 200*time.Millisecond), func() error {
@@ -407,6 +406,19 @@ func (n *nemesis) actOnPeers(fault string, i *instance) {
 			proxy.Delay(n.between(100*time.Millisecond, 20*time.Second)))
 		n.later(session, func() error { rule.Lift(); return nil })
 	}
+}
+
+// fence has one instance fence another one. It does not wait.
+func (n *nemesis) fence(by, victim *instance) {
+	fencer, to := by.life, victim.life.name
+	n.r.event("fences "+to, fencer.name)
+	n.r.dead.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), openMax)
+		defer cancel()
+		if err := fence(ctx, fencer.app, victim.name); err != nil {
+			n.r.network.Trace().Logf(fencer.name, "fencing %s has failed: %v", to, err)
+		}
+	})
 }
 
 // kill ends a life, looks at what it has left, and begins the next one: at once, or after others have taken its tasks.

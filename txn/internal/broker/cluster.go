@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"time"
@@ -71,6 +73,9 @@ func (c Config) options() []kgo.Opt {
 		kgo.SeedBrokers(c.Brokers...),
 		kgo.ClientID(c.ClientID),
 		kgo.RequestTimeoutOverhead(cmp.Or(c.RequestTimeout, requestTimeoutMax)),
+		kgo.RetryBackoffFn(retryPause),
+		kgo.RequestRetries(math.MaxInt32), // the client's bound on the time of all tries is what ends them
+		kgo.DialTimeout(dialTimeout),
 		kgo.MaxVersions(versions()),
 		// The default of 5 s would hold up the first produce to a topic that was created a moment ago.
 		kgo.MetadataMinAge(250 * time.Millisecond),
@@ -79,6 +84,22 @@ func (c Config) options() []kgo.Opt {
 	}
 	opts = append(opts, c.Secure.options(c.Dialer)...)
 	return append(opts, kgo.WithLogger(kgoLogger{c.Logger}))
+}
+
+// Every client pauses for at least retryFirst and at most retryMax before it repeats a request, and before it asks again for the leaders of
+// partitions. A broker that dies has successors after some seconds, and they are found within the last pause.
+const (
+	retryFirst = 100 * time.Millisecond
+	retryMax   = 500 * time.Millisecond
+)
+
+// retryPause returns the pause after so many failures in a row: twice as long each time, less up to a fifth, so that clients do not ask in step.
+func retryPause(failures int) time.Duration {
+	d := retryMax
+	if failures < 4 {
+		d = min(retryFirst<<max(failures-1, 0), retryMax)
+	}
+	return d - rand.N(d/5)
 }
 
 // requestTimeoutMax is the client's own default.
@@ -127,7 +148,7 @@ func Connect(ctx context.Context, cfg Config, group string) (*Cluster, error) {
 // because the client dials again once a dial has timed out.
 const (
 	closedTries = 5
-	silentTries = 2
+	silentTries = 4
 )
 
 // Await waits until a broker answers cl, a client with the options of cfg.

@@ -38,7 +38,7 @@ func (s *Secure) refusal(err error) (string, certainty) {
 	if text, sure := s.refusedAuthentication(err); text != "" {
 		return text, sure
 	}
-	encrypted := s != nil && s.files != nil
+	encrypted := s != nil && s.tls != nil
 	var remote *net.OpError
 	switch {
 	case errors.As(err, &remote) && remote.Op == "remote error": // a TLS alert; with TLS 1.3 it comes after the handshake

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/onceward/onceward/txn/internal/keyfile"
 	"github.com/onceward/onceward/txn/security"
 )
 
@@ -24,7 +24,7 @@ func mechanismOf(s security.SASL) (sasl.Mechanism, error) {
 		}
 	case security.OAuthBearer:
 		if s.TokenFile != "" {
-			if _, err := readSecret("SASL.TokenFile", s.TokenFile); err != nil {
+			if _, err := keyfile.Secret("SASL.TokenFile", s.TokenFile); err != nil {
 				return nil, err
 			}
 		}
@@ -58,24 +58,18 @@ func passwordOf(s security.SASL) (security.Secret, error) {
 	if s.PasswordFile == "" {
 		return s.Password, nil
 	}
-	return readSecret("SASL.PasswordFile", s.PasswordFile)
+	return keyfile.Secret("SASL.PasswordFile", s.PasswordFile)
 }
 
 func tokenOf(ctx context.Context, s security.SASL) (security.Secret, error) {
 	if s.TokenFile != "" {
-		return readSecret("SASL.TokenFile", s.TokenFile)
+		return keyfile.Secret("SASL.TokenFile", s.TokenFile)
 	}
 	token, err := s.Token(ctx)
 	if err == nil && !token.IsSet() {
 		err = errors.New("the function returned an empty token")
 	}
 	return token, err
-}
-
-// readSecret takes the line break off that editors and echo leave at the end.
-func readSecret(field, name string) (security.Secret, error) {
-	content, err := readFile(field, name)
-	return security.NewSecret(strings.TrimRight(string(content), "\r\n")), err
 }
 
 // authenticationError is an authentication that this side could not begin, or whose answer it refused.

@@ -86,7 +86,7 @@ func checkRefusal(t *testing.T, err error, want string) {
 }
 
 // TestPortWithoutTLS: a plain broker takes a handshake for the size of a request. It waits for the rest, or closes the connection because
-// that is too large. Where it waits, the client gives the handshake up, twice in each of two tries. Either way the client says what may be
+// that is too large. Where it waits, the client gives the handshake up, twice in each of four tries. Either way the client says what may be
 // wrong.
 func TestPortWithoutTLS(t *testing.T) {
 	silent := func(c net.Conn) { _, _ = io.Copy(io.Discard, c) } // until the client closes it

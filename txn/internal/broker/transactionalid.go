@@ -16,5 +16,10 @@ func InstancePrefix(application, instance string) string {
 	return TransactionalPrefix(application) + instance + IDSeparator
 }
 
+// LiveID is the transactional id by which an instance shows that it lives. No transaction is begun under it.
+func LiveID(application, instance string) string {
+	return InstancePrefix(application, instance) + "live"
+}
+
 // TransactionalPrefix is what the transactional ids of an application, and of no other, begin with.
 func TransactionalPrefix(application string) string { return application + IDSeparator }

@@ -26,6 +26,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/onceward/onceward/txn/internal/loopback"
 )
 
 // Address is where to listen.
@@ -58,21 +60,13 @@ func Parse(s string, exposed bool) (Address, error) {
 	if err != nil {
 		return Address{}, fmt.Errorf("%q is neither host:port nor unix:/path", s)
 	}
-	if !isLoopback(host) && !exposed {
+	if !loopback.Host(host) && !exposed {
 		return Address{}, fmt.Errorf("%q can be reached from other machines, and what is served there has no authentication: "+
 			"listen on 127.0.0.1 or on unix:/path, and put a reverse proxy with TLS and authentication in front for others; or state that "+
 			"everybody who reaches it may see the metrics, with the names of topics, tasks and nodes in them, and the reasons of stopped tasks "+
 			"(HTTPExposed, --http-exposed)", s)
 	}
-	return Address{Network: "tcp", Path: s, Exposed: exposed && !isLoopback(host)}, nil
-}
-
-func isLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	return Address{Network: "tcp", Path: s, Exposed: exposed && !loopback.Host(host)}, nil
 }
 
 // Server answers until it is closed.
@@ -183,7 +177,7 @@ func guard(a Address, h http.Handler) http.Handler {
 			http.Error(w, "only GET is answered here", http.StatusMethodNotAllowed)
 			return
 		}
-		if a.Network == "tcp" && !a.Exposed && !isLoopback(hostOf(r.Host)) {
+		if a.Network == "tcp" && !a.Exposed && !loopback.Host(hostOf(r.Host)) {
 			http.Error(w, "the Host header must name a loopback address; a proxy in front has to set it so", http.StatusMisdirectedRequest)
 			return
 		}

@@ -31,12 +31,14 @@ const (
 	Removal Mechanism = "removal"
 	// Look goes on producing without looking for transactions that hang.
 	Look Mechanism = "look"
+	// Live gives no sign of life while the only other instance may not hear this one.
+	Live Mechanism = "live"
 	// MarksLate and MarksEarly write the marks of redriven letters in a transaction of their own, behind that of the records or before it.
 	MarksLate  Mechanism = "marks-late"
 	MarksEarly Mechanism = "marks-early"
 )
 
-var mechanisms = []Mechanism{Uncommitted, Offsets, Early, Apply, Restore, Age, Identity, Removal, Look, MarksLate, MarksEarly}
+var mechanisms = []Mechanism{Uncommitted, Offsets, Early, Apply, Restore, Age, Identity, Removal, Look, Live, MarksLate, MarksEarly}
 
 // Set has the faults of one application, or of one client of package txn/admin.
 type Set struct {

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"time"
+
+	"github.com/onceward/onceward/txn/internal/loopback"
 )
 
 // Bounds that are no settings.
@@ -16,6 +18,8 @@ const (
 
 	// opinionMax is how long a round of evidence waits for answers.
 	opinionMax = 500 * time.Millisecond
+	// redialFirst is the pause before another dial of a suspect whose listener was closed under the first one. The pauses double.
+	redialFirst = 10 * time.Millisecond
 	// roundAge is how long a round's evidence is good.
 	roundAge = time.Second
 	// handshakesMax is how many accepted connections may be in their handshake.
@@ -43,14 +47,21 @@ type Config struct {
 	// Address is what others dial to reach the listener.
 	Address string
 	// Dial makes a connection. Default is TCP.
-	Dial     func(ctx context.Context, address string) (net.Conn, error)
-	Security Security
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Security is called for each connection, so that changed files count from the next one on. It may read files. Nil: neither TLS nor a secret.
+	Security func() Security
 	// Heartbeat is the pause between two heartbeats, by default 200 ms, and Silence the time after which a peer that is not heard is a suspect,
 	// by default 2 s and at least five heartbeats.
 	Heartbeat, Silence time.Duration
 	Logger             *slog.Logger
 	// Fence ends the transactions of a suspect and removes its member. An error means that this may not have succeeded; it is called again.
 	Fence func(context.Context, Suspect) (Verdict, error)
+	// Progress looks for about half the silence bound whether the brokers see a suspect make progress. It fails if this process does not reach
+	// them. It is called where only the brokers can know, on a goroutine of its own; its context ends when the suspect is heard.
+	Progress func(context.Context, Suspect) (bool, error)
+	// Live shows the brokers that this instance lives, by what Progress of the others sees. It is called again and again while the only
+	// other member may not hear this instance, by one goroutine. Nil: nothing is called.
+	Live func(context.Context)
 	// Fenced is called when a peer reports that it has fenced an instance, once for each incarnation. It must not wait, nor call this package.
 	// Nil: nothing is called.
 	Fenced func(instance string)
@@ -77,9 +88,6 @@ type Suspect struct {
 	TransactionalIDs []string
 	// Why says what the evidence is.
 	Why string
-	// Alone says that the two are the only members and that dialling was not refused. Then Fence first finds out whether this process reaches
-	// the brokers, and fails if not, and whether the suspect makes progress there: it is AtWork if so.
-	Alone bool
 }
 
 // Verdict is what a fencing found.
@@ -90,14 +98,12 @@ const (
 	Fenced Verdict = iota
 	// Alive: the suspect was fenced and then found to be alive.
 	Alive
-	// AtWork: the suspect makes progress, and was not fenced.
-	AtWork
 )
 
 // New checks the configuration.
 func New(cfg Config) (*Peers, error) {
 	p := &Peers{
-		cfg: cfg, off: cfg.Listener == nil, kick: make(chan struct{}, 1), work: make(chan fencing, 1),
+		cfg: cfg, off: cfg.Listener == nil, kick: make(chan struct{}, 1), work: make(chan fencing, 1), unheard: make(chan struct{}, 1),
 		peers: map[string]*peer{}, ring: newRing(cfg.Self.Instance), logged: map[string]time.Time{},
 	}
 	if p.off {
@@ -114,6 +120,9 @@ func New(cfg Config) (*Peers, error) {
 			return d.DialContext(ctx, "tcp", address)
 		}
 	}
+	if p.cfg.Security == nil {
+		p.cfg.Security = func() Security { return Security{} }
+	}
 	if err := p.cfg.check(); err != nil {
 		return nil, errors.Join(fmt.Errorf("peers: %w", err), cfg.Listener.Close())
 	}
@@ -127,15 +136,16 @@ func set(field *time.Duration, value time.Duration) {
 }
 
 func (c Config) check() error {
+	security := c.Security()
 	switch {
 	case c.Self.Instance == "" || c.Self.Incarnation == 0:
 		return errors.New("an instance needs a name and an incarnation")
-	case c.Fence == nil:
-		return errors.New("there is no function that fences")
+	case c.Fence == nil || c.Progress == nil:
+		return errors.New("there is no function that fences, or none that asks the brokers")
 	case c.Heartbeat <= 0 || c.Silence < 5*c.Heartbeat:
 		return fmt.Errorf("the silence bound of %s is less than five heartbeats of %s", c.Silence, c.Heartbeat)
-	case c.Security.none() && !isLoopback(c.Listener.Addr()):
+	case security.none() && !loopback.Address(c.Listener.Addr().String()):
 		return fmt.Errorf("%s is no loopback address: give TLS or a secret", c.Listener.Addr())
 	}
-	return c.Security.check()
+	return security.Check()
 }

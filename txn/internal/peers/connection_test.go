@@ -22,7 +22,17 @@ import (
 
 var secret = security.NewSecret("a secret of the instances")
 
-func withSecret(c *Config) { c.Security.Secret = secret }
+func withSecret(c *Config) { change(c, func(s *Security) { s.Secret = secret }) }
+
+// change changes what a configuration has for its connections.
+func change(c *Config, f func(s *Security)) {
+	var s Security
+	if c.Security != nil {
+		s = c.Security()
+	}
+	f(&s)
+	c.Security = func() Security { return s }
+}
 
 // TestSecuredPeers connect, work through a death, and tell each other what changes.
 func TestSecuredPeers(t *testing.T) {
@@ -33,8 +43,11 @@ func TestSecuredPeers(t *testing.T) {
 				ca = pkitest.NewAuthority(t, "ca")
 			}
 			pair := ca.Issue(c.Self.Instance, time.Now().Add(time.Hour), "127.0.0.1").TLS
-			c.Security.Server = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: ca.Pool, ClientAuth: tls.RequireAndVerifyClientCert}
-			c.Security.Client = &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: ca.Pool}
+			pool := ca.Pool
+			change(c, func(s *Security) {
+				s.Server = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
+				s.Client = &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool}
+			})
 		}
 	}
 	for name, configure := range map[string]func(t *testing.T) func(*Config){
@@ -74,8 +87,10 @@ func TestStrangersAreRefused(t *testing.T) {
 		reason    string
 		one       bool // only one side knows
 	}{
-		{"other secret", func(c *Config) { c.Security.Secret = security.NewSecret("another secret, just as long") }, "the shared secrets differ", false},
-		{"no secret", func(c *Config) { c.Security.Secret = security.Secret{} }, "one side has a shared secret", false},
+		{"other secret", func(c *Config) {
+			change(c, func(s *Security) { s.Secret = security.NewSecret("another secret, just as long") })
+		}, "the shared secrets differ", false},
+		{"no secret", func(c *Config) { c.Security = nil }, "one side has a shared secret", false},
 		{"other application", func(c *Config) { c.Self.Application = "other" }, `different applications`, false},
 		{"other cluster", func(c *Config) { c.Self.Cluster = "other" }, `different clusters`, false},
 		{"same name", func(c *Config) { c.Self.Instance = "a" }, `two processes are instance`, false},
@@ -369,6 +384,8 @@ func TestKeysDependOnEverything(t *testing.T) {
 	}
 }
 
+func noProgress(context.Context, Suspect) (bool, error) { return false, nil }
+
 // TestOverTCP: what the system says of a process that is gone is understood. Nothing here depends on how long it takes.
 func TestOverTCP(t *testing.T) {
 	fenced := make(chan Suspect, 1)
@@ -378,9 +395,11 @@ func TestOverTCP(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, err = New(Config{
-			Self: Identity{Instance: name, Incarnation: incarnation}, Listener: l, Address: l.Addr().String(), Security: Security{Secret: secret},
-			Logger: slog.New(slog.DiscardHandler),
-			Fence:  func(_ context.Context, s Suspect) (Verdict, error) { fenced <- s; return Fenced, nil },
+			Self: Identity{Instance: name, Incarnation: incarnation}, Listener: l, Address: l.Addr().String(),
+			Security: func() Security { return Security{Secret: secret} }, Logger: slog.New(slog.DiscardHandler),
+			Fence: func(_ context.Context, s Suspect) (Verdict, error) { fenced <- s; return Fenced, nil },
+			// A closed connection and a refused dial need no answer.
+			Progress: noProgress,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -414,16 +433,21 @@ func TestNew(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		"not loopback":  {func(c *Config) { c.Listener = w.net.listen("a", "10.0.0.1") }, "no loopback address"},
-		"short secret":  {func(c *Config) { c.Security.Secret = security.NewSecret("short") }, "16 are the least"},
-		"half of TLS":   {func(c *Config) { c.Security.Client = &tls.Config{} }, "one for dialled connections"},
-		"any client":    {func(c *Config) { c.Security.Client, c.Security.Server = &tls.Config{}, &tls.Config{} }, "verify the certificate of its client"},
+		"not loopback": {func(c *Config) { c.Listener = w.net.listen("a", "10.0.0.1") }, "no loopback address"},
+		"short secret": {func(c *Config) { change(c, func(s *Security) { s.Secret = security.NewSecret("short") }) }, "16 are the least"},
+		"half of TLS":  {func(c *Config) { change(c, func(s *Security) { s.Client = &tls.Config{} }) }, "one for dialled connections"},
+		"any client": {func(c *Config) {
+			change(c, func(s *Security) { s.Client, s.Server = &tls.Config{}, &tls.Config{} })
+		}, "verify the certificate of its client"},
 		"no name":       {func(c *Config) { c.Self.Instance = "" }, "a name and an incarnation"},
 		"no function":   {func(c *Config) { c.Fence = nil }, "no function that fences"},
 		"short silence": {func(c *Config) { c.Silence = time.Second; c.Heartbeat = time.Second }, "less than five heartbeats"},
 	} {
 		l := w.net.listen("a", "127.0.0.1")
-		cfg := Config{Self: Identity{Instance: "a", Incarnation: 1}, Listener: l, Fence: func(context.Context, Suspect) (Verdict, error) { return 0, nil }}
+		cfg := Config{
+			Self: Identity{Instance: "a", Incarnation: 1}, Listener: l,
+			Fence: func(context.Context, Suspect) (Verdict, error) { return 0, nil }, Progress: noProgress,
+		}
 		c.change(&cfg)
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: New returns %v", name, err)
@@ -433,8 +457,9 @@ func TestNew(t *testing.T) {
 		}
 	}
 	cfg := Config{
-		Self: Identity{Instance: "a", Incarnation: 1}, Listener: w.net.listen("a", "10.0.0.1"), Security: Security{Secret: secret},
-		Fence: func(context.Context, Suspect) (Verdict, error) { return 0, nil },
+		Self: Identity{Instance: "a", Incarnation: 1}, Listener: w.net.listen("a", "10.0.0.1"),
+		Security: func() Security { return Security{Secret: secret} },
+		Fence:    func(context.Context, Suspect) (Verdict, error) { return 0, nil }, Progress: noProgress,
 	}
 	p, err := New(cfg)
 	if err != nil {

@@ -10,7 +10,8 @@
 // The runtime creates a [Peers] with [New], calls [Peers.Run], and reports changes: [Peers.SetMembers] for each new plan,
 // [Peers.SetSelf] when the member id or the transactional ids of its own change. [Peers.Goodbye] announces an orderly stop. Config.Fence is
 // called by one goroutine, for one suspect at a time. Its context ends after [FenceTimeout], when Run ends, and when the suspect turns out
-// to be alive or restarted. Config.Fenced reports that a peer has fenced an instance.
+// to be alive or restarted. Config.Fenced reports that a peer has fenced an instance. Config.Progress and Config.Live are for two members:
+// they see and give signs of life at the brokers.
 //
 // Without a listener every method does nothing. A peer that cannot be reached is not an error: its death is noticed by the group's session
 // time-out, and [Peers.Status] says why.
@@ -37,13 +38,14 @@
 //
 // # Security
 //
-// With Security.Server and Security.Client the connections are mutual TLS 1.3. With Security.Secret both sides prove that they know the
-// secret: each sends an HMAC-SHA-256 under the secret over its role and the hash of both hellos, which hold a random nonce of 32 bytes each.
-// The dialler proves first. Nothing but a refusal is accepted before. Each direction then has a key of its own: an HMAC under the secret over a
-// label and the same hash. Every later frame carries an HMAC under that key over a counter and the frame; the counter is not sent. So no frame
-// can be changed, replayed, left out, reordered or reflected. Frames are not encrypted: whoever reads the network sees the names. Who takes
-// over an address can collect one proof and try secrets against it, so a secret has at least [SecretMin] bytes and should be random. TLS and a
-// secret can be combined. With neither, both the listener and every remote address have to be loopback addresses.
+// Config.Security is called for each connection; those that are made stay as they are when it changes. With Security.Server and Security.Client
+// the connections are mutual TLS 1.3. With Security.Secret both sides prove that they know the secret: each sends an HMAC-SHA-256 under the
+// secret over its role and the hash of both hellos, which hold a random nonce of 32 bytes each. The dialler proves first. Nothing but a refusal
+// is accepted before. Each direction then has a key of its own: an HMAC under the secret over a label and the same hash. Every later frame
+// carries an HMAC under that key over a counter and the frame; the counter is not sent. So no frame can be changed, replayed, left out,
+// reordered or reflected. Frames are not encrypted: whoever reads the network sees the names. Who takes over an address can collect one proof
+// and try secrets against it, so a secret has at least [SecretMin] bytes and should be random. TLS and a secret can be combined. With neither,
+// both the listener and every remote address have to be loopback addresses.
 //
 // All instances that pass are trusted with the name that they tell. An unfinished handshake ends after the silence bound, and at most 64 are
 // at work. Failures are counted, and logged once a minute for each kind.
@@ -69,10 +71,10 @@
 //	question   instance, incarnation: the sender has lost it, does the receiver see it?
 //	report     instance, incarnation, state, its age in milliseconds, who fences
 //
-// A question is answered by a report. The states of a report are heard, lost, never, stopped (it said goodbye), restarted (another
-// incarnation is connected), fencing and fenced. The last two are also sent unasked: fencing with every heartbeat while the sender has the
-// turn, fenced when it has succeeded. In a large ring not all watchers of an instance are connected with each other, so an answer also tells of
-// the fencing of a third instance.
+// A question about the receiver itself says that the sender does not hear it. Any other one is answered by a report. The states of a report are
+// heard, lost, never, stopped (it said goodbye), restarted (another incarnation is connected), fencing and fenced. The last two are also sent
+// unasked: fencing with every heartbeat while the sender has the turn, fenced when it has succeeded. In a large ring not all watchers of an
+// instance are connected with each other, so an answer also tells of the fencing of a third instance.
 //
 // An instance that hears nothing of a peer says so with a goodbye before it closes the connection, because the peer may hear this side: it must
 // not take a closed connection for a dead process.
@@ -92,12 +94,14 @@
 //	any       --- fenced by a peer, restarted for it, given up ------> over
 //
 // A round of evidence dials the suspect, and asks every connected peer that watches it. It ends with all answers or after 500 ms, and is good
-// for one second; then a new round begins. A round is judged in this order:
+// for one second; then a new round begins. After a silence of the bound the dial is not waited for if a peer has lost the suspect too, or if there
+// are two members only: a host that has vanished does not answer it. After a closed connection, a dial that is closed as well is repeated within the
+// round: the process is about to end, and the next dial is refused. A round is judged in this order:
 //
 //  1. Somebody heard the incarnation within two heartbeats: the network between the two of us is at fault. Stopped or restarted: over.
-//  2. Two members only, and dialling was not refused: neither can know which of them is cut off. Then the brokers are asked: Fence fails if
-//     this process does not reach them, and does not fence a suspect that makes progress. With more members, an instance that has heard from
-//     nobody for the silence bound is the one that is cut off.
+//  2. Two members only, and dialling was not refused: neither can know which of them is cut off. The suspicion fails if this process does not
+//     reach the brokers, and does not fence a suspect that makes progress there (Config.Progress). With more members, an instance that has heard
+//     from nobody for the silence bound is the one that is cut off.
 //  3. At least one peer has lost the suspect too, or has not heard it for two heartbeats: the evidence is enough.
 //  4. No peer has an opinion: a closed connection or a refused dial is enough. Silence is enough after twice the bound. An instance that has
 //     lost all of several others needs a refused dial, because a refusal shows that the network works.
@@ -105,9 +109,13 @@
 //     one second after the one before. A peer that reports that it is fencing has the turn for one second from its last report.
 //  6. Limits: one fencing per second, ten per minute.
 //
-// A suspect that is at work is asked about again after 5 s. A fencing that fails is tried again after 1, 2, 4 and 8 s, each time with fresh evidence, and then given up. A hello of an incarnation
-// after it was fenced means that it was fenced in vain, and so does the verdict [Alive]. The third time within an hour the incarnation is
-// left to the session time-out, with a warning.
+// Of two members, each shows the brokers that it lives (Config.Live) with every heartbeat, from half the silence bound on in which it has not heard
+// the other one, or was told that the other one does not hear it. From the same moment on the other one looks at the brokers, so that it knows what
+// they have seen when the silence has reached the bound. An instance without traffic is so told from one that is gone.
+//
+// A suspect that is at work is asked about again after 5 s. A fencing that fails is tried again after 1, 2, 4 and 8 s, each time with fresh
+// evidence, and then given up. A hello of an incarnation after it was fenced means that it was fenced in vain, and so does the verdict [Alive].
+// The third time within an hour the incarnation is left to the session time-out, with a warning.
 //
 // A process that was frozen must not fence everybody when it wakes up. If an event or a tick comes later than two heartbeats after the one
 // before, the process had a gap: all silences begin again, and no suspicion is judged for two heartbeats. Time in which the monotonic clock
@@ -126,9 +134,9 @@
 //
 // # Concurrency
 //
-// One mutex guards all state. It is never held over network I/O, a wait, or a call of Fence. Goroutines: one for ticks, one that accepts, one
-// that fences, one for each dial, two for each connection (reader and writer). Run owns them and returns when all have ended. Every method may
-// be called from any goroutine, before, during and after Run.
+// One mutex guards all state. It is never held over network I/O, a wait, or a call of Fence, Progress or Live. Goroutines: one for ticks, one
+// that accepts, one that fences, one that shows life, one for each look at the brokers, one for each dial, two for each connection (reader and
+// writer). Run owns them and returns when all have ended. Every method may be called from any goroutine, before, during and after Run.
 //
 // # Failure
 //
@@ -138,7 +146,5 @@
 //
 // # What it is not
 //
-// It is no membership protocol and no consensus: the group's plan says who is a member, and Kafka decides what fencing means. Two instances that
-// are idle and hear nothing of each other, while both reach the brokers, fence each other: the brokers see no progress of either. The limit
-// of fencings in vain ends that.
+// It is no membership protocol and no consensus: the group's plan says who is a member, and Kafka decides what fencing means.
 package peers

@@ -2,8 +2,6 @@
 
 package peers
 
-import "slices"
-
 // Known returns what a fencing of an instance would be told now; false if it has never been connected.
 func (p *Peers) Known(instance string) (Suspect, bool) {
 	if p.off {
@@ -15,7 +13,7 @@ func (p *Peers) Known(instance string) (Suspect, bool) {
 	if q == nil || q.incarnation == 0 {
 		return Suspect{}, false
 	}
-	return Suspect{
-		Instance: q.name, Incarnation: q.incarnation, MemberID: q.memberID, TransactionalIDs: slices.Clone(q.ids), Why: "a test asks for it",
-	}, true
+	s := q.suspect()
+	s.Why = "a test asks for it"
+	return s, true
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/txn/internal/backoff"
+	"github.com/onceward/onceward/txn/internal/loopback"
 )
 
 // queueMax is how many frames wait for a slow connection, about thirteen seconds of heartbeats.
@@ -21,6 +22,7 @@ const queueMax = 64
 // link is a connection whose handshake has succeeded.
 type link struct {
 	conn, raw net.Conn // conn is raw, or TLS over it
+	security  Security // as of its beginning
 	dialled   bool
 	hello     frame // the peer's
 	in, out   *macKey
@@ -121,12 +123,13 @@ func (r *refusal) Error() string {
 // deadline has to be set.
 func (p *Peers) handshake(raw net.Conn, address string) (*link, error) {
 	dialled := address != ""
-	if p.cfg.Security.none() && !isLoopback(raw.RemoteAddr()) {
+	security := p.cfg.Security()
+	if security.none() && !loopback.Address(raw.RemoteAddr().String()) {
 		reason := fmt.Sprintf("%s is no loopback address, and there is neither TLS nor a secret", raw.RemoteAddr())
 		return nil, &refusal{kind: "address", reason: reason}
 	}
 	l := &link{
-		conn: p.cfg.Security.encrypt(raw, dialled, address), raw: raw, dialled: dialled,
+		conn: security.encrypt(raw, dialled, address), raw: raw, security: security, dialled: dialled,
 		queue: make(chan []byte, queueMax), done: make(chan struct{}),
 	}
 	err := p.greet(l)
@@ -150,13 +153,13 @@ func (p *Peers) handshake(raw net.Conn, address string) (*link, error) {
 
 // greet is the handshake without its errors' treatment.
 func (p *Peers) greet(l *link) error {
-	mine := p.hello().body()
+	mine := p.hello(l.security).body()
 	if l.dialled {
 		if err := send(l.conn, mine, nil); err != nil {
 			return err
 		}
 	}
-	theirs, err := p.expect(l, kindHello, func(f frame) (err error) { l.hello = f; return p.accepts(f) })
+	theirs, err := p.expect(l, kindHello, func(f frame) (err error) { l.hello = f; return p.accepts(f, l.security) })
 	if err != nil {
 		return err
 	}
@@ -165,7 +168,7 @@ func (p *Peers) greet(l *link) error {
 			return err
 		}
 	}
-	if !p.cfg.Security.Secret.IsSet() {
+	if !l.security.Secret.IsSet() {
 		return nil
 	}
 	proves := func(want []byte) func(f frame) error {
@@ -177,7 +180,7 @@ func (p *Peers) greet(l *link) error {
 		}
 	}
 	if l.dialled {
-		k := p.cfg.Security.derive(mine, theirs)
+		k := l.security.derive(mine, theirs)
 		if err := send(l.conn, frame{kind: kindProof, proof: k.dialler}.body(), nil); err != nil {
 			return err
 		}
@@ -185,7 +188,7 @@ func (p *Peers) greet(l *link) error {
 		_, err = p.expect(l, kindProof, proves(k.acceptor))
 		return err
 	}
-	k := p.cfg.Security.derive(theirs, mine)
+	k := l.security.derive(theirs, mine)
 	if _, err := p.expect(l, kindProof, proves(k.dialler)); err != nil {
 		return err
 	}
@@ -210,7 +213,7 @@ func (p *Peers) expect(l *link, want kind, check func(frame) error) ([]byte, err
 }
 
 // accepts judges a hello on its own.
-func (p *Peers) accepts(f frame) error {
+func (p *Peers) accepts(f frame, s Security) error {
 	id := p.cfg.Self
 	switch {
 	case f.application != id.Application:
@@ -223,7 +226,7 @@ func (p *Peers) accepts(f frame) error {
 		return &refusal{kind: "self", reason: "an instance has dialled itself"}
 	case f.instance == id.Instance:
 		return &refusal{kind: "identity", reason: fmt.Sprintf("two processes are instance %q", id.Instance)}
-	case (len(f.nonce) == 0) == p.cfg.Security.Secret.IsSet():
+	case (len(f.nonce) == 0) == s.Secret.IsSet():
 		return &refusal{kind: "secret", reason: "one side has a shared secret and the other has none"}
 	case len(f.nonce) != 0 && len(f.nonce) != nonceSize:
 		return &refusal{kind: "frame", reason: fmt.Sprintf("a nonce of %d bytes", len(f.nonce))}

@@ -32,6 +32,9 @@ type peer struct {
 	dialAt    time.Time     // the next one
 	pause     time.Duration // between the next two
 
+	look         *look     // whether it makes progress at the brokers
+	unheardUntil time.Time // it may not hear this instance
+
 	suspicion  *suspicion
 	suspicions int
 	stopped    uint64 // the incarnation that said goodbye
@@ -74,6 +77,11 @@ func (p *Peers) dialled(instance string, began time.Time, err error) {
 		q.why = cut(err.Error())
 	}
 	if s := q.suspicion; s != nil && s.dialling && !began.Before(s.asked) {
+		if now := time.Now(); s.closed && isClosed(err) {
+			// The process is about to end: its listener took the connection and was closed then. The next dial is refused.
+			q.dialAt = now.Add(max(redialFirst, now.Sub(s.asked)))
+			return
+		}
 		s.dialling = false
 		s.refused = errors.Is(err, syscall.ECONNREFUSED)
 	}

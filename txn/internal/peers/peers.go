@@ -15,6 +15,7 @@ type Peers struct {
 	off      bool
 	kick     chan struct{} // something has changed
 	work     chan fencing
+	unheard  chan struct{} // the only other member may not hear this instance
 	routines sync.WaitGroup
 
 	mu       sync.Mutex
@@ -48,6 +49,9 @@ func (p *Peers) Run(ctx context.Context) {
 	p.mu.Unlock()
 	p.routines.Go(func() { p.accept(ctx) })
 	p.routines.Go(func() { p.fence(ctx) })
+	if p.cfg.Live != nil {
+		p.routines.Go(func() { p.live(ctx) })
+	}
 	tick := time.NewTicker(p.cfg.Heartbeat)
 	defer tick.Stop()
 	timer := time.NewTimer(0)
@@ -104,7 +108,8 @@ func (p *Peers) SetSelf(memberID string, transactionalIDs []string) error {
 	}
 	p.enter()
 	defer p.leave()
-	hello := p.helloLocked()
+	hello := p.helloLocked(Security{})
+	hello.nonce = make([]byte, nonceSize)
 	hello.memberID, hello.ids = memberID, transactionalIDs
 	if _, err := seal(hello.body(), &macKey{}); err != nil {
 		return fmt.Errorf("peers: %w", err)
@@ -176,6 +181,7 @@ func (p *Peers) leave() {
 func (p *Peers) beginAgain(now time.Time) {
 	p.heard = now
 	for _, q := range p.peers {
+		q.dropLook()
 		if q.link != nil {
 			q.link.heard = now
 		}
@@ -198,9 +204,10 @@ func (p *Peers) cutOff(now time.Time) bool { return now.Sub(p.heard) >= p.cfg.Si
 
 // beat sends what is sent with every heartbeat.
 func (p *Peers) beat() {
-	p.enter()
+	now := p.enter()
 	defer p.mu.Unlock()
 	p.broadcast(frame{kind: kindHeartbeat})
+	p.showLife(now)
 	for _, q := range p.peers {
 		if s := q.suspicion; s != nil && (s.claims || s.cancel != nil) {
 			p.claim(s)
@@ -235,6 +242,11 @@ func (p *Peers) step(now time.Time) time.Time {
 			case !q.watched && now.Sub(l.made) >= unneededAfter:
 				l.dismiss(codeDuplicate, "the two do not watch each other", p.cfg.Silence)
 				q.disconnect(now, "not watched")
+			case p.pair() && now.Sub(l.heard) < p.cfg.Silence/2:
+				due(l.heard.Add(p.cfg.Silence / 2))
+			case p.pair():
+				p.doubt(q)
+				fallthrough
 			default:
 				due(l.heard.Add(p.cfg.Silence))
 			}
@@ -256,16 +268,16 @@ func (p *Peers) step(now time.Time) time.Time {
 }
 
 // hello returns the hello of this instance.
-func (p *Peers) hello() frame {
+func (p *Peers) hello(s Security) frame {
 	p.enter()
 	defer p.mu.Unlock()
-	return p.helloLocked()
+	return p.helloLocked(s)
 }
 
-func (p *Peers) helloLocked() frame {
+func (p *Peers) helloLocked(s Security) frame {
 	id := p.cfg.Self
 	return frame{
 		kind: kindHello, application: id.Application, cluster: id.Cluster, instance: id.Instance, incarnation: id.Incarnation,
-		address: p.cfg.Address, memberID: p.memberID, ids: p.ids, nonce: p.cfg.Security.nonce(),
+		address: p.cfg.Address, memberID: p.memberID, ids: p.ids, nonce: s.nonce(),
 	}
 }

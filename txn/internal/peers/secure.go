@@ -27,7 +27,8 @@ type Security struct {
 	Secret security.Secret
 }
 
-func (s Security) check() error {
+// Check returns what is wrong with it.
+func (s Security) Check() error {
 	if (s.Server == nil) != (s.Client == nil) {
 		return errors.New("TLS needs a configuration for accepted and one for dialled connections")
 	}
@@ -45,12 +46,6 @@ func (s Security) check() error {
 
 // none says that only loopback addresses may be used.
 func (s Security) none() bool { return s.Server == nil && !s.Secret.IsSet() }
-
-func isLoopback(a net.Addr) bool {
-	host, _, err := net.SplitHostPort(a.String())
-	ip := net.ParseIP(host)
-	return err == nil && ip != nil && ip.IsLoopback()
-}
 
 // encrypt puts TLS around a connection. The handshake is made by the first read or write.
 func (s Security) encrypt(c net.Conn, dialled bool, address string) net.Conn {

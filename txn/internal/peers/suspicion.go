@@ -20,7 +20,7 @@ const (
 	// An incarnation that was fenced in vain vainMax times within vainFor is not fenced any more.
 	vainMax = 3
 	vainFor = time.Hour
-	// vainPause is the pause after a fencing that has found the suspect alive or at work.
+	// vainPause is the pause after a suspect was found to be alive or at work.
 	vainPause = 5 * time.Second
 )
 
@@ -53,16 +53,14 @@ type suspicion struct {
 func (p *Peers) suspect(q *peer, closed bool) {
 	q.suspicions++
 	q.suspicion = &suspicion{
-		peer: q, closed: closed, silent: q.heard, opinions: map[string]state{}, waiting: map[string]bool{},
-		suspect: Suspect{
-			Instance: q.name, Incarnation: q.incarnation, MemberID: q.memberID, TransactionalIDs: slices.Clone(q.ids), Why: q.why,
-		},
+		peer: q, closed: closed, silent: q.heard, opinions: map[string]state{}, waiting: map[string]bool{}, suspect: q.suspect(),
 	}
 	p.cfg.Logger.Info("a peer is suspected", "instance", q.name, "incarnation", q.incarnation, "why", q.why)
 }
 
 // forget ends a suspicion without a trace, and a fencing that is at work.
 func (p *Peers) forget(q *peer) {
+	q.dropLook()
 	if s := q.suspicion; s != nil && s.cancel != nil {
 		s.cancel()
 	}
@@ -74,6 +72,7 @@ func (s *suspicion) end(status string) { s.over, s.claims, s.status = true, fals
 
 // alive notes that the peer's incarnation was heard.
 func (p *Peers) alive(q *peer, now time.Time) {
+	q.dropLook()
 	if s := q.suspicion; s != nil && s.suspect.Incarnation == q.incarnation {
 		p.cfg.Logger.Info("a suspected peer is alive", "instance", q.name, "incarnation", q.incarnation, "was", s.status)
 		p.forget(q)
@@ -168,7 +167,9 @@ func (p *Peers) judge(s *suspicion, claimed bool, now time.Time) (again time.Tim
 		default: // is no opinion
 		}
 	}
-	if at := s.asked.Add(opinionMax); now.Before(at) && (s.dialling || len(s.waiting) > 0) {
+	// A dial of a host that has vanished gets no answer. After a silence of the bound it is not waited for where there is a second opinion.
+	dialling := s.dialling && (s.closed || lost == 0 && !p.pair())
+	if at := s.asked.Add(opinionMax); now.Before(at) && (dialling || len(s.waiting) > 0) {
 		return at, "collecting evidence"
 	}
 	if again, status := p.weigh(s, lost, now); status != "" {
@@ -206,12 +207,11 @@ func (p *Peers) ask(s *suspicion, now time.Time) {
 
 // weigh returns why the evidence of the round is not enough, and the empty string if it is.
 func (p *Peers) weigh(s *suspicion, lost int, now time.Time) (again time.Time, status string) {
-	pair := len(p.ring) == 2
+	pair := p.pair()
 	gone := s.closed || s.refused
-	s.suspect.Alone = pair && !s.refused
 	switch {
-	case s.suspect.Alone: // the brokers know more than this instance
-		return time.Time{}, ""
+	case pair && !s.refused: // the brokers know more than this instance
+		return p.askBrokers(s, now)
 	case p.cutOff(now) && !pair:
 		return time.Time{}, "this instance hears from nobody: it may be the one that is cut off"
 	case lost > 0 || s.refused:
@@ -280,12 +280,7 @@ func (p *Peers) begin(s *suspicion, now time.Time) (again time.Time, status stri
 	s.cancel, p.fencing, s.claims = cancel, s, true
 	p.fencings = append(p.fencings, now)
 	p.work <- fencing{ctx, s} // it has room: no other fencing is at work
-	log := p.cfg.Logger.With("instance", s.suspect.Instance, "incarnation", s.suspect.Incarnation, "why", s.suspect.Why)
-	if s.suspect.Alone {
-		log.Info("a peer is fenced unless it makes progress at the brokers")
-	} else {
-		log.Warn("a peer is fenced")
-	}
+	p.cfg.Logger.Warn("a peer is fenced", "instance", s.suspect.Instance, "incarnation", s.suspect.Incarnation, "why", s.suspect.Why)
 	return time.Time{}, "fencing"
 }
 
@@ -345,24 +340,31 @@ func (p *Peers) fenced(s *suspicion, verdict Verdict, err error) {
 		}
 		p.broadcast(frame{kind: kindReport, instance: s.suspect.Instance, incarnation: s.suspect.Incarnation, state: stateFenced})
 	case q.suspicion != s: // it does not matter any more
-	case err == nil && verdict == AtWork:
-		log.Info("a silent peer is at work: the connection between the two is at fault")
-		s.asked, s.retry = time.Time{}, now.Add(vainPause)
 	case err == nil:
 		p.inVain(q, now)
 		s.asked, s.retry = time.Time{}, now.Add(vainPause)
 	default:
-		log.Warn("fencing a peer has failed", "error", err, "times", s.failures+1)
-		s.asked, s.retry = time.Time{}, now.Add(time.Second<<s.failures)
-		if s.failures++; s.failures >= failuresMax {
-			log.Warn("a peer is left to the session time-out: fencing it has failed too often")
-			s.end("left to the session time-out: fencing has failed: " + cut(err.Error()))
-		}
+		p.failed(s, err, now)
+	}
+}
+
+// failed notes that the brokers did not do, or say, what they were asked for.
+func (p *Peers) failed(s *suspicion, err error, now time.Time) {
+	log := p.cfg.Logger.With("instance", s.suspect.Instance, "incarnation", s.suspect.Incarnation)
+	log.Warn("fencing a peer has failed", "error", err, "times", s.failures+1)
+	s.asked, s.retry = time.Time{}, now.Add(time.Second<<s.failures)
+	if s.failures++; s.failures >= failuresMax {
+		log.Warn("a peer is left to the session time-out: fencing it has failed too often")
+		s.end("left to the session time-out: fencing has failed: " + cut(err.Error()))
 	}
 }
 
 // asked answers a question, which says that the peer has lost the incarnation.
 func (p *Peers) asked(from *peer, f frame, now time.Time) {
+	if f.instance == p.cfg.Self.Instance { // by a member that does not hear this instance
+		from.unheardUntil = now.Add(p.cfg.Silence)
+		return
+	}
 	from.link.send(p.report(f.instance, f.incarnation, now))
 	if q := p.peers[f.instance]; q != nil && q.suspicion != nil && q.suspicion.suspect.Incarnation == f.incarnation {
 		q.suspicion.opinions[from.name] = stateLost

@@ -34,7 +34,11 @@ type world struct {
 	began time.Time // when all were connected
 	fence fence
 	calls []call
-	logs  bytes.Buffer
+	// progress is what a look at the brokers finds after half the silence bound, for the instance that looks.
+	progress func(self string, s Suspect) (bool, error)
+	looks    []call
+	lives    map[string]int // signs of life
+	logs     bytes.Buffer
 }
 
 // fence decides what a fencing finds.
@@ -68,7 +72,7 @@ type node struct {
 func inWorld(t *testing.T, names []string, configure func(*Config), f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, net: newNetwork(), nodes: map[string]*node{}, configure: configure}
+		w := &world{t: t, net: newNetwork(), nodes: map[string]*node{}, lives: map[string]int{}, configure: configure}
 		defer func() {
 			for _, n := range w.nodes {
 				n.stop()
@@ -111,6 +115,21 @@ func (w *world) start(name string) *node {
 			}
 			return Fenced, backoff.Sleep(ctx, 20*time.Millisecond)
 		},
+	}
+	cfg.Progress = func(ctx context.Context, s Suspect) (bool, error) {
+		w.mu.Lock()
+		w.looks = append(w.looks, call{time.Since(w.began), name, s})
+		progress := w.progress
+		w.mu.Unlock()
+		if err := backoff.Sleep(ctx, time.Second-10*time.Millisecond); err != nil || progress == nil {
+			return false, err
+		}
+		return progress(name, s)
+	}
+	cfg.Live = func(context.Context) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.lives[name]++
 	}
 	if w.configure != nil {
 		w.configure(&cfg)

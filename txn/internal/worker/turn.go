@@ -344,7 +344,7 @@ func (t *turn) abort(ctx context.Context, r *round) (protocol.EventKind, error) 
 
 // settle repeats until the producer is initialised, or is refused for good: nothing else can be done before.
 func (t *turn) settle(ctx context.Context) error {
-	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: 5 * time.Second}
+	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: time.Second}
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 30*time.Second)
 		err := t.w.cfg.Failpoints.Hit(attempt, failpoint.SettleBefore)
