@@ -270,7 +270,7 @@ func flush(text string) string { return regexp.MustCompile(`(?m)^\t+`).ReplaceAl
 // TestProgramsOfDocumentsAreBuilt: every block of Go in a document is a part of a program of the project, so that go vet and go test build it.
 func TestProgramsOfDocumentsAreBuilt(t *testing.T) {
 	var programs strings.Builder
-	for _, pattern := range []string{"examples/*/*.go", "*/example*_test.go", "processors/*/example*_test.go", "schemas/*/example*_test.go"} {
+	for _, pattern := range []string{"examples/*/*.go", "*/example*_test.go", "processors/*/example*_test.go", "processors/postgres/*/example*_test.go", "schemas/*/example*_test.go"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s matches %d files: %v", pattern, len(files), err)

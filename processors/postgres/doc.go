@@ -3,6 +3,7 @@
 //	package    what it is for
 //	pginbox    a consumer of any broker marks each event in the transaction that has its effect
 //	pgsink     records of Kafka topics are applied to tables, together with the offsets, so that no event has to be marked
+//	pgrequests a service answers each request of its clients with one effect and one answer
 //	pgapply    versioned rows, contributions and transitions, whose writes say what became of them
 //
 // The packages are a module of their own, so that programs without SQL do not depend on the driver, pgx.

@@ -1,0 +1,75 @@
+package pgrequests
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Store has the requests of one service.
+type Store struct {
+	pool    *pgxpool.Pool
+	service string
+	holder  string // names this process for people
+	settings
+	metrics
+}
+
+// New returns the store of a service, which is a name of 1 to 200 bytes. It does not ask the database: a missing table shows at the first
+// request. The pool is for [Store.Handler], [Store.Find] and [Store.Clean]; the other methods use the transaction of the caller.
+func New(pool *pgxpool.Pool, service string, opts ...Option) (*Store, error) {
+	s := &Store{
+		pool: pool, service: service, holder: holder(),
+		settings: settings{ttl: DefaultTimeToLive, audit: DefaultAuditRetention, lock: DefaultLock},
+	}
+	var errs []error
+	if pool == nil {
+		errs = append(errs, errors.New("the pool is nil"))
+	}
+	if len(service) > nameBytesMax || service == "" || !storable(service) {
+		errs = append(errs, fmt.Errorf("the service is valid UTF-8 of 1 to %d bytes without zero bytes, not %q", nameBytesMax, service))
+	}
+	for _, o := range opts {
+		errs = append(errs, o(&s.settings))
+	}
+	if s.audit < s.ttl {
+		errs = append(errs, fmt.Errorf("the audit retention of %s is shorter than the time to live of %s: a row stays as long as its answer",
+			s.audit, s.ttl))
+	}
+	err := errors.Join(errs...)
+	if err == nil {
+		s.metrics, err = newMetrics(s.registerer, service)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pgrequests: %w", err)
+	}
+	return s, nil
+}
+
+// holder names this process.
+func holder() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return fmt.Sprintf("%s, process %d", host, os.Getpid())
+}
+
+// storable says whether PostgreSQL takes s as text.
+func storable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
+
+// failed returns the error of an operation, nil for nil. It says what to do about missing tables.
+func (s *Store) failed(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && (e.Code == "42P01" || e.Code == "3F000") && strings.Contains(e.Message, "onceward") {
+		err = fmt.Errorf("the tables are missing; postgres.Migrate creates them: %w", err)
+	}
+	return fmt.Errorf("pgrequests: %s: %s: %w", s.service, op, err)
+}
