@@ -115,6 +115,14 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		// [race] skip stands in scripts that start no application: each of their commands is one goroutine, and a process of its own, which
+		// the race detector makes slow to start.
+		Condition: func(cond string) (bool, error) {
+			if cond != "race" {
+				return false, fmt.Errorf("unknown condition %q", cond)
+			}
+			return virtual.RaceDetector, nil
+		},
 		Setup: func(env *testscript.Env) error {
 			env.Values[brokerKey{}] = &broker{}
 			env.Setenv("PIPELINES", pipelines)

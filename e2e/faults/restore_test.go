@@ -50,7 +50,11 @@ func (s *restoreScene) changelog(store string) string {
 func TestKilledDuringRestore(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
-		const keys, rounds, kills = 8000, 6, 8 // a changelog is more than a chunk
+		const keys, rounds = 8000, 6 // a changelog is more than a chunk
+		kills := 8
+		if virtual.RaceDetector {
+			kills = 4
+		}
 		s := newRestoreScene(t, c, keys)
 		s.lived(rounds)
 		all := s.records()

@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
@@ -85,6 +86,8 @@ func TestG6FullSpeed(t *testing.T) {
 	switch {
 	case os.Getenv(envFigures) != "":
 		load, rounds = 300_000, 5
+	case virtual.RaceDetector:
+		waiting, load = 4000, 3000
 	case testing.Short():
 		waiting, load = 10_000, 5000
 	}

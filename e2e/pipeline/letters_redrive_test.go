@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
@@ -52,7 +53,10 @@ func TestG5RedriveKilled(t *testing.T) {
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		r := newRedrives(t, c, "")
 		r.wantSteps()
-		for _, s := range redriveSteps {
+		for i, s := range redriveSteps {
+			if virtual.RaceDetector && i%2 == 1 {
+				continue // letters-begun and letters-marks, in the middle of a batch as letters-records is
+			}
 			r.die()
 			before := r.look()
 			r.kill(s.arm("kill"))
@@ -76,6 +80,9 @@ func TestG5MarksApart(t *testing.T) {
 	t.Parallel()
 	for broken, want := range map[string]string{"marks-late": "redriven 2 times", "marks-early": "redriven 0 times"} {
 		t.Run(broken, func(t *testing.T) {
+			if virtual.RaceDetector && broken == "marks-early" {
+				t.Skip("makes the calls of marks-late in another order")
+			}
 			r := newRedrives(t, cluster.Embedded(t), broken)
 			r.die()
 			r.kill("letters-ended=kill")

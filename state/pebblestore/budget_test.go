@@ -136,6 +136,9 @@ func TestMemTablesLeaveRoomForBlocks(t *testing.T) {
 		"unexpected": func(*Shared) {},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if RaceDetector && name == "expected" {
+				t.Skip("makes the same calls as the other, 256 MB in one goroutine")
+			}
 			shared := NewShared(budget, 64)
 			defer shared.Close()
 			expect(shared)

@@ -17,6 +17,9 @@ func numbered(n int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n
 
 // TestFilterKnowsItsKeysAndFewOthers: no key of a filter is ever said to be absent, and nearly every other key is, at filterBits for each.
 func TestFilterKnowsItsKeysAndFewOthers(t *testing.T) {
+	if RaceDetector {
+		t.Skip("adds 300,000 keys, in one goroutine")
+	}
 	f := &keyFilter{}
 	const keys = 300_000
 	for n := range keys {
@@ -48,6 +51,9 @@ func TestFilterKnowsItsKeysAndFewOthers(t *testing.T) {
 // TestFiltersOfStoresThatGrowAlike: none takes what the others need, and where there is no memory for a part the last one is crowded before a
 // filter is given up. At the end of its room each still knows most keys that are not there.
 func TestFiltersOfStoresThatGrowAlike(t *testing.T) {
+	if RaceDetector {
+		t.Skip("adds millions of keys, in one goroutine")
+	}
 	const filters, budget = 8, 16 << 20
 	shared := NewShared(budget, 100)
 	defer shared.Close()
@@ -199,8 +205,11 @@ func TestFilterFollowsEveryWayIn(t *testing.T) {
 			}
 		})
 	}
-	next := 0
-	for round := range int64(60) {
+	next, rounds := 0, int64(60)
+	if RaceDetector {
+		rounds = 20 // of every kind
+	}
+	for round := range rounds {
 		count := 10
 		if round%3 == 0 {
 			count = 3000 // heavy

@@ -32,9 +32,9 @@ func TestRowsFollowEveryChange(t *testing.T) {
 					t.Fatalf("key %s: got %.20q, %t, %v, want %.20q, %t", key, value, found, err, want, there)
 				}
 			}
-			turns, known, rounds := 0, 0, 1500
+			turns, known, rounds, reads := 0, 0, 1500, 40
 			if RaceDetector {
-				rounds = 500
+				rounds, reads = 500, 8 // all in one goroutine
 			}
 			for round := range rounds {
 				before := d.rows.table.reclaimed
@@ -71,7 +71,7 @@ func TestRowsFollowEveryChange(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for range 40 {
+				for range reads {
 					read(key())
 				}
 				if d.rows.table.reclaimed > before {
@@ -370,7 +370,7 @@ func TestRemoveAndRowsAreOneStep(t *testing.T) {
 	d := openForTest(t, Options{FS: vfs.NewMem()})
 	rounds := int64(2000)
 	if RaceDetector {
-		rounds = 500
+		rounds = 200
 	}
 	for round := int64(0); round < rounds; round += 2 {
 		applyTo(t, d, round, "a", "1", "b", "1")

@@ -81,7 +81,11 @@ func (m *tableModel) check() {
 
 // TestRowTable: whatever is done, a row that is found is the last one that was written, and the table is whole and within its memory.
 func TestRowTable(t *testing.T) {
-	for seed := range uint64(20) {
+	seeds := uint64(20)
+	if RaceDetector {
+		seeds = 4 // each in one goroutine
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			m := newTableModel(t, int64(64+rng.IntN(400))<<10)
@@ -135,6 +139,9 @@ func TestRowTable(t *testing.T) {
 // TestRowTableUsesItsMemory: as long as rows fit, with what each of them takes beside its bytes, they all stay; when there are more, those that
 // are asked for do, and of those that nobody prefers as many as there is room for.
 func TestRowTableUsesItsMemory(t *testing.T) {
+	if RaceDetector {
+		t.Skip("looks up hundreds of thousands of rows, in one goroutine")
+	}
 	scale := 4
 	if testing.Short() {
 		scale = 1

@@ -27,10 +27,13 @@ func decode(d *batch.Decoder, p *kmsg.FetchResponseTopicPartition, offset int64)
 	return records, next, err
 }
 
+// ofTheClient decompresses for compare. A new one for each answer would allocate buffers of megabytes.
+var ofTheClient = kgo.DefaultDecompressor()
+
 // compare says how the records differ from what the client makes of the same answer, nothing if they do not.
 func compare(p *kmsg.FetchResponseTopicPartition, offset int64, got []batch.Record, next int64) string {
 	want, wantNext := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		Offset: offset, IsolationLevel: kgo.ReadCommitted(), Topic: "t"}, p, kgo.DefaultDecompressor(), nil)
+		Offset: offset, IsolationLevel: kgo.ReadCommitted(), Topic: "t"}, p, ofTheClient, nil)
 	if want.Err != nil {
 		return fmt.Sprintf("the client says %v", want.Err)
 	}

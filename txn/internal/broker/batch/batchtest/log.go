@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math/rand/v2"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -40,9 +41,7 @@ func Encode(base, last, producer int64, attributes int16, codec kgo.CompressionC
 		records = append(binary.AppendVarint(records, int64(len(body))), body...)
 		most = max(most, e.Timestamp)
 	}
-	if compressor, err := kgo.DefaultCompressor(codec); err != nil {
-		panic(err)
-	} else if compressor != nil && len(entries) > 0 {
+	if compressor := compressorOf(codec); compressor != nil && len(entries) > 0 {
 		packed, kind := compressor.Compress(new(bytes.Buffer), records)
 		attributes |= int16(kind)
 		records = bytes.Clone(packed)
@@ -52,6 +51,24 @@ func Encode(base, last, producer int64, attributes int16, codec kgo.CompressionC
 		ProducerID: producer, NumRecords: int32(len(entries)), Records: records, Length: int32(49 + len(records)),
 	}
 	return Seal(b.AppendTo(nil))
+}
+
+// compressors are kept: each holds buffers of megabytes, which cost more than what tests compress.
+var compressors sync.Map // of kgo.CompressionCodec to kgo.Compressor
+
+// compressorOf returns nil for no compression.
+func compressorOf(codec kgo.CompressionCodec) kgo.Compressor {
+	if kept, ok := compressors.Load(codec); ok {
+		return kept.(kgo.Compressor)
+	}
+	compressor, err := kgo.DefaultCompressor(codec)
+	if err != nil {
+		panic(err)
+	}
+	if compressor != nil {
+		compressors.Store(codec, compressor)
+	}
+	return compressor
 }
 
 // Seal sets the checksum of a single batch.
