@@ -284,7 +284,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		return nil, err
 	}
 	in.lookout = newLookout(in)
-	in.waits = waits.New(in.cluster, reportAfter(a.cfg.TransactionTimeout), a.log)
+	in.waits = waits.New(in.cluster, reportAfter(a.cfg.TransactionTimeout), a.log, in.lookout.hangs)
 	err = a.reach(ctx, func() error {
 		if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
 			return err

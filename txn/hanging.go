@@ -275,6 +275,11 @@ func (l *lookout) all() []hanging.Finding {
 	return l.found
 }
 
+// hangs reports whether a transaction hung when it was last looked at.
+func (l *lookout) hangs(producerID int64, epoch int16) bool {
+	return slices.ContainsFunc(l.all(), func(f hanging.Finding) bool { return f.ProducerID == producerID && f.Epoch == epoch })
+}
+
 // use notes with which transactional ids workers produce from now on.
 func (l *lookout) use(ids ...string) {
 	l.mu.Lock()

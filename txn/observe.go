@@ -224,7 +224,7 @@ func (s *session) snapshot(snap *metrics.Snapshot) {
 		switch {
 		case h.Hanging():
 			w.Holder = metrics.HeldByHanging
-		case len(h.Holders) > 0:
+		case h.Ongoing():
 			w.Holder = metrics.HeldByOngoing
 		}
 		snap.Waits = append(snap.Waits, w)

@@ -34,7 +34,8 @@ type Loss func(topic string, partition int32) (written bool)
 // EndTxn, as it does when its epochs run out. What coordinators and leaders are asked is answered as after a loss: the id is CompleteCommit
 // or CompleteAbort, with the epoch after the transaction's, until it is initialised or its producer writes again; no coordinator knows the
 // producer id after that; the partitions hold the transaction open until they get a marker by WriteTxnMarkers. That of the offsets has to
-// come last: it ends the rest too. kfake has no topic for them; one is made, __consumer_offsets, and holds nothing.
+// come last: it ends the rest too. kfake has no topic for them, and none for the states of transactional ids; __consumer_offsets and
+// __transaction_state are made, and hold nothing.
 //
 // While there is a LostMarkers, transactions of ids that are initialised do not time out.
 type LostMarkers struct {
@@ -70,10 +71,11 @@ type hung struct {
 	next int64
 }
 
-// offsetsTopic is Kafka's own, with so many partitions here.
+// Kafka's own topics, with so many partitions here.
 const (
-	offsetsTopic      = "__consumer_offsets"
-	offsetsPartitions = 4
+	offsetsTopic       = "__consumer_offsets"
+	transactionsTopic  = "__transaction_state"
+	internalPartitions = 4
 )
 
 // inner is the topic by which a request of LostMarkers itself is known, which is not changed.
@@ -95,9 +97,11 @@ func (k *Kafka) LoseMarkers(t testing.TB, lose func(End) Loss) *LostMarkers {
 
 // LoseMarkers is [Kafka.LoseMarkers] for brokers that are not on a network, with a client of them.
 func LoseMarkers(c *kfake.Cluster, cl *kgo.Client, lose func(End) Loss) (*LostMarkers, error) {
-	if c.TopicInfo(offsetsTopic) == nil {
-		if err := c.CreateTopic(offsetsTopic, offsetsPartitions, nil); err != nil {
-			return nil, err
+	for _, topic := range []string{offsetsTopic, transactionsTopic} {
+		if c.TopicInfo(topic) == nil {
+			if err := c.CreateTopic(topic, internalPartitions, nil); err != nil {
+				return nil, err
+			}
 		}
 	}
 	l := &LostMarkers{
@@ -421,7 +425,7 @@ func groupPartition(group string) int32 {
 	for _, b := range []byte(group) { // tests name groups in ASCII
 		hash = 31*hash + int32(b)
 	}
-	return max(hash, -hash) % offsetsPartitions
+	return max(hash, -hash) % internalPartitions
 }
 
 // outside is the producer of a marker by which a request of LostMarkers itself is known. It is for no partition.

@@ -66,7 +66,7 @@ const reportAfter = 25 * time.Second
 
 // newWaits returns what reports the waits of a tool.
 func newWaits(c *broker.Cluster, log *slog.Logger) *waits.Waits {
-	return waits.New(c, reportAfter, log)
+	return waits.New(c, reportAfter, log, nil)
 }
 
 // stableOffsets returns the offsets of partitions once all of them are stable.

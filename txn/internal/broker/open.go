@@ -117,14 +117,15 @@ type Named struct {
 
 // NamedProducers asks all coordinators for the transactional ids that have these producer ids now, whatever their state. A producer id is
 // missing where no coordinator knows it, because its transactional id has got another one or has expired, and where this process lacks the
-// permission to describe the transactional id: brokers do not tell the two apart. A coordinator that does not answer is an error.
+// permission to describe the transactional id: brokers do not tell the two apart. It is also missing while its coordinator is away, see
+// CoordinatorsLed. A broker that does not answer, or is loading transactions, is an error; what the others know is returned with it.
 func (c *Cluster) NamedProducers(ctx context.Context, producerIDs ...int64) (map[int64]Named, error) {
 	if len(producerIDs) == 0 {
 		return nil, nil // none would stand for all
 	}
-	listed, err := c.adm.ListTransactions(ctx, producerIDs, nil)
-	if err != nil {
-		return nil, fmt.Errorf("listing transactions: %w", err)
+	listed, failed := c.adm.ListTransactions(ctx, producerIDs, nil)
+	if failed != nil {
+		failed = fmt.Errorf("listing transactions: %w", failed)
 	}
 	var ids []string
 	for id, t := range listed {
@@ -135,7 +136,7 @@ func (c *Cluster) NamedProducers(ctx context.Context, producerIDs ...int64) (map
 	slices.Sort(ids)
 	described, err := c.Transactions(ctx, ids...)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(failed, err)
 	}
 	out := map[int64]Named{}
 	for id, t := range described {
@@ -143,8 +144,40 @@ func (c *Cluster) NamedProducers(ctx context.Context, producerIDs ...int64) (map
 			out[t.ProducerID] = Named{TransactionalID: id, Transaction: t}
 		}
 	}
-	return out, nil
+	return out, failed
 }
+
+// transactionsTopic is Kafka's own topic of the states of all transactional ids. The leaders of its partitions are their coordinators.
+const transactionsTopic = "__transaction_state"
+
+// CoordinatorsLed reports whether there is a coordinator for every transactional id. It is false too if this process may not describe
+// Kafka's topic of transactions.
+func (c *Cluster) CoordinatorsLed(ctx context.Context) (bool, error) {
+	found, _, err := c.TopicMetadata(ctx, []string{transactionsTopic})
+	if err != nil {
+		return false, err
+	}
+	return found[transactionsTopic].Led, nil
+}
+
+// TakesResentMarkers reports whether a leader may take a marker that carries the epoch of the records that it ends for the end of their
+// transaction, although it is one of the transaction before that was sent again. Brokers that know the transaction version of a marker
+// (Kafka 4.2) refuse it. It is true too if a broker does not answer.
+func (c *Cluster) TakesResentMarkers(ctx context.Context) (bool, error) {
+	all, err := c.adm.ApiVersions(ctx)
+	if err != nil {
+		return false, fmt.Errorf("asking the brokers for their versions: %w", err)
+	}
+	takes := false
+	all.Each(func(v kadm.BrokerApiVersions) {
+		newest, known := v.KeyMaxVersion(int16(kmsg.WriteTxnMarkers))
+		takes = takes || v.Err != nil || !known || newest < markerTransactionVersion
+	})
+	return takes, nil
+}
+
+// markerTransactionVersion is the version of WriteTxnMarkers with which a marker says its transaction version (KIP-1228).
+const markerTransactionVersion = 2
 
 // OffsetsPartition returns the partition of OffsetsTopic that holds the group's offsets.
 func (c *Cluster) OffsetsPartition(ctx context.Context) (int32, error) {

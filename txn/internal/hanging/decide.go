@@ -38,13 +38,17 @@ type Transaction struct {
 	Epoch      int16
 	// Named is what a coordinator says of the producer id now, nil if none says anything.
 	Named *broker.Named
+	// Gone says that no transactional id has the producer id any more, and that all coordinators were there to say so.
+	Gone bool
 	// Own says that the producer is known to be one of the application's.
 	Own bool
 	// Open are the partitions that hold it open, in the order of a repair: those of committed offsets are the last.
 	Open []broker.OpenTransaction
 }
 
-// Ongoing reports whether the coordinator knows the transaction as ongoing, or is about to write its markers.
+// Ongoing reports whether the coordinator knows the transaction as ongoing, or is about to write its markers. It can be wrong for a moment
+// while the transactional id is initialised: the coordinator raises the epoch of an ongoing transaction before it calls it PrepareAbort. A
+// repair does not rely on it, see AtWork.
 func (t Transaction) Ongoing() bool {
 	if t.Named == nil {
 		return false
@@ -53,11 +57,20 @@ func (t Transaction) Ongoing() bool {
 	switch t.Named.State {
 	case "Ongoing":
 		return ahead == 0
-	case "PrepareCommit", "PrepareAbort", "PrepareEpochFence":
-		return ahead >= 0 && ahead <= 2 // the epoch goes up by one for the end, and by one for a fence
+	case "PrepareCommit":
+		return ahead == 0 || ahead == 1 // the end raises the epoch, unless the producer keeps it
+	case "PrepareAbort", "PrepareEpochFence":
+		return ahead >= 0 && ahead <= 2 // brokers before 4.1 raise it by one for a fence, and by one more for its end
 	}
 	return false
 }
+
+// Known reports whether the coordinators tell an ongoing transaction from one that hangs. They do not where none names the producer: it may
+// have a transactional id that this process may not describe, or whose coordinator is away.
+func (t Transaction) Known() bool { return t.Named != nil || t.Gone }
+
+// Hanging reports whether the transaction is known to be one that nothing ends.
+func (t Transaction) Hanging() bool { return t.Known() && !t.Ongoing() }
 
 // AtWork reports whether the producer has any transaction under way.
 func (t Transaction) AtWork() bool { return t.Named != nil && underWay(t.Named.State) }
@@ -84,6 +97,13 @@ type Evidence struct {
 	Before *broker.Transaction
 	// Markers are those of the producer that may be about this transaction.
 	Markers []Marker
+	// PerTransaction says that the producer is seen to change its epoch with every transaction: a commit marker of it carries the epoch after
+	// that of the records that it ended, which are not newer than the transaction, and none carries the same one. An abort marker does not
+	// tell: a producer that keeps its epoch is fenced by such a one. For producers of the application it is not needed.
+	PerTransaction bool
+	// Resent says that the brokers may take a marker of the transaction before for one of this transaction, which has the same epoch, if the
+	// coordinator sends it again. Those of Kafka 4.2 and later refuse it.
+	Resent bool
 	// Mixed are partitions in which the open transaction begins with records of an older epoch: the older transaction hangs there, and this one
 	// has gone on with it.
 	Mixed []broker.OpenTransaction
@@ -93,6 +113,8 @@ type Evidence struct {
 	// Searched are the partitions that were read for markers, Unread those that could not be read, with the reason.
 	Searched int
 	Unread   []string
+	// changed and kept are what PerTransaction is made of.
+	changed, kept bool
 }
 
 // Decision is a verdict with its reasons, each a sentence without a full stop.
@@ -102,45 +124,62 @@ type Decision struct {
 }
 
 // Decide says how a transaction that is not ongoing ended. With transaction.version 2 a marker carries the epoch after the transaction's, and
-// no two transactions of a producer share an epoch. A marker of a repair carries the transaction's own epoch. So does each marker of a
-// producer that does not change its epoch with every transaction, and it says nothing about a single one: that counts only for producers of
-// the application, which are none of those.
+// no two transactions of a producer share an epoch. A marker of a repair carries the transaction's own epoch.
+//
+// Producers of clients before Kafka 4.0 keep one epoch for many transactions, and InitProducerID raises it by one. Neither their markers nor
+// their coordinators say which transaction ended. The application has none of these, but others do: what is said of their producers counts
+// only if Evidence.PerTransaction is set.
 func Decide(t Transaction, e Evidence) Decision {
 	var commit, abort, neither []string
 	said := func(to *[]string, format string, args ...any) { *to = append(*to, fmt.Sprintf(format, args...)) }
+	changes := t.Own || e.PerTransaction // its epoch, with every transaction
+	shared := false
 	coordinator := func(when string, tx broker.Transaction) {
-		if tx.ProducerID != t.ProducerID {
+		if tx.ProducerID != t.ProducerID || int32(tx.Epoch) != int32(t.Epoch)+1 {
 			return
 		}
-		ended := int32(tx.Epoch) == int32(t.Epoch)+1
-		switch {
-		case (tx.State == "CompleteCommit" || tx.State == "PrepareCommit") && ended:
-			said(&commit, "the coordinator %s %s at epoch %d, which is the end of epoch %d", when, tx.State, tx.Epoch, t.Epoch)
-		case (tx.State == "CompleteAbort" || tx.State == "PrepareAbort") && ended:
-			said(&abort, "the coordinator %s %s at epoch %d, which is the end of epoch %d", when, tx.State, tx.Epoch, t.Epoch)
+		to := &commit
+		switch tx.State {
+		case "CompleteCommit", "PrepareCommit":
+		case "CompleteAbort", "PrepareAbort":
+			to = &abort
+		default:
+			return
 		}
+		if !changes {
+			shared = true
+			return
+		}
+		said(to, "the coordinator %s %s at epoch %d, which is the end of epoch %d", when, tx.State, tx.Epoch, t.Epoch)
 	}
 	if t.Named != nil {
 		coordinator("says", t.Named.Transaction)
 	}
 	if e.Before != nil {
 		coordinator("said before the id was initialised", *e.Before)
-		if e.Before.ProducerID == t.ProducerID && e.Before.State == "Ongoing" && e.Before.Epoch == t.Epoch {
+		// A commit may have been on its way all the same. If it has left a marker, that says so, but only if all was read. If it has left none,
+		// to abort is consistent: nobody had an answer to it.
+		if e.Before.ProducerID == t.ProducerID && e.Before.State == "Ongoing" && e.Before.Epoch == t.Epoch && e.Searched > 0 && len(e.Unread) == 0 {
 			said(&abort, "the coordinator knew it as ongoing right before the id was initialised, which aborts it")
 		}
 	}
-	shared := false
 	for _, m := range e.Markers {
 		if !m.ends(t.Epoch) {
 			continue
 		}
-		if m.Epoch == t.Epoch && !t.Own {
+		// A commit marker with the next epoch, behind records of this one, is itself what shows that the producer changes its epoch.
+		if !changes && (m.Of != t.Epoch || m.Epoch == t.Epoch || !m.Commit) {
 			shared = true
 			continue
 		}
 		kind, to := "an abort", &abort
 		if m.Commit {
 			kind, to = "a commit", &commit
+		}
+		if m.Epoch == t.Epoch && e.Resent {
+			said(&neither, "%s[%d] has %s marker with its epoch at offset %d, of a repair or sent again for the transaction before", m.Topic,
+				m.Partition, kind, m.Offset)
+			continue
 		}
 		said(to, "%s[%d] has %s marker of it at offset %d (epoch %d)", m.Topic, m.Partition, kind, m.Offset, m.Epoch)
 	}
@@ -157,7 +196,7 @@ func Decide(t Transaction, e Evidence) Decision {
 		}
 	}
 	if shared {
-		said(&neither, "the producer does not change its epoch with every transaction, so its markers do not tell them apart")
+		said(&neither, "the producer is not seen to change its epoch with every transaction, so neither its markers nor its coordinator tell them apart")
 	}
 	switch {
 	case len(neither) > 0:

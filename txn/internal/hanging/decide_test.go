@@ -40,6 +40,8 @@ func TestDecide(t *testing.T) {
 		{name: "an abort marker of a fence, two epochs on", evidence: Evidence{Markers: []Marker{marker(false, epoch, epoch+2)}}, want: Abort},
 		{name: "a marker two epochs on whose records are gone", evidence: Evidence{Markers: []Marker{marker(false, -1, epoch+2)}}, want: Unknown},
 		{name: "the marker of a repair", evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch)}}, want: Commit},
+		{name: "the marker of a repair, or one that was sent again", evidence: Evidence{Resent: true, Markers: []Marker{marker(true, epoch, epoch)}}, want: Unknown, reason: "sent again"},
+		{name: "a marker that may have been sent again beside a sure one", evidence: Evidence{Resent: true, Markers: []Marker{marker(true, epoch, epoch), marker(true, epoch, epoch+1)}}, want: Unknown},
 		{name: "the marker of the transaction before", evidence: Evidence{Markers: []Marker{marker(true, epoch-1, epoch)}}, want: Unknown, reason: "none has a marker"},
 		{name: "a marker with the own epoch whose records are gone", evidence: Evidence{Markers: []Marker{marker(true, -1, epoch)}}, want: Unknown},
 		{name: "the marker of a repair of the next transaction", evidence: Evidence{Markers: []Marker{marker(false, epoch+1, epoch+1)}}, want: Unknown},
@@ -47,7 +49,13 @@ func TestDecide(t *testing.T) {
 		{name: "both kinds of markers", evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch+1), marker(false, epoch, epoch)}}, want: Unknown, reason: "contradicts itself"},
 		{name: "two commit markers", evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch+1), marker(true, epoch, epoch)}}, want: Commit},
 		{name: "a foreign producer's marker with the next epoch", foreign: true, evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch+1)}}, want: Commit},
-		{name: "a foreign producer that keeps its epoch", foreign: true, evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch)}}, want: Unknown, reason: "do not tell them apart"},
+		{name: "a foreign producer that keeps its epoch", foreign: true, evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch)}}, want: Unknown, reason: "is not seen to change its epoch"},
+		{name: "a foreign producer that was fenced, after a transaction that may have been committed", foreign: true, evidence: Evidence{Markers: []Marker{marker(false, epoch, epoch+1)}}, want: Unknown, reason: "is not seen to change its epoch"},
+		{name: "a foreign producer that changes its epoch, and was fenced", foreign: true, evidence: Evidence{PerTransaction: true, Markers: []Marker{marker(false, epoch, epoch+1)}}, want: Abort},
+		{name: "a foreign producer's first marker of its next life", foreign: true, evidence: Evidence{Markers: []Marker{marker(true, -1, epoch+1)}}, want: Unknown, reason: "is not seen to change its epoch"},
+		{name: "a foreign producer's coordinator speaks of its next life", foreign: true, named: says("CompleteCommit", epoch+1), want: Unknown, reason: "is not seen to change its epoch"},
+		{name: "a foreign producer's coordinator, which has aborted", foreign: true, named: says("CompleteAbort", epoch+1), want: Unknown},
+		{name: "a foreign producer's coordinator, and epochs change", foreign: true, named: says("CompleteAbort", epoch+1), evidence: Evidence{PerTransaction: true}, want: Abort},
 		{name: "a foreign producer that keeps its epoch, and was fenced", foreign: true, evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch), marker(false, epoch, epoch+1)}}, want: Unknown},
 
 		{name: "the coordinator says CompleteCommit", named: says("CompleteCommit", epoch+1), want: Commit, reason: "the coordinator says CompleteCommit"},
@@ -62,7 +70,10 @@ func TestDecide(t *testing.T) {
 		{name: "CompleteCommit before the id was initialised", named: says("Empty", epoch+2), evidence: Evidence{Before: says("CompleteCommit", epoch+1)}, want: Commit, reason: "before the id was initialised"},
 		{name: "PrepareCommit before the id was initialised", named: says("Empty", epoch+2), evidence: Evidence{Before: says("PrepareCommit", epoch+1)}, want: Commit},
 		{name: "CompleteAbort before the id was initialised", named: says("Empty", epoch+2), evidence: Evidence{Before: says("CompleteAbort", epoch+1)}, want: Abort},
-		{name: "Ongoing right before the id was initialised", named: says("Empty", epoch+2), evidence: Evidence{Before: says("Ongoing", epoch)}, want: Abort, reason: "which aborts it"},
+		{name: "Ongoing right before the id was initialised", named: says("Empty", epoch+2), evidence: Evidence{Before: says("Ongoing", epoch), Searched: 4}, want: Abort, reason: "which aborts it"},
+		{name: "Ongoing before, and no log was read", named: says("Empty", epoch+2), evidence: Evidence{Before: says("Ongoing", epoch)}, want: Unknown},
+		{name: "Ongoing before, and a topic may not be read", named: says("Empty", epoch+2), evidence: Evidence{Before: says("Ongoing", epoch), Searched: 4, Unread: []string{"no permission"}}, want: Unknown},
+		{name: "Ongoing before, and a commit marker", named: says("Empty", epoch+2), evidence: Evidence{Before: says("Ongoing", epoch), Searched: 4, Markers: []Marker{marker(true, epoch, epoch+1)}}, want: Unknown, reason: "contradicts itself"},
 		{name: "another epoch ongoing before", named: says("Empty", epoch+3), evidence: Evidence{Before: says("Ongoing", epoch+1)}, want: Unknown},
 		{name: "Empty before", named: says("Empty", epoch+2), evidence: Evidence{Before: says("Empty", epoch+1)}, want: Unknown},
 		{name: "an answer about another producer id", evidence: Evidence{Before: changed}, want: Unknown},
@@ -89,32 +100,36 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestOngoing: what the coordinator still works on is not hanging, and an older transaction of a producer at work is, but is left alone.
+// TestOngoing: what the coordinator still works on is not hanging, and an older transaction of a producer at work is, but is left alone. Of one
+// that no coordinator names nothing is known, unless its producer id is gone.
 func TestOngoing(t *testing.T) {
 	tests := []struct {
-		named           *broker.Transaction
-		ongoing, atWork bool
+		named                    *broker.Transaction
+		gone                     bool
+		ongoing, atWork, hanging bool
 	}{
-		{nil, false, false},
-		{says("Ongoing", epoch), true, true},
-		{says("PrepareCommit", epoch), true, true}, // of a producer that keeps its epoch
-		{says("PrepareCommit", epoch+1), true, true},
-		{says("PrepareAbort", epoch+2), true, true},
-		{says("PrepareEpochFence", epoch+1), true, true},
-		{says("Ongoing", epoch+1), false, true},
-		{says("Ongoing", epoch-1), false, true},
-		{says("PrepareCommit", epoch+3), false, true},
-		{says("Empty", epoch+1), false, false},
-		{says("CompleteCommit", epoch+1), false, false},
-		{says("Dead", epoch), false, false},
+		{nil, false, false, false, false},
+		{nil, true, false, false, true},
+		{says("Ongoing", epoch), false, true, true, false},
+		{says("PrepareCommit", epoch), false, true, true, false}, // of a producer that keeps its epoch
+		{says("PrepareCommit", epoch+1), false, true, true, false},
+		{says("PrepareCommit", epoch+2), false, false, true, true}, // of the next one
+		{says("PrepareAbort", epoch+2), false, true, true, false},
+		{says("PrepareEpochFence", epoch+1), false, true, true, false},
+		{says("Ongoing", epoch+1), false, false, true, true},
+		{says("Ongoing", epoch-1), false, false, true, true},
+		{says("PrepareAbort", epoch+3), false, false, true, true},
+		{says("Empty", epoch+1), false, false, false, true},
+		{says("CompleteCommit", epoch+1), false, false, false, true},
+		{says("Dead", epoch), false, false, false, true},
 	}
 	for _, test := range tests {
-		tx := Transaction{ProducerID: producer, Epoch: epoch}
+		tx := Transaction{ProducerID: producer, Epoch: epoch, Gone: test.gone}
 		if test.named != nil {
 			tx.Named = &broker.Named{Transaction: *test.named}
 		}
-		if tx.Ongoing() != test.ongoing || tx.AtWork() != test.atWork {
-			t.Errorf("%+v: ongoing %t, at work %t", test.named, tx.Ongoing(), tx.AtWork())
+		if tx.Ongoing() != test.ongoing || tx.AtWork() != test.atWork || tx.Hanging() != test.hanging {
+			t.Errorf("%+v, gone %t: ongoing %t, at work %t, hanging %t", test.named, test.gone, tx.Ongoing(), tx.AtWork(), tx.Hanging())
 		}
 	}
 }

@@ -24,6 +24,11 @@ type Search struct {
 	// Internal are topics to which only the application writes: a producer of an open transaction there is one of its own, also if no
 	// coordinator knows it any more.
 	Internal map[string]bool
+	// ReadOnly are topics that the application reads and does not write. Their logs are not read for a producer of the application that holds
+	// nothing open there.
+	ReadOnly map[string]bool
+	// Patience bounds each of the questions of Look; 0 leaves that to the context.
+	Patience time.Duration
 	// Before are the coordinators' answers from before the ids were initialised, by transactional id; nil if they were not asked.
 	Before map[string]broker.Transaction
 	// Databases returns the tasks whose databases have applied the round of a transaction, and those that wrote it and show that it was not
@@ -38,40 +43,93 @@ type Finding struct {
 	Decision Decision
 }
 
-// Hanging reports whether the transaction is one that nothing will end.
-func (f Finding) Hanging() bool { return !f.Ongoing() }
-
-// Look returns the transactions that the partitions hold open, sorted by producer id and epoch, without evidence of how they ended. Topics that
-// may not be read are named in the error, and the findings of the others are returned with it; after any other error there are none.
+// Look returns the transactions that the partitions hold open, sorted by producer id and epoch, without evidence of how they ended but
+// Search.Before. The error joins what was not answered. What is known all the same is returned with it: transactions of partitions that have
+// answered, of which it may not be Known whether they hang.
 func Look(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
-	first, unasked := c.OpenTransactions(ctx, s.Partitions)
-	if unasked != nil && !OnlyDenied(unasked) {
-		return nil, unasked
+	step := func(ask func(context.Context) error) error {
+		if s.Patience > 0 {
+			within, cancel := context.WithTimeout(ctx, s.Patience)
+			defer cancel()
+			return ask(within)
+		}
+		return ask(ctx)
 	}
+	var first, again []broker.OpenTransaction
+	unanswered := step(func(ctx context.Context) (err error) {
+		first, err = c.OpenTransactions(ctx, s.Partitions)
+		return err
+	})
 	if len(first) == 0 {
-		return nil, unasked
+		return nil, unanswered
 	}
-	var ids []int64
+	producers := map[int64]bool{}
 	held := map[string][]int32{}
 	for _, t := range first {
-		ids = append(ids, t.ProducerID)
+		producers[t.ProducerID] = true
 		if !slices.Contains(held[t.Topic], t.Partition) {
 			held[t.Topic] = append(held[t.Topic], t.Partition)
 		}
 	}
-	slices.Sort(ids)
-	named, err := c.NamedProducers(ctx, slices.Compact(ids)...)
-	if err != nil {
-		return nil, err
-	}
-	again, err := c.OpenTransactions(ctx, held)
-	if err != nil {
-		return nil, err
-	}
-	return s.group(first, again, named), unasked
+	var known names
+	namedErr := step(func(ctx context.Context) (err error) {
+		known, err = s.names(ctx, c, slices.Sorted(maps.Keys(producers)))
+		return err
+	})
+	againErr := step(func(ctx context.Context) (err error) {
+		again, err = c.OpenTransactions(ctx, held)
+		return err
+	})
+	return s.group(first, again, known), errors.Join(unanswered, namedErr, againErr)
 }
 
-// Find is Look with evidence and decisions. Logs are read only if a transaction hangs, from a while before its records on.
+// names are what coordinators say of producer ids, and those of which it is certain that no transactional id has them.
+type names struct {
+	named map[int64]broker.Named
+	gone  map[int64]bool
+}
+
+// names asks the coordinators for producer ids. What is known is returned with an error too.
+//
+// A coordinator that is away is missing in a list of transactions without an error. So an id that is not listed is gone only if there were
+// coordinators for all transactional ids, or if the coordinator of the id that it had before says so. And only the application's own can be
+// said to be gone: others may have a transactional id that this process may not describe.
+func (s Search) names(ctx context.Context, c *broker.Cluster, producerIDs []int64) (names, error) {
+	all, ledErr := c.CoordinatorsLed(ctx)
+	named, err := c.NamedProducers(ctx, producerIDs...)
+	out := names{named, map[int64]bool{}}
+	if out.named == nil {
+		out.named = map[int64]broker.Named{}
+	}
+	all = all && ledErr == nil && err == nil
+	had := map[string]int64{}
+	for _, producerID := range producerIDs {
+		if _, known := out.named[producerID]; known {
+			continue
+		}
+		out.gone[producerID] = all
+		for id, before := range s.Before {
+			if before.ProducerID == producerID {
+				had[id] = producerID
+			}
+		}
+	}
+	if len(had) == 0 {
+		return out, err
+	}
+	now, nowErr := c.Transactions(ctx, slices.Sorted(maps.Keys(had))...)
+	for id, producerID := range had {
+		tx, there := now[id]
+		if there && tx.ProducerID == producerID {
+			out.named[producerID] = broker.Named{TransactionalID: id, Transaction: tx}
+		}
+		out.gone[producerID] = nowErr == nil && (!there || tx.ProducerID != producerID)
+	}
+	return out, errors.Join(err, nowErr)
+}
+
+// Find is Look with evidence and decisions. Logs are read only if a transaction may hang, from a while before its records on. Topics that may
+// not be read are named in the error, and the findings of the others are returned with it; after any other error there are none.
 func Find(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
 	findings, unasked := Look(ctx, c, s)
 	if unasked != nil && !OnlyDenied(unasked) {
@@ -79,7 +137,7 @@ func Find(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
 	}
 	var hanging []*Finding
 	for i := range findings {
-		if findings[i].Hanging() {
+		if !findings[i].Ongoing() {
 			hanging = append(hanging, &findings[i])
 		}
 	}
@@ -101,7 +159,7 @@ func OnlyDenied(err error) bool {
 }
 
 // group makes transactions of what both looks have seen open.
-func (s Search) group(first, again []broker.OpenTransaction, named map[int64]broker.Named) []Finding {
+func (s Search) group(first, again []broker.OpenTransaction, names names) []Finding {
 	type key struct {
 		producerID int64
 		epoch      int16
@@ -115,7 +173,7 @@ func (s Search) group(first, again []broker.OpenTransaction, named map[int64]bro
 		f := found[k]
 		if f == nil {
 			f = &Finding{Transaction: Transaction{ProducerID: open.ProducerID, Epoch: open.Epoch}}
-			if n, known := named[open.ProducerID]; known {
+			if n, known := names.named[open.ProducerID]; known {
 				f.Named = &n
 				f.Own = strings.HasPrefix(n.TransactionalID, broker.TransactionalPrefix(s.Application))
 			}
@@ -131,6 +189,7 @@ func (s Search) group(first, again []broker.OpenTransaction, named map[int64]bro
 	}
 	var out []Finding
 	for _, f := range found {
+		f.Gone = f.Named == nil && f.Own && names.gone[f.ProducerID]
 		slices.SortStableFunc(f.Open, func(a, b broker.OpenTransaction) int { return stage(a) - stage(b) })
 		out = append(out, *f)
 	}
@@ -144,6 +203,11 @@ func (s Search) group(first, again []broker.OpenTransaction, named map[int64]bro
 		return int(a.Epoch) - int(b.Epoch)
 	})
 	return out
+}
+
+// in reports whether a partition of the topic holds it open.
+func (f *Finding) in(topic string) bool {
+	return slices.ContainsFunc(f.Open, func(open broker.OpenTransaction) bool { return open.Topic == topic })
 }
 
 // stage orders a repair: committed offsets are the last.
@@ -169,6 +233,11 @@ func (s Search) collect(ctx context.Context, c *broker.Cluster, hanging []*Findi
 				}
 				logs[topic][p] = true
 			}
+		}
+	}
+	for topic := range s.ReadOnly {
+		if !slices.ContainsFunc(hanging, func(f *Finding) bool { return !f.Own || f.in(topic) }) {
+			delete(logs, topic)
 		}
 	}
 	since := hanging[0].Open[0].LastRecord
@@ -206,6 +275,12 @@ func (s Search) collect(ctx context.Context, c *broker.Cluster, hanging []*Findi
 		}
 	}
 	for _, f := range hanging {
+		f.Evidence.PerTransaction = f.Evidence.changed && !f.Evidence.kept
+		if slices.ContainsFunc(f.Evidence.Markers, func(m Marker) bool { return m.Epoch == f.Epoch }) {
+			if f.Evidence.Resent, err = c.TakesResentMarkers(ctx); err != nil {
+				return err
+			}
+		}
 		if s.Databases != nil {
 			f.Evidence.Applied, f.Evidence.NotApplied = s.Databases(f.ProducerID, f.Epoch)
 		}
@@ -256,6 +331,8 @@ func read(
 	for _, f := range hanging {
 		f.Evidence.Searched++
 		for _, m := range markers[f.ProducerID] {
+			f.Evidence.changed = f.Evidence.changed || m.Commit && m.Of >= 0 && m.Of <= f.Epoch && int32(m.Epoch) == int32(m.Of)+1
+			f.Evidence.kept = f.Evidence.kept || m.Of >= 0 && m.Epoch == m.Of
 			if m.ends(f.Epoch) {
 				f.Evidence.Markers = append(f.Evidence.Markers, m)
 			}

@@ -374,3 +374,69 @@ func TestDenied(t *testing.T) {
 		}
 	})
 }
+
+// TestNotKnownToHang: of a transaction that no coordinator names nothing is known: it can be an ongoing one that this process may not see. One of
+// the application's hangs if all coordinators were there to say that its producer id is gone.
+func TestNotKnownToHang(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		foreign, _ := w.begin("somebody", record("out", 0))
+		mine, _ := w.begin(own, record("app-s-changelog", 0))
+		hidden := map[int64]bool{foreign: true, mine: true}
+		w.kafka.ControlKey(int16(kmsg.ListTransactions), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			w.kafka.KeepControl()
+			filters := &kreq.(*kmsg.ListTransactionsRequest).ProducerIDFilters
+			*filters = slices.DeleteFunc(*filters, func(id int64) bool { return hidden[id] })
+			if len(*filters) == 0 {
+				*filters = []int64{1 << 40} // none would stand for all
+			}
+			return nil, nil, false
+		})
+		hangs := func() (known, hanging map[int64]bool) {
+			known, hanging = map[int64]bool{}, map[int64]bool{}
+			for _, f := range w.find() {
+				known[f.ProducerID], hanging[f.ProducerID] = f.Known(), f.Hanging()
+			}
+			return known, hanging
+		}
+		known, hanging := hangs()
+		if known[foreign] || hanging[foreign] {
+			t.Error("a transaction of another application that is not named is taken for one that hangs")
+		}
+		if !known[mine] || !hanging[mine] { // as after another producer id was assigned
+			t.Error("a transaction of the application whose producer id is gone is not found")
+		}
+		// It is not gone if the id that had it says otherwise.
+		before, err := w.cluster.Transactions(t.Context(), own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.search.Before = before
+		if known, hanging = hangs(); !known[mine] || hanging[mine] {
+			t.Error("an ongoing transaction is taken for one that hangs although its coordinator knows its transactional id")
+		}
+		// Nor if a coordinator is away.
+		w.search.Before = nil
+		w.kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "__transaction_state", Err: kerr.LeaderNotAvailable, Count: -1})
+		if known, hanging = hangs(); known[mine] || hanging[mine] {
+			t.Error("a transaction is taken for one that hangs while a coordinator is away")
+		}
+	})
+}
+
+// TestLookWithoutLeader: what other partitions hold is found although one does not answer, and the error says so.
+func TestLookWithoutLeader(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.lose = but("out")
+		w.begin(own, record("out", 0), record("app-s-changelog", 0))
+		w.end(own, true)
+		w.kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeProducers}, Topic: "app-s-changelog", Err: kerr.NotLeaderForPartition, Count: -1})
+		w.search.Patience = 5 * time.Second
+		found, err := hanging.Look(t.Context(), w.cluster, w.search)
+		if err == nil || len(found) != 1 || !found[0].Hanging() || found[0].Open[0].Topic != "out" {
+			t.Errorf("found %+v, %v", found, err)
+		}
+		if _, err := hanging.Find(t.Context(), w.cluster, w.search); err == nil {
+			t.Error("evidence was looked for in what does not answer")
+		}
+	})
+}

@@ -12,13 +12,14 @@ import (
 // The refusals of a repair. Nothing was written to the partition that the error names, and to none after it.
 var (
 	// ErrUndecided says that neither the evidence nor an operator has decided.
-	ErrUndecided = errors.New("nobody has decided how the transaction ended")
+	ErrUndecided = errors.New("it is not decided how the transaction ended")
 	// ErrContradicted says that the outcome is the opposite of what the evidence says.
 	ErrContradicted = errors.New("the evidence says otherwise")
 	// ErrAtWork says that the transaction is ongoing, or that its producer has another one under way.
 	ErrAtWork = errors.New("the producer is at work")
-	// ErrChanged says that the partition holds another transaction of the producer open than the one that was found.
-	ErrChanged = errors.New("the open transaction has changed since it was looked at")
+	// ErrChanged says that the partition holds another transaction of the producer open than the one that was found, or that no coordinator
+	// names the producer any more, which may be because its coordinator is away.
+	ErrChanged = errors.New("the open transaction, or its producer, has changed since it was looked at")
 	// ErrOrder says that offsets would be repaired before something that they belong to.
 	ErrOrder = errors.New("offsets are repaired after all other partitions")
 )
@@ -46,7 +47,7 @@ func Repair(
 		if err := ordered(ctx, c, f, open); err != nil {
 			return done, fmt.Errorf("%s[%d]: %w", open.Topic, open.Partition, err)
 		}
-		now, err := recheck(ctx, c, open)
+		now, err := recheck(ctx, c, f, open)
 		if err != nil {
 			return done, fmt.Errorf("%s[%d]: %w", open.Topic, open.Partition, err)
 		}
@@ -103,13 +104,16 @@ func ordered(ctx context.Context, c *broker.Cluster, f Finding, open broker.Open
 }
 
 // recheck returns the transaction as the partition holds it now, nil if it does not any more.
-func recheck(ctx context.Context, c *broker.Cluster, was broker.OpenTransaction) (*broker.OpenTransaction, error) {
+func recheck(ctx context.Context, c *broker.Cluster, f Finding, was broker.OpenTransaction) (*broker.OpenTransaction, error) {
 	named, err := c.NamedProducers(ctx, was.ProducerID)
 	if err != nil {
 		return nil, err
 	}
-	if n, known := named[was.ProducerID]; known && underWay(n.State) {
+	switch n, known := named[was.ProducerID]; {
+	case known && underWay(n.State):
 		return nil, fmt.Errorf("%w: the coordinator of %s says %s", ErrAtWork, n.TransactionalID, n.State)
+	case !known && f.Named != nil:
+		return nil, fmt.Errorf("%w: no coordinator names its producer any more, which was %s", ErrChanged, f.Named.TransactionalID)
 	}
 	open, err := c.OpenTransactions(ctx, map[string][]int32{was.Topic: {was.Partition}})
 	if err != nil {

@@ -2,6 +2,7 @@ package hanging
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/onceward/onceward/topology"
@@ -18,6 +19,7 @@ func SearchOf(ctx context.Context, c *broker.Cluster, t *topology.Topology) (Sea
 	for _, topic := range internal {
 		s.Internal[topic] = true
 	}
+	s.ReadOnly = readOnly(t)
 	names := slices.Concat(t.Topics(), internal)
 	found, hidden, err := c.Topics(ctx, names)
 	if err != nil {
@@ -46,4 +48,19 @@ func SearchOf(ctx context.Context, c *broker.Cluster, t *topology.Topology) (Sea
 		return s, c.Denied(missing)
 	}
 	return s, nil
+}
+
+// readOnly returns the topics that are not internal and that the application only reads.
+func readOnly(t *topology.Topology) map[string]bool {
+	out := map[string]bool{}
+	for _, topic := range t.Topics() {
+		out[topic] = topic != t.DeadLetterTopic()
+	}
+	for _, sub := range t.Subtopologies() {
+		for _, sink := range sub.Sinks {
+			delete(out, sink)
+		}
+	}
+	maps.DeleteFunc(out, func(_ string, only bool) bool { return !only })
+	return out
 }

@@ -82,7 +82,8 @@
 // A task waits for the end of a transaction that keeps its committed offsets from being stable, that is open on a changelog which is
 // restored, or on an input (the kinds are offsets, changelog and input). The holder is unknown until the wait has lasted for the transaction
 // timeout and 15 s, or for a minute if that is less; then brokers and coordinators are asked whether the transaction is ongoing or
-// hanging, which means that nothing ends it by itself.
+// hanging, which means that nothing ends it by itself. It stays unknown if no coordinator names the producer: its transactional id may be one
+// that the principal may not describe.
 //
 // The two lags differ by what open transactions of producers before us hold. Both are distances in offsets and count control records,
 // so that behind a transactional producer an idle input shows 1 until the next commit. High watermark and last stable offset are

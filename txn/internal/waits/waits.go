@@ -1,15 +1,16 @@
-// Package waits reports for which open transactions a process waits: those that keep committed offsets from being stable, and those that hold
-// the last stable offset of a changelog or of an input.
+// Package waits reports for which open transactions a process waits: those that make committed offsets unstable, and those that block readers
+// of a changelog or an input.
 //
 // # Contract
 //
 // A [Wait] belongs to one goroutine, which calls Still whenever it has looked and has to go on waiting, and Over when it has not. Once a wait
 // has lasted for the bound of its [Waits], Still asks the leader of the partition what it holds open and the coordinators whose that is, and
-// logs the answer. It asks again after as long again; the lines become fewer, unless the answer is a worse one. Waits for one partition share
-// the question and the line. [Waits.All] has what is waited for now, for status and metrics.
+// logs the answer. It asks again after each further bound. The pause between log lines doubles, except when a transaction turns out to hang.
+// Waits for one partition share the question and the line. [Waits.All] has what is waited for now, for status and metrics.
 //
-// Nothing is given up, whatever the wait: an ongoing transaction ends with its producer or by its time-out. One that hangs ends by an
-// operator or by the process that finds it at its own start (package hanging); the line names the command.
+// A wait never gives up. An ongoing transaction ends with its producer or by its time-out. One that hangs is ended by an operator, or by an
+// instance that repairs what hangs (package hanging); the line names the command. A transaction that no coordinator names is neither: it
+// can be an ongoing one whose transactional id this process may not describe.
 //
 // # Concurrency and failure
 //
@@ -69,8 +70,8 @@ type Holder struct {
 	FirstOffset int64
 	// TransactionalID and State are what a coordinator says of the producer id now, empty if none knows it.
 	TransactionalID, State string
-	// Hanging says that the transaction is not ongoing: nothing will end it by itself.
-	Hanging bool
+	// Known says that the coordinators tell whether the transaction is ongoing. Hanging says that it is not: nothing ends it by itself.
+	Known, Hanging bool
 }
 
 func (h Holder) String() string {
@@ -78,8 +79,12 @@ func (h Holder) String() string {
 	if h.Hanging {
 		text += "hanging, "
 	}
-	if h.TransactionalID == "" {
+	switch {
+	case h.TransactionalID != "":
+	case h.Known:
 		return text + "no coordinator knows it)"
+	default:
+		return text + "no coordinator names it: it hangs, or its transactional id may not be described)"
 	}
 	return text + fmt.Sprintf("%s is %s)", h.TransactionalID, h.State)
 }
@@ -95,7 +100,7 @@ type Held struct {
 	Tasks []string
 	// Looked is when the partition was last asked, zero before the first time.
 	Looked time.Time
-	// Holders are what holds it, those that hang first; Others is how many more there are. Unknown is why they are not known, empty if they are.
+	// Holders are what holds it: first those that hang, then those that are not known to be ongoing. Others is how many more there are. Unknown is why they are not known, empty if they are.
 	Holders []Holder
 	Others  int
 	Unknown string
@@ -103,6 +108,11 @@ type Held struct {
 
 // Hanging reports whether some transaction on the partition is known to hang.
 func (h Held) Hanging() bool { return len(h.Holders) > 0 && h.Holders[0].Hanging }
+
+// Ongoing reports whether all transactions on the partition are known to be ongoing.
+func (h Held) Ongoing() bool {
+	return len(h.Holders) > 0 && h.Holders[0].Known && !h.Holders[0].Hanging
+}
 
 // HeldBy says what holds the partition, empty before that was asked.
 func (h Held) HeldBy() string {
@@ -148,6 +158,7 @@ type Waits struct {
 	cluster *broker.Cluster
 	after   time.Duration
 	log     *slog.Logger
+	hangs   func(producerID int64, epoch int16) bool
 
 	mu   sync.Mutex
 	held map[partition]*held
@@ -163,9 +174,10 @@ type held struct {
 	pause time.Duration
 }
 
-// New returns waits that are reported when they have lasted for after. The group whose offsets are waited for is that of c.
-func New(c *broker.Cluster, after time.Duration, log *slog.Logger) *Waits {
-	return &Waits{cluster: c, after: after, log: log, held: map[partition]*held{}}
+// New returns waits that are reported when they have lasted for after. The group whose offsets are waited for is that of c. hangs says which
+// transactions are known to hang, although coordinators do not name their producers; nil knows none.
+func New(c *broker.Cluster, after time.Duration, log *slog.Logger, hangs func(producerID int64, epoch int16) bool) *Waits {
+	return &Waits{cluster: c, after: after, log: log, hangs: hangs, held: map[partition]*held{}}
 }
 
 // Wait is one wait. A nil one does nothing.
@@ -211,7 +223,7 @@ func (x *Wait) Still(ctx context.Context) {
 	if !due {
 		return
 	}
-	seen := Look(ctx, x.of.cluster, h.Topic, h.Partition)
+	seen := look(ctx, x.of.cluster, x.of.hangs, h.Topic, h.Partition)
 	if held, tell := x.of.seen(h, seen); tell && ctx.Err() == nil {
 		x.of.log.Log(ctx, held.level(), held.Kind.message(), "topic", held.Topic, "partition", held.Partition,
 			"waited", time.Since(held.Since).Round(time.Second), "tasks", held.Tasks, "held_by", held.HeldBy(), "hanging", held.Hanging(),
@@ -293,6 +305,10 @@ func (w *Waits) All() []Held {
 
 // Look asks what a partition holds open. A negative number is the partition of the offsets of the group of c.
 func Look(ctx context.Context, c *broker.Cluster, topic string, number int32) Held {
+	return look(ctx, c, nil, topic, number)
+}
+
+func look(ctx context.Context, c *broker.Cluster, hangs func(int64, int16) bool, topic string, number int32) Held {
 	ctx, cancel := context.WithTimeout(ctx, lookMax)
 	defer cancel()
 	seen := Held{Topic: topic, Partition: number, Looked: time.Now()}
@@ -305,25 +321,31 @@ func Look(ctx context.Context, c *broker.Cluster, topic string, number int32) He
 		seen.Partition = found
 	}
 	findings, err := hanging.Look(ctx, c, hanging.Search{Partitions: map[string][]int32{topic: {seen.Partition}}})
-	if err != nil {
+	if err != nil && len(findings) == 0 {
 		seen.Unknown = err.Error()
 		return seen
 	}
 	for _, f := range findings {
-		h := Holder{ProducerID: f.ProducerID, Epoch: f.Epoch, FirstOffset: f.Open[0].FirstOffset, Hanging: f.Hanging()}
+		h := Holder{ProducerID: f.ProducerID, Epoch: f.Epoch, FirstOffset: f.Open[0].FirstOffset, Known: f.Known(), Hanging: f.Hanging()}
 		if f.Named != nil {
 			h.TransactionalID, h.State = f.Named.TransactionalID, f.Named.State
 		}
+		if !h.Known && hangs != nil && hangs(f.ProducerID, f.Epoch) {
+			h.Known, h.Hanging = true, true
+		}
 		seen.Holders = append(seen.Holders, h)
 	}
-	slices.SortStableFunc(seen.Holders, func(a, b Holder) int {
-		if a.Hanging != b.Hanging {
-			if a.Hanging {
-				return -1
-			}
+	rank := func(h Holder) int {
+		switch {
+		case h.Hanging:
+			return 0
+		case !h.Known:
 			return 1
 		}
-		return cmp.Compare(a.FirstOffset, b.FirstOffset)
+		return 2
+	}
+	slices.SortStableFunc(seen.Holders, func(a, b Holder) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.FirstOffset, b.FirstOffset))
 	})
 	if n := len(seen.Holders); n > holdersMax {
 		seen.Holders, seen.Others = seen.Holders[:holdersMax], n-holdersMax
