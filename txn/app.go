@@ -502,7 +502,7 @@ func (in *instance) settled(ctx context.Context, workers int) ([][2]*broker.Prod
 			out[w][turn] = broker.NewProducer(in.brokerCfg, id, in.app.cfg.TransactionTimeout)
 		}
 	}
-	in.lookout.note(ctx, ids...)
+	in.lookout.note(ctx, false, ids...)
 	var wg sync.WaitGroup
 	for w, pair := range out {
 		for turn, p := range pair {

@@ -22,17 +22,22 @@ import (
 // ones be lost.
 //
 //   - Before a transactional id is initialised its coordinator is asked about the last transaction: the answer is evidence, and is gone after.
-//   - After all ids of the instance are initialised, and before a record is produced, everything that the application writes is asked for what
-//     it holds open. An id whose transaction hangs is not used, and the worker gets another one: so no task has to be closed for it. Tasks
-//     that cannot read because of it wait, and say so (package waits).
-//   - After a producer was initialised again because a round failed, the partitions of the round are asked. If its transaction hangs there, the
-//     session ends, and the next one chooses other ids.
-//   - While something hangs it is looked at again from time to time. If Config.RepairTransactions is set, what hangs and whose end is evident is
-//     repaired, at start and at these times.
+//   - After all ids of the instance are initialised, and before a record is produced, everything that the application reads and writes is asked
+//     for what it holds open. An id whose transaction hangs is not used, and the worker gets another one: so no task has to be closed for it.
+//     Tasks that cannot read because of it wait, and say so (package waits).
+//   - After a producer was initialised again because a round failed, all partitions are asked to which it has written since it was last looked
+//     at. If a transaction of it hangs there, the session ends, and the next one chooses other ids. The other producers are looked at right
+//     after, while they produce.
+//   - What did not answer at start is asked again until it has. While something hangs it is looked at again from time to time. A session whose
+//     producers use an id of which something hangs is ended.
+//   - If Config.RepairTransactions is set, what hangs and whose end is evident is repaired, on another goroutine: no look waits for the logs that
+//     are read for it. It needs a complete view: where anything of the application was not answered or may not be read, nothing is written.
 //
 // It outlives sessions. Its methods are safe for concurrent use.
 type lookout struct {
 	in *instance
+	// due has a token when a look is wanted now, repairs one when something hangs that may be repaired.
+	due, repairs chan struct{}
 
 	mu sync.Mutex
 	// before is what coordinators have said of transactional ids that tells how their last transactions ended.
@@ -40,27 +45,41 @@ type lookout struct {
 	found  []hanging.Finding
 	// used are the transactional ids with which workers produce.
 	used map[string]bool
-	// unread says that the topics that may not be looked at have been told.
-	unread bool
+	// unread says why topics are not looked at that may not be read; it is logged once. unanswered says what did not answer in the last look.
+	unread, unanswered string
+	// read are the transactions whose evidence was read last, and again is when it is read again although they are the same ones.
+	read  string
+	again time.Time
+	pause backoff.Backoff
 }
 
 const (
 	// describeMax is how long coordinators are asked for evidence before an id is initialised without it.
 	describeMax = 5 * time.Second
-	// lookMax is how long the partitions are asked at start. Without an answer everything goes on, as one that has no leader would else hold
-	// up all others.
+	// describeDeadMax is the same for the ids of an instance that is fenced: readers of its outputs wait for the fencing.
+	describeDeadMax = 500 * time.Millisecond
+	// lookMax bounds each question of a look, and how long a look is repeated at start. What has not answered then is asked later, as a
+	// partition without a leader would else hold up all others.
 	lookMax = 5 * time.Second
-	// hangingWatch is how often what hangs is looked at again, hangingWatchMax how long that may take: it reads logs for evidence.
+	// hangingWatch is how often what hangs is looked at again. What did not answer is asked again after unansweredPause at first.
 	hangingWatch    = 30 * time.Second
-	hangingWatchMax = 5 * time.Minute
+	unansweredPause = time.Second
+	// repairMax bounds one reading of logs for evidence. What hangs undecided is read again after hangingWatch and, as only a marker of
+	// somebody else could decide it, then ever more rarely, down to once in readPauseMax.
+	repairMax    = 15 * time.Minute
+	readPauseMax = time.Hour
 )
 
 func newLookout(in *instance) *lookout {
-	return &lookout{in: in, before: map[string]broker.Transaction{}, used: map[string]bool{}}
+	return &lookout{
+		in: in, due: make(chan struct{}, 1), repairs: make(chan struct{}, 1),
+		before: map[string]broker.Transaction{}, used: map[string]bool{},
+	}
 }
 
 // note asks the coordinators about transactional ids that are about to be initialised. Without an answer evidence is missing, and no more.
-func (l *lookout) note(ctx context.Context, ids ...string) {
+// committing says that a commit of them may be under way: that the transaction is ongoing tells nothing then.
+func (l *lookout) note(ctx context.Context, committing bool, ids ...string) {
 	ctx, cancel := context.WithTimeout(ctx, describeMax)
 	defer cancel()
 	now, err := l.in.cluster.Transactions(ctx, ids...)
@@ -71,15 +90,23 @@ func (l *lookout) note(ctx context.Context, ids ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, tx := range now {
-		if tx.State != "Empty" {
+		if tx.State != "Empty" && (tx.State != "Ongoing" || !committing) {
 			l.before[id] = tx
 		}
 	}
 }
 
+// noteDead is note for the transactional ids of another instance, which is taken for dead and may live. It does not wait for long.
+func (l *lookout) noteDead(ctx context.Context, ids ...string) {
+	ctx, cancel := context.WithTimeout(ctx, describeDeadMax)
+	defer cancel()
+	l.note(ctx, true, ids...)
+}
+
 // settle settles a producer after a round has failed, and returns an error if a transaction of it hangs.
 func (l *lookout) settle(ctx context.Context, p *broker.Producer) error {
-	l.note(ctx, p.TransactionalID())
+	p.Close() // no request of it is on its way after the coordinator was asked
+	l.note(ctx, p.Committing(), p.TransactionalID())
 	l.mu.Lock()
 	before, known := l.before[p.TransactionalID()]
 	l.mu.Unlock()
@@ -87,6 +114,7 @@ func (l *lookout) settle(ctx context.Context, p *broker.Producer) error {
 	if err := p.Settle(ctx); err != nil {
 		return err
 	}
+	defer signal(l.due) // for the other producers: what has failed here may have lost markers of theirs
 	if brokenLook(l.in.app.cfg.failpoints) {
 		return nil
 	}
@@ -111,14 +139,23 @@ func (l *lookout) settle(ctx context.Context, p *broker.Producer) error {
 				worker.ErrReopen, errHanging, t.Topic, t.Partition, t.ProducerID, t.Epoch, t.FirstOffset, p.TransactionalID())
 		}
 	}
+	p.Looked()
 	return nil
+}
+
+// signal leaves a token if there is none.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // errHanging ends a session whose producers must not go on.
 var errHanging = errors.New("a transaction hangs")
 
-// atStart looks at everything, and returns the transactional ids of the instance whose transactions hang. If partitions do not answer in
-// time it returns none.
+// atStart looks at everything, and returns the transactional ids of the instance whose transactions hang. What does not answer in time is
+// looked at later.
 func (l *lookout) atStart(ctx context.Context) map[string]bool {
 	if brokenLook(l.in.app.cfg.failpoints) {
 		return nil
@@ -129,37 +166,35 @@ func (l *lookout) atStart(ctx context.Context) map[string]bool {
 		if err == nil {
 			return hangs
 		}
-		if time.Now().After(until) || ctx.Err() != nil {
-			l.in.app.log.Warn("it is not known whether transactions hang, because not all partitions answer", "error", err)
-			return nil
-		}
-		if pause.Wait(ctx) != nil {
-			return nil
+		if time.Now().After(until) || pause.Wait(ctx) != nil {
+			l.in.app.log.Warn("it is not known yet whether transactions hang, because not all partitions answer: they are asked again", "error", err)
+			return hangs
 		}
 	}
 }
 
-// look asks all that the application reads and writes, repairs what may be repaired, and returns the transactional ids of the instance whose
-// transactions hang.
+// look asks all that the application reads and writes, and returns the transactional ids of the instance whose transactions hang. It is for
+// this process to use others, so what hung before is among them until its partitions have answered. The error says what has not answered.
 func (l *lookout) look(ctx context.Context) (map[string]bool, error) {
-	search, hidden := hanging.SearchOf(ctx, l.in.cluster, l.in.app.topology)
-	if hidden != nil && !hanging.OnlyDenied(hidden) {
-		return nil, hidden
-	}
+	search, found, unread, err := l.ask(ctx, hanging.Look)
+	l.tellUnread(unread)
 	l.mu.Lock()
-	search.Before = maps.Clone(l.before)
+	if err != nil {
+		found = append(found, missing(l.found, found)...)
+	}
+	for i := range found {
+		l.decide(&found[i])
+	}
+	wasUnanswered := l.unanswered
+	l.unanswered = oneLine(err)
 	l.mu.Unlock()
-	found, err := hanging.Look(ctx, l.in.cluster, search)
-	if err != nil && !hanging.OnlyDenied(err) {
-		return nil, err
-	}
-	l.tellUnread(errors.Join(hidden, err))
-	if found = ownHanging(found); len(found) > 0 && l.in.app.cfg.RepairTransactions {
-		if found, err = l.repair(ctx, search); err != nil {
-			return nil, err
-		}
-	}
 	l.tell(found)
+	if err == nil && wasUnanswered != "" {
+		l.in.app.log.Info("all partitions have answered whether transactions hang")
+	}
+	if len(found) > 0 && err == nil {
+		signal(l.repairs)
+	}
 	ids := map[string]bool{}
 	for _, f := range found {
 		if f.Named != nil {
@@ -169,25 +204,106 @@ func (l *lookout) look(ctx context.Context) (map[string]bool, error) {
 			ids[id] = ids[id] || before.ProducerID == f.ProducerID
 		}
 	}
-	return ids, nil
+	return ids, err
 }
 
-// ownHanging returns the findings that are the application's own and hang.
-func ownHanging(found []hanging.Finding) []hanging.Finding {
-	return slices.DeleteFunc(found, func(f hanging.Finding) bool { return !f.Own || !f.Hanging() })
-}
-
-// repair repairs what evidence decides, and returns what hangs then, with the evidence.
-func (l *lookout) repair(ctx context.Context, search hanging.Search) ([]hanging.Finding, error) {
-	found, err := hanging.Find(ctx, l.in.cluster, search)
-	if err != nil && !hanging.OnlyDenied(err) {
-		return nil, err
+// ask looks at everything by way of hanging.Look or hanging.Find. It returns what of the application's own hangs, why topics are not looked
+// at that may not be read, and what has not answered.
+func (l *lookout) ask(ctx context.Context, by func(context.Context, *broker.Cluster, hanging.Search) ([]hanging.Finding, error)) (
+	search hanging.Search, found []hanging.Finding, unread, err error,
+) {
+	within, cancel := context.WithTimeout(ctx, lookMax)
+	search, hidden := hanging.SearchOf(within, l.in.cluster, l.in.app.topology)
+	cancel()
+	search.Patience = lookMax
+	l.mu.Lock()
+	search.Before = maps.Clone(l.before)
+	l.mu.Unlock()
+	if hidden != nil && !hanging.OnlyDenied(hidden) {
+		return search, nil, nil, hidden
 	}
-	var left []hanging.Finding
-	for _, f := range ownHanging(found) {
-		if f.Decision.Verdict == hanging.Unknown || l.uses(f) {
-			left = append(left, f)
+	found, err = by(ctx, l.in.cluster, search)
+	found = slices.DeleteFunc(found, func(f hanging.Finding) bool { return !f.Own || !f.Hanging() })
+	if err != nil && hanging.OnlyDenied(err) {
+		return search, found, errors.Join(hidden, err), nil
+	}
+	return search, found, hidden, err
+}
+
+// decide lets a finding keep the evidence that was read for it. Without that it is judged by what coordinators have said; a verdict that they
+// do not give is not looked for. The caller holds mu.
+func (l *lookout) decide(f *hanging.Finding) {
+	if i := slices.IndexFunc(l.found, same(*f)); i >= 0 && l.found[i].Evidence.Searched > 0 {
+		f.Evidence, f.Decision = l.found[i].Evidence, l.found[i].Decision
+		return
+	}
+	if d := hanging.Decide(f.Transaction, f.Evidence); d.Verdict != hanging.Unknown {
+		f.Decision = d
+	}
+}
+
+// missing returns the findings of old that are not in now.
+func missing(old, now []hanging.Finding) []hanging.Finding {
+	return slices.DeleteFunc(slices.Clone(old), func(f hanging.Finding) bool {
+		return slices.ContainsFunc(now, func(n hanging.Finding) bool { return n.ProducerID == f.ProducerID && n.Epoch == f.Epoch })
+	})
+}
+
+// same returns whether another finding is of the same transaction in the same partitions.
+func same(a hanging.Finding) func(hanging.Finding) bool {
+	return func(b hanging.Finding) bool {
+		return a.ProducerID == b.ProducerID && a.Epoch == b.Epoch && slices.Equal(partitionsOf(a), partitionsOf(b))
+	}
+}
+
+// repairDue reports whether logs are to be read for evidence now: what hangs is not what they were read for last, or that was long ago.
+func (l *lookout) repairDue() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var text strings.Builder
+	for _, f := range l.found {
+		fmt.Fprintf(&text, "%d/%d %v\n", f.ProducerID, f.Epoch, partitionsOf(f))
+	}
+	now := time.Now()
+	switch {
+	case text.Len() == 0:
+		l.read = ""
+		return false
+	case text.String() != l.read:
+		l.pause = backoff.Backoff{Next: hangingWatch, Max: readPauseMax}
+	case now.Before(l.again):
+		return false
+	}
+	l.read, l.again = text.String(), now.Add(l.pause.Next)
+	l.pause.Next = min(2*l.pause.Next, l.pause.Max)
+	return true
+}
+
+// repair reads the logs for evidence of what hangs, and repairs what it decides. It writes nothing where anything of the application was not
+// asked or not read: that may hold the transaction open too, or have evidence against it.
+func (l *lookout) repair(ctx context.Context) error {
+	_, found, unread, err := l.ask(ctx, hanging.Find)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	for i := range l.found {
+		if j := slices.IndexFunc(found, same(l.found[i])); j >= 0 {
+			l.found[i] = found[j]
+		}
+	}
+	l.mu.Unlock()
+	for _, f := range found {
+		if f.Decision.Verdict == hanging.Unknown {
 			continue
+		}
+		if unread != nil || len(f.Evidence.Unread) > 0 {
+			l.in.app.log.Warn("a transaction that hangs is not repaired, because not everything may be read that it can be open in",
+				append(attributes(f), "error", errors.Join(append([]error{unread}, textErrors(f.Evidence.Unread)...)...))...)
+			continue
+		}
+		if l.uses(f) {
+			continue // the next look ends the session
 		}
 		outcomes, err := hanging.Repair(ctx, l.in.cluster, f, f.Decision.Verdict, nil)
 		for _, o := range outcomes {
@@ -197,12 +313,27 @@ func (l *lookout) repair(ctx context.Context, search hanging.Search) ([]hanging.
 		}
 		if err != nil {
 			l.in.app.log.Warn("a transaction that hangs could not be repaired", append(attributes(f), "error", err)...)
-			left = append(left, f)
 			continue
 		}
 		l.in.app.log.Warn("a transaction that hung was repaired", attributes(f)...)
 	}
-	return left, nil
+	return nil
+}
+
+func textErrors(texts []string) []error {
+	var out []error
+	for _, text := range texts {
+		out = append(out, errors.New(text))
+	}
+	return out
+}
+
+// oneLine is the text of an error, "" for none.
+func oneLine(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
 // uses reports whether a worker produces under the producer id of a finding.
@@ -239,11 +370,6 @@ func (l *lookout) tell(found []hanging.Finding) {
 	before := l.found
 	l.found = found
 	l.mu.Unlock()
-	same := func(a hanging.Finding) func(hanging.Finding) bool {
-		return func(b hanging.Finding) bool {
-			return a.ProducerID == b.ProducerID && a.Epoch == b.Epoch && slices.Equal(partitionsOf(a), partitionsOf(b))
-		}
-	}
 	for _, f := range found {
 		if !slices.ContainsFunc(before, same(f)) {
 			l.in.app.log.Warn("a transaction of the application hangs: nothing ends it, and readers of its partitions wait for it",
@@ -261,11 +387,25 @@ func (l *lookout) tell(found []hanging.Finding) {
 func (l *lookout) tellUnread(err error) {
 	l.mu.Lock()
 	told := l.unread
-	l.unread = told || err != nil
+	l.unread = oneLine(err)
 	l.mu.Unlock()
-	if err != nil && !told {
-		l.in.app.log.Info("transactions that hang are not found in topics that may not be read", "reason", strings.ReplaceAll(err.Error(), "\n", "; "))
+	if err != nil && told == "" {
+		l.in.app.log.Warn("transactions that hang are not found in topics that may not be read", "reason", oneLine(err),
+			"remedy", "onceward permissions --repair")
 	}
+}
+
+// notLookedAt says what is not known to be free of transactions that hang, "" if all is.
+func (l *lookout) notLookedAt() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.unanswered == "":
+		return l.unread
+	case l.unread == "":
+		return l.unanswered
+	}
+	return l.unanswered + "; " + l.unread
 }
 
 // all returns what hung when it was last looked at.
@@ -290,33 +430,85 @@ func (l *lookout) use(ids ...string) {
 	}
 }
 
-// watchHanging looks again at what hangs, and at what a task waits for, until the session ends.
+// watchHanging looks again at what hangs, at what did not answer, and at what a task waits for, until the session ends.
 func (s *session) watchHanging() {
-	tick := time.NewTicker(hangingWatch)
-	defer tick.Stop()
+	if brokenLook(s.in.app.cfg.failpoints) {
+		return
+	}
+	l := s.in.lookout
+	pause := backoff.Backoff{Next: unansweredPause, Max: hangingWatch}
+	for next := unansweredPause; ; {
+		timer := time.NewTimer(next)
+		wanted := false
+		select {
+		case <-s.ctx.Done():
+			timer.Stop()
+			return
+		case <-l.due:
+			timer.Stop()
+			wanted = true
+		case <-timer.C:
+		}
+		next = hangingWatch
+		if !wanted && len(l.all()) == 0 && l.notAnswered() == "" && !slices.ContainsFunc(s.in.waits.All(), mayHang) {
+			continue
+		}
+		_, err := l.look(s.ctx)
+		if id := l.inUse(); id != "" {
+			s.cancel(fmt.Errorf("%w: %w: %s must not produce on", worker.ErrReopen, errHanging, id))
+			return
+		}
+		if err != nil {
+			s.in.app.log.Debug("not all partitions have answered what they hold open", "error", err)
+			next = pause.Next
+			pause.Next = min(2*pause.Next, pause.Max)
+			continue
+		}
+		pause.Next = unansweredPause
+	}
+}
+
+// mayHang reports whether a wait is for something other than ongoing transactions.
+func mayHang(h waits.Held) bool { return !h.Looked.IsZero() && !h.Ongoing() }
+
+// notAnswered says what did not answer in the last look.
+func (l *lookout) notAnswered() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unanswered
+}
+
+// inUse returns a transactional id with which a worker produces although a transaction of its producer hangs, "" if there is none. An id that
+// has another producer id by now takes nothing along.
+func (l *lookout) inUse() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.found {
+		if f.Named != nil && l.used[f.Named.TransactionalID] {
+			return f.Named.TransactionalID
+		}
+	}
+	return ""
+}
+
+// repairHanging repairs what hangs, if it may, until the session ends.
+func (s *session) repairHanging() {
+	l := s.in.lookout
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
-		case <-tick.C:
+		case <-l.repairs:
 		}
-		l := s.in.lookout
-		if len(l.all()) == 0 && !slices.ContainsFunc(s.in.waits.All(), waits.Held.Hanging) {
+		if !s.in.app.cfg.RepairTransactions || !l.repairDue() {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(s.ctx, hangingWatchMax)
-		hangs, err := l.look(ctx)
+		ctx, cancel := context.WithTimeout(s.ctx, repairMax)
+		err := l.repair(ctx)
 		cancel()
-		if err != nil {
-			s.in.app.log.Debug("what hangs could not be looked at", "error", err)
-			continue
+		if err != nil && s.ctx.Err() == nil {
+			s.in.app.log.Warn("the evidence of transactions that hang could not be read", "error", err)
 		}
-		l.mu.Lock()
-		maps.DeleteFunc(hangs, func(id string, hangs bool) bool { return !hangs || !l.used[id] })
-		l.mu.Unlock()
-		for id := range hangs {
-			s.cancel(fmt.Errorf("%w: %w: %s must not produce on", worker.ErrReopen, errHanging, id))
-			return
-		}
+		signal(l.due)
 	}
 }

@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/e2e/proxy"
 	"github.com/onceward/onceward/e2e/virtual"
@@ -55,7 +58,7 @@ func TestHangingTransaction(t *testing.T) {
 		repairs bool     // Config.RepairTransactions
 		verdict string   // as the status says it, if the transaction still hangs then
 	}{
-		{"found", nil, false, false, ""},
+		{"found", nil, false, false, "commit"},
 		{"the coordinator said that it was committed", nil, false, true, "repaired"},
 		{"another partition has a commit marker", []string{"out"}, true, true, "repaired"},
 		{"unknown", nil, true, true, "unknown"},
@@ -89,9 +92,9 @@ func TestHangingTransaction(t *testing.T) {
 			if tc.verdict == "repaired" {
 				b.one(t)
 				check(t, b.read(t, "out", 7), 7)
-				status := app.Status()
-				if len(status.Hanging) > 0 || len(reports.all()) > 0 {
-					t.Errorf("what was repaired is told as hanging: %+v, %q", status.Hanging, reports.all())
+				waitFor(t, "what was repaired to be told no more", func() bool { return len(app.Status().Hanging) == 0 })
+				if all := reports.all(); len(all) != 1 {
+					t.Errorf("the reports are %q, want one", all)
 				}
 				if got := scrape(t, app).sum("onceward_transactions_repaired_total"); got < 2 {
 					t.Errorf("%g partitions were repaired, want those of the output and of the offsets at least", got)
@@ -136,6 +139,123 @@ func (b *testBroker) transactionalIDs(t *testing.T) map[string]bool {
 	return ids
 }
 
+// TestHangingBesideUnanswered: while a partition does not answer, what others hold open is found, and its id is not used; the status says what
+// was not looked at. Nothing is repaired before all have answered, and then it is.
+func TestHangingBesideUnanswered(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		lost, lose := b.loses(t)
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, Instance: "one", RepairTransactions: true})
+		_, stop := start(t, countTopology(t), cfg)
+		b.one(t)
+		b.read(t, "out", 1)
+		lose()
+		b.one(t)
+		waitFor(t, "the loss", lost)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		away := b.kafka.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.DescribeProducers}, Topic: "counting-counts-changelog", Err: kerr.NotLeaderForPartition, Count: -1,
+		})
+		app, _ := start(t, countTopology(t), cfg)
+		waitFor(t, "the finding", func() bool { return len(app.Status().Hanging) == 1 })
+		waitFor(t, "a member", func() bool { return len(app.Status().Tasks) == 1 })
+		time.Sleep(time.Minute)
+		s := app.Status()
+		if !strings.Contains(s.NotLookedAt, "counting-counts-changelog") || len(s.Hanging) != 1 || s.Hanging[0].Verdict != "commit" {
+			t.Errorf("the status has %+v, not looked at: %q", s.Hanging, s.NotLookedAt)
+		}
+		if used := b.transactionalIDs(t); !used["counting~one~1~0"] {
+			t.Errorf("the transactional ids are %v, want others beside the one whose transaction hangs", used)
+		}
+		if got := scrape(t, app).sum("onceward_transactions_repaired_total"); got != 0 {
+			t.Errorf("%g partitions were repaired without a complete view", got)
+		}
+		away.Remove()
+		b.one(t)
+		check(t, b.read(t, "out", 3), 3)
+		if s := app.Status(); s.NotLookedAt != "" {
+			t.Errorf("after all have answered %q is not looked at", s.NotLookedAt)
+		}
+	})
+}
+
+// TestNoRepairWithoutRead: a topic that may not be read can hold the transaction open as well: nothing is written, in particular no offset
+// before the results that belong to it.
+func TestNoRepairWithoutRead(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		lost, lose := b.loses(t)
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, Instance: "one", RepairTransactions: true})
+		_, stop := start(t, countTopology(t), cfg)
+		b.one(t)
+		b.read(t, "out", 1)
+		lose()
+		b.one(t)
+		waitFor(t, "the loss", lost)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		denied := b.kafka.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.DescribeProducers}, Topic: "out", Err: kerr.TopicAuthorizationFailed, Count: -1,
+		})
+		app, _ := start(t, countTopology(t), cfg)
+		waitFor(t, "the finding", func() bool { return len(app.Status().Hanging) == 1 })
+		time.Sleep(10 * time.Minute)
+		if s := app.Status(); !strings.Contains(s.NotLookedAt, `Read on Topic "out"`) || len(s.Hanging) != 1 {
+			t.Errorf("the status has %+v, not looked at: %q", s.Hanging, s.NotLookedAt)
+		}
+		if got := scrape(t, app).sum("onceward_transactions_repaired_total"); got != 0 {
+			t.Errorf("%g partitions were repaired although the output may not be read", got)
+		}
+		denied.Remove()
+		b.one(t)
+		check(t, b.read(t, "out", 3), 3)
+	})
+}
+
+// TestEvidenceIsReadRarely: what hangs undecided is looked at every half a minute, but the logs are not read again each time.
+func TestEvidenceIsReadRarely(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		lost, lose := b.loses(t)
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, Instance: "one", RepairTransactions: true})
+		_, stop := start(t, countTopology(t), cfg)
+		b.one(t)
+		b.read(t, "out", 1)
+		lose()
+		b.one(t)
+		waitFor(t, "the loss", lost)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		app, stop := start(t, countTopology(t), cfg.WithFailpoints(nil, "look")) // takes away what the coordinator said
+		waitFor(t, "a member", func() bool { return len(app.Status().Tasks) == 1 })
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		var looks, reads atomic.Int64
+		count := func(key kmsg.Key, n *atomic.Int64) {
+			b.ControlKey(int16(key), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+				b.KeepControl()
+				if req, is := kreq.(*kmsg.ListOffsetsRequest); !is || req.Topics[0].Partitions[0].Timestamp > 0 {
+					n.Add(1)
+				}
+				return nil, nil, false
+			})
+		}
+		count(kmsg.DescribeProducers, &looks)
+		count(kmsg.ListOffsets, &reads)
+		app, _ = start(t, countTopology(t), cfg)
+		waitFor(t, "the evidence", func() bool { h := app.Status().Hanging; return len(h) == 1 && h[0].Verdict == "unknown" })
+		time.Sleep(12 * time.Minute)
+		if looks.Load() < 2*20 || reads.Load() > 8 || reads.Load() < 3 {
+			t.Errorf("in twelve minutes partitions were asked %d times, and logs searched by time %d times", looks.Load(), reads.Load())
+		}
+	})
+}
+
 // TestHangingAfterSettle: a commit is not answered, and its markers are lost. The producer is not used again, although its round is in doubt:
 // a new session begins, which repairs the transaction by what its coordinator said before the producer was initialised.
 func TestHangingAfterSettle(t *testing.T) {
@@ -161,8 +281,6 @@ func TestHangingAfterSettle(t *testing.T) {
 		if all := ended.all(); len(all) != 1 || !strings.Contains(all[0], "a transaction hangs") {
 			t.Errorf("sessions ended because of %q, want one, for the transaction that hangs", all)
 		}
-		if got := app.Status().Hanging; len(got) > 0 {
-			t.Errorf("%+v are told as hanging", got)
-		}
+		waitFor(t, "what was repaired to be told no more", func() bool { return len(app.Status().Hanging) == 0 })
 	})
 }

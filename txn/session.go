@@ -117,6 +117,7 @@ func (a *App) session(ctx context.Context, in *instance) error {
 	workers.Go(s.forceRebalances)
 	workers.Go(s.watchSpace)
 	workers.Go(s.watchHanging)
+	workers.Go(s.repairHanging)
 	a.attach(s)
 	err = s.work(ctx)
 	if err == nil {

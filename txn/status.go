@@ -57,6 +57,9 @@ type Status struct {
 	Alerts []Alert `json:"alerts,omitempty"`
 	// Hanging are transactions of the application that nothing ends, as they were when they were last looked at.
 	Hanging []HangingStatus `json:"hanging,omitempty"`
+	// NotLookedAt says which topics or partitions may hold hanging transactions that are not found: they have not answered yet, or may not be
+	// read. It is empty if all were looked at.
+	NotLookedAt string `json:"not_looked_at,omitempty"`
 	// PeersAddress is where other instances dial this one ([Config].Peers); empty without peers.
 	PeersAddress string `json:"peers_address,omitempty"`
 	// Peers are the other instances that this one watches.
@@ -110,8 +113,12 @@ type HangingStatus struct {
 	TransactionalID string `json:"transactional_id,omitempty"`
 	// Partitions hold it open, each as topic[partition].
 	Partitions []string `json:"partitions"`
-	// Verdict is how it ended, commit or abort, or unknown. It is empty where evidence was not looked for: `onceward transactions show` does.
+	// Verdict is how it ended, commit or abort, or unknown. It is empty if coordinators have not said it and logs were not read for it:
+	// `onceward transactions show` does that. What a coordinator said before this process initialised the transactional id is known to no other
+	// process.
 	Verdict string `json:"verdict,omitempty"`
+	// Reasons are the evidence, a sentence each.
+	Reasons []string `json:"reasons,omitempty"`
 }
 
 // WaitStatus is a partition that a task cannot read, or whose offsets it cannot read, before a transaction has ended.
@@ -201,6 +208,7 @@ func (a *App) Status() Status {
 		for _, f := range current.in.lookout.all() {
 			s.Hanging = append(s.Hanging, hangingStatus(f))
 		}
+		s.NotLookedAt = current.in.lookout.notLookedAt()
 		addWaits(s.Tasks, current.in.waits.All())
 		current.addLag(s.Tasks)
 		s.Totals.add(current.totals())
@@ -216,7 +224,7 @@ func hangingStatus(f hanging.Finding) HangingStatus {
 		h.TransactionalID = f.Named.TransactionalID
 	}
 	if len(f.Decision.Reasons) > 0 {
-		h.Verdict = f.Decision.Verdict.String()
+		h.Verdict, h.Reasons = f.Decision.Verdict.String(), f.Decision.Reasons
 	}
 	return h
 }

@@ -48,6 +48,8 @@ type instanceStatus struct {
 	Alerts []txn.Alert `json:"alerts"`
 	// Hanging are transactions of the application that nothing ends.
 	Hanging []txn.HangingStatus `json:"hanging"`
+	// NotLookedAt says where hanging transactions are not found.
+	NotLookedAt string `json:"not_looked_at,omitempty"`
 }
 
 type taskStatus struct {
@@ -77,7 +79,7 @@ type taskStatus struct {
 func statusOf(s txn.Status) instanceStatus {
 	out := instanceStatus{
 		Application: s.Application, Instance: s.Instance, State: s.State, Reason: s.Reason, Totals: s.Totals, Tasks: []taskStatus{},
-		PeersAddress: s.PeersAddress, Peers: s.Peers, Alerts: s.Alerts, Hanging: s.Hanging,
+		PeersAddress: s.PeersAddress, Peers: s.Peers, Alerts: s.Alerts, Hanging: s.Hanging, NotLookedAt: s.NotLookedAt,
 	}
 	if out.Alerts == nil {
 		out.Alerts = []txn.Alert{}
@@ -145,10 +147,13 @@ func writeStatus(out io.Writer, s txn.Status) error {
 		fmt.Fprintf(&text, "%s\t%s\t%s\n", a.Topic, a.Problem, a.Text)
 	}
 	if len(s.Hanging) > 0 {
-		text.WriteString("\nHANGING TRANSACTION\tTRANSACTIONAL ID\tPARTITIONS\n")
+		text.WriteString("\nHANGING TRANSACTION\tTRANSACTIONAL ID\tVERDICT\tPARTITIONS\n")
 	}
 	for _, h := range s.Hanging {
-		fmt.Fprintf(&text, "%d/%d\t%s\t%s\n", h.ProducerID, h.Epoch, h.TransactionalID, strings.Join(h.Partitions, " "))
+		fmt.Fprintf(&text, "%d/%d\t%s\t%s\t%s\n", h.ProducerID, h.Epoch, h.TransactionalID, h.Verdict, strings.Join(h.Partitions, " "))
+	}
+	if s.NotLookedAt != "" {
+		fmt.Fprintf(&text, "\nhanging transactions are not found in: %s\n", oneLine(s.NotLookedAt))
 	}
 	if len(s.Peers) > 0 {
 		text.WriteString("\nPEER\tADDRESS\tSTATE\n")

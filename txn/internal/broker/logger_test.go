@@ -115,4 +115,11 @@ func TestTouched(t *testing.T) {
 	if got := p.Touched(); got != 1 {
 		t.Errorf("after a reset %d partitions are touched, want 1", got)
 	}
+	if got := p.Partitions(); len(got["a"]) != 2 || len(got["b"]) != 1 {
+		t.Errorf("%v are to be looked at, want those of both transactions", got)
+	}
+	p.Looked()
+	if got := p.Partitions(); len(got["a"]) != 0 || len(got["b"]) != 1 {
+		t.Errorf("after the look %v are to be looked at, want that of the last transaction", got)
+	}
 }

@@ -25,6 +25,8 @@ type Producer struct {
 	timeout time.Duration
 	cl      *kgo.Client
 	touched touched
+	// committing says that a commit was sent of the transaction that was begun last.
+	committing bool
 
 	mu struct {
 		sync.Mutex
@@ -85,6 +87,7 @@ func (p *Producer) Begin(ctx context.Context) (Identity, error) {
 	p.mu.err = nil
 	p.mu.Unlock()
 	p.touched.reset()
+	p.committing = false
 	if p.cl == nil {
 		return Identity{}, fmt.Errorf("transactional producer %q is not initialised", p.id)
 	}
@@ -191,11 +194,15 @@ func (p *Producer) Commit(ctx context.Context) (Outcome, error) {
 	if brokenCommit(p) {
 		return Accepted, nil
 	}
+	p.committing = true
 	if err := p.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return Decide(Ending, err), fmt.Errorf("committing a transaction of %q: %w", p.id, err)
 	}
 	return Accepted, nil
 }
+
+// Committing reports whether a commit was sent of the transaction that was begun last.
+func (p *Producer) Committing() bool { return p.committing }
 
 // Abort drops what is still buffered and aborts. It may be called for a transaction that has sent nothing. Anything but success is Lost.
 func (p *Producer) Abort(ctx context.Context) (Outcome, error) {
