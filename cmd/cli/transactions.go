@@ -55,15 +55,15 @@ func (f *applicationFlags) open(ctx context.Context, p *process) (*admin.Applica
 
 // transactionsListCommand lists open transactions.
 type transactionsListCommand struct {
-	OlderThan time.Duration `default:"1m" placeholder:"DURATION" help:"Leave out what was written to since; 0 shows everything that is open; default ${default}."`
+	OlderThan time.Duration `default:"1m" placeholder:"DURATION" help:"Leave out what was written to since and does not hang; 0 shows everything that is open; default ${default}."`
 	applicationFlags
 }
 
 // Help is for --help.
 func (c *transactionsListCommand) Help() string {
 	return "Inputs, outputs, dead letters, internal topics and the partition with the committed offsets are looked at. A transaction is " +
-		"ongoing if its coordinator knows it, and will end; every other one hangs, and its verdict says how it ended: commit, abort or " +
-		"unknown. AGE is the time since the producer's last record, by the timestamp of the record, which is that of the event where " +
+		"ongoing if its coordinator knows it, and will end. If its coordinator does not, it hangs, and its verdict says how it ended: commit, " +
+		"abort or unknown. If no coordinator names its producer, it hangs or has a transactional id that may not be described. AGE is the time since the producer's last record, by the timestamp of the record, which is that of the event where " +
 		"the topic has no log append time. Where something hangs, logs are read for evidence, which can take long. Nothing is changed."
 }
 
@@ -82,7 +82,8 @@ func (c *transactionsListCommand) Run(p *process) error {
 	}
 	now := time.Now()
 	open.Transactions = slices.DeleteFunc(open.Transactions, func(t admin.Transaction) bool {
-		return now.Sub(t.LastRecord()) < c.OlderThan
+		age := now.Sub(t.LastRecord()) // below 0 if the timestamps are ahead: it says nothing then
+		return !t.Hangs() && age >= 0 && age < c.OlderThan
 	})
 	if c.Output == "json" {
 		return writeJSON(p.out, open)
@@ -94,10 +95,13 @@ func writeOpenTransactions(out io.Writer, open admin.OpenTransactions, now time.
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "TRANSACTION\tTRANSACTIONAL ID\tCOORDINATOR\tPARTITION\tFIRST OFFSET\tAGE\tVERDICT")
-	hanging := 0
+	hanging, unnamed := 0, 0
 	for _, t := range open.Transactions {
-		if !t.Ongoing {
+		switch {
+		case t.Hangs():
 			hanging++
+		case !t.Ongoing:
+			unnamed++
 		}
 		for _, p := range t.Partitions {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s[%d]\t%d\t%s\t%s\n", t.ID, orNone(oneLine(t.TransactionalID)), orNone(t.State), p.Topic, p.Partition,
@@ -108,6 +112,9 @@ func writeOpenTransactions(out io.Writer, open admin.OpenTransactions, now time.
 		return err
 	}
 	fmt.Fprintf(&text, "# %s: %d open, %d of them hang\n", open.Application, len(open.Transactions), hanging)
+	if unnamed > 0 {
+		fmt.Fprintf(&text, "# %d may be ongoing: no coordinator names their producers, whose transactional ids this principal may not describe\n", unnamed)
+	}
 	writeUnasked(&text, open.Unasked)
 	_, err := io.WriteString(out, text.String())
 	return err
@@ -148,7 +155,7 @@ func (c *transactionsShowCommand) Run(p *process) error {
 		return err
 	}
 	defer end()
-	open, err := a.Transactions(p.ctx)
+	open, err := a.Transactions(p.ctx, fmt.Sprintf("%d/%d", producerID, epoch))
 	if err != nil {
 		return err
 	}
@@ -175,7 +182,7 @@ func writeTransaction(text io.Writer, t admin.Transaction, now time.Time) error 
 	fmt.Fprintf(w, "transaction\t%s\n", t.ID)
 	fmt.Fprintf(w, "transactional id\t%s\n", orNone(oneLine(t.TransactionalID)))
 	fmt.Fprintf(w, "coordinator\t%s\n", orNone(t.State))
-	whose := "somebody else's, as far as is known"
+	whose := "not known to be the application's"
 	if t.Own {
 		whose = "the application's own"
 	}
@@ -193,9 +200,10 @@ func writeTransaction(text io.Writer, t admin.Transaction, now time.Time) error 
 
 // transactionsRepairCommand writes markers.
 type transactionsRepairCommand struct {
-	Transactions []string `arg:"" optional:"" name:"id" help:"Transactions as list shows them; default is every one that hangs and whose outcome the evidence tells."`
+	Transactions []string `arg:"" optional:"" name:"id" help:"Transactions as list shows them; default is every one of the application that hangs and whose outcome the evidence tells."`
 	Partition    []string `placeholder:"TOPIC/PARTITION" help:"Write to this partition only, such as out/3; default is all that hold the transaction open. May be given several times."`
 	Outcome      string   `enum:",commit,abort" default:"" placeholder:"OUTCOME" help:"How the named transaction ended, commit or abort, where the evidence does not tell."`
+	NotOngoing   bool     `help:"Say that no process has the named transaction under way. It is needed with --outcome if no coordinator names its producer."`
 	DryRun       bool     `help:"Check everything and say what would be done, and do nothing."`
 	applicationFlags
 }
@@ -205,12 +213,13 @@ func (c *transactionsRepairCommand) Help() string {
 	return "A transaction that hangs gets the markers that were lost, as the evidence says, in outputs and changelogs first and in the " +
 		"committed offsets last. Look at it with --dry-run first. Where the evidence does not tell, --outcome does: what is " +
 		"committed appears, what is aborted is gone, and neither can be taken back. The opposite of the evidence is refused, and so is " +
-		"what is ongoing or whose producer is at work. Instances may run. It takes ClusterAction on the cluster (onceward permissions --repair). " +
-		"It ends with 1 if a transaction that hangs was left as it is."
+		"what is ongoing or whose producer is at work. Instances may run; what one of them says of a transaction in onceward status is " +
+		"evidence that no other process has. It takes ClusterAction on the cluster (onceward permissions --repair). " +
+		"It ends with 1 if a transaction that hangs was left as it is, or would be with --dry-run."
 }
 
 func (c *transactionsRepairCommand) Run(p *process) error {
-	o := admin.RepairOptions{Transactions: c.Transactions, Outcome: c.Outcome, DryRun: c.DryRun}
+	o := admin.RepairOptions{Transactions: c.Transactions, Outcome: c.Outcome, NotOngoing: c.NotOngoing, DryRun: c.DryRun}
 	for _, id := range c.Transactions {
 		if _, _, err := admin.ParseTransactionID(id); err != nil {
 			return &usageError{err}
@@ -251,7 +260,11 @@ func (c *transactionsRepairCommand) Run(p *process) error {
 			left++
 		}
 	}
-	if err == nil && left > 0 && !c.DryRun {
+	switch {
+	case err != nil || left == 0:
+	case c.DryRun:
+		err = fmt.Errorf("%d transactions that hang would be left as they are; the output says why", left)
+	default:
 		err = fmt.Errorf("%d transactions that hang were left as they are; the output says why", left)
 	}
 	return err

@@ -27,9 +27,14 @@ type Transaction struct {
 	State           string `json:"state"`
 	// Own says that the producer is known to be one of the application's.
 	Own bool `json:"own"`
-	// Ongoing says that the coordinator knows the transaction, and will end it. Every other one hangs.
+	// Ongoing says that the coordinator knows the transaction, and will end it.
 	Ongoing bool `json:"ongoing"`
-	// Verdict is how a hanging transaction ended, by the evidence: commit, abort or unknown. It is empty for one that is ongoing.
+	// Known says that the coordinators tell whether the transaction is ongoing. If they do and it is not, it hangs. If they do not, no
+	// coordinator names the producer: it can be ongoing under a transactional id that the principal may not describe. It hangs as well if the
+	// verdict is commit or abort.
+	Known bool `json:"known"`
+	// Verdict is how the transaction ended, by the evidence: commit, abort or unknown. It is empty for one that is ongoing, and for one of
+	// which evidence was not looked for.
 	Verdict string `json:"verdict"`
 	// Reasons are the evidence, a sentence each.
 	Reasons []string `json:"reasons"`
@@ -51,6 +56,11 @@ type OpenPartition struct {
 	CoordinatorEpoch int32     `json:"coordinator_epoch"`
 }
 
+// Hangs reports whether the transaction is known to be one that nothing ends.
+func (t Transaction) Hangs() bool {
+	return !t.Ongoing && (t.Known || t.Verdict == OutcomeCommit || t.Verdict == OutcomeAbort)
+}
+
 // LastRecord is the newest timestamp of its partitions.
 func (t Transaction) LastRecord() time.Time {
 	return slices.MaxFunc(t.Partitions, func(a, b OpenPartition) int { return a.LastRecord.Compare(b.LastRecord) }).LastRecord
@@ -66,19 +76,19 @@ type OpenTransactions struct {
 }
 
 // Transactions returns the transactions that inputs, outputs, dead letters, internal topics and committed offsets of the application hold
-// open. If one hangs, the logs are read for evidence from a while before its records on, which can take long. It changes nothing, and
-// instances may run.
+// open. If one may hang, the logs are read for evidence from a while before its records on, which can take long; with ids (Transaction.ID) that
+// is done for these only. It changes nothing, and instances may run.
 //
 // It takes the permission to read each topic, that of committed offsets (__consumer_offsets) included. What may not be read is left out, and
 // told in Unasked.
-func (a *Application) Transactions(ctx context.Context) (OpenTransactions, error) {
+func (a *Application) Transactions(ctx context.Context, ids ...string) (OpenTransactions, error) {
 	out := OpenTransactions{Application: a.topology.Application(), Transactions: []Transaction{}}
 	c, err := a.cluster(ctx)
 	if err != nil {
 		return OpenTransactions{}, err
 	}
 	defer c.Close()
-	found, unasked, err := a.find(ctx, c)
+	found, unasked, err := a.find(ctx, c, ids)
 	if err != nil {
 		return OpenTransactions{}, fmt.Errorf("looking for open transactions: %w", err)
 	}
@@ -95,33 +105,37 @@ func (a *Application) cluster(ctx context.Context) (*broker.Cluster, error) {
 	return broker.Connect(ctx, a.client.cfg, a.topology.Application())
 }
 
-// find returns what is open, and what could not be asked.
-func (a *Application) find(ctx context.Context, c *broker.Cluster) (found []hanging.Finding, unasked, err error) {
+// find returns what is open, and what may not be asked. Evidence is looked for only of those ids, of all if there are none.
+func (a *Application) find(ctx context.Context, c *broker.Cluster, ids []string) (found []hanging.Finding, unasked, err error) {
 	search, hidden := hanging.SearchOf(ctx, c, a.topology)
 	if hidden != nil && search.Partitions == nil {
 		return nil, nil, hidden
 	}
+	if len(ids) > 0 {
+		search.Wanted = func(producerID int64, epoch int16) bool {
+			return slices.Contains(ids, transactionID(producerID, epoch))
+		}
+	}
 	found, err = hanging.Find(ctx, c, search)
-	if err != nil && !denied(err) {
+	if err != nil && !hanging.OnlyDenied(err) {
 		return nil, nil, err
 	}
 	return found, errors.Join(hidden, err), nil
 }
 
-func denied(err error) bool {
-	_, is := errors.AsType[*broker.PermissionError](err)
-	return is
+func transactionID(producerID int64, epoch int16) string {
+	return fmt.Sprintf("%d/%d", producerID, epoch)
 }
 
 func transactionOf(f hanging.Finding) Transaction {
 	t := Transaction{
-		ID: fmt.Sprintf("%d/%d", f.ProducerID, f.Epoch), ProducerID: f.ProducerID, ProducerEpoch: f.Epoch, Own: f.Own, Ongoing: f.Ongoing(),
-		Reasons: []string{}, found: f,
+		ID: transactionID(f.ProducerID, f.Epoch), ProducerID: f.ProducerID, ProducerEpoch: f.Epoch, Own: f.Own, Ongoing: f.Ongoing(),
+		Known: f.Known(), Reasons: []string{}, found: f,
 	}
 	if f.Named != nil {
 		t.TransactionalID, t.State = f.Named.TransactionalID, f.Named.State
 	}
-	if f.Hanging() {
+	if len(f.Decision.Reasons) > 0 {
 		t.Verdict, t.Reasons = f.Decision.Verdict.String(), f.Decision.Reasons
 	}
 	for _, open := range f.Open {
@@ -165,13 +179,16 @@ const (
 
 // RepairOptions say what to repair.
 type RepairOptions struct {
-	// Transactions are those to repair, by Transaction.ID; none are all that hang and whose outcome the evidence tells.
+	// Transactions are those to repair, by Transaction.ID; none are all of the application's own that hang and whose outcome the evidence tells.
 	Transactions []string
 	// Partitions restrict the repair to some; none are all that hold a transaction open.
 	Partitions []Partition
 	// Outcome is what an operator knows to have become of the one transaction that is named, where the evidence does not tell: OutcomeCommit or
 	// OutcomeAbort. The opposite of the evidence is refused.
 	Outcome string
+	// NotOngoing is the operator's word that no process has the transaction under way. It is needed beside Outcome if no coordinator names the
+	// producer, see Transaction.Known.
+	NotOngoing bool
 	// DryRun finds out what would be done, with every check, and does nothing.
 	DryRun bool
 }
@@ -199,9 +216,12 @@ type RepairedTransaction struct {
 // may run. Right before each marker it looks again: nothing is written where the transaction is not the same one any more, or its producer
 // has a transaction under way. It takes ClusterAction on the cluster, beside what Transactions takes.
 //
-// An outcome that the operator names is written for the one transaction that is named. A transaction of which no coordinator knows the
-// producer can still be an ongoing one of a transactional id that the principal may not describe: so without evidence it is refused
-// until it is older than any transaction that brokers allow by default.
+// An outcome that the operator names is written for the one transaction that is named. If no coordinator names its producer, it can be an
+// ongoing one of a transactional id that the principal may not describe. Its age does not tell, which is by the timestamps of records. So without
+// evidence it is refused unless NotOngoing is set. Transactions of other applications have to be named.
+//
+// If a topic of the application may not be read, committed offsets are repaired only if Partitions name them: results that belong to
+// them could be open there.
 //
 // A refusal changes nothing, but for an error in the middle of the repair: then the report says what was written.
 func (a *Application) RepairTransactions(ctx context.Context, o RepairOptions) (RepairReport, error) {
@@ -211,7 +231,7 @@ func (a *Application) RepairTransactions(ctx context.Context, o RepairOptions) (
 		return report, err
 	}
 	defer c.Close()
-	found, unasked, err := a.find(ctx, c)
+	found, unasked, err := a.find(ctx, c, o.Transactions)
 	if err != nil {
 		return report, fmt.Errorf("looking for open transactions: %w", err)
 	}
@@ -223,7 +243,7 @@ func (a *Application) RepairTransactions(ctx context.Context, o RepairOptions) (
 		return report, fmt.Errorf("repair: %w", err)
 	}
 	for _, f := range chosen {
-		done, err := o.repair(ctx, c, f)
+		done, err := o.repair(ctx, c, f, unasked)
 		if err == nil || len(done.Written) > 0 {
 			report.Transactions = append(report.Transactions, done)
 		}
@@ -242,7 +262,9 @@ func (o RepairOptions) choose(found []hanging.Finding) ([]hanging.Finding, error
 	case o.Outcome != "" && len(o.Transactions) != 1:
 		return nil, refuse("an outcome is for one transaction, which has to be named")
 	case len(o.Transactions) == 0:
-		return slices.DeleteFunc(found, func(f hanging.Finding) bool { return !f.Hanging() || !slices.ContainsFunc(f.Open, o.wants) }), nil
+		return slices.DeleteFunc(found, func(f hanging.Finding) bool {
+			return !transactionOf(f).Hangs() || !slices.ContainsFunc(f.Open, o.wants)
+		}), nil
 	}
 	var chosen []hanging.Finding
 	for _, text := range o.Transactions {
@@ -267,12 +289,8 @@ func (o RepairOptions) wants(open broker.OpenTransaction) bool {
 	return len(o.Partitions) == 0 || slices.Contains(o.Partitions, Partition{open.Topic, open.Partition})
 }
 
-// unnamedAge is how old a transaction has to be before an operator's word ends it although no coordinator names its producer: the longest
-// that brokers allow by default (transaction.max.timeout.ms).
-const unnamedAge = 15 * time.Minute
-
 // repair treats one transaction. One that was named is refused where one that was found is left.
-func (o RepairOptions) repair(ctx context.Context, c *broker.Cluster, f hanging.Finding) (out RepairedTransaction, err error) {
+func (o RepairOptions) repair(ctx context.Context, c *broker.Cluster, f hanging.Finding, unasked error) (out RepairedTransaction, err error) {
 	out = RepairedTransaction{Transaction: transactionOf(f), Written: []Partition{}}
 	verdict := f.Decision.Verdict
 	named := len(o.Transactions) > 0
@@ -293,9 +311,14 @@ func (o RepairOptions) repair(ctx context.Context, c *broker.Cluster, f hanging.
 		return leave("the evidence says %s: %s", verdict, strings.Join(f.Decision.Reasons, "; "))
 	case verdict == hanging.Unknown && o.Outcome == "":
 		return leave("the evidence does not tell how it ended: %s; who knows it names it with --outcome", strings.Join(f.Decision.Reasons, "; "))
-	case verdict == hanging.Unknown && f.Named == nil && time.Since(out.LastRecord()) < unnamedAge:
-		return leave("no coordinator names its producer, and it is not older than %s: it can be ongoing under a transactional id that this "+
-			"principal may not describe", unnamedAge)
+	case verdict == hanging.Unknown && !f.Known() && !o.NotOngoing:
+		return leave("no coordinator names its producer: it can be ongoing under a transactional id that this principal may not describe; " +
+			"grant Describe on the transactional id, or stop whatever writes with it and say so with --not-ongoing")
+	case !named && !f.Own:
+		return leave("it is not known to be one of the application: name it to repair it")
+	case len(o.Partitions) == 0 && f.Open[len(f.Open)-1].Topic == broker.OffsetsTopic && (unasked != nil || len(f.Evidence.Unread) > 0):
+		return leave("it holds committed offsets open, and results that belong to them can be open where this principal may not look: " +
+			"grant Read (onceward permissions --repair), or name the partitions with --partition")
 	}
 	if verdict == hanging.Unknown {
 		verdict = hanging.Commit

@@ -27,6 +27,8 @@ type Search struct {
 	// ReadOnly are topics that the application reads and does not write. Their logs are not read for a producer of the application that holds
 	// nothing open there.
 	ReadOnly map[string]bool
+	// Wanted are the transactions of which Find looks for evidence; nil is all that may hang.
+	Wanted func(producerID int64, epoch int16) bool
 	// Patience bounds each of the questions of Look; 0 leaves that to the context.
 	Patience time.Duration
 	// Before are the coordinators' answers from before the ids were initialised, by transactional id; nil if they were not asked.
@@ -128,7 +130,7 @@ func (s Search) names(ctx context.Context, c *broker.Cluster, producerIDs []int6
 	return out, errors.Join(err, nowErr)
 }
 
-// Find is Look with evidence and decisions. Logs are read only if a transaction may hang, from a while before its records on. Topics that may
+// Find is Look with evidence and decisions. Logs are read only if a transaction that is wanted may hang, from a while before its records on. Topics that may
 // not be read are named in the error, and the findings of the others are returned with it; after any other error there are none.
 func Find(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
 	findings, unasked := Look(ctx, c, s)
@@ -137,7 +139,7 @@ func Find(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
 	}
 	var hanging []*Finding
 	for i := range findings {
-		if !findings[i].Ongoing() {
+		if f := findings[i]; !f.Ongoing() && (s.Wanted == nil || s.Wanted(f.ProducerID, f.Epoch)) {
 			hanging = append(hanging, &findings[i])
 		}
 	}

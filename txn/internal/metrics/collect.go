@@ -141,7 +141,7 @@ var (
 	unreadDesc  = desc("input_partitions_unassigned", "Partitions of an input that no task reads.", "topic")
 	pausedDesc  = desc("partitions_paused", "Input partitions that are not fetched, by reason.", "reason")
 
-	hangingDesc   = desc("transactions_hanging", "Transactions of the application that nothing ends.")
+	hangingDesc   = desc("transactions_hanging", "Transactions of the application that nothing ends, those of other instances included: use the maximum of the instances, not the sum.")
 	heldDesc      = desc("transaction_waits", "Partitions with an open transaction that tasks wait for.", "kind", "holder")
 	waitedDesc    = desc("transaction_wait_seconds", "The longest of these waits.", "kind")
 	committedDesc = desc("input_committed_offset", "Committed position in an input partition.", "task", "topic", "partition")
