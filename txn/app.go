@@ -179,7 +179,7 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, errNotBegun) && ctx.Err() != nil:
-			return nil //nolint:nilerr // ended before anything of this session had begun
+			return in.leave(ctx) // ended before anything of this session had begun
 		case errors.Is(err, errNotBegun) && !first && !broker.Permanent(err):
 			// The cluster was there before. Inside a membership its absence is waited out as well.
 		case ctx.Err() != nil && onlyRestartable(err):

@@ -96,7 +96,7 @@ var errGroupSession = errors.New("the group session failed")
 
 // session joins, works until ctx ends or something fails, and takes everything down.
 func (a *App) session(ctx context.Context, in *instance) error {
-	in.leftNothing, in.stays = false, ""
+	in.leftNothing = false // in.stays goes with the join
 	s, err := a.newSession(ctx, in)
 	if err != nil {
 		return err
@@ -132,11 +132,14 @@ func (a *App) session(ctx context.Context, in *instance) error {
 	}
 	ends := ctx.Err() != nil || errors.Is(err, ErrAllStopped) || errors.Is(err, ErrStopped)
 	orderly := ends || errors.Is(err, errResumed) || errors.Is(err, errRebuilt) || errors.Is(err, errNothingLost)
-	if orderly && !ends {
+	if orderly && !ends && s.client() != nil {
 		in.stays, _ = s.member()
 	}
 	stopErr := s.stop(orderly, ends && !a.cfg.Remain)
 	in.leftNothing = ends && stopErr == nil
+	if ends && in.stays != "" { // ended before the join
+		stopErr = errors.Join(stopErr, in.leave(ctx))
+	}
 	s.cancel(errSessionOver)
 	s.opening.Wait()
 	s.restorer.Close()
@@ -278,6 +281,7 @@ func (s *session) work(ctx context.Context) error {
 	if err := s.in.app.cfg.failpoints.Hit(ctx, failpoint.JoinBefore); err != nil {
 		return fmt.Errorf("%w: %w", errGroupSession, err)
 	}
+	s.in.stays = "" // the client is that member from here on
 	// Callbacks can come before Join returns; they need the group only from another goroutine.
 	s.mu.Lock()
 	g, err := broker.Join(s.in.brokerCfg, gc, (*callbacks)(s))
