@@ -97,14 +97,31 @@ func TestUnstableOffsetHoldsUpNoNeighbour(t *testing.T) {
 		}
 		end := b.unstable(0, b.committed(t))
 		app, _ := start(t, countTopology(t), cfg)
-		put(t, b, 0, 5)
 		put(t, b, 1, 5)
 		b.read(t, "out", 15)
 		time.Sleep(time.Minute)
 		if running(app, 2)() {
 			t.Error("the task was opened although its offset is not stable")
 		}
+		var checked atomic.Bool // whether the log was truncated (rule 11.4), by the leader epoch that was committed with the offset
+		b.ControlKey(keyEpochEnd, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			b.KeepControl()
+			for _, topic := range kreq.(*kmsg.OffsetForLeaderEpochRequest).Topics {
+				for _, p := range topic.Partitions {
+					if topic.Topic == "in" && p.Partition == 0 {
+						checked.Store(true)
+					}
+				}
+			}
+			return nil, nil, false
+		})
 		end()
+		waitFor(t, "the task to run", running(app, 2))
+		if err := b.MoveTopicPartition("in", 0, 0); err != nil { // to a higher leader epoch
+			t.Fatal(err)
+		}
+		waitFor(t, "the log to be checked", checked.Load)
+		put(t, b, 0, 5)
 		check(t, b.read(t, "out", 20), 10)
 	})
 	bubble(t, "running already", func(t *testing.T) {

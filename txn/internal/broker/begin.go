@@ -14,8 +14,8 @@ import (
 // begins is where the consumer begins in each partition that it is assigned.
 //
 // The client asks the group for the offsets of all partitions that are added at once, and fetches none of them before it has all. One whose
-// offset stays unstable would hold up the others for as long as that lasts. So the client asks for offsets that need not be stable, which
-// are not used; adjust gives it the stable ones instead, and a placeholder where there is none yet. The task of such a partition reads its
+// offset stays unstable would hold up the others for as long as that lasts. The client therefore asks for unstable offsets, and adjust replaces
+// all of them: by the stable offset if there is one, else by a placeholder. The task of a partition with a placeholder reads its
 // stable offset by itself, and Begin moves the consumer there. Until then the partition is paused: Assignment.Assigned has seen to that.
 //
 // It is safe for concurrent use.
@@ -142,7 +142,7 @@ func (g *Group) Begin(ctx context.Context, topic string, partition int32, offset
 		return nil
 	}
 	pause := backoff.Backoff{Next: time.Millisecond, Max: 100 * time.Millisecond}
-	at := kgo.EpochOffset{Epoch: -1, Offset: offset}
+	at := kgo.EpochOffset{Epoch: g.begins.leaderEpoch(ctx, topic, partition, offset), Offset: offset}
 	for {
 		// The client passes over a partition in silence that it has not taken over yet.
 		g.cl.SetOffsets(map[string]map[int32]kgo.EpochOffset{topic: {partition: at}})
@@ -153,4 +153,16 @@ func (g *Group) Begin(ctx context.Context, topic string, partition int32, offset
 			return fail(err)
 		}
 	}
+}
+
+// leaderEpoch returns the leader epoch that was committed with an offset, with which the client finds out whether the log was truncated below
+// it (KIP-320); -1 if the offset is not the committed one, or the epoch is not known.
+func (b *begins) leaderEpoch(ctx context.Context, topic string, partition int32, offset int64) int32 {
+	within, cancel := context.WithTimeout(ctx, adjustMax)
+	defer cancel()
+	stable, _, err := b.cluster.stableOffsetsOnce(within, map[string][]int32{topic: {partition}})
+	if err != nil || len(stable) != 1 || stable[0].At != offset {
+		return -1
+	}
+	return stable[0].LeaderEpoch
 }
