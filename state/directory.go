@@ -220,7 +220,7 @@ func (d *Directory) SetFingerprint(fingerprint string) error {
 	return d.update("set the fingerprint", func(m *meta) { m.Fingerprint = fingerprint })
 }
 
-// MaxWorkers returns the highest number of workers that this directory was ever used with, 0 at first.
+// MaxWorkers returns the highest number of workers that this directory was used with since LowerMaxWorkers, 0 at first.
 func (d *Directory) MaxWorkers() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -231,6 +231,11 @@ func (d *Directory) MaxWorkers() int {
 // transactional id of a new worker is used: the next life has to know all of them.
 func (d *Directory) RaiseMaxWorkers(n int) error {
 	return d.update("raise the number of workers", func(m *meta) { m.MaxWorkers = max(m.MaxWorkers, n) })
+}
+
+// LowerMaxWorkers stores n, durably, if it is lower than MaxWorkers. It is called once nothing is left of what the workers above n have written.
+func (d *Directory) LowerMaxWorkers(n int) error {
+	return d.update("lower the number of workers", func(m *meta) { m.MaxWorkers = min(m.MaxWorkers, n) })
 }
 
 func (d *Directory) update(what string, change func(*meta)) error {

@@ -192,6 +192,9 @@ func TestDirectoryOfANewerMinorVersion(t *testing.T) {
 	if got, err := os.ReadFile(file); err != nil || string(got) != newer {
 		t.Errorf("opening made it %s (%v)", got, err)
 	}
+	if err := errors.Join(d.LowerMaxWorkers(3), d.LowerMaxWorkers(1)); err != nil || d.MaxWorkers() != 1 {
+		t.Errorf("lowered to 1, the workers are %d, %v", d.MaxWorkers(), err)
+	}
 	if err := d.RaiseMaxWorkers(4); err != nil {
 		t.Fatal(err)
 	}

@@ -440,7 +440,7 @@ func (in *instance) close() error {
 	return in.dir.Close()
 }
 
-// producers initialises every transactional id that this instance has ever used, before the group is joined: that ends what the
+// producers initialises every transactional id that this instance has used since a start that found nothing that hangs, before the group is joined: that ends what the
 // previous life left open. Otherwise the first stable offsets would wait for transactions to time out. It returns those of the workers. An id
 // of which a transaction hangs is not among them.
 func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error) {
@@ -454,11 +454,16 @@ func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error
 		if err != nil {
 			return nil, err
 		}
-		out, missing := in.choose(all, in.lookout.atStart(ctx))
-		if missing == 0 {
-			return out, nil
+		hangs, clean := in.lookout.atStart(ctx)
+		out, missing := in.choose(all, hangs)
+		if missing > 0 {
+			highest += missing
+			continue
 		}
-		highest += missing
+		if clean { // the ids of workers beyond those are initialised, and nothing of them hangs
+			err = in.dir.LowerMaxWorkers(in.app.cfg.Workers)
+		}
+		return out, err
 	}
 }
 

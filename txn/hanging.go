@@ -155,20 +155,20 @@ func signal(c chan struct{}) {
 var errHanging = errors.New("a transaction hangs")
 
 // atStart looks at everything, and returns the transactional ids of the instance whose transactions hang. What does not answer in time is
-// looked at later.
-func (l *lookout) atStart(ctx context.Context) map[string]bool {
+// looked at later. clean says that all has answered and nothing of the application hangs.
+func (l *lookout) atStart(ctx context.Context) (hangs map[string]bool, clean bool) {
 	if brokenLook(l.in.app.cfg.failpoints) {
-		return nil
+		return nil, false
 	}
 	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: time.Second}
 	for until := time.Now().Add(lookMax); ; {
 		hangs, err := l.look(ctx)
 		if err == nil {
-			return hangs
+			return hangs, len(l.all()) == 0 && l.notLookedAt() == ""
 		}
 		if time.Now().After(until) || pause.Wait(ctx) != nil {
 			l.in.app.log.Warn("it is not known yet whether transactions hang, because not all partitions answer: they are asked again", "error", err)
-			return hangs
+			return hangs, false
 		}
 	}
 }

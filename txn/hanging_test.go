@@ -5,6 +5,7 @@ package txn_test
 import (
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -98,6 +99,26 @@ func TestHangingTransaction(t *testing.T) {
 				}
 				if got := scrape(t, app).sum("onceward_transactions_repaired_total"); got < 2 {
 					t.Errorf("%g partitions were repaired, want those of the output and of the offsets at least", got)
+				}
+				// The next start initialises the ids of the lives before, and the one after that only those that it uses.
+				var inits sync.Map
+				b.ControlKey(int16(kmsg.InitProducerID), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+					b.KeepControl()
+					if id := kreq.(*kmsg.InitProducerIDRequest).TransactionalID; id != nil {
+						inits.Store(*id, true)
+					}
+					return nil, nil, false
+				})
+				for _, want := range []bool{!tc.forgets, false} {
+					if err := stop(); err != nil {
+						t.Fatal(err)
+					}
+					inits.Clear()
+					app, stop = start(t, countTopology(t), cfg)
+					waitFor(t, "the task to run", running(app, 1))
+					if _, initialised := inits.Load("counting~one~1~0"); initialised != want {
+						t.Errorf("the id of a second worker is initialised: %t, want %t", initialised, want)
+					}
 				}
 				return
 			}
