@@ -7,7 +7,8 @@ import (
 )
 
 // inputWaits follows the last stable offsets of the inputs of tasks that are open: one that stays below the high watermark from one listing
-// to the next is held by a transaction. It belongs to the goroutine that lists them.
+// to the next is held by a transaction. It belongs to one goroutine, which is not the
+// one that lists them.
 type inputWaits map[partitionKey]*inputWait
 
 type inputWait struct {

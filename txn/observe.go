@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -346,6 +347,20 @@ func (e *inputEnds) read(now time.Time, kept time.Duration) partitionEnds {
 	return last.ends
 }
 
+// watchInputs follows for which transactions inputs wait, by each listing that it gets, until the session ends.
+func (s *session) watchInputs(listed <-chan map[string]map[int32]broker.End) {
+	waiting := inputWaits{}
+	defer waiting.over(nil)
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case ends := <-listed:
+			waiting.look(s, ends)
+		}
+	}
+}
+
 // watchEnds lists the ends of all inputs again and again, until the session ends. Fetches would tell them too, but not of partitions
 // that are paused, restored or stopped, nor while an open transaction keeps a fetch from returning: exactly when lag is looked at.
 func (s *session) watchEnds() {
@@ -359,15 +374,21 @@ func (s *session) watchEnds() {
 	topics = slices.Compact(topics)
 	tick := time.NewTicker(endsEvery)
 	defer tick.Stop()
-	waiting := inputWaits{}
-	defer waiting.over(nil)
+	// A look at what holds an input can take long, and each held partition needs one. The listing does not wait for them.
+	listed := make(chan map[string]map[int32]broker.End, 1)
+	var looking sync.WaitGroup
+	looking.Go(func() { s.watchInputs(listed) })
+	defer looking.Wait()
 	for {
 		ctx, cancel := context.WithTimeout(s.ctx, endsEvery)
 		ends, err := s.in.cluster.Ends(ctx, topics...)
 		cancel()
 		if err == nil {
 			s.ends.last.Store(&listedEnds{time.Now(), ends})
-			waiting.look(s, ends)
+			select {
+			case listed <- ends:
+			default: // still at the one before
+			}
 		} else if s.ctx.Err() == nil {
 			s.in.app.log.Debug("the lag is not known", "error", err)
 		}

@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -129,4 +131,33 @@ func TestWaitsAreReported(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestListingDoesNotWaitForLooks: brokers that do not say what holds an input do not keep the lag from being listed.
+func TestListingDoesNotWaitForLooks(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		_, end := b.openTransaction(t, "in")
+		app, _ := start(t, countTopology(t), b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
+		waitFor(t, "the wait", func() bool { _, waits := waitOf(app); return waits })
+		away := b.kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeProducers}, Err: kerr.NotLeaderForPartition, Count: -1})
+		var listings, looks atomic.Int64
+		count := func(key kmsg.Key, n *atomic.Int64) {
+			b.ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) {
+				b.KeepControl()
+				n.Add(1)
+				return nil, nil, false
+			})
+		}
+		count(kmsg.ListOffsets, &listings)
+		count(kmsg.DescribeProducers, &looks)
+		waitFor(t, "a look", func() bool { return looks.Load() > 0 })
+		before := listings.Load()
+		time.Sleep(8 * time.Second) // less than a look takes
+		if got := listings.Load() - before; got < 2 {
+			t.Errorf("the ends were listed %d times while a partition was asked", got)
+		}
+		away.Remove()
+		end()
+	})
 }

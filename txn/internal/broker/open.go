@@ -147,17 +147,17 @@ func (c *Cluster) NamedProducers(ctx context.Context, producerIDs ...int64) (map
 	return out, failed
 }
 
-// transactionsTopic is Kafka's own topic of the states of all transactional ids. The leaders of its partitions are their coordinators.
-const transactionsTopic = "__transaction_state"
+// TransactionsTopic is Kafka's own topic of the states of all transactional ids. The leaders of its partitions are their coordinators.
+const TransactionsTopic = "__transaction_state"
 
 // CoordinatorsLed reports whether there is a coordinator for every transactional id. It is false too if this process may not describe
 // Kafka's topic of transactions.
 func (c *Cluster) CoordinatorsLed(ctx context.Context) (bool, error) {
-	found, _, err := c.TopicMetadata(ctx, []string{transactionsTopic})
+	found, _, err := c.TopicMetadata(ctx, []string{TransactionsTopic})
 	if err != nil {
 		return false, err
 	}
-	return found[transactionsTopic].Led, nil
+	return found[TransactionsTopic].Led, nil
 }
 
 // TakesResentMarkers reports whether a leader may take a marker that carries the epoch of the records that it ends for the end of their

@@ -88,6 +88,9 @@ func RepairNeeds(t *topology.Topology) []Need {
 		}
 	}
 	return append(needs, Need{
+		broker.Permission{Operation: broker.Describe, Resource: broker.TopicResource, Name: broker.TransactionsTopic},
+		"to see that no coordinator is away",
+	}, Need{
 		broker.Permission{Operation: broker.ClusterAction, Resource: broker.ClusterResource, Name: broker.ClusterName}, "to write markers",
 	})
 }
