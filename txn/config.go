@@ -113,9 +113,9 @@ type Config struct {
 	// Peers is how the instances of the application watch each other, so that the partitions of one that dies go on at once. By default
 	// they do so if the brokers are on loopback.
 	Peers Peers
-	// RepairTransactions writes the missing markers of transactions of the application that hang, at start and while it runs, where evidence
-	// says how they ended (docs/hanging-transactions.md). It takes ClusterAction on the cluster. By default they are reported, and an
-	// operator repairs them with `onceward transactions repair`.
+	// RepairTransactions writes the missing markers of transactions of the application that hang, while it runs, where evidence says how they
+	// ended (docs/hanging-transactions.md). It takes ClusterAction on the cluster, and Read on all topics that the application writes. By
+	// default they are reported, and an operator repairs them with `onceward transactions repair`.
 	RepairTransactions bool
 	// HTTP is where /metrics, /healthz and /readyz are served: host:port with a loopback host, or unix:/path. By default they are
 	// not. Other addresses are refused without HTTPExposed, because there is no authentication: put a reverse proxy in front for other

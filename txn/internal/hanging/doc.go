@@ -11,7 +11,8 @@
 // # Contract
 //
 //   - [Find] looks and changes nothing. A transaction is hanging only if its partition holds it open both before and after its coordinator
-//     said that it is not ongoing.
+//     said that it is not ongoing. If no coordinator names the producer, it is hanging only if the producer is the application's and all
+//     coordinators are there; else that is not known.
 //   - [Decide] is a pure function. It answers Commit or Abort only where evidence says so and none contradicts it, and Unknown otherwise.
 //   - [Repair] writes what was decided, or what an operator has decided where the verdict is Unknown; never the opposite of the evidence. It
 //     writes to outputs and changelogs first and to the offsets last, and ends with the first failure, so that offsets are never repaired
