@@ -28,10 +28,10 @@ import (
 //   - After a producer was initialised again because a round failed, all partitions are asked to which it has written since it was last looked
 //     at. If a transaction of it hangs there, the session ends, and the next one chooses other ids. The other producers are looked at right
 //     after, while they produce.
-//   - What did not answer at start is asked again until it has. While something hangs it is looked at again from time to time. A session whose
-//     producers use an id of which something hangs is ended.
-//   - If Config.RepairTransactions is set, what hangs and whose end is evident is repaired, on another goroutine: no look waits for the logs that
-//     are read for it. It needs a complete view: where anything of the application was not answered or may not be read, nothing is written.
+//   - A partition that did not answer at start is asked again until it has. A transaction that hangs is looked at again from time to time. If
+//     a session produces under an id of which a transaction hangs, the session is ended.
+//   - If Config.RepairTransactions is set, a transaction that hangs and whose end is evident is repaired. Another goroutine does that, so no look
+//     waits for the logs that it reads. It writes nothing if a partition of the application did not answer or may not be read.
 //
 // It outlives sessions. Its methods are safe for concurrent use.
 type lookout struct {
@@ -58,14 +58,15 @@ const (
 	describeMax = 5 * time.Second
 	// describeDeadMax is the same for the ids of an instance that is fenced: readers of its outputs wait for the fencing.
 	describeDeadMax = 500 * time.Millisecond
-	// lookMax bounds each question of a look, and how long a look is repeated at start. What has not answered then is asked later, as a
-	// partition without a leader would else hold up all others.
+	// lookMax bounds each question of a look, and how long a look is repeated at start. A partition without a leader is asked
+	// again later; it would else hold up all others.
 	lookMax = 5 * time.Second
-	// hangingWatch is how often what hangs is looked at again. What did not answer is asked again after unansweredPause at first.
+	// hangingWatch is how often what hangs is looked at again. A partition that did not answer is asked again after
+	// unansweredPause at first.
 	hangingWatch    = 30 * time.Second
 	unansweredPause = time.Second
-	// repairMax bounds one reading of logs for evidence. What hangs undecided is read again after hangingWatch and, as only a marker of
-	// somebody else could decide it, then ever more rarely, down to once in readPauseMax.
+	// repairMax bounds one reading of logs for evidence. The evidence of the same transactions is read again after
+	// hangingWatch, and then ever more rarely, down to once in readPauseMax: only a marker of another process could change it.
 	repairMax    = 15 * time.Minute
 	readPauseMax = time.Hour
 )
@@ -154,8 +155,8 @@ func signal(c chan struct{}) {
 // errHanging ends a session whose producers must not go on.
 var errHanging = errors.New("a transaction hangs")
 
-// atStart looks at everything, and returns the transactional ids of the instance whose transactions hang. What does not answer in time is
-// looked at later. clean says that all has answered and nothing of the application hangs.
+// atStart looks at everything, and returns the transactional ids of the instance whose transactions hang. A partition that does not
+// answer in time is looked at later. clean says that all has answered and nothing of the application hangs.
 func (l *lookout) atStart(ctx context.Context) (hangs map[string]bool, clean bool) {
 	if brokenLook(l.in.app.cfg.failpoints) {
 		return nil, false

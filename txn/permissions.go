@@ -7,7 +7,7 @@ import (
 
 // Permission is one thing that the principal of an application has to be allowed, in the words of Kafka's ACLs.
 type Permission struct {
-	// Operation is that of the ACL: Read, Write, Create, Delete, DescribeConfigs or ClusterAction. Describe is implied by Read and Write.
+	// Operation is that of the ACL: Read, Write, Create, Delete, Describe, DescribeConfigs or ClusterAction. Read and Write imply Describe.
 	Operation string
 	// Resource is its type: Topic, Group, TransactionalId or Cluster.
 	Resource string

@@ -114,8 +114,8 @@ type HangingStatus struct {
 	// Partitions hold it open, each as topic[partition].
 	Partitions []string `json:"partitions"`
 	// Verdict is how it ended, commit or abort, or unknown. It is empty if coordinators have not said it and logs were not read for it:
-	// `onceward transactions show` does that. What a coordinator said before this process initialised the transactional id is known to no other
-	// process.
+	// `onceward transactions show` does that. No other process knows what a coordinator said before this one initialised the
+	// transactional id.
 	Verdict string `json:"verdict,omitempty"`
 	// Reasons are the evidence, a sentence each.
 	Reasons []string `json:"reasons,omitempty"`

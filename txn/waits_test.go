@@ -60,8 +60,8 @@ func waitOf(app *txn.App) (w txn.WaitStatus, is bool) {
 	return txn.WaitStatus{}, false
 }
 
-// TestWaitsAreReported: who waits for the end of a transaction says within a minute which producer it is, and whether its coordinator knows it
-// as ongoing, if that may be known: in the log, the status, the metrics and in /readyz. It is said no more when the transaction has ended.
+// TestWaitsAreReported: a task that waits for the end of a transaction says within a minute which producer it is, and whether it is ongoing,
+// if that may be known. The log, the status, the metrics and /readyz say it, until the transaction has ended.
 func TestWaitsAreReported(t *testing.T) {
 	const offsets = "__consumer_offsets"
 	tests := []struct {

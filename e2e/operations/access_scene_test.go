@@ -162,7 +162,7 @@ func acl(p txn.Permission) *kadm.ACLBuilder {
 		b = b.Clusters()
 	}
 	operations := map[string]kadm.ACLOperation{
-		"Read": kadm.OpRead, "Write": kadm.OpWrite, "Create": kadm.OpCreate, "Delete": kadm.OpDelete, "DescribeConfigs": kadm.OpDescribeConfigs,
+		"Read": kadm.OpRead, "Write": kadm.OpWrite, "Create": kadm.OpCreate, "Delete": kadm.OpDelete, "DescribeConfigs": kadm.OpDescribeConfigs, "Describe": kadm.OpDescribe,
 		"ClusterAction": kadm.OpClusterAction,
 	}
 	pattern := kadm.ACLPatternLiteral

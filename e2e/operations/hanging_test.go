@@ -36,6 +36,8 @@ func TestHangingTransactions(t *testing.T) {
 // testHangingByEvidence: committed and aborted transactions of the application and of somebody else are repaired by evidence, and readers of
 // committed records see exactly what was committed.
 func testHangingByEvidence(t *testing.T, s *hangingScene) {
+	// It shows that the producer changes its epoch with every transaction: an abort marker alone can be the fence of one that does not.
+	s.hang(s.app+"-another", "earlier", ending{commit: true, known: []int32{2}})
 	// Each partition of the output is held by one transaction.
 	wants := []struct {
 		id, verdict string
@@ -76,18 +78,31 @@ func testHangingByEvidence(t *testing.T, s *hangingScene) {
 	if _, stable := s.stable(); stable {
 		t.Error("the offsets are stable before the repair")
 	}
-	if got := s.visible(s.out); !slices.Equal(got, []string{"foreign-committed", "own-committed"}) { // of partition 2
+	if got := s.visible(s.out); !slices.Equal(got, []string{"earlier", "foreign-committed", "own-committed"}) { // of partition 2
 		t.Errorf("before the repair readers see %q", got)
 	}
 
-	dry, err := a.RepairTransactions(t.Context(), admin.RepairOptions{DryRun: true})
+	var ids []string
+	for _, want := range wants {
+		ids = append(ids, want.id)
+	}
+	plain, err := a.RepairTransactions(t.Context(), admin.RepairOptions{DryRun: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, done := range plain.Transactions {
+		if done.Own != (done.Left == "") {
+			t.Errorf("%s is the application's own: %t, left: %q", done.ID, done.Own, done.Left)
+		}
+	}
+	dry, err := a.RepairTransactions(t.Context(), admin.RepairOptions{DryRun: true, Transactions: ids})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, stable := s.stable(); stable {
 		t.Error("a dry run has repaired the offsets")
 	}
-	report, err := a.RepairTransactions(t.Context(), admin.RepairOptions{})
+	report, err := a.RepairTransactions(t.Context(), admin.RepairOptions{Transactions: ids})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +114,7 @@ func testHangingByEvidence(t *testing.T, s *hangingScene) {
 			t.Errorf("%s: left %q, written %v, and the dry run said %v", done.ID, done.Left, done.Written, dry.Transactions[i].Written)
 		}
 	}
-	if got := s.visible(s.out); !slices.Equal(got, []string{"foreign-committed", "foreign-committed", "own-committed", "own-committed"}) {
+	if got := s.visible(s.out); !slices.Equal(got, []string{"earlier", "foreign-committed", "foreign-committed", "own-committed", "own-committed"}) {
 		t.Errorf("after the repair readers see %q", got)
 	}
 	if got := s.visible(s.app + "-counts-changelog"); !slices.Equal(got, []string{"own-committed"}) {
@@ -116,7 +131,7 @@ func testHangingByEvidence(t *testing.T, s *hangingScene) {
 	for i, id := range []string{s.own(0), s.app + "-somebody"} {
 		s.hang(id, fmt.Sprint("next-", i), ending{commit: true, known: []int32{0, 1}})
 	}
-	if got := s.visible(s.out); len(got) != 8 {
+	if got := s.visible(s.out); len(got) != 9 {
 		t.Errorf("after the next transactions readers see %q", got)
 	}
 }

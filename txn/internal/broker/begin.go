@@ -155,8 +155,8 @@ func (g *Group) Begin(ctx context.Context, topic string, partition int32, offset
 	}
 }
 
-// leaderEpoch returns the leader epoch that was committed with an offset, with which the client finds out whether the log was truncated below
-// it (KIP-320); -1 if the offset is not the committed one, or the epoch is not known.
+// leaderEpoch returns the leader epoch that was committed with an offset, or -1 if the offset is not the committed one, or the epoch is not
+// known. With it the client finds out whether the log was truncated below the offset (KIP-320).
 func (b *begins) leaderEpoch(ctx context.Context, topic string, partition int32, offset int64) int32 {
 	within, cancel := context.WithTimeout(ctx, adjustMax)
 	defer cancel()

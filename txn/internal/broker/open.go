@@ -160,9 +160,9 @@ func (c *Cluster) CoordinatorsLed(ctx context.Context) (bool, error) {
 	return found[TransactionsTopic].Led, nil
 }
 
-// TakesResentMarkers reports whether a leader may take a marker that carries the epoch of the records that it ends for the end of their
-// transaction, although it is one of the transaction before that was sent again. Brokers that know the transaction version of a marker
-// (Kafka 4.2) refuse it. It is true too if a broker does not answer.
+// TakesResentMarkers reports whether a leader may end a transaction by a marker of the transaction before it, which was sent again. Such a
+// marker carries the epoch of the records that it ends. Brokers that know the transaction version of a marker (Kafka 4.2) refuse it. It is
+// true too if a broker does not answer.
 func (c *Cluster) TakesResentMarkers(ctx context.Context) (bool, error) {
 	all, err := c.adm.ApiVersions(ctx)
 	if err != nil {

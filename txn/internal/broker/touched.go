@@ -52,7 +52,7 @@ func (p *Producer) Partitions() map[string][]int32 {
 	return out
 }
 
-// Looked forgets the partitions of older transactions: none of them holds a transaction of the producer open.
+// Looked clears the partitions of older transactions: no partition holds a transaction of the producer open.
 func (p *Producer) Looked() { clear(p.touched.before) }
 
 // Touched returns to how many partitions the transaction that was begun last has produced, acknowledged or not.

@@ -158,7 +158,7 @@ func Decide(t Transaction, e Evidence) Decision {
 	if e.Before != nil {
 		coordinator("said before the id was initialised", *e.Before)
 		// A commit may have been on its way all the same. If it has left a marker, that says so, but only if all was read. If it has left none,
-		// to abort is consistent: nobody had an answer to it.
+		// to abort is consistent: no process had an answer to it.
 		if e.Before.ProducerID == t.ProducerID && e.Before.State == "Ongoing" && e.Before.Epoch == t.Epoch && e.Searched > 0 && len(e.Unread) == 0 {
 			said(&abort, "the coordinator knew it as ongoing right before the id was initialised, which aborts it")
 		}

@@ -46,8 +46,8 @@ type Finding struct {
 }
 
 // Look returns the transactions that the partitions hold open, sorted by producer id and epoch, without evidence of how they ended but
-// Search.Before. The error joins what was not answered. What is known all the same is returned with it: transactions of partitions that have
-// answered, of which it may not be Known whether they hang.
+// Search.Before. The error joins what was not answered. The transactions of partitions that have answered are returned with it; it may
+// not be Known whether they hang.
 func Look(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
 	step := func(ask func(context.Context) error) error {
 		if s.Patience > 0 {
@@ -91,7 +91,7 @@ type names struct {
 	gone  map[int64]bool
 }
 
-// names asks the coordinators for producer ids. What is known is returned with an error too.
+// names asks the coordinators for producer ids. With an error it returns what it knows.
 //
 // A coordinator that is away is missing in a list of transactions without an error. So an id that is not listed is gone only if there were
 // coordinators for all transactional ids, or if the coordinator of the id that it had before says so. And only the application's own can be
