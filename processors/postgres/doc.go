@@ -1,7 +1,8 @@
-// Package postgres brings exactly once to services that keep their state in PostgreSQL and read Kafka topics.
+// Package postgres brings exactly once to services that keep their state in PostgreSQL, and read or feed Kafka topics.
 //
 //	package    what it is for
 //	pginbox    a consumer of any broker marks each event in the transaction that has its effect
+//	pgoutbox   a service writes events in its transaction, and a relay publishes them to Kafka
 //	pgqueue    a consumer stores what arrives, and workers process it later, each event in the transaction that settles it
 //	pgsink     records of Kafka topics are applied to tables, together with the offsets, so that no event has to be marked
 //	pgrequests a service answers each request of its clients with one effect and one answer
