@@ -1,10 +1,14 @@
-// Package postgres brings exactly once to services that keep their state in PostgreSQL and read Kafka topics.
+// Package postgres brings exactly once to services that keep their state in PostgreSQL, and read or feed Kafka topics.
 //
 //	package    what it is for
 //	pginbox    a consumer of any broker marks each event in the transaction that has its effect
+//	pgoutbox   a service writes events in its transaction, and a relay publishes them to Kafka
+//	pgqueue    a consumer stores what arrives, and workers process it later, each event in the transaction that settles it
 //	pgsink     records of Kafka topics are applied to tables, together with the offsets, so that no event has to be marked
 //	pgrequests a service answers each request of its clients with one effect and one answer
 //	pgapply    versioned rows, contributions and transitions, whose writes say what became of them
+//
+// cmd/onceward-postgres is the command of operators for queues and outboxes. It also migrates.
 //
 // The packages are a module of their own, so that programs without SQL do not depend on the driver, pgx.
 //
@@ -33,7 +37,7 @@
 //
 // [ClassOf] says what kind of failure an error of PostgreSQL is, in the classes of package topology. A COMMIT that was not
 // answered is no failure and no success: whoever has sent it reads the rows to learn which. pgsink does so; a caller of
-// pginbox delivers the event again, and TryMark answers that it is a duplicate if the COMMIT took effect.
+// pginbox delivers the event again, and TryMark answers that it is a duplicate if the COMMIT took effect. pgqueue.Store answers the same to the copy.
 //
 // PostgreSQL 15 or newer is required. A server that loses a committed transaction breaks the promise: that is
 // synchronous_commit=off, and asynchronous replication where a standby is promoted.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -143,13 +142,4 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.Logger = c.Logger.With("sink", c.Name)
 	return c, errors.Join(errs...)
-}
-
-// owner names this process for people.
-func owner() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown host"
-	}
-	return fmt.Sprintf("%s, process %d", host, os.Getpid())
 }

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onceward/onceward/processors/postgres"
+	"github.com/onceward/onceward/processors/postgres/internal/work"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -59,7 +59,7 @@ func (s *Sink) unknown(ctx context.Context, q interface {
 }, topic string, n int) (unknown []int32, some bool, err error) {
 	rows, err := q.Query(ctx, knownPartitions, s.config.Name, topic)
 	if err != nil {
-		return nil, false, s.failed("read offsets", err)
+		return nil, false, work.Failed("read offsets", err)
 	}
 	known, err := pgx.CollectRows(rows, pgx.RowTo[int32])
 	for p := range int32(n) {
@@ -67,7 +67,7 @@ func (s *Sink) unknown(ctx context.Context, q interface {
 			unknown = append(unknown, p)
 		}
 	}
-	return unknown, len(known) > 0, s.failed("read offsets", err)
+	return unknown, len(known) > 0, work.Failed("read offsets", err)
 }
 
 // introduce stores where the partitions of a topic begin that the sink has no offset of: where begin says, or, if the topic is known already and
@@ -92,36 +92,17 @@ func (s *Sink) introduce(ctx context.Context, topic string, topicID [16]byte, ea
 		}
 		return nil
 	})
-	return s.failed("store where a topic begins", err)
+	return work.Failed("store where a topic begins", err)
 }
 
 // claim makes this instance the owner of a partition.
 func (s *Sink) claim(ctx context.Context, p partition, topicID [16]byte) (at position, err error) {
-	err = s.config.Pool.QueryRow(ctx, claimOffset, s.config.Name, p.topic, p.n, topicID, owner()).Scan(&at.next, &at.generation)
+	err = s.config.Pool.QueryRow(ctx, claimOffset, s.config.Name, p.topic, p.n, topicID, work.Owner()).Scan(&at.next, &at.generation)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return at, fmt.Errorf("topic %s, partition %d: %w", p.topic, p.n, errOtherTopic)
 	}
-	return at, s.failed("claim an offset", err)
+	return at, work.Failed("claim an offset", err)
 }
-
-// failed returns the error of a statement of the sink, nil for nil.
-func (s *Sink) failed(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok && (e.Code == "42P01" || e.Code == "3F000") {
-		op += " (postgres.Migrate creates the tables)"
-	}
-	return &databaseError{op, err}
-}
-
-// tx is a transaction as Apply has it: the sink ends it.
-type tx struct{ pgx.Tx }
-
-var errNotYours = topology.Fail(topology.Config, errors.New("Apply must not commit or roll back: the sink does, with the offset"))
-
-func (tx) Commit(context.Context) error   { return errNotYours }
-func (tx) Rollback(context.Context) error { return errNotYours }
 
 // transact runs f and moves the offset to next in one transaction. The error is errFenced if the partition has another owner. An error of f is
 // returned as it is.
@@ -131,7 +112,7 @@ func (w *worker) transact(ctx context.Context, next int64, f func(ctx context.Co
 	defer func() { s.metrics.batch.Observe(time.Since(began).Seconds()) }()
 	t, err := s.config.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: s.begin()})
 	if err != nil {
-		return s.failed("begin", err)
+		return work.Failed("begin", err)
 	}
 	// Behind a COMMIT, and on a connection that has ended, this does nothing. Its own failure ends the connection, and so the transaction.
 	defer func() { _ = t.Rollback(context.WithoutCancel(ctx)) }()
@@ -139,18 +120,18 @@ func (w *worker) transact(ctx context.Context, next int64, f func(ctx context.Co
 	if err := s.at(ctx, "begun", w); err != nil {
 		return err
 	}
-	if err := f(ctx, tx{t}); err != nil {
-		return ofConnection(conn, err)
+	if err := f(ctx, work.Lend(t)); err != nil {
+		return work.OfConnection(conn, err)
 	}
 	if err := s.at(ctx, "applied", w); err != nil {
 		return err
 	}
 	moved, err := t.Exec(ctx, s.moveSQL, s.config.Name, w.topic, w.n, w.generation, w.next, next)
 	if err != nil {
-		if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "25P02" {
-			return topology.Fail(topology.Poison, errSwallowed)
+		if work.Aborted(err) {
+			return work.ErrSwallowed
 		}
-		return ofConnection(conn, s.failed("move an offset", err))
+		return work.OfConnection(conn, work.Failed("move an offset", err))
 	}
 	if moved.RowsAffected() != 1 {
 		return w.fenced()
@@ -160,7 +141,7 @@ func (w *worker) transact(ctx context.Context, next int64, f func(ctx context.Co
 	}
 	commit := time.Now()
 	if err := t.Commit(ctx); err != nil {
-		if err := s.resolve(w, ctx, next, ofConnection(conn, s.failed("commit", err))); err != nil {
+		if err := s.resolve(w, ctx, next, work.OfConnection(conn, work.Failed("commit", err))); err != nil {
 			s.metrics.commitFailures.Inc()
 			return err
 		}
@@ -169,16 +150,6 @@ func (w *worker) transact(ctx context.Context, next int64, f func(ctx context.Co
 	s.metrics.commits.Inc()
 	return s.at(ctx, "committed", w)
 }
-
-// ofConnection returns err, and says so if the connection has ended.
-func ofConnection(conn *pgx.Conn, err error) error {
-	if conn.IsClosed() {
-		return &lostError{err}
-	}
-	return err
-}
-
-var errSwallowed = errors.New("Apply has returned no error, and a statement in its transaction has failed")
 
 // begin is the statement that begins a transaction. The limit makes the server end the transaction of a process that has frozen in it.
 func (s *Sink) begin() string {
@@ -203,11 +174,11 @@ func (w *worker) resolve(ctx context.Context, next int64, commitErr error) error
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case !postgres.Unavailable(err) && postgres.ClassOf(err) != topology.Transient:
-			return s.failed("look at an offset", err)
+			return work.Failed("look at an offset", err)
 		}
 		s.config.Logger.Warn("a commit is in doubt, and the offset cannot be read yet", "topic", w.topic, "partition", w.n, "attempt", attempt,
-			"reason", reasonOf(s.failed("look at an offset", err)))
-		if !wait(ctx, w.stop, pause(attempt, pauseMin, pauseMax)) {
+			"reason", work.Reason(work.Failed("look at an offset", err)))
+		if !work.Wait(ctx, w.stop, work.Pause(attempt, pauseMin, pauseMax)) {
 			return errStopped // the next owner reads the row
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/onceward/onceward/processors/postgres/internal/work"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -81,7 +82,7 @@ func (s *Sink) Requeue(ctx context.Context, topic string, partition int32, offse
 			return ErrNotQuarantined
 		}
 		for _, f := range all {
-			if err := s.call(ctx, tx{t}, []*kgo.Record{f.Record}); err != nil {
+			if err := s.call(ctx, work.Lend(t), []*kgo.Record{f.Record}); err != nil {
 				return err
 			}
 		}

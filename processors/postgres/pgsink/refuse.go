@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/processors/postgres"
+	"github.com/onceward/onceward/processors/postgres/internal/work"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -25,7 +26,7 @@ type refusal struct {
 func (w *worker) refuse(r *kgo.Record, err error, attempts int, first time.Time) error {
 	why := refusal{class: postgres.ClassOf(err), err: err, attempts: attempts, first: first}
 	w.sink.config.Logger.Error("a record is refused", "topic", w.topic, "partition", w.n, "offset", r.Offset, "class", why.class, "attempts", attempts,
-		"reason", reasonOf(err), "to", w.sink.refuge())
+		"reason", work.Reason(err), "to", w.sink.refuge())
 	for failures := 1; ; failures++ {
 		var err error
 		if w.sink.config.DeadLetterTopic != "" {
@@ -42,7 +43,7 @@ func (w *worker) refuse(r *kgo.Record, err error, attempts int, first time.Time)
 		if class := postgres.ClassOf(err); class != topology.Transient && class != topology.Overload {
 			return err // errFenced, a missing table, a topic that does not take the letter
 		}
-		if !wait(w.ctx, w.stop, pause(failures, pauseMin, pauseMax)) {
+		if !work.Wait(w.ctx, w.stop, work.Pause(failures, pauseMin, pauseMax)) {
 			return errStopped
 		}
 	}
@@ -70,8 +71,8 @@ func (w *worker) quarantine(r *kgo.Record, why refusal) error {
 	}
 	return w.pass([]*kgo.Record{r}, w.sink.metrics.quarantined.Add, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, insertQuarantine, w.sink.config.Name, w.topic, w.n, r.Offset, w.topicID, r.Timestamp.UnixMilli(), r.Key, r.Value, keys,
-			values, why.class.String(), reasonOf(why.err), why.attempts, why.first)
-		return w.sink.failed("quarantine a record", err)
+			values, why.class.String(), work.Reason(why.err), why.attempts, why.first)
+		return work.Failed("quarantine a record", err)
 	})
 }
 
@@ -117,7 +118,7 @@ func (w *worker) letterHeaders(r *kgo.Record, why refusal, now time.Time) []kgo.
 	add(topology.HeaderTask, "0_"+strconv.Itoa(int(w.n)))
 	add(topology.HeaderNode, "pgsink")
 	add(topology.HeaderClass, why.class.String())
-	add(topology.HeaderMessage, reasonOf(why.err))
+	add(topology.HeaderMessage, work.Reason(why.err))
 	add(topology.HeaderAttempts, strconv.Itoa(why.attempts))
 	add(topology.HeaderFirstFailure, life.FirstFailure.UTC().Format(letterTime))
 	add(topology.HeaderLastFailure, now.UTC().Format(letterTime))

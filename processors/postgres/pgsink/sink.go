@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/onceward/onceward/processors/postgres/internal/work"
 )
 
 // Sink is one instance of a sink.
@@ -47,14 +49,14 @@ func (s *Sink) Run(ctx context.Context) error {
 		case errors.Is(err, errFenced):
 			s.metrics.fenced.Inc()
 			s.config.Logger.Warn("a partition has another owner; the sink joins the group again", "reason", err)
-		case unavailable(err):
-			s.config.Logger.Warn("the database cannot be used; the sink joins the group again after a pause", "reason", reasonOf(err))
+		case work.Unavailable(err):
+			s.config.Logger.Warn("the database cannot be used; the sink joins the group again after a pause", "reason", work.Reason(err))
 		case passes(err):
 			s.config.Logger.Warn("Kafka does not answer; the sink joins the group again after a pause", "error", err)
 		default:
 			return fmt.Errorf("pgsink: %s: %w", s.config.Name, err)
 		}
-		if !wait(ctx, nil, pause(min(failures, 5), rejoinPause, pauseMax)) {
+		if !work.Wait(ctx, nil, work.Pause(min(failures, 5), rejoinPause, pauseMax)) {
 			return nil
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
+	"github.com/onceward/onceward/processors/postgres/internal/work"
 	"github.com/onceward/onceward/processors/postgres/pginbox"
 	"github.com/onceward/onceward/topology"
 )
@@ -116,7 +117,7 @@ func TestSerializationFailures(t *testing.T) {
 					_, err = tx.Exec(ctx, "UPDATE shared SET n = $1", n+1)
 				}
 				if err != nil {
-					if contended(err) {
+					if work.Contended(err) {
 						failures.Add(1)
 					}
 					return err
@@ -149,7 +150,7 @@ func TestDeadlock(t *testing.T) {
 			c.Apply = Each(func(ctx context.Context, tx pgx.Tx, r *kgo.Record) error {
 				for i, id := range []int32{r.Partition, 1 - r.Partition} {
 					if _, err := tx.Exec(ctx, "UPDATE locks SET n = n + 1 WHERE id = $1", id); err != nil {
-						if contended(err) {
+						if work.Contended(err) {
 							deadlocks.Add(1)
 						}
 						return err
@@ -491,7 +492,7 @@ func TestApplyEndsNothing(t *testing.T) {
 			err := s.sink("a", func(c *Config) {
 				c.Apply = func(_ context.Context, tx pgx.Tx, _ []*kgo.Record) error { return end(tx) }
 			}).Run(s.t.Context())
-			if !errors.Is(err, errNotYours) {
+			if !errors.Is(err, work.ErrNotYours) {
 				s.t.Error(err)
 			}
 		}

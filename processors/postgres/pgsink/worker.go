@@ -3,7 +3,6 @@ package pgsink
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/processors/postgres"
+	"github.com/onceward/onceward/processors/postgres/internal/work"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -175,11 +175,11 @@ func (w *worker) apply(records []*kgo.Record) error {
 		if first.IsZero() {
 			first = time.Now()
 		}
-		class, d := postgres.ClassOf(err), pause(failures, pauseMin, pauseMax)
-		switch blameless := unavailable(err); {
+		class, d := postgres.ClassOf(err), work.Pause(failures, pauseMin, pauseMax)
+		switch blameless := work.Unavailable(err); {
 		case blameless:
-		case contended(err):
-			d = pause(failures, contentionMin, contentionMax)
+		case work.Contended(err):
+			d = work.Pause(failures, contentionMin, contentionMax)
 			if len(records) > 1 && failures >= apart {
 				return w.oneByOne(records)
 			}
@@ -198,8 +198,8 @@ func (w *worker) apply(records []*kgo.Record) error {
 		}
 		w.sink.metrics.retries.WithLabelValues(w.sink.config.Name, class.String()).Inc()
 		w.sink.config.Logger.Warn("records could not be applied and are tried again", "topic", w.topic, "partition", w.n, "offset", records[0].Offset,
-			"records", len(records), "class", class, "failures", failures, "reason", reasonOf(err))
-		if !wait(w.ctx, w.stop, d) {
+			"records", len(records), "class", class, "failures", failures, "reason", work.Reason(err))
+		if !work.Wait(w.ctx, w.stop, d) {
 			return errStopped
 		}
 	}
@@ -247,12 +247,7 @@ func (w *worker) pass(records []*kgo.Record, count func(float64), f func(ctx con
 	return nil
 }
 
-// call calls Apply. A panic is an error of the records.
-func (s *Sink) call(ctx context.Context, tx pgx.Tx, records []*kgo.Record) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = topology.Fail(topology.Poison, &topology.PanicError{Type: fmt.Sprintf("%T", v)})
-		}
-	}()
-	return s.config.Apply(ctx, tx, records)
+// call calls Apply.
+func (s *Sink) call(ctx context.Context, tx pgx.Tx, records []*kgo.Record) error {
+	return work.Call(func() error { return s.config.Apply(ctx, tx, records) })
 }
