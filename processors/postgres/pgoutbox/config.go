@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/twmb/franz-go/pkg/kgo" //nolint:depguard // the relay is a client of Kafka, as pgsink is
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Config is what an outbox is made of. Name and Pool are required, and Client for [Outbox.Run].

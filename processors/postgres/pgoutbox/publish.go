@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo" //nolint:depguard // the relay is a client of Kafka, as pgsink is
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/processors/envelope"
 	"github.com/onceward/onceward/processors/postgres/internal/work"
