@@ -9,8 +9,8 @@
 //   - kills instances: while they process, while they stop, and at failpoints; freezes them; stops them in order;
 //   - takes their state directories away and fills their disks;
 //   - cuts and blocks their connections, and loses and delays requests and replies by API key;
-//   - separates instances that watch each other, in one direction or both, once or again and again; has one, or all others, fence one that lives;
-//     kills an instance and one that fences it; delays the removal of members;
+//   - separates instances that watch each other, in one direction or both, once or again and again;
+//   - has one instance, or all others, fence one that lives; kills an instance and one that fences it; delays the removal of members;
 //   - makes brokers unreachable, delays the markers of commits, and moves leaders and coordinators.
 //
 // The nemesis of package soak is another one: it acts on processes and a broker in real time, with a goroutine for each fault. This one acts

@@ -94,8 +94,8 @@
 //	any       --- fenced by a peer, restarted for it, given up ------> over
 //
 // A round of evidence dials the suspect, and asks every connected peer that watches it. It ends with all answers or after 500 ms, and is good
-// for one second; then a new round begins. After a silence of the bound the dial is not waited for if a peer has lost the suspect too, or if there
-// are two members only: a host that has vanished does not answer it. After a closed connection, a dial that is closed as well is repeated within the
+// for one second; then a new round begins. A host that has vanished does not answer
+// the dial. So after a silence of the bound the dial is not waited for if a peer has lost the suspect too, or if there are two members only. After a closed connection, a dial that is closed as well is repeated within the
 // round: the process is about to end, and the next dial is refused. A round is judged in this order:
 //
 //  1. Somebody heard the incarnation within two heartbeats: the network between the two of us is at fault. Stopped or restarted: over.
@@ -109,9 +109,9 @@
 //     one second after the one before. A peer that reports that it is fencing has the turn for one second from its last report.
 //  6. Limits: one fencing per second, ten per minute.
 //
-// Of two members, each shows the brokers that it lives (Config.Live) with every heartbeat, from half the silence bound on in which it has not heard
-// the other one, or was told that the other one does not hear it. From the same moment on the other one looks at the brokers, so that it knows what
-// they have seen when the silence has reached the bound. An instance without traffic is so told from one that is gone.
+// Of two members, each shows the brokers that it lives (Config.Live) with every heartbeat, once it has heard nothing of the other one for half the
+// silence bound, or was told that the other one does not hear it. From the same moment on the other one looks at the brokers. So it knows what
+// they have seen when the silence reaches the bound, and tells an instance without traffic from one that is gone.
 //
 // A suspect that is at work is asked about again after 5 s. A fencing that fails is tried again after 1, 2, 4 and 8 s, each time with fresh
 // evidence, and then given up. A hello of an incarnation after it was fenced means that it was fenced in vain, and so does the verdict [Alive].
