@@ -2,6 +2,7 @@ package pgsink
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -28,6 +29,9 @@ func (w *worker) refuse(r *kgo.Record, err error, attempts int, first time.Time)
 	w.sink.config.Logger.Error("a record is refused", "topic", w.topic, "partition", w.n, "offset", r.Offset, "class", why.class, "attempts", attempts,
 		"reason", work.Reason(err), "to", w.sink.refuge())
 	for failures := 1; ; failures++ {
+		if w.stopped() {
+			return errStopped
+		}
 		var err error
 		if w.sink.config.DeadLetterTopic != "" {
 			err = w.deadLetter(r, why)
@@ -37,7 +41,7 @@ func (w *worker) refuse(r *kgo.Record, err error, attempts int, first time.Time)
 		switch {
 		case err == nil:
 			return nil
-		case w.ctx.Err() != nil:
+		case w.stopped() && !errors.Is(err, errFenced):
 			return errStopped
 		}
 		if class := postgres.ClassOf(err); class != topology.Transient && class != topology.Overload {
@@ -81,10 +85,25 @@ func (w *worker) deadLetter(r *kgo.Record, why refusal) error {
 	letter := &kgo.Record{
 		Topic: w.sink.config.DeadLetterTopic, Key: r.Key, Value: r.Value, Timestamp: r.Timestamp, Headers: w.letterHeaders(r, why, time.Now()),
 	}
-	if err := w.session.client.ProduceSync(w.ctx, letter).FirstErr(); err != nil {
+	ctx, cancel := w.untilStopped()
+	defer cancel()
+	if err := w.session.client.ProduceSync(ctx, letter).FirstErr(); err != nil {
 		return fmt.Errorf("topic %s, partition %d, offset %d: write the dead letter to %s: %w", w.topic, w.n, r.Offset, w.sink.config.DeadLetterTopic, err)
 	}
 	return w.pass([]*kgo.Record{r}, w.sink.metrics.deadLettered.Add, func(context.Context, pgx.Tx) error { return nil })
+}
+
+// untilStopped returns a context that also ends when the worker is told to stop: a revoke does not wait for a broker that is down.
+func (w *worker) untilStopped() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(w.ctx)
+	go func() {
+		select {
+		case <-w.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // letterTime is the form of times in dead letters.

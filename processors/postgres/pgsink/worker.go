@@ -66,6 +66,16 @@ func (w *worker) abort() {
 	w.cancel()
 }
 
+// stopped says whether nothing further may begin.
+func (w *worker) stopped() bool {
+	select {
+	case <-w.stop:
+		return true
+	default:
+		return w.ctx.Err() != nil
+	}
+}
+
 func (w *worker) asMap() map[string][]int32 { return map[string][]int32{w.topic: {w.n}} }
 
 // received returns the offset behind the last record that was pushed.
@@ -123,14 +133,7 @@ func (w *worker) take() (batch []*kgo.Record) {
 func (w *worker) run() {
 	defer close(w.done)
 	defer w.cancel()
-	for {
-		select {
-		case <-w.stop:
-			return
-		case <-w.ctx.Done():
-			return
-		default:
-		}
+	for !w.stopped() {
 		batch := w.take()
 		if len(batch) == 0 {
 			w.sink.metrics.of(w.sink.metrics.pending, w).Set(0)
@@ -151,7 +154,7 @@ func (w *worker) run() {
 	}
 }
 
-// errStopped: the worker was told to stop before a record succeeded.
+// errStopped: the worker was told to stop. Records whose COMMIT is in doubt are left to the next owner, and are not refused.
 var errStopped = errors.New("stopped")
 
 // apart is after how many failed attempts a batch is applied record by record.
@@ -166,7 +169,7 @@ func (w *worker) apply(records []*kgo.Record) error {
 		if err == nil {
 			return nil
 		}
-		if w.ctx.Err() != nil {
+		if w.ctx.Err() != nil || errors.Is(err, errStopped) {
 			return errStopped
 		}
 		if errors.Is(err, errFenced) {
@@ -207,11 +210,6 @@ func (w *worker) apply(records []*kgo.Record) error {
 
 func (w *worker) oneByOne(records []*kgo.Record) error {
 	for i := range records {
-		select {
-		case <-w.stop:
-			return errStopped
-		default:
-		}
 		if err := w.apply(records[i : i+1]); err != nil {
 			return err
 		}
@@ -229,8 +227,13 @@ func (w *worker) pass(records []*kgo.Record, count func(float64), f func(ctx con
 	select {
 	case w.sink.slots <- struct{}{}:
 		defer func() { <-w.sink.slots }()
+	case <-w.stop:
+		return errStopped
 	case <-w.ctx.Done():
-		return w.ctx.Err()
+		return errStopped
+	}
+	if w.stopped() {
+		return errStopped // while it waited for the slot
 	}
 	if err := w.sink.at(w.ctx, "received", w); err != nil {
 		return err
