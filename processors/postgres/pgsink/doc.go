@@ -43,14 +43,23 @@
 // What an error means is said by postgres.ClassOf. The transaction is rolled back, and then
 //
 //	what fails                               what follows
-//	the server or the connection             the batch is tried again until it succeeds, with pauses of up to 30 s
-//	serialization failure, deadlock          the same, with pauses of up to a second; after three times record by record
+//	begin, the move of the offset, COMMIT    the batch is tried again until it succeeds, with pauses of up to 30 s. No record is to blame. Run
+//	                                         returns an error where only an operator can help: missing tables or rights, a closed pool
+//	the server or the connection, in Apply   the same; after five times record by record. A failure of a single record counts as one of its
+//	                                         attempts if the server takes a write of the sink on another connection
+//	serialization failure, deadlock          the same, with pauses of up to a second; after three times record by record. From the hundredth
+//	                                         failure of a single record on they count as attempts
 //	transient, overload                      record by record, [Config.Attempts] times each; then the record is refused
 //	conflict, validation, poison, a panic    record by record; the record that fails alone is refused
 //	config, corruption, fatal                Run returns a [*Failure]
 //	the partition has another owner          what was done is rolled back, and the sink joins the group again
 //	records were deleted before they were    Run returns an error: an operator has to decide
 //	read, or the log was cut
+//
+// A time-out that Apply has set, and a transaction that the server has ended because Apply has paused for too long, are transient. A foreign key whose
+// row comes later, from another partition, is validation: its record is refused at once, unless Apply returns the error with topology.Transient.
+//
+// While the server is down, the batch is tried without an end; onceward_postgres_sink_retries_total and the log show that.
 //
 // A record that is refused goes to the table onceward.sink_quarantine, in the transaction that moves the offset past it. With
 // [Config.DeadLetterTopic] it goes to that topic instead, in the form of package topology, before the offset moves: a crash in between writes it

@@ -1,11 +1,15 @@
 package pgsink
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/puddle/v2"
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/onceward/onceward/processors/postgres"
 	"github.com/onceward/onceward/processors/postgres/internal/work"
 	"github.com/onceward/onceward/topology"
 )
@@ -30,6 +34,83 @@ func (f *Failure) Unwrap() error { return f.Err }
 
 // errFenced: the row of the partition's offset has another generation, or another offset than its owner has moved it to.
 var errFenced = errors.New("fenced")
+
+// ownError is a failure of a statement of the sink itself, or of its connection. No record is to blame.
+type ownError struct{ err error }
+
+func (e *ownError) Error() string { return e.err.Error() }
+func (e *ownError) Unwrap() error { return e.err }
+
+// own returns the error of a statement of the sink, nil for nil.
+func own(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &ownError{work.Failed(op, err)}
+}
+
+func isOwn(err error) bool {
+	_, ok := errors.AsType[*ownError](err)
+	return ok
+}
+
+// hopeless says whether a statement of the sink fails for a reason that only an operator or the program can remove.
+func hopeless(err error) bool {
+	switch postgres.ClassOf(err) {
+	case topology.Transient, topology.Overload:
+		return false
+	case topology.Config, topology.Corruption, topology.Fatal:
+		return true
+	}
+	_, answered := errors.AsType[*pgconn.PgError](err)
+	return answered || errors.Is(err, puddle.ErrClosedPool)
+}
+
+// What Apply has left of its transaction.
+var (
+	errEnded    = topology.Fail(topology.Config, errors.New("Apply has ended the transaction that it was given"))
+	errRowsOpen = topology.Fail(topology.Config, errors.New("Apply has left the rows of a query open: close them, or read them to their end"))
+)
+
+// fault is who is to blame for a failed attempt.
+type fault int
+
+const (
+	ofRecord     fault = iota
+	ofSink             // the sink's own statements
+	ofContention       // other transactions
+	ofServer           // the server or the connection, as far as it can be known
+)
+
+// faultOf says who is to blame. What topology.Fail has said comes first, unless it says no more than that another attempt may succeed.
+func faultOf(err error) fault {
+	if said := topology.ClassOf(err); said != topology.Poison && said != topology.Transient && said != topology.Overload {
+		if isOwn(err) {
+			return ofSink
+		}
+		return ofRecord
+	}
+	switch {
+	case work.Contended(err):
+		return ofContention
+	case isOwn(err):
+		return ofSink
+	case work.Unavailable(err) && !paused(err):
+		return ofServer
+	}
+	return ofRecord
+}
+
+// paused says whether the server has ended a transaction because it was idle or open for too long.
+func paused(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (e.Code == "25P03" || e.Code == "25P04")
+}
+
+// byApply says whether Apply has made the server or the driver end the connection. ctx is that of Apply.
+func byApply(ctx context.Context, err error) bool {
+	return paused(err) || ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
+}
 
 // brokerError is an error of a request to Kafka.
 type brokerError struct {

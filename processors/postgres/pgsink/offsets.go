@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onceward/onceward/processors/postgres"
 	"github.com/onceward/onceward/processors/postgres/internal/work"
-	"github.com/onceward/onceward/topology"
 )
 
 // partition names one partition of a topic.
@@ -46,6 +46,9 @@ const moveOffset = `
 UPDATE onceward.sink_offsets SET next_offset = $6, moved_at = now()
 WHERE sink = $1 AND topic = $2 AND partition = $3 AND generation = $4 AND next_offset = $5`
 
+// touchOffset writes as little as a transaction of the sink.
+const touchOffset = `UPDATE onceward.sink_offsets SET owner = owner WHERE sink = $1 AND topic = $2 AND partition = $3`
+
 // lookAtOffset waits for a transaction that has moved the offset and whose end is in doubt.
 const lookAtOffset = `
 SELECT generation, next_offset FROM onceward.sink_offsets WHERE sink = $1 AND topic = $2 AND partition = $3 FOR UPDATE`
@@ -59,7 +62,7 @@ func (s *Sink) unknown(ctx context.Context, q interface {
 }, topic string, n int) (unknown []int32, some bool, err error) {
 	rows, err := q.Query(ctx, knownPartitions, s.config.Name, topic)
 	if err != nil {
-		return nil, false, work.Failed("read offsets", err)
+		return nil, false, own("read offsets", err)
 	}
 	known, err := pgx.CollectRows(rows, pgx.RowTo[int32])
 	for p := range int32(n) {
@@ -67,7 +70,7 @@ func (s *Sink) unknown(ctx context.Context, q interface {
 			unknown = append(unknown, p)
 		}
 	}
-	return unknown, len(known) > 0, work.Failed("read offsets", err)
+	return unknown, len(known) > 0, own("read offsets", err)
 }
 
 // introduce stores where the partitions of a topic begin that the sink has no offset of: where begin says, or, if the topic is known already and
@@ -92,7 +95,7 @@ func (s *Sink) introduce(ctx context.Context, topic string, topicID [16]byte, ea
 		}
 		return nil
 	})
-	return work.Failed("store where a topic begins", err)
+	return own("store where a topic begins", err)
 }
 
 // claim makes this instance the owner of a partition.
@@ -101,7 +104,7 @@ func (s *Sink) claim(ctx context.Context, p partition, topicID [16]byte) (at pos
 	if errors.Is(err, pgx.ErrNoRows) {
 		return at, fmt.Errorf("topic %s, partition %d: %w", p.topic, p.n, errOtherTopic)
 	}
-	return at, work.Failed("claim an offset", err)
+	return at, own("claim an offset", err)
 }
 
 // transact runs f and moves the offset to next in one transaction. The error is errFenced if the partition has another owner. An error of f is
@@ -112,26 +115,33 @@ func (w *worker) transact(ctx context.Context, next int64, f func(ctx context.Co
 	defer func() { s.metrics.batch.Observe(time.Since(began).Seconds()) }()
 	t, err := s.config.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: s.begin()})
 	if err != nil {
-		return work.Failed("begin", err)
+		return own("begin", err)
 	}
 	// Behind a COMMIT, and on a connection that has ended, this does nothing. Its own failure ends the connection, and so the transaction.
-	defer func() { _ = t.Rollback(context.WithoutCancel(ctx)) }()
+	defer func() {
+		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackMax)
+		defer cancel()
+		_ = t.Rollback(patience)
+	}()
 	conn := t.Conn()
 	if err := s.at(ctx, "begun", w); err != nil {
 		return err
 	}
 	if err := f(ctx, work.Lend(t)); err != nil {
+		if byApply(ctx, err) {
+			return err
+		}
 		return work.OfConnection(conn, err)
+	}
+	if err := leftBy(conn); err != nil {
+		return err
 	}
 	if err := s.at(ctx, "applied", w); err != nil {
 		return err
 	}
 	moved, err := t.Exec(ctx, s.moveSQL, s.config.Name, w.topic, w.n, w.generation, w.next, next)
 	if err != nil {
-		if work.Aborted(err) {
-			return work.ErrSwallowed
-		}
-		return work.OfConnection(conn, work.Failed("move an offset", err))
+		return own("move an offset", err)
 	}
 	if moved.RowsAffected() != 1 {
 		return w.fenced()
@@ -141,7 +151,12 @@ func (w *worker) transact(ctx context.Context, next int64, f func(ctx context.Co
 	}
 	commit := time.Now()
 	if err := t.Commit(ctx); err != nil {
-		if err := s.resolve(w, ctx, next, work.OfConnection(conn, work.Failed("commit", err))); err != nil {
+		// The connection belongs to the pool again, so only the error says what has happened.
+		failed := own("commit", err)
+		if _, answered := errors.AsType[*pgconn.PgError](err); answered && !postgres.Unavailable(err) {
+			failed = work.Failed("commit", err) // a deferred constraint or trigger: by what Apply has written
+		}
+		if err := s.resolve(w, ctx, next, failed); err != nil {
 			s.metrics.commitFailures.Inc()
 			return err
 		}
@@ -149,6 +164,24 @@ func (w *worker) transact(ctx context.Context, next int64, f func(ctx context.Co
 	s.metrics.commit.Observe(time.Since(commit).Seconds())
 	s.metrics.commits.Inc()
 	return s.at(ctx, "committed", w)
+}
+
+// rollbackMax is how long a rollback waits for a network that does not answer.
+const rollbackMax = 5 * time.Second
+
+// leftBy says whether Apply, which has returned no error, has left the transaction fit to go on.
+func leftBy(conn *pgx.Conn) error {
+	switch c := conn.PgConn(); {
+	case c.IsClosed(): // found by the next statement
+		return nil
+	case c.IsBusy():
+		return errRowsOpen
+	case c.TxStatus() == 'E':
+		return work.ErrSwallowed
+	case c.TxStatus() == 'I':
+		return errEnded
+	}
+	return nil
 }
 
 // begin is the statement that begins a transaction. The limit makes the server end the transaction of a process that has frozen in it.
@@ -173,8 +206,8 @@ func (w *worker) resolve(ctx context.Context, next int64, commitErr error) error
 			return w.fenced() // the next owner reads the row
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case !postgres.Unavailable(err) && postgres.ClassOf(err) != topology.Transient:
-			return work.Failed("look at an offset", err)
+		case hopeless(err):
+			return own("look at an offset", err)
 		}
 		s.config.Logger.Warn("a commit is in doubt, and the offset cannot be read yet", "topic", w.topic, "partition", w.n, "attempt", attempt,
 			"reason", work.Reason(work.Failed("look at an offset", err)))
@@ -182,6 +215,14 @@ func (w *worker) resolve(ctx context.Context, next int64, commitErr error) error
 			return errStopped // the next owner reads the row
 		}
 	}
+}
+
+// works says whether the server takes the sink's own writes, on a connection that Apply has not used.
+func (w *worker) works() bool {
+	ctx, cancel := w.untilStopped()
+	defer cancel()
+	_, err := w.sink.config.Pool.Exec(ctx, touchOffset, w.sink.config.Name, w.topic, w.n)
+	return err == nil
 }
 
 func (w *worker) fenced() error {

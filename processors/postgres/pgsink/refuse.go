@@ -44,7 +44,7 @@ func (w *worker) refuse(r *kgo.Record, err error, attempts int, first time.Time)
 		case w.stopped() && !errors.Is(err, errFenced):
 			return errStopped
 		}
-		if class := postgres.ClassOf(err); class != topology.Transient && class != topology.Overload {
+		if class := postgres.ClassOf(err); (!isOwn(err) || hopeless(err)) && class != topology.Transient && class != topology.Overload {
 			return err // errFenced, a missing table, a topic that does not take the letter
 		}
 		if !work.Wait(w.ctx, w.stop, work.Pause(failures, pauseMin, pauseMax)) {
@@ -76,7 +76,7 @@ func (w *worker) quarantine(r *kgo.Record, why refusal) error {
 	return w.pass([]*kgo.Record{r}, w.sink.metrics.quarantined.Add, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, insertQuarantine, w.sink.config.Name, w.topic, w.n, r.Offset, w.topicID, r.Timestamp.UnixMilli(), r.Key, r.Value, keys,
 			values, why.class.String(), work.Reason(why.err), why.attempts, why.first)
-		return work.Failed("quarantine a record", err)
+		return own("quarantine a record", err)
 	})
 }
 

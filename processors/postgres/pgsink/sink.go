@@ -15,7 +15,8 @@ type Sink struct {
 	metrics metrics
 	slots   chan struct{} // one for each transaction that is at work
 
-	queueMax int // records in the queue of a partition that pause it
+	queueMax        int // records in the queue of a partition that pause it
+	contendedCounts int
 
 	// What tests replace: see export_test.go.
 	at      func(ctx context.Context, point string, w *worker) error
@@ -29,7 +30,7 @@ func New(c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pgsink: %w", err)
 	}
-	s := &Sink{config: c, slots: make(chan struct{}, c.Parallel), moveSQL: moveOffset, queueMax: max(queueRecordsMax, 2*c.BatchRecords)}
+	s := &Sink{config: c, slots: make(chan struct{}, c.Parallel), moveSQL: moveOffset, queueMax: max(queueRecordsMax, 2*c.BatchRecords), contendedCounts: contendedCounts}
 	s.at = func(context.Context, string, *worker) error { return nil }
 	s.resolve = (*worker).resolve
 	if s.metrics, err = newMetrics(c.Metrics, c.Name); err != nil {
@@ -49,7 +50,7 @@ func (s *Sink) Run(ctx context.Context) error {
 		case errors.Is(err, errFenced):
 			s.metrics.fenced.Inc()
 			s.config.Logger.Warn("a partition has another owner; the sink joins the group again", "reason", err)
-		case work.Unavailable(err):
+		case isOwn(err) && !hopeless(err):
 			s.config.Logger.Warn("the database cannot be used; the sink joins the group again after a pause", "reason", work.Reason(err))
 		case passes(err):
 			s.config.Logger.Warn("Kafka does not answer; the sink joins the group again after a pause", "error", err)

@@ -3,6 +3,7 @@ package pgsink
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -157,8 +158,13 @@ func (w *worker) run() {
 // errStopped: the worker was told to stop. Records whose COMMIT is in doubt are left to the next owner, and are not refused.
 var errStopped = errors.New("stopped")
 
-// apart is after how many failed attempts a batch is applied record by record.
-const apart = 3
+// How many failures it takes until records are applied one by one, and until those of a record that fails alone count as its attempts.
+const (
+	contendedApart  = 3
+	contendedCounts = 100
+	serverApart     = 5
+	serverCounts    = 5
+)
 
 // apply applies records in one transaction, or one by one if that fails.
 func (w *worker) apply(records []*kgo.Record) error {
@@ -166,36 +172,55 @@ func (w *worker) apply(records []*kgo.Record) error {
 	attempts := 0       // those that count
 	for failures := 1; ; failures++ {
 		err := w.attempt(records)
-		if err == nil {
+		switch {
+		case err == nil:
 			return nil
-		}
-		if w.ctx.Err() != nil || errors.Is(err, errStopped) {
+		case w.ctx.Err() != nil || errors.Is(err, errStopped):
 			return errStopped
-		}
-		if errors.Is(err, errFenced) {
+		case errors.Is(err, errFenced):
 			return err
 		}
 		if first.IsZero() {
 			first = time.Now()
 		}
 		class, d := postgres.ClassOf(err), work.Pause(failures, pauseMin, pauseMax)
-		switch blameless := work.Unavailable(err); {
-		case blameless:
-		case work.Contended(err):
-			d = work.Pause(failures, contentionMin, contentionMax)
-			if len(records) > 1 && failures >= apart {
+		alone, counts := len(records) == 1, false
+		switch faultOf(err) {
+		case ofSink:
+			if hopeless(err) {
+				return fmt.Errorf("topic %s, partition %d: %w", w.topic, w.n, err)
+			}
+		case ofContention:
+			if !alone && failures >= contendedApart {
 				return w.oneByOne(records)
 			}
-		case class == topology.Config || class == topology.Corruption || class == topology.Fatal:
-			if len(records) > 1 {
+			if counts = alone && failures >= w.sink.contendedCounts && !isOwn(err); !counts {
+				d = work.Pause(failures, contentionMin, contentionMax)
+			}
+		case ofServer:
+			if !alone && failures >= serverApart {
+				return w.oneByOne(records)
+			}
+			counts = alone && failures >= serverCounts && w.works()
+		case ofRecord:
+			if !alone {
 				return w.oneByOne(records) // to name the record
 			}
-			return &Failure{w.topic, w.n, records[0].Offset, class, err}
-		case len(records) > 1:
-			return w.oneByOne(records)
-		default:
-			attempts++
-			if again := class == topology.Transient || class == topology.Overload; !again || attempts >= w.sink.config.Attempts {
+			switch class {
+			case topology.Config, topology.Corruption, topology.Fatal:
+				return &Failure{w.topic, w.n, records[0].Offset, class, err}
+			case topology.Transient, topology.Overload:
+				counts = true
+			default:
+				// One that an earlier statement has failed in silence may have met contention. The second time it has not.
+				if !errors.Is(err, work.ErrSwallowed) || failures > 1 {
+					return w.refuse(records[0], err, attempts+1, first)
+				}
+				counts = true
+			}
+		}
+		if counts {
+			if attempts++; attempts >= w.sink.config.Attempts {
 				return w.refuse(records[0], err, attempts, first)
 			}
 		}
