@@ -4,6 +4,7 @@ CREATE TABLE onceward.sink_offsets (
     partition   int NOT NULL,
     topic_id    uuid NOT NULL,   -- the topic that the offset is of: one that is created again has another id
     next_offset bigint NOT NULL, -- where to read next: everything before it was applied or refused
+    leader_epoch int NOT NULL DEFAULT -1, -- of what is before it: a log that was cut there is noticed; -1 is not known
     generation  bigint NOT NULL, -- counts owners; only the latest may move the offset
     owner       text NOT NULL,   -- for people
     claimed_at  timestamptz NOT NULL DEFAULT now(),

@@ -35,6 +35,11 @@
 //   - A batch is handed out when the one before it in the partition has committed.
 //   - A COMMIT without an answer is resolved by reading the row, under a lock that waits for the transaction in doubt. The batch is applied
 //     again only where the row says that it has not moved.
+//   - An offset that waits at the end of its partition is behind the ends of transactions and behind aborted records, at the latest after 5 s. Those are
+//     deleted with time as well, and an offset in front of them would be taken for one whose records were lost. A process that ends earlier
+//     leaves it in front of them.
+//   - With the offset, the leader epoch of the record before it is stored. So a log that was cut below the offset is noticed, even when it has grown
+//     again while the sink was down.
 //   - An offset belongs to one topic by its id. A topic that was deleted and created again stops the sink, instead of being read from an
 //     offset of its predecessor.
 //
@@ -53,7 +58,7 @@
 //	conflict, validation, poison, a panic    record by record; the record that fails alone is refused
 //	config, corruption, fatal                Run returns a [*Failure]
 //	the partition has another owner          what was done is rolled back, and the sink joins the group again
-//	records were deleted before they were    Run returns an error: an operator has to decide
+//	records were deleted before they were    Run returns an error. An operator has to decide, and says where to go on with [SetOffset]
 //	read, or the log was cut
 //
 // A time-out that Apply has set, and a transaction that the server has ended because Apply has paused for too long, are transient. A foreign key whose

@@ -12,7 +12,7 @@ func (s *Sink) setAt(f func(ctx context.Context, point string, partition int32) 
 
 // breakFence has the sink move offsets whoever owns them.
 func (s *Sink) breakFence() {
-	s.moveSQL = `UPDATE onceward.sink_offsets SET next_offset = $6::bigint, moved_at = now()
+	s.moveSQL = `UPDATE onceward.sink_offsets SET next_offset = $6::bigint, leader_epoch = $7::int, moved_at = now()
 		WHERE sink = $1 AND topic = $2 AND partition = $3 AND ($4::bigint, $5::bigint) IS NOT NULL`
 }
 

@@ -60,7 +60,7 @@ func newMetrics(r prometheus.Registerer, sink string) (metrics, error) {
 	m.hadNoEffect = unknown.WithLabelValues(sink, "not-committed")
 	m.fenced = counters("fenced_total", "Sessions that ended because a partition had another owner.").WithLabelValues(sink)
 	m.retries = counters("retries_total", "Batches and records that were tried again, by the class of the failure.", "class")
-	m.lag = gauges("lag_records", "Offsets between the last stable offset and the next one to apply. The end of a transaction counts as one.")
+	m.lag = gauges("lag_records", "Offsets between the last stable offset and the next one to apply. Ends of transactions and aborted records count.")
 	m.pending = gauges("oldest_pending_seconds", "Age of the oldest record that is at work, by its timestamp; 0 where none is.")
 	m.batch = seconds("batch_seconds", "Time from the begin of a transaction to its end.")
 	m.commit = seconds("commit_seconds", "Time that a COMMIT takes.")

@@ -25,6 +25,7 @@ type partition struct {
 type position struct {
 	next       int64
 	generation int64
+	epoch      int32 // the leader epoch of what is before next, -1 where it is not known
 }
 
 const knownPartitions = `SELECT partition FROM onceward.sink_offsets WHERE sink = $1 AND topic = $2`
@@ -39,12 +40,16 @@ VALUES ($1, $2, $3, $4, $5, 0, '') ON CONFLICT DO NOTHING`
 const claimOffset = `
 UPDATE onceward.sink_offsets SET generation = generation + 1, owner = $5, claimed_at = now()
 WHERE sink = $1 AND topic = $2 AND partition = $3 AND topic_id = $4
-RETURNING next_offset, generation`
+RETURNING next_offset, generation, leader_epoch`
 
 // moveOffset moves the offset from where its owner has read on. It finds no row if there is another owner.
 const moveOffset = `
-UPDATE onceward.sink_offsets SET next_offset = $6, moved_at = now()
+UPDATE onceward.sink_offsets SET next_offset = $6, leader_epoch = $7, moved_at = now()
 WHERE sink = $1 AND topic = $2 AND partition = $3 AND generation = $4 AND next_offset = $5`
+
+const setOffset = `
+UPDATE onceward.sink_offsets SET next_offset = $4, leader_epoch = -1, generation = generation + 1, owner = ''
+WHERE sink = $1 AND topic = $2 AND partition = $3 AND $4 >= 0`
 
 // touchOffset writes as little as a transaction of the sink.
 const touchOffset = `UPDATE onceward.sink_offsets SET owner = owner WHERE sink = $1 AND topic = $2 AND partition = $3`
@@ -100,16 +105,16 @@ func (s *Sink) introduce(ctx context.Context, topic string, topicID [16]byte, ea
 
 // claim makes this instance the owner of a partition.
 func (s *Sink) claim(ctx context.Context, p partition, topicID [16]byte) (at position, err error) {
-	err = s.config.Pool.QueryRow(ctx, claimOffset, s.config.Name, p.topic, p.n, topicID, work.Owner()).Scan(&at.next, &at.generation)
+	err = s.config.Pool.QueryRow(ctx, claimOffset, s.config.Name, p.topic, p.n, topicID, work.Owner()).Scan(&at.next, &at.generation, &at.epoch)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return at, fmt.Errorf("topic %s, partition %d: %w", p.topic, p.n, errOtherTopic)
 	}
 	return at, own("claim an offset", err)
 }
 
-// transact runs f and moves the offset to next in one transaction. The error is errFenced if the partition has another owner. An error of f is
+// transact runs f and moves the offset behind a batch in one transaction. The error is errFenced if the partition has another owner. An error of f is
 // returned as it is.
-func (w *worker) transact(ctx context.Context, next int64, f func(ctx context.Context, tx pgx.Tx) error) error {
+func (w *worker) transact(ctx context.Context, b batch, f func(ctx context.Context, tx pgx.Tx) error) error {
 	s := w.sink
 	began := time.Now()
 	defer func() { s.metrics.batch.Observe(time.Since(began).Seconds()) }()
@@ -139,7 +144,7 @@ func (w *worker) transact(ctx context.Context, next int64, f func(ctx context.Co
 	if err := s.at(ctx, "applied", w); err != nil {
 		return err
 	}
-	moved, err := t.Exec(ctx, s.moveSQL, s.config.Name, w.topic, w.n, w.generation, w.next, next)
+	moved, err := t.Exec(ctx, s.moveSQL, s.config.Name, w.topic, w.n, w.generation, w.next, b.next, b.epoch)
 	if err != nil {
 		return own("move an offset", err)
 	}
@@ -156,7 +161,7 @@ func (w *worker) transact(ctx context.Context, next int64, f func(ctx context.Co
 		if _, answered := errors.AsType[*pgconn.PgError](err); answered && !postgres.Unavailable(err) {
 			failed = work.Failed("commit", err) // a deferred constraint or trigger: by what Apply has written
 		}
-		if err := s.resolve(w, ctx, next, failed); err != nil {
+		if err := s.resolve(w, ctx, b.next, failed); err != nil {
 			s.metrics.commitFailures.Inc()
 			return err
 		}
@@ -227,6 +232,24 @@ func (w *worker) works() bool {
 
 func (w *worker) fenced() error {
 	return fmt.Errorf("topic %s, partition %d, generation %d: %w", w.topic, w.n, w.generation, errFenced)
+}
+
+// SetOffset has the next owner of a partition read on at the given offset, whatever lies between. It is for an operator who has decided what to do about
+// records that were deleted before they were read, or about a log that was cut, and has to know which records are applied twice or never by that.
+// Stop the sink before: an instance that runs is fenced.
+func SetOffset(ctx context.Context, pool *pgxpool.Pool, sink, topic string, partition int32, offset int64) error {
+	set, err := pool.Exec(ctx, setOffset, sink, topic, partition, offset)
+	switch {
+	case err != nil:
+	case offset < 0:
+		err = fmt.Errorf("an offset is 0 or more, not %d", offset)
+	case set.RowsAffected() == 0:
+		err = errors.New("the sink has no offset of it")
+	}
+	if err != nil {
+		return fmt.Errorf("pgsink: set the offset of %s, topic %s, partition %d: %w", sink, topic, partition, err)
+	}
+	return nil
 }
 
 // Reset removes what a sink knows of a topic: its next owner begins where [Config.Start] says. It is for a topic that was deleted and created

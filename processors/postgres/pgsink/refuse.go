@@ -23,8 +23,9 @@ type refusal struct {
 	first    time.Time
 }
 
-// refuse moves past a record that cannot be applied, and keeps it elsewhere. It tries until that has succeeded.
-func (w *worker) refuse(r *kgo.Record, err error, attempts int, first time.Time) error {
+// refuse moves past the record of a batch of one, which cannot be applied, and keeps it elsewhere. It tries until that has succeeded.
+func (w *worker) refuse(b batch, err error, attempts int, first time.Time) error {
+	r := b.records[0]
 	why := refusal{class: postgres.ClassOf(err), err: err, attempts: attempts, first: first}
 	w.sink.config.Logger.Error("a record is refused", "topic", w.topic, "partition", w.n, "offset", r.Offset, "class", why.class, "attempts", attempts,
 		"reason", work.Reason(err), "to", w.sink.refuge())
@@ -34,9 +35,9 @@ func (w *worker) refuse(r *kgo.Record, err error, attempts int, first time.Time)
 		}
 		var err error
 		if w.sink.config.DeadLetterTopic != "" {
-			err = w.deadLetter(r, why)
+			err = w.deadLetter(b, why)
 		} else {
-			err = w.quarantine(r, why)
+			err = w.quarantine(b, why)
 		}
 		switch {
 		case err == nil:
@@ -68,12 +69,13 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 ON CONFLICT DO NOTHING` // after a Reset the record may be there already
 
 // quarantine keeps the record in the table, in the transaction that moves past it.
-func (w *worker) quarantine(r *kgo.Record, why refusal) error {
+func (w *worker) quarantine(b batch, why refusal) error {
+	r := b.records[0]
 	keys, values := make([][]byte, len(r.Headers)), make([][]byte, len(r.Headers))
 	for i, h := range r.Headers {
 		keys[i], values[i] = []byte(h.Key), h.Value
 	}
-	return w.pass([]*kgo.Record{r}, w.sink.metrics.quarantined.Add, func(ctx context.Context, tx pgx.Tx) error {
+	return w.pass(b, w.sink.metrics.quarantined.Add, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, insertQuarantine, w.sink.config.Name, w.topic, w.n, r.Offset, w.topicID, r.Timestamp.UnixMilli(), r.Key, r.Value, keys,
 			values, why.class.String(), work.Reason(why.err), why.attempts, why.first)
 		return own("quarantine a record", err)
@@ -81,7 +83,8 @@ func (w *worker) quarantine(r *kgo.Record, why refusal) error {
 }
 
 // deadLetter writes the record to the dead-letter topic, and then moves past it.
-func (w *worker) deadLetter(r *kgo.Record, why refusal) error {
+func (w *worker) deadLetter(b batch, why refusal) error {
+	r := b.records[0]
 	letter := &kgo.Record{
 		Topic: w.sink.config.DeadLetterTopic, Key: r.Key, Value: r.Value, Timestamp: r.Timestamp, Headers: w.letterHeaders(r, why, time.Now()),
 	}
@@ -90,7 +93,7 @@ func (w *worker) deadLetter(r *kgo.Record, why refusal) error {
 	if err := w.session.client.ProduceSync(ctx, letter).FirstErr(); err != nil {
 		return fmt.Errorf("topic %s, partition %d, offset %d: write the dead letter to %s: %w", w.topic, w.n, r.Offset, w.sink.config.DeadLetterTopic, err)
 	}
-	return w.pass([]*kgo.Record{r}, w.sink.metrics.deadLettered.Add, func(context.Context, pgx.Tx) error { return nil })
+	return w.pass(b, w.sink.metrics.deadLettered.Add, func(context.Context, pgx.Tx) error { return nil })
 }
 
 // untilStopped returns a context that also ends when the worker is told to stop: a revoke does not wait for a broker that is down.

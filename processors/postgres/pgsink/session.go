@@ -44,6 +44,7 @@ func (s *Sink) session(ctx context.Context) error {
 		kgo.ConsumerGroup(s.config.Name),
 		kgo.ConsumeTopics(s.config.Topics...),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(), // which move the offset, and are not handed to Apply
 		kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		// Between a poll and the queues nothing is revoked: what is polled belongs to the worker that gets it.
@@ -79,10 +80,10 @@ func (e *session) poll() {
 		switch {
 		case errors.Is(err, kerr.OffsetOutOfRange):
 			e.end(fmt.Errorf("topic %s, partition %d: the next record to apply is not there any more: it was deleted before it was read, or the log "+
-				"was cut: %w", topic, n, err))
+				"was cut. SetOffset makes the sink go on elsewhere: %w", topic, n, err))
 		case errors.As(err, &loss):
-			e.end(fmt.Errorf("topic %s, partition %d: the log was cut: records from offset %d on were applied and are not there any more: %w",
-				topic, n, loss.ResetTo, err))
+			e.end(fmt.Errorf("topic %s, partition %d: the log was cut: records from offset %d on were applied and are not there any more. "+
+				"SetOffset makes the sink go on: %w", topic, n, loss.ResetTo, err))
 		case errors.Is(err, kerr.GroupAuthorizationFailed):
 			e.end(fmt.Errorf("join the group: %w", err))
 		case errors.As(err, new(*kgo.ErrGroupSession)):
@@ -201,7 +202,8 @@ func (e *session) offsets(_ context.Context, fetched map[string]map[int32]kgo.Of
 			if w == nil {
 				return nil, fmt.Errorf("topic %s, partition %d: the sink does not own it", topic, n) // the session is about to end
 			}
-			partitions[n] = kgo.NewOffset().At(w.received()).WithEpoch(-1)
+			behind, epoch := w.received()
+			partitions[n] = kgo.NewOffset().At(behind).WithEpoch(epoch)
 		}
 	}
 	return fetched, nil

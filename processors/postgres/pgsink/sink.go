@@ -17,6 +17,7 @@ type Sink struct {
 
 	queueMax        int // records in the queue of a partition that pause it
 	contendedCounts int
+	restMax         time.Duration
 
 	// What tests replace: see export_test.go.
 	at      func(ctx context.Context, point string, w *worker) error
@@ -30,7 +31,7 @@ func New(c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pgsink: %w", err)
 	}
-	s := &Sink{config: c, slots: make(chan struct{}, c.Parallel), moveSQL: moveOffset, queueMax: max(queueRecordsMax, 2*c.BatchRecords), contendedCounts: contendedCounts}
+	s := &Sink{config: c, slots: make(chan struct{}, c.Parallel), moveSQL: moveOffset, queueMax: max(queueRecordsMax, 2*c.BatchRecords), contendedCounts: contendedCounts, restMax: restMax}
 	s.at = func(context.Context, string, *worker) error { return nil }
 	s.resolve = (*worker).resolve
 	if s.metrics, err = newMetrics(c.Metrics, c.Name); err != nil {

@@ -29,7 +29,8 @@ type worker struct {
 	session    *session
 	topicID    [16]byte
 	generation int64
-	next       int64 // where the offset is
+	next       int64     // where the offset is
+	rest       time.Time // since when only ends of transactions are behind it; zero where there is none
 
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -42,7 +43,8 @@ type worker struct {
 		sync.Mutex
 		queue  []*kgo.Record
 		bytes  int
-		behind int64 // the offset behind the last record that was pushed
+		behind int64 // the offset behind all that was fetched: records, and ends of transactions
+		epoch  int32 // the leader epoch of what is before it
 		stable int64 // the last stable offset
 		paused bool
 	}
@@ -53,7 +55,7 @@ func newWorker(e *session, p partition, topicID [16]byte, at position) *worker {
 		partition: p, sink: e.sink, session: e, topicID: topicID, generation: at.generation, next: at.next,
 		stop: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
-	w.mu.behind = at.next
+	w.mu.behind, w.mu.epoch = at.next, at.epoch
 	w.ctx, w.cancel = context.WithCancel(e.ctx)
 	return w
 }
@@ -79,11 +81,11 @@ func (w *worker) stopped() bool {
 
 func (w *worker) asMap() map[string][]int32 { return map[string][]int32{w.topic: {w.n}} }
 
-// received returns the offset behind the last record that was pushed.
-func (w *worker) received() int64 {
+// received returns the offset behind all that was fetched, and the leader epoch of what is before it.
+func (w *worker) received() (behind int64, epoch int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.mu.behind
+	return w.mu.behind, w.mu.epoch
 }
 
 // push puts records at the end of the queue, and pauses the partition if the queue is full. It does not block.
@@ -95,7 +97,10 @@ func (w *worker) push(records []*kgo.Record, stable int64) {
 		if r.Offset < w.mu.behind {
 			continue // a fetch from before the offset that was asked for
 		}
-		w.mu.behind = r.Offset + 1
+		w.mu.behind, w.mu.epoch = r.Offset+1, r.LeaderEpoch
+		if r.Attrs.IsControl() {
+			continue // it only moves the offset
+		}
 		w.mu.queue = append(w.mu.queue, r)
 		w.mu.bytes += size(r)
 	}
@@ -111,8 +116,25 @@ func (w *worker) push(records []*kgo.Record, stable int64) {
 
 func size(r *kgo.Record) int { return len(r.Key) + len(r.Value) + 100 }
 
-// take takes a batch off the queue, and resumes the partition when there is room.
-func (w *worker) take() (batch []*kgo.Record) {
+// batch is records to apply, and where the offset is behind them: at the next record, or, where none was fetched, behind ends of transactions and
+// records that were aborted. They may be the last that the partition has, and Kafka deletes them like others: an offset that stays in front of them
+// would be out of range then.
+type batch struct {
+	records []*kgo.Record
+	next    int64
+	epoch   int32 // the leader epoch of what is before next
+}
+
+// part returns the batch of one of the records.
+func (b batch) part(i int) batch {
+	if i == len(b.records)-1 {
+		return batch{b.records[i:], b.next, b.epoch}
+	}
+	return batch{b.records[i : i+1], b.records[i+1].Offset, b.records[i].LeaderEpoch}
+}
+
+// take takes a batch off the queue, and resumes the partition when there is room. It has no records if there are none.
+func (w *worker) take() (b batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, bytes := 0, 0
@@ -120,14 +142,17 @@ func (w *worker) take() (batch []*kgo.Record) {
 		bytes += size(w.mu.queue[n])
 		n++
 	}
-	batch = w.mu.queue[:n:n]
+	b.records = w.mu.queue[:n:n]
 	w.mu.queue = w.mu.queue[n:]
+	if b.next, b.epoch = w.mu.behind, w.mu.epoch; len(w.mu.queue) > 0 {
+		b.next, b.epoch = w.mu.queue[0].Offset, b.records[n-1].LeaderEpoch
+	}
 	w.mu.bytes -= bytes
 	if w.mu.paused && len(w.mu.queue) <= w.sink.queueMax/2 && w.mu.bytes <= queueBytesMax/2 {
 		w.mu.paused = false
 		w.session.client.ResumeFetchPartitions(w.asMap())
 	}
-	return batch
+	return b
 }
 
 // run applies batches until it is stopped. What it cannot go on from ends the session.
@@ -135,24 +160,47 @@ func (w *worker) run() {
 	defer close(w.done)
 	defer w.cancel()
 	for !w.stopped() {
-		batch := w.take()
-		if len(batch) == 0 {
+		b := w.take()
+		if len(b.records) == 0 {
 			w.sink.metrics.of(w.sink.metrics.pending, w).Set(0)
-			select {
-			case <-w.wake:
-			case <-w.stop:
-			case <-w.ctx.Done():
+			if !w.idle(b) {
+				continue
 			}
-			continue
+		} else {
+			w.sink.metrics.of(w.sink.metrics.pending, w).Set(max(0, time.Since(b.records[0].Timestamp).Seconds()))
 		}
-		w.sink.metrics.of(w.sink.metrics.pending, w).Set(max(0, time.Since(batch[0].Timestamp).Seconds()))
-		if err := w.apply(batch); err != nil {
+		if err := w.apply(b); err != nil {
 			if !errors.Is(err, errStopped) {
 				w.session.end(err)
 			}
 			return
 		}
+		w.rest = time.Time{}
 	}
+}
+
+// restMax is how long the offset stays in front of ends of transactions that no record follows. Where records follow, it moves with them.
+const restMax = 5 * time.Second
+
+// idle waits for records. It returns true when the offset has been in front of ends of transactions for long enough.
+func (w *worker) idle(b batch) bool {
+	var enough <-chan time.Time
+	if b.next > w.next {
+		if w.rest.IsZero() {
+			w.rest = time.Now()
+		}
+		t := time.NewTimer(w.sink.restMax - time.Since(w.rest))
+		defer t.Stop()
+		enough = t.C
+	}
+	select {
+	case <-enough:
+		return true
+	case <-w.wake:
+	case <-w.stop:
+	case <-w.ctx.Done():
+	}
+	return false
 }
 
 // errStopped: the worker was told to stop. Records whose COMMIT is in doubt are left to the next owner, and are not refused.
@@ -166,12 +214,12 @@ const (
 	serverCounts    = 5
 )
 
-// apply applies records in one transaction, or one by one if that fails.
-func (w *worker) apply(records []*kgo.Record) error {
+// apply applies the records of a batch in one transaction, or one by one if that fails.
+func (w *worker) apply(b batch) error {
 	var first time.Time // of the failures
 	attempts := 0       // those that count
 	for failures := 1; ; failures++ {
-		err := w.attempt(records)
+		err := w.attempt(b)
 		switch {
 		case err == nil:
 			return nil
@@ -184,71 +232,76 @@ func (w *worker) apply(records []*kgo.Record) error {
 			first = time.Now()
 		}
 		class, d := postgres.ClassOf(err), work.Pause(failures, pauseMin, pauseMax)
-		alone, counts := len(records) == 1, false
+		alone, counts := len(b.records) == 1, false
 		switch faultOf(err) {
 		case ofSink:
 			if hopeless(err) {
 				return fmt.Errorf("topic %s, partition %d: %w", w.topic, w.n, err)
 			}
 		case ofContention:
-			if !alone && failures >= contendedApart {
-				return w.oneByOne(records)
+			if len(b.records) > 1 && failures >= contendedApart {
+				return w.oneByOne(b)
 			}
 			if counts = alone && failures >= w.sink.contendedCounts && !isOwn(err); !counts {
 				d = work.Pause(failures, contentionMin, contentionMax)
 			}
 		case ofServer:
-			if !alone && failures >= serverApart {
-				return w.oneByOne(records)
+			if len(b.records) > 1 && failures >= serverApart {
+				return w.oneByOne(b)
 			}
 			counts = alone && failures >= serverCounts && w.works()
 		case ofRecord:
 			if !alone {
-				return w.oneByOne(records) // to name the record
+				return w.oneByOne(b) // to name the record
 			}
 			switch class {
 			case topology.Config, topology.Corruption, topology.Fatal:
-				return &Failure{w.topic, w.n, records[0].Offset, class, err}
+				return &Failure{w.topic, w.n, b.records[0].Offset, class, err}
 			case topology.Transient, topology.Overload:
 				counts = true
 			default:
 				// One that an earlier statement has failed in silence may have met contention. The second time it has not.
 				if !errors.Is(err, work.ErrSwallowed) || failures > 1 {
-					return w.refuse(records[0], err, attempts+1, first)
+					return w.refuse(b, err, attempts+1, first)
 				}
 				counts = true
 			}
 		}
 		if counts {
 			if attempts++; attempts >= w.sink.config.Attempts {
-				return w.refuse(records[0], err, attempts, first)
+				return w.refuse(b, err, attempts, first)
 			}
 		}
 		w.sink.metrics.retries.WithLabelValues(w.sink.config.Name, class.String()).Inc()
-		w.sink.config.Logger.Warn("records could not be applied and are tried again", "topic", w.topic, "partition", w.n, "offset", records[0].Offset,
-			"records", len(records), "class", class, "failures", failures, "reason", work.Reason(err))
+		w.sink.config.Logger.Warn("records could not be applied and are tried again", "topic", w.topic, "partition", w.n, "offset", w.next,
+			"records", len(b.records), "class", class, "failures", failures, "reason", work.Reason(err))
 		if !work.Wait(w.ctx, w.stop, d) {
 			return errStopped
 		}
 	}
 }
 
-func (w *worker) oneByOne(records []*kgo.Record) error {
-	for i := range records {
-		if err := w.apply(records[i : i+1]); err != nil {
+func (w *worker) oneByOne(b batch) error {
+	for i := range b.records {
+		if err := w.apply(b.part(i)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// attempt applies records in one transaction, once.
-func (w *worker) attempt(records []*kgo.Record) error {
-	return w.pass(records, w.sink.metrics.applied.Add, func(ctx context.Context, tx pgx.Tx) error { return w.sink.call(ctx, tx, records) })
+// attempt applies the records of a batch in one transaction, once.
+func (w *worker) attempt(b batch) error {
+	return w.pass(b, w.sink.metrics.applied.Add, func(ctx context.Context, tx pgx.Tx) error {
+		if len(b.records) == 0 {
+			return nil // only the offset moves
+		}
+		return w.sink.call(ctx, tx, b.records)
+	})
 }
 
-// pass runs f and moves the offset behind the records, in a slot of those that may be at work at once.
-func (w *worker) pass(records []*kgo.Record, count func(float64), f func(ctx context.Context, tx pgx.Tx) error) error {
+// pass runs f and moves the offset behind a batch, in a slot of those that may be at work at once.
+func (w *worker) pass(b batch, count func(float64), f func(ctx context.Context, tx pgx.Tx) error) error {
 	select {
 	case w.sink.slots <- struct{}{}:
 		defer func() { <-w.sink.slots }()
@@ -263,15 +316,14 @@ func (w *worker) pass(records []*kgo.Record, count func(float64), f func(ctx con
 	if err := w.sink.at(w.ctx, "received", w); err != nil {
 		return err
 	}
-	next := records[len(records)-1].Offset + 1
-	if err := w.transact(w.ctx, next, f); err != nil {
+	if err := w.transact(w.ctx, b, f); err != nil {
 		return err
 	}
-	w.next = next
-	count(float64(len(records)))
+	w.next = b.next
+	count(float64(len(b.records)))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sink.metrics.of(w.sink.metrics.lag, w).Set(float64(max(0, w.mu.stable-next)))
+	w.sink.metrics.of(w.sink.metrics.lag, w).Set(float64(max(0, w.mu.stable-w.next)))
 	return nil
 }
 
