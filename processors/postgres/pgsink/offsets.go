@@ -59,7 +59,7 @@ const lookAtOffset = `
 SELECT generation, next_offset FROM onceward.sink_offsets WHERE sink = $1 AND topic = $2 AND partition = $3 FOR UPDATE`
 
 // errOtherTopic: the stored offset is of a topic that is not there any more.
-var errOtherTopic = errors.New("the topic was deleted and created again since the sink has read it: Reset makes the sink begin with the new one")
+var errOtherTopic = errors.New("the topic was deleted and created again since the sink has read it, or its offset is gone: Reset makes the sink begin with the new one")
 
 // unknown returns those of n partitions of a topic that the sink has no offset of, and whether it has one of any.
 func (s *Sink) unknown(ctx context.Context, q interface {

@@ -88,6 +88,8 @@ func (e *session) poll() {
 			e.end(fmt.Errorf("join the group: %w", err))
 		case errors.As(err, new(*kgo.ErrGroupSession)):
 			e.sink.config.Logger.Warn("the membership in the group has ended; the client joins again", "error", err)
+		case errors.Is(err, kerr.UnknownTopicID): // the claim finds whether there is another topic of the name
+			e.end(&brokerError{"fetch topic " + topic, err})
 		case errors.As(err, &answer) && !answer.Retriable:
 			e.end(fmt.Errorf("fetch topic %s, partition %d: %w", topic, n, err))
 		default: // the network
@@ -135,6 +137,9 @@ func (e *session) claim(added map[string][]int32) error {
 		detail := known[topic]
 		if detail.Err != nil {
 			return &brokerError{"ask for topic " + topic, detail.Err}
+		}
+		if detail.ID == (kadm.TopicID{}) {
+			return fmt.Errorf("topic %s: the broker says no id of it, and the sink needs one: Kafka has them since 2.8", topic)
 		}
 		if err := e.introduce(admin, topic, detail); err != nil {
 			return err

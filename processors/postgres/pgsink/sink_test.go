@@ -558,6 +558,30 @@ func TestTopicCreatedAgain(t *testing.T) {
 	})
 }
 
+// TestTopicCreatedAgainMeanwhile: a sink that runs while its topic is deleted and created again stops.
+func TestTopicCreatedAgainMeanwhile(t *testing.T) {
+	onStage(t, 1, func(s *stage) {
+		s.produce(1, 5)
+		ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
+		defer cancel()
+		ended := make(chan error, 1)
+		a := s.sink("a", nil)
+		go func() { ended <- a.Run(ctx) }()
+		s.awaitEnd()
+		if _, err := s.c.Admin().DeleteTopics(s.t.Context(), s.topic); err != nil {
+			s.t.Fatal(err)
+		}
+		pgtest.Await(s.t, "the topic is gone", func() bool {
+			topics, err := s.c.Admin().ListTopics(s.t.Context())
+			return err == nil && !topics.Has(s.topic)
+		})
+		s.c.CreateTopics(s.t, 1, s.topic)
+		if err := <-ended; !errors.Is(err, errOtherTopic) {
+			s.t.Error(err)
+		}
+	})
+}
+
 // TestRecordsWereDeleted: records that were deleted before they were applied are told, and not skipped.
 func TestRecordsWereDeleted(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
