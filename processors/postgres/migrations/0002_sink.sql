@@ -18,7 +18,9 @@ CREATE TABLE onceward.sink_quarantine (
     partition      int NOT NULL,
     record_offset  bigint NOT NULL,
     topic_id       uuid NOT NULL,
+    letter_topic   text,            -- the dead-letter topic that the row is to be sent to, and leaves the table for; null: it stays
     record_time    bigint NOT NULL, -- milliseconds since the epoch
+    time_type      smallint NOT NULL, -- 0 of the producer, 1 of the broker
     record_key     bytea,
     record_value   bytea,
     header_keys    bytea[] NOT NULL,

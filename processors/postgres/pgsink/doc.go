@@ -67,8 +67,10 @@
 // While the server is down, the batch is tried without an end; onceward_postgres_sink_retries_total and the log show that.
 //
 // A record that is refused goes to the table onceward.sink_quarantine, in the transaction that moves the offset past it. With
-// [Config.DeadLetterTopic] it goes to that topic instead, in the form of package topology, before the offset moves: a crash in between writes it
-// twice, with one id. The later records of its partition go on without it. [Sink.Requeue] applies a record from quarantine.
+// [Config.DeadLetterTopic] it goes from there to that topic, in the form of package topology. A crash in between sends it twice, with one id; a letter
+// of a record that was applied there is not. A record that the topic does not take, because it is too large, stays in quarantine. Where the topic
+// is not there or cannot be written, Run returns an error, and the record waits in the table. The later records of its partition go on without it.
+// [Sink.Requeue] applies a record from quarantine.
 //
 // While one partition waits to try again, the others go on.
 //

@@ -15,7 +15,7 @@ import (
 
 // Refused is a record in quarantine.
 type Refused struct {
-	// Record is the record as it was read.
+	// Record is the record as it was read: key, value, headers, time and place.
 	Record *kgo.Record
 	// Class and Reason say why it was refused. The reason quotes nothing of the record.
 	Class  topology.Class
@@ -24,21 +24,26 @@ type Refused struct {
 	Attempts      int
 	FirstFailure  time.Time
 	QuarantinedAt time.Time
+
+	logAppendTime bool
 }
 
 const recordColumns = `topic, partition, record_offset, record_time, record_key, record_value, header_keys, header_values,
-	class, reason, attempts, first_failure, quarantined_at`
+	class, reason, attempts, first_failure, quarantined_at, time_type`
 
-// scanRefused reads a row of recordColumns.
-func scanRefused(row pgx.CollectableRow) (f Refused, err error) {
+// scanRefused reads a row of recordColumns, and of more columns.
+func scanRefused(row pgx.CollectableRow, more ...any) (f Refused, err error) {
 	r := &kgo.Record{}
 	var at int64
 	var keys, values [][]byte
 	var class string
-	err = row.Scan(&r.Topic, &r.Partition, &r.Offset, &at, &r.Key, &r.Value, &keys, &values, &class, &f.Reason, &f.Attempts, &f.FirstFailure, &f.QuarantinedAt)
+	var timeType int16
+	err = row.Scan(append([]any{&r.Topic, &r.Partition, &r.Offset, &at, &r.Key, &r.Value, &keys, &values, &class, &f.Reason, &f.Attempts, &f.FirstFailure, &f.QuarantinedAt,
+		&timeType}, more...)...)
 	if err != nil {
 		return f, err
 	}
+	f.logAppendTime = timeType == 1
 	r.Timestamp = time.UnixMilli(at)
 	for i := range min(len(keys), len(values)) {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: string(keys[i]), Value: values[i]})
@@ -48,13 +53,15 @@ func scanRefused(row pgx.CollectableRow) (f Refused, err error) {
 	return f, err
 }
 
+func refused(row pgx.CollectableRow) (Refused, error) { return scanRefused(row) }
+
 // Quarantined returns the records of the sink in quarantine, the oldest first and at most limit of them.
 func (s *Sink) Quarantined(ctx context.Context, limit int) ([]Refused, error) {
-	rows, err := s.config.Pool.Query(ctx, `SELECT `+recordColumns+` FROM onceward.sink_quarantine WHERE sink = $1
+	rows, err := s.config.Pool.Query(ctx, `SELECT `+recordColumns+` FROM onceward.sink_quarantine WHERE sink = $1 AND letter_topic IS NULL
 		ORDER BY quarantined_at, topic, partition, record_offset LIMIT $2`, s.config.Name, limit)
 	if err == nil {
 		var all []Refused
-		if all, err = pgx.CollectRows(rows, scanRefused); err == nil {
+		if all, err = pgx.CollectRows(rows, refused); err == nil {
 			return all, nil
 		}
 	}
@@ -69,12 +76,12 @@ var ErrNotQuarantined = errors.New("the record is not in quarantine")
 // calling Requeue again tells, by ErrNotQuarantined. If the topic was created again and both records of one offset are there, both are applied.
 func (s *Sink) Requeue(ctx context.Context, topic string, partition int32, offset int64) error {
 	err := pgx.BeginTxFunc(ctx, s.config.Pool, pgx.TxOptions{BeginQuery: s.begin()}, func(t pgx.Tx) error {
-		rows, err := t.Query(ctx, `DELETE FROM onceward.sink_quarantine WHERE sink = $1 AND topic = $2 AND partition = $3 AND record_offset = $4
+		rows, err := t.Query(ctx, `DELETE FROM onceward.sink_quarantine WHERE sink = $1 AND topic = $2 AND partition = $3 AND record_offset = $4 AND letter_topic IS NULL
 			RETURNING `+recordColumns, s.config.Name, topic, partition, offset)
 		if err != nil {
 			return err
 		}
-		all, err := pgx.CollectRows(rows, scanRefused)
+		all, err := pgx.CollectRows(rows, refused)
 		if err != nil {
 			return err
 		}

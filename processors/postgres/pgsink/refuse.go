@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/processors/postgres"
@@ -25,20 +28,22 @@ type refusal struct {
 
 // refuse moves past the record of a batch of one, which cannot be applied, and keeps it elsewhere. It tries until that has succeeded.
 func (w *worker) refuse(b batch, err error, attempts int, first time.Time) error {
-	r := b.records[0]
 	why := refusal{class: postgres.ClassOf(err), err: err, attempts: attempts, first: first}
-	w.sink.config.Logger.Error("a record is refused", "topic", w.topic, "partition", w.n, "offset", r.Offset, "class", why.class, "attempts", attempts,
-		"reason", work.Reason(err), "to", w.sink.refuge())
+	w.sink.config.Logger.Error("a record is refused", "topic", w.topic, "partition", w.n, "offset", b.records[0].Offset, "class", why.class,
+		"attempts", attempts, "reason", work.Reason(err), "to", w.sink.refuge())
+	if err := w.insist(func() error { return w.quarantine(b, why) }); err != nil {
+		return err
+	}
+	return w.sendLetters()
+}
+
+// insist calls f until it succeeds, the worker is told to stop, or another try would not help.
+func (w *worker) insist(f func() error) error {
 	for failures := 1; ; failures++ {
 		if w.stopped() {
 			return errStopped
 		}
-		var err error
-		if w.sink.config.DeadLetterTopic != "" {
-			err = w.deadLetter(b, why)
-		} else {
-			err = w.quarantine(b, why)
-		}
+		err := f()
 		switch {
 		case err == nil:
 			return nil
@@ -46,8 +51,10 @@ func (w *worker) refuse(b batch, err error, attempts int, first time.Time) error
 			return errStopped
 		}
 		if class := postgres.ClassOf(err); (!isOwn(err) || hopeless(err)) && class != topology.Transient && class != topology.Overload {
-			return err // errFenced, a missing table, a topic that does not take the letter
+			return err // errFenced, a missing table, a topic that is not there
 		}
+		w.sink.config.Logger.Warn("a record that is refused cannot be kept yet", "topic", w.topic, "partition", w.n, "failures", failures,
+			"reason", work.Reason(err))
 		if !work.Wait(w.ctx, w.stop, work.Pause(failures, pauseMin, pauseMax)) {
 			return errStopped
 		}
@@ -64,36 +71,95 @@ func (s *Sink) refuge() string {
 
 const insertQuarantine = `
 INSERT INTO onceward.sink_quarantine (sink, topic, partition, record_offset, topic_id, record_time, record_key, record_value, header_keys,
-	header_values, class, reason, attempts, first_failure)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-ON CONFLICT DO NOTHING` // after a Reset the record may be there already
+	header_values, class, reason, attempts, first_failure, letter_topic, time_type)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, nullif($15::text, ''), $16)
+ON CONFLICT DO NOTHING` // after SetOffset the record may be there already
 
-// quarantine keeps the record in the table, in the transaction that moves past it.
+const lettersToSend = `SELECT ` + recordColumns + `, topic_id, letter_topic FROM onceward.sink_quarantine
+WHERE sink = $1 AND topic = $2 AND partition = $3 AND letter_topic IS NOT NULL ORDER BY record_offset LIMIT 100`
+
+const letterSent = `DELETE FROM onceward.sink_quarantine
+WHERE sink = $1 AND topic = $2 AND partition = $3 AND record_offset = $4 AND topic_id = $5`
+
+const letterStays = `UPDATE onceward.sink_quarantine SET letter_topic = NULL
+WHERE sink = $1 AND topic = $2 AND partition = $3 AND record_offset = $4 AND topic_id = $5`
+
+// quarantine keeps the record in the table, in the transaction that moves past it. Dead letters are sent from there, behind the fence: one that is
+// sent is one of a record that no owner applies any more.
 func (w *worker) quarantine(b batch, why refusal) error {
 	r := b.records[0]
 	keys, values := make([][]byte, len(r.Headers)), make([][]byte, len(r.Headers))
 	for i, h := range r.Headers {
 		keys[i], values[i] = []byte(h.Key), h.Value
 	}
-	return w.pass(b, w.sink.metrics.quarantined.Add, func(ctx context.Context, tx pgx.Tx) error {
+	count := w.sink.metrics.quarantined.Add
+	if w.sink.config.DeadLetterTopic != "" {
+		count = w.sink.metrics.deadLettered.Add
+	}
+	return w.pass(b, count, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, insertQuarantine, w.sink.config.Name, w.topic, w.n, r.Offset, w.topicID, r.Timestamp.UnixMilli(), r.Key, r.Value, keys,
-			values, why.class.String(), work.Reason(why.err), why.attempts, why.first)
+			values, why.class.String(), work.Reason(why.err), why.attempts, why.first, w.sink.config.DeadLetterTopic, r.Attrs.TimestampType())
 		return own("quarantine a record", err)
 	})
 }
 
-// deadLetter writes the record to the dead-letter topic, and then moves past it.
-func (w *worker) deadLetter(b batch, why refusal) error {
-	r := b.records[0]
-	letter := &kgo.Record{
-		Topic: w.sink.config.DeadLetterTopic, Key: r.Key, Value: r.Value, Timestamp: r.Timestamp, Headers: w.letterHeaders(r, why, time.Now()),
+// sendLetters sends the dead letters of the partition that wait in the table, in the order of their records. A crash in between sends one again, with
+// the same id.
+func (w *worker) sendLetters() error {
+	for {
+		var letters []letter
+		err := w.insist(func() error {
+			rows, err := w.sink.config.Pool.Query(w.ctx, lettersToSend, w.sink.config.Name, w.topic, w.n)
+			if err == nil {
+				letters, err = pgx.CollectRows(rows, scanLetter)
+			}
+			return own("read dead letters", err)
+		})
+		if err != nil || len(letters) == 0 {
+			return err
+		}
+		for _, l := range letters {
+			if err := w.insist(func() error { return w.send(l) }); err != nil {
+				return err
+			}
+		}
 	}
+}
+
+// letter is a dead letter that is to be sent.
+type letter struct {
+	Refused
+	topicID [16]byte
+	to      string
+}
+
+func scanLetter(row pgx.CollectableRow) (l letter, err error) {
+	l.Refused, err = scanRefused(row, &l.topicID, &l.to)
+	return l, err
+}
+
+// send sends a letter and takes it out of the table. One that the topic does not take stays there as a record in quarantine.
+func (w *worker) send(l letter) error {
 	ctx, cancel := w.untilStopped()
 	defer cancel()
-	if err := w.session.client.ProduceSync(ctx, letter).FirstErr(); err != nil {
-		return fmt.Errorf("topic %s, partition %d, offset %d: write the dead letter to %s: %w", w.topic, w.n, r.Offset, w.sink.config.DeadLetterTopic, err)
+	r, then := l.Record, letterSent
+	err := w.session.client.ProduceSync(ctx, &kgo.Record{
+		Topic: l.to, Key: r.Key, Value: r.Value, Timestamp: r.Timestamp, Headers: w.letterHeaders(l.Refused, time.Now()),
+	}).FirstErr()
+	switch {
+	case errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge) || errors.Is(err, kerr.InvalidTimestamp) ||
+		errors.Is(err, kerr.InvalidRecord):
+		then = letterStays
+		w.sink.config.Logger.Error("the dead-letter topic does not take a record, which stays in quarantine", "topic", w.topic, "partition", w.n,
+			"offset", r.Offset, "to", l.to, "error", err)
+	case err != nil:
+		return fmt.Errorf("topic %s, partition %d, offset %d: write the dead letter to %s: %w", w.topic, w.n, r.Offset, l.to, err)
 	}
-	return w.pass(b, w.sink.metrics.deadLettered.Add, func(context.Context, pgx.Tx) error { return nil })
+	if err := w.sink.at(ctx, "sent", w); err != nil {
+		return err
+	}
+	_, err = w.sink.config.Pool.Exec(ctx, then, w.sink.config.Name, w.topic, w.n, r.Offset, l.topicID)
+	return own("remove a dead letter that was sent", err)
 }
 
 // untilStopped returns a context that also ends when the worker is told to stop: a revoke does not wait for a broker that is down.
@@ -109,11 +175,26 @@ func (w *worker) untilStopped() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
+// The limits of dead letters, as package topology reads them.
+const (
+	letterReasonMax = 512
+	letterDeathsMax = math.MaxInt32 - 1
+)
+
+// cut returns the text, without its end if it has more than n bytes.
+func cut(text string, n int) string {
+	if len(text) > n {
+		text = strings.ToValidUTF8(text[:n], "")
+	}
+	return text
+}
+
 // letterTime is the form of times in dead letters.
 const letterTime = "2006-01-02T15:04:05.000Z07:00"
 
 // letterHeaders returns the headers of a dead letter as package topology describes them: those of the record, and where and why it died.
-func (w *worker) letterHeaders(r *kgo.Record, why refusal, now time.Time) []kgo.RecordHeader {
+func (w *worker) letterHeaders(f Refused, now time.Time) []kgo.RecordHeader {
+	r := f.Record
 	var own []kgo.RecordHeader
 	before := make([]topology.Header, 0, len(r.Headers))
 	for _, h := range r.Headers {
@@ -123,13 +204,13 @@ func (w *worker) letterHeaders(r *kgo.Record, why refusal, now time.Time) []kgo.
 		}
 	}
 	origin := topology.DeadLetterOrigin{Topic: w.topic, Partition: w.n, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli()}
-	if r.Attrs.TimestampType() == 1 {
+	if f.logAppendTime {
 		origin.TimestampType = topology.LogAppendTime
 	}
 	life, err := topology.ParseDeadLetter(before)
 	if err != nil || life.Application != w.sink.config.Name { // it dies for the first time here; how often it died elsewhere counts
 		life = topology.DeadLetterInfo{
-			ID: topology.DeadLetterID(w.sink.config.Name, origin), Origin: origin, FirstFailure: why.first, Deaths: life.Deaths,
+			ID: topology.DeadLetterID(w.sink.config.Name, origin), Origin: origin, FirstFailure: f.FirstFailure, Deaths: life.Deaths,
 		}
 	}
 	all := own
@@ -139,9 +220,9 @@ func (w *worker) letterHeaders(r *kgo.Record, why refusal, now time.Time) []kgo.
 	add(topology.HeaderVersion, "pgsink")
 	add(topology.HeaderTask, "0_"+strconv.Itoa(int(w.n)))
 	add(topology.HeaderNode, "pgsink")
-	add(topology.HeaderClass, why.class.String())
-	add(topology.HeaderMessage, work.Reason(why.err))
-	add(topology.HeaderAttempts, strconv.Itoa(why.attempts))
+	add(topology.HeaderClass, f.Class.String())
+	add(topology.HeaderMessage, cut(f.Reason, letterReasonMax))
+	add(topology.HeaderAttempts, strconv.Itoa(f.Attempts))
 	add(topology.HeaderFirstFailure, life.FirstFailure.UTC().Format(letterTime))
 	add(topology.HeaderLastFailure, now.UTC().Format(letterTime))
 	add(topology.HeaderTopic, life.Origin.Topic)
@@ -150,6 +231,6 @@ func (w *worker) letterHeaders(r *kgo.Record, why refusal, now time.Time) []kgo.
 	add(topology.HeaderTimestamp, strconv.FormatInt(life.Origin.Timestamp, 10))
 	add(topology.HeaderTimestampType, life.Origin.TimestampType.String())
 	add(topology.HeaderLastTimestamp, strconv.FormatInt(r.Timestamp.UnixMilli(), 10))
-	add(topology.HeaderDeaths, strconv.Itoa(life.Deaths+1))
+	add(topology.HeaderDeaths, strconv.Itoa(min(life.Deaths, letterDeathsMax-1)+1))
 	return all
 }

@@ -159,6 +159,12 @@ func (w *worker) take() (b batch) {
 func (w *worker) run() {
 	defer close(w.done)
 	defer w.cancel()
+	if err := w.sendLetters(); err != nil { // those that an owner before has left
+		if !errors.Is(err, errStopped) {
+			w.session.end(err)
+		}
+		return
+	}
 	for !w.stopped() {
 		b := w.take()
 		if len(b.records) == 0 {
