@@ -61,14 +61,14 @@
 //	records were deleted before they were    Run returns an error. An operator has to decide, and says where to go on with [SetOffset]
 //	read, or the log was cut
 //
-// A time-out that Apply has set, and a transaction that the server has ended because Apply has paused for too long, are transient. A foreign key whose
+// A timeout that Apply has set, and a transaction that the server has ended because Apply has paused for too long, are transient. A foreign key whose
 // row comes later, from another partition, is validation: its record is refused at once, unless Apply returns the error with topology.Transient.
 //
 // While the server is down, the batch is tried without an end; onceward_postgres_sink_retries_total and the log show that.
 //
 // A record that is refused goes to the table onceward.sink_quarantine, in the transaction that moves the offset past it. With
-// [Config.DeadLetterTopic] it goes from there to that topic, in the form of package topology. A crash in between sends it twice, with one id; a letter
-// of a record that was applied there is not. A record that the topic does not take, because it is too large, stays in quarantine. Where the topic
+// [Config.DeadLetterTopic] it goes from there to that topic, in the form of package topology. A crash in between sends it twice, with one id. A record that
+// was applied has no dead letter. A record that the topic does not take, because it is too large, stays in quarantine. Where the topic
 // is not there or cannot be written, Run returns an error, and the record waits in the table. The later records of its partition go on without it.
 // [Sink.Requeue] applies a record from quarantine.
 //

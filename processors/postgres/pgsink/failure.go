@@ -61,12 +61,13 @@ func hopeless(err error) bool {
 		return false
 	case topology.Config, topology.Corruption, topology.Fatal:
 		return true
+	default: // a class that a statement of the sink cannot have, or none
+		_, answered := errors.AsType[*pgconn.PgError](err)
+		return answered || errors.Is(err, puddle.ErrClosedPool)
 	}
-	_, answered := errors.AsType[*pgconn.PgError](err)
-	return answered || errors.Is(err, puddle.ErrClosedPool)
 }
 
-// What Apply has left of its transaction.
+// The ways in which Apply can misuse its transaction.
 var (
 	errEnded    = topology.Fail(topology.Config, errors.New("Apply has ended the transaction that it was given"))
 	errRowsOpen = topology.Fail(topology.Config, errors.New("Apply has left the rows of a query open: close them, or read them to their end"))
@@ -82,7 +83,7 @@ const (
 	ofServer           // the server or the connection, as far as it can be known
 )
 
-// faultOf says who is to blame. What topology.Fail has said comes first, unless it says no more than that another attempt may succeed.
+// faultOf says who is to blame. A class that topology.Fail has given comes first, unless it only says that another attempt may succeed.
 func faultOf(err error) fault {
 	if said := topology.ClassOf(err); said != topology.Poison && said != topology.Transient && said != topology.Overload {
 		if isOwn(err) {

@@ -84,7 +84,7 @@ func TestLetterIsTooLarge(t *testing.T) {
 	})
 }
 
-// TestLettersAreRead: a long reason and a count of deaths at its limit make a letter that package topology reads.
+// TestLettersAreRead: a long reason and a count of deaths at its limit make a dead letter that package topology reads.
 func TestLettersAreRead(t *testing.T) {
 	w := &worker{sink: &Sink{config: Config{Name: "sink"}}, partition: partition{"in", 0}}
 	f := Refused{

@@ -234,8 +234,8 @@ func (w *worker) fenced() error {
 	return fmt.Errorf("topic %s, partition %d, generation %d: %w", w.topic, w.n, w.generation, errFenced)
 }
 
-// SetOffset has the next owner of a partition read on at the given offset, whatever lies between. It is for an operator who has decided what to do about
-// records that were deleted before they were read, or about a log that was cut, and has to know which records are applied twice or never by that.
+// SetOffset has the next owner of a partition read on at the given offset, whatever lies between. It is for an operator, after records were
+// deleted before they were read, or a log was cut. The operator has to know which records are applied twice or never by that.
 // Stop the sink before: an instance that runs is fenced.
 func SetOffset(ctx context.Context, pool *pgxpool.Pool, sink, topic string, partition int32, offset int64) error {
 	set, err := pool.Exec(ctx, setOffset, sink, topic, partition, offset)

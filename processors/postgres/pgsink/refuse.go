@@ -126,7 +126,7 @@ func (w *worker) sendLetters() error {
 	}
 }
 
-// letter is a dead letter that is to be sent.
+// letter is a dead letter to send.
 type letter struct {
 	Refused
 	topicID [16]byte
@@ -138,7 +138,7 @@ func scanLetter(row pgx.CollectableRow) (l letter, err error) {
 	return l, err
 }
 
-// send sends a letter and takes it out of the table. One that the topic does not take stays there as a record in quarantine.
+// send sends a dead letter and takes it out of the table. One that the topic does not take stays there as a record in quarantine.
 func (w *worker) send(l letter) error {
 	ctx, cancel := w.untilStopped()
 	defer cancel()
