@@ -29,9 +29,7 @@ const application = "consumer"
 func newConsumer(t *testing.T) *consumer {
 	c := &consumer{t: t, db: pgtest.New(t), cut: &pgtest.Cutter{}}
 	c.db.Exec(t, "CREATE TABLE effects (id text)")
-	c.pool = c.cut.Pool(t, c.db, func(config *pgxpool.Config) {
-		config.ConnConfig.RuntimeParams["application_name"] = application
-	})
+	c.pool = c.cut.Pool(t, c.db, pgtest.Named(application))
 	return c
 }
 

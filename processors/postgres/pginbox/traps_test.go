@@ -3,7 +3,6 @@ package pginbox_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -63,20 +62,10 @@ func (s *scene) must(err error) {
 
 func nothing() error { return nil }
 
-// both runs f twice at the same time.
-func both(f func(meet func())) {
-	var wg, met sync.WaitGroup
-	met.Add(2)
-	for range 2 {
-		wg.Go(func() { f(func() { met.Done(); met.Wait() }) })
-	}
-	wg.Wait()
-}
-
 // TestTrapCheckThenInsert: two copies that both look first find nothing, and both have the effect.
 func TestTrapCheckThenInsert(t *testing.T) {
 	s := newScene(t)
-	both(func(meet func()) {
+	pgtest.Both(func(meet func()) {
 		exists, err := s.inbox.Exists(t.Context(), "e")
 		if err != nil || exists {
 			t.Errorf("exists %v, %v", exists, err)
@@ -96,7 +85,7 @@ func TestTrapCheckThenInsert(t *testing.T) {
 	})
 	s.expect("check, then insert", 20)
 
-	both(func(meet func()) {
+	pgtest.Both(func(meet func()) {
 		meet()
 		if err := s.once("e2", nothing); err != nil {
 			t.Error(err)

@@ -4,15 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
 )
 
 // The environment of a child process: the point at which it kills itself, its database and its brokers.
@@ -42,8 +40,7 @@ func child() int {
 			batches++
 		}
 		if batches == 2 && point == os.Getenv(envChild) {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {} // the signal arrives
+			pgtest.KillSelf()
 		}
 		return nil
 	})
@@ -58,18 +55,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 	onStage(t, func(s *stage) {
 		for i, point := range points {
 			s.append(s.numbered(string(rune('a'+i)), 30, "one", "two", "")...)
-			cmd := exec.Command(os.Args[0])
-			var stderr strings.Builder
-			cmd.Stderr = &stderr
-			cmd.Env = append(os.Environ(), envChild+"="+point, envURL+"="+s.db.URL, envBrokers+"="+strings.Join(s.c.Brokers(), ","))
-			process, err := cluster.Launch(cmd)
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			<-process.Ended()
-			if err := process.Err(); err == nil || err.Error() != "signal: killed" {
-				s.t.Fatalf("the child has ended by itself: %v\n%s", err, stderr.String())
-			}
+			pgtest.Killed(s.t, envChild+"="+point, envURL+"="+s.db.URL, envBrokers+"="+strings.Join(s.c.Brokers(), ","))
 			before := s.judgeCopies()
 			stop := s.start(s.outbox("successor", nil))
 			s.awaitPublished()

@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Status is what has become of an entry, in the words that the table has.
+// Status is the state of an entry. Its text is that of the status column.
 type Status string
 
 // The statuses.

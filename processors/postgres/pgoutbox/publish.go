@@ -20,14 +20,14 @@ var errBrokers = errors.New("the brokers do not take records")
 
 var errNoAnswer = errors.New("there was no answer")
 
-// publication is a record and what has become of it.
+// publication is a record and the result of sending it.
 type publication struct {
 	entry  *Entry
 	record *kgo.Record
 	err    error
 }
 
-// sent is what has become of a batch. An entry that is in neither was not tried, or is unanswered.
+// sent is the result of sending a batch. An entry in neither of its lists was not sent, or has no answer.
 type sent struct {
 	published, failed []publication
 }

@@ -209,7 +209,7 @@ func (o *Outbox) take(ctx context.Context, tx pgx.Tx) ([]*Entry, error) {
 	return entries, nil
 }
 
-// mark records what has become of a batch.
+// mark writes the result of sending a batch to the table.
 func (o *Outbox) mark(ctx context.Context, tx pgx.Tx, s sent) error {
 	batch := &pgx.Batch{}
 	if len(s.published) > 0 {

@@ -1,7 +1,6 @@
 package pgoutbox
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -9,9 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"go.uber.org/goleak"
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/processors/envelope"
@@ -22,18 +19,11 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// brokers runs tests with what cluster needs for its own.
-type brokers struct{ m *testing.M }
-
-func (b brokers) Run() int {
-	return cluster.Run(b.m, goleak.IgnoreAnyFunction("github.com/onceward/onceward/e2e/cluster.Launch.func1")) // the database server, which pgtest ends
-}
-
 func TestMain(m *testing.M) {
 	if os.Getenv(envChild) != "" {
 		os.Exit(child())
 	}
-	os.Exit(pgtest.Run(brokers{m}))
+	pgtest.MainWithBrokers(m)
 }
 
 // stage is a database with an outbox, and a topic.
@@ -61,7 +51,7 @@ func newStage(t *testing.T, c *cluster.Cluster) *stage {
 // config is that of an instance, whose sessions have its name as application name.
 func (s *stage) config(instance string, change func(c *Config)) Config {
 	c := Config{
-		Name: "payments", Pool: s.db.NewPool(s.t, named(instance)), BatchRecords: 20, Poll: 20 * time.Millisecond,
+		Name: "payments", Pool: s.db.NewPool(s.t, pgtest.Named(instance)), BatchRecords: 20, Poll: 20 * time.Millisecond,
 		RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond,
 		Client: []kgo.Opt{kgo.SeedBrokers(s.c.Brokers()...), kgo.MetadataMinAge(50 * time.Millisecond)},
 	}
@@ -69,10 +59,6 @@ func (s *stage) config(instance string, change func(c *Config)) Config {
 		change(&c)
 	}
 	return c
-}
-
-func named(instance string) func(c *pgxpool.Config) {
-	return func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = instance }
 }
 
 func (s *stage) outbox(instance string, change func(c *Config)) *Outbox {
@@ -85,24 +71,7 @@ func (s *stage) outbox(instance string, change func(c *Config)) *Outbox {
 }
 
 // start runs a relay until the function that it returns is called, or the test ends. Run must not fail.
-func (s *stage) start(o *Outbox) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- o.Run(ctx) }()
-	var over bool
-	stop = func() {
-		if over {
-			return
-		}
-		over = true
-		cancel()
-		if err := <-ended; err != nil {
-			s.t.Errorf("Run: %v", err)
-		}
-	}
-	s.t.Cleanup(stop)
-	return stop
-}
+func (s *stage) start(o *Outbox) (stop func()) { return pgtest.Start(s.t, o.Run) }
 
 // in runs f in a transaction.
 func (s *stage) in(f func(tx pgx.Tx) error) {

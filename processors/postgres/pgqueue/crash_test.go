@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/onceward/onceward/e2e/cluster"
+	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
 )
 
 // The environment of a child process: the point at which it kills itself, and its database.
@@ -39,8 +36,7 @@ func child() int {
 			entries++
 		}
 		if entries == 3 && point == os.Getenv(envChild) {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {} // the signal arrives
+			pgtest.KillSelf()
 		}
 		return nil
 	})
@@ -54,18 +50,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 	s := newStage(t)
 	for i, point := range points {
 		s.store(numbered(string(rune('a'+i)), 10, "one")...)
-		cmd := exec.Command(os.Args[0])
-		var stderr strings.Builder
-		cmd.Stderr = &stderr
-		cmd.Env = append(os.Environ(), envChild+"="+point, envURL+"="+s.db.URL)
-		process, err := cluster.Launch(cmd)
-		if err != nil {
-			t.Fatal(err)
-		}
-		<-process.Ended()
-		if err := process.Err(); err == nil || err.Error() != "signal: killed" {
-			t.Fatalf("the child has ended by itself: %v\n%s", err, stderr.String())
-		}
+		pgtest.Killed(t, envChild+"="+point, envURL+"="+s.db.URL)
 		want := int64(10*i + 2)
 		if point == "committed" {
 			want++

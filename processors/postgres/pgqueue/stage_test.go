@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
 )
@@ -45,16 +44,12 @@ func effect(ctx context.Context, tx pgx.Tx, e *Entry) (Decision, error) {
 func (s *stage) config(instance string, change func(c *Config)) Config {
 	c := Config{
 		Name: "mail", Handle: effect, RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond, Poll: 20 * time.Millisecond,
-		Pool: s.db.NewPool(s.t, named(instance)),
+		Pool: s.db.NewPool(s.t, pgtest.Named(instance)),
 	}
 	if change != nil {
 		change(&c)
 	}
 	return c
-}
-
-func named(instance string) func(c *pgxpool.Config) {
-	return func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = instance }
 }
 
 func (s *stage) queue(instance string, change func(c *Config)) *Queue {
@@ -67,24 +62,7 @@ func (s *stage) queue(instance string, change func(c *Config)) *Queue {
 }
 
 // start runs workers until the function that it returns is called, or the test ends. Run must not fail.
-func (s *stage) start(q *Queue) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- q.Run(ctx) }()
-	var over bool
-	stop = func() {
-		if over {
-			return
-		}
-		over = true
-		cancel()
-		if err := <-ended; err != nil {
-			s.t.Errorf("Run: %v", err)
-		}
-	}
-	s.t.Cleanup(stop)
-	return stop
-}
+func (s *stage) start(q *Queue) (stop func()) { return pgtest.Start(s.t, q.Run) }
 
 // store stores events in a transaction of their own.
 func (s *stage) store(events ...Event) (statuses []Status) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Status is what has become of an entry, in the words that the table has.
+// Status is the state of an entry. Its text is that of the status column.
 type Status string
 
 // The statuses. The source of an event may move on with each of them, because the event is stored.

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/onceward/onceward/processors/postgres"
+	"github.com/onceward/onceward/processors/postgres/internal/work"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -189,7 +190,7 @@ func (h *handler) answer(c *call) Response {
 			doubt = doubt || o.counter == h.store.retryCommit
 			h.config.Logger.Warn("a request is tried again", "operation", c.Scope.Operation, "attempt", attempt, "reason", reasonOf(err))
 		}
-		if !wait(ctx, pause(attempt)) {
+		if !work.Wait(ctx, nil, work.Pause(attempt, pauseMin, pauseMax)) {
 			return h.giveUp(ctx, c, ctx.Err())
 		}
 	}
@@ -262,7 +263,7 @@ func (h *handler) finish(ctx context.Context, tx pgx.Tx, end func(ctx context.Co
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.store.lock)
 	defer cancel()
 	if err := end(ctx); err != nil {
-		if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "25P02" {
+		if work.Aborted(err) {
 			return topology.Fail(topology.Poison, errSwallowed)
 		}
 		return h.outageOf(tx, err)
@@ -274,7 +275,7 @@ func (h *handler) finish(ctx context.Context, tx pgx.Tx, end func(ctx context.Co
 	err = h.store.failed("commit", err)
 	_, ofServer := errors.AsType[*pgconn.PgError](err)
 	switch {
-	case contended(err):
+	case work.Contended(err):
 		return &outage{err, h.store.retryContention}
 	case ofServer && !postgres.Unavailable(err), errors.Is(err, pgx.ErrTxCommitRollback):
 		return err // it is rolled back

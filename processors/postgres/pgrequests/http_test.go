@@ -60,7 +60,7 @@ func newService(t *testing.T, db *pgtest.Database, pool *pgxpool.Pool, c pgreque
 
 const application = "service"
 
-func named(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = application }
+var named = pgtest.Named(application)
 
 // pay has the effect.
 func (s *service) pay(w http.ResponseWriter, r *http.Request, tx pgx.Tx) error {

@@ -3,14 +3,12 @@ package pgrequests
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/onceward/onceward/processors/postgres/internal/work"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -31,19 +29,13 @@ func (o *outage) Unwrap() error { return o.err }
 
 // outageOf returns an error of a transaction that has not committed: an *outage if other transactions or the connection are to blame.
 func (h *handler) outageOf(tx pgx.Tx, err error) error {
-	if contended(err) {
+	if work.Contended(err) {
 		return &outage{err, h.store.retryContention}
 	}
 	if tx.Conn().IsClosed() {
 		return &outage{err, h.store.retryLost}
 	}
 	return err
-}
-
-// contended says whether other transactions are to blame: a serialization failure or a deadlock.
-func contended(err error) bool {
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && strings.HasPrefix(e.Code, "40")
 }
 
 // funcTx is a transaction as a Func has it: the handler ends it.
@@ -78,26 +70,4 @@ func reasonOf(err error) string {
 		return "the connection to the database was lost"
 	}
 	return (&topology.Failure{Err: err}).Reason()
-}
-
-// pause returns how long to wait after the given attempt, which counts from 1. Half of the time is random, so that two transactions that
-// were in conflict begin apart.
-func pause(attempt int) time.Duration {
-	d := pauseMin
-	for range attempt - 1 {
-		d = min(2*d, pauseMax)
-	}
-	return d/2 + rand.N(d/2+1)
-}
-
-// wait waits, and returns false if the context has ended.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

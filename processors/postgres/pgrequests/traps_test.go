@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -79,20 +78,10 @@ var errKilled = errors.New("killed")
 
 func killed() error { return errKilled }
 
-// both runs f twice at the same time.
-func both(f func(meet func())) {
-	var wg, met sync.WaitGroup
-	met.Add(2)
-	for range 2 {
-		wg.Go(func() { f(func() { met.Done(); met.Wait() }) })
-	}
-	wg.Wait()
-}
-
 // TestTrapCheckThenInsert: two copies that both look first find nothing, and both have the effect.
 func TestTrapCheckThenInsert(t *testing.T) {
 	s := newScene(t)
-	both(func(meet func()) {
+	pgtest.Both(func(meet func()) {
 		_, found, err := s.store.Find(t.Context(), request("a", "").Scope)
 		if err != nil || found {
 			t.Errorf("found %v, %v", found, err)
@@ -109,7 +98,7 @@ func TestTrapCheckThenInsert(t *testing.T) {
 	})
 	s.expect("check, then insert", 20)
 
-	both(func(meet func()) {
+	pgtest.Both(func(meet func()) {
 		meet()
 		if _, err := s.once("b", nothing); err != nil {
 			t.Error(err)

@@ -4,17 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/processors/postgres"
+	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
 )
 
 // The environment of a child process: the point at which it kills itself, and what it needs to run the sink.
@@ -49,8 +47,7 @@ func child() int {
 			batches++
 		}
 		if batches == 2 && point == os.Getenv(envChild) {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {} // the signal arrives
+			pgtest.KillSelf()
 		}
 		return nil
 	})
@@ -65,19 +62,8 @@ func TestKilledAtEveryPoint(t *testing.T) {
 	onStage(t, 2, func(s *stage) {
 		for _, point := range points {
 			s.produce(2, 30)
-			cmd := exec.Command(os.Args[0])
-			var stderr strings.Builder
-			cmd.Stderr = &stderr
-			cmd.Env = append(os.Environ(), envChild+"="+point, envBrokers+"="+strings.Join(s.c.Brokers(), ","), envURL+"="+s.db.URL,
+			pgtest.Killed(s.t, envChild+"="+point, envBrokers+"="+strings.Join(s.c.Brokers(), ","), envURL+"="+s.db.URL,
 				envTopic+"="+s.topic, envName+"="+s.name)
-			process, err := cluster.Launch(cmd)
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			<-process.Ended()
-			if err := process.Err(); err == nil || err.Error() != "signal: killed" {
-				s.t.Fatalf("the child has ended by itself: %v\n%s", err, stderr.String())
-			}
 			before := s.effects()
 			if point != "committed" && before%10 != 0 {
 				s.t.Errorf("killed when %s: %d effects are no whole batches", point, before)

@@ -68,7 +68,7 @@ func TestCommitInDoubt(t *testing.T) {
 			onStage(t, 1, func(s *stage) {
 				s.produce(1, 30)
 				cut := &pgtest.Cutter{}
-				sink := s.sink("a", func(c *Config) { c.Pool = cut.Pool(s.t, s.db, named("a")) })
+				sink := s.sink("a", func(c *Config) { c.Pool = cut.Pool(s.t, s.db, pgtest.Named("a")) })
 				cut.Next(fault, 0, fault, 0, fault) // the first commit stores where the topic begins
 				s.start(sink)
 				if fault == pgtest.CommitLate {
@@ -90,7 +90,7 @@ func TestDoubtfulCommitTakenForFailed(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		s.produce(1, 30)
 		cut := &pgtest.Cutter{}
-		sink := s.sink("a", func(c *Config) { c.Pool = cut.Pool(s.t, s.db, named("a")) })
+		sink := s.sink("a", func(c *Config) { c.Pool = cut.Pool(s.t, s.db, pgtest.Named("a")) })
 		sink.breakResolve()
 		sink.breakFence()                    // which would find that the offset is not where it was
 		cut.Next(0, pgtest.CommitUnanswered) // the first commit is the one that stores where the topic begins

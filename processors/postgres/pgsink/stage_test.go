@@ -8,28 +8,19 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.uber.org/goleak"
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
 )
 
-// brokers runs tests with what cluster needs for its own.
-type brokers struct{ m *testing.M }
-
-func (b brokers) Run() int {
-	return cluster.Run(b.m, goleak.IgnoreAnyFunction("github.com/onceward/onceward/e2e/cluster.Launch.func1")) // the database server, which pgtest ends
-}
-
 func TestMain(m *testing.M) {
 	if os.Getenv(envChild) != "" {
 		os.Exit(child())
 	}
-	os.Exit(pgtest.Run(brokers{m}))
+	pgtest.MainWithBrokers(m)
 }
 
 // stage is a topic, a database with what is made of it, and instances of one sink.
@@ -75,7 +66,7 @@ func effect(ctx context.Context, tx pgx.Tx, r *kgo.Record) error {
 func (s *stage) config(instance string, change func(c *Config)) Config {
 	c := Config{
 		Name: s.name, Topics: []string{s.topic}, Apply: Each(effect), BatchRecords: 10,
-		Pool: s.db.NewPool(s.t, named(instance)),
+		Pool: s.db.NewPool(s.t, pgtest.Named(instance)),
 		Client: []kgo.Opt{
 			kgo.SeedBrokers(s.c.Brokers()...), kgo.ClientID(instance), kgo.HeartbeatInterval(200 * time.Millisecond),
 			kgo.FetchMaxWait(100 * time.Millisecond), kgo.MetadataMinAge(50 * time.Millisecond),
@@ -85,10 +76,6 @@ func (s *stage) config(instance string, change func(c *Config)) Config {
 		change(&c)
 	}
 	return c
-}
-
-func named(instance string) func(c *pgxpool.Config) {
-	return func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = instance }
 }
 
 func (s *stage) sink(instance string, change func(c *Config)) *Sink {
@@ -102,24 +89,7 @@ func (s *stage) sink(instance string, change func(c *Config)) *Sink {
 }
 
 // start runs a sink until the function that it returns is called, or the test ends. Run must not fail.
-func (s *stage) start(sink *Sink) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- sink.Run(ctx) }()
-	var over bool
-	stop = func() {
-		if over {
-			return
-		}
-		over = true
-		cancel()
-		if err := <-ended; err != nil {
-			s.t.Errorf("Run: %v", err)
-		}
-	}
-	s.t.Cleanup(stop)
-	return stop
-}
+func (s *stage) start(sink *Sink) (stop func()) { return pgtest.Start(s.t, sink.Run) }
 
 // produce commits n records to each partition, in transactions of ten of which every third is aborted and written again.
 func (s *stage) produce(partitions int32, n int) {

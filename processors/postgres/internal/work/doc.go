@@ -1,4 +1,4 @@
-// Package work runs a caller's function in a transaction, and says what an error of it means. A sink, a queue and a relay share it.
+// Package work runs a caller's function in a transaction, and says what an error of it means. The sink, the queue, the relay and the handler of requests share it.
 //
 // # Failure
 //
