@@ -42,6 +42,27 @@ func (b *testBroker) loses(t *testing.T, written ...string) (lost func() bool, l
 	return done.Load, func() { armed.Store(true) }
 }
 
+// hangingCommit returns a broker with a transaction whose commit was answered and whose markers are lost, except in the topics written, and the
+// configuration of the instance that has committed it. That instance is stopped, and has committed so many records before.
+func hangingCommit(t *testing.T, before int, repairs bool, written ...string) (*testBroker, txn.Config) {
+	t.Helper()
+	b := newBroker(t, 1, "in", "out")
+	lost, lose := b.loses(t, written...)
+	cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, Instance: "one", RepairTransactions: repairs})
+	_, stop := start(t, countTopology(t), cfg)
+	for range before {
+		b.one(t)
+	}
+	b.read(t, "out", before)
+	lose()
+	b.one(t)
+	waitFor(t, "the loss", lost)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	return b, cfg
+}
+
 // one sends a record to in[0].
 func (b *testBroker) one(t *testing.T) {
 	t.Helper()
@@ -66,20 +87,7 @@ func TestHangingTransaction(t *testing.T) {
 	}
 	for _, tc := range tests {
 		bubble(t, tc.name, func(t *testing.T) {
-			b := newBroker(t, 1, "in", "out")
-			lost, lose := b.loses(t, tc.written...)
-			cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, Instance: "one", RepairTransactions: tc.repairs})
-			_, stop := start(t, countTopology(t), cfg)
-			for range 5 {
-				b.one(t)
-			}
-			b.read(t, "out", 5)
-			lose()
-			b.one(t)
-			waitFor(t, "the loss", lost)
-			if err := stop(); err != nil {
-				t.Fatal(err)
-			}
+			b, cfg := hangingCommit(t, 5, tc.repairs, tc.written...)
 			if tc.forgets {
 				app, stop := start(t, countTopology(t), cfg.WithFailpoints(nil, "look"))
 				waitFor(t, "a member", func() bool { return len(app.Status().Tasks) == 1 })
@@ -164,18 +172,7 @@ func (b *testBroker) transactionalIDs(t *testing.T) map[string]bool {
 // was not looked at. Nothing is repaired before all have answered, and then it is.
 func TestHangingBesideUnanswered(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		b := newBroker(t, 1, "in", "out")
-		lost, lose := b.loses(t)
-		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, Instance: "one", RepairTransactions: true})
-		_, stop := start(t, countTopology(t), cfg)
-		b.one(t)
-		b.read(t, "out", 1)
-		lose()
-		b.one(t)
-		waitFor(t, "the loss", lost)
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		b, cfg := hangingCommit(t, 1, true)
 		away := b.kafka.Fault(kfake.Fault{
 			Keys: []kmsg.Key{kmsg.DescribeProducers}, Topic: "counting-counts-changelog", Err: kerr.NotLeaderForPartition, Count: -1,
 		})
@@ -206,18 +203,7 @@ func TestHangingBesideUnanswered(t *testing.T) {
 // before the results that belong to it.
 func TestNoRepairWithoutRead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		b := newBroker(t, 1, "in", "out")
-		lost, lose := b.loses(t)
-		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, Instance: "one", RepairTransactions: true})
-		_, stop := start(t, countTopology(t), cfg)
-		b.one(t)
-		b.read(t, "out", 1)
-		lose()
-		b.one(t)
-		waitFor(t, "the loss", lost)
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		b, cfg := hangingCommit(t, 1, true)
 		denied := b.kafka.Fault(kfake.Fault{
 			Keys: []kmsg.Key{kmsg.DescribeProducers}, Topic: "out", Err: kerr.TopicAuthorizationFailed, Count: -1,
 		})
@@ -239,18 +225,7 @@ func TestNoRepairWithoutRead(t *testing.T) {
 // TestEvidenceIsReadRarely: what hangs undecided is looked at every half a minute, but the logs are not read again each time.
 func TestEvidenceIsReadRarely(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		b := newBroker(t, 1, "in", "out")
-		lost, lose := b.loses(t)
-		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, Instance: "one", RepairTransactions: true})
-		_, stop := start(t, countTopology(t), cfg)
-		b.one(t)
-		b.read(t, "out", 1)
-		lose()
-		b.one(t)
-		waitFor(t, "the loss", lost)
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		b, cfg := hangingCommit(t, 1, true)
 		app, stop := start(t, countTopology(t), cfg.WithFailpoints(nil, "look")) // takes away what the coordinator said
 		waitFor(t, "a member", func() bool { return len(app.Status().Tasks) == 1 })
 		if err := stop(); err != nil {

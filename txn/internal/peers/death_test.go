@@ -166,7 +166,7 @@ func TestInstanceThatWasCutOffWaits(t *testing.T) {
 	})
 }
 
-// TestSilentHostIsFencedAtTheBound: nothing closes when a host vanishes. The vanished instance itself fences nobody.
+// TestSilentHostIsFencedAtTheBound: nothing closes when a host vanishes. The vanished instance itself fences no other.
 func TestSilentHostIsFencedAtTheBound(t *testing.T) {
 	sizes(t, func(t *testing.T, all []string) {
 		inWorld(t, all, nil, func(w *world) {

@@ -101,7 +101,7 @@
 //  1. Somebody heard the incarnation within two heartbeats: the network between the two of us is at fault. Stopped or restarted: over.
 //  2. Two members only, and dialling was not refused: neither can know which of them is cut off. The suspicion fails if this process does not
 //     reach the brokers, and does not fence a suspect that makes progress there (Config.Progress). With more members, an instance that has heard
-//     from nobody for the silence bound is the one that is cut off.
+//     from no peer for the silence bound is the one that is cut off.
 //  3. At least one peer has lost the suspect too, or has not heard it for two heartbeats: the evidence is enough.
 //  4. No peer has an opinion: a closed connection or a refused dial is enough. Silence is enough after twice the bound. An instance that has
 //     lost all of several others needs a refused dial, because a refusal shows that the network works.
