@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -118,9 +119,15 @@ func TestOffsetIsLocked(t *testing.T) {
 // TestRecordEndsConnection: a record that ends its connection every time is refused, and the others are applied.
 func TestRecordEndsConnection(t *testing.T) {
 	for name, fail := range map[string]func(ctx context.Context, s *stage, tx pgx.Tx) error{
-		"time-out of Apply": func(ctx context.Context, _ *stage, tx pgx.Tx) error {
-			ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		"context of Apply ends": func(ctx context.Context, s *stage, tx pgx.Tx) error {
+			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
+			var watch sync.WaitGroup
+			watch.Go(func() {
+				defer cancel()
+				pgtest.Await(s.t, "the statement sleeps", func() bool { return s.db.Sleeping(s.t) > 0 })
+			})
+			defer watch.Wait()
 			_, err := tx.Exec(ctx, "SELECT pg_sleep(60)")
 			return err
 		},

@@ -247,3 +247,9 @@ func (db *Database) Waiting(t testing.TB) int64 {
 	t.Helper()
 	return db.Int(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND wait_event_type = 'Lock'`, db.name)
 }
+
+// Sleeping returns how many sessions of the database run pg_sleep.
+func (db *Database) Sleeping(t testing.TB) int64 {
+	t.Helper()
+	return db.Int(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND wait_event = 'PgSleep'`, db.name)
+}
