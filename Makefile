@@ -24,6 +24,8 @@ GATE_FLAGS   = -short -tags $(TEST_TAGS) $(TEST_FLAGS)
 # Packages wait for timeouts and processes more than they compute, so more run at a time than a small machine has processors.
 WAITING      = -p 3
 GO_ALONE     = env -u ONCEWARD_KAFKA_BROKERS -u ONCEWARD_REQUIRE_KAFKA
+# IN_MEMORY runs a command with its temporary files in memory, if there is enough.
+IN_MEMORY    = $(CURDIR)/.ci/in-memory
 # PACKAGES are those that test and race take, the slowest first: go test starts them in this order.
 PACKAGES   ?= ./e2e/faults ./e2e/simulation ./txn ./state/pebblestore ./cmd/cli ./...
 # POSTGRES is a module of its own, which ./... does not reach.
@@ -48,7 +50,7 @@ drill: ## 100,000 captures through a fake gateway that loses replies, with kills
 
 test: ## vet and every test but the long ones and those on real Kafka; Go alone
 	$(GO) vet -tags $(TEST_TAGS) ./...
-	$(GATE) $(GO_ALONE) $(GO) test $(WAITING) $(GATE_FLAGS) -vet off -timeout 20m $(PACKAGES)
+	$(GATE) $(GO_ALONE) $(IN_MEMORY) $(GO) test $(WAITING) $(GATE_FLAGS) -vet off -timeout 20m $(PACKAGES)
 	CGO_ENABLED=0 $(GATE) $(GO_ALONE) $(GO) test $(GATE_FLAGS) -vet off -run 'Memory|GCPercent' ./state/pebblestore # whose allocator is another one then
 	$(GO) -C $(POSTGRES) vet -tags $(TEST_TAGS) ./...
 	ONCEWARD_POSTGRES_URL=none $(GATE) $(GO_ALONE) $(GO) -C $(POSTGRES) test $(GATE_FLAGS) -vet off -timeout 20m ./...
@@ -69,20 +71,20 @@ race: export GORACE = atexit_sleep_ms=20
 # happens-before does not order, whether or not it ran at the same time.
 race: export GOMAXPROCS = 1
 race: ## make test under the race detector, with invariants asserted
-	$(GATE) $(GO_ALONE) $(GO) test -race $(WAITING) $(GATE_FLAGS) -vet off -timeout 30m $(PACKAGES)
+	$(GATE) $(GO_ALONE) $(IN_MEMORY) $(GO) test -race $(WAITING) $(GATE_FLAGS) -vet off -timeout 30m $(PACKAGES)
 	$(GATE) $(GO_ALONE) $(GO) -C $(POSTGRES) test -race $(GATE_FLAGS) -vet off -timeout 20m ./...
 
 nightly: ## everything that the gate leaves out, for hours; a step that has passed for this revision is not run again; needs a JDK 17 and Maven
 	./.ci/nightly
 
 long: ## every test that needs Go alone, the long ones too
-	$(GO_ALONE) $(GO) test -tags $(TEST_TAGS) $(TEST_FLAGS) -timeout 60m $(PACKAGES)
+	$(GO_ALONE) $(IN_MEMORY) $(GO) test -tags $(TEST_TAGS) $(TEST_FLAGS) -timeout 60m $(PACKAGES)
 
 long-kafka: ## every test on real Kafka, the long ones too; needs a JDK 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
 	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -tags $(TEST_TAGS) $(TEST_FLAGS) -count=1 -timeout 90m $(KAFKA_PACKAGES)
 
 simulate: ## SEEDS (1000) simulations of each application on virtual time from SEED (1) on; SUBJECT and FAULTS choose some
-	$(GO_ALONE) $(GO) test -count=1 -tags $(TEST_TAGS) -timeout 10h -run '^TestSeeds$$' ./e2e/simulation -seed $(or $(SEED),1) -seeds $(or $(SEEDS),1000) \
+	$(GO_ALONE) $(IN_MEMORY) $(GO) test -count=1 -tags $(TEST_TAGS) -timeout 10h -run '^TestSeeds$$' ./e2e/simulation -seed $(or $(SEED),1) -seeds $(or $(SEEDS),1000) \
 		-subject "$(SUBJECT)" -faults "$(FAULTS)"
 
 verify-eos: ## Kafka's own StreamsEosTest judges the runtime under many kills; needs Java 17 and Maven
