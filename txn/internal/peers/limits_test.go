@@ -51,7 +51,8 @@ func TestFailedFencingIsTriedAgain(t *testing.T) {
 		for i, c := range calls[1:] {
 			pauses = append(pauses, (c.at - calls[i].at).Round(100*time.Millisecond))
 		}
-		if want := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}; !slices.Equal(pauses, want) {
+		want := slices.Concat([]time.Duration{time.Second}, slices.Repeat([]time.Duration{failurePauseMax}, failuresMax-2))
+		if !slices.Equal(pauses, want) {
 			t.Errorf("the pauses are %v, want %v", pauses, want)
 		}
 		if s := w.status("b", "a").Suspicion; !strings.Contains(s, "left to the session time-out") || !strings.Contains(s, errFence.Error()) {

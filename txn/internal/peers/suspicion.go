@@ -15,8 +15,10 @@ const (
 	fencingPause = time.Second
 	fencingsMax  = 10
 	fencingsFor  = time.Minute
-	// failuresMax is how often the fencing of a suspect may fail.
-	failuresMax = 5
+	// failuresMax is how often the fencing of a suspect may fail, and failurePauseMax the longest pause after a failure. Pauses
+	// that go on doubling would outlast an election of Kafka (9 s) by as long again.
+	failuresMax     = 8
+	failurePauseMax = 2 * time.Second
 	// An incarnation that was fenced in vain vainMax times within vainFor is not fenced any more.
 	vainMax = 3
 	vainFor = time.Hour
@@ -352,7 +354,7 @@ func (p *Peers) fenced(s *suspicion, verdict Verdict, err error) {
 func (p *Peers) failed(s *suspicion, err error, now time.Time) {
 	log := p.cfg.Logger.With("instance", s.suspect.Instance, "incarnation", s.suspect.Incarnation)
 	log.Warn("fencing a peer has failed", "error", err, "times", s.failures+1)
-	s.asked, s.retry = time.Time{}, now.Add(time.Second<<s.failures)
+	s.asked, s.retry = time.Time{}, now.Add(min(time.Second<<s.failures, failurePauseMax))
 	if s.failures++; s.failures >= failuresMax {
 		log.Warn("a peer is left to the session time-out: fencing it has failed too often")
 		s.end("left to the session time-out: fencing has failed: " + cut(err.Error()))
