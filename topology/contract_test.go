@@ -51,6 +51,7 @@ func TestClausesOfTables_K3(t *testing.T) {
 	topology.CountTable(topology.GroupTable(amounts, "by-size", schemas.String(), schemas.Int64(),
 		func(k string, v int64) (string, int64, error) { return k, v, nil }), amountStore("sizes"))
 	words := topology.From(b, wordsTopic)
+	topology.JoinStreamTable(words, amounts, "enriched", func(_, w string, _ int64) (string, error) { return w, nil })
 	topology.Count(words, amountStore("words"))
 	topology.CountWindows(words, hourly, hourStore("hours"))
 	said := map[string]int{}
@@ -60,7 +61,7 @@ func TestClausesOfTables_K3(t *testing.T) {
 			t.Errorf("of late records it says %q", c.Text)
 		}
 	}
-	if s := fmt.Sprint(said); s != "map[hours:3 joined:2 latest:3 limits:3 sizes:2 words:3]" {
+	if s := fmt.Sprint(said); s != "map[enriched:3 hours:3 joined:2 latest:3 limits:3 sizes:2 words:3]" {
 		t.Errorf("the numbers of clauses are %s", s)
 	}
 }

@@ -61,6 +61,10 @@ var tableTopologies = map[string]func(b *topology.Builder){
 		topology.JoinTables(topology.TableFrom(b, amountsTopic, amountStore("latest")), topology.TableFrom(b, limitsTopic, amountStore("limits")),
 			"within", func(_ string, l, r int64) (int64, error) { return l - r, nil }).Into(resultsTopic)
 	},
+	"stream-table-join": func(b *topology.Builder) {
+		topology.LeftJoinStreamTable(topology.From(b, amountsTopic), topology.TableFrom(b, limitsTopic, amountStore("limits")), "within",
+			func(_ string, v int64, limit topology.Option[int64]) (int64, error) { return limit.Or(0) - v, nil }).Into(resultsTopic)
+	},
 	"table-group": func(b *topology.Builder) {
 		g := topology.GroupTable(topology.TableFrom(b, amountsTopic, amountStore("latest")), "by-size", schemas.String(), schemas.Int64(),
 			func(k string, v int64) (string, int64, error) { return k, v, nil })

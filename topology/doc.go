@@ -107,6 +107,9 @@
 // looks into the other table as it is at that moment, so that the result depends on the order in which the task
 // takes the records of its topics (by timestamp, as far as they are there).
 //
+// [JoinStreamTable] and [LeftJoinStreamTable] give the records of a stream the row that a table has for their key at
+// that moment. They keep nothing either, and a change of the table emits nothing.
+//
 // Records with a null key, if its codec takes one, and of aggregations those with a null value, are left out and
 // counted ("null-key", "null-value"); see also [SkipNullKeys]. A later record wins, also if its timestamp is
 // smaller. Every record makes its changes at once; there is no cache that sums up several. In all this a table
@@ -187,7 +190,7 @@
 // # What it is not
 //
 // There is no clock for user code, except for the value that a punctuation by the wall clock is given; no I/O and
-// no broker. Joins of streams, with streams and with tables, joins by a foreign key, global tables, sliding and session
+// no broker. Joins of two streams, joins by a foreign key, global tables, sliding and session
 // windows have no operators yet; nor have session and versioned stores. docs/decisions says what each would reuse, and that what is stored
 // stays as it is.
 package topology

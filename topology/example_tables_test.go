@@ -136,6 +136,32 @@ func ExampleOuterJoinTables() {
 	// bob cook in some place
 }
 
+// Each order gets the city where its customer lives at that moment. A change of the table emits nothing.
+func ExampleJoinStreamTable() {
+	orders := topology.Topic("orders", schemas.String(), schemas.String())
+	b := topology.NewBuilder("enrich")
+	topology.JoinStreamTable(topology.From(b, orders), topology.TableFrom(b, cities, cityTable), "address",
+		func(_, order, city string) (string, error) { return order + " to " + city, nil }).Into(results)
+	run(b, results, send(orders, "ann", "a book"), send(cities, "ann", "Bern"), send(orders, "ann", "a lamp"), send(cities, "ann", "Basel"),
+		send(orders, "ann", "a chair"))
+	// Output:
+	// ann a lamp to Bern
+	// ann a chair to Basel
+}
+
+func ExampleLeftJoinStreamTable() {
+	orders := topology.Topic("orders", schemas.String(), schemas.String())
+	b := topology.NewBuilder("enrich")
+	topology.LeftJoinStreamTable(topology.From(b, orders), topology.TableFrom(b, cities, cityTable), "address",
+		func(_, order string, city topology.Option[string]) (string, error) {
+			return order + " to " + city.Or("the shop"), nil
+		}).Into(results)
+	run(b, results, send(orders, "ann", "a book"), send(cities, "ann", "Bern"), send(orders, "ann", "a lamp"))
+	// Output:
+	// ann a book to the shop
+	// ann a lamp to Bern
+}
+
 // The stream of a table has an absent value where a key was deleted.
 func ExampleTable_Stream() {
 	b := topology.NewBuilder("stream")

@@ -52,6 +52,10 @@ var operators = []struct {
 		table := TableFrom(b, numbersIn, numbersStore)
 		JoinTables(table, MapTable(table, "same", func(_, v int64) (int64, error) { return v, nil }), "sum", sum).Into(numbersOut)
 	}, 1},
+	{"JoinStreamTable", func(b *Builder) {
+		s := From(b, numbersIn)
+		JoinStreamTable(s, ToTable(s, numbersStore), "sum", func(_, v, row int64) (int64, error) { return v + row, nil }).Into(numbersOut)
+	}, 1},
 	{"GroupTable", func(b *Builder) {
 		GroupTable(TableFrom(b, numbersIn, numbersStore), "groups", schemas.Int64(), schemas.Int64(),
 			func(k, v int64) (int64, int64, error) { return k % 7, v, nil })

@@ -60,6 +60,29 @@ func tableOf(b *topology.Builder, topic string, opts ...topology.SourceOption) t
 	return topology.TableFrom(b, numbers(topic), stored(topic+"-table"), opts...)
 }
 
+// presentKey is the codec of a store for keys that may be null in a topic. A null key never comes to the store.
+type presentKey struct{}
+
+func (presentKey) Name() string { return strCodec.Name() }
+func (presentKey) Append(dst []byte, key maybeKey) ([]byte, error) {
+	return strCodec.Append(dst, key.Or(""))
+}
+
+func (presentKey) Decode(b []byte) (maybeKey, error) {
+	key, err := strCodec.Decode(b)
+	return topology.Some(key), err
+}
+
+// otherTable is the other topic as a table for streams whose keys may be null.
+func otherTable(b *topology.Builder) topology.Table[maybeKey, int64] {
+	return topology.TableFrom(b, nullableKeys("other"), topology.TimestampedStore("other-table", presentKey{}, longCodec))
+}
+
+// nullableKeys is a topic of keys that may be null.
+func nullableKeys(name string) topology.TopicOf[maybeKey, int64] {
+	return topology.Topic(name, topology.Nullable(strCodec), longCodec)
+}
+
 func groupedTable(b *topology.Builder) topology.TableGroup[string, int64] {
 	return topology.GroupTable(tableOf(b, "in"), "moved", strCodec, longCodec, groupOf)
 }
@@ -92,6 +115,22 @@ var tableOperators = map[string]operator{
 			return l.Or(2000) + r.Or(1000), nil
 		}).Into(numbers("out"))
 	}},
+	"stream-table-join": {caseTraits: twoTopics, declare: func(b *topology.Builder) {
+		topology.JoinStreamTable(anyInput(b), otherTable(b), "join", func(_ maybeKey, l maybeValue, r int64) (int64, error) {
+			return l.Or(0) + r, nil
+		}).Into(nullableKeys("out"))
+	}},
+	"stream-table-left-join": {caseTraits: twoTopics, declare: func(b *topology.Builder) {
+		topology.LeftJoinStreamTable(anyInput(b), otherTable(b), "join", func(_ maybeKey, l, r maybeValue) (int64, error) {
+			return l.Or(0) + r.Or(1000), nil
+		}).Into(nullableKeys("out"))
+	}},
+	// The stream meets what its own table has made of it. What both drop is dropped twice there.
+	"stream-own-table-join": {caseTraits: caseTraits{uncounted: true}, declare: func(b *topology.Builder) {
+		s := topology.From(b, numbers("in"))
+		topology.JoinStreamTable(s, topology.Reduce(s, stored("sums"), addValue), "join",
+			func(_ string, l, total int64) (int64, error) { return total*1000 + l, nil }).Into(numbers("out"))
+	}},
 	"table-group-count": {declare: func(b *topology.Builder) {
 		topology.CountTable(groupedTable(b), stored("count")).Into(numbers("out"))
 	}},
@@ -117,6 +156,11 @@ var tableControls = map[string]control{
 	"an inner join for a left one": {"table-left-join", func(b *topology.Builder) {
 		topology.JoinTables(tableOf(b, "in"), tableOf(b, "other"), "join", func(_ string, l, r int64) (int64, error) { return l + r, nil }).
 			Into(numbers("out"))
+	}},
+	"an inner join for a left one of a stream": {"stream-table-left-join", func(b *topology.Builder) {
+		topology.JoinStreamTable(anyInput(b), otherTable(b), "join", func(_ maybeKey, l maybeValue, r int64) (int64, error) {
+			return l.Or(0) + r, nil
+		}).Into(nullableKeys("out"))
 	}},
 	"a stream for a table": {"table-filter", func(b *topology.Builder) {
 		topology.From(b, numbers("in")).Filter("even", func(r topology.Record[string, int64]) (bool, error) { return r.Value%2 == 0, nil }).

@@ -549,6 +549,12 @@ public final class Differential {
         operators.put("table-left-join", b -> to(table(b, "in").leftJoin(table(b, "other"), (l, r) -> l + or(r, 1000)).toStream(), "out"));
         operators.put("table-outer-join", b -> to(table(b, "in").outerJoin(table(b, "other"),
             (l, r) -> or(l, 2000) + or(r, 1000)).toStream(), "out"));
+        operators.put("stream-table-join", b -> to(in(b).join(table(b, "other"), Long::sum), "out"));
+        operators.put("stream-table-left-join", b -> to(in(b).leftJoin(table(b, "other"), (l, r) -> l + or(r, 1000)), "out"));
+        operators.put("stream-own-table-join", b -> {
+            final KStream<String, Long> s = in(b);
+            to(s.join(s.groupByKey().reduce(Long::sum, store("sums")), (l, sum) -> sum * 1000 + l), "out");
+        });
         operators.put("table-group-count", b -> to(table(b, "in").groupBy((k, v) -> KeyValue.pair(group(v), v), Grouped.with("moved", STRING, LONG))
             .count(store("count")).toStream(), "out"));
         operators.put("table-group-reduce", b -> to(table(b, "in").groupBy((k, v) -> KeyValue.pair(group(v), v), Grouped.with("moved", STRING, LONG))
