@@ -81,6 +81,12 @@ var tableTopologies = map[string]func(b *topology.Builder){
 		t.Into(hoursTopic)
 		t.Closed().Into(topology.Topic("final-hours", topology.WindowedCodec(schemas.String(), time.Hour), schemas.Int64()))
 	},
+	"sessions": func(b *topology.Builder) {
+		w := topology.Sessions(time.Minute).Grace(time.Second)
+		store := topology.SessionStore("counts", schemas.String(), schemas.Int64(), w.Retention())
+		topology.CountSessions(topology.From(b, wordsTopic), w, store).
+			Into(topology.Topic("visits", topology.SessionCodec(schemas.String()), schemas.Int64()))
+	},
 	"dynamic": func(b *topology.Builder) {
 		topics := []topology.TopicOf[string, string]{outTopic, secondTopic}
 		topology.From(b, wordsTopic).IntoOneOf("route", func(word) (topology.TopicOf[string, string], error) { return outTopic, nil }, topics)

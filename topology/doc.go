@@ -98,6 +98,8 @@
 //	                  key with GroupTable            that are in the group
 //	CountWindows,...  a stream, by key and window    aggregate of the records   largest of its records
 //	                                                 in the window
+//	CountSessions,... a stream, by key and session   aggregate of the records   end of the session
+//	                                                 in the session
 //
 // The store of a topic has a changelog of its own, unless [RestoreFromTopic] says that the topic is as good.
 //
@@ -190,7 +192,7 @@
 // # What it is not
 //
 // There is no clock for user code, except for the value that a punctuation by the wall clock is given; no I/O and
-// no broker. Joins of two streams, joins by a foreign key, global tables, sliding and session
-// windows have no operators yet; nor have session and versioned stores. docs/decisions says what each would reuse, and that what is stored
+// no broker. Joins of two streams, joins by a foreign key, global tables and sliding
+// windows have no operators yet; nor have versioned stores. docs/decisions says what each would reuse, and that what is stored
 // stays as it is.
 package topology

@@ -83,6 +83,50 @@ func ExampleWindowedTable_Closed() {
 	// {ann 60000 120000} 2
 }
 
+// How long everybody was there, and how often they said something: a pause of more than a minute ends a visit. The
+// second record of ann makes her first session a longer one, which deletes the shorter one.
+func ExampleCountSessions() {
+	visit := topology.Sessions(time.Minute)
+	counts := topology.SessionStore("visits", schemas.String(), schemas.Int64(), visit.Retention())
+	visits := topology.Topic("visits", topology.SessionCodec(schemas.String()), schemas.Int64())
+	b := topology.NewBuilder("sessions")
+	topology.CountSessions(topology.From(b, said), visit, counts).Into(visits)
+	run(b, visits, sendAt(10*second, said, "ann", "hello"), sendAt(70*second, said, "ann", "still here"),
+		sendAt(200*second, said, "ann", "back again"))
+	// Output:
+	// {ann 10000 10000} 1
+	// {ann 10000 10000} null
+	// {ann 10000 70000} 2
+	// {ann 200000 200000} 1
+}
+
+func ExampleAggregateSessions() {
+	visit := topology.Sessions(time.Minute).Grace(time.Minute)
+	words := topology.SessionStore("visits", schemas.String(), schemas.String(), visit.Retention())
+	visits := topology.Topic("visits", topology.SessionCodec(schemas.String()), schemas.String())
+	b := topology.NewBuilder("sessions")
+	topology.AggregateSessions(topology.From(b, said), visit, words, nil,
+		func(sofar string, r topology.Record[string, string]) (string, error) {
+			return sofar + "[" + r.Value + "]", nil
+		},
+		func(_, a, b string) (string, error) { return a + b, nil }).Into(visits)
+	run(b, visits, sendAt(0, said, "ann", "one"), sendAt(90*second, said, "ann", "two"), sendAt(45*second, said, "ann", "between"))
+	// Output:
+	// {ann 0 0} [one]
+	// {ann 90000 90000} [two]
+	// {ann 0 0} null
+	// {ann 90000 90000} null
+	// {ann 0 90000} [one][two][between]
+}
+
+// The bytes of the key of a session are the key, the end and the beginning.
+func ExampleSessionCodec() {
+	codec := topology.SessionCodec(schemas.String())
+	b, err := codec.Append(nil, topology.Windowed[string]{Key: "ann", Start: 1, End: 60_000})
+	fmt.Printf("%s: %q %v\n", codec.Name(), b, err)
+	// Output: session:string: "ann\x00\x00\x00\x00\x00\x00\xea`\x00\x00\x00\x00\x00\x00\x00\x01" <nil>
+}
+
 // The bytes of a windowed key are the key, and the beginning of the window.
 func ExampleWindowedCodec() {
 	codec := topology.WindowedCodec(schemas.String(), time.Minute)

@@ -81,7 +81,8 @@ func (s spans) closing(streamTime int64) int64 {
 // Windowed is a key in one window: the key of a table of windows. It is comparable if K is.
 type Windowed[K any] struct {
 	Key K
-	// Start and End are those of the window, in milliseconds since the epoch. End is not part of it.
+	// Start and End are those of the window, in milliseconds since the epoch. End is not part of it, except where it is
+	// that of a session: the timestamp of its last record.
 	Start, End int64
 }
 

@@ -74,7 +74,7 @@
 //
 // Both drivers have one partition for each topic, as that of Kafka Streams has no other: what the partitioner does is tested elsewhere. A
 // null that our topic does not allow becomes a dead letter, and the aggregations of Kafka Streams drop it: what is written is the same.
-// Headers are compared, but not those of windows that close, which differ (below). What any other operator emits has on both sides the
+// Headers are compared, but not those of windows that close and of sessions, which differ (below). What any other operator emits has on both sides the
 // headers of the record that it has at hand, also where it is made of many; Kafka Streams without a record cache, that is.
 //
 // How many records were dropped is compared for each case: the metric dropped-records-total of the driver of Kafka Streams, and what we
@@ -95,6 +95,9 @@
 //     They are the same where a task reads one topic, as in the cases that are compared.
 //   - What a window emits when it closes has headers there: those of the last record in it if it is suppressed, and those of the record
 //     that has closed it if it is emitted on close, whatever its key. Here it has none, for it is made of many records.
+//   - An update of a session has no headers there. Here it has those of the record, as every other update on both sides.
+//   - A second record of the same moment as the session changes its value there without the value before, so that a second
+//     aggregation would count both. Here the change has it.
 //   - The first change of an aggregate has the initial one for its old value in Kafka Streams, and none here, where a second aggregation
 //     would subtract what was never added.
 //

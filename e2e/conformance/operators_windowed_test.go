@@ -56,9 +56,47 @@ var windowOperators = map[string]operator{
 	"reduce-hopping":          {declare: func(b *topology.Builder) { reduceIn(b, hopping()).Into(windowedOut) }},
 	"aggregate-tumbling":      {declare: func(b *topology.Builder) { aggregateIn(b, tumbling()).Into(windowedOut) }},
 	"aggregate-hopping":       {declare: func(b *topology.Builder) { aggregateIn(b, hopping()).Into(windowedOut) }},
+	"count-sessions": {caseTraits: caseTraits{headerless: true}, declare: func(b *topology.Builder) {
+		topology.CountSessions(topology.From(b, keyed("in")), visits(), visitStore("count")).Into(sessionsOut)
+	}},
+	"count-sessions-no-grace": {caseTraits: caseTraits{headerless: true}, declare: func(b *topology.Builder) {
+		topology.CountSessions(topology.From(b, keyed("in")), visits().Grace(0), visitStore("count")).Into(sessionsOut)
+	}},
+	"reduce-sessions": {caseTraits: caseTraits{headerless: true}, declare: func(b *topology.Builder) {
+		topology.ReduceSessions(inputValues(b), visits(), visitStore("reduce"), subtract).Into(sessionsOut)
+	}},
+	"aggregate-sessions": {caseTraits: caseTraits{headerless: true}, declare: func(b *topology.Builder) {
+		topology.AggregateSessions(inputValues(b), visits(), visitStore("aggregate"), hundred,
+			func(agg int64, r topology.Record[string, int64]) (int64, error) { return agg + r.Value, nil },
+			func(_ string, a, b int64) (int64, error) { return subtract(a, b) }).Into(sessionsOut)
+	}},
 }
 
+// visits are sessions. Their gap is the size of the windows.
+func visits() topology.SessionWindows {
+	return topology.Sessions(windowSize * ms).Grace(windowGrace * ms)
+}
+
+func visitStore(name string) topology.SessionStoreOf[string, int64] {
+	return topology.SessionStore(name, strCodec, longCodec, visits().Retention())
+}
+
+var sessionsOut = topology.Topic("out", topology.SessionCodec(strCodec), longCodec)
+
+// subtract shows the order in which sessions are merged.
+func subtract(a, b int64) (int64, error) { return a - b, nil }
+
 var windowControls = map[string]control{
+	"sessions with a gap that is longer": {"count-sessions", func(b *topology.Builder) {
+		longer := topology.Sessions((windowSize + 1) * ms).Grace((windowGrace - 1) * ms)
+		topology.CountSessions(topology.From(b, keyed("in")), longer, visitStore("count")).Into(sessionsOut)
+	}},
+	"sessions with a grace that is longer": {"count-sessions-no-grace", func(b *topology.Builder) {
+		topology.CountSessions(topology.From(b, keyed("in")), visits().Grace(ms), visitStore("count")).Into(sessionsOut)
+	}},
+	"sessions that are merged without the first value": {"aggregate-sessions", func(b *topology.Builder) {
+		topology.ReduceSessions(inputValues(b), visits(), visitStore("aggregate"), subtract).Into(sessionsOut)
+	}},
 	"a grace that is longer": {"count-tumbling", func(b *topology.Builder) {
 		topology.CountWindows(topology.From(b, keyed("in")), topology.Tumbling(windowSize*ms).Grace((windowGrace+1)*ms),
 			topology.WindowStore("count", strCodec, longCodec, (windowSize+windowGrace+1)*ms)).Into(windowedOut)

@@ -45,6 +45,7 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Named;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
+import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindows;
@@ -62,6 +63,7 @@ import org.apache.kafka.streams.processor.api.ProcessorSupplier;
 import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.WindowStore;
 import org.apache.kafka.streams.test.TestRecord;
@@ -250,6 +252,11 @@ public final class Differential {
 
     private static Materialized<String, Long, WindowStore<Bytes, byte[]>> windowStore(final String name) {
         return Materialized.<String, Long>as(Stores.inMemoryWindowStore(name, Duration.ofMillis(SIZE + GRACE), Duration.ofMillis(SIZE), false))
+            .withKeySerde(STRING).withValueSerde(LONG);
+    }
+
+    private static Materialized<String, Long, SessionStore<Bytes, byte[]>> sessionStore(final String name) {
+        return Materialized.<String, Long>as(Stores.inMemorySessionStore(name, Duration.ofMillis(SIZE + GRACE + 1)))
             .withKeySerde(STRING).withValueSerde(LONG);
     }
 
@@ -459,6 +466,10 @@ public final class Differential {
         t.toStream().to("out", Produced.with(WindowedSerdes.timeWindowedSerdeFrom(String.class, SIZE), LONG));
     }
 
+    private static void sessions(final KTable<Windowed<String>, Long> t) {
+        t.toStream().to("out", Produced.with(WindowedSerdes.sessionWindowedSerdeFrom(String.class), LONG));
+    }
+
     private static TimeWindowedKStream<String, Long> windowedBy(final StreamsBuilder b, final TimeWindows w) {
         return in(b).groupByKey().windowedBy(w);
     }
@@ -500,6 +511,13 @@ public final class Differential {
         operators.put("reduce-hopping", b -> windowed(reduce(valuesBy(b, hopping()))));
         operators.put("aggregate-tumbling", b -> windowed(aggregate(valuesBy(b, tumbling()))));
         operators.put("aggregate-hopping", b -> windowed(aggregate(valuesBy(b, hopping()))));
+        final SessionWindows visits = SessionWindows.ofInactivityGapAndGrace(Duration.ofMillis(SIZE), Duration.ofMillis(GRACE));
+        operators.put("count-sessions", b -> sessions(in(b).groupByKey().windowedBy(visits).count(sessionStore("count"))));
+        operators.put("count-sessions-no-grace", b -> sessions(in(b).groupByKey()
+            .windowedBy(SessionWindows.ofInactivityGapWithNoGrace(Duration.ofMillis(SIZE))).count(sessionStore("count"))));
+        operators.put("reduce-sessions", b -> sessions(values(b).groupByKey().windowedBy(visits).reduce((x, y) -> x - y, sessionStore("reduce"))));
+        operators.put("aggregate-sessions", b -> sessions(values(b).groupByKey().windowedBy(visits)
+            .aggregate(() -> 100L, (k, v, agg) -> agg + v, (k, x, y) -> x - y, sessionStore("aggregate"))));
     }
 
     private static TimeWindowedKStream<String, Long> onClose(final TimeWindowedKStream<String, Long> s) {

@@ -1,0 +1,210 @@
+package topology
+
+import (
+	"fmt"
+
+	"github.com/onceward/onceward/state"
+)
+
+// CountSessions returns the table of how many records each session of each key has.
+//
+// What is said here holds for all aggregations in sessions. The node is named after the store. A record belongs to
+// each session of its key that ends at most the gap before it and begins at most the gap after it. It becomes one
+// session with all of them. For each session that it belongs to the table has a change that deletes it, also where
+// its times stay as they are, and then one for the new session. The timestamp of a change is the end of its session.
+//
+// The node goes by a stream time of its own: the largest timestamp of the records that it has got. A record whose
+// session would end more than the gap and the grace before that time is late: it is counted as "late" and left out.
+// Records with a null key are left out and counted as "null-key". The store keeps sessions for its own retention, at
+// least [SessionWindows.Retention].
+//
+// A key that an operator has changed needs a [Stream.Repartition] before it. Other sessions are another aggregation:
+// give the store another name.
+func CountSessions[K, V any](
+	s Stream[K, V], w SessionWindows, store SessionStoreOf[K, int64], opts ...NodeOption,
+) Table[Windowed[K], int64] {
+	return aggregateSessions(s, w, store, "CountSessions", true, opts, sessionSteps[K, V, int64]{
+		take:  func(n int64, _ bool, _ Record[K, V]) (int64, error) { return n + 1, nil },
+		merge: func(_ K, a int64, _ bool, b int64) (int64, error) { return a + b, nil },
+	})
+}
+
+// ReduceSessions returns the table of what f makes of the values of each session. The first value of a session stands
+// for itself. f combines the values of sessions that become one, in the order of their ends, and then that of the
+// record. It may return [ErrRemove] for the value of the record only.
+func ReduceSessions[K, V any](
+	s Stream[K, V], w SessionWindows, store SessionStoreOf[K, V], f func(a, b V) (V, error), opts ...NodeOption,
+) Table[Windowed[K], V] {
+	return aggregateSessions(s, w, store, "ReduceSessions", f != nil, opts, sessionSteps[K, V, V]{
+		take: reducing(func(sofar V, r Record[K, V]) (V, error) { return f(sofar, r.Value) }),
+		merge: func(_ K, a V, ok bool, b V) (V, error) {
+			if !ok {
+				return b, nil
+			}
+			return f(a, b)
+		},
+	})
+}
+
+// AggregateSessions returns the table of what fold makes of the records of each session, as [Aggregate] does. merge
+// combines the aggregate so far, which begins as what initial returns, with that of each session that the record
+// belongs to, in the order of their ends. fold then adds the record; it may return [ErrRemove].
+func AggregateSessions[K, V, A any](
+	s Stream[K, V], w SessionWindows, store SessionStoreOf[K, A], initial func() A,
+	fold func(sofar A, r Record[K, V]) (A, error), merge func(key K, a, b A) (A, error), opts ...NodeOption,
+) Table[Windowed[K], A] {
+	return aggregateSessions(s, w, store, "AggregateSessions", fold != nil && merge != nil, opts, sessionSteps[K, V, A]{
+		take: folding(initial, fold),
+		merge: func(key K, a A, ok bool, b A) (A, error) {
+			if !ok && initial != nil {
+				a = initial()
+			}
+			return merge(key, a, b)
+		},
+	})
+}
+
+// sessionSteps are what an aggregation does: with the sessions that become one, and then with the record. ok is false
+// for the first of these steps.
+type sessionSteps[K, V, A any] struct {
+	take  step[K, V, A]
+	merge func(key K, a A, ok bool, b A) (A, error)
+}
+
+// aggregateSessions adds the node that takes the steps for each record.
+func aggregateSessions[K, V, A any](
+	s Stream[K, V], w SessionWindows, store SessionStoreOf[K, A], what string, defined bool, opts []NodeOption,
+	steps sessionSteps[K, V, A],
+) Table[Windowed[K], A] {
+	old := new(bool)
+	p := addStateful(s, store, what, defined, opts, func(t *Setup, next Emit[Windowed[K], Change[A]]) Emit[K, V] {
+		x := &sessioning[K, V, A]{
+			gap: w.gap.Milliseconds(), grace: w.grace.Milliseconds(), gate: newGate[K, V](t, false), rows: store.In(t),
+			steps: steps, next: next, twice: *old && shares[A](), late: t.Counter(countLate),
+		}
+		// Its stream time is the node's: it is committed and reverted with the rows.
+		x.time, _, _ = watch(t, store.name, store.key, store.value)
+		return x.process
+	})
+	n := p.node
+	n.windows = w.String()
+	n.clause(KeyAssumption, "records of one key are aggregated; those with a null key are left out").
+		clause(OnDuplicate, "a record that comes again is aggregated again").
+		clause(OutOfOrder, "a record joins the sessions around its timestamp ("+n.windows+"); it is late, counted and left out if "+
+			"stream time has passed the end of its session by more than the gap and the grace")
+	if err := w.check(); err != nil {
+		s.b.mistakeAt(n.pos, n.name, err)
+	} else if store.retention < w.Retention() {
+		s.b.mistakeAt(n.pos, n.name, fmt.Errorf("store %s keeps sessions for %s, which is less than their gap, their grace and "+
+			"a millisecond, %s (SessionWindows.Retention)", store.name, store.retention, w.Retention()))
+	}
+	info, _ := store.info() // addStateful has looked at it
+	return Table[Windowed[K], A]{b: s.b, port: p, view: view[Windowed[K], A]{
+		stores: []storeInfo{info},
+		open: func(t *Setup) getter[Windowed[K], A] {
+			rows := store.In(t)
+			return func(w Windowed[K]) (A, int64, bool, error) {
+				v, ok, err := rows.Get(w.Key, w.Start, w.End)
+				return v, w.End, ok, err
+			}
+		},
+		wantOld: func() { *old = true },
+	}}
+}
+
+// sessioning is an aggregation in sessions in a graph.
+type sessioning[K, V, A any] struct {
+	gap, grace int64
+	gate       *gate[K, V]
+	rows       state.Session[K, A]
+	// time is the store, for its stream time.
+	time  state.Bytes
+	steps sessionSteps[K, V, A]
+	next  Emit[Windowed[K], Change[A]]
+	// twice has values read again for the steps, which may change what they get.
+	twice bool
+	late  *Counter
+	// found are the sessions of the record that is being processed.
+	found []state.SessionEntry[K, A]
+}
+
+func (x *sessioning[K, V, A]) process(c *Context, r Record[K, V]) error {
+	if x.gate.stops(&r) {
+		return nil
+	}
+	x.time.Advance(r.Timestamp)
+	session := Windowed[K]{Key: r.Key, Start: r.Timestamp, End: r.Timestamp}
+	x.found = x.found[:0]
+	for e, err := range x.rows.Find(r.Key, r.Timestamp-x.gap, r.Timestamp+x.gap) {
+		if err != nil {
+			return err
+		}
+		x.found = append(x.found, e)
+		session.Start, session.End = min(session.Start, e.Start), max(session.End, e.End)
+	}
+	if session.End < x.time.StreamTime()-x.grace-x.gap {
+		x.late.Inc()
+		return nil
+	}
+	// A session of one moment, and a record of that moment: Kafka Streams says nothing of the value before.
+	alone := session.Start == session.End
+	var sofar A
+	for i, e := range x.found {
+		if !alone {
+			if err := x.remove(c, r, e); err != nil {
+				return err
+			}
+		}
+		merged, ok, err := e.Value, true, error(nil)
+		if x.twice && alone {
+			merged, ok, err = x.rows.Get(r.Key, e.Start, e.End)
+		}
+		if err != nil {
+			return err
+		}
+		if ok {
+			if sofar, err = x.steps.merge(r.Key, sofar, i > 0, merged); err != nil {
+				return err
+			}
+		}
+	}
+	value, err := result(x.steps.take(sofar, len(x.found) > 0, r))
+	if err != nil {
+		return err
+	}
+	if value.ok {
+		_, err = x.rows.Put(r.Key, session.Start, session.End, value.value)
+	} else {
+		err = x.rows.Delete(r.Key, session.Start, session.End)
+	}
+	if err != nil {
+		return err
+	}
+	change := Change[A]{New: value}
+	if alone && len(x.found) > 0 {
+		change.Old = Some(x.found[0].Value)
+	}
+	return x.emit(c, r, session, change)
+}
+
+// remove deletes a session that becomes part of another one.
+func (x *sessioning[K, V, A]) remove(c *Context, r Record[K, V], e state.SessionEntry[K, A]) error {
+	old := Some(e.Value)
+	if x.twice {
+		v, ok, err := x.rows.Get(r.Key, e.Start, e.End)
+		if err != nil {
+			return err
+		}
+		old = Option[A]{v, ok}
+	}
+	if err := x.rows.Delete(r.Key, e.Start, e.End); err != nil {
+		return err
+	}
+	return x.emit(c, r, Windowed[K]{Key: r.Key, Start: e.Start, End: e.End}, Change[A]{Old: old})
+}
+
+func (x *sessioning[K, V, A]) emit(c *Context, r Record[K, V], session Windowed[K], change Change[A]) error {
+	out := WithKey(WithValue(r, change), session)
+	out.Timestamp = session.End
+	return x.next(c, out)
+}

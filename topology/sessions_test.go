@@ -1,0 +1,160 @@
+package topology_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/schemas/codectest"
+	"github.com/onceward/onceward/topology"
+)
+
+func sessionStore(w topology.SessionWindows) topology.SessionStoreOf[string, string] {
+	return topology.SessionStore("sessions", schemas.String(), schemas.String(), w.Retention())
+}
+
+// sessions puts the values of sessions one behind the other.
+func sessions(b *topology.Builder, w topology.SessionWindows) topology.Table[windowKey, string] {
+	return sessionsOf(topology.From(b, leftTopic, topology.SkipNullKeys()), w)
+}
+
+func sessionsOf(s topology.Stream[string, string], w topology.SessionWindows) topology.Table[windowKey, string] {
+	return topology.ReduceSessions(s, w, sessionStore(w), func(a, b string) (string, error) {
+		if b == "remove" {
+			return "", topology.ErrRemove
+		}
+		return a + b, nil
+	})
+}
+
+// sessionsTask shows every update of sessions.
+func sessionsTask(tb testing.TB, w topology.SessionWindows) *task {
+	tb.Helper()
+	nullable := topology.Topic("result", schemas.String(), topology.Nullable(schemas.String()))
+	return tableTask(tb, func(b *topology.Builder) { named(sessions(b, w).Stream(), "name").Into(nullable) })
+}
+
+// TestSessions: the gap and its boundary, records inside, before and after a session, sessions that become one, and the boundary of
+// what is late.
+func TestSessions(t *testing.T) {
+	k := sessionsTask(t, topology.Sessions(10*ms).Grace(5*ms))
+	wantLines(t, k.script("left 0 a p", "left 5 a q", "left 3 a r", "left 15 a s", "left 26 a t", "left 11 a u", "left 20 a v",
+		"left 10 b x", "left 11 b y", "left 26 a w", "left 60 c m", "left 60 c n", "left 61 c remove", "left 62 c o"),
+		"a[0,0)=p@0",
+		"a[0,0)=-@0 a[0,5)=pq@5",
+		"a[0,5)=-@5 a[0,5)=pqr@5",
+		"a[0,5)=-@5 a[0,15)=pqrs@15",
+		"a[26,26)=t@26",
+		"a[0,15)=-@15 a[0,15)=pqrsu@15",
+		"a[0,15)=-@15 a[26,26)=-@26 a[0,26)=pqrsutv@26",
+		"",
+		"b[11,11)=y@11",
+		"a[0,26)=-@26 a[0,26)=pqrsutvw@26",
+		"c[60,60)=m@60",
+		"c[60,60)=mn@60",
+		"c[60,60)=-@60 c[60,61)=-@61",
+		"c[62,62)=o@62")
+	if n := countsOf(k.send("left", 40, "d", "x")); n != "sessions.late=1" {
+		t.Errorf("counted are %q", n)
+	}
+}
+
+// TestSessionsWithoutGrace: a session that ends the gap behind the stream time still takes records.
+func TestSessionsWithoutGrace(t *testing.T) {
+	k := sessionsTask(t, topology.Sessions(10*ms))
+	wantLines(t, k.script("left 20 a p", "left 10 b q", "left 10 b r", "left 9 b s", "left 8 c t"),
+		"a[20,20)=p@20", "b[10,10)=q@10", "b[10,10)=qr@10", "b[10,10)=-@10 b[9,10)=qrs@10", "")
+}
+
+// TestSessionOldValues: each change says what was before, so that an aggregation of the table subtracts what it has added.
+func TestSessionOldValues(t *testing.T) {
+	k := tableTask(t, func(b *topology.Builder) {
+		changes := sessions(b, topology.Sessions(10*ms)).Changes()
+		shown := topology.MapValues(changes, "show", func(r topology.Record[windowKey, topology.Change[string]]) (string, error) {
+			return show(r.Value.Old) + ">" + show(r.Value.New), nil
+		})
+		named(shown, "name").Into(resultTopic)
+	})
+	wantLines(t, k.script("left 0 a p", "left 0 a q", "left 5 a r"), "a[0,0)=->p@0", "a[0,0)=p>pq@0", "a[0,0)=pq>-@0 a[0,5)=->pqr@5")
+}
+
+// TestSessionStepsOwnTheirValues: steps that change what they get do not change what was emitted as the value before.
+func TestSessionStepsOwnTheirValues(t *testing.T) {
+	w := topology.Sessions(10 * ms)
+	store := topology.SessionStore("sets", schemas.String(), schemas.JSON[map[string]int](), w.Retention())
+	k := tableTask(t, func(b *topology.Builder) {
+		table := topology.AggregateSessions(topology.From(b, leftTopic), w, store, func() map[string]int { return map[string]int{} },
+			func(sofar map[string]int, r word) (map[string]int, error) {
+				sofar[r.Value]++
+				return sofar, nil
+			},
+			func(_ string, a, b map[string]int) (map[string]int, error) {
+				for word, n := range a {
+					b[word] += n
+				}
+				return b, nil
+			})
+		shown := topology.MapValues(table.Changes(), "show", func(r topology.Record[windowKey, topology.Change[map[string]int]]) (string, error) {
+			return show(r.Value.Old) + ">" + show(r.Value.New), nil
+		})
+		named(shown, "name").Into(resultTopic)
+	})
+	wantLines(t, k.script("left 0 a p", "left 0 a q", "left 5 a p"),
+		"a[0,0)=->map[p:1]@0", "a[0,0)=map[p:1]>map[p:1 q:1]@0", "a[0,0)=map[p:1 q:1]>-@0 a[0,5)=->map[p:2 q:1]@5")
+}
+
+// TestSessionTable: a join looks sessions up by key, start and end.
+func TestSessionTable(t *testing.T) {
+	w := topology.Sessions(10 * ms)
+	k := tableTask(t, func(b *topology.Builder) {
+		s := topology.From(b, leftTopic)
+		counts := topology.SessionStore("counts", schemas.String(), schemas.Int64(), w.Retention())
+		both := topology.JoinTables(sessionsOf(s, w), topology.CountSessions(s, w, counts), "both",
+			func(_ windowKey, text string, n int64) (string, error) {
+				return text + ":" + show(topology.Some(n)), nil
+			})
+		nullable := topology.Topic("result", schemas.String(), topology.Nullable(schemas.String()))
+		named(both.Stream(), "name").Into(nullable)
+	})
+	wantLines(t, k.script("left 0 a p", "left 5 a q"), "a[0,0)=p:1@0", "a[0,0)=-@0 a[0,5)=pq:2@5")
+}
+
+func TestSessionMistakes(t *testing.T) {
+	b := topology.NewBuilder("app")
+	s := topology.From(b, leftTopic)
+	store := func(name string, retention time.Duration) topology.SessionStoreOf[string, int64] {
+		return topology.SessionStore(name, schemas.String(), schemas.Int64(), retention)
+	}
+	topology.CountSessions(s, topology.SessionWindows{}, store("none", time.Hour))
+	topology.CountSessions(s, topology.Sessions(time.Microsecond), store("gap", time.Hour))
+	topology.CountSessions(s, topology.Sessions(time.Second).Grace(-1), store("grace", time.Hour))
+	topology.CountSessions(s, topology.Sessions(time.Second).Grace(time.Second), store("short", 2*time.Second))
+	topology.ReduceSessions(s, topology.Sessions(time.Second), topology.SessionStore("nil", schemas.String(), schemas.String(), time.Hour), nil)
+	_, err := b.Build()
+	wantMistakes(t, err,
+		"none: the sessions have no gap; Sessions makes them",
+		"gap: the gap of sessions is whole milliseconds, from 1 ms to 100 years, not 1µs",
+		"grace: the grace of sessions is whole milliseconds, from 0 to 100 years, not -1ns",
+		"short: store short keeps sessions for 2s, which is less than their gap, their grace and a millisecond, 2.001s",
+		"nil: the function is nil")
+}
+
+func TestSessionCodec(t *testing.T) {
+	codec := topology.SessionCodec(schemas.String())
+	b, err := codec.Append(nil, windowKey{Key: "ab", Start: 0x0102, End: 0x0304})
+	if string(b) != "ab\x00\x00\x00\x00\x00\x00\x03\x04\x00\x00\x00\x00\x00\x00\x01\x02" || err != nil {
+		t.Errorf("the bytes are %q, %v", b, err)
+	}
+	codectest.Run(t, codec, windowKey{}, windowKey{Key: codectest.Canary, Start: 60001, End: 60001},
+		windowKey{Key: "\x00", Start: 0, End: math.MaxInt64})
+	codectest.Refuses(t, codec, windowKey{Key: codectest.Canary, Start: 2, End: 1}, windowKey{Key: codectest.Canary, Start: -1, End: 1})
+	for _, b := range []string{"", "shortshortshort", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"} {
+		if w, err := codec.Decode([]byte(b)); err == nil || w != (windowKey{}) {
+			t.Errorf("%q is decoded as %v", b, w)
+		}
+	}
+	if topology.SessionCodec[string](nil) != nil {
+		t.Error("there is a codec without one for the key")
+	}
+}
