@@ -85,7 +85,7 @@ var tableTopologies = map[string]func(b *topology.Builder){
 		w := topology.Sessions(time.Minute).Grace(time.Second)
 		store := topology.SessionStore("counts", schemas.String(), schemas.Int64(), w.Retention())
 		topology.CountSessions(topology.From(b, wordsTopic), w, store).
-			Into(topology.Topic("visits", topology.SessionCodec(schemas.String()), schemas.Int64()))
+			Closed().Into(topology.Topic("visits", topology.SessionCodec(schemas.String()), schemas.Int64()))
 	},
 	"dynamic": func(b *topology.Builder) {
 		topics := []topology.TopicOf[string, string]{outTopic, secondTopic}

@@ -100,6 +100,19 @@ func ExampleCountSessions() {
 	// {ann 200000 200000} 1
 }
 
+// One record for each visit, when it is over: nothing was said for more than a minute, by the time of later records.
+func ExampleSessionTable_Closed() {
+	visit := topology.Sessions(time.Minute)
+	counts := topology.SessionStore("visits", schemas.String(), schemas.Int64(), visit.Retention())
+	visits := topology.Topic("visits", topology.SessionCodec(schemas.String()), schemas.Int64())
+	b := topology.NewBuilder("sessions")
+	topology.CountSessions(topology.From(b, said), visit, counts).Closed().Into(visits)
+	run(b, visits, sendAt(10*second, said, "ann", "hello"), sendAt(70*second, said, "ann", "still here"),
+		sendAt(100*second, said, "bob", "hi"), sendAt(131*second, said, "bob", "this closes the visit of ann"))
+	// Output:
+	// {ann 10000 70000} 2
+}
+
 func ExampleAggregateSessions() {
 	visit := topology.Sessions(time.Minute).Grace(time.Minute)
 	words := topology.SessionStore("visits", schemas.String(), schemas.String(), visit.Retention())

@@ -6,6 +6,14 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
+// SessionTable is the table of an aggregation in sessions: one entry for each key and session. As a table it has a
+// change for each session that a record changes, while the session takes records. [SessionTable.Closed] has the
+// values that sessions end with.
+type SessionTable[K, V any] struct {
+	Table[Windowed[K], V]
+	closing *sessionClosing[K, V]
+}
+
 // CountSessions returns the table of how many records each session of each key has.
 //
 // What is said here holds for all aggregations in sessions. The node is named after the store. A record belongs to
@@ -13,16 +21,16 @@ import (
 // session with all of them. For each session that it belongs to the table has a change that deletes it, also where
 // its times stay as they are, and then one for the new session. The timestamp of a change is the end of its session.
 //
-// The node goes by a stream time of its own: the largest timestamp of the records that it has got. A record whose
-// session would end more than the gap and the grace before that time is late: it is counted as "late" and left out.
-// Records with a null key are left out and counted as "null-key". The store keeps sessions for its own retention, at
+// The node goes by a stream time of its own: the largest timestamp of the records that it has got. A session takes
+// records until that time has passed its end by more than the gap and the grace. A record whose session would end
+// before that is late: it is counted as "late" and left out. Records with a null key are left out and counted as "null-key". The store keeps sessions for its own retention, at
 // least [SessionWindows.Retention].
 //
 // A key that an operator has changed needs a [Stream.Repartition] before it. Other sessions are another aggregation:
 // give the store another name.
 func CountSessions[K, V any](
 	s Stream[K, V], w SessionWindows, store SessionStoreOf[K, int64], opts ...NodeOption,
-) Table[Windowed[K], int64] {
+) SessionTable[K, int64] {
 	return aggregateSessions(s, w, store, "CountSessions", true, opts, sessionSteps[K, V, int64]{
 		take:  func(n int64, _ bool, _ Record[K, V]) (int64, error) { return n + 1, nil },
 		merge: func(_ K, a int64, _ bool, b int64) (int64, error) { return a + b, nil },
@@ -34,7 +42,7 @@ func CountSessions[K, V any](
 // record. It may return [ErrRemove] for the value of the record only.
 func ReduceSessions[K, V any](
 	s Stream[K, V], w SessionWindows, store SessionStoreOf[K, V], f func(a, b V) (V, error), opts ...NodeOption,
-) Table[Windowed[K], V] {
+) SessionTable[K, V] {
 	return aggregateSessions(s, w, store, "ReduceSessions", f != nil, opts, sessionSteps[K, V, V]{
 		take: reducing(func(sofar V, r Record[K, V]) (V, error) { return f(sofar, r.Value) }),
 		merge: func(_ K, a V, ok bool, b V) (V, error) {
@@ -52,7 +60,7 @@ func ReduceSessions[K, V any](
 func AggregateSessions[K, V, A any](
 	s Stream[K, V], w SessionWindows, store SessionStoreOf[K, A], initial func() A,
 	fold func(sofar A, r Record[K, V]) (A, error), merge func(key K, a, b A) (A, error), opts ...NodeOption,
-) Table[Windowed[K], A] {
+) SessionTable[K, A] {
 	return aggregateSessions(s, w, store, "AggregateSessions", fold != nil && merge != nil, opts, sessionSteps[K, V, A]{
 		take: folding(initial, fold),
 		merge: func(key K, a A, ok bool, b A) (A, error) {
@@ -75,8 +83,9 @@ type sessionSteps[K, V, A any] struct {
 func aggregateSessions[K, V, A any](
 	s Stream[K, V], w SessionWindows, store SessionStoreOf[K, A], what string, defined bool, opts []NodeOption,
 	steps sessionSteps[K, V, A],
-) Table[Windowed[K], A] {
+) SessionTable[K, A] {
 	old := new(bool)
+	closing := &sessionClosing[K, A]{store: store}
 	p := addStateful(s, store, what, defined, opts, func(t *Setup, next Emit[Windowed[K], Change[A]]) Emit[K, V] {
 		x := &sessioning[K, V, A]{
 			gap: w.gap.Milliseconds(), grace: w.grace.Milliseconds(), gate: newGate[K, V](t, false), rows: store.In(t),
@@ -84,9 +93,13 @@ func aggregateSessions[K, V, A any](
 		}
 		// Its stream time is the node's: it is committed and reverted with the rows.
 		x.time, _, _ = watch(t, store.name, store.key, store.value)
+		if closing.port != nil {
+			x.closer = closing.open(t, x.rows, x.gap+x.grace)
+		}
 		return x.process
 	})
 	n := p.node
+	closing.node = n
 	n.windows = w.String()
 	n.clause(KeyAssumption, "records of one key are aggregated; those with a null key are left out").
 		clause(OnDuplicate, "a record that comes again is aggregated again").
@@ -99,7 +112,7 @@ func aggregateSessions[K, V, A any](
 			"a millisecond, %s (SessionWindows.Retention)", store.name, store.retention, w.Retention()))
 	}
 	info, _ := store.info() // addStateful has looked at it
-	return Table[Windowed[K], A]{b: s.b, port: p, view: view[Windowed[K], A]{
+	return SessionTable[K, A]{closing: closing, Table: Table[Windowed[K], A]{b: s.b, port: p, view: view[Windowed[K], A]{
 		stores: []storeInfo{info},
 		open: func(t *Setup) getter[Windowed[K], A] {
 			rows := store.In(t)
@@ -109,7 +122,7 @@ func aggregateSessions[K, V, A any](
 			}
 		},
 		wantOld: func() { *old = true },
-	}}
+	}}}
 }
 
 // sessioning is an aggregation in sessions in a graph.
@@ -124,6 +137,8 @@ type sessioning[K, V, A any] struct {
 	// twice has values read again for the steps, which may change what they get.
 	twice bool
 	late  *Counter
+	// closer is nil if nothing asks for closed sessions.
+	closer *sessionCloser[K, A]
 	// found are the sessions of the record that is being processed.
 	found []state.SessionEntry[K, A]
 }
@@ -132,17 +147,27 @@ func (x *sessioning[K, V, A]) process(c *Context, r Record[K, V]) error {
 	if x.gate.stops(&r) {
 		return nil
 	}
-	x.time.Advance(r.Timestamp)
+	if before := x.time.StreamTime(); r.Timestamp > before {
+		// Sessions are closed before the time moves on: the store may forget them then. This record belongs to none of
+		// them.
+		if x.closer != nil {
+			if err := x.closer.close(c, before, r.Timestamp); err != nil {
+				return err
+			}
+		}
+		x.time.Advance(r.Timestamp)
+	}
 	session := Windowed[K]{Key: r.Key, Start: r.Timestamp, End: r.Timestamp}
 	x.found = x.found[:0]
-	for e, err := range x.rows.Find(r.Key, r.Timestamp-x.gap, r.Timestamp+x.gap) {
+	closed := x.time.StreamTime() - x.grace - x.gap // sessions that end before it take no more records
+	for e, err := range x.rows.Find(r.Key, max(r.Timestamp-x.gap, closed), r.Timestamp+x.gap) {
 		if err != nil {
 			return err
 		}
 		x.found = append(x.found, e)
 		session.Start, session.End = min(session.Start, e.Start), max(session.End, e.End)
 	}
-	if session.End < x.time.StreamTime()-x.grace-x.gap {
+	if session.End < closed {
 		x.late.Inc()
 		return nil
 	}
@@ -176,6 +201,9 @@ func (x *sessioning[K, V, A]) process(c *Context, r Record[K, V]) error {
 		_, err = x.rows.Put(r.Key, session.Start, session.End, value.value)
 	} else {
 		err = x.rows.Delete(r.Key, session.Start, session.End)
+	}
+	if err == nil && x.closer != nil {
+		err = x.closer.replace(c, x.found, session, value.ok)
 	}
 	if err != nil {
 		return err

@@ -1,7 +1,10 @@
 package topology_test
 
 import (
+	"fmt"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -15,11 +18,11 @@ func sessionStore(w topology.SessionWindows) topology.SessionStoreOf[string, str
 }
 
 // sessions puts the values of sessions one behind the other.
-func sessions(b *topology.Builder, w topology.SessionWindows) topology.Table[windowKey, string] {
+func sessions(b *topology.Builder, w topology.SessionWindows) topology.SessionTable[string, string] {
 	return sessionsOf(topology.From(b, leftTopic, topology.SkipNullKeys()), w)
 }
 
-func sessionsOf(s topology.Stream[string, string], w topology.SessionWindows) topology.Table[windowKey, string] {
+func sessionsOf(s topology.Stream[string, string], w topology.SessionWindows) topology.SessionTable[string, string] {
 	return topology.ReduceSessions(s, w, sessionStore(w), func(a, b string) (string, error) {
 		if b == "remove" {
 			return "", topology.ErrRemove
@@ -110,7 +113,7 @@ func TestSessionTable(t *testing.T) {
 	k := tableTask(t, func(b *topology.Builder) {
 		s := topology.From(b, leftTopic)
 		counts := topology.SessionStore("counts", schemas.String(), schemas.Int64(), w.Retention())
-		both := topology.JoinTables(sessionsOf(s, w), topology.CountSessions(s, w, counts), "both",
+		both := topology.JoinTables(sessionsOf(s, w).Table, topology.CountSessions(s, w, counts).Table, "both",
 			func(_ windowKey, text string, n int64) (string, error) {
 				return text + ":" + show(topology.Some(n)), nil
 			})
@@ -118,6 +121,124 @@ func TestSessionTable(t *testing.T) {
 		named(both.Stream(), "name").Into(nullable)
 	})
 	wantLines(t, k.script("left 0 a p", "left 5 a q"), "a[0,0)=p:1@0", "a[0,0)=-@0 a[0,5)=pq:2@5")
+}
+
+// closedSessionsTask shows sessions that have closed.
+func closedSessionsTask(tb testing.TB, w topology.SessionWindows) *task {
+	tb.Helper()
+	return tableTask(tb, func(b *topology.Builder) { named(sessions(b, w).Closed(), "name").Into(resultTopic) })
+}
+
+// TestClosedSessions: a session closes when the stream time has passed its end by more than the gap and the grace, once, with
+// what has become of it. Sessions close by their ends and then by their keys.
+func TestClosedSessions(t *testing.T) {
+	k := closedSessionsTask(t, topology.Sessions(10*ms).Grace(5*ms))
+	wantLines(t, k.script("left 1 b p", "left 3 a q", "left 8 a r", "left 16 c s", "left 17 c t", "left 23 c u", "left 7 a v",
+		"left 24 c w", "left 500 a x", "left 515 a y", "left 516 a z", "left 400 b late"),
+		"", "", "", "", "b[1,1)=p@1", "", "", "a[3,8)=qrv@8", "c[16,24)=stuw@24", "", "a[500,500)=x@500", "")
+	in := k.input("left", []byte("a"), []byte("x"))
+	in.Timestamp, in.Headers = 1000, []topology.Header{{Key: "trace", Value: []byte("1")}}
+	v := want(t, k.graph.Process(in), topology.Accept)
+	if len(v.Outputs) != 1 || len(v.Outputs[0].Headers) != 0 {
+		t.Errorf("the outputs are %v, want one without the headers of the record that has closed the session", v.Outputs)
+	}
+}
+
+// TestClosedSessionsThatMerge: sessions that became one close as one, and a session that was removed has no record.
+func TestClosedSessionsThatMerge(t *testing.T) {
+	k := closedSessionsTask(t, topology.Sessions(10*ms).Grace(10*ms))
+	wantLines(t, k.script("left 0 a p", "left 15 a q", "left 8 a r", "left 15 b s", "left 16 b remove", "left 100 c t", "left 200 c u"),
+		"", "", "", "", "", "a[0,15)=pqr@15", "c[100,100)=t@100")
+}
+
+// TestClosedSessionsAreTheUpdates: whatever comes, and however long the store keeps sessions, what closes is what the updates have left, each
+// session once and in the order of the ends. e2e/conformance compares the updates with those of Kafka Streams.
+func TestClosedSessionsAreTheUpdates(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		w := topology.Sessions(10 * ms).Grace(time.Duration(random.IntN(8)) * ms)
+		store := topology.SessionStore("sessions", schemas.String(), schemas.Int64(), w.Retention()+time.Duration(random.IntN(2)*100)*ms)
+		k := tableTask(t, func(b *topology.Builder) {
+			counts := topology.CountSessions(topology.From(b, leftTopic), w, store)
+			updates := topology.Topic("updates", schemas.String(), topology.Nullable(schemas.Int64()))
+			named(counts.Stream(), "name").Into(updates)
+			named(counts.Closed(), "closed-name").Into(topology.Topic("closed", schemas.String(), schemas.Int64()))
+		})
+		left, closed := map[string]string{}, map[string]string{}
+		var lastEnd int64
+		send := func(ms int64, key string) {
+			for _, out := range want(t, k.send("left", ms, key, "x"), topology.Accept).Outputs {
+				session, value := string(out.Key), shown(out.Value)
+				switch {
+				case out.Topic == "updates" && out.Value == nil:
+					delete(left, session)
+				case out.Topic == "updates":
+					left[session] = value
+				case closed[session] != "" || out.Timestamp < lastEnd:
+					t.Errorf("seed %d: %s closes again, or after one that ended at %d", seed, session, lastEnd)
+				default:
+					closed[session], lastEnd = value, out.Timestamp
+				}
+			}
+		}
+		at := int64(1000)
+		for range 60 {
+			at += int64(random.IntN(8) * random.IntN(4))
+			send(at-int64(random.IntN(30)*random.IntN(2)), string(rune('a'+random.IntN(3))))
+		}
+		send(at+1_000_000, "end")
+		delete(left, fmt.Sprintf("end[%d,%d)", at+1_000_000, at+1_000_000))
+		if !maps.Equal(left, closed) {
+			t.Errorf("seed %d: the updates leave %v, closed are %v", seed, left, closed)
+		}
+	}
+}
+
+// TestFailedRecordClosesNoSession: the stream time of the node goes back, and the sessions are still open.
+func TestFailedRecordClosesNoSession(t *testing.T) {
+	w := topology.Sessions(10 * ms)
+	k := tableTask(t, func(b *topology.Builder) {
+		table := topology.ReduceSessions(topology.From(b, leftTopic), w, sessionStore(w), func(a, b string) (string, error) {
+			if b == "fail" {
+				return "", topology.Fail(topology.Validation, schemas.Reason("asked to"))
+			}
+			return a + b, nil
+		})
+		named(table.Closed(), "name").Into(resultTopic)
+	})
+	wantLines(t, k.script("left 1 a p", "left 20 b q"), "", "a[1,1)=p@1")
+	want(t, k.send("left", 30, "b", "fail"), topology.DeadLetter)
+	wantLines(t, k.script("left 21 b r", "left 40 c s"), "", "b[20,21)=qr@21")
+}
+
+// TestClosedSessionMode: a closed session is live if one of its records was, and otherwise in the mode of the first one.
+func TestClosedSessionMode(t *testing.T) {
+	for name, test := range map[string]struct {
+		modes []string
+		want  string
+	}{
+		"live":        {[]string{"", ""}, ""},
+		"replay":      {[]string{"REPLAY", "REPAIR"}, "[REPLAY]"},
+		"live first":  {[]string{"", "REPLAY"}, ""},
+		"live second": {[]string{"REPLAY", ""}, ""},
+		"live merged": {[]string{"REPLAY", "REPAIR", ""}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := closedSessionsTask(t, topology.Sessions(10*ms))
+			for i, mode := range test.modes {
+				in := k.input("left", []byte("a"), []byte("x"))
+				in.Timestamp, in.StreamTime = int64(i), int64(i)
+				if mode != "" {
+					in.Headers = []topology.Header{{Key: topology.HeaderMode, Value: []byte(mode)}}
+				}
+				want(t, k.graph.Process(in), topology.Accept)
+			}
+			v := want(t, k.send("left", 1000, "b", "x"), topology.Accept)
+			if len(v.Outputs) != 1 || modeOf(v.Outputs[0].Headers) != test.want {
+				t.Errorf("the outputs are %v, want one in the mode %q", v.Outputs, test.want)
+			}
+		})
+	}
 }
 
 func TestSessionMistakes(t *testing.T) {

@@ -180,12 +180,6 @@ func (x *windowCloser[K, V]) pass(c *Context, row, mode []byte) error {
 	if err != nil {
 		return err
 	}
-	own := Live
-	if len(mode) > 0 {
-		if own, err = ParseMode(string(mode)); err != nil {
-			return Fail(Corruption, errIndexMode)
-		}
-	}
 	value, ms, ok, err := x.rows.Get(key, start)
 	if err != nil {
 		return err
@@ -193,12 +187,21 @@ func (x *windowCloser[K, V]) pass(c *Context, row, mode []byte) error {
 	if err := x.index.Delete(row); err != nil || !ok {
 		return err
 	}
+	return emitClosed(c, mode, x.next, Windowed[K]{Key: key, Start: start, End: start + x.size}, value, ms)
+}
+
+// emitClosed passes on the value that a window or a session ends with. mode is the value of its row in the index.
+func emitClosed[K, V any](c *Context, mode []byte, next Emit[Windowed[K], V], w Windowed[K], value V, ms int64) error {
+	own := Live
+	if len(mode) > 0 {
+		var err error
+		if own, err = ParseMode(string(mode)); err != nil {
+			return Fail(Corruption, errIndexMode)
+		}
+	}
 	o := c.graph.newOrigin()
 	*o = origin{streamTime: o.streamTime}
 	return c.graph.inMode(own, func() error {
-		return x.next(c, Record[Windowed[K], V]{
-			Key: Windowed[K]{Key: key, Start: start, End: start + x.size}, Value: value, Timestamp: ms,
-			Headers: []Header{}, origin: o,
-		})
+		return next(c, Record[Windowed[K], V]{Key: w, Value: value, Timestamp: ms, Headers: []Header{}, origin: o})
 	})
 }

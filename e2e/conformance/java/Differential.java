@@ -466,6 +466,14 @@ public final class Differential {
         t.toStream().to("out", Produced.with(WindowedSerdes.timeWindowedSerdeFrom(String.class, SIZE), LONG));
     }
 
+    private static SessionWindows visits() {
+        return SessionWindows.ofInactivityGapAndGrace(Duration.ofMillis(SIZE), Duration.ofMillis(GRACE));
+    }
+
+    private static SessionWindows gracelessVisits() {
+        return SessionWindows.ofInactivityGapWithNoGrace(Duration.ofMillis(SIZE));
+    }
+
     private static void sessions(final KTable<Windowed<String>, Long> t) {
         t.toStream().to("out", Produced.with(WindowedSerdes.sessionWindowedSerdeFrom(String.class), LONG));
     }
@@ -511,12 +519,11 @@ public final class Differential {
         operators.put("reduce-hopping", b -> windowed(reduce(valuesBy(b, hopping()))));
         operators.put("aggregate-tumbling", b -> windowed(aggregate(valuesBy(b, tumbling()))));
         operators.put("aggregate-hopping", b -> windowed(aggregate(valuesBy(b, hopping()))));
-        final SessionWindows visits = SessionWindows.ofInactivityGapAndGrace(Duration.ofMillis(SIZE), Duration.ofMillis(GRACE));
-        operators.put("count-sessions", b -> sessions(in(b).groupByKey().windowedBy(visits).count(sessionStore("count"))));
+        operators.put("count-sessions", b -> sessions(in(b).groupByKey().windowedBy(visits()).count(sessionStore("count"))));
         operators.put("count-sessions-no-grace", b -> sessions(in(b).groupByKey()
-            .windowedBy(SessionWindows.ofInactivityGapWithNoGrace(Duration.ofMillis(SIZE))).count(sessionStore("count"))));
-        operators.put("reduce-sessions", b -> sessions(values(b).groupByKey().windowedBy(visits).reduce((x, y) -> x - y, sessionStore("reduce"))));
-        operators.put("aggregate-sessions", b -> sessions(values(b).groupByKey().windowedBy(visits)
+            .windowedBy(gracelessVisits()).count(sessionStore("count"))));
+        operators.put("reduce-sessions", b -> sessions(values(b).groupByKey().windowedBy(visits()).reduce((x, y) -> x - y, sessionStore("reduce"))));
+        operators.put("aggregate-sessions", b -> sessions(values(b).groupByKey().windowedBy(visits())
             .aggregate(() -> 100L, (k, v, agg) -> agg + v, (k, x, y) -> x - y, sessionStore("aggregate"))));
     }
 

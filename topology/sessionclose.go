@@ -1,0 +1,161 @@
+package topology
+
+import (
+	"encoding/binary"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
+)
+
+// Closed returns the stream of the values that sessions end with: one record for each session, when it takes no more
+// records, because the stream time of the node has passed its end by more than the gap and the grace. Sessions close in the
+// order of their ends, and of the bytes of their keys. Timestamp, headers and mode of the record are as with
+// [WindowedTable.Closed]. A session whose entry was removed has no record. As long as no record comes that moves the
+// stream time on, nothing closes.
+//
+// It is what Kafka Streams' EmitStrategy.onWindowClose does. It needs a second store, named like the first with
+// "-closing" behind it. A session that is open when a running application gets its first use of Closed is in it after
+// its next record only.
+func (t SessionTable[K, V]) Closed() Stream[Windowed[K], V] {
+	b := t.builder("Closed")
+	x := t.closing
+	if b.closed {
+		return Stream[Windowed[K], V]{b: b, port: addPort[Windowed[K], V](b, x.node, closedOutlet)}
+	}
+	if x.port == nil {
+		x.port = addPort[Windowed[K], V](b, x.node, closedOutlet)
+		b.addStore(x.node, x.index())
+	}
+	return Stream[Windowed[K], V]{b: b, port: x.port}
+}
+
+// sessionClosing is what is declared of the closing of sessions.
+type sessionClosing[K, V any] struct {
+	node  *node
+	store SessionStoreOf[K, V]
+	// port is nil if nothing asks for closed sessions.
+	port *port[Windowed[K], V]
+}
+
+// index describes the store of the sessions that are open: the end of each, its key and its beginning, so that those
+// which are over come first. The session store is in the order of the keys. The value is empty for a session with a
+// record that was live, and otherwise the name of the mode of its first record.
+func (x *sessionClosing[K, V]) index() StoreOf[[]byte, []byte] {
+	return Store(x.store.name+closingSuffix, schemas.Bytes(), schemas.Bytes())
+}
+
+// open returns the closer for the node that t prepares. after is how long after its end a session takes records.
+func (x *sessionClosing[K, V]) open(t *Setup, rows state.Session[K, V], after int64) *sessionCloser[K, V] {
+	next, err := link(t.graph, x.port)
+	if err != nil {
+		t.errs = append(t.errs, err)
+	}
+	index := x.index()
+	bytes, _, _ := watch(t, index.name, index.key, index.value)
+	_, key, _ := watch(t, x.store.name, x.store.key, x.store.value)
+	return &sessionCloser[K, V]{after: after, rows: rows, index: bytes, key: key, next: next}
+}
+
+// sessionCloser closes sessions in a graph.
+type sessionCloser[K, V any] struct {
+	after int64
+	rows  state.Session[K, V]
+	index state.Bytes
+	key   state.Codec[K]
+	next  Emit[Windowed[K], V]
+	// row is the buffer of keys of the index.
+	row []byte
+}
+
+// rowOf returns the key of a session in the index. It is good until the next call.
+func (x *sessionCloser[K, V]) rowOf(key K, start, end int64) ([]byte, error) {
+	row, err := x.key.Append(binary.BigEndian.AppendUint64(x.row[:0], uint64(end)), key)
+	if err != nil {
+		return nil, &partError{part: "key", err: err}
+	}
+	x.row = binary.BigEndian.AppendUint64(row, uint64(start))
+	return x.row, nil
+}
+
+// replace notes that a session has taken the place of others. exists is false if its entry was removed.
+func (x *sessionCloser[K, V]) replace(c *Context, others []state.SessionEntry[K, V], session Windowed[K], exists bool) error {
+	live := c.graph.ownMode == Live
+	var mode []byte
+	for i, other := range others {
+		row, err := x.rowOf(session.Key, other.Start, other.End)
+		if err != nil {
+			return err
+		}
+		value, ok, err := x.index.Get(row)
+		if err != nil {
+			return err
+		}
+		live = live || ok && len(value) == 0
+		if ok && i == 0 {
+			mode = append(mode, value...)
+		}
+		if exists && other.Start == session.Start && other.End == session.End {
+			continue
+		}
+		if err := x.index.Delete(row); err != nil {
+			return err
+		}
+	}
+	if !exists {
+		return nil
+	}
+	switch {
+	case live:
+		mode = []byte{}
+	case len(mode) == 0:
+		mode = []byte(c.graph.ownMode.String())
+	}
+	row, err := x.rowOf(session.Key, session.Start, session.End)
+	if err != nil {
+		return err
+	}
+	return x.index.Put(row, mode)
+}
+
+// close passes on the sessions that are closed at the stream time now and were not at the one before.
+func (x *sessionCloser[K, V]) close(c *Context, before, now int64) error {
+	from, to := int64(0), now-x.after
+	if before > x.after { // what was closed earlier is deleted, and need not be walked over
+		from = before - x.after
+	}
+	if to <= from {
+		return nil
+	}
+	bounds := binary.BigEndian.AppendUint64(make([]byte, 0, 2*startBytes), uint64(from))
+	bounds = binary.BigEndian.AppendUint64(bounds, uint64(to))
+	for e, err := range x.index.Scan(state.Range{From: bounds[:startBytes:startBytes], To: bounds[startBytes:]}) {
+		if err != nil {
+			return err
+		}
+		if err := x.pass(c, e.Key, e.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pass passes on one session, of a row of the index and its value.
+func (x *sessionCloser[K, V]) pass(c *Context, row, mode []byte) error {
+	n := len(row) - startBytes
+	if n < startBytes {
+		return Fail(Corruption, errShortIndex)
+	}
+	end, start := int64(binary.BigEndian.Uint64(row)), int64(binary.BigEndian.Uint64(row[n:]))
+	key, err := x.key.Decode(row[startBytes:n])
+	if err != nil {
+		return err
+	}
+	value, ok, err := x.rows.Get(key, start, end)
+	if err != nil {
+		return err
+	}
+	if err := x.index.Delete(row); err != nil || !ok {
+		return err
+	}
+	return emitClosed(c, mode, x.next, Windowed[K]{Key: key, Start: start, End: end}, value, end)
+}
