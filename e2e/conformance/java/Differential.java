@@ -255,8 +255,8 @@ public final class Differential {
             .withKeySerde(STRING).withValueSerde(LONG);
     }
 
-    private static Materialized<String, Long, SessionStore<Bytes, byte[]>> sessionStore(final String name) {
-        return Materialized.<String, Long>as(Stores.inMemorySessionStore(name, Duration.ofMillis(SIZE + GRACE + 1)))
+    private static Materialized<String, Long, SessionStore<Bytes, byte[]>> sessionStore(final String name, final long grace) {
+        return Materialized.<String, Long>as(Stores.inMemorySessionStore(name, Duration.ofMillis(SIZE + grace + 1)))
             .withKeySerde(STRING).withValueSerde(LONG);
     }
 
@@ -519,12 +519,12 @@ public final class Differential {
         operators.put("reduce-hopping", b -> windowed(reduce(valuesBy(b, hopping()))));
         operators.put("aggregate-tumbling", b -> windowed(aggregate(valuesBy(b, tumbling()))));
         operators.put("aggregate-hopping", b -> windowed(aggregate(valuesBy(b, hopping()))));
-        operators.put("count-sessions", b -> sessions(in(b).groupByKey().windowedBy(visits()).count(sessionStore("count"))));
+        operators.put("count-sessions", b -> sessions(in(b).groupByKey().windowedBy(visits()).count(sessionStore("count", GRACE))));
         operators.put("count-sessions-no-grace", b -> sessions(in(b).groupByKey()
-            .windowedBy(gracelessVisits()).count(sessionStore("count"))));
-        operators.put("reduce-sessions", b -> sessions(values(b).groupByKey().windowedBy(visits()).reduce((x, y) -> x - y, sessionStore("reduce"))));
+            .windowedBy(gracelessVisits()).count(sessionStore("count", 0))));
+        operators.put("reduce-sessions", b -> sessions(values(b).groupByKey().windowedBy(visits()).reduce((x, y) -> x - y, sessionStore("reduce", GRACE))));
         operators.put("aggregate-sessions", b -> sessions(values(b).groupByKey().windowedBy(visits())
-            .aggregate(() -> 100L, (k, v, agg) -> agg + v, (k, x, y) -> x - y, sessionStore("aggregate"))));
+            .aggregate(() -> 100L, (k, v, agg) -> agg + v, (k, x, y) -> x - y, sessionStore("aggregate", GRACE))));
     }
 
     private static TimeWindowedKStream<String, Long> onClose(final TimeWindowedKStream<String, Long> s) {
