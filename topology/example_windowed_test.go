@@ -83,8 +83,8 @@ func ExampleWindowedTable_Closed() {
 	// {ann 60000 120000} 2
 }
 
-// How long everybody was there, and how often they said something: a pause of more than a minute ends a visit. The
-// second record of ann makes her first session a longer one, which deletes the shorter one.
+// How long each visit was, and how often the visitor spoke. A pause of more than a minute ends a visit. The second record
+// of ann makes her first session longer, which deletes the shorter one.
 func ExampleCountSessions() {
 	visit := topology.Sessions(time.Minute)
 	counts := topology.SessionStore("visits", schemas.String(), schemas.Int64(), visit.Retention())

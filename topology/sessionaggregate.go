@@ -16,10 +16,11 @@ type SessionTable[K, V any] struct {
 
 // CountSessions returns the table of how many records each session of each key has.
 //
-// What is said here holds for all aggregations in sessions. The node is named after the store. A record belongs to
-// each session of its key that ends at most the gap before it and begins at most the gap after it. It becomes one
-// session with all of them. For each session that it belongs to the table has a change that deletes it, also where
-// its times stay as they are, and then one for the new session. The timestamp of a change is the end of its session.
+// The following holds for all aggregations in sessions. The node is named after the store. A record belongs to
+// each session of its key that ends at most the gap before it and begins at most the gap after it. The record and
+// these sessions become one session. The table has a change that deletes each of these sessions, also where its
+// times stay as they are. Then it has a change for the new session. The timestamp of a change is the end of its
+// session.
 //
 // The node goes by a stream time of its own: the largest timestamp of the records that it has got. A session takes
 // records until that time has passed its end by more than the gap and the grace. A record whose session would end
@@ -148,7 +149,7 @@ func (x *sessioning[K, V, A]) process(c *Context, r Record[K, V]) error {
 		return nil
 	}
 	if before := x.time.StreamTime(); r.Timestamp > before {
-		// Sessions are closed before the time moves on: the store may forget them then. This record belongs to none of
+		// Sessions are closed before the time moves on: they may expire then. This record belongs to none of
 		// them.
 		if x.closer != nil {
 			if err := x.closer.close(c, before, r.Timestamp); err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Closed returns the stream of the values that sessions end with: one record for each session, when it takes no more
-// records, because the stream time of the node has passed its end by more than the gap and the grace. Sessions close in the
-// order of their ends, and of the bytes of their keys. Timestamp, headers and mode of the record are as with
+// Closed returns the stream of the values that sessions end with: one record for each session. A session closes when the
+// stream time of the node has passed its end by more than the gap and the grace. Sessions close in the order of their
+// ends, and of the bytes of their keys. Timestamp, headers and mode of the record are as with
 // [WindowedTable.Closed]. A session whose entry was removed has no record. As long as no record comes that moves the
 // stream time on, nothing closes.
 //

@@ -28,8 +28,8 @@ func (w SessionWindows) Grace(grace time.Duration) SessionWindows {
 func (w SessionWindows) Gap() time.Duration { return w.gap }
 
 // Retention returns how long the store of such sessions has to keep one at least: the gap, the grace and a
-// millisecond, because a session that ends the gap and the grace before the stream time still takes records. It is
-// made for the last argument of [SessionStore].
+// millisecond. A session that ended exactly the gap and the grace before the stream time still takes records. The
+// result is made for the last argument of [SessionStore].
 func (w SessionWindows) Retention() time.Duration { return w.gap + w.grace + time.Millisecond }
 
 // String returns gap and grace; two sessions of the same string are the same.

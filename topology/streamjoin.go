@@ -9,8 +9,8 @@ import (
 // table has for its key. A record without a row ends there.
 //
 // The table is as it is when the record is processed. A task takes the records of both sides in the order of
-// their timestamps, as far as they have been fetched; a change of the table joins with records that come after
-// it and passes nothing on itself. The stream and the topics of the table need the same number of partitions and
+// their timestamps, as far as they have been fetched. A change of the table passes nothing on. It joins with
+// records that come after it. The stream and the topics of the table need the same number of partitions and
 // the same partitioner. Where an operator may have changed the key, Build wants [Stream.Repartition] before the
 // join; see [Stream.Copartitioned].
 //

@@ -96,10 +96,10 @@
 //   - What a window emits when it closes has headers there: those of the last record in it if it is suppressed, and those of the record
 //     that has closed it if it is emitted on close, whatever its key. Here it has none, for it is made of many records.
 //   - An update of a session has no headers there. Here it has those of the record, as every other update on both sides.
-//   - A session that has taken its last record stays as it is here. There a late record still joins it if the store keeps it for longer
-//     than the gap and the grace, and a session that was emitted on close is emitted once more, as part of a longer one. With a store
-//     that keeps sessions for as long as they take records both are the same, and emitting on close finds none of them there. So
-//     closed sessions are compared with the updates, in package topology, and the updates with those of Kafka Streams.
+//   - A session that is closed stays as it is here. There a late record joins it if the store still has it, and a session that was
+//     emitted on close is emitted again. A store that keeps sessions for as long as they take records has the same updates, but
+//     emitting on close finds none of them there. So package topology compares closed sessions with the updates, and this package the
+//     updates with those of Kafka Streams.
 //   - A second record of the same moment as the session changes its value there without the value before, so that a second
 //     aggregation would count both. Here the change has it.
 //   - The first change of an aggregate has the initial one for its old value in Kafka Streams, and none here, where a second aggregation

@@ -125,7 +125,7 @@ var tableOperators = map[string]operator{
 			return l.Or(0) + r.Or(1000), nil
 		}).Into(nullableKeys("out"))
 	}},
-	// The stream meets what its own table has made of it. What both drop is dropped twice there.
+	// The stream meets the row that its own table has made. A record that both drop is dropped twice there.
 	"stream-own-table-join": {caseTraits: caseTraits{uncounted: true}, declare: func(b *topology.Builder) {
 		s := topology.From(b, numbers("in"))
 		topology.JoinStreamTable(s, topology.Reduce(s, stored("sums"), addValue), "join",
