@@ -95,7 +95,7 @@ func dedupe(s stream) inbox.Inbox[[]byte, []byte] {
 			return "", errNoEvent
 		}
 		return string(r.Value[:IDBytes]), nil
-	})
+	}, inbox.Forever())
 }
 
 // postAll adds each record to the ledger of its key.

@@ -80,7 +80,7 @@ func NewAccounts(application, prefix string, parts Parts) (Accounts, error) {
 	source := topology.From(b, topology.Topic(prefix+In, text, input))
 	messages := source
 	if parts.Ledger {
-		once := inbox.Dedupe(source, Inbox, messageID(parts.LeakDuplicates), inbox.PayloadHash(payloadOf))
+		once := inbox.Dedupe(source, Inbox, messageID(parts.LeakDuplicates), inbox.Forever(), inbox.PayloadHash(payloadOf))
 		once.Duplicates().Into(topology.Topic(prefix+Repeated, text, input))
 		messages = once.Accepted()
 		sums := ledger.Post(messages, Ledger, contributionOf, ledger.Columns("amount"))

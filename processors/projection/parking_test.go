@@ -456,7 +456,7 @@ func TestPositionOfAnEarlierBuild(t *testing.T) {
 				return nil
 			})
 			if byPosition {
-				inbox.Dedupe(changes, "inbox", inbox.IngestionID)
+				inbox.Dedupe(changes, "inbox", inbox.IngestionID, inbox.Forever())
 			}
 		})
 		send(d, "2:b")

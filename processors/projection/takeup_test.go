@@ -142,7 +142,7 @@ func TestIngestionIDOfReleased(t *testing.T) {
 	failed := false
 	d := processortest.New(t, func(b *topology.Builder) {
 		changes := waiting(b, wide).Changes()
-		in := inbox.Dedupe(changes, "inbox", inbox.IngestionID)
+		in := inbox.Dedupe(changes, "inbox", inbox.IngestionID, inbox.Forever())
 		topology.MapValues(in.Accepted(), "version", func(r topology.Record[string, row]) (string, error) {
 			if r.Value.Version == 3 && !failed {
 				failed = true

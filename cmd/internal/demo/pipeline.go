@@ -51,7 +51,7 @@ func Topology() (*topology.Topology, error) {
 	events := topology.From(b, topology.Topic(eventsTopic, schemas.String(), eventJSON))
 	valid := events.Peek("validate", validate)
 
-	once := inbox.Dedupe(valid, "inbox", messageID)
+	once := inbox.Dedupe(valid, "inbox", messageID, inbox.Forever(), inbox.EmitConflicts())
 	once.Duplicates().Into(topology.Topic(duplicatesTopic, schemas.String(), eventJSON))
 	deadletter.Send(once.Conflicts(), "conflict", topology.Conflict, reasonConflict)
 
@@ -63,7 +63,7 @@ func Topology() (*topology.Topology, error) {
 	accounts.Stale().Into(topology.Topic(staleTopic, schemas.String(), schemas.JSON[projection.Skipped[PaymentEvent]]()))
 	accounts.Gaps().Into(topology.Topic(gapsTopic, schemas.String(), schemas.JSON[projection.Gap[PaymentEvent]]()))
 
-	balances := ledger.Post(once.Accepted(), "balances", contribution, ledger.Columns("amount_minor"))
+	balances := ledger.Post(once.Accepted(), "balances", contribution, ledger.Columns("amount_minor"), ledger.EmitConflicts())
 	topology.MapValues(balances.Changes(), "balance", func(r topology.Record[string, ledger.Balance]) (Balance, error) {
 		return Balance{Count: r.Value.Count, AmountMinor: r.Value.Amounts[0], Contribution: r.Value.Contribution}, nil
 	}).Into(topology.Topic(balancesTopic, schemas.String(), schemas.JSON[Balance]()))
