@@ -54,8 +54,8 @@ func decidingTopology() *topology.Topology {
 		}))
 	accounts.Abandoned().Into(topology.Topic("abandoned", schemas.String(), schemas.JSON[projection.Abandoned[deed]]()))
 	write("accounts", accounts.Decisions())
-	ordered := topology.MapValues(accounts.Changes(), "ordered", func(r topology.Record[string, projection.Row[deed]]) (deed, error) {
-		return r.Value.Value, nil
+	ordered := topology.MapValues(accounts.Changes(), "ordered", func(v projection.Row[deed]) (deed, error) {
+		return v.Value, nil
 	})
 
 	steps := ordered.Filter("steps", func(r record) (bool, error) { return r.Value.To != "", nil })

@@ -178,7 +178,7 @@ func readMap(r *reader, v yamldoc.Value) step {
 }
 
 func (m mapping) declare(s stream) stream {
-	return topology.MapValues(s, m.name, func(r record) (value, error) {
+	return topology.MapValuesWithRecord(s, m.name, func(r record) (value, error) {
 		d, err := m.value.Object(&r)
 		if err != nil {
 			return value{}, err

@@ -168,8 +168,8 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	}
 	record(nodeAccounts, p.accounts.Decisions())
 	ordered := topology.MapValues(p.accounts.Changes(), "ordered",
-		func(r topology.Record[string, projection.Row[Account]]) (Event, error) {
-			return r.Value.Value.Last, nil
+		func(v projection.Row[Account]) (Event, error) {
+			return v.Value.Last, nil
 		})
 
 	p.lifecycle = transition.Guard(ordered, nodeLifecycle, machine, func(r event) (transition.Transition[Standing], error) {

@@ -28,7 +28,7 @@ func TestSend(t *testing.T) {
 		id := func(r record) (string, error) { return r.Value, nil }
 		once := inbox.Dedupe(topology.From(b, inTopic), "inbox", id, inbox.Forever())
 		once.Accepted().Into(outTopic)
-		shout := func(r record) (string, error) { return strings.ToUpper(r.Value), nil }
+		shout := func(v string) (string, error) { return strings.ToUpper(v), nil }
 		bad := topology.MapValues(once.Accepted(), "shout", shout).Filter("bad", func(r record) (bool, error) {
 			return r.Value == "BAD", nil
 		})

@@ -291,8 +291,8 @@ func TestDecimals_E5(t *testing.T) {
 		l = ledger.Post(s, "ledger", func(r topology.Record[string, Price]) (ledger.Contribution, error) {
 			return ledger.Contribution{ID: r.Value.ID, Decimals: []ledger.Decimal{r.Value.Amount}}, nil
 		}, ledger.Scale("amount", 2))
-		topology.MapValues(l.Changes(), "decimal", func(r topology.Record[string, ledger.Balance]) ([]ledger.Decimal, error) {
-			return l.Decimals(r.Value), nil
+		topology.MapValues(l.Changes(), "decimal", func(v ledger.Balance) ([]ledger.Decimal, error) {
+			return l.Decimals(v), nil
 		}).Into(topology.Topic("balances", schemas.String(), schemas.JSON[[]ledger.Decimal]()))
 	})
 	for i, amount := range []string{`0.1`, `"0.20"`, `1e-2`, `-5`, `90071992547409.93`} {

@@ -75,8 +75,8 @@ func TestD3AbandonedCannotDie(t *testing.T) {
 		}, "what a projection abandons has no record at work whose dead letter it could be")
 	}
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
-	plain := topology.MapValues(declare(b), "plain", func(r topology.Record[string, projection.Abandoned[text]]) (string, error) {
-		return r.Value.Message, nil
+	plain := topology.MapValues(declare(b), "plain", func(v projection.Abandoned[text]) (string, error) {
+		return v.Message, nil
 	})
 	deadletter.Send(topology.RepartitionWith(plain, "lost", schemas.String(), schemas.String()), "lost", topology.Validation, "it was abandoned")
 	if _, err := b.Build(); err != nil {

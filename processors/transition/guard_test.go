@@ -394,8 +394,7 @@ func TestDecisions(t *testing.T) {
 		g.Refused(transition.OutOfOrder).Filter("end", func(topology.Record[string, refused]) (bool, error) {
 			return false, nil
 		})
-		topology.MapValues(g.Decisions(), "log", func(r topology.Record[[]byte, decision.Decision]) (string, error) {
-			v := r.Value
+		topology.MapValues(g.Decisions(), "log", func(v decision.Decision) (string, error) {
 			return fmt.Sprint(v.Node, " ", v.Outcome, " ", v.Store, " ", v.Subject, v.Before, v.After, v.Reason != ""), nil
 		}).Into(logTopic)
 	})
