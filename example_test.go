@@ -33,7 +33,7 @@ func pipeline() (*topology.Topology, error) {
 	b := topology.NewBuilder("accounts", topology.DeadLetters("payments-dead"))
 	once := inbox.Dedupe(topology.From(b, payments), "inbox", func(r topology.Record[string, Payment]) (string, error) {
 		return r.Value.ID, nil
-	})
+	}, inbox.Forever())
 	posted := ledger.Post(once.Accepted(), "balances", func(r topology.Record[string, Payment]) (ledger.Contribution, error) {
 		return ledger.Contribution{ID: r.Value.ID, Amounts: []int64{r.Value.Amount}}, nil
 	})

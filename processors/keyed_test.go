@@ -23,14 +23,12 @@ type (
 
 // keyed declares each processor that keeps state by key, with a node of its name.
 var keyed = map[string]func(s records){
-	"inbox": func(s records) { inbox.Dedupe(s, "inbox", valueOf) },
+	"inbox": func(s records) { inbox.Dedupe(s, "inbox", valueOf, inbox.Forever()) },
 	"ledger": func(s records) {
-		ledger.Post(s, "ledger", func(record) (ledger.Contribution, error) { return ledger.Contribution{}, nil })
+		ledger.Post(s, "ledger", noContribution)
 	},
 	"windowed": func(s records) {
-		ledger.PostWindowed(s, "windowed", ledger.Tumbling(time.Hour), func(record) (ledger.Contribution, error) {
-			return ledger.Contribution{}, nil
-		})
+		ledger.PostWindowed(s, "windowed", ledger.Tumbling(time.Hour), noContribution)
 	},
 	"projection": func(s records) {
 		projection.Latest(s, "projection", func(record) (int64, error) { return 1, nil },
@@ -43,12 +41,17 @@ var keyed = map[string]func(s records){
 		})
 	},
 	"effect": func(s records) {
-		effect.Perform(s, "effect", func(record) (effect.Request, error) { return effect.Request{}, nil },
-			func(context.Context, effect.Call) ([]byte, error) { return nil, nil })
+		effect.Perform(s, "effect", noRequest, noCall)
 	},
 }
 
 func valueOf(r record) (string, error) { return r.Value, nil }
+
+func noContribution(record) (ledger.Contribution, error) { return ledger.Contribution{}, nil }
+
+func noRequest(record) (effect.Request, error) { return effect.Request{}, nil }
+
+func noCall(context.Context, effect.Call) ([]byte, error) { return nil, nil }
 
 // TestKeysAreInOneTask: what keeps state by key refuses a stream whose key was changed, unless it was partitioned by the
 // new one or is said to be. An inbox that works globally takes any stream, and hands on one that is partitioned
@@ -64,11 +67,13 @@ func TestKeysAreInOneTask(t *testing.T) {
 		"partitioned": {stream: func(s records) records { return moved(topology.SelectKey(s, "select", valueOf)) }},
 		"known":       {stream: func(s records) records { return topology.SelectKey(s, "select", valueOf).Copartitioned() }},
 		"by id": {stream: func(s records) records {
-			return inbox.Dedupe(topology.SelectKey(s, "select", valueOf), "before", valueOf, globally, inbox.StayByID()).Accepted()
+			return inbox.Dedupe(topology.SelectKey(s, "select", valueOf), "before", valueOf, inbox.Forever(), globally, inbox.StayByID()).Accepted()
 		}, by: "before"},
-		"by id and back": {stream: func(s records) records { return inbox.Dedupe(s, "before", valueOf, globally).Accepted() }},
+		"by id and back": {stream: func(s records) records {
+			return inbox.Dedupe(s, "before", valueOf, inbox.Forever(), globally).Accepted()
+		}},
 		"duplicates by id": {stream: func(s records) records {
-			return inbox.Dedupe(s, "before", valueOf, globally).Duplicates()
+			return inbox.Dedupe(s, "before", valueOf, inbox.Forever(), globally).Duplicates()
 		}, by: "before"},
 	} {
 		for name, declare := range keyed {

@@ -23,13 +23,13 @@ func TestCount(t *testing.T) {
 func TestNullsAreLeftOut(t *testing.T) {
 	topic := topology.Topic("left", topology.Nullable(schemas.String()), topology.Nullable(schemas.String()))
 	k := tableTask(t, func(b *topology.Builder) {
-		keyed := topology.MapValues(topology.From(b, topic), "values", func(r topology.Record[textOpt, textOpt]) (textOpt, error) {
-			return r.Value, nil
+		keyed := topology.MapValues(topology.From(b, topic), "values", func(v textOpt) (textOpt, error) {
+			return v, nil
 		})
 		store := topology.TimestampedStore("null-count", optionText{}, schemas.Int64())
 		topology.MapValues(topology.Count(keyed, store).Stream(), "text",
-			func(r topology.Record[textOpt, topology.Option[int64]]) (textOpt, error) {
-				return topology.Some(show(r.Value)), nil
+			func(v topology.Option[int64]) (textOpt, error) {
+				return topology.Some(show(v)), nil
 			}).
 			Into(topology.Topic("result", topology.Nullable(schemas.String()), topology.Nullable(schemas.String())))
 	})

@@ -31,6 +31,11 @@ func (b *Builder) build() *Topology {
 		if n.incomplete != "" {
 			b.mistakeAt(n.pos, n.name, errors.New(n.incomplete))
 		}
+		for _, check := range n.checks {
+			if err := check(); err != nil {
+				b.mistakeAt(n.pos, n.name, err)
+			}
+		}
 	}
 	b.checkStores()
 	b.checkParkStores()

@@ -72,6 +72,11 @@ func TestMistakes(t *testing.T) {
 		}},
 		{`the function is nil`, func(b builder, s words) int {
 			line := next()
+			topology.MapValuesWithRecord[string, string, string](s, "nil", nil)
+			return line
+		}},
+		{`the function is nil`, func(b builder, s words) int {
+			line := next()
 			topology.MapHeaders[string, string](s, "nil", nil)
 			return line
 		}},

@@ -19,8 +19,8 @@ import (
 func dying(tb testing.TB, opts ...topology.BuilderOption) *topology.Topology {
 	tb.Helper()
 	b := topology.NewBuilder("dying", append(opts, topology.DeadLetters("dead"))...)
-	topology.MapValues(topology.From(b, wordsTopic), "judge", func(r word) (string, error) {
-		return ending(r.Value)
+	topology.MapValues(topology.From(b, wordsTopic), "judge", func(v string) (string, error) {
+		return ending(v)
 	}).Into(outTopic)
 	return mustBuild(tb, b)
 }
@@ -393,8 +393,8 @@ func TestDeadLetterHeaderBytes(t *testing.T) {
 		deep(n - 1)
 	}
 	s := topology.From(b, topology.Topic(topic, schemas.String(), schemas.String()))
-	topology.MapValues(s, name, func(r word) (string, error) {
-		if r.Value == "deep" {
+	topology.MapValues(s, name, func(v string) (string, error) {
+		if v == "deep" {
 			deep(200)
 		}
 		return "", schemas.Reason(strings.Repeat("r", 10_000))

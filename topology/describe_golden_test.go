@@ -30,7 +30,7 @@ var plainTopologies = map[string]func(b *topology.Builder){
 	"filter": func(b *topology.Builder) { topology.From(b, wordsTopic).Filter("short", pass).Into(outTopic) },
 	"chain": func(b *topology.Builder) {
 		s := topology.Map(topology.From(b, wordsTopic), "trim", func(r word) (word, error) { return r, nil })
-		s = topology.MapValues(s, "upper", upper)
+		s = topology.MapValuesWithRecord(s, "upper", upper)
 		s = topology.FlatMap(s, "letters", func(word, func(word) error) error { return nil })
 		s = topology.SelectKey(s, "by-letter", upper)
 		s.Peek("log", ignore).Into(outTopic)

@@ -10,12 +10,12 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// A processor node with a store, a counter and two outlets. Where nobody listens to the second one, a
-// conflict is an error instead.
+// A processor node with a store, a counter and two outlets.
 func ExampleStateful() {
 	type claim = topology.Record[string, string]
 	claims := topology.Topic("claims", schemas.String(), schemas.String())
 	granted := topology.Topic("granted", schemas.String(), schemas.String())
+	refused := topology.Topic("refused", schemas.String(), schemas.String())
 	owners := topology.Store("owners", schemas.String(), schemas.String())
 
 	b := topology.NewBuilder("seats", topology.DeadLetters("claims.dead"))
@@ -35,13 +35,12 @@ func ExampleStateful() {
 			case owner == r.Value:
 				repeated.Inc()
 				return nil
-			case late.Connected():
-				return refuse(c, r)
 			}
-			return topology.Fail(topology.Conflict, schemas.Reason("the seat is taken"))
+			return refuse(c, r)
 		}, nil
 	})
 	first.Stream().Into(granted)
+	late.Stream().Into(refused)
 
 	t, err := b.Build()
 	if err != nil {
@@ -56,19 +55,21 @@ func ExampleStateful() {
 			log.Fatal(err)
 		}
 	}
-	records, err := topologytest.Output(d, granted)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, r := range records {
-		fmt.Println("granted:", r.Key, r.Value)
+	for _, topic := range []topology.TopicOf[string, string]{granted, refused} {
+		records, err := topologytest.Output(d, topic)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, r := range records {
+			fmt.Printf("%s: %s %s\n", topic.Name(), r.Key, r.Value)
+		}
 	}
 	for _, c := range d.Counts() {
 		fmt.Println("counted:", c.Node, c.Outcome, c.N)
 	}
 	// Output:
 	// granted: 12a ada
-	// counted: seats dead-letter-conflict 1
+	// refused: 12a bob
 	// counted: seats repeated 1
 }
 

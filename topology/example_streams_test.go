@@ -58,11 +58,20 @@ func ExampleMap() {
 func ExampleMapValues() {
 	lengths := topology.Topic("lengths", schemas.String(), schemas.Int64())
 	b := topology.NewBuilder("map-values")
-	topology.MapValues(topology.From(b, said), "length", func(r topology.Record[string, string]) (int64, error) {
-		return int64(len(r.Value)), nil
+	topology.MapValues(topology.From(b, said), "length", func(v string) (int64, error) {
+		return int64(len(v)), nil
 	}).Into(lengths)
 	run(b, lengths, send(said, "ann", "hello"))
 	// Output: ann 5
+}
+
+func ExampleMapValuesWithRecord() {
+	b := topology.NewBuilder("map-values-with-record")
+	topology.MapValuesWithRecord(topology.From(b, said), "quote", func(r topology.Record[string, string]) (string, error) {
+		return r.Key + " says " + r.Value, nil
+	}).Into(heard)
+	run(b, heard, send(said, "ann", "hello"))
+	// Output: ann ann says hello
 }
 
 func ExampleMapHeaders() {
@@ -71,7 +80,7 @@ func ExampleMapHeaders() {
 		func(r topology.Record[string, string]) ([]topology.Header, error) {
 			return []topology.Header{{Key: "length", Value: []byte(strconv.Itoa(len(r.Value)))}}, nil
 		})
-	topology.MapValues(labelled, "show", func(r topology.Record[string, string]) (string, error) {
+	topology.MapValuesWithRecord(labelled, "show", func(r topology.Record[string, string]) (string, error) {
 		length, _ := r.Header("length")
 		return r.Value + " " + string(length), nil
 	}).Into(heard)

@@ -65,11 +65,11 @@ func ExampleToTableWithDeletes() {
 	present := topology.TimestampedStore("present", schemas.String(), schemas.String())
 	b := topology.NewBuilder("to-table")
 	words := topology.MapValues(topology.From(b, said), "until-bye",
-		func(r topology.Record[string, string]) (topology.Option[string], error) {
-			if r.Value == "bye" {
+		func(v string) (topology.Option[string], error) {
+			if v == "bye" {
 				return topology.None[string](), nil
 			}
-			return topology.Some(r.Value), nil
+			return topology.Some(v), nil
 		})
 	topology.ToTableWithDeletes(words, present).Into(results)
 	run(b, results, send(said, "ann", "hello"), send(said, "ann", "bye"))
@@ -166,8 +166,8 @@ func ExampleLeftJoinStreamTable() {
 func ExampleTable_Stream() {
 	b := topology.NewBuilder("stream")
 	moves := topology.TableFrom(b, cities, cityTable).Stream()
-	topology.MapValues(moves, "say", func(r topology.Record[string, topology.Option[string]]) (string, error) {
-		return "lives in " + r.Value.Or("an unknown place"), nil
+	topology.MapValues(moves, "say", func(v topology.Option[string]) (string, error) {
+		return "lives in " + v.Or("an unknown place"), nil
 	}).Into(results)
 	run(b, results, send(cities, "ann", "Bern"), remove(cities, "ann"))
 	// Output:
@@ -179,8 +179,8 @@ func ExampleTable_Stream() {
 func ExampleTable_Changes() {
 	b := topology.NewBuilder("changes")
 	moves := topology.TableFrom(b, cities, cityTable).Changes()
-	topology.MapValues(moves, "say", func(r topology.Record[string, topology.Change[string]]) (string, error) {
-		return fmt.Sprintf("from %s to %s", r.Value.Old.Or("?"), r.Value.New.Or("?")), nil
+	topology.MapValues(moves, "say", func(v topology.Change[string]) (string, error) {
+		return fmt.Sprintf("from %s to %s", v.Old.Or("?"), v.New.Or("?")), nil
 	}).Into(results)
 	run(b, results, send(cities, "ann", "Bern"), send(cities, "ann", "Basel"), remove(cities, "ann"))
 	// Output:

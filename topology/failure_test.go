@@ -34,7 +34,7 @@ func fanOut(tb testing.TB, opts ...topology.BuilderOption) *topology.Topology {
 		}, nil
 	})
 	out.Stream().Into(outTopic)
-	topology.MapValues(source, "judge", judge).Into(secondTopic)
+	topology.MapValuesWithRecord(source, "judge", judge).Into(secondTopic)
 	return mustBuild(tb, b)
 }
 
@@ -139,7 +139,7 @@ func TestSwallowedFailure(t *testing.T) {
 				return counts.Put("written", 1)
 			}, nil
 		})
-		topology.MapValues(out.Stream(), "judge", judge).Into(outTopic)
+		topology.MapValuesWithRecord(out.Stream(), "judge", judge).Into(outTopic)
 		k := openTask(t, mustBuild(t, b), fanTask, baseConfig())
 		v := want(t, k.words("a", value), topology.DeadLetter)
 		if v.Failure.Node != "judge" {

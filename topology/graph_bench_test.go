@@ -37,8 +37,8 @@ func benchGraph(tb testing.TB) *Graph {
 		}
 		return emit(c, WithValue(r, sum))
 	})
-	MapValues(sums, "double", func(r Record[string, int64]) (int64, error) {
-		return 2 * r.Value, nil
+	MapValues(sums, "double", func(v int64) (int64, error) {
+		return 2 * v, nil
 	}).Into(benchOut)
 	t, err := b.Build()
 	if err != nil {

@@ -30,8 +30,8 @@ func TestDiamond(t *testing.T) {
 	b := topology.NewBuilder("diamond")
 	source := topology.From(b, wordsTopic)
 	side := func(name string) words {
-		return topology.MapValues(source, name, func(r word) (string, error) {
-			return r.Value + "-" + name, nil
+		return topology.MapValues(source, name, func(v string) (string, error) {
+			return v + "-" + name, nil
 		})
 	}
 	left, right := side("left"), side("right")

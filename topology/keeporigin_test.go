@@ -190,8 +190,8 @@ func TestKeepOriginOfMany(t *testing.T) {
 		}, nil
 	})
 	count := topology.Count(source, topology.TimestampedStore("counts", schemas.String(), schemas.Int64())).Stream()
-	counted := topology.MapValues(count, "counted", func(r topology.Record[string, topology.Option[int64]]) (string, error) {
-		n, _ := r.Value.Get()
+	counted := topology.MapValues(count, "counted", func(v topology.Option[int64]) (string, error) {
+		n, _ := v.Get()
 		return "count " + strconv.FormatInt(n, 10), nil
 	})
 	second := topology.Tumbling(time.Second)

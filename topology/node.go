@@ -79,6 +79,8 @@ type node struct {
 	instantiate func(g *Graph) error
 	// incomplete says what the node still needs; empty when it is complete.
 	incomplete string
+	// checks find mistakes in the declaration that show only once everything is declared.
+	checks []func() error
 }
 
 // topicRef names a topic before the application id is known.

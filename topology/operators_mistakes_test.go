@@ -50,7 +50,7 @@ func TestRekeyed(t *testing.T) {
 	node := topology.Stateful(topology.Map(s, "map", same), "node")
 	out := topology.Outlet[string, string](node, "out")
 	node.Process(end)
-	topology.Count(topology.MapValues(out.Stream(), "values", upper), countTable)
+	topology.Count(topology.MapValuesWithRecord(out.Stream(), "values", upper), countTable)
 	flat := topology.FlatMap(s, "flat", func(r word, emit func(word) error) error { return emit(r) })
 	windows := topology.Tumbling(time.Minute)
 	perMinute := topology.WindowStore("per-minute", schemas.String(), schemas.Int64(), windows.Retention())

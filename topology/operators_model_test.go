@@ -197,8 +197,8 @@ func TestWindowsModel(t *testing.T) {
 		w := topology.Hopping(time.Duration(size)*ms, time.Duration(advance)*ms).Grace(time.Duration(grace) * ms)
 		k := tableTask(t, func(b *topology.Builder) {
 			table := joined(b, w)
-			topology.MapValues(named(table.Stream(), "name"), "value", func(r topology.Record[string, textOpt]) (string, error) {
-				return r.Value.Or("-"), nil
+			topology.MapValues(named(table.Stream(), "name"), "value", func(v textOpt) (string, error) {
+				return v.Or("-"), nil
 			}).Into(updates)
 			named(table.Closed(), "closed").Into(resultTopic)
 		})

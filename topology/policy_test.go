@@ -58,9 +58,9 @@ func TestPolicyOfNode(t *testing.T) {
 	b := topology.NewBuilder("policies", topology.DeadLetters("dead"),
 		topology.OnError(topology.Config, topology.Policy{Action: topology.DeadLetter}))
 	source := topology.From(b, wordsTopic, topology.OnError(topology.Poison, stop))
-	topology.MapValues(source.Filter("odd", isKey("odd")), "strict", judge,
+	topology.MapValuesWithRecord(source.Filter("odd", isKey("odd")), "strict", judge,
 		topology.OnError(topology.Validation, stop)).Into(outTopic)
-	topology.MapValues(source.Filter("even", isKey("even")), "mild", judge).Into(secondTopic)
+	topology.MapValuesWithRecord(source.Filter("even", isKey("even")), "mild", judge).Into(secondTopic)
 	n := topology.Stateful(source.Filter("node", isKey("node")), "own").OnError(topology.Conflict, stop)
 	n.Process(func(*topology.Setup) (topology.Handler[string, string], error) {
 		return func(c *topology.Context, r word) error { _, err := judge(r); return err }, nil

@@ -84,6 +84,19 @@ func (n *Node[K, V]) Mistake(err error) {
 	}
 }
 
+// Check has Build call f once everything is declared, and report its error as a mistake in the declaration of n; nil is no
+// mistake. It is for packages of processors: whether an outlet is used ([OutletOf.Connected]) is known only then.
+func (n *Node[K, V]) Check(f func() error) {
+	switch {
+	case n.b.closed:
+		n.b.mistakeAt(caller(), n.node.name, errClosed)
+	case f == nil:
+		n.Mistake(errNilFunc)
+	default:
+		n.node.checks = append(n.node.checks, f)
+	}
+}
+
 func (n *Node[K, V]) build(g *Graph) (Emit[K, V], error) {
 	t := g.newSetup(n.node)
 	handler, err := n.setUp(t)
@@ -136,7 +149,9 @@ func (o OutletOf[K, V]) Stream() Stream[K, V] {
 }
 
 // Connected reports whether anything uses the stream. The answer is final once the topology is built, so
-// the factory given to Process can ask; while the topology is declared the answer can still change to yes.
+// the factory given to Process can ask, and [Node.Check]; while the topology is declared the answer can still
+// change to yes. A node can spare work by it. It must not decide what becomes of a record: that is an option of
+// the node, and Check compares the option with the use.
 func (o OutletOf[K, V]) Connected() bool { return o.port != nil && len(o.port.children) > 0 }
 
 // In returns the function that emits a record there, for the handler and the punctuators of the node that t

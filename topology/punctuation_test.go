@@ -193,7 +193,7 @@ func TestPunctuationHasNoSource(t *testing.T) {
 		return forward(emit), nil
 	})
 	var seen []string
-	topology.MapValues(out.Stream(), "look", func(r word) (string, error) {
+	topology.MapValuesWithRecord(out.Stream(), "look", func(r word) (string, error) {
 		topic, partition, offset := r.Source()
 		seen = append(seen, fmt.Sprintf("%s %q %d %d %d", r.Key, topic, partition, offset, r.StreamTime()))
 		return "", nil

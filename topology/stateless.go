@@ -161,11 +161,29 @@ func Map[K, V, K2, V2 any](
 		}).rekeys()
 }
 
-// MapValues passes on each record with the value that f returns.
+// MapValues passes on each record with the value that f makes of its value.
 func MapValues[K, V, V2 any](
-	s Stream[K, V], name string, f func(r Record[K, V]) (V2, error), opts ...NodeOption,
+	s Stream[K, V], name string, f func(value V) (V2, error), opts ...NodeOption,
 ) Stream[K, V2] {
 	return addStep(s, name, "MapValues", f != nil, opts,
+		func(g *Graph, n *node, next Emit[K, V2]) Emit[K, V] {
+			return func(c *Context, r Record[K, V]) error {
+				caller := g.take(n)
+				v, err := f(r.Value)
+				if err == nil {
+					err = next(c, WithValue(r, v))
+				}
+				return g.leave(n, caller, err)
+			}
+		})
+}
+
+// MapValuesWithRecord is [MapValues] for a value that is made of more than the value before it: of the key, the
+// timestamp, the headers or the position of the record.
+func MapValuesWithRecord[K, V, V2 any](
+	s Stream[K, V], name string, f func(r Record[K, V]) (V2, error), opts ...NodeOption,
+) Stream[K, V2] {
+	return addStep(s, name, "MapValuesWithRecord", f != nil, opts,
 		func(g *Graph, n *node, next Emit[K, V2]) Emit[K, V] {
 			return func(c *Context, r Record[K, V]) error {
 				caller := g.take(n)

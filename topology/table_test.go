@@ -26,8 +26,8 @@ type (
 var changesTopic = topology.Topic("changes", schemas.String(), schemas.String())
 
 func showChanges[V any](t topology.Table[string, V]) {
-	topology.MapValues(t.Changes(), "show", func(r topology.Record[string, topology.Change[V]]) (string, error) {
-		return show(r.Value.Old) + ">" + show(r.Value.New), nil
+	topology.MapValues(t.Changes(), "show", func(v topology.Change[V]) (string, error) {
+		return show(v.Old) + ">" + show(v.New), nil
 	}).Into(changesTopic)
 }
 
@@ -93,11 +93,11 @@ func TestToTable(t *testing.T) {
 	wantLines(t, upsert.script("left 1 a x", "left 2 a y"), "a=x@1", "a=y@2")
 
 	deleting := tableTask(t, func(b *topology.Builder) {
-		s := topology.MapValues(topology.From(b, leftTopic), "parse", func(r word) (textOpt, error) {
-			if r.Value == "gone" {
+		s := topology.MapValues(topology.From(b, leftTopic), "parse", func(v string) (textOpt, error) {
+			if v == "gone" {
 				return topology.None[string](), nil
 			}
-			return topology.Some(r.Value), nil
+			return topology.Some(v), nil
 		})
 		topology.ToTableWithDeletes(s, leftTable).Into(resultTopic)
 	})

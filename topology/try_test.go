@@ -54,7 +54,7 @@ func trying(tb testing.TB, opts ...topology.NodeOption) *topology.Topology {
 		})
 		return f, nil
 	})
-	topology.MapValues(out.Stream(), "judge", judge, opts...).Into(outTopic)
+	topology.MapValuesWithRecord(out.Stream(), "judge", judge, opts...).Into(outTopic)
 	refused.Stream().Into(secondTopic)
 	return mustBuild(tb, b)
 }
@@ -144,7 +144,7 @@ func TestTryAgain(t *testing.T) {
 			})
 			return func(*topology.Context, word) error { return nil }, nil
 		})
-		topology.MapValues(out.Stream(), "judge", judge, topology.OnError(topology.Transient, policy)).Into(outTopic)
+		topology.MapValuesWithRecord(out.Stream(), "judge", judge, topology.OnError(topology.Transient, policy)).Into(outTopic)
 		k := openTask(t, mustBuild(t, b), fanTask, baseConfig())
 		p, ok := k.graph.Due(now.Add(time.Second))
 		if !ok {

@@ -192,7 +192,7 @@ func TestModeInsideOfTheApplication(t *testing.T) {
 func TestClosedWindowHasNoPosition(t *testing.T) {
 	var seen []string
 	k := tableTask(t, func(b *topology.Builder) {
-		topology.MapValues(joined(b, topology.Tumbling(10*ms)).Closed(), "see",
+		topology.MapValuesWithRecord(joined(b, topology.Tumbling(10*ms)).Closed(), "see",
 			func(r topology.Record[windowKey, string]) (string, error) {
 				topic, partition, offset := r.Source()
 				seen = append(seen, fmt.Sprintf("%q %d %d", topic, partition, offset))

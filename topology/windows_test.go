@@ -138,7 +138,7 @@ func TestWindowClock(t *testing.T) {
 		kept := topology.From(b, leftTopic).Filter("keep", func(r word) (bool, error) { return r.Value != "ignored", nil })
 		table := topology.CountWindows(kept, w, topology.WindowStore("windows", schemas.String(), schemas.Int64(), w.Retention()))
 		topology.MapValues(named(table.Stream(), "name"), "value",
-			func(r topology.Record[string, topology.Option[int64]]) (int64, error) { return r.Value.Or(-1), nil }).Into(countTopic)
+			func(v topology.Option[int64]) (int64, error) { return v.Or(-1), nil }).Into(countTopic)
 	})
 	wantLines(t, k.script("left 1 a x", "left 100 a ignored", "left 2 a x", "left 100 a x", "left 3 a x"),
 		"a[0,10)=1@1", "", "a[0,10)=2@2", "a[100,110)=1@100", "")
@@ -175,8 +175,8 @@ func TestUpdatesAndClosed(t *testing.T) {
 		text := topology.Topic("updates", schemas.String(), schemas.String())
 		upper := topology.MapTable(table.Table, "upper", func(_ windowKey, v string) (string, error) { return strings.ToUpper(v), nil })
 		pairs := topology.JoinTables(table.Table, upper, "pairs", func(_ windowKey, l, r string) (string, error) { return l + r, nil })
-		topology.MapValues(named(pairs.Stream(), "name"), "value", func(r topology.Record[string, textOpt]) (string, error) {
-			return r.Value.Or("-"), nil
+		topology.MapValues(named(pairs.Stream(), "name"), "value", func(v textOpt) (string, error) {
+			return v.Or("-"), nil
 		}).Into(text)
 		named(table.Closed(), "closed").Into(resultTopic)
 		table.Closed()

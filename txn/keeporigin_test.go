@@ -25,7 +25,7 @@ func TestKeepOrigin(t *testing.T) {
 			t.Helper()
 			builder := topology.NewBuilder("app", topology.DeadLetters("dead"))
 			again := topology.RepartitionWith(topology.From(builder, topology.Topic("in", text, text)), "again", text, text, opts...)
-			topology.MapValues(again, "place", func(r topology.Record[string, string]) (string, error) {
+			topology.MapValuesWithRecord(again, "place", func(r topology.Record[string, string]) (string, error) {
 				if broken.Load() {
 					return "", topology.Fail(topology.Validation, schemas.Reason("not now"))
 				}

@@ -35,14 +35,14 @@ func pricesTopology(t *testing.T, opts ...topology.SourceOption) *topology.Topol
 	t.Helper()
 	b := topology.NewBuilder("pricing", topology.DeadLetters("dead"))
 	table := topology.TableFrom(b, pricesIn, pricesStore, opts...)
-	topology.MapValues(table.Changes(), "show", func(r topology.Record[string, topology.Change[int]]) (string, error) {
+	topology.MapValues(table.Changes(), "show", func(value topology.Change[int]) (string, error) {
 		show := func(v topology.Option[int]) string {
 			if n, ok := v.Get(); ok {
 				return fmt.Sprint(n)
 			}
 			return "-"
 		}
-		return show(r.Value.Old) + ">" + show(r.Value.New), nil
+		return show(value.Old) + ">" + show(value.New), nil
 	}).Into(changesOut)
 	top, err := b.Build()
 	if err != nil {

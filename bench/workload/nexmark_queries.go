@@ -51,13 +51,13 @@ func into(s stream, t Topics) { s.Into(topology.Topic(t.Out, schemas.Bytes(), sc
 func keepBids(b *topology.Builder, t Topics) { into(bids(b, t), t) }
 
 func convertBids(b *topology.Builder, t Topics) {
-	into(topology.MapValues(bids(b, t), "euros", func(r record) ([]byte, error) {
-		bid, err := decodeBid(r.Value)
+	into(topology.MapValues(bids(b, t), "euros", func(v []byte) ([]byte, error) {
+		bid, err := decodeBid(v)
 		if err != nil {
 			return nil, err
 		}
 		bid.price = bid.price * 908 / 1000
-		return append(bid.append(make([]byte, 0, len(r.Value))), r.Value[bidFieldsBytes:]...), nil
+		return append(bid.append(make([]byte, 0, len(v))), v[bidFieldsBytes:]...), nil
 	}), t)
 }
 

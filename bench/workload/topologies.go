@@ -95,7 +95,7 @@ func dedupe(s stream) inbox.Inbox[[]byte, []byte] {
 			return "", errNoEvent
 		}
 		return string(r.Value[:IDBytes]), nil
-	})
+	}, inbox.Forever())
 }
 
 // postAll adds each record to the ledger of its key.
@@ -106,8 +106,8 @@ func postAll(s stream, t Topics) ledger.Ledger[[]byte, []byte] {
 		}
 		return ledger.Contribution{ID: contributionID(r.Value), Amounts: []int64{amountOf(r.Value)}}, nil
 	})
-	sums := topology.MapValues(posted.Changes(), "sum", func(r topology.Record[[]byte, ledger.Balance]) ([]byte, error) {
-		return appendSum(r.Value)
+	sums := topology.MapValues(posted.Changes(), "sum", func(v ledger.Balance) ([]byte, error) {
+		return appendSum(v)
 	})
 	sums.Into(topology.Topic(t.Out, schemas.Bytes(), schemas.Bytes()))
 	return posted

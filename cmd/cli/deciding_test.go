@@ -41,7 +41,8 @@ func decidingTopology() *topology.Topology {
 		return topology.Topic(name, schemas.String(), schemas.JSON[deed]())
 	}
 
-	once := inbox.Dedupe(topology.From(b, deeds("deeds")), "inbox", func(r record) (string, error) { return r.Value.ID, nil })
+	once := inbox.Dedupe(topology.From(b, deeds("deeds")), "inbox", func(r record) (string, error) { return r.Value.ID, nil }, inbox.Forever(),
+		inbox.EmitConflicts())
 	once.Conflicts().Into(deeds("disputed"))
 	write("inbox", once.Decisions())
 
@@ -53,15 +54,15 @@ func decidingTopology() *topology.Topology {
 		}))
 	accounts.Abandoned().Into(topology.Topic("abandoned", schemas.String(), schemas.JSON[projection.Abandoned[deed]]()))
 	write("accounts", accounts.Decisions())
-	ordered := topology.MapValues(accounts.Changes(), "ordered", func(r topology.Record[string, projection.Row[deed]]) (deed, error) {
-		return r.Value.Value, nil
+	ordered := topology.MapValues(accounts.Changes(), "ordered", func(v projection.Row[deed]) (deed, error) {
+		return v.Value, nil
 	})
 
 	steps := ordered.Filter("steps", func(r record) (bool, error) { return r.Value.To != "", nil })
 	machine := transition.Machine[string]{Initial: []string{"open"}, Next: map[string][]string{"open": {"closed"}, "closed": nil}}
 	lifecycle := transition.Guard(steps, "lifecycle", machine, func(r record) (transition.Transition[string], error) {
 		return transition.Transition[string]{ID: r.Value.ID, From: r.Value.From, To: r.Value.To}, nil
-	})
+	}, transition.EmitRefused())
 	lifecycle.Refused().Into(topology.Topic("refused", schemas.String(), schemas.JSON[transition.Refused[string, deed]]()))
 	write("lifecycle", lifecycle.Decisions())
 

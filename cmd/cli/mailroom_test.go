@@ -13,7 +13,7 @@ func mailroomTopology() *topology.Topology {
 	b := topology.NewBuilder("mailroom", topology.DeadLetters("dead"))
 	orders := topology.From(b, topology.Topic("orders", schemas.String(), schemas.JSON[order]()))
 	requests := inbox.Dedupe(orders, "requests", orderID, inbox.Retain(time.Hour), inbox.TolerateLongerTopics(), inbox.PayloadWithout("id"),
-		inbox.BusinessKey(func(r orderRecord) (string, error) { return r.Key, nil }))
+		inbox.BusinessKey(func(r orderRecord) (string, error) { return r.Key, nil }), inbox.EmitConflicts())
 	requests.Accepted().Into(topology.Topic("accepted", schemas.String(), schemas.JSON[order]()))
 	requests.Conflicts().Into(topology.Topic("disputed", schemas.String(), schemas.JSON[order]()))
 	return mustBuild(b)

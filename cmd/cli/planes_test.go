@@ -40,11 +40,11 @@ func airplaneCodec() schemas.Codec[airplane] {
 func hangarTopology() *topology.Topology {
 	b := topology.NewBuilder("hangar", topology.DeadLetters("dead"))
 	in := topology.From(b, topology.Topic("in", schemas.String(), airplaneCodec()))
-	topology.MapValues(in, "count", func(r topology.Record[string, airplane]) (string, error) {
-		if r.Value.Seats < 0 {
+	topology.MapValues(in, "count", func(v airplane) (string, error) {
+		if v.Seats < 0 {
 			return "", topology.Fail(topology.Validation, schemas.Reason("there are fewer seats than none"))
 		}
-		return fmt.Sprintf("%s %d", r.Value.Tail, r.Value.Seats), nil
+		return fmt.Sprintf("%s %d", v.Tail, v.Seats), nil
 	}).Into(topology.Topic("out", schemas.String(), schemas.String()))
 	return mustBuild(b)
 }

@@ -37,9 +37,9 @@ func officeTopology() *topology.Topology {
 
 	requests := inbox.Dedupe(screened, "requests", orderID, inbox.Retain(7*24*time.Hour), inbox.TolerateLongerTopics(),
 		inbox.Archive(topology.Topic("requests-archive", schemas.String(), schemas.JSON[inbox.Entry]())), inbox.PayloadWithout("id"),
-		inbox.BusinessKey(func(r orderRecord) (string, error) { return r.Key, nil }))
+		inbox.BusinessKey(func(r orderRecord) (string, error) { return r.Key, nil }), inbox.EmitConflicts())
 	deadletter.Send(requests.Conflicts(), "disputed", topology.Conflict, "two requests under one id")
-	once := inbox.Dedupe(requests.Accepted(), "once", orderID, inbox.Globally(schemas.String(), codec))
+	once := inbox.Dedupe(requests.Accepted(), "once", orderID, inbox.Forever(), inbox.Globally(schemas.String(), codec))
 	accepted := topology.RepartitionWith(once.Accepted(), "by-key", schemas.String(), codec, topology.ParkKeys())
 
 	pieces := func(r orderRecord) (ledger.Contribution, error) {
@@ -53,6 +53,8 @@ func officeTopology() *topology.Topology {
 	first := projection.Latest(accepted, "latest", orderVersion, fold, codec, projection.FirstVersion(1),
 		projection.Incarnation(func(orderRecord) (int64, error) { return 1, nil }),
 		projection.RepairGaps(codec, projection.Limits{Records: 100, StreamTime: time.Hour}))
+	first.Abandoned().Into(topology.Topic("abandoned", schemas.String(), schemas.JSON[projection.Abandoned[order]]()))
+	first.Repairs().Into(topology.Topic("repairs", schemas.String(), schemas.JSON[projection.Repair]()))
 	second := projection.Latest(accepted, "latest-2", orderVersion, fold, codec, projection.DefinitionVersion(2), projection.Sparse())
 	commands := topology.From(b, topology.Topic("commands", schemas.Bytes(), schemas.JSON[projection.Command]()))
 	projection.Choose(commands, "served", codec, []projection.Defined[string, order]{

@@ -7,7 +7,7 @@
 //	evidence: payment-audit        # optional topic for what steps have decided, which onceward explain reads
 //	source: {topic: payment-events, key: string, value: json, start: earliest}
 //	steps:
-//	  - dedupe: {name: inbox, id: event.message_id, conflicts: payment-conflicts}
+//	  - dedupe: {name: inbox, id: event.message_id, retain: forever, conflicts: payment-conflicts}
 //	  - project: {name: accounts, version: event.version, into: account-state}
 //	  - filter: {name: captures, where: event.type == "capture"}
 //	  - ledger: {name: balances, id: event.capture_id, amounts: {amount: event.amount}, into: account-balances}
@@ -24,16 +24,16 @@
 // changelogs and repartition topics are found by it. Topics are written in the same transaction as
 // everything else. What is optional has a question mark.
 //
-//	dedupe   name, id, duplicates?, conflicts?, missing?, malformed?, retain?, longer_topics?, late?,
+//	dedupe   name, id, retain, duplicates?, conflicts?, missing?, malformed?, longer_topics?, late?,
 //	         globally?, keep_origin?
 //	         The first record with an id goes on. Later ones with the same payload are duplicates, those
 //	         with another one are conflicts; without a topic for them duplicates end and conflicts fail. missing
 //	         gets records whose id is empty, malformed those that have no text there, or one that is no id;
-//	         without a topic for them both fail. retain, such as 168h, forgets ids by the time of the records,
-//	         and is at least as long as the source topic keeps them (longer_topics: refuse, or tolerate); late
-//	         gets records that are older than what is remembered, which fail without it. globally: true finds
-//	         ids under any key; with keep_origin: true evidence and dead letters behind it name the record of
-//	         the source. See package processors/inbox.
+//	         without a topic for them both fail. retain says how long ids are kept: forever, or a time such as
+//	         168h, after which an id expires by the timestamps of the records. The time is at least as long as
+//	         the source topic keeps records (longer_topics: refuse, or tolerate); late gets records that are
+//	         older, which fail without it. globally: true finds ids under any key; with keep_origin: true
+//	         evidence and dead letters behind it name the record of the source. See package processors/inbox.
 //	filter   name, where
 //	         Records for which where is true go on.
 //	map      name, value

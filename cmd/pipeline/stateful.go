@@ -145,7 +145,11 @@ func readLedger(r *reader, v yamldoc.Value) step {
 }
 
 func (p post) declare(s stream) stream {
-	l := ledger.Post(s, p.name, p.contribution, ledger.Columns(p.columns...), ledger.Key[key](keyCodec{}))
+	opts := []ledger.Option{ledger.Columns(p.columns...), ledger.Key[key](keyCodec{})}
+	if p.conflicts.topic != "" {
+		opts = append(opts, ledger.EmitConflicts())
+	}
+	l := ledger.Post(s, p.name, p.contribution, opts...)
 	into(p.changes, l.Changes, balanceCodec(p.columns))
 	into(p.conflicts, l.Conflicts, nullableValues())
 	p.evidence.record(l.Decisions)

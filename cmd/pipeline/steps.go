@@ -80,6 +80,10 @@ func readDedupe(r *reader, v yamldoc.Value) step {
 	s.malformed = r.branch(m.Optional("malformed"), s.name)
 	s.evidence = r.evidenceOf(s.name)
 	s.readRetention(r, m)
+	s.emit(s.conflicts, inbox.EmitConflicts())
+	s.emit(s.late, inbox.EmitLate())
+	s.emit(s.missing, inbox.EmitMissing())
+	s.emit(s.malformed, inbox.EmitMalformed())
 	global, keep := m.Optional("globally"), m.Optional("keep_origin")
 	globally, keeps := global.Bool(), keep.Bool()
 	if keeps {
@@ -98,23 +102,37 @@ func readDedupe(r *reader, v yamldoc.Value) step {
 	return s
 }
 
-// readRetention reads for how long ids are remembered, and what becomes of records that are older.
+// emit gives the inbox an option that emits records, if the file names a topic for them.
+func (d *dedupe) emit(b branch, option inbox.Option) {
+	if b.topic != "" {
+		d.opts = append(d.opts, option)
+	}
+}
+
+// forever is the retention of an inbox that keeps every id.
+const forever = "forever"
+
+// readRetention reads how long ids are kept, and what becomes of records that are older.
 func (d *dedupe) readRetention(r *reader, m yamldoc.Mapping) {
-	retain, topics, late := m.Optional("retain"), m.Optional("longer_topics"), m.Optional("late")
+	retain, topics, late := m.Required("retain", "write forever, or a time such as 168h after which ids expire"), m.Optional("longer_topics"), m.Optional("late")
 	tolerate := topics.Choice("refuse", "tolerate") == "tolerate"
 	d.late = r.branch(late, d.name)
 	text := retain.Text()
-	if text == "" {
+	switch text {
+	case "":
+		return
+	case forever:
 		for _, v := range []yamldoc.Value{topics, late} {
-			if v.Present() && !retain.Present() {
-				v.Mistake("without retain every id is remembered for ever; add retain, or remove %s", v.Key())
+			if v.Present() {
+				v.Mistake("with retain: forever no id expires; write a time such as 168h in retain, or remove %s", v.Key())
 			}
 		}
+		d.opts = append(d.opts, inbox.Forever())
 		return
 	}
 	retention, err := time.ParseDuration(text)
 	if err != nil || retention < time.Millisecond || retention%time.Millisecond != 0 {
-		retain.Mistake("must be a time of whole milliseconds, such as 168h or 30m, and is %q", text)
+		retain.Mistake("must be forever, or a time of whole milliseconds, such as 168h or 30m, and is %q", text)
 		return
 	}
 	d.opts = append(d.opts, inbox.Retain(retention))
@@ -160,7 +178,7 @@ func readMap(r *reader, v yamldoc.Value) step {
 }
 
 func (m mapping) declare(s stream) stream {
-	return topology.MapValues(s, m.name, func(r record) (value, error) {
+	return topology.MapValuesWithRecord(s, m.name, func(r record) (value, error) {
 		d, err := m.value.Object(&r)
 		if err != nil {
 			return value{}, err

@@ -64,6 +64,9 @@ func (g guard) declare(s stream) stream {
 	if g.version != nil {
 		opts = append(opts, transition.Versioned())
 	}
+	if g.refused.topic != "" {
+		opts = append(opts, transition.EmitRefused())
+	}
 	guarded := transition.Guard(s, g.name, g.machine, g.transition, opts...)
 	into(g.accepted, guarded.Facts, schemas.JSON[transition.Fact[string]]())
 	into(g.refused, func() refused { return guarded.Refused() }, refusedCodec())

@@ -47,11 +47,11 @@ var statelessOperators = map[string]operator{
 		}).Into(outTopic)
 	}},
 	"map-values": {declare: func(b *topology.Builder) {
-		topology.MapValues(anyInput(b), "double", func(r inRecord) (maybeValue, error) {
-			if v, ok := r.Value.Get(); ok {
+		topology.MapValues(anyInput(b), "double", func(value maybeValue) (maybeValue, error) {
+			if v, ok := value.Get(); ok {
 				return topology.Some(2 * v), nil
 			}
-			return r.Value, nil
+			return value, nil
 		}).Into(outTopic)
 	}},
 	"flat-map": {declare: func(b *topology.Builder) {
@@ -103,7 +103,7 @@ var statelessOperators = map[string]operator{
 	"repartition": {declare: func(b *topology.Builder) {
 		moved := topology.SelectKey(anyInput(b), "by-group", func(r inRecord) (string, error) { return groupName(r.Value), nil })
 		topology.MapValues(topology.RepartitionWith(moved, "moved", strCodec, topology.Nullable(longCodec)), "same",
-			func(r topology.Record[string, maybeValue]) (maybeValue, error) { return r.Value, nil }).
+			func(v maybeValue) (maybeValue, error) { return v, nil }).
 			Into(topology.Topic("out", strCodec, topology.Nullable(longCodec)))
 	}},
 }

@@ -31,7 +31,7 @@ func inputValues(b *topology.Builder) topology.Stream[string, int64] {
 		_, ok := r.Value.Get()
 		return ok, nil
 	})
-	return topology.MapValues(present, "value", func(r topology.Record[string, maybeValue]) (int64, error) { return r.Value.Or(0), nil })
+	return topology.MapValues(present, "value", func(v maybeValue) (int64, error) { return v.Or(0), nil })
 }
 
 func reduceIn(b *topology.Builder, w topology.Windows) topology.WindowedTable[string, int64] {

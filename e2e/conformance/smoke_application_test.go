@@ -117,9 +117,9 @@ func smokeEcho(s topology.Stream[string, int32], broken string) topology.Stream[
 
 // tableValues returns the values of a table that deletes nothing.
 func tableValues[K, V any](s topology.Stream[K, topology.Option[V]], name string) topology.Stream[K, V] {
-	return topology.MapValues(s, name+"-values", func(r topology.Record[K, topology.Option[V]]) (V, error) {
+	return topology.MapValues(s, name+"-values", func(v topology.Option[V]) (V, error) {
 		var none V
-		return r.Value.Or(none), nil
+		return v.Or(none), nil
 	})
 }
 

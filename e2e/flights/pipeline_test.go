@@ -68,7 +68,7 @@ func newPipeline(prefix string) (pipeline, error) {
 	text := schemas.String()
 	b := topology.NewBuilder("flights", topology.DeadLetters(prefix+deadTopic))
 	source := topology.From(b, topology.Topic(prefix+sourceTopic, topology.Nullable(text), text))
-	rows := topology.MapValues(source, "parse", parse)
+	rows := topology.MapValuesWithRecord(source, "parse", parse)
 
 	// The key is what it was, and only no longer optional.
 	departures := topology.Map(rows.Filter("known", hasPlane), "departure", departureOf).Copartitioned()

@@ -59,7 +59,8 @@ func (e *copiesScene) start(stateDir string) *instance.App {
 	b := topology.NewBuilder("payments")
 	payments := schemas.JSON[payment]()
 	id := func(r topology.Record[string, payment]) (string, error) { return r.Value.ID, nil }
-	once := inbox.Dedupe(topology.From(b, topology.Topic(e.in, schemas.String(), payments)), "inbox", id, e.options...)
+	once := inbox.Dedupe(topology.From(b, topology.Topic(e.in, schemas.String(), payments)), "inbox", id,
+		append([]inbox.Option{inbox.EmitConflicts()}, e.options...)...)
 	once.Accepted().Into(topology.Topic(e.accepted, schemas.String(), payments))
 	once.Duplicates().Into(topology.Topic(e.duplicates, schemas.String(), payments))
 	once.Conflicts().Into(topology.Topic(e.conflicts, schemas.String(), payments))

@@ -27,7 +27,7 @@ func TestConcurrentCopies(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		const payments = 600
-		e := newCopiesScene(t, c, inbox.Globally(schemas.String(), schemas.JSON[payment]()))
+		e := newCopiesScene(t, c, inbox.Forever(), inbox.Globally(schemas.String(), schemas.JSON[payment]()))
 		dirs := []string{t.TempDir(), t.TempDir()}
 		worked := func(s txn.Status) bool { return s.Totals.Records > 0 }
 		one := e.start(dirs[0])

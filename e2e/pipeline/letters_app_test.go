@@ -64,7 +64,7 @@ func (s letterSettings) Topology() (*topology.Topology, error) {
 	once := inbox.Dedupe(in, "inbox", func(r topology.Record[string, string]) (string, error) {
 		id, _, _ := strings.Cut(r.Value, " ")
 		return id, nil
-	})
+	}, inbox.Forever())
 	sums := topology.Store("sums", schemas.String(), schemas.Int64())
 	summed := topology.Process(once.Accepted(), "sum", sums, sumPayment)
 	// Behind the stores, so that what a failed record has written shows if it stays.

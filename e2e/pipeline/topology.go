@@ -168,22 +168,22 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	}
 	record(nodeAccounts, p.accounts.Decisions())
 	ordered := topology.MapValues(p.accounts.Changes(), "ordered",
-		func(r topology.Record[string, projection.Row[Account]]) (Event, error) {
-			return r.Value.Value.Last, nil
+		func(v projection.Row[Account]) (Event, error) {
+			return v.Value.Last, nil
 		})
 
 	p.lifecycle = transition.Guard(ordered, nodeLifecycle, machine, func(r event) (transition.Transition[Standing], error) {
 		step := steps[r.Value.Kind]
 		return transition.Transition[Standing]{ID: r.Value.ID, From: step[0], To: step[1]}, nil
-	})
+	}, transition.EmitRefused())
 	p.lifecycle.Facts().Into(topicOf[transition.Fact[Standing]](s.Prefix, TopicFacts))
 	p.lifecycle.Refused().Into(topicOf[transition.Refused[Standing, Event]](s.Prefix, TopicRefused))
 	record(nodeLifecycle, p.lifecycle.Decisions())
 	accepted := p.lifecycle.Accepted()
 
 	// An order is paid once, under however many ids it comes. In the order of the versions, so that it is known which of them is the first.
-	p.orders = inbox.Dedupe(accepted, nodeOrders, func(r event) (string, error) { return r.Value.ID, nil }, inbox.BusinessKey(order),
-		inbox.PayloadWithout("id", "version"))
+	p.orders = inbox.Dedupe(accepted, nodeOrders, func(r event) (string, error) { return r.Value.ID, nil }, inbox.Forever(), inbox.BusinessKey(order),
+		inbox.PayloadWithout("id", "version"), inbox.EmitConflicts())
 	again := topicOf[Event](s.Prefix, TopicAgain)
 	p.orders.Duplicates().IntoNamed(nodeOrders+"-repeated-sink", again)
 	p.orders.Conflicts().IntoNamed(nodeOrders+"-disputed-sink", again)
@@ -197,13 +197,13 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	s.choose(&p, commands)
 
 	money := fresh.Filter("money", func(r event) (bool, error) { return r.Value.Kind.moves(), nil })
-	p.balances = ledger.Post(money, nodeBalances, contribution)
+	p.balances = ledger.Post(money, nodeBalances, contribution, ledger.EmitConflicts())
 	p.balances.Changes().Into(topicOf[ledger.Balance](s.Prefix, TopicBalances))
 	p.balances.Conflicts().Into(topicOf[Event](s.Prefix, TopicDisputed))
 	record(nodeBalances, p.balances.Decisions())
 
 	// Each movement counts for the windows of its own day, however late it comes.
-	p.flows = ledger.PostWindowed(money, nodeFlows, windows, contribution, ledger.EventTime(s.valued))
+	p.flows = ledger.PostWindowed(money, nodeFlows, windows, contribution, ledger.EventTime(s.valued), ledger.EmitConflicts())
 	p.flows.Changes().Into(topology.Topic(s.Prefix+TopicFlows, ledger.WindowCodec(schemas.String()), schemas.JSON[ledger.Balance]()))
 	topology.SelectKey(p.flows.Conflicts(), nodeFlows+"-account", func(r topology.Record[ledger.Window[string], Event]) (string, error) {
 		return r.Key.Key, nil
@@ -263,6 +263,7 @@ func (s Settings) dedupe(p *parts, in topology.Stream[string, Event]) {
 	archive := topicOf[inbox.Entry](s.Prefix, TopicArchive)
 	options := []inbox.Option{
 		inbox.Globally(schemas.String(), schemas.JSON[Event]()), inbox.StayByID(), inbox.Retain(Retention), inbox.TolerateLongerTopics(),
+		inbox.EmitConflicts(), inbox.EmitLate(),
 	}
 	if s.Broken != ArchivesInMemory {
 		options = append(options, inbox.Archive(archive))

@@ -80,7 +80,7 @@ func NewAccounts(application, prefix string, parts Parts) (Accounts, error) {
 	source := topology.From(b, topology.Topic(prefix+In, text, input))
 	messages := source
 	if parts.Ledger {
-		once := inbox.Dedupe(source, Inbox, messageID(parts.LeakDuplicates), inbox.PayloadHash(payloadOf))
+		once := inbox.Dedupe(source, Inbox, messageID(parts.LeakDuplicates), inbox.Forever(), inbox.PayloadHash(payloadOf))
 		once.Duplicates().Into(topology.Topic(prefix+Repeated, text, input))
 		messages = once.Accepted()
 		sums := ledger.Post(messages, Ledger, contributionOf, ledger.Columns("amount"))
@@ -200,9 +200,9 @@ func contributionOf(r inputRecord) (ledger.Contribution, error) {
 	return ledger.Contribution{ID: strconv.FormatUint(uint64(r.Value.ID), 10), Amounts: []int64{r.Value.Amount}}, nil
 }
 
-func balanceOf(r topology.Record[string, ledger.Balance]) (Total, error) {
-	id, err := strconv.ParseUint(r.Value.Contribution, 10, 32)
-	return Total{ID: uint32(id), Count: r.Value.Count, Sum: r.Value.Amounts[0]}, err
+func balanceOf(b ledger.Balance) (Total, error) {
+	id, err := strconv.ParseUint(b.Contribution, 10, 32)
+	return Total{ID: uint32(id), Count: b.Count, Sum: b.Amounts[0]}, err
 }
 
 func otherOf(r inputRecord) (string, error) {

@@ -29,7 +29,7 @@ func contribution(r topology.Record[string, payment]) (ledger.Contribution, erro
 func accounts() (*topology.Topology, error) {
 	b := topology.NewBuilder("accounts", topology.DeadLetters("payments-dead"))
 	payments := topology.From(b, topology.Topic("payments", schemas.String(), schemas.JSON[payment]()))
-	once := inbox.Dedupe(payments, "inbox", id)
+	once := inbox.Dedupe(payments, "inbox", id, inbox.Forever())
 	balances := ledger.Post(once.Accepted(), "balances", contribution)
 	balances.Changes().Into(topology.Topic("balances", schemas.String(), ledger.BalanceCodec()))
 	return b.Build() // reports all mistakes at once, with file and line

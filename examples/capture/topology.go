@@ -99,7 +99,7 @@ func (s Settings) valid(b *topology.Builder) topology.Stream[string, Capture] {
 // once are the messages without their copies, wherever and under whatever key these come. Another message under the same id is a dead
 // letter.
 func (s Settings) once(messages topology.Stream[string, Capture]) topology.Stream[string, Capture] {
-	once := inbox.Dedupe(messages, nodeInbox, envelope.MessageID[string, Capture],
+	once := inbox.Dedupe(messages, nodeInbox, envelope.MessageID[string, Capture], inbox.Forever(),
 		inbox.Globally(schemas.String(), schemas.JSON[Capture]()), inbox.StayByID())
 	s.record(once.Decisions(), nodeInbox)
 	return once.Accepted()

@@ -2,7 +2,7 @@
 // what is in the dead-letter topic. What a dead letter is, and when the runtime writes one, is said in
 // package topology; nothing of that is repeated here.
 //
-//	once := inbox.Dedupe(events, "inbox", eventID)
+//	once := inbox.Dedupe(events, "inbox", eventID, inbox.Forever(), inbox.EmitConflicts())
 //	deadletter.Send(once.Conflicts(), "disputed", topology.Conflict, "two captures under one event id")
 //
 // # Sending

@@ -60,7 +60,8 @@ func Example() {
 func ExampleSend() {
 	captures := topology.Topic("captures", schemas.String(), schemas.Int64())
 	b := topology.NewBuilder("payments", topology.DeadLetters("captures.dead"))
-	once := inbox.Dedupe(topology.From(b, captures), "inbox", func(r topology.Record[string, int64]) (string, error) { return r.Key, nil })
+	id := func(r topology.Record[string, int64]) (string, error) { return r.Key, nil }
+	once := inbox.Dedupe(topology.From(b, captures), "inbox", id, inbox.Forever(), inbox.EmitConflicts())
 	deadletter.Send(once.Conflicts(), "disputed", topology.Conflict, "two amounts under one capture id")
 	payments, err := b.Build()
 	if err != nil {

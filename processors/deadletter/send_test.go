@@ -26,9 +26,9 @@ var (
 func TestSend(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		id := func(r record) (string, error) { return r.Value, nil }
-		once := inbox.Dedupe(topology.From(b, inTopic), "inbox", id)
+		once := inbox.Dedupe(topology.From(b, inTopic), "inbox", id, inbox.Forever())
 		once.Accepted().Into(outTopic)
-		shout := func(r record) (string, error) { return strings.ToUpper(r.Value), nil }
+		shout := func(v string) (string, error) { return strings.ToUpper(v), nil }
 		bad := topology.MapValues(once.Accepted(), "shout", shout).Filter("bad", func(r record) (bool, error) {
 			return r.Value == "BAD", nil
 		})
@@ -51,7 +51,7 @@ func TestSend(t *testing.T) {
 func TestSendConflicts(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		id := func(record) (string, error) { return "id", nil }
-		once := inbox.Dedupe(topology.From(b, inTopic), "inbox", id)
+		once := inbox.Dedupe(topology.From(b, inTopic), "inbox", id, inbox.Forever(), inbox.EmitConflicts())
 		deadletter.Send(once.Conflicts(), "disputed", topology.Conflict, "two texts under one id")
 	})
 	d.Pipe("in", "k", "one")

@@ -10,8 +10,7 @@
 // its evidence. That also holds for a record that fails further down: a decision about what did not happen would be
 // wrong.
 //
-// A decision has its outlet of its own, because the outlets of outcomes decide what becomes of a record (a
-// conflict that nobody takes fails). Who listens to decisions changes nothing.
+// Decisions have an outlet of their own, beside those of the outcomes. A use of it changes nothing else.
 //
 // As long as nothing uses the stream, a decision costs one comparison with nil.
 //

@@ -39,7 +39,7 @@ func TestDecisionTravelsAsItsRecord(t *testing.T) {
 	var logs bool
 	d := processortest.New(t, func(b *topology.Builder) {
 		out := decide(b, &logs)
-		topology.MapValues(out.Stream(), "text", func(r topology.Record[[]byte, decision.Decision]) (string, error) {
+		topology.MapValuesWithRecord(out.Stream(), "text", func(r topology.Record[[]byte, decision.Decision]) (string, error) {
 			topic, _, _ := r.Source()
 			return r.Value.Node + " " + r.Value.Outcome + " from " + topic, nil
 		}).Into(logTopic)
@@ -73,7 +73,7 @@ func TestDecisionAboutKeptRecord(t *testing.T) {
 				return err
 			}, nil
 		})
-		topology.MapValues(out.Stream(), "text", func(r topology.Record[[]byte, decision.Decision]) (string, error) {
+		topology.MapValuesWithRecord(out.Stream(), "text", func(r topology.Record[[]byte, decision.Decision]) (string, error) {
 			topic, partition, offset := r.Source()
 			of, _ := r.Header("of")
 			return fmt.Sprintf("%s of %s@%d, kept %t, from %s[%d]@%d", r.Value.Node, of, r.Timestamp, r.Value.Kept, topic, partition, offset), nil

@@ -21,7 +21,7 @@ func TestDecisions(t *testing.T) {
 	var requests, outcomes []string
 	g := newGateway(refused, fine, declined)
 	d := newDriver(t, topology.Live, func(b *topology.Builder) {
-		e := declare(b, g, effect.Retry(3, time.Second, time.Second))
+		e := declare(b, g, effect.Retry(3, time.Second, time.Second), effect.EmitConflicts())
 		e.Conflicts().Into(conflictsTopic)
 		listen := func(s topology.Stream[[]byte, decision.Decision], name string, to *[]string) {
 			s.Peek(name, func(r topology.Record[[]byte, decision.Decision]) error {

@@ -27,15 +27,19 @@
 //
 // Every request has exactly one outcome, and is counted under its name when the round that contains it is applied:
 //
-//	outcome       when                                               goes to                if that is not connected
-//	requested     the id is new                                      (the call)
-//	suppressed    the id is new and no calls are made in this mode,  Suppressed             it ends
+//	outcome       when                                               what follows
+//	requested     the id is new                                      the call
+//	suppressed    the id is new and no calls are made in this mode,  Suppressed
 //	              or it was suppressed before
-//	in-progress   the same request, whose effect has no end          InProgress             it ends
-//	replayed      the same request, whose effect has an end          Completed, Failed      it ends
-//	conflicts     another request under the id                       Conflicts              the record fails (Conflict)
-//	(failure)     no key, an id or other text that is unusable,                             the record fails (Validation)
+//	in-progress   the same request, whose effect has no end          InProgress
+//	replayed      the same request, whose effect has an end          Completed, Failed
+//	conflicts     another request under the id                       it fails (Conflict)
+//	                                                                 with EmitConflicts: Conflicts
+//	(failure)     no key, an id or other text that is unusable,      it fails (Validation)
 //	              more than 256 KiB, or no JSON ([PayloadJSON])
+//
+// [EmitConflicts] alone decides whether a conflict fails. Build reports a use of Conflicts without the option, and the
+// option without a use of Conflicts. The other streams may be used or not.
 //
 // Every effect then comes to an end, which is told once, with the key, the time and the headers of its request:
 //

@@ -12,7 +12,7 @@ import (
 )
 
 // Effects is a side-effect ledger in a topology that is being declared. Each of its streams may be used any number
-// of times, or not at all; the package documentation says what becomes of the records then.
+// of times. Conflicts has records with [EmitConflicts] only, and something has to use it then.
 type Effects[K, V any] struct {
 	name      string
 	node      *topology.Node[K, V]
@@ -66,28 +66,28 @@ func Perform[K, V any](
 		requested: decision.Declare(node),
 	}
 	clauses(node, name, set)
+	declare.CheckUse(node, &set.Common, e.conflicts, declare.Emitted("Conflicts", "a conflict", set.emitsConflicts))
 	claims := topology.Outlet[[]byte, claim](node, "claims")
 	known := topology.Outlet[K, Result](node, "known")
 	node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
 		h := &ledger[K, V]{
-			agent:           newAgent(t, p),
-			name:            name,
-			request:         request,
-			keys:            keys,
-			nullKey:         identity.Null[K](),
-			conflict:        e.conflicts.In(t),
-			routesConflicts: e.conflicts.Connected(),
-			known:           known.In(t),
-			claim:           claims.In(t),
-			log:             e.requested.In(t),
-			requested:       t.Counter("requested"),
-			inProgress:      t.Counter("in-progress"),
-			replayed:        t.Counter("replayed"),
-			conflicting:     t.Counter("conflicts"),
-			suppressed:      t.Counter("suppressed"),
-			claimed:         t.Counter("claims"),
-			expired:         t.Counter("expired-claims"),
-			overdue:         t.Gauge("overdue-milliseconds"),
+			agent:       newAgent(t, p),
+			name:        name,
+			request:     request,
+			keys:        keys,
+			nullKey:     identity.Null[K](),
+			conflict:    e.conflicts.In(t),
+			known:       known.In(t),
+			claim:       claims.In(t),
+			log:         e.requested.In(t),
+			requested:   t.Counter("requested"),
+			inProgress:  t.Counter("in-progress"),
+			replayed:    t.Counter("replayed"),
+			conflicting: t.Counter("conflicts"),
+			suppressed:  t.Counter("suppressed"),
+			claimed:     t.Counter("claims"),
+			expired:     t.Counter("expired-claims"),
+			overdue:     t.Gauge("overdue-milliseconds"),
 		}
 		t.OnWallClock(every, h.tick)
 		return h.handle, nil
@@ -105,6 +105,10 @@ func Perform[K, V any](
 
 // clauses say for the consumer contract what a side-effect ledger is.
 func clauses[K, V any](node *topology.Node[K, V], name string, set *settings) {
+	conflict := "fails"
+	if set.emitsConflicts {
+		conflict = "goes to a stream of its own"
+	}
 	unknown := "waits for a person"
 	switch {
 	case set.lookup != nil:
@@ -122,7 +126,7 @@ func clauses[K, V any](node *topology.Node[K, V], name string, set *settings) {
 			" and the effect id, unless the request has one").
 		Clause(topology.KeyAssumption, "the copies of a request have the same record key").
 		Clause(topology.OnDuplicate, "the same request is answered with what is known and not called again; another one "+
-			"under the id is a conflict").
+			"under the id is a conflict, which "+conflict).
 		Clause(topology.OutOfOrder, "effects are not ordered, not even those of one key").
 		Clause(topology.OnReplay, "calls are made in these modes only: "+strings.Join(modes, ", ")).
 		Clause(topology.Retention, "effects are kept without a limit")
@@ -162,7 +166,7 @@ func (e Effects[K, V]) InProgress() topology.Stream[K, Result] { return e.outcom
 func (e Effects[K, V]) Suppressed() topology.Stream[K, Result] { return e.outcomes.suppressed.Stream() }
 
 // Conflicts returns the records whose effect was requested before with another payload, type, target, business or
-// idempotency key, unchanged. As long as nothing uses the stream, a conflict fails.
+// idempotency key, unchanged. It needs [EmitConflicts]; without the option a conflict fails.
 func (e Effects[K, V]) Conflicts() topology.Stream[K, V] { return e.conflicts.Stream() }
 
 // Requests returns the decisions about requests, one for each that did not fail, for evidence.

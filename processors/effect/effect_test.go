@@ -52,7 +52,7 @@ func TestIdempotencyKeyStays(t *testing.T) {
 func TestDuplicates(t *testing.T) {
 	g := newGateway(refused)
 	d := newDriver(t, topology.Live, func(b *topology.Builder) {
-		declare(b, g).Conflicts().Into(conflictsTopic)
+		declare(b, g, effect.EmitConflicts()).Conflicts().Into(conflictsTopic)
 	})
 	d.Pipe("captures", "k", oneOfTen)
 	d.Pipe("captures", "k", `{"amount":10, "order":"o1", "id":"c1"}`)
@@ -80,7 +80,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestConflictFails as long as nobody takes it.
+// TestConflictFails: without EmitConflicts, a conflict is a dead letter.
 func TestConflictFails(t *testing.T) {
 	g := newGateway()
 	d := newDriver(t, topology.Live, func(b *topology.Builder) { declare(b, g) })

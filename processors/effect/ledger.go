@@ -18,11 +18,10 @@ type ledger[K, V any] struct {
 	keys    schemas.Codec[K]
 	nullKey func(K) bool
 
-	conflict        topology.Emit[K, V]
-	routesConflicts bool
-	known           topology.Emit[K, Result]
-	claim           topology.Emit[[]byte, claim]
-	log             decision.Log
+	conflict topology.Emit[K, V]
+	known    topology.Emit[K, Result]
+	claim    topology.Emit[[]byte, claim]
+	log      decision.Log
 
 	requested, inProgress, replayed, conflicting, suppressed, claimed, expired *topology.Counter
 	// overdue is for how long the oldest step that is due has not been taken, those of open claims included.
@@ -81,7 +80,7 @@ func (h *ledger[K, V]) handle(c *topology.Context, r topology.Record[K, V]) erro
 // again answers a request whose effect is known.
 func (h *ledger[K, V]) again(c *topology.Context, r topology.Record[K, V], id string, e Effect, hash string) error {
 	switch {
-	case e.Request != hash && !h.routesConflicts:
+	case e.Request != hash && !h.set.emitsConflicts:
 		return topology.Fail(topology.Conflict, errConflict)
 	case e.Request != hash:
 		h.conflicting.Inc()

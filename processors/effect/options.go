@@ -19,14 +19,16 @@ type settings struct {
 	lookup     LookupFunc
 	repeatable bool
 	json       bool
-	modes      []topology.Mode
-	parallel   int
-	timeout    time.Duration
-	lease      time.Duration
-	grace      time.Duration
-	attempts   int
-	backoff    time.Duration
-	backoffMax time.Duration
+	// emitsConflicts says that conflicts are emitted instead of failing.
+	emitsConflicts bool
+	modes          []topology.Mode
+	parallel       int
+	timeout        time.Duration
+	lease          time.Duration
+	grace          time.Duration
+	attempts       int
+	backoff        time.Duration
+	backoffMax     time.Duration
 	// now is the clock that says whether a claim still holds. Tests replace it.
 	now func() time.Time
 }
@@ -156,6 +158,14 @@ func Retry(attempts int, backoff, most time.Duration) Option {
 				attempts, backoff, most)
 		}
 		s.attempts, s.backoff, s.backoffMax = attempts, backoff, most
+		return nil
+	}
+}
+
+// EmitConflicts emits conflicts ([Effects.Conflicts]) instead of failing them.
+func EmitConflicts() Option {
+	return func(s *settings) error {
+		s.emitsConflicts = true
 		return nil
 	}
 }

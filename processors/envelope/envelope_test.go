@@ -44,7 +44,7 @@ func idsOf(r topologytest.Raw) envelope.Envelope {
 // TestEnvelope_B1: six ids with six names, which travel through processors to outputs and into dead letters.
 func TestEnvelope_B1(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
-		once := inbox.Dedupe(topology.From(b, in), "inbox", envelope.EventID[string, int64],
+		once := inbox.Dedupe(topology.From(b, in), "inbox", envelope.EventID[string, int64], inbox.Forever(),
 			inbox.Globally(schemas.String(), schemas.JSON[int64]()))
 		ledger.Post(once.Accepted(), "ledger", func(r record) (ledger.Contribution, error) {
 			id, err := envelope.IdempotencyKey(r)
@@ -104,7 +104,7 @@ func TestCaused_B4(t *testing.T) {
 			s := topology.From(b, in)
 			invoice := envelope.Caused(s, "invoice", envelope.MessageID[string, int64])
 			invoice.Into(invoices)
-			inbox.Dedupe(invoice, "behind", envelope.MessageID[string, int64])
+			inbox.Dedupe(invoice, "behind", envelope.MessageID[string, int64], inbox.Forever())
 			shipments := topology.Topic("shipments", schemas.String(), schemas.JSON[int64]())
 			envelope.Caused(s, "shipment", envelope.MessageID[string, int64]).Into(shipments)
 		})
@@ -147,7 +147,7 @@ func TestCausedIDsForInbox_B4(t *testing.T) {
 				s := topology.From(b, in)
 				invoice := envelope.Caused(s, "invoice", envelope.MessageID[string, int64])
 				shipment := envelope.Caused(s, "shipment", envelope.MessageID[string, int64])
-				inbox.Dedupe(invoice.Merge("both", shipment), "behind", id)
+				inbox.Dedupe(invoice.Merge("both", shipment), "behind", id, inbox.Forever())
 			})
 			d.Pipe("in", "k", `5`, all()...)
 			d.WantCounts("behind.accepted=2")

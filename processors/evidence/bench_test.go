@@ -17,7 +17,7 @@ func benchGraph(tb testing.TB, recorded bool) *topology.Graph {
 	tb.Helper()
 	b := topology.NewBuilder("payments", topology.DeadLetters("dead"))
 	id := func(r topology.Record[string, string]) (string, error) { return r.Value, nil }
-	once := inbox.Dedupe(topology.From(b, topology.Topic("payments-in", schemas.String(), schemas.String())), "inbox", id)
+	once := inbox.Dedupe(topology.From(b, topology.Topic("payments-in", schemas.String(), schemas.String())), "inbox", id, inbox.Forever())
 	posted := ledger.Post(once.Accepted(), "balances", func(r topology.Record[string, string]) (ledger.Contribution, error) {
 		return ledger.Contribution{ID: r.Value, Amounts: []int64{1}}, nil
 	})

@@ -2,7 +2,7 @@
 // which record, by which program, with which outcome.
 //
 //	audit := evidence.Topic("payments.audit")
-//	once := inbox.Dedupe(events, "inbox", eventID)
+//	once := inbox.Dedupe(events, "inbox", eventID, inbox.Forever())
 //	evidence.Record(once.Decisions(), "inbox-audit", audit)
 //
 // onceward explain reads the topic.

@@ -28,7 +28,7 @@ func Archive(topic topology.TopicOf[string, Entry]) Option {
 	}
 }
 
-var errArchiveForever = errors.New("Archive without Retain: an inbox that forgets nothing has nothing to archive")
+var errArchiveForever = errors.New("Archive with Forever: no id expires, so there is nothing to archive")
 
 // The archive is a queue of entries in the order of their arrival, in a key-value store: rows from 1, and the ends of
 // the queue in row 0. The store that forgets cannot be asked for what it is about to forget without a scan, and

@@ -26,7 +26,7 @@ func benchGraphOf[V any](
 	b := topology.NewBuilder("bench", topology.DeadLetters("dead"))
 	s := topology.From(b, topology.Topic("in", schemas.Bytes(), codec))
 	if dedupe {
-		inbox.Dedupe(s, "inbox", id, opts...)
+		inbox.Dedupe(s, "inbox", id, inbox.Kept(opts...)...)
 	}
 	return processortest.OpenGraph(tb, b, 1)
 }

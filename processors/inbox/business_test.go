@@ -75,11 +75,11 @@ func wantHeaders(t *testing.T, r topologytest.Raw, pairs ...string) {
 	}
 }
 
-// TestBusinessConflictFails: as long as nothing uses Conflicts it is a dead letter that leaves nothing else, and with
+// TestBusinessConflictFails: without EmitConflicts it is a dead letter that leaves nothing else, and with
 // the payload as it is by default, everything under a new id is one: nothing is taken for a duplicate unseen.
 func TestBusinessConflictFails(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
-		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.BusinessKey(byNote)).
+		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.Forever(), inbox.BusinessKey(byNote)).
 			Accepted().Into(acceptedTopic)
 	})
 	d.Pipe("payments", "k", `{"id":"e1","amount":1,"note":"order-7"}`)
@@ -99,7 +99,7 @@ func TestBusinessConflictFails(t *testing.T) {
 // TestBusinessKeyWithoutID: what has no id is guarded by its business key all the same.
 func TestBusinessKeyWithoutID(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
-		routed(b, inbox.AllowMissingID(), inbox.BusinessKey(byNote), inbox.PayloadWithout("id"), inbox.Retain(time.Hour)).
+		routed(b, inbox.AllowMissingID(), inbox.BusinessKey(byNote), inbox.PayloadWithout("id"), inbox.Retain(time.Hour), inbox.EmitLate()).
 			Late().Into(topology.Topic("late", schemas.String(), schemas.JSON[Payment]()))
 	})
 	d.Pipe("payments", "k", `{"amount":1,"note":"order-7"}`, at(0))
@@ -133,7 +133,7 @@ func TestBusinessKeyRetained(t *testing.T) {
 func TestBusinessKeyIsSilent(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		key := func(payment) (string, error) { return codectest.Canary, nil }
-		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.BusinessKey(key))
+		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.Forever(), inbox.BusinessKey(key))
 	})
 	d.Pipe("payments", "k", `{"id":"a","note":"`+codectest.Canary+`"}`)
 	d.Pipe("payments", "k", `{"id":"b","note":"`+codectest.Canary+`"}`)

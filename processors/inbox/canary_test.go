@@ -37,7 +37,7 @@ func TestNoPayloadInFailures(t *testing.T) {
 					opts = append(opts, inbox.OnError(class, topology.Policy{Action: action}))
 				}
 				d := processortest.New(t, func(b *topology.Builder) {
-					inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", way.id, opts...)
+					inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", way.id, inbox.Kept(opts...)...)
 				})
 				key := []byte(codectest.Canary)
 				header := topologytest.Header("x", codectest.Canary)

@@ -10,7 +10,8 @@ import (
 
 // clauses say for the consumer contract what an inbox with these settings is. Its horizon is declared apart.
 func clauses[K, V any](node *topology.Node[K, V], set *settings, global bool) {
-	node.Clause(topology.IdempotencyKey, "the id that is read off each record; with another payload it is a conflict").
+	node.Clause(topology.IdempotencyKey, "the id that is read off each record; with another payload it is a conflict, which "+
+		fate(set.emits.conflicts)).
 		Clause(topology.OnDuplicate, "the same id with the same payload is counted and has no effect")
 	if compared := set.compared(); compared != "" {
 		node.Clause(topology.OnDuplicate, compared)
@@ -31,22 +32,35 @@ func clauses[K, V any](node *topology.Node[K, V], set *settings, global bool) {
 	if set.stayByID {
 		node.Clause(topology.KeyAssumption, "what is accepted stays in the partition of its id, so that records of one key are in several tasks")
 	}
-	if set.allowMissing {
+	missing, malformed := fate(set.emits.missing), fate(set.emits.malformed)
+	switch {
+	case set.allowMissing:
 		node.Clause(topology.OnDuplicate, "a record without an id is processed as often as it comes").
-			Clause(topology.OnPoison, "a record with an id that cannot be read has no effect; where nothing takes it, it fails")
-	} else {
-		node.Clause(topology.OnPoison, "a record without an id, or with one that cannot be read, has no effect; where nothing takes it, it fails")
+			Clause(topology.OnPoison, "a record with an id that cannot be read has no effect and "+malformed)
+	case missing == malformed:
+		node.Clause(topology.OnPoison, "a record without an id, or with one that cannot be read, has no effect and "+missing)
+	default:
+		node.Clause(topology.OnPoison, "a record without an id has no effect and "+missing).
+			Clause(topology.OnPoison, "a record with an id that cannot be read has no effect and "+malformed)
 	}
 	if set.retention.of == 0 {
 		node.Clause(topology.Retention, "ids are kept without a limit").
 			Clause(topology.OnReplay, "what was accepted is a duplicate and has no effect")
 	} else {
-		node.Clause(topology.OutOfOrder, "a record that is older than what is known is late, and not taken for new").
+		node.Clause(topology.OutOfOrder, "a record that is older than what is known is late, is not taken for new, and "+fate(set.emits.late)).
 			Clause(topology.OnReplay, "what was accepted is a duplicate while it is known, and late after that; neither has an effect")
 	}
 	if set.archive != nil {
 		node.Clause(topology.Retention, "an id that is forgotten is written to "+set.archive.Name())
 	}
+}
+
+// fate says what follows for a record that is not accepted.
+func fate(emitted bool) string {
+	if emitted {
+		return "goes to a stream of its own"
+	}
+	return "fails"
 }
 
 // compared says what of a payload is compared, where that was declared.

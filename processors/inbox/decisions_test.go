@@ -17,7 +17,7 @@ func TestDecisions(t *testing.T) {
 	var got []string
 	d := processortest.New(t, func(b *topology.Builder) {
 		in := inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.AllowMissingID(), inbox.Retain(time.Hour),
-			inbox.BusinessKey(byNote), inbox.PayloadWithout("id"))
+			inbox.BusinessKey(byNote), inbox.PayloadWithout("id"), inbox.EmitConflicts(), inbox.EmitLate())
 		in.Conflicts().Into(conflictTopic)
 		in.Late().Into(topology.Topic("late", schemas.String(), schemas.JSON[Payment]()))
 		in.Decisions().Peek("see", func(r topology.Record[[]byte, decision.Decision]) error {

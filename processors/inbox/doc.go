@@ -1,7 +1,7 @@
 // Package inbox lets the first record with each id pass and turns all later ones into outcomes of their own:
 // duplicates, which say the same, and conflicts, which say something else under the same id.
 //
-//	once := inbox.Dedupe(events, "inbox", eventID)
+//	once := inbox.Dedupe(events, "inbox", eventID, inbox.Forever(), inbox.EmitConflicts())
 //	balances := ledger.Post(once.Accepted(), "balances", contribution)
 //	once.Conflicts().Into(Disputed)
 //
@@ -10,20 +10,23 @@
 // Every record has exactly one outcome, and is counted under its name when the round that contains it is
 // applied:
 //
-//	outcome      when                                    goes to               if that is not connected
+//	outcome      when                                    what follows          with the option
 //	accepted     the id is seen for the first time       Accepted
-//	duplicates   the id was seen with the same payload   Duplicates            the record ends
-//	conflicts    the id was seen with another payload    Conflicts             the record fails (Conflict)
-//	late         nobody knows any more, see Retention    Late                  the record fails (Validation)
-//	missing      there is no id                          Missing               the record fails (Validation)
-//	missing      there is no id, and AllowMissingID      Accepted
-//	malformed    the id cannot be read, or is not one    Malformed             the record fails (Validation)
+//	duplicates   the id was seen with the same payload   Duplicates, or none
+//	conflicts    the id was seen with another payload    it fails (Conflict)   EmitConflicts: Conflicts
+//	late         the id may have expired, see Retention  it fails (Validation) EmitLate: Late
+//	missing      there is no id                          it fails (Validation) EmitMissing: Missing
+//	                                                                           AllowMissingID: Accepted
+//	malformed    the id cannot be read, or is not one    it fails (Validation) EmitMalformed: Malformed
+//
+// The options alone decide whether a record fails. Build reports a stream that is used without its option, and an
+// option whose stream is not used.
 //
 // A duplicate is an outcome and never an error. A conflict is never taken for a duplicate. What fails
 // becomes a dead letter, unless a policy says otherwise ([OnError]), and is counted as such; the position
 // moves past accepted, duplicate, conflicting and dead records alike.
 //
-// Missing and malformed records that go to their streams carry [HeaderReason], and leave nothing in the store: every copy has the
+// Missing and malformed records that are emitted carry [HeaderReason], and leave nothing in the store: every copy has the
 // same outcome. The function that reads the id calls an id malformed by an error without a class, or of class Validation; an
 // error of another class is none of the record's, and is handled as such: a Transient one is tried again.
 //
@@ -110,10 +113,14 @@
 //
 // # Retention
 //
-// Without [Retain] an inbox remembers every id for ever. With it an id is forgotten once the inbox has seen a record
-// that is the retention younger, by timestamps and never by the clock, so that a replay decides as the original
-// run did. A record that is older than what is remembered, and whose id is not there, is late: it may be a duplicate
-// or not, and is never accepted.
+// Every inbox states how long it keeps ids; Build reports one that does not.
+//
+//	Forever  every id is kept. The store and its changelog grow with every new id.
+//	Retain   an id expires once the inbox has seen a record that is the retention younger.
+//
+// Expiry goes by timestamps and never by the clock, so that a replay decides as the original run did. A record that is
+// older than the ids that are kept, and whose id is not there, is late: it may be a duplicate or not, and is never
+// accepted.
 //
 // The retention is at least what a source topic can bring again: the application does not start if the topic's
 // retention.ms is longer, unless [TolerateLongerTopics] turns that into a warning in the log. A topic can have records

@@ -24,7 +24,7 @@ func ExampleDedupe() {
 
 	b := topology.NewBuilder("payments", topology.DeadLetters("payments.dead"))
 	eventID := func(r topology.Record[string, Capture]) (string, error) { return r.Value.EventID, nil }
-	in := inbox.Dedupe(topology.From(b, captures), "inbox", eventID)
+	in := inbox.Dedupe(topology.From(b, captures), "inbox", eventID, inbox.Forever(), inbox.EmitConflicts())
 	in.Accepted().Into(once)
 	in.Conflicts().Into(disputed)
 	t, err := b.Build()
@@ -83,7 +83,7 @@ func (o Order) MarshalJSON() ([]byte, error) {
 func ExampleDedupe_wholeDocuments() {
 	orders := topology.Topic("orders", schemas.String(), schemas.JSON[Order]())
 	b := topology.NewBuilder("shop", topology.DeadLetters("orders.dead"))
-	inbox.Dedupe(topology.From(b, orders), "inbox", func(r topology.Record[string, Order]) (string, error) { return r.Value.ID, nil })
+	inbox.Dedupe(topology.From(b, orders), "inbox", func(r topology.Record[string, Order]) (string, error) { return r.Value.ID, nil }, inbox.Forever())
 	t, err := b.Build()
 	if err != nil {
 		fmt.Println(err)
@@ -122,7 +122,7 @@ func ExampleBusinessKey() {
 	captures := topology.Topic("captures", schemas.String(), schemas.JSON[Capture]())
 	b := topology.NewBuilder("payments", topology.DeadLetters("payments.dead"))
 	in := inbox.Dedupe(topology.From(b, captures), "inbox",
-		func(r topology.Record[string, Capture]) (string, error) { return r.Value.EventID, nil },
+		func(r topology.Record[string, Capture]) (string, error) { return r.Value.EventID, nil }, inbox.Forever(),
 		inbox.BusinessKey(func(r topology.Record[string, Capture]) (string, error) { return r.Value.Order, nil }),
 		inbox.PayloadWithout("event_id"))
 	t, err := b.Build()
@@ -169,7 +169,7 @@ func ExampleGlobally() {
 	once := topology.Topic("events-once", schemas.String(), schemas.String())
 	b := topology.NewBuilder("events", topology.DeadLetters("events.dead"))
 	id := func(r topology.Record[string, string]) (string, error) { return r.Value, nil }
-	inbox.Dedupe(topology.From(b, events), "inbox", id, inbox.Globally(schemas.String(), schemas.String())).
+	inbox.Dedupe(topology.From(b, events), "inbox", id, inbox.Forever(), inbox.Globally(schemas.String(), schemas.String())).
 		Accepted().Into(once)
 	t, err := b.Build()
 	if err != nil {
@@ -233,13 +233,13 @@ func ExampleArchive() {
 	// Output: event-1 accepted 2026-01-01 00:00:00 +0000 UTC
 }
 
-// An inbox that forgets goes by the timestamps of the records. What it does not know any more is late, and never taken for new.
+// An inbox that forgets goes by the timestamps of the records. A record that is older than the ids it keeps is late, and never taken for new.
 func ExampleRetain() {
 	events := topology.Topic("events", schemas.String(), schemas.String())
 	late := topology.Topic("events-late", schemas.String(), schemas.String())
 	b := topology.NewBuilder("events")
 	id := func(r topology.Record[string, string]) (string, error) { return r.Value, nil }
-	in := inbox.Dedupe(topology.From(b, events), "inbox", id, inbox.Retain(24*time.Hour))
+	in := inbox.Dedupe(topology.From(b, events), "inbox", id, inbox.Retain(24*time.Hour), inbox.EmitLate())
 	in.Late().Into(late)
 	t, err := b.Build()
 	if err != nil {
@@ -294,7 +294,7 @@ func ExampleInbox_Malformed() {
 		}
 		return number, nil
 	}
-	in := inbox.Dedupe(topology.From(b, events), "inbox", id)
+	in := inbox.Dedupe(topology.From(b, events), "inbox", id, inbox.Forever(), inbox.EmitMissing(), inbox.EmitMalformed())
 	in.Missing().Merge("unusable", in.Malformed()).Into(unusable)
 	t, err := b.Build()
 	if err != nil {

@@ -101,11 +101,10 @@ func (d detour[K, V]) keyTopic() topology.TopicOf[K, []byte] {
 	return topology.Topic("", d.keys, schemas.Bytes())
 }
 
-// there returns s, partitioned by the id. Null is the id of a record that needs none, and of one that goes along because in
-// has a stream for it, so that one node decides about all records and tells of all decisions. What in points to is complete
-// before the first record comes.
+// there returns s, partitioned by the id. Null is the id of a record that needs none, and of one without a usable id that is
+// emitted, so that one node decides about all records and reports all decisions.
 func (d detour[K, V]) there(
-	s topology.Stream[K, V], name string, id reader[K, V], set *settings, in *Inbox[K, V],
+	s topology.Stream[K, V], name string, id reader[K, V], set *settings,
 ) topology.Stream[topology.Option[string], V] {
 	keys := d.keyTopic()
 	var probes atomic.Int64 // tasks share it: as many ids in all are enough
@@ -118,7 +117,7 @@ func (d detour[K, V]) there(
 			}
 		}
 		u := unusableID(text, err)
-		if u != nil && !(u.missing && set.allowMissing) && !in.takes(u) {
+		if u != nil && !(u.missing && set.allowMissing) && !set.emitsUnusable(u) {
 			return identified[V]{}, u.err
 		}
 		key, _, err := keys.Encode(r.Key, nil)

@@ -84,7 +84,7 @@ func TestByKeyMissesOtherKeys(t *testing.T) {
 // along; and what fails behind has its value as it was.
 func TestGloballyFailures(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
-		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, globally()).Accepted().Into(acceptedTopic)
+		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.Forever(), globally()).Accepted().Into(acceptedTopic)
 	})
 	d.Pipe("payments", "k", `{"amount":1}`)
 	letter := d.WantDeadLetter("inbox-by-id", topology.Validation, "the id is missing")
@@ -117,9 +117,9 @@ func TestGloballyKeepsOrigin_J1(t *testing.T) {
 			audit := evidence.Topic("audit")
 			behind := ""
 			d := processortest.New(t, func(b *topology.Builder) {
-				in := inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, test.opts...)
+				in := inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.Kept(test.opts...)...)
 				evidence.Record(in.Decisions(), "inbox-audit", audit)
-				evidence.Record(inbox.Dedupe(in.Accepted(), "second", paymentID).Decisions(), "second-audit", audit)
+				evidence.Record(inbox.Dedupe(in.Accepted(), "second", paymentID, inbox.Forever()).Decisions(), "second-audit", audit)
 				in.Accepted().Peek("see", func(r payment) error {
 					topic, partition, offset := r.Source()
 					behind = fmt.Sprintf("%s[%d]@%d", topic, partition, offset)
@@ -160,7 +160,7 @@ func TestGloballyKeepsNulls(t *testing.T) {
 			value, _ := r.Header("id")
 			return string(value), nil
 		}
-		inbox.Dedupe(topology.From(b, in), "inbox", id, inbox.Globally(schemas.Bytes(), schemas.Bytes())).Accepted().
+		inbox.Dedupe(topology.From(b, in), "inbox", id, inbox.Forever(), inbox.Globally(schemas.Bytes(), schemas.Bytes())).Accepted().
 			Into(topology.Topic("out", schemas.Bytes(), schemas.Bytes()))
 	})
 	for i, kv := range [][2][]byte{{nil, nil}, {{}, {}}, {[]byte("k"), nil}} {

@@ -53,17 +53,14 @@ func (p *parts[K, V]) handler(in Inbox[K, V], t *topology.Setup) *handler[K, V] 
 		probes:            probesMax,
 		payload:           p.newHasher(),
 		seen:              p.entries.in(t),
-		allowMissing:      p.allowMissing,
 		accept:            in.accepted.In(t),
 		duplicate:         in.duplicates.In(t),
 		conflict:          in.conflicts.In(t),
 		late:              in.late.In(t),
 		missing:           in.missing.In(t),
 		malformed:         in.malformed.In(t),
-		takes:             in.takes,
-		routesDuplicates:  in.duplicates.Connected(),
-		routesConflicts:   in.conflicts.Connected(),
-		routesLate:        in.late.Connected(),
+		settings:          p.settings,
+		usesDuplicates:    in.duplicates.Connected(),
 		acceptedCounter:   t.Counter("accepted"),
 		duplicatesCounter: t.Counter("duplicates"),
 		conflictsCounter:  t.Counter("conflicts"),
@@ -89,18 +86,18 @@ func (p *parts[K, V]) handler(in Inbox[K, V], t *topology.Setup) *handler[K, V] 
 type handler[K, V any] struct {
 	id reader[K, V]
 	// probes is how many ids are still asked for twice.
-	probes       int
-	payload      hasher[K, V]
-	seen         *memory[Entry]
-	allowMissing bool
+	probes  int
+	payload hasher[K, V]
+	seen    *memory[Entry]
+	// settings are those of the declaration.
+	settings *settings
 	// guard and archive are nil where they are not declared.
 	guard   *guard[K, V]
 	archive *archive
 
 	accept, duplicate, conflict, late, missing, malformed topology.Emit[K, V]
-	routesDuplicates, routesConflicts, routesLate         bool
-	// takes is that of the inbox.
-	takes func(u *unusable) bool
+	// usesDuplicates spares the headers of duplicates that nothing uses.
+	usesDuplicates bool
 
 	acceptedCounter, duplicatesCounter, conflictsCounter, lateCounter, missingCounter, malformedCounter *topology.Counter
 
@@ -149,7 +146,7 @@ func probe[K, V any](id reader[K, V], r topology.Record[K, V], first string) err
 
 // decide finds out what becomes of a record with that id.
 func (h *handler[K, V]) decide(c *topology.Context, r *topology.Record[K, V], id string) error {
-	missing := id == "" && h.allowMissing
+	missing := id == "" && h.settings.allowMissing
 	if missing && h.guard == nil {
 		return h.isMissing(c, r)
 	}
@@ -203,7 +200,7 @@ func (h *handler[K, V]) again(
 		}
 	}
 	if first.Payload == *payload && first.Outcome != Disputed {
-		if h.log == nil && !h.routesDuplicates {
+		if h.log == nil && !h.usesDuplicates {
 			h.duplicatesCounter.Inc()
 			return nil
 		}
@@ -212,7 +209,7 @@ func (h *handler[K, V]) again(
 	if first.Payload == *payload {
 		return h.disputedAgain(c, r, id, first.FirstSeen)
 	}
-	if !h.routesConflicts {
+	if !h.settings.emits.conflicts {
 		return topology.Fail(topology.Conflict, errConflict)
 	}
 	return h.isConflict(c, r, id, "", first.FirstSeen, errConflict)
@@ -221,7 +218,7 @@ func (h *handler[K, V]) again(
 // disputedAgain is what becomes of a copy of a record that is disputed: it is a conflict for the reason of the first one,
 // and with the record that had the business key first, unless that is forgotten.
 func (h *handler[K, V]) disputedAgain(c *topology.Context, r *topology.Record[K, V], id string, firstSeen int64) error {
-	if !h.routesConflicts {
+	if !h.settings.emits.conflicts {
 		return topology.Fail(topology.Conflict, errBusinessConflict)
 	}
 	found, firstID := *r, ""
@@ -260,7 +257,7 @@ func (h *handler[K, V]) extras(
 	case p == state.Absent:
 	case holder.Payload == entry.Payload:
 		entry.Outcome = Repeated
-	case !h.routesConflicts:
+	case !h.settings.emits.conflicts:
 		return true, topology.Fail(topology.Conflict, errBusinessConflict)
 	default:
 		entry.Outcome = Disputed
@@ -297,7 +294,7 @@ func (h *handler[K, V]) isDuplicate(
 			return err
 		}
 	}
-	if !h.routesDuplicates {
+	if !h.usesDuplicates {
 		return nil
 	}
 	return h.duplicate(c, withFirstSeen(*r, firstSeen))
@@ -323,7 +320,7 @@ func (h *handler[K, V]) isMissing(c *topology.Context, r *topology.Record[K, V])
 }
 
 func (h *handler[K, V]) tooLate(c *topology.Context, r *topology.Record[K, V], id string) error {
-	if !h.routesLate {
+	if !h.settings.emits.late {
 		return topology.Fail(topology.Validation, errLate)
 	}
 	h.lateCounter.Inc()

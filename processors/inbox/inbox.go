@@ -9,7 +9,8 @@ import (
 )
 
 // Inbox is an inbox in a topology that is being declared. Each of its streams may be used any number of
-// times, or not at all; the package documentation says what becomes of the records then.
+// times. Options such as [EmitConflicts] say which records a stream has; Build reports a stream that is used
+// without its option, and an option whose stream is not used.
 type Inbox[K, V any] struct {
 	name       string
 	retention  retention
@@ -25,8 +26,9 @@ type Inbox[K, V any] struct {
 }
 
 // Dedupe declares an inbox: a node of that name, with a store of that name. The function id returns the id
-// of a record, and "" if it has none; its error is of class Validation unless it has a class. A type V whose JSON form
-// would hide conflicts needs [PayloadCodec] or [PayloadHash].
+// of a record, and "" if it has none; its error is of class Validation unless it has a class. How long ids are kept
+// has to be stated, with [Retain] or [Forever]. A type V whose JSON form would hide conflicts needs [PayloadCodec] or
+// [PayloadHash].
 func Dedupe[K, V any](
 	s topology.Stream[K, V], name string, id func(r topology.Record[K, V]) (string, error), opts ...Option,
 ) Inbox[K, V] {
@@ -51,17 +53,18 @@ func Dedupe[K, V any](
 		node := declare.Node(s, name, &set.Common, p.stores(name)...)
 		in := outletsOf[K, V](node, name, set)
 		clauses(node, set, false)
+		checkUses(node, set, in)
 		node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
 			return p.handler(in, t).handle, nil
 		})
 		in.stream = in.accepted.Stream()
 		return in
 	}
-	var in Inbox[K, V]
-	node := declare.Node(detour.there(s, name, id, set, &in), name, &set.Common, p.stores(name)...)
+	node := declare.Node(detour.there(s, name, id, set), name, &set.Common, p.stores(name)...)
 	node.Rekeys() // what leaves it has its own key again, in the partition of the id
-	in = outletsOf[K, V](node, name, set)
+	in := outletsOf[K, V](node, name, set)
 	clauses(node, set, true)
+	checkUses(node, set, in)
 	node.Process(func(t *topology.Setup) (topology.Handler[topology.Option[string], V], error) {
 		return detour.handler(p.handler(in, t)), nil
 	})
@@ -94,6 +97,21 @@ func outletsOf[K, V, NK any](node *topology.Node[NK, V], name string, set *setti
 	return in
 }
 
+// checkUses has Build compare the options that emit records with the use of their streams.
+func checkUses[K, V, NK any](node *topology.Node[NK, V], set *settings, in Inbox[K, V]) {
+	late, missing := declare.Emitted("Late", "a late record", set.emits.late), declare.Emitted("Missing", "a record without an id", set.emits.missing)
+	if !set.retention.expires {
+		late = declare.Use{Stream: "Late", Never: "an inbox with Forever has no late records; Retain lets ids expire"}
+	}
+	if set.allowMissing {
+		missing = declare.Use{Stream: "Missing", Never: "AllowMissingID accepts records without an id; EmitMissing emits them instead"}
+	}
+	declare.CheckUse(node, &set.Common, in.conflicts, declare.Emitted("Conflicts", "a conflict", set.emits.conflicts))
+	declare.CheckUse(node, &set.Common, in.late, late)
+	declare.CheckUse(node, &set.Common, in.missing, missing)
+	declare.CheckUse(node, &set.Common, in.malformed, declare.Emitted("Malformed", "a record with an unusable id", set.emits.malformed))
+}
+
 // Accepted returns the stream of the records that are seen for the first time, or have no id and need none, unchanged.
 func (i Inbox[K, V]) Accepted() topology.Stream[K, V] { return i.stream }
 
@@ -102,21 +120,21 @@ func (i Inbox[K, V]) Accepted() topology.Stream[K, V] { return i.stream }
 func (i Inbox[K, V]) Duplicates() topology.Stream[K, V] { return i.duplicates.Stream() }
 
 // Conflicts returns the stream of the records whose id, or [BusinessKey], was accepted before with another payload.
-// They carry [HeaderFirstSeen]. As long as nothing uses the stream, a conflict fails.
+// They carry [HeaderFirstSeen]. It needs [EmitConflicts]; without the option a conflict fails.
 func (i Inbox[K, V]) Conflicts() topology.Stream[K, V] { return i.conflicts.Stream() }
 
-// Late returns the stream of the records that are older than what an inbox with [Retain] remembers, unchanged. As
-// long as nothing uses the stream, such a record fails. To an inbox without Retain nothing is late.
+// Late returns the stream of the records that are older than the ids that an inbox with [Retain] keeps, unchanged.
+// It needs [EmitLate]; without the option a late record fails. To an inbox with [Forever] no record is late.
 func (i Inbox[K, V]) Late() topology.Stream[K, V] { return i.late.Stream() }
 
-// Missing returns the stream of the records that have no id. They carry [HeaderReason]. As long as nothing uses the
-// stream, such a record fails. With [AllowMissingID] it is accepted, and never goes there.
+// Missing returns the stream of the records that have no id. They carry [HeaderReason]. It needs [EmitMissing];
+// without the option such a record fails, or is accepted with [AllowMissingID].
 func (i Inbox[K, V]) Missing() topology.Stream[K, V] { return i.missing.Stream() }
 
 // Malformed returns the stream of the records whose id is none: it has more than 1024 bytes or is not valid UTF-8, or the
-// function that reads it has returned an error, without a class or of class Validation. They carry [HeaderReason]. As long as
-// nothing uses the stream, such a record fails. A record for which the function returns an error of another class, such as
-// Transient, never goes there.
+// function that reads it has returned an error, without a class or of class Validation. They carry [HeaderReason]. It needs
+// [EmitMalformed]; without the option such a record fails. A record for which the function returns an error of another class,
+// such as Transient, never goes there.
 func (i Inbox[K, V]) Malformed() topology.Stream[K, V] { return i.malformed.Stream() }
 
 // Decisions returns the stream of what the inbox has decided: one for each record that did not fail.
@@ -124,7 +142,7 @@ func (i Inbox[K, V]) Decisions() topology.Stream[[]byte, decision.Decision] {
 	return i.decisions.Stream()
 }
 
-// Store returns the store of an inbox without [Retain], for queries and tests.
+// Store returns the store of an inbox with [Forever], for queries and tests.
 func (i Inbox[K, V]) Store() topology.StoreOf[string, Entry] { return Store(i.name) }
 
 // RetainedStore returns the store of an inbox with [Retain], for queries and tests.

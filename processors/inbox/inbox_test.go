@@ -39,7 +39,7 @@ func TestOutcomes(t *testing.T) {
 // TestUnroutedOutcomes: a duplicate ends without a word, and a conflict does not.
 func TestUnroutedOutcomes(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
-		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID).Accepted().Into(acceptedTopic)
+		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.Forever()).Accepted().Into(acceptedTopic)
 	})
 	d.Pipe("payments", "k", `{"id":"a","amount":1}`)
 	before := d.Rows("inbox", 0)
@@ -57,7 +57,7 @@ func TestUnroutedOutcomes(t *testing.T) {
 // TestConflictPolicy: OnError is how a conflict stops the task.
 func TestConflictPolicy(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
-		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID,
+		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.Forever(),
 			inbox.OnError(topology.Conflict, topology.Policy{Action: topology.Stop}))
 	})
 	d.Pipe("payments", "k", `{"id":"a","amount":1}`)
@@ -91,7 +91,7 @@ func TestUnusableID(t *testing.T) {
 			value, _ := r.Header("id")
 			return string(value), nil
 		}
-		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", id, inbox.AllowMissingID())
+		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", id, inbox.Forever(), inbox.AllowMissingID())
 	})
 	d.Pipe("payments", "k", `{}`, topologytest.Header("id", strings.Repeat("x", 1024)))
 	d.Want("dead")
@@ -119,7 +119,7 @@ func TestIDError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := processortest.New(t, func(b *topology.Builder) {
 				id := func(payment) (string, error) { return "ignored", c.err }
-				inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", id, inbox.AllowMissingID())
+				inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", id, inbox.Forever(), inbox.AllowMissingID())
 			})
 			d.Pipe("payments", "k", `{}`)
 			d.WantDeadLetter("inbox", c.class, "no id")
@@ -130,7 +130,7 @@ func TestIDError(t *testing.T) {
 // TestFailureLeavesNoTrace: a record that fails behind the inbox has not been seen, and can come again.
 func TestFailureLeavesNoTrace(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
-		in := inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID)
+		in := inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.Forever())
 		in.Accepted().Into(acceptedTopic)
 		in.Accepted().Peek("fragile", func(r payment) error {
 			if _, ok := r.Header("fail"); ok {
@@ -188,8 +188,8 @@ func TestFirstSeen(t *testing.T) {
 func TestScope(t *testing.T) {
 	declare := func(b *topology.Builder) {
 		s := topology.From(b, paymentsTopic)
-		inbox.Dedupe(s, "one", paymentID).Accepted().Into(acceptedTopic)
-		inbox.Dedupe(s, "two", paymentID).Accepted().Into(dupTopic)
+		inbox.Dedupe(s, "one", paymentID, inbox.Forever()).Accepted().Into(acceptedTopic)
+		inbox.Dedupe(s, "two", paymentID, inbox.Forever()).Accepted().Into(dupTopic)
 	}
 	d := processortest.New(t, declare, topologytest.Partitions(2))
 	for range 2 {
@@ -258,33 +258,33 @@ func TestMistakes(t *testing.T) {
 	from := func(b *topology.Builder) payments { return topology.From(b, paymentsTopic) }
 	processortest.WantMistakes(t, func(b *topology.Builder) int {
 		codec, hash := inbox.PayloadCodec[Payment](nil), inbox.PayloadHash[string, Payment](nil)
-		inbox.Dedupe(from(b), "inbox", nil, nil, codec, hash)
+		inbox.Dedupe(from(b), "inbox", nil, inbox.Forever(), nil, codec, hash)
 		return processortest.Above()
 	}, "an option is nil", "PayloadCodec: the codec is nil", "PayloadHash: the function is nil",
 		"the function that reads the id is nil")
 	processortest.WantMistakes(t, func(b *topology.Builder) int {
-		inbox.Dedupe(from(b), "in box", paymentID)
+		inbox.Dedupe(from(b), "in box", paymentID, inbox.Forever())
 		return processortest.Above()
 	}, `name of the node: "in box"`, `name of a store: "in box"`)
 	processortest.WantMistakes(t, func(b *topology.Builder) int {
-		inbox.Dedupe(from(b), "inbox", paymentID, inbox.PayloadCodec(schemas.String()))
+		inbox.Dedupe(from(b), "inbox", paymentID, inbox.Forever(), inbox.PayloadCodec(schemas.String()))
 		return processortest.Above()
 	}, "whose keys are string and values inbox_test.Payment")
 	processortest.WantMistakes(t, func(b *topology.Builder) int {
 		hash := func(topology.Record[int64, Payment]) (h [32]byte, err error) { return h, nil }
-		inbox.Dedupe(from(b), "inbox", paymentID, inbox.PayloadHash(hash))
+		inbox.Dedupe(from(b), "inbox", paymentID, inbox.Forever(), inbox.PayloadHash(hash))
 		return processortest.Above()
 	}, "whose keys are string and values inbox_test.Payment")
 	processortest.WantMistakes(t, func(b *topology.Builder) int {
 		hash := func(payment) (h [32]byte, err error) { return h, nil }
 		codec := schemas.JSON[Payment]()
-		inbox.Dedupe(from(b), "inbox", paymentID, inbox.PayloadHash(hash), inbox.PayloadCodec(codec))
+		inbox.Dedupe(from(b), "inbox", paymentID, inbox.Forever(), inbox.PayloadHash(hash), inbox.PayloadCodec(codec))
 		return processortest.Above()
 	}, "the payload is declared twice")
 	dedupe := func(opts []inbox.Option, texts ...string) {
 		t.Helper()
 		processortest.WantMistakes(t, func(b *topology.Builder) int {
-			inbox.Dedupe(from(b), "inbox", paymentID, opts...)
+			inbox.Dedupe(from(b), "inbox", paymentID, inbox.Kept(opts...)...)
 			return processortest.Above()
 		}, texts...)
 	}
@@ -296,8 +296,10 @@ func TestMistakes(t *testing.T) {
 	dedupe([]inbox.Option{inbox.BusinessKey(paymentID), inbox.BusinessKey(paymentID), globally()},
 		"BusinessKey: the option is given twice", "BusinessKey with Globally")
 	dedupe([]inbox.Option{inbox.Retain(time.Hour), inbox.Retain(time.Hour)}, "Retain: the option is given twice")
-	dedupe([]inbox.Option{inbox.TolerateLongerTopics()}, "TolerateLongerTopics without Retain")
-	dedupe([]inbox.Option{inbox.Archive(archiveTopic)}, "Archive without Retain")
+	dedupe([]inbox.Option{inbox.TolerateLongerTopics()}, "TolerateLongerTopics with Forever")
+	dedupe([]inbox.Option{inbox.Archive(archiveTopic)}, "Archive with Forever")
+	dedupe([]inbox.Option{inbox.EmitLate()}, "EmitLate with Forever: no id expires, so no record is late")
+	dedupe([]inbox.Option{inbox.Retain(time.Hour), inbox.Forever()}, "Retain and Forever contradict each other")
 	dedupe([]inbox.Option{inbox.StayByID()}, "StayByID without Globally")
 	dedupe([]inbox.Option{inbox.KeepOrigin()}, "KeepOrigin without Globally")
 	dedupe([]inbox.Option{globally(), inbox.ByKey()}, "ByKey: the scope is declared twice")
@@ -305,7 +307,29 @@ func TestMistakes(t *testing.T) {
 	dedupe([]inbox.Option{inbox.Globally[string, Payment](nil, nil)}, "Globally: a codec is nil")
 	dedupe([]inbox.Option{inbox.Globally(schemas.Int64(), schemas.JSON[Payment]())}, "Globally: the codecs are for other types")
 	processortest.WantMistakes(t, func(b *topology.Builder) int {
-		inbox.Dedupe(from(b), "inbox", paymentID, inbox.OnError(topology.Conflict, topology.Policy{}))
+		inbox.Dedupe(from(b), "inbox", paymentID)
+		return processortest.Above()
+	}, "the inbox does not say how long it keeps ids; Retain lets them expire, Forever keeps all")
+	processortest.WantMistakes(t, func(b *topology.Builder) int {
+		in := inbox.Dedupe(from(b), "inbox", paymentID, inbox.Forever(), inbox.EmitMissing(), inbox.AllowMissingID())
+		line := processortest.Above()
+		in.Missing().Into(missingTopic)
+		return line
+	}, "EmitMissing and AllowMissingID contradict each other")
+	processortest.WantMistakes(t, func(b *topology.Builder) int {
+		in := inbox.Dedupe(from(b), "inbox", paymentID, inbox.Forever(), inbox.AllowMissingID())
+		line := processortest.Above()
+		in.Missing().Into(missingTopic)
+		return line
+	}, "Missing is used, but AllowMissingID accepts records without an id; EmitMissing emits them instead")
+	processortest.WantMistakes(t, func(b *topology.Builder) int {
+		in := inbox.Dedupe(from(b), "inbox", paymentID, inbox.Forever())
+		line := processortest.Above()
+		in.Late().Into(topology.Topic("late", schemas.String(), schemas.JSON[Payment]()))
+		return line
+	}, "Late is used, but an inbox with Forever has no late records; Retain lets ids expire")
+	processortest.WantMistakes(t, func(b *topology.Builder) int {
+		inbox.Dedupe(from(b), "inbox", paymentID, inbox.Forever(), inbox.OnError(topology.Conflict, topology.Policy{}))
 		return processortest.Above()
 	}, "OnError(conflict)")
 }

@@ -16,28 +16,46 @@ type Option func(s *settings) error
 type settings struct {
 	declare.Common
 	allowMissing, stayByID, keepsOrigin bool
-	retention                           retention
-	archive                             *topology.TopicOf[string, Entry]
+	// emits says which records are emitted that would fail otherwise.
+	emits     struct{ conflicts, late, missing, malformed bool }
+	retention retention
+	archive   *topology.TopicOf[string, Entry]
 	// payload is a schemas.Codec[V], a hasher[K, V] or a partial, business a reader[K, V] and scope a byKey or a
 	// detour[K, V], whose type parameters only Dedupe can check; or nil.
 	payload, business, scope any
 }
 
-// retention is how long ids are remembered, 0 for ever.
+// retention is how long ids are kept.
 type retention struct {
-	of        time.Duration
-	tolerated bool
+	// of is 0 where ids do not expire.
+	of time.Duration
+	// expires and forever say that Retain and Forever were given. One of them has to be.
+	expires, forever, tolerated bool
 }
 
 var (
+	errNoRetention = errors.New("the inbox does not say how long it keeps ids; Retain lets them expire, Forever keeps all")
 	errNilFunction = errors.New("the function is nil")
 	errTwice       = errors.New("the option is given twice")
 )
 
 // check notes the options that do not go together.
 func (s *settings) check(global bool) {
-	if s.archive != nil && s.retention.of == 0 {
+	switch r := s.retention; {
+	case !r.expires && !r.forever:
+		s.Mistake(errNoRetention)
+	case r.expires && r.forever:
+		s.Mistake(errors.New("Retain and Forever contradict each other; give one of them"))
+	case r.expires:
+	case s.archive != nil:
 		s.Mistake(errArchiveForever)
+	case r.tolerated:
+		s.Mistake(errors.New("TolerateLongerTopics with Forever: no id expires, so the inbox knows every record of the topic again"))
+	case s.emits.late:
+		s.Mistake(errors.New("EmitLate with Forever: no id expires, so no record is late"))
+	}
+	if s.emits.missing && s.allowMissing {
+		s.Mistake(errors.New("EmitMissing and AllowMissingID contradict each other: a record without an id is emitted or accepted; give one of them"))
 	}
 	if s.stayByID && !global {
 		s.Mistake(errStay)
@@ -48,9 +66,6 @@ func (s *settings) check(global bool) {
 	if global && s.business != nil {
 		s.Mistake(errors.New("BusinessKey with Globally: records with one business key and several ids would be in several " +
 			"partitions; put a second inbox behind the first, Globally by the business key"))
-	}
-	if s.retention.tolerated && s.retention.of == 0 {
-		s.Mistake(errors.New("TolerateLongerTopics without Retain: an inbox that forgets nothing knows every record again"))
 	}
 }
 
@@ -63,19 +78,64 @@ func AllowMissingID() Option {
 	}
 }
 
-// Retain forgets an id when the record that brought it is d older than the newest one that the task's inbox has seen,
-// by the timestamps of the records. Without it ids are remembered for ever. d is in whole milliseconds, and at least
-// as long as the source topics keep records, or the application does not start: whatever the topic can bring again
-// would else be taken for new, or be refused as late.
+// Retain lets an id expire when the record that brought it is d older than the newest one that the task's inbox has
+// seen, by the timestamps of the records. d is in whole milliseconds, and at least as long as the source topics keep
+// records, or the application does not start: a record that the topic brings again later would be taken for new, or
+// be late.
+//
+// Every inbox has Retain or [Forever]; Build reports one that has neither.
 func Retain(d time.Duration) Option {
 	return func(s *settings) error {
+		again := s.retention.expires
+		s.retention.expires = true
 		switch {
 		case d < time.Millisecond || d%time.Millisecond != 0:
 			return fmt.Errorf("Retain(%s): the retention must be whole milliseconds, at least one", d)
-		case s.retention.of != 0:
+		case again:
 			return fmt.Errorf("Retain: %w", errTwice)
 		}
 		s.retention.of = d
+		return nil
+	}
+}
+
+// Forever keeps every id, so that a duplicate is found however late it comes. The store and its changelog grow with
+// every new id.
+func Forever() Option {
+	return func(s *settings) error {
+		s.retention.forever = true
+		return nil
+	}
+}
+
+// EmitConflicts emits conflicts ([Inbox.Conflicts]) instead of failing them.
+func EmitConflicts() Option {
+	return func(s *settings) error {
+		s.emits.conflicts = true
+		return nil
+	}
+}
+
+// EmitLate emits late records ([Inbox.Late]) instead of failing them. It needs [Retain].
+func EmitLate() Option {
+	return func(s *settings) error {
+		s.emits.late = true
+		return nil
+	}
+}
+
+// EmitMissing emits records without an id ([Inbox.Missing]) instead of failing them. [AllowMissingID] accepts them.
+func EmitMissing() Option {
+	return func(s *settings) error {
+		s.emits.missing = true
+		return nil
+	}
+}
+
+// EmitMalformed emits records whose id is unusable ([Inbox.Malformed]) instead of failing them.
+func EmitMalformed() Option {
+	return func(s *settings) error {
+		s.emits.malformed = true
 		return nil
 	}
 }

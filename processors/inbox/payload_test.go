@@ -23,7 +23,7 @@ func outcomes[V any](t *testing.T, codec schemas.Codec[V], values []string, opts
 	id := func(topology.Record[string, V]) (string, error) { return "id", nil }
 	d := processortest.New(t, func(b *topology.Builder) {
 		topic := topology.Topic("payments", schemas.String(), codec)
-		in := inbox.Dedupe(topology.From(b, topic), "inbox", id, opts...)
+		in := inbox.Dedupe(topology.From(b, topic), "inbox", id, inbox.Kept(append([]inbox.Option{inbox.EmitConflicts()}, opts...)...)...)
 		in.Accepted().Into(topology.Topic("a", schemas.String(), codec))
 		in.Duplicates().Into(topology.Topic("d", schemas.String(), codec))
 		in.Conflicts().Into(topology.Topic("c", schemas.String(), codec))
@@ -190,7 +190,7 @@ func TestPayloadOfNullableCodec(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		id := func(topology.Record[string, string]) (string, error) { return "id", nil }
 		s := topology.From(b, topology.Topic("payments", schemas.String(), schemas.String()))
-		inbox.Dedupe(s, "inbox", id, inbox.PayloadCodec(codec))
+		inbox.Dedupe(s, "inbox", id, inbox.Forever(), inbox.PayloadCodec(codec))
 	})
 	d.Pipe("payments", "k", "-")
 	if row := d.Rows("inbox", 0)["id"]; !strings.HasSuffix(row, string(hash[:])) {
@@ -203,7 +203,7 @@ func TestPayloadError(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		topic := topology.Topic("payments", schemas.String(), schemas.JSON[json.RawMessage]())
 		id := func(topology.Record[string, json.RawMessage]) (string, error) { return "id", nil }
-		inbox.Dedupe(topology.From(b, topic), "inbox", id)
+		inbox.Dedupe(topology.From(b, topic), "inbox", id, inbox.Forever())
 	})
 	d.Pipe("payments", "k", `{"a":1,"a":1}`)
 	const message = "schemas: canonicalize canonical-json: byte 7: duplicate object key"
@@ -226,7 +226,7 @@ func TestAddedField(t *testing.T) {
 	d = processortest.New(t, func(b *topology.Builder) {
 		topic := topology.Topic("payments", schemas.String(), schemas.JSON[next]())
 		id := func(r topology.Record[string, next]) (string, error) { return r.Value.ID, nil }
-		inbox.Dedupe(topology.From(b, topic), "inbox", id)
+		inbox.Dedupe(topology.From(b, topic), "inbox", id, inbox.Forever())
 	})
 	d.Pipe("payments", "k", documents[0])
 	if got := d.Rows("inbox", 0)["a"]; got != old {
@@ -300,7 +300,7 @@ func refused[V any](t *testing.T, _ V, text string) {
 	t.Helper()
 	id := func(topology.Record[string, V]) (string, error) { return "id", nil }
 	processortest.WantMistakes(t, func(b *topology.Builder) int {
-		inbox.Dedupe(topology.From(b, topology.Topic("in", schemas.String(), schemas.JSON[V]())), "inbox", id)
+		inbox.Dedupe(topology.From(b, topology.Topic("in", schemas.String(), schemas.JSON[V]())), "inbox", id, inbox.Forever())
 		return processortest.Above()
 	}, text+"; declare how with PayloadCodec or PayloadHash")
 }

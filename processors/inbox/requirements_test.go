@@ -23,8 +23,8 @@ import (
 func TestPerEffect_B2(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		s := topology.From(b, paymentsTopic)
-		inbox.Dedupe(s, "mails", paymentID)
-		inbox.Dedupe(s, "captures", func(r payment) (string, error) { return r.Value.Note, nil }, inbox.PayloadWithout("id"))
+		inbox.Dedupe(s, "mails", paymentID, inbox.Forever())
+		inbox.Dedupe(s, "captures", func(r payment) (string, error) { return r.Value.Note, nil }, inbox.Forever(), inbox.PayloadWithout("id"))
 	})
 	d.Pipe("payments", "k", `{"id":"a","amount":1,"note":"capture-1"}`)
 	d.Pipe("payments", "k", `{"id":"b","amount":1,"note":"capture-1"}`)
@@ -40,7 +40,7 @@ func TestUnstableIDs_B3(t *testing.T) {
 			inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", func(payment) (string, error) {
 				n++
 				return fmt.Sprint(n), nil
-			}, opts...)
+			}, inbox.Kept(opts...)...)
 		})
 		err := d.PipeRaw("payments", []byte("k"), []byte(`{}`))
 		var failure *topology.Failure
@@ -54,10 +54,10 @@ func TestUnstableIDs_B3(t *testing.T) {
 func TestIngestionID_B3(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		s := topology.From(b, paymentsTopic)
-		inbox.Dedupe(s, "first", inbox.IngestionID)
-		inbox.Dedupe(s, "detour", inbox.IngestionID, globally()).Accepted().Into(acceptedTopic)
+		inbox.Dedupe(s, "first", inbox.IngestionID, inbox.Forever())
+		inbox.Dedupe(s, "detour", inbox.IngestionID, inbox.Forever(), globally()).Accepted().Into(acceptedTopic)
 		copied := topology.RepartitionWith(s, "copy", schemas.String(), schemas.JSON[Payment]())
-		inbox.Dedupe(copied, "second", inbox.IngestionID)
+		inbox.Dedupe(copied, "second", inbox.IngestionID, inbox.Forever())
 	})
 	err := d.PipeRaw("payments", []byte("k"), []byte(`{}`))
 	var failure *topology.Failure
@@ -76,7 +76,7 @@ func TestIngestionID_B3(t *testing.T) {
 func TestIngestionIDOfAnOrigin_B3(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		copied := topology.RepartitionWith(topology.From(b, paymentsTopic), "copy", schemas.String(), schemas.JSON[Payment](), topology.KeepOrigin())
-		inbox.Dedupe(copied, "inbox", inbox.IngestionID)
+		inbox.Dedupe(copied, "inbox", inbox.IngestionID, inbox.Forever())
 	})
 	d.Pipe("payments", "k", `{"amount":1}`)
 	d.Pipe("payments", "k", `{"amount":1}`)
@@ -102,7 +102,7 @@ func TestNoIngestionID_B3(t *testing.T) {
 			})
 			return func(*topology.Context, payment) error { return nil }, nil
 		})
-		inbox.Dedupe(out.Stream(), "ticks", inbox.IngestionID)
+		inbox.Dedupe(out.Stream(), "ticks", inbox.IngestionID, inbox.Forever())
 	})
 	for seconds := range 3 {
 		d.Pipe("payments", "k", `{}`, topologytest.At(time.Unix(int64(seconds), 0)))
@@ -196,7 +196,9 @@ func TestOutageDropsNothing_C1(t *testing.T) {
 // TestOutcomes_C2: same id and payload, same id and other payload, no id, no usable id. With it K1 and K2: each outcome is
 // counted under its own name.
 func TestOutcomes_C2(t *testing.T) {
-	d := processortest.New(t, func(b *topology.Builder) { inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID) })
+	d := processortest.New(t, func(b *topology.Builder) {
+		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.Forever())
+	})
 	for _, value := range []string{`{"id":"a","amount":1}`, `{"id":"a","amount":1}`, `{"id":"a","amount":2}`, `{"amount":1}`} {
 		d.Pipe("payments", "k", value)
 	}

@@ -26,7 +26,7 @@ func at(minutes int) topologytest.PipeOption {
 func TestRetain_C8(t *testing.T) {
 	lateTopic := topology.Topic("late", schemas.String(), schemas.JSON[Payment]())
 	d := processortest.New(t, func(b *topology.Builder) {
-		routed(b, inbox.Retain(time.Hour)).Late().Into(lateTopic)
+		routed(b, inbox.Retain(time.Hour), inbox.EmitLate()).Late().Into(lateTopic)
 	})
 	pipe := func(minutes int, id string, amount int) {
 		t.Helper()
@@ -60,7 +60,7 @@ func TestRetain_C8(t *testing.T) {
 	d.WantCounts("inbox.accepted=4 inbox.conflicts=1 inbox.duplicates=2 inbox.late=2")
 }
 
-// TestLateIsNeverLost: as long as nothing uses the stream, what is late is a dead letter.
+// TestLateIsNeverLost: a late record is a dead letter if it is not emitted.
 // Row of the failure matrix: replay after expiry.
 func TestLateIsNeverLost(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) { routed(b, inbox.Retain(time.Hour)) })
@@ -78,7 +78,7 @@ func TestRetainModel(t *testing.T) {
 	type sight struct{ amount, minutes int }
 	rapid.Check(t, func(rt *rapid.T) {
 		d := processortest.New(t, func(b *topology.Builder) {
-			routed(b, inbox.Retain(time.Hour)).Late().Into(topology.Topic("late", schemas.String(), schemas.JSON[Payment]()))
+			routed(b, inbox.Retain(time.Hour), inbox.EmitLate()).Late().Into(topology.Topic("late", schemas.String(), schemas.JSON[Payment]()))
 		})
 		seen, now := map[string]sight{}, -1<<30
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {

@@ -14,7 +14,7 @@ const HeaderReason = "onceward.inbox.reason"
 type unusable struct {
 	// missing says that it has none at all.
 	missing bool
-	// err is what the record fails with if nothing takes it.
+	// err is what the record fails with if it is not emitted.
 	err error
 }
 
@@ -32,19 +32,19 @@ func unusableID(id string, err error) *unusable {
 	return nil
 }
 
-// takes reports whether something uses the stream for such records. Errors of another class than Validation are none of the
-// record's: it may be that the id cannot be read now. The answer is final once the topology is built.
-func (i *Inbox[K, V]) takes(u *unusable) bool {
+// emitsUnusable reports whether such a record is emitted instead of failing. An error of another class than Validation is no
+// property of the record: the id may be readable later.
+func (s *settings) emitsUnusable(u *unusable) bool {
 	if u.missing {
-		return i.missing.Connected()
+		return s.emits.missing
 	}
-	return i.malformed.Connected() && topology.ClassOf(u.err) == topology.Validation
+	return s.emits.malformed && topology.ClassOf(u.err) == topology.Validation
 }
 
 // isUnusable is what becomes of a record without a usable id. It leaves no trace in the stores: what has no identity cannot
 // be known again.
 func (h *handler[K, V]) isUnusable(c *topology.Context, r *topology.Record[K, V], u *unusable) error {
-	if !h.takes(u) {
+	if !h.settings.emitsUnusable(u) {
 		return u.err
 	}
 	outcome, counter, emit := "malformed", h.malformedCounter, h.malformed

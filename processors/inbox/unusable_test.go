@@ -45,7 +45,7 @@ func returns(id string, err error) func(payment) (string, error) {
 // scopes are the options of an inbox without and with a detour, by the node that looks at the ids.
 var scopes = map[string][]inbox.Option{"inbox": nil, "inbox-by-id": {globally()}}
 
-// TestMissingAndMalformed_C2: what has no usable id is an outcome of its own for whoever takes it, and no error. With it C5: the outcomes
+// TestMissingAndMalformed_C2: a record without a usable id is an outcome of its own if it is emitted, and no error. With it C5: the outcomes
 // have types, and streams.
 func TestMissingAndMalformed_C2(t *testing.T) {
 	for node, opts := range scopes {
@@ -53,7 +53,8 @@ func TestMissingAndMalformed_C2(t *testing.T) {
 			t.Run(node+", "+name, func(t *testing.T) {
 				var told []string
 				d := processortest.New(t, func(b *topology.Builder) {
-					in := inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", way.id, opts...)
+					opts := append([]inbox.Option{inbox.EmitMissing(), inbox.EmitMalformed()}, opts...)
+					in := inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", way.id, inbox.Kept(opts...)...)
 					in.Accepted().Into(acceptedTopic)
 					in.Missing().Into(missingTopic)
 					in.Malformed().Into(malformedTopic)
@@ -89,16 +90,18 @@ func TestMissingAndMalformed_C2(t *testing.T) {
 	}
 }
 
-// TestMissingAndMalformedApart: a record whose outcome nothing takes dies, whatever takes the other one.
+// TestMissingAndMalformedApart: a record whose outcome is not emitted becomes a dead letter, also where the other outcome is emitted.
 func TestMissingAndMalformedApart(t *testing.T) {
 	for node, opts := range scopes {
 		for _, way := range noIDs {
 			d := processortest.New(t, func(b *topology.Builder) {
-				in := inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", way.id, opts...)
+				dedupe := func(emit inbox.Option) inbox.Inbox[string, Payment] {
+					return inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", way.id, inbox.Kept(append([]inbox.Option{emit}, opts...)...)...)
+				}
 				if way.outcome == "missing" {
-					in.Malformed().Into(malformedTopic)
+					dedupe(inbox.EmitMalformed()).Malformed().Into(malformedTopic)
 				} else {
-					in.Missing().Into(missingTopic)
+					dedupe(inbox.EmitMissing()).Missing().Into(missingTopic)
 				}
 			})
 			d.Pipe("payments", "k", `{"amount":1}`)
@@ -113,8 +116,10 @@ func TestNoneOfTheRecord(t *testing.T) {
 	for node, opts := range scopes {
 		for _, class := range []topology.Class{topology.Transient, topology.Poison, topology.Config} {
 			d := processortest.New(t, func(b *topology.Builder) {
-				opts := append([]inbox.Option{inbox.OnError(class, topology.Policy{Action: topology.Stop})}, opts...)
-				inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", returns("", topology.Fail(class, schemas.Reason("not now"))), opts...).
+				opts := append([]inbox.Option{
+					inbox.OnError(class, topology.Policy{Action: topology.Stop}), inbox.EmitMalformed(),
+				}, opts...)
+				inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", returns("", topology.Fail(class, schemas.Reason("not now"))), inbox.Kept(opts...)...).
 					Malformed().Into(malformedTopic)
 			})
 			err := d.PipeRaw("payments", []byte("k"), []byte(`{}`))
@@ -127,15 +132,14 @@ func TestNoneOfTheRecord(t *testing.T) {
 	}
 }
 
-// TestMissingIDIsAllowed: what is accepted is not missing for anybody else, and as it came; an id that is malformed is not allowed by that.
+// TestMissingIDIsAllowed: a record without an id is accepted as it came. A malformed id is not allowed by that.
 func TestMissingIDIsAllowed(t *testing.T) {
 	for _, opts := range scopes {
 		d := processortest.New(t, func(b *topology.Builder) {
 			in := inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", func(r payment) (string, error) {
 				return r.Value.ID + r.Value.Note, nil
-			}, append([]inbox.Option{inbox.AllowMissingID()}, opts...)...)
+			}, inbox.Kept(append([]inbox.Option{inbox.AllowMissingID(), inbox.EmitMalformed()}, opts...)...)...)
 			in.Accepted().Into(acceptedTopic)
-			in.Missing().Into(missingTopic)
 			in.Malformed().Into(malformedTopic)
 		})
 		long := strings.Repeat("x", 1025)
@@ -148,7 +152,6 @@ func TestMissingIDIsAllowed(t *testing.T) {
 				t.Errorf("an accepted record has headers %s", got)
 			}
 		}
-		d.Want("missing")
 		d.Want("malformed", `{"id":"`+long+`","amount":1}`)
 		d.Want("dead")
 		d.WantCounts("inbox.accepted=1 inbox.malformed=1 inbox.missing=1")
@@ -165,7 +168,7 @@ func TestNoPayloadInReasons(t *testing.T) {
 		for node, opts := range scopes {
 			t.Run(node+", "+name, func(t *testing.T) {
 				d := processortest.New(t, func(b *topology.Builder) {
-					in := inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", id, opts...)
+					in := inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", id, inbox.Kept(append([]inbox.Option{inbox.EmitMalformed()}, opts...)...)...)
 					in.Malformed().Into(malformedTopic)
 					in.Decisions().Peek("see", func(r topology.Record[[]byte, decision.Decision]) error {
 						if text := fmt.Sprintf("%+v", r.Value); strings.Contains(text, codectest.Canary) {

@@ -8,7 +8,10 @@ import (
 
 // clauses say for the consumer contract what a ledger with these settings is.
 func clauses[K, V any](node *topology.Node[K, V], set *settings) {
-	const conflict = "; with other amounts, or about another contribution, it is a conflict"
+	conflict := "; with other amounts, or about another contribution, it is a conflict, which fails"
+	if set.emitsConflicts {
+		conflict = "; with other amounts, or about another contribution, it is a conflict, which goes to a stream of its own"
+	}
 	order := "sums do not depend on the order; a correction or reversal comes after what it names, and fails before"
 	if w := set.windows; w == (Windows{}) {
 		node.Clause(topology.KeyAssumption, "the key is the ledger: all its contributions have it").

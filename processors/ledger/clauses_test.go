@@ -34,7 +34,7 @@ func TestClauses(t *testing.T) {
 				topology.KeyAssumption:  "(windows of 1h0m0s that follow each other): all its contributions have it, and copies have the same timestamp",
 				topology.IdempotencyKey: "a key in a window, and the contribution id", topology.OnDuplicate: "is another contribution there",
 				topology.OutOfOrder: "windows do not close", topology.OnReplay: "what was posted is a duplicate", topology.Retention: "of all windows",
-			}, "fails\n",
+			}, "in other windows fails",
 		},
 		"hopping, by event time": {
 			windowed(hopping, ledger.EventTime(func(r entry) (int64, error) { return r.Timestamp, nil })), map[topology.Aspect]string{

@@ -12,12 +12,15 @@
 // Every record has exactly one outcome, and is counted under its name when the round that contains it is
 // applied:
 //
-//	outcome      when                                           goes to       if that is not connected
+//	outcome      when                                           what follows            with EmitConflicts
 //	accepted     the ledger has no contribution with the id     Changes
-//	duplicates   it has, and it says the same                   Duplicates    the record ends
-//	conflicts    it has, and it says something else             Conflicts     the record fails (Conflict)
-//	conflicts    it reverses what was reversed already          Conflicts     the record fails (Conflict)
-//	(failure)    see below                                                    the record fails (Validation)
+//	duplicates   it has, and it says the same                   Duplicates, or none
+//	conflicts    it has, and it says something else             it fails (Conflict)     Conflicts
+//	conflicts    it reverses what was reversed already          it fails (Conflict)     Conflicts
+//	(failure)    see below                                      it fails (Validation)
+//
+// The option alone decides whether a conflict fails. Build reports a use of Conflicts without the option, and the
+// option without a use of Conflicts.
 //
 // A duplicate is an outcome and never an error; a conflict is never taken for a duplicate. These fail with
 // class Validation: a record with a null key, a contribution without a usable id (valid UTF-8 of 1 to 1024

@@ -187,7 +187,7 @@ func ExampleContribution_reversal() {
 				return ledger.Contribution{ID: r.Value.ID, Reverses: r.Value.Reverses}, nil
 			}
 			return ledger.Contribution{ID: r.Value.ID, Amounts: []int64{r.Value.Cents}}, nil
-		})
+		}, ledger.EmitConflicts())
 	accounts.Changes().Into(balances)
 	accounts.Conflicts().Into(disputed)
 	t, err := b.Build()

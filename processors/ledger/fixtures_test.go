@@ -40,7 +40,7 @@ func routed(b *topology.Builder, opts ...ledger.Option) ledger.Ledger[string, En
 func routedFrom(
 	b *topology.Builder, read func(r entry) (ledger.Contribution, error), opts ...ledger.Option,
 ) ledger.Ledger[string, Entry] {
-	l := ledger.Post(topology.From(b, entryTopic), "ledger", read, opts...)
+	l := ledger.Post(topology.From(b, entryTopic), "ledger", read, append([]ledger.Option{ledger.EmitConflicts()}, opts...)...)
 	l.Changes().Into(balanceTopic)
 	l.Changes().Peek("fragile", func(r topology.Record[string, ledger.Balance]) error {
 		if _, ok := r.Header("fail"); ok {

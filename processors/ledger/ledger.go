@@ -32,8 +32,8 @@ const (
 )
 
 // Ledger is a set of ledgers, one for each record key, in a topology that is being declared. Each of its
-// streams may be used any number of times, or not at all; the package documentation says what becomes of the
-// records then.
+// streams may be used any number of times. Conflicts has records with [EmitConflicts] only, and something has to
+// use it then.
 type Ledger[K, V any] struct {
 	contributions topology.StoreOf[ContributionKey[K], Posting]
 	balances      topology.StoreOf[K, Sum]
@@ -80,6 +80,7 @@ func post[K, V any](
 	l.conflicts = topology.Outlet[K, V](node, "conflicts")
 	l.decisions = decision.Declare(node)
 	clauses(node, set)
+	declare.CheckUse(node, &set.Common, l.conflicts, declare.Emitted("Conflicts", "a conflict", set.emitsConflicts))
 	node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
 		h := &handler[K, V]{
 			contribution:      contribution,
@@ -93,8 +94,8 @@ func post[K, V any](
 			change:            l.changes.In(t),
 			duplicate:         l.duplicates.In(t),
 			conflict:          l.conflicts.In(t),
-			routesDuplicates:  l.duplicates.Connected(),
-			routesConflicts:   l.conflicts.Connected(),
+			usesDuplicates:    l.duplicates.Connected(),
+			emitsConflicts:    set.emitsConflicts,
 			acceptedCounter:   t.Counter("accepted"),
 			duplicatesCounter: t.Counter("duplicates"),
 			conflictsCounter:  t.Counter("conflicts"),
@@ -113,8 +114,8 @@ func (l Ledger[K, V]) Changes() topology.Stream[K, Balance] { return l.changes.S
 func (l Ledger[K, V]) Duplicates() topology.Stream[K, V] { return l.duplicates.Stream() }
 
 // Conflicts returns the stream of the records whose contribution id the ledger had already with other amounts or
-// another correction, or which reverse what was reversed already, unchanged. As long as nothing uses the stream, a
-// conflict fails.
+// another correction, or which reverse what was reversed already, unchanged. It needs [EmitConflicts]; without the
+// option a conflict fails.
 func (l Ledger[K, V]) Conflicts() topology.Stream[K, V] { return l.conflicts.Stream() }
 
 // Decisions returns the stream of what the ledger has decided: one for each record that did not fail.
@@ -151,9 +152,10 @@ type handler[K, V any] struct {
 	contributions state.KeyValue[ContributionKey[K], Posting]
 	balances      state.KeyValue[K, Sum]
 
-	change                            topology.Emit[K, Balance]
-	duplicate, conflict               topology.Emit[K, V]
-	routesDuplicates, routesConflicts bool
+	change              topology.Emit[K, Balance]
+	duplicate, conflict topology.Emit[K, V]
+	// usesDuplicates says that something uses the stream of duplicates.
+	usesDuplicates, emitsConflicts bool
 
 	acceptedCounter, duplicatesCounter, conflictsCounter *topology.Counter
 
@@ -246,7 +248,7 @@ func (h *handler[K, V]) again(
 				return err
 			}
 		}
-		if !h.routesDuplicates {
+		if !h.usesDuplicates {
 			return nil
 		}
 		return h.duplicate(c, *r)
@@ -258,7 +260,7 @@ func (h *handler[K, V]) again(
 func (h *handler[K, V]) dispute(
 	c *topology.Context, r *topology.Record[K, V], id string, posting *Posting, why schemas.Reason,
 ) error {
-	if !h.routesConflicts {
+	if !h.emitsConflicts {
 		return topology.Fail(topology.Conflict, why)
 	}
 	h.conflictsCounter.Inc()

@@ -13,13 +13,15 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Option is an option of [Post].
+// Option is an option of [Post] and [PostWindowed].
 type Option func(s *settings) error
 
 type settings struct {
 	declare.Common
 	columns []string
 	scales  map[string]uint8
+	// emitsConflicts says that conflicts are emitted instead of failing.
+	emitsConflicts bool
 	// windows are zero in a ledger without windows.
 	windows Windows
 	// eventTime is a func(topology.Record[K, V]) (int64, error), whose type parameters only PostWindowed can check, or nil.
@@ -112,6 +114,14 @@ func Columns(names ...string) Option {
 		}
 		s.columns = slices.Clone(names)
 		return errors.Join(errs...)
+	}
+}
+
+// EmitConflicts emits conflicts ([Ledger.Conflicts]) instead of failing them.
+func EmitConflicts() Option {
+	return func(s *settings) error {
+		s.emitsConflicts = true
+		return nil
 	}
 }
 

@@ -97,7 +97,7 @@ func TestReversal_E3(t *testing.T) {
 	}
 }
 
-// TestReversalUnrouted: as long as nothing uses Conflicts, a second reversal is a dead letter.
+// TestReversalUnrouted: without EmitConflicts, a second reversal is a dead letter.
 func TestReversalUnrouted(t *testing.T) {
 	d := newBare(t)
 	d.Pipe("entries", "k", `{"id":"a","amounts":[10]}`)
@@ -221,14 +221,18 @@ func TestEventTime(t *testing.T) {
 	}
 }
 
-// TestOverlappingWindows_E4: a copy with a time that is in other windows is posted to none, whoever listens to conflicts; one
+// TestOverlappingWindows_E4: a copy with a time that is in other windows is posted to none, whether conflicts are emitted or fail; one
 // that is in the same windows is a duplicate.
 func TestOverlappingWindows_E4(t *testing.T) {
-	for name, connected := range map[string]bool{"routed": true, "not routed": false} {
+	for name, emitted := range map[string]bool{"emitted": true, "not emitted": false} {
 		t.Run(name, func(t *testing.T) {
 			d := processortest.New(t, func(b *topology.Builder) {
-				l := visits(b, ledger.Windows{Size: 3 * time.Hour, Advance: time.Hour})
-				if connected {
+				var opts []ledger.Option
+				if emitted {
+					opts = append(opts, ledger.EmitConflicts())
+				}
+				l := visits(b, ledger.Windows{Size: 3 * time.Hour, Advance: time.Hour}, opts...)
+				if emitted {
 					l.Conflicts().Into(topology.Topic("conflicts", ledger.WindowCodec(schemas.String()), schemas.JSON[Entry]()))
 				}
 			})
@@ -287,8 +291,8 @@ func TestDecimals_E5(t *testing.T) {
 		l = ledger.Post(s, "ledger", func(r topology.Record[string, Price]) (ledger.Contribution, error) {
 			return ledger.Contribution{ID: r.Value.ID, Decimals: []ledger.Decimal{r.Value.Amount}}, nil
 		}, ledger.Scale("amount", 2))
-		topology.MapValues(l.Changes(), "decimal", func(r topology.Record[string, ledger.Balance]) ([]ledger.Decimal, error) {
-			return l.Decimals(r.Value), nil
+		topology.MapValues(l.Changes(), "decimal", func(v ledger.Balance) ([]ledger.Decimal, error) {
+			return l.Decimals(v), nil
 		}).Into(topology.Topic("balances", schemas.String(), schemas.JSON[[]ledger.Decimal]()))
 	})
 	for i, amount := range []string{`0.1`, `"0.20"`, `1e-2`, `-5`, `90071992547409.93`} {

@@ -30,7 +30,7 @@ var ends = []string{"changes", "stale", "abandoned"}
 
 // moody has the records of a stream written to a topic of its name, and then refused if the mood is such.
 func moody[V any](m *moods, s topology.Stream[string, V], name string) {
-	topology.MapValues(s, name+"-plain", func(topology.Record[string, V]) (string, error) { return "", nil }).
+	topology.MapValues(s, name+"-plain", func(V) (string, error) { return "", nil }).
 		Into(topology.Topic(name, schemas.String(), schemas.String()))
 	s.Peek(name+"-mood", func(topology.Record[string, V]) error { return m.of(name) }, parked)
 }

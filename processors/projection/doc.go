@@ -53,7 +53,7 @@
 //	waiting on           Abandoned would have it, and refuses   nowhere           stayed
 //
 // [Limits] bound how many records of a key wait, and how long a key waits without any progress. What was
-// abandoned is nowhere else: something has to use Abandoned. A copy of a record that waits is a duplicate.
+// abandoned is nowhere else: Build reports a projection whose Abandoned is not used. A copy of a record that waits is a duplicate.
 //
 // What uses Abandoned should take every record: a topic with a larger max.message.bytes than the source, a node that does not
 // fail. deadletter.Send there is a mistake that Build reports, because no record is at work that could die. A record that is

@@ -30,7 +30,7 @@ func ExampleProjection_Abandoned() {
 		return route + "/" + r.Value.Place, nil
 	}
 	b := topology.NewBuilder("parcels", topology.DeadLetters("parcels.dead"))
-	once := inbox.Dedupe(topology.From(b, moves), "moves-once", id)
+	once := inbox.Dedupe(topology.From(b, moves), "moves-once", id, inbox.Forever())
 	all := once.Accepted().Merge("all-moves", topology.From(b, again))
 	latest := projection.Latest(all, "routes", version, fold, schemas.String(), projection.FirstVersion(1),
 		projection.ParkGaps(schemas.JSON[Moved](), projection.Limits{Records: 100, StreamTime: 3 * time.Minute}))

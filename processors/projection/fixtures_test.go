@@ -61,16 +61,14 @@ func routed(b *topology.Builder, gaps bool, opts ...projection.Option) texts {
 	p := projection.Latest(topology.From(b, eventsTopic), "texts", version, appendText, listCodec, opts...)
 	p.Changes().Into(changesTopic)
 	topology.MapValues(p.Stale(), "plain-stale",
-		func(r topology.Record[string, projection.Skipped[text]]) (projection.Skipped[string], error) {
-			s := r.Value
+		func(s projection.Skipped[text]) (projection.Skipped[string], error) {
 			return projection.Skipped[string]{
 				Outcome: s.Outcome, Version: s.Version, Applied: s.Applied, Value: s.Value.Or("null"),
 			}, nil
 		}).Into(staleTopic)
 	if gaps {
 		topology.MapValues(p.Gaps(), "plain-gaps",
-			func(r topology.Record[string, projection.Gap[text]]) (projection.Gap[string], error) {
-				g := r.Value
+			func(g projection.Gap[text]) (projection.Gap[string], error) {
 				return projection.Gap[string]{Expected: g.Expected, Actual: g.Actual, Value: g.Value.Or("null")}, nil
 			}).Into(gapsTopic)
 	}

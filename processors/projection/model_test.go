@@ -192,7 +192,7 @@ func TestModelFindsBrokenProjection(t *testing.T) {
 			p := projection.Latest(topology.From(b, eventsTopic), "texts", offset, appendText, listCodec)
 			p.Changes().Into(changesTopic)
 			topology.MapValues(p.Stale(), "plain-stale",
-				func(topology.Record[string, projection.Skipped[text]]) (s projection.Skipped[string], err error) {
+				func(projection.Skipped[text]) (s projection.Skipped[string], err error) {
 					return s, nil
 				}).Into(staleTopic)
 			return p

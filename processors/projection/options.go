@@ -129,13 +129,13 @@ func (l Limits) check() error {
 // for the values of the records that wait. V must be the type of the stream's values, so for values that can
 // be null it is that of the topic, topology.Nullable included.
 //
-// Something has to use [Projection.Abandoned], or the task does not open.
+// Something has to use [Projection.Abandoned].
 func ParkGaps[V any](codec schemas.Codec[V], limits Limits) Option {
 	return func(s *settings) error { return s.setParking("ParkGaps", codec, codec == nil, limits) }
 }
 
 // RepairGaps is [ParkGaps], and asks the source for what is missing: each range of versions once, when the first record behind it comes,
-// and again only once nothing of the key waits any more. Something has to use [Projection.Repairs] too, or the task does not open.
+// and again only once nothing of the key waits any more. Something has to use [Projection.Repairs] too.
 func RepairGaps[V any](codec schemas.Codec[V], limits Limits) Option {
 	return func(s *settings) error {
 		s.repairs = true

@@ -33,15 +33,13 @@ func waiting(b *topology.Builder, l projection.Limits, opts ...projection.Option
 	p := routed(b, l.Then == projection.AcceptLatest, opts...)
 	p.Repairs().Into(repairsTopic)
 	topology.MapValues(p.Parked(), "plain-parked",
-		func(r topology.Record[string, projection.Gap[text]]) (projection.Gap[string], error) {
-			g := r.Value
+		func(g projection.Gap[text]) (projection.Gap[string], error) {
 			return projection.Gap[string]{
 				Incarnation: g.Incarnation, Expected: g.Expected, Actual: g.Actual, Value: g.Value.Or("null"),
 			}, nil
 		}).Into(parkedTopic)
 	topology.MapValues(p.Abandoned(), "plain-abandoned",
-		func(r topology.Record[string, projection.Abandoned[text]]) (projection.Abandoned[string], error) {
-			a := r.Value
+		func(a projection.Abandoned[text]) (projection.Abandoned[string], error) {
 			return projection.Abandoned[string]{
 				Reason: a.Reason, Message: a.Message, Incarnation: a.Incarnation, Expected: a.Expected,
 				Actual: a.Actual, Value: a.Value.Or("null"),

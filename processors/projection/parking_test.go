@@ -200,7 +200,7 @@ func TestReleasedRecord(t *testing.T) {
 		p := projection.Latest(topology.From(b, eventsTopic), "texts", version, fold, listCodec,
 			projection.ParkGaps(textCodec, wide))
 		p.Changes().Into(changesTopic)
-		topology.MapValues(p.Abandoned(), "null", func(topology.Record[string, projection.Abandoned[text]]) (string, error) {
+		topology.MapValues(p.Abandoned(), "null", func(projection.Abandoned[text]) (string, error) {
 			return "", nil
 		})
 	})
@@ -253,8 +253,8 @@ func TestFoldPanicsOnReleased(t *testing.T) {
 		p := projection.Latest(topology.From(b, eventsTopic), "texts", version, fold, listCodec,
 			projection.ParkGaps(textCodec, wide))
 		topology.MapValues(p.Abandoned(), "message",
-			func(r topology.Record[string, projection.Abandoned[text]]) (string, error) {
-				return r.Value.Message, nil
+			func(v projection.Abandoned[text]) (string, error) {
+				return v.Message, nil
 			}).
 			Into(topology.Topic("messages", schemas.String(), schemas.String()))
 	})
@@ -456,7 +456,7 @@ func TestPositionOfAnEarlierBuild(t *testing.T) {
 				return nil
 			})
 			if byPosition {
-				inbox.Dedupe(changes, "inbox", inbox.IngestionID)
+				inbox.Dedupe(changes, "inbox", inbox.IngestionID, inbox.Forever())
 			}
 		})
 		send(d, "2:b")
@@ -481,7 +481,7 @@ func TestPositionOfAnEarlierBuild(t *testing.T) {
 func TestDecisions(t *testing.T) {
 	logTopic := topology.Topic("log", schemas.Bytes(), schemas.String())
 	d := processortest.New(t, func(b *topology.Builder) {
-		topology.MapValues(waiting(b, limits(projection.FailFast)).Decisions(), "log",
+		topology.MapValuesWithRecord(waiting(b, limits(projection.FailFast)).Decisions(), "log",
 			func(r topology.Record[[]byte, decision.Decision]) (string, error) {
 				v := r.Value
 				of, _ := r.Header("version")

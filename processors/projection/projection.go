@@ -22,7 +22,7 @@ const whyNoDeadEnd = "what a projection abandons has no record at work whose dea
 	"write it to a topic"
 
 // Projection is a projection in a topology that is being declared. Each of its streams may be used any
-// number of times, or not at all.
+// number of times. Build reports the use of one that can have no record, and a stream that has to be used and is not.
 type Projection[K, V, S any] struct {
 	node      *topology.Node[K, V]
 	set       *settings
@@ -89,6 +89,7 @@ func Latest[K, V, S any](
 	}
 	p.abandoned.NoDeadEnd(whyNoDeadEnd)
 	clauses(node, set)
+	p.checkUses()
 	node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
 		h := &handler[K, V, S]{
 			version:           version,
@@ -109,9 +110,8 @@ func Latest[K, V, S any](
 			gapsCounter:       t.Counter("gaps"),
 		}
 		if set.limits != nil {
-			if err := p.setUpParking(t, h, waiting); err != nil {
-				return nil, err
-			}
+			p.setUpParking(t, h, waiting)
+			return h.handle, h.showWaiting(t)
 		}
 		return h.handle, nil
 	})
@@ -134,14 +134,7 @@ func typed[T any](option string, given any) (T, error) {
 // setUpParking gives h what it needs to keep records that wait.
 func (p Projection[K, V, S]) setUpParking(
 	t *topology.Setup, h *handler[K, V, S], stores waitingStores[K, V],
-) error {
-	switch {
-	case !p.abandoned.Connected():
-		return errors.New("the projection keeps records that wait, and nothing uses Abandoned, which is where " +
-			"they go when it gives up")
-	case p.set.repairs && !p.repairs.Connected():
-		return errors.New("the projection has RepairGaps, and nothing uses Repairs")
-	}
+) {
 	h.parking = &parking[K, V]{
 		limits:           *p.set.limits,
 		repairs:          p.set.repairs,
@@ -158,7 +151,35 @@ func (p Projection[K, V, S]) setUpParking(
 		codec:            stores.codec,
 	}
 	h.schedule(t)
-	return h.showWaiting(t)
+}
+
+// checkUses has Build compare what becomes of gaps with the use of the streams.
+func (p Projection[K, V, S]) checkUses() {
+	gaps, parked := declare.Use{Stream: "Gaps"}, declare.Use{Stream: "Parked"}
+	abandoned, repairs := declare.Use{Stream: "Abandoned"}, declare.Use{Stream: "Repairs"}
+	switch {
+	case p.set.sparse:
+		gaps.Never = "with Sparse there are no gaps"
+	case p.set.limits != nil && p.set.limits.Then != AcceptLatest:
+		gaps.Never = "no gap is accepted; Limits.Then does it with AcceptLatest"
+	case p.set.limits == nil && p.set.onGap != AcceptLatest:
+		gaps.Never = "a record that reveals a gap fails; OnGap(AcceptLatest) applies it"
+	}
+	if p.set.limits != nil {
+		abandoned.Needed = "records that wait go there when the projection gives up, and they would be lost"
+	} else {
+		parked.Never = "no record waits; ParkGaps lets them"
+		abandoned.Never = parked.Never
+	}
+	if p.set.repairs {
+		repairs.Needed = "RepairGaps asks for missing versions there"
+	} else {
+		repairs.Never = "nothing is asked for; RepairGaps does it"
+	}
+	declare.CheckUse(p.node, &p.set.Common, p.gaps, gaps)
+	declare.CheckUse(p.node, &p.set.Common, p.parked, parked)
+	declare.CheckUse(p.node, &p.set.Common, p.abandoned, abandoned)
+	declare.CheckUse(p.node, &p.set.Common, p.repairs, repairs)
 }
 
 // Changes returns the stream of the rows that were written, one for each record that was applied.
@@ -169,27 +190,12 @@ func (p Projection[K, V, S]) Changes() topology.Stream[K, Row[S]] { return p.cha
 func (p Projection[K, V, S]) Stale() topology.Stream[K, Skipped[V]] { return p.stale.Stream() }
 
 // Gaps returns the stream of the records that were applied although versions before theirs are missing. It
-// takes AcceptLatest, in [OnGap] or in [Limits]: a use of it where no record can ever come is a mistake that
-// Build reports.
-func (p Projection[K, V, S]) Gaps() topology.Stream[K, Gap[V]] {
-	switch {
-	case p.set.sparse:
-		p.node.Mistake(errors.New("Gaps is used, but with Sparse there are no gaps"))
-	case p.set.limits != nil && p.set.limits.Then != AcceptLatest:
-		p.node.Mistake(errors.New("Gaps is used, but no gap is accepted; Limits.Then does it with AcceptLatest"))
-	case p.set.limits == nil && p.set.onGap != AcceptLatest:
-		p.node.Mistake(errors.New("Gaps is used, but a record that reveals a gap fails; OnGap(AcceptLatest) " +
-			"applies it"))
-	}
-	return p.gaps.Stream()
-}
+// takes AcceptLatest, in [OnGap] or in [Limits].
+func (p Projection[K, V, S]) Gaps() topology.Stream[K, Gap[V]] { return p.gaps.Stream() }
 
 // Parked returns the stream of the records that have begun to wait. It takes [ParkGaps] or [RepairGaps], as
 // Abandoned does.
-func (p Projection[K, V, S]) Parked() topology.Stream[K, Gap[V]] {
-	p.needParking("Parked")
-	return p.parked.Stream()
-}
+func (p Projection[K, V, S]) Parked() topology.Stream[K, Gap[V]] { return p.parked.Stream() }
 
 // Abandoned returns the stream of the records that have waited in vain. They are in none of the rows, and are
 // kept nowhere else. One that is refused there waits on. A dead letter cannot be made of it, so that deadletter.Send behind
@@ -198,29 +204,17 @@ func (p Projection[K, V, S]) Parked() topology.Stream[K, Gap[V]] {
 // What is to have another chance is written to a topic from which it comes in front of the projection, and not in front of
 // an inbox before it, which takes it for a copy.
 func (p Projection[K, V, S]) Abandoned() topology.Stream[K, Abandoned[V]] {
-	p.needParking("Abandoned")
 	return p.abandoned.Stream()
 }
 
 // Repairs returns the stream of the requests for missing versions, one for each range of them when it is
 // first seen; which are asked for again is said with [RepairGaps], which it takes.
-func (p Projection[K, V, S]) Repairs() topology.Stream[K, Repair] {
-	if !p.set.repairs {
-		p.node.Mistake(errors.New("Repairs is used, but nothing is asked for; RepairGaps does it"))
-	}
-	return p.repairs.Stream()
-}
+func (p Projection[K, V, S]) Repairs() topology.Stream[K, Repair] { return p.repairs.Stream() }
 
 // Decisions returns the stream of what was decided about each record, for those who keep evidence: that it was
 // applied, was stale or a duplicate, waits, or is abandoned. Whether anything uses it changes nothing else.
 func (p Projection[K, V, S]) Decisions() topology.Stream[[]byte, decision.Decision] {
 	return p.decisions.Stream()
-}
-
-func (p Projection[K, V, S]) needParking(stream string) {
-	if p.set.limits == nil {
-		p.node.Mistake(fmt.Errorf("%s is used, but no record waits; ParkGaps lets them", stream))
-	}
 }
 
 // Store returns the store of the projection, for queries and tests. It refuses rows of other definitions.

@@ -299,13 +299,13 @@ func TestMistakes(t *testing.T) {
 	processortest.WantMistakes(t, func(b *topology.Builder) int {
 		p := projection.Latest(from(b), "texts", version, appendText, listCodec)
 		line := processortest.Above()
-		p.Gaps()
+		use(p.Gaps())
 		return line
 	}, "Gaps is used, but a record that reveals a gap fails")
 	processortest.WantMistakes(t, func(b *topology.Builder) int {
 		p := projection.Latest(from(b), "texts", version, appendText, listCodec, projection.Sparse())
 		line := processortest.Above()
-		p.Gaps()
+		use(p.Gaps())
 		return line
 	}, "with Sparse there are no gaps")
 }

@@ -142,8 +142,8 @@ func TestIngestionIDOfReleased(t *testing.T) {
 	failed := false
 	d := processortest.New(t, func(b *topology.Builder) {
 		changes := waiting(b, wide).Changes()
-		in := inbox.Dedupe(changes, "inbox", inbox.IngestionID)
-		topology.MapValues(in.Accepted(), "version", func(r topology.Record[string, row]) (string, error) {
+		in := inbox.Dedupe(changes, "inbox", inbox.IngestionID, inbox.Forever())
+		topology.MapValuesWithRecord(in.Accepted(), "version", func(r topology.Record[string, row]) (string, error) {
 			if r.Value.Version == 3 && !failed {
 				failed = true
 				return "", topology.Fail(topology.Transient, schemas.Reason("asked to"))

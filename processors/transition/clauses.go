@@ -5,7 +5,7 @@ import "github.com/onceward/onceward/topology"
 // clauses says what a guard promises to those who feed it.
 func clauses[K, V any](node *topology.Node[K, V], set *settings) {
 	order := "a transition that comes before its time is refused as out-of-order or missing-aggregate, and one that " +
-		"comes late as stale; a refusal that nothing takes fails"
+		"comes late as stale; " + set.fates()
 	if set.versioned {
 		order += "; versions decide"
 	}
@@ -17,4 +17,23 @@ func clauses[K, V any](node *topology.Node[K, V], set *settings) {
 		Clause(topology.OutOfOrder, order).
 		Clause(topology.OnReplay, "what was accepted is a duplicate and has no second fact; what was refused is judged anew").
 		Clause(topology.Retention, "accepted transitions are kept for ever")
+}
+
+// fates says which refusals fail, and which go to streams of their own.
+func (s *settings) fates() string {
+	var fail, emitted []Refusal
+	for _, r := range failing {
+		if s.emits[r] {
+			emitted = append(emitted, r)
+		} else {
+			fail = append(fail, r)
+		}
+	}
+	switch {
+	case len(emitted) == 0:
+		return "a refused transition fails, unless it is a duplicate"
+	case len(fail) == 0:
+		return "refused transitions go to streams of their own"
+	}
+	return "refused transitions that are " + textsOf(emitted) + " go to streams of their own, and those that are " + textsOf(fail) + " fail"
 }

@@ -23,7 +23,7 @@ func TestClauses(t *testing.T) {
 		}
 		for aspect, text := range map[topology.Aspect]string{
 			topology.KeyAssumption: "the key is the aggregate", topology.IdempotencyKey: "the id of the transition within its aggregate",
-			topology.OnDuplicate: "refused as corruption", topology.OutOfOrder: "a refusal that nothing takes fails",
+			topology.OnDuplicate: "refused as corruption", topology.OutOfOrder: "refused transitions go to streams of their own",
 			topology.OnReplay: "has no second fact", topology.Retention: "for ever",
 		} {
 			if !strings.Contains(said[aspect], text) {

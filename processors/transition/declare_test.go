@@ -82,6 +82,17 @@ func TestMistakes(t *testing.T) {
 		return line
 	}, "Refused: refusal(7) is no refusal")
 	processortest.WantMistakes(t, func(b *topology.Builder) int {
+		transition.Guard(from(b), "orders", orders, read, transition.EmitRefused(transition.Stale, transition.Duplicate))
+		return processortest.Above()
+	}, "EmitRefused: duplicate is no refusal that fails; there are stale, illegal, missing-aggregate, out-of-order, corruption")
+	processortest.WantMistakes(t, func(b *topology.Builder) int {
+		g := transition.Guard(from(b), "orders", orders, read, transition.EmitRefused(transition.Stale, transition.Illegal))
+		line := processortest.Above()
+		g.Refused(transition.Stale, transition.OutOfOrder).Into(refusedTopic)
+		return line
+	}, "Refused is used for out-of-order, but such a transition fails; EmitRefused emits it instead\n"+
+		"nothing uses Refused for illegal: EmitRefused emits such transitions, and they would be lost")
+	processortest.WantMistakes(t, func(b *topology.Builder) int {
 		transition.Guard(from(b), "orders", transition.Machine[State]{}, read)
 		return processortest.Above()
 	}, "the machine has 0 states; it takes 1 to 255\nthe machine has no initial state")

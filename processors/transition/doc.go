@@ -6,7 +6,7 @@
 //		Initial: []State{Placed},
 //		Next:    map[State][]State{Placed: {Paid, Cancelled}, Paid: {Shipped}, Shipped: nil, Cancelled: nil},
 //	}
-//	orders := transition.Guard(events, "orders", machine, read)
+//	orders := transition.Guard(events, "orders", machine, read, transition.EmitRefused())
 //	orders.Facts().Into(OrderFacts)
 //	orders.Refused().Into(OrderRefusals)
 //
@@ -18,7 +18,7 @@
 // Every record has exactly one outcome, and is counted under its name (a duplicate as duplicates, as elsewhere) when the
 // round that contains it is applied. The first line that holds decides:
 //
-//	outcome            when                                                         if not routed
+//	outcome            when                                                         unless emitted
 //	duplicate          the id was accepted, with the same states and version        the record ends
 //	corruption         the id was accepted, with others                             fails (Conflict)
 //	illegal            the machine has no transition between the two states         fails (Validation)
@@ -38,8 +38,9 @@
 //	corruption         it is the next one, and the aggregate is in another state    fails (Conflict)
 //	accepted           otherwise, and where it creates the aggregate
 //
-// The six refusals are never one: each can be routed on its own ([Guarded.Refused]), and is told apart in the
-// message of the dead letter where it is not. A refusal is routed if anything uses a stream that has it. A
+// The six refusals are never one. [EmitRefused] says which of them are emitted instead of failing, and
+// [Guarded.Refused] returns a stream for some or all of them; the message of a dead letter names its refusal. Build
+// reports a stream that is used for a refusal that fails, and a refusal that is emitted and that no stream has. A
 // refused transition changes nothing, so that it can come again: one that was out of order is accepted once
 // those before it have been. Three things stop the task, because no record is to blame: rows that cannot be
 // what was written (class Corruption), an aggregate in a state that the machine has not, and a transition with a

@@ -37,7 +37,7 @@ func ExampleGuard() {
 		return transition.Transition[Status]{ID: r.Value.ID, From: r.Value.From, To: r.Value.To}, nil
 	}
 	b := topology.NewBuilder("orders", topology.DeadLetters("orders.dead"))
-	orders := transition.Guard(topology.From(b, steps), "orders", machine, read)
+	orders := transition.Guard(topology.From(b, steps), "orders", machine, read, transition.EmitRefused())
 	orders.Facts().Into(facts)
 	orders.Refused().Into(refusals)
 	t, err := b.Build()

@@ -70,7 +70,7 @@ func routedFrom(
 	b *topology.Builder, machine transition.Machine[State],
 	read func(r ask) (transition.Transition[State], error), opts ...transition.Option,
 ) guarded {
-	g := transition.Guard(topology.From(b, askTopic), "orders", machine, read, opts...)
+	g := transition.Guard(topology.From(b, askTopic), "orders", machine, read, append([]transition.Option{transition.EmitRefused()}, opts...)...)
 	g.Facts().Into(factTopic)
 	g.Refused().Into(refusedTopic)
 	g.Accepted().Into(acceptedTopic)

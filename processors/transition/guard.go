@@ -36,7 +36,8 @@ type Transition[S ~string] struct {
 }
 
 // Guarded is a guard in a topology that is being declared. Each of its streams may be used any number of
-// times, or not at all; the package documentation says what becomes of the records then.
+// times. [EmitRefused] says which refusals the streams of Refused have; Build reports a stream that is used without the
+// option, and an option without a stream.
 type Guarded[K, V any, S ~string] struct {
 	node       *topology.Node[K, V]
 	aggregates topology.StoreOf[K, Aggregate[S]]
@@ -81,6 +82,9 @@ func Guard[K, V any, S ~string](
 	g.recorded = topology.Outlet[K, Fact[S]](g.node, "facts")
 	g.decisions = decision.Declare(g.node)
 	clauses(g.node, set)
+	if !set.Wrong() {
+		g.node.Check(func() error { return g.checkUse(set) })
+	}
 	machineRules := rulesOf(machine, set.versioned)
 	g.node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
 		h := &handler[K, V, S]{
@@ -97,6 +101,7 @@ func Guard[K, V any, S ~string](
 		}
 		for r := Duplicate; r <= Corruption; r++ {
 			h.refusals[r].counter = t.Counter(r.counted())
+			h.refusals[r].fails = r != Duplicate && !set.emits[r]
 			for _, to := range *g.routes {
 				if slices.Contains(to.refusals, r) && to.outlet.Connected() {
 					h.refusals[r].emits = append(h.refusals[r].emits, to.outlet.In(t))
@@ -108,6 +113,31 @@ func Guard[K, V any, S ~string](
 	return g
 }
 
+// checkUse compares the refusals that are emitted with those of the streams that are used.
+func (g Guarded[K, V, S]) checkUse(set *settings) error {
+	var fail, lost []Refusal
+	for _, r := range failing {
+		used := slices.ContainsFunc(*g.routes, func(to route[K, V, S]) bool {
+			return slices.Contains(to.refusals, r) && to.outlet.Connected()
+		})
+		switch {
+		case used && !set.emits[r]:
+			fail = append(fail, r)
+		case !used && set.emits[r]:
+			lost = append(lost, r)
+		}
+	}
+	var errs []error
+	if len(fail) > 0 {
+		errs = append(errs, fmt.Errorf("Refused is used for %s, but such a transition fails; EmitRefused emits it instead", textsOf(fail)))
+	}
+	if len(lost) > 0 {
+		errs = append(errs, fmt.Errorf("nothing uses Refused for %s: EmitRefused emits such transitions, and they would be lost; use "+
+			"Refused, or remove them from EmitRefused", textsOf(lost)))
+	}
+	return errors.Join(errs...)
+}
+
 // Accepted returns the stream of the records whose transition was accepted, unchanged.
 func (g Guarded[K, V, S]) Accepted() topology.Stream[K, V] { return g.accepted.Stream() }
 
@@ -115,8 +145,8 @@ func (g Guarded[K, V, S]) Accepted() topology.Stream[K, V] { return g.accepted.S
 func (g Guarded[K, V, S]) Facts() topology.Stream[K, Fact[S]] { return g.recorded.Stream() }
 
 // Refused returns the stream of the transitions that were refused for one of the given reasons, or for any if
-// none is given. A refusal that several streams have goes to each of them. As long as nothing uses a stream
-// that has a refusal, a record that is refused so fails; a duplicate ends.
+// none is given. A refusal that several streams have goes to each of them. Every refusal but a duplicate needs
+// [EmitRefused], and fails without it. A duplicate that no stream has ends.
 func (g Guarded[K, V, S]) Refused(refusals ...Refusal) topology.Stream[K, Refused[S, V]] {
 	if len(refusals) == 0 {
 		refusals = []Refusal{Duplicate, Stale, Illegal, MissingAggregate, OutOfOrder, Corruption}
@@ -169,6 +199,7 @@ type handler[K, V any, S ~string] struct {
 	acceptedCounter *topology.Counter
 	refusals        [Corruption + 1]struct {
 		counter *topology.Counter
+		fails   bool
 		emits   []topology.Emit[K, Refused[S, V]]
 	}
 }
@@ -253,7 +284,7 @@ func (h *handler[K, V, S]) refuse(
 	c *topology.Context, r topology.Record[K, V], t Transition[S], at Aggregate[S], refusal Refusal, reason string,
 ) error {
 	to := &h.refusals[refusal]
-	if len(to.emits) == 0 && refusal != Duplicate {
+	if to.fails {
 		return topology.Fail(refusals[refusal].class, schemas.Reason(refusal.String()+": "+reason))
 	}
 	to.counter.Inc()

@@ -161,7 +161,7 @@ func TestF2Refusals(t *testing.T) {
 	}
 }
 
-// TestF2Unrouted: a refusal that nothing takes fails under its name, and a duplicate ends.
+// TestF2Unrouted: a refusal that is not emitted fails under its name, and a duplicate ends.
 func TestF2Unrouted(t *testing.T) {
 	classes := map[string]topology.Class{
 		"stale": topology.Conflict, "illegal": topology.Validation, "missing-aggregate": topology.Validation,
@@ -272,10 +272,10 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestRoutes: each refusal goes to every stream that has it, and only what is routed does not fail.
+// TestRoutes: each refusal goes to every stream that has it, and only refusals that are emitted do not fail.
 func TestRoutes(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
-		g := transition.Guard(topology.From(b, askTopic), "orders", orders, read)
+		g := transition.Guard(topology.From(b, askTopic), "orders", orders, read, transition.EmitRefused(transition.Illegal, transition.Stale))
 		g.Refused(transition.Illegal, transition.Stale).Into(refusedTopic)
 		g.Refused(transition.Stale, transition.Illegal, transition.Stale).IntoNamed("again", refusedTopic)
 		g.Refused(transition.Stale).Into(topology.Topic("stale", schemas.String(), schemas.JSON[refused]()))
@@ -385,17 +385,16 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestDecisions is requirement J1: each outcome is told with its row, whether it is routed or not, and one that fails
+// TestDecisions is requirement J1: each outcome is told with its row, whether it is emitted or not, and one that fails
 // is not.
 func TestDecisions(t *testing.T) {
 	logTopic := topology.Topic("log", schemas.Bytes(), schemas.String())
 	d := processortest.New(t, func(b *topology.Builder) {
-		g := transition.Guard(topology.From(b, askTopic), "orders", orders, read)
+		g := transition.Guard(topology.From(b, askTopic), "orders", orders, read, transition.EmitRefused(transition.OutOfOrder))
 		g.Refused(transition.OutOfOrder).Filter("end", func(topology.Record[string, refused]) (bool, error) {
 			return false, nil
 		})
-		topology.MapValues(g.Decisions(), "log", func(r topology.Record[[]byte, decision.Decision]) (string, error) {
-			v := r.Value
+		topology.MapValues(g.Decisions(), "log", func(v decision.Decision) (string, error) {
 			return fmt.Sprint(v.Node, " ", v.Outcome, " ", v.Store, " ", v.Subject, v.Before, v.After, v.Reason != ""), nil
 		}).Into(logTopic)
 	})

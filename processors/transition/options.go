@@ -1,6 +1,9 @@
 package transition
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/onceward/onceward/processors/internal/declare"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
@@ -12,6 +15,8 @@ type Option func(s *settings) error
 type settings struct {
 	declare.Common
 	versioned bool
+	// emits says which refusals are emitted instead of failing.
+	emits [Corruption + 1]bool
 }
 
 // Key gives the codec for keys in the stores. Keys that are strings, []byte, int32 or int64 need none. K must
@@ -26,6 +31,23 @@ func Key[K any](codec schemas.Codec[K]) Option {
 func Versioned() Option {
 	return func(s *settings) error {
 		s.versioned = true
+		return nil
+	}
+}
+
+// EmitRefused emits transitions that are refused for one of the given reasons, or for any if none is given, instead of
+// failing them ([Guarded.Refused]). A duplicate never fails, and needs no option.
+func EmitRefused(refusals ...Refusal) Option {
+	return func(s *settings) error {
+		if len(refusals) == 0 {
+			refusals = failing
+		}
+		for _, r := range refusals {
+			if !slices.Contains(failing, r) {
+				return fmt.Errorf("EmitRefused: %s is no refusal that fails; there are %s", r, textsOf(failing))
+			}
+			s.emits[r] = true
+		}
 		return nil
 	}
 }

@@ -2,6 +2,7 @@ package transition
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
@@ -26,7 +27,10 @@ const (
 	Corruption
 )
 
-// refusals are the text, and the class of the failure if the refusal is not routed. A duplicate fails never.
+// failing are the refusals that fail unless they are emitted: all but the duplicate.
+var failing = []Refusal{Stale, Illegal, MissingAggregate, OutOfOrder, Corruption}
+
+// refusals are the text, and the class of the failure if the refusal is not emitted. A duplicate never fails.
 var refusals = [...]struct {
 	text  string
 	class topology.Class
@@ -57,6 +61,15 @@ func (r Refusal) String() string {
 		return "refusal(" + strconv.Itoa(int(r)) + ")"
 	}
 	return refusals[r].text
+}
+
+// textsOf returns the texts of refusals, with commas between them.
+func textsOf(refusals []Refusal) string {
+	texts := make([]string, len(refusals))
+	for i, r := range refusals {
+		texts[i] = r.String()
+	}
+	return strings.Join(texts, ", ")
 }
 
 // MarshalText returns the text of String, so that JSON has words. Other values than the constants are errors.

@@ -38,8 +38,8 @@ func benchTopology(b *testing.B) *topology.Topology {
 		}
 		return emit(c, topology.WithValue(r, sum))
 	})
-	topology.MapValues(sums, "double", func(r topology.Record[string, int64]) (int64, error) {
-		return 2 * r.Value, nil
+	topology.MapValues(sums, "double", func(v int64) (int64, error) {
+		return 2 * v, nil
 	}).Into(benchOut)
 	t, err := builder.Build()
 	if err != nil {

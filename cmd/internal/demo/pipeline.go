@@ -51,21 +51,21 @@ func Topology() (*topology.Topology, error) {
 	events := topology.From(b, topology.Topic(eventsTopic, schemas.String(), eventJSON))
 	valid := events.Peek("validate", validate)
 
-	once := inbox.Dedupe(valid, "inbox", messageID)
+	once := inbox.Dedupe(valid, "inbox", messageID, inbox.Forever(), inbox.EmitConflicts())
 	once.Duplicates().Into(topology.Topic(duplicatesTopic, schemas.String(), eventJSON))
 	deadletter.Send(once.Conflicts(), "conflict", topology.Conflict, reasonConflict)
 
 	accounts := projection.Latest(once.Accepted(), "accounts", version, lastMessage, schemas.JSON[Account](),
 		projection.OnGap(projection.AcceptLatest))
-	topology.MapValues(accounts.Changes(), "account", func(r topology.Record[string, projection.Row[Account]]) (Account, error) {
-		return r.Value.Value, nil
+	topology.MapValues(accounts.Changes(), "account", func(v projection.Row[Account]) (Account, error) {
+		return v.Value, nil
 	}).Into(topology.Topic(accountsTopic, schemas.String(), schemas.JSON[Account]()))
 	accounts.Stale().Into(topology.Topic(staleTopic, schemas.String(), schemas.JSON[projection.Skipped[PaymentEvent]]()))
 	accounts.Gaps().Into(topology.Topic(gapsTopic, schemas.String(), schemas.JSON[projection.Gap[PaymentEvent]]()))
 
-	balances := ledger.Post(once.Accepted(), "balances", contribution, ledger.Columns("amount_minor"))
-	topology.MapValues(balances.Changes(), "balance", func(r topology.Record[string, ledger.Balance]) (Balance, error) {
-		return Balance{Count: r.Value.Count, AmountMinor: r.Value.Amounts[0], Contribution: r.Value.Contribution}, nil
+	balances := ledger.Post(once.Accepted(), "balances", contribution, ledger.Columns("amount_minor"), ledger.EmitConflicts())
+	topology.MapValues(balances.Changes(), "balance", func(v ledger.Balance) (Balance, error) {
+		return Balance{Count: v.Count, AmountMinor: v.Amounts[0], Contribution: v.Contribution}, nil
 	}).Into(topology.Topic(balancesTopic, schemas.String(), schemas.JSON[Balance]()))
 	balances.Duplicates().Into(topology.Topic(recapturedTopic, schemas.String(), eventJSON))
 	balances.Conflicts().Into(topology.Topic(overTopic, schemas.String(), eventJSON))

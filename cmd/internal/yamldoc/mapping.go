@@ -1,6 +1,7 @@
 package yamldoc
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,11 +91,12 @@ func (m Mapping) Optional(key string) Value {
 	return Value{file: m.value.file, path: path, at: m.value.at}
 }
 
-// Required returns the value of a key, and notes a mistake if the key is missing.
-func (m Mapping) Required(key string) Value {
+// Required returns the value of a key, and notes a mistake if the key is missing. hint says what to write, where the name
+// of the key alone does not.
+func (m Mapping) Required(key string, hint ...string) Value {
 	v := m.Optional(key)
 	if m.value.IsMapping() && !v.Present() && !slices.Contains(m.meant, key) {
-		m.value.Mistake("the key %q is missing", key)
+		m.value.Mistake("%s", strings.Join(append([]string{fmt.Sprintf("the key %q is missing", key)}, hint...), "; "))
 	}
 	return v
 }

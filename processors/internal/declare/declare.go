@@ -4,6 +4,7 @@ package declare
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -53,6 +54,9 @@ func (c *Common) Mistake(err error) {
 	}
 }
 
+// Wrong reports whether a mistake was noted.
+func (c *Common) Wrong() bool { return len(c.mistakes) > 0 }
+
 // Apply applies options to the settings that c is a part of, and notes the mistakes in them.
 func Apply[S any, O ~func(s *S) error](c *Common, s *S, opts []O) {
 	for _, opt := range opts {
@@ -98,4 +102,41 @@ func Readable[K, V any](rows state.KeyValue[K, V]) error {
 		return err
 	}
 	return nil
+}
+
+// Use is what an option or its absence says of the use of a stream of a processor, for Build to compare with the topology.
+type Use struct {
+	// Stream is the name of the method that returns the stream.
+	Stream string
+	// Never says why no record ever goes there, and what to do; empty if records can go there.
+	Never string
+	// Needed says why something has to use the stream, and what to do; empty if nothing has to.
+	Needed string
+}
+
+// Emitted is the use of a stream of records that fail unless an option emits them. The option is named after the stream:
+// EmitConflicts for Conflicts. record is one of them in words, such as "a conflict".
+func Emitted(stream, record string, emitted bool) Use {
+	option := "Emit" + stream
+	if emitted {
+		return Use{Stream: stream, Needed: option + " emits records there, and they would be lost; use " + stream + ", or remove " + option}
+	}
+	return Use{Stream: stream, Never: record + " fails; " + option + " emits it instead"}
+}
+
+// CheckUse has Build compare the use of an outlet of node with what is said of it. It does nothing if a mistake in the
+// options was noted: one mistake is enough.
+func CheckUse[K, V, K2, V2 any](node *topology.Node[K, V], c *Common, out topology.OutletOf[K2, V2], use Use) {
+	if c.Wrong() {
+		return
+	}
+	node.Check(func() error {
+		switch used := out.Connected(); {
+		case used && use.Never != "":
+			return fmt.Errorf("%s is used, but %s", use.Stream, use.Never)
+		case !used && use.Needed != "":
+			return fmt.Errorf("nothing uses %s: %s", use.Stream, use.Needed)
+		}
+		return nil
+	})
 }

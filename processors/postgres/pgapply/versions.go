@@ -15,23 +15,25 @@ type Versions struct {
 }
 
 // VersionsOption is an option of [NewVersions].
-type VersionsOption func(v *bool)
+type VersionsOption func(s *versionsSettings)
+
+type versionsSettings struct{ sparse bool }
 
 // Sparse makes every higher version the next one, for sources whose versions have holes, such as positions in a log.
-func Sparse() VersionsOption { return func(sparse *bool) { *sparse = true } }
+func Sparse() VersionsOption { return func(s *versionsSettings) { s.sparse = true } }
 
 // NewVersions returns the rows of a table with a column for their versions, which is a bigint.
 func NewVersions(t Table, version string, opts ...VersionsOption) (*Versions, error) {
 	if err := t.check(version); err != nil {
 		return nil, fmt.Errorf("pgapply: versions of table %q: %w", t.Name, err)
 	}
-	sparse := false
+	var set versionsSettings
 	for _, o := range opts {
-		o(&sparse)
+		o(&set)
 	}
 	v := columns(version)
 	next := "t." + v + " + 1 = EXCLUDED." + v
-	if sparse {
+	if set.sparse {
 		next = "t." + v + " < EXCLUDED." + v
 	}
 	all := slices.Concat(t.Key, t.Columns, []string{version})

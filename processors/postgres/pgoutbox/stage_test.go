@@ -157,7 +157,7 @@ func (s *stage) judge() (copies int) {
 func (s *stage) throughInbox() (passed []string, duplicates int64) {
 	s.t.Helper()
 	b := topology.NewBuilder("consumer", topology.DeadLetters("dead"))
-	in := inbox.Dedupe(topology.From(b, topology.Topic(s.topic, schemas.String(), schemas.String())), "inbox", envelope.EventID[string, string])
+	in := inbox.Dedupe(topology.From(b, topology.Topic(s.topic, schemas.String(), schemas.String())), "inbox", envelope.EventID[string, string], inbox.Forever())
 	in.Accepted().Into(topology.Topic("once", schemas.String(), schemas.String()))
 	built, err := b.Build()
 	if err != nil {
