@@ -74,7 +74,7 @@ func TestSessionsWithoutGrace(t *testing.T) {
 func TestSessionOldValues(t *testing.T) {
 	k := tableTask(t, func(b *topology.Builder) {
 		changes := sessions(b, topology.Sessions(10*ms)).Changes()
-		shown := topology.MapValues(changes, "show", func(r topology.Record[windowKey, topology.Change[string]]) (string, error) {
+		shown := topology.MapValuesWithRecord(changes, "show", func(r topology.Record[windowKey, topology.Change[string]]) (string, error) {
 			return show(r.Value.Old) + ">" + show(r.Value.New), nil
 		})
 		named(shown, "name").Into(resultTopic)
@@ -98,7 +98,7 @@ func TestSessionStepsOwnTheirValues(t *testing.T) {
 				}
 				return b, nil
 			})
-		shown := topology.MapValues(table.Changes(), "show", func(r topology.Record[windowKey, topology.Change[map[string]int]]) (string, error) {
+		shown := topology.MapValuesWithRecord(table.Changes(), "show", func(r topology.Record[windowKey, topology.Change[map[string]int]]) (string, error) {
 			return show(r.Value.Old) + ">" + show(r.Value.New), nil
 		})
 		named(shown, "name").Into(resultTopic)
