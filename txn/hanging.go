@@ -85,8 +85,7 @@ func (l *lookout) note(ctx context.Context, committing bool, ids ...string) {
 	defer cancel()
 	now, err := l.in.cluster.Transactions(ctx, ids...)
 	if err != nil {
-		l.in.app.log.Debug("how the last transactions ended is not known", "error", err)
-		return
+		l.in.app.log.Debug("how the last transactions ended is not known of all", "error", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
