@@ -113,6 +113,9 @@ type Evidence struct {
 	// Searched are the partitions that were read for markers, Unread those that could not be read, with the reason.
 	Searched int
 	Unread   []string
+	// Lacking are partitions that were read and may have lost a marker of the transaction before, each with the reason. That no marker was
+	// found tells nothing then.
+	Lacking []string
 	// changed and kept are what PerTransaction is made of.
 	changed, kept bool
 }
@@ -124,7 +127,8 @@ type Decision struct {
 }
 
 // Decide says how a transaction that is not ongoing ended. With transaction.version 2 a marker carries the epoch after the transaction's, and
-// no two transactions of a producer share an epoch. A marker of a repair carries the transaction's own epoch.
+// no two transactions of a producer share an epoch. A marker of a repair carries the transaction's own epoch. One with a later epoch tells
+// nothing, also behind records of the transaction: the producer's next transaction can have ended in a partition to which it has written nothing.
 //
 // Producers of clients before Kafka 4.0 keep one epoch for many transactions, and InitProducerID raises it by one. Neither their markers nor
 // their coordinators say which transaction ended. The application has none of these, but others do: what is said of their producers counts
@@ -159,12 +163,17 @@ func Decide(t Transaction, e Evidence) Decision {
 		coordinator("said before the id was initialised", *e.Before)
 		// A commit may have been on its way all the same. If it has left a marker, that says so, but only if all was read. If it has left none,
 		// to abort is consistent: no process had an answer to it.
-		if e.Before.ProducerID == t.ProducerID && e.Before.State == "Ongoing" && e.Before.Epoch == t.Epoch && e.Searched > 0 && len(e.Unread) == 0 {
+		if ongoingBefore(t, e) && e.Searched > 0 && len(e.Unread) == 0 && len(e.Lacking) == 0 {
 			said(&abort, "the coordinator knew it as ongoing right before the id was initialised, which aborts it")
 		}
 	}
 	for _, m := range e.Markers {
 		if !m.ends(t.Epoch) {
+			continue
+		}
+		if int32(m.Epoch) > int32(t.Epoch)+1 {
+			said(&neither, "%s[%d] has a marker with epoch %d behind its records at offset %d, of a broker before Kafka 4.1 or of the producer's next transaction",
+				m.Topic, m.Partition, m.Epoch, m.Offset)
 			continue
 		}
 		// A commit marker with the next epoch, behind records of this one, is itself what shows that the producer changes its epoch.
@@ -212,6 +221,11 @@ func Decide(t Transaction, e Evidence) Decision {
 	for _, what := range e.Unread {
 		said(&neither, "not read: %s", what)
 	}
+	if ongoingBefore(t, e) {
+		for _, what := range e.Lacking {
+			said(&neither, "it may have been committed: %s", what)
+		}
+	}
 	switch {
 	case t.Named == nil:
 		said(&neither, "no coordinator names a transactional id for the producer")
@@ -219,6 +233,11 @@ func Decide(t Transaction, e Evidence) Decision {
 		said(&neither, "the coordinator says %s at epoch %d, which does not tell", t.Named.State, t.Named.Epoch)
 	}
 	return Decision{Unknown, neither}
+}
+
+// ongoingBefore reports whether the coordinator knew the transaction as ongoing right before its id was initialised.
+func ongoingBefore(t Transaction, e Evidence) bool {
+	return e.Before != nil && e.Before.ProducerID == t.ProducerID && e.Before.State == "Ongoing" && e.Before.Epoch == t.Epoch
 }
 
 // ends reports whether the marker may have ended a transaction of that epoch.

@@ -220,9 +220,83 @@ func stage(t broker.OpenTransaction) int {
 	return 0
 }
 
-// slack is how long before the last record of a hanging transaction its markers and the records in front of them are looked for. It is
-// the longest transaction that brokers allow by default.
+// slack is how long before the begin of a hanging transaction, as far as that is known, its markers and the records in front of them are looked
+// for. It is the longest transaction that brokers allow by default.
 const slack = 15 * time.Minute
+
+// markersKept is how long a marker is surely in the log of a compacted topic: half of the default of delete.retention.ms.
+const markersKept = 12 * time.Hour
+
+// begin returns when the first of the transactions may have begun. The timestamps of records are those of events where the topic has no log
+// append time, and may be ahead of the clock by anything. Coordinators tell the time of their own clock.
+func begin(hanging []*Finding) time.Time {
+	at := time.Now()
+	earlier := func(t time.Time) {
+		if t.Before(at) {
+			at = t
+		}
+	}
+	for _, f := range hanging {
+		for _, open := range f.Open {
+			earlier(open.LastRecord)
+		}
+		said := []*broker.Transaction{f.Evidence.Before}
+		if f.Named != nil {
+			said = append(said, &f.Named.Transaction)
+		}
+		for _, tx := range said {
+			if tx != nil && tx.ProducerID == f.ProducerID && !tx.Started.IsZero() {
+				earlier(tx.Started)
+			}
+		}
+	}
+	return at
+}
+
+// lacking notes in which logs a marker of a transaction can be gone, if its coordinator knew it as ongoing: that no marker is found is evidence
+// then. A partition that holds the transaction open has none.
+func (s Search) lacking(ctx context.Context, c *broker.Cluster, logs map[string]map[int32]bool, hanging []*Finding) error {
+	topics := slices.Sorted(maps.Keys(logs))
+	var first map[string]map[int32]int64 // the first offset that is left
+	for _, f := range hanging {
+		if !ongoingBefore(f.Transaction, f.Evidence) {
+			continue
+		}
+		if len(s.Partitions[broker.OffsetsTopic]) == 0 {
+			f.Evidence.Lacking = append(f.Evidence.Lacking, "the partition of the committed offsets is not known")
+		}
+		started := f.Evidence.Before.Started
+		if time.Since(started) > markersKept {
+			f.Evidence.Lacking = append(f.Evidence.Lacking, fmt.Sprintf("it began at %s, and brokers may have deleted its markers", started.UTC().Format(time.RFC3339)))
+			continue
+		}
+		var err error
+		if first == nil {
+			if first, err = c.OffsetsAt(ctx, time.UnixMilli(0), topics...); err != nil {
+				return err
+			}
+		}
+		starts, err := c.OffsetsAt(ctx, started.Add(-slack), topics...)
+		if err != nil {
+			return err
+		}
+		for _, topic := range topics {
+			for _, p := range slices.Sorted(maps.Keys(logs[topic])) {
+				left, known := first[topic][p]
+				start, listed := starts[topic][p]
+				switch {
+				case slices.ContainsFunc(f.Open, func(open broker.OpenTransaction) bool { return open.Topic == topic && open.Partition == p }):
+				case !known || !listed:
+					f.Evidence.Lacking = append(f.Evidence.Lacking, fmt.Sprintf("%s[%d] has not said where its log begins", topic, p))
+				case left > 0 && start <= left: // no older record is left, so a marker behind one can be gone too
+					f.Evidence.Lacking = append(f.Evidence.Lacking,
+						fmt.Sprintf("the log of %s[%d] begins at offset %d, with no record from before the transaction", topic, p, left))
+				}
+			}
+		}
+	}
+	return nil
+}
 
 // collect reads the logs for what tells how the transactions ended, and decides.
 func (s Search) collect(ctx context.Context, c *broker.Cluster, hanging []*Finding) error {
@@ -242,21 +316,19 @@ func (s Search) collect(ctx context.Context, c *broker.Cluster, hanging []*Findi
 			delete(logs, topic)
 		}
 	}
-	since := hanging[0].Open[0].LastRecord
 	wanted := map[int64]bool{}
 	for _, f := range hanging {
 		wanted[f.ProducerID] = true
-		for _, open := range f.Open {
-			if open.LastRecord.Before(since) {
-				since = open.LastRecord
-			}
-		}
 	}
-	starts, err := c.OffsetsAt(ctx, since.Add(-slack), slices.Sorted(maps.Keys(logs))...)
+	topics := slices.Sorted(maps.Keys(logs))
+	starts, err := c.OffsetsAt(ctx, begin(hanging).Add(-slack), topics...)
 	if err != nil {
 		return err
 	}
-	for _, topic := range slices.Sorted(maps.Keys(logs)) {
+	if err := s.lacking(ctx, c, logs, hanging); err != nil {
+		return err
+	}
+	for _, topic := range topics {
 		for _, p := range slices.Sorted(maps.Keys(logs[topic])) {
 			from := starts[topic][p] // the start of the log where it is not known
 			for _, f := range hanging {
@@ -297,6 +369,7 @@ func read(
 ) error {
 	last := map[int64]int16{} // the epoch of the records that a marker would end, by producer
 	markers := map[int64][]Marker{}
+	emptied := map[int64][]Marker{}
 	began := map[int64]map[int64]int16{} // the epochs of records by producer and offset of the batch, of those at which a transaction begins
 	for _, f := range hanging {
 		for _, open := range f.Open {
@@ -323,8 +396,9 @@ func read(
 			m.Of = epoch
 			delete(last, t.ProducerID)
 		}
-		if t.Ending != batch.Forgotten {
-			markers[t.ProducerID] = append(markers[t.ProducerID], m)
+		to := markers
+		if t.Ending == batch.Forgotten {
+			to = emptied
 		}
 	})
 	if err != nil {
@@ -337,6 +411,12 @@ func read(
 			f.Evidence.kept = f.Evidence.kept || m.Of >= 0 && m.Epoch == m.Of
 			if m.ends(f.Epoch) {
 				f.Evidence.Markers = append(f.Evidence.Markers, m)
+			}
+		}
+		for _, m := range emptied[f.ProducerID] {
+			if m.ends(f.Epoch) {
+				f.Evidence.Lacking = append(f.Evidence.Lacking,
+					fmt.Sprintf("compaction has taken what a marker in %s[%d] at offset %d said", topic, partition, m.Offset))
 			}
 		}
 		for _, open := range f.Open {

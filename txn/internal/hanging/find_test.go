@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -275,6 +276,57 @@ func TestNothingSaysHowItEnded(t *testing.T) {
 			t.Errorf("with a database that has not applied it found %+v", f)
 		}
 	})
+}
+
+// TestMissingMarkerIsNoEvidence: the coordinator knew a transaction as ongoing, and a commit of it was on its way, which left a marker in one
+// partition only. That none is found says that it was aborted, but not if the marker is gone, or lies before the time of the records.
+func TestMissingMarkerIsNoEvidence(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		commit  bool
+		ahead   time.Duration // of the clock, the record that stays open
+		deleted bool          // the log of the partition with the marker begins behind it
+		ago     time.Duration // the begin, as the coordinator says it
+		want    hanging.Verdict
+		reason  string
+	}{
+		{name: "aborted", want: hanging.Abort, reason: "which aborts it"},
+		{name: "committed", commit: true, reason: "has a commit marker of it"},
+		{name: "committed, and its events are ahead of the clock", commit: true, ahead: 2 * time.Hour, reason: "has a commit marker of it"},
+		{name: "committed, and the marker was deleted", commit: true, deleted: true, reason: "the log of out[0] begins at offset 2"},
+		{name: "markers may be compacted away", ago: 13 * time.Hour, reason: "brokers may have deleted its markers"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.lose = func(virtual.End) virtual.Loss {
+					return func(topic string, partition int32) bool { return c.commit && topic == "out" && partition == 0 }
+				}
+				late := record("app-s-changelog", 0)
+				late.Timestamp = time.Now().Add(c.ahead)
+				w.begin(own, record("out", 0), late)
+				before, err := w.cluster.Transactions(t.Context(), own)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.end(own, c.commit)
+				if err := w.cluster.EndTransactions(t.Context(), time.Minute, own); err != nil {
+					t.Fatal(err)
+				}
+				if c.deleted {
+					if err := w.cluster.DeleteBefore(t.Context(), map[string]map[int32]int64{"out": {0: 2}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				tx := before[own]
+				tx.Started = tx.Started.Add(-c.ago)
+				w.search.Before = map[string]broker.Transaction{own: tx}
+				f := w.one()
+				if f.Decision.Verdict != c.want || !strings.Contains(strings.Join(f.Decision.Reasons, "\n"), c.reason) {
+					t.Errorf("the decision is %s: %q, want %s with %q", f.Decision.Verdict, f.Decision.Reasons, c.want, c.reason)
+				}
+			})
+		})
+	}
 }
 
 // TestRepairLooksAgain: a repair writes nothing where the transaction has changed since it was found, or the producer has begun another one, and
