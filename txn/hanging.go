@@ -223,6 +223,9 @@ func (l *lookout) ask(ctx context.Context, by func(context.Context, *broker.Clus
 		return search, nil, nil, hidden
 	}
 	found, err = by(ctx, l.in.cluster, search)
+	if absent := search.Complete(); absent != nil { // every topic was there at the start: a broker has not heard of it yet, or it was deleted
+		err = errors.Join(err, absent)
+	}
 	found = slices.DeleteFunc(found, func(f hanging.Finding) bool { return !f.Own || !f.Hanging() })
 	if err != nil && hanging.OnlyDenied(err) {
 		return search, found, errors.Join(hidden, err), nil

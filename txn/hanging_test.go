@@ -4,6 +4,7 @@ package txn_test
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -217,6 +218,40 @@ func TestNoRepairWithoutRead(t *testing.T) {
 			t.Errorf("%g partitions were repaired although the output may not be read", got)
 		}
 		denied.Remove()
+		b.one(t)
+		check(t, b.read(t, "out", 3), 3)
+	})
+}
+
+// TestNoRepairWhileATopicIsNotNamed: a broker that has just started may not have heard of a topic. Nothing is written then, because the topic can
+// hold the transaction open too.
+func TestNoRepairWhileATopicIsNotNamed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b, cfg := hangingCommit(t, 1, true)
+		var unnamed atomic.Bool
+		var started sync.Once
+		b.ControlKey(int16(kmsg.DescribeTransactions), func(kmsg.Request) (kmsg.Response, error, bool) {
+			b.KeepControl()
+			started.Do(func() { unnamed.Store(true) }) // the topics were verified before
+			return nil, nil, false
+		})
+		b.ControlKey(int16(kmsg.Metadata), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			b.KeepControl()
+			if req := kreq.(*kmsg.MetadataRequest); req.IncludeTopicAuthorizedOperations && unnamed.Load() {
+				req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.MetadataRequestTopic) bool { return *t.Topic == "out" })
+			}
+			return nil, nil, false
+		})
+		app, _ := start(t, countTopology(t), cfg)
+		waitFor(t, "the finding", func() bool { return len(app.Status().Hanging) == 1 })
+		time.Sleep(7 * time.Second)
+		if s := app.Status(); !strings.Contains(s.NotLookedAt, "not in the cluster's answer: out") || len(s.Hanging) != 1 {
+			t.Errorf("the status has %+v, not looked at: %q", s.Hanging, s.NotLookedAt)
+		}
+		if got := scrape(t, app).sum("onceward_transactions_repaired_total"); got != 0 {
+			t.Errorf("%g partitions were repaired although the output was not looked at", got)
+		}
+		unnamed.Store(false)
 		b.one(t)
 		check(t, b.read(t, "out", 3), 3)
 	})

@@ -179,7 +179,7 @@ const markerTransactionVersion = 2
 
 // OffsetsPartition returns the partition of OffsetsTopic that holds the group's offsets.
 func (c *Cluster) OffsetsPartition(ctx context.Context) (int32, error) {
-	found, hidden, err := c.Topics(ctx, []string{OffsetsTopic})
+	found, hidden, err := c.TopicMetadata(ctx, []string{OffsetsTopic})
 	if err != nil {
 		return 0, err
 	}

@@ -27,6 +27,9 @@ type Search struct {
 	// ReadOnly are topics that the application reads and does not write. Their logs are not read for a producer of the application that holds
 	// nothing open there.
 	ReadOnly map[string]bool
+	// Absent are topics of the application that the cluster did not name: they do not exist, or the broker that was asked has not heard of them.
+	// They are not looked at, see Complete.
+	Absent []string
 	// Wanted are the transactions of which Find looks for evidence; nil is all that may hang.
 	Wanted func(producerID int64, epoch int16) bool
 	// Patience bounds each of the questions of Look; 0 leaves that to the context.
@@ -36,6 +39,14 @@ type Search struct {
 	// Databases returns the tasks whose databases have applied the round of a transaction, and those that wrote it and show that it was not
 	// committed (see Evidence). Nil knows none.
 	Databases func(producerID int64, epoch int16) (applied, notApplied []string)
+}
+
+// Complete returns an error that names the topics that are not looked at because the cluster did not name them.
+func (s Search) Complete() error {
+	if len(s.Absent) == 0 {
+		return nil
+	}
+	return fmt.Errorf("not in the cluster's answer: %s", strings.Join(s.Absent, ", "))
 }
 
 // Finding is a transaction that partitions hold open. Evidence and Decision are empty while it is ongoing.

@@ -15,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/onceward/onceward/e2e/virtual"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/hanging"
 )
@@ -327,6 +329,27 @@ func TestMissingMarkerIsNoEvidence(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTopicsThatTheClusterDoesNotName are told, and not left out without a word.
+func TestTopicsThatTheClusterDoesNotName(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		b := topology.NewBuilder("app")
+		bytes := func(topic string) topology.TopicOf[[]byte, []byte] {
+			return topology.Topic(topic, schemas.Bytes(), schemas.Bytes())
+		}
+		in := topology.From(b, bytes("in"))
+		in.Into(bytes("out"))
+		in.Into(bytes("missing"))
+		top, err := b.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := hanging.SearchOf(t.Context(), w.cluster, top)
+		if err != nil || !slices.Equal(s.Absent, []string{"missing", "app-rounds"}) || s.Complete() == nil || len(s.Partitions["out"]) != 2 {
+			t.Errorf("the search is %+v, %v", s, err)
+		}
+	})
 }
 
 // TestRepairLooksAgain: a repair writes nothing where the transaction has changed since it was found, or the producer has begun another one, and
