@@ -15,6 +15,9 @@ import (
 const (
 	// FenceTimeout bounds a call of Config.Fence.
 	FenceTimeout = 30 * time.Second
+	// fencePatience is how long a call of Config.Fence holds up the next one. A transaction whose markers cannot be written must not keep
+	// other instances from being fenced.
+	fencePatience = 2 * time.Second
 
 	// opinionMax is how long a round of evidence waits for answers.
 	opinionMax = 500 * time.Millisecond
@@ -55,6 +58,7 @@ type Config struct {
 	Heartbeat, Silence time.Duration
 	Logger             *slog.Logger
 	// Fence ends the transactions of a suspect and removes its member. An error means that this may not have succeeded; it is called again.
+	// Calls for other suspects may be at work meanwhile.
 	Fence func(context.Context, Suspect) (Verdict, error)
 	// Progress looks for about half the silence bound whether the brokers see a suspect make progress. It fails if this process does not reach
 	// them. It is called where only the brokers can know, on a goroutine of its own; its context ends when the suspect is heard.
@@ -103,7 +107,7 @@ const (
 // New checks the configuration.
 func New(cfg Config) (*Peers, error) {
 	p := &Peers{
-		cfg: cfg, off: cfg.Listener == nil, kick: make(chan struct{}, 1), work: make(chan fencing, 1), unheard: make(chan struct{}, 1),
+		cfg: cfg, off: cfg.Listener == nil, kick: make(chan struct{}, 1), fencing: map[*suspicion]time.Time{}, unheard: make(chan struct{}, 1),
 		peers: map[string]*peer{}, ring: newRing(cfg.Self.Instance), logged: map[string]time.Time{},
 	}
 	if p.off {

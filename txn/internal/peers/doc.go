@@ -9,9 +9,9 @@
 //
 // The runtime creates a [Peers] with [New], calls [Peers.Run], and reports changes: [Peers.SetMembers] for each new plan,
 // [Peers.SetSelf] when the member id or the transactional ids of its own change. [Peers.Goodbye] announces an orderly stop. Config.Fence is
-// called by one goroutine, for one suspect at a time. Its context ends after [FenceTimeout], when Run ends, and when the suspect turns out
-// to be alive or restarted. Config.Fenced reports that a peer has fenced an instance. Config.Progress and Config.Live are for two members:
-// they see and give signs of life at the brokers.
+// called for one suspect at a time. A call that takes longer than two seconds, because markers cannot be written for example, holds up no other.
+// The context ends after [FenceTimeout], when Run ends, and when the suspect turns out to be alive or restarted. Config.Fenced reports that a
+// peer has fenced an instance. Config.Progress and Config.Live are for two members: they see and give signs of life at the brokers.
 //
 // Without a listener every method does nothing. A peer that cannot be reached is not an error: its death is noticed by the group's session
 // time-out, and [Peers.Status] says why.
@@ -135,8 +135,7 @@
 // # Concurrency
 //
 // One mutex guards all state. It is never held over network I/O, a wait, or a call of Fence, Progress or Live. Goroutines: one for ticks, one
-// that accepts, one that fences, one that shows life, one for each look at the brokers, one for each dial, two for each connection (reader and
-// writer). Run owns them and returns when all have ended. Every method may be called from any goroutine, before, during and after Run.
+// that accepts, one that shows life, one for each fencing, each look at the brokers and each dial, two for each connection (reader and writer). Run owns them and returns when all have ended. Every method may be called from any goroutine, before, during and after Run.
 //
 // # Failure
 //

@@ -14,7 +14,6 @@ type Peers struct {
 	cfg      Config
 	off      bool
 	kick     chan struct{} // something has changed
-	work     chan fencing
 	unheard  chan struct{} // the only other member may not hear this instance
 	routines sync.WaitGroup
 
@@ -25,13 +24,13 @@ type Peers struct {
 	ring     ring
 	running  context.Context // nil unless Run is at work
 	stopping bool
-	entered  time.Time            // when the mutex was last taken
-	gap      time.Time            // the end of the last time in which the process did not run
-	heard    time.Time            // from any peer
-	fencing  *suspicion           // the one at work
-	fencings []time.Time          // begun in the last minute
-	refused  int                  // connections
-	logged   map[string]time.Time // by kind of refusal
+	entered  time.Time                // when the mutex was last taken
+	gap      time.Time                // the end of the last time in which the process did not run
+	heard    time.Time                // from any peer
+	fencing  map[*suspicion]time.Time // the calls of Config.Fence that are at work, and when they began
+	fencings []time.Time              // begun in the last minute
+	refused  int                      // connections
+	logged   map[string]time.Time     // by kind of refusal
 }
 
 // Run watches until the context ends, and returns when all of its goroutines have ended. It is called once.
@@ -48,7 +47,6 @@ func (p *Peers) Run(ctx context.Context) {
 	p.running, p.entered = ctx, time.Now()
 	p.mu.Unlock()
 	p.routines.Go(func() { p.accept(ctx) })
-	p.routines.Go(func() { p.fence(ctx) })
 	if p.cfg.Live != nil {
 		p.routines.Go(func() { p.live(ctx) })
 	}
