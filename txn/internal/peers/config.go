@@ -27,6 +27,8 @@ const (
 	roundAge = time.Second
 	// handshakesMax is how many accepted connections may be in their handshake.
 	handshakesMax = 64
+	// strangersMax is how many instances are remembered that are not in the plan: they have left, or wait for a plan that has them.
+	strangersMax = 64
 	// dialPauseMax is the longest pause between two dials of a peer.
 	dialPauseMax = 5 * time.Second
 	// unneededAfter is when a connection with an instance that is not watched is closed. The other side may have an older plan.

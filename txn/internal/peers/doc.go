@@ -63,9 +63,9 @@
 // Every major version keeps the length, the major and the check. Numbers of fixed width are big endian; a list is one field for each element.
 // A reader skips types and tags that it does not know. The CRC finds damage and bugs; only the mac stops an attacker.
 //
-//	hello      application, cluster, instance, incarnation, address, member id, transactional ids, nonce
+//	hello      application, cluster, instance, incarnation, address, member id, transactional ids (the first 16 KiB), nonce, dialled instance
 //	proof      the HMAC of a side
-//	update     member id, transactional ids
+//	update     member id, transactional ids; further ones if they do not fit into a frame
 //	heartbeat  nothing; sent every 200 ms
 //	goodbye    code (stopping, duplicate, refused, silent), reason; the receiver closes the connection
 //	question   instance, incarnation: the sender has lost it, does the receiver see it?

@@ -23,9 +23,10 @@ const (
 	headSize  = 3
 	checkSize = crc32.Size
 	macSize   = 32
-	// idsMax bounds the transactional ids that are kept of one incarnation, and reasonMax the text of a refusal.
-	idsMax    = 1024
-	reasonMax = 200
+	// idsMax bounds the transactional ids that are kept of one incarnation, idBytesMax those of one frame, and reasonMax the text of a refusal.
+	idsMax     = 2048
+	idBytesMax = 16 << 10
+	reasonMax  = 200
 )
 
 // errFrame says that a frame cannot be read, errVersion that its major version is another one.

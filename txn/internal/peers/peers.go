@@ -92,35 +92,63 @@ func (p *Peers) SetMembers(members []Member) {
 	p.ring = newRing(names...)
 	for name, q := range p.peers {
 		q.watched = p.ring.watches(p.cfg.Self.Instance, name)
-		// What is known of an instance that has left is kept for as long as its fencings in vain count.
-		if !slices.Contains(names, name) && q.link == nil && !q.dialling && now.Sub(q.since) > vainFor {
-			delete(p.peers, name)
-		}
 	}
+	p.dropStrangers(now, strangersMax)
 }
 
-// SetSelf tells the group member id and the transactional ids of this instance. It fails if they do not fit into a frame.
+// SetSelf tells the group member id and the transactional ids of this instance. If there are more ids than peers keep, the rest is not told, and the
+// error says so. It tells nothing if an id fits into no frame.
 func (p *Peers) SetSelf(memberID string, transactionalIDs []string) error {
 	if p.off {
 		return nil
 	}
 	p.enter()
 	defer p.leave()
+	ids := transactionalIDs[:min(len(transactionalIDs), idsMax)]
 	hello := p.helloLocked(Security{})
-	hello.nonce = make([]byte, nonceSize)
-	hello.memberID, hello.ids = memberID, transactionalIDs
-	if _, err := seal(hello.body(), &macKey{}); err != nil {
-		return fmt.Errorf("peers: %w", err)
+	hello.nonce, hello.memberID = make([]byte, nonceSize), memberID
+	for _, part := range split(ids) {
+		hello.ids = part
+		if _, err := seal(hello.body(), &macKey{}); err != nil {
+			return fmt.Errorf("peers: %w", err)
+		}
 	}
-	if len(transactionalIDs) > idsMax {
-		return fmt.Errorf("peers: %d transactional ids are more than %d", len(transactionalIDs), idsMax)
+	if memberID != p.memberID || !slices.Equal(ids, p.ids) {
+		p.memberID, p.ids = memberID, slices.Clone(ids)
+		for _, f := range p.updates() {
+			p.broadcast(f)
+		}
 	}
-	if memberID == p.memberID && slices.Equal(transactionalIDs, p.ids) {
-		return nil
+	if n := len(transactionalIDs); n > idsMax {
+		return fmt.Errorf("peers: of %d transactional ids %d are told: the transactions of the others end by their time-out", n, idsMax)
 	}
-	p.memberID, p.ids = memberID, slices.Clone(transactionalIDs)
-	p.broadcast(frame{kind: kindUpdate, memberID: memberID, ids: p.ids})
 	return nil
+}
+
+// split returns ids in parts that fit into a frame each.
+func split(ids []string) (parts [][]string) {
+	begin, size := 0, 0
+	for i, id := range ids {
+		if size += len(id); size > idBytesMax && i > begin {
+			parts = append(parts, ids[begin:i])
+			begin, size = i, len(id)
+		}
+	}
+	if begin < len(ids) {
+		parts = append(parts, ids[begin:])
+	}
+	return parts
+}
+
+// updates are the frames that tell the member id and the transactional ids of this instance.
+func (p *Peers) updates() (out []frame) {
+	for _, part := range split(p.ids) {
+		out = append(out, frame{kind: kindUpdate, memberID: p.memberID, ids: part})
+	}
+	if len(out) == 0 {
+		out = append(out, frame{kind: kindUpdate, memberID: p.memberID})
+	}
+	return out
 }
 
 // Goodbye tells all peers that this instance stops, and waits until they have heard it. From then on it neither suspects nor dials a peer. Run goes
@@ -274,8 +302,12 @@ func (p *Peers) hello(s Security) frame {
 
 func (p *Peers) helloLocked(s Security) frame {
 	id := p.cfg.Self
+	var ids []string // the others follow
+	if parts := split(p.ids); len(parts) > 0 {
+		ids = parts[0]
+	}
 	return frame{
 		kind: kindHello, application: id.Application, cluster: id.Cluster, instance: id.Instance, incarnation: id.Incarnation,
-		address: p.cfg.Address, memberID: p.memberID, ids: p.ids, nonce: s.nonce(),
+		address: p.cfg.Address, memberID: p.memberID, ids: ids, nonce: s.nonce(),
 	}
 }
