@@ -546,6 +546,29 @@ func TestManyIDsAreTold(t *testing.T) {
 	}
 }
 
+// TestAddressThatLeadsToAnotherInstance, as after another process has got a port, is told, and the connection with that one stays.
+func TestAddressThatLeadsToAnotherInstance(t *testing.T) {
+	inWorld(t, names(3), nil, func(w *world) {
+		a := w.nodes["a"]
+		link := func() *link {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return a.peers["c"].link
+		}
+		w.kill("b")
+		w.after(5 * time.Second)
+		before, c := link(), w.nodes["c"].address
+		a.SetMembers([]Member{{"b", c}, {"c", c}})
+		w.after(time.Minute)
+		if s := w.status("b", "a"); !strings.Contains(s.Why, `instance "c" listens here, and "b" was dialled`) {
+			t.Errorf("a sees %+v", s)
+		}
+		if link() != before {
+			t.Error("the connection with c was replaced")
+		}
+	})
+}
+
 // TestStrangersAreForgotten: instances that are in no plan, as those of a wrong configuration whose names change, do not add up.
 func TestStrangersAreForgotten(t *testing.T) {
 	inWorld(t, names(2), nil, func(w *world) {

@@ -28,10 +28,14 @@
 //
 // # Connections
 //
-// Both sides send a hello; the dialler begins. A hello is refused, with a reason that both sides log, if the application, the cluster or the
-// major version differs, if only one side has a secret, if it names the receiver's own instance, if the receiver is stopping, or if
-// another incarnation of the same instance was heard within two heartbeats: then two processes use one identity, and the second one has
-// to wait for the end of the first.
+// Both sides send a hello; the dialler begins. A hello is refused, with a reason that both sides log, if
+//
+//   - the application, the cluster or the major version differs, or only one side has a secret;
+//   - another instance was dialled than the receiver, because an address is stale or leads to several instances;
+//   - it names the receiver's own instance, or the receiver is stopping;
+//   - another incarnation of the same instance was heard within two heartbeats: then two processes use one identity, and the second one has to
+//     wait for the end of the first;
+//   - the instance is not in the plan, and there are connections with 64 others that are not. Those without a connection are forgotten first.
 //
 // Two instances may dial each other at the same time. Of two connections between the same incarnations the one that the smaller instance name
 // dialled stays; if one side dialled both, the newer. Both sides know this, so they close the same one.

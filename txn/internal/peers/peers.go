@@ -293,11 +293,13 @@ func (p *Peers) step(now time.Time) time.Time {
 	return next
 }
 
-// hello returns the hello of this instance.
-func (p *Peers) hello(s Security) frame {
+// hello returns the hello of this instance for a connection.
+func (p *Peers) hello(l *link) frame {
 	p.enter()
 	defer p.mu.Unlock()
-	return p.helloLocked(s)
+	f := p.helloLocked(l.security)
+	f.to = l.to
+	return f
 }
 
 func (p *Peers) helloLocked(s Security) frame {
