@@ -187,7 +187,7 @@ type RepairOptions struct {
 	// OutcomeAbort. The opposite of the evidence is refused.
 	Outcome string
 	// NotOngoing is the operator's word that no process has the transaction under way. It is needed beside Outcome if no coordinator names the
-	// producer, see Transaction.Known.
+	// producer, see Transaction.Known, or if its coordinator knows an older epoch only.
 	NotOngoing bool
 	// DryRun finds out what would be done, with every check, and does nothing.
 	DryRun bool
@@ -314,6 +314,9 @@ func (o RepairOptions) repair(ctx context.Context, c *broker.Cluster, f hanging.
 	case verdict == hanging.Unknown && !f.Known() && !o.NotOngoing:
 		return leave("no coordinator names its producer: it can be ongoing under a transactional id that this principal may not describe; " +
 			"grant Describe on the transactional id, or stop whatever writes with it and say so with --not-ongoing")
+	case verdict == hanging.Unknown && f.Behind() && !o.NotOngoing:
+		return leave("its coordinator knows the older epoch %d of %s, and does not tell whether it is ongoing: try again; if that stays so, stop "+
+			"whatever writes with the id and say so with --not-ongoing", f.Named.Epoch, f.Named.TransactionalID)
 	case !named && !f.Own:
 		return leave("it is not known to be one of the application: name it to repair it")
 	case len(o.Partitions) == 0 && f.Open[len(f.Open)-1].Topic == broker.OffsetsTopic && (unasked != nil || len(f.Evidence.Unread) > 0):

@@ -72,6 +72,10 @@ func (t Transaction) Known() bool { return t.Named != nil || t.Gone }
 // Hanging reports whether the transaction is known to be one that nothing ends.
 func (t Transaction) Hanging() bool { return t.Known() && !t.Ongoing() }
 
+// Behind reports whether the coordinator knows an older epoch of the producer than that of the transaction: it has lost what it knew, or it is
+// one no longer and has not noticed.
+func (t Transaction) Behind() bool { return t.Named != nil && t.Named.Epoch < t.Epoch }
+
 // AtWork reports whether the producer has any transaction under way.
 func (t Transaction) AtWork() bool { return t.Named != nil && underWay(t.Named.State) }
 
@@ -99,8 +103,9 @@ type Evidence struct {
 	Markers []Marker
 	// PerTransaction says that the producer is seen to change its epoch with every transaction: a commit marker of it carries the epoch after
 	// that of the records that it ended, which are not newer than the transaction, and none carries the same one. An abort marker does not
-	// tell: a producer that keeps its epoch is fenced by such a one. For producers of the application it is not needed.
-	PerTransaction bool
+	// tell: a producer that keeps its epoch is fenced by such a one. For producers of the application it is not needed, unless Downgraded says
+	// that the cluster does not run with transaction.version 2 any more.
+	PerTransaction, Downgraded bool
 	// Resent says that the brokers may take a marker of the transaction before for one of this transaction, which has the same epoch, if the
 	// coordinator sends it again. Those of Kafka 4.2 and later refuse it.
 	Resent bool
@@ -131,12 +136,12 @@ type Decision struct {
 // nothing, also behind records of the transaction: the producer's next transaction can have ended in a partition to which it has written nothing.
 //
 // Producers of clients before Kafka 4.0 keep one epoch for many transactions, and InitProducerID raises it by one. Neither their markers nor
-// their coordinators say which transaction ended. The application has none of these, but others do: what is said of their producers counts
-// only if Evidence.PerTransaction is set.
+// their coordinators say which transaction ended. The application has none of these while the cluster runs with transaction.version 2, but
+// others do: what is said of their producers counts only if Evidence.PerTransaction is set.
 func Decide(t Transaction, e Evidence) Decision {
 	var commit, abort, neither []string
 	said := func(to *[]string, format string, args ...any) { *to = append(*to, fmt.Sprintf(format, args...)) }
-	changes := t.Own || e.PerTransaction // its epoch, with every transaction
+	changes := t.Own && !e.Downgraded || e.PerTransaction // its epoch, with every transaction
 	shared := false
 	coordinator := func(when string, tx broker.Transaction) {
 		if tx.ProducerID != t.ProducerID || int32(tx.Epoch) != int32(t.Epoch)+1 {

@@ -60,6 +60,9 @@ func TestDecide(t *testing.T) {
 		{name: "a foreign producer's coordinator, and epochs change", foreign: true, named: says("CompleteAbort", epoch+1), evidence: Evidence{PerTransaction: true}, want: Abort},
 		{name: "a foreign producer that keeps its epoch, and was fenced", foreign: true, evidence: Evidence{Markers: []Marker{marker(true, epoch, epoch), marker(false, epoch, epoch+1)}}, want: Unknown},
 
+		{name: "an own producer's marker of a fence, after a downgrade", evidence: Evidence{Downgraded: true, Markers: []Marker{marker(false, epoch, epoch+1)}}, want: Unknown, reason: "is not seen to change its epoch"},
+		{name: "an own producer's coordinator, after a downgrade", named: says("CompleteCommit", epoch+1), evidence: Evidence{Downgraded: true}, want: Unknown, reason: "is not seen to change its epoch"},
+
 		{name: "the coordinator says CompleteCommit", named: says("CompleteCommit", epoch+1), want: Commit, reason: "the coordinator says CompleteCommit"},
 		{name: "the coordinator says CompleteAbort", named: says("CompleteAbort", epoch+1), want: Abort},
 		{name: "CompleteCommit of the transaction before", named: says("CompleteCommit", epoch), want: Unknown},

@@ -389,7 +389,9 @@ func (s Search) collect(ctx context.Context, c *broker.Cluster, hanging []*Findi
 			}
 		}
 	}
+	downgraded := c.RequireTransactionVersion2(ctx) != nil // also if no broker answers
 	for _, f := range hanging {
+		f.Evidence.Downgraded = downgraded
 		f.Evidence.PerTransaction = f.Evidence.changed && !f.Evidence.kept
 		if slices.ContainsFunc(f.Evidence.Markers, func(m Marker) bool { return m.Epoch == f.Epoch }) {
 			if f.Evidence.Resent, err = c.TakesResentMarkers(ctx); err != nil {
@@ -441,6 +443,7 @@ func read(
 		if t.Ending == batch.Forgotten {
 			to = emptied
 		}
+		to[t.ProducerID] = append(to[t.ProducerID], m)
 	})
 	if err != nil {
 		return fmt.Errorf("looking for markers: %w", err)

@@ -331,6 +331,30 @@ func TestMissingMarkerIsNoEvidence(t *testing.T) {
 	}
 }
 
+// TestDowngradedCluster: without transaction.version 2 own producers keep their epochs, and what coordinators say is about any of their transactions.
+func TestDowngradedCluster(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.lose = everywhere
+		w.begin(own, record("app-s-changelog", 0))
+		w.end(own, true)
+		if f := w.one(); f.Decision.Verdict != hanging.Commit {
+			t.Errorf("before the downgrade found %+v", f)
+		}
+		req := kmsg.NewPtrUpdateFeaturesRequest()
+		req.FeatureUpdates = []kmsg.UpdateFeaturesRequestFeatureUpdate{{Feature: "transaction.version", MaxVersionLevel: 1, UpgradeType: 3}}
+		resp, err := req.RequestWith(t.Context(), w.kafka.Client(t, "upgrader"))
+		if err == nil {
+			err = kerr.ErrorForCode(resp.ErrorCode)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := w.one(); f.Decision.Verdict != hanging.Unknown {
+			t.Errorf("after the downgrade found %+v", f)
+		}
+	})
+}
+
 // TestTopicsThatTheClusterDoesNotName are told, and not left out without a word.
 func TestTopicsThatTheClusterDoesNotName(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
