@@ -85,8 +85,7 @@ func (l *lookout) note(ctx context.Context, committing bool, ids ...string) {
 	defer cancel()
 	now, err := l.in.cluster.Transactions(ctx, ids...)
 	if err != nil {
-		l.in.app.log.Debug("how the last transactions ended is not known", "error", err)
-		return
+		l.in.app.log.Debug("how the last transactions ended is not known of all", "error", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,7 +130,7 @@ func (l *lookout) settle(ctx context.Context, p *broker.Producer) error {
 		return err
 	}
 	open, err := l.in.cluster.OpenTransactions(ctx, wrote)
-	if err != nil && !hanging.OnlyDenied(err) {
+	if err != nil && !hanging.OnlyAbsent(err) {
 		return err
 	}
 	for _, t := range open {
@@ -140,7 +139,9 @@ func (l *lookout) settle(ctx context.Context, p *broker.Producer) error {
 				worker.ErrReopen, errHanging, t.Topic, t.Partition, t.ProducerID, t.Epoch, t.FirstOffset, p.TransactionalID())
 		}
 	}
-	p.Looked()
+	if err == nil || hanging.OnlyDenied(err) { // a topic that the cluster does not know stays to be looked at, and the tasks without it go on
+		p.Looked()
+	}
 	return nil
 }
 
@@ -175,14 +176,15 @@ func (l *lookout) atStart(ctx context.Context) (hangs map[string]bool, clean boo
 }
 
 // look asks all that the application reads and writes, and returns the transactional ids of the instance whose transactions hang. It is for
-// this process to use others, so what hung before is among them until its partitions have answered. The error says what has not answered.
+// this process to use others, so what hung before is among them until its partitions may be read and have answered. The error says what has
+// not answered.
 func (l *lookout) look(ctx context.Context) (map[string]bool, error) {
 	search, found, unread, err := l.ask(ctx, hanging.Look)
 	l.tellUnread(unread)
 	l.mu.Lock()
-	if err != nil {
-		found = append(found, missing(l.found, found)...)
-	}
+	found = append(found, slices.DeleteFunc(missing(l.found, found), func(f hanging.Finding) bool {
+		return err == nil && !unreadable(f, unread)
+	})...)
 	for i := range found {
 		l.decide(&found[i])
 	}
@@ -224,6 +226,9 @@ func (l *lookout) ask(ctx context.Context, by func(context.Context, *broker.Clus
 		return search, nil, nil, hidden
 	}
 	found, err = by(ctx, l.in.cluster, search)
+	if absent := search.Complete(); absent != nil { // every topic was there at the start: a broker has not heard of it yet, or it was deleted
+		err = errors.Join(err, absent)
+	}
 	found = slices.DeleteFunc(found, func(f hanging.Finding) bool { return !f.Own || !f.Hanging() })
 	if err != nil && hanging.OnlyDenied(err) {
 		return search, found, errors.Join(hidden, err), nil
@@ -248,6 +253,12 @@ func missing(old, now []hanging.Finding) []hanging.Finding {
 	return slices.DeleteFunc(slices.Clone(old), func(f hanging.Finding) bool {
 		return slices.ContainsFunc(now, func(n hanging.Finding) bool { return n.ProducerID == f.ProducerID && n.Epoch == f.Epoch })
 	})
+}
+
+// unreadable reports whether the transaction was open in a topic that may not be read now.
+func unreadable(f hanging.Finding, unread error) bool {
+	denied := hanging.DeniedTopics(unread)
+	return slices.ContainsFunc(f.Open, func(open broker.OpenTransaction) bool { return slices.Contains(denied, open.Topic) })
 }
 
 // same returns whether another finding is of the same transaction in the same partitions.

@@ -4,6 +4,7 @@ package txn_test
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/onceward/onceward/e2e/proxy"
 	"github.com/onceward/onceward/e2e/virtual"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -219,6 +222,128 @@ func TestNoRepairWithoutRead(t *testing.T) {
 		denied.Remove()
 		b.one(t)
 		check(t, b.read(t, "out", 3), 3)
+	})
+}
+
+// TestNoRepairWhileATopicIsNotNamed: a broker that has just started may not have heard of a topic. Nothing is written then, because the topic can
+// hold the transaction open too.
+func TestNoRepairWhileATopicIsNotNamed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b, cfg := hangingCommit(t, 1, true)
+		var unnamed atomic.Bool
+		var started sync.Once
+		b.ControlKey(int16(kmsg.DescribeTransactions), func(kmsg.Request) (kmsg.Response, error, bool) {
+			b.KeepControl()
+			started.Do(func() { unnamed.Store(true) }) // the topics were verified before
+			return nil, nil, false
+		})
+		b.ControlKey(int16(kmsg.Metadata), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			b.KeepControl()
+			if req := kreq.(*kmsg.MetadataRequest); req.IncludeTopicAuthorizedOperations && unnamed.Load() {
+				req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.MetadataRequestTopic) bool { return *t.Topic == "out" })
+			}
+			return nil, nil, false
+		})
+		app, _ := start(t, countTopology(t), cfg)
+		waitFor(t, "the finding", func() bool { return len(app.Status().Hanging) == 1 })
+		time.Sleep(7 * time.Second)
+		if s := app.Status(); !strings.Contains(s.NotLookedAt, "not in the cluster's answer: out") || len(s.Hanging) != 1 {
+			t.Errorf("the status has %+v, not looked at: %q", s.Hanging, s.NotLookedAt)
+		}
+		if got := scrape(t, app).sum("onceward_transactions_repaired_total"); got != 0 {
+			t.Errorf("%g partitions were repaired although the output was not looked at", got)
+		}
+		unnamed.Store(false)
+		b.one(t)
+		check(t, b.read(t, "out", 3), 3)
+	})
+}
+
+// TestSettleBesideADeletedOutput: a round that does not write to a deleted topic is settled, although the producer has written there before.
+func TestSettleBesideADeletedOutput(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out", "other")
+		build := topology.NewBuilder("counting")
+		values := func(topic string) topology.TopicOf[string, string] {
+			return topology.Topic(topic, schemas.String(), schemas.String())
+		}
+		in := topology.From(build, values("in"))
+		for _, to := range []string{"out", "other"} {
+			in.Filter("for-"+to, func(r topology.Record[string, string]) (bool, error) { return r.Value == to, nil }).Into(values(to))
+		}
+		top, err := build.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		app, stop := start(t, top, b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, Instance: "one"}))
+		feed := func(to string) { b.produce(t, &kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte(to)}) }
+		for range 2 { // each of the worker's producers writes to both
+			feed("out")
+			feed("other")
+		}
+		b.read(t, "out", 2)
+		b.read(t, "other", 2)
+		if _, err := b.adm.DeleteTopics(t.Context(), "out"); err != nil {
+			t.Fatal(err)
+		}
+		cut := b.network.Add(proxy.Match{Key: proxy.KeyEndTxn, Direction: proxy.ToClient}, proxy.Cut())
+		feed("other")
+		waitFor(t, "the doubt", func() bool { return scrape(t, app).sum("onceward_rounds_in_doubt_total") > 0 })
+		cut.Lift()
+		feed("other")
+		b.read(t, "other", 4)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHangingUnderAnIDInUse: a commit is answered, and its markers are lost. The producer sees no error. A failed round of the worker's other
+// producer has everything looked at: the membership ends before the first one writes again, and the next one has other ids.
+func TestHangingUnderAnIDInUse(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 1, "in", "out")
+		lost, lose := b.loses(t)
+		ended := newLogged(t, "the membership ended and is begun again", "error")
+		app, _ := start(t, countTopology(t), b.config(txn.Config{
+			StateDir: t.TempDir(), Workers: 1, Instance: "one", Logger: slog.New(ended),
+		}))
+		for range 4 {
+			b.one(t)
+		}
+		b.read(t, "out", 4)
+		lose()
+		b.one(t)
+		waitFor(t, "the loss", lost)
+		waitFor(t, "the answer", func() bool { return app.Status().Totals.Records == 5 })
+		cut := b.network.Add(proxy.Match{Key: proxy.KeyEndTxn, Direction: proxy.ToClient}, proxy.Cut())
+		b.one(t)
+		waitFor(t, "the doubt", func() bool { return scrape(t, app).sum("onceward_rounds_in_doubt_total") > 0 })
+		cut.Lift()
+		waitFor(t, "other ids", func() bool { return b.transactionalIDs(t)["counting~one~1~0"] })
+		waitFor(t, "a member", func() bool { return len(app.Status().Tasks) == 1 })
+		if all := ended.all(); len(all) != 1 || !strings.Contains(all[0], "must not produce on") {
+			t.Errorf("memberships ended because of %q, want one, for the id whose transaction hangs", all)
+		}
+	})
+}
+
+// TestHangingStaysFoundWithoutRead: what hangs in a topic does not look ended when the permission to read that topic is taken away.
+func TestHangingStaysFoundWithoutRead(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b, cfg := hangingCommit(t, 1, false)
+		app, _ := start(t, countTopology(t), cfg)
+		waitFor(t, "the finding", func() bool { return len(app.Status().Hanging) == 1 })
+		denied := b.kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeProducers}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+		time.Sleep(2 * time.Minute)
+		if s := app.Status(); len(s.Hanging) != 1 || !strings.Contains(s.NotLookedAt, `Read on Topic "out"`) {
+			t.Errorf("the status has %+v, not looked at: %q", s.Hanging, s.NotLookedAt)
+		}
+		denied.Remove()
+		time.Sleep(time.Minute)
+		if s := app.Status(); len(s.Hanging) != 1 || s.NotLookedAt != "" {
+			t.Errorf("the status has %+v, not looked at: %q", s.Hanging, s.NotLookedAt)
+		}
 	})
 }
 

@@ -39,6 +39,9 @@ type Reader struct {
 	}
 }
 
+// readerPause is how long the reader waits before it asks a broker, or for the leaders of partitions, again.
+const readerPause = 100 * time.Millisecond
+
 // NewReader returns a reader of the output from its start; Run reads. The caller closes it.
 func NewReader(brokers []string, topics Topics, s Schedule) (*Reader, error) {
 	partitions := map[int32]kgo.Offset{}
@@ -48,7 +51,9 @@ func NewReader(brokers []string, topics Topics, s Schedule) (*Reader, error) {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topics.Out: partitions}),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
-		kgo.FetchMinBytes(1), kgo.FetchMaxWait(500*time.Millisecond))
+		kgo.FetchMinBytes(1), kgo.FetchMaxWait(500*time.Millisecond),
+		// The client's own pauses of up to seconds would be measured as silences of the application when a broker dies.
+		kgo.MetadataMinAge(readerPause), kgo.RetryBackoffFn(func(int) time.Duration { return readerPause }))
 	if err != nil {
 		return nil, fmt.Errorf("the measurement's reader: %w", err)
 	}

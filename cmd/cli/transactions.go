@@ -203,7 +203,7 @@ type transactionsRepairCommand struct {
 	Transactions []string `arg:"" optional:"" name:"id" help:"Transactions as list shows them; default is every one of the application that hangs and whose outcome the evidence tells."`
 	Partition    []string `placeholder:"TOPIC/PARTITION" help:"Write to this partition only, such as out/3; default is all that hold the transaction open. May be given several times."`
 	Outcome      string   `enum:",commit,abort" default:"" placeholder:"OUTCOME" help:"How the named transaction ended, commit or abort, where the evidence does not tell."`
-	NotOngoing   bool     `help:"Say that no process has the named transaction under way. It is needed with --outcome if no coordinator names its producer."`
+	NotOngoing   bool     `help:"Say that no process has the named transaction under way. It is needed with --outcome if no coordinator names its producer, or names an older epoch."`
 	DryRun       bool     `help:"Check everything and say what would be done, and do nothing."`
 	applicationFlags
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -12,6 +13,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/hanging"
 )
 
 // redriveTimeout is how long the transaction of a batch may stay open.
@@ -26,7 +28,12 @@ var ErrRedriveFenced = errors.New("another redrive or edit of the topic has begu
 // from the topic, so that there is never more than one. It belongs to one goroutine.
 type letterWriter struct {
 	producer *broker.Producer
+	cluster  *broker.Cluster
 	points   failpoint.Set
+	// producers are the producer ids that the transactional id has had.
+	producers map[int64]bool
+	// looked are the partitions that hold no transaction of the producer open, since it was initialised.
+	looked map[Partition]bool
 	// session is in all that it writes about letters, and in nothing else.
 	session string
 }
@@ -36,7 +43,7 @@ func (t *letterTopic) newWriter(ctx context.Context, d *DeadLetters, batchBytes 
 	cfg := d.client.cfg
 	cfg.BatchMaxBytes = batchBytes
 	producer := broker.NewProducer(cfg, d.topic+broker.IDSeparator+"redrive", redriveTimeout)
-	w := &letterWriter{producer: producer, points: cfg.Failpoints, session: rand.Text()}
+	w := &letterWriter{producer: producer, cluster: t.cluster, points: cfg.Failpoints, session: rand.Text(), producers: map[int64]bool{}}
 	if err := w.settle(ctx); err != nil {
 		return nil, err
 	}
@@ -46,13 +53,16 @@ func (t *letterTopic) newWriter(ctx context.Context, d *DeadLetters, batchBytes 
 func (w *letterWriter) close() { w.producer.Close() }
 
 func (w *letterWriter) settle(ctx context.Context) error {
+	w.looked = map[Partition]bool{}
+	w.producer.Close()
+	w.note(ctx)
 	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: 2 * time.Second}
 	for {
 		attempt, cancel := context.WithTimeout(ctx, redriveTimeout)
 		err := w.producer.Settle(attempt)
 		cancel()
 		if err == nil {
-			err = w.points.Hit(ctx, failpoint.LettersSettled)
+			err = w.settled(ctx)
 		}
 		if err == nil || broker.Permanent(err) || ctx.Err() != nil {
 			return err
@@ -61,6 +71,30 @@ func (w *letterWriter) settle(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// noteMax bounds the question for the producer id.
+const noteMax = 5 * time.Second
+
+// note keeps the producer id that the transactional id has before it is initialised, which can give it another one. What hangs under the old one
+// can still be committed, beside the same letters that are written again. Without an answer the look goes without it.
+func (w *letterWriter) note(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, noteMax)
+	defer cancel()
+	now, err := w.cluster.Transactions(ctx, w.producer.TransactionalID())
+	if tx, known := now[w.producer.TransactionalID()]; err == nil && known {
+		w.producers[tx.ProducerID] = true
+	}
+}
+
+// settled keeps the producer id with which the next transaction is written.
+func (w *letterWriter) settled(ctx context.Context) error {
+	identity, err := w.producer.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	w.producers[identity.ProducerID] = true
+	return w.points.Hit(ctx, failpoint.LettersSettled)
 }
 
 // commitTries bounds how often a batch is tried that was aborted for reasons that pass.
@@ -82,7 +116,7 @@ func (w *letterWriter) commit(
 		switch {
 		case err == nil:
 			return true, nil
-		case errors.Is(err, errCrash), ctx.Err() != nil:
+		case errors.Is(err, errCrash), ctx.Err() != nil, errors.Is(err, ErrRefused):
 			return false, err
 		case isFenced(err):
 			// Settling would stop the other one in turn.
@@ -115,10 +149,40 @@ const (
 func (w *letterWriter) try(ctx context.Context, all written, crash func(string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, redriveTimeout)
 	defer cancel()
+	if err := w.look(ctx, slices.Concat(all.records, all.marks)); err != nil {
+		return err
+	}
 	for _, one := range brokenMarks(w.points, all) {
 		if err := w.transaction(ctx, one, crash); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// look asks the partitions that records go to whether they hold an older transaction of the producer open. What is written would decide what
+// becomes of it (protocol rule 13.7). Partitions that may not be read are not looked at.
+func (w *letterWriter) look(ctx context.Context, records []*broker.Record) error {
+	ask := map[string][]int32{}
+	for _, r := range records {
+		if p := (Partition{r.Topic, r.Partition}); !w.looked[p] {
+			w.looked[p] = true
+			ask[r.Topic] = append(ask[r.Topic], r.Partition)
+		}
+	}
+	if len(ask) == 0 {
+		return nil
+	}
+	open, err := w.cluster.OpenTransactions(ctx, ask)
+	for _, t := range open {
+		if w.producers[t.ProducerID] {
+			id := transactionID(t.ProducerID, t.Epoch)
+			return refuse("transaction %s of an earlier redrive or edit hangs in %s[%d]; the next one would decide how it ends: "+
+				"repair it first (onceward transactions show %s)", id, t.Topic, t.Partition, id)
+		}
+	}
+	if err != nil && !hanging.OnlyDenied(err) {
+		return err // the next try settles, and looks at all again
 	}
 	return nil
 }

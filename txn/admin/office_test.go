@@ -51,6 +51,15 @@ func newOffice(t *testing.T) *office {
 // officeApplication is an application in which all that it reads dies.
 func officeApplication(t *testing.T, name string, start time.Time) *topologytest.Driver {
 	t.Helper()
+	driver, err := topologytest.New(officeTopology(t, name), topologytest.Partitions(officePartitions), topologytest.Clock(start))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return driver
+}
+
+func officeTopology(t *testing.T, name string) *topology.Topology {
+	t.Helper()
 	b := topology.NewBuilder(name, topology.DeadLetters("dead"))
 	bytes := topology.Topic("in", schemas.Bytes(), schemas.Bytes())
 	topology.From(b, bytes).Peek("judge", func(r topology.Record[[]byte, []byte]) error {
@@ -63,11 +72,7 @@ func officeApplication(t *testing.T, name string, start time.Time) *topologytest
 	if err != nil {
 		t.Fatal(err)
 	}
-	driver, err := topologytest.New(top, topologytest.Partitions(officePartitions), topologytest.Clock(start))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return driver
+	return top
 }
 
 // die lets records die, each "key=value", and writes their letters.

@@ -505,3 +505,38 @@ func TestLettersOfAnInput(t *testing.T) {
 		}
 	}
 }
+
+// TestRedriveBehindAHangingOne: the markers of a redrive's commit are lost in the topic to which it has written. The next redrive would take these
+// records along, so it refuses, names the transaction, and writes nothing, until that is repaired.
+func TestRedriveBehindAHangingOne(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		lost := false
+		o.broker.LoseMarkers(t, func(end virtual.End) virtual.Loss {
+			if lost || end.TransactionalID != "dead~redrive" {
+				return nil
+			}
+			lost = true
+			return func(topic string, _ int32) bool { return topic == "dead" }
+		})
+		o.die("a=1")
+		o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{Redriven: 1})
+		o.die("a=2")
+		report, err := o.letters.Redrive(o.ctx, RedriveOptions{})
+		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "hangs in in[") || report.Outcomes[Redriven] != 0 {
+			t.Fatalf("a redrive behind one that hangs has done %+v, %v", report, err)
+		}
+		top := officeTopology(t, "app")
+		refused := err.Error()
+		open, err := o.client.Application(top).Transactions(o.ctx)
+		if err != nil || len(open.Transactions) != 1 || !strings.Contains(refused, open.Transactions[0].ID) {
+			t.Fatalf("%+v are open, %v", open, err)
+		}
+		repaired, err := o.client.Application(top).RepairTransactions(o.ctx, RepairOptions{Transactions: []string{open.Transactions[0].ID}})
+		if err != nil || repaired.Transactions[0].Outcome != OutcomeCommit {
+			t.Fatalf("the repair has done %+v, %v", repaired, err)
+		}
+		o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{Redriven: 1})
+		o.want("in", "a=1", "a=2")
+	})
+}

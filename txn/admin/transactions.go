@@ -71,7 +71,7 @@ type OpenTransactions struct {
 	Application string `json:"application"`
 	// Transactions are sorted by producer id and epoch.
 	Transactions []Transaction `json:"transactions"`
-	// Unasked says what could not be asked for want of a permission; empty if everything was.
+	// Unasked says what could not be asked for want of a permission, or because the cluster does not name a topic; empty if everything was.
 	Unasked string `json:"unasked,omitempty"`
 }
 
@@ -105,7 +105,7 @@ func (a *Application) cluster(ctx context.Context) (*broker.Cluster, error) {
 	return broker.Connect(ctx, a.client.cfg, a.topology.Application())
 }
 
-// find returns what is open, and what may not be asked. Evidence is looked for only of those ids, of all if there are none.
+// find returns what is open, and what was not asked: topics that may not be read, or that the cluster does not name. Evidence is looked for only of those ids, of all if there are none.
 func (a *Application) find(ctx context.Context, c *broker.Cluster, ids []string) (found []hanging.Finding, unasked, err error) {
 	search, hidden := hanging.SearchOf(ctx, c, a.topology)
 	if hidden != nil && search.Partitions == nil {
@@ -120,7 +120,7 @@ func (a *Application) find(ctx context.Context, c *broker.Cluster, ids []string)
 	if err != nil && !hanging.OnlyDenied(err) {
 		return nil, nil, err
 	}
-	return found, errors.Join(hidden, err), nil
+	return found, errors.Join(hidden, err, search.Complete()), nil
 }
 
 func transactionID(producerID int64, epoch int16) string {
@@ -187,7 +187,7 @@ type RepairOptions struct {
 	// OutcomeAbort. The opposite of the evidence is refused.
 	Outcome string
 	// NotOngoing is the operator's word that no process has the transaction under way. It is needed beside Outcome if no coordinator names the
-	// producer, see Transaction.Known.
+	// producer, see Transaction.Known, or if its coordinator knows an older epoch only.
 	NotOngoing bool
 	// DryRun finds out what would be done, with every check, and does nothing.
 	DryRun bool
@@ -220,7 +220,7 @@ type RepairedTransaction struct {
 // ongoing one of a transactional id that the principal may not describe. Its age does not tell, which is by the timestamps of records. So without
 // evidence it is refused unless NotOngoing is set. Transactions of other applications have to be named.
 //
-// If a topic of the application may not be read, committed offsets are repaired only if Partitions name them: results that belong to
+// If a topic of the application may not be read, or the cluster does not name it, committed offsets are repaired only if Partitions name them: results that belong to
 // them could be open there.
 //
 // A refusal changes nothing, but for an error in the middle of the repair: then the report says what was written.
@@ -314,11 +314,14 @@ func (o RepairOptions) repair(ctx context.Context, c *broker.Cluster, f hanging.
 	case verdict == hanging.Unknown && !f.Known() && !o.NotOngoing:
 		return leave("no coordinator names its producer: it can be ongoing under a transactional id that this principal may not describe; " +
 			"grant Describe on the transactional id, or stop whatever writes with it and say so with --not-ongoing")
+	case verdict == hanging.Unknown && f.Behind() && !o.NotOngoing:
+		return leave("its coordinator knows the older epoch %d of %s, and does not tell whether it is ongoing: try again; if that stays so, stop "+
+			"whatever writes with the id and say so with --not-ongoing", f.Named.Epoch, f.Named.TransactionalID)
 	case !named && !f.Own:
 		return leave("it is not known to be one of the application: name it to repair it")
 	case len(o.Partitions) == 0 && f.Open[len(f.Open)-1].Topic == broker.OffsetsTopic && (unasked != nil || len(f.Evidence.Unread) > 0):
-		return leave("it holds committed offsets open, and results that belong to them can be open where this principal may not look: " +
-			"grant Read (onceward permissions --repair), or name the partitions with --partition")
+		return leave("it holds committed offsets open, and results that belong to them can be open in what was not looked at: " +
+			"grant Read (onceward permissions --repair), try again if a topic is missing, or name the partitions with --partition")
 	}
 	if verdict == hanging.Unknown {
 		verdict = hanging.Commit

@@ -77,11 +77,18 @@ func addOffset(t *testing.T, broker *virtual.Kafka, cl *kgo.Client) {
 	}
 }
 
-// TestOffsetsNeedAllTopics: where a topic may not be read, results that belong to the offsets can be open: offsets are repaired only if they are
-// named, and nothing else of the transaction is without them.
+// TestOffsetsNeedAllTopics: where a topic may not be read, or the cluster does not name it, results that belong to the offsets can be open: offsets
+// are repaired only if they are named, and nothing else of the transaction is without them.
 func TestOffsetsNeedAllTopics(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		a, broker := hung(t)
+		report, err := a.RepairTransactions(t.Context(), admin.RepairOptions{})
+		if err != nil || len(report.Transactions) != 1 || report.Transactions[0].Left == "" || !strings.Contains(report.Unasked, "app-rounds") {
+			t.Errorf("without a topic a repair has done %+v, %v", report, err)
+		}
+		if err := broker.CreateTopic("app-rounds", 1, nil); err != nil {
+			t.Fatal(err)
+		}
 		denied := broker.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeProducers}, Topic: "dead", Err: kerr.TopicAuthorizationFailed, Count: -1})
 		for _, dry := range []bool{true, false} {
 			report, err := a.RepairTransactions(t.Context(), admin.RepairOptions{DryRun: dry})
@@ -89,7 +96,7 @@ func TestOffsetsNeedAllTopics(t *testing.T) {
 				t.Errorf("without a permission a repair has done %+v, %v", report, err)
 			}
 		}
-		report, err := a.RepairTransactions(t.Context(), admin.RepairOptions{Partitions: []admin.Partition{{Topic: "out", Partition: 0}}})
+		report, err = a.RepairTransactions(t.Context(), admin.RepairOptions{Partitions: []admin.Partition{{Topic: "out", Partition: 0}}})
 		if err != nil || len(report.Transactions) != 1 || len(report.Transactions[0].Written) != 1 {
 			t.Errorf("a partition that was named was not repaired: %+v, %v", report, err)
 		}

@@ -70,18 +70,20 @@ type Transaction struct {
 	State      string
 	ProducerID int64
 	Epoch      int16
-	// Started is when the transaction began, zero if none is open.
+	// Started is when the last transaction began, by the clock of the coordinator; zero if that does not say it.
 	Started time.Time
 }
 
-// Transactions returns what the coordinators know of transactional ids. One that no coordinator knows is missing.
+// Transactions returns what the coordinators know of transactional ids. One that no coordinator knows is missing. With an error it returns what
+// the coordinators that have answered know: one that is away costs nothing about the ids of the others.
 func (c *Cluster) Transactions(ctx context.Context, ids ...string) (map[string]Transaction, error) {
 	if len(ids) == 0 {
 		return nil, nil // none would stand for all of the cluster
 	}
 	described, err := c.adm.DescribeTransactions(ctx, ids...)
+	var errs []error
 	if err != nil {
-		return nil, fmt.Errorf("describing transactions: %w", err)
+		errs = append(errs, fmt.Errorf("describing transactions: %w", err))
 	}
 	out := map[string]Transaction{}
 	for _, id := range slices.Sorted(maps.Keys(described)) {
@@ -90,7 +92,9 @@ func (c *Cluster) Transactions(ctx context.Context, ids ...string) (map[string]T
 		case errors.Is(d.Err, kerr.TransactionalIDNotFound):
 			continue
 		case d.Err != nil:
-			return nil, fmt.Errorf("describing the transaction of %s: %w", id, c.cfg.denied(d.Err, attempt{operation: Describe, transactionalID: id}))
+			errs = append(errs, fmt.Errorf("describing the transaction of %s: %w", id,
+				c.cfg.denied(d.Err, attempt{operation: Describe, transactionalID: id})))
+			continue
 		}
 		t := Transaction{State: d.State, ProducerID: d.ProducerID, Epoch: d.ProducerEpoch}
 		if d.StartTimestamp > 0 {
@@ -98,5 +102,5 @@ func (c *Cluster) Transactions(ctx context.Context, ids ...string) (map[string]T
 		}
 		out[id] = t
 	}
-	return out, nil
+	return out, errors.Join(errs...)
 }

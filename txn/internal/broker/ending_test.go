@@ -1,12 +1,16 @@
 package broker_test
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/txn/internal/broker"
@@ -94,4 +98,35 @@ func committedRecords(t *testing.T, kafka *virtual.Kafka, topic string) (n int) 
 		})
 	}
 	return n
+}
+
+// TestTransactionsBesideACoordinatorThatIsAway: what the other coordinators know is returned with the error.
+func TestTransactionsBesideACoordinatorThatIsAway(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		network := virtual.NewNetwork(t, 1)
+		kafka := virtual.NewKafka(t, network, 3)
+		cluster, err := broker.Connect(t.Context(), broker.Config{
+			Brokers: kafka.Brokers(), Dialer: network.Host("watcher").Dial, Logger: slog.New(slog.DiscardHandler),
+		}, "group")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cluster.Close()
+		away, there := "id0", "id1"
+		for i := 2; kafka.CoordinatorFor(there) == kafka.CoordinatorFor(away); i++ {
+			there = fmt.Sprint("id", i)
+		}
+		if err := cluster.EndTransactions(t.Context(), time.Minute, away, there); err != nil {
+			t.Fatal(err)
+		}
+		kafka.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.DescribeTransactions}, Nodes: []int32{kafka.CoordinatorFor(away)}, Err: kerr.CoordinatorLoadInProgress, Count: -1,
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		found, err := cluster.Transactions(ctx, away, there)
+		if err == nil || len(found) != 1 || found[there].State != "Empty" {
+			t.Errorf("the coordinators say %+v, %v, want %s only and an error", found, err, there)
+		}
+	})
 }

@@ -135,9 +135,7 @@ func (c *Cluster) NamedProducers(ctx context.Context, producerIDs ...int64) (map
 	}
 	slices.Sort(ids)
 	described, err := c.Transactions(ctx, ids...)
-	if err != nil {
-		return nil, errors.Join(failed, err)
-	}
+	failed = errors.Join(failed, err)
 	out := map[int64]Named{}
 	for id, t := range described {
 		if slices.Contains(producerIDs, t.ProducerID) { // or it was changed since it was listed
@@ -181,7 +179,7 @@ const markerTransactionVersion = 2
 
 // OffsetsPartition returns the partition of OffsetsTopic that holds the group's offsets.
 func (c *Cluster) OffsetsPartition(ctx context.Context) (int32, error) {
-	found, hidden, err := c.Topics(ctx, []string{OffsetsTopic})
+	found, hidden, err := c.TopicMetadata(ctx, []string{OffsetsTopic})
 	if err != nil {
 		return 0, err
 	}

@@ -72,6 +72,10 @@ func (t Transaction) Known() bool { return t.Named != nil || t.Gone }
 // Hanging reports whether the transaction is known to be one that nothing ends.
 func (t Transaction) Hanging() bool { return t.Known() && !t.Ongoing() }
 
+// Behind reports whether the coordinator knows an older epoch of the producer than that of the transaction: it has lost what it knew, or it is
+// one no longer and has not noticed.
+func (t Transaction) Behind() bool { return t.Named != nil && t.Named.Epoch < t.Epoch }
+
 // AtWork reports whether the producer has any transaction under way.
 func (t Transaction) AtWork() bool { return t.Named != nil && underWay(t.Named.State) }
 
@@ -99,8 +103,9 @@ type Evidence struct {
 	Markers []Marker
 	// PerTransaction says that the producer is seen to change its epoch with every transaction: a commit marker of it carries the epoch after
 	// that of the records that it ended, which are not newer than the transaction, and none carries the same one. An abort marker does not
-	// tell: a producer that keeps its epoch is fenced by such a one. For producers of the application it is not needed.
-	PerTransaction bool
+	// tell: a producer that keeps its epoch is fenced by such a one. For producers of the application it is not needed, unless Downgraded says
+	// that the cluster does not run with transaction.version 2 any more.
+	PerTransaction, Downgraded bool
 	// Resent says that the brokers may take a marker of the transaction before for one of this transaction, which has the same epoch, if the
 	// coordinator sends it again. Those of Kafka 4.2 and later refuse it.
 	Resent bool
@@ -113,6 +118,9 @@ type Evidence struct {
 	// Searched are the partitions that were read for markers, Unread those that could not be read, with the reason.
 	Searched int
 	Unread   []string
+	// Lacking are partitions that were read and may have lost a marker of the transaction before, each with the reason. That no marker was
+	// found tells nothing then.
+	Lacking []string
 	// changed and kept are what PerTransaction is made of.
 	changed, kept bool
 }
@@ -124,15 +132,16 @@ type Decision struct {
 }
 
 // Decide says how a transaction that is not ongoing ended. With transaction.version 2 a marker carries the epoch after the transaction's, and
-// no two transactions of a producer share an epoch. A marker of a repair carries the transaction's own epoch.
+// no two transactions of a producer share an epoch. A marker of a repair carries the transaction's own epoch. One with a later epoch tells
+// nothing, also behind records of the transaction: the producer's next transaction can have ended in a partition to which it has written nothing.
 //
 // Producers of clients before Kafka 4.0 keep one epoch for many transactions, and InitProducerID raises it by one. Neither their markers nor
-// their coordinators say which transaction ended. The application has none of these, but others do: what is said of their producers counts
-// only if Evidence.PerTransaction is set.
+// their coordinators say which transaction ended. The application has none of these while the cluster runs with transaction.version 2, but
+// others do: what is said of their producers counts only if Evidence.PerTransaction is set.
 func Decide(t Transaction, e Evidence) Decision {
 	var commit, abort, neither []string
 	said := func(to *[]string, format string, args ...any) { *to = append(*to, fmt.Sprintf(format, args...)) }
-	changes := t.Own || e.PerTransaction // its epoch, with every transaction
+	changes := t.Own && !e.Downgraded || e.PerTransaction // its epoch, with every transaction
 	shared := false
 	coordinator := func(when string, tx broker.Transaction) {
 		if tx.ProducerID != t.ProducerID || int32(tx.Epoch) != int32(t.Epoch)+1 {
@@ -159,12 +168,17 @@ func Decide(t Transaction, e Evidence) Decision {
 		coordinator("said before the id was initialised", *e.Before)
 		// A commit may have been on its way all the same. If it has left a marker, that says so, but only if all was read. If it has left none,
 		// to abort is consistent: no process had an answer to it.
-		if e.Before.ProducerID == t.ProducerID && e.Before.State == "Ongoing" && e.Before.Epoch == t.Epoch && e.Searched > 0 && len(e.Unread) == 0 {
+		if ongoingBefore(t, e) && e.Searched > 0 && len(e.Unread) == 0 && len(e.Lacking) == 0 {
 			said(&abort, "the coordinator knew it as ongoing right before the id was initialised, which aborts it")
 		}
 	}
 	for _, m := range e.Markers {
 		if !m.ends(t.Epoch) {
+			continue
+		}
+		if int32(m.Epoch) > int32(t.Epoch)+1 {
+			said(&neither, "%s[%d] has a marker with epoch %d behind its records at offset %d, of a broker before Kafka 4.1 or of the producer's next transaction",
+				m.Topic, m.Partition, m.Epoch, m.Offset)
 			continue
 		}
 		// A commit marker with the next epoch, behind records of this one, is itself what shows that the producer changes its epoch.
@@ -212,6 +226,11 @@ func Decide(t Transaction, e Evidence) Decision {
 	for _, what := range e.Unread {
 		said(&neither, "not read: %s", what)
 	}
+	if ongoingBefore(t, e) {
+		for _, what := range e.Lacking {
+			said(&neither, "it may have been committed: %s", what)
+		}
+	}
 	switch {
 	case t.Named == nil:
 		said(&neither, "no coordinator names a transactional id for the producer")
@@ -219,6 +238,11 @@ func Decide(t Transaction, e Evidence) Decision {
 		said(&neither, "the coordinator says %s at epoch %d, which does not tell", t.Named.State, t.Named.Epoch)
 	}
 	return Decision{Unknown, neither}
+}
+
+// ongoingBefore reports whether the coordinator knew the transaction as ongoing right before its id was initialised.
+func ongoingBefore(t Transaction, e Evidence) bool {
+	return e.Before != nil && e.Before.ProducerID == t.ProducerID && e.Before.State == "Ongoing" && e.Before.Epoch == t.Epoch
 }
 
 // ends reports whether the marker may have ended a transaction of that epoch.

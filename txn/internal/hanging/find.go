@@ -27,6 +27,9 @@ type Search struct {
 	// ReadOnly are topics that the application reads and does not write. Their logs are not read for a producer of the application that holds
 	// nothing open there.
 	ReadOnly map[string]bool
+	// Absent are topics of the application that the cluster did not name: they do not exist, or the broker that was asked has not heard of them.
+	// They are not looked at, see Complete.
+	Absent []string
 	// Wanted are the transactions of which Find looks for evidence; nil is all that may hang.
 	Wanted func(producerID int64, epoch int16) bool
 	// Patience bounds each of the questions of Look; 0 leaves that to the context.
@@ -36,6 +39,14 @@ type Search struct {
 	// Databases returns the tasks whose databases have applied the round of a transaction, and those that wrote it and show that it was not
 	// committed (see Evidence). Nil knows none.
 	Databases func(producerID int64, epoch int16) (applied, notApplied []string)
+}
+
+// Complete returns an error that names the topics that are not looked at because the cluster did not name them.
+func (s Search) Complete() error {
+	if len(s.Absent) == 0 {
+		return nil
+	}
+	return fmt.Errorf("not in the cluster's answer: %s", strings.Join(s.Absent, ", "))
 }
 
 // Finding is a transaction that partitions hold open. Evidence and Decision are empty while it is ongoing.
@@ -152,12 +163,42 @@ func Find(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
 }
 
 // OnlyDenied reports whether every part of an error is a missing permission: topics that may not be read.
-func OnlyDenied(err error) bool {
+func OnlyDenied(err error) bool { return only(err, denied) }
+
+// OnlyAbsent is OnlyDenied, and true too if the cluster does not know topics: they were deleted, or a broker has not heard of them.
+func OnlyAbsent(err error) bool {
+	return only(err, func(e error) bool { return denied(e) || broker.NotYetKnown(e) })
+}
+
+func denied(err error) bool {
+	_, is := errors.AsType[*broker.PermissionError](err)
+	return is
+}
+
+func only(err error, is func(error) bool) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !OnlyDenied(e) })
+		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !only(e, is) })
 	}
-	_, denied := errors.AsType[*broker.PermissionError](err)
-	return denied
+	return is(err)
+}
+
+// DeniedTopics returns the topics that may not be read, by the parts of an error.
+func DeniedTopics(err error) (topics []string) {
+	switch e := err.(type) { //nolint:errorlint // each part is looked at
+	case *broker.PermissionError:
+		for _, p := range e.Missing {
+			if p.Resource == broker.TopicResource {
+				topics = append(topics, p.Name)
+			}
+		}
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			topics = append(topics, DeniedTopics(part)...)
+		}
+	case interface{ Unwrap() error }:
+		return DeniedTopics(e.Unwrap())
+	}
+	return topics
 }
 
 // group makes transactions of what both looks have seen open.
@@ -220,9 +261,83 @@ func stage(t broker.OpenTransaction) int {
 	return 0
 }
 
-// slack is how long before the last record of a hanging transaction its markers and the records in front of them are looked for. It is
-// the longest transaction that brokers allow by default.
+// slack is how long before the begin of a hanging transaction, as far as that is known, its markers and the records in front of them are looked
+// for. It is the longest transaction that brokers allow by default.
 const slack = 15 * time.Minute
+
+// markersKept is how long a marker is surely in the log of a compacted topic: half of the default of delete.retention.ms.
+const markersKept = 12 * time.Hour
+
+// begin returns when the first of the transactions may have begun. The timestamps of records are those of events where the topic has no log
+// append time, and may be ahead of the clock by anything. Coordinators tell the time of their own clock.
+func begin(hanging []*Finding) time.Time {
+	at := time.Now()
+	earlier := func(t time.Time) {
+		if t.Before(at) {
+			at = t
+		}
+	}
+	for _, f := range hanging {
+		for _, open := range f.Open {
+			earlier(open.LastRecord)
+		}
+		said := []*broker.Transaction{f.Evidence.Before}
+		if f.Named != nil {
+			said = append(said, &f.Named.Transaction)
+		}
+		for _, tx := range said {
+			if tx != nil && tx.ProducerID == f.ProducerID && !tx.Started.IsZero() {
+				earlier(tx.Started)
+			}
+		}
+	}
+	return at
+}
+
+// lacking notes in which logs a marker of a transaction can be gone, if its coordinator knew it as ongoing: that no marker is found is evidence
+// then. A partition that holds the transaction open has none.
+func (s Search) lacking(ctx context.Context, c *broker.Cluster, logs map[string]map[int32]bool, hanging []*Finding) error {
+	topics := slices.Sorted(maps.Keys(logs))
+	var first map[string]map[int32]int64 // the first offset that is left
+	for _, f := range hanging {
+		if !ongoingBefore(f.Transaction, f.Evidence) {
+			continue
+		}
+		if len(s.Partitions[broker.OffsetsTopic]) == 0 {
+			f.Evidence.Lacking = append(f.Evidence.Lacking, "the partition of the committed offsets is not known")
+		}
+		started := f.Evidence.Before.Started
+		if time.Since(started) > markersKept {
+			f.Evidence.Lacking = append(f.Evidence.Lacking, fmt.Sprintf("it began at %s, and brokers may have deleted its markers", started.UTC().Format(time.RFC3339)))
+			continue
+		}
+		var err error
+		if first == nil {
+			if first, err = c.OffsetsAt(ctx, time.UnixMilli(0), topics...); err != nil {
+				return err
+			}
+		}
+		starts, err := c.OffsetsAt(ctx, started.Add(-slack), topics...)
+		if err != nil {
+			return err
+		}
+		for _, topic := range topics {
+			for _, p := range slices.Sorted(maps.Keys(logs[topic])) {
+				left, known := first[topic][p]
+				start, listed := starts[topic][p]
+				switch {
+				case slices.ContainsFunc(f.Open, func(open broker.OpenTransaction) bool { return open.Topic == topic && open.Partition == p }):
+				case !known || !listed:
+					f.Evidence.Lacking = append(f.Evidence.Lacking, fmt.Sprintf("%s[%d] has not said where its log begins", topic, p))
+				case left > 0 && start <= left: // no older record is left, so a marker behind one can be gone too
+					f.Evidence.Lacking = append(f.Evidence.Lacking,
+						fmt.Sprintf("the log of %s[%d] begins at offset %d, with no record from before the transaction", topic, p, left))
+				}
+			}
+		}
+	}
+	return nil
+}
 
 // collect reads the logs for what tells how the transactions ended, and decides.
 func (s Search) collect(ctx context.Context, c *broker.Cluster, hanging []*Finding) error {
@@ -242,21 +357,19 @@ func (s Search) collect(ctx context.Context, c *broker.Cluster, hanging []*Findi
 			delete(logs, topic)
 		}
 	}
-	since := hanging[0].Open[0].LastRecord
 	wanted := map[int64]bool{}
 	for _, f := range hanging {
 		wanted[f.ProducerID] = true
-		for _, open := range f.Open {
-			if open.LastRecord.Before(since) {
-				since = open.LastRecord
-			}
-		}
 	}
-	starts, err := c.OffsetsAt(ctx, since.Add(-slack), slices.Sorted(maps.Keys(logs))...)
+	topics := slices.Sorted(maps.Keys(logs))
+	starts, err := c.OffsetsAt(ctx, begin(hanging).Add(-slack), topics...)
 	if err != nil {
 		return err
 	}
-	for _, topic := range slices.Sorted(maps.Keys(logs)) {
+	if err := s.lacking(ctx, c, logs, hanging); err != nil {
+		return err
+	}
+	for _, topic := range topics {
 		for _, p := range slices.Sorted(maps.Keys(logs[topic])) {
 			from := starts[topic][p] // the start of the log where it is not known
 			for _, f := range hanging {
@@ -276,7 +389,9 @@ func (s Search) collect(ctx context.Context, c *broker.Cluster, hanging []*Findi
 			}
 		}
 	}
+	downgraded := c.RequireTransactionVersion2(ctx) != nil // also if no broker answers
 	for _, f := range hanging {
+		f.Evidence.Downgraded = downgraded
 		f.Evidence.PerTransaction = f.Evidence.changed && !f.Evidence.kept
 		if slices.ContainsFunc(f.Evidence.Markers, func(m Marker) bool { return m.Epoch == f.Epoch }) {
 			if f.Evidence.Resent, err = c.TakesResentMarkers(ctx); err != nil {
@@ -297,6 +412,7 @@ func read(
 ) error {
 	last := map[int64]int16{} // the epoch of the records that a marker would end, by producer
 	markers := map[int64][]Marker{}
+	emptied := map[int64][]Marker{}
 	began := map[int64]map[int64]int16{} // the epochs of records by producer and offset of the batch, of those at which a transaction begins
 	for _, f := range hanging {
 		for _, open := range f.Open {
@@ -323,9 +439,11 @@ func read(
 			m.Of = epoch
 			delete(last, t.ProducerID)
 		}
-		if t.Ending != batch.Forgotten {
-			markers[t.ProducerID] = append(markers[t.ProducerID], m)
+		to := markers
+		if t.Ending == batch.Forgotten {
+			to = emptied
 		}
+		to[t.ProducerID] = append(to[t.ProducerID], m)
 	})
 	if err != nil {
 		return fmt.Errorf("looking for markers: %w", err)
@@ -337,6 +455,12 @@ func read(
 			f.Evidence.kept = f.Evidence.kept || m.Of >= 0 && m.Epoch == m.Of
 			if m.ends(f.Epoch) {
 				f.Evidence.Markers = append(f.Evidence.Markers, m)
+			}
+		}
+		for _, m := range emptied[f.ProducerID] {
+			if m.ends(f.Epoch) {
+				f.Evidence.Lacking = append(f.Evidence.Lacking,
+					fmt.Sprintf("compaction has taken what a marker in %s[%d] at offset %d said", topic, partition, m.Offset))
 			}
 		}
 		for _, open := range f.Open {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/onceward/onceward/e2e/virtual"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/hanging"
 )
@@ -273,6 +276,102 @@ func TestNothingSaysHowItEnded(t *testing.T) {
 		}
 		if f = w.one(); f.Decision.Verdict != hanging.Abort {
 			t.Errorf("with a database that has not applied it found %+v", f)
+		}
+	})
+}
+
+// TestMissingMarkerIsNoEvidence: the coordinator knew a transaction as ongoing, and a commit of it was on its way, which left a marker in one
+// partition only. That none is found says that it was aborted, but not if the marker is gone, or lies before the time of the records.
+func TestMissingMarkerIsNoEvidence(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		commit  bool
+		ahead   time.Duration // of the clock, the record that stays open
+		deleted bool          // the log of the partition with the marker begins behind it
+		ago     time.Duration // the begin, as the coordinator says it
+		want    hanging.Verdict
+		reason  string
+	}{
+		{name: "aborted", want: hanging.Abort, reason: "which aborts it"},
+		{name: "committed", commit: true, reason: "has a commit marker of it"},
+		{name: "committed, and its events are ahead of the clock", commit: true, ahead: 2 * time.Hour, reason: "has a commit marker of it"},
+		{name: "committed, and the marker was deleted", commit: true, deleted: true, reason: "the log of out[0] begins at offset 2"},
+		{name: "markers may be compacted away", ago: 13 * time.Hour, reason: "brokers may have deleted its markers"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.lose = func(virtual.End) virtual.Loss {
+					return func(topic string, partition int32) bool { return c.commit && topic == "out" && partition == 0 }
+				}
+				late := record("app-s-changelog", 0)
+				late.Timestamp = time.Now().Add(c.ahead)
+				w.begin(own, record("out", 0), late)
+				before, err := w.cluster.Transactions(t.Context(), own)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.end(own, c.commit)
+				if err := w.cluster.EndTransactions(t.Context(), time.Minute, own); err != nil {
+					t.Fatal(err)
+				}
+				if c.deleted {
+					if err := w.cluster.DeleteBefore(t.Context(), map[string]map[int32]int64{"out": {0: 2}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				tx := before[own]
+				tx.Started = tx.Started.Add(-c.ago)
+				w.search.Before = map[string]broker.Transaction{own: tx}
+				f := w.one()
+				if f.Decision.Verdict != c.want || !strings.Contains(strings.Join(f.Decision.Reasons, "\n"), c.reason) {
+					t.Errorf("the decision is %s: %q, want %s with %q", f.Decision.Verdict, f.Decision.Reasons, c.want, c.reason)
+				}
+			})
+		})
+	}
+}
+
+// TestDowngradedCluster: without transaction.version 2 own producers keep their epochs, and what coordinators say is about any of their transactions.
+func TestDowngradedCluster(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.lose = everywhere
+		w.begin(own, record("app-s-changelog", 0))
+		w.end(own, true)
+		if f := w.one(); f.Decision.Verdict != hanging.Commit {
+			t.Errorf("before the downgrade found %+v", f)
+		}
+		req := kmsg.NewPtrUpdateFeaturesRequest()
+		req.FeatureUpdates = []kmsg.UpdateFeaturesRequestFeatureUpdate{{Feature: "transaction.version", MaxVersionLevel: 1, UpgradeType: 3}}
+		resp, err := req.RequestWith(t.Context(), w.kafka.Client(t, "upgrader"))
+		if err == nil {
+			err = kerr.ErrorForCode(resp.ErrorCode)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := w.one(); f.Decision.Verdict != hanging.Unknown {
+			t.Errorf("after the downgrade found %+v", f)
+		}
+	})
+}
+
+// TestTopicsThatTheClusterDoesNotName are told, and not left out without a word.
+func TestTopicsThatTheClusterDoesNotName(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		b := topology.NewBuilder("app")
+		bytes := func(topic string) topology.TopicOf[[]byte, []byte] {
+			return topology.Topic(topic, schemas.Bytes(), schemas.Bytes())
+		}
+		in := topology.From(b, bytes("in"))
+		in.Into(bytes("out"))
+		in.Into(bytes("missing"))
+		top, err := b.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := hanging.SearchOf(t.Context(), w.cluster, top)
+		if err != nil || !slices.Equal(s.Absent, []string{"missing", "app-rounds"}) || s.Complete() == nil || len(s.Partitions["out"]) != 2 {
+			t.Errorf("the search is %+v, %v", s, err)
 		}
 	})
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // SearchOf returns a search of all that an application reads and writes, and of the partition with its offsets. c has to be of its group.
-// Topics that do not exist are left out. Those that this process may not see are left out too, and the error names them; the search is good
-// for the others then.
+// Topics that the cluster does not name are in Search.Absent. Those that this process may not see are left out too, and the error names them;
+// the search is good for the others then.
 func SearchOf(ctx context.Context, c *broker.Cluster, t *topology.Topology) (Search, error) {
 	s := Search{Application: t.Application(), Partitions: map[string][]int32{}, Internal: map[string]bool{}}
 	internal := append(t.InternalTopics(), topics.RoundsTopic(t.Application()))
@@ -21,13 +21,20 @@ func SearchOf(ctx context.Context, c *broker.Cluster, t *topology.Topology) (Sea
 	}
 	s.ReadOnly = readOnly(t)
 	names := slices.Concat(t.Topics(), internal)
-	found, hidden, err := c.Topics(ctx, names)
+	found, hidden, err := c.TopicMetadata(ctx, names)
 	if err != nil {
 		return Search{}, err
 	}
-	for _, topic := range found {
-		for p := range topic.Partitions {
-			s.Partitions[topic.Name] = append(s.Partitions[topic.Name], p)
+	for _, name := range names {
+		n := found[name].Partitions
+		if n == 0 && !slices.Contains(hidden, name) && !slices.Contains(s.Absent, name) {
+			s.Absent = append(s.Absent, name)
+		}
+		if len(s.Partitions[name]) > 0 {
+			continue // a topic has several uses
+		}
+		for p := range n {
+			s.Partitions[name] = append(s.Partitions[name], p)
 		}
 	}
 	offsets, err := c.OffsetsPartition(ctx)

@@ -64,12 +64,19 @@ func TestMistakesNameFieldAndFile(t *testing.T) {
 	}
 }
 
-// TestWatched: a value is read again when its files change, and only then. Files that cannot be used leave the last good one, with one line.
+// TestWatched: a value is read again when its files change. Files that cannot be used leave the last good one, with one line, and are tried again.
 func TestWatched(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "secret")
 	var lines bytes.Buffer
 	reads := 0
-	read := func() (security.Secret, error) { reads++; return keyfile.Secret("X.File", name) }
+	var fails error
+	read := func() (security.Secret, error) {
+		reads++
+		if fails != nil {
+			return security.Secret{}, fails
+		}
+		return keyfile.Secret("X.File", name)
+	}
 	log := slog.New(slog.NewTextHandler(&lines, nil))
 	if _, err := keyfile.Watch(log, read, name); err == nil {
 		t.Error("a missing file is no mistake at start")
@@ -97,7 +104,24 @@ func TestWatched(t *testing.T) {
 	if err := os.Remove(name); err != nil {
 		t.Fatal(err)
 	}
-	want("two", 2, 1)
+	want("two", 4, 1)
 	write(t, name, "three")
-	want("three", 3, 1)
+	want("three", 5, 1)
+	fails = errors.New("too many open files")
+	write(t, name, "four!")
+	want("three", 8, 2)
+	fails = nil // the file is as it was
+	want("four!", 9, 2)
+	info, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, name+".new", "five!")
+	if err := os.Chtimes(name+".new", info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(name+".new", name); err != nil {
+		t.Fatal(err)
+	}
+	want("five!", 10, 2)
 }

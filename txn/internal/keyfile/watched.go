@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 )
 
 // Watched is what files hold.
@@ -17,53 +16,65 @@ type Watched[T any] struct {
 	mu     sync.Mutex
 	stamps []stamp
 	value  T
+	// failed says why the files of these stamps could not be used, empty if they were.
+	failed string
 }
 
 // Watch reads a value with a function that reads the files of these names; empty names are none.
 func Watch[T any](log *slog.Logger, read func() (T, error), names ...string) (*Watched[T], error) {
 	w := &Watched[T]{log: log, names: slices.DeleteFunc(names, func(name string) bool { return name == "" }), read: read}
-	return w, w.load(w.stamp())
+	_, err := w.load(w.stamp())
+	return w, err
 }
 
-// stamp tells whether a file has changed. Symbolic links are followed: Kubernetes swaps the link of a mounted secret.
-type stamp struct {
-	size     int64
-	modified time.Time
+// stamp tells whether a file has changed; nil for none. Symbolic links are followed: Kubernetes swaps the link of a mounted secret.
+type stamp struct{ os.FileInfo }
+
+func (s stamp) same(other stamp) bool {
+	if s.FileInfo == nil || other.FileInfo == nil {
+		return s.FileInfo == nil && other.FileInfo == nil
+	}
+	// A copy that keeps times can have those of the file that it replaces.
+	return s.Size() == other.Size() && s.ModTime().Equal(other.ModTime()) && os.SameFile(s.FileInfo, other.FileInfo)
 }
 
 func (w *Watched[T]) stamp() []stamp {
 	stamps := make([]stamp, len(w.names))
 	for i, name := range w.names {
 		if info, err := os.Stat(name); err == nil {
-			stamps[i] = stamp{info.Size(), info.ModTime()}
+			stamps[i] = stamp{info}
 		}
 	}
 	return stamps
 }
 
-// load reads the value. The stamps were taken before: what changes meanwhile is read again.
-func (w *Watched[T]) load(stamps []stamp) error {
+// load reads the value, and reports whether its failure is a new one. The stamps were taken before: what changes meanwhile is read again.
+func (w *Watched[T]) load(stamps []stamp) (news bool, err error) {
 	value, err := w.read()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stamps = stamps // also after a failure, so that it is told once and not with every use
-	if err == nil {
-		w.value = value
+	if err != nil {
+		news = err.Error() != w.failed || !slices.EqualFunc(w.stamps, stamps, stamp.same)
+		w.stamps, w.failed = stamps, err.Error()
+		return news, err
 	}
-	return err
+	w.stamps, w.failed, w.value = stamps, "", value
+	return true, nil
 }
 
-// Current returns the value as of the files now, or the last good one while they cannot be used.
+// Current returns the value as of the files now, or the last good one while they cannot be used. What could not be used is tried again with each
+// call, because the reason may pass, and told once.
 func (w *Watched[T]) Current() T {
 	stamps := w.stamp() // not under the mutex: the file system may take its time
 	w.mu.Lock()
-	changed := !slices.Equal(w.stamps, stamps)
+	due := w.failed != "" || !slices.EqualFunc(w.stamps, stamps, stamp.same)
 	w.mu.Unlock()
-	if changed {
-		if err := w.load(stamps); err != nil {
-			w.log.Warn("changed files of keys and secrets cannot be used, the last good ones stay in use", "error", err)
-		} else {
+	if due {
+		switch news, err := w.load(stamps); {
+		case err == nil:
 			w.log.Info("changed files of keys and secrets are in use for new connections", "files", w.names)
+		case news:
+			w.log.Warn("changed files of keys and secrets cannot be used, the last good ones stay in use", "error", err)
 		}
 	}
 	w.mu.Lock()

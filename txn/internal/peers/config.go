@@ -15,6 +15,9 @@ import (
 const (
 	// FenceTimeout bounds a call of Config.Fence.
 	FenceTimeout = 30 * time.Second
+	// fencePatience is how long a call of Config.Fence holds up the next one. A transaction whose markers cannot be written must not keep
+	// other instances from being fenced.
+	fencePatience = 2 * time.Second
 
 	// opinionMax is how long a round of evidence waits for answers.
 	opinionMax = 500 * time.Millisecond
@@ -24,6 +27,8 @@ const (
 	roundAge = time.Second
 	// handshakesMax is how many accepted connections may be in their handshake.
 	handshakesMax = 64
+	// strangersMax is how many instances are remembered that are not in the plan: they have left, or wait for a plan that has them.
+	strangersMax = 64
 	// dialPauseMax is the longest pause between two dials of a peer.
 	dialPauseMax = 5 * time.Second
 	// unneededAfter is when a connection with an instance that is not watched is closed. The other side may have an older plan.
@@ -55,6 +60,7 @@ type Config struct {
 	Heartbeat, Silence time.Duration
 	Logger             *slog.Logger
 	// Fence ends the transactions of a suspect and removes its member. An error means that this may not have succeeded; it is called again.
+	// Calls for other suspects may be at work meanwhile.
 	Fence func(context.Context, Suspect) (Verdict, error)
 	// Progress looks for about half the silence bound whether the brokers see a suspect make progress. It fails if this process does not reach
 	// them. It is called where only the brokers can know, on a goroutine of its own; its context ends when the suspect is heard.
@@ -103,7 +109,7 @@ const (
 // New checks the configuration.
 func New(cfg Config) (*Peers, error) {
 	p := &Peers{
-		cfg: cfg, off: cfg.Listener == nil, kick: make(chan struct{}, 1), work: make(chan fencing, 1), unheard: make(chan struct{}, 1),
+		cfg: cfg, off: cfg.Listener == nil, kick: make(chan struct{}, 1), fencing: map[*suspicion]time.Time{}, unheard: make(chan struct{}, 1),
 		peers: map[string]*peer{}, ring: newRing(cfg.Self.Instance), logged: map[string]time.Time{},
 	}
 	if p.off {

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"log/slog"
@@ -497,19 +498,114 @@ func TestWithoutListener(t *testing.T) {
 	}
 }
 
-// TestTooManyIDsAreRefused, and what was told before stays.
-func TestTooManyIDsAreRefused(t *testing.T) {
-	inWorld(t, names(2), nil, func(w *world) {
-		if err := w.nodes["b"].SetSelf("new", make([]string, idsMax+1)); err == nil {
-			t.Error("too many ids are accepted")
+// TestManyIDsAreTold: they need not fit into one frame. Of too many as many as peers keep are told, with the member id.
+func TestManyIDsAreTold(t *testing.T) {
+	ids := func(n int) (out []string) {
+		for i := range n {
+			out = append(out, fmt.Sprintf("%s~%d", strings.Repeat("application", 20), i))
 		}
-		if err := w.nodes["b"].SetSelf("new", []string{strings.Repeat("x", frameMax)}); err == nil {
-			t.Error("an id that fits into no frame is accepted")
+		return out
+	}
+	for name, c := range map[string]struct {
+		ids     []string
+		late    bool // after the others were connected
+		told    int
+		refused string
+	}{
+		"several frames":                   {ids: ids(1500), late: true, told: 1501},
+		"several frames with the hello":    {ids: ids(1500), told: 1501},
+		"more than are kept":               {ids: ids(idsMax + 10), late: true, told: idsMax, refused: "of 2058 transactional ids 2048 are told"},
+		"one that fits into no frame":      {ids: []string{strings.Repeat("x", frameMax)}, late: true, told: 1, refused: "is larger than"},
+		"one that does, but not with more": {ids: []string{strings.Repeat("x", 2*idBytesMax), "y"}, late: true, told: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, names(2), nil, func(w *world) {
+				set := func() {
+					err := w.nodes["b"].SetSelf("new", c.ids)
+					if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
+						t.Errorf("SetSelf returns %v", err)
+					}
+				}
+				if !c.late {
+					w.cutOff("b", true)
+					w.after(10 * time.Second)
+				}
+				set()
+				w.cutOff("b", false)
+				w.after(20 * time.Second)
+				w.wantConnected()
+				w.kill("b")
+				w.after(time.Minute)
+				calls := w.fencings()
+				s := calls[len(calls)-1].s
+				if told := c.refused == "" || c.told > 1; len(s.TransactionalIDs) != c.told || (s.MemberID == "new") != told {
+					t.Errorf("the suspect has the member %q and %d ids, want %d", s.MemberID, len(s.TransactionalIDs), c.told)
+				}
+			})
+		})
+	}
+}
+
+// TestAddressThatLeadsToAnotherInstance, as after another process has got a port, is told, and the connection with that one stays.
+func TestAddressThatLeadsToAnotherInstance(t *testing.T) {
+	inWorld(t, names(3), nil, func(w *world) {
+		a := w.nodes["a"]
+		link := func() *link {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return a.peers["c"].link
 		}
 		w.kill("b")
-		w.after(time.Second)
-		if s := w.fencings()[0].s; s.MemberID != "member-b" {
-			t.Errorf("the suspect is %+v", s)
+		w.after(5 * time.Second)
+		before, c := link(), w.nodes["c"].address
+		a.SetMembers([]Member{{"b", c}, {"c", c}})
+		w.after(time.Minute)
+		if s := w.status("b", "a"); !strings.Contains(s.Why, `instance "c" listens here, and "b" was dialled`) {
+			t.Errorf("a sees %+v", s)
+		}
+		if link() != before {
+			t.Error("the connection with c was replaced")
+		}
+	})
+}
+
+// TestStrangersAreForgotten: instances that are in no plan, as those of a wrong configuration whose names change, do not add up.
+func TestStrangersAreForgotten(t *testing.T) {
+	inWorld(t, names(2), nil, func(w *world) {
+		a := w.nodes["a"]
+		known := func() (all, linked int) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			for _, q := range a.peers {
+				all++
+				if q.link != nil {
+					linked++
+				}
+			}
+			return all, linked
+		}
+		stranger := func(i int) string {
+			name := fmt.Sprint("x", i)
+			w.start(name).SetMembers([]Member{{"a", a.address}})
+			return name
+		}
+		for i := range 2 * strangersMax { // one after the other
+			name := stranger(i)
+			time.Sleep(time.Second)
+			w.kill(name)
+		}
+		if all, _ := known(); all > 1+strangersMax {
+			t.Errorf("a remembers %d instances", all)
+		}
+		for i := range 2 * strangersMax { // together
+			stranger(i)
+		}
+		time.Sleep(time.Second)
+		if all, linked := known(); all > 1+strangersMax || linked != 1+strangersMax {
+			t.Errorf("a remembers %d instances and has %d connections", all, linked)
+		}
+		if n := a.Status().Refused; n == 0 {
+			t.Error("nobody was refused")
 		}
 	})
 }

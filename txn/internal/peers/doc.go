@@ -9,9 +9,9 @@
 //
 // The runtime creates a [Peers] with [New], calls [Peers.Run], and reports changes: [Peers.SetMembers] for each new plan,
 // [Peers.SetSelf] when the member id or the transactional ids of its own change. [Peers.Goodbye] announces an orderly stop. Config.Fence is
-// called by one goroutine, for one suspect at a time. Its context ends after [FenceTimeout], when Run ends, and when the suspect turns out
-// to be alive or restarted. Config.Fenced reports that a peer has fenced an instance. Config.Progress and Config.Live are for two members:
-// they see and give signs of life at the brokers.
+// called for one suspect at a time. A call that takes longer than two seconds, because markers cannot be written for example, holds up no other.
+// The context ends after [FenceTimeout], when Run ends, and when the suspect turns out to be alive or restarted. Config.Fenced reports that a
+// peer has fenced an instance. Config.Progress and Config.Live are for two members: they see and give signs of life at the brokers.
 //
 // Without a listener every method does nothing. A peer that cannot be reached is not an error: its death is noticed by the group's session
 // time-out, and [Peers.Status] says why.
@@ -28,10 +28,14 @@
 //
 // # Connections
 //
-// Both sides send a hello; the dialler begins. A hello is refused, with a reason that both sides log, if the application, the cluster or the
-// major version differs, if only one side has a secret, if it names the receiver's own instance, if the receiver is stopping, or if
-// another incarnation of the same instance was heard within two heartbeats: then two processes use one identity, and the second one has
-// to wait for the end of the first.
+// Both sides send a hello; the dialler begins. A hello is refused, with a reason that both sides log, if
+//
+//   - the application, the cluster or the major version differs, or only one side has a secret;
+//   - another instance was dialled than the receiver, because an address is stale or leads to several instances;
+//   - it names the receiver's own instance, or the receiver is stopping;
+//   - another incarnation of the same instance was heard within two heartbeats: then two processes use one identity, and the second one has to
+//     wait for the end of the first;
+//   - the instance is not in the plan, and there are connections with 64 others that are not. Those without a connection are forgotten first.
 //
 // Two instances may dial each other at the same time. Of two connections between the same incarnations the one that the smaller instance name
 // dialled stays; if one side dialled both, the newer. Both sides know this, so they close the same one.
@@ -63,9 +67,9 @@
 // Every major version keeps the length, the major and the check. Numbers of fixed width are big endian; a list is one field for each element.
 // A reader skips types and tags that it does not know. The CRC finds damage and bugs; only the mac stops an attacker.
 //
-//	hello      application, cluster, instance, incarnation, address, member id, transactional ids, nonce
+//	hello      application, cluster, instance, incarnation, address, member id, transactional ids (the first 16 KiB), nonce, dialled instance
 //	proof      the HMAC of a side
-//	update     member id, transactional ids
+//	update     member id, transactional ids; further ones if they do not fit into a frame
 //	heartbeat  nothing; sent every 200 ms
 //	goodbye    code (stopping, duplicate, refused, silent), reason; the receiver closes the connection
 //	question   instance, incarnation: the sender has lost it, does the receiver see it?
@@ -135,8 +139,7 @@
 // # Concurrency
 //
 // One mutex guards all state. It is never held over network I/O, a wait, or a call of Fence, Progress or Live. Goroutines: one for ticks, one
-// that accepts, one that fences, one that shows life, one for each look at the brokers, one for each dial, two for each connection (reader and
-// writer). Run owns them and returns when all have ended. Every method may be called from any goroutine, before, during and after Run.
+// that accepts, one that shows life, one for each fencing, each look at the brokers and each dial, two for each connection (reader and writer). Run owns them and returns when all have ended. Every method may be called from any goroutine, before, during and after Run.
 //
 // # Failure
 //

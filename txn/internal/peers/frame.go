@@ -13,7 +13,7 @@ import (
 // The version of the frames that this build writes. It reads every minor version of the major one.
 const (
 	formatMajor = 1
-	formatMinor = 0
+	formatMinor = 1 // 1: a hello names the instance that was dialled
 )
 
 const (
@@ -23,9 +23,10 @@ const (
 	headSize  = 3
 	checkSize = crc32.Size
 	macSize   = 32
-	// idsMax bounds the transactional ids that are kept of one incarnation, and reasonMax the text of a refusal.
-	idsMax    = 1024
-	reasonMax = 200
+	// idsMax bounds the transactional ids that are kept of one incarnation, idBytesMax those of one frame, and reasonMax the text of a refusal.
+	idsMax     = 2048
+	idBytesMax = 16 << 10
+	reasonMax  = 200
 )
 
 // errFrame says that a frame cannot be read, errVersion that its major version is another one.
@@ -84,6 +85,7 @@ type frame struct {
 	state                          state
 	age                            time.Duration // of the state
 	by                             string        // the instance that fences
+	to                             string        // the instance that was dialled
 }
 
 // Tags of the fields.
@@ -102,6 +104,7 @@ const (
 	tagState       = 12
 	tagAge         = 13
 	tagBy          = 14
+	tagTo          = 15
 )
 
 // body returns the head and the fields. A field that is zero is left out.
@@ -138,6 +141,7 @@ func (f frame) body() []byte {
 	number(tagState, uint64(f.state))
 	number(tagAge, uint64(max(f.age.Milliseconds(), 0)))
 	text(tagBy, f.by)
+	text(tagTo, f.to)
 	return out
 }
 
@@ -174,7 +178,7 @@ func (f *frame) set(tag uint64, value []byte) error {
 			return fmt.Errorf("%w: the number with tag %d has %d bytes", errFrame, tag, len(value))
 		}
 		number = binary.BigEndian.Uint64(value)
-	case tagApplication, tagCluster, tagInstance, tagAddress, tagMemberID, tagID, tagReason, tagBy:
+	case tagApplication, tagCluster, tagInstance, tagAddress, tagMemberID, tagID, tagReason, tagBy, tagTo:
 		if !utf8.Valid(value) {
 			return fmt.Errorf("%w: the text with tag %d is not UTF-8", errFrame, tag)
 		}
@@ -209,6 +213,8 @@ func (f *frame) set(tag uint64, value []byte) error {
 		f.age = time.Duration(min(number, uint64(24*time.Hour/time.Millisecond))) * time.Millisecond
 	case tagBy:
 		f.by = string(value)
+	case tagTo:
+		f.to = string(value)
 	}
 	return nil
 }

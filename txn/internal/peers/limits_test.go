@@ -74,6 +74,31 @@ func TestFailedFencingIsTriedAgain(t *testing.T) {
 	})
 }
 
+// TestFencingThatHangsHoldsUpNoOther: the markers of one suspect cannot be written. Another one that dies is fenced meanwhile.
+func TestFencingThatHangsHoldsUpNoOther(t *testing.T) {
+	inWorld(t, names(3), nil, func(w *world) {
+		w.onFence(func(ctx context.Context, _ string, s Suspect) (Verdict, error) {
+			if s.Instance == "b" {
+				<-ctx.Done()
+			}
+			return Fenced, ctx.Err()
+		})
+		w.kill("b")
+		w.after(500 * time.Millisecond)
+		w.kill("c")
+		w.after(FenceTimeout - time.Second)
+		var at []time.Duration
+		for _, c := range w.fencings() {
+			if c.fencer == "a" && c.s.Instance == "c" {
+				at = append(at, c.at)
+			}
+		}
+		if len(at) != 1 || at[0] > 5*time.Second {
+			t.Errorf("c is fenced after %v, want once, while the fencing of b is at work: %v", at, w.fencings())
+		}
+	})
+}
+
 // TestIncarnationFencedInVainIsLeft after three times, with a warning, for an hour.
 func TestIncarnationFencedInVainIsLeft(t *testing.T) {
 	inWorld(t, names(3), nil, func(w *world) {

@@ -24,7 +24,8 @@ type link struct {
 	conn, raw net.Conn // conn is raw, or TLS over it
 	security  Security // as of its beginning
 	dialled   bool
-	hello     frame // the peer's
+	to        string // the instance that was dialled; empty for an accepted connection
+	hello     frame  // the peer's
 	in, out   *macKey
 	queue     chan []byte // bodies of frames
 	done      chan struct{}
@@ -119,9 +120,9 @@ func (r *refusal) Error() string {
 	return "refused: " + r.reason
 }
 
-// handshake exchanges hellos and proofs. The address is that which was dialled, and empty for an accepted connection. The connection's
-// deadline has to be set.
-func (p *Peers) handshake(raw net.Conn, address string) (*link, error) {
+// handshake exchanges hellos and proofs. The instance and the address are those which were dialled, and empty for an accepted connection. The
+// connection's deadline has to be set.
+func (p *Peers) handshake(raw net.Conn, instance, address string) (*link, error) {
 	dialled := address != ""
 	security := p.cfg.Security()
 	if security.none() && !loopback.Address(raw.RemoteAddr().String()) {
@@ -129,7 +130,7 @@ func (p *Peers) handshake(raw net.Conn, address string) (*link, error) {
 		return nil, &refusal{kind: "address", reason: reason}
 	}
 	l := &link{
-		conn: security.encrypt(raw, dialled, address), raw: raw, security: security, dialled: dialled,
+		conn: security.encrypt(raw, dialled, address), raw: raw, security: security, dialled: dialled, to: instance,
 		queue: make(chan []byte, queueMax), done: make(chan struct{}),
 	}
 	err := p.greet(l)
@@ -153,7 +154,7 @@ func (p *Peers) handshake(raw net.Conn, address string) (*link, error) {
 
 // greet is the handshake without its errors' treatment.
 func (p *Peers) greet(l *link) error {
-	mine := p.hello(l.security).body()
+	mine := p.hello(l).body()
 	if l.dialled {
 		if err := send(l.conn, mine, nil); err != nil {
 			return err
@@ -226,6 +227,8 @@ func (p *Peers) accepts(f frame, s Security) error {
 		return &refusal{kind: "self", reason: "an instance has dialled itself"}
 	case f.instance == id.Instance:
 		return &refusal{kind: "identity", reason: fmt.Sprintf("two processes are instance %q", id.Instance)}
+	case f.to != "" && f.to != id.Instance:
+		return &refusal{kind: "address", reason: fmt.Sprintf("instance %q listens here, and %q was dialled", id.Instance, f.to)}
 	case (len(f.nonce) == 0) == s.Secret.IsSet():
 		return &refusal{kind: "secret", reason: "one side has a shared secret and the other has none"}
 	case len(f.nonce) != 0 && len(f.nonce) != nonceSize:
@@ -275,7 +278,7 @@ func (p *Peers) serve(ctx context.Context, conn net.Conn, shaken func()) {
 	defer hangUp(conn)
 	defer context.AfterFunc(ctx, func() { hangUp(conn) })()
 	_ = conn.SetDeadline(time.Now().Add(p.cfg.Silence)) // it fails only if the connection is closed
-	l, err := p.handshake(conn, "")
+	l, err := p.handshake(conn, "", "")
 	if err == nil {
 		err = p.join(l)
 	}
@@ -289,7 +292,7 @@ func (p *Peers) serve(ctx context.Context, conn net.Conn, shaken func()) {
 
 // dial does the same for a connection that it makes, and reports how that went.
 func (p *Peers) dial(ctx context.Context, instance, address string, began time.Time, bound time.Duration) {
-	conn, l, err := p.connect(ctx, address, bound)
+	conn, l, err := p.connect(ctx, instance, address, bound)
 	if conn != nil {
 		defer hangUp(conn)
 		defer context.AfterFunc(ctx, func() { hangUp(conn) })()
@@ -306,7 +309,7 @@ func (p *Peers) dial(ctx context.Context, instance, address string, began time.T
 	}
 }
 
-func (p *Peers) connect(ctx context.Context, address string, bound time.Duration) (net.Conn, *link, error) {
+func (p *Peers) connect(ctx context.Context, instance, address string, bound time.Duration) (net.Conn, *link, error) {
 	dialCtx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	conn, err := p.cfg.Dial(dialCtx, address)
@@ -317,7 +320,7 @@ func (p *Peers) connect(ctx context.Context, address string, bound time.Duration
 	if err := conn.SetDeadline(time.Now().Add(p.cfg.Silence)); err != nil {
 		return conn, nil, err
 	}
-	l, err := p.handshake(conn, address)
+	l, err := p.handshake(conn, instance, address)
 	return conn, l, err
 }
 

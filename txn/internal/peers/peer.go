@@ -53,6 +53,35 @@ func (p *Peers) peer(name string, now time.Time) *peer {
 	return q
 }
 
+// admits reports whether there is room for an instance that is not known yet.
+func (p *Peers) admits(name string, now time.Time) bool {
+	return slices.Contains(p.ring, name) || p.dropStrangers(now, strangersMax-1) < strangersMax
+}
+
+// dropStrangers forgets instances that are not in the plan and have no connection, if their fencings in vain do not
+// count any more, and as long as more than so many are known: first those that have left first. It returns how many are left.
+func (p *Peers) dropStrangers(now time.Time, most int) (left int) {
+	var idle []*peer
+	for name, q := range p.peers {
+		if slices.Contains(p.ring, name) {
+			continue
+		}
+		left++
+		if q.link == nil && !q.dialling && (q.suspicion == nil || q.suspicion.cancel == nil) {
+			idle = append(idle, q)
+		}
+	}
+	slices.SortFunc(idle, func(a, b *peer) int { return a.since.Compare(b.since) })
+	for _, q := range idle {
+		if left > most || now.Sub(q.since) > vainFor {
+			p.forget(q)
+			delete(p.peers, q.name)
+			left--
+		}
+	}
+	return left
+}
+
 // startDial dials a peer. The pauses between dials grow until a heartbeat comes.
 func (p *Peers) startDial(q *peer, now time.Time) {
 	q.dialling, q.dialBegan, q.dialAt = true, now, now.Add(q.pause)
@@ -120,6 +149,9 @@ func (p *Peers) joinLocked(l *link) error {
 	if p.stopping {
 		return &refusal{kind: kindStopping, reason: fmt.Sprintf("instance %q stops", p.cfg.Self.Instance)}
 	}
+	if p.peers[h.instance] == nil && !p.admits(h.instance, now) {
+		return &refusal{kind: "busy", reason: fmt.Sprintf("there are connections with %d instances that are not in the plan", strangersMax)}
+	}
 	q := p.peer(h.instance, now)
 	same := q.incarnation == h.incarnation
 	if old := q.link; old != nil {
@@ -143,7 +175,9 @@ func (p *Peers) joinLocked(l *link) error {
 		p.restarted(q, h.incarnation)
 	}
 	q.tell(h)
-	l.send(frame{kind: kindUpdate, memberID: p.memberID, ids: p.ids}) // they may have changed since the hello
+	for _, f := range p.updates() { // they may have changed since the hello, which has not all
+		l.send(f)
+	}
 	p.alive(q, now)
 	return nil
 }

@@ -14,7 +14,6 @@ type Peers struct {
 	cfg      Config
 	off      bool
 	kick     chan struct{} // something has changed
-	work     chan fencing
 	unheard  chan struct{} // the only other member may not hear this instance
 	routines sync.WaitGroup
 
@@ -25,13 +24,13 @@ type Peers struct {
 	ring     ring
 	running  context.Context // nil unless Run is at work
 	stopping bool
-	entered  time.Time            // when the mutex was last taken
-	gap      time.Time            // the end of the last time in which the process did not run
-	heard    time.Time            // from any peer
-	fencing  *suspicion           // the one at work
-	fencings []time.Time          // begun in the last minute
-	refused  int                  // connections
-	logged   map[string]time.Time // by kind of refusal
+	entered  time.Time                // when the mutex was last taken
+	gap      time.Time                // the end of the last time in which the process did not run
+	heard    time.Time                // from any peer
+	fencing  map[*suspicion]time.Time // the calls of Config.Fence that are at work, and when they began
+	fencings []time.Time              // begun in the last minute
+	refused  int                      // connections
+	logged   map[string]time.Time     // by kind of refusal
 }
 
 // Run watches until the context ends, and returns when all of its goroutines have ended. It is called once.
@@ -48,7 +47,6 @@ func (p *Peers) Run(ctx context.Context) {
 	p.running, p.entered = ctx, time.Now()
 	p.mu.Unlock()
 	p.routines.Go(func() { p.accept(ctx) })
-	p.routines.Go(func() { p.fence(ctx) })
 	if p.cfg.Live != nil {
 		p.routines.Go(func() { p.live(ctx) })
 	}
@@ -94,35 +92,63 @@ func (p *Peers) SetMembers(members []Member) {
 	p.ring = newRing(names...)
 	for name, q := range p.peers {
 		q.watched = p.ring.watches(p.cfg.Self.Instance, name)
-		// What is known of an instance that has left is kept for as long as its fencings in vain count.
-		if !slices.Contains(names, name) && q.link == nil && !q.dialling && now.Sub(q.since) > vainFor {
-			delete(p.peers, name)
-		}
 	}
+	p.dropStrangers(now, strangersMax)
 }
 
-// SetSelf tells the group member id and the transactional ids of this instance. It fails if they do not fit into a frame.
+// SetSelf tells the group member id and the transactional ids of this instance. If there are more ids than peers keep, the rest is not told, and the
+// error says so. It tells nothing if an id fits into no frame.
 func (p *Peers) SetSelf(memberID string, transactionalIDs []string) error {
 	if p.off {
 		return nil
 	}
 	p.enter()
 	defer p.leave()
+	ids := transactionalIDs[:min(len(transactionalIDs), idsMax)]
 	hello := p.helloLocked(Security{})
-	hello.nonce = make([]byte, nonceSize)
-	hello.memberID, hello.ids = memberID, transactionalIDs
-	if _, err := seal(hello.body(), &macKey{}); err != nil {
-		return fmt.Errorf("peers: %w", err)
+	hello.nonce, hello.memberID = make([]byte, nonceSize), memberID
+	for _, part := range split(ids) {
+		hello.ids = part
+		if _, err := seal(hello.body(), &macKey{}); err != nil {
+			return fmt.Errorf("peers: %w", err)
+		}
 	}
-	if len(transactionalIDs) > idsMax {
-		return fmt.Errorf("peers: %d transactional ids are more than %d", len(transactionalIDs), idsMax)
+	if memberID != p.memberID || !slices.Equal(ids, p.ids) {
+		p.memberID, p.ids = memberID, slices.Clone(ids)
+		for _, f := range p.updates() {
+			p.broadcast(f)
+		}
 	}
-	if memberID == p.memberID && slices.Equal(transactionalIDs, p.ids) {
-		return nil
+	if n := len(transactionalIDs); n > idsMax {
+		return fmt.Errorf("peers: of %d transactional ids %d are told: the transactions of the others end by their time-out", n, idsMax)
 	}
-	p.memberID, p.ids = memberID, slices.Clone(transactionalIDs)
-	p.broadcast(frame{kind: kindUpdate, memberID: memberID, ids: p.ids})
 	return nil
+}
+
+// split returns ids in parts that fit into a frame each.
+func split(ids []string) (parts [][]string) {
+	begin, size := 0, 0
+	for i, id := range ids {
+		if size += len(id); size > idBytesMax && i > begin {
+			parts = append(parts, ids[begin:i])
+			begin, size = i, len(id)
+		}
+	}
+	if begin < len(ids) {
+		parts = append(parts, ids[begin:])
+	}
+	return parts
+}
+
+// updates are the frames that tell the member id and the transactional ids of this instance.
+func (p *Peers) updates() (out []frame) {
+	for _, part := range split(p.ids) {
+		out = append(out, frame{kind: kindUpdate, memberID: p.memberID, ids: part})
+	}
+	if len(out) == 0 {
+		out = append(out, frame{kind: kindUpdate, memberID: p.memberID})
+	}
+	return out
 }
 
 // Goodbye tells all peers that this instance stops, and waits until they have heard it. From then on it neither suspects nor dials a peer. Run goes
@@ -267,17 +293,23 @@ func (p *Peers) step(now time.Time) time.Time {
 	return next
 }
 
-// hello returns the hello of this instance.
-func (p *Peers) hello(s Security) frame {
+// hello returns the hello of this instance for a connection.
+func (p *Peers) hello(l *link) frame {
 	p.enter()
 	defer p.mu.Unlock()
-	return p.helloLocked(s)
+	f := p.helloLocked(l.security)
+	f.to = l.to
+	return f
 }
 
 func (p *Peers) helloLocked(s Security) frame {
 	id := p.cfg.Self
+	var ids []string // the others follow
+	if parts := split(p.ids); len(parts) > 0 {
+		ids = parts[0]
+	}
 	return frame{
 		kind: kindHello, application: id.Application, cluster: id.Cluster, instance: id.Instance, incarnation: id.Incarnation,
-		address: p.cfg.Address, memberID: p.memberID, ids: p.ids, nonce: s.nonce(),
+		address: p.cfg.Address, memberID: p.memberID, ids: ids, nonce: s.nonce(),
 	}
 }

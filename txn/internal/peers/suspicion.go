@@ -272,18 +272,32 @@ func (p *Peers) begin(s *suspicion, now time.Time) (again time.Time, status stri
 	}
 	// Others wait for this instance, but not long, and not again after a failure.
 	s.claims = s.failures == 0 && at.Sub(now) <= turnTime
-	switch {
-	case p.fencing != nil:
-		return time.Time{}, "another fencing is at work"
+	switch busy := p.busyUntil(); {
+	case now.Before(busy):
+		return busy, "another fencing is at work"
 	case now.Before(at):
 		return at, "the limits of fencings, or the pause after a failure"
 	}
 	ctx, cancel := context.WithTimeout(p.running, FenceTimeout)
-	s.cancel, p.fencing, s.claims = cancel, s, true
+	s.cancel, s.claims = cancel, true
+	p.fencing[s] = now
 	p.fencings = append(p.fencings, now)
-	p.work <- fencing{ctx, s} // it has room: no other fencing is at work
+	p.routines.Go(func() {
+		verdict, err := p.cfg.Fence(ctx, s.suspect)
+		p.fenced(s, verdict, err)
+	})
 	p.cfg.Logger.Warn("a peer is fenced", "instance", s.suspect.Instance, "incarnation", s.suspect.Incarnation, "why", s.suspect.Why)
 	return time.Time{}, "fencing"
+}
+
+// busyUntil returns until when calls of Config.Fence that are at work hold up the next one.
+func (p *Peers) busyUntil() (until time.Time) {
+	for _, began := range p.fencing {
+		if at := began.Add(fencePatience); at.After(until) {
+			until = at
+		}
+	}
+	return until
 }
 
 // allowed returns when the limits allow the next fencing.
@@ -305,31 +319,13 @@ func (p *Peers) claim(s *suspicion) {
 		by: p.cfg.Self.Instance})
 }
 
-// fencing is a call of Config.Fence.
-type fencing struct {
-	ctx context.Context
-	s   *suspicion
-}
-
-// fence makes the calls, one at a time.
-func (p *Peers) fence(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case f := <-p.work:
-			verdict, err := p.cfg.Fence(f.ctx, f.s.suspect)
-			p.fenced(f.s, verdict, err)
-		}
-	}
-}
-
 // fenced notes how a fencing has ended.
 func (p *Peers) fenced(s *suspicion, verdict Verdict, err error) {
 	now := p.enter()
 	defer p.leave()
 	s.cancel()
-	s.cancel, p.fencing, s.claims = nil, nil, false
+	delete(p.fencing, s)
+	s.cancel, s.claims = nil, false
 	q, log := s.peer, p.cfg.Logger.With("instance", s.suspect.Instance, "incarnation", s.suspect.Incarnation)
 	switch {
 	case err == nil && verdict == Fenced && q.incarnation == s.suspect.Incarnation && q.suspicion != s && q.link != nil:
