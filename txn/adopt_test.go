@@ -40,7 +40,7 @@ func newAdopting(t *testing.T) *adopting {
 	log := slog.New(slog.DiscardHandler)
 	sub := top.Subtopologies()[0]
 	s := &session{
-		in:        &instance{app: &App{log: log}, membership: &membership{}},
+		in:        &instance{app: &App{log: log}, self: assign.NewSelf(assign.Life{})},
 		subs:      map[string]topology.Subtopology{sub.Name: sub},
 		tasks:     newTaskTable(),
 		ownership: assign.New([]assign.Subtopology{{Name: sub.Name, Sources: []string{"in"}}}),

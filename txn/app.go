@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
@@ -112,12 +113,12 @@ type instance struct {
 	fingerprint [8]byte
 	budget      *worker.Budget
 	// space is held while space is looked for on the disk.
-	space      sync.Mutex
-	waits      *waits.Waits
-	lookout    *lookout
-	membership *membership
-	watch      *watch
-	clusterID  string
+	space     sync.Mutex
+	waits     *waits.Waits
+	lookout   *lookout
+	self      *assign.Self
+	watch     *watch
+	clusterID string
 	// leftNothing says that the last session has left neither an open transaction nor a member that others have to wait for.
 	leftNothing bool
 	// stays is the member id that the last session has left in the group for the next one; empty if there is none.
@@ -342,10 +343,36 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	in.budget = a.newBudget()
 	in.shared = pebblestore.NewShared(a.cfg.CacheBytes, openFilesMax)
 	a.setShared(in.shared)
-	if in.membership, err = in.newMembership(); err != nil {
+	if in.self, err = in.newSelf(); err != nil {
 		return nil, err
 	}
 	return in, nil
+}
+
+// newSelf reads which tasks have state on disk. It opens no database.
+func (in *instance) newSelf() (*assign.Self, error) {
+	of := assign.Life{Instance: in.dir.Instance(), Fingerprint: in.fingerprint, Stateful: map[string]bool{}, RevokeMax: revokeWait}
+	for _, sub := range in.app.topology.Subtopologies() {
+		as := assign.Subtopology{Name: sub.Name}
+		for _, src := range sub.Sources {
+			as.Sources = append(as.Sources, src.Topic)
+		}
+		for _, st := range sub.Stores {
+			of.Stateful[sub.Name] = true
+			if n := (*in.layout.Load())[st.Topic()].Partitions; as.PartitionsMax == 0 || n < as.PartitionsMax {
+				as.PartitionsMax = n
+			}
+		}
+		of.Subtopologies = append(of.Subtopologies, as)
+	}
+	places, err := in.dir.Tasks()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		of.OnDisk = append(of.OnDisk, topology.TaskID{Subtopology: p.Subtopology, Partition: p.Partition})
+	}
+	return assign.NewSelf(of), nil
 }
 
 // newBudget returns the budget of markers that all workers share.

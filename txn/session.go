@@ -208,7 +208,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	for _, sub := range a.topology.Subtopologies() {
 		s.subs[sub.Name] = sub
 	}
-	s.ownership = assign.New(in.membership.constant.Subtopologies)
+	s.ownership = assign.New(in.self.Subtopologies())
 	s.restorer = restore.New(restore.Restorer{
 		Cluster: in.cluster, Layout: *in.layout.Load(), Logger: a.log, Waits: in.waits,
 		RoundsTopic: topics.RoundsTopic(a.topology.Application()), Metrics: a.metrics,
@@ -373,7 +373,7 @@ func (s *session) stop(orderly, leave bool) error {
 	member, _ := g.Member()
 	_ = s.in.app.cfg.failpoints.Hit(s.ctx, failpoint.LeaveBefore) // leaving goes on
 	g.Close()
-	s.in.membership.left() // after the last callback
+	s.in.self.Left() // after the last callback
 	if leave {
 		errs = append(errs, s.in.leaveGroup(s.ctx, member))
 	}

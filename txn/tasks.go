@@ -76,6 +76,24 @@ func (t *taskTable) status(workers []*worker.Worker) []TaskStatus {
 	return out
 }
 
+// now returns what the tasks are doing, as the group has to know it.
+func (t *taskTable) now(workers []*worker.Worker) []assign.TaskNow {
+	t.RLock()
+	defer t.RUnlock()
+	running := t.running(workers)
+	out := make([]assign.TaskNow, 0, len(t.entries))
+	for id, e := range t.entries {
+		r := running[id]
+		now := assign.TaskNow{Task: id, Stopped: cmp.Or(e.stopped, r.Stopped)}
+		for _, in := range r.Inputs {
+			now.Offsets = append(now.Offsets, in.Offset)
+		}
+		out = append(out, now)
+	}
+	slices.SortFunc(out, func(a, b assign.TaskNow) int { return compareTasks(a.Task, b.Task) })
+	return out
+}
+
 // restore takes what a restore has done and has to do. Of one that is over only what it has done is of interest.
 func (s *TaskStatus) restore(p restore.Snapshot) {
 	s.Restored, s.RestoredBytes, s.Remaining = p.Records, p.Bytes, p.Remaining
@@ -179,7 +197,7 @@ func (c *callbacks) Lost(partitions map[string][]int32) {
 // giveUp raises the epochs first, so that nothing of these tasks can be committed any more, and then waits for what is in flight.
 func (s *session) giveUp(ctx context.Context, partitions map[string][]int32) {
 	ids := s.ownership.Remove(partitions)
-	s.in.membership.remember(s.tasks.status(s.workers))
+	s.in.self.Remember(s.tasks.now(s.workers))
 	for _, id := range ids {
 		if s.ownership.Partial(id) {
 			// The plan moves a task's inputs together, so this is a safety net. What was fetched of the inputs that stay is lost with

@@ -1,0 +1,77 @@
+package txn
+
+import (
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/txn/internal/assign"
+)
+
+// JoinData is part of broker.Assignment.
+func (c *callbacks) JoinData() assign.Join {
+	s := (*session)(c)
+	return s.in.self.Join(s.tasks.now(s.workers))
+}
+
+// Planned is part of broker.Assignment.
+func (c *callbacks) Planned(plan assign.Plan, leader bool) {
+	s := (*session)(c)
+	s.in.self.Planned(time.Now(), plan, leader, s.tasks.stopped())
+	s.in.watch.planned(plan)
+	if member, _ := s.member(); member != "" {
+		s.in.watch.joined(member) // before the assignment: a process may die in the rebalance
+	}
+	s.promised.Store(slices.ContainsFunc(plan.Owed, func(m assign.Move) bool { return m.To == s.in.dir.Instance() }))
+	if len(plan.Owed) > 0 {
+		s.in.app.log.Info("tasks are moving", "owed", len(plan.Owed), "plan", plan.ID, "leader", leader)
+	}
+	select {
+	case s.planned <- struct{}{}:
+	default:
+	}
+}
+
+// due returns when a rebalance is to be forced, and why, as the tasks are now.
+func (s *session) due() (time.Time, assign.Reason, bool) { return s.in.self.Due(s.tasks.stopped()) }
+
+// stopped returns how many tasks do not work any more.
+func (t *taskTable) stopped() int32 {
+	t.RLock()
+	defer t.RUnlock()
+	n := int32(0)
+	for _, e := range t.entries {
+		if e.stopped != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// forceRebalances forces a rebalance whenever the policy says so, until the session fetches no more.
+func (s *session) forceRebalances() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		at, why, ok := s.due()
+		now, g := time.Now(), s.client()
+		ok = ok && g != nil
+		if ok && !now.Before(at) {
+			s.in.app.log.Info("a rebalance is forced", "why", string(why))
+			s.in.self.Forced(now, why)
+			g.ForceRebalance()
+			continue
+		}
+		wait := time.Hour
+		if ok {
+			wait = at.Sub(now)
+		}
+		timer.Reset(wait)
+		select {
+		case <-s.poll.Done():
+			return
+		case <-s.planned:
+		case <-s.in.self.Removed():
+		case <-timer.C:
+		}
+	}
+}

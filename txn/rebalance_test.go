@@ -1,0 +1,43 @@
+package txn
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/peers"
+)
+
+// TestStoppedTasksAreTold: what the plan did not count because it was stopped, and is not stopped in a new session, forces a rebalance; what
+// still is or stops again does not.
+func TestStoppedTasksAreTold(t *testing.T) {
+	own := assign.Join{}.Entry("me")
+	none, err := peers.New(peers.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &session{
+		in:    &instance{self: assign.NewSelf(assign.Life{Instance: own.Member, RevokeMax: revokeWait}), watch: &watch{peers: none}},
+		tasks: newTaskTable(), planned: make(chan struct{}, 1),
+	}
+	e := &taskEntry{stopped: errors.New("poison")}
+	s.tasks.entries[topology.TaskID{Subtopology: "in"}] = e
+	s.tasks.entries[topology.TaskID{Subtopology: "in", Partition: 1}] = &taskEntry{}
+	plan := assign.Plan{ID: 1, Entries: []assign.Entry{own}}
+	plan.Entries[0].Stopped = 1
+	(*callbacks)(s).Planned(plan, false)
+	if _, why, ok := s.due(); ok {
+		t.Errorf("a rebalance is due because of %q while the task is stopped", why)
+	}
+	s.in.self.Left()
+	e.stopped = nil
+	(*callbacks)(s).Planned(plan, false) // the old assignment again
+	if _, why, ok := s.due(); !ok || why != assign.Working {
+		t.Errorf("due is %t because of %q, want a rebalance because the task works again", ok, why)
+	}
+	e.stopped = errors.New("poison")
+	if _, why, ok := s.due(); ok {
+		t.Errorf("a rebalance is due because of %q although the task stopped again", why)
+	}
+}
