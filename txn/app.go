@@ -23,6 +23,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/lookout"
 	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -115,7 +116,7 @@ type instance struct {
 	// space is held while space is looked for on the disk.
 	space     sync.Mutex
 	waits     *waits.Waits
-	lookout   *lookout
+	lookout   *lookout.Lookout
 	self      *assign.Self
 	watch     *watch
 	clusterID string
@@ -284,8 +285,11 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if in.cluster, err = broker.Connect(ctx, in.brokerCfg, a.topology.Application()); err != nil {
 		return nil, err
 	}
-	in.lookout = newLookout(in)
-	in.waits = waits.New(in.cluster, reportAfter(a.cfg.TransactionTimeout), a.log, in.lookout.hangs)
+	in.lookout = lookout.New(lookout.Config{
+		Cluster: in.cluster, Topology: a.topology, Repairs: a.cfg.RepairTransactions, Logger: a.log, Metrics: a.metrics,
+		Failpoints: a.cfg.failpoints,
+	})
+	in.waits = waits.New(in.cluster, reportAfter(a.cfg.TransactionTimeout), a.log, in.lookout.Hangs)
 	err = a.reach(ctx, func() error {
 		if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
 			return err
@@ -481,7 +485,7 @@ func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error
 		if err != nil {
 			return nil, err
 		}
-		hangs, clean := in.lookout.atStart(ctx)
+		hangs, clean := in.lookout.AtStart(ctx)
 		out, missing := in.choose(all, hangs)
 		if missing > 0 {
 			highest += missing
@@ -511,7 +515,7 @@ func (in *instance) choose(all [][2]*broker.Producer, hangs map[string]bool) (ou
 		rest, out, ids = all, nil, nil
 	}
 	closePairs(rest)
-	in.lookout.use(ids...)
+	in.lookout.Use(ids...)
 	return out, missing
 }
 
@@ -534,7 +538,7 @@ func (in *instance) settled(ctx context.Context, workers int) ([][2]*broker.Prod
 			out[w][turn] = broker.NewProducer(in.brokerCfg, id, in.app.cfg.TransactionTimeout)
 		}
 	}
-	in.lookout.note(ctx, false, ids...)
+	in.lookout.Note(ctx, false, ids...)
 	var wg sync.WaitGroup
 	for w, pair := range out {
 		for turn, p := range pair {

@@ -219,7 +219,7 @@ func (a *App) setShared(shared *pebblestore.Shared) {
 }
 
 func (s *session) snapshot(snap *metrics.Snapshot) {
-	snap.Hanging = len(s.in.lookout.all())
+	snap.Hanging = len(s.in.lookout.Found())
 	for _, h := range s.in.waits.All() {
 		w := metrics.Wait{Kind: string(h.Kind), Holder: metrics.HeldByUnknown, Since: h.Since}
 		switch {

@@ -276,8 +276,8 @@ func (w *watch) fence(ctx context.Context, s peers.Suspect) (peers.Verdict, erro
 	var ended error
 	var ending sync.WaitGroup
 	ending.Go(func() {
-		w.in.lookout.noteDead(ctx, s.TransactionalIDs...) // what they say goes with the fencing
-		defer signal(w.in.lookout.due)
+		w.in.lookout.NoteDead(ctx, s.TransactionalIDs...) // what they say goes with the fencing
+		defer w.in.lookout.LookSoon()
 		ended = w.in.cluster.EndTransactions(ctx, w.in.app.cfg.TransactionTimeout, s.TransactionalIDs...)
 	})
 	var removed bool

@@ -116,8 +116,8 @@ func (a *App) session(ctx context.Context, in *instance) error {
 	workers.Go(s.watchTopics)
 	workers.Go(s.forceRebalances)
 	workers.Go(s.watchSpace)
-	workers.Go(s.watchHanging)
-	workers.Go(s.repairHanging)
+	workers.Go(func() { in.lookout.Watch(s.ctx, in.waits, s.cancel) })
+	workers.Go(func() { in.lookout.Repair(s.ctx) })
 	a.attach(s)
 	err = s.work(ctx)
 	if err == nil {
@@ -217,7 +217,7 @@ func (a *App) newSession(ctx context.Context, in *instance) (*session, error) {
 	coordinator := broker.NewCoordinator(in.cluster)
 	for i := range a.cfg.Workers {
 		s.workers = append(s.workers, worker.New(worker.Config{
-			ID: i, Cluster: in.cluster, Coordinator: coordinator, Ownership: s.ownership, Member: s.member, Resume: s.resume, Waits: in.waits, Settle: in.lookout.settle,
+			ID: i, Cluster: in.cluster, Coordinator: coordinator, Ownership: s.ownership, Member: s.member, Resume: s.resume, Waits: in.waits, Settle: in.lookout.Settle,
 			Instance: in.dir.Instance(), Incarnation: in.incarnation, Fingerprint: in.fingerprint,
 			RoundsTopic: topics.RoundsTopic(a.topology.Application()),
 			MetadataMax: a.cfg.metadataMax, Deadlines: worker.DeadlinesFor(a.cfg.TransactionTimeout), Budget: in.budget,

@@ -205,10 +205,10 @@ func (a *App) Status() Status {
 	a.mu.Unlock()
 	if current != nil {
 		s.Tasks = current.tasks.status(current.workers)
-		for _, f := range current.in.lookout.all() {
+		for _, f := range current.in.lookout.Found() {
 			s.Hanging = append(s.Hanging, hangingStatus(f))
 		}
-		s.NotLookedAt = current.in.lookout.notLookedAt()
+		s.NotLookedAt = current.in.lookout.NotLookedAt()
 		addWaits(s.Tasks, current.in.waits.All())
 		current.addLag(s.Tasks)
 		s.Totals.add(current.totals())
@@ -219,7 +219,7 @@ func (a *App) Status() Status {
 }
 
 func hangingStatus(f hanging.Finding) HangingStatus {
-	h := HangingStatus{ProducerID: f.ProducerID, Epoch: f.Epoch, Partitions: partitionsOf(f)}
+	h := HangingStatus{ProducerID: f.ProducerID, Epoch: f.Epoch, Partitions: f.Partitions()}
 	if f.Named != nil {
 		h.TransactionalID = f.Named.TransactionalID
 	}

@@ -1,41 +1,40 @@
-package txn
+package lookout
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/hanging"
+	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/waits"
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-// lookout sees to it that no producer of the instance writes to a partition that holds an older transaction of it open, which nothing will
-// end (protocol rule 13.7). The next transaction of that producer would take the old records along: aborted ones would appear, or committed
-// ones be lost.
-//
-//   - Before a transactional id is initialised its coordinator is asked about the last transaction: the answer is evidence, and is gone after.
-//   - After all ids of the instance are initialised, and before a record is produced, everything that the application reads and writes is asked
-//     for what it holds open. An id whose transaction hangs is not used, and the worker gets another one: so no task has to be closed for it.
-//     Tasks that cannot read because of it wait, and say so (package waits).
-//   - After a producer was initialised again because a round failed, all partitions are asked to which it has written since it was last looked
-//     at. If a transaction of it hangs there, the session ends, and the next one chooses other ids. The other producers are looked at right
-//     after, while they produce.
-//   - A partition that did not answer at start is asked again until it has. A transaction that hangs is looked at again from time to time. If
-//     a session produces under an id of which a transaction hangs, the session is ended.
-//   - If Config.RepairTransactions is set, a transaction that hangs and whose end is evident is repaired. Another goroutine does that, so no look
-//     waits for the logs that it reads. It writes nothing if a partition of the application did not answer or may not be read.
-//
-// It outlives sessions. Its methods are safe for concurrent use.
-type lookout struct {
-	in *instance
+// Config is what a lookout needs of the process.
+type Config struct {
+	Cluster  *broker.Cluster
+	Topology *topology.Topology
+	// Repairs says that transactions that hang are repaired where evidence says how they ended.
+	Repairs    bool
+	Logger     *slog.Logger
+	Metrics    *metrics.Metrics
+	Failpoints failpoint.Set
+}
+
+// Lookout looks for transactions that hang. It outlives memberships, and its methods are safe for concurrent use.
+type Lookout struct {
+	cfg Config
 	// due has a token when a look is wanted now, repairs one when something hangs that may be repaired.
 	due, repairs chan struct{}
 
@@ -71,21 +70,22 @@ const (
 	readPauseMax = time.Hour
 )
 
-func newLookout(in *instance) *lookout {
-	return &lookout{
-		in: in, due: make(chan struct{}, 1), repairs: make(chan struct{}, 1),
+// New returns a lookout that has not looked yet.
+func New(cfg Config) *Lookout {
+	return &Lookout{
+		cfg: cfg, due: make(chan struct{}, 1), repairs: make(chan struct{}, 1),
 		before: map[string]broker.Transaction{}, used: map[string]bool{},
 	}
 }
 
-// note asks the coordinators about transactional ids that are about to be initialised. Without an answer evidence is missing, and no more.
+// Note asks the coordinators about transactional ids that are about to be initialised. Without an answer evidence is missing, and no more.
 // committing says that a commit of them may be under way: that the transaction is ongoing tells nothing then.
-func (l *lookout) note(ctx context.Context, committing bool, ids ...string) {
+func (l *Lookout) Note(ctx context.Context, committing bool, ids ...string) {
 	ctx, cancel := context.WithTimeout(ctx, describeMax)
 	defer cancel()
-	now, err := l.in.cluster.Transactions(ctx, ids...)
+	now, err := l.cfg.Cluster.Transactions(ctx, ids...)
 	if err != nil {
-		l.in.app.log.Debug("how the last transactions ended is not known", "error", err)
+		l.cfg.Logger.Debug("how the last transactions ended is not known", "error", err)
 		return
 	}
 	l.mu.Lock()
@@ -97,17 +97,17 @@ func (l *lookout) note(ctx context.Context, committing bool, ids ...string) {
 	}
 }
 
-// noteDead is note for the transactional ids of another instance, which is taken for dead and may live. It does not wait for long.
-func (l *lookout) noteDead(ctx context.Context, ids ...string) {
+// NoteDead is Note for the transactional ids of another instance, which is taken for dead and may live. It does not wait for long.
+func (l *Lookout) NoteDead(ctx context.Context, ids ...string) {
 	ctx, cancel := context.WithTimeout(ctx, describeDeadMax)
 	defer cancel()
-	l.note(ctx, true, ids...)
+	l.Note(ctx, true, ids...)
 }
 
-// settle settles a producer after a round has failed, and returns an error if a transaction of it hangs.
-func (l *lookout) settle(ctx context.Context, p *broker.Producer) error {
+// Settle settles a producer after a round has failed, and returns an error if a transaction of it hangs.
+func (l *Lookout) Settle(ctx context.Context, p *broker.Producer) error {
 	p.Close() // no request of it is on its way after the coordinator was asked
-	l.note(ctx, p.Committing(), p.TransactionalID())
+	l.Note(ctx, p.Committing(), p.TransactionalID())
 	l.mu.Lock()
 	before, known := l.before[p.TransactionalID()]
 	l.mu.Unlock()
@@ -116,21 +116,21 @@ func (l *lookout) settle(ctx context.Context, p *broker.Producer) error {
 		return err
 	}
 	defer signal(l.due) // for the other producers: what has failed here may have lost markers of theirs
-	if brokenLook(l.in.app.cfg.failpoints) {
+	if brokenLook(l.cfg.Failpoints) {
 		return nil
 	}
 	identity, err := p.Identity(ctx)
 	if err != nil {
 		return err
 	}
-	offsets, err := l.in.cluster.OffsetsPartition(ctx)
+	offsets, err := l.cfg.Cluster.OffsetsPartition(ctx)
 	switch {
 	case err == nil:
 		wrote[broker.OffsetsTopic] = []int32{offsets}
 	case !hanging.OnlyDenied(err) && !broker.NotYetKnown(err):
 		return err
 	}
-	open, err := l.in.cluster.OpenTransactions(ctx, wrote)
+	open, err := l.cfg.Cluster.OpenTransactions(ctx, wrote)
 	if err != nil && !hanging.OnlyDenied(err) {
 		return err
 	}
@@ -144,6 +144,9 @@ func (l *lookout) settle(ctx context.Context, p *broker.Producer) error {
 	return nil
 }
 
+// LookSoon has Watch look at everything once more. It does not block.
+func (l *Lookout) LookSoon() { signal(l.due) }
+
 // signal leaves a token if there is none.
 func signal(c chan struct{}) {
 	select {
@@ -155,20 +158,20 @@ func signal(c chan struct{}) {
 // errHanging ends a session whose producers must not go on.
 var errHanging = errors.New("a transaction hangs")
 
-// atStart looks at everything, and returns the transactional ids of the instance whose transactions hang. A partition that does not
+// AtStart looks at everything, and returns the transactional ids of the instance whose transactions hang. A partition that does not
 // answer in time is looked at later. clean says that all has answered and nothing of the application hangs.
-func (l *lookout) atStart(ctx context.Context) (hangs map[string]bool, clean bool) {
-	if brokenLook(l.in.app.cfg.failpoints) {
+func (l *Lookout) AtStart(ctx context.Context) (hangs map[string]bool, clean bool) {
+	if brokenLook(l.cfg.Failpoints) {
 		return nil, false
 	}
 	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: time.Second}
 	for until := time.Now().Add(lookMax); ; {
 		hangs, err := l.look(ctx)
 		if err == nil {
-			return hangs, len(l.all()) == 0 && l.notLookedAt() == ""
+			return hangs, len(l.Found()) == 0 && l.NotLookedAt() == ""
 		}
 		if time.Now().After(until) || pause.Wait(ctx) != nil {
-			l.in.app.log.Warn("it is not known yet whether transactions hang, because not all partitions answer: they are asked again", "error", err)
+			l.cfg.Logger.Warn("it is not known yet whether transactions hang, because not all partitions answer: they are asked again", "error", err)
 			return hangs, false
 		}
 	}
@@ -176,7 +179,7 @@ func (l *lookout) atStart(ctx context.Context) (hangs map[string]bool, clean boo
 
 // look asks all that the application reads and writes, and returns the transactional ids of the instance whose transactions hang. It is for
 // this process to use others, so what hung before is among them until its partitions have answered. The error says what has not answered.
-func (l *lookout) look(ctx context.Context) (map[string]bool, error) {
+func (l *Lookout) look(ctx context.Context) (map[string]bool, error) {
 	search, found, unread, err := l.ask(ctx, hanging.Look)
 	l.tellUnread(unread)
 	l.mu.Lock()
@@ -191,7 +194,7 @@ func (l *lookout) look(ctx context.Context) (map[string]bool, error) {
 	l.mu.Unlock()
 	l.tell(found)
 	if err == nil && wasUnanswered != "" {
-		l.in.app.log.Info("all partitions have answered whether transactions hang")
+		l.cfg.Logger.Info("all partitions have answered whether transactions hang")
 	}
 	if len(found) > 0 && err == nil {
 		signal(l.repairs)
@@ -210,11 +213,11 @@ func (l *lookout) look(ctx context.Context) (map[string]bool, error) {
 
 // ask looks at everything by way of hanging.Look or hanging.Find. It returns what of the application's own hangs, why topics are not looked
 // at that may not be read, and what has not answered.
-func (l *lookout) ask(ctx context.Context, by func(context.Context, *broker.Cluster, hanging.Search) ([]hanging.Finding, error)) (
+func (l *Lookout) ask(ctx context.Context, by func(context.Context, *broker.Cluster, hanging.Search) ([]hanging.Finding, error)) (
 	search hanging.Search, found []hanging.Finding, unread, err error,
 ) {
 	within, cancel := context.WithTimeout(ctx, lookMax)
-	search, hidden := hanging.SearchOf(within, l.in.cluster, l.in.app.topology)
+	search, hidden := hanging.SearchOf(within, l.cfg.Cluster, l.cfg.Topology)
 	cancel()
 	search.Patience = lookMax
 	l.mu.Lock()
@@ -223,7 +226,7 @@ func (l *lookout) ask(ctx context.Context, by func(context.Context, *broker.Clus
 	if hidden != nil && !hanging.OnlyDenied(hidden) {
 		return search, nil, nil, hidden
 	}
-	found, err = by(ctx, l.in.cluster, search)
+	found, err = by(ctx, l.cfg.Cluster, search)
 	found = slices.DeleteFunc(found, func(f hanging.Finding) bool { return !f.Own || !f.Hanging() })
 	if err != nil && hanging.OnlyDenied(err) {
 		return search, found, errors.Join(hidden, err), nil
@@ -233,7 +236,7 @@ func (l *lookout) ask(ctx context.Context, by func(context.Context, *broker.Clus
 
 // decide lets a finding keep the evidence that was read for it. Without that it is judged by what coordinators have said; a verdict that they
 // do not give is not looked for. The caller holds mu.
-func (l *lookout) decide(f *hanging.Finding) {
+func (l *Lookout) decide(f *hanging.Finding) {
 	if i := slices.IndexFunc(l.found, same(*f)); i >= 0 && l.found[i].Evidence.Searched > 0 {
 		f.Evidence, f.Decision = l.found[i].Evidence, l.found[i].Decision
 		return
@@ -253,17 +256,17 @@ func missing(old, now []hanging.Finding) []hanging.Finding {
 // same returns whether another finding is of the same transaction in the same partitions.
 func same(a hanging.Finding) func(hanging.Finding) bool {
 	return func(b hanging.Finding) bool {
-		return a.ProducerID == b.ProducerID && a.Epoch == b.Epoch && slices.Equal(partitionsOf(a), partitionsOf(b))
+		return a.ProducerID == b.ProducerID && a.Epoch == b.Epoch && slices.Equal(a.Partitions(), b.Partitions())
 	}
 }
 
 // repairDue reports whether logs are to be read for evidence now: what hangs is not what they were read for last, or that was long ago.
-func (l *lookout) repairDue() bool {
+func (l *Lookout) repairDue() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var text strings.Builder
 	for _, f := range l.found {
-		fmt.Fprintf(&text, "%d/%d %v\n", f.ProducerID, f.Epoch, partitionsOf(f))
+		fmt.Fprintf(&text, "%d/%d %v\n", f.ProducerID, f.Epoch, f.Partitions())
 	}
 	now := time.Now()
 	switch {
@@ -282,7 +285,7 @@ func (l *lookout) repairDue() bool {
 
 // repair reads the logs for evidence of what hangs, and repairs what it decides. It writes nothing where anything of the application was not
 // asked or not read: that may hold the transaction open too, or have evidence against it.
-func (l *lookout) repair(ctx context.Context) error {
+func (l *Lookout) repair(ctx context.Context) error {
 	_, found, unread, err := l.ask(ctx, hanging.Find)
 	if err != nil {
 		return err
@@ -299,24 +302,24 @@ func (l *lookout) repair(ctx context.Context) error {
 			continue
 		}
 		if unread != nil || len(f.Evidence.Unread) > 0 {
-			l.in.app.log.Warn("a transaction that hangs is not repaired, because not everything may be read that it can be open in",
+			l.cfg.Logger.Warn("a transaction that hangs is not repaired, because not everything may be read that it can be open in",
 				append(attributes(f), "error", errors.Join(append([]error{unread}, textErrors(f.Evidence.Unread)...)...))...)
 			continue
 		}
 		if l.uses(f) {
 			continue // the next look ends the session
 		}
-		outcomes, err := hanging.Repair(ctx, l.in.cluster, f, f.Decision.Verdict, nil)
+		outcomes, err := hanging.Repair(ctx, l.cfg.Cluster, f, f.Decision.Verdict, nil)
 		for _, o := range outcomes {
 			if o.Written {
-				l.in.app.metrics.TransactionRepaired()
+				l.cfg.Metrics.TransactionRepaired()
 			}
 		}
 		if err != nil {
-			l.in.app.log.Warn("a transaction that hangs could not be repaired", append(attributes(f), "error", err)...)
+			l.cfg.Logger.Warn("a transaction that hangs could not be repaired", append(attributes(f), "error", err)...)
 			continue
 		}
-		l.in.app.log.Warn("a transaction that hung was repaired", attributes(f)...)
+		l.cfg.Logger.Warn("a transaction that hung was repaired", attributes(f)...)
 	}
 	return nil
 }
@@ -338,7 +341,7 @@ func oneLine(err error) string {
 }
 
 // uses reports whether a worker produces under the producer id of a finding.
-func (l *lookout) uses(f hanging.Finding) bool {
+func (l *Lookout) uses(f hanging.Finding) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return f.Named != nil && l.used[f.Named.TransactionalID]
@@ -350,54 +353,46 @@ func attributes(f hanging.Finding) []any {
 	if f.Named != nil {
 		id, state = f.Named.TransactionalID, f.Named.State
 	}
-	out := []any{"producer_id", f.ProducerID, "epoch", f.Epoch, "transactional_id", id, "coordinator", state, "partitions", partitionsOf(f)}
+	out := []any{"producer_id", f.ProducerID, "epoch", f.Epoch, "transactional_id", id, "coordinator", state, "partitions", f.Partitions()}
 	if len(f.Decision.Reasons) > 0 {
 		out = append(out, "verdict", f.Decision.Verdict.String(), "reasons", f.Decision.Reasons)
 	}
 	return out
 }
 
-func partitionsOf(f hanging.Finding) []string {
-	var out []string
-	for _, open := range f.Open {
-		out = append(out, fmt.Sprintf("%s[%d]", open.Topic, open.Partition))
-	}
-	return out
-}
-
 // tell takes what hangs now, and logs what is new.
-func (l *lookout) tell(found []hanging.Finding) {
+func (l *Lookout) tell(found []hanging.Finding) {
 	l.mu.Lock()
 	before := l.found
 	l.found = found
 	l.mu.Unlock()
 	for _, f := range found {
 		if !slices.ContainsFunc(before, same(f)) {
-			l.in.app.log.Warn("a transaction of the application hangs: nothing ends it, and readers of its partitions wait for it",
+			l.cfg.Logger.Warn("a transaction of the application hangs: nothing ends it, and readers of its partitions wait for it",
 				append(attributes(f), "remedy", waits.Remedy)...)
 		}
 	}
 	for _, f := range before {
 		if !slices.ContainsFunc(found, same(f)) {
-			l.in.app.log.Info("a transaction hangs no more, or in fewer partitions", attributes(f)...)
+			l.cfg.Logger.Info("a transaction hangs no more, or in fewer partitions", attributes(f)...)
 		}
 	}
 }
 
 // tellUnread says once which topics are not looked at.
-func (l *lookout) tellUnread(err error) {
+func (l *Lookout) tellUnread(err error) {
 	l.mu.Lock()
 	told := l.unread
 	l.unread = oneLine(err)
 	l.mu.Unlock()
 	if err != nil && told == "" {
-		l.in.app.log.Warn("transactions that hang are not found in topics that may not be read", "reason", oneLine(err),
+		l.cfg.Logger.Warn("transactions that hang are not found in topics that may not be read", "reason", oneLine(err),
 			"remedy", "onceward permissions --repair")
 	}
 }
 
-// notLookedAt says what is not known to be free of transactions that hang, "" if all is.
-func (l *lookout) notLookedAt() string {
+// NotLookedAt says what is not known to be free of transactions that hang, "" if all is.
+func (l *Lookout) NotLookedAt() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -409,20 +404,20 @@ func (l *lookout) notLookedAt() string {
 	return l.unanswered + "; " + l.unread
 }
 
-// all returns what hung when it was last looked at.
-func (l *lookout) all() []hanging.Finding {
+// Found returns what hung when it was last looked at.
+func (l *Lookout) Found() []hanging.Finding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.found
 }
 
-// hangs reports whether a transaction hung when it was last looked at.
-func (l *lookout) hangs(producerID int64, epoch int16) bool {
-	return slices.ContainsFunc(l.all(), func(f hanging.Finding) bool { return f.ProducerID == producerID && f.Epoch == epoch })
+// Hangs reports whether a transaction hung when it was last looked at.
+func (l *Lookout) Hangs(producerID int64, epoch int16) bool {
+	return slices.ContainsFunc(l.Found(), func(f hanging.Finding) bool { return f.ProducerID == producerID && f.Epoch == epoch })
 }
 
-// use notes with which transactional ids workers produce from now on.
-func (l *lookout) use(ids ...string) {
+// Use notes with which transactional ids workers produce from now on.
+func (l *Lookout) Use(ids ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(l.used)
@@ -431,18 +426,18 @@ func (l *lookout) use(ids ...string) {
 	}
 }
 
-// watchHanging looks again at what hangs, at what did not answer, and at what a task waits for, until the session ends.
-func (s *session) watchHanging() {
-	if brokenLook(s.in.app.cfg.failpoints) {
+// Watch looks again at what hangs, at what did not answer, and at what tasks wait for, until ctx ends. It calls end once, and returns, if a
+// worker must not produce on.
+func (l *Lookout) Watch(ctx context.Context, tasks *waits.Waits, end func(error)) {
+	if brokenLook(l.cfg.Failpoints) {
 		return
 	}
-	l := s.in.lookout
 	pause := backoff.Backoff{Next: unansweredPause, Max: hangingWatch}
 	for next := unansweredPause; ; {
 		timer := time.NewTimer(next)
 		wanted := false
 		select {
-		case <-s.ctx.Done():
+		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-l.due:
@@ -451,16 +446,16 @@ func (s *session) watchHanging() {
 		case <-timer.C:
 		}
 		next = hangingWatch
-		if !wanted && len(l.all()) == 0 && l.notAnswered() == "" && !slices.ContainsFunc(s.in.waits.All(), mayHang) {
+		if !wanted && len(l.Found()) == 0 && l.notAnswered() == "" && !slices.ContainsFunc(tasks.All(), mayHang) {
 			continue
 		}
-		_, err := l.look(s.ctx)
+		_, err := l.look(ctx)
 		if id := l.inUse(); id != "" {
-			s.cancel(fmt.Errorf("%w: %w: %s must not produce on", worker.ErrReopen, errHanging, id))
+			end(fmt.Errorf("%w: %w: %s must not produce on", worker.ErrReopen, errHanging, id))
 			return
 		}
 		if err != nil {
-			s.in.app.log.Debug("not all partitions have answered what they hold open", "error", err)
+			l.cfg.Logger.Debug("not all partitions have answered what they hold open", "error", err)
 			next = pause.Next
 			pause.Next = min(2*pause.Next, pause.Max)
 			continue
@@ -473,7 +468,7 @@ func (s *session) watchHanging() {
 func mayHang(h waits.Held) bool { return !h.Looked.IsZero() && !h.Ongoing() }
 
 // notAnswered says what did not answer in the last look.
-func (l *lookout) notAnswered() string {
+func (l *Lookout) notAnswered() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.unanswered
@@ -481,7 +476,7 @@ func (l *lookout) notAnswered() string {
 
 // inUse returns a transactional id with which a worker produces although a transaction of its producer hangs, "" if there is none. An id that
 // has another producer id by now takes nothing along.
-func (l *lookout) inUse() string {
+func (l *Lookout) inUse() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range l.found {
@@ -492,23 +487,22 @@ func (l *lookout) inUse() string {
 	return ""
 }
 
-// repairHanging repairs what hangs, if it may, until the session ends.
-func (s *session) repairHanging() {
-	l := s.in.lookout
+// Repair repairs what hangs, if it may, until ctx ends.
+func (l *Lookout) Repair(ctx context.Context) {
 	for {
 		select {
-		case <-s.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-l.repairs:
 		}
-		if !s.in.app.cfg.RepairTransactions || !l.repairDue() {
+		if !l.cfg.Repairs || !l.repairDue() {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(s.ctx, repairMax)
-		err := l.repair(ctx)
+		reading, cancel := context.WithTimeout(ctx, repairMax)
+		err := l.repair(reading)
 		cancel()
-		if err != nil && s.ctx.Err() == nil {
-			s.in.app.log.Warn("the evidence of transactions that hang could not be read", "error", err)
+		if err != nil && ctx.Err() == nil {
+			l.cfg.Logger.Warn("the evidence of transactions that hang could not be read", "error", err)
 		}
 		signal(l.due)
 	}
