@@ -26,6 +26,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/lookout"
 	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/session"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
 	"github.com/onceward/onceward/txn/internal/waits"
@@ -38,7 +39,7 @@ type App struct {
 	cfg      Config
 	log      *slog.Logger
 	metrics  *metrics.Metrics
-	rebuilds rebuilds
+	rebuilds session.Rebuilds
 	alerts   alerts
 
 	mu struct {
@@ -47,8 +48,10 @@ type App struct {
 		state    State
 		reason   string
 		instance string
-		session  *session
-		totals   Totals
+		// session is the membership and in the instance that it belongs to; nil while there is none.
+		session *session.Session
+		in      *instance
+		totals  Totals
 		// http is where the endpoint listens, shared the caches while there are some.
 		http   string
 		shared *pebblestore.Shared
@@ -113,17 +116,13 @@ type instance struct {
 	incarnation uint32
 	fingerprint [8]byte
 	budget      *worker.Budget
-	// space is held while space is looked for on the disk.
-	space     sync.Mutex
-	waits     *waits.Waits
-	lookout   *lookout.Lookout
-	self      *assign.Self
-	watch     *watch
-	clusterID string
-	// leftNothing says that the last session has left neither an open transaction nor a member that others have to wait for.
-	leftNothing bool
-	// stays is the member id that the last session has left in the group for the next one; empty if there is none.
-	stays string
+	waits       *waits.Waits
+	lookout     *lookout.Lookout
+	self        *assign.Self
+	watch       *watch
+	clusterID   string
+	// left is what the last session has left.
+	left session.Left
 }
 
 // Run processes until ctx ends, and then stops in order: what is open is committed, databases are flushed, and unless Remain is set the
@@ -159,7 +158,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 		return err
 	}
 	err = a.cfg.refused(a.sessions(ctx, in))
-	if in.leftNothing || errors.Is(err, kerr.FencedInstanceID) { // else the peers are to end what is left
+	if in.left.Nothing || errors.Is(err, kerr.FencedInstanceID) { // else the peers are to end what is left
 		in.watch.goodbye()
 	}
 	return err
@@ -184,10 +183,10 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 			return in.leave(ctx) // ended before anything of this session had begun
 		case errors.Is(err, errNotBegun) && !first && !broker.Permanent(err):
 			// The cluster was there before. Inside a membership its absence is waited out as well.
-		case ctx.Err() != nil && onlyRestartable(err):
+		case ctx.Err() != nil && session.OnlyRestartable(err):
 			a.log.Warn("the membership ended together with the application", "error", err)
 			return in.leave(ctx) // what was not committed will be run again, as after a crash
-		case ctx.Err() != nil || !restartable(err):
+		case ctx.Err() != nil || !session.Restartable(err):
 			return in.fencedInstance(err)
 		}
 		if time.Since(began) > time.Minute {
@@ -207,22 +206,56 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 // unreachablePause bounds the pause before the next membership while the brokers do not answer. It costs one question a try.
 const unreachablePause = time.Second
 
-// leave takes the member out of the group that a session has left there for the next one, if the application ends instead.
-func (in *instance) leave(ctx context.Context) error {
-	if in.stays == "" || in.app.cfg.Remain {
-		return nil
+// session runs one membership, and keeps what it leaves.
+func (a *App) session(ctx context.Context, in *instance) error {
+	in.left.Nothing = false // the member that stays goes with the join
+	producers, err := in.producers(ctx)
+	if err != nil {
+		return err
 	}
-	err := in.leaveGroup(ctx, in.stays)
-	in.leftNothing = err == nil
+	s := session.New(ctx, in.session(), producers)
+	a.attach(s, in)
+	defer a.detach(s)
+	in.left, err = s.Run(ctx)
 	return err
 }
 
-// leaveGroup takes a member of this instance out of the group, also after ctx has ended.
-func (in *instance) leaveGroup(ctx context.Context, member string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWait)
-	defer cancel()
-	_, err := in.cluster.LeaveGroup(ctx, member, in.dir.Instance())
-	_ = in.app.cfg.failpoints.Hit(ctx, failpoint.LeaveAfter)
+func (a *App) attach(s *session.Session, in *instance) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.session, a.mu.in, a.mu.state, a.mu.reason = s, in, Running, ""
+}
+
+func (a *App) detach(s *session.Session) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.totals.add(Totals(s.Totals()))
+	a.mu.session, a.mu.in = nil, nil
+}
+
+// session is what the next membership needs.
+func (in *instance) session() session.Config {
+	a, cfg := in.app, in.app.cfg
+	return session.Config{
+		Topology: a.topology, Mode: cfg.Mode, Modes: cfg.modes(),
+		Workers: cfg.Workers, TransactionTimeout: cfg.TransactionTimeout, SessionTimeout: cfg.SessionTimeout,
+		CommitIntervalMax: cfg.CommitIntervalMax, OrderWaitMax: cfg.OrderWaitMax, MaxFutureTimestamp: cfg.MaxFutureTimestamp,
+		RoundBytesMax: cfg.RoundBytesMax, QueueBytesMax: cfg.QueueBytesMax, RestoreBytesMax: cfg.RestoreBytesMax,
+		FailFast: cfg.FailFast, Remain: cfg.Remain, AcceptLostRows: cfg.AcceptLostRows,
+		MetadataMax: cfg.metadataMax, EmptyMax: cfg.emptyMax, PurgeInterval: cfg.purgeInterval, MemberWatch: cfg.memberWatch,
+		Databases: cfg.databases,
+		Cluster:   in.cluster, Broker: in.brokerCfg, Starts: in.starts, Directory: in.dir, Shared: in.shared, Budget: in.budget, Waits: in.waits,
+		Lookout: in.lookout, Self: in.self, Rebuilds: &a.rebuilds, Incarnation: in.incarnation, Fingerprint: in.fingerprint,
+		Layout: *in.layout.Load(), Left: in.left,
+		Logger: a.log, Metrics: a.metrics, Failpoints: cfg.failpoints,
+		Joined: in.watch.joined, Planned: in.watch.planned, Alert: a.alert,
+		Reconnecting: a.reconnecting, Stopping: func() { a.setState(Stopping) },
+	}
+}
+
+// leave takes the member out of the group that a session has left there for the next one, if the application ends instead.
+func (in *instance) leave(ctx context.Context) (err error) {
+	in.left, err = session.Leave(ctx, in.session(), in.left)
 	return err
 }
 
@@ -235,7 +268,7 @@ func (in *instance) verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, in.app.cfg.ConnectTimeout)
 	defer cancel()
 	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: time.Second}
-	for until := time.Now().Add(min(absentMax, in.app.cfg.ConnectTimeout/2)); ; {
+	for until := time.Now().Add(min(topics.AbsentMax, in.app.cfg.ConnectTimeout/2)); ; {
 		layout, err := in.look(ctx)
 		_, wrong := errors.AsType[*topics.Mismatch](err)
 		switch {
@@ -255,9 +288,6 @@ func (in *instance) verify(ctx context.Context) error {
 		}
 	}
 }
-
-// absentMax is how long a topic that was there is asked for before its absence is believed. Nothing is processed meanwhile.
-const absentMax = 15 * time.Second
 
 // open finds the cluster, checks the user's topics and the group, takes the state directory and makes sure of the internal topics: a
 // mistake in one of them changes nothing in those that follow.
@@ -353,9 +383,20 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	return in, nil
 }
 
+const (
+	// reportMargin beyond the transaction timeout an open transaction is reported, but after reportMax in any case.
+	reportMargin = 15 * time.Second
+	reportMax    = time.Minute
+)
+
+// reportAfter returns when a wait for an open transaction is reported. One of the application itself has ended by then, unless it hangs.
+func reportAfter(transactionTimeout time.Duration) time.Duration {
+	return min(transactionTimeout+reportMargin, reportMax)
+}
+
 // newSelf reads which tasks have state on disk. It opens no database.
 func (in *instance) newSelf() (*assign.Self, error) {
-	of := assign.Life{Instance: in.dir.Instance(), Fingerprint: in.fingerprint, Stateful: map[string]bool{}, RevokeMax: revokeWait}
+	of := assign.Process{Instance: in.dir.Instance(), Fingerprint: in.fingerprint, Stateful: map[string]bool{}, RevokeMax: session.RevokeWait}
 	for _, sub := range in.app.topology.Subtopologies() {
 		as := assign.Subtopology{Name: sub.Name}
 		for _, src := range sub.Sources {

@@ -20,6 +20,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/endpoint"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/session"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/worker"
 	"github.com/onceward/onceward/txn/security"
@@ -176,11 +177,11 @@ func (c Config) withDefaults() Config {
 	set(&c.metadataMax, task.MetadataMax)
 	if c.failpoints.Armed() {
 		set(&c.emptyMax, emptyMaxFailpoints)
-		set(&c.purgeInterval, purgeIntervalFailpoints)
+		set(&c.purgeInterval, session.PurgeIntervalFailpoints)
 	}
 	set(&c.emptyMax, worker.EmptyMaxDefault)
-	set(&c.purgeInterval, purgeInterval)
-	set(&c.memberWatch, memberWatch)
+	set(&c.purgeInterval, session.PurgeInterval)
+	set(&c.memberWatch, session.MemberWatch)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

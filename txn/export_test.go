@@ -6,6 +6,7 @@ import (
 
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/txn/internal/peers"
+	"github.com/onceward/onceward/txn/internal/session"
 )
 
 // WithMetadataMax lowers the length from which on a commit's metadata becomes a record.
@@ -28,11 +29,11 @@ func (c Config) WithDatabases(change func(*pebblestore.Options)) Config {
 
 const (
 	// FetchBytes is the most that one fetch brings of a partition.
-	FetchBytes = fetchBytes
+	FetchBytes = session.FetchBytes
 	// PurgeInterval is how often repartition topics are purged.
-	PurgeInterval = purgeInterval
+	PurgeInterval = session.PurgeInterval
 	// RevokeWait is how long a revoke waits for the round in flight.
-	RevokeWait = revokeWait
+	RevokeWait = session.RevokeWait
 )
 
 // NotReady is what /readyz says.
@@ -44,7 +45,7 @@ func PeersListen(c Config) string { return c.peersListen() }
 // FenceSuspect fences an instance of the group as its peers do.
 func (a *App) FenceSuspect(ctx context.Context, s peers.Suspect) (peers.Verdict, error) {
 	a.mu.Lock()
-	w := a.mu.session.in.watch
+	w := a.mu.in.watch
 	a.mu.Unlock()
 	return w.fence(ctx, s)
 }

@@ -12,7 +12,7 @@ import (
 // membership: the disk keeps state between memberships, and a new membership must not begin to force rebalances anew. It is safe for
 // concurrent use.
 type Self struct {
-	// constant is the part of the join data that never changes in a life.
+	// constant is the part of the join data that never changes while the process runs.
 	constant Join
 	stateful map[string]bool
 
@@ -24,8 +24,8 @@ type Self struct {
 	removed chan struct{}
 }
 
-// Life is what never changes while a process runs.
-type Life struct {
+// Process is what never changes while a process runs.
+type Process struct {
 	// Instance is the stable identity of the process in the group.
 	Instance      string
 	Fingerprint   [8]byte
@@ -39,7 +39,7 @@ type Life struct {
 }
 
 // NewSelf returns what a process tells and knows before its first membership.
-func NewSelf(of Life) *Self {
+func NewSelf(of Process) *Self {
 	s := &Self{
 		constant:  Join{Fingerprint: of.Fingerprint, Subtopologies: of.Subtopologies},
 		stateful:  of.Stateful,

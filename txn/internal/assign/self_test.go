@@ -11,7 +11,7 @@ import (
 // TestSelfRemembersState: how far a task's state is stays known when the task is given up, and unknown is less than anything known.
 func TestSelfRemembersState(t *testing.T) {
 	count := func(p int32) topology.TaskID { return topology.TaskID{Subtopology: "count", Partition: p} }
-	m := NewSelf(Life{Stateful: map[string]bool{"count": true}, OnDisk: []topology.TaskID{count(7)}})
+	m := NewSelf(Process{Stateful: map[string]bool{"count": true}, OnDisk: []topology.TaskID{count(7)}})
 	first := m.Join([]TaskNow{
 		{Task: count(1), Offsets: []int64{0, 0}}, {Task: count(2), Offsets: []int64{5}, Stopped: errors.New("why")},
 		{Task: topology.TaskID{Subtopology: "copy"}, Offsets: []int64{9}}, {Task: count(3)},

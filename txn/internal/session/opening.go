@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-func (s *session) tryOpen(ctx context.Context, id topology.TaskID, e *taskEntry) error {
+func (s *Session) tryOpen(ctx context.Context, id topology.TaskID, e *taskEntry) error {
 	// The member id is read before anything else, and compared again when the task is ready.
 	member, generation := s.member()
 	if member == "" || generation < 0 {
@@ -59,12 +59,12 @@ func (s *session) tryOpen(ctx context.Context, id topology.TaskID, e *taskEntry)
 }
 
 // findEnds tells a task of several inputs where they end, so that it need not wait for one that holds nothing more.
-func (s *session) findEnds(ctx context.Context, t *task.Task) error {
+func (s *Session) findEnds(ctx context.Context, t *task.Task) error {
 	if len(t.Spec.Inputs) < 2 || t.OrderWaitMax == 0 {
 		return nil
 	}
 	for i, in := range t.Spec.Inputs {
-		end, err := s.in.cluster.StableEnd(ctx, in.Topic, in.Partition)
+		end, err := s.cfg.Cluster.StableEnd(ctx, in.Topic, in.Partition)
 		if err != nil {
 			return fmt.Errorf("opening task %s: %w", t.ID, err)
 		}
@@ -78,30 +78,30 @@ func (s *session) findEnds(ctx context.Context, t *task.Task) error {
 const flushBytesFailpoints = 256
 
 // databaseOptions are those of a task's database.
-func (s *session) databaseOptions(id topology.TaskID) pebblestore.Options {
+func (s *Session) databaseOptions(id topology.TaskID) pebblestore.Options {
 	o := s.commonOptions()
-	o.Logger = s.in.app.log.With("task", id.String())
+	o.Logger = s.cfg.Logger.With("task", id.String())
 	return o
 }
 
 // commonOptions are what all databases of the process have in common.
-func (s *session) commonOptions() pebblestore.Options {
-	o := pebblestore.Options{Shared: s.in.shared}
-	if s.in.app.cfg.failpoints.Armed() {
+func (s *Session) commonOptions() pebblestore.Options {
+	o := pebblestore.Options{Shared: s.cfg.Shared}
+	if s.cfg.Failpoints.Armed() {
 		o.FlushBytes = flushBytesFailpoints
 	}
-	if change := s.in.app.cfg.databases; change != nil {
+	if change := s.cfg.Databases; change != nil {
 		change(&o)
 	}
 	return o
 }
 
 // request describes the task to the restorer.
-func (s *session) request(id topology.TaskID, e *taskEntry) restore.Request {
-	req := restore.RequestOf(id, s.subs[id.Subtopology], s.in.starts)
-	req.Modes = s.in.app.cfg.modes()
+func (s *Session) request(id topology.TaskID, e *taskEntry) restore.Request {
+	req := restore.RequestOf(id, s.subs[id.Subtopology], s.cfg.Starts)
+	req.Modes = s.cfg.Modes
 	req.Open = func() (state.Database, error) {
-		path, err := s.in.dir.TaskPath(id.Subtopology, id.Partition)
+		path, err := s.cfg.Directory.TaskPath(id.Subtopology, id.Partition)
 		if err != nil {
 			return nil, err
 		}
@@ -114,16 +114,16 @@ func (s *session) request(id topology.TaskID, e *taskEntry) restore.Request {
 		s.tasks.Unlock()
 		return db, nil
 	}
-	req.Remove = func() error { return s.in.dir.RemoveTask(id.Subtopology, id.Partition) }
+	req.Remove = func() error { return s.cfg.Directory.RemoveTask(id.Subtopology, id.Partition) }
 	return req
 }
 
-func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, member string) (*task.Task, error) {
+func (s *Session) newTask(id topology.TaskID, r restore.Result, epoch uint64, member string) (*task.Task, error) {
 	sub := s.subs[id.Subtopology]
 	spec := task.Spec{
 		ID: id, Inputs: r.Positions.Inputs, Committed: r.Positions, Metadata: r.Metadata, Retry: r.Retry,
-		Epoch: epoch, Member: member, Mode: s.in.app.cfg.Mode,
-		OrderWaitMax: max(s.in.app.cfg.OrderWaitMax, 0), Held: &s.intake.held,
+		Epoch: epoch, Member: member, Mode: s.cfg.Mode,
+		OrderWaitMax: max(s.cfg.OrderWaitMax, 0), Held: &s.intake.held,
 	}
 	for _, src := range sub.Sources {
 		if src.Delay > 0 {
@@ -151,15 +151,15 @@ func (s *session) newTask(id topology.TaskID, r restore.Result, epoch uint64, me
 	} else {
 		graphState = stateless{}
 	}
-	layout := *s.in.layout.Load()
-	graph, err := s.in.app.topology.NewGraph(id, graphState, topology.GraphConfig{
+	layout := s.cfg.Layout
+	graph, err := s.cfg.Topology.NewGraph(id, graphState, topology.GraphConfig{
 		Partitions:      func(topic string) int32 { return layout[topic].Partitions },
 		MaxMessageBytes: func(topic string) int32 { return layout[topic].MaxMessageBytes },
 		Compacted:       func(topic string) bool { return layout[topic].Compacted },
 		Now:             time.Now,
-		Mode:            s.in.app.cfg.Mode,
+		Mode:            s.cfg.Mode,
 
-		MaxFutureTimestamp: s.in.app.cfg.MaxFutureTimestamp,
+		MaxFutureTimestamp: s.cfg.MaxFutureTimestamp,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w of task %s: %w", errNoGraph, id, err)
@@ -180,7 +180,7 @@ func (stateless) Revert()                  {}
 func (stateless) Savepoint() func()        { return func() {} }
 
 // adopt gives the task to the worker with the fewest, makes its routes and lets its partitions be fetched.
-func (s *session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch uint64) error {
+func (s *Session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch uint64) error {
 	s.tasks.Lock()
 	if now, owned := s.ownership.Epoch(t.ID); !owned || now != epoch || s.tasks.entries[t.ID] != e || e.stopped != nil {
 		s.tasks.Unlock()
@@ -202,7 +202,7 @@ func (s *session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch u
 	if err := w.Adopt(ctx, t); err != nil {
 		return err
 	}
-	_ = s.in.app.cfg.failpoints.Hit(ctx, failpoint.AdoptAfter) // the task is the worker's now
+	_ = s.cfg.Failpoints.Hit(ctx, failpoint.AdoptAfter) // the task is the worker's now
 	// Under the table's lock: a partition that was revoked and assigned again meanwhile must stay paused until its new task is ready.
 	s.tasks.RLock()
 	given, stopped := s.tasks.entries[t.ID] != e, e.stopped
@@ -218,7 +218,7 @@ func (s *session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch u
 	}
 	if given {
 		if err := w.Release(s.ctx, t); err != nil && s.ctx.Err() == nil {
-			s.in.app.log.Warn("a task that was given up while it was opened is not closed", "task", t.ID.String(), "error", err)
+			s.cfg.Logger.Warn("a task that was given up while it was opened is not closed", "task", t.ID.String(), "error", err)
 		}
 	}
 	return nil // whatever became of it, the task is the worker's

@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"context"
@@ -16,23 +16,21 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// reading is an application without a cluster whose one task is open, at a known round.
+// reading is a session without a cluster whose one task is open, at a known round.
 type reading struct {
-	app   *App
-	s     *session
-	e     *taskEntry
-	store topology.StoreOf[string, string]
-	round state.RoundID
+	reader Reader
+	s      *Session // the one that the reader finds
+	e      *taskEntry
+	round  state.RoundID
 }
 
 func newReading(t *testing.T) *reading {
 	t.Helper()
 	b := topology.NewBuilder("reading")
-	r := &reading{
-		store: topology.Store("rows", schemas.String(), schemas.String()), round: state.RoundID{ProducerID: 7, Epoch: 3, Incarnation: 1},
-	}
+	r := &reading{round: state.RoundID{ProducerID: 7, Epoch: 3, Incarnation: 1}}
+	store := topology.Store("rows", schemas.String(), schemas.String())
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
-	topology.Process(in, "keep", r.store, func(_ *topology.Context, rows state.KeyValue[string, string],
+	topology.Process(in, "keep", store, func(_ *topology.Context, rows state.KeyValue[string, string],
 		rec topology.Record[string, string], _ topology.Emit[string, string]) error {
 		return rows.Put(rec.Key, rec.Value)
 	})
@@ -40,15 +38,15 @@ func newReading(t *testing.T) *reading {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.app = &App{topology: top, log: slog.New(slog.DiscardHandler)}
+	r.reader = Reader{Topology: top, Current: func() *Session { return r.s }}
 	sub := top.Subtopologies()[0]
-	r.s = &session{
-		in: &instance{app: r.app}, tasks: newTaskTable(), subs: map[string]topology.Subtopology{sub.Name: sub},
+	r.s = &Session{
+		cfg: Config{Topology: top, Logger: slog.New(slog.DiscardHandler)}, tasks: newTaskTable(), subs: map[string]topology.Subtopology{sub.Name: sub},
 		ownership: assign.New([]assign.Subtopology{{Name: sub.Name, Sources: []string{"in"}}}),
 	}
 	r.s.ctx, r.s.cancel = context.WithCancelCause(t.Context())
-	t.Cleanup(func() { r.s.cancel(nil) })
-	r.app.mu.session = r.s
+	cancel := r.s.cancel
+	t.Cleanup(func() { cancel(nil) })
 	id := r.s.ownership.Add(map[string][]int32{"in": {0}})[0]
 	epoch, _ := r.s.ownership.Epoch(id)
 	db := database(t, r.round, "new")
@@ -86,7 +84,7 @@ func TestReadRefusals(t *testing.T) {
 		stale  string // what a stale read finds, "" if it is refused as well
 	}{
 		{"running", func(*testing.T, *reading) {}, nil, "new"},
-		{"no membership", func(_ *testing.T, r *reading) { r.app.mu.session = nil }, ErrNotServing, ""},
+		{"no membership", func(_ *testing.T, r *reading) { r.s = nil }, ErrNotServing, ""},
 		{"not assigned", func(_ *testing.T, r *reading) { clear(r.s.tasks.entries) }, ErrNotServing, ""},
 		{"restoring, not open yet", func(_ *testing.T, r *reading) { r.e.database, r.e.task = nil, nil }, ErrRestoring, ""},
 		{"restoring", func(t *testing.T, r *reading) {
@@ -122,13 +120,13 @@ func TestReadRefusals(t *testing.T) {
 			virtual.Test(t, func(t *testing.T) { // so that no time passes
 				r := newReading(t)
 				tc.change(t, r)
-				view, err := Read(r.app, r.store, 0)
+				got, err := r.reader.Read("rows", 0, false)
 				switch {
 				case !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil):
 					t.Errorf("Read returned %v, want %v", err, tc.want)
 				case err == nil:
-					r.check(t, view, "new")
-					if why := view.WhyStale(); why != nil {
+					r.check(t, got, "new")
+					if why := got.Stale; why != nil {
 						t.Errorf("a current view is stale: %v", why)
 					}
 				case !errors.Is(err, ErrNotServing):
@@ -140,7 +138,7 @@ func TestReadRefusals(t *testing.T) {
 						}
 					}
 				}
-				view, err = Read(r.app, r.store, 0, Stale())
+				got, err = r.reader.Read("rows", 0, true)
 				if tc.stale == "" {
 					if !errors.Is(err, tc.want) {
 						t.Errorf("a stale read returned %v, want %v", err, tc.want)
@@ -150,8 +148,8 @@ func TestReadRefusals(t *testing.T) {
 				if err != nil {
 					t.Fatalf("a stale read returned %v", err)
 				}
-				r.check(t, view, tc.stale)
-				if why := view.WhyStale(); !errors.Is(why, tc.want) || (why == nil) != (tc.want == nil) {
+				r.check(t, got, tc.stale)
+				if why := got.Stale; !errors.Is(why, tc.want) || (why == nil) != (tc.want == nil) {
 					t.Errorf("the view is stale because of %v, want %v", why, tc.want)
 				}
 			})
@@ -160,22 +158,22 @@ func TestReadRefusals(t *testing.T) {
 }
 
 // check reads the row and closes the view.
-func (r *reading) check(t *testing.T, view *View[state.KeyValue[string, string]], want string) {
+func (r *reading) check(t *testing.T, got Served, want string) {
 	t.Helper()
-	if value, ok, err := view.Store().Get("k"); value != want || !ok || err != nil {
+	if value, ok, err := got.View.Get(state.IDOf("rows"), []byte("k")); string(value) != want || !ok || err != nil {
 		t.Errorf("the row is %q (%t, %v), want %q", value, ok, err, want)
 	}
-	if want == "new" && view.Round() != r.round || view.Round() != view.Positions().Round {
-		t.Errorf("the round is %s, the positions say %s, want %s", view.Round(), view.Positions().Round, r.round)
+	if round := got.View.Positions().Round; want == "new" && round != r.round {
+		t.Errorf("the round is %s, want %s", round, r.round)
 	}
-	epoch := Epoch{}
+	member, revokes := "", uint64(0)
 	if r.e.task != nil {
-		epoch = Epoch{Member: r.e.task.Member, Revokes: r.e.task.Epoch}
+		member, revokes = r.e.task.Member, r.e.task.Epoch
 	}
-	if view.Epoch() != epoch {
-		t.Errorf("the epoch is %s, want %s", view.Epoch(), epoch)
+	if got.Member != member || got.Revokes != revokes {
+		t.Errorf("the epoch is %s/%d, want %s/%d", got.Member, got.Revokes, member, revokes)
 	}
-	if err := view.Close(); err != nil {
+	if err := got.View.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -199,21 +197,20 @@ func TestReadWhileDoubtEnds(t *testing.T) {
 	sent := time.Now().Add(-time.Minute)
 	r.e.task.SetDoubt(&sent)
 	r.e.database = slowView{r.e.database, func() { r.e.task.SetDoubt(nil) }}
-	if view, err := Read(r.app, r.store, 0); !errors.Is(err, ErrInDoubt) {
-		t.Fatalf("Read returned %v and %v, want %v", view, err, ErrInDoubt)
+	if got, err := r.reader.Read("rows", 0, false); !errors.Is(err, ErrInDoubt) {
+		t.Fatalf("Read returned %v and %v, want %v", got, err, ErrInDoubt)
 	}
-	if view, err := Read(r.app, r.store, 0); err != nil {
+	if got, err := r.reader.Read("rows", 0, false); err != nil {
 		t.Errorf("after the doubt Read returned %v", err)
 	} else {
-		r.check(t, view, "new")
+		r.check(t, got, "new")
 	}
 }
 
 // TestReadUnknownStore: a store that the topology does not have is a mistake, and nothing that passes.
 func TestReadUnknownStore(t *testing.T) {
 	r := newReading(t)
-	other := topology.Store("others", schemas.String(), schemas.String())
-	if _, err := Read(r.app, other, 0, Stale()); !errors.Is(err, state.ErrUnknownStore) || errors.Is(err, ErrNotServing) {
+	if _, err := r.reader.Read("others", 0, true); !errors.Is(err, state.ErrUnknownStore) || errors.Is(err, ErrNotServing) {
 		t.Errorf("Read returned %v, want %v", err, state.ErrUnknownStore)
 	}
 }

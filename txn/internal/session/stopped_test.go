@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // A task that was revoked a moment ago and reaches a poison record before its worker sees the release must not end the process.
 func TestStoppedWhileRevoked(t *testing.T) {
-	s := &session{tasks: newTaskTable()}
+	s := &Session{tasks: newTaskTable()}
 	s.poll, s.endPoll = context.WithCancelCause(t.Context())
 	s.stoppedByWorker(&task.Task{Spec: task.Spec{ID: topology.TaskID{Subtopology: "in"}}}, errors.New("poison"))
 	if err := context.Cause(s.poll); err != nil {
@@ -40,7 +40,7 @@ func TestSettledWithStoppedTasks(t *testing.T) {
 		{"all are stopped, and another one is promised", []*taskEntry{{stopped: first}}, true, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := &session{tasks: newTaskTable()}
+			s := &Session{tasks: newTaskTable()}
 			s.poll, s.endPoll = context.WithCancelCause(t.Context())
 			for p, e := range tc.tasks {
 				s.tasks.entries[topology.TaskID{Subtopology: "in", Partition: int32(p)}] = e
@@ -96,21 +96,21 @@ func TestWhyStopped(t *testing.T) {
 // back.
 func TestRebuildEndsWithOwnership(t *testing.T) {
 	stays, moves := topology.TaskID{Subtopology: "in", Partition: 0}, topology.TaskID{Subtopology: "in", Partition: 1}
-	s := &session{tasks: newTaskTable(), rebuilds: &rebuilds{}, in: &instance{app: &App{log: slog.New(slog.DiscardHandler)}}}
+	s := &Session{tasks: newTaskTable(), cfg: Config{Rebuilds: &Rebuilds{}, Logger: slog.New(slog.DiscardHandler)}}
 	s.tasks.entries[stays] = &taskEntry{}
-	s.rebuilds.ask(stays, nil)
-	s.rebuilds.ask(moves, []string{"rows"})
+	s.cfg.Rebuilds.Ask(stays, nil)
+	s.cfg.Rebuilds.Ask(moves, []string{"rows"})
 	s.promised.Store(true)
 	(*callbacks)(s).Settled()
-	if _, ok := s.rebuilds.wanted(moves); !ok {
+	if _, ok := s.cfg.Rebuilds.wanted(moves); !ok {
 		t.Error("a task that is promised is not rebuilt")
 	}
 	s.promised.Store(false)
 	(*callbacks)(s).Settled()
-	if _, ok := s.rebuilds.wanted(moves); ok {
+	if _, ok := s.cfg.Rebuilds.wanted(moves); ok {
 		t.Error("the request outlives the ownership of the task")
 	}
-	if _, ok := s.rebuilds.wanted(stays); !ok {
+	if _, ok := s.cfg.Rebuilds.wanted(stays); !ok {
 		t.Error("a task that stays is not rebuilt")
 	}
 }

@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 // TestStates: the control socket serves what Read serves, with the same refusals by name.
 func TestStates(t *testing.T) {
 	r := newReading(t)
-	st := (*states)(r.app)
+	st := r.reader
 	at, view, err := st.View("rows", 0, false)
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestStates(t *testing.T) {
 	if err != nil || len(tasks) != 1 || tasks[0].Stores != nil || tasks[0].Stale == nil {
 		t.Errorf("of a task that has just been closed: %+v, %v", tasks, err)
 	}
-	r.app.mu.session = nil
+	r.s = nil
 	if _, err := st.States(t.Context(), control.Names); st.Reason(err) != control.ReasonNotServing {
 		t.Errorf("without a membership: %v", err)
 	}

@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"github.com/onceward/onceward/topology"
@@ -17,7 +17,7 @@ type inputWait struct {
 }
 
 // look takes what was listed.
-func (w inputWaits) look(s *session, ends map[string]map[int32]broker.End) {
+func (w inputWaits) look(s *Session, ends map[string]map[int32]broker.End) {
 	open := map[partitionKey]topology.TaskID{}
 	s.tasks.RLock()
 	for at, r := range s.tasks.routes {
@@ -32,7 +32,7 @@ func (w inputWaits) look(s *session, ends map[string]map[int32]broker.End) {
 		}
 		in := w[at]
 		if in == nil {
-			in = &inputWait{stable: -1, wait: s.in.waits.On(waits.Input, at.topic, at.partition, id.String())}
+			in = &inputWait{stable: -1, wait: s.cfg.Waits.On(waits.Input, at.topic, at.partition, id.String())}
 			w[at] = in
 		}
 		if end.LastStable < end.HighWatermark && end.LastStable == in.stable {

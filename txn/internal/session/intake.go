@@ -1,14 +1,14 @@
-package txn
+package session
 
 import "sync/atomic"
 
 const (
-	// fetchBytes is the most that one fetch brings of a partition, and fetchAllBytes what it brings of all partitions of a broker. More is
+	// FetchBytes is the most that one fetch brings of a partition, and fetchAllBytes what it brings of all partitions of a broker. More is
 	// fetched for nothing, because the client drops what it has of a partition that is paused: 4 MiB made a copy slower by a fifth. A broker
 	// returns a batch that is larger than a partition's bound only for the first partition of an answer, and this is what batches are at
 	// most by default: with less, each answer could bring one batch alone.
-	fetchBytes    = 1 << 20
-	fetchAllBytes = 8 * fetchBytes
+	FetchBytes    = 1 << 20
+	fetchAllBytes = 8 * FetchBytes
 	// intakeParts times Config.QueueBytesMax is what all input partitions hold before each has its share alone.
 	intakeParts = 16
 	// queueBytesMost is no bound for any machine, and can be counted with.

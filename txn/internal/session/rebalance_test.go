@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"errors"
@@ -6,19 +6,14 @@ import (
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/assign"
-	"github.com/onceward/onceward/txn/internal/peers"
 )
 
 // TestStoppedTasksAreTold: what the plan did not count because it was stopped, and is not stopped in a new session, forces a rebalance; what
 // still is or stops again does not.
 func TestStoppedTasksAreTold(t *testing.T) {
 	own := assign.Join{}.Entry("me")
-	none, err := peers.New(peers.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &session{
-		in:    &instance{self: assign.NewSelf(assign.Life{Instance: own.Member, RevokeMax: revokeWait}), watch: &watch{peers: none}},
+	s := &Session{
+		cfg:   Config{Self: assign.NewSelf(assign.Process{Instance: own.Member, RevokeMax: RevokeWait}), Planned: func(assign.Plan) {}},
 		tasks: newTaskTable(), planned: make(chan struct{}, 1),
 	}
 	e := &taskEntry{stopped: errors.New("poison")}
@@ -30,7 +25,7 @@ func TestStoppedTasksAreTold(t *testing.T) {
 	if _, why, ok := s.due(); ok {
 		t.Errorf("a rebalance is due because of %q while the task is stopped", why)
 	}
-	s.in.self.Left()
+	s.cfg.Self.Left()
 	e.stopped = nil
 	(*callbacks)(s).Planned(plan, false) // the old assignment again
 	if _, why, ok := s.due(); !ok || why != assign.Working {

@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"errors"
@@ -9,17 +9,17 @@ import (
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-// restartable says that closing everything and opening it again from the log is the remedy. It is not where data and log contradict each
+// Restartable says that closing everything and opening it again from the log is the remedy. It is not where data and log contradict each
 // other, and not where another process has our place, whatever else is over: two workers can fail together, and a failure can be what a
 // broken invariant came after.
-func restartable(err error) bool {
+func Restartable(err error) bool {
 	return !errors.Is(err, ErrIntegrity) && !errors.Is(err, errTwin) &&
 		(errors.Is(err, worker.ErrReopen) || errors.Is(err, assign.ErrMemberChanged) || errors.Is(err, errGroupSession))
 }
 
-// onlyRestartable is restartable for every part of err: nothing else went wrong beside it.
-func onlyRestartable(err error) bool {
-	return !slices.ContainsFunc(parts(err), func(one error) bool { return !restartable(one) })
+// OnlyRestartable is Restartable for every part of err: nothing else went wrong beside it.
+func OnlyRestartable(err error) bool {
+	return !slices.ContainsFunc(parts(err), func(one error) bool { return !Restartable(one) })
 }
 
 // parts takes errors.Join apart, which says what its parts say, a line each; an error that wraps several causes is one part.

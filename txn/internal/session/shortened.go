@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ var errNothingLost = fmt.Errorf("%w: a log that looked shortened has all that wa
 //
 // Where all is there, the membership is begun anew. The client would go on by itself, but may still hold records that it fetched before the
 // change, of which nobody knows whether the log has them.
-func (s *session) logShortened(failed *broker.FetchError, suspected *broker.ShortenedError) error {
+func (s *Session) logShortened(failed *broker.FetchError, suspected *broker.ShortenedError) error {
 	at, epoch := suspected.At, suspected.Epoch // where nothing was read yet: what was committed
 	s.tasks.RLock()
 	r := s.tasks.routes[partitionKey{failed.Topic, failed.Partition}]
@@ -30,16 +30,16 @@ func (s *session) logShortened(failed *broker.FetchError, suspected *broker.Shor
 			at, epoch = next, last
 		}
 	}
-	known, end, err := s.in.cluster.EpochEnd(s.ctx, failed.Topic, failed.Partition, epoch)
+	known, end, err := s.cfg.Cluster.EpochEnd(s.ctx, failed.Topic, failed.Partition, epoch)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errGroupSession, err)
 	}
 	if known == epoch && end >= at {
-		s.in.app.log.Warn("a log looked shortened after a change of leaders and is not: it has all that was read", "topic", failed.Topic,
+		s.cfg.Logger.Warn("a log looked shortened after a change of leaders and is not: it has all that was read", "topic", failed.Topic,
 			"partition", failed.Partition, "error", suspected, "read_to", at, "leader_epoch", epoch, "epoch_ends", end)
 		return errNothingLost
 	}
-	start, high, err := s.in.cluster.LogBounds(s.ctx, failed.Topic, failed.Partition)
+	start, high, err := s.cfg.Cluster.LogBounds(s.ctx, failed.Topic, failed.Partition)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errGroupSession, err)
 	}

@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"cmp"
@@ -13,29 +13,25 @@ import (
 	"github.com/onceward/onceward/txn/internal/control"
 )
 
-// states is the App as the source of state for its control socket: package admin is the other side.
-type states App
-
 // changelogEndsMax is how long an answer about all tasks may wait for the ends of the changelogs. Without them it goes out as well.
 const changelogEndsMax = 2 * time.Second
 
 // View is part of control.Source.
-func (st *states) View(store string, partition int32, stale bool) (control.StateAt, state.View, error) {
-	a := (*App)(st)
-	got, err := a.read(store, partition, stale)
+func (r Reader) View(store string, partition int32, stale bool) (control.StateAt, state.View, error) {
+	got, err := r.Read(store, partition, stale)
 	if err != nil {
 		return control.StateAt{}, nil, err
 	}
-	_, id, err := a.taskOf(store, partition)
+	_, id, err := r.taskOf(store, partition)
 	if err != nil {
-		return control.StateAt{}, nil, errors.Join(err, got.view.Close())
+		return control.StateAt{}, nil, errors.Join(err, got.View.Close())
 	}
-	at := st.at(id, got.view.Positions())
-	at.Member, at.Revokes, at.Stale = got.epoch.Member, got.epoch.Revokes, st.refusal(got.stale)
-	return at, got.view, nil
+	at := r.at(id, got.View.Positions())
+	at.Member, at.Revokes, at.Stale = got.Member, got.Revokes, r.refusal(got.Stale)
+	return at, got.View, nil
 }
 
-func (st *states) at(id topology.TaskID, p state.Positions) control.StateAt {
+func (r Reader) at(id topology.TaskID, p state.Positions) control.StateAt {
 	return control.StateAt{Subtopology: id.Subtopology, Partition: id.Partition, Positions: p}
 }
 
@@ -50,18 +46,18 @@ var stateReasons = []struct {
 }
 
 // Reason is part of control.Source.
-func (*states) Reason(err error) string {
-	for _, r := range stateReasons {
-		if errors.Is(err, r.err) {
-			return r.name
+func (Reader) Reason(err error) string {
+	for _, reason := range stateReasons {
+		if errors.Is(err, reason.err) {
+			return reason.name
 		}
 	}
 	return ""
 }
 
 // Checkpoint is part of control.Source. The task goes on meanwhile.
-func (st *states) Checkpoint(task, dir string) error {
-	s := (*App)(st).current()
+func (r Reader) Checkpoint(task, dir string) error {
+	s := r.Current()
 	if s == nil {
 		return ErrNotServing
 	}
@@ -73,21 +69,21 @@ func (st *states) Checkpoint(task, dir string) error {
 		if db == nil || errors.Is(why, ErrRestoring) {
 			return cmp.Or(why, ErrNotServing)
 		}
-		return s.in.dir.CheckpointTask(id.Subtopology, id.Partition, db, dir)
+		return s.cfg.Directory.CheckpointTask(id.Subtopology, id.Partition, db, dir)
 	}
 	return fmt.Errorf("%w: it has no task %q", ErrNotServing, task)
 }
 
-func (st *states) refusal(err error) *control.Refusal {
+func (r Reader) refusal(err error) *control.Refusal {
 	if err == nil {
 		return nil
 	}
-	return &control.Refusal{Reason: st.Reason(err), Text: err.Error()}
+	return &control.Refusal{Reason: r.Reason(err), Text: err.Error()}
 }
 
 // States is part of control.Source.
-func (st *states) States(ctx context.Context, d control.Detail) ([]control.TaskState, error) {
-	s := (*App)(st).current()
+func (r Reader) States(ctx context.Context, d control.Detail) ([]control.TaskState, error) {
+	s := r.Current()
 	if s == nil {
 		return nil, ErrNotServing
 	}
@@ -97,7 +93,7 @@ func (st *states) States(ctx context.Context, d control.Detail) ([]control.TaskS
 		if len(sub.Stores) == 0 {
 			continue
 		}
-		t, err := st.taskState(ctx, s, id, sub, d)
+		t, err := r.taskState(ctx, s, id, sub, d)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +104,7 @@ func (st *states) States(ctx context.Context, d control.Detail) ([]control.TaskS
 }
 
 // taskIDs returns the tasks of the process in their order.
-func (s *session) taskIDs() []topology.TaskID {
+func (s *Session) taskIDs() []topology.TaskID {
 	s.tasks.RLock()
 	defer s.tasks.RUnlock()
 	ids := make([]topology.TaskID, 0, len(s.tasks.entries))
@@ -120,30 +116,30 @@ func (s *session) taskIDs() []topology.TaskID {
 }
 
 // taskState describes one task by one view of it. A task that has no database at the moment has only its name and the reason.
-func (st *states) taskState(
-	ctx context.Context, s *session, id topology.TaskID, sub topology.Subtopology, d control.Detail,
+func (r Reader) taskState(
+	ctx context.Context, s *Session, id topology.TaskID, sub topology.Subtopology, d control.Detail,
 ) (out control.TaskState, err error) {
-	out = control.TaskState{StateAt: st.at(id, state.Positions{})}
-	got, err := (*App)(st).read(sub.Stores[0].Name, id.Partition, true)
+	out = control.TaskState{StateAt: r.at(id, state.Positions{})}
+	got, err := r.Read(sub.Stores[0].Name, id.Partition, true)
 	if errors.Is(err, ErrNotServing) {
-		out.Stale = st.refusal(err)
+		out.Stale = r.refusal(err)
 		return out, nil
 	}
 	if err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, got.view.Close()) }()
-	out.Positions, out.Member, out.Revokes = got.view.Positions(), got.epoch.Member, got.epoch.Revokes
-	out.Stale = st.refusal(got.stale)
+	defer func() { err = errors.Join(err, got.View.Close()) }()
+	out.Positions, out.Member, out.Revokes = got.View.Positions(), got.Member, got.Revokes
+	out.Stale = r.refusal(got.Stale)
 	db, _, _ := s.readable(id) // for estimates, which need no consistency
 	for _, info := range sub.Stores {
-		var estimates state.Reader = got.view
+		var estimates state.Reader = got.View
 		if db != nil {
 			estimates = db
 		}
-		store, err := control.Measure(ctx, state.Declaration{Name: info.Name, Layout: info.Layout}, got.view, estimates, d)
+		store, err := control.Measure(ctx, state.Declaration{Name: info.Name, Layout: info.Layout}, got.View, estimates, d)
 		if errors.Is(err, state.ErrClosed) { // the task was given up meanwhile
-			out.Stores, out.Stale = nil, st.refusal(ErrNotServing)
+			out.Stores, out.Stale = nil, r.refusal(ErrNotServing)
 			return out, nil
 		}
 		if err != nil {
@@ -156,11 +152,11 @@ func (st *states) taskState(
 }
 
 // addChangelogs fills in what the cluster says of the changelogs; what it does not say in time stays unknown.
-func (s *session) addChangelogs(ctx context.Context, tasks []control.TaskState, d control.Detail) {
-	if s.in.cluster == nil { // a session without one, in tests
+func (s *Session) addChangelogs(ctx context.Context, tasks []control.TaskState, d control.Detail) {
+	if s.cfg.Cluster == nil { // a session without one, in tests
 		return
 	}
-	layout := *s.in.layout.Load()
+	layout := s.cfg.Layout
 	var topics []string
 	for _, t := range tasks {
 		for i := range t.Stores {
@@ -174,9 +170,9 @@ func (s *session) addChangelogs(ctx context.Context, tasks []control.TaskState, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, changelogEndsMax)
 	defer cancel()
-	ends, err := s.in.cluster.Ends(ctx, topics...)
+	ends, err := s.cfg.Cluster.Ends(ctx, topics...)
 	if err != nil {
-		s.in.app.log.Debug("the ends of the changelogs are not known", "error", err)
+		s.cfg.Logger.Debug("the ends of the changelogs are not known", "error", err)
 		return
 	}
 	for _, t := range tasks {

@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"context"
@@ -29,7 +29,7 @@ type topicProblem struct {
 	kind  topics.Kind
 }
 
-// believe returns the problems that every look has shown for absentMax: what one broker knows can be old for a moment. Added partitions are
+// believe returns the problems that every look has shown for topics.AbsentMax: what one broker knows can be old for a moment. Added partitions are
 // believed at once, because an old answer has fewer. doubt says that there are others.
 func (w *topicWatch) believe(problems []topics.Problem, at time.Time) (believed []topics.Problem, doubt bool) {
 	before := w.seen
@@ -41,7 +41,7 @@ func (w *topicWatch) believe(problems []topics.Problem, at time.Time) (believed 
 			since = at
 		}
 		w.seen[key] = since
-		if p.Kind == topics.NotRead || at.Sub(since) >= absentMax {
+		if p.Kind == topics.NotRead || at.Sub(since) >= topics.AbsentMax {
 			believed = append(believed, p)
 		} else {
 			doubt = true
@@ -51,7 +51,7 @@ func (w *topicWatch) believe(problems []topics.Problem, at time.Time) (believed 
 }
 
 // watchTopics looks at the topics until the session ends.
-func (s *session) watchTopics() {
+func (s *Session) watchTopics() {
 	var watch topicWatch
 	timer := time.NewTimer(topicsEvery)
 	defer timer.Stop()
@@ -63,16 +63,16 @@ func (s *session) watchTopics() {
 		}
 		next := topicsEvery
 		ctx, cancel := context.WithTimeout(s.ctx, topicsEvery)
-		problems, err := topics.Watch(ctx, s.in.cluster, s.in.app.topology, *s.in.layout.Load())
+		problems, err := topics.Watch(ctx, s.cfg.Cluster, s.cfg.Topology, s.cfg.Layout)
 		cancel()
 		switch {
 		case s.ctx.Err() != nil:
 			return
 		case err != nil:
-			s.in.app.log.Debug("the topics could not be looked at", "error", err)
+			s.cfg.Logger.Debug("the topics could not be looked at", "error", err)
 		default:
 			believed, doubt := watch.believe(problems, time.Now())
-			s.in.app.alert(believed)
+			s.cfg.Alert(believed)
 			for _, p := range believed {
 				s.haltUsers(p)
 			}
@@ -85,7 +85,7 @@ func (s *session) watchTopics() {
 }
 
 // haltUsers stops the tasks that cannot go on because of a problem. One that has stopped already keeps its reason.
-func (s *session) haltUsers(p topics.Problem) {
+func (s *Session) haltUsers(p topics.Problem) {
 	for _, id := range s.taskIDs() {
 		if slices.Contains(p.Stops, id.Subtopology) {
 			s.haltTask(id, fmt.Errorf("%w%s", p.Err, s.positionIn(id, p.Topic)))

@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"errors"
@@ -11,11 +11,11 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// purgeInterval is how often repartition topics are purged, and what lies between a commit and the deletion of what it has moved past.
-const purgeInterval = 30 * time.Second
+// PurgeInterval is how often repartition topics are purged, and what lies between a commit and the deletion of what it has moved past.
+const PurgeInterval = 30 * time.Second
 
-// purgeIntervalFailpoints is purgeInterval of an application with failpoints, so that they are reached.
-const purgeIntervalFailpoints = 200 * time.Millisecond
+// PurgeIntervalFailpoints is PurgeInterval of an application with failpoints, so that they are reached.
+const PurgeIntervalFailpoints = 200 * time.Millisecond
 
 // changelogPurgeTurns is every how many turns changelogs are purged. Brokers look for segments to free every five minutes.
 const changelogPurgeTurns = 10
@@ -28,8 +28,8 @@ const changelogPurgeTurns = 10
 // leaving records out.
 //
 // Of changelogs of stores that forget it is what has expired by the stream time of the store; see purgeChangelogs.
-func (s *session) purge() {
-	tick := time.NewTicker(s.in.app.cfg.purgeInterval)
+func (s *Session) purge() {
+	tick := time.NewTicker(s.cfg.PurgeInterval)
 	defer tick.Stop()
 	seen, deleted := map[partitionKey]purgeable{}, map[partitionKey]int64{}
 	for turn := 1; ; turn++ {
@@ -40,7 +40,7 @@ func (s *session) purge() {
 		}
 		if turn%changelogPurgeTurns == 0 {
 			if err := s.purgeChangelogs(deleted); err != nil && s.ctx.Err() == nil {
-				s.in.app.log.Warn("what has expired of changelogs could not be deleted, and they keep growing", "error", err)
+				s.cfg.Logger.Warn("what has expired of changelogs could not be deleted, and they keep growing", "error", err)
 			}
 		}
 		now := s.purgeable()
@@ -61,12 +61,12 @@ func (s *session) purge() {
 		if len(before) == 0 {
 			continue
 		}
-		err := s.in.app.cfg.failpoints.Hit(s.ctx, failpoint.PurgeBefore)
+		err := s.cfg.Failpoints.Hit(s.ctx, failpoint.PurgeBefore)
 		if err == nil {
-			err = s.in.cluster.DeleteBefore(s.ctx, before)
+			err = s.cfg.Cluster.DeleteBefore(s.ctx, before)
 		}
 		if err != nil && s.ctx.Err() == nil {
-			s.in.app.log.Warn("a repartition topic could not be purged and keeps growing", "error", err)
+			s.cfg.Logger.Warn("a repartition topic could not be purged and keeps growing", "error", err)
 		}
 	}
 }
@@ -79,7 +79,7 @@ type purgeable struct {
 }
 
 // purgeable returns the committed positions in repartition topics of the tasks that are owned.
-func (s *session) purgeable() map[partitionKey]purgeable {
+func (s *Session) purgeable() map[partitionKey]purgeable {
 	committed := map[partitionKey]int64{}
 	for _, w := range s.workers {
 		for id, status := range w.Tasks() {
@@ -104,7 +104,7 @@ func (s *session) purgeable() map[partitionKey]purgeable {
 	return out
 }
 
-func (s *session) repartition(id topology.TaskID, topic string) bool {
+func (s *Session) repartition(id topology.TaskID, topic string) bool {
 	for _, src := range s.subs[id.Subtopology].Sources {
 		if src.Topic == topic {
 			return src.Repartition
@@ -120,7 +120,7 @@ type expiring struct {
 }
 
 // expiring returns the changelog partitions of the stores that forget, of the tasks that are owned, as of their last applied round.
-func (s *session) expiring() (map[partitionKey]expiring, error) {
+func (s *Session) expiring() (map[partitionKey]expiring, error) {
 	out := map[partitionKey]expiring{}
 	for id, db := range s.databases() {
 		if _, owned := s.ownership.Epoch(id); !owned {
@@ -144,7 +144,7 @@ func (s *session) expiring() (map[partitionKey]expiring, error) {
 }
 
 // databases are those of the tasks that work.
-func (s *session) databases() map[topology.TaskID]state.Database {
+func (s *Session) databases() map[topology.TaskID]state.Database {
 	s.tasks.RLock()
 	defer s.tasks.RUnlock()
 	out := map[topology.TaskID]state.Database{}
@@ -172,7 +172,7 @@ func committedPositions(db state.Database) (state.Positions, error) {
 // time is behind it, records stay until the stream time has passed the time at which they were written.
 //
 // Only the stream time of applied rounds counts, and it never goes back; a task that has moved away meanwhile needs no more than that.
-func (s *session) purgeChangelogs(deleted map[partitionKey]int64) error {
+func (s *Session) purgeChangelogs(deleted map[partitionKey]int64) error {
 	found, err := s.expiring()
 	if err != nil || len(found) == 0 {
 		return err
@@ -181,7 +181,7 @@ func (s *session) purgeChangelogs(deleted map[partitionKey]int64) error {
 	for key, x := range found {
 		setIn(times, key, x.horizon)
 	}
-	firsts, err := s.in.cluster.FirstSince(s.ctx, times)
+	firsts, err := s.cfg.Cluster.FirstSince(s.ctx, times)
 	if err != nil {
 		return err
 	}
@@ -201,10 +201,10 @@ func (s *session) purgeChangelogs(deleted map[partitionKey]int64) error {
 	if len(before) == 0 {
 		return nil
 	}
-	if err := s.in.app.cfg.failpoints.Hit(s.ctx, failpoint.PurgeBefore); err != nil {
+	if err := s.cfg.Failpoints.Hit(s.ctx, failpoint.PurgeBefore); err != nil {
 		return err
 	}
-	if err := s.in.cluster.DeleteBefore(s.ctx, before); err != nil {
+	if err := s.cfg.Cluster.DeleteBefore(s.ctx, before); err != nil {
 		return err
 	}
 	for topic, partitions := range before {

@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-func (s *session) isStopped(e *taskEntry) bool {
+func (s *Session) isStopped(e *taskEntry) bool {
 	s.tasks.RLock()
 	defer s.tasks.RUnlock()
 	return e.stopped != nil
@@ -21,7 +21,7 @@ func (s *session) isStopped(e *taskEntry) bool {
 
 // taskStopped notes why a task does not work any more. It ends the session when no other is left that could, or when the application is to
 // end with the first.
-func (s *session) taskStopped(id topology.TaskID, e *taskEntry, err error) {
+func (s *Session) taskStopped(id topology.TaskID, e *taskEntry, err error) {
 	full := errors.Is(err, state.ErrFull)
 	if full {
 		err = s.fullDisk(err)
@@ -36,7 +36,7 @@ func (s *session) taskStopped(id topology.TaskID, e *taskEntry, err error) {
 	for _, src := range s.subs[id.Subtopology].Sources {
 		s.pauses.set(src.Topic, id.Partition, taskHalted)
 	}
-	if s.failFast || errors.Is(err, restore.ErrMode) { // the tasks are to go back to where they came from
+	if s.cfg.FailFast || errors.Is(err, restore.ErrMode) { // the tasks are to go back to where they came from
 		s.endPoll(fmt.Errorf("%w: task %s: %w", ErrStopped, id, err))
 		return
 	}
@@ -45,12 +45,12 @@ func (s *session) taskStopped(id topology.TaskID, e *taskEntry, err error) {
 
 // Settled is part of broker.Assignment. Tasks may have moved away: what was asked for them is over, and what is left may all be stopped.
 func (c *callbacks) Settled() {
-	s := (*session)(c)
+	s := (*Session)(c)
 	s.settle()
 	s.tellRunning()
 }
 
-func (s *session) settle() {
+func (s *Session) settle() {
 	s.tasks.Lock()
 	defer s.tasks.Unlock()
 	s.forgetRebuilds()
@@ -58,8 +58,8 @@ func (s *session) settle() {
 }
 
 // tellRunning logs which tasks run, once none is being opened any more and if they are others than before.
-func (s *session) tellRunning() {
-	if s.in == nil { // a session without an instance, in tests
+func (s *Session) tellRunning() {
+	if s.cfg.Logger == nil { // a session without one, in tests
 		return
 	}
 	var running, stopped []string
@@ -83,13 +83,13 @@ func (s *session) tellRunning() {
 	defer s.told.Unlock()
 	if now := "tasks " + tasks; s.told.tasks != now && s.ctx.Err() == nil {
 		s.told.tasks = now
-		s.in.app.log.Info("running", "tasks", tasks, "stopped", strings.Join(stopped, " "))
+		s.cfg.Logger.Info("running", "tasks", tasks, "stopped", strings.Join(stopped, " "))
 	}
 }
 
 // endIfAllStopped ends the session when it has tasks, none of them works and none is promised. A process without any task stays: it is there
 // for the tasks of others. The caller holds the lock of the task table.
-func (s *session) endIfAllStopped() {
+func (s *Session) endIfAllStopped() {
 	if len(s.tasks.entries) == 0 || s.promised.Load() {
 		return // what is promised comes with another assignment, or goes to somebody else with one
 	}
@@ -127,7 +127,7 @@ func contradicts(err error) bool {
 }
 
 // stoppedByWorker is taskStopped for a task that stopped by itself.
-func (s *session) stoppedByWorker(t *task.Task, err error) {
+func (s *Session) stoppedByWorker(t *task.Task, err error) {
 	s.tasks.RLock()
 	e := s.tasks.entries[t.ID]
 	ours := e != nil && e.task == t
@@ -138,7 +138,7 @@ func (s *session) stoppedByWorker(t *task.Task, err error) {
 }
 
 // haltTask stops a task for a reason that is not its record.
-func (s *session) haltTask(id topology.TaskID, why error) {
+func (s *Session) haltTask(id topology.TaskID, why error) {
 	s.tasks.RLock()
 	e := s.tasks.entries[id]
 	stopped := e == nil || e.stopped != nil
@@ -150,7 +150,7 @@ func (s *session) haltTask(id topology.TaskID, why error) {
 	if stopped {
 		return // told before, or given up
 	}
-	s.in.app.log.Error("task stopped", "task", id.String(), "error", why)
+	s.cfg.Logger.Error("task stopped", "task", id.String(), "error", why)
 	s.taskStopped(id, e, why)
 	if r != nil {
 		r.worker.Halt(r.task, why)
@@ -158,7 +158,7 @@ func (s *session) haltTask(id topology.TaskID, why error) {
 }
 
 // readers returns the tasks of this process that read a partition, or with a negative partition those that read the topic.
-func (s *session) readers(topic string, partition int32) (out []topology.TaskID) {
+func (s *Session) readers(topic string, partition int32) (out []topology.TaskID) {
 	s.tasks.RLock()
 	defer s.tasks.RUnlock()
 	for id := range s.tasks.entries {
@@ -177,7 +177,7 @@ func (s *session) readers(topic string, partition int32) (out []topology.TaskID)
 var ErrIntegrity = worker.ErrIntegrity
 
 // stopped returns why tasks of the session do not work any more, nil when all of them do.
-func (s *session) stopped() error {
+func (s *Session) stopped() error {
 	s.tasks.RLock()
 	defer s.tasks.RUnlock()
 	n, why := s.tasks.whyStopped()

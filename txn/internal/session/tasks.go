@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"cmp"
@@ -54,19 +54,26 @@ func newTaskTable() *taskTable {
 	return &taskTable{routes: map[partitionKey]*route{}, entries: map[topology.TaskID]*taskEntry{}}
 }
 
+// TaskStatus is what a task of a session is doing.
+type TaskStatus struct {
+	ID topology.TaskID
+	// Restore is what its restore has done and has to do.
+	Restore restore.Snapshot
+	// Worker is what its worker knows of it; nil while it is not open.
+	Worker *worker.TaskStatus
+	// Stopped is why it does no work; nil if it does.
+	Stopped error
+}
+
 func (t *taskTable) status(workers []*worker.Worker) []TaskStatus {
 	t.RLock()
 	defer t.RUnlock()
 	running := t.running(workers)
 	out := make([]TaskStatus, 0, len(t.entries))
 	for id, e := range t.entries {
-		s := TaskStatus{ID: id, State: TaskRestoring}
-		s.restore(e.progress.Read(time.Now()))
+		s := TaskStatus{ID: id, Restore: e.progress.Read(time.Now()), Stopped: e.stopped} // the worker may not know yet that it is stopped
 		if r, ok := running[id]; ok {
-			s.fill(r)
-		}
-		if e.stopped != nil { // the worker may not know it yet
-			s.State, s.Reason = TaskStopped, e.stopped.Error()
+			s.Worker, s.Stopped = &r, cmp.Or(e.stopped, r.Stopped)
 		}
 		out = append(out, s)
 	}
@@ -78,57 +85,29 @@ func (t *taskTable) status(workers []*worker.Worker) []TaskStatus {
 
 // now returns what the tasks are doing, as the group has to know it.
 func (t *taskTable) now(workers []*worker.Worker) []assign.TaskNow {
-	t.RLock()
-	defer t.RUnlock()
-	running := t.running(workers)
-	out := make([]assign.TaskNow, 0, len(t.entries))
-	for id, e := range t.entries {
-		r := running[id]
-		now := assign.TaskNow{Task: id, Stopped: cmp.Or(e.stopped, r.Stopped)}
-		for _, in := range r.Inputs {
-			now.Offsets = append(now.Offsets, in.Offset)
+	tasks := t.status(workers)
+	out := make([]assign.TaskNow, len(tasks))
+	for i, task := range tasks {
+		out[i] = assign.TaskNow{Task: task.ID, Stopped: task.Stopped}
+		if task.Worker == nil {
+			continue
 		}
-		out = append(out, now)
+		for _, in := range task.Worker.Inputs {
+			out[i].Offsets = append(out[i].Offsets, in.Offset)
+		}
 	}
-	slices.SortFunc(out, func(a, b assign.TaskNow) int { return compareTasks(a.Task, b.Task) })
 	return out
 }
 
-// restore takes what a restore has done and has to do. Of one that is over only what it has done is of interest.
-func (s *TaskStatus) restore(p restore.Snapshot) {
-	s.Restored, s.RestoredBytes, s.Remaining = p.Records, p.Bytes, p.Remaining
-	s.RestoreRate, s.RestoreLeft = p.Rate, p.Left
-}
-
-func (s *TaskStatus) fill(r worker.TaskStatus) {
-	s.State, s.Remaining, s.RestoreRate, s.RestoreLeft = TaskRunning, 0, 0, 0
-	if r.Stopped != nil {
-		s.State, s.Reason = TaskStopped, r.Stopped.Error()
-	}
-	s.Records, s.DeadLetters = r.Records, r.DeadLetters
-	for _, in := range r.Inputs {
-		is := InputStatus{Topic: in.Topic, Partition: in.Partition, Offset: in.Offset}
-		if in.StreamTime != state.NoTime {
-			is.StreamTime = time.UnixMilli(in.StreamTime).UTC()
-		}
-		s.Inputs = append(s.Inputs, is)
-	}
-	if r.Retry != nil {
-		s.Retry = &RetryStatus{
-			Record: r.Retry.Entry, Attempts: r.Retry.Attempts, Since: r.Retry.Since, Next: r.Retry.Next, Failure: r.Retry.Failure.Error(),
+// running collects what the workers know of their tasks.
+func (t *taskTable) running(workers []*worker.Worker) map[topology.TaskID]worker.TaskStatus {
+	running := map[topology.TaskID]worker.TaskStatus{}
+	for _, w := range workers {
+		for id, s := range w.Tasks() {
+			running[id] = s
 		}
 	}
-	for _, p := range r.Parked {
-		if p.Records > 0 {
-			s.Parked = append(s.Parked, ParkedStatus{Topic: p.Topic, Keys: p.Keys, Records: p.Records})
-		}
-	}
-	for c, n := range r.Outcomes {
-		if s.Outcomes == nil {
-			s.Outcomes = map[string]int64{}
-		}
-		s.Outcomes[c.Node+"/"+c.Outcome] = n
-	}
+	return running
 }
 
 // openedAs reports whether every open task was opened under a member id.
@@ -144,17 +123,17 @@ func (t *taskTable) openedAs(member string) bool {
 }
 
 // callbacks are the session as the group sees it.
-type callbacks session
+type callbacks Session
 
 func (c *callbacks) Assigned(partitions map[string][]int32) {
-	s := (*session)(c)
-	_ = s.in.app.cfg.failpoints.Hit(s.ctx, failpoint.Assigned) // a callback cannot fail
+	s := (*Session)(c)
+	_ = s.cfg.Failpoints.Hit(s.ctx, failpoint.Assigned) // a callback cannot fail
 	for topic, ps := range partitions {
 		for _, p := range ps {
 			s.pauses.set(topic, p, restoring) // until the task is open
 		}
 	}
-	s.in.app.metrics.Assigned(partitions)
+	s.cfg.Metrics.Assigned(partitions)
 	complete := s.ownership.Add(partitions)
 	s.divide()
 	for _, id := range complete {
@@ -177,27 +156,27 @@ func (c *callbacks) Assigned(partitions map[string][]int32) {
 }
 
 func (c *callbacks) Revoked(ctx context.Context, partitions map[string][]int32) {
-	ctx, cancel := context.WithTimeout(ctx, revokeWait)
+	ctx, cancel := context.WithTimeout(ctx, RevokeWait)
 	defer cancel()
-	_ = c.in.app.cfg.failpoints.Hit(ctx, failpoint.RevokedBefore) // a callback cannot fail
-	c.in.app.metrics.Revoked(partitions)
-	(*session)(c).giveUp(ctx, partitions)
-	_ = c.in.app.cfg.failpoints.Hit(ctx, failpoint.RevokedAfter)
+	_ = c.cfg.Failpoints.Hit(ctx, failpoint.RevokedBefore) // a callback cannot fail
+	c.cfg.Metrics.Revoked(partitions)
+	(*Session)(c).giveUp(ctx, partitions)
+	_ = c.cfg.Failpoints.Hit(ctx, failpoint.RevokedAfter)
 }
 
 func (c *callbacks) Lost(partitions map[string][]int32) {
-	s := (*session)(c)
-	ctx, cancel := context.WithTimeout(s.ctx, revokeWait)
+	s := (*Session)(c)
+	ctx, cancel := context.WithTimeout(s.ctx, RevokeWait)
 	defer cancel()
-	s.in.app.metrics.Lost(partitions)
-	_ = s.in.app.cfg.failpoints.Hit(ctx, failpoint.LostBefore) // a callback cannot fail
+	s.cfg.Metrics.Lost(partitions)
+	_ = s.cfg.Failpoints.Hit(ctx, failpoint.LostBefore) // a callback cannot fail
 	s.giveUp(ctx, partitions)
 }
 
 // giveUp raises the epochs first, so that nothing of these tasks can be committed any more, and then waits for what is in flight.
-func (s *session) giveUp(ctx context.Context, partitions map[string][]int32) {
+func (s *Session) giveUp(ctx context.Context, partitions map[string][]int32) {
 	ids := s.ownership.Remove(partitions)
-	s.in.self.Remember(s.tasks.now(s.workers))
+	s.cfg.Self.Remember(s.tasks.now(s.workers))
 	for _, id := range ids {
 		if s.ownership.Partial(id) {
 			// The plan moves a task's inputs together, so this is a safety net. What was fetched of the inputs that stay is lost with
@@ -220,7 +199,7 @@ func (s *session) giveUp(ctx context.Context, partitions map[string][]int32) {
 		}
 		wg.Go(func() {
 			if err := w.Release(ctx, t); err != nil && !errors.Is(err, worker.ErrEnded) {
-				s.in.app.log.Warn("a revoked task is not closed yet", "task", id.String(), "error", err)
+				s.cfg.Logger.Warn("a revoked task is not closed yet", "task", id.String(), "error", err)
 			}
 		})
 	}
@@ -234,7 +213,7 @@ func (s *session) giveUp(ctx context.Context, partitions map[string][]int32) {
 }
 
 // divide divides what the process may hold in memory among what it is assigned now; what is new is not opened or fetched before.
-func (s *session) divide() {
+func (s *Session) divide() {
 	s.intake.divide(s.ownership.Partitions())
 	databases := 0
 	for _, id := range s.ownership.Owned() {
@@ -242,7 +221,7 @@ func (s *session) divide() {
 			databases++
 		}
 	}
-	s.in.shared.Expect(databases)
+	s.cfg.Shared.Expect(databases)
 	// Where shares are larger now, nobody else may ask again for what has stopped.
 	s.tasks.RLock()
 	defer s.tasks.RUnlock()
@@ -254,7 +233,7 @@ func (s *session) divide() {
 }
 
 // forget takes a task out of the table and returns the worker that has it, or is about to.
-func (s *session) forget(id topology.TaskID) (*worker.Worker, *task.Task) {
+func (s *Session) forget(id topology.TaskID) (*worker.Worker, *task.Task) {
 	s.tasks.Lock()
 	defer s.tasks.Unlock()
 	e := s.tasks.entries[id]
@@ -272,7 +251,7 @@ func (s *session) forget(id topology.TaskID) (*worker.Worker, *task.Task) {
 
 // open restores a task and gives it to a worker. Whatever goes wrong and is not the task's own fault is tried again for as long as
 // the task is ours.
-func (s *session) open(ctx context.Context, id topology.TaskID, e *taskEntry) {
+func (s *Session) open(ctx context.Context, id topology.TaskID, e *taskEntry) {
 	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: time.Second}
 	space := s.newSpaceWait()
 	for {
@@ -287,21 +266,21 @@ func (s *session) open(ctx context.Context, id topology.TaskID, e *taskEntry) {
 			}
 			continue
 		case errors.As(err, &stop):
-			s.in.app.log.Error("task stopped", "task", id.String(), "error", err)
+			s.cfg.Logger.Error("task stopped", "task", id.String(), "error", err)
 			if stop.Cause == nil || errors.Is(err, restore.ErrNotExact) || errors.Is(err, restore.ErrLostRows) {
 				err = fmt.Errorf("%w: %w", ErrIntegrity, err)
 			}
 			s.taskStopped(id, e, err)
 			return
 		case errors.Is(err, errNoGraph), broker.Permanent(err):
-			s.in.app.log.Error("task stopped", "task", id.String(), "error", err)
+			s.cfg.Logger.Error("task stopped", "task", id.String(), "error", err)
 			s.taskStopped(id, e, err)
 			return
 		case errors.Is(err, assign.ErrMemberChanged):
 			s.cancel(err)
 			return
 		}
-		s.in.app.log.Warn("opening a task failed and is tried again", "task", id.String(), "error", err, "after", pause.Next)
+		s.cfg.Logger.Warn("opening a task failed and is tried again", "task", id.String(), "error", err, "after", pause.Next)
 		if pause.Wait(ctx) != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"context"
@@ -27,11 +27,11 @@ const (
 
 // spaceWait waits for space. It belongs to one goroutine.
 type spaceWait struct {
-	s    *session
+	s    *Session
 	next time.Duration
 }
 
-func (s *session) newSpaceWait() spaceWait { return spaceWait{s, spaceWaitMin} }
+func (s *Session) newSpaceWait() spaceWait { return spaceWait{s, spaceWaitMin} }
 
 // wait returns when the disk has space again, or with ctx's error. The pauses go on growing from one call to the next: a task that fills
 // the disk whenever there is a little space is not opened all the time.
@@ -45,29 +45,29 @@ func (w *spaceWait) wait(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		w.s.in.app.log.Warn("tasks wait for space on the disk", "error", err, "again_in", w.next)
+		w.s.cfg.Logger.Warn("tasks wait for space on the disk", "error", err, "again_in", w.next)
 	}
 }
 
 // checkSpace looks for space in the state directory, one caller at a time.
-func (s *session) checkSpace() error {
-	s.in.space.Lock()
-	defer s.in.space.Unlock()
-	return pebblestore.CheckSpace(s.in.dir.Path(), s.commonOptions())
+func (s *Session) checkSpace() error {
+	s.space.Lock()
+	defer s.space.Unlock()
+	return pebblestore.CheckSpace(s.cfg.Directory.Path(), s.commonOptions())
 }
 
 // fullDisk says in one line what is full and what follows. why may come from a processor, whose text is not shown.
-func (s *session) fullDisk(why error) error {
+func (s *Session) fullDisk(why error) error {
 	free := "an unknown number of"
-	if n, ok := pebblestore.FreeBytes(s.in.dir.Path(), s.commonOptions()); ok {
+	if n, ok := pebblestore.FreeBytes(s.cfg.Directory.Path(), s.commonOptions()); ok {
 		free = fmt.Sprint(n)
 	}
 	return fmt.Errorf("%w: %s bytes are free in the state directory %s; the task goes on by itself when there is space: %w",
-		state.ErrFull, free, s.in.dir.Path(), why)
+		state.ErrFull, free, s.cfg.Directory.Path(), why)
 }
 
 // spaceWanted wakes watchSpace. It does not block.
-func (s *session) spaceWanted() {
+func (s *Session) spaceWanted() {
 	select {
 	case s.full <- struct{}{}:
 	default:
@@ -76,7 +76,7 @@ func (s *session) spaceWanted() {
 
 // watchSpace ends the session, for the next one, when tasks that worked have stopped for a full disk and there is space again. It ends with
 // the session.
-func (s *session) watchSpace() {
+func (s *Session) watchSpace() {
 	select {
 	case <-s.ctx.Done():
 		return
@@ -86,18 +86,18 @@ func (s *session) watchSpace() {
 	if space.wait(s.ctx) != nil {
 		return
 	}
-	s.in.app.log.Info("the disk has space again: its tasks are opened")
+	s.cfg.Logger.Info("the disk has space again: its tasks are opened")
 	s.endPoll(fmt.Errorf("%w: the disk has space again", errResumed))
 }
 
 // openWhenSpace stops a task that is being opened until the disk has space. It returns an error when it is not to be opened any more.
-func (s *session) openWhenSpace(ctx context.Context, id topology.TaskID, e *taskEntry, space *spaceWait, why error) error {
+func (s *Session) openWhenSpace(ctx context.Context, id topology.TaskID, e *taskEntry, space *spaceWait, why error) error {
 	why = s.fullDisk(why)
-	s.in.app.log.Error("task stopped", "task", id.String(), "error", why)
+	s.cfg.Logger.Error("task stopped", "task", id.String(), "error", why)
 	s.tasks.Lock()
 	e.stopped, e.resumes = why, true
 	s.tasks.Unlock()
-	if s.failFast {
+	if s.cfg.FailFast {
 		s.endPoll(fmt.Errorf("%w: task %s: %w", ErrStopped, id, why))
 		return ErrStopped
 	}

@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"time"
@@ -8,16 +8,16 @@ import (
 )
 
 // client is the group client. It exists from the first callback on.
-func (s *session) client() *broker.Group {
+func (s *Session) client() *broker.Group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.group
 }
 
 // dispatch hands records to their tasks. It never blocks: between Poll and Release no callback can run.
-func (s *session) dispatch(b broker.Batch) {
+func (s *Session) dispatch(b broker.Batch) {
 	s.dispatcher.Began(time.Now())
-	s.in.app.metrics.Polled(b.Topic, b.Partition, b.Records)
+	s.cfg.Metrics.Polled(b.Topic, b.Partition, b.Records)
 	s.tasks.RLock()
 	r := s.tasks.routes[partitionKey{b.Topic, b.Partition}]
 	s.tasks.RUnlock()
@@ -40,10 +40,10 @@ func (s *session) dispatch(b broker.Batch) {
 }
 
 // resume lets a partition be fetched again if its full queue had stopped it.
-func (s *session) resume(topic string, partition int32) { s.pauses.clear(topic, partition, queueFull) }
+func (s *Session) resume(topic string, partition int32) { s.pauses.clear(topic, partition, queueFull) }
 
 // retrying pauses a task's inputs while it waits long for the next attempt of a record, and resumes them.
-func (s *session) retrying(t *task.Task, waits bool) {
+func (s *Session) retrying(t *task.Task, waits bool) {
 	s.tasks.RLock() // a task that was given up meanwhile must not pause the one that follows it
 	defer s.tasks.RUnlock()
 	for _, in := range t.Spec.Inputs {

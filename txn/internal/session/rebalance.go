@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"slices"
@@ -9,21 +9,21 @@ import (
 
 // JoinData is part of broker.Assignment.
 func (c *callbacks) JoinData() assign.Join {
-	s := (*session)(c)
-	return s.in.self.Join(s.tasks.now(s.workers))
+	s := (*Session)(c)
+	return s.cfg.Self.Join(s.tasks.now(s.workers))
 }
 
 // Planned is part of broker.Assignment.
 func (c *callbacks) Planned(plan assign.Plan, leader bool) {
-	s := (*session)(c)
-	s.in.self.Planned(time.Now(), plan, leader, s.tasks.stopped())
-	s.in.watch.planned(plan)
+	s := (*Session)(c)
+	s.cfg.Self.Planned(time.Now(), plan, leader, s.tasks.stopped())
+	s.cfg.Planned(plan)
 	if member, _ := s.member(); member != "" {
-		s.in.watch.joined(member) // before the assignment: a process may die in the rebalance
+		s.cfg.Joined(member) // before the assignment: a process may die in the rebalance
 	}
-	s.promised.Store(slices.ContainsFunc(plan.Owed, func(m assign.Move) bool { return m.To == s.in.dir.Instance() }))
+	s.promised.Store(slices.ContainsFunc(plan.Owed, func(m assign.Move) bool { return m.To == s.cfg.Directory.Instance() }))
 	if len(plan.Owed) > 0 {
-		s.in.app.log.Info("tasks are moving", "owed", len(plan.Owed), "plan", plan.ID, "leader", leader)
+		s.cfg.Logger.Info("tasks are moving", "owed", len(plan.Owed), "plan", plan.ID, "leader", leader)
 	}
 	select {
 	case s.planned <- struct{}{}:
@@ -32,7 +32,7 @@ func (c *callbacks) Planned(plan assign.Plan, leader bool) {
 }
 
 // due returns when a rebalance is to be forced, and why, as the tasks are now.
-func (s *session) due() (time.Time, assign.Reason, bool) { return s.in.self.Due(s.tasks.stopped()) }
+func (s *Session) due() (time.Time, assign.Reason, bool) { return s.cfg.Self.Due(s.tasks.stopped()) }
 
 // stopped returns how many tasks do not work any more.
 func (t *taskTable) stopped() int32 {
@@ -48,7 +48,7 @@ func (t *taskTable) stopped() int32 {
 }
 
 // forceRebalances forces a rebalance whenever the policy says so, until the session fetches no more.
-func (s *session) forceRebalances() {
+func (s *Session) forceRebalances() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -56,8 +56,8 @@ func (s *session) forceRebalances() {
 		now, g := time.Now(), s.client()
 		ok = ok && g != nil
 		if ok && !now.Before(at) {
-			s.in.app.log.Info("a rebalance is forced", "why", string(why))
-			s.in.self.Forced(now, why)
+			s.cfg.Logger.Info("a rebalance is forced", "why", string(why))
+			s.cfg.Self.Forced(now, why)
 			g.ForceRebalance()
 			continue
 		}
@@ -70,7 +70,7 @@ func (s *session) forceRebalances() {
 		case <-s.poll.Done():
 			return
 		case <-s.planned:
-		case <-s.in.self.Removed():
+		case <-s.cfg.Self.Removed():
 		case <-timer.C:
 		}
 	}

@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 
 // adopting is a session without a cluster whose worker does not run yet, and whose only task is on its way to the worker.
 type adopting struct {
-	s    *session
+	s    *Session
 	task *task.Task
 	e    *taskEntry
 	// done has what adopt returns, run lets the worker work.
@@ -39,8 +39,8 @@ func newAdopting(t *testing.T) *adopting {
 	}
 	log := slog.New(slog.DiscardHandler)
 	sub := top.Subtopologies()[0]
-	s := &session{
-		in:        &instance{app: &App{log: log}, self: assign.NewSelf(assign.Life{})},
+	s := &Session{
+		cfg:       Config{Logger: log, Self: assign.NewSelf(assign.Process{})},
 		subs:      map[string]topology.Subtopology{sub.Name: sub},
 		tasks:     newTaskTable(),
 		ownership: assign.New([]assign.Subtopology{{Name: sub.Name, Sources: []string{"in"}}}),
@@ -94,8 +94,8 @@ func TestStoppedWhileAdopted(t *testing.T) {
 			if a.s.workers[0].Tasks()[a.task.ID].Stopped == nil {
 				t.Fatal("the worker does not know that the task is stopped")
 			}
-			if status := a.s.tasks.status(a.s.workers)[0]; status.State != TaskStopped || status.Reason != "out of range" {
-				t.Fatalf("the task is %s: %q", status.State, status.Reason)
+			if status := a.s.tasks.status(a.s.workers)[0]; status.Stopped == nil || status.Stopped.Error() != "out of range" {
+				t.Fatalf("the task is stopped because of %v", status.Stopped)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package txn
+package session
 
 import (
 	"context"
@@ -26,7 +26,7 @@ func TestOnlyRestartable(t *testing.T) {
 		{fmt.Errorf("stopping: %w", errors.Join(reopen, disk)), false},
 		{errors.Join(reopen, fmt.Errorf("stopping: %w", errors.Join(reopen, disk))), false},
 	} {
-		if got := onlyRestartable(tc.err); got != tc.want {
+		if got := OnlyRestartable(tc.err); got != tc.want {
 			t.Errorf("%q: %v", tc.err, got)
 		}
 	}
@@ -47,7 +47,7 @@ func TestIntegrityIsNotRestartable(t *testing.T) {
 		{errors.Join(errResumed, fmt.Errorf("stopping: %w", fmt.Errorf("%w: mixed", ErrIntegrity))), false},
 		{fmt.Errorf("%w: broken: %w", ErrIntegrity, assign.ErrMemberChanged), false},
 	} {
-		if got := restartable(tc.err); got != tc.want {
+		if got := Restartable(tc.err); got != tc.want {
 			t.Errorf("%q: %v", tc.err, got)
 		}
 	}
