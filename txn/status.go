@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/control"
+	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/hanging"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/session"
@@ -233,7 +234,7 @@ func (a *App) Status() Status {
 }
 
 // taskStatuses tells what the tasks of a session are doing, with the lag of their inputs as far as the ends of those are known.
-func taskStatuses(tasks []session.TaskStatus, ends session.PartitionEnds) []TaskStatus {
+func taskStatuses(tasks []dispatch.Status, ends session.PartitionEnds) []TaskStatus {
 	out := make([]TaskStatus, len(tasks))
 	for i, t := range tasks {
 		s := &out[i]

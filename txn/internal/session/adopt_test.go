@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/worker"
 )
@@ -22,7 +23,7 @@ import (
 type adopting struct {
 	s    *Session
 	task *task.Task
-	e    *taskEntry
+	e    *dispatch.Entry
 	// done has what adopt returns, run lets the worker work.
 	done chan error
 	run  func()
@@ -42,30 +43,28 @@ func newAdopting(t *testing.T) *adopting {
 	s := &Session{
 		cfg:       Config{Logger: log, Self: assign.NewSelf(assign.Process{})},
 		subs:      map[string]topology.Subtopology{sub.Name: sub},
-		tasks:     newTaskTable(),
+		tasks:     noTasks(),
 		ownership: assign.New([]assign.Subtopology{{Name: sub.Name, Sources: []string{"in"}}}),
-		pauses:    newPauses(func(string, int32) {}, func(string, int32) {}),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(t.Context())
 	s.poll, s.endPoll = context.WithCancelCause(s.ctx)
 	w := worker.New(worker.Config{
-		Logger: log, Stopped: s.stoppedByWorker, Resume: s.resume, QueueBytesLow: s.intake.low, Budget: worker.NewBudget(0, nil),
+		Logger: log, Stopped: s.stoppedByWorker, Resume: s.tasks.Resume, QueueBytesLow: s.tasks.Low, Budget: worker.NewBudget(0, nil),
 	}, [2]*broker.Producer{broker.NewProducer(broker.Config{}, "a", 0), broker.NewProducer(broker.Config{}, "b", 0)})
 	s.workers = []*worker.Worker{w}
 	id := s.ownership.Add(map[string][]int32{"in": {0}})[0]
-	s.pauses.set("in", 0, restoring)
+	s.tasks.Assigned(map[string][]int32{"in": {0}})
 	graph, err := top.NewGraph(id, nil, topology.GraphConfig{Partitions: func(string) int32 { return 1 }, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &adopting{s: s, e: &taskEntry{}, done: make(chan error, 1)}
+	a := &adopting{s: s, e: s.tasks.Enter(id), done: make(chan error, 1)}
 	a.task = task.New(task.Spec{ID: id, Graph: graph, Inputs: []state.Input{{Topic: "in", StreamTime: state.NoTime}}})
-	s.tasks.entries[id] = a.e
 	epoch, _ := s.ownership.Epoch(id)
 	// The context of the adoption does not end here: an adoption may be sent at the same moment as its context ends.
 	go func() { a.done <- s.adopt(t.Context(), a.task, a.e, epoch) }()
 	synctest.Wait()
-	if len(s.tasks.routes) == 0 {
+	if len(s.tasks.Inputs()) == 0 {
 		t.Fatal("the task has no route")
 	}
 	ended := make(chan error, 1)
@@ -94,7 +93,7 @@ func TestStoppedWhileAdopted(t *testing.T) {
 			if a.s.workers[0].Tasks()[a.task.ID].Stopped == nil {
 				t.Fatal("the worker does not know that the task is stopped")
 			}
-			if status := a.s.tasks.status(a.s.workers)[0]; status.Stopped == nil || status.Stopped.Error() != "out of range" {
+			if status := a.s.Tasks()[0]; status.Stopped == nil || status.Stopped.Error() != "out of range" {
 				t.Fatalf("the task is stopped because of %v", status.Stopped)
 			}
 		})
@@ -109,7 +108,7 @@ func TestGivenUpWhileAdopted(t *testing.T) {
 			gone := make(chan struct{})
 			go func() { a.s.giveUp(t.Context(), map[string][]int32{"in": {0}}); close(gone) }()
 			synctest.Wait()
-			if n := len(a.s.tasks.entries); n != 0 {
+			if n := len(a.s.tasks.Tasks()); n != 0 {
 				t.Fatalf("%d tasks are not given up", n)
 			}
 			a.run()

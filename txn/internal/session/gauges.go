@@ -3,13 +3,14 @@ package session
 import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
+	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/health"
 	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
 // Tasks returns what the tasks of the session are doing, in their order.
-func (s *Session) Tasks() []TaskStatus { return s.tasks.status(s.workers) }
+func (s *Session) Tasks() []dispatch.Status { return s.tasks.Status(s.workers) }
 
 // Joined reports whether the process is a member of the group and has an assignment.
 func (s *Session) Joined() bool {
@@ -20,7 +21,7 @@ func (s *Session) Joined() bool {
 
 // Loops are those whose progress tells whether the session is alive.
 func (s *Session) Loops() []*health.Loop {
-	loops := []*health.Loop{&s.dispatcher}
+	loops := []*health.Loop{s.tasks.Loop()}
 	for _, w := range s.workers {
 		loops = append(loops, w.Loops()...)
 	}
@@ -36,53 +37,41 @@ func (s *Session) Gauges(snap *metrics.Snapshot) {
 		})
 	}
 	ends := s.ends.read(snap.Now, endsEvery*endsKept)
-	databases := map[int]state.Database{}
-	s.tasks.RLock()
-	running := s.tasks.running(s.workers)
 	used, most := s.restorer.Memory()
 	snap.Restoring = &metrics.RestoreMemory{Bytes: used, BytesMax: most}
-	for id, e := range s.tasks.entries {
-		t := metrics.Task{ID: id, State: metrics.TaskRestoring, StreamTime: state.NoTime}
-		known, adopted := running[id]
+	for _, now := range s.Tasks() {
+		t := metrics.Task{ID: now.ID, State: metrics.TaskRestoring, StreamTime: state.NoTime}
 		switch {
-		case e.stopped != nil:
+		case now.Stopped != nil:
 			t.State = metrics.TaskStopped
-		case adopted:
+		case now.Worker != nil:
 			t.State = metrics.TaskRunning
 		default:
-			p := e.progress.Read(snap.Now)
-			t.Restore = &metrics.Restoring{Remaining: p.Remaining, Rate: p.Rate}
+			t.Restore = &metrics.Restoring{Remaining: now.Restore.Remaining, Rate: now.Restore.Rate}
 		}
-		t.Parked = known.Parked
-		for i, in := range known.Inputs {
-			t.Inputs = append(t.Inputs, s.input(in, i, known, ends))
-			t.StreamTime = max(t.StreamTime, in.StreamTime)
+		if now.Worker != nil {
+			t.Parked = now.Worker.Parked
+			for i, in := range now.Worker.Inputs {
+				t.Inputs = append(t.Inputs, s.input(in, i, *now.Worker, ends))
+				t.StreamTime = max(t.StreamTime, in.StreamTime)
+			}
 		}
-		if e.task != nil {
-			t.Gauges = e.task.Spec.Graph.Gauges()
+		if now.Task != nil {
+			t.Gauges = now.Task.Spec.Graph.Gauges()
 		}
-		if e.database != nil {
-			databases[len(snap.Tasks)] = e.database
+		if now.Database != nil {
+			if m, ok := pebblestore.MetricsOf(now.Database); ok {
+				t.Store = &m
+			}
 		}
 		snap.Tasks = append(snap.Tasks, t)
 	}
-	s.tasks.RUnlock()
-	for why, n := range s.pauses.count() {
-		snap.Paused[pauseReasons[why]] = n
-	}
-	for i, db := range databases { // Pebble has locks of its own
-		if m, ok := pebblestore.MetricsOf(db); ok {
-			snap.Tasks[i].Store = &m
-		}
+	for why, n := range s.tasks.Paused() {
+		snap.Paused[why] = n
 	}
 }
 
-// pauseReasons are the reasons as metrics name them.
-var pauseReasons = map[pauseReason]string{
-	queueFull: metrics.PausedQueueFull, restoring: metrics.PausedRestoring, retrying: metrics.PausedRetrying, taskHalted: metrics.PausedStopped,
-}
-
-// input fills in what is known of one input of an open task. The caller holds the task table.
+// input fills in what is known of one input of an open task.
 func (s *Session) input(in state.Input, i int, t worker.TaskStatus, ends PartitionEnds) metrics.Input {
 	out := metrics.Input{
 		Topic: in.Topic, Partition: in.Partition, Committed: in.Offset,
@@ -94,8 +83,8 @@ func (s *Session) input(in state.Input, i int, t worker.TaskStatus, ends Partiti
 	if i < len(t.Oldest) {
 		out.Oldest = t.Oldest[i]
 	}
-	if r := s.tasks.routes[partitionKey{in.Topic, in.Partition}]; r != nil {
-		out.QueueBytes = r.task.Waiting(r.input)
+	if reader, input := s.tasks.Route(in.Topic, in.Partition); reader != nil {
+		out.QueueBytes = reader.Waiting(input)
 	}
 	return out
 }

@@ -3,13 +3,14 @@ package session
 import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/waits"
 )
 
 // inputWaits follows the last stable offsets of the inputs of tasks that are open: one that stays below the high watermark from one listing
 // to the next is held by a transaction. It belongs to one goroutine, which is not the
 // one that lists them.
-type inputWaits map[partitionKey]*inputWait
+type inputWaits map[dispatch.Input]*inputWait
 
 type inputWait struct {
 	stable int64
@@ -18,21 +19,16 @@ type inputWait struct {
 
 // look takes what was listed.
 func (w inputWaits) look(s *Session, ends map[string]map[int32]broker.End) {
-	open := map[partitionKey]topology.TaskID{}
-	s.tasks.RLock()
-	for at, r := range s.tasks.routes {
-		open[at] = r.task.ID
-	}
-	s.tasks.RUnlock()
+	open := s.tasks.Inputs()
 	w.over(open)
 	for at, id := range open {
-		end, listed := ends[at.topic][at.partition]
+		end, listed := ends[at.Topic][at.Partition]
 		if !listed {
 			continue
 		}
 		in := w[at]
 		if in == nil {
-			in = &inputWait{stable: -1, wait: s.cfg.Waits.On(waits.Input, at.topic, at.partition, id.String())}
+			in = &inputWait{stable: -1, wait: s.cfg.Waits.On(waits.Input, at.Topic, at.Partition, id.String())}
 			w[at] = in
 		}
 		if end.LastStable < end.HighWatermark && end.LastStable == in.stable {
@@ -45,7 +41,7 @@ func (w inputWaits) look(s *Session, ends map[string]map[int32]broker.End) {
 }
 
 // over ends the waits of inputs that are not open.
-func (w inputWaits) over(open map[partitionKey]topology.TaskID) {
+func (w inputWaits) over(open map[dispatch.Input]topology.TaskID) {
 	for at, in := range w {
 		if _, is := open[at]; !is {
 			in.wait.Over()

@@ -11,13 +11,53 @@ import (
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/backoff"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
-	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-func (s *Session) tryOpen(ctx context.Context, id topology.TaskID, e *taskEntry) error {
+// open restores a task and gives it to a worker. Whatever goes wrong and is not the task's own fault is tried again for as long as
+// the task is ours.
+func (s *Session) open(ctx context.Context, id topology.TaskID, e *dispatch.Entry) {
+	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: time.Second}
+	space := s.newSpaceWait()
+	for {
+		err := s.tryOpen(ctx, id, e)
+		var stop *restore.StopError
+		switch {
+		case err == nil || ctx.Err() != nil || s.tasks.IsStopped(e):
+			return
+		case errors.Is(err, state.ErrFull):
+			if s.openWhenSpace(ctx, id, e, &space, err) != nil {
+				return
+			}
+			continue
+		case errors.As(err, &stop):
+			s.cfg.Logger.Error("task stopped", "task", id.String(), "error", err)
+			if stop.Cause == nil || errors.Is(err, restore.ErrNotExact) || errors.Is(err, restore.ErrLostRows) {
+				err = fmt.Errorf("%w: %w", ErrIntegrity, err)
+			}
+			s.taskStopped(id, e, err)
+			return
+		case errors.Is(err, errNoGraph), broker.Permanent(err):
+			s.cfg.Logger.Error("task stopped", "task", id.String(), "error", err)
+			s.taskStopped(id, e, err)
+			return
+		case errors.Is(err, assign.ErrMemberChanged):
+			s.cancel(err)
+			return
+		}
+		s.cfg.Logger.Warn("opening a task failed and is tried again", "task", id.String(), "error", err, "after", pause.Next)
+		if pause.Wait(ctx) != nil {
+			return
+		}
+	}
+}
+
+func (s *Session) tryOpen(ctx context.Context, id topology.TaskID, e *dispatch.Entry) error {
 	// The member id is read before anything else, and compared again when the task is ready.
 	member, generation := s.member()
 	if member == "" || generation < 0 {
@@ -30,7 +70,7 @@ func (s *Session) tryOpen(ctx context.Context, id topology.TaskID, e *taskEntry)
 	if err := s.rebuild(ctx, id, e); err != nil {
 		return err
 	}
-	result, err := s.restorer.Restore(ctx, s.request(id, e), &e.progress)
+	result, err := s.restorer.Restore(ctx, s.request(id, e), &e.Progress)
 	if err != nil {
 		return err
 	}
@@ -97,7 +137,7 @@ func (s *Session) commonOptions() pebblestore.Options {
 }
 
 // request describes the task to the restorer.
-func (s *Session) request(id topology.TaskID, e *taskEntry) restore.Request {
+func (s *Session) request(id topology.TaskID, e *dispatch.Entry) restore.Request {
 	req := restore.RequestOf(id, s.subs[id.Subtopology], s.cfg.Starts)
 	req.Modes = s.cfg.Modes
 	req.Open = func() (state.Database, error) {
@@ -109,9 +149,7 @@ func (s *Session) request(id topology.TaskID, e *taskEntry) restore.Request {
 		if err != nil {
 			return nil, err
 		}
-		s.tasks.Lock()
-		e.database, e.restoring = nil, db // whoever restores may close it again: then its views say so
-		s.tasks.Unlock()
+		s.tasks.Restoring(e, db)
 		return db, nil
 	}
 	req.Remove = func() error { return s.cfg.Directory.RemoveTask(id.Subtopology, id.Partition) }
@@ -123,7 +161,7 @@ func (s *Session) newTask(id topology.TaskID, r restore.Result, epoch uint64, me
 	spec := task.Spec{
 		ID: id, Inputs: r.Positions.Inputs, Committed: r.Positions, Metadata: r.Metadata, Retry: r.Retry,
 		Epoch: epoch, Member: member, Mode: s.cfg.Mode,
-		OrderWaitMax: max(s.cfg.OrderWaitMax, 0), Held: &s.intake.held,
+		OrderWaitMax: max(s.cfg.OrderWaitMax, 0), Held: s.tasks.Held(),
 	}
 	for _, src := range sub.Sources {
 		if src.Delay > 0 {
@@ -179,40 +217,20 @@ func (stateless) Mark()                    {}
 func (stateless) Revert()                  {}
 func (stateless) Savepoint() func()        { return func() {} }
 
-// adopt gives the task to the worker with the fewest, makes its routes and lets its partitions be fetched.
-func (s *Session) adopt(ctx context.Context, t *task.Task, e *taskEntry, epoch uint64) error {
-	s.tasks.Lock()
-	if now, owned := s.ownership.Epoch(t.ID); !owned || now != epoch || s.tasks.entries[t.ID] != e || e.stopped != nil {
-		s.tasks.Unlock()
-		return fmt.Errorf("task %s was %w while it was restored", t.ID, assign.ErrGivenUp)
+// adopt gives the task to a worker and lets its partitions be fetched.
+func (s *Session) adopt(ctx context.Context, t *task.Task, e *dispatch.Entry, epoch uint64) error {
+	w, err := s.tasks.Adopt(t, e, s.workers, func() bool {
+		now, owned := s.ownership.Epoch(t.ID)
+		return owned && now == epoch
+	})
+	if err != nil {
+		return err
 	}
-	load := map[*worker.Worker]int{}
-	for _, other := range s.tasks.entries {
-		load[other.worker]++
-	}
-	w := slices.MinFunc(s.workers, func(a, b *worker.Worker) int { return load[a] - load[b] })
-	e.worker, e.task = w, t
-	if t.State != nil {
-		e.database, e.restoring = t.State.Database(), nil
-	}
-	for i, in := range t.Spec.Inputs {
-		s.tasks.routes[partitionKey{in.Topic, in.Partition}] = &route{task: t, input: i, worker: w}
-	}
-	s.tasks.Unlock()
 	if err := w.Adopt(ctx, t); err != nil {
 		return err
 	}
 	_ = s.cfg.Failpoints.Hit(ctx, failpoint.AdoptAfter) // the task is the worker's now
-	// Under the table's lock: a partition that was revoked and assigned again meanwhile must stay paused until its new task is ready.
-	s.tasks.RLock()
-	given, stopped := s.tasks.entries[t.ID] != e, e.stopped
-	for _, in := range t.Spec.Inputs {
-		if r := s.tasks.routes[partitionKey{in.Topic, in.Partition}]; r != nil && r.task == t {
-			s.pauses.clear(in.Topic, in.Partition, restoring)
-		}
-	}
-	s.tasks.RUnlock()
-	// Who has stopped the task or given it up since it has routes may have asked the worker before it had the task.
+	given, stopped := s.tasks.Ready(t, e)
 	if stopped != nil {
 		w.Halt(t, stopped)
 	}

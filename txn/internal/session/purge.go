@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -31,7 +32,7 @@ const changelogPurgeTurns = 10
 func (s *Session) purge() {
 	tick := time.NewTicker(s.cfg.PurgeInterval)
 	defer tick.Stop()
-	seen, deleted := map[partitionKey]purgeable{}, map[partitionKey]int64{}
+	seen, deleted := map[dispatch.Input]purgeable{}, map[dispatch.Input]int64{}
 	for turn := 1; ; turn++ {
 		select {
 		case <-s.ctx.Done():
@@ -79,8 +80,8 @@ type purgeable struct {
 }
 
 // purgeable returns the committed positions in repartition topics of the tasks that are owned.
-func (s *Session) purgeable() map[partitionKey]purgeable {
-	committed := map[partitionKey]int64{}
+func (s *Session) purgeable() map[dispatch.Input]purgeable {
+	committed := map[dispatch.Input]int64{}
 	for _, w := range s.workers {
 		for id, status := range w.Tasks() {
 			if _, owned := s.ownership.Epoch(id); !owned {
@@ -88,17 +89,15 @@ func (s *Session) purgeable() map[partitionKey]purgeable {
 			}
 			for _, in := range status.Inputs {
 				if s.repartition(id, in.Topic) {
-					committed[partitionKey{in.Topic, in.Partition}] = in.Offset
+					committed[dispatch.Input{in.Topic, in.Partition}] = in.Offset
 				}
 			}
 		}
 	}
-	out := map[partitionKey]purgeable{}
-	s.tasks.RLock()
-	defer s.tasks.RUnlock()
+	out := map[dispatch.Input]purgeable{}
 	for key, offset := range committed {
-		if r := s.tasks.routes[key]; r != nil {
-			out[key] = purgeable{task: r.task, offset: offset}
+		if reader, _ := s.tasks.Route(key.Topic, key.Partition); reader != nil {
+			out[key] = purgeable{task: reader, offset: offset}
 		}
 	}
 	return out
@@ -120,9 +119,9 @@ type expiring struct {
 }
 
 // expiring returns the changelog partitions of the stores that forget, of the tasks that are owned, as of their last applied round.
-func (s *Session) expiring() (map[partitionKey]expiring, error) {
-	out := map[partitionKey]expiring{}
-	for id, db := range s.databases() {
+func (s *Session) expiring() (map[dispatch.Input]expiring, error) {
+	out := map[dispatch.Input]expiring{}
+	for id, db := range s.tasks.Databases() {
 		if _, owned := s.ownership.Epoch(id); !owned {
 			continue
 		}
@@ -136,24 +135,11 @@ func (s *Session) expiring() (map[partitionKey]expiring, error) {
 		for _, st := range s.subs[id.Subtopology].Stores {
 			at, ok := positions.Changelog(st.Name)
 			if horizon := st.Layout.ChangelogHorizon(at.StreamTime); ok && st.FromSource == nil && horizon > 0 {
-				out[partitionKey{st.ChangelogTopic, id.Partition}] = expiring{at.Applied, horizon}
+				out[dispatch.Input{st.ChangelogTopic, id.Partition}] = expiring{at.Applied, horizon}
 			}
 		}
 	}
 	return out, nil
-}
-
-// databases are those of the tasks that work.
-func (s *Session) databases() map[topology.TaskID]state.Database {
-	s.tasks.RLock()
-	defer s.tasks.RUnlock()
-	out := map[topology.TaskID]state.Database{}
-	for id, e := range s.tasks.entries {
-		if e.database != nil && e.stopped == nil {
-			out[id] = e.database
-		}
-	}
-	return out
 }
 
 func committedPositions(db state.Database) (state.Positions, error) {
@@ -172,7 +158,7 @@ func committedPositions(db state.Database) (state.Positions, error) {
 // time is behind it, records stay until the stream time has passed the time at which they were written.
 //
 // Only the stream time of applied rounds counts, and it never goes back; a task that has moved away meanwhile needs no more than that.
-func (s *Session) purgeChangelogs(deleted map[partitionKey]int64) error {
+func (s *Session) purgeChangelogs(deleted map[dispatch.Input]int64) error {
 	found, err := s.expiring()
 	if err != nil || len(found) == 0 {
 		return err
@@ -187,7 +173,7 @@ func (s *Session) purgeChangelogs(deleted map[partitionKey]int64) error {
 	}
 	before := map[string]map[int32]int64{}
 	for key, x := range found {
-		first, known := firsts[key.topic][key.partition]
+		first, known := firsts[key.Topic][key.Partition]
 		if !known {
 			continue
 		}
@@ -209,15 +195,15 @@ func (s *Session) purgeChangelogs(deleted map[partitionKey]int64) error {
 	}
 	for topic, partitions := range before {
 		for p, at := range partitions {
-			deleted[partitionKey{topic, p}] = at
+			deleted[dispatch.Input{topic, p}] = at
 		}
 	}
 	return nil
 }
 
-func setIn(m map[string]map[int32]int64, key partitionKey, value int64) {
-	if m[key.topic] == nil {
-		m[key.topic] = map[int32]int64{}
+func setIn(m map[string]map[int32]int64, key dispatch.Input, value int64) {
+	if m[key.Topic] == nil {
+		m[key.Topic] = map[int32]int64{}
 	}
-	m[key.topic][key.partition] = value
+	m[key.Topic][key.Partition] = value
 }

@@ -103,18 +103,16 @@ func (r Reader) taskOf(store string, partition int32) (*Session, topology.TaskID
 // readable returns the database of a task, nil if there is none to read, and why only a stale read may have it, nil if that depends on
 // the task, which is nil while it is restored.
 func (s *Session) readable(id topology.TaskID) (state.Database, *task.Task, error) {
-	s.tasks.RLock()
-	defer s.tasks.RUnlock()
-	e := s.tasks.entries[id]
+	at, here := s.tasks.State(id)
 	switch {
-	case e == nil:
+	case !here:
 		return nil, nil, ErrNotServing
-	case e.stopped != nil:
-		return e.database, e.task, fmt.Errorf("%w: %w", ErrTaskStopped, e.stopped)
-	case e.database == nil:
-		return e.restoring, nil, ErrRestoring
+	case at.Stopped != nil:
+		return at.Database, at.Task, fmt.Errorf("%w: %w", ErrTaskStopped, at.Stopped)
+	case at.Database == nil:
+		return at.Restoring, nil, ErrRestoring
 	default:
-		return e.database, e.task, nil
+		return at.Database, at.Task, nil
 	}
 }
 

@@ -13,18 +13,24 @@ import (
 	"github.com/onceward/onceward/state/memstore"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/task"
+	"github.com/onceward/onceward/txn/internal/worker"
 )
 
 // reading is a session without a cluster whose one task is open, at a known round.
 type reading struct {
 	reader Reader
 	s      *Session // the one that the reader finds
-	e      *taskEntry
+	id     topology.TaskID
+	e      *dispatch.Entry
+	task   *task.Task
+	db     state.Database
 	round  state.RoundID
 }
 
-func newReading(t *testing.T) *reading {
+// newReading takes what changes the database before it is used, nil for nothing.
+func newReading(t *testing.T, wrap func(state.Database) state.Database) *reading {
 	t.Helper()
 	b := topology.NewBuilder("reading")
 	r := &reading{round: state.RoundID{ProducerID: 7, Epoch: 3, Incarnation: 1}}
@@ -41,19 +47,37 @@ func newReading(t *testing.T) *reading {
 	r.reader = Reader{Topology: top, Current: func() *Session { return r.s }}
 	sub := top.Subtopologies()[0]
 	r.s = &Session{
-		cfg: Config{Topology: top, Logger: slog.New(slog.DiscardHandler)}, tasks: newTaskTable(), subs: map[string]topology.Subtopology{sub.Name: sub},
+		cfg: Config{Topology: top, Logger: slog.New(slog.DiscardHandler)}, tasks: noTasks(), subs: map[string]topology.Subtopology{sub.Name: sub},
 		ownership: assign.New([]assign.Subtopology{{Name: sub.Name, Sources: []string{"in"}}}),
 	}
 	r.s.ctx, r.s.cancel = context.WithCancelCause(t.Context())
 	cancel := r.s.cancel
 	t.Cleanup(func() { cancel(nil) })
-	id := r.s.ownership.Add(map[string][]int32{"in": {0}})[0]
-	epoch, _ := r.s.ownership.Epoch(id)
-	db := database(t, r.round, "new")
+	r.id = r.s.ownership.Add(map[string][]int32{"in": {0}})[0]
+	epoch, _ := r.s.ownership.Epoch(r.id)
+	if r.db = database(t, r.round, "new"); wrap != nil {
+		r.db = wrap(r.db)
+	}
+	st, err := state.NewTask(r.db, sub.Declarations())
+	if err != nil {
+		t.Fatal(err)
+	}
 	// There is no group client: the member id of this process is empty, and stays so.
-	r.e = &taskEntry{database: db, task: task.New(task.Spec{ID: id, Epoch: epoch})}
-	r.s.tasks.entries[id] = r.e
+	r.task = task.New(task.Spec{ID: r.id, Epoch: epoch, State: st})
+	r.e = r.s.tasks.Enter(r.id)
+	if _, err := r.s.tasks.Adopt(r.task, r.e, []*worker.Worker{nil}, func() bool { return true }); err != nil {
+		t.Fatal(err)
+	}
 	return r
+}
+
+// restores has the task opened anew, with a database that is not at the last commit yet, nil for none.
+func (r *reading) restores(db state.Database) {
+	r.s.tasks.Forget(r.id)
+	r.e, r.task = r.s.tasks.Enter(r.id), nil
+	if db != nil {
+		r.s.tasks.Restoring(r.e, db)
+	}
 }
 
 // database returns one with the row k.
@@ -74,7 +98,7 @@ func TestReadRefusals(t *testing.T) {
 	doubt := func(age time.Duration) func(*testing.T, *reading) {
 		return func(_ *testing.T, r *reading) {
 			sent := time.Now().Add(-age)
-			r.e.task.SetDoubt(&sent)
+			r.task.SetDoubt(&sent)
 		}
 	}
 	for _, tc := range []struct {
@@ -85,26 +109,28 @@ func TestReadRefusals(t *testing.T) {
 	}{
 		{"running", func(*testing.T, *reading) {}, nil, "new"},
 		{"no membership", func(_ *testing.T, r *reading) { r.s = nil }, ErrNotServing, ""},
-		{"not assigned", func(_ *testing.T, r *reading) { clear(r.s.tasks.entries) }, ErrNotServing, ""},
-		{"restoring, not open yet", func(_ *testing.T, r *reading) { r.e.database, r.e.task = nil, nil }, ErrRestoring, ""},
+		{"not assigned", func(_ *testing.T, r *reading) { r.s.tasks.Forget(r.id) }, ErrNotServing, ""},
+		{"restoring, not open yet", func(_ *testing.T, r *reading) { r.restores(nil) }, ErrRestoring, ""},
 		{"restoring", func(t *testing.T, r *reading) {
-			r.e.database, r.e.task, r.e.restoring = nil, nil, database(t, state.RoundID{ProducerID: 1}, "old")
+			r.restores(database(t, state.RoundID{ProducerID: 1}, "old"))
 		}, ErrRestoring, "old"},
 		{"restoring, wiped just now", func(t *testing.T, r *reading) {
-			r.e.database, r.e.task, r.e.restoring = nil, nil, database(t, state.RoundID{ProducerID: 1}, "old")
-			_ = r.e.restoring.Close()
+			old := database(t, state.RoundID{ProducerID: 1}, "old")
+			r.restores(old)
+			_ = old.Close()
 		}, ErrRestoring, ""},
-		{"stopped", func(_ *testing.T, r *reading) { r.e.stopped = ErrIntegrity }, ErrTaskStopped, "new"},
+		{"stopped", func(_ *testing.T, r *reading) { r.s.tasks.Stop(r.id, r.e, ErrIntegrity, false) }, ErrTaskStopped, "new"},
 		{"stopped before it was open", func(_ *testing.T, r *reading) {
-			*r.e = taskEntry{stopped: ErrIntegrity}
+			r.restores(nil)
+			r.s.tasks.Stop(r.id, r.e, ErrIntegrity, false)
 		}, ErrTaskStopped, ""},
-		{"closed", func(_ *testing.T, r *reading) { _ = r.e.database.Close() }, state.ErrClosed, ""},
+		{"closed", func(_ *testing.T, r *reading) { _ = r.db.Close() }, state.ErrClosed, ""},
 		{"a commit on its way", doubt(time.Millisecond), nil, "new"},
 		{"in doubt for as long as is served", doubt(5 * time.Second), nil, "new"},
 		{"in doubt for longer", doubt(5*time.Second + time.Nanosecond), ErrInDoubt, "new"},
 		{"was in doubt", func(t *testing.T, r *reading) {
 			doubt(time.Hour)(t, r)
-			r.e.task.SetDoubt(nil)
+			r.task.SetDoubt(nil)
 		}, nil, "new"},
 		{"given up", func(_ *testing.T, r *reading) {
 			r.s.ownership.Remove(map[string][]int32{"in": {0}})
@@ -113,12 +139,12 @@ func TestReadRefusals(t *testing.T) {
 			r.s.ownership.Remove(map[string][]int32{"in": {0}})
 			r.s.ownership.Add(map[string][]int32{"in": {0}})
 		}, ErrOwnershipLost, "new"},
-		{"a new member", func(_ *testing.T, r *reading) { r.e.task.Member = "as it was" }, ErrOwnershipLost, "new"},
+		{"a new member", func(_ *testing.T, r *reading) { r.task.Member = "as it was" }, ErrOwnershipLost, "new"},
 		{"the membership is over", func(_ *testing.T, r *reading) { r.s.cancel(assign.ErrMemberChanged) }, ErrOwnershipLost, "new"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			virtual.Test(t, func(t *testing.T) { // so that no time passes
-				r := newReading(t)
+				r := newReading(t, nil)
 				tc.change(t, r)
 				got, err := r.reader.Read("rows", 0, false)
 				switch {
@@ -167,8 +193,8 @@ func (r *reading) check(t *testing.T, got Served, want string) {
 		t.Errorf("the round is %s, want %s", round, r.round)
 	}
 	member, revokes := "", uint64(0)
-	if r.e.task != nil {
-		member, revokes = r.e.task.Member, r.e.task.Epoch
+	if r.task != nil {
+		member, revokes = r.task.Member, r.task.Epoch
 	}
 	if got.Member != member || got.Revokes != revokes {
 		t.Errorf("the epoch is %s/%d, want %s/%d", got.Member, got.Revokes, member, revokes)
@@ -193,10 +219,10 @@ func (d slowView) View() (state.View, error) {
 // TestReadWhileDoubtEnds: a view that was taken just before a long doubt ended lacks what that commit brought, and is not served although
 // nothing is in doubt any more when it is there.
 func TestReadWhileDoubtEnds(t *testing.T) {
-	r := newReading(t)
+	var r *reading
+	r = newReading(t, func(db state.Database) state.Database { return slowView{db, func() { r.task.SetDoubt(nil) }} })
 	sent := time.Now().Add(-time.Minute)
-	r.e.task.SetDoubt(&sent)
-	r.e.database = slowView{r.e.database, func() { r.e.task.SetDoubt(nil) }}
+	r.task.SetDoubt(&sent)
 	if got, err := r.reader.Read("rows", 0, false); !errors.Is(err, ErrInDoubt) {
 		t.Fatalf("Read returned %v and %v, want %v", got, err, ErrInDoubt)
 	}
@@ -209,7 +235,7 @@ func TestReadWhileDoubtEnds(t *testing.T) {
 
 // TestReadUnknownStore: a store that the topology does not have is a mistake, and nothing that passes.
 func TestReadUnknownStore(t *testing.T) {
-	r := newReading(t)
+	r := newReading(t, nil)
 	if _, err := r.reader.Read("others", 0, true); !errors.Is(err, state.ErrUnknownStore) || errors.Is(err, ErrNotServing) {
 		t.Errorf("Read returned %v, want %v", err, state.ErrUnknownStore)
 	}

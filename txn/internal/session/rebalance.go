@@ -5,18 +5,19 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/dispatch"
 )
 
 // JoinData is part of broker.Assignment.
 func (c *callbacks) JoinData() assign.Join {
 	s := (*Session)(c)
-	return s.cfg.Self.Join(s.tasks.now(s.workers))
+	return s.cfg.Self.Join(tasksNow(s.Tasks()))
 }
 
 // Planned is part of broker.Assignment.
 func (c *callbacks) Planned(plan assign.Plan, leader bool) {
 	s := (*Session)(c)
-	s.cfg.Self.Planned(time.Now(), plan, leader, s.tasks.stopped())
+	s.cfg.Self.Planned(time.Now(), plan, leader, s.stoppedTasks())
 	s.cfg.Planned(plan)
 	if member, _ := s.member(); member != "" {
 		s.cfg.Joined(member) // before the assignment: a process may die in the rebalance
@@ -32,19 +33,27 @@ func (c *callbacks) Planned(plan assign.Plan, leader bool) {
 }
 
 // due returns when a rebalance is to be forced, and why, as the tasks are now.
-func (s *Session) due() (time.Time, assign.Reason, bool) { return s.cfg.Self.Due(s.tasks.stopped()) }
+func (s *Session) due() (time.Time, assign.Reason, bool) { return s.cfg.Self.Due(s.stoppedTasks()) }
 
-// stopped returns how many tasks do not work any more.
-func (t *taskTable) stopped() int32 {
-	t.RLock()
-	defer t.RUnlock()
-	n := int32(0)
-	for _, e := range t.entries {
-		if e.stopped != nil {
-			n++
+// stoppedTasks returns how many tasks do not work any more.
+func (s *Session) stoppedTasks() int32 {
+	n, _, _ := s.tasks.Stopped()
+	return int32(n)
+}
+
+// tasksNow tells what tasks are doing, as the group has to know it.
+func tasksNow(tasks []dispatch.Status) []assign.TaskNow {
+	out := make([]assign.TaskNow, len(tasks))
+	for i, t := range tasks {
+		out[i] = assign.TaskNow{Task: t.ID, Stopped: t.Stopped}
+		if t.Worker == nil {
+			continue
+		}
+		for _, in := range t.Worker.Inputs {
+			out[i].Offsets = append(out[i].Offsets, in.Offset)
 		}
 	}
-	return n
+	return out
 }
 
 // forceRebalances forces a rebalance whenever the policy says so, until the session fetches no more.

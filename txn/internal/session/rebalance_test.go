@@ -14,11 +14,12 @@ func TestStoppedTasksAreTold(t *testing.T) {
 	own := assign.Join{}.Entry("me")
 	s := &Session{
 		cfg:   Config{Self: assign.NewSelf(assign.Process{Instance: own.Member, RevokeMax: RevokeWait}), Planned: func(assign.Plan) {}},
-		tasks: newTaskTable(), planned: make(chan struct{}, 1),
+		tasks: noTasks(), planned: make(chan struct{}, 1),
 	}
-	e := &taskEntry{stopped: errors.New("poison")}
-	s.tasks.entries[topology.TaskID{Subtopology: "in"}] = e
-	s.tasks.entries[topology.TaskID{Subtopology: "in", Partition: 1}] = &taskEntry{}
+	id := topology.TaskID{Subtopology: "in"}
+	e := s.tasks.Enter(id)
+	s.tasks.Stop(id, e, errors.New("poison"), false)
+	s.tasks.Enter(topology.TaskID{Subtopology: "in", Partition: 1})
 	plan := assign.Plan{ID: 1, Entries: []assign.Entry{own}}
 	plan.Entries[0].Stopped = 1
 	(*callbacks)(s).Planned(plan, false)
@@ -26,12 +27,12 @@ func TestStoppedTasksAreTold(t *testing.T) {
 		t.Errorf("a rebalance is due because of %q while the task is stopped", why)
 	}
 	s.cfg.Self.Left()
-	e.stopped = nil
+	s.tasks.GoOn(e)
 	(*callbacks)(s).Planned(plan, false) // the old assignment again
 	if _, why, ok := s.due(); !ok || why != assign.Working {
 		t.Errorf("due is %t because of %q, want a rebalance because the task works again", ok, why)
 	}
-	e.stopped = errors.New("poison")
+	s.tasks.Stop(id, e, errors.New("poison"), false)
 	if _, why, ok := s.due(); ok {
 		t.Errorf("a rebalance is due because of %q although the task stopped again", why)
 	}

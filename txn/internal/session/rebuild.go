@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/worker"
 )
@@ -45,11 +46,11 @@ func (r *Rebuilds) over(id topology.TaskID) {
 }
 
 // gone forgets the requests about tasks that are not here, and returns them.
-func (r *Rebuilds) gone(here map[topology.TaskID]*taskEntry) (gone []topology.TaskID) {
+func (r *Rebuilds) gone(here func(topology.TaskID) bool) (gone []topology.TaskID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id := range r.asked {
-		if here[id] == nil {
+		if !here(id) {
 			gone = append(gone, id)
 			delete(r.asked, id)
 		}
@@ -57,13 +58,12 @@ func (r *Rebuilds) gone(here map[topology.TaskID]*taskEntry) (gone []topology.Ta
 	return gone
 }
 
-// forgetRebuilds gives up what was asked for tasks that an assignment has left to others, and that are not promised. The caller holds the lock
-// of the task table.
+// forgetRebuilds gives up what was asked for tasks that an assignment has left to others, and that are not promised.
 func (s *Session) forgetRebuilds() {
 	if s.cfg.Rebuilds == nil || s.promised.Load() {
 		return
 	}
-	for _, id := range s.cfg.Rebuilds.gone(s.tasks.entries) {
+	for _, id := range s.cfg.Rebuilds.gone(s.tasks.Has) {
 		s.cfg.Logger.Warn("a rebuild is given up: the task has moved to another instance", "task", id.String())
 	}
 }
@@ -72,7 +72,7 @@ func (s *Session) forgetRebuilds() {
 var errRebuilt = fmt.Errorf("%w: databases are rebuilt", worker.ErrReopen)
 
 // rebuild makes the database of a task anew, if that was asked for, before it is opened.
-func (s *Session) rebuild(ctx context.Context, id topology.TaskID, e *taskEntry) error {
+func (s *Session) rebuild(ctx context.Context, id topology.TaskID, e *dispatch.Entry) error {
 	stores, ok := s.cfg.Rebuilds.wanted(id)
 	if !ok {
 		return nil
@@ -80,7 +80,7 @@ func (s *Session) rebuild(ctx context.Context, id topology.TaskID, e *taskEntry)
 	err := s.restorer.Rebuild(ctx, s.request(id, e), restore.Rebuild{
 		Stores: stores, Directory: s.cfg.Directory,
 		OpenAt: func(path string) (state.Database, error) { return pebblestore.Open(path, s.databaseOptions(id)) },
-	}, &e.progress)
+	}, &e.Progress)
 	_, stops := errors.AsType[*restore.StopError](err)
 	// Another try would meet the same. To open the task as it is ends better: what is damaged, or has another layout, is restored in full.
 	hopeless := errors.Is(err, state.ErrCorrupt) || errors.Is(err, state.ErrLayout)

@@ -13,10 +13,8 @@ var errResumed = fmt.Errorf("%w: a task is resumed", worker.ErrReopen)
 
 // Stopped reports whether a task of the session is stopped.
 func (s *Session) Stopped(id topology.TaskID) bool {
-	s.tasks.RLock()
-	defer s.tasks.RUnlock()
-	e := s.tasks.entries[id]
-	return e != nil && e.stopped != nil
+	at, _ := s.tasks.State(id)
+	return at.Stopped != nil
 }
 
 // Context ends when the session is abandoned.

@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/failpoint"
-	"github.com/onceward/onceward/txn/internal/health"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
@@ -30,10 +30,9 @@ type Session struct {
 	ownership *assign.Ownership
 	restorer  *restore.Restorer
 	workers   []*worker.Worker
-	tasks     *taskTable
-	// dispatcher is the progress of the poll loop, ends where the inputs end.
-	dispatcher health.Loop
-	ends       inputEnds
+	tasks     *dispatch.Dispatcher
+	// ends are where the inputs end.
+	ends inputEnds
 
 	// ctx ends when the session is abandoned; waits and opens of tasks end with it.
 	ctx    context.Context
@@ -44,8 +43,6 @@ type Session struct {
 	// opening counts the goroutines that open tasks, openings orders those of one task.
 	opening  sync.WaitGroup
 	openings openings
-	pauses   *pauses
-	intake   intake
 	// space is held while space is looked for on the disk.
 	space sync.Mutex
 	// left is what the session leaves for the next one. It belongs to the goroutine of Run.
@@ -165,7 +162,7 @@ func (s *Session) watchMember() {
 		}
 		s.cfg.Joined(id)
 		first = cmp.Or(first, id)
-		if id != first || !s.tasks.openedAs(id) { // it may have changed before the first look
+		if id != first || !s.tasks.OpenedAs(id) { // it may have changed before the first look
 			s.cancel(assign.ErrMemberChanged)
 			return
 		}
@@ -177,20 +174,20 @@ func (s *Session) watchMember() {
 func New(ctx context.Context, cfg Config, producers [][2]*broker.Producer) *Session {
 	cfg.Metrics.Membership()
 	s := &Session{
-		cfg: cfg, subs: map[string]topology.Subtopology{}, tasks: newTaskTable(), left: Left{Member: cfg.Left.Member},
-		dispatcher: health.Loop{Name: "dispatcher"}, planned: make(chan struct{}, 1), full: make(chan struct{}, 1),
+		cfg: cfg, subs: map[string]topology.Subtopology{}, left: Left{Member: cfg.Left.Member},
+		planned: make(chan struct{}, 1), full: make(chan struct{}, 1),
 	}
 	s.mu.cancels = map[topology.TaskID]context.CancelFunc{}
-	s.intake.queueBytesMax = min(cfg.QueueBytesMax, queueBytesMost)
-	s.pauses = newPauses(
-		func(topic string, partition int32) { s.client().Pause(topic, partition) },
-		func(topic string, partition int32) { s.client().Resume(topic, partition) },
-	)
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.poll, s.endPoll = context.WithCancelCause(s.ctx)
 	for _, sub := range cfg.Topology.Subtopologies() {
 		s.subs[sub.Name] = sub
 	}
+	s.tasks = dispatch.New(dispatch.Config{
+		Subtopologies: s.subs, QueueBytesMax: cfg.QueueBytesMax, Metrics: cfg.Metrics,
+		Pause:  func(topic string, partition int32) { s.client().Pause(topic, partition) },
+		Resume: func(topic string, partition int32) { s.client().Resume(topic, partition) },
+	})
 	s.ownership = assign.New(cfg.Self.Subtopologies())
 	s.restorer = restore.New(restore.Restorer{
 		Cluster: cfg.Cluster, Layout: cfg.Layout, Logger: cfg.Logger, Waits: cfg.Waits,
@@ -200,15 +197,15 @@ func New(ctx context.Context, cfg Config, producers [][2]*broker.Producer) *Sess
 	coordinator := broker.NewCoordinator(cfg.Cluster)
 	for i := range cfg.Workers {
 		s.workers = append(s.workers, worker.New(worker.Config{
-			ID: i, Cluster: cfg.Cluster, Coordinator: coordinator, Ownership: s.ownership, Member: s.member, Resume: s.resume, Waits: cfg.Waits, Settle: cfg.Lookout.Settle,
+			ID: i, Cluster: cfg.Cluster, Coordinator: coordinator, Ownership: s.ownership, Member: s.member, Resume: s.tasks.Resume, Waits: cfg.Waits, Settle: cfg.Lookout.Settle,
 			Instance: cfg.Directory.Instance(), Incarnation: cfg.Incarnation, Fingerprint: cfg.Fingerprint,
 			RoundsTopic: topics.RoundsTopic(cfg.Topology.Application()),
 			MetadataMax: cfg.MetadataMax, Deadlines: worker.DeadlinesFor(cfg.TransactionTimeout), Budget: cfg.Budget,
 			Cadence: worker.Cadence{
 				IntervalMin: commitIntervalMin, IntervalMax: cfg.CommitIntervalMax, BytesMax: cfg.RoundBytesMax,
-				HeldBytesMax: s.intake.journal, EmptyMax: cfg.EmptyMax,
+				HeldBytesMax: s.tasks.Journal, EmptyMax: cfg.EmptyMax,
 			},
-			QueueBytesLow: s.intake.low, Stopped: s.stoppedByWorker, Retrying: s.retrying, Logger: cfg.Logger,
+			QueueBytesLow: s.tasks.Low, Stopped: s.stoppedByWorker, Retrying: s.tasks.Retrying, Logger: cfg.Logger,
 			Metrics: cfg.Metrics.Worker(i), Failpoints: cfg.Failpoints,
 		}, producers[i]))
 	}
@@ -236,6 +233,13 @@ func (s *Session) Totals() (t Totals) {
 		t.Retries += st.Retries.Load()
 	}
 	return t
+}
+
+// client is the group client. It exists from the first callback on.
+func (s *Session) client() *broker.Group {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.group
 }
 
 // member reads the membership without waiting.
@@ -274,9 +278,9 @@ func (s *Session) work(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { s.endPoll(nil) })
 	defer stop()
 	for {
-		failed := g.Poll(s.poll, pollRecords, s.dispatch)
+		failed := g.Poll(s.poll, pollRecords, s.tasks.Dispatch)
 		g.Release()
-		s.dispatcher.Waits()
+		s.tasks.Loop().Waits()
 		switch {
 		case s.ctx.Err() != nil:
 			return context.Cause(s.ctx)
@@ -320,7 +324,7 @@ func (s *Session) fetchFailed(failed *broker.FetchError) error {
 
 // haltReaders stops the tasks that read what cannot be fetched.
 func (s *Session) haltReaders(failed *broker.FetchError, why error) {
-	for _, id := range s.readers(failed.Topic, failed.Partition) {
+	for _, id := range s.tasks.Readers(failed.Topic, failed.Partition) {
 		s.haltTask(id, fmt.Errorf("%w%s", why, s.positionIn(id, failed.Topic)))
 	}
 }

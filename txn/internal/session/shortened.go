@@ -22,11 +22,8 @@ var errNothingLost = fmt.Errorf("%w: a log that looked shortened has all that wa
 // change, of which nobody knows whether the log has them.
 func (s *Session) logShortened(failed *broker.FetchError, suspected *broker.ShortenedError) error {
 	at, epoch := suspected.At, suspected.Epoch // where nothing was read yet: what was committed
-	s.tasks.RLock()
-	r := s.tasks.routes[partitionKey{failed.Topic, failed.Partition}]
-	s.tasks.RUnlock()
-	if r != nil {
-		if next, last, ok := r.task.Read(r.input); ok {
+	if reader, input := s.tasks.Route(failed.Topic, failed.Partition); reader != nil {
+		if next, last, ok := reader.Read(input); ok {
 			at, epoch = next, last
 		}
 	}

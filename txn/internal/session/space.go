@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/backoff"
+	"github.com/onceward/onceward/txn/internal/dispatch"
 )
 
 // A task whose disk is full stops like any other (rule 10.5): it keeps its offsets and is in no round. But nobody has to resume it. Its
@@ -91,12 +92,10 @@ func (s *Session) watchSpace() {
 }
 
 // openWhenSpace stops a task that is being opened until the disk has space. It returns an error when it is not to be opened any more.
-func (s *Session) openWhenSpace(ctx context.Context, id topology.TaskID, e *taskEntry, space *spaceWait, why error) error {
+func (s *Session) openWhenSpace(ctx context.Context, id topology.TaskID, e *dispatch.Entry, space *spaceWait, why error) error {
 	why = s.fullDisk(why)
 	s.cfg.Logger.Error("task stopped", "task", id.String(), "error", why)
-	s.tasks.Lock()
-	e.stopped, e.resumes = why, true
-	s.tasks.Unlock()
+	s.tasks.Suspend(e, why)
 	if s.cfg.FailFast {
 		s.endPoll(fmt.Errorf("%w: task %s: %w", ErrStopped, id, why))
 		return ErrStopped
@@ -104,8 +103,6 @@ func (s *Session) openWhenSpace(ctx context.Context, id topology.TaskID, e *task
 	if err := space.wait(ctx); err != nil {
 		return err
 	}
-	s.tasks.Lock()
-	defer s.tasks.Unlock()
-	e.stopped, e.resumes = nil, false
+	s.tasks.GoOn(e)
 	return nil
 }

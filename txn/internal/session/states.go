@@ -61,7 +61,7 @@ func (r Reader) Checkpoint(task, dir string) error {
 	if s == nil {
 		return ErrNotServing
 	}
-	for _, id := range s.taskIDs() {
+	for _, id := range s.tasks.Tasks() {
 		if id.String() != task {
 			continue
 		}
@@ -88,7 +88,7 @@ func (r Reader) States(ctx context.Context, d control.Detail) ([]control.TaskSta
 		return nil, ErrNotServing
 	}
 	var out []control.TaskState
-	for _, id := range s.taskIDs() {
+	for _, id := range s.tasks.Tasks() {
 		sub := s.subs[id.Subtopology]
 		if len(sub.Stores) == 0 {
 			continue
@@ -101,18 +101,6 @@ func (r Reader) States(ctx context.Context, d control.Detail) ([]control.TaskSta
 	}
 	s.addChangelogs(ctx, out, d)
 	return out, nil
-}
-
-// taskIDs returns the tasks of the process in their order.
-func (s *Session) taskIDs() []topology.TaskID {
-	s.tasks.RLock()
-	defer s.tasks.RUnlock()
-	ids := make([]topology.TaskID, 0, len(s.tasks.entries))
-	for id := range s.tasks.entries {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, compareTasks)
-	return ids
 }
 
 // taskState describes one task by one view of it. A task that has no database at the moment has only its name and the reason.

@@ -10,7 +10,7 @@ import (
 
 // TestStates: the control socket serves what Read serves, with the same refusals by name.
 func TestStates(t *testing.T) {
-	r := newReading(t)
+	r := newReading(t, nil)
 	st := r.reader
 	at, view, err := st.View("rows", 0, false)
 	if err != nil {
@@ -34,7 +34,7 @@ func TestStates(t *testing.T) {
 		t.Errorf("%+v, %v", tasks, err)
 	}
 
-	r.e.stopped = ErrIntegrity
+	r.s.tasks.Stop(r.id, r.e, ErrIntegrity, false)
 	if _, _, err := st.View("rows", 0, false); st.Reason(err) != control.ReasonStopped {
 		t.Errorf("%v has the reason %q", err, st.Reason(err))
 	}
@@ -42,7 +42,7 @@ func TestStates(t *testing.T) {
 	if err != nil || at.Stale == nil || at.Stale.Reason != control.ReasonStopped {
 		t.Fatalf("%+v, %v", at, err)
 	}
-	if err := errors.Join(view.Close(), r.e.database.Close()); err != nil {
+	if err := errors.Join(view.Close(), r.db.Close()); err != nil {
 		t.Error(err)
 	}
 	tasks, err = st.States(t.Context(), control.Names)

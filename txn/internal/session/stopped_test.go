@@ -3,18 +3,29 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"testing"
 
-	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
+// noTasks returns a dispatcher without a client.
+func noTasks() *dispatch.Dispatcher {
+	nothing := func(string, int32) {}
+	return dispatch.New(dispatch.Config{Pause: nothing, Resume: nothing})
+}
+
+// stopping is a task that works, or why it does not.
+type stopping struct {
+	why     error
+	resumes bool
+}
+
 // A task that was revoked a moment ago and reaches a poison record before its worker sees the release must not end the process.
 func TestStoppedWhileRevoked(t *testing.T) {
-	s := &Session{tasks: newTaskTable()}
+	s := &Session{tasks: noTasks()}
 	s.poll, s.endPoll = context.WithCancelCause(t.Context())
 	s.stoppedByWorker(&task.Task{Spec: task.Spec{ID: topology.TaskID{Subtopology: "in"}}}, errors.New("poison"))
 	if err := context.Cause(s.poll); err != nil {
@@ -28,22 +39,25 @@ func TestSettledWithStoppedTasks(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
 	for _, tc := range []struct {
 		name     string
-		tasks    []*taskEntry
+		tasks    []stopping
 		promised bool
 		ends     bool
 	}{
 		{"no task", nil, false, false},
-		{"one that works, or restores", []*taskEntry{{}}, false, false},
-		{"one that is stopped, and one that is not", []*taskEntry{{stopped: first}, {}}, false, false},
-		{"all are stopped", []*taskEntry{{stopped: first}, {stopped: second}}, false, true},
-		{"one goes on when there is space", []*taskEntry{{stopped: first}, {stopped: second, resumes: true}}, false, false},
-		{"all are stopped, and another one is promised", []*taskEntry{{stopped: first}}, true, false},
+		{"one that works, or restores", []stopping{{}}, false, false},
+		{"one that is stopped, and one that is not", []stopping{{why: first}, {}}, false, false},
+		{"all are stopped", []stopping{{why: first}, {why: second}}, false, true},
+		{"one goes on when there is space", []stopping{{why: first}, {why: second, resumes: true}}, false, false},
+		{"all are stopped, and another one is promised", []stopping{{why: first}}, true, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := &Session{tasks: newTaskTable()}
+			s := &Session{tasks: noTasks()}
 			s.poll, s.endPoll = context.WithCancelCause(t.Context())
-			for p, e := range tc.tasks {
-				s.tasks.entries[topology.TaskID{Subtopology: "in", Partition: int32(p)}] = e
+			for p, task := range tc.tasks {
+				id := topology.TaskID{Subtopology: "in", Partition: int32(p)}
+				if e := s.tasks.Enter(id); task.why != nil {
+					s.tasks.Stop(id, e, task.why, task.resumes)
+				}
 			}
 			s.promised.Store(tc.promised)
 			(*callbacks)(s).Settled()
@@ -63,41 +77,12 @@ func TestSettledWithStoppedTasks(t *testing.T) {
 	}
 }
 
-// TestWhyStopped: of several reasons the same one is told every time, and one that ends the process with the exit code of damaged data
-// before all others.
-func TestWhyStopped(t *testing.T) {
-	first, second := errors.New("first"), errors.New("second")
-	lost := fmt.Errorf("%w: records were deleted", ErrIntegrity)
-	corrupt := &topology.Failure{Class: topology.Corruption, Err: errors.New("a row")}
-	for _, tc := range []struct {
-		reasons []error
-		want    error
-		stopped int
-	}{
-		{[]error{nil, nil}, nil, 0},
-		{[]error{nil, second, first}, second, 2},
-		{[]error{first, second, lost, corrupt}, lost, 4},
-		{[]error{first, corrupt, lost}, corrupt, 3},
-		{[]error{first, fmt.Errorf("%w: a table", state.ErrCorrupt)}, state.ErrCorrupt, 2},
-	} {
-		for range 20 { // the order of a map
-			tasks := newTaskTable()
-			for p, why := range tc.reasons {
-				tasks.entries[topology.TaskID{Subtopology: "in", Partition: int32(p)}] = &taskEntry{stopped: why}
-			}
-			if n, why := tasks.whyStopped(); n != tc.stopped || !errors.Is(why, tc.want) {
-				t.Fatalf("of %v: %d, %v", tc.reasons, n, why)
-			}
-		}
-	}
-}
-
 // TestRebuildEndsWithOwnership: what was asked for a task ends when the task has moved to another instance, and not while it is on its way
 // back.
 func TestRebuildEndsWithOwnership(t *testing.T) {
 	stays, moves := topology.TaskID{Subtopology: "in", Partition: 0}, topology.TaskID{Subtopology: "in", Partition: 1}
-	s := &Session{tasks: newTaskTable(), cfg: Config{Rebuilds: &Rebuilds{}, Logger: slog.New(slog.DiscardHandler)}}
-	s.tasks.entries[stays] = &taskEntry{}
+	s := &Session{tasks: noTasks(), cfg: Config{Rebuilds: &Rebuilds{}, Logger: slog.New(slog.DiscardHandler)}}
+	s.tasks.Enter(stays)
 	s.cfg.Rebuilds.Ask(stays, nil)
 	s.cfg.Rebuilds.Ask(moves, []string{"rows"})
 	s.promised.Store(true)

@@ -86,7 +86,7 @@ func (s *Session) watchTopics() {
 
 // haltUsers stops the tasks that cannot go on because of a problem. One that has stopped already keeps its reason.
 func (s *Session) haltUsers(p topics.Problem) {
-	for _, id := range s.taskIDs() {
+	for _, id := range s.tasks.Tasks() {
 		if slices.Contains(p.Stops, id.Subtopology) {
 			s.haltTask(id, fmt.Errorf("%w%s", p.Err, s.positionIn(id, p.Topic)))
 		}

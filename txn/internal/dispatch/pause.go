@@ -1,4 +1,4 @@
-package session
+package dispatch
 
 import "sync"
 
@@ -23,16 +23,16 @@ type pauses struct {
 	pause, resume func(topic string, partition int32)
 
 	mu      sync.Mutex
-	reasons map[partitionKey]pauseReason
+	reasons map[Input]pauseReason
 }
 
 func newPauses(pause, resume func(topic string, partition int32)) *pauses {
-	return &pauses{pause: pause, resume: resume, reasons: map[partitionKey]pauseReason{}}
+	return &pauses{pause: pause, resume: resume, reasons: map[Input]pauseReason{}}
 }
 
 // set adds a reason.
 func (p *pauses) set(topic string, partition int32, why pauseReason) {
-	key := partitionKey{topic, partition}
+	key := Input{topic, partition}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.reasons[key]
@@ -44,7 +44,7 @@ func (p *pauses) set(topic string, partition int32, why pauseReason) {
 
 // clear takes a reason away.
 func (p *pauses) clear(topic string, partition int32, why pauseReason) {
-	key := partitionKey{topic, partition}
+	key := Input{topic, partition}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.reasons[key]
@@ -61,7 +61,7 @@ func (p *pauses) clear(topic string, partition int32, why pauseReason) {
 
 // forget drops every reason of a partition that was given up.
 func (p *pauses) forget(topic string, partition int32) {
-	key := partitionKey{topic, partition}
+	key := Input{topic, partition}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reasons[key] != 0 {
