@@ -25,6 +25,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/lookout"
 	"github.com/onceward/onceward/txn/internal/metrics"
+	"github.com/onceward/onceward/txn/internal/opening"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/session"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -39,7 +40,7 @@ type App struct {
 	cfg      Config
 	log      *slog.Logger
 	metrics  *metrics.Metrics
-	rebuilds session.Rebuilds
+	rebuilds opening.Rebuilds
 	alerts   alerts
 
 	mu struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/dispatch"
+	"github.com/onceward/onceward/txn/internal/opening"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/worker"
 )
@@ -52,6 +53,7 @@ func newAdopting(t *testing.T) *adopting {
 		Logger: log, Stopped: s.stoppedByWorker, Resume: s.tasks.Resume, QueueBytesLow: s.tasks.Low, Budget: worker.NewBudget(0, nil),
 	}, [2]*broker.Producer{broker.NewProducer(broker.Config{}, "a", 0), broker.NewProducer(broker.Config{}, "b", 0)})
 	s.workers = []*worker.Worker{w}
+	s.opener = opening.New(s.ctx, opening.Config{Logger: log, Ownership: s.ownership, Tasks: s.tasks, Workers: s.workers})
 	id := s.ownership.Add(map[string][]int32{"in": {0}})[0]
 	s.tasks.Assigned(map[string][]int32{"in": {0}})
 	graph, err := top.NewGraph(id, nil, topology.GraphConfig{Partitions: func(string) int32 { return 1 }, Now: time.Now})
@@ -62,7 +64,7 @@ func newAdopting(t *testing.T) *adopting {
 	a.task = task.New(task.Spec{ID: id, Graph: graph, Inputs: []state.Input{{Topic: "in", StreamTime: state.NoTime}}})
 	epoch, _ := s.ownership.Epoch(id)
 	// The context of the adoption does not end here: an adoption may be sent at the same moment as its context ends.
-	go func() { a.done <- s.adopt(t.Context(), a.task, a.e, epoch) }()
+	go func() { a.done <- s.opener.Adopt(t.Context(), a.task, a.e, epoch) }()
 	synctest.Wait()
 	if len(s.tasks.Inputs()) == 0 {
 		t.Fatal("the task has no route")

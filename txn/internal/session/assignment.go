@@ -21,18 +21,7 @@ func (c *callbacks) Assigned(partitions map[string][]int32) {
 	complete := s.ownership.Add(partitions)
 	s.divide()
 	for _, id := range complete {
-		ctx, cancel := context.WithCancel(s.ctx)
-		s.mu.Lock()
-		s.mu.cancels[id] = cancel
-		s.mu.Unlock()
-		e := s.tasks.Enter(id)
-		before, leave := s.openings.enter(id)
-		s.opening.Go(func() {
-			defer leave()
-			<-before // whose context has ended, at the latest when the task was given up
-			s.open(ctx, id, e)
-			s.tellRunning()
-		})
+		s.opener.Start(id, s.tasks.Enter(id))
 	}
 }
 
@@ -67,13 +56,7 @@ func (s *Session) giveUp(ctx context.Context, partitions map[string][]int32) {
 	}
 	var wg sync.WaitGroup
 	for _, id := range ids {
-		s.mu.Lock()
-		cancel := s.mu.cancels[id]
-		delete(s.mu.cancels, id)
-		s.mu.Unlock()
-		if cancel != nil {
-			cancel()
-		}
+		s.opener.Cancel(id)
 		w, t := s.tasks.Forget(id)
 		if w == nil {
 			continue

@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/lookout"
 	"github.com/onceward/onceward/txn/internal/metrics"
+	"github.com/onceward/onceward/txn/internal/opening"
 	"github.com/onceward/onceward/txn/internal/topics"
 	"github.com/onceward/onceward/txn/internal/waits"
 	"github.com/onceward/onceward/txn/internal/worker"
@@ -50,7 +51,7 @@ type Config struct {
 	Waits       *waits.Waits
 	Lookout     *lookout.Lookout
 	Self        *assign.Self
-	Rebuilds    *Rebuilds // nil in tests that ask for nothing
+	Rebuilds    *opening.Rebuilds // nil in tests that ask for nothing
 	Incarnation uint32
 	Fingerprint [8]byte
 	// Layout is how the topics are, as verified before this session.

@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/opening"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
@@ -40,11 +41,7 @@ type Session struct {
 	// poll ends before ctx: nothing more is fetched, and what was fetched can still be committed.
 	poll    context.Context
 	endPoll context.CancelCauseFunc
-	// opening counts the goroutines that open tasks, openings orders those of one task.
-	opening  sync.WaitGroup
-	openings openings
-	// space is held while space is looked for on the disk.
-	space sync.Mutex
+	opener  *opening.Opener
 	// left is what the session leaves for the next one. It belongs to the goroutine of Run.
 	left Left
 	// told is which tasks were last said to be running.
@@ -61,8 +58,7 @@ type Session struct {
 
 	mu struct {
 		sync.Mutex
-		group   *broker.Group // nil until joined
-		cancels map[topology.TaskID]context.CancelFunc
+		group *broker.Group // nil until joined
 	}
 }
 
@@ -125,7 +121,7 @@ func (s *Session) Run(ctx context.Context) (Left, error) {
 		stopErr = errors.Join(stopErr, leaveErr)
 	}
 	s.cancel(errSessionOver)
-	s.opening.Wait()
+	s.opener.Wait()
 	s.restorer.Close()
 	workers.Wait()
 	// A worker's error ends the work too, and is told once.
@@ -177,7 +173,6 @@ func New(ctx context.Context, cfg Config, producers [][2]*broker.Producer) *Sess
 		cfg: cfg, subs: map[string]topology.Subtopology{}, left: Left{Member: cfg.Left.Member},
 		planned: make(chan struct{}, 1), full: make(chan struct{}, 1),
 	}
-	s.mu.cancels = map[topology.TaskID]context.CancelFunc{}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.poll, s.endPoll = context.WithCancelCause(s.ctx)
 	for _, sub := range cfg.Topology.Subtopologies() {
@@ -209,6 +204,18 @@ func New(ctx context.Context, cfg Config, producers [][2]*broker.Producer) *Sess
 			Metrics: cfg.Metrics.Worker(i), Failpoints: cfg.Failpoints,
 		}, producers[i]))
 	}
+	s.opener = opening.New(s.ctx, opening.Config{
+		Topology: cfg.Topology, Subtopologies: s.subs, Mode: cfg.Mode, Modes: cfg.Modes,
+		OrderWaitMax: cfg.OrderWaitMax, MaxFutureTimestamp: cfg.MaxFutureTimestamp, Databases: cfg.Databases,
+		Cluster: cfg.Cluster, Starts: cfg.Starts, Directory: cfg.Directory, Shared: cfg.Shared, Layout: cfg.Layout,
+		Rebuilds: cfg.Rebuilds, Restorer: s.restorer, Ownership: s.ownership, Tasks: s.tasks, Workers: s.workers,
+		Member: s.member,
+		Begin: func(ctx context.Context, topic string, partition int32, offset int64) error {
+			return s.client().Begin(ctx, topic, partition, offset)
+		},
+		Stopped: s.taskStopped, Suspended: s.suspended, Opened: s.tellRunning, Abandon: s.cancel,
+		Logger: cfg.Logger, Failpoints: cfg.Failpoints,
+	})
 	return s
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/dispatch"
+	"github.com/onceward/onceward/txn/internal/opening"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
@@ -81,21 +82,21 @@ func TestSettledWithStoppedTasks(t *testing.T) {
 // back.
 func TestRebuildEndsWithOwnership(t *testing.T) {
 	stays, moves := topology.TaskID{Subtopology: "in", Partition: 0}, topology.TaskID{Subtopology: "in", Partition: 1}
-	s := &Session{tasks: noTasks(), cfg: Config{Rebuilds: &Rebuilds{}, Logger: slog.New(slog.DiscardHandler)}}
+	s := &Session{tasks: noTasks(), cfg: Config{Rebuilds: &opening.Rebuilds{}, Logger: slog.New(slog.DiscardHandler)}}
 	s.tasks.Enter(stays)
 	s.cfg.Rebuilds.Ask(stays, nil)
 	s.cfg.Rebuilds.Ask(moves, []string{"rows"})
 	s.promised.Store(true)
 	(*callbacks)(s).Settled()
-	if _, ok := s.cfg.Rebuilds.wanted(moves); !ok {
+	if _, ok := s.cfg.Rebuilds.Wanted(moves); !ok {
 		t.Error("a task that is promised is not rebuilt")
 	}
 	s.promised.Store(false)
 	(*callbacks)(s).Settled()
-	if _, ok := s.cfg.Rebuilds.wanted(moves); ok {
+	if _, ok := s.cfg.Rebuilds.Wanted(moves); ok {
 		t.Error("the request outlives the ownership of the task")
 	}
-	if _, ok := s.cfg.Rebuilds.wanted(stays); !ok {
+	if _, ok := s.cfg.Rebuilds.Wanted(stays); !ok {
 		t.Error("a task that stays is not rebuilt")
 	}
 }

@@ -19,7 +19,7 @@ import (
 func (s *Session) taskStopped(id topology.TaskID, e *dispatch.Entry, err error) {
 	full := errors.Is(err, state.ErrFull)
 	if full {
-		err = s.fullDisk(err)
+		err = s.opener.FullDisk(err)
 		defer s.spaceWanted()
 	}
 	if !s.tasks.Stop(id, e, err, full) {
@@ -30,6 +30,15 @@ func (s *Session) taskStopped(id topology.TaskID, e *dispatch.Entry, err error) 
 		return
 	}
 	s.endIfAllStopped()
+}
+
+// suspended ends the session if the application is to end with the first task that stops, and be it for want of space.
+func (s *Session) suspended(id topology.TaskID, why error) error {
+	if !s.cfg.FailFast {
+		return nil
+	}
+	s.endPoll(fmt.Errorf("%w: task %s: %w", ErrStopped, id, why))
+	return ErrStopped
 }
 
 // Settled is part of broker.Assignment. Tasks may have moved away: what was asked for them is over, and what is left may all be stopped.
