@@ -6,6 +6,7 @@ import (
 
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/txn/internal/peers"
+	"github.com/onceward/onceward/txn/internal/purge"
 	"github.com/onceward/onceward/txn/internal/session"
 )
 
@@ -31,7 +32,7 @@ const (
 	// FetchBytes is the most that one fetch brings of a partition.
 	FetchBytes = session.FetchBytes
 	// PurgeInterval is how often repartition topics are purged.
-	PurgeInterval = session.PurgeInterval
+	PurgeInterval = purge.Interval
 	// RevokeWait is how long a revoke waits for the round in flight.
 	RevokeWait = session.RevokeWait
 )

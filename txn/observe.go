@@ -14,11 +14,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/session"
 )
 
-const (
-	// loopBound is how long a loop may take to come round before the process counts as stuck. One record of a slow handler is part of
-	// a turn, so it is far above what a handler should take.
-	loopBound = time.Minute
-)
+// loopBound is how long a loop may take to come round before the process counts as stuck. One record of a slow handler is part of
+// a turn, so it is far above what a handler should take.
+const loopBound = time.Minute
 
 // Handler serves what the process tells of itself: GET /metrics for Prometheus, GET /healthz (503 if a loop is stuck) and GET /readyz (503 with
 // the reasons if the process does not do its share). It is for a server of the program's own, which decides who may ask; [Config].HTTP needs

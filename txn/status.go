@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/control"
 	"github.com/onceward/onceward/txn/internal/dispatch"
+	"github.com/onceward/onceward/txn/internal/ends"
 	"github.com/onceward/onceward/txn/internal/hanging"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/session"
@@ -234,14 +235,14 @@ func (a *App) Status() Status {
 }
 
 // taskStatuses tells what the tasks of a session are doing, with the lag of their inputs as far as the ends of those are known.
-func taskStatuses(tasks []dispatch.Status, ends session.PartitionEnds) []TaskStatus {
+func taskStatuses(tasks []dispatch.Status, listed ends.PartitionEnds) []TaskStatus {
 	out := make([]TaskStatus, len(tasks))
 	for i, t := range tasks {
 		s := &out[i]
 		s.ID, s.State = t.ID, TaskRestoring
 		s.restore(t.Restore)
 		if t.Worker != nil {
-			s.fill(*t.Worker, ends)
+			s.fill(*t.Worker, listed)
 		}
 		if t.Stopped != nil {
 			s.State, s.Reason = TaskStopped, t.Stopped.Error()
@@ -256,7 +257,7 @@ func (s *TaskStatus) restore(p restore.Snapshot) {
 	s.RestoreRate, s.RestoreLeft = p.Rate, p.Left
 }
 
-func (s *TaskStatus) fill(r worker.TaskStatus, ends session.PartitionEnds) {
+func (s *TaskStatus) fill(r worker.TaskStatus, listed ends.PartitionEnds) {
 	s.State, s.Remaining, s.RestoreRate, s.RestoreLeft = TaskRunning, 0, 0, 0
 	s.Records, s.DeadLetters = r.Records, r.DeadLetters
 	for _, in := range r.Inputs {
@@ -264,7 +265,7 @@ func (s *TaskStatus) fill(r worker.TaskStatus, ends session.PartitionEnds) {
 		if in.StreamTime != state.NoTime {
 			is.StreamTime = time.UnixMilli(in.StreamTime).UTC()
 		}
-		if end, ok := ends[in.Topic][in.Partition]; ok {
+		if end, ok := listed[in.Topic][in.Partition]; ok {
 			lag := max(end.HighWatermark-in.Offset, 0)
 			is.Lag = &lag
 		}

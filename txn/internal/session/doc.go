@@ -19,14 +19,23 @@
 //
 // # Parts
 //
-// Each line uses the ones below it, and no other uses it.
+// The arrows are imports; none leads back.
 //
-//	Session      begins and ends everything; hears of stopped tasks, and decides whether the membership goes on
-//	callbacks    what the group tells: assigned, revoked, lost, planned
-//	open         restores a task, makes its graph, and gives it to a worker
-//	watches      member id, plan, topics, ends of inputs, disk space, purge: a goroutine each
-//	Reader       serves the state of open tasks, and belongs to the process
-//	dispatch     owns the table of tasks, the reasons of pauses and the bound of what is fetched
+//	txn ──► session ──► lookout                 hanging transactions: which ids are not used, what is repaired
+//	            ├─────► opening ──► dispatch    restores a task, makes its graph, gives it to a worker
+//	            ├─────► purge ────► dispatch    deletes what no task needs any more
+//	            ├─────► ends ─────► dispatch    where inputs end, and which transactions they wait for
+//	            └─────► dispatch ─► worker ──► task
+//
+// In the session are left
+//
+//	session.go                   New, Run, the poll loop, and the orderly end
+//	assignment.go, rebalance.go  what the group tells and asks: assigned, revoked, lost, planned; forced rebalances
+//	stops.go, shortened.go       why a task stops, and when the session ends with it
+//	topicwatch.go, space.go      the loops that look at topics and at the disk
+//	restartable.go, twin.go      whether another session follows
+//	reader.go, states.go         queries, by way of [Reader], which belongs to the process
+//	gauges.go                    metrics and readiness
 //
 // # Invariants
 //

@@ -4,6 +4,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/txn/internal/dispatch"
+	"github.com/onceward/onceward/txn/internal/ends"
 	"github.com/onceward/onceward/txn/internal/health"
 	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/worker"
@@ -11,6 +12,9 @@ import (
 
 // Tasks returns what the tasks of the session are doing, in their order.
 func (s *Session) Tasks() []dispatch.Status { return s.tasks.Status(s.workers) }
+
+// Ends returns the ends of all inputs, as of a few seconds ago; an end that is not known is missing.
+func (s *Session) Ends() ends.PartitionEnds { return s.ends.Ends() }
 
 // Joined reports whether the process is a member of the group and has an assignment.
 func (s *Session) Joined() bool {
@@ -36,7 +40,7 @@ func (s *Session) Gauges(snap *metrics.Snapshot) {
 			ID: i, OverlayBytes: g.OverlayBytes, RoundBytes: g.RoundBytes, CommitTime: g.CommitTime, TransactionSince: g.TransactionSince,
 		})
 	}
-	ends := s.ends.read(snap.Now, endsEvery*endsKept)
+	listed := s.ends.Ends()
 	used, most := s.restorer.Memory()
 	snap.Restoring = &metrics.RestoreMemory{Bytes: used, BytesMax: most}
 	for _, now := range s.Tasks() {
@@ -52,7 +56,7 @@ func (s *Session) Gauges(snap *metrics.Snapshot) {
 		if now.Worker != nil {
 			t.Parked = now.Worker.Parked
 			for i, in := range now.Worker.Inputs {
-				t.Inputs = append(t.Inputs, s.input(in, i, *now.Worker, ends))
+				t.Inputs = append(t.Inputs, s.input(in, i, *now.Worker, listed))
 				t.StreamTime = max(t.StreamTime, in.StreamTime)
 			}
 		}
@@ -72,12 +76,12 @@ func (s *Session) Gauges(snap *metrics.Snapshot) {
 }
 
 // input fills in what is known of one input of an open task.
-func (s *Session) input(in state.Input, i int, t worker.TaskStatus, ends PartitionEnds) metrics.Input {
+func (s *Session) input(in state.Input, i int, t worker.TaskStatus, listed ends.PartitionEnds) metrics.Input {
 	out := metrics.Input{
 		Topic: in.Topic, Partition: in.Partition, Committed: in.Offset,
 		HighWatermark: metrics.Unknown, LastStable: metrics.Unknown, Oldest: state.NoTime,
 	}
-	if end, ok := ends[in.Topic][in.Partition]; ok {
+	if end, ok := listed[in.Topic][in.Partition]; ok {
 		out.HighWatermark, out.LastStable = end.HighWatermark, end.LastStable
 	}
 	if i < len(t.Oldest) {

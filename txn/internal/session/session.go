@@ -15,8 +15,10 @@ import (
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/dispatch"
+	"github.com/onceward/onceward/txn/internal/ends"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/opening"
+	"github.com/onceward/onceward/txn/internal/purge"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
@@ -32,8 +34,7 @@ type Session struct {
 	restorer  *restore.Restorer
 	workers   []*worker.Worker
 	tasks     *dispatch.Dispatcher
-	// ends are where the inputs end.
-	ends inputEnds
+	ends      *ends.Watch
 
 	// ctx ends when the session is abandoned; waits and opens of tasks end with it.
 	ctx    context.Context
@@ -42,6 +43,7 @@ type Session struct {
 	poll    context.Context
 	endPoll context.CancelCauseFunc
 	opener  *opening.Opener
+	purger  *purge.Purger
 	// left is what the session leaves for the next one. It belongs to the goroutine of Run.
 	left Left
 	// told is which tasks were last said to be running.
@@ -90,8 +92,8 @@ func (s *Session) Run(ctx context.Context) (Left, error) {
 		})
 	}
 	workers.Go(s.watchMember)
-	workers.Go(s.purge)
-	workers.Go(s.watchEnds)
+	workers.Go(func() { s.purger.Run(s.ctx) })
+	workers.Go(func() { s.ends.Run(s.ctx) })
 	workers.Go(s.watchTopics)
 	workers.Go(s.forceRebalances)
 	workers.Go(s.watchSpace)
@@ -204,6 +206,11 @@ func New(ctx context.Context, cfg Config, producers [][2]*broker.Producer) *Sess
 			Metrics: cfg.Metrics.Worker(i), Failpoints: cfg.Failpoints,
 		}, producers[i]))
 	}
+	s.ends = ends.New(ends.Config{Cluster: cfg.Cluster, Topics: s.inputs(), Tasks: s.tasks, Waits: cfg.Waits, Logger: cfg.Logger})
+	s.purger = purge.New(purge.Config{
+		Cluster: cfg.Cluster, Subtopologies: s.subs, Ownership: s.ownership, Tasks: s.tasks, Workers: s.workers, Interval: cfg.PurgeInterval,
+		Logger: cfg.Logger, Failpoints: cfg.Failpoints,
+	})
 	s.opener = opening.New(s.ctx, opening.Config{
 		Topology: cfg.Topology, Subtopologies: s.subs, Mode: cfg.Mode, Modes: cfg.Modes,
 		OrderWaitMax: cfg.OrderWaitMax, MaxFutureTimestamp: cfg.MaxFutureTimestamp, Databases: cfg.Databases,
@@ -258,17 +265,22 @@ func (s *Session) member() (string, int32) {
 	return g.Member()
 }
 
+// inputs are the topics that the tasks read.
+func (s *Session) inputs() (topics []string) {
+	for _, sub := range s.subs {
+		for _, src := range sub.Sources {
+			topics = append(topics, src.Topic)
+		}
+	}
+	return topics
+}
+
 // work joins the group and dispatches records until ctx ends or the session fails.
 func (s *Session) work(ctx context.Context) error {
 	gc := broker.GroupConfig{
 		Group: s.cfg.Topology.Application(), Instance: s.cfg.Directory.Instance(), Cluster: s.cfg.Cluster, Starts: s.cfg.Starts,
-		SessionTimeout: s.cfg.SessionTimeout, RebalanceTimeout: rebalanceTimeout,
+		Topics: s.inputs(), SessionTimeout: s.cfg.SessionTimeout, RebalanceTimeout: rebalanceTimeout,
 		FetchWaitMax: fetchWaitMax, FetchBytesMax: FetchBytes, FetchAllBytesMax: fetchAllBytes,
-	}
-	for _, sub := range s.subs {
-		for _, src := range sub.Sources {
-			gc.Topics = append(gc.Topics, src.Topic)
-		}
 	}
 	if err := s.cfg.Failpoints.Hit(ctx, failpoint.JoinBefore); err != nil {
 		return fmt.Errorf("%w: %w", errGroupSession, err)

@@ -1,73 +1,90 @@
-package session
+package purge
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/task"
+	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-// PurgeInterval is how often repartition topics are purged, and what lies between a commit and the deletion of what it has moved past.
-const PurgeInterval = 30 * time.Second
+// Interval is how often repartition topics are purged, and what lies between a commit and the deletion of what it has moved past.
+const Interval = 30 * time.Second
 
-// PurgeIntervalFailpoints is PurgeInterval of an application with failpoints, so that they are reached.
-const PurgeIntervalFailpoints = 200 * time.Millisecond
+// IntervalFailpoints is Interval of an application with failpoints, so that they are reached.
+const IntervalFailpoints = 200 * time.Millisecond
 
 // changelogPurgeTurns is every how many turns changelogs are purged. Brokers look for segments to free every five minutes.
 const changelogPurgeTurns = 10
 
-// purge deletes what nobody reads any more, of repartition topics and of changelogs.
-//
-// Of repartition topics that is what the tasks of this process have read: nobody else reads them, and they keep everything. Only offsets of applied rounds count, and of those only what was applied at the previous turn by a task that has been ours ever since:
-// the lag leaves room for a look at what was processed last. It is a request to a broker outside of any transaction, which is safe
-// because a committed offset never goes back, unless an operator moves it; then the task stops with an offset out of range instead of
-// leaving records out.
-//
-// Of changelogs of stores that forget it is what has expired by the stream time of the store; see purgeChangelogs.
-func (s *Session) purge() {
-	tick := time.NewTicker(s.cfg.PurgeInterval)
+// Config is what a Purger needs of its session.
+type Config struct {
+	Cluster       *broker.Cluster
+	Subtopologies map[string]topology.Subtopology
+	Ownership     *assign.Ownership
+	Tasks         *dispatch.Dispatcher
+	Workers       []*worker.Worker
+	// Interval is [Interval], but for tests.
+	Interval   time.Duration
+	Logger     *slog.Logger
+	Failpoints failpoint.Set
+}
+
+// Purger purges topics for the tasks of one session.
+type Purger struct{ cfg Config }
+
+// New returns a purger that has not begun.
+func New(cfg Config) *Purger { return &Purger{cfg} }
+
+// Run purges until ctx ends.
+func (p *Purger) Run(ctx context.Context) {
+	tick := time.NewTicker(p.cfg.Interval)
 	defer tick.Stop()
 	seen, deleted := map[dispatch.Input]purgeable{}, map[dispatch.Input]int64{}
 	for turn := 1; ; turn++ {
 		select {
-		case <-s.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
 		if turn%changelogPurgeTurns == 0 {
-			if err := s.purgeChangelogs(deleted); err != nil && s.ctx.Err() == nil {
-				s.cfg.Logger.Warn("what has expired of changelogs could not be deleted, and they keep growing", "error", err)
+			if err := p.purgeChangelogs(ctx, deleted); err != nil && ctx.Err() == nil {
+				p.cfg.Logger.Warn("what has expired of changelogs could not be deleted, and they keep growing", "error", err)
 			}
 		}
-		now := s.purgeable()
+		now := p.purgeable()
 		before := map[string]map[int32]int64{}
-		for key, p := range now {
+		for key, read := range now {
 			old, ok := seen[key]
-			if !ok || old.task != p.task {
+			if !ok || old.task != read.task {
 				continue
 			}
-			p.done = old.done
-			if old.offset > p.done {
+			read.done = old.done
+			if old.offset > read.done {
 				setIn(before, key, old.offset)
-				p.done = old.offset
+				read.done = old.offset
 			}
-			now[key] = p
+			now[key] = read
 		}
 		seen = now
 		if len(before) == 0 {
 			continue
 		}
-		err := s.cfg.Failpoints.Hit(s.ctx, failpoint.PurgeBefore)
+		err := p.cfg.Failpoints.Hit(ctx, failpoint.PurgeBefore)
 		if err == nil {
-			err = s.cfg.Cluster.DeleteBefore(s.ctx, before)
+			err = p.cfg.Cluster.DeleteBefore(ctx, before)
 		}
-		if err != nil && s.ctx.Err() == nil {
-			s.cfg.Logger.Warn("a repartition topic could not be purged and keeps growing", "error", err)
+		if err != nil && ctx.Err() == nil {
+			p.cfg.Logger.Warn("a repartition topic could not be purged and keeps growing", "error", err)
 		}
 	}
 }
@@ -80,31 +97,31 @@ type purgeable struct {
 }
 
 // purgeable returns the committed positions in repartition topics of the tasks that are owned.
-func (s *Session) purgeable() map[dispatch.Input]purgeable {
+func (p *Purger) purgeable() map[dispatch.Input]purgeable {
 	committed := map[dispatch.Input]int64{}
-	for _, w := range s.workers {
+	for _, w := range p.cfg.Workers {
 		for id, status := range w.Tasks() {
-			if _, owned := s.ownership.Epoch(id); !owned {
+			if _, owned := p.cfg.Ownership.Epoch(id); !owned {
 				continue
 			}
 			for _, in := range status.Inputs {
-				if s.repartition(id, in.Topic) {
-					committed[dispatch.Input{in.Topic, in.Partition}] = in.Offset
+				if p.repartition(id, in.Topic) {
+					committed[dispatch.Input{Topic: in.Topic, Partition: in.Partition}] = in.Offset
 				}
 			}
 		}
 	}
 	out := map[dispatch.Input]purgeable{}
 	for key, offset := range committed {
-		if reader, _ := s.tasks.Route(key.Topic, key.Partition); reader != nil {
+		if reader, _ := p.cfg.Tasks.Route(key.Topic, key.Partition); reader != nil {
 			out[key] = purgeable{task: reader, offset: offset}
 		}
 	}
 	return out
 }
 
-func (s *Session) repartition(id topology.TaskID, topic string) bool {
-	for _, src := range s.subs[id.Subtopology].Sources {
+func (p *Purger) repartition(id topology.TaskID, topic string) bool {
+	for _, src := range p.cfg.Subtopologies[id.Subtopology].Sources {
 		if src.Topic == topic {
 			return src.Repartition
 		}
@@ -119,10 +136,10 @@ type expiring struct {
 }
 
 // expiring returns the changelog partitions of the stores that forget, of the tasks that are owned, as of their last applied round.
-func (s *Session) expiring() (map[dispatch.Input]expiring, error) {
+func (p *Purger) expiring() (map[dispatch.Input]expiring, error) {
 	out := map[dispatch.Input]expiring{}
-	for id, db := range s.tasks.Databases() {
-		if _, owned := s.ownership.Epoch(id); !owned {
+	for id, db := range p.cfg.Tasks.Databases() {
+		if _, owned := p.cfg.Ownership.Epoch(id); !owned {
 			continue
 		}
 		positions, err := committedPositions(db)
@@ -132,10 +149,10 @@ func (s *Session) expiring() (map[dispatch.Input]expiring, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the positions of task %s: %w", id, err)
 		}
-		for _, st := range s.subs[id.Subtopology].Stores {
+		for _, st := range p.cfg.Subtopologies[id.Subtopology].Stores {
 			at, ok := positions.Changelog(st.Name)
 			if horizon := st.Layout.ChangelogHorizon(at.StreamTime); ok && st.FromSource == nil && horizon > 0 {
-				out[dispatch.Input{st.ChangelogTopic, id.Partition}] = expiring{at.Applied, horizon}
+				out[dispatch.Input{Topic: st.ChangelogTopic, Partition: id.Partition}] = expiring{at.Applied, horizon}
 			}
 		}
 	}
@@ -158,8 +175,8 @@ func committedPositions(db state.Database) (state.Positions, error) {
 // time is behind it, records stay until the stream time has passed the time at which they were written.
 //
 // Only the stream time of applied rounds counts, and it never goes back; a task that has moved away meanwhile needs no more than that.
-func (s *Session) purgeChangelogs(deleted map[dispatch.Input]int64) error {
-	found, err := s.expiring()
+func (p *Purger) purgeChangelogs(ctx context.Context, deleted map[dispatch.Input]int64) error {
+	found, err := p.expiring()
 	if err != nil || len(found) == 0 {
 		return err
 	}
@@ -167,7 +184,7 @@ func (s *Session) purgeChangelogs(deleted map[dispatch.Input]int64) error {
 	for key, x := range found {
 		setIn(times, key, x.horizon)
 	}
-	firsts, err := s.cfg.Cluster.FirstSince(s.ctx, times)
+	firsts, err := p.cfg.Cluster.FirstSince(ctx, times)
 	if err != nil {
 		return err
 	}
@@ -187,15 +204,15 @@ func (s *Session) purgeChangelogs(deleted map[dispatch.Input]int64) error {
 	if len(before) == 0 {
 		return nil
 	}
-	if err := s.cfg.Failpoints.Hit(s.ctx, failpoint.PurgeBefore); err != nil {
+	if err := p.cfg.Failpoints.Hit(ctx, failpoint.PurgeBefore); err != nil {
 		return err
 	}
-	if err := s.cfg.Cluster.DeleteBefore(s.ctx, before); err != nil {
+	if err := p.cfg.Cluster.DeleteBefore(ctx, before); err != nil {
 		return err
 	}
 	for topic, partitions := range before {
-		for p, at := range partitions {
-			deleted[dispatch.Input{topic, p}] = at
+		for partition, at := range partitions {
+			deleted[dispatch.Input{Topic: topic, Partition: partition}] = at
 		}
 	}
 	return nil

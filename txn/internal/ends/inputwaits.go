@@ -1,6 +1,8 @@
-package session
+package ends
 
 import (
+	"context"
+
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/dispatch"
@@ -18,8 +20,8 @@ type inputWait struct {
 }
 
 // look takes what was listed.
-func (w inputWaits) look(s *Session, ends map[string]map[int32]broker.End) {
-	open := s.tasks.Inputs()
+func (w inputWaits) look(ctx context.Context, cfg Config, ends map[string]map[int32]broker.End) {
+	open := cfg.Tasks.Inputs()
 	w.over(open)
 	for at, id := range open {
 		end, listed := ends[at.Topic][at.Partition]
@@ -28,11 +30,11 @@ func (w inputWaits) look(s *Session, ends map[string]map[int32]broker.End) {
 		}
 		in := w[at]
 		if in == nil {
-			in = &inputWait{stable: -1, wait: s.cfg.Waits.On(waits.Input, at.Topic, at.Partition, id.String())}
+			in = &inputWait{stable: -1, wait: cfg.Waits.On(waits.Input, at.Topic, at.Partition, id.String())}
 			w[at] = in
 		}
 		if end.LastStable < end.HighWatermark && end.LastStable == in.stable {
-			in.wait.Still(s.ctx)
+			in.wait.Still(ctx)
 		} else {
 			in.wait.Over()
 		}
