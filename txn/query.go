@@ -19,11 +19,11 @@ var (
 	ErrRestoring = session.ErrRestoring
 	// ErrTaskStopped says that the task does no work any more. Why it stopped is wrapped with it.
 	ErrTaskStopped = session.ErrTaskStopped
-	// ErrInDoubt says that a commit of the task was sent more than five seconds ago and it is still not known whether it took place:
-	// readers of the output may see what the store does not contain.
+	// ErrInDoubt says that a commit of the task was sent more than five seconds ago and has no definite answer yet: readers of the output
+	// may see records that the store does not contain.
 	ErrInDoubt = session.ErrInDoubt
 	// ErrOwnershipLost says that the process knows the task to be another member's, or that it is in the group as a new member since the
-	// task was opened: somebody else may have gone on with it.
+	// task was opened: another process may have gone on with it.
 	ErrOwnershipLost = session.ErrOwnershipLost
 )
 

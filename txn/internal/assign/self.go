@@ -8,9 +8,9 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Self is what the process tells the group about itself, and what it knows of the group's plan. It belongs to the process and not to a
-// membership: the disk keeps state between memberships, and a new membership must not begin to force rebalances anew. It is safe for
-// concurrent use.
+// Self is what the process tells the group about itself, and what it knows of the group's plan. It
+// belongs to the process and not to a membership: the disk keeps state between memberships, and a
+// new membership must not begin to force rebalances again. It is safe for concurrent use.
 type Self struct {
 	// constant is the part of the join data that never changes while the process runs.
 	constant Join
@@ -32,7 +32,8 @@ type Process struct {
 	Subtopologies []Subtopology
 	// Stateful are the names of the subtopologies that have stores.
 	Stateful map[string]bool
-	// OnDisk are the tasks with state on the disk. How old that state is stays unknown until a task is open.
+	// OnDisk are the tasks with state on the disk. How old that state is stays unknown until a task
+	// is open.
 	OnDisk []topology.TaskID
 	// RevokeMax is the most that a revoke takes.
 	RevokeMax time.Duration
@@ -86,8 +87,8 @@ func (m *Self) Join(tasks []TaskNow) Join {
 	return out
 }
 
-// Remember keeps how far the state of tasks is: it stays on disk when they are given up. The sum of a task's offsets is the same number
-// for the same state in every process.
+// Remember keeps how far the state of tasks is: it stays on disk when they are given up. The sum of
+// a task's offsets is the same number for the same state in every process.
 func (m *Self) Remember(tasks []TaskNow) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,7 +104,8 @@ func (m *Self) Remember(tasks []TaskNow) {
 	}
 }
 
-// Planned takes the plan of a new assignment, see [Forcing.Planned], and how many tasks are stopped.
+// Planned takes the plan of a new assignment, see [Forcing.Planned], and how many tasks are
+// stopped.
 func (m *Self) Planned(now time.Time, plan Plan, leader bool, stopped int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,7 +128,8 @@ func (m *Self) Forced(now time.Time, why Reason) {
 	m.forcing.Forced(now, why)
 }
 
-// Gone says that an instance is gone and that its member was removed from the group. It does not block.
+// Gone says that an instance is gone and that its member was removed from the group. It does not
+// block.
 func (m *Self) Gone(instance string) {
 	m.mu.Lock()
 	m.forcing.Gone(instance)

@@ -15,7 +15,8 @@ import (
 type Config struct {
 	// Subtopologies are those of the process, by name.
 	Subtopologies map[string]topology.Subtopology
-	// Pause and Resume work the switch of the group client. They are called under a lock, in the order of the changes, and must not block.
+	// Pause and Resume work the switch of the group client. They are called under a lock, in the
+	// order of the changes, and must not block.
 	Pause, Resume func(topic string, partition int32)
 	// QueueBytesMax is the most that one input partition holds.
 	QueueBytesMax int64
@@ -43,7 +44,8 @@ func New(cfg Config) *Dispatcher {
 // Loop is the progress of the goroutine that polls.
 func (d *Dispatcher) Loop() *health.Loop { return &d.loop }
 
-// Dispatch hands records to their tasks. It never blocks: between Poll and Release no callback can run.
+// Dispatch hands records to their tasks. It never blocks: between Poll and Release no callback can
+// run.
 func (d *Dispatcher) Dispatch(b broker.Batch) {
 	d.loop.Began(time.Now())
 	d.metrics.Polled(b.Topic, b.Partition, b.Records)
@@ -51,7 +53,7 @@ func (d *Dispatcher) Dispatch(b broker.Batch) {
 	r := d.table.routes[Input{b.Topic, b.Partition}]
 	d.table.RUnlock()
 	if r == nil {
-		return // given up; the next owner, or our next membership, reads them again from the committed offset
+		return // given up; its next owner reads them again from the committed offset
 	}
 	r.task.SetEnd(r.input, b.LastStableOffset)
 	waiting, ok := r.task.Enqueue(r.input, b.Records)
@@ -59,7 +61,8 @@ func (d *Dispatcher) Dispatch(b broker.Batch) {
 		return
 	}
 	if waiting > d.intake.high() {
-		// In this order: a resume that comes between the two finds no reason to clear, and the reading below sees the drained queue.
+		// In this order: a resume that comes between the two finds no reason to clear, and the
+		// reading below sees the drained queue.
 		d.pauses.set(b.Topic, b.Partition, queueFull)
 		if r.task.Waiting(r.input) < d.intake.low() {
 			d.Resume(b.Topic, b.Partition)
@@ -73,7 +76,8 @@ func (d *Dispatcher) Resume(topic string, partition int32) {
 	d.pauses.clear(topic, partition, queueFull)
 }
 
-// Retrying pauses a task's inputs while it waits long for the next attempt of a record, and resumes them.
+// Retrying pauses a task's inputs while it waits long for the next attempt of a record, and resumes
+// them.
 func (d *Dispatcher) Retrying(t *task.Task, waits bool) {
 	d.table.RLock() // a task that was given up meanwhile must not pause the one that follows it
 	defer d.table.RUnlock()
@@ -89,10 +93,11 @@ func (d *Dispatcher) Retrying(t *task.Task, waits bool) {
 	}
 }
 
-// Divide divides what may be fetched among so many input partitions; what is new is not opened or fetched before.
+// Divide divides what may be fetched among so many input partitions; what is new is not opened or
+// fetched before.
 func (d *Dispatcher) Divide(partitions int) {
 	d.intake.divide(partitions)
-	// Where shares are larger now, nobody else may ask again for what has stopped.
+	// Where shares are larger now, nothing else may resume a partition whose queue was full.
 	d.table.RLock()
 	defer d.table.RUnlock()
 	for key, r := range d.table.routes {

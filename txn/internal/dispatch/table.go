@@ -44,9 +44,11 @@ type Entry struct {
 	worker  *worker.Worker // nil until adopted
 	task    *task.Task     // the worker's
 	stopped error
-	// resumes says that the task is stopped until its disk has space again, and then goes on by itself.
+	// resumes says that the task is stopped until its disk has space again, and then goes on by
+	// itself.
 	resumes bool
-	// database is the task's once it is adopted; restoring is the one that a restore fills before, for stale reads only.
+	// database is the task's once it is adopted; restoring is the one that a restore fills before,
+	// for stale reads only.
 	database, restoring state.Database
 }
 
@@ -72,15 +74,17 @@ func (d *Dispatcher) Enter(id topology.TaskID) *Entry {
 	return e
 }
 
-// Restoring says which database a restore fills. Whoever restores may close it again: then its views say so.
+// Restoring says which database a restore fills. The restore may close it again: then its views say
+// so.
 func (d *Dispatcher) Restoring(e *Entry, db state.Database) {
 	d.table.Lock()
 	defer d.table.Unlock()
 	e.database, e.restoring = nil, db
 }
 
-// Adopt gives an open task to the worker with the fewest, and makes its routes. It fails if the task was given up or stopped while it was
-// opened. owned is asked under the lock of the table whether the task is still owned as it was when it was opened.
+// Adopt gives an open task to the worker with the fewest, and makes its routes. It fails if the
+// task was given up or stopped while it was opened. owned is asked under the lock of the table
+// whether the task is still owned as it was when it was opened.
 func (d *Dispatcher) Adopt(t *task.Task, e *Entry, workers []*worker.Worker, owned func() bool) (*worker.Worker, error) {
 	d.table.Lock()
 	defer d.table.Unlock()
@@ -102,10 +106,12 @@ func (d *Dispatcher) Adopt(t *task.Task, e *Entry, workers []*worker.Worker, own
 	return w, nil
 }
 
-// Ready lets the partitions of an adopted task be fetched. It returns whether the task was given up, and why it was stopped, since it has
-// routes: whoever has done that may have asked the worker before it had the task.
+// Ready lets the partitions of an adopted task be fetched. It returns whether the task was given
+// up, and why it was stopped, since it has routes: the worker may have been asked before it had the
+// task.
 func (d *Dispatcher) Ready(t *task.Task, e *Entry) (given bool, stopped error) {
-	// Under the lock: a partition that was revoked and assigned again meanwhile must stay paused until its new task is ready.
+	// Under the lock: a partition that was revoked and assigned again meanwhile must stay paused
+	// until its new task is ready.
 	d.table.RLock()
 	defer d.table.RUnlock()
 	for _, in := range t.Spec.Inputs {
@@ -116,8 +122,8 @@ func (d *Dispatcher) Ready(t *task.Task, e *Entry) (given bool, stopped error) {
 	return d.table.entries[t.ID] != e, e.stopped
 }
 
-// Stop notes why a task does not work any more, and pauses its inputs. resumes says that it goes on by itself. It returns false, and does
-// nothing, if the task was given up meanwhile.
+// Stop notes why a task does not work any more, and pauses its inputs. resumes says that it goes on
+// by itself. It returns false, and does nothing, if the task was given up meanwhile.
 func (d *Dispatcher) Stop(id topology.TaskID, e *Entry, why error, resumes bool) bool {
 	d.table.Lock()
 	defer d.table.Unlock()
@@ -152,7 +158,8 @@ func (d *Dispatcher) IsStopped(e *Entry) bool {
 	return e.stopped != nil
 }
 
-// Forget takes a task out of the table and returns the worker that has it, or is about to; nil if none has.
+// Forget takes a task out of the table and returns the worker that has it, or is about to; nil if
+// none has.
 func (d *Dispatcher) Forget(id topology.TaskID) (*worker.Worker, *task.Task) {
 	d.table.Lock()
 	defer d.table.Unlock()
@@ -188,7 +195,8 @@ func (d *Dispatcher) EntryOf(t *task.Task) *Entry {
 	return nil
 }
 
-// Working returns the entry of a task that is not stopped, nil if there is none, and the worker that has the task, nil if none has yet.
+// Working returns the entry of a task that is not stopped, nil if there is none, and the worker
+// that has the task, nil if none has yet.
 func (d *Dispatcher) Working(id topology.TaskID) (*Entry, *worker.Worker, *task.Task) {
 	d.table.RLock()
 	defer d.table.RUnlock()
@@ -218,7 +226,8 @@ func (d *Dispatcher) Tasks() []topology.TaskID {
 	return ids
 }
 
-// Route returns the open task that reads a partition, and as which of its inputs; nil if there is none.
+// Route returns the open task that reads a partition, and as which of its inputs; nil if there is
+// none.
 func (d *Dispatcher) Route(topic string, partition int32) (t *task.Task, input int) {
 	d.table.RLock()
 	defer d.table.RUnlock()
@@ -239,7 +248,8 @@ func (d *Dispatcher) Inputs() map[Input]topology.TaskID {
 	return open
 }
 
-// Readers returns the tasks that read a partition, or with a negative partition those that read the topic.
+// Readers returns the tasks that read a partition, or with a negative partition those that read the
+// topic.
 func (d *Dispatcher) Readers(topic string, partition int32) (out []topology.TaskID) {
 	d.table.RLock()
 	defer d.table.RUnlock()
@@ -281,7 +291,8 @@ func (d *Dispatcher) Databases() map[topology.TaskID]state.Database {
 
 // State is what can be read of a task's state.
 type State struct {
-	// Database is that of an open task; nil while it is restored. Restoring is the one that a restore fills; nil if there is none.
+	// Database is that of an open task; nil while it is restored. Restoring is the one that a
+	// restore fills; nil if there is none.
 	Database, Restoring state.Database
 	// Task is nil while it is restored.
 	Task *task.Task
@@ -337,7 +348,8 @@ func (d *Dispatcher) Status(workers []*worker.Worker) []Status {
 	return out
 }
 
-// Running returns the tasks that work and those that are stopped, in no order; ok is false while one is being opened.
+// Running returns the tasks that work and those that are stopped, in no order; ok is false while
+// one is being opened.
 func (d *Dispatcher) Running() (running, stopped []topology.TaskID, ok bool) {
 	d.table.RLock()
 	defer d.table.RUnlock()
@@ -354,8 +366,9 @@ func (d *Dispatcher) Running() (running, stopped []topology.TaskID, ok bool) {
 	return running, stopped, true
 }
 
-// Stopped returns how many of the tasks do not work any more, and the reason that stands for all of them: the same one at every look, and
-// one that says that stored data contradict each other before any other, because such a process is not to be started again as it is.
+// Stopped returns how many of the tasks do not work any more, and the reason that stands for all of
+// them: the same one at every look, and one that says that stored data contradict each other before
+// any other, because such a process is not to be started again as it is.
 func (d *Dispatcher) Stopped() (stopped, of int, why error) {
 	d.table.RLock()
 	defer d.table.RUnlock()
@@ -363,7 +376,8 @@ func (d *Dispatcher) Stopped() (stopped, of int, why error) {
 	return stopped, len(d.table.entries), why
 }
 
-// AllStopped returns why no task works any more; nil if there is none, or if one works, is on its way, or waits for nothing but space.
+// AllStopped returns why no task works any more; nil if there is none, or if one works, is on its
+// way, or waits for nothing but space.
 func (d *Dispatcher) AllStopped() error {
 	d.table.RLock()
 	defer d.table.RUnlock()

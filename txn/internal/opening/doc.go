@@ -1,8 +1,10 @@
-// Package opening opens the tasks of a membership: it restores their state, makes their graphs, and gives them to workers.
+// Package opening opens the tasks of a membership: it restores their state, makes their graphs, and
+// gives them to workers.
 //
 // # Contract
 //
-// [Opener.Start] opens a task on a goroutine of its own. A task is opened in this order (protocol rule 7.1):
+// [Opener.Start] opens a task on a goroutine of its own. A task is opened in this order (protocol
+// rule 7.1):
 //
 //  1. the member id and the ownership epoch are read;
 //  2. a rebuild that was asked for is made, beside the old database;
@@ -14,14 +16,16 @@
 //
 // # Invariants
 //
-//   - The goroutines that open one task run one after the other, because the paths on the disk are the task's.
-//   - A task that was given up or stopped meanwhile does not reach a worker, or the worker hears of it.
+//   - The goroutines that open one task run one after the other, because the paths on the disk are
+//     the task's.
+//   - A task that was given up or stopped meanwhile does not reach a worker, or the worker hears of
+//     it.
 //
 // # Concurrency and failure
 //
-// An opening ends with the session, with [Opener.Cancel], or when the task is adopted or stopped. What goes wrong and is not the task's own
-// fault is tried again. A task whose disk is full waits for space and goes on by itself. What says that the process is another member ends
-// the session.
+// An opening ends with the session, with [Opener.Cancel], or when the task is adopted or stopped. A
+// failure that is not the task's own is tried again. A task whose disk is full waits for space and
+// goes on by itself. A changed member id ends the session.
 //
 // # What it is not
 //

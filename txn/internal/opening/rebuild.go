@@ -12,15 +12,15 @@ import (
 	"github.com/onceward/onceward/txn/internal/restore"
 )
 
-// Rebuilds are the databases that are to be made anew when their tasks are opened the next time, with the stores, none for all. They
-// outlive a membership, because a rebuild begins with a new one. They end with the ownership of the task: a task that comes back some day has
-// another history by then, and nobody waits for its rebuild any more.
+// Rebuilds are the databases that are to be rebuilt when their tasks are opened the next time, with the stores, none for all. They outlive a
+// membership, because a rebuild begins with a new one. They end with the ownership of the task: a task that comes back later has another
+// history, and its rebuild is not waited for.
 type Rebuilds struct {
 	mu    sync.Mutex
 	asked map[topology.TaskID][]string
 }
 
-// Ask has the database of a task made anew, with these stores of it, all if there are none.
+// Ask has the database of a task rebuilt, with these stores of it, all if there are none.
 func (r *Rebuilds) Ask(id topology.TaskID, stores []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -30,7 +30,7 @@ func (r *Rebuilds) Ask(id topology.TaskID, stores []string) {
 	r.asked[id] = stores
 }
 
-// Wanted returns the stores of a task that are to be made anew; ok is false if nothing was asked for.
+// Wanted returns the stores of a task that are to be rebuilt; ok is false if nothing was asked for.
 func (r *Rebuilds) Wanted(id topology.TaskID) (stores []string, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,7 +44,7 @@ func (r *Rebuilds) over(id topology.TaskID) {
 	delete(r.asked, id)
 }
 
-// Gone forgets the requests about tasks that are not here, and returns them.
+// Gone drops the requests about tasks that are not here, and returns them.
 func (r *Rebuilds) Gone(here func(topology.TaskID) bool) (gone []topology.TaskID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +57,7 @@ func (r *Rebuilds) Gone(here func(topology.TaskID) bool) (gone []topology.TaskID
 	return gone
 }
 
-// rebuild makes the database of a task anew, if that was asked for, before it is opened.
+// rebuild rebuilds the database of a task, if that was asked for, before it is opened.
 func (o *Opener) rebuild(ctx context.Context, id topology.TaskID, e *dispatch.Entry) error {
 	stores, ok := o.cfg.Rebuilds.Wanted(id)
 	if !ok {

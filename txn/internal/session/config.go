@@ -19,10 +19,12 @@ import (
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-// Config is what a session needs of its process. It is the same for all sessions of a process but for Layout and Left.
+// Config is what a session needs of its process. It is the same for all sessions of a process but
+// for Layout and Left.
 type Config struct {
 	Topology *topology.Topology
-	// Mode says why records are processed. Modes are those of commits with which the session goes on, this one included.
+	// Mode says why records are processed. Modes are those of commits with which the session goes
+	// on, this one included.
 	Mode  topology.Mode
 	Modes []topology.Mode
 
@@ -34,8 +36,9 @@ type Config struct {
 	FailFast, Remain, AcceptLostRows                                    bool
 	// MetadataMax is the longest metadata text that goes into an offset commit.
 	MetadataMax int
-	// EmptyMax is how long a round that sends no record is held back, PurgeInterval how often repartition topics are purged, MemberWatch how
-	// often the member id is compared while nothing is committed.
+	// EmptyMax is how long a round that sends no record is held back, PurgeInterval how often
+	// repartition topics are purged, MemberWatch how often the member id is compared while nothing
+	// is committed.
 	EmptyMax, PurgeInterval, MemberWatch time.Duration
 	// Databases changes the options of the databases; nil changes nothing.
 	Databases func(*pebblestore.Options)
@@ -80,14 +83,17 @@ type Config struct {
 type Left struct {
 	// Member is the id of the member that stays in the group; empty if none does.
 	Member string
-	// Nothing says that there is neither an open transaction nor a member that others have to wait for.
+	// Nothing says that there is neither an open transaction nor a member that others have to wait
+	// for.
 	Nothing bool
 }
 
-// leaveWait is how long a stop tries to leave the group while its coordinator is away. The client tries again by itself.
+// leaveWait is how long a stop tries to leave the group while its coordinator is away. The client
+// tries again by itself.
 const leaveWait = 10 * time.Second
 
-// Leave takes the member out of the group that a session has left there, if the process ends instead of beginning another session.
+// Leave takes the member out of the group that a session has left there, if the process ends
+// instead of beginning another session.
 func Leave(ctx context.Context, cfg Config, left Left) (Left, error) {
 	if left.Member == "" || cfg.Remain {
 		return left, nil

@@ -71,7 +71,7 @@ func newReading(t *testing.T, wrap func(state.Database) state.Database) *reading
 	return r
 }
 
-// restores has the task opened anew, with a database that is not at the last commit yet, nil for none.
+// restores has the task opened again, with a database that is not at the last commit yet, nil for none.
 func (r *reading) restores(db state.Database) {
 	r.s.tasks.Forget(r.id)
 	r.e, r.task = r.s.tasks.Enter(r.id), nil

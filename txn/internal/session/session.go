@@ -142,8 +142,8 @@ var errSessionOver = errors.New("the session is over")
 // MemberWatch is how often the member id is compared while nothing is committed.
 const MemberWatch = time.Second
 
-// watchMember ends the session when the client has rejoined the group as another member, which it can do without a callback: somebody
-// else may have owned the tasks in between. Commits compare the id themselves; this is for instances that have nothing to commit.
+// watchMember ends the session when the client has rejoined the group as another member, which it can do without a callback: another
+// process may have owned the tasks in between. Commits compare the id themselves; this is for instances that have nothing to commit.
 func (s *Session) watchMember() {
 	tick := time.NewTicker(s.cfg.MemberWatch)
 	defer tick.Stop()

@@ -11,7 +11,7 @@ import (
 // errTwin says that the group has given this member's place to another process.
 var errTwin = fmt.Errorf("the group has another member in this place: %w", kerr.FencedInstanceID)
 
-// fencedAsk is how long the end of a membership waits for the group to say whether somebody else has taken it.
+// fencedAsk is how long the end of a membership waits for the group to say whether another process has taken it.
 const fencedAsk = 5 * time.Second
 
 // unlessFenced returns the failure after which a membership is begun again, unless it came of another process that runs as the same
