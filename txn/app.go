@@ -19,11 +19,15 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/lookout"
 	"github.com/onceward/onceward/txn/internal/metrics"
+	"github.com/onceward/onceward/txn/internal/opening"
 	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/session"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
 	"github.com/onceward/onceward/txn/internal/waits"
@@ -36,7 +40,7 @@ type App struct {
 	cfg      Config
 	log      *slog.Logger
 	metrics  *metrics.Metrics
-	rebuilds rebuilds
+	rebuilds opening.Rebuilds
 	alerts   alerts
 
 	mu struct {
@@ -45,8 +49,10 @@ type App struct {
 		state    State
 		reason   string
 		instance string
-		session  *session
-		totals   Totals
+		// session is the membership and in the instance that it belongs to; nil while there is none.
+		session *session.Session
+		in      *instance
+		totals  Totals
 		// http is where the endpoint listens, shared the caches while there are some.
 		http   string
 		shared *pebblestore.Shared
@@ -111,17 +117,13 @@ type instance struct {
 	incarnation uint32
 	fingerprint [8]byte
 	budget      *worker.Budget
-	// space is held while space is looked for on the disk.
-	space      sync.Mutex
-	waits      *waits.Waits
-	lookout    *lookout
-	membership *membership
-	watch      *watch
-	clusterID  string
-	// leftNothing says that the last session has left neither an open transaction nor a member that others have to wait for.
-	leftNothing bool
-	// stays is the member id that the last session has left in the group for the next one; empty if there is none.
-	stays string
+	waits       *waits.Waits
+	lookout     *lookout.Lookout
+	self        *assign.Self
+	watch       *watch
+	clusterID   string
+	// left is what the last session has left.
+	left session.Left
 }
 
 // Run processes until ctx ends, and then stops in order: what is open is committed, databases are flushed, and unless Remain is set the
@@ -157,7 +159,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 		return err
 	}
 	err = a.cfg.refused(a.sessions(ctx, in))
-	if in.leftNothing || errors.Is(err, kerr.FencedInstanceID) { // else the peers are to end what is left
+	if in.left.Nothing || errors.Is(err, kerr.FencedInstanceID) { // else the peers are to end what is left
 		in.watch.goodbye()
 	}
 	return err
@@ -182,10 +184,10 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 			return in.leave(ctx) // ended before anything of this session had begun
 		case errors.Is(err, errNotBegun) && !first && !broker.Permanent(err):
 			// The cluster was there before. Inside a membership its absence is waited out as well.
-		case ctx.Err() != nil && onlyRestartable(err):
+		case ctx.Err() != nil && session.OnlyRestartable(err):
 			a.log.Warn("the membership ended together with the application", "error", err)
 			return in.leave(ctx) // what was not committed will be run again, as after a crash
-		case ctx.Err() != nil || !restartable(err):
+		case ctx.Err() != nil || !session.Restartable(err):
 			return in.fencedInstance(err)
 		}
 		if time.Since(began) > time.Minute {
@@ -205,22 +207,56 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 // unreachablePause bounds the pause before the next membership while the brokers do not answer. It costs one question a try.
 const unreachablePause = time.Second
 
-// leave takes the member out of the group that a session has left there for the next one, if the application ends instead.
-func (in *instance) leave(ctx context.Context) error {
-	if in.stays == "" || in.app.cfg.Remain {
-		return nil
+// session runs one membership, and keeps what it leaves.
+func (a *App) session(ctx context.Context, in *instance) error {
+	in.left.Nothing = false // the member that stays goes with the join
+	producers, err := in.producers(ctx)
+	if err != nil {
+		return err
 	}
-	err := in.leaveGroup(ctx, in.stays)
-	in.leftNothing = err == nil
+	s := session.New(ctx, in.session(), producers)
+	a.attach(s, in)
+	defer a.detach(s)
+	in.left, err = s.Run(ctx)
 	return err
 }
 
-// leaveGroup takes a member of this instance out of the group, also after ctx has ended.
-func (in *instance) leaveGroup(ctx context.Context, member string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWait)
-	defer cancel()
-	_, err := in.cluster.LeaveGroup(ctx, member, in.dir.Instance())
-	_ = in.app.cfg.failpoints.Hit(ctx, failpoint.LeaveAfter)
+func (a *App) attach(s *session.Session, in *instance) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.session, a.mu.in, a.mu.state, a.mu.reason = s, in, Running, ""
+}
+
+func (a *App) detach(s *session.Session) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.totals.add(Totals(s.Totals()))
+	a.mu.session, a.mu.in = nil, nil
+}
+
+// session is what the next membership needs.
+func (in *instance) session() session.Config {
+	a, cfg := in.app, in.app.cfg
+	return session.Config{
+		Topology: a.topology, Mode: cfg.Mode, Modes: cfg.modes(),
+		Workers: cfg.Workers, TransactionTimeout: cfg.TransactionTimeout, SessionTimeout: cfg.SessionTimeout,
+		CommitIntervalMax: cfg.CommitIntervalMax, OrderWaitMax: cfg.OrderWaitMax, MaxFutureTimestamp: cfg.MaxFutureTimestamp,
+		RoundBytesMax: cfg.RoundBytesMax, QueueBytesMax: cfg.QueueBytesMax, RestoreBytesMax: cfg.RestoreBytesMax,
+		FailFast: cfg.FailFast, Remain: cfg.Remain, AcceptLostRows: cfg.AcceptLostRows,
+		MetadataMax: cfg.metadataMax, EmptyMax: cfg.emptyMax, PurgeInterval: cfg.purgeInterval, MemberWatch: cfg.memberWatch,
+		Databases: cfg.databases,
+		Cluster:   in.cluster, Broker: in.brokerCfg, Starts: in.starts, Directory: in.dir, Shared: in.shared, Budget: in.budget, Waits: in.waits,
+		Lookout: in.lookout, Self: in.self, Rebuilds: &a.rebuilds, Incarnation: in.incarnation, Fingerprint: in.fingerprint,
+		Layout: *in.layout.Load(), Left: in.left,
+		Logger: a.log, Metrics: a.metrics, Failpoints: cfg.failpoints,
+		Joined: in.watch.joined, Planned: in.watch.planned, Alert: a.alert,
+		Reconnecting: a.reconnecting, Stopping: func() { a.setState(Stopping) },
+	}
+}
+
+// leave takes the member out of the group that a session has left there for the next one, if the application ends instead.
+func (in *instance) leave(ctx context.Context) (err error) {
+	in.left, err = session.Leave(ctx, in.session(), in.left)
 	return err
 }
 
@@ -233,7 +269,7 @@ func (in *instance) verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, in.app.cfg.ConnectTimeout)
 	defer cancel()
 	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: time.Second}
-	for until := time.Now().Add(min(absentMax, in.app.cfg.ConnectTimeout/2)); ; {
+	for until := time.Now().Add(min(topics.AbsentMax, in.app.cfg.ConnectTimeout/2)); ; {
 		layout, err := in.look(ctx)
 		_, wrong := errors.AsType[*topics.Mismatch](err)
 		switch {
@@ -253,9 +289,6 @@ func (in *instance) verify(ctx context.Context) error {
 		}
 	}
 }
-
-// absentMax is how long a topic that was there is asked for before its absence is believed. Nothing is processed meanwhile.
-const absentMax = 15 * time.Second
 
 // open finds the cluster, checks the user's topics and the group, takes the state directory and makes sure of the internal topics: a
 // mistake in one of them changes nothing in those that follow.
@@ -283,8 +316,11 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if in.cluster, err = broker.Connect(ctx, in.brokerCfg, a.topology.Application()); err != nil {
 		return nil, err
 	}
-	in.lookout = newLookout(in)
-	in.waits = waits.New(in.cluster, reportAfter(a.cfg.TransactionTimeout), a.log, in.lookout.hangs)
+	in.lookout = lookout.New(lookout.Config{
+		Cluster: in.cluster, Topology: a.topology, Repairs: a.cfg.RepairTransactions, Logger: a.log, Metrics: a.metrics,
+		Failpoints: a.cfg.failpoints,
+	})
+	in.waits = waits.New(in.cluster, reportAfter(a.cfg.TransactionTimeout), a.log, in.lookout.Hangs)
 	err = a.reach(ctx, func() error {
 		if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
 			return err
@@ -342,10 +378,47 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	in.budget = a.newBudget()
 	in.shared = pebblestore.NewShared(a.cfg.CacheBytes, openFilesMax)
 	a.setShared(in.shared)
-	if in.membership, err = in.newMembership(); err != nil {
+	if in.self, err = in.newSelf(); err != nil {
 		return nil, err
 	}
 	return in, nil
+}
+
+const (
+	// reportMargin beyond the transaction timeout an open transaction is reported, but after reportMax in any case.
+	reportMargin = 15 * time.Second
+	reportMax    = time.Minute
+)
+
+// reportAfter returns when a wait for an open transaction is reported. One of the application itself has ended by then, unless it hangs.
+func reportAfter(transactionTimeout time.Duration) time.Duration {
+	return min(transactionTimeout+reportMargin, reportMax)
+}
+
+// newSelf reads which tasks have state on disk. It opens no database.
+func (in *instance) newSelf() (*assign.Self, error) {
+	of := assign.Process{Instance: in.dir.Instance(), Fingerprint: in.fingerprint, Stateful: map[string]bool{}, RevokeMax: session.RevokeWait}
+	for _, sub := range in.app.topology.Subtopologies() {
+		as := assign.Subtopology{Name: sub.Name}
+		for _, src := range sub.Sources {
+			as.Sources = append(as.Sources, src.Topic)
+		}
+		for _, st := range sub.Stores {
+			of.Stateful[sub.Name] = true
+			if n := (*in.layout.Load())[st.Topic()].Partitions; as.PartitionsMax == 0 || n < as.PartitionsMax {
+				as.PartitionsMax = n
+			}
+		}
+		of.Subtopologies = append(of.Subtopologies, as)
+	}
+	places, err := in.dir.Tasks()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		of.OnDisk = append(of.OnDisk, topology.TaskID{Subtopology: p.Subtopology, Partition: p.Partition})
+	}
+	return assign.NewSelf(of), nil
 }
 
 // newBudget returns the budget of markers that all workers share.
@@ -454,7 +527,7 @@ func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error
 		if err != nil {
 			return nil, err
 		}
-		hangs, clean := in.lookout.atStart(ctx)
+		hangs, clean := in.lookout.AtStart(ctx)
 		out, missing := in.choose(all, hangs)
 		if missing > 0 {
 			highest += missing
@@ -484,7 +557,7 @@ func (in *instance) choose(all [][2]*broker.Producer, hangs map[string]bool) (ou
 		rest, out, ids = all, nil, nil
 	}
 	closePairs(rest)
-	in.lookout.use(ids...)
+	in.lookout.Use(ids...)
 	return out, missing
 }
 
@@ -507,7 +580,7 @@ func (in *instance) settled(ctx context.Context, workers int) ([][2]*broker.Prod
 			out[w][turn] = broker.NewProducer(in.brokerCfg, id, in.app.cfg.TransactionTimeout)
 		}
 	}
-	in.lookout.note(ctx, false, ids...)
+	in.lookout.Note(ctx, false, ids...)
 	var wg sync.WaitGroup
 	for w, pair := range out {
 		for turn, p := range pair {

@@ -4,6 +4,4 @@ package txn
 
 import "github.com/onceward/onceward/txn/internal/failpoint"
 
-func brokenLook(failpoint.Set) bool { return false }
-
 func brokenLive(failpoint.Set) bool { return false }

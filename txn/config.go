@@ -19,7 +19,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/endpoint"
 	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/purge"
 	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/session"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/worker"
 	"github.com/onceward/onceward/txn/security"
@@ -176,11 +178,11 @@ func (c Config) withDefaults() Config {
 	set(&c.metadataMax, task.MetadataMax)
 	if c.failpoints.Armed() {
 		set(&c.emptyMax, emptyMaxFailpoints)
-		set(&c.purgeInterval, purgeIntervalFailpoints)
+		set(&c.purgeInterval, purge.IntervalFailpoints)
 	}
 	set(&c.emptyMax, worker.EmptyMaxDefault)
-	set(&c.purgeInterval, purgeInterval)
-	set(&c.memberWatch, memberWatch)
+	set(&c.purgeInterval, purge.Interval)
+	set(&c.memberWatch, session.MemberWatch)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

@@ -23,7 +23,8 @@
 //	end          the commit
 //	apply        overlay and positions go to the database in one batch
 //
-// while the next round is being computed. Package internal/protocol has the state machine.
+// while the next round is being computed. Package internal/protocol has the state machine. Package internal/session runs one membership,
+// and its documentation follows a record from fetch to commit.
 //
 // # Every failure and what follows
 //

@@ -5,7 +5,10 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state/pebblestore"
+	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/peers"
+	"github.com/onceward/onceward/txn/internal/purge"
+	"github.com/onceward/onceward/txn/internal/session"
 )
 
 // WithMetadataMax lowers the length from which on a commit's metadata becomes a record.
@@ -28,11 +31,11 @@ func (c Config) WithDatabases(change func(*pebblestore.Options)) Config {
 
 const (
 	// FetchBytes is the most that one fetch brings of a partition.
-	FetchBytes = fetchBytes
+	FetchBytes = dispatch.FetchBytes
 	// PurgeInterval is how often repartition topics are purged.
-	PurgeInterval = purgeInterval
+	PurgeInterval = purge.Interval
 	// RevokeWait is how long a revoke waits for the round in flight.
-	RevokeWait = revokeWait
+	RevokeWait = session.RevokeWait
 )
 
 // NotReady is what /readyz says.
@@ -44,7 +47,7 @@ func PeersListen(c Config) string { return c.peersListen() }
 // FenceSuspect fences an instance of the group as its peers do.
 func (a *App) FenceSuspect(ctx context.Context, s peers.Suspect) (peers.Verdict, error) {
 	a.mu.Lock()
-	w := a.mu.session.in.watch
+	w := a.mu.in.watch
 	a.mu.Unlock()
 	return w.fence(ctx, s)
 }

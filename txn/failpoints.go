@@ -52,17 +52,15 @@ func (c Config) WithPeerNetwork(
 // FencePeer has the application fence another instance as if it had taken it for dead. That instance may live. The error says that it was not
 // fenced, because the two have never been connected, or because a request failed. It only exists with the build tag onceward_failpoints.
 func (a *App) FencePeer(ctx context.Context, instance string) error {
-	a.mu.Lock()
-	s := a.mu.session
-	a.mu.Unlock()
-	if s == nil {
+	_, in := a.membership()
+	if in == nil {
 		return errors.New("the application is not at work")
 	}
-	suspect, known := s.in.watch.peers.Known(instance)
+	suspect, known := in.watch.peers.Known(instance)
 	if !known {
 		return errors.New("the two have never been connected")
 	}
-	_, err := s.in.watch.fence(ctx, suspect)
+	_, err := in.watch.fence(ctx, suspect)
 	return err
 }
 

@@ -102,7 +102,7 @@ func (in *instance) newWatch() (*watch, error) {
 		Self: peers.Identity{
 			Application: in.app.topology.Application(), Cluster: in.clusterID, Instance: in.dir.Instance(), Incarnation: uint64(in.incarnation),
 		},
-		Logger: log, Fence: w.fence, Fenced: in.membership.gone, Progress: w.progress, Live: w.live,
+		Logger: log, Fence: w.fence, Fenced: in.self.Gone, Progress: w.progress, Live: w.live,
 	}
 	var err error
 	if pc.Listener, err = in.listenForPeers(); err != nil {
@@ -119,7 +119,7 @@ func (in *instance) newWatch() (*watch, error) {
 		if err != nil {
 			return nil, errors.Join(err, pc.Listener.Close())
 		}
-		in.membership.constant.Address = pc.Address
+		in.self.SetAddress(pc.Address)
 		log.Info("peers connect with this instance", "address", pc.Address, "incarnation", in.incarnation)
 	}
 	if w.peers, err = peers.New(pc); err != nil {
@@ -276,8 +276,8 @@ func (w *watch) fence(ctx context.Context, s peers.Suspect) (peers.Verdict, erro
 	var ended error
 	var ending sync.WaitGroup
 	ending.Go(func() {
-		w.in.lookout.noteDead(ctx, s.TransactionalIDs...) // what they say goes with the fencing
-		defer signal(w.in.lookout.due)
+		w.in.lookout.NoteDead(ctx, s.TransactionalIDs...) // what they say goes with the fencing
+		defer w.in.lookout.LookSoon()
 		ended = w.in.cluster.EndTransactions(ctx, w.in.app.cfg.TransactionTimeout, s.TransactionalIDs...)
 	})
 	var removed bool
@@ -286,7 +286,7 @@ func (w *watch) fence(ctx context.Context, s peers.Suspect) (peers.Verdict, erro
 		removed, err = w.in.cluster.LeaveGroup(ctx, s.MemberID, s.Instance)
 	}
 	if removed {
-		w.in.membership.gone(s.Instance)
+		w.in.self.Gone(s.Instance)
 	}
 	ending.Wait()
 	if err = errors.Join(ended, err); err != nil {

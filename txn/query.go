@@ -1,39 +1,31 @@
 package txn
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
-	"time"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
-	"github.com/onceward/onceward/txn/internal/assign"
-	"github.com/onceward/onceward/txn/internal/task"
+	"github.com/onceward/onceward/txn/internal/session"
 )
 
 // ErrNotServing says that a partition of a store cannot be read in this process now. By itself it says that the partition is not assigned
 // to the process, or does not exist. Each error below is one more reason and wraps it; there are no others.
-var ErrNotServing = errors.New("not served by this process")
+var ErrNotServing = session.ErrNotServing
 
 var (
 	// ErrRestoring says that the task is being brought to its last commit.
-	ErrRestoring = fmt.Errorf("%w: its task is being restored", ErrNotServing)
+	ErrRestoring = session.ErrRestoring
 	// ErrTaskStopped says that the task does no work any more. Why it stopped is wrapped with it.
-	ErrTaskStopped = fmt.Errorf("%w: its task is stopped", ErrNotServing)
-	// ErrInDoubt says that a commit of the task was sent more than five seconds ago and it is still not known whether it took place:
-	// readers of the output may see what the store does not contain.
-	ErrInDoubt = fmt.Errorf("%w: a commit of its task is in doubt", ErrNotServing)
+	ErrTaskStopped = session.ErrTaskStopped
+	// ErrInDoubt says that a commit of the task was sent more than five seconds ago and has no definite answer yet: readers of the output
+	// may see records that the store does not contain.
+	ErrInDoubt = session.ErrInDoubt
 	// ErrOwnershipLost says that the process knows the task to be another member's, or that it is in the group as a new member since the
-	// task was opened: somebody else may have gone on with it.
-	ErrOwnershipLost = fmt.Errorf("%w: its task was given up", ErrNotServing)
+	// task was opened: another process may have gone on with it.
+	ErrOwnershipLost = session.ErrOwnershipLost
 )
-
-// doubtMax is how long a task may be in doubt and still be read: commits take that long when a broker restarts.
-const doubtMax = 5 * time.Second
 
 // Epoch names one ownership of a task by one process: views of a partition that carry the same epoch come from one owner, and nobody else
 // owned the task in between. Epochs are compared for equality; they have no order.
@@ -56,15 +48,8 @@ func (e Epoch) String() string {
 // store is read: state.KeyValue, state.Window and so on. A View may be used from one goroutine and must be closed. It stays as it is while
 // the task goes on; when the task is closed, reading it fails with state.ErrClosed.
 type View[S any] struct {
-	store S
-	served
-}
-
-// served is a view with what goes along with it.
-type served struct {
-	view  state.View
-	epoch Epoch
-	stale error
+	store  S
+	served session.Served
 }
 
 // ReadOption is an option of [Read].
@@ -99,11 +84,11 @@ func Read[S any](a *App, store topology.TypedStore[S], partition int32, options 
 	for _, o := range options {
 		o.applyRead(&settings)
 	}
-	got, err := a.read(store.Name(), partition, settings.stale)
+	got, err := a.reader().Read(store.Name(), partition, settings.stale)
 	if err != nil {
 		return nil, fmt.Errorf("reading store %s[%d]: %w", store.Name(), partition, err)
 	}
-	return &View[S]{store: store.Open(newViewBytes(got.view, store.Name())), served: got}, nil
+	return &View[S]{store: store.Open(newViewBytes(got.View, store.Name())), served: got}, nil
 }
 
 // Store returns the store as the view has it. Nothing is expired that was not when the round was committed: the time of a store that
@@ -112,100 +97,19 @@ func (v *View[S]) Store() S { return v.store }
 
 // Positions says which input offsets and changelog positions the view contains, and by which round it was committed. The result is the
 // caller's.
-func (v *View[S]) Positions() state.Positions { return v.view.Positions() }
+func (v *View[S]) Positions() state.Positions { return v.served.View.Positions() }
 
 // Round returns the last round that the view contains, the zero value for none. It is the same in every process that has the same state.
-func (v *View[S]) Round() state.RoundID { return v.view.Positions().Round }
+func (v *View[S]) Round() state.RoundID { return v.served.View.Positions().Round }
 
 // Epoch returns the ownership under which the task was opened. It is zero for a task that is being restored, which only [Stale] reads.
-func (v *View[S]) Epoch() Epoch { return v.epoch }
+func (v *View[S]) Epoch() Epoch { return Epoch{v.served.Member, v.served.Revokes} }
 
 // WhyStale returns what Read would have failed with without [Stale] when the view was taken, nil if it would not have failed.
-func (v *View[S]) WhyStale() error { return v.stale }
+func (v *View[S]) WhyStale() error { return v.served.Stale }
 
 // Close releases the view.
-func (v *View[S]) Close() error { return v.view.Close() }
-
-// read takes a view, and judges whether it may be served.
-func (a *App) read(store string, partition int32, stale bool) (served, error) {
-	s, id, err := a.taskOf(store, partition)
-	if err != nil {
-		return served{}, err
-	}
-	db, t, why := s.readable(id)
-	if db == nil || why != nil && !stale {
-		return served{}, why
-	}
-	// The doubt is looked at before the view is taken and judged after it: a commit that is resolved in between is in the view. The
-	// other way round, a view from before could pass for one from after.
-	var sent time.Time
-	if t != nil {
-		sent, _ = t.InDoubtSince()
-	}
-	view, err := db.View()
-	if errors.Is(err, state.ErrClosed) {
-		return served{}, fmt.Errorf("%w: %w", cmp.Or(why, ErrNotServing), err)
-	}
-	if err != nil {
-		return served{}, err
-	}
-	out := served{view: view}
-	if t != nil {
-		out.epoch = Epoch{Member: t.Member, Revokes: t.Epoch}
-		why = cmp.Or(why, s.withheld(t, sent, time.Now()))
-	}
-	if why != nil && !stale {
-		return served{}, errors.Join(why, view.Close())
-	}
-	out.stale = why
-	return out, nil
-}
-
-// taskOf finds the task that has a partition of a store, and the session that may have the task.
-func (a *App) taskOf(store string, partition int32) (*session, topology.TaskID, error) {
-	for _, sub := range a.topology.Subtopologies() {
-		if !slices.ContainsFunc(sub.Stores, func(s topology.StoreInfo) bool { return s.Name == store }) {
-			continue
-		}
-		if s := a.current(); s != nil {
-			return s, topology.TaskID{Subtopology: sub.Name, Partition: partition}, nil
-		}
-		return nil, topology.TaskID{}, ErrNotServing
-	}
-	return nil, topology.TaskID{}, fmt.Errorf("%w: the topology declares none of that name", state.ErrUnknownStore)
-}
-
-// readable returns the database of a task, nil if there is none to read, and why only a stale read may have it, nil if that depends on
-// the task, which is nil while it is restored.
-func (s *session) readable(id topology.TaskID) (state.Database, *task.Task, error) {
-	s.tasks.RLock()
-	defer s.tasks.RUnlock()
-	e := s.tasks.entries[id]
-	switch {
-	case e == nil:
-		return nil, nil, ErrNotServing
-	case e.stopped != nil:
-		return e.database, e.task, fmt.Errorf("%w: %w", ErrTaskStopped, e.stopped)
-	case e.database == nil:
-		return e.restoring, nil, ErrRestoring
-	default:
-		return e.database, e.task, nil
-	}
-}
-
-// withheld returns why a view of an open task may not be served as current. sent is when a commit in doubt was sent, zero for none.
-func (s *session) withheld(t *task.Task, sent, now time.Time) error {
-	if s.ctx.Err() != nil {
-		return fmt.Errorf("%w: the membership is over: %w", ErrOwnershipLost, context.Cause(s.ctx))
-	}
-	if _, _, err := s.ownership.Check([]assign.Claim{{Task: t.ID, Epoch: t.Epoch, Member: t.Member}}, s.member); err != nil {
-		return fmt.Errorf("%w: %w", ErrOwnershipLost, err)
-	}
-	if age := now.Sub(sent); !sent.IsZero() && age > doubtMax {
-		return fmt.Errorf("%w for %s, the most that is served is %s", ErrInDoubt, age.Round(time.Millisecond), doubtMax)
-	}
-	return nil
-}
+func (v *View[S]) Close() error { return v.served.View.Close() }
 
 // viewBytes is one store of a view, as typed stores want it.
 type viewBytes struct {
@@ -227,3 +131,8 @@ func (b viewBytes) StreamTime() int64                                { return b.
 func (viewBytes) Advance(int64)                                      {}
 func (viewBytes) Put(_, _ []byte) error                              { return errReadOnly }
 func (viewBytes) Delete([]byte) error                                { return errReadOnly }
+
+// reader serves the state of the tasks that are here now.
+func (a *App) reader() session.Reader {
+	return session.Reader{Topology: a.topology, Current: a.current}
+}

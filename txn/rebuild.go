@@ -5,72 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
-	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/control"
-	"github.com/onceward/onceward/txn/internal/restore"
-	"github.com/onceward/onceward/txn/internal/worker"
 )
-
-// rebuilds are the databases that are to be made anew when their tasks are opened the next time, with the stores, none for all. They
-// outlive a membership, because a rebuild begins with a new one. They end with the ownership of the task: a task that comes back some day has
-// another history by then, and nobody waits for its rebuild any more.
-type rebuilds struct {
-	mu    sync.Mutex
-	asked map[topology.TaskID][]string
-}
-
-func (r *rebuilds) ask(id topology.TaskID, stores []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.asked == nil {
-		r.asked = map[topology.TaskID][]string{}
-	}
-	r.asked[id] = stores
-}
-
-func (r *rebuilds) wanted(id topology.TaskID) (stores []string, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	stores, ok = r.asked[id]
-	return stores, ok
-}
-
-func (r *rebuilds) over(id topology.TaskID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.asked, id)
-}
-
-// gone forgets the requests about tasks that are not here, and returns them.
-func (r *rebuilds) gone(here map[topology.TaskID]*taskEntry) (gone []topology.TaskID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for id := range r.asked {
-		if here[id] == nil {
-			gone = append(gone, id)
-			delete(r.asked, id)
-		}
-	}
-	return gone
-}
-
-// forgetRebuilds gives up what was asked for tasks that an assignment has left to others, and that are not promised. The caller holds the lock
-// of the task table.
-func (s *session) forgetRebuilds() {
-	if s.rebuilds == nil || s.promised.Load() {
-		return
-	}
-	for _, id := range s.rebuilds.gone(s.tasks.entries) {
-		s.in.app.log.Warn("a rebuild is given up: the task has moved to another instance", "task", id.String())
-	}
-}
-
-// errRebuilt ends a session so that another one rebuilds tasks.
-var errRebuilt = fmt.Errorf("%w: databases are rebuilt", worker.ErrReopen)
 
 // ErrNoSuchTask says that a task, or a store of it, is not one of this process.
 var ErrNoSuchTask = errors.New("is not one of this instance")
@@ -88,17 +26,15 @@ func (a *App) Rebuild(tasks []topology.TaskID, stores ...string) error {
 	if err != nil {
 		return err
 	}
-	a.mu.Lock()
-	s := a.mu.session
-	a.mu.Unlock()
+	s := a.current()
 	if s == nil {
 		return errors.New("rebuilding: the instance has no membership at the moment")
 	}
 	for _, id := range tasks {
 		a.log.Info("a database is rebuilt from its changelogs", "task", id.String(), "stores", stores)
-		a.rebuilds.ask(id, stores)
+		a.rebuilds.Ask(id, stores)
 	}
-	s.endPoll(errRebuilt)
+	s.Rebuild()
 	return nil
 }
 
@@ -173,30 +109,4 @@ func (a *App) rebuildNamed(req control.RebuildRequest) ([]string, error) {
 // [App.Rebuild] does, and returns the tasks. Tasks are named as in [topology.TaskID.String]. A dry run only finds out which they are.
 func RebuildTasks(ctx context.Context, stateDir string, tasks, stores []string, dryRun bool) ([]string, error) {
 	return control.Rebuild(ctx, stateDir, control.RebuildRequest{Tasks: tasks, Stores: stores, DryRun: dryRun})
-}
-
-// rebuild makes the database of a task anew, if that was asked for, before it is opened.
-func (s *session) rebuild(ctx context.Context, id topology.TaskID, e *taskEntry) error {
-	stores, ok := s.rebuilds.wanted(id)
-	if !ok {
-		return nil
-	}
-	err := s.restorer.Rebuild(ctx, s.request(id, e), restore.Rebuild{
-		Stores: stores, Directory: s.in.dir,
-		OpenAt: func(path string) (state.Database, error) { return pebblestore.Open(path, s.databaseOptions(id)) },
-	}, &e.progress)
-	_, stops := errors.AsType[*restore.StopError](err)
-	// Another try would meet the same. To open the task as it is ends better: what is damaged, or has another layout, is restored in full.
-	hopeless := errors.Is(err, state.ErrCorrupt) || errors.Is(err, state.ErrLayout)
-	if err == nil || stops || hopeless {
-		s.rebuilds.over(id)
-	}
-	switch {
-	case err == nil:
-		s.in.app.log.Info("a database was rebuilt from its changelogs", "task", id.String(), "stores", stores)
-	case hopeless && !stops:
-		s.in.app.log.Error("a rebuild is given up, and the task is opened without", "task", id.String(), "stores", stores, "error", err)
-		return nil
-	}
-	return err
 }

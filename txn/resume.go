@@ -9,14 +9,10 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/control"
 	"github.com/onceward/onceward/txn/internal/topics"
-	"github.com/onceward/onceward/txn/internal/worker"
 )
 
 // ErrNotStopped says that a task cannot be resumed because it is not stopped in this process.
 var ErrNotStopped = errors.New("is not stopped here")
-
-// errResumed ends a session so that another one opens the task again.
-var errResumed = fmt.Errorf("%w: a task is resumed", worker.ErrReopen)
 
 // Resume opens a stopped task again, once whatever stopped it has been put right. It fails with ErrNotStopped for any other task, and
 // changes nothing where a topic is not as it has to be: the membership could not be begun again.
@@ -25,24 +21,15 @@ var errResumed = fmt.Errorf("%w: a task is resumed", worker.ErrReopen)
 // another instance by that, and the other tasks pause for a moment. If the instance has more than its share once the task works again,
 // tasks move half a minute later. Resume does not wait for the task; see [App.Status].
 func (a *App) Resume(id topology.TaskID) error {
-	a.mu.Lock()
-	s := a.mu.session
-	a.mu.Unlock()
-	if s == nil {
+	s, in := a.membership()
+	if s == nil || !s.Stopped(id) {
 		return fmt.Errorf("task %s %w", id, ErrNotStopped)
 	}
-	s.tasks.RLock()
-	e := s.tasks.entries[id]
-	stopped := e != nil && e.stopped != nil
-	s.tasks.RUnlock()
-	if !stopped {
-		return fmt.Errorf("task %s %w", id, ErrNotStopped)
-	}
-	if err := s.in.checkTopics(s.ctx); err != nil {
+	if err := in.checkTopics(s.Context()); err != nil {
 		return fmt.Errorf("task %s is not resumed, and the others go on: %w", id, err)
 	}
 	a.log.Info("task resumed", "task", id.String())
-	s.endPoll(fmt.Errorf("%w: %s", errResumed, id))
+	s.Resume(id)
 	return nil
 }
 

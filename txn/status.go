@@ -7,11 +7,28 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/control"
+	"github.com/onceward/onceward/txn/internal/dispatch"
+	"github.com/onceward/onceward/txn/internal/ends"
 	"github.com/onceward/onceward/txn/internal/hanging"
+	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/session"
 	"github.com/onceward/onceward/txn/internal/waits"
+	"github.com/onceward/onceward/txn/internal/worker"
 )
+
+// ErrIntegrity says that state, offsets and log contradict each other, or that records were deleted before they were processed. Nothing was
+// applied that contradicts the log.
+var ErrIntegrity = session.ErrIntegrity
+
+// ErrStopped says that some tasks of the instance had stopped before its end. The reason of one is wrapped with it.
+var ErrStopped = session.ErrStopped
+
+// ErrAllStopped says that the instance has tasks and none of them can work any more, be it that the last one stopped or that the last one
+// that worked has moved to another instance. The reason of one is wrapped with it.
+var ErrAllStopped = session.ErrAllStopped
 
 // State is what an App is doing.
 type State string
@@ -201,25 +218,79 @@ func (a *App) Status() Status {
 		Application: a.topology.Application(), Instance: a.mu.instance, State: a.mu.state, Reason: a.mu.reason, HTTP: a.mu.http,
 		Totals: a.mu.totals, PeersAddress: a.mu.peersAddress,
 	}
-	current := a.mu.session
+	current, in := a.mu.session, a.mu.in
 	a.mu.Unlock()
 	if current != nil {
-		s.Tasks = current.tasks.status(current.workers)
-		for _, f := range current.in.lookout.all() {
+		s.Tasks = taskStatuses(current.Tasks(), current.Ends())
+		for _, f := range in.lookout.Found() {
 			s.Hanging = append(s.Hanging, hangingStatus(f))
 		}
-		s.NotLookedAt = current.in.lookout.notLookedAt()
-		addWaits(s.Tasks, current.in.waits.All())
-		current.addLag(s.Tasks)
-		s.Totals.add(current.totals())
-		s.Peers = current.in.watch.status()
+		s.NotLookedAt = in.lookout.NotLookedAt()
+		addWaits(s.Tasks, in.waits.All())
+		s.Totals.add(Totals(current.Totals()))
+		s.Peers = in.watch.status()
 	}
 	s.Alerts = a.alerts.list()
 	return s
 }
 
+// taskStatuses tells what the tasks of a session are doing, with the lag of their inputs as far as the ends of those are known.
+func taskStatuses(tasks []dispatch.Status, listed ends.PartitionEnds) []TaskStatus {
+	out := make([]TaskStatus, len(tasks))
+	for i, t := range tasks {
+		s := &out[i]
+		s.ID, s.State = t.ID, TaskRestoring
+		s.restore(t.Restore)
+		if t.Worker != nil {
+			s.fill(*t.Worker, listed)
+		}
+		if t.Stopped != nil {
+			s.State, s.Reason = TaskStopped, t.Stopped.Error()
+		}
+	}
+	return out
+}
+
+// restore takes what a restore has done and has to do. Of one that is over only what it has done is of interest.
+func (s *TaskStatus) restore(p restore.Snapshot) {
+	s.Restored, s.RestoredBytes, s.Remaining = p.Records, p.Bytes, p.Remaining
+	s.RestoreRate, s.RestoreLeft = p.Rate, p.Left
+}
+
+func (s *TaskStatus) fill(r worker.TaskStatus, listed ends.PartitionEnds) {
+	s.State, s.Remaining, s.RestoreRate, s.RestoreLeft = TaskRunning, 0, 0, 0
+	s.Records, s.DeadLetters = r.Records, r.DeadLetters
+	for _, in := range r.Inputs {
+		is := InputStatus{Topic: in.Topic, Partition: in.Partition, Offset: in.Offset}
+		if in.StreamTime != state.NoTime {
+			is.StreamTime = time.UnixMilli(in.StreamTime).UTC()
+		}
+		if end, ok := listed[in.Topic][in.Partition]; ok {
+			lag := max(end.HighWatermark-in.Offset, 0)
+			is.Lag = &lag
+		}
+		s.Inputs = append(s.Inputs, is)
+	}
+	if r.Retry != nil {
+		s.Retry = &RetryStatus{
+			Record: r.Retry.Entry, Attempts: r.Retry.Attempts, Since: r.Retry.Since, Next: r.Retry.Next, Failure: r.Retry.Failure.Error(),
+		}
+	}
+	for _, p := range r.Parked {
+		if p.Records > 0 {
+			s.Parked = append(s.Parked, ParkedStatus{Topic: p.Topic, Keys: p.Keys, Records: p.Records})
+		}
+	}
+	for c, n := range r.Outcomes {
+		if s.Outcomes == nil {
+			s.Outcomes = map[string]int64{}
+		}
+		s.Outcomes[c.Node+"/"+c.Outcome] = n
+	}
+}
+
 func hangingStatus(f hanging.Finding) HangingStatus {
-	h := HangingStatus{ProducerID: f.ProducerID, Epoch: f.Epoch, Partitions: partitionsOf(f)}
+	h := HangingStatus{ProducerID: f.ProducerID, Epoch: f.Epoch, Partitions: f.Partitions()}
 	if f.Named != nil {
 		h.TransactionalID = f.Named.TransactionalID
 	}

@@ -39,14 +39,14 @@ var Steps = []Step{
 			"runtime.gcMarkDone", "runtime.wbBufFlush", "runtime.gcDrain"},
 	},
 	{
-		Name: "fetch, and decode record batches", Where: "client; `txn/session.go` work", Goroutine: "client, dispatcher",
+		Name: "fetch, and decode record batches", Where: "client; `session/session.go` work", Goroutine: "client, dispatcher",
 		within: []string{client + "(*source).", client + "(*cursor", client + "ProcessFetchPartition", client + "(*consumer)",
 			client + "(*brokerCxn).handleResp", client + "(*brokerCxn).readRe", client + "(*brokerCxn).readConn", client + "(*Client).Poll",
-			wire + "(*FetchRe", "txn/internal/broker.(*Group).Poll", "txn.(*session).work"},
+			wire + "(*FetchRe", "txn/internal/broker.(*Group).Poll", "txn/internal/session.(*Session).work"},
 	},
 	{
-		Name: "count, and hand over to the task's queue", Where: "`txn/dispatch.go`, `task/queue.go` enqueue", Goroutine: "dispatcher",
-		within: []string{"txn.(*session).dispatch", "txn/internal/task.(*queue).enqueue"},
+		Name: "count, and hand over to the task's queue", Where: "`dispatch/dispatcher.go`, `task/queue.go` enqueue", Goroutine: "dispatcher",
+		within: []string{"txn/internal/dispatch.(*Dispatcher).Dispatch", "txn/internal/task.(*queue).enqueue"},
 	},
 	{
 		Name: "take the oldest record of the inputs", Where: "`task/queue.go` pull, next", Goroutine: "worker",

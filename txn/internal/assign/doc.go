@@ -73,7 +73,7 @@
 //
 // # Concurrency
 //
-// An [Ownership] may be used from any goroutine, a [Forcing] from one at a time. Everything else is plain data.
+// An [Ownership] and a [Self] may be used from any goroutine, a [Forcing] from one at a time. Everything else is plain data.
 //
 // # What it is not
 //

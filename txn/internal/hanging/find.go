@@ -56,6 +56,15 @@ type Finding struct {
 	Decision Decision
 }
 
+// Partitions names the partitions that hold the transaction open.
+func (f Finding) Partitions() []string {
+	var out []string
+	for _, open := range f.Open {
+		out = append(out, fmt.Sprintf("%s[%d]", open.Topic, open.Partition))
+	}
+	return out
+}
+
 // Look returns the transactions that the partitions hold open, sorted by producer id and epoch, without evidence of how they ended but
 // Search.Before. The error joins what was not answered. The transactions of partitions that have answered are returned with it; it may
 // not be Known whether they hang.

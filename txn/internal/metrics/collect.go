@@ -68,10 +68,17 @@ type RestoreMemory struct {
 
 // The states of tasks, the reasons of pauses, and the waits, that are always shown.
 var (
-	taskStates   = []string{"restoring", "running", "stopped"}
+	taskStates   = []string{TaskRestoring, TaskRunning, TaskStopped}
 	pauseReasons = []string{PausedQueueFull, PausedRestoring, PausedRetrying, PausedStopped}
 	waitKinds    = []string{"offsets", "changelog", "input"}
 	waitHolders  = []string{HeldByHanging, HeldByOngoing, HeldByUnknown}
+)
+
+// The states of a task.
+const (
+	TaskRestoring = "restoring"
+	TaskRunning   = "running"
+	TaskStopped   = "stopped"
 )
 
 // Why an input partition is not fetched.

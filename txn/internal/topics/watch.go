@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
+
+// AbsentMax is how long a topic that was there is asked for before its absence is believed.
+const AbsentMax = 15 * time.Second
 
 // Kind is a kind of Problem, as metrics name it.
 type Kind string

@@ -1,0 +1,520 @@
+package lookout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/backoff"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/hanging"
+	"github.com/onceward/onceward/txn/internal/metrics"
+	"github.com/onceward/onceward/txn/internal/waits"
+	"github.com/onceward/onceward/txn/internal/worker"
+)
+
+// Config is what a lookout needs of the process.
+type Config struct {
+	Cluster  *broker.Cluster
+	Topology *topology.Topology
+	// Repairs says that transactions that hang are repaired where evidence says how they ended.
+	Repairs    bool
+	Logger     *slog.Logger
+	Metrics    *metrics.Metrics
+	Failpoints failpoint.Set
+}
+
+// Lookout looks for transactions that hang. It outlives memberships, and its methods are safe for concurrent use.
+type Lookout struct {
+	cfg Config
+	// due has a token when a look is wanted now, repairs one when something hangs that may be repaired.
+	due, repairs chan struct{}
+
+	mu sync.Mutex
+	// before is what coordinators have said of transactional ids that tells how their last transactions ended.
+	before map[string]broker.Transaction
+	found  []hanging.Finding
+	// used are the transactional ids with which workers produce.
+	used map[string]bool
+	// unread says why topics are not looked at that may not be read; it is logged once. unanswered says what did not answer in the last look.
+	unread, unanswered string
+	// read are the transactions whose evidence was read last, and again is when it is read again although they are the same ones.
+	read  string
+	again time.Time
+	pause backoff.Backoff
+}
+
+const (
+	// describeMax is how long coordinators are asked for evidence before an id is initialised without it.
+	describeMax = 5 * time.Second
+	// describeDeadMax is the same for the ids of an instance that is fenced: readers of its outputs wait for the fencing.
+	describeDeadMax = 500 * time.Millisecond
+	// lookMax bounds each question of a look, and how long a look is repeated at start. A partition without a leader is asked
+	// again later; it would else hold up all others.
+	lookMax = 5 * time.Second
+	// hangingWatch is how often what hangs is looked at again. A partition that did not answer is asked again after
+	// unansweredPause at first.
+	hangingWatch    = 30 * time.Second
+	unansweredPause = time.Second
+	// repairMax bounds one reading of logs for evidence. The evidence of the same transactions is read again after
+	// hangingWatch, and then ever more rarely, down to once in readPauseMax: only a marker of another process could change it.
+	repairMax    = 15 * time.Minute
+	readPauseMax = time.Hour
+)
+
+// New returns a lookout that has not looked yet.
+func New(cfg Config) *Lookout {
+	return &Lookout{
+		cfg: cfg, due: make(chan struct{}, 1), repairs: make(chan struct{}, 1),
+		before: map[string]broker.Transaction{}, used: map[string]bool{},
+	}
+}
+
+// Note asks the coordinators about transactional ids that are about to be initialised. Without an answer evidence is missing, and no more.
+// committing says that a commit of them may be under way: that the transaction is ongoing tells nothing then.
+func (l *Lookout) Note(ctx context.Context, committing bool, ids ...string) {
+	ctx, cancel := context.WithTimeout(ctx, describeMax)
+	defer cancel()
+	now, err := l.cfg.Cluster.Transactions(ctx, ids...)
+	if err != nil {
+		l.cfg.Logger.Debug("how the last transactions ended is not known of all", "error", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, tx := range now {
+		if tx.State != "Empty" && (tx.State != "Ongoing" || !committing) {
+			l.before[id] = tx
+		}
+	}
+}
+
+// NoteDead is Note for the transactional ids of another instance, which is taken for dead and may live. It does not wait for long.
+func (l *Lookout) NoteDead(ctx context.Context, ids ...string) {
+	ctx, cancel := context.WithTimeout(ctx, describeDeadMax)
+	defer cancel()
+	l.Note(ctx, true, ids...)
+}
+
+// Settle settles a producer after a round has failed, and returns an error if a transaction of it hangs.
+func (l *Lookout) Settle(ctx context.Context, p *broker.Producer) error {
+	p.Close() // no request of it is on its way after the coordinator was asked
+	l.Note(ctx, p.Committing(), p.TransactionalID())
+	l.mu.Lock()
+	before, known := l.before[p.TransactionalID()]
+	l.mu.Unlock()
+	wrote := p.Partitions()
+	if err := p.Settle(ctx); err != nil {
+		return err
+	}
+	defer signal(l.due) // for the other producers: what has failed here may have lost markers of theirs
+	if brokenLook(l.cfg.Failpoints) {
+		return nil
+	}
+	identity, err := p.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	offsets, err := l.cfg.Cluster.OffsetsPartition(ctx)
+	switch {
+	case err == nil:
+		wrote[broker.OffsetsTopic] = []int32{offsets}
+	case !hanging.OnlyDenied(err) && !broker.NotYetKnown(err):
+		return err
+	}
+	open, err := l.cfg.Cluster.OpenTransactions(ctx, wrote)
+	if err != nil && !hanging.OnlyAbsent(err) {
+		return err
+	}
+	for _, t := range open {
+		if t.ProducerID == identity.ProducerID || known && t.ProducerID == before.ProducerID {
+			return fmt.Errorf("%w: %w: %s[%d] holds producer id %d epoch %d open since offset %d, and %s has no transaction",
+				worker.ErrReopen, errHanging, t.Topic, t.Partition, t.ProducerID, t.Epoch, t.FirstOffset, p.TransactionalID())
+		}
+	}
+	if err == nil || hanging.OnlyDenied(err) { // a topic that the cluster does not know stays to be looked at, and the tasks without it go on
+		p.Looked()
+	}
+	return nil
+}
+
+// LookSoon has Watch look at everything once more. It does not block.
+func (l *Lookout) LookSoon() { signal(l.due) }
+
+// signal leaves a token if there is none.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// errHanging ends a session whose producers must not go on.
+var errHanging = errors.New("a transaction hangs")
+
+// AtStart looks at everything, and returns the transactional ids of the instance whose transactions hang. A partition that does not
+// answer in time is looked at later. clean says that all has answered and nothing of the application hangs.
+func (l *Lookout) AtStart(ctx context.Context) (hangs map[string]bool, clean bool) {
+	if brokenLook(l.cfg.Failpoints) {
+		return nil, false
+	}
+	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: time.Second}
+	for until := time.Now().Add(lookMax); ; {
+		hangs, err := l.look(ctx)
+		if err == nil {
+			return hangs, len(l.Found()) == 0 && l.NotLookedAt() == ""
+		}
+		if time.Now().After(until) || pause.Wait(ctx) != nil {
+			l.cfg.Logger.Warn("it is not known yet whether transactions hang, because not all partitions answer: they are asked again", "error", err)
+			return hangs, false
+		}
+	}
+}
+
+// look asks all that the application reads and writes, and returns the transactional ids of the instance whose transactions hang. It is for
+// this process to use others, so what hung before is among them until its partitions may be read and have answered. The error says what has
+// not answered.
+func (l *Lookout) look(ctx context.Context) (map[string]bool, error) {
+	search, found, unread, err := l.ask(ctx, hanging.Look)
+	l.tellUnread(unread)
+	l.mu.Lock()
+	found = append(found, slices.DeleteFunc(missing(l.found, found), func(f hanging.Finding) bool {
+		return err == nil && !unreadable(f, unread)
+	})...)
+	for i := range found {
+		l.decide(&found[i])
+	}
+	wasUnanswered := l.unanswered
+	l.unanswered = oneLine(err)
+	l.mu.Unlock()
+	l.tell(found)
+	if err == nil && wasUnanswered != "" {
+		l.cfg.Logger.Info("all partitions have answered whether transactions hang")
+	}
+	if len(found) > 0 && err == nil {
+		signal(l.repairs)
+	}
+	ids := map[string]bool{}
+	for _, f := range found {
+		if f.Named != nil {
+			ids[f.Named.TransactionalID] = true
+		}
+		for id, before := range search.Before {
+			ids[id] = ids[id] || before.ProducerID == f.ProducerID
+		}
+	}
+	return ids, err
+}
+
+// ask looks at everything by way of hanging.Look or hanging.Find. It returns what of the application's own hangs, why topics are not looked
+// at that may not be read, and what has not answered.
+func (l *Lookout) ask(ctx context.Context, by func(context.Context, *broker.Cluster, hanging.Search) ([]hanging.Finding, error)) (
+	search hanging.Search, found []hanging.Finding, unread, err error,
+) {
+	within, cancel := context.WithTimeout(ctx, lookMax)
+	search, hidden := hanging.SearchOf(within, l.cfg.Cluster, l.cfg.Topology)
+	cancel()
+	search.Patience = lookMax
+	l.mu.Lock()
+	search.Before = maps.Clone(l.before)
+	l.mu.Unlock()
+	if hidden != nil && !hanging.OnlyDenied(hidden) {
+		return search, nil, nil, hidden
+	}
+	found, err = by(ctx, l.cfg.Cluster, search)
+	if absent := search.Complete(); absent != nil { // every topic was there at the start: a broker has not heard of it yet, or it was deleted
+		err = errors.Join(err, absent)
+	}
+	found = slices.DeleteFunc(found, func(f hanging.Finding) bool { return !f.Own || !f.Hanging() })
+	if err != nil && hanging.OnlyDenied(err) {
+		return search, found, errors.Join(hidden, err), nil
+	}
+	return search, found, hidden, err
+}
+
+// decide lets a finding keep the evidence that was read for it. Without that it is judged by what coordinators have said; a verdict that they
+// do not give is not looked for. The caller holds mu.
+func (l *Lookout) decide(f *hanging.Finding) {
+	if i := slices.IndexFunc(l.found, same(*f)); i >= 0 && l.found[i].Evidence.Searched > 0 {
+		f.Evidence, f.Decision = l.found[i].Evidence, l.found[i].Decision
+		return
+	}
+	if d := hanging.Decide(f.Transaction, f.Evidence); d.Verdict != hanging.Unknown {
+		f.Decision = d
+	}
+}
+
+// missing returns the findings of old that are not in now.
+func missing(old, now []hanging.Finding) []hanging.Finding {
+	return slices.DeleteFunc(slices.Clone(old), func(f hanging.Finding) bool {
+		return slices.ContainsFunc(now, func(n hanging.Finding) bool { return n.ProducerID == f.ProducerID && n.Epoch == f.Epoch })
+	})
+}
+
+// unreadable reports whether the transaction was open in a topic that may not be read now.
+func unreadable(f hanging.Finding, unread error) bool {
+	denied := hanging.DeniedTopics(unread)
+	return slices.ContainsFunc(f.Open, func(open broker.OpenTransaction) bool { return slices.Contains(denied, open.Topic) })
+}
+
+// same returns whether another finding is of the same transaction in the same partitions.
+func same(a hanging.Finding) func(hanging.Finding) bool {
+	return func(b hanging.Finding) bool {
+		return a.ProducerID == b.ProducerID && a.Epoch == b.Epoch && slices.Equal(a.Partitions(), b.Partitions())
+	}
+}
+
+// repairDue reports whether logs are to be read for evidence now: what hangs is not what they were read for last, or that was long ago.
+func (l *Lookout) repairDue() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var text strings.Builder
+	for _, f := range l.found {
+		fmt.Fprintf(&text, "%d/%d %v\n", f.ProducerID, f.Epoch, f.Partitions())
+	}
+	now := time.Now()
+	switch {
+	case text.Len() == 0:
+		l.read = ""
+		return false
+	case text.String() != l.read:
+		l.pause = backoff.Backoff{Next: hangingWatch, Max: readPauseMax}
+	case now.Before(l.again):
+		return false
+	}
+	l.read, l.again = text.String(), now.Add(l.pause.Next)
+	l.pause.Next = min(2*l.pause.Next, l.pause.Max)
+	return true
+}
+
+// repair reads the logs for evidence of what hangs, and repairs what it decides. It writes nothing where anything of the application was not
+// asked or not read: that may hold the transaction open too, or have evidence against it.
+func (l *Lookout) repair(ctx context.Context) error {
+	_, found, unread, err := l.ask(ctx, hanging.Find)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	for i := range l.found {
+		if j := slices.IndexFunc(found, same(l.found[i])); j >= 0 {
+			l.found[i] = found[j]
+		}
+	}
+	l.mu.Unlock()
+	for _, f := range found {
+		if f.Decision.Verdict == hanging.Unknown {
+			continue
+		}
+		if unread != nil || len(f.Evidence.Unread) > 0 {
+			l.cfg.Logger.Warn("a transaction that hangs is not repaired, because not everything may be read that it can be open in",
+				append(attributes(f), "error", errors.Join(append([]error{unread}, textErrors(f.Evidence.Unread)...)...))...)
+			continue
+		}
+		if l.uses(f) {
+			continue // the next look ends the session
+		}
+		outcomes, err := hanging.Repair(ctx, l.cfg.Cluster, f, f.Decision.Verdict, nil)
+		for _, o := range outcomes {
+			if o.Written {
+				l.cfg.Metrics.TransactionRepaired()
+			}
+		}
+		if err != nil {
+			l.cfg.Logger.Warn("a transaction that hangs could not be repaired", append(attributes(f), "error", err)...)
+			continue
+		}
+		l.cfg.Logger.Warn("a transaction that hung was repaired", attributes(f)...)
+	}
+	return nil
+}
+
+func textErrors(texts []string) []error {
+	var out []error
+	for _, text := range texts {
+		out = append(out, errors.New(text))
+	}
+	return out
+}
+
+// oneLine is the text of an error, "" for none.
+func oneLine(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.ReplaceAll(err.Error(), "\n", "; ")
+}
+
+// uses reports whether a worker produces under the producer id of a finding.
+func (l *Lookout) uses(f hanging.Finding) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return f.Named != nil && l.used[f.Named.TransactionalID]
+}
+
+// attributes describe a finding in the log.
+func attributes(f hanging.Finding) []any {
+	id, state := "", "unknown"
+	if f.Named != nil {
+		id, state = f.Named.TransactionalID, f.Named.State
+	}
+	out := []any{"producer_id", f.ProducerID, "epoch", f.Epoch, "transactional_id", id, "coordinator", state, "partitions", f.Partitions()}
+	if len(f.Decision.Reasons) > 0 {
+		out = append(out, "verdict", f.Decision.Verdict.String(), "reasons", f.Decision.Reasons)
+	}
+	return out
+}
+
+// tell takes what hangs now, and logs what is new.
+func (l *Lookout) tell(found []hanging.Finding) {
+	l.mu.Lock()
+	before := l.found
+	l.found = found
+	l.mu.Unlock()
+	for _, f := range found {
+		if !slices.ContainsFunc(before, same(f)) {
+			l.cfg.Logger.Warn("a transaction of the application hangs: nothing ends it, and readers of its partitions wait for it",
+				append(attributes(f), "remedy", waits.Remedy)...)
+		}
+	}
+	for _, f := range before {
+		if !slices.ContainsFunc(found, same(f)) {
+			l.cfg.Logger.Info("a transaction hangs no more, or in fewer partitions", attributes(f)...)
+		}
+	}
+}
+
+// tellUnread says once which topics are not looked at.
+func (l *Lookout) tellUnread(err error) {
+	l.mu.Lock()
+	told := l.unread
+	l.unread = oneLine(err)
+	l.mu.Unlock()
+	if err != nil && told == "" {
+		l.cfg.Logger.Warn("transactions that hang are not found in topics that may not be read", "reason", oneLine(err),
+			"remedy", "onceward permissions --repair")
+	}
+}
+
+// NotLookedAt says what is not known to be free of transactions that hang, "" if all is.
+func (l *Lookout) NotLookedAt() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.unanswered == "":
+		return l.unread
+	case l.unread == "":
+		return l.unanswered
+	}
+	return l.unanswered + "; " + l.unread
+}
+
+// Found returns what hung when it was last looked at.
+func (l *Lookout) Found() []hanging.Finding {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.found
+}
+
+// Hangs reports whether a transaction hung when it was last looked at.
+func (l *Lookout) Hangs(producerID int64, epoch int16) bool {
+	return slices.ContainsFunc(l.Found(), func(f hanging.Finding) bool { return f.ProducerID == producerID && f.Epoch == epoch })
+}
+
+// Use notes with which transactional ids workers produce from now on.
+func (l *Lookout) Use(ids ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.used)
+	for _, id := range ids {
+		l.used[id] = true
+	}
+}
+
+// Watch looks again at what hangs, at what did not answer, and at what tasks wait for, until ctx ends. It calls end once, and returns, if a
+// worker must not produce on.
+func (l *Lookout) Watch(ctx context.Context, tasks *waits.Waits, end func(error)) {
+	if brokenLook(l.cfg.Failpoints) {
+		return
+	}
+	pause := backoff.Backoff{Next: unansweredPause, Max: hangingWatch}
+	for next := unansweredPause; ; {
+		timer := time.NewTimer(next)
+		wanted := false
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-l.due:
+			timer.Stop()
+			wanted = true
+		case <-timer.C:
+		}
+		next = hangingWatch
+		if !wanted && len(l.Found()) == 0 && l.notAnswered() == "" && !slices.ContainsFunc(tasks.All(), mayHang) {
+			continue
+		}
+		_, err := l.look(ctx)
+		if id := l.inUse(); id != "" {
+			end(fmt.Errorf("%w: %w: %s must not produce on", worker.ErrReopen, errHanging, id))
+			return
+		}
+		if err != nil {
+			l.cfg.Logger.Debug("not all partitions have answered what they hold open", "error", err)
+			next = pause.Next
+			pause.Next = min(2*pause.Next, pause.Max)
+			continue
+		}
+		pause.Next = unansweredPause
+	}
+}
+
+// mayHang reports whether a wait is for something other than ongoing transactions.
+func mayHang(h waits.Held) bool { return !h.Looked.IsZero() && !h.Ongoing() }
+
+// notAnswered says what did not answer in the last look.
+func (l *Lookout) notAnswered() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unanswered
+}
+
+// inUse returns a transactional id with which a worker produces although a transaction of its producer hangs, "" if there is none. An id that
+// has another producer id by now takes nothing along.
+func (l *Lookout) inUse() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.found {
+		if f.Named != nil && l.used[f.Named.TransactionalID] {
+			return f.Named.TransactionalID
+		}
+	}
+	return ""
+}
+
+// Repair repairs what hangs, if it may, until ctx ends.
+func (l *Lookout) Repair(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.repairs:
+		}
+		if !l.cfg.Repairs || !l.repairDue() {
+			continue
+		}
+		reading, cancel := context.WithTimeout(ctx, repairMax)
+		err := l.repair(reading)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			l.cfg.Logger.Warn("the evidence of transactions that hang could not be read", "error", err)
+		}
+		signal(l.due)
+	}
+}

@@ -1,0 +1,32 @@
+package opening
+
+import (
+	"sync"
+
+	"github.com/onceward/onceward/topology"
+)
+
+// openings lets the goroutines that open one task run one after the other. A task can be given up and assigned back within moments, while who
+// opened it before is still on the way out: closing a database, removing a damaged one, or putting a rebuilt one into its place. All of that
+// is about paths, which the next one would be using by then.
+type openings struct {
+	mu   sync.Mutex
+	last map[topology.TaskID]chan struct{}
+}
+
+// enter returns what is to be waited for before the task is opened, and what is to be called when that has ended.
+func (o *openings) enter(id topology.TaskID) (before <-chan struct{}, leave func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.last == nil {
+		o.last = map[topology.TaskID]chan struct{}{}
+	}
+	last := o.last[id]
+	if last == nil {
+		last = make(chan struct{})
+		close(last)
+	}
+	here := make(chan struct{})
+	o.last[id] = here
+	return last, func() { close(here) }
+}

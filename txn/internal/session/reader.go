@@ -1,0 +1,131 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/task"
+)
+
+// ErrNotServing says that a partition of a store cannot be read in this process now. By itself it says that the partition is not assigned
+// to the process, or does not exist. Each error below is one more reason and wraps it; there are no others.
+var ErrNotServing = errors.New("not served by this process")
+
+var (
+	// ErrRestoring says that the task is being brought to its last commit.
+	ErrRestoring = fmt.Errorf("%w: its task is being restored", ErrNotServing)
+	// ErrTaskStopped says that the task does no work any more. Why it stopped is wrapped with it.
+	ErrTaskStopped = fmt.Errorf("%w: its task is stopped", ErrNotServing)
+	// ErrInDoubt says that a commit of the task was sent more than five seconds ago and has no definite answer yet: readers of the output
+	// may see records that the store does not contain.
+	ErrInDoubt = fmt.Errorf("%w: a commit of its task is in doubt", ErrNotServing)
+	// ErrOwnershipLost says that the process knows the task to be another member's, or that it is in the group as a new member since the
+	// task was opened: another process may have gone on with it.
+	ErrOwnershipLost = fmt.Errorf("%w: its task was given up", ErrNotServing)
+)
+
+// doubtMax is how long a task may be in doubt and still be read: commits take that long when a broker restarts.
+const doubtMax = 5 * time.Second
+
+// Reader serves the state of the tasks that are here. It belongs to the process and outlives sessions.
+type Reader struct {
+	Topology *topology.Topology
+	// Current returns the session, nil while there is none.
+	Current func() *Session
+}
+
+// Served is a view with what goes along with it.
+type Served struct {
+	View state.View
+	// Member and Revokes are the ownership under which the task was opened; both are zero while it is restored.
+	Member  string
+	Revokes uint64
+	// Stale is why the view is not served as current, nil if it is.
+	Stale error
+}
+
+// Read takes a view of a store's partition, and judges whether it may be served.
+func (r Reader) Read(store string, partition int32, stale bool) (Served, error) {
+	s, id, err := r.taskOf(store, partition)
+	if err != nil {
+		return Served{}, err
+	}
+	db, t, why := s.readable(id)
+	if db == nil || why != nil && !stale {
+		return Served{}, why
+	}
+	// The doubt is looked at before the view is taken and judged after it: a commit that is resolved in between is in the view. The
+	// other way round, a view from before could pass for one from after.
+	var sent time.Time
+	if t != nil {
+		sent, _ = t.InDoubtSince()
+	}
+	view, err := db.View()
+	if errors.Is(err, state.ErrClosed) {
+		return Served{}, fmt.Errorf("%w: %w", cmp.Or(why, ErrNotServing), err)
+	}
+	if err != nil {
+		return Served{}, err
+	}
+	out := Served{View: view}
+	if t != nil {
+		out.Member, out.Revokes = t.Member, t.Epoch
+		why = cmp.Or(why, s.withheld(t, sent, time.Now()))
+	}
+	if why != nil && !stale {
+		return Served{}, errors.Join(why, view.Close())
+	}
+	out.Stale = why
+	return out, nil
+}
+
+// taskOf finds the task that has a partition of a store, and the session that may have the task.
+func (r Reader) taskOf(store string, partition int32) (*Session, topology.TaskID, error) {
+	for _, sub := range r.Topology.Subtopologies() {
+		if !slices.ContainsFunc(sub.Stores, func(s topology.StoreInfo) bool { return s.Name == store }) {
+			continue
+		}
+		if s := r.Current(); s != nil {
+			return s, topology.TaskID{Subtopology: sub.Name, Partition: partition}, nil
+		}
+		return nil, topology.TaskID{}, ErrNotServing
+	}
+	return nil, topology.TaskID{}, fmt.Errorf("%w: the topology declares none of that name", state.ErrUnknownStore)
+}
+
+// readable returns the database of a task, nil if there is none to read, and why only a stale read may have it, nil if that depends on
+// the task, which is nil while it is restored.
+func (s *Session) readable(id topology.TaskID) (state.Database, *task.Task, error) {
+	at, here := s.tasks.State(id)
+	switch {
+	case !here:
+		return nil, nil, ErrNotServing
+	case at.Stopped != nil:
+		return at.Database, at.Task, fmt.Errorf("%w: %w", ErrTaskStopped, at.Stopped)
+	case at.Database == nil:
+		return at.Restoring, nil, ErrRestoring
+	default:
+		return at.Database, at.Task, nil
+	}
+}
+
+// withheld returns why a view of an open task may not be served as current. sent is when a commit in doubt was sent, zero for none.
+func (s *Session) withheld(t *task.Task, sent, now time.Time) error {
+	if s.ctx.Err() != nil {
+		return fmt.Errorf("%w: the membership is over: %w", ErrOwnershipLost, context.Cause(s.ctx))
+	}
+	if _, _, err := s.ownership.Check([]assign.Claim{{Task: t.ID, Epoch: t.Epoch, Member: t.Member}}, s.member); err != nil {
+		return fmt.Errorf("%w: %w", ErrOwnershipLost, err)
+	}
+	if age := now.Sub(sent); !sent.IsZero() && age > doubtMax {
+		return fmt.Errorf("%w for %s, the most that is served is %s", ErrInDoubt, age.Round(time.Millisecond), doubtMax)
+	}
+	return nil
+}

@@ -1,0 +1,26 @@
+package session
+
+import "fmt"
+
+// spaceWanted wakes watchSpace. It does not block.
+func (s *Session) spaceWanted() {
+	select {
+	case s.full <- struct{}{}:
+	default:
+	}
+}
+
+// watchSpace ends the session, for the next one, when tasks that worked have stopped for a full disk and there is space again. It ends with
+// the session.
+func (s *Session) watchSpace() {
+	select {
+	case <-s.ctx.Done():
+		return
+	case <-s.full:
+	}
+	if s.opener.WaitForSpace(s.ctx) != nil {
+		return
+	}
+	s.cfg.Logger.Info("the disk has space again: its tasks are opened")
+	s.endPoll(fmt.Errorf("%w: the disk has space again", errResumed))
+}
