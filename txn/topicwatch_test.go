@@ -131,7 +131,7 @@ func TestPartitionsAddedWhileRunning(t *testing.T) {
 		}
 		got := w.alerts(t, 1)
 		if want := "in partitions_not_read: input in has 4 partitions, and 2 of them are read: "; !strings.HasPrefix(got[0], want) ||
-			!strings.Contains(got[0], "run the topology under another application id") {
+			!strings.Contains(got[0], "copy the topic by key into a new one, and read that under another application id") {
 			t.Errorf("the alert is %q, want %q and what to do", got[0], want)
 		}
 		scrape(t, w.app).expect(t, series{`onceward_input_partitions_unassigned{topic="in"}`: 2})

@@ -116,7 +116,7 @@ func (p prospect) judge() Plan {
 	for _, topic := range slices.Sorted(maps.Keys(p.unassigned)) {
 		add(Finding{Rebuild, "topic", topic,
 			fmt.Sprintf("has %d partitions more than the state was made for: they would not be processed", p.unassigned[topic]),
-			"run the topology under another application id, or copy the topic into one of the new size"})
+			"keys have moved to other partitions; copy the topic by key into a new one, and read that under another application id"})
 	}
 	for _, topic := range slices.Sorted(maps.Keys(p.deletedByClock)) {
 		add(Finding{Safe, "topic", topic, fmt.Sprintf("brokers delete its records after %s by their clock, and the store still needs them where its "+

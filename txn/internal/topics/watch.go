@@ -97,8 +97,8 @@ func (l Layout) whyNotRead(t *topology.Topology, input string) string {
 			continue
 		}
 		if len(sub.Stores) > 0 {
-			return fmt.Sprintf("the state of subtopology %s was made for that many, and the keys of the others have theirs elsewhere; run the "+
-				"topology under another application id, or copy the topic into one with as many partitions as before", sub.Name)
+			return fmt.Sprintf("the state of subtopology %s was made for that many, and keys have moved to the others; copy the topic by key into "+
+				"a new one, and read that under another application id", sub.Name)
 		}
 	}
 	return "another input that is read together with it has fewer; give all of them the same number (kafka-topics.sh --alter --partitions)"
