@@ -168,9 +168,8 @@
 // A row takes 42 bytes and the id, on disk and in its compacted changelog; with Retain until it is forgotten. A set in
 // memory is left out on purpose: it is empty after a restart or a rebalance, which is when duplicates arrive.
 //
-// With Retain the changelog is deleted by the broker's clock, a day after the retention. An inbox that is fed with
-// records older than that, and then has to restore in full, has forgotten them before its time; topology.DedupeStore
-// says what to do.
+// With Retain the owner of the task purges the changelog by the stream time of the store. Brokers delete it by their
+// clock too if its retention.ms is not -1; topology.DedupeStore says what follows.
 //
 // # Concurrency
 //
