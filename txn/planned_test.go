@@ -388,7 +388,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		leads func(r *replaced) declares
 		reads bool
 	}{
-		"the same": {before: countsOnce, after: countsOnce, judgement: admin.Safe, finding: "topology counting: is the one that ran"},
+		"the same": {before: countsOnce, after: countsOnce, judgement: admin.Safe, finding: "topology counting: has the structure of the one that ran; functions and expressions are not compared"},
 		"an operator is renamed": {
 			before: countsOnce, after: countsIn("tally", replacedCounts), judgement: admin.Safe, finding: "node tally: is new",
 		},

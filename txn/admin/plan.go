@@ -139,7 +139,7 @@ func (p prospect) judge() Plan {
 			"name the state directory of an instance with --state-dir, or the description of that topology with --before"})
 	}
 	if plan.Findings == nil {
-		what := "is the one that ran"
+		what := "has the structure of the one that ran; functions and expressions are not compared"
 		if !p.started() {
 			what = "has not run yet: it begins where its sources say"
 		}
