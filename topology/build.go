@@ -91,7 +91,7 @@ func (b *Builder) checkStores() {
 				continue
 			}
 			first[s.name] = use{n, s}
-			if err := checkName(s.name); err != nil {
+			if err := CheckName(s.name); err != nil {
 				b.mistakeAt(n.pos, n.name, fmt.Errorf("name of a store: %w", err))
 				continue
 			}
@@ -157,9 +157,9 @@ func (t *Topology) checkInternalNames() []*Mistake {
 }
 
 func checkInternalLength(topic string) error {
-	if len(topic) > topicBytesMax {
+	if len(topic) > TopicBytesMax {
 		return fmt.Errorf("the internal topic %s would have a name of %d characters, Kafka allows %d",
-			topic, len(topic), topicBytesMax)
+			topic, len(topic), TopicBytesMax)
 	}
 	return nil
 }
@@ -179,6 +179,6 @@ func (t *Topology) reserves(topic string) bool {
 	if !ok || !strings.HasPrefix(rest, "-") {
 		return false
 	}
-	return rest == roundsSuffix ||
-		strings.HasSuffix(rest, changelogSuffix) || strings.HasSuffix(rest, repartitionSuffix)
+	return rest == RoundsSuffix ||
+		strings.HasSuffix(rest, ChangelogSuffix) || strings.HasSuffix(rest, RepartitionSuffix)
 }

@@ -3,7 +3,6 @@ package topology
 import (
 	"errors"
 	"fmt"
-	"regexp"
 )
 
 // Builder collects the declarations of one topology. Declaring never fails: what is wrong is noted, and
@@ -43,7 +42,7 @@ func NewBuilder(name string, opts ...BuilderOption) *Builder {
 		names:       map[string]*node{},
 		sources:     map[string]sourceEntry{},
 	}
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		b.mistakeAt(b.pos, "", fmt.Errorf("name of the topology: %w", err))
 	}
 	for _, opt := range opts {
@@ -60,7 +59,7 @@ func NewBuilder(name string, opts ...BuilderOption) *Builder {
 // The topology must not read the topic itself, or a dead letter could die for ever.
 func DeadLetters(topic string) BuilderOption {
 	return builderOption(func(b *Builder) {
-		if err := checkTopicName(topic); err != nil {
+		if err := CheckTopicName(topic); err != nil {
 			b.mistakeAt(b.pos, "", fmt.Errorf("dead-letter topic: %w", err))
 			return
 		}
@@ -108,7 +107,7 @@ func (b *Builder) add(n *node, opts []NodeOption) *node {
 func (b *Builder) claim(name string, n *node) {
 	if n.kind == processorNode {
 		// The names of sources and sinks are made of topics, which are checked as such.
-		if err := checkName(name); err != nil {
+		if err := CheckName(name); err != nil {
 			b.mistakeAt(n.pos, name, fmt.Errorf("name of the node: %w", err))
 			return
 		}
@@ -126,38 +125,6 @@ func (b *Builder) claim(name string, n *node) {
 	b.mistakeAt(n.pos, name, err)
 }
 
-const nameBytesMax = 200
-
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
-
-// checkName says what is wrong with a name that becomes part of a topic or of a path.
-func checkName(name string) error {
-	switch {
-	case name == "":
-		return errors.New("it is empty")
-	case len(name) > nameBytesMax:
-		return fmt.Errorf("it has %d characters, %d are allowed", len(name), nameBytesMax)
-	case name == "." || name == "..":
-		return fmt.Errorf("%q is not allowed", name)
-	case !namePattern.MatchString(name):
-		return fmt.Errorf("%q has characters other than A-Z a-z 0-9 . _ -", name)
-	}
-	return nil
-}
-
-const topicBytesMax = 249
-
-// checkTopicName says what is wrong with the name of a topic on the cluster, by Kafka's rules.
-func checkTopicName(name string) error {
-	if len(name) > topicBytesMax {
-		return fmt.Errorf("the topic name has %d characters, Kafka allows %d", len(name), topicBytesMax)
-	}
-	if len(name) > nameBytesMax {
-		return checkName(name[:nameBytesMax])
-	}
-	return checkName(name)
-}
-
 // claimOutlet checks the name of an outlet of n before it is added.
 func (b *Builder) claimOutlet(n *node, name string, pos position) {
 	at := n.name + "." + name
@@ -165,7 +132,7 @@ func (b *Builder) claimOutlet(n *node, name string, pos position) {
 		b.mistakeAt(pos, at, errClosed)
 		return
 	}
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		b.mistakeAt(pos, at, fmt.Errorf("name of the outlet: %w", err))
 	}
 	for _, o := range n.outlets {

@@ -1,7 +1,6 @@
 package topology
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -31,9 +30,7 @@ const (
 	Fatal
 )
 
-const classes = int(Fatal) + 1
-
-var classNames = [classes]string{
+var classNames = [...]string{
 	Transient:  "transient",
 	Overload:   "overload",
 	Conflict:   "conflict",
@@ -46,13 +43,14 @@ var classNames = [classes]string{
 
 // String returns the class in lower case, as it stands in headers, metrics and configuration.
 func (c Class) String() string {
-	if !c.valid() {
+	if !c.Valid() {
 		return "class(" + strconv.Itoa(int(c)) + ")"
 	}
 	return classNames[c]
 }
 
-func (c Class) valid() bool { return c >= Transient && c <= Fatal }
+// Valid reports whether c is one of the classes.
+func (c Class) Valid() bool { return c >= Transient && c <= Fatal }
 
 // ParseClass returns the class that String spells as s.
 func ParseClass(s string) (Class, error) {
@@ -63,45 +61,4 @@ func ParseClass(s string) (Class, error) {
 	}
 	return 0, fmt.Errorf("topology: %q is no error class; the classes are %s", s,
 		strings.Join(classNames[Transient:], ", "))
-}
-
-// Fail returns err with a class. It returns nil if err is nil, and Poison is used in place of an invalid
-// class.
-//
-// The text of err is shown in logs at most: a dead letter carries it only if its author vouches that it
-// quotes nothing of the record, by making it with [schemas.Reason]:
-//
-//	return topology.Fail(topology.Validation, schemas.Reason("event id is missing"))
-func Fail(class Class, err error) error {
-	if err == nil {
-		return nil
-	}
-	if !class.valid() {
-		class = Poison
-	}
-	return &classifiedError{class: class, err: err}
-}
-
-type classifiedError struct {
-	class Class
-	err   error
-}
-
-func (e *classifiedError) Error() string { return e.class.String() + ": " + e.err.Error() }
-func (e *classifiedError) Unwrap() error { return e.err }
-
-// ClassOf returns the class that [Fail] gave to err or to an error that err wraps, the outermost first. An
-// error without a class is Poison: code that fails on a record without saying why will fail on it again.
-// ClassOf(nil) is zero.
-func ClassOf(err error) Class {
-	if err == nil {
-		return 0
-	}
-	if e, ok := errors.AsType[*classifiedError](err); ok {
-		return e.class
-	}
-	if f, ok := errors.AsType[*Failure](err); ok {
-		return f.Class
-	}
-	return Poison
 }

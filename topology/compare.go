@@ -114,13 +114,13 @@ func factsOf(d Description) facts {
 				kind = "a repartition topic"
 			}
 			f[factKey{SubjectSource, s.Topic, AttributeExistence}] = kind
-			f[factKey{SubjectSource, s.Topic, AttributeFormats}] = formats{s.KeyFormat, s.ValueFormat}.String()
+			f[factKey{SubjectSource, s.Topic, AttributeFormats}] = codecNames(s.KeyFormat, s.ValueFormat)
 			f[factKey{SubjectSource, s.Topic, AttributeSubtopology}] = sub.Name
 			f[factKey{SubjectSource, s.Topic, AttributeStart}] = s.Start
 		}
 		for _, s := range sub.Stores {
 			f[factKey{SubjectStore, s.Name, AttributeExistence}] = "a store"
-			f[factKey{SubjectStore, s.Name, AttributeFormats}] = formats{s.KeyFormat, s.ValueFormat}.String()
+			f[factKey{SubjectStore, s.Name, AttributeFormats}] = codecNames(s.KeyFormat, s.ValueFormat)
 			f[factKey{SubjectStore, s.Name, AttributeLayout}] = s.Layout
 			f[factKey{SubjectStore, s.Name, AttributeChangelog}] = cmp.Or(s.ChangelogTopic, s.RestoredFrom)
 			f[factKey{SubjectStore, s.Name, AttributeSubtopology}] = sub.Name
@@ -133,12 +133,15 @@ func factsOf(d Description) facts {
 			f[factKey{SubjectNode, n.Name, AttributeWiring}] = n.wiring()
 			f[factKey{SubjectNode, n.Name, AttributeWindows}] = cmp.Or(n.Windows, "none")
 			if n.Kind == SinkKind {
-				f[factKey{SubjectNode, n.Name, AttributeFormats}] = formats{n.KeyFormat, n.ValueFormat}.String()
+				f[factKey{SubjectNode, n.Name, AttributeFormats}] = codecNames(n.KeyFormat, n.ValueFormat)
 			}
 		}
 	}
 	return f
 }
+
+// codecNames is the text for the codecs of a topic or a store.
+func codecNames(key, value string) string { return "(" + key + ", " + value + ")" }
 
 // wiring is a node in one line.
 func (n NodeDescription) wiring() string {

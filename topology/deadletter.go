@@ -1,86 +1,14 @@
 package topology
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
 
-// The headers of a dead letter. Values are UTF-8 text. Those of the first group are the ones of Kafka
-// Streams, with its meaning: the record that failed now. Those of the second group are ours.
+// The limits that keep the headers of a dead letter small whatever happened.
 const (
-	HeaderStreamsException  = "__streams.errors.exception"
-	HeaderStreamsMessage    = "__streams.errors.message"
-	HeaderStreamsStacktrace = "__streams.errors.stacktrace"
-	HeaderStreamsTopic      = "__streams.errors.topic"
-	HeaderStreamsPartition  = "__streams.errors.partition"
-	HeaderStreamsOffset     = "__streams.errors.offset"
-
-	// HeaderID identifies the record that died: see [DeadLetterID].
-	HeaderID = "onceward.id"
-	// HeaderApplication is the one in which the record died. A record that dies in one application after another is
-	// another one in each of them, with an id and an origin of its own; only the number of deaths goes on.
-	HeaderApplication = "onceward.application"
-	// HeaderVersion is the fingerprint of the topology.
-	HeaderVersion = "onceward.version"
-	HeaderTask    = "onceward.task"
-	HeaderNode    = "onceward.node"
-	HeaderClass   = "onceward.class"
-	// HeaderMessage is the reason, which quotes nothing of the record: see [Failure.Reason].
-	HeaderMessage  = "onceward.message"
-	HeaderAttempts = "onceward.attempts"
-	// HeaderFirstFailure and HeaderLastFailure are in RFC 3339 with milliseconds, UTC.
-	HeaderFirstFailure = "onceward.failure.first"
-	HeaderLastFailure  = "onceward.failure.last"
-	// HeaderTopic and the four after it are where the record died first.
-	HeaderTopic     = "onceward.topic"
-	HeaderPartition = "onceward.partition"
-	HeaderOffset    = "onceward.offset"
-	// HeaderTimestamp is in milliseconds since the epoch.
-	HeaderTimestamp     = "onceward.timestamp"
-	HeaderTimestampType = "onceward.timestamp.type"
-	// HeaderSource is on records of a repartition topic with [KeepOrigin], and so on their dead letters, whether they died there or,
-	// redriven, elsewhere: where the record was read that they come from, as topic, partition, offset and, if it is known, when the broker
-	// appended it, in milliseconds since the epoch, with spaces between them. It is empty if they come from none.
-	HeaderSource = "onceward.source"
-	// HeaderLastTimestamp is the timestamp that the record had when it died last, in milliseconds since the epoch. The dead
-	// letter's own can be another one: a topic with message.timestamp.type=LogAppendTime gives it the broker's time, and a
-	// broker does not take every time. Letters of older builds do not have it.
-	HeaderLastTimestamp = "onceward.timestamp.last"
-	// HeaderDeaths counts how often the record died, in whatever application: 1, and more after it was redriven.
-	HeaderDeaths = "onceward.deaths"
-	// HeaderEdition counts how often an operator has edited the dead letter since the record died; it is not there
-	// if nobody has.
-	HeaderEdition = "onceward.edition"
-	// HeaderCut is there if the record had to be cut to fit into the dead-letter topic. It gives the full
-	// sizes, such as "key=36 value=1200000 headers=2"; an edition has those of what is not put right yet.
-	HeaderCut = "onceward.cut"
-)
-
-// The headers of what operators write to a dead-letter topic (package txn/admin). A record that dies never brings them along:
-// with them its letter could pass for something that an operator has done.
-const (
-	// HeaderRedriven, with the time and the place in the two after it, makes a record without key and value the mark of a
-	// letter that was redriven.
-	HeaderRedriven   = "onceward.redriven"
-	HeaderRedrivenAt = "onceward.redriven.at"
-	HeaderRedrivenTo = "onceward.redriven.to"
-	// HeaderSession is on marks and editions: a random text for each redrive and each edit, which tells them apart.
-	HeaderSession = "onceward.session"
-)
-
-// The limits that keep the headers of a dead letter small whatever has happened.
-const (
-	// DeadLetterHeaderBytesMax bounds the keys and values of the headers that a dead letter has beside the
-	// record's own.
-	DeadLetterHeaderBytesMax = 8 << 10
-
-	messageBytesMax   = 512
-	cutBytesMax       = 80
 	exceptionBytesMax = 200
 	stackBytesMax     = 4 << 10
 	// deadLetterBytesMin is the least that a dead-letter topic has to take: the headers, and something to
@@ -89,26 +17,6 @@ const (
 )
 
 const deadLetterTime = "2006-01-02T15:04:05.000Z07:00"
-
-// DeadLetterID returns the id of a record that dies for the first time: 32 hexadecimal digits that follow from the
-// application, and from the record's position and timestamp. The timestamp tells it from the record that was there before the
-// topic was deleted and created again.
-//
-// A record that dies again in the same application keeps its id. So the id, the number of deaths and the position of the
-// last one identify a dead letter, and a dead letter that is written twice has the same ones. The position counts because
-// anybody can write these headers, and copy them from one record to others.
-func DeadLetterID(application string, at DeadLetterOrigin) string {
-	var b []byte
-	for _, s := range []string{application, at.Topic} {
-		b = binary.AppendUvarint(b, uint64(len(s)))
-		b = append(b, s...)
-	}
-	for _, n := range []int64{int64(at.Partition), at.Offset, at.Timestamp} {
-		b = binary.AppendVarint(b, n)
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:16])
-}
 
 // deadLetter returns the dead letter of the record at work. Key, value, headers and timestamp are the
 // record's own.
@@ -137,9 +45,9 @@ func (g *Graph) deadLetter(f *Failure) Output {
 func (g *Graph) appendDeadLetterHeaders(headers []Header, f *Failure, now time.Time) []Header {
 	in := &g.in
 	add := func(key, value string) { headers = append(headers, Header{Key: key, Value: []byte(value)}) }
-	message := cutText(f.Reason(), messageBytesMax)
+	message := cutText(f.Reason(), DeadLetterMessageBytesMax)
 
-	add(HeaderStreamsException, cutText(typeOf(f.Err), exceptionBytesMax))
+	add(HeaderStreamsException, cutText(f.Type(), exceptionBytesMax))
 	add(HeaderStreamsMessage, message)
 	if g.topology.stacks && f.Stack != "" {
 		add(HeaderStreamsStacktrace, cutBytes(f.Stack, stackBytesMax))
@@ -172,7 +80,7 @@ func (g *Graph) appendDeadLetterHeaders(headers []Header, f *Failure, now time.T
 		headers = append(headers, source)
 	}
 	add(HeaderLastTimestamp, strconv.FormatInt(in.Timestamp, 10))
-	add(HeaderDeaths, strconv.Itoa(min(life.Deaths+1, deathsMax)))
+	add(HeaderDeaths, strconv.Itoa(min(life.Deaths+1, DeadLetterDeathsMax)))
 	if life.Cut != "" {
 		add(HeaderCut, life.Cut)
 	}

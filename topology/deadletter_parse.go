@@ -56,19 +56,6 @@ type DeadLetterOrigin struct {
 	TimestampType TimestampType
 }
 
-// DeadLetterSource is the position of a record of an input: what [Record.Source] and [Record.AppendTime] have been.
-type DeadLetterSource struct {
-	Topic     string
-	Partition int32
-	Offset    int64
-	// AppendTime is when the broker appended the record there, in milliseconds since the epoch; 0 where nobody knows.
-	AppendTime int64
-}
-
-// deathsMax is where the count of deaths stays: anybody can write a large one, and what dies with it makes a letter that can
-// be read.
-const deathsMax = math.MaxInt32 - 1
-
 // ErrNoDeadLetter: the headers are not those of a dead letter of ours.
 var ErrNoDeadLetter = errors.New("not a dead letter")
 
@@ -87,17 +74,17 @@ func ParseDeadLetter(headers []Header) (DeadLetterInfo, error) {
 	}
 	info := DeadLetterInfo{
 		ID:           p.text(HeaderID, 1, 32),
-		Application:  p.text(HeaderApplication, 1, nameBytesMax),
+		Application:  p.text(HeaderApplication, 1, NameBytesMax),
 		Version:      p.text(HeaderVersion, 1, 32),
-		Task:         p.text(HeaderTask, 1, topicBytesMax+len("_2147483647")),
-		Node:         p.text(HeaderNode, 0, topicBytesMax+len(sourceSuffix)),
+		Task:         p.text(HeaderTask, 1, TopicBytesMax+len("_2147483647")),
+		Node:         p.text(HeaderNode, 0, TopicBytesMax+len(SourceSuffix)),
 		Class:        p.class(HeaderClass),
-		Message:      p.text(HeaderMessage, 0, messageBytesMax),
+		Message:      p.text(HeaderMessage, 0, DeadLetterMessageBytesMax),
 		Attempts:     int(p.number(HeaderAttempts, 1, math.MaxInt32)),
 		FirstFailure: p.time(HeaderFirstFailure),
 		LastFailure:  p.time(HeaderLastFailure),
 		Origin: DeadLetterOrigin{
-			Topic:         p.text(HeaderTopic, 1, topicBytesMax),
+			Topic:         p.text(HeaderTopic, 1, TopicBytesMax),
 			Partition:     int32(p.number(HeaderPartition, 0, math.MaxInt32)),
 			Offset:        p.number(HeaderOffset, 0, math.MaxInt64),
 			Timestamp:     p.number(HeaderTimestamp, math.MinInt64, math.MaxInt64),
@@ -105,7 +92,7 @@ func ParseDeadLetter(headers []Header) (DeadLetterInfo, error) {
 		},
 		Source:        p.source(HeaderSource),
 		LastTimestamp: state.NoTime,
-		Deaths:        int(p.number(HeaderDeaths, 1, deathsMax)),
+		Deaths:        int(p.number(HeaderDeaths, 1, DeadLetterDeathsMax)),
 		Cut:           p.optional(HeaderCut, cutBytesMax),
 	}
 	if _, ok := p.values[HeaderLastTimestamp]; ok {
@@ -187,11 +174,11 @@ func (p *deadLetterParser) timestampType(header string) TimestampType {
 }
 
 func (p *deadLetterParser) source(header string) DeadLetterSource {
-	o, ok := parseSource([]byte(p.values[header]), "")
+	s, ok := ParseDeadLetterSource([]byte(p.values[header]), "")
 	if !ok {
 		p.fail(header, "a position")
 	}
-	return DeadLetterSource{Topic: o.topic, Partition: o.partition, Offset: o.offset, AppendTime: o.appended}
+	return s
 }
 
 // IsDeadLetterHeader reports whether a dead letter, or what operators write about it, has a header with that key beside those of
@@ -211,23 +198,4 @@ func IsDeadLetterHeader(key string) bool {
 		return true
 	}
 	return false
-}
-
-// withoutDeadLetterHeaders returns a beginning of headers itself if there is nothing to leave out, or nothing else behind it, as mostly:
-// the header of [KeepOrigin] is the last one, and a redrive writes the record's own headers first.
-func withoutDeadLetterHeaders(headers []Header) []Header {
-	n := 0
-	for n < len(headers) && !IsDeadLetterHeader(headers[n].Key) {
-		n++
-	}
-	kept := headers[:n:n]
-	if n == 0 {
-		kept = nil
-	}
-	for _, h := range headers[n:] {
-		if !IsDeadLetterHeader(h.Key) {
-			kept = append(kept, h)
-		}
-	}
-	return kept
 }

@@ -1,10 +1,6 @@
 package topology
 
-import (
-	"cmp"
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Description is what a topology is made of, for programs and for pictures: see [Topology.Description]. Its JSON form is stored and read by
 // other programs, so its fields stay; new ones may be added.
@@ -87,53 +83,13 @@ type EdgeDescription struct {
 	To     string `json:"to"`
 }
 
-// Description returns what t is made of. Like [Topology.Describe] it does not depend on the order of the declarations; unlike there, topics
-// have their names on the cluster. The caller may change the result.
-func (t *Topology) Description() Description {
-	d := Description{
-		Name: t.name, Application: t.application, Fingerprint: t.fingerprint, DeadLetterTopic: t.deadLetters,
-		// Empty lists and not nil, so that programs find no null.
-		Topics: append([]string{}, t.Topics()...), InternalTopics: append([]string{}, t.InternalTopics()...),
-		Subtopologies: []SubtopologyDescription{},
+// ParkStore returns the name of the store that [ParkKeys] gives to the source, for tools that know of a topology what is described of it;
+// application is that of the [Description]. It is [Source.ParkStore], but for delayed retry topics, which have none and are not told from
+// other internal topics here.
+func (s SourceDescription) ParkStore(application string) string {
+	name := s.Topic
+	if s.Repartition {
+		name = strings.TrimSuffix(strings.TrimPrefix(name, application+"-"), RepartitionSuffix)
 	}
-	for i, sub := range t.Subtopologies() {
-		s := SubtopologyDescription{
-			Name: sub.Name, Sources: []SourceDescription{}, Stores: []StoreDescription{}, Sinks: append([]string{}, sub.Sinks...),
-			Nodes: []NodeDescription{},
-		}
-		for _, source := range sub.Sources {
-			s.Sources = append(s.Sources, SourceDescription{
-				Topic: source.Topic, Repartition: source.Repartition, Start: source.Start.String(),
-				KeyFormat: source.KeyFormat, ValueFormat: source.ValueFormat,
-			})
-		}
-		for _, store := range sub.Stores {
-			s.Stores = append(s.Stores, StoreDescription{
-				Name: store.Name, Layout: store.Layout.String(), ChangelogTopic: store.ChangelogTopic,
-				RestoredFrom: store.RestoredFrom, KeyFormat: store.KeyFormat, ValueFormat: store.ValueFormat,
-			})
-		}
-		for _, n := range t.subtopologies[i].nodes {
-			s.Nodes = append(s.Nodes, n.describe(t.application))
-		}
-		d.Subtopologies = append(d.Subtopologies, s)
-	}
-	return d
-}
-
-func (n *node) describe(application string) NodeDescription {
-	d := NodeDescription{Name: n.name, Kind: strings.ToLower(n.kind.String()), Stores: n.storeNames(), Windows: n.windows}
-	if n.kind != processorNode {
-		d.Topic = n.topic.on(application)
-		d.KeyFormat, d.ValueFormat = n.topic.formats.key, n.topic.formats.value
-	}
-	for _, o := range n.outlets {
-		for _, child := range o.children {
-			d.Next = append(d.Next, EdgeDescription{Outlet: o.name, To: child.name})
-		}
-	}
-	slices.SortFunc(d.Next, func(a, b EdgeDescription) int {
-		return cmp.Or(strings.Compare(a.Outlet, b.Outlet), strings.Compare(a.To, b.To))
-	})
-	return d
+	return name + ParkedSuffix
 }

@@ -197,10 +197,10 @@ func writeOutput[K, V any](g *Graph, n *node, s *sink, t *TopicOf[K, V], r *Reco
 	}
 	var err error
 	if out.Key, err = t.key.encode(&g.arena, r.Key); err != nil {
-		return g.failOutput(n, &partError{part: "key", err: err})
+		return g.failOutput(n, &PartError{Part: "key", Err: err})
 	}
 	if out.Value, err = t.value.encode(&g.arena, r.Value); err != nil {
-		return g.failOutput(n, &partError{part: "value", err: err})
+		return g.failOutput(n, &PartError{Part: "value", Err: err})
 	}
 	if err := g.checkTimestamp(out.Timestamp); err != nil {
 		return g.failOutput(n, err)

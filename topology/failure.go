@@ -3,9 +3,7 @@ package topology
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"strconv"
-	"strings"
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
@@ -29,14 +27,10 @@ type Failure struct {
 	// Again says that the policy is to try again later (Park or Delay), and that no record is at work that could wait for
 	// that. Only what [Context.Try] returns in a punctuation has it: what was refused is best kept, and tried another time.
 	Again bool
-
-	node *node
-	// inherent says that the failure follows from the bytes of the record and the codecs of its source alone.
-	inherent bool
-	// punctuation is the schedule that failed, nil if it was a record.
-	punctuation *schedule
-	// note is what a reader needs to know beside the reason; empty mostly.
-	note string
+	// Punctuation describes the schedule that failed; it is empty if a record failed.
+	Punctuation string
+	// Note is what a reader needs to know beside the reason. It is mostly empty.
+	Note string
 }
 
 // Error returns node, class, attempt and reason.
@@ -48,11 +42,11 @@ func (f *Failure) Error() string {
 	if f.Attempt > 1 {
 		s += " (attempt " + strconv.Itoa(f.Attempt) + ")"
 	}
-	if f.punctuation != nil {
-		s += ", in a " + f.punctuation.String()
+	if f.Punctuation != "" {
+		s += ", in a " + f.Punctuation
 	}
-	if f.note != "" {
-		s += "; " + f.note
+	if f.Note != "" {
+		s += "; " + f.Note
 	}
 	return s
 }
@@ -69,22 +63,23 @@ func (f *Failure) Reason() string {
 	return "error of type " + typeOf(f.Err)
 }
 
+// Type returns the Go type of the error at the bottom of f.Err. It says more than the types that wrap
+// that error.
+func (f *Failure) Type() string { return typeOf(f.Err) }
+
 // safeText returns the text for err that is known to quote nothing of the record.
 func safeText(err error) (string, bool) {
-	if p, ok := errors.AsType[*partError](err); ok {
-		if reason, ok := safeText(p.err); ok {
-			return p.part + ": " + reason, true
+	if p, ok := errors.AsType[*PartError](err); ok {
+		if reason, ok := safeText(p.Err); ok {
+			return p.Part + ": " + reason, true
 		}
-		return p.part + ": error of type " + typeOf(p.err), true
+		return p.Part + ": error of type " + typeOf(p.Err), true
 	}
 	if reason, ok := errors.AsType[schemas.Reason](err); ok {
 		return string(reason), true
 	}
 	if e, ok := errors.AsType[*schemas.Error](err); ok {
 		return e.Error(), true
-	}
-	if p, ok := errors.AsType[*PanicError](err); ok {
-		return p.Error(), true
 	}
 	for _, condition := range storeConditions {
 		if errors.Is(err, condition) {
@@ -108,34 +103,15 @@ func typeOf(err error) string {
 	}
 }
 
-// PanicError is a recovered panic of user code. Only the type of the panic's value is kept, because the
-// value may be, or quote, a part of the record.
-type PanicError struct {
-	// Type is the Go type of the value.
-	Type string
+// PartError says which part of a record a codec could not handle.
+type PartError struct {
+	// Part is "key" or "value".
+	Part string
+	Err  error
 }
 
-// Error names the type.
-func (e *PanicError) Error() string { return "panic with a value of type " + e.Type }
+// Error returns the part and the text of e.Err, which may quote the record.
+func (e *PartError) Error() string { return fmt.Sprintf("%s: %v", e.Part, e.Err) }
 
-func newPanicError(value any) *PanicError { return &PanicError{Type: fmt.Sprintf("%T", value)} }
-
-// stack returns the stack of the panic that is being recovered, one function a line with its place.
-// Arguments are left out, unlike in debug.Stack: a number that comes from a record would be among them.
-func stack() string {
-	var pcs [64]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
-	var s strings.Builder
-	panicking := false
-	for {
-		frame, more := frames.Next()
-		if panicking {
-			fmt.Fprintf(&s, "%s\n\t%s:%d\n", frame.Function, frame.File, frame.Line)
-		}
-		// Everything before is the recovery itself.
-		panicking = panicking || frame.Function == "runtime.gopanic"
-		if !more {
-			return s.String()
-		}
-	}
-}
+// Unwrap returns e.Err.
+func (e *PartError) Unwrap() error { return e.Err }

@@ -1,10 +1,6 @@
 package topology
 
-import (
-	"fmt"
-
-	"github.com/onceward/onceward/schemas"
-)
+import "github.com/onceward/onceward/schemas"
 
 // Option is a value that may be absent. The zero Option is absent. It is comparable if T is.
 type Option[T any] struct {
@@ -145,14 +141,5 @@ func (f *format[T]) encode(a *arena, v T) ([]byte, error) {
 	return take(a, f.codec, v)
 }
 
-// partKey is the part of a partError that is about the key.
+// partKey is the part of a [PartError] that is about the key.
 const partKey = "key"
-
-// partError says which part of a record a codec could not handle.
-type partError struct {
-	part string
-	err  error
-}
-
-func (e *partError) Error() string { return fmt.Sprintf("%s: %v", e.part, e.err) }
-func (e *partError) Unwrap() error { return e.err }

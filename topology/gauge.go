@@ -17,7 +17,7 @@ type Gauge struct {
 // goroutine.
 func (t *Setup) Gauge(name string) *Gauge {
 	g := &Gauge{node: t.node.name, name: name}
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		t.errs = append(t.errs, fmt.Errorf("name of a gauge: %w", err))
 	}
 	for _, other := range t.graph.gauges {
@@ -31,12 +31,6 @@ func (t *Setup) Gauge(name string) *Gauge {
 
 // Set makes the gauge show n.
 func (g *Gauge) Set(n int64) { g.value.Store(n) }
-
-// GaugeReading is what a gauge shows.
-type GaugeReading struct {
-	Node, Name string
-	Value      int64
-}
 
 // Gauges returns what the gauges of the nodes show. It may be called from any goroutine.
 func (g *Graph) Gauges() []GaugeReading {

@@ -81,6 +81,8 @@ type Graph struct {
 	// firing is the schedule whose code runs, nil while a record is handled.
 	firing  *schedule
 	failure *Failure
+	// blame belongs to failure.
+	blame   blame
 	outputs []Output
 	counts  []Tally
 	touched []*Counter
@@ -90,6 +92,15 @@ type Graph struct {
 	origins      []origin
 	originsGiven int
 	headers      []Header
+}
+
+// blame is what the graph knows of a failure beside what the runtime is told.
+type blame struct {
+	node *node
+	// inherent says that the failure follows from the bytes of the record and the codecs of its source alone.
+	inherent bool
+	// punctuation is the schedule that failed, nil if a record failed.
+	punctuation *schedule
 }
 
 // graphSource is a source as the graph knows it.
@@ -273,9 +284,13 @@ func (g *Graph) endTurn() {
 // not what code further up made of it.
 func (g *Graph) fail(n *node, err error) error {
 	if g.failure == nil {
-		g.failure = &Failure{Class: ClassOf(err), Err: err, Attempt: g.in.Attempt, node: n, punctuation: g.firing}
+		g.failure = &Failure{Class: ClassOf(err), Err: err, Attempt: g.in.Attempt}
+		g.blame = blame{node: n, punctuation: g.firing}
 		if n != nil {
 			g.failure.Node = n.name
+		}
+		if g.firing != nil {
+			g.failure.Punctuation = g.firing.String()
 		}
 	}
 	return g.failure
@@ -293,7 +308,7 @@ func (g *Graph) misuse(n *node) error {
 // judge turns the failure into a verdict by the policy of its node.
 func (g *Graph) judge() Verdict {
 	f := g.failure
-	policy := g.policyFor(f)
+	policy := g.policy()
 	action := policy.at(g.in.Attempt)
 	if action == Retry || action == Park || action == Delay {
 		if v, done := g.again(f, policy); done {
@@ -303,14 +318,14 @@ func (g *Graph) judge() Verdict {
 	}
 	switch {
 	case action != DeadLetter:
-	case g.restores(g.in.Topic) && !f.inherent:
-		f.note = noteRestores
+	case g.restores(g.in.Topic) && !g.blame.inherent:
+		f.Note = noteRestores
 		action = Stop
-	case f.punctuation != nil:
-		f.note = noteNoDeadLetter
+	case g.blame.punctuation != nil:
+		f.Note = noteNoDeadLetter
 		action = Stop
 	case g.deadLetters == nil:
-		f.note = "the task stops because the topology has no dead-letter topic"
+		f.Note = "the task stops because the topology has no dead-letter topic"
 		action = Stop
 	}
 	if action == Stop {
@@ -326,14 +341,15 @@ func (g *Graph) judge() Verdict {
 	return Verdict{Action: DeadLetter, Outputs: g.outputs, Counts: g.counts, Failure: f, Wrote: g.released != nil}
 }
 
-// policyFor returns the policy of the node that failed.
-func (g *Graph) policyFor(f *Failure) Policy {
-	if f.node != nil {
-		if own, ok := f.node.policies[f.Class]; ok {
+// policy returns the policy of the node that failed.
+func (g *Graph) policy() Policy {
+	class := g.failure.Class
+	if n := g.blame.node; n != nil {
+		if own, ok := n.policies[class]; ok {
 			return own
 		}
 	}
-	return g.topology.policies[f.Class]
+	return g.topology.policies[class]
 }
 
 // again returns the verdict for a record, or a punctuation, that is to be tried again. It is false for one that
@@ -355,7 +371,7 @@ func (g *Graph) again(f *Failure, policy Policy) (Verdict, bool) {
 		return g.released.postpone(f, max(pause, time.Millisecond)), true
 	case policy.Action == Retry:
 		return Verdict{Action: Retry, Failure: f, Backoff: pause}, true
-	case f.punctuation != nil:
+	case g.blame.punctuation != nil:
 		return Verdict{}, false
 	}
 	switch {

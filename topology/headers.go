@@ -31,3 +31,22 @@ func withHeader(headers []Header, key string, value []byte) []Header {
 	out[len(headers)] = Header{Key: key, Value: value}
 	return out
 }
+
+// withoutDeadLetterHeaders returns a beginning of headers itself if there is nothing to leave out, or nothing else behind it, as mostly:
+// the header of [KeepOrigin] is the last one, and a redrive writes the record's own headers first.
+func withoutDeadLetterHeaders(headers []Header) []Header {
+	n := 0
+	for n < len(headers) && !IsDeadLetterHeader(headers[n].Key) {
+		n++
+	}
+	kept := headers[:n:n]
+	if n == 0 {
+		kept = nil
+	}
+	for _, h := range headers[n:] {
+		if !IsDeadLetterHeader(h.Key) {
+			kept = append(kept, h)
+		}
+	}
+	return kept
+}

@@ -8,21 +8,6 @@ import (
 	"time"
 )
 
-// Horizon is a limit of what a node knows again: a record that comes once more is recognised for Retention of
-// stream time, and not any more afterwards. A source topic that keeps records for longer could bring one back that
-// the node has forgotten, so a runtime compares the two before it starts.
-type Horizon struct {
-	// Node is the name of the node.
-	Node string
-	// Retention is how long the node remembers.
-	Retention time.Duration
-	// Tolerated says that a topic which keeps records for longer is to be warned about, and not refused.
-	Tolerated bool
-	// Topics are the source topics on the cluster whose records reach the node, sorted. A repartition topic stands
-	// for those that feed it.
-	Topics []string
-}
-
 // Horizon declares that the node remembers what it has seen for retention of stream time, and returns n. tolerated
 // says that source topics which keep records for longer are accepted; see [Topology.Horizons].
 func (n *Node[K, V]) Horizon(retention time.Duration, tolerated bool) *Node[K, V] {

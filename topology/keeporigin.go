@@ -1,11 +1,5 @@
 package topology
 
-import (
-	"bytes"
-	"math"
-	"strconv"
-)
-
 // KeepOrigin has the records of a repartition topic say where they come from, so that [Record.Source] and [Record.AppendTime] are behind
 // the topic what they were in front of it, through any number of such topics. Without it a record behind the topic comes from there, which
 // tells nobody anything once the topic is purged.
@@ -40,67 +34,16 @@ func (g *Graph) withSource(headers []Header, o *origin, keep bool) []Header {
 	n := len(headers)
 	out := g.newHeaders(n + 1)
 	copy(out, headers)
-	out[n] = Header{Key: HeaderSource, Value: g.arena.keep(appendSource(g.arena.room(), o))}
+	out[n] = Header{Key: HeaderSource, Value: g.arena.keep(sourceOf(o).Append(g.arena.room()))}
 	return out
 }
 
-// appendSource writes the header: topic, partition and offset, and the time at which the broker appended the record if it is known. It is
-// empty for a record that comes from none.
-func appendSource(b []byte, o *origin) []byte {
-	if o == nil || o.topic == "" {
-		return b
+// sourceOf returns what the header says of an origin, which may be nil.
+func sourceOf(o *origin) (s DeadLetterSource) {
+	if o != nil {
+		s = DeadLetterSource{Topic: o.topic, Partition: o.partition, Offset: o.offset, AppendTime: o.appended}
 	}
-	b = append(append(b, o.topic...), ' ')
-	b = append(strconv.AppendInt(b, int64(o.partition), 10), ' ')
-	b = strconv.AppendInt(b, o.offset, 10)
-	if o.appended > 0 && o.appended <= appendTimeMax {
-		b = strconv.AppendInt(append(b, ' '), o.appended, 10)
-	}
-	return b
-}
-
-// parseSource reads what appendSource has written. Anybody who may write to the topic can write the header: ok is false for what is no
-// position. A topic that is known already costs no memory.
-func parseSource(text []byte, known string) (o origin, ok bool) {
-	if len(text) == 0 {
-		return origin{}, true
-	}
-	space := []byte{' '}
-	topic, rest, _ := bytes.Cut(text, space)
-	partition, rest, _ := bytes.Cut(rest, space)
-	offset, appended, timed := bytes.Cut(rest, space)
-	if o.topic = known; known == "" || string(topic) != known {
-		if o.topic = string(topic); checkTopicName(o.topic) != nil {
-			return origin{}, false
-		}
-	}
-	n, ok := sourceNumber(partition, 0, math.MaxInt32)
-	o.partition = int32(n)
-	if ok {
-		o.offset, ok = sourceNumber(offset, 0, math.MaxInt64)
-	}
-	if ok && timed {
-		o.appended, ok = sourceNumber(appended, 1, appendTimeMax)
-	}
-	if !ok {
-		return origin{}, false
-	}
-	return o, true
-}
-
-const (
-	// appendTimeMax is the end of the year 9999, in milliseconds since the epoch: what is later cannot be shown as a time.
-	appendTimeMax = 253402300799999
-	// sourceDigitsMax bounds the numbers, and with them the header, which dead letters have too.
-	sourceDigitsMax = len("9223372036854775807")
-)
-
-func sourceNumber(text []byte, least, most int64) (int64, bool) {
-	if len(text) > sourceDigitsMax {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(string(text), 10, 64)
-	return n, err == nil && n >= least && n <= most
+	return s
 }
 
 // takeSource makes o what the record at work says of where it comes from, if it does. Otherwise it comes from the repartition topic: it
@@ -111,12 +54,11 @@ func (x *intake[K, V]) takeSource(o *origin) {
 	if i < 0 {
 		return
 	}
-	if source, ok := parseSource(headers[i].Value, x.source); ok {
-		if source.topic != "" {
-			x.source = source.topic
+	if s, ok := ParseDeadLetterSource(headers[i].Value, x.source); ok {
+		if s.Topic != "" {
+			x.source = s.Topic
 		}
-		source.streamTime = o.streamTime
-		*o = source
+		*o = origin{topic: s.Topic, partition: s.Partition, offset: s.Offset, streamTime: o.streamTime, appended: s.AppendTime}
 	}
 }
 
@@ -132,6 +74,6 @@ func (g *Graph) sourceHeader(again bool) (h Header, ok bool) {
 		return h, false
 	}
 	h = g.in.Headers[i]
-	_, ok = parseSource(h.Value, "")
+	_, ok = ParseDeadLetterSource(h.Value, "")
 	return h, ok
 }

@@ -98,7 +98,7 @@ type topicRef struct {
 // local returns the name without the application id.
 func (t topicRef) local() string {
 	if t.repartition {
-		return t.name + repartitionSuffix
+		return t.name + RepartitionSuffix
 	}
 	return t.name
 }

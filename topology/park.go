@@ -3,7 +3,6 @@ package topology
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
@@ -46,26 +45,12 @@ func (ParkOption) applyRepartition(ref *topicRef) error {
 	return nil
 }
 
-// parkedSuffix makes the name of the store.
-const parkedSuffix = ".parked"
-
-// ParkStore returns the name of the store that [ParkKeys] gives to the source, for tools that know of a topology what is described of it;
-// application is that of the [Description]. It is [Source.ParkStore], but for delayed retry topics, which have none and are not told from
-// other internal topics here.
-func (s SourceDescription) ParkStore(application string) string {
-	name := s.Topic
-	if s.Repartition {
-		name = strings.TrimSuffix(strings.TrimPrefix(name, application+"-"), repartitionSuffix)
-	}
-	return topicRef{name: name}.parkStore()
-}
-
 // IsParkedRecord reports whether a row with that key, in a store that [ParkKeys] has given to a source, is a record that waits. The other
 // rows say of each key which of its records wait.
 func IsParkedRecord(key []byte) bool { return len(key) > 0 && key[0] == parkedRecord }
 
 // parkStore returns the name of the store in which records of the topic wait, if they are parked.
-func (t topicRef) parkStore() string { return t.name + parkedSuffix }
+func (t topicRef) parkStore() string { return t.name + ParkedSuffix }
 
 // checkParkStores looks for stores with the name of one in which records of a source wait, or would with [ParkKeys]: once it is gone from the
 // topology, its rows could not be told from theirs.
@@ -139,23 +124,12 @@ func (g *Graph) DueRelease() (p Punctuation, ok bool) {
 	return Punctuation{}, false
 }
 
-// Parked says how many records of a source wait behind a failed one, that one included.
-type Parked struct {
-	// Topic is the source's, by its name on the cluster. Store is the store where they wait.
-	Topic, Store string
-	// Keys is how many keys are parked, Records how many records wait.
-	Keys, Records int64
-
-	// emptied is that of the parking.
-	emptied int
-}
-
 // Parked returns what waits of each source that has [ParkKeys], in the order of the sources; nil if none has. What the records
 // up to now have done is counted, committed or not.
 func (g *Graph) Parked() (parked []Parked) {
 	for i := range g.sources {
 		if p := g.sources[i].parking; p != nil {
-			parked = append(parked, Parked{Topic: p.topic, Store: p.store, Keys: p.keys, Records: p.records, emptied: p.emptied})
+			parked = append(parked, Parked{Topic: p.topic, Store: p.store, Keys: p.keys, Records: p.records, Emptied: p.emptied})
 		}
 	}
 	return parked
@@ -170,7 +144,7 @@ func (g *Graph) Rewind(to []Parked) {
 			continue
 		}
 		p.keys, p.records = to[0].Keys, to[0].Records
-		p.filter.all = p.filter.all || p.keys > 0 && p.emptied != to[0].emptied // it has forgotten some of them
+		p.filter.all = p.filter.all || p.keys > 0 && p.emptied != to[0].Emptied // it has forgotten some of them
 		to = to[1:]
 	}
 }

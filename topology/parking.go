@@ -132,7 +132,7 @@ func (p *parking) park(f *Failure, pause time.Duration) (Verdict, bool) {
 	// A record can fail while its key is parked: hold has let it pass for its timestamp. It goes to the end of the queue.
 	row := parkedRow(&g.in, f.Attempt, first)
 	if !p.fits(p.rowKey(key, h.next), row) {
-		f.note = "the record is too large to be parked"
+		f.Note = "the record is too large to be parked"
 		return Verdict{}, false
 	}
 	if !ok {

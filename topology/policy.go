@@ -42,6 +42,9 @@ type Policy struct {
 	Then Action
 }
 
+// classes is the length of a table by class.
+const classes = int(Fatal) + 1
+
 var defaultPolicies = [classes]Policy{
 	Transient: {
 		Action: Retry, Attempts: 10, Then: DeadLetter,
@@ -64,7 +67,7 @@ var againNouns = map[Action]string{Retry: "a retry", Park: "parking", Delay: "a 
 
 // check says what is wrong with p as the policy of class c.
 func (p Policy) check(c Class) error {
-	if !c.valid() {
+	if !c.Valid() {
 		return fmt.Errorf("OnError: %s is no error class", c)
 	}
 	if (c == Corruption || c == Fatal) && p.Action != Stop {

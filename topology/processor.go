@@ -204,7 +204,7 @@ func (t *Setup) Fingerprint() string { return t.graph.topology.fingerprint }
 // Counter returns a counter of an outcome of the node. Counts are part of the record or the punctuation: they
 // are published when the round that contains it is applied, and dropped when it fails.
 func (t *Setup) Counter(outcome string) *Counter {
-	if err := checkName(outcome); err != nil {
+	if err := CheckName(outcome); err != nil {
 		t.errs = append(t.errs, fmt.Errorf("name of a counter: %w", err))
 	}
 	return &Counter{graph: t.graph, node: t.node.name, outcome: outcome}

@@ -2,12 +2,6 @@ package topology
 
 import "time"
 
-// Header is a record header. Keys may repeat; order is kept.
-type Header struct {
-	Key   string
-	Value []byte
-}
-
 // Record is one record with a typed key and value.
 //
 // A record that a topology passes to user code knows the input record that it comes from ([Record.Source],
@@ -75,10 +69,6 @@ func (r Record[K, V]) StreamTime() int64 {
 	}
 	return r.origin.streamTime
 }
-
-// HeaderOwnKey is on a record that travels under another key than its own, through a repartition topic of package
-// processors/inbox: its value is the record's own key, in bytes, and null for the null key.
-const HeaderOwnKey = "onceward.inbox.key"
 
 // Header returns the value of the last header with that key, as Kafka's lastHeader does.
 func (r Record[K, V]) Header(key string) (value []byte, ok bool) {

@@ -87,12 +87,12 @@ func repartition[K, V any](
 	s Stream[K, V], b *Builder, pos position, name string, key schemas.Codec[K], value schemas.Codec[V], err error,
 	opts []RepartitionOption,
 ) Stream[K, V] {
-	if nameErr := checkName(name); nameErr != nil {
+	if nameErr := CheckName(name); nameErr != nil {
 		b.mistakeAt(pos, name, fmt.Errorf("name of the repartitioning: %w", nameErr))
 	}
 	if err != nil {
 		b.mistakeAt(pos, name, err)
-		n := &node{kind: sourceNode, name: name + repartitionSuffix + sourceSuffix, pos: pos}
+		n := &node{kind: sourceNode, name: name + RepartitionSuffix + SourceSuffix, pos: pos}
 		return Stream[K, V]{b: b, port: addPort[K, V](b, n, "")}
 	}
 	return addRepartition(s, Topic(name, key, value), pos, opts)
@@ -122,12 +122,8 @@ func addRepartition[K, V any](s Stream[K, V], t TopicOf[K, V], pos position, opt
 	return out
 }
 
-// The suffixes that make names of nodes and internal topics; those of the topics are Kafka Streams'.
+// The suffixes that make names of nodes. They are those of Kafka Streams.
 const (
-	sourceSuffix      = "-source"
-	sinkSuffix        = "-sink"
-	repartitionSuffix = "-repartition"
-	changelogSuffix   = "-changelog"
-	keySuffix         = "-key"
-	roundsSuffix      = "-rounds"
+	sinkSuffix = "-sink"
+	keySuffix  = "-key"
 )

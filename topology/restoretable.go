@@ -41,25 +41,6 @@ func RestoreFromTopic() SourceOption {
 // noteRestores is why a record is no dead letter.
 const noteRestores = "the task stops because a table is restored from the topic (RestoreFromTopic), which has the record"
 
-// SourceRows makes the rows of a table of the records that it is read from. It is immutable and safe for concurrent use.
-type SourceRows struct {
-	reader  func() RowReader
-	written func(key []byte) bool
-}
-
-// Reader returns a reader for one goroutine.
-func (r *SourceRows) Reader() RowReader { return r.reader() }
-
-// Written reports whether the key of a record has the bytes that its codec writes for it. A codec that reads several forms of one key makes
-// one row of what compaction keeps apart. It is true for a key that makes no row, because it is null or cannot be decoded.
-func (r *SourceRows) Written(key []byte) bool { return r.written(key) }
-
-// RowReader returns the write that a record makes to the store, as processing it does. Key and value are nil where the log has null; the
-// timestamp is in milliseconds since the epoch. ok is false for a record that leaves the table as it is: one without a key, without a valid
-// timestamp, or that its codecs do not take. The Key of the write is then that of the row that stays as it is, nil if no record with that
-// key has a row. The write is the caller's; its Store is not set. An error is one that processing would have stopped at.
-type RowReader func(key, value []byte, timestamp int64) (w state.Write, ok bool, err error)
-
 // restoredTable is a store that is restored from the topic of a source.
 type restoredTable struct {
 	store string
@@ -81,10 +62,10 @@ func readRows[K, V any](topic TopicOf[K, Option[V]], store TimestampedStoreOf[K,
 			return state.Write{}, false, nil
 		}
 		k, v, err := topic.Decode(key, value)
-		switch part, _ := errors.AsType[*partError](err); {
+		switch part, _ := errors.AsType[*PartError](err); {
 		case err != nil && !unreadable(err):
 			return state.Write{}, false, err
-		case part != nil && part.part == partKey, nullKey != nil && nullKey(k):
+		case part != nil && part.Part == partKey, nullKey != nil && nullKey(k):
 			return state.Write{}, false, nil
 		case err != nil, timestamp < 0:
 			if rows.Delete(k) != nil { // no record with this key has a row
@@ -130,7 +111,7 @@ func (g *Graph) failRecord(n *node, err error, inherent bool) error {
 	first := g.failure == nil
 	failed := g.fail(n, err)
 	if first {
-		g.failure.inherent = inherent
+		g.blame.inherent = inherent
 	}
 	return failed
 }

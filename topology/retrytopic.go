@@ -31,8 +31,6 @@ func RetryTopics(delays ...time.Duration) SourceOption {
 // see it.
 const headerRetry = "onceward.retry"
 
-const retryInfix = ".retry-"
-
 // addRetryTopics declares the sources of the delayed retry topics of n.
 func (n *node) addRetryTopics(b *Builder, delays []time.Duration) {
 	for i, delay := range delays {
@@ -46,13 +44,13 @@ func (n *node) addRetryTopics(b *Builder, delays []time.Duration) {
 					delay, delays[i-1]))
 			continue
 		}
-		ref := topicRef{name: n.topic.name + retryInfix + delay.String(), repartition: true, formats: n.topic.formats}
-		if err := checkName(ref.name); err != nil {
+		ref := topicRef{name: n.topic.name + RetryInfix + delay.String(), repartition: true, formats: n.topic.formats}
+		if err := CheckName(ref.name); err != nil {
 			b.mistakeAt(n.pos, n.name, fmt.Errorf("name of a retry topic: %w", err))
 			continue
 		}
 		retry := b.add(&node{
-			kind: sourceNode, name: ref.local() + sourceSuffix, pos: n.pos, topic: ref, of: n, delay: delay, rows: n.rows,
+			kind: sourceNode, name: ref.local() + SourceSuffix, pos: n.pos, topic: ref, of: n, delay: delay, rows: n.rows,
 		}, nil)
 		n.retries = append(n.retries, retry)
 	}
@@ -155,7 +153,7 @@ func (g *Graph) delay(to retryTopic, f *Failure) (Verdict, bool) {
 		Headers: append(append(make([]Header, 0, len(in.Headers)+1), in.Headers...), retryHeader(in, f.Attempt, first)),
 	}
 	if to.check(&out) != nil {
-		f.note = "the record is too large to be delayed"
+		f.Note = "the record is too large to be delayed"
 		return Verdict{}, false
 	}
 	g.outputs = append(g.outputs[:0], out)

@@ -71,7 +71,7 @@ type sessionCloser[K, V any] struct {
 func (x *sessionCloser[K, V]) rowOf(key K, start, end int64) ([]byte, error) {
 	row, err := x.key.Append(binary.BigEndian.AppendUint64(x.row[:0], uint64(end)), key)
 	if err != nil {
-		return nil, &partError{part: "key", err: err}
+		return nil, &PartError{Part: "key", Err: err}
 	}
 	x.row = binary.BigEndian.AppendUint64(row, uint64(start))
 	return x.row, nil

@@ -6,39 +6,6 @@ import (
 	"time"
 )
 
-// Start says where a source starts in a partition for which the application has no committed offset. Topics
-// are never skipped or read again because of it: an offset that has gone out of range later is an error.
-type Start struct {
-	From StartFrom
-	// Time is set for AtTime.
-	Time time.Time
-}
-
-// StartFrom is a kind of start.
-type StartFrom uint8
-
-// The kinds of start.
-const (
-	// Earliest is the first record that the partition still has.
-	Earliest StartFrom = iota
-	// Latest is the end of the partition.
-	Latest
-	// AtTime is the first record whose timestamp is at or after a time.
-	AtTime
-)
-
-// String returns "earliest", "latest" or the time.
-func (s Start) String() string {
-	switch s.From {
-	case Latest:
-		return "latest"
-	case AtTime:
-		return s.Time.UTC().Format(time.RFC3339Nano)
-	default:
-		return "earliest"
-	}
-}
-
 // SourceOption is an option of [From].
 type SourceOption interface {
 	applySource(b *Builder, s *sourceSettings)
@@ -125,10 +92,10 @@ func From[K, V any](b *Builder, t TopicOf[K, V], opts ...SourceOption) Stream[K,
 		b.mistakeAt(pos, t.name, fmt.Errorf(
 			"the topic is read twice with different types, codecs or options; the first source is at %s:%d",
 			first.node.pos.file, first.node.pos.line))
-		n := &node{kind: sourceNode, name: t.name + sourceSuffix, pos: pos}
+		n := &node{kind: sourceNode, name: t.name + SourceSuffix, pos: pos}
 		return Stream[K, V]{b: b, port: addPort[K, V](b, n, "")}
 	}
-	if err := checkTopicName(t.name); err != nil {
+	if err := CheckTopicName(t.name); err != nil {
 		b.mistakeAt(pos, t.name, fmt.Errorf("source topic: %w", err))
 	}
 	f, err := t.formats()
@@ -178,7 +145,7 @@ func sameSource[K, V any](first sourceEntry, t TopicOf[K, V], settings sourceSet
 func addSource[K, V any](
 	b *Builder, t TopicOf[K, V], ref topicRef, pos position, eventTime func(r Record[K, V]) (time.Time, error),
 ) Stream[K, V] {
-	n := b.add(&node{kind: sourceNode, name: ref.local() + sourceSuffix, pos: pos, topic: ref}, nil)
+	n := b.add(&node{kind: sourceNode, name: ref.local() + SourceSuffix, pos: pos, topic: ref}, nil)
 	n.rows = t.rows()
 	n.keyCodec, n.valueCodec = t.key.codec, t.value.codec
 	p := addPort[K, V](b, n, "")

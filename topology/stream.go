@@ -44,7 +44,7 @@ func (s Stream[K, V]) Into(t TopicOf[K, V], opts ...NodeOption) {
 // IntoNamed is [Stream.Into] with a name for the sink.
 func (s Stream[K, V]) IntoNamed(name string, t TopicOf[K, V], opts ...NodeOption) {
 	b, pos := s.builder("IntoNamed("+name+")"), caller()
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		b.mistakeAt(pos, name, fmt.Errorf("name of the sink: %w", err))
 	}
 	addSink(b, s.port, t, name, topicRef{name: t.name}, pos, opts)
@@ -59,7 +59,7 @@ func addSink[K, V any](
 	}
 	ref.formats = f
 	if !ref.repartition {
-		if err := checkTopicName(ref.name); err != nil {
+		if err := CheckTopicName(ref.name); err != nil {
 			b.mistakeAt(pos, name, fmt.Errorf("sink topic: %w", err))
 		}
 	}

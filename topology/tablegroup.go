@@ -98,7 +98,7 @@ func (x *regrouping[K, V, K2, V2]) same(a, b K2) (bool, error) {
 		x.after, err = x.key.Append(x.after[:0], b)
 	}
 	if err != nil {
-		return false, &partError{part: "key", err: err}
+		return false, &PartError{Part: "key", Err: err}
 	}
 	return bytes.Equal(x.before, x.after), nil
 }

@@ -19,7 +19,7 @@ func TableFrom[K, V any](
 		if first, ok := b.sources[topic.name].topic.(TopicOf[K, Option[V]]); ok {
 			read = first // other codecs of the same names could read something else
 		}
-		rows := &SourceRows{reader: func() RowReader { return readRows(read, store) }, written: writtenKey(&read.key)}
+		rows := NewSourceRows(func() RowReader { return readRows(read, store) }, writtenKey(&read.key))
 		source.tables = append(source.tables, restoredTable{store: store.name, rows: rows})
 	}
 	return collect(s, store, "TableFrom", nil,

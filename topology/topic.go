@@ -23,10 +23,10 @@ func (t TopicOf[K, V]) Name() string { return t.name }
 // caller's.
 func (t TopicOf[K, V]) Encode(key K, value V) (keyBytes, valueBytes []byte, err error) {
 	if keyBytes, err = t.key.encode(nil, key); err != nil {
-		return nil, nil, &partError{part: partKey, err: err}
+		return nil, nil, &PartError{Part: partKey, Err: err}
 	}
 	if valueBytes, err = t.value.encode(nil, value); err != nil {
-		return nil, nil, &partError{part: "value", err: err}
+		return nil, nil, &PartError{Part: "value", Err: err}
 	}
 	return keyBytes, valueBytes, nil
 }
@@ -35,10 +35,10 @@ func (t TopicOf[K, V]) Encode(key K, value V) (keyBytes, valueBytes []byte, err 
 // it is about.
 func (t TopicOf[K, V]) Decode(keyBytes, valueBytes []byte) (key K, value V, err error) {
 	if key, err = t.key.decode(keyBytes); err != nil {
-		return key, value, &partError{part: partKey, err: err}
+		return key, value, &PartError{Part: partKey, Err: err}
 	}
 	if value, err = t.value.decode(valueBytes); err != nil {
-		return key, value, &partError{part: "value", err: err}
+		return key, value, &PartError{Part: "value", Err: err}
 	}
 	return key, value, nil
 }

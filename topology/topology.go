@@ -1,14 +1,10 @@
 package topology
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/onceward/onceward/state"
 )
 
 // Topology is a validated graph of nodes: what to compute, for any number of tasks and runtimes. It never
@@ -36,7 +32,7 @@ func (t *Topology) Application() string { return t.application }
 func (t *Topology) WithApplication(id string) (*Topology, error) {
 	other := *t
 	other.application = id
-	if err := checkName(id); err != nil {
+	if err := CheckName(id); err != nil {
 		return nil, fmt.Errorf("topology %s: application id: %w", t.name, err)
 	}
 	var errs []error
@@ -51,66 +47,6 @@ func (t *Topology) WithApplication(id string) (*Topology, error) {
 
 // DeadLetterTopic returns the topic for dead letters, empty if there is none.
 func (t *Topology) DeadLetterTopic() string { return t.deadLetters }
-
-// Subtopology is a part of a topology that shares no record and no store with the others except through
-// topics. A task is one partition of a subtopology.
-type Subtopology struct {
-	// Name is the alphabetically first name among its source topics and repartitionings, as the user gave
-	// them. So it does not change when other parts of the topology do. A new source with an earlier name
-	// changes it, and with it the names of the tasks, but not those of changelogs.
-	Name string
-	// Sources are sorted by topic. All of them have the same number of partitions.
-	Sources []Source
-	// Stores are sorted by name.
-	Stores []StoreInfo
-	// Sinks are the topics that are written, repartition topics included and the dead-letter topic not,
-	// sorted.
-	Sinks []string
-}
-
-// Source is a topic that a subtopology reads.
-type Source struct {
-	// Topic is the name on the cluster.
-	Topic string
-	// Repartition says that the topic is internal, and written by this topology.
-	Repartition bool
-	// Delay is how long a record waits after its timestamp before it is processed: above 0 for a delayed retry topic,
-	// which is a repartition topic that the subtopology itself writes.
-	Delay time.Duration
-	// Start says where a new application starts. It is Earliest for a repartition topic.
-	Start Start
-	// ParkStore is the store in which records of the source wait, and ParkChangelog its changelog on the cluster. The subtopology has that
-	// store only with [ParkKeys]; it is named without as well, so that what waits since there was one is found. Both are empty for a
-	// delayed retry topic, and where the changelog would have a longer name than Kafka allows, so that there never was one.
-	ParkStore, ParkChangelog string
-	// KeyFormat and ValueFormat are the names of the codecs.
-	KeyFormat, ValueFormat string
-}
-
-// StoreInfo is a store of a subtopology.
-type StoreInfo struct {
-	// Name is the stable name of the store.
-	Name string
-	// ChangelogTopic is the name of its changelog on the cluster, which has as many partitions as the sources; empty if it has none.
-	ChangelogTopic string
-	// RestoredFrom is the source topic that a store without a changelog is restored from, see [RestoreFromTopic], and FromSource makes rows
-	// of its records. They are empty and nil for a store that has a changelog.
-	RestoredFrom string
-	FromSource   *SourceRows
-	// Layout says what its rows and its changelog records look like.
-	Layout state.Layout
-	// KeyFormat and ValueFormat are the names of the codecs.
-	KeyFormat, ValueFormat string
-}
-
-// Declarations returns the stores as a database is told of them.
-func (s Subtopology) Declarations() []state.Declaration {
-	declared := make([]state.Declaration, len(s.Stores))
-	for i, store := range s.Stores {
-		declared[i] = state.Declaration{Name: store.Name, Layout: store.Layout}
-	}
-	return declared
-}
 
 // Subtopologies returns the subtopologies, sorted by name. The caller may change the result.
 func (t *Topology) Subtopologies() []Subtopology {
@@ -145,14 +81,6 @@ func (t *Topology) Subtopologies() []Subtopology {
 		}
 	}
 	return subs
-}
-
-// Topic returns the topic that the store is restored from: its changelog, or else the source topic.
-func (s StoreInfo) Topic() string { return cmp.Or(s.ChangelogTopic, s.RestoredFrom) }
-
-// ChangelogTopic returns the name of a store's changelog on the cluster.
-func ChangelogTopic(application, store string) string {
-	return application + "-" + store + changelogSuffix
 }
 
 func (t *Topology) changelog(store string) string { return ChangelogTopic(t.application, store) }

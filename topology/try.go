@@ -30,7 +30,7 @@ func (c *Context) Try(f func() error) (refused *Failure, err error) {
 	switch {
 	case g.failure == nil:
 		return nil, nil
-	case !g.refuses(g.failure):
+	case !g.refuses():
 		return nil, g.failure
 	}
 	refused = g.failure
@@ -58,12 +58,12 @@ func (g *Graph) try(n *node, f func() error) {
 	}
 }
 
-// refuses reports whether f ends in a dead letter if it is the record at work that is to blame. That no record is at
+// refuses reports whether the failure ends in a dead letter if it is the record at work that is to blame. That no record is at
 // work, or that there is no topic for dead letters, does not matter here.
-func (g *Graph) refuses(f *Failure) bool {
-	action := g.policyFor(f).at(g.in.Attempt)
+func (g *Graph) refuses() bool {
+	action := g.policy().at(g.in.Attempt)
 	if g.firing != nil && (action == Park || action == Delay) {
-		f.Again = true // there is no record that could be kept and tried again
+		g.failure.Again = true // there is no record that could be kept and tried again
 		return true
 	}
 	return action == DeadLetter

@@ -122,7 +122,7 @@ func (x *windowCloser[K, V]) noteMode() error {
 func (x *windowCloser[K, V]) rowOf(key K, start int64) ([]byte, error) {
 	row, err := x.key.Append(binary.BigEndian.AppendUint64(x.row[:0], uint64(start)), key)
 	if err != nil {
-		return nil, &partError{part: "key", err: err}
+		return nil, &PartError{Part: "key", Err: err}
 	}
 	x.row = row
 	return row, nil

@@ -1,0 +1,72 @@
+package topology
+
+import "time"
+
+// Header is a record header. Keys may repeat; order is kept.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// TimestampType says whose clock a record's timestamp comes from. The values are those of Kafka's record
+// batches.
+type TimestampType int8
+
+// The timestamp types.
+const (
+	// CreateTime is the producer's clock, or whatever event time the producer has set.
+	CreateTime TimestampType = 0
+	// LogAppendTime is the broker's clock.
+	LogAppendTime TimestampType = 1
+)
+
+// String returns Kafka's name of the type: CreateTime or LogAppendTime.
+func (t TimestampType) String() string {
+	if t == LogAppendTime {
+		return "LogAppendTime"
+	}
+	return "CreateTime"
+}
+
+// Input is one record as fetched, before any codec has seen it. A nil Key or Value is a null; an empty one
+// is not. The graph and user code keep parts of Key, Value and Headers, so their bytes are never reused.
+type Input struct {
+	// Topic is the name on the cluster.
+	Topic string
+	// Partition is the task's partition.
+	Partition int32
+	// Offset is the record's offset in the partition.
+	Offset int64
+	// Timestamp is the event time in milliseconds since the epoch.
+	Timestamp int64
+	// TimestampType goes into dead letters.
+	TimestampType TimestampType
+	// StreamTime is the stream time of the task including this record, in milliseconds since the epoch. The
+	// runtime owns it, because a record that fails must not move it and an aborted round must move it back. For a
+	// source with an [EventTime] the graph finds it itself, of StreamTimeBefore.
+	StreamTime int64
+	// StreamTimeBefore is the stream time of the task before this record, [state.NoTime] if there was none.
+	// What is between the two fires the schedules on stream time.
+	StreamTimeBefore int64
+	Key              []byte
+	Value            []byte
+	Headers          []Header
+	// Attempt counts from 1. It is above 1 when the runtime gives the record again after a Retry verdict.
+	Attempt int
+	// FirstFailure is the wall clock of the first failed attempt, zero on the first one.
+	FirstFailure time.Time
+}
+
+// Output is one record to produce in the transaction that moves past the input. A nil Key or Value is a null.
+type Output struct {
+	// Topic is the name on the cluster (internal topics already carry the application id).
+	Topic string
+	// Partition is always resolved by the graph.
+	Partition int32
+	// Timestamp is in milliseconds since the epoch.
+	Timestamp int64
+	Key       []byte
+	Value     []byte
+	// Headers may be shared with other outputs and with the input. It is read-only.
+	Headers []Header
+}

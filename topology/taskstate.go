@@ -1,0 +1,14 @@
+package topology
+
+import "github.com/onceward/onceward/state"
+
+// State is the task's state as the graph needs it. *state.Task implements it.
+type State interface {
+	// Store returns the store of that name; the graph asks only for stores that its subtopology declares.
+	Store(name string) state.Bytes
+	// Mark begins a savepoint, Revert undoes every write since it. Marks do not nest.
+	Mark()
+	Revert()
+	// Savepoint begins one inside that of the last Mark, and returns what undoes every write since; see [Context.Try].
+	Savepoint() (undo func())
+}
