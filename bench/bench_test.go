@@ -13,7 +13,7 @@ import (
 
 	"github.com/onceward/onceward/bench/load"
 	"github.com/onceward/onceward/bench/workload"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -31,7 +31,7 @@ func input(b *testing.B, w workload.Workload, n int) iter.Seq[load.Record] {
 		for i := range n {
 			r := source.Next(at.Add(time.Duration(i)).UnixNano())
 			if !yield(load.Record{
-				Partition: topology.PartitionOf(r.Key, partitions), Key: r.Key, Value: r.Value, Timestamp: at,
+				Partition: graph.PartitionOf(r.Key, partitions), Key: r.Key, Value: r.Value, Timestamp: at,
 			}) {
 				return
 			}

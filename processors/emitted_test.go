@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/processors/transition"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // emitting declares each processor that can emit records which fail otherwise, with a node named p. It gives the processor the
@@ -127,8 +128,8 @@ func TestEmittedIsInTheContract(t *testing.T) {
 		if a, b := storesOf(fails), storesOf(emits); !reflect.DeepEqual(a, b) {
 			t.Errorf("%s: the stores are %v without the option, %v with it", name, a, b)
 		}
-		for _, d := range topology.Compare(fails.Description(), emits.Description()) {
-			if d.Subject != topology.SubjectNode {
+		for _, d := range graph.Compare(fails.Description(), emits.Description()) {
+			if d.Subject != graph.SubjectNode {
 				t.Errorf("%s: the option changes %s", name, d)
 			}
 		}
@@ -140,7 +141,7 @@ func TestEmittedIsInTheContract(t *testing.T) {
 }
 
 // storesOf returns the stores of a topology.
-func storesOf(t *topology.Topology) (stores []topology.StoreDescription) {
+func storesOf(t *topology.Topology) (stores []graph.StoreDescription) {
 	for _, sub := range t.Description().Subtopologies {
 		stores = append(stores, sub.Stores...)
 	}

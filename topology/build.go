@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Build returns the topology, or all mistakes at once as a [*BuildError]. The builder takes no declarations
@@ -91,7 +92,7 @@ func (b *Builder) checkStores() {
 				continue
 			}
 			first[s.name] = use{n, s}
-			if err := CheckName(s.name); err != nil {
+			if err := graph.CheckName(s.name); err != nil {
 				b.mistakeAt(n.pos, n.name, fmt.Errorf("name of a store: %w", err))
 				continue
 			}
@@ -157,9 +158,9 @@ func (t *Topology) checkInternalNames() []*Mistake {
 }
 
 func checkInternalLength(topic string) error {
-	if len(topic) > TopicBytesMax {
+	if len(topic) > graph.TopicBytesMax {
 		return fmt.Errorf("the internal topic %s would have a name of %d characters, Kafka allows %d",
-			topic, len(topic), TopicBytesMax)
+			topic, len(topic), graph.TopicBytesMax)
 	}
 	return nil
 }
@@ -179,6 +180,6 @@ func (t *Topology) reserves(topic string) bool {
 	if !ok || !strings.HasPrefix(rest, "-") {
 		return false
 	}
-	return rest == RoundsSuffix ||
-		strings.HasSuffix(rest, ChangelogSuffix) || strings.HasSuffix(rest, RepartitionSuffix)
+	return rest == graph.RoundsSuffix ||
+		strings.HasSuffix(rest, graph.ChangelogSuffix) || strings.HasSuffix(rest, graph.RepartitionSuffix)
 }

@@ -3,6 +3,8 @@ package topology
 import (
 	"errors"
 	"fmt"
+
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Builder collects the declarations of one topology. Declaring never fails: what is wrong is noted, and
@@ -42,7 +44,7 @@ func NewBuilder(name string, opts ...BuilderOption) *Builder {
 		names:       map[string]*node{},
 		sources:     map[string]sourceEntry{},
 	}
-	if err := CheckName(name); err != nil {
+	if err := graph.CheckName(name); err != nil {
 		b.mistakeAt(b.pos, "", fmt.Errorf("name of the topology: %w", err))
 	}
 	for _, opt := range opts {
@@ -59,7 +61,7 @@ func NewBuilder(name string, opts ...BuilderOption) *Builder {
 // The topology must not read the topic itself, or a dead letter could die for ever.
 func DeadLetters(topic string) BuilderOption {
 	return builderOption(func(b *Builder) {
-		if err := CheckTopicName(topic); err != nil {
+		if err := graph.CheckTopicName(topic); err != nil {
 			b.mistakeAt(b.pos, "", fmt.Errorf("dead-letter topic: %w", err))
 			return
 		}
@@ -107,7 +109,7 @@ func (b *Builder) add(n *node, opts []NodeOption) *node {
 func (b *Builder) claim(name string, n *node) {
 	if n.kind == processorNode {
 		// The names of sources and sinks are made of topics, which are checked as such.
-		if err := CheckName(name); err != nil {
+		if err := graph.CheckName(name); err != nil {
 			b.mistakeAt(n.pos, name, fmt.Errorf("name of the node: %w", err))
 			return
 		}
@@ -132,7 +134,7 @@ func (b *Builder) claimOutlet(n *node, name string, pos position) {
 		b.mistakeAt(pos, at, errClosed)
 		return
 	}
-	if err := CheckName(name); err != nil {
+	if err := graph.CheckName(name); err != nil {
 		b.mistakeAt(pos, at, fmt.Errorf("name of the outlet: %w", err))
 	}
 	for _, o := range n.outlets {

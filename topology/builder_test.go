@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // TestLongInternalNames: names that are fine alone and too long with what is put around them.
@@ -130,7 +131,7 @@ func TestClosedBuilder(t *testing.T) {
 		t.Errorf("the topology has changed:\n%s", after)
 	}
 	k := openTask(t, built, fanTask, baseConfig())
-	v := want(t, k.words("a", "b"), topology.Accept)
+	v := want(t, k.words("a", "b"), graph.Accept)
 	if len(v.Outputs) != 1 {
 		t.Errorf("outputs: %s", lines(v.Outputs))
 	}

@@ -7,19 +7,20 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 func TestClassNames(t *testing.T) {
 	seen := map[string]bool{}
 	for c := topology.Transient; c <= topology.Fatal; c++ {
-		parsed, err := topology.ParseClass(c.String())
+		parsed, err := graph.ParseClass(c.String())
 		if err != nil || parsed != c || seen[c.String()] {
 			t.Errorf("class %d is %q, which is class %d: %v", c, c, parsed, err)
 		}
 		seen[c.String()] = true
 	}
 	for _, s := range []string{"", "Poison", "class(0)", "nonsense"} {
-		if c, err := topology.ParseClass(s); err == nil {
+		if c, err := graph.ParseClass(s); err == nil {
 			t.Errorf("%q is class %s", s, c)
 		}
 	}

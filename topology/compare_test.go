@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // compared is a topology whose parts a test changes one at a time.
@@ -20,7 +21,7 @@ type compared struct {
 	into          topology.TopicOf[string, string]
 }
 
-func (c compared) describe(tb testing.TB) topology.Description {
+func (c compared) describe(tb testing.TB) graph.Description {
 	tb.Helper()
 	b := topology.NewBuilder("compared", c.opts...)
 	s := topology.From(b, topology.Topic(c.topic, schemas.String(), c.value), c.source...)
@@ -122,14 +123,14 @@ func TestCompare(t *testing.T) {
 			other := base()
 			test.change(&other)
 			before, after := base().describe(t), other.describe(t)
-			wantDifferences(t, topology.Compare(before, after), test.want)
-			wantDifferences(t, topology.Compare(after, before), test.back)
+			wantDifferences(t, graph.Compare(before, after), test.want)
+			wantDifferences(t, graph.Compare(after, before), test.back)
 		})
 	}
 }
 
 // wantDifferences compares texts by how they begin: what follows a layout's name is not this test's business.
-func wantDifferences(t *testing.T, got []topology.Difference, want []string) {
+func wantDifferences(t *testing.T, got []graph.Difference, want []string) {
 	t.Helper()
 	same := len(got) == len(want)
 	var texts []string
@@ -144,12 +145,12 @@ func wantDifferences(t *testing.T, got []topology.Difference, want []string) {
 
 // TestCompareWindows: another length of windows is told, although the store may be the same.
 func TestCompareWindows(t *testing.T) {
-	describe := func(w topology.Windows) topology.Description {
+	describe := func(w topology.Windows) graph.Description {
 		b := topology.NewBuilder("compared")
 		topology.CountWindows(topology.From(b, wordsTopic), w, hourStore("counts")).Into(hoursTopic)
 		return mustBuild(t, b).Description()
 	}
-	wantDifferences(t, topology.Compare(describe(hourly), describe(topology.Tumbling(time.Hour).Grace(2*time.Minute))), []string{
+	wantDifferences(t, graph.Compare(describe(hourly), describe(topology.Tumbling(time.Hour).Grace(2*time.Minute))), []string{
 		"node counts: windows size 1h0m0s, advance 1h0m0s, grace 1m0s becomes size 1h0m0s, advance 1h0m0s, grace 2m0s",
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // The limits that keep the headers of a dead letter small whatever happened.
@@ -13,7 +15,7 @@ const (
 	stackBytesMax     = 4 << 10
 	// deadLetterBytesMin is the least that a dead-letter topic has to take: the headers, and something to
 	// see.
-	deadLetterBytesMin = DeadLetterHeaderBytesMax + 4<<10
+	deadLetterBytesMin = graph.DeadLetterHeaderBytesMax + 4<<10
 )
 
 const deadLetterTime = "2006-01-02T15:04:05.000Z07:00"
@@ -22,10 +24,10 @@ const deadLetterTime = "2006-01-02T15:04:05.000Z07:00"
 // record's own.
 //
 // One exception: a timestamp that the topology refuses would be refused by the broker as well, and would
-// take the round with it, so the time of the failure stands in; [HeaderLastTimestamp] has the original.
-func (g *Graph) deadLetter(f *Failure) Output {
+// take the round with it, so the time of the failure stands in; [graph.HeaderLastTimestamp] has the original.
+func (g *Graph) deadLetter(f *Failure) graph.Output {
 	in, now := &g.in, g.config.Now()
-	out := Output{
+	out := graph.Output{
 		Topic:     g.deadLetters.topic,
 		Partition: g.deadLetters.partition(in.Key, in.Partition),
 		Timestamp: in.Timestamp,
@@ -45,44 +47,44 @@ func (g *Graph) deadLetter(f *Failure) Output {
 func (g *Graph) appendDeadLetterHeaders(headers []Header, f *Failure, now time.Time) []Header {
 	in := &g.in
 	add := func(key, value string) { headers = append(headers, Header{Key: key, Value: []byte(value)}) }
-	message := cutText(f.Reason(), DeadLetterMessageBytesMax)
+	message := cutText(f.Reason(), graph.DeadLetterMessageBytesMax)
 
-	add(HeaderStreamsException, cutText(f.Type(), exceptionBytesMax))
-	add(HeaderStreamsMessage, message)
+	add(graph.HeaderStreamsException, cutText(f.Type(), exceptionBytesMax))
+	add(graph.HeaderStreamsMessage, message)
 	if g.topology.stacks && f.Stack != "" {
-		add(HeaderStreamsStacktrace, cutBytes(f.Stack, stackBytesMax))
+		add(graph.HeaderStreamsStacktrace, cutBytes(f.Stack, stackBytesMax))
 	}
-	add(HeaderStreamsTopic, in.Topic)
-	add(HeaderStreamsPartition, strconv.Itoa(int(in.Partition)))
-	add(HeaderStreamsOffset, strconv.FormatInt(in.Offset, 10))
+	add(graph.HeaderStreamsTopic, in.Topic)
+	add(graph.HeaderStreamsPartition, strconv.Itoa(int(in.Partition)))
+	add(graph.HeaderStreamsOffset, strconv.FormatInt(in.Offset, 10))
 
 	first := in.FirstFailure
 	if first.IsZero() {
 		first = now
 	}
 	life, again := g.life(first)
-	add(HeaderID, life.ID)
-	add(HeaderApplication, g.topology.application)
-	add(HeaderVersion, g.topology.fingerprint)
-	add(HeaderTask, g.id.String())
-	add(HeaderNode, f.Node)
-	add(HeaderClass, f.Class.String())
-	add(HeaderMessage, message)
-	add(HeaderAttempts, strconv.Itoa(f.Attempt))
-	add(HeaderFirstFailure, life.FirstFailure.UTC().Format(deadLetterTime))
-	add(HeaderLastFailure, now.UTC().Format(deadLetterTime))
-	add(HeaderTopic, life.Origin.Topic)
-	add(HeaderPartition, strconv.Itoa(int(life.Origin.Partition)))
-	add(HeaderOffset, strconv.FormatInt(life.Origin.Offset, 10))
-	add(HeaderTimestamp, strconv.FormatInt(life.Origin.Timestamp, 10))
-	add(HeaderTimestampType, life.Origin.TimestampType.String())
+	add(graph.HeaderID, life.ID)
+	add(graph.HeaderApplication, g.topology.application)
+	add(graph.HeaderVersion, g.topology.fingerprint)
+	add(graph.HeaderTask, g.id.String())
+	add(graph.HeaderNode, f.Node)
+	add(graph.HeaderClass, f.Class.String())
+	add(graph.HeaderMessage, message)
+	add(graph.HeaderAttempts, strconv.Itoa(f.Attempt))
+	add(graph.HeaderFirstFailure, life.FirstFailure.UTC().Format(deadLetterTime))
+	add(graph.HeaderLastFailure, now.UTC().Format(deadLetterTime))
+	add(graph.HeaderTopic, life.Origin.Topic)
+	add(graph.HeaderPartition, strconv.Itoa(int(life.Origin.Partition)))
+	add(graph.HeaderOffset, strconv.FormatInt(life.Origin.Offset, 10))
+	add(graph.HeaderTimestamp, strconv.FormatInt(life.Origin.Timestamp, 10))
+	add(graph.HeaderTimestampType, life.Origin.TimestampType.String())
 	if source, ok := g.sourceHeader(again); ok {
 		headers = append(headers, source)
 	}
-	add(HeaderLastTimestamp, strconv.FormatInt(in.Timestamp, 10))
-	add(HeaderDeaths, strconv.Itoa(min(life.Deaths+1, DeadLetterDeathsMax)))
+	add(graph.HeaderLastTimestamp, strconv.FormatInt(in.Timestamp, 10))
+	add(graph.HeaderDeaths, strconv.Itoa(min(life.Deaths+1, graph.DeadLetterDeathsMax)))
 	if life.Cut != "" {
-		add(HeaderCut, life.Cut)
+		add(graph.HeaderCut, life.Cut)
 	}
 	return headers
 }
@@ -93,33 +95,33 @@ func (g *Graph) appendDeadLetterHeaders(headers []Header, f *Failure, now time.T
 // Headers that do not parse were not written by us: the record counts as one that dies for the first time. In another
 // application it does so too, or the letters of both would have one id; its deaths count, or a redrive of topics that several
 // applications read would have no guard against loops.
-func (g *Graph) life(first time.Time) (life DeadLetterInfo, again bool) {
+func (g *Graph) life(first time.Time) (life graph.DeadLetterInfo, again bool) {
 	in := &g.in
-	origin := DeadLetterOrigin{
+	origin := graph.DeadLetterOrigin{
 		Topic: in.Topic, Partition: in.Partition, Offset: in.Offset, Timestamp: in.Timestamp, TimestampType: in.TimestampType,
 	}
-	before, err := ParseDeadLetter(in.Headers)
+	before, err := graph.ParseDeadLetter(in.Headers)
 	if err == nil && before.Application == g.topology.application {
 		return before, true
 	}
-	return DeadLetterInfo{
-		ID: DeadLetterID(g.topology.application, origin), Origin: origin, FirstFailure: first, Deaths: before.Deaths,
+	return graph.DeadLetterInfo{
+		ID: graph.DeadLetterID(g.topology.application, origin), Origin: origin, FirstFailure: first, Deaths: before.Deaths,
 	}, false
 }
 
 // cutToFit shortens a dead letter that the topic would refuse: the value first, then the record's own
 // headers, then the key, and at the very last the headers that are essential. The first original headers of out are the
 // record's own.
-func (s *sink) cutToFit(out *Output, original int) {
+func (s *sink) cutToFit(out *graph.Output, original int) {
 	if s.excess(out) <= 0 {
 		return
 	}
 	key, value := out.Key, out.Value
 	// A record that was cut when it died before keeps the sizes that it had at first.
-	if out.Headers[len(out.Headers)-1].Key != HeaderCut {
+	if out.Headers[len(out.Headers)-1].Key != graph.HeaderCut {
 		sizes := "key=" + strconv.Itoa(len(out.Key)) + " value=" + strconv.Itoa(len(out.Value)) +
 			" headers=" + strconv.Itoa(original)
-		out.Headers = append(out.Headers, Header{Key: HeaderCut, Value: []byte(sizes)})
+		out.Headers = append(out.Headers, Header{Key: graph.HeaderCut, Value: []byte(sizes)})
 	}
 	out.Value = shorten(value, s.excess(out))
 	own, dead := out.Headers[:original], out.Headers[original:]
@@ -136,7 +138,7 @@ func (s *sink) cutToFit(out *Output, original int) {
 // essential returns the headers without which a record is not what it was to those who read it again: its mode, or a
 // repetition would pass for the event, and its own key. Where one is there several times, the last one counts.
 func essential(headers []Header) (out []Header) {
-	for _, name := range []string{HeaderMode, HeaderOwnKey} {
+	for _, name := range []string{HeaderMode, graph.HeaderOwnKey} {
 		if i := lastHeader(headers, name); i >= 0 {
 			out = append(out, headers[i])
 		}
@@ -145,7 +147,7 @@ func essential(headers []Header) (out []Header) {
 }
 
 // excess returns by how many bytes out is too large for the topic.
-func (s *sink) excess(out *Output) int {
+func (s *sink) excess(out *graph.Output) int {
 	if s.maxMessageBytes <= 0 {
 		return 0
 	}

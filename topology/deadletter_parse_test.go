@@ -9,24 +9,25 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // TestDeadLetterRoundTrip reads back what a dead letter says.
 func TestDeadLetterRoundTrip(t *testing.T) {
 	k := openDying(t, 0)
 	in := k.input("words", []byte("key"), []byte("conflict"))
-	in.Partition, in.Offset, in.TimestampType, in.Timestamp = 3, 41, topology.LogAppendTime, 1234
+	in.Partition, in.Offset, in.TimestampType, in.Timestamp = 3, 41, graph.LogAppendTime, 1234
 	in.Attempt, in.FirstFailure = 3, now.Add(-time.Minute)
 	letter := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
-	info, err := topology.ParseDeadLetter(letter.Headers)
+	info, err := graph.ParseDeadLetter(letter.Headers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	origin := topology.DeadLetterOrigin{
-		Topic: "words", Partition: 3, Offset: 41, Timestamp: 1234, TimestampType: topology.LogAppendTime,
+	origin := graph.DeadLetterOrigin{
+		Topic: "words", Partition: 3, Offset: 41, Timestamp: 1234, TimestampType: graph.LogAppendTime,
 	}
-	wantInfo := topology.DeadLetterInfo{
-		ID:          topology.DeadLetterID("dying", origin),
+	wantInfo := graph.DeadLetterInfo{
+		ID:          graph.DeadLetterID("dying", origin),
 		Application: "dying", Version: dying(t).Fingerprint(), Task: "words_3", Node: "judge",
 		Class: topology.Conflict, Message: "told to fail", Attempts: 3,
 		FirstFailure: now.Add(-time.Minute), LastFailure: now,
@@ -45,9 +46,9 @@ func TestDeadLetterOfOlderBuild(t *testing.T) {
 	in.Partition = 3
 	letter := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
 	headers := slices.DeleteFunc(slices.Clone(letter.Headers), func(h topology.Header) bool {
-		return h.Key == topology.HeaderLastTimestamp
+		return h.Key == graph.HeaderLastTimestamp
 	})
-	info, err := topology.ParseDeadLetter(headers)
+	info, err := graph.ParseDeadLetter(headers)
 	if err != nil || len(headers) != len(letter.Headers)-1 || info.LastTimestamp != state.NoTime || info.Deaths != 1 {
 		t.Errorf("%+v, %v", info, err)
 	}
@@ -58,13 +59,13 @@ func TestParseDeadLetterErrors(t *testing.T) {
 	in := k.input("words", []byte("key"), []byte("poison"))
 	in.Partition = 3
 	good := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0].Headers
-	if _, err := topology.ParseDeadLetter(nil); !errors.Is(err, topology.ErrNoDeadLetter) {
+	if _, err := graph.ParseDeadLetter(nil); !errors.Is(err, graph.ErrNoDeadLetter) {
 		t.Errorf("no headers: %v", err)
 	}
-	if _, err := topology.ParseDeadLetter(in.Headers); !errors.Is(err, topology.ErrNoDeadLetter) {
+	if _, err := graph.ParseDeadLetter(in.Headers); !errors.Is(err, graph.ErrNoDeadLetter) {
 		t.Errorf("an ordinary record: %v", err)
 	}
-	optional := map[string]bool{topology.HeaderCut: true}
+	optional := map[string]bool{graph.HeaderCut: true}
 	for i, h := range good {
 		if !strings.HasPrefix(h.Key, "onceward.") || optional[h.Key] {
 			continue
@@ -72,8 +73,8 @@ func TestParseDeadLetterErrors(t *testing.T) {
 		for _, value := range [][]byte{nil, []byte(strings.Repeat("canary", 200))} {
 			bad := append([]topology.Header(nil), good...)
 			bad[i].Value = value
-			_, err := topology.ParseDeadLetter(bad)
-			empty := h.Key == topology.HeaderNode || h.Key == topology.HeaderMessage
+			_, err := graph.ParseDeadLetter(bad)
+			empty := h.Key == graph.HeaderNode || h.Key == graph.HeaderMessage
 			if value == nil && empty {
 				continue
 			}
@@ -84,7 +85,7 @@ func TestParseDeadLetterErrors(t *testing.T) {
 			// Forged headers do not become the origin of the next death.
 			in.Headers = bad
 			again := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
-			if info, err := topology.ParseDeadLetter(again.Headers); err != nil || info.Deaths != 1 {
+			if info, err := graph.ParseDeadLetter(again.Headers); err != nil || info.Deaths != 1 {
 				t.Errorf("header %s with %d bytes, then another death: %+v, %v", h.Key, len(value), info, err)
 			}
 		}
@@ -98,17 +99,17 @@ func TestDeadLetterLives(t *testing.T) {
 	in := k.input("words", []byte("key"), []byte("poison"))
 	in.Partition = 3
 	first := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0].Headers
-	firstID := topology.DeadLetterID("dying", topology.DeadLetterOrigin{Topic: "words", Partition: 3, Timestamp: in.Timestamp})
+	firstID := graph.DeadLetterID("dying", graph.DeadLetterOrigin{Topic: "words", Partition: 3, Timestamp: in.Timestamp})
 	for name, test := range map[string]struct {
 		header, value string
 		sameID        bool
 		deaths        int
 	}{
-		"again":                  {topology.HeaderNode, "judge", true, 2},
-		"in another application": {topology.HeaderApplication, "another", false, 2},
-		"very often":             {topology.HeaderDeaths, "2147483645", true, 2147483646},
-		"as often as can be":     {topology.HeaderDeaths, "2147483646", true, 2147483646},
-		"more often":             {topology.HeaderDeaths, "2147483647", false, 1},
+		"again":                  {graph.HeaderNode, "judge", true, 2},
+		"in another application": {graph.HeaderApplication, "another", false, 2},
+		"very often":             {graph.HeaderDeaths, "2147483645", true, 2147483646},
+		"as often as can be":     {graph.HeaderDeaths, "2147483646", true, 2147483646},
+		"more often":             {graph.HeaderDeaths, "2147483647", false, 1},
 	} {
 		again := in
 		again.Offset, again.Timestamp = 1000, in.Timestamp+1
@@ -118,7 +119,7 @@ func TestDeadLetterLives(t *testing.T) {
 			}
 			again.Headers = append(again.Headers, h)
 		}
-		info, err := topology.ParseDeadLetter(want(t, k.graph.Process(again), topology.DeadLetter).Outputs[0].Headers)
+		info, err := graph.ParseDeadLetter(want(t, k.graph.Process(again), topology.DeadLetter).Outputs[0].Headers)
 		if err != nil {
 			t.Errorf("%s: the letter cannot be read: %v", name, err)
 			continue
@@ -126,7 +127,7 @@ func TestDeadLetterLives(t *testing.T) {
 		wantID, offset := firstID, int64(0)
 		if !test.sameID {
 			offset = 1000
-			wantID = topology.DeadLetterID("dying", topology.DeadLetterOrigin{
+			wantID = graph.DeadLetterID("dying", graph.DeadLetterOrigin{
 				Topic: "words", Partition: 3, Offset: offset, Timestamp: again.Timestamp,
 			})
 		}
@@ -152,7 +153,7 @@ func FuzzParseDeadLetter(f *testing.F) {
 			topology.Header{Key: key2, Value: []byte(value2)})
 		in.Headers = headers
 		out := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
-		if _, err := topology.ParseDeadLetter(out.Headers); err != nil {
+		if _, err := graph.ParseDeadLetter(out.Headers); err != nil {
 			t.Errorf("a dead letter that cannot be read: %v", err)
 		}
 		size := 0
@@ -161,7 +162,7 @@ func FuzzParseDeadLetter(f *testing.F) {
 				size += len(h.Key) + len(h.Value)
 			}
 		}
-		if size > topology.DeadLetterHeaderBytesMax {
+		if size > graph.DeadLetterHeaderBytesMax {
 			t.Errorf("%d bytes of headers", size)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // dying is a topology in which every record ends as its value says.
@@ -25,7 +26,7 @@ func dying(tb testing.TB, opts ...topology.BuilderOption) *topology.Topology {
 	return mustBuild(tb, b)
 }
 
-var dyingTask = topology.TaskID{Subtopology: "words", Partition: 3}
+var dyingTask = graph.TaskID{Subtopology: "words", Partition: 3}
 
 func openDying(tb testing.TB, maxMessageBytes int32, opts ...topology.BuilderOption) *task {
 	cfg := baseConfig()
@@ -35,7 +36,7 @@ func openDying(tb testing.TB, maxMessageBytes int32, opts ...topology.BuilderOpt
 }
 
 // describeOutput writes a record with all its headers, one a line.
-func describeOutput(out topology.Output) string {
+func describeOutput(out graph.Output) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s-%d timestamp=%s key=%s value=%s\n", out.Topic, out.Partition,
 		time.UnixMilli(out.Timestamp).UTC().Format(time.RFC3339Nano), text(out.Key), text(out.Value))
@@ -69,7 +70,7 @@ func TestDeadLetters(t *testing.T) {
 				in.Attempt, _ = strconv.Atoi(value)
 				in.FirstFailure = now.Add(-90 * time.Second)
 			case "append-time":
-				in.TimestampType = topology.LogAppendTime
+				in.TimestampType = graph.LogAppendTime
 			case "ahead":
 				by, err := time.ParseDuration(value)
 				if err != nil {
@@ -111,7 +112,7 @@ func TestDeadLetterIDs(t *testing.T) {
 			for _, partition := range []int32{0, 1} {
 				for _, offset := range []int64{0, 1, 1 << 40} {
 					for _, at := range []int64{-1, 0, 1} { // a topic that is created again has the offset once more
-						id := topology.DeadLetterID(app, topology.DeadLetterOrigin{
+						id := graph.DeadLetterID(app, graph.DeadLetterOrigin{
 							Topic: topic, Partition: partition, Offset: offset, Timestamp: at,
 						})
 						of := fmt.Sprint(app, " ", topic, " ", partition, " ", offset, " ", at)
@@ -125,8 +126,8 @@ func TestDeadLetterIDs(t *testing.T) {
 		}
 	}
 	// The id is written into topics: it must not change.
-	at := topology.DeadLetterOrigin{Topic: "topic", Partition: 1, Offset: 2, Timestamp: 3}
-	if got := topology.DeadLetterID("app", at); got != "3ea9d26b761a545157d738fbea314c30" {
+	at := graph.DeadLetterOrigin{Topic: "topic", Partition: 1, Offset: 2, Timestamp: 3}
+	if got := graph.DeadLetterID("app", at); got != "3ea9d26b761a545157d738fbea314c30" {
 		t.Errorf("the id is %s", got)
 	}
 }
@@ -142,7 +143,7 @@ func TestDeadLetterDoesNotGrow(t *testing.T) {
 	for death := 2; death <= 50; death++ {
 		in.Headers, in.Offset = letter.Headers, in.Offset+1
 		letter = want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
-		info, err := topology.ParseDeadLetter(letter.Headers)
+		info, err := graph.ParseDeadLetter(letter.Headers)
 		if err != nil || info.Deaths != death || info.Origin.Offset != 0 || len(letter.Headers) != n {
 			t.Fatalf("death %d: %d headers, want %d; %+v, %v", death, len(letter.Headers), n, info, err)
 		}
@@ -156,7 +157,7 @@ func TestRedrivenRecord(t *testing.T) {
 	in.Partition, in.Headers = 3, []topology.Header{{Key: "onceward.mode", Value: []byte("LIVE")}}
 	letter := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
 	in.Value, in.Headers = []byte("fixed"), letter.Headers
-	out := want(t, k.graph.Process(in), topology.Accept).Outputs[0]
+	out := want(t, k.graph.Process(in), graph.Accept).Outputs[0]
 	if len(out.Headers) != 1 || out.Headers[0].Key != "onceward.mode" {
 		t.Errorf("the output of a redriven record has headers %v", out.Headers)
 	}
@@ -165,10 +166,10 @@ func TestRedrivenRecord(t *testing.T) {
 	dead := topology.Topic("dead", schemas.Bytes(), schemas.Bytes())
 	copied := topology.Topic("out", schemas.Bytes(), schemas.Bytes())
 	topology.From(b, dead, topology.KeepDeadLetterHeaders()).Into(copied)
-	reader := openTask(t, mustBuild(t, b), topology.TaskID{Subtopology: "dead"}, baseConfig())
+	reader := openTask(t, mustBuild(t, b), graph.TaskID{Subtopology: "dead"}, baseConfig())
 	in = reader.input("dead", letter.Key, letter.Value)
 	in.Headers = letter.Headers
-	out = want(t, reader.graph.Process(in), topology.Accept).Outputs[0]
+	out = want(t, reader.graph.Process(in), graph.Accept).Outputs[0]
 	if len(out.Headers) != len(letter.Headers) {
 		t.Errorf("%d of %d headers are kept", len(out.Headers), len(letter.Headers))
 	}
@@ -228,7 +229,7 @@ func TestDeadLetterIsSilent(t *testing.T) {
 		topology.From(b, wordsTopic).Peek("fail", func(r word) error { return test.fail(r.Value) })
 		k := openTask(t, mustBuild(t, b), fanTask, baseConfig())
 		v := want(t, k.words(secret, secret), topology.DeadLetter)
-		info, err := topology.ParseDeadLetter(v.Outputs[0].Headers)
+		info, err := graph.ParseDeadLetter(v.Outputs[0].Headers)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +243,7 @@ func TestDeadLetterIsSilent(t *testing.T) {
 		if strings.Contains(shown, secret) || strings.Contains(shown, secret[:9]) {
 			t.Errorf("%s: the record is quoted in %s", name, shown)
 		}
-		if strings.HasPrefix(name, "panic") != strings.Contains(shown, topology.HeaderStreamsStacktrace) {
+		if strings.HasPrefix(name, "panic") != strings.Contains(shown, graph.HeaderStreamsStacktrace) {
 			t.Errorf("%s: stack asked for, headers %s", name, shown)
 		}
 	}
@@ -254,9 +255,9 @@ func TestUndecodable(t *testing.T) {
 	b := topology.NewBuilder("undecodable", topology.DeadLetters("dead"))
 	numbers := topology.Topic("numbers", schemas.Int64(), schemas.Int64())
 	topology.From(b, numbers).Into(topology.Topic("out", schemas.Int64(), schemas.Int64()))
-	k := openTask(t, mustBuild(t, b), topology.TaskID{Subtopology: "numbers"}, baseConfig())
+	k := openTask(t, mustBuild(t, b), graph.TaskID{Subtopology: "numbers"}, baseConfig())
 	number := make([]byte, 8)
-	for part, in := range map[string]topology.Input{
+	for part, in := range map[string]graph.Input{
 		"key":   k.input("numbers", []byte("canary"), number),
 		"value": k.input("numbers", number, []byte("canary")),
 	} {
@@ -303,7 +304,7 @@ func TestDeadLetterFits(t *testing.T) {
 				own++
 			}
 		}
-		info, err := topology.ParseDeadLetter(out.Headers)
+		info, err := graph.ParseDeadLetter(out.Headers)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -323,14 +324,14 @@ func TestDeadLetterFits(t *testing.T) {
 		if info.Cut != wantCut {
 			t.Errorf("%s: the cut is %q, want %q", name, info.Cut, wantCut)
 		}
-		if out.Partition != topology.PartitionOf(in.Key, 6) {
+		if out.Partition != graph.PartitionOf(in.Key, 6) {
 			t.Errorf("%s: the partition is not that of the whole key", name)
 		}
 		// What is left of the record dies again, and is cut again: the first sizes stay.
 		in.Key, in.Value = out.Key, append([]byte("\xff"), out.Value...)
 		in.Headers = append(out.Headers, in.Headers...)
 		again := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
-		if info, err = topology.ParseDeadLetter(again.Headers); err != nil {
+		if info, err = graph.ParseDeadLetter(again.Headers); err != nil {
 			t.Fatal(name, err)
 		}
 		if name != "fits" && (info.Cut != wantCut || info.Deaths != 2) {
@@ -355,7 +356,7 @@ func TestDeadLetterKeepsEssentials(t *testing.T) {
 		k := openDying(t, 16<<10)
 		in := k.input("words", test.key, []byte("poison"))
 		in.Partition, in.Headers = 3, []topology.Header{
-			h(topology.HeaderOwnKey, []byte("former")), h(topology.HeaderOwnKey, test.ownKey), h("other", test.other),
+			h(graph.HeaderOwnKey, []byte("former")), h(graph.HeaderOwnKey, test.ownKey), h("other", test.other),
 			h(topology.HeaderMode, []byte("BACKFILL")),
 		}
 		out := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
@@ -363,15 +364,15 @@ func TestDeadLetterKeepsEssentials(t *testing.T) {
 		size := len(out.Key) + len(out.Value)
 		for _, h := range out.Headers {
 			size += len(h.Key) + len(h.Value)
-			if !topology.IsDeadLetterHeader(h.Key) {
+			if !graph.IsDeadLetterHeader(h.Key) {
 				got[h.Key] += string(h.Value)
 			}
 		}
-		info, err := topology.ParseDeadLetter(out.Headers)
+		info, err := graph.ParseDeadLetter(out.Headers)
 		if err != nil || size > 16<<10 || info.Cut != fmt.Sprintf("key=%d value=6 headers=4", len(test.key)) {
 			t.Fatalf("%s: %d bytes, %+v, %v", name, size, info, err)
 		}
-		if len(got) != test.kept || test.kept == 2 && (got[topology.HeaderOwnKey] != "own" || got[topology.HeaderMode] != "BACKFILL") {
+		if len(got) != test.kept || test.kept == 2 && (got[graph.HeaderOwnKey] != "own" || got[topology.HeaderMode] != "BACKFILL") {
 			t.Errorf("%s: %d headers are kept", name, len(got))
 		}
 		if len(test.key) == 1 && string(out.Value) != "poison" { // it goes before the key
@@ -399,7 +400,7 @@ func TestDeadLetterHeaderBytes(t *testing.T) {
 		}
 		return "", schemas.Reason(strings.Repeat("r", 10_000))
 	})
-	id := topology.TaskID{Subtopology: topic, Partition: 1<<31 - 1}
+	id := graph.TaskID{Subtopology: topic, Partition: 1<<31 - 1}
 	k := openTask(t, mustBuild(t, b), id, baseConfig())
 	in := k.input(topic, []byte("k"), nil)
 	in.Partition, in.Offset, in.Attempt = id.Partition, 1<<62, 1<<30
@@ -413,16 +414,16 @@ func TestDeadLetterHeaderBytes(t *testing.T) {
 				size += len(h.Key) + len(h.Value)
 			}
 			largest = max(largest, size)
-			info, err := topology.ParseDeadLetter(out.Headers)
+			info, err := graph.ParseDeadLetter(out.Headers)
 			if err != nil || (info.Source.Topic == topic) != (info.Deaths == 2) {
 				t.Errorf("the longest names are not read back: %+v, %v", info.Source, err)
 			}
 			// It dies again where it was redriven to, and comes from the longest position.
 			in.Headers = append(out.Headers, topology.Header{
-				Key: topology.HeaderSource, Value: []byte(topic + " 2147483647 9223372036854775807 0000253402300799999")})
+				Key: graph.HeaderSource, Value: []byte(topic + " 2147483647 9223372036854775807 0000253402300799999")})
 		}
 	}
-	if largest > topology.DeadLetterHeaderBytesMax || largest < topology.DeadLetterHeaderBytesMax/2 {
-		t.Errorf("the headers have %d bytes, the limit is %d", largest, topology.DeadLetterHeaderBytesMax)
+	if largest > graph.DeadLetterHeaderBytesMax || largest < graph.DeadLetterHeaderBytesMax/2 {
+		t.Errorf("the headers have %d bytes, the limit is %d", largest, graph.DeadLetterHeaderBytesMax)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Describe returns the topology as text, in the grammar of Kafka Streams' Topology.describe, so that tools
@@ -46,26 +48,26 @@ func namesOrNone(names []string) string {
 
 // Description returns what t is made of. Like [Topology.Describe] it does not depend on the order of the declarations; unlike there, topics
 // have their names on the cluster. The caller may change the result.
-func (t *Topology) Description() Description {
-	d := Description{
+func (t *Topology) Description() graph.Description {
+	d := graph.Description{
 		Name: t.name, Application: t.application, Fingerprint: t.fingerprint, DeadLetterTopic: t.deadLetters,
 		// Empty lists and not nil, so that programs find no null.
 		Topics: append([]string{}, t.Topics()...), InternalTopics: append([]string{}, t.InternalTopics()...),
-		Subtopologies: []SubtopologyDescription{},
+		Subtopologies: []graph.SubtopologyDescription{},
 	}
 	for i, sub := range t.Subtopologies() {
-		s := SubtopologyDescription{
-			Name: sub.Name, Sources: []SourceDescription{}, Stores: []StoreDescription{}, Sinks: append([]string{}, sub.Sinks...),
-			Nodes: []NodeDescription{},
+		s := graph.SubtopologyDescription{
+			Name: sub.Name, Sources: []graph.SourceDescription{}, Stores: []graph.StoreDescription{}, Sinks: append([]string{}, sub.Sinks...),
+			Nodes: []graph.NodeDescription{},
 		}
 		for _, source := range sub.Sources {
-			s.Sources = append(s.Sources, SourceDescription{
+			s.Sources = append(s.Sources, graph.SourceDescription{
 				Topic: source.Topic, Repartition: source.Repartition, Start: source.Start.String(),
 				KeyFormat: source.KeyFormat, ValueFormat: source.ValueFormat,
 			})
 		}
 		for _, store := range sub.Stores {
-			s.Stores = append(s.Stores, StoreDescription{
+			s.Stores = append(s.Stores, graph.StoreDescription{
 				Name: store.Name, Layout: store.Layout.String(), ChangelogTopic: store.ChangelogTopic,
 				RestoredFrom: store.RestoredFrom, KeyFormat: store.KeyFormat, ValueFormat: store.ValueFormat,
 			})
@@ -78,18 +80,18 @@ func (t *Topology) Description() Description {
 	return d
 }
 
-func (n *node) describe(application string) NodeDescription {
-	d := NodeDescription{Name: n.name, Kind: strings.ToLower(n.kind.String()), Stores: n.storeNames(), Windows: n.windows}
+func (n *node) describe(application string) graph.NodeDescription {
+	d := graph.NodeDescription{Name: n.name, Kind: strings.ToLower(n.kind.String()), Stores: n.storeNames(), Windows: n.windows}
 	if n.kind != processorNode {
 		d.Topic = n.topic.on(application)
 		d.KeyFormat, d.ValueFormat = n.topic.formats.key, n.topic.formats.value
 	}
 	for _, o := range n.outlets {
 		for _, child := range o.children {
-			d.Next = append(d.Next, EdgeDescription{Outlet: o.name, To: child.name})
+			d.Next = append(d.Next, graph.EdgeDescription{Outlet: o.name, To: child.name})
 		}
 	}
-	slices.SortFunc(d.Next, func(a, b EdgeDescription) int {
+	slices.SortFunc(d.Next, func(a, b graph.EdgeDescription) int {
 		return cmp.Or(strings.Compare(a.Outlet, b.Outlet), strings.Compare(a.To, b.To))
 	})
 	return d

@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // goldenTopologies are described in testdata/describe, one file each.
@@ -175,7 +176,7 @@ func TestGoldenDescriptions(t *testing.T) {
 	}
 }
 
-func indented(t *testing.T, d topology.Description) string {
+func indented(t *testing.T, d graph.Description) string {
 	t.Helper()
 	var s bytes.Buffer
 	enc := json.NewEncoder(&s)
@@ -193,7 +194,7 @@ func TestDescriptionIsWhole(t *testing.T) {
 		b := topology.NewBuilder(name)
 		declare(b)
 		built := mustBuild(t, b)
-		var read topology.Description
+		var read graph.Description
 		if err := json.Unmarshal([]byte(indented(t, built.Description())), &read); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -206,7 +207,7 @@ func TestDescriptionIsWhole(t *testing.T) {
 	}
 }
 
-func countNodes(d topology.Description) (n int) {
+func countNodes(d graph.Description) (n int) {
 	for _, sub := range d.Subtopologies {
 		n += len(sub.Nodes)
 	}

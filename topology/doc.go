@@ -58,7 +58,7 @@
 // # Processing
 //
 // [Topology.NewGraph] makes the nodes of one task. [Graph.Process] takes one record through them, depth
-// first, and returns a [Verdict]. What it promises:
+// first, and returns a [graph.Verdict]. What it promises:
 //
 //   - All or nothing. On success all state writes, outputs and counts of the record, and of the punctuations
 //     that it fires, are there; after any failure none is, whatever node it happened in and however far the
@@ -167,8 +167,8 @@
 // record as they were, unless the broker would refuse them: what is too large is cut, a timestamp in the future gives way
 // to the time of the failure, and headers have the original sizes and time. A redrive takes the time from there, so that a
 // dead-letter topic may have the broker's (message.timestamp.type=LogAppendTime). Headers also tell where the record comes
-// from and why it died ([DeadLetterInfo]); where it died behind a [Stream.Repartition] with [KeepOrigin], they name the record of the input
-// too. No text in them, and none of [Failure.Error], quotes the record: errors are shown
+// from and why it died ([graph.DeadLetterInfo]); where it died behind a [Stream.Repartition] with [KeepOrigin], they name the record of the input
+// too. No text in them, and none of [graph.Failure.Error], quotes the record: errors are shown
 // by their text only if their author vouches for it ([schemas.Reason]), and by their Go type otherwise.
 //
 // # Headers

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Reasons for failures that no user code is to blame for. None of them quotes a record.
@@ -77,7 +78,7 @@ func (x *intake[K, V]) read() error {
 }
 
 // record decodes an input into *r.
-func (x *intake[K, V]) record(in *Input, o *origin, r *Record[K, V]) (err error) {
+func (x *intake[K, V]) record(in *graph.Input, o *origin, r *Record[K, V]) (err error) {
 	if r.Key, r.Value, err = x.topic.Decode(in.Key, in.Value); err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (g *Graph) newOrigin() *origin {
 	o := &g.origins[g.originsGiven]
 	g.originsGiven++
 	o.topic, o.partition, o.offset, o.streamTime = g.in.Topic, g.in.Partition, g.in.Offset, g.in.StreamTime
-	if g.in.TimestampType == LogAppendTime {
+	if g.in.TimestampType == graph.LogAppendTime {
 		o.appended = g.in.Timestamp
 	}
 	return o
@@ -186,7 +187,7 @@ func (g *Graph) newDeadLetterSink(topic string) (*sink, error) {
 func writeOutput[K, V any](g *Graph, n *node, s *sink, t *TopicOf[K, V], r *Record[K, V]) error {
 	caller := g.node
 	g.node = n
-	g.outputs = append(g.outputs, Output{})
+	g.outputs = append(g.outputs, graph.Output{})
 	out := &g.outputs[len(g.outputs)-1] // it is large, and is made where it stays
 	out.Topic, out.Timestamp = s.topic, r.Timestamp
 	if n.topic.repartition {
@@ -197,10 +198,10 @@ func writeOutput[K, V any](g *Graph, n *node, s *sink, t *TopicOf[K, V], r *Reco
 	}
 	var err error
 	if out.Key, err = t.key.encode(&g.arena, r.Key); err != nil {
-		return g.failOutput(n, &PartError{Part: "key", Err: err})
+		return g.failOutput(n, &graph.PartError{Part: "key", Err: err})
 	}
 	if out.Value, err = t.value.encode(&g.arena, r.Value); err != nil {
-		return g.failOutput(n, &PartError{Part: "value", Err: err})
+		return g.failOutput(n, &graph.PartError{Part: "value", Err: err})
 	}
 	if err := g.checkTimestamp(out.Timestamp); err != nil {
 		return g.failOutput(n, err)
@@ -225,12 +226,12 @@ func (s *sink) partition(key []byte, task int32) int32 {
 	if key == nil {
 		return task % s.partitions
 	}
-	return PartitionOf(key, s.partitions)
+	return graph.PartitionOf(key, s.partitions)
 }
 
 // check refuses what the broker or the client would refuse at commit time, when it would take the whole
 // round with it.
-func (s *sink) check(out *Output) error {
+func (s *sink) check(out *graph.Output) error {
 	if s.compacted && out.Key == nil {
 		return Fail(Validation, errNullKey)
 	}
@@ -250,7 +251,7 @@ const batchOverheadBytes = 65
 
 // batchBytes returns the size of a record batch with only this record, not compressed, which is how the
 // client counts: a record that fits is never refused later.
-func batchBytes(out *Output) int {
+func batchBytes(out *graph.Output) int {
 	// Attributes, and the differences of timestamp and offset, which are 0 for the first record.
 	body := 1 + 1 + 1 + varBytes(out.Key) + varBytes(out.Value) + varintLen(len(out.Headers))
 	for i := range out.Headers {

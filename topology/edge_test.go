@@ -11,10 +11,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // encodeRecord writes the record as the first one of a batch, by the letter of the record format.
-func encodeRecord(out *Output) []byte {
+func encodeRecord(out *graph.Output) []byte {
 	varint := binary.AppendVarint
 	blob := func(b, data []byte) []byte {
 		if data == nil {
@@ -40,7 +41,7 @@ func TestBatchBytes(t *testing.T) {
 				return make([]byte, n)
 			}),
 		)
-		out := Output{Key: blob.Draw(t, "key"), Value: blob.Draw(t, "value")}
+		out := graph.Output{Key: blob.Draw(t, "key"), Value: blob.Draw(t, "value")}
 		for range rapid.IntRange(0, 70).Draw(t, "headers") {
 			h := Header{Key: string(blob.Draw(t, "name")), Value: blob.Draw(t, "header")}
 			out.Headers = append(out.Headers, h)
@@ -62,7 +63,7 @@ func copyGraph(tb testing.TB, cfg GraphConfig) *Graph {
 		tb.Fatal(err)
 	}
 	cfg.Partitions = func(string) int32 { return 1 }
-	g, err := t.NewGraph(TaskID{"in", 0}, nil, cfg)
+	g, err := t.NewGraph(graph.TaskID{Subtopology: "in", Partition: 0}, nil, cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -74,13 +75,13 @@ func TestSizeLimit(t *testing.T) {
 	const limit = 20 << 10
 	g := copyGraph(t, GraphConfig{Now: time.Now, MaxMessageBytes: func(string) int32 { return limit }})
 	value := make([]byte, limit)
-	for batchBytes(&Output{Key: []byte("k"), Value: value}) > limit {
+	for batchBytes(&graph.Output{Key: []byte("k"), Value: value}) > limit {
 		value = value[:len(value)-1]
 	}
-	if v := g.Process(Input{Topic: "in", Key: []byte("k"), Value: value}); v.Action != Accept {
+	if v := g.Process(graph.Input{Topic: "in", Key: []byte("k"), Value: value}); v.Action != graph.Accept {
 		t.Errorf("a record of the largest size: %v", v.Failure)
 	}
-	v := g.Process(Input{Topic: "in", Key: []byte("kk"), Value: value})
+	v := g.Process(graph.Input{Topic: "in", Key: []byte("kk"), Value: value})
 	reason := fmt.Sprintf("has %d bytes as a batch of its own, topic out takes %d", limit+1, limit)
 	if v.Action != DeadLetter || v.Failure.Class != Validation || v.Failure.Node != "out-sink" ||
 		!strings.Contains(v.Failure.Reason(), reason) {
@@ -94,10 +95,10 @@ func TestSizeLimit(t *testing.T) {
 func TestNullKeyOfCompactedTopic(t *testing.T) {
 	compacted := func(topic string) bool { return topic == "out" }
 	g := copyGraph(t, GraphConfig{Now: time.Now, Compacted: compacted})
-	if v := g.Process(Input{Topic: "in", Key: []byte{}}); v.Action != Accept {
+	if v := g.Process(graph.Input{Topic: "in", Key: []byte{}}); v.Action != graph.Accept {
 		t.Errorf("an empty key: %v", v.Failure)
 	}
-	v := g.Process(Input{Topic: "in", Value: []byte("v")})
+	v := g.Process(graph.Input{Topic: "in", Value: []byte("v")})
 	if v.Action != DeadLetter || v.Failure.Class != Validation || v.Failure.Node != "out-sink" {
 		t.Errorf("a null key: %s, %v", v.Action, v.Failure)
 	}
@@ -111,9 +112,11 @@ func TestTimestamps(t *testing.T) {
 		Now:                func() time.Time { reads++; return clock },
 		MaxFutureTimestamp: time.Minute,
 	})
-	process := func(at time.Time) Verdict { return g.Process(Input{Topic: "in", Timestamp: at.UnixMilli()}) }
+	process := func(at time.Time) graph.Verdict {
+		return g.Process(graph.Input{Topic: "in", Timestamp: at.UnixMilli()})
+	}
 	for range 100 {
-		if v := process(clock.Add(time.Minute)); v.Action != Accept {
+		if v := process(clock.Add(time.Minute)); v.Action != graph.Accept {
 			t.Fatal(v.Failure)
 		}
 	}
@@ -126,16 +129,16 @@ func TestTimestamps(t *testing.T) {
 		t.Errorf("a timestamp that is too far ahead: %s, %v", v.Action, v.Failure)
 	}
 	clock = clock.Add(time.Second)
-	if v := process(clock.Add(time.Minute)); v.Action != Accept {
+	if v := process(clock.Add(time.Minute)); v.Action != graph.Accept {
 		t.Errorf("the limit does not move with the clock: %v", v.Failure)
 	}
-	v = g.Process(Input{Topic: "in", Timestamp: -1})
+	v = g.Process(graph.Input{Topic: "in", Timestamp: -1})
 	if v.Action != DeadLetter || v.Failure.Class != Validation ||
 		v.Outputs[0].Timestamp != clock.UnixMilli() {
 		t.Errorf("a negative timestamp: %s, %v", v.Action, v.Failure)
 	}
 	free := copyGraph(t, GraphConfig{Now: time.Now, MaxFutureTimestamp: -1})
-	if v := free.Process(Input{Topic: "in", Timestamp: 1 << 60}); v.Action != Accept {
+	if v := free.Process(graph.Input{Topic: "in", Timestamp: 1 << 60}); v.Action != graph.Accept {
 		t.Errorf("without a limit: %v", v.Failure)
 	}
 }
@@ -152,17 +155,17 @@ func TestOutputTimestamp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := built.NewGraph(TaskID{"in", 0}, nil, GraphConfig{
+	g, err := built.NewGraph(graph.TaskID{Subtopology: "in", Partition: 0}, nil, GraphConfig{
 		Partitions: func(string) int32 { return 1 },
 		Now:        func() time.Time { return time.UnixMilli(1000) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := g.Process(Input{Topic: "in", Timestamp: 1000, Value: []byte("x")}); v.Action != Accept {
+	if v := g.Process(graph.Input{Topic: "in", Timestamp: 1000, Value: []byte("x")}); v.Action != graph.Accept {
 		t.Errorf("an hour ahead, which is the default limit: %v", v.Failure)
 	}
-	v := g.Process(Input{Topic: "in", Timestamp: 1000, Value: []byte("xx")})
+	v := g.Process(graph.Input{Topic: "in", Timestamp: 1000, Value: []byte("xx")})
 	if v.Action != DeadLetter || v.Failure.Node != "out-sink" || v.Outputs[0].Timestamp != 1000 {
 		t.Errorf("two hours ahead: %s, %v", v.Action, v.Failure)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // EventTime makes f say when the event of a record happened, in place of the timestamp that the record has in
@@ -122,7 +123,7 @@ func (g *Graph) setEventTime(ms int64) {
 // milliseconds since the epoch: what the function given to the [EventTime] of its source returns, and its
 // timestamp where there is none, or where the function fails. A runtime asks for the first record of each
 // input. It costs the decoding of the record where there is such a function, and nothing otherwise.
-func (g *Graph) EventTime(in Input) (ms int64) {
+func (g *Graph) EventTime(in graph.Input) (ms int64) {
 	for i := range g.sources {
 		if s := &g.sources[i]; s.topic == in.Topic && s.eventTime != nil {
 			return s.eventTime(&in)
@@ -144,7 +145,7 @@ func (g *Graph) HasEventTime(topic string) bool {
 
 // peek is what EventTime does for a source. A panic counts as a failure: the record has it again when it is
 // processed.
-func (x *intake[K, V]) peek(in *Input) (ms int64) {
+func (x *intake[K, V]) peek(in *graph.Input) (ms int64) {
 	defer func() {
 		if recover() != nil {
 			ms = in.Timestamp

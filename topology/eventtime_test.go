@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // timeInValue reads the time of a record from its value, in milliseconds.
@@ -139,14 +140,14 @@ func TestGraphEventTime(t *testing.T) {
 		{"left", "42", 42}, {"left", "-42", -42}, {"left", "no number", 7}, {"left", "panic", 7},
 		{"right", "42", 7}, {"other", "42", 7},
 	} {
-		in := topology.Input{
+		in := graph.Input{
 			Topic: test.topic, Timestamp: 7, Key: []byte("a"), Value: []byte(test.value), StreamTimeBefore: state.NoTime,
 		}
 		if got := k.graph.EventTime(in); got != test.want {
 			t.Errorf("the event time of %s %q is %d, want %d", test.topic, test.value, got, test.want)
 		}
 	}
-	if got := k.graph.EventTime(topology.Input{Topic: "left", Timestamp: 7}); got != 7 {
+	if got := k.graph.EventTime(graph.Input{Topic: "left", Timestamp: 7}); got != 7 {
 		t.Errorf("the event time of a record that cannot be decoded is %d", got)
 	}
 }

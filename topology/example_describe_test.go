@@ -6,6 +6,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // speakers counts what everybody has said, in a store of that name.
@@ -38,8 +39,8 @@ func ExampleTopology_Mermaid() {
 
 // What a change of a program is: here the store has another name. onceward plan also says what it means for what is stored.
 func ExampleCompare() {
-	for _, d := range topology.Compare(speakers("counts").Description(), speakers("totals").Description()) {
-		if d.Subject == topology.SubjectStore {
+	for _, d := range graph.Compare(speakers("counts").Description(), speakers("totals").Description()) {
+		if d.Subject == graph.SubjectStore {
 			fmt.Println(d)
 		}
 	}

@@ -1,5 +1,7 @@
 package topology
 
+import "github.com/onceward/onceward/topology/graph"
+
 // SetAgendaMax changes how many parked keys an agenda keeps, and returns what changes it back.
 func SetAgendaMax(n int) (reset func()) {
 	before := agendaMax
@@ -20,7 +22,7 @@ func (g *Graph) Planned() (n int) {
 // Looks reports whether a record of a key that is not parked would be looked up in the state, were it to come now.
 func (g *Graph) Looks(key []byte) bool {
 	for i := range g.sources {
-		if p := g.sources[i].parking; p != nil && p.keys > 0 && p.filter.may(parkedKeyOf(&Input{Key: key})) {
+		if p := g.sources[i].parking; p != nil && p.keys > 0 && p.filter.may(parkedKeyOf(&graph.Input{Key: key})) {
 			return true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // fanOut is a topology in which a record writes to a store and to a topic before a second branch decides,
@@ -51,13 +52,13 @@ func ending(value string) (string, error) {
 	case "plain":
 		return "", errors.New("cannot handle plain")
 	}
-	if class, err := topology.ParseClass(value); err == nil {
+	if class, err := graph.ParseClass(value); err == nil {
 		return "", topology.Fail(class, schemas.Reason("told to fail"))
 	}
 	return value, nil
 }
 
-var fanTask = topology.TaskID{Subtopology: "words", Partition: 0}
+var fanTask = graph.TaskID{Subtopology: "words", Partition: 0}
 
 // TestFailureLeavesNoTrace is requirement G4. It fails records in the second branch, when the first one has written
 // to a store, to a topic and to a counter.
@@ -70,7 +71,7 @@ func TestFailureLeavesNoTrace(t *testing.T) {
 	} {
 		t.Run(value, func(t *testing.T) {
 			k := openTask(t, fanOut(t, topology.DeadLetters("dead")), fanTask, baseConfig())
-			want(t, k.words("a", "fine"), topology.Accept)
+			want(t, k.words("a", "fine"), graph.Accept)
 			v := want(t, k.words("a", value), action)
 			if got := k.entries(countStore); got != "a=1" {
 				t.Errorf("the store holds %s after a failed record, want a=1", got)
@@ -89,7 +90,7 @@ func TestFailureLeavesNoTrace(t *testing.T) {
 			if v.Failure.Node != "judge" {
 				t.Errorf("the failure names node %q", v.Failure.Node)
 			}
-			v = want(t, k.words("a", "fine"), topology.Accept)
+			v = want(t, k.words("a", "fine"), graph.Accept)
 			if got := lines(v.Outputs); got != `out "a"="fine"; second "a"="fine"` {
 				t.Errorf("outputs of the next record: %s", got)
 			}
@@ -288,8 +289,8 @@ func TestLargeEntry(t *testing.T) {
 		return 0
 	}
 	k := openTask(t, mustBuild(t, b), fanTask, cfg)
-	want(t, k.words("a", strings.Repeat("x", 900)), topology.Accept)
-	want(t, k.words("b", "delete"), topology.Accept)
+	want(t, k.words("a", strings.Repeat("x", 900)), graph.Accept)
+	want(t, k.words("b", "delete"), graph.Accept)
 	large := strings.Repeat("x", 1000)
 	refused := func(key, value string) {
 		t.Helper()

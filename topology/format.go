@@ -141,5 +141,5 @@ func (f *format[T]) encode(a *arena, v T) ([]byte, error) {
 	return take(a, f.codec, v)
 }
 
-// partKey is the part of a [PartError] that is about the key.
+// partKey is the part of a [graph.PartError] that is about the key.
 const partKey = "key"

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // TestNulls sends every mixture of null and empty through a topology and looks at what comes out.
@@ -66,7 +67,7 @@ func TestEmptyBytesAreNotNull(t *testing.T) {
 // TestNullIsRefused where the codec does not take it.
 func TestNullIsRefused(t *testing.T) {
 	k := openTask(t, dying(t), fanTask, baseConfig())
-	for part, in := range map[string]topology.Input{
+	for part, in := range map[string]graph.Input{
 		"key":   k.input("words", nil, []byte("v")),
 		"value": k.input("words", []byte("k"), nil),
 	} {
@@ -76,7 +77,7 @@ func TestNullIsRefused(t *testing.T) {
 			t.Errorf("%v", f)
 		}
 	}
-	want(t, k.graph.Process(k.input("words", []byte{}, []byte{})), topology.Accept)
+	want(t, k.graph.Process(k.input("words", []byte{}, []byte{})), graph.Accept)
 }
 
 // TestNullKeyStaysWithItsTask: its partition is that of the task, and the same at every attempt.
@@ -86,11 +87,11 @@ func TestNullKeyStaysWithItsTask(t *testing.T) {
 		Into(topology.Topic("out", schemas.Bytes(), schemas.Bytes()))
 	built := mustBuild(t, b)
 	for p := range int32(10) {
-		k := openTask(t, built, topology.TaskID{Subtopology: "words", Partition: p}, baseConfig())
+		k := openTask(t, built, graph.TaskID{Subtopology: "words", Partition: p}, baseConfig())
 		in := k.input("words", nil, []byte("v"))
 		in.Partition = p
 		for range 3 {
-			if got := want(t, k.graph.Process(in), topology.Accept).Outputs[0].Partition; got != p%4 {
+			if got := want(t, k.graph.Process(in), graph.Accept).Outputs[0].Partition; got != p%4 {
 				t.Errorf("a null key of task %d goes to partition %d of 4", p, got)
 			}
 		}

@@ -3,6 +3,8 @@ package topology
 import (
 	"fmt"
 	"sync/atomic"
+
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Gauge is a number of a node that goes up and down, such as how long something has waited. It is for metrics alone: it
@@ -17,7 +19,7 @@ type Gauge struct {
 // goroutine.
 func (t *Setup) Gauge(name string) *Gauge {
 	g := &Gauge{node: t.node.name, name: name}
-	if err := CheckName(name); err != nil {
+	if err := graph.CheckName(name); err != nil {
 		t.errs = append(t.errs, fmt.Errorf("name of a gauge: %w", err))
 	}
 	for _, other := range t.graph.gauges {
@@ -33,10 +35,10 @@ func (t *Setup) Gauge(name string) *Gauge {
 func (g *Gauge) Set(n int64) { g.value.Store(n) }
 
 // Gauges returns what the gauges of the nodes show. It may be called from any goroutine.
-func (g *Graph) Gauges() []GaugeReading {
-	readings := make([]GaugeReading, len(g.gauges))
+func (g *Graph) Gauges() []graph.GaugeReading {
+	readings := make([]graph.GaugeReading, len(g.gauges))
 	for i, gauge := range g.gauges {
-		readings[i] = GaugeReading{Node: gauge.node, Name: gauge.name, Value: gauge.value.Load()}
+		readings[i] = graph.GaugeReading{Node: gauge.node, Name: gauge.name, Value: gauge.value.Load()}
 	}
 	return readings
 }

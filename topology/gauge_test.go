@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // gauged is a topology whose node has gauges of these names, and sets all of them to the length of a value.
@@ -34,13 +35,13 @@ func TestGauges(t *testing.T) {
 	k := openTask(t, gauged(t, "a", "b"), fanTask, baseConfig())
 	shows := func(n int64) {
 		t.Helper()
-		want := []topology.GaugeReading{{Node: "node", Name: "a", Value: n}, {Node: "node", Name: "b", Value: n}}
+		want := []graph.GaugeReading{{Node: "node", Name: "a", Value: n}, {Node: "node", Name: "b", Value: n}}
 		if got := k.graph.Gauges(); !slices.Equal(got, want) {
 			t.Errorf("the gauges show %+v, want %+v", got, want)
 		}
 	}
 	shows(0)
-	want(t, k.words("k", "four"), topology.Accept)
+	want(t, k.words("k", "four"), graph.Accept)
 	shows(4)
 	want(t, k.words("k", "poison"), topology.DeadLetter)
 	shows(6)

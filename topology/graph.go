@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // GraphConfig is what a graph needs to know of the world around it. The functions are called on the task's
@@ -38,8 +39,8 @@ const maxFutureTimestampDefault = time.Hour
 // the state; and of time only when each schedule of the wall clock is due.
 type Graph struct {
 	topology *Topology
-	id       TaskID
-	state    State
+	id       graph.TaskID
+	state    graph.State
 	config   GraphConfig
 	sources  []graphSource
 	entries  map[*node]any
@@ -69,7 +70,7 @@ type Graph struct {
 	// What follows is about the unit at work: a record with the punctuations that it fires, or a punctuation.
 
 	// in is the record. Of a punctuation by the wall clock it has stream time and attempt.
-	in Input
+	in graph.Input
 	// eventTime is what the record moves the stream time to.
 	eventTime int64
 	// mode is that of what is at work, ownMode the one that it has in an application that is Live.
@@ -83,8 +84,8 @@ type Graph struct {
 	failure *Failure
 	// blame belongs to failure.
 	blame   blame
-	outputs []Output
-	counts  []Tally
+	outputs []graph.Output
+	counts  []graph.Tally
 	touched []*Counter
 	// wrote says that a store was written.
 	wrote bool
@@ -113,7 +114,7 @@ type graphSource struct {
 	// run processes the record at work.
 	run func() error
 	// eventTime is nil for a source without EventTime.
-	eventTime func(in *Input) int64
+	eventTime func(in *graph.Input) int64
 	// parking is where the records of the source wait, nil if they never do.
 	parking *parking
 	// retries are the delayed retry topics of the source.
@@ -127,7 +128,7 @@ type graphSource struct {
 //
 // An error means that the task cannot be opened: a factory failed, a topic is unknown, or something is
 // missing from cfg.
-func (t *Topology) NewGraph(id TaskID, st State, cfg GraphConfig) (*Graph, error) {
+func (t *Topology) NewGraph(id graph.TaskID, st graph.State, cfg GraphConfig) (*Graph, error) {
 	sub, ok := t.subtopology(id.Subtopology)
 	switch {
 	case !ok:
@@ -203,7 +204,7 @@ func (g *Graph) store(name string) (state.Bytes, error) {
 // unless the verdict is Accept. It never panics because of user code.
 //
 // A record whose key is parked is not processed: it joins those that wait, and the verdict is Park.
-func (g *Graph) Process(in Input) Verdict {
+func (g *Graph) Process(in graph.Input) graph.Verdict {
 	g.begin(&in)
 	s := g.source(in.Topic)
 	if s != nil && s.of != "" {
@@ -229,7 +230,7 @@ func (g *Graph) source(topic string) *graphSource {
 }
 
 // begin prepares the graph for a unit of work. It does not keep in, which is large, and so not passed by its value.
-func (g *Graph) begin(in *Input) {
+func (g *Graph) begin(in *graph.Input) {
 	g.in, g.eventTime = *in, in.Timestamp
 	g.in.Attempt = max(g.in.Attempt, 1)
 	g.enter(Live)
@@ -244,10 +245,10 @@ func (g *Graph) begin(in *Input) {
 }
 
 // conclude turns what has become of the unit into a verdict.
-func (g *Graph) conclude() Verdict {
+func (g *Graph) conclude() graph.Verdict {
 	if g.failure == nil {
 		g.collectCounts()
-		return Verdict{Action: Accept, Outputs: g.outputs, Counts: g.counts, Wrote: g.wrote, EventTime: g.eventTime}
+		return graph.Verdict{Action: graph.Accept, Outputs: g.outputs, Counts: g.counts, Wrote: g.wrote, EventTime: g.eventTime}
 	}
 	if g.state != nil {
 		g.state.Revert()
@@ -306,7 +307,7 @@ func (g *Graph) misuse(n *node) error {
 }
 
 // judge turns the failure into a verdict by the policy of its node.
-func (g *Graph) judge() Verdict {
+func (g *Graph) judge() graph.Verdict {
 	f := g.failure
 	policy := g.policy()
 	action := policy.at(g.in.Attempt)
@@ -329,7 +330,7 @@ func (g *Graph) judge() Verdict {
 		action = Stop
 	}
 	if action == Stop {
-		return Verdict{Action: Stop, Failure: f}
+		return graph.Verdict{Action: Stop, Failure: f}
 	}
 	if g.released != nil {
 		if err := g.released.remove(); err != nil {
@@ -337,8 +338,8 @@ func (g *Graph) judge() Verdict {
 		}
 	}
 	g.outputs = append(g.outputs, g.deadLetter(f))
-	g.counts = append(g.counts, Tally{Node: f.Node, Outcome: deadLetterOutcomes[f.Class], N: 1})
-	return Verdict{Action: DeadLetter, Outputs: g.outputs, Counts: g.counts, Failure: f, Wrote: g.released != nil}
+	g.counts = append(g.counts, graph.Tally{Node: f.Node, Outcome: deadLetterOutcomes[f.Class], N: 1})
+	return graph.Verdict{Action: DeadLetter, Outputs: g.outputs, Counts: g.counts, Failure: f, Wrote: g.released != nil}
 }
 
 // policy returns the policy of the node that failed.
@@ -354,7 +355,7 @@ func (g *Graph) policy() Policy {
 
 // again returns the verdict for a record, or a punctuation, that is to be tried again. It is false for one that
 // cannot be parked or delayed.
-func (g *Graph) again(f *Failure, policy Policy) (Verdict, bool) {
+func (g *Graph) again(f *Failure, policy Policy) (graph.Verdict, bool) {
 	var pause time.Duration
 	source := g.source(g.in.Topic)
 	switch {
@@ -365,14 +366,14 @@ func (g *Graph) again(f *Failure, policy Policy) (Verdict, bool) {
 	}
 	switch {
 	case g.unparkable && policy.Action != Retry:
-		return Verdict{}, false
+		return graph.Verdict{}, false
 	case g.released != nil:
 		// One that was parked never holds up the others, and never overtakes one of its key, whatever it fails with.
 		return g.released.postpone(f, max(pause, time.Millisecond)), true
 	case policy.Action == Retry:
-		return Verdict{Action: Retry, Failure: f, Backoff: pause}, true
+		return graph.Verdict{Action: Retry, Failure: f, Backoff: pause}, true
 	case g.blame.punctuation != nil:
-		return Verdict{}, false
+		return graph.Verdict{}, false
 	}
 	switch {
 	case policy.Action == Delay && source != nil && len(source.retries) > 0:
@@ -380,17 +381,17 @@ func (g *Graph) again(f *Failure, policy Policy) (Verdict, bool) {
 	case policy.Action == Park && source != nil && source.parking != nil:
 		return source.parking.park(f, pause)
 	}
-	return Verdict{}, false
+	return graph.Verdict{}, false
 }
 
 // stop returns the verdict when the state of the graph itself has failed.
-func (g *Graph) stop(err error) Verdict {
+func (g *Graph) stop(err error) graph.Verdict {
 	if g.state != nil {
 		g.state.Revert()
 	}
 	g.dropCounts()
 	g.outputs, g.counts = g.outputs[:0], g.counts[:0]
-	return Verdict{Action: Stop, Failure: &Failure{Class: ClassOf(err), Err: err, Attempt: g.in.Attempt}}
+	return graph.Verdict{Action: Stop, Failure: &Failure{Class: ClassOf(err), Err: err, Attempt: g.in.Attempt}}
 }
 
 // deadLetterOutcomes are what a dead letter is counted as.
@@ -404,7 +405,7 @@ var deadLetterOutcomes = func() (outcomes [classes]string) {
 func (g *Graph) collectCounts() {
 	for _, c := range g.touched {
 		if c.n != 0 {
-			g.counts = append(g.counts, Tally{Node: c.node, Outcome: c.outcome, N: c.n})
+			g.counts = append(g.counts, graph.Tally{Node: c.node, Outcome: c.outcome, N: c.n})
 		}
 		c.n, c.touched = 0, false
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/memstore"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 var (
@@ -54,7 +55,7 @@ func benchTask(tb testing.TB, t *Topology, stores []state.Declaration) *Graph {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	g, err := t.NewGraph(TaskID{"in", 0}, st, GraphConfig{
+	g, err := t.NewGraph(graph.TaskID{Subtopology: "in", Partition: 0}, st, GraphConfig{
 		Partitions:      func(string) int32 { return 6 },
 		MaxMessageBytes: func(string) int32 { return 1 << 20 },
 		Now:             time.Now,
@@ -65,13 +66,13 @@ func benchTask(tb testing.TB, t *Topology, stores []state.Declaration) *Graph {
 	return g
 }
 
-func benchInputs(n int) []Input {
+func benchInputs(n int) []graph.Input {
 	const at = 1_700_000_000_000
 	traceparent := []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	headers := []Header{{Key: "traceparent", Value: traceparent}}
-	inputs := make([]Input, n)
+	inputs := make([]graph.Input, n)
 	for i := range inputs {
-		inputs[i] = Input{
+		inputs[i] = graph.Input{
 			Topic: "in", Offset: int64(i), Timestamp: at, StreamTime: at, Attempt: 1,
 			Key: []byte("key-" + strconv.Itoa(i)), Value: binary.BigEndian.AppendUint64(nil, uint64(i)),
 			Headers: headers,
@@ -87,7 +88,7 @@ func BenchmarkProcess(b *testing.B) {
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		if v := g.Process(inputs[i&1023]); v.Action != Accept || len(v.Outputs) != 1 {
+		if v := g.Process(inputs[i&1023]); v.Action != graph.Accept || len(v.Outputs) != 1 {
 			b.Fatal(v.Failure)
 		}
 		i++
@@ -100,7 +101,7 @@ func TestProcessAllocations(t *testing.T) {
 	g, inputs := benchGraph(t), benchInputs(64)
 	i := 0
 	allocs := testing.AllocsPerRun(2000, func() {
-		if v := g.Process(inputs[i&63]); v.Action != Accept {
+		if v := g.Process(inputs[i&63]); v.Action != graph.Accept {
 			t.Fatal(v.Failure)
 		}
 		i++

@@ -9,11 +9,12 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 func TestAcceptedRecord(t *testing.T) {
 	k := openTask(t, fanOut(t), fanTask, baseConfig())
-	v := want(t, k.words("a", "fine"), topology.Accept)
+	v := want(t, k.words("a", "fine"), graph.Accept)
 	if got, want := lines(v.Outputs), `out "a"="fine"; second "a"="fine"`; got != want {
 		t.Errorf("outputs: %s\nwant: %s", got, want)
 	}
@@ -56,7 +57,7 @@ func TestDiamond(t *testing.T) {
 	out.Stream().Into(outTopic)
 	built := mustBuild(t, b)
 	k := openTask(t, built, fanTask, baseConfig())
-	v := want(t, k.words("a", "x"), topology.Accept)
+	v := want(t, k.words("a", "x"), graph.Accept)
 	if got, want := lines(v.Outputs), `out "a"="x-left"; out "a"="x-right"`; got != want {
 		t.Errorf("outputs: %s\nwant: %s", got, want)
 	}
@@ -83,7 +84,7 @@ func TestSplit(t *testing.T) {
 	rest.Into(otherTopic)
 	k := openTask(t, mustBuild(t, b), fanTask, baseConfig())
 	for key, topic := range map[string]string{"a": "out", "b": "out", "z": "other"} {
-		v := want(t, k.words(key, "v"), topology.Accept)
+		v := want(t, k.words(key, "v"), graph.Accept)
 		if got, want := lines(v.Outputs), fmt.Sprintf(`%s %q="v"`, topic, key); got != want {
 			t.Errorf("outputs: %s, want %s", got, want)
 		}
@@ -109,7 +110,7 @@ func TestFlatMapAndKeys(t *testing.T) {
 		return word{Key: r.Value, Value: "letter"}, nil
 	}).Peek("look", ignore).Into(outTopic)
 	k := openTask(t, mustBuild(t, b), fanTask, baseConfig())
-	v := want(t, k.words("k", "xyx"), topology.Accept)
+	v := want(t, k.words("k", "xyx"), graph.Accept)
 	if got, want := lines(v.Outputs), `out "x"="letter"; out "y"="letter"; out "x"="letter"`; got != want {
 		t.Errorf("outputs: %s\nwant: %s", got, want)
 	}
@@ -137,12 +138,12 @@ func TestEmitOutOfTurn(t *testing.T) {
 		return nil
 	}).Into(outTopic)
 	k := openTask(t, mustBuild(t, b), fanTask, baseConfig())
-	want(t, k.words("a", "fine"), topology.Accept)
+	want(t, k.words("a", "fine"), graph.Accept)
 	if err := escaped(context, word{}); err == nil || topology.ClassOf(err) != topology.Fatal {
 		t.Errorf("emitting between two records returns %v", err)
 	}
 	want(t, k.words("a", "steal"), topology.Stop)
-	v := want(t, k.words("a", "fine"), topology.Accept)
+	v := want(t, k.words("a", "fine"), graph.Accept)
 	if got := lines(v.Outputs); got != `out "a"="fine"` {
 		t.Errorf("outputs: %s", got)
 	}
@@ -168,7 +169,7 @@ func TestSetup(t *testing.T) {
 		if !used.Connected() || unused.Connected() {
 			t.Errorf("connected: used %v, unused %v", used.Connected(), unused.Connected())
 		}
-		if s.Node() != "node" || s.Application() != "setup" || s.Task() != (topology.TaskID{"words", 3}) {
+		if s.Node() != "node" || s.Application() != "setup" || s.Task() != (graph.TaskID{Subtopology: "words", Partition: 3}) {
 			t.Errorf("setup of %s, %s, %s", s.Node(), s.Application(), s.Task())
 		}
 		emit, none, counter := used.In(s), unused.In(s), s.Counter("none")
@@ -182,10 +183,10 @@ func TestSetup(t *testing.T) {
 		}, nil
 	})
 	used.Stream().Into(outTopic)
-	k := openTask(t, mustBuild(t, b), topology.TaskID{Subtopology: "words", Partition: 3}, baseConfig())
-	v := want(t, k.graph.Process(topology.Input{
+	k := openTask(t, mustBuild(t, b), graph.TaskID{Subtopology: "words", Partition: 3}, baseConfig())
+	v := want(t, k.graph.Process(graph.Input{
 		Topic: "words", Partition: 3, Key: []byte("k"), Value: []byte("v"), Attempt: 2, StreamTime: 5,
-	}), topology.Accept)
+	}), graph.Accept)
 	if len(v.Outputs) != 1 || len(v.Counts) != 0 {
 		t.Errorf("%d outputs, %d counts", len(v.Outputs), len(v.Counts))
 	}
@@ -211,11 +212,11 @@ func TestNewGraphErrors(t *testing.T) {
 	tests := []struct {
 		want string
 		t    *topology.Topology
-		id   topology.TaskID
+		id   graph.TaskID
 		cfg  topology.GraphConfig
 	}{
-		{"no subtopology", good, topology.TaskID{Subtopology: "nowhere"}, baseConfig()},
-		{"negative", good, topology.TaskID{Subtopology: "words", Partition: -1}, baseConfig()},
+		{"no subtopology", good, graph.TaskID{Subtopology: "nowhere"}, baseConfig()},
+		{"negative", good, graph.TaskID{Subtopology: "words", Partition: -1}, baseConfig()},
 		{"needs Partitions and Now", good, fanTask, topology.GraphConfig{}},
 		{"number of partitions of topic dead", good, fanTask, config(func(c *topology.GraphConfig) {
 			c.Partitions = func(string) int32 { return 0 }
@@ -261,7 +262,7 @@ func TestTopologyIsShared(t *testing.T) {
 	built := fanOut(t, topology.DeadLetters("dead"))
 	var wg sync.WaitGroup
 	for p := range int32(4) {
-		k := openTask(t, built, topology.TaskID{Subtopology: "words", Partition: p}, baseConfig())
+		k := openTask(t, built, graph.TaskID{Subtopology: "words", Partition: p}, baseConfig())
 		wg.Go(func() {
 			for i := range 200 {
 				in := k.input("words", []byte("k"), []byte([]string{"fine", "plain", "panic"}[i%3]))

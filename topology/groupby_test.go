@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
@@ -70,7 +71,7 @@ func TestGroupByFailsTheRecordOfItsFunction(t *testing.T) {
 		return key + letter, nil
 	})
 	k := openTask(t, mustBuild(t, b), fanTask, baseConfig())
-	v := want(t, k.words("k", "xy"), topology.Accept)
+	v := want(t, k.words("k", "xy"), graph.Accept)
 	if got := len(v.Outputs); got != 2 || string(v.Outputs[1].Key) != "ky" || string(v.Outputs[1].Value) != "y" {
 		t.Errorf("outputs: %s", lines(v.Outputs))
 	}

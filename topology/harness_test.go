@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/memstore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Topics, stores and records that the tests share.
@@ -60,7 +61,7 @@ func baseConfig() topology.GraphConfig {
 	}
 }
 
-func openTask(tb testing.TB, t *topology.Topology, id topology.TaskID, cfg topology.GraphConfig) *task {
+func openTask(tb testing.TB, t *topology.Topology, id graph.TaskID, cfg topology.GraphConfig) *task {
 	tb.Helper()
 	var stores []state.Declaration
 	for _, sub := range t.Subtopologies() {
@@ -80,26 +81,26 @@ func openTask(tb testing.TB, t *topology.Topology, id topology.TaskID, cfg topol
 }
 
 // input returns the next record of a topic.
-func (k *task) input(topic string, key, value []byte) topology.Input {
+func (k *task) input(topic string, key, value []byte) graph.Input {
 	k.offset++
-	return topology.Input{
+	return graph.Input{
 		Topic: topic, Offset: k.offset - 1, Timestamp: now.UnixMilli(), StreamTime: now.UnixMilli(),
 		Key: key, Value: value, Attempt: 1,
 	}
 }
 
 // words processes a record of the topic words.
-func (k *task) words(key, value string) topology.Verdict {
+func (k *task) words(key, value string) graph.Verdict {
 	return k.graph.Process(k.input("words", []byte(key), []byte(value)))
 }
 
 // want fails the test unless the verdict has that action.
-func want(tb testing.TB, v topology.Verdict, action topology.Action) topology.Verdict {
+func want(tb testing.TB, v graph.Verdict, action topology.Action) graph.Verdict {
 	tb.Helper()
 	if v.Action != action {
 		tb.Fatalf("the verdict is %s, want %s; the failure is %v", v.Action, action, v.Failure)
 	}
-	if (v.Failure == nil) != (action == topology.Accept) {
+	if (v.Failure == nil) != (action == graph.Accept) {
 		tb.Fatalf("the failure of a verdict %s is %v", v.Action, v.Failure)
 	}
 	if (v.Backoff != 0) != (action == topology.Retry) {
@@ -109,7 +110,7 @@ func want(tb testing.TB, v topology.Verdict, action topology.Action) topology.Ve
 }
 
 // lines writes outputs as topic/partition key=value, for comparisons.
-func lines(outputs []topology.Output) string {
+func lines(outputs []graph.Output) string {
 	var s []string
 	for _, out := range outputs {
 		s = append(s, fmt.Sprintf("%s %s=%s", out.Topic, text(out.Key), text(out.Value)))
@@ -124,7 +125,7 @@ func text(b []byte) string {
 	return fmt.Sprintf("%q", b)
 }
 
-func countsOf(v topology.Verdict) string {
+func countsOf(v graph.Verdict) string {
 	var s []string
 	for _, c := range v.Counts {
 		s = append(s, fmt.Sprintf("%s.%s=%d", c.Node, c.Outcome, c.N))

@@ -1,5 +1,7 @@
 package topology
 
+import "github.com/onceward/onceward/topology/graph"
+
 // lastHeader returns the index of the header with that key that counts, the last one, or -1.
 func lastHeader(headers []Header, key string) int {
 	for i := len(headers) - 1; i >= 0; i-- {
@@ -36,7 +38,7 @@ func withHeader(headers []Header, key string, value []byte) []Header {
 // the header of [KeepOrigin] is the last one, and a redrive writes the record's own headers first.
 func withoutDeadLetterHeaders(headers []Header) []Header {
 	n := 0
-	for n < len(headers) && !IsDeadLetterHeader(headers[n].Key) {
+	for n < len(headers) && !graph.IsDeadLetterHeader(headers[n].Key) {
 		n++
 	}
 	kept := headers[:n:n]
@@ -44,7 +46,7 @@ func withoutDeadLetterHeaders(headers []Header) []Header {
 		kept = nil
 	}
 	for _, h := range headers[n:] {
-		if !IsDeadLetterHeader(h.Key) {
+		if !graph.IsDeadLetterHeader(h.Key) {
 			kept = append(kept, h)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Horizon declares that the node remembers what it has seen for retention of stream time, and returns n. tolerated
@@ -19,14 +21,14 @@ func (n *Node[K, V]) Horizon(retention time.Duration, tolerated bool) *Node[K, V
 	case n.node.horizon != nil:
 		n.Mistake(errors.New("Horizon is called twice"))
 	default:
-		n.node.horizon = &Horizon{Node: n.node.name, Retention: retention, Tolerated: tolerated}
+		n.node.horizon = &graph.Horizon{Node: n.node.name, Retention: retention, Tolerated: tolerated}
 	}
 	return n
 }
 
 // Horizons returns what nodes have declared with [Node.Horizon], sorted by node. The caller may change the result.
-func (t *Topology) Horizons() []Horizon {
-	var horizons []Horizon
+func (t *Topology) Horizons() []graph.Horizon {
+	var horizons []graph.Horizon
 	for _, s := range t.subtopologies {
 		for _, n := range s.nodes {
 			if n.horizon != nil {
@@ -36,7 +38,7 @@ func (t *Topology) Horizons() []Horizon {
 			}
 		}
 	}
-	slices.SortFunc(horizons, func(a, b Horizon) int { return strings.Compare(a.Node, b.Node) })
+	slices.SortFunc(horizons, func(a, b graph.Horizon) int { return strings.Compare(a.Node, b.Node) })
 	return horizons
 }
 

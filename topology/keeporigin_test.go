@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
@@ -101,7 +102,7 @@ func TestKeepOrigin(t *testing.T) {
 			last := ""
 			for i, opts := range test.hops {
 				s = topology.MapHeaders(s, fmt.Sprint("forge", i), func(r word) ([]topology.Header, error) {
-					return append(r.Headers, topology.Header{Key: topology.HeaderSource, Value: []byte("forged 7 7")}), nil
+					return append(r.Headers, topology.Header{Key: graph.HeaderSource, Value: []byte("forged 7 7")}), nil
 				})
 				last = fmt.Sprint("hop", i)
 				s = again(s, last, opts...)
@@ -110,7 +111,7 @@ func TestKeepOrigin(t *testing.T) {
 			d := driveOrigins(t, b, topologytest.Partitions(2))
 			for _, value := range []string{"first", "second"} {
 				pipeWord(t, d, "words", "k", value, topologytest.ToPartition(int32(len(value)-5)), topologytest.Header("trace", "1"),
-					topologytest.Header(topology.HeaderSource, "foreign 8 8"))
+					topologytest.Header(graph.HeaderSource, "foreign 8 8"))
 			}
 			first := strings.Replace(strings.Replace(test.want, "[1]", "[0]", 1), "n[0]@1", "n[0]@0", 1)
 			turn := " in app-" + last + "-repartition"
@@ -141,7 +142,7 @@ func TestKeepOriginInFlight(t *testing.T) {
 	}
 	_, with := build(topology.KeepOrigin())
 	_, without := build()
-	if with.Fingerprint() != without.Fingerprint() || len(topology.Compare(with.Description(), without.Description())) > 0 {
+	if with.Fingerprint() != without.Fingerprint() || len(graph.Compare(with.Description(), without.Description())) > 0 {
 		t.Error("the option makes another topology")
 	}
 	tests := map[string]string{
@@ -164,7 +165,7 @@ func TestKeepOriginInFlight(t *testing.T) {
 		}
 		offset := 0
 		for header, want := range tests {
-			pipeWord(t, d, "app-again-repartition", "k", "v", topologytest.Header("trace", "1"), topologytest.Header(topology.HeaderSource, header))
+			pipeWord(t, d, "app-again-repartition", "k", "v", topologytest.Header("trace", "1"), topologytest.Header(graph.HeaderSource, header))
 			o.want(t, "v of "+fmt.Sprintf(want, fmt.Sprint("app-again-repartition[0]@", offset))+"[trace]")
 			offset++
 		}
@@ -262,15 +263,15 @@ func TestKeepOriginOfAppendTime(t *testing.T) {
 	b := topology.NewBuilder("app")
 	o.note(again(o.note(topology.From(b, wordsTopic), "front"), "again", topology.KeepOrigin()), "behind")
 	top := mustBuild(t, b)
-	front := openTask(t, top, topology.TaskID{Subtopology: "words"}, baseConfig())
-	behind := openTask(t, top, topology.TaskID{Subtopology: "again"}, baseConfig())
-	for clock, at := range map[topology.TimestampType]int64{topology.CreateTime: 0, topology.LogAppendTime: 7} {
+	front := openTask(t, top, graph.TaskID{Subtopology: "words"}, baseConfig())
+	behind := openTask(t, top, graph.TaskID{Subtopology: "again"}, baseConfig())
+	for clock, at := range map[graph.TimestampType]int64{graph.CreateTime: 0, graph.LogAppendTime: 7} {
 		in := front.input("words", []byte("k"), []byte("v"))
 		in.Offset, in.Timestamp, in.TimestampType = 5, 7, clock
-		out := want(t, front.graph.Process(in), topology.Accept).Outputs[0]
+		out := want(t, front.graph.Process(in), graph.Accept).Outputs[0]
 		copied := behind.input(out.Topic, out.Key, out.Value)
 		copied.Offset, copied.Timestamp, copied.Headers = 6, out.Timestamp, out.Headers
-		want(t, behind.graph.Process(copied), topology.Accept)
+		want(t, behind.graph.Process(copied), graph.Accept)
 		o.want(t, fmt.Sprint("v of words[0]@5 in words[0]@5 at ", at, "[]"), fmt.Sprint("v of words[0]@5 in app-again-repartition[0]@6 at ", at, "[]"))
 	}
 }
@@ -336,7 +337,7 @@ func oneLetter(tb testing.TB, d *topologytest.Driver) topologytest.DeadLetter {
 // redriven are the headers of a letter as a redrive writes them.
 func redriven(l topologytest.DeadLetter) (opts []topologytest.PipeOption) {
 	for _, h := range l.Headers {
-		if !strings.HasPrefix(h.Key, "__streams.errors.") && h.Key != topology.HeaderLastTimestamp {
+		if !strings.HasPrefix(h.Key, "__streams.errors.") && h.Key != graph.HeaderLastTimestamp {
 			opts = append(opts, topologytest.Header(h.Key, string(h.Value)))
 		}
 	}
@@ -353,18 +354,18 @@ func TestKeepOriginOfDeadLetters(t *testing.T) {
 	pipeWord(t, d, "words", "k", "behind", topologytest.ToPartition(1), topologytest.Header("trace", "1"))
 	o.seen = nil
 	first := oneLetter(t, d)
-	source := topology.DeadLetterSource{Topic: "words", Partition: 1, Offset: 1}
-	check := func(l topologytest.DeadLetter, deaths int, of topology.DeadLetterSource, origin, died string) {
+	source := graph.DeadLetterSource{Topic: "words", Partition: 1, Offset: 1}
+	check := func(l topologytest.DeadLetter, deaths int, of graph.DeadLetterSource, origin, died string) {
 		t.Helper()
 		in := map[string]string{}
 		for _, h := range l.Headers {
 			in[h.Key] += string(h.Value)
 		}
 		if i := l.Info; i.Source != of || i.Deaths != deaths || placeOf(i.Origin.Topic, i.Origin.Partition, i.Origin.Offset) != origin ||
-			i.ID != topology.DeadLetterID(i.Application, i.Origin) || in[topology.HeaderStreamsTopic] != died {
-			t.Errorf("the letter says %+v, and that it died in %s", i, in[topology.HeaderStreamsTopic])
+			i.ID != graph.DeadLetterID(i.Application, i.Origin) || in[graph.HeaderStreamsTopic] != died {
+			t.Errorf("the letter says %+v, and that it died in %s", i, in[graph.HeaderStreamsTopic])
 		}
-		if in["trace"] != "1" || (in[topology.HeaderSource] != "") != (of.Topic != "") {
+		if in["trace"] != "1" || (in[graph.HeaderSource] != "") != (of.Topic != "") {
 			t.Errorf("the letter has the headers %v", in)
 		}
 	}
@@ -384,7 +385,7 @@ func TestKeepOriginOfDeadLetters(t *testing.T) {
 	check(oneLetter(t, d), 2, source, internal+"[0]@1", "words")
 	other := dyingBehind(t, "other", &o)
 	pipeWord(t, other, "words", "k", "front", redriven(first)...)
-	check(oneLetter(t, other), 2, topology.DeadLetterSource{}, "words[0]@0", "words")
+	check(oneLetter(t, other), 2, graph.DeadLetterSource{}, "words[0]@0", "words")
 	pipeWord(t, other, "words", "k", "passes", redriven(first)...)
 	o.want(t, "passes of words[0]@1 in other-again-repartition[0]@0 at 0[trace]")
 }
@@ -396,9 +397,9 @@ func TestKeepOriginOfOddDeadLetters(t *testing.T) {
 	var o origins
 	for header, kept := range map[string]bool{"words 1 7": true, "": true, "words 1": false} {
 		d := dyingBehind(t, "app", &o)
-		pipeWord(t, d, internal, "k", "behind", topologytest.Header(topology.HeaderSource, header))
+		pipeWord(t, d, internal, "k", "behind", topologytest.Header(graph.HeaderSource, header))
 		l := oneLetter(t, d)
-		i := slices.IndexFunc(l.Headers, func(h topology.Header) bool { return h.Key == topology.HeaderSource })
+		i := slices.IndexFunc(l.Headers, func(h topology.Header) bool { return h.Key == graph.HeaderSource })
 		if (i >= 0) != kept || kept && string(l.Headers[i].Value) != header || (l.Info.Source.Topic != "") != (header == "words 1 7") {
 			t.Errorf("%q: the letter says %+v, with the headers %v", header, l.Info, keysOf(l.Headers))
 		}
@@ -415,10 +416,10 @@ func TestKeepOriginOfOddDeadLetters(t *testing.T) {
 
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
 	again(topology.From(b, wordsTopic), "again", topology.KeepOrigin()).Into(outTopic)
-	k := openTask(t, mustBuild(t, b), topology.TaskID{Subtopology: "again"}, baseConfig())
+	k := openTask(t, mustBuild(t, b), graph.TaskID{Subtopology: "again"}, baseConfig())
 	in := k.input(internal, []byte("k"), []byte("v"))
-	in.Headers = []topology.Header{{Key: topology.HeaderSource, Value: []byte("words 1 7")}}
-	info, err := topology.ParseDeadLetter(want(t, k.graph.Refuse(in, "too large"), topology.DeadLetter).Outputs[0].Headers)
+	in.Headers = []topology.Header{{Key: graph.HeaderSource, Value: []byte("words 1 7")}}
+	info, err := graph.ParseDeadLetter(want(t, k.graph.Refuse(in, "too large"), topology.DeadLetter).Outputs[0].Headers)
 	if err != nil || info.Source.Offset != 7 || info.Origin.Topic != internal {
 		t.Errorf("the letter says %+v, %v", info, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 func TestMemoryIsOfOneOpening(t *testing.T) {
@@ -32,8 +33,8 @@ func TestMemoryIsOfOneOpening(t *testing.T) {
 	declare("second")
 	topo := mustBuild(t, b)
 	for range 2 {
-		k := openTask(t, topo, topology.TaskID{Subtopology: "words"}, baseConfig())
-		want(t, k.words("k", "v"), topology.Accept)
+		k := openTask(t, topo, graph.TaskID{Subtopology: "words"}, baseConfig())
+		want(t, k.words("k", "v"), graph.Accept)
 	}
 	if fresh != 2 || len(got) != 4 || got[0] != got[1] || got[2] != got[3] || got[0] == got[2] {
 		t.Fatalf("%d values were made, and the nodes have %p", fresh, got)

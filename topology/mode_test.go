@@ -6,6 +6,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 func TestModeNames(t *testing.T) {
@@ -70,7 +71,7 @@ func TestMode(t *testing.T) {
 	for _, test := range tests {
 		cfg := baseConfig()
 		cfg.Mode = test.app
-		k := openTask(t, topo, topology.TaskID{Subtopology: "words"}, cfg)
+		k := openTask(t, topo, graph.TaskID{Subtopology: "words"}, cfg)
 		for _, value := range []string{"pass", "fail"} {
 			in := k.input("words", []byte("k"), []byte(value))
 			if test.header != "" {
@@ -87,7 +88,7 @@ func TestMode(t *testing.T) {
 func TestUnknownModeFails(t *testing.T) {
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
 	topology.From(b, wordsTopic).Into(outTopic)
-	k := openTask(t, mustBuild(t, b), topology.TaskID{Subtopology: "words"}, baseConfig())
+	k := openTask(t, mustBuild(t, b), graph.TaskID{Subtopology: "words"}, baseConfig())
 	for _, mode := range []string{"", "LIVELY", "FORENSIC"} {
 		in := k.input("words", []byte("k"), []byte("v"))
 		in.Headers = []topology.Header{{Key: topology.HeaderMode, Value: []byte(mode)}}
@@ -113,15 +114,15 @@ func TestPunctuationHasTheModeOfTheApplication(t *testing.T) {
 			return nil
 		}, nil
 	})
-	k := openTask(t, mustBuild(t, b), topology.TaskID{Subtopology: "words"}, baseConfig())
+	k := openTask(t, mustBuild(t, b), graph.TaskID{Subtopology: "words"}, baseConfig())
 	in := k.input("words", []byte("k"), []byte("v"))
 	in.Headers = []topology.Header{{Key: topology.HeaderMode, Value: []byte("REPAIR")}}
-	want(t, k.graph.Process(in), topology.Accept)
+	want(t, k.graph.Process(in), graph.Accept)
 	p, ok := k.graph.Due(now.Add(time.Second))
 	if !ok {
 		t.Fatal("nothing is due")
 	}
-	want(t, k.graph.Punctuate(p), topology.Accept)
+	want(t, k.graph.Punctuate(p), graph.Accept)
 	if len(seen) != 2 || seen[0] != topology.Repair || seen[1] != topology.Live {
 		t.Errorf("the modes were %v", seen)
 	}

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/onceward/onceward/topology/graph"
 )
 
 type nodeKind uint8
@@ -43,12 +45,12 @@ type node struct {
 	// clauses are what the node says about itself.
 	clauses []Clause
 	// horizon is nil if the node has declared none.
-	horizon *Horizon
+	horizon *graph.Horizon
 
 	// topic is what a source reads or a sink writes.
 	topic topicRef
 	// start, keepDeadLetterHeaders, skipNullKeys and invalid are for sources.
-	start                 Start
+	start                 graph.Start
 	keepDeadLetterHeaders bool
 	skipNullKeys          bool
 	invalid               InvalidTimestamp
@@ -56,7 +58,7 @@ type node struct {
 	// nil if they come from none.
 	keyCodec, valueCodec any
 	// rows are the codecs of a source.
-	rows Rows
+	rows graph.Rows
 	// delay and of are for the source of a delayed retry topic: how long its records wait, and the source that they come
 	// from. retries are those of a source, in the order of RetryTopics.
 	delay   time.Duration
@@ -98,7 +100,7 @@ type topicRef struct {
 // local returns the name without the application id.
 func (t topicRef) local() string {
 	if t.repartition {
-		return t.name + RepartitionSuffix
+		return t.name + graph.RepartitionSuffix
 	}
 	return t.name
 }

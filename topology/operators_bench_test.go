@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Numbers are decoded and encoded without an allocation, so that what is left is the graph's own.
@@ -90,11 +91,11 @@ func operatorGraph(tb testing.TB, declare func(b *Builder)) *Graph {
 	return benchTask(tb, t, stores)
 }
 
-func numberInputs(n int) []Input {
+func numberInputs(n int) []graph.Input {
 	const at = 1_700_000_000_000
-	inputs := make([]Input, n)
+	inputs := make([]graph.Input, n)
 	for i := range inputs {
-		inputs[i] = Input{
+		inputs[i] = graph.Input{
 			Topic: "in", Offset: int64(i), Timestamp: at, StreamTime: at, StreamTimeBefore: at, Attempt: 1,
 			Key: binary.BigEndian.AppendUint64(nil, uint64(i)), Value: binary.BigEndian.AppendUint64(nil, uint64(i)),
 		}
@@ -111,7 +112,7 @@ func BenchmarkOperators(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				if v := g.Process(inputs[i&1023]); v.Action != Accept {
+				if v := g.Process(inputs[i&1023]); v.Action != graph.Accept {
 					b.Fatal(v.Failure)
 				}
 				i++
@@ -125,10 +126,10 @@ func BenchmarkOperators(b *testing.B) {
 type byHand struct {
 	keys, values schemas.Codec[int64]
 	buffer       []byte
-	outputs      []Output
+	outputs      []graph.Output
 }
 
-func (h *byHand) process(in *Input) error {
+func (h *byHand) process(in *graph.Input) error {
 	h.outputs = h.outputs[:0]
 	k, err := h.keys.Decode(in.Key)
 	if err != nil {
@@ -160,8 +161,8 @@ func (h *byHand) process(in *Input) error {
 		return err
 	}
 	key := h.buffer[from:to:to]
-	h.outputs = append(h.outputs, Output{
-		Topic: "out", Partition: PartitionOf(key, 6), Timestamp: r.Timestamp, Key: key, Value: h.buffer[to:], Headers: r.Headers,
+	h.outputs = append(h.outputs, graph.Output{
+		Topic: "out", Partition: graph.PartitionOf(key, 6), Timestamp: r.Timestamp, Key: key, Value: h.buffer[to:], Headers: r.Headers,
 	})
 	return nil
 }
@@ -189,7 +190,7 @@ func BenchmarkOverhead(b *testing.B) {
 		n := min(turn, b.N-done)
 		start := time.Now()
 		for i := range n {
-			if v := g.Process(inputs[i&1023]); v.Action != Accept {
+			if v := g.Process(inputs[i&1023]); v.Action != graph.Accept {
 				b.Fatal(v.Failure)
 			}
 		}
@@ -209,7 +210,7 @@ func BenchmarkOverhead(b *testing.B) {
 }
 
 // copiedInputs are records of the repartition topic "again", as it has them with the option, or without.
-func copiedInputs(tb testing.TB, opts ...RepartitionOption) (*Graph, []Input) {
+func copiedInputs(tb testing.TB, opts ...RepartitionOption) (*Graph, []graph.Input) {
 	tb.Helper()
 	b := NewBuilder("operators")
 	RepartitionWith(From(b, numbersIn), "again", schemas.Int64(), schemas.Int64(), opts...).Into(numbersOut)
@@ -220,12 +221,12 @@ func copiedInputs(tb testing.TB, opts ...RepartitionOption) (*Graph, []Input) {
 	front, inputs := benchTask(tb, t, nil), numberInputs(1024)
 	for i := range inputs {
 		v := front.Process(inputs[i])
-		if v.Action != Accept {
+		if v.Action != graph.Accept {
 			tb.Fatal(v.Failure)
 		}
 		inputs[i].Topic, inputs[i].Headers = v.Outputs[0].Topic, v.Outputs[0].Headers
 	}
-	behind, err := t.NewGraph(TaskID{"again", 0}, nil, front.config)
+	behind, err := t.NewGraph(graph.TaskID{Subtopology: "again", Partition: 0}, nil, front.config)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -238,12 +239,12 @@ func BenchmarkCopied(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			g, inputs := copiedInputs(b, opts...)
 			last := inputs[len(inputs)-1]
-			with := Output{Key: last.Key, Value: last.Value, Headers: last.Headers}
-			without := Output{Key: last.Key, Value: last.Value}
+			with := graph.Output{Key: last.Key, Value: last.Value, Headers: last.Headers}
+			without := graph.Output{Key: last.Key, Value: last.Value}
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				if v := g.Process(inputs[i&1023]); v.Action != Accept {
+				if v := g.Process(inputs[i&1023]); v.Action != graph.Accept {
 					b.Fatal(v.Failure)
 				}
 				i++
@@ -258,7 +259,7 @@ func TestCopiedAllocations(t *testing.T) {
 	g, inputs := copiedInputs(t, KeepOrigin())
 	i := 0
 	if allocs := testing.AllocsPerRun(2000, func() {
-		if v := g.Process(inputs[i&1023]); v.Action != Accept {
+		if v := g.Process(inputs[i&1023]); v.Action != graph.Accept {
 			t.Fatal(v.Failure)
 		}
 		i++
@@ -273,7 +274,7 @@ func TestOperatorAllocations(t *testing.T) {
 		g, inputs := operatorGraph(t, op.declare), numberInputs(64)
 		i := 0
 		allocs := testing.AllocsPerRun(2000, func() {
-			if v := g.Process(inputs[i&63]); v.Action != Accept {
+			if v := g.Process(inputs[i&63]); v.Action != graph.Accept {
 				t.Fatal(v.Failure)
 			}
 			i++

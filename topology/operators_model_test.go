@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // event is a record of a random history.
@@ -41,7 +42,7 @@ func history(nulls bool, topics ...string) *rapid.Generator[[]event] {
 // replayed is what a changelog of texts adds up to.
 type replayed map[string]string
 
-func (r replayed) apply(outputs []topology.Output) {
+func (r replayed) apply(outputs []graph.Output) {
 	for _, out := range outputs {
 		if out.Value == nil {
 			delete(r, string(out.Key))
@@ -84,7 +85,7 @@ func TestTablesConverge(t *testing.T) {
 				sides := map[string]map[string]string{"left": {}, "right": {}}
 				got := replayed{}
 				for _, e := range history(true, "left", "right").Draw(rt, "history") {
-					got.apply(want(t, k.send(e.topic, e.ms, e.key, e.value), topology.Accept).Outputs)
+					got.apply(want(t, k.send(e.topic, e.ms, e.key, e.value), graph.Accept).Outputs)
 					if e.value == "-" || e.topic == "left" && e.value != strings.ToLower(e.value) {
 						delete(sides[e.topic], e.key)
 					} else {
@@ -208,7 +209,7 @@ func TestWindowsModel(t *testing.T) {
 		}
 		var late int64
 		for _, e := range history(false, "left").Draw(rt, "history") {
-			v := want(t, k.send("left", e.ms, e.key, e.value), topology.Accept)
+			v := want(t, k.send("left", e.ms, e.key, e.value), graph.Accept)
 			for _, c := range v.Counts {
 				late += c.N
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // ParkOption is what [ParkKeys] returns: an option of [From] and of [Stream.Repartition].
@@ -50,7 +51,7 @@ func (ParkOption) applyRepartition(ref *topicRef) error {
 func IsParkedRecord(key []byte) bool { return len(key) > 0 && key[0] == parkedRecord }
 
 // parkStore returns the name of the store in which records of the topic wait, if they are parked.
-func (t topicRef) parkStore() string { return t.name + ParkedSuffix }
+func (t topicRef) parkStore() string { return t.name + graph.ParkedSuffix }
 
 // checkParkStores looks for stores with the name of one in which records of a source wait, or would with [ParkKeys]: once it is gone from the
 // topology, its rows could not be told from theirs.
@@ -126,10 +127,10 @@ func (g *Graph) DueRelease() (p Punctuation, ok bool) {
 
 // Parked returns what waits of each source that has [ParkKeys], in the order of the sources; nil if none has. What the records
 // up to now have done is counted, committed or not.
-func (g *Graph) Parked() (parked []Parked) {
+func (g *Graph) Parked() (parked []graph.Parked) {
 	for i := range g.sources {
 		if p := g.sources[i].parking; p != nil {
-			parked = append(parked, Parked{Topic: p.topic, Store: p.store, Keys: p.keys, Records: p.records, Emptied: p.emptied})
+			parked = append(parked, graph.Parked{Topic: p.topic, Store: p.store, Keys: p.keys, Records: p.records, Emptied: p.emptied})
 		}
 	}
 	return parked
@@ -137,7 +138,7 @@ func (g *Graph) Parked() (parked []Parked) {
 
 // Rewind tells the graph that the runtime has dropped what was written to the state since Parked returned to: a round was
 // aborted. It comes before anything is processed again, because the graph looks for parked keys only while there are any.
-func (g *Graph) Rewind(to []Parked) {
+func (g *Graph) Rewind(to []graph.Parked) {
 	for i := range g.sources {
 		p := g.sources[i].parking
 		if p == nil || len(to) == 0 {

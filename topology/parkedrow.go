@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // errParkedTooLarge is the failure of a record that has to wait and cannot be kept.
@@ -45,7 +46,7 @@ func parseParkedHead(row []byte) (h parkedHeadRow, err error) {
 // parkedRow encodes a record: the format, then offset, timestamp, its type, attempts and the first failure in milliseconds (0 for
 // none) as varints, key and value as a length one above theirs (0 for null) and their bytes, and the headers: how many, and each
 // like that.
-func parkedRow(in *Input, attempts int, firstFailure time.Time) []byte {
+func parkedRow(in *graph.Input, attempts int, firstFailure time.Time) []byte {
 	n := 64 + len(in.Key) + len(in.Value)
 	for i := range in.Headers {
 		n += 10 + len(in.Headers[i].Key) + len(in.Headers[i].Value)
@@ -75,12 +76,12 @@ func appendNullable(dst, b []byte) []byte {
 
 // parseParkedRow decodes a record, without its topic and partition. Its attempt is the number of those before; the bytes are
 // copies.
-func parseParkedRow(row []byte) (in Input, err error) {
+func parseParkedRow(row []byte) (in graph.Input, err error) {
 	if err := checkParkedFormat(row); err != nil {
 		return in, err
 	}
 	r := parkedReader{rest: append([]byte(nil), row[1:]...)}
-	in.Offset, in.Timestamp, in.TimestampType = r.varint(), r.varint(), TimestampType(r.varint())
+	in.Offset, in.Timestamp, in.TimestampType = r.varint(), r.varint(), graph.TimestampType(r.varint())
 	in.Attempt = int(r.varint())
 	if first := r.varint(); first != 0 {
 		in.FirstFailure = time.UnixMilli(first).UTC()

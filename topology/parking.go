@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // parking is where the records of a source wait, one queue for each key that is parked. The queues are in the state; what is here
@@ -69,7 +70,7 @@ const (
 // parkedKey is the hash of a key. A record without a key has one of its own, by its offset.
 type parkedKey [16]byte
 
-func parkedKeyOf(in *Input) (k parkedKey) {
+func parkedKeyOf(in *graph.Input) (k parkedKey) {
 	b := make([]byte, 0, 64)
 	if in.Key == nil {
 		b = binary.BigEndian.AppendUint64(append(b, 0), uint64(in.Offset))
@@ -85,23 +86,23 @@ func parkedKeyOf(in *Input) (k parkedKey) {
 func (k parkedKey) bit() uint32 { return binary.BigEndian.Uint32(k[:]) % filterBits }
 
 // hold adds the record at work to its queue if its key is parked. It is false for a record that is to be processed.
-func (p *parking) hold() (Verdict, bool) {
+func (p *parking) hold() (graph.Verdict, bool) {
 	g := p.graph
 	if p.keys == 0 || g.in.Key == nil {
-		return Verdict{}, false
+		return graph.Verdict{}, false
 	}
 	key := parkedKeyOf(&g.in)
 	if !p.filter.may(key) {
-		return Verdict{}, false
+		return graph.Verdict{}, false
 	}
 	h, ok, err := p.load(key)
 	switch {
 	case err != nil:
 		return g.stop(err), true
 	case !ok:
-		return Verdict{}, false
+		return graph.Verdict{}, false
 	case !p.timed && g.checkTimestamp(g.in.Timestamp) != nil:
-		return Verdict{}, false // it fails, and goes its own way: no record of the key before it can make it a good one
+		return graph.Verdict{}, false // it fails, and goes its own way: no record of the key before it can make it a good one
 	}
 	row := parkedRow(&g.in, 0, time.Time{})
 	if !p.fits(p.rowKey(key, h.next), row) {
@@ -117,7 +118,7 @@ func (p *parking) hold() (Verdict, bool) {
 }
 
 // park begins a queue with the record at work, which has failed. It is false if the record cannot be kept.
-func (p *parking) park(f *Failure, pause time.Duration) (Verdict, bool) {
+func (p *parking) park(f *Failure, pause time.Duration) (graph.Verdict, bool) {
 	g := p.graph
 	now := g.config.Now()
 	first := g.in.FirstFailure
@@ -133,7 +134,7 @@ func (p *parking) park(f *Failure, pause time.Duration) (Verdict, bool) {
 	row := parkedRow(&g.in, f.Attempt, first)
 	if !p.fits(p.rowKey(key, h.next), row) {
 		f.Note = "the record is too large to be parked"
-		return Verdict{}, false
+		return graph.Verdict{}, false
 	}
 	if !ok {
 		h.due = now.Add(pause).UnixMilli()
@@ -190,7 +191,7 @@ func (p *parking) remove() error {
 }
 
 // postpone notes that the record at work, which was parked, has failed again.
-func (p *parking) postpone(f *Failure, pause time.Duration) Verdict {
+func (p *parking) postpone(f *Failure, pause time.Duration) graph.Verdict {
 	g := p.graph
 	now := g.config.Now()
 	first := g.in.FirstFailure
@@ -211,14 +212,14 @@ func (p *parking) postpone(f *Failure, pause time.Duration) Verdict {
 	return v
 }
 
-func (p *parking) verdict(f *Failure, outcome string) Verdict {
+func (p *parking) verdict(f *Failure, outcome string) graph.Verdict {
 	g := p.graph
 	node := p.node
 	if f != nil && f.Node != "" {
 		node = f.Node
 	}
-	g.counts = append(g.counts[:0], Tally{Node: node, Outcome: outcome, N: 1})
-	return Verdict{Action: Park, Wrote: true, Counts: g.counts, Failure: f}
+	g.counts = append(g.counts[:0], graph.Tally{Node: node, Outcome: outcome, N: 1})
+	return graph.Verdict{Action: Park, Wrote: true, Counts: g.counts, Failure: f}
 }
 
 // due returns the next release. A key whose queue is long gives several.
@@ -323,7 +324,7 @@ func (p *parking) save(key parkedKey, h parkedHeadRow) error {
 // fits reports whether the changelog takes a row. The row of a record that is tried again grows by a few bytes.
 func (p *parking) fits(key, row []byte) bool {
 	const growth = 16
-	return p.maxMessageBytes <= 0 || batchBytes(&Output{Key: key, Value: row})+growth <= p.maxMessageBytes
+	return p.maxMessageBytes <= 0 || batchBytes(&graph.Output{Key: key, Value: row})+growth <= p.maxMessageBytes
 }
 
 func headKey(key parkedKey) []byte { return append([]byte{parkedHead}, key[:]...) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // parkedTask is one task whose words are parked while broken is set, on a clock that the test moves.
@@ -33,15 +34,15 @@ func newParkedTask(t *testing.T, opts ...topology.SourceOption) *parkedTask {
 	}).Into(outTopic)
 	cfg := baseConfig()
 	cfg.Now = func() time.Time { return p.clock }
-	top, id := mustBuild(t, b), topology.TaskID{Subtopology: "words"}
+	top, id := mustBuild(t, b), graph.TaskID{Subtopology: "words"}
 	p.task = openTask(t, top, id, cfg)
 	p.reopen = func() {
 		t.Helper()
-		graph, err := top.NewGraph(id, p.state, cfg)
+		g, err := top.NewGraph(id, p.state, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.graph = graph
+		p.graph = g
 	}
 	return p
 }
@@ -60,7 +61,7 @@ func (p *parkedTask) commit() {
 }
 
 // release takes the next release, and runs it.
-func (p *parkedTask) release() (topology.Punctuation, topology.Verdict) {
+func (p *parkedTask) release() (topology.Punctuation, graph.Verdict) {
 	p.tb.Helper()
 	due, ok := p.graph.DueRelease()
 	if !ok {
@@ -70,9 +71,9 @@ func (p *parkedTask) release() (topology.Punctuation, topology.Verdict) {
 	return due, p.graph.Punctuate(due)
 }
 
-func (p *parkedTask) wantOut(v topology.Verdict, value string) {
+func (p *parkedTask) wantOut(v graph.Verdict, value string) {
 	p.tb.Helper()
-	if v.Action != topology.Accept || !v.Wrote || len(v.Outputs) != 1 || string(v.Outputs[0].Value) != value {
+	if v.Action != graph.Accept || !v.Wrote || len(v.Outputs) != 1 || string(v.Outputs[0].Value) != value {
 		p.tb.Fatalf("the verdict is %s with %s, want %s", v.Action, lines(v.Outputs), value)
 	}
 }
@@ -89,7 +90,7 @@ func TestG6ReplayAfterAbort(t *testing.T) {
 	}
 	p.commit()
 	committed := p.graph.Parked()
-	if want := (topology.Parked{Topic: "words", Store: "words.parked", Keys: 1, Records: 1}); len(committed) != 1 || committed[0] != want {
+	if want := (graph.Parked{Topic: "words", Store: "words.parked", Keys: 1, Records: 1}); len(committed) != 1 || committed[0] != want {
 		t.Errorf("parked is %+v", committed)
 	}
 	p.broken = false
@@ -112,7 +113,7 @@ func TestG6ReplayAfterAbort(t *testing.T) {
 		}
 		p.wantOut(p.graph.Punctuate(one), "1")
 		p.wantOut(p.graph.Punctuate(two), "2")
-		if v := p.graph.Punctuate(two); v.Action != topology.Accept || v.Wrote || len(v.Outputs) > 0 {
+		if v := p.graph.Punctuate(two); v.Action != graph.Accept || v.Wrote || len(v.Outputs) > 0 {
 			t.Errorf("a release of nothing gives %+v", v)
 		}
 		p.state.DropOpen() // and once more from the beginning
@@ -127,7 +128,7 @@ func TestG6ReplayAfterAbort(t *testing.T) {
 func TestG6BrokenStore(t *testing.T) {
 	b := topology.NewBuilder("app")
 	topology.From(b, wordsTopic, topology.ParkKeys()).Into(outTopic)
-	_, err := mustBuild(t, b).NewGraph(topology.TaskID{Subtopology: "words"}, brokenState{errDisk}, baseConfig())
+	_, err := mustBuild(t, b).NewGraph(graph.TaskID{Subtopology: "words"}, brokenState{errDisk}, baseConfig())
 	if err == nil || !strings.Contains(err.Error(), "reading the keys that are parked") {
 		t.Errorf("NewGraph returned %v", err)
 	}
@@ -161,7 +162,7 @@ func TestG1RefusedOutput(t *testing.T) {
 	in := p.input("app-words.retry-1s-repartition", []byte("k"), []byte("1"))
 	in.Headers = []topology.Header{{Key: "mine"}, {Key: "onceward.retry", Value: []byte("2 1000 77 2000 0")}}
 	v := want(t, p.graph.Refuse(in, "too large"), topology.DeadLetter)
-	info, err := topology.ParseDeadLetter(v.Outputs[0].Headers)
+	info, err := graph.ParseDeadLetter(v.Outputs[0].Headers)
 	if err != nil || info.Origin.Topic != "words" || info.Origin.Offset != 77 || info.Attempts != 3 ||
 		v.Outputs[0].Headers[1].Key == "onceward.retry" {
 		t.Errorf("the letter says %+v, %v", info, err)
@@ -191,7 +192,7 @@ func TestG6RefusedRelease(t *testing.T) {
 	p.graph.Rewind(committed)
 	p.wantOut(p.graph.Punctuate(one), "1")
 	letter := want(t, p.graph.Punctuate(two), topology.DeadLetter)
-	info, err := topology.ParseDeadLetter(letter.Outputs[0].Headers)
+	info, err := graph.ParseDeadLetter(letter.Outputs[0].Headers)
 	if err != nil || info.Origin.Topic != "words" || info.Origin.Offset != 1 || !letter.Wrote || letter.Released != "words" {
 		t.Errorf("the letter says %+v, %v; the verdict is %+v", info, err, letter)
 	}
@@ -204,7 +205,7 @@ func TestG6RefusedRelease(t *testing.T) {
 	want(t, p.graph.Punctuate(one), topology.DeadLetter)
 	p.state.DropOpen()
 	p.graph.Rewind(committed)
-	if v := p.graph.Punctuate(two); v.Action != topology.Accept || string(v.Outputs[0].Value) != "1" {
+	if v := p.graph.Punctuate(two); v.Action != graph.Accept || string(v.Outputs[0].Value) != "1" {
 		t.Errorf("with the first record before it the verdict is %s: it was not this one that was refused", v.Action)
 	}
 }
@@ -233,7 +234,7 @@ func TestG6ManyKeys(t *testing.T) {
 	p.reopen()
 	bounded()
 	// As many fail again.
-	p.drain(func(v topology.Verdict) {
+	p.drain(func(v graph.Verdict) {
 		bounded()
 		if v.Action != topology.Park {
 			t.Fatalf("the verdict is %s", v.Action)
@@ -241,7 +242,7 @@ func TestG6ManyKeys(t *testing.T) {
 	}, keys)
 	p.broken = false
 	seen := map[string]bool{}
-	p.drain(func(v topology.Verdict) {
+	p.drain(func(v graph.Verdict) {
 		bounded()
 		p.wantOut(v, "v")
 		seen[string(v.Outputs[0].Key)] = true
@@ -254,7 +255,7 @@ func TestG6ManyKeys(t *testing.T) {
 			p.clock = at
 		}
 		if due, ok := p.graph.DueRelease(); ok {
-			if v := p.graph.Punctuate(due); v.Action != topology.Accept || v.Wrote {
+			if v := p.graph.Punctuate(due); v.Action != graph.Accept || v.Wrote {
 				t.Fatalf("the verdict is %s", v.Action)
 			}
 		}
@@ -268,7 +269,7 @@ func TestG6ManyKeys(t *testing.T) {
 }
 
 // drain runs n releases that do something, each when it is due.
-func (p *parkedTask) drain(did func(v topology.Verdict), n int) {
+func (p *parkedTask) drain(did func(v graph.Verdict), n int) {
 	p.tb.Helper()
 	for idle := 0; n > 0; idle++ {
 		if idle > 100 {
@@ -286,7 +287,7 @@ func (p *parkedTask) drain(did func(v topology.Verdict), n int) {
 			continue
 		}
 		due.StreamTime = now.UnixMilli()
-		if v := p.graph.Punctuate(due); v.Action != topology.Accept || v.Wrote {
+		if v := p.graph.Punctuate(due); v.Action != graph.Accept || v.Wrote {
 			did(v)
 			n--
 			idle = 0

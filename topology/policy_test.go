@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // TestRetryThenDeadLetter: what fails for a while is tried again after pauses that grow, and in the end is a dead letter.
@@ -30,7 +31,7 @@ func TestRetryThenDeadLetter(t *testing.T) {
 	}
 	in.Attempt, in.FirstFailure = 4, now.Add(-time.Second)
 	v := want(t, k.graph.Process(in), topology.DeadLetter)
-	info, err := topology.ParseDeadLetter(v.Outputs[0].Headers)
+	info, err := graph.ParseDeadLetter(v.Outputs[0].Headers)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Handler is what a node does with one record. Its state is in stores, nowhere else: a record that fails is
@@ -193,7 +194,7 @@ func (g *Graph) newSetup(n *node) *Setup {
 func (t *Setup) Node() string { return t.node.name }
 
 // Task returns the task that is opened.
-func (t *Setup) Task() TaskID { return t.graph.id }
+func (t *Setup) Task() graph.TaskID { return t.graph.id }
 
 // Application returns the application id.
 func (t *Setup) Application() string { return t.graph.topology.application }
@@ -204,7 +205,7 @@ func (t *Setup) Fingerprint() string { return t.graph.topology.fingerprint }
 // Counter returns a counter of an outcome of the node. Counts are part of the record or the punctuation: they
 // are published when the round that contains it is applied, and dropped when it fails.
 func (t *Setup) Counter(outcome string) *Counter {
-	if err := CheckName(outcome); err != nil {
+	if err := graph.CheckName(outcome); err != nil {
 		t.errs = append(t.errs, fmt.Errorf("name of a counter: %w", err))
 	}
 	return &Counter{graph: t.graph, node: t.node.name, outcome: outcome}
@@ -246,7 +247,7 @@ func (c *Counter) Inc() { c.Add(1) }
 type Context struct{ graph *Graph }
 
 // Task returns the task.
-func (c *Context) Task() TaskID { return c.graph.id }
+func (c *Context) Task() graph.TaskID { return c.graph.id }
 
 // Application returns the application id.
 func (c *Context) Application() string { return c.graph.topology.application }
@@ -265,7 +266,7 @@ func (c *Context) StreamTime() int64 { return c.graph.in.StreamTime }
 // punctuation, or of a record that was kept back ([TakeUp]).
 func (c *Context) AppendTime() (ms int64, ok bool) {
 	in := &c.graph.in
-	if c.graph.firing != nil || c.graph.takenUp || in.TimestampType != LogAppendTime {
+	if c.graph.firing != nil || c.graph.takenUp || in.TimestampType != graph.LogAppendTime {
 		return 0, false
 	}
 	return in.Timestamp, true

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Punctuator is what a node does when a schedule fires, with no record of its own. It may do what a [Handler]
@@ -223,11 +224,11 @@ func (g *Graph) NextDue() (at time.Time, ok bool) {
 // no counts, nothing needs to be committed. Retry: it is played again after Backoff with Attempt+1 and the
 // same At, and the task does nothing before. A release is about a record: its verdict is Accept, DeadLetter, Stop,
 // or Park if the record has failed again.
-func (g *Graph) Punctuate(p Punctuation) Verdict {
+func (g *Graph) Punctuate(p Punctuation) graph.Verdict {
 	if p.release != nil && p.release.parking.graph == g {
 		return p.release.run(p)
 	}
-	g.begin(&Input{StreamTime: p.StreamTime, StreamTimeBefore: p.StreamTime, Attempt: p.Attempt})
+	g.begin(&graph.Input{StreamTime: p.StreamTime, StreamTimeBefore: p.StreamTime, Attempt: p.Attempt})
 	g.runPunctuation(p)
 	return g.conclude()
 }

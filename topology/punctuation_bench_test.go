@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // scheduledGraph is a task whose only node does nothing with records, and has n schedules of both kinds that do
@@ -23,7 +24,7 @@ func scheduledGraph(tb testing.TB, n int, cfg GraphConfig) *Graph {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	g, err := t.NewGraph(TaskID{"in", 0}, nil, cfg)
+	g, err := t.NewGraph(graph.TaskID{Subtopology: "in", Partition: 0}, nil, cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func BenchmarkSchedules(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				in.StreamTimeBefore, in.StreamTime = in.StreamTime, in.StreamTime+bench.step
-				if v := g.Process(in); v.Action != Accept {
+				if v := g.Process(in); v.Action != graph.Accept {
 					b.Fatal(v.Failure)
 				}
 			}
@@ -61,7 +62,7 @@ func TestScheduleAllocations(t *testing.T) {
 	g, in := scheduledGraph(t, 2, cfg), benchInputs(1)[0]
 	allocs := testing.AllocsPerRun(2000, func() {
 		in.StreamTimeBefore, in.StreamTime = in.StreamTime, in.StreamTime+1000
-		if v := g.Process(in); v.Action != Accept {
+		if v := g.Process(in); v.Action != graph.Accept {
 			t.Fatal(v.Failure)
 		}
 	})
@@ -73,7 +74,7 @@ func TestScheduleAllocations(t *testing.T) {
 		now = now.Add(time.Second)
 		for p, ok := g.Due(now); ok; p, ok = g.Due(now) {
 			p.StreamTime = state.NoTime
-			if v := g.Punctuate(p); v.Action != Accept {
+			if v := g.Punctuate(p); v.Action != graph.Accept {
 				t.Fatal(v.Failure)
 			}
 			fired++

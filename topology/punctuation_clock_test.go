@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // due lists what is due some time after the graph was made, as firing times in the same measure.
@@ -17,7 +18,7 @@ func (k *task) due(after time.Duration) string {
 	var s []string
 	for p, ok := k.graph.Due(now.Add(after)); ok; p, ok = k.graph.Due(now.Add(after)) {
 		s = append(s, p.At.Sub(now).String())
-		want(k.tb, k.graph.Punctuate(p), topology.Accept)
+		want(k.tb, k.graph.Punctuate(p), graph.Accept)
 	}
 	return strings.Join(s, " ")
 }
@@ -80,7 +81,7 @@ func TestLongIntervals(t *testing.T) {
 		s.OnWallClock(longest, mark("wall", emit, counts))
 		s.OnStreamTime(longest, mark("stream", emit, counts))
 	})
-	want(t, k.graph.Process(k.at(0, now.UnixMilli(), "v")), topology.Accept)
+	want(t, k.graph.Process(k.at(0, now.UnixMilli(), "v")), graph.Accept)
 	after := now.Add(longest).Add(longest) // the difference is beyond a Duration, and counts as the longest one
 	if _, ok := k.graph.Due(after); !ok {
 		t.Error("nothing is due")
@@ -99,10 +100,10 @@ func TestPunctuationIsPlayedAgain(t *testing.T) {
 			return mark("mark", emit, counts)(c, at)
 		})
 	})
-	play := func(p topology.Punctuation) topology.Verdict {
-		want(t, k.words("a", "x"), topology.Accept)
-		v := want(t, k.graph.Punctuate(p), topology.Accept)
-		v.Outputs = append([]topology.Output(nil), v.Outputs...)
+	play := func(p topology.Punctuation) graph.Verdict {
+		want(t, k.words("a", "x"), graph.Accept)
+		v := want(t, k.graph.Punctuate(p), graph.Accept)
+		v.Outputs = append([]graph.Output(nil), v.Outputs...)
 		return v
 	}
 	p, _ := k.graph.Due(now.Add(1234567890 * time.Nanosecond).In(time.FixedZone("east", 3600)))
@@ -137,10 +138,10 @@ func TestQuietPunctuation(t *testing.T) {
 		})
 		s.OnWallClock(time.Minute, func(*topology.Context, time.Time) error { n.Add(0); return counts.Delete("x") })
 	})
-	want(t, k.words("a", "x"), topology.Accept)
+	want(t, k.words("a", "x"), graph.Accept)
 	for i, wrote := range []bool{false, true} {
 		p, _ := k.graph.Due(now.Add(time.Minute))
-		if v := want(t, k.graph.Punctuate(p), topology.Accept); len(v.Outputs)+len(v.Counts) != 0 || v.Wrote != wrote {
+		if v := want(t, k.graph.Punctuate(p), graph.Accept); len(v.Outputs)+len(v.Counts) != 0 || v.Wrote != wrote {
 			t.Errorf("%d: outputs %s, counts %s, wrote %v", i, lines(v.Outputs), countsOf(v), v.Wrote)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // broken declares, behind a schedule that succeeds, one that writes, emits, counts and then does what end says.
@@ -69,7 +70,7 @@ func TestFailedPunctuation(t *testing.T) {
 				unit, text, left, healed := k.streamTimeUnit(), "stream time", "", "bad=1 good=1 records=1"
 				if wallClock {
 					good, _ := k.graph.Due(now.Add(time.Second))
-					want(t, k.graph.Punctuate(good), topology.Accept)
+					want(t, k.graph.Punctuate(good), graph.Accept)
 					unit, text, left, healed = k.wallClockUnit(), "the wall clock", "good=1", "bad=1 good=1"
 				}
 				v := want(t, unit(1), test.action)
@@ -86,7 +87,7 @@ func TestFailedPunctuation(t *testing.T) {
 				// A record that fails on its own is not taken for a punctuation afterwards.
 				want(t, k.graph.Process(k.at(1, 1, "fail")), topology.DeadLetter)
 				heal = true
-				v = want(t, unit(2), topology.Accept)
+				v = want(t, unit(2), graph.Accept)
 				if got := k.entries(countStore); got != healed || countsOf(v) != "node.fired=1" {
 					t.Errorf("at last: store %s, counts %s", got, countsOf(v))
 				}
@@ -96,21 +97,21 @@ func TestFailedPunctuation(t *testing.T) {
 }
 
 // streamTimeUnit returns a record that fires, as a function of the attempt.
-func (k *task) streamTimeUnit() func(attempt int) topology.Verdict {
+func (k *task) streamTimeUnit() func(attempt int) graph.Verdict {
 	in := k.at(1, 2500, "v")
-	return func(attempt int) topology.Verdict {
+	return func(attempt int) graph.Verdict {
 		in.Attempt = attempt
 		return k.graph.Process(in)
 	}
 }
 
 // wallClockUnit returns the punctuation that is due next.
-func (k *task) wallClockUnit() func(attempt int) topology.Verdict {
+func (k *task) wallClockUnit() func(attempt int) graph.Verdict {
 	p, ok := k.graph.Due(now.Add(time.Second))
 	if !ok {
 		k.tb.Fatal("nothing is due")
 	}
-	return func(attempt int) topology.Verdict {
+	return func(attempt int) graph.Verdict {
 		p.Attempt = attempt
 		return k.graph.Punctuate(p)
 	}
@@ -239,7 +240,7 @@ func TestEmitOutOfPunctuation(t *testing.T) {
 			return nil
 		})
 	})
-	want(t, k.graph.Process(k.at(1, 2500, "v")), topology.Accept)
+	want(t, k.graph.Process(k.at(1, 2500, "v")), graph.Accept)
 	if err := emit(context, word{}); err == nil || topology.ClassOf(err) != topology.Fatal {
 		t.Errorf("emitting after the turn returns %v", err)
 	}
@@ -251,7 +252,7 @@ func TestEmitOutOfPunctuation(t *testing.T) {
 	if !strings.Contains(v.Failure.Error(), "a schedule is declared after the factory has returned") {
 		t.Errorf("failure: %v", v.Failure)
 	}
-	v = want(t, k.graph.Process(k.at(2500, 3500, "v")), topology.Accept)
+	v = want(t, k.graph.Process(k.at(2500, 3500, "v")), graph.Accept)
 	if got := marks(v.Outputs); got != "mark " {
 		t.Errorf("marks: %q", got)
 	}

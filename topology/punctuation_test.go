@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // puncture is what the tests of this file declare: schedules of a node that counts records in countStore and
@@ -69,14 +70,14 @@ func onStreamTime(every time.Duration) puncture {
 }
 
 // at returns a record with that timestamp, for a task whose stream time was before.
-func (k *task) at(before, timestamp int64, value string) topology.Input {
+func (k *task) at(before, timestamp int64, value string) graph.Input {
 	in := k.input("words", []byte("k"), []byte(value))
 	in.Timestamp, in.StreamTimeBefore, in.StreamTime = timestamp, before, max(before, timestamp)
 	return in
 }
 
 // marks lists what marks have emitted.
-func marks(outputs []topology.Output) string {
+func marks(outputs []graph.Output) string {
 	var s []string
 	for _, out := range outputs {
 		if string(out.Key) != "k" {
@@ -106,7 +107,7 @@ func TestOnStreamTime(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			k := punctuated(t, onStreamTime(time.Second))
-			v := want(t, k.graph.Process(k.at(test.before, test.now, "v")), topology.Accept)
+			v := want(t, k.graph.Process(k.at(test.before, test.now, "v")), graph.Accept)
 			if got := marks(v.Outputs); got != test.want {
 				t.Errorf("marks: %q, want %q", got, test.want)
 			}
@@ -126,13 +127,13 @@ func TestStreamTimeBeforeTheEpoch(t *testing.T) {
 	})
 	in := k.at(-1001, 0, "v")
 	in.StreamTime = -1
-	want(t, k.graph.Process(in), topology.Accept)
+	want(t, k.graph.Process(in), graph.Accept)
 	if got := k.entries(countStore); got != "-1000=1 records=1" {
 		t.Errorf("store: %s", got)
 	}
 	in = k.at(-999, 0, "v")
 	in.StreamTime = -1
-	want(t, k.graph.Process(in), topology.Accept)
+	want(t, k.graph.Process(in), graph.Accept)
 	if got := k.entries(countStore); got != "-1000=1 records=2" {
 		t.Errorf("without a boundary: %s", got)
 	}
@@ -161,7 +162,7 @@ func TestUnit(t *testing.T) {
 	in := k.at(1, 2500, "v")
 	in.Headers = []topology.Header{{Key: "h", Value: []byte("v")}}
 	in.Attempt = 3
-	v := want(t, k.graph.Process(in), topology.Accept)
+	v := want(t, k.graph.Process(in), graph.Accept)
 	if got := marks(v.Outputs); got != "all [records]; dated " {
 		t.Errorf("marks: %q", got)
 	}
@@ -200,8 +201,8 @@ func TestPunctuationHasNoSource(t *testing.T) {
 	}).Into(outTopic)
 	k := openTask(t, mustBuild(t, b), fanTask, baseConfig())
 	k.offset = 9
-	want(t, k.graph.Process(k.at(1, 2500, "v")), topology.Accept)
-	want(t, k.graph.Process(k.at(2500, 2600, "v")), topology.Accept)
+	want(t, k.graph.Process(k.at(1, 2500, "v")), graph.Accept)
+	want(t, k.graph.Process(k.at(2500, 2600, "v")), graph.Accept)
 	if got := strings.Join(seen, "; "); got != `k "words" 0 9 2500; mark "" 0 0 2500; k "words" 0 10 2600` {
 		t.Errorf("seen: %s", got)
 	}
@@ -218,7 +219,7 @@ func TestFailedRecordFiresNothing(t *testing.T) {
 	if len(v.Outputs) != 1 || v.Outputs[0].Topic != "dead" || v.Wrote || k.entries(countStore) != "" {
 		t.Errorf("outputs %s, store %s, wrote %v", lines(v.Outputs), k.entries(countStore), v.Wrote)
 	}
-	v = want(t, k.graph.Process(k.at(1, 2400, "v")), topology.Accept)
+	v = want(t, k.graph.Process(k.at(1, 2400, "v")), graph.Accept)
 	if got := marks(v.Outputs); got != "mark 1@2000" {
 		t.Errorf("marks: %q", got)
 	}
@@ -248,7 +249,7 @@ func TestFiringOrder(t *testing.T) {
 	declare("a", declare("c", source))
 	declare("b", source)
 	k := openTask(t, mustBuild(t, b), fanTask, baseConfig())
-	want(t, k.graph.Process(k.at(0, 3000, "v")), topology.Accept)
+	want(t, k.graph.Process(k.at(0, 3000, "v")), graph.Accept)
 	if got := strings.Join(fired, " "); got != "a0@2000 a1@3000 b0@2000 b1@3000 c0@2000 c1@3000" {
 		t.Errorf("fired: %s", got)
 	}
@@ -256,7 +257,7 @@ func TestFiringOrder(t *testing.T) {
 	fired = nil
 	at := now.Add(2 * time.Second)
 	for p, ok := k.graph.Due(at); ok; p, ok = k.graph.Due(at) {
-		want(t, k.graph.Punctuate(p), topology.Accept)
+		want(t, k.graph.Punctuate(p), graph.Accept)
 	}
 	suffix := fmt.Sprintf("@%d", at.UnixMilli())
 	if got := strings.ReplaceAll(strings.Join(fired, " "), suffix, ""); got != "a1 b1 c1 a0 b0 c0" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // TestRecordAlone: a record that no topology has passed on, as in a test of a user's function.
@@ -34,16 +35,16 @@ func TestRecordAlone(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for want, got := range map[string]string{
-		"payments_3":    topology.TaskID{Subtopology: "payments", Partition: 3}.String(),
-		"accept":        topology.Accept.String(),
+		"payments_3":    graph.TaskID{Subtopology: "payments", Partition: 3}.String(),
+		"accept":        graph.Accept.String(),
 		"dead-letter":   topology.DeadLetter.String(),
 		"retry":         topology.Retry.String(),
 		"stop":          topology.Stop.String(),
 		"park":          topology.Park.String(),
 		"delay":         topology.Delay.String(),
 		"action(6)":     topology.Action(6).String(),
-		"CreateTime":    topology.CreateTime.String(),
-		"LogAppendTime": topology.LogAppendTime.String(),
+		"CreateTime":    graph.CreateTime.String(),
+		"LogAppendTime": graph.LogAppendTime.String(),
 	} {
 		if got != want {
 			t.Errorf("the name is %q, want %q", got, want)
@@ -94,7 +95,7 @@ func TestInheritance(t *testing.T) {
 			k := openTask(t, mustBuild(t, b), fanTask, baseConfig())
 			in := k.input("words", []byte("k"), []byte("v"))
 			in.Offset, in.StreamTime, in.Headers = 42, now.UnixMilli()+7, traced
-			out := want(t, k.graph.Process(in), topology.Accept).Outputs[0]
+			out := want(t, k.graph.Process(in), graph.Accept).Outputs[0]
 			if out.Timestamp != test.time || len(out.Headers) != test.headers {
 				t.Errorf("%s by %s: timestamp %d with %d headers, want %d with %d",
 					name, how, out.Timestamp, len(out.Headers), test.time, test.headers)
@@ -120,10 +121,10 @@ func TestRecordsAreKept(t *testing.T) {
 		return nil
 	}).Into(outTopic)
 	k := openTask(t, mustBuild(t, b), fanTask, baseConfig())
-	var outputs []topology.Output
+	var outputs []graph.Output
 	const n = 3000 // more than the chunks of memory hold
 	for i := range n {
-		v := want(t, k.words(fmt.Sprintf("key-%d", i), strings.Repeat("v", i%50)), topology.Accept)
+		v := want(t, k.words(fmt.Sprintf("key-%d", i), strings.Repeat("v", i%50)), graph.Accept)
 		outputs = append(outputs, v.Outputs...)
 	}
 	for i := range n {
@@ -149,7 +150,7 @@ func TestHeadersDoNotAlias(t *testing.T) {
 	k := openTask(t, mustBuild(t, b), fanTask, baseConfig())
 	in := k.input("words", []byte("k"), []byte("v"))
 	in.Headers = append(make([]topology.Header, 0, 8), topology.Header{Key: "h"})
-	out := want(t, k.graph.Process(in), topology.Accept).Outputs
+	out := want(t, k.graph.Process(in), graph.Accept).Outputs
 	for i, name := range []string{"left", "right"} {
 		if h := out[i].Headers; len(h) != 2 || string(h[1].Value) != name {
 			t.Errorf("the headers of %s are %v", name, h)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // TestRefuseAfterFailedPunctuation: a record that the cluster refuses is judged as a record, also if the unit before it was a punctuation
@@ -17,7 +18,7 @@ func TestRefuseAfterFailedPunctuation(t *testing.T) {
 		unit := k.streamTimeUnit()
 		if wallClock {
 			good, _ := k.graph.Due(now.Add(1e9))
-			want(t, k.graph.Punctuate(good), topology.Accept)
+			want(t, k.graph.Punctuate(good), graph.Accept)
 			unit = k.wallClockUnit()
 		}
 		want(t, unit(1), topology.Retry)

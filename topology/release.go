@@ -2,6 +2,7 @@ package topology
 
 import (
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // release is the turn of the first record of a parked key. Which record that is shows when it runs, and can be another one when it
@@ -45,10 +46,10 @@ func (p *Punctuation) Refused() bool {
 }
 
 // run tries the record.
-func (r *release) run(due Punctuation) Verdict {
+func (r *release) run(due Punctuation) graph.Verdict {
 	p, g := r.parking, r.parking.graph
 	r.tried = false
-	g.begin(&Input{StreamTime: due.StreamTime, StreamTimeBefore: due.StreamTime, Attempt: 1})
+	g.begin(&graph.Input{StreamTime: due.StreamTime, StreamTimeBefore: due.StreamTime, Attempt: 1})
 	if r.fault != nil {
 		return g.stop(parkedFault("search", r.fault))
 	}
@@ -57,10 +58,10 @@ func (r *release) run(due Punctuation) Verdict {
 	case err != nil:
 		return g.stop(err)
 	case !ok:
-		return Verdict{Action: Accept} // released meanwhile
+		return graph.Verdict{Action: graph.Accept} // released meanwhile
 	case h.due > due.At.UnixMilli():
 		p.plan(r.key, h) // it has failed meanwhile, and waits again
-		return Verdict{Action: Accept}
+		return graph.Verdict{Action: graph.Accept}
 	}
 	in, err := p.first(r.key, h)
 	if err != nil {
@@ -84,16 +85,16 @@ func (r *release) run(due Punctuation) Verdict {
 	}
 	v := g.conclude()
 	v.Released = in.Topic
-	if v.Action == Accept {
+	if v.Action == graph.Accept {
 		v.Wrote = true
-		v.Counts = append(v.Counts, Tally{Node: p.node, Outcome: "released", N: 1})
+		v.Counts = append(v.Counts, graph.Tally{Node: p.node, Outcome: "released", N: 1})
 		g.counts = v.Counts
 	}
 	return v
 }
 
 // first returns the first record of a queue, as it was read. Its attempt is the number of those before.
-func (p *parking) first(key parkedKey, h parkedHeadRow) (in Input, err error) {
+func (p *parking) first(key parkedKey, h parkedHeadRow) (in graph.Input, err error) {
 	row, ok, err := p.rows.Get(p.rowKey(key, h.first))
 	switch {
 	case err != nil:

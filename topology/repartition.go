@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // RepartitionOption is an option of [Stream.Repartition], [RepartitionWith] and [GroupBy].
@@ -87,12 +88,12 @@ func repartition[K, V any](
 	s Stream[K, V], b *Builder, pos position, name string, key schemas.Codec[K], value schemas.Codec[V], err error,
 	opts []RepartitionOption,
 ) Stream[K, V] {
-	if nameErr := CheckName(name); nameErr != nil {
+	if nameErr := graph.CheckName(name); nameErr != nil {
 		b.mistakeAt(pos, name, fmt.Errorf("name of the repartitioning: %w", nameErr))
 	}
 	if err != nil {
 		b.mistakeAt(pos, name, err)
-		n := &node{kind: sourceNode, name: name + RepartitionSuffix + SourceSuffix, pos: pos}
+		n := &node{kind: sourceNode, name: name + graph.RepartitionSuffix + graph.SourceSuffix, pos: pos}
 		return Stream[K, V]{b: b, port: addPort[K, V](b, n, "")}
 	}
 	return addRepartition(s, Topic(name, key, value), pos, opts)

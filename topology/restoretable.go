@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // RestoreFromTopic has the store of a [TableFrom] restored from the topic that the table is read from, so that it needs no changelog: no
@@ -44,11 +45,11 @@ const noteRestores = "the task stops because a table is restored from the topic 
 // restoredTable is a store that is restored from the topic of a source.
 type restoredTable struct {
 	store string
-	rows  *SourceRows
+	rows  *graph.SourceRows
 }
 
 // readRows is what the nodes of a table do with a record, without a graph: see intake.read and collect.
-func readRows[K, V any](topic TopicOf[K, Option[V]], store TimestampedStoreOf[K, V]) RowReader {
+func readRows[K, V any](topic TopicOf[K, Option[V]], store TimestampedStoreOf[K, V]) graph.RowReader {
 	into := &oneWrite{}
 	rows := state.NewTimestamped(into, state.Codec[K](store.key), state.Codec[V](store.value))
 	nullKey := nullOf[K]()
@@ -62,7 +63,7 @@ func readRows[K, V any](topic TopicOf[K, Option[V]], store TimestampedStoreOf[K,
 			return state.Write{}, false, nil
 		}
 		k, v, err := topic.Decode(key, value)
-		switch part, _ := errors.AsType[*PartError](err); {
+		switch part, _ := errors.AsType[*graph.PartError](err); {
 		case err != nil && !unreadable(err):
 			return state.Write{}, false, err
 		case part != nil && part.Part == partKey, nullKey != nil && nullKey(k):
@@ -150,7 +151,7 @@ func (s *subtopology) restoredFrom(store string) (source *node, ok bool) {
 }
 
 // rowsOf returns what makes the rows of a store that is restored from a source, nil if it has a changelog.
-func (s *subtopology) rowsOf(store string) *SourceRows {
+func (s *subtopology) rowsOf(store string) *graph.SourceRows {
 	if _, table := s.restoredTable(store); table != nil {
 		return table.rows
 	}
@@ -190,7 +191,7 @@ func (b *Builder) checkRestores(pos position, topic string, s sourceSettings) {
 		return
 	}
 	wrong := func(text string) { b.mistakeAt(pos, topic, errors.New("RestoreFromTopic: "+text)) }
-	if s.start.From != Earliest {
+	if s.start.From != graph.Earliest {
 		wrong("the source has to begin with the first record; a restore could not tell which ones came before its start")
 	}
 	if s.eventTime != nil {

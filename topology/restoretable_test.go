@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 var (
@@ -36,7 +37,7 @@ func TestRowsOfTheTopic(t *testing.T) {
 		values := [][]byte{[]byte("1"), []byte("2"), []byte("{"), nil, {}, []byte("null"), []byte("40")}
 		dead := 0
 		for offset := range int64(2000) {
-			in := topology.Input{
+			in := graph.Input{
 				Topic: "prices", Offset: offset, Timestamp: random.Int64N(1000) - 20, Value: values[random.IntN(len(values))],
 				Key: fmt.Appendf(nil, "k%d", random.IntN(50)), StreamTimeBefore: state.NoTime, StreamTime: state.NoTime,
 			}
@@ -49,7 +50,7 @@ func TestRowsOfTheTopic(t *testing.T) {
 			if v := k.graph.Process(in); v.Action == topology.DeadLetter {
 				dead++
 			} else {
-				want(t, v, topology.Accept)
+				want(t, v, graph.Accept)
 			}
 			w, ok, err := read(in.Key, in.Value, in.Timestamp)
 			switch {
@@ -144,17 +145,17 @@ func TestFailureBehindItsTopic(t *testing.T) {
 					return v, nil
 				}).Into(topology.Topic("result", schemas.String(), schemas.JSON[int]()))
 			})
-			input := func(value string) topology.Input {
-				return topology.Input{Topic: "prices", Key: []byte("k"), Value: []byte(value), StreamTimeBefore: state.NoTime}
+			input := func(value string) graph.Input {
+				return graph.Input{Topic: "prices", Key: []byte("k"), Value: []byte(value), StreamTimeBefore: state.NoTime}
 			}
-			want(t, k.graph.Process(input("7")), topology.Accept)
+			want(t, k.graph.Process(input("7")), graph.Accept)
 			want(t, k.graph.Process(input("{")), topology.DeadLetter)
 			early := input("7")
 			early.Timestamp = -1
 			want(t, k.graph.Process(early), topology.DeadLetter)
 			late := input("7")
 			late.Timestamp = baseConfig().Now().Add(48 * time.Hour).UnixMilli()
-			for what, in := range map[string]topology.Input{"error": input("1"), "panic": input("2"), "timestamp ahead of the clock": late} {
+			for what, in := range map[string]graph.Input{"error": input("1"), "panic": input("2"), "timestamp ahead of the clock": late} {
 				v := want(t, k.graph.Process(in), test.behind)
 				if says := strings.Contains(v.Failure.Error(), "RestoreFromTopic"); says != (test.behind == topology.Stop) {
 					t.Errorf("%s: %v", what, v.Failure)
@@ -173,12 +174,12 @@ func TestFailureBehindItsTopic(t *testing.T) {
 func TestInvalidModeOfItsTopic(t *testing.T) {
 	for _, mode := range []string{"no mode", topology.Forensic.String(), ""} {
 		for action, opts := range map[topology.Action][]topology.SourceOption{
-			topology.Accept: {topology.RestoreFromTopic()}, topology.DeadLetter: nil,
+			graph.Accept: {topology.RestoreFromTopic()}, topology.DeadLetter: nil,
 		} {
 			k := tableTask(t, func(b *topology.Builder) {
 				topology.TableFrom(b, pricesTopic, pricesTable, opts...).Into(topology.Topic("result", schemas.String(), schemas.JSON[int]()))
 			})
-			v := want(t, k.graph.Process(topology.Input{
+			v := want(t, k.graph.Process(graph.Input{
 				Topic: "prices", Key: []byte("k"), Value: []byte("7"), StreamTimeBefore: state.NoTime,
 				Headers: []topology.Header{{Key: topology.HeaderMode, Value: []byte(mode)}},
 			}), action)
@@ -195,8 +196,8 @@ func TestInvalidModeOfItsTopic(t *testing.T) {
 				t.Errorf("mode %q: the row is %d, %t, %v", mode, n, ok, err)
 			}
 			// The next one is what it says.
-			v = want(t, k.graph.Process(topology.Input{Topic: "prices", Key: []byte("k"), Value: []byte("8"), StreamTimeBefore: state.NoTime}),
-				topology.Accept)
+			v = want(t, k.graph.Process(graph.Input{Topic: "prices", Key: []byte("k"), Value: []byte("8"), StreamTimeBefore: state.NoTime}),
+				graph.Accept)
 			if len(v.Outputs) != 1 || len(v.Outputs[0].Headers) != 0 {
 				t.Errorf("after mode %q: the outputs are %+v", mode, v.Outputs)
 			}
@@ -301,7 +302,7 @@ func TestRestoreFromTopicDescribed(t *testing.T) {
 	if with.Fingerprint() == without.Fingerprint() {
 		t.Error("the fingerprints are the same")
 	}
-	d := topology.Compare(without.Description(), with.Description())
+	d := graph.Compare(without.Description(), with.Description())
 	if len(d) != 1 || d[0].String() != "store price-table: changelog app-price-table-changelog becomes prices" {
 		t.Errorf("the differences are %v", d)
 	}

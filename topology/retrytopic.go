@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // RetryTopics gives a source delayed retry topics, one for each delay: <application>-<topic>.retry-<delay>-repartition. A record
@@ -44,13 +45,13 @@ func (n *node) addRetryTopics(b *Builder, delays []time.Duration) {
 					delay, delays[i-1]))
 			continue
 		}
-		ref := topicRef{name: n.topic.name + RetryInfix + delay.String(), repartition: true, formats: n.topic.formats}
-		if err := CheckName(ref.name); err != nil {
+		ref := topicRef{name: n.topic.name + graph.RetryInfix + delay.String(), repartition: true, formats: n.topic.formats}
+		if err := graph.CheckName(ref.name); err != nil {
 			b.mistakeAt(n.pos, n.name, fmt.Errorf("name of a retry topic: %w", err))
 			continue
 		}
 		retry := b.add(&node{
-			kind: sourceNode, name: ref.local() + SourceSuffix, pos: n.pos, topic: ref, of: n, delay: delay, rows: n.rows,
+			kind: sourceNode, name: ref.local() + graph.SourceSuffix, pos: n.pos, topic: ref, of: n, delay: delay, rows: n.rows,
 		}, nil)
 		n.retries = append(n.retries, retry)
 	}
@@ -140,13 +141,13 @@ func (s *graphSource) retry(attempts int) retryTopic {
 }
 
 // delay returns the verdict that sends the record at work to a retry topic. It is false if the topic does not take it.
-func (g *Graph) delay(to retryTopic, f *Failure) (Verdict, bool) {
+func (g *Graph) delay(to retryTopic, f *Failure) (graph.Verdict, bool) {
 	in, now := &g.in, g.config.Now()
 	first := in.FirstFailure
 	if first.IsZero() {
 		first = now
 	}
-	out := Output{
+	out := graph.Output{
 		Topic: to.topic, Partition: g.id.Partition,
 		Timestamp: now.UnixMilli(), // not when it is due: brokers refuse what is far ahead
 		Key:       in.Key, Value: in.Value,
@@ -154,12 +155,12 @@ func (g *Graph) delay(to retryTopic, f *Failure) (Verdict, bool) {
 	}
 	if to.check(&out) != nil {
 		f.Note = "the record is too large to be delayed"
-		return Verdict{}, false
+		return graph.Verdict{}, false
 	}
 	g.outputs = append(g.outputs[:0], out)
 	node := f.Node
-	g.counts = append(g.counts[:0], Tally{Node: node, Outcome: delayedOutcomes[f.Class], N: 1})
-	return Verdict{Action: Delay, Outputs: g.outputs, Counts: g.counts, Failure: f, Backoff: to.delay}, true
+	g.counts = append(g.counts[:0], graph.Tally{Node: node, Outcome: delayedOutcomes[f.Class], N: 1})
+	return graph.Verdict{Action: Delay, Outputs: g.outputs, Counts: g.counts, Failure: f, Backoff: to.delay}, true
 }
 
 // delayedOutcomes are what a record is counted as when it is delayed.
@@ -171,7 +172,7 @@ var delayedOutcomes = func() (outcomes [classes]string) {
 }()
 
 // retryHeader is what the record says of itself: attempts, first failure, offset, timestamp and its type.
-func retryHeader(in *Input, attempts int, first time.Time) Header {
+func retryHeader(in *graph.Input, attempts int, first time.Time) Header {
 	return Header{Key: headerRetry, Value: fmt.Appendf(nil, "%d %d %d %d %d",
 		attempts, first.UnixMilli(), in.Offset, in.Timestamp, int8(in.TimestampType))}
 }
@@ -180,7 +181,7 @@ func retryHeader(in *Input, attempts int, first time.Time) Header {
 const errRetryHeader = schemas.Reason("the record of a delayed retry topic does not say where it comes from")
 
 // processDelayed runs a record of a delayed retry topic as the one that it was.
-func (g *Graph) processDelayed(s *graphSource) Verdict {
+func (g *Graph) processDelayed(s *graphSource) graph.Verdict {
 	in := g.in
 	if err := restoreDelayed(&in); err != nil {
 		_ = g.fail(nil, Fail(Poison, errRetryHeader))
@@ -191,7 +192,7 @@ func (g *Graph) processDelayed(s *graphSource) Verdict {
 	g.in, g.eventTime = in, in.Timestamp
 	source := g.source(in.Topic)
 	held := false
-	var v Verdict
+	var v graph.Verdict
 	if source != nil && source.parking != nil {
 		v, held = source.parking.hold()
 	}
@@ -210,11 +211,11 @@ var retryRanges = [5]struct{ least, most int64 }{
 	{-62167219200000, 253402300799999}, // the years from 0 to 9999
 	{0, math.MaxInt64},
 	{math.MinInt64, math.MaxInt64}, // a source judges the timestamps of its records itself
-	{int64(CreateTime), int64(LogAppendTime)},
+	{int64(graph.CreateTime), int64(graph.LogAppendTime)},
 }
 
 // restoreDelayed makes in the record that was delayed. Its attempts in place come on top of those before.
-func restoreDelayed(in *Input) error {
+func restoreDelayed(in *graph.Input) error {
 	last := len(in.Headers) - 1
 	if last < 0 || in.Headers[last].Key != headerRetry {
 		return errRetryHeader
@@ -231,7 +232,7 @@ func restoreDelayed(in *Input) error {
 		}
 	}
 	in.Attempt += int(n[0])
-	in.FirstFailure, in.Offset, in.Timestamp, in.TimestampType = time.UnixMilli(n[1]).UTC(), n[2], n[3], TimestampType(n[4])
+	in.FirstFailure, in.Offset, in.Timestamp, in.TimestampType = time.UnixMilli(n[1]).UTC(), n[2], n[3], graph.TimestampType(n[4])
 	if in.Headers = in.Headers[:last:last]; last == 0 {
 		in.Headers = nil
 	}

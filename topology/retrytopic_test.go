@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
@@ -119,7 +120,7 @@ func TestG1Delayed(t *testing.T) {
 		!l.Info.LastFailure.Equal(parkStart.Add(121*time.Second)) ||
 		l.Info.Origin.Topic != "in" || l.Info.Origin.Offset != 0 ||
 		l.Info.Origin.Timestamp != parkStart.Add(-time.Hour).UnixMilli() ||
-		l.Info.ID != topology.DeadLetterID("app", l.Info.Origin) || l.Headers[0].Key != "trace" {
+		l.Info.ID != graph.DeadLetterID("app", l.Info.Origin) || l.Headers[0].Key != "trace" {
 		t.Errorf("the letter says %+v", l.Info)
 	}
 	for _, h := range l.Headers {

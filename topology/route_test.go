@@ -6,6 +6,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // TestIntoOneOf: each record goes to the topic that is chosen for it, and to no other.
@@ -24,7 +25,7 @@ func TestIntoOneOf(t *testing.T) {
 		}, []topology.TopicOf[string, string]{secondTopic, outTopic})
 	})
 	for _, value := range []string{"second", "out"} {
-		v := want(t, k.send("left", 5, "a", value), topology.Accept)
+		v := want(t, k.send("left", 5, "a", value), graph.Accept)
 		if got := lines(v.Outputs); got != fmt.Sprintf("%s %q=%q", value, "a", value) {
 			t.Errorf("the outputs are %s", got)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 type name string
@@ -100,7 +101,7 @@ func TestRows(t *testing.T) {
 	if _, err := rows.Value([]byte("x")); err == nil {
 		t.Error("a damaged value is decoded")
 	}
-	if got := topology.ChangelogTopic(top.Application(), "numbers"); got != top.Subtopologies()[0].Stores[0].ChangelogTopic {
+	if got := graph.ChangelogTopic(top.Application(), "numbers"); got != top.Subtopologies()[0].Stores[0].ChangelogTopic {
 		t.Errorf("the changelog is %s", got)
 	}
 }
@@ -145,12 +146,12 @@ func FuzzParseKey(f *testing.F) {
 	for _, seed := range []string{"", "a b", "258", "-1", "1e3", `"k"`, `{"A":1}`, `{"A":1}x`, "\xff", "9223372036854775808"} {
 		f.Add(seed)
 	}
-	rows := func(top *topology.Topology) topology.Rows { r, _ := top.Rows("s"); return r }
+	rows := func(top *topology.Topology) graph.Rows { r, _ := top.Rows("s"); return r }
 	numbers := rows(withStore(f, topology.Store("s", schemas.Int64(), schemas.String())))
 	texts := rows(withStore(f, topology.Store("s", schemas.String(), schemas.String())))
 	documents := rows(withStore(f, topology.Store("s", schemas.JSON[map[string]int](), schemas.String())))
 	f.Fuzz(func(t *testing.T, text string) {
-		for i, r := range []topology.Rows{numbers, texts, documents} {
+		for i, r := range []graph.Rows{numbers, texts, documents} {
 			b, err := r.ParseKey(text)
 			if err != nil {
 				continue

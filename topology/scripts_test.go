@@ -8,6 +8,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Topics of the tests that are scripts.
@@ -18,7 +19,7 @@ var (
 )
 
 // send sends a record with a time of so many milliseconds; a value of "-" is a null, and so is a key.
-func (k *task) send(topic string, ms int64, key, value string) topology.Verdict {
+func (k *task) send(topic string, ms int64, key, value string) graph.Verdict {
 	k.tb.Helper()
 	in := k.input(topic, []byte(key), []byte(value))
 	if key == "-" {
@@ -30,7 +31,7 @@ func (k *task) send(topic string, ms int64, key, value string) topology.Verdict 
 	in.Timestamp, in.StreamTime = ms, max(ms, k.streamTime)
 	in.StreamTimeBefore = k.streamTime
 	v := k.graph.Process(in)
-	if v.Action == topology.Accept {
+	if v.Action == graph.Accept {
 		k.streamTime = max(k.streamTime, v.EventTime)
 	}
 	return v
@@ -47,7 +48,7 @@ func (k *task) script(records ...string) string {
 		if _, err := fmt.Sscan(line, &topic, &ms, &key, &value); err != nil {
 			k.tb.Fatalf("%q: %v", line, err)
 		}
-		v := want(k.tb, k.send(topic, ms, key, value), topology.Accept)
+		v := want(k.tb, k.send(topic, ms, key, value), graph.Accept)
 		var outputs []string
 		for _, out := range v.Outputs {
 			outputs = append(outputs, fmt.Sprintf("%s=%s@%d", out.Key, shown(out.Value), out.Timestamp))
@@ -87,7 +88,7 @@ func tableTask(tb testing.TB, declare func(b *topology.Builder)) *task {
 	}
 	config := baseConfig()
 	config.Partitions = func(string) int32 { return 1 }
-	k := openTask(tb, t, topology.TaskID{Subtopology: subs[0].Name}, config)
+	k := openTask(tb, t, graph.TaskID{Subtopology: subs[0].Name}, config)
 	k.streamTime = state.NoTime
 	return k
 }

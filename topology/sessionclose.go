@@ -5,6 +5,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Closed returns the stream of the values that sessions end with: one record for each session. A session closes when the
@@ -71,7 +72,7 @@ type sessionCloser[K, V any] struct {
 func (x *sessionCloser[K, V]) rowOf(key K, start, end int64) ([]byte, error) {
 	row, err := x.key.Append(binary.BigEndian.AppendUint64(x.row[:0], uint64(end)), key)
 	if err != nil {
-		return nil, &PartError{Part: "key", Err: err}
+		return nil, &graph.PartError{Part: "key", Err: err}
 	}
 	x.row = binary.BigEndian.AppendUint64(row, uint64(start))
 	return x.row, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/schemas/codectest"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 func sessionStore(w topology.SessionWindows) topology.SessionStoreOf[string, string] {
@@ -138,7 +139,7 @@ func TestClosedSessions(t *testing.T) {
 		"", "", "", "", "b[1,1)=p@1", "", "", "a[3,8)=qrv@8", "c[16,24)=stuw@24", "", "a[500,500)=x@500", "")
 	in := k.input("left", []byte("a"), []byte("x"))
 	in.Timestamp, in.Headers = 1000, []topology.Header{{Key: "trace", Value: []byte("1")}}
-	v := want(t, k.graph.Process(in), topology.Accept)
+	v := want(t, k.graph.Process(in), graph.Accept)
 	if len(v.Outputs) != 1 || len(v.Outputs[0].Headers) != 0 {
 		t.Errorf("the outputs are %v, want one without the headers of the record that has closed the session", v.Outputs)
 	}
@@ -167,7 +168,7 @@ func TestClosedSessionsAreTheUpdates(t *testing.T) {
 		left, closed := map[string]string{}, map[string]string{}
 		var lastEnd int64
 		send := func(ms int64, key string) {
-			for _, out := range want(t, k.send("left", ms, key, "x"), topology.Accept).Outputs {
+			for _, out := range want(t, k.send("left", ms, key, "x"), graph.Accept).Outputs {
 				session, value := string(out.Key), shown(out.Value)
 				switch {
 				case out.Topic == "updates" && out.Value == nil:
@@ -231,9 +232,9 @@ func TestClosedSessionMode(t *testing.T) {
 				if mode != "" {
 					in.Headers = []topology.Header{{Key: topology.HeaderMode, Value: []byte(mode)}}
 				}
-				want(t, k.graph.Process(in), topology.Accept)
+				want(t, k.graph.Process(in), graph.Accept)
 			}
-			v := want(t, k.send("left", 1000, "b", "x"), topology.Accept)
+			v := want(t, k.send("left", 1000, "b", "x"), graph.Accept)
 			if len(v.Outputs) != 1 || modeOf(v.Outputs[0].Headers) != test.want {
 				t.Errorf("the outputs are %v, want one in the mode %q", v.Outputs, test.want)
 			}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // SourceOption is an option of [From].
@@ -12,7 +14,7 @@ type SourceOption interface {
 }
 
 type sourceSettings struct {
-	start                 Start
+	start                 graph.Start
 	keepDeadLetterHeaders bool
 	// eventTime is a func(Record[K, V]) (time.Time, error), or nil; noEventTime says that EventTime was given nil.
 	eventTime   any
@@ -34,23 +36,23 @@ func (o sourceOption) applySource(_ *Builder, s *sourceSettings) { o(s) }
 
 // StartEarliest makes a new application start with the first record of each partition. This is the default.
 func StartEarliest() SourceOption {
-	return sourceOption(func(s *sourceSettings) { s.start = Start{} })
+	return sourceOption(func(s *sourceSettings) { s.start = graph.Start{} })
 }
 
 // StartLatest makes a new application start at the end of each partition.
 func StartLatest() SourceOption {
-	return sourceOption(func(s *sourceSettings) { s.start = Start{From: Latest} })
+	return sourceOption(func(s *sourceSettings) { s.start = graph.Start{From: graph.Latest} })
 }
 
 // StartAt makes a new application start with the first record of each partition whose timestamp is at or
 // after t.
 func StartAt(t time.Time) SourceOption {
-	return sourceOption(func(s *sourceSettings) { s.start = Start{From: AtTime, Time: t} })
+	return sourceOption(func(s *sourceSettings) { s.start = graph.Start{From: graph.AtTime, Time: t} })
 }
 
 // KeepDeadLetterHeaders shows the dead-letter headers of input records to the topology, and so passes them
 // on. It is for topologies that read a dead-letter topic. Other sources hide them: what is made of a
-// redriven record is no dead letter. See [ParseDeadLetter].
+// redriven record is no dead letter. See [graph.ParseDeadLetter].
 func KeepDeadLetterHeaders() SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.keepDeadLetterHeaders = true })
 }
@@ -92,10 +94,10 @@ func From[K, V any](b *Builder, t TopicOf[K, V], opts ...SourceOption) Stream[K,
 		b.mistakeAt(pos, t.name, fmt.Errorf(
 			"the topic is read twice with different types, codecs or options; the first source is at %s:%d",
 			first.node.pos.file, first.node.pos.line))
-		n := &node{kind: sourceNode, name: t.name + SourceSuffix, pos: pos}
+		n := &node{kind: sourceNode, name: t.name + graph.SourceSuffix, pos: pos}
 		return Stream[K, V]{b: b, port: addPort[K, V](b, n, "")}
 	}
-	if err := CheckTopicName(t.name); err != nil {
+	if err := graph.CheckTopicName(t.name); err != nil {
 		b.mistakeAt(pos, t.name, fmt.Errorf("source topic: %w", err))
 	}
 	f, err := t.formats()
@@ -145,7 +147,7 @@ func sameSource[K, V any](first sourceEntry, t TopicOf[K, V], settings sourceSet
 func addSource[K, V any](
 	b *Builder, t TopicOf[K, V], ref topicRef, pos position, eventTime func(r Record[K, V]) (time.Time, error),
 ) Stream[K, V] {
-	n := b.add(&node{kind: sourceNode, name: ref.local() + SourceSuffix, pos: pos, topic: ref}, nil)
+	n := b.add(&node{kind: sourceNode, name: ref.local() + graph.SourceSuffix, pos: pos, topic: ref}, nil)
 	n.rows = t.rows()
 	n.keyCodec, n.valueCodec = t.key.codec, t.value.codec
 	p := addPort[K, V](b, n, "")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // StoreOf is a key-value store with its types: a value that is made once, with [Store], and named by the
@@ -107,7 +108,7 @@ type storeInfo struct {
 	name    string
 	layout  state.Layout
 	formats formats
-	rows    Rows
+	rows    graph.Rows
 }
 
 // formats are the names of the codecs of a topic or store.
@@ -221,7 +222,7 @@ func (s *watchedStore) fits(record state.ChangelogRecord) error {
 	if s.maxMessageBytes <= 0 {
 		return nil
 	}
-	size := batchBytes(&Output{Key: record.Key, Value: record.Value})
+	size := batchBytes(&graph.Output{Key: record.Key, Value: record.Value})
 	if size <= s.maxMessageBytes {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // TestStoresRefuseTheFuture: a time in a row becomes that of a changelog record, which the broker would refuse when the round commits,
@@ -57,7 +58,7 @@ func TestStoresRefuseTheFuture(t *testing.T) {
 				return err
 			}, nil
 		})
-	k := openTask(t, mustBuild(t, b), topology.TaskID{Subtopology: "words"}, baseConfig())
+	k := openTask(t, mustBuild(t, b), graph.TaskID{Subtopology: "words"}, baseConfig())
 	for _, key := range []string{"k", "swallow"} {
 		for _, value := range []string{"last", "history", "history delete", "seen", "window timestamp", "window", "window delete",
 			"session", "session delete"} {
@@ -72,7 +73,7 @@ func TestStoresRefuseTheFuture(t *testing.T) {
 			t.Errorf("a record that failed moved the stream time of %s to %d", name, at)
 		}
 	}
-	want(t, k.words("k", "now"), topology.Accept)
+	want(t, k.words("k", "now"), graph.Accept)
 }
 
 // TestStoreRetentionMistakes: a retention that no store can have is a mistake of the program.

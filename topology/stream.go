@@ -3,6 +3,8 @@ package topology
 import (
 	"errors"
 	"fmt"
+
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Stream is a stream of typed records at one place of a topology that is being built. Operators that keep
@@ -44,7 +46,7 @@ func (s Stream[K, V]) Into(t TopicOf[K, V], opts ...NodeOption) {
 // IntoNamed is [Stream.Into] with a name for the sink.
 func (s Stream[K, V]) IntoNamed(name string, t TopicOf[K, V], opts ...NodeOption) {
 	b, pos := s.builder("IntoNamed("+name+")"), caller()
-	if err := CheckName(name); err != nil {
+	if err := graph.CheckName(name); err != nil {
 		b.mistakeAt(pos, name, fmt.Errorf("name of the sink: %w", err))
 	}
 	addSink(b, s.port, t, name, topicRef{name: t.name}, pos, opts)
@@ -59,7 +61,7 @@ func addSink[K, V any](
 	}
 	ref.formats = f
 	if !ref.repartition {
-		if err := CheckTopicName(ref.name); err != nil {
+		if err := graph.CheckTopicName(ref.name); err != nil {
 			b.mistakeAt(pos, name, fmt.Errorf("sink topic: %w", err))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Topics and stores of the tests of tables.
@@ -71,15 +72,15 @@ func TestTableOfBytes(t *testing.T) {
 	k := tableTask(t, func(b *topology.Builder) {
 		topology.TableFrom(b, raw, store).Into(topology.Topic("result", schemas.Bytes(), schemas.Bytes()))
 	})
-	v := want(t, k.graph.Process(topology.Input{Topic: "raw", Key: []byte("k"), Value: []byte{}}), topology.Accept)
+	v := want(t, k.graph.Process(graph.Input{Topic: "raw", Key: []byte("k"), Value: []byte{}}), graph.Accept)
 	if len(v.Outputs) != 1 || v.Outputs[0].Value == nil || len(v.Outputs[0].Value) != 0 {
 		t.Errorf("an empty value comes out as %v", v.Outputs)
 	}
-	v = want(t, k.graph.Process(topology.Input{Topic: "raw", Key: []byte("k")}), topology.Accept)
+	v = want(t, k.graph.Process(graph.Input{Topic: "raw", Key: []byte("k")}), graph.Accept)
 	if len(v.Outputs) != 1 || v.Outputs[0].Value != nil {
 		t.Errorf("a null comes out as %v", v.Outputs)
 	}
-	v = want(t, k.graph.Process(topology.Input{Topic: "raw", Value: []byte("v")}), topology.Accept)
+	v = want(t, k.graph.Process(graph.Input{Topic: "raw", Value: []byte("v")}), graph.Accept)
 	if len(v.Outputs) != 0 || countsOf(v) != "raw-source.null-key=1" {
 		t.Errorf("a null key comes out as %v, counted as %s", v.Outputs, countsOf(v))
 	}
@@ -149,7 +150,7 @@ func TestTableStreamOrder(t *testing.T) {
 			Into(topology.Topic("second", schemas.String(), schemas.String()))
 		table.Into(topology.Topic("third", schemas.String(), schemas.String()))
 	})
-	v := want(t, k.send("left", 1, "a", "x"), topology.Accept)
+	v := want(t, k.send("left", 1, "a", "x"), graph.Accept)
 	if got := lines(v.Outputs); got != `first "a"="x"; second "a"="x"; third "a"="x"` {
 		t.Errorf("the outputs are %s", got)
 	}

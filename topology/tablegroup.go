@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // TableGroup is the entries of a table under another key: what [CountTable], [ReduceTable] and
@@ -98,7 +99,7 @@ func (x *regrouping[K, V, K2, V2]) same(a, b K2) (bool, error) {
 		x.after, err = x.key.Append(x.after[:0], b)
 	}
 	if err != nil {
-		return false, &PartError{Part: "key", Err: err}
+		return false, &graph.PartError{Part: "key", Err: err}
 	}
 	return bytes.Equal(x.before, x.after), nil
 }

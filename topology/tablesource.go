@@ -1,6 +1,10 @@
 package topology
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/onceward/onceward/topology/graph"
+)
 
 // TableFrom returns the table of a topic: each record is the newest value of its key, and a null deletes the
 // key, whether the codec of the topic is [Nullable] or not. A record with a null key is left out ([SkipNullKeys]).
@@ -19,7 +23,7 @@ func TableFrom[K, V any](
 		if first, ok := b.sources[topic.name].topic.(TopicOf[K, Option[V]]); ok {
 			read = first // other codecs of the same names could read something else
 		}
-		rows := NewSourceRows(func() RowReader { return readRows(read, store) }, writtenKey(&read.key))
+		rows := graph.NewSourceRows(func() graph.RowReader { return readRows(read, store) }, writtenKey(&read.key))
 		source.tables = append(source.tables, restoredTable{store: store.name, rows: rows})
 	}
 	return collect(s, store, "TableFrom", nil,

@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // hoarding is a topology that keeps every record but one with the value "all", which takes up all that were kept, each in a Try,
@@ -82,14 +83,14 @@ func TestTakeUp(t *testing.T) {
 		seen = nil
 		cfg := baseConfig()
 		cfg.Mode = app
-		k := openTask(t, hoarding(t, &seen), topology.TaskID{Subtopology: "words"}, cfg)
-		send := func(value, mode string) []topology.Output {
+		k := openTask(t, hoarding(t, &seen), graph.TaskID{Subtopology: "words"}, cfg)
+		send := func(value, mode string) []graph.Output {
 			in := k.input("words", []byte("k"), []byte(value))
-			in.TimestampType, in.StreamTime = topology.LogAppendTime, now.UnixMilli()+in.Offset
+			in.TimestampType, in.StreamTime = graph.LogAppendTime, now.UnixMilli()+in.Offset
 			if mode != "" {
 				in.Headers = []topology.Header{{Key: topology.HeaderMode, Value: []byte(mode)}}
 			}
-			return want(t, k.graph.Process(in), topology.Accept).Outputs
+			return want(t, k.graph.Process(in), graph.Accept).Outputs
 		}
 		send("live", "")
 		send("fail", "REPAIR")
@@ -123,15 +124,15 @@ func TestTakeUp(t *testing.T) {
 // TestTakeUpInPunctuation: what a clock takes up is in its own mode too.
 func TestTakeUpInPunctuation(t *testing.T) {
 	var seen []string
-	k := openTask(t, hoarding(t, &seen), topology.TaskID{Subtopology: "words"}, baseConfig())
+	k := openTask(t, hoarding(t, &seen), graph.TaskID{Subtopology: "words"}, baseConfig())
 	in := k.input("words", []byte("k"), []byte("v"))
 	in.Headers = []topology.Header{{Key: topology.HeaderMode, Value: []byte("REPAIR")}}
-	want(t, k.graph.Process(in), topology.Accept)
+	want(t, k.graph.Process(in), graph.Accept)
 	p, ok := k.graph.Due(now.Add(time.Second))
 	if !ok {
 		t.Fatal("nothing is due")
 	}
-	v := want(t, k.graph.Punctuate(p), topology.Accept)
+	v := want(t, k.graph.Punctuate(p), graph.Accept)
 	if got, want := strings.Join(seen, "; "), fmt.Sprintf("v REPAIR words[0]@0 %d 0 false true in @0", state.NoTime); got != want {
 		t.Errorf("seen %q, want %q", got, want)
 	}
@@ -183,19 +184,19 @@ func TestTakeUpScope(t *testing.T) {
 		seen = append(seen, fmt.Sprintf("%s %s[%d]@%d %d %s", r.Value, topic, partition, offset, r.Timestamp-now.UnixMilli(), header))
 		return nil
 	}).Into(outTopic)
-	k := openTask(t, mustBuild(t, b), topology.TaskID{Subtopology: "words"}, baseConfig())
+	k := openTask(t, mustBuild(t, b), graph.TaskID{Subtopology: "words"}, baseConfig())
 	for n, value := range []string{"keep", "release"} {
 		in := k.input("words", []byte("k"), []byte(value))
 		in.Timestamp += int64(n) + 1
 		in.StreamTime = in.Timestamp
 		in.Headers = []topology.Header{{Key: "of", Value: []byte(value)}}
-		want(t, k.graph.Process(in), topology.Accept)
+		want(t, k.graph.Process(in), graph.Accept)
 	}
 	p, ok := k.graph.Due(now.Add(time.Second))
 	if !ok {
 		t.Fatal("nothing is due")
 	}
-	want(t, k.graph.Punctuate(p), topology.Accept)
+	want(t, k.graph.Punctuate(p), graph.Accept)
 	wanted := []string{
 		"made words[0]@0 1 keep", "behind words[0]@1 2 release", "made words[0]@0 1 keep", "behind [0]@0 1000 ",
 	}

@@ -1,6 +1,9 @@
 package topology
 
-import "github.com/onceward/onceward/schemas"
+import (
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology/graph"
+)
 
 // TopicOf is a topic with its types: a value that is made once, with [Topic], and used wherever the topic
 // is read or written, so that a wrong type does not compile. It is immutable and may be shared by any
@@ -23,10 +26,10 @@ func (t TopicOf[K, V]) Name() string { return t.name }
 // caller's.
 func (t TopicOf[K, V]) Encode(key K, value V) (keyBytes, valueBytes []byte, err error) {
 	if keyBytes, err = t.key.encode(nil, key); err != nil {
-		return nil, nil, &PartError{Part: partKey, Err: err}
+		return nil, nil, &graph.PartError{Part: partKey, Err: err}
 	}
 	if valueBytes, err = t.value.encode(nil, value); err != nil {
-		return nil, nil, &PartError{Part: "value", Err: err}
+		return nil, nil, &graph.PartError{Part: "value", Err: err}
 	}
 	return keyBytes, valueBytes, nil
 }
@@ -35,10 +38,10 @@ func (t TopicOf[K, V]) Encode(key K, value V) (keyBytes, valueBytes []byte, err 
 // it is about.
 func (t TopicOf[K, V]) Decode(keyBytes, valueBytes []byte) (key K, value V, err error) {
 	if key, err = t.key.decode(keyBytes); err != nil {
-		return key, value, &PartError{Part: partKey, Err: err}
+		return key, value, &graph.PartError{Part: partKey, Err: err}
 	}
 	if value, err = t.value.decode(valueBytes); err != nil {
-		return key, value, &PartError{Part: "value", Err: err}
+		return key, value, &graph.PartError{Part: "value", Err: err}
 	}
 	return key, value, nil
 }

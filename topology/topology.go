@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Topology is a validated graph of nodes: what to compute, for any number of tasks and runtimes. It never
@@ -32,7 +34,7 @@ func (t *Topology) Application() string { return t.application }
 func (t *Topology) WithApplication(id string) (*Topology, error) {
 	other := *t
 	other.application = id
-	if err := CheckName(id); err != nil {
+	if err := graph.CheckName(id); err != nil {
 		return nil, fmt.Errorf("topology %s: application id: %w", t.name, err)
 	}
 	var errs []error
@@ -49,12 +51,12 @@ func (t *Topology) WithApplication(id string) (*Topology, error) {
 func (t *Topology) DeadLetterTopic() string { return t.deadLetters }
 
 // Subtopologies returns the subtopologies, sorted by name. The caller may change the result.
-func (t *Topology) Subtopologies() []Subtopology {
-	subs := make([]Subtopology, len(t.subtopologies))
+func (t *Topology) Subtopologies() []graph.Subtopology {
+	subs := make([]graph.Subtopology, len(t.subtopologies))
 	for i, s := range t.subtopologies {
-		subs[i] = Subtopology{Name: s.name, Sinks: t.sinkTopics(s)}
+		subs[i] = graph.Subtopology{Name: s.name, Sinks: t.sinkTopics(s)}
 		for _, n := range s.sources {
-			src := Source{
+			src := graph.Source{
 				Topic:       n.topic.on(t.application),
 				Repartition: n.topic.repartition,
 				Delay:       n.delay,
@@ -67,9 +69,9 @@ func (t *Topology) Subtopologies() []Subtopology {
 			}
 			subs[i].Sources = append(subs[i].Sources, src)
 		}
-		slices.SortFunc(subs[i].Sources, func(a, b Source) int { return strings.Compare(a.Topic, b.Topic) })
+		slices.SortFunc(subs[i].Sources, func(a, b graph.Source) int { return strings.Compare(a.Topic, b.Topic) })
 		for _, store := range s.stores {
-			subs[i].Stores = append(subs[i].Stores, StoreInfo{
+			subs[i].Stores = append(subs[i].Stores, graph.StoreInfo{
 				Name:           store.name,
 				ChangelogTopic: t.changelogOf(s, store.name),
 				RestoredFrom:   t.restoredFrom(s, store.name),
@@ -83,7 +85,7 @@ func (t *Topology) Subtopologies() []Subtopology {
 	return subs
 }
 
-func (t *Topology) changelog(store string) string { return ChangelogTopic(t.application, store) }
+func (t *Topology) changelog(store string) string { return graph.ChangelogTopic(t.application, store) }
 
 func (t *Topology) sinkTopics(s *subtopology) []string {
 	var topics []string

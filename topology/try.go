@@ -11,7 +11,7 @@ import "github.com/onceward/onceward/schemas"
 // goes on, and the caller decides what becomes of what f was about. There is no dead letter. Everything else, such as a
 // retry or a stop, fails the whole unit, and is the error, which is to be returned. Both are nil if f went well.
 //
-// In a punctuation that is also what becomes of Park and Delay, since there is no record that could wait. [Failure.Again] says so:
+// In a punctuation that is also what becomes of Park and Delay, since there is no record that could wait. [graph.Failure.Again] says so:
 // the failure is no reason to give up what f was about.
 //
 // What f has changed in memory is not undone. Calls may be nested. They cost a copy of what the counters of the unit

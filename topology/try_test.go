@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // trying is a topology whose first node counts and passes on each word of a record's value in a Try of its own, and whose
@@ -67,7 +68,7 @@ func TestTry(t *testing.T) {
 		"poison": "poison: told to fail", "validation": "validation: told to fail", "conflict": "conflict: told to fail",
 		"plain": "poison: error of type *errors.errorString", "panic": "poison: panic with a value of type string",
 	} {
-		v := want(t, k.words(value, "a "+value+" b"), topology.Accept)
+		v := want(t, k.words(value, "a "+value+" b"), graph.Accept)
 		wanted := fmt.Sprintf("out %[1]q=%[3]q; second %[1]q=%[2]q; out %[1]q=%[4]q", value, "node judge: "+reason, "a", "b")
 		if got := lines(v.Outputs); got != wanted {
 			t.Errorf("%s: the outputs are %s, want %s", value, got, wanted)
@@ -91,7 +92,7 @@ func TestTryFailsTheUnit(t *testing.T) {
 	if got := k.entries(countStore); got != "" {
 		t.Errorf("the store has %s", got)
 	}
-	v := want(t, k.graph.Process(in), topology.Accept) // the last attempt ends in a dead letter, which is not made
+	v := want(t, k.graph.Process(in), graph.Accept) // the last attempt ends in a dead letter, which is not made
 	const wanted = `out "k"="a"; second "k"="node judge: transient: told to fail (attempt 10)"; out "k"="b"`
 	if got := lines(v.Outputs); got != wanted {
 		t.Errorf("the outputs are %s, want %s", got, wanted)
@@ -112,7 +113,7 @@ func TestTryInPunctuation(t *testing.T) {
 	if !ok {
 		t.Fatal("nothing is due")
 	}
-	v := want(t, k.graph.Punctuate(p), topology.Accept)
+	v := want(t, k.graph.Punctuate(p), graph.Accept)
 	if got := lines(v.Outputs); got != `out "clock"="x"; second "clock"="node judge: poison: told to fail, in a punctuation on `+
 		`the wall clock every 1s"; out "clock"="y"` {
 		t.Errorf("the outputs are %s", got)
@@ -151,7 +152,7 @@ func TestTryAgain(t *testing.T) {
 			t.Fatal("nothing is due")
 		}
 		for range 2 {
-			want(t, k.graph.Punctuate(p), topology.Accept)
+			want(t, k.graph.Punctuate(p), graph.Accept)
 			p.Attempt++
 		}
 		if got := strings.Join(seen, "; "); got != "transient true; poison false; transient false; poison false" {
@@ -193,8 +194,8 @@ func TestTryNested(t *testing.T) {
 		}, nil
 	})
 	k := openTask(t, mustBuild(t, b), fanTask, baseConfig())
-	want(t, k.words("k", "inner"), topology.Accept)
-	want(t, k.words("l", "outer"), topology.Accept)
+	want(t, k.words("k", "inner"), graph.Accept)
+	want(t, k.words("l", "outer"), graph.Accept)
 	if got := k.entries(countStore); got != "k outer=1" {
 		t.Errorf("the store has %s", got)
 	}
@@ -209,7 +210,7 @@ func TestTryOutsideOfATurn(t *testing.T) {
 			return func(c *topology.Context, _ word) error { kept = c; return nil }, nil
 		})
 	k := openTask(t, mustBuild(t, b), fanTask, baseConfig())
-	want(t, k.words("k", "v"), topology.Accept)
+	want(t, k.words("k", "v"), graph.Accept)
 	if refused, err := kept.Try(func() error { return nil }); refused != nil || topology.ClassOf(err) != topology.Fatal {
 		t.Errorf("Try returned %v and %v", refused, err)
 	}

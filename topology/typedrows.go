@@ -8,10 +8,11 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Rows returns the codecs of the store of that name; ok is false if the topology has none.
-func (t *Topology) Rows(store string) (rows Rows, ok bool) {
+func (t *Topology) Rows(store string) (rows graph.Rows, ok bool) {
 	for _, sub := range t.subtopologies {
 		for _, s := range sub.stores {
 			if s.name == store {
@@ -19,12 +20,12 @@ func (t *Topology) Rows(store string) (rows Rows, ok bool) {
 			}
 		}
 	}
-	return Rows{}, false
+	return graph.Rows{}, false
 }
 
 // Records returns the codecs of a topic that the topology reads, by its name on the cluster; ok is false if it reads no
 // such topic. Key and Value of the result fail for a null, unless the codec is Nullable.
-func (t *Topology) Records(topic string) (rows Rows, ok bool) {
+func (t *Topology) Records(topic string) (rows graph.Rows, ok bool) {
 	for _, sub := range t.subtopologies {
 		for _, n := range sub.sources {
 			if n.topic.on(t.application) == topic {
@@ -32,14 +33,14 @@ func (t *Topology) Records(topic string) (rows Rows, ok bool) {
 			}
 		}
 	}
-	return Rows{}, false
+	return graph.Rows{}, false
 }
 
 // rows returns the codecs of the topic for tools; those of a topic without codecs, which is a mistake that Build reports,
 // are none.
-func (t *TopicOf[K, V]) rows() Rows {
+func (t *TopicOf[K, V]) rows() graph.Rows {
 	if t.key.codec == nil || t.value.codec == nil {
-		return Rows{}
+		return graph.Rows{}
 	}
 	rows := rowsOf(t.key.codec, t.value.codec)
 	rows.Keys.Decode = func(b []byte) (any, error) { return present(t.key.decode(b)) }
@@ -55,12 +56,12 @@ func present[T any](v T, err error) (any, error) {
 	return v, err
 }
 
-func rowsOf[K, V any](key schemas.Codec[K], value schemas.Codec[V]) Rows {
-	return Rows{Keys: rowCodec(key), Values: rowCodec(value)}
+func rowsOf[K, V any](key schemas.Codec[K], value schemas.Codec[V]) graph.Rows {
+	return graph.Rows{Keys: rowCodec(key), Values: rowCodec(value)}
 }
 
-func rowCodec[T any](codec schemas.Codec[T]) RowCodec {
-	return RowCodec{
+func rowCodec[T any](codec schemas.Codec[T]) graph.RowCodec {
+	return graph.RowCodec{
 		Parse:  func(text string) ([]byte, error) { return parseText(codec, text) },
 		Decode: func(b []byte) (any, error) { return present(codec.Decode(b)) },
 		Format: codec.Name(), Type: reflect.TypeFor[T]().String(),

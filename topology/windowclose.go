@@ -5,6 +5,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Closed returns the stream of the values that windows end with: one record for each key and window, when the
@@ -122,7 +123,7 @@ func (x *windowCloser[K, V]) noteMode() error {
 func (x *windowCloser[K, V]) rowOf(key K, start int64) ([]byte, error) {
 	row, err := x.key.Append(binary.BigEndian.AppendUint64(x.row[:0], uint64(start)), key)
 	if err != nil {
-		return nil, &PartError{Part: "key", Err: err}
+		return nil, &graph.PartError{Part: "key", Err: err}
 	}
 	x.row = row
 	return row, nil

@@ -8,17 +8,18 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // sendAs processes a record that says of itself that it is of a mode, none for a live one, and returns what is written.
-func (k *task) sendAs(tb testing.TB, mode, topic string, ms int64, key, value string) []topology.Output {
+func (k *task) sendAs(tb testing.TB, mode, topic string, ms int64, key, value string) []graph.Output {
 	tb.Helper()
 	in := k.input(topic, []byte(key), []byte(value))
 	in.Timestamp = ms
 	if mode != "" {
 		in.Headers = []topology.Header{{Key: topology.HeaderMode, Value: []byte(mode)}}
 	}
-	return want(tb, k.graph.Process(in), topology.Accept).Outputs
+	return want(tb, k.graph.Process(in), graph.Accept).Outputs
 }
 
 // TestClosedWindowHasTheModeOfItsRecords is requirement I1: neither does a repair that closes windows make what is live a
@@ -44,7 +45,7 @@ func TestClosedWindowHasTheModeOfItsRecords(t *testing.T) {
 		b := topology.NewBuilder("windows", topology.DeadLetters("dead"))
 		named(joined(b, topology.Tumbling(10*ms)).Closed(), "name").Into(resultTopic)
 		top := mustBuild(t, b)
-		id := topology.TaskID{Subtopology: top.Subtopologies()[0].Name}
+		id := graph.TaskID{Subtopology: top.Subtopologies()[0].Name}
 		cfg := baseConfig()
 		cfg.Mode = test.mode
 		k := openTask(t, top, id, cfg)
@@ -52,11 +53,11 @@ func TestClosedWindowHasTheModeOfItsRecords(t *testing.T) {
 			if out := k.sendAs(t, mode, "left", int64(i), "a", "x"); len(out) > 0 {
 				t.Fatalf("%s: %v is written early", name, out)
 			}
-			graph, err := top.NewGraph(id, k.state, cfg)
+			g, err := top.NewGraph(id, k.state, cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
-			k.graph = graph
+			k.graph = g
 		}
 		out := k.sendAs(t, test.closing, "left", 30, "b", "y")
 		if len(out) != 1 || modeOf(out[0].Headers) != test.want {
@@ -80,7 +81,7 @@ func TestUndoneOpeningOfAWindow(t *testing.T) {
 		})
 		named(windows.Closed(), "name").Into(resultTopic)
 		top := mustBuild(t, b)
-		id := topology.TaskID{Subtopology: top.Subtopologies()[0].Name}
+		id := graph.TaskID{Subtopology: top.Subtopologies()[0].Name}
 		k := openTask(t, top, id, baseConfig())
 		in := k.input("left", []byte("a"), []byte("x"))
 		in.Timestamp, in.Headers = 1, []topology.Header{{Key: topology.HeaderMode, Value: []byte("REPAIR")}}
@@ -159,7 +160,7 @@ func TestStreamTimePunctuationIsLive(t *testing.T) {
 	for mode, want := range map[topology.Mode]string{topology.Live: "", topology.Replay: "[REPLAY]"} {
 		cfg := baseConfig()
 		cfg.Mode = mode
-		k := openTask(t, topo, topology.TaskID{Subtopology: "words"}, cfg)
+		k := openTask(t, topo, graph.TaskID{Subtopology: "words"}, cfg)
 		k.sendAs(t, "", "words", 1, "k", "v")
 		got := k.sendAs(t, "REPAIR", "words", 5000, "k", "v")
 		if len(got) != 1 || modeOf(got[0].Headers) != want || string(got[0].Value) != mode.String() {
@@ -176,7 +177,7 @@ func TestModeInsideOfTheApplication(t *testing.T) {
 	topo := mustBuild(t, b)
 	cfg := baseConfig()
 	cfg.Mode = topology.Replay
-	k := openTask(t, topo, topology.TaskID{Subtopology: "words"}, cfg)
+	k := openTask(t, topo, graph.TaskID{Subtopology: "words"}, cfg)
 	if out := k.sendAs(t, "REPAIR", "words", 1, "k", "v"); len(out) != 1 || modeOf(out[0].Headers) != "[REPAIR]" {
 		t.Errorf("%v goes through the repartition topic, want its own mode", out)
 	}

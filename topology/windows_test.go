@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/schemas/codectest"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 const ms = time.Millisecond
@@ -59,7 +60,7 @@ func TestTumbling(t *testing.T) {
 		"left 15 b v", "left 9 a w", "left 10 a x", "left 40 a y", "left 34 a z", "left 35 a z"),
 		"a[0,10)=p@0", "a[0,10)=pq@9", "a[10,20)=r@10", "a[0,10)=pqs@9", "b[10,20)=t@14", "a[0,10)=pqsu@9", "b[10,20)=tv@15", "",
 		"a[10,20)=rx@10", "a[40,50)=y@40", "a[30,40)=z@34", "a[30,40)=zz@35")
-	if got := countsOf(want(t, k.send("left", 29, "a", "late"), topology.Accept)); got != "windows.late=1" {
+	if got := countsOf(want(t, k.send("left", 29, "a", "late"), graph.Accept)); got != "windows.late=1" {
 		t.Errorf("a late record is counted as %q", got)
 	}
 }
@@ -71,7 +72,7 @@ func TestHopping(t *testing.T) {
 	wantLines(t, k.script("left 3 a p", "left 9 a q", "left 13 a r", "left 8 a s"),
 		"a[0,10)=p@3", "a[0,10)=pq@9 a[4,14)=q@9 a[8,18)=q@9", "a[4,14)=qr@13 a[8,18)=qr@13 a[12,22)=r@13",
 		"a[4,14)=qrs@13 a[8,18)=qrs@13")
-	if got := countsOf(want(t, k.send("left", 8, "a", "late"), topology.Accept)); got != "windows.late=1" {
+	if got := countsOf(want(t, k.send("left", 8, "a", "late"), graph.Accept)); got != "windows.late=1" {
 		t.Errorf("a record that is late for one window is counted as %q", got)
 	}
 }
@@ -91,7 +92,7 @@ func TestClosed(t *testing.T) {
 		"", "", "", "", "", "a[0,10)=qs@4 b[0,10)=p@1", "", "a[10,20)=r@12 c[10,20)=tuv@15", "", "a[500,510)=w@500")
 	in := k.input("left", []byte("a"), []byte("x"))
 	in.Timestamp, in.Headers = 1000, []topology.Header{{Key: "trace", Value: []byte("1")}}
-	v := want(t, k.graph.Process(in), topology.Accept)
+	v := want(t, k.graph.Process(in), graph.Accept)
 	if len(v.Outputs) != 1 || len(v.Outputs[0].Headers) != 0 {
 		t.Errorf("the outputs are %v, want one without the headers of the record that has closed the window", v.Outputs)
 	}
@@ -150,15 +151,15 @@ func TestWindowClockSurvivesRestart(t *testing.T) {
 	table := joined(b, topology.Tumbling(10*ms))
 	named(table.Closed(), "name").Into(resultTopic)
 	top := mustBuild(t, b)
-	id := topology.TaskID{Subtopology: top.Subtopologies()[0].Name}
+	id := graph.TaskID{Subtopology: top.Subtopologies()[0].Name}
 	k := openTask(t, top, id, baseConfig())
 	wantLines(t, k.script("left 1 a p", "left 10 a q"), "", "a[0,10)=p@1")
-	graph, err := top.NewGraph(id, k.state, baseConfig())
+	g, err := top.NewGraph(id, k.state, baseConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.graph = graph
-	if got := countsOf(want(t, k.send("left", 9, "a", "late"), topology.Accept)); got != "windows.late=1" {
+	k.graph = g
+	if got := countsOf(want(t, k.send("left", 9, "a", "late"), graph.Accept)); got != "windows.late=1" {
 		t.Errorf("after a restart a late record is counted as %q", got)
 	}
 	wantLines(t, k.script("left 20 a r"), "a[10,20)=q@10")

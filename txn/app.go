@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
@@ -416,7 +417,7 @@ func (in *instance) newSelf() (*assign.Self, error) {
 		return nil, err
 	}
 	for _, p := range places {
-		of.OnDisk = append(of.OnDisk, topology.TaskID{Subtopology: p.Subtopology, Partition: p.Partition})
+		of.OnDisk = append(of.OnDisk, graph.TaskID{Subtopology: p.Subtopology, Partition: p.Partition})
 	}
 	return assign.NewSelf(of), nil
 }

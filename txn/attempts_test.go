@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -114,7 +115,7 @@ func TestG1AttemptsSurviveRestart(t *testing.T) {
 		for _, h := range letter.Headers {
 			headers = append(headers, topology.Header{Key: h.Key, Value: h.Value})
 		}
-		info, err := topology.ParseDeadLetter(headers)
+		info, err := graph.ParseDeadLetter(headers)
 		if err != nil || info.Attempts != 4 || !info.FirstFailure.Before(info.LastFailure) {
 			t.Errorf("the letter says %+v, %v", info, err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -35,7 +36,7 @@ func TestChangedTopologyIsTold(t *testing.T) {
 			if err := stop(); err != nil {
 				t.Fatal(err)
 			}
-			var stored topology.Description
+			var stored graph.Description
 			if text, err := state.ReadDescription(dir); err != nil {
 				t.Fatal(err)
 			} else if err := json.Unmarshal(text, &stored); err != nil || stored.Fingerprint != c.topology.Fingerprint() {

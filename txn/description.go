@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // changesMax is how many changes of a topology are logged.
@@ -36,12 +36,12 @@ func (in *instance) tellChange() error {
 }
 
 // changes lists in what a topology differs from the one of that fingerprint; nothing if it is not known what that was.
-func (in *instance) changes(now topology.Description, fingerprint string) ([]string, error) {
+func (in *instance) changes(now graph.Description, fingerprint string) ([]string, error) {
 	text, err := in.dir.Description()
 	if err != nil || text == nil {
 		return nil, err
 	}
-	var before topology.Description
+	var before graph.Description
 	if err := json.Unmarshal(text, &before); err != nil {
 		return nil, fmt.Errorf("the description in the state directory: %w", err)
 	}
@@ -49,7 +49,7 @@ func (in *instance) changes(now topology.Description, fingerprint string) ([]str
 		return nil, nil // a build that keeps none has run in between
 	}
 	var changes []string
-	for _, d := range topology.Compare(before, now) {
+	for _, d := range graph.Compare(before, now) {
 		if len(changes) == changesMax {
 			return append(changes, "and more, which onceward plan shows"), nil
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/security"
 )
@@ -183,7 +184,7 @@ func ExampleApp_Resume() {
 	}
 	app, _, send, stop := exampleOf(counting(lookUp), 2, txn.Config{})
 	defer stop()
-	first := topology.TaskID{Subtopology: "words", Partition: 0}
+	first := graph.TaskID{Subtopology: "words", Partition: 0}
 	isStopped := func() bool {
 		tasks := app.Status().Tasks
 		return len(tasks) == 2 && tasks[0].State == txn.TaskStopped

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
 )
@@ -58,7 +59,7 @@ func TestKeepOrigin(t *testing.T) {
 		send := func(value string) {
 			t.Helper()
 			b.produce(t, &kgo.Record{Topic: "in", Partition: 1, Key: []byte("key"), Value: []byte(value),
-				Headers: []kgo.RecordHeader{trace, {Key: topology.HeaderSource, Value: []byte("foreign 8 8")}}})
+				Headers: []kgo.RecordHeader{trace, {Key: graph.HeaderSource, Value: []byte("foreign 8 8")}}})
 		}
 
 		_, stop := start(t, topologyOf(topology.KeepOrigin()), cfg)
@@ -70,8 +71,8 @@ func TestKeepOrigin(t *testing.T) {
 		for _, h := range b.read(t, "dead", 1)[0].Headers {
 			headers = append(headers, topology.Header{Key: h.Key, Value: h.Value})
 		}
-		info, err := topology.ParseDeadLetter(headers)
-		if want := (topology.DeadLetterSource{Topic: "in", Partition: 1, Offset: 1}); err != nil || info.Source != want ||
+		info, err := graph.ParseDeadLetter(headers)
+		if want := (graph.DeadLetterSource{Topic: "in", Partition: 1, Offset: 1}); err != nil || info.Source != want ||
 			info.Origin.Topic != internal || info.Node != "place" {
 			t.Errorf("the letter says %+v, %v", info, err)
 		}
@@ -104,7 +105,7 @@ func TestKeepOrigin(t *testing.T) {
 			flying := &kgo.Record{Topic: internal, Key: []byte("k"), Value: fmt.Append(nil, "flying ", i), Headers: []kgo.RecordHeader{trace}}
 			place := fmt.Sprintf("%s[0]@%d", internal, end.Offset)
 			if opts == nil {
-				flying.Headers = append(flying.Headers, kgo.RecordHeader{Key: topology.HeaderSource, Value: []byte("in 1 77")})
+				flying.Headers = append(flying.Headers, kgo.RecordHeader{Key: graph.HeaderSource, Value: []byte("in 1 77")})
 				place = "in[1]@77"
 			}
 			b.produce(t, flying)

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -47,7 +47,7 @@ func TestStopBetweenMemberships(t *testing.T) {
 			})
 			refuse.Store(false)
 			again.Store(true)
-			if err := app.Resume(topology.TaskID{Subtopology: "in", Partition: 0}); err != nil {
+			if err := app.Resume(graph.TaskID{Subtopology: "in", Partition: 0}); err != nil {
 				t.Fatal(err)
 			}
 			if err := <-done; err != nil || !met.Load() {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -32,7 +33,7 @@ func (r *replaced) feedOne() int32 {
 	for range 8 {
 		r.input = append(r.input, r.put("in", []byte("k0"), []byte("1"), r.began))
 	}
-	return topology.PartitionOf([]byte("k0"), replacedPartitions)
+	return graph.PartitionOf([]byte("k0"), replacedPartitions)
 }
 
 // refuses expects that plan and start refuse the topology that has replaced the other one, with that reason.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -156,7 +157,7 @@ func testParkKeysTakenAway(t *testing.T, older bool) {
 	client := s.office(t)
 	described := before.Description()
 	told := map[string]bool{}
-	for _, ran := range []*topology.Description{&described, nil} {
+	for _, ran := range []*graph.Description{&described, nil} {
 		plan, err := client.Application(s.topology()).Plan(t.Context(), ran)
 		if err != nil || plan.Judgement != admin.Refused {
 			t.Fatalf("the plan is %+v, %v", plan, err)
@@ -265,7 +266,7 @@ func TestG1DelayedRetry(t *testing.T) {
 		for _, h := range letter.Headers {
 			headers = append(headers, topology.Header{Key: h.Key, Value: h.Value})
 		}
-		info, err := topology.ParseDeadLetter(headers)
+		info, err := graph.ParseDeadLetter(headers)
 		if err != nil || info.Attempts != 3 || info.Origin.Topic != "in" || info.Origin.Offset != 50 || string(letter.Key) != "bad" {
 			t.Errorf("the letter says %+v, %v", info, err)
 		}
@@ -341,7 +342,7 @@ func TestG6RefusedAfterParked(t *testing.T) {
 			for _, h := range letter.Headers {
 				headers = append(headers, topology.Header{Key: h.Key, Value: h.Value})
 			}
-			info, err := topology.ParseDeadLetter(headers)
+			info, err := graph.ParseDeadLetter(headers)
 			if err != nil || info.Origin.Topic != "in" || info.Origin.Offset != int64(2*poison[i]) || info.Class != topology.Validation {
 				t.Errorf("letter %d says %+v, %v", i, info, err)
 			}

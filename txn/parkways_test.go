@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -156,7 +157,7 @@ func TestG6AdoptFindsWhatIsParked(t *testing.T) {
 		}
 		plan, err := gone.Plan(t.Context(), &ran)
 		if err != nil || !slices.ContainsFunc(plan.Findings, func(f admin.Finding) bool {
-			return f.Judgement == admin.Refused && f.Subject == topology.SubjectStore && f.Name == "in.parked" && strings.Contains(f.What, "3 parked")
+			return f.Judgement == admin.Refused && f.Subject == graph.SubjectStore && f.Name == "in.parked" && strings.Contains(f.What, "3 parked")
 		}) {
 			t.Errorf("the plan is %+v, %v, want that it refuses the store", plan, err)
 		}
@@ -377,7 +378,7 @@ func TestG6ParkedChangelogDeleted(t *testing.T) {
 			ran, gone := s.topology(topology.ParkKeys()).Description(), s.office(t).Application(s.without())
 			plan, err := gone.Plan(t.Context(), &ran)
 			if err != nil || !slices.ContainsFunc(plan.Findings, func(f admin.Finding) bool {
-				return f.Judgement == admin.Refused && f.Subject == topology.SubjectStore && f.Name == "in.parked"
+				return f.Judgement == admin.Refused && f.Subject == graph.SubjectStore && f.Name == "in.parked"
 			}) {
 				t.Errorf("the plan is %+v, %v, want that it refuses the store", plan, err)
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
@@ -81,7 +82,7 @@ func (r *replaced) feed() {
 // put writes a record where its key belongs.
 func (r *replaced) put(topic string, key, value []byte, at time.Time) topologytest.Raw {
 	r.t.Helper()
-	p := topology.PartitionOf(key, replacedPartitions)
+	p := graph.PartitionOf(key, replacedPartitions)
 	r.produce(r.t, &kgo.Record{Topic: topic, Partition: p, Key: key, Value: value, Timestamp: at})
 	return topologytest.Raw{Topic: topic, Partition: p, Timestamp: at.UnixMilli(), Key: key, Value: value}
 }
@@ -196,7 +197,7 @@ func (r *replaced) contents() string {
 }
 
 // plan is what the operator is told, and looks only.
-func (r *replaced) plan(before *topology.Description, after declares) admin.Plan {
+func (r *replaced) plan(before *graph.Description, after declares) admin.Plan {
 	r.t.Helper()
 	was := r.contents()
 	plan, err := r.office.Application(r.topology(after)).Plan(r.t.Context(), before)
@@ -581,7 +582,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		},
 	} {
 		bubble(t, name, func(t *testing.T) {
-			happened := func(t *testing.T) (*replaced, topology.Description) {
+			happened := func(t *testing.T) (*replaced, graph.Description) {
 				t.Helper()
 				r := newReplaced(t)
 				r.feed()

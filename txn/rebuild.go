@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/control"
 )
 
@@ -21,7 +21,7 @@ var ErrNoSuchTask = errors.New("is not one of this instance")
 // until it is done, see [App.Status], which Rebuild does not wait for. A task whose changelogs do not hold the state of its last commit
 // stops, with its database as it was. Where stores are to be kept and the database is damaged, the rebuild is given up, and the task is
 // restored in full as at any other start.
-func (a *App) Rebuild(tasks []topology.TaskID, stores ...string) error {
+func (a *App) Rebuild(tasks []graph.TaskID, stores ...string) error {
 	tasks, err := a.rebuildable(tasks, stores)
 	if err != nil {
 		return err
@@ -39,14 +39,14 @@ func (a *App) Rebuild(tasks []topology.TaskID, stores ...string) error {
 }
 
 // rebuildable returns the tasks to rebuild: with stores, of no tasks in particular, those that have all of them.
-func (a *App) rebuildable(tasks []topology.TaskID, stores []string) ([]topology.TaskID, error) {
+func (a *App) rebuildable(tasks []graph.TaskID, stores []string) ([]graph.TaskID, error) {
 	has := map[string][]string{}
 	for _, sub := range a.topology.Subtopologies() {
 		for _, st := range sub.Stores {
 			has[sub.Name] = append(has[sub.Name], st.Name)
 		}
 	}
-	lacks := func(id topology.TaskID) string {
+	lacks := func(id graph.TaskID) string {
 		for _, st := range stores {
 			if !slices.Contains(has[id.Subtopology], st) {
 				return st
@@ -54,7 +54,7 @@ func (a *App) rebuildable(tasks []topology.TaskID, stores []string) ([]topology.
 		}
 		return ""
 	}
-	var here, all []topology.TaskID
+	var here, all []graph.TaskID
 	for _, t := range a.Status().Tasks {
 		here = append(here, t.ID)
 		if len(has[t.ID.Subtopology]) > 0 && lacks(t.ID) == "" {
@@ -82,7 +82,7 @@ func (a *App) rebuildable(tasks []topology.TaskID, stores []string) ([]topology.
 
 // rebuildNamed is Rebuild as operators ask for it.
 func (a *App) rebuildNamed(req control.RebuildRequest) ([]string, error) {
-	var tasks []topology.TaskID
+	var tasks []graph.TaskID
 	for _, name := range req.Tasks {
 		here := a.Status().Tasks
 		i := slices.IndexFunc(here, func(t TaskStatus) bool { return t.ID.String() == name })
@@ -106,7 +106,7 @@ func (a *App) rebuildNamed(req control.RebuildRequest) ([]string, error) {
 }
 
 // RebuildTasks asks the instance that runs on a state directory of this machine to rebuild databases from their changelogs, as
-// [App.Rebuild] does, and returns the tasks. Tasks are named as in [topology.TaskID.String]. A dry run only finds out which they are.
+// [App.Rebuild] does, and returns the tasks. Tasks are named as in [graph.TaskID.String]. A dry run only finds out which they are.
 func RebuildTasks(ctx context.Context, stateDir string, tasks, stores []string, dryRun bool) ([]string, error) {
 	return control.Rebuild(ctx, stateDir, control.RebuildRequest{Tasks: tasks, Stores: stores, DryRun: dryRun})
 }

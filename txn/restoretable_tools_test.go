@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -78,7 +78,7 @@ func TestToolsAndRestoredTable(t *testing.T) {
 		}
 		told := false
 		for _, f := range plan.Findings {
-			told = told || f.Subject == topology.SubjectStore && f.Judgement == admin.Rebuild && strings.Contains(f.What, "becomes prices")
+			told = told || f.Subject == graph.SubjectStore && f.Judgement == admin.Rebuild && strings.Contains(f.What, "becomes prices")
 		}
 		if !told {
 			t.Errorf("the plan is %+v", plan.Findings)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/control"
 	"github.com/onceward/onceward/txn/internal/topics"
 )
@@ -20,7 +20,7 @@ var ErrNotStopped = errors.New("is not stopped here")
 // The membership is begun anew, with the same identity: what was fetched and not processed would be missing otherwise. Nothing moves to
 // another instance by that, and the other tasks pause for a moment. If the instance has more than its share once the task works again,
 // tasks move half a minute later. Resume does not wait for the task; see [App.Status].
-func (a *App) Resume(id topology.TaskID) error {
+func (a *App) Resume(id graph.TaskID) error {
 	s, in := a.membership()
 	if s == nil || !s.Stopped(id) {
 		return fmt.Errorf("task %s %w", id, ErrNotStopped)
@@ -62,7 +62,7 @@ func (a *App) resume(task string) error {
 }
 
 // ResumeTask asks the instance that runs on a state directory of this machine to open a stopped task again, as [App.Resume] does. The task
-// is named as in [topology.TaskID.String].
+// is named as in [graph.TaskID.String].
 func ResumeTask(ctx context.Context, stateDir, task string) error {
 	return control.Resume(ctx, stateDir, task)
 }

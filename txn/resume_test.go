@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -30,8 +30,8 @@ func TestResume(t *testing.T) {
 	})
 	dir := t.TempDir()
 	app, _ := start(t, copyTopology(t, "out"), b.config(txn.Config{StateDir: dir, Workers: 1}))
-	task := topology.TaskID{Subtopology: "in", Partition: 0}
-	stoppedTask := func(id topology.TaskID) bool {
+	task := graph.TaskID{Subtopology: "in", Partition: 0}
+	stoppedTask := func(id graph.TaskID) bool {
 		for _, s := range app.Status().Tasks {
 			if s.ID == id {
 				return s.State == txn.TaskStopped
@@ -50,7 +50,7 @@ func TestResume(t *testing.T) {
 	if err := txn.ResumeTask(t.Context(), dir, "other_0"); err == nil {
 		t.Error("a task that does not exist is resumed")
 	}
-	if err := app.Resume(topology.TaskID{Subtopology: "in", Partition: 1}); !errors.Is(err, txn.ErrNotStopped) {
+	if err := app.Resume(graph.TaskID{Subtopology: "in", Partition: 1}); !errors.Is(err, txn.ErrNotStopped) {
 		t.Errorf("Resume of a task that runs returned %v", err)
 	}
 	close(open)
@@ -76,7 +76,7 @@ func TestResumeAfterARecreatedOutput(t *testing.T) {
 		refuse.Store(true)
 		b.refuseProduce(t, "out", kerr.TopicAuthorizationFailed, func([]byte, int) bool { return refuse.Load() })
 		app, stop := start(t, copyTopology(t, "out"), b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
-		task := topology.TaskID{Subtopology: "in", Partition: 0}
+		task := graph.TaskID{Subtopology: "in", Partition: 0}
 		states := func() (running, stopped int) {
 			for _, s := range app.Status().Tasks {
 				switch s.State {

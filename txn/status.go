@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/control"
 	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/ends"
@@ -85,8 +85,8 @@ type Status struct {
 
 // TaskStatus is one task of the process.
 type TaskStatus struct {
-	ID    topology.TaskID `json:"id"`
-	State TaskState       `json:"state"`
+	ID    graph.TaskID `json:"id"`
+	State TaskState    `json:"state"`
 	// Reason is set for a stopped task.
 	Reason string `json:"reason,omitempty"`
 	// Inputs are the committed positions.

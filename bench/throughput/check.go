@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/bench/workload"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // CheckConfig says what is checked.
@@ -212,7 +212,7 @@ func (k *checker) shuffled(ctx context.Context) error {
 	}
 	err = k.each(ctx, k.cfg.Out, k.out, func(r *kgo.Record) error {
 		k.found.Outputs++
-		if topology.PartitionOf(r.Key, int32(len(k.out))) != r.Partition {
+		if graph.PartitionOf(r.Key, int32(len(k.out))) != r.Partition {
 			return wrong(r, errors.New("the key belongs to another partition"))
 		}
 		if err := judge.Output(judged(r)); err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/onceward/onceward/bench/load"
 	"github.com/onceward/onceward/bench/workload"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // FillConfig is an input to write.
@@ -85,7 +85,7 @@ func records(source workload.Source, n int64, partitions int32, bytes *int64) it
 			r := source.Next(clock)
 			*bytes += int64(len(r.Key) + len(r.Value))
 			if !yield(load.Record{
-				Partition: topology.PartitionOf(r.Key, partitions), Key: r.Key, Value: r.Value, Timestamp: time.UnixMilli(r.Timestamp),
+				Partition: graph.PartitionOf(r.Key, partitions), Key: r.Key, Value: r.Value, Timestamp: time.UnixMilli(r.Timestamp),
 			}) {
 				return
 			}

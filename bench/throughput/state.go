@@ -7,7 +7,7 @@ import (
 
 	"github.com/onceward/onceward/bench/workload"
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
 )
@@ -16,7 +16,7 @@ import (
 type stateReader struct {
 	*admin.State
 	workload workload.Workload
-	codecs   topology.Rows
+	codecs   graph.Rows
 	// rows is the number of rows that were compared or counted.
 	rows int64
 }

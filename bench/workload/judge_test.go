@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
@@ -32,7 +32,7 @@ func pipe(t *testing.T, w Workload, in Input, n int) (d *topologytest.Driver, in
 		if err := d.PipeRaw("in", r.Key, r.Value, topologytest.At(time.UnixMilli(r.Timestamp))); err != nil {
 			t.Fatal(err)
 		}
-		p := topology.PartitionOf(r.Key, testPartitions)
+		p := graph.PartitionOf(r.Key, testPartitions)
 		inputs[p] = append(inputs[p], r)
 	}
 	return d, inputs
@@ -46,7 +46,7 @@ func byPartition(t *testing.T, d *topologytest.Driver, topic string) (records [t
 		t.Fatal(err)
 	}
 	for _, r := range raw {
-		p := topology.PartitionOf(r.Key, testPartitions)
+		p := graph.PartitionOf(r.Key, testPartitions)
 		records[p] = append(records[p], Record{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
 	}
 	return records

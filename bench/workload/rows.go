@@ -9,7 +9,7 @@ import (
 
 var errRow = errors.New("the row is not one of the workload's store")
 
-// SumOf is what a row of [Workload.Store] says, as its codecs have read it (topology.Rows).
+// SumOf is what a row of [Workload.Store] says, as its codecs have read it (graph.Rows).
 func SumOf(key, value any) (Account, Sum, error) {
 	account, ok := key.([]byte)
 	if !ok || len(account) != KeyBytes {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -92,7 +93,7 @@ func (f letterFlags) filter() (out admin.LetterFilter, some bool, err error) {
 		out.Keys = append(out.Keys, key)
 	}
 	for _, text := range f.Class {
-		class, err := topology.ParseClass(text)
+		class, err := graph.ParseClass(text)
 		if err != nil {
 			return out, false, usage("--class: %w", err)
 		}
@@ -202,7 +203,7 @@ func (o letterOffice) letterJSONOf(l admin.DeadLetter) letterJSON {
 }
 
 // letterSourceOf returns the JSON form, nil for a letter that does not say it.
-func letterSourceOf(s topology.DeadLetterSource) *letterSource {
+func letterSourceOf(s graph.DeadLetterSource) *letterSource {
 	if s.Topic == "" {
 		return nil
 	}

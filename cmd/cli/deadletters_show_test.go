@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -84,16 +84,16 @@ func TestTimesOfLettersAsJSON(t *testing.T) {
 func TestShowSource(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, test := range map[string]struct {
-		source             topology.DeadLetterSource
+		source             graph.DeadLetterSource
 		text, json, letter string
 	}{
 		"none": {},
 		"position": {
-			topology.DeadLetterSource{Topic: "in", Partition: 3, Offset: 17},
+			graph.DeadLetterSource{Topic: "in", Partition: 3, Offset: 17},
 			"of record    in[3] offset 17\n", `{"topic":"in","partition":3,"offset":17}`, ", of the record in[3]@17\n",
 		},
 		"with the broker's time": {
-			topology.DeadLetterSource{Topic: "in", Partition: 3, Offset: 17, AppendTime: at.UnixMilli()},
+			graph.DeadLetterSource{Topic: "in", Partition: 3, Offset: 17, AppendTime: at.UnixMilli()},
 			"of record    in[3] offset 17, appended 2030-01-02T03:04:05.000Z\n",
 			`{"topic":"in","partition":3,"offset":17,"append_time":"2030-01-02T03:04:05Z"}`, ", of the record in[3]@17\n",
 		},

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/processors/effect"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // effectsResolveCommand says what has become of an effect.
@@ -187,16 +187,16 @@ func (c *effectsResolveCommand) effect(ctx context.Context, o openEffects) (effe
 }
 
 // to returns the source that resolutions of the ledger come from.
-func (c *effectsResolveCommand) to(o openEffects) (topology.SourceDescription, error) {
+func (c *effectsResolveCommand) to(o openEffects) (graph.SourceDescription, error) {
 	last, err := lastDescription(c.StateDir)
 	if err != nil {
-		return topology.SourceDescription{}, err
+		return graph.SourceDescription{}, err
 	}
 	if last == nil {
-		return topology.SourceDescription{}, usage("nothing in %s says where the resolutions of %s come from; it has the state of an older build",
+		return graph.SourceDescription{}, usage("nothing in %s says where the resolutions of %s come from; it has the state of an older build",
 			c.StateDir, o.name)
 	}
-	sources := map[string]topology.SourceDescription{}
+	sources := map[string]graph.SourceDescription{}
 	var topics []string
 	for _, source := range effect.ResolvedFrom(*last, o.name) {
 		if !source.Repartition {
@@ -204,7 +204,7 @@ func (c *effectsResolveCommand) to(o openEffects) (topology.SourceDescription, e
 		}
 	}
 	if len(topics) == 0 {
-		return topology.SourceDescription{}, usage("the application reads no topic of people's own from which it would take resolutions of %s "+
+		return graph.SourceDescription{}, usage("the application reads no topic of people's own from which it would take resolutions of %s "+
 			"(effect.Resolve); those that go through a repartition topic before it are written by other means", o.name)
 	}
 	topic, err := chosen("topic with resolutions of "+o.name, "--resolutions", c.Resolutions, topics)
@@ -212,7 +212,7 @@ func (c *effectsResolveCommand) to(o openEffects) (topology.SourceDescription, e
 }
 
 // encode returns a resolution as its topic has it: as the topology's codec writes it, and without one as JSON, if that is what is read.
-func (o openEffects) encode(to topology.SourceDescription, said effect.Resolution, key []byte) ([]byte, error) {
+func (o openEffects) encode(to graph.SourceDescription, said effect.Resolution, key []byte) ([]byte, error) {
 	codec := schemas.JSON[effect.Resolution]()
 	value, err := codec.Append(nil, said)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/cmd/pipeline"
 	"github.com/onceward/onceward/processors/evidence"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -123,7 +124,7 @@ func (c *explainCommand) Run(p *process) error {
 		return err
 	}
 	found := explanation{Row: c.Row, Decisions: []decided{}, Letters: []explainedDead{}}
-	only := admin.EachOptions{Partitions: []int32{topology.PartitionOf(key, count)}}
+	only := admin.EachOptions{Partitions: []int32{graph.PartitionOf(key, count)}}
 	looked := false
 	err = client.Each(ctx, c.Audit, only, func(r admin.Record) error {
 		if looked && !bytes.Equal(r.Key, key) {

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -65,7 +65,7 @@ func (c *forensicCommand) Run(p *process) error {
 	show := rowEncoder{encoding: c.Encoding}
 	report, err := client.Forensic(ctx, t, admin.ForensicOptions{
 		From: from, Scratch: c.ScratchDir, State: compared,
-		Output: func(out topology.Output) error {
+		Output: func(out graph.Output) error {
 			if out.Topic != c.Show {
 				return nil
 			}

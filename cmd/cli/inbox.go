@@ -9,7 +9,7 @@ import (
 
 	"github.com/onceward/onceward/processors/inbox"
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -67,7 +67,7 @@ func (f inboxFlags) name() (string, error) {
 }
 
 // inboxesOf returns the names of the inboxes of a topology: of the stores with rows of that form.
-func inboxesOf(d *topology.Description) (names []string) {
+func inboxesOf(d *graph.Description) (names []string) {
 	for _, sub := range d.Subtopologies {
 		for _, store := range sub.Stores {
 			if store.ValueFormat == inbox.EntryCodec().Name() {

@@ -24,6 +24,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -179,23 +180,23 @@ func TestStatusForPeople(t *testing.T) {
 		Totals: txn.Totals{Records: 10, Outputs: 11, DeadLetters: 1, Commits: 3},
 		Tasks: []txn.TaskStatus{
 			{
-				ID: topology.TaskID{Subtopology: "in", Partition: 0}, State: txn.TaskRunning,
+				ID: graph.TaskID{Subtopology: "in", Partition: 0}, State: txn.TaskRunning,
 				Records: 10, DeadLetters: 1,
 				Inputs:   []txn.InputStatus{{Topic: "in", Offset: 10, Lag: new(int64(5))}, {Topic: "other", Offset: 2}},
 				Outcomes: map[string]int64{"windows/late": 444, "windows/duplicates": 1},
 				Retry:    &txn.RetryStatus{Record: "in[0]@10", Attempts: 3, Failure: "node call: transient: HTTP 503"},
 			},
 			{
-				ID: topology.TaskID{Subtopology: "in", Partition: 1}, State: txn.TaskRestoring,
+				ID: graph.TaskID{Subtopology: "in", Partition: 1}, State: txn.TaskRestoring,
 				Restored: 5, Remaining: 7,
 				Waits: []txn.WaitStatus{
 					{For: "changelog", Topic: "log", Partition: 1, Since: time.Unix(0, 0), HeldBy: "producer id 5"},
 					{For: "offsets", Topic: "__consumer_offsets", Partition: -1, Since: time.Unix(0, 0)}, // not long yet
 				},
 			},
-			{ID: topology.TaskID{Subtopology: "in", Partition: 2}, State: txn.TaskStopped, Reason: "why"},
+			{ID: graph.TaskID{Subtopology: "in", Partition: 2}, State: txn.TaskStopped, Reason: "why"},
 			{
-				ID: topology.TaskID{Subtopology: "in", Partition: 3}, State: txn.TaskRestoring,
+				ID: graph.TaskID{Subtopology: "in", Partition: 3}, State: txn.TaskRestoring,
 				Restored: 5, Remaining: 7000, RestoreRate: 2000.4, RestoreLeft: 3499 * time.Millisecond,
 			},
 		},

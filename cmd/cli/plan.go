@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -100,7 +100,7 @@ func isNewDirectory(dir string, err error) bool {
 }
 
 // before returns the description of the topology that ran, nil if nothing says what it is.
-func (c *planCommand) before() (*topology.Description, error) {
+func (c *planCommand) before() (*graph.Description, error) {
 	switch {
 	case c.Before != "" && c.StateDir != "":
 		return nil, usage("--before and --state-dir are both given; give one of them")
@@ -121,7 +121,7 @@ func (c *planCommand) before() (*topology.Description, error) {
 }
 
 // lastDescription returns the description of the topology that runs on a state directory, or ran last, nil if nothing says what it is.
-func lastDescription(dir string) (*topology.Description, error) {
+func lastDescription(dir string) (*graph.Description, error) {
 	identity, err := state.Identify(dir)
 	if isNewDirectory(dir, err) {
 		return nil, nil //nolint:nilnil // nothing has run there
@@ -143,8 +143,8 @@ func lastDescription(dir string) (*topology.Description, error) {
 	return last, nil
 }
 
-func descriptionIn(text []byte) (*topology.Description, error) {
-	var d topology.Description
+func descriptionIn(text []byte) (*graph.Description, error) {
+	var d graph.Description
 	if err := json.Unmarshal(text, &d); err != nil {
 		return nil, fmt.Errorf("it is no description of a topology: %w", err)
 	}

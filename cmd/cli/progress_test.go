@@ -8,12 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
 )
 
-var progressTask = topology.TaskID{Subtopology: "in", Partition: 3}
+var progressTask = graph.TaskID{Subtopology: "in", Partition: 3}
 
 // TestMeter: lines that stay are few, and the end is said; a terminal has one line, which is short enough to be written anew and is gone
 // in the end.

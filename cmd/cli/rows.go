@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // The encodings of keys and values. auto shows what the store's codec makes of them where the topology is known, otherwise text where it
@@ -34,7 +34,7 @@ type rowEncoder struct {
 	encoding string
 	layout   state.Layout
 	// rows has the codecs if decodes is set.
-	rows    topology.Rows
+	rows    graph.Rows
 	decodes bool
 	// only are the keys to show, as the store's codec has made them; nil is all.
 	only *state.Range

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -161,7 +161,7 @@ func (o opened) lookUp(
 func (c *stateGetCommand) absent(key []byte, partitions []int32, of int32) error {
 	elsewhere := ""
 	if of > int32(len(partitions)) {
-		elsewhere = fmt.Sprintf("; of %d partitions, Kafka's partitioner gives records with this key to %d", of, topology.PartitionOf(key, of))
+		elsewhere = fmt.Sprintf("; of %d partitions, Kafka's partitioner gives records with this key to %d", of, graph.PartitionOf(key, of))
 	}
 	return fmt.Errorf("store %s has no such key in partition %s%s", c.Store, numbers(partitions), elsewhere)
 }

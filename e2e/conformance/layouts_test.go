@@ -22,6 +22,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -232,10 +233,10 @@ func eachEntry[S, E any](
 // swapSessions makes the changelog of the control: that of the sessions with start and end of each swapped.
 func swapSessions(t *testing.T, c *cluster.Cluster, application string) {
 	t.Helper()
-	topic := topology.ChangelogTopic(application, swappedStore)
+	topic := graph.ChangelogTopic(application, swappedStore)
 	c.CreateTopics(t, layoutPartitions, topic)
 	var out []*kgo.Record
-	for _, r := range c.Records(t, topology.ChangelogTopic(application, sessionStore.Name())) {
+	for _, r := range c.Records(t, graph.ChangelogTopic(application, sessionStore.Name())) {
 		n := len(r.Key) - 16
 		key := append([]byte{}, r.Key[:n]...)
 		key = binary.BigEndian.AppendUint64(key, binary.BigEndian.Uint64(r.Key[n+8:]))

@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/processors/ledger"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -171,7 +171,7 @@ func (s *scenario) readState(ctx context.Context) *observed {
 }
 
 // openTask opens the state of a task of the stopped pipeline.
-func openTask(t *testing.T, dir *state.Directory, sub topology.Subtopology, partition int32) *state.Task {
+func openTask(t *testing.T, dir *state.Directory, sub graph.Subtopology, partition int32) *state.Task {
 	t.Helper()
 	path, err := dir.TaskPath(sub.Name, partition)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // TestFlights runs the pipeline over all rows on real Kafka, or over the first ones on the embedded broker. It
@@ -73,6 +73,6 @@ func (s *scenario) run(ctx context.Context) error {
 // largestTask is the task that has the carrier with the most flights, and so the longest restore.
 func largestTask() state.TaskDirectory {
 	return state.TaskDirectory{
-		Subtopology: byCarrierNode, Partition: topology.PartitionOf([]byte("UA"), partitions),
+		Subtopology: byCarrierNode, Partition: graph.PartitionOf([]byte("UA"), partitions),
 	}
 }

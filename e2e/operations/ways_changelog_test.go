@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
 )
@@ -171,7 +171,7 @@ func TestRebuildRunning(t *testing.T) {
 			}
 			if turn == 2 {
 				done++
-				err = r.Rebuild([]topology.TaskID{{Subtopology: e.in, Partition: 1}}, stores...)
+				err = r.Rebuild([]graph.TaskID{{Subtopology: e.in, Partition: 1}}, stores...)
 			} else {
 				done += 2
 				_, err = txn.RebuildTasks(t.Context(), e.stateDir, nil, stores, false)
@@ -186,7 +186,7 @@ func TestRebuildRunning(t *testing.T) {
 			e.feed(50)
 			e.until(r, len(e.fed[0]))
 		}
-		for _, tasks := range [][]topology.TaskID{{{Subtopology: "absent"}}, {{Subtopology: e.in, Partition: 7}}} {
+		for _, tasks := range [][]graph.TaskID{{{Subtopology: "absent"}}, {{Subtopology: e.in, Partition: 7}}} {
 			if err := r.Rebuild(tasks); !errors.Is(err, txn.ErrNoSuchTask) {
 				t.Errorf("rebuilding %v gave %v, want ErrNoSuchTask", tasks, err)
 			}

@@ -3,7 +3,7 @@ package pipeline
 import (
 	"fmt"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // age lets so much time pass that the inbox forgets all facts so far, and returns from which time on it does not.
@@ -22,7 +22,7 @@ func (h *history) ticks(of []delivery) (out []delivery) {
 	for _, d := range of {
 		if e, err := decode[Event]([]byte(d.value)); err == nil && !seen[e.ID] {
 			seen[e.ID] = true
-			forgotten[topology.PartitionOf([]byte(e.ID), Partitions)]++
+			forgotten[graph.PartitionOf([]byte(e.ID), Partitions)]++
 		}
 	}
 	version := int64(0)
@@ -39,7 +39,7 @@ func (h *history) ticks(of []delivery) (out []delivery) {
 			f.Kind, f.Amount = Open, 0
 		}
 		h.facts = append(h.facts, f)
-		p := topology.PartitionOf([]byte(f.ID), Partitions)
+		p := graph.PartitionOf([]byte(f.ID), Partitions)
 		out = append(out, deliver(f))
 		for range forgotten[p] / 2 {
 			out = append(out, deliver(f))

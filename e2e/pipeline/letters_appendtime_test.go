@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
 )
@@ -25,7 +26,7 @@ func TestG5RedriveAppendTime(t *testing.T) {
 	const payments = 6
 	s := newLetterScene(t, c, topology.DeadLetter)
 	older := c.Name(t, "older")
-	appendTime := topology.LogAppendTime.String()
+	appendTime := graph.LogAppendTime.String()
 	s.Dead = c.Name(t, "appended")
 	for _, topic := range []string{s.Dead, older} {
 		err := c.CreateTopic(t.Context(), topic, paymentPartitions, map[string]*string{"message.timestamp.type": &appendTime})
@@ -50,11 +51,11 @@ func TestG5RedriveAppendTime(t *testing.T) {
 	}
 	app.Until("the dead letters", func(now txn.Status) bool { return now.Totals.DeadLetters == payments })
 	for _, r := range s.Records(t, s.Dead) {
-		if r.Attrs.TimestampType() != int8(topology.LogAppendTime) || r.Timestamp.Before(began) {
+		if r.Attrs.TimestampType() != int8(graph.LogAppendTime) || r.Timestamp.Before(began) {
 			t.Errorf("the control: the letter of %s has the timestamp %s, which is not the broker's", r.Value, r.Timestamp)
 		}
 		r.Topic, r.Timestamp = older, time.Time{}
-		r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == topology.HeaderLastTimestamp })
+		r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == graph.HeaderLastTimestamp })
 		if err := s.producer.ProduceSync(t.Context(), r).FirstErr(); err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/e2e/instance"
 	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
 )
@@ -117,7 +118,7 @@ func newRedrives(t *testing.T, c *cluster.Cluster, broken string) *redrives {
 	r := &redrives{letterScene: newLetterScene(t, c, topology.DeadLetter), broken: broken, sent: map[string]int{}}
 	for p := range int32(paymentPartitions) {
 		i := 0
-		for topology.PartitionOf(fmt.Append(nil, "closed-", i), paymentPartitions) != p {
+		for graph.PartitionOf(fmt.Append(nil, "closed-", i), paymentPartitions) != p {
 			i++
 		}
 		r.accounts = append(r.accounts, fmt.Sprint("closed-", i))

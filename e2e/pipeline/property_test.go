@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
@@ -374,7 +375,7 @@ func (m *memoryRun) redrive() error {
 		return err
 	}
 	for _, l := range letters {
-		info, err := topology.ParseDeadLetter(l.Headers)
+		info, err := graph.ParseDeadLetter(l.Headers)
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/processors/transition"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -228,7 +229,7 @@ func (o outcome) died(value []byte, headers []topology.Header) error {
 	if _, mark := headerOf(headers, admin.HeaderRedriven); mark {
 		return nil // an operator's mark, and no letter
 	}
-	info, err := topology.ParseDeadLetter(headers)
+	info, err := graph.ParseDeadLetter(headers)
 	switch {
 	case err != nil:
 		return err

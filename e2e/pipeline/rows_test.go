@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/e2e/instance"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -204,7 +204,7 @@ func failing(s *scene) {
 // wantDelayed wants events to have waited at the door, once and twice.
 func (s *scene) wantDelayed() {
 	s.t.Helper()
-	source := topology.Source{Topic: s.settings.Prefix + TopicEvents}
+	source := graph.Source{Topic: s.settings.Prefix + TopicEvents}
 	for _, delay := range delays {
 		topic := source.RetryTopic(s.settings.Application, delay)
 		ends, err := s.cluster.EndOffsets(s.t.Context(), topic)

@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -143,8 +144,8 @@ func TestDeadLetters(t *testing.T) {
 			for _, h := range letter.Headers {
 				info[h.Key] = string(h.Value)
 			}
-			classes[info[topology.HeaderClass]]++
-			if info[topology.HeaderTopic] != e.in || info[topology.HeaderOffset] == "" {
+			classes[info[graph.HeaderClass]]++
+			if info[graph.HeaderTopic] != e.in || info[graph.HeaderOffset] == "" {
 				t.Fatalf("a dead letter without its origin: %v", info)
 			}
 		}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -37,7 +37,7 @@ func TestPurgeBeyondTheCommitIsFound(t *testing.T) {
 // TestTaskThatDoesNotRunOnceIsFound: a task that no instance runs, and one that two run, keep a run from its end.
 func TestTaskThatDoesNotRunOnceIsFound(t *testing.T) {
 	task := func(partition int32, state txn.TaskState) txn.TaskStatus {
-		return txn.TaskStatus{ID: topology.TaskID{Partition: partition}, State: state}
+		return txn.TaskStatus{ID: graph.TaskID{Partition: partition}, State: state}
 	}
 	running, restoring := task(0, txn.TaskRunning), task(0, txn.TaskRestoring)
 	other := task(1, txn.TaskRunning)

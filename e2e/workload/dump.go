@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Dump reads the databases in the state directory of an instance that is down, and records what is in them, as [DumpStores] does. It adds
@@ -37,7 +38,7 @@ func DumpStores(
 	}
 	subs := t.Subtopologies()
 	for _, task := range tasks {
-		i := slices.IndexFunc(subs, func(s topology.Subtopology) bool { return s.Name == task.Subtopology })
+		i := slices.IndexFunc(subs, func(s graph.Subtopology) bool { return s.Name == task.Subtopology })
 		if i < 0 {
 			continue
 		}
@@ -55,7 +56,7 @@ func DumpStores(
 }
 
 func dumpTask(
-	dir *state.Directory, id state.TaskDirectory, sub topology.Subtopology, describe func(*state.Task, *check.State) error,
+	dir *state.Directory, id state.TaskDirectory, sub graph.Subtopology, describe func(*state.Task, *check.State) error,
 ) ([]*check.State, error) {
 	path, err := dir.TaskPath(id.Subtopology, id.Partition)
 	if err != nil {
@@ -93,7 +94,7 @@ func dumpTask(
 	return states, nil
 }
 
-func dumpStore(task *state.Task, store topology.StoreInfo) (*check.State, error) {
+func dumpStore(task *state.Task, store graph.StoreInfo) (*check.State, error) {
 	if store.Layout.Kind == state.VersionedKind {
 		return nil, fmt.Errorf("the records of a %s store do not replace each other by their keys", store.Layout.Kind)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/processors/evidence"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // told are the topics that say what has become of requests.
@@ -55,7 +56,7 @@ func (s *seen) take(r *kgo.Record) error {
 		for i, h := range r.Headers {
 			headers[i] = topology.Header{Key: h.Key, Value: h.Value}
 		}
-		info, err := topology.ParseDeadLetter(headers)
+		info, err := graph.ParseDeadLetter(headers)
 		s.letters[info.Class]++
 		return err
 	default:

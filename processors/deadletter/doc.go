@@ -27,7 +27,7 @@
 //		...
 //
 // A dead-letter topic also holds what operators do with letters (package txn/admin): editions of a letter, which are letters with
-// its id and a higher Edition, and marks of those that were redriven, for which Parse returns topology.ErrNoDeadLetter.
+// its id and a higher Edition, and marks of those that were redriven, for which Parse returns graph.ErrNoDeadLetter.
 //
 // # Redriving
 //

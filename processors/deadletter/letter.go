@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Letter is a dead letter: the record as it was when it died last, and what its headers say of its deaths.
@@ -16,18 +17,18 @@ type Letter struct {
 	// DeadLetterInfo has where the record died first (Origin, with its timestamp) and, if that is an internal topic which keeps it,
 	// of which record of an input (Source), which node of which application and version failed, with which class and message, after
 	// how many attempts, and when.
-	topology.DeadLetterInfo
+	graph.DeadLetterInfo
 	// Key and Value are the original bytes, nil if null. If Cut is not empty they may be the beginning only.
 	Key, Value []byte
 	// Headers are the record's own, without those of the dead letter.
 	Headers []topology.Header
 }
 
-// Parse reads a record of a dead-letter topic. The error is topology.ErrNoDeadLetter if the record is not a
+// Parse reads a record of a dead-letter topic. The error is graph.ErrNoDeadLetter if the record is not a
 // dead letter of ours; else it names the header that is missing or malformed. The letter shares the bytes of
 // the record.
 func Parse(r topology.Record[[]byte, []byte]) (Letter, error) {
-	info, err := topology.ParseDeadLetter(r.Headers)
+	info, err := graph.ParseDeadLetter(r.Headers)
 	if err != nil {
 		return Letter{}, err
 	}
@@ -38,7 +39,7 @@ func Parse(r topology.Record[[]byte, []byte]) (Letter, error) {
 func ownHeaders(headers []topology.Header) []topology.Header {
 	var own []topology.Header
 	for _, h := range headers {
-		if !topology.IsDeadLetterHeader(h.Key) {
+		if !graph.IsDeadLetterHeader(h.Key) {
 			own = append(own, h)
 		}
 	}

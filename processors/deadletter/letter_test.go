@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/schemas/codectest"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
@@ -77,11 +78,11 @@ func TestParse(t *testing.T) {
 		!equalHeaders(letter.Headers, "traceparent=00", "onceward.mine=1", "traceparent=01") {
 		t.Errorf("the record is %q=%q, %q", letter.Key, letter.Value, letter.Headers)
 	}
-	origin := topology.DeadLetterOrigin{Topic: "in", Partition: 3, Offset: 1, Timestamp: at.UnixMilli()}
+	origin := graph.DeadLetterOrigin{Topic: "in", Partition: 3, Offset: 1, Timestamp: at.UnixMilli()}
 	// The first record has moved the clock on by its two pauses.
 	first := at.Add(2 * time.Second)
-	want := topology.DeadLetterInfo{
-		ID: topology.DeadLetterID("app", origin), Application: "app", Version: top.Fingerprint(), Task: "in_3",
+	want := graph.DeadLetterInfo{
+		ID: graph.DeadLetterID("app", origin), Application: "app", Version: top.Fingerprint(), Task: "in_3",
 		Node: "fragile", Class: topology.Transient, Message: "not now", Attempts: 3,
 		FirstFailure: first, LastFailure: first.Add(2 * time.Second), Origin: origin,
 		LastTimestamp: at.UnixMilli(), Deaths: 1,
@@ -156,12 +157,12 @@ func TestParseRefuses(t *testing.T) {
 	dead := take(t, d.Driver)[0]
 
 	plain := topology.Record[[]byte, []byte]{Headers: []topology.Header{{Key: "x"}}}
-	if l, err := deadletter.Parse(plain); !errors.Is(err, topology.ErrNoDeadLetter) || l.Headers != nil {
+	if l, err := deadletter.Parse(plain); !errors.Is(err, graph.ErrNoDeadLetter) || l.Headers != nil {
 		t.Errorf("Parse returned %v, %v", l, err)
 	}
-	broken := dead.WithHeader(topology.HeaderOffset, []byte(codectest.Canary))
+	broken := dead.WithHeader(graph.HeaderOffset, []byte(codectest.Canary))
 	_, err := deadletter.Parse(broken)
-	if err == nil || !strings.Contains(err.Error(), topology.HeaderOffset) ||
+	if err == nil || !strings.Contains(err.Error(), graph.HeaderOffset) ||
 		strings.Contains(err.Error(), codectest.Canary) {
 		t.Errorf("Parse returned %v", err)
 	}
@@ -206,7 +207,7 @@ func TestTextOfForgedHeaders(t *testing.T) {
 	if err := d.PipeRaw("in", nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	forged := take(t, d.Driver)[0].WithHeader(topology.HeaderMessage, []byte("a\nlevel=ERROR\x1b[2J"))
+	forged := take(t, d.Driver)[0].WithHeader(graph.HeaderMessage, []byte("a\nlevel=ERROR\x1b[2J"))
 	l, err := deadletter.Parse(forged)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // TestEffectLag is requirement K2: for how long effects wait is told apart from the lag of the input, which is 0 all the time
@@ -13,7 +14,7 @@ func TestEffectLag(t *testing.T) {
 	w := newWorld(t, newGateway())
 	shows := func(want time.Duration) {
 		t.Helper()
-		var got []topology.GaugeReading
+		var got []graph.GaugeReading
 		for _, g := range w.life.graph.Gauges() {
 			if g.Node == "capture" && g.Name == "overdue-milliseconds" {
 				got = append(got, g)

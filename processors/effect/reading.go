@@ -8,7 +8,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // What the names of a ledger's other stores have behind that of the ledger.
@@ -91,8 +91,8 @@ func ReadClaims(rows iter.Seq2[state.Entry, error]) (map[string]Claimed, error) 
 
 // ResolvedFrom returns the sources whose records [Resolve] takes for resolutions of the ledger with that name, each
 // once. They are the topics that people write to, unless a source is a repartition topic.
-func ResolvedFrom(d topology.Description, name string) []topology.SourceDescription {
-	var from []topology.SourceDescription
+func ResolvedFrom(d graph.Description, name string) []graph.SourceDescription {
+	var from []graph.SourceDescription
 	for _, sub := range d.Subtopologies {
 		for _, source := range sub.Sources {
 			if resolving(sub.Nodes, source.Topic, name) {
@@ -105,11 +105,11 @@ func ResolvedFrom(d topology.Description, name string) []topology.SourceDescript
 
 // resolving reports whether records of the topic come to a node of Resolve for the ledger with that name: beside the two
 // nodes of the ledger itself nothing else has its stores.
-func resolving(nodes []topology.NodeDescription, topic, name string) bool {
+func resolving(nodes []graph.NodeDescription, topic, name string) bool {
 	effects, agenda, claims := Stores(name)
 	reached := map[string]bool{}
-	var todo []topology.NodeDescription
-	reach := func(found func(n topology.NodeDescription) bool) {
+	var todo []graph.NodeDescription
+	reach := func(found func(n graph.NodeDescription) bool) {
 		for _, n := range nodes {
 			if !reached[n.Name] && found(n) {
 				reached[n.Name] = true
@@ -117,7 +117,7 @@ func resolving(nodes []topology.NodeDescription, topic, name string) bool {
 			}
 		}
 	}
-	reach(func(n topology.NodeDescription) bool { return n.Kind == topology.SourceKind && n.Topic == topic })
+	reach(func(n graph.NodeDescription) bool { return n.Kind == graph.SourceKind && n.Topic == topic })
 	for len(todo) > 0 {
 		n := todo[0]
 		todo = todo[1:]
@@ -125,8 +125,8 @@ func resolving(nodes []topology.NodeDescription, topic, name string) bool {
 			slices.Contains(n.Stores, effects) && slices.Contains(n.Stores, agenda) && slices.Contains(n.Stores, claims) {
 			return true
 		}
-		reach(func(next topology.NodeDescription) bool {
-			return slices.ContainsFunc(n.Next, func(e topology.EdgeDescription) bool { return e.To == next.Name })
+		reach(func(next graph.NodeDescription) bool {
+			return slices.ContainsFunc(n.Next, func(e graph.EdgeDescription) bool { return e.To == next.Name })
 		})
 	}
 	return false

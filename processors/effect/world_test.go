@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/memstore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // world runs the task of a ledger as package txn does: units of work join a round that is committed, or aborted and
@@ -28,7 +29,7 @@ type world struct {
 
 	life *life
 	// requests and claims are the committed records of the two inputs, read how many of them are committed as done.
-	requests, claims []topology.Input
+	requests, claims []graph.Input
 	read             [2]int
 	results          []effect.Result
 }
@@ -59,15 +60,15 @@ type life struct {
 	state *state.Task
 	// journal is the open round, again what an abort has put back, outputs what the round will produce.
 	journal, again []unit
-	outputs        []topology.Output
+	outputs        []graph.Output
 	next           [2]int
-	early          []topology.Input
+	early          []graph.Input
 }
 
 // unit is what a journal holds: a record of one of the inputs, or a punctuation.
 type unit struct {
 	input       int
-	record      topology.Input
+	record      graph.Input
 	punctuation *topology.Punctuation
 }
 
@@ -105,7 +106,7 @@ func (w *world) open() *life {
 		w.tb.Fatal(err)
 	}
 	l := &life{world: w, state: st, next: w.read}
-	l.graph, err = w.topo.NewGraph(topology.TaskID{Subtopology: "capture-claims"}, st, topology.GraphConfig{
+	l.graph, err = w.topo.NewGraph(graph.TaskID{Subtopology: "capture-claims"}, st, topology.GraphConfig{
 		Partitions: func(string) int32 { return 1 }, Now: func() time.Time { return w.now },
 	})
 	if err != nil {
@@ -133,7 +134,7 @@ func (w *world) request(id string, amount int) {
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	w.requests = append(w.requests, topology.Input{
+	w.requests = append(w.requests, graph.Input{
 		Topic: "captures", Offset: int64(len(w.requests)), Timestamp: w.now.UnixMilli(), Key: []byte("k"), Value: value,
 	})
 }
@@ -180,13 +181,13 @@ func (l *life) run(u unit) {
 	if l.world.forgets {
 		l.forget()
 	}
-	var v topology.Verdict
+	var v graph.Verdict
 	if u.punctuation != nil {
 		v = l.graph.Punctuate(*u.punctuation)
 	} else {
 		v = l.graph.Process(u.record)
 	}
-	if v.Action != topology.Accept && (v.Action != topology.DeadLetter || u.input != ofRequests) {
+	if v.Action != graph.Accept && (v.Action != topology.DeadLetter || u.input != ofRequests) {
 		l.tb.Fatalf("the verdict is %s: %v", v.Action, v.Failure)
 	}
 	l.journal = append(l.journal, u)
@@ -218,8 +219,8 @@ func (l *life) rows() state.KeyValue[string, effect.Effect] {
 	return effect.Store("capture").Open(l.state.Store("capture"))
 }
 
-func inputOf(out topology.Output, offset int) topology.Input {
-	return topology.Input{
+func inputOf(out graph.Output, offset int) graph.Input {
+	return graph.Input{
 		Topic: out.Topic, Partition: out.Partition, Offset: int64(offset), Timestamp: out.Timestamp,
 		Key: out.Key, Value: out.Value, Headers: out.Headers,
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/processors/ledger"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // benchGraph is the task of a ledger of one column behind an inbox, with evidence of both or of none.
@@ -30,13 +31,13 @@ func benchGraph(tb testing.TB, recorded bool) *topology.Graph {
 }
 
 // process passes the record i, which is new for every i, to one of 64 accounts.
-func process(tb testing.TB, g *topology.Graph, i int) topology.Verdict {
-	v := g.Process(topology.Input{
+func process(tb testing.TB, g *topology.Graph, i int) graph.Verdict {
+	v := g.Process(graph.Input{
 		Topic: "payments-in", Offset: int64(i), Timestamp: 1_700_000_000_000, StreamTime: 1_700_000_000_000,
 		Key:   strconv.AppendInt([]byte("account-"), int64(i%64), 10),
 		Value: strconv.AppendInt([]byte("0123456789abcdef-"), int64(i), 10),
 	})
-	if v.Action != topology.Accept {
+	if v.Action != graph.Accept {
 		tb.Fatal(v.Failure)
 	}
 	return v

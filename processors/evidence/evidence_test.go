@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/schemas/codectest"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
@@ -265,14 +266,14 @@ func TestTimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := top.NewGraph(topology.TaskID{Subtopology: "orders"}, nil, topology.GraphConfig{
+	g, err := top.NewGraph(graph.TaskID{Subtopology: "orders"}, nil, topology.GraphConfig{
 		Partitions: func(string) int32 { return 1 }, Now: func() time.Time { return time.UnixMilli(9) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for clock, want := range map[topology.TimestampType]int64{topology.CreateTime: 0, topology.LogAppendTime: 7} {
-		v := g.Process(topology.Input{Topic: "orders", Timestamp: 7, TimestampType: clock, Key: []byte("k"), Value: []byte("v")})
+	for clock, want := range map[graph.TimestampType]int64{graph.CreateTime: 0, graph.LogAppendTime: 7} {
+		v := g.Process(graph.Input{Topic: "orders", Timestamp: 7, TimestampType: clock, Key: []byte("k"), Value: []byte("v")})
 		if len(v.Outputs) != 1 {
 			t.Fatalf("the verdict is %+v", v)
 		}
@@ -293,9 +294,9 @@ func TestTimesBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	process := func(subtopology string, in topology.Input) topology.Output {
+	process := func(subtopology string, in graph.Input) graph.Output {
 		t.Helper()
-		g, err := top.NewGraph(topology.TaskID{Subtopology: subtopology}, nil, topology.GraphConfig{
+		g, err := top.NewGraph(graph.TaskID{Subtopology: subtopology}, nil, topology.GraphConfig{
 			Partitions: func(string) int32 { return 1 }, Now: func() time.Time { return time.UnixMilli(9) },
 		})
 		if err != nil {
@@ -307,10 +308,10 @@ func TestTimesBehind(t *testing.T) {
 		}
 		return v.Outputs[0]
 	}
-	for clock, want := range map[topology.TimestampType]int64{topology.CreateTime: 0, topology.LogAppendTime: 7} {
-		copied := process("orders", topology.Input{
+	for clock, want := range map[graph.TimestampType]int64{graph.CreateTime: 0, graph.LogAppendTime: 7} {
+		copied := process("orders", graph.Input{
 			Topic: "orders", Offset: 3, Timestamp: 7, TimestampType: clock, Key: []byte("k"), Value: []byte("v")})
-		out := process("told", topology.Input{
+		out := process("told", graph.Input{
 			Topic: copied.Topic, Offset: 4, Timestamp: copied.Timestamp, Key: copied.Key, Value: copied.Value, Headers: copied.Headers})
 		e, err := evidence.Decode(out.Key, out.Value)
 		if err != nil || e.Topic != "orders" || e.Offset != 3 || e.AppendTime != want || e.Turn != "app-told-repartition[0]@4" {

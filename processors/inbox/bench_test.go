@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/processors/internal/processortest"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // benchGraph is the task of an inbox of byte values, whose id is a header, or of the source alone.
@@ -32,15 +33,15 @@ func benchGraphOf[V any](
 }
 
 // benchInput returns a record whose value, which is also its id, is new for every i.
-func benchInput(i int) topology.Input {
-	return topology.Input{
+func benchInput(i int) graph.Input {
+	return graph.Input{
 		Topic: "in", Offset: int64(i), Timestamp: 1, StreamTime: 1, Key: []byte("key"),
 		Value: append([]byte("0123456789abcdef0123456789abcdef-"), strconv.Itoa(i)...),
 	}
 }
 
-func process(tb testing.TB, g *topology.Graph, in topology.Input) {
-	if v := g.Process(in); v.Action != topology.Accept {
+func process(tb testing.TB, g *topology.Graph, in graph.Input) {
+	if v := g.Process(in); v.Action != graph.Accept {
 		tb.Fatal(v.Failure)
 	}
 }

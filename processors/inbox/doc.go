@@ -107,7 +107,7 @@
 // and accepted ones back. Two inboxes share nothing: each consumer of a topic has seen what it has seen itself.
 //
 // A record that fails behind the detour becomes a dead letter of the repartition topic: its key is the id, its value
-// the record's, and the header onceward.inbox.key ([topology.HeaderOwnKey]) has its key. A redrive writes it back to the
+// the record's, and the header onceward.inbox.key ([graph.HeaderOwnKey]) has its key. A redrive writes it back to the
 // repartition topic, and to any other topic under its own key. With [KeepOrigin] the letter says also which record of the input
 // it was, and evidence of what is decided behind the detour does.
 //

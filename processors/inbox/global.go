@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Globally finds a duplicate in whatever partition and under whatever key it comes: records go through a topic that
@@ -124,8 +125,8 @@ func (d detour[K, V]) there(
 		if err != nil {
 			return identified[V]{}, err
 		}
-		along := topology.WithKey(withoutHeader(withoutHeader(r, topology.HeaderOwnKey), headerMalformed), topology.None[string]()).
-			WithHeader(topology.HeaderOwnKey, key)
+		along := topology.WithKey(withoutHeader(withoutHeader(r, graph.HeaderOwnKey), headerMalformed), topology.None[string]()).
+			WithHeader(graph.HeaderOwnKey, key)
 		switch {
 		case u == nil:
 			along.Key = topology.Some(text)
@@ -143,13 +144,13 @@ func (d detour[K, V]) handler(h *handler[K, V]) topology.Handler[topology.Option
 	keys := d.keyTopic()
 	return func(c *topology.Context, r identified[V]) error {
 		var key K
-		if b, _ := r.Header(topology.HeaderOwnKey); b != nil {
+		if b, _ := r.Header(graph.HeaderOwnKey); b != nil {
 			var err error
 			if key, _, err = keys.Decode(append([]byte{}, b...), nil); err != nil {
 				return err
 			}
 		}
-		restored := topology.WithKey(withoutHeader(r, topology.HeaderOwnKey), key)
+		restored := topology.WithKey(withoutHeader(r, graph.HeaderOwnKey), key)
 		if why, malformed := r.Header(headerMalformed); malformed {
 			restored = withoutHeader(restored, headerMalformed)
 			return h.isUnusable(c, &restored, unusableID("", schemas.Reason(why)))

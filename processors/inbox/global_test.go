@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/processors/internal/processortest"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
@@ -57,12 +58,12 @@ func TestGlobally(t *testing.T) {
 	for p := range int32(4) {
 		for id := range d.Rows("inbox", p) {
 			ids++
-			if want := topology.PartitionOf([]byte(id), 4); want != p {
+			if want := graph.PartitionOf([]byte(id), 4); want != p {
 				t.Errorf("%s is in partition %d, want %d", id, p, want)
 			}
 		}
 		for key := range d.Rows("by-key", p) {
-			if want := topology.PartitionOf([]byte(key), 4); want != p {
+			if want := graph.PartitionOf([]byte(key), 4); want != p {
 				t.Errorf("key %s is in partition %d, want %d", key, p, want)
 			}
 		}
@@ -127,7 +128,7 @@ func TestGloballyKeepsOrigin_J1(t *testing.T) {
 				})
 			}, topologytest.Partitions(2))
 			id := ""
-			for n := 0; id == "" || topology.PartitionOf([]byte(id), 2) != 0 || topology.PartitionOf([]byte(id+"key"), 2) != 0; n++ {
+			for n := 0; id == "" || graph.PartitionOf([]byte(id), 2) != 0 || graph.PartitionOf([]byte(id+"key"), 2) != 0; n++ {
 				id = fmt.Sprint(n) // both detours lead to partition 0
 			}
 			d.Pipe("payments", id+"key", `{"id":"`+id+`","amount":1}`, topologytest.ToPartition(1))

@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
@@ -178,14 +179,14 @@ func TestOutageDropsNothing_C1(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := top.NewGraph(topology.TaskID{Subtopology: "payments"}, outage{}, topology.GraphConfig{
+		g, err := top.NewGraph(graph.TaskID{Subtopology: "payments"}, outage{}, topology.GraphConfig{
 			Partitions: func(string) int32 { return 1 }, Now: time.Now,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, value := range []string{`{"id":"a","note":"n"}`, `{"note":"n"}`} {
-			v := g.Process(topology.Input{Topic: "payments", Timestamp: 1, StreamTime: 1, Key: []byte("k"), Value: []byte(value)})
+			v := g.Process(graph.Input{Topic: "payments", Timestamp: 1, StreamTime: 1, Key: []byte("k"), Value: []byte(value)})
 			if stops := v.Action == topology.Stop; !stops && (value == `{"id":"a","note":"n"}` || name == "guarded") {
 				t.Errorf("%s: %s: the verdict is %s", name, value, v.Action)
 			}

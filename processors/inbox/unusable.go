@@ -7,7 +7,7 @@ import (
 )
 
 // HeaderReason is the header of missing and malformed records that tells why they have no usable id, as their dead letters
-// would: see [topology.HeaderMessage]. It quotes nothing of the record.
+// would: see [graph.HeaderMessage]. It quotes nothing of the record.
 const HeaderReason = "onceward.inbox.reason"
 
 // unusable is why a record has no usable id.

@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/processors/ledger"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // benchGraph is the task of a ledger with two columns, or of the source and what reads contributions alone.
@@ -34,16 +35,16 @@ func benchGraph(tb testing.TB, post bool) *topology.Graph {
 var kept ledger.Contribution
 
 // benchInput returns the contribution i, which is new for every i, to one of 64 ledgers.
-func benchInput(i int) topology.Input {
-	return topology.Input{
+func benchInput(i int) graph.Input {
+	return graph.Input{
 		Topic: "in", Offset: int64(i), Timestamp: 1, StreamTime: 1,
 		Key:   strconv.AppendInt([]byte("account-"), int64(i%64), 10),
 		Value: binary.BigEndian.AppendUint64(nil, uint64(i)),
 	}
 }
 
-func process(tb testing.TB, g *topology.Graph, in topology.Input) {
-	if v := g.Process(in); v.Action != topology.Accept {
+func process(tb testing.TB, g *topology.Graph, in graph.Input) {
+	if v := g.Process(in); v.Action != graph.Accept {
 		tb.Fatal(v.Failure)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // benchGraph is the task of a projection of numbers, whose versions are the values of the records.
@@ -32,19 +33,19 @@ func benchGraph(tb testing.TB, opts ...projection.Option) *topology.Graph {
 const benchKeys = 64
 
 // benchInput returns record i of records that come in the order of their versions, to keys by turns.
-func benchInput(i int) topology.Input {
+func benchInput(i int) graph.Input {
 	return versionInput(strconv.Itoa(i%benchKeys), 1+i/benchKeys)
 }
 
-func versionInput(key string, version int) topology.Input {
-	return topology.Input{
+func versionInput(key string, version int) graph.Input {
+	return graph.Input{
 		Topic: "in", Offset: int64(version), Timestamp: 1, StreamTime: 1,
 		Key: append([]byte("key-"), key...), Value: binary.BigEndian.AppendUint64(nil, uint64(version)),
 	}
 }
 
-func process(tb testing.TB, g *topology.Graph, in topology.Input) {
-	if v := g.Process(in); v.Action != topology.Accept {
+func process(tb testing.TB, g *topology.Graph, in graph.Input) {
+	if v := g.Process(in); v.Action != graph.Accept {
 		tb.Fatal(v.Failure)
 	}
 }

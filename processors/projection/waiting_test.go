@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/memstore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // TestWaitingGauge is requirement K1: how many records wait is counted when the task is opened, and every minute, and is 0 when none is left.
@@ -30,7 +31,7 @@ func TestWaitingGauge(t *testing.T) {
 	}
 	now := time.Unix(100, 0)
 	open := func() *topology.Graph {
-		g, err := top.NewGraph(topology.TaskID{Subtopology: "in"}, st, topology.GraphConfig{
+		g, err := top.NewGraph(graph.TaskID{Subtopology: "in"}, st, topology.GraphConfig{
 			Partitions: func(string) int32 { return 1 }, Now: func() time.Time { return now },
 		})
 		if err != nil {
@@ -40,7 +41,7 @@ func TestWaitingGauge(t *testing.T) {
 	}
 	wantGauge := func(g *topology.Graph, n int64) {
 		t.Helper()
-		want := []topology.GaugeReading{{Node: "numbers", Name: "waiting-records", Value: n}}
+		want := []graph.GaugeReading{{Node: "numbers", Name: "waiting-records", Value: n}}
 		if got := g.Gauges(); !slices.Equal(got, want) {
 			t.Errorf("the gauges show %+v, want %+v", got, want)
 		}
@@ -52,13 +53,13 @@ func TestWaitingGauge(t *testing.T) {
 		if !ok {
 			t.Fatal("nothing is due")
 		}
-		if v := g.Punctuate(due); v.Action != topology.Accept || v.Wrote || len(v.Outputs)+len(v.Counts) > 0 {
+		if v := g.Punctuate(due); v.Action != graph.Accept || v.Wrote || len(v.Outputs)+len(v.Counts) > 0 {
 			t.Errorf("counting has come to %+v", v)
 		}
 	}
 	g := open()
 	wantGauge(g, 0)
-	for _, in := range []topology.Input{versionInput("a", 3), versionInput("a", 2), versionInput("b", 2)} {
+	for _, in := range []graph.Input{versionInput("a", 3), versionInput("a", 2), versionInput("b", 2)} {
 		process(t, g, in)
 	}
 	passMinute(g)

@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/processors/transition"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // benchGraph is the task of a guard of doors that open and shut, or of the source and what reads alone.
@@ -44,16 +45,16 @@ const aggregates = 64
 var kept transition.Transition[State]
 
 // benchInput returns transition i, which is new for every i and the next one of its door.
-func benchInput(i int) topology.Input {
-	return topology.Input{
+func benchInput(i int) graph.Input {
+	return graph.Input{
 		Topic: "in", Offset: int64(i), Timestamp: 1, StreamTime: 1,
 		Key:   strconv.AppendInt([]byte("door-"), int64(i%aggregates), 10),
 		Value: binary.BigEndian.AppendUint64(nil, uint64(i)),
 	}
 }
 
-func process(tb testing.TB, g *topology.Graph, in topology.Input) {
-	if v := g.Process(in); v.Action != topology.Accept {
+func process(tb testing.TB, g *topology.Graph, in graph.Input) {
+	if v := g.Process(in); v.Action != graph.Accept {
 		tb.Fatal(v.Failure)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
@@ -39,7 +40,7 @@ func TestChecked(t *testing.T) {
 	d.WantDead("total: transient")
 	d.WantDead()
 	d.WantCount("total", "dead-letter-transient", 1)
-	store := topologytest.Stored(d, totalsOf, topology.PartitionOf([]byte("anna"), 4))
+	store := topologytest.Stored(d, totalsOf, graph.PartitionOf([]byte("anna"), 4))
 	if sum, ok, err := store.Get("anna"); sum != 7 || !ok || err != nil {
 		t.Errorf("the store has %d, %v, %v", sum, ok, err)
 	}

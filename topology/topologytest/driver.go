@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/memstore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Driver runs a topology in memory. The package documentation says how.
@@ -124,7 +125,7 @@ func (s *settings) partitionsOf(topic string) int32 {
 // included.
 func (d *Driver) Topics() []string { return slices.Sorted(maps.Keys(d.topics)) }
 
-func (d *Driver) addTasks(sub topology.Subtopology) error {
+func (d *Driver) addTasks(sub graph.Subtopology) error {
 	// All sources have the same number of partitions: ResolvePartitions has checked it.
 	for p := range d.topics[sub.Sources[0].Topic].partitions {
 		st, err := state.NewTask(memstore.New(), sub.Declarations())
@@ -132,7 +133,7 @@ func (d *Driver) addTasks(sub topology.Subtopology) error {
 			return err
 		}
 		tk := &task{
-			driver: d, index: len(d.tasks), id: topology.TaskID{Subtopology: sub.Name, Partition: int32(p)},
+			driver: d, index: len(d.tasks), id: graph.TaskID{Subtopology: sub.Name, Partition: int32(p)},
 			state: st, stores: sub.Stores, streamTime: state.NoTime, kept: kept{streamTime: state.NoTime},
 		}
 		for _, source := range sub.Sources {
@@ -234,14 +235,14 @@ func (d *Driver) nextDue() (first *task, at time.Duration) {
 func (d *Driver) Count(node, outcomeName string) int64 { return d.counts[outcome{node, outcomeName}] }
 
 // Counts returns all counts that are not zero, sorted by node and outcome.
-func (d *Driver) Counts() []topology.Tally {
-	var counts []topology.Tally
+func (d *Driver) Counts() []graph.Tally {
+	var counts []graph.Tally
 	for o, n := range d.counts {
 		if n != 0 {
-			counts = append(counts, topology.Tally{Node: o.node, Outcome: o.name, N: n})
+			counts = append(counts, graph.Tally{Node: o.node, Outcome: o.name, N: n})
 		}
 	}
-	slices.SortFunc(counts, func(a, b topology.Tally) int {
+	slices.SortFunc(counts, func(a, b graph.Tally) int {
 		if c := strings.Compare(a.Node, b.Node); c != 0 {
 			return c
 		}
@@ -260,7 +261,7 @@ func Store[S any](d *Driver, store topology.TypedStore[S], partition int32) (ope
 				continue
 			}
 			for _, tk := range d.tasks {
-				if tk.id == (topology.TaskID{Subtopology: sub.Name, Partition: partition}) {
+				if tk.id == (graph.TaskID{Subtopology: sub.Name, Partition: partition}) {
 					return store.Open(tk.state.Store(s.Name)), nil
 				}
 			}
@@ -310,7 +311,7 @@ func (d *Driver) work() error {
 }
 
 // deliver does what a verdict says, or keeps it for the commit where that is made by hand.
-func (d *Driver) deliver(v *topology.Verdict) {
+func (d *Driver) deliver(v *graph.Verdict) {
 	if d.settings.byHand {
 		d.round.outputs = append(d.round.outputs, v.Outputs...)
 		d.round.counts = append(d.round.counts, v.Counts...)
@@ -320,7 +321,7 @@ func (d *Driver) deliver(v *topology.Verdict) {
 }
 
 // publish appends outputs to their topics, and adds counts up.
-func (d *Driver) publish(outputs []topology.Output, counts []topology.Tally) {
+func (d *Driver) publish(outputs []graph.Output, counts []graph.Tally) {
 	for i := range outputs {
 		d.topics[outputs[i].Topic].append(outputs[i])
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
@@ -95,7 +96,7 @@ func TestThroughRepartition(t *testing.T) {
 		pipe(t, d, key, int64(i+1), topologytest.Header("n", fmt.Sprint(i)))
 	}
 	raw, err := d.OutputRaw("shop-letters-repartition")
-	if err != nil || len(raw) != 4 || raw[0].Partition != topology.PartitionOf([]byte("a"), 6) ||
+	if err != nil || len(raw) != 4 || raw[0].Partition != graph.PartitionOf([]byte("a"), 6) ||
 		string(raw[3].Headers[0].Value) != "3" {
 		t.Errorf("the repartition topic has %v, %v", raw, err)
 	}
@@ -116,7 +117,7 @@ func TestThroughRepartition(t *testing.T) {
 			t.Fatal(err)
 		} else if ok {
 			found++
-			if sum != 7 || p != topology.PartitionOf([]byte("a"), 6) {
+			if sum != 7 || p != graph.PartitionOf([]byte("a"), 6) {
 				t.Errorf("partition %d has a=%d", p, sum)
 			}
 		}
@@ -182,10 +183,10 @@ func TestStop(t *testing.T) {
 	if !ok || f.Class != topology.Fatal || f.Node != "total" || !strings.Contains(err.Error(), "is stopped") {
 		t.Fatalf("the error is %v", err)
 	}
-	stopped := topology.PartitionOf([]byte("stop"), 4)
+	stopped := graph.PartitionOf([]byte("stop"), 4)
 	running := ""
 	for _, key := range []string{"a", "b", "c", "d", "e"} {
-		if topology.PartitionOf([]byte(key), 4) != stopped {
+		if graph.PartitionOf([]byte(key), 4) != stopped {
 			running = key
 		}
 	}

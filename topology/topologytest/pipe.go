@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // PipeOption is an option of [Pipe].
@@ -54,7 +55,7 @@ func (d *Driver) PipeRaw(name string, key, value []byte, opts ...PipeOption) err
 	case key == nil:
 		r.Partition = 0
 	default:
-		r.Partition = topology.PartitionOf(key, n)
+		r.Partition = graph.PartitionOf(key, n)
 	}
 	if at := time.UnixMilli(r.Timestamp).UTC(); at.After(d.now) && !d.settings.ownClock {
 		d.now = at
@@ -113,7 +114,7 @@ func (d *Driver) OutputRaw(name string) ([]Raw, error) {
 // DeadLetter is a dead letter with what its headers say.
 type DeadLetter struct {
 	Raw
-	Info topology.DeadLetterInfo
+	Info graph.DeadLetterInfo
 }
 
 // DeadLetters returns the dead letters that were written since the last time.
@@ -128,7 +129,7 @@ func (d *Driver) DeadLetters() ([]DeadLetter, error) {
 	}
 	letters := make([]DeadLetter, len(raw))
 	for i, r := range raw {
-		info, err := topology.ParseDeadLetter(r.Headers)
+		info, err := graph.ParseDeadLetter(r.Headers)
 		if err != nil {
 			return nil, fmt.Errorf("topologytest: dead letter %d: %w", i, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // CommitByHand leaves it to the test when the transactions end: nothing is committed but by [Driver.Commit] and [Driver.Restart], and
@@ -22,8 +23,8 @@ func CommitByHand() Option { return func(s *settings) { s.byHand = true } }
 type round struct {
 	// units are in the order in which they were done.
 	units   []unit
-	outputs []topology.Output
-	counts  []topology.Tally
+	outputs []graph.Output
+	counts  []graph.Tally
 }
 
 // unit is a piece of work that was done: the record of an input that came next, or a punctuation if input is nil.
@@ -45,7 +46,7 @@ type retry struct {
 type kept struct {
 	streamTime int64
 	retry      retry
-	parked     []topology.Parked
+	parked     []graph.Parked
 }
 
 // Commit ends the transaction of [CommitByHand] and begins the next one: all that was done since the last commit is readable now, and

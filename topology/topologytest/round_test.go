@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
@@ -505,9 +506,9 @@ func TestKeepOriginThroughCrash(t *testing.T) {
 				t.Fatalf("there are %d letters, %v", len(letters), err)
 			}
 			for i, l := range letters {
-				want := topology.DeadLetterSource{Topic: "orders", Offset: int64(i) + 1}
+				want := graph.DeadLetterSource{Topic: "orders", Offset: int64(i) + 1}
 				if opts == nil {
-					want = topology.DeadLetterSource{}
+					want = graph.DeadLetterSource{}
 				}
 				if l.Info.Source != want || l.Info.Origin.Topic != "shop-again-repartition" || l.Info.Origin.Offset != int64(i) {
 					t.Errorf("the letter says %+v", l.Info)

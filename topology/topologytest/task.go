@@ -6,6 +6,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // task is one task with its graph, its state and its inputs.
@@ -13,10 +14,10 @@ type task struct {
 	driver *Driver
 	// index is the place among the driver's tasks.
 	index int
-	id    topology.TaskID
+	id    graph.TaskID
 	state *state.Task
 	// stores are those of the subtopology, sorted by name.
-	stores []topology.StoreInfo
+	stores []graph.StoreInfo
 	graph  *topology.Graph
 	// inputs are sorted by topic.
 	inputs     []*partition
@@ -45,7 +46,7 @@ type task struct {
 func (t *task) open() error {
 	d := t.driver
 	t.opened, t.openedAt = d.now, d.elapsed
-	graph, err := d.topology.NewGraph(t.id, t.state, topology.GraphConfig{
+	g, err := d.topology.NewGraph(t.id, t.state, topology.GraphConfig{
 		Partitions: func(name string) int32 {
 			if topic, ok := d.topics[name]; ok {
 				return int32(len(topic.partitions))
@@ -60,9 +61,9 @@ func (t *task) open() error {
 	if err != nil {
 		return err
 	}
-	t.graph = graph
+	t.graph = g
 	t.stopped, t.undone = nil, false
-	t.kept.parked = graph.Parked()
+	t.kept.parked = g.Parked()
 	return nil
 }
 
@@ -133,9 +134,9 @@ func (t *task) turn(p *partition) int64 {
 }
 
 // input returns the first record of an input, as the graph gets it.
-func (t *task) input(p *partition) topology.Input {
+func (t *task) input(p *partition) graph.Input {
 	r := p.first()
-	return topology.Input{
+	return graph.Input{
 		Topic:            p.topic,
 		Partition:        p.number,
 		Offset:           p.position,
@@ -160,14 +161,14 @@ func (t *task) step() bool {
 // process processes the first record of an input. It returns false if that has stopped the task.
 func (t *task) process(p *partition) bool {
 	in := t.input(p)
-	v := t.act(t.triedBefore(p), func(attempt int, firstFailure time.Time) topology.Verdict {
+	v := t.act(t.triedBefore(p), func(attempt int, firstFailure time.Time) graph.Verdict {
 		in.Attempt, in.FirstFailure = attempt, firstFailure
 		return t.graph.Process(in)
 	})
 	if v.Action == topology.Stop {
 		return false
 	}
-	if v.Action == topology.Accept {
+	if v.Action == graph.Accept {
 		t.streamTime = max(t.streamTime, v.EventTime)
 	}
 	p.advance()
@@ -229,7 +230,7 @@ func (t *task) punctuate() {
 func (t *task) fire(p topology.Punctuation) bool {
 	again := p
 	p.StreamTime = t.streamTime
-	v := t.act(retry{}, func(attempt int, _ time.Time) topology.Verdict {
+	v := t.act(retry{}, func(attempt int, _ time.Time) graph.Verdict {
 		p.Attempt = attempt
 		return t.graph.Punctuate(p)
 	})
@@ -237,9 +238,9 @@ func (t *task) fire(p topology.Punctuation) bool {
 	switch {
 	case t.undone:
 		return false
-	case v.Action == topology.Accept && !v.Wrote && len(v.Outputs) == 0 && len(v.Counts) == 0:
+	case v.Action == graph.Accept && !v.Wrote && len(v.Outputs) == 0 && len(v.Counts) == 0:
 		return true // it has left nothing
-	case v.Action == topology.Accept && v.Released != "":
+	case v.Action == graph.Accept && v.Released != "":
 		t.streamTime = max(t.streamTime, v.EventTime)
 	}
 	return t.did(unit{task: t, punctuation: again})
@@ -247,7 +248,7 @@ func (t *task) fire(p topology.Punctuation) bool {
 
 // act runs a unit of work until its verdict is not Retry, does what the verdict says, and returns it. What it holds is done with. How
 // often the unit was tried before is in r.
-func (t *task) act(r retry, try func(attempt int, firstFailure time.Time) topology.Verdict) topology.Verdict {
+func (t *task) act(r retry, try func(attempt int, firstFailure time.Time) graph.Verdict) graph.Verdict {
 	v := try(r.attempts+1, r.firstFailure)
 	for v.Action == topology.Retry {
 		if r.firstFailure.IsZero() {
@@ -256,7 +257,7 @@ func (t *task) act(r retry, try func(attempt int, firstFailure time.Time) topolo
 		r.attempts++
 		if err := t.keepAttempts(r); err != nil {
 			t.stopped = err
-			return topology.Verdict{Action: topology.Stop}
+			return graph.Verdict{Action: topology.Stop}
 		}
 		t.driver.pass(max(v.Backoff, time.Millisecond))
 		v = try(r.attempts+1, r.firstFailure)

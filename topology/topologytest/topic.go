@@ -3,11 +3,11 @@ package topologytest
 import (
 	"time"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Raw is a record as it stands in a topic: its partition, timestamp, key, value and headers, not decoded.
-type Raw = topology.Output
+type Raw = graph.Output
 
 // topic is a topic in memory.
 type topic struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/e2e/virtual"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // appendTime gives the records of a topic the broker's time, which the embedded broker does not do by itself. Their timestamps do not
@@ -117,7 +117,7 @@ func (o *office) dieOlder(record string) {
 	}
 	for _, l := range letters {
 		r := kafkaRecord(l)
-		r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == topology.HeaderLastTimestamp })
+		r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == graph.HeaderLastTimestamp })
 		o.write(r)
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
 // layout returns that of a store of the task.
 func (t target) layout(store string) state.Layout {
-	return t.sub.Stores[slices.IndexFunc(t.sub.Stores, func(st topology.StoreInfo) bool { return st.Name == store })].Layout
+	return t.sub.Stores[slices.IndexFunc(t.sub.Stores, func(st graph.StoreInfo) bool { return st.Name == store })].Layout
 }
 
 // eachRecord calls f for the committed records of a changelog from an offset on, up to where it ended when it was looked at.

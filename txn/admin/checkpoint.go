@@ -19,7 +19,7 @@ import (
 var ErrNoTask = errors.New("the instance does not have that task")
 
 // Checkpoint makes dir, which must not exist, a checkpoint of a task of the instance on stateDir, which may run: it goes on meanwhile. The
-// task is named as in topology.TaskID.String. state.Directory.CheckpointTask says what a checkpoint is.
+// task is named as in graph.TaskID.String. state.Directory.CheckpointTask says what a checkpoint is.
 func Checkpoint(ctx context.Context, stateDir, task, dir string) (err error) {
 	// The instance may have another working directory.
 	if dir, err = filepath.Abs(dir); err != nil {

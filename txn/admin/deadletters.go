@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
@@ -24,7 +25,7 @@ import (
 // created, allowed or kept: an edited letter is one more record, with a number of its edition, and a redriven one is followed by
 // a mark, which has a null key, a null value and the header [HeaderRedriven]. Both are written to the partition of the letter and so
 // behind it: retention deletes from the front, so that a letter is never there without what was done with it. Both have the header
-// [topology.HeaderSession], which says who has written them. What identifies a letter is its id, its number of deaths and where the
+// [graph.HeaderSession], which says who has written them. What identifies a letter is its id, its number of deaths and where the
 // record died last: a letter that is there twice, because its input was read again from far back, is one letter.
 //
 // # Exactly once
@@ -52,14 +53,14 @@ func (c *Client) DeadLetters(topic string) *DeadLetters { return &DeadLetters{cl
 // The headers of a mark: what was redriven, as id/deaths/topic-partition@offset with the position at which the record died last;
 // when, in RFC 3339; and where to, as topic-partition. Marks of builds that told letters by id/deaths alone are read too.
 const (
-	HeaderRedriven   = topology.HeaderRedriven
-	HeaderRedrivenAt = topology.HeaderRedrivenAt
-	HeaderRedrivenTo = topology.HeaderRedrivenTo
+	HeaderRedriven   = graph.HeaderRedriven
+	HeaderRedrivenAt = graph.HeaderRedrivenAt
+	HeaderRedrivenTo = graph.HeaderRedrivenTo
 )
 
 // DeadLetter is one dead letter in its newest edition.
 type DeadLetter struct {
-	topology.DeadLetterInfo
+	graph.DeadLetterInfo
 	// Partition and Offset are where the newest edition is in the dead-letter topic.
 	Partition int32
 	Offset    int64
@@ -85,9 +86,9 @@ type DeadLetter struct {
 }
 
 // OwnKey returns the key that the record has for the application: Key, unless it died in a topic through which it travels under
-// another one ([topology.HeaderOwnKey]). SetOwnKey changes it.
+// another one ([graph.HeaderOwnKey]). SetOwnKey changes it.
 func (l *DeadLetter) OwnKey() []byte {
-	if i := l.lastHeader(topology.HeaderOwnKey); i >= 0 {
+	if i := l.lastHeader(graph.HeaderOwnKey); i >= 0 {
 		return l.Headers[i].Value
 	}
 	return l.Key
@@ -96,7 +97,7 @@ func (l *DeadLetter) OwnKey() []byte {
 // SetOwnKey changes the key that OwnKey returns, for [DeadLetters.Edit], and nothing else: a record that travels under another
 // key keeps that.
 func (l *DeadLetter) SetOwnKey(key []byte) {
-	if i := l.lastHeader(topology.HeaderOwnKey); i >= 0 {
+	if i := l.lastHeader(graph.HeaderOwnKey); i >= 0 {
 		l.Headers = slices.Clone(l.Headers) // they may be those of a copy of the letter as well
 		l.Headers[i].Value = key
 		return
@@ -148,7 +149,7 @@ func (p TopicPartition) String() string { return fmt.Sprintf("%s[%d]", p.Topic, 
 type LetterFilter struct {
 	IDs          []string
 	Keys         [][]byte // as in [DeadLetter.OwnKey]; a nil one is the null key
-	Classes      []topology.Class
+	Classes      []graph.Class
 	Nodes        []string
 	Applications []string
 	// Topics are those in which the record died first, or from which it came there, where an internal topic keeps that (topology.KeepOrigin):
@@ -262,15 +263,15 @@ type letterKey string
 
 // keyOf returns the key of the letter in a record. The position is that of the record which died, so that records which bring the
 // same headers along have letters of their own.
-func keyOf(i *topology.DeadLetterInfo, r *broker.Record) letterKey {
+func keyOf(i *graph.DeadLetterInfo, r *broker.Record) letterKey {
 	var topic, partition, offset string
 	for _, h := range r.Headers {
 		switch h.Key {
-		case topology.HeaderStreamsTopic:
+		case graph.HeaderStreamsTopic:
 			topic = string(h.Value)
-		case topology.HeaderStreamsPartition:
+		case graph.HeaderStreamsPartition:
 			partition = string(h.Value)
-		case topology.HeaderStreamsOffset:
+		case graph.HeaderStreamsOffset:
 			offset = string(h.Value)
 		}
 	}
@@ -278,7 +279,7 @@ func keyOf(i *topology.DeadLetterInfo, r *broker.Record) letterKey {
 }
 
 // olderKeyOf returns the key that the letter has in the marks of builds which told letters by the record and its deaths alone.
-func olderKeyOf(i *topology.DeadLetterInfo) letterKey {
+func olderKeyOf(i *graph.DeadLetterInfo) letterKey {
 	return letterKey(fmt.Sprintf("%s/%d", i.ID, i.Deaths))
 }
 
@@ -324,9 +325,9 @@ func (t *letterTopic) scan(ctx context.Context, partition int32, start, end int6
 			idx.redriven[m.letter], idx.sessions[m.session] = m, true
 			return nil
 		}
-		info, err := topology.ParseDeadLetter(headersOf(r))
+		info, err := graph.ParseDeadLetter(headersOf(r))
 		switch {
-		case errors.Is(err, topology.ErrNoDeadLetter):
+		case errors.Is(err, graph.ErrNoDeadLetter):
 			idx.counts.Foreign++
 			return nil
 		case err != nil:
@@ -374,7 +375,7 @@ func (idx *letterIndex) takeOlderMarks(first map[letterKey]letterKey) {
 // each hands over the letters of a partition that was indexed.
 func (t *letterTopic) each(ctx context.Context, idx *letterIndex, f func(DeadLetter) error) error {
 	return t.read(ctx, idx.partition, idx.start, idx.end, func(r *broker.Record) error {
-		info, err := topology.ParseDeadLetter(headersOf(r))
+		info, err := graph.ParseDeadLetter(headersOf(r))
 		if err != nil {
 			return nil //nolint:nilerr // counted when the index was made
 		}
@@ -385,7 +386,7 @@ func (t *letterTopic) each(ctx context.Context, idx *letterIndex, f func(DeadLet
 		died := r
 		if edited := idx.edited[key]; edited != nil {
 			r = edited
-			if info, err = topology.ParseDeadLetter(headersOf(r)); err != nil {
+			if info, err = graph.ParseDeadLetter(headersOf(r)); err != nil {
 				return err // it parsed when the index was made
 			}
 		}
@@ -401,22 +402,22 @@ func (t *letterTopic) read(ctx context.Context, partition int32, from, to int64,
 }
 
 // letterOf takes the record of a letter apart.
-func letterOf(r *broker.Record, info topology.DeadLetterInfo) DeadLetter {
+func letterOf(r *broker.Record, info graph.DeadLetterInfo) DeadLetter {
 	l := DeadLetter{
 		DeadLetterInfo: info, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value,
 		identity: keyOf(&info, r), To: TopicPartition{info.Origin.Topic, info.Origin.Partition},
-		appended: r.Attrs.TimestampType() == int8(topology.LogAppendTime),
+		appended: r.Attrs.TimestampType() == int8(graph.LogAppendTime),
 	}
 	for _, h := range r.Headers {
 		switch {
-		case !topology.IsDeadLetterHeader(h.Key):
+		case !graph.IsDeadLetterHeader(h.Key):
 			l.Headers = append(l.Headers, Header{h.Key, h.Value})
 			continue
-		case isMarkHeader(h.Key), h.Key == topology.HeaderSession:
+		case isMarkHeader(h.Key), h.Key == graph.HeaderSession:
 			continue // of this edition alone, or of a record that has brought it along when that was not refused yet
-		case h.Key == topology.HeaderStreamsTopic && len(h.Value) > 0:
+		case h.Key == graph.HeaderStreamsTopic && len(h.Value) > 0:
 			l.To.Topic = string(h.Value)
-		case h.Key == topology.HeaderStreamsPartition:
+		case h.Key == graph.HeaderStreamsPartition:
 			if n, err := strconv.ParseInt(string(h.Value), 10, 32); err == nil && n >= 0 && n <= math.MaxInt32 {
 				l.To.Partition = int32(n)
 			}
@@ -426,10 +427,10 @@ func letterOf(r *broker.Record, info topology.DeadLetterInfo) DeadLetter {
 	return l
 }
 
-func headersOf(r *broker.Record) []topology.Header {
-	out := make([]topology.Header, len(r.Headers))
+func headersOf(r *broker.Record) []graph.Header {
+	out := make([]graph.Header, len(r.Headers))
 	for i, h := range r.Headers {
-		out[i] = topology.Header{Key: h.Key, Value: h.Value}
+		out[i] = graph.Header{Key: h.Key, Value: h.Value}
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
@@ -42,7 +43,7 @@ func (op *operation) droppedDelayed(ctx context.Context, s sight, next []state.I
 }
 
 // sourceOf returns the source of a topic, which the subtopology has.
-func sourceOf(sub topology.Subtopology, topic string) (src topology.Source) {
+func sourceOf(sub graph.Subtopology, topic string) (src graph.Source) {
 	for _, src = range sub.Sources {
 		if src.Topic == topic {
 			break

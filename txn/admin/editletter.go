@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
@@ -73,7 +73,7 @@ func (d *DeadLetters) edit(ctx context.Context, edited DeadLetter, crash func(po
 		return fmt.Errorf("the edited letter has %d bytes, topic %s takes %d (max.message.bytes)",
 			recordSize(rec), d.topic, limit)
 	}
-	if _, err := topology.ParseDeadLetter(headersOf(rec)); err != nil {
+	if _, err := graph.ParseDeadLetter(headersOf(rec)); err != nil {
 		return err
 	}
 	_, err = w.commit(ctx, written{records: []*broker.Record{rec}}, committed, crash)
@@ -121,7 +121,7 @@ func (t *letterTopic) mayEdit(ctx context.Context, idx *letterIndex, edited *Dea
 	return before, err
 }
 
-// stillCut returns what remains of [topology.HeaderCut]: the sizes of the parts that were cut, and that are in this edition what
+// stillCut returns what remains of [graph.HeaderCut]: the sizes of the parts that were cut, and that are in this edition what
 // they were before it. An operator who has changed such a part has written it anew; one who has not leaves the rest of a record.
 func stillCut(before, edited *DeadLetter) string {
 	same := func(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
@@ -151,22 +151,22 @@ func stillCut(before, edited *DeadLetter) string {
 func editionOf(topic string, l *DeadLetter, cut, session string) *broker.Record {
 	rec := &broker.Record{Topic: topic, Partition: l.Partition, Key: l.Key, Value: l.Value, Timestamp: l.Timestamp}
 	for _, h := range l.Headers {
-		if !topology.IsDeadLetterHeader(h.Key) {
+		if !graph.IsDeadLetterHeader(h.Key) {
 			rec.Headers = append(rec.Headers, broker.RecordHeader{Key: h.Key, Value: h.Value})
 		}
 	}
 	for _, h := range l.about {
 		switch h.Key {
-		case topology.HeaderEdition, topology.HeaderCut:
+		case graph.HeaderEdition, graph.HeaderCut:
 		default:
 			rec.Headers = append(rec.Headers, broker.RecordHeader{Key: h.Key, Value: h.Value})
 		}
 	}
 	if cut != "" {
-		rec.Headers = append(rec.Headers, broker.RecordHeader{Key: topology.HeaderCut, Value: []byte(cut)})
+		rec.Headers = append(rec.Headers, broker.RecordHeader{Key: graph.HeaderCut, Value: []byte(cut)})
 	}
 	edition := strconv.AppendInt(nil, int64(l.Edition)+1, 10)
-	rec.Headers = append(rec.Headers, broker.RecordHeader{Key: topology.HeaderEdition, Value: edition},
-		broker.RecordHeader{Key: topology.HeaderSession, Value: []byte(session)})
+	rec.Headers = append(rec.Headers, broker.RecordHeader{Key: graph.HeaderEdition, Value: edition},
+		broker.RecordHeader{Key: graph.HeaderSession, Value: []byte(session)})
 	return rec
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/virtual"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
@@ -45,7 +45,7 @@ func TestG5Edit(t *testing.T) {
 		o.redrive(RedriveOptions{})
 		o.want("in", "a=eins", "a=2", "c=3")
 		for _, r := range o.read("in") {
-			if string(r.Key) == "c" && r.Partition != topology.PartitionOf(r.Key, officePartitions) {
+			if string(r.Key) == "c" && r.Partition != graph.PartitionOf(r.Key, officePartitions) {
 				t.Errorf("the new key is in partition %d", r.Partition)
 			}
 			if string(r.Value) == "eins" && string(r.Headers[2].Value) != "yes" {
@@ -87,11 +87,11 @@ func TestG5EditCut(t *testing.T) {
 				o.die("a=1")
 				cut := letterRecord(o.read("dead")[0])
 				for i, h := range cut.Headers {
-					if h.Key == topology.HeaderID {
+					if h.Key == graph.HeaderID {
 						cut.Headers[i].Value = []byte("cut")
 					}
 				}
-				cut.Headers = append(cut.Headers, kgo.RecordHeader{Key: topology.HeaderCut, Value: []byte(test.cut)})
+				cut.Headers = append(cut.Headers, kgo.RecordHeader{Key: graph.HeaderCut, Value: []byte(test.cut)})
 				o.write(cut)
 				var left []string
 				for n, parts := range test.editions {
@@ -134,7 +134,7 @@ func TestG5EditOwnKey(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		for to, want := range map[string]string{"": "id own=new", "other": "new"} {
 			o := newOffice(t)
-			if err := o.driver.PipeRaw("in", []byte("id"), []byte("v"), topologytest.Header(topology.HeaderOwnKey, "old")); err != nil {
+			if err := o.driver.PipeRaw("in", []byte("id"), []byte("v"), topologytest.Header(graph.HeaderOwnKey, "old")); err != nil {
 				t.Fatal(err)
 			}
 			o.post()
@@ -152,11 +152,11 @@ func TestG5EditOwnKey(t *testing.T) {
 			r := o.read(cmp.Or(to, "in"))[0]
 			got := string(r.Key)
 			for _, h := range r.Headers {
-				if h.Key == topology.HeaderOwnKey {
+				if h.Key == graph.HeaderOwnKey {
 					got += " own=" + string(h.Value)
 				}
 			}
-			if got != want || r.Partition != topology.PartitionOf(r.Key, officePartitions) {
+			if got != want || r.Partition != graph.PartitionOf(r.Key, officePartitions) {
 				t.Errorf("%q[%d] has the key %s, want %s", to, r.Partition, got, want)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
@@ -34,7 +35,7 @@ type ForensicOptions struct {
 	State *State
 	// Output is called for each record that would have been produced, those of internal topics left out; nil is nothing.
 	// Its error ends the run.
-	Output func(topology.Output) error
+	Output func(graph.Output) error
 }
 
 // ForensicReport is what a topology would have done. Its JSON form is for programs, and its fields stay.
@@ -98,7 +99,7 @@ func (c *Client) Forensic(ctx context.Context, t *topology.Topology, o ForensicO
 	defer cluster.Close()
 	f := &forensic{
 		client: c, cluster: cluster, topology: t, options: o, dir: dir, partitions: map[string]int32{},
-		queues: map[partitionOf]*forensicQueue{}, outcomes: map[topology.Tally]int64{},
+		queues: map[partitionOf]*forensicQueue{}, outcomes: map[graph.Tally]int64{},
 		report: ForensicReport{
 			Application: t.Application(), Version: t.Fingerprint(), Outputs: map[string]int64{}, Inputs: []ForensicInput{},
 			Outcomes: []ForensicOutcome{}, Stopped: []ForensicStop{},
@@ -124,10 +125,10 @@ type forensic struct {
 	tasks      []*forensicTask
 	// queues are all inputs of all tasks.
 	queues   map[partitionOf]*forensicQueue
-	outcomes map[topology.Tally]int64
+	outcomes map[graph.Tally]int64
 	report   ForensicReport
 	// kept is how far the state that is compared has come, by the tasks that it has.
-	kept map[topology.TaskID]state.Positions
+	kept map[graph.TaskID]state.Positions
 	// ahead is how far the clock of the graphs was set ahead, so that parked records need not be waited for.
 	ahead time.Duration
 }
@@ -192,9 +193,9 @@ func (f *forensic) resolve(ctx context.Context) error {
 }
 
 func (f *forensic) openTask(
-	ctx context.Context, sub topology.Subtopology, partition int32, details kadm.TopicDetails,
+	ctx context.Context, sub graph.Subtopology, partition int32, details kadm.TopicDetails,
 ) (*forensicTask, error) {
-	id := topology.TaskID{Subtopology: sub.Name, Partition: partition}
+	id := graph.TaskID{Subtopology: sub.Name, Partition: partition}
 	t := &forensicTask{id: id, sub: sub, stores: sub.Declarations(), streamTime: state.NoTime}
 	db, err := pebblestore.Open(filepath.Join(f.dir, id.String()), pebblestore.Options{})
 	if err != nil {
@@ -224,7 +225,7 @@ func (f *forensic) openTask(
 }
 
 // bound finds out where a queue begins and ends.
-func (f *forensic) bound(ctx context.Context, id topology.TaskID, q *forensicQueue, d kadm.TopicDetail) error {
+func (f *forensic) bound(ctx context.Context, id graph.TaskID, q *forensicQueue, d kadm.TopicDetail) error {
 	start, _, err := f.cluster.LogBounds(ctx, q.topic, q.partition)
 	if err != nil {
 		return err

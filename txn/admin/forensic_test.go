@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -80,7 +81,7 @@ func TestForensic(t *testing.T) {
 		scratch := t.TempDir()
 		last := map[string]string{}
 		run := func(from admin.Offsets) (admin.ForensicReport, error) {
-			keep := func(out topology.Output) error {
+			keep := func(out graph.Output) error {
 				if out.Topic == "out" {
 					last[string(out.Key)] = string(out.Value)
 				}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // notComparable says why state of a task can be right although it is not what the run has made; empty where it cannot. That is
@@ -36,7 +36,7 @@ func (f *forensic) notComparable(ctx context.Context, t *forensicTask) (string, 
 }
 
 // notGiven says why an input does not give again what the task has had of it.
-func (f *forensic) notGiven(ctx context.Context, t *forensicTask, src topology.Source, q *forensicQueue) (string, error) {
+func (f *forensic) notGiven(ctx context.Context, t *forensicTask, src graph.Source, q *forensicQueue) (string, error) {
 	switch {
 	case src.Delay > 0:
 		_, end, err := f.cluster.LogBounds(ctx, src.Topic, t.id.Partition)
@@ -47,7 +47,7 @@ func (f *forensic) notGiven(ctx context.Context, t *forensicTask, src topology.S
 	case src.Repartition:
 		return "the task reads the repartition topic " + src.Topic + ", and how far it has come in what the other tasks write, and in which " +
 			"order, cannot be told from their inputs", nil
-	case src.Start.From != topology.Earliest:
+	case src.Start.From != graph.Earliest:
 		return fmt.Sprintf("the application begins with %s at %s, and the run at the start of the log", src.Topic, src.Start), nil
 	case q.from > 0:
 		return fmt.Sprintf("the records of %s[%d] below offset %d are deleted", q.topic, q.partition, q.from), nil

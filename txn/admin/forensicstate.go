@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // ForensicStore says whether the state that an instance has is what its inputs make of nothing.
@@ -58,7 +58,7 @@ func (f *forensic) remember(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.kept = map[topology.TaskID]state.Positions{}
+	f.kept = map[graph.TaskID]state.Positions{}
 	for _, t := range tasks {
 		f.kept[t.Task] = t.Positions
 	}
@@ -66,7 +66,7 @@ func (f *forensic) remember(ctx context.Context) error {
 }
 
 // endOf is how far an input is read: as far as the state has come, if it is compared.
-func (f *forensic) endOf(id topology.TaskID, q *forensicQueue) int64 {
+func (f *forensic) endOf(id graph.TaskID, q *forensicQueue) int64 {
 	if at, ok := f.kept[id].Input(q.topic, q.partition); ok {
 		return min(q.end, at.Offset)
 	}

@@ -7,13 +7,14 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
 // forensicTask is one task of a forensic run.
 type forensicTask struct {
-	id         topology.TaskID
-	sub        topology.Subtopology
+	id         graph.TaskID
+	sub        graph.Subtopology
 	graph      *topology.Graph
 	stores     []state.Declaration
 	state      *state.Task
@@ -42,7 +43,7 @@ type forensicQueue struct {
 	// next and end are the offsets that are left to be read; of a repartition topic next is that of the next record.
 	next, end int64
 	reader    *broker.Reader // nil for a repartition topic
-	records   []topology.Input
+	records   []graph.Input
 }
 
 // fill reads on if nothing is left in memory.
@@ -66,13 +67,13 @@ func (q *forensicQueue) fill(ctx context.Context) error {
 	return nil
 }
 
-func forensicInput(r *broker.Record) topology.Input {
-	in := topology.Input{
+func forensicInput(r *broker.Record) graph.Input {
+	in := graph.Input{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(),
-		TimestampType: topology.TimestampType(max(r.Attrs.TimestampType(), 0)), Key: r.Key, Value: r.Value,
+		TimestampType: graph.TimestampType(max(r.Attrs.TimestampType(), 0)), Key: r.Key, Value: r.Value,
 	}
 	for _, h := range r.Headers {
-		in.Headers = append(in.Headers, topology.Header{Key: h.Key, Value: h.Value})
+		in.Headers = append(in.Headers, graph.Header{Key: h.Key, Value: h.Value})
 	}
 	return in
 }
@@ -139,8 +140,8 @@ func (f *forensic) release() (released bool, err error) {
 			}
 			p.StreamTime = t.streamTime
 			v := t.graph.Punctuate(p)
-			t.leaves = v.Action == topology.Park && v.Failure != nil && v.Failure.Attempt >= forensicAttempts
-			if err := f.take(t, topology.Input{Topic: v.Released, Partition: t.id.Partition, Offset: -1}, v); err != nil {
+			t.leaves = v.Action == graph.Park && v.Failure != nil && v.Failure.Attempt >= forensicAttempts
+			if err := f.take(t, graph.Input{Topic: v.Released, Partition: t.id.Partition, Offset: -1}, v); err != nil {
 				return false, err
 			}
 		}
@@ -149,11 +150,11 @@ func (f *forensic) release() (released bool, err error) {
 }
 
 // process takes one record to its end.
-func (f *forensic) process(t *forensicTask, in topology.Input) error {
+func (f *forensic) process(t *forensicTask, in graph.Input) error {
 	in.StreamTimeBefore, in.StreamTime = t.streamTime, max(t.streamTime, in.Timestamp)
-	var v topology.Verdict
+	var v graph.Verdict
 	for in.Attempt = 1; ; in.Attempt++ {
-		if v = t.graph.Process(in); v.Action != topology.Retry {
+		if v = t.graph.Process(in); v.Action != graph.Retry {
 			break
 		}
 		if in.FirstFailure.IsZero() {
@@ -164,19 +165,19 @@ func (f *forensic) process(t *forensicTask, in topology.Input) error {
 }
 
 // take does what a verdict on a record says.
-func (f *forensic) take(t *forensicTask, in topology.Input, v topology.Verdict) error {
-	if v.Action == topology.Stop {
+func (f *forensic) take(t *forensicTask, in graph.Input, v graph.Verdict) error {
+	if v.Action == graph.Stop {
 		t.stopped = true
 		f.report.Stopped = append(f.report.Stopped, ForensicStop{
 			Task: t.id.String(), Topic: in.Topic, Partition: in.Partition, Offset: in.Offset, Reason: v.Failure.Error(),
 		})
 		return nil
 	}
-	if v.Action == topology.Accept && (in.Offset >= 0 || v.Released != "") {
+	if v.Action == graph.Accept && (in.Offset >= 0 || v.Released != "") {
 		t.streamTime = max(t.streamTime, v.EventTime)
 	}
 	for _, c := range v.Counts {
-		f.outcomes[topology.Tally{Node: c.Node, Outcome: c.Outcome}] += c.N
+		f.outcomes[graph.Tally{Node: c.Node, Outcome: c.Outcome}] += c.N
 	}
 	for _, out := range v.Outputs {
 		if err := f.deliver(out); err != nil {
@@ -195,9 +196,9 @@ func (f *forensic) take(t *forensicTask, in topology.Input, v topology.Verdict) 
 }
 
 // deliver takes a record that would have been produced.
-func (f *forensic) deliver(out topology.Output) error {
+func (f *forensic) deliver(out graph.Output) error {
 	if q, ok := f.queues[partitionOf{out.Topic, out.Partition}]; ok && q.reader == nil {
-		q.records = append(q.records, topology.Input{
+		q.records = append(q.records, graph.Input{
 			Topic: out.Topic, Partition: out.Partition, Offset: q.next, Timestamp: out.Timestamp, Key: out.Key, Value: out.Value,
 			Headers: out.Headers,
 		})

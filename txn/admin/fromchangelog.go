@@ -10,7 +10,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/restore"
 )
 
@@ -88,7 +88,7 @@ func (op *operation) inDirectory(dir *state.Directory, stores []string, named bo
 	var out []target
 	for _, t := range op.tasks {
 		missing := slices.IndexFunc(stores, func(name string) bool {
-			return !slices.ContainsFunc(t.sub.Stores, func(st topology.StoreInfo) bool { return st.Name == name })
+			return !slices.ContainsFunc(t.sub.Stores, func(st graph.StoreInfo) bool { return st.Name == name })
 		})
 		has, err := dir.HasTask(t.id.Subtopology, t.id.Partition)
 		switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -137,7 +137,7 @@ func (op *operation) lostRecords(s sight) error {
 // replayFrom returns where the i-th input of a task is read again from.
 func (op *operation) replayFrom(s sight, i int, writtenAgain bool, offsets Offsets) (int64, error) {
 	in, b := s.Inputs[i], s.bounds[i]
-	src := s.sub.Sources[slices.IndexFunc(s.sub.Sources, func(src topology.Source) bool { return src.Topic == in.Topic })]
+	src := s.sub.Sources[slices.IndexFunc(s.sub.Sources, func(src graph.Source) bool { return src.Topic == in.Topic })]
 	at, named := offsets[in.Topic]
 	switch {
 	case src.Delay > 0 && named:
@@ -161,7 +161,7 @@ func (op *operation) replayFrom(s sight, i int, writtenAgain bool, offsets Offse
 
 // writtenAgain returns the repartition topics among the sources of a subtopology that are written again, and refuses where a repartition
 // topic would be written again for readers that are not rebuilt, or by some of its writers only.
-func (op *operation) writtenAgain(sub topology.Subtopology) (map[string]bool, error) {
+func (op *operation) writtenAgain(sub graph.Subtopology) (map[string]bool, error) {
 	again := map[string]bool{}
 	for _, other := range op.topology.Subtopologies() {
 		for _, src := range other.Sources {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -15,7 +15,7 @@ import (
 func TestLostRecordsOfASource(t *testing.T) {
 	for _, c := range []restore.Changelog{
 		{Store: "rows", Topic: "app-rows-changelog", TopicID: [16]byte{1}, HighWatermark: 9},
-		{Store: "rows", Topic: "prices", TopicID: [16]byte{1}, HighWatermark: 9, FromSource: &topology.SourceRows{}},
+		{Store: "rows", Topic: "prices", TopicID: [16]byte{1}, HighWatermark: 9, FromSource: &graph.SourceRows{}},
 	} {
 		p := state.Positions{Changelogs: []state.Changelog{{Store: "rows", TopicID: c.TopicID, Applied: 10, Scanned: 10}}}
 		blob := task.NewBlob([8]byte{1}, p)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
@@ -22,7 +22,7 @@ func markOf(topic string, l *DeadLetter, to TopicPartition, now time.Time, sessi
 		{Key: HeaderRedriven, Value: []byte(l.identity)},
 		{Key: HeaderRedrivenAt, Value: now.UTC().AppendFormat(nil, markTime)},
 		{Key: HeaderRedrivenTo, Value: fmt.Appendf(nil, "%s-%d", to.Topic, to.Partition)},
-		{Key: topology.HeaderSession, Value: []byte(session)},
+		{Key: graph.HeaderSession, Value: []byte(session)},
 	}}
 }
 
@@ -40,7 +40,7 @@ func parseMark(r *broker.Record) (m mark, ok bool) {
 	m.at, m.session = r.Timestamp, sessionOf(r)
 	for _, h := range r.Headers {
 		switch h.Key {
-		case topology.HeaderID:
+		case graph.HeaderID:
 			return mark{}, false
 		case HeaderRedriven:
 			m.letter, ok = letterKey(h.Value), true
@@ -60,7 +60,7 @@ func isMarkHeader(key string) bool {
 // sessionOf returns the session in which a mark or an edition was written, "" if it does not say.
 func sessionOf(r *broker.Record) (session string) {
 	for _, h := range r.Headers {
-		if h.Key == topology.HeaderSession {
+		if h.Key == graph.HeaderSession {
 			session = string(h.Value)
 		}
 	}

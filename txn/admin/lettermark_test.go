@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/virtual"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // olderMark writes the mark of a letter as builds did that told letters by their id and their deaths alone, the last of them with a
@@ -23,7 +23,7 @@ func (o *office) olderMark(l DeadLetter, session string) (at time.Time) {
 		{Key: "onceward.redriven.to", Value: []byte("in-0")},
 	}}
 	if session != "" {
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: topology.HeaderSession, Value: []byte(session)})
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: graph.HeaderSession, Value: []byte(session)})
 	}
 	o.write(r)
 	return at

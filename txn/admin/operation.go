@@ -18,6 +18,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -47,8 +48,8 @@ type operation struct {
 
 // target is a task to act on.
 type target struct {
-	id  topology.TaskID
-	sub topology.Subtopology
+	id  graph.TaskID
+	sub graph.Subtopology
 }
 
 // sight is what was found of a task.
@@ -167,7 +168,7 @@ func selectTasks(t *topology.Topology, layout topics.Layout, names []string) ([]
 	var out []target
 	for _, sub := range t.Subtopologies() {
 		partitions := layout[sub.Sources[0].Topic].Partitions
-		sub.Stores = slices.DeleteFunc(sub.Stores, func(st topology.StoreInfo) bool { // see completeTopics
+		sub.Stores = slices.DeleteFunc(sub.Stores, func(st graph.StoreInfo) bool { // see completeTopics
 			_, there := layout[st.Topic()]
 			return !there
 		})
@@ -175,7 +176,7 @@ func selectTasks(t *topology.Topology, layout topics.Layout, names []string) ([]
 			partitions = min(partitions, layout[st.Topic()].Partitions)
 		}
 		for p := range partitions {
-			id := topology.TaskID{Subtopology: sub.Name, Partition: p}
+			id := graph.TaskID{Subtopology: sub.Name, Partition: p}
 			if len(names) == 0 || wanted[id.String()] {
 				out = append(out, target{id, sub})
 				delete(wanted, id.String())

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/virtual"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
@@ -33,7 +33,7 @@ func overtaken(point string, meanwhile func()) func(string) error {
 func TestG5RedriveOvertaken(t *testing.T) {
 	var keys [][]byte // of one partition, because it is there that they meet
 	for i := 0; len(keys) < 3; i++ {
-		if key := fmt.Append(nil, "k", i); topology.PartitionOf(key, officePartitions) == 0 {
+		if key := fmt.Append(nil, "k", i); graph.PartitionOf(key, officePartitions) == 0 {
 			keys = append(keys, key)
 		}
 	}
@@ -109,7 +109,7 @@ func TestG5MarkHeaders(t *testing.T) {
 		victim := o.all(LetterFilter{})["1"]
 		forged := string(victim.identity)
 		err := o.driver.PipeRaw("in", []byte("a"), []byte("2"), topologytest.Header(HeaderRedriven, forged),
-			topologytest.Header(HeaderRedrivenAt, "2020-01-01T00:00:00Z"), topologytest.Header(topology.HeaderSession, "x"))
+			topologytest.Header(HeaderRedrivenAt, "2020-01-01T00:00:00Z"), topologytest.Header(graph.HeaderSession, "x"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestG5MarkHeaders(t *testing.T) {
 		died := o.read("dead")
 		for _, r := range died {
 			for _, h := range r.Headers {
-				if isMarkHeader(h.Key) || h.Key == topology.HeaderSession {
+				if isMarkHeader(h.Key) || h.Key == graph.HeaderSession {
 					t.Errorf("letter %s has brought the header %s along", r.Value, h.Key)
 				}
 			}
@@ -125,7 +125,7 @@ func TestG5MarkHeaders(t *testing.T) {
 		// A letter of a tombstone without a key is as near to a mark as a letter can be.
 		old := &kgo.Record{Topic: "dead", Partition: victim.Partition, Timestamp: died[0].Timestamp}
 		for _, h := range died[0].Headers {
-			if h.Key == topology.HeaderID {
+			if h.Key == graph.HeaderID {
 				h.Value = []byte("tombstone")
 			}
 			old.Headers = append(old.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
@@ -224,7 +224,7 @@ func TestG5EditOvertaken(t *testing.T) {
 				o.want("in", c.in)
 				editions := 0
 				for _, r := range o.read("dead") {
-					if info, err := topology.ParseDeadLetter(headersFrom(r.Headers)); err == nil && info.Edition > 0 {
+					if info, err := graph.ParseDeadLetter(headersFrom(r.Headers)); err == nil && info.Edition > 0 {
 						editions++
 					}
 				}

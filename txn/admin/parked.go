@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -27,14 +27,14 @@ func (s sight) noPlace(p task.BlobParked) error {
 		"with their input, as far as that holds them; --without-parked gives them up", p.Records, p.Store, s.id)
 }
 
-func (s sight) noPlaceNorCommit(src topology.Source, n int64) error {
+func (s sight) noPlaceNorCommit(src graph.Source, n int64) error {
 	return refuse("%d records wait in store %s as its changelog %s[%d] has it, no commit is known that would say more, and the topology has no "+
 		"place for parked records there: give the source its ParkKeys again, without the policies that park, until nothing waits, or "+
 		"`onceward rebuild from-input %s`, which reads them again with their input, as far as that holds them; --without-parked gives them up, "+
 		"or leaves them out if they were processed since", n, src.ParkStore, src.ParkChangelog, s.id.Partition, s.id)
 }
 
-func (s sight) untold(last *task.Blob, src topology.Source, why string) error {
+func (s sight) untold(last *task.Blob, src graph.Source, why string) error {
 	if last == nil {
 		return refuse("the changelog %s[%d] of store %s, for which the topology has no place, %s, and no commit is known that would say what "+
 			"waits there: allow to read that topic, also where it is not there; --without-parked gives up what waits, which is nothing "+
@@ -99,7 +99,7 @@ func (op *operation) parked(ctx context.Context, s sight, c *change) error {
 
 // parkedElsewhere is parked for a store that the topology does not have, and of which the last known commit does not say what waits.
 func (op *operation) parkedElsewhere(
-	ctx context.Context, s sight, last *task.Blob, src topology.Source, giveUp func(task.BlobParked, error) error,
+	ctx context.Context, s sight, last *task.Blob, src graph.Source, giveUp func(task.BlobParked, error) error,
 ) error {
 	p := restore.ParkStore{Name: src.ParkStore, ChangelogTopic: src.ParkChangelog}
 	n, untold, err := op.restorer.Waiting(ctx, last, p, s.id)

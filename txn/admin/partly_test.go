@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/restore"
 )
 
 // TestPartly: what says that nothing was changed is true.
 func TestPartly(t *testing.T) {
-	task := func(n int32) target { return target{id: topology.TaskID{Subtopology: "in", Partition: n}} }
+	task := func(n int32) target { return target{id: graph.TaskID{Subtopology: "in", Partition: n}} }
 	stop := &restore.StopError{Task: task(2).id, Reason: "offsets were moved"}
 	if err := partly(nil, task(2), stop); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "task in_2: offsets were moved") {
 		t.Errorf("the first task: %v", err)

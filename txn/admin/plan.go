@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/topics"
 )
@@ -61,8 +61,8 @@ type Plan struct {
 // prospect is everything that a plan is made of: what the topology is and was, and what the cluster has.
 type prospect struct {
 	// before is nil if it is not known.
-	before *topology.Description
-	after  topology.Description
+	before *graph.Description
+	after  graph.Description
 	// looked says that tasks were looked at: the topics that are there are as they should be.
 	looked bool
 	// mismatches are the topics that do not fit, missing the internal ones that the start creates.
@@ -87,7 +87,7 @@ type prospect struct {
 
 // taskProspect is a task of the new topology.
 type taskProspect struct {
-	id topology.TaskID
+	id graph.TaskID
 	// stop is why it would not be opened, nil if it would.
 	stop *restore.StopError
 	// committed says that the group has an offset for one of its inputs.
@@ -130,7 +130,7 @@ func (p prospect) judge() Plan {
 	switch {
 	case p.before != nil:
 		plan.Before = p.before.Fingerprint
-		for _, d := range topology.Compare(*p.before, p.after) {
+		for _, d := range graph.Compare(*p.before, p.after) {
 			add(p.judgeDifference(d))
 		}
 	case p.started():
@@ -187,7 +187,7 @@ func (p prospect) judgeTasks() []Finding {
 		gone[t.id.Subtopology] = max(gone[t.id.Subtopology], t.gone)
 	}
 	for store, tasks := range empty {
-		findings = append(findings, Finding{Rebuild, topology.SubjectStore, store,
+		findings = append(findings, Finding{Rebuild, graph.SubjectStore, store,
 			"begins empty, although its tasks have processed input: it will know only what comes from now on",
 			"`onceward rebuild from-input " + strings.Join(tasks, " ") + "` before the start fills it, and writes outputs again; " +
 				"if it needs no past, nothing is to be done"})
@@ -209,9 +209,9 @@ func (p prospect) judgeLeft() []Finding {
 	for _, l := range p.left {
 		switch {
 		case l.Store != "" && p.parked[l.Store] == 0 && !p.parkedUnknown[l.Store]:
-			findings = append(findings, Finding{Refused, topology.SubjectStore, l.Store, l.String(), l.WayOut()})
+			findings = append(findings, Finding{Refused, graph.SubjectStore, l.Store, l.String(), l.WayOut()})
 		case l.Store == "" && !p.unread[l.Topic].Any():
-			findings = append(findings, Finding{Refused, topology.SubjectSource, l.Topic, l.String(), l.WayOut()})
+			findings = append(findings, Finding{Refused, graph.SubjectSource, l.Topic, l.String(), l.WayOut()})
 		default:
 		}
 	}
@@ -219,15 +219,15 @@ func (p prospect) judgeLeft() []Finding {
 }
 
 // judgeDifference judges what the tasks alone do not show.
-func (p prospect) judgeDifference(d topology.Difference) Finding {
+func (p prospect) judgeDifference(d graph.Difference) Finding {
 	f := Finding{Judgement: Safe, Subject: d.Subject, Name: d.Name, What: difference(d)}
 	switch d.Subject {
-	case topology.SubjectStore:
+	case graph.SubjectStore:
 		p.judgeStore(d, &f)
-	case topology.SubjectSource:
+	case graph.SubjectSource:
 		p.judgeSource(d, &f)
-	case topology.SubjectNode:
-		if d.Attribute == topology.AttributeWindows && p.started() {
+	case graph.SubjectNode:
+		if d.Attribute == graph.AttributeWindows && p.started() {
 			f.Judgement = Rebuild
 			f.What += ": its store has aggregates of the windows before"
 			f.Remedy = "give the store another name, or empty it with `onceward rebuild from-input` before the start"
@@ -237,9 +237,9 @@ func (p prospect) judgeDifference(d topology.Difference) Finding {
 	return f
 }
 
-func (p prospect) judgeStore(d topology.Difference, f *Finding) {
+func (p prospect) judgeStore(d graph.Difference, f *Finding) {
 	switch d.Attribute {
-	case topology.AttributeExistence:
+	case graph.AttributeExistence:
 		switch {
 		case d.After != "" && !p.looked:
 			f.Judgement = Unknown
@@ -260,14 +260,14 @@ func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 		default:
 			f.What += ": its changelog stays, and is in the way if a store of that name comes back"
 		}
-	case topology.AttributeFormats:
+	case graph.AttributeFormats:
 		if p.started() {
 			f.Judgement = Rebuild
 			f.What += ": its rows were written by the codecs before, and are read by the new ones"
 			f.Remedy = "give the store another name, or empty it with `onceward rebuild from-input` before the start; if the new codecs read " +
 				"what the old ones wrote, nothing is to be done"
 		}
-	case topology.AttributeLayout:
+	case graph.AttributeLayout:
 		before, errBefore := state.ParseLayout(d.Before)
 		after, errAfter := state.ParseLayout(d.After)
 		switch {
@@ -282,13 +282,13 @@ func (p prospect) judgeStore(d topology.Difference, f *Finding) {
 		default:
 			f.What += ": it is restored in full from its changelog"
 		}
-	case topology.AttributeChangelog:
+	case graph.AttributeChangelog:
 		if p.started() {
 			f.Judgement = Rebuild
 			f.What += ": its position in the topic before says nothing of the other one"
 			f.Remedy = "give the store another name, or empty it with `onceward rebuild from-input` before the start"
 		}
-	case topology.AttributeSubtopology:
+	case graph.AttributeSubtopology:
 		if fromSource(&p.after, d.Name) && p.started() {
 			f.Judgement = Unknown
 			f.What += ": its tasks have other names, and it is restored once in full from its topic: if that was compacted and does not show that " +
@@ -335,7 +335,7 @@ func (p prospect) judgeKind(store string, f *Finding) {
 // tasksWith returns the tasks that have a store.
 func (p prospect) tasksWith(store string) (tasks []taskProspect) {
 	for _, sub := range p.after.Subtopologies {
-		if !slices.ContainsFunc(sub.Stores, func(s topology.StoreDescription) bool { return s.Name == store }) {
+		if !slices.ContainsFunc(sub.Stores, func(s graph.StoreDescription) bool { return s.Name == store }) {
 			continue
 		}
 		for _, t := range p.tasks {
@@ -348,7 +348,7 @@ func (p prospect) tasksWith(store string) (tasks []taskProspect) {
 }
 
 // fromSource reports whether a store has no changelog, because it is restored from its source.
-func fromSource(d *topology.Description, store string) bool {
+func fromSource(d *graph.Description, store string) bool {
 	for _, sub := range d.Subtopologies {
 		for _, s := range sub.Stores {
 			if s.Name == store {
@@ -359,14 +359,14 @@ func fromSource(d *topology.Description, store string) bool {
 	return false
 }
 
-func (p prospect) judgeSource(d topology.Difference, f *Finding) {
+func (p prospect) judgeSource(d graph.Difference, f *Finding) {
 	why := ""
 	switch {
-	case d.Attribute == topology.AttributeExistence && d.After == "":
+	case d.Attribute == graph.AttributeExistence && d.After == "":
 		why = "that nobody would process"
-	case d.Attribute == topology.AttributeFormats:
+	case d.Attribute == graph.AttributeFormats:
 		why = "that were written by the codecs before"
-	case d.Attribute == topology.AttributeStart:
+	case d.Attribute == graph.AttributeStart:
 		f.What += ": it counts only where no offset is committed"
 	default:
 	}
@@ -384,6 +384,6 @@ func (p prospect) judgeSource(d topology.Difference, f *Finding) {
 }
 
 // difference is the text of a difference without its subject.
-func difference(d topology.Difference) string {
+func difference(d graph.Difference) string {
 	return strings.TrimPrefix(strings.TrimPrefix(d.String(), d.Subject+" "+d.Name+": "), d.Subject+" "+d.Name+" ")
 }

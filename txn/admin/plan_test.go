@@ -8,13 +8,14 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
 // TestPlanRestoredTable: a table that is restored from its topic has no changelog that would follow it to tasks of other names, or stay.
 func TestPlanRestoredTable(t *testing.T) {
-	describe := func(opts ...topology.SourceOption) topology.Description {
+	describe := func(opts ...topology.SourceOption) graph.Description {
 		b := topology.NewBuilder("app")
 		prices := topology.Topic("prices", schemas.String(), schemas.String())
 		topology.TableFrom(b, prices, topology.TimestampedStore("latest", schemas.String(), schemas.String()), opts...)
@@ -24,16 +25,16 @@ func TestPlanRestoredTable(t *testing.T) {
 		}
 		return built.Description()
 	}
-	renamed := func(d topology.Description) topology.Description {
+	renamed := func(d graph.Description) graph.Description {
 		d.Subtopologies[0].Name = "others"
 		return d
 	}
-	without := func(d topology.Description) topology.Description {
+	without := func(d graph.Description) graph.Description {
 		d.Subtopologies[0].Stores = nil
 		return d
 	}
 	for name, test := range map[string]struct {
-		before, after topology.Description
+		before, after graph.Description
 		want          Judgement
 		text          string
 	}{
@@ -44,7 +45,7 @@ func TestPlanRestoredTable(t *testing.T) {
 		"gone":                          {describe(topology.RestoreFromTopic()), without(describe()), Safe, "it has no changelog that would stay"},
 		"gone, with a changelog":        {describe(), without(describe()), Safe, "its changelog stays"},
 	} {
-		task := taskProspect{id: topology.TaskID{Subtopology: "prices"}, committed: true}
+		task := taskProspect{id: graph.TaskID{Subtopology: "prices"}, committed: true}
 		plan := prospect{looked: true, before: &test.before, after: test.after, unread: map[string]restore.Unread{}, tasks: []taskProspect{task}}.judge()
 		if plan.Judgement != test.want || !strings.Contains(plan.text(), test.text) {
 			t.Errorf("%s: the plan is %s:\n%s", name, plan.Judgement, plan.text())
@@ -63,7 +64,7 @@ func plannedBase() planned {
 	return planned{schemas.String(), topology.Store("counts", schemas.String(), schemas.Int64()), "words"}
 }
 
-func (d planned) describe(t *testing.T) topology.Description {
+func (d planned) describe(t *testing.T) graph.Description {
 	t.Helper()
 	b := topology.NewBuilder("app")
 	s := topology.From(b, topology.Topic("lines", schemas.String(), schemas.String()))
@@ -91,7 +92,7 @@ func (p Plan) text() string {
 }
 
 func TestPlanJudges(t *testing.T) {
-	words := topology.TaskID{Subtopology: "words", Partition: 1}
+	words := graph.TaskID{Subtopology: "words", Partition: 1}
 	running := taskProspect{id: words, committed: true}
 	windowed := func(d *planned) {
 		d.counts = topology.WindowStore("counts", schemas.String(), schemas.Int64(), time.Hour)
@@ -259,8 +260,8 @@ func TestPlanJudges(t *testing.T) {
 
 // TestPlanJudgesWindows: what is stored of other windows is no start for these.
 func TestPlanJudgesWindows(t *testing.T) {
-	windows := topology.Difference{
-		Subject: topology.SubjectNode, Name: "counts", Attribute: topology.AttributeWindows, Before: "size 1h0m0s", After: "size 2h0m0s",
+	windows := graph.Difference{
+		Subject: graph.SubjectNode, Name: "counts", Attribute: graph.AttributeWindows, Before: "size 1h0m0s", After: "size 2h0m0s",
 	}
 	for started, want := range map[bool]Judgement{true: Rebuild, false: Safe} {
 		p := prospect{looked: true, tasks: []taskProspect{{committed: started}}}

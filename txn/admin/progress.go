@@ -3,13 +3,13 @@ package admin
 import (
 	"time"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/restore"
 )
 
 // Progress is how far a reading of changelogs is: for one store of a task that is verified, or for a task that is rebuilt.
 type Progress struct {
-	Task topology.TaskID
+	Task graph.TaskID
 	// Store is the one that is verified, empty for a task that is rebuilt.
 	Store string
 	// Records and Bytes (of keys and values) are what was read so far.
@@ -25,14 +25,14 @@ type Progress struct {
 // toldEvery is how often somebody who wants to know is told how far a reading is, and once more at its end.
 const toldEvery = 250 * time.Millisecond
 
-func progressOf(task topology.TaskID, store string, s restore.Snapshot) Progress {
+func progressOf(task graph.TaskID, store string, s restore.Snapshot) Progress {
 	return Progress{
 		Task: task, Store: store, Records: s.Records, Bytes: s.Bytes, Left: s.Remaining, Rate: s.Rate, Remaining: s.Left,
 	}
 }
 
 // follow tells how far a restore is until the function that it returns is called, which tells the end.
-func follow(task topology.TaskID, p *restore.Progress, tell func(Progress)) (end func()) {
+func follow(task graph.TaskID, p *restore.Progress, tell func(Progress)) (end func()) {
 	if tell == nil {
 		return func() {}
 	}

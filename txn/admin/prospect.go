@@ -14,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -30,13 +31,13 @@ import (
 // [Application.PlanWith] looks at those of a stopped instance.
 // For a table without one (topology.RestoreFromTopic) that is not all: whether a directory is there, and how much of the topic was compacted
 // while it was not, says a start alone.
-func (a *Application) Plan(ctx context.Context, before *topology.Description) (Plan, error) {
+func (a *Application) Plan(ctx context.Context, before *graph.Description) (Plan, error) {
 	return a.PlanWith(ctx, before, nil)
 }
 
 // PlanWith is Plan for an instance with that state: it has to be of this cluster, and its databases are judged together with the commits, as the
 // start judges them. That takes no instance of the application to be running; otherwise only the cluster is compared. local may be nil.
-func (a *Application) PlanWith(ctx context.Context, before *topology.Description, local *State) (Plan, error) {
+func (a *Application) PlanWith(ctx context.Context, before *graph.Description, local *State) (Plan, error) {
 	p, err := a.look(ctx, before, local)
 	if err != nil {
 		return Plan{}, fmt.Errorf("plan: %w", err)
@@ -45,7 +46,7 @@ func (a *Application) PlanWith(ctx context.Context, before *topology.Description
 }
 
 // look gathers what the plan is made of.
-func (a *Application) look(ctx context.Context, before *topology.Description, local *State) (_ prospect, err error) {
+func (a *Application) look(ctx context.Context, before *graph.Description, local *State) (_ prospect, err error) {
 	cfg := a.client.cfg
 	cfg.GroupMayBeAbsent = true
 	p := prospect{before: before, after: a.topology.Description(), unread: map[string]restore.Unread{},
@@ -62,7 +63,7 @@ func (a *Application) look(ctx context.Context, before *topology.Description, lo
 		return p, err
 	}
 	defer cluster.Close()
-	databases := map[topology.TaskID]state.Positions{}
+	databases := map[graph.TaskID]state.Positions{}
 	if local != nil {
 		if err := a.client.checkCluster(ctx, local); err != nil {
 			return p, err
@@ -143,9 +144,9 @@ func (p *prospect) countUnread(ctx context.Context, cluster *broker.Cluster, log
 		return nil
 	}
 	concerned, stays := map[string]bool{}, map[string]bool{}
-	for _, d := range topology.Compare(*p.before, p.after) {
-		gone := d.Attribute == topology.AttributeExistence && d.After == ""
-		concerned[d.Name] = concerned[d.Name] || d.Subject == topology.SubjectSource && (gone || d.Attribute == topology.AttributeFormats)
+	for _, d := range graph.Compare(*p.before, p.after) {
+		gone := d.Attribute == graph.AttributeExistence && d.After == ""
+		concerned[d.Name] = concerned[d.Name] || d.Subject == graph.SubjectSource && (gone || d.Attribute == graph.AttributeFormats)
 	}
 	for _, sub := range p.after.Subtopologies {
 		for _, source := range sub.Sources {
@@ -174,8 +175,8 @@ func (p *prospect) countParked(ctx context.Context, client *Client, cluster *bro
 		return nil
 	}
 	gone := map[string]bool{}
-	for _, d := range topology.Compare(*p.before, p.after) {
-		if d.Subject == topology.SubjectStore && d.Attribute == topology.AttributeExistence && d.After == "" {
+	for _, d := range graph.Compare(*p.before, p.after) {
+		if d.Subject == graph.SubjectStore && d.Attribute == graph.AttributeExistence && d.After == "" {
 			gone[d.Name] = true
 		}
 	}
@@ -189,7 +190,7 @@ func (p *prospect) countParked(ctx context.Context, client *Client, cluster *bro
 		var parking []goneParkStore
 		for _, s := range sub.Stores {
 			// A store of somebody's own can have a name that ends alike.
-			parks := slices.ContainsFunc(sub.Sources, func(source topology.SourceDescription) bool {
+			parks := slices.ContainsFunc(sub.Sources, func(source graph.SourceDescription) bool {
 				return source.ParkStore(p.before.Application) == s.Name
 			})
 			if gone[s.Name] && parks {
@@ -214,7 +215,7 @@ func (p *prospect) countParked(ctx context.Context, client *Client, cluster *bro
 		}
 		found, errs := make([]map[string]int64, len(offsets)), make([]error, len(offsets))
 		together(len(offsets), func(i int) {
-			id := topology.TaskID{Subtopology: sub.Name, Partition: offsets[i].Partition}
+			id := graph.TaskID{Subtopology: sub.Name, Partition: offsets[i].Partition}
 			found[i], errs[i] = waitingIn(ctx, restorer, id, offsets[i].Metadata, parking)
 		})
 		if err := cmp.Or(errs...); err != nil {
@@ -241,7 +242,7 @@ type goneParkStore struct {
 // it is not asked here either: where the commit names it at 0, because nothing was ever in it; and where no commit is known of a task that is
 // gone, because its offsets were deleted, or committed anew from outside, which is how what waits is given up (restore.Left.WayOut).
 func waitingIn(
-	ctx context.Context, restorer *restore.Restorer, id topology.TaskID, metadata string, parking []goneParkStore,
+	ctx context.Context, restorer *restore.Restorer, id graph.TaskID, metadata string, parking []goneParkStore,
 ) (map[string]int64, error) {
 	blob, err := restorer.Parse(ctx, restore.Request{Task: id}, metadata)
 	if err != nil {
@@ -313,18 +314,18 @@ type taskLooker struct {
 	// fingerprint is what commits of the topology carry.
 	fingerprint [8]byte
 	// databases are the positions of the databases of an instance that is to start.
-	databases map[topology.TaskID]state.Positions
+	databases map[graph.TaskID]state.Positions
 }
 
 func (l taskLooker) lookAll(ctx context.Context, t *topology.Topology) ([]taskProspect, error) {
 	type place struct {
-		id  topology.TaskID
-		sub topology.Subtopology
+		id  graph.TaskID
+		sub graph.Subtopology
 	}
 	var places []place
 	for _, sub := range t.Subtopologies() {
 		for p := range l.tasksOf(sub) {
-			places = append(places, place{topology.TaskID{Subtopology: sub.Name, Partition: p}, sub})
+			places = append(places, place{graph.TaskID{Subtopology: sub.Name, Partition: p}, sub})
 		}
 	}
 	out, errs := make([]taskProspect, len(places)), make([]error, len(places))
@@ -334,7 +335,7 @@ func (l taskLooker) lookAll(ctx context.Context, t *topology.Topology) ([]taskPr
 
 // tasksOf returns how many tasks of a subtopology can have a past: as many as its sources have partitions, or its changelogs where they have
 // fewer, or where no source exists yet.
-func (l taskLooker) tasksOf(sub topology.Subtopology) int32 {
+func (l taskLooker) tasksOf(sub graph.Subtopology) int32 {
 	n, changelogs := int32(0), int32(0)
 	for _, source := range sub.Sources {
 		n = max(n, l.layout[source.Topic].Partitions)
@@ -368,7 +369,7 @@ func (l taskLooker) unassigned(t *topology.Topology) map[string]int32 {
 }
 
 // look sees a task as a restore would, and fills in what the start would create.
-func (l taskLooker) look(ctx context.Context, id topology.TaskID, sub topology.Subtopology) (taskProspect, error) {
+func (l taskLooker) look(ctx context.Context, id graph.TaskID, sub graph.Subtopology) (taskProspect, error) {
 	req := restore.RequestOf(id, sub, l.starts)
 	for i, source := range req.Sources {
 		if !l.has(source.Topic) {

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
@@ -238,10 +239,10 @@ func (r *redrive) target(ctx context.Context, l *DeadLetter) (*broker.Record, Re
 		rec.Key = l.OwnKey()
 	}
 	if (r.options.To != "" || l.rekeyed) && info != nil && rec.Key != nil {
-		rec.Partition = topology.PartitionOf(rec.Key, info.Partitions)
+		rec.Partition = graph.PartitionOf(rec.Key, info.Partitions)
 	}
 	for _, h := range l.Headers {
-		if elsewhere && h.Key == topology.HeaderOwnKey {
+		if elsewhere && h.Key == graph.HeaderOwnKey {
 			continue // the record has it again
 		}
 		rec.Headers = append(rec.Headers, broker.RecordHeader{Key: h.Key, Value: h.Value})
@@ -253,7 +254,7 @@ func (r *redrive) target(ctx context.Context, l *DeadLetter) (*broker.Record, Re
 	for _, h := range l.about {
 		// They tell of the last death alone, which ours do too; and an older build, in which the record dies again, would take the
 		// time for a header of the record's own, and leave it there for the letter.
-		if strings.HasPrefix(h.Key, streamsHeaders) || h.Key == topology.HeaderLastTimestamp {
+		if strings.HasPrefix(h.Key, streamsHeaders) || h.Key == graph.HeaderLastTimestamp {
 			continue
 		}
 		rec.Headers = append(rec.Headers, broker.RecordHeader{Key: h.Key, Value: h.Value})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
@@ -23,7 +24,7 @@ func TestG5Redrive(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1", "b=2", "a=3", "c=poison")
 		o.write(&kgo.Record{Topic: "dead", Value: []byte("of another program")})
-		o.write(&kgo.Record{Topic: "dead", Headers: []kgo.RecordHeader{{Key: topology.HeaderID, Value: []byte("x")}}})
+		o.write(&kgo.Record{Topic: "dead", Headers: []kgo.RecordHeader{{Key: graph.HeaderID, Value: []byte("x")}}})
 		dry := o.redrive(RedriveOptions{DryRun: true})
 		o.wantOutcomes(dry, map[RedriveOutcome]int64{Redriven: 4})
 		o.want("in")
@@ -37,14 +38,14 @@ func TestG5Redrive(t *testing.T) {
 		o.want("in", "a=1", "b=2", "a=3", "c=poison")
 
 		for _, r := range o.read("in") {
-			info, err := topology.ParseDeadLetter(headersFrom(r.Headers))
+			info, err := graph.ParseDeadLetter(headersFrom(r.Headers))
 			if err != nil || info.Deaths != 1 || info.Origin.Partition != r.Partition ||
 				info.Origin.Timestamp != r.Timestamp.UnixMilli() {
 				t.Errorf("%s=%s in partition %d of %s: %+v, %v", r.Key, r.Value, r.Partition, r.Timestamp, info, err)
 			}
 			var own []string
 			for _, h := range r.Headers {
-				if !topology.IsDeadLetterHeader(h.Key) {
+				if !graph.IsDeadLetterHeader(h.Key) {
 					own = append(own, h.Key+"="+string(h.Value))
 				}
 				if strings.HasPrefix(h.Key, streamsHeaders) {
@@ -118,7 +119,7 @@ func TestG5Filter(t *testing.T) {
 		o.redrive(RedriveOptions{Filter: LetterFilter{Keys: [][]byte{[]byte("a")}}, To: "other"})
 		o.want("other", "a=1", "a=3")
 		for _, r := range o.read("other") {
-			if want := topology.PartitionOf(r.Key, officePartitions); r.Partition != want {
+			if want := graph.PartitionOf(r.Key, officePartitions); r.Partition != want {
 				t.Errorf("another topic has key %s in partition %d, want %d", r.Key, r.Partition, want)
 			}
 		}
@@ -221,7 +222,7 @@ func TestG5MarksBehindOpenTransaction(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1")
-		p := topology.PartitionOf([]byte("a"), officePartitions)
+		p := graph.PartitionOf([]byte("a"), officePartitions)
 		application := o.broker.Client(t, "application", kgo.TransactionalID("app~one~0~0"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 		// The first redrive is at its end when the application begins: its commit comes behind what is open.
 		_, err := o.letters.Redrive(o.ctx, RedriveOptions{crash: func(point string) error {
@@ -301,7 +302,7 @@ func TestG5LoopGuard(t *testing.T) {
 				t.Fatalf("death %d: %+v", death, l.DeadLetterInfo)
 			}
 			for _, r := range o.read("dead") {
-				if info, err := topology.ParseDeadLetter(headersFrom(r.Headers)); err == nil {
+				if info, err := graph.ParseDeadLetter(headersFrom(r.Headers)); err == nil {
 					sizes[info.Deaths] = len(r.Headers)
 				}
 			}
@@ -327,7 +328,7 @@ func TestG5OwnKey(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		for _, value := range []string{"1", "2"} {
-			own, mode := topologytest.Header(topology.HeaderOwnKey, "owner"), topologytest.Header(topology.HeaderMode, "BACKFILL")
+			own, mode := topologytest.Header(graph.HeaderOwnKey, "owner"), topologytest.Header(topology.HeaderMode, "BACKFILL")
 			if err := o.driver.PipeRaw("in", []byte("id"), []byte(value), own, mode); err != nil {
 				t.Fatal(err)
 			}
@@ -346,11 +347,11 @@ func TestG5OwnKey(t *testing.T) {
 			for _, r := range o.read(topic) {
 				got := string(r.Key) + "=" + string(r.Value)
 				for _, h := range r.Headers {
-					if !topology.IsDeadLetterHeader(h.Key) {
+					if !graph.IsDeadLetterHeader(h.Key) {
 						got += " " + h.Key + "=" + string(h.Value)
 					}
 				}
-				if got != want || r.Partition != topology.PartitionOf(r.Key, officePartitions) {
+				if got != want || r.Partition != graph.PartitionOf(r.Key, officePartitions) {
 					t.Errorf("%s[%d] has %q, want %q", topic, r.Partition, got, want)
 				}
 			}
@@ -371,7 +372,7 @@ func TestG5Left(t *testing.T) {
 			r := &kgo.Record{Topic: "dead", Partition: died.Partition, Key: died.Key, Value: []byte(name), Timestamp: died.Timestamp}
 			for _, h := range died.Headers {
 				switch h.Key {
-				case topology.HeaderID:
+				case graph.HeaderID:
 					h.Value = []byte(name)
 				case header:
 					h.Value = []byte(value)
@@ -384,20 +385,20 @@ func TestG5Left(t *testing.T) {
 			o.write(r)
 		}
 		forge("cut", "", "", func(r *kgo.Record) {
-			r.Headers = append(r.Headers, kgo.RecordHeader{Key: topology.HeaderCut, Value: []byte("key=1 value=9 headers=0")})
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: graph.HeaderCut, Value: []byte("key=1 value=9 headers=0")})
 		})
-		forge("absent", topology.HeaderStreamsTopic, "absent", nil)
-		forge("partition", topology.HeaderStreamsPartition, "7", nil)
-		forge("loop", topology.HeaderStreamsTopic, "dead", nil)
+		forge("absent", graph.HeaderStreamsTopic, "absent", nil)
+		forge("partition", graph.HeaderStreamsPartition, "7", nil)
+		forge("loop", graph.HeaderStreamsTopic, "dead", nil)
 		at := func(after time.Duration) string { return fmt.Sprint(time.Now().Add(after).UnixMilli()) }
-		forge("old", topology.HeaderLastTimestamp, at(-2*time.Hour), nil)
+		forge("old", graph.HeaderLastTimestamp, at(-2*time.Hour), nil)
 		forge("large", "", "", func(r *kgo.Record) { r.Value = append([]byte("large"), make([]byte, 20_000)...) })
-		forge("future", topology.HeaderLastTimestamp, at(24*time.Hour), nil)
-		forge("negative", topology.HeaderLastTimestamp, "-1", nil)
-		forge("future in an older build", topology.HeaderTimestamp, at(24*time.Hour), func(r *kgo.Record) {
-			r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == topology.HeaderLastTimestamp })
+		forge("future", graph.HeaderLastTimestamp, at(24*time.Hour), nil)
+		forge("negative", graph.HeaderLastTimestamp, "-1", nil)
+		forge("future in an older build", graph.HeaderTimestamp, at(24*time.Hour), func(r *kgo.Record) {
+			r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == graph.HeaderLastTimestamp })
 			for i, h := range r.Headers {
-				if h.Key == topology.HeaderLastFailure {
+				if h.Key == graph.HeaderLastFailure {
 					r.Headers[i].Value = time.UnixMilli(r.Timestamp.UnixMilli()).UTC().AppendFormat(nil, markTime)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // TestRedriveLeavesLettersOfReplays is requirement I2: the inputs of a replay are those of the live application, so that its
@@ -30,7 +31,7 @@ func TestRedriveLeavesLettersOfReplays(t *testing.T) {
 				text := []byte(mode.String())
 				r := &kgo.Record{Topic: "dead", Partition: died.Partition, Key: died.Key, Value: died.Value, Timestamp: died.Timestamp}
 				for _, h := range died.Headers {
-					if h.Key == topology.HeaderID {
+					if h.Key == graph.HeaderID {
 						h.Value = text
 					}
 					r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/internal/control"
 )
@@ -68,7 +68,7 @@ func (r running) scan(ctx context.Context, q ScanRequest) (*Scan, error) {
 
 func atOf(at control.StateAt) At {
 	out := At{
-		Task: topology.TaskID{Subtopology: at.Subtopology, Partition: at.Partition}, Positions: at.Positions,
+		Task: graph.TaskID{Subtopology: at.Subtopology, Partition: at.Partition}, Positions: at.Positions,
 		Epoch: txn.Epoch{Member: at.Member, Revokes: at.Revokes},
 	}
 	if at.Stale != nil {

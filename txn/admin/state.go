@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/control"
@@ -41,7 +41,7 @@ type stateSource interface {
 
 // At says what an answer contains and whose it is.
 type At struct {
-	Task topology.TaskID
+	Task graph.TaskID
 	// Positions are the input offsets and changelog positions of the state, with its last round.
 	Positions state.Positions
 	// Epoch is the ownership under which a running instance has the task, zero for one that does not run.
@@ -163,8 +163,8 @@ func ping(ctx context.Context, dir string) error {
 }
 
 // positions returns those of the databases; none while an instance runs on them, or one runs elsewhere.
-func (s *State) positions(ctx context.Context, quiet bool) (map[topology.TaskID]state.Positions, error) {
-	out := map[topology.TaskID]state.Positions{}
+func (s *State) positions(ctx context.Context, quiet bool) (map[graph.TaskID]state.Positions, error) {
+	out := map[graph.TaskID]state.Positions{}
 	if s.running || !quiet {
 		return out, nil
 	}

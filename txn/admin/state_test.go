@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
 	"github.com/onceward/onceward/txn/internal/control"
@@ -271,7 +271,7 @@ func TestRunningErrors(t *testing.T) {
 	}
 }
 
-var inTask = topology.TaskID{Subtopology: "in", Partition: 0}
+var inTask = graph.TaskID{Subtopology: "in", Partition: 0}
 
 // verify verifies the one store of a scene.
 func (s *scene) verify(t *testing.T, o admin.VerifyOptions) admin.Verification {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/internal/control"
 )
@@ -103,7 +103,7 @@ func (s *stopped) tasks(ctx context.Context, d Detail) ([]TaskState, error) {
 			source, fromSource := sources[store.Name]
 			t.Stores = append(t.Stores, StoreState{
 				Name: store.Name, Layout: store.Layout, Keys: m.Keys, Counted: m.Counted, DiskBytes: m.DiskBytes, FromSource: fromSource,
-				Changelog: cmp.Or(source, topology.ChangelogTopic(s.dir.Identity().Application, store.Name)), End: -1,
+				Changelog: cmp.Or(source, graph.ChangelogTopic(s.dir.Identity().Application, store.Name)), End: -1,
 			})
 		}
 		tasks = append(tasks, t)
@@ -117,7 +117,7 @@ func (s *stopped) sources() (map[string]string, error) {
 	if err != nil || text == nil {
 		return nil, err
 	}
-	var ran topology.Description
+	var ran graph.Description
 	if err := json.Unmarshal(text, &ran); err != nil {
 		return nil, fmt.Errorf("the description in the state directory: %w", err)
 	}
@@ -133,7 +133,7 @@ func (s *stopped) sources() (map[string]string, error) {
 }
 
 func atDirectory(id state.TaskDirectory, db state.ReadOnlyDatabase) At {
-	at := At{Task: topology.TaskID{Subtopology: id.Subtopology, Partition: id.Partition}, Positions: db.Positions()}
+	at := At{Task: graph.TaskID{Subtopology: id.Subtopology, Partition: id.Partition}, Positions: db.Positions()}
 	if unfinished(at.Positions) {
 		at.Stale = errUnfinished
 	}

@@ -30,7 +30,7 @@ func (c *Client) Application(t *topology.Topology) *Application {
 
 // Options are what all actions have in common.
 type Options struct {
-	// Tasks are the tasks to act on, named as in topology.TaskID.String; none are all tasks of the application.
+	// Tasks are the tasks to act on, named as in graph.TaskID.String; none are all tasks of the application.
 	Tasks []string
 	// DryRun finds out what would be done, with every check, and does nothing.
 	DryRun bool

@@ -8,7 +8,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
@@ -113,7 +113,7 @@ func TestPipelineAgreesWithRecount(t *testing.T) {
 		classes := map[string]int{}
 		for _, r := range out {
 			for _, h := range r.Headers {
-				if h.Key == topology.HeaderClass {
+				if h.Key == graph.HeaderClass {
 					classes[string(h.Value)]++
 				}
 			}

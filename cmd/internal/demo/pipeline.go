@@ -7,9 +7,10 @@ import (
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
-const classHeader = topology.HeaderClass
+const classHeader = graph.HeaderClass
 
 // PaymentEvent is a capture request or the reversal of one, as it arrives.
 type PaymentEvent struct {

@@ -7,6 +7,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/memstore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // OpenGraph builds a topology of one subtopology, and opens its task for partition 0 with state in memory, for a benchmark that calls the graph
@@ -22,7 +23,7 @@ func OpenGraph(tb testing.TB, b *topology.Builder, partitions int32) *topology.G
 	if err != nil {
 		tb.Fatal(err)
 	}
-	g, err := t.NewGraph(topology.TaskID{Subtopology: sub.Name}, st, topology.GraphConfig{
+	g, err := t.NewGraph(graph.TaskID{Subtopology: sub.Name}, st, topology.GraphConfig{
 		Partitions: func(string) int32 { return partitions }, Now: time.Now,
 	})
 	if err != nil {

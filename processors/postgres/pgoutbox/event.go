@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/processors/envelope"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Status is the state of an entry. Its text is that of the status column.
@@ -128,7 +129,7 @@ func scanEntry(row pgx.CollectableRow) (e Entry, err error) {
 		e.PublishedAt = *published
 	}
 	if class != "" {
-		e.Class, err = topology.ParseClass(class)
+		e.Class, err = graph.ParseClass(class)
 	}
 	return e, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // The limits of what is stored.
@@ -114,7 +115,7 @@ func scanEntry(row pgx.CollectableRow) (e Entry, err error) {
 	}
 	e.PayloadDropped = settled != nil && e.Payload == nil
 	if class != "" {
-		e.Class, err = topology.ParseClass(class)
+		e.Class, err = graph.ParseClass(class)
 	}
 	return e, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/processors/postgres/internal/work"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Filter selects entries.
@@ -110,7 +111,7 @@ func (q *Queue) Show(ctx context.Context, entry int64) (Entry, []Evidence, error
 			if err := row.Scan(&d.At, &d.Claim, &d.Status, &d.By, &class, &d.Reason); err != nil || class == "" {
 				return d, err
 			}
-			d.Class, err = topology.ParseClass(class)
+			d.Class, err = graph.ParseClass(class)
 			return d, err
 		})
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // TestFencedRefusal: an owner that freezes when it is about to refuse a record, which the next owner applies, sends no dead letter.
@@ -95,11 +96,11 @@ func TestLettersAreRead(t *testing.T) {
 		f.Record.Headers = w.letterHeaders(f, time.Unix(2, 0))
 		for i, h := range f.Record.Headers {
 			headers = append(headers, topology.Header{Key: h.Key, Value: h.Value})
-			if h.Key == topology.HeaderDeaths {
+			if h.Key == graph.HeaderDeaths {
 				f.Record.Headers[i].Value = []byte(strconv.Itoa(math.MaxInt32 - 1))
 			}
 		}
-		if info, err := topology.ParseDeadLetter(headers); err != nil {
+		if info, err := graph.ParseDeadLetter(headers); err != nil {
 			t.Fatalf("%+v, %v", info, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/processors/postgres/internal/work"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Refused is a record in quarantine.
@@ -49,7 +50,7 @@ func scanRefused(row pgx.CollectableRow, more ...any) (f Refused, err error) {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: string(keys[i]), Value: values[i]})
 	}
 	f.Record = r
-	f.Class, err = topology.ParseClass(class)
+	f.Class, err = graph.ParseClass(class)
 	return f, err
 }
 

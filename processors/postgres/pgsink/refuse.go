@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/processors/postgres"
 	"github.com/onceward/onceward/processors/postgres/internal/work"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // refusal is why a record is refused.
@@ -199,38 +200,38 @@ func (w *worker) letterHeaders(f Refused, now time.Time) []kgo.RecordHeader {
 	before := make([]topology.Header, 0, len(r.Headers))
 	for _, h := range r.Headers {
 		before = append(before, topology.Header{Key: h.Key, Value: h.Value})
-		if !topology.IsDeadLetterHeader(h.Key) {
+		if !graph.IsDeadLetterHeader(h.Key) {
 			own = append(own, h)
 		}
 	}
-	origin := topology.DeadLetterOrigin{Topic: w.topic, Partition: w.n, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli()}
+	origin := graph.DeadLetterOrigin{Topic: w.topic, Partition: w.n, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli()}
 	if f.logAppendTime {
-		origin.TimestampType = topology.LogAppendTime
+		origin.TimestampType = graph.LogAppendTime
 	}
-	life, err := topology.ParseDeadLetter(before)
+	life, err := graph.ParseDeadLetter(before)
 	if err != nil || life.Application != w.sink.config.Name { // it dies for the first time here; how often it died elsewhere counts
-		life = topology.DeadLetterInfo{
-			ID: topology.DeadLetterID(w.sink.config.Name, origin), Origin: origin, FirstFailure: f.FirstFailure, Deaths: life.Deaths,
+		life = graph.DeadLetterInfo{
+			ID: graph.DeadLetterID(w.sink.config.Name, origin), Origin: origin, FirstFailure: f.FirstFailure, Deaths: life.Deaths,
 		}
 	}
 	all := own
 	add := func(key, value string) { all = append(all, kgo.RecordHeader{Key: key, Value: []byte(value)}) }
-	add(topology.HeaderID, life.ID)
-	add(topology.HeaderApplication, w.sink.config.Name)
-	add(topology.HeaderVersion, "pgsink")
-	add(topology.HeaderTask, "0_"+strconv.Itoa(int(w.n)))
-	add(topology.HeaderNode, "pgsink")
-	add(topology.HeaderClass, f.Class.String())
-	add(topology.HeaderMessage, cut(f.Reason, letterReasonMax))
-	add(topology.HeaderAttempts, strconv.Itoa(f.Attempts))
-	add(topology.HeaderFirstFailure, life.FirstFailure.UTC().Format(letterTime))
-	add(topology.HeaderLastFailure, now.UTC().Format(letterTime))
-	add(topology.HeaderTopic, life.Origin.Topic)
-	add(topology.HeaderPartition, strconv.Itoa(int(life.Origin.Partition)))
-	add(topology.HeaderOffset, strconv.FormatInt(life.Origin.Offset, 10))
-	add(topology.HeaderTimestamp, strconv.FormatInt(life.Origin.Timestamp, 10))
-	add(topology.HeaderTimestampType, life.Origin.TimestampType.String())
-	add(topology.HeaderLastTimestamp, strconv.FormatInt(r.Timestamp.UnixMilli(), 10))
-	add(topology.HeaderDeaths, strconv.Itoa(min(life.Deaths, letterDeathsMax-1)+1))
+	add(graph.HeaderID, life.ID)
+	add(graph.HeaderApplication, w.sink.config.Name)
+	add(graph.HeaderVersion, "pgsink")
+	add(graph.HeaderTask, "0_"+strconv.Itoa(int(w.n)))
+	add(graph.HeaderNode, "pgsink")
+	add(graph.HeaderClass, f.Class.String())
+	add(graph.HeaderMessage, cut(f.Reason, letterReasonMax))
+	add(graph.HeaderAttempts, strconv.Itoa(f.Attempts))
+	add(graph.HeaderFirstFailure, life.FirstFailure.UTC().Format(letterTime))
+	add(graph.HeaderLastFailure, now.UTC().Format(letterTime))
+	add(graph.HeaderTopic, life.Origin.Topic)
+	add(graph.HeaderPartition, strconv.Itoa(int(life.Origin.Partition)))
+	add(graph.HeaderOffset, strconv.FormatInt(life.Origin.Offset, 10))
+	add(graph.HeaderTimestamp, strconv.FormatInt(life.Origin.Timestamp, 10))
+	add(graph.HeaderTimestampType, life.Origin.TimestampType.String())
+	add(graph.HeaderLastTimestamp, strconv.FormatInt(r.Timestamp.UnixMilli(), 10))
+	add(graph.HeaderDeaths, strconv.Itoa(min(life.Deaths, letterDeathsMax-1)+1))
 	return all
 }

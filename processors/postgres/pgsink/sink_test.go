@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward/processors/postgres/internal/work"
 	"github.com/onceward/onceward/processors/postgres/pginbox"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // TestAppliesOnce (M4): every committed record has its effect once and in order, over restarts, and aborted ones have none.
@@ -402,7 +403,7 @@ func TestDeadLetters(t *testing.T) {
 					s.t.Errorf("header %s quotes the error", h.Key)
 				}
 			}
-			info, err := topology.ParseDeadLetter(headers)
+			info, err := graph.ParseDeadLetter(headers)
 			if err != nil {
 				s.t.Fatal(err)
 			}

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // reasonMax is the longest reason of a stopped task that travels: the coordinator keeps the join data of all members in one record.
@@ -90,7 +90,7 @@ func DecodeJoin(data []byte) (Join, error) {
 		case joinLocal:
 			name := f.string()
 			for n := f.uvarint(); n > 0 && !f.bad; n-- {
-				l := LocalTask{Task: topology.TaskID{Subtopology: name, Partition: f.int32()}, Position: f.int64()}
+				l := LocalTask{Task: graph.TaskID{Subtopology: name, Partition: f.int32()}, Position: f.int64()}
 				j.Local = append(j.Local, l)
 			}
 		case joinStopped:
@@ -195,7 +195,7 @@ func appendString(out []byte, s string) []byte {
 	return append(out, s...)
 }
 
-func appendTask(out []byte, id topology.TaskID) []byte {
+func appendTask(out []byte, id graph.TaskID) []byte {
 	return binary.AppendUvarint(appendString(out, id.Subtopology), uint64(max(id.Partition, 0)))
 }
 
@@ -259,6 +259,6 @@ func (r *reader) below(most uint64) uint64 {
 	return v
 }
 
-func (r *reader) task() topology.TaskID {
-	return topology.TaskID{Subtopology: r.string(), Partition: r.int32()}
+func (r *reader) task() graph.TaskID {
+	return graph.TaskID{Subtopology: r.string(), Partition: r.int32()}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 func exampleJoin() Join {
@@ -17,10 +17,10 @@ func exampleJoin() Join {
 		Nonce: 7, Fingerprint: [8]byte{1, 2, 3, 4, 5, 6, 7, 8},
 		Subtopologies: []Subtopology{{Name: "a", Sources: []string{"a", "b"}, PartitionsMax: 300}, {Name: "c", Sources: []string{"c"}}},
 		Local: []LocalTask{
-			{topology.TaskID{Subtopology: "a", Partition: 0}, 1000}, {topology.TaskID{Subtopology: "a", Partition: 5}, 0},
-			{topology.TaskID{Subtopology: "c", Partition: 1}, 1},
+			{graph.TaskID{Subtopology: "a", Partition: 0}, 1000}, {graph.TaskID{Subtopology: "a", Partition: 5}, 0},
+			{graph.TaskID{Subtopology: "c", Partition: 1}, 1},
 		},
-		Stopped: []StoppedTask{{topology.TaskID{Subtopology: "a", Partition: 5}, "lost its log"}},
+		Stopped: []StoppedTask{{graph.TaskID{Subtopology: "a", Partition: 5}, "lost its log"}},
 		Address: "10.0.0.1:7000",
 	}
 }
@@ -28,7 +28,7 @@ func exampleJoin() Join {
 func examplePlan() Plan {
 	return Plan{
 		ID:   1<<32 | 9,
-		Owed: []Move{{topology.TaskID{Subtopology: "a", Partition: 2}, "one", "two"}},
+		Owed: []Move{{graph.TaskID{Subtopology: "a", Partition: 2}, "one", "two"}},
 		Entries: []Entry{
 			{Member: "one", Fingerprint: [8]byte{9}, Subscription: 3},
 			{Member: "two", Subscription: 4, Stopped: 300, Address: "10.0.0.2:7000"},

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // The model of a group: a coordinator with static members, and processes that follow its assignments as the Kafka client does. What it
@@ -66,10 +66,10 @@ type process struct {
 	rejoin     bool  // owed after a revoke
 	nonce      uint64
 	plan       *Plan
-	last       map[topology.TaskID]string
+	last       map[graph.TaskID]string
 	forcing    *Forcing
-	local      map[topology.TaskID]int64
-	stopped    map[topology.TaskID]bool
+	local      map[graph.TaskID]int64
+	stopped    map[graph.TaskID]bool
 }
 
 // slot is a member as the coordinator knows it.
@@ -123,12 +123,12 @@ func (g *group) data(p *process) (Member, []byte) {
 func (g *group) start(key string, version int) error {
 	p := g.processes[key]
 	if p == nil {
-		p = &process{key: key, local: map[topology.TaskID]int64{}}
+		p = &process{key: key, local: map[graph.TaskID]int64{}}
 		g.processes[key] = p
 	}
 	g.serial++
 	p.alive, p.away, p.version, p.generation, p.stale, p.rejoin = true, false, version, -1, false, false
-	p.claims, p.revoking, p.stopped, p.plan = parts{}, parts{}, map[topology.TaskID]bool{}, nil
+	p.claims, p.revoking, p.stopped, p.plan = parts{}, parts{}, map[graph.TaskID]bool{}, nil
 	p.last = nil
 	p.memberID = fmt.Sprintf("%s-%d", key, g.serial)
 	p.nonce = uint64(g.serial) << 32
@@ -277,7 +277,7 @@ func (g *group) sync(p *process) error {
 	for _, sub := range topologies[p.version].Subtopologies {
 		for n := range modelPartitions[sub.Sources[0]] {
 			if now[partition{sub.Sources[0], n}] && !g.stateless {
-				p.local[topology.TaskID{Subtopology: sub.Name, Partition: n}] += 10
+				p.local[graph.TaskID{Subtopology: sub.Name, Partition: n}] += 10
 			}
 		}
 	}

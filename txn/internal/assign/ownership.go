@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Subtopology is what the assignment has to know of one.
@@ -23,7 +23,7 @@ type Subtopology struct {
 
 // Claim is a task as it was when it was opened.
 type Claim struct {
-	Task   topology.TaskID
+	Task   graph.TaskID
 	Epoch  uint64
 	Member string
 }
@@ -36,8 +36,8 @@ type Ownership struct {
 	mu struct {
 		sync.Mutex
 		assigned map[string]map[int32]bool
-		epochs   map[topology.TaskID]uint64
-		owned    map[topology.TaskID]bool
+		epochs   map[graph.TaskID]uint64
+		owned    map[graph.TaskID]bool
 	}
 }
 
@@ -51,16 +51,16 @@ func New(subtopologies []Subtopology) *Ownership {
 		}
 	}
 	o.mu.assigned = map[string]map[int32]bool{}
-	o.mu.epochs = map[topology.TaskID]uint64{}
-	o.mu.owned = map[topology.TaskID]bool{}
+	o.mu.epochs = map[graph.TaskID]uint64{}
+	o.mu.owned = map[graph.TaskID]bool{}
 	return o
 }
 
 // Add takes assigned partitions and returns the tasks that are complete now, in order.
-func (o *Ownership) Add(partitions map[string][]int32) []topology.TaskID {
+func (o *Ownership) Add(partitions map[string][]int32) []graph.TaskID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	touched := map[topology.TaskID]bool{}
+	touched := map[graph.TaskID]bool{}
 	for topic, ps := range partitions {
 		if _, known := o.byTopic[topic]; !known {
 			continue // of another version of the topology
@@ -70,10 +70,10 @@ func (o *Ownership) Add(partitions map[string][]int32) []topology.TaskID {
 		}
 		for _, p := range ps {
 			o.mu.assigned[topic][p] = true
-			touched[topology.TaskID{Subtopology: o.byTopic[topic], Partition: p}] = true
+			touched[graph.TaskID{Subtopology: o.byTopic[topic], Partition: p}] = true
 		}
 	}
-	var complete []topology.TaskID
+	var complete []graph.TaskID
 	for id := range touched {
 		if !o.mu.owned[id] && o.completeLocked(id) {
 			o.mu.owned[id] = true
@@ -84,7 +84,7 @@ func (o *Ownership) Add(partitions map[string][]int32) []topology.TaskID {
 	return complete
 }
 
-func (o *Ownership) completeLocked(id topology.TaskID) bool {
+func (o *Ownership) completeLocked(id graph.TaskID) bool {
 	for _, topic := range o.subtopologies[id.Subtopology].Sources {
 		if !o.mu.assigned[topic][id.Partition] {
 			return false
@@ -95,17 +95,17 @@ func (o *Ownership) completeLocked(id topology.TaskID) bool {
 
 // Remove takes partitions away, raises the epoch of every task that they belong to and returns those that were owned, in order. From
 // here on no commit of these tasks passes Check.
-func (o *Ownership) Remove(partitions map[string][]int32) []topology.TaskID {
+func (o *Ownership) Remove(partitions map[string][]int32) []graph.TaskID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	given := map[topology.TaskID]bool{}
+	given := map[graph.TaskID]bool{}
 	for topic, ps := range partitions {
 		for _, p := range ps {
 			delete(o.mu.assigned[topic], p)
-			given[topology.TaskID{Subtopology: o.byTopic[topic], Partition: p}] = true
+			given[graph.TaskID{Subtopology: o.byTopic[topic], Partition: p}] = true
 		}
 	}
-	var out []topology.TaskID
+	var out []graph.TaskID
 	for id := range given {
 		o.mu.epochs[id]++
 		if o.mu.owned[id] {
@@ -118,7 +118,7 @@ func (o *Ownership) Remove(partitions map[string][]int32) []topology.TaskID {
 }
 
 // Partial reports whether some inputs of a task that is not owned are still assigned.
-func (o *Ownership) Partial(id topology.TaskID) bool {
+func (o *Ownership) Partial(id graph.TaskID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.ContainsFunc(o.subtopologies[id.Subtopology].Sources, func(topic string) bool { return o.mu.assigned[topic][id.Partition] })
@@ -136,14 +136,14 @@ func (o *Ownership) Partitions() int {
 }
 
 // Owned returns the tasks that are owned now, in no order.
-func (o *Ownership) Owned() []topology.TaskID {
+func (o *Ownership) Owned() []graph.TaskID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Collect(maps.Keys(o.mu.owned))
 }
 
 // Epoch returns a task's epoch now; ok is false when the task is not owned.
-func (o *Ownership) Epoch(id topology.TaskID) (epoch uint64, ok bool) {
+func (o *Ownership) Epoch(id graph.TaskID) (epoch uint64, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.mu.epochs[id], o.mu.owned[id]
@@ -172,7 +172,7 @@ func (o *Ownership) Check(claims []Claim, member func() (id string, generation i
 	return id, generation, nil
 }
 
-func compareTasks(a, b topology.TaskID) int {
+func compareTasks(a, b graph.TaskID) int {
 	if c := strings.Compare(a.Subtopology, b.Subtopology); c != 0 {
 		return c
 	}

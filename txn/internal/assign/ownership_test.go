@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 func member(id string, generation int32) func() (string, int32) {
@@ -14,16 +14,16 @@ func member(id string, generation int32) func() (string, int32) {
 
 func TestTaskOpensWhenAllInputsAreAssigned(t *testing.T) {
 	o := New([]Subtopology{{Name: "join", Sources: []string{"left", "right"}}, {Name: "copy", Sources: []string{"plain"}}})
-	if got := o.Add(map[string][]int32{"left": {0, 1}, "plain": {0}}); !reflect.DeepEqual(got, []topology.TaskID{{Subtopology: "copy"}}) {
+	if got := o.Add(map[string][]int32{"left": {0, 1}, "plain": {0}}); !reflect.DeepEqual(got, []graph.TaskID{{Subtopology: "copy"}}) {
 		t.Fatalf("opened %v, want copy/0 only", got)
 	}
 	if n, owned := o.Partitions(), o.Owned(); n != 3 || len(owned) != 1 {
 		t.Errorf("%d partitions and the tasks %v, want 3 and copy/0", n, owned)
 	}
-	if got := o.Add(map[string][]int32{"right": {1}}); !reflect.DeepEqual(got, []topology.TaskID{{Subtopology: "join", Partition: 1}}) {
+	if got := o.Add(map[string][]int32{"right": {1}}); !reflect.DeepEqual(got, []graph.TaskID{{Subtopology: "join", Partition: 1}}) {
 		t.Fatalf("opened %v, want join/1", got)
 	}
-	if got := o.Remove(map[string][]int32{"left": {1}}); !reflect.DeepEqual(got, []topology.TaskID{{Subtopology: "join", Partition: 1}}) {
+	if got := o.Remove(map[string][]int32{"left": {1}}); !reflect.DeepEqual(got, []graph.TaskID{{Subtopology: "join", Partition: 1}}) {
 		t.Fatalf("closed %v, want join/1: one input is enough", got)
 	}
 	if got := o.Remove(map[string][]int32{"right": {1}}); len(got) != 0 {
@@ -32,7 +32,7 @@ func TestTaskOpensWhenAllInputsAreAssigned(t *testing.T) {
 }
 
 func TestCheckFences(t *testing.T) {
-	id := topology.TaskID{Subtopology: "copy"}
+	id := graph.TaskID{Subtopology: "copy"}
 	parts := map[string][]int32{"plain": {0}}
 	o := New([]Subtopology{{Name: "copy", Sources: []string{"plain"}}})
 	o.Add(parts)

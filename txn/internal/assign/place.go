@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 func (p *planner) give(t *planned, c *candidate) {
@@ -28,7 +28,7 @@ func (p *planner) move(t *planned, to *candidate) {
 // place gives every task a member: who holds it, who was promised it, who had it and was restarted, who has its state and room for it,
 // whoever has the fewest.
 func (p *planner) place(r Request) {
-	promised := map[topology.TaskID]string{}
+	promised := map[graph.TaskID]string{}
 	if r.Previous != nil {
 		for _, m := range r.Previous.Owed {
 			promised[m.Task] = m.To
@@ -51,7 +51,7 @@ func (p *planner) place(r Request) {
 			return c != nil
 		})
 	}
-	named := func(keys map[topology.TaskID]string) func(t *planned) *candidate {
+	named := func(keys map[graph.TaskID]string) func(t *planned) *candidate {
 		return func(t *planned) *candidate {
 			key, ok := keys[t.id()]
 			i := slices.IndexFunc(p.members, func(c *candidate) bool { return ok && c.key == key && c.accepts(t) })

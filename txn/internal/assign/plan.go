@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Join is what a member says of itself when it joins.
@@ -28,14 +28,14 @@ type Join struct {
 
 // LocalTask is a task with state on a member's disk.
 type LocalTask struct {
-	Task topology.TaskID
+	Task graph.TaskID
 	// Position grows with what the state holds; it is comparable between members. 0 says that there is some state, nobody knows how old.
 	Position int64
 }
 
 // StoppedTask is a task that failed for good.
 type StoppedTask struct {
-	Task   topology.TaskID
+	Task   graph.TaskID
 	Reason string
 }
 
@@ -65,7 +65,7 @@ type Plan struct {
 
 // Move is a task that changes hands. From and To are keys of members.
 type Move struct {
-	Task     topology.TaskID
+	Task     graph.TaskID
 	From, To string
 }
 
@@ -126,7 +126,7 @@ type Request struct {
 	Previous *Plan
 	// Last is Result.Owners of the generation before, if this leader made its plan. A member that was restarted while the group was
 	// joining claims nothing, and does not know how far its state is.
-	Last map[topology.TaskID]string
+	Last map[graph.TaskID]string
 }
 
 // Result is a plan and what it assigns, by member id and topic. Every member has an entry.
@@ -134,7 +134,7 @@ type Result struct {
 	Assigned map[string]map[string][]int32
 	Plan     Plan
 	// Owners are the keys of the members that the tasks are assigned to. It stays with the leader.
-	Owners map[topology.TaskID]string
+	Owners map[graph.TaskID]string
 }
 
 // Balance makes the plan. It depends on nothing but r, and not on the order of its members.
@@ -148,7 +148,7 @@ func Balance(r Request) Result {
 
 // result assigns every task that nobody else holds, and owes the others.
 func (p *planner) result(id uint64) Result {
-	out := Result{Assigned: map[string]map[string][]int32{}, Plan: Plan{ID: id}, Owners: map[topology.TaskID]string{}}
+	out := Result{Assigned: map[string]map[string][]int32{}, Plan: Plan{ID: id}, Owners: map[graph.TaskID]string{}}
 	for _, m := range p.members {
 		out.Assigned[m.ID] = map[string][]int32{}
 		e := m.Join.Entry(m.key)

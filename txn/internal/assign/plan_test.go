@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // members joins and settles: they hold what the last plan gave them.
@@ -57,11 +57,11 @@ func drawRequest(t *rapid.T, most int) Request {
 }
 
 // owners returns who is assigned each task, and fails where a task is torn apart or given twice.
-func owners(t *rapid.T, r Request, out Result) map[topology.TaskID]string {
-	all := map[topology.TaskID]string{}
+func owners(t *rapid.T, r Request, out Result) map[graph.TaskID]string {
+	all := map[graph.TaskID]string{}
 	for _, s := range r.Members[0].Join.Subtopologies {
 		for n := range r.Partitions[s.Sources[0]] {
-			id := topology.TaskID{Subtopology: s.Name, Partition: n}
+			id := graph.TaskID{Subtopology: s.Name, Partition: n}
 			for _, m := range r.Members {
 				has := 0
 				for _, topic := range s.Sources {
@@ -84,7 +84,7 @@ func owners(t *rapid.T, r Request, out Result) map[topology.TaskID]string {
 	return all
 }
 
-func checkEven(t *rapid.T, r Request, all map[topology.TaskID]string) {
+func checkEven(t *rapid.T, r Request, all map[graph.TaskID]string) {
 	counts := map[string]map[string]int{}
 	total := 0
 	for _, s := range r.Members[0].Join.Subtopologies {
@@ -134,7 +134,7 @@ func TestJoinAndLeaveMoveLittle(t *testing.T) {
 		joined, out = settled(t, joined)
 		after := owners(t, joined, out)
 		checkEven(t, joined, after)
-		checkMoves(t, joined, before, after, func(id topology.TaskID) bool { return after[id] == "new" })
+		checkMoves(t, joined, before, after, func(id graph.TaskID) bool { return after[id] == "new" })
 		gone := rapid.IntRange(0, len(joined.Members)-1).Draw(t, "gone")
 		left := joined
 		left.Members = slices.Delete(slices.Clone(joined.Members), gone, gone+1)
@@ -145,12 +145,12 @@ func TestJoinAndLeaveMoveLittle(t *testing.T) {
 		left, out = settled(t, left)
 		last := owners(t, left, out)
 		checkEven(t, left, last)
-		checkMoves(t, left, after, last, func(task topology.TaskID) bool { return after[task] == id })
+		checkMoves(t, left, after, last, func(task graph.TaskID) bool { return after[task] == id })
 	})
 }
 
 // checkMoves allows what has to move, and one more for each further subtopology: being even in each of them and in total may need it.
-func checkMoves(t *rapid.T, r Request, before, after map[topology.TaskID]string, must func(topology.TaskID) bool) {
+func checkMoves(t *rapid.T, r Request, before, after map[graph.TaskID]string, must func(graph.TaskID) bool) {
 	moved := 0
 	for id, m := range after {
 		if m != before[id] && !must(id) {
@@ -228,7 +228,7 @@ func simple(n int32, keys ...string) Request {
 	return r
 }
 
-func in(n int32) topology.TaskID { return topology.TaskID{Subtopology: "in", Partition: n} }
+func in(n int32) graph.TaskID { return graph.TaskID{Subtopology: "in", Partition: n} }
 
 // TestStateDecides: a task without an owner goes to the furthest state, as long as there is room.
 func TestStateDecides(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // planner is a plan in the making.
@@ -32,8 +32,8 @@ type candidate struct {
 	Member
 	key     string
 	bounds  map[string]int32 // of the subtopologies that it knows, by identity; 0 is none
-	local   map[topology.TaskID]int64
-	stopped map[topology.TaskID]bool
+	local   map[graph.TaskID]int64
+	stopped map[graph.TaskID]bool
 	held    int // tasks that it held before
 	total   int
 	pinned  int32 // tasks that stay and do not count
@@ -57,8 +57,8 @@ type planned struct {
 	pinned    bool // stopped, and stays where it is without counting as load
 }
 
-func (t *planned) id() topology.TaskID {
-	return topology.TaskID{Subtopology: t.unit.Name, Partition: t.partition}
+func (t *planned) id() graph.TaskID {
+	return graph.TaskID{Subtopology: t.unit.Name, Partition: t.partition}
 }
 
 // accepts says whether c can run t.
@@ -70,8 +70,8 @@ func (c *candidate) accepts(t *planned) bool {
 func newPlanner(r Request) *planner {
 	p := &planner{claims: map[partition]claim{}}
 	for _, m := range r.Members {
-		c := &candidate{Member: m, key: m.Key(), bounds: map[string]int32{}, local: map[topology.TaskID]int64{},
-			stopped: map[topology.TaskID]bool{}, has: map[*unit][]*planned{}}
+		c := &candidate{Member: m, key: m.Key(), bounds: map[string]int32{}, local: map[graph.TaskID]int64{},
+			stopped: map[graph.TaskID]bool{}, has: map[*unit][]*planned{}}
 		for _, l := range m.Join.Local {
 			c.local[l.Task] = max(c.local[l.Task], l.Position)
 		}

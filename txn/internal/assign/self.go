@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Self is what the process tells the group about itself, and what it knows of the group's plan. It
@@ -17,7 +17,7 @@ type Self struct {
 	stateful map[string]bool
 
 	mu        sync.Mutex
-	positions map[topology.TaskID]int64 // of the tasks with state on disk; 0 where it is not known
+	positions map[graph.TaskID]int64 // of the tasks with state on disk; 0 where it is not known
 	forcing   *Forcing
 
 	// removed has room for one word that a member was removed.
@@ -34,7 +34,7 @@ type Process struct {
 	Stateful map[string]bool
 	// OnDisk are the tasks with state on the disk. How old that state is stays unknown until a task
 	// is open.
-	OnDisk []topology.TaskID
+	OnDisk []graph.TaskID
 	// RevokeMax is the most that a revoke takes.
 	RevokeMax time.Duration
 }
@@ -44,7 +44,7 @@ func NewSelf(of Process) *Self {
 	s := &Self{
 		constant:  Join{Fingerprint: of.Fingerprint, Subtopologies: of.Subtopologies},
 		stateful:  of.Stateful,
-		positions: map[topology.TaskID]int64{},
+		positions: map[graph.TaskID]int64{},
 		removed:   make(chan struct{}, 1),
 	}
 	for _, id := range of.OnDisk {
@@ -62,7 +62,7 @@ func (m *Self) Subtopologies() []Subtopology { return m.constant.Subtopologies }
 
 // TaskNow is what a task of the process is doing now.
 type TaskNow struct {
-	Task topology.TaskID
+	Task graph.TaskID
 	// Offsets are its committed input offsets; none while it is not open.
 	Offsets []int64
 	// Stopped is why it does no work; nil if it does.

@@ -5,16 +5,16 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // TestSelfRemembersState: how far a task's state is stays known when the task is given up, and unknown is less than anything known.
 func TestSelfRemembersState(t *testing.T) {
-	count := func(p int32) topology.TaskID { return topology.TaskID{Subtopology: "count", Partition: p} }
-	m := NewSelf(Process{Stateful: map[string]bool{"count": true}, OnDisk: []topology.TaskID{count(7)}})
+	count := func(p int32) graph.TaskID { return graph.TaskID{Subtopology: "count", Partition: p} }
+	m := NewSelf(Process{Stateful: map[string]bool{"count": true}, OnDisk: []graph.TaskID{count(7)}})
 	first := m.Join([]TaskNow{
 		{Task: count(1), Offsets: []int64{0, 0}}, {Task: count(2), Offsets: []int64{5}, Stopped: errors.New("why")},
-		{Task: topology.TaskID{Subtopology: "copy"}, Offsets: []int64{9}}, {Task: count(3)},
+		{Task: graph.TaskID{Subtopology: "copy"}, Offsets: []int64{9}}, {Task: count(3)},
 	})
 	local := []LocalTask{{Task: count(1), Position: 1}, {Task: count(2), Position: 6}, {Task: count(7), Position: 0}}
 	if !reflect.DeepEqual(first.Local, local) {

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 var instances = []string{"a", "b", "c", "d"}
@@ -63,7 +63,7 @@ func step(g *group, choose func(n int) int) error {
 		if held := slices.SortedFunc(maps.Keys(p.claims), func(a, b partition) int { return int(a.number - b.number) }); len(held) > 0 {
 			for _, at := range held {
 				if at.topic == "in" {
-					p.stopped[topology.TaskID{Subtopology: "in", Partition: at.number}] = true
+					p.stopped[graph.TaskID{Subtopology: "in", Partition: at.number}] = true
 					break
 				}
 			}

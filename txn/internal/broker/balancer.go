@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
 )
 
@@ -34,7 +34,7 @@ type balancer struct {
 		// leading is set by being asked to balance, and also when a restarted static leader is told its role but not to balance.
 		leading  bool
 		previous *assign.Plan
-		last     map[topology.TaskID]string // of the plan made here, for as long as this member leads
+		last     map[graph.TaskID]string // of the plan made here, for as long as this member leads
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/health"
 	"github.com/onceward/onceward/txn/internal/metrics"
@@ -14,7 +14,7 @@ import (
 // Config is what a dispatcher needs of its membership.
 type Config struct {
 	// Subtopologies are those of the process, by name.
-	Subtopologies map[string]topology.Subtopology
+	Subtopologies map[string]graph.Subtopology
 	// Pause and Resume work the switch of the group client. They are called under a lock, in the
 	// order of the changes, and must not block.
 	Pause, Resume func(topic string, partition int32)
@@ -25,7 +25,7 @@ type Config struct {
 
 // Dispatcher gives records to tasks.
 type Dispatcher struct {
-	subs    map[string]topology.Subtopology
+	subs    map[string]graph.Subtopology
 	metrics *metrics.Metrics
 	loop    health.Loop
 	pauses  *pauses

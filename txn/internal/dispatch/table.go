@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -33,7 +33,7 @@ type route struct {
 type table struct {
 	sync.RWMutex
 	routes  map[Input]*route
-	entries map[topology.TaskID]*Entry
+	entries map[graph.TaskID]*Entry
 }
 
 // Entry is a task from when it is assigned until it is given up.
@@ -53,7 +53,7 @@ type Entry struct {
 }
 
 func newTable() table {
-	return table{routes: map[Input]*route{}, entries: map[topology.TaskID]*Entry{}}
+	return table{routes: map[Input]*route{}, entries: map[graph.TaskID]*Entry{}}
 }
 
 // Assigned pauses partitions that were assigned until their tasks are ready.
@@ -66,7 +66,7 @@ func (d *Dispatcher) Assigned(partitions map[string][]int32) {
 }
 
 // Enter takes a task that was assigned.
-func (d *Dispatcher) Enter(id topology.TaskID) *Entry {
+func (d *Dispatcher) Enter(id graph.TaskID) *Entry {
 	e := &Entry{}
 	d.table.Lock()
 	defer d.table.Unlock()
@@ -124,7 +124,7 @@ func (d *Dispatcher) Ready(t *task.Task, e *Entry) (given bool, stopped error) {
 
 // Stop notes why a task does not work any more, and pauses its inputs. resumes says that it goes on
 // by itself. It returns false, and does nothing, if the task was given up meanwhile.
-func (d *Dispatcher) Stop(id topology.TaskID, e *Entry, why error, resumes bool) bool {
+func (d *Dispatcher) Stop(id graph.TaskID, e *Entry, why error, resumes bool) bool {
 	d.table.Lock()
 	defer d.table.Unlock()
 	if d.table.entries[id] != e {
@@ -160,7 +160,7 @@ func (d *Dispatcher) IsStopped(e *Entry) bool {
 
 // Forget takes a task out of the table and returns the worker that has it, or is about to; nil if
 // none has.
-func (d *Dispatcher) Forget(id topology.TaskID) (*worker.Worker, *task.Task) {
+func (d *Dispatcher) Forget(id graph.TaskID) (*worker.Worker, *task.Task) {
 	d.table.Lock()
 	defer d.table.Unlock()
 	e := d.table.entries[id]
@@ -197,7 +197,7 @@ func (d *Dispatcher) EntryOf(t *task.Task) *Entry {
 
 // Working returns the entry of a task that is not stopped, nil if there is none, and the worker
 // that has the task, nil if none has yet.
-func (d *Dispatcher) Working(id topology.TaskID) (*Entry, *worker.Worker, *task.Task) {
+func (d *Dispatcher) Working(id graph.TaskID) (*Entry, *worker.Worker, *task.Task) {
 	d.table.RLock()
 	defer d.table.RUnlock()
 	e := d.table.entries[id]
@@ -208,17 +208,17 @@ func (d *Dispatcher) Working(id topology.TaskID) (*Entry, *worker.Worker, *task.
 }
 
 // Has reports whether a task is here.
-func (d *Dispatcher) Has(id topology.TaskID) bool {
+func (d *Dispatcher) Has(id graph.TaskID) bool {
 	d.table.RLock()
 	defer d.table.RUnlock()
 	return d.table.entries[id] != nil
 }
 
 // Tasks returns the tasks in their order.
-func (d *Dispatcher) Tasks() []topology.TaskID {
+func (d *Dispatcher) Tasks() []graph.TaskID {
 	d.table.RLock()
 	defer d.table.RUnlock()
-	ids := make([]topology.TaskID, 0, len(d.table.entries))
+	ids := make([]graph.TaskID, 0, len(d.table.entries))
 	for id := range d.table.entries {
 		ids = append(ids, id)
 	}
@@ -238,10 +238,10 @@ func (d *Dispatcher) Route(topic string, partition int32) (t *task.Task, input i
 }
 
 // Inputs returns the partitions that open tasks read.
-func (d *Dispatcher) Inputs() map[Input]topology.TaskID {
+func (d *Dispatcher) Inputs() map[Input]graph.TaskID {
 	d.table.RLock()
 	defer d.table.RUnlock()
-	open := map[Input]topology.TaskID{}
+	open := map[Input]graph.TaskID{}
 	for at, r := range d.table.routes {
 		open[at] = r.task.ID
 	}
@@ -250,14 +250,14 @@ func (d *Dispatcher) Inputs() map[Input]topology.TaskID {
 
 // Readers returns the tasks that read a partition, or with a negative partition those that read the
 // topic.
-func (d *Dispatcher) Readers(topic string, partition int32) (out []topology.TaskID) {
+func (d *Dispatcher) Readers(topic string, partition int32) (out []graph.TaskID) {
 	d.table.RLock()
 	defer d.table.RUnlock()
 	for id := range d.table.entries {
 		if partition >= 0 && id.Partition != partition {
 			continue
 		}
-		if slices.ContainsFunc(d.subs[id.Subtopology].Sources, func(src topology.Source) bool { return src.Topic == topic }) {
+		if slices.ContainsFunc(d.subs[id.Subtopology].Sources, func(src graph.Source) bool { return src.Topic == topic }) {
 			out = append(out, id)
 		}
 	}
@@ -277,10 +277,10 @@ func (d *Dispatcher) OpenedAs(member string) bool {
 }
 
 // Databases are those of the tasks that work.
-func (d *Dispatcher) Databases() map[topology.TaskID]state.Database {
+func (d *Dispatcher) Databases() map[graph.TaskID]state.Database {
 	d.table.RLock()
 	defer d.table.RUnlock()
-	out := map[topology.TaskID]state.Database{}
+	out := map[graph.TaskID]state.Database{}
 	for id, e := range d.table.entries {
 		if e.database != nil && e.stopped == nil {
 			out[id] = e.database
@@ -301,7 +301,7 @@ type State struct {
 }
 
 // State returns what can be read of a task's state; ok is false if the task is not here.
-func (d *Dispatcher) State(id topology.TaskID) (s State, ok bool) {
+func (d *Dispatcher) State(id graph.TaskID) (s State, ok bool) {
 	d.table.RLock()
 	defer d.table.RUnlock()
 	e := d.table.entries[id]
@@ -313,7 +313,7 @@ func (d *Dispatcher) State(id topology.TaskID) (s State, ok bool) {
 
 // Status is what a task is doing.
 type Status struct {
-	ID topology.TaskID
+	ID graph.TaskID
 	// Restore is what its restore has done and has to do.
 	Restore restore.Snapshot
 	// Worker is what its worker knows of it; nil while it is not open.
@@ -329,7 +329,7 @@ type Status struct {
 func (d *Dispatcher) Status(workers []*worker.Worker) []Status {
 	d.table.RLock()
 	defer d.table.RUnlock()
-	running := map[topology.TaskID]worker.TaskStatus{}
+	running := map[graph.TaskID]worker.TaskStatus{}
 	for _, w := range workers {
 		for id, s := range w.Tasks() {
 			running[id] = s
@@ -350,7 +350,7 @@ func (d *Dispatcher) Status(workers []*worker.Worker) []Status {
 
 // Running returns the tasks that work and those that are stopped, in no order; ok is false while
 // one is being opened.
-func (d *Dispatcher) Running() (running, stopped []topology.TaskID, ok bool) {
+func (d *Dispatcher) Running() (running, stopped []graph.TaskID, ok bool) {
 	d.table.RLock()
 	defer d.table.RUnlock()
 	for id, e := range d.table.entries {
@@ -392,7 +392,7 @@ func (d *Dispatcher) AllStopped() error {
 
 // whyStopped is [Dispatcher.Stopped]. The caller holds the lock.
 func (t *table) whyStopped() (stopped int, why error) {
-	var first topology.TaskID
+	var first graph.TaskID
 	for id, e := range t.entries {
 		if e.stopped == nil {
 			continue
@@ -408,10 +408,10 @@ func (t *table) whyStopped() (stopped int, why error) {
 
 // contradicts reports whether an error says that what is stored is damaged, or contradicts itself.
 func contradicts(err error) bool {
-	failure, isRecord := errors.AsType[*topology.Failure](err)
-	return errors.Is(err, worker.ErrIntegrity) || errors.Is(err, state.ErrCorrupt) || isRecord && failure.Class == topology.Corruption
+	failure, isRecord := errors.AsType[*graph.Failure](err)
+	return errors.Is(err, worker.ErrIntegrity) || errors.Is(err, state.ErrCorrupt) || isRecord && failure.Class == graph.Corruption
 }
 
-func compareTasks(a, b topology.TaskID) int {
+func compareTasks(a, b graph.TaskID) int {
 	return cmp.Or(cmp.Compare(a.Subtopology, b.Subtopology), cmp.Compare(a.Partition, b.Partition))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
@@ -30,7 +31,7 @@ func TestWhyStopped(t *testing.T) {
 		for range 20 { // the order of a map
 			d := New(Config{})
 			for p, why := range tc.reasons {
-				id := topology.TaskID{Subtopology: "in", Partition: int32(p)}
+				id := graph.TaskID{Subtopology: "in", Partition: int32(p)}
 				d.Stop(id, d.Enter(id), why, false)
 			}
 			if n, _, why := d.Stopped(); n != tc.stopped || !errors.Is(why, tc.want) {

@@ -3,7 +3,7 @@ package ends
 import (
 	"context"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/waits"
@@ -43,7 +43,7 @@ func (w inputWaits) look(ctx context.Context, cfg Config, ends map[string]map[in
 }
 
 // over ends the waits of inputs that are not open.
-func (w inputWaits) over(open map[dispatch.Input]topology.TaskID) {
+func (w inputWaits) over(open map[dispatch.Input]graph.TaskID) {
 	for at, in := range w {
 		if _, is := open[at]; !is {
 			in.wait.Over()

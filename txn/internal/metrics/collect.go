@@ -8,7 +8,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Unknown stands for an offset that is not known.
@@ -91,20 +91,20 @@ const (
 
 // Task is one task.
 type Task struct {
-	ID topology.TaskID
+	ID graph.TaskID
 	// State is one of restoring, running and stopped.
 	State string
 	// StreamTime is in milliseconds since the epoch, state.NoTime if there is none.
 	StreamTime int64
 	Inputs     []Input
 	// Parked has one for each source with parked keys.
-	Parked []topology.Parked
+	Parked []graph.Parked
 	// Store is nil for a task without an open database.
 	Store *pebblestore.Metrics
 	// Restore is nil for a task that does not restore.
 	Restore *Restoring
 	// Gauges are those of the nodes.
-	Gauges []topology.GaugeReading
+	Gauges []graph.GaugeReading
 }
 
 // Restoring is a restore that is under way.

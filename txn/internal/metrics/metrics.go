@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
@@ -170,7 +170,7 @@ func (m *Metrics) TransactionRepaired() { m.repaired.Inc() }
 
 // Restore is what a try to restore a task has done.
 type Restore struct {
-	Task topology.TaskID
+	Task graph.TaskID
 	// Full says that the database was emptied first, and Reason why, in a word of a closed set.
 	Full   bool
 	Reason string

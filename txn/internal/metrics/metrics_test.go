@@ -10,13 +10,14 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/protocol"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
 var (
 	testNow  = time.UnixMilli(1_800_000_000_000)
-	testTask = topology.TaskID{Subtopology: "in", Partition: 3}
+	testTask = graph.TaskID{Subtopology: "in", Partition: 3}
 )
 
 // everything is a snapshot with a value in every gauge.
@@ -30,15 +31,15 @@ func everything() Snapshot {
 					Topic: "in", Partition: 3, Committed: 100, HighWatermark: 130, LastStable: 120, Oldest: testNow.UnixMilli() - 2500,
 					QueueBytes: 4096,
 				}},
-				Parked: []topology.Parked{{Topic: "in", Keys: 2, Records: 9}},
+				Parked: []graph.Parked{{Topic: "in", Keys: 2, Records: 9}},
 				Store: &pebblestore.Metrics{
 					DiskBytes: 1, MemTableBytes: 2, UnflushedBytes: 3, L0Sublevels: 4, ReadAmplification: 5, CompactionDebtBytes: 6,
 					Compactions: 7, Flushes: 8, BufferBytes: 18, Waits: 19, WaitTime: 1500 * time.Millisecond,
 				},
-				Gauges: []topology.GaugeReading{{Node: "capture", Name: "overdue-milliseconds", Value: 32}},
+				Gauges: []graph.GaugeReading{{Node: "capture", Name: "overdue-milliseconds", Value: 32}},
 			},
 			{
-				ID: topology.TaskID{Subtopology: "in", Partition: 4}, State: "stopped", StreamTime: state.NoTime,
+				ID: graph.TaskID{Subtopology: "in", Partition: 4}, State: "stopped", StreamTime: state.NoTime,
 				Restore: &Restoring{Remaining: 14, Rate: 15},
 				Inputs: []Input{{
 					Topic: "in", Partition: 4, Committed: 7, HighWatermark: Unknown, LastStable: 5, Oldest: state.NoTime,
@@ -68,7 +69,7 @@ func used() *Metrics {
 	w.Contributed(&task.Contribution{
 		Task:    task.New(task.Spec{ID: testTask, Inputs: []state.Input{{Topic: "in", Partition: 3}}}),
 		Letters: map[task.Letter]int64{{Node: "parse", Class: topology.Poison}: 2},
-		Counts:  map[topology.Tally]int64{{Node: "inbox", Outcome: "duplicates"}: 3}, Outputs: 4,
+		Counts:  map[graph.Tally]int64{{Node: "inbox", Outcome: "duplicates"}: 3}, Outputs: 4,
 	}, []int64{5})
 	return m
 }

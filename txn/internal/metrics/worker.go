@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/protocol"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -22,14 +22,14 @@ type Worker struct {
 	phases                                     map[protocol.EffectKind]prometheus.Observer
 
 	// tasks keeps the series of each task, so that a round does not look them up by their labels. It belongs to the compute goroutine.
-	tasks map[topology.TaskID]*taskSeries
+	tasks map[graph.TaskID]*taskSeries
 }
 
 // taskSeries are the series that every round of a task moves.
 type taskSeries struct {
 	inputs             []prometheus.Counter // in the order of the task's inputs
 	outputs, changelog prometheus.Counter
-	outcomes           map[topology.Tally]prometheus.Counter
+	outcomes           map[graph.Tally]prometheus.Counter
 }
 
 // commitFailures are the events that are not the one hoped for.
@@ -71,7 +71,7 @@ func (m *Metrics) Worker(id int) *Worker {
 		rerun: m.rerun.WithLabelValues(worker), inDoubt: m.inDoubt.WithLabelValues(worker),
 		markers: m.markers.WithLabelValues(worker), failures: map[string]prometheus.Counter{},
 		aborts: map[string]prometheus.Counter{}, resolutions: map[string]prometheus.Counter{},
-		phases: map[protocol.EffectKind]prometheus.Observer{}, tasks: map[topology.TaskID]*taskSeries{},
+		phases: map[protocol.EffectKind]prometheus.Observer{}, tasks: map[graph.TaskID]*taskSeries{},
 	}
 	for _, kind := range commitFailures {
 		w.failures[kind] = m.failures.WithLabelValues(worker, kind)
@@ -101,7 +101,7 @@ func (w *Worker) Slice(took time.Duration, records int) {
 }
 
 // Retried counts a record that its policy postponed.
-func (w *Worker) Retried(id topology.TaskID, class topology.Class) {
+func (w *Worker) Retried(id graph.TaskID, class graph.Class) {
 	if w == nil {
 		return
 	}
@@ -208,7 +208,7 @@ func (w *Worker) series(c *task.Contribution) *taskSeries {
 	name := id.String()
 	s = &taskSeries{
 		outputs: w.m.outputs.WithLabelValues(name), changelog: w.m.changelog.WithLabelValues(name),
-		outcomes: map[topology.Tally]prometheus.Counter{},
+		outcomes: map[graph.Tally]prometheus.Counter{},
 	}
 	for _, in := range c.Task.Spec.Inputs {
 		s.inputs = append(s.inputs, w.m.committed.WithLabelValues(name, in.Topic, strconv.Itoa(int(in.Partition))))

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
@@ -26,7 +27,7 @@ import (
 // Config is what an [Opener] needs of its session.
 type Config struct {
 	Topology      *topology.Topology
-	Subtopologies map[string]topology.Subtopology
+	Subtopologies map[string]graph.Subtopology
 	// Mode is that of the session, Modes are those of commits with which it goes on.
 	Mode  topology.Mode
 	Modes []topology.Mode
@@ -52,8 +53,8 @@ type Config struct {
 	Begin func(ctx context.Context, topic string, partition int32, offset int64) error
 	// Stopped is told of a task that cannot be opened, Suspended of one that waits for space on the disk. An error of Suspended says that the
 	// task is not to be opened any more.
-	Stopped   func(id topology.TaskID, e *dispatch.Entry, why error)
-	Suspended func(id topology.TaskID, why error) error
+	Stopped   func(id graph.TaskID, e *dispatch.Entry, why error)
+	Suspended func(id graph.TaskID, why error) error
 	// Opened is called when nothing more is done for the opening of a task.
 	Opened func()
 	// Abandon ends the session.
@@ -75,16 +76,16 @@ type Opener struct {
 	order   openings
 
 	mu      sync.Mutex
-	cancels map[topology.TaskID]context.CancelFunc
+	cancels map[graph.TaskID]context.CancelFunc
 }
 
 // New returns an opener whose tasks end with ctx.
 func New(ctx context.Context, cfg Config) *Opener {
-	return &Opener{cfg: cfg, ctx: ctx, cancels: map[topology.TaskID]context.CancelFunc{}}
+	return &Opener{cfg: cfg, ctx: ctx, cancels: map[graph.TaskID]context.CancelFunc{}}
 }
 
 // Start opens a task on a goroutine of its own, after whatever opened it before has ended.
-func (o *Opener) Start(id topology.TaskID, e *dispatch.Entry) {
+func (o *Opener) Start(id graph.TaskID, e *dispatch.Entry) {
 	ctx, cancel := context.WithCancel(o.ctx)
 	o.mu.Lock()
 	o.cancels[id] = cancel
@@ -99,7 +100,7 @@ func (o *Opener) Start(id topology.TaskID, e *dispatch.Entry) {
 }
 
 // Cancel ends the opening of a task that is given up. It does not wait.
-func (o *Opener) Cancel(id topology.TaskID) {
+func (o *Opener) Cancel(id graph.TaskID) {
 	o.mu.Lock()
 	cancel := o.cancels[id]
 	delete(o.cancels, id)
@@ -114,7 +115,7 @@ func (o *Opener) Wait() { o.running.Wait() }
 
 // open restores a task and gives it to a worker. Whatever goes wrong and is not the task's own fault is tried again for as long as
 // the task is ours.
-func (o *Opener) open(ctx context.Context, id topology.TaskID, e *dispatch.Entry) {
+func (o *Opener) open(ctx context.Context, id graph.TaskID, e *dispatch.Entry) {
 	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: time.Second}
 	space := o.newSpaceWait()
 	for {
@@ -150,7 +151,7 @@ func (o *Opener) open(ctx context.Context, id topology.TaskID, e *dispatch.Entry
 	}
 }
 
-func (o *Opener) tryOpen(ctx context.Context, id topology.TaskID, e *dispatch.Entry) error {
+func (o *Opener) tryOpen(ctx context.Context, id graph.TaskID, e *dispatch.Entry) error {
 	// The member id is read before anything else, and compared again when the task is ready.
 	member, generation := o.cfg.Member()
 	if member == "" || generation < 0 {
@@ -211,7 +212,7 @@ func (o *Opener) findEnds(ctx context.Context, t *task.Task) error {
 const flushBytesFailpoints = 256
 
 // databaseOptions are those of a task's database.
-func (o *Opener) databaseOptions(id topology.TaskID) pebblestore.Options {
+func (o *Opener) databaseOptions(id graph.TaskID) pebblestore.Options {
 	options := o.commonOptions()
 	options.Logger = o.cfg.Logger.With("task", id.String())
 	return options
@@ -230,7 +231,7 @@ func (o *Opener) commonOptions() pebblestore.Options {
 }
 
 // request describes the task to the restorer.
-func (o *Opener) request(id topology.TaskID, e *dispatch.Entry) restore.Request {
+func (o *Opener) request(id graph.TaskID, e *dispatch.Entry) restore.Request {
 	req := restore.RequestOf(id, o.cfg.Subtopologies[id.Subtopology], o.cfg.Starts)
 	req.Modes = o.cfg.Modes
 	req.Open = func() (state.Database, error) {
@@ -249,7 +250,7 @@ func (o *Opener) request(id topology.TaskID, e *dispatch.Entry) restore.Request 
 	return req
 }
 
-func (o *Opener) newTask(id topology.TaskID, r restore.Result, epoch uint64, member string) (*task.Task, error) {
+func (o *Opener) newTask(id graph.TaskID, r restore.Result, epoch uint64, member string) (*task.Task, error) {
 	sub := o.cfg.Subtopologies[id.Subtopology]
 	spec := task.Spec{
 		ID: id, Inputs: r.Positions.Inputs, Committed: r.Positions, Metadata: r.Metadata, Retry: r.Retry,
@@ -272,7 +273,7 @@ func (o *Opener) newTask(id topology.TaskID, r restore.Result, epoch uint64, mem
 		}
 		spec.Changelogs = append(spec.Changelogs, task.Changelog{Store: st.Name, Topic: st.ChangelogTopic, Layout: st.Layout})
 	}
-	var graphState topology.State
+	var graphState graph.State
 	if r.Database != nil {
 		st, err := state.NewTask(r.Database, sub.Declarations())
 		if err != nil {
@@ -283,7 +284,7 @@ func (o *Opener) newTask(id topology.TaskID, r restore.Result, epoch uint64, mem
 		graphState = stateless{}
 	}
 	layout := o.cfg.Layout
-	graph, err := o.cfg.Topology.NewGraph(id, graphState, topology.GraphConfig{
+	g, err := o.cfg.Topology.NewGraph(id, graphState, topology.GraphConfig{
 		Partitions:      func(topic string) int32 { return layout[topic].Partitions },
 		MaxMessageBytes: func(topic string) int32 { return layout[topic].MaxMessageBytes },
 		Compacted:       func(topic string) bool { return layout[topic].Compacted },
@@ -295,7 +296,7 @@ func (o *Opener) newTask(id topology.TaskID, r restore.Result, epoch uint64, mem
 	if err != nil {
 		return nil, fmt.Errorf("%w of task %s: %w", errNoGraph, id, err)
 	}
-	spec.Graph = graph
+	spec.Graph = g
 	return task.New(spec), nil
 }
 

@@ -3,7 +3,7 @@ package opening
 import (
 	"sync"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // openings lets the goroutines that open one task run one after the other. A task can be given up and assigned back within moments, while who
@@ -11,15 +11,15 @@ import (
 // is about paths, which the next one would be using by then.
 type openings struct {
 	mu   sync.Mutex
-	last map[topology.TaskID]chan struct{}
+	last map[graph.TaskID]chan struct{}
 }
 
 // enter returns what is to be waited for before the task is opened, and what is to be called when that has ended.
-func (o *openings) enter(id topology.TaskID) (before <-chan struct{}, leave func()) {
+func (o *openings) enter(id graph.TaskID) (before <-chan struct{}, leave func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.last == nil {
-		o.last = map[topology.TaskID]chan struct{}{}
+		o.last = map[graph.TaskID]chan struct{}{}
 	}
 	last := o.last[id]
 	if last == nil {

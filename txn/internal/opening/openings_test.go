@@ -3,7 +3,7 @@ package opening
 import (
 	"testing"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 func closed(c <-chan struct{}) bool {
@@ -18,7 +18,7 @@ func closed(c <-chan struct{}) bool {
 // TestOpenings: who opens a task waits for the one before, in the order in which they came, and for nobody who opens another task.
 func TestOpenings(t *testing.T) {
 	var o openings
-	task, other := topology.TaskID{Subtopology: "in", Partition: 0}, topology.TaskID{Subtopology: "in", Partition: 1}
+	task, other := graph.TaskID{Subtopology: "in", Partition: 0}, graph.TaskID{Subtopology: "in", Partition: 1}
 	first, leaveFirst := o.enter(task)
 	second, leaveSecond := o.enter(task)
 	third, _ := o.enter(task)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/restore"
 )
@@ -17,35 +17,35 @@ import (
 // history, and its rebuild is not waited for.
 type Rebuilds struct {
 	mu    sync.Mutex
-	asked map[topology.TaskID][]string
+	asked map[graph.TaskID][]string
 }
 
 // Ask has the database of a task rebuilt, with these stores of it, all if there are none.
-func (r *Rebuilds) Ask(id topology.TaskID, stores []string) {
+func (r *Rebuilds) Ask(id graph.TaskID, stores []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.asked == nil {
-		r.asked = map[topology.TaskID][]string{}
+		r.asked = map[graph.TaskID][]string{}
 	}
 	r.asked[id] = stores
 }
 
 // Wanted returns the stores of a task that are to be rebuilt; ok is false if nothing was asked for.
-func (r *Rebuilds) Wanted(id topology.TaskID) (stores []string, ok bool) {
+func (r *Rebuilds) Wanted(id graph.TaskID) (stores []string, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	stores, ok = r.asked[id]
 	return stores, ok
 }
 
-func (r *Rebuilds) over(id topology.TaskID) {
+func (r *Rebuilds) over(id graph.TaskID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.asked, id)
 }
 
 // Gone drops the requests about tasks that are not here, and returns them.
-func (r *Rebuilds) Gone(here func(topology.TaskID) bool) (gone []topology.TaskID) {
+func (r *Rebuilds) Gone(here func(graph.TaskID) bool) (gone []graph.TaskID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id := range r.asked {
@@ -58,7 +58,7 @@ func (r *Rebuilds) Gone(here func(topology.TaskID) bool) (gone []topology.TaskID
 }
 
 // rebuild rebuilds the database of a task, if that was asked for, before it is opened.
-func (o *Opener) rebuild(ctx context.Context, id topology.TaskID, e *dispatch.Entry) error {
+func (o *Opener) rebuild(ctx context.Context, id graph.TaskID, e *dispatch.Entry) error {
 	stores, ok := o.cfg.Rebuilds.Wanted(id)
 	if !ok {
 		return nil

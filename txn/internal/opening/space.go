@@ -7,7 +7,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/dispatch"
 )
@@ -74,7 +74,7 @@ func (o *Opener) FullDisk(why error) error {
 }
 
 // openWhenSpace stops a task that is being opened until the disk has space. It returns an error when it is not to be opened any more.
-func (o *Opener) openWhenSpace(ctx context.Context, id topology.TaskID, e *dispatch.Entry, space *spaceWait, why error) error {
+func (o *Opener) openWhenSpace(ctx context.Context, id graph.TaskID, e *dispatch.Entry, space *spaceWait, why error) error {
 	why = o.FullDisk(why)
 	o.cfg.Logger.Error("task stopped", "task", id.String(), "error", why)
 	o.cfg.Tasks.Suspend(e, why)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/dispatch"
@@ -29,7 +29,7 @@ const changelogPurgeTurns = 10
 // Config is what a Purger needs of its session.
 type Config struct {
 	Cluster       *broker.Cluster
-	Subtopologies map[string]topology.Subtopology
+	Subtopologies map[string]graph.Subtopology
 	Ownership     *assign.Ownership
 	Tasks         *dispatch.Dispatcher
 	Workers       []*worker.Worker
@@ -120,7 +120,7 @@ func (p *Purger) purgeable() map[dispatch.Input]purgeable {
 	return out
 }
 
-func (p *Purger) repartition(id topology.TaskID, topic string) bool {
+func (p *Purger) repartition(id graph.TaskID, topic string) bool {
 	for _, src := range p.cfg.Subtopologies[id.Subtopology].Sources {
 		if src.Topic == topic {
 			return src.Repartition

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
@@ -45,7 +45,7 @@ func killedWhileEmptied(t *testing.T, emptied int, keeps bool) error {
 	last := state.Positions{Round: round7, State: round7}
 	last.SetInput(state.Input{Topic: "in", Partition: 1, Offset: 100, StreamTime: state.NoTime})
 	f := Found{
-		Task: topology.TaskID{Subtopology: "in", Partition: 1}, HasState: true, Now: time.Now(),
+		Task: graph.TaskID{Subtopology: "in", Partition: 1}, HasState: true, Now: time.Now(),
 		Inputs: []Input{{Topic: "in", Partition: 1, Committed: 100}},
 	}
 	var rows []state.Write

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
@@ -175,7 +175,7 @@ func (r *Restorer) blob(ctx context.Context, req Request, metadata string) (*tas
 }
 
 // newer stops a task because a newer build has written something of it.
-func newer(id topology.TaskID, what string, err error) *StopError {
+func newer(id graph.TaskID, what string, err error) *StopError {
 	return &StopError{Task: id, Cause: err, Reason: what + " is that of a newer build",
 		WayOut: "Way out: run that build or a newer one, which goes on from there"}
 }
@@ -242,7 +242,7 @@ func (r *Restorer) committedNow(ctx context.Context, c Changelog, partition int3
 }
 
 // empty reports whether no committed record is in the log. It waits for transactions that are open below the high watermark.
-func (r *Restorer) empty(ctx context.Context, t topics.Topic, id topology.TaskID, from, highWatermark int64) (bool, error) {
+func (r *Restorer) empty(ctx context.Context, t topics.Topic, id graph.TaskID, from, highWatermark int64) (bool, error) {
 	waiting := r.watchStable(t.Name, id)
 	defer waiting.Over()
 	committed, err := r.committed(ctx, t, id.Partition, from, highWatermark, func(at int64, f broker.Fetched) {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
@@ -15,7 +15,7 @@ import (
 func TestRoundsTopicIsNotThere(t *testing.T) {
 	r := &Restorer{Cluster: &broker.Cluster{}, Layout: topics.Layout{}, RoundsTopic: "counting-rounds"}
 	reference := task.Reference{Round: state.RoundID{ProducerID: 7}, Offset: 3}.Encode()
-	b, err := r.Parse(t.Context(), Request{Task: topology.TaskID{Subtopology: "in"}}, reference)
+	b, err := r.Parse(t.Context(), Request{Task: graph.TaskID{Subtopology: "in"}}, reference)
 	if b != nil || err != nil {
 		t.Errorf("it returned %+v, %v", b, err)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
@@ -45,7 +45,7 @@ type Changelog struct {
 
 	// FromSource is set for a store without a changelog, of which Topic is the input topic that it is restored from. What follows is for
 	// such a store; see source.go.
-	FromSource *topology.SourceRows
+	FromSource *graph.SourceRows
 	// Taken is the offset up to which the task has taken the input.
 	Taken int64
 	// Compacted says that the topic is compacted, and CompactionLag how old records are at least before they are.
@@ -55,7 +55,7 @@ type Changelog struct {
 
 // Found is everything that Judge looks at.
 type Found struct {
-	Task   topology.TaskID
+	Task   graph.TaskID
 	Inputs []Input
 	// Blob is the metadata committed with the first input partition; nil when there is none or it is not ours.
 	Blob       *task.Blob
@@ -98,7 +98,7 @@ type Plan struct {
 
 // StopError says why a task cannot be opened, and what an operator can do.
 type StopError struct {
-	Task   topology.TaskID
+	Task   graph.TaskID
 	Reason string
 	WayOut string
 	// Cause wraps state.ErrFormat where a newer build has been there, and state.ErrCorrupt where a changelog holds what the store cannot have.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
@@ -36,7 +36,7 @@ func found() Found {
 	p := committed()
 	blob := task.NewBlob([8]byte{1}, p)
 	return Found{
-		Task: topology.TaskID{Subtopology: "in", Partition: 3}, HasState: true, Now: judgeNow,
+		Task: graph.TaskID{Subtopology: "in", Partition: 3}, HasState: true, Now: judgeNow,
 		Inputs: []Input{{Topic: "in", Partition: 3, Committed: 100}},
 		Blob:   &blob,
 		Changelogs: []Changelog{
@@ -325,7 +325,7 @@ var begun = task.FirstDigest(judgeNow)
 // fromSource makes store b one that is restored from the input, of which records with a digest were taken.
 func fromSource(f *Found, digest int64) {
 	f.Changelogs[1] = Changelog{
-		Store: "b", Topic: "in", TopicID: topicB, HighWatermark: 120, DeleteRetention: time.Hour, FromSource: &topology.SourceRows{}, Taken: 100,
+		Store: "b", Topic: "in", TopicID: topicB, HighWatermark: 120, DeleteRetention: time.Hour, FromSource: &graph.SourceRows{}, Taken: 100,
 	}
 	at := state.Changelog{Store: "b", TopicID: topicB, Applied: 100, Scanned: 100, StreamTime: digest}
 	f.Database.SetChangelog(at)

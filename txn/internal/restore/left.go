@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
@@ -107,7 +108,7 @@ func (r *Restorer) Left(ctx context.Context, t *topology.Topology, unlooked []br
 		if !repartition {
 			name = c.Topic
 		}
-		blob, err := r.Parse(ctx, Request{Task: topology.TaskID{Subtopology: name, Partition: c.Partition}}, c.Metadata)
+		blob, err := r.Parse(ctx, Request{Task: graph.TaskID{Subtopology: name, Partition: c.Partition}}, c.Metadata)
 		if err != nil {
 			return nil, fmt.Errorf("looking for what waits by the commit of %s[%d]: %w", c.Topic, c.Partition, err)
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -102,7 +102,7 @@ func (r *Restorer) Look(ctx context.Context, req Request) (Sight, error) {
 }
 
 // Beyond reports whether a changelog holds a committed record at or after an offset.
-func (r *Restorer) Beyond(ctx context.Context, c Changelog, id topology.TaskID, from int64) (bool, error) {
+func (r *Restorer) Beyond(ctx context.Context, c Changelog, id graph.TaskID, from int64) (bool, error) {
 	if c.FromSource != nil {
 		return false, nil
 	}
@@ -122,7 +122,7 @@ func (r *Restorer) Parse(ctx context.Context, req Request, metadata string) (*ta
 }
 
 // waitStable waits until no transaction is open below the high watermark of now.
-func (r *Restorer) waitStable(ctx context.Context, topic string, id topology.TaskID) error {
+func (r *Restorer) waitStable(ctx context.Context, topic string, id graph.TaskID) error {
 	partition := id.Partition
 	_, highWatermark, err := r.Cluster.LogBounds(ctx, topic, partition)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -18,7 +19,7 @@ var ErrParked = errors.New("the topology has no place for parked records there")
 
 // parked stops a task because of records that wait, or may. The commit by which they do can be an old one that a coordinator answers while it
 // loads, from before they were processed.
-func parked(id topology.TaskID, cause error, wayOut, reason string, args ...any) *StopError {
+func parked(id graph.TaskID, cause error, wayOut, reason string, args ...any) *StopError {
 	return &StopError{Task: id, Cause: cause, WayOut: wayOut, Reason: fmt.Sprintf(reason, args...), Parked: true, older: true}
 }
 
@@ -120,7 +121,7 @@ func looking(p ParkStore, err error) error {
 // Waiting returns how many records wait in a store of parked keys that the topology does not have: as many as the last known commit of the
 // task says, or else as the changelog holds, all of it, where the commit names that (see findParked) or is nil. Where that does not tell it,
 // untold says why, of the changelog: the commit has something in it and it is not there, it may not be seen, or it has lost records.
-func (r *Restorer) Waiting(ctx context.Context, last *task.Blob, p ParkStore, id topology.TaskID) (n int64, untold string, err error) {
+func (r *Restorer) Waiting(ctx context.Context, last *task.Blob, p ParkStore, id graph.TaskID) (n int64, untold string, err error) {
 	for _, said := range last.WhereParked() {
 		if said.Store == p.Name {
 			return said.Records, "", nil
@@ -148,7 +149,7 @@ func (r *Restorer) Waiting(ctx context.Context, last *task.Blob, p ParkStore, id
 
 // CountParked returns how many records wait in a store of parked keys that the topology has, as its changelog was found: all of it. It waits
 // for transactions that are open on it.
-func (r *Restorer) CountParked(ctx context.Context, c Changelog, id topology.TaskID) (int64, error) {
+func (r *Restorer) CountParked(ctx context.Context, c Changelog, id graph.TaskID) (int64, error) {
 	return r.countParked(ctx, c, id, c.HighWatermark)
 }
 
@@ -250,7 +251,7 @@ func (r *Restorer) parkLogBounds(ctx context.Context, topic string, partition in
 
 // countParked returns how many records wait in a store of parked keys, as its changelog has it below an offset. It waits for transactions
 // that are open below that.
-func (r *Restorer) countParked(ctx context.Context, c Changelog, id topology.TaskID, to int64) (int64, error) {
+func (r *Restorer) countParked(ctx context.Context, c Changelog, id graph.TaskID, to int64) (int64, error) {
 	waiting := map[string]struct{}{}
 	reader := r.Cluster.NewReader(c.Topic, c.TopicID, id.Partition, true, 1<<20)
 	stable := r.watchStable(c.Topic, id)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/broker/batch"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -30,7 +30,7 @@ type changelog struct {
 	rank      rank
 	// row makes rows of the records of a source; digest is that of the ones in the store and those that have been read, of the goroutine
 	// of fill.
-	row    topology.RowReader
+	row    graph.RowReader
 	digest int64
 	hidden hidden
 }

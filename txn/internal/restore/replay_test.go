@@ -24,7 +24,7 @@ import (
 	"github.com/onceward/onceward/e2e/leaktest"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/memstore"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/broker/batch"
 	"github.com/onceward/onceward/txn/internal/broker/batch/batchtest"
@@ -133,7 +133,7 @@ func (b *testBench) opening(stores ...Store) *opening {
 	}
 	return &opening{
 		r: b.r, db: b.db, progress: &b.p, log: b.r.Logger, came: time.Now(),
-		req: Request{Task: topology.TaskID{Subtopology: "in", Partition: 1}, Stores: stores},
+		req: Request{Task: graph.TaskID{Subtopology: "in", Partition: 1}, Stores: stores},
 	}
 }
 

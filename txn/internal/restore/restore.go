@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
@@ -36,14 +37,14 @@ type Store struct {
 	// Layout turns the changelog's records into the store's rows.
 	Layout state.Layout
 	// FromSource turns the records of an input topic into rows, for a store that has no changelog: ChangelogTopic is that topic.
-	FromSource *topology.SourceRows
+	FromSource *graph.SourceRows
 	// Parks says that it is the store of an input's parked records.
 	Parks bool
 }
 
 // Request is one task to open.
 type Request struct {
-	Task    topology.TaskID
+	Task    graph.TaskID
 	Sources []Source // sorted by topic
 	Stores  []Store  // sorted by name
 	// Parking are the stores in which records of its inputs wait, or would if the topology had them.
@@ -63,11 +64,11 @@ func StartsOf(t *topology.Topology) map[string]broker.Start {
 	for _, sub := range t.Subtopologies() {
 		for _, src := range sub.Sources {
 			switch src.Start.From {
-			case topology.Latest:
+			case graph.Latest:
 				starts[src.Topic] = broker.Start{Latest: true}
-			case topology.AtTime:
+			case graph.AtTime:
 				starts[src.Topic] = broker.Start{Time: src.Start.Time}
-			case topology.Earliest:
+			case graph.Earliest:
 			}
 		}
 	}
@@ -76,7 +77,7 @@ func StartsOf(t *topology.Topology) map[string]broker.Start {
 
 // RequestOf describes a task of a subtopology, without its database. starts knows where inputs begin that do not begin at the start of
 // their logs.
-func RequestOf(id topology.TaskID, sub topology.Subtopology, starts *broker.Starts) Request {
+func RequestOf(id graph.TaskID, sub graph.Subtopology, starts *broker.Starts) Request {
 	req := Request{Task: id}
 	for _, src := range sub.Sources {
 		source := Source{Topic: src.Topic}

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/broker/batch/batchtest"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -39,7 +39,7 @@ func TestOldFormat(t *testing.T) {
 		b := newBench(t, 0, 1, map[string]*fakeLog{"a": log})
 		b.r.stream = func(Changelog, int32) stream { return answering{log.p} }
 		replay := b.replays()[0]
-		replay.FromSource = &topology.SourceRows{}
+		replay.FromSource = &graph.SourceRows{}
 		x := &changelog{opening: b.opening(), Replay: replay, id: state.IDOf("a")}
 		x.row = func(key, value []byte, _ int64) (state.Write, bool, error) {
 			return state.Write{Key: key, Value: value}, true, nil

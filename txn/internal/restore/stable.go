@@ -3,7 +3,7 @@ package restore
 import (
 	"context"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/waits"
 )
 
@@ -11,7 +11,7 @@ import (
 // transaction lets it go on.
 type stableWait struct{ *waits.Wait }
 
-func (r *Restorer) watchStable(topic string, id topology.TaskID) stableWait {
+func (r *Restorer) watchStable(topic string, id graph.TaskID) stableWait {
 	return stableWait{r.Waits.On(waits.Changelog, topic, id.Partition, id.String())}
 }
 

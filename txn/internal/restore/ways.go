@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // The ways out, as an operator types them; TASK stands for the task. Each has the flags of run that say which application is meant. All
@@ -33,7 +33,7 @@ const (
 const Rebuilding = "rebuild from input is not complete"
 
 // waysOut is the text for ways out, the one that loses least first.
-func waysOut(id topology.TaskID, ways ...string) string {
+func waysOut(id graph.TaskID, ways ...string) string {
 	return "Way out: " + strings.ReplaceAll(strings.Join(ways, "; or "), "TASK", id.String())
 }
 

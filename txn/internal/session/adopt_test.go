@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/dispatch"
@@ -43,7 +44,7 @@ func newAdopting(t *testing.T) *adopting {
 	sub := top.Subtopologies()[0]
 	s := &Session{
 		cfg:       Config{Logger: log, Self: assign.NewSelf(assign.Process{})},
-		subs:      map[string]topology.Subtopology{sub.Name: sub},
+		subs:      map[string]graph.Subtopology{sub.Name: sub},
 		tasks:     noTasks(),
 		ownership: assign.New([]assign.Subtopology{{Name: sub.Name, Sources: []string{"in"}}}),
 	}
@@ -56,12 +57,12 @@ func newAdopting(t *testing.T) *adopting {
 	s.opener = opening.New(s.ctx, opening.Config{Logger: log, Ownership: s.ownership, Tasks: s.tasks, Workers: s.workers})
 	id := s.ownership.Add(map[string][]int32{"in": {0}})[0]
 	s.tasks.Assigned(map[string][]int32{"in": {0}})
-	graph, err := top.NewGraph(id, nil, topology.GraphConfig{Partitions: func(string) int32 { return 1 }, Now: time.Now})
+	g, err := top.NewGraph(id, nil, topology.GraphConfig{Partitions: func(string) int32 { return 1 }, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := &adopting{s: s, e: s.tasks.Enter(id), done: make(chan error, 1)}
-	a.task = task.New(task.Spec{ID: id, Graph: graph, Inputs: []state.Input{{Topic: "in", StreamTime: state.NoTime}}})
+	a.task = task.New(task.Spec{ID: id, Graph: g, Inputs: []state.Input{{Topic: "in", StreamTime: state.NoTime}}})
 	epoch, _ := s.ownership.Epoch(id)
 	// The context of the adoption does not end here: an adoption may be sent at the same moment as its context ends.
 	go func() { a.done <- s.opener.Adopt(t.Context(), a.task, a.e, epoch) }()

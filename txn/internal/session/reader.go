@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -87,22 +88,22 @@ func (r Reader) Read(store string, partition int32, stale bool) (Served, error) 
 }
 
 // taskOf finds the task that has a partition of a store, and the session that may have the task.
-func (r Reader) taskOf(store string, partition int32) (*Session, topology.TaskID, error) {
+func (r Reader) taskOf(store string, partition int32) (*Session, graph.TaskID, error) {
 	for _, sub := range r.Topology.Subtopologies() {
-		if !slices.ContainsFunc(sub.Stores, func(s topology.StoreInfo) bool { return s.Name == store }) {
+		if !slices.ContainsFunc(sub.Stores, func(s graph.StoreInfo) bool { return s.Name == store }) {
 			continue
 		}
 		if s := r.Current(); s != nil {
-			return s, topology.TaskID{Subtopology: sub.Name, Partition: partition}, nil
+			return s, graph.TaskID{Subtopology: sub.Name, Partition: partition}, nil
 		}
-		return nil, topology.TaskID{}, ErrNotServing
+		return nil, graph.TaskID{}, ErrNotServing
 	}
-	return nil, topology.TaskID{}, fmt.Errorf("%w: the topology declares none of that name", state.ErrUnknownStore)
+	return nil, graph.TaskID{}, fmt.Errorf("%w: the topology declares none of that name", state.ErrUnknownStore)
 }
 
 // readable returns the database of a task, nil if there is none to read, and why only a stale read may have it, nil if that depends on
 // the task, which is nil while it is restored.
-func (s *Session) readable(id topology.TaskID) (state.Database, *task.Task, error) {
+func (s *Session) readable(id graph.TaskID) (state.Database, *task.Task, error) {
 	at, here := s.tasks.State(id)
 	switch {
 	case !here:

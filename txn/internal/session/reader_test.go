@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/memstore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -22,7 +23,7 @@ import (
 type reading struct {
 	reader Reader
 	s      *Session // the one that the reader finds
-	id     topology.TaskID
+	id     graph.TaskID
 	e      *dispatch.Entry
 	task   *task.Task
 	db     state.Database
@@ -47,7 +48,7 @@ func newReading(t *testing.T, wrap func(state.Database) state.Database) *reading
 	r.reader = Reader{Topology: top, Current: func() *Session { return r.s }}
 	sub := top.Subtopologies()[0]
 	r.s = &Session{
-		cfg: Config{Topology: top, Logger: slog.New(slog.DiscardHandler)}, tasks: noTasks(), subs: map[string]topology.Subtopology{sub.Name: sub},
+		cfg: Config{Topology: top, Logger: slog.New(slog.DiscardHandler)}, tasks: noTasks(), subs: map[string]graph.Subtopology{sub.Name: sub},
 		ownership: assign.New([]assign.Subtopology{{Name: sub.Name, Sources: []string{"in"}}}),
 	}
 	r.s.ctx, r.s.cancel = context.WithCancelCause(t.Context())

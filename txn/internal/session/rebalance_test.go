@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
 )
 
@@ -16,10 +16,10 @@ func TestStoppedTasksAreTold(t *testing.T) {
 		cfg:   Config{Self: assign.NewSelf(assign.Process{Instance: own.Member, RevokeMax: RevokeWait}), Planned: func(assign.Plan) {}},
 		tasks: noTasks(), planned: make(chan struct{}, 1),
 	}
-	id := topology.TaskID{Subtopology: "in"}
+	id := graph.TaskID{Subtopology: "in"}
 	e := s.tasks.Enter(id)
 	s.tasks.Stop(id, e, errors.New("poison"), false)
-	s.tasks.Enter(topology.TaskID{Subtopology: "in", Partition: 1})
+	s.tasks.Enter(graph.TaskID{Subtopology: "in", Partition: 1})
 	plan := assign.Plan{ID: 1, Entries: []assign.Entry{own}}
 	plan.Entries[0].Stopped = 1
 	(*callbacks)(s).Planned(plan, false)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
@@ -12,7 +12,7 @@ import (
 var errResumed = fmt.Errorf("%w: a task is resumed", worker.ErrReopen)
 
 // Stopped reports whether a task of the session is stopped.
-func (s *Session) Stopped(id topology.TaskID) bool {
+func (s *Session) Stopped(id graph.TaskID) bool {
 	at, _ := s.tasks.State(id)
 	return at.Stopped != nil
 }
@@ -21,4 +21,4 @@ func (s *Session) Stopped(id topology.TaskID) bool {
 func (s *Session) Context() context.Context { return s.ctx }
 
 // Resume ends the session so that the next one opens a task again.
-func (s *Session) Resume(id topology.TaskID) { s.endPoll(fmt.Errorf("%w: %s", errResumed, id)) }
+func (s *Session) Resume(id graph.TaskID) { s.endPoll(fmt.Errorf("%w: %s", errResumed, id)) }

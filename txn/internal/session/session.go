@@ -11,7 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/dispatch"
@@ -29,7 +29,7 @@ import (
 // from one to the next.
 type Session struct {
 	cfg       Config
-	subs      map[string]topology.Subtopology
+	subs      map[string]graph.Subtopology
 	ownership *assign.Ownership
 	restorer  *restore.Restorer
 	workers   []*worker.Worker
@@ -172,7 +172,7 @@ func (s *Session) watchMember() {
 func New(ctx context.Context, cfg Config, producers [][2]*broker.Producer) *Session {
 	cfg.Metrics.Membership()
 	s := &Session{
-		cfg: cfg, subs: map[string]topology.Subtopology{}, left: Left{Member: cfg.Left.Member},
+		cfg: cfg, subs: map[string]graph.Subtopology{}, left: Left{Member: cfg.Left.Member},
 		planned: make(chan struct{}, 1), full: make(chan struct{}, 1),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -349,7 +349,7 @@ func (s *Session) haltReaders(failed *broker.FetchError, why error) {
 }
 
 // positionIn tells the committed position of a task's input, as the end of a message.
-func (s *Session) positionIn(id topology.TaskID, topic string) string {
+func (s *Session) positionIn(id graph.TaskID, topic string) string {
 	for _, w := range s.workers {
 		for _, in := range w.Tasks()[id].Inputs {
 			if in.Topic == topic {

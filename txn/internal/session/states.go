@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/control"
 )
 
@@ -31,7 +31,7 @@ func (r Reader) View(store string, partition int32, stale bool) (control.StateAt
 	return at, got.View, nil
 }
 
-func (r Reader) at(id topology.TaskID, p state.Positions) control.StateAt {
+func (r Reader) at(id graph.TaskID, p state.Positions) control.StateAt {
 	return control.StateAt{Subtopology: id.Subtopology, Partition: id.Partition, Positions: p}
 }
 
@@ -105,7 +105,7 @@ func (r Reader) States(ctx context.Context, d control.Detail) ([]control.TaskSta
 
 // taskState describes one task by one view of it. A task that has no database at the moment has only its name and the reason.
 func (r Reader) taskState(
-	ctx context.Context, s *Session, id topology.TaskID, sub topology.Subtopology, d control.Detail,
+	ctx context.Context, s *Session, id graph.TaskID, sub graph.Subtopology, d control.Detail,
 ) (out control.TaskState, err error) {
 	out = control.TaskState{StateAt: r.at(id, state.Positions{})}
 	got, err := r.Read(sub.Stores[0].Name, id.Partition, true)

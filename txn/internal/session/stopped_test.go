@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/opening"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -28,7 +28,7 @@ type stopping struct {
 func TestStoppedWhileRevoked(t *testing.T) {
 	s := &Session{tasks: noTasks()}
 	s.poll, s.endPoll = context.WithCancelCause(t.Context())
-	s.stoppedByWorker(&task.Task{Spec: task.Spec{ID: topology.TaskID{Subtopology: "in"}}}, errors.New("poison"))
+	s.stoppedByWorker(&task.Task{Spec: task.Spec{ID: graph.TaskID{Subtopology: "in"}}}, errors.New("poison"))
 	if err := context.Cause(s.poll); err != nil {
 		t.Errorf("the session ends with %v", err)
 	}
@@ -55,7 +55,7 @@ func TestSettledWithStoppedTasks(t *testing.T) {
 			s := &Session{tasks: noTasks()}
 			s.poll, s.endPoll = context.WithCancelCause(t.Context())
 			for p, task := range tc.tasks {
-				id := topology.TaskID{Subtopology: "in", Partition: int32(p)}
+				id := graph.TaskID{Subtopology: "in", Partition: int32(p)}
 				if e := s.tasks.Enter(id); task.why != nil {
 					s.tasks.Stop(id, e, task.why, task.resumes)
 				}
@@ -81,7 +81,7 @@ func TestSettledWithStoppedTasks(t *testing.T) {
 // TestRebuildEndsWithOwnership: what was asked for a task ends when the task has moved to another instance, and not while it is on its way
 // back.
 func TestRebuildEndsWithOwnership(t *testing.T) {
-	stays, moves := topology.TaskID{Subtopology: "in", Partition: 0}, topology.TaskID{Subtopology: "in", Partition: 1}
+	stays, moves := graph.TaskID{Subtopology: "in", Partition: 0}, graph.TaskID{Subtopology: "in", Partition: 1}
 	s := &Session{tasks: noTasks(), cfg: Config{Rebuilds: &opening.Rebuilds{}, Logger: slog.New(slog.DiscardHandler)}}
 	s.tasks.Enter(stays)
 	s.cfg.Rebuilds.Ask(stays, nil)

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/restore"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -16,7 +16,7 @@ import (
 
 // taskStopped notes why a task does not work any more. It ends the session when no other is left that could, or when the application is to
 // end with the first.
-func (s *Session) taskStopped(id topology.TaskID, e *dispatch.Entry, err error) {
+func (s *Session) taskStopped(id graph.TaskID, e *dispatch.Entry, err error) {
 	full := errors.Is(err, state.ErrFull)
 	if full {
 		err = s.opener.FullDisk(err)
@@ -33,7 +33,7 @@ func (s *Session) taskStopped(id topology.TaskID, e *dispatch.Entry, err error) 
 }
 
 // suspended ends the session if the application is to end with the first task that stops, and be it for want of space.
-func (s *Session) suspended(id topology.TaskID, why error) error {
+func (s *Session) suspended(id graph.TaskID, why error) error {
 	if !s.cfg.FailFast {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (s *Session) tellRunning() {
 }
 
 // names are the tasks as the log names them, sorted.
-func names(ids []topology.TaskID) []string {
+func names(ids []graph.TaskID) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
 		out[i] = id.String()
@@ -101,7 +101,7 @@ func (s *Session) stoppedByWorker(t *task.Task, err error) {
 }
 
 // haltTask stops a task for a reason that is not its record.
-func (s *Session) haltTask(id topology.TaskID, why error) {
+func (s *Session) haltTask(id graph.TaskID, why error) {
 	e, w, t := s.tasks.Working(id)
 	if e == nil {
 		return // told before, or given up

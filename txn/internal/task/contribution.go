@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
@@ -15,7 +15,7 @@ type Contribution struct {
 	// Journal is everything that the round took, in order: an abort runs it again.
 	Journal []Entry
 	// Counts are the outcomes that are published when the round is applied.
-	Counts map[topology.Tally]int64
+	Counts map[graph.Tally]int64
 	// Worked is false while the journal holds control records only: they move the position but are no reason to commit.
 	Worked bool
 	// DeadLetters counts the records that ended as one, Letters the same by what failed.
@@ -36,7 +36,7 @@ type Contribution struct {
 	// otherForms says of each table whether it has taken a key in another form than its codec writes; nil if none has.
 	otherForms []bool
 	// parkedBefore says how many records were parked then, parked how many are at its end.
-	parkedBefore, parked []topology.Parked
+	parkedBefore, parked []graph.Parked
 
 	// From here on set by Seal.
 
@@ -52,16 +52,16 @@ type Contribution struct {
 // Letter says of a dead letter where its record failed and with which class.
 type Letter struct {
 	Node  string
-	Class topology.Class
+	Class graph.Class
 }
 
 // Begin starts the task's contribution to a round.
 func (t *Task) Begin() *Contribution {
-	return &Contribution{Task: t, Journal: t.spare.take(), before: t.WorkingInputs(), parkedBefore: t.parked, Counts: map[topology.Tally]int64{}}
+	return &Contribution{Task: t, Journal: t.spare.take(), before: t.WorkingInputs(), parkedBefore: t.parked, Counts: map[graph.Tally]int64{}}
 }
 
 // Took notes a record or a punctuation that joined.
-func (c *Contribution) Took(e Entry, v topology.Verdict) {
+func (c *Contribution) Took(e Entry, v graph.Verdict) {
 	c.Journal = append(c.Journal, e)
 	c.Worked = true
 	if e.Record == nil && !e.isRelease() {
@@ -69,7 +69,7 @@ func (c *Contribution) Took(e Entry, v topology.Verdict) {
 	}
 	c.Outputs += int64(len(v.Outputs))
 	c.tookKey(e)
-	if v.Action == topology.DeadLetter {
+	if v.Action == graph.DeadLetter {
 		c.DeadLetters++
 		if c.Letters == nil {
 			c.Letters = map[Letter]int64{}
@@ -77,7 +77,7 @@ func (c *Contribution) Took(e Entry, v topology.Verdict) {
 		c.Letters[Letter{v.Failure.Node, v.Failure.Class}]++
 	}
 	for _, n := range v.Counts {
-		c.Counts[topology.Tally{Node: n.Node, Outcome: n.Outcome}] += n.N
+		c.Counts[graph.Tally{Node: n.Node, Outcome: n.Outcome}] += n.N
 	}
 }
 

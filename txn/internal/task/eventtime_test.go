@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
@@ -40,7 +41,7 @@ func TestEventTime(t *testing.T) {
 	var order []string
 	for e, ok := task.Next(epoch); ok; e, ok = task.Next(epoch) {
 		v := task.Process(e)
-		if v.Action != topology.Accept {
+		if v.Action != graph.Accept {
 			t.Fatal(v.Failure)
 		}
 		task.Advance(e, v.EventTime)

@@ -3,20 +3,20 @@ package task
 import (
 	"time"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
 // Process runs one entry through the graph. The verdict's outputs are valid until the next call.
-func (t *Task) Process(e Entry) topology.Verdict {
+func (t *Task) Process(e Entry) graph.Verdict {
 	if e.Record == nil {
 		return t.Graph.Punctuate(*e.Punctuation)
 	}
 	r := e.Record
 	timestamp, before := r.Timestamp.UnixMilli(), t.streamTime()
-	input := topology.Input{
+	input := graph.Input{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset,
-		Timestamp: timestamp, TimestampType: topology.TimestampType(max(r.Attrs.TimestampType(), 0)),
+		Timestamp: timestamp, TimestampType: graph.TimestampType(max(r.Attrs.TimestampType(), 0)),
 		StreamTimeBefore: before, StreamTime: max(before, timestamp),
 		Key: r.Key, Value: r.Value, Headers: headers(r.Headers),
 		Attempt: 1,
@@ -37,19 +37,19 @@ func (t *Task) Process(e Entry) topology.Verdict {
 
 // eventTime is the time by which a record takes its turn where its source has an EventTime.
 func (t *Task) eventTime(r *broker.Record) int64 {
-	return t.Graph.EventTime(topology.Input{
+	return t.Graph.EventTime(graph.Input{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(), StreamTimeBefore: t.streamTime(),
 		Key: r.Key, Value: r.Value, Headers: headers(r.Headers),
 	})
 }
 
-func headers(hs []broker.RecordHeader) []topology.Header {
+func headers(hs []broker.RecordHeader) []graph.Header {
 	if len(hs) == 0 {
 		return nil
 	}
-	out := make([]topology.Header, len(hs))
+	out := make([]graph.Header, len(hs))
 	for i, h := range hs {
-		out[i] = topology.Header{Key: h.Key, Value: h.Value}
+		out[i] = graph.Header{Key: h.Key, Value: h.Value}
 	}
 	return out
 }

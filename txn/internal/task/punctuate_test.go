@@ -8,6 +8,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
@@ -33,7 +34,7 @@ func stateless(t *testing.T, b *topology.Builder, now time.Time, inputs ...strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := topology.TaskID{Subtopology: top.Subtopologies()[0].Name}
+	id := graph.TaskID{Subtopology: top.Subtopologies()[0].Name}
 	g, err := top.NewGraph(id, nil, topology.GraphConfig{
 		Partitions: func(string) int32 { return 1 }, Now: func() time.Time { return now }, MaxFutureTimestamp: -1,
 	})
@@ -61,7 +62,7 @@ func TestPunctuationSeesTheRecordsBeforeIt(t *testing.T) {
 			t.Fatal("there is no entry")
 		}
 		v := task.Process(e)
-		if v.Action != topology.Accept {
+		if v.Action != graph.Accept {
 			t.Fatal(v.Failure)
 		}
 		task.Advance(e, v.EventTime)

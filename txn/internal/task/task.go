@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
@@ -29,7 +30,7 @@ type Table struct {
 
 // Spec is what a task is made of. Everything but the graph and the state is immutable.
 type Spec struct {
-	ID topology.TaskID
+	ID graph.TaskID
 	// Inputs are the working positions to start from, sorted by topic.
 	Inputs []state.Input
 	// Changelogs are sorted by store.
@@ -81,8 +82,8 @@ type Task struct {
 	yielded bool
 	// parked says how many records wait at the end of the last round that was sealed, Parked the same of the last one that was
 	// committed.
-	parked  []topology.Parked
-	Parked  []topology.Parked
+	parked  []graph.Parked
+	Parked  []graph.Parked
 	stopped error
 	// doubt is when a commit of the task was sent that is not resolved, nil for none. Written twice a round, read by queries.
 	doubt atomic.Pointer[time.Time]

@@ -18,7 +18,7 @@
 //	                  nobody else may delete what is not
 //	changelog,        max.message.bytes not below the largest of the inputs: what comes in must be able to go on
 //	repartition
-//	inputs            retention.ms not above the horizon of a node that they feed (topology.Horizon), unless the node tolerates
+//	inputs            retention.ms not above the horizon of a node that they feed (graph.Horizon), unless the node tolerates
 //	                  it; see [Plan.Tolerated]
 //
 // [Check] and [Plan.Ensure] do it at start, [Plan.Verify] before each further membership: two requests. [Watch] looks at existence, identity,

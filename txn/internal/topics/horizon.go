@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
@@ -34,7 +34,7 @@ func (p *Plan) verifyHorizons(found map[string]broker.TopicInfo) (refused []erro
 
 // outlives returns what is wrong with an input that keeps records beyond a horizon, nil if it does not, or if the cluster did
 // not say. retention.ms is what the topic promises: it can have a record longer, until its segment is full.
-func outlives(info broker.TopicInfo, h topology.Horizon) *Mismatch {
+func outlives(info broker.TopicInfo, h graph.Horizon) *Mismatch {
 	policy, known := info.Settings["cleanup.policy"]
 	limit := strconv.FormatInt(h.Retention.Milliseconds(), 10)
 	remedy := fmt.Sprintf("node %s knows a record again for %s of stream time, and the topic could bring one back after that; "+

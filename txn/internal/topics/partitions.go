@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
@@ -52,7 +53,7 @@ func resolve(t *topology.Topology, external map[string]int32, found map[string]b
 
 // tasksOf returns how many tasks the changelogs of a subtopology are made for, 0 if it has none yet. A store that is restored from its source
 // has no changelog of its own.
-func tasksOf(sub topology.Subtopology, found map[string]broker.TopicInfo) int32 {
+func tasksOf(sub graph.Subtopology, found map[string]broker.TopicInfo) int32 {
 	tasks := int32(0)
 	for _, store := range sub.Stores {
 		if store.FromSource != nil {

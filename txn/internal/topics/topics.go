@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
@@ -160,7 +161,7 @@ func (p *Plan) written(name string) bool {
 		return false
 	}
 	for _, sub := range p.topology.Subtopologies() {
-		if slices.ContainsFunc(sub.Sources, func(s topology.Source) bool { return s.Topic == name }) {
+		if slices.ContainsFunc(sub.Sources, func(s graph.Source) bool { return s.Topic == name }) {
 			return false
 		}
 	}

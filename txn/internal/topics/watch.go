@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
@@ -93,7 +94,7 @@ func (l Layout) NotRead(t *topology.Topology) []Problem {
 // whyNotRead says what keeps partitions of an input from being read, and what to do.
 func (l Layout) whyNotRead(t *topology.Topology, input string) string {
 	for _, sub := range t.Subtopologies() {
-		if !slices.ContainsFunc(sub.Sources, func(src topology.Source) bool { return src.Topic == input }) {
+		if !slices.ContainsFunc(sub.Sources, func(src graph.Source) bool { return src.Topic == input }) {
 			continue
 		}
 		if len(sub.Stores) > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/protocol"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -33,7 +33,7 @@ func doubtful(t *testing.T, cluster *broker.Cluster, previous string) (*Worker, 
 	for p := range int32(2) {
 		in := []state.Input{{Topic: "in", Partition: p}}
 		c := &task.Contribution{
-			Task: &task.Task{Spec: task.Spec{ID: topology.TaskID{Subtopology: "in", Partition: p}, Metadata: previous}},
+			Task: &task.Task{Spec: task.Spec{ID: graph.TaskID{Subtopology: "in", Partition: p}, Metadata: previous}},
 			Next: state.Positions{Inputs: in},
 		}
 		c.Refer(p, 7) // any metadata that differs between the tasks

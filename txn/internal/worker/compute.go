@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/protocol"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -117,19 +117,19 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 	v := t.Process(e)
 	_ = w.cfg.Failpoints.Hit(context.Background(), failpoint.ProcessAfter)
 	w.observed.processed++
-	if e.Record == nil && v.Action == topology.Accept && !v.Wrote && len(v.Outputs) == 0 && len(v.Counts) == 0 {
+	if e.Record == nil && v.Action == graph.Accept && !v.Wrote && len(v.Outputs) == 0 && len(v.Counts) == 0 {
 		t.Advance(e, v.EventTime)
 		return true // it left nothing that would have to be committed
 	}
 	switch v.Action {
-	case topology.Accept, topology.DeadLetter, topology.Park, topology.Delay:
+	case graph.Accept, graph.DeadLetter, graph.Park, graph.Delay:
 		r := w.joinedBy(e, now)
 		c := r.contribution(t)
 		c.Took(e, v)
 		r.worked = true
 		r.add(c, v.Outputs, &w.slab)
 		eventTime := state.NoTime
-		if v.Action == topology.Accept {
+		if v.Action == graph.Accept {
 			eventTime = v.EventTime
 		}
 		if v.Released == "" {
@@ -141,15 +141,15 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		r.countState(c)
 		w.joined()
 		switch {
-		case v.Action == topology.DeadLetter:
+		case v.Action == graph.DeadLetter:
 			w.tellFailure(now, "record dead-lettered", t, e, v.Failure)
-		case v.Action == topology.Park && v.Failure != nil:
+		case v.Action == graph.Park && v.Failure != nil:
 			w.tellFailure(now, "record parked with what follows of its key", t, e, v.Failure, "after", v.Backoff)
-		case v.Action == topology.Delay:
+		case v.Action == graph.Delay:
 			w.tellFailure(now, "record delayed", t, e, v.Failure, "for", v.Backoff)
 		}
 		return w.afterEntry(r)
-	case topology.Retry:
+	case graph.Retry:
 		w.stats.Retries.Add(1)
 		w.cfg.Metrics.Retried(t.ID, v.Failure.Class)
 		w.tellFailure(now, "will be tried again", t, e, v.Failure, "after", v.Backoff)
@@ -169,7 +169,7 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 }
 
 // tellFailure logs what becomes of a record that has failed.
-func (w *Worker) tellFailure(now time.Time, what string, t *task.Task, e task.Entry, f *topology.Failure, attrs ...any) {
+func (w *Worker) tellFailure(now time.Time, what string, t *task.Task, e task.Entry, f *graph.Failure, attrs ...any) {
 	w.notices.tell(now, reason{what, f.Node, f.Class.String()}, 1,
 		append([]any{"task", t.ID.String(), "record", e.String(), "failure", f}, attrs...)...)
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
@@ -281,7 +281,7 @@ func (w *Worker) publish(t *task.Task) {
 	defer w.status.Unlock()
 	s := w.status.tasks[t.ID]
 	if s.Outcomes == nil {
-		s.Outcomes = map[topology.Tally]int64{}
+		s.Outcomes = map[graph.Tally]int64{}
 	}
 	s.Inputs, s.Metadata, s.Parked = t.Committed.Inputs, t.Metadata, t.Parked
 	s.Stopped = t.Stopped()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/health"
 	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/protocol"
@@ -92,8 +92,8 @@ func (w *Worker) note(now time.Time) {
 	o.overlayBytes.Store(overlay)
 	o.roundBytes.Store(held)
 	o.commitNs.Store(int64(w.clock.smoothed))
-	oldest := make(map[topology.TaskID][]int64, len(w.tasks))
-	retrying := map[topology.TaskID]bool{}
+	oldest := make(map[graph.TaskID][]int64, len(w.tasks))
+	retrying := map[graph.TaskID]bool{}
 	for _, t := range w.tasks {
 		oldest[t.ID], retrying[t.ID] = w.oldest(t), !t.WakeAt().IsZero()
 	}

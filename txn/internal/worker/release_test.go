@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -26,7 +27,7 @@ func quietTask(t *testing.T, f func()) *task.Task {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := topology.TaskID{Subtopology: top.Subtopologies()[0].Name}
+	id := graph.TaskID{Subtopology: top.Subtopologies()[0].Name}
 	g, err := top.NewGraph(id, nil, topology.GraphConfig{Partitions: func(string) int32 { return 1 }, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)

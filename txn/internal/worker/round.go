@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/protocol"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -95,7 +95,7 @@ func (r *round) setDoubt(since *time.Time) {
 const outputOverhead = 96
 
 // add takes over the outputs of the contribution's last journal entry. The bytes are not copied: the graph never reuses them.
-func (r *round) add(c *task.Contribution, outputs []topology.Output, slab *slab) {
+func (r *round) add(c *task.Contribution, outputs []graph.Output, slab *slab) {
 	from := origin{c, len(c.Journal) - 1}
 	for i := range outputs {
 		o := &outputs[i]

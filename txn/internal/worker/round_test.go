@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
@@ -11,7 +12,7 @@ import (
 func TestRoundCountsHeaders(t *testing.T) {
 	r, c := newRound(0, lists{}), &task.Contribution{Journal: make([]task.Entry, 1)}
 	var slab slab
-	r.add(c, []topology.Output{{
+	r.add(c, []graph.Output{{
 		Topic: "out", Key: make([]byte, 10), Value: make([]byte, 20),
 		Headers: []topology.Header{{Key: "trace", Value: make([]byte, 1000)}, {Key: "span", Value: make([]byte, 500)}},
 	}}, &slab)

@@ -3,7 +3,7 @@ package worker
 import (
 	"testing"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/task"
 )
@@ -102,7 +102,7 @@ func TestReusedListsAreEmpty(t *testing.T) {
 // BenchmarkRoundAdd is a round of outputs after the other.
 func BenchmarkRoundAdd(b *testing.B) {
 	w, c := &Worker{}, &task.Contribution{Journal: make([]task.Entry, 1)}
-	out := []topology.Output{{Topic: "out", Key: make([]byte, 8), Value: make([]byte, 100)}}
+	out := []graph.Output{{Topic: "out", Key: make([]byte, 8), Value: make([]byte, 100)}}
 	b.ReportAllocs()
 	r := newRound(0, w.spare.take())
 	for i := range b.N {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Stats counts what a worker has done since it was made. Records, Punctuations, Outputs and DeadLetters count committed
@@ -23,9 +23,9 @@ type TaskStatus struct {
 	Records     int64
 	DeadLetters int64
 	// Parked says how many records wait in the stores of parked keys. It is never changed in place.
-	Parked []topology.Parked
+	Parked []graph.Parked
 	// Outcomes are the nodes' counts since the task was opened.
-	Outcomes map[topology.Tally]int64
+	Outcomes map[graph.Tally]int64
 	// Oldest has for every input the timestamp of the oldest record that is fetched and not committed, state.NoTime for none. It is
 	// nil until it was first noted, and never changed in place.
 	Oldest []int64
@@ -45,17 +45,17 @@ type Retry struct {
 	// Next is when it is tried next.
 	Next time.Time
 	// Failure is the last one.
-	Failure *topology.Failure
+	Failure *graph.Failure
 }
 
 // Stats returns the worker's counters.
 func (w *Worker) Stats() *Stats { return &w.stats }
 
 // Tasks returns a copy of what is known of every task.
-func (w *Worker) Tasks() map[topology.TaskID]TaskStatus {
+func (w *Worker) Tasks() map[graph.TaskID]TaskStatus {
 	w.status.Lock()
 	defer w.status.Unlock()
-	out := make(map[topology.TaskID]TaskStatus, len(w.status.tasks))
+	out := make(map[graph.TaskID]TaskStatus, len(w.status.tasks))
 	for id, s := range w.status.tasks {
 		s.Outcomes = maps.Clone(s.Outcomes)
 		out[id] = s

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
@@ -99,7 +99,7 @@ type Worker struct {
 	observed observed
 	status   struct {
 		sync.Mutex
-		tasks map[topology.TaskID]TaskStatus
+		tasks map[graph.TaskID]TaskStatus
 	}
 }
 
@@ -117,7 +117,7 @@ func New(cfg Config, producers [2]*broker.Producer) *Worker {
 		state: protocol.New(0), rounds: map[uint64]*round{}, leaving: map[*task.Task]request{},
 		clock: cadence{Cadence: cfg.Cadence},
 	}
-	w.status.tasks = map[topology.TaskID]TaskStatus{}
+	w.status.tasks = map[graph.TaskID]TaskStatus{}
 	w.notices = newNotices(w.log)
 	for i := range w.turns {
 		// A turn gets at most a chunk per stream of its round and one protocol effect at a time.
@@ -333,7 +333,7 @@ func (w *Worker) release(r request) {
 	}
 }
 
-func (w *Worker) find(id topology.TaskID) *task.Task {
+func (w *Worker) find(id graph.TaskID) *task.Task {
 	for _, t := range w.tasks {
 		if t.ID == id {
 			return t

@@ -1,4 +1,4 @@
-package topology
+package graph
 
 import (
 	"errors"
@@ -25,7 +25,7 @@ type Failure struct {
 	// did not panic.
 	Stack string
 	// Again says that the policy is to try again later (Park or Delay), and that no record is at work that could wait for
-	// that. Only what [Context.Try] returns in a punctuation has it: what was refused is best kept, and tried another time.
+	// that. Only what topology.Context.Try returns in a punctuation has it: what was refused is best kept, and tried another time.
 	Again bool
 	// Punctuation describes the schedule that failed; it is empty if a record failed.
 	Punctuation string

@@ -1,4 +1,4 @@
-package topology
+package graph
 
 import (
 	"strconv"
@@ -55,7 +55,7 @@ type Verdict struct {
 	// Wrote says that a store was written, what is parked included. Retry and Stop verdicts never have it.
 	Wrote bool
 	// EventTime is the time of the record, in milliseconds since the epoch: its timestamp, unless its source has an
-	// [EventTime]. The runtime raises the stream time to it with an Accept verdict, and keeps it for later records;
+	// topology.EventTime. The runtime raises the stream time to it with an Accept verdict, and keeps it for later records;
 	// [state.NoTime] raises nothing. In a verdict on a punctuation it means nothing, unless Released is set.
 	EventTime int64
 	// Outputs is valid until the next call of Process or Punctuate: the caller copies the structs (not the

@@ -1,4 +1,4 @@
-package topology
+package graph
 
 import (
 	"cmp"
@@ -35,7 +35,7 @@ type Source struct {
 	// Start says where a new application starts. It is Earliest for a repartition topic.
 	Start Start
 	// ParkStore is the store in which records of the source wait, and ParkChangelog its changelog on the cluster. The subtopology has that
-	// store only with [ParkKeys]; it is named without as well, so that what waits since there was one is found. Both are empty for a
+	// store only with topology.ParkKeys; it is named without as well, so that what waits since there was one is found. Both are empty for a
 	// delayed retry topic, and where the changelog would have a longer name than Kafka allows, so that there never was one.
 	ParkStore, ParkChangelog string
 	// KeyFormat and ValueFormat are the names of the codecs.
@@ -48,7 +48,7 @@ type StoreInfo struct {
 	Name string
 	// ChangelogTopic is the name of its changelog on the cluster, which has as many partitions as the sources; empty if it has none.
 	ChangelogTopic string
-	// RestoredFrom is the source topic that a store without a changelog is restored from, see [RestoreFromTopic], and FromSource makes rows
+	// RestoredFrom is the source topic that a store without a changelog is restored from, see topology.RestoreFromTopic, and FromSource makes rows
 	// of its records. They are empty and nil for a store that has a changelog.
 	RestoredFrom string
 	FromSource   *SourceRows
@@ -70,7 +70,7 @@ func (s Subtopology) Declarations() []state.Declaration {
 // Topic returns the topic that the store is restored from: its changelog, or else the source topic.
 func (s StoreInfo) Topic() string { return cmp.Or(s.ChangelogTopic, s.RestoredFrom) }
 
-// RetryTopic returns the name of the delayed retry topic of the source for a delay (see [RetryTopics]), in an
+// RetryTopic returns the name of the delayed retry topic of the source for a delay (see topology.RetryTopics), in an
 // application. It does not say whether the source has it.
 func (s Source) RetryTopic(application string, delay time.Duration) string {
 	return application + "-" + s.Topic + RetryInfix + delay.String() + RepartitionSuffix

@@ -1,4 +1,4 @@
-package topology
+package graph
 
 // GaugeReading is what a gauge shows.
 type GaugeReading struct {

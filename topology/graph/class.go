@@ -1,4 +1,4 @@
-package topology
+package graph
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 )
 
 // A Class says what kind of failure an error is. The set is closed, because every class has a reaction of
-// its own: see [Policy] for the defaults. The zero Class is no class.
+// its own: see topology.Policy for the defaults. The zero Class is no class.
 type Class uint8
 
 // The classes.

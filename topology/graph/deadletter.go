@@ -1,4 +1,4 @@
-package topology
+package graph
 
 import (
 	"errors"
@@ -32,7 +32,7 @@ type DeadLetterInfo struct {
 	LastFailure  time.Time
 	// Origin is where the record died first.
 	Origin DeadLetterOrigin
-	// Source is where the record at Origin comes from, if that is in a repartition topic with [KeepOrigin]. It is zero if it comes from none,
+	// Source is where the record at Origin comes from, if that is in a repartition topic with topology.KeepOrigin. It is zero if it comes from none,
 	// and where Origin is all that is known: in the topic of an input, or in a repartition topic without the option.
 	Source DeadLetterSource
 	// LastTimestamp is the timestamp that the record had when it died last, in milliseconds since the epoch, whatever the clock

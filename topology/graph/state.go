@@ -1,4 +1,4 @@
-package topology
+package graph
 
 import "github.com/onceward/onceward/state"
 
@@ -9,6 +9,6 @@ type State interface {
 	// Mark begins a savepoint, Revert undoes every write since it. Marks do not nest.
 	Mark()
 	Revert()
-	// Savepoint begins one inside that of the last Mark, and returns what undoes every write since; see [Context.Try].
+	// Savepoint begins one inside that of the last Mark, and returns what undoes every write since; see topology.Context.Try.
 	Savepoint() (undo func())
 }

@@ -1,8 +1,8 @@
-package topology
+package graph
 
 import "strings"
 
-// Description is what a topology is made of, for programs and for pictures: see [Topology.Description]. Its JSON form is stored and read by
+// Description is what a topology is made of, for programs and for pictures: see topology.Topology.Description. Its JSON form is stored and read by
 // other programs, so its fields stay; new ones may be added.
 type Description struct {
 	Name        string `json:"name"`
@@ -83,7 +83,7 @@ type EdgeDescription struct {
 	To     string `json:"to"`
 }
 
-// ParkStore returns the name of the store that [ParkKeys] gives to the source, for tools that know of a topology what is described of it;
+// ParkStore returns the name of the store that topology.ParkKeys gives to the source, for tools that know of a topology what is described of it;
 // application is that of the [Description]. It is [Source.ParkStore], but for delayed retry topics, which have none and are not told from
 // other internal topics here.
 func (s SourceDescription) ParkStore(application string) string {

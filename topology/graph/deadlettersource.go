@@ -1,4 +1,4 @@
-package topology
+package graph
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// DeadLetterSource is the position of a record of an input: what [Record.Source] and [Record.AppendTime] have been.
+// DeadLetterSource is the position of a record of an input: what topology.Record.Source and topology.Record.AppendTime have been.
 type DeadLetterSource struct {
 	Topic     string
 	Partition int32

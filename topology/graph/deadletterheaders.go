@@ -1,4 +1,4 @@
-package topology
+package graph
 
 import (
 	"crypto/sha256"
@@ -40,7 +40,7 @@ const (
 	// HeaderTimestamp is in milliseconds since the epoch.
 	HeaderTimestamp     = "onceward.timestamp"
 	HeaderTimestampType = "onceward.timestamp.type"
-	// HeaderSource is on records of a repartition topic with [KeepOrigin], and so on their dead letters, whether they died there or,
+	// HeaderSource is on records of a repartition topic with topology.KeepOrigin, and so on their dead letters, whether they died there or,
 	// redriven, elsewhere: where the record was read that they come from, as topic, partition, offset and, if it is known, when the broker
 	// appended it, in milliseconds since the epoch, with spaces between them. It is empty if they come from none.
 	HeaderSource = "onceward.source"

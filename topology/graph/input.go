@@ -1,4 +1,4 @@
-package topology
+package graph
 
 import "time"
 
@@ -43,7 +43,7 @@ type Input struct {
 	TimestampType TimestampType
 	// StreamTime is the stream time of the task including this record, in milliseconds since the epoch. The
 	// runtime owns it, because a record that fails must not move it and an aborted round must move it back. For a
-	// source with an [EventTime] the graph finds it itself, of StreamTimeBefore.
+	// source with an topology.EventTime the graph finds it itself, of StreamTimeBefore.
 	StreamTime int64
 	// StreamTimeBefore is the stream time of the task before this record, [state.NoTime] if there was none.
 	// What is between the two fires the schedules on stream time.
