@@ -1,6 +1,7 @@
 // Package topology says what to compute: typed streams from topics through operators and processor nodes
 // into topics, with stores on the way. It does not run anything. Package txn runs a topology exactly once;
-// topology/topologytest runs it in memory for tests.
+// topology/topologytest runs it in memory for tests. The contract with those that run it is package
+// topology/graph, which programs of users do not need.
 //
 //	var (
 //		Orders = topology.Topic("orders", schemas.String(), schemas.JSON[Order]())

@@ -77,7 +77,7 @@ func parseText[T any](codec schemas.Codec[T], text string) ([]byte, error) {
 	return codec.Append([]byte{}, v)
 }
 
-// readText sets v to what a text stands for. What is typed is never null, so an [Option] holds it.
+// readText sets v to the value that a text stands for. A text is never null, so an [Option] holds it.
 func readText[T any](v *T, text string) error {
 	if o, ok := any(v).(interface{ hold(text string) error }); ok {
 		return o.hold(text)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Class says what kind of failure an error is. The set is closed, because every class has a reaction of
-// its own: see topology.Policy for the defaults. The zero Class is no class.
+// A Class says what kind of failure an error is. The set is closed, because each class has a
+// reaction of its own. The defaults are at topology.Policy. The zero Class is not a class.
 type Class uint8
 
 // The classes.
@@ -20,9 +20,11 @@ const (
 	Conflict
 	// Validation: the record was read but breaks a rule, such as a missing id.
 	Validation
-	// Poison: the record cannot be read, or it makes the code fail. Errors without a class are Poison.
+	// Poison: the record cannot be read, or it makes the code fail. Errors without a class are
+	// Poison.
 	Poison
-	// Config: the program, its configuration or its permissions are wrong; other records would fail as well.
+	// Config: the program, its configuration or its permissions are wrong; other records would fail
+	// as well.
 	Config
 	// Corruption: stored data is not what was written.
 	Corruption
@@ -59,6 +61,6 @@ func ParseClass(s string) (Class, error) {
 			return c, nil
 		}
 	}
-	return 0, fmt.Errorf("topology: %q is no error class; the classes are %s", s,
+	return 0, fmt.Errorf("%q is no error class; the classes are %s", s,
 		strings.Join(classNames[Transient:], ", "))
 }

@@ -27,7 +27,8 @@ const (
 	AttributeLayout = "layout"
 	// AttributeChangelog is the topic that a store is restored from.
 	AttributeChangelog = "changelog"
-	// AttributeSubtopology is the name of the subtopology of a source or a store, which names its tasks.
+	// AttributeSubtopology is the name of the subtopology of a source or a store, which names its
+	// tasks.
 	AttributeSubtopology = "subtopology"
 	// AttributeStart is where a source starts that has no committed offset.
 	AttributeStart = "start"
@@ -49,7 +50,8 @@ type Difference struct {
 	After  string `json:"after,omitempty"`
 }
 
-// String returns the difference as a sentence without an end, such as "store counts: layout keyvalue becomes timestamped".
+// String returns the difference in words, such as "store counts: layout keyvalue becomes
+// timestamped".
 func (d Difference) String() string {
 	s := d.Subject + " " + d.Name
 	switch {
@@ -61,9 +63,10 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s %s becomes %s", s, d.Attribute, d.Before, d.After)
 }
 
-// Compare returns in what after differs from before, sorted by subject, name and attribute. It knows what a [Description] says, and so not
-// what functions do, nor the numbers of partitions. It judges nothing: what a difference means depends on what is stored, which
-// onceward plan looks at.
+// Compare returns the differences of after from before, sorted by subject, name and attribute. A
+// [Description] does not say what functions do, and has no numbers of partitions. Compare judges
+// nothing: the meaning of a difference depends on the data that is stored, which onceward plan
+// reads.
 func Compare(before, after Description) []Difference {
 	was, is := factsOf(before), factsOf(after)
 	var differences []Difference
@@ -92,7 +95,8 @@ func merged(a, b facts) facts {
 	return all
 }
 
-// implied reports whether a difference follows from another one: what is new or gone differs in everything.
+// implied reports whether a difference follows from another one: a new subject differs in all
+// attributes.
 func implied(key factKey, was, is facts) bool {
 	if key.attribute == AttributeExistence {
 		return false
@@ -101,7 +105,8 @@ func implied(key factKey, was, is facts) bool {
 	return was[whole] == "" || is[whole] == ""
 }
 
-// factsOf takes a description apart. The fact of existence is a short text for people, the same on both sides whatever else differs.
+// factsOf returns the facts in a description. That of existence is a short text, equal for equal
+// kinds.
 func factsOf(d Description) facts {
 	f := facts{}
 	if d.DeadLetterTopic != "" {

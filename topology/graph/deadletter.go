@@ -11,42 +11,46 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// DeadLetterInfo is what the headers of a dead letter say.
+// DeadLetterInfo is the content of the headers of a dead letter.
 type DeadLetterInfo struct {
 	// ID identifies the record: see [DeadLetterID].
 	ID string
-	// Application is the one in which the record died, Version the fingerprint of its topology when it died last.
+	// Application is the application in which the record died, and Version the fingerprint of its
+	// topology at the last death.
 	Application string
 	Version     string
 	// Task is a TaskID as text.
 	Task string
-	// Node, Class and Message say which node failed and why. Message quotes nothing of the record.
+	// Node failed with an error of Class. Message is the reason, and quotes nothing of the record.
 	Node    string
 	Class   Class
 	Message string
 	// Attempts is how often the record was tried before it died last.
 	Attempts int
-	// FirstFailure is the first failure ever, that of an earlier death included; LastFailure is the failure
-	// of which it died last. Wall clock, with milliseconds.
+	// FirstFailure is the time of the first failure, also before an earlier death. LastFailure is
+	// that of the last death. Both are of the wall clock, in milliseconds.
 	FirstFailure time.Time
 	LastFailure  time.Time
 	// Origin is where the record died first.
 	Origin DeadLetterOrigin
-	// Source is where the record at Origin comes from, if that is in a repartition topic with topology.KeepOrigin. It is zero if it comes from none,
-	// and where Origin is all that is known: in the topic of an input, or in a repartition topic without the option.
+	// Source is the position of the record of the input that the one at Origin comes from, if
+	// Origin is in a repartition topic with topology.KeepOrigin. It is zero for every other Origin,
+	// and for a record that comes from no input.
 	Source DeadLetterSource
-	// LastTimestamp is the timestamp that the record had when it died last, in milliseconds since the epoch, whatever the clock
-	// of the dead-letter topic; [state.NoTime] in letters of older builds, which do not say it.
+	// LastTimestamp is the timestamp that the record had at its last death, in milliseconds since
+	// the epoch. The timestamp of the dead letter can differ. It is state.NoTime in dead letters of
+	// older builds.
 	LastTimestamp int64
-	// Deaths counts from 1, in whatever application the record died.
+	// Deaths counts from 1, over all applications in which the record died.
 	Deaths int
-	// Edition counts how often an operator has edited the letter since this death; 0 is the record as it died.
+	// Edition counts how often operators edited the dead letter since this death.
 	Edition int
-	// Cut is empty, or gives the full sizes of a record that was cut to fit into the dead-letter topic.
+	// Cut is empty, or has the full sizes of a record that was cut to fit into the dead-letter
+	// topic.
 	Cut string
 }
 
-// DeadLetterOrigin is a position, with what belongs to the record there.
+// DeadLetterOrigin is a position, with the timestamp of the record there.
 type DeadLetterOrigin struct {
 	Topic     string
 	Partition int32
@@ -56,12 +60,12 @@ type DeadLetterOrigin struct {
 	TimestampType TimestampType
 }
 
-// ErrNoDeadLetter: the headers are not those of a dead letter of ours.
+// ErrNoDeadLetter says that the headers are not those of a dead letter of this project.
 var ErrNoDeadLetter = errors.New("not a dead letter")
 
-// ParseDeadLetter reads the headers of a dead letter. Where a header repeats, the last one counts. The
-// error is ErrNoDeadLetter if there is no header of ours, and names the header that is missing or malformed
-// otherwise.
+// ParseDeadLetter reads the headers of a dead letter. If a header repeats, the last one counts. The
+// error is ErrNoDeadLetter if there is no header of this project. Other errors name the header that
+// is missing or malformed.
 func ParseDeadLetter(headers []Header) (DeadLetterInfo, error) {
 	p := deadLetterParser{values: map[string]string{}}
 	for _, h := range headers {
@@ -70,7 +74,7 @@ func ParseDeadLetter(headers []Header) (DeadLetterInfo, error) {
 		}
 	}
 	if _, ok := p.values[HeaderID]; !ok {
-		return DeadLetterInfo{}, fmt.Errorf("topology: %w: there is no header %s", ErrNoDeadLetter, HeaderID)
+		return DeadLetterInfo{}, fmt.Errorf("%w: there is no header %s", ErrNoDeadLetter, HeaderID)
 	}
 	info := DeadLetterInfo{
 		ID:           p.text(HeaderID, 1, 32),
@@ -107,17 +111,17 @@ func ParseDeadLetter(headers []Header) (DeadLetterInfo, error) {
 	return info, nil
 }
 
-// deadLetterParser keeps the first error. Lengths are bounded because a dead letter that dies again carries
-// on what was read, and anybody can write headers.
+// deadLetterParser keeps the first error. Lengths are bounded because any producer can write
+// headers, and a dead letter that dies again carries them on.
 type deadLetterParser struct {
 	values map[string]string
 	err    error
 }
 
-// fail does not quote the value: a header that another program wrote may hold anything.
+// fail does not quote the value, which another program may have written.
 func (p *deadLetterParser) fail(header, want string) {
 	if p.err == nil {
-		p.err = fmt.Errorf("topology: dead letter: header %s is missing or is not %s", header, want)
+		p.err = fmt.Errorf("dead letter: header %s is missing or is not %s", header, want)
 	}
 }
 
@@ -181,8 +185,8 @@ func (p *deadLetterParser) source(header string) DeadLetterSource {
 	return s
 }
 
-// IsDeadLetterHeader reports whether a dead letter, or what operators write about it, has a header with that key beside those of
-// the record.
+// IsDeadLetterHeader reports whether a dead letter, or a record that operators write about it, has
+// a header with that key beside those of the record that died.
 func IsDeadLetterHeader(key string) bool {
 	if strings.HasPrefix(key, "__streams.errors.") {
 		return true

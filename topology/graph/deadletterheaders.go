@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// The headers of a dead letter. Values are UTF-8 text. Those of the first group are the ones of Kafka
-// Streams, with its meaning: the record that failed now. Those of the second group are ours.
+// The headers of a dead letter. Values are UTF-8 text. The first group is that of Kafka Streams,
+// with its meaning: it is about the record that failed now. The second group is ours.
 const (
 	HeaderStreamsException  = "__streams.errors.exception"
 	HeaderStreamsMessage    = "__streams.errors.message"
@@ -19,8 +19,8 @@ const (
 
 	// HeaderID identifies the record that died: see [DeadLetterID].
 	HeaderID = "onceward.id"
-	// HeaderApplication is the one in which the record died. A record that dies in one application after another is
-	// another one in each of them, with an id and an origin of its own; only the number of deaths goes on.
+	// HeaderApplication is the application in which the record died. In each application a record
+	// has an id and an origin of its own. Only the number of deaths goes on from one to the next.
 	HeaderApplication = "onceward.application"
 	// HeaderVersion is the fingerprint of the topology.
 	HeaderVersion = "onceward.version"
@@ -40,61 +40,66 @@ const (
 	// HeaderTimestamp is in milliseconds since the epoch.
 	HeaderTimestamp     = "onceward.timestamp"
 	HeaderTimestampType = "onceward.timestamp.type"
-	// HeaderSource is on records of a repartition topic with topology.KeepOrigin, and so on their dead letters, whether they died there or,
-	// redriven, elsewhere: where the record was read that they come from, as topic, partition, offset and, if it is known, when the broker
-	// appended it, in milliseconds since the epoch, with spaces between them. It is empty if they come from none.
+	// HeaderSource is on a record of a repartition topic with topology.KeepOrigin, and on its dead letter.
+	// It is the position of the input's record that it comes from: topic, partition and offset with
+	// spaces between them. The append time in milliseconds since the epoch follows if it is known.
+	// The header is empty if the record comes from no input.
 	HeaderSource = "onceward.source"
-	// HeaderLastTimestamp is the timestamp that the record had when it died last, in milliseconds since the epoch. The dead
-	// letter's own can be another one: a topic with message.timestamp.type=LogAppendTime gives it the broker's time, and a
-	// broker does not take every time. Letters of older builds do not have it.
+	// HeaderLastTimestamp is the timestamp that the record had when it died last, in milliseconds
+	// since the epoch. The timestamp of the dead letter can be another one: a topic with
+	// message.timestamp.type=LogAppendTime has the broker's time, and a broker refuses some times.
+	// Dead letters of older builds do not have the header.
 	HeaderLastTimestamp = "onceward.timestamp.last"
-	// HeaderDeaths counts how often the record died, in whatever application: 1, and more after it was redriven.
+	// HeaderDeaths counts how often the record died, in all applications: more than 1 after a
+	// redrive.
 	HeaderDeaths = "onceward.deaths"
-	// HeaderEdition counts how often an operator has edited the dead letter since the record died; it is not there
-	// if nobody has.
+	// HeaderEdition counts how often operators edited the dead letter since the record died. It is
+	// missing if they never did.
 	HeaderEdition = "onceward.edition"
-	// HeaderCut is there if the record had to be cut to fit into the dead-letter topic. It gives the full
-	// sizes, such as "key=36 value=1200000 headers=2"; an edition has those of what is not put right yet.
+	// HeaderCut is there if the record was cut to fit into the dead-letter topic. It has the full
+	// sizes, such as "key=36 value=1200000 headers=2". After an edit it has those of the parts that
+	// are still cut.
 	HeaderCut = "onceward.cut"
 )
 
-// The headers of what operators write to a dead-letter topic (package txn/admin). A record that dies never brings them along:
-// with them its letter could pass for something that an operator has done.
+// The headers of records that operators write to a dead-letter topic (package txn/admin). They are
+// removed from a record that dies: its dead letter could pass for the work of an operator.
 const (
-	// HeaderRedriven, with the time and the place in the two after it, makes a record without key and value the mark of a
-	// letter that was redriven.
+	// HeaderRedriven is on a record without key and value that marks a dead letter as redriven. The
+	// next two headers are the time and the place.
 	HeaderRedriven   = "onceward.redriven"
 	HeaderRedrivenAt = "onceward.redriven.at"
 	HeaderRedrivenTo = "onceward.redriven.to"
-	// HeaderSession is on marks and editions: a random text for each redrive and each edit, which tells them apart.
+	// HeaderSession is on marks and editions. It is a random text for each redrive and each edit.
 	HeaderSession = "onceward.session"
 )
 
-// HeaderOwnKey is on a record that travels under another key than its own, through a repartition topic of package
-// processors/inbox: its value is the record's own key, in bytes, and null for the null key.
+// HeaderOwnKey is on a record of a repartition topic of package processors/inbox, where it has
+// another key than its own. The value is the bytes of its own key, or null for the null key.
 const HeaderOwnKey = "onceward.inbox.key"
 
 // The limits of what a dead letter says of itself.
 const (
-	// DeadLetterHeaderBytesMax bounds the keys and values of the headers that a dead letter has beside the
-	// record's own.
+	// DeadLetterHeaderBytesMax bounds the keys and values of the headers that a dead letter has
+	// beside the record's own.
 	DeadLetterHeaderBytesMax = 8 << 10
 	// DeadLetterMessageBytesMax bounds the reason.
 	DeadLetterMessageBytesMax = 512
-	// DeadLetterDeathsMax is where the count of deaths stays. Anybody can write a large one, and the letter
-	// of a record that dies with it has to be readable.
+	// DeadLetterDeathsMax is where the count of deaths stays. Any producer can write a large count,
+	// and the dead letter of a record that dies with it has to be readable.
 	DeadLetterDeathsMax = math.MaxInt32 - 1
 
 	cutBytesMax = 80
 )
 
-// DeadLetterID returns the id of a record that dies for the first time: 32 hexadecimal digits that follow from the
-// application, and from the record's position and timestamp. The timestamp tells it from the record that was there before the
-// topic was deleted and created again.
+// DeadLetterID returns the id of a record that dies for the first time: 32 hexadecimal digits that
+// follow from the application, and from the record's position and timestamp. The timestamp differs
+// from that of the record at the same position before the topic was deleted and created again.
 //
-// A record that dies again in the same application keeps its id. So the id, the number of deaths and the position of the
-// last one identify a dead letter, and a dead letter that is written twice has the same ones. The position counts because
-// anybody can write these headers, and copy them from one record to others.
+// A record that dies again in the same application keeps its id. So the id, the number of deaths
+// and the position of the last death identify a dead letter. A dead letter that is written twice
+// has the same ones. The position counts because any producer can copy these headers from one
+// record to others.
 func DeadLetterID(application string, at DeadLetterOrigin) string {
 	var b []byte
 	for _, s := range []string{application, at.Topic} {

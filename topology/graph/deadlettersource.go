@@ -6,17 +6,19 @@ import (
 	"strconv"
 )
 
-// DeadLetterSource is the position of a record of an input: what topology.Record.Source and topology.Record.AppendTime have been.
+// DeadLetterSource is the position of a record of an input. It is what topology.Record.Source and
+// topology.Record.AppendTime returned.
 type DeadLetterSource struct {
 	Topic     string
 	Partition int32
 	Offset    int64
-	// AppendTime is when the broker appended the record there, in milliseconds since the epoch; 0 where nobody knows.
+	// AppendTime is when the broker appended the record, in milliseconds since the epoch, or 0 if
+	// it is not known.
 	AppendTime int64
 }
 
-// Append appends the value of a [HeaderSource]: topic, partition and offset, and the append time if it is
-// known. It appends nothing for the zero s, which is that of a record without a source.
+// Append appends the value of a [HeaderSource]: topic, partition and offset, and the append time if
+// it is known. For the zero s, which is that of a record without a source, it appends nothing.
 func (s DeadLetterSource) Append(b []byte) []byte {
 	if s.Topic == "" {
 		return b
@@ -30,8 +32,9 @@ func (s DeadLetterSource) Append(b []byte) []byte {
 	return b
 }
 
-// ParseDeadLetterSource reads the value of a [HeaderSource]. ok is false if it is not a position, since
-// any producer of the topic can write the header. A topic that equals known allocates nothing.
+// ParseDeadLetterSource reads the value of a [HeaderSource]. ok is false if it is not a position,
+// since any producer of the topic can write the header. A topic that equals known allocates
+// nothing.
 func ParseDeadLetterSource(text []byte, known string) (s DeadLetterSource, ok bool) {
 	if len(text) == 0 {
 		return DeadLetterSource{}, true
@@ -60,9 +63,10 @@ func ParseDeadLetterSource(text []byte, known string) (s DeadLetterSource, ok bo
 }
 
 const (
-	// appendTimeMax is the end of the year 9999, in milliseconds since the epoch: what is later cannot be shown as a time.
+	// appendTimeMax is the end of the year 9999, in milliseconds since the epoch. Later times have
+	// no text in RFC 3339.
 	appendTimeMax = 253402300799999
-	// sourceDigitsMax bounds the numbers, and with them the header, which dead letters have too.
+	// sourceDigitsMax bounds the numbers, and so the header.
 	sourceDigitsMax = len("9223372036854775807")
 )
 

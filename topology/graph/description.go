@@ -2,8 +2,9 @@ package graph
 
 import "strings"
 
-// Description is what a topology is made of, for programs and for pictures: see topology.Topology.Description. Its JSON form is stored and read by
-// other programs, so its fields stay; new ones may be added.
+// Description has the parts of a topology, for programs and pictures. topology.Topology.Description
+// makes it. Its JSON form is stored, and read by other programs. So fields may be added, and none
+// is removed.
 type Description struct {
 	Name        string `json:"name"`
 	Application string `json:"application"`
@@ -44,7 +45,8 @@ type StoreDescription struct {
 	Name string `json:"name"`
 	// Layout is the text of its state.Layout.
 	Layout string `json:"layout"`
-	// ChangelogTopic is empty for a store without one, which is restored from the source topic RestoredFrom.
+	// ChangelogTopic is empty for a store without one, which is restored from the source topic
+	// RestoredFrom.
 	ChangelogTopic string `json:"changelog_topic"`
 	RestoredFrom   string `json:"restored_from,omitempty"`
 	KeyFormat      string `json:"key_format"`
@@ -76,16 +78,17 @@ type NodeDescription struct {
 	Next []EdgeDescription `json:"next,omitempty"`
 }
 
-// EdgeDescription is a way from a node to another one of its subtopology.
+// EdgeDescription is an edge from a node to another one of its subtopology.
 type EdgeDescription struct {
-	// Outlet is the name of the way out; empty where the node has only one.
+	// Outlet is the name of the outlet. It is empty if the node has only one.
 	Outlet string `json:"outlet,omitempty"`
 	To     string `json:"to"`
 }
 
-// ParkStore returns the name of the store that topology.ParkKeys gives to the source, for tools that know of a topology what is described of it;
-// application is that of the [Description]. It is [Source.ParkStore], but for delayed retry topics, which have none and are not told from
-// other internal topics here.
+// ParkStore returns the name of the store that topology.ParkKeys gives to the source, for tools
+// that have only a [Description]; application is that of the Description. It equals
+// [Source.ParkStore], except for delayed retry topics: they have no such store, and look like other
+// internal topics here.
 func (s SourceDescription) ParkStore(application string) string {
 	name := s.Topic
 	if s.Repartition {

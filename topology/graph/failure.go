@@ -9,23 +9,23 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Failure is why a record failed. It is an error whose own text is safe to log: it quotes nothing of the
-// record.
+// Failure is why a record failed. It is an error. Its own text is safe to log, because it quotes
+// nothing of the record.
 type Failure struct {
-	// Node is the name of the node that failed; empty if the record did not come to any.
+	// Node is the name of the node that failed. It is empty if the record came to no node.
 	Node string
 	// Class decided what happens.
 	Class Class
-	// Err is the error that the node returned. Its text may quote the record; the reason that Error shows
-	// does not.
+	// Err is the error that the node returned. Its text may quote the record.
 	Err error
 	// Attempt is how often the record was tried, this time included.
 	Attempt int
-	// Stack is where the code panicked: functions, files and lines, without arguments. It is empty if it
-	// did not panic.
+	// Stack is where the code panicked: functions, files and lines, without arguments. It is empty
+	// if the code did not panic.
 	Stack string
-	// Again says that the policy is to try again later (Park or Delay), and that no record is at work that could wait for
-	// that. Only what topology.Context.Try returns in a punctuation has it: what was refused is best kept, and tried another time.
+	// Again says that the policy is Park or Delay, and that there is no record that could be parked
+	// or delayed. Only topology.Context.Try in a punctuation returns such a failure: the caller had
+	// better keep what was refused, and try it another time.
 	Again bool
 	// Punctuation describes the schedule that failed; it is empty if a record failed.
 	Punctuation string
@@ -54,8 +54,9 @@ func (f *Failure) Error() string {
 // Unwrap returns f.Err.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Reason returns what can be said of f.Err without a risk that it quotes the record: the text of the
-// [schemas.Reason] or [schemas.Error] in it, or what an error of a store says of its database. Of any other error it is the Go type.
+// Reason describes f.Err without quoting the record. It is the text of the [schemas.Reason] or
+// [schemas.Error] in f.Err, or the condition of the database that an error of a store names. For
+// another error it is the Go type.
 func (f *Failure) Reason() string {
 	if reason, ok := safeText(f.Err); ok {
 		return reason
@@ -63,11 +64,11 @@ func (f *Failure) Reason() string {
 	return "error of type " + typeOf(f.Err)
 }
 
-// Type returns the Go type of the error at the bottom of f.Err. It says more than the types that wrap
-// that error.
+// Type returns the Go type of the error at the bottom of f.Err. It says more than the types that
+// wrap that error.
 func (f *Failure) Type() string { return typeOf(f.Err) }
 
-// safeText returns the text for err that is known to quote nothing of the record.
+// safeText returns a text for err that quotes nothing of the record, if there is one.
 func safeText(err error) (string, bool) {
 	if p, ok := errors.AsType[*PartError](err); ok {
 		if reason, ok := safeText(p.Err); ok {
@@ -89,10 +90,11 @@ func safeText(err error) (string, bool) {
 	return "", false
 }
 
-// storeConditions are the states of a database that a store's error can name, the most specific first.
+// storeConditions are the states of a database that a store's error can name, the most specific
+// first.
 var storeConditions = []error{state.ErrFull, state.ErrFailed, state.ErrCorrupt, state.ErrClosed}
 
-// typeOf returns the Go type of the error at the bottom of err, which says more than the types that wrap it.
+// typeOf returns the Go type of the error at the bottom of err.
 func typeOf(err error) string {
 	for {
 		inner := errors.Unwrap(err)

@@ -8,8 +8,8 @@ type Header struct {
 	Value []byte
 }
 
-// TimestampType says whose clock a record's timestamp comes from. The values are those of Kafka's record
-// batches.
+// TimestampType says which clock a record's timestamp comes from. The values are those of Kafka's
+// record batches.
 type TimestampType int8
 
 // The timestamp types.
@@ -28,8 +28,9 @@ func (t TimestampType) String() string {
 	return "CreateTime"
 }
 
-// Input is one record as fetched, before any codec has seen it. A nil Key or Value is a null; an empty one
-// is not. The graph and user code keep parts of Key, Value and Headers, so their bytes are never reused.
+// Input is one record as fetched, before a codec reads it. A nil Key or Value is a null; an empty
+// one is not. The graph and user code keep parts of Key, Value and Headers, so their bytes are
+// never reused.
 type Input struct {
 	// Topic is the name on the cluster.
 	Topic string
@@ -41,23 +42,26 @@ type Input struct {
 	Timestamp int64
 	// TimestampType goes into dead letters.
 	TimestampType TimestampType
-	// StreamTime is the stream time of the task including this record, in milliseconds since the epoch. The
-	// runtime owns it, because a record that fails must not move it and an aborted round must move it back. For a
-	// source with an topology.EventTime the graph finds it itself, of StreamTimeBefore.
+	// StreamTime is the stream time of the task including this record, in milliseconds since the
+	// epoch. The runtime owns it: a record that fails must not move it, and an aborted round must
+	// move it back. For a source with a topology.EventTime the graph computes it from
+	// StreamTimeBefore.
 	StreamTime int64
-	// StreamTimeBefore is the stream time of the task before this record, [state.NoTime] if there was none.
-	// What is between the two fires the schedules on stream time.
+	// StreamTimeBefore is the stream time of the task before this record, or state.NoTime.
+	// Schedules on stream time fire if they are due between the two.
 	StreamTimeBefore int64
 	Key              []byte
 	Value            []byte
 	Headers          []Header
-	// Attempt counts from 1. It is above 1 when the runtime gives the record again after a Retry verdict.
+	// Attempt counts from 1. After a verdict Retry the runtime gives the record again with the next
+	// one.
 	Attempt int
 	// FirstFailure is the wall clock of the first failed attempt, zero on the first one.
 	FirstFailure time.Time
 }
 
-// Output is one record to produce in the transaction that moves past the input. A nil Key or Value is a null.
+// Output is one record to produce in the transaction that moves past the input. A nil Key or Value
+// is a null.
 type Output struct {
 	// Topic is the name on the cluster (internal topics already carry the application id).
 	Topic string

@@ -14,8 +14,8 @@ const (
 	TopicBytesMax = 249
 )
 
-// The parts that make names of internal topics, of nodes, and of the stores of parked records. Those of
-// topics are the ones of Kafka Streams.
+// The fixed parts in the names of nodes, of internal topics and of the stores of parked records.
+// Those of topics are the ones of Kafka Streams.
 const (
 	SourceSuffix      = "-source"
 	RepartitionSuffix = "-repartition"
@@ -32,7 +32,7 @@ func ChangelogTopic(application, store string) string {
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
-// CheckName says what is wrong with a name that becomes part of a topic or of a path.
+// CheckName returns an error unless the name can be a part of a topic's name and of a path.
 func CheckName(name string) error {
 	switch {
 	case name == "":
@@ -47,7 +47,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckTopicName says what is wrong with the name of a topic on the cluster, by Kafka's rules.
+// CheckTopicName returns an error unless Kafka's rules allow the name of a topic.
 func CheckTopicName(name string) error {
 	if len(name) > TopicBytesMax {
 		return fmt.Errorf("the topic name has %d characters, Kafka allows %d", len(name), TopicBytesMax)

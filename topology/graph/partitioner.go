@@ -2,9 +2,9 @@ package graph
 
 import "encoding/binary"
 
-// PartitionOf returns the partition, of n, to which Kafka's default partitioner sends a record with that
-// key: murmur2, made positive, modulo n. A nil key, for which Kafka has no rule that two producers would
-// agree on, is not to be given.
+// PartitionOf returns the partition, of n, to which Kafka's default partitioner sends a record with
+// that key: murmur2, made positive, modulo n. The key must not be nil, because Kafka has no fixed
+// partition for a null key.
 func PartitionOf(key []byte, n int32) int32 {
 	return int32(murmur2(key)&0x7fffffff) % n
 }

@@ -1,17 +1,18 @@
 package graph
 
-// GaugeReading is what a gauge shows.
+// GaugeReading is the value of a gauge of a node.
 type GaugeReading struct {
 	Node, Name string
 	Value      int64
 }
 
-// Parked says how many records of a source wait behind a failed one, that one included.
+// Parked says how many records of a source are parked.
 type Parked struct {
-	// Topic is the source's, by its name on the cluster. Store is the store where they wait.
+	// Topic is the source topic, by its name on the cluster. Store has the parked records.
 	Topic, Store string
-	// Keys is how many keys are parked, Records how many records wait.
+	// Keys is the number of keys that are parked, and Records that of their records.
 	Keys, Records int64
-	// Emptied counts how often the last parked key went. The graph needs it back when a round was aborted.
+	// Emptied counts how often the last parked key was released. The graph needs it after an
+	// aborted round.
 	Emptied int
 }

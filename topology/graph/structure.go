@@ -7,19 +7,19 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Subtopology is a part of a topology that shares no record and no store with the others except through
-// topics. A task is one partition of a subtopology.
+// Subtopology is a part of a topology that shares no record and no store with the others except
+// through topics. A task is one partition of a subtopology.
 type Subtopology struct {
-	// Name is the alphabetically first name among its source topics and repartitionings, as the user gave
-	// them. So it does not change when other parts of the topology do. A new source with an earlier name
+	// Name is the alphabetically first name of its source topics and repartitionings, as the user
+	// gave them. Changes of other subtopologies do not change it. A new source with an earlier name
 	// changes it, and with it the names of the tasks, but not those of changelogs.
 	Name string
 	// Sources are sorted by topic. All of them have the same number of partitions.
 	Sources []Source
 	// Stores are sorted by name.
 	Stores []StoreInfo
-	// Sinks are the topics that are written, repartition topics included and the dead-letter topic not,
-	// sorted.
+	// Sinks are the topics that it writes, sorted: also repartition topics, but not the dead-letter
+	// topic.
 	Sinks []string
 }
 
@@ -29,14 +29,16 @@ type Source struct {
 	Topic string
 	// Repartition says that the topic is internal, and written by this topology.
 	Repartition bool
-	// Delay is how long a record waits after its timestamp before it is processed: above 0 for a delayed retry topic,
-	// which is a repartition topic that the subtopology itself writes.
+	// Delay is how long a record waits after its timestamp before it is processed. It is above 0
+	// for a delayed retry topic, which is a repartition topic that the subtopology itself writes.
 	Delay time.Duration
 	// Start says where a new application starts. It is Earliest for a repartition topic.
 	Start Start
-	// ParkStore is the store in which records of the source wait, and ParkChangelog its changelog on the cluster. The subtopology has that
-	// store only with topology.ParkKeys; it is named without as well, so that what waits since there was one is found. Both are empty for a
-	// delayed retry topic, and where the changelog would have a longer name than Kafka allows, so that there never was one.
+	// ParkStore is the store of the parked records of the source, and ParkChangelog its changelog
+	// on the cluster. The subtopology has that store only with topology.ParkKeys. Without the
+	// option it is named too, so that records are found that an earlier topology parked. Both are
+	// empty for a delayed retry topic, and if Kafka does not allow the name of the changelog
+	// because of its length.
 	ParkStore, ParkChangelog string
 	// KeyFormat and ValueFormat are the names of the codecs.
 	KeyFormat, ValueFormat string
@@ -46,10 +48,12 @@ type Source struct {
 type StoreInfo struct {
 	// Name is the stable name of the store.
 	Name string
-	// ChangelogTopic is the name of its changelog on the cluster, which has as many partitions as the sources; empty if it has none.
+	// ChangelogTopic is the name of its changelog on the cluster, with as many partitions as the
+	// sources. It is empty if the store has none.
 	ChangelogTopic string
-	// RestoredFrom is the source topic that a store without a changelog is restored from, see topology.RestoreFromTopic, and FromSource makes rows
-	// of its records. They are empty and nil for a store that has a changelog.
+	// RestoredFrom is the source topic from which a store without a changelog is restored, and
+	// FromSource makes rows of its records: see topology.RestoreFromTopic. A store with a changelog
+	// has neither.
 	RestoredFrom string
 	FromSource   *SourceRows
 	// Layout says what its rows and its changelog records look like.
@@ -58,7 +62,7 @@ type StoreInfo struct {
 	KeyFormat, ValueFormat string
 }
 
-// Declarations returns the stores as a database is told of them.
+// Declarations returns the stores in the form that a database takes.
 func (s Subtopology) Declarations() []state.Declaration {
 	declared := make([]state.Declaration, len(s.Stores))
 	for i, store := range s.Stores {
@@ -67,17 +71,18 @@ func (s Subtopology) Declarations() []state.Declaration {
 	return declared
 }
 
-// Topic returns the topic that the store is restored from: its changelog, or else the source topic.
+// Topic returns the topic from which the store is restored: its changelog, or else the source
+// topic.
 func (s StoreInfo) Topic() string { return cmp.Or(s.ChangelogTopic, s.RestoredFrom) }
 
-// RetryTopic returns the name of the delayed retry topic of the source for a delay (see topology.RetryTopics), in an
-// application. It does not say whether the source has it.
+// RetryTopic returns the name that the delayed retry topic of the source for a delay has in an
+// application: see topology.RetryTopics. It does not say whether the source has such a topic.
 func (s Source) RetryTopic(application string, delay time.Duration) string {
 	return application + "-" + s.Topic + RetryInfix + delay.String() + RepartitionSuffix
 }
 
-// Start says where a source starts in a partition for which the application has no committed offset. Topics
-// are never skipped or read again because of it: an offset that has gone out of range later is an error.
+// Start says where a source starts in a partition for which the application has no committed
+// offset. It is not used for an offset that is out of range, which is an error.
 type Start struct {
 	From StartFrom
 	// Time is set for AtTime.
@@ -109,17 +114,18 @@ func (s Start) String() string {
 	}
 }
 
-// Horizon is a limit of what a node knows again: a record that comes once more is recognised for Retention of
-// stream time, and not any more afterwards. A source topic that keeps records for longer could bring one back that
-// the node has forgotten, so a runtime compares the two before it starts.
+// Horizon is the dedupe window of a node: it recognises a record that comes again for Retention of
+// stream time. A source topic that keeps records for longer can bring a record back that the node
+// has expired, so a runtime compares the two before it starts.
 type Horizon struct {
 	// Node is the name of the node.
 	Node string
 	// Retention is how long the node remembers.
 	Retention time.Duration
-	// Tolerated says that a topic which keeps records for longer is to be warned about, and not refused.
+	// Tolerated says that the runtime warns about a topic that keeps records for longer, instead of
+	// refusing it.
 	Tolerated bool
-	// Topics are the source topics on the cluster whose records reach the node, sorted. A repartition topic stands
-	// for those that feed it.
+	// Topics are the source topics on the cluster whose records come to the node, sorted. A
+	// repartition topic is replaced by those that feed it.
 	Topics []string
 }

@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// Action is what the runtime has to do with the record, or the punctuation, that a Verdict is about.
+// Action is what the runtime has to do with the record, or the punctuation, that a Verdict is
+// about.
 type Action uint8
 
 // The actions, from harmless to fatal.
 const (
-	// Accept: outputs and state writes join the round; the position moves past the record.
+	// Accept: outputs and state writes join the round. The position moves past the record.
 	Accept Action = iota
-	// DeadLetter: the state is as if the record had never been seen; the only output is the dead letter; the
+	// DeadLetter: the record leaves nothing in the state. The only output is the dead letter. The
 	// position moves.
 	DeadLetter
-	// Retry: no trace at all; the record is given again after Backoff with Attempt+1. The position does not
-	// move.
+	// Retry: the record leaves nothing. It is given again after Backoff with Attempt+1. The
+	// position does not move.
 	Retry
-	// Stop: no trace at all; the task stops and says why. The position does not move.
+	// Stop: the record leaves nothing. The task stops and says why. The position does not move.
 	Stop
-	// Park: the record is kept in the state, and nothing else of it is there; the position moves. The stream time
-	// does not: the record has yet to be processed.
+	// Park: the state keeps the record, and nothing else. The position moves. The stream time does
+	// not, because the record has yet to be processed.
 	Park
-	// Delay: the only output is the record itself, for a delayed retry topic of its source; the position moves. The
-	// stream time does not: the record has yet to be processed.
+	// Delay: the only output is the record itself, for a delayed retry topic of its source. The
+	// position moves. The stream time does not, because the record has yet to be processed.
 	Delay
 )
 
-// String returns the action in lower case: accept, dead-letter, retry, stop, park or
-// delay.
+// String returns the action in lower case: accept, dead-letter, retry, stop, park or delay.
 func (a Action) String() string {
 	switch a {
 	case Accept:
@@ -48,33 +48,36 @@ func (a Action) String() string {
 	return "action(" + strconv.Itoa(int(a)) + ")"
 }
 
-// Verdict is the outcome of one record, with the punctuations that it fired, or of one punctuation by the wall
-// clock.
+// Verdict is the outcome of one record with the punctuations that it fired, or of one punctuation
+// by the wall clock.
 type Verdict struct {
 	Action Action
-	// Wrote says that a store was written, what is parked included. Retry and Stop verdicts never have it.
+	// Wrote says that a store was written, also that of parked records. It is never set for Retry
+	// and Stop.
 	Wrote bool
-	// EventTime is the time of the record, in milliseconds since the epoch: its timestamp, unless its source has an
-	// topology.EventTime. The runtime raises the stream time to it with an Accept verdict, and keeps it for later records;
-	// [state.NoTime] raises nothing. In a verdict on a punctuation it means nothing, unless Released is set.
+	// EventTime is the time of the record, in milliseconds since the epoch: its timestamp, unless
+	// its source has a topology.EventTime. After a verdict Accept the runtime raises the stream
+	// time to EventTime, unless that is state.NoTime. For a punctuation it is used only if Released
+	// is set.
 	EventTime int64
-	// Outputs is valid until the next call of Process or Punctuate: the caller copies the structs (not the
-	// bytes, which are never reused).
+	// Outputs is valid until the next call of Process or Punctuate. The caller copies the structs.
+	// The bytes are never reused.
 	Outputs []Output
-	// Counts are the outcomes that nodes counted for this record. Those of Retry and Stop verdicts are none. Valid until the next
-	// call of Process or Punctuate.
+	// Counts are the outcomes that nodes counted for this record, none for Retry and Stop. It is
+	// valid until the next call of Process or Punctuate.
 	Counts []Tally
-	// Failure is nil for Accept, and for the Park verdict of a record that did not fail but has to wait.
+	// Failure is nil for Accept, and for Park if the record did not fail but waits behind another
+	// one.
 	Failure *Failure
-	// Released is the source topic, by its name on the cluster, of a record that was parked or delayed and has been
-	// processed now; empty for every other. With an Accept verdict EventTime moves the stream time as if the record
-	// had just been read there.
+	// Released is the source topic, by its name on the cluster, of a record that was parked or
+	// delayed and is processed now. It is empty for other records. After a verdict Accept,
+	// EventTime moves the stream time as if the record had just been read there.
 	Released string
 	// Backoff is set for Retry, for Delay, and for the Park of a record that failed.
 	Backoff time.Duration
 }
 
-// Tally is one outcome counted by a node, published when the round that contains it is applied.
+// Tally is one outcome that a node counted. It is published when its round is applied.
 type Tally struct {
 	Node    string
 	Outcome string
