@@ -46,10 +46,6 @@ func (ParkOption) applyRepartition(ref *topicRef) error {
 	return nil
 }
 
-// IsParkedRecord reports whether a row with that key, in a store that [ParkKeys] has given to a source, is a record that waits. The other
-// rows say of each key which of its records wait.
-func IsParkedRecord(key []byte) bool { return len(key) > 0 && key[0] == parkedRecord }
-
 // parkStore returns the name of the store in which records of the topic wait, if they are parked.
 func (t topicRef) parkStore() string { return t.name + graph.ParkedSuffix }
 
@@ -93,7 +89,7 @@ func (g *Graph) newParking(n *node, s *graphSource) (*parking, error) {
 	if limit := g.config.MaxMessageBytes; limit != nil {
 		p.maxMessageBytes = int(limit(g.topology.changelog(n.parked)))
 	}
-	for e, err := range bytes.Scan(state.Prefix([]byte{parkedHead})) {
+	for e, err := range bytes.Scan(state.Prefix([]byte{graph.ParkedHead})) {
 		if err != nil {
 			return nil, fmt.Errorf("node %s: reading the keys that are parked: %w", n.name, err)
 		}

@@ -58,9 +58,6 @@ type parking struct {
 }
 
 const (
-	parkedHead   = 'h'
-	parkedRecord = 'r'
-
 	// releasesMax is how many records of one key are released before others have their turn.
 	releasesMax = 64
 	// lookMax is how many heads a step of the search looks at.
@@ -247,10 +244,10 @@ func (p *parking) look(now time.Time) error {
 		if !p.agenda.lacks(now.UnixMilli()) {
 			return nil
 		}
-		p.from, p.agenda.beyond = []byte{parkedHead}, never
+		p.from, p.agenda.beyond = []byte{graph.ParkedHead}, never
 	}
 	heads := 0
-	for e, err := range p.rows.Scan(state.Range{From: p.from, To: []byte{parkedHead + 1}}) {
+	for e, err := range p.rows.Scan(state.Range{From: p.from, To: []byte{graph.ParkedHead + 1}}) {
 		if heads++; err == nil && heads > lookMax {
 			p.from = append([]byte(nil), e.Key...)
 			return nil
@@ -327,8 +324,8 @@ func (p *parking) fits(key, row []byte) bool {
 	return p.maxMessageBytes <= 0 || batchBytes(&graph.Output{Key: key, Value: row})+growth <= p.maxMessageBytes
 }
 
-func headKey(key parkedKey) []byte { return append([]byte{parkedHead}, key[:]...) }
+func headKey(key parkedKey) []byte { return append([]byte{graph.ParkedHead}, key[:]...) }
 
 func (p *parking) rowKey(key parkedKey, number uint64) []byte {
-	return binary.BigEndian.AppendUint64(append([]byte{parkedRecord}, key[:]...), number)
+	return binary.BigEndian.AppendUint64(append([]byte{graph.ParkedRecord}, key[:]...), number)
 }

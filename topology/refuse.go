@@ -14,7 +14,7 @@ import (
 // parked and is tried again there is [Punctuation.Refuse].
 func (g *Graph) Refuse(in graph.Input, what string) graph.Verdict {
 	g.begin(&in)
-	if s := g.source(in.Topic); s != nil && s.of != "" && restoreDelayed(&g.in) == nil {
+	if s := g.source(in.Topic); s != nil && s.of != "" && graph.RestoreDelayed(&g.in) == nil {
 		g.in.Topic = s.of // it dies as the record that it was
 	}
 	g.unparkable = true

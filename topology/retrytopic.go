@@ -2,12 +2,8 @@ package topology
 
 import (
 	"fmt"
-	"math"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology/graph"
 )
 
@@ -27,10 +23,6 @@ import (
 func RetryTopics(delays ...time.Duration) SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.delays = delays })
 }
-
-// headerRetry is on the records of delayed retry topics: what was known of the record where it was read first. User code does not
-// see it.
-const headerRetry = "onceward.retry"
 
 // addRetryTopics declares the sources of the delayed retry topics of n.
 func (n *node) addRetryTopics(b *Builder, delays []time.Duration) {
@@ -151,7 +143,7 @@ func (g *Graph) delay(to retryTopic, f *Failure) (graph.Verdict, bool) {
 		Topic: to.topic, Partition: g.id.Partition,
 		Timestamp: now.UnixMilli(), // not when it is due: brokers refuse what is far ahead
 		Key:       in.Key, Value: in.Value,
-		Headers: append(append(make([]Header, 0, len(in.Headers)+1), in.Headers...), retryHeader(in, f.Attempt, first)),
+		Headers: append(append(make([]Header, 0, len(in.Headers)+1), in.Headers...), graph.DelayedHeader(in, f.Attempt, first)),
 	}
 	if to.check(&out) != nil {
 		f.Note = "the record is too large to be delayed"
@@ -171,20 +163,11 @@ var delayedOutcomes = func() (outcomes [classes]string) {
 	return outcomes
 }()
 
-// retryHeader is what the record says of itself: attempts, first failure, offset, timestamp and its type.
-func retryHeader(in *graph.Input, attempts int, first time.Time) Header {
-	return Header{Key: headerRetry, Value: fmt.Appendf(nil, "%d %d %d %d %d",
-		attempts, first.UnixMilli(), in.Offset, in.Timestamp, int8(in.TimestampType))}
-}
-
-// errRetryHeader is the failure of a record that somebody else wrote to a retry topic.
-const errRetryHeader = schemas.Reason("the record of a delayed retry topic does not say where it comes from")
-
 // processDelayed runs a record of a delayed retry topic as the one that it was.
 func (g *Graph) processDelayed(s *graphSource) graph.Verdict {
 	in := g.in
-	if err := restoreDelayed(&in); err != nil {
-		_ = g.fail(nil, Fail(Poison, errRetryHeader))
+	if err := graph.RestoreDelayed(&in); err != nil {
+		_ = g.fail(nil, Fail(Poison, err))
 		return g.conclude()
 	}
 	in.Topic = s.of
@@ -202,39 +185,4 @@ func (g *Graph) processDelayed(s *graphSource) graph.Verdict {
 	}
 	v.Released = in.Topic
 	return v
-}
-
-// retryRanges bound what a header of a record may say, in the order of retryHeader. Anybody who may write to the topic can write
-// one, and the attempts choose a topic, and both they and the times have to be readable in a dead letter.
-var retryRanges = [5]struct{ least, most int64 }{
-	{1, 1 << 30},
-	{-62167219200000, 253402300799999}, // the years from 0 to 9999
-	{0, math.MaxInt64},
-	{math.MinInt64, math.MaxInt64}, // a source judges the timestamps of its records itself
-	{int64(graph.CreateTime), int64(graph.LogAppendTime)},
-}
-
-// restoreDelayed makes in the record that was delayed. Its attempts in place come on top of those before.
-func restoreDelayed(in *graph.Input) error {
-	last := len(in.Headers) - 1
-	if last < 0 || in.Headers[last].Key != headerRetry {
-		return errRetryHeader
-	}
-	fields := strings.Fields(string(in.Headers[last].Value))
-	var n [len(retryRanges)]int64
-	if len(fields) != len(n) {
-		return errRetryHeader
-	}
-	for i, text := range fields {
-		var err error
-		if n[i], err = strconv.ParseInt(text, 10, 64); err != nil || n[i] < retryRanges[i].least || n[i] > retryRanges[i].most {
-			return errRetryHeader
-		}
-	}
-	in.Attempt += int(n[0])
-	in.FirstFailure, in.Offset, in.Timestamp, in.TimestampType = time.UnixMilli(n[1]).UTC(), n[2], n[3], graph.TimestampType(n[4])
-	if in.Headers = in.Headers[:last:last]; last == 0 {
-		in.Headers = nil
-	}
-	return nil
 }

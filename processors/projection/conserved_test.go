@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
@@ -90,7 +91,7 @@ func (l *ledgerOfAll) pipe(key string, opts ...topologytest.PipeOption) {
 // waiting returns the records that wait in a store.
 func (l *ledgerOfAll) waiting(store string) (marks []string) {
 	for key, row := range l.d.Rows(store, 0) {
-		if store != "events.parked" || topology.IsParkedRecord([]byte(key)) {
+		if store != "events.parked" || graph.IsParkedRecord([]byte(key)) {
 			marks = append(marks, marker.FindString(row))
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 )
@@ -30,7 +29,7 @@ func (op *operation) droppedDelayed(ctx context.Context, s sight, next []state.I
 		}
 		err := newReading(op.cluster, in.Topic, op.layout[in.Topic].ID, in.Partition).each(ctx, max(in.Committed, s.bounds[i].start),
 			s.bounds[i].end, func(r *broker.Record) error {
-				if at, ok := topology.DelayedFrom(headersOf(r)); !ok || from < 0 || at < from {
+				if at, ok := graph.DelayedFrom(headersOf(r)); !ok || from < 0 || at < from {
 					dropped[i]++
 				}
 				return nil

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -264,7 +263,7 @@ func (r *Restorer) countParked(ctx context.Context, c Changelog, id graph.TaskID
 		stable.fetched(ctx, at, f.Next)
 		for _, row := range f.Records {
 			switch {
-			case row.Offset >= to || !topology.IsParkedRecord(row.Key):
+			case row.Offset >= to || !graph.IsParkedRecord(row.Key):
 			case row.Value == nil:
 				delete(waiting, string(row.Key))
 			default:
